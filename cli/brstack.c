@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Branch records for optimizers: see brstack.h. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/brstack.h"
+#include "service/program/memory.h"
 
 struct brstack_vcpu {
 	char *vm;
@@ -52,7 +52,7 @@ static void print_image(struct brstack *b, struct images *im, const char *vm, FI
 			pid, pid, s.address, s.len, s.offset, path);
 }
 
-/* The vCPU of @c, which is added if it is new. NULL: no memory. */
+/* The vCPU of @c, which is added if it is new. */
 static struct brstack_vcpu *vcpu_of(struct brstack *b, struct images *im, const struct capture *c,
 				    FILE *f)
 {
@@ -61,36 +61,28 @@ static struct brstack_vcpu *vcpu_of(struct brstack *b, struct images *im, const 
 	for (size_t i = 0; i < b->nr; i++)
 		if (b->vcpu[i].vcpu == c->vcpu && !strcmp(b->vcpu[i].vm, c->vm))
 			return &b->vcpu[i];
-	v = reallocarray(b->vcpu, b->nr + 1, sizeof(*v));
-	if (!v)
-		return NULL;
-	b->vcpu = v;
+	b->vcpu = xreallocarray(b->vcpu, b->nr + 1, sizeof(*v));
 	if (!brstack_find(b, c->vm))
 		print_image(b, im, c->vm, f);
-	v = &b->vcpu[b->nr];
-	*v = (struct brstack_vcpu){.vm = strdup(c->vm), .vcpu = c->vcpu};
-	if (!v->vm)
-		return NULL;
-	b->nr++;
+	v = &b->vcpu[b->nr++];
+	*v = (struct brstack_vcpu){.vm = xstrdup(c->vm), .vcpu = c->vcpu};
 	return v;
 }
 
-int brstack_print(struct brstack *b, struct images *im, const struct capture *c, FILE *f)
+void brstack_print(struct brstack *b, struct images *im, const struct capture *c, FILE *f)
 {
 	bool modelled = !c->backend || !strcmp(c->backend, "emulator"); /* as capture_print */
 	struct brstack_vcpu *v;
 	uint64_t fresh;
 
 	if (c->error || !c->nr)
-		return 0;
+		return;
 	v = vcpu_of(b, im, c, f);
-	if (!v)
-		return -ENOMEM;
 	/* A smaller total: the VM was started again. */
 	fresh = c->total >= v->total ? c->total - v->total : c->total;
 	v->total = c->total;
 	if (!fresh || !c->branch[0].from.known || !c->branch[0].to.known)
-		return 0;
+		return;
 	fprintf(f, "%16" PRIx64, c->branch[0].to.address);
 	for (size_t i = 0; i < c->nr && i < fresh; i++) {
 		const struct branch *r = &c->branch[i];
@@ -102,7 +94,6 @@ int brstack_print(struct brstack *b, struct images *im, const struct capture *c,
 	}
 	fputc('\n', f);
 	b->lines++;
-	return 0;
 }
 
 void brstack_free(struct brstack *b)

@@ -25,9 +25,9 @@ struct brstack {
  * one line, newest first, and before it where the code of a VM's image is, once. What lies before a
  * branch whose addresses are not known is left out, because readers conclude from two neighbours
  * what ran between them. Cycles are 0, which means unknown, where they are modelled or not
- * recorded. 0 or -ENOMEM; errors of writing are in @f.
+ * recorded. Errors of writing are in @f.
  */
-int brstack_print(struct brstack *b, struct images *im, const struct capture *c, FILE *f);
+void brstack_print(struct brstack *b, struct images *im, const struct capture *c, FILE *f);
 void brstack_free(struct brstack *b);
 
 #endif

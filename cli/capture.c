@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The branch records of one vCPU: see capture.h. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/capture.h"
 #include "cli/output.h"
+#include "service/program/memory.h"
 
 static struct place parse_place(struct fields *f, const json_t *entry, const char *key)
 {
@@ -16,7 +16,7 @@ static struct place parse_place(struct fields *f, const json_t *entry, const cha
 	return p;
 }
 
-int capture_parse(struct fields *f, const json_t *row, struct capture *c)
+void capture_parse(struct fields *f, const json_t *row, struct capture *c)
 {
 	const json_t *entries, *entry;
 	size_t i;
@@ -28,14 +28,12 @@ int capture_parse(struct fields *f, const json_t *row, struct capture *c)
 			      .source = field_string_or(f, row, "source", "capture"),
 			      .mode = field_string_or(f, row, "mode", "")};
 	if (c->error)
-		return 0;
+		return;
 	field_string(f, row, "source");
 	field_string(f, row, "mode");
 	c->total = field_u64(f, row, "total");
 	entries = field_array(f, row, "entries");
-	c->branch = calloc(json_array_size(entries) + 1, sizeof(*c->branch));
-	if (!c->branch)
-		return -ENOMEM;
+	c->branch = xcalloc(json_array_size(entries) + 1, sizeof(*c->branch));
 	json_array_foreach (entries, i, entry) {
 		struct branch *b = &c->branch[c->nr++];
 
@@ -46,7 +44,6 @@ int capture_parse(struct fields *f, const json_t *row, struct capture *c)
 				    ? (int)field_int(f, entry, "cycles", INT32_MAX)
 				    : -1;
 	}
-	return 0;
 }
 
 void capture_fini(struct capture *c)

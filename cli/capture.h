@@ -28,9 +28,9 @@ struct capture {
 	size_t nr;
 };
 
-/* capture_parse - read one row of the answer. Wrong fields are in @f. Returns 0 or -ENOMEM. The
- * caller must call capture_fini in both cases. */
-int capture_parse(struct fields *f, const json_t *row, struct capture *c);
+/* capture_parse - read one row of the answer. Wrong fields are in @f. The
+ * caller must call capture_fini. */
+void capture_parse(struct fields *f, const json_t *row, struct capture *c);
 void capture_fini(struct capture *c);
 
 /* capture_is_call_stack - whether the records are calls that have not returned. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Call chains and whose they are: see chain.h. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,7 +87,7 @@ void chain_parse(struct fields *f, const json_t *row, struct chain *ch)
 	}
 }
 
-int chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count)
+void chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count)
 {
 	char buf[CHAIN_MAX][ADDRESS_LEN], vcpu[24], side[24];
 	const struct origin *o = &ch->in;
@@ -106,10 +105,10 @@ int chain_add(struct frame *root, struct images *im, const struct chain *ch, uin
 		name[n++] = place_function(im, o, &ch->place[i], buf[i]);
 	if (!ch->nr)
 		name[n++] = "[no calls]";
-	return stacks_add(root, name, n, count);
+	stacks_add(root, name, n, count);
 }
 
-int chains_add(struct fields *f, struct images *im, const json_t *answer, struct frame *root)
+void chains_add(struct fields *f, struct images *im, const json_t *answer, struct frame *root)
 {
 	const json_t *chains = field_array(f, answer, "chains"), *row;
 	uint64_t others = field_u64_or(f, answer, "other-chains", 0);
@@ -120,8 +119,8 @@ int chains_add(struct fields *f, struct images *im, const json_t *answer, struct
 		struct chain ch;
 
 		chain_parse(f, row, &ch);
-		if (chain_add(root, im, &ch, field_u64(f, row, "samples")))
-			return -ENOMEM;
+		chain_add(root, im, &ch, field_u64(f, row, "samples"));
 	}
-	return others ? stacks_add(root, &other, 1, others) : 0;
+	if (others)
+		stacks_add(root, &other, 1, others);
 }

@@ -55,13 +55,11 @@ void chain_push(struct chain *ch, bool known, uint64_t address);
 void chain_parse(struct fields *f, const json_t *row, struct chain *ch);
 
 /* chain_add - add @count samples of @ch to the tree @root: "vm;vcpuN;outermost;...;innermost". With
- * a side, "[side]" is the frame behind who ran. An empty chain gets the frame "[no calls]". 0 or
- * -ENOMEM. */
-int chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count);
+ * a side, "[side]" is the frame behind who ran. An empty chain gets the frame "[no calls]". */
+void chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count);
 
 /* chains_add - add the "chains" of @answer, and its "other-chains", to the tree @root. Wrong fields
- * are in
- * @f. 0 or -ENOMEM. */
-int chains_add(struct fields *f, struct images *im, const json_t *answer, struct frame *root);
+ * are in @f. */
+void chains_add(struct fields *f, struct images *im, const json_t *answer, struct frame *root);
 
 #endif

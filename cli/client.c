@@ -10,12 +10,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "service/json_memory.h"
 #include "cli/client.h"
 #include "cli/error.h"
 #include "cli/progress.h"
 #include "cli/sockets.h"
 #include "cli/terminal.h"
+#include "service/program/memory.h"
 
 #define ANSWER_MAX  (128u << 20) /* bytes of one answer */
 #define TIMEOUT_SEC 30
@@ -54,13 +54,8 @@ static int dial(const char *path)
 
 static struct client *client_new(int fd, const char *path)
 {
-	struct client *c = calloc(1, sizeof(*c));
+	struct client *c = xcalloc(1, sizeof(*c));
 
-	if (!c) {
-		close(fd);
-		cli_error("out of memory");
-		return NULL;
-	}
 	c->fd = fd;
 	strcpy(c->path, path);
 	return c;
@@ -84,7 +79,6 @@ struct client *client_reach(const struct cli *cli, char *tried, size_t room)
 	char place[SOCKETS_USUAL][SOCKET_PATH_MAX];
 	size_t n = path ? 1 : sockets_usual(place), len = 0;
 
-	json_memory_init();
 	*tried = '\0';
 	for (size_t i = 0; i < n; i++) {
 		const char *p = path ? path : place[i];
@@ -162,17 +156,14 @@ static int send_all(int fd, const char *p, size_t len)
 /* Send @text and a newline, all at once: the server is not woken for half a line. */
 static int send_line(int fd, const char *text)
 {
-	char *line;
-	int len = asprintf(&line, "%s\n", text), ret;
+	char *line = xasprintf("%s\n", text);
+	int ret = send_all(fd, line, strlen(line));
 
-	if (len < 0)
-		return -ENOMEM;
-	ret = send_all(fd, line, (size_t)len);
 	free(line);
 	return ret;
 }
 
-/* Make room for more bytes. Returns 0 or -errno. */
+/* Make room for more bytes: as many as the server likes. Returns 0 or -errno. */
 static int more_room(struct client *c)
 {
 	size_t room = c->in_room ? c->in_room * 2 : 1 << 16;
@@ -213,10 +204,10 @@ static int receive_line(struct client *c, char **out)
 		if (nl) {
 			size_t len = (size_t)(nl - c->in);
 
-			*out = strndup(c->in, len);
+			*out = xstrndup(c->in, len);
 			c->in_len -= len + 1;
 			memmove(c->in, nl + 1, c->in_len);
-			return *out ? 0 : -ENOMEM;
+			return 0;
 		}
 		seen = c->in_len;
 		ret = more_room(c);
@@ -240,7 +231,7 @@ static const char *why(int ret)
 	return ret == -EPIPE || ret == -ECONNRESET ? "it closed the connection" : strerror(-ret);
 }
 
-/* Make all strings in @v safe to print. false: out of memory, or a key that is not safe. */
+/* Make all strings in @v safe to print. false: a key is not safe. */
 static bool make_safe(json_t *v)
 {
 	const char *key;
@@ -253,8 +244,8 @@ static bool make_safe(json_t *v)
 	case JSON_STRING:
 		if (terminal_is_safe(json_string_value(v)))
 			return true;
-		copy = strdup(json_string_value(v));
-		ok = copy && json_string_set(v, terminal_safe(copy)) == 0;
+		copy = xstrdup(json_string_value(v));
+		ok = json_string_set(v, terminal_safe(copy)) == 0;
 		free(copy);
 		return ok;
 	case JSON_ARRAY:
@@ -272,10 +263,10 @@ static bool make_safe(json_t *v)
 	}
 }
 
-/* Parse the line @text. NULL: it is no JSON object, or json_memory_failed. */
+/* Parse the line @text. NULL: it is no JSON object. */
 static json_t *client_parse_answer(const char *text)
 {
-	json_t *resp = json_memory_parse(text, strlen(text), JSON_REJECT_DUPLICATES, NULL);
+	json_t *resp = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 
 	if (json_is_object(resp) && make_safe(resp))
 		return resp;
@@ -308,8 +299,6 @@ static int receive_answer(struct client *c, json_t **resp)
 			return ret;
 		*resp = client_parse_answer(text);
 		free(text);
-		if (!*resp && json_memory_failed())
-			return -ENOMEM;
 	} while (*resp && keep_last(c, *resp));
 	return 0;
 }
@@ -338,7 +327,7 @@ int client_exit_status(int status)
 
 /*
  * The server's errors begin with the name of a field of the request. Say it as the user typed it.
- * Returns a malloc'd string, or NULL.
+ * Returns a malloc'd string.
  */
 static char *as_typed(const char *error)
 {
@@ -360,15 +349,13 @@ static char *as_typed(const char *error)
 		{"path: no ", "no "},
 		{"session: no ", "no session "},
 	};
-	char *text;
-
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		size_t n = strlen(words[i].field);
 
 		if (strncmp(error, words[i].field, n) == 0)
-			return asprintf(&text, "%s%s", words[i].typed, error + n) < 0 ? NULL : text;
+			return xasprintf("%s%s", words[i].typed, error + n);
 	}
-	return strdup(error);
+	return xstrdup(error);
 }
 
 /* Whether the error @resp to request @cmd is about what the user typed. A damaged snapshot is not.
@@ -403,7 +390,7 @@ json_t *client_try(struct client *c, json_t *req, char **err)
 	*err = NULL;
 	if (!line) {
 		/* A string of JSON is UTF-8; jansson takes no other bytes. */
-		cli_error("an argument is not UTF-8 text, or memory ran out");
+		cli_error("an argument is not UTF-8 text");
 		usage_refused = true;
 		json_decref(req);
 		return NULL;

@@ -21,7 +21,7 @@ struct client;
  */
 struct client *client_open(const struct cli *cli, bool quiet);
 /* client_reach - as client_open, but NULL without an error: @tried, of @room bytes, has the places
- * that were tried, each with the reason. It is empty if memory ran out, which was printed. */
+ * that were tried, each with the reason. */
 #define CLIENT_TRIED 700
 struct client *client_reach(const struct cli *cli, char *tried, size_t room);
 /* client_named - whether -S or $VPMU_SOCKET names a server. */
@@ -48,7 +48,7 @@ bool client_lost(const struct client *c);
 
 /*
  * client_ask - send @req and return the answer, which the caller must json_decref. @req is taken;
- * NULL counts as out of memory, so that json_pack can be passed directly. NULL after an error was
+ * NULL, which json_pack returns of what is not UTF-8, is an error. NULL after an error was
  * printed.
  */
 json_t *client_ask(struct client *c, json_t *req);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/holders.h"
+#include "service/program/memory.h"
 #include "vpmu/util/utf8.h"
 
 #define NAMES_MAX 16 /* lines for names of processes */
@@ -204,7 +205,7 @@ static long count_events(const struct holders *h, long pid)
 	return events;
 }
 
-static int holders_note(const struct holders *h, struct found *f, long pid, long events)
+static void holders_note(const struct holders *h, struct found *f, long pid, long events)
 {
 	char path[64], name[TEXT_LEN];
 	struct holder *holder;
@@ -220,13 +221,8 @@ static int holders_note(const struct holders *h, struct found *f, long pid, long
 		i++;
 	if (i == f->nr) {
 		if (f->nr == f->capacity) {
-			size_t capacity = f->capacity ? 2 * f->capacity : 16;
-
-			holder = reallocarray(f->holder, capacity, sizeof(*holder));
-			if (!holder)
-				return -ENOMEM;
-			f->holder = holder;
-			f->capacity = capacity;
+			f->capacity = f->capacity ? 2 * f->capacity : 16;
+			f->holder = xreallocarray(f->holder, f->capacity, sizeof(*f->holder));
 		}
 		f->holder[f->nr] = (struct holder){.pid = pid};
 		memcpy(f->holder[f->nr++].name, name, NAME_LEN);
@@ -236,7 +232,6 @@ static int holders_note(const struct holders *h, struct found *f, long pid, long
 	holder->events += (uint64_t)events;
 	if (pid < holder->pid)
 		holder->pid = pid;
-	return 0;
 }
 
 /* The process that a folder of /proc is; 0: none. */
@@ -251,7 +246,6 @@ static int holders_scan(const struct holders *h, struct found *f)
 {
 	char path[PATH_MAX];
 	struct dirent *d;
-	int ret = 0;
 	DIR *dir;
 
 	if ((size_t)snprintf(path, sizeof(path), "%s/proc", h->root) >= sizeof(path))
@@ -259,16 +253,16 @@ static int holders_scan(const struct holders *h, struct found *f)
 	dir = opendir(path);
 	if (!dir)
 		return -errno;
-	while (!ret && (d = readdir(dir))) {
+	while ((d = readdir(dir))) {
 		long pid = holders_pid_of(d->d_name), events = pid ? count_events(h, pid) : 0;
 
 		f->processes += pid != 0;
 		f->closed += events < 0;
 		if (events > 0)
-			ret = holders_note(h, f, pid, events);
+			holders_note(h, f, pid, events);
 	}
 	closedir(dir);
-	return ret;
+	return 0;
 }
 
 /* Most events first. */

@@ -15,6 +15,7 @@
 #include "cli/holders.h"
 #include "cli/remedy.h"
 #include "cli/rows.h"
+#include "service/program/memory.h"
 #include "vpmu/event/event.h"
 #include "vpmu/hostpmu_perf.h"
 #include "vpmu/util/utf8.h"
@@ -27,7 +28,7 @@
  * was printed. *answer must be json_decref'd.
  */
 static json_t *ask_or(struct cli *cli, const char *cmd, const char *key, json_t **answer,
-		      int (*local)(json_t *rows, const char *tried), const char *note)
+		      void (*local)(json_t *rows, const char *tried), const char *note)
 {
 	bool named = client_named(cli);
 	char tried[CLIENT_TRIED] = "";
@@ -40,10 +41,8 @@ static json_t *ask_or(struct cli *cli, const char *cmd, const char *key, json_t 
 		return rows;
 	*answer = json_array();
 	cli_error("no server: %s", note);
-	if (*answer && local(*answer, tried) == 0)
-		return *answer;
-	cli_error("out of memory");
-	return NULL;
+	local(*answer, tried);
+	return *answer;
 }
 
 /* ---- events ------------------------------------------------------------------------------- */
@@ -53,12 +52,13 @@ static int add_event(const struct vpmu_event_info *info, void *rows)
 	json_t *o = json_pack("{s:s, s:s, s:s*}", "event", info->name, "desc", info->desc, "alias",
 			      info->alias);
 
-	return o && json_array_append_new(rows, o) == 0 ? 0 : -ENOMEM;
+	return json_array_append_new(rows, o);
 }
 
-static int local_events(json_t *rows, const char *tried)
+static void local_events(json_t *rows, const char *tried)
 {
-	return vpmu_event_list(add_event, rows);
+	if (vpmu_event_list(add_event, rows))
+		memory_out();
 }
 
 /* The backends that the rows of `events` tell of, in the order in which they occur. */
@@ -168,7 +168,7 @@ static int add_check(const char *what, bool ok, const char *why, void *rows)
 {
 	json_t *o = json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why);
 
-	return o && json_array_append_new(rows, o) == 0 ? 0 : -ENOMEM;
+	return json_array_append_new(rows, o);
 }
 
 /* What an environment variable put into a path may be no text. */
@@ -183,37 +183,34 @@ static void make_text(char *s)
 	}
 }
 
-static int local_check(json_t *rows, const char *tried)
+static void local_check(json_t *rows, const char *tried)
 {
 	char why[CLIENT_TRIED + 40];
-	int ret;
 
 	snprintf(why, sizeof(why), "none answers: %s", tried);
 	make_text(why);
-	ret = add_check("server", false, why, rows);
+	add_check("server", false, why, rows);
 	/* vpmud's pins, where they usually are. Only root sees them. */
-	if (!ret && access("/sys/fs/bpf/vpmu/link", F_OK) == 0)
-		ret = add_check("counts without vpmud", false,
-				"a former vpmud's program counts at every context switch, for the "
-				"next vpmud: /sys/fs/bpf/vpmu",
-				rows);
-	return ret ? ret : vpmu_hostpmu_perf_check(VPMU_PERF_LEAVE, add_check, rows);
+	if (access("/sys/fs/bpf/vpmu/link", F_OK) == 0)
+		add_check("counts without vpmud", false,
+			  "a former vpmud's program counts at every context switch, for the "
+			  "next vpmud: /sys/fs/bpf/vpmu",
+			  rows);
+	if (vpmu_hostpmu_perf_check(VPMU_PERF_LEAVE, add_check, rows))
+		memory_out();
 }
 
-/* Who uses the counters of this host. NULL after an error was printed. */
+/* Who uses the counters of this host. */
 static json_t *ask_holders(void)
 {
 	json_t *rows = json_array();
 
-	if (rows && holders_check("", add_check, rows) == 0)
-		return rows;
-	cli_error("out of memory");
-	json_decref(rows);
-	return NULL;
+	holders_check("", add_check, rows);
+	return rows;
 }
 
 /* Give each row that is not ok its remedy, if one is known. */
-static int add_remedies(json_t *rows)
+static void add_remedies(json_t *rows)
 {
 	json_t *row;
 	size_t i;
@@ -225,10 +222,9 @@ static int add_remedies(json_t *rows)
 					     ? remedy_for(what, why)
 					     : NULL;
 
-		if (remedy && *remedy && json_object_set_new(row, "remedy", json_string(remedy)))
-			return -ENOMEM;
+		if (remedy && *remedy)
+			json_object_set_new(row, "remedy", json_string(remedy));
 	}
-	return 0;
 }
 
 /* A line for each remedy, with the rows that it is for. @of: both lists of rows. */
@@ -282,19 +278,18 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 	rows = ask_or(cli, "check", "rows", &answer, local_check,
 		      "these are the perf events of this machine only");
 	ret = rows && rows_check(rows, columns) ? 0 : 1;
-	if (!ret && (add_remedies(rows) || (holders && add_remedies(holders)))) {
-		cli_error("out of memory");
-		ret = 1;
-	}
-	if (!ret)
+	if (!ret) {
+		add_remedies(rows);
+		add_remedies(holders);
 		ret = rows_print(rows, columns, json);
-	if (holders && !ret && !json)
+	}
+	if (!ret && !json)
 		puts("\n# who uses the counters of this host");
-	if (holders && !ret)
+	if (!ret)
 		ret = rows_print(holders, columns, json);
-	if (holders && !ret && !json)
+	if (!ret && !json)
 		print_remedies((json_t *const[2]){rows, holders});
 	json_decref(answer);
 	json_decref(holders);
-	return holders ? ret : 1;
+	return ret;
 }

@@ -14,6 +14,7 @@
 #include "cli/images.h"
 #include "cli/kallsyms.h"
 #include "cli/symbols.h"
+#include "service/program/memory.h"
 
 struct image {
 	struct image *next;
@@ -36,7 +37,7 @@ struct images {
 	struct image *first;
 	struct kernel *guests;
 	struct kallsyms *host; /* NULL: not needed so far, or it cannot be read */
-	bool host_looked, said;
+	bool host_looked;
 };
 
 int images_refresh(struct images *im, struct client *c)
@@ -45,7 +46,6 @@ int images_refresh(struct images *im, struct client *c)
 	const json_t *nodes, *node;
 	struct fields f = {0};
 	bool ok;
-	int bad = 0;
 	size_t i;
 
 	if (!list)
@@ -56,39 +56,32 @@ int images_refresh(struct images *im, struct client *c)
 		const char *image = field_string_or(&f, node, "image", NULL);
 
 		if (vm && image)
-			bad |= json_object_set_new(im->vms, vm, json_string(image));
+			json_object_set_new(im->vms, vm, json_string(image));
 		if (vm && json_object_get(node, "path"))
-			bad |= json_object_set(im->tenants, vm, json_object_get(node, "path"));
+			json_object_set(im->tenants, vm, json_object_get(node, "path"));
 		if (vm && json_object_get(node, "pid"))
-			bad |= json_object_set(im->pids, vm, json_object_get(node, "pid"));
+			json_object_set(im->pids, vm, json_object_get(node, "pid"));
 	}
 	ok = fields_ok(&f); /* while the answer still has the names */
-	if (ok && bad)
-		cli_error("out of memory");
 	json_decref(list);
-	return ok && !bad ? 0 : -1;
+	return ok ? 0 : -1;
 }
 
 struct images *images_load(struct client *c)
 {
-	struct images *im = calloc(1, sizeof(*im));
-	json_t *hello = im ? client_simple(c, "hello") : NULL;
+	json_t *hello = client_simple(c, "hello");
 	struct fields f = {0};
+	struct images *im;
 
-	if (!im)
-		cli_error("out of memory");
-	if (!hello) {
-		free(im);
+	if (!hello)
 		return NULL;
-	}
+	im = xcalloc(1, sizeof(*im));
 	im->pid = field_int(&f, hello, "pid", INT32_MAX);
 	json_decref(hello);
 	im->vms = json_object();
 	im->tenants = json_object();
 	im->pids = json_object();
-	if (!im->vms || !im->tenants || !im->pids)
-		cli_error("out of memory");
-	else if (fields_ok(&f) && images_refresh(im, c) == 0)
+	if (fields_ok(&f) && images_refresh(im, c) == 0)
 		return im;
 	images_free(im);
 	return NULL;
@@ -146,17 +139,8 @@ static struct symbols *symbols_of(struct images *im, const char *vm)
 	while (i && strcmp(i->path, path))
 		i = i->next;
 	if (!i) {
-		i = calloc(1, sizeof(*i));
-		if (i)
-			i->path = strdup(path);
-		if (!i || !i->path) {
-			free(i);
-			if (!im->said)
-				cli_error("no names of functions: out of memory; addresses are "
-					  "shown instead");
-			im->said = true;
-			return NULL;
-		}
+		i = xcalloc(1, sizeof(*i));
+		i->path = xstrdup(path);
 		i->next = im->first;
 		im->first = i;
 		read_symbols(im, i);
@@ -190,18 +174,12 @@ int images_guest_file(struct images *im, const char *arg)
 	const char *equals = strchr(arg, '='), *slash = strchr(arg, '/');
 	bool named = equals && (!slash || equals < slash);
 	char vm[256] = "", err[PATH_MAX + 200];
-	struct kernel *k = calloc(1, sizeof(*k));
+	struct kernel *k = xcalloc(1, sizeof(*k));
 	int ret;
 
 	if (named)
 		snprintf(vm, sizeof(vm), "%.*s", (int)(equals - arg), arg);
-	if (k)
-		k->vm = strdup(vm);
-	if (!k || !k->vm) {
-		free(k);
-		cli_error("out of memory");
-		return -1;
-	}
+	k->vm = xstrdup(vm);
 	ret = kallsyms_load(named ? equals + 1 : arg, &k->symbols, err, sizeof(err));
 	k->next = im->guests;
 	im->guests = k;

@@ -85,33 +85,29 @@ static bool lbr_show(const struct lbr_opts *o, struct result *r, const json_t *a
 {
 	struct fields f = {0};
 	const json_t *rows = field_array(&f, answer, "rows"), *row;
-	int ret = 0;
 	size_t i;
 
 	json_array_foreach (rows, i, row) {
 		struct capture c;
 
-		ret = capture_parse(&f, row, &c);
-		if (!ret && !f.wrong) {
+		capture_parse(&f, row, &c);
+		if (!f.wrong) {
 			r->rows++;
 			r->any |= !c.error && c.total;
 			if (o->look.format == DATA_BRSTACK)
-				ret = brstack_print(&r->brstack, r->images, &c,
-						    outfile_stream(r->out));
+				brstack_print(&r->brstack, r->images, &c, outfile_stream(r->out));
 			else if (o->look.json)
 				capture_print_json(r->images, &c);
 			else
 				capture_print(r->images, &c);
 		}
 		capture_fini(&c);
-		if (ret || f.wrong)
+		if (f.wrong)
 			break;
 	}
-	if (ret)
-		cli_error("out of memory");
 	/* A closed pipe or a full disk ends it here; main() says why. */
 	terminal_flush();
-	return !ret && fields_ok(&f) && !ferror(outfile_stream(r->out));
+	return fields_ok(&f) && !ferror(outfile_stream(r->out));
 }
 
 /* Then the server adds the call chains up: an answer is the same for one vCPU and for
@@ -127,29 +123,27 @@ static bool add_up(struct result *r, const json_t *answer)
 	return fields_ok(&f);
 }
 
-static int print_folded(const struct result *r, struct fields *f, const json_t *a)
+static void print_folded(const struct result *r, struct fields *f, const json_t *a)
 {
 	struct frame stacks = {0};
-	int ret = chains_add(f, r->images, a, &stacks);
 
-	if (!ret && !f->wrong)
+	chains_add(f, r->images, a, &stacks);
+	if (!f->wrong)
 		stacks_print_folded(&stacks, outfile_stream(r->out));
 	stacks_free(&stacks);
-	return ret;
 }
 
 /* A reading is what a sample is elsewhere; it stands for no number of events. */
-static int print_perf_script(const struct result *r, struct fields *f, const json_t *a)
+static void print_perf_script(const struct result *r, struct fields *f, const json_t *a)
 {
 	const struct perf_script_about about = {.event = "readings", .period = 1};
 	struct perf_script_gaps gaps;
-	int ret = perf_script_print(&about, f, r->images, a, outfile_stream(r->out), &gaps);
 
+	perf_script_print(&about, f, r->images, a, outfile_stream(r->out), &gaps);
 	if (gaps.left_out)
 		cli_error("%" PRIu64
 			  " readings are missing: they had too many different call chains",
 			  gaps.left_out);
-	return ret;
 }
 
 static int print_pprof(const struct lbr_opts *o, const struct result *r, struct fields *f,
@@ -159,13 +153,12 @@ static int print_pprof(const struct lbr_opts *o, const struct result *r, struct 
 					  .start_ns = r->start_ns,
 					  .duration_ns = (int64_t)(o->look.duration_s * 1e9)};
 	struct pprof *p = pprof_new(&about);
-	int ret = p ? pprof_comment(p, "vpmu lbr of %s: call stacks of %" PRIu64 " readings",
-				    o->look.target, r->rows)
-		    : -ENOMEM;
+	int ret = 0;
 
-	if (!ret)
-		ret = pprof_add_answer(p, f, r->images, a);
-	if (!ret && !f->wrong)
+	pprof_comment(p, "vpmu lbr of %s: call stacks of %" PRIu64 " readings", o->look.target,
+		      r->rows);
+	pprof_add_answer(p, f, r->images, a);
+	if (!f->wrong)
 		ret = pprof_write(p, outfile_stream(r->out));
 	pprof_free(p);
 	return ret;
@@ -177,18 +170,18 @@ static int print_sum(const struct lbr_opts *o, struct client *c, const struct re
 	json_t *a =
 		client_ask(c, json_pack("{s:s, s:s}", "cmd", "lbr-detach", "capture", r->capture));
 	struct fields f = {0};
-	int ret = -EIO;
+	int ret = a ? 0 : 1;
 
 	if (a && o->look.folded)
-		ret = print_folded(r, &f, a);
+		print_folded(r, &f, a);
 	else if (a && o->look.format == DATA_PERF_SCRIPT)
-		ret = print_perf_script(r, &f, a);
+		print_perf_script(r, &f, a);
 	else if (a)
 		ret = print_pprof(o, r, &f, a);
-	if (ret == -ENOMEM)
-		cli_error("out of memory");
+	if (ret && a)
+		cli_error("lbr: %s", strerror(-ret));
 	if (!ret && !fields_ok(&f))
-		ret = -EINVAL;
+		ret = 1;
 	json_decref(a);
 	if (r->missed)
 		cli_error("lbr: the records were read %ld times instead of %ld: the server did not "

@@ -14,6 +14,7 @@
 #include "cli/field.h"
 #include "cli/rows.h"
 #include "exporter/textfile.h"
+#include "service/program/memory.h"
 
 /* The command fails if a file is wrong, but shows all others. */
 static void show_bad(const char *line, void *arg)
@@ -32,7 +33,7 @@ static json_t *group_of(const struct metric *m)
 	return json_sprintf("%.*s", (int)(strlen(base) - strlen(METRIC_SUFFIX)), base);
 }
 
-static int add_metric(json_t *rows, const struct metric *m)
+static void add_metric(json_t *rows, const struct metric *m)
 {
 	json_t *events = json_array(), *o;
 
@@ -41,7 +42,7 @@ static int add_metric(json_t *rows, const struct metric *m)
 	o = json_pack("{s:s, s:o, s:s, s:s, s:o, s:s, s:s}", "metric", m->name, "group",
 		      group_of(m), "unit", m->unit, "formula", m->text, "events", events, "desc",
 		      m->description, "file", m->file);
-	return json_array_append_new(rows, o);
+	json_array_append_new(rows, o);
 }
 
 /* ---- what vpmud exports --------------------------------------------------------------------- */
@@ -53,17 +54,18 @@ static int write_out(const char *path, const json_t *lines)
 	size_t len = 0, i;
 	FILE *to = path ? open_memstream(&text, &len) : stdout;
 	const json_t *line;
-	int ret = to ? 0 : 1;
+	int ret = 0;
 
 	json_array_foreach (lines, i, line)
-		if (to && fprintf(to, "%s\n", json_string_value(line)) < 0)
-			ret = 1;
+		if (!to || (fprintf(to, "%s\n", json_string_value(line)) < 0 && path))
+			memory_out();
 	/* When memory runs out, fclose may say nothing of it. */
-	if (to && path && (fclose(to) || !text))
+	if (path && (fclose(to) || !text))
+		memory_out();
+	if (!path && ferror(to)) {
+		cli_error("metrics: cannot write");
 		ret = 1;
-	if (ret)
-		cli_error("metrics: %s", path ? "out of memory" : "cannot write");
-	else if (path && textfile_write(path, text, len, err, sizeof(err))) {
+	} else if (path && textfile_write(path, text, len, err, sizeof(err))) {
 		cli_error("metrics: %s", err);
 		ret = 1;
 	}
@@ -166,16 +168,11 @@ int cmd_metrics(struct cli *cli, int argc, char **argv)
 	if (o.prometheus || o.openmetrics || o.textfile)
 		return show_exported(cli, o.openmetrics, o.textfile);
 	rows = json_array();
-	ret = rows ? 0 : 1;
-
 	if (metrics_known(&set, show_bad, &bad))
 		bad = true;
-	for (size_t i = 0; i < set.nr && !ret; i++)
-		ret = add_metric(rows, &set.metric[i]) ? 1 : 0;
-	if (ret)
-		cli_error("out of memory");
-	else
-		ret = rows_print(rows, columns, o.json);
+	for (size_t i = 0; i < set.nr; i++)
+		add_metric(rows, &set.metric[i]);
+	ret = rows_print(rows, columns, o.json);
 	json_decref(rows);
 	metric_set_free(&set);
 	return bad ? 1 : ret;

@@ -4,6 +4,7 @@
  * the command failed, 2 the command line was wrong, also when only the server knows. Every error is
  * one line on standard error.
  */
+#include <jansson.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 #include "cli/complete.h"
 #include "cli/error.h"
 #include "cli/terminal.h"
+#include "service/program/memory.h"
 
 static char program[] = "vpmu";
 
@@ -86,7 +88,7 @@ static char *help_filter(int key, const char *text, void *input)
 		return (char *)text;
 	f = open_memstream(&out, &len);
 	if (!f)
-		return NULL;
+		memory_out();
 	fputs("Commands:\n", f);
 	for (const struct subcommand *c = subcommands; c->name; c++)
 		fprintf(f, "  %-13s %s\n", c->name, c->brief);
@@ -163,6 +165,7 @@ int main(int argc, char **argv)
 	struct completion completion = {.commands = offer_commands};
 
 	setlocale(LC_CTYPE, "");
+	json_set_alloc_funcs(xmalloc, free);
 	atexit(main_at_exit);
 	/* A write to a closed pipe is then an error of fflush and does not end the process. */
 	signal(SIGPIPE, SIG_IGN);
@@ -176,7 +179,7 @@ int main(int argc, char **argv)
 		return main_run(&cli, 1, (char *[]){(char *)completion.c.args[0], NULL});
 	}
 	if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, &in))
-		cli_usage("out of memory");
+		memory_out();
 	if (in.first == argc)
 		cli_usage("no command given; `vpmu help` lists the commands");
 	return main_run(&cli, argc - in.first, argv + in.first);

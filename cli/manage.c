@@ -125,7 +125,8 @@ int cmd_detach(struct cli *cli, int argc, char **argv)
 		o.format.metrics = &metrics;
 	}
 	c = client_open(cli, false);
-	r = c && sessions_named(&s, c, o.name) ? sessions_read(&s, SESSION_END) : NULL;
+	sessions_named(&s, c, o.name);
+	r = c ? sessions_read(&s, SESSION_END) : NULL;
 	client_close(c);
 	sessions_fini(&s);
 	if (r)

@@ -8,6 +8,7 @@
 
 #include "cli/error.h"
 #include "cli/metrics.h"
+#include "service/program/memory.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
@@ -18,54 +19,44 @@
 
 /* ---- what there is ------------------------------------------------------------------------ */
 
-/* Returns as asprintf; *path NULL: there is no such folder. */
-static int user_folder(char **path)
+/* NULL: there is no such folder. */
+static char *user_folder(void)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
-	*path = NULL;
 	if (config && *config == '/')
-		return asprintf(path, "%s/%s", config, FOLDER_OF_USER);
-	return home && *home == '/' ? asprintf(path, "%s/.config/%s", home, FOLDER_OF_USER) : 0;
+		return xasprintf("%s/%s", config, FOLDER_OF_USER);
+	return home && *home == '/' ? xasprintf("%s/.config/%s", home, FOLDER_OF_USER) : NULL;
 }
 
-static int metrics_program_folder(char **path)
+static char *metrics_program_folder(void)
 {
 	char program[4096];
 	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
-	char *found;
+	char *path, *found;
 
-	*path = NULL;
 	if (n <= 0)
-		return 0;
+		return NULL;
 	program[n] = '\0';
 	*strrchr(program, '/') = '\0';
-	if (asprintf(path, "%s/%s", program, FOLDER_OF_PROGRAM) < 0)
-		return -1;
+	path = xasprintf("%s/%s", program, FOLDER_OF_PROGRAM);
 	/* Without "..": people read it in messages. */
-	found = realpath(*path, NULL);
-	if (found) {
-		free(*path);
-		*path = found;
-	}
-	return 0;
+	found = realpath(path, NULL);
+	if (!found)
+		return path;
+	free(path);
+	return found;
 }
 
 int metrics_known(struct metric_set *set, void (*bad)(const char *line, void *arg), void *arg)
 {
-	static int (*const folders[])(char **path) = {user_folder, metrics_program_folder};
+	static char *(*const folders[])(void) = {user_folder, metrics_program_folder};
 	int ret = 0;
 
-	for (size_t i = 0; i < 2 && ret != -ENOMEM; i++) {
-		char *path;
-		int rc = folders[i](&path);
+	for (size_t i = 0; i < 2; i++) {
+		char *path = folders[i]();
+		int rc = path ? metric_set_folder(set, path, bad, arg) : 0;
 
-		if (rc < 0) {
-			path = NULL;
-			bad("out of memory", arg);
-			ret = -ENOMEM;
-		}
-		rc = path ? metric_set_folder(set, path, bad, arg) : 0;
 		ret = ret ? ret : rc;
 		free(path);
 	}
@@ -89,11 +80,6 @@ static void note_bad(const char *line, void *arg)
 		snprintf(c->bad, sizeof(c->bad), "; %s", line);
 }
 
-static int no_memory(const struct chooser *c)
-{
-	return fail(-ENOMEM, c->err, c->errlen, "out of memory");
-}
-
 static void free_chosen(struct chosen_metric *m)
 {
 	for (size_t i = 0; i < FORMULA_EVENTS_MAX; i++)
@@ -112,9 +98,7 @@ static int add_modifiers(const struct chooser *c, struct chosen_metric *m, const
 
 	for (size_t i = 0; i < f->nr_events; i++)
 		bytes += strlen(f->event[i]) + 1;
-	list = malloc(bytes);
-	if (!list)
-		return no_memory(c);
+	list = xmalloc(bytes);
 	for (size_t i = 0; i < f->nr_events; i++)
 		len += (size_t)sprintf(list + len, "%c%s", i ? ',' : '{', f->event[i]);
 	sprintf(list + len, "}%s", mods);
@@ -131,29 +115,20 @@ static int add_modifiers(const struct chooser *c, struct chosen_metric *m, const
 static int cli_metrics_choose(struct chooser *c, const struct metric *metric, const char *mods)
 {
 	struct metrics *ms = c->ms;
-	struct chosen_metric *all, *m;
+	struct chosen_metric *m;
 
 	for (size_t i = 0; i < ms->nr; i++)
 		if (ms->m[i].metric == metric &&
 		    strcmp(ms->m[i].label + strlen(metric->name), mods) == 0)
 			return 0;
-	all = reallocarray(ms->m, ms->nr + 1, sizeof(*all));
-	if (!all)
-		return no_memory(c);
-	ms->m = all;
-	m = &all[ms->nr++];
-	*m = (struct chosen_metric){.metric = metric};
-	if (asprintf(&m->label, "%s%s", metric->name, mods) < 0) {
-		m->label = NULL;
-		return no_memory(c);
-	}
+	ms->m = xreallocarray(ms->m, ms->nr + 1, sizeof(*ms->m));
+	m = &ms->m[ms->nr++];
+	*m = (struct chosen_metric){.metric = metric,
+				    .label = xasprintf("%s%s", metric->name, mods)};
 	if (*mods)
 		return add_modifiers(c, m, mods);
-	for (size_t i = 0; i < metric->formula.nr_events; i++) {
-		m->event[i] = strdup(metric->formula.event[i]);
-		if (!m->event[i])
-			return no_memory(c);
-	}
+	for (size_t i = 0; i < metric->formula.nr_events; i++)
+		m->event[i] = xstrdup(metric->formula.event[i]);
 	return 0;
 }
 
@@ -223,13 +198,11 @@ static int choose_name(struct chooser *c, const char *name)
 int metrics_choose(struct metrics *ms, const char *list, char *err, size_t errlen)
 {
 	struct chooser c = {.ms = ms, .err = err, .errlen = errlen};
-	char *copy = strdup(list), *rest = copy, *item;
-	int ret;
+	char *copy = xstrdup(list), *rest = copy, *item;
+	int ret = 0;
 
 	*ms = (struct metrics){0};
-	ret = copy ? 0 : no_memory(&c);
-	if (!ret && metrics_known(&ms->known, note_bad, &c) == -ENOMEM)
-		ret = no_memory(&c);
+	metrics_known(&ms->known, note_bad, &c);
 	while (!ret && (item = strsep(&rest, ","))) {
 		if (!*item)
 			ret = fail(-EINVAL, err, errlen,
@@ -259,18 +232,16 @@ void metrics_free(struct metrics *ms)
 /* ---- events ------------------------------------------------------------------------------- */
 
 /* Append @name to *list unless it is one of its @n items of @have or was appended before. */
-static bool metrics_append(char **list, char *const *have, size_t n, const char *name)
+static void metrics_append(char **list, char *const *have, size_t n, const char *name)
 {
 	char *longer;
 
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(have[i], name) == 0)
-			return true;
-	if (asprintf(&longer, "%s%s%s", *list, **list ? "," : "", name) < 0)
-		return false;
+			return;
+	longer = xasprintf("%s%s%s", *list, **list ? "," : "", name);
 	free(*list);
 	*list = longer;
-	return true;
 }
 
 static bool needed_before(const struct metrics *ms, size_t m, size_t e)
@@ -284,36 +255,28 @@ static bool needed_before(const struct metrics *ms, size_t m, size_t e)
 
 char *metrics_events(const struct metrics *ms, const char *events)
 {
-	char *list = strdup(events ? events : ""), *have[EVENTS_MAX] = {NULL};
+	char *list = xstrdup(events ? events : ""), *have[EVENTS_MAX] = {NULL};
 	vpmu_key_t keys[EVENTS_MAX];
 	size_t n = EVENTS_MAX;
-	bool ok = list != NULL;
 
 	/* A list that cannot be parsed here goes to the server as it is, which says why. */
-	if (!ok || !*list || vpmu_event_parse_list(list, VPMU_SPACE_INTEL, keys, have, &n, NULL, 0))
+	if (!*list || vpmu_event_parse_list(list, VPMU_SPACE_INTEL, keys, have, &n, NULL, 0))
 		n = 0;
-	for (size_t i = 0; ok && i < ms->nr; i++)
-		for (size_t e = 0; ok && e < ms->m[i].metric->formula.nr_events; e++)
+	for (size_t i = 0; i < ms->nr; i++)
+		for (size_t e = 0; e < ms->m[i].metric->formula.nr_events; e++)
 			if (!needed_before(ms, i, e))
-				ok = metrics_append(&list, have, n, ms->m[i].event[e]);
+				metrics_append(&list, have, n, ms->m[i].event[e]);
 	for (size_t i = 0; i < n; i++)
 		free(have[i]);
-	if (!ok) {
-		free(list);
-		list = NULL;
-	}
 	return list;
 }
 
 char *metrics_ask(struct metrics *ms, const char *cmd, const char *list, const char *events)
 {
-	char err[600], *all;
+	char err[600];
 	int ret = metrics_choose(ms, list, err, sizeof(err));
 
 	if (ret)
 		cli_usage("%s: -M: %s", cmd, err);
-	all = metrics_events(ms, events);
-	if (!all)
-		cli_usage("%s: -M: out of memory", cmd);
-	return all;
+	return metrics_events(ms, events);
 }

@@ -41,18 +41,18 @@ int metrics_known(struct metric_set *set, void (*bad)(const char *line, void *ar
  * metrics_choose - set *@ms to the metrics that @list names: names of metrics, names of files that
  * metrics_known has looked at, without ".metrics", for all metrics of that file, and paths of
  * files, which contain "/". Names may have modifiers (ipc:u,branch:G). The caller must call
- * metrics_free. -EINVAL, -ENOENT, -ENOMEM and so on: *@ms is all 0, and @err has one line that says
+ * metrics_free. -EINVAL, -ENOENT and so on: *@ms is all 0, and @err has one line that says
  * why.
  */
 int metrics_choose(struct metrics *ms, const char *list, char *err, size_t errlen);
 void metrics_free(struct metrics *ms);
 
 /* metrics_events - the list of events @events (NULL: none), and behind these those that the metrics
- * need and that are not in it. The caller frees it. NULL: out of memory. */
+ * need and that are not in it. The caller frees it. */
 char *metrics_events(const struct metrics *ms, const char *events);
 
 /* metrics_ask - for the -M @list of the command @cmd: metrics_choose, then metrics_events. Ends the
- * program with one line if @list is wrong, or if there is no memory. */
+ * program with one line if @list is wrong. */
 char *metrics_ask(struct metrics *ms, const char *cmd, const char *list, const char *events);
 
 enum metric_state {

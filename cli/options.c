@@ -11,6 +11,7 @@
 #include "cli/error.h"
 #include "cli/options.h"
 #include "cli/values.h"
+#include "service/program/memory.h"
 
 #define DURATION_MAX_S 1e6
 #define LIST_MAX       8192 /* bytes of all -e together */
@@ -365,7 +366,7 @@ void cli_parse(struct cli *cli, const struct argp *argp, int argc, char **argv, 
 		cli_complete(cli, &outer, argv[0]);
 	/* Wrong options end the program there; what is left is memory. */
 	if (argp_parse(&outer, argc, argv, first_arg ? ARGP_IN_ORDER : 0, NULL, &o))
-		cli_usage("%s: out of memory", argv[0]);
+		memory_out();
 	if (first_arg)
 		*first_arg = o.first_arg;
 }

@@ -9,6 +9,7 @@
 
 #include "cli/error.h"
 #include "cli/outfile.h"
+#include "service/program/memory.h"
 
 struct outfile {
 	FILE *f;
@@ -16,8 +17,19 @@ struct outfile {
 	char *next; /* its name until it is whole; NULL: @path is no regular file */
 };
 
+/* The file that is not whole; NULL: none. A command has one. */
+static const char *unfinished;
+
+/* The program may end anywhere (memory_out). */
+static void remove_unfinished(void)
+{
+	if (unfinished)
+		unlink(unfinished);
+}
+
 static void out_free(struct outfile *o)
 {
+	unfinished = NULL;
 	free(o->path);
 	free(o->next);
 	free(o);
@@ -33,43 +45,34 @@ static int open_there(struct outfile *o)
 		o->next = NULL;
 		return open(o->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 	}
+	atexit(remove_unfinished);
+	unfinished = o->next;
 	return mkostemp(o->next, O_CLOEXEC);
 }
 
 int outfile_open(const char *path, struct outfile **out)
 {
-	struct outfile *o = calloc(1, sizeof(*o));
-	int fd, ret = -ENOMEM;
+	struct outfile *o = xcalloc(1, sizeof(*o));
+	int fd, ret;
 
-	if (!o)
-		goto fail;
 	if (!path || !strcmp(path, "-")) {
 		o->f = stdout;
 		*out = o;
 		return 0;
 	}
-	o->path = strdup(path);
-	if (!o->path || asprintf(&o->next, "%s.XXXXXX", path) < 0) {
-		o->next = NULL;
-		goto fail;
-	}
+	o->path = xstrdup(path);
+	o->next = xasprintf("%s.XXXXXX", path);
 	fd = open_there(o);
-	if (fd < 0) {
-		ret = -errno;
-		goto fail;
-	}
-	o->f = fdopen(fd, "w");
-	if (o->f) {
+	if (fd >= 0) {
+		o->f = fdopen(fd, "w");
+		if (!o->f)
+			memory_out();
 		*out = o;
 		return 0;
 	}
-	close(fd);
-	if (o->next)
-		unlink(o->next);
-fail:
-	cli_error("%s: %s", path ? path : "standard output", strerror(-ret));
-	if (o)
-		out_free(o);
+	ret = -errno;
+	cli_error("%s: %s", path, strerror(-ret));
+	out_free(o);
 	return ret;
 }
 

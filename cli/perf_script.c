@@ -10,6 +10,7 @@
 
 #include "cli/chain.h"
 #include "cli/perf_script.h"
+#include "service/program/memory.h"
 
 /* Which object the code at @p is in, as perf names kernels. */
 static const char *object_of(const struct chain *ch, const struct place *p)
@@ -42,7 +43,7 @@ static char *perf_script_text_of(struct fields *fields, struct images *im, const
 	FILE *f = open_memstream(&text, &len);
 
 	if (!f)
-		return NULL;
+		memory_out();
 	chain_parse(fields, row, &ch);
 	fprintf(f, "%s %u", perf_script_who(&ch.in, who),
 		ch.in.pid ? ch.in.pid : images_pid(im, ch.in.vm));
@@ -55,10 +56,9 @@ static char *perf_script_text_of(struct fields *fields, struct images *im, const
 			p->known ? place_name(im, &ch.in, p, buf) : "[unknown]", object_of(&ch, p));
 	}
 	fputc('\n', f);
-	if (fclose(f)) {
-		free(text);
-		return NULL;
-	}
+	/* When memory runs out, fclose may say nothing of it. */
+	if (fclose(f) || !text)
+		memory_out();
 	return text;
 }
 
@@ -67,8 +67,8 @@ static void print_sample(const char *text, const char *time, FILE *f)
 	fprintf(f, "%s%s%s", text, time, text + strlen(text) + 1);
 }
 
-static int print_by_chain(const struct perf_script_about *about, struct fields *fields,
-			  struct images *im, const json_t *chains, FILE *f)
+static void print_by_chain(const struct perf_script_about *about, struct fields *fields,
+			   struct images *im, const json_t *chains, FILE *f)
 {
 	const json_t *row;
 	size_t i;
@@ -77,13 +77,10 @@ static int print_by_chain(const struct perf_script_about *about, struct fields *
 		uint64_t n = field_u64(fields, row, "samples");
 		char *text = perf_script_text_of(fields, im, row, about);
 
-		if (!text)
-			return -ENOMEM;
 		while (n-- && !fields->wrong && !ferror(f))
 			print_sample(text, "", f);
 		free(text);
 	}
-	return 0;
 }
 
 /* ---- by time ------------------------------------------------------------------------------ */
@@ -130,42 +127,38 @@ static void take_times(struct fields *fields, const json_t *row, size_t chain, s
 	}
 }
 
-static int print_by_time(const struct perf_script_about *about, struct fields *fields,
-			 struct images *im, const json_t *chains, uint64_t start_ns, size_t nr,
-			 FILE *f)
+static void print_by_time(const struct perf_script_about *about, struct fields *fields,
+			  struct images *im, const json_t *chains, uint64_t start_ns, size_t nr,
+			  FILE *f)
 {
 	size_t nr_chains = json_array_size(chains), i, n = 0;
-	struct sample *samples = calloc(nr, sizeof(*samples));
-	char **text = calloc(nr_chains, sizeof(*text)), time[48];
-	int ret = samples && text ? 0 : -ENOMEM;
+	struct sample *samples = xcalloc(nr, sizeof(*samples));
+	char **text = xcalloc(nr_chains, sizeof(*text)), time[48];
 	const json_t *row;
 
-	for (i = 0; i < nr_chains && !ret; i++) {
+	for (i = 0; i < nr_chains; i++) {
 		row = json_array_get(chains, i);
 		text[i] = perf_script_text_of(fields, im, row, about);
-		ret = text[i] ? 0 : -ENOMEM;
 		take_times(fields, row, i, &samples[n]);
 		n += json_array_size(json_object_get(row, "times"));
 	}
-	if (!ret)
-		qsort(samples, nr, sizeof(*samples), cmp_sample);
-	for (i = 0; i < nr && !ret && !fields->wrong && !ferror(f); i++) {
+	qsort(samples, nr, sizeof(*samples), cmp_sample);
+	for (i = 0; i < nr && !fields->wrong && !ferror(f); i++) {
 		uint64_t ns = start_ns + samples[i].ns;
 
 		snprintf(time, sizeof(time), " %" PRIu64 ".%09u:", ns / 1000000000,
 			 (unsigned int)(ns % 1000000000));
 		print_sample(text[samples[i].chain], time, f);
 	}
-	for (i = 0; text && i < nr_chains; i++)
+	for (i = 0; i < nr_chains; i++)
 		free(text[i]);
 	free(text);
 	free(samples);
-	return ret;
 }
 
-int perf_script_print(const struct perf_script_about *about, struct fields *fields,
-		      struct images *im, const json_t *answer, FILE *f,
-		      struct perf_script_gaps *gaps)
+void perf_script_print(const struct perf_script_about *about, struct fields *fields,
+		       struct images *im, const json_t *answer, FILE *f,
+		       struct perf_script_gaps *gaps)
 {
 	const json_t *chains = field_array(fields, answer, "chains");
 	uint64_t start_ns = field_u64_or(fields, answer, "start-ns", 0);
@@ -175,6 +168,8 @@ int perf_script_print(const struct perf_script_about *about, struct fields *fiel
 		.left_out = field_u64(fields, answer, "other-chains"),
 		.no_times = start_ns && !nr && json_array_size(chains),
 	};
-	return nr ? print_by_time(about, fields, im, chains, start_ns, nr, f)
-		  : print_by_chain(about, fields, im, chains, f);
+	if (nr)
+		print_by_time(about, fields, im, chains, start_ns, nr, f);
+	else
+		print_by_chain(about, fields, im, chains, f);
 }

@@ -30,10 +30,10 @@ struct perf_script_gaps {
 
 /* perf_script_print - print each sample of @answer, of profile-stop or lbr-detach with chains, to
  * @f: in the order of their times if each has one, else chain by chain. Wrong fields are in
- * @fields. 0 or -ENOMEM. */
-int perf_script_print(const struct perf_script_about *about, struct fields *fields,
-		      struct images *im, const json_t *answer, FILE *f,
-		      struct perf_script_gaps *gaps);
+ * @fields. */
+void perf_script_print(const struct perf_script_about *about, struct fields *fields,
+		       struct images *im, const json_t *answer, FILE *f,
+		       struct perf_script_gaps *gaps);
 
 /* perf_script_who - who ran, as a command name: "web-1/vcpu0", a tenant's path or "[host]". Returns
  * @buf. */

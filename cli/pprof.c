@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "cli/pprof.h"
+#include "service/program/memory.h"
 
 #define GZIP_WINDOW (15 + 16) /* deflateInit2 of zlib.h: the largest window, a gzip header */
 
@@ -49,23 +50,20 @@ static const struct known *pprof_find(const struct pprof *p, const struct known 
 	return found ? *found : NULL;
 }
 
-/* Remember @key; its text must live as long as the profile. 0 or -ENOMEM. */
-static int pprof_keep(struct pprof *p, const struct known *key)
+/* Remember @key; its text must live as long as the profile. Returns its id. */
+static uint64_t pprof_keep(struct pprof *p, const struct known *key)
 {
-	struct known *e = malloc(sizeof(*e));
+	struct known *e = xmalloc(sizeof(*e));
 
-	if (!e)
-		return -ENOMEM;
 	*e = *key;
-	if (tsearch(e, &p->entries, pprof_compare))
-		return 0;
-	free(e);
-	return -ENOMEM;
+	if (!tsearch(e, &p->entries, pprof_compare))
+		memory_out();
+	return e->id;
 }
 
 /*
  * Append to the array *@list of @n pointers a message of @size bytes, whose initial value is @init.
- * The array doubles when the number of its elements is a power of two. NULL: no memory.
+ * The array doubles when the number of its elements is a power of two.
  */
 static void *pprof_append(void *list, size_t *n, size_t size, const void *init)
 {
@@ -74,14 +72,10 @@ static void *pprof_append(void *list, size_t *n, size_t size, const void *init)
 	/* By memcpy, because pointers to different types may not be accessed as one another. */
 	memcpy(&array, list, sizeof(array));
 	if (!(*n & (*n - 1))) {
-		array = reallocarray(array, *n ? *n * 2 : 1, sizeof(void *));
-		if (!array)
-			return NULL;
+		array = xreallocarray(array, *n ? *n * 2 : 1, sizeof(void *));
 		memcpy(list, &array, sizeof(array));
 	}
-	message = malloc(size);
-	if (!message)
-		return NULL;
+	message = xmalloc(size);
 	memcpy(message, init, size);
 	memcpy((char *)array + (*n)++ * sizeof(message), &message, sizeof(message));
 	return message;
@@ -90,24 +84,20 @@ static void *pprof_append(void *list, size_t *n, size_t size, const void *init)
 #define APPEND(list, n, type, init)                                                                \
 	((type *)pprof_append(&(list), &(n), sizeof(type), &(const type)init))
 
-/* The index of @text. Below 0: -ENOMEM. */
+/* The index of @text. */
 static int64_t string(struct pprof *p, const char *text)
 {
 	struct known key = {.kind = STRING, .text = text};
 	const struct known *e = pprof_find(p, &key);
-	char *copy;
 
 	if (e)
 		return (int64_t)e->id;
-	copy = pprof_append(&p->m.string_table, &p->m.n_string_table, strlen(text) + 1, text);
-	if (!copy)
-		return -ENOMEM;
-	key.text = copy;
+	key.text = pprof_append(&p->m.string_table, &p->m.n_string_table, strlen(text) + 1, text);
 	key.id = p->m.n_string_table - 1;
-	return pprof_keep(p, &key) ? -ENOMEM : (int64_t)key.id;
+	return (int64_t)pprof_keep(p, &key);
 }
 
-/* The ids of a mapping, a function and a location. 0: no memory. */
+/* The ids of a mapping, a function and a location. */
 static uint64_t mapping(struct pprof *p, const char *file)
 {
 	int64_t name = string(p, file);
@@ -115,16 +105,14 @@ static uint64_t mapping(struct pprof *p, const char *file)
 	const struct known *e = pprof_find(p, &key);
 	Perftools__Profiles__Mapping *m;
 
-	if (name < 0 || e)
-		return e ? e->id : 0;
+	if (e)
+		return e->id;
 	m = APPEND(p->m.mapping, p->m.n_mapping, Perftools__Profiles__Mapping,
 		   PERFTOOLS__PROFILES__MAPPING__INIT);
-	if (!m)
-		return 0;
 	m->id = key.id = p->m.n_mapping;
 	m->filename = name;
 	m->has_functions = true; /* readers need not look for names themselves */
-	return pprof_keep(p, &key) ? 0 : key.id;
+	return pprof_keep(p, &key);
 }
 
 static uint64_t function(struct pprof *p, const char *text, uint64_t in)
@@ -134,15 +122,13 @@ static uint64_t function(struct pprof *p, const char *text, uint64_t in)
 	const struct known *e = pprof_find(p, &key);
 	Perftools__Profiles__Function *f;
 
-	if (name < 0 || e)
-		return e ? e->id : 0;
+	if (e)
+		return e->id;
 	f = APPEND(p->m.function, p->m.n_function, Perftools__Profiles__Function,
 		   PERFTOOLS__PROFILES__FUNCTION__INIT);
-	if (!f)
-		return 0;
 	f->id = key.id = p->m.n_function;
 	f->name = f->system_name = name;
-	return pprof_keep(p, &key) ? 0 : key.id;
+	return pprof_keep(p, &key);
 }
 
 /* A place named @name; those without an address are told by their names. */
@@ -151,78 +137,63 @@ static uint64_t location(struct pprof *p, uint64_t in, bool known, uint64_t addr
 {
 	struct known key = {.kind = LOCATION, .text = known ? "" : name, .a = in, .b = address};
 	const struct known *e = pprof_find(p, &key);
-	uint64_t f = e ? 0 : function(p, name, in);
 	Perftools__Profiles__Location *l;
 	Perftools__Profiles__Line *line;
-	int64_t text;
 
-	if (e || !f)
-		return e ? e->id : 0;
+	if (e)
+		return e->id;
 	l = APPEND(p->m.location, p->m.n_location, Perftools__Profiles__Location,
 		   PERFTOOLS__PROFILES__LOCATION__INIT);
-	if (!l)
-		return 0;
 	l->id = key.id = p->m.n_location;
 	l->mapping_id = in;
 	l->address = known ? address : 0;
 	line = APPEND(l->line, l->n_line, Perftools__Profiles__Line,
 		      PERFTOOLS__PROFILES__LINE__INIT);
-	if (!line)
-		return 0;
-	line->function_id = f;
-	if (!known) {
-		text = string(p, name);
-		if (text < 0)
-			return 0;
-		key.text = p->m.string_table[text];
-	}
-	return pprof_keep(p, &key) ? 0 : key.id;
+	line->function_id = function(p, name, in);
+	if (!known)
+		key.text = p->m.string_table[string(p, name)];
+	return pprof_keep(p, &key);
 }
 
-static int value_type(struct pprof *p, Perftools__Profiles__ValueType *v, const char *type)
+static void value_type(struct pprof *p, Perftools__Profiles__ValueType *v, const char *type)
 {
 	v->type = string(p, type);
 	v->unit = string(p, "count");
-	return v->type < 0 || v->unit < 0 ? -ENOMEM : 0;
 }
 
-static int sample_type(struct pprof *p, const char *type)
+static void sample_type(struct pprof *p, const char *type)
 {
 	Perftools__Profiles__ValueType *v =
 		APPEND(p->m.sample_type, p->m.n_sample_type, Perftools__Profiles__ValueType,
 		       PERFTOOLS__PROFILES__VALUE_TYPE__INIT);
 
-	return v ? value_type(p, v, type) : -ENOMEM;
+	value_type(p, v, type);
 }
 
-static int period_type(struct pprof *p, const struct pprof_about *about)
+static void period_type(struct pprof *p, const struct pprof_about *about)
 {
-	Perftools__Profiles__ValueType *v = malloc(sizeof(*v));
+	Perftools__Profiles__ValueType *v = xmalloc(sizeof(*v));
 
-	if (!v)
-		return -ENOMEM;
 	perftools__profiles__value_type__init(v);
 	p->m.period_type = v;
 	p->m.period = (int64_t)about->period;
-	return value_type(p, v, about->event);
+	value_type(p, v, about->event);
 }
 
 struct pprof *pprof_new(const struct pprof_about *about)
 {
-	struct pprof *p = calloc(1, sizeof(*p));
+	struct pprof *p = xcalloc(1, sizeof(*p));
 
-	if (!p)
-		return NULL;
 	perftools__profiles__profile__init(&p->m);
 	p->event = about->event != NULL;
 	p->period = about->period;
 	p->m.time_nanos = about->start_ns;
 	p->m.duration_nanos = about->duration_ns;
-	/* The first string is the empty one, see profile.proto. */
-	if (string(p, "") || sample_type(p, about->samples) ||
-	    (p->event && (sample_type(p, about->event) || period_type(p, about)))) {
-		pprof_free(p);
-		return NULL;
+	string(p, ""); /* the first string is the empty one, see profile.proto */
+	sample_type(p, about->samples);
+	if (p->event) {
+		sample_type(p, about->event);
+		period_type(p, about);
 	}
 	p->m.default_sample_type = p->m.sample_type[p->m.n_sample_type - 1]->type;
 	return p;
@@ -230,68 +201,56 @@ struct pprof *pprof_new(const struct pprof_about *about)
 
 void pprof_free(struct pprof *p)
 {
-	if (!p)
-		return;
 	/* free_unpacked frees what it finds and the message itself, which is a part of *p. */
 	_Static_assert(offsetof(struct pprof, m) == 0, "free() gets the profile");
 	tdestroy(p->entries, free);
 	perftools__profiles__profile__free_unpacked(&p->m, NULL);
 }
 
-int pprof_comment(struct pprof *p, const char *fmt, ...)
+void pprof_comment(struct pprof *p, const char *fmt, ...)
 {
 	char text[400];
-	int64_t *more;
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	more = reallocarray(p->m.comment, p->m.n_comment + 1, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	p->m.comment = more;
-	more[p->m.n_comment] = string(p, text);
-	return more[p->m.n_comment] < 0 ? -ENOMEM : (p->m.n_comment++, 0);
+	p->m.comment = xreallocarray(p->m.comment, p->m.n_comment + 1, sizeof(*p->m.comment));
+	p->m.comment[p->m.n_comment++] = string(p, text);
 }
 
 /* @text NULL: the label is a number. */
-static int pprof_label(struct pprof *p, Perftools__Profiles__Sample *s, const char *key,
-		       const char *text, int64_t num)
+static void pprof_label(struct pprof *p, Perftools__Profiles__Sample *s, const char *key,
+			const char *text, int64_t num)
 {
 	Perftools__Profiles__Label *l = APPEND(s->label, s->n_label, Perftools__Profiles__Label,
 					       PERFTOOLS__PROFILES__LABEL__INIT);
 
-	if (!l)
-		return -ENOMEM;
 	l->key = string(p, key);
 	l->str = text ? string(p, text) : 0;
 	l->num = text ? 0 : num;
-	return l->key < 0 || l->str < 0 ? -ENOMEM : 0;
 }
 
-static int labels(struct pprof *p, struct images *im, Perftools__Profiles__Sample *s,
-		  const struct origin *o)
+static void labels(struct pprof *p, struct images *im, Perftools__Profiles__Sample *s,
+		   const struct origin *o)
 {
 	const char *tenant = o->tenant ? o->tenant : images_tenant(im, o->vm);
-	int ret = 0;
 
 	if (o->vm)
-		ret = pprof_label(p, s, "vm", o->vm, 0);
+		pprof_label(p, s, "vm", o->vm, 0);
 	/* A number 0 would be no label at all: vCPU 0 has one, so it is a text. */
-	if (!ret && o->vm && o->vcpu >= 0) {
+	if (o->vm && o->vcpu >= 0) {
 		char vcpu[24];
 
 		snprintf(vcpu, sizeof(vcpu), "%d", o->vcpu);
-		ret = pprof_label(p, s, "vcpu", vcpu, 0);
+		pprof_label(p, s, "vcpu", vcpu, 0);
 	}
-	if (!ret && tenant)
-		ret = pprof_label(p, s, "tenant", tenant, 0);
-	if (!ret && o->side)
-		ret = pprof_label(p, s, "side", o->side, 0);
-	if (!ret && o->pid)
-		ret = pprof_label(p, s, "pid", NULL, o->pid);
-	return ret;
+	if (tenant)
+		pprof_label(p, s, "tenant", tenant, 0);
+	if (o->side)
+		pprof_label(p, s, "side", o->side, 0);
+	if (o->pid)
+		pprof_label(p, s, "pid", NULL, o->pid);
 }
 
 /* What the code at @pl is in, for readers: a file, or a name in brackets as perf has them. */
@@ -315,19 +274,15 @@ static uint64_t mapping_of(struct pprof *p, struct images *im, const struct orig
 	}
 }
 
-/* A sample without places, or NULL. The caller adds its places. */
+/* A sample without places. The caller adds its places. */
 static Perftools__Profiles__Sample *sample_new(struct pprof *p, size_t places, uint64_t count)
 {
 	Perftools__Profiles__Sample *s =
 		APPEND(p->m.sample, p->m.n_sample, Perftools__Profiles__Sample,
 		       PERFTOOLS__PROFILES__SAMPLE__INIT);
 
-	if (!s)
-		return NULL;
-	s->location_id = calloc(places, sizeof(*s->location_id));
-	s->value = calloc(2, sizeof(*s->value));
-	if (!s->location_id || !s->value)
-		return NULL;
+	s->location_id = xcalloc(places, sizeof(*s->location_id));
+	s->value = xcalloc(2, sizeof(*s->value));
 	s->value[s->n_value++] = (int64_t)count;
 	if (p->event)
 		s->value[s->n_value++] = (int64_t)(count * p->period);
@@ -335,61 +290,52 @@ static Perftools__Profiles__Sample *sample_new(struct pprof *p, size_t places, u
 }
 
 /* Add @count samples of one place that is only a name. */
-static int add_named(struct pprof *p, struct images *im, const struct origin *o, const char *name,
-		     uint64_t count)
+static void add_named(struct pprof *p, struct images *im, const struct origin *o, const char *name,
+		      uint64_t count)
 {
 	Perftools__Profiles__Sample *s = sample_new(p, 1, count);
-	uint64_t in = mapping(p, "[unknown]");
 
-	if (!s || !in)
-		return -ENOMEM;
-	s->location_id[0] = location(p, in, false, 0, name);
-	if (!s->location_id[0])
-		return -ENOMEM;
-	s->n_location_id = 1;
-	return o ? labels(p, im, s, o) : 0;
+	s->location_id[s->n_location_id++] = location(p, mapping(p, "[unknown]"), false, 0, name);
+	if (o)
+		labels(p, im, s, o);
 }
 
-int pprof_add(struct pprof *p, struct images *im, const struct chain *ch, uint64_t count)
+static void add_chain(struct pprof *p, struct images *im, const struct chain *ch, uint64_t count)
 {
 	Perftools__Profiles__Sample *s;
 	char buf[ADDRESS_LEN];
 
-	if (!ch->nr)
-		return add_named(p, im, &ch->in, "[no calls]", count);
+	if (!ch->nr) {
+		add_named(p, im, &ch->in, "[no calls]", count);
+		return;
+	}
 	s = sample_new(p, ch->nr, count);
-	if (!s)
-		return -ENOMEM;
 	for (size_t i = 0; i < ch->nr; i++) {
 		const struct place *pl = &ch->place[i];
-		uint64_t in = mapping_of(p, im, &ch->in, pl);
-		uint64_t id = in ? location(p, in, pl->known, pl->address,
-					    place_function(im, &ch->in, pl, buf))
-				 : 0;
 
-		if (!id)
-			return -ENOMEM;
-		s->location_id[s->n_location_id++] = id;
+		s->location_id[s->n_location_id++] =
+			location(p, mapping_of(p, im, &ch->in, pl), pl->known, pl->address,
+				 place_function(im, &ch->in, pl, buf));
 	}
-	return labels(p, im, s, &ch->in);
+	labels(p, im, s, &ch->in);
 }
 
-int pprof_add_answer(struct pprof *p, struct fields *f, struct images *im, const json_t *answer)
+void pprof_add_answer(struct pprof *p, struct fields *f, struct images *im, const json_t *answer)
 {
 	const json_t *chains = field_array(f, answer, "chains"), *row;
 	uint64_t others = field_u64_or(f, answer, "other-chains", 0);
 	size_t i;
-	int ret;
 
 	json_array_foreach (chains, i, row) {
 		struct chain ch;
 
 		chain_parse(f, row, &ch);
-		ret = pprof_add(p, im, &ch, field_u64(f, row, "samples"));
-		if (ret || f->wrong)
-			return ret;
+		add_chain(p, im, &ch, field_u64(f, row, "samples"));
+		if (f->wrong)
+			return;
 	}
-	return others ? add_named(p, im, NULL, "[other chains]", others) : 0;
+	if (others)
+		add_named(p, im, NULL, "[other chains]", others);
 }
 
 int pprof_write(const struct pprof *p, FILE *f)

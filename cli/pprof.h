@@ -25,20 +25,16 @@ struct pprof_about {
 	int64_t duration_ns; /* 0: not known */
 };
 
-/* pprof_new - a profile without samples, or NULL: no memory. pprof_free - NULL is allowed. */
+/* pprof_new - a profile without samples. Free with pprof_free. */
 struct pprof *pprof_new(const struct pprof_about *about);
 void pprof_free(struct pprof *p);
 
-/* pprof_comment - add a line that readers show with the profile. 0 or -ENOMEM. */
-int pprof_comment(struct pprof *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* pprof_add - add @count samples of @ch. An empty chain is one place, "[no calls]". 0 or -ENOMEM;
- * after -ENOMEM the profile can only be freed. */
-int pprof_add(struct pprof *p, struct images *im, const struct chain *ch, uint64_t count);
+/* pprof_comment - add a line that readers show with the profile. */
+void pprof_comment(struct pprof *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* pprof_add_answer - add the "chains" of @answer, and its "other-chains" as samples of one place,
- * "[other chains]". Wrong fields are in @f. 0 or -ENOMEM. */
-int pprof_add_answer(struct pprof *p, struct fields *f, struct images *im, const json_t *answer);
+ * "[other chains]". An empty chain is one place, "[no calls]". Wrong fields are in @f. */
+void pprof_add_answer(struct pprof *p, struct fields *f, struct images *im, const json_t *answer);
 
 /* pprof_write - write the profile to @f. 0 or -ENOMEM; errors of writing are in @f. */
 int pprof_write(const struct pprof *p, FILE *f);

@@ -102,8 +102,6 @@ static json_t *cli_profile_start(const struct profile_opts *o, struct client *c)
 
 	if (a && fields_ok(&f)) {
 		stop = json_pack("{s:s, s:s}", "cmd", "profile-stop", "profile", name);
-		if (!stop)
-			cli_error("profile: out of memory");
 		rows_note_left_out("profile", a);
 	}
 	json_decref(a);

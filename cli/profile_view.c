@@ -16,6 +16,7 @@
 #include "cli/profile_view.h"
 #include "cli/rows.h"
 #include "cli/stacks.h"
+#include "service/program/memory.h"
 
 #define TOP_CHAINS 5
 
@@ -97,7 +98,7 @@ static int by_samples(const void *a, const void *b)
 	return by_place(a, b);
 }
 
-static bool parse_line(struct fields *f, struct images *im, const json_t *row, bool each_vcpu,
+static void parse_line(struct fields *f, struct images *im, const json_t *row, bool each_vcpu,
 		       struct line *l)
 {
 	char buf[ADDRESS_LEN];
@@ -111,33 +112,28 @@ static bool parse_line(struct fields *f, struct images *im, const json_t *row, b
 		l->in.vcpu = -1;
 	l->kernel = l->known && field_int(f, row, "cpl", 3) < 3;
 	l->samples = field_u64(f, row, "samples");
-	l->function = strdup(place_function(im, &l->in, &p, buf));
-	if (asprintf(&l->name, l->in.vcpu < 0 ? "%s" : "%s/%d",
-		     l->in.vm	    ? l->in.vm
-		     : l->in.tenant ? l->in.tenant
-				    : "[host]",
-		     l->in.vcpu) < 0)
-		l->name = NULL;
-	return l->name && l->function;
+	l->function = xstrdup(place_function(im, &l->in, &p, buf));
+	l->name = xasprintf(l->in.vcpu < 0 ? "%s" : "%s/%d",
+			    l->in.vm	   ? l->in.vm
+			    : l->in.tenant ? l->in.tenant
+					   : "[host]",
+			    l->in.vcpu);
 }
 
 /* Add up the rows, which are of addresses, to lines of functions. Most samples come first. */
-static int make_lines(struct fields *f, bool each_vcpu, struct images *im, const json_t *a,
-		      struct lines *ls)
+static void make_lines(struct fields *f, bool each_vcpu, struct images *im, const json_t *a,
+		       struct lines *ls)
 {
 	const json_t *rows = field_array(f, a, "rows"), *row;
 	size_t i, to = 0;
 
-	ls->line = calloc(json_array_size(rows) + 1, sizeof(*ls->line));
-	if (!ls->line)
-		return -ENOMEM;
+	ls->line = xcalloc(json_array_size(rows) + 1, sizeof(*ls->line));
 	json_array_foreach (rows, i, row) {
 		ls->nr++;
-		if (!parse_line(f, im, row, each_vcpu, &ls->line[i]))
-			return -ENOMEM;
+		parse_line(f, im, row, each_vcpu, &ls->line[i]);
 	}
 	if (!ls->nr)
-		return 0;
+		return;
 	qsort(ls->line, ls->nr, sizeof(*ls->line), by_place);
 	for (i = 1; i < ls->nr; i++) {
 		if (by_place(&ls->line[to], &ls->line[i]) == 0) {
@@ -150,7 +146,6 @@ static int make_lines(struct fields *f, bool each_vcpu, struct images *im, const
 	}
 	ls->nr = to + 1;
 	qsort(ls->line, ls->nr, sizeof(*ls->line), by_samples);
-	return 0;
 }
 
 /* ---- text and JSON ------------------------------------------------------------------------ */
@@ -360,10 +355,10 @@ static void print_notes(const struct profile_format *format, const struct facts 
 /* Explain each word of @quality. */
 static void print_quality(const char *quality)
 {
-	char *copy = strdup(quality), *rest = copy, *word;
+	char *copy = xstrdup(quality), *rest = copy, *word;
 
 	putchar('\n');
-	while (copy && (word = strsep(&rest, " ")))
+	while ((word = strsep(&rest, " ")))
 		puts(out_quality(word));
 	free(copy);
 }
@@ -376,34 +371,30 @@ static int show_perf_script(const struct profile_format *format, const struct fa
 	const struct perf_script_about about = {.event = p->event, .period = p->period};
 	struct fields f = {0};
 	struct perf_script_gaps gaps;
-	int ret = perf_script_print(&about, &f, im, a, format->f, &gaps);
 
-	if (ret)
-		cli_error("profile: %s", strerror(-ret));
-	else if (gaps.left_out)
+	perf_script_print(&about, &f, im, a, format->f, &gaps);
+	if (gaps.left_out)
 		cli_error("%" PRIu64
 			  " samples are missing: they had too many different call chains",
 			  gaps.left_out);
 	if (gaps.no_times)
 		cli_error("profile: the samples have no times: there are more than the server "
 			  "keeps; take a shorter time or a larger -c");
-	return !ret && fields_ok(&f) ? 0 : 1;
+	return fields_ok(&f) ? 0 : 1;
 }
 
 /* The comments say what text says of how good the samples are. */
-static int comment(struct pprof *out, const struct facts *p)
+static void comment(struct pprof *out, const struct facts *p)
 {
-	int ret = pprof_comment(out,
-				"vpmu profile of %s: a sample each %" PRIu64 " %s; %" PRIu64
-				" counted (%s), %" PRIu64 " samples lost",
-				p->target, p->period, p->event, p->count, p->quality, p->lost);
-
-	if (!ret && p->throttled)
-		ret = pprof_comment(out, "sampling was stopped %" PRIu64 " times for a while",
-				    p->throttled);
-	if (!ret && p->note)
-		ret = pprof_comment(out, "%s", p->note);
-	return ret;
+	pprof_comment(out,
+		      "vpmu profile of %s: a sample each %" PRIu64 " %s; %" PRIu64
+		      " counted (%s), %" PRIu64 " samples lost",
+		      p->target, p->period, p->event, p->count, p->quality, p->lost);
+	if (p->throttled)
+		pprof_comment(out, "sampling was stopped %" PRIu64 " times for a while",
+			      p->throttled);
+	if (p->note)
+		pprof_comment(out, "%s", p->note);
 }
 
 static int show_pprof(const struct profile_format *format, const struct facts *p, struct images *im,
@@ -416,15 +407,15 @@ static int show_pprof(const struct profile_format *format, const struct facts *p
 					  .duration_ns = format->duration_ns};
 	struct pprof *out = pprof_new(&about);
 	struct fields f = {0};
-	int ret = out ? comment(out, p) : -ENOMEM;
+	int ret = 0;
 
-	if (!ret)
-		ret = pprof_add_answer(out, &f, im, a);
-	if (!ret && !f.wrong)
+	comment(out, p);
+	pprof_add_answer(out, &f, im, a);
+	if (!f.wrong)
 		ret = pprof_write(out, format->f);
 	pprof_free(out);
 	if (ret)
-		cli_error("out of memory");
+		cli_error("profile: %s", strerror(-ret));
 	return ret || !fields_ok(&f) ? 1 : 0;
 }
 
@@ -439,12 +430,10 @@ int profile_show(const struct profile_format *format, struct images *im, const j
 
 	parse_facts(&f, a, &p);
 	if (!format->folded && !format->data)
-		ret = make_lines(&f, format->vcpu, im, a, &ls);
-	if (!ret && format->chains && !format->json && !format->data)
-		ret = chains_add(&f, im, a, &root);
-	if (ret)
-		cli_error("out of memory");
-	if (ret || !fields_ok(&f)) {
+		make_lines(&f, format->vcpu, im, a, &ls);
+	if (format->chains && !format->json && !format->data)
+		chains_add(&f, im, a, &root);
+	if (!fields_ok(&f)) {
 		ret = 1;
 		goto out;
 	}

@@ -7,6 +7,7 @@
 #include "cli/error.h"
 #include "cli/field.h"
 #include "cli/reading.h"
+#include "service/program/memory.h"
 
 static const char *const kinds[] = {"root", "host", "tenant", "vm", "vcpu"};
 
@@ -17,16 +18,7 @@ const char *row_kind_name(enum row_kind kind)
 
 /* ---- parsing ------------------------------------------------------------------------------ */
 
-/*
- * The parsers below return false when memory ran out. A wrong field is in @f, and the result then
- * has harmless values.
- */
-
-static bool reading_copy(const char *text, char **out)
-{
-	*out = text ? strdup(text) : NULL;
-	return !text || *out;
-}
+/* A wrong field is in @f, and the result then has harmless values. */
 
 static void parse_val(struct fields *f, const json_t *o, struct val *v)
 {
@@ -39,7 +31,7 @@ static void parse_val(struct fields *f, const json_t *o, struct val *v)
 	v->variance = -1;
 }
 
-static bool parse_row(struct fields *f, const json_t *o, struct rrow *row, size_t nr_events)
+static void parse_row(struct fields *f, const json_t *o, struct rrow *row, size_t nr_events)
 {
 	const json_t *values = field_array(f, o, "values");
 	const char *kind = field_string(f, o, "kind");
@@ -53,12 +45,11 @@ static bool parse_row(struct fields *f, const json_t *o, struct rrow *row, size_
 	row->gone = field_bool_or(f, o, "gone", false);
 	if (row->kind == ROW_VCPU)
 		row->vcpu = field_int(f, o, "vcpu", INT32_MAX);
-	row->v = calloc(nr_events, sizeof(*row->v));
-	if (!row->v || !reading_copy(field_string(f, o, "path"), &row->path) ||
-	    !reading_copy(row->kind >= ROW_VM ? field_string(f, o, "vm") : NULL, &row->vm) ||
-	    !reading_copy(field_string_or(f, o, "error", NULL), &row->error) ||
-	    !reading_copy(field_string_or(f, o, "backend", NULL), &row->backend))
-		return false;
+	row->v = xcalloc(nr_events, sizeof(*row->v));
+	row->path = xstrdup(field_string(f, o, "path"));
+	row->vm = row->kind >= ROW_VM ? xstrdup(field_string(f, o, "vm")) : NULL;
+	row->error = xstrdup(field_string_or(f, o, "error", NULL));
+	row->backend = xstrdup(field_string_or(f, o, "backend", NULL));
 	/* Names of tenants are cut out of the path. */
 	if (row->path[0] != '/')
 		field_wrong(f, "path");
@@ -66,47 +57,36 @@ static bool parse_row(struct fields *f, const json_t *o, struct rrow *row, size_
 		field_wrong(f, "values");
 	for (size_t e = 0; e < nr_events && !f->wrong; e++)
 		parse_val(f, json_array_get(values, e), &row->v[e]);
-	return true;
 }
 
-static bool parse_events(struct fields *f, const json_t *list, struct reading *r)
+static void parse_events(struct fields *f, const json_t *list, struct reading *r)
 {
 	size_t n = json_array_size(list);
 
 	if (!n)
 		field_wrong(f, "events");
-	r->events = calloc(n + 1, sizeof(*r->events));
-	if (!r->events)
-		return false;
+	r->events = xcalloc(n + 1, sizeof(*r->events));
 	for (size_t i = 0; i < n; i++) {
 		const char *name = json_string_value(json_array_get(list, i));
 
 		if (!name)
 			field_wrong(f, "events");
-		if (!reading_copy(name ? name : "", &r->events[i]))
-			return false;
-		r->nr_events++;
+		r->events[r->nr_events++] = xstrdup(name ? name : "");
 	}
-	return true;
 }
 
 /* Append a copy. */
-static bool reading_add_unsupported(struct reading *r, const char *backend, const char *event,
+static void reading_add_unsupported(struct reading *r, const char *backend, const char *event,
 				    const char *why)
 {
-	struct unsupported *all = reallocarray(r->unsupported, r->nr_unsupported + 1, sizeof(*all));
-
-	if (!all)
-		return false;
-	r->unsupported = all;
-	all += r->nr_unsupported++;
-	*all = (struct unsupported){NULL, NULL, NULL};
-	return reading_copy(backend, &all->backend) && reading_copy(event, &all->event) &&
-	       reading_copy(why, &all->why);
+	r->unsupported =
+		xreallocarray(r->unsupported, r->nr_unsupported + 1, sizeof(*r->unsupported));
+	r->unsupported[r->nr_unsupported++] =
+		(struct unsupported){xstrdup(backend), xstrdup(event), xstrdup(why)};
 }
 
 /* Servers that say nothing of it have no such field. */
-static bool parse_unsupported(struct fields *f, const json_t *answer, struct reading *r)
+static void parse_unsupported(struct fields *f, const json_t *answer, struct reading *r)
 {
 	const json_t *item, *list = json_object_get(answer, "unsupported");
 	size_t i;
@@ -117,34 +97,29 @@ static bool parse_unsupported(struct fields *f, const json_t *answer, struct rea
 		const char *backend = field_string(f, item, "backend");
 		const char *event = field_string(f, item, "event");
 
-		if (!reading_add_unsupported(r, backend, event, field_string(f, item, "why")))
-			return false;
+		reading_add_unsupported(r, backend, event, field_string(f, item, "why"));
 	}
-	return true;
 }
 
-static bool reading_parse_answer(struct fields *f, const json_t *answer, struct reading *r)
+static void reading_parse_answer(struct fields *f, const json_t *answer, struct reading *r)
 {
 	const json_t *rows = field_array(f, answer, "rows");
 	size_t n = json_array_size(rows);
 
 	r->age_ns = field_u64(f, answer, "age-ns");
 	r->dropped = field_u64(f, answer, "dropped");
-	r->rows = calloc(n + 1, sizeof(*r->rows));
-	if (!r->rows || !reading_copy(field_string(f, answer, "session"), &r->session) ||
-	    !reading_copy(field_string(f, answer, "target"), &r->target) ||
-	    !reading_copy(field_string(f, answer, "scope"), &r->scope) ||
-	    !parse_events(f, field_array(f, answer, "events"), r) ||
-	    !parse_unsupported(f, answer, r))
-		return false;
+	r->rows = xcalloc(n + 1, sizeof(*r->rows));
+	r->session = xstrdup(field_string(f, answer, "session"));
+	r->target = xstrdup(field_string(f, answer, "target"));
+	r->scope = xstrdup(field_string(f, answer, "scope"));
+	parse_events(f, field_array(f, answer, "events"), r);
+	parse_unsupported(f, answer, r);
 	while (r->nr_rows < n && !f->wrong) {
 		struct rrow *row = &r->rows[r->nr_rows];
 
 		row->order = r->nr_rows++;
-		if (!parse_row(f, json_array_get(rows, row->order), row, r->nr_events))
-			return false;
+		parse_row(f, json_array_get(rows, row->order), row, r->nr_events);
 	}
-	return true;
 }
 
 static const char *reading_backend_of(const struct rrow *row)
@@ -180,14 +155,10 @@ static bool target_gone(const struct reading *r)
 
 struct reading *reading_parse(const json_t *answer)
 {
-	struct reading *r = calloc(1, sizeof(*r));
+	struct reading *r = xcalloc(1, sizeof(*r));
 	struct fields f = {0};
 
-	if (!r || !reading_parse_answer(&f, answer, r)) {
-		cli_error("out of memory");
-		reading_free(r);
-		return NULL;
-	}
+	reading_parse_answer(&f, answer, r);
 	if (!fields_ok(&f)) {
 		reading_free(r);
 		return NULL;
@@ -251,16 +222,14 @@ const char *reading_why(const struct reading *r, const struct rrow *row, size_t 
 }
 
 /* Add what @from says to what @to says. */
-static bool copy_unsupported(struct reading *to, const struct reading *from)
+static void copy_unsupported(struct reading *to, const struct reading *from)
 {
 	for (size_t i = 0; i < from->nr_unsupported; i++) {
 		const struct unsupported *u = &from->unsupported[i];
 
-		if (!find_unsupported(to, u->backend, u->event) &&
-		    !reading_add_unsupported(to, u->backend, u->event, u->why))
-			return false;
+		if (!find_unsupported(to, u->backend, u->event))
+			reading_add_unsupported(to, u->backend, u->event, u->why);
 	}
-	return true;
 }
 
 static int reading_by_name(const void *a, const void *b)
@@ -295,19 +264,14 @@ static void level(struct reading *r)
 	}
 }
 
-bool reading_merge(struct reading *into, struct reading *from)
+void reading_merge(struct reading *into, struct reading *from)
 {
-	const struct rrow **names = calloc(into->nr_rows + 1, sizeof(*names));
-	struct rrow *rows = calloc(into->nr_rows + from->nr_rows + 1, sizeof(*rows));
+	const struct rrow **names = xcalloc(into->nr_rows + 1, sizeof(*names));
+	struct rrow *rows = xcalloc(into->nr_rows + from->nr_rows + 1, sizeof(*rows));
+	char *target = xasprintf("%s,%s", into->target, from->target);
 	size_t n = into->nr_rows;
-	char *target;
 
-	if (!names || !rows || !copy_unsupported(into, from) ||
-	    asprintf(&target, "%s,%s", into->target, from->target) < 0) {
-		free(names);
-		free(rows);
-		return false;
-	}
+	copy_unsupported(into, from);
 	level(into);
 	level(from);
 	for (size_t i = 0; i < n; i++) {
@@ -338,7 +302,6 @@ bool reading_merge(struct reading *into, struct reading *from)
 	qsort(into->rows, into->nr_rows, sizeof(*into->rows), by_backend);
 	from->nr_rows = 0;
 	reading_free(from);
-	return true;
 }
 
 /* ---- backends ---------------------------------------------------------------------------------
@@ -368,15 +331,13 @@ static int reading_by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-bool reading_subtract(struct reading *now, const struct reading *before)
+void reading_subtract(struct reading *now, const struct reading *before)
 {
 	const struct rrow **sorted;
 
 	if (!before || !before->nr_rows || before->nr_events != now->nr_events)
-		return true;
-	sorted = calloc(before->nr_rows, sizeof(*sorted));
-	if (!sorted)
-		return false;
+		return;
+	sorted = xcalloc(before->nr_rows, sizeof(*sorted));
 	for (size_t i = 0; i < before->nr_rows; i++)
 		sorted[i] = &before->rows[i];
 	qsort(sorted, before->nr_rows, sizeof(*sorted), reading_by_id);
@@ -391,52 +352,37 @@ bool reading_subtract(struct reading *now, const struct reading *before)
 		}
 	}
 	free(sorted);
-	return true;
 }
 
-static bool copy_row(const struct rrow *from, struct rrow *to, size_t nr_events)
+static void copy_row(const struct rrow *from, struct rrow *to, size_t nr_events)
 {
 	*to = *from;
-	to->path = to->vm = to->error = to->backend = NULL;
-	to->v = calloc(nr_events, sizeof(*to->v));
-	if (!to->v || !reading_copy(from->path, &to->path) || !reading_copy(from->vm, &to->vm) ||
-	    !reading_copy(from->error, &to->error) || !reading_copy(from->backend, &to->backend))
-		return false;
+	to->path = xstrdup(from->path);
+	to->vm = xstrdup(from->vm);
+	to->error = xstrdup(from->error);
+	to->backend = xstrdup(from->backend);
+	to->v = xcalloc(nr_events, sizeof(*to->v));
 	memcpy(to->v, from->v, nr_events * sizeof(*to->v));
-	return true;
 }
 
-/* NULL: out of memory. */
 static struct reading *copy_of(const struct reading *r)
 {
-	struct reading *c = malloc(sizeof(*c));
+	struct reading *c = xmalloc(sizeof(*c));
 
-	if (!c)
-		return NULL;
 	*c = *r;
-	c->nr_events = c->nr_rows = 0;
 	c->nr_unsupported = 0;
 	c->unsupported = NULL;
-	c->session = c->target = c->scope = NULL;
-	c->events = calloc(r->nr_events + 1, sizeof(*c->events));
-	c->rows = calloc(r->nr_rows + 1, sizeof(*c->rows));
-	if (!c->events || !c->rows || !reading_copy(r->session, &c->session) ||
-	    !reading_copy(r->target, &c->target) || !reading_copy(r->scope, &c->scope) ||
-	    !copy_unsupported(c, r))
-		goto fail;
-	for (; c->nr_events < r->nr_events; c->nr_events++)
-		if (!reading_copy(r->events[c->nr_events], &c->events[c->nr_events]))
-			goto fail;
-	while (c->nr_rows < r->nr_rows) {
-		struct rrow *row = &c->rows[c->nr_rows];
-
-		if (!copy_row(&r->rows[c->nr_rows++], row, r->nr_events))
-			goto fail;
-	}
+	c->session = xstrdup(r->session);
+	c->target = xstrdup(r->target);
+	c->scope = xstrdup(r->scope);
+	copy_unsupported(c, r);
+	c->events = xcalloc(r->nr_events + 1, sizeof(*c->events));
+	for (size_t e = 0; e < r->nr_events; e++)
+		c->events[e] = xstrdup(r->events[e]);
+	c->rows = xcalloc(r->nr_rows + 1, sizeof(*c->rows));
+	for (size_t i = 0; i < r->nr_rows; i++)
+		copy_row(&r->rows[i], &c->rows[i], r->nr_events);
 	return c;
-fail:
-	reading_free(c);
-	return NULL;
 }
 
 struct reading *reading_difference(struct reading *now, struct reading **before)
@@ -446,12 +392,7 @@ struct reading *reading_difference(struct reading *now, struct reading **before)
 	if (!now)
 		return NULL;
 	diff = copy_of(now);
-	if (!diff || !reading_subtract(diff, *before)) {
-		cli_error("out of memory");
-		reading_free(diff);
-		reading_free(now);
-		return NULL;
-	}
+	reading_subtract(diff, *before);
 	reading_free(*before);
 	*before = now;
 	return diff;

@@ -68,10 +68,9 @@ void reading_free(struct reading *r);
 /*
  * reading_merge - add the rows of @from (taken) to @into, another session's reading of the same
  * events. A row that both have is shown once. Row ids stay the same in all readings that are merged
- * in the same order. In a tree, the rows of each target begin at depth 0. false: out of memory, and
- * both are as they were.
+ * in the same order. In a tree, the rows of each target begin at depth 0.
  */
-bool reading_merge(struct reading *into, struct reading *from);
+void reading_merge(struct reading *into, struct reading *from);
 
 /* reading_backends - how many backends the rows are of. A row without a backend counts as one more.
  */
@@ -82,13 +81,11 @@ size_t reading_backends(const struct reading *r);
 const char *reading_backend(const struct reading *r);
 
 /* reading_subtract - take the counts of @before (NULL: nothing) off those of @now. Rows are matched
- * by id; a row that is not in @before keeps its counts. false: out of memory, and @now is as it
- * was. */
-bool reading_subtract(struct reading *now, const struct reading *before);
+ * by id; a row that is not in @before keeps its counts. */
+void reading_subtract(struct reading *now, const struct reading *before);
 
 /* reading_difference - the counts of @now (taken; NULL: NULL is returned) since *before (NULL: all
- * of them). *before is freed and becomes @now. NULL: out of memory, which was printed; *before is
- * then as it was. */
+ * of them). *before is freed and becomes @now. */
 struct reading *reading_difference(struct reading *now, struct reading **before);
 
 /* val_scaled - count * enabled / running, at most UINT64_MAX. The count itself if it was counted

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/repeat.h"
+#include "service/program/memory.h"
 
 double mean_error(const double *x, size_t n, double *error)
 {
@@ -51,20 +52,17 @@ static struct val mean_of(const struct reading *last, size_t i, size_t e,
 	return out;
 }
 
-bool repeat_mean(struct reading *last, struct reading *const *run, size_t n)
+void repeat_mean(struct reading *last, struct reading *const *run, size_t n)
 {
 	size_t nr = last->nr_rows * last->nr_events;
-	struct val *v = calloc(nr + 1, sizeof(*v));
-	double *x = calloc(n + 1, sizeof(*x));
+	struct val *v = xcalloc(nr + 1, sizeof(*v));
+	double *x = xcalloc(n + 1, sizeof(*x));
 
-	if (v && x) {
-		for (size_t k = 0; k < nr; k++)
-			v[k] = mean_of(last, k / last->nr_events, k % last->nr_events, run, n, x);
-		/* Only now: @last may be one of the runs. */
-		for (size_t k = 0; k < nr; k++)
-			last->rows[k / last->nr_events].v[k % last->nr_events] = v[k];
-	}
+	for (size_t k = 0; k < nr; k++)
+		v[k] = mean_of(last, k / last->nr_events, k % last->nr_events, run, n, x);
+	/* Only now: @last may be one of the runs. */
+	for (size_t k = 0; k < nr; k++)
+		last->rows[k / last->nr_events].v[k % last->nr_events] = v[k];
 	free(v);
 	free(x);
-	return v && x;
 }

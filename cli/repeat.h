@@ -12,8 +12,8 @@ double mean_error(const double *x, size_t n, double *error);
 /*
  * repeat_mean - make @last, the difference over the last run, the mean of the @n differences @run.
  * Rows are matched by id; a row that a run does not have was 0 in it. Each value gets its variance.
- * @last may be one of @run. false: out of memory.
+ * @last may be one of @run.
  */
-bool repeat_mean(struct reading *last, struct reading *const *run, size_t n);
+void repeat_mean(struct reading *last, struct reading *const *run, size_t n);
 
 #endif

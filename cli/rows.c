@@ -7,6 +7,7 @@
 #include "cli/error.h"
 #include "cli/field.h"
 #include "cli/rows.h"
+#include "service/program/memory.h"
 
 bool rows_parse_json(struct cli *cli, int argc, char **argv, const char *doc)
 {
@@ -105,10 +106,9 @@ struct libscols_table *rows_new_table(void)
 {
 	struct libscols_table *t = scols_new_table();
 
-	if (t)
-		scols_table_set_termforce(t, SCOLS_TERMFORCE_NEVER);
-	else
-		cli_error("out of memory");
+	if (!t)
+		memory_out();
+	scols_table_set_termforce(t, SCOLS_TERMFORCE_NEVER);
 	return t;
 }
 
@@ -129,7 +129,7 @@ static bool left_out(const struct column *c, bool several_backends)
 	return strcmp(c->key, "backend") == 0 && !several_backends;
 }
 
-static int rows_print_table(const json_t *rows, const struct column *columns)
+static void rows_print_table(const json_t *rows, const struct column *columns)
 {
 	struct libscols_table *t = rows_new_table();
 	const char *backend = NULL;
@@ -138,8 +138,6 @@ static int rows_print_table(const json_t *rows, const struct column *columns)
 	const json_t *row;
 	size_t i;
 
-	if (!t)
-		return 1;
 	backend = rows_one_backend(rows, &several);
 	several |= some_without_backend(rows);
 	for (const struct column *c = columns; c->title; c++)
@@ -151,7 +149,9 @@ static int rows_print_table(const json_t *rows, const struct column *columns)
 		struct libscols_line *line = scols_table_new_line(t, NULL);
 		size_t cell = 0;
 
-		for (const struct column *c = columns; line && c->title; c++) {
+		if (!line)
+			memory_out();
+		for (const struct column *c = columns; c->title; c++) {
 			if (left_out(c, several))
 				continue;
 			rows_cell(row, c->key, buf);
@@ -162,7 +162,6 @@ static int rows_print_table(const json_t *rows, const struct column *columns)
 		printf("# backend: %s\n", backend);
 	scols_print_table(t);
 	scols_unref_table(t);
-	return 0;
 }
 
 int rows_print(const json_t *rows, const struct column *columns, bool json)
@@ -172,8 +171,10 @@ int rows_print(const json_t *rows, const struct column *columns, bool json)
 
 	if (!rows_check(rows, columns))
 		return 1;
-	if (!json)
-		return rows_print_table(rows, columns);
+	if (!json) {
+		rows_print_table(rows, columns);
+		return 0;
+	}
 	json_array_foreach (rows, i, row) {
 		json_dumpf(row, stdout, JSON_COMPACT);
 		putchar('\n');

@@ -61,7 +61,7 @@ void rows_note_left_out(const char *cmd, const json_t *answer);
 #define CELL_BYTES 400
 void rows_cell(const json_t *row, const char *key, char buf[CELL_BYTES]);
 
-/* rows_new_table - an empty table; NULL after an error was printed. Free with scols_unref_table. */
+/* rows_new_table - an empty table. Free with scols_unref_table. */
 struct libscols_table *rows_new_table(void);
 
 /* rows_print - check @rows, then print them as JSON lines or as a table. Returns the exit status.

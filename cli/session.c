@@ -6,16 +6,11 @@
 #include "cli/error.h"
 #include "cli/field.h"
 #include "cli/session.h"
+#include "service/program/memory.h"
 
-static bool session_add_name(struct sessions *s, const char *name)
+static void session_add_name(struct sessions *s, const char *name)
 {
-	s->name[s->nr] = strdup(name);
-	if (!s->name[s->nr]) {
-		cli_error("out of memory");
-		return false;
-	}
-	s->nr++;
-	return true;
+	s->name[s->nr++] = xstrdup(name);
 }
 
 static bool session_attach(struct sessions *s, const struct what_opts *what, const char *target,
@@ -26,13 +21,14 @@ static bool session_attach(struct sessions *s, const struct what_opts *what, con
 					   "events", what->events, "scope", what->scope, "target",
 					   target, "name", name, "keep", name != NULL));
 	struct fields f = {0};
-	bool ok = false;
+	bool ok;
 
 	if (!resp)
 		return false;
 	name = field_string(&f, resp, "session");
-	if (fields_ok(&f))
-		ok = session_add_name(s, name);
+	ok = fields_ok(&f);
+	if (ok)
+		session_add_name(s, name);
 	json_decref(resp);
 	return ok;
 }
@@ -49,10 +45,10 @@ bool sessions_attach(struct sessions *s, struct client *c, const struct what_opt
 	return true;
 }
 
-bool sessions_named(struct sessions *s, struct client *c, const char *name)
+void sessions_named(struct sessions *s, struct client *c, const char *name)
 {
 	*s = (struct sessions){.c = c};
-	return session_add_name(s, name);
+	session_add_name(s, name);
 }
 
 void sessions_fini(struct sessions *s)
@@ -86,14 +82,11 @@ static bool session_add(struct sessions *s, size_t i, struct reading **all, json
 	/* The rows of a target that was removed are shown once. */
 	if (r)
 		s->gone[i] = r->target_gone || (s->gone[i] && !r->nr_rows);
-	if (r && *all && !reading_merge(*all, r)) {
-		cli_error("out of memory");
-		reading_free(r);
-		r = NULL;
-	}
-	if (r && !*all) {
+	if (r && *all) {
+		reading_merge(*all, r);
+	} else if (r) {
 		*all = r;
-	} else if (!r) {
+	} else {
 		reading_free(*all);
 		*all = NULL;
 	}

@@ -29,7 +29,7 @@ struct sessions {
 bool sessions_attach(struct sessions *s, struct client *c, const struct what_opts *what,
 		     const char *name);
 /* sessions_named - the session @name of anybody, which is only read. Else as sessions_attach. */
-bool sessions_named(struct sessions *s, struct client *c, const char *name);
+void sessions_named(struct sessions *s, struct client *c, const char *name);
 void sessions_fini(struct sessions *s);
 
 enum session_read {

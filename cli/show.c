@@ -8,6 +8,7 @@
 #include "cli/error.h"
 #include "cli/field.h"
 #include "cli/rows.h"
+#include "service/program/memory.h"
 
 #define DEPTH_MAX 63
 
@@ -68,8 +69,6 @@ static int print_tree(const json_t *rows)
 	bool several;
 	size_t i;
 
-	if (!t)
-		return 1;
 	backend = rows_one_backend(rows, &several);
 	scols_table_new_column(t, "NAME", 0, SCOLS_FL_TREE);
 	scols_table_new_column(t, "KIND", 0, 0);
@@ -82,7 +81,9 @@ static int print_tree(const json_t *rows)
 		struct libscols_line *line = scols_table_new_line(t, depth ? at[depth - 1] : NULL);
 		size_t cell = 0;
 
-		if (!line || f.wrong)
+		if (!line)
+			memory_out();
+		if (f.wrong)
 			break;
 		at[depth] = line;
 		scols_line_set_data(line, cell++, name_cell(row, depth, buf));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/stacks.h"
+#include "service/program/memory.h"
 
 /* Where @name is among the children, or belongs. */
 static size_t position(const struct frame *f, const char *name)
@@ -29,41 +29,27 @@ static struct frame *child_named(struct frame *f, const char *name)
 	if (at < f->nr && strcmp(f->child[at]->name, name) == 0)
 		return f->child[at];
 	if (f->nr == f->cap) {
-		size_t cap = f->cap ? f->cap * 2 : 4;
-		struct frame **more = reallocarray(f->child, cap, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		f->child = more;
-		f->cap = cap;
+		f->cap = f->cap ? f->cap * 2 : 4;
+		f->child = xreallocarray(f->child, f->cap, sizeof(*f->child));
 	}
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return NULL;
-	c->name = strdup(name);
-	if (!c->name) {
-		free(c);
-		return NULL;
-	}
+	c = xcalloc(1, sizeof(*c));
+	c->name = xstrdup(name);
 	memmove(&f->child[at + 1], &f->child[at], (f->nr - at) * sizeof(*f->child));
 	f->child[at] = c;
 	f->nr++;
 	return c;
 }
 
-int stacks_add(struct frame *root, const char *const *name, size_t n, uint64_t count)
+void stacks_add(struct frame *root, const char *const *name, size_t n, uint64_t count)
 {
 	struct frame *f = root;
 
 	f->total += count;
 	for (size_t i = 0; i < n; i++) {
 		f = child_named(f, name[i]);
-		if (!f)
-			return -ENOMEM;
 		f->total += count;
 	}
 	f->self += count;
-	return 0;
 }
 
 void stacks_free(struct frame *root)

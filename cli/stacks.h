@@ -23,10 +23,9 @@ struct frame {
 
 /*
  * stacks_add - add @count samples of the stack @name[0..n), outermost frame first, to the tree
- * @root. A zeroed struct is an empty tree. The names are copied. Returns 0 or -ENOMEM; after
- * -ENOMEM the tree may hold a part of the stack and can only be freed.
+ * @root. A zeroed struct is an empty tree. The names are copied.
  */
-int stacks_add(struct frame *root, const char *const *name, size_t n, uint64_t count);
+void stacks_add(struct frame *root, const char *const *name, size_t n, uint64_t count);
 
 /* stacks_free - free everything below @root. The tree is empty afterwards. */
 void stacks_free(struct frame *root);

@@ -249,12 +249,9 @@ static int run_all(const struct stat_opts *o, struct watch *w)
 				 .user_s = mean_error(runs.user_s, runs.nr, &none),
 				 .sys_s = mean_error(runs.sys_s, runs.nr, &none)};
 	info.elapsed_s = mean_error(runs.elapsed_s, runs.nr, &info.elapsed_error_s);
-	if (o->runs > 1 && !repeat_mean(last, runs.run, runs.nr)) {
-		cli_error("out of memory");
-		ret = 1;
-	} else {
-		table_print_as(&o->format, last, o->command ? &info : NULL);
-	}
+	if (o->runs > 1)
+		repeat_mean(last, runs.run, runs.nr);
+	table_print_as(&o->format, last, o->command ? &info : NULL);
 	while (runs.nr)
 		reading_free(runs.run[--runs.nr]);
 	return ret;
@@ -267,7 +264,9 @@ static int stat_count(const struct stat_opts *o, struct client *c)
 	struct watch w = {.s = &s, .follow = o->session || o->command};
 	int ret = 1;
 
-	if (o->session ? sessions_named(&s, c, o->session) : sessions_attach(&s, c, &o->what, NULL))
+	if (o->session)
+		sessions_named(&s, c, o->session);
+	if (o->session || sessions_attach(&s, c, &o->what, NULL))
 		ret = o->interval_s > 0 ? run_intervals(o, &w) : run_all(o, &w);
 	watch_fini(&w);
 	sessions_fini(&s);

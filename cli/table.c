@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "service/program/memory.h"
 
 #define CELL_LEN 80
 
@@ -293,8 +294,7 @@ struct above {
 	size_t nr;
 };
 
-/* The line of depth @depth with @name, which stays if the last row has it too. NULL: out of memory.
- */
+/* The line of depth @depth with @name, which stays if the last row has it too. */
 static struct libscols_line *line_above(struct above *a, struct libscols_table *t, size_t depth,
 					const char *name)
 {
@@ -303,8 +303,9 @@ static struct libscols_line *line_above(struct above *a, struct libscols_table *
 	a->line[depth] = scols_table_new_line(t, depth ? a->line[depth - 1] : NULL);
 	snprintf(a->name[depth], NAME_LEN, "%s", name);
 	a->nr = depth + 1;
-	if (a->line[depth])
-		scols_line_set_data(a->line[depth], 0, name);
+	if (!a->line[depth])
+		memory_out();
+	scols_line_set_data(a->line[depth], 0, name);
 	return a->line[depth];
 }
 
@@ -333,15 +334,11 @@ static void print_block(const struct reading *r, const struct layout *l, size_t 
 {
 	struct libscols_line *at[ROW_DEPTH_MAX + 1] = {NULL}; /* the last line of each depth */
 	struct libscols_table *t = scols_new_table();
-	struct above *above = calloc(1, sizeof(*above));
+	struct above *above = xcalloc(1, sizeof(*above));
 	char cell[CELL_LEN], name[NAME_LEN];
 
-	if (!t || !above) {
-		scols_unref_table(t);
-		free(above);
-		cli_error("out of memory");
-		return;
-	}
+	if (!t)
+		memory_out();
 	scols_table_enable_nowrap(t, 0);
 	scols_table_set_termforce(t, SCOLS_TERMFORCE_NEVER);
 	scols_table_set_stream(t, l->to);
@@ -361,7 +358,7 @@ static void print_block(const struct reading *r, const struct layout *l, size_t 
 			parent = place_below(above, t, row);
 		line = scols_table_new_line(t, parent);
 		if (!line)
-			break;
+			memory_out();
 		at[row->depth] = line;
 		memset(&at[row->depth + 1], 0, (ROW_DEPTH_MAX - row->depth) * sizeof(at[0]));
 		row_label(r, i, name);
@@ -391,11 +388,7 @@ static void print_rows(const struct format_opts *f, const struct reading *r, uns
 			   .nr_cols = r->nr_events + (f->metrics ? f->metrics->nr : 0)};
 	size_t first = 0;
 
-	l.common = calloc(l.nr_cols, sizeof(*l.common));
-	if (!l.common) {
-		cli_error("out of memory");
-		return;
-	}
+	l.common = xcalloc(l.nr_cols, sizeof(*l.common));
 	l.width = label_width(r, &l);
 	for (size_t c = 0; c < l.nr_cols; c++)
 		common_quality(&l, r, c);

@@ -79,8 +79,6 @@ static char *choose_metrics(struct top_opts *o, struct metrics *metrics)
 	if (o->what.events)
 		return NULL;
 	events = metrics_events(metrics, DEFAULT_EVENTS);
-	if (!events)
-		cli_usage("top: out of memory");
 	o->metrics_only = events + strlen(DEFAULT_EVENTS);
 	o->what.events = events;
 	return events;

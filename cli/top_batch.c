@@ -169,9 +169,8 @@ static void top_batch_print(const struct top_source *src, const struct top_opts 
 	const struct top_look look = {.filter = o->filter};
 	struct top_view v;
 
-	if (!view_init(&v, src, &look)) {
-		cli_error("out of memory");
-	} else if (!o->format.json && !o->format.sep) {
+	view_init(&v, src, &look);
+	if (!o->format.json && !o->format.sep) {
 		top_batch_print_table(src, &v);
 	} else {
 		for (size_t i = 0; i < v.nr_rows; i++)

@@ -13,6 +13,7 @@
 #include "cli/top_marks.h"
 #include "cli/top_view.h"
 #include "cli/wait.h"
+#include "service/program/memory.h"
 
 #define FIRST_S 0.3 /* seconds until a new session shows its first rates */
 
@@ -149,10 +150,7 @@ static void draw(struct screen *s)
 		return;
 	}
 	s->look.filter = *s->filter ? s->filter : NULL;
-	if (!view_init(&v, s->src, &s->look)) {
-		view_fini(&v);
-		return;
-	}
+	view_init(&v, s->src, &s->look);
 	s->look.first = view_fit(&v, (unsigned int)COLS);
 	erase();
 	draw_heading(s, &v);
@@ -180,8 +178,8 @@ static void sort_next(struct screen *s, int by)
 {
 	struct top_view v;
 
-	if (view_init(&v, s->src, &s->look))
-		s->look.sort = view_sort_next(&v, by);
+	view_init(&v, s->src, &s->look);
+	s->look.sort = view_sort_next(&v, by);
 	view_fini(&v);
 }
 
@@ -357,10 +355,25 @@ static int loop(struct screen *s)
 	}
 }
 
+/* An error that is printed while the screen is up would be lost in it: it is kept, and shown
+ * afterwards, also if the program ends meanwhile (memory_out). */
+static char message[1024];
+static FILE *real_stderr; /* NULL: the screen is not up */
+
+static void screen_end(void)
+{
+	if (!real_stderr)
+		return;
+	fclose(stderr);
+	stderr = real_stderr;
+	real_stderr = NULL;
+	endwin();
+	fputs(message, stderr);
+}
+
 int top_screen(struct top_source *src, struct top_opts *o)
 {
 	struct screen s = {.src = src, .o = o};
-	char message[1024] = "";
 	FILE *err;
 	SCREEN *scr;
 	int ret;
@@ -374,26 +387,21 @@ int top_screen(struct top_source *src, struct top_opts *o)
 			  getenv("TERM") ? getenv("TERM") : "");
 		return 1;
 	}
-	/* An error that is printed while the screen is up would be lost in it: show it afterwards.
-	 */
 	err = fmemopen(message, sizeof(message) - 1, "w");
-	if (err) {
-		FILE *real = stderr;
-
-		setbuf(err, NULL);
-		stderr = err;
-		raw();
-		noecho();
-		keypad(stdscr, TRUE);
-		curs_set(0);
-		ret = ask_sharing(&s) ? loop(&s) : 1;
-		stderr = real;
-		fclose(err);
-	} else {
-		ret = 1;
+	if (!err) {
+		endwin();
+		memory_out();
 	}
-	endwin();
+	setbuf(err, NULL);
+	atexit(screen_end);
+	real_stderr = stderr;
+	stderr = err;
+	raw();
+	noecho();
+	keypad(stdscr, TRUE);
+	curs_set(0);
+	ret = ask_sharing(&s) ? loop(&s) : 1;
+	screen_end();
 	delscreen(scr);
-	fputs(message, stderr);
 	return ret;
 }

@@ -6,6 +6,7 @@
 
 #include "cli/error.h"
 #include "cli/top_source.h"
+#include "service/program/memory.h"
 
 #define KEY_LEN 512
 
@@ -182,11 +183,7 @@ const struct reading *top_take(struct top_source *src)
 	reading_free(src->diff);
 	src->diff = diff;
 	free(src->facts);
-	src->facts = calloc(diff->nr_rows + 1, sizeof(*src->facts));
-	if (!src->facts) {
-		cli_error("out of memory");
-		return NULL;
-	}
+	src->facts = xcalloc(diff->nr_rows + 1, sizeof(*src->facts));
 	add_shares(src);
 	add_states(src);
 	return client_lost(src->c) ? NULL : diff;

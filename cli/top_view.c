@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/top_marks.h"
 #include "cli/top_view.h"
+#include "service/program/memory.h"
 
 #define NAME_MIN      14
 #define STATE_WIDTH   9
@@ -112,30 +113,27 @@ static bool is_tree(const struct top_view *v)
 }
 
 /* Put the rows first..last-1, which are whole subtrees, in order and append them to @out. */
-static bool order_tree(struct top_view *v, size_t first, size_t last, size_t **out)
+static void order_tree(struct top_view *v, size_t first, size_t last, size_t **out)
 {
 	const struct rrow *rows = v->diff->rows;
-	size_t *tops = calloc(last - first + 1, sizeof(*tops)), n = 0;
-	bool ok = tops != NULL;
+	size_t *tops = xcalloc(last - first + 1, sizeof(*tops)), n = 0;
 
-	for (size_t i = first; ok && i < last;) {
+	for (size_t i = first; i < last;) {
 		tops[n++] = i++;
 		while (i < last && rows[i].depth > rows[tops[n - 1]].depth)
 			i++;
 	}
-	if (ok)
-		qsort_r(tops, n, sizeof(*tops), by_view, v);
-	for (size_t i = 0; ok && i < n; i++) {
+	qsort_r(tops, n, sizeof(*tops), by_view, v);
+	for (size_t i = 0; i < n; i++) {
 		size_t end = tops[i] + 1;
 
 		while (end < last && rows[end].depth > rows[tops[i]].depth)
 			end++;
 		*(*out)++ = tops[i];
 		if (end > tops[i] + 1)
-			ok = order_tree(v, tops[i] + 1, end, out);
+			order_tree(v, tops[i] + 1, end, out);
 	}
 	free(tops);
-	return ok;
 }
 
 static bool top_view_matches(const struct top_view *v, const struct rrow *row)
@@ -202,14 +200,12 @@ static int width_of(const char *heading, int min)
 	return width < min ? min : width;
 }
 
-static bool make_columns(struct top_view *v)
+static void make_columns(struct top_view *v)
 {
 	const struct metrics *metrics = v->o->format.metrics;
 	const struct reading *r = v->diff;
 
-	v->col = calloc(r->nr_events + metrics->nr + 3, sizeof(*v->col));
-	if (!v->col)
-		return false;
+	v->col = xcalloc(r->nr_events + metrics->nr + 3, sizeof(*v->col));
 	add_column(v, TOP_STATE, 0, STATE_WIDTH);
 	add_column(v, TOP_SHARE, 0, SHARE_WIDTH);
 	if (some_scaled(v))
@@ -226,7 +222,6 @@ static bool make_columns(struct top_view *v)
 		v->base = first;
 		add_column(v, TOP_EVENT, e, width_of(r->events[e], EVENT_MIN));
 	}
-	return true;
 }
 
 bool view_has(const struct top_view *v, enum top_kind kind, size_t index)
@@ -261,7 +256,7 @@ static unsigned int all_marks(const struct top_view *v)
 	return marks;
 }
 
-bool view_init(struct top_view *v, const struct top_source *src, const struct top_look *look)
+void view_init(struct top_view *v, const struct top_source *src, const struct top_look *look)
 {
 	const struct reading *diff = src->diff;
 	size_t *out;
@@ -272,22 +267,19 @@ bool view_init(struct top_view *v, const struct top_source *src, const struct to
 			       .seconds = src->seconds > 0 ? src->seconds : 1,
 			       .look = *look,
 			       .backends = reading_backends(diff) > 1};
-	v->order = calloc(diff->nr_rows + 1, sizeof(*v->order));
-	if (!v->order)
-		return false;
+	v->order = xcalloc(diff->nr_rows + 1, sizeof(*v->order));
 	for (size_t i = 0; i < diff->nr_rows; i++)
 		if (top_view_matches(v, &diff->rows[i]))
 			v->order[v->nr_rows++] = i;
-	if (!make_columns(v))
-		return false;
+	make_columns(v);
 	if (look->sort != TOP_BY_NAME)
 		v->look.sort = (look->sort + v->base) % v->nr_cols;
 	v->marks = all_marks(v);
 	out = v->order;
 	if (is_tree(v))
-		return order_tree(v, 0, v->nr_rows, &out);
-	qsort_r(v->order, v->nr_rows, sizeof(*v->order), by_view, v);
-	return true;
+		order_tree(v, 0, v->nr_rows, &out);
+	else
+		qsort_r(v->order, v->nr_rows, sizeof(*v->order), by_view, v);
 }
 
 void view_fini(struct top_view *v)

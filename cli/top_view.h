@@ -44,9 +44,8 @@ struct top_view {
 };
 
 /* view_init - choose and sort the rows of @src, which must outlive @v. In a tree, rows stay below
- * their parent; with a filter there is no tree. false: out of memory. Call view_fini in both cases.
- */
-bool view_init(struct top_view *v, const struct top_source *src, const struct top_look *look);
+ * their parent; with a filter there is no tree. Free with view_fini. */
+void view_init(struct top_view *v, const struct top_source *src, const struct top_look *look);
 void view_fini(struct top_view *v);
 
 /* view_sort_next - the column to sort by that is @by (1 or -1) beside the one of now. */

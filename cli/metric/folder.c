@@ -9,18 +9,17 @@
 #include <unistd.h>
 
 #include "cli/metric/metric.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 #include "vpmu/util/regular.h"
 
 int metric_set_file(struct metric_set *set, const char *path, char *err, size_t errlen)
 {
-	char *text = malloc(METRIC_FILE_MAX + 1);
+	char *text = xmalloc(METRIC_FILE_MAX + 1);
 	size_t len = 0;
 	ssize_t n = 1;
 	int fd, ret;
 
-	if (!text)
-		return fail(-ENOMEM, err, errlen, "%s: out of memory", path);
 	fd = regular_open(AT_FDCWD, path, 0);
 	ret = fd < 0 ? fd : 0;
 	while (!ret && n > 0 && len <= METRIC_FILE_MAX) {
@@ -63,7 +62,7 @@ int metric_set_folder(struct metric_set *set, const char *path,
 {
 	struct dirent **names;
 	char err[600], *file;
-	int n = scandir(path, &names, is_metrics, folder_by_name), ret = 0;
+	int n = scandir(path, &names, is_metrics, folder_by_name), ret;
 
 	if (n < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
@@ -73,17 +72,12 @@ int metric_set_folder(struct metric_set *set, const char *path,
 		return ret;
 	}
 	for (int i = 0; i < n; i++) {
-		file = NULL;
-		if (!ret && asprintf(&file, "%s/%s", path, names[i]->d_name) < 0) {
-			file = NULL;
-			ret = fail(-ENOMEM, err, sizeof(err), "%s: out of memory", path);
-			bad(err, arg);
-		}
-		if (file && metric_set_file(set, file, err, sizeof(err)))
+		file = xasprintf("%s/%s", path, names[i]->d_name);
+		if (metric_set_file(set, file, err, sizeof(err)))
 			bad(err, arg);
 		free(file);
 		free(names[i]);
 	}
 	free(names);
-	return ret;
+	return 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cli/metric/formula.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #define DIGITS	"0123456789"
@@ -82,10 +83,7 @@ static int formula_parse_name(struct parser *p)
 	if (i == f->nr_events) {
 		if (i == FORMULA_EVENTS_MAX)
 			return formula_wrong(p, -E2BIG, "too many events; accepted: up to 16");
-		f->event[i] = strndup(p->at, n);
-		if (!f->event[i])
-			return formula_wrong(p, -ENOMEM, "out of memory");
-		f->nr_events++;
+		f->event[f->nr_events++] = xstrndup(p->at, n);
 	}
 	p->at += n;
 	return add_step(p, (struct formula_step){.kind = FORMULA_EVENT, .event = i});

@@ -44,7 +44,7 @@ struct formula {
 
 /*
  * formula_parse - parse @text into *@f, which formula_free must free. Names of events are not
- * looked up here. -EINVAL: not a formula; -E2BIG: a limit above is exceeded; -ENOMEM. Then *@f is
+ * looked up here. -EINVAL: not a formula; -E2BIG: a limit above is exceeded. Then *@f is
  * empty and
  * @err (@errlen bytes, may be NULL) has one line that says at which character what is wrong and
  * what is accepted. Any thread.

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cli/metric/metric.h"
+#include "service/program/memory.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 #include "vpmu/util/utf8.h"
@@ -89,9 +90,7 @@ static int end_metric(struct reader *r)
 			"[%s] has no %s; needed: description and formula, and unit if it has one",
 			m->name, m->text ? "description" : "formula");
 	if (!m->unit)
-		m->unit = strdup("");
-	if (!m->unit)
-		return metric_wrong(r, -ENOMEM, r->begun, "out of memory");
+		m->unit = xstrdup("");
 	if (r->skip) {
 		free_metric(m);
 		r->found.nr--;
@@ -102,7 +101,6 @@ static int end_metric(struct reader *r)
 static int begin_metric(struct reader *r, char *line)
 {
 	char *name = line + 1, *end = strchr(line, ']');
-	struct metric *all;
 	int ret = end_metric(r);
 
 	if (ret)
@@ -120,14 +118,9 @@ static int begin_metric(struct reader *r, char *line)
 		return metric_wrong(r, -EINVAL, r->line, "[%s] is given twice; give it once", name);
 	if (r->found.nr + r->known->nr >= METRIC_COUNT_MAX)
 		return metric_wrong(r, -E2BIG, r->line, "more than %d metrics", METRIC_COUNT_MAX);
-	all = reallocarray(r->found.metric, r->found.nr + 1, sizeof(*all));
-	if (!all)
-		return metric_wrong(r, -ENOMEM, r->line, "out of memory");
-	r->found.metric = all;
-	all += r->found.nr++;
-	*all = (struct metric){.name = strdup(name), .file = strdup(r->file)};
-	if (!all->name || !all->file)
-		return metric_wrong(r, -ENOMEM, r->line, "out of memory");
+	r->found.metric = xreallocarray(r->found.metric, r->found.nr + 1, sizeof(*r->found.metric));
+	r->found.metric[r->found.nr++] =
+		(struct metric){.name = xstrdup(name), .file = xstrdup(r->file)};
 	r->begun = r->line;
 	r->skip = metric_set_find(r->known, name, strlen(name));
 	return 0;
@@ -169,9 +162,7 @@ static int set_key(struct reader *r, char *line)
 	if (!*value)
 		return metric_wrong(r, -EINVAL, r->line,
 				    "%s is empty; leave it out or give a value", line);
-	*to = strdup(value);
-	if (!*to)
-		return metric_wrong(r, -ENOMEM, r->line, "out of memory");
+	*to = xstrdup(value);
 	return to == &m->text ? set_formula(r, m) : 0;
 }
 
@@ -203,7 +194,6 @@ int metric_set_text(struct metric_set *set, const char *file, const char *text, 
 		    char *err, size_t errlen)
 {
 	struct reader r = {.known = set, .file = file, .err = err, .errlen = errlen};
-	struct metric *all;
 	int ret = 0;
 
 	if (len > METRIC_FILE_MAX)
@@ -220,15 +210,11 @@ int metric_set_text(struct metric_set *set, const char *file, const char *text, 
 	if (!ret)
 		ret = end_metric(&r);
 	if (!ret && r.found.nr) {
-		all = reallocarray(set->metric, set->nr + r.found.nr, sizeof(*all));
-		if (!all) {
-			ret = fail(-ENOMEM, err, errlen, "%s: out of memory", file);
-		} else {
-			memcpy(all + set->nr, r.found.metric, r.found.nr * sizeof(*all));
-			set->metric = all;
-			set->nr += r.found.nr;
-			r.found.nr = 0;
-		}
+		set->metric =
+			xreallocarray(set->metric, set->nr + r.found.nr, sizeof(*set->metric));
+		memcpy(set->metric + set->nr, r.found.metric, r.found.nr * sizeof(*set->metric));
+		set->nr += r.found.nr;
+		r.found.nr = 0;
 	}
 	metric_set_free(&r.found);
 	return ret;

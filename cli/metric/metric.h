@@ -42,7 +42,7 @@ struct metric_set {
  * name of the text for messages and for metric.file. The events of all formulas are events that
  * vpmu_event_parse accepts; raw codes (rHEX) need a vendor (intel::r1a8).
  *
- * -EINVAL, -E2BIG, -ENOMEM: nothing was added, and @err has one line: "file:line: what, what is
+ * -EINVAL, -E2BIG: nothing was added, and @err has one line: "file:line: what, what is
  * accepted". Any thread; takes libpfm's lock.
  */
 int metric_set_text(struct metric_set *set, const char *file, const char *text, size_t len,
@@ -54,7 +54,7 @@ int metric_set_file(struct metric_set *set, const char *path, char *err, size_t 
 /*
  * metric_set_folder - add the metrics of all files NAME.metrics in the folder @path, in the order
  * of their names. For each file that has a fault @bad is called with the line that says so, and its
- * metrics are left out. A folder that does not exist has no metrics. -ENOMEM, or why the folder
+ * metrics are left out. A folder that does not exist has no metrics. Or why the folder
  * cannot be read; then @bad was called for that, too.
  */
 int metric_set_folder(struct metric_set *set, const char *path,

@@ -56,7 +56,7 @@ Test(cli_repeat, rows_are_matched_by_id)
 	};
 	const struct rrow *row = run[2]->rows;
 
-	cr_assert(repeat_mean(run[2], run, 3));
+	repeat_mean(run[2], run, 3);
 	cr_assert_eq(row[0].v[0].count, 200);
 	cr_assert_float_eq(row[0].v[0].variance, 100 * sqrt(10000.0 / 3) / 200, 1e-9);
 	cr_assert_eq(row[0].v[0].enabled_ns, 20);
@@ -77,7 +77,7 @@ Test(cli_repeat, scaled_counts)
 		reading_of("1", (uint64_t[]){100}, 20, 10),
 	};
 
-	cr_assert(repeat_mean(run[1], run, 2));
+	repeat_mean(run[1], run, 2);
 	cr_assert_eq(val_scaled(&run[1]->rows[0].v[0]), 200);
 	cr_assert_float_eq(val_percent(&run[1]->rows[0].v[0]), 50, 1e-9);
 	cr_assert_float_eq(run[1]->rows[0].v[0].variance, 0, 1e-12);

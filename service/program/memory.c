@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Memory of a program that may end: see memory.h. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/program/memory.h"
+
+void memory_out(void)
+{
+	/* What was printed before is shown before, also when both go to one file. */
+	fflush(stdout);
+	fprintf(stderr, "%s: out of memory\n", program_invocation_short_name);
+	exit(EXIT_FAILURE);
+}
+
+static void *got(void *p)
+{
+	if (!p)
+		memory_out();
+	return p;
+}
+
+void *xmalloc(size_t size)
+{
+	return got(malloc(size ? size : 1));
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+	return got(calloc(n ? n : 1, size ? size : 1));
+}
+
+void *xreallocarray(void *p, size_t n, size_t size)
+{
+	return got(reallocarray(p, n ? n : 1, size ? size : 1));
+}
+
+char *xstrdup(const char *text)
+{
+	return text ? got(strdup(text)) : NULL;
+}
+
+char *xstrndup(const char *text, size_t len)
+{
+	return got(strndup(text, len));
+}
+
+char *xasprintf(const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	return got(n < 0 ? NULL : text);
+}
