@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "service/connection.h"
 #include "cli/client.h"
 #include "cli/error.h"
 #include "cli/progress.h"
@@ -17,49 +18,16 @@
 #include "cli/terminal.h"
 #include "service/program/memory.h"
 
-#define ANSWER_MAX  (128u << 20) /* bytes of one answer */
 #define TIMEOUT_SEC 30
+#define PATH_LEN    sizeof(((struct sockaddr_un *)0)->sun_path)
 
 struct client {
-	int fd;
-	char *in; /* received, and not taken yet */
-	size_t in_len, in_room;
+	struct connection c;
 	bool wait_long; /* client_wait_long was called */
 	bool lost;	/* the connection has ended, or is of no use any more */
 	json_t *last;	/* array: what the server sent because it ends */
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char path[PATH_LEN];
 };
-
-/* Connect to @path. Returns the socket, or -errno. */
-static int dial(const char *path)
-{
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	struct timeval tv = {.tv_sec = TIMEOUT_SEC};
-	int fd, ret;
-
-	if (strlen(path) >= sizeof(addr.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(addr.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
-		return fd;
-	ret = -errno;
-	close(fd);
-	return ret;
-}
-
-static struct client *client_new(int fd, const char *path)
-{
-	struct client *c = xcalloc(1, sizeof(*c));
-
-	c->fd = fd;
-	strcpy(c->path, path);
-	return c;
-}
 
 static const char *named_path(const struct cli *cli)
 {
@@ -78,20 +46,24 @@ struct client *client_reach(const struct cli *cli, char *tried, size_t room)
 	const char *path = named_path(cli);
 	char place[SOCKETS_USUAL][SOCKET_PATH_MAX];
 	size_t n = path ? 1 : sockets_usual(place), len = 0;
+	struct client *c;
 
 	*tried = '\0';
+	c = xcalloc(1, sizeof(*c));
 	for (size_t i = 0; i < n; i++) {
 		const char *p = path ? path : place[i];
-		int fd = socket_trusted(p) ? dial(p) : -EPERM;
+		int ret = socket_trusted(p) ? connection_open(&c->c, p, TIMEOUT_SEC) : -EPERM;
 
-		if (fd >= 0) {
+		if (!ret) {
 			*tried = '\0';
-			return client_new(fd, p);
+			strcpy(c->path, p);
+			return c;
 		}
 		if (len < room)
 			len += (size_t)snprintf(tried + len, room - len, "%s%s (%s)", i ? ", " : "",
-						p, strerror(-fd));
+						p, strerror(-ret));
 	}
+	free(c);
 	return NULL;
 }
 
@@ -119,8 +91,7 @@ void client_close(struct client *c)
 {
 	if (!c)
 		return;
-	close(c->fd);
-	free(c->in);
+	connection_close(&c->c);
 	json_decref(c->last);
 	free(c);
 }
@@ -129,99 +100,28 @@ void client_wait_long(struct client *c)
 {
 	struct timeval tv = {0}; /* no limit */
 
-	setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	setsockopt(c->c.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
 	c->wait_long = true;
+}
+
+struct connection *client_connection(struct client *c)
+{
+	return &c->c;
 }
 
 int client_fd(const struct client *c)
 {
-	return c->fd;
-}
-
-static int send_all(int fd, const char *p, size_t len)
-{
-	while (len) {
-		ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-/* Send @text and a newline, all at once: the server is not woken for half a line. */
-static int send_line(int fd, const char *text)
-{
-	char *line = xasprintf("%s\n", text);
-	int ret = send_all(fd, line, strlen(line));
-
-	free(line);
-	return ret;
-}
-
-/* Make room for more bytes: as many as the server likes. Returns 0 or -errno. */
-static int more_room(struct client *c)
-{
-	size_t room = c->in_room ? c->in_room * 2 : 1 << 16;
-	char *more;
-
-	if (c->in_len < c->in_room)
-		return 0;
-	if (c->in_room >= ANSWER_MAX)
-		return -EMSGSIZE;
-	more = realloc(c->in, room);
-	if (!more)
-		return -ENOMEM;
-	c->in = more;
-	c->in_room = room;
-	return 0;
+	return c->c.fd;
 }
 
 /* Say how long it takes until there is something to receive. */
-static void wait_with_progress(struct client *c)
+static void wait_with_progress(int fd)
 {
-	struct pollfd p = {.fd = c->fd, .events = POLLIN};
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	for (int half_s = 0; poll(&p, 1, 500) == 0; half_s++)
 		progress_show("waiting for the server", "%d s", half_s / 2);
 	progress_end();
-}
-
-/* Receive one line into *out, malloc'd, without its newline. Returns 0 or -errno. */
-static int receive_line(struct client *c, char **out)
-{
-	size_t seen = 0;
-
-	for (;;) {
-		char *nl = c->in_len > seen ? memchr(c->in + seen, '\n', c->in_len - seen) : NULL;
-		ssize_t n;
-		int ret;
-
-		if (nl) {
-			size_t len = (size_t)(nl - c->in);
-
-			*out = xstrndup(c->in, len);
-			c->in_len -= len + 1;
-			memmove(c->in, nl + 1, c->in_len);
-			return 0;
-		}
-		seen = c->in_len;
-		ret = more_room(c);
-		if (ret)
-			return ret;
-		if (c->wait_long)
-			wait_with_progress(c);
-		n = recv(c->fd, c->in + c->in_len, c->in_room - c->in_len, 0);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EPIPE;
-		c->in_len += (size_t)n;
-	}
 }
 
 static const char *why(int ret)
@@ -263,17 +163,6 @@ static bool make_safe(json_t *v)
 	}
 }
 
-/* Parse the line @text. NULL: it is no JSON object. */
-static json_t *client_parse_answer(const char *text)
-{
-	json_t *resp = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-
-	if (json_is_object(resp) && make_safe(resp))
-		return resp;
-	json_decref(resp);
-	return NULL;
-}
-
 /* Whether @resp is one of the server's last lines. It is then kept for client_last, and taken. */
 static bool keep_last(struct client *c, json_t *resp)
 {
@@ -290,15 +179,16 @@ static bool keep_last(struct client *c, json_t *resp)
 /* Receive one answer into *resp (NULL: it does not follow the protocol). Returns 0 or -errno. */
 static int receive_answer(struct client *c, json_t **resp)
 {
-	char *text = NULL;
 	int ret;
 
 	do {
-		ret = receive_line(c, &text);
+		ret = connection_receive(&c->c, c->wait_long ? wait_with_progress : NULL, resp);
 		if (ret)
 			return ret;
-		*resp = client_parse_answer(text);
-		free(text);
+		if (*resp && !make_safe(*resp)) {
+			json_decref(*resp);
+			*resp = NULL;
+		}
 	} while (*resp && keep_last(c, *resp));
 	return 0;
 }
@@ -397,7 +287,7 @@ json_t *client_try(struct client *c, json_t *req, char **err)
 	}
 	snprintf(cmd, sizeof(cmd), "%s", json_string_value(json_object_get(req, "cmd")));
 	json_decref(req);
-	ret = send_line(c->fd, line);
+	ret = connection_send(&c->c, line);
 	if (!ret || ret == -EPIPE) /* a server that closed the connection may have said why */
 		ret = receive_answer(c, &resp);
 	free(line);

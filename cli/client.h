@@ -13,6 +13,7 @@
 #include "cli/options.h"
 
 struct client;
+struct connection;
 
 /*
  * client_open - connect to the socket of -S or $VPMU_SOCKET, else to the first of the usual places
@@ -33,6 +34,9 @@ void client_close(struct client *c);
  * memory: giving up would report a failure of something that is then done. Ctrl-C ends the client.
  */
 void client_wait_long(struct client *c);
+
+/* client_connection - for requests without client_ask. */
+struct connection *client_connection(struct client *c);
 
 /* client_fd - becomes readable when the server closes the connection. */
 int client_fd(const struct client *c);

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmu metrics: what metrics there are for -M, without asking a server; and what vpmud exports for
- * Prometheus, to standard output or a file. */
+/* vpmu metrics: what metrics there are for -M, without asking a server. */
 #include <argp.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/error.h"
+#include "cli/exported.h"
 #include "cli/metrics.h"
-#include "cli/field.h"
 #include "cli/rows.h"
-#include "exporter/textfile.h"
-#include "service/program/memory.h"
 
 /* The command fails if a file is wrong, but shows all others. */
 static void show_bad(const char *line, void *arg)
@@ -45,66 +41,14 @@ static void add_metric(json_t *rows, const struct metric *m)
 	json_array_append_new(rows, o);
 }
 
-/* ---- what vpmud exports --------------------------------------------------------------------- */
-
-/* All of @lines, or nothing, to the file at @path; NULL: to standard output. */
-static int write_out(const char *path, const json_t *lines)
-{
-	char *text = NULL, err[600];
-	size_t len = 0, i;
-	FILE *to = path ? open_memstream(&text, &len) : stdout;
-	const json_t *line;
-	int ret = 0;
-
-	json_array_foreach (lines, i, line)
-		if (!to || (fprintf(to, "%s\n", json_string_value(line)) < 0 && path))
-			memory_out();
-	/* When memory runs out, fclose may say nothing of it. */
-	if (path && (fclose(to) || !text))
-		memory_out();
-	if (!path && ferror(to)) {
-		cli_error("metrics: cannot write");
-		ret = 1;
-	} else if (path && textfile_write(path, text, len, err, sizeof(err))) {
-		cli_error("metrics: %s", err);
-		ret = 1;
-	}
-	free(text);
-	return ret;
-}
-
-static int show_exported(struct cli *cli, bool openmetrics, const char *path)
-{
-	struct client *c = client_open(cli, false);
-	struct fields f = {0};
-	json_t *answer = c ? client_ask(c, json_pack("{s:s, s:b}", "cmd", "metrics", "openmetrics",
-						     openmetrics))
-			   : NULL;
-	const json_t *lines, *line;
-	size_t i;
-	int ret = 1;
-
-	if (answer) {
-		lines = field_array(&f, answer, "lines");
-		json_array_foreach (lines, i, line)
-			if (!json_is_string(line))
-				field_wrong(&f, "lines");
-		if (fields_ok(&f))
-			ret = write_out(path, lines);
-	}
-	json_decref(answer);
-	client_close(c);
-	return ret;
-}
-
 /* ---- the command ---------------------------------------------------------------------------- */
 
 struct metrics_cmd {
 	bool json, prometheus, openmetrics;
-	const char *textfile;
+	const char *textfile, *config;
 };
 
-enum { KEY_PROMETHEUS = 256, KEY_OPENMETRICS, KEY_TEXTFILE };
+enum { KEY_PROMETHEUS = 256, KEY_OPENMETRICS, KEY_TEXTFILE, KEY_CONFIG };
 
 static error_t parse_metrics(int key, char *arg, struct argp_state *state)
 {
@@ -124,6 +68,10 @@ static error_t parse_metrics(int key, char *arg, struct argp_state *state)
 		cli_once(state, key, "--textfile");
 		o->textfile = arg;
 		return 0;
+	case KEY_CONFIG:
+		cli_once(state, key, "--config");
+		o->config = arg;
+		return 0;
 	case ARGP_KEY_END:
 		if (o->json + (o->prometheus || o->textfile) + o->openmetrics > 1)
 			cli_usage("metrics: give one of -j, --prometheus or --textfile, "
@@ -142,11 +90,13 @@ int cmd_metrics(struct cli *cli, int argc, char **argv)
 		{"MEANING", "desc", COLUMN_TEXT},  {NULL, NULL, 0}};
 	static const struct argp_option options[] = {
 		{"prometheus", KEY_PROMETHEUS, NULL, 0,
-		 "show what vpmud exports, in Prometheus's text format", 0},
+		 "show what vpmu-exporter serves, in Prometheus's text format", 0},
 		{"openmetrics", KEY_OPENMETRICS, NULL, 0, "the same as OpenMetrics", 0},
 		{"textfile", KEY_TEXTFILE, "FILE", 0,
 		 "write it to FILE, for node_exporter's textfile collector: whole, or not at all",
 		 0},
+		{"config", KEY_CONFIG, "FILE", 0,
+		 "what is exported, instead of /etc/vpmu/vpmu-exporter.conf", 0},
 		{0}};
 	static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
@@ -156,8 +106,8 @@ int cmd_metrics(struct cli *cli, int argc, char **argv)
 		.doc = "Show the metrics that -M takes. -M with the name of a GROUP "
 		       "means all metrics of the group, which is a file. Your own files "
 		       "are in ~/.config/vpmu/metrics; vpmu-metrics(5) has their "
-		       "format. With --prometheus, --openmetrics or --textfile: what vpmud "
-		       "exports, for administrators."};
+		       "format. With --prometheus, --openmetrics or --textfile: what "
+		       "vpmu-exporter(8) serves."};
 	struct metrics_cmd o = {0};
 	struct metric_set set = {0};
 	json_t *rows;
@@ -166,7 +116,7 @@ int cmd_metrics(struct cli *cli, int argc, char **argv)
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
 	if (o.prometheus || o.openmetrics || o.textfile)
-		return show_exported(cli, o.openmetrics, o.textfile);
+		return exported_show(cli, o.config, o.openmetrics, o.textfile);
 	rows = json_array();
 	if (metrics_known(&set, show_bad, &bad))
 		bad = true;

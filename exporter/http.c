@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Serving the metrics over HTTP, by libmicrohttpd on one thread; see http.h. Only process.c calls
- * it. Clients may be slow, broken and many: each costs memory and time up to a limit, and vpmud is
- * asked once a second at most. Connections are accepted here and not by libmicrohttpd, which stops
- * listening when there are too many: a new connection must always be accepted, and an old one makes
- * room for it.
+ * Serving the metrics over HTTP, by libmicrohttpd on one thread; see http.h. main.c calls
+ * it. Clients may be slow, broken and many: each costs memory and time up to a limit, and the
+ * server is asked once a second at most. Connections are accepted here and not by libmicrohttpd,
+ * which stops listening when there are too many: a new connection must always be accepted, and an
+ * old one makes room for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,6 @@
 #include "exporter/http.h"
 #include "exporter/texts.h"
 #include "exporter/users.h"
-#include "exporter/wire.h"
 #include "vpmu/util/fail.h"
 
 #define SEC   1000000000ULL
@@ -68,12 +67,15 @@ static void conn_cut(struct http *h, struct conn *c)
 
 /* ---- for texts ------------------------------------------------------------------------------ */
 
-/* What only this process knows, behind vpmud's families. */
-static void own(void *arg, struct expo *e)
+/* The counts, and behind them what only this process knows. */
+static int write_text(void *arg, struct expo *e)
 {
 	const struct http *h = arg;
 	char label[32];
+	int ret = h->o->render(h->o->arg, e);
 
+	if (ret)
+		return ret;
 	expo_family(e, "vpmu_http_requests", EXPO_COUNTER, NULL,
 		    "HTTP requests that were answered.");
 	for (int i = 0; i < CODES; i++) {
@@ -85,6 +87,7 @@ static void own(void *arg, struct expo *e)
 	expo_u64(e, "", h->cut, 0);
 	expo_family(e, "vpmu_http_connections", EXPO_GAUGE, NULL, "HTTP connections.");
 	expo_u64(e, "", h->nr_conns, 0);
+	return 0;
 }
 
 /* Those who still read old texts, when there are too many of these. */
@@ -294,9 +297,9 @@ static int http_prepare(struct http *h)
 		"GET and HEAD are accepted\n",
 		"a request without a body is accepted\n",
 		"too many wrong passwords: later\n",
-		"no counts now; vpmud's log says why\n",
+		"no counts now; vpmu-exporter's log says why\n",
 	};
-	static const char page[] = "<html><head><title>vpmud</title></head><body>"
+	static const char page[] = "<html><head><title>vpmu-exporter</title></head><body>"
 				   "<a href=\"/metrics\">metrics</a></body></html>\n";
 
 	for (int i = 1; i < CODES; i++) {
@@ -339,13 +342,12 @@ static int exporter_http_start(struct http *h, char *err, size_t errlen)
 	int listen_flags = fcntl(h->o->listen_fd, F_GETFL);
 
 	if (h->o->cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
-		return fail(-EOPNOTSUPP, err, errlen, "metrics: libmicrohttpd has no TLS here");
+		return fail(-EOPNOTSUPP, err, errlen, "libmicrohttpd has no TLS here");
 	if (http_prepare(h))
-		return fail(-ENOMEM, err, errlen, "metrics: out of memory");
+		return fail(-ENOMEM, err, errlen, "out of memory");
 	/* A service manager's socket may be one that blocks. */
 	if (listen_flags < 0 || fcntl(h->o->listen_fd, F_SETFL, listen_flags | O_NONBLOCK))
-		return fail(-errno, err, errlen, "metrics: the listening socket: %s",
-			    strerror(errno));
+		return fail(-errno, err, errlen, "the listening socket: %s", strerror(errno));
 	h->mhd = MHD_start_daemon(flags | (h->o->cert ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request,
 				  h, MHD_OPTION_EXTERNAL_LOGGER, http_on_log, &started,
 				  MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_CONNECTIONS_ALL,
@@ -356,7 +358,7 @@ static int exporter_http_start(struct http *h, char *err, size_t errlen)
 				  h->o->cert ? tls : none, MHD_OPTION_END);
 	started = true;
 	if (!h->mhd)
-		return fail(-EINVAL, err, errlen, "metrics: %s%s%s",
+		return fail(-EINVAL, err, errlen, "%s%s%s",
 			    h->o->cert ? "TLS certificate or key: " : "HTTP: ", start_error,
 			    *start_error ? "" : "not accepted");
 	return 0;
@@ -366,47 +368,37 @@ static void exporter_http_serve(struct http *h)
 {
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 
-	while (!h->texts.ended) {
-		struct pollfd p[3] = {{.fd = info->epoll_fd, .events = POLLIN},
-				      {.fd = h->texts.sock, .events = POLLIN},
+	while (!*h->o->end) {
+		struct pollfd p[2] = {{.fd = info->epoll_fd, .events = POLLIN},
 				      {.fd = h->o->listen_fd, .events = POLLIN}};
 		MHD_UNSIGNED_LONG_LONG ms;
-		struct wire_answer late;
-		int wait = h->nr_conns ? 1000 : -1, fd;
+		uint64_t wait = h->nr_conns ? 1000 : 3600000;
+		struct timespec t;
 
-		if (MHD_get_timeout(h->mhd, &ms) == MHD_YES &&
-		    (wait < 0 || ms < (unsigned int)wait))
-			wait = (int)ms;
-		if (poll(p, 3, wait) < 0) {
+		if (MHD_get_timeout(h->mhd, &ms) == MHD_YES && ms < wait)
+			wait = ms;
+		t = (struct timespec){(time_t)(wait / 1000), (long)(wait % 1000 * 1000000)};
+		if (ppoll(p, 2, &t, h->o->signals) < 0) {
 			if (errno == EINTR)
 				continue;
 			return;
 		}
-		if (p[1].revents) {
-			/* The end, or an answer that came too late. */
-			if (wire_recv(h->texts.sock, &late, sizeof(late), &fd) <= 0)
-				return;
-			if (fd >= 0)
-				close(fd);
-		}
-		if (p[2].revents)
+		if (p[1].revents)
 			http_accept(h);
 		MHD_run(h->mhd);
 		cut_slow(h);
 	}
 }
 
-int http_serve(const struct http_opts *o, int sock, int (*ready)(char *err, size_t errlen),
-	       char *err, size_t errlen)
+int http_serve(const struct http_opts *o, char *err, size_t errlen)
 {
-	struct http h = {.o = o, .texts = {.sock = sock, .more = own, .cut_readers = cut_readers}};
+	struct http h = {.o = o, .texts = {.write = write_text, .cut_readers = cut_readers}};
 	int ret;
 
 	h.texts.arg = &h;
 	ret = exporter_http_start(&h, err, errlen);
-
 	if (!ret)
-		ret = ready(err, errlen);
+		ret = o->ready(o->arg, err, errlen);
 	if (!ret)
 		exporter_http_serve(&h);
 	/* The process ends: what is left goes with it. */

@@ -5,13 +5,15 @@
  * sample must never leave a number in the place of one that is not there.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "exporter/answer.h"
 #include "exporter/metric_rows.h"
-#include "service/clock.h"
 #include "vpmu/util/fail.h"
 
+#define FIRST_USER 1000 /* a smaller uid is a system user's, by convention of distributions */
 #define LABELS_MAX 1024 /* of a row; its names have at most 256 bytes */
 
 /* What the families of a kind of rows are called. */
@@ -50,7 +52,8 @@ static const struct group {
 
 /* A row that is shown. */
 struct item {
-	const struct session_row *r;
+	const struct answer_row *r;
+	const json_t *vm; /* what `list` says of it; NULL: it is gone, or a path */
 	uint64_t owner;
 	size_t rank; /* how many of the same owner are older */
 	char *labels;
@@ -75,12 +78,12 @@ int metrics_prepare(struct metrics *m, char *err, size_t errlen)
 		for (size_t k = 0; k < i; k++)
 			if (!strcmp(m->names[k], m->names[i]))
 				return fail(-EINVAL, err, errlen,
-					    "metrics: events: %s is given twice, accepted: once",
+					    "events: %s is given twice, accepted: once",
 					    m->names[i]);
 		if (!expo_label(buf, sizeof(buf), &used, "event", m->names[i]) ||
 		    asprintf(&m->label[i], ",%s", buf) < 0) {
 			m->label[i] = NULL;
-			return fail(-ENOMEM, err, errlen, "metrics: out of memory");
+			return fail(-ENOMEM, err, errlen, "out of memory");
 		}
 	}
 	return 0;
@@ -88,12 +91,12 @@ int metrics_prepare(struct metrics *m, char *err, size_t errlen)
 
 /* ---- which rows ----------------------------------------------------------------------------- */
 
-static const char *metric_rows_name_of(const struct session_row *r)
+static const char *metric_rows_name_of(const struct answer_row *r)
 {
-	return r->kind == NODE_VM ? r->vm : r->path;
+	return r->vm ? r->vm : r->path;
 }
 
-static void metric_rows_add(struct rows *rows, const struct session_row *r)
+static void metric_rows_add(struct rows *rows, const struct answer_row *r)
 {
 	size_t room = rows->room ? rows->room * 2 : 64;
 	struct item *more;
@@ -110,22 +113,10 @@ static void metric_rows_add(struct rows *rows, const struct session_row *r)
 	rows->item[rows->nr++] = (struct item){.r = r};
 }
 
-struct split {
-	struct rows *host, *rest;
-};
-
-static int metric_rows_take(const struct session_row *r, void *arg)
-{
-	struct split *to = arg;
-
-	metric_rows_add(r->kind == NODE_ROOT ? to->host : to->rest, r);
-	return 0;
-}
-
 /* Of rows with the same labels the one that counts first, else the one that went last. */
 static int metric_rows_by_name(const void *a, const void *b)
 {
-	const struct session_row *x = ((const struct item *)a)->r, *y = ((const struct item *)b)->r;
+	const struct answer_row *x = ((const struct item *)a)->r, *y = ((const struct item *)b)->r;
 	int c = strcmp(metric_rows_name_of(x), metric_rows_name_of(y));
 
 	if (!c)
@@ -142,8 +133,8 @@ static void drop_doubles(struct rows *rows)
 	if (rows->nr > 1)
 		qsort(rows->item, rows->nr, sizeof(*rows->item), metric_rows_by_name);
 	for (size_t i = 0; i < rows->nr; i++) {
-		const struct session_row *r = rows->item[i].r;
-		const struct session_row *before = to ? rows->item[to - 1].r : NULL;
+		const struct answer_row *r = rows->item[i].r;
+		const struct answer_row *before = to ? rows->item[to - 1].r : NULL;
 
 		if (!before || strcmp(metric_rows_name_of(r), metric_rows_name_of(before)) ||
 		    strcmp(r->backend, before->backend))
@@ -152,22 +143,42 @@ static void drop_doubles(struct rows *rows)
 	rows->nr = to;
 }
 
-/* Whether VM @r is there, and what is known of it. */
-static bool metric_rows_about(const struct metrics *m, const struct session_row *r,
-			      struct metrics_about *a)
+/* What is known of each VM that is there. */
+static int look_up(struct rows *rows, const json_t *list)
 {
-	const struct node *vm =
-		r->gone ? NULL : tenant_vm_find(sessions_tenants(m->o.sessions), r->vm);
+	json_t *vms = json_object(), *node;
+	size_t i;
+	int ret = vms ? 0 : -ENOMEM;
 
-	*a = (struct metrics_about){NULL, NULL, 0};
-	if (vm && m->o.about)
-		*a = m->o.about(m->o.arg, vm);
-	return vm != NULL;
+	json_array_foreach (json_object_get(list, "nodes"), i, node) {
+		const char *name = json_string_value(json_object_get(node, "vm"));
+
+		if (name && json_object_set(vms, name, node))
+			ret = -ENOMEM;
+	}
+	for (i = 0; i < rows->nr; i++)
+		if (!rows->item[i].r->gone)
+			rows->item[i].vm = json_object_get(vms, rows->item[i].r->vm);
+	json_decref(vms);
+	return ret;
+}
+
+/* VMs of one owner share what room there is; those of 0 come first: the host itself, which system
+ * users are, such as those of managers of VMs, and libvirt. So are other servers of the host. */
+static uint64_t owner_of(const struct item *t)
+{
+	uint64_t uid = 0;
+
+	if (!t->vm)
+		return UINT64_MAX;
+	if (!json_object_get(t->vm, "server"))
+		answer_u64(t->vm, "owner", &uid);
+	return uid < FIRST_USER ? 0 : uid;
 }
 
 static int by_age(const void *a, const void *b)
 {
-	const struct session_row *x = ((const struct item *)a)->r, *y = ((const struct item *)b)->r;
+	const struct answer_row *x = ((const struct item *)a)->r, *y = ((const struct item *)b)->r;
 
 	return x->id < y->id ? -1 : x->id > y->id;
 }
@@ -188,15 +199,10 @@ static int by_rank(const void *a, const void *b)
 
 /* The host's own come first. Then each owner has one, then two and so on: whoever has many cannot
  * keep the others out. Whose those were that have gone is not known: they come last. */
-static void metric_rows_rank(const struct metrics *m, struct rows *rows)
+static void metric_rows_rank(struct rows *rows)
 {
-	struct metrics_about a;
-
-	for (size_t i = 0; i < rows->nr; i++) {
-		struct item *t = &rows->item[i];
-
-		t->owner = !metric_rows_about(m, t->r, &a) ? UINT64_MAX : a.owner;
-	}
+	for (size_t i = 0; i < rows->nr; i++)
+		rows->item[i].owner = owner_of(&rows->item[i]);
 	qsort(rows->item, rows->nr, sizeof(*rows->item), by_owner);
 	for (size_t i = 0; i < rows->nr; i++) {
 		struct item *t = &rows->item[i];
@@ -211,12 +217,12 @@ static void metric_rows_rank(const struct metrics *m, struct rows *rows)
 }
 
 /* Of one rank the oldest are shown: so a VM that is shown stays. */
-static void metric_rows_limit(const struct metrics *m, struct rows *rows, size_t max)
+static void metric_rows_limit(struct rows *rows, size_t max)
 {
 	if (rows->nr <= max)
 		return;
 	if (rows->g == &domain)
-		metric_rows_rank(m, rows);
+		metric_rows_rank(rows);
 	qsort(rows->item, rows->nr, sizeof(*rows->item), by_rank);
 	rows->left_out = rows->nr - max;
 	rows->nr = max;
@@ -252,7 +258,7 @@ static void rows_fini(struct rows *rows)
 /* ---- families ------------------------------------------------------------------------------- */
 
 /* Why there is no number; NULL: there is one. A row that has not run has counted 0 events. */
-static const char *why_missing(const struct session_row *r, const struct vpmu_value *v)
+static const char *why_missing(const struct answer_row *r, const struct answer_value *v)
 {
 	if (r->error)
 		return "not_counted";
@@ -274,7 +280,7 @@ static void runs(const struct metrics *m, const struct rows *rows, struct expo *
 	expo_family(e, rows->g->run, EXPO_COUNTER, "seconds",
 		    "CPU time in which events could be counted.");
 	for (size_t i = 0; i < rows->nr; i++) {
-		const struct session_row *r = rows->item[i].r;
+		const struct answer_row *r = rows->item[i].r;
 		uint64_t ns = 0;
 		bool known = false;
 
@@ -294,10 +300,10 @@ static void metric_rows_counts(const struct metrics *m, const struct rows *rows,
 	char buf[LABELS_MAX + METRICS_EVENT_LABEL];
 
 	for (size_t i = 0; i < rows->nr; i++) {
-		const struct session_row *r = rows->item[i].r;
+		const struct answer_row *r = rows->item[i].r;
 
 		for (size_t v = 0; v < m->nr; v++) {
-			const struct vpmu_value *val = &r->values[v];
+			const struct answer_value *val = &r->values[v];
 
 			if (why_missing(r, val))
 				continue;
@@ -321,6 +327,21 @@ static void metric_rows_one(struct expo *e, const char *labels, const char *name
 	expo_u64(e, buf, 1, 0);
 }
 
+/* Its words, but the age, which is a family of its own. */
+static void qualities(struct expo *e, const char *labels, const char *words)
+{
+	char word[32];
+
+	for (; *words; words += strspn(words, " ")) {
+		size_t n = strcspn(words, " ");
+
+		snprintf(word, sizeof(word), "%.*s", (int)n, words);
+		if (strcmp(word, "exact") && strcmp(word, "aged"))
+			metric_rows_one(e, labels, "quality", word);
+		words += n;
+	}
+}
+
 static void notes(const struct metrics *m, const struct rows *rows, struct expo *e)
 {
 	char buf[LABELS_MAX + METRICS_EVENT_LABEL];
@@ -329,7 +350,7 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 		    "1 for each count that is not here, with the reason.");
 	for (size_t i = 0; i < rows->nr; i++)
 		for (size_t v = 0; v < m->nr; v++) {
-			const struct session_row *r = rows->item[i].r;
+			const struct answer_row *r = rows->item[i].r;
 			const char *why = why_missing(r, &r->values[v]);
 
 			if (why)
@@ -340,22 +361,19 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 		    "1 for each count that is less than exact; exact ones have no sample.");
 	for (size_t i = 0; i < rows->nr; i++)
 		for (size_t v = 0; v < m->nr; v++) {
-			const struct session_row *r = rows->item[i].r;
-			const struct vpmu_value *val = &r->values[v];
+			const struct answer_row *r = rows->item[i].r;
+			const struct answer_value *val = &r->values[v];
 
 			if (why_missing(r, val))
 				continue;
 			event_labels(m, &rows->item[i], v, buf);
-			if (val->quality != VPMU_Q_EXACT)
-				metric_rows_one(e, buf, "quality", vpmu_quality_name(val->quality));
-			if (val->partial)
-				metric_rows_one(e, buf, "quality", "partial");
+			qualities(e, buf, val->quality);
 		}
 	expo_family(e, rows->g->age, EXPO_GAUGE, "seconds",
 		    "How old a count is of which CPUs that are not interrupted may have more.");
 	for (size_t i = 0; i < rows->nr; i++)
 		for (size_t v = 0; v < m->nr; v++) {
-			const struct session_row *r = rows->item[i].r;
+			const struct answer_row *r = rows->item[i].r;
 
 			if (!why_missing(r, &r->values[v]) && r->values[v].age_ns)
 				expo_ns(e, event_labels(m, &rows->item[i], v, buf),
@@ -375,23 +393,32 @@ static void families(const struct metrics *m, const struct rows *rows, struct ex
 	notes(m, rows, e);
 }
 
+static const char *known(const struct item *t, const char *key)
+{
+	/* A VM of another server of the host: what that says of it is that server's word. */
+	const char *text = json_object_get(t->vm, "server")
+				   ? NULL
+				   : json_string_value(json_object_get(t->vm, key));
+
+	return text ? text : "";
+}
+
 /* What joins with other exporters. A VM that is gone has nothing to say any more. */
-static void domain_info(const struct metrics *m, const struct rows *rows, struct expo *e)
+static void domain_info(const struct rows *rows, struct expo *e)
 {
 	char buf[LABELS_MAX + 4096];
 
 	expo_family(e, "vpmu_domain", EXPO_INFO, NULL, "A VM, and whose it is.");
 	for (size_t i = 0; i < rows->nr; i++) {
-		const struct session_row *r = rows->item[i].r;
-		struct metrics_about a;
-		size_t used = rows->item[i].len;
+		const struct item *t = &rows->item[i];
+		size_t used = t->len;
 
-		if (!metric_rows_about(m, r, &a))
+		if (!t->vm)
 			continue;
-		memcpy(buf, rows->item[i].labels, used + 1);
-		expo_label(buf, sizeof(buf), &used, "uuid", a.uuid ? a.uuid : "");
-		expo_label(buf, sizeof(buf), &used, "tenant", r->path);
-		expo_label(buf, sizeof(buf), &used, "cgroup", a.cgroup ? a.cgroup : "");
+		memcpy(buf, t->labels, used + 1);
+		expo_label(buf, sizeof(buf), &used, "uuid", known(t, "uuid"));
+		expo_label(buf, sizeof(buf), &used, "tenant", t->r->path);
+		expo_label(buf, sizeof(buf), &used, "cgroup", known(t, "cgroup"));
 		expo_u64(e, buf, 1, 0);
 	}
 }
@@ -405,7 +432,15 @@ static size_t failures(const struct rows *rows)
 	return n;
 }
 
-static void sizes(const struct session *ts, const struct session *vs, const struct rows *tenants,
+static void dropped(const json_t *read, const char *metric_rows_label, struct expo *e)
+{
+	uint64_t n;
+
+	if (answer_u64(read, "dropped", &n))
+		expo_u64(e, metric_rows_label, n, 0);
+}
+
+static void sizes(const struct metrics_answers *a, const struct rows *tenants,
 		  const struct rows *vms, struct expo *e)
 {
 	expo_family(e, "vpmu_rows", EXPO_GAUGE, NULL, "VMs and tenants with counts of their own.");
@@ -422,25 +457,33 @@ static void sizes(const struct session *ts, const struct session *vs, const stru
 	expo_u64(e, "kind=\"tenant\"", failures(tenants), 0);
 	expo_family(e, "vpmu_rows_never_shown", EXPO_GAUGE, NULL,
 		    "VMs and tenants of which there is no trace here: too many, or no memory.");
-	expo_u64(e, "kind=\"domain\"", vs->dropped, 0);
-	expo_u64(e, "kind=\"tenant\"", ts->dropped, 0);
+	dropped(a->read[1], "kind=\"domain\"", e);
+	dropped(a->read[0], "kind=\"tenant\"", e);
 }
 
-int metrics_rows(struct metrics *m, struct session *ts, struct session *vs, struct expo *e)
+int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo *e)
 {
-	uint64_t keep_ns = m->o.keep_gone_sec * 1000000000ULL, before = now_ns();
 	struct rows hosts = {.g = &host}, tenants = {.g = &tenant}, vms = {.g = &domain};
-	struct split of_tenants = {&hosts, &tenants}, of_vms = {&hosts, &vms};
-	int ret;
+	struct answer_row *row[2];
+	size_t nr[2], i;
+	int ret = answer_rows(a->read[1], m->nr, &row[1], &nr[1]);
 
-	/* VMs first: so a tenant never shows less than its VMs. */
-	ret = session_read(vs, metric_rows_take, &of_vms);
+	for (i = 0; i < nr[1] && !ret; i++)
+		ret = row[1][i].vm ? 0 : -EPROTO;
+	for (i = 0; i < nr[1] && !ret; i++)
+		metric_rows_add(&vms, &row[1][i]);
+	nr[0] = 0;
+	row[0] = NULL;
 	if (!ret)
-		ret = session_read(ts, metric_rows_take, &of_tenants);
+		ret = answer_rows(a->read[0], m->nr, &row[0], &nr[0]);
+	for (i = 0; i < nr[0]; i++)
+		metric_rows_add(row[0][i].root ? &hosts : &tenants, &row[0][i]);
+	if (!ret)
+		ret = look_up(&vms, a->list);
 	drop_doubles(&vms);
 	drop_doubles(&tenants);
-	metric_rows_limit(m, &vms, m->o.max_vms);
-	metric_rows_limit(m, &tenants, m->o.max_tenants);
+	metric_rows_limit(&vms, m->o.max_vms);
+	metric_rows_limit(&tenants, m->o.max_tenants);
 	metric_rows_label(&hosts);
 	metric_rows_label(&tenants);
 	metric_rows_label(&vms);
@@ -449,19 +492,16 @@ int metrics_rows(struct metrics *m, struct session *ts, struct session *vs, stru
 	if (!ret) {
 		families(m, &hosts, e);
 		families(m, &tenants, e);
-		domain_info(m, &vms, e);
+		domain_info(&vms, e);
 		e->created = m->o.created == METRICS_CREATED_ALL;
 		families(m, &vms, e);
 		e->created = m->o.created != METRICS_CREATED_NO;
-		sizes(ts, vs, &tenants, &vms, e);
+		sizes(a, &tenants, &vms, e);
 	}
 	rows_fini(&hosts);
 	rows_fini(&tenants);
 	rows_fini(&vms);
-	/* Those that went long enough ago have been shown, now at the latest. */
-	if (!ret && before > keep_ns) {
-		session_forget_before(vs, before - keep_ns);
-		session_forget_before(ts, before - keep_ns);
-	}
+	free(row[0]);
+	free(row[1]);
 	return ret;
 }

@@ -11,17 +11,22 @@
 
 struct metrics {
 	struct metrics_opts o;
-	uint64_t started_us;
 	size_t nr;
-	char *names[SESSION_EVENTS_MAX];
-	vpmu_key_t keys[SESSION_EVENTS_MAX];
-	char *label[SESSION_EVENTS_MAX]; /* ,event="NAME" */
+	char *names[METRICS_EVENTS_MAX];
+	char *label[METRICS_EVENTS_MAX]; /* ,event="NAME" */
+};
+
+/* The server's answers of one scrape. */
+struct metrics_answers {
+	json_t *read[2]; /* of the tenants' and the VMs' session */
+	json_t *list, *sharing, *hello;
 };
 
 /* metrics_prepare - make m->label. -EINVAL: two events of one name; -ENOMEM. */
 int metrics_prepare(struct metrics *m, char *err, size_t errlen);
 
-/* metrics_rows - the families of the host, the tenants and the VMs. -ENOMEM. */
-int metrics_rows(struct metrics *m, struct session *tenants, struct session *vms, struct expo *e);
+/* metrics_rows - the families of the host, the tenants and the VMs. -EPROTO: an answer is none;
+ * -ENOMEM. */
+int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo *e);
 
 #endif

@@ -1,102 +1,131 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The sessions behind the metrics and the figures of the service; see metrics.h. The counts
- * themselves are metric_rows.c's. vpmud calls it. It must never name a number that is not known.
+ * The sessions behind the metrics and the figures of the server; see metrics.h. The counts
+ * themselves are metric_rows.c's. It must never name a number that is not known.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "exporter/answer.h"
 #include "exporter/metric_rows.h"
 #include "service/clock.h"
-#include "service/profile.h"
-#include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
 /* ---- sessions ------------------------------------------------------------------------------- */
 
 static const char *const session_name[] = {METRICS_SESSION_TENANTS, METRICS_SESSION_VMS};
+static const char *const session_scope[] = {"tenant", "vm"};
 
-static struct session *metrics_find(struct sessions *ss, bool vms)
+static int ask(const struct metrics *m, json_t *req, json_t **resp, char *err, size_t errlen)
 {
-	return (struct session *)registry_find(sessions_registry(ss), session_name[vms], NULL);
+	return m->o.ask(m->o.arg, req, resp, err, errlen);
 }
 
-static bool counts_the_same(const struct metrics *m, const struct session *s, bool vms)
+static bool is(const json_t *o, const char *key, const char *value)
 {
-	if (s->nr_events != m->nr || s->scope != (vms ? SESSION_VM : SESSION_TENANT) ||
-	    strcmp(s->reg.target, "/"))
+	const char *text = json_string_value(json_object_get(o, key));
+
+	return text && !strcmp(text, value);
+}
+
+static bool counts_the_same(const struct metrics *m, const json_t *read, bool vms)
+{
+	const json_t *events = json_object_get(read, "events"), *name;
+	size_t i;
+
+	if (json_array_size(events) != m->nr || !is(read, "scope", session_scope[vms]) ||
+	    !is(read, "target", "/"))
 		return false;
-	for (size_t i = 0; i < m->nr; i++)
-		if (s->keys[i] != m->keys[i] || strcmp(s->events[i], m->names[i]))
+	json_array_foreach (events, i, name)
+		if (!json_is_string(name) || strcmp(json_string_value(name), m->names[i]))
 			return false;
 	return true;
 }
 
-/* The session, opened if it is not there. */
-static int metrics_take(struct metrics *m, bool vms, struct session **out, char *err, size_t errlen)
+/* -ENOENT: there is no such session, or no more, since it counted something else. */
+static int session_read(const struct metrics *m, bool vms, json_t **out, char *err, size_t errlen)
 {
-	struct session *s = metrics_find(m->o.sessions, vms);
-	const struct session_spec spec = {
-		.open = {.name = session_name[vms],
-			 .target = tenants_root(sessions_tenants(m->o.sessions))},
-		.nr_events = m->nr,
-		.events = (const char *const *)m->names,
-		.keys = m->keys,
-		.scope = vms ? SESSION_VM : SESSION_TENANT,
-	};
+	const char *name = session_name[vms];
+	int ret = ask(m,
+		      json_pack("{s:s, s:s, s:i}", "cmd", "read", "session", name, "keep-gone",
+				(int)m->o.keep_gone_sec),
+		      out, err, errlen);
 
-	if (s && counts_the_same(m, s, vms)) {
-		*out = s;
-		return 0;
-	}
-	if (s)
-		session_close(s);
-	return session_open(m->o.sessions, &spec, out, err, errlen);
+	if (ret || counts_the_same(m, *out, vms))
+		return ret;
+	json_decref(*out);
+	*out = NULL;
+	ret = ask(m, json_pack("{s:s, s:s}", "cmd", "detach", "session", name), out, err, errlen);
+	json_decref(*out);
+	*out = NULL;
+	return ret ? ret : -ENOENT;
 }
 
-void metrics_end(struct sessions *ss)
+/* Open those that are not there: the tenants' first, so that it never has less than the VMs'. */
+static int sessions_open(const struct metrics *m, char *err, size_t errlen)
 {
-	for (int vms = 0; vms < 2; vms++) {
-		struct session *s = metrics_find(ss, vms);
+	int ret = 0;
 
-		if (s)
-			session_close(s);
+	for (int vms = 0; vms < 2 && !ret; vms++) {
+		json_t *events = json_array(), *resp = NULL;
+
+		for (size_t i = 0; i < m->nr; i++)
+			json_array_append_new(events, json_string(m->names[i]));
+		if (json_array_size(events) != m->nr) {
+			json_decref(events);
+			return fail(-ENOMEM, err, errlen, "out of memory");
+		}
+		ret = ask(m,
+			  json_pack("{s:s, s:o, s:s, s:s, s:b}", "cmd", "attach", "events", events,
+				    "scope", session_scope[vms], "name", session_name[vms], "keep",
+				    1),
+			  &resp, err, errlen);
+		json_decref(resp);
+		ret = ret == -EEXIST ? 0 : ret;
 	}
+	return ret;
+}
+
+/* VMs first: so a tenant never shows less than its VMs. */
+static int sessions_read(const struct metrics *m, json_t *read[2], char *err, size_t errlen)
+{
+	int ret = 0;
+
+	for (int vms = 1; vms >= 0 && !ret; vms--) {
+		json_decref(read[vms]);
+		read[vms] = NULL;
+		ret = session_read(m, vms, &read[vms], err, errlen);
+	}
+	return ret;
 }
 
 int metrics_create(const struct metrics_opts *o, struct metrics **out, char *err, size_t errlen)
 {
 	struct metrics *m = calloc(1, sizeof(*m));
-	struct session *s;
+	vpmu_key_t keys[METRICS_EVENTS_MAX];
 	char why[300];
 	int ret;
 
 	if (!m)
-		return fail(-ENOMEM, err, errlen, "metrics: out of memory");
+		return fail(-ENOMEM, err, errlen, "out of memory");
 	m->o = *o;
-	m->started_us = realtime_us();
-	m->nr = SESSION_EVENTS_MAX;
-	ret = vpmu_event_parse_list(o->events, o->raw_space, m->keys, m->names, &m->nr, why,
+	m->nr = METRICS_EVENTS_MAX;
+	ret = vpmu_event_parse_list(o->events, vpmu_event_host_space(), keys, m->names, &m->nr, why,
 				    sizeof(why));
 	if (ret) {
 		m->nr = 0;
-		metrics_destroy(m);
-		return ret == -E2BIG ? fail(-EINVAL, err, errlen,
-					    "metrics: events: more than %d, accepted: 1 to %d",
-					    SESSION_EVENTS_MAX, SESSION_EVENTS_MAX)
-				     : fail(ret, err, errlen, "metrics: events: %s", why);
+		fail(ret, err, errlen, "events: %s", why);
+		if (ret == -E2BIG)
+			ret = fail(-EINVAL, err, errlen, "events: more than %d, accepted: 1 to %d",
+				   METRICS_EVENTS_MAX, METRICS_EVENTS_MAX);
+	} else {
+		ret = metrics_prepare(m, err, errlen);
 	}
-	for (size_t i = 0; o->host_too && i < m->nr; i++)
-		m->keys[i] = vpmu_event_host_too(m->names[i], m->keys[i]);
-	ret = metrics_prepare(m, err, errlen);
 	if (ret) {
 		metrics_destroy(m);
 		return ret;
 	}
-	*err = '\0';
-	for (int vms = 0; vms < 2 && !*err; vms++)
-		metrics_take(m, vms, &s, err, errlen);
 	*out = m;
 	return 0;
 }
@@ -112,108 +141,212 @@ void metrics_destroy(struct metrics *m)
 	free(m);
 }
 
-/* ---- the service ---------------------------------------------------------------------------- */
+/* ---- the server ----------------------------------------------------------------------------- */
 
-static const char *backend_label(char buf[64], const char *backend)
+static const char *backend_label(char buf[64], const json_t *source)
 {
+	const char *backend = json_string_value(json_object_get(source, "backend"));
 	size_t used = 0;
 
 	*buf = '\0';
-	expo_label(buf, 64, &used, "backend", backend);
+	expo_label(buf, 64, &used, "backend", backend ? backend : "");
 	return buf;
 }
 
-static void sources(const struct metrics *m, struct expo *e)
+/* A sample of each source that has the number @key. */
+static void source_numbers(const json_t *backends, const char *key, uint64_t since_us,
+			   struct expo *e)
 {
-	const struct tenants *ts = sessions_tenants(m->o.sessions);
-	struct vpmu_sharing sharing[TENANTS_SOURCES_MAX];
-	char label[TENANTS_SOURCES_MAX][64], text[160];
-	struct vpmu_backend *s;
-	unsigned int nr = 0;
-	size_t used;
+	const json_t *source;
+	char label[64];
+	uint64_t v;
+	size_t i;
+
+	json_array_foreach (backends, i, source)
+		if (answer_u64(source, key, &v))
+			expo_u64(e, backend_label(label, source), v, since_us);
+}
+
+/* Whether the tenants' session, which has a row of each backend that counts, can count @event on
+ * the backend of @source; -1: it has none of that backend. */
+static int supported(const json_t *read, const char *backend, const char *event)
+{
+	const json_t *row, *no;
+	int can = -1;
+	size_t i;
+
+	json_array_foreach (json_object_get(read, "rows"), i, row)
+		if (is(row, "backend", backend)) {
+			can = 1;
+			break;
+		}
+	json_array_foreach (json_object_get(read, "unsupported"), i, no)
+		if (is(no, "backend", backend) && is(no, "event", event))
+			can = 0;
+	return can;
+}
+
+static void sources(const struct metrics *m, const struct metrics_answers *a, uint64_t started_us,
+		    struct expo *e)
+{
+	const json_t *backends = json_object_get(a->sharing, "backends"), *source;
+	char label[64 + METRICS_EVENT_LABEL];
+	size_t i;
 
 	expo_family(e, "vpmu_backend_up", EXPO_GAUGE, NULL,
 		    "Whether all CPUs of a source of counts answer.");
-	for (; (s = tenants_source(ts, nr)); nr++) {
-		backend_label(label[nr], s->backend);
-		vpmu_backend_sharing(s, &sharing[nr]);
-		expo_u64(e, label[nr], !vpmu_backend_late(s, text, sizeof(text)), 0);
-	}
+	json_array_foreach (backends, i, source)
+		expo_u64(e, backend_label(label, source),
+			 json_is_false(json_object_get(source, "late")), 0);
 	expo_family(e, "vpmu_backend_keys", EXPO_GAUGE, NULL, "Distinct events that are counted.");
-	for (unsigned int i = 0; i < nr; i++)
-		expo_u64(e, label[i], sharing[i].keys, 0);
+	source_numbers(backends, "keys", 0, e);
 	expo_family(e, "vpmu_backend_consumers", EXPO_GAUGE, NULL,
 		    "Counts that share these events.");
-	for (unsigned int i = 0; i < nr; i++)
-		expo_u64(e, label[i], sharing[i].consumers, 0);
+	source_numbers(backends, "consumers", 0, e);
 	expo_family(e, "vpmu_backend_counters", EXPO_GAUGE, NULL,
 		    "Counters of all CPUs that are in use.");
-	for (unsigned int i = 0; i < nr; i++)
-		expo_u64(e, label[i], sharing[i].host_counters, 0);
+	source_numbers(backends, "host-counters", 0, e);
 	expo_family(e, "vpmu_backend_refusals", EXPO_COUNTER, NULL,
 		    "Counts that were refused, because no counter slot was free or a quota was "
 		    "used up.");
-	for (unsigned int i = 0; i < nr; i++)
-		expo_u64(e, label[i], sharing[i].refused, m->started_us);
+	source_numbers(backends, "refused", started_us, e);
 	/* What a backend cannot count at all. */
 	expo_family(e, "vpmu_event_supported", EXPO_GAUGE, NULL,
 		    "Whether a backend can count an event.");
-	for (unsigned int i = 0; i < nr; i++) {
-		for (size_t v = 0; v < m->nr; v++) {
-			enum vpmu_quality q;
-			bool can = vpmu_backend_can_count(tenants_source(ts, i), m->keys[v], &q,
-							  text, sizeof(text));
-			char both[64 + METRICS_EVENT_LABEL];
+	json_array_foreach (backends, i, source) {
+		const char *backend = json_string_value(json_object_get(source, "backend"));
+		size_t used = strlen(backend_label(label, source));
 
-			used = strlen(label[i]);
-			memcpy(both, label[i], used + 1);
-			strcpy(both + used, m->label[v]);
-			expo_u64(e, both, can, 0);
+		for (size_t v = 0; v < m->nr && backend; v++) {
+			int can = supported(a->read[0], backend, m->names[v]);
+
+			strcpy(label + used, m->label[v]);
+			if (can >= 0)
+				expo_u64(e, label, (uint64_t)can, 0);
 		}
 	}
 }
 
-static void service(const struct metrics *m, struct expo *e, uint64_t began_ns)
+/* A family with one sample, or two of a kind each; none of what the server does not say. */
+static void figure(struct expo *e, const json_t *from, const char *name, const char *unit,
+		   const char *help, const char *const keys[], const char *const labels[])
 {
-	static const char build[] = "version=\"" VPMU_VERSION "\"";
+	uint64_t v;
+
+	expo_family(e, name, EXPO_GAUGE, unit, help);
+	for (int i = 0; keys[i]; i++)
+		if (answer_u64(from, keys[i], &v))
+			expo_u64(e, labels ? labels[i] : "", v, 0);
+}
+
+#define KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* What vpmud says of hardware counters and of its BPF backend; other servers say nothing. */
+static void kernel(const json_t *k, struct expo *e)
+{
+	figure(e, k, "vpmu_cpu_counters", NULL,
+	       "Hardware counters of each CPU: for any event, or for one event each.",
+	       KEYS("general", "fixed"), KEYS("kind=\"general\"", "kind=\"fixed\""));
+	figure(e, k, "vpmu_cpu_counters_left", NULL,
+	       "General hardware counters of each CPU that are left to others.", KEYS("left"),
+	       NULL);
+	figure(e, k, "vpmu_cpu_counters_missing", NULL,
+	       "1 if it is not known how many hardware counters a CPU has.", KEYS("unknown"),
+	       KEYS("reason=\"unknown\""));
+	figure(e, k, "vpmu_cpu_keys", NULL, "Distinct events in use that need a hardware counter.",
+	       KEYS("keys"), NULL);
+	figure(e, k, "vpmu_cpu_keys_take_turns", NULL,
+	       "1 if there are more events than counters, so that each is counted a part of "
+	       "the time.",
+	       KEYS("turns"), NULL);
+	figure(e, k, "vpmu_guests_have_counters", NULL,
+	       "1 if KVM gives guests the counters for themselves, so that their events are "
+	       "not counted.",
+	       KEYS("mediated"), NULL);
+	figure(e, k, "vpmu_kernel_map_bytes", "bytes", "Memory of the BPF backend's maps.",
+	       KEYS("map-bytes"), NULL);
+	figure(e, k, "vpmu_kernel_perf_events", NULL, "perf events of the BPF backend.",
+	       KEYS("perf-events"), NULL);
+}
+
+static void server(const struct metrics_answers *a, uint64_t started_us, struct expo *e,
+		   uint64_t began_ns)
+{
+	const char *version = json_string_value(json_object_get(a->hello, "version"));
+	const json_t *refused = json_object_get(a->sharing, "refused");
+	char label[100];
+	size_t used = 0;
+	uint64_t v;
 
 	expo_family(e, "vpmu_build", EXPO_INFO, NULL, "Which vpmud this is.");
-	expo_u64(e, build, 1, 0);
+	if (version && expo_label(label, sizeof(label), &used, "version", version))
+		expo_u64(e, label, 1, 0);
 	expo_family(e, "vpmu_start_time_seconds", EXPO_GAUGE, "seconds",
 		    "When this vpmud began, in seconds since 1970.");
-	expo_ns(e, "", m->started_us * 1000, 0);
+	if (started_us)
+		expo_ns(e, "", started_us * 1000, 0);
 	expo_family(e, "vpmu_session_refusals", EXPO_COUNTER, NULL,
 		    "Sessions and profiles that were refused, because there were too many.");
-	expo_u64(e, "kind=\"session\"", sessions_registry(m->o.sessions)->refused, m->started_us);
-	if (m->o.profiles) {
-		expo_u64(e, "kind=\"profile\"", profiles_registry(m->o.profiles)->refused,
-			 m->started_us);
-		expo_family(e, "vpmu_samples_lost", EXPO_COUNTER, NULL,
-			    "Samples of profiles that came faster than they were taken in.");
-		expo_u64(e, "", profiles_lost(m->o.profiles), m->started_us);
-	}
-	if (m->o.more)
-		m->o.more(m->o.arg, e);
+	if (answer_u64(refused, "sessions", &v))
+		expo_u64(e, "kind=\"session\"", v, started_us);
+	if (answer_u64(refused, "profiles", &v))
+		expo_u64(e, "kind=\"profile\"", v, started_us);
+	expo_family(e, "vpmu_samples_lost", EXPO_COUNTER, NULL,
+		    "Samples of profiles that came faster than they were taken in.");
+	if (answer_u64(a->sharing, "samples-lost", &v))
+		expo_u64(e, "", v, started_us);
+	if (json_object_get(a->sharing, "kernel"))
+		kernel(json_object_get(a->sharing, "kernel"), e);
 	expo_family(e, "vpmu_scrape_duration_seconds", EXPO_GAUGE, "seconds",
 		    "What reading the counts and writing this text took, up to here.");
 	expo_ns(e, "", now_ns() - began_ns, 0);
 }
 
+static int ask_all(const struct metrics *m, struct metrics_answers *a, char *err, size_t errlen)
+{
+	const struct {
+		const char *cmd;
+		json_t **answer;
+	} rest[] = {{"list", &a->list}, {"sharing", &a->sharing}, {"hello", &a->hello}};
+	int ret = sessions_read(m, a->read, err, errlen);
+
+	/* Each of the two may be of other events. */
+	for (int tries = 0; tries < 3 && ret == -ENOENT; tries++) {
+		ret = sessions_open(m, err, errlen);
+		if (ret)
+			return ret;
+		ret = sessions_read(m, a->read, err, errlen);
+	}
+	for (size_t i = 0; i < 3 && !ret; i++)
+		ret = ask(m, json_pack("{s:s}", "cmd", rest[i].cmd), rest[i].answer, err, errlen);
+	return ret;
+}
+
 int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen)
 {
-	uint64_t began_ns = now_ns();
-	struct session *s[2];
-	int ret = 0;
+	uint64_t began_ns = now_ns(), started_us = 0;
+	struct metrics_answers a = {{NULL, NULL}, NULL, NULL, NULL};
+	int ret = ask_all(m, &a, err, errlen);
 
-	for (int vms = 0; vms < 2 && !ret; vms++)
-		ret = metrics_take(m, vms, &s[vms], err, errlen);
-	if (ret)
-		return ret;
-	e->created = m->o.created != METRICS_CREATED_NO;
-	ret = metrics_rows(m, s[0], s[1], e);
-	if (ret)
-		return fail(ret, err, errlen, "metrics: %s", strerror(-ret));
-	sources(m, e);
-	service(m, e, began_ns);
-	return e->failed ? fail(-ENOMEM, err, errlen, "metrics: out of memory") : 0;
+	if (!ret) {
+		answer_u64(a.hello, "started-us", &started_us);
+		e->created = m->o.created != METRICS_CREATED_NO;
+		ret = metrics_rows(m, &a, e);
+		if (ret)
+			fail(ret, err, errlen, "%s",
+			     ret == -EPROTO ? "the server's answer does not follow vpmu's protocol"
+					    : strerror(-ret));
+	}
+	if (!ret) {
+		sources(m, &a, started_us, e);
+		server(&a, started_us, e, began_ns);
+		if (e->failed)
+			ret = fail(-ENOMEM, err, errlen, "out of memory");
+	}
+	json_decref(a.read[0]);
+	json_decref(a.read[1]);
+	json_decref(a.list);
+	json_decref(a.sharing);
+	json_decref(a.hello);
+	return ret;
 }

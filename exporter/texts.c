@@ -2,16 +2,13 @@
 /* Texts that many scrapers share, see texts.h. http.c calls it, and is told of each failure by
  * NULL: an old text must never be served in the place of one that could not be had. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "exporter/http.h"
 #include "exporter/texts.h"
-#include "exporter/wire.h"
 
 #define GZIP_LEVEL 1
 #define SEC	   1000000000ULL
@@ -45,68 +42,11 @@ static void text_drop(struct text *t)
 	t->len = 0;
 }
 
-/* vpmud's answer to our question, at the latest after HTTP_ASK_SEC. *@fd: the text. */
-static int texts_ask(struct texts *x, enum expo_form form, struct wire_answer *a, int *fd)
-{
-	const struct wire_ask q = {.id = ++x->id ? x->id : ++x->id, .form = form};
-	uint64_t until = texts_now() + HTTP_ASK_SEC * SEC;
-	int ret = wire_send(x->sock, &q, sizeof(q), -1);
-
-	while (!ret) {
-		struct pollfd p = {.fd = x->sock, .events = POLLIN};
-		uint64_t at = texts_now();
-
-		if (at >= until || poll(&p, 1, (int)((until - at) / MSEC) + 1) < 0)
-			return -ETIMEDOUT;
-		if (!p.revents)
-			continue;
-		ret = wire_recv(x->sock, a, sizeof(*a), fd);
-		if (ret == 0)
-			x->ended = true;
-		if (ret != sizeof(*a))
-			return ret < 0 ? ret : -EPIPE;
-		if (a->id == q.id)
-			return a->ret;
-		/* An answer that came too late for who had asked. */
-		if (*fd >= 0)
-			close(*fd);
-		*fd = -1;
-		ret = 0;
-	}
-	return ret;
-}
-
-static char *join(const struct texts *x, enum expo_form form, int fd, size_t len, size_t *out)
-{
-	struct expo e = {.form = form};
-	char *body = NULL;
-	size_t at = 0;
-	ssize_t n = 1;
-
-	x->more(x->arg, &e);
-	if (!expo_end(&e) && len <= EXPO_MAX)
-		body = malloc(len + e.len);
-	while (body && at < len && (n = pread(fd, body + at, len - at, (off_t)at)) > 0)
-		at += (size_t)n;
-	if (body && at < len) {
-		free(body);
-		body = NULL;
-	}
-	if (body) {
-		memcpy(body + len, e.text, e.len);
-		*out = len + e.len;
-	}
-	expo_fini(&e);
-	return body;
-}
-
 static int refresh(struct texts *x, enum expo_form form)
 {
+	struct expo e = {.form = form};
 	struct text *t = &x->text[form];
-	struct wire_answer a;
-	int fd = -1, ret;
-	size_t len;
-	char *body;
+	int ret;
 
 	if (t->plain && texts_now() - t->at_ns < HTTP_SHARE_MS * MSEC)
 		return 0;
@@ -114,21 +54,16 @@ static int refresh(struct texts *x, enum expo_form form)
 		x->cut_readers(x->arg);
 	if (live >= HTTP_TEXTS_MAX)
 		return -ENOMEM;
-	ret = texts_ask(x, form, &a, &fd);
-	if (!ret && fd < 0)
-		ret = -EPROTO;
+	ret = x->write(x->arg, &e);
+	if (!ret)
+		ret = expo_end(&e);
 	if (ret) {
-		if (fd >= 0)
-			close(fd);
+		expo_fini(&e);
 		return ret;
 	}
-	body = join(x, form, fd, a.len, &len);
-	close(fd);
-	if (!body)
-		return -ENOMEM;
 	text_drop(t);
-	t->plain = body;
-	t->len = len;
+	t->plain = e.text;
+	t->len = e.len;
 	t->at_ns = texts_now();
 	t->serial = ++x->serial;
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The texts that the HTTP process has of vpmud, plain and compressed. vpmud is asked once a second
- * at most for each form, and all scrapers of that second are given the same text. One thread.
+ * The texts that scrapers get, plain and compressed. Each form is written once a second at most,
+ * and all scrapers of that second are given the same text. One thread.
  */
 #ifndef EXPORTER_TEXTS_H
 #define EXPORTER_TEXTS_H
@@ -25,21 +25,17 @@ struct text {
 
 /* The caller sets the first part; the rest is 0. */
 struct texts {
-	int sock;				 /* to vpmud, wire.h */
-	void (*more)(void *arg, struct expo *e); /* families behind vpmud's */
+	int (*write)(void *arg, struct expo *e); /* all families, but expo_end; -errno: none */
 	void (*cut_readers)(void *arg);		 /* there are many old texts: end who reads them */
 	void *arg;
 	/* private, but for reading: */
 	struct text text[TEXTS_FORMS];
 	uint64_t serial; /* of the newest text */
-	uint32_t id;
-	bool ended; /* vpmud has gone */
 };
 
 /*
  * texts_get - the text of now, at most HTTP_SHARE_MS old; it belongs to @x. *@serial is its number.
- * NULL: vpmud does not answer or has no text, or memory has run out. Blocks for HTTP_ASK_SEC at
- * most. texts_fini - forget the texts; who reads one goes on.
+ * NULL: there is none, or memory has run out. texts_fini - forget the texts; who reads one goes on.
  */
 struct MHD_Response *texts_get(struct texts *x, enum expo_form form, bool gzip, uint64_t *serial);
 void texts_fini(struct texts *x);

@@ -291,6 +291,7 @@ static int commands_cmd_sharing(struct commands *c, const json_t *req, json_t *r
 	json_t *backends = json_array();
 	struct vpmu_backend *s;
 	struct vpmu_sharing sh;
+	char why[200];
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	if (json_object_set_new(resp, "backends", backends))
@@ -302,16 +303,19 @@ static int commands_cmd_sharing(struct commands *c, const json_t *req, json_t *r
 		    json_pack("{s:o, s:o, s:o}", "sessions",
 			      json_u64(sessions_registry(c->sessions)->refused), "profiles",
 			      json_u64(profiles_registry(c->profiles)->refused), "captures",
-			      json_u64(captures_registry(c->captures)->refused))))
+			      json_u64(captures_registry(c->captures)->refused))) ||
+	    json_object_set_new(resp, "samples-lost", json_u64(profiles_lost(c->profiles))) ||
+	    (c->opts->figures && c->opts->figures(resp, c->opts->arg)))
 		return command_oom(err, errlen);
 	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
 		vpmu_backend_sharing(s, &sh);
-		if (json_array_append_new(backends, json_pack("{s:s, s:I, s:I, s:I, s:o}",
-							      "backend", s->backend, "consumers",
-							      (json_int_t)sh.consumers, "keys",
-							      (json_int_t)sh.keys, "host-counters",
-							      (json_int_t)sh.host_counters,
-							      "refused", json_u64(sh.refused))))
+		if (json_array_append_new(
+			    backends,
+			    json_pack("{s:s, s:I, s:I, s:I, s:o, s:b}", "backend", s->backend,
+				      "consumers", (json_int_t)sh.consumers, "keys",
+				      (json_int_t)sh.keys, "host-counters",
+				      (json_int_t)sh.host_counters, "refused", json_u64(sh.refused),
+				      "late", vpmu_backend_late(s, why, sizeof(why)))))
 			ret = command_oom(err, errlen);
 	}
 	return ret;

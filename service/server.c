@@ -47,6 +47,7 @@ struct server {
 	void *then_arg;
 	json_t *may_wait;    /* the request being answered, if it may wait */
 	struct later *later; /* it waits */
+	uint64_t started_us;
 };
 
 static const struct entry *find_command(const struct server *s, const char *name)
@@ -106,7 +107,8 @@ static int cmd_hello(void *arg, const json_t *req, json_t *resp, char *err, size
 	    json_object_set_new(resp, "protocol", json_integer(SERVER_PROTOCOL)) ||
 	    json_object_set_new(resp, "access",
 				json_string(access_admin(s->c.who) ? "admin" : "reader")) ||
-	    json_object_set_new(resp, "pid", json_integer(getpid())))
+	    json_object_set_new(resp, "pid", json_integer(getpid())) ||
+	    json_object_set_new(resp, "started-us", json_u64(s->started_us)))
 		return fail(-ENOMEM, err, errlen, "hello: out of memory");
 	return ret;
 }
@@ -379,6 +381,7 @@ int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *op
 		return fail(-ENOMEM, err, errlen, "socket: out of memory");
 	json_memory_init();
 	s->opts = *opts;
+	s->started_us = realtime_us();
 	s->c.server = s;
 	s->c.opts = &s->opts;
 	s->c.ts = ts;

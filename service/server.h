@@ -54,6 +54,9 @@ struct server_opts {
 	 * backend. @all: the client may see every tenant, and so figures of the whole host. May be
 	 * NULL */
 	void (*check)(json_t *rows, bool all, void *arg);
+	/* for `sharing`, whose client sees all: adds what only the owner knows. -ENOMEM. May be
+	 * NULL */
+	int (*figures)(json_t *resp, void *arg);
 	int (*vm_info)(const struct node *vm, json_t *obj,
 		       void *arg); /* adds fields to a VM in `list`; may be NULL */
 	/* A command has been done, and its answer is about to be sent. May be NULL */

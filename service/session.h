@@ -54,6 +54,8 @@ struct session {
 	struct row **rows;
 	size_t cap_rows, nr_gone;
 	uint64_t next_id, sorted_gen;
+	uint64_t forget_ns;  /* of the request that reads it: rows that went before are forgotten
+				then */
 	const json_t *saved; /* of a former server, until sessions_restored: session_save.h */
 	size_t saved_at;     /* behind the row of it that was found last */
 	const struct session_bases *bases;

@@ -11,6 +11,7 @@
 #include "vpmu/util/fail.h"
 
 #define EVENTS_BYTES_MAX 8192
+#define KEEP_GONE_MAX	 3600 /* seconds */
 
 /* ---- attach --------------------------------------------------------------------------------- */
 
@@ -190,7 +191,10 @@ static int session_commands_read_row(const struct session_row *r, void *arg)
 		json_text_add(t, ",\"error\":");
 		json_text_string(t, r->error);
 	}
-	json_text_add(t, r->gone ? ",\"gone\":true,\"values\":[" : ",\"gone\":false,\"values\":[");
+	json_text_add(t, ",\"since-us\":\"");
+	json_text_number(t, r->since_us);
+	json_text_add(t,
+		      r->gone ? "\",\"gone\":true,\"values\":[" : "\",\"gone\":false,\"values\":[");
 	for (size_t e = 0; e < st->s->nr_events; e++) {
 		if (e)
 			json_text_add(t, ",");
@@ -264,8 +268,10 @@ static int session_commands_answer_read(struct commands *c, struct session *s, j
 /* The client knows about the rows of removed nodes now. */
 static void read_done(bool ok, void *arg)
 {
+	struct session *s = arg;
+
 	if (ok)
-		session_forget_gone(arg);
+		session_forget_before(s, s->forget_ns);
 }
 
 static void session_commands_detach_done(bool ok, void *arg)
@@ -274,21 +280,42 @@ static void session_commands_detach_done(bool ok, void *arg)
 		session_close(arg);
 }
 
+/* "keep-gone": a boolean, or for how many seconds after its end a row is shown: those that went
+ * before *@ns are forgotten. */
+static int keep_gone(const json_t *req, uint64_t *ns, char *err, size_t errlen)
+{
+	uint64_t sec, now = now_ns();
+	bool keep = false;
+	int ret;
+
+	if (!json_is_integer(json_object_get(req, "keep-gone"))) {
+		ret = request_bool(req, "keep-gone", false, &keep, err, errlen);
+		*ns = keep ? 0 : UINT64_MAX;
+		return ret;
+	}
+	ret = request_uint(req, "keep-gone", true, 0, KEEP_GONE_MAX, &sec, err, errlen);
+	if (!ret)
+		*ns = now > sec * 1000000000ULL ? now - sec * 1000000000ULL : 0;
+	return ret;
+}
+
 int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"session", "keep-gone", NULL};
-	bool keep_gone = false;
 	struct registered *s;
+	uint64_t forget_ns = 0;
 	int ret = request_fields(req, fields, err, errlen);
 
 	if (!ret)
-		ret = request_bool(req, "keep-gone", false, &keep_gone, err, errlen);
+		ret = keep_gone(req, &forget_ns, err, errlen);
 	if (!ret)
 		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
 	if (!ret)
 		ret = session_commands_answer_read(c, (struct session *)s, resp, err, errlen);
-	if (!ret && !keep_gone)
+	if (!ret) {
+		((struct session *)s)->forget_ns = forget_ns;
 		server_then(c->server, read_done, s);
+	}
 	return ret;
 }
 

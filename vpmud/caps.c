@@ -36,9 +36,7 @@ static const uint16_t calls[] = {SYS_bpf,
 				 /* cgroup directories that come and go */
 				 SYS_inotify_init1, SYS_inotify_add_watch, SYS_inotify_rm_watch,
 				 /* processes that were found */
-				 SYS_pidfd_open, SYS_waitid, SYS_epoll_pwait2,
-				 /* texts for the HTTP process of the metrics */
-				 SYS_memfd_create};
+				 SYS_pidfd_open, SYS_waitid, SYS_epoll_pwait2};
 
 /*
  * No landlock: the kernel takes a process for one that a landlocked process must not look into, and

@@ -9,10 +9,7 @@
 #include <sys/un.h>
 
 #include "service/daemon/inifile.h"
-#include "service/session.h"
 #include "vpmud/config.h"
-#include "vpmud/metrics.h"
-#include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -83,36 +80,6 @@ static int set_owner(const struct config_key *k, void *field, const char *value,
 	return ret;
 }
 
-static int set_listen(const struct config_key *k, void *field, const char *value, char *why)
-{
-	return vmetrics_listen_ok(value) ? config_set_text(k, field, value, why) : -EINVAL;
-}
-
-/* What cannot be counted here is no error: the metrics say so. A name that means nothing is one. */
-static int set_events(const struct config_key *k, void *field, const char *value, char *why)
-{
-	vpmu_key_t keys[SESSION_EVENTS_MAX];
-	size_t n = SESSION_EVENTS_MAX;
-	int ret = vpmu_event_parse_list(value, vpmu_event_host_space(), keys, NULL, &n, why,
-					CONFIG_WHY_MAX);
-
-	return ret ? -EINVAL : config_set_text(k, field, value, why);
-}
-
-/* In the order of enum metrics_created. */
-static int set_created(const struct config_key *k, void *field, const char *value, char *why)
-{
-	static const char *const words[] = {"no", "tenants", "all"};
-
-	for (int i = 0; i < 3; i++) {
-		if (!strcmp(value, words[i])) {
-			*(enum metrics_created *)field = (enum metrics_created)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
 #define C(field)   offsetof(struct vpmud_config, field)
 #define R(field)   offsetof(struct rule, field)
 #define SOCKET_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
@@ -141,31 +108,13 @@ static const struct config_key tenant_keys[] = {
 	{"vm_owner", set_owner, 0, 0, 0, "a user of this host, or its number"},
 };
 
-#define M(field) offsetof(struct vpmud_config, metrics.field)
-
-static const struct config_key export_keys[] = {
-	{"events", set_events, M(events), 1, 4095,
-	 "events as for `vpmu stat -e`, separated by commas"},
-	{"listen", set_listen, M(listen), 1, 200,
-	 "ADDRESS:PORT, :PORT for 127.0.0.1, [ADDRESS]:PORT for IPv6, or unix:/PATH"},
-	{"tls_cert", set_path, M(tls_cert), 1, 4000, "the path of a PEM file"},
-	{"tls_key", set_path, M(tls_key), 1, 4000, "the path of a PEM file"},
-	{"users", set_path, M(users), 1, 4000, "the path of a file with lines NAME:HASH"},
-	{"textfile", set_path, M(textfile), 1, 4000, "the path of a file that ends in .prom"},
-	{"textfile_interval", config_set_uint, M(interval), 1, 86400, "1 to 86400 seconds"},
-	{"max_domains", config_set_uint, M(max_domains), 0, 32768, "0 to 32768"},
-	{"max_tenants", config_set_uint, M(max_tenants), 0, 32768, "0 to 32768"},
-	{"keep_gone", config_set_uint, M(keep_gone), 0, 3600, "0 to 3600 seconds"},
-	{"created", set_created, M(created), 0, 0, "all, tenants or no"},
-};
-
 #define NR(keys) (sizeof(keys) / sizeof((keys)[0]))
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
 struct file {
 	struct vpmud_config *c;
-	bool vpmud_seen, in_tenant, in_metrics;
+	bool vpmud_seen, in_tenant;
 };
 
 static int config_begin(void *arg, const struct config_at *at);
@@ -174,7 +123,7 @@ static int vpmud_config_set(void *arg, const struct config_at *at, const char *k
 static int config_end(void *arg, const struct config_at *at);
 
 static const struct config_sections sections = {
-	.accepted = "[vpmud], [metrics] or [tenant /PATH]",
+	.accepted = "[vpmud] or [tenant /PATH]",
 	.begin = config_begin,
 	.set = vpmud_config_set,
 	.end = config_end,
@@ -187,15 +136,12 @@ static int config_begin(void *arg, const struct config_at *at)
 	char why[200];
 	int ret;
 
-	f->in_metrics = !strcmp(at->section, "metrics");
-	f->in_tenant = !f->in_metrics && strcmp(at->section, "vpmud") != 0;
+	f->in_tenant = strcmp(at->section, "vpmud") != 0;
 	if (!f->in_tenant) {
-		bool *seen = f->in_metrics ? &f->c->metrics.there : &f->vpmud_seen;
-
-		if (*seen)
+		if (f->vpmud_seen)
 			return fail(-EINVAL, at->err, at->errlen,
 				    "%s: [%s] given twice, accepted: once", at->where, at->section);
-		*seen = true;
+		f->vpmud_seen = true;
 		return 0;
 	}
 	if (strncmp(at->section, "tenant ", 7))
@@ -213,9 +159,6 @@ static int vpmud_config_set(void *arg, const struct config_at *at, const char *k
 	struct rules *r = &f->c->rules;
 	uint32_t given = 0; /* a tenant's keys may be given several times: each adds a pattern */
 
-	if (f->in_metrics)
-		return config_set(export_keys, NR(export_keys), f->c, &f->c->metrics.given, at, key,
-				  value);
 	return f->in_tenant
 		       ? config_set(tenant_keys, NR(tenant_keys), &r->rule[r->nr - 1], &given, at,
 				    key, value)
@@ -225,7 +168,6 @@ static int vpmud_config_set(void *arg, const struct config_at *at, const char *k
 static int config_end(void *arg, const struct config_at *at)
 {
 	const struct file *f = arg;
-	const struct metrics_config *m = &f->c->metrics;
 	const struct rule *rule = f->in_tenant ? &f->c->rules.rule[f->c->rules.nr - 1] : NULL;
 
 	if (rule && rule->each && !rule->cgroup.nr && !rule->vm.nr && !rule->metadata.nr)
@@ -233,17 +175,6 @@ static int config_end(void *arg, const struct config_at *at)
 			    "%s: the section before has neither cgroup nor metadata nor vm, and "
 			    "its * stands for what they match; accepted: at least one of them",
 			    at->where);
-	if (!f->in_metrics)
-		return 0;
-	if (!m->events)
-		return fail(-EINVAL, at->err, at->errlen,
-			    "%s: [metrics] without events, accepted: events = EVENT,EVENT...",
-			    at->where);
-	if (!m->tls_cert != !m->tls_key)
-		return fail(-EINVAL, at->err, at->errlen,
-			    "%s: [metrics] with %s only, accepted: both of tls_cert and tls_key, "
-			    "or none",
-			    at->where, m->tls_cert ? "tls_cert" : "tls_key");
 	return 0;
 }
 
@@ -254,11 +185,6 @@ int vpmud_config_init(struct vpmud_config *c)
 	*c = (struct vpmud_config){
 		.libvirt = strdup("qemu:///system"),
 		.leave_counters = 2,
-		.metrics = {.interval = 15,
-			    .max_domains = 2000,
-			    .max_tenants = 2000,
-			    .keep_gone = 60,
-			    .created = METRICS_CREATED_TENANTS},
 	};
 	return c->libvirt ? 0 : -ENOMEM;
 }
@@ -271,12 +197,6 @@ void vpmud_config_fini(struct vpmud_config *c)
 	free(c->libvirt);
 	free(c->admin_group);
 	free(c->reader_group);
-	free(c->metrics.events);
-	free(c->metrics.listen);
-	free(c->metrics.tls_cert);
-	free(c->metrics.tls_key);
-	free(c->metrics.users);
-	free(c->metrics.textfile);
 	rules_fini(&c->rules);
 	*c = (struct vpmud_config){0};
 }
@@ -301,16 +221,6 @@ static bool differ(const char *a, const char *b)
 	return strcmp(a ? a : "", b ? b : "") != 0;
 }
 
-static bool metrics_differ(const struct metrics_config *a, const struct metrics_config *b)
-{
-	return differ(a->events, b->events) || differ(a->listen, b->listen) ||
-	       differ(a->tls_cert, b->tls_cert) || differ(a->tls_key, b->tls_key) ||
-	       differ(a->users, b->users) || differ(a->textfile, b->textfile) ||
-	       a->interval != b->interval || a->max_domains != b->max_domains ||
-	       a->max_tenants != b->max_tenants || a->keep_gone != b->keep_gone ||
-	       a->created != b->created;
-}
-
 const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_config *b)
 {
 	return differ(a->socket, b->socket)		  ? "socket"
@@ -322,6 +232,5 @@ const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_
 	       : a->counters != b->counters		  ? "counters"
 	       : differ(a->admin_group, b->admin_group)	  ? "admin_group"
 	       : differ(a->reader_group, b->reader_group) ? "reader_group"
-	       : metrics_differ(&a->metrics, &b->metrics) ? "[metrics]"
 							  : NULL;
 }

@@ -10,25 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exporter/metrics.h"
 #include "vpmud/rules.h"
 
-#define VPMUD_CONF "/etc/vpmu/vpmud.conf" /* when no file is named; it may be missing */
-
-/* Section [metrics]: what is exported, and how. */
-struct metrics_config {
-	bool there;		  /* there is such a section */
-	char *events;		  /* NULL: nothing is exported */
-	char *listen;		  /* metrics_listen_ok; NULL: no HTTP */
-	char *tls_cert, *tls_key; /* files; both or none */
-	char *users;		  /* a file, exporter/users.h */
-	char *textfile;		  /* NULL: none */
-	unsigned int interval;	  /* of the textfile, seconds */
-	unsigned int max_domains, max_tenants;
-	unsigned int keep_gone; /* seconds */
-	enum metrics_created created;
-	uint32_t given;
-};
+#define VPMUD_READERS_USUAL "vpmu-exporter"	   /* reader_group, if there is such a group */
+#define VPMUD_CONF	    "/etc/vpmu/vpmud.conf" /* when no file is named; it may be missing */
 
 struct vpmud_config {
 	char *socket;			  /* NULL: the usual one */
@@ -41,7 +26,6 @@ struct vpmud_config {
 	unsigned int counters;	     /* how many a CPU has; 0: as the platform says */
 	uint32_t given;		     /* keys of [vpmud] that were set */
 	struct rules rules;
-	struct metrics_config metrics;
 };
 
 /* vpmud_config_init - the defaults. -ENOMEM. vpmud_config_fini - free what *c holds; for zeroes as

@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,6 @@
 #include "vpmud/config.h"
 #include "vpmud/daemon.h"
 #include "vpmud/persist.h"
-#include "vpmud/metrics.h"
 #include "vpmud/report.h"
 #include "vpmud/caps.h"
 #include "vpmud/tree.h"
@@ -29,9 +29,6 @@
 #define TEND_US	 1000000
 #define NAMED_US 5000000 /* after the start: by then libvirt has said whose the VMs are */
 #define URIS_MAX 16
-
-/* A smaller uid is a system user's, by convention of distributions. */
-#define FIRST_USER 1000
 
 struct daemon {
 	sd_event *ev;
@@ -47,7 +44,6 @@ struct daemon {
 	struct cgroups *cgroups;
 	struct disc *disc;
 	struct server *server;
-	struct vmetrics *metrics; /* NULL: none */
 	sd_event_source *tend, *turn, *named, *post;
 	const char *pin_dir;	/* of the configuration, or the usual one; NULL: none */
 	struct keep *keep;	/* NULL: no pins */
@@ -85,7 +81,12 @@ int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size
 static int check_groups(const struct vpmud_config *c, struct access_rules *access, char *err,
 			size_t errlen)
 {
-	return access_parse(access, c->admin_group, c->reader_group, err, errlen);
+	/* The package of the exporter makes this group. */
+	const char *readers = c->reader_group		      ? c->reader_group
+			      : getgrnam(VPMUD_READERS_USUAL) ? VPMUD_READERS_USUAL
+							      : NULL;
+
+	return access_parse(access, c->admin_group, readers, err, errlen);
 }
 
 int daemon_reload(struct daemon *d, char *err, size_t errlen)
@@ -137,6 +138,13 @@ static int daemon_vm_info(const struct node *vm, json_t *obj, void *arg)
 	return tree_vm_info(vm, obj) ? -ENOMEM : 0;
 }
 
+static int figures(json_t *resp, void *arg)
+{
+	const struct daemon *d = arg;
+
+	return report_figures(d->kernel, resp);
+}
+
 static void daemon_check(json_t *rows, bool all, void *arg)
 {
 	const struct daemon *d = arg;
@@ -150,19 +158,6 @@ static void daemon_check(json_t *rows, bool all, void *arg)
 	};
 
 	report_check(&r, rows, all);
-}
-
-static struct metrics_about daemon_about(void *arg, const struct node *vm)
-{
-	struct tree_about a = tree_vm_about(vm);
-
-	/* System users, such as those of managers of VMs, are the host. */
-	return (struct metrics_about){a.uuid, a.cgroup, a.owner < FIRST_USER ? 0 : a.owner};
-}
-
-static void more(void *arg, struct expo *e)
-{
-	report_metrics(((const struct daemon *)arg)->kernel, e);
 }
 
 /* What a client is told is in the file first. */
@@ -301,6 +296,7 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 		.listen_fd = listen_fd,
 		.name = "vpmud",
 		.check = daemon_check,
+		.figures = figures,
 		.vm_info = daemon_vm_info,
 		.done = on_done,
 		.access = &d->access,
@@ -320,38 +316,6 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	if (!ret && server_register(d->server, "reload", daemon_cmd_reload, d))
 		ret = fail(-EEXIST, err, errlen, "socket: a command is there already");
 	return ret;
-}
-
-/* Before threads, and while the rights to become somebody else are there. */
-static int open_http(struct daemon *d, int fd, char *err, size_t errlen)
-{
-	gid_t gid = (gid_t)-1;
-
-	for (size_t i = d->access.nr; i--;)
-		if (d->access.rule[i].admin)
-			gid = d->access.rule[i].gid;
-	return vmetrics_create(&d->config.metrics, fd, gid, &d->metrics, err, errlen);
-}
-
-static int open_metrics(struct daemon *d, char *err, size_t errlen)
-{
-	struct metrics_opts o = {
-		.sessions = server_sessions(d->server),
-		.profiles = server_profiles(d->server),
-		.raw_space = vpmu_event_host_space(),
-		.host_too = true,
-		.about = daemon_about,
-		.more = more,
-		.arg = d,
-	};
-
-	/* Without the section the command says so. */
-	if (server_register(d->server, "metrics", vmetrics_command, d->metrics))
-		return fail(-EEXIST, err, errlen, "socket: a command is there already");
-	if (d->metrics)
-		return vmetrics_begin(d->metrics, d->ev, &o, daemon_say, err, errlen);
-	metrics_end(o.sessions);
-	return 0;
 }
 
 /* Where the socket and the pins are. */
@@ -399,8 +363,6 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 	if (!ret)
 		ret = find_places(d, err, errlen);
 	if (!ret)
-		ret = open_http(d, o->metrics_fd, err, errlen);
-	if (!ret)
 		ret = open_kernel(d, err, errlen);
 	if (!ret && d->pin_dir && keep_create(d->socket, d->kernel, daemon_say, &d->keep))
 		ret = fail(-ENOMEM, err, errlen, "out of memory");
@@ -410,8 +372,6 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 		ret = open_discovery(d, err, errlen);
 	if (!ret)
 		ret = open_server(d, o->listen_fd, err, errlen);
-	if (!ret)
-		ret = open_metrics(d, err, errlen);
 	if (!ret)
 		ret = vpmud_contain(err, errlen);
 	if (!ret) {
@@ -435,7 +395,6 @@ void daemon_destroy(struct daemon *d)
 	sd_event_source_disable_unref(d->turn);
 	sd_event_source_disable_unref(d->named);
 	sd_event_source_disable_unref(d->post);
-	vmetrics_destroy(d->metrics);
 	server_destroy(d->server);
 	disc_close(d->disc);
 	cgroups_close(d->cgroups);
@@ -457,8 +416,6 @@ void daemon_leave(struct daemon *d)
 	int ret;
 
 	/* Its sessions stay. */
-	vmetrics_destroy(d->metrics);
-	d->metrics = NULL;
 	server_leave(d->server);
 	if (!d->keep || !sessions_registry(server_sessions(d->server))->nr)
 		return;

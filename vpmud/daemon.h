@@ -13,7 +13,6 @@
 struct daemon_opts {
 	const char *config; /* path of vpmud.conf; NULL: VPMUD_CONF if it is there */
 	int listen_fd;	    /* struct server_opts */
-	int metrics_fd;	    /* not 0: where the metrics are served (vmetrics_create) */
 };
 
 struct daemon;

@@ -113,29 +113,16 @@ static int setup_signals(sd_event *ev)
 
 /* ---- main ----------------------------------------------------------------------------------- */
 
-/* The sockets that the service manager gives us, 0: none. That of the metrics is called "metrics".
- */
+/* The socket that the service manager gives us, 0: none. */
 static int activation(struct daemon_opts *o, char *err, size_t errlen)
 {
-	char **names = NULL;
-	int n = sd_listen_fds_with_names(true, &names), ret = 0;
+	int n = sd_listen_fds(true);
 
-	if (n < 0)
-		return fail(n, err, errlen, "socket activation: %s", strerror(-n));
-	for (int i = 0; i < n; i++) {
-		int *fd = names && !strcmp(names[i], "metrics") ? &o->metrics_fd : &o->listen_fd;
-
-		if (*fd)
-			ret = fail(-EINVAL, err, errlen,
-				   "socket activation: %d sockets given, accepted: one "
-				   "ListenStream=, and one with FileDescriptorName=metrics",
-				   n);
-		*fd = SD_LISTEN_FDS_START + i;
-	}
-	for (int i = 0; i < n && names; i++)
-		free(names[i]);
-	free(names);
-	return ret;
+	if (n < 0 || n > 1)
+		return fail(n < 0 ? n : -EINVAL, err, errlen,
+			    "socket activation: %d sockets given, accepted: one ListenStream=", n);
+	o->listen_fd = n ? SD_LISTEN_FDS_START : 0;
+	return 0;
 }
 
 static int vpmud_main_run(const struct options *o, char *err, size_t errlen)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* How vpmud is, see report.h. daemon.c calls it. */
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "service/daemon/contain.h"
+#include "service/request.h"
 #include "vpmud/budget.h"
 #include "vpmud/report.h"
 #include "vpmu/event/event.h"
@@ -111,18 +113,24 @@ void report_check(const struct report *r, json_t *rows, bool all)
 			 rows);
 }
 
-void report_metrics(struct bpf_backend *kernel, struct expo *e)
+int report_figures(struct bpf_backend *kernel, json_t *resp)
 {
 	struct bpf_backend_budget b;
 	struct bpf_backend_usage u;
+	json_t *o;
 
 	bpf_backend_budget(kernel, &b);
-	budget_metrics(&b, e);
 	bpf_backend_usage(kernel, &u);
-	expo_family(e, "vpmu_kernel_map_bytes", EXPO_GAUGE, "bytes",
-		    "Memory of the BPF backend's maps.");
-	expo_u64(e, "", u.map_bytes, 0);
-	expo_family(e, "vpmu_kernel_perf_events", EXPO_GAUGE, NULL,
-		    "perf events of the BPF backend.");
-	expo_u64(e, "", u.events, 0);
+	o = json_pack("{s:I, s:i, s:i, s:o, s:I}", "keys", (json_int_t)b.keys, "turns", b.turns,
+		      "mediated", b.mediated, "map-bytes", json_u64(u.map_bytes), "perf-events",
+		      (json_int_t)u.events);
+	if (!b.known || !b.general) /* what is not known is absent */
+		json_object_set_new(o, "unknown", json_integer(1));
+	else if (json_object_set_new(o, "general", json_integer(b.general)) ||
+		 json_object_set_new(o, "fixed", json_integer(b.fixed)) ||
+		 json_object_set_new(o, "left", json_integer(b.left))) {
+		json_decref(o);
+		o = NULL;
+	}
+	return json_object_set_new(resp, "kernel", o) ? -ENOMEM : 0;
 }

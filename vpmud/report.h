@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How vpmud is: its rows of `vpmu check`, and its families of the metrics. Event loop's thread. */
+/* How vpmud is: its rows of `vpmu check`, and its part of `sharing`. Event loop's thread. */
 #ifndef VPMUD_REPORT_H
 #define VPMUD_REPORT_H
 
 #include <jansson.h>
 
 #include "vpmud/discover/discover.h"
-#include "exporter/exposition.h"
 #include "cgroup/cgroup.h"
 #include "vpmud/tree.h"
 
@@ -27,7 +26,8 @@ void report_check(const struct report *r, json_t *rows, bool all);
  * it is not, or nobody knows. */
 const char *report_pids(void);
 
-/* report_metrics - the families about the BPF backend. */
-void report_metrics(struct bpf_backend *kernel, struct expo *e);
+/* report_figures - add "kernel" to the answer of `sharing`: counters, and what the backend holds.
+ * -ENOMEM. */
+int report_figures(struct bpf_backend *kernel, json_t *resp);
 
 #endif

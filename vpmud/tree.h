@@ -60,14 +60,6 @@ void tree_vm_removed(void *arg, const struct disc_vm *vm);
 #define TREE_LOOK 5
 void tree_tend(struct tree *t);
 
-/* tree_vm_about - what is known of @vm; its strings live until the tree changes. NULL: not known.
- */
-struct tree_about {
-	const char *uuid, *cgroup;
-	uid_t owner; /* of its process; 0 also if it is libvirt's, -1: not known */
-};
-struct tree_about tree_vm_about(const struct node *vm);
-
 /* tree_vm_info - for struct server_opts: what is known of a VM. Not 0: no memory. */
 int tree_vm_info(const struct node *vm, json_t *obj);
 

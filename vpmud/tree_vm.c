@@ -521,18 +521,12 @@ int tree_vm_info(const struct node *vm, json_t *obj)
 	bad |= json_object_set_new(obj, "pid", json_integer(v->pid));
 	if (v->uuid)
 		bad |= json_object_set_new(obj, "uuid", json_string(v->uuid));
+	if (!v->libvirt)
+		bad |= json_object_set_new(obj, "owner", json_integer(v->uid));
 	bad |= json_object_set_new(obj, "counted", json_string(v->whole ? "cgroup" : "vcpus"));
 	if (v->cgroup)
 		bad |= json_object_set_new(obj, "cgroup", json_string(v->cgroup));
 	if (v->socket)
 		bad |= json_object_set_new(obj, "server", json_string(v->socket));
 	return bad;
-}
-
-struct tree_about tree_vm_about(const struct node *vm)
-{
-	const struct tree_vm *v = vm->user;
-
-	return (struct tree_about){
-		.uuid = v->uuid, .cgroup = v->cgroup, .owner = v->libvirt ? 0 : v->uid};
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The HTTP server of vpmud's metrics: forms, what promtool says of them, passwords, TLS, a Unix socket,
-# requests that are too large or broken, slow clients, many at a time, and what its processes may do. The
-# textfile, and a restart that goes on with the counts.
+# vpmu-exporter: forms, what promtool says of them, passwords, TLS, a Unix socket, requests that are too large
+# or broken, slow clients, many at a time, and what the process may do: it is an ordinary reader of vpmud. The
+# textfile of the command, and restarts of both that go on with the counts.
 . "$(dirname "$0")/vpmud_lib.inc"
 . "$(dirname "$0")/prom_lib.inc"
 need promtool curl openssl jq gzip
@@ -11,33 +11,24 @@ need_run
 mount_bpf || echo "# SKIP a restart: no BPF file system can be mounted"
 mkdir "$ground/a"
 
-begin() { # LINE...: vpmud with these lines in [metrics]
-	while :; do
-		free_port
-		{
-			printf '[vpmud]\nsocket = %s\npin_dir = %s\nlibvirt = none\n' "$VPMU_SOCKET" "$pin_dir"
-			printf '[tenant /t/*]\ncgroup = %s/*\n[metrics]\nevents = page-faults,context-switches,task-clock\n' "$top"
-			printf '%s\n' "$@" | sed "s/PORT/$port/"
-		} >"$conf"
-		# Through a pipe: the limit of the size of files, which "a full disk" sets, would cut the log off.
-		rm -f "$dir/log.pipe"
-		mkfifo "$dir/log.pipe"
-		cat "$dir/log.pipe" >"$dir/server.log" &
-		log=$!
-		"$vpmud" -c "$conf" >"$dir/log.pipe" 2>&1 &
-		server=$!
-		wait_for "$server" "$vpmu" sessions && break
-		wait "$server" "$log"
-		server=
-		grep -q 'Address already in use' "$dir/server.log" && continue
-		if grep -Eq 'does not permit|no BTF' "$dir/server.log"; then
-			echo "# SKIP counting: $(tail -1 "$dir/server.log")"
-			exit 77
-		fi
-		check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
-		finish
-	done
-	at=http://127.0.0.1:$port
+[ "$(id -u)" = 0 ] || { echo "# SKIP not root: nobody cannot be become"; exit 77; }
+
+begin_conf
+printf 'reader_group = %s\n[tenant /t/*]\ncgroup = %s/*\n' "$(id -gn nobody)" "$top" >>"$conf"
+# Through a pipe: the limit of the size of files, which "a full disk" sets, would cut the log off.
+begin() {
+	rm -f "$dir/log.pipe"
+	mkfifo "$dir/log.pipe"
+	cat "$dir/log.pipe" >"$dir/server.log" &
+	"$vpmud" -c "$conf" >"$dir/log.pipe" 2>&1 &
+	server=$!
+	wait_for "$server" "$vpmu" sessions && return 0
+	if grep -Eq 'does not permit|no BTF' "$dir/server.log"; then
+		echo "# SKIP counting: $(tail -1 "$dir/server.log")"
+		exit 77
+	fi
+	check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
+	finish
 }
 end() {
 	kill "$server"
@@ -49,14 +40,11 @@ code() { curl -s -o /dev/null -w '%{http_code}' "$@"; }
 sample() { # SERIES FILE
 	awk -v s="$1" 'index($0, s " ") == 1 { print $NF }' "$2"
 }
-child_of() { # PID NAME: the process of that name that it has made
-	cat /proc/[0-9]*/stat 2>/dev/null | awk -v p="$1" -v n="($2)" '$2 == n && $4 == p { print $1; exit }'
-}
-http_pid() { # the process that speaks HTTP: a child's child of vpmud
-	child_of "$(child_of "$server" vpmud-watch)" vpmud-http
-}
 
-begin 'listen = :PORT' "textfile = $dir/vpmu.prom" 'textfile_interval = 1'
+begin
+events='events = page-faults,context-switches,task-clock'
+exporter "$VPMU_SOCKET" --user nobody -- 'listen = :PORT' "$events"
+at=http://127.0.0.1:$port
 
 # ---- forms ----
 curl -s "$at/metrics" -D "$dir/head" >"$dir/text"
@@ -84,12 +72,9 @@ faults='vpmu_tenant_events_total{tenant="/t/a",backend="bpf",event="page-faults"
 at_least "page faults of the tenant" "$(sample "$faults" "$dir/text")" 1000
 check "nothing else runs there" "$(sample 'vpmu_tenant_events_total{tenant="/t",backend="bpf",event="page-faults"}' "$dir/text")" \
 	"$(sample "$faults" "$dir/text")"
-"$vpmu" metrics --prometheus >"$dir/by_command"
+"$vpmu" metrics --prometheus --config "$exporter_conf" >"$dir/by_command"
 check "the command shows the same" "$(sample "$faults" "$dir/by_command")" "$(sample "$faults" "$dir/text")"
-"$vpmu" metrics --textfile "$dir/own.prom"
-check "a textfile by the command" "$(sample "$faults" "$dir/own.prom")" "$(sample "$faults" "$dir/text")"
-written() { [ "$(sample "$faults" "$dir/vpmu.prom")" = "$(sample "$faults" "$dir/text")" ]; }
-wait_for "$server" written
+"$vpmu" metrics --textfile "$dir/vpmu.prom" --config "$exporter_conf"
 check "the textfile" "$(sample "$faults" "$dir/vpmu.prom")" "$(sample "$faults" "$dir/text")"
 check "no other files beside it" "$(ls "$dir" | grep -c 'vpmu.prom.')" 0
 promtool check metrics <"$dir/vpmu.prom" >"$dir/out" 2>&1 || check "promtool of the textfile" "$(cat "$dir/out")" "no fault"
@@ -98,7 +83,7 @@ promtool check metrics <"$dir/vpmu.prom" >"$dir/out" 2>&1 || check "promtool of 
 if command -v prometheus-node-exporter >/dev/null; then
 	mkdir "$dir/node"
 	cp "$dir/vpmu.prom" "$dir/node"
-	vpmud_port=$port
+	exporter_port=$port
 	while :; do
 		free_port
 		prometheus-node-exporter --collector.disable-defaults --collector.textfile --collector.textfile.directory="$dir/node" \
@@ -109,7 +94,7 @@ if command -v prometheus-node-exporter >/dev/null; then
 		grep -q 'address already in use' "$dir/node.log" || check "node_exporter" "$(cat "$dir/node.log")" "it answers"
 		[ "$failures" = 0 ] || finish
 	done
-	port=$vpmud_port
+	port=$exporter_port
 	check "node_exporter finds no fault in the textfile" "$(sample node_textfile_scrape_error "$dir/scraped")" 0
 	series() { sed -n 's/^\(vpmu_[^{ ]*\({.*}\)*\) [^ ]*$/\1/p' "$1" | sed 's/[{}]/,/g' | tr , '\n' | sort | uniq -c; }
 	check "it shows all names and labels" "$(series "$dir/scraped")" "$(series "$dir/node/vpmu.prom")"
@@ -122,18 +107,12 @@ else
 fi
 
 # ---- what the process may do ----
-http=$(http_pid)
-status=$(cat "/proc/$http/status")
-if [ "$(id -u)" = 0 ]; then
-	user=$(id -u vpmu-http 2>/dev/null || echo 65528)
-	check_match "its user" "$status" "Uid:[[:space:]]+$user[[:space:]]+$user[[:space:]]+$user"
-fi
+status=$(cat "/proc/$exporter/status")
+check_match "its user" "$status" "Uid:[[:space:]]+$(id -u nobody)[[:space:]]+$(id -u nobody)[[:space:]]+$(id -u nobody)"
+check_match "vpmud takes it for a reader" "$("$vpmu" sessions -j)" "\"uid\":$(id -u nobody)"
 check_match "it has no capabilities" "$status" 'CapEff:[[:space:]]+0000000000000000'
 check_match "nor may it have" "$status" 'CapPrm:[[:space:]]+0000000000000000'
 check_match "system calls are filtered" "$status" 'Seccomp:[[:space:]]+2'
-check "files that it has open of vpmud's: maps, perf events" \
-	"$(ls -l "/proc/$http/fd" 2>/dev/null | grep -Ec 'bpf|perf_event|signalfd|\.state')" 0
-
 # ---- broken, oversize, slow, many ----
 big=$(head -c 20000 /dev/zero | tr '\0' x)
 c=$(code -H "X-Long: $big" "$at/metrics")
@@ -141,7 +120,7 @@ case $c in 431 | 413 | 400 | 000) ;; *) check "a header of 20,000 bytes" "$c" "4
 c=$(code "$at/$big")
 case $c in 414 | 431 | 400 | 000) ;; *) check "a path of 20,000 bytes" "$c" "414 or the end" ;; esac
 printf 'GARBAGE\r\n\r\n\0\0\0' | timeout 60 curl -s --http0.9 "telnet://127.0.0.1:$port" >/dev/null 2>&1
-resident() { awk '$1 == "VmHWM:" { print $2 }' "/proc/$http/status"; }
+resident() { awk '$1 == "VmHWM:" { print $2 }' "/proc/$exporter/status"; }
 # Clients that send a byte of their request now and then; scrapes go on.
 "${VPMU_FLEET:-$VPMU_BIN/../tests/vpmu-fleet}" slow "$port" 40 >"$dir/slow" &
 slow=$!
@@ -160,41 +139,49 @@ check "all have whole texts" "$(grep -L '^vpmu_http_connections ' "$dir"/many.* 
 # Of 100 texts there are few that differ: one a second.
 different=$(for f in "$dir"/many.*; do sample vpmu_scrape_duration_seconds "$f"; done | sort -u | wc -l)
 [ "$different" -lt 50 ] || check "texts that were written for 100 scrapers" "$different" "less than 50"
-echo "# 100 scrapers were given $different texts; the HTTP process has had $(resident) KiB at most"
-[ "$(resident)" -lt 200000 ] || check "memory of the HTTP process" "$(resident) KiB" "below 200000"
+echo "# 100 scrapers were given $different texts; vpmu-exporter has had $(resident) KiB at most"
+[ "$(resident)" -lt 200000 ] || check "memory of vpmu-exporter" "$(resident) KiB" "below 200000"
 # Each of them is cut off in the end.
 wait "$slow"
 check "slow clients that were cut off" "$(cat "$dir/slow")" 40
-check "vpmud goes on" "$("$vpmu" sessions | grep -c 'vpmud.metrics')" 2
+check "vpmud goes on" "$("$vpmu" sessions | grep -c 'vpmu-exporter')" 2
 
-# ---- the process is killed: another one follows, and no count is lost ----
-kill -KILL "$http"
-again_there() { curl -sf "$at/metrics" >"$dir/text"; }
-wait_for "$server" again_there
-wait_for "$server" said 'the HTTP process of the metrics has ended (signal 9)' ||
-	check "the log says so" "$(cat "$dir/server.log")" "the HTTP process has ended"
+# ---- it is killed: the next one goes on with the counts ----
+kill -KILL "$exporter"
+wait "$exporter" 2>/dev/null
+curl -s "$at/metrics" >/dev/null && check "a killed exporter" answers "no answer"
+exporter "$VPMU_SOCKET" --user nobody -- 'listen = :PORT' "$events"
+at=http://127.0.0.1:$port
+curl -s "$at/metrics" >"$dir/text"
 at_least "the counts are there" "$(sample "$faults" "$dir/text")" 1000
+# Other events: other sessions, which count from now on.
+kill "$exporter"
+wait "$exporter"
+check "its exit status" $? 0
+exporter "$VPMU_SOCKET" --user nobody -- 'listen = :PORT' 'events = page-faults'
+curl -s "http://127.0.0.1:$port/metrics" >"$dir/text"
+[ "$(sample "$faults" "$dir/text")" -lt 1000 ] || check "counts of a session of other events" "$(sample "$faults" "$dir/text")" "few"
+check "sessions" "$("$vpmu" sessions | grep -c 'vpmu-exporter.* page-faults$')" 2
+kill "$exporter"
+wait "$exporter"
+exporter "$VPMU_SOCKET" --user nobody -- 'listen = :PORT' "$events"
+at=http://127.0.0.1:$port
 
-# ---- a full disk: each file is the old one or none, it is said once, and counting goes on ----
+# ---- a full disk: the state file is the old one, it is said once, and counting and serving go on ----
 if command -v prlimit >/dev/null; then
-	rm "$dir/vpmu.prom"
 	prlimit --pid "$server" --fsize=1000:unlimited
-	wait_for "$server" said 'vpmu.prom: File too large'
-	refused() { [ "$(code "$at/metrics")" = 503 ]; }
-	wait_for "$server" refused
-	wait_for "$server" said 'metrics: a file in memory: File too large'
 	state=$VPMU_SOCKET.state
 	[ "$pin_dir" = none ] || cp "$state" "$dir/state"
 	"$vpmu" attach full -e page-faults,task-clock,context-switches --for-each tenant || check "a session on a full disk" refused opened
 	[ "$pin_dir" = none ] || wait_for "$server" said "state file $state: cannot be written: File too large" ||
 		check "the state file" "$(cat "$dir/server.log")" "said once that it cannot be written"
 	[ "$pin_dir" = none ] || cmp "$state" "$dir/state" || check "the old state file" changed kept
-	check "no halves" "$(ls "$dir" "$run" | grep -E 'prom\.|\.new')" ""
+	check "no halves" "$(ls "$run" | grep '\.new')" ""
+	sleep 1.1
+	check "scrapes" "$(code "$at/metrics")" 200
 	move /bin/true
 	at_least "counting goes on" "$("$vpmu" stat --session full -x, | awk -F, '$3 == "page-faults" && $4 == "/t/a" { print $1 }')" 1
 	prlimit --pid "$server" --fsize=unlimited
-	there_again() { [ -s "$dir/vpmu.prom" ] && [ "$(code "$at/metrics")" = 200 ]; }
-	wait_for "$server" there_again
 	if [ "$pin_dir" != none ]; then
 		saved() { jq -r '.sessions[].session // .sessions[].name' "$state" | grep -qx full; }
 		wait_for "$server" saved
@@ -206,31 +193,35 @@ else
 	echo "# SKIP a full disk: no prlimit"
 fi
 
-# ---- a restart ----
+# ---- a restart of vpmud ----
+sleep 1.1
+curl -s -H 'Accept: application/openmetrics-text' "$at/metrics" >"$dir/before"
+end
+sleep 1.1
+check "without vpmud" "$(code "$at/metrics") $(code "$at/metrics")" "503 503"
+check "the log says so, once" "$(grep -c "vpmu-exporter: $VPMU_SOCKET: " "$exporter_log")" 1
+move /bin/true
+begin
+back() { curl -sf -H 'Accept: application/openmetrics-text' "$at/metrics" >"$dir/after" && [ -n "$(sample "$faults" "$dir/after")" ]; }
+wait_for "$server" back
+created=$(printf '%s' "$faults" | sed 's/_total/_created/')
 if [ "$pin_dir" != none ]; then
-	curl -s -H 'Accept: application/openmetrics-text' "$at/metrics" >"$dir/before"
-	end
-	move /bin/true
-	begin 'listen = :PORT'
-	back() {
-		curl -sf -H 'Accept: application/openmetrics-text' "$at/metrics" >"$dir/after" && [ -n "$(sample "$faults" "$dir/after")" ]
-	}
-	wait_for "$server" back
 	at_least "a restart goes on, with what ran meanwhile" "$(sample "$faults" "$dir/after")" \
 		"$(($(sample "$faults" "$dir/before") + 1))"
-	created=$(printf '%s' "$faults" | sed 's/_total/_created/')
 	check "and says that it began before" "$(sample "$created" "$dir/after")" "$(sample "$created" "$dir/before")"
-	end
-	begin 'listen = :PORT' # and once more, so that the rest has one to end
+else
+	[ "$(sample "$created" "$dir/after")" != "$(sample "$created" "$dir/before")" ] || check "counts that begin anew" "as before" "another _created"
 fi
-end
+kill "$exporter"
+wait "$exporter"
 
 # ---- passwords, TLS, a Unix socket ----
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$dir/key.pem" -out "$dir/cert.pem" -days 2 -subj /CN=localhost \
 	-addext subjectAltName=IP:127.0.0.1 >/dev/null 2>&1 || check "openssl req" failed done
 printf 'prom:%s\n' "$(openssl passwd -6 secret)" >"$dir/users"
 chmod 600 "$dir/users"
-begin 'listen = 127.0.0.1:PORT' "users = $dir/users" "tls_cert = $dir/cert.pem" "tls_key = $dir/key.pem"
+up='curl -sk -o /dev/null https://127.0.0.1:PORT/'
+exporter "$VPMU_SOCKET" --user nobody -- 'listen = 127.0.0.1:PORT' "$events" "users = $dir/users" "tls_cert = $dir/cert.pem" "tls_key = $dir/key.pem"
 at=https://127.0.0.1:$port
 tls="--cacert $dir/cert.pem"
 check "without a password" "$(code $tls "$at/metrics")" 401
@@ -255,18 +246,22 @@ check "10 scrapers beside 300 idle connections, by TLS" "$(sort "$dir/codes" | u
 kill "$idle"
 wait "$idle"
 check "and when these are gone" "$(code $tls -u prom:secret "$at/metrics")" 200
-check "no password is on a command line" "$(tr '\0' ' ' <"/proc/$server/cmdline" | grep -c secret)" 0
-end
+check "no password is on a command line" "$(tr '\0' ' ' <"/proc/$exporter/cmdline" | grep -c secret)" 0
+kill "$exporter"
+wait "$exporter"
 chmod 666 "$dir/users"
-"$vpmud" -c "$conf" >"$dir/out" 2>&1 && check "users that anybody may write" accepted refused
-check_match "users that anybody may write" "$(cat "$dir/out")" "^vpmud: $dir/users: accepted: a file that only"
+timeout 60 "$VPMU_BIN/vpmu-exporter" -c "$exporter_conf" >"$dir/out" 2>&1 && check "users that anybody may write" accepted refused
+check_match "users that anybody may write" "$(cat "$dir/out")" "^vpmu-exporter: $dir/users: accepted: a file that only"
 chmod 600 "$dir/users"
 echo no >"$dir/cert.pem"
-"$vpmud" -c "$conf" >"$dir/out" 2>&1 && check "a certificate that is none" accepted refused
-check_match "a certificate that is none" "$(cat "$dir/out")" '^vpmud: metrics: TLS certificate or key'
-begin "listen = unix:$run/metrics"
+timeout 60 "$VPMU_BIN/vpmu-exporter" -c "$exporter_conf" >"$dir/out" 2>&1 && check "a certificate that is none" accepted refused
+check_match "a certificate that is none" "$(cat "$dir/out")" '^vpmu-exporter: TLS certificate or key'
+up="test -S $run/metrics"
+exporter "$VPMU_SOCKET" -- "listen = unix:$run/metrics" "$events"
 check "over a Unix socket" "$(curl -s --unix-socket "$run/metrics" http://x/metrics | grep -c '^vpmu_build_info')" 1
 check "its mode" "$(stat -c %a "$run/metrics")" 660
-end
+kill "$exporter"
+wait "$exporter"
 check "it is removed" "$(ls "$run/metrics" 2>/dev/null)" ""
+end
 finish

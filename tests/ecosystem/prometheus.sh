@@ -14,25 +14,22 @@ need_cgroups
 events=context-switches,page-faults,task-clock
 fleet=${VPMU_FLEET:-$VPMU_BIN/../tests/vpmu-fleet}
 
-host() { # NAME: a vpmud whose tenants are the cgroups of $ground/NAME
+host() { # NAME: a vpmud whose tenants are the cgroups of $ground/NAME, and its exporter
 	mkdir -p "$ground/$1/acme" "$ground/$1/mover"
-	while :; do
-		free_port
-		printf '[vpmud]\nsocket = %s\npin_dir = none\nlibvirt = none\n[metrics]\nevents = %s\nlisten = :%s\n' \
-			"$run/$1.sock" "$events" "$port" >"$dir/$1.conf"
-		printf '[tenant /acme]\ncgroup = %s/acme\n[tenant /mover]\ncgroup = %s/mover\n' "$top/$1" "$top/$1" >>"$dir/$1.conf"
-		"$vpmud" -c "$dir/$1.conf" >"$dir/$1.log" 2>&1 &
-		server_of=$!
-		jobs="$jobs $server_of"
-		wait_for "$server_of" "$vpmu" -S "$run/$1.sock" sessions && return 0
-		grep -q 'Address already in use' "$dir/$1.log" && continue
+	printf '[vpmud]\nsocket = %s\npin_dir = none\nlibvirt = none\n' "$run/$1.sock" >"$dir/$1.conf"
+	printf '[tenant /acme]\ncgroup = %s/acme\n[tenant /mover]\ncgroup = %s/mover\n' "$top/$1" "$top/$1" >>"$dir/$1.conf"
+	"$vpmud" -c "$dir/$1.conf" >"$dir/$1.log" 2>&1 &
+	server_of=$!
+	jobs="$jobs $server_of"
+	if ! wait_for "$server_of" "$vpmu" -S "$run/$1.sock" sessions; then
 		if grep -Eq 'does not permit|no BTF' "$dir/$1.log"; then
 			echo "# SKIP counting: $(tail -1 "$dir/$1.log")"
 			exit 77
 		fi
 		check "vpmud starts" "$(cat "$dir/$1.log")" "it answers"
 		finish
-	done
+	fi
+	exporter "$run/$1.sock" -- "events = $events" 'listen = :PORT'
 }
 host h1
 port1=$port

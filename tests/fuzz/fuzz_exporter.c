@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* libFuzzer: what the metrics take of others: header fields of scrapers, files with users,
- * listening addresses, and names that become labels. Labels that were written can be read back and
- * hold nothing but what may be shown. */
+ * configurations, listening addresses, and names that become labels. Labels that were written can
+ * be read back and hold nothing but what may be shown. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exporter/accept.h"
+#include "exporter/config.h"
+#include "exporter/listen.h"
 #include "exporter/users.h"
-#include "vpmud/metrics.h"
 #include "vpmu/util/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -31,6 +32,7 @@ static void check_label(const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1), label[64] = "", err[600] = "";
+	struct exporter_config conf;
 	struct users *u = NULL;
 	size_t used = 0;
 
@@ -42,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (accept_gzip(text) && !strcasestr(text, "gzip") && !strchr(text, '*'))
 		abort();
-	vmetrics_listen_ok(text);
+	metrics_listen_ok(text);
 	if (expo_label(label, sizeof(label), &used, "x", text)) {
 		if (used != strlen(label) || used >= sizeof(label))
 			abort();
@@ -54,6 +56,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		users_free(u);
 	else if (strncmp(err, "f:", 2) || !utf8_text(err))
 		abort();
+	if (exporter_config_text(&conf, "f", text, size, err, sizeof(err)) && !utf8_text(err))
+		abort();
+	exporter_config_fini(&conf);
 	free(text);
 	return 0;
 }

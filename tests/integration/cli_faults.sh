@@ -25,7 +25,9 @@ lbr-attach {"capture":"@1","target":"/","mode":"branches","backend":"emulator","
 lbr-read {"rows":[{"vm":"spin","vcpu":0,"backend":"emulator","entries":[$branch,$branch],"source":"capture","mode":"branches","total":"2"}],"ok":true}
 lbr-detach {"ok":true}
 profiles {"profiles":[],"ok":true}
-metrics {"lines":["# TYPE a gauge","a 1"],"ok":true}
+sessions {"sessions":[{"session":"s","target":"/acme","for-each":"vm","nr-rows":1}],"ok":true}
+sharing {"backends":[{"backend":"emulator","consumers":1,"keys":1,"host-counters":1}],"ok":true}
+check {"rows":[{"what":"events","ok":false,"why":"no PMU","backend":"emulator"}],"ok":true}
 END
 target=$dir/out.file
 faulty() { # KIND AT COMMAND...
@@ -38,6 +40,7 @@ faulty() { # KIND AT COMMAND...
 meaning() {
 	case $1 in
 	pprof) gzip -dc <"$2" | strings -n 4 ;;
+	metrics) sed 's/ [^ ]*$//' "$2" ;;
 	*) cat "$2" ;;
 	esac
 }
@@ -79,16 +82,28 @@ for kind in files opens memory; do
 	sweep text $kind "$vpmu" profile --format=perf-script -d 0.001 -o "$target"
 	sweep pprof $kind "$vpmu" profile --format=pprof -d 0.001 -o "$target"
 	sweep text $kind "$vpmu" lbr --format=brstack -n 1 -d 0.001 -o "$target"
-	sweep text $kind "$vpmu" metrics --textfile "$target"
 done
 
 # ---- a full disk, as the C library finds it ----
-for command in "profile --format=perf-script -d 0.001 -o" "profile --format=pprof -d 0.001 -o" \
-	"lbr --format=brstack -n 1 -d 0.001 -o" "metrics --textfile"; do
-	rm -f "$target"
-	# shellcheck disable=SC2086
-	said=$(ulimit -f 0; "$vpmu" $command "$target" 2>&1) && check "$command: a full disk" accepted refused
-	check_match "$command: a full disk" "$said" '^vpmu: .*out\.file: .*File too large$'
-	check "$command: what is left" "$(ls "$dir" | grep '^out\.file')" ""
+full() { # COMMAND...
+	for command in "$@"; do
+		rm -f "$target"
+		# shellcheck disable=SC2086
+		said=$(ulimit -f 0; "$vpmu" $command "$target" 2>&1) && check "$command: a full disk" accepted refused
+		check_match "$command: a full disk" "$said" '^vpmu: .*out\.file: .*File too large$'
+		check "$command: what is left" "$(ls "$dir" | grep '^out\.file')" ""
+	done
+}
+full "profile --format=perf-script -d 0.001 -o" "profile --format=pprof -d 0.001 -o" "lbr --format=brstack -n 1 -d 0.001 -o"
+
+# ---- what asks a server more than one thing ----
+kill "$server"
+wait "$server" 2>/dev/null
+start_server --hold --paused --vm "name=spin,engine=emulator,image=$image,args=spin"
+FAULT_STEP=1
+for kind in files opens memory; do
+	sweep metrics $kind "$vpmu" metrics --textfile "$target"
+	FAULT_STEP=7
 done
+full "metrics --textfile"
 finish

@@ -15,6 +15,7 @@
 #include "exporter/metrics.h"
 #include "exporter/users.h"
 #include "cgroup_host.h"
+#include "exporter_server.h"
 #include "fake_backend.h"
 
 /* ---- the form ------------------------------------------------------------------------------- */
@@ -215,7 +216,7 @@ static unsigned int found_hashes(void)
 	return found;
 }
 
-/* vpmud reads the file and keeps nothing of it; the HTTP process has it from then on. */
+/* Nothing is left of the file but the users. */
 Test(users, hashes_are_wiped)
 {
 	char path[] = "/tmp/vpmu-users-XXXXXX", err[300] = "";
@@ -239,47 +240,30 @@ Test(users, hashes_are_wiped)
 /* ---- what is exported ----------------------------------------------------------------------- */
 
 static struct test_host h;
-static struct sessions *ss;
+static struct server *server;
 static struct metrics_opts opts;
-
-static struct metrics_about about(void *arg, const struct node *vm)
-{
-	/* "u7-...": of user 7. */
-	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001", "/a\"b",
-				      vm->name[0] == 'u' ? (uint64_t)atoi(vm->name + 1) : 0};
-}
 
 static void setup(void)
 {
 	test_host_init(&h, NULL);
-	cr_assert_eq(sessions_create(h.ts, &ss), 0);
+	server = exporter_server(&h);
 	opts = (struct metrics_opts){
-		.sessions = ss,
 		.events = "instructions,cycles,cache-misses",
 		.max_vms = 100,
 		.max_tenants = 100,
 		.keep_gone_sec = 3600,
-		.about = about,
+		.ask = exporter_server_ask,
+		.arg = server,
 	};
 }
 
 static void teardown(void)
 {
-	sessions_destroy(ss);
+	server_destroy(server);
 	test_host_fini(&h);
 }
 
 TestSuite(metrics, .init = setup, .fini = teardown);
-
-static struct metrics *begin(void)
-{
-	struct metrics *m = NULL;
-	char err[300] = "";
-
-	cr_assert_eq(metrics_create(&opts, &m, err, sizeof(err)), 0, "%s", err);
-	cr_assert_str_eq(err, "");
-	return m;
-}
 
 static char *page; /* the last one */
 
@@ -293,6 +277,16 @@ static void render(struct metrics *m, enum expo_form form)
 	free(page);
 	page = strndup(e.text, e.len);
 	expo_fini(&e);
+}
+
+static struct metrics *begin(void)
+{
+	struct metrics *m = NULL;
+	char err[300] = "";
+
+	cr_assert_eq(metrics_create(&opts, &m, err, sizeof(err)), 0, "%s", err);
+	render(m, EXPO_TEXT); /* counting begins */
+	return m;
 }
 
 /* The value of @series in the last text, which has it once; -1: it has not. */
@@ -339,6 +333,13 @@ Test(metrics, counts_of_host_tenants_and_vms)
 		1);
 	cr_assert_eq(value("vpmu_rows{kind=\"domain\"}"), 1);
 	cr_assert_eq(value("vpmu_backend_up{backend=\"emulator\"}"), 1);
+	cr_assert_eq(value("vpmu_backend_keys{backend=\"emulator\"}"), 3);
+	cr_assert_eq(value("vpmu_event_supported{backend=\"emulator\",event=\"cycles\"}"), 1);
+	cr_assert_eq(value("vpmu_event_supported{backend=\"emulator\",event=\"cache-misses\"}"), 0);
+	cr_assert_eq(value("vpmu_build_info{version=\"" VPMU_VERSION "\"}"), 1);
+	cr_assert_gt(value("vpmu_start_time_seconds"), 1e9);
+	cr_assert_eq(value("vpmu_session_refusals_total{kind=\"session\"}"), 0);
+	cr_assert_null(strstr(page, "vpmu_cpu_counters"), "this server says nothing of them");
 	/* The emulator PMU's cycles are modelled, and it has no cache. */
 	cr_assert_eq(value("vpmu_domain_events_quality{domain=\"web\",backend=\"emulator\",event="
 			   "\"cycles\",quality=\"modelled\"}"),
@@ -495,7 +496,7 @@ Test(metrics, sessions_are_taken_over_or_begin_anew)
 	cr_assert_eq(value(TENANT("/acme")), 1010);
 	cr_assert_eq(created(), since);
 	/* An operator has ended one of them: its counts begin again, and say so. */
-	session_close((struct session *)registry_find(sessions_registry(ss),
+	session_close((struct session *)registry_find(sessions_registry(server_sessions(server)),
 						      METRICS_SESSION_TENANTS, NULL));
 	test_run(&h, 0, &v, 7);
 	render(m, EXPO_OPENMETRICS);
@@ -512,8 +513,7 @@ Test(metrics, sessions_are_taken_over_or_begin_anew)
 	cr_assert_eq(value(VM("web")), -1);
 	cr_assert_not_null(
 		strstr(page, "{domain=\"web\",backend=\"emulator\",event=\"cycles\"} 0\n"));
-	metrics_end(ss);
-	cr_assert_eq(sessions_registry(ss)->nr, 0);
+	cr_assert_eq(sessions_registry(server_sessions(server))->nr, 2);
 	metrics_destroy(m);
 	test_vcpu_fini(&v);
 }
@@ -626,7 +626,7 @@ Test(metrics, events_that_are_refused)
 	for (size_t i = 0; i < 3; i++) {
 		opts.events = bad[i];
 		cr_assert_lt(metrics_create(&opts, &m, err, sizeof(err)), 0, "%s", bad[i]);
-		cr_assert_eq(strncmp(err, "metrics: events: ", 17), 0, "%s", err);
+		cr_assert_eq(strncmp(err, "events: ", 8), 0, "%s", err);
 	}
-	cr_assert_eq(sessions_registry(ss)->nr, 0);
+	cr_assert_eq(sessions_registry(server_sessions(server))->nr, 0);
 }

@@ -11,19 +11,13 @@
 
 #include "../nomem.h"
 #include "exporter/metrics.h"
-#include "exporter/textfile.h"
 #include "exporter/users.h"
-#include "service/json_memory.h"
 #include "cgroup_host.h"
+#include "exporter_server.h"
 
 static struct test_host h;
-static struct sessions *ss;
+static struct server *server;
 static struct test_vcpu v;
-
-static struct metrics_about about(void *arg, const struct node *vm)
-{
-	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001", "/a", 0};
-}
 
 static struct metrics_opts opts = {
 	.events = "instructions,cycles,cache-misses",
@@ -31,7 +25,7 @@ static struct metrics_opts opts = {
 	.max_tenants = 100,
 	.keep_gone_sec = 3600,
 	.created = METRICS_CREATED_ALL,
-	.about = about,
+	.ask = exporter_server_ask,
 };
 
 static void setup(void)
@@ -40,8 +34,8 @@ static void setup(void)
 
 	json_memory_init();
 	test_host_init(&h, NULL);
-	cr_assert_eq(sessions_create(h.ts, &ss), 0);
-	opts.sessions = ss;
+	server = exporter_server(&h);
+	opts.arg = server;
 	acme = test_tenant(&h, "/acme");
 	test_vcpu_init(&v, test_vm(&h, acme, "web", 1), 0);
 	test_vm(&h, acme, "idle", 1);
@@ -50,7 +44,7 @@ static void setup(void)
 static void teardown(void)
 {
 	test_vcpu_fini(&v);
-	sessions_destroy(ss);
+	server_destroy(server);
 	test_host_fini(&h);
 }
 
@@ -97,9 +91,12 @@ Test(exporter_nomem, a_scrape_is_whole_or_fails)
 {
 	struct metrics *m = NULL;
 	char err[300] = "";
+	struct expo e = {.form = EXPO_TEXT};
 	unsigned long n;
 
 	cr_assert_eq(metrics_create(&opts, &m, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(metrics_render(m, &e, err, sizeof(err)), 0, "%s", err);
+	expo_fini(&e);
 	test_run(&h, 0, &v, 1000);
 	cr_assert_not(scrape(m, 1000000, false));
 	for (int all = 0; all < 2; all++) {
@@ -124,18 +121,21 @@ Test(exporter_nomem, it_begins_in_the_end)
 
 			nomem_arm(n, all);
 			ret = metrics_create(&opts, &m, err, sizeof(err));
+			if (!ret)
+				ret = metrics_render(m, &e, err, sizeof(err));
 			failed = nomem_disarm();
-			cr_assert(!ret || (ret == -ENOMEM && !m && one_line(err)),
+			expo_fini(&e);
+			cr_assert(!ret || (ret == -ENOMEM && one_line(err)),
 				  "allocation %lu: %d \"%s\"", n, ret, err);
 			cr_assert(failed || !ret);
-			if (!ret) {
+			if (m) {
+				e = (struct expo){.form = EXPO_TEXT};
 				cr_assert_eq(metrics_render(m, &e, err, sizeof(err)), 0, "%s", err);
 				cr_assert(memmem(e.text, e.len, "domain=\"web\"", 12));
 				expo_fini(&e);
 			}
 			metrics_destroy(m);
-			metrics_end(ss);
-			cr_assert_eq(sessions_registry(ss)->nr, 0);
+			registry_close_all(sessions_registry(server_sessions(server)));
 		}
 	}
 }

@@ -1,74 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * exporter/process.c and http.c: the processes that serve the metrics, with this test in
- * vpmud's place. Whatever clients do, the next scraper must be answered; whichever process ends,
- * another one must follow.
+ * exporter/http.c and rights.c: a process that serves a text of this test's as vpmu-exporter serves
+ * metrics. Whatever clients do, the next scraper must be answered.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "exporter/exposition.h"
 #include "exporter/http.h"
-#include "exporter/wire.h"
+#include "exporter/rights.h"
 
 #define HANG_SEC 60 /* only a server that will never answer takes so long */
 #define CROWD	 1000
 
 static struct sockaddr_in at = {.sin_family = AF_INET};
-static int listen_fd, sock = -1;
-static pid_t watcher;
-static pthread_t vpmud;
+static int listen_fd;
+static pid_t server;
 
-/* ---- vpmud ---------------------------------------------------------------------------------- */
+/* ---- the process ---------------------------------------------------------------------------- */
 
-static int text_file(void)
+static int up(void *arg, struct expo *e)
 {
-	static const char text[] = "# TYPE up gauge\nup 1\n";
-	int fd = memfd_create("text", MFD_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, sizeof(text) - 1) != sizeof(text) - 1)
-		return -1;
-	return fd;
+	expo_family(e, "up", EXPO_GAUGE, NULL, "Help.");
+	expo_u64(e, "", 1, 0);
+	return 0;
 }
 
-static void *answer(void *arg)
+static int contained(void *arg, char *err, size_t errlen)
 {
-	struct wire_ask q;
-	int fd;
+	const int *to = arg;
+	int ret = exporter_contain(NULL, NULL, err, errlen);
 
-	while (wire_recv(sock, &q, sizeof(q), &fd) > 0) {
-		struct wire_answer a = {.id = q.id, .len = 21};
+	return ret || write(*to, "r", 1) != 1 ? -EPIPE : 0;
+}
 
-		fd = text_file();
-		wire_send(sock, &a, sizeof(a), fd);
-		close(fd);
-	}
-	return NULL;
+_Noreturn static void serve(int to)
+{
+	static const volatile sig_atomic_t end;
+	sigset_t none;
+	char err[300] = "";
+	const struct http_opts o = {.listen_fd = listen_fd,
+				    .ready = contained,
+				    .render = up,
+				    .arg = &to,
+				    .end = &end,
+				    .signals = &none};
+
+	sigemptyset(&none);
+	signal(SIGPIPE, SIG_IGN);
+	http_serve(&o, err, sizeof(err));
+	fprintf(stderr, "%s\n", err);
+	_exit(1);
 }
 
 static void setup(void)
 {
-	struct http_opts o = {0};
 	struct rlimit files;
 	socklen_t len = sizeof(at);
-	char err[300];
-	int ret;
+	int ready[2];
+	char c;
 
-	/* family() knows its own by that. */
-	cr_assert(getpgrp() == getpid() || !setpgid(0, 0));
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
@@ -79,17 +80,24 @@ static void setup(void)
 	cr_assert_eq(bind(listen_fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	cr_assert_eq(getsockname(listen_fd, (struct sockaddr *)&at, &len), 0);
 	cr_assert_eq(listen(listen_fd, 128), 0);
-	o.listen_fd = listen_fd;
-	ret = http_start(&o, &sock, &watcher, err, sizeof(err));
-	cr_assert_eq(ret, 0, "%s", err);
-	cr_assert_eq(pthread_create(&vpmud, NULL, answer, NULL), 0);
+	cr_assert_eq(pipe(ready), 0);
+	server = fork();
+	cr_assert_geq(server, 0);
+	if (!server)
+		serve(ready[1]);
+	close(ready[1]);
+	cr_assert_eq(read(ready[0], &c, 1), 1, "it does not begin");
+	close(ready[0]);
+	close(listen_fd);
 }
 
 static void teardown(void)
 {
-	http_stop(sock, watcher);
-	pthread_join(vpmud, NULL);
-	close(listen_fd);
+	int status;
+
+	kill(server, SIGTERM);
+	cr_expect_eq(waitpid(server, &status, 0), server);
+	cr_expect(WIFSIGNALED(status), "it has ended before: %#x", status);
 }
 
 TestSuite(http, .init = setup, .fini = teardown);
@@ -224,58 +232,9 @@ Test(http, a_scraper_keeps_its_place, .timeout = 4 * HANG_SEC)
 	leave(fd, 400);
 }
 
-/* ---- the processes -------------------------------------------------------------------------- */
+/* ---- its rights ------------------------------------------------------------------------------ */
 
-/* The processes of this test that are called @comm (NULL: all that http_start has made), and are no
- * zombies. */
-static int family(const char *comm, pid_t *pids, int max)
-{
-	DIR *proc = opendir("/proc");
-	struct dirent *e;
-	int n = 0;
-
-	cr_assert(proc);
-	while ((e = readdir(proc)) && n < max) {
-		char path[300], line[512] = "", name[32], state;
-		int pid, group;
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
-		f = *e->d_name >= '1' && *e->d_name <= '9' ? fopen(path, "re") : NULL;
-		if (!f)
-			continue;
-		if (fgets(line, sizeof(line), f) &&
-		    sscanf(line, "%d (%31[^)]) %c %*d %d", &pid, name, &state, &group) == 4 &&
-		    group == getpgrp() && state != 'Z' && !strncmp(name, "vpmud-", 6) &&
-		    (!comm || !strcmp(name, comm)))
-			pids[n++] = pid;
-		fclose(f);
-	}
-	closedir(proc);
-	return n;
-}
-
-/* Until there are @n of them. */
-static int family_of(int n, pid_t *pids)
-{
-	int have = 0;
-
-	for (int i = 0; i < HANG_SEC * 100 && (have = family(NULL, pids, 16)) != n; i++)
-		usleep(10000);
-	return have;
-}
-
-static bool one_of_each(const char *const names[3])
-{
-	pid_t pids[16];
-
-	for (int i = 0; i < 3; i++)
-		if (family(names[i], pids, 16) != 1)
-			return false;
-	return family(NULL, pids, 16) == 3;
-}
-
-/* The numbers of the line of /proc/@pid/status that begins with @key. */
+/* The text of the line of /proc/@pid/status that begins with @key. */
 static void status_line(pid_t pid, const char *key, char *buf, size_t len)
 {
 	char path[64], line[256];
@@ -291,71 +250,19 @@ static void status_line(pid_t pid, const char *key, char *buf, size_t len)
 		fclose(f);
 }
 
-Test(http, whichever_process_ends_another_one_follows, .timeout = 10 * HANG_SEC)
+Test(http, it_has_no_rights)
 {
-	static const char *const names[] = {"vpmud-http", "vpmud-watch", "vpmud-spare"};
-	pid_t pids[16];
-
-	cr_assert_eq(answered(1), 1);
-	for (int round = 0; round < 6; round++) {
-		const char *name = names[round % 3];
-
-		/* One of each: those that end with another one may take their time. */
-		for (int i = 0; i < HANG_SEC * 100 && !one_of_each(names); i++)
-			usleep(10000);
-		cr_assert_eq(family(name, pids, 16), 1, "round %d: %s", round, name);
-		cr_assert_eq(kill(pids[0], SIGKILL), 0);
-		for (int i = 0; i < HANG_SEC * 100 && !kill(pids[0], 0); i++) {
-			waitpid(pids[0], NULL, WNOHANG);
-			usleep(10000);
-		}
-		cr_expect_eq(answered(3), 3, "round %d: %s", round, name);
-	}
-	/* None of them is left when vpmud ends. */
-	cr_assert_eq(family_of(3, pids), 3);
-	http_stop(sock, watcher);
-	pthread_join(vpmud, NULL);
-	cr_expect_eq(family_of(0, pids), 0);
-	close(listen_fd);
-	setup();
-}
-
-/* What runs as nobody, a user that other services have as well, can do nothing to them; and they
- * have no rights. */
-Test(http, they_are_a_user_of_their_own_without_rights)
-{
-	pid_t pids[16];
 	char buf[256];
 
 	cr_assert_eq(answered(1), 1);
-	cr_assert_eq(family_of(3, pids), 3);
-	for (int i = 0; i < 3; i++) {
-		pid_t nobody;
-		int status;
-
-		status_line(pids[i], "CapPrm:", buf, sizeof(buf));
-		cr_expect(strstr(buf, "0000000000000000"), "%d: %s", i, buf);
-		status_line(pids[i], "NoNewPrivs:", buf, sizeof(buf));
-		cr_expect_eq(atoi(buf), 1, "%d", i);
+	status_line(server, "CapPrm:", buf, sizeof(buf));
+	cr_expect(strstr(buf, "0000000000000000"), "%s", buf);
+	status_line(server, "CapEff:", buf, sizeof(buf));
+	cr_expect(strstr(buf, "0000000000000000"), "%s", buf);
+	status_line(server, "NoNewPrivs:", buf, sizeof(buf));
+	cr_expect_eq(atoi(buf), 1);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-		status_line(pids[i], "Seccomp:", buf, sizeof(buf));
-		cr_expect_eq(atoi(buf), 2, "%d: %s", i, buf);
+	status_line(server, "Seccomp:", buf, sizeof(buf));
+	cr_expect_eq(atoi(buf), 2, "%s", buf);
 #endif
-		if (geteuid())
-			continue;
-		nobody = fork();
-		if (!nobody) {
-			const struct rlimit none = {0, 0};
-
-			if (setgid(65534) || setuid(65534))
-				_exit(1);
-			if (!kill(pids[i], 0) || !kill(pids[i], SIGSTOP))
-				_exit(2);
-			_exit(prlimit(pids[i], RLIMIT_CPU, &none, NULL) ? 0 : 3);
-		}
-		cr_assert_eq(waitpid(nobody, &status, 0), nobody);
-		cr_expect(WIFEXITED(status) && !WEXITSTATUS(status), "%d: %#x", i, status);
-		status_line(pids[i], "Uid:", buf, sizeof(buf));
-		cr_expect_gt(atoi(buf), 0, "%s", buf);
-	}
 }

@@ -38,7 +38,6 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_not(c.isolated);
 	cr_expect_eq(c.leave_counters, 2);
 	cr_expect_eq(c.counters, 0);
-	cr_expect_eq(c.metrics.created, METRICS_CREATED_TENANTS);
 	cr_assert_eq(read_text("[vpmud]\nsocket=/run/x.sock\npin_dir = /b/p\ncgroup_root=/c\n"
 			       "libvirt = qemu:///embedded?x=:///embed\nisolated = yes\n"
 			       "admin_group=adm\n"
@@ -71,30 +70,15 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_str_eq(c.rules.rule[2].path, "");
 }
 
-Test(vpmud_config, which_counters_say_when_they_began)
-{
-	static const char *const words[] = {"no", "tenants", "all"};
-	char text[80];
-
-	for (int i = 0; i < 3; i++) {
-		vpmud_config_fini(&c);
-		cr_assert_eq(vpmud_config_init(&c), 0);
-		sprintf(text, "[metrics]\nevents = cycles\ncreated = %s\n", words[i]);
-		cr_assert_eq(read_text(text), 0, "%s", err);
-		cr_expect_eq((int)c.metrics.created, i);
-	}
-}
-
 Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 {
 	static const struct {
 		unsigned int line;
 		const char *text, *message;
 	} rows[] = {
-		{__LINE__, "x = 1\n",
-		 "f.conf:1: \"x\" before any section, accepted: [vpmud], [metrics] or"},
+		{__LINE__, "x = 1\n", "f.conf:1: \"x\" before any section, accepted: [vpmud] or"},
 		{__LINE__, "[vpmu]\n",
-		 "f.conf:1: [vpmu] given, accepted: [vpmud], [metrics] or [tenant /PATH]"},
+		 "f.conf:1: [vpmu] given, accepted: [vpmud] or [tenant /PATH]"},
 		{__LINE__, "[tenant /a\n", "f.conf:1: section without \"]\""},
 		{__LINE__, "[vpmud]\n[vpmud]\n", "f.conf:2: [vpmud] given twice"},
 		{__LINE__, "[vpmud]\nsock = /a\n",
@@ -125,18 +109,7 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, "[tenant /a]\nvm =\n", "tenant /a/vm: \"\" given"},
 		{__LINE__, "[tenant /a]\nuser = x\n",
 		 "no such key, accepted: cgroup, metadata, vm"},
-		{__LINE__, "[metrics]\nlisten = :1\n", "f.conf:2: [metrics] without events"},
-		{__LINE__, "[metrics]\nevents = no-such-event\n", "metrics/events: "},
-		{__LINE__, "[metrics]\nevents = cycles\ntls_key = /k\n", "with tls_key only"},
-		{__LINE__, "[metrics]\nlisten = 9797\n", "accepted: ADDRESS:PORT, :PORT for"},
-		{__LINE__, "[metrics]\nlisten = :0\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, "[metrics]\nlisten = :65536\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, "[metrics]\nlisten = host:1\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, "[metrics]\nlisten = unix:x\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, "[metrics]\nlisten = [::1:1\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, "[metrics]\ncreated = yes\n", "accepted: all, tenants or no"},
-		{__LINE__, "[metrics]\nkeep_gone = 3601\n", "accepted: 0 to 3600 seconds"},
-		{__LINE__, "[metrics]\nevents = cycles\n[metrics]\n", "[metrics] given twice"},
+		{__LINE__, "[metrics]\n", "f.conf:1: [metrics] given, accepted: [vpmud] or"},
 		{__LINE__, "[tenant /a/*]\n", "neither cgroup nor metadata nor vm"},
 	};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The listening socket of the metrics, see metrics_listen.h: of a text of the configuration. */
+/* The listening socket, see listen.h. main.c calls it, and config.c asks what is accepted. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -10,9 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "exporter/listen.h"
 #include "service/daemon/keys.h"
-#include "vpmud/metrics.h"
-#include "vpmud/metrics_listen.h"
 #include "vpmu/util/fail.h"
 
 #define BACKLOG 128
@@ -25,7 +24,7 @@ union address {
 };
 
 /* @listen as an address; its length, 0: it is none. */
-static socklen_t metrics_listen_parse(const char *listen, union address *a)
+static socklen_t parse(const char *listen, union address *a)
 {
 	const char *colon = strrchr(listen, ':');
 	char host[64];
@@ -60,15 +59,15 @@ static socklen_t metrics_listen_parse(const char *listen, union address *a)
 	return inet_pton(AF_INET, host, &a->in.sin_addr) == 1 ? sizeof(a->in) : 0;
 }
 
-bool vmetrics_listen_ok(const char *listen)
+bool metrics_listen_ok(const char *listen)
 {
 	union address a;
 
-	return metrics_listen_parse(listen, &a) != 0;
+	return parse(listen, &a) != 0;
 }
 
 /* Remove the socket of a process that has ended. */
-static int metrics_listen_make_room(const struct sockaddr_un *un)
+static int make_room(const struct sockaddr_un *un)
 {
 	int fd, ret;
 	struct stat st;
@@ -87,14 +86,14 @@ static int metrics_listen_make_room(const struct sockaddr_un *un)
 	return ret ? ret : unlink(un->sun_path) ? -errno : 0;
 }
 
-int metrics_listen(const char *where, gid_t gid, int *out, char **file, char *err, size_t errlen)
+int metrics_listen(const char *where, int *out, char **file, char *err, size_t errlen)
 {
 	union address a;
-	socklen_t len = metrics_listen_parse(where, &a);
+	socklen_t len = parse(where, &a);
 	int one = 1, fd = -1, ret = len ? 0 : -EINVAL;
 
 	if (!ret && a.any.sa_family == AF_UNIX)
-		ret = metrics_listen_make_room(&a.un);
+		ret = make_room(&a.un);
 	if (ret)
 		goto out;
 	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -110,7 +109,7 @@ int metrics_listen(const char *where, gid_t gid, int *out, char **file, char *er
 			ret = -ENOMEM;
 			goto out;
 		}
-		if (chmod(*file, 0660) || (gid != (gid_t)-1 && chown(*file, (uid_t)-1, gid))) {
+		if (chmod(*file, 0660)) {
 			ret = -errno;
 			goto out;
 		}
@@ -124,5 +123,5 @@ out:
 	}
 	if (fd >= 0)
 		close(fd);
-	return fail(ret, err, errlen, "metrics: listen: %s: %s", where, strerror(-ret));
+	return fail(ret, err, errlen, "listen: %s: %s", where, strerror(-ret));
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What vpmu-exporter gives up, see rights.h. It must keep nothing that only the start needs:
+ * clients are anybody, and TLS and HTTP are large. */
+#include <errno.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "exporter/http.h"
+#include "exporter/rights.h"
+#include "service/daemon/contain.h"
+#include "vpmu/util/fail.h"
+
+#define FILES_MAX (HTTP_CONNECTIONS_ALL + 64)
+
+static void limit(int what, rlim_t max)
+{
+	const struct rlimit r = {max, max};
+
+	setrlimit(what, &r);
+}
+
+int exporter_contain(const char *user, const char *file, char *err, size_t errlen)
+{
+	/* To the server, which may start again. */
+	static const uint16_t calls[] = {SYS_socket, SYS_connect};
+	char *copy = file ? strdup(file) : NULL;
+	const struct contain_path path = {copy ? dirname(copy) : NULL,
+					  LANDLOCK_ACCESS_FS_REMOVE_FILE, "the socket"};
+	const struct contain_opts o = {
+		.user = user,
+		.socket = file,
+		.paths = &path,
+		.nr_paths = 1,
+		.calls = calls,
+		.nr_calls = sizeof(calls) / sizeof(calls[0]),
+		.purpose = "those that serving needs",
+	};
+	int ret;
+
+	if (file && !copy)
+		return fail(-ENOMEM, err, errlen, "out of memory");
+	limit(RLIMIT_NOFILE, FILES_MAX);
+	limit(RLIMIT_CORE, 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	limit(RLIMIT_AS, HTTP_MEMORY_MAX);
+#endif
+	ret = contain(&o, err, errlen);
+	free(copy);
+	return ret;
+}
