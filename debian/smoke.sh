@@ -4,6 +4,7 @@
 set -eu
 bin=$1/bin
 "$bin/vpmud" --config examples/vpmud.conf --check-config
+"$bin/vpmu-exporter" --config examples/vpmu-exporter.conf --check-config
 "$bin/vpmu" metrics | grep -q ipc
 if [ -e "$bin/vpmu-vmm" ]; then
 	got=$("$bin/vpmu-vmm" --no-socket --vm 'name=g,engine=emulator,image=guest,args=run fib 20' 2>&1)

@@ -70,7 +70,7 @@ ls "$debs"/vpmud_*.deb >/dev/null 2>&1 || skip "no packages in $debs: build.sh m
 
 # ---- the Debian ----
 # Alternatives ("systemd | ...") are served by the first one; our own packages are not fetched.
-depends=$({ for p in vpmud vpmu vpmu-vmm libvpmu0; do dpkg-deb -f "$debs/$p"_*.deb Depends; done && echo $with | tr ' ' ,; } |
+depends=$({ for p in vpmud vpmu vpmu-exporter vpmu-vmm libvpmu0; do dpkg-deb -f "$debs/$p"_*.deb Depends; done && echo $with | tr ' ' ,; } |
 	tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g' | grep -v '^lib\{0,1\}vpmu' | sort -u)
 clean=$work/$host
 if [ "$(cat "$clean.packages" 2>/dev/null)" != "$depends" ]; then
@@ -108,7 +108,7 @@ if [ $host = debian-libvirt ] && [ -z "$(cat "$cgroup/cgroup.controllers")" ]; t
 	[ -n "$(cat "$cgroup/cgroup.controllers")" ] || skip "cgroup2 has no controller here, and libvirt wants one"
 fi
 mkdir "$layer/test" "$layer/test/new" "$layer/test/old"
-cp "$debs"/vpmud_*.deb "$debs"/vpmu_*.deb "$debs"/vpmu-vmm_*.deb "$debs"/libvpmu0_*.deb "$layer/test/new/"
+cp "$debs"/vpmud_*.deb "$debs"/vpmu_*.deb "$debs"/vpmu-exporter_*.deb "$debs"/vpmu-vmm_*.deb "$debs"/libvpmu0_*.deb "$layer/test/new/"
 cp "$(dirname "$0")/$inside" "$layer/test/inside.sh" &&
 	cp "$(dirname "$0")/inside.inc" "$src/docs/building.md" "$src/docs/operator-guide.md" "$layer/test/" || exit 1
 

@@ -47,12 +47,13 @@ if [ "${1-}" = --enter ]; then
 		done
 		run="qemu-aarch64-static"
 		version=$(dpkg-parsechangelog -l vpmu/debian/changelog -S Version)
-		for p in vpmu vpmud; do
+		for p in vpmu vpmud vpmu-exporter; do
 			got=$($run /usr/bin/$p --version)
 			[ "$got" = "$p $version" ] || { echo "FAILED: $p --version: $got" && exit 1; }
 			echo "$got: started"
 		done
 		$run /usr/bin/vpmud --config vpmu/examples/vpmud.conf --check-config
+		$run /usr/bin/vpmu-exporter --config vpmu/examples/vpmu-exporter.conf --check-config
 		$run /usr/bin/vpmu metrics | grep -q ipc
 		# A program of somebody else, with the library of the packages.
 		export PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig

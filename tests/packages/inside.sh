@@ -39,11 +39,8 @@ if [ -n "$starts" ]; then
 check "vpmud.socket" "$(state vpmud.socket)" active
 check "vpmud.service" "$(state vpmud.service)" active
 check "they are enabled" "$(systemctl is-enabled vpmud.service vpmud.socket | sort -u)" enabled
-check "vpmud-metrics.socket, which listens on a port" \
-	"$(systemctl is-enabled vpmud-metrics.socket) $(state vpmud-metrics.socket)" "disabled inactive"
 check "the group" "$(getent group vpmu | cut -d: -f1)" vpmu
-check "the user of the metrics" "$(getent passwd vpmu-http | cut -d: -f1,7)" vpmu-http:/usr/sbin/nologin
-check "the socket" "$(stat -c '%A %U' /run/vpmu/vpmud.sock)" "srw-rw---- root"
+check "the socket" "$(stat -c '%A %U %G' /run/vpmu/vpmud.sock)" "srw-rw---- root vpmu-exporter"
 check "files as packaged" "$(dpkg --verify vpmud vpmu)" ""
 # What the unit takes away: the rights of the process that runs.
 pid=$(systemctl show -P MainPID vpmud)
@@ -97,6 +94,19 @@ if [ -n "$counts" ]; then
 	echo "ok: upgraded to $now with a session alive: $a page faults before, $(value) now"
 fi
 
+# ---- metrics ----
+must apt-get install -y --no-install-recommends ./new/vpmu-exporter_*.deb
+check "vpmu-exporter.socket, which listens on a port" \
+	"$(systemctl is-enabled vpmu-exporter.socket) $(state vpmu-exporter.socket)" "disabled inactive"
+check "the user of the metrics" "$(getent passwd vpmu-exporter | cut -d: -f1,7)" vpmu-exporter:/usr/sbin/nologin
+must systemctl enable --now vpmu-exporter.socket
+perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new("127.0.0.1:9797") or die "$!\n";
+	print $s "GET /metrics HTTP/1.0\r\n\r\n"; print <$s>' >scraped 2>&1
+at_least "series of the metrics" "$(grep -c '^vpmu_' scraped)" 20
+check "its sessions" "$(vpmu sessions -j | grep -c '"session":"vpmu-exporter')" 2
+check "its user" "$(stat -c %U "/proc/$(systemctl show -P MainPID vpmu-exporter)")" vpmu-exporter
+echo "ok: metrics by the package, $(grep -c '^vpmu_' scraped) series"
+
 # ---- the commands of docs/building.md, as they stand there ----
 must apt-get install -y --no-install-recommends ./new/vpmu-vmm_*.deb ./new/libvpmu0_*.deb
 [ -z "$counts" ] || must vpmu detach day
@@ -125,16 +135,18 @@ echo "ok: $n commands of building.md"
 fi
 
 # ---- remove: the configuration stays, nothing counts any more ----
+[ -z "$starts" ] || must apt-get remove -y vpmu-exporter
+[ -z "$starts" ] || check "its sessions end" "$(vpmu sessions -j | grep -c vpmu-exporter)" 0
 must apt-get remove -y vpmud vpmu vpmu-vmm libvpmu0
 check "vpmud.service" "$(state vpmud.service)" inactive
 check "vpmud.socket" "$(state vpmud.socket)" inactive
 check "the program" "$(ls /usr/bin/vpmud 2>/dev/null)" ""
-check "the configuration" "$(ls /etc/vpmu)" vpmud.conf
+check "the configuration" "$(ls /etc/vpmu | grep -v vpmu-exporter.conf)" vpmud.conf
 check "pins" "$(ls -d /sys/fs/bpf/vpmu 2>/dev/null)" ""
 check "/run/vpmu" "$(ls /run/vpmu 2>/dev/null)" ""
 
 # ---- purge: as before ----
-must dpkg --purge vpmud vpmu vpmu-vmm libvpmu0
+must dpkg --purge vpmu-exporter vpmud vpmu vpmu-vmm libvpmu0
 files >files.1
 check "files left or lost" "$(diff files.0 files.1)" ""
 getent group >groups.1

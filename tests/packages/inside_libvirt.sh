@@ -64,7 +64,7 @@ grown() { # COUNT: "yes" when web-1 has run 3 s more
 need usermod -a -G libvirt prometheus
 need systemctl restart libvirtd prometheus-libvirt-exporter
 need virsh version
-need apt-get install -y --no-install-recommends ./new/vpmud_*.deb ./new/vpmu_*.deb
+need apt-get install -y --no-install-recommends ./new/vpmud_*.deb ./new/vpmu_*.deb ./new/vpmu-exporter_*.deb
 journalctl -u vpmud -o cat >log
 if grep -Eq 'does not permit|no BTF' log; then
 	echo "# SKIP $(grep -Em1 'does not permit|no BTF' log)"
@@ -86,11 +86,11 @@ becomes "web-1 with metadata" "/acme/web libvirt cgroup $uuid" row web-1
 {
 	block libvirt-metadata
 	block libvirt-scope
-	printf '[metrics]\nevents = task-clock,context-switches\nlisten = :9797\n'
 } >>/etc/vpmu/vpmud.conf
 need vpmud --check-config
-need systemctl enable vpmud-metrics.socket
+printf '[vpmu-exporter]\nevents = task-clock,context-switches\n' >/etc/vpmu/vpmu-exporter.conf
 need systemctl restart vpmud
+need systemctl enable --now vpmu-exporter.socket
 domain acme-db
 db=$(virsh domuuid acme-db | head -1)
 becomes "acme-db" "/acme libvirt cgroup $db" row acme-db

@@ -67,18 +67,26 @@ both vpmu-vmm "$dir/program" "$dir/page"
 of_page <"$man/vpmud.8.scd" | everywhere >"$dir/page"
 both vpmud "$dir/program" "$dir/page"
 
+"$bin/vpmu-exporter" --help | of_help | everywhere >"$dir/program"
+of_page <"$man/vpmu-exporter.8.scd" | everywhere >"$dir/page"
+both vpmu-exporter "$dir/program" "$dir/page"
+
 # ---- keys: those that a program names when it is given a wrong one ----
 accepted() { sed -n 's/.*accepted: //p' | sed 's/, /\n/g; s/ or /\n/g' | sed 's/ .*//'; }
 keys_of_page() { # FILE HEADING: "*key*, *key*" at the begin of lines, up to the next heading
 	awk -v h="$2" 'index($0, h) == 1 { on = 1; next } /^#/ { on = 0 } on' "$1" |
 		grep -E '^\*[a-z_]+\*(, \*[a-z_]+\*)*$' | sed 's/, /\n/g' | tr -d '*'
 }
-for s in '[vpmud]' '[metrics]' '[tenant /a]'; do
+for s in '[vpmud]' '[tenant /a]'; do
 	printf '%s\nno_such_key = 1\n' "$s" >"$dir/conf"
 	"$bin/vpmud" -C -c "$dir/conf" 2>&1 | accepted >"$dir/program"
 	keys_of_page "$man/vpmud.conf.5.scd" "# ${s%% *}" >"$dir/page"
 	both "vpmud.conf, $s" "$dir/program" "$dir/page"
 done
+printf '[vpmu-exporter]\nno_such_key = 1\n' >"$dir/conf"
+"$bin/vpmu-exporter" -C -c "$dir/conf" 2>&1 | accepted >"$dir/program"
+keys_of_page "$man/vpmu-exporter.8.scd" '# [vpmu-exporter]' >"$dir/page"
+both vpmu-exporter.conf "$dir/program" "$dir/page"
 printf '[vm a]\nno_such_key = 1\n' >"$dir/conf"
 "$bin/vpmu-vmm" -c "$dir/conf" --no-socket 2>&1 | accepted >"$dir/program"
 keys_of_page "$man/vpmu-vmm.1.scd" "# CONFIGURATION FILE" >"$dir/page"

@@ -50,6 +50,8 @@ Test(server, malformed_requests)
 		{__LINE__, "{\"cmd\":\"sharing\",\"x\":1}", "x: unknown field", EINVAL},
 		{__LINE__, "{\"cmd\":\"conservation\",\"x\":1}", "x: unknown field", EINVAL},
 		{__LINE__, "{\"cmd\":\"check\",\"x\":1}", "x: unknown field", EINVAL},
+		{__LINE__, "{\"cmd\":\"read\",\"keep-gone\":3601}", "keep-gone: 3601", EINVAL},
+		{__LINE__, "{\"cmd\":\"read\",\"keep-gone\":\"1\"}", "keep-gone: a string", EINVAL},
 		{__LINE__, "{\"cmd\":\"attach\"}", "events: missing", EINVAL},
 		{__LINE__, "{\"cmd\":\"attach\",\"events\":1}", "events: an integer", EINVAL},
 		{__LINE__, "{\"cmd\":\"attach\",\"events\":\"\"}", "events: 0 bytes", EINVAL},
