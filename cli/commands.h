@@ -3,6 +3,8 @@
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
+#include <stdbool.h>
+
 #include "cli/options.h"
 
 /*
@@ -29,5 +31,9 @@ int cmd_pause(struct cli *cli, int argc, char **argv);
 int cmd_resume(struct cli *cli, int argc, char **argv);
 int cmd_reload(struct cli *cli, int argc, char **argv);
 int cmd_quit(struct cli *cli, int argc, char **argv);
+
+/* exported_show - what vpmu-exporter serves, to the file at @path, whole or not at all; NULL: to
+ * standard output. @config: of vpmu-exporter; NULL: the usual one. The exit status. */
+int exported_show(struct cli *cli, const char *config, bool openmetrics, const char *path);
 
 #endif

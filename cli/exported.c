@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The metrics for Prometheus, to standard output or a file; see exported.h. list_metrics.c calls
- * it. What is exported and how is exporter/'s. */
+/* The metrics for Prometheus, to standard output or a file for node_exporter's textfile collector.
+ * list_metrics.c calls it. What is exported and how is exporter/'s. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cli/client.h"
+#include "cli/commands.h"
 #include "cli/error.h"
-#include "cli/exported.h"
 #include "cli/terminal.h"
 #include "exporter/config.h"
-#include "exporter/textfile.h"
 #include "vpmu/util/fail.h"
+#include "vpmu/util/replace.h"
 
 static int render(const struct exporter_config *conf, struct client *c, struct expo *e, char *err,
 		  size_t errlen)
@@ -24,6 +27,20 @@ static int render(const struct exporter_config *conf, struct client *c, struct e
 		ret = fail(-ENOMEM, err, errlen, "out of memory");
 	metrics_destroy(m);
 	return ret;
+}
+
+/* Readers see the file whole, in its old or its new form. */
+static int write_file(const char *path, const struct expo *e, char *err, size_t errlen)
+{
+	char next[PATH_MAX];
+	int ret;
+
+	/* node_exporter reads *.prom only: not this one. More than one process may write the file.
+	 */
+	if (snprintf(next, sizeof(next), "%s.%d.new", path, getpid()) >= (int)sizeof(next))
+		return fail(-ENAMETOOLONG, err, errlen, "%.80s...: the path is too long", path);
+	ret = replace_file(path, next, 0644, true, e->text, e->len);
+	return ret ? fail(ret, err, errlen, "%s: %s", path, strerror(-ret)) : 0;
 }
 
 int exported_show(struct cli *cli, const char *config, bool openmetrics, const char *path)
@@ -43,7 +60,7 @@ int exported_show(struct cli *cli, const char *config, bool openmetrics, const c
 		ret = render(&conf, c, &e, err, sizeof(err));
 	}
 	if (!ret && path)
-		ret = textfile_write(path, e.text, e.len, err, sizeof(err));
+		ret = write_file(path, &e, err, sizeof(err));
 	else if (!ret && fwrite(e.text, 1, e.len, stdout) != e.len)
 		ret = fail(-EIO, err, sizeof(err), "cannot write");
 	if (ret)

@@ -8,7 +8,6 @@
 
 #include "cli/commands.h"
 #include "cli/error.h"
-#include "cli/exported.h"
 #include "cli/metrics.h"
 #include "cli/rows.h"
 

@@ -16,11 +16,6 @@
 
 #define EVENTS_USUAL "instructions,cycles,ref-cycles,cache-misses"
 
-static int set_path(const struct config_key *k, void *field, const char *value, char *why)
-{
-	return *value == '/' ? config_set_text(k, field, value, why) : -EINVAL;
-}
-
 static int set_listen(const struct config_key *k, void *field, const char *value, char *why)
 {
 	return metrics_listen_ok(value) ? config_set_text(k, field, value, why) : -EINVAL;
@@ -55,15 +50,15 @@ static int set_created(const struct config_key *k, void *field, const char *valu
 #define SOCKET_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 
 static const struct config_key keys[] = {
-	{"socket", set_path, C(socket), 1, SOCKET_MAX,
+	{"socket", config_set_path, C(socket), 1, SOCKET_MAX,
 	 "a path of at most 107 bytes that starts with /"},
 	{"events", set_events, C(events), 1, 4095,
 	 "events as for `vpmu stat -e`, separated by commas"},
 	{"listen", set_listen, C(listen), 1, 200,
 	 "ADDRESS:PORT, :PORT for 127.0.0.1, [ADDRESS]:PORT for IPv6, or unix:/PATH"},
-	{"tls_cert", set_path, C(tls_cert), 1, 4000, "the path of a PEM file"},
-	{"tls_key", set_path, C(tls_key), 1, 4000, "the path of a PEM file"},
-	{"users", set_path, C(users), 1, 4000, "the path of a file with lines NAME:HASH"},
+	{"tls_cert", config_set_path, C(tls_cert), 1, 4000, "the path of a PEM file"},
+	{"tls_key", config_set_path, C(tls_key), 1, 4000, "the path of a PEM file"},
+	{"users", config_set_path, C(users), 1, 4000, "the path of a file with lines NAME:HASH"},
 	{"max_domains", config_set_uint, C(max_domains), 0, 32768, "0 to 32768"},
 	{"max_tenants", config_set_uint, C(max_tenants), 0, 32768, "0 to 32768"},
 	{"keep_gone", config_set_uint, C(keep_gone), 0, 3600, "0 to 3600 seconds"},

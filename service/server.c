@@ -441,11 +441,6 @@ struct sessions *server_sessions(struct server *s)
 	return s->c.sessions;
 }
 
-struct profiles *server_profiles(struct server *s)
-{
-	return s->c.profiles;
-}
-
 void server_leave(struct server *s)
 {
 	listener_destroy(s->listener);

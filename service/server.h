@@ -115,14 +115,12 @@ char *server_dispatch(struct server *s, const char *line, size_t len);
 
 /*
  * A server whose counts outlive it: session_save.h. server_sessions - its sessions, to save and to
- * restore them. server_profiles - its profiles, to look at. server_leave - the end of a server
- * whose sessions the next one goes on with: say farewell to the clients, whose sessions without a
- * name end, and remove the socket. Nothing but the end of the process may follow.
+ * restore them. server_leave - the end of a server whose sessions the next one goes on with: say
+ * farewell to the clients, whose sessions without a name end, and remove the socket. Nothing but
+ * the end of the process may follow.
  */
 struct sessions;
-struct profiles;
 struct sessions *server_sessions(struct server *s);
-struct profiles *server_profiles(struct server *s);
 void server_leave(struct server *s);
 
 /*

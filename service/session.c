@@ -379,11 +379,6 @@ int session_read(struct session *s, int (*fn)(const struct session_row *row, voi
 	return ret;
 }
 
-void session_forget_gone(struct session *s)
-{
-	rows_forget(s, 0, UINT64_MAX);
-}
-
 void session_forget_before(struct session *s, uint64_t ns)
 {
 	rows_forget(s, 0, ns);

@@ -122,9 +122,8 @@ struct session_row {
  * backend. Stops when @fn returns non-zero and returns that. @fn must not touch sessions.
  */
 int session_read(struct session *s, int (*fn)(const struct session_row *row, void *arg), void *arg);
-/* session_forget_gone - forget the rows of removed nodes; no later read shows them.
- * session_forget_before - only of those that went before @ns (now_ns). */
-void session_forget_gone(struct session *s);
+/* session_forget_before - forget the rows of nodes that were removed before @ns (now_ns); no later
+ * read shows them. */
 void session_forget_before(struct session *s, uint64_t ns);
 
 #endif

@@ -14,14 +14,9 @@
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-static int set_path(const struct config_key *k, void *field, const char *value, char *why)
-{
-	return *value == '/' ? config_set_text(k, field, value, why) : -EINVAL;
-}
-
 static int set_pin_dir(const struct config_key *k, void *field, const char *value, char *why)
 {
-	return strcmp(value, "none") ? set_path(k, field, value, why)
+	return strcmp(value, "none") ? config_set_path(k, field, value, why)
 				     : config_set_text(k, field, value, why);
 }
 
@@ -85,11 +80,12 @@ static int set_owner(const struct config_key *k, void *field, const char *value,
 #define SOCKET_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 
 static const struct config_key vpmud_keys[] = {
-	{"socket", set_path, C(socket), 1, SOCKET_MAX,
+	{"socket", config_set_path, C(socket), 1, SOCKET_MAX,
 	 "a path of at most 107 bytes that starts with /"},
 	{"pin_dir", set_pin_dir, C(pin_dir), 1, 200,
 	 "the path of a directory in a BPF file system, or none"},
-	{"cgroup_root", set_path, C(cgroup_root), 1, 4000, "the path where cgroup2 is mounted"},
+	{"cgroup_root", config_set_path, C(cgroup_root), 1, 4000,
+	 "the path where cgroup2 is mounted"},
 	{"libvirt", set_libvirt, C(libvirt), 1, 1023,
 	 "URIs such as qemu:///system, but not qemu:///embed, separated by blanks, or none"},
 	{"isolated", config_set_bool, C(isolated), 0, 0, "yes or no"},

@@ -122,3 +122,8 @@ int config_set(const struct config_key *keys, size_t nr, void *obj, uint32_t *gi
 	return fail(-EINVAL, at->err, at->errlen, "%s: %s/%.80s: no such key, accepted: %s",
 		    at->where, at->section, name, key_names(keys, nr, names));
 }
+
+int config_set_path(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return *value == '/' ? config_set_text(k, field, value, why) : -EINVAL;
+}

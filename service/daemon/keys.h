@@ -46,11 +46,13 @@ int config_parse_u64(const char *s, uint64_t *v);
 
 /* For struct config_key. Numbers are min .. max, texts have min .. max bytes and are malloc'd.
  * config_set_text takes UTF-8 without control characters, because `list` shows it and JSON carries
- * it; config_set_bytes takes any bytes. */
+ * it; config_set_bytes takes any bytes, config_set_path a
+ * text that begins with /. */
 int config_set_u64(const struct config_key *k, void *field, const char *value, char *why);
 int config_set_uint(const struct config_key *k, void *field, const char *value, char *why);
 int config_set_bool(const struct config_key *k, void *field, const char *value, char *why);
 int config_set_bytes(const struct config_key *k, void *field, const char *value, char *why);
+int config_set_path(const struct config_key *k, void *field, const char *value, char *why);
 int config_set_text(const struct config_key *k, void *field, const char *value, char *why);
 
 #endif

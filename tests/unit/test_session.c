@@ -77,7 +77,7 @@ static const char *read_all(struct session *s)
 
 	shot.text[0] = '\0';
 	cr_assert_eq(session_read(s, shoot, &shot), 0);
-	session_forget_gone(s);
+	session_forget_before(s, UINT64_MAX);
 	return shot.text;
 }
 
@@ -561,7 +561,7 @@ Test(session, gone_rows_are_bounded_and_the_loss_is_counted)
 	cr_expect_eq(s->nr_rows, SESSION_GONE_MAX);
 	cr_expect_eq(s->dropped, 10);
 	session_read(s, count_gone, &gone);
-	session_forget_gone(s);
+	session_forget_before(s, UINT64_MAX);
 	cr_expect_eq(gone, SESSION_GONE_MAX);
 	cr_expect_eq(s->nr_rows, 0);
 }

@@ -123,7 +123,7 @@ static uint64_t value(struct session *s, const char *whose)
 {
 	sum = 0;
 	session_read(s, add, (void *)whose);
-	session_forget_gone(s);
+	session_forget_before(s, UINT64_MAX);
 	return sum;
 }
 
@@ -216,7 +216,7 @@ Test(session_save, numbers_of_rows_stay_and_are_not_used_again)
 		cr_assert_eq(tenant_remove(ts, "/short", err, sizeof(err)), 0);
 	}
 	used = s->next_id;
-	session_forget_gone(s);
+	session_forget_before(s, UINT64_MAX);
 	saved = again();
 	s = named("all");
 	session_read(s, keep_id, after);
@@ -291,7 +291,7 @@ Test(session_save, rows_of_nodes_that_come_later)
 	run(4);
 	cr_expect_eq(value(s, "web"), 4);
 	tenant_vm_remove(ts, vm);
-	session_forget_gone(s);
+	session_forget_before(s, UINT64_MAX);
 	set_base(text, "0");
 	add_vm();
 	run(6);
