@@ -60,11 +60,19 @@ static bool mmu_allowed(const struct emu_vcpu *v, uint64_t perm, unsigned int ac
 	return true;
 }
 
-static void set_bits(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t bits)
+/*
+ * Set A and D bits in an entry that was read as @seen. False: it is another one by now, so walk
+ * again. Another vCPU may have exchanged the entry for 0, and keeps what it got for the last state
+ * of the page: from then on no bit may be set, as CPUs set them in locked cycles (SDM vol. 3,
+ * "Automatic Locking"). Linux would take what is left for a page that is swapped out.
+ */
+static bool set_bits(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t seen, uint64_t bits)
 {
-	atomic_fetch_or(pte, bits);
+	if (!atomic_compare_exchange_strong(pte, &seen, seen | bits))
+		return false;
 	if (unlikely(emu_code_hit(v->vm, (uint8_t *)pte, 8)))
 		emu_code_written(v->vm, (uint8_t *)pte, 8);
+	return true;
 }
 
 static unsigned int writable_now(const struct emu_vcpu *v, uint64_t perm, bool dirty,
@@ -76,14 +84,18 @@ static unsigned int writable_now(const struct emu_vcpu *v, uint64_t perm, bool d
 static int mmu_walk(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa,
 		    unsigned int *wr)
 {
-	uint64_t table = v->cr3 & PTE_ADDR, perm = PTE_W | PTE_U, pte;
+	uint64_t table, perm, pte, seen[4];
 	_Atomic uint64_t *slot[4];
-	int shift = 39, level;
-	bool large = false;
+	int shift, level;
+	bool large;
 
+again:
+	table = v->cr3 & PTE_ADDR;
+	perm = PTE_W | PTE_U;
+	large = false;
 	v->extra += EMU_EFFORT_WALK;
 
-	for (level = 0;; level++, shift -= 9) {
+	for (level = 0, shift = 39;; level++, shift -= 9) {
 		uint64_t at = table + (va >> shift & 511) * 8;
 
 		if (!emu_is_ram(v->vm, at))
@@ -92,7 +104,7 @@ static int mmu_walk(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t 
 					 "is no RAM (walking 0x%llx)",
 					 (unsigned long long)at, (unsigned long long)va);
 		slot[level] = (_Atomic uint64_t *)(v->vm->ram + at);
-		pte = atomic_load_explicit(slot[level], memory_order_relaxed);
+		pte = seen[level] = atomic_load_explicit(slot[level], memory_order_relaxed);
 		if (!(pte & PTE_P))
 			return page_fault(v, va, acc, 0);
 		if (((pte & PTE_NX) && !(v->efer & EFER_NXE)) ||
@@ -114,12 +126,13 @@ static int mmu_walk(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t 
 		return page_fault(v, va, acc, PF_P);
 
 	for (int i = 0; i < level; i++)
-		if (!(atomic_load_explicit(slot[i], memory_order_relaxed) & PTE_A))
-			set_bits(v, slot[i], PTE_A);
+		if (!(seen[i] & PTE_A) && !set_bits(v, slot[i], seen[i], PTE_A))
+			goto again;
 	if (!(pte & PTE_A) || ((acc & EMU_ACC_W) && !(pte & PTE_D))) {
 		uint64_t bits = PTE_A | (acc & EMU_ACC_W ? PTE_D : 0);
 
-		set_bits(v, slot[level], bits);
+		if (!set_bits(v, slot[level], pte, bits))
+			goto again;
 		pte |= bits;
 	}
 	*pa = (pte & PTE_ADDR & ~((1ULL << shift) - 1)) | (va & ((1ULL << shift) - 1));
