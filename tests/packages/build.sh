@@ -66,14 +66,16 @@ has() { # PACKAGE FILE...
 		[ -s "x-$p/$f" ] || check "$p has $f" no yes
 	done
 }
-has vpmud usr/bin/vpmud lib/systemd/system/vpmud.service lib/systemd/system/vpmud.socket \
-	lib/systemd/system/vpmud.socket.d/10-vpmu-exporter.conf \
+units=lib/systemd/system # on Debian 12
+[ -d x-vpmud/$units ] || units=usr/$units
+has vpmud usr/bin/vpmud $units/vpmud.service $units/vpmud.socket \
+	$units/vpmud.socket.d/10-vpmu-exporter.conf \
 	usr/lib/sysusers.d/vpmud.conf usr/lib/tmpfiles.d/vpmud.conf etc/vpmu/vpmud.conf \
 	usr/share/man/man8/vpmud.8.gz usr/share/man/man5/vpmud.conf.5.gz
 has vpmu usr/bin/vpmu usr/share/man/man1/vpmu.1.gz usr/share/vpmu/metrics/core.metrics \
 	usr/share/bash-completion/completions/vpmu usr/share/zsh/vendor-completions/_vpmu \
 	usr/share/fish/vendor_completions.d/vpmu.fish
-has vpmu-exporter usr/bin/vpmu-exporter lib/systemd/system/vpmu-exporter.service \
+has vpmu-exporter usr/bin/vpmu-exporter $units/vpmu-exporter.service \
 	lib/systemd/system/vpmu-exporter.socket \
 	usr/lib/sysusers.d/vpmu-exporter.conf etc/vpmu/vpmu-exporter.conf usr/share/man/man8/vpmu-exporter.8.gz
 has vpmu-vmm usr/bin/vpmu-vmm usr/lib/vpmu/guest.elf usr/share/man/man1/vpmu-vmm.1.gz

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The packages of build.sh in a clean Debian 12 that systemd runs: installed, started, upgraded from the version
-# before with a session alive, removed, purged. What happens inside is in inside.sh. With "libvirt": on a host of
-# Debian's libvirt, QEMU, Prometheus and prometheus-libvirt-exporter; what happens inside is in inside_libvirt.sh.
+# The packages of build.sh in a clean Debian that systemd runs, of the release of this machine, on which they were built
+# (CONTAINER_RELEASE=trixie: of another one): installed, started, upgraded from the version before with a session
+# alive, removed, purged. What happens inside is in inside.sh. With "libvirt": on a host of Debian's libvirt, QEMU,
+# Prometheus and prometheus-libvirt-exporter; what happens inside is in inside_libvirt.sh.
 #
 # The Debian is made by debootstrap once, with the packages that ours depend on, and stays in build/packages/.
 # Each run is on a fresh layer above it (overlayfs, in memory), in namespaces of its own, with a BPF file system and
@@ -73,17 +74,20 @@ ls "$debs"/vpmud_*.deb >/dev/null 2>&1 || skip "no packages in $debs: build.sh m
 depends=$({ for p in vpmud vpmu vpmu-exporter vpmu-vmm libvpmu0; do dpkg-deb -f "$debs/$p"_*.deb Depends; done && echo $with | tr ' ' ,; } |
 	tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g' | grep -v '^lib\{0,1\}vpmu' | sort -u)
 clean=$work/$host
-if [ "$(cat "$clean.packages" 2>/dev/null)" != "$depends" ]; then
+here=$(. /etc/os-release && echo "$VERSION_CODENAME")
+release=${CONTAINER_RELEASE-$here}
+want="$release: $depends"
+if [ "$(cat "$clean.packages" 2>/dev/null)" != "$want" ]; then
 	rm -rf "$clean" "$clean.new" "$clean.packages"
-	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' 2>/dev/null | head -1)
-	if ! debootstrap --variant=minbase --include="$(echo $depends | tr ' ' ,)" bookworm "$clean.new" \
+	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $here" 2>/dev/null | head -1)
+	if ! debootstrap --variant=minbase --include="$(echo $depends | tr ' ' ,)" "$release" "$clean.new" \
 		"${mirror:-http://deb.debian.org/debian}" >"$clean.log" 2>&1; then
 		rm -rf "$clean.new"
 		skip "debootstrap: $(tail -1 "$clean.log")"
 	fi
 	rm -f "$clean.new"/var/cache/apt/archives/*.deb
 	mv "$clean.new" "$clean" || exit 1
-	echo "$depends" >"$clean.packages"
+	echo "$want" >"$clean.packages"
 fi
 
 # ---- a layer, with the packages and the version before ----

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What container.sh runs inside of a clean Debian 12, as root, under systemd. Its output is the test's.
+# What container.sh runs inside of a clean Debian, as root, under systemd. Its output is the test's.
 . /root/test/inside.inc
 read -r before now <versions
 cgroups=/sys/fs/cgroup

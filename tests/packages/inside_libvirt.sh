@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What "container.sh libvirt" runs inside of a Debian 12 with libvirt's system daemon (qemu:///system), as root, under
+# What "container.sh libvirt" runs inside of a Debian with libvirt's system daemon (qemu:///system), as root, under
 # systemd: vpmud from its package finds domains by itself, their metadata or their scopes name the tenant as
 # docs/operator-guide.md has it, and what vpmu counts agrees with what libvirt says. Prometheus joins both exporters' metrics.
 # vpmud sees no vCPUs here, since the container has a PID namespace of its own: VMs are counted by their cgroups.
