@@ -168,9 +168,15 @@ static void wrong(struct seen *s, const char *what, const struct vpmu_lbr_regs *
 {
 	const struct vpmu_lbr_entry *e = vpmu_lbr_nth(r, i);
 
-	if (!s->wrong++)
-		cr_expect(false, "record %u of %u, %llx to %llx: %s", i, r->count,
-			  (unsigned long long)e->from, (unsigned long long)e->to, what);
+	if (s->wrong++)
+		return;
+	cr_expect(false, "record %u of %u, %llx to %llx: %s", i, r->count,
+		  (unsigned long long)e->from, (unsigned long long)e->to, what);
+	for (i = 0; i < r->count; i++) {
+		e = vpmu_lbr_nth(r, i);
+		printf("record %u: %llx to %llx\n", i, (unsigned long long)e->from,
+		       (unsigned long long)e->to);
+	}
 }
 
 static bool call_follows(const struct flow *f, uint64_t old, uint64_t at)
