@@ -50,6 +50,9 @@ struct bpf_backend_sys {
 	int (*event_read)(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_t *running_ns);
 	int (*load)(struct bpf_object_skeleton *s);
 	struct bpf_link *(*attach)(struct bpf_program *p); /* NULL and errno */
+	/* Whether a program may be attached to KP_MOVE_HOOK by @means (enum move_means): this
+	 * attaches one that does nothing. @hook: BTF id of the function. */
+	bool (*may_hook)(unsigned int means, int hook);
 	int (*map_set)(int fd, const void *key, const void *value);
 	int (*map_del)(int fd, const void *key);
 	int (*pages)(int fd, const uint32_t *index, const int *page, uint32_t n);

@@ -22,7 +22,7 @@
 /* Whether the perf_event controller is in the cgroup2 hierarchy: it is unless it is mounted as
  * version 1, and then it is not called when a task moves in cgroup2. A process has one line for
  * each hierarchy: number:controllers:path. */
-static bool in_cgroup2(const struct bpf_backend *k)
+bool moves_in_cgroup2(const struct bpf_backend *k)
 {
 	char path[256], line[4352], *at, *end;
 	bool found = false, other = false;
@@ -61,7 +61,7 @@ static void cgroup_migrate_set(struct bpf_backend *k, bool all)
 void moves_look(struct bpf_backend *k)
 {
 	if (k->move_link)
-		cgroup_migrate_set(k, k->move_by != MOVE_TRACEPOINT && in_cgroup2(k));
+		cgroup_migrate_set(k, k->move_by != MOVE_TRACEPOINT && moves_in_cgroup2(k));
 }
 
 static struct bpf_link *cgroup_migrate_attach(struct bpf_backend *k)
@@ -70,14 +70,10 @@ static struct bpf_link *cgroup_migrate_attach(struct bpf_backend *k)
 	struct bpf_link *link = NULL;
 
 	k->move_error = 0;
-	for (unsigned int i = 0; i < MOVE_MEANS && !link; i++) {
-		if (!k->on_move[i] || (i != MOVE_TRACEPOINT && !in_cgroup2(k)))
-			continue;
-		link = k->sys->attach(k->on_move[i]);
+	if (k->on_move) {
+		link = k->sys->attach(k->on_move);
 		if (!link)
 			k->move_error = errno;
-		else
-			k->move_by = (enum move_means)i;
 	}
 	libbpf_set_print(print);
 	return link;
@@ -117,13 +113,11 @@ void moves_detach(struct bpf_backend *k)
 /* Why the kernel does not show all moves. */
 static void why_not_all(const struct bpf_backend *k, char *why, size_t len)
 {
-	if (k->move_link && k->move_by != MOVE_TRACEPOINT)
+	if (!moves_in_cgroup2(k) || (k->move_link && k->move_by < MOVE_TRACEPOINT))
 		snprintf(why, len, "perf_event is not in the cgroup2 hierarchy");
-	else if (!k->on_move[MOVE_FENTRY] && !k->on_move[MOVE_KPROBE])
+	else if (k->move_by >= MOVE_TRACEPOINT && !k->move_error)
 		snprintf(why, len,
 			 "the kernel takes neither an fentry program nor a kprobe that sees moves");
-	else if (!in_cgroup2(k))
-		snprintf(why, len, "perf_event is not in the cgroup2 hierarchy");
 	else
 		snprintf(why, len, "the kernel lets no program see moves: %s",
 			 k->move_error == KERNEL_ENOTSUPP ? "not supported"

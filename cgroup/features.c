@@ -177,57 +177,42 @@ static int size_cpus(struct bpf_backend *k, bool one)
 	return ret || !one ? ret : bpf_map__set_value_size(m, (__u32)k->cpus_size);
 }
 
-/* Whether the kernel takes a program for KP_MOVE_HOOK. Some that are locked down do not. */
-static bool may_trace(void)
+/* The best means for moves that this kernel permits, of those from @from on. Some kernels that are
+ * locked down permit neither of the first two. */
+static enum move_means best_means(const struct bpf_backend *k, enum move_means from)
 {
-	const struct bpf_insn leave[] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
-		{.code = BPF_JMP | BPF_EXIT},
-	};
-	LIBBPF_OPTS(bpf_prog_load_opts, o, .expected_attach_type = BPF_TRACE_FENTRY,
-		    .attach_btf_id = (__u32)fit.move);
-	int fd;
-
-	if (fit.move <= 0)
-		return false;
-	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "vpmu_may", "GPL", leave, 2, &o);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
+	if (from < MOVE_TRACEPOINT && !moves_in_cgroup2(k))
+		from = MOVE_TRACEPOINT;
+	for (; from < MOVE_TRACEPOINT; from++)
+		if (fit.move > 0 && k->sys->may_hook(from, fit.move))
+			return from;
+	return from == MOVE_TRACEPOINT && fit.attach > 0 &&
+			       k->sys->may_hook(MOVE_TRACEPOINT, fit.attach)
+		       ? MOVE_TRACEPOINT
+		       : MOVE_MEANS;
 }
 
-static bool has_kprobes(const struct bpf_backend *k)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/sys/bus/event_source/devices/kprobe", k->sys->files);
-	return !access(path, F_OK);
-}
-
-static void features_choose(struct bpf_backend *k, bool one, bool cast, bool moves)
+static void features_choose(struct bpf_backend *k, bool one, bool cast, enum move_means from)
 {
 	struct account_bpf *s = k->skel;
+	struct bpf_program *const by[MOVE_MEANS + 1] = {
+		[MOVE_FENTRY] = one ? s->progs.on_move : s->progs.on_move_any,
+		[MOVE_KPROBE] = one ? s->progs.on_move_probe : s->progs.on_move_probe_any,
+		[MOVE_TRACEPOINT] = one ? s->progs.on_attach : s->progs.on_attach_any,
+	};
 	struct bpf_program *p;
 
 	k->on_switch = !one   ? s->progs.on_switch_any
 		       : cast ? s->progs.on_switch_cast
 			      : s->progs.on_switch;
 	k->flush_cpu = one ? s->progs.flush_cpu : s->progs.flush_cpu_any;
-	k->on_move[MOVE_FENTRY] = one ? s->progs.on_move : s->progs.on_move_any;
-	k->on_move[MOVE_KPROBE] = one ? s->progs.on_move_probe : s->progs.on_move_probe_any;
-	k->on_move[MOVE_TRACEPOINT] = one ? s->progs.on_attach : s->progs.on_attach_any;
-	if (!moves || fit.attach <= 0)
-		k->on_move[MOVE_TRACEPOINT] = NULL;
-	if (!moves || !may_trace())
-		k->on_move[MOVE_FENTRY] = NULL;
-	if (!moves || !has_kprobes(k))
-		k->on_move[MOVE_KPROBE] = NULL;
+	k->move_by = best_means(k, from);
+	k->on_move = by[k->move_by];
 	bpf_object__for_each_program(p, s->obj) bpf_program__set_autoload(
-		p, p == k->on_switch || p == k->flush_cpu || p == k->on_move[MOVE_FENTRY] ||
-			   p == k->on_move[MOVE_KPROBE] || p == k->on_move[MOVE_TRACEPOINT]);
+		p, p == k->on_switch || p == k->flush_cpu || p == k->on_move);
 }
 
-int fit_program(struct bpf_backend *k, bool moves)
+int fit_program(struct bpf_backend *k, enum move_means from)
 {
 	const uint32_t mask = features_mask_of(k->nr_cpus);
 	const uint64_t nr = mask > k->nr_cpus ? mask + 1ULL : k->nr_cpus + 1ULL;
@@ -252,7 +237,7 @@ int fit_program(struct bpf_backend *k, bool moves)
 		btf ? btf__find_by_name_kind(btf, "btf_trace_cgroup_attach_task", BTF_KIND_TYPEDEF)
 		    : libbpf_find_vmlinux_btf_id("cgroup_attach_task", BPF_TRACE_RAW_TP);
 	btf__free(btf);
-	features_choose(k, one, cast, moves);
+	features_choose(k, one, cast, from);
 	fit.cpus = one ? k->skel->maps.cpus : NULL;
 	k->cpus_size = (one ? nr : k->nr_cpus + 1ULL) * KP_CPU_BYTES;
 	return size_cpus(k, one);

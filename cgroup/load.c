@@ -171,7 +171,7 @@ uint64_t backend_now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
-static int load_prepare(struct bpf_backend *k, bool moves)
+static int load_prepare(struct bpf_backend *k, enum move_means from)
 {
 	struct account_bpf *skel;
 	uint32_t n = k->nr_cpus;
@@ -183,7 +183,7 @@ static int load_prepare(struct bpf_backend *k, bool moves)
 	if (!skel)
 		return -errno;
 	k->skel = skel;
-	ret = fit_program(k, moves);
+	ret = fit_program(k, from);
 	if (!ret)
 		ret = bpf_map__set_max_entries(skel->maps.events, n * VPMU_MAX_SLOTS);
 	if (!ret)
@@ -196,13 +196,14 @@ static int load_prepare(struct bpf_backend *k, bool moves)
 	return ret;
 }
 
-/* If it is refused, also without the programs for moves, which no kernel needs to take. */
-static int cgroup_load(struct bpf_backend *k, bool moves, char *why, size_t whylen)
+/* If it is refused, also with the next means for moves, and without a program for them, which no
+ * kernel needs to take. Each program that is loaded costs the start time. */
+static int cgroup_load(struct bpf_backend *k, enum move_means from, char *why, size_t whylen)
 {
 	int ret;
 
 	first_line[0] = '\0';
-	ret = load_prepare(k, moves);
+	ret = load_prepare(k, from);
 	if (!ret && k->opts.pin_dir) {
 		ret = pin_prepare(k, why, whylen);
 		if (ret)
@@ -210,10 +211,10 @@ static int cgroup_load(struct bpf_backend *k, bool moves, char *why, size_t whyl
 	}
 	if (!ret)
 		ret = k->sys->load(k->skel->skeleton);
-	if (ret && ret != -ENOMEM && moves) {
+	if (ret && ret != -ENOMEM && k->on_move) {
 		account_bpf__destroy(k->skel);
 		k->skel = NULL;
-		return cgroup_load(k, false, why, whylen);
+		return cgroup_load(k, k->move_by + 1, why, whylen);
 	}
 	return ret ? load_why_not(k, ret, why, whylen) : 0;
 }
@@ -340,7 +341,7 @@ int bpf_backend_open(const struct bpf_backend_opts *o, struct bpf_backend **out,
 		.other = &k->other.n,
 	};
 	print = libbpf_set_print(keep_line);
-	ret = cgroup_load(k, true, why, whylen);
+	ret = cgroup_load(k, MOVE_FENTRY, why, whylen);
 	libbpf_set_print(print);
 	if (ret)
 		goto err;

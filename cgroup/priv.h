@@ -129,19 +129,19 @@ struct bpf_backend {
 	const struct bpf_backend_sys *sys;
 	struct account_bpf *skel;
 	struct bpf_program *on_switch, *flush_cpu; /* of the right kind */
-	struct bpf_program *on_move[MOVE_MEANS];   /* NULL: the kernel does not take it */
-	struct bpf_link *move_link;		   /* of one of these; NULL: not attached */
-	enum move_means move_by;
-	int move_error;	       /* an errno: why it is not attached; 0: none is loaded */
-	bool sees_hidden;      /* the program finds the number of switches of a CPU */
-	bool has_switches;     /* and can count it as an event */
-	struct bpf_link *link; /* NULL: nothing is attached */
-	int alive;	       /* file of the program of alive.c; -1 */
-	int sync_page;	       /* backend_sync: a page for an element that nobody uses */
-	unsigned int nr_cpus;  /* possible ones */
-	bool *online, *quiet;  /* by CPU; quiet: isolated, not to be interrupted */
-	struct kp_cfg *cfg;    /* mapped */
-	uint8_t *cpus;	       /* mapped: see cpu_state */
+	struct bpf_program *on_move;		   /* by move_by; NULL: the kernel takes none */
+	struct bpf_link *move_link;		   /* NULL: not attached */
+	enum move_means move_by; /* the best one that there is; MOVE_MEANS: none */
+	int move_error;		 /* an errno: why it is not attached */
+	bool sees_hidden;	 /* the program finds the number of switches of a CPU */
+	bool has_switches;	 /* and can count it as an event */
+	struct bpf_link *link;	 /* NULL: nothing is attached */
+	int alive;		 /* file of the program of alive.c; -1 */
+	int sync_page;		 /* backend_sync: a page for an element that nobody uses */
+	unsigned int nr_cpus;	 /* possible ones */
+	bool *online, *quiet;	 /* by CPU; quiet: isolated, not to be interrupted */
+	struct kp_cfg *cfg;	 /* mapped */
+	uint8_t *cpus;		 /* mapped: see cpu_state */
 	size_t cpus_size;
 	uint64_t *task_bits; /* mapped */
 	uint32_t *bit_users; /* bound tasks by bit */
@@ -428,14 +428,16 @@ uint64_t budget_plan(const struct bpf_backend_pmu *p, unsigned int leave, struct
 /* ---- features.c ---- */
 /* fit_init - once, before the program is opened. fit_program - between opening and loading: choose
  * the kind of program, and the size of the map of CPUs. What was chosen last is what libbpf loads.
- * @moves: with the programs for moves. */
+ * @from: the first of the means for moves that may be used. */
 int fit_init(void);
-int fit_program(struct bpf_backend *k, bool moves);
+int fit_program(struct bpf_backend *k, enum move_means from);
 
 /* ---- cgroup_migrate.c ---- */
 /* moves_attach - with the program of switches. The backend works without it. moves_look - whether
  * the kernel calls it for all moves, which may change. moves_detach - with all that a former
- * process has left. moves_describe - for bpf_backend_usage. */
+ * process has left. moves_describe - for bpf_backend_usage. moves_in_cgroup2 - whether the kernel
+ * calls the programs for moves in the cgroup2 hierarchy. */
+bool moves_in_cgroup2(const struct bpf_backend *k);
 void moves_attach(struct bpf_backend *k);
 void moves_look(struct bpf_backend *k);
 void moves_detach(struct bpf_backend *k);

@@ -77,6 +77,48 @@ static struct bpf_link *sys_attach(struct bpf_program *p)
 	return bpf_program__attach(p);
 }
 
+/* A program for the hook that does nothing, attached; a negative number: refused. */
+static int hook_trace(int hook)
+{
+	const struct bpf_insn leave[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, o, .expected_attach_type = BPF_TRACE_FENTRY,
+		    .attach_btf_id = (__u32)hook);
+	int prog = bpf_prog_load(BPF_PROG_TYPE_TRACING, "vpmu_may", "GPL", leave, 2, &o), link;
+
+	if (prog < 0)
+		return prog;
+	link = bpf_raw_tracepoint_open(NULL, prog);
+	close(prog);
+	return link;
+}
+
+static int hook_probe(void)
+{
+	struct perf_event_attr attr = {.size = sizeof(attr)};
+	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
+	int n = f ? fscanf(f, "%u", &attr.type) : 0;
+
+	if (f)
+		fclose(f);
+	attr.kprobe_func = (uintptr_t)KP_MOVE_HOOK;
+	return n == 1 ? sys_event_open(&attr, 0, -1) : -ENOENT;
+}
+
+static bool sys_may_hook(unsigned int means, int hook)
+{
+	int fd;
+
+	if (means == MOVE_TRACEPOINT)
+		return true;
+	fd = means == MOVE_FENTRY ? hook_trace(hook) : hook_probe();
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 static int sys_map_set(int fd, const void *key, const void *value)
 {
 	return bpf_map_update_elem(fd, key, value, BPF_ANY);
@@ -122,6 +164,7 @@ const struct bpf_backend_sys bpf_backend_sys_real = {
 	.cpuid = sys_cpuid,
 	.load = sys_load,
 	.attach = sys_attach,
+	.may_hook = sys_may_hook,
 	.map_set = sys_map_set,
 	.map_del = sys_map_del,
 	.pages = sys_pages,

@@ -21,22 +21,22 @@ static __always_inline void now_runs(struct kp_cpu *st, __u64 place)
 #endif
 }
 
-static __always_inline void enters(struct kp_cpu *st, const struct css_set *cset,
-				   const struct kp_cached *c)
+static __always_inline void enters(struct kp_cpu *st, __u64 cset, const struct kp_cached *c)
 {
 	VPMU_STORE(&st->mask, c->mask);
-	st->other_cset = (__u64)cset;
-	VPMU_STORE(&st->cset, c->usual ? (__u64)cset : 0);
+	st->other_cset = cset;
+	VPMU_STORE(&st->cset, c->usual ? cset : 0);
 	now_runs(st, c->place);
 }
 
 /* What was counted since the last charge cannot be divided among the accounts that ran. */
-static __always_inline void misses(__u32 account)
+__noinline int misses(__u32 account)
 {
 	struct kp_account *a = account_of(account);
 
 	if (a)
 		__sync_fetch_and_add(&a->missed, 1);
+	return 0;
 }
 
 /* Why the CPU looks at everything. */
@@ -59,32 +59,32 @@ static __always_inline __u64 css_set_of(const struct kp_cpu *st)
 }
 
 /*
- * What is known of what ran since the last charge, up to now that @prev ends or is looked at. @p:
- * the account that it is in now; @missed: switches that were not seen.
+ * What is known of what ran since the last charge, up to now that a task, of css_set @to now, ends
+ * or is looked at. @p: the account that it is in now; @missed: switches that were not seen.
  *
  * A task that was moved while it ran has another css_set than when the CPU switched to it. If moves
  * are seen (kp_cfg.moves), on_move has charged what it did before, or is about to: what was counted
- * is what it did before the move. This is so, too, if @prev is switched away between its move and
+ * is what it did before the move. This is so, too, if it is switched away between its move and
  * on_move, which then finds that it does not run.
  */
-static __always_inline enum known what_ran(struct kp_cpu *st, struct task_struct *prev, __u32 p,
-					   __u32 missed, enum cause cause)
+static __always_inline enum known what_ran(struct kp_cpu *st, __u64 to, __u32 p, __u32 missed,
+					   __u32 cause)
 {
 	__u32 moves = VPMU_LOAD(&cfg.moves);
 
 	/* A single switch that was not seen, within one account, is no secret. */
 	if (missed > 1 || (missed && (p != st->at.account || !css_set_of(st))))
 		return NOT_KNOWN;
-	if (missed || p == st->at.account || css_set_of(st) == (__u64)prev->cgroups)
+	if (missed || p == st->at.account || css_set_of(st) == to)
 		return ALL_KNOWN;
-	if (cause == MOVES || (moves && moves == st->moves && is_shown(prev->cgroups)))
+	if (cause == MOVES || (moves && moves == st->moves && is_shown(to)))
 		return ALL_KNOWN;
 	return A_MOVE;
 }
 
 /*
- * @prev has run on this CPU, and @next runs from now on. They are the same but for SWITCHES: then
- * all that was counted so far is to be charged. @missed: see what_ran().
+ * Task @prev has run on this CPU, and @next runs from now on: their addresses. They are the same
+ * but for SWITCHES: then all that was counted so far is to be charged. @cause: enum cause.
  *
  * What cannot be divided is nobody's after switches that were not seen, but for what the root
  * counts: that is charged to `other`. After a move that was not seen it is the old account's. The
@@ -95,19 +95,23 @@ static __always_inline enum known what_ran(struct kp_cpu *st, struct task_struct
  * that is by the old masks, because what ran since the last charge was counted for them; a new
  * event has counted since the change, for the new masks.
  */
-static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_struct *prev,
-				      struct task_struct *next, enum cause cause)
+__noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, __u32 cause)
 {
 	const int account_flush = cause != SWITCHES;
-	__u64 nr = switches_of(next, st, account_flush) + 1, last = st->nr & ~KP_BOUND;
-	__u32 missed =
-		last && nr - last != !account_flush ? (__u32)(nr - last - !account_flush) : 0;
-	__u64 owed = kp_mask(st), fresh = 0, read, now, since, cset = css_set_of(st);
-	__u32 gen, moves = VPMU_LOAD(&cfg.moves), former = st->at.account, p;
+	__u32 gen, moves = VPMU_LOAD(&cfg.moves), former, p, missed;
+	__u64 nr, last, owed, fresh = 0, read, now, since, cset, prev_cset;
 	enum known known = ALL_KNOWN;
 	struct kp_account *a;
 	struct kp_cached *c;
 
+	if (!st)
+		return 0;
+	nr = slow_switches_of(next, st, account_flush) + 1;
+	last = st->nr & ~KP_BOUND;
+	missed = last && nr - last != !account_flush ? (__u32)(nr - last - !account_flush) : 0;
+	owed = kp_mask(st);
+	cset = css_set_of(st);
+	former = st->at.account;
 	if (!account_flush && nr == last) /* a former process's program has seen it */
 		return 0;
 	now = clock_now(st, next, account_flush);
@@ -124,11 +128,12 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 		forget_all(st);
 	}
 	p = former;
-	if (missed || cset != (__u64)prev->cgroups) {
-		c = look_up(prev, st, cpu);
+	prev_cset = WORD(prev, struct task_struct, cgroups);
+	if (missed || cset != prev_cset) {
+		c = &st->cache[look_up(st, cpu, prev) % KP_CACHE];
 		p = c->at.account;
 		if (cset || missed) {
-			known = what_ran(st, prev, p, missed, cause);
+			known = what_ran(st, prev_cset, p, missed, cause);
 		} else { /* nothing is owed, or a flush has charged what was before the move */
 			VPMU_STORE(&st->at.account, p);
 			owed &= c->mask;
@@ -143,7 +148,7 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 		owed &= a ? a->mask : 0;
 		VPMU_STORE(&st->at.account, KP_OTHER);
 	}
-	c = look_up(next, st, cpu);
+	c = &st->cache[look_up(st, cpu, next) % KP_CACHE];
 	if (!account_flush && known == ALL_KNOWN && c->at.account == st->at.account &&
 	    gen == st->gen)
 		goto enter;
@@ -188,7 +193,7 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 		st->held = VPMU_LOAD(&st->opening);
 	st->gen = gen;
 enter:
-	enters(st, next->cgroups, c);
+	enters(st, WORD(next, struct task_struct, cgroups), c);
 	return 0;
 }
 
@@ -265,7 +270,7 @@ static __noinline int switch_slow(unsigned long long *ctx, struct kp_cpu *st)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 
-	return switch_all(st, next_cpu(next), prev, next, SWITCHES);
+	return switch_all(st, next_cpu(next), address_of(st, prev), address_of(st, next), SWITCHES);
 }
 
 /* A switch between two accounts that are known, by all means that the usual switch has not. */
@@ -287,7 +292,7 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 	}
 	if (st->gen != st->want)
 		return switch_slow(ctx, st);
-	c = look_up(next, st, next_cpu(next));
+	c = find(next, st, next_cpu(next));
 	read = owed | c->mask;
 	if (read && c->at.account != st->at.account) {
 		now = switch_clock(next);
@@ -309,7 +314,7 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 		VPMU_STORE(&st->done_ns, now);
 	}
 	st->nr++;
-	enters(st, next->cgroups, c);
+	enters(st, (__u64)next->cgroups, c);
 	return 0;
 }
 
@@ -450,7 +455,7 @@ static __always_inline int switched(unsigned long long *ctx, enum kind kind)
 		nr++;
 		if (st->cset != (__u64)from)
 			goto other;
-		if (maybe_bound(next)) {
+		if (maybe_bound((__u32)next->pid)) {
 			at = cache_at((__u32)next->pid);
 			my = BEHIND(st, at * sizeof(struct kp_cached));
 			if (my->cache[0].key != (__u64)next ||
@@ -486,7 +491,7 @@ ON_SWITCH(on_switch_any, ANY)
 
 static __always_inline void charge_running(struct kp_cpu *st, __u32 cpu, enum cause cause)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
+	__u64 t = bpf_get_current_task();
 
 	switch_all(st, cpu, t, t, cause);
 }
@@ -569,9 +574,9 @@ static __always_inline void account_attached(struct kp_cpu *st, __u32 cpu, struc
 	if (css_set_of(st) != (__u64)ours->cgroups)
 		account_move(st, cpu);
 	if (group && t->signal->nr_threads > 1) {
-		misses(cgroup_account(to));
+		misses(cgroup_account(address_of(st, to)));
 	} else if (t != ours && its && may_run(t)) {
-		misses(cgroup_account(to));
+		misses(cgroup_account(address_of(st, to)));
 		misses(VPMU_LOAD(&its->at.account));
 		if (switches_of(t, its, 1) + 1 != (VPMU_LOAD(&its->nr) & ~KP_BOUND))
 			VPMU_STORE(&st->blind, st->blind + 1);

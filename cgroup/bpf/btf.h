@@ -55,12 +55,12 @@ struct thread_info {
 };
 
 struct signal_struct {
-	int nr_threads;
+	unsigned int nr_threads; /* unsigned: libbpf then takes it in whatever size it has */
 };
 
 struct task_struct {
 	struct thread_info thread_info;
-	int on_cpu; /* with CONFIG_SMP */
+	unsigned int on_cpu; /* with CONFIG_SMP; a byte on the newest kernels */
 	struct signal_struct *signal;
 	struct sched_entity se;
 	int pid;

@@ -40,14 +40,14 @@ static __always_inline struct kp_cell *cell_nr(struct kp_cpu *st, __u32 cpu, __u
 }
 
 /* The number of the cell of @account for @chunk, which is made if there is none; 0: it cannot. */
-static __noinline __u32 find_cell(struct kp_cpu *st, __u32 cpu, __u32 account, __u32 chunk)
+__noinline __u32 find_cell(struct kp_cpu *st, __u32 cpu, __u32 account, __u32 chunk)
 {
 	__u32 page = kp_index_page(cfg.nr_cpus, chunk, cpu, account), nr;
 	__u32 at = account % KP_PAGE_ACCOUNTS / 2;
 	__u32 *slot;
 	void *inner;
 
-	inner = bpf_map_lookup_elem(&cell_index, &page);
+	inner = st ? bpf_map_lookup_elem(&cell_index, &page) : NULL;
 	if (!inner)
 		return 0;
 	slot = bpf_map_lookup_elem(inner, &at);
@@ -159,48 +159,55 @@ __noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu
 	return 0;
 }
 
-/*
- * Read the slots of @read, and charge those of @owed to the current account. This, charge_slot and
- * take_up_events are global functions: the verifier looks at each once, by itself, and so their
- * branches and loops do not multiply.
- */
-__noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u64 ran_ns)
+/* What charge() does for one chunk. @what: the slots to read, and from bit KP_CHUNK on those that
+ * are owed. */
+__noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 what, __u64 ran_ns)
 {
+	struct kp_cell *cell = NULL;
 	struct kp_account *a;
-	struct kp_cell *cell;
 	struct vpmu_row *row;
-	__u32 chunk, i, nr;
+	__u32 i, nr;
 
 	if (!st)
 		return 0;
-	for (chunk = 0; chunk < KP_CHUNKS && read; chunk++, read >>= KP_CHUNK, owed >>= KP_CHUNK) {
-		if (!(read & ((1 << KP_CHUNK) - 1)))
-			continue;
-		cell = NULL;
-		if (owed & ((1 << KP_CHUNK) - 1)) {
-			nr = find_cell(st, cpu, st->at.account, chunk);
-			if (nr)
-				cell = cell_nr(st, cpu, nr);
-			if (cell) {
-				vpmu_charge_time(&cell->time_ns, ran_ns);
-			} else {
-				st->full++;
-				a = account_of(st->at.account);
-				if (a)
-					__sync_fetch_and_add(&a->lacks, 1);
-			}
-		}
-		for (i = 0; i < KP_CHUNK; i++) {
-			if (!(read >> i & 1))
-				continue;
-			row = NULL;
-			if (cell && owed >> i & 1) {
-				row = &cell->row[i];
-				barrier_var(row); /* the verifier knows no masks of pointers */
-			}
-			charge_slot(st, cpu, chunk * KP_CHUNK + i, row, ran_ns);
+	if (what >> KP_CHUNK) {
+		nr = find_cell(st, cpu, st->at.account, chunk);
+		if (nr)
+			cell = cell_nr(st, cpu, nr);
+		if (cell) {
+			vpmu_charge_time(&cell->time_ns, ran_ns);
+		} else {
+			st->full++;
+			a = account_of(st->at.account);
+			if (a)
+				__sync_fetch_and_add(&a->lacks, 1);
 		}
 	}
+	for (i = 0; i < KP_CHUNK; i++) {
+		if (!(what >> i & 1))
+			continue;
+		row = NULL;
+		if (cell && what >> (KP_CHUNK + i) & 1) {
+			row = &cell->row[i];
+			barrier_var(row); /* the verifier knows no masks of pointers */
+		}
+		charge_slot(st, cpu, chunk * KP_CHUNK + i, row, ran_ns);
+	}
+	return 0;
+}
+
+/* Read the slots of @read, and charge those of @owed to the current account. */
+__noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u64 ran_ns)
+{
+	const __u32 all = (1 << KP_CHUNK) - 1;
+	__u32 chunk;
+
+	if (!st)
+		return 0;
+	for (chunk = 0; chunk < KP_CHUNKS && read; chunk++, read >>= KP_CHUNK, owed >>= KP_CHUNK)
+		if (read & all)
+			charge_chunk(st, cpu, chunk, (read & all) | (owed & all) << KP_CHUNK,
+				     ran_ns);
 	return 0;
 }
 
@@ -213,6 +220,30 @@ static __always_inline __u64 switches_at(struct kp_cpu *st)
 	*(volatile __u64 *)&st->key = (__u64)bpf_get_current_task_btf()->se.cfs_rq->rq;
 	return VPMU_LOAD(&st->key) + bpf_core_field_offset(struct rq, nr_switches) -
 	       bpf_core_field_offset(struct perf_event, count);
+}
+
+/* What take_up_events() does for one slot, whose event is new. Returns the slot's bit: where a mask
+ * is made of such, and not of constants, the verifier of Linux 6.1 does not tell all masks apart.
+ */
+__noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flush)
+{
+	if (!st || slot >= VPMU_MAX_SLOTS)
+		return 0;
+	st->seen[slot] = st->opened[slot];
+	if (st->final[slot] != KP_NONE)
+		VPMU_STORE(&st->unclaimed[slot],
+			   st->unclaimed[slot] + (st->final[slot] - st->snap[slot]));
+	st->snap[slot] = 0;
+	st->gap_ns[slot] = cfg.timed >> slot & 1 ? 0 : KP_NONE;
+	st->run_ns[slot] = 0;
+	st->turned[slot] = st->turn[slot];
+	st->where[slot] = cfg.memory >> slot & 1 && bpf_rdonly_cast ? event_at(st, cpu, slot) : 0;
+	if (cfg.switches >> slot & 1 && bpf_rdonly_cast) {
+		st->where[slot] = switches_at(st);
+		st->snap[slot] = count_at(st->where[slot]) - !flush;
+	}
+	st->first[slot] = st->snap[slot];
+	return 1ULL << slot;
 }
 
 /*
@@ -231,21 +262,7 @@ __noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush)
 	for (i = 0; i < VPMU_MAX_SLOTS; i++) {
 		if (st->opened[i] == st->seen[i])
 			continue;
-		st->seen[i] = st->opened[i];
-		if (st->final[i] != KP_NONE)
-			VPMU_STORE(&st->unclaimed[i],
-				   st->unclaimed[i] + (st->final[i] - st->snap[i]));
-		st->snap[i] = 0;
-		st->gap_ns[i] = cfg.timed >> i & 1 ? 0 : KP_NONE;
-		st->run_ns[i] = 0;
-		st->turned[i] = st->turn[i];
-		st->where[i] = cfg.memory >> i & 1 && bpf_rdonly_cast ? event_at(st, cpu, i) : 0;
-		if (cfg.switches >> i & 1 && bpf_rdonly_cast) {
-			st->where[i] = switches_at(st);
-			st->snap[i] = count_at(st->where[i]) - !flush;
-		}
-		st->first[i] = st->snap[i];
-		fresh |= 1ULL << i;
+		fresh |= take_up_event(st, cpu, i, flush);
 	}
 	return fresh;
 }

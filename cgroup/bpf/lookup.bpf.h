@@ -10,40 +10,64 @@
 
 #define NS_PER_TICK 10000000ULL /* of a start time in /proc: USER_HZ is 100 */
 
-/* The task that is bound, by the account of its node; 0: none. */
-static __always_inline __u32 task_account(struct task_struct *t)
+/*
+ * Slow paths are global functions: the verifier looks at each of them once, by itself, and not on
+ * each way to it. They can be given numbers, but not the kernel's structs. So they are given the
+ * addresses of these, and read members by word().
+ */
+static __always_inline __u64 address_of(struct kp_cpu *st, const void *p)
 {
-	__u32 tid = (__u32)t->pid;
+	*(const void *volatile *)&st->key = p; /* through memory: an address is a number then */
+	return VPMU_LOAD(&st->key);
+}
+
+/* 8 bytes of the kernel's memory; 0 if there is none. */
+static __always_inline __u64 word_at(__u64 at)
+{
+	__u64 word = 0;
+
+	if (bpf_rdonly_cast)
+		return count_at(at - bpf_core_field_offset(struct perf_event, count));
+	if (bpf_probe_read_kernel(&word, sizeof(word), (void *)at))
+		return 0;
+	return word;
+}
+
+/* A member of the kernel's struct @type at address @at. One of 4 bytes is the low half. */
+#define WORD(at, type, member) word_at((at) + bpf_core_field_offset(type, member))
+
+/* The task that is bound, by the account of its node; 0: none. */
+static __always_inline __u32 task_account(__u32 tid, __u64 start)
+{
 	struct kp_task *bound = bpf_map_lookup_elem(&tasks, &tid);
 
-	return bound && t->start_boottime / NS_PER_TICK == bound->start ? bound->account : 0;
+	return bound && start / NS_PER_TICK == bound->start ? bound->account : 0;
 }
 
 /* Cheap: whether the task can be a bound one. */
-static __always_inline int maybe_bound(struct task_struct *t)
+static __always_inline int maybe_bound(__u32 tid)
 {
-	__u32 bit = kp_task_bit((__u32)t->pid);
+	__u32 bit = kp_task_bit(tid);
 
 	return VPMU_LOAD(&task_bits[bit / 64]) >> (bit % 64) & 1;
 }
 
-/* The account of the nearest cgroup that has one. */
-static __always_inline __u32 cgroup_account(struct cgroup *cg)
+/* The account of the nearest cgroup that has one, from cgroup @cg on. */
+__noinline __u32 cgroup_account(__u64 cg)
 {
-	struct cgroup_subsys_state *parent;
+	__u64 id, parent;
 	__u32 *found;
-	__u64 id;
 	int i;
 
 	for (i = 0; i < KP_MAX_DEPTH; i++) {
-		id = cg->kn->id;
+		id = WORD(WORD(cg, struct cgroup, kn), struct kernfs_node, id);
 		found = bpf_map_lookup_elem(&cgroups, &id);
 		if (found)
 			return *found;
-		parent = cg->self.parent;
+		parent = WORD(cg, struct cgroup, self.parent);
 		if (!parent)
 			break;
-		cg = parent->cgroup;
+		cg = parent - bpf_core_field_offset(struct cgroup, self);
 	}
 	return KP_OTHER;
 }
@@ -51,14 +75,17 @@ static __always_inline __u32 cgroup_account(struct cgroup *cg)
 /* Whether the kernel calls KP_MOVE_HOOK for a running task that is moved to @to. It does not if the
  * perf_event controller is in a hierarchy of version 1, or does not tell the cgroup from its
  * parent, as on a kernel on which nobody has switched any controller of the root's children on. */
-static __always_inline int is_shown(const struct css_set *to)
+static __always_inline int is_shown(__u64 to)
 {
-	const struct cgroup_subsys_state *css;
+	__u64 css;
 
 	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, perf_event_cgrp_id))
 		return 0;
-	css = to->subsys[bpf_core_enum_value(enum cgroup_subsys_id, perf_event_cgrp_id)];
-	return css && css->cgroup == to->dfl_cgrp;
+	css = word_at(to + bpf_core_field_offset(struct css_set, subsys) +
+		      bpf_core_enum_value(enum cgroup_subsys_id, perf_event_cgrp_id) *
+			      sizeof(void *));
+	return css &&
+	       WORD(css, struct cgroup_subsys_state, cgroup) == WORD(to, struct css_set, dfl_cgrp);
 }
 
 static __always_inline __u32 cache_at(__u64 key)
@@ -78,36 +105,70 @@ __noinline int forget_all(struct kp_cpu *st)
 	return 0;
 }
 
-/* Where @t runs: the account and what is counted for it, as of the generation that the CPU knows.
- */
-static __noinline struct kp_cached *look_up(struct task_struct *t, struct kp_cpu *st, __u32 cpu)
-{
-	struct cgroup *cg = t->cgroups->dfl_cgrp;
-	__u32 account = cfg.tasks && maybe_bound(t) ? task_account(t) : 0;
-	__u64 key = account ? (__u64)t : cg->self.serial_nr;
-	__u64 start = account ? t->start_boottime : 0;
-	__u32 at = cache_at(account ? (__u32)t->pid : cg->self.serial_nr);
-	struct kp_cached *c = &st->cache[at];
-	struct kp_account *a;
-	__u64 slow;
+/* By what a CPU remembers where a task runs, and where. */
+struct entry {
+	__u64 key, start;
+	__u32 at;
+	__u32 account; /* the task is bound to it; 0: its cgroup says */
+};
 
-	/* Through memory: an address is a number then. */
-	*(volatile __u64 *)&st->key = key;
-	key = VPMU_LOAD(&st->key);
-	if ((c->key == key || c->key == ~key) && st->start[at] == start)
-		return c;
-	if (!account)
-		account = cgroup_account(cg);
-	a = account_of(account);
-	c->at.account = account;
+static __always_inline struct entry entry_of(__u64 task, __u32 tid, __u64 start, __u64 serial)
+{
+	__u32 account = cfg.tasks && maybe_bound(tid) ? task_account(tid, start) : 0;
+
+	return (struct entry){
+		.key = account ? task : serial,
+		.start = account ? start : 0,
+		.at = cache_at(account ? tid : serial),
+		.account = account,
+	};
+}
+
+static __always_inline int is_entry(const struct kp_cpu *st, const struct entry *e)
+{
+	const struct kp_cached *c = &st->cache[e->at];
+
+	return (c->key == e->key || c->key == ~e->key) && st->start[e->at] == e->start;
+}
+
+/* Where @task runs: the account and what is counted for it, as of the generation that the CPU
+ * knows. Returns its place in the cache. */
+__noinline __u32 look_up(struct kp_cpu *st, __u32 cpu, __u64 task)
+{
+	__u64 cg = WORD(WORD(task, struct task_struct, cgroups), struct css_set, dfl_cgrp), slow;
+	struct entry e = entry_of(task, (__u32)WORD(task, struct task_struct, pid),
+				  WORD(task, struct task_struct, start_boottime),
+				  WORD(cg, struct cgroup, self.serial_nr));
+	struct kp_account *a;
+	struct kp_cached *c;
+
+	if (!st || is_entry(st, &e))
+		return e.at;
+	c = &st->cache[e.at];
+	if (!e.account)
+		e.account = cgroup_account(cg);
+	a = account_of(e.account);
+	c->at.account = e.account;
 	c->mask = a ? a->mask : 0;
 	c->at.near = near_cell(st, cpu, c);
-	st->start[at] = start;
+	st->start[e.at] = e.start;
 	slow = cfg.timed | st->held | VPMU_LOAD(&st->opening);
 	c->usual = !c->mask || (c->mask == (1ULL << st->usual) - 1 && !(c->mask & slow) &&
 				c->at.near != KP_FAR);
-	c->key = c->usual ? key : ~key;
-	return c;
+	c->key = c->usual ? e.key : ~e.key;
+	return e.at;
+}
+
+/* The same where it is in the cache most often. */
+static __always_inline struct kp_cached *find(struct task_struct *t, struct kp_cpu *st, __u32 cpu)
+{
+	__u64 task = address_of(st, t);
+	struct entry e = entry_of(task, (__u32)t->pid, t->start_boottime,
+				  t->cgroups->dfl_cgrp->self.serial_nr);
+
+	if (!is_entry(st, &e))
+		e.at = look_up(st, cpu, task) % KP_CACHE;
+	return &st->cache[e.at];
 }
 
 static __always_inline __u32 next_cpu(struct task_struct *next)
@@ -123,6 +184,12 @@ static __always_inline int may_run(const struct task_struct *t)
 	return !bpf_core_field_exists(struct task_struct, on_cpu) || t->on_cpu;
 }
 
+/* The run queue of the CPU that @task was on last. */
+static __always_inline __u64 rq_of(__u64 task)
+{
+	return WORD(WORD(task, struct task_struct, se.cfs_rq), struct cfs_rq, rq);
+}
+
 /*
  * How many switches the CPU has made, @t's included if it is not a @flush, by the scheduler's own
  * number. Where the program cannot read it, as if each had been seen.
@@ -132,6 +199,14 @@ static __always_inline __u64 switches_of(struct task_struct *t, struct kp_cpu *s
 	if (bpf_core_field_exists(struct cfs_rq, rq) &&
 	    bpf_core_field_exists(struct rq, nr_switches))
 		return t->se.cfs_rq->rq->nr_switches;
+	return (st->nr & ~KP_BOUND) - flush;
+}
+
+static __always_inline __u64 slow_switches_of(__u64 task, struct kp_cpu *st, int flush)
+{
+	if (bpf_core_field_exists(struct cfs_rq, rq) &&
+	    bpf_core_field_exists(struct rq, nr_switches))
+		return WORD(rq_of(task), struct rq, nr_switches);
 	return (st->nr & ~KP_BOUND) - flush;
 }
 
@@ -145,14 +220,22 @@ static __always_inline __u64 switch_clock(struct task_struct *t)
 	return bpf_ktime_get_ns();
 }
 
+static __always_inline __u64 slow_switch_clock(__u64 task)
+{
+	if (bpf_core_field_exists(struct cfs_rq, rq))
+		return WORD(rq_of(task), struct rq, clock);
+	return bpf_ktime_get_ns();
+}
+
 /*
  * The time of the CPU's clock now, after last_ns. What is charged at each switch and flush is
  * the time since the last one by the same clock, so the sum of all is right, however late or early
  * a flush sees the skew: it moves time between what ran before the flush and what runs after it.
  */
-static __always_inline __u64 clock_now(struct kp_cpu *st, struct task_struct *t, int flush)
+static __always_inline __u64 clock_now(struct kp_cpu *st, __u64 task, int flush)
 {
-	__u64 mono = bpf_ktime_get_ns(), clock = switch_clock(t), now = clock, last = st->last_ns;
+	__u64 mono = bpf_ktime_get_ns(), clock = slow_switch_clock(task), now = clock;
+	__u64 last = st->last_ns;
 
 	if (flush) {
 		if (st->skew == KP_SKEW_NONE)

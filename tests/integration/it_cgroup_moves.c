@@ -189,51 +189,31 @@ Test(bpf_backend_moves, nothing_is_lost_in_churn)
 
 static struct bpf_backend_sys sys;
 
-static struct bpf_link *refuse(void)
+static unsigned int refused; /* a bit for each of the means */
+
+static bool may_hook(unsigned int means, int hook)
 {
-	errno = ENOTSUP;
-	return NULL;
+	return !(refused >> means & 1) && bpf_backend_sys_real.may_hook(means, hook);
 }
 
-static bool has_prefix(struct bpf_program *p, const char *prefix)
+/* All means but @by are refused; MOVE_MEANS: all are. */
+static void only(enum move_means by)
 {
-	return !strncmp(bpf_program__name(p), prefix, strlen(prefix));
+	refused = ~(1u << by);
+	sys = bpf_backend_sys_real;
+	sys.may_hook = may_hook;
 }
 
-static struct bpf_link *attach_no_kprobe(struct bpf_program *p)
-{
-	return has_prefix(p, "on_move_probe") ? refuse() : bpf_backend_sys_real.attach(p);
-}
-
-static struct bpf_link *attach_no_fentry(struct bpf_program *p)
-{
-	return has_prefix(p, "on_move") && !has_prefix(p, "on_move_probe")
-		       ? refuse()
-		       : bpf_backend_sys_real.attach(p);
-}
-
-static struct bpf_link *attach_no_hook(struct bpf_program *p)
-{
-	return has_prefix(p, "on_move") ? refuse() : bpf_backend_sys_real.attach(p);
-}
-
-static struct bpf_link *attach_no_moves(struct bpf_program *p)
-{
-	return has_prefix(p, "on_attach") ? refuse() : attach_no_hook(p);
-}
-
-static void with(enum move_means by, struct bpf_link *(*attach)(struct bpf_program *p),
-		 const char *not_there)
+static void with(enum move_means by, const char *not_there)
 {
 	const struct bpf_backend_opts o = {.sys = &sys};
 	struct tenants t;
 
-	sys = bpf_backend_sys_real;
-	sys.attach = attach;
+	only(by);
 	make_tenants(&t, &o);
-	if (!t.k->on_move[by])
+	if (t.k->move_by != by)
 		skip_tenants(&t, not_there);
-	cr_assert(moves(t.k) && t.k->move_by == by);
+	cr_assert(moves(t.k));
 	play_all(&t, ROUNDS / 2);
 	play_all(&t, 0);
 	end_tenants(&t);
@@ -241,12 +221,12 @@ static void with(enum move_means by, struct bpf_link *(*attach)(struct bpf_progr
 
 Test(bpf_backend_moves, by_fentry)
 {
-	with(MOVE_FENTRY, attach_no_kprobe, "the kernel takes no fentry program");
+	with(MOVE_FENTRY, "the kernel takes no fentry program");
 }
 
 Test(bpf_backend_moves, by_a_kprobe)
 {
-	with(MOVE_KPROBE, attach_no_fentry, "the kernel has no kprobes");
+	with(MOVE_KPROBE, "the kernel has no kprobes");
 }
 
 /* ---- beside perf -------------------------------------------------------------------------- */
@@ -319,8 +299,9 @@ static void beside_perf(bool shown)
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("needs two CPUs");
-	sys = bpf_backend_sys_real;
-	sys.attach = shown ? bpf_backend_sys_real.attach : attach_no_moves;
+	only(MOVE_MEANS);
+	if (shown)
+		refused = 0;
 	make_tenants(&t, &o);
 	seen = moves(t.k);
 	run_on(0);
@@ -361,7 +342,7 @@ Test(bpf_backend_moves, beside_perf)
 }
 
 /* As the documentation says of such kernels. */
-static void not_shown(struct bpf_link *(*attach)(struct bpf_program *p), unsigned int programs)
+static void not_shown(enum move_means by, unsigned int programs)
 {
 	const struct bpf_backend_opts o = {.sys = &sys};
 	struct tenants t;
@@ -371,8 +352,7 @@ static void not_shown(struct bpf_link *(*attach)(struct bpf_program *p), unsigne
 	uint64_t missed;
 	bool as_said;
 
-	sys = bpf_backend_sys_real;
-	sys.attach = attach;
+	only(by);
 	make_tenants(&t, &o);
 	bpf_backend_usage(t.k, &u);
 	cr_expect(!u.moves && strstr(u.moves_why, "up to the next switch"), "%s", u.moves_why);
@@ -405,10 +385,10 @@ static void not_shown(struct bpf_link *(*attach)(struct bpf_program *p), unsigne
 
 Test(bpf_backend_moves, of_others_are_not_shown)
 {
-	not_shown(attach_no_hook, 2);
+	not_shown(MOVE_TRACEPOINT, 2);
 }
 
 Test(bpf_backend_moves, not_shown_by_the_kernel)
 {
-	not_shown(attach_no_moves, 1);
+	not_shown(MOVE_MEANS, 1);
 }

@@ -184,7 +184,7 @@ void make_tenants(struct tenants *t, const struct bpf_backend_opts *o)
 	bed_attach(list);
 	bpf_backend_usage(t->k, &u);
 	printf("# tasks that move: %s\n", u.moves_why);
-	if (!o->sys && ((!t->k->on_move[MOVE_FENTRY] && !t->k->on_move[MOVE_KPROBE]) ||
+	if (!o->sys && (t->k->move_by >= MOVE_TRACEPOINT ||
 			strstr(u.moves_why, "not in the cgroup2 hierarchy")))
 		skip_tenants(t, u.moves_why);
 	cr_assert(u.moves || o->sys);

@@ -175,6 +175,11 @@ struct task_struct *bpf_get_current_task_btf(void)
 	return current[here] < 0 ? &idle[here].t : &task[current[here]].t;
 }
 
+__u64 bpf_get_current_task(void)
+{
+	return (__u64)bpf_get_current_task_btf();
+}
+
 /* The array of the map of events is behind the map's address; nothing is there. */
 long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from)
 {

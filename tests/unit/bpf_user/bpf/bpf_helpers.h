@@ -28,6 +28,7 @@ long bpf_perf_event_read_value(const void *map, __u64 index, struct bpf_perf_eve
 __u64 bpf_ktime_get_ns(void);
 __u32 bpf_get_smp_processor_id(void);
 struct task_struct *bpf_get_current_task_btf(void);
+__u64 bpf_get_current_task(void);
 long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from);
 
 #endif
