@@ -336,23 +336,24 @@ static void cgroup_backend_detach(struct vpmu_backend *s, struct vpmu_counting *
 
 void bpf_backend_base_get(const struct vpmu_counting *c, size_t i, struct bpf_backend_base *out)
 {
-	const struct ksum *base = &backend_counting_of(c)->key[i].base;
+	const struct kcounting *kc = backend_counting_of(c);
+	const struct ksum *base = &kc->key[i].base;
 
-	*out = (struct bpf_backend_base){base->total, base->time_ns, base->lost_ns,
-					 backend_counting_of(c)->key[i].gaps};
+	*out = (struct bpf_backend_base){base->total, base->time_ns, base->lost_ns, kc->key[i].gaps,
+					 base->lacks, base->missed,  kc->blind};
 }
 
 int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_backend_base *base)
 {
 	struct ksum *b = &backend_counting_of(c)->key[i].base;
 
-	/* The totals have only grown since the old base was taken. What was not charged since then
-	 * is not known, so the value is partial if anything ever was not. */
+	/* The totals have only grown since the old base was taken. */
 	if (base->total > b->total || base->time_ns > b->time_ns || base->lost_ns > b->lost_ns)
 		return -EINVAL;
-	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, 0, 0};
+	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, (uint32_t)base->lacks,
+			   (uint32_t)base->missed};
 	backend_counting_of(c)->key[i].gaps = (uint32_t)base->gaps;
-	backend_counting_of(c)->blind = 0;
+	backend_counting_of(c)->blind = (uint32_t)base->blind;
 	return 0;
 }
 

@@ -108,7 +108,10 @@ void bpf_backend_unbind_task(struct vpmu_backend_node *n, pid_t tid);
  *greater than the total.
  */
 struct bpf_backend_base {
-	uint64_t total, time_ns, lost_ns, gaps;
+	uint64_t total, time_ns, lost_ns;
+	/* How often something was missed, which makes values partial: only what was missed since
+	 * then does. */
+	uint64_t gaps, lacks, missed, blind;
 };
 int bpf_backend_name(struct vpmu_backend_node *n, uint64_t name);
 void bpf_backend_named(struct bpf_backend *k);

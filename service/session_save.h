@@ -12,7 +12,7 @@
 
 #include "service/session.h"
 
-#define SESSION_BASE_WORDS 4
+#define SESSION_BASE_WORDS 7
 
 /* What a backend whose counts outlive the server does. */
 struct session_bases {

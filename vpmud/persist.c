@@ -19,7 +19,7 @@
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
-#define SCHEMA	 3
+#define SCHEMA	 4
 #define SHARE	 10	 /* at most this part of the time goes into writing the file */
 #define AGAIN_US 1000000 /* after a write that failed */
 #define BUSY_US	 100000	 /* between two looks whether the pins are free, */
@@ -47,21 +47,22 @@ static uint64_t persist_now_us(void)
 
 /* ---- bases of counts ------------------------------------------------------------------------ */
 
+_Static_assert(sizeof(struct bpf_backend_base) == SESSION_BASE_WORDS * sizeof(uint64_t),
+	       "a base has words that are not saved");
+
 static void base_get(const struct vpmu_counting *c, size_t i, uint64_t base[SESSION_BASE_WORDS])
 {
 	struct bpf_backend_base b;
 
 	bpf_backend_base_get(c, i, &b);
-	base[0] = b.total;
-	base[1] = b.time_ns;
-	base[2] = b.lost_ns;
-	base[3] = b.gaps;
+	memcpy(base, &b, sizeof(b));
 }
 
 static int base_set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS])
 {
-	const struct bpf_backend_base b = {base[0], base[1], base[2], base[3]};
+	struct bpf_backend_base b;
 
+	memcpy(&b, base, sizeof(b));
 	return bpf_backend_base_set(c, i, &b);
 }
 

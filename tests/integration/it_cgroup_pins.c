@@ -274,6 +274,97 @@ Test(kernel_pins, totals_are_taken_over_to_the_count)
 	bed_end();
 }
 
+/* ---- what was missed ----------------------------------------------------------------------- */
+
+static struct kp_account *account_of(const struct tree *t, const struct vpmu_backend_node *n)
+{
+	return account_at(t->k, ((const struct knode *)n)->account);
+}
+
+/* All that makes values of the tenant partial. */
+static uint32_t missed_of(const struct tree *t)
+{
+	const struct kp_account *a = account_of(t, t->tenant), *vm = account_of(t, t->vm);
+
+	return backend_blind(t->k) + VPMU_LOAD(&a->lacks) + VPMU_LOAD(&a->missed) +
+	       VPMU_LOAD(&vm->lacks) + VPMU_LOAD(&vm->missed);
+}
+
+/* As if something was missed: @what is which of the numbers of the maps tells it. */
+static void miss(const struct tree *t, int what)
+{
+	struct kp_account *a = account_of(t, t->tenant);
+
+	__atomic_fetch_add(what == 0   ? &a->lacks
+			   : what == 1 ? &a->missed
+				       : &cpu_state(t->k, 0)->blind,
+			   1, __ATOMIC_RELAXED);
+}
+
+/* The tenant's values are partial if something was missed since @missed, and only then. The kernel
+ * may hide switches meanwhile. */
+static void partial_since(const struct tree *t, uint32_t missed, int what)
+{
+	uint32_t before;
+
+	do {
+		before = missed_of(t);
+		vpmu_backend_read(t->tenants);
+	} while (missed_of(t) != before);
+	cr_expect_eq(t->tenants->values[0].partial, before != missed, "%d: %u, %u", what, missed,
+		     before);
+}
+
+static void tree_close(struct tree *t)
+{
+	bed_counting_free(t->root);
+	bed_counting_free(t->tenants);
+	bpf_backend_close(t->k);
+}
+
+/* What was missed before a session began makes no value partial, also after a restart. What was
+ * missed since then makes them so, also after a restart. */
+Test(kernel_pins, what_was_missed_is_taken_over)
+{
+	const struct bpf_backend_opts plain = {0};
+	struct shared *sh = share();
+	struct bpf_backend *k = bed_open(&plain);
+	struct bpf_backend_base was;
+	struct tree t;
+	uint32_t missed;
+
+	bpf_backend_close(k);
+	mount_bpf();
+	sh->cgroup = bed_cgroup("t");
+	for (int what = 0; what < 3; what++) {
+		tree_open(&t, sh, what != 0);
+		bpf_backend_named(t.k);
+		miss(&t, what);
+		do {
+			missed = missed_of(&t);
+			bed_attach(t.tenants);
+			bpf_backend_base_get(t.tenants, 0, &was);
+			if (missed_of(&t) != missed)
+				vpmu_backend_detach(t.tenants);
+		} while (missed_of(&t) != missed);
+		partial_since(&t, missed, what);
+		for (int restart = 0; restart < 2; restart++) {
+			tree_close(&t);
+			tree_open(&t, sh, 1);
+			bed_attach(t.tenants);
+			cr_assert_eq(bpf_backend_base_set(t.tenants, 0, &was), 0);
+			bpf_backend_named(t.k);
+			partial_since(&t, missed, what);
+			if (!restart)
+				miss(&t, what);
+			partial_since(&t, missed, what);
+		}
+		vpmu_backend_detach(t.tenants);
+		tree_close(&t);
+	}
+	bed_end();
+}
+
 /* ---- killed while a CPU gets new events ---------------------------------------------------- */
 
 static const vpmu_key_t many[4] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_PAGE_FAULTS_MIN),

@@ -23,7 +23,8 @@ static void get(const struct vpmu_counting *c, size_t i, uint64_t base[SESSION_B
 	base[0] = ((const struct fake_counting *)c)->base[i];
 	base[1] = 1ULL << 63;
 	base[2] = i;
-	base[3] = i + 100;
+	for (size_t w = 3; w < SESSION_BASE_WORDS; w++)
+		base[w] = 100 * w + i;
 }
 
 static int set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS])
@@ -32,7 +33,8 @@ static int set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BA
 		return -EINVAL;
 	cr_expect_eq(base[1], 1ULL << 63);
 	cr_expect_eq(base[2], i);
-	cr_expect_eq(base[3], i + 100);
+	for (size_t w = 3; w < SESSION_BASE_WORDS; w++)
+		cr_expect_eq(base[w], 100 * w + i);
 	((struct fake_counting *)c)->base[i] = base[0];
 	return 0;
 }
