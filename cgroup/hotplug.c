@@ -90,7 +90,7 @@ bool hotplug_renew(struct bpf_backend *k, unsigned int cpu, uint64_t slots)
 		/* What was read of it, first: we may be killed before its successor is there. */
 		read[i] = VPMU_LOAD(&st->snap[i]);
 		if (had >> i & 1)
-			st->retired[i] += read[i];
+			st->retired[i] += read[i] - VPMU_LOAD(&st->first[i]);
 		slot_close_on(k, i, cpu);
 	}
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
@@ -102,7 +102,7 @@ bool hotplug_renew(struct bpf_backend *k, unsigned int cpu, uint64_t slots)
 			st->retired[i] += final[i] - read[i];
 	}
 	/* They begin together. What ran since the first was opened is lost time, so it must not be
-	 * counted either. If that fails it is counted, for whoever runs at the flush. */
+	 * counted either: the CPU begins with what it reads when it takes them up. */
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (slots >> i & 1 && k->slot[i].fd[cpu] >= 0)
 			k->sys->event_reset(k->slot[i].fd[cpu]);

@@ -99,7 +99,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 {
 	const int account_flush = cause != SWITCHES;
 	__u32 gen, moves = VPMU_LOAD(&cfg.moves), former, p, missed;
-	__u64 nr, last, owed, fresh = 0, read, now, since, cset, prev_cset;
+	__u64 nr, last, owed, fresh = 0, read, now, since, cset, prev_cset, held;
 	enum known known = ALL_KNOWN;
 	struct kp_account *a;
 	struct kp_cached *c;
@@ -112,6 +112,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 	owed = kp_mask(st);
 	cset = css_set_of(st);
 	former = st->at.account;
+	held = st->held;
 	if (!account_flush && nr == last) /* a former process's program has seen it */
 		return 0;
 	now = clock_now(st, next, account_flush);
@@ -154,7 +155,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 		goto enter;
 	since = st->last_ns;
 	if (gen != st->gen) {
-		fresh = take_up_events(st, cpu, account_flush);
+		fresh = take_up_events(st, cpu, account_flush, held);
 		if (fresh) {
 			a = account_of(st->at.account);
 			owed &= ~fresh;

@@ -222,10 +222,32 @@ static __always_inline __u64 switches_at(struct kp_cpu *st)
 	       bpf_core_field_offset(struct perf_event, count);
 }
 
+/* The event of @slot has counted while the CPU read no event of it: counting begins now. */
+static __always_inline void begin_now(struct kp_cpu *st, __u32 cpu, __u32 slot)
+{
+	struct bpf_perf_event_value v;
+	__u64 event = kp_event(cpu, slot), now;
+
+	if (cfg.timed >> slot & 1) {
+		if (bpf_perf_event_read_value(&events, event, &v, sizeof(v)))
+			return;
+		now = v.counter;
+		st->gap_ns[slot] = v.enabled - v.running;
+		st->run_ns[slot] = v.running;
+	} else if (bpf_rdonly_cast && st->where[slot]) {
+		now = count_at(st->where[slot]);
+	} else {
+		now = bpf_perf_event_read(&events, event);
+		if ((__s64)now < 0)
+			return;
+	}
+	st->snap[slot] = now;
+}
+
 /* What take_up_events() does for one slot, whose event is new. Returns the slot's bit: where a mask
  * is made of such, and not of constants, the verifier of Linux 6.1 does not tell all masks apart.
  */
-__noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flush)
+__noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flush, __u64 held)
 {
 	if (!st || slot >= VPMU_MAX_SLOTS)
 		return 0;
@@ -241,6 +263,8 @@ __noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flu
 	if (cfg.switches >> slot & 1 && bpf_rdonly_cast) {
 		st->where[slot] = switches_at(st);
 		st->snap[slot] = count_at(st->where[slot]) - !flush;
+	} else if (held >> slot & 1) {
+		begin_now(st, cpu, slot);
 	}
 	st->first[slot] = st->snap[slot];
 	return 1ULL << slot;
@@ -250,9 +274,9 @@ __noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flu
  * Slots whose events are new to this CPU. A new event began at 0. The one before it, if it was of
  * the same key, can have counted a little after the CPU's last charge, while the CPU went. The
  * number of switches goes on for ever: counting begins with the switch that goes on, if it is not
- * a @flush.
+ * a @flush. That of slots in @held, whose time so far is lost, begins now.
  */
-__noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush)
+__noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush, __u64 held)
 {
 	__u64 fresh = 0;
 	__u32 i;
@@ -262,7 +286,7 @@ __noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush)
 	for (i = 0; i < VPMU_MAX_SLOTS; i++) {
 		if (st->opened[i] == st->seen[i])
 			continue;
-		fresh |= take_up_event(st, cpu, i, flush);
+		fresh |= take_up_event(st, cpu, i, flush, held);
 	}
 	return fresh;
 }
