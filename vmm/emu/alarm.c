@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Alarms of the pCPU's PMU: how far execution may go without passing the instruction that makes an
- * alarm due. run.c calls emu_alarm_limit() for each chunk, cache.c calls emu_alarm_decoded() for
- * each new block. This file must never change the tally.
+ * Alarms of the pCPU's PMU: limits on execution, so that it does not pass the instruction that
+ * makes an alarm due. run.c calls emu_alarm_limit() for each chunk, cache.c calls
+ * emu_alarm_decoded() for each new block. This file must never change the tally.
  *
  * A chunk is limited so that it cannot pass an armed alarm. The limit follows from the most events
  * that its instructions can make. Close to an alarm this limit is less than a block. The block is
@@ -16,8 +16,7 @@
  */
 #include "vmm/emu/internal.h"
 
-/* Most cycles of a system instruction. One may be the last instruction of a chunk; v->density does
- * not include it. */
+/* Most cycles of a system instruction, which may end a chunk; v->density does not include it. */
 #define SYS_CYCLES (EMU_COST_MAX + EMU_TAKEN_CYCLES)
 
 static unsigned int ev_count(uint8_t ev, enum vpmu_emu_event event)
@@ -39,8 +38,8 @@ static unsigned int ev_count(uint8_t ev, enum vpmu_emu_event event)
 	}
 }
 
-/* The number of instructions of @b up to and including the one that makes the @left-th event, or
- * all of @b if none does. */
+/* Number of instructions of @b up to and including the one that makes the @left-th event, or all of
+ * @b if none does. */
 static int64_t alarm_walk(const struct emu_block *b, enum vpmu_emu_event event, uint64_t left)
 {
 	uint64_t sum = 0;
@@ -82,7 +81,8 @@ int64_t emu_deadline_limit(const struct emu_vcpu *v, const struct emu_block *b, 
 {
 	uint64_t most;
 
-	/* Further away than any chunk gets. (Repeated string instructions look by themselves.) */
+	/* Further away than any chunk reaches. (Repeated string instructions check by themselves.)
+	 */
 	if (left > (uint64_t)n * SYS_CYCLES)
 		return n;
 	*armed = true;

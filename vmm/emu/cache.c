@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The cache of decoded blocks of one vCPU, and how overwritten code leaves it. Callers are the
- * dispatch loop and run.c (emu_find), and everything that stores to guest memory. A block whose
- * code was overwritten must never execute beyond the points that are named below.
+ * The cache of decoded blocks of one vCPU, and its invalidation when code is overwritten. Callers
+ * are the dispatch loop and run.c (emu_find), and everything that stores to guest memory. A block
+ * whose code was overwritten must never execute beyond the safe points below.
  *
  * Finding a block. A block is identified by its guest-physical address and its virtual address.
  * b->ctx is the value of v->ctx (mapping and privilege) for which this pair was last checked. So a
  * transfer of control costs one comparison of ctx, and a change of mapping invalidates all blocks
  * by incrementing v->map_gen.
  *
- * Self-modifying code. vm->pages[] says which 64-byte pieces of a page hold code that any vCPU has
- * decoded. Stores to such a page never take the TLB's fast path.
+ * Self-modifying code. vm->pages[] marks the 64-byte pieces of a page that hold code decoded by any
+ * vCPU. Stores to such a page never take the TLB's fast path.
  *   - A store that hits a marked piece clears the page's mask and increments its generation.
  *   - Every vCPU compares generations at its next safe point and drops the page's blocks. Safe
- *     points are every system instruction, and a block boundary after at most EMU_CHUNK
- *     instructions.
- *   - The storing vCPU executes that one instruction alone, so it already executes the new bytes at
- *     its next instruction, as SDM vol. 3, 9.1.3 demands. Code on other vCPUs must serialise.
+ *     points are every system instruction, and a block boundary after EMU_CHUNK
+ *     instructions at the latest.
+ *   - The storing vCPU executes that one instruction alone, so its next instruction already
+ *     executes the new bytes, as SDM vol. 3, 9.1.3 requires. Code on other vCPUs must serialise.
  *
  * When a page first holds code, other vCPUs of the VM may still have a fast path to it, until each
- * is outside run() or has passed a safe point (code_epoch, epoch_seen). Nobody waits for that: the
- * host may not be running them. A block that is decoded meanwhile is unsettled. It keeps a copy of
+ * is outside run() or has passed a safe point (code_epoch, epoch_seen). No vCPU waits for that: the
+ * host may not be running the others. A block decoded before then is unsettled. It keeps a copy of
  * its bytes, and its vCPU compares them with the guest's memory at each of its own safe points,
  * until all others have passed one.
  */
@@ -42,7 +42,7 @@ static unsigned int hash_index(const struct emu_vcpu *v, uint64_t pa)
 	return (unsigned int)(pa ^ pa >> EMU_HASH_BITS ^ pa >> EMU_BIG_HASH_BITS) & v->hash_mask;
 }
 
-/* The tables that every vCPU begins with. */
+/* The initial tables of every vCPU. */
 static void little_tables(struct emu_vcpu *v)
 {
 	v->hash = v->little.hash;
@@ -54,7 +54,7 @@ static void little_tables(struct emu_vcpu *v)
 	v->max_chunks = EMU_ARENA_CHUNKS;
 }
 
-/* The larger ones. The caller forgets all blocks. Without memory the others stay. */
+/* The larger tables. The caller drops all blocks. Without memory the old tables stay. */
 static void big_tables(struct emu_vcpu *v)
 {
 	struct big {
@@ -126,7 +126,7 @@ void emu_cache_fini(struct emu_vcpu *v)
 	v->big = NULL;
 }
 
-/* Room for a block, or NULL if the arena is full or the host is out of memory. */
+/* Returns room for a block, or NULL if the arena is full or the host is out of memory. */
 static struct emu_block *arena_alloc(struct emu_vcpu *v, size_t bytes)
 {
 	struct emu_chunk *c = v->arena_free;
@@ -177,7 +177,7 @@ void emu_code_written(struct emu_vm *vm, const uint8_t *p, unsigned int bytes)
 	uint32_t seq;
 
 	/* The mask must be cleared first: cache_settle() on another vCPU that reads the new
-	 * generation must also see that the bits which it has set are gone. */
+	 * generation must also see that its mask bits are cleared. */
 	atomic_store(&page->mask, 0);
 	atomic_fetch_add(&page->gen, 1);
 	seq = atomic_fetch_add(&vm->smc_seq, 1);
@@ -194,15 +194,16 @@ void emu_ack_code(struct emu_vcpu *v)
 	}
 }
 
-/* Mark @bytes at @pa, inside one page, as decoded code. Returns the epoch that the other vCPUs of
- * the VM must have seen before it is certain that all their stores look at the mark. */
+/* Mark @bytes at @pa, inside one page, as decoded code. Returns the epoch from which on all stores
+ * of a vCPU that has seen it check the mark. */
 static uint32_t code_mark(struct emu_vcpu *v, uint64_t pa, unsigned int bytes)
 {
 	struct emu_vm *vm = v->vm;
 	struct emu_page *page = &vm->pages[pa >> EMU_PAGE_SHIFT];
 	uint32_t e;
 
-	/* If the page held code before, not all may have seen the epoch of its first mark yet. */
+	/* If the page held code before, some vCPUs may not have seen the epoch of its first mark
+	 * yet. */
 	if (atomic_fetch_or(&page->mask, piece_mask(pa, bytes)))
 		e = atomic_load(&vm->code_epoch);
 	else
@@ -211,8 +212,8 @@ static uint32_t code_mark(struct emu_vcpu *v, uint64_t pa, unsigned int bytes)
 	return e;
 }
 
-/* Whether all other vCPUs that run have seen epoch @e. False also if that cannot be found out at
- * once. */
+/* Returns true if all other running vCPUs have seen epoch @e; false also if finding out would
+ * block. */
 static bool all_acked(struct emu_vcpu *v, uint32_t e)
 {
 	struct emu_vm *vm = v->vm;
@@ -242,7 +243,7 @@ static struct emu_cpage *cpage_find(struct emu_vcpu *v, uint32_t pfn)
 static void block_kill(struct emu_block *b)
 {
 	b->ctx = 0;
-	b->nr_ops = 0; /* for ever: find_slow() removes such a block */
+	b->nr_ops = 0; /* permanent: find_slow() removes such a block */
 }
 
 static void cpage_drop(struct emu_vcpu *v, struct emu_cpage *cp)
@@ -261,7 +262,7 @@ static uint8_t *block_code(struct emu_block *b)
 	return (uint8_t *)&b->ops[b->nr_ops];
 }
 
-/* Whether guest memory still has the bytes from which @b was decoded. */
+/* Returns true if guest memory still has the bytes from which @b was decoded. */
 static bool block_unchanged(const struct emu_vcpu *v, struct emu_block *b)
 {
 	unsigned int n = b->bytes, room = (unsigned int)(EMU_PAGE_SIZE - (b->pa & ~EMU_PAGE_MASK));
@@ -273,15 +274,15 @@ static bool block_unchanged(const struct emu_vcpu *v, struct emu_block *b)
 		       b->bytes - n);
 }
 
-/* At a safe point: look at the unsettled blocks. */
+/* At a safe point: check the unsettled blocks. */
 static void check_unsettled(struct emu_vcpu *v)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < v->nr_unsettled; i++) {
 		struct emu_unsettled u = v->unsettled[i];
-		/* First this: what others stored before they passed their safe point is there now.
-		 */
+		/* Before comparing: this makes visible the stores of others before their safe
+		 * points. */
 		bool settled = all_acked(v, u.epoch);
 
 		v->extra += EMU_EFFORT_SLOW;
@@ -295,7 +296,7 @@ static void check_unsettled(struct emu_vcpu *v)
 	v->nr_unsettled = n;
 }
 
-/* Look at @b at each safe point, until all vCPUs have seen @e. */
+/* Check @b at each safe point until all vCPUs have seen @e. */
 static void unsettled_add(struct emu_vcpu *v, struct emu_block *b, uint32_t e)
 {
 	if (v->nr_unsettled == EMU_UNSETTLED) {
@@ -313,8 +314,8 @@ static void sync_page(struct emu_vcpu *v, struct emu_cpage *cp)
 		cpage_drop(v, cp);
 }
 
-/* Look at the pages whose code was overwritten from @from to @to. False: it is not known which
- * these were, because they are too many, or one is about to be noted. */
+/* Check the pages whose code was overwritten from @from to @to. Returns false if these are unknown:
+ * too many, or one is not logged yet. */
 static bool sync_logged(struct emu_vcpu *v, uint32_t from, uint32_t to)
 {
 	uint32_t pfn[EMU_SMC_LOG], n = to - from;
@@ -354,7 +355,7 @@ void emu_sync(struct emu_vcpu *v)
 /* ---- finding and making blocks ----------------------------------------------------------------
  */
 
-/* Mark the block's bytes as code. Returns whether they are still the bytes that were decoded. If
+/* Mark the block's bytes as code. Returns true if they are still the bytes that were decoded; if
  * not, the caller must decode again. *epoch: the block is unsettled until all vCPUs have seen it;
  * 0: it is settled. */
 static bool cache_settle(struct emu_vcpu *v, uint64_t pa, const struct emu_code *c,
@@ -377,7 +378,7 @@ static bool cache_settle(struct emu_vcpu *v, uint64_t pa, const struct emu_code 
 
 		e = code_mark(v, at[i], n[i]);
 		if (!all_acked(v, e))
-			*epoch = e | !e; /* 0 means something else: one epoch later is as good */
+			*epoch = e | !e; /* 0 means settled: use the next epoch */
 		gen[i] = atomic_load(&page->gen);
 		/* Pairs with the fence after the stores of mmu.c: either the storing vCPU sees the
 		 * mask, or this vCPU sees the new bytes. */
@@ -479,8 +480,8 @@ static struct emu_block *block_new(struct emu_vcpu *v, uint64_t pa, const struct
 	return b;
 }
 
-/* Set *same if the second page of a crossing instruction is still mapped to the page from which it
- * was decoded, or if @b has no such instruction. Traps. */
+/* Set *same if the second page of a crossing instruction still maps to the page it was decoded
+ * from, or if @b has no such instruction. Traps. */
 static int check_second(struct emu_vcpu *v, const struct emu_block *b, bool *same)
 {
 	uint64_t pa;
@@ -546,7 +547,7 @@ static struct emu_block *find_slow(struct emu_vcpu *v)
 		good = cache_settle(v, pa, &code, buf, gen, &epoch);
 		if (v->extra >= v->extra_stop) {
 			v->attn |= EMU_ATTN_SPENT;
-			if (!good) /* others overwrite it all the time: run() returns, then again */
+			if (!good) /* overwritten again and again by others: let run() return */
 				return NULL;
 		}
 	} while (!good);

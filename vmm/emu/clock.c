@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The clock of an emulator VM with interrupt controllers, and its vCPUs that wait ("Halted vCPUs"
- * in vmm/engine/engine.h). See chip.h.
+ * The clock of an emulator VM with interrupt controllers, and its halted vCPUs ("Halted vCPUs" in
+ * vmm/engine/engine.h). See chip.h.
  *
  * A vCPU's own time is plat.ahead + cycles. Between runs it stands still. chip.now is the largest
- * own time of any vCPU. A vCPU that begins to run, or looks at the clock, catches up with it. So
- * time advances with the vCPU that is ahead, and no vCPU sees it go back. From when all vCPUs sleep
+ * own time of any vCPU. A vCPU that starts to run, or reads the clock, catches up with it. So time
+ * advances with the vCPU that is ahead, and no vCPU sees it go back. From when all vCPUs sleep
  * until the first one runs again, chip.now is the time at which the last one fell asleep, and the
- * waker's clock says what has been added since. A vCPU that was woken may wait long for its pCPU:
- * if the clock stood still meanwhile, that of an idle VM would lose time at each of its timers.
+ * waker's clock gives the time since then. A woken vCPU may wait long for its pCPU; with a clock
+ * that stands still during the wait, an idle VM would lose time at each of its timers.
  *
- * A timer that is due stops its vCPU exactly behind the instruction that passes its time, whatever
- * the slices are: emu_chip_limit() works like alarm.c. A timer of a vCPU that sleeps stops the
- * vCPU that runs in the same way, and that one wakes it.
+ * A timer that is due stops its vCPU exactly after the instruction that passes its time, for any
+ * slice length: emu_chip_limit() works like alarm.c. The timer of a sleeping vCPU stops the running
+ * vCPU in the same way, which then wakes the sleeper.
  */
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/internal.h"
@@ -51,9 +51,9 @@ uint64_t emu_chip_base(struct emu_chip *c)
 	return now;
 }
 
-/* ---- who sleeps; only under the lock ---- */
+/* ---- sleeping vCPUs; only under the lock ---- */
 
-/* The time at which the first timer of those that sleep is due. */
+/* The time at which the first timer of the sleeping vCPUs is due. */
 static uint64_t first_due(const struct emu_chip *c)
 {
 	uint64_t due = LAPIC_NEVER;
@@ -74,24 +74,22 @@ static void awaken(struct emu_chip *c, struct emu_vcpu *v)
 	atomic_store(&c->due, first_due(c));
 }
 
-/* All sleep from now on. */
+/* All vCPUs sleep from now on. */
 static void begin_idle(struct emu_chip *c)
 {
-	atomic_store(&c->now,
-		     emu_clock_now(c)); /* one that was woken may have ended before it ran */
+	atomic_store(&c->now, emu_clock_now(c)); /* a woken vCPU may have ended before it ran */
 	atomic_store(&c->idle_from, c->waker.time ? c->waker.time(c->waker.arg) : 0);
 }
 
-/* A VM that nobody has let run for so long, although a timer was due, was stopped: its process was,
- * or the host. */
+/* If a VM has not run for so long although a timer was due, its process or the host was stopped. */
 #define STOPPED_NS 1000000000ULL
 
-/* All have slept, and none has run since. Tell the guest if its VM was stopped meanwhile. */
+/* All vCPUs slept, and one is about to run. Report to the guest if its VM was stopped. */
 static void tell_if_stopped(struct emu_chip *c)
 {
 	uint64_t now = emu_clock_now(c), due = LAPIC_NEVER;
 
-	/* Those that were woken and wait for their pCPU are not asleep any more. */
+	/* Woken vCPUs that wait for their pCPU are no longer asleep. */
 	for (unsigned int i = 0; i < c->nr; i++)
 		if (c->vcpu[i] && c->vcpu[i]->plat.sleep_due < due)
 			due = c->vcpu[i]->plat.sleep_due;
@@ -102,7 +100,7 @@ static void tell_if_stopped(struct emu_chip *c)
 			emu_whole_stopped(c->vcpu[i]);
 }
 
-/* One runs from now on. */
+/* A vCPU runs from now on. */
 static void end_idle(struct emu_chip *c)
 {
 	if (atomic_load(&c->idle_from))
@@ -123,7 +121,8 @@ static uint64_t wake_time(const struct emu_chip *c)
 	return due < LAPIC_NEVER - from ? from + due : LAPIC_NEVER;
 }
 
-/* Whether nothing can ever wake any vCPU. Interrupts wake none that has masked them. */
+/* Returns true if nothing can ever wake any vCPU. An interrupt does not wake a vCPU that masks
+ * it. */
 static bool dead(struct emu_chip *c)
 {
 	enum ioapic_open open;
@@ -141,7 +140,7 @@ static bool dead(struct emu_chip *c)
 	return !any && open != IOAPIC_OPEN_ALWAYS;
 }
 
-/* Note those in *w whose timers are due, and let them count as awake. */
+/* Add the vCPUs with due timers to *w, and mark them awake. */
 static void wake_due(struct emu_chip *c, uint64_t now, struct emu_wakes *w)
 {
 	for (unsigned int i = 0; i < c->nr; i++) {
@@ -200,7 +199,7 @@ void emu_chip_expire(struct emu_chip *c, uint64_t *next)
 	call_waker(&waker, &w);
 }
 
-/* A vCPU that runs has come to the time at which a timer of one that sleeps is due. */
+/* A running vCPU has reached the time at which a timer of a sleeping one is due. */
 static void expire_others(struct emu_chip *c, uint64_t now)
 {
 	struct emu_wakes w = {0};
@@ -297,7 +296,7 @@ bool emu_chip_halt(struct emu_vcpu *v)
 	v->plat.sleep_open = open;
 	v->plat.sleep_due = open ? v->plat.timer_due : LAPIC_NEVER;
 	atomic_store(&v->plat.asleep, true);
-	/* Pairs with post(). */
+	/* Pairs with post(): one of both sees the other's store. */
 	if (atomic_load(&v->plat.posted_any)) {
 		atomic_store(&v->plat.asleep, false);
 		pthread_mutex_unlock(&c->lock);
@@ -311,7 +310,7 @@ bool emu_chip_halt(struct emu_vcpu *v)
 	run->u.hlt.waits = c->awake || !dead(c);
 	run->u.hlt.deadline = wake_time(c);
 	waker = c->waker;
-	if (!run->u.hlt.waits) /* the others must learn it, too */
+	if (!run->u.hlt.waits) /* the others must return this, too */
 		for (unsigned int i = 0; i < c->nr; i++)
 			if (c->vcpu[i] && c->vcpu[i] != v)
 				others.bits[i / 64] |= 1ULL << i % 64;

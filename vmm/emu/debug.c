@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Debug registers and hardware breakpoints: see debug.h for how they work and who calls these
- * functions. What DR6 and DR7 hold is in SDM vol. 3, 18.2. A breakpoint that DR7 does not enable is
- * never reported in DR6. Accesses of the delivery of an event (its gate, its stack) meet none.
+ * Debug registers and hardware breakpoints; debug.h describes the scheme and the callers. SDM vol.
+ * 3, 18.2 defines DR6 and DR7. A breakpoint that DR7 does not enable is never reported in DR6. The
+ * accesses of event delivery (gate, stack) hit none.
  */
 #include "vmm/emu/debug.h"
 
@@ -21,8 +21,8 @@ static bool enabled(const struct emu_vcpu *v, unsigned int n)
 	return v->dr[7] >> 2 * n & 3;
 }
 
-/* Whether the @bytes at @at are met by breakpoint @n. It is as long as its LEN field says, and the
- * bits of its address below that are ignored. */
+/* Returns true if breakpoint @n covers any of the @bytes at @at. Its length is in its LEN field,
+ * and the address bits below that length are ignored. */
 static bool meets(const struct emu_vcpu *v, unsigned int n, uint64_t at, unsigned int bytes)
 {
 	static const uint8_t lengths[] = {1, 2, 8, 4};
@@ -44,7 +44,7 @@ void emu_debug_update(struct emu_vcpu *v)
 			v->brk.code |= (uint8_t)(1u << n);
 		else
 			v->brk.data |= (uint8_t)(1u << n);
-		/* It leaves the TLB, and its blocks must be found again. */
+		/* Drop its TLB entry, and look up its blocks again. */
 		emu_tlb_flush_page(v, v->dr[n]);
 	}
 }
@@ -128,8 +128,8 @@ bool emu_dr_valid(unsigned int n, uint64_t x)
 	return x == dr_fixed(n, x);
 }
 
-/* MOV to or from DR: the checks that both make. Returns the register, or -1 with v->trap set. With
- * DR7.GD the access is a fault, for which RF is set; emu_deliver() clears GD. */
+/* Checks that MOV to and from DR share. Returns the register, or -1 with v->trap set. With DR7.GD
+ * the access is a fault, for which RF is set; emu_deliver() clears GD. */
 static int debug_begin(struct emu_vcpu *v, unsigned int dr)
 {
 	int n;

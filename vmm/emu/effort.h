@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the emulator charges a scheduler for its guests, besides instructions. */
+/* Effort: the cost of guests beyond instructions, as charged by a scheduler. */
 #ifndef VMM_EMU_EFFORT_H
 #define VMM_EMU_EFFORT_H
 
 /*
- * Effort: what a guest costs in host time, in units of one plain instruction. A scheduler charges
- * it, so that a guest gains nothing by making each of its instructions dear. Retired instructions
- * are one unit each in the interpreter. v->extra is what comes on top, by this table. Its numbers
- * are fixed, so that the effort of a run repeats exactly. What an instruction in translated code
- * is less than a unit, in quarters, is in v->jit.quarters, which is negative. tests/emu/attack.c
- * and the benchmark fair_worst say how well they fit. Guests do not see effort, and it is no part
- * of any count.
+ * Effort is a guest's cost in host time, in units of one plain instruction. A scheduler charges it,
+ * so a guest gains nothing by making its instructions expensive. In the interpreter each retired
+ * instruction is one unit; v->extra is the rest, by this table. The numbers are fixed, so the
+ * effort of a run repeats exactly. In translated code an instruction costs less than a unit:
+ * v->jit.quarters holds the difference, in quarters (negative). tests/emu/attack.c and the
+ * benchmark fair_worst check the numbers. Guests do not see effort, and no count includes it.
  *
  * A function that takes more time than an instruction adds its number where the time is spent.
  */
@@ -54,14 +53,14 @@ enum {
 
 	EMU_EFFORT_SLOW = 6,   /* a memory access that misses the TLB's fast path */
 	EMU_EFFORT_CROSS = 16, /* one that crosses a page */
-	/* Filling an entry of the TLB. More than the filling takes: the guest has more pages in use
-	 * than the TLB holds, so the host's caches miss as well. */
+	/* Filling a TLB entry. More than the fill itself: a guest with more pages in use than the
+	 * TLB holds misses the host's caches as well. */
 	EMU_EFFORT_FILL = 32,
-	EMU_EFFORT_WALK = 20,  /* a walk of four levels */
-	EMU_EFFORT_FLUSH = 60, /* translations dropped; so many entries are one unit more: */
-	EMU_EFFORT_FLUSH_ENTRIES = 4,
-	EMU_EFFORT_SITES = 120,	      /* what translated code found last in the TLB, dropped */
-	EMU_EFFORT_FLUSH_LARGE = 400, /* those of a large page looked for */
+	EMU_EFFORT_WALK = 20,	      /* a walk of four levels */
+	EMU_EFFORT_FLUSH = 60,	      /* translations dropped */
+	EMU_EFFORT_FLUSH_ENTRIES = 4, /* dropped entries per further unit */
+	EMU_EFFORT_SITES = 120,	      /* last TLB hits of translated code, dropped */
+	EMU_EFFORT_FLUSH_LARGE = 400, /* search for the entries of a large page */
 
 	EMU_EFFORT_FIND = 36,		 /* a block that is looked up in the hash table */
 	EMU_EFFORT_DECODE = 330,	 /* a block that is decoded */
@@ -71,13 +70,13 @@ enum {
 	EMU_EFFORT_CODE = 60,		 /* a store that hits decoded code */
 	EMU_EFFORT_REPEAT = 16,		 /* a repeated string instruction */
 	EMU_EFFORT_ELEMENT = 6,		 /* a string element that is done alone */
-	EMU_EFFORT_PIECE = 14,	     /* a piece of a page that is done at once, and its bytes: */
-	EMU_EFFORT_PIECE_BYTES = 32, /* so many are one unit */
+	EMU_EFFORT_PIECE = 14,		 /* a piece of a page that is done at once */
+	EMU_EFFORT_PIECE_BYTES = 32,	 /* its bytes per further unit */
 };
 
 /* An instruction in translated code, in quarters of a unit. */
 enum {
-	EMU_QUARTERS_BLOCK = 3, /* a block, at least: beginning it takes longer than a move */
+	EMU_QUARTERS_BLOCK = 3, /* a block, at least: entering it takes longer than a move */
 	EMU_QUARTERS_PLAIN = 1,
 	EMU_QUARTERS_LOOP = 2,
 	EMU_QUARTERS_CARRY = 2, /* ADC, SBB */
@@ -93,7 +92,7 @@ enum {
 	EMU_QUARTERS_XMM = 6, /* an XMM register that a block uses for the first time */
 };
 
-/* Without a limit of the caller's, run() returns VMM_EXIT_INTR at so much extra effort. */
+/* Extra effort at which run() returns VMM_EXIT_INTR if the caller sets no limit. */
 #define EMU_EXTRA_MAX (4u << 20)
 
 #endif

@@ -4,10 +4,11 @@
  *
  * This header has the internal structures of one VM and one vCPU; code.h has those of its code.
  * Only the files of this folder and tests include it. Other folders use vmm_emu_ops
- * (vmm/engine/engine.h). docs/internals/emulator.md says what is modelled, counted and refused.
+ * (vmm/engine/engine.h). docs/internals/emulator.md lists the events it models and counts, and the
+ * instructions it refuses.
  *
- * Layout rule: the fields that the dispatch loop touches come first in struct emu_vcpu. A vCPU
- * that gets its time slice after a thousand others then loads few cache lines.
+ * Layout rule: the fields that the dispatch loop touches come first in struct emu_vcpu. A vCPU that
+ * gets its time slice after a thousand others then loads few cache lines.
  */
 #ifndef VMM_EMU_EMU_H
 #define VMM_EMU_EMU_H
@@ -50,19 +51,19 @@ struct emu_tlbe {
 };
 #define EMU_TAG_NONE 1ULL
 
-/* What an access in translated code found last in the TLB, with the tag for its kind of access:
- * loads and stores have sites of their own. Whatever drops a TLB entry or a tag drops all sites. */
+/* The last TLB hit of one access in translated code, with the tag for its kind of access: loads and
+ * stores have separate sites. Dropping a TLB entry or a tag drops all sites. */
 struct emu_site {
 	uint64_t tag;
 	uintptr_t add;
-	int32_t credit; /* how often it may be filled until all get new credit */
+	int32_t credit; /* refills left until all sites get new credit */
 	uint32_t pad[3];
 };
-#define EMU_SITE_NONE	0x800ULL /* matches no access: bit 11 of what is compared is 0 */
+#define EMU_SITE_NONE	0x800ULL /* matches no access: bit 11 of a compared address is 0 */
 #define EMU_SITES	128	 /* for each kind of access in each mode */
 #define EMU_SITE_CREDIT 64
-/* What translated code knows of this vCPU's blocks: of each translated block itself, and where its
- * branch and its fall lead. */
+/* Slots of translated code per vCPU: the translated block itself, and its successors if the branch
+ * falls through and if it is taken. */
 enum { EMU_SLOT_SELF, EMU_SLOT_FALL, EMU_SLOT_TAKEN, EMU_BLOCK_SLOTS };
 #define EMU_SLOTS     (1000 * EMU_BLOCK_SLOTS)
 #define EMU_BIG_SLOTS (12000 * EMU_BLOCK_SLOTS)
@@ -77,7 +78,7 @@ struct emu_page {
 	_Atomic uint32_t gen;
 };
 
-struct emu_cpage { /* a page of which this vCPU has decoded code */
+struct emu_cpage { /* a page with code that this vCPU has decoded */
 	uint32_t pfn;
 	uint32_t gen; /* emu_page.gen when the code was decoded */
 	struct emu_block *blocks;
@@ -90,8 +91,8 @@ struct emu_cpage { /* a page of which this vCPU has decoded code */
 #define EMU_CPAGES	 256
 #define EMU_ARENA_CHUNK	 16384u
 #define EMU_ARENA_CHUNKS 32
-/* The same for a vCPU of a VM with interrupt controllers whose code was once too much for these: a
- * stock kernel and its programs are more code than a freestanding guest has. */
+/* The same for a vCPU of a VM with interrupt controllers whose code once exceeded these limits: a
+ * stock kernel and its programs have more code than a freestanding guest. */
 #define EMU_BIG_HASH_BITS 13
 #define EMU_BIG_CPAGES	  4096
 #define EMU_BIG_CHUNKS	  256
@@ -148,7 +149,7 @@ enum emu_trap {
 	EMU_TRAP_EXIT,	 /* v->run->exit is filled; the instruction did not retire (yet) */
 	EMU_TRAP_STOP,	 /* the chunk ended inside a block */
 	EMU_TRAP_KICK,	 /* a repeated string instruction was interrupted between elements */
-	EMU_TRAP_DEVICE, /* the access at v->device is to no RAM, but perhaps to a device */
+	EMU_TRAP_DEVICE, /* the access at v->device is outside RAM and may be to a device */
 	/* A #DB follows an iteration of a repeated string instruction. */
 	EMU_TRAP_STEP,
 	EMU_TRAP_NEAR /* the next instruction is in a page with a breakpoint for instructions */
@@ -175,16 +176,15 @@ struct emu_vm {
 	struct vpmu_msr_range *msrs;
 	size_t nr_msrs;
 	_Atomic uint32_t smc_seq; /* grows when decoded code is overwritten */
-	/* The page of the Nth time, from 0, is in smc_log[N % EMU_SMC_LOG], with N + 1 above it.
-	 */
+	/* The page of overwrite N (from 0) is in smc_log[N % EMU_SMC_LOG], with N + 1 above it. */
 	_Atomic uint64_t smc_log[EMU_SMC_LOG];
 	_Atomic uint32_t code_epoch;	/* grows when a page begins to hold decoded code */
-	_Atomic uint32_t epoch_settled; /* an epoch that all vCPUs that run have seen */
+	_Atomic uint32_t epoch_settled; /* an epoch that all running vCPUs have seen */
 	pthread_mutex_t lock;		/* protects vcpus */
 	pthread_mutex_t split_lock;	/* serialises locked accesses that cross a page */
 	struct emu_vcpu *vcpus;
 	uint64_t born_ns;      /* time of day when the VM was made, for its paravirtual clock */
-	struct vmm_ram slots;  /* where there is RAM; ask emu_is_ram() */
+	struct vmm_ram slots;  /* the ranges of RAM; see emu_is_ram() */
 	struct emu_chip *chip; /* interrupt controllers (chip.h); or NULL */
 };
 
@@ -208,8 +208,8 @@ struct emu_vcpu {
 	struct emu_block *cur;
 	int64_t left, left0; /* instructions left in this chunk: now, and at the last fold */
 	uint64_t acc;	     /* packed events that emu_fold() has not taken yet */
-	uint64_t extra;	     /* effort beyond instructions, since the vCPU was made; never reset */
-	uint64_t extra_stop; /* leave the dispatch loop soon when extra is here */
+	uint64_t extra; /* effort beyond instructions since the vCPU was created; never reset */
+	uint64_t extra_stop; /* leave the dispatch loop soon once extra reaches this */
 	uint64_t rip;
 	uint32_t trap; /* enum emu_trap */
 	uint32_t attn; /* EMU_ATTN_*: leave the dispatch loop at the next block boundary */
@@ -230,41 +230,41 @@ struct emu_vcpu {
 	/* The most cycles per instruction of any decoded block, a taken branch included. */
 	uint32_t density;
 	/* Added to loads and stores at the next fold. A repeated string instruction with RCX = 0
-	 * subtracts the accesses that are in its ev here, because it accesses nothing. */
+	 * accesses nothing, so it subtracts here the accesses in its ev. */
 	int64_t adj_loads, adj_stores;
 
 	struct {			/* translated code: jit.c */
 		uint64_t sums[2];	/* acc and quarters while it runs */
 		int64_t quarters;	/* effort of translated instructions beyond one unit each */
 		int64_t quarters_begin; /* the same when run() began */
-		struct emu_block *block;		/* where it was left */
-		uint32_t ax;				/* the flags, on the way in and out */
-		uint32_t used;				/* bytes of code, in all its parts */
-		uint32_t forgot;			/* times that its code was too much */
+		struct emu_block *block; /* the block where it was left */
+		uint32_t ax;		 /* the flags, on entry and exit */
+		uint32_t used;		 /* bytes of code in all its parts */
+		uint32_t forgot;	 /* times that its code was dropped for lack of space */
 		struct emu_site (*sites)[EMU_SITES][2]; /* [user][number][store]; NULL: no code */
-		struct emu_site (*sites_now)[2];	/* of the present mode */
-		uint32_t nr_sites[2];			/* accesses that have one: loads, stores */
+		struct emu_site (*sites_now)[2];	/* those of the current mode */
+		uint32_t nr_sites[2];			/* accesses with a site: loads, stores */
 		int64_t credit_at[2];	  /* quarters at which the sites of a mode get new credit */
-		bool sites_used;	  /* one may be filled */
-		struct emu_block **slots; /* EMU_SLOTS, with sites; or those of big */
-		struct emu_block **big;	  /* EMU_BIG_SLOTS; NULL: it has little code */
+		bool sites_used;	  /* a site may be filled */
+		struct emu_block **slots; /* EMU_SLOTS slots, with sites; or big */
+		struct emu_block **big;	  /* EMU_BIG_SLOTS slots; NULL: its code is small */
 		uint32_t nr_slots;
 		uint32_t at; /* end of this vCPU's code in the last of its parts */
-		uint16_t parts[EMU_BIG_PARTS]; /* which it holds: jit_part.c */
+		uint16_t parts[EMU_BIG_PARTS]; /* the parts it holds: jit_part.c */
 		uint32_t sse;		       /* jit_simd.c: enum jit_sse */
 		uint32_t fp_runs;
 		uint8_t nr_parts;
 	} jit;
 
-	struct { /* what the next run() will touch first: warm.c */
+	struct { /* what the next run() touches first: warm.c */
 		const struct emu_block *block;
-		const void *stack; /* host address behind RSP; NULL: not known */
+		const void *stack; /* host address behind RSP; NULL: unknown */
 		const struct emu_block *recent[EMU_WARM_BLOCKS]; /* left by translated code */
-		uint16_t recent_jc[EMU_WARM_BLOCKS];		 /* where they are in jc */
+		uint16_t recent_jc[EMU_WARM_BLOCKS];		 /* their indices in jc */
 	} warm;
 
 	/* Where the last chunk stopped inside a block. If nothing has happened since, the next one
-	 * goes on at op @op of @block, so the rest need not be decoded as a block of its own. */
+	 * goes on at op @op of @block, which avoids decoding the rest as a separate block. */
 	struct {
 		struct emu_block *block; /* NULL: nowhere */
 		uint64_t rip;
@@ -293,10 +293,10 @@ struct emu_vcpu {
 	} pending;		    /* the exit that the caller answers before the next run() */
 	struct {		    /* hardware breakpoints: debug.h; bit N is breakpoint N */
 		uint8_t code, data; /* those that DR7 enables, for instructions and for data */
-		uint8_t hits;	    /* met by the instruction in progress, and not in DR6 yet */
-		bool near;	    /* it is in a page with a breakpoint for instructions */
-		bool ss_shadow; /* sti_shadow is that of MOV SS: it holds off debug traps, too */
-		bool quiet;	/* accesses meet none: an event is being delivered, for example */
+		uint8_t hits;	    /* hit by the instruction in progress, not in DR6 yet */
+		bool near;	    /* RIP is in a page with a breakpoint for instructions */
+		bool ss_shadow; /* sti_shadow comes from MOV SS, which holds off debug traps, too */
+		bool quiet;	/* accesses hit no breakpoint, e.g. while an event is delivered */
 	} brk;
 	bool halted;	      /* HLT has retired, and no event has woken the vCPU since */
 	uint64_t extra_begin; /* v->extra when run() began */
@@ -322,7 +322,7 @@ struct emu_vcpu {
 	} bounce;
 
 	struct emu_fpu fpu;
-	uint32_t host_mxcsr; /* the thread's own MXCSR while run() is on it */
+	uint32_t host_mxcsr; /* the thread's own MXCSR during run() */
 
 	/* system state */
 	uint64_t star, lstar, cstar, fmask, kernel_gs_base, apic_base, pat, tsc_aux;
@@ -333,12 +333,12 @@ struct emu_vcpu {
 
 	/* With interrupt controllers only: chip.h. */
 	struct {
-		/* The thread that runs the vCPU: */
+		/* Used by the thread that runs the vCPU: */
 		uint64_t ahead;	      /* its own time is this plus cycles */
 		uint64_t timer_due;   /* lapic_timer_due() */
 		uint64_t stop_cycles; /* v->cycles when the next timer is due */
-		bool wait_sipi;	      /* it waits for its start-up IPI */
-		/* Posted by others: */
+		bool wait_sipi;	      /* waiting for its start-up IPI */
+		/* Posted by other threads: */
 		_Atomic bool posted_any; /* one of the following is not 0 */
 		_Atomic uint32_t posted[8], posted_level[8];
 		_Atomic uint32_t signals; /* EMU_POST_* */
@@ -346,14 +346,14 @@ struct emu_vcpu {
 		/* Under chip.lock; asleep is read without it: */
 		_Atomic bool asleep;
 		bool sleep_open;    /* interrupts would wake it */
-		uint64_t sleep_due; /* when its timer wakes it; LAPIC_NEVER */
+		uint64_t sleep_due; /* when its timer wakes it, or LAPIC_NEVER */
 	} plat;
 	uint64_t device; /* guest-physical address, with EMU_TRAP_DEVICE */
 
 	struct kvm_cpuid_entry2 *cpuid;
 	size_t nr_cpuid;
-	/* CPUID shows a whole CPU, for stock kernels (vmm/vm/cpuid_linux.c): there are the MSRs of
-	 * msr_whole.c, and what x86-64 has but the emulator has not is a fault. */
+	/* CPUID shows a whole CPU, for stock kernels (vmm/vm/cpuid_linux.c): the MSRs of
+	 * msr_whole.c exist, and an x86-64 instruction that the emulator lacks raises a fault. */
 	bool whole;
 	struct emu_whole {
 		uint64_t tsc_adjust, spec_ctrl;
@@ -361,15 +361,15 @@ struct emu_vcpu {
 		uint64_t sysenter_cs, sysenter_esp, sysenter_eip;
 		uint64_t mcg_status, mtrr_def_type;
 	} w;
-	bool intel; /* CPUID says GenuineIntel; every other vCPU behaves like AMD's CPUs */
+	bool intel; /* CPUID reports GenuineIntel; every other vCPU behaves like AMD's CPUs */
 	struct vpmu_emu_tally own_tally;
 	struct emu_vcpu *vm_next;
 	unsigned int id;
 
 	/* caches */
-	/* What INVLPG must look for, since the last flush of everything: sets of hashes of 2 MiB
-	 * regions in which there is a large page, and whether there is a page of 1 GiB; and, since
-	 * map_gen grew, of pages and regions in which blocks were found. */
+	/* For INVLPG. Since the last full flush: hashed sets of the 2 MiB regions with a large
+	 * page, and whether a 1 GiB page was seen. Since map_gen grew: the pages and regions in
+	 * which blocks were found. */
 	uint64_t large_seen, code_seen, large_code_seen;
 	bool huge_seen;
 	uint16_t filled[EMU_FILLED]; /* TLB entries filled since then, while they are few */

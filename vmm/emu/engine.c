@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vmm_emu_ops: the emulator behind the engine interface (vmm/engine/engine.h, which says who
- * calls it). This file creates and destroys VMs and vCPUs, gets and sets registers, and queues
- * events from outside. It must never execute guest code: run.c does.
+ * vmm_emu_ops: the emulator behind the engine interface (callers: see vmm/engine/engine.h). This
+ * file creates and destroys VMs and vCPUs, gets and sets registers, and queues events from outside.
+ * It must never execute guest code: run.c does.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 #define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
 #define EFER_KNOWN 0x200d01ULL	/* SCE LME LMA NXE AIBRSE */
-/* 2020-01-01: when VMs were made whose runs repeat. */
+/* 2020-01-01: time of birth of VMs whose runs must repeat. */
 #define REPEATED_BIRTH (1577836800ULL * 1000000000ULL)
 
 static inline struct emu_vm *to_vm(struct vmm_engine_vm *vm)
@@ -64,7 +64,7 @@ static int emu_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
 	vm->slots = *ram;
 	clock_gettime(CLOCK_REALTIME, &now);
 	vm->born_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	/* Mapped and not allocated: only the entries of pages in use take memory. */
+	/* Mapped rather than allocated: only the entries of pages in use take memory. */
 	vm->pages_bytes = (vmm_ram_end(ram) >> EMU_PAGE_SHIFT) * sizeof(struct emu_page);
 	vm->pages = mmap(NULL, vm->pages_bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -163,8 +163,6 @@ static int emu_engine_set_vm_state(struct vmm_engine_vm *evm, const void *buf, s
 	return emu_set_vm_state(to_vm(evm), buf, bytes);
 }
 
-/* Power-up values of the registers that matter. The caller sets the others by set_regs and
- * set_sregs. */
 void emu_reset(struct emu_vcpu *v)
 {
 	v->rflags = 2;
@@ -196,7 +194,7 @@ static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vm
 	v->tally = &v->own_tally;
 	v->tlb = v->tlbs[0];
 	emu_reset(v);
-	/* These two INIT does not reset: SDM vol. 3, table 9-1. */
+	/* INIT does not reset these two: SDM vol. 3, table 9-1. */
 	emu_fpu_reset(&v->fpu);
 	emu_whole_reset(&v->w);
 	lapic_init(&v->lapic, id);
@@ -213,7 +211,7 @@ static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vm
 	v->epoch_seen = atomic_load(&vm->code_epoch);
 	v->smc_seen = atomic_load(&vm->smc_seq);
 	pthread_mutex_lock(&vm->lock);
-	if (vm->vcpus && !vm->vcpus->vm_next) /* it has decoded as the only one (emu_code.alone) */
+	if (vm->vcpus && !vm->vcpus->vm_next) /* decoded as the only vCPU (emu_code.alone) */
 		emu_cache_reset(vm->vcpus);
 	v->vm_next = vm->vcpus;
 	vm->vcpus = v;
@@ -239,7 +237,7 @@ static void emu_vcpu_destroy(struct vmm_engine_vcpu *ev)
 	emu_pool_put(v, sizeof(*v));
 }
 
-/* Whether leaf 0 of a CPUID table names Intel: EBX, EDX, ECX hold the vendor's name. */
+/* Returns true if leaf 0 of a CPUID table is Intel's: EBX, EDX, ECX hold the vendor's name. */
 static bool names_intel(const struct kvm_cpuid_entry2 *e, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -249,7 +247,7 @@ static bool names_intel(const struct kvm_cpuid_entry2 *e, size_t n)
 	return false;
 }
 
-/* Whether 1H EDX shows FXSR: only the tables for stock kernels do. */
+/* Returns true if 1H EDX has FXSR: only the tables for stock kernels do. */
 static bool shows_whole(const struct kvm_cpuid_entry2 *e, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -258,7 +256,7 @@ static bool shows_whole(const struct kvm_cpuid_entry2 *e, size_t n)
 	return false;
 }
 
-/* Whether the timer of the local APIC has the TSC-deadline mode: 1 ECX bit 24. */
+/* Returns true if the local APIC's timer has the TSC-deadline mode: 1 ECX bit 24. */
 static bool names_deadline(const struct kvm_cpuid_entry2 *e, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -332,8 +330,7 @@ static int emu_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 	x[12] = r->r12, x[13] = r->r13, x[14] = r->r14, x[15] = r->r15;
 	v->rip = r->rip;
 	emu_put_rflags(v, r->rflags & 0x3d7fd7); /* drops VM and the reserved bits */
-	/* The vCPU continues with the new registers: an exit that waits for its answer is dropped.
-	 */
+	/* The vCPU continues with the new registers: drop an exit that waits for its answer. */
 	v->pending.kind = EMU_PEND_NONE;
 	v->rest.block = NULL;
 	v->halted = false;

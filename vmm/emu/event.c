@@ -77,7 +77,7 @@ static int interrupt(struct emu_vcpu *v, uint8_t vec, enum emu_event_kind kind, 
 	frame[n++] = v->rip;
 	frame[n++] = v->seg[EMU_CS].selector;
 	/* The RF bit in the frame is 1 for a fault, except for that of an instruction breakpoint.
-	 * For every other event it is RFLAGS.RF, which is 1 behind IRETQ that loads it and, on
+	 * For every other event it is RFLAGS.RF, which is 1 after an IRETQ that sets it and, on
 	 * Intel's CPUs, between the iterations of a repeated string instruction, and 0 between
 	 * other instructions (SDM vol. 3, 18.3.1.1). */
 	frame[n++] = flags | (kind == EMU_EVENT_FAULT ? EMU_RF : 0);
@@ -135,12 +135,12 @@ int emu_deliver(struct emu_vcpu *v)
 	uint32_t err = v->fault.err;
 	enum emu_event_kind kind;
 
-	v->brk.hits = 0; /* the instruction that met these is not done */
+	v->brk.hits = 0; /* discarded: the instruction that hit them is not done */
 	for (;;) {
 		v->trap = EMU_TRAP_NONE;
 		v->fault.canon = false;
-		/* No #DB sets RF: it is a trap, or an instruction breakpoint, or a fault that has
-		 * set RF already (debug.c). #DF is an abort. */
+		/* #DB never needs RF here: it is a trap, an instruction breakpoint, or a fault that
+		 * has set RF already (debug.c). #DF is an abort. */
 		kind = first == EMU_DB || first == EMU_DOUBLE ? EMU_EVENT_TRAP : EMU_EVENT_FAULT;
 		if (!emu_interrupt(v, first, kind, has_err, err)) {
 			if (first == EMU_DB)
@@ -203,7 +203,7 @@ int emu_sys_sysret(struct emu_vcpu *v, const struct emu_op *op)
 
 	if (!(v->efer & EFER_SCE))
 		return emu_ud(v);
-	/* AMD's CPUs accept every address. The fetch at a non-canonical one faults, in CPL 3. */
+	/* AMD's CPUs load any address; the fetch at a non-canonical one faults, in CPL 3. */
 	if (v->cpl || (v->intel && !emu_canonical(v->r[EMU_RCX])))
 		return emu_gp(v, 0);
 	v->rip = v->r[EMU_RCX];
@@ -218,8 +218,8 @@ int emu_sys_sysret(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 }
 
-/* SYSENTER and SYSEXIT are for the vCPUs that show SEP, the whole ones. AMD's CPUs have them
- * outside of long mode only (APM vol. 3). */
+/* SYSENTER and SYSEXIT exist on vCPUs that show SEP (v->whole). AMD's CPUs have them outside of
+ * long mode only (APM vol. 3). */
 static int no_sysenter(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if (!v->whole)
@@ -268,8 +268,8 @@ int emu_sys_sysexit(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 }
 
-/* Make those data segments null that the level returned to may not use. FS and GS keep their bases
- * (SDM vol. 2, IRET and RET; AMD64 APM vol. 3, IRET and RET). */
+/* Load null selectors into the data segments that the new privilege level may not use. FS and GS
+ * keep their bases (SDM vol. 2, IRET and RET; AMD64 APM vol. 3, IRET and RET). */
 static void drop_segments(struct emu_vcpu *v)
 {
 	static const uint8_t which[] = {EMU_ES, EMU_DS, EMU_FS, EMU_GS};
@@ -315,7 +315,7 @@ static int read_frame(struct emu_vcpu *v, uint64_t *f, unsigned int n, unsigned 
 	return read_words(v, f, n > 3 ? order : order + 1, n > 3 ? 3 : 2, acc);
 }
 
-/* The code segment that selector @sel of a frame leads to. Traps. */
+/* Read the code segment for selector @sel of a frame. Traps. */
 static int read_return_cs(struct emu_vcpu *v, uint64_t sel, struct kvm_segment *cs)
 {
 	unsigned int rpl = sel & 3;

@@ -112,7 +112,7 @@ static inline uint64_t emu_ev_sum(uint8_t ev)
 	       (uint64_t)(ev >> 2 & 1) << EMU_LANE_BRANCHES;
 }
 
-/* emu_is_ram - whether guest-physical @pa is RAM. If it is, its whole page is RAM. */
+/* emu_is_ram - returns true if guest-physical @pa is RAM. Then its whole page is RAM. */
 static inline bool emu_is_ram(const struct emu_vm *vm, uint64_t pa)
 {
 	return likely(pa < vm->low) || vmm_ram_holds(&vm->slots, pa, 1);
@@ -135,8 +135,8 @@ uint8_t *emu_host(struct emu_vcpu *v, uint64_t va, unsigned int acc);
  * Traps; emu_ld_slow then has v->trap set and returns 0. */
 uint64_t emu_ld_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes);
 int emu_st_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x);
-/* emu_rmw_slow - return where to modify @bytes (up to 16) in place. That is guest memory or
- * v->bounce.buf; after v->bounce.buf the caller must call emu_rmw_commit. Traps (NULL). */
+/* emu_rmw_slow - return the address at which to modify @bytes (1..16) in place: guest memory, or
+ * v->bounce.buf, after which the caller must call emu_rmw_commit. Traps (NULL). */
 void *emu_rmw_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes);
 void emu_rmw_commit(struct emu_vcpu *v);
 /* Loads and stores of the state of x87 or SSE, up to 512 bytes, in the current mode. Trap. */
@@ -169,16 +169,16 @@ void emu_cache_reset(struct emu_vcpu *v);
 /* emu_find - return the block at v->rip for the current mode, and decode it if there is none.
  * Stores the block at *v->link if v->link is set. Traps (fetch faults). */
 struct emu_block *emu_find(struct emu_vcpu *v);
-/* emu_code_hit - whether a store of @bytes at host address @p, inside one page, hits decoded
- * code of any vCPU of the VM. */
+/* emu_code_hit - returns true if a store of @bytes at host address @p, inside one page, hits code
+ * decoded by any vCPU of the VM. */
 bool emu_code_hit(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
 /* emu_code_written - call it after a store that hit code: all blocks of that page become stale. */
 void emu_code_written(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
 /* emu_sync - drop the blocks whose code was overwritten; includes emu_ack_code. Call it at safe
  * points (cache.c). */
 void emu_sync(struct emu_vcpu *v);
-/* emu_ack_code - remove this vCPU's fast paths to pages that hold decoded code, and tell the other
- * vCPUs so (cache.c). Call it only where the vCPU keeps no host address of guest memory. */
+/* emu_ack_code - remove this vCPU's fast paths to pages that hold decoded code, and publish that to
+ * the other vCPUs (cache.c). Call it only where the vCPU keeps no host address of guest memory. */
 void emu_ack_code(struct emu_vcpu *v);
 
 /* ---- decode.c, emit.c ---- */
@@ -238,7 +238,8 @@ void emu_exec_init(void);
 unsigned int emu_opcode(const void *label);
 
 /* ---- engine.c ---- */
-/* emu_reset - give the registers the values of a reset that matter, others keep theirs. */
+/* emu_reset - set the registers with an architectural reset value that matters; leave the
+ * others. */
 void emu_reset(struct emu_vcpu *v);
 
 /* ---- run.c ---- */
@@ -258,15 +259,14 @@ static inline void emu_warm_left(struct emu_vcpu *v, const struct emu_block *b)
 	v->warm.recent[i] = b;
 	v->warm.recent_jc[i] = (uint16_t)emu_jc_index(b->rip);
 }
-/* emu_warm_note - run() returns: note what the next one will need first. */
+/* emu_warm_note - run() returns: note which memory the next one needs first. */
 void emu_warm_note(struct emu_vcpu *v);
-/* emu_count_one - count one instruction with the events @ev that retires outside of emu_exec().
- */
+/* emu_count_one - count one instruction, with events @ev, that retired outside of emu_exec(). */
 void emu_count_one(struct emu_vcpu *v, uint8_t ev, bool taken);
-/* emu_fold - add what was counted since the last fold to the tally, for the current mode. */
+/* emu_fold - add the counts since the last fold to the tally, for the current mode. */
 void emu_fold(struct emu_vcpu *v);
-/* emu_error - call it if the engine cannot go on: run() will return VMM_EXIT_ERROR with this one
- * line. Sets v->trap and returns 1. */
+/* emu_error - the engine cannot continue: run() will return VMM_EXIT_ERROR with this one-line
+ * message. Sets v->trap and returns 1. */
 int emu_error(struct emu_vcpu *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* emu_fault - raise exception @vec. Sets v->trap and returns 1. */
 int emu_fault(struct emu_vcpu *v, uint8_t vec, bool has_err, uint32_t err);
@@ -280,12 +280,12 @@ static inline int emu_ud(struct emu_vcpu *v)
 }
 
 /* ---- alarm.c ---- */
-/* emu_alarm_limit - return how many of @n instructions from the start of @b can be executed
- * without passing the instruction that makes an armed alarm due. No alarm may be due already. The
- * result is at least 1. */
+/* emu_alarm_limit - return the number of instructions, 1..@n, that can be executed from the start
+ * of @b without passing the instruction that makes an armed alarm due. No alarm may be due
+ * already. */
 int64_t emu_alarm_limit(const struct emu_vcpu *v, const struct emu_block *b, int64_t n);
-/* emu_deadline_limit - the same for an instant that is @left modelled cycles away, not 0. Sets
- * *armed if the dispatch loop must be left behind system instructions. */
+/* emu_deadline_limit - the same for an instant that is @left modelled cycles away (not 0). Sets
+ * *armed if the dispatch loop must be left after system instructions. */
 int64_t emu_deadline_limit(const struct emu_vcpu *v, const struct emu_block *b, int64_t n,
 			   uint64_t left, bool *armed);
 /* emu_alarm_decoded - call it when @b was decoded. @alone: @b is one system instruction. */
@@ -300,7 +300,7 @@ int emu_deliver(struct emu_vcpu *v);
 /* emu_interrupt - deliver @vec. Traps when the delivery faults. */
 int emu_interrupt(struct emu_vcpu *v, uint8_t vec, enum emu_event_kind kind, bool has_err,
 		  uint32_t err);
-/* emu_set_cpl - change the CPL. What was counted before is first folded for the old mode. */
+/* emu_set_cpl - change the CPL. Counts so far are folded first, for the old mode. */
 void emu_set_cpl(struct emu_vcpu *v, unsigned int cpl);
 /* emu_recheck - call it when IF or TF may have changed: makes the dispatch loop stop if an event
  * waits or TF is set. */
@@ -309,7 +309,7 @@ static inline void emu_recheck(struct emu_vcpu *v)
 	if (v->intr_pending || v->nmi_pending || (v->rflags & EMU_TF))
 		v->attn |= EMU_ATTN_EVENT;
 }
-/* emu_deliverable - whether the vCPU would take a queued interrupt or NMI now. */
+/* emu_deliverable - returns true if the vCPU would take a queued interrupt or NMI now. */
 static inline bool emu_deliverable(const struct emu_vcpu *v)
 {
 	if (v->sti_shadow)
@@ -352,7 +352,7 @@ int emu_sys_lmsw(struct emu_vcpu *v, const struct emu_op *op);
 int emu_help_smsw(struct emu_vcpu *v, const struct emu_op *op);
 int emu_sys_vmcall(struct emu_vcpu *v, const struct emu_op *op);
 int emu_set_cr(struct emu_vcpu *v, unsigned int cr, uint64_t x);
-/* emu_dr_valid - whether debug register @n (6 or 7) can hold @x: debug.c. */
+/* emu_dr_valid - returns true if debug register @n (6 or 7) can hold @x: debug.c. */
 bool emu_dr_valid(unsigned int n, uint64_t x);
 
 /* ---- segment.c ---- */
@@ -375,9 +375,9 @@ int emu_read_desc(struct emu_vcpu *v, uint16_t sel, uint32_t ext, uint64_t *desc
 /* emu_read_cs - read the descriptor of a 64-bit code segment that is present. The caller must
  * check its DPL. Traps. */
 int emu_read_cs(struct emu_vcpu *v, uint16_t sel, uint32_t ext, struct kvm_segment *out);
-/* emu_read_ss - read a stack segment for @cpl. A null selector is accepted for CPL 0..2. Traps. */
+/* emu_read_ss - read a stack segment for @cpl. A null selector is valid for CPL 0..2. Traps. */
 int emu_read_ss(struct emu_vcpu *v, uint16_t sel, unsigned int cpl, struct kvm_segment *out);
-/* emu_desc_segment - what the descriptor @d of @sel describes. Checks nothing. */
+/* emu_desc_segment - decode the descriptor @d of @sel into *s. Checks nothing. */
 void emu_desc_segment(struct kvm_segment *s, uint16_t sel, uint64_t d);
 /* emu_flat_seg - fill *s with the flat segment that SYSCALL and SYSRET load. They read no
  * descriptor. */
@@ -386,12 +386,12 @@ void emu_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool co
 int emu_tss(struct emu_vcpu *v, uint32_t off, void *buf, unsigned int bytes, uint32_t ext);
 
 /* ---- irq.c ---- */
-/* emu_lapic_on - whether the local APIC accepts anything: in x2APIC mode; with interrupt
- * controllers also in xAPIC mode. */
+/* emu_lapic_on - returns true if the local APIC is enabled: in x2APIC mode; with interrupt
+ * controllers in xAPIC mode, too. */
 bool emu_lapic_on(const struct emu_vcpu *v);
 /* emu_lapic - return a copy of the APIC's registers in which TPR agrees with CR8. */
 struct lapic emu_lapic(const struct emu_vcpu *v);
-/* emu_lapic_mode - call it when v->apic_base has changed. Resets an APIC that accepts nothing. */
+/* emu_lapic_mode - call it when v->apic_base has changed. Resets an APIC that is now disabled. */
 void emu_lapic_mode(struct emu_vcpu *v);
 /* emu_lapic_rdmsr / emu_lapic_wrmsr - the guest accesses an MSR of 800H..8FFH. Traps: #GP. */
 int emu_lapic_rdmsr(struct emu_vcpu *v, uint32_t msr, uint64_t *x);
@@ -400,42 +400,41 @@ int emu_lapic_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x);
  * 16 of the APIC's page, in xAPIC mode. */
 uint32_t emu_lapic_mmio_read(struct emu_vcpu *v, uint32_t reg);
 void emu_lapic_mmio_write(struct emu_vcpu *v, uint32_t reg, uint32_t x);
-/* emu_lapic_deadline - the guest writes *@x to IA32_TSC_DEADLINE; or NULL: its TSC has changed. */
+/* emu_lapic_deadline - the guest writes *@x to IA32_TSC_DEADLINE. @x NULL: its TSC has changed. */
 void emu_lapic_deadline(struct emu_vcpu *v, const uint64_t *x);
 /* emu_pmi - see pmi in vmm/engine/engine.h. */
 void emu_pmi(struct emu_vcpu *v);
-/* emu_irq_update - call it when the APIC or the queued events have changed: queues the event that
- * comes next. */
+/* emu_irq_update - call it when the APIC or the queued events have changed: queues the next
+ * event. */
 void emu_irq_update(struct emu_vcpu *v);
-/* emu_irq_taken - call it when the vCPU took the queued NMI, or the queued vector; the caller has
- * cleared nmi_pending or intr_pending before. */
+/* emu_irq_taken - call it when the vCPU has taken the queued NMI or the queued vector, after
+ * clearing nmi_pending or intr_pending. */
 void emu_irq_taken(struct emu_vcpu *v);
-/* emu_irq_settled - whether emu_irq_update would queue nothing more in this state: the APIC is
- * @l, @nmi says whether an NMI is queued, @intr whether @vector is queued. */
+/* emu_irq_settled - returns true if emu_irq_update would queue nothing more with APIC @l. @nmi: an
+ * NMI is queued; @intr: @vector is queued. */
 bool emu_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector);
 
 /* ---- state.c: see get_state and set_state in vmm/engine/engine.h ---- */
 int emu_get_state(const struct emu_vcpu *v, void *buf, size_t *bytes);
-/* emu_state_out - copy @b, which ends with that, to the *bytes bytes at @buf; *bytes becomes its
- * length. -ENOSPC: it is longer. -ENOMEM. */
+/* emu_state_out - copy @b to @buf, which holds *bytes bytes; *bytes becomes the length of @b, which
+ * this frees. Returns 0, -ENOSPC (@buf is too small) or -ENOMEM. */
 int emu_state_out(struct vpmu_blob *b, void *buf, size_t *bytes);
 int emu_set_state(struct emu_vcpu *v, const void *buf, size_t bytes);
 
 /* ---- msr.c ---- */
-/* emu_pat_valid - whether IA32_PAT can hold @x. */
+/* emu_pat_valid - returns true if IA32_PAT can hold @x. */
 bool emu_pat_valid(uint64_t x);
 /* emu_tsc - the value that RDTSC would read now. */
 uint64_t emu_tsc(struct emu_vcpu *v);
-/* emu_unfolded - the modelled cycles up to the instruction in progress that emu_fold() has not
- * counted yet. */
+/* emu_unfolded - modelled cycles up to the instruction in progress, since the last emu_fold(). */
 static inline uint64_t emu_unfolded(const struct emu_vcpu *v)
 {
 	return (v->acc >> EMU_LANE_CYCLES & 0xffff) + v->extra_cycles;
 }
 int emu_sys_cpuid(struct emu_vcpu *v, const struct emu_op *op);
 int emu_sys_rdtsc(struct emu_vcpu *v, const struct emu_op *op);
-/* emu_cpuid - the leaf of the vCPU's table, with the vendor's rules for leaves that are not in it;
- * NULL: all zero. */
+/* emu_cpuid - look up a leaf in the vCPU's table, with the vendor's rules for leaves that are not
+ * in it. NULL: all zero. */
 const struct kvm_cpuid_entry2 *emu_cpuid(const struct emu_vcpu *v, uint32_t leaf, uint32_t sub);
 int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op);
 int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op);
@@ -444,17 +443,17 @@ int emu_sys_in(struct emu_vcpu *v, const struct emu_op *op);
 int emu_sys_out(struct emu_vcpu *v, const struct emu_op *op);
 
 /* ---- msr_whole.c: MSRs of vCPUs that show a whole CPU (v->whole) ---- */
-/* emu_whole_reset - as the firmware of a machine leaves them. */
+/* emu_whole_reset - set the values that a machine's firmware leaves. */
 void emu_whole_reset(struct emu_whole *w);
 /* emu_whole_rdmsr / emu_whole_wrmsr - 0: done; 1: trapped; -1: not one of these MSRs. */
 int emu_whole_rdmsr(struct emu_vcpu *v, uint32_t msr, uint64_t *x);
 int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x);
-/* emu_whole_save / emu_whole_load - the section of a vCPU's state (state.c); false: it is damaged
- * or no state of such a vCPU. */
+/* emu_whole_save / emu_whole_load - the section of a vCPU's state (state.c). Load returns false if
+ * the section is damaged or no state of such a vCPU. */
 void emu_whole_save(const struct emu_whole *w, struct vpmu_blob *b);
 bool emu_whole_load(struct emu_whole *w, struct vpmu_blob_reader *all);
-/* emu_whole_stopped - tell the guest by KVM's clock that its VM was stopped. No vCPU of it runs.
- */
+/* emu_whole_stopped - report to the guest through KVM's clock that its VM was stopped. No vCPU of
+ * it may run. */
 void emu_whole_stopped(struct emu_vcpu *v);
 /* emu_whole_set_tsc - the guest's TSC becomes @tsc. */
 void emu_whole_set_tsc(struct emu_vcpu *v, uint64_t tsc);

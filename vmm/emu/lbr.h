@@ -31,8 +31,8 @@ static inline uint32_t emu_lbr_mode(unsigned int cpl)
 	return cpl ? VPMU_LBR_USR : VPMU_LBR_OS;
 }
 
-/* emu_lbr_push - write one record. @acc: the packed events that are not folded yet, those of the
- * branch included; the record's cycle count needs them. */
+/* emu_lbr_push - write one record. @acc: packed events since the last fold, including the branch,
+ * for the record's cycle count. */
 static inline void emu_lbr_push(struct emu_vcpu *v, uint64_t from, uint64_t to,
 				enum emu_lbr_type type, uint64_t acc)
 {
@@ -53,9 +53,8 @@ static inline void emu_lbr_push(struct emu_vcpu *v, uint64_t from, uint64_t to,
 		l->count++;
 }
 
-/* Call-stack mode: a call adds a record and a return removes the newest one. A call whose target is
- * the next instruction is not recorded: code reads its own address in this way, and no return
- * follows. */
+/* Call-stack mode: a call adds a record and a return removes the newest one. A call to the next
+ * instruction is not recorded: code reads its own address this way, and no return follows. */
 static inline void emu_lbr_stack(struct emu_vcpu *v, const struct emu_block *b, uint64_t to,
 				 uint64_t acc)
 {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Guest-physical addresses without RAM in a VM with interrupt controllers: the registers of the
- * local APIC and of the I/O APIC, and below 4 GiB otherwise nothing, as on a PC: loads give ones,
- * stores are lost. mmu.c calls these functions. Every access is made by an instruction that
- * executes alone, so that the clock is exact, and what the access brings about comes right behind
- * it.
+ * local APIC and of the I/O APIC. Elsewhere below 4 GiB, as on a PC, loads return ones and stores
+ * are lost. mmu.c calls these functions. Every access is made by an instruction that executes
+ * alone, so the clock is exact, and the effects of the access follow immediately.
  */
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/internal.h"
@@ -24,7 +23,7 @@ static uint64_t ones(unsigned int bytes)
 	return bytes == 8 ? ~0ULL : (1ULL << 8 * bytes) - 1;
 }
 
-/* Whether the access can go on. False: v->trap is set. */
+/* Returns true if the access may proceed, or false with v->trap set. */
 static bool mmio_begin(struct emu_vcpu *v, uint64_t pa, const char *what)
 {
 	if (pa < HOLE || pa >= HOLE_END) {
@@ -33,7 +32,7 @@ static bool mmio_begin(struct emu_vcpu *v, uint64_t pa, const char *what)
 		return false;
 	}
 	if (!v->single) {
-		v->trap = EMU_TRAP_SMC; /* once more, alone */
+		v->trap = EMU_TRAP_SMC; /* execute it again, alone */
 		return false;
 	}
 	v->extra += EMU_EFFORT_APIC;

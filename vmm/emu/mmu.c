@@ -42,7 +42,7 @@ static int page_fault(struct emu_vcpu *v, uint64_t va, unsigned int acc, unsigne
 	return emu_fault(v, EMU_PF_VEC, true, err);
 }
 
-/* Whether @perm (PTE_W, PTE_U and PTE_NX, combined over the walk) allows access @acc. */
+/* Returns true if @perm (PTE_W, PTE_U and PTE_NX, combined over the walk) allows access @acc. */
 static bool mmu_allowed(const struct emu_vcpu *v, uint64_t perm, unsigned int acc)
 {
 	bool user = acc & EMU_ACC_U;
@@ -61,10 +61,10 @@ static bool mmu_allowed(const struct emu_vcpu *v, uint64_t perm, unsigned int ac
 }
 
 /*
- * Set A and D bits in an entry that was read as @seen. False: it is another one by now, so walk
- * again. Another vCPU may have exchanged the entry for 0, and keeps what it got for the last state
- * of the page: from then on no bit may be set, as CPUs set them in locked cycles (SDM vol. 3,
- * "Automatic Locking"). Linux would take what is left for a page that is swapped out.
+ * Set A and D bits in an entry that was read as @seen. Returns false if the entry has changed: walk
+ * again. Another vCPU may have exchanged the entry for 0 and taken the old value as the page's
+ * final state. No bit may be set after that, as CPUs set them in locked cycles (SDM vol. 3,
+ * "Automatic Locking"). Linux would take the leftover bits for a swapped-out page.
  */
 static bool set_bits(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t seen, uint64_t bits)
 {
@@ -242,7 +242,7 @@ static inline unsigned int cur_acc(const struct emu_vcpu *v, unsigned int acc)
 }
 
 /* Translate an access that may cross a page: host[] and n[] become the address and the length of
- * each part. Returns the number of parts, 1 or 2, or 0 with v->trap set. The access may meet a
+ * each part. Returns the number of parts, 1 or 2, or 0 with v->trap set. The access may hit a
  * breakpoint. */
 static int span(struct emu_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc,
 		uint8_t *host[2], uint16_t n[2])
@@ -271,7 +271,7 @@ static int span(struct emu_vcpu *v, uint64_t va, unsigned int bytes, unsigned in
 	return host[1] ? 2 : 0;
 }
 
-/* span() has failed, but the access may be one to a device. True: it is, at v->device. */
+/* span() has failed. Returns true if the access is to a device, at v->device. */
 static bool to_device(struct emu_vcpu *v, uint64_t va, unsigned int bytes)
 {
 	if (v->trap != EMU_TRAP_DEVICE)
@@ -336,7 +336,7 @@ int emu_st_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x)
 		memcpy(host[1], buf + n[0], n[1]);
 	}
 	/* Another vCPU may have decoded these bytes since the check: check again after the store.
-	 * Pairs with the fence in settle() (cache.c). */
+	 * Pairs with the fence in cache_settle() (cache.c). */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (int i = 0; i < parts; i++)
 		if (emu_code_hit(v->vm, host[i], n[i]))
@@ -358,7 +358,8 @@ void *emu_rmw_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes)
 	}
 	if (!parts || code_check(v, parts, v->bounce.host, v->bounce.n, &hit))
 		return NULL;
-	/* The caller may write directly to a page without code until its next safe point. */
+	/* Without code in the page, the caller may write to it directly until its next safe point.
+	 */
 	if (parts == 1 &&
 	    !atomic_load(&v->vm->pages[(uint64_t)(v->bounce.host[0] - v->vm->ram) >> EMU_PAGE_SHIFT]
 				  .mask))
@@ -374,7 +375,7 @@ void emu_rmw_commit(struct emu_vcpu *v)
 	uint8_t *src = v->bounce.buf;
 
 	v->extra += EMU_EFFORT_FENCE;
-	if (unlikely(!v->bounce.host[0])) { /* cannot trap: loading from it did not */
+	if (unlikely(!v->bounce.host[0])) { /* cannot trap: the load from it did not */
 		emu_device_store(v, v->device, v->bounce.n[0], emu_get(src, v->bounce.n[0]));
 		return;
 	}
@@ -398,8 +399,8 @@ static int no_device(struct emu_vcpu *v, uint64_t va)
 	return 1;
 }
 
-/* An access of the state of x87 or SSE: AMD's CPUs look at the last byte first, which for FXSAVE
- * and FXRSTOR is the last of 512 (measured on family 1AH). */
+/* AMD's CPUs access the last byte of x87 or SSE state first; for FXSAVE and FXRSTOR it is the last
+ * of 512 (measured on family 1AH). */
 static bool last_byte(struct emu_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc)
 {
 	unsigned int all = bytes == EMU_FX_WRITTEN ? EMU_FX_BYTES : bytes;
@@ -480,7 +481,7 @@ static void entry_drop(struct emu_tlbe *e)
 	e->rtag = e->wtag = e->ctag = EMU_TAG_NONE;
 }
 
-/* From now on, no block is known to be where its virtual address leads. */
+/* Invalidate all known virtual addresses of blocks. */
 static void new_mapping(struct emu_vcpu *v)
 {
 	v->map_gen++;
@@ -513,8 +514,8 @@ void emu_tlb_flush_page(struct emu_vcpu *v, uint64_t va)
 		return;
 	}
 	v->extra += EMU_EFFORT_FLUSH;
-	/* An entry of a direct-mapped TLB may be of another page. A CPU may drop translations at
-	 * any time (SDM vol. 3, 4.10.2.2), so it goes, too. */
+	/* The entry of the direct-mapped TLB may belong to another page. A CPU may drop
+	 * translations at any time (SDM vol. 3, 4.10.2.2), so drop it regardless. */
 	entry_drop(&v->tlbs[0][i]);
 	entry_drop(&v->tlbs[1][i]);
 	emu_jit_drop_sites(v);

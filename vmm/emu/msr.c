@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * CPUID, the TSC, model-specific registers, RDPMC and ports. The MSRs of the local APIC are in
- * irq.c. What the engine does not hold itself exits to its caller. The instruction retires when the
+ * irq.c. Accesses that the engine cannot serve exit to its caller. The instruction retires when the
  * caller has answered, at the next run().
  */
 #include "vmm/emu/irqchip/chip.h"
@@ -55,8 +55,8 @@ static const struct kvm_cpuid_entry2 *find_leaf(const struct emu_vcpu *v, uint32
 	return NULL;
 }
 
-/* Intel's CPUs answer for a leaf beyond the last of its range (basic, hypervisor's, extended) with
- * the data of the last basic leaf; NULL if @leaf is inside its range. */
+/* A leaf beyond the last of its range (basic, hypervisor, extended): Intel's CPUs return the last
+ * basic leaf. NULL if @leaf is inside its range. */
 static const struct kvm_cpuid_entry2 *beyond(const struct emu_vcpu *v, uint32_t leaf, uint32_t sub)
 {
 	const struct kvm_cpuid_entry2 *basic = find_leaf(v, 0, 0), *range = basic;
@@ -86,8 +86,8 @@ int emu_sys_cpuid(struct emu_vcpu *v, const struct emu_op *op)
 	v->r[EMU_RBX] = e ? e->ebx : 0;
 	v->r[EMU_RCX] = e ? e->ecx : 0;
 	v->r[EMU_RDX] = e ? e->edx : 0;
-	/* 1H EDX, which AMD's CPUs repeat, says whether there is an APIC that is enabled (SDM vol.
-	 * 3, 11.4.3). */
+	/* 1H EDX, which AMD's CPUs repeat, has the APIC bit only while the APIC is enabled (SDM
+	 * vol. 3, 11.4.3). */
 	if (e && !(v->apic_base & APIC_BASE_EN) &&
 	    (e->function == 1 || (e->function == 0x80000001 && !v->intel)))
 		v->r[EMU_RDX] &= ~(uint64_t)CPUID_APIC;
@@ -223,9 +223,9 @@ bool emu_pat_valid(uint64_t x)
 	return true;
 }
 
-/* Whether a local APIC may change its mode so. "x2APIC but disabled" is no mode. From x2APIC mode
- * it can only be disabled, and when disabled only xAPIC mode can be enabled (SDM vol. 3, 11.12.5).
- */
+/* Returns true if a local APIC may change its mode from @from to @to. "x2APIC but disabled" is no
+ * mode. From x2APIC mode it can only be disabled, and when disabled only xAPIC mode can be enabled
+ * (SDM vol. 3, 11.12.5). */
 static bool apic_mode_ok(uint64_t from, uint64_t to)
 {
 	bool en = to & APIC_BASE_EN, extd = to & APIC_BASE_EXTD;
@@ -237,7 +237,7 @@ static bool apic_mode_ok(uint64_t from, uint64_t to)
 	return (from & APIC_BASE_EN) || !extd;
 }
 
-/* Bits of a physical address that this CPU does not have (SDM vol. 3, 4.1.4). */
+/* Physical address bits that this CPU lacks (SDM vol. 3, 4.1.4). */
 static uint64_t no_address(const struct emu_vcpu *v)
 {
 	const struct kvm_cpuid_entry2 *e = find_leaf(v, 0x80000008, 0);
@@ -278,7 +278,8 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 		v->pat = x;
 		return 0;
 	case MSR_EFER:
-		/* LME cannot change while paging is on, and it always is (SDM vol. 3, 9.8.5). */
+		/* LME cannot change while paging is on (SDM vol. 3, 9.8.5), which is always so
+		 * here. */
 		if (v->whole && !v->intel)
 			efer |= EFER_AIBRSE;
 		if ((x & ~(efer | EFER_LMA)) || !(x & EFER_LME))

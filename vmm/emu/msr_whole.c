@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * MSRs of vCPUs that show a whole CPU, so that stock kernels find what CPUID and the signature
- * promise them. Kernels read some without being able to handle a #GP. An MSR that is not here does
- * not exist. msr.c calls this file.
+ * MSRs of vCPUs that show a whole CPU: those that CPUID and the signature promise to stock kernels.
+ * Kernels read some of them at points where they cannot handle a #GP. An MSR that is neither here
+ * nor in msr.c does not exist. msr.c calls this file.
  *
- * The paravirtual clock is KVM's (Documentation/virt/kvm/x86/msr.rst): kernels learn from it how
- * fast the TSC is and what time it is, so that they need neither PIT, PM timer nor RTC.
+ * The paravirtual clock is KVM's (Documentation/virt/kvm/x86/msr.rst): kernels get the TSC
+ * frequency and the time of day from it, so they need neither PIT, PM timer nor RTC.
  */
 #include <string.h>
 #include <time.h>
@@ -43,17 +43,17 @@
 #define MSR_KVM_SYSTEM_TIME 0x4b564d01u
 
 /*
- * Machine-check architecture (SDM vol. 3, ch. 16; APM vol. 2, ch. 9): a modelled CPU has no unit
- * that errs, so IA32_MCG_CAP counts no bank of error registers, and has none of the other
- * capabilities, such as IA32_MCG_CTL. IA32_MCG_STATUS has RIPV, EIPV and MCIP.
+ * Machine-check architecture (SDM vol. 3, ch. 16; APM vol. 2, ch. 9): a modelled CPU has no errors
+ * to report, so IA32_MCG_CAP has 0 banks of error registers and no other capability, such as
+ * IA32_MCG_CTL. IA32_MCG_STATUS has RIPV, EIPV and MCIP.
  */
 #define MCG_CAP		0ULL
 #define MCG_STATUS_BITS 7ULL
 
 /*
- * Memory types (SDM vol. 3, 12.11; APM vol. 2, 7.7): all memory is alike here. So IA32_MTRRCAP
- * counts no variable range, and has neither fixed ranges nor write-combining; what a firmware
- * leaves in IA32_MTRR_DEF_TYPE is write-back for everything.
+ * Memory types (SDM vol. 3, 12.11; APM vol. 2, 7.7): all memory is alike here. IA32_MTRRCAP has
+ * neither variable nor fixed ranges nor write-combining; the default that firmware leaves in
+ * IA32_MTRR_DEF_TYPE is write-back.
  */
 #define MTRR_CAP	0ULL
 #define MTRR_ENABLE	0x800ULL
@@ -75,7 +75,7 @@
 	 1ULL << 13 | 1ULL << 14 | 1ULL << 15 | 1ULL << 20 | 1ULL << 24 | 1ULL << 26 |             \
 	 1ULL << 27 | 1ULL << 62)
 
-/* What microcode revisions real KVM guests see, for want of a real one. */
+/* Microcode revisions as in KVM guests; there is no real one to report. */
 #define UCODE_INTEL (1ULL << 32)
 #define UCODE_AMD   0x01000065ULL
 
@@ -111,7 +111,7 @@ void emu_whole_reset(struct emu_whole *w)
 	*w = (struct emu_whole){.mtrr_def_type = MTRR_ENABLE | MTRR_WRITE_BACK};
 }
 
-/* Uncacheable, write-through, write-protected or write-back; MTRRs are enabled or not. */
+/* The type is UC, WT, WP or WB; MTRRs may be enabled or disabled. */
 static bool def_type_valid(uint64_t x)
 {
 	uint64_t type = x & ~MTRR_ENABLE;
@@ -134,10 +134,10 @@ static int msr_whole_store(struct emu_vcpu *v, uint64_t pa, const void *buf, uns
 }
 
 /*
- * The TSC ticks with the VM's clock, so one description is true until the guest sets its TSC. Both
- * values come from one look at the clock: another vCPU that runs at the same time advances it. The
- * distance between two looks would stay in this vCPU's clock for ever, and a thread that moves to
- * another vCPU would see time go back.
+ * The TSC ticks with the VM's clock, so one description holds until the guest sets its TSC. Both
+ * values come from one reading of the clock: a vCPU that runs at the same time advances it. The
+ * distance between two readings would stay in this vCPU's clock permanently, and a thread that
+ * moves to another vCPU would see time go back.
  */
 static int pvclock_store(struct emu_vcpu *v, uint64_t msr)
 {
@@ -157,13 +157,13 @@ static int pvclock_store(struct emu_vcpu *v, uint64_t msr)
 	return msr_whole_store(v, msr & ~PVCLOCK_ENABLE, &t, sizeof(t));
 }
 
-/* The guest clears the flag when it has told its watchdogs. */
+/* Set the flag; the guest clears it after notifying its watchdogs. */
 void emu_whole_stopped(struct emu_vcpu *v)
 {
 	uint64_t pa = (v->w.pvclock & ~PVCLOCK_ENABLE) + offsetof(struct pvclock_time, flags);
 	uint8_t *at;
 
-	/* It was RAM when the guest said so, but a snapshot may say anything. */
+	/* It was RAM when the guest set the MSR, but the value may come from a snapshot. */
 	if (!(v->w.pvclock & PVCLOCK_ENABLE) || !emu_is_ram(v->vm, pa))
 		return;
 	at = v->vm->ram + pa;
@@ -196,7 +196,7 @@ void emu_whole_set_tsc(struct emu_vcpu *v, uint64_t tsc)
 	if (v->chip)
 		emu_lapic_deadline(v, NULL);
 	if (v->w.pvclock & PVCLOCK_ENABLE)
-		pvclock_store(v, v->w.pvclock); /* it was RAM when the guest said so */
+		pvclock_store(v, v->w.pvclock); /* it was RAM when the guest set the MSR */
 	v->trap = EMU_TRAP_NONE;
 }
 
@@ -294,7 +294,7 @@ int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 	case MSR_TSC_ADJUST:
 		emu_whole_set_tsc(v, emu_tsc(v) + x - v->w.tsc_adjust);
 		return 0;
-	case MSR_UCODE_REV: /* Intel's way to ask for the revision is to write 0 before CPUID */
+	case MSR_UCODE_REV: /* Intel: software reads the revision by writing 0, then CPUID */
 		return v->intel && !x ? 0 : emu_gp(v, 0);
 	case MSR_KVM_WALL_CLOCK:
 		if (x & 3)
@@ -336,7 +336,7 @@ int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 		v->w.mcg_status = x;
 		return 0;
 	case MSR_SYSENTER_CS:
-		v->w.sysenter_cs = (uint32_t)x; /* the rest is not used: SDM vol. 4, table 2-2 */
+		v->w.sysenter_cs = (uint32_t)x; /* the rest is unused: SDM vol. 4, table 2-2 */
 		return 0;
 	case MSR_SYSENTER_ESP:
 		return set_sysenter(v, &v->w.sysenter_esp, x);
@@ -350,7 +350,7 @@ int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 	case MSR_MCG_CAP:
 		return shows(v, 1, CPUID_MCA) ? emu_gp(v, 0) : -1;
 	}
-	/* The others hold what they hold: a write that would change them is #GP. */
+	/* The others are constant: a write that would change one is #GP. */
 	if (emu_whole_rdmsr(v, msr, &same))
 		return -1;
 	return x == same ? 0 : emu_gp(v, 0);
@@ -360,7 +360,7 @@ int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 
 #define TAG 0x4c4f4857u /* "WHOL" */
 #define FORMAT                                                                                     \
-	4 /* 3 had no MTRRs, 2 no MCG_STATUS, 1 no SYSENTER; snapshots with these are refused */
+	4 /* 3 lacks MTRRs, 2 MCG_STATUS, 1 SYSENTER; snapshots of these formats are refused */
 
 void emu_whole_save(const struct emu_whole *w, struct vpmu_blob *b)
 {
@@ -394,7 +394,7 @@ bool emu_whole_load(struct emu_whole *w, struct vpmu_blob_reader *all)
 	w->sysenter_eip = vpmu_blob_get_u64(&r);
 	w->mcg_status = vpmu_blob_get_u64(&r);
 	w->mtrr_def_type = vpmu_blob_get_u64(&r);
-	/* Where the clock is was RAM when the guest said so; msr_whole_store() checks again. */
+	/* The clock's page was RAM when the guest set the MSR; msr_whole_store() checks again. */
 	return vpmu_blob_done(&r) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) && !(w->pvclock & 2) &&
 	       !(w->pvclock_wall & 3) && !(w->sysenter_cs >> 32) &&
 	       emu_canonical(w->sysenter_esp) && emu_canonical(w->sysenter_eip) &&

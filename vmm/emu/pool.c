@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Regions of 2 MiB with objects of one size each, see pool.h. engine.c, cache.c and jit.c call this
- * when a vCPU comes, goes, decodes more code or first translates; no path of execution does.
+ * when a vCPU is created or destroyed, decodes more code or first translates; never call it on a
+ * path of guest execution.
  *
- * A region is given back to the host when its last object is. With AddressSanitizer each object is
- * malloc's own, so that it sees who uses one that was given back.
+ * A region returns to the host with its last object. With AddressSanitizer each object comes from
+ * malloc, so that use after free is detected.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -31,12 +32,12 @@ struct object {
 	struct object *next;
 };
 
-/* At the begin of its 2 MiB. */
+/* At the start of its 2 MiB. */
 struct region {
-	struct region *next, **link; /* those of the size that have room */
-	struct object *free;	     /* given back */
-	uint32_t fresh;		     /* bytes behind which nothing was given out so far */
-	uint32_t used;		     /* objects */
+	struct region *next, **link; /* regions of the size with room */
+	struct object *free;	     /* freed objects */
+	uint32_t fresh;		     /* offset of the first byte never handed out */
+	uint32_t used;		     /* objects in use */
 };
 _Static_assert(sizeof(struct region) <= HEADER, "objects begin behind it");
 
@@ -95,7 +96,7 @@ static struct region *region_make(struct class *c)
 		munmap(p, before);
 	munmap(p + before + REGION, REGION - before);
 	if (c->regions)
-		madvise(r, REGION, MADV_HUGEPAGE); /* without them it is only slower */
+		madvise(r, REGION, MADV_HUGEPAGE); /* only slower if this fails */
 	r->fresh = HEADER;
 	c->regions++;
 	link_region(c, r);

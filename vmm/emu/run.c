@@ -18,8 +18,8 @@
 #define CR4_PAE	  (1ULL << 5)
 #define EFER_LMA  (1ULL << 10)
 
-/* After so many faults and interrupts in a row without a retired instruction, run() returns to its
- * caller. Without this limit a handler that faults on its first byte would keep run() for ever. */
+/* Faults and interrupts in a row, without a retired instruction, after which run() returns. Without
+ * this limit a handler that faults on its first byte would never let run() return. */
 #define IDLE_EVENTS 1000
 
 void emu_fold(struct emu_vcpu *v)
@@ -120,8 +120,8 @@ static int complete(struct emu_vcpu *v)
 	return 0;
 }
 
-/* Deliver the queued NMI and interrupt, if the vCPU accepts them now. Returns 1, with v->trap set,
- * if run() must return. */
+/* Deliver the queued NMI and interrupt if the vCPU can take them now. Returns 1 with v->trap set if
+ * run() must return. */
 static int run_events(struct emu_vcpu *v)
 {
 	uint8_t vec;
@@ -150,7 +150,7 @@ static bool alarm_due(const struct emu_vcpu *v)
 	return unlikely(v->tally->armed) && vpmu_emu_alarm_due(v->tally);
 }
 
-/* Index of the first op of instruction @n from op @from of @b on. @n counts from 0. */
+/* Index of the first op of instruction @n (from 0), counted from op @from of @b. */
 static unsigned int op_of(const struct emu_block *b, unsigned int from, int64_t n)
 {
 	for (unsigned int i = from;; i++)
@@ -158,7 +158,7 @@ static unsigned int op_of(const struct emu_block *b, unsigned int from, int64_t 
 			return i;
 }
 
-/* The number of instructions of @b from op @from on. */
+/* Number of instructions of @b from op @from on. */
 static int64_t insns_from(const struct emu_block *b, unsigned int from)
 {
 	int64_t n = b->n;
@@ -168,9 +168,9 @@ static int64_t insns_from(const struct emu_block *b, unsigned int from)
 	return n;
 }
 
-/* Execute at most @n instructions from op @from of @b on, where there are more than @n. During the
- * execution a STOP op replaces the op that follows them. If that op is the second of a fused pair,
- * the first op of the pair gets its own handler meanwhile. */
+/* Execute at most @n instructions of @b from op @from on; more than @n must remain. A STOP op
+ * temporarily replaces the op after them. If that op is the second of a fused pair, the first op of
+ * the pair temporarily gets its unfused handler. */
 static void exec_part(struct emu_vcpu *v, struct emu_block *b, unsigned int from, int64_t n)
 {
 	unsigned int i = op_of(b, from, n);
@@ -201,10 +201,10 @@ static void exec_part(struct emu_vcpu *v, struct emu_block *b, unsigned int from
 }
 
 /*
- * Whether this chunk begins where the last one stopped inside a block, and may go on there. Not
- * after an event or new registers: the ops in the middle of a block may need the flags as the ops
- * before them leave these. And not while alarms are armed: emu_alarm_limit() and v->density know
- * whole blocks only.
+ * Returns true if this chunk starts where the last one stopped inside a block, and may continue
+ * there. Not after an event or new registers: ops in the middle of a block may rely on the flags
+ * state left by the ops before them. And not while alarms are armed: emu_alarm_limit() and
+ * v->density handle only whole blocks.
  */
 static bool goes_on(const struct emu_vcpu *v)
 {
@@ -213,8 +213,8 @@ static bool goes_on(const struct emu_vcpu *v)
 	return b && b->ctx == v->ctx && v->rip == v->rest.rip && !v->tally->armed;
 }
 
-/* Execute one chunk of at most @budget instructions. On return v->trap says what run_loop() must
- * do. */
+/* Execute one chunk of at most @budget instructions. On return v->trap tells run_loop() why it
+ * ended. */
 static void chunk(struct emu_vcpu *v, uint64_t budget)
 {
 	bool tf = v->rflags & EMU_TF, shadow = v->sti_shadow, ss = v->brk.ss_shadow, on;
@@ -273,7 +273,7 @@ static bool in_64bit_mode(const struct emu_vcpu *v)
 	       v->seg[EMU_CS].l && !v->seg[EMU_CS].db;
 }
 
-/* The effort of this run() so far. */
+/* Effort of this run() so far. */
 static inline uint64_t spent(const struct emu_vcpu *v)
 {
 	int64_t quarters = v->jit.quarters - v->jit.quarters_begin;
@@ -281,7 +281,7 @@ static inline uint64_t spent(const struct emu_vcpu *v)
 	return (uint64_t)(4 * (int64_t)(v->retired + v->extra - v->extra_begin) + quarters) / 4;
 }
 
-/* The vCPU has nothing to do. Whether run() must return that. */
+/* The vCPU is halted. Returns true if run() must return VMM_EXIT_HLT. */
 static bool halts(struct emu_vcpu *v)
 {
 	v->run->exit = VMM_EXIT_HLT;
@@ -290,8 +290,8 @@ static bool halts(struct emu_vcpu *v)
 	return true;
 }
 
-/* A repeated string instruction stopped behind an iteration that is not its last: what an event
- * taken here pushes as RF. Intel's CPUs set it, AMD's keep it as the instruction found it. */
+/* A repeated string instruction stopped after an iteration that is not its last. Set RFLAGS.RF as
+ * an event taken here pushes it: Intel's CPUs set it, AMD's leave it unchanged. */
 static void between_iterations(struct emu_vcpu *v)
 {
 	if (v->intel)
@@ -307,7 +307,7 @@ static void run_loop(struct emu_vcpu *v)
 
 	if (unlikely(v->plat.wait_sipi)) {
 		if (!halts(v))
-			run->exit = VMM_EXIT_INTR; /* a message has come meanwhile */
+			run->exit = VMM_EXIT_INTR; /* a message has come */
 		return;
 	}
 	if (!in_64bit_mode(v) && !v->whole) {
@@ -361,7 +361,7 @@ static void run_loop(struct emu_vcpu *v)
 		v->attn = v->tally->armed ? EMU_ATTN_ARMED : 0;
 		v->trap = EMU_TRAP_NONE;
 		if (unlikely(!in_64bit_mode(v))) {
-			emu_legacy_step(v); /* events wait: nothing can be delivered there */
+			emu_legacy_step(v); /* events wait: none can be delivered there */
 			v->brk.hits = 0;
 		} else {
 			if (run_events(v))

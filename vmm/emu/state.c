@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * get_state and set_state (vmm/engine/engine.h): the state of a vCPU for which kvm_regs and
- * kvm_sregs have no place. It is one section of fields, followed by the sections of x87 and SSE
- * (fpu_save.c) and of the local APIC (lapic.c). Behind MOV SS, and while IN or OUT at a breakpoint
- * waits for its answer, a last section says so. engine.c calls this file.
+ * get_state and set_state (vmm/engine/engine.h): the state of a vCPU beyond kvm_regs and kvm_sregs.
+ * It is one section of fields, followed by the sections of x87 and SSE (fpu_save.c) and of the
+ * local APIC (lapic_save.c). A last section exists only after MOV SS, and while IN or OUT at a
+ * breakpoint waits for its answer. engine.c calls this file.
  *
  * The state does not include:
- *   - caches (decoded code, translations): the restored vCPU makes them again;
+ *   - caches (decoded code, translations): the restored vCPU rebuilds them;
  *   - the tally: it belongs to the pCPU;
- *   - CPUID and the VM's trapped MSRs: whoever restores the vCPU must set them as they were;
+ *   - CPUID and the VM's trapped MSRs: the restoring caller must set the same ones;
  *   - a kick.
  *
  * set_state must never trust the bytes. Each field must have a value that this engine could have
@@ -42,7 +42,7 @@ struct state {
 	struct emu_plat_state plat; /* with interrupt controllers */
 	struct emu_whole w;	    /* of a whole CPU */
 	bool ss_shadow;
-	uint8_t hits; /* breakpoints met: emu_vcpu.brk */
+	uint8_t hits; /* breakpoints hit: emu_vcpu.brk */
 };
 
 static void state_collect(const struct emu_vcpu *v, struct state *s)
@@ -204,7 +204,7 @@ static bool state_parse(struct state *s, const struct emu_vcpu *v, const void *b
 	       vpmu_blob_done(&all);
 }
 
-/* The row of the instruction that makes an exit of @kind, or NULL if no instruction does. */
+/* The table row of the instruction that makes an exit of @kind, or NULL. */
 static const struct emu_isa_row *row_of(uint8_t kind)
 {
 	switch ((enum emu_pending_kind)kind) {
@@ -237,7 +237,7 @@ static bool exit_valid(const struct emu_vcpu *v, const struct state *s)
 	return io ? s->size == 1 || s->size == 2 || s->size == 4 : !s->size;
 }
 
-/* What has been met is reported by the next #DB at once, unless MOV SS or an exit is in between. */
+/* Hits are reported by the next #DB at once, unless MOV SS or an exit is in between. */
 static bool brk_valid(const struct state *s)
 {
 	bool io = s->kind == EMU_PEND_IN || s->kind == EMU_PEND_OUT;

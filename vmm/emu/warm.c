@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Prefetching for a vCPU that runs soon. A short slice of a vCPU among a thousand is over before
- * the caches hold what it uses; engine.c calls emu_warm() while another one runs. A prefetch has
- * no effect that a guest, or a count, could show. So what is noted here may be out of date, but
- * emu_warm() must read only memory of the vCPU itself.
+ * Prefetching for a vCPU that runs soon. A short slice of a vCPU among a thousand ends before the
+ * caches hold its data; engine.c calls emu_warm() while another vCPU runs. Neither guests nor
+ * counts can observe a prefetch, so the notes may be out of date, but emu_warm() must read only
+ * memory of the vCPU itself.
  */
 #include <stddef.h>
 
@@ -29,7 +29,7 @@ static inline size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* The TLB entry behind RSP, for the mode in which @v is. */
+/* The TLB entry for RSP in the current mode of @v. */
 static const struct emu_tlbe *tlbe_of_stack(const struct emu_vcpu *v)
 {
 	return &v->tlb[v->r[EMU_RSP] >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
@@ -57,7 +57,7 @@ void emu_warm(const struct emu_vcpu *v, bool next)
 	warm_fetch(&v->vm->smc_seq);
 	warm_fetch(&v->jc[emu_jc_index(v->rip)]);
 	warm_fetch(tlbe_of_stack(v));
-	/* Nothing of a block is read here: it may be in no cache, and who runs now would wait. */
+	/* Read nothing of a block here: it may be in no cache, and the running vCPU would wait. */
 	if (v->rest.block) {
 		b = v->rest.block;
 		warm_fetch(&b->ctx);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Translated code: which blocks are translated and when, the memory of the code, and running it.
- * exec.c and cache.c call these functions. The interpreter is the reference: a block must end in
- * the same state whether it has a translation or not.
- *
- * jit_part.c has the memory of the code.
+ * Translated code: the choice of blocks, batches of translations, and running them; jit_part.c has
+ * the memory of the code. exec.c and cache.c call these functions. The interpreter is the
+ * reference: a block must end in the same state with and without a translation.
  */
 #include <cpuid.h>
 #include <stdlib.h>
@@ -13,19 +11,19 @@
 #include "vmm/emu/jit/jit.h"
 #include "vmm/emu/pool.h"
 
-/* A vCPU's tables: sites, and slots behind them. */
+/* A vCPU's tables: sites, then slots. */
 #define SITES_BYTES (2 * sizeof(*((struct emu_vcpu *)0)->jit.sites))
 #define TABLE_BYTES (SITES_BYTES + EMU_SLOTS * sizeof(struct emu_block *))
 
-/* A block is translated when it was executed so often, and with it those that it leads to that were
- * executed a little less often. */
+/* A block is translated after HOT executions, together with those successors that have NEXT_HOT. */
 #define HOT	 64u
 #define NEXT_HOT (HOT - 8u)
 
-/* Fewer instructions are not worth the way in and out, if their block has others behind them. */
+/* Fewer instructions are not worth entry and exit if their block has others after them. */
 #define LEAST_INSNS 4
 
-/* A block that so often led to little translated code in a row is entered by the interpreter. */
+/* Interpret a block again after POOR entries in a row whose run of translated code was shorter than
+ * POOR_INSNS instructions. */
 #define POOR	   64u
 #define POOR_INSNS 24
 
@@ -62,10 +60,10 @@ void emu_jit_open(void)
 
 /* ---- sites ---- */
 
-/* After so many quarters of effort less than a unit each: some 100,000 instructions. */
+/* Interval in quarters of effort saved: some 100,000 instructions. */
 #define CREDIT_QUARTERS 300000
 
-/* So many pairs of sites have been given to accesses. All behind them are empty and have credit. */
+/* Number of site pairs given to accesses. All later ones are empty and have credit. */
 static unsigned int pairs(const struct emu_vcpu *v)
 {
 	uint32_t n = v->jit.nr_sites[v->jit.nr_sites[0] < v->jit.nr_sites[1]];
@@ -89,7 +87,7 @@ void emu_jit_drop_sites(struct emu_vcpu *v)
 	clear_sites(v);
 }
 
-/* Give credit to the sites of one mode. Those of the other may be in no cache. */
+/* Give credit to the sites of one mode. Those of the other mode may be in no cache. */
 static void give_credit(struct emu_vcpu *v, bool user)
 {
 	v->jit.credit_at[user] = v->jit.quarters - CREDIT_QUARTERS;
@@ -140,7 +138,7 @@ void emu_jit_fini(struct emu_vcpu *v)
 	v->jit.big = NULL;
 }
 
-/* Forget all code, and keep the blocks. */
+/* Drop all code, and keep the blocks. */
 static void jit_forget(struct emu_vcpu *v)
 {
 	for (unsigned int i = 0; i <= v->hash_mask; i++)
@@ -160,9 +158,9 @@ static bool unsettled(const struct emu_vcpu *v, const struct emu_block *b)
 }
 
 /*
- * Two blocks of one page, guest-virtual and guest-physical, are valid at the same times: what maps
- * the one maps the other, and a store to the page's code drops both (cpage_drop() in cache.c).
- * Unsettled blocks are dropped alone, and one that crosses to another page depends on that as well.
+ * Two blocks on one page, guest-virtual and guest-physical, are valid at the same times: they share
+ * the mapping, and a store to the page's code drops both (cpage_drop() in cache.c). Unsettled
+ * blocks are dropped alone, and a block that crosses pages depends on the second one as well.
  */
 bool jit_same_page(const struct emu_vcpu *v, const struct emu_block *from,
 		   const struct emu_block *to)
@@ -186,7 +184,7 @@ void jit_reloc(struct jit *j, uint8_t *site, const uint8_t *to)
 		j->relocs[j->nr_relocs++] = (struct jit_reloc){site, to};
 }
 
-/* Write the code of j->blk. False: it has none, or there is no room (j->b.full). */
+/* Write the code of j->blk. Returns false if it has none, or there is no room (j->b.full). */
 static bool write_block(struct jit *j)
 {
 	struct emu_vcpu *v = j->v;
@@ -208,8 +206,8 @@ static bool write_block(struct jit *j)
 	return true;
 }
 
-/* Write the code of list[0], and of what follows it and is hot as well. Returns how many blocks are
- * in the list then; those that have no code included. */
+/* Write the code of list[0] and of its hot successors. Returns the number of blocks in the list,
+ * including those without code. */
 static unsigned int write_batch(struct jit *j, struct emu_block *list[JIT_BATCH])
 {
 	unsigned int n = 1;
@@ -235,7 +233,7 @@ static unsigned int write_batch(struct jit *j, struct emu_block *list[JIT_BATCH]
 	return n;
 }
 
-/* Let the jumps of a batch that begins at @code go directly to blocks with a translation. */
+/* Direct the jumps of the batch at @code to translated blocks. */
 static void link_jumps(struct jit *j, const uint8_t *code)
 {
 	for (unsigned int i = 0; i < j->nr_jumps; i++) {
@@ -251,8 +249,8 @@ static void link_jumps(struct jit *j, const uint8_t *code)
 	}
 }
 
-/* Translate @first and what follows it. False: this vCPU's code is too much; then nothing is
- * translated. */
+/* Translate @first and its hot successors. Returns false if this vCPU has no room for more code;
+ * then nothing is translated. */
 static bool batch(struct emu_vcpu *v, struct emu_block *first)
 {
 	_Alignas(64) uint8_t code[JIT_PART_BYTES];
@@ -282,7 +280,7 @@ static bool batch(struct emu_vcpu *v, struct emu_block *first)
 
 		if (!translated(b))
 			continue;
-		if (!at) { /* no memory: it is interpreted for ever */
+		if (!at) { /* no memory: the interpreter keeps the block */
 			untranslate(b);
 			b->heat = 0;
 			b->ops[0].h = b->h0;
@@ -295,7 +293,7 @@ static bool batch(struct emu_vcpu *v, struct emu_block *first)
 	return true;
 }
 
-/* Sites and slots for @v. */
+/* Allocate sites and slots for @v. */
 static bool jit_take(struct emu_vcpu *v)
 {
 	if (v->jit.sites)
@@ -310,8 +308,8 @@ static bool jit_take(struct emu_vcpu *v)
 	return true;
 }
 
-/* @v has more code than a freestanding guest has: let it keep that. False: it is not so, or it
- * has done this before. */
+/* @v has more code than a freestanding guest: raise its limit. Returns false if it cannot be
+ * raised, or was before. */
 static bool jit_grow(struct emu_vcpu *v)
 {
 	if (!v->chip || v->jit.big || !jit_parts_plenty())
@@ -355,8 +353,8 @@ static uint32_t to_ax(uint64_t f)
 	return (uint32_t)((f & 0xff) << 8 | (f & EMU_OF ? 1 : 0));
 }
 
-/* The flags, in the middle of a block. The ops that follow may know what kind of operation left
- * them, and read fl_a and fl_b as its operands: these are made to fit. */
+/* Set the flags in the middle of a block. Later ops may rely on the kind of operation that left
+ * them, and read fl_a and fl_b as its operands: choose operands that fit. */
 static void flags_inside(struct emu_vcpu *v, uint64_t f, bool sub)
 {
 	bool cf = f & EMU_CF, less = !(f & EMU_SF) != !(f & EMU_OF);

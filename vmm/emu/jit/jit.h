@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Translated code: what the files jit*.c share. docs/internals/emulator.md, "Translated code", says
- * what is translated and why it is exact. exec.c and cache.c call the functions of the first part
- * only.
+ * Translated code: shared declarations of the files jit*.c. docs/internals/emulator.md, "Translated
+ * code", lists the translated instructions and argues exactness. exec.c and cache.c call only the
+ * functions of the first part.
  */
 #ifndef VMM_EMU_JIT_JIT_H
 #define VMM_EMU_JIT_JIT_H
@@ -15,15 +15,15 @@
 /* emu_jit_open - make the code memory, once; emu_open() and vmm_emu_translate() call it. Later
  * calls do nothing. */
 void emu_jit_open(void);
-/* emu_jit_set - for tests and operators: whether the vCPUs' blocks that are decoded from now on
- * are translated: never, when they are hot, or at once. Call it while no vCPU runs. */
+/* emu_jit_set - for tests and operators: when to translate blocks that are decoded from now on:
+ * never, when hot, or at once. Call it while no vCPU runs. */
 enum emu_jit_mode { EMU_JIT_OFF, EMU_JIT_HOT, EMU_JIT_ALL };
 void emu_jit_set(enum emu_jit_mode mode);
-/* emu_jit_off - why nothing is translated, or NULL. */
+/* emu_jit_off - return the reason why nothing is translated, or NULL. */
 const char *emu_jit_off(void);
 
-/* Why translated code came back: what the dispatch loop must do next. The word that
- * emu_jit_run() returns is one of these, and the index of an op in the upper bits. */
+/* Why translated code returned: the next step of the dispatch loop. emu_jit_run() returns a word of
+ * one of these and, in the upper bits, the index of an op. */
 enum emu_jit_exit {
 	EMU_JIT_OP,    /* interpret from op INDEX of v->cur: nothing of its instruction is done */
 	EMU_JIT_TAKEN, /* take the branch at the end of v->cur; TAKEN of exec.c */
@@ -35,21 +35,20 @@ enum emu_jit_exit {
 
 /* emu_jit_added - call it for each new block, before it executes. */
 void emu_jit_added(struct emu_vcpu *v, struct emu_block *b);
-/* emu_jit_heat - @b is being executed, and is not translated. Translates it when it was executed
- * often enough. Only the interpreter may call it, at the first op of @b, whose handler it returns.
- */
+/* emu_jit_heat - @b is executed without a translation. Translates it after enough executions. Only
+ * the interpreter may call it, at the first op of @b, and must continue at the handler returned. */
 const void *emu_jit_heat(struct emu_vcpu *v, struct emu_block *b);
 /* emu_jit_run - run translated block @b and what follows it. The caller has entered @b already:
  * v->left and v->acc include it. Returns a word, see above. */
 uint32_t emu_jit_run(struct emu_vcpu *v, struct emu_block *b);
-/* emu_jit_reset - forget all translated code of @v, which forgets all its blocks. */
+/* emu_jit_reset - drop all translated code of @v. The caller drops all blocks. */
 void emu_jit_reset(struct emu_vcpu *v);
 /* emu_jit_drop_sites - call it when a TLB entry or a tag of one is dropped. */
 void emu_jit_drop_sites(struct emu_vcpu *v);
-/* emu_jit_fini - give the vCPU's code memory back. */
+/* emu_jit_fini - free the vCPU's code memory. */
 void emu_jit_fini(struct emu_vcpu *v);
 /* emu_jit_settle - call it when a vCPU begins to run on this thread: if code was written since the
- * thread last called it, the CPU may still have read what was there before. */
+ * thread last called it, the CPU may still have prefetched the old bytes. */
 void emu_jit_settle(void);
 
 /* ---- among the files jit*.c ---- */
@@ -57,7 +56,7 @@ void emu_jit_settle(void);
 #define JIT_IN(code, first, last)                                                                  \
 	((unsigned int)((code) - (first)) <= (unsigned int)((last) - (first)))
 
-/* Host registers. Guest registers that have one stay in it while translated code runs. */
+/* Host registers. Mapped guest registers stay in them while translated code runs. */
 enum host_reg {
 	HOST_RAX, /* the guest's flags: AH as LAHF leaves them, AL = OF */
 	HOST_RCX,
@@ -73,12 +72,12 @@ enum host_reg {
 	HOST_R11,	/* guest RAX */
 	HOST_R12,	/* guest RSP */
 	HOST_LEFT = 13, /* v->left */
-	HOST_S1 = 14,	/* scratch; the block, where code is left */
-	HOST_S2 = 15,	/* scratch; the word, where code is left */
+	HOST_S1 = 14,	/* scratch; on exit, the block */
+	HOST_S2 = 15,	/* scratch; on exit, the word */
 	HOST_NONE = 0xff
 };
 
-/* The frame of translated code at RSP: copies of what it needs of the vCPU. */
+/* The frame of translated code at RSP: copies of the vCPU fields it uses. */
 enum {
 	FRAME_VCPU = 0,
 	FRAME_TLB = 8,
@@ -116,7 +115,7 @@ static inline struct rm rm_sib(unsigned int base, unsigned int idx, unsigned int
 		.base = (uint8_t)base, .idx = (uint8_t)idx, .scale = (uint8_t)scale, .disp = disp};
 }
 
-/* Where code is written. Beyond the end nothing is written, and full says so. */
+/* Output of code. Nothing is written beyond the end; then full is set. */
 struct jit_buf {
 	uint8_t *at, *end;
 	bool full;
@@ -130,7 +129,8 @@ enum { CC_O, CC_NO, CC_B, CC_AE, CC_E, CC_NE, CC_BE, CC_A, CC_S, CC_NS, CC_P, CC
 void x_byte(struct jit_buf *b, unsigned int x);
 void x_word(struct jit_buf *b, uint64_t x, unsigned int bytes);
 /* x_op - one opcode with the register (or opcode extension) @reg and the operand @m. An @lg of 0
- * means that @reg and @m are bytes. x_ext - @m has another size than @reg, which has @lg. */
+ * means that @reg and @m are bytes.
+ * x_ext - the same if @m has another size than @reg, which has @lg. */
 void x_op(struct jit_buf *b, unsigned int opcode, unsigned int lg, unsigned int reg, struct rm m);
 void x_ext(struct jit_buf *b, unsigned int opcode, unsigned int lg, unsigned int reg, struct rm m,
 	   unsigned int from);
@@ -152,9 +152,9 @@ void x_sahf(struct jit_buf *b);
 /* An operation on AH (X_OR ...) with a constant, and TEST AH. */
 void x_ah(struct jit_buf *b, unsigned int alu, unsigned int imm);
 void x_ah_test(struct jit_buf *b, unsigned int imm);
-/* PADDQ of the two sums at @at, which is in the code. */
+/* PADDQ of the two sums at @at, inside the code. */
 void x_add_sums(struct jit_buf *b, const uint8_t *at);
-/* Jumps with a displacement of 32 bits. They return where the displacement is; x_link makes one
+/* Jumps with a 32-bit displacement. They return the address of the displacement; x_link sets it to
  * lead to @to. */
 uint8_t *x_jcc(struct jit_buf *b, unsigned int cc);
 uint8_t *x_jmp(struct jit_buf *b);
@@ -162,12 +162,12 @@ void x_link(const struct jit_buf *b, uint8_t *site, const uint8_t *to);
 void x_jmp_mem(struct jit_buf *b, struct rm m);
 void x_align(struct jit_buf *b, unsigned int to);
 
-/* Where the guest's flags are while a block is translated. */
+/* Location of the guest's flags during translation. */
 enum jit_flags {
 	FL_AX,	 /* in RAX */
-	FL_HOST, /* in the host's flags; shape says what of them the host leaves undefined */
+	FL_HOST, /* in the host's flags; shape tells which of them the host leaves undefined */
 	FL_BOTH, /* in both, complete */
-	FL_DEAD	 /* nowhere: every way ahead overwrites them before it reads them */
+	FL_DEAD	 /* dead: every path overwrites them before reading them */
 };
 enum jit_shape {
 	SHAPE_ALL, /* all six are defined */
@@ -186,29 +186,29 @@ struct jit_ea { /* a guest address */
 #define JIT_EXITS  (EMU_BLOCK_INSNS * 4)
 #define JIT_RELOCS (5 * JIT_BATCH)
 
-struct jit_jump { /* a jump that was written; @to may get a translation in the same batch */
+struct jit_jump { /* a jump in the code; @to may get a translation in the same batch */
 	uint8_t *site;
 	const struct emu_block *from, *to;
 	bool taken;
 };
 
-struct jit_reloc { /* a jump that was written, to code elsewhere: in the view to write */
+struct jit_reloc { /* a jump to code elsewhere, an address in the write view */
 	uint8_t *site;
 	const uint8_t *to;
 };
 
 /*
- * A translation in progress. The code is written to memory of the caller's. Where it will be
- * executed is decided when it is complete (jit_place). So nothing in it may depend on its address,
- * or on the vCPU's, except through relocs and the frame.
+ * A translation in progress. The code is written to memory of the caller; its final place is chosen
+ * when it is complete (jit_place). So nothing in it may depend on its address, or on the vCPU's,
+ * except through relocs and the frame.
  */
 struct jit {
 	struct emu_vcpu *v;
 	struct jit_buf b;
 	struct emu_block *blk;
 	unsigned int nr;		/* ops */
-	uint16_t code[EMU_BLOCK_OPS];	/* their opcodes, pairs apart */
-	int8_t quarters[EMU_BLOCK_OPS]; /* effort of each op beyond a unit for each instruction */
+	uint16_t code[EMU_BLOCK_OPS];	/* their opcodes, pairs unfused */
+	int8_t quarters[EMU_BLOCK_OPS]; /* effort of each op beyond one unit per instruction */
 	bool live[EMU_BLOCK_OPS + 1];	/* flags are needed before op I; [nr]: at the end */
 	int quarters_all;
 	unsigned int i, start; /* the op, and the first op of its instruction */
@@ -218,29 +218,29 @@ struct jit {
 	uint32_t xmm; /* guest XMM registers that are in host registers: jit_simd.c */
 	bool aligned; /* the next access must be aligned */
 	bool tea_known;
-	struct jit_ea tea; /* what EMU_TEA would be */
+	struct jit_ea tea; /* address in EMU_TEA, not materialised */
 	bool t0_known;
-	struct rm t0; /* what EMU_T0 would hold: guest memory that jit_access() has checked */
+	struct rm t0; /* operand in EMU_T0, not loaded: guest memory checked by jit_access() */
 	struct {
 		uint8_t *site;
 		uint32_t word;
 	} exits[JIT_EXITS];
 	unsigned int nr_exits;
-	struct jit_miss {		      /* an access whose site did not have its page */
+	struct jit_miss {		      /* an access whose site missed */
 		uint8_t *site, *first, *back; /* first: a second jump here, or NULL */
 		struct rm ea;
 		int32_t at; /* the site, from FRAME_SITES */
 		unsigned int bytes;
 		bool store, aligned;
-		uint32_t word; /* with which the code is left */
+		uint32_t word; /* the word with which the code is left */
 	} misses[JIT_EXITS];
 	unsigned int nr_misses;
 	struct jit_jump jumps[2 * JIT_BATCH];
 	unsigned int nr_jumps;
 	struct jit_reloc relocs[JIT_RELOCS];
 	unsigned int nr_relocs;
-	unsigned int insns; /* instructions of the block that have code */
-	unsigned int least; /* with fewer of them, an incomplete block is not translated */
+	unsigned int insns; /* instructions of the block with code */
+	unsigned int least; /* minimum of insns for an incomplete block */
 };
 
 /* The parts of a word that the C side of emu_jit_run() needs, above kind and index. */
@@ -249,10 +249,10 @@ struct jit {
 #define JIT_WORD_SUB  (1u << 9)
 #define JIT_WORD_REST 16
 
-/* jit_op.c: write the code of the instruction that begins at op j->i, and move j->i behind it.
- * Returns false if it has none; then nothing was written. */
+/* jit_op.c: write the code of the instruction that begins at op j->i, and advance j->i past it.
+ * Returns false, with nothing written, if it has none. */
 bool jit_insn(struct jit *j);
-bool jit_op(struct jit *j); /* the same for op j->i alone, which stays; may write a part */
+bool jit_op(struct jit *j); /* the same for op j->i alone, without advancing; may write a part */
 struct jit_source {	    /* a constant or an operand */
 	bool is_imm;
 	int64_t imm;
@@ -260,7 +260,7 @@ struct jit_source {	    /* a constant or an operand */
 };
 /* jit_alu.c: */
 enum { JIT_RR, JIT_RI, JIT_RM, JIT_RX, JIT_MR, JIT_MI }; /* forms of OPS_ALU_FORMS */
-/* Whether byte register @reg of an op is AH, CH, DH or BH, and the number of its whole register. */
+/* Returns true if byte register @reg of an op is AH, CH, DH or BH. */
 static inline bool jit_is_high(unsigned int lg, unsigned int reg)
 {
 	return lg == 0 && (reg & 7);
@@ -271,14 +271,14 @@ static inline unsigned int jit_number(unsigned int lg, unsigned int reg)
 	return lg ? reg : reg >> 3;
 }
 
-/* Each writes the code of one op; false: there is no template. */
+/* Each writes the code of one op. Returns false if there is no template. */
 bool jit_alu_op(struct jit *j, const struct emu_op *op, unsigned int code);
 bool jit_unary_op(struct jit *j, const struct emu_op *op, unsigned int code);
-/* MUL and IMUL: SF, ZF, AF and PF stay. */
+/* MUL and IMUL: SF, ZF, AF and PF are unchanged. */
 void jit_mul(struct jit *j, const struct emu_op *op, unsigned int lg);
 void jit_imul(struct jit *j, const struct emu_op *op, unsigned int lg, bool by_imm);
 /* One operation whose destination is @m, guest memory: by number in OPS_ALU, with HOST_S1 free; by
- * number in OPS_UNARY; a shift by @count, 0 to 2 for SHL, SHR, SAR. jit_shift: false if there is no
+ * number in OPS_UNARY; a shift by @count, 0 to 2 for SHL, SHR, SAR. Returns false if there is no
  * template. */
 void jit_alu_mem(struct jit *j, unsigned int alu, unsigned int lg, struct rm m,
 		 struct jit_source s);
@@ -286,65 +286,67 @@ bool jit_unary(struct jit *j, unsigned int what, unsigned int lg, struct rm m);
 bool jit_shift(struct jit *j, unsigned int what, unsigned int lg, struct rm m, unsigned int count);
 /* jit_rare.c: the ops with a template among those that call a helper. */
 bool jit_helper(struct jit *j, const struct emu_op *op);
-/* jit_simd.c. What SSE instructions may execute in translated code: none, those that do not use
- * MXCSR, all. */
+/* jit_simd.c. SSE instructions allowed in translated code: none, those that do not use MXCSR,
+ * all. */
 enum jit_sse { JIT_SSE_NONE, JIT_SSE_MOVES, JIT_SSE_ALL };
-/* jit_simd_level - what the op of a helper needs; JIT_SSE_NONE: it is none of these. The next two
- * are for the others: effort in quarters (@known: registers that the block has used before, 0 at
- * its begin), and the template. jit_simd_enter - the code at a block's begin. jit_simd_begin and
- * jit_simd_end enclose a run of translated code that begins in @b. */
+/* jit_simd_level - the level that the op of a helper needs; JIT_SSE_NONE if it is no SSE op.
+ * jit_simd_quarters - effort of an SSE op in quarters; @known: registers that the block has used
+ * before, 0 at its start.
+ * jit_simd - its template. jit_simd_enter - the code at a block's start.
+ * jit_simd_begin and jit_simd_end enclose a run of translated code that begins in @b. */
 unsigned int jit_simd_level(const struct emu_op *op);
 int jit_simd_quarters(const struct emu_op *op, uint32_t *known);
 bool jit_simd(struct jit *j, const struct emu_op *op);
 void jit_simd_enter(struct jit *j);
 void jit_simd_begin(struct emu_vcpu *v, const struct emu_block *b);
 void jit_simd_end(struct emu_vcpu *v, uint32_t word, int64_t insns);
-/* jit_rare.c: a read-modify-write that was split into ops: [TEA,] load to T0, modify, store. The
- * load is op j->i. False: no template. */
+/* jit_rare.c: a read-modify-write that is split into ops: [TEA,] load to T0, modify, store. The
+ * load is op j->i. Returns false if there is no template. */
 bool jit_rmw(struct jit *j);
-/* jit_op_flow - what an op does with the flags: JIT_READS some, JIT_EXITS the translated code,
+/* jit_op_flow - an op's effect on the flags: JIT_READS some, JIT_LEAVES the translated code,
  * JIT_KILLS all six. */
 enum { JIT_READS = 1, JIT_LEAVES = 2, JIT_KILLS = 4 };
 unsigned int jit_op_flow(const struct jit *j, unsigned int i);
 
 /* jit_mem.c: operands, flags and guest memory */
 unsigned int jit_host(unsigned int guest); /* host register of a guest register, or HOST_NONE */
-struct rm jit_rm(unsigned int guest);	   /* where a guest register is */
-/* Where a source operand is: as jit_rm(), or j->t0. */
+struct rm jit_rm(unsigned int guest);	   /* location of a guest register */
+/* Location of a source operand: as jit_rm(), or j->t0. */
 struct rm jit_src(const struct jit *j, unsigned int guest);
-/* Bring a guest register to a host register: its own, or @scratch. */
+/* Load a guest register into a host register: its own, or @scratch. */
 unsigned int jit_get(struct jit *j, unsigned int guest, unsigned int scratch);
 /* Set guest register @guest to host register @host: all 64 bits. */
 void jit_put(struct jit *j, unsigned int guest, unsigned int host);
-/* Flags. jit_set - an instruction has left its flags in the host's. */
+/* Flags. jit_set - an instruction has set the host's flags to the guest's. */
 void jit_set(struct jit *j, enum jit_shape shape, bool sub);
-void jit_to_ax(struct jit *j);	     /* they are in RAX, and perhaps also in the host's */
-void jit_clobber(struct jit *j);     /* they are in RAX, or dead: the host's may be overwritten */
-void jit_carry(struct jit *j);	     /* the host's CF is the guest's */
+void jit_to_ax(struct jit *j);	     /* to RAX; they may stay in the host's, too */
+void jit_clobber(struct jit *j);     /* to RAX unless dead: the host's may be overwritten */
+void jit_carry(struct jit *j);	     /* the host's CF becomes the guest's */
 void jit_or_carry(struct jit *j);    /* in RAX: CF = bit 0 of HOST_S2, which is overwritten */
 void jit_or_overflow(struct jit *j); /* in RAX: OF = CF = the host's OF */
-/* Returns the condition of the host that says whether the guest's flags meet @cc. */
+/* Returns the host condition that is true if the guest's flags meet @cc. */
 unsigned int jit_cond(struct jit *j, unsigned int cc);
 /* The jump at @site leaves the translated code, before the instruction in progress. */
 void jit_leave_at(struct jit *j, uint8_t *site);
-/* Check an access and return its place, which needs HOST_S2 and overwrites HOST_S1. *ok becomes
- * false, and nothing is written, if the address has no template. */
+/* Check an access and return its operand, which uses HOST_S2; overwrites HOST_S1. If the address
+ * has no template, writes nothing and clears *ok. */
 struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store, bool *ok);
-/* Write what follows when a site did not have the page: the look into the TLB. */
+/* Write the TLB lookup for a site that missed. */
 void jit_write_miss(struct jit *j, const struct jit_miss *m);
 struct jit_ea jit_op_ea(const struct jit *j, const struct emu_op *op);
 /* Set host register @dst to an address, of 1 << @lg bytes. Changes no flags; overwrites HOST_S1 and
  * HOST_S2. Returns false if there is no template for it. */
 bool jit_address(struct jit *j, struct jit_ea ea, unsigned int lg, unsigned int dst);
 
-/* jit_flow.c: transfers of control; the block's last op is j->i. False: no template. */
+/* jit_flow.c: transfers of control; the block's last op is j->i. Returns false if there is no
+ * template. */
 bool jit_branch(struct jit *j);
 /* jit_block - write the code of j->blk, and set its entries. Returns false if it has no template
  * for the block's first instructions, or no room (j->b.full). */
 bool jit_block(struct jit *j);
 /* jit_reloc - the jump at @site leads to @to in other code. */
 void jit_reloc(struct jit *j, uint8_t *site, const uint8_t *to);
-/* jit.c: whether a jump of @from may lead to @to without looking at the mapping. */
+/* jit.c: returns true if a jump of @from may lead to @to without checking the mapping. */
 bool jit_same_page(const struct emu_vcpu *v, const struct emu_block *from,
 		   const struct emu_block *to);
 
@@ -353,8 +355,8 @@ struct jit_common {
 	uint8_t *write, *exec; /* the same memory, mapped twice */
 	uint32_t (*enter)(struct emu_vcpu *v, const void *code);
 	/* In the write view. A jump to @leave needs the block and the word in HOST_S1 and HOST_S2;
-	 * to @untranslated the block only. That is where a block without a translation has its
-	 * entries; [1] is for branches that were taken. */
+	 * a jump to @untranslated only the block. A block without a translation has its entries at
+	 * @untranslated; [1] is for taken branches. */
 	uint8_t *leave, *untranslated[2];
 	bool popcnt;
 };
@@ -369,18 +371,18 @@ static inline void emu_jit_slot(struct emu_vcpu *v, const struct emu_block *b, b
 }
 /* jit_part.c: code memory. */
 #define JIT_PART_BYTES (132u << 10)
-/* jit_parts_open - make the memory and jit_common. NULL, or why there is none. */
+/* jit_parts_open - make the memory and jit_common. Returns NULL, or the reason why it failed. */
 const char *jit_parts_open(void);
-/* jit_place - find a place for the @bytes of code at @code, a translation for @v: one that holds
- * the same code already, or a new one. Returns where it can be executed, or NULL: there is none.
- * @bytes must be at most jit_room(). */
+/* jit_place - find a place for the @bytes (up to jit_room()) of code at @code, a translation for
+ * @v: one that already holds the same code, or a new one. Returns the address to execute, or NULL
+ * if there is no room. */
 const uint8_t *jit_place(struct emu_vcpu *v, uint8_t *code, uint32_t bytes,
 			 const struct jit_reloc *relocs, unsigned int nr);
-/* jit_room - how many bytes of code @v can get now. */
+/* jit_room - bytes of code that @v can get now. */
 uint32_t jit_room(const struct emu_vcpu *v);
-/* jit_parts_plenty - whether so few parts are held that a vCPU may have EMU_BIG_PARTS. */
+/* jit_parts_plenty - returns true if enough parts are free for a vCPU to have EMU_BIG_PARTS. */
 bool jit_parts_plenty(void);
-/* jit_parts_drop - @v has no code from now on. */
+/* jit_parts_drop - release all parts of @v. */
 void jit_parts_drop(struct emu_vcpu *v);
 /* jit_common_write - write enter and leave at @b. */
 void jit_common_write(struct jit_buf *b);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Translated code: the templates of arithmetic; jit_op.c says what a template must do.
+ * Translated code: the templates of arithmetic; jit_op.c has the rules for templates.
  *
  * A bitwise operation leaves the host's AF undefined, and the guest's is 0. So its result is
  * compared with 0, which defines all six flags as they must be.
  */
 #include "vmm/emu/jit/jit.h"
 
-#define TEST 8 /* its number among OPS_ALU */
+#define TEST 8 /* its number in OPS_ALU */
 
 static bool is_logic(unsigned int alu)
 {
@@ -26,7 +26,7 @@ static void jit_alu_apply(struct jit *j, unsigned int alu, unsigned int lg, unsi
 		x_alu_load(&j->b, alu, lg, dst, s.m);
 }
 
-/* TEST: the host's would leave AF undefined. */
+/* TEST as CMP: the host's TEST would leave AF undefined. */
 static void test(struct jit *j, unsigned int lg, struct rm a, struct jit_source s)
 {
 	if (!s.is_imm && s.m.is_reg && a.is_reg && s.m.base == a.base) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Translated code: entry and exit, blocks, and transfers of control between them. jit.c calls
- * jit_block(). Code that is written here must count each block that it enters, as ENTER in exec.c
- * does, and must go to another block only if that is valid in the vCPU's mapping.
+ * jit_block(). The emitted code must count each block that it enters, as ENTER in exec.c does, and
+ * must go to another block only if that is valid in the vCPU's mapping.
  */
 #include <stddef.h>
 
@@ -12,9 +12,9 @@
 
 #define VCPU(field) ((int32_t)offsetof(struct emu_vcpu, field))
 
-/* ---- the way in and out ---- */
+/* ---- entry and exit ---- */
 
-/* xmm15: the sums that are not folded yet. [0] is v->acc, [1] is effort. */
+/* xmm15: the sums since the last fold. [0] is v->acc, [1] is effort. */
 static void sums(struct jit_buf *b, bool store, unsigned int base)
 {
 	const unsigned int opcode = store ? 0x7f : 0x6f; /* movdqu */
@@ -123,7 +123,7 @@ void jit_common_write(struct jit_buf *b)
 
 /* ---- transfers ---- */
 
-/* The site is left with @kind, where the block ends. */
+/* The jump at @site leaves with @kind, at the end of the block. */
 static void leave_end(struct jit *j, uint8_t *site, enum emu_jit_exit kind)
 {
 	if (j->nr_exits == JIT_EXITS) {
@@ -134,9 +134,8 @@ static void leave_end(struct jit *j, uint8_t *site, enum emu_jit_exit kind)
 	j->exits[j->nr_exits++].word = JIT_WORD(kind, 0, 0, 0);
 }
 
-/* HOST_S1 = slot @which of the block: the code may be that of many vCPUs, whose blocks are
- * elsewhere.
- */
+/* HOST_S1 = slot @which of the block. The code may be shared by vCPUs, each with blocks at other
+ * addresses. */
 static void slot(struct jit *j, unsigned int which)
 {
 	x_mov(&j->b, 3, HOST_S1, rm_mem(HOST_RSP, FRAME_SLOTS));
@@ -144,9 +143,9 @@ static void slot(struct jit *j, unsigned int which)
 }
 
 /*
- * Where the jump at @site goes: by the link in the op, as TAKEN and FALL in exec.c go. If the block
- * of the link has a translation and is in the same page, jit.c lets the jump go there directly. The
- * slot is a copy of the link, which emu_jit_run() brings up to date when the code was left here.
+ * The target of the jump at @site: by the link in the op, like TAKEN and FALL in exec.c. If the
+ * link's block has a translation and is on the same page, jit.c makes the jump direct. The slot is
+ * a copy of the link; emu_jit_run() updates it when the code was left here.
  */
 static void edge(struct jit *j, uint8_t *site, const struct emu_op *op, bool taken)
 {
@@ -163,7 +162,7 @@ static void edge(struct jit *j, uint8_t *site, const struct emu_op *op, bool tak
 	x_jmp_mem(&j->b, rm_mem(HOST_S1, offsetof(struct emu_block, native) + (taken ? 8 : 0)));
 }
 
-/* Jump to taken if the host meets @cc, else fall through. */
+/* Jump to taken if the host meets @cc, else to fall. */
 static void two_edges(struct jit *j, const struct emu_op *op, unsigned int cc)
 {
 	uint8_t *taken = x_jcc(&j->b, cc), *fall = x_jmp(&j->b);
@@ -172,8 +171,8 @@ static void two_edges(struct jit *j, const struct emu_op *op, unsigned int cc)
 	edge(j, fall, op, false);
 }
 
-/* HOST_S1 = the target of an indirect transfer. HOST_S2 becomes its block, or the code is left. As
- * INDIRECT in exec.c; a target that is not canonical is in no block. */
+/* Look up the block of the indirect target in HOST_S1: HOST_S2 becomes its block, or the code is
+ * left, like INDIRECT in exec.c. A non-canonical target is in no block. */
 static void jit_flow_look_up(struct jit *j)
 {
 	jit_clobber(j);
@@ -191,7 +190,7 @@ static void jit_flow_look_up(struct jit *j)
 	jit_leave_at(j, x_jcc(&j->b, CC_NE));
 }
 
-/* To the block in HOST_S1. */
+/* Jump to the block in HOST_S1. */
 static void go(struct jit *j)
 {
 	x_jmp_mem(&j->b, rm_mem(HOST_S1, offsetof(struct emu_block, native) + 8));
@@ -278,7 +277,7 @@ bool jit_branch(struct jit *j)
 
 /* ---- blocks ---- */
 
-/* The opcodes of the block's ops; fused pairs are taken apart. */
+/* The opcodes of the block's ops, with fused pairs split. */
 static void read_ops(struct jit *j)
 {
 	struct emu_block *blk = j->blk;
@@ -322,7 +321,7 @@ static void read_ops(struct jit *j)
 		if (op->len)
 			last = i;
 	}
-	/* Of what is missing to the least, the last instruction is charged. */
+	/* Charge the shortfall below the minimum to the last instruction. */
 	least = EMU_QUARTERS_BLOCK - 4 * blk->n - j->quarters_all;
 	if (least > 0) {
 		j->quarters[last] = (int8_t)(j->quarters[last] + least);
@@ -330,7 +329,7 @@ static void read_ops(struct jit *j)
 	}
 }
 
-/* Where the flags are needed, from the end back. */
+/* Find the points at which the flags are needed, from the end backwards. */
 static void find_live(struct jit *j)
 {
 	bool live = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Translated code: where guest registers and flags are, and how guest memory is accessed. The files
- * jit_op.c and jit_flow.c call these functions. Code that is written here must never access guest
- * memory except through an entry of the software TLB that it has compared with the address.
+ * Translated code: the location of guest registers and flags, and accesses to guest memory.
+ * jit_op.c and jit_flow.c call these functions. The emitted code must never access guest memory
+ * except through an entry of the software TLB that it has compared with the address.
  */
 #include <stddef.h>
 
@@ -120,7 +120,7 @@ void jit_or_overflow(struct jit *j)
 
 unsigned int jit_cond(struct jit *j, unsigned int cc)
 {
-	/* Bits of AH whose disjunction is the condition; 0: it needs OF. */
+	/* Mask in AH; the condition is true if any of its bits is set. 0: it needs OF. */
 	static const uint8_t ah[8] = {0, 0x01, 0x40, 0x41, 0x80, 0x04, 0, 0};
 	bool overflow = !ah[cc >> 1];
 
@@ -168,7 +168,7 @@ struct jit_ea jit_op_ea(const struct jit *j, const struct emu_op *op)
 	return (struct jit_ea){op->base, op->idx, op->scale, op->disp};
 }
 
-/* The address as an operand of the host, if its registers are in host registers. */
+/* The address as a host operand, if its registers are in host registers. */
 static bool direct(struct jit_ea ea, struct rm *m)
 {
 	unsigned int base = ea.base == EMU_ZERO ? HOST_NONE : jit_host(ea.base);
@@ -250,7 +250,7 @@ static uint8_t *jit_mem_misaligned(struct jit *j, unsigned int reg, unsigned int
 	return x_jcc(&j->b, CC_NE);
 }
 
-/* An access whose address is not direct: it is computed, and kept in the frame. */
+/* An access whose address is not direct: compute it, and keep it in the frame. */
 static struct rm access_computed(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store,
 				 bool *ok)
 {
@@ -280,11 +280,11 @@ static struct rm of_site(int32_t site, size_t field)
 }
 
 /*
- * The page is compared with that of the access's site, which was found in the TLB with the same
- * tag. The bits below the operand's size are compared as well, so only an aligned access hits,
- * which cannot cross a page. All others look into the TLB: see jit_write_miss(). Accesses of 16
- * bytes are often not aligned: for those that need not be, the pages of the first and the last byte
- * are compared.
+ * Compare the page with that of the access's site, which was found in the TLB with the same tag.
+ * The bits below the operand's size are compared as well, so only an aligned access hits, which
+ * cannot cross a page. All others look up the TLB: see jit_write_miss(). Accesses of 16 bytes are
+ * often unaligned: for those that need no alignment, compare the pages of the first and the last
+ * byte.
  */
 struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store, bool *ok)
 {
@@ -371,7 +371,7 @@ void jit_write_miss(struct jit *j, const struct jit_miss *m)
 	x_store(&j->b, 3, of_site(m->at, offsetof(struct emu_site, add)), HOST_S1);
 	x_mov(&j->b, 3, HOST_S2, rm_reg(HOST_S1));
 	x_link(&j->b, x_jmp(&j->b), m->back);
-	/* It misses too often: it always does from now on, which the CPU predicts. */
+	/* Out of credit: make the site miss always, which the CPU predicts. */
 	x_link(&j->b, no_credit, j->b.at);
 	x_store_imm(&j->b, 3, of_site(m->at, offsetof(struct emu_site, tag)), EMU_SITE_NONE);
 	x_mov(&j->b, 3, HOST_S2, add);

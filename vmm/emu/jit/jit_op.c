@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Translated code: the templates of moves, stack operations and what has no file of its own; those
- * of arithmetic are in jit_alu.c. jit_flow.c calls jit_insn() for one instruction after the other.
- * A template must leave the host's registers, the flags and memory exactly as the handler of the
- * same op in exec_*.h leaves the vCPU's. It may leave the translated code only before it has
- * changed anything.
+ * Translated code: the templates of moves, stack operations and miscellaneous ops; arithmetic is in
+ * jit_alu.c. jit_flow.c calls jit_insn() for each instruction. A template must have exactly the
+ * effect on registers, flags and memory that the op's handler in exec_*.h has. It may exit from
+ * translated code only before it has changed anything.
  */
 #include "vmm/emu/jit/jit.h"
 
@@ -35,7 +34,7 @@ static void mov_imm(struct jit *j, unsigned int lg, unsigned int dst, int64_t im
 		x_store(&j->b, 3, d, HOST_S1);
 }
 
-/* Whether op @i takes EMU_T0 directly from memory. */
+/* Returns true if op @i takes EMU_T0 directly from memory. */
 static bool takes_t0(const struct jit *j, unsigned int i)
 {
 	unsigned int c = i < j->nr && !j->blk->ops[i].len ? j->code[i] : EMU_OP_END;
@@ -313,7 +312,7 @@ unsigned int jit_op_flow(const struct jit *j, unsigned int i)
 	    IN(code, LEA64B, LEA16) || IN(code, NOT8, NOT64) || code == EMU_OP_NOP ||
 	    IN(code, IMUL_RR32, BSWAP64) || IN(code, CDQ, CDQE) || IN(code, XCHG32, XCHG64) ||
 	    IN(code, MUL32, MUL64) || IN(code, SHL_C8, SAR_C64) || IN(code, INC8, DEC64))
-		return 0; /* these overwrite some flags at most, and read none that is not needed */
+		return 0; /* these overwrite some flags and read none that is needed */
 	if (IN(code, NEG8, NEG64) || IN(code, SHL_I8, SAR_I64))
 		return JIT_KILLS;
 	return JIT_READS | JIT_LEAVES;

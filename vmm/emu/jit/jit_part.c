@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The memory of translated code. It is one piece for the process, mapped twice: once to write and
- * once to execute, so no address is both. It is made before containment forbids such mappings.
+ * The memory of translated code: one piece per process, mapped twice, once to write and once to
+ * execute, so no address is both. It is made before containment forbids such mappings.
  *
  * The memory consists of parts. Code is appended to a part and never changed, until no vCPU holds
- * the part. vCPUs that translate the same guest code get the same part: a thousand vCPUs that run
- * one program then have its translation once in the host's caches and branch predictors. A vCPU
- * writes its translation to memory of its own first. It may use code that is there already only if
- * that is, byte by byte, what it would have written to this place. So it executes what it has
- * translated itself, whoever wrote it.
+ * the part. vCPUs that translate the same guest code share the part: a thousand vCPUs that run one
+ * program then have its translation once in the host's caches and branch predictors. A vCPU first
+ * writes its translation to private memory. It may use existing code only if that is byte for byte
+ * the code it would have written to this place. So it only executes its own translation, even if
+ * another vCPU wrote the bytes.
  *
- * A vCPU stands at one place in one part, behind the code that it got last. What it translates next
- * is there already, or is appended if nothing is, or else is at the begin of another part. All
- * parts that it came through are held until it forgets all of its code, because jumps lead from
- * each of them to the others.
+ * A vCPU has one position in one part, after the code that it got last. Its next translation is
+ * there already, or is appended if the part ends there, or else goes to the start of another part.
+ * A vCPU holds all parts that it has used until it drops all of its code, because jumps connect
+ * them.
  */
 #include <pthread.h>
 #include <string.h>
@@ -22,20 +22,20 @@
 
 #include "vmm/emu/jit/jit.h"
 
-/* JIT_PART_BYTES is no power of two: the parts would begin in the same sets of the host's caches.
- */
+/* JIT_PART_BYTES is no power of two: else all parts would start in the same sets of the host's
+ * caches. */
 #define NR_PARTS   4096u
 #define POOL_BYTES ((size_t)JIT_PART_BYTES * NR_PARTS)
 
 static struct part {
 	uint32_t users; /* vCPUs that hold it */
 	uint32_t end;	/* bytes of code */
-	uint32_t key;	/* of the code at its begin; 0: nobody else may get it */
+	uint32_t key;	/* hash of the code at its start; 0: no other vCPU may get it */
 } parts[NR_PARTS];
-static unsigned int nr_parts = 1; /* all behind are free; the first one holds common code */
+static unsigned int nr_parts = 1; /* those from here on are free; the first one holds common code */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the above, and all code */
 
-/* How often code was written. */
+/* Number of times that code was written. */
 static _Atomic uint32_t written;
 
 static uint8_t *part_at(unsigned int i)
@@ -76,10 +76,9 @@ const char *jit_parts_open(void)
 /* ---- executing what was just written ---- */
 
 /*
- * A serializing instruction. A CPU may have read ahead what was at an address before it was
- * written, also through another mapping, and must forget that before it executes the address (SDM
- * vol. 3, 9.1.3). IRETQ serializes and, unlike CPUID, does not exit to a
- * hypervisor.
+ * A serializing instruction. A CPU may have prefetched the old bytes of an address before it was
+ * written, also through another mapping, and must drop them before it executes the address (SDM
+ * vol. 3, 9.1.3). IRETQ serializes and, unlike CPUID, does not exit to a hypervisor.
  */
 static void serialize(void)
 {
@@ -126,7 +125,7 @@ static void relocate(uint8_t *code, const struct jit_reloc *relocs, unsigned int
 	}
 }
 
-/* FNV-1a of the code as it is before relocate(). Never 0. */
+/* FNV-1a of the code before relocate(). Never 0. */
 static uint32_t key_of(const uint8_t *code, uint32_t bytes)
 {
 	uint32_t h = 0x811c9dc5;
@@ -136,7 +135,7 @@ static uint32_t key_of(const uint8_t *code, uint32_t bytes)
 	return h ? h : 1;
 }
 
-/* Whether the @bytes that are to be at @at of part @i are there, or can be appended. */
+/* Returns true if the @bytes for @at of part @i are there, or can be appended. */
 static bool fits(unsigned int i, uint32_t at, const uint8_t *code, uint32_t bytes)
 {
 	struct part *p = &parts[i];
@@ -160,8 +159,8 @@ static unsigned int most_parts(const struct emu_vcpu *v)
 
 uint32_t jit_room(const struct emu_vcpu *v)
 {
-	/* A vCPU with little code has no more than fits into its last part, whatever the others
-	 * hold. */
+	/* Without jit.big, all code of a vCPU together fits in one part. So its last, private part
+	 * has room for it, regardless of the others. */
 	if (!v->jit.big)
 		return JIT_PART_BYTES - v->jit.used;
 	return v->jit.nr_parts == EMU_BIG_PARTS ? JIT_PART_BYTES - v->jit.at : JIT_PART_BYTES;
@@ -178,7 +177,7 @@ bool jit_parts_plenty(void)
 	return held < NR_PARTS / 2;
 }
 
-/* A part that nobody holds. 0: there is none. */
+/* Take a free part. Returns 0 if there is none. */
 static unsigned int part_take(uint32_t key)
 {
 	for (unsigned int i = 1; i < NR_PARTS; i++)
@@ -191,8 +190,9 @@ static unsigned int part_take(uint32_t key)
 	return 0;
 }
 
-/* A part that begins with the code at @code. The last part that a vCPU holds is its own: then its
- * code can always be appended, so it forgets it at the same points whatever others translate. */
+/* Find a part that begins with the code at @code. The last part that a vCPU holds is private: then
+ * code can always be appended, so it drops its code at the same points regardless of other
+ * vCPUs. */
 static unsigned int part_find(const struct emu_vcpu *v, uint8_t *code, uint32_t bytes,
 			      const struct jit_reloc *relocs, unsigned int nr, uint32_t key)
 {
@@ -237,7 +237,7 @@ const uint8_t *jit_place(struct emu_vcpu *v, uint8_t *code, uint32_t bytes,
 		return NULL;
 	v->jit.at += bytes;
 	v->jit.used += bytes;
-	/* Who wrote this code may have been another thread. */
+	/* Another thread may have written this code. */
 	emu_jit_settle();
 	return jit_common.exec + (part_at(i) - jit_common.write) + v->jit.at - bytes;
 }
@@ -251,13 +251,13 @@ void jit_parts_drop(struct emu_vcpu *v)
 		pthread_mutex_lock(&lock);
 		last = p->users == 1;
 		if (last)
-			p->key = 0; /* nobody gets it from now on */
+			p->key = 0; /* no other vCPU gets it from now on */
 		else
 			p->users--;
 		pthread_mutex_unlock(&lock);
 		if (!last)
 			continue;
-		/* Gives the pages back; what is written next comes anew. */
+		/* Frees the pages; later writes get new ones. */
 		madvise(part_at(v->jit.parts[k]), JIT_PART_BYTES, MADV_REMOVE);
 		pthread_mutex_lock(&lock);
 		*p = (struct part){0};

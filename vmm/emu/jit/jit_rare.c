@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Translated code: the templates of rarer instructions, which the interpreter splits into ops or
- * does in helpers (arith.c). The rules are those of jit_op.c. No division that is written here may
- * raise the host's #DE: its operands are checked in registers, where nobody else can change them.
+ * does in helpers (arith.c). The rules are those of jit_op.c. No emitted division may raise the
+ * host's #DE: its operands are checked in registers, where no other vCPU can change them.
  */
 #include "vmm/emu/cpu/emit.h"
 #include "vmm/emu/jit/jit.h"
@@ -97,7 +97,7 @@ bool jit_rmw(struct jit *j)
 	return jit_rare_modify(j, mid, j->code[i + 1], lg, m) && ok;
 }
 
-/* ---- division: CF and OF stay, AF = 1, SF = ZF = PF = 0 ---- */
+/* ---- division: CF and OF unchanged, AF = 1, SF = ZF = PF = 0 ---- */
 
 static void divide(struct jit *j, unsigned int what, unsigned int lg)
 {
@@ -229,7 +229,7 @@ static bool scan_op(struct jit *j, const struct emu_op *op)
 		x_alu_imm(&j->b, X_CMP, 2, rm_reg(HOST_S1), 0);
 		x_lahf(&j->b);
 		if (op->idx == SCAN_TZCNT) {
-			x_ah(&j->b, X_AND, 0x40); /* OF stays */
+			x_ah(&j->b, X_AND, 0x40); /* OF is unchanged */
 		} else {
 			x_ah(&j->b, X_AND, 0x04);
 			x_store_imm(&j->b, 0, rm_reg(HOST_RAX), 0);

@@ -2,9 +2,9 @@
 /*
  * Translated code: the templates of SSE and SSE2. jit_rare.c calls jit_simd().
  *
- * A block with such instructions begins with a look at FRAME_SSE: they may only execute where they
- * raise neither #UD nor #NM, and arithmetic only while the host's MXCSR is the guest's, which masks
- * all exceptions (emu_jit_run). The interpreter executes every other block.
+ * A block with such instructions first checks FRAME_SSE: they may only execute where they raise
+ * neither #UD nor #NM, and arithmetic only while the host's MXCSR is the guest's, which masks all
+ * exceptions (emu_jit_run). The interpreter executes every other block.
  */
 #include <stddef.h>
 
@@ -13,7 +13,7 @@
 
 #define VCPU(field) ((int32_t)offsetof(struct emu_vcpu, field))
 
-/* An instruction, as its stub has it (fpstub.c). */
+/* An instruction, as encoded in its stub (fpstub.c). */
 struct code {
 	uint8_t prefix, opcode, imm;
 	bool wide, has_imm;
@@ -31,7 +31,7 @@ static struct code read_stub(const struct emu_op *op)
 		p++;
 	}
 	c.opcode = p[1];
-	c.imm = p[3]; /* behind 0F, the opcode and ModRM; RET, if there is none */
+	c.imm = p[3]; /* after 0F, the opcode and ModRM; RET, if there is none */
 	c.has_imm = c.opcode == 0x70 || c.opcode == 0xc2 || (c.opcode >= 0xc4 && c.opcode <= 0xc6);
 	return c;
 }
@@ -52,9 +52,9 @@ static void x_code(struct jit *j, struct code c, unsigned int reg, struct rm m)
 }
 
 /* ---- registers ----
- * Guest register N up to 13 is in host register N from its first use in a block on (j->xmm says
- * which are). Each result is also stored to the vCPU at once, so that leaving the code needs
- * nothing. The others are loaded where they are used. */
+ * Guest register N up to 13 is in host register N from its first use in a block on (set in j->xmm).
+ * Each result is also stored to the vCPU at once, so exits need no stores. The others are loaded at
+ * each use. */
 
 #define XMM_KEPT    14u
 #define XMM_SCRATCH 14u
@@ -80,7 +80,7 @@ static void store_all(struct jit *j, unsigned int reg, struct rm m)
 	x_simd(j, 0, 0x11, 2, reg, m);
 }
 
-/* A host register with guest register @n; HOST_S1 holds the vCPU. */
+/* A host register that holds guest register @n; HOST_S1 holds the vCPU. */
 static unsigned int jit_simd_get(struct jit *j, unsigned int n)
 {
 	unsigned int reg = n < XMM_KEPT ? n : XMM_SCRATCH;
@@ -92,13 +92,13 @@ static unsigned int jit_simd_get(struct jit *j, unsigned int n)
 	return reg;
 }
 
-/* Where a new value of guest register @n is made. */
+/* The host register for a new value of guest register @n. */
 static unsigned int jit_simd_target(unsigned int n)
 {
 	return n < XMM_KEPT ? n : XMM_SCRATCH;
 }
 
-/* Guest register @n has its new value in jit_simd_target(n). */
+/* Store the new value of guest register @n from jit_simd_target(n). */
 static void jit_simd_put(struct jit *j, unsigned int n)
 {
 	store_all(j, jit_simd_target(n), in_vcpu(n));
@@ -281,7 +281,7 @@ unsigned int jit_simd_level(const struct emu_op *op)
 	return JIT_SSE_NONE;
 }
 
-/* Guest registers whose values the op reads, as far as they may be those of results just stored. */
+/* Guest registers that the op reads, as far as they may be results just stored. */
 static uint32_t reads(const struct emu_op *op)
 {
 	uint32_t dst = 1u << op->dst, src = op->base ? 0 : 1u << op->src;
@@ -350,7 +350,7 @@ void jit_simd_enter(struct jit *j)
 #define CR0_EM_TS  0xcULL
 #define CR4_OSFXSR (1ULL << 9)
 #define MASKS	   (EMU_FP_FLAGS << EMU_MXCSR_MASKS)
-#define FP_RUNS	   64 /* runs that load MXCSR after one for which it was needed */
+#define FP_RUNS	   64 /* runs that load MXCSR after one that needed it */
 #define SLOW	   (EMU_FP_DE | EMU_FP_UE)
 
 static void set_mxcsr(uint32_t x)
@@ -381,13 +381,13 @@ void jit_simd_end(struct emu_vcpu *v, uint32_t word, int64_t insns)
 
 	if (v->jit.sse == JIT_SSE_MOVES && v->jit.block->simd == JIT_SSE_ALL &&
 	    EMU_JIT_KIND(word) == EMU_JIT_OP)
-		v->jit.fp_runs = FP_RUNS; /* it is why the code was left */
+		v->jit.fp_runs = FP_RUNS; /* missing MXCSR is why the code was left */
 	if (v->jit.sse != JIT_SSE_ALL)
 		return;
 	now = emu_host_mxcsr();
 	set_mxcsr(v->host_mxcsr);
 	v->fpu.mxcsr |= now & EMU_FP_FLAGS;
-	/* How many of the instructions needed microcode is not known: one in eight. */
+	/* The number of instructions that needed microcode is unknown: charge one in eight. */
 	if (unlikely(now & SLOW) && insns > 0)
 		v->extra += (uint64_t)insns / 8 * EMU_EFFORT_ASSIST;
 }

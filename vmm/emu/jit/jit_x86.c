@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Encodings of the host's instructions (SDM vol. 2, chapter 2; APM vol. 3, chapter 1), for the
- * files jit*.c. These are all that translated code can consist of. A guest's bytes come here only
- * as operands: numbers of registers, displacements and immediates.
+ * files jit*.c. Translated code can contain no others. A guest's bytes arrive here only as
+ * operands: register numbers, displacements and immediates.
  */
 #include <string.h>
 
@@ -45,8 +45,8 @@ static void modrm(struct jit_buf *b, unsigned int reg, struct rm m)
 		x_word(b, (uint32_t)m.disp, 4);
 		return;
 	}
-	/* A base of RBP or R13 without a displacement has no encoding; one of RSP or R12, and an
-	 * index, need a SIB byte. */
+	/* RBP or R13 as base needs a displacement; RSP or R12 as base, and an index, need a SIB
+	 * byte. */
 	unsigned int mod = m.disp == 0 && base != 5 ? 0 : fits8(m.disp) ? 1 : 2;
 
 	if (m.idx != HOST_NONE || base == 4) {
@@ -229,7 +229,7 @@ void x_link(const struct jit_buf *b, uint8_t *site, const uint8_t *to)
 {
 	int32_t d = (int32_t)(to - (site + 4));
 
-	if (!b->full) /* else the site may be incomplete, and nobody will execute it */
+	if (!b->full) /* else the site may be incomplete, and the code will not be executed */
 		memcpy(site, &d, sizeof(d));
 }
 
