@@ -7,10 +7,10 @@
  * A chunk is limited so that it cannot pass an armed alarm. The limit follows from the most events
  * that its instructions can make. Close to an alarm this limit is less than a block. The block is
  * then examined instruction by instruction, because the events of most instructions are known when
- * they are decoded. Three things are not known then:
- *   - whether the branch at the end of the block is taken;
- *   - how many cycles a repeated string instruction adds (it ends its block);
- *   - in which mode the events after a system instruction count.
+ * they are decoded. Three facts are unknown then:
+ *   - if the branch at the end of the block is taken;
+ *   - the cycles that a repeated string instruction adds (it ends its block);
+ *   - the mode in which the events after a system instruction count.
  * While an alarm is armed, the dispatch loop stops immediately after system and repeated string
  * instructions, and run.c examines the alarms again.
  */

@@ -2,7 +2,7 @@
 /*
  * The cache of decoded blocks of one vCPU, and its invalidation when code is overwritten. Callers
  * are the dispatch loop and run.c (emu_find), and everything that stores to guest memory. A block
- * whose code was overwritten must never execute beyond the safe points below.
+ * with overwritten code must never execute beyond the safe points below.
  *
  * Finding a block. A block is identified by its guest-physical address and its virtual address.
  * b->ctx is the value of v->ctx (mapping and privilege) for which this pair was last checked. So a
@@ -314,7 +314,7 @@ static void sync_page(struct emu_vcpu *v, struct emu_cpage *cp)
 		cpage_drop(v, cp);
 }
 
-/* Check the pages whose code was overwritten from @from to @to. Returns false if these are unknown:
+/* Check the pages with code overwritten from time @from to @to. Returns false if these are unknown:
  * too many, or one is not logged yet. */
 static bool sync_logged(struct emu_vcpu *v, uint32_t from, uint32_t to)
 {
@@ -526,7 +526,7 @@ static struct emu_block *find_slow(struct emu_vcpu *v)
 		return NULL;
 	}
 	for (at = &v->hash[hash_index(v, pa)]; (b = *at);) {
-		if (!b->nr_ops) { /* a block whose code was overwritten */
+		if (!b->nr_ops) { /* killed: its code was overwritten */
 			*at = b->hash_next;
 			continue;
 		}

@@ -75,8 +75,8 @@ struct emu_op {
 #define EMU_OPF_FALL  128u /* ->fall is in use */
 
 /* Packed event sums: several counts in one word, so that a block or an instruction adds all its
- * events by one addition. No lane overflows between two calls of emu_fold(), because at most
- * EMU_CHUNK instructions of at most EMU_COST_MAX + EMU_TAKEN_CYCLES cycles run in between. */
+ * events by one addition. No lane overflows between two calls of emu_fold(), because no more than
+ * EMU_CHUNK instructions, of up to EMU_COST_MAX + EMU_TAKEN_CYCLES cycles, run in between. */
 #define EMU_CHUNK	  2000
 #define EMU_LANE_CYCLES	  0  /* 16 bits */
 #define EMU_LANE_LOADS	  16 /* 12 bits each */
@@ -107,8 +107,8 @@ struct emu_block {
 	/* jit.c: */
 	const void *h0;	       /* handler of ops[0]; HEAT or NATIVE may stand in for it */
 	uint16_t heat;	       /* executions until the block is translated; 0: it was tried */
-	uint16_t native_body;  /* where the translation is behind native[1]; 0: there is none */
-	int16_t native_effort; /* what the block adds to jit.quarters */
+	uint16_t native_body;  /* offset of the translation from native[1]; 0: there is none */
+	int16_t native_effort; /* added to jit.quarters by the block */
 	uint16_t poor;
 	const void *native[2]; /* where translated code enters it: falling through, by a branch */
 	/* The dispatch loop reads only the fields from here on. */

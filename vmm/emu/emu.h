@@ -172,7 +172,7 @@ struct emu_vm {
 	uint8_t *ram;		/* guest-physical X is at ram + X */
 	uint64_t low;		/* bytes of the RAM slot at 0, which holds nearly every address */
 	struct emu_page *pages; /* indexed by page number; holes between slots have entries too */
-	size_t pages_bytes;	/* size of the mapping behind pages */
+	size_t pages_bytes;	/* size of the mapping at pages */
 	struct vpmu_msr_range *msrs;
 	size_t nr_msrs;
 	_Atomic uint32_t smc_seq; /* grows when decoded code is overwritten */
@@ -256,9 +256,9 @@ struct emu_vcpu {
 		uint8_t nr_parts;
 	} jit;
 
-	struct { /* what the next run() touches first: warm.c */
+	struct { /* memory that the next run() touches first: warm.c */
 		const struct emu_block *block;
-		const void *stack; /* host address behind RSP; NULL: unknown */
+		const void *stack; /* host address of RSP; NULL: unknown */
 		const struct emu_block *recent[EMU_WARM_BLOCKS]; /* left by translated code */
 		uint16_t recent_jc[EMU_WARM_BLOCKS];		 /* their indices in jc */
 	} warm;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The functions that the files of the emulator offer each other. No other folder includes
- * this header. Only the thread that runs the vCPU may call these functions, unless a comment says
+ * this header. Only the thread that runs the vCPU may call these functions, unless noted
  * otherwise. "Traps" means: the function may return non-zero (or NULL) with v->trap set; then no
  * architectural state has changed.
  */
@@ -174,7 +174,7 @@ struct emu_block *emu_find(struct emu_vcpu *v);
 bool emu_code_hit(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
 /* emu_code_written - call it after a store that hit code: all blocks of that page become stale. */
 void emu_code_written(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
-/* emu_sync - drop the blocks whose code was overwritten; includes emu_ack_code. Call it at safe
+/* emu_sync - drop the blocks with overwritten code; includes emu_ack_code. Call it at safe
  * points (cache.c). */
 void emu_sync(struct emu_vcpu *v);
 /* emu_ack_code - remove this vCPU's fast paths to pages that hold decoded code, and publish that to
@@ -182,7 +182,7 @@ void emu_sync(struct emu_vcpu *v);
 void emu_ack_code(struct emu_vcpu *v);
 
 /* ---- decode.c, emit.c ---- */
-enum emu_fclass { /* what the emitters know about the lazy flags at a point of a block */
+enum emu_fclass { /* known state of the lazy flags at a point of a block */
 		  EMU_FC_UNKNOWN = 0,
 		  EMU_FC_SUB,	/* EMU_FK_SUB */
 		  EMU_FC_LOGIC, /* EMU_FK_SUB with b = 0 */

@@ -2,7 +2,7 @@
 /*
  * Branch records (vpmu/lbr_regs.h; SDM vol. 3, 19.1): how the emulator records a taken branch
  * in the pCPU's tally. The dispatch loop (exec.c) and the far transfers (event.c) call these
- * functions. They must never change what the guest's code does.
+ * functions. They must never change the effect of the guest's code.
  *
  * While nothing is recorded, this costs nothing. The dispatch loop compares the ctx of a taken
  * branch's target with v->tctx anyway, and v->tctx is then v->ctx. While branches are recorded,

@@ -168,7 +168,7 @@ static int64_t insns_from(const struct emu_block *b, unsigned int from)
 	return n;
 }
 
-/* Execute at most @n instructions of @b from op @from on; more than @n must remain. A STOP op
+/* Execute up to @n instructions of @b from op @from on; more than @n must remain. A STOP op
  * temporarily replaces the op after them. If that op is the second of a fused pair, the first op of
  * the pair temporarily gets its unfused handler. */
 static void exec_part(struct emu_vcpu *v, struct emu_block *b, unsigned int from, int64_t n)
@@ -213,8 +213,7 @@ static bool goes_on(const struct emu_vcpu *v)
 	return b && b->ctx == v->ctx && v->rip == v->rest.rip && !v->tally->armed;
 }
 
-/* Execute one chunk of at most @budget instructions. On return v->trap tells run_loop() why it
- * ended. */
+/* Execute one chunk of up to @budget instructions. On return v->trap is the reason for its end. */
 static void chunk(struct emu_vcpu *v, uint64_t budget)
 {
 	bool tf = v->rflags & EMU_TF, shadow = v->sti_shadow, ss = v->brk.ss_shadow, on;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Helpers for the rarer integer instructions: multiplication and division, rotates, double
- * shifts, bit tests and scans, sign extension, flag instructions. Operand registers follow
+ * Helpers for the rarer integer instructions: multiplication and division, rotates, double shifts,
+ * bit tests and scans, sign extension, flag instructions. Operand registers follow
  * emu_rd()/emu_wr(); op->base is log2 of the operand's bytes, op->idx the kind (emit.h).
  *
- * Undefined flags are those AMD family 19h leaves, see docs/internals/emulator.md.
+ * Undefined flags have the values of AMD family 19h, see docs/internals/emulator.md.
  */
 #include "vmm/emu/cpu/emit.h"
 
@@ -25,7 +25,7 @@ static void mul_flags(struct emu_vcpu *v, bool over)
 	emu_fl_override(v, EMU_CF | EMU_OF, over ? EMU_CF | EMU_OF : 0);
 }
 
-/* The double-width result of a one-operand multiplication. */
+/* Store the double-width result of a one-operand multiplication. */
 static void wide_result(struct emu_vcpu *v, unsigned int lg, uint64_t lo, uint64_t hi)
 {
 	if (lg == 0) {
@@ -224,7 +224,7 @@ int emu_help_shiftd(struct emu_vcpu *v, const struct emu_op *op)
 
 /* ---- bits ---- */
 
-/* EMU_TEA becomes the address of the word that holds the bit; op->idx: the segment base in it. */
+/* EMU_TEA = the address of the word that holds the bit; op->idx: the segment base in it. */
 int emu_help_btea(struct emu_vcpu *v, const struct emu_op *op)
 {
 	int64_t bit = (int64_t)emu_sext(rd(v, op->src, op->base), op->base);
@@ -267,7 +267,7 @@ int emu_help_scan(struct emu_vcpu *v, const struct emu_op *op)
 	switch (op->idx) {
 	case SCAN_BSF:
 	case SCAN_BSR:
-		if (!a) { /* the destination keeps all of its bits */
+		if (!a) { /* the destination is unchanged */
 			emu_fl_raw(v, EMU_ZF | EMU_PF);
 			return 0;
 		}
@@ -280,7 +280,7 @@ int emu_help_scan(struct emu_vcpu *v, const struct emu_op *op)
 		if (a)
 			r = op->idx == SCAN_TZCNT ? (uint64_t)__builtin_ctzll(a)
 						  : (uint64_t)__builtin_clzll(a) - (64 - bits);
-		/* OF stays, the others are cleared. */
+		/* OF is unchanged, the others are cleared. */
 		emu_fl_override(v, EMU_ARITH & ~EMU_OF,
 				(uint32_t)((a ? 0 : EMU_CF) | (r ? 0 : EMU_ZF)));
 		break;

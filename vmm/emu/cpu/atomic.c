@@ -2,10 +2,10 @@
 /*
  * Helpers that access memory: locked read-modify-writes, and the rarer stack instructions.
  *
- * In a VM of one vCPU most locked instructions do not come here: emit_int.c makes plain ops of
+ * In a VM of one vCPU most locked instructions do not get here: emit_int.c emits plain ops for
  * them. A locked access inside one cache line is a host atomic, so vCPUs that run on several
  * threads see each other's. One that crosses a line, or touches a page with decoded code, is atomic
- * against other such accesses of the VM only (its split_lock); docs/internals/emulator.md says so.
+ * only against other such accesses of the VM (its split_lock); see docs/internals/emulator.md.
  */
 #include <string.h>
 
@@ -33,7 +33,7 @@ static __attribute__((no_sanitize("alignment"))) bool cas(void *p, unsigned int 
 	}
 }
 
-/* What another vCPU may change meanwhile: cas() looks again. */
+/* Read memory that another vCPU may change: cas() checks it again. */
 static __attribute__((no_sanitize("alignment"))) uint64_t atomic_peek(const void *p,
 								      unsigned int lg)
 {
@@ -49,7 +49,7 @@ static __attribute__((no_sanitize("alignment"))) uint64_t atomic_peek(const void
 	}
 }
 
-/* What @old becomes. */
+/* The new value of the operand, from the old one. */
 static uint64_t atomic_modify(const struct emu_vcpu *v, const struct emu_op *op, uint64_t old,
 			      uint64_t b)
 {
@@ -103,7 +103,7 @@ static void carry_flags(struct emu_vcpu *v, unsigned int lg, uint64_t a, uint64_
 			      (of ? EMU_OF : 0));
 }
 
-/* Registers and flags, once memory is done. */
+/* Set registers and flags after the memory access. */
 static void atomic_finish(struct emu_vcpu *v, const struct emu_op *op, uint64_t a, uint64_t b)
 {
 	unsigned int lg = op->base, bytes = 1u << lg;
@@ -178,7 +178,7 @@ int emu_help_locked(struct emu_vcpu *v, const struct emu_op *op)
 	} else {
 		v->extra += EMU_EFFORT_SPLIT;
 		pthread_mutex_lock(&v->vm->split_lock);
-		p = emu_rmw_slow(v, at, bytes); /* what it holds now; cannot fail a second time */
+		p = emu_rmw_slow(v, at, bytes); /* the current operand; cannot fail a second time */
 		if (!p) {
 			pthread_mutex_unlock(&v->vm->split_lock);
 			return 1;
@@ -268,7 +268,7 @@ int emu_help_pop16(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 }
 
-/* op->idx: the destination is in the stack segment too. */
+/* op->idx: the destination is in the stack segment, too. */
 int emu_help_popm(struct emu_vcpu *v, const struct emu_op *op)
 {
 	unsigned int bytes = 1u << op->base;
@@ -290,7 +290,7 @@ int emu_help_enter(struct emu_vcpu *v, const struct emu_op *op)
 
 	if (emu_st_slow(v, frame, 8, v->r[EMU_RBP]))
 		return 1;
-	/* The new top of the stack must be writable too (SDM, ENTER). The frame stays stored. */
+	/* The new top of the stack must be writable, too (SDM, ENTER). The frame stays stored. */
 	if (!emu_rmw_quiet(v, rsp, 1))
 		return 1;
 	v->r[EMU_RBP] = frame;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Cuts guest code into blocks: fetches bytes, has Zydis decode them, has emu_emit() translate
- * them. A block ends with a transfer of control, before a system instruction, at a page's end
+ * Splits guest code into blocks: fetches bytes, decodes them with Zydis, and appends ops with
+ * emu_emit(). A block ends with a transfer of control, before a system instruction, at a page's end
  * (an instruction that crosses it is a block of its own), or when it is full.
  */
 #include <string.h>
@@ -10,8 +10,8 @@
 
 #define INSN_MAX 15u
 
-/* The most ops that one instruction becomes: a locked or read-modify-write form whose address has a
- * segment and an index. */
+/* Most ops of one instruction: a locked or read-modify-write form whose address has a segment and
+ * an index. */
 #define INSN_OPS 6u
 
 enum outcome { GOT, SHORT, BAD, TOO_LONG };
@@ -73,8 +73,8 @@ int emu_decode(struct emu_vcpu *v, uint64_t pa, struct emu_code *c, uint8_t buf[
 
 	if (avail > EMU_BLOCK_BYTES)
 		avail = EMU_BLOCK_BYTES;
-	/* Decode a copy: another vCPU can change the code meanwhile, and emu_find() must compare
-	 * the bytes that were decoded. */
+	/* Decode a copy: another vCPU can change the code, and emu_find() must compare the bytes
+	 * that were decoded. */
 	memcpy(buf, v->vm->ram + pa, avail);
 	c->nr_ops = c->n = c->bytes = 0;
 	c->rip = c->next = v->rip;

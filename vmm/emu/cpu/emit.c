@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * From decoded instructions to ops: operands, and emu_emit(), which picks the emitter of an
- * instruction and adds up its events. An instruction gets a handler of its own where that pays; the
- * rest is decomposed (load to EMU_T0, operate, store) or calls a helper. A decomposed instruction
- * checks its store first (LDW), so that a fault finds nothing changed.
+ * instruction and adds up its events. Frequent instructions have their own handlers; the rest is
+ * decomposed (load to EMU_T0, operate, store) or calls a helper. A decomposed instruction checks
+ * its store first (LDW), so a fault leaves nothing changed.
  */
 #include "vmm/emu/cpu/emit.h"
 
@@ -65,7 +65,7 @@ uint8_t emit_seg(const struct emit *e, unsigned int i)
 {
 	const ZydisDecodedOperandMem *z = &e->zo[i].mem;
 
-	if (z->type == ZYDIS_MEMOP_TYPE_AGEN) /* LEA has none */
+	if (z->type == ZYDIS_MEMOP_TYPE_AGEN) /* LEA loads no segment base */
 		return EMU_ZERO;
 	return z->segment == ZYDIS_REGISTER_FS	 ? EMU_FSBASE
 	       : z->segment == ZYDIS_REGISTER_GS ? EMU_GSBASE
@@ -87,7 +87,7 @@ void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m)
 		m->base = (uint8_t)emu_gpr(z->base);
 	if ((e->zi->attributes & ZYDIS_ATTRIB_HAS_SIB) && e->zi->raw.modrm.mod == 0 &&
 	    e->zi->raw.sib.base == 5) {
-		/* disp32 without a base, whatever REX.B says (SDM vol. 2, table 2-3). Zydis 4.0
+		/* disp32 without a base, regardless of REX.B (SDM vol. 2, table 2-3). Zydis 4.0
 		 * takes it for [r13d] when the address size is 32 bits. */
 		m->base = EMU_ZERO;
 		m->disp = e->zi->raw.disp.value;

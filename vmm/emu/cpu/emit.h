@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the emitters (emit*.c) share. An emitter turns one decoded instruction into ops; there is
- * one emitter per group of instructions. The table in isa.c assigns an emitter to every
+ * Shared declarations of the emitters (emit*.c). An emitter turns one decoded instruction into ops;
+ * there is one emitter per group of instructions. The table in isa.c assigns an emitter to every
  * instruction of the closed list, and emu_emit() calls it. An emitter must never access guest
- * memory or change the vCPU. state.c uses emu_isa_row() only.
+ * memory or change the vCPU. Of these, state.c uses only emu_isa_row().
  */
 #ifndef VMM_EMU_CPU_EMIT_H
 #define VMM_EMU_CPU_EMIT_H
@@ -22,8 +22,7 @@ struct emit {
 	enum emu_fclass fc; /* out: state of the lazy flags after an instruction that sets flags */
 };
 
-/* Emits the instruction and returns true. Returns false if the closed list does not have this form
- * of the instruction. */
+/* Emits the instruction and returns true, or returns false if the closed list lacks this form. */
 typedef bool (*emit_fn)(struct emit *e, unsigned int arg);
 
 struct emu_isa_row {
@@ -33,7 +32,7 @@ struct emu_isa_row {
 	uint8_t cost;  /* modelled cycles, without memory accesses (docs/internals/emulator.md) */
 	uint8_t flags; /* ISA_* */
 };
-#define ISA_NO_MEM 1u /* do not count loads and stores of its memory operands */
+#define ISA_NO_MEM 1u /* do not count the loads and stores of its memory operands */
 #define ISA_BRANCH 2u
 
 /* Modelled cycles that are added to a row's cost. */
@@ -41,7 +40,7 @@ struct emu_isa_row {
 #define EMU_COST_STORE 1u
 #define EMU_COST_LOCK  12u
 
-/* isa.c: the row of @m, or NULL if the closed list does not have @m. */
+/* isa.c: the row of @m, or NULL if @m is not in the closed list. */
 const struct emu_isa_row *emu_isa_row(ZydisMnemonic m);
 
 /* A resolved memory operand. */
@@ -73,9 +72,9 @@ enum { FLAG_CLC, FLAG_STC, FLAG_CMC, FLAG_CLD, FLAG_STD };
 
 /* x87.c: op->idx, and op->scale of control instructions. */
 #define X87_STORE 1u
-#define X87_FLAGS 2u /* the result are flags */
+#define X87_FLAGS 2u /* the result is flags */
 #define X87_LONG  4u
-#define X87_WAIT  8u  /* looks for exceptions that wait */
+#define X87_WAIT  8u  /* checks for pending exceptions */
 #define X87_SMALL 16u /* the environment has its 16-bit format */
 enum {
 	X87_NOP,
@@ -93,15 +92,15 @@ enum {
 
 /* simd.c, mmx.c: op->idx, and op->scale of moves. */
 #define SIMD_ALIGN    1u /* the memory operand must be aligned */
-#define SIMD_ZERO     2u /* of a load: the rest of the register becomes 0 */
+#define SIMD_ZERO     2u /* loads: clears the rest of the register */
 #define SIMD_FP	      2u /* uses MXCSR */
 #define SIMD_TO_GPR   4u
 #define SIMD_FROM_GPR 8u
-#define SIMD_FLAGS    16u /* the result are flags */
+#define SIMD_FLAGS    16u /* the result is flags */
 #define SIMD_RIGHT    16u
-#define SIMD_LONG     16u /* takes long */
-#define SIMD_STRICT   64u /* of a move: MXCSR.MM does not matter */
-#define SIMD_STAYS    16u /* of MMX: with a memory operand, x87 registers stay as they are */
+#define SIMD_LONG     16u /* expensive */
+#define SIMD_STRICT   64u /* moves: MXCSR.MM is ignored */
+#define SIMD_STAYS    16u /* MMX: with a memory operand, the x87 registers are unchanged */
 #define SIMD_MMX      32u
 #define SIMD_SRC_MMX  64u
 #define SIMD_XMM      128u
@@ -124,8 +123,8 @@ int emu_simd_load(struct emu_vcpu *v, const struct emu_op *op, void *to);
 int emu_simd_store(struct emu_vcpu *v, const struct emu_op *op, const void *from);
 int emu_simd_run_fp(struct emu_vcpu *v, const struct emu_op *op, struct emu_simd_io *io,
 		    void (*call)(struct emu_simd_io *, const void *));
-/* mmx.c: whether an MMX instruction may execute (traps); MMn; and what each such instruction does
- * to the x87 state if it does not fault. */
+/* mmx.c: emu_mmx_enter traps if an MMX instruction may not execute; emu_mmx returns MMn;
+ * emu_mmx_done has the effect on the x87 state that each such instruction has unless it faults. */
 int emu_mmx_enter(struct emu_vcpu *v);
 uint64_t emu_mmx(const struct emu_vcpu *v, unsigned int n);
 void emu_mmx_done(struct emu_vcpu *v);
@@ -133,16 +132,16 @@ void emu_mmx_done(struct emu_vcpu *v);
 /* isa_fp.c: the rows of x87, MMX, SSE and SSE2. */
 extern const struct emu_isa_row emu_isa_fp[];
 extern const unsigned int emu_isa_nr_fp;
-/* emu_isa_same_name - @row, or the row of the SSE instruction whose mnemonic is that of a string
- * instruction. */
+/* emu_isa_same_name - return @row, or the row of the SSE instruction that shares its mnemonic with
+ * a string instruction. */
 const struct emu_isa_row *emu_isa_same_name(const struct emu_isa_row *row,
 					    const struct ZydisDecodedInstruction_ *zi);
 
 /* emit.c */
-/* emu_gpr - the number of a general register: of its byte if it has 8 bits, as emu_rd() takes it.
- * EMU_ZERO: @r is none. */
+/* emu_gpr - the number of a general register; for 8 bits that of its byte, as in emu_rd(). EMU_ZERO
+ * if @r is no general register. */
 unsigned int emu_gpr(ZydisRegister r);
-/* emu_insn_events - EMU_EV_* of an instruction; @cost: of one without a row in isa.c. */
+/* emu_insn_events - EMU_EV_* of an instruction; @cost applies if it has no row in isa.c. */
 uint8_t emu_insn_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
 			unsigned int cost);
 struct emu_op *emit_add(struct emit *e, unsigned int opcode);
@@ -157,15 +156,14 @@ struct emu_op *emit_load(struct emit *e, const struct emit_mem *m, unsigned int 
 			 unsigned int dst);
 struct emu_op *emit_store(struct emit *e, const struct emit_mem *m, unsigned int lg,
 			  unsigned int src);
-/* Emit an op that leaves the effective address of operand @i in EMU_TEA. */
+/* Emit an op that sets EMU_TEA to the effective address of operand @i. */
 void emit_tea(struct emit *e, unsigned int i);
 unsigned int emit_reg(const struct emit *e, unsigned int i);
-/* Return the register that holds source operand @i. For a memory operand that is EMU_T0, and a
- * load into it is emitted. */
+/* Return the register that holds source operand @i: for a memory operand EMU_T0, after emitting a
+ * load into it. */
 unsigned int emit_src(struct emit *e, unsigned int i);
 /* emit_rmw_begin and emit_rmw_end enclose the ops that modify operand @i. emit_rmw_begin returns
- * the register that those ops must modify. For a memory operand the two emit the load and the
- * store. */
+ * the register to modify. For a memory operand the two emit the load and the store. */
 unsigned int emit_rmw_begin(struct emit *e, unsigned int i, struct emit_mem *m);
 void emit_rmw_end(struct emit *e, unsigned int i, const struct emit_mem *m);
 
@@ -207,7 +205,7 @@ static inline bool emit_lock_prefix(const struct emit *e)
 {
 	return e->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK;
 }
-/* Whether other vCPUs must see the instruction as one access. */
+/* Returns true if other vCPUs must see the instruction as one access. */
 static inline bool emit_locked(const struct emit *e)
 {
 	return !e->c->alone && emit_lock_prefix(e);
@@ -255,8 +253,8 @@ bool emit_mov_special(struct emit *e);
 bool emit_descriptor(struct emit *e, unsigned int which);
 bool emit_xlat(struct emit *e, unsigned int arg);
 
-/* emit_fp.c, emit_simd.c. emit_fp_helper - a helper with memory operand @mem, whose @bytes become
- * op->base, or with none. */
+/* emit_fp.c, emit_simd.c. emit_fp_helper - emit a helper call with memory operand @mem, whose size
+ * @bytes becomes op->base, or with EMIT_NO_MEM. */
 #define EMIT_NO_MEM 0xffu
 struct emu_op *emit_fp_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
 			      unsigned int mem, unsigned int bytes, unsigned int flags);
@@ -275,14 +273,14 @@ enum emit_simd_class {
 	SIMD_ARITH_LONG,
 	SIMD_COMPARE,
 	SIMD_TO_R,   /* to a general register */
-	SIMD_FROM_R, /* from one */
+	SIMD_FROM_R, /* from a general register */
 	SIMD_CVT_TO_R,
 	SIMD_CVT_FROM_R,
 	SIMD_CVT_MMX,
 	SIMD_SHIFT
 };
 
-/* emit_system's instructions. */
+/* The instructions of emit_system(). */
 enum emit_sys {
 	SYS_UD,
 	SYS_CLI,

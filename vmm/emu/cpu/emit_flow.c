@@ -83,7 +83,7 @@ bool emit_enter(struct emit *e, unsigned int arg)
 	struct emu_op *op;
 
 	if (e->zi->operand_width == 16 || (emit_imm(e, 1) & 31))
-		return false; /* nested frames: no compiler makes them */
+		return false; /* nested frames, which compilers do not emit */
 	op = stack_op(emit_helper(e, emu_help_enter, 3, 0));
 	op->imm = emit_imm(e, 0) & 0xffff;
 	return true;
@@ -115,7 +115,7 @@ static int known_cond(enum emu_fclass fc, unsigned int cc)
 /* Index in OPS_CC6 for a jump after TEST, or -1. */
 static int test_cond(unsigned int cc)
 {
-	/* With b = 0: S is L, NS is GE, BE is E, A is NE. */
+	/* With b = 0, S is L, NS is GE, BE is E, A is NE. */
 	static const int8_t idx[16] = {-1, -1, -1, -1, 0, 1, 0, 1, 2, 3, -1, -1, 2, 3, 4, 5};
 
 	return idx[cc];
@@ -205,9 +205,9 @@ bool emit_cmov(struct emit *e, unsigned int cc)
 
 /* ---- transfers of control ---- */
 
-/* Whether a branch is in the closed list. Far transfers are not. On AMD's CPUs an operand-size
- * prefix without REX.W gives a near branch a 16-bit target, which is not in the list. Intel's CPUs
- * ignore the prefix. */
+/* Returns true if a branch is in the closed list. Far transfers are not. On AMD's CPUs an
+ * operand-size prefix without REX.W makes the target of a near branch 16-bit, which is not in the
+ * list. Intel's CPUs ignore the prefix. */
 static bool near_only(const struct emit *e)
 {
 	bool narrow = (e->zi->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) && !e->zi->raw.rex.W &&
@@ -330,7 +330,7 @@ bool emit_string(struct emit *e, unsigned int arg)
 	op = emit_helper(e, emu_help_string, arg & 3, arg >> 2);
 	if (a & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE))
 		op->flags |= EMU_OPF_REP;
-	if (a & ZYDIS_ATTRIB_HAS_REPNE) /* other than CMPS and SCAS take it as REP */
+	if (a & ZYDIS_ATTRIB_HAS_REPNE) /* all but CMPS and SCAS treat it as REP */
 		op->flags |= arg >> 2 >= STR_CMPS ? EMU_OPF_REPNE : EMU_OPF_REP;
 	if (e->zi->address_width == 32)
 		op->flags |= EMU_OPF_A32;

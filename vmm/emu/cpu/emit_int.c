@@ -16,8 +16,8 @@ static bool locked(struct emit *e, unsigned int kind, unsigned int src)
 	return true;
 }
 
-/* XADD or CMPXCHG of the registers @dst and @src: @op32 is the first of the handlers, @fn the
- * helper of the small sizes. */
+/* XADD or CMPXCHG of the registers @dst and @src. @op32: the first of the handlers; @fn: the helper
+ * for the small sizes. */
 static void exchange_regs(struct emit *e, unsigned int op32,
 			  int (*fn)(struct emu_vcpu *, const struct emu_op *), unsigned int dst,
 			  unsigned int src)
@@ -29,8 +29,8 @@ static void exchange_regs(struct emit *e, unsigned int op32,
 	op->src = (uint8_t)src;
 }
 
-/* Begins an exchange with memory operand @i in a VM of one vCPU: *m is the operand, which is loaded
- * to EMU_T0. The other operand may be part of the address, which is therefore computed first. */
+/* Begin an exchange with memory operand @i in a VM of one vCPU: load the operand, *m, into EMU_T0.
+ * Compute the address first, since the other operand may be part of it. */
 static unsigned int exchange_begin(struct emit *e, unsigned int i, struct emit_mem *m)
 {
 	unsigned int lg = emit_lg(e, i);

@@ -29,7 +29,7 @@ bool emit_fence(struct emit *e, unsigned int arg)
 	return true;
 }
 
-/* @fn of @src, to operand 0: a register, or 16 bits of memory. */
+/* Call @fn of @src for operand 0: a register, or 16 bits of memory. */
 static void to_word(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
 		    unsigned int src)
 {
@@ -88,7 +88,7 @@ bool emit_mov_special(struct emit *e)
 	return true;
 }
 
-/* LAR, LSL, VERR, VERW: the selector has 16 bits, wherever it is. */
+/* LAR, LSL, VERR, VERW: the selector has 16 bits, in a register or in memory. */
 bool emit_descriptor(struct emit *e, unsigned int which)
 {
 	unsigned int i = which == EMU_LAR || which == EMU_LSL ? 1 : 0, src;
@@ -182,7 +182,7 @@ bool emit_system(struct emit *e, unsigned int which)
 	case SYS_LMSW:
 	case SYS_LLDT:
 	case SYS_LTR:
-		/* Privilege comes before the access: the instruction loads by itself. */
+		/* The privilege check precedes the access, so the instruction loads by itself. */
 		mem = emit_is_mem(e, 0);
 		if (mem)
 			emit_tea(e, 0);
@@ -202,7 +202,8 @@ bool emit_system(struct emit *e, unsigned int which)
 			return false; /* to 32-bit code */
 		break;
 	case SYS_SYSEXIT:
-		/* Without REX.W it leads to 32-bit code: AMD's CPUs do not have it at all here. */
+		/* Without REX.W it leads to 32-bit code. AMD's CPUs lack the instruction in long
+		 * mode. */
 		if (e->c->intel && e->zi->operand_width != 64)
 			return false;
 		break;

@@ -86,7 +86,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 			goto trap;                                                                 \
 	} while (0)
 
-/* RMW sets @p to where sz bits may be modified in place. RMW_END must follow the modification. */
+/* RMW sets @p to the address at which sz bits may be modified in place. RMW_END must follow. */
 #define RMW(sz, ea, p)                                                                             \
 	do {                                                                                       \
 		uint64_t a_ = (ea);                                                                \
@@ -137,8 +137,8 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 			TAKEN(o);                                                                  \
 		FALL(o);                                                                           \
 	} while (0)
-/* A transfer to a non-canonical address raises #GP at the transferring instruction, which changes
- * nothing. */
+/* A transfer to a non-canonical address raises #GP at the transferring instruction, before any
+ * effect. */
 #define TARGET(to)                                                                                 \
 	do {                                                                                       \
 		if (unlikely(!emu_canonical(to))) {                                                \
@@ -179,8 +179,8 @@ static __attribute__((noinline)) bool emu_cc_slow(struct emu_vcpu *v, unsigned i
 	return emu_cc(v, cc);
 }
 
-/* A call of a non-canonical address raises #GP and leaves RSP unchanged. Intel's CPUs store the
- * return address before, so if the stack cannot be written, they report that fault instead. */
+/* A call of a non-canonical address raises #GP and leaves RSP unchanged. Intel's CPUs first store
+ * the return address; if the stack is not writable, they report that fault instead. */
 static __attribute__((noinline, cold)) void emu_call_nowhere(struct emu_vcpu *v,
 							     const struct emu_op *op)
 {
@@ -189,8 +189,8 @@ static __attribute__((noinline, cold)) void emu_call_nowhere(struct emu_vcpu *v,
 	emu_gp(v, 0);
 }
 
-/* Subtract the instruction of @op and all that follow it in its block from the counts, and set
- * v->rip to the address of the instruction of @op. */
+/* Remove the instruction of @op and all later ones of its block from the counts, and set v->rip to
+ * the address of that instruction. */
 static void unwind(struct emu_vcpu *v, const struct emu_op *op)
 {
 	const struct emu_block *b = v->cur;
@@ -260,8 +260,7 @@ void emu_exec(struct emu_vcpu *v, struct emu_block *blk, unsigned int from)
 		return;
 	}
 	tlb = v->tlb;
-	/* The caller has made sure that the block fits in the chunk, or has patched a STOP into it.
-	 */
+	/* The block fits in the chunk, or the caller has patched a STOP into it. */
 	left = v->left - blk->n;
 	acc = blk->sum;
 	v->cur = blk;
@@ -284,7 +283,7 @@ trap:
 	return;
 
 relink_taken:
-	/* The link is not made yet, or was made in another mapping, or branches are recorded. */
+	/* The link is missing or is from another mapping, or branches are recorded. */
 	acc += EMU_TAKEN_SUM;
 	if (v->lbr_sel) {
 		emu_lbr_taken(v, v->cur->target, acc);
@@ -305,9 +304,8 @@ indirect:
 			ENTER;
 	}
 find:
-	/* At the end of the chunk nothing more is fetched. The instruction may have made an alarm,
-	 * the end of the budget or a debug trap due, and these come before a fault of the next
-	 * fetch. */
+	/* Fetch nothing more at the end of the chunk: an alarm, the end of the budget or a debug
+	 * trap may be due, and these come before a fault of the next fetch. */
 	if (unlikely(!left)) {
 		v->link = NULL;
 		goto out;

@@ -3,7 +3,7 @@
  * Handlers of integer arithmetic; part of emu_exec(), included by exec.c only.
  */
 
-/* What an operation computes from a and b, and the flags it leaves. */
+/* Operations on a and b: the result, and the flags. */
 #define C_ADD(sz)                                                                                  \
 	res = (T##sz)(a + b);                                                                      \
 	emu_fl_set(v, EMU_FK(ADD, LG##sz), SEXT(sz, res), SEXT(sz, b))
@@ -169,8 +169,8 @@ UNARY(16)
 UNARY(32)
 UNARY(64)
 
-/* Shifts by a count that is not zero; CF is the last bit shifted out. Counts up to 31 reach
- * beyond 8- and 16-bit operands, hence the 64-bit arithmetic. */
+/* Shifts by a non-zero count; CF is the last bit shifted out. Counts up to 31 exceed the width of
+ * 8- and 16-bit operands, hence the 64-bit arithmetic. */
 #define SHL_BODY(sz, c)                                                                            \
 	do {                                                                                       \
 		T##sz a = GET##sz(op->dst);                                                        \
@@ -260,7 +260,7 @@ SHIFTS(64)
 XADD(32)
 XADD(64)
 
-/* A 32-bit destination that is not equal keeps its upper half. */
+/* If it differs, a 32-bit destination keeps its upper half. */
 #define CMPXCHG(sz)                                                                                \
 	OP(CMPXCHG##sz)                                                                            \
 	{                                                                                          \
@@ -275,7 +275,7 @@ XADD(64)
 CMPXCHG(32)
 CMPXCHG(64)
 
-/* ---- multiplication: SF, ZF, AF and PF stay as they were ---- */
+/* ---- multiplication: SF, ZF, AF and PF are unchanged ---- */
 
 #define IMUL_BODY(sz, wide, x, y)                                                                  \
 	do {                                                                                       \

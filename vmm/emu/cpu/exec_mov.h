@@ -195,7 +195,7 @@ OP(XCHG64)
 	NEXT;
 }
 
-/* ---- everything without a handler of its own ---- */
+/* ---- instructions without their own handler ---- */
 OP(HELPER)
 {
 	v->extra += EMU_EFFORT_HELPER;
@@ -204,7 +204,7 @@ OP(HELPER)
 	NEXT;
 }
 
-/* A repeated string instruction: what it counts beyond its block's sum is known now. It ends the
+/* A repeated string instruction: its counts beyond the block's sum are known now. It ends the
  * block; an END follows. */
 OP(STRING_REP)
 {
@@ -217,8 +217,8 @@ OP(STRING_REP)
 	NEXT;
 }
 
-/* A system instruction: alone in its block. It sees what was counted so far, itself included, in
- * v->acc and v->left, and may change the mode. */
+/* A system instruction, alone in its block. v->acc and v->left are up to date, itself included, and
+ * it may change the mode. */
 OP(SYS)
 {
 	int rc;
@@ -233,21 +233,20 @@ OP(SYS)
 	tlb = v->tlb;
 	if (unlikely(rc == 1))
 		goto trap;
-	/* Serialising instructions are among these: a safe point. */
+	/* A safe point, as serialising instructions are among these. */
 	emu_sync(v);
 	if (unlikely(rc || v->attn || v->extra >= v->extra_stop))
 		goto out;
 	goto find;
 }
 
-/* Counts executions of a block; stands in for its first op. */
+/* Counts executions of a block; replaces its first op. */
 OP(HEAT)
 {
 	goto *emu_jit_heat(v, v->cur);
 }
 
-/* A block with a translation; stands in for its first op. Branches are recorded by the interpreter
- * only. */
+/* A translated block; replaces its first op. Only the interpreter records branches. */
 OP(NATIVE)
 {
 	uint32_t word;
@@ -272,14 +271,14 @@ OP(NATIVE)
 	goto *(EMU_JIT_INDEX(word) ? op->h : v->cur->h0);
 }
 
-/* Patched over the first op that must not run any more. */
+/* Patched over the first op that must not run. */
 OP(STOP)
 {
 	v->trap = EMU_TRAP_STOP;
 	goto trap;
 }
 
-/* The block ended for lack of room, at a page's end, or before a system instruction. */
+/* End of a block that is full, at a page's end, or before a system instruction. */
 OP(END)
 {
 	FALL(op);

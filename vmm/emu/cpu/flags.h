@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Lazy arithmetic flags. An instruction that sets flags only leaves its operands or its result in
- * the vCPU (fl_a, fl_b, fl_kind). The six flags are computed from them when an instruction reads
- * flags. All files that execute instructions or deliver events call these functions. Where the
- * manuals leave a flag undefined, the value is the one measured on AMD family 19h
- * (docs/internals/emulator.md, "Undefined flags").
+ * Lazy arithmetic flags. An instruction that sets flags only stores its operands or its result in
+ * the vCPU (fl_a, fl_b, fl_kind). The six flags are computed when an instruction reads flags. All
+ * files that execute instructions or deliver events call these functions. Where the manuals leave a
+ * flag undefined, the value is the one measured on AMD family 19h (docs/internals/emulator.md,
+ * "Undefined flags").
  */
 #ifndef VMM_EMU_CPU_FLAGS_H
 #define VMM_EMU_CPU_FLAGS_H
@@ -65,8 +65,8 @@ static inline uint64_t emu_zext(uint64_t x, unsigned int sz_log2)
 	return x << sh >> sh;
 }
 
-/* emu_fl_override - set the flags in @mask to their values in @val. The other flags stay as they
- * are (BT, IMUL, ...). @val must have no bit outside of @mask. */
+/* emu_fl_override - set the flags in @mask to their values in @val. The other flags are unchanged
+ * (BT, IMUL, ...). @val must have no bit outside of @mask. */
 static inline void emu_fl_override(struct emu_vcpu *v, uint32_t mask, uint32_t val)
 {
 	if (!(v->fl_kind & EMU_FK_OVER)) {
@@ -150,7 +150,7 @@ static inline uint64_t emu_cf(const struct emu_vcpu *v)
 	}
 }
 
-/* emu_cond - whether flags @f meet condition @cc (the low four bits of Jcc's opcode). */
+/* emu_cond - returns true if flags @f meet condition @cc (the low four bits of Jcc's opcode). */
 static inline bool emu_cond(uint64_t f, unsigned int cc)
 {
 	bool r = false;
@@ -184,7 +184,7 @@ static inline bool emu_cond(uint64_t f, unsigned int cc)
 	return r != (cc & 1);
 }
 
-/* emu_cc - whether the vCPU's flags meet condition @cc. After a SUB-like instruction most
+/* emu_cc - returns true if the vCPU's flags meet condition @cc. After a SUB-like instruction most
  * conditions are evaluated without computing the six flags. */
 static inline bool emu_cc(const struct emu_vcpu *v, unsigned int cc)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The opcodes of the dispatch loop, as one list. exec.c makes a label of each. The emitters compute
- * an opcode as the first of its group plus an index: whoever changes the order inside a group must
- * change the emitters too.
+ * an opcode as the first of its group plus an index: a change of order inside a group needs a
+ * change of the emitters, too.
  *
  * Suffixes name the operands, destination first:
  *   RR register, register

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Segmentation, as far as 64-bit mode has any: descriptor tables, loading of selectors, the TSS,
- * FS and GS bases. AMD64 APM vol. 2, 4.8; SDM vol. 3, 3.4 and 7.
+ * Segmentation in 64-bit mode: descriptor tables, loading of selectors, the TSS, FS and GS bases.
+ * AMD64 APM vol. 2, 4.8; SDM vol. 3, 3.4 and 7.
  */
 #include <string.h>
 
@@ -53,7 +53,7 @@ void emu_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool co
 	};
 }
 
-/* Where @sel's descriptor is. Traps. */
+/* Set *at to the address of @sel's descriptor. Traps. */
 static int desc_at(struct emu_vcpu *v, uint16_t sel, uint32_t ext, unsigned int bytes, uint64_t *at)
 {
 	uint64_t base = v->gdt.base;
@@ -93,7 +93,7 @@ int emu_read_cs(struct emu_vcpu *v, uint16_t sel, uint32_t ext, struct kvm_segme
 	emu_desc_segment(out, sel, d);
 	if (out->l && out->db)
 		return emu_gp(v, code);
-	/* Stock kernels have 32-bit code segments for programs. It is the program that fails. */
+	/* Stock kernels have 32-bit code segments for programs: fail the program, not the VM. */
 	if (!out->l && v->whole)
 		return emu_gp(v, code);
 	if (!out->l)
@@ -132,8 +132,8 @@ static int load_data(struct emu_vcpu *v, unsigned int seg, uint16_t sel)
 	uint64_t d;
 
 	if (!(sel & ~3u)) {
-		/* A null selector in FS or GS leaves the base alone on AMD's CPUs whose CPUID does
-		 * not have NullSelectClearsBase; Intel's clear it. */
+		/* A null selector in FS or GS keeps the base on AMD's CPUs without
+		 * NullSelectClearsBase (CPUID); Intel's clear it. */
 		*s = (struct kvm_segment){.selector = sel, .unusable = 1};
 		if (v->intel && seg == EMU_FS)
 			v->r[EMU_FSBASE] = 0;
@@ -171,8 +171,8 @@ static int load_seg(struct emu_vcpu *v, unsigned int seg, uint16_t sel)
 	if (emu_read_ss(v, sel, v->cpl, &ss))
 		return 1;
 	v->seg[EMU_SS] = ss;
-	/* Neither an interrupt nor a debug trap comes before the next instruction is done (SDM
-	 * vol. 3, 6.8.3). */
+	/* Neither an interrupt nor a debug trap comes before the next instruction is done (SDM vol.
+	 * 3, 6.8.3). */
 	v->sti_shadow = v->brk.ss_shadow = true;
 	v->step = false;
 	v->attn |= EMU_ATTN_EVENT;
@@ -194,7 +194,7 @@ int emu_sys_pop_seg(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 }
 
-/* MOV from a segment register, STR, SLDT: op->src beyond the six means TR, LDTR. */
+/* MOV from a segment register, STR, SLDT; op->src: segment, or beyond the six TR, then LDTR. */
 int emu_help_from_seg(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint16_t sel = op->src < EMU_NSEGS    ? v->seg[op->src].selector
@@ -207,8 +207,8 @@ int emu_help_from_seg(struct emu_vcpu *v, const struct emu_op *op)
 
 /* ---- LAR, LSL, VERR, VERW: SDM vol. 2; APM vol. 3 ---- */
 
-/* Read the descriptor of @sel as these instructions do: *d, and whether there is one. Traps only
- * where the table itself cannot be read. */
+/* Read the descriptor of @sel into *d; *there is false if it does not exist. Traps only if the
+ * table itself cannot be read. */
 static int segment_look_up(struct emu_vcpu *v, uint16_t sel, uint64_t *d, bool *there)
 {
 	uint32_t limit = v->gdt.limit;
@@ -219,7 +219,7 @@ static int segment_look_up(struct emu_vcpu *v, uint16_t sel, uint64_t *d, bool *
 	return *there && emu_read_desc(v, sel, 0, d);
 }
 
-/* Whether the present level and @sel's RPL may see descriptor @d. */
+/* Returns true if the CPL and @sel's RPL may see descriptor @d. */
 static bool visible(const struct emu_vcpu *v, uint16_t sel, uint64_t d)
 {
 	unsigned int dpl = DESC_DPL(d);
@@ -238,7 +238,7 @@ static void set_zf(struct emu_vcpu *v, bool zf)
 /* op->src: register with the selector; op->idx: EMU_LAR ... */
 int emu_help_descriptor(struct emu_vcpu *v, const struct emu_op *op)
 {
-	/* System segments of long mode: LDT, TSS, busy TSS; LAR also sees call gates. */
+	/* System segments of long mode: LDT, TSS, busy TSS. LAR accepts call gates, too. */
 	const uint32_t limits = 1u << 2 | 1u << 9 | 1u << 11, rights = limits | 1u << 12;
 	uint16_t sel = (uint16_t)v->r[op->src];
 	struct kvm_segment s;
@@ -321,7 +321,7 @@ int emu_sys_sidt(struct emu_vcpu *v, const struct emu_op *op)
 	return store_table(v, &v->idt);
 }
 
-/* A 16-byte system descriptor of @type from the GDT. */
+/* Read a 16-byte system descriptor of @type from the GDT. */
 static int system_desc(struct emu_vcpu *v, uint16_t sel, unsigned int type, struct kvm_segment *out,
 		       uint64_t *at)
 {
@@ -340,7 +340,7 @@ static int system_desc(struct emu_vcpu *v, uint16_t sel, unsigned int type, stru
 	return emu_canonical(out->base) ? 0 : emu_gp(v, sel & ~3u);
 }
 
-/* Operand of LLDT and LTR; op->idx: in memory. */
+/* Read the operand of LLDT or LTR; op->idx: from memory. */
 static int selector(struct emu_vcpu *v, const struct emu_op *op, uint16_t *sel)
 {
 	if (v->cpl)
@@ -403,7 +403,7 @@ int emu_sys_swapgs(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 }
 
-/* RDFSBASE, RDGSBASE, WRFSBASE, WRGSBASE; op->src: which, op->idx: write. */
+/* RDFSBASE, RDGSBASE, WRFSBASE, WRGSBASE; op->src: register; op->idx: write. */
 int emu_sys_rdwr_base(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t x;

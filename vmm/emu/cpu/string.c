@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * MOVS, STOS, LODS, CMPS and SCAS, plain and repeated. The dispatch loop calls emu_help_string().
- * A repeated instruction counts as one instruction. When it is interrupted by a fault, a kick or a
- * single step, RCX, RSI and RDI show how far it came, and it must never have retired: it is
- * executed again from there (SDM vol. 2, REP). Repeated instructions process page piece by page
- * piece instead of element by element where they can.
+ * MOVS, STOS, LODS, CMPS and SCAS, plain and repeated. The dispatch loop calls emu_help_string(). A
+ * repeated instruction counts as one instruction. When a fault, a kick or a single step interrupts
+ * it, RCX, RSI and RDI hold its progress, and it must not retire: it is executed again from there
+ * (SDM vol. 2, REP). Repeated instructions process page piece by page piece instead of element by
+ * element where they can.
  */
 #include <string.h>
 
@@ -42,9 +42,8 @@ static void cmp_flags(struct emu_vcpu *v, unsigned int lg, uint64_t a, uint64_t 
 	emu_fl_set(v, EMU_FK(SUB, lg), emu_sext(a, lg), emu_sext(b, lg));
 }
 
-/* Process one element. Traps. CMPS reads two operands in memory, and if both fault, the fault of
- * the first one is reported. Intel's CPUs read the operand at ES:[RDI] first, AMD's the operand at
- * DS:[RSI]. */
+/* Process one element. Traps. CMPS reads two memory operands; if both fault, the first fault is
+ * reported. Intel's CPUs read the operand at ES:[RDI] first, AMD's the operand at DS:[RSI]. */
 static int string_one(struct str *s, unsigned int kind, unsigned int lg)
 {
 	struct emu_vcpu *v = s->v;
@@ -92,7 +91,7 @@ static int string_one(struct str *s, unsigned int kind, unsigned int lg)
 	return 0;
 }
 
-/* How many elements from @at on, in the direction of the instruction, lie below @end. */
+/* Number of elements from @at on, in the direction of the instruction, below @end. */
 static uint64_t room_below(const struct str *s, uint64_t at, uint64_t end)
 {
 	if (s->step > 0)
@@ -100,8 +99,8 @@ static uint64_t room_below(const struct str *s, uint64_t at, uint64_t end)
 	return at + s->bytes <= end ? (at >> s->lg) + 1 : 0;
 }
 
-/* How many elements from @va on, whose offset in the segment is register @reg, lie inside @va's
- * page before the offset wraps around. */
+/* Number of elements from @va on, at offset register @reg of the segment, inside @va's page and
+ * before the offset wraps around. */
 static uint64_t string_room(const struct str *s, uint64_t va, unsigned int reg)
 {
 	uint64_t n = room_below(s, va & ~EMU_PAGE_MASK, EMU_PAGE_SIZE), wrap;
@@ -112,8 +111,8 @@ static uint64_t string_room(const struct str *s, uint64_t va, unsigned int reg)
 	return wrap < n ? wrap : n;
 }
 
-/* Host address where a whole piece may be read or stored directly. NULL: there was a trap, or the
- * page of a store holds decoded code, or the page has a breakpoint. */
+/* Host address at which a whole piece may be read or stored directly. NULL: it trapped, or the page
+ * of a store holds decoded code, or the page has a breakpoint. */
 static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 {
 	struct emu_vcpu *v = s->v;
@@ -146,8 +145,8 @@ static void string_copy(const struct str *s, uint8_t *d, const uint8_t *p, uint6
 		d -= bytes - s->bytes;
 		p -= bytes - s->bytes;
 	} else if (d > p && apart < bytes) {
-		/* The destination begins inside of the source: what is copied first is copied again
-		 * and again. */
+		/* The destination begins inside the source: the copied bytes are the source of
+		 * later ones. */
 		if (apart < s->bytes) {
 			for (uint64_t i = 0; i < bytes; i += s->bytes)
 				emu_put(d + i, s->bytes, emu_get(p + i, s->bytes));
@@ -162,7 +161,7 @@ static void string_copy(const struct str *s, uint8_t *d, const uint8_t *p, uint6
 	memmove(d, p, bytes);
 }
 
-/* Store @x to the @n elements that begin at @d and lie upwards. */
+/* Store @x to the @n elements upwards from @d. */
 static void string_fill(const struct str *s, uint8_t *d, uint64_t x, uint64_t n)
 {
 	uint64_t bytes = n * s->bytes;
@@ -177,7 +176,7 @@ static void string_fill(const struct str *s, uint8_t *d, uint64_t x, uint64_t n)
 }
 
 /* Compare the elements @n at @a with those at @b, or all with @x if @b is NULL, until two are equal
- * (@equal) or differ. Returns how many were compared. @bytes is a constant. */
+ * (@equal) or differ. Returns the number compared. @bytes is a constant. */
 static inline __attribute__((always_inline)) uint64_t
 string_scan(const struct str *s, const uint8_t *a, const uint8_t *b, uint64_t x, uint64_t n,
 	    bool equal, unsigned int bytes)
@@ -208,7 +207,7 @@ static uint64_t string_compare(const struct str *s, const uint8_t *a, const uint
 		s->v->extra += n / EMU_EFFORT_PIECE_BYTES;
 		return n;
 	}
-	if (b && !equal) { /* eight bytes at a time while they are the same */
+	if (b && !equal) { /* eight bytes at a time while they are equal */
 		if (s->step > 0)
 			while (same + 8 <= bytes && emu_get(a + same, 8) == emu_get(b + same, 8))
 				same += 8;
@@ -236,7 +235,7 @@ static uint64_t string_compare(const struct str *s, const uint8_t *a, const uint
 	}
 }
 
-/* The number of elements that MOVS and so on can process in the current pages, at most @count. */
+/* Number of elements (up to @count) that MOVS and so on can process in the current pages. */
 static inline uint64_t string_fit(const struct str *s, bool reads, bool to_di, uint64_t count)
 {
 	uint64_t n;
@@ -252,8 +251,8 @@ static inline uint64_t string_fit(const struct str *s, bool reads, bool to_di, u
 	return count;
 }
 
-/* Process as many elements of MOVS or STOS as lie in the current pages, at most @count. Returns how
- * many. 0: there was a trap, or the caller must process one element by string_one(). */
+/* Process the elements (up to @count) of MOVS or STOS in the current pages. Returns their number.
+ * 0: it trapped, or the caller must process one element by string_one(). */
 static uint64_t bulk_store(struct str *s, bool movs, uint64_t count)
 {
 	struct emu_vcpu *v = s->v;
@@ -331,8 +330,8 @@ static uint64_t bulk_load(struct str *s, unsigned int kind, unsigned int lg, boo
 /*
  * Intel's CPUs write ECX before the first iteration of a repeated string instruction with a 32-bit
  * address size, and ESI and EDI too where they copy or fill memory. This clears the upper halves
- * even if the count is zero or the first element faults. AMD's CPUs write the registers only when
- * an element is done.
+ * even if the count is zero or the first element faults. AMD's CPUs write the registers only after
+ * an element.
  */
 static void narrow(struct emu_vcpu *v, unsigned int kind)
 {
@@ -343,8 +342,8 @@ static void narrow(struct emu_vcpu *v, unsigned int kind)
 		v->r[EMU_RDI] = (uint32_t)v->r[EMU_RDI];
 }
 
-/* Whether run.c should look at the clock and at what was posted: nobody else does while this
- * instruction goes on. It may be a little early. */
+/* Returns true if run.c should check the clock and the posted events, which only it does. May be a
+ * little early. */
 static bool platform_waits(const struct emu_vcpu *v, uint64_t done)
 {
 	return v->cycles + v->extra_cycles + done + 0xffff >= v->plat.stop_cycles ||
@@ -376,7 +375,7 @@ int emu_help_string(struct emu_vcpu *v, const struct emu_op *op)
 		narrow(v, kind);
 	v->extra += EMU_EFFORT_REPEAT;
 	count = v->r[EMU_RCX] & s.amask;
-	if (!count) { /* no access takes place: take those in op->ev off */
+	if (!count) { /* no access takes place: subtract those in op->ev */
 		v->adj_loads -= kind != STR_STOS;
 		v->adj_stores -= kind == STR_MOVS || kind == STR_STOS;
 		return 0;
@@ -407,8 +406,8 @@ int emu_help_string(struct emu_vcpu *v, const struct emu_op *op)
 			v->trap = EMU_TRAP_STEP;
 			goto unfinished;
 		}
-		/* No host address is kept between pieces. So what other vCPUs have decoded
-		 * meanwhile can settle. */
+		/* No host address is kept between pieces, so code decoded by other vCPUs can
+		 * settle. */
 		emu_ack_code(v);
 		if (unlikely(v->extra >= v->extra_stop ||
 			     atomic_load_explicit(&v->kicked, memory_order_relaxed) ||
@@ -423,9 +422,9 @@ int emu_help_string(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 
 unfinished:
-	/* Intel's CPUs have the flags from before the instruction: for a fault, SDM vol. 2, REP
-	 * says so; for interrupts and debug traps between iterations it was measured (family 6).
-	 * AMD's have those of the last comparison (measured, families 19H and 1AH). */
+	/* Intel's CPUs keep the flags from before the instruction: SDM vol. 2, REP, for faults;
+	 * measured (family 6) for interrupts and debug traps between iterations. AMD's have those
+	 * of the last comparison (measured, families 19H and 1AH). */
 	if (v->intel) {
 		emu_fl_set(v, fl.kind, fl.a, fl.b);
 		v->fl_omask = fl.omask;

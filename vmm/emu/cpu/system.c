@@ -18,8 +18,8 @@
 #define CR0_CD	     (1ULL << 30)
 #define CR0_PG	     (1ULL << 31)
 #define CR0_WRITABLE 0xe005003fULL /* SDM vol. 3, 2.5 */
-/* VME PVI TSD DE PSE PAE MCE PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP. The rest is features the
- * emulator does not have (LA57, PCID, SMAP, UMIP, XSAVE, keys): #GP, as without them. */
+/* VME PVI TSD DE PSE PAE MCE PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP. The emulator lacks the rest
+ * (LA57, PCID, SMAP, UMIP, XSAVE, keys): #GP, as on CPUs without them. */
 #define CR4_WRITABLE 0x1107ffULL
 #define CR4_PAE	     (1ULL << 5)
 #define CR3_RESERVED 0xfff0000000000000ULL
@@ -29,17 +29,17 @@ int emu_sys_ud(struct emu_vcpu *v, const struct emu_op *op)
 	return emu_ud(v);
 }
 
-/* More than 15 bytes. */
+/* An instruction of more than 15 bytes. */
 int emu_sys_gp(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return emu_gp(v, 0);
 }
 
 /*
- * Whether an instruction outside of the closed list is #UD on a vCPU that shows a whole CPU: it
- * belongs to an extension that CPUID does not show. What x86-64 itself has and the list has not is
- * #UD in programs only, so that a program does not end its VM (docs/internals/emulator.md, "What
- * runs").
+ * Returns true if an instruction outside of the closed list is #UD on a vCPU that shows a whole
+ * CPU: it belongs to an extension that CPUID does not show. An instruction of x86-64 itself that
+ * the list lacks is #UD in programs only, so a program cannot end its VM
+ * (docs/internals/emulator.md, "What runs").
  */
 static bool undefined(const struct emu_vcpu *v, const ZydisDecodedInstruction *zi)
 {
@@ -58,7 +58,7 @@ static bool undefined(const struct emu_vcpu *v, const ZydisDecodedInstruction *z
 	}
 }
 
-/* An instruction outside the closed list: name it. */
+/* An instruction outside the closed list: report its name. */
 int emu_sys_closed(struct emu_vcpu *v, const struct emu_op *op)
 {
 	const struct emu_block *b = v->cur;
@@ -168,7 +168,7 @@ int emu_set_cr(struct emu_vcpu *v, unsigned int cr, uint64_t x)
 	case 0:
 		if (x >> 32 || ((x & CR0_NW) && !(x & CR0_CD)))
 			return emu_gp(v, 0);
-		/* Paging and protection cannot go away in 64-bit mode (SDM vol. 3, 4.1.2). */
+		/* Paging and protection cannot be turned off in 64-bit mode (SDM vol. 3, 4.1.2). */
 		if (!(x & CR0_PE) || !(x & CR0_PG))
 			return emu_gp(v, 0);
 		v->cr0 = (x & CR0_WRITABLE) | CR0_ET;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * From decoded instructions to ops, continued: x87, the state of x87 and SSE, and what else belongs
- * to them. All of these become helpers. A memory operand's address is in EMU_TEA.
+ * From decoded instructions to ops, continued: x87, and the instructions for the state of x87 and
+ * SSE. All of these become helper calls. A memory operand's address is in EMU_TEA.
  */
 #include "vmm/emu/cpu/emit.h"
 
@@ -27,7 +27,7 @@ static unsigned int mem_operand(const struct emit *e)
 	return EMIT_NO_MEM;
 }
 
-/* Control instructions: x87.c, SDM vol. 1, 8.3.11. -1: @modrm is none. */
+/* Returns the kind of a control instruction (x87.c, SDM vol. 1, 8.3.11), or -1. */
 static int control(unsigned int opcode, unsigned int modrm)
 {
 	static const int8_t d9[8] = {-1, -1, -1, -1, X87_LDENV, X87_LDCW, X87_STENV, X87_STCW},
@@ -44,7 +44,7 @@ static int control(unsigned int opcode, unsigned int modrm)
 	return opcode == 0xdf && modrm == 0xe0 ? X87_STSW_AX : -1;
 }
 
-/* Whether the instruction writes its memory operand. */
+/* Returns true if the instruction writes its memory operand. */
 static bool stores(const struct emit *e, unsigned int mem)
 {
 	return mem != EMIT_NO_MEM && (e->zo[mem].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE);

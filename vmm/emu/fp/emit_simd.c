@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * From decoded instructions to ops, continued: MMX, SSE and SSE2. An instruction becomes a helper
- * of simd.c or mmx.c with the stub that computes its result.
+ * From decoded instructions to ops, continued: MMX, SSE and SSE2. An instruction becomes a call of
+ * a helper in simd.c or mmx.c, with the stub that computes its result.
  */
 #include "vmm/emu/cpu/emit.h"
 
@@ -62,7 +62,7 @@ static bool legacy(const struct emit *e)
 	       e->zi->opcode_map == ZYDIS_OPCODE_MAP_0F;
 }
 
-/* Shifts by a constant: by a register of the same operation, whose value is the constant. */
+/* A shift by a constant runs the stub of the shift by a register, which holds the constant. */
 static const uint8_t *shift_stub(const struct emit *e)
 {
 	unsigned int reg = e->zi->raw.modrm.reg, opcode = e->zi->opcode - 0x71;
@@ -89,7 +89,7 @@ static bool shift_imm(struct emit *e)
 	return true;
 }
 
-/* Whether the immediate byte is part of the stub. */
+/* Returns true if the immediate byte is part of the stub. */
 static bool has_imm(const struct emit *e)
 {
 	unsigned int n = e->zi->operand_count_visible;
@@ -97,7 +97,7 @@ static bool has_imm(const struct emit *e)
 	return n > 2 && emit_is_imm(e, n - 1);
 }
 
-/* The helper that has the instruction, and SIMD_* */
+/* The SIMD_* flags of an instruction of @class. */
 static unsigned int emit_simd_flags_of(const struct emit *e, unsigned int class)
 {
 	switch (class) {
@@ -116,8 +116,8 @@ static unsigned int emit_simd_flags_of(const struct emit *e, unsigned int class)
 	case SIMD_CVT_FROM_R:
 		return SIMD_FROM_GPR | SIMD_FP;
 	case SIMD_CVT_MMX:
-		/* With a memory operand CVTPI2PD leaves the x87 state alone, and so does CVTPI2PS
-		 * on AMD's CPUs (measured on family 1AH; SDM vol. 2, CVTPI2PD). */
+		/* With a memory operand, neither CVTPI2PD nor, on AMD's CPUs, CVTPI2PS changes the
+		 * x87 state (measured on family 1AH; SDM vol. 2, CVTPI2PD). */
 		return SIMD_FP |
 		       (e->zi->mnemonic == ZYDIS_MNEMONIC_CVTPI2PD ||
 					(e->zi->mnemonic == ZYDIS_MNEMONIC_CVTPI2PS && !e->c->intel)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The host's instructions that stand for the guest's, see fpu.h: tables that the assembler makes,
- * and the ways into them. simd.c, mmx.c and x87.c call these. A table also has entries for bytes
- * that are no instruction; nobody may call those.
+ * Stubs: the host's instructions that compute the guest's, see fpu.h. The assembler builds tables
+ * of them, and the functions here call them for simd.c, mmx.c and x87.c. A table also has entries
+ * for bytes that are no instruction: never call those.
  */
 #include "vmm/emu/fp/fpu.h"
 
@@ -177,8 +177,8 @@ __asm__(".text\n"
 	".balign 16, 0xcc\n"
 	".globl emu_x87_call\n"
 	".type emu_x87_call, @function\n"
-	/* FXSAVE64 raises nothing for exceptions that wait, and FNINIT drops them. A thread has an
-	 * empty x87 stack and FCW = 37FH at a call (the System V ABI), as FNINIT leaves it. */
+	/* FXSAVE64 does not raise pending exceptions, and FNINIT drops them. A thread has an empty
+	 * x87 stack and FCW = 37FH at a call (the System V ABI), as FNINIT leaves it. */
 	"emu_x87_call:\n"
 	"	sub $8, %rsp\n"
 	"	stmxcsr (%rsp)\n"

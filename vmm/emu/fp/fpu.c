@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The state of x87, MMX and SSE as a whole: reset, FXSAVE and FXRSTOR, MXCSR, and whether an
- * instruction may execute in the present mode (SDM vol. 3, 2.5 and table 15-1 of chapter 15; APM
- * vol. 2, 11.2). Emitters make ops of the helpers here.
+ * The state of x87, MMX and SSE as a whole: reset, FXSAVE and FXRSTOR, MXCSR, and the checks before
+ * an instruction may execute in the current mode (SDM vol. 3, 2.5 and table 15-1 of chapter 15; APM
+ * vol. 2, 11.2). Emitters emit calls of the helpers here.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ void emu_fpu_reset(struct emu_fpu *f)
 	uint32_t mask = f->mxcsr_mask;
 
 	memset(f, 0, sizeof(*f));
-	f->fx.fcw = 0x40; /* FNINIT makes it 37FH */
+	f->fx.fcw = 0x40; /* FNINIT sets it to 37FH */
 	f->fx.ftw = 0xff;
 	f->fx.mxcsr = EMU_MXCSR_INIT;
 	f->mxcsr = EMU_MXCSR_INIT;
@@ -32,7 +32,7 @@ void emu_fpu_settle(struct emu_fpu *f)
 {
 	f->fx.fop = 0;
 	f->fx.fip = f->fx.fdp = 0;
-	f->fx.mxcsr = EMU_MXCSR_INIT; /* the guest's is never in the image */
+	f->fx.mxcsr = EMU_MXCSR_INIT; /* the guest's MXCSR is never in the image */
 	emu_x87_call(&f->fx, NULL, emu_stub_none, 2);
 }
 
@@ -50,8 +50,8 @@ static int not_now(struct emu_vcpu *v)
 	return emu_fault(v, EMU_NM, false, 0);
 }
 
-/* FSW.ES says that an exception which is not masked waits. CR0.NE = 0 would report it by an
- * external interrupt, which is not modelled. */
+/* FSW.ES: an unmasked exception is pending. With CR0.NE = 0 it would be an external interrupt,
+ * which is not modelled. */
 static int fpu_pending(struct emu_vcpu *v)
 {
 	return v->fpu.fx.fsw & EMU_FSW_ES ? emu_fault(v, EMU_MF, false, 0) : 0;
@@ -109,7 +109,7 @@ int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op)
 	memcpy(&fx, &f->fx, EMU_FX_WRITTEN);
 	fx.fop = 0;
 	fx.fip = fx.fdp = 0;
-	/* AMD's CPUs store pointers only while an exception waits, and zeros otherwise if they
+	/* AMD's CPUs store pointers only while an exception is pending, and otherwise zeros if they
 	 * have XSaveErPtr (APM vol. 2, 11.4.4.3). */
 	if (v->intel || (fx.fsw & EMU_FSW_ES)) {
 		fx.fop = f->fop;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * x87, MMX, SSE and SSE2 of the emulator: the guest's registers, and the host's instructions
- * that compute with them.
+ * x87, MMX, SSE and SSE2 of the emulator: the guest's registers, and the host's instructions that
+ * compute with them.
  *
  * Every result is the host's: an instruction of the guest is executed by a stub, which is the same
  * instruction on fixed registers (fpstub.c). So results are bit for bit those of the host's CPU,
- * also where the manuals allow more than one (RCPPS, FSIN). What the emulator decides itself is
- * which exception is raised, and what of the state changes then.
+ * even where the manuals allow several (RCPPS, FSIN). The emulator itself decides only which
+ * exception is raised, and which state then changes.
  *
- * The stubs are part of the program. No code is made at run time.
+ * The stubs are part of the program, not generated at run time.
  */
 #ifndef VMM_EMU_FP_FPU_H
 #define VMM_EMU_FP_FPU_H
@@ -27,8 +27,8 @@ union emu_xmm {
 	float f32[4];
 } __attribute__((aligned(16)));
 
-/* What FXSAVE64 writes (SDM vol. 1, table 10-2; APM vol. 2, 11.4.4). st[0] is ST(0); ftw has one
- * bit per physical register: 1 is valid. */
+/* The image that FXSAVE64 writes (SDM vol. 1, table 10-2; APM vol. 2, 11.4.4). st[0] is ST(0); ftw
+ * has one bit per physical register, 1 for valid. */
 struct emu_fx {
 	uint16_t fcw, fsw;
 	uint8_t ftw, zero;
@@ -77,11 +77,11 @@ struct emu_simd_io {
 	uint64_t mm_a, mm_b;
 	uint32_t mxcsr, host;
 };
-/* Execute a stub: without MXCSR, and with the guest's, which is updated; and both with MMX
- * registers. Those with MXCSR leave io.host there, which must be the thread's own. They do not read
- * that, and LFENCE waits for the exception flags before they are read: on some CPUs an STMXCSR that
- * comes soon after what changes the flags takes 25 to 50 ns. The thread's x87 state is not changed.
- */
+/* Execute a stub: _int without MXCSR; _fp with the guest's, which is updated; _mm and _mm_fp with
+ * MMX registers. Those with MXCSR leave io.host in the host's, which must be the thread's own. They
+ * do not read MXCSR first, and execute LFENCE before reading the exception flags: on some CPUs an
+ * STMXCSR soon after a change of the flags takes 25 to 50 ns. The thread's x87 state is
+ * unchanged. */
 void emu_simd_int(struct emu_simd_io *io, const void *stub);
 void emu_simd_fp(struct emu_simd_io *io, const void *stub);
 void emu_simd_mm(struct emu_simd_io *io, const void *stub);
@@ -100,20 +100,20 @@ struct emu_x87_out {
 };
 struct emu_x87_out emu_x87_call(struct emu_fx *fx, void *mem, const void *stub, uint64_t flags);
 
-/* One stub for each [prefix 0F opcode /r], of 8 bytes: prefixes are none, 66, F3, F2. */
+/* One 8-byte stub for each [prefix 0F opcode /r]; prefixes are none, 66, F3, F2. */
 extern const uint8_t emu_stub_simd[];
 /* F3 and F2, 48 0F 2A, 2C and 2D. */
 extern const uint8_t emu_stub_wide[];
-/* Those with an immediate byte, 256 of each. */
+/* Stubs with an immediate byte, 256 for each instruction. */
 extern const uint8_t emu_stub_imm[];
-/* D8..DF with a register (C0..FF), of 4 bytes; and with memory, /0../7. */
+/* 4-byte stubs: D8..DF with a register (C0..FF), and with memory, /0../7. */
 extern const uint8_t emu_stub_x87_reg[], emu_stub_x87_mem[];
-/* The same as D9 and DD with memory, with prefix 66, of 8 bytes. */
+/* 8-byte stubs: D9 and DD with memory, with prefix 66. */
 extern const uint8_t emu_stub_x87_mem16[];
-/* No instruction: FXRSTOR64 and FXSAVE64 make the image one that the CPU could have written. */
+/* No instruction: the pass through FXRSTOR64 and FXSAVE64 makes the image a valid one. */
 extern const uint8_t emu_stub_none[];
 enum { SIMD_NP, SIMD_66, SIMD_F3, SIMD_F2 };
-/* emu_imm_stub - the stub of an instruction with the immediate byte @imm, or NULL. */
+/* emu_imm_stub - return the stub of an instruction with the immediate byte @imm, or NULL. */
 const uint8_t *emu_imm_stub(unsigned int prefix, unsigned int opcode, unsigned int imm);
 static inline const uint8_t *emu_simd_stub(unsigned int prefix, unsigned int opcode)
 {
@@ -125,19 +125,19 @@ static inline const uint8_t *emu_simd_stub(unsigned int prefix, unsigned int opc
 struct emu_vcpu;
 /* emu_fpu_reset - the state after a reset (SDM vol. 3, table 9-1; APM vol. 2, table 14-1). */
 void emu_fpu_reset(struct emu_fpu *f);
-/* emu_fpu_settle - make the x87 registers in @f ones that a CPU could have: reserved bits, and the
- * summary bits of FSW. */
+/* emu_fpu_settle - make the x87 registers in @f valid: reserved bits, and the summary bits of
+ * FSW. */
 void emu_fpu_settle(struct emu_fpu *f);
-/* fpu_save.c: the section of get_state. emu_fpu_load - false: these are no registers that
- * emu_fpu_save() could have written; MXCSR's reserved bits are not looked at. */
+/* fpu_save.c: the section of get_state. emu_fpu_load returns false if emu_fpu_save() could not have
+ * written these registers; it does not check the reserved bits of MXCSR. */
 struct vpmu_blob;
 struct vpmu_blob_reader;
 void emu_fpu_save(const struct emu_fpu *f, struct vpmu_blob *b);
 bool emu_fpu_load(struct emu_fpu *f, struct vpmu_blob_reader *all);
-/* emu_fpu_mask - call it when CPUID has changed: which bits MXCSR has. */
+/* emu_fpu_mask - call it when CPUID has changed: updates the set of valid MXCSR bits. */
 void emu_fpu_mask(struct emu_vcpu *v);
-/* Whether an instruction may execute now. All trap. emu_fp_x87 - #NM, and #MF unless @wait is
- * false; emu_fp_mmx, emu_fp_sse - #UD, #NM, #MF of MMX. */
+/* Check if an instruction may execute now. All trap. emu_fp_x87 - #NM, and #MF if @wait;
+ * emu_fp_mmx, emu_fp_sse - #UD, #NM, #MF of MMX. */
 int emu_fp_x87(struct emu_vcpu *v, bool wait);
 int emu_fp_mmx(struct emu_vcpu *v);
 int emu_fp_sse(struct emu_vcpu *v);

@@ -63,7 +63,7 @@ bool emu_fpu_load(struct emu_fpu *f, struct vpmu_blob_reader *all)
 	}
 	if (!vpmu_blob_done(&r) || f->fop > 0x7ff)
 		return false;
-	/* A CPU could hold these, if FXRSTOR and FXSAVE do not change them. */
+	/* Registers are valid if FXRSTOR and FXSAVE do not change them. */
 	fx = f->fx;
 	emu_fpu_settle(f);
 	return fx.fcw == f->fx.fcw && fx.fsw == f->fx.fsw && fx.ftw == f->fx.ftw;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The closed list, continued: x87, MMX, SSE and SSE2 (what x86-64-v1 has). isa.c reads these rows.
- * MOVSD and CMPSD are also string instructions, whose rows are in isa.c.
+ * The closed list, continued: x87, MMX, SSE and SSE2 (x86-64-v1). isa.c reads these rows. MOVSD and
+ * CMPSD are also string instructions, with rows in isa.c.
  */
 #include "vmm/emu/cpu/emit.h"
 

@@ -8,7 +8,7 @@
 
 #include "vmm/emu/cpu/emit.h"
 
-/* fx.st is in the order of the stack: make it that of the registers. */
+/* Change the order of fx.st from that of the stack to that of the registers. */
 static void rotate(struct emu_fx *fx)
 {
 	unsigned int top = EMU_FSW_TOP(fx->fsw);
@@ -41,14 +41,14 @@ uint64_t emu_mmx(const struct emu_vcpu *v, unsigned int n)
 	return fx->st[(n - EMU_FSW_TOP(fx->fsw)) & 7].q[0];
 }
 
-/* After emu_mmx_done(). */
+/* Set MMn. Call it after emu_mmx_done(). */
 static void mmx_put(struct emu_vcpu *v, unsigned int n, uint64_t x)
 {
 	v->fpu.fx.st[n].q[0] = x;
 	v->fpu.fx.st[n].w[4] = 0xffff;
 }
 
-/* What an instruction that also touches XMM registers needs besides. */
+/* Further checks for an instruction that also uses XMM registers. */
 static int mmx_enter(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if ((op->idx & SIMD_XMM) && emu_fp_sse(v))

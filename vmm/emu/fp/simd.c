@@ -126,7 +126,7 @@ int emu_help_simd_fp(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 }
 
-/* One operand is a general register, or the result are flags. op->scale: log2 of the register's
+/* One operand is a general register, or the result is flags. op->scale: log2 of the register's
  * bytes. */
 int emu_help_simd_gpr(struct emu_vcpu *v, const struct emu_op *op)
 {
@@ -252,7 +252,8 @@ int emu_help_simd_mov(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 }
 
-/* MASKMOVDQU, MASKMOVQ: the bytes of op->dst whose byte in op->src has its top bit set. */
+/* MASKMOVDQU, MASKMOVQ: store the bytes of op->dst for which the byte in op->src has its top bit
+ * set. */
 int emu_help_maskmov(struct emu_vcpu *v, const struct emu_op *op)
 {
 	union emu_xmm data = v->fpu.fx.xmm[op->dst], mask = v->fpu.fx.xmm[op->src];
@@ -268,7 +269,7 @@ int emu_help_maskmov(struct emu_vcpu *v, const struct emu_op *op)
 	}
 	if (op->idx & SIMD_MMX) /* even if the store faults, as measured on AMD family 1AH */
 		emu_mmx_done(v);
-	/* Only bytes that are stored meet breakpoints (measured on family 1AH). */
+	/* Only bytes that are stored hit breakpoints (measured on family 1AH). */
 	if (unlikely(v->brk.data))
 		for (unsigned int i = 0; i < op->base; i++)
 			if ((mask.b[i] & 0x80) && emu_debug_access(v, v->r[EMU_TEA] + i, 1, true))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * SIMD floating-point exceptions. Stubs run with all of them masked. An exception that the guest
- * has not masked is raised before anything but MXCSR's flags has changed (SDM vol. 1, 11.5.1).
+ * has unmasked is raised before any change except MXCSR's flags (SDM vol. 1, 11.5.1).
  *
- * The host tells which exceptions an instruction raises while they are masked. Where one that is
- * not masked is raised differently, this file computes it: an underflow that is not masked needs no
- * inexact result, and next to an overflow or underflow that is not masked, PE says whether the
- * result would be inexact if its exponent had no limits (SDM vol. 1, 4.9.1.4 to 4.9.1.6).
+ * The host reports the exceptions of an instruction while they are masked. Where an unmasked one
+ * differs, this file computes it: unmasked underflow needs no inexact result, and with an unmasked
+ * overflow or underflow, PE is set if the result would be inexact with an unlimited exponent (SDM
+ * vol. 1, 4.9.1.4 to 4.9.1.6).
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #define RANGE	(EMU_FP_OE | EMU_FP_UE)
 #define RUN_ALL (EMU_FP_FLAGS << EMU_MXCSR_MASKS)
 
-/* What an instruction that can overflow or underflow computes with. */
+/* The operation of an instruction that can overflow or underflow. */
 struct shape {
 	unsigned int opcode, lanes;
 	bool from64, to64; /* elements have 64 bits */
@@ -55,8 +55,7 @@ static uint64_t with_exponent(uint64_t x, bool is64, unsigned int e)
 	uint64_t fraction = x & ((1ULL << bits) - 1);
 	unsigned int sign = (unsigned int)(x >> (is64 ? 63 : 31)) & 1;
 
-	if (!(x >> bits & (is64 ? 0x7ff : 0xff)) &&
-	    fraction) { /* denormal: bring its top bit to its place */
+	if (!(x >> bits & (is64 ? 0x7ff : 0xff)) && fraction) { /* denormal: normalise it */
 		while (!(fraction >> bits))
 			fraction <<= 1;
 		fraction &= (1ULL << bits) - 1;
@@ -77,7 +76,7 @@ static uint32_t simd_fp_flags_of(const struct shape *s, uint32_t mxcsr, uint64_t
 	return io->mxcsr & EMU_FP_FLAGS;
 }
 
-/* The flags that one lane raises while masks are as in @masks. */
+/* The flags that one lane raises with masks @masks. */
 static uint32_t lane_flags(const struct shape *s, uint32_t mxcsr, uint32_t masks, uint64_t a,
 			   uint64_t b)
 {
@@ -93,8 +92,8 @@ static uint32_t lane_flags(const struct shape *s, uint32_t mxcsr, uint32_t masks
 		return f;
 	f &= ~EMU_FP_PE;
 	if (s->opcode == 0x58 || s->opcode == 0x5c) {
-		/* A tiny sum is exact. In one that overflows, both operands can be halved, but for
-		 * one that is so small that the sum is inexact anyway. */
+		/* A tiny sum is exact. In a sum that overflows, both operands can be halved, unless
+		 * one is so small that the sum is inexact anyway. */
 		unsigned int bits = s->from64 ? 52 : 23;
 		uint64_t top = s->from64 ? 0x7ff : 0xff, ea = a >> bits & top, eb = b >> bits & top;
 
@@ -118,7 +117,7 @@ static uint64_t element(const union emu_xmm *x, bool is64, unsigned int lane)
 	return is64 ? x->q[lane] : x->d[lane];
 }
 
-/* Which exceptions the instruction raises, if underflow or overflow may not be masked. */
+/* The exceptions that the instruction raises if underflow or overflow may be unmasked. */
 static uint32_t exactly(const struct emu_op *op, uint32_t mxcsr, uint32_t masks,
 			const union emu_xmm *a, const struct emu_simd_io *io, uint32_t raised)
 {

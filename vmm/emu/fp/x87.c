@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * x87 instructions. The host executes them with the guest's control word, so that what is masked
- * and what is not has its effect on registers and FSW as on any CPU. An exception that is not
- * masked only sets FSW.ES then: the next instruction that waits raises #MF, and emu_fp_x87() looks
- * for it before the host's CPU would.
+ * x87 instructions. The host executes them with the guest's control word, so masks affect registers
+ * and FSW as on any CPU. An unmasked exception only sets FSW.ES: the next waiting instruction
+ * raises #MF, and emu_fp_x87() checks for it before the host's CPU would raise it.
  *
- * The pointers to the last instruction and operand are the guest's, so they are kept here.
+ * The pointers to the last instruction and operand must be the guest's, so this file maintains
+ * them.
  */
 #include <string.h>
 
 #include "vmm/emu/cpu/emit.h"
 
 #define SLOW (EMU_FP_DE | EMU_FP_UE) /* some hosts need microcode for these */
-/* Exceptions that keep a result from being stored, if they are not masked (SDM vol. 1, 8.5). */
+/* Exceptions that, if unmasked, keep a result from being stored (SDM vol. 1, 8.5). */
 #define NO_STORE (EMU_FP_IE | EMU_FP_OE | EMU_FP_UE)
 
 static const uint8_t *x87_stub_of(const struct emu_op *op)
@@ -62,7 +62,8 @@ int emu_help_x87(struct emu_vcpu *v, const struct emu_op *op)
 		   emu_sys_read(v, v->r[EMU_TEA], buf, op->base, v->cpl == 3 ? EMU_ACC_U : 0)) {
 		return 1;
 	}
-	/* Flags that are set are masked, or #MF had been raised: without them ES is the same. */
+	/* Flags that are set are masked, else #MF would have been raised: clearing them leaves ES
+	 * as it is. */
 	fsw = v->fpu.fx.fsw;
 	v->fpu.fx.fsw = fsw & (uint16_t)~SLOW;
 	out = emu_x87_call(&v->fpu.fx, buf, x87_stub_of(op), emu_flags(v) | 2);
@@ -83,8 +84,8 @@ int emu_help_x87(struct emu_vcpu *v, const struct emu_op *op)
 
 /* ---- control instructions ---- */
 
-/* The environment of 14 or 28 bytes, as the formats of protected mode have it (SDM vol. 1, figures
- * 8-9 and 8-11). */
+/* The environment of 14 or 28 bytes, in the protected-mode formats (SDM vol. 1, figures 8-9 and
+ * 8-11). */
 static void env_put(const struct emu_vcpu *v, uint8_t *buf, bool small)
 {
 	const struct emu_fpu *f = &v->fpu;
@@ -173,7 +174,7 @@ int emu_help_x87_control(struct emu_vcpu *v, const struct emu_op *op)
 		if (op->scale != X87_LDCW)
 			env_get(v, buf, small);
 		return 0;
-	default: { /* FNSTENV masks all exceptions, FNSAVE initialises: not if the store faults */
+	default: { /* FNSTENV masks all exceptions, FNSAVE initialises; not if the store faults */
 		struct emu_fx fx = f->fx;
 
 		emu_x87_call(&fx, buf, stub, 2);

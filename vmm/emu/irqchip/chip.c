@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Messages between the local APICs and the I/O APIC of an emulator VM: who gets them, how they
- * reach a vCPU that another thread runs, and what INIT and start-up IPIs do. SDM vol. 3, 9.4, 11.6.
- * See chip.h.
+ * Messages between the local APICs and the I/O APIC of an emulator VM: their destinations, their
+ * way to a vCPU that another thread runs, and the effects of INIT and start-up IPIs. SDM vol. 3,
+ * 9.4, 11.6. See chip.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ int emu_chip_add(struct emu_vcpu *v)
 	if (v->id >= c->nr)
 		c->nr = v->id + 1;
 	c->awake++;
-	atomic_store(&c->idle_from, 0); /* it does not sleep */
+	atomic_store(&c->idle_from, 0); /* it is awake */
 	pthread_mutex_unlock(&c->lock);
 	return 0;
 }
@@ -86,7 +86,7 @@ static void post_init(struct emu_vcpu *v)
 {
 	uint32_t old = atomic_load(&v->plat.signals);
 
-	/* What came before the INIT is lost with it. */
+	/* Events before the INIT are lost with it. */
 	while (!atomic_compare_exchange_weak(&v->plat.signals, &old, EMU_POST_INIT))
 		;
 }
@@ -97,7 +97,7 @@ static void post_sipi(struct emu_vcpu *v, uint8_t vector)
 
 	do {
 		if (old & EMU_POST_SIPI)
-			return; /* it will not wait for a second one */
+			return; /* a second one is ignored */
 	} while (!atomic_compare_exchange_weak(
 		&v->plat.signals, &old, old | EMU_POST_SIPI | (uint32_t)vector << EMU_POST_VECTOR));
 }
@@ -127,7 +127,7 @@ static void post(struct emu_vcpu *v, unsigned int mode, uint8_t vector, bool lev
 		return; /* SMI: there is no SMM. ExtINT: there is no PIC */
 	}
 	w->effort += EMU_EFFORT_POST;
-	/* Pairs with emu_chip_halt(): it sees what was posted, or we see that it sleeps. */
+	/* Pairs with emu_chip_halt(): either it sees posted_any, or this thread sees asleep. */
 	atomic_store(&v->plat.posted_any, true);
 	if (atomic_load(&v->plat.asleep))
 		w->bits[v->id / 64] |= 1ULL << v->id % 64;
@@ -150,8 +150,8 @@ static bool is_for(const struct emu_vcpu *v, const struct message *m)
 }
 
 /*
- * Send to all that @m is for. False: nobody. Of several that a lowest-priority message is for, its
- * vector decides: which one has the lowest priority is a matter of the model (11.6.2.4), and
+ * Send to all destinations of @m. Returns false if there is none. If several match a
+ * lowest-priority message, its vector picks one: the choice is model-specific (11.6.2.4), and
  * kernels that use this mode leave all priorities equal.
  */
 static bool send(struct emu_chip *c, const struct message *m, struct emu_wakes *w)
@@ -176,7 +176,7 @@ static bool send(struct emu_chip *c, const struct message *m, struct emu_wakes *
 	return true;
 }
 
-/* The IPI that the guest has told the APIC of @v to send. */
+/* Send the IPI that the guest wrote to the APIC of @v. */
 static void send_ipi(struct emu_vcpu *v, struct emu_wakes *w)
 {
 	uint64_t icr = v->lapic.icr_sent;
@@ -284,7 +284,7 @@ void emu_chip_after(struct emu_vcpu *v)
 	l->sends = false;
 	l->ended = 0;
 	emu_chip_wake(c, &w);
-	emu_chip_take(v); /* what it has sent to itself comes at once */
+	emu_chip_take(v); /* IPIs to itself arrive at once */
 }
 
 /* ---- taking ---- */
@@ -313,15 +313,15 @@ void emu_chip_take(struct emu_vcpu *v)
 	signals = atomic_fetch_and(&v->plat.signals, ~EMU_POST_NMI);
 	if ((signals & EMU_POST_NMI) && !v->plat.wait_sipi)
 		v->lapic.nmi = true;
-	if (signals & ~EMU_POST_NMI) { /* emu_chip_signals() takes them */
+	if (signals & ~EMU_POST_NMI) { /* left for emu_chip_signals() */
 		atomic_store(&v->plat.posted_any, true);
 		v->attn |= EMU_ATTN_EVENT;
 	}
 	emu_irq_update(v);
 }
 
-/* INIT: SDM vol. 3, table 9-1 and 11.4.7.3. The PMU keeps its registers, and so do the TSC and the
- * MSRs. */
+/* INIT: SDM vol. 3, table 9-1 and 11.4.7.3. The PMU's registers, the TSC and the MSRs are
+ * unchanged. */
 static void irqchip_chip_init(struct emu_vcpu *v)
 {
 	uint64_t apic_base = v->apic_base, pat = v->pat, cr0 = v->cr0;
@@ -334,7 +334,7 @@ static void irqchip_chip_init(struct emu_vcpu *v)
 	emu_reset(v);
 	v->apic_base = apic_base;
 	v->pat = pat;
-	v->cr0 = 0x10 | (cr0 & 0x60000000); /* CD and NW stay */
+	v->cr0 = 0x10 | (cr0 & 0x60000000); /* CD and NW are unchanged */
 	for (int i = 0; i <= 15; i++)
 		v->r[i] = 0;
 	v->r[EMU_FSBASE] = v->r[EMU_GSBASE] = 0;

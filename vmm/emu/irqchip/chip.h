@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What an emulator VM with interrupt controllers has for all its vCPUs (irqchip_create in
- * vmm/engine/engine.h): its I/O APIC, its clock, and who of its vCPUs is awake. chip.c passes
- * messages from one APIC to another, clock.c has the clock and the vCPUs that wait, mmio.c the
+ * State that the vCPUs of an emulator VM with interrupt controllers share (irqchip_create in
+ * vmm/engine/engine.h): the I/O APIC, the clock, and the set of vCPUs that are awake. chip.c passes
+ * messages from one APIC to another, clock.c has the clock and the halted vCPUs, mmio.c the
  * registers in memory.
  *
  * Threads. A vCPU is run by one thread. Others only post messages to it: they set bits in its
- * posted words and then look whether it sleeps. It declares that it sleeps and then looks at its
- * posted words. Both use sequentially consistent accesses, so one of the two sees the other.
+ * posted words and then read asleep. The vCPU sets asleep and then reads its posted words. Both use
+ * sequentially consistent accesses, so at least one of the two sees the other's store.
  *
  * Locks: chip.lock may be held when chip.ioapic_lock is taken, not the other way round. wake() of
  * the waker is called without a lock.
@@ -23,25 +23,25 @@
 
 #define EMU_LAPIC_PAGE	0xfee00000ULL
 #define EMU_IOAPIC_PAGE 0xfec00000ULL
-#define EMU_CHIP_VCPUS	255u /* 8-bit APIC IDs, of which FFH is everybody */
+#define EMU_CHIP_VCPUS	255u /* 8-bit APIC IDs; FFH is the broadcast */
 
 struct emu_chip {
 	_Atomic uint64_t now; /* the VM's clock, ns: see emu_chip_now() */
-	_Atomic uint64_t due; /* when the next timer of a vCPU that sleeps is due; LAPIC_NEVER */
+	_Atomic uint64_t due; /* when the next timer of a sleeping vCPU is due, or LAPIC_NEVER */
 	pthread_mutex_t lock;
 	/* under lock */
 	unsigned int awake; /* vCPUs that do not sleep */
-	/* waker.time() since when none runs, because all have slept; 0: not so, or no waker. Read
-	 * without the lock. */
+	/* waker.time() at which the last vCPU fell asleep; 0: a vCPU is awake, or there is no
+	 * waker. Read without the lock. */
 	_Atomic uint64_t idle_from;
 	struct vmm_waker waker;		       /* wake is NULL: none */
-	struct emu_vcpu *vcpu[EMU_CHIP_VCPUS]; /* by number; changes only while none runs */
+	struct emu_vcpu *vcpu[EMU_CHIP_VCPUS]; /* by number; changes only while no vCPU runs */
 	unsigned int nr;		       /* one more than the largest number */
 
 	pthread_mutex_t ioapic_lock;
 	struct ioapic ioapic;
-	/* The effort of changes of devices' lines that no vCPU has been charged with yet. The next
-	 * one whose IN or OUT is completed is: mostly the one that has driven the line. */
+	/* Effort of changes of devices' lines that is not charged yet. The next vCPU that completes
+	 * an IN or OUT is charged: usually the one that has driven the line. */
 	_Atomic uint64_t line_effort;
 };
 
@@ -60,27 +60,28 @@ enum {
 	EMU_MODE_SIPI = 6
 };
 
-/* vCPUs that must be woken when no lock is held any more. */
+/* vCPUs to wake once no lock is held. */
 struct emu_wakes {
 	uint64_t bits[4];
-	uint32_t effort; /* of sending: whoever caused it is charged */
+	uint32_t effort; /* of sending; charged to the sender */
 };
 
 /* ---- chip.c ---- */
 int emu_chip_create(struct emu_vm *vm);
 void emu_chip_destroy(struct emu_vm *vm);
-/* emu_chip_add, emu_chip_remove - @v is made or destroyed. -EINVAL: it cannot have this number.
- */
+/* emu_chip_add, emu_chip_remove - @v is created or destroyed. Returns -EINVAL if the VM cannot have
+ * a vCPU of this number. */
 int emu_chip_add(struct emu_vcpu *v);
 void emu_chip_remove(struct emu_vcpu *v);
 int emu_chip_line(struct emu_chip *c, unsigned int pin, bool level);
 uint32_t emu_chip_ioapic_read(struct emu_chip *c, uint32_t offset);
 void emu_chip_ioapic_write(struct emu_vcpu *v, uint32_t offset, uint32_t val);
-/* emu_chip_after - call it when the guest has written to @v's local APIC: sends what it sends. */
+/* emu_chip_after - call it when the guest has written to @v's local APIC: passes on the messages
+ * that result. */
 void emu_chip_after(struct emu_vcpu *v);
-/* emu_chip_address - call it when the registers may have changed by which messages find @v. */
+/* emu_chip_address - call it when the registers that address @v's APIC may have changed. */
 void emu_chip_address(struct emu_vcpu *v);
-/* emu_chip_take - take what was posted to @v, except INIT and start-up IPIs. */
+/* emu_chip_take - take the messages posted to @v, except INIT and start-up IPIs. */
 void emu_chip_take(struct emu_vcpu *v);
 /* emu_chip_signals - take an INIT or a start-up IPI. Only at the start of run(). */
 void emu_chip_signals(struct emu_vcpu *v);
@@ -90,24 +91,24 @@ static inline bool emu_chip_posted(const struct emu_vcpu *v)
 }
 
 /* ---- clock.c ---- */
-/* emu_chip_now - the VM's clock, as the vCPU that runs sees it behind the last instruction that
- * was folded and @cycles more. No later call of any vCPU returns less. */
+/* emu_chip_now - the VM's clock in ns, as seen by the running vCPU @cycles after the last folded
+ * instruction. No later call of any vCPU returns less. */
 uint64_t emu_chip_now(struct emu_vcpu *v, uint64_t cycles);
 /* emu_chip_enter - @v begins to run. */
 void emu_chip_enter(struct emu_vcpu *v);
-/* emu_chip_poll - call it between two chunks: expires timers, takes what was posted. True: run()
- * must return VMM_EXIT_INTR. */
+/* emu_chip_poll - call it between two chunks: expires timers, takes posted messages. Returns true
+ * if run() must return VMM_EXIT_INTR. */
 bool emu_chip_poll(struct emu_vcpu *v);
-/* emu_chip_limit - how many of @n instructions from the start of @b can be executed without
- * passing the instruction behind which a timer is due. *armed is set if the dispatch loop must be
- * left after system instructions for that. At least 1. Behind emu_chip_poll. */
+/* emu_chip_limit - return the number of instructions, 1..@n, that can be executed from the start of
+ * @b without passing the instruction after which a timer is due. Sets *armed if the dispatch loop
+ * must be left after system instructions for that. Call it after emu_chip_poll. */
 int64_t emu_chip_limit(struct emu_vcpu *v, const struct emu_block *b, int64_t n, bool *armed);
-/* emu_chip_halt - @v has nothing to do: it sleeps from now on, and v->run has the exit. False:
- * something was posted meanwhile, and it does not sleep. */
+/* emu_chip_halt - @v is halted: it sleeps from now on, and v->run has the exit. Returns false, and
+ * @v stays awake, if something was posted. */
 bool emu_chip_halt(struct emu_vcpu *v);
 /* emu_chip_timer - call it when the timer of @v's local APIC may have changed. */
 void emu_chip_timer(struct emu_vcpu *v);
-/* emu_chip_wake - wake those of @w that sleep. Without a lock. */
+/* emu_chip_wake - wake the sleeping vCPUs of @w. Call it without a lock. */
 void emu_chip_wake(struct emu_chip *c, const struct emu_wakes *w);
 /* emu_chip_retire, emu_chip_waker, emu_chip_expire - retire, set_waker and expire of
  * vmm_engine_ops. */
@@ -124,7 +125,8 @@ uint64_t emu_device_load(struct emu_vcpu *v, uint64_t pa, unsigned int bytes);
 int emu_device_store(struct emu_vcpu *v, uint64_t pa, unsigned int bytes, uint64_t x);
 
 /* ---- chip_state.c ---- */
-/* What state.c saves of a vCPU. emu_plat_load: false if the section is damaged or out of range. */
+/* State of a vCPU that state.c saves. emu_plat_load returns false if the section is damaged or out
+ * of range. */
 struct emu_plat_state {
 	bool wait_sipi;
 	uint32_t signals, posted[8], posted_level[8];

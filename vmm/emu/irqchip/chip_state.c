@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * get_vm_state and set_vm_state: the I/O APIC and the clock of an emulator VM; and what state.c
- * saves of a vCPU that has them. Loads are hostile.
+ * get_vm_state and set_vm_state: the I/O APIC and the clock of an emulator VM; and the section of
+ * state.c for a vCPU that has them. Loaded bytes are untrusted.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define TAG_PLAT  0x54414c50u /* "PLAT" */
 #define FORMAT	  1
 
-/* So far a clock cannot come: half the range of a TSC. */
+/* Beyond the reach of any clock: half the range of a TSC. */
 #define CLOCK_MAX (1ULL << 63)
 
 int emu_get_vm_state(struct emu_vm *vm, void *buf, size_t *bytes)

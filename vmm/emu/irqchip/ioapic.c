@@ -11,7 +11,7 @@ enum { REG_ID = 0, REG_VERSION = 1, REG_ARBITRATION = 2, REG_TABLE = 0x10 };
 #define RTE_VECTOR     0xffULL
 #define RTE_MODE_SHIFT 8
 #define RTE_LOGICAL    (1ULL << 11)
-#define RTE_STATUS     (1ULL << 12) /* read-only; no message is ever under way */
+#define RTE_STATUS     (1ULL << 12) /* read-only; messages are sent at once */
 #define RTE_POLARITY   (1ULL << 13)
 #define RTE_REMOTE_IRR (1ULL << 14) /* read-only */
 #define RTE_LEVEL      (1ULL << 15)
@@ -26,7 +26,7 @@ void ioapic_init(struct ioapic *a)
 		a->entry[i] = RTE_MASK;
 }
 
-/* A level-triggered pin that is asserted sends when nobody is handling it. */
+/* An asserted level-triggered pin sends unless its interrupt is being handled. */
 static uint32_t send_level(struct ioapic *a, unsigned int pin)
 {
 	uint64_t *e = &a->entry[pin];

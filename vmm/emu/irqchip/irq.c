@@ -6,9 +6,9 @@
  * event itself: run.c and event.c do.
  *
  * The vCPU can have one vector and one NMI queued: v->intr_pending, v->nmi_pending. Every other
- * event waits in the APIC. Whenever the APIC or the queue changes, emu_irq_update() queues the
- * event that comes next. Between any two instructions this holds: if the APIC could deliver a
- * vector, a vector is queued, either that one or one that the caller has queued by interrupt().
+ * event waits in the APIC. Whenever the APIC or the queue changes, emu_irq_update() queues the next
+ * event. Invariant between any two instructions: if the APIC could deliver a vector, a vector is
+ * queued, either that one or one from the caller (interrupt()).
  */
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/internal.h"
@@ -41,7 +41,7 @@ void emu_irq_update(struct emu_vcpu *v)
 
 	/* While an NMI is handled the CPU keeps one more, and further ones are lost: SDM vol. 3,
 	 * 6.7.1. Two can have arrived since run() returned. A CPU would have begun to handle the
-	 * first one before the second one came, so both count. */
+	 * first before the second arrived, so keep both. */
 	if (l->nmi && (!v->nmi_pending || v->nmi_masked)) {
 		v->nmi_pending = true;
 		l->nmi = false;
@@ -91,7 +91,7 @@ void emu_lapic_mode(struct emu_vcpu *v)
 	emu_chip_timer(v);
 }
 
-/* The APIC's copies of what is kept elsewhere. */
+/* Copy into the APIC the registers that are kept elsewhere. */
 static void bring_up_to_date(struct emu_vcpu *v)
 {
 	v->lapic = emu_lapic(v);
@@ -141,7 +141,7 @@ int emu_lapic_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 	return 0;
 }
 
-/* The instruction executes alone, so nothing of the chunk is unfolded but it. */
+/* The instruction executes alone: only it is unfolded. */
 uint32_t emu_lapic_mmio_read(struct emu_vcpu *v, uint32_t reg)
 {
 	uint32_t x;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The local APIC's registers: SDM vol. 3, chapter 11. Which registers and reserved bits there are
- * in x2APIC mode: 11.12.1, table 11-6.
+ * The local APIC's registers: SDM vol. 3, chapter 11. Registers and reserved bits of x2APIC mode:
+ * 11.12.1, table 11-6.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "vmm/emu/irqchip/lapic_regs.h"
 
-/* What can be written to each entry without #GP (11.5.1; CMCI: 16.5). No TSC-deadline timer. */
+/* Bits of each entry that can be written without #GP (11.5.1; CMCI: 16.5). No TSC-deadline
+ * timer. */
 static const uint32_t lvt_writable[LVTS] = {
 	[LVT_CMCI] = LVT_VECTOR | LVT_MODE | LVT_STATUS | LVT_MASK,
 	[LVT_TIMER] = LVT_VECTOR | LVT_STATUS | LVT_MASK | LVT_PERIODIC,
@@ -40,8 +41,8 @@ void lapic_init_full(struct lapic *l, unsigned int id, bool deadline)
 	l->tsc_offset = tsc_offset;
 }
 
-/* 11.12.5.1: the logical ID and the destination format go, and so does the ICR, whose halves become
- * one register. */
+/* 11.12.5.1: the logical ID, the destination format and the ICR are lost; the halves of the ICR
+ * become one register. */
 void lapic_enter_x2apic(struct lapic *l)
 {
 	l->x2 = true;
@@ -50,7 +51,7 @@ void lapic_enter_x2apic(struct lapic *l)
 	l->dfr = DFR_FLAT;
 }
 
-/* ---- interrupts: who waits, who is in service ---- */
+/* ---- interrupts: pending and in service ---- */
 
 static void lapic_set_bit(uint32_t *set, unsigned int vector)
 {
@@ -71,7 +72,7 @@ static unsigned int highest(const uint32_t *set)
 	return 0;
 }
 
-/* 11.5.3: kept until the guest writes ESR, whatever the mask of the error entry says. */
+/* 11.5.3: kept until the guest writes ESR, even if the error entry is masked. */
 void lapic_error(struct lapic *l, uint32_t bits)
 {
 	uint32_t entry = l->lvt[LVT_ERROR];
@@ -95,7 +96,7 @@ void lapic_accept(struct lapic *l, unsigned int vector, bool level)
 		return;
 	}
 	lapic_set_bit(l->irr, vector);
-	/* TMR says how the vector came last (11.8.4). */
+	/* TMR holds the trigger mode of the last arrival (11.8.4). */
 	if (level)
 		lapic_set_bit(l->tmr, vector);
 	else
@@ -141,7 +142,7 @@ void lapic_taken(struct lapic *l)
 	l->offered = 0;
 }
 
-/* 11.8.3.1: the higher class of TPR and of what is in service; on a tie models differ. */
+/* 11.8.3.1: the higher of the class of TPR and the class in service; on a tie models differ. */
 static uint32_t ppr(const struct lapic *l)
 {
 	uint32_t isr = highest(l->isr) & 0xf0;
@@ -205,7 +206,7 @@ void lapic_send(struct lapic *l, uint64_t icr)
 	switch (icr & LVT_MODE) {
 	case MODE_LOWEST:
 		lapic_error(
-			l, ESR_REDIRECTIBLE); /* not supported, as on real ones: 11.5.3, 11.6.2.4 */
+			l, ESR_REDIRECTIBLE); /* not supported, as on real CPUs: 11.5.3, 11.6.2.4 */
 		break;
 	case MODE_FIXED:
 		if (vector < FIRST_VECTOR)
@@ -287,7 +288,7 @@ int lapic_rdmsr(const struct lapic *l, uint32_t msr, uint64_t *val)
 		*val = l->timer_divide;
 		return 0;
 	default:
-		return -EFAULT; /* write-only, or none */
+		return -EFAULT; /* write-only, or does not exist */
 	}
 }
 
@@ -316,7 +317,7 @@ void lapic_write_eoi(struct lapic *l)
 {
 	unsigned int vector = highest(l->isr);
 
-	clear_bit(l->isr, vector); /* vector 0 is never in it */
+	clear_bit(l->isr, vector); /* vector 0 is never in service */
 	if (l->tmr[vector / 32] >> vector % 32 & 1)
 		l->ended = (uint8_t)vector;
 }
@@ -396,6 +397,6 @@ int lapic_wrmsr(struct lapic *l, uint32_t msr, uint64_t val)
 		lapic_send(l, SHORTHAND_SELF | MODE_FIXED | low);
 		return 0;
 	default:
-		return -EFAULT; /* read-only, or none */
+		return -EFAULT; /* read-only, or does not exist */
 	}
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The local APIC's registers in memory (xAPIC mode), how messages find an APIC, and which states a
- * guest can bring about. See lapic.h. irq.c, chip.c and lapic_save.c call these functions.
+ * The local APIC's registers in memory (xAPIC mode), the match of messages with APICs, and the
+ * states that a guest can produce. See lapic.h. irq.c, chip.c and lapic_save.c call these
+ * functions.
  */
 #include "vmm/emu/irqchip/lapic_regs.h"
 
-/* Where the parts are in the word of lapic_address(). */
+/* Layout of the word of lapic_address(). */
 #define ADDRESS_X2	(1ULL << 0)
 #define ADDRESS_ENABLED (1ULL << 1)
 #define ADDRESS_CLUSTER (1ULL << 2)
@@ -121,7 +122,7 @@ void lapic_mmio_write(struct lapic *l, uint32_t reg, uint32_t val)
 	}
 }
 
-/* ---- what the guest could have brought about, and nothing else ---- */
+/* ---- states that a guest could have produced ---- */
 
 static bool plausible_full(const struct lapic *l)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Numbers and bits of the local APIC's registers (SDM vol. 3, 11.4 to 11.12), and what lapic.c
- * offers to lapic_mmio.c. Nobody else includes this file. */
+/* Numbers and bits of the local APIC's registers (SDM vol. 3, 11.4 to 11.12), and the functions
+ * that lapic.c shares with lapic_mmio.c. No other file includes this header. */
 #ifndef VMM_EMU_IRQCHIP_LAPIC_REGS_H
 #define VMM_EMU_IRQCHIP_LAPIC_REGS_H
 
@@ -39,7 +39,7 @@ enum {
 #define SVR_WRITABLE 0x1ffu /* no focus checking, no EOI-broadcast suppression: 11.9 */
 
 #define LVT_MASK     (1u << 16)
-#define LVT_STATUS   (1u << 12) /* delivery status: read-only, nothing is ever under way */
+#define LVT_STATUS   (1u << 12) /* delivery status: read-only 0, delivery is immediate */
 #define LVT_IRR	     (1u << 14) /* LINT: likewise read-only */
 #define LVT_VECTOR   0xffu
 #define LVT_MODE     (7u << 8)
@@ -82,8 +82,8 @@ static inline bool lapic_enabled(const struct lapic *l)
 
 /* lapic.c */
 void lapic_error(struct lapic *l, uint32_t bits);
-/* lapic_lvt_of - index of the LVT entry at @reg, or -1. lapic_writable - its bits that can be
- * written in x2APIC mode without #GP. */
+/* lapic_lvt_of - index of the LVT entry at @reg, or -1. lapic_writable - the bits of entry @i that
+ * can be written in x2APIC mode without #GP. */
 int lapic_lvt_of(uint32_t reg);
 uint32_t lapic_writable(const struct lapic *l, int i);
 void lapic_write_lvt(struct lapic *l, int i, uint32_t val);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The local APIC in snapshots: see lapic.h. Loads are hostile. */
+/* The local APIC in snapshots: see lapic.h. Loaded bytes are untrusted. */
 #include <errno.h>
 
 #include "vmm/emu/irqchip/lapic.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The timer of a local APIC: SDM vol. 3, 11.5.4. Its input runs at 1 GHz, with the VM's clock. Only
- * for APICs that lapic_init_full() made; lapic.c and irq.c call these functions.
+ * for APICs that lapic_init_full() made; lapic.c, irq.c, clock.c
+ * and msr.c call these functions.
  */
 #include "vmm/emu/irqchip/lapic.h"
 
@@ -64,7 +65,7 @@ void lapic_timer_expire(struct lapic *l)
 	if (mode(l) == MODE_DEADLINE) {
 		l->tsc_deadline = 0;
 	} else if (mode(l) == MODE_PERIODIC && period) {
-		/* Periods that were missed make one interrupt: there is one bit in IRR. */
+		/* Missed periods raise one interrupt: IRR has one bit per vector. */
 		l->timer_at = l->now - (l->now - due) % period;
 		l->timer_left = l->timer_initial;
 	} else {
@@ -96,7 +97,7 @@ void lapic_timer_wr_initial(struct lapic *l, uint32_t x)
 	l->timer_at = l->now;
 }
 
-/* The count goes on from where it is, at the new rate. */
+/* The count continues at the new rate. */
 void lapic_timer_wr_divide(struct lapic *l, uint32_t x)
 {
 	l->timer_left = lapic_timer_current(l);

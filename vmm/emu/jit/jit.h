@@ -38,7 +38,7 @@ void emu_jit_added(struct emu_vcpu *v, struct emu_block *b);
 /* emu_jit_heat - @b is executed without a translation. Translates it after enough executions. Only
  * the interpreter may call it, at the first op of @b, and must continue at the handler returned. */
 const void *emu_jit_heat(struct emu_vcpu *v, struct emu_block *b);
-/* emu_jit_run - run translated block @b and what follows it. The caller has entered @b already:
+/* emu_jit_run - run translated block @b and its successors. The caller has entered @b already:
  * v->left and v->acc include it. Returns a word, see above. */
 uint32_t emu_jit_run(struct emu_vcpu *v, struct emu_block *b);
 /* emu_jit_reset - drop all translated code of @v. The caller drops all blocks. */
@@ -165,7 +165,7 @@ void x_align(struct jit_buf *b, unsigned int to);
 /* Location of the guest's flags during translation. */
 enum jit_flags {
 	FL_AX,	 /* in RAX */
-	FL_HOST, /* in the host's flags; shape tells which of them the host leaves undefined */
+	FL_HOST, /* in the host's flags; shape: those that the host leaves undefined */
 	FL_BOTH, /* in both, complete */
 	FL_DEAD	 /* dead: every path overwrites them before reading them */
 };
@@ -226,7 +226,7 @@ struct jit {
 		uint32_t word;
 	} exits[JIT_EXITS];
 	unsigned int nr_exits;
-	struct jit_miss {		      /* an access whose site missed */
+	struct jit_miss {		      /* an access that missed its site */
 		uint8_t *site, *first, *back; /* first: a second jump here, or NULL */
 		struct rm ea;
 		int32_t at; /* the site, from FRAME_SITES */
@@ -277,7 +277,7 @@ bool jit_unary_op(struct jit *j, const struct emu_op *op, unsigned int code);
 /* MUL and IMUL: SF, ZF, AF and PF are unchanged. */
 void jit_mul(struct jit *j, const struct emu_op *op, unsigned int lg);
 void jit_imul(struct jit *j, const struct emu_op *op, unsigned int lg, bool by_imm);
-/* One operation whose destination is @m, guest memory: by number in OPS_ALU, with HOST_S1 free; by
+/* One operation with destination @m, guest memory: by number in OPS_ALU, with HOST_S1 free; by
  * number in OPS_UNARY; a shift by @count, 0 to 2 for SHL, SHR, SAR. Returns false if there is no
  * template. */
 void jit_alu_mem(struct jit *j, unsigned int alu, unsigned int lg, struct rm m,

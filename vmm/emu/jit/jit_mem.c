@@ -250,7 +250,7 @@ static uint8_t *jit_mem_misaligned(struct jit *j, unsigned int reg, unsigned int
 	return x_jcc(&j->b, CC_NE);
 }
 
-/* An access whose address is not direct: compute it, and keep it in the frame. */
+/* An access without a direct address: compute it, and keep it in the frame. */
 static struct rm access_computed(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store,
 				 bool *ok)
 {

@@ -73,7 +73,7 @@ const char *jit_parts_open(void)
 	return NULL;
 }
 
-/* ---- executing what was just written ---- */
+/* ---- executing new code ---- */
 
 /*
  * A serializing instruction. A CPU may have prefetched the old bytes of an address before it was

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Fetching, decoding and counting of 16- and 32-bit code, see legacy.h. run.c calls this file for a
- * vCPU that is not in 64-bit mode. Nothing here is fast: an application processor executes about a
- * hundred such instructions, once.
+ * vCPU outside of 64-bit mode. Speed does not matter here: an application processor executes about
+ * a hundred such instructions, once.
  */
 #include <stdio.h>
 #include <string.h>
@@ -106,7 +106,7 @@ void emu_legacy_step(struct emu_vcpu *v)
 	if (!rc) {
 		mask = v->seg[EMU_CS].db ? 0xffffffff : 0xffff;
 		l.next = (v->rip + zi.length) & mask;
-		/* What an exit remembers of its instruction. */
+		/* State that an exit keeps about its instruction. */
 		here.rip = v->rip;
 		here.next = l.next;
 		v->cur = &here;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The instructions of 16- and 32-bit code, see legacy.h. CPL is 0, and memory is reached through
- * segments with a base and a limit (SDM vol. 3, 3.4 and 21.1). Every other segment than an
- * expand-up one is refused. Nothing changes before the last check of an instruction.
+ * segments with a base and a limit (SDM vol. 3, 3.4 and 21.1). Expand-down segments are refused.
+ * Nothing changes before the last check of an instruction.
  */
 #include "vmm/emu/cpu/flags.h"
 #include "vmm/emu/realmode/legacy.h"
 
 #define CR0_PE	  (1ULL << 0)
-#define POPF_BITS 0x257fd5u /* all that POPF loads at CPL 0 but IOPL and TF: ID AC RF NT ... */
+#define POPF_BITS 0x257fd5u /* loaded by POPF at CPL 0, without IOPL and TF: ID AC RF NT ... */
 
 /* ---- segments and memory ---- */
 
@@ -143,7 +143,7 @@ static int push(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
 	return 0;
 }
 
-/* The value at SP + @skip; the caller moves SP when nothing can fail any more. */
+/* Read the value at SP + @skip; the caller moves SP once nothing can fail any more. */
 static int legacy_insn_peek(struct emu_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
 {
 	return legacy_load(v, &v->seg[EMU_SS], (v->r[EMU_RSP] + skip) & stack_mask(v), bytes, x);
@@ -266,7 +266,8 @@ static int legacy_insn_shift(struct legacy *l, bool left)
 	return 0;
 }
 
-/* BT, BTS, BTR. A register as the index of a bit in memory would move the address: not here. */
+/* BT, BTS, BTR. With memory and a register as index, which would move the address, they are not
+ * supported. */
 static int bit(struct legacy *l)
 {
 	unsigned int n = legacy_insn_bytes_of(l, 0);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Locked instructions of 16- and 32-bit code, see legacy.h: processors that start at the same time
- * wait for each other, count themselves and take their stacks with them. They are done by the same
- * helpers as those of 64-bit mode, so they are atomic against these. legacy_insn.c calls this file.
+ * use them to wait for each other, to count themselves and to claim their stacks. They share the
+ * helpers of 64-bit mode, so they are atomic against those. legacy_insn.c calls this file.
  */
 #include "vmm/emu/realmode/legacy.h"
 
-/* What emu_help_locked() is to do for @m; -1: nothing. */
+/* The kind of emu_help_locked() for @m, or -1. */
 static int kind_of(ZydisMnemonic m)
 {
 	static const struct {
@@ -38,8 +38,7 @@ static int kind_of(ZydisMnemonic m)
 	return -1;
 }
 
-/* Leave the linear address of the memory operand in EMU_TEA. @skip: bytes beyond its address.
- * Traps. */
+/* Set EMU_TEA to the linear address of the memory operand, plus @skip bytes. Traps. */
 static int legacy_lock_address(struct legacy *l, unsigned int bytes, int64_t skip)
 {
 	const ZydisDecodedOperandMem *m = &l->zo[0].mem;
@@ -71,7 +70,8 @@ int legacy_locked(struct legacy *l)
 		v->r[EMU_T0] = with->imm.value.u;
 	} else if (l->zi->operand_count_visible > 1) {
 		op.src = (uint8_t)emu_gpr(with->reg.value);
-		/* A bit's number in a register reaches beyond the operand (SDM vol. 2, BTS). */
+		/* A bit number in a register addresses memory beyond the operand (SDM vol. 2, BTS).
+		 */
 		if (kind == LOCKED_BTS || kind == LOCKED_BTR || kind == LOCKED_BTC)
 			skip = ((int64_t)emu_sext(emu_rd(v, op.src, n), op.base) >> (3 + op.base)) *
 			       n;

@@ -25,7 +25,7 @@ static void real_segment(struct emu_vcpu *v, unsigned int seg, uint16_t sel)
 {
 	struct kvm_segment *s = &v->seg[seg];
 
-	/* The limit and the rights stay what they were (SDM vol. 3, 10.9.1). */
+	/* The limit and the rights are unchanged (SDM vol. 3, 10.9.1). */
 	s->selector = sel;
 	s->base = (uint64_t)sel << 4;
 	s->unusable = 0;
@@ -64,7 +64,6 @@ int legacy_load_segment(struct emu_vcpu *v, unsigned int seg, uint16_t sel)
 	return 0;
 }
 
-/* Transfer to @sel:@off. Only code of CPL 0: everything else is #GP here. */
 int legacy_far_to(struct legacy *l, uint16_t sel, uint64_t off)
 {
 	struct emu_vcpu *v = l->v;
@@ -114,8 +113,8 @@ int legacy_far_jump(struct legacy *l)
 
 /* ---- control registers and EFER ---- */
 
-/* Paging can be turned on for 64-bit mode only, and never off: the emulator walks tables of
- * four levels. */
+/* Paging can be turned on only for 64-bit mode, and never off: the emulator walks four-level
+ * tables. */
 static int set_cr0(struct emu_vcpu *v, uint64_t x)
 {
 	if (x >> 32 || ((x & CR0_NW) && !(x & CR0_CD)) || ((x & CR0_PG) && !(x & CR0_PE)))
