@@ -7,8 +7,8 @@
  * Effort is a guest's cost in host time, in units of one plain instruction. A scheduler charges it,
  * so a guest gains nothing by making its instructions expensive. In the interpreter each retired
  * instruction is one unit; v->extra is the rest, by this table. The numbers are fixed, so the
- * effort of a run repeats exactly. In translated code an instruction costs less than a unit:
- * v->jit.quarters holds the difference, in quarters (negative). tests/emu/attack.c and the
+ * effort of a run repeats exactly. In translated code an instruction usually costs less than a
+ * unit: v->jit.quarters holds the difference, in quarters (negative). tests/emu/attack.c and the
  * benchmark fair_worst check the numbers. Guests do not see effort, and no count includes it.
  *
  * A function that takes more time than an instruction adds its number where the time is spent.

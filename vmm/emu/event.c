@@ -96,7 +96,7 @@ static int interrupt(struct emu_vcpu *v, uint8_t vec, enum emu_event_kind kind, 
 		flags &= ~EMU_IF;
 	emu_put_rflags(v, flags);
 	if (cpl != v->cpl) {
-		/* SS becomes a null selector whose RPL is the new CPL (APM vol. 2, 8.9.3). */
+		/* SS becomes a null selector with the new CPL as RPL (APM vol. 2, 8.9.3). */
 		memset(&v->seg[EMU_SS], 0, sizeof(v->seg[EMU_SS]));
 		v->seg[EMU_SS].selector = (uint16_t)cpl;
 		v->seg[EMU_SS].dpl = (uint8_t)cpl;
@@ -171,7 +171,7 @@ int emu_deliver(struct emu_vcpu *v)
 
 /*
  * SYSCALL and SYSRET: a single-step trap follows if TF is set after the instruction. For other
- * instructions TF before the instruction decides. So a kernel whose FMASK has TF is not
+ * instructions TF before the instruction decides. So a kernel with TF in its FMASK is not
  * single-stepped at its entry, and the user code that SYSRET returns to gets the trap as if SYSCALL
  * itself had just completed.
  */

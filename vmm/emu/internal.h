@@ -223,7 +223,7 @@ void emu_emit(struct emu_code *c, uint64_t rip, const struct ZydisDecodedInstruc
 	      const struct ZydisDecodedOperand_ *zo);
 /* emu_emit_fault - append an instruction of @len bytes that raises #UD, or #GP(0). */
 void emu_emit_fault(struct emu_code *c, uint64_t rip, unsigned int len, bool gp);
-/* emu_emit_end - close a block whose last instruction does not end it. */
+/* emu_emit_end - close a block that its last instruction does not end. */
 void emu_emit_end(struct emu_code *c);
 
 /* ---- exec.c ---- */

@@ -382,6 +382,7 @@ void emu_rmw_commit(struct emu_vcpu *v)
 	for (int i = 0; i < 2 && v->bounce.n[i]; i++) {
 		memcpy(v->bounce.host[i], src, v->bounce.n[i]);
 		src += v->bounce.n[i];
+		/* As in emu_st_slow(): pairs with the fence in cache_settle(). */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (emu_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
 			emu_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
@@ -431,6 +432,7 @@ int emu_st_wide(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int b
 	memcpy(v->bounce.host[0], buf, v->bounce.n[0]);
 	if (parts == 2)
 		memcpy(v->bounce.host[1], (const uint8_t *)buf + v->bounce.n[0], v->bounce.n[1]);
+	/* As in emu_st_slow(): pairs with the fence in cache_settle(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (int i = 0; i < parts; i++)
 		if (emu_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
@@ -464,6 +466,7 @@ int emu_sys_write(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int
 	memcpy(host[0], buf, n[0]);
 	if (parts == 2)
 		memcpy(host[1], (const uint8_t *)buf + n[0], n[1]);
+	/* As in emu_st_slow(): pairs with the fence in cache_settle(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (int i = 0; i < parts; i++)
 		if (emu_code_hit(v->vm, host[i], n[i]))

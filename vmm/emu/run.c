@@ -430,8 +430,8 @@ int emu_run(struct emu_vcpu *v, struct vmm_run *run)
 	v->lbr_ctl = v->tally->lbr.ctl & VPMU_LBR_EN ? v->tally->lbr.ctl : 0;
 	emu_lbr_update(v);
 	emu_jit_settle();
-	/* Pairs with code_mark(): either it sees v->running, or emu_ack_code() sees the new
-	 * epoch. */
+	/* Pairs with cache_settle(): either its all_acked() sees v->running, or emu_ack_code()
+	 * sees the epoch that its code_mark() has raised. */
 	atomic_store(&v->running, true);
 	emu_ack_code(v);
 	if (unlikely(v->chip))

@@ -253,8 +253,8 @@ bool emit_mov_special(struct emit *e);
 bool emit_descriptor(struct emit *e, unsigned int which);
 bool emit_xlat(struct emit *e, unsigned int arg);
 
-/* emit_fp.c, emit_simd.c. emit_fp_helper - emit a helper call with memory operand @mem, whose size
- * @bytes becomes op->base, or with EMIT_NO_MEM. */
+/* emit_fp.c, emit_simd.c. emit_fp_helper - emit a helper call with memory operand @mem, of size
+ * @bytes, which becomes op->base, or with EMIT_NO_MEM. */
 #define EMIT_NO_MEM 0xffu
 struct emu_op *emit_fp_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
 			      unsigned int mem, unsigned int bytes, unsigned int flags);

@@ -86,7 +86,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 			goto trap;                                                                 \
 	} while (0)
 
-/* RMW sets @p to the address at which sz bits may be modified in place. RMW_END must follow. */
+/* RMW sets @p to the address at which sz bits may be modified in place. RMW_END must follow it. */
 #define RMW(sz, ea, p)                                                                             \
 	do {                                                                                       \
 		uint64_t a_ = (ea);                                                                \

@@ -31,8 +31,8 @@ struct emu_chip {
 	pthread_mutex_t lock;
 	/* under lock */
 	unsigned int awake; /* vCPUs that do not sleep */
-	/* waker.time() at which the last vCPU fell asleep; 0: a vCPU is awake, or there is no
-	 * waker. Read without the lock. */
+	/* waker.time() at which the last vCPU fell asleep, until a vCPU runs again; else, or
+	 * without a waker, 0. Read without the lock. */
 	_Atomic uint64_t idle_from;
 	struct vmm_waker waker;		       /* wake is NULL: none */
 	struct emu_vcpu *vcpu[EMU_CHIP_VCPUS]; /* by number; changes only while no vCPU runs */

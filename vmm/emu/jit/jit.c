@@ -22,8 +22,8 @@
 /* Fewer instructions are not worth entry and exit if their block has others after them. */
 #define LEAST_INSNS 4
 
-/* Interpret a block again after POOR entries in a row whose run of translated code was shorter than
- * POOR_INSNS instructions. */
+/* Interpret a block again after POOR entries in a row that ran less translated code than POOR_INSNS
+ * instructions. */
 #define POOR	   64u
 #define POOR_INSNS 24
 

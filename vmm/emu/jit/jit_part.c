@@ -104,6 +104,7 @@ static void serialize(void)
 void emu_jit_settle(void)
 {
 	static __thread uint32_t seen;
+	/* Pairs with the increments after writes of code. */
 	uint32_t now = atomic_load_explicit(&written, memory_order_acquire);
 
 	if (unlikely(seen != now)) {
