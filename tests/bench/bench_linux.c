@@ -24,7 +24,7 @@
 #include "tests/bench/bench_bed.h"
 
 #define QEMU	"qemu-system-x86_64"
-#define LINUX	VPMU_BACKEND "/build/linux"
+#define LINUX	VPMU_SOURCE_DIR "/build/linux"
 #define KERNEL	LINUX "/cloud.vmlinuz"
 #define CMDLINE "console=ttyS0 panic=-1"
 #define ROUNDS	5
@@ -89,8 +89,8 @@ static bool run(char *const *argv)
 static bool prepare(const char *bench, const char *job, char initrd[64])
 {
 	char path[64], arg[80];
-	char *gone[] = {VPMU_BACKEND "/tools/linux-guest", "gone", NULL};
-	char *make[] = {VPMU_BACKEND "/tools/linux-guest", "initrd", initrd, arg, NULL};
+	char *gone[] = {VPMU_SOURCE_DIR "/tools/linux-guest", "gone", NULL};
+	char *make[] = {VPMU_SOURCE_DIR "/tools/linux-guest", "initrd", initrd, arg, NULL};
 	FILE *f;
 
 	if (run(gone)) {
