@@ -262,12 +262,10 @@ static bool about_usage(const json_t *resp, const char *cmd)
 /* The server has no command @cmd: vpmud runs no VMs. Others may have it. As as_typed. */
 static char *no_command(const struct client *c, const char *cmd)
 {
-	char found[SOCKETS_FOUND], *text;
+	char found[SOCKETS_FOUND];
 
 	sockets_found(c->path, found);
-	return asprintf(&text, "the server at %s has no command \"%s\"%s", c->path, cmd, found) < 0
-		       ? NULL
-		       : text;
+	return xasprintf("the server at %s has no command \"%s\"%s", c->path, cmd, found);
 }
 
 json_t *client_try(struct client *c, json_t *req, char **err)
