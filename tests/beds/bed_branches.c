@@ -18,15 +18,19 @@
 #define TRIES	 8
 
 /*
- * An endless loop that calls three functions deep, and gives the CPU up (sched_yield) after each
- * 120 rounds: the records of a CPU are hardly ever full of one thread's. The first table has its
- * branches: from, to. The second one says at which branches the CPU can be next after a branch to
- * somewhere: to, from.
+ * An endless loop that calls three functions deep, and gives the CPU up (sched_yield) after 230 to
+ * 741 rounds: most samples are of the loop, and not of the kernel. Each turn has another number of
+ * rounds than the one before; were they all alike, the samples could keep step with the turns. The
+ * first table has the branches: from, to. The second one says at which branches the CPU can be next
+ * after a branch to somewhere: to, from.
  */
 #define PAIR(x, a, b) "	.quad " x "_" a ", " x "_" b "\n"
 /* clang-format off */
 #define FLOW(x)                                \
-	x "_begin:	mov $120, %ecx\n"        \
+	x "_begin:	add $37, %ebx\n"         \
+	"		mov %ebx, %ecx\n"        \
+	"		and $511, %ecx\n"        \
+	"		add $230, %ecx\n"        \
 	x "_inner:\n"                          \
 	x "_c1:		call " x "_f1\n"       \
 	x "_r1:		dec %ecx\n"            \

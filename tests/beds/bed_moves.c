@@ -110,9 +110,11 @@ static void compare(struct tenants *t, const struct mover *m, unsigned int per, 
 	       (long long)besides[0], (long long)besides[1]);
 }
 
-/* Without news of moves all since the last switch is the first one's, and both are partial. A mover
- * may have been switched away from in between. */
-static void compare_old(struct tenants *t, const struct mover *m)
+/* Without news of moves all up to the next switch is the first one's, what comes after it the
+ * second one's, and both are partial. When that switch is depends on the kernel: Linux 6.12 and
+ * later mostly have one before the mover is back from its move, and then the counts are those of a
+ * move that is told. */
+static void compare_old(struct tenants *t, const struct mover *m, uint64_t most)
 {
 	uint64_t besides = 0;
 	unsigned int all = 0;
@@ -126,11 +128,12 @@ static void compare_old(struct tenants *t, const struct mover *m)
 			besides = more;
 		cr_expect_eq(more, besides, "mover %u: %lld besides its loops, not %lld", i,
 			     (long long)more, (long long)besides);
+		cr_expect_lt(more, most);
+		cr_expect_geq(first->count, 2 * m[i].first, "mover %u", i);
 		cr_expect(first->partial && second->partial, "mover %u", i);
 		all += second->count == 0;
 	}
 	printf("%u of %u movers have all in the first tenant\n", all, MOVERS);
-	cr_expect_geq(all, MOVERS / 2);
 }
 
 static void say(struct tenants *t)
@@ -173,7 +176,7 @@ static void by_themselves(bool tells)
 	if (tells)
 		compare(&t, m, 2, 200);
 	else
-		compare_old(&t, m);
+		compare_old(&t, m, 200);
 	tenants_close(&t);
 }
 
