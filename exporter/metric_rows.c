@@ -452,7 +452,7 @@ static void sizes(const struct metrics_answers *a, const struct rows *tenants,
 	expo_u64(e, "kind=\"domain\"", vms->left_out, 0);
 	expo_u64(e, "kind=\"tenant\"", tenants->left_out, 0);
 	expo_family(e, "vpmu_rows_not_counted", EXPO_GAUGE, NULL,
-		    "VMs and tenants whose source of counts cannot count them, or is lost.");
+		    "VMs and tenants whose backend cannot count them, or is lost.");
 	expo_u64(e, "kind=\"domain\"", failures(vms), 0);
 	expo_u64(e, "kind=\"tenant\"", failures(tenants), 0);
 	expo_family(e, "vpmu_rows_never_shown", EXPO_GAUGE, NULL,

@@ -193,8 +193,7 @@ static void sources(const struct metrics *m, const struct metrics_answers *a, ui
 	char label[64 + METRICS_EVENT_LABEL];
 	size_t i;
 
-	expo_family(e, "vpmu_backend_up", EXPO_GAUGE, NULL,
-		    "Whether all CPUs of a source of counts answer.");
+	expo_family(e, "vpmu_backend_up", EXPO_GAUGE, NULL, "1 if all CPUs of the backend answer.");
 	json_array_foreach (backends, i, source)
 		expo_u64(e, backend_label(label, source),
 			 json_is_false(json_object_get(source, "late")), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A client's connection, see connection.h. cli/client.c and exporter/source.c call it. */
+/* A client's connection, see connection.h. cli/client.c and exporter/answer.c call it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
