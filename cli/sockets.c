@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The sockets of servers that a client can find by itself, see sockets.h. */
+#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,49 +60,49 @@ static bool listens(const char *path)
 	return ok;
 }
 
-/* All sockets in the directories of the usual ones, each once. */
-static int find(glob_t *found)
+static int sockets_has_name(const struct dirent *d)
 {
-	char place[SOCKETS_USUAL][SOCKET_PATH_MAX], pattern[SOCKET_PATH_MAX + 8], last[128] = "";
-	size_t n = sockets_usual(place);
-	int flags = 0;
+	size_t len = strlen(d->d_name);
 
-	for (size_t i = 0; i < n; i++) {
-		int dir = (int)(strrchr(place[i], '/') - place[i]);
-
-		snprintf(pattern, sizeof(pattern), "%.*s/*.sock", dir, place[i]);
-		if (!strcmp(pattern, last))
-			continue;
-		snprintf(last, sizeof(last), "%s", pattern);
-		if (glob(pattern, flags, NULL, found) == GLOB_NOSPACE)
-			return -ENOMEM;
-		flags = GLOB_APPEND;
-	}
-	return 0;
+	return len > 5 && !strcmp(d->d_name + len - 5, ".sock");
 }
 
 void sockets_found(const char *but, char text[SOCKETS_FOUND])
 {
-	glob_t found = {0};
-	size_t nr = 0, len = 0;
+	char place[SOCKETS_USUAL][SOCKET_PATH_MAX], last[SOCKET_PATH_MAX] = "";
+	size_t n = sockets_usual(place), nr = 0, len = 0;
 
 	*text = '\0';
-	if (find(&found))
-		goto out;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		const char *path = found.gl_pathv[i];
+	for (size_t i = 0; i < n; i++) {
+		struct dirent **list = NULL;
+		int found;
 
-		if ((but && !strcmp(path, but)) || !utf8_text(path) || !listens(path))
+		strrchr(place[i], '/')[1] = '\0'; /* the directory */
+		if (!strcmp(place[i], last))
 			continue;
-		if (nr++ < SHOWN_MAX)
-			len += (size_t)snprintf(text + len, SOCKETS_FOUND - len, "%s%s",
-						nr > 1 ? ", " : "; found ", path);
+		strcpy(last, place[i]);
+		/* Not glob(): that of glibc 2.41 frees twice when memory runs out. */
+		found = scandir(place[i], &list, sockets_has_name, alphasort);
+		for (int k = 0; k < found; k++) {
+			char path[SOCKET_PATH_MAX];
+			size_t bytes = strlen(place[i]) + strlen(list[k]->d_name) + 1;
+			bool fits = bytes <= sizeof(path);
+
+			if (fits)
+				strcpy(stpcpy(path, place[i]), list[k]->d_name);
+			free(list[k]);
+			if (!fits || (but && !strcmp(path, but)) || !utf8_text(path) ||
+			    !listens(path))
+				continue;
+			if (nr++ < SHOWN_MAX)
+				len += (size_t)snprintf(text + len, SOCKETS_FOUND - len, "%s%s",
+							nr > 1 ? ", " : "; found ", path);
+		}
+		free(list);
 	}
 	if (nr > SHOWN_MAX)
 		len += (size_t)snprintf(text + len, SOCKETS_FOUND - len, " and %zu more",
 					nr - SHOWN_MAX);
 	if (nr)
 		snprintf(text + len, SOCKETS_FOUND - len, ": choose one with -S PATH");
-out:
-	globfree(&found);
 }
