@@ -91,7 +91,7 @@ completes "vpmu vm set db-1 " "max_events= weight="
 
 # Keys of VMs and their values.
 completes "vpmu vm add e" "engine="
-completes "vpmu vm add engine=" "auto kvm emulator"
+completes "vpmu vm add engine=" "auto emulator kvm"
 completes "vpmu vm add name=x pmu=amd-" "amd-core amd-k7 amd-v2"
 completes "vpmu vm add policy=s" "standard"
 completes "vpmu vm add tenant=/acme/web:" "eu"
@@ -108,7 +108,7 @@ completes "vpmu-vmm --config=fi" "file.ini"
 completes "vpmu-vmm -c fi" "file.ini"
 completes "vpmu-vmm --vm ena" ""
 completes "vpmu-vmm --vm name=x,eng" "x,engine="
-completes "vpmu-vmm --vm name=x,engine=s" "emulator"
+completes "vpmu-vmm --vm name=x,engine=e" "emulator"
 completes "vpmu-vmm --vm=pmu=intel-v" "intel-v2 intel-v3 intel-v4 intel-v5"
 
 # Every key that is offered is taken, and every key that is taken is offered.

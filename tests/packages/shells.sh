@@ -104,7 +104,7 @@ completes "vpmu vm add tenant=/b" "/bob"
 completes "vpmu vm set db-1 w" "weight"
 completes "vpmu-vmm --lbr=b" "branches"
 completes "vpmu-vmm --vm name=x,eng" "engine"
-completes "vpmu-vmm --vm name=x,engine=s" "emulator"
+completes "vpmu-vmm --vm name=x,engine=e" "emulator"
 completes "vpmu-vmm -c fi" "file.ini"
 
 stop_server
