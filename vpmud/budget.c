@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What `vpmu check` shows of hardware counters; see budget.h. What is not known is said to be so.
- */
+/* Rows of `vpmu check` about hardware counters; see budget.h. Unknown values are reported as
+ * unknown. */
 #include <stdio.h>
 
 #include "vpmud/budget.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What `vpmu check` shows of the hardware counters of a host that vpmud counts. */
+/* The rows of `vpmu check` about hardware counters, built from the backend's budget. report.c calls
+ * it. */
 #ifndef VPMUD_BUDGET_H
 #define VPMUD_BUDGET_H
 
@@ -7,7 +8,8 @@
 
 #include "cgroup/cgroup.h"
 
-/* budget_rows - call @row for each line about @b: what, whether all is well, why. */
+/* budget_rows - call @row for each line about @b: a name, whether it is in order, and the
+ * reason. */
 void budget_rows(const struct bpf_backend_budget *b,
 		 void (*row)(const char *what, bool ok, const char *why, void *arg), void *arg);
 

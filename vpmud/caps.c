@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What vpmud keeps when it has started, see rights.h. docs/security.md says why it needs each. It
- * must keep nothing that only the start needs.
+ * The capabilities and system calls that vpmud keeps after its start; see caps.h. docs/security.md
+ * gives the reason for each. Nothing that only the start needs may be kept.
  */
 #include <linux/capability.h>
 #include <sys/syscall.h>
@@ -17,15 +17,14 @@
 #define CAP_BPF 39
 #endif
 
-/* What is kept after the start. */
 static const struct contain_cap caps[] = {
-	{CAP_BPF, "CAP_BPF"},	      /* maps, and attaching the program when somebody counts */
+	{CAP_BPF, "CAP_BPF"},	      /* maps, and attaching the program when counting begins */
 	{CAP_PERFMON, "CAP_PERFMON"}, /* perf events of all tasks on a CPU */
-	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE"}, /* what /proc says of others' processes: VMs' files */
-	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"}, /* cgroup directories of others */
+	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE"},	      /* /proc/PID/fd of other users' processes */
+	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"}, /* other users' cgroup directories */
 };
 
-/* Beside the system calls of every server. */
+/* In addition to the system calls of every server. */
 static const uint16_t calls[] = {SYS_bpf,
 				 /* discovery: libvirt's sockets */
 				 SYS_socket, SYS_connect, SYS_getpeername, SYS_socketpair,
@@ -39,9 +38,9 @@ static const uint16_t calls[] = {SYS_bpf,
 				 SYS_pidfd_open, SYS_waitid, SYS_epoll_pwait2};
 
 /*
- * No landlock: the kernel takes a process for one that a landlocked process must not look into, and
- * then /proc/PID/fd of every other process is closed to it, whatever its capabilities. VMs of KVM
- * in programs other than QEMU would never be found. The unit mounts everything read-only instead
+ * No landlock: a landlocked process cannot trace a process outside its domain, whatever its
+ * capabilities, and so cannot read /proc/PID/fd of any other process. VMs of KVM in programs other
+ * than QEMU would never be found. The unit mounts everything read-only instead
  * (ProtectSystem=strict).
  */
 int vpmud_contain(char *err, size_t errlen)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Looking for cgroups that match the rules. A look walks the patterns component by component, and
- * puts an inotify watch on each directory whose entries it has looked at. Whatever a watch reports
- * begins another look, so that no report has to be understood and none can be missed. Directories
- * come and go while we look: what is gone is not there.
+ * Scanning for cgroups that match the rules; see cgroups.h. A scan walks each pattern component by
+ * component and puts an inotify watch on each directory it lists. Any inotify event triggers
+ * another scan, so events need not be parsed and none can be missed. A directory that vanishes
+ * during a scan is treated as absent.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,9 +24,9 @@
 #include "vpmud/cgroups.h"
 #include "vpmu/util/fail.h"
 
-#define POLL_US	  1000000 /* between two looks where watches do not work */
-#define SHARE	  10	  /* looks use at most this part of a CPU: 1/SHARE */
-#define PIECE_US  20000	  /* so long at a time the removed ones are told; clients come in between */
+#define POLL_US	  1000000 /* poll interval where watches do not work */
+#define SHARE	  10	  /* scans use less than 1/SHARE of a CPU */
+#define PIECE_US  20000	  /* removals are reported for this long, then clients are served */
 #define WATCHED	  (IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE_SELF | IN_ONLYDIR)
 #define DEPTH_MAX RULES_COMPONENTS_MAX
 
@@ -34,7 +34,7 @@ struct match {
 	struct cgroup c; /* first */
 	struct match *next;
 	char *path, *tenant;
-	bool seen; /* by this look */
+	bool seen; /* by this scan */
 };
 
 struct cgroups {
@@ -44,15 +44,15 @@ struct cgroups {
 	void *arg;
 	char *root;
 	struct match *first;
-	struct match *gone; /* found to be gone, and not told yet */
+	struct match *gone; /* removed, but not reported yet */
 	void *by_path;	    /* tsearch(3) tree of struct match */
 	size_t nr;
 	int inotify_fd;
 	sd_event_source *io, *timer, *telling;
 	bool pending; /* the timer is armed */
-	bool polls;   /* a watch could not be had */
+	bool polls;   /* adding a watch failed */
 	bool told_watches, told_many, told_name;
-	uint64_t next_us; /* not before this time is the next look */
+	uint64_t next_us; /* earliest time of the next scan */
 };
 
 static uint64_t cgroups_now_us(void)
@@ -100,7 +100,7 @@ static struct match *match_new(const char *path, uint64_t id, const char *tenant
 	return e;
 }
 
-/* Told; it is in no list any more. */
+/* Report the removal of @e, which is in no list any more, and free it. */
 static void match_gone(struct cgroups *c, struct match *e)
 {
 	c->nr--;
@@ -108,8 +108,8 @@ static void match_gone(struct cgroups *c, struct match *e)
 	match_free(e);
 }
 
-/* Tell what is gone, for at most PIECE_US unless @all. Many may go at once: clients are answered
- * in between. */
+/* Report removed cgroups, for up to PIECE_US unless @all. Many may go at once, and clients must be
+ * answered in between. */
 static void tell_gone(struct cgroups *c, bool all)
 {
 	uint64_t begin = cgroups_now_us();
@@ -158,7 +158,7 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 		c->told_many = true;
 		return;
 	}
-	if (have) { /* another one of that path, or for another tenant */
+	if (have) { /* replaced by another of the same path, or moved to another tenant */
 		for (struct match **link = &c->first; *link; link = &(*link)->next) {
 			if (*link != *have)
 				continue;
@@ -184,7 +184,7 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
-/* Be told when something is made or removed in @dir. */
+/* Watch @dir for entries that are created or removed. */
 static void cgroups_watch(struct cgroups *c, const char *dir)
 {
 	if (inotify_add_watch(c->inotify_fd, dir, WATCHED) >= 0 || errno == ENOENT ||
@@ -210,8 +210,8 @@ static bool is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Follow @pattern, which is at a "/" or at its end, in the directory of cgroup @path. @dir is the
- * whole path; both are buffers of PATH_MAX bytes. */
+/* Walk @pattern, which points at a "/" or its end, below the cgroup @path. @dir is the absolute
+ * path of that cgroup; both are buffers of PATH_MAX bytes, restored on return. */
 static void cgroups_walk(struct cgroups *c, const char *pattern, char *dir, char *path)
 {
 	size_t dir_len = strlen(dir), path_len = strlen(path);
@@ -227,7 +227,7 @@ static void cgroups_walk(struct cgroups *c, const char *pattern, char *dir, char
 	cgroups_watch(c, dir);
 	snprintf(want, sizeof(want), "%.*s", (int)(rest - pattern - 1), pattern + 1);
 	in = cgroups_is_plain(want) ? NULL : opendir(dir);
-	/* Without a star the component names the only entry that there may be. */
+	/* A plain component can match only the entry of that name: no readdir. */
 	while (cgroups_is_plain(want) || (in && (d = readdir(in)))) {
 		const char *name = cgroups_is_plain(want) ? want : d->d_name;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The keys of vpmud.conf and its sections; see config.h. The file is an administrator's, and may be
- * wrong in every way. */
+/* The keys and sections of vpmud.conf; see config.h. The administrator's file may contain any
+ * error. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@ static int set_pin_dir(const struct config_key *k, void *field, const char *valu
 				     : config_set_text(k, field, value, why);
 }
 
-/* An embedded driver of libvirt has no domains but those that the process itself starts. It is also
- * a module with code, which the process may not load once it is contained. */
+/* Reject embedded drivers: they only have domains that the process itself starts, and they are
+ * modules, which a contained process must not load. */
 static int set_libvirt(const struct config_key *k, void *field, const char *value, char *why)
 {
 	const char *uri = value, *path;
@@ -64,7 +64,7 @@ static int set_owner(const struct config_key *k, void *field, const char *value,
 			return -EINVAL;
 		uid = user->pw_uid;
 	}
-	/* The greatest number is no user's: it stands for none. */
+	/* (uid_t)-1 is reserved: it means "unknown". */
 	if (uid >= UINT32_MAX)
 		return -EINVAL;
 	ret = rule_add_owner(field, (uid_t)uid);

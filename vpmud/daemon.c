@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What vpmud consists of, in the order in which it is made; see daemon.h. main.c calls it. Whatever
- * VMs, cgroups and clients do must never end the daemon.
+ * Creates the parts of vpmud in order and connects them; see daemon.h. main.c calls it. Nothing
+ * that VMs, cgroups and clients do may end the daemon.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,12 +27,12 @@
 #include "vpmu/util/fail.h"
 
 #define TEND_US	 1000000
-#define NAMED_US 5000000 /* after the start: by then libvirt has said whose the VMs are */
+#define NAMED_US 5000000 /* after the start: by then libvirt has identified the VMs */
 #define URIS_MAX 16
 
 struct daemon {
 	sd_event *ev;
-	char *config_path; /* NULL: as daemon_opts.config */
+	char *config_path; /* as daemon_opts.config */
 	struct vpmud_config config;
 	struct access_rules access;
 	char usual_socket[128];
@@ -45,9 +45,9 @@ struct daemon {
 	struct disc *disc;
 	struct server *server;
 	sd_event_source *tend, *turn, *named, *post;
-	const char *pin_dir;	/* of the configuration, or the usual one; NULL: none */
+	const char *pin_dir;	/* NULL: no pins */
 	struct keep *keep;	/* NULL: no pins */
-	char reload_error[512]; /* why the last reload was refused; "": it was not */
+	char reload_error[512]; /* error of the last reload; "": it succeeded */
 };
 
 void daemon_say(const char *line)
@@ -81,7 +81,7 @@ int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size
 static int check_groups(const struct vpmud_config *c, struct access_rules *access, char *err,
 			size_t errlen)
 {
-	/* The package of the exporter makes this group. */
+	/* The exporter's package creates this group. */
 	const char *readers = c->reader_group		      ? c->reader_group
 			      : getgrnam(VPMUD_READERS_USUAL) ? VPMUD_READERS_USUAL
 							      : NULL;
@@ -109,7 +109,7 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen)
 		     "rules for tenants are in force now",
 		     fixed);
 	*d->reload_error = '\0';
-	/* Of the new file only the rules: the rest stays what it was at the start. */
+	/* Take only the rules from the new file; all else is fixed at the start. */
 	d->config.rules = next.rules;
 	next.rules = old.rules;
 	tree_rules(d->tree, &d->config.rules);
@@ -131,7 +131,7 @@ static int daemon_cmd_reload(void *arg, const json_t *req, json_t *resp, char *e
 	return ret;
 }
 
-/* ---- what the server asks ------------------------------------------------------------------- */
+/* ---- callbacks of the server ---------------------------------------------------------------- */
 
 static int daemon_vm_info(const struct node *vm, json_t *obj, void *arg)
 {
@@ -160,7 +160,7 @@ static void daemon_check(json_t *rows, bool all, void *arg)
 	report_check(&r, rows, all);
 }
 
-/* What a client is told is in the file first. */
+/* Save before the client gets its answer. */
 static void on_done(void *arg)
 {
 	struct daemon *d = arg;
@@ -180,7 +180,7 @@ static int on_tend(sd_event_source *s, uint64_t usec, void *arg)
 	return sd_event_source_set_time_relative(s, TEND_US);
 }
 
-/* The turn of some keys has ended. */
+/* A multiplexing interval has ended: rotate the keys. */
 static int on_turn(sd_event_source *s, int fd, uint32_t events, void *arg)
 {
 	struct daemon *d = arg;
@@ -189,7 +189,7 @@ static int on_turn(sd_event_source *s, int fd, uint32_t events, void *arg)
 	return 0;
 }
 
-/* All that there is has had the time to be found. */
+/* The time to find what still exists is over: drop what was saved but not found again. */
 static int on_named(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct daemon *d = arg;
@@ -200,7 +200,7 @@ static int on_named(sd_event_source *s, uint64_t usec, void *arg)
 	return 0;
 }
 
-/* Nodes come and go by themselves. */
+/* Nodes come and go without requests. */
 static int daemon_on_post(sd_event_source *s, void *arg)
 {
 	keep_all(((struct daemon *)arg)->keep);
@@ -277,8 +277,8 @@ static int open_discovery(struct daemon *d, char *err, size_t errlen)
 		else
 			uris[o.nr_uris++] = uri;
 	}
-	/* Discovery loads it when its threads run, and then it may make no executable memory. A
-	 * host without libvirt is told so by discovery. */
+	/* Load it now: discovery's threads would load it after containment, when no executable
+	 * memory can be mapped. Discovery reports a missing library. */
 	if (!ret && o.nr_uris)
 		dlopen("libvirt.so.0", RTLD_NOW | RTLD_LOCAL);
 	if (!ret)
@@ -306,7 +306,7 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	int ret;
 
 	o.path = d->socket;
-	/* rHEX events are encodings of this machine's vendor, as they are for perf. */
+	/* rHEX events are encodings of this machine's vendor, as in perf. */
 	o.raw_space = vpmu_event_host_space();
 	/* Cgroups without VMs have no count in guests. */
 	o.host_too = true;
@@ -318,7 +318,7 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	return ret;
 }
 
-/* Where the socket and the pins are. */
+/* Choose the socket's path and the pin directory. */
 static int find_places(struct daemon *d, char *err, size_t errlen)
 {
 	int ret = server_default_path("vpmud", d->usual_socket, sizeof(d->usual_socket));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The daemon behind main(): the BPF backend, the tree of tenants and VMs, and the socket, made
- * from a configuration, on the caller's event loop. All functions: the event loop's thread, which
- * is registered with liburcu.
+ * The daemon behind main(): creates the BPF backend, the tree of tenants and VMs, and the socket
+ * from a configuration, on the caller's event loop. Call all functions on the event loop's thread,
+ * which must be registered with liburcu.
  */
 #ifndef VPMUD_DAEMON_H
 #define VPMUD_DAEMON_H
@@ -11,40 +11,42 @@
 #include <systemd/sd-event.h>
 
 struct daemon_opts {
-	const char *config; /* path of vpmud.conf; NULL: VPMUD_CONF if it is there */
-	int listen_fd;	    /* struct server_opts */
+	const char *config; /* path of vpmud.conf; NULL: VPMUD_CONF if it exists */
+	int listen_fd;	    /* see struct server_opts */
 };
 
 struct daemon;
 
 /*
- * daemon_create - begin to count and to serve. Rights are given up before it returns (contain.h).
- * -EINVAL: the configuration is not accepted; else what the kernel says. One line to @err. What
- * fails later is a line on standard error. daemon_destroy - end it; NULL is fine.
+ * daemon_create - start counting and serving, and drop privileges (caps.h). Returns 0, or -errno
+ * (-EINVAL: invalid configuration) and one line in @err. Later failures are reported on standard
+ * error.
+ *
+ * daemon_destroy - stop and free; NULL is allowed.
  */
 int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out, char *err,
 		  size_t errlen);
 void daemon_destroy(struct daemon *d);
 
-/* daemon_leave - the orderly end: clients get their last counts, and the socket goes. If sessions
- * with names are open and counts are pinned, counting goes on for the next vpmud, and the process
- * ends here; otherwise it returns, and daemon_destroy follows. */
+/* daemon_leave - orderly shutdown: send clients their last counts and remove the socket. If named
+ * sessions are open and counts are pinned, save them for the next vpmud and exit the process here.
+ * Otherwise it returns; call daemon_destroy() next. */
 void daemon_leave(struct daemon *d);
 
-/* daemon_reload - read the configuration again. On an error the old one stays in force; counting
- * goes on in either case. One line to @err; after success @err is empty, or names what takes effect
- * at the next start only. */
+/* daemon_reload - read the configuration again and apply its rules. On error the old configuration
+ * stays in force; counting continues in either case. Returns 0, or -errno and one line in @err;
+ * after success @err is empty, or names the key that takes effect only at the next start. */
 int daemon_reload(struct daemon *d, char *err, size_t errlen);
 
-/* daemon_socket - where it serves. */
+/* daemon_socket - the path of the socket; lives as long as @d. */
 const char *daemon_socket(const struct daemon *d);
 
-/* daemon_read_config - read the configuration of @path (as above) into *@c, which the caller frees
- * in either case. For --check-config as well. */
+/* daemon_read_config - read the configuration at @path (NULL as in daemon_opts) into *@c, which the
+ * caller frees even on error. Used for --check-config, too. */
 struct vpmud_config;
 int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size_t errlen);
 
-/* daemon_say - one line to standard error, or with PRIORITY before it to the journal. */
+/* daemon_say - print one line to standard error. */
 void daemon_say(const char *line);
 
 #endif

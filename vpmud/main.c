@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The main program of vpmud: options, signals, and what the service manager wants to know
- * (sd_notify(3), sd_listen_fds(3)); it runs without a service manager as well. An error is one line
- * on standard error. Exit status: 0; 1 if vpmud failed; 2 if options or configuration are wrong.
+ * main() of vpmud: options, signals and the service manager's protocol (sd_notify(3),
+ * sd_listen_fds(3)); it also runs without a service manager. An error is one line on standard
+ * error. Exit status: 0; 1: vpmud failed; 2: invalid options or configuration.
  */
 #include <argp.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ const char *argp_program_version = "vpmud " VPMU_VERSION;
 struct options {
 	const char *config;
 	bool check;
-	const char *wrong; /* an argument that is no option */
+	const char *wrong; /* the last non-option argument */
 };
 
 static error_t main_parse(int key, char *arg, struct argp_state *state)
@@ -51,7 +51,7 @@ static error_t main_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* What is wrong with the configuration; --check-config is no more than this. */
+/* Report errors of the configuration; this is all that --check-config does. */
 static int check_config(const char *path)
 {
 	struct access_rules access = {0};
@@ -105,7 +105,7 @@ static int setup_signals(sd_event *ev)
 		sigaddset(&set, signals[i]);
 	ret = -pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is no reason to stop counting */
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit must not stop counting */
 	for (size_t i = 0; i < 2 && ret >= 0; i++)
 		ret = sd_event_add_signal(ev, NULL, signals[i], NULL, NULL);
 	return ret;
@@ -113,7 +113,7 @@ static int setup_signals(sd_event *ev)
 
 /* ---- main ----------------------------------------------------------------------------------- */
 
-/* The socket that the service manager gives us, 0: none. */
+/* Take the socket that the service manager passes; 0 if there is none. */
 static int activation(struct daemon_opts *o, char *err, size_t errlen)
 {
 	int n = sd_listen_fds(true);
@@ -135,7 +135,7 @@ static int vpmud_main_run(const struct options *o, char *err, size_t errlen)
 
 	if (ret >= 0)
 		ret = setup_signals(ev);
-	/* WatchdogSec= of the unit; nothing without it. */
+	/* For WatchdogSec= of the unit; no effect without it. */
 	if (ret >= 0)
 		ret = sd_event_set_watchdog(ev, true);
 	if (ret < 0) {
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	argp_err_exit_status = EXIT_USAGE;
-	/* Wrong options end the program there; what is left is memory. */
+	/* argp exits on invalid options; only ENOMEM returns. */
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o)) {
 		daemon_say("out of memory");
 		return EXIT_FAILURE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What outlives vpmud, see keep.h. daemon.c calls it. A client must not be told of a session that
- * the next vpmud would not know, unless the file cannot be written. */
+/* See persist.h. daemon.c calls it. A client must never get an answer about a session that the next
+ * vpmud would not know, unless the file cannot be written. */
 #include <errno.h>
 #include <linux/magic.h>
 #include <signal.h>
@@ -20,14 +20,14 @@
 #include "vpmu/util/fail.h"
 
 #define SCHEMA	 4
-#define SHARE	 10	 /* at most this part of the time goes into writing the file */
-#define AGAIN_US 1000000 /* after a write that failed */
-#define BUSY_US	 100000	 /* between two looks whether the pins are free, */
-#define BUSY_MAX 300	 /* and how many of them */
+#define SHARE	 10	 /* writing takes less than 1/SHARE of the time */
+#define AGAIN_US 1000000 /* retry interval after a failed write */
+#define BUSY_US	 100000	 /* interval between checks of the pins */
+#define BUSY_MAX 300	 /* number of such checks */
 
 struct keep {
 	char *path;
-	json_t *saved; /* what the former vpmud left; sessions have strings of it */
+	json_t *saved; /* from the previous vpmud; sessions hold strings of it */
 	void (*note)(const char *line);
 	struct bpf_backend *kernel;
 	struct sessions *sessions;
@@ -66,7 +66,7 @@ static int base_set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSI
 	return bpf_backend_base_set(c, i, &b);
 }
 
-/* rHEX events and cgroups without VMs: as the server has them (daemon.c). */
+/* rHEX events and cgroups without VMs: must match the server's options (daemon.c). */
 static struct session_bases bases = {
 	.backend = "bpf", .get = base_get, .set = base_set, .host_too = true};
 
@@ -97,7 +97,7 @@ bool keep_busy(unsigned int times)
 	       !sigismember(&pending, SIGINT);
 }
 
-/* What the former vpmud has left, if it is about the counts that the kernel has. */
+/* Load the previous vpmud's state if it belongs to the counts in the kernel. */
 static void persist_load(struct keep *k)
 {
 	const char *epoch;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What outlives vpmud beside the counts that are pinned in the kernel: sessions, their bases, and
- * which VM has which count. When the state file (state.h) is written, what is in it, and what of it
- * is believed. All functions: the event loop's thread.
+ * Saves what the next vpmud needs beside the counts pinned in the kernel: sessions, their bases,
+ * and the count of each VM. Decides when the state file (state.h) is written and which of its
+ * contents are trusted. All functions run on the event loop's thread.
  */
 #ifndef VPMUD_PERSIST_H
 #define VPMUD_PERSIST_H
@@ -14,33 +14,40 @@
 
 struct keep;
 
-/* keep_pin_dir - where counts are pinned: as @c says, or the usual directory if there is a bpffs;
- * NULL: nowhere, and @note gets a line if nobody asked for that. */
+/* keep_pin_dir - the pin directory: from @c, or the default if there is a bpffs. NULL: no pins;
+ * @note gets a line unless the configuration disables them. */
 const char *keep_pin_dir(const struct vpmud_config *c, void (*note)(const char *line));
 
-/* keep_busy - for bpf_backend_opts: wait for a vpmud that was killed, which has the pins until the
- * kernel has closed its events. */
+/* keep_busy - for bpf_backend_opts: wait 0.1 s for a killed vpmud, which holds the pins until the
+ * kernel has closed its events. @times: waits so far. Returns false to give up: after 30 s, or if
+ * SIGTERM or SIGINT is pending. */
 bool keep_busy(unsigned int times);
 
 /*
- * keep_create - the state file beside @socket; it is read, and what is of other counts than those
- * of @k is left. @note gets a line of each thing that is lost, and of the first write that fails.
- * -ENOMEM. keep_destroy - after the sessions, which have strings of it; NULL is fine.
+ * keep_create - read the state file beside @socket, and ignore it if it belongs to other counts
+ * than those of @k. @note gets a line for everything lost, and for the first failed write. Returns
+ * 0 or -ENOMEM.
+ *
+ * keep_destroy - call it after the sessions are freed: they hold strings of it. NULL is allowed.
  */
 int keep_create(const char *socket, struct bpf_backend *k, void (*note)(const char *line),
 		struct keep **out);
 void keep_destroy(struct keep *k);
 
-/* keep_tree - what the former vpmud has left of the tree; NULL: nothing. */
+/* keep_tree - the tree that the previous vpmud saved; NULL: none. Borrowed. */
 const json_t *keep_tree(const struct keep *k);
 
-/* keep_begin - open the sessions again that were left. Their files are written from now on. */
+/* keep_begin - reopen the saved sessions. State is written from now on. */
 void keep_begin(struct keep *k, struct sessions *ss, struct tree *tree);
 
 /*
- * keep_sessions - write the file if a session has come, gone or changed: before a client is told.
- * keep_all - also if a node has; with very many nodes less often. After a write that failed both
- * try again, at most once a second. keep_now - write it. 0, or -errno.
+ * keep_sessions - write the file if a session was added, removed or changed; call it before the
+ * client gets its answer.
+ *
+ * keep_all - write the file if a node changed, too; less often with very many nodes. After a failed
+ * write both retry once a second.
+ *
+ * keep_now - write the file now. Returns 0 or -errno.
  */
 void keep_sessions(struct keep *k);
 void keep_all(struct keep *k);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* How vpmud is, see report.h. daemon.c calls it. */
+/* See report.h. daemon.c calls it. */
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -11,14 +11,14 @@
 #include "vpmud/report.h"
 #include "vpmu/event/event.h"
 
-/* Every kernel can count it on a CPU, and it needs the same right as the others. */
+/* Every kernel can count it on a CPU, and it needs the same privilege as the others. */
 #define ANY_EVENT                                                                                  \
 	vpmu_key_make(VPMU_SPACE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES,                         \
 		      VPMU_KEY_USR | VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)
 
 static void report_check_row(const char *what, bool ok, const char *why, void *rows)
 {
-	/* A row that does not fit in memory is left out. */
+	/* No memory: the row is left out. */
 	json_array_append_new(rows,
 			      json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why));
 }
@@ -31,8 +31,8 @@ static void libvirt_row(const char *uri, bool connected, const char *text, void 
 	report_check_row(what, connected, text, rows);
 }
 
-/* The BPF program sees the numbers of threads of the first PID namespace. That one's own number is
- * the kernel's PROC_PID_INIT_INO (include/linux/proc_ns.h). */
+/* The BPF program sees thread ids of the initial PID namespace, which always has the inode number
+ * PROC_PID_INIT_INO (include/linux/proc_ns.h). */
 const char *report_pids(void)
 {
 	struct stat st;
@@ -107,7 +107,7 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	}
 	bpf_backend_budget(r->kernel, &b);
 	budget_rows(&b, report_check_row, rows);
-	/* The client's rights are not ours: we have given up most of what we had. */
+	/* Test our own privileges, not the client's: most were dropped. */
 	may = vpmu_backend_can_count(bpf_as_backend(r->kernel), ANY_EVENT, &q, why, sizeof(why));
 	report_check_row("vpmud may count", may, may ? "perf events of all tasks on a CPU" : why,
 			 rows);
@@ -124,7 +124,7 @@ int report_figures(struct bpf_backend *kernel, json_t *resp)
 	o = json_pack("{s:I, s:i, s:i, s:o, s:I}", "keys", (json_int_t)b.keys, "turns", b.turns,
 		      "mediated", b.mediated, "map-bytes", json_u64(u.map_bytes), "perf-events",
 		      (json_int_t)u.events);
-	if (!b.known || !b.general) /* what is not known is absent */
+	if (!b.known || !b.general) /* unknown figures are absent */
 		json_object_set_new(o, "unknown", json_integer(1));
 	else if (json_object_set_new(o, "general", json_integer(b.general)) ||
 		 json_object_set_new(o, "fixed", json_integer(b.fixed)) ||

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How vpmud is: its rows of `vpmu check`, and its part of `sharing`. Event loop's thread. */
+/* vpmud's own state: its rows of `vpmu check` and its part of `sharing`. The daemon calls it, on
+ * the event loop's thread. */
 #ifndef VPMUD_REPORT_H
 #define VPMUD_REPORT_H
 
@@ -14,20 +15,20 @@ struct report {
 	const struct disc *disc;
 	struct tree *tree;
 	const char *cgroup_root;
-	size_t sections;	  /* of tenants, in the configuration */
-	const char *reload_error; /* why the last reload was refused; "": it was not */
+	size_t sections;	  /* [tenant] sections of the configuration */
+	const char *reload_error; /* error of the last reload; "": it succeeded */
 };
 
-/* report_check - append rows: what vpmud may not do; with @all everything about it. A row that does
- * not fit in memory is left out. */
+/* report_check - append rows to @rows: missing privileges; with @all, everything about vpmud. A row
+ * for which there is no memory is left out. */
 void report_check(const struct report *r, json_t *rows, bool all);
 
-/* report_pids - why no thread of a VM can be counted: vpmud is in a PID namespace of its own. NULL:
- * it is not, or nobody knows. */
+/* report_pids - return a text if vpmud is in a PID namespace of its own, where no thread of a VM
+ * can be counted. NULL: it is not, or unknown. */
 const char *report_pids(void);
 
-/* report_figures - add "kernel" to the answer of `sharing`: counters, and what the backend holds.
- * -ENOMEM. */
+/* report_figures - add "kernel" to the answer of `sharing`: counters and the backend's usage.
+ * Returns 0 or -ENOMEM. */
 int report_figures(struct bpf_backend *kernel, json_t *resp);
 
 #endif

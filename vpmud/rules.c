@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Matching VMs and cgroups with the rules of vpmud.conf; see rules.h. Names of VMs, metadata and
- * cgroups come from others and are hostile: what becomes a tenant's path is checked as one.
+ * Matching VMs and cgroups with the rules; see rules.h. Names of VMs, metadata and cgroups are
+ * untrusted input: a path built from them must pass tenant_path_ok().
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -44,7 +44,7 @@ int rules_add(struct rules *r, const char *path, struct rule **out, char *err, s
 	bool each = len >= 2 && len < sizeof(plain) && !strcmp(path + len - 2, "/*");
 
 	snprintf(plain, sizeof(plain), "%.*s", (int)(each ? len - 2 : len), path);
-	/* "/ *" has no path besides the name that takes the place of the star. */
+	/* The section path "/" and star has no prefix to check. */
 	if (!(each && !*plain) && !tenant_path_ok(each ? plain : path, err, errlen))
 		return -EINVAL;
 	return rules_add_rule(r, plain, each, out, err, errlen);
@@ -100,7 +100,8 @@ int rule_add_owner(struct rule *rule, uid_t uid)
 	return 0;
 }
 
-/* The component at *@path (which points at its "/"), moving *@path behind it; its length. */
+/* Return the length of the component at *@path (which points at its "/") and advance *@path past
+ * it. */
 static size_t component(const char **path, const char **text)
 {
 	*text = *path + 1;
@@ -140,7 +141,7 @@ static bool any_matches(const struct patterns *p, const char *name)
 	return false;
 }
 
-/* How many components of @path @pattern matches, from the first one on; 0: it does not match. */
+/* Return the number of leading components of @path that @pattern matches; 0: no match. */
 static size_t matches_path(const char *pattern, const char *path, const char **rest)
 {
 	char want[256], have[256];
@@ -170,7 +171,7 @@ static bool path_char(char c)
 	       (c && strchr("_.:@-/", c));
 }
 
-/* The tenant of @rule for something called the @len bytes at @name, a path if @deep. */
+/* Build the path of @rule's tenant for the name of @len bytes at @name, a path if @deep. */
 static bool tenant_of(const struct rule *rule, const char *name, size_t len, bool deep,
 		      char path[TENANT_PATH_MAX + 1], char *why, size_t whylen)
 {
@@ -193,8 +194,8 @@ static bool tenant_of(const struct rule *rule, const char *name, size_t len, boo
 	return tenant_path_ok(path, why, whylen);
 }
 
-/* The rule with the longest cgroup pattern that matches @path or, unless @whole, one above it; the
- * last component that the pattern matched to *name. */
+/* Return the rule with the longest cgroup pattern that matches @path or, unless @whole, an
+ * ancestor; *@name is set to the last component that the pattern matched. */
 static const struct rule *by_cgroup(const struct rules *r, const char *path, bool whole,
 				    const char **name, size_t *len)
 {
@@ -218,7 +219,7 @@ static const struct rule *by_cgroup(const struct rules *r, const char *path, boo
 	return best;
 }
 
-/* Whether @rule believes @vm that it has its name. */
+/* Return true if @rule trusts the name of @vm. */
 static bool rule_trusts(const struct rule *rule, const struct rules_vm *vm)
 {
 	const char *rest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Reading and replacing the state file, see state.h. A half-written file must never be read. */
+/* See state.h. persist.c calls it. A half-written file must never be read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,11 +20,11 @@ int state_write(const char *path, const json_t *state, char *err, size_t errlen)
 
 	if (snprintf(next, sizeof(next), "%s.new", path) >= (int)sizeof(next))
 		return fail(-ENAMETOOLONG, err, errlen, "state file %s: name too long", path);
-	/* In one piece: jansson would write each token of it, and not say why it could not. */
+	/* One write: jansson would write token by token and drop the errno. */
 	text = json_dumps(state, JSON_COMPACT);
 	if (!text)
 		return fail(-ENOMEM, err, errlen, "state file %s: out of memory", path);
-	/* It need not last: what is pinned in the kernel does not outlive a power cut, either. */
+	/* No fsync: pinned counts do not survive a power cut, either. */
 	ret = replace_file(path, next, 0600, false, text, strlen(text));
 	free(text);
 	return ret ? fail(ret, err, errlen, "state file %s: cannot be written: %s", path,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The state file: what the next vpmud must know to go on with the counts that are pinned in the
- * kernel. It belongs to root, and is replaced as a whole. keep.c says what is in it.
+ * The state file: what the next vpmud needs to continue with the counts pinned in the kernel. It is
+ * owned by vpmud's user and replaced atomically. persist.c defines its contents.
  */
 #ifndef VPMUD_STATE_H
 #define VPMUD_STATE_H
@@ -11,12 +11,13 @@
 
 #define STATE_MAX (256u << 20) /* bytes */
 
-/* state_write - replace the file @path by @state. -errno and one line in @err; then the old file is
- * as it was. */
+/* state_write - atomically replace the file @path by @state. Returns 0, or -errno and one line in
+ * @err; the old file is then unchanged. */
 int state_write(const char *path, const json_t *state, char *err, size_t errlen);
 
-/* state_read - the object in file @path, which the caller frees; NULL and 0: there is no file.
- * -EPERM: others could have written it; -EINVAL: it is no such file. One line to @err. */
+/* state_read - read the object in file @path to *@out, which the caller frees; NULL and 0: there is
+ * no file. -EPERM: others can write to it; -EFBIG: longer than STATE_MAX; -EINVAL: no JSON object.
+ * One line to @err. */
 int state_read(const char *path, json_t **out, char *err, size_t errlen);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Tenants and cgroups of a real host as nodes; VMs are in tree_vm.c. The event loop's thread calls
- * it. A node must never be removed while something is bound to it.
+ * Tenants and cgroups of a real host as nodes; VMs are in tree_vm.c. See tree.h. A node must never
+ * be removed while something is bound to it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -50,7 +50,7 @@ static struct claim *claim_get(struct tree *t, uint64_t id)
 	return c;
 }
 
-/* Bind @c to whom it belongs now: a VM before a tenant. */
+/* Bind @c to its current owner, a VM before a tenant; free it if there is none. */
 static int claim_settle(struct tree *t, struct claim *c)
 {
 	struct node *want = c->vm ? c->vm : c->tenant;
@@ -81,7 +81,7 @@ int tree_claim(struct tree *t, uint64_t id, struct node *n)
 	if (!c)
 		return -ENOMEM;
 	if (*whose && *whose != n)
-		return -EBUSY; /* two VMs in one cgroup */
+		return -EBUSY; /* another VM has it */
 	*whose = n;
 	ret = claim_settle(t, c);
 	if (ret) {
@@ -102,7 +102,7 @@ void tree_unclaim(struct tree *t, uint64_t id, struct node *n)
 		c->vm = NULL;
 	if (c->tenant == n)
 		c->tenant = NULL;
-	/* When the tenant cannot take it back it stays nobody's. */
+	/* If rebinding to the tenant fails, leave the cgroup unbound. */
 	if (claim_settle(t, c)) {
 		t->backend.unbind_cgroup(node_in(n, t->backend.source), id);
 		c->bound = NULL;
@@ -146,7 +146,7 @@ struct tenant *tree_tenant(struct tree *t, const char *path)
 			tenant->next->back = &tenant->next;
 		t->first_tenant = tenant;
 	}
-	/* An operator may have removed it. */
+	/* An operator may have removed the node: add it again. */
 	if (tenant->node)
 		return tenant;
 	if (tenant_add(t->ts, path, &tenant->node, why, sizeof(why)) ||
@@ -177,7 +177,7 @@ static bool useless(const struct tenant *tenant)
 	return !tenant->vms && !tenant->cgroups && !tenant->in_rules;
 }
 
-/* Remove @tenant if nothing is in it; false: something is. */
+/* Remove @tenant. Returns false if it has children. */
 static bool tenant_drop(struct tree *t, struct tenant *tenant)
 {
 	if (tenant->node && tenant_remove(t->ts, tenant->path, NULL, 0))
@@ -186,7 +186,7 @@ static bool tenant_drop(struct tree *t, struct tenant *tenant)
 	return true;
 }
 
-/* Somebody removes a tenant. Its cgroups are charged to what is above them from now on. */
+/* A tenant is being removed: from now on its cgroups are charged to those above them. */
 static void on_removing(struct node *n, void *arg)
 {
 	struct tree *t = arg;
@@ -249,7 +249,7 @@ void tree_cgroup_removed(void *arg, struct cgroup *gone)
 	free(c);
 	t->nr_cgroups--;
 	tenant->cgroups--;
-	/* Called as the cgroup was: the name means nothing any more. */
+	/* It was named after the cgroup, and has no other use. */
 	if (useless(tenant) && !tenant->for_vms)
 		tenant_drop(t, tenant);
 }
@@ -275,7 +275,7 @@ void tree_prune(struct tree *t)
 {
 	bool dropped;
 
-	/* A tenant goes after those below it. */
+	/* Repeat: a tenant can go only after those below it. */
 	do {
 		struct tenant *tenant = t->first_tenant, *next;
 
@@ -300,7 +300,8 @@ static uint64_t tree_hash(uint64_t h, const void *data, size_t len)
 	return h;
 }
 
-/* Names are looked for below the same parent only. A VM that has started again is another one. */
+/* Persistent names: a node is looked up below its own parent only, so its name need not include the
+ * path. The start time tells a restarted VM from the old one. */
 static void tree_on_added(struct node *n, struct vpmu_backend_node *in, void *arg)
 {
 	struct tree *t = arg;
@@ -330,8 +331,8 @@ static void save_claim(const void *node, VISIT which, void *cgroups)
 		json_array_append_new(cgroups, json_sprintf("%" PRIu64, c->id));
 }
 
-/* Tenants that the tree has not made: operators' own, and parents of others, which have the counts
- * of what was below them. */
+/* Tenants that the tree did not create: operators' own, and parents of others, which hold the
+ * counts of what was below them. */
 static int save_added(struct node *n, unsigned int depth, void *arg)
 {
 	const struct saving *s = arg;
@@ -358,7 +359,7 @@ json_t *tree_save(const struct tree *t)
 			 "cgroups", cgroups);
 }
 
-/* It stays the operator's: no rule and no reload removes it. */
+/* Recreate an operator's tenant; no rule and no reload removes it. */
 static void restore_added(struct tree *t, const char *path)
 {
 	char why[300] = "tenant: out of memory";
@@ -396,9 +397,8 @@ void tree_restored(struct tree *t)
 	const json_t *text;
 	size_t i;
 
-	/* The backend has the bindings of the former vpmud, too; by the rules of today some are
-	 * nobody's.
-	 */
+	/* The backend also has the previous vpmud's bindings, some of which no rule of today
+	 * claims. */
 	json_array_foreach (json_object_get(t->saved, "cgroups"), i, text) {
 		const char *id = json_string_value(text);
 		struct claim key = {.id = id ? strtoull(id, NULL, 10) : 0};
@@ -440,7 +440,7 @@ int tree_create(struct tenants *ts, const struct tree_backend *backend, const st
 	t->backend = *backend;
 	t->note = note;
 	t->arg = arg;
-	t->round = 1; /* VMs begin with 0 */
+	t->round = 1; /* VMs start at 0 */
 	t->watch = (struct tenants_watch){tree_on_added, on_removing, t, NULL};
 	tenants_watch(ts, &t->watch);
 	tree_rules(t, rules);

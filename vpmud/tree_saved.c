@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a vpmud leaves of its VMs to the next one. The file is read as anybody's: what does not fit
- * is as if it were not there. */
+/* What vpmud saves of its VMs for the next one; see tree_priv.h. The file is untrusted: a field
+ * that does not fit is treated as absent. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ json_t *tree_vm_save(const struct tree_vm *v)
 	json_t *o = json_pack("{s:i, s:o}", "pid", v->pid, "start",
 			      json_sprintf("%" PRIu64, v->start_time));
 
-	/* What is no UTF-8 is left out. */
+	/* A string that is not UTF-8 is left out. */
 	if (v->libvirt)
 		json_object_set_new(o, "kind", json_string("libvirt"));
 	if (v->metadata)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * VMs of a real host as nodes: names, vCPU threads, cgroups of their own. What discovery says comes
- * from others' processes and is hostile: names are made fit, and a VM that cannot be added is a
- * note, never an end.
+ * VMs of a real host as nodes: names, vCPU threads, own cgroups; see tree.h. Discovery's data comes
+ * from other users' processes and is untrusted: names are sanitized, and a VM that cannot be added
+ * is noted, never fatal.
  */
 #include <errno.h>
 #include <limits.h>
@@ -14,8 +14,8 @@
 #include "vpmu/util/fail.h"
 
 #define SUFFIX_MAX  14 /* bytes of "@PID.NUMBER" */
-#define OTHERS_STAY 3  /* looks in a row: they take 10 s, */
-#define LOOKS_MAX   64 /* or longer with more VMs than this, each second */
+#define OTHERS_STAY 3  /* consecutive checks: they take 10 s, */
+#define LOOKS_MAX   64 /* or longer with more VMs than this, the limit per second */
 
 void tree_vm_free(struct tree_vm *vm)
 {
@@ -78,7 +78,7 @@ static int tree_vm_take(struct tree_vm *v, const struct disc_vm *vm)
 		       : 0;
 }
 
-/* Until libvirt answers, it is what it was. */
+/* Until libvirt answers, use what the previous vpmud had learned from it. */
 static int take_saved(const struct tree *t, struct tree_vm *v)
 {
 	const char *kind = tree_saved_text(t, v, "kind");
@@ -103,10 +103,9 @@ static bool tree_vm_taken(const struct tree *t, const struct tree_vm *v, const c
 	return tenant_vm_find(t->ts, name) || tree_saved_for_another(t, v, name);
 }
 
-/* A name for the node: the VM's own, with "_" for what node names cannot have. If that is taken,
- * the process id makes it unique; if somebody has called a VM like that, a number as well. A VM
- * that a former vpmud knew has the name that it had there, for its counts and rows of sessions do.
- */
+/* Choose the node's name: the VM's own, with "_" for characters not allowed in node names. If it is
+ * taken, add the process id; if that is taken, too, a number. A VM that the previous vpmud had
+ * keeps its node name, by which its counts and sessions find it. */
 static void node_name(const struct tree *t, const struct tree_vm *v,
 		      char name[TENANT_VM_NAME_MAX + 1])
 {
@@ -133,7 +132,7 @@ static void node_name(const struct tree *t, const struct tree_vm *v,
 		snprintf(p, SUFFIX_MAX + 1, i == 1 ? "@%d" : "@%d.%u", v->pid, i);
 }
 
-/* The path of its tenant by the rules; NULL: none. */
+/* Return the path of its tenant by the rules; NULL: none. */
 static const char *tenant_path(struct tree *t, struct tree_vm *v, char path[TENANT_PATH_MAX + 1])
 {
 	const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
@@ -151,7 +150,7 @@ static const char *tenant_path(struct tree *t, struct tree_vm *v, char path[TENA
 	return NULL;
 }
 
-/* Not at once: libvirt may be about to say who it is. */
+/* Note an untrusted name, but only after a while: libvirt may be about to report it. */
 static void note_refused(struct tree *t, struct tree_vm *v)
 {
 	const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
@@ -175,7 +174,7 @@ static void note_refused(struct tree *t, struct tree_vm *v)
 
 /* ---- its cgroup ----------------------------------------------------------------------------- */
 
-/* Whether cgroup @path is @top or below it. */
+/* Return true if cgroup @path is @top or below it. */
 static bool within(const char *top, const char *path)
 {
 	size_t n = strlen(top);
@@ -183,8 +182,8 @@ static bool within(const char *top, const char *path)
 	return !strncmp(path, top, n) && (path[n] == '\0' || path[n] == '/');
 }
 
-/* Whether another VM would be charged to who has cgroup @path: one in there, or below, without a
- * cgroup of its own. */
+/* Return true if another VM would be charged to the owner of cgroup @path: it is in there, or below
+ * without a cgroup of its own. */
 static bool has_another(const struct tree *t, const struct tree_vm *v, const char *path)
 {
 	for (const struct tree_vm *o = t->first_vm; o; o = o->next)
@@ -194,8 +193,8 @@ static bool has_another(const struct tree *t, const struct tree_vm *v, const cha
 	return false;
 }
 
-/* Whether no process but @v's is in its cgroup @path. libvirt may have put all of its threads into
- * cgroups below, so that none is in that one itself. */
+/* Return true if only @v's process is in its cgroup @path. libvirt may have put all of its threads
+ * into cgroups below, which leaves that one empty. */
 static bool alone(const struct tree *t, const struct tree_vm *v, const char *path)
 {
 	char file[PATH_MAX];
@@ -219,8 +218,8 @@ static bool alone(const struct tree *t, const struct tree_vm *v, const char *pat
 	return !others && (self || !strcmp(v->kind, "libvirt"));
 }
 
-/* Whether the VM is to have its cgroup. Who is in there with it for a moment, and is met by chance,
- * makes no difference once it has it: tree_tend. Another VM does. */
+/* Return true if the VM is to have its cgroup. Once it does, a process seen there in passing does
+ * not matter, only tree_tend() judges those; another VM does. */
 static bool owns_cgroup(const struct tree *t, const struct tree_vm *v)
 {
 	if (!v->cgroup_id || !v->cgroup || !strcmp(v->cgroup, "/") || v->shared)
@@ -228,8 +227,8 @@ static bool owns_cgroup(const struct tree *t, const struct tree_vm *v)
 	return v->claimed == v->cgroup_id ? !has_another(t, v, v->cgroup) : alone(t, v, v->cgroup);
 }
 
-/* Let the VM have its cgroup if it is alone in there. libvirt's system daemon gives each domain
- * one, a user's does not. */
+/* Claim the VM's cgroup if nothing else is in it. libvirt's system daemon gives each domain its
+ * own, a session daemon does not. */
 static void claim_cgroup(struct tree *t, struct tree_vm *v)
 {
 	uint64_t id = v->cgroup_id;
@@ -249,13 +248,13 @@ static void claim_cgroup(struct tree *t, struct tree_vm *v)
 	v->unbindable = ret && ret != -EBUSY;
 	if (ret) {
 		v->claimed = 0;
-		if (ret != -EBUSY) /* two VMs share it: their vCPUs are told apart */
+		if (ret != -EBUSY) /* shared by two VMs: only their vCPUs are counted */
 			complain(t, v, "its cgroup is not counted, only its vCPUs", ret);
 	}
 }
 
-/* A VM gets its cgroup when whoever started it has left, and gives it up for good when somebody
- * stays there: what it is counted by must not depend on when we look. */
+/* A VM gets its cgroup once its launcher has left it, and gives it up for good when another process
+ * stays there: how it is counted must not depend on the time of a check. */
 static void look_at_cgroup(struct tree *t, struct tree_vm *v)
 {
 	if (!v->node || v->shared || v->unbindable)
@@ -297,7 +296,7 @@ static void bind_vcpu(struct tree *t, struct tree_vm *v, struct tree_vcpu *c)
 				       c->thread.start_time);
 
 	c->bound = !ret;
-	if (ret && ret != -ESRCH) /* that one has ended meanwhile: removed() or changed() follows */
+	if (ret && ret != -ESRCH) /* the thread has ended: removed() or changed() follows */
 		complain(t, v, "a vCPU is not counted", ret);
 }
 
@@ -308,7 +307,8 @@ static void drop_vcpu(struct tree *t, struct tree_vcpu *c)
 	tenant_vcpu_remove(c->node);
 }
 
-/* A node for each of the VM's threads, bound to it. */
+/* Bring the vCPU nodes in line with the VM's threads and bind them. Both lists are sorted by
+ * index. */
 static void set_vcpus(struct tree *t, struct tree_vm *v)
 {
 	const struct disc_vcpu *now = v->threads;
@@ -354,7 +354,7 @@ static void set_vcpus(struct tree *t, struct tree_vm *v)
 
 /* ---- the VM --------------------------------------------------------------------------------- */
 
-/* Make the node, in the tenant that the rules say. */
+/* Add the node in the tenant that the rules assign. */
 static void add_node(struct tree *t, struct tree_vm *v)
 {
 	char path[TENANT_PATH_MAX + 1], name[TENANT_VM_NAME_MAX + 1], why[300];
@@ -389,7 +389,7 @@ static void tree_vm_unbind(struct tree *t, struct tree_vm *v)
 	v->nr_vcpus = 0;
 }
 
-/* Remove the node. Its tenant keeps its counts. */
+/* Remove the node; its counts stay in its tenant. */
 static void remove_node(struct tree *t, struct tree_vm *v)
 {
 	if (!v->node)
@@ -410,8 +410,8 @@ static void tree_vm_count(struct tree *t, struct tree_vm *v)
 	claim_cgroup(t, v);
 }
 
-/* VM @v has come to cgroup @path, or has left it: others whose cgroup is that one or one above it
- * may have to give it up, or can have it now. */
+/* VM @v has entered or left cgroup @path: VMs in that cgroup or in one above it may lose or gain
+ * it. */
 static void claim_again(struct tree *t, const struct tree_vm *v, const char *path)
 {
 	for (struct tree_vm *o = t->first_vm; path && o; o = o->next)
@@ -441,7 +441,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 	claim_again(t, v, v->cgroup);
 }
 
-/* Whether the node's name and tenant are what they would be now. */
+/* Return true if the node still has the right name and tenant. */
 static bool stays(struct tree *t, struct tree_vm *v, bool renamed)
 {
 	char path[TENANT_PATH_MAX + 1];
@@ -450,7 +450,7 @@ static bool stays(struct tree *t, struct tree_vm *v, bool renamed)
 	return v->node && !renamed && !strcmp(in ? in : "/host", v->node->path);
 }
 
-/* Give the VM a new node in the right place. */
+/* Replace the node by one in the right tenant. */
 static void tree_vm_move(struct tree *t, struct tree_vm *v)
 {
 	remove_node(t, v);

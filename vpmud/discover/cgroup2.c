@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The cgroup2 directory of a process. process.c calls it at each look, because a process can be
- * moved. It writes nothing there. */
+/* Finds the cgroup2 directory of a process. process.c calls it each time it inspects a VM, because
+ * a process can be moved. It must not write there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -33,7 +33,7 @@ int cgroup2_open(const char *root, int proc)
 		close(fd);
 		return ret;
 	}
-	/* With cgroup v1 beside it, cgroup2 is a directory among v1's. */
+	/* In hybrid mode cgroup2 is mounted among v1's hierarchies. */
 	while (ret < 0 && getmntent_r(mounts, &m, buf, sizeof(buf)))
 		if (!strcmp(m.mnt_type, "cgroup2")) {
 			ret = open(m.mnt_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -44,7 +44,7 @@ int cgroup2_open(const char *root, int proc)
 	return ret;
 }
 
-/* libvirt splits the cgroup of one VM: QEMU's threads are in emulator, vCPUs in vcpuN beside it. */
+/* Strip libvirt's subdirectories: QEMU's threads are in emulator, vCPUs in vcpuN beside it. */
 static void whole_vm(char *path)
 {
 	static const char *const ends[] = {"/libvirt/emulator", ".libvirt-qemu/emulator"};
@@ -92,7 +92,7 @@ int cgroup2_of(struct disc *d, struct proc *p, int dir, bool qemu, struct disc_v
 	}
 	if (qemu)
 		whole_vm(path);
-	/* A directory's inode number is the id of its cgroup. It may have been removed. */
+	/* The inode number is the cgroup's id. The directory may be gone. */
 	if (d->cgroup >= 0 && !fstatat(d->cgroup, path[1] ? path + 1 : ".", &st, 0) &&
 	    S_ISDIR(st.st_mode))
 		vm->cgroup_id = st.st_ino;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Names and command lines of processes, see cmdline.h. It never reads behind the length given. */
+/* See cmdline.h. It must never read beyond the given length. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,9 +78,10 @@ static bool cmdline_is(const char *arg, size_t len, const char *what)
 }
 
 /*
- * The value of @key in the option list @list, as QEMU reads it: key=value, separated by commas, two
- * commas are one, and a first value without a key is @key's. The last one counts. *@len is set
- * to -1 if there is none. The result has len bytes in @to, which has room for DISC_NAME_SIZE.
+ * Copy the value of @key in the option list @list, parsed as by QEMU: key=value pairs separated by
+ * commas, a doubled comma is a literal one, a first value without a key belongs to @key, and the
+ * last one wins. Writes up to DISC_NAME_SIZE bytes to @to and their number to *@len, -1 if there is
+ * none.
  */
 static void option(const char *list, size_t left, const char *key, char *to, int *len)
 {
@@ -145,7 +146,7 @@ void cmdline_qemu(const char *args, size_t len, struct qemu_args *out)
 				out->no_machine = cmdline_is(value, (size_t)value_len, "none");
 			opt_len = 0;
 		} else if (cmdline_is(opt, opt_len, "append")) {
-			opt_len = 0; /* a guest's kernel may be told anything */
+			opt_len = 0; /* the guest kernel's command line may contain anything */
 		} else if (n > 1 && *next == '-') {
 			next += next[1] == '-' ? 2 : 1;
 			opt_len = n - (size_t)(next - arg);
@@ -156,7 +157,7 @@ void cmdline_qemu(const char *args, size_t len, struct qemu_args *out)
 	}
 }
 
-/* @comm is @before, a number, @after. */
+/* Parse @comm as @before, a number, @after. */
 static int numbered(const char *comm, const char *before, const char *after)
 {
 	size_t n = strlen(before), digits = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The public functions of discovery, see discover.h: the timer that goes over /proc in small
- * pieces, and notes. */
+/* The public functions of discovery, see discover.h: the timer that walks /proc in small pieces,
+ * and notes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -16,15 +16,15 @@
 
 #define POLL_MS_USUAL 1000
 
-/* Files that one turn of the event loop reads, a few milliseconds' worth; and how long discovery
- * rests after a piece of work, in times of the CPU time it took. */
+/* Files read per timer event, a few milliseconds' worth; and the pause after it, as a multiple of
+ * the CPU time it took. */
 #define TURN_FILES 256
 #define REST	   9
 
-/* No piece of work takes so long; a clock of CPU time that jumps must not stop the rounds. */
+/* Upper bound of the measured CPU time: a jumping clock must not stop the rounds. */
 #define WORK_US_MAX 1000000
 
-/* How late the timer may be. */
+/* Accuracy of the timer. */
 #define TIMER_US 1000
 
 void disc_note(struct disc *d, struct proc *p, enum note_cause cause, const char *fmt, ...)
@@ -48,16 +48,16 @@ void disc_note(struct disc *d, struct proc *p, enum note_cause cause, const char
 	d->ops.note(d->arg, shown);
 }
 
-/* sd_event_now() would leave out what this turn of the loop did. */
+/* Not sd_event_now(): it is the time at which this loop iteration began. */
 static uint64_t discover_now(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(clock, &ts); /* it can't fail */
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* A round could not even begin. */
+/* Note that a round failed to start. */
 static void note_walk(struct disc *d, int ret)
 {
 	disc_note(d, NULL, NOTE_ERROR, "%s: %s; it is tried again", d->proc_path, strerror(-ret));
@@ -70,7 +70,7 @@ static int discover_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 	bool over = true;
 	int ret = 0;
 
-	/* Not before the loop turns: the threads keep the rights that the process has when they
+	/* Not before the loop runs: the threads keep the privileges that the process has when they
 	 * start. */
 	if (d->virt && !d->virt_started) {
 		d->virt_started = true;
@@ -93,7 +93,7 @@ static int discover_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 	next = discover_now(CLOCK_MONOTONIC) + used * REST;
 	if (over && next < d->began + d->poll_us)
 		next = d->began + d->poll_us;
-	/* Only a source that is being destroyed refuses these. */
+	/* These fail only for a source that is being destroyed. */
 	sd_event_source_set_time(s, next);
 	sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
 	return 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What libvirt says about domains, and which process each of them is. discover.c calls it when
- * there are messages of virt.c, process.c at each look at a VM.
+ * Tracks libvirt's domains and joins each to its process. discover.c calls it when virt.c has
+ * messages, process.c for each VM it inspects.
  *
- * A process is a domain if it has its UUID on its command line and libvirt's file says its pid.
- * The UUID alone says nothing: anybody may start a QEMU with any UUID. What a process once was
- * joined to stays with it until it ends, also when libvirt forgets the domain before.
+ * A process is a domain if it has the domain's UUID on its command line and libvirt's pid file
+ * names it. The UUID alone proves nothing: anybody may start a QEMU with any UUID. A joined process
+ * keeps the domain's data until it ends, even if libvirt forgets the domain.
  */
 #include <errno.h>
 #include <search.h>
@@ -20,8 +20,8 @@ struct domain {
 	size_t uri;
 	bool active;
 	pid_t pid;	     /* 0: not known */
-	bool stale;	     /* not in the list that is being read, so far */
-	bool noted;	     /* that its metadata is not accepted */
+	bool stale;	     /* not yet in the list being read */
+	bool noted;	     /* its invalid metadata was noted */
 	struct domain *next; /* list of drop() */
 };
 
@@ -70,7 +70,7 @@ static void update(struct disc *d, const struct virt_message *m)
 	dom->noted = m->text[0];
 	if (m->text[0] && !noted)
 		disc_note(d, NULL, 0, "libvirt: %s", m->text);
-	/* A list is joined by the next round; one domain that changes is looked at now. */
+	/* Domains of a list are joined by the next round; a single changed domain now. */
 	if (m->pid && !d->listing)
 		scan_pid(d, m->pid);
 }
@@ -79,7 +79,7 @@ static void update(struct disc *d, const struct virt_message *m)
 
 struct pick {
 	size_t uri;
-	bool mark; /* all as stale; else find the stale ones */
+	bool mark; /* mark all as stale; else collect the stale ones */
 	struct domain *first;
 };
 
@@ -131,7 +131,7 @@ int domains_init(struct disc *d, const char *const *uris, size_t nr)
 	return 0;
 }
 
-/* @note has the URI in front of what it says. */
+/* Mark @u as unconnected. @note starts with the URI, which is stripped. */
 static void unconnected(struct libvirt_uri *u, const char *note)
 {
 	const char *why = strstr(note, u->name);
@@ -208,7 +208,7 @@ void domains_take(struct disc *d)
 
 /* ---- which domain a process is ---- */
 
-/* Whether @p is @dom, an active domain of the UUID that @p claims. */
+/* Return true if @p is the active domain @dom, whose UUID it has. */
 static bool is_domain(struct disc *d, struct proc *p, const struct domain *dom)
 {
 	struct proc *other;

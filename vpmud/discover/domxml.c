@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A domain's XML, see domxml.h. libxml2 reads it; a document that defines entities, or on which it
- * would work for long, is refused before, and nothing is loaded from anywhere. */
+/* Parses a domain's XML with libxml2; see domxml.h. A document that defines entities or would take
+ * libxml2 long is rejected first, and nothing external is ever loaded. */
 #include <errno.h>
 #include <string.h>
 #include <libxml/parser.h>
@@ -12,8 +12,8 @@
 
 #define BLANKS " \t\r\n"
 
-/* libxml2 compares each attribute of an element with all others, and each name that has a prefix
- * with all namespaces: these are several times those of the largest domains. */
+/* libxml2 compares each attribute of an element with all others, and each prefixed name with all
+ * namespaces. These limits are several times what the largest domains have. */
 #define ATTRIBUTES_MAX 256  /* of an element */
 #define NAMESPACES_MAX 1024 /* declared in the document */
 
@@ -50,8 +50,7 @@ static xmlNode *child_of(const xmlNode *n, const char *name, const char *space, 
 	return NULL;
 }
 
-/* The text in @n without blanks around it, of at least 1 and fewer than @size bytes. -EINVAL: it is
- * something else. */
+/* Copy the text of @n, trimmed, to @to. -EINVAL unless it has 1 to @size - 1 bytes. */
 static int domxml_text_of(xmlNode *n, char *to, size_t size)
 {
 	xmlChar *all = n ? xmlNodeGetContent(n) : NULL;
@@ -123,7 +122,7 @@ static int nova_tenant(xmlNode *metadata, struct domxml *out, char *err, size_t 
 	return 0;
 }
 
-/* The end of what begins at @p and ends with @mark, behind that; NULL: it does not end. */
+/* Return the position after the next @mark from @p on; NULL: none. */
 static const char *behind(const char *p, const char *end, const char *mark)
 {
 	const char *at = memmem(p, (size_t)(end - p), mark, strlen(mark));
@@ -136,7 +135,7 @@ static bool begins(const char *p, const char *end, const char *with)
 	return (size_t)(end - p) >= strlen(with) && !memcmp(p, with, strlen(with));
 }
 
-/* The ">" of the tag at @p, and how many attributes it has; NULL: it has none. */
+/* Return the ">" of the tag at @p, or NULL; count its attributes and add its namespaces. */
 static const char *tag_end(const char *p, const char *end, size_t *attributes, size_t *namespaces)
 {
 	for (*attributes = 0; p && p < end && *p != '>'; p++) {
@@ -150,8 +149,8 @@ static const char *tag_end(const char *p, const char *end, size_t *attributes, s
 	return p && p < end ? p : NULL;
 }
 
-/* What makes @xml too much for libxml2; NULL: nothing. Behind what is not well-formed it need not
- * be right: parsing ends there. */
+/* Return the requirement that @xml violates, or NULL. After a syntax error the result does not
+ * matter: parsing stops there. */
 static const char *too_much(const char *xml, size_t len)
 {
 	const char *p = xml, *end = xml + len;
@@ -237,7 +236,7 @@ int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, siz
 	if (!ctxt)
 		return fail(-ENOMEM, err, errlen, "domain XML: out of memory");
 	ctxt->sax->serror = end_at_error;
-	/* Entities stay what they are, for there are none; nothing comes from the network. */
+	/* No entities are substituted (there are none), and nothing comes from the network. */
 	doc = xmlCtxtReadMemory(ctxt, xml, (int)len, "domain.xml", NULL,
 				XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING |
 					XML_PARSE_NOCDATA | XML_PARSE_COMPACT |

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The open files of a process, as far as they concern KVM and vpmu-vmm's socket. The links in
- * /proc/PID/fd cannot be forged: only KVM makes an anon_inode:kvm-vm. Reading them needs the right
- * to trace the process; none of the files is opened.
+ * Finds the open files of a process that belong to KVM or to vpmu-vmm's socket. process.c calls it.
+ * The links in /proc/PID/fd cannot be forged: only KVM creates an anon_inode:kvm-vm. Reading them
+ * needs the right to trace the process. None of the files may be opened.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -25,7 +25,7 @@
 /* Flags of a listening socket in /proc/net/unix, and its type (SOCK_STREAM). */
 #define UNIX_LISTENS 0x10000
 
-/* The number behind @prefix in @link, and nothing behind it but @end. */
+/* Parse the number between @prefix and @end, which must be the end of @link. */
 static bool number_behind(const char *link, const char *prefix, char end, uint64_t max, uint64_t *v)
 {
 	size_t n = strlen(prefix);
@@ -91,7 +91,7 @@ int files_look(struct disc *d, struct proc *p, int dir)
 			ret = -EACCES;
 			break;
 		}
-		/* Closed meanwhile, or longer than the links that matter. */
+		/* Closed in between, or longer than any relevant link. */
 		if (len < 0 || (size_t)len == sizeof(link))
 			continue;
 		link[len] = 0;
@@ -109,7 +109,7 @@ static bool ours(const struct kvm_files *f, uint64_t inode)
 	return false;
 }
 
-/* @path as it is seen from /; a server may have bound a relative one. */
+/* Make @path absolute: a server may have bound a relative one. */
 static int files_absolute(int dir, const char *path, char **out)
 {
 	char cwd[PATH_MAX];

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Inside of vpmud/discover: the state that its files share. scan.c walks /proc and owns the table
- * of processes; process.c and threads.c look at one process; cgroup2.c finds its cgroup;
- * domains.c knows what libvirt says; vm.c holds what is reported. Nobody outside of this folder
- * includes this file.
+ * State shared by the files of vpmud/discover, and included by them only. scan.c walks /proc and
+ * owns the table of processes; process.c, files.c and threads.c inspect one process; cgroup2.c
+ * finds its cgroup; domains.c tracks libvirt's domains; vm.c handles reported VMs.
  */
 #ifndef VPMUD_DISCOVER_PRIV_H
 #define VPMUD_DISCOVER_PRIV_H
@@ -17,14 +16,14 @@
 #include "vpmud/discover/procfile.h"
 #include "vpmud/discover/virt.h"
 
-/* Limits of one look at one process; what is beyond them is not looked at, and a note says so. */
+/* Limits when inspecting one process; the rest is skipped, with a note. */
 #define LOOK_ARGS_MAX	 (256 * 1024) /* bytes of a command line */
 #define LOOK_FILES_MAX	 4096	      /* open files */
 #define LOOK_THREADS_MAX 4096
 
 enum proc_kind { PROC_NEW, PROC_OTHER, PROC_KERNEL, PROC_QEMU, PROC_VMM };
 
-/* Causes of notes; each is noted once for a process, or once for the host. */
+/* Causes of notes; each is noted once per process, or once for the host. */
 enum note_cause {
 	NOTE_FILES_DENIED = 1 << 0,
 	NOTE_FILES_MANY = 1 << 1,
@@ -38,28 +37,27 @@ enum note_cause {
 	NOTE_DOMAIN = 1 << 9,
 };
 
-/* A process of the last rounds. */
+/* A known process. */
 struct proc {
 	pid_t pid;
 	uint64_t start_time;
 	char comm[64];
-	uint64_t vsize;	   /* at the last look at its files */
+	uint64_t vsize;	   /* when its files were last read */
 	uint64_t since;	   /* the round that found it */
-	uint64_t seen;	   /* the last round that met it */
-	uint64_t next;	   /* the round of the next look at its files */
-	unsigned int wait; /* rounds between such looks */
+	uint64_t seen;	   /* the last round that found it */
+	uint64_t next;	   /* the round that reads its files next */
+	unsigned int wait; /* rounds between such reads */
 	unsigned int noted;
 	enum proc_kind kind;
 	bool args_read;
 	struct qemu_args *args; /* PROC_QEMU; NULL: not read yet */
 	char *socket;		/* PROC_VMM; NULL: not known */
-	struct domxml
-		*domain;     /* libvirt's words about this process, also when it is gone; or NULL */
-	struct proc *unseen; /* list of scan.c's sweep() */
-	struct disc_vm *vm;  /* as reported, vm.c owns what it consists of; NULL: none */
+	struct domxml *domain;	/* libvirt's data, kept after the domain is gone; or NULL */
+	struct proc *unseen;	/* list of scan.c's sweep() */
+	struct disc_vm *vm;	/* as reported, freed by vm.c; NULL: none */
 };
 
-/* The descriptors of KVM that a process has. */
+/* A process's KVM descriptors. */
 struct kvm_files {
 	bool vm; /* at least one VM */
 	size_t nr;
@@ -70,11 +68,11 @@ struct kvm_files {
 	uint64_t sockets[LOOK_FILES_MAX]; /* inodes */
 };
 
-/* What disc_libvirt says of a URI. */
+/* State of a URI for disc_libvirt(). */
 struct libvirt_uri {
 	char *name;
 	bool connected; /* its domains are known */
-	char why[320];	/* it is not; empty: nothing has been heard yet */
+	char why[320];	/* the error if not; empty: no answer yet */
 };
 
 struct disc {
@@ -86,16 +84,16 @@ struct disc {
 
 	int proc; /* the directory /proc */
 	char *proc_path;
-	DIR *walk;	  /* the round that is going on */
+	DIR *walk;	  /* the current round; NULL: none */
 	uint64_t round;	  /* counts from 1 */
-	bool all;	  /* this round looks at every process */
-	uint64_t entries; /* of /proc, met so far */
-	uint64_t began;	  /* the round; CLOCK_MONOTONIC, µs */
+	bool all;	  /* this round inspects every process */
+	uint64_t entries; /* of /proc, read so far */
+	uint64_t began;	  /* start of the round; CLOCK_MONOTONIC, µs */
 	void *procs;	  /* tsearch tree of struct proc by pid */
-	uint64_t work;	  /* files read since the last rest */
-	int error;	  /* of this round: the first that is not a process's end */
+	uint64_t work;	  /* files read since the last pause */
+	int error;	  /* of this round: the first other than the end of a process */
 	unsigned int noted;
-	unsigned int notes; /* that processes may still cause */
+	unsigned int notes; /* notes left that processes may cause */
 
 	int cgroup; /* the root of cgroup2, or -1 */
 
@@ -114,88 +112,91 @@ struct disc {
 
 /* ---- discover.c ---- */
 
-/* disc_note - report a line, once for each @cause: of @p, or of the host if @p is NULL. With @cause
- * 0 the caller sees to it that it is not repeated. */
+/* disc_note - report a line, once per @cause: of @p, or of the host if @p is NULL. With @cause 0
+ * the caller prevents repetition. */
 void disc_note(struct disc *d, struct proc *p, enum note_cause cause, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* ---- scan.c ---- */
 
-/* scan_some - go on with the round until @limit files have been read. True: the round is over. */
+/* scan_some - continue the round until @limit files have been read. Returns true when the round is
+ * over. */
 bool scan_some(struct disc *d, uint64_t limit);
 
-/* scan_restart - begin a new round; what the last one has not reached yet comes in this one. @all:
- * look at every process, also at those whose turn it is not. */
+/* scan_restart - begin a new round, which includes what the current one has not reached. @all:
+ * inspect every process, even if it is not due. */
 int scan_restart(struct disc *d, bool all);
 
-/* scan_pid - look at one process now. */
+/* scan_pid - inspect one process now. */
 void scan_pid(struct disc *d, pid_t pid);
 
-/* scan_find - process @pid as it was met last, or NULL. */
+/* scan_find - return the known process @pid, or NULL. */
 struct proc *scan_find(struct disc *d, pid_t pid);
 
-/* scan_free - forget all processes, without a report. */
+/* scan_free - free all processes without a report. */
 void scan_free(struct disc *d);
 
 /* ---- process.c ---- */
 
 /*
- * process_look - look at process @p, whose directory is @dir and whose stat file said @st. *@out is
- * a new VM, or NULL if it is none. Returns 0 or -errno; procfile_gone(): it ended.
+ * process_look - inspect process @p: @dir is its directory in /proc, @st its stat file. *@out is a
+ * new VM, or NULL if it is none. Returns 0 or -errno; procfile_gone(): it ended.
  */
 int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat *st,
 		 struct disc_vm **out);
 
-/* process_due - whether process_look() may find something that it did not find before. */
+/* process_due - returns true if process_look() may find something new. */
 bool process_due(const struct disc *d, const struct proc *p, const struct proc_stat *st);
 
-/* process_forget - what is known of @p was of another program. */
+/* process_forget - discard what is known of @p: it runs another program now. */
 void process_forget(struct proc *p);
 
 /* ---- files.c ---- */
 
-/* files_look - fill d->files from the open files of the process at @dir. -EACCES: not permitted. */
+/* files_look - fill d->files from the open files of the process at @dir. Returns 0, or -errno
+ * (-EACCES: no permission). */
 int files_look(struct disc *d, struct proc *p, int dir);
 
-/* files_listening - the path of the first socket of d->files that listens, malloc()ed, or NULL.
- * -ENOMEM and what reading says otherwise. */
+/* files_listening - find the path of the first listening socket of d->files, malloc()ed; *@path is
+ * NULL if there is none. Returns 0, -ENOMEM or a read error. */
 int files_listening(struct disc *d, int dir, char **path);
 
 /* ---- threads.c ---- */
 
 /*
  * threads_look - fill d->vcpus with the vCPU threads of the process at @dir, sorted, and *@nr. With
- * @files also those are found that have no telling name, by d->files.
+ * @files, d->files is used to find threads whose names do not identify them.
  */
 int threads_look(struct disc *d, struct proc *p, int dir, bool files, size_t *nr);
 
 /* ---- cgroup2.c ---- */
 
-/* cgroup2_open - the descriptor of cgroup2's root: @root, or what /proc says. -ENOENT: none. */
+/* cgroup2_open - open the root of cgroup2: @root, or from the mounts in /proc. Returns the
+ * descriptor or -errno; -ENOENT: none. */
 int cgroup2_open(const char *root, int proc);
 
-/* cgroup2_of - the cgroup of the process at @dir, as @vm has it. @qemu: take libvirt's directories
- * of one VM for one. */
+/* cgroup2_of - set the cgroup of @vm from the process at @dir. @qemu: strip libvirt's
+ * subdirectories of a VM. */
 int cgroup2_of(struct disc *d, struct proc *p, int dir, bool qemu, struct disc_vm *vm);
 
 /* ---- domains.c ---- */
 
-/* domains_init - what the URIs are. -ENOMEM; domains_free frees it in any case. */
+/* domains_init - copy the URIs. Returns 0 or -ENOMEM; call domains_free() in either case. */
 int domains_init(struct disc *d, const char *const *uris, size_t nr);
 
-/* domains_take - read what libvirt's threads have found out, and look at the processes concerned.
- */
+/* domains_take - process the messages of libvirt's threads, and inspect the processes concerned. */
 void domains_take(struct disc *d);
 
-/* domains_join - if libvirt knows @vm, which is process @p, say so in @vm. 0 or -ENOMEM. */
+/* domains_join - if @vm, process @p, is a libvirt domain, add libvirt's data to it. Returns 0 or
+ * -ENOMEM. */
 int domains_join(struct disc *d, struct proc *p, struct disc_vm *vm);
 
-/* domains_free - forget all domains. */
+/* domains_free - free all domains. */
 void domains_free(struct disc *d);
 
 /* ---- vm.c ---- */
 
-/* vm_free - @vm and all that it points to; NULL is accepted. */
+/* vm_free - free @vm with its members; NULL is allowed. */
 void vm_free(struct disc_vm *vm);
 
 /* vm_set - replace the string at @field by a copy of @text, which may be NULL. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * One look at one process: is it a VM, which one, and which threads are its vCPUs. scan.c calls it.
- * All is read relative to the directory of the process, so that a pid that is used again meanwhile
- * gives an error and never a mixture. It must never open a file of the process, only links and
- * files of /proc.
+ * Inspects one process: is it a VM, which one, and which threads are its vCPUs. scan.c calls it.
+ * Everything is read relative to the process's directory in /proc, so that a reused pid gives an
+ * error and never a mixture. It must never open a file of the process, only links and files of
+ * /proc.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@
 
 #include "vpmud/discover/priv.h"
 
-/* Rounds between looks at a process's files that found nothing. */
+/* Most rounds between fruitless reads of a process's files. */
 #define WAIT_MAX 16
 
-/* Rounds until a note says that the vCPUs of a VM are not known. */
+/* Rounds until unknown vCPUs are noted. */
 #define UNKNOWN_ROUNDS 4
 
-/* Enough of a command line to see which program it is. */
+/* Enough of a command line to identify the program. */
 #define ARGV0_SIZE 4096
 
 void process_forget(struct proc *p)
@@ -40,11 +40,11 @@ bool process_due(const struct disc *d, const struct proc *p, const struct proc_s
 {
 	if (p->kind != PROC_OTHER || p->vm)
 		return p->kind != PROC_KERNEL;
-	/* Whoever runs a guest maps its memory and its vCPUs. */
+	/* A process that starts to run a guest maps memory. */
 	return (!p->args_read || st->vsize != p->vsize) && d->round >= p->next;
 }
 
-/* Look again later, the later the more often it was in vain. */
+/* Exponential backoff of fruitless reads. */
 static void looked(const struct disc *d, struct proc *p)
 {
 	p->wait = p->wait ? p->wait * 2 : 1;
@@ -53,15 +53,15 @@ static void looked(const struct disc *d, struct proc *p)
 	p->next = d->round + p->wait;
 }
 
-/* Whether the kernel may still be starting the program. Until then a process has its new name but
- * no arguments, which takes long on a slow disk. It has one thread. */
+/* Return true if the kernel may still be in execve(): the process has its new name but no arguments
+ * yet, for long on a slow disk, and one thread. */
 static bool starting(const struct proc *p, const struct proc_stat *st)
 {
 	return !p->args_read && st->nr_threads <= 1;
 }
 
-/* Find out which program it is, and what it was started with. Its arguments are read once, because
- * reading them waits for the lock of its memory map; and again while they are empty. */
+/* Identify the program and read its arguments; once, because that waits for the lock of its memory
+ * map, but again while they are empty. */
 static int classify(struct disc *d, struct proc *p, int dir, const struct proc_stat *st)
 {
 	bool first = p->kind == PROC_NEW;
@@ -79,7 +79,7 @@ static int classify(struct disc *d, struct proc *p, int dir, const struct proc_s
 		return (int)n;
 	if (n < 0)
 		n = 0;
-	/* One that has run long enough to have threads may have no arguments. */
+	/* A process with several threads is past execve(): its arguments may really be empty. */
 	p->args_read = n || (!first && (denied || st->nr_threads > 1));
 	if (cmdline_qemu_comm(st->comm) || cmdline_qemu_argv0(d->args, (size_t)n))
 		p->kind = PROC_QEMU;
@@ -105,7 +105,7 @@ static int classify(struct disc *d, struct proc *p, int dir, const struct proc_s
 	return 0;
 }
 
-/* files_look(), where not being permitted means that there is nothing to see. */
+/* files_look(), but a lack of permission means no files. */
 static int files(struct disc *d, struct proc *p, int dir)
 {
 	int ret = files_look(d, p, dir);
@@ -139,7 +139,7 @@ static int process_set_name(struct proc *p, struct disc_vm *vm)
 	return vm_set(&vm->name, name);
 }
 
-/* The socket of a vpmu-vmm; it has none before it is ready, or with --no-socket. */
+/* Find the socket of a vpmu-vmm; it has none while it starts, or with --no-socket. */
 static int find_socket(struct disc *d, struct proc *p, int dir)
 {
 	int ret;
@@ -153,7 +153,7 @@ static int find_socket(struct disc *d, struct proc *p, int dir)
 	return ret == -ENOMEM || procfile_gone(ret) ? ret : 0;
 }
 
-/* The threads of a process of any kind; *@vm: whether it is a VM. */
+/* Find the vCPU threads of a process of any kind; *@vm is set if it is a VM. */
 static int find_threads(struct disc *d, struct proc *p, int dir, size_t *nr, bool *vm)
 {
 	int ret;
@@ -175,7 +175,7 @@ static int find_threads(struct disc *d, struct proc *p, int dir, size_t *nr, boo
 	return ret;
 }
 
-/* @nr: the number of vCPUs whose threads are known. A VM that is starting gets some time. */
+/* Note vCPUs without a known thread, once the VM has had some rounds to start. @nr: known ones. */
 static void note_unknown(struct disc *d, struct proc *p, size_t nr)
 {
 	if (d->round < p->since + UNKNOWN_ROUNDS)
@@ -206,7 +206,7 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 		ret = classify(d, p, dir, st);
 	if (ret || p->kind == PROC_KERNEL || (p->args && p->args->no_machine))
 		return ret;
-	/* A VM has its name from the first report on. */
+	/* Wait: a VM must have its name when it is first reported. */
 	if (p->kind == PROC_QEMU && starting(p, st))
 		return 0;
 	p->vsize = st->vsize;
@@ -217,7 +217,7 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 		looked(d, p);
 		return 0;
 	}
-	/* A child that a VM's process has just made is a copy of it, without its vCPUs. */
+	/* A child just forked by a VM's process is a copy of it, without its vCPUs. */
 	parent = scan_find(d, st->ppid);
 	if (!nr && !p->vm && parent && parent->vm)
 		return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Reading files of /proc, see procfile.h. Nothing here waits or allocates. */
+/* See procfile.h. Nothing here may block or allocate. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -63,7 +63,7 @@ int procfile_parse_stat(const char *text, struct proc_stat *st)
 	size_t len;
 
 	*st = (struct proc_stat){0};
-	/* The name is what the process likes, with parentheses and blanks: the last one ends it. */
+	/* The name may contain parentheses and blanks: the last ")" ends it. */
 	if (!open || !p || p < open || p[1] != ' ' || !p[2] || p[3] != ' ')
 		return -EINVAL;
 	len = (size_t)(p - open - 1);
@@ -125,7 +125,7 @@ int procfile_uid(int dir, uid_t *uid)
 	*uid = (uid_t)-1;
 	if (n < 0)
 		return procfile_gone((int)n) ? (int)n : 0;
-	/* No name of a process has a newline there: the kernel escapes it. */
+	/* The kernel escapes newlines in the name, so this match is genuine. */
 	line = strstr(buf, "\nUid:");
 	if (line && sscanf(line, "\nUid: %u %u %u", &real, &effective, &saved) == 3 &&
 	    real == effective && real == saved)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Rounds over /proc: discover.c's timer calls it for a bounded piece of a round at a time. VMs and
- * new processes are looked at in each round, others now and then: one short file tells that they
- * are what they were. A VM is gone when a whole round did not meet it, or when its pid is another
- * process's. An error that is not a process's end never makes a VM vanish.
+ * Rounds over /proc; discover.c's timer runs a bounded piece of a round at a time. VMs and new
+ * processes are inspected in each round, others now and then: one short file shows whether they
+ * have changed. A VM is gone when a whole round did not find it, or when its pid belongs to another
+ * process. An error other than the end of the process must never make a VM vanish.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,15 +16,15 @@
 
 #include "vpmud/discover/priv.h"
 
-/* Notes that processes may cause at once, and rounds for one more: a host's users can make as many
- * odd processes as they like. */
+/* Burst of notes that processes may cause, and rounds until one more is allowed: users can create
+ * any number of odd processes. */
 #define NOTES_MAX   32
 #define NOTE_ROUNDS 8
 
-/* A process that has been no VM for so many rounds is then looked at once in so many rounds. */
+/* After this many rounds as no VM, a process is checked in one of as many. */
 #define SETTLED_ROUNDS 8
 
-/* Entries of a directory that cost as much as reading a file. */
+/* Directory entries that cost as much as reading a file. */
 #define ENTRIES_PER_FILE 8
 
 static int scan_by_pid(const void *a, const void *b)
@@ -62,7 +62,7 @@ static void scan_forget(void *proc)
 	free(p);
 }
 
-/* The process is not there any more, or not with this start. */
+/* The process ended, or its pid was reused. */
 static void gone(struct disc *d, struct proc *p)
 {
 	scan_report_end(d, p);
@@ -70,7 +70,7 @@ static void gone(struct disc *d, struct proc *p)
 	scan_forget(p);
 }
 
-/* Keep @vm instead of what was reported before, and report what is new. @vm NULL: it is no VM. */
+/* Replace the reported VM by @vm (NULL: none) and report the difference. */
 static void report(struct disc *d, struct proc *p, struct disc_vm *vm)
 {
 	struct disc_vm *old = p->vm;
@@ -107,12 +107,13 @@ static struct proc *remember(struct disc *d, pid_t pid, const struct proc_stat *
 	return NULL;
 }
 
-/* What reading a process said, other than that it ended: nothing changes, and the round says so. */
+/* Handle a read error other than the end of the process: nothing changes, and the round returns the
+ * error. */
 static void scan_failed(struct disc *d, struct proc *p, pid_t pid, int err)
 {
 	if (p)
 		p->seen = d->round;
-	/* hidepid: the process of somebody else */
+	/* hidepid: another user's process */
 	if (err == -EACCES || err == -EPERM)
 		return;
 	if (!d->error)
@@ -122,7 +123,7 @@ static void scan_failed(struct disc *d, struct proc *p, pid_t pid, int err)
 		  strerror(-err));
 }
 
-/* The process behind the directory @dir, which cannot become another one. */
+/* Inspect the process of the open directory @dir, which stays that of this process. */
 static void look(struct disc *d, pid_t pid, int dir)
 {
 	struct proc *p = scan_find(d, pid);
@@ -135,7 +136,7 @@ static void look(struct disc *d, pid_t pid, int dir)
 		scan_failed(d, p, pid, ret);
 		return;
 	}
-	/* A zombie runs nothing, unless other threads than its first live on. */
+	/* A zombie runs nothing, unless threads other than its first live on. */
 	if (ret || st.state == 'X' || (st.state == 'Z' && st.nr_threads <= 1)) {
 		if (p)
 			gone(d, p);
@@ -152,7 +153,7 @@ static void look(struct disc *d, pid_t pid, int dir)
 		return;
 	}
 	p->seen = d->round;
-	/* It executes another program. */
+	/* It has executed another program. */
 	if (strcmp(p->comm, st.comm)) {
 		strcpy(p->comm, st.comm);
 		process_forget(p);
@@ -168,7 +169,8 @@ static void look(struct disc *d, pid_t pid, int dir)
 		report(d, p, vm);
 }
 
-/* Whether nothing can have changed, as one short file says; or whether a later round asks it. */
+/* Return true if @pid is known as no VM and its stat file shows no change, or if a later round
+ * checks it. */
 static bool unchanged(struct disc *d, pid_t pid)
 {
 	struct proc *p = scan_find(d, pid);
@@ -201,7 +203,7 @@ void scan_pid(struct disc *d, pid_t pid)
 	if (dir < 0) {
 		if (!procfile_gone(-errno))
 			scan_failed(d, scan_find(d, pid), pid, -errno);
-		return; /* the end of the round notices what ended */
+		return; /* the end of the round handles ended processes */
 	}
 	look(d, pid, dir);
 	close(dir);
@@ -211,7 +213,7 @@ void scan_pid(struct disc *d, pid_t pid)
 
 struct unseen {
 	uint64_t round;
-	struct proc *first; /* a list of those that the round did not meet */
+	struct proc *first; /* list of the processes that the round did not find */
 };
 
 static void find_unseen(const void *node, VISIT which, void *closure)
@@ -279,7 +281,7 @@ bool scan_some(struct disc *d, uint64_t limit)
 
 			closedir(d->walk);
 			d->walk = NULL;
-			/* Half a list says nothing about who ended. */
+			/* An incomplete list does not show which processes ended. */
 			if (ret)
 				scan_failed(d, NULL, 0, ret);
 			else

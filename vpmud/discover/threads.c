@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Which threads of a process run vCPUs. Most VMMs name these threads. Where the names say nothing,
- * the system call that a thread waits in does: KVM_RUN of a vCPU's descriptor. A thread that runs
- * in its guest all the time does not show it; then the vCPU is not reported until it does, or until
- * only one thread and one vCPU are left. No thread is stopped or traced.
+ * Finds the threads of a process that run vCPUs. Most VMMs name them. Where the names do not help,
+ * the system call that a thread waits in does: KVM_RUN of a vCPU's descriptor. A thread that is
+ * always in its guest does not show it; its vCPU is not reported until it does, or until only one
+ * thread and one vCPU are left. No thread may be stopped or traced.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,9 +20,9 @@
 #define KVM_RUN_REQUEST 0xae80
 
 /*
- * The descriptor that thread @tid of the process at @dir waits for in ioctl(fd, KVM_RUN), or -1. A
- * thread that the kernel made for itself within the process (kvm-nx-lpage-recovery) shows the call
- * of the thread that made it, but has no stack in user space.
+ * Return the descriptor on which thread @tid of the process at @dir waits in ioctl(fd, KVM_RUN), or
+ * -1. A kernel thread within the process (kvm-nx-lpage-recovery) shows the call of its creator, but
+ * has no stack in user space.
  */
 static int runs_file(int dir, int tid)
 {
@@ -33,7 +33,7 @@ static int runs_file(int dir, int tid)
 	snprintf(path, sizeof(path), "task/%d/syscall", tid);
 	if (procfile_read(dir, path, buf, sizeof(buf)) <= 0 ||
 	    sscanf(buf, "%ld %llx %llx %*x %*x %*x %*x %llx", &nr, &fd, &request, &sp) != 4)
-		return -1; /* it runs, or we may not know */
+		return -1; /* running, or no permission */
 	if (nr != SYS_ioctl || request != KVM_RUN_REQUEST || !sp || fd > INT32_MAX)
 		return -1;
 	return (int)fd;
@@ -47,7 +47,7 @@ static int index_of_file(const struct kvm_files *f, int fd)
 	return CMDLINE_NO_VCPU;
 }
 
-/* What was known of this thread at the last look. */
+/* Return the index under which this thread was last reported. */
 static int index_before(const struct proc *p, pid_t tid, uint64_t start_time)
 {
 	const struct disc_vm *vm = p->vm;
@@ -75,7 +75,7 @@ static int by_index(const void *a, const void *b)
 	return x->start_time < y->start_time ? -1 : x->start_time > y->start_time;
 }
 
-/* Sort, and leave one thread of those that say they run the same vCPU: the oldest. */
+/* Sort by index, and of several threads that claim the same vCPU keep the oldest. */
 static size_t sort(struct disc *d, struct proc *p, size_t nr)
 {
 	size_t n = 0;
@@ -96,8 +96,8 @@ static size_t sort(struct disc *d, struct proc *p, size_t nr)
 }
 
 /*
- * One vCPU without a thread, and one thread without a vCPU that has run a guest: they are a pair.
- * @guests: the number of such threads, @last: one of them.
+ * If exactly one vCPU has no thread, and one unassigned thread has run a guest, pair them. @guests:
+ * number of such threads, @last: one of them.
  */
 static size_t pair_last(struct disc *d, size_t nr, size_t guests, const struct disc_vcpu *last)
 {

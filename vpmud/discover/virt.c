@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The caller's side of virt.h: starting and ending the threads of virt_worker.c, and the queue of
- * what they have found out. Nothing here calls libvirt. */
+/* The caller's side of virt.h: starts and stops the threads of virt_worker.c, and owns their
+ * message queue. It must not call libvirt. */
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -52,7 +52,7 @@ void virt_post(struct virt_queue *q, struct virt_message *m)
 	} else {
 		*q->end = m;
 		q->end = &m->next;
-		/* The eventfd only overflows if nobody has read it for ages. */
+		/* An overflow leaves the eventfd readable, which is all that is needed. */
 		if (write(q->fd, &one, sizeof(one)) < 0)
 			(void)one;
 	}
@@ -131,8 +131,8 @@ int virt_open(const char *const *uris, size_t nr, struct virt **out)
 	q->end = &q->first;
 	v->queue = q;
 	domxml_init();
-	/* Looking must not start a daemon of the session. What goes wrong is in our notes, and what
-	 * libvirt would print as well is mostly no error: a domain that ended is not found. */
+	/* Queries must not start a session daemon. Errors are in our notes; most of what libvirt
+	 * would print is no error, such as a domain that ended. */
 	setenv("LIBVIRT_AUTOSTART", "0", 0);
 	setenv("LIBVIRT_LOG_OUTPUTS", "4:file:/dev/null", 0);
 	for (; v->nr < nr; v->nr++) {
@@ -155,7 +155,7 @@ int virt_start(struct virt *v)
 	sigset_t all, old;
 	int ret = 0;
 
-	/* Signals are the caller's thread's. */
+	/* Signals stay with the caller's thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (size_t i = 0; !ret && i < v->nr; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Talks to libvirt and keeps asking it about domains: one thread for each URI, because any call can
- * wait for a daemon that hangs. What the threads learn is a queue of messages, which domains.c
- * reads. Connections are read-only. Nothing is started: not a daemon, not a domain.
+ * Queries libvirt about domains, with one thread per URI because any call may block on a hung
+ * daemon. The threads put messages into a queue, which domains.c reads. Connections are read-only.
+ * It must never start a daemon or a domain.
  */
 #ifndef VPMUD_DISCOVER_VIRT_H
 #define VPMUD_DISCOVER_VIRT_H
@@ -16,9 +16,9 @@ enum virt_what {
 	VIRT_BEGIN, /* a list of all domains of the URI follows */
 	VIRT_DOMAIN,
 	VIRT_END,  /* of the list */
-	VIRT_GONE, /* libvirt does not know @xml.uuid any more */
+	VIRT_GONE, /* the domain @xml.uuid no longer exists */
 	VIRT_NOTE, /* about a domain */
-	VIRT_LINK, /* a note about the connection: there is none, or a list follows */
+	VIRT_LINK, /* connection state: lost, or a list follows */
 };
 
 struct virt_message {
@@ -27,31 +27,32 @@ struct virt_message {
 	size_t uri; /* index of the URI */
 	struct domxml xml;
 	bool active;
-	pid_t pid;	/* of an active domain, as libvirt's file says; 0: not known */
+	pid_t pid;	/* of an active domain, from libvirt's pid file; 0: unknown */
 	char text[320]; /* VIRT_NOTE, VIRT_LINK, or a note about a VIRT_DOMAIN; may be empty */
 };
 
 struct virt;
 
-/* virt_open - prepare for @nr URIs. No thread is started yet. -ENOMEM, or what eventfd() says. */
+/* virt_open - prepare for @nr URIs, without starting threads. Returns 0, -ENOMEM or an error of
+ * eventfd(). */
 int virt_open(const char *const *uris, size_t nr, struct virt **out);
 
-/* virt_start - start the threads; they inherit the rights of the calling thread. Once. Returns
- * -errno if not all could be started. */
+/* virt_start - start the threads; they inherit the caller's privileges. Call it once. Returns 0, or
+ * -errno if not all were started. */
 int virt_start(struct virt *v);
 
-/* virt_fd - it can be read when there are messages. */
+/* virt_fd - a descriptor that is readable when there are messages. */
 int virt_fd(const struct virt *v);
 
-/* virt_take - all messages so far, oldest first; the caller frees each with free(). */
+/* virt_take - take all messages, oldest first; the caller frees each with free(). */
 struct virt_message *virt_take(struct virt *v);
 
-/* virt_close - end the threads. One that waits for libvirt for more than two seconds is left
- * behind, and touches nothing of the caller's. NULL is accepted. */
+/* virt_close - stop the threads. A thread that blocks in libvirt for more than two seconds is left
+ * behind, and does not touch the caller's data. NULL is allowed. */
 void virt_close(struct virt *v);
 
-/* virt_pid_dir - the directory in which libvirt's QEMU driver has the files NAME.pid of @uri's
- * domains, malloc()ed; NULL: not known (or out of memory). */
+/* virt_pid_dir - the directory with the NAME.pid files that libvirt's QEMU driver writes for the
+ * domains of @uri, malloc()ed; NULL: unknown, or no memory. */
 char *virt_pid_dir(const char *uri);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Loading libvirt, see virt_lib.h. libvirt has one event loop per process, so this is the one place
- * of discovery that has state of the whole process. */
+/* Loads libvirt; see virt_lib.h. libvirt has one event loop per process, so only this file of
+ * discovery has process-wide state. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@ static struct {
 	struct virt_lib lib;
 } one = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What libvirt prints on standard error otherwise is in our notes. */
+/* Suppress libvirt's messages on standard error: our notes have them. */
 static void silent(void *arg, virErrorPtr error)
 {
 }
@@ -61,7 +61,7 @@ static int discover_virt_lib_load(char *err, size_t errlen)
 		goto missing;
 	VIRT_FUNCTIONS(X)
 #undef X
-	/* It stays loaded: its threads cannot be ended. */
+	/* Never unloaded: its threads cannot be stopped. */
 	return virt_lib_start(err, errlen);
 missing:
 	fail(-1, err, errlen, "%s", dlerror());

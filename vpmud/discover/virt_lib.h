@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * libvirt, loaded when it is wanted: vpmud runs on hosts that do not have it. Only what reads is
- * here. virt_worker.c calls it.
+ * libvirt, loaded on demand: vpmud also runs on hosts without it. virt_worker.c calls it. The list
+ * must contain only functions that read.
  */
 #ifndef VPMUD_DISCOVER_VIRT_LIB_H
 #define VPMUD_DISCOVER_VIRT_LIB_H
@@ -38,8 +38,8 @@ struct virt_lib {
 };
 
 /*
- * virt_lib_load - libvirt, with a thread that runs its event loop for as long as the process lives.
- * NULL: it is not there, and @err says why in one line. Any thread; it is loaded once.
+ * virt_lib_load - load libvirt once, with a thread that runs its event loop as long as the process
+ * lives. Returns NULL and one line in @err if it is missing. Any thread.
  */
 const struct virt_lib *virt_lib_load(char *err, size_t errlen);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A build without libvirt (VPMU_LIBVIRT=OFF): the interface of virt.h, which says for each URI that
- * nobody is asked. VMs are found in /proc as ever. */
+/* virt.h for a build without libvirt (VPMU_LIBVIRT=OFF): it reports each URI as unavailable. VMs
+ * are still found in /proc. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

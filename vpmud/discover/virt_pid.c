@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Where libvirt's QEMU driver says which process a domain is. virt.c asks once for each URI. */
+/* Finds the directory of the pid files of libvirt's QEMU driver. virt.c calls it once per URI. */
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "vpmud/discover/virt.h"
 
-/* The value of the parameter @key of a URI's query, malloc()ed. */
+/* Return the value of parameter @key of a URI's query, malloc()ed. */
 static char *parameter(const char *query, const char *key)
 {
 	size_t n = strlen(key);

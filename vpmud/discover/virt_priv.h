@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What virt.c (the caller's thread) and virt_worker.c (the threads that talk to libvirt) share.
- * Both structures are counted: who is left behind by a close goes on with them.
+ * Shared by virt.c (the caller's thread) and virt_worker.c (the threads that talk to libvirt). Both
+ * structures are reference-counted: a thread left behind by a close still uses them.
  */
 #ifndef VPMUD_DISCOVER_VIRT_PRIV_H
 #define VPMUD_DISCOVER_VIRT_PRIV_H
@@ -10,7 +10,7 @@
 
 #include "vpmud/discover/virt.h"
 
-/* Domains that events have named; with more of them all domains are asked about. */
+/* Domains named by events; with more, all domains are queried. */
 #define NAMED_MAX 64
 
 /* Messages to the caller. */
@@ -34,28 +34,28 @@ struct virt_worker {
 	pthread_t thread;
 	bool started;
 	bool stop, lost;
-	bool all; /* ask about all domains */
+	bool all; /* query all domains */
 	size_t nr_named;
 	char named[NAMED_MAX][DISC_UUID_SIZE];
 
 	const struct virt_lib *lib; /* set before there is a connection */
 
 	/* of the thread alone */
-	bool noted;    /* that there is no connection */
-	char bad[320]; /* the last domain's XML that was not understood */
+	bool noted;    /* the lost connection was reported */
+	char bad[320]; /* last error about a domain's XML */
 };
 
-/* virt_queue_put - let go of @q. */
+/* virt_queue_put - drop a reference to @q. */
 void virt_queue_put(struct virt_queue *q);
 
-/* virt_post - @m becomes the queue's. */
+/* virt_post - append @m to the queue, which then owns it. */
 void virt_post(struct virt_queue *q, struct virt_message *m);
 
-/* virt_worker_get, virt_worker_put - one more, one less that uses @w, a struct virt_worker. */
+/* virt_worker_get, virt_worker_put - take or drop a reference to @w, a struct virt_worker. */
 void virt_worker_get(struct virt_worker *w);
 void virt_worker_put(void *w);
 
-/* virt_worker - the thread of a URI; @w has a reference for it. */
+/* virt_worker - the main function of a URI's thread; @w comes with a reference for it. */
 void *virt_worker(void *w);
 
 #endif

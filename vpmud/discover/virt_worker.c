@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The threads that talk to libvirt, see virt.h. A thread opens its URI, asks about all domains, and
- * then about each one that an event names. Callbacks come on libvirt's own thread; they only note
- * which domain it is.
+ * The threads that talk to libvirt, see virt.h. A thread opens its URI, queries all domains, and
+ * then each one that an event names. Callbacks run on libvirt's own thread; they must only record
+ * the domain.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,16 +19,16 @@
 #include "vpmu/util/fail.h"
 #include "vpmu/util/regular.h"
 
-/* Seconds from one attempt to connect to the next; it doubles from the first to the last. */
+/* Seconds between connection attempts, doubling from the first to the last. */
 #define RETRY_FIRST 1
 #define RETRY_LAST  60
 
-/* A daemon that hangs is given up after three questions without an answer, 5 s each. */
+/* A hung daemon is given up after three unanswered keepalives, 5 s each. */
 #define ALIVE_SECONDS 5
 #define ALIVE_COUNT   3
 
-/* As VIR_DOMAIN_EVENT_CALLBACK: libvirt calls the function with what its kind of event has. A cast
- * from one type with arguments to another is one that clang 19 warns of. */
+/* Like VIR_DOMAIN_EVENT_CALLBACK: libvirt calls the function with the arguments of its kind of
+ * event. clang 19 warns of a direct cast between such types. */
 #define CALLBACK(f) ((virConnectDomainEventGenericCallback)(void (*)(void))(f))
 
 /* ---- messages ---- */
@@ -58,7 +58,7 @@ static void post_note(struct virt_worker *w, const char *what, const char *why)
 	struct virt_message *m = message(w, VIRT_LINK);
 
 	if (!m)
-		return; /* the next attempt says it */
+		return; /* the next attempt reports it */
 	fail(0, m->text, sizeof(m->text), "libvirt: %s: %s%s", w->uri, what, why);
 	virt_post(w->queue, m);
 }
@@ -105,7 +105,7 @@ static void on_metadata(virConnectPtr conn, virDomainPtr dom, int type, const ch
 
 /* ---- the thread of a URI ---- */
 
-/* The process of the domain @name, as its driver's file says; 0: it does not. */
+/* Return the process of the domain @name from its driver's pid file; 0: unknown. */
 static pid_t virt_worker_pid_of(const struct virt_worker *w, const char *name)
 {
 	char path[PATH_MAX], text[32];
@@ -128,7 +128,7 @@ static pid_t virt_worker_pid_of(const struct virt_worker *w, const char *name)
 	return pid > 0 ? pid : 0;
 }
 
-/* Ask about @dom and post the answer. False: it could not be asked. */
+/* Query @dom and post the result. Returns false if the query failed. */
 static bool virt_worker_ask(struct virt_worker *w, virDomainPtr dom)
 {
 	char *xml = w->lib->virDomainGetXMLDesc(dom, 0);
@@ -145,7 +145,7 @@ static bool virt_worker_ask(struct virt_worker *w, virDomainPtr dom)
 		m->what = VIRT_NOTE;
 		if (!strcmp(w->bad, m->text)) {
 			free(m);
-			return true; /* said before */
+			return true; /* already reported */
 		}
 		memcpy(w->bad, m->text, sizeof(w->bad));
 	} else {
@@ -163,7 +163,7 @@ static bool ask_all(struct virt_worker *w, virConnectPtr conn)
 	bool ok = n >= 0 && post_what(w, VIRT_BEGIN);
 
 	for (int i = 0; i < n; i++) {
-		/* One that is removed meanwhile has no XML; an event says so. */
+		/* A domain removed in between has no XML; an event reports its end. */
 		if (ok)
 			virt_worker_ask(w, doms[i]);
 		w->lib->virDomainFree(doms[i]);
@@ -184,7 +184,7 @@ static void ask_one(struct virt_worker *w, virConnectPtr conn, const char *uuid)
 		return;
 	}
 	if (w->lib->virGetLastErrorCode() != VIR_ERR_NO_DOMAIN)
-		return; /* the connection is lost, which is found out otherwise */
+		return; /* the connection is lost, which on_close() reports */
 	m = message(w, VIRT_GONE);
 	if (!m)
 		return;
@@ -192,7 +192,7 @@ static void ask_one(struct virt_worker *w, virConnectPtr conn, const char *uuid)
 	virt_post(w->queue, m);
 }
 
-/* Wait until there is something to do, for at most @seconds if that is not 0. True: stop. */
+/* Wait for work, up to @seconds unless 0. Returns true to stop. */
 static bool wait_for_work(struct virt_worker *w, unsigned int seconds)
 {
 	struct timespec virt_worker_end;
@@ -221,7 +221,7 @@ static bool stopped(struct virt_worker *w)
 	return stop;
 }
 
-/* Follow the domains of @conn until it is lost or the thread is to end. */
+/* Follow the domains of @conn until it is lost or the thread has to stop. */
 static void follow(struct virt_worker *w, virConnectPtr conn)
 {
 	while (!wait_for_work(w, 0)) {
@@ -244,15 +244,15 @@ static void follow(struct virt_worker *w, virConnectPtr conn)
 	}
 }
 
-/* Callbacks, then all domains: nothing that happens in between is missed. */
+/* Register the callbacks; all domains are queried afterwards, so that no change is missed. */
 static int virt_worker_begin(struct virt_worker *w, virConnectPtr conn, int ids[2])
 {
 	const struct virt_lib *l = w->lib;
 
-	/* Local drivers know neither of the first two, and cannot be lost. */
+	/* Local drivers support neither of the first two, and cannot be lost. */
 	l->virConnectSetKeepAlive(conn, ALIVE_SECONDS, ALIVE_COUNT);
-	/* Without a reference, for local drivers take it and never give it back. It is not called
-	 * after virt_worker_end() has taken it away. */
+	/* No reference: local drivers would never drop it. After virt_worker_end() has unregistered
+	 * it, it is not called. */
 	l->virConnectRegisterCloseCallback(conn, on_close, w, NULL);
 	virt_worker_get(w);
 	ids[0] = l->virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
@@ -277,7 +277,7 @@ static void virt_worker_end(struct virt_worker *w, virConnectPtr conn, const int
 	w->lib->virConnectClose(conn);
 }
 
-/* One connection, from its beginning to its end. Returns whether it stood. */
+/* Serve one connection until it ends. Returns true if it was established. */
 static bool virt_worker_serve(struct virt_worker *w)
 {
 	virConnectPtr conn = w->lib->virConnectOpenReadOnly(w->uri);

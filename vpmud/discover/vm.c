@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What is reported of a VM: memory and comparison. process.c builds one at each look, scan.c
- * compares it with the one that was reported. */
+/* Memory and comparison of reported VMs. process.c builds one for each VM it inspects, scan.c
+ * compares it with the one reported before. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
