@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Branch records for optimizers: see brstack.h. */
+/* Branch records for optimizers; see brstack.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 struct brstack_vcpu {
 	char *vm;
 	unsigned int vcpu;
-	uint64_t total; /* branches that were recorded when it was last read */
+	uint64_t total; /* branches recorded at the last reading */
 };
 
 static struct brstack_vcpu *brstack_find(struct brstack *b, const char *vm)
@@ -29,7 +29,7 @@ static bool path_is_printable(const char *path)
 	return true;
 }
 
-/* Where the code of @vm's image is, as perf prints the mapping of a program. */
+/* Print the mapping of @vm's image as perf prints that of a program. */
 static void print_image(struct brstack *b, struct images *im, const char *vm, FILE *f)
 {
 	const char *path = images_path(im, vm);
@@ -52,7 +52,7 @@ static void print_image(struct brstack *b, struct images *im, const char *vm, FI
 			pid, pid, s.address, s.len, s.offset, path);
 }
 
-/* The vCPU of @c, which is added if it is new. */
+/* Return the state of @c's vCPU, added if it is new. */
 static struct brstack_vcpu *vcpu_of(struct brstack *b, struct images *im, const struct capture *c,
 				    FILE *f)
 {
@@ -78,7 +78,7 @@ void brstack_print(struct brstack *b, struct images *im, const struct capture *c
 	if (c->error || !c->nr)
 		return;
 	v = vcpu_of(b, im, c, f);
-	/* A smaller total: the VM was started again. */
+	/* A smaller total: the VM was restarted. */
 	fresh = c->total >= v->total ? c->total - v->total : c->total;
 	v->total = c->total;
 	if (!fresh || !c->branch[0].from.known || !c->branch[0].to.known)

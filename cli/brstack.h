@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Branch records as `perf script -F ip,brstack --show-mmap-events` prints them, which llvm-profgen
- * and converters for AutoFDO and BOLT read. vpmu lbr calls this, from one thread.
+ * Prints branch records like `perf script -F ip,brstack --show-mmap-events`, for llvm-profgen and
+ * converters for AutoFDO and BOLT. vpmu lbr calls this, from one thread.
  */
 #ifndef CLI_BRSTACK_H
 #define CLI_BRSTACK_H
@@ -12,20 +12,20 @@
 
 #include "cli/capture.h"
 
-/* What was printed so far. A zeroed struct: nothing. */
+/* State of the output. Starts zeroed. */
 struct brstack {
-	struct brstack_vcpu *vcpu; /* who was read, and how far */
+	struct brstack_vcpu *vcpu; /* progress of each vCPU */
 	size_t nr;
-	uint64_t lines;	 /* readings with branches that were not printed before */
-	uint64_t images; /* different images that the code is of */
+	uint64_t lines;	 /* readings with new branches */
+	uint64_t images; /* number of different images */
 };
 
 /*
- * brstack_print - print the branches of @c that were made since the last call for the same vCPU, in
- * one line, newest first, and before it where the code of a VM's image is, once. What lies before a
- * branch whose addresses are not known is left out, because readers conclude from two neighbours
- * what ran between them. Cycles are 0, which means unknown, where they are modelled or not
- * recorded. Errors of writing are in @f.
+ * brstack_print - print the branches of @c recorded since the last call for the same vCPU on one
+ * line, newest first; before the first one, the mapping of the VM's image. Everything older than a
+ * branch with an unknown address is left out, because readers infer the code between two adjacent
+ * branches. Cycles are 0 (unknown) if they are modelled or not recorded. Write errors are left in
+ * @f.
  */
 void brstack_print(struct brstack *b, struct images *im, const struct capture *c, FILE *f);
 void brstack_free(struct brstack *b);

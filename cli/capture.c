@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The branch records of one vCPU: see capture.h. */
+/* Branch records of one vCPU; see capture.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +130,7 @@ void capture_print_json(struct images *im, const struct capture *c)
 
 void capture_print(struct images *im, const struct capture *c)
 {
-	/* The emulator's cycles are; a server that knows no backends has only that one. */
+	/* Only the emulator models cycles; a server that reports no backends has only that one. */
 	const char *modelled = !c->backend || !strcmp(c->backend, "emulator") ? " (modelled)" : "";
 	char from[ADDRESS_LEN], to[ADDRESS_LEN], group[GROUP_LEN];
 	const struct origin in = origin_of(c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The branch records of one vCPU, as lbr-read answers them, and how vpmu lbr prints them. */
+/* Parses the branch records of one vCPU from an answer of lbr-read, and prints them for vpmu
+ * lbr. */
 #ifndef CLI_CAPTURE_H
 #define CLI_CAPTURE_H
 
@@ -19,8 +20,8 @@ struct branch {
 struct capture {
 	const char *vm;
 	unsigned int vcpu;
-	const char *backend;   /* NULL: the server does not say */
-	const char *error;     /* not NULL: the records could not be read, and why */
+	const char *backend;   /* NULL: not reported */
+	const char *error;     /* not NULL: reading failed, and why */
 	const char *source;    /* "guest": the guest's own records; else "capture" */
 	const char *mode;      /* "call-stack", "branches", "calls" or "custom" */
 	uint64_t total;	       /* records made so far */
@@ -28,19 +29,18 @@ struct capture {
 	size_t nr;
 };
 
-/* capture_parse - read one row of the answer. Wrong fields are in @f. The
- * caller must call capture_fini. */
+/* capture_parse - parse one row of the answer. Invalid fields are recorded in @f. Call
+ * capture_fini() in any case. */
 void capture_parse(struct fields *f, const json_t *row, struct capture *c);
 void capture_fini(struct capture *c);
 
-/* capture_is_call_stack - whether the records are calls that have not returned. */
+/* capture_is_call_stack - returns true if the records are calls that have not returned. */
 bool capture_is_call_stack(const struct capture *c);
-/* capture_chain - the call chain of such records: where the newest call led to, then where each
- * call came from. */
+/* capture_chain - convert such records to a call chain: the target of the newest call, then the
+ * origin of each call. */
 void capture_chain(const struct capture *c, struct chain *out);
 
-/* capture_print, capture_print_json - print it on standard output, for people or as one JSON line.
- */
+/* capture_print, capture_print_json - print to standard output, as text or as one JSON line. */
 void capture_print(struct images *im, const struct capture *c);
 void capture_print_json(struct images *im, const struct capture *c);
 

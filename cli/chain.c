@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Call chains and whose they are: see chain.h. */
+/* Call chains and their origins; see chain.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ void origin_parse(struct fields *f, const json_t *row, struct origin *o)
 			     .vcpu = -1,
 			     .tenant = field_string_or(f, row, "tenant", NULL),
 			     .side = field_string_or(f, row, "side", NULL)};
-	/* Without a side it is a guest's, and that is always a vCPU's. */
+	/* Without a side it is guest code, which always has a vCPU. */
 	if (o->vm && (!o->side || json_object_get(row, "vcpu")))
 		o->vcpu = (int)field_int(f, row, "vcpu", INT32_MAX);
 	if (json_object_get(row, "pid"))
@@ -32,7 +32,7 @@ enum code place_code(const struct origin *o, const struct place *p)
 	return p->address >> 63 ? CODE_HOST_KERNEL : CODE_HOST_USER;
 }
 
-/* The name of @p's function, NULL if there is none. */
+/* Return the name of @p's function, NULL if unknown. */
 static const char *chain_find(struct images *im, const struct origin *o, const struct place *p,
 			      uint64_t *offset)
 {

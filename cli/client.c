@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The client's side of the control socket: see client.h. */
+/* The client's side of the control socket; see client.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@
 struct client {
 	struct connection c;
 	bool wait_long; /* client_wait_long was called */
-	bool lost;	/* the connection has ended, or is of no use any more */
-	json_t *last;	/* array: what the server sent because it ends */
+	bool lost;	/* the connection has ended or is unusable */
+	json_t *last;	/* array: the server's last answers before its end */
 	char path[PATH_LEN];
 };
 
@@ -114,7 +114,7 @@ int client_fd(const struct client *c)
 	return c->c.fd;
 }
 
-/* Say how long it takes until there is something to receive. */
+/* Show progress until there is something to receive. */
 static void wait_with_progress(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -131,7 +131,7 @@ static const char *why(int ret)
 	return ret == -EPIPE || ret == -ECONNRESET ? "it closed the connection" : strerror(-ret);
 }
 
-/* Make all strings in @v safe to print. false: a key is not safe. */
+/* Make all strings in @v safe to print. Returns false if a key is not safe. */
 static bool make_safe(json_t *v)
 {
 	const char *key;
@@ -163,7 +163,7 @@ static bool make_safe(json_t *v)
 	}
 }
 
-/* Whether @resp is one of the server's last lines. It is then kept for client_last, and taken. */
+/* Keep @resp for client_last() if the server sent it at its end. Returns true if it was taken. */
 static bool keep_last(struct client *c, json_t *resp)
 {
 	const char *id = json_string_value(json_object_get(resp, "id"));
@@ -176,7 +176,7 @@ static bool keep_last(struct client *c, json_t *resp)
 	return true;
 }
 
-/* Receive one answer into *resp (NULL: it does not follow the protocol). Returns 0 or -errno. */
+/* Receive one answer into *@resp (NULL: it violates the protocol). Returns 0 or -errno. */
 static int receive_answer(struct client *c, json_t **resp)
 {
 	int ret;
@@ -208,7 +208,7 @@ bool client_lost(const struct client *c)
 	return c->lost;
 }
 
-static bool usage_refused; /* the server said that the command line was wrong */
+static bool usage_refused; /* the server rejected the command line */
 
 int client_exit_status(int status)
 {
@@ -216,8 +216,8 @@ int client_exit_status(int status)
 }
 
 /*
- * The server's errors begin with the name of a field of the request. Say it as the user typed it.
- * Returns a malloc'd string.
+ * The server's errors begin with the name of a field of the request: replace it by the option or
+ * argument that the user typed. Returns a malloc'd string.
  */
 static char *as_typed(const char *error)
 {
@@ -248,8 +248,8 @@ static char *as_typed(const char *error)
 	return xstrdup(error);
 }
 
-/* Whether the error @resp to request @cmd is about what the user typed. A damaged snapshot is not.
- */
+/* Return true if the error @resp to request @cmd is about the command line. A damaged snapshot is
+ * not. */
 static bool about_usage(const json_t *resp, const char *cmd)
 {
 	json_int_t err = json_integer_value(json_object_get(resp, "errno"));
@@ -259,7 +259,8 @@ static bool about_usage(const json_t *resp, const char *cmd)
 	       (err == ENOENT && text && strncmp(text, "event", 5) == 0);
 }
 
-/* The server has no command @cmd: vpmud runs no VMs. Others may have it. As as_typed. */
+/* Explain that the server has no command @cmd, such as vpmud, which runs no VMs, and name other
+ * servers. As as_typed(). */
 static char *no_command(const struct client *c, const char *cmd)
 {
 	char found[SOCKETS_FOUND];
@@ -286,12 +287,13 @@ json_t *client_try(struct client *c, json_t *req, char **err)
 	snprintf(cmd, sizeof(cmd), "%s", json_string_value(json_object_get(req, "cmd")));
 	json_decref(req);
 	ret = connection_send(&c->c, line);
-	if (!ret || ret == -EPIPE) /* a server that closed the connection may have said why */
+	if (!ret ||
+	    ret == -EPIPE) /* a server that closed the connection may have sent the reason */
 		ret = receive_answer(c, &resp);
 	free(line);
 	if (ret) {
 		c->lost = true;
-		if (!c->last) /* otherwise the caller shows what the server said at its end */
+		if (!c->last) /* otherwise the caller shows the server's last answers */
 			cli_error("server at %s: %s", c->path, why(ret));
 		return NULL;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The subcommands of vpmu. main.c has the table of them and is the only caller. */
+/* The subcommands of vpmu. Only main.c calls them, by its table. */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
@@ -9,7 +9,7 @@
 
 /*
  * Each runs one subcommand and returns the exit status. @argv[0] is "vpmu NAME". Errors have been
- * printed. What was printed on standard output may still be in its buffer.
+ * printed; standard output may not be flushed yet.
  */
 int cmd_list(struct cli *cli, int argc, char **argv);
 int cmd_stat(struct cli *cli, int argc, char **argv);
@@ -32,8 +32,9 @@ int cmd_resume(struct cli *cli, int argc, char **argv);
 int cmd_reload(struct cli *cli, int argc, char **argv);
 int cmd_quit(struct cli *cli, int argc, char **argv);
 
-/* exported_show - what vpmu-exporter serves, to the file at @path, whole or not at all; NULL: to
- * standard output. @config: of vpmu-exporter; NULL: the usual one. The exit status. */
+/* exported_show - write the metrics that vpmu-exporter serves to the file at @path, atomically;
+ * NULL: to standard output. @config: of vpmu-exporter; NULL: the default. Returns the exit
+ * status. */
 int exported_show(struct cli *cli, const char *config, bool openmetrics, const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Completion of vpmu's command line: see complete.h. */
+/* Completion of vpmu's command line; see complete.h. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "cli/values.h"
 #include "vpmu/event/event.h"
 
-/* ---- what a server has -------------------------------------------------------------------- */
+/* ---- from the server ---------------------------------------------------------------------- */
 
 static const char *text(const json_t *row, const char *key)
 {
@@ -45,7 +45,8 @@ static const char *event_of(const json_t *row)
 	return text(row, "event");
 }
 
-/* The name of each object of the array @rows in the answer to @cmd. False: there is no server. */
+/* Offer the name of each object of the array @rows in the answer to @cmd. Returns false if there is
+ * no server. */
 static bool offer_rows(const struct cli *cli, const char *cmd, const char *rows,
 		       const char *(*name)(const json_t *row))
 {
@@ -151,7 +152,7 @@ static void complete_value(const struct cli *cli, const char *command)
 
 /* ---- arguments ---------------------------------------------------------------------------- */
 
-/* KEY=VALUE of `tenant set` or `vm VERB`. The keys of a VM are known to vpmu-vmm. */
+/* KEY=VALUE of `tenant set` or `vm VERB`. vpmu-vmm completes the keys of a VM. */
 static void complete_key(const struct cli *cli, const char *verb)
 {
 	static const char *const vm[] = {"--vm", NULL};
@@ -183,12 +184,13 @@ static void complete_key(const struct cli *cli, const char *verb)
 	} else if (!strncmp(c->typed, "name=", 5)) {
 		c->typed = eq + 1;
 		offer_vms(cli);
-	} else if (!strchr(c->typed, ',')) { /* --vm would take it for the end of the value */
+	} else if (!strchr(c->typed,
+			   ',')) { /* --vm would take the comma for the end of the value */
 		complete_by(c, "vpmu-vmm", vm);
 	}
 }
 
-/* The argument that @word of a usage line stands for: "NAME", "[TARGET]", "KEY=VALUE...", "rm". */
+/* Offer candidates for @word of a usage line: "NAME", "[TARGET]", "KEY=VALUE...", "rm". */
 static void complete_arg(const struct cli *cli, const char *command, const char *word)
 {
 	const struct completion *comp = cli->completion;
@@ -212,7 +214,7 @@ static void complete_arg(const struct cli *cli, const char *command, const char 
 		offer_vms(cli);
 }
 
-/* One line of @args_doc for each form of the command; those of one form begin with a word. */
+/* @args_doc has one line per form of the command; a form may begin with a word. */
 static void complete_args(const struct cli *cli, const char *command, const char *args_doc)
 {
 	const struct complete *c = &cli->completion->c;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Completion of vpmu's command line (service/program/complete.h). Options, their values and
- * arguments are those of the argp tables; tenants, VMs, sessions and events are those of the server
- * as it is now.
+ * Completes vpmu's command line (service/program/complete.h). Options, their values and arguments
+ * come from the argp tables; tenants, VMs, sessions and events from the server.
  */
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H
@@ -15,12 +14,12 @@ struct completion {
 	void (*commands)(const struct complete *c); /* offers the subcommands */
 };
 
-/* cli_complete_main - complete the subcommand, or what is before it, of which @argp has the
- * options. False: a subcommand is typed, and cli_complete is to be called. */
+/* cli_complete_main - complete the subcommand or an option before it, from @argp. Returns false if
+ * a subcommand is typed: call cli_complete(). */
 bool cli_complete_main(struct completion *comp, const struct argp *argp);
 
-/* cli_complete - complete the command line of the subcommand @name ("vpmu stat"), whose options and
- * arguments @argp has, and end the program. */
+/* cli_complete - complete the command line of the subcommand @name ("vpmu stat") from @argp, and
+ * exit. */
 void cli_complete(struct cli *cli, const struct argp *argp, const char *name)
 	__attribute__((noreturn));
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu console: the lines that a VM's guest printed, from the server's ring, and those that come.
- * With -i, lines of standard input go to the guest, if it boots a kernel. Otherwise this reads the
- * keyboard only to know when to leave.
+ * vpmu console: prints the lines of a VM's guest from the server's ring, and new ones as they come.
+ * With -i, lines of standard input go to the guest, if it boots a kernel. Otherwise the keyboard is
+ * read only for the escape key.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static error_t console_parse(int key, char *arg, struct argp_state *state)
 /* ---- the keyboard ------------------------------------------------------------------------- */
 
 static struct termios before;
-static bool keys; /* standard input is a terminal that gives single keys now */
+static bool keys; /* standard input is a terminal in single-key mode */
 
 static void keys_restore(void)
 {
@@ -72,7 +72,7 @@ static void keys_start(const char *name)
 		atexit(keys_restore);
 }
 
-/* Take what was typed. Returns whether the escape key was among it. */
+/* Read pending keys. Returns true if the escape key was among them. */
 static bool escape_typed(void)
 {
 	struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -89,14 +89,14 @@ static bool escape_typed(void)
 
 /* ---- input -------------------------------------------------------------------------------- */
 
-/* What was read of standard input and not sent yet. */
+/* Standard input that was read and not sent yet. */
 struct input {
-	char text[1024]; /* at most what one request may have */
+	char text[1024]; /* the limit of one request */
 	size_t len;
-	bool end; /* there is no more */
+	bool end; /* end of file */
 };
 
-/* Read what is there, if there is room for it. A NUL byte cannot be sent, and is left out. */
+/* Read available input into free space. A NUL byte cannot be sent, and is left out. */
 static void read_input(struct input *in)
 {
 	struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -117,9 +117,8 @@ static void read_input(struct input *in)
 	in->len += kept;
 }
 
-/* How many bytes at the start of @in can be sent: whole characters of UTF-8, and control
- * characters.
- * *@drop: the first byte is of neither kind. */
+/* Return the number of leading bytes of @in that can be sent: whole UTF-8 characters and control
+ * characters. *@drop: the first byte is neither. */
 static size_t sendable(const struct input *in, bool *drop)
 {
 	size_t at = 0;
@@ -132,12 +131,12 @@ static size_t sendable(const struct input *in, bool *drop)
 			break;
 		at += n;
 	}
-	/* Up to three bytes may be a character whose rest is still to come. */
+	/* Up to three bytes may be an incomplete character. */
 	*drop = !at && (in->len > 3 || (in->len && in->end));
 	return at;
 }
 
-/* Send what was read. false: an error, which was told. */
+/* Send the input. Returns false after an error was printed. */
 static bool send_input(struct client *c, const char *name, struct input *in)
 {
 	struct fields f = {0};
@@ -168,13 +167,12 @@ static bool send_input(struct client *c, const char *name, struct input *in)
 
 enum state {
 	STATE_FAILED,
-	STATE_MORE, /* there may be more at once */
+	STATE_MORE, /* there may be more already */
 	STATE_WAIT, /* nothing more for now */
 	STATE_END   /* nothing more will come */
 };
 
-/* Print one answer, of the lines from @next on, and set @next (24 bytes) for the one that follows.
- */
+/* Print the lines from @next on in one answer, and set @next (24 bytes) for the following call. */
 static enum state print_some(struct client *c, const char *name, char next[24])
 {
 	json_t *resp = client_ask(

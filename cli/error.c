@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Errors of the vpmu command: see error.h. */
+/* Errors of the vpmu command; see error.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 static void print_error(const char *fmt, va_list ap)
 {
-	/* What was printed before the error is shown before it, also when both go to one file. */
+	/* Keep the order of output and error, even if both go to one file. */
 	fflush(stdout);
 	fputs("vpmu: ", stderr);
 	vfprintf(stderr, fmt, ap);

@@ -6,13 +6,13 @@
 #ifndef CLI_ERROR_H
 #define CLI_ERROR_H
 
-/* Exit status of a wrong command line. 0: done. 1: the command failed. */
+/* Exit status for an invalid command line. 0: success. 1: the command failed. */
 #define EXIT_USAGE 2
 
 /* cli_error - print "vpmu: " and the text as one line on standard error. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* cli_usage - as cli_error, then exit with EXIT_USAGE. Only for wrong command lines. */
+/* cli_usage - as cli_error(), then exit with EXIT_USAGE. Only for invalid command lines. */
 void cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 #endif

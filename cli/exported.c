@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The metrics for Prometheus, to standard output or a file for node_exporter's textfile collector.
- * list_metrics.c calls it. What is exported and how is exporter/'s. */
+/* Writes the metrics for Prometheus to standard output, or to a file for node_exporter's textfile
+ * collector. list_metrics.c calls it. exporter/ defines the contents. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -29,14 +29,14 @@ static int render(const struct exporter_config *conf, struct client *c, struct e
 	return ret;
 }
 
-/* Readers see the file whole, in its old or its new form. */
+/* Replace the file atomically. */
 static int write_file(const char *path, const struct expo *e, char *err, size_t errlen)
 {
 	char next[PATH_MAX];
 	int ret;
 
-	/* node_exporter reads *.prom only: not this one. More than one process may write the file.
-	 */
+	/* node_exporter reads *.prom only, so not this one. Several processes may write the
+	 * file. */
 	if (snprintf(next, sizeof(next), "%s.%d.new", path, getpid()) >= (int)sizeof(next))
 		return fail(-ENAMETOOLONG, err, errlen, "%.80s...: the path is too long", path);
 	ret = replace_file(path, next, 0644, true, e->text, e->len);
@@ -52,7 +52,7 @@ int exported_show(struct cli *cli, const char *config, bool openmetrics, const c
 	int ret = exporter_config_read(&conf, config, err, sizeof(err));
 
 	if (!ret) {
-		c = client_open(cli, false); /* which says what is wrong */
+		c = client_open(cli, false); /* prints the error */
 		if (!c) {
 			exporter_config_fini(&conf);
 			return 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Checked reading of the fields of a server's answer: see field.h. */
+/* Checked access to the fields of a server's answer; see field.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,8 @@ const char *field_string(struct fields *f, const json_t *obj, const char *key)
 	return text ? text : "";
 }
 
-/* Whether all of @text is a number of base @base that fits 64 bits, without sign or blanks. */
+/* Parse all of @text as a 64-bit number of base @base, without sign or blanks. Returns true on
+ * success. */
 static bool field_parse(const char *text, int base, uint64_t *out)
 {
 	static const char digits[] = "0123456789abcdefABCDEF";

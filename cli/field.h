@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Checked reading of the fields of a server's answer, for all subcommands. A server may answer
- * anything, so no field is used without its type being checked.
+ * Checked access to the fields of a server's answer, for all subcommands. A server may answer
+ * anything, so every field's type is checked before use.
  *
- * The functions remember the first field that was missing or had a wrong type and go on with a
- *harmless value. A caller reads all fields that it needs, then calls fields_ok once before it
- *prints anything:
+ * The functions record the first field that is missing or has a wrong type and continue with a
+ * harmless value. Read all fields, then call fields_ok() once before printing anything:
  *
- *	struct fields f = {0};
- *	const char *name = field_string(&f, answer, "session");
- *	uint64_t age = field_u64(&f, answer, "age-ns");
+ * 	struct fields f = {0};
+ * 	const char *name = field_string(&f, answer, "session");
+ * 	uint64_t age = field_u64(&f, answer, "age-ns");
  *
- *	if (!fields_ok(&f))
- *		return -1;
+ * 	if (!fields_ok(&f))
+ * 		return -1;
  */
 #ifndef CLI_FIELD_H
 #define CLI_FIELD_H
@@ -25,17 +24,16 @@ struct fields {
 	const char *wrong; /* name of the first wrong field; NULL: none so far */
 };
 
-/* field_wrong - remember that the field @key is wrong, for checks of the caller's own. */
+/* field_wrong - record the field @key as wrong, for the caller's own checks. */
 void field_wrong(struct fields *f, const char *key);
 
-/* fields_ok - true when no field was wrong. Otherwise prints an error that names the first one. */
+/* fields_ok - returns true if no field was wrong. Otherwise prints an error with the first one. */
 bool fields_ok(const struct fields *f);
 
 /*
- * The functions below return the field @key of @obj. The ones with "_or" are for fields that an
- * answer may leave out: they return @missing then. A field of a wrong type is wrong in both. The
- * strings and arrays belong to @obj. Wrong strings read as "", wrong numbers as 0, wrong arrays as
- * NULL, which jansson takes for an empty array.
+ * The functions below return the field @key of @obj. Those with "_or" return @missing if it is
+ * absent. A wrong type is an error in both; the value then is "", 0 or NULL, which jansson takes
+ * for an empty array. Strings and arrays belong to @obj.
  */
 const char *field_string(struct fields *f, const json_t *obj, const char *key);
 const char *field_string_or(struct fields *f, const json_t *obj, const char *key,
@@ -49,8 +47,8 @@ bool field_bool(struct fields *f, const json_t *obj, const char *key);
 bool field_bool_or(struct fields *f, const json_t *obj, const char *key, bool missing);
 const json_t *field_array(struct fields *f, const json_t *obj, const char *key);
 
-/* field_address - whether @value, an element of the answer, is an address ("0x..."). null means
- * that the address is not known, and is not wrong. @key names the field for the error. */
+/* field_address - returns true if @value, an element of the answer, is an address ("0x..."). null
+ * means unknown, and is valid. @key names the field in the error. */
 bool field_address(struct fields *f, const json_t *value, const char *key, uint64_t *address);
 
 #endif

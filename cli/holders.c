@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who holds the counters of this host: see holders.h. What cannot be read is said to be unknown. */
+/* Users of this host's counters; see holders.h. Unreadable facts are reported as unknown. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "service/program/memory.h"
 #include "vpmu/util/utf8.h"
 
-#define NAMES_MAX 16 /* lines for names of processes */
+#define NAMES_MAX 16 /* maximum of lines for process names */
 #define NAME_LEN  64
 #define TEXT_LEN  256
 #define PERF_LINK "anon_inode:[perf_event]"
@@ -31,8 +31,8 @@ struct holders {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* The first line of a file, at most TEXT_LEN - 1 bytes, with "?" for what may not be shown. 0, or
- * -errno. */
+/* Read the first line of a file, truncated to TEXT_LEN - 1 bytes, with "?" for unprintable
+ * characters. Returns 0 or -errno. */
 static int holders_read_line(const struct holders *h, const char *path, char line[TEXT_LEN])
 {
 	char name[PATH_MAX];
@@ -63,7 +63,7 @@ static int holders_read_line(const struct holders *h, const char *path, char lin
 	return n < 0 ? (int)n : 0;
 }
 
-/* A small number in a file. Fails if there is none. */
+/* Read a small number from a file. Returns false if there is none. */
 static bool read_number(const struct holders *h, const char *path, long *number)
 {
 	char line[TEXT_LEN], *end;
@@ -98,7 +98,8 @@ static int check_watchdog(const struct holders *h)
 		h->arg);
 }
 
-/* A switch of a module. *on false, with "" in @module: no module has it. */
+/* Read a boolean parameter that several modules may have, up to the first in which it is on.
+ * *@module: the last one that has it, or "". Returns false if its value is unknown. */
 static bool read_switch(const struct holders *h, const char *const *modules, const char *name,
 			const char **module, bool *on)
 {
@@ -159,7 +160,7 @@ static int check_cpus(const struct holders *h)
 
 	for (size_t i = 0; i < 2; i++) {
 		snprintf(path, sizeof(path), "/sys/devices/system/cpu/%s", files[i]);
-		/* nohz_full says "(null)" where there are none. */
+		/* nohz_full reads "(null)" if there are none. */
 		if (holders_read_line(h, path, line) || !*line || strcmp(line, "(null)") == 0)
 			continue;
 		n += (size_t)snprintf(why + n, sizeof(why) - n, "%s%s: %s", n ? "; " : "", files[i],
@@ -179,10 +180,10 @@ struct holder {
 struct found {
 	struct holder *holder;
 	size_t nr, capacity;
-	uint64_t processes, closed; /* all, and those that may not be looked at */
+	uint64_t processes, closed; /* all, and those without permission */
 };
 
-/* How many perf events the process has open. Below 0: it may not be looked at. */
+/* Return the number of perf events the process has open; below 0: no permission. */
 static long count_events(const struct holders *h, long pid)
 {
 	char path[PATH_MAX], link[sizeof(PERF_LINK) + 1];
@@ -195,7 +196,7 @@ static long count_events(const struct holders *h, long pid)
 		return -1;
 	dir = opendir(path);
 	if (!dir)
-		return errno == ENOENT || errno == ESRCH ? 0 : -1; /* it has ended */
+		return errno == ENOENT || errno == ESRCH ? 0 : -1; /* the process has ended */
 	while ((d = readdir(dir))) {
 		n = readlinkat(dirfd(dir), d->d_name, link, sizeof(link));
 		events +=
@@ -215,7 +216,7 @@ static void holders_note(const struct holders *h, struct found *f, long pid, lon
 	if (holders_read_line(h, path, name) || !*name)
 		strcpy(name, "?");
 	name[NAME_LEN - 1] = '\0';
-	if (!utf8_text(name)) /* cut within a character; the kernel's names are much shorter */
+	if (!utf8_text(name)) /* truncated in a character; the kernel's names are shorter */
 		strcpy(name, "?");
 	while (i < f->nr && strcmp(f->holder[i].name, name) != 0)
 		i++;
@@ -234,7 +235,7 @@ static void holders_note(const struct holders *h, struct found *f, long pid, lon
 		holder->pid = pid;
 }
 
-/* The process that a folder of /proc is; 0: none. */
+/* Parse the pid of a directory of /proc; 0: it is none. */
 static long holders_pid_of(const char *name)
 {
 	size_t n = strspn(name, "0123456789");
@@ -336,7 +337,7 @@ static int check_processes(const struct holders *h)
 
 /* ---- rights ------------------------------------------------------------------------------- */
 
-/* The effective capabilities of this process. */
+/* Read the effective capabilities of this process. */
 static bool read_capabilities(const struct holders *h, uint64_t *capabilities)
 {
 	char path[PATH_MAX], line[TEXT_LEN];
@@ -354,7 +355,7 @@ static bool read_capabilities(const struct holders *h, uint64_t *capabilities)
 	return found;
 }
 
-/* Whether a file system for pinned BPF objects is mounted anywhere. */
+/* Return true if a bpffs is mounted anywhere. */
 static bool has_bpffs(const struct holders *h)
 {
 	char path[PATH_MAX], type[16];
@@ -392,7 +393,7 @@ static int check_rights(const struct holders *h)
 			    "kernel without perf events has no such file",
 			    h->arg);
 	} else {
-		/* Debian's kernels know more than the 2 of kernel/events/core.c. */
+		/* Debian's kernels have levels above the 2 of kernel/events/core.c. */
 		enough = paranoid > 2 ? admin : perfmon || paranoid <= 0;
 		snprintf(why, sizeof(why), "perf_event_paranoid is %ld; this user %s CAP_PERFMON%s",
 			 paranoid,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu events and check: what the host can count, and who else uses its counters. Without a server
- * they say what this machine knows by itself: the names of events, and what perf events can count.
+ * vpmu events and check: the events that the host can count, and other users of its counters.
+ * Without a server they report what is known locally: names of events, and the abilities of perf
+ * events.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,9 +24,9 @@
 #define BACKENDS_MAX 8
 
 /*
- * The array @key of the server's answer to @cmd. Without a server that was named, @local adds rows
- * to an array instead, and @note says so; it is told which places were tried. NULL after an error
- * was printed. *answer must be json_decref'd.
+ * Return the array @key of the server's answer to @cmd. If no server was named and none answers,
+ * @local adds rows to an array, with the paths tried, and @note is printed. NULL after an error was
+ * printed. The caller must json_decref() *@answer.
  */
 static json_t *ask_or(struct cli *cli, const char *cmd, const char *key, json_t **answer,
 		      void (*local)(json_t *rows, const char *tried), const char *note)
@@ -61,7 +62,7 @@ static void local_events(json_t *rows, const char *tried)
 		memory_out();
 }
 
-/* The backends that the rows of `events` tell of, in the order in which they occur. */
+/* The backends in the rows of `events`, in order of occurrence. */
 struct backends {
 	const char *name[BACKENDS_MAX];
 	size_t nr;
@@ -76,9 +77,8 @@ static void add_backend(struct backends *p, const char *name)
 		p->name[p->nr++] = name;
 }
 
-/* How well a backend counts the event: exact, modelled, ..., or no. @o: the row or one of its
- * backends.
- */
+/* Return the quality of the event on a backend: exact, modelled, ..., or no. @o: the row or one of
+ * its backends. */
 static const char *how_well(struct fields *f, const json_t *o)
 {
 	if (!field_bool(f, o, "supported"))
@@ -86,7 +86,7 @@ static const char *how_well(struct fields *f, const json_t *o)
 	return field_string_or(f, o, "quality", "yes");
 }
 
-/* Add to each row one field per backend, named as the backend, and "counted" if the server knows no
+/* Add one field per backend to each row, named after it; "counted" if the server reports no
  * backends. */
 static bool add_cells(json_t *rows, struct backends *backends)
 {
@@ -171,7 +171,7 @@ static int add_check(const char *what, bool ok, const char *why, void *rows)
 	return json_array_append_new(rows, o);
 }
 
-/* What an environment variable put into a path may be no text. */
+/* A path from an environment variable may contain anything. */
 static void make_text(char *s)
 {
 	while (*s) {
@@ -190,7 +190,7 @@ static void local_check(json_t *rows, const char *tried)
 	snprintf(why, sizeof(why), "none answers: %s", tried);
 	make_text(why);
 	add_check("server", false, why, rows);
-	/* vpmud's pins, where they usually are. Only root sees them. */
+	/* vpmud's pins at the default path. Only root sees them. */
 	if (access("/sys/fs/bpf/vpmu/link", F_OK) == 0)
 		add_check("counts without vpmud", false,
 			  "a former vpmud's program counts at every context switch, for the "
@@ -200,7 +200,7 @@ static void local_check(json_t *rows, const char *tried)
 		memory_out();
 }
 
-/* Who uses the counters of this host. */
+/* Collect the users of this host's counters. */
 static json_t *ask_holders(void)
 {
 	json_t *rows = json_array();
@@ -209,7 +209,7 @@ static json_t *ask_holders(void)
 	return rows;
 }
 
-/* Give each row that is not ok its remedy, if one is known. */
+/* Add a remedy to each row that is not ok, if one is known. */
 static void add_remedies(json_t *rows)
 {
 	json_t *row;
@@ -227,7 +227,7 @@ static void add_remedies(json_t *rows)
 	}
 }
 
-/* A line for each remedy, with the rows that it is for. @of: both lists of rows. */
+/* Print a line per remedy with the rows that it applies to. @of: both lists of rows. */
 static void print_remedies(json_t *const of[2])
 {
 	const char *remedy, *said;
@@ -270,7 +270,7 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 		"events can count here for this user. Then show who else uses the counters of this "
 		"host, as far as this user may see it. That part opens no perf events. Then show "
 		"what to do about each line that says no.");
-	/* First: without a server the other part opens events for a moment. */
+	/* First: without a server the other part briefly opens events. */
 	json_t *holders, *answer = NULL, *rows;
 	int ret;
 

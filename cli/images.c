@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Names of guest addresses from image files: see images.h. */
+/* Names of addresses; see images.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -19,13 +19,13 @@
 struct image {
 	struct image *next;
 	char *path;
-	struct symbols *symbols; /* NULL: the file could not be read */
+	struct symbols *symbols; /* NULL: unreadable */
 };
 
 /* A guest kernel's functions. */
 struct kernel {
 	struct kernel *next;
-	char *vm; /* "": every VM without a file of its own */
+	char *vm; /* "": all VMs without a file of their own */
 	struct kallsyms *symbols;
 };
 
@@ -36,7 +36,7 @@ struct images {
 	unsigned int pid; /* of the server */
 	struct image *first;
 	struct kernel *guests;
-	struct kallsyms *host; /* NULL: not needed so far, or it cannot be read */
+	struct kallsyms *host; /* NULL: not needed so far, or unreadable */
 	bool host_looked;
 };
 
@@ -62,7 +62,7 @@ int images_refresh(struct images *im, struct client *c)
 		if (vm && json_object_get(node, "pid"))
 			json_object_set(im->pids, vm, json_object_get(node, "pid"));
 	}
-	ok = fields_ok(&f); /* while the answer still has the names */
+	ok = fields_ok(&f); /* before the answer with the names is freed */
 	json_decref(list);
 	return ok ? 0 : -1;
 }
@@ -229,7 +229,8 @@ unsigned int images_pid(const struct images *im, const char *vm)
 
 /* ---- spelling ----------------------------------------------------------------------------- */
 
-/* A name comes from a file of whatever content and goes to a terminal, or into a folded stack. */
+/* Make @buf printable: names come from untrusted files and go to a terminal or into a folded
+ * stack. */
 static const char *images_printable(char *buf)
 {
 	for (char *p = buf; *p; p++)

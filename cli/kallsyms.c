@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The functions of a Linux kernel: see kallsyms.h. A line is "ADDRESS TYPE NAME" and perhaps the
- * name of a module. */
+/* Functions of a Linux kernel; see kallsyms.h. A line is "ADDRESS TYPE NAME", optionally with a
+ * module's name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,14 +17,14 @@
 /* A kernel with all its modules has some 200,000 symbols, in 12 MB. */
 #define SYMBOLS_MAX (4u << 20)
 #define NAMES_MAX   (256u << 20) /* bytes */
-#define LINE_MAX_   1024	 /* what is longer is no line of it */
+#define LINE_MAX_   1024	 /* longer lines are invalid */
 
-/* Behind the last function there is data at some distance. */
+/* Size assumed for the last function: some distance after it there is data. */
 #define LAST_BYTES (1u << 20)
 
 struct symbol {
 	uint64_t start;
-	size_t name; /* where it is in names */
+	size_t name; /* offset in names */
 };
 
 struct kallsyms {
@@ -74,7 +74,7 @@ static int kallsyms_add(struct kallsyms *k, uint64_t start, const char *name)
 	return ret;
 }
 
-/* One line. *hidden: its address is 0, as all are for a user who may not see them. */
+/* Parse one line. *@hidden: its address is 0, as are all if the user may not see them. */
 static int kallsyms_take_line(struct kallsyms *k, const char *line, bool *hidden)
 {
 	char name[LINE_MAX_];
@@ -184,7 +184,7 @@ const char *kallsyms_find(const struct kallsyms *k, uint64_t address, uint64_t *
 	start = k->sym[low - 1].start;
 	if (low == k->nr && address - start >= LAST_BYTES)
 		return NULL;
-	/* Of those at one address, the first one of the file. */
+	/* Of several at one address, the first one of the file. */
 	while (low > 1 && k->sym[low - 2].start == start)
 		low--;
 	*offset = address - start;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu lbr: capture branch records of VMs, read them once or several times, and show them: call
- * chains, branches, folded stacks or JSON.
+ * vpmu lbr: captures branch records of VMs, reads them once or several times, and prints them as
+ * call chains, branches, folded stacks or JSON.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,8 +30,8 @@ struct lbr_opts {
 	const char *mode;
 	struct look_opts look;
 	long times; /* 0: not given */
-	bool exact; /* it was given: no reading is left out */
-	bool sum;   /* the server adds call chains up, and they are shown at the end */
+	bool exact; /* -n was given: no reading is skipped */
+	bool sum;   /* the server adds up call chains, printed at the end */
 };
 
 enum { OPT_MODE = 1000 };
@@ -66,21 +66,21 @@ static error_t lbr_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* What all readings of one run add up to. */
+/* The sum of all readings of one run. */
 struct result {
 	const char *capture; /* its name */
 	struct images *images;
 	uint64_t rows;	 /* vCPUs read, over all readings */
-	uint64_t custom; /* of them: the guest records branches of its own */
-	uint64_t unread; /* of them: could not be read */
-	long missed;	 /* readings left out because the duration was over */
-	bool any;	 /* one of them had records */
+	uint64_t custom; /* of these: the guest records branches of its own */
+	uint64_t unread; /* of these: unreadable */
+	long missed;	 /* readings skipped because the duration was over */
+	bool any;	 /* some had records */
 	struct outfile *out;
 	struct brstack brstack;
 	int64_t start_ns; /* since 1970 */
 };
 
-/* Show one reading. false: stop; the error was printed, or main() prints it. */
+/* Print one reading. Returns false to stop; the error was printed, or main() will print it. */
 static bool lbr_show(const struct lbr_opts *o, struct result *r, const json_t *answer)
 {
 	struct fields f = {0};
@@ -105,13 +105,13 @@ static bool lbr_show(const struct lbr_opts *o, struct result *r, const json_t *a
 		if (f.wrong)
 			break;
 	}
-	/* A closed pipe or a full disk ends it here; main() says why. */
+	/* A closed pipe or a full disk ends it here; main() prints the error. */
 	terminal_flush();
 	return fields_ok(&f) && !ferror(outfile_stream(r->out));
 }
 
-/* Then the server adds the call chains up: an answer is the same for one vCPU and for
- * thousands. */
+/* For --folded and --format the server adds up the call chains: an answer has the same size for one
+ * vCPU and for thousands. */
 static bool add_up(struct result *r, const json_t *answer)
 {
 	struct fields f = {0};
@@ -133,7 +133,7 @@ static void print_folded(const struct result *r, struct fields *f, const json_t 
 	stacks_free(&stacks);
 }
 
-/* A reading is what a sample is elsewhere; it stands for no number of events. */
+/* A reading takes the place of a sample, and stands for no number of events. */
 static void print_perf_script(const struct result *r, struct fields *f, const json_t *a)
 {
 	const struct perf_script_about about = {.event = "readings", .period = 1};
@@ -164,7 +164,7 @@ static int print_pprof(const struct lbr_opts *o, const struct result *r, struct 
 	return ret;
 }
 
-/* Print what was added up. Returns the exit status. */
+/* Print the sum. Returns the exit status. */
 static int print_sum(const struct lbr_opts *o, struct client *c, const struct result *r)
 {
 	json_t *a =
@@ -213,8 +213,8 @@ static int lbr_finish(const struct lbr_opts *o, struct client *c, const struct r
 	return o->sum ? print_sum(o, c, r) : 0;
 }
 
-/* The number of the reading that follows number @i, which has ended. When the duration is over, one
- * more is the last, unless -n asked for all of them. */
+/* Return the number of the reading after number @i. Once the duration is over, one more is the
+ * last, unless -n requested all. */
 static long next_reading(const struct lbr_opts *o, struct result *r, long i, double start)
 {
 	if (!o->exact && i < o->times - 1 && cli_now() >= start + o->look.duration_s) {
@@ -224,14 +224,14 @@ static long next_reading(const struct lbr_opts *o, struct result *r, long i, dou
 	return i + 1;
 }
 
-/* Read at evenly spaced times since @start. Returns the exit status. */
+/* Read at evenly spaced times from @start on. Returns the exit status. */
 static int read_all(const struct lbr_opts *o, struct client *c, struct result *r, double start)
 {
 	const char *key = o->sum ? "capture" : "target";
 	enum cli_wait why = CLI_WAIT_TIME;
 	bool ok = true;
 
-	/* Ctrl-C: the reading that follows is the last. */
+	/* After Ctrl-C, one more reading is the last. */
 	for (long i = 1; ok && i <= o->times && why == CLI_WAIT_TIME;
 	     i = next_reading(o, r, i, start)) {
 		json_t *a;
@@ -255,10 +255,10 @@ static int read_all(const struct lbr_opts *o, struct client *c, struct result *r
 
 static int capture(const struct lbr_opts *o, struct client *c, struct outfile *out)
 {
-	/* The capture ends with the connection, however this process ends. */
+	/* The capture ends with the connection, in whatever way this process ends. */
 	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s}", "cmd", "lbr-attach", "target",
 					    o->look.target, "mode", o->mode));
-	double start = cli_now(); /* it records from here on, also while images are loaded */
+	double start = cli_now(); /* recording starts here, before images are loaded */
 	struct result r = {.out = out};
 	struct fields f = {0};
 	struct timespec now;
@@ -275,7 +275,7 @@ static int capture(const struct lbr_opts *o, struct client *c, struct outfile *o
 	}
 	if (r.images) {
 		ret = read_all(o, c, &r, start);
-		/* What was read before the VM or the server went away is shown. */
+		/* Show the readings taken before the VM or the server went away. */
 		if (!ret || r.rows)
 			ret |= lbr_finish(o, c, &r);
 	}

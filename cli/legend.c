@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What follows a table of counts: see legend.h. */
+/* The lines below a table of counts; see legend.h. */
 #include <string.h>
 
 #include "cli/legend.h"
 #include "cli/output.h"
 
-/* Explain each word of a quality that some value has, once. Returns whether there was one. */
+/* Explain each word of a quality that occurs, once. Returns true if there was one. */
 static bool print_qualities(FILE *to, const struct reading *r)
 {
 	static const char *const words[] = {"modelled", "estimated", "tsc", "partial", "aged"};
@@ -34,7 +34,7 @@ static bool print_qualities(FILE *to, const struct reading *r)
 	return any;
 }
 
-/* Say why metrics have no number, each reason once, unless the count itself says it. */
+/* Print why metrics have no number, each reason once, unless the count itself shows it. */
 static bool print_reasons(FILE *to, const struct metrics *ms, const struct reading *r)
 {
 	bool any = false;
@@ -58,7 +58,7 @@ static bool print_reasons(FILE *to, const struct metrics *ms, const struct readi
 	return any;
 }
 
-/* Say why events are not supported. Returns whether there was one. */
+/* Print why events are not supported. Returns true if there was one. */
 static bool print_unsupported(FILE *to, const struct reading *r)
 {
 	bool backends = reading_backends(r) > 1;

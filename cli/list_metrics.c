@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmu metrics: what metrics there are for -M, without asking a server. */
+/* vpmu metrics: lists the metrics available for -M, without a server. */
 #include <argp.h>
 #include <errno.h>
 #include <jansson.h>
@@ -11,7 +11,7 @@
 #include "cli/metrics.h"
 #include "cli/rows.h"
 
-/* The command fails if a file is wrong, but shows all others. */
+/* Report an invalid file: the command fails, but lists all others. */
 static void show_bad(const char *line, void *arg)
 {
 	bool *bad = arg;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu, the operator's command: the table of its subcommands, and main(). Exit status: 0 done, 1
- * the command failed, 2 the command line was wrong, also when only the server knows. Every error is
- * one line on standard error.
+ * vpmu, the operator's command: the table of its subcommands, and main(). Exit status: 0: success;
+ * 1: the command failed; 2: invalid command line, even if only the server can detect it. Every
+ * error is one line on standard error.
  */
 #include <jansson.h>
 #include <locale.h>
@@ -103,7 +103,7 @@ static void offer_commands(const struct complete *c)
 		complete_offer(c, s->name, s->brief);
 }
 
-static bool ran; /* a subcommand, so that its output is done with */
+static bool ran; /* a subcommand ran and has finished its output */
 
 static int main_run(struct cli *cli, int argc, char **argv)
 {
@@ -167,9 +167,9 @@ int main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	json_set_alloc_funcs(xmalloc, free);
 	atexit(main_at_exit);
-	/* A write to a closed pipe is then an error of fflush and does not end the process. */
+	/* A write to a closed pipe becomes an error of fflush() instead of ending the process. */
 	signal(SIGPIPE, SIG_IGN);
-	/* The same of a file that may not grow; half of one would be left. */
+	/* The same for a file size limit, which would leave half a file. */
 	signal(SIGXFSZ, SIG_IGN);
 	argp_err_exit_status = EXIT_USAGE;
 	if (complete_asked(&completion.c, argc, argv)) {

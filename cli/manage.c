@@ -28,7 +28,7 @@ static int send_request(struct cli *cli, json_t *req, bool takes_long)
 	else
 		json_decref(req);
 	client_close(c);
-	/* It was done, and there is something to know. */
+	/* Success with a remark. */
 	if (json_is_string(json_object_get(resp, "note")))
 		cli_error("%s", json_string_value(json_object_get(resp, "note")));
 	json_decref(resp);
@@ -39,7 +39,7 @@ static int send_request(struct cli *cli, json_t *req, bool takes_long)
 
 struct session_opts {
 	const char *name;
-	void *shared;		   /* whichever of the following the command takes */
+	void *shared;		   /* the one of the following that the command takes */
 	struct what_opts what;	   /* of attach */
 	struct format_opts format; /* of detach */
 	const char *metrics;	   /* -M; NULL: none */
@@ -181,8 +181,8 @@ static void add_fields(json_t *req, const struct words *w, size_t first, const c
 	}
 }
 
-/* The request @cmd about the tenant or VM @w->word[1], which @field names, with numbers from the
- * words behind it. */
+/* Build the request @cmd about the tenant or VM @w->word[1], in field @field, with numbers from the
+ * words after it. */
 static json_t *set_request(const char *cmd, const char *field, const struct words *w)
 {
 	json_t *req = json_pack("{s:s, s:s}", "cmd", cmd, field, w->word[1]);
@@ -191,7 +191,7 @@ static json_t *set_request(const char *cmd, const char *field, const struct word
 	void *next;
 
 	if (!req)
-		return NULL; /* client_ask says why */
+		return NULL; /* client_ask() prints the error */
 	add_fields(req, w, 2, what);
 	json_object_foreach_safe(req, next, key, v)
 	{
@@ -228,8 +228,8 @@ int cmd_tenant(struct cli *cli, int argc, char **argv)
 			    false);
 }
 
-/* @path as the server must get it: a plain name is one in its snapshot directory; a path with a /
- * starts at our working directory, which may not be the server's. */
+/* Return @path as the server needs it: a plain name is one in its snapshot directory; a path with a
+ * / is made absolute, because the server's working directory may differ. */
 static json_t *manage_absolute(const char *path)
 {
 	bool whole = *path == '/' || !strchr(path, '/');
@@ -286,7 +286,7 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 	return send_request(cli, req, false);
 }
 
-/* A command for one VM, or for all when no name is given. */
+/* A command for one VM, or for all if no name is given. */
 static int one_or_all(struct cli *cli, int argc, char **argv, const char *cmd, const char *doc)
 {
 	struct words w = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The values of metrics: see metrics.h. */
+/* Values of metrics; see metrics.h. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,8 +7,7 @@
 
 #include "cli/metrics.h"
 
-/* Add the words of @from that @to does not have. "exact" is the word of those that have no other.
- */
+/* Add the words of @from that @to lacks. "exact" stands for no other word. */
 static void add_words(struct val *to, const char *from)
 {
 	while (*from) {
@@ -33,8 +32,7 @@ static const struct val *metric_value_find(const struct reading *r, const struct
 	return NULL;
 }
 
-/* There is no number because of @event. That it can never be counted says more than that it was not
- * counted now. */
+/* Record that there is no number because of @event. "Not supported" overrides "not counted". */
 static void no_number(struct metric_value *out, enum metric_state state, const char *event,
 		      const char *why)
 {

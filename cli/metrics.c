@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The metrics of a command line: see metrics.h. */
+/* Selection of metrics by -M; see metrics.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@
 #define FOLDER_OF_USER	  "vpmu/metrics"
 #define FOLDER_OF_PROGRAM VPMU_DATA_FROM_BIN "/vpmu/metrics" /* CMake: as installed, "../share" */
 #define MODIFIERS	  "ukhGH"
-#define EVENTS_MAX	  64 /* more is for the server to refuse */
+#define EVENTS_MAX	  64 /* the server rejects more */
 
-/* ---- what there is ------------------------------------------------------------------------ */
+/* ---- known metrics ------------------------------------------------------------------------ */
 
-/* NULL: there is no such folder. */
+/* Return the user's folder, or NULL. */
 static char *user_folder(void)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -40,7 +40,7 @@ static char *metrics_program_folder(void)
 	program[n] = '\0';
 	*strrchr(program, '/') = '\0';
 	path = xasprintf("%s/%s", program, FOLDER_OF_PROGRAM);
-	/* Without "..": people read it in messages. */
+	/* Without "..": it appears in messages. */
 	found = realpath(path, NULL);
 	if (!found)
 		return path;
@@ -63,11 +63,11 @@ int metrics_known(struct metric_set *set, void (*bad)(const char *line, void *ar
 	return ret;
 }
 
-/* ---- what is chosen ----------------------------------------------------------------------- */
+/* ---- selected metrics --------------------------------------------------------------------- */
 
 struct chooser {
 	struct metrics *ms;
-	char bad[300]; /* the first fault of a file that may have had what is asked for */
+	char bad[300]; /* first error of a file that may define the requested metric */
 	char *err;
 	size_t errlen;
 };
@@ -87,7 +87,7 @@ static void free_chosen(struct chosen_metric *m)
 	free(m->label);
 }
 
-/* Give the events of @m their modifiers, as a group of `perf stat -e` does. */
+/* Add the modifiers to the events of @m, like `perf stat -e` for a group. */
 static int add_modifiers(const struct chooser *c, struct chosen_metric *m, const char *mods)
 {
 	const struct formula *f = &m->metric->formula;
@@ -106,7 +106,7 @@ static int add_modifiers(const struct chooser *c, struct chosen_metric *m, const
 	free(list);
 	if (!ret)
 		return 0;
-	/* "event list, character 12: " is about a list that nobody has typed. */
+	/* Drop "event list, character 12: ": the user did not type that list. */
 	event = strstr(why, ": ");
 	return fail(ret, c->err, c->errlen, "\"%s\": %s", m->label, event ? event + 2 : why);
 }
@@ -159,7 +159,7 @@ static int choose_path(struct chooser *c, const char *path)
 	return choose_all(c, set);
 }
 
-/* Whether @m is from a file of the folders that is called @name, of @len bytes. */
+/* Return true if @m is from a file of the folders named @name, of @len bytes. */
 static bool in_file(const struct metric *m, const char *name, size_t len)
 {
 	const char *base = strrchr(m->file, '/');
@@ -231,7 +231,7 @@ void metrics_free(struct metrics *ms)
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-/* Append @name to *list unless it is one of its @n items of @have or was appended before. */
+/* Append @name to *@list unless it is one of the @n items of @have or was appended before. */
 static void metrics_append(char **list, char *const *have, size_t n, const char *name)
 {
 	char *longer;
@@ -259,7 +259,7 @@ char *metrics_events(const struct metrics *ms, const char *events)
 	vpmu_key_t keys[EVENTS_MAX];
 	size_t n = EVENTS_MAX;
 
-	/* A list that cannot be parsed here goes to the server as it is, which says why. */
+	/* A list that cannot be parsed goes to the server as it is, which reports the error. */
 	if (!*list || vpmu_event_parse_list(list, VPMU_SPACE_INTEL, keys, have, &n, NULL, 0))
 		n = 0;
 	for (size_t i = 0; i < ms->nr; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Command lines of the subcommands: see options.h. */
+/* Command lines of the subcommands; see options.h. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #define DURATION_MAX_S 1e6
 #define LIST_MAX       8192 /* bytes of all -e together */
-#define OPT_KEYS       4096 /* all keys of options are below */
+#define OPT_KEYS       4096 /* above all option keys */
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -104,7 +104,7 @@ error_t cli_no_args(int key, char *arg, struct argp_state *state)
 
 enum { OPT_FOR_EACH = 2000, OPT_FOLDED, OPT_FORMAT, OPT_NO_BIG_NUM };
 
-/* Several -e, or several -M, are one list: @arg is added to @all. */
+/* Repeated -e or -M form one list: append @arg to @all. */
 static const char *add_list(char all[LIST_MAX], const char *option, const char *arg,
 			    const struct argp_state *state)
 {
@@ -364,7 +364,7 @@ void cli_parse(struct cli *cli, const struct argp *argp, int argc, char **argv, 
 
 	if (cli->completion)
 		cli_complete(cli, &outer, argv[0]);
-	/* Wrong options end the program there; what is left is memory. */
+	/* argp exits on invalid options; only ENOMEM returns. */
 	if (argp_parse(&outer, argc, argv, first_arg ? ARGP_IN_ORDER : 0, NULL, &o))
 		memory_out();
 	if (first_arg)

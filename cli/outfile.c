@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Files that commands write: see outfile.h. */
+/* Output files of commands; see outfile.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,13 +14,13 @@
 struct outfile {
 	FILE *f;
 	char *path; /* NULL: standard output */
-	char *next; /* its name until it is whole; NULL: @path is no regular file */
+	char *next; /* its temporary name; NULL: @path is no regular file */
 };
 
-/* The file that is not whole; NULL: none. A command has one. */
+/* Temporary name of the open output file, of which a command has one; NULL: none. */
 static const char *unfinished;
 
-/* The program may end anywhere (memory_out). */
+/* Runs at exit: the program may end anywhere (memory_out()). */
 static void remove_unfinished(void)
 {
 	if (unfinished)
@@ -35,7 +35,7 @@ static void out_free(struct outfile *o)
 	free(o);
 }
 
-/* Opens @o->next or, if something that is no regular file has the name, @o->path. */
+/* Open @o->next, or @o->path itself if that is no regular file. */
 static int open_there(struct outfile *o)
 {
 	struct stat st;

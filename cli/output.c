@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Readings as one value per line: see output.h. */
+/* Readings as one value per line; see output.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,7 +78,7 @@ const char *out_not_exact(const char *quality)
 	return strcmp(quality, "exact") ? quality : NULL;
 }
 
-/* Append the words of @quality that @buf does not have yet. */
+/* Append the words of @quality that @buf lacks. */
 static void add_labels(const char *quality, char buf[LABELS_LEN])
 {
 	while (*quality) {
@@ -102,10 +102,6 @@ char *out_labels(const char *quality, const char *more, char buf[LABELS_LEN])
 	return buf;
 }
 
-/*
- * The quality for programs, which read it beside the value: "scaled" belongs to it, because the
- * value is an estimate then, and no scaled value is "exact".
- */
 const char *out_words(const struct val *v, char buf[LABELS_LEN])
 {
 	if (!val_is_scaled(v))
@@ -164,7 +160,7 @@ void out_lines_heading(const struct format_opts *f, const struct reading *r)
 		backend ? "  backend: " : "", backend ? backend : "");
 }
 
-/* What follows the number and the name of what was counted. @v: how good it is; NULL: there is no
+/* Print the rest of a line, after the number and the name. @v: the quality; NULL: there is no
  * number. */
 static void end_line(FILE *to, const struct reading *r, const struct rrow *row, const struct val *v)
 {
@@ -242,7 +238,7 @@ static void output_csv_line(FILE *to, const char *sep, const struct rrow *row,
 	if (time_s >= 0)
 		fprintf(to, "%.9f%s", time_s, sep);
 	out_field(to, l->value, sep);
-	out_field(to, "", sep); /* unit: a count has none */
+	out_field(to, "", sep); /* no unit */
 	out_field(to, l->name, sep);
 	out_field(to, row->path, sep);
 	out_field(to, row->vm, sep);
@@ -253,7 +249,7 @@ static void output_csv_line(FILE *to, const char *sep, const struct rrow *row,
 	out_field(to, l->counted ? out_words(l->v, buf) : "", sep);
 	out_field(to, row->backend, sep);
 	out_field(to, l->metric, sep);
-	/* The last field but one of -r. */
+	/* The next-to-last field of -r. */
 	if (strstr(l->unit, sep))
 		fprintf(to, "\"%s\"", l->unit);
 	else
@@ -271,7 +267,7 @@ static void csv_metric(FILE *to, const char *sep, const struct reading *r, const
 	l.counted = mv.state == METRIC_NUMBER;
 	l.metric = metric_exactly(&mv, buf);
 	output_csv_line(to, sep, row, &l, time_s);
-	/* The counts of several runs have their errors; the metric is computed from the means. */
+	/* With -r, counts have a variance; the metric is computed from the means. */
 	fprintf(to, "%s\n", row->v[0].variance >= 0 ? sep : "");
 }
 
@@ -306,7 +302,7 @@ void out_csv(const struct format_opts *f, const struct reading *r, double time_s
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-/* What a count and a metric have in common. */
+/* Fields that counts and metrics share. */
 static json_t *json_row(const struct rrow *row, double time_s)
 {
 	json_t *o = json_object();

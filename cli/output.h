@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Readings as one value per line: for people (intervals), as separated values and as JSON lines.
- * The fields are documented in vpmu(1), OUTPUT. Also the spelling of numbers and names that all
- * output shares.
+ * Prints readings as one value per line: as text (intervals), separated values or JSON lines.
+ * vpmu(1), OUTPUT, documents the fields. Also formats numbers and names for all other output.
  */
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
@@ -14,60 +13,58 @@
 #define GROUP_LEN 32
 char *out_group(uint64_t v, char buf[GROUP_LEN]);
 
-/* out_short - write @v in at most 6 columns to @buf: 999, 12.3k, 4.56M. Returns @buf. */
+/* out_short - write @v in up to 6 columns to @buf: 999, 12.3k, 4.56M. Returns @buf. */
 #define SHORT_LEN 16
 char *out_short(double v, char buf[SHORT_LEN]);
 
-/* out_name - the name of a row: "/acme", "web-1" or "web-1/0" (a vCPU). */
+/* out_name - write the name of a row: "/acme", "web-1" or "web-1/0" (a vCPU). */
 #define NAME_LEN 400
 void out_name(const struct rrow *row, char buf[NAME_LEN]);
 
-/* out_quality - one line that says what a word of a quality ("modelled") means. */
+/* out_quality - return a one-line explanation of a quality word ("modelled"). */
 const char *out_quality(const char *word);
 
-/* out_not_exact - the quality if it is not "exact", else NULL. */
+/* out_not_exact - return the quality if it is not "exact", else NULL. */
 const char *out_not_exact(const char *quality);
 
-/* out_labels - write " (word)" to @buf for each word of @quality, and of @more (may be NULL), that
- * is not "exact", each once. Returns @buf. */
+/* out_labels - write " (word)" to @buf for each word of @quality and @more (may be NULL) but
+ * "exact", each once. Returns @buf. */
 #define LABELS_LEN 80
 char *out_labels(const char *quality, const char *more, char buf[LABELS_LEN]);
 
-/* out_spell - the count as perf prints it: digits, "<not supported>" or "<not counted>". @group:
+/* out_spell - format the count like perf: digits, "<not supported>" or "<not counted>". @group:
  * with thousands separators. */
 const char *out_spell(const struct rrow *row, const struct val *v, char buf[GROUP_LEN], bool group);
 
-/* out_stream - where output of @f goes. */
+/* out_stream - the stream for the output of @f. */
 FILE *out_stream(const struct format_opts *f);
 
 /* out_variance - write "  ( +-  1.23% )" to @buf if @v is the mean of several runs, else "".
- * Returns
- * @buf. */
+ * Returns @buf. */
 #define VARIANCE_LEN 32
 char *out_variance(const struct val *v, char buf[VARIANCE_LEN]);
 
 /*
- * out_lines_heading - the heading of out_lines. If all rows are of one backend, the heading names
- * it. Otherwise there is a column for it: print the heading again when the backends change.
+ * out_lines_heading - print the heading of out_lines(). If all rows are of one backend, it names
+ * the backend. Otherwise there is a column for it. Print it again when the backends change.
  */
 void out_lines_heading(const struct format_opts *f, const struct reading *r);
-/* out_lines, out_csv, out_json - print one value per line. @time_s: seconds since the attach, of an
- * interval; below 0: no such field. out_csv needs @f->sep. */
+/* out_lines, out_csv, out_json - print one value per line. @time_s: seconds since the attach, for
+ * intervals; below 0: no such field. out_csv() needs @f->sep. */
 void out_lines(const struct format_opts *f, const struct reading *r, double time_s);
 void out_csv(const struct format_opts *f, const struct reading *r, double time_s);
 void out_json(const struct format_opts *f, const struct reading *r, double time_s);
 
-/* out_auto_ipc - instructions per cycle, which are shown beside instructions unless metrics were
- * asked for. Below 0: not to be shown. */
+/* out_auto_ipc - return the instructions per cycle to print beside instructions; below 0: none, or
+ * -M was given. */
 double out_auto_ipc(const struct format_opts *f, const struct reading *r, const struct rrow *row,
 		    size_t e);
 
-/* out_words - the quality for programs: its words, "scaled" among them and never "exact" if the
- * value was scaled up. Returns @buf, or a string of @v or a constant. */
+/* out_words - return the quality words for programs, in @buf, a string of @v or a constant. A
+ * multiplexed value is "scaled" and never "exact", because it is an estimate. */
 const char *out_words(const struct val *v, char buf[LABELS_LEN]);
 
-/* out_field - print @text (NULL: empty) and @sep. A text that contains the separator is put in
- * quotes. */
+/* out_field - print @text (NULL: empty) and @sep. A text that contains the separator is quoted. */
 void out_field(FILE *to, const char *text, const char *sep);
 
 #endif

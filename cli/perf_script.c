@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Samples as `perf script` prints them, see perf_script.h. There is no CPU: the server adds equal
- * samples up. A name must never break a line or a field.
+ * Samples in the format of perf script; see perf_script.h. There is no CPU field, because the
+ * server merges equal samples. A name must never break a line or a field.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "cli/perf_script.h"
 #include "service/program/memory.h"
 
-/* Which object the code at @p is in, as perf names kernels. */
+/* Return the object of the code at @p, named as by perf. */
 static const char *object_of(const struct chain *ch, const struct place *p)
 {
 	switch (place_code(&ch->in, p)) {
@@ -33,7 +33,7 @@ const char *perf_script_who(const struct origin *o, char buf[WHO_LEN])
 	return buf;
 }
 
-/* The lines of one sample: what is before its time, a NUL, and what is after it. */
+/* Return the lines of one sample, with a NUL in place of the time. */
 static char *perf_script_text_of(struct fields *fields, struct images *im, const json_t *row,
 				 const struct perf_script_about *about)
 {
@@ -56,7 +56,7 @@ static char *perf_script_text_of(struct fields *fields, struct images *im, const
 			p->known ? place_name(im, &ch.in, p, buf) : "[unknown]", object_of(&ch, p));
 	}
 	fputc('\n', f);
-	/* When memory runs out, fclose may say nothing of it. */
+	/* fclose() may not report that memory ran out. */
 	if (fclose(f) || !text)
 		memory_out();
 	return text;
@@ -99,7 +99,7 @@ static int cmp_sample(const void *a, const void *b)
 	return (x->chain > y->chain) - (x->chain < y->chain);
 }
 
-/* How many samples there are if each of them has its time; else 0. */
+/* Return the number of samples if each has a time, else 0. */
 static size_t all_timed(struct fields *fields, const json_t *chains)
 {
 	const json_t *row;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A profile's samples in the format of `perf script --ns -F comm,pid,time,period,event,ip,sym,dso`,
- * which FlameGraph's stackcollapse-perf.pl and speedscope read. vpmu profile
- * and vpmu lbr call this.
+ * Prints samples like `perf script --ns -F comm,pid,time,period,event,ip,sym,dso`, for FlameGraph's
+ * stackcollapse-perf.pl and speedscope. Called by vpmu profile and vpmu lbr.
  */
 #ifndef CLI_PERF_SCRIPT_H
 #define CLI_PERF_SCRIPT_H
@@ -15,28 +14,26 @@
 #include "cli/field.h"
 #include "cli/images.h"
 
-/* What each sample is: @period events. */
+/* Each sample stands for @period events. */
 struct perf_script_about {
 	const char *event;
 	uint64_t period;
 };
 
-/* What a file does not say. */
+/* Information missing from the output. */
 struct perf_script_gaps {
-	uint64_t left_out; /* samples that are not in it: the server had no room for their call
-			      chains */
-	bool no_times;	   /* times were asked for, and the server had no room for all of them */
+	uint64_t left_out; /* samples left out: the server had no room for their call chains */
+	bool no_times;	   /* the server had no room for all of the requested times */
 };
 
-/* perf_script_print - print each sample of @answer, of profile-stop or lbr-detach with chains, to
- * @f: in the order of their times if each has one, else chain by chain. Wrong fields are in
- * @fields. */
+/* perf_script_print - print each sample of @answer (of profile-stop, or lbr-detach with chains) to
+ * @f: by time if each has one, else chain by chain. Invalid fields are recorded in @fields. */
 void perf_script_print(const struct perf_script_about *about, struct fields *fields,
 		       struct images *im, const json_t *answer, FILE *f,
 		       struct perf_script_gaps *gaps);
 
-/* perf_script_who - who ran, as a command name: "web-1/vcpu0", a tenant's path or "[host]". Returns
- * @buf. */
+/* perf_script_who - write the origin as a command name: "web-1/vcpu0", a tenant's path or "[host]".
+ * Returns @buf. */
 #define WHO_LEN 300
 const char *perf_script_who(const struct origin *o, char buf[WHO_LEN]);
 

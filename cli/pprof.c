@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Profiles in the format of pprof: see pprof.h. */
+/* Profiles in pprof's format; see pprof.h. */
 #include <errno.h>
 #include <pprof.pb-c.h>
 #include <search.h>
@@ -13,12 +13,12 @@
 
 #define GZIP_WINDOW (15 + 16) /* deflateInit2 of zlib.h: the largest window, a gzip header */
 
-/* What the profile has a number for, so that the same thing is in it once. */
+/* An entry of the profile that has an id, kept so that it is emitted once. */
 enum kind { STRING, MAPPING, FUNCTION, LOCATION };
 struct known {
 	enum kind kind;
 	const char *text; /* of strings; else "" */
-	uint64_t a, b;	  /* what else it is told by */
+	uint64_t a, b;	  /* the rest of its key */
 	uint64_t id;
 };
 
@@ -42,7 +42,7 @@ static int pprof_compare(const void *a, const void *b)
 	return strcmp(x->text, y->text);
 }
 
-/* The entry that is equal to @key, NULL if there is none. */
+/* Return the entry equal to @key, or NULL. */
 static const struct known *pprof_find(const struct pprof *p, const struct known *key)
 {
 	struct known *const *found = tfind(key, &p->entries, pprof_compare);
@@ -50,7 +50,7 @@ static const struct known *pprof_find(const struct pprof *p, const struct known 
 	return found ? *found : NULL;
 }
 
-/* Remember @key; its text must live as long as the profile. Returns its id. */
+/* Store @key, whose text must live as long as the profile. Returns its id. */
 static uint64_t pprof_keep(struct pprof *p, const struct known *key)
 {
 	struct known *e = xmalloc(sizeof(*e));
@@ -62,14 +62,14 @@ static uint64_t pprof_keep(struct pprof *p, const struct known *key)
 }
 
 /*
- * Append to the array *@list of @n pointers a message of @size bytes, whose initial value is @init.
- * The array doubles when the number of its elements is a power of two.
+ * Append to the array *@list of @n pointers a message of @size bytes, initialized from @init. The
+ * array doubles when its length is a power of two.
  */
 static void *pprof_append(void *list, size_t *n, size_t size, const void *init)
 {
 	void *array, *message;
 
-	/* By memcpy, because pointers to different types may not be accessed as one another. */
+	/* memcpy(), because of the strict aliasing of pointer types. */
 	memcpy(&array, list, sizeof(array));
 	if (!(*n & (*n - 1))) {
 		array = xreallocarray(array, *n ? *n * 2 : 1, sizeof(void *));
@@ -84,7 +84,7 @@ static void *pprof_append(void *list, size_t *n, size_t size, const void *init)
 #define APPEND(list, n, type, init)                                                                \
 	((type *)pprof_append(&(list), &(n), sizeof(type), &(const type)init))
 
-/* The index of @text. */
+/* Return the index of @text in the string table. */
 static int64_t string(struct pprof *p, const char *text)
 {
 	struct known key = {.kind = STRING, .text = text};
@@ -111,7 +111,7 @@ static uint64_t mapping(struct pprof *p, const char *file)
 		   PERFTOOLS__PROFILES__MAPPING__INIT);
 	m->id = key.id = p->m.n_mapping;
 	m->filename = name;
-	m->has_functions = true; /* readers need not look for names themselves */
+	m->has_functions = true; /* readers need not symbolize */
 	return pprof_keep(p, &key);
 }
 
@@ -131,7 +131,7 @@ static uint64_t function(struct pprof *p, const char *text, uint64_t in)
 	return pprof_keep(p, &key);
 }
 
-/* A place named @name; those without an address are told by their names. */
+/* Return the id of a place named @name; a place without an address is identified by its name. */
 static uint64_t location(struct pprof *p, uint64_t in, bool known, uint64_t address,
 			 const char *name)
 {
@@ -201,7 +201,7 @@ struct pprof *pprof_new(const struct pprof_about *about)
 
 void pprof_free(struct pprof *p)
 {
-	/* free_unpacked frees what it finds and the message itself, which is a part of *p. */
+	/* free_unpacked() also frees the message itself, which is the start of *@p. */
 	_Static_assert(offsetof(struct pprof, m) == 0, "free() gets the profile");
 	tdestroy(p->entries, free);
 	perftools__profiles__profile__free_unpacked(&p->m, NULL);
@@ -238,7 +238,7 @@ static void labels(struct pprof *p, struct images *im, Perftools__Profiles__Samp
 
 	if (o->vm)
 		pprof_label(p, s, "vm", o->vm, 0);
-	/* A number 0 would be no label at all: vCPU 0 has one, so it is a text. */
+	/* As text: a numeric label 0 is the same as none, and vCPU 0 needs one. */
 	if (o->vm && o->vcpu >= 0) {
 		char vcpu[24];
 
@@ -253,7 +253,7 @@ static void labels(struct pprof *p, struct images *im, Perftools__Profiles__Samp
 		pprof_label(p, s, "pid", NULL, o->pid);
 }
 
-/* What the code at @pl is in, for readers: a file, or a name in brackets as perf has them. */
+/* Return the mapping of the code at @pl: a file, or a name in brackets as in perf. */
 static uint64_t mapping_of(struct pprof *p, struct images *im, const struct origin *o,
 			   const struct place *pl)
 {
@@ -289,7 +289,7 @@ static Perftools__Profiles__Sample *sample_new(struct pprof *p, size_t places, u
 	return s;
 }
 
-/* Add @count samples of one place that is only a name. */
+/* Add @count samples of one place without an address. */
 static void add_named(struct pprof *p, struct images *im, const struct origin *o, const char *name,
 		      uint64_t count)
 {

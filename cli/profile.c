@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmu profile: sample VMs for a time, then show which functions they ran. */
+/* vpmu profile: samples VMs for a time, then shows the functions they ran. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static error_t profile_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* -c is sent as it is given: as digits, like all 64-bit numbers of the protocol. */
+/* Check -c, which is sent as typed: in digits, like all 64-bit numbers of the protocol. */
 static void profile_check_period(const char *text)
 {
 	unsigned long long n;
@@ -108,7 +108,7 @@ static json_t *cli_profile_start(const struct profile_opts *o, struct client *c)
 	return stop;
 }
 
-/* A profile that saw nothing at all says why and is a failure. Returns the exit status. */
+/* An empty profile is a failure, with its reason. Returns the exit status. */
 static int check_ran(const struct profile_opts *o, struct client *c, const json_t *answer)
 {
 	struct fields f = {0};
@@ -133,7 +133,7 @@ static int check_ran(const struct profile_opts *o, struct client *c, const json_
 	return 1;
 }
 
-/* As cli_wait, and say how long it has been. */
+/* cli_wait(), with a progress line. */
 static enum cli_wait wait_until(const struct profile_opts *o, double end, struct client *c)
 {
 	double cli_profile_start = end < 0 ? cli_now() : end - o->look.duration_s;
@@ -180,8 +180,8 @@ static int profile_run(const struct profile_opts *o, struct client *c)
 	double begin;
 	int ret = 1;
 
-	/* Ask for the images now: VMs may be gone at the end. Files are read before, so that a
-	 * wrong one costs no time. */
+	/* Request the images now: VMs may be gone at the end. Reading the files first makes errors
+	 * cheap. */
 	im = images_load(c);
 	if (!im)
 		return 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What vpmu profile shows: a histogram of functions, call chains, folded stacks or JSON. */
+/* Output of vpmu profile: a histogram of functions, call chains, folded stacks or JSON; see
+ * profile_view.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <libsmartcols.h>
@@ -25,7 +26,7 @@
 /* The answer of profile-stop without its rows and chains. Strings belong to the answer. */
 struct facts {
 	const char *event, *target, *quality, *backend; /* backend: may be NULL */
-	const char *note;				/* what the samples cannot say; NULL */
+	const char *note;				/* limits of the samples; NULL */
 	uint64_t period, samples, lost, late_max, count, enabled_ns, running_ns;
 	uint64_t other_rows, unchained, throttled, nobodys;
 	bool gone;
@@ -59,7 +60,7 @@ struct line {
 	char *name; /* of the VM, "VM/vCPU", or the tenant's path */
 	struct origin in;
 	char *function;
-	bool kernel, known; /* known: where the samples were */
+	bool kernel, known; /* known: the address is known */
 	uint64_t samples;
 };
 
@@ -120,7 +121,7 @@ static void parse_line(struct fields *f, struct images *im, const json_t *row, b
 			    l->in.vcpu);
 }
 
-/* Add up the rows, which are of addresses, to lines of functions. Most samples come first. */
+/* Merge the rows, which are per address, into lines per function, most samples first. */
 static void make_lines(struct fields *f, bool each_vcpu, struct images *im, const json_t *a,
 		       struct lines *ls)
 {
@@ -155,7 +156,7 @@ static double percent(uint64_t n, uint64_t all)
 	return all ? 100.0 * (double)n / (double)all : 0;
 }
 
-/* What was sampled and how well, in one line. */
+/* Print the event, the samples and their quality in one line. */
 static void print_facts(const struct facts *p)
 {
 	char n[4][GROUP_LEN], labels[LABELS_LEN];
@@ -179,7 +180,7 @@ static void print_facts(const struct facts *p)
 	putchar('\n');
 }
 
-/* Whose code it was: "[guest.k] ", or "[k] " and "[.] " where there are only guests. */
+/* Return a mark of the code's side: "[guest.k] ", or "[k] " and "[.] " if there are only guests. */
 static const char *side_mark(const struct line *l, char buf[32])
 {
 	if (!l->known && !l->in.side)
@@ -278,7 +279,7 @@ static void profile_view_rank(struct stack *top, const struct stack *st)
 	top[i] = *st;
 }
 
-/* Rank all stacks of the tree @f. @path is the way to @f. Returns how many stacks there are. */
+/* Rank all stacks of the tree @f, reached by @path. Returns the number of stacks. */
 static size_t profile_view_collect(const struct frame *f, struct stack *path, struct stack *top)
 {
 	size_t n = f->self != 0;
@@ -295,7 +296,7 @@ static size_t profile_view_collect(const struct frame *f, struct stack *path, st
 	return n;
 }
 
-/* Print one stack, innermost frame first. A frame that repeats is one line. */
+/* Print one stack, innermost frame first. Repeated frames are merged. */
 static void print_stack(const struct stack *st, uint64_t all)
 {
 	/* "[host]" and tenants, which are paths, have no vCPU; no VM is named so. */
@@ -331,7 +332,7 @@ static void print_chains(const struct frame *root)
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-/* What text and JSON do not say, or where only data are printed: on standard error. */
+/* Print to standard error the notes that the output lacks. */
 static void print_notes(const struct profile_format *format, const struct facts *p)
 {
 	const bool data = format->folded || format->data;
@@ -383,7 +384,7 @@ static int show_perf_script(const struct profile_format *format, const struct fa
 	return fields_ok(&f) ? 0 : 1;
 }
 
-/* The comments say what text says of how good the samples are. */
+/* The comments carry the quality information of the text output. */
 static void comment(struct pprof *out, const struct facts *p)
 {
 	pprof_comment(out,

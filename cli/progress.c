@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* How far a command is: see progress.h. */
+/* Progress lines; see progress.h. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One line on standard error that says how far a command is. Only a terminal gets it, and only when
- * the command has taken more than PROGRESS_AFTER_S, so no output of a script changes.
+ * A progress line on standard error. Only a terminal gets it, and only if the command takes more
+ * than PROGRESS_AFTER_S, so a script's output never changes.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -9,7 +9,7 @@
 #define PROGRESS_AFTER_S 2
 
 /* progress_show - replace the line by "vpmu: @cmd: TEXT". The time counts from the first call since
- * progress_end; at most a few lines per second are written. */
+ * progress_end(). Updates are limited to a few per second. */
 void progress_show(const char *cmd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* progress_end - remove the line. Call it before anything else is printed. */
 void progress_end(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The answer of `read` or `detach` as plain structures: see reading.h. */
+/* Parses, merges and subtracts readings; see reading.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ const char *row_kind_name(enum row_kind kind)
 
 /* ---- parsing ------------------------------------------------------------------------------ */
 
-/* A wrong field is in @f, and the result then has harmless values. */
+/* Invalid fields are recorded in @f and replaced by harmless values. */
 
 static void parse_val(struct fields *f, const json_t *o, struct val *v)
 {
@@ -50,7 +50,7 @@ static void parse_row(struct fields *f, const json_t *o, struct rrow *row, size_
 	row->vm = row->kind >= ROW_VM ? xstrdup(field_string(f, o, "vm")) : NULL;
 	row->error = xstrdup(field_string_or(f, o, "error", NULL));
 	row->backend = xstrdup(field_string_or(f, o, "backend", NULL));
-	/* Names of tenants are cut out of the path. */
+	/* Tenants' names are taken from the path. */
 	if (row->path[0] != '/')
 		field_wrong(f, "path");
 	if (json_array_size(values) != nr_events)
@@ -85,7 +85,7 @@ static void reading_add_unsupported(struct reading *r, const char *backend, cons
 		(struct unsupported){xstrdup(backend), xstrdup(event), xstrdup(why)};
 }
 
-/* Servers that say nothing of it have no such field. */
+/* Optional: some servers do not report it. */
 static void parse_unsupported(struct fields *f, const json_t *answer, struct reading *r)
 {
 	const json_t *item, *list = json_object_get(answer, "unsupported");
@@ -135,7 +135,7 @@ static int by_backend(const void *a, const void *b)
 	return ret ? ret : x->order < y->order ? -1 : 1;
 }
 
-/* Whether the VM or the tenant that was asked for is not there any more. */
+/* Return true if the target VM or tenant no longer exists. */
 static bool target_gone(const struct reading *r)
 {
 	bool vm = r->target[0] != '/';
@@ -221,7 +221,7 @@ const char *reading_why(const struct reading *r, const struct rrow *row, size_t 
 	return u ? u->why : NULL;
 }
 
-/* Add what @from says to what @to says. */
+/* Add the unsupported events of @from to @to. */
 static void copy_unsupported(struct reading *to, const struct reading *from)
 {
 	for (size_t i = 0; i < from->nr_unsupported; i++) {

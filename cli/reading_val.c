@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the values of a reading mean: see reading.h. */
+/* Interprets the values of a reading; see reading.h. */
 #include <string.h>
 
 #include "cli/reading.h"
@@ -28,9 +28,9 @@ bool val_counted(const struct rrow *row, const struct val *v)
 {
 	if (!v->supported || row->error)
 		return false;
-	/* As perf: an event that never ran was not counted, also when the row itself never ran. A
-	 * count without time is a short interval: while a vCPU runs, its counts are charged an
-	 * instant before its time. */
+	/* As in perf: an event that never ran was not counted, even if the row itself never ran. A
+	 * count without time is a short interval: counts of a running vCPU are charged an instant
+	 * before its time. */
 	return v->running_ns || v->count;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The remedies of `vpmu check`: see remedy.h. The first line of the table that matches counts.
- * Texts that a reason is recognised by are those of vpmu/host/perf_check.c, vpmud/ and
- * vmm/machine/info.c; test_cli_remedy has each of them.
+ * The remedies of `vpmu check`; see remedy.h. The first matching line of the table wins. The
+ * reasons are strings of vpmu/host/perf_check.c, vpmud/ and vmm/machine/info.c; test_cli_remedy
+ * checks each of them.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 	"give it a vPMU (libvirt: <pmu state='on'/>). Software events are counted without one"
 
 static const struct {
-	const char *what; /* begins like this; NULL: any row */
-	const char *why;  /* has this in it; NULL: any reason */
+	const char *what; /* prefix of the row; NULL: any row */
+	const char *why;  /* substring of the reason; NULL: any reason */
 	const char *remedy;
 } table[] = {
 	/* reasons that occur in many rows */
@@ -34,7 +34,7 @@ static const struct {
 	{NULL, "this CPU's PMU does not have it", ""},
 	{NULL, "no event of this meaning on this CPU", ""},
 
-	/* who uses the counters */
+	/* users of the counters */
 	{"mediated vPMU", "not known", "run vpmu check as root"},
 	{"mediated vPMU", NULL, "count with :H, or load KVM with enable_mediated_pmu=N"},
 	{"NMI watchdog", "not known", "run vpmu check as root"},
@@ -113,7 +113,7 @@ static const struct {
 
 const char *remedy_for(const char *what, const char *why)
 {
-	/* vpmu-vmm puts the backend in front of what perf events can count. */
+	/* vpmu-vmm prefixes the rows of perf events with the backend. */
 	if (strncmp(what, "KVM: perf", 9) == 0 || strncmp(what, "KVM: hardware", 13) == 0)
 		what += 5;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What to do about a row of `vpmu check` that is not as it should be. Pure. */
+/* Suggests remedies for rows of `vpmu check` that are not ok. Pure. */
 #ifndef CLI_REMEDY_H
 #define CLI_REMEDY_H
 
 /*
- * remedy_for - what an operator can do about the row @what, which is not ok because of @why. A
- * static string of one line. "" if the row is a fact that needs nothing; NULL if the row is not
- * known here, as those of a newer server.
+ * remedy_for - return a remedy for the row @what, which is not ok because of @why: a static string
+ * of one line; "" if none is needed; NULL if the row is unknown, such as one of a newer server.
  */
 const char *remedy_for(const char *what, const char *why);
 

@@ -28,7 +28,7 @@ static const struct val *repeat_find(const struct reading *r, uint64_t id, size_
 	return NULL;
 }
 
-/* The mean of event @e of the row that is row @i of @last. @x has room for @n values. */
+/* Return the mean of event @e of row @i of @last. @x has room for @n values. */
 static struct val mean_of(const struct reading *last, size_t i, size_t e,
 			  struct reading *const *run, size_t n, double *x)
 {

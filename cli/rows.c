@@ -112,7 +112,7 @@ struct libscols_table *rows_new_table(void)
 	return t;
 }
 
-/* Whether some of the objects have a backend and others have none. */
+/* Return true if some of the objects have a backend and others have none. */
 static bool some_without_backend(const json_t *rows)
 {
 	size_t i, with = 0;
@@ -123,7 +123,7 @@ static bool some_without_backend(const json_t *rows)
 	return with && with < json_array_size(rows);
 }
 
-/* Whether @c is the column of backends, and is not to be shown. */
+/* Return true if @c is the column of backends and must be omitted. */
 static bool left_out(const struct column *c, bool several_backends)
 {
 	return strcmp(c->key, "backend") == 0 && !several_backends;

@@ -58,7 +58,7 @@ void sessions_fini(struct sessions *s)
 	*s = (struct sessions){0};
 }
 
-/* Counts that are not current are said to be so. */
+/* Warn of stale counts. */
 static void tell_late(const json_t *answer)
 {
 	const json_t *line;
@@ -79,7 +79,7 @@ static bool session_add(struct sessions *s, size_t i, struct reading **all, json
 	if (r)
 		tell_late(resp);
 	json_decref(resp);
-	/* The rows of a target that was removed are shown once. */
+	/* The rows of a removed target are returned once. */
 	if (r)
 		s->gone[i] = r->target_gone || (s->gone[i] && !r->nr_rows);
 	if (r && *all) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sessions of the server, as `vpmu stat`, `top`, `attach` and `detach` use them. Several targets
- * are several sessions of the server, which are read one after another and shown as one reading.
+ * Sessions of the server, for `vpmu stat`, `top`, `attach` and `detach`. Several targets are
+ * several sessions of the server, read one after another and merged into one reading.
  */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
@@ -15,37 +15,38 @@
 struct sessions {
 	struct client *c;
 	char *name[CLI_TARGETS_MAX];
-	bool gone[CLI_TARGETS_MAX]; /* the target was removed when it was last read */
+	bool gone[CLI_TARGETS_MAX]; /* the target was gone at the last reading */
 	size_t nr;
 	bool ours; /* they end with the connection, or by SESSION_END */
 };
 
 /*
- * sessions_attach - start one session for each target of @what, which counts from now on. @name:
- * the one session gets this name and stays when the connection ends. NULL: the server chooses the
- * names, and the sessions end with the connection. false after an error was printed. In both cases
- * the caller must call sessions_fini.
+ * sessions_attach - start a session for each target of @what, counting from now on. @name: the name
+ * of the only session, which outlives the connection. NULL: the server chooses names, and the
+ * sessions end with the connection. Returns false after an error was printed. Call sessions_fini()
+ * in either case.
  */
 bool sessions_attach(struct sessions *s, struct client *c, const struct what_opts *what,
 		     const char *name);
-/* sessions_named - the session @name of anybody, which is only read. Else as sessions_attach. */
+/* sessions_named - use the existing session @name, of any client, for reading only. Else as
+ * sessions_attach(). */
 void sessions_named(struct sessions *s, struct client *c, const char *name);
 void sessions_fini(struct sessions *s);
 
 enum session_read {
-	SESSION_PEEK, /* rows of removed VMs are shown again by the next read */
-	SESSION_READ, /* rows of removed VMs are shown for the last time */
+	SESSION_PEEK, /* rows of removed VMs are returned by the next read again */
+	SESSION_READ, /* rows of removed VMs are returned for the last time */
 	SESSION_END,  /* the sessions end with this reading */
 };
 
-/* sessions_read - the counts since the attach. NULL after an error was printed. */
+/* sessions_read - read the counts since the attach. NULL after an error was printed. */
 struct reading *sessions_read(struct sessions *s, enum session_read how);
 
-/* sessions_gone - whether all targets were removed when they were last read. */
+/* sessions_gone - returns true if all targets were gone at the last reading. */
 bool sessions_gone(const struct sessions *s);
 
-/* sessions_last - the counts that the server sent when it ended; call it only when the server has
- * closed the connection. NULL: it sent none, or not of all sessions. */
+/* sessions_last - the counts that the server sent at its end; call it only once the server has
+ * closed the connection. NULL: none, or not of all sessions. */
 struct reading *sessions_last(struct sessions *s);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- list --------------------------------------------------------------------------------- */
 
-/* Whether a field is shown in the tree, or is too long for it. All other fields go to INFO. */
+/* Return true if a field has a place in the tree or is too long for it. All others go to INFO. */
 static bool shown_elsewhere(const char *key)
 {
 	static const char *const known[] = {"kind", "path",   "depth", "vm",	 "vcpus",
@@ -26,7 +26,8 @@ static bool shown_elsewhere(const char *key)
 	return false;
 }
 
-/* "state=running engine=emulator ...": whatever the server says of a VM. Of a tenant its cgroup. */
+/* "state=running engine=emulator ...": all that the server reports of a VM; of a tenant its
+ * cgroup. */
 static void info_cell(const json_t *row, char buf[CELL_BYTES])
 {
 	const char *key;
@@ -48,7 +49,7 @@ static void info_cell(const json_t *row, char buf[CELL_BYTES])
 		rows_cell(row, "cgroup", buf);
 }
 
-/* A VM's name, or the last part of a tenant's path. The top shows its whole path. */
+/* A VM's name, or the last part of a tenant's path; the top row has its whole path. */
 static const char *name_cell(const json_t *row, unsigned int depth, char buf[CELL_BYTES])
 {
 	const char *slash;
@@ -151,7 +152,7 @@ static bool add_all(struct client *c, const char *cmd, json_t *all)
 	return ok;
 }
 
-/* Add to @row what the table shows in one column for sessions, profiles and captures. */
+/* Add to @row the columns that sessions, profiles and captures share. */
 static void show_describe(struct fields *f, json_t *row)
 {
 	const char *kind = "session";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The sockets of servers that a client can find by itself, see sockets.h. */
+/* Finds sockets of servers; see sockets.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,11 +13,11 @@
 #include "cli/sockets.h"
 #include "vpmu/util/utf8.h"
 
-#define SHOWN_MAX 8 /* more are counted only */
+#define SHOWN_MAX 8 /* more are only counted */
 
 _Static_assert(SOCKET_PATH_MAX == sizeof(((struct sockaddr_un *)0)->sun_path), "a path too long");
 
-/* vpmud's VMs are the whole host's, so it comes first. */
+/* vpmud first: it covers the whole host. */
 size_t sockets_usual(char place[SOCKETS_USUAL][SOCKET_PATH_MAX])
 {
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
@@ -42,7 +42,7 @@ bool socket_trusted(const char *path)
 	return lstat(dir, &st) || (S_ISDIR(st.st_mode) && st.st_uid == geteuid());
 }
 
-/* Whether somebody listens at @path, and we may connect. A server with many clients may be busy. */
+/* Return true if a server listens at @path and we may connect. A busy server counts. */
 static bool listens(const char *path)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};

@@ -5,7 +5,7 @@
 #include "cli/stacks.h"
 #include "service/program/memory.h"
 
-/* Where @name is among the children, or belongs. */
+/* Return the position of @name among the children, present or not. */
 static size_t position(const struct frame *f, const char *name)
 {
 	size_t low = 0, high = f->nr;
@@ -65,7 +65,7 @@ void stacks_free(struct frame *root)
 
 /* ---- folded ------------------------------------------------------------------------------- */
 
-/* The way from the root to a frame: one link per frame on the way. */
+/* The path from the root to a frame: one link per frame. */
 struct path {
 	const struct path *up; /* NULL: the outermost */
 	const char *name;

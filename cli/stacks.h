@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Call stacks with counts, added up to a tree. `vpmu profile` and `vpmu lbr` print the tree as
- * folded stacks: one line "outermost;...;innermost COUNT" per stack, the format that flamegraph.pl,
- * speedscope and similar tools read. The output depends on the counts only, not on the order in
- * which the stacks were added.
+ * Merges call stacks with counts into a tree. `vpmu profile` and `vpmu lbr` print it as folded
+ * stacks, one line "outermost;...;innermost COUNT" per stack, for flamegraph.pl, speedscope and
+ * similar tools. The output depends only on the counts, not on the order of additions.
  */
 #ifndef CLI_STACKS_H
 #define CLI_STACKS_H
@@ -32,7 +31,7 @@ void stacks_free(struct frame *root);
 
 /*
  * stacks_print_folded - print one line per stack, sorted by name. A ';' or a control character in a
- * name is printed as '_', so that a name never makes a frame or a line of its own.
+ * name is printed as '_', so that a name never creates a frame or a line.
  */
 void stacks_print_folded(const struct frame *root, FILE *f);
 

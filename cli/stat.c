@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu stat: attach, wait (for a command, a time or Ctrl-C), detach, print. With -I it prints one
- * line per value and interval. With --session it shows an attached session, which goes on. With a
- * command, standard output is the command's.
+ * vpmu stat: attaches, waits (for a command, a time or Ctrl-C), detaches and prints. With -I it
+ * prints one line per value and interval. With --session it reads an attached session, which
+ * continues. With a command, standard output is the command's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
 #define INTERVAL_MIN_MS 10
 #define INTERVAL_MAX_MS 3600000
 #define TIMEOUT_MAX_MS	1000000000
-#define RUNS_MAX	100 /* as perf stat */
+#define RUNS_MAX	100 /* as in perf stat */
 
 struct stat_opts {
 	struct what_opts what;
@@ -106,7 +106,7 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
-/* The backends of some lines of intervals: their columns depend on it. */
+/* The backend in the last heading of interval lines, which determines the columns. */
 struct backends {
 	bool shown;    /* false: no lines yet */
 	char name[32]; /* "": several or none */
@@ -134,7 +134,7 @@ static void print_interval(const struct stat_opts *o, const struct reading *r,
 	fflush(out_stream(&o->format));
 }
 
-/* How to read when the waiting ended with @why. */
+/* Return how to read after the wait ended with @why. */
 static enum session_read how_to_read(const struct watch *w, enum watch_end why)
 {
 	return why != WATCH_TIME && w->s->ours ? SESSION_END : SESSION_READ;
@@ -144,7 +144,7 @@ static int run_intervals(const struct stat_opts *o, struct watch *w)
 {
 	double end = o->duration_s > 0 ? cli_now() + o->duration_s : -1;
 	enum watch_end why = WATCH_TIME;
-	/* An attached session may have counted for long: its intervals begin now. */
+	/* An attached session has counts already: intervals start now. */
 	struct reading *before = w->s->ours ? NULL : watch_take(w, SESSION_READ, &why), *diff;
 	double next = cli_now();
 	struct backends backends = {0};
@@ -169,20 +169,20 @@ static int run_intervals(const struct stat_opts *o, struct watch *w)
 		reading_free(diff);
 	}
 	reading_free(before);
-	status = cli_wait_status(&user_s, &sys_s); /* with -d it may go on for longer */
+	status = cli_wait_status(&user_s, &sys_s); /* with -d the command may run longer */
 	return ret ? ret : status;
 }
 
 /* The runs of one measurement, of a command or without one. */
 struct runs {
 	size_t nr;
-	struct reading *run[RUNS_MAX]; /* what each counted */
+	struct reading *run[RUNS_MAX]; /* counts of each run */
 	double elapsed_s[RUNS_MAX], user_s[RUNS_MAX], sys_s[RUNS_MAX];
 };
 
 /*
- * Count once, and wait for the command's end. Returns the exit status; *go_on: whether there may be
- * another run.
+ * Count once, and wait for the command's end. Returns the exit status; *@go_on: another run may
+ * follow.
  */
 static int run_once(const struct stat_opts *o, struct watch *w, struct runs *runs, bool *go_on)
 {
@@ -192,7 +192,7 @@ static int run_once(const struct stat_opts *o, struct watch *w, struct runs *run
 	int ret, status = 0;
 
 	*go_on = false;
-	/* An attached session may have counted for long, and ours did since the last run. */
+	/* Subtract earlier counts: of an attached session, or of our last run. */
 	if (runs->nr || (o->runs > 1 && !w->s->ours)) {
 		before = watch_take(w, SESSION_PEEK, &why);
 		if (why >= WATCH_FAILED) {
@@ -208,8 +208,7 @@ static int run_once(const struct stat_opts *o, struct watch *w, struct runs *run
 	}
 	start = cli_now();
 	end = o->duration_s > 0 ? start + o->duration_s : -1;
-	/* The counts of an attached session are shown at once, unless there is something to wait
-	 * for. */
+	/* Without a time or a command, an attached session is read at once. */
 	if (!o->session || end >= 0 || o->command)
 		why = watch_until(w, end);
 	if (why == WATCH_TIME)
@@ -260,7 +259,7 @@ static int run_all(const struct stat_opts *o, struct watch *w)
 static int stat_count(const struct stat_opts *o, struct client *c)
 {
 	struct sessions s;
-	/* An attached session goes on, and so does a command, when there is nothing to count. */
+	/* If the target is removed, attached sessions and commands continue. */
 	struct watch w = {.s = &s, .follow = o->session || o->command};
 	int ret = 1;
 
@@ -275,7 +274,7 @@ static int stat_count(const struct stat_opts *o, struct client *c)
 
 /* ---- where to print ------------------------------------------------------------------------- */
 
-/* Open the file of -o. false after an error was printed. */
+/* Open the file of -o. Returns false after an error was printed. */
 static bool open_output(struct stat_opts *o)
 {
 	time_t now = time(NULL);

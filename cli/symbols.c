@@ -86,7 +86,7 @@ static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym 
 	name = (const char *)names->d_buf + sym->st_name;
 	if (!*name)
 		return 0;
-	/* The assembler makes labels of its own. */
+	/* The assembler generates such labels. */
 	if (type == STT_NOTYPE && (name[0] == '.' || name[0] == '$'))
 		return 0;
 	scn = elf_getscn(s->elf, sym->st_shndx);
@@ -96,8 +96,8 @@ static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym 
 	return symbols_add(s, sym, name, sh.sh_addr + sh.sh_size);
 }
 
-/* The string table of the symbol table @table, or NULL. Its last byte is 0, so every name has an
- * end. */
+/* Return the string table of the symbol table @table, or NULL. Its last byte is 0, so every name
+ * ends. */
 static const Elf_Data *names_of(Elf *elf, const GElf_Shdr *table)
 {
 	Elf_Scn *scn = elf_getscn(elf, table->sh_link);
@@ -135,7 +135,7 @@ static int symbols_by_start(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
-/* Sort the symbols, keep one per address, and let none reach into the next. */
+/* Sort the symbols, keep one per address, and end each at the start of the next. */
 static void symbols_finish(struct symbols *s)
 {
 	size_t to = 0;
@@ -143,7 +143,7 @@ static void symbols_finish(struct symbols *s)
 	if (s->nr)
 		qsort(s->sym, s->nr, sizeof(*s->sym), symbols_by_start);
 	for (size_t i = 0; i < s->nr; i++) {
-		/* A label inside of a function whose end is known belongs to that function. */
+		/* A label inside a function of known size belongs to that function. */
 		bool inside = to && !s->sym[i].function && s->sym[to - 1].sized &&
 			      s->sym[i].start < s->sym[to - 1].end;
 
@@ -156,7 +156,7 @@ static void symbols_finish(struct symbols *s)
 	s->nr = to;
 }
 
-/* 0, or -EINVAL: they cannot be read. */
+/* Returns 0, or -EINVAL if they are unreadable. */
 static int take_segments(struct symbols *s)
 {
 	size_t n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The functions of one ELF file, to name addresses of a guest. The file is data of whatever
- * content: a damaged file gives an error or wrong names, never more.
+ * Reads the functions of one ELF file, to name addresses of a guest. images.c calls it. The file is
+ * untrusted: a damaged one causes an error or wrong names, nothing worse.
  */
 #ifndef CLI_SYMBOLS_H
 #define CLI_SYMBOLS_H
@@ -17,16 +17,16 @@ int symbols_load(const char *path, struct symbols **out, char *err, size_t errle
 /* symbols_free - NULL is allowed. */
 void symbols_free(struct symbols *s);
 
-/* symbols_find - the function that @address is in, or NULL. *offset: bytes from its start. The name
+/* symbols_find - return the function at @address, or NULL. *@offset: bytes from its start. The name
  * belongs to @s and may have any bytes. */
 const char *symbols_find(const struct symbols *s, uint64_t address, uint64_t *offset);
 
-/* Code of the file: @len bytes, at @offset in it, which run at @address. */
+/* A code segment: @len bytes at @offset of the file, which run at @address. */
 struct segment {
 	uint64_t address, len, offset;
 };
 
-/* symbols_segment - the @i-th part of the file that is loaded as code. false: there are no more. */
+/* symbols_segment - return the @i-th code segment. Returns false beyond the last. */
 bool symbols_segment(const struct symbols *s, size_t i, struct segment *out);
 
 #endif

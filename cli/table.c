@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A reading as its final output for people: see table.h. */
+/* A reading as final output; see table.h. */
 #include <libsmartcols.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void print_title(FILE *to, const struct reading *r, const struct run_info
 
 /* ---- one row: lines like those of perf stat ----------------------------------------------- */
 
-/* A metric: the number, the name, the unit where perf has its remarks, and how good it is. */
+/* Print a metric: the number, the name, the unit in place of perf's remarks, and the quality. */
 static void table_print_metric(FILE *to, const struct reading *r, const struct rrow *row,
 			       const struct chosen_metric *m)
 {
@@ -93,7 +93,7 @@ static void table_print_row(const struct format_opts *f, const struct reading *r
 
 /* ---- several rows: a table ---------------------------------------------------------------- */
 
-/* What a table looks like. */
+/* The layout of a table. */
 struct layout {
 	bool tree;     /* rows are tenants */
 	bool below;    /* rows are VMs or vCPUs, below lines of their tenants */
@@ -102,7 +102,7 @@ struct layout {
 	FILE *to;
 	size_t width;		       /* columns of text left of the counts, separators included */
 	const struct metrics *metrics; /* NULL: none */
-	/* Columns of numbers: the events, and behind them the metrics. */
+	/* Columns of numbers: events, then metrics. */
 	size_t nr_cols;
 	struct common {
 		bool same; /* all values of the column have this quality */
@@ -110,11 +110,11 @@ struct layout {
 	} * common;
 };
 
-/* What a cell shows. */
+/* The contents of a cell. */
 struct cell {
 	char text[METRIC_TEXT > GROUP_LEN ? METRIC_TEXT : GROUP_LEN]; /* without remarks */
 	bool counted;
-	struct val v; /* how good it is */
+	struct val v; /* quality and times */
 };
 
 static void get_cell(const struct layout *l, const struct reading *r, size_t i, size_t c,
@@ -137,7 +137,7 @@ static void get_cell(const struct layout *l, const struct reading *r, size_t i, 
 	snprintf(cell->text, sizeof(cell->text), "%s", metric_spell(&mv, buf));
 }
 
-/* The quality that all counted values of column @c have, if they have the same. */
+/* Find the common quality of all counted values of column @c. */
 static void common_quality(const struct layout *l, const struct reading *r, size_t c)
 {
 	struct common *common = &l->common[c];
@@ -156,7 +156,7 @@ static void common_quality(const struct layout *l, const struct reading *r, size
 	}
 }
 
-/* The number in column @c of row @i. The quality is in the heading if all rows have the same. */
+/* Format the number in column @c of row @i, with its quality unless the heading has it. */
 static void table_cell_text(const struct layout *l, const struct reading *r, size_t i, size_t c,
 			    char buf[CELL_LEN])
 {
@@ -200,7 +200,7 @@ static size_t column_width(const struct layout *l, const struct reading *r, size
 	return max + 1;
 }
 
-/* Whether row @i is the first one of its backend. */
+/* Return true if row @i is the first one of its backend. */
 static bool begins_backend(const struct reading *r, size_t i)
 {
 	const char *backend = r->rows[i].backend, *before = i ? r->rows[i - 1].backend : NULL;
@@ -213,7 +213,7 @@ static void row_label(const struct reading *r, size_t i, char buf[NAME_LEN])
 	const struct rrow *row = &r->rows[i];
 	size_t n;
 
-	/* In a tree a tenant shows the last part of its path. The top shows its whole path. */
+	/* In a tree, all tenants but the top show only the last part of their path. */
 	if (row->kind <= ROW_TENANT && row->depth > r->rows[0].depth && !begins_backend(r, i))
 		snprintf(buf, NAME_LEN, "%s", strrchr(row->path, '/') + 1);
 	else
@@ -223,7 +223,7 @@ static void row_label(const struct reading *r, size_t i, char buf[NAME_LEN])
 		snprintf(buf + n, NAME_LEN - n, " (gone)");
 }
 
-/* How many tenants are above a row with this path: 2 for "/acme/web". */
+/* Return the number of tenants in this path: 2 for "/acme/web". */
 static size_t nr_above(const char *path)
 {
 	size_t n = 0;
@@ -294,7 +294,7 @@ struct above {
 	size_t nr;
 };
 
-/* The line of depth @depth with @name, which stays if the last row has it too. */
+/* Return the line of depth @depth with @name, reused if it is also that of the last row. */
 static struct libscols_line *line_above(struct above *a, struct libscols_table *t, size_t depth,
 					const char *name)
 {
@@ -309,7 +309,7 @@ static struct libscols_line *line_above(struct above *a, struct libscols_table *
 	return a->line[depth];
 }
 
-/* The line below which @row stands: its tenant, or the VM of a vCPU. */
+/* Return the line above @row: its tenant, or the VM of a vCPU. */
 static struct libscols_line *place_below(struct above *a, struct libscols_table *t,
 					 const struct rrow *row)
 {
@@ -321,7 +321,7 @@ static struct libscols_line *place_below(struct above *a, struct libscols_table 
 	while (*p && depth <= ROW_DEPTH_MAX) {
 		size_t n = 1 + strcspn(p + 1, "/");
 
-		/* The top shows its whole path. */
+		/* The top has its whole path. */
 		snprintf(name, sizeof(name), "%.*s", (int)(depth ? n - 1 : n), depth ? p + 1 : p);
 		line = line_above(a, t, depth++, name);
 		p += n;
@@ -348,7 +348,7 @@ static void print_block(const struct reading *r, const struct layout *l, size_t 
 		struct libscols_line *parent = NULL, *line;
 		size_t col = 0;
 
-		if (begins_backend(r, i)) { /* each backend has a tree of its own */
+		if (begins_backend(r, i)) { /* one tree per backend */
 			memset(at, 0, sizeof(at));
 			above->nr = 0;
 		}

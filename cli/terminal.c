@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Standard output of the vpmu command: see terminal.h. */
+/* Standard output of the vpmu command; see terminal.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -25,7 +25,8 @@ void terminal_flush(void)
 		error = errno;
 }
 
-/* Whether nobody reads standard output any more. Then printf may have failed, and errno is lost. */
+/* Return true if the reader of standard output is gone. printf() may have failed earlier, with
+ * errno lost. */
 static bool reader_gone(void)
 {
 	struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -43,7 +44,7 @@ int terminal_done(int status)
 	return 1;
 }
 
-/* Bytes of the character at @p that a terminal acts on; 0: it is harmless. */
+/* Return the length of the character at @p if a terminal interprets it; 0: harmless. */
 static size_t terminal_acts(const unsigned char *p)
 {
 	if (p[0] < 0x20 || p[0] == 0x7f)

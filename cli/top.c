@@ -11,8 +11,8 @@
 #include "cli/top_screen.h"
 #include "cli/top_source.h"
 
-/* Few enough for the general counters that a small CPU has left: cycles and instructions have
- * counters of their own. */
+/* Few enough for the general counters of a small CPU: cycles and instructions have fixed
+ * counters. */
 #define DEFAULT_EVENTS	"instructions,cycles"
 #define DEFAULT_METRICS "ipc,cache-mpki,guest-share"
 
@@ -55,9 +55,9 @@ static error_t top_parse(int key, char *arg, struct argp_state *state)
 }
 
 /*
- * Choose the metrics. Those of -M, and their events are counted as well. Without -M the usual ones:
- * as far as the events of -e are enough for them, or without -e with their events. Returns the list
- * of events, which the caller frees; NULL: it is that of -e.
+ * Select the metrics. Those of -M have their events counted, too. Without -M the default ones: if
+ * the events of -e suffice, or without -e, with their events. Returns the list of events, which the
+ * caller frees; NULL: that of -e.
  */
 static char *choose_metrics(struct top_opts *o, struct metrics *metrics)
 {

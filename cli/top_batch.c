@@ -37,7 +37,7 @@ static void top_batch_print_table(const struct top_source *src, struct top_view 
 	putchar('\n');
 }
 
-/* The rate as text: as a count is spelled, with two decimals. */
+/* Format the rate like a count, with two decimals. */
 static const char *rate_text(const struct top_view *v, size_t row, size_t e, char buf[GROUP_LEN])
 {
 	const struct rrow *r = &v->diff->rows[row];
@@ -49,7 +49,7 @@ static const char *rate_text(const struct top_view *v, size_t row, size_t e, cha
 	return buf;
 }
 
-/* The running share of all events of a row; 0 if none was counted. */
+/* Return the least running share of a row's events; 0 if none was counted. */
 static double top_batch_running(const struct top_view *v, size_t row)
 {
 	double percent = view_running(v, row);
@@ -57,7 +57,7 @@ static double top_batch_running(const struct top_view *v, size_t row)
 	return percent < 0 ? 0 : percent;
 }
 
-/* One line of a rate or of a metric. @words: the quality, "" if there is no number. */
+/* Print a line with a rate or a metric. @words: the quality, "" without a number. */
 static void top_batch_csv_line(const struct top_source *src, const struct top_view *v, size_t row,
 			       const char *number, const char *unit, const char *name,
 			       const char *words, const char *sep)
@@ -83,7 +83,7 @@ static void top_batch_csv_line(const struct top_source *src, const struct top_vi
 	printf("%.2f\n", top_batch_running(v, row));
 }
 
-/* One object: @o (taken) has what is about the rate or the metric. */
+/* Print one object: @o (taken) has the fields of the rate or the metric. */
 static void top_batch_json_line(const struct top_source *src, const struct top_view *v, size_t row,
 				json_t *o)
 {
@@ -153,7 +153,7 @@ static void top_batch_print_metric(const struct top_source *src, const struct to
 		top_batch_csv_line(src, v, row, number, unit, m->label, words, f->sep);
 }
 
-/* All that there is of a row, for programs. The usual metrics are for people. */
+/* Print a row for programs; without the default metrics, which are for people. */
 static void top_batch_print_row(const struct top_source *src, const struct top_view *v, size_t row,
 				const struct top_opts *o)
 {

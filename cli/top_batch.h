@@ -5,7 +5,7 @@
 
 #include "cli/top_source.h"
 
-/* top_batch - print @src as often as @o says. Returns the exit status. */
+/* top_batch - print @src as often as @o requests. Returns the exit status. */
 int top_batch(struct top_source *src, const struct top_opts *o);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "cli/top_marks.h"
 
-/* What can be said of a value, and the mark for it. A value can have several. */
+/* Properties of a value and their marks. A value can have several. */
 static const struct {
 	char mark;
 	const char *word; /* of the quality; NULL: scaled up */

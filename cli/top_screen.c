@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The full screen of vpmu top: ncurses, keys, scrolling. It is made for 80x24 and readable from
- * 40x8 on. */
+/* The full screen of vpmu top: ncurses, keys, scrolling; see top_screen.h. Designed for 80x24 and
+ * readable from 40x8 on. */
 #include <curses.h>
 #include <locale.h>
 #include <stdio.h>
@@ -31,9 +31,7 @@ struct screen {
 
 enum key_result { KEY_REDRAW, KEY_QUIT, KEY_SCOPE };
 
-/* The second line: how many consumers share how many counters, of each backend. false after an
- * error.
- */
+/* Update the second line: consumers and counters of each backend. Returns false after an error. */
 static bool ask_sharing(struct screen *s)
 {
 	struct sharing all[SHARING_BACKENDS_MAX];
@@ -97,7 +95,7 @@ static void draw_footer(const struct screen *s, const struct top_view *v)
 	top_screen_put(LINES - 1, A_REVERSE, text);
 }
 
-/* All lines have at most 40 columns. */
+/* No line may exceed 40 columns. */
 static const char *const help_lines[] = {
 	"h  this help        q  quit",
 	"t  tenants  v  VMs  c  vCPUs",
@@ -173,7 +171,7 @@ static void draw(struct screen *s)
 	view_fini(&v);
 }
 
-/* Sort by the column beside the one of now. */
+/* Sort by the next column in direction @by. */
 static void sort_next(struct screen *s, int by)
 {
 	struct top_view v;
@@ -355,8 +353,8 @@ static int loop(struct screen *s)
 	}
 }
 
-/* An error that is printed while the screen is up would be lost in it: it is kept, and shown
- * afterwards, also if the program ends meanwhile (memory_out). */
+/* Errors printed while the screen is up would be lost: they are kept, and shown afterwards, even if
+ * the program exits in between (memory_out()). */
 static char message[1024];
 static FILE *real_stderr; /* NULL: the screen is not up */
 

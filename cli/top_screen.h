@@ -5,8 +5,8 @@
 
 #include "cli/top_source.h"
 
-/* top_screen - show @src until q. @o changes with the keys. Returns the exit status; errors were
- * printed after the screen was closed. */
+/* top_screen - run the screen for @src until q. Keys change @o. Returns the exit status; errors
+ * were printed after the screen was closed. */
 int top_screen(struct top_source *src, struct top_opts *o);
 
 #endif

@@ -20,11 +20,11 @@ static void count_vm(json_t *tenants, const char *backend, const char *path, boo
 
 	snprintf(key, sizeof(key), "%s %s", backend, path);
 	n = json_integer_value(json_object_get(tenants, key));
-	/* How many run in the upper half, how many there are in the lower one. */
+	/* Upper half: running VMs; lower half: all. */
 	json_object_set_new(tenants, key, json_integer(n + 1 + (runs ? 1LL << 32 : 0)));
 }
 
-/* Count a VM of tenant @path for that and for the tenants above. */
+/* Count a VM for tenant @path and all tenants above. */
 static void count_up(json_t *tenants, const char *backend, const char *path, bool runs)
 {
 	char part[KEY_LEN], *slash;
@@ -91,7 +91,7 @@ static void add_states(struct top_source *src)
 
 /* ---- shares ------------------------------------------------------------------------------- */
 
-/* How long a row ran. */
+/* Return the time that a row ran. */
 static uint64_t time_of(const struct reading *r, const struct rrow *row)
 {
 	uint64_t max = 0;
@@ -101,7 +101,7 @@ static uint64_t time_of(const struct reading *r, const struct rrow *row)
 	return max;
 }
 
-/* Whether the time of a row is known: an event that is not supported has none. */
+/* Return true if the time of a row is known: an unsupported event has none. */
 static bool has_time(const struct reading *r, const struct rrow *row)
 {
 	for (size_t e = 0; e < r->nr_events; e++)
@@ -110,7 +110,7 @@ static bool has_time(const struct reading *r, const struct rrow *row)
 	return false;
 }
 
-/* The time of all pCPUs of the backend of @row: that of /. Below 0: not known. */
+/* Return the time of all pCPUs of @backend, that of /; below 0: unknown. */
 static double all_time(const struct reading *r, const char *backend)
 {
 	for (size_t i = 0; r && i < r->nr_rows; i++) {
@@ -132,7 +132,7 @@ static double share(const struct reading *host, const struct reading *r, const s
 	if (total < 0 || !has_time(r, row))
 		return -1;
 	percent = total > 0 ? 100 * (double)time_of(r, row) / total : 0;
-	return percent > 100 ? 100 : percent; /* the two were not read at the same moment */
+	return percent > 100 ? 100 : percent; /* the two were read at different times */
 }
 
 static void add_shares(struct top_source *src)
@@ -147,7 +147,7 @@ static void add_shares(struct top_source *src)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-/* Count / as well, without a word if this client may not. */
+/* Count / as well, silently omitted without permission. */
 static void open_host(struct top_source *src, const char *events)
 {
 	char *err;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What vpmu top counts: its options, and the sessions behind it. Used by the screen and by batch
- * mode. */
+/* The options of vpmu top and its sessions. Used by the screen and by batch mode. */
 #ifndef CLI_TOP_SOURCE_H
 #define CLI_TOP_SOURCE_H
 
@@ -10,20 +9,19 @@ struct top_opts {
 	struct what_opts what;
 	struct format_opts format; /* of batch mode, and the metrics */
 	const char *asked;	   /* -M; NULL: not given */
-	bool metrics_optional;	   /* leave out the metrics that nothing shown supports */
-	const char *metrics_only;  /* list of the events that only metrics need; NULL: none */
+	bool metrics_optional;	   /* omit metrics without a supported row */
+	const char *metrics_only;  /* events needed by metrics only; NULL: none */
 	const char *filter;	   /* rows whose names contain it; NULL: all */
 	double delay_s;		   /* between two updates */
 	long iterations;	   /* updates; 0: until q or Ctrl-C */
 	bool batch;
 };
 
-/* What is known of a row beside its counts. */
+/* Data of a row beside its counts. */
 struct top_fact {
-	char state[16];		   /* of a VM, and of the VM of a vCPU; "": not known */
+	char state[16];		   /* of the VM, also for a vCPU; "": unknown */
 	unsigned int running, vms; /* of a tenant: its VMs on this backend, and how many run */
-	double share; /* percent of the time of all pCPUs of the backend that it ran; below
-		       * 0: not known */
+	double share; /* percent of the time of all pCPUs of the backend; below 0: unknown */
 };
 
 struct top_source {
@@ -31,20 +29,20 @@ struct top_source {
 	const struct top_opts *o;
 	struct sessions sessions;
 	struct reading *before; /* totals of the last update */
-	struct reading *diff;	/* what the last update shows */
+	struct reading *diff;	/* counts of the last update */
 	struct top_fact *facts; /* one per row of diff */
-	double seconds;		/* diff is over so much time */
+	double seconds;		/* interval of diff */
 	double age_s;		/* of the last update, since top_open */
 	/* private */
-	struct sessions host; /* of /, whose time is that of the pCPUs; empty: may not be counted */
+	struct sessions host; /* session of /, which has the pCPUs' time; empty: no permission */
 	struct reading *host_before;
 };
 
-/* top_open - start a session and read it once. false after an error was printed. In both cases the
- * caller must call top_close. */
+/* top_open - start a session and read it once. Returns false after an error was printed. Call
+ * top_close() in either case. */
 bool top_open(struct top_source *src, struct client *c, const struct top_opts *o);
-/* top_take - the counts since the last call; valid until the next one. NULL after an error was
- * printed. */
+/* top_take - return the counts since the last call; valid until the next one. NULL after an error
+ * was printed. */
 const struct reading *top_take(struct top_source *src);
 /* top_close - end the sessions. Errors are not printed: the server may be gone. */
 void top_close(struct top_source *src);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What vpmu top shows: see top_view.h. */
+/* Layout of vpmu top; see top_view.h. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define EVENT_MIN     10
 #define METRIC_MIN    9
 #define BACKEND_WIDTH 9
-#define TENANT_ROOM   28 /* a column of names of so much width shows the tenant of a VM as well */
+#define TENANT_ROOM   28 /* a column of names this wide includes the tenant of a VM */
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -49,7 +49,7 @@ static void get_metric(const struct top_view *v, size_t row, size_t metric, stru
 	metric_value(&v->o->format.metrics->m[metric], v->diff, &v->diff->rows[row], mv);
 }
 
-/* The value of a cell, by which its column is sorted; below 0: there is none. */
+/* Return the sort value of a cell; below 0: none. */
 static double top_view_number(const struct top_view *v, size_t row, size_t col)
 {
 	static const char *const states[] = {"failed", "done", "paused", "running"};
@@ -106,13 +106,13 @@ static int by_view(const void *a, const void *b, void *v)
 	return top_view_compare(v, *(const size_t *)a, *(const size_t *)b);
 }
 
-/* Whether rows are shown below their parents. */
+/* Return true if rows are shown below their parents. */
 static bool is_tree(const struct top_view *v)
 {
 	return v->diff->nr_rows && v->diff->rows[0].kind <= ROW_TENANT && !v->look.filter;
 }
 
-/* Put the rows first..last-1, which are whole subtrees, in order and append them to @out. */
+/* Sort the rows first..last-1, which are whole subtrees, and append them to @out. */
 static void order_tree(struct top_view *v, size_t first, size_t last, size_t **out)
 {
 	const struct rrow *rows = v->diff->rows;
@@ -153,7 +153,7 @@ static void add_column(struct top_view *v, enum top_kind kind, size_t index, int
 	v->col[v->nr_cols++] = (struct top_column){.kind = kind, .index = index, .width = width};
 }
 
-/* Whether some shown row has a value that was counted in a part of the time only. */
+/* Return true if some shown row has a multiplexed value. */
 static bool some_scaled(const struct top_view *v)
 {
 	for (size_t i = 0; i < v->nr_rows; i++) {
@@ -165,7 +165,7 @@ static bool some_scaled(const struct top_view *v)
 	return false;
 }
 
-/* Whether a metric is to be shown: that was asked for, or some row may have a number of it. */
+/* Return true if a metric is to be shown: it was requested, or some row may have a number. */
 static bool has_metric(const struct top_view *v, size_t metric)
 {
 	struct metric_value mv;
@@ -178,7 +178,7 @@ static bool has_metric(const struct top_view *v, size_t metric)
 	return !v->o->metrics_optional;
 }
 
-/* Whether nobody has asked for event @e: it is in the list of those that only metrics need. */
+/* Return true if event @e is counted for metrics only. */
 static bool hidden(const struct top_view *v, size_t e)
 {
 	const char *p = v->o->metrics_only, *name = v->diff->events[e];
@@ -232,7 +232,7 @@ bool view_has(const struct top_view *v, enum top_kind kind, size_t index)
 	return false;
 }
 
-/* The marks of all that is shown. */
+/* Return the marks of all shown values. */
 static unsigned int all_marks(const struct top_view *v)
 {
 	struct metric_value mv;
@@ -302,7 +302,7 @@ size_t view_sort_next(const struct top_view *v, int by)
 
 /* ---- layout ------------------------------------------------------------------------------- */
 
-/* The name of row @row. In a tree it is indented by depth, and the last part of the path. */
+/* Write the name of row @row; in a tree the last part of the path, indented by depth. */
 static void row_name(const struct top_view *v, size_t row, char buf[NAME_LEN])
 {
 	const struct rrow *r = &v->diff->rows[row], *top = &v->diff->rows[0];
@@ -318,7 +318,7 @@ static void row_name(const struct top_view *v, size_t row, char buf[NAME_LEN])
 		snprintf(buf + n, NAME_LEN - n, " (gone)");
 }
 
-/* Whether rows have a tenant beside their name. */
+/* Return true if rows have a tenant beside their name. */
 static bool in_tenants(const struct top_view *v)
 {
 	return v->diff->nr_rows && v->diff->rows[0].kind > ROW_TENANT;
@@ -368,7 +368,7 @@ size_t view_fit(struct top_view *v, unsigned int width)
 			break;
 		used += v->col[v->last].width;
 	}
-	/* Do not leave room while there are columns to the left. */
+	/* Use the remaining room for columns to the left. */
 	while (v->first && used + v->col[v->first - 1].width <= room)
 		used += v->col[--v->first].width;
 	room = (int)width - v->backend_width - used;

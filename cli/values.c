@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The values of options that accept only some words: see values.h. */
+/* Options with a fixed set of values; see values.h. */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The values of options that accept only some words: cli_choice checks them, and complete.c offers
- * them. */
+/* Options with a fixed set of values, for cli_choice() and complete.c. */
 #ifndef CLI_VALUES_H
 #define CLI_VALUES_H
 
-/* cli_values - the values of @option ("mode"), up to NULL; NULL: it accepts other things. */
+/* cli_values - return the values of @option ("mode"), NULL-terminated; NULL: no fixed set. */
 const char *const *cli_values(const char *option);
 
 #endif

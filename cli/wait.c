@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Waiting for a time, Ctrl-C, a command's end or the server's end: see wait.h. */
+/* Waits for a time, Ctrl-C, a command's end or the server's end; see wait.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include "cli/wait.h"
 
 static int signals = -1;
-static sigset_t mask_before; /* what a command must get back */
+static sigset_t mask_before; /* signal mask to restore in the command */
 static bool stopped, interrupted;
 static pid_t child; /* 0: none, or it has ended */
 static int child_status;
@@ -66,7 +66,7 @@ int cli_wait_start(char **command)
 		cli_error("%s: cannot run it: %s", command[0], strerror(err));
 		if (pid > 0)
 			waitpid(pid, NULL, 0);
-		return pid < 0 ? 1 : err == ENOENT ? 127 : 126; /* as a shell */
+		return pid < 0 ? 1 : err == ENOENT ? 127 : 126; /* as in a shell */
 	}
 	child = pid;
 	stopped = interrupted;
@@ -103,7 +103,7 @@ double cli_now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Take one signal. Returns whether it ends the waiting. */
+/* Read one signal. Returns true if it ends the wait. */
 static bool take_signal(void)
 {
 	struct signalfd_siginfo si;
@@ -140,11 +140,10 @@ enum cli_wait cli_wait(double end, int server_fd)
 			return CLI_WAIT_TIME;
 		if (n < 0 && errno != EINTR)
 			return CLI_WAIT_STOP;
-		if (n > 0 && p[0].revents) /* before the server: a signal's end is told first */
+		if (n > 0 && p[0].revents) /* before the server: a signal takes precedence */
 			stopped = take_signal();
 		else if (n > 0 && p[1].revents)
-			return CLI_WAIT_SERVER_GONE; /* no request is under way: it can only be the
-							end */
+			return CLI_WAIT_SERVER_GONE; /* no request is pending: it must be the end */
 	}
 	return CLI_WAIT_STOP;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Waiting for whatever comes first: a time, Ctrl-C, the end of a command, the server's end. One
- * waiter per process; only its main thread may call these functions.
+ * Waits for the first of: a time, Ctrl-C, the end of a command, the server's end. One waiter per
+ * process; only its main thread may call these functions.
  */
 #ifndef CLI_WAIT_H
 #define CLI_WAIT_H
@@ -9,37 +9,35 @@
 #include <stdbool.h>
 
 enum cli_wait {
-	CLI_WAIT_TIME, /* the time has come */
-	CLI_WAIT_STOP, /* Ctrl-C, SIGTERM, or the command ended; all later calls say so too, until
-			* cli_wait_start */
-	CLI_WAIT_SERVER_GONE /* the server closed the connection, or says its last words */
+	CLI_WAIT_TIME, /* timeout */
+	CLI_WAIT_STOP, /* Ctrl-C, SIGTERM, or the command ended; repeated until cli_wait_start() */
+	CLI_WAIT_SERVER_GONE /* the server closed the connection, or sends its last answers */
 };
 
-/* cli_wait_init - from now on Ctrl-C and SIGTERM no longer end the process but the waiting. 0, or
+/* cli_wait_init - from now on Ctrl-C and SIGTERM end the wait instead of the process. Returns 0, or
  * -1 after an error was printed. */
 int cli_wait_init(void);
 
 /*
- * cli_wait_start - run @command (a NULL-terminated argv); its end then ends the waiting. Ctrl-C
- * goes to the command as well, so the waiting goes on until the command ends. SIGTERM ends the
- * waiting at once. Returns 0, or the exit status after an error was printed: 127 if there is no
- * such command, 126 if it cannot be run, 1. Call cli_wait_init before. May be called again when the
- * command has ended.
+ * cli_wait_start - run @command (a NULL-terminated argv); its end ends the wait. Ctrl-C goes to the
+ * command, too, so the wait continues until it ends. SIGTERM ends the wait at once. Returns 0, or
+ * the exit status after an error was printed: 127 if the command does not exist, 126 if it cannot
+ * be run, else 1. Call cli_wait_init() before. May be called again once the command has ended.
  */
 int cli_wait_start(char **command);
 
-/* cli_wait_status - wait until the command has ended. Returns its exit status, or 128 + its signal.
- * *user_s and *sys_s become the CPU time of it and its children in seconds. */
+/* cli_wait_status - wait for the command's end. Returns its exit status, or 128 + its signal.
+ * *@user_s and *@sys_s: the CPU time of it and its children in seconds. */
 int cli_wait_status(double *user_s, double *sys_s);
 
-/* cli_wait_interrupted - whether Ctrl-C was pressed or SIGTERM came. */
+/* cli_wait_interrupted - returns true after Ctrl-C or SIGTERM. */
 bool cli_wait_interrupted(void);
 
 /* cli_now - seconds of CLOCK_MONOTONIC. */
 double cli_now(void);
 
-/* cli_wait - wait until cli_now() reaches @end (below 0: there is no such end). @server_fd is the
- * connection to the server, with no request under way. */
+/* cli_wait - wait until cli_now() reaches @end (below 0: no limit). @server_fd is the connection to
+ * the server, without a pending request. */
 enum cli_wait cli_wait(double end, int server_fd);
 
 #endif

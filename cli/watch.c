@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Waiting while sessions count: see watch.h. */
+/* Waits while sessions count; see watch.h. */
 #include <stdlib.h>
 
 #include "cli/error.h"
@@ -7,9 +7,9 @@
 
 #define GAP_MIN_S 0.1
 #define GAP_MAX_S 1
-#define COST	  20 /* the server must have this many times as long for itself as a reading takes */
+#define COST	  20 /* pause after a reading, as a multiple of its duration */
 
-/* Take what the server said before it closed the connection. */
+/* Take the last counts of a server that closed the connection. */
 static enum watch_end server_gone(struct watch *w)
 {
 	struct reading *r = sessions_last(w->s);
@@ -21,13 +21,13 @@ static enum watch_end server_gone(struct watch *w)
 	return WATCH_SERVER_ENDED;
 }
 
-/* No counts were read. */
+/* Reading failed: classify the failure. */
 static enum watch_end watch_failed(struct watch *w)
 {
 	return client_lost(w->s->c) ? server_gone(w) : WATCH_FAILED;
 }
 
-/* Read in the background. false: call watch_failed(). */
+/* Read in the background. Returns false on failure: call watch_failed(). */
 static bool watch_peek(struct watch *w)
 {
 	double start = cli_now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Why a target showed nothing: see why.h. */
+/* Explains empty results; see why.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Why a target that was sampled or captured showed nothing: vpmu profile and vpmu lbr. */
+/* Explains empty results of vpmu profile and vpmu lbr. */
 #ifndef CLI_WHY_H
 #define CLI_WHY_H
 
@@ -7,8 +7,8 @@
 
 #include "cli/client.h"
 
-/* why_not_running - whether no VM of @target runs now. @why: the reason, for an error line; it is
- * also set when a VM runs. */
+/* why_not_running - returns true if no VM of @target is running. @why: the reason, for an error
+ * line; set even if one is. */
 #define WHY_LEN 256
 bool why_not_running(struct client *c, const char *target, char why[WHY_LEN]);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* See persist.h. daemon.c calls it. A client must never get an answer about a session that the next
- * vpmud would not know, unless the file cannot be written. */
+/* Saves and restores the state of vpmud; see persist.h. daemon.c calls it. A client must never get
+ * an answer about a session that the next vpmud would not know, unless the file cannot be
+ * written. */
 #include <errno.h>
 #include <linux/magic.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* See report.h. daemon.c calls it. */
+/* vpmud's own rows of `vpmu check` and `sharing`; see report.h. daemon.c calls it. */
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* See state.h. persist.c calls it. A half-written file must never be read. */
+/* Reads and replaces the state file; see state.h. persist.c calls it. A half-written file must
+ * never be read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

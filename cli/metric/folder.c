@@ -51,7 +51,7 @@ static int is_metrics(const struct dirent *d)
 	       strcmp(d->d_name + n - suffix, METRIC_SUFFIX) == 0;
 }
 
-/* In the order of bytes, whatever the locale is. */
+/* Byte order, independent of the locale. */
 static int folder_by_name(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);

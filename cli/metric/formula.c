@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Formulas of derived metrics: see formula.h. No library of Debian fits: libmatheval says neither
- * where a formula is wrong nor what is accepted, and libmuparser and libfparser are C++. Neither
- * knows names that contain "-" and ":". Nothing here may recurse deeper than FORMULA_DEPTH_MAX.
+ * Formulas of derived metrics; see formula.h. No library in Debian fits: libmatheval reports
+ * neither the position of an error nor the expected text, and libmuparser and libfparser are C++.
+ * None supports names that contain "-" and ":". Nothing here may recurse deeper than
+ * FORMULA_DEPTH_MAX.
  */
 #include <errno.h>
 #include <math.h>
@@ -15,7 +16,7 @@
 
 #define DIGITS	"0123456789"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
-/* What names of events consist of, as vpmu_event_parse accepts them. */
+/* Characters of event names, as in vpmu_event_parse(). */
 #define NAME LETTERS DIGITS "-.:="
 
 struct parser {
@@ -57,7 +58,7 @@ static int parse_number(struct parser *p)
 	size_t n = strspn(p->at, DIGITS ".");
 	double number;
 
-	/* strtod knows more than decimal numbers: hexadecimal ones, for example. */
+	/* strtod() also parses other numbers, such as hexadecimal ones. */
 	if (p->at[n] == 'e' || p->at[n] == 'E') {
 		n++;
 		n += p->at[n] == '-' || p->at[n] == '+';
@@ -190,7 +191,7 @@ void formula_free(struct formula *f)
 
 int formula_compute(const struct formula *f, const double *value, double *result)
 {
-	/* Each step puts at most one value on the stack. */
+	/* Each step pushes no more than one value. */
 	double stack[FORMULA_STEPS_MAX];
 	size_t n = 0;
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Formulas of derived metrics, such as "1000 * cache-misses / instructions": parsing and computing.
- * metric.c parses those of metric files. The text is hostile.
+ * Parses and computes formulas of derived metrics, such as "1000 * cache-misses / instructions".
+ * metric.c calls it for metric files. The text is untrusted.
  *
  *   formula := term (("+" | "-") term)*
  *   term    := factor (("*" | "/") factor)*
  *   factor  := "-" factor | "(" formula ")" | number | event name
  *
- * An event name may contain "-", but does not end with it. So a minus between two names needs a
- * blank on at least one side: "a - b" is a difference, "a-b" is one name. A number is decimal: 100,
- * 0.5, 1e9.
+ * An event name may contain "-" but not end with it, so a minus between two names needs a blank on
+ * at least one side: "a - b" is a difference, "a-b" is one name. A number is decimal: 100, 0.5,
+ * 1e9.
  */
 #ifndef CLI_METRIC_FORMULA_H
 #define CLI_METRIC_FORMULA_H
@@ -20,8 +20,7 @@
 #define FORMULA_STEPS_MAX  64
 #define FORMULA_DEPTH_MAX  16 /* of parentheses and signs */
 
-/* One step of a formula in postfix order: it puts a value on the stack, or takes one or two off it
- * and puts the result there. */
+/* A step of a formula in postfix order: it pushes a value, or replaces one or two by the result. */
 struct formula_step {
 	enum {
 		FORMULA_NUMBER,
@@ -43,20 +42,18 @@ struct formula {
 };
 
 /*
- * formula_parse - parse @text into *@f, which formula_free must free. Names of events are not
- * looked up here. -EINVAL: not a formula; -E2BIG: a limit above is exceeded. Then *@f is
- * empty and
- * @err (@errlen bytes, may be NULL) has one line that says at which character what is wrong and
- * what is accepted. Any thread.
+ * formula_parse - parse @text into *@f; free it with formula_free(). Event names are not looked up.
+ * -EINVAL: not a formula; -E2BIG: a limit above is exceeded. On error *@f is empty and @err
+ * (@errlen bytes, may be NULL) has one line with the position and the expected text. Any thread.
  */
 int formula_parse(struct formula *f, const char *text, char *err, size_t errlen);
 /* formula_free - an empty formula (all 0) is allowed. */
 void formula_free(struct formula *f);
 
 /*
- * formula_compute - the result of @f when its events have the values @value, one for each event of
- * @f. -EDOM: it divides by 0; -ERANGE: the result is no finite number. Then *@result is unchanged.
- * @f comes from formula_parse. Any thread; allocates nothing.
+ * formula_compute - compute @f, from formula_parse(), for the event values @value, one per event.
+ * -EDOM: division by 0; -ERANGE: the result is not finite; *@result is then unchanged. Any thread;
+ * allocates nothing.
  */
 int formula_compute(const struct formula *f, const double *value, double *result);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The text of metric files: see metric.h. libinih is not used, because it cuts lines after 200
- * bytes, and a formula of libpfm4 names is longer. A file with one fault adds nothing: half of a
+ * Parses metric files; see metric.h. libinih is not used, because it truncates lines after 200
+ * bytes, and formulas of libpfm4 names are longer. A file with one error adds nothing: half of a
  * file would be mistaken for all of it.
  */
 #include <errno.h>
@@ -27,8 +27,8 @@ struct reader {
 	const struct metric_set *known;
 	struct metric_set found;
 	const char *file;
-	unsigned int line, begun; /* the line now, and that of the metric's name */
-	bool skip;		  /* the metric is known: it is only checked */
+	unsigned int line, begun; /* the current line, and that of the metric's name */
+	bool skip;		  /* the name is in the set already: only check the metric */
 	char *err;
 	size_t errlen;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Derived metrics and the text files that define them (vpmu-metrics(5)). The command `vpmu` reads
- * these files. A metric says how a number is computed from the counts of events; nothing here
- * counts. The files are hostile: every refusal is one line that names the file and the line.
+ * Reads the text files that define derived metrics (vpmu-metrics(5)), for the command `vpmu`. A
+ * metric computes a number from counts of events. The files are untrusted: each error is one line
+ * with the file and the line. Nothing here may count.
  *
  *   [ipc]
  *   description = Instructions per cycle
@@ -37,33 +37,33 @@ struct metric_set {
 };
 
 /*
- * metric_set_text - add the metrics that the @len bytes @text define to *@set, which begins as all
- * 0. A metric of a name that the set already had is not added: the first one counts. @file: the
- * name of the text for messages and for metric.file. The events of all formulas are events that
- * vpmu_event_parse accepts; raw codes (rHEX) need a vendor (intel::r1a8).
+ * metric_set_text - add the metrics defined in the @len bytes @text to *@set, which starts zeroed.
+ * A metric whose name is in the set already is skipped. @file: the name of the text for messages
+ * and for metric.file. The events of all formulas must be valid for vpmu_event_parse(); raw codes
+ * (rHEX) need a vendor (intel::r1a8).
  *
- * -EINVAL, -E2BIG: nothing was added, and @err has one line: "file:line: what, what is
- * accepted". Any thread; takes libpfm's lock.
+ * -EINVAL, -E2BIG: nothing was added, and @err has one line: "file:line: error, expected value".
+ * Any thread; takes libpfm's lock.
  */
 int metric_set_text(struct metric_set *set, const char *file, const char *text, size_t len,
 		    char *err, size_t errlen);
-/* metric_set_file - the same with the contents of the regular file @path. Also -ENOENT and so on.
- */
+/* metric_set_file - the same for the contents of the regular file @path. Also -ENOENT and other
+ * errors of reading. */
 int metric_set_file(struct metric_set *set, const char *path, char *err, size_t errlen);
 
 /*
- * metric_set_folder - add the metrics of all files NAME.metrics in the folder @path, in the order
- * of their names. For each file that has a fault @bad is called with the line that says so, and its
- * metrics are left out. A folder that does not exist has no metrics. Or why the folder
- * cannot be read; then @bad was called for that, too.
+ * metric_set_folder - add the metrics of all files NAME.metrics in the directory @path, in the
+ * order of their names. An invalid file is skipped after a call of @bad with the error line. A
+ * missing directory is empty. Returns 0, or -errno if the directory is unreadable, also after a
+ * call of @bad.
  */
 int metric_set_folder(struct metric_set *set, const char *path,
 		      void (*bad)(const char *line, void *arg), void *arg);
 
-/* metric_set_find - the metric @name (@len bytes); NULL: the set has none. */
+/* metric_set_find - return the metric @name (@len bytes); NULL: none. */
 const struct metric *metric_set_find(const struct metric_set *set, const char *name, size_t len);
 
-/* metric_set_free - *@set becomes all 0. */
+/* metric_set_free - free and zero *@set. */
 void metric_set_free(struct metric_set *set);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* See cmdline.h. It must never read beyond the given length. */
+/* Parses names and command lines of processes; see cmdline.h. It must never read beyond the given
+ * length. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* See procfile.h. Nothing here may block or allocate. */
+/* Reads files of /proc; see procfile.h. Nothing here may block or allocate. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
