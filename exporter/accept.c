@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Lists of the form "a;p=1;q=0.5, b": see accept.h. http.c calls it. It never writes to what it
- * reads and never looks behind its end. */
+/* Parses lists of the form "a;p=1;q=0.5, b"; see accept.h. It must never write to its input or read
+ * beyond its end. */
 #include <string.h>
 #include <strings.h>
 
 #include "exporter/accept.h"
 
-/* A part of the text, without blanks at its ends. */
+/* A part of the text, trimmed. */
 struct span {
 	const char *at;
 	size_t len;
@@ -21,7 +21,7 @@ static struct span trim(const char *at, size_t len)
 	return (struct span){at, len};
 }
 
-/* The text up to @sep or the end; *@rest goes behind it, and is NULL after the last one. */
+/* Return the text up to @sep or the end; *@rest is set to the part after it, NULL at the end. */
 static struct span accept_next(const char **rest, const char *end, char sep)
 {
 	const char *at = *rest, *stop = memchr(at, sep, (size_t)(end - at));
@@ -35,7 +35,7 @@ static bool accept_is(struct span s, const char *text)
 	return s.len == strlen(text) && !strncasecmp(s.at, text, s.len);
 }
 
-/* "0.25" in thousandths; what is no weight is 0. */
+/* Parse a weight such as "0.25" in thousandths; an invalid one is 0. */
 static int weight(struct span s)
 {
 	int v = 0, scale = 1000;
@@ -53,7 +53,7 @@ static int weight(struct span s)
 	return v > 1000 ? 0 : v;
 }
 
-/* One item of a list: its name, its weight, and "version", whose length is 0 if it is not given. */
+/* An item of a list: its name, its weight, and "version", of length 0 if absent. */
 struct item {
 	struct span name, version;
 	int q;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a scraper takes: its header fields Accept and Accept-Encoding (RFC 9110, 12.5). They are
- * anybody's text: whatever they say, there is an answer. Pure functions, any thread. */
+/* Content negotiation: parses a scraper's header fields Accept and Accept-Encoding (RFC 9110,
+ * 12.5). They are untrusted; every input yields a valid choice. Pure functions, any thread. http.c
+ * calls them. */
 #ifndef EXPORTER_ACCEPT_H
 #define EXPORTER_ACCEPT_H
 
@@ -8,11 +9,12 @@
 
 #include "exporter/exposition.h"
 
-/* accept_form - OpenMetrics if @accept (may be NULL) wants version 1.0.0 of it at least as much as
- * plain text; else the text format. */
+/* accept_form - return OpenMetrics if @accept (may be NULL) prefers its version 1.0.0 to plain text
+ * or weights both the same; else the text format. */
 enum expo_form accept_form(const char *accept);
 
-/* accept_gzip - whether @encodings (may be NULL) names gzip, or everything, with more than q=0. */
+/* accept_gzip - returns true if @encodings (may be NULL) contains gzip or "*" with a weight above
+ * 0. */
 bool accept_gzip(const char *encodings);
 
 #endif

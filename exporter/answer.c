@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Asking and reading answers, see answer.h. metrics.c and metric_rows.c call it. */
+/* Queries the server and parses its answers; see answer.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static bool text(const json_t *o, const char *key, const char **out)
 	return *out != NULL;
 }
 
-/* A server that ends says so in lines that answer nothing. */
+/* A server that shuts down sends lines that answer no request. */
 static bool is_farewell(const json_t *resp)
 {
 	const char *id;
@@ -33,7 +33,8 @@ int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t e
 	int ret;
 
 	*resp = NULL;
-	json_memory_begin(); /* jansson writes half a text, and does not say so */
+	json_memory_begin(); /* without memory jansson writes a truncated text and reports success
+			      */
 	line = req ? json_dumps(req, JSON_COMPACT) : NULL;
 	json_decref(req);
 	if (!line || json_memory_failed()) {
@@ -42,7 +43,7 @@ int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t e
 	}
 	ret = connection_send(c, line);
 	free(line);
-	/* One that has closed the connection may have said why. */
+	/* A server that closed the connection may have sent the reason. */
 	if (!ret || ret == -EPIPE) {
 		do {
 			json_decref(*resp);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Asking the server, and what its answers say, checked: a field that is not there or of another
- * type is an error, and never a number. Strings belong to the answer. Pure but for memory.
+ * Queries the server and parses its answers: a field that is absent or has a wrong type is an
+ * error, never a number. Strings belong to the answer. metrics.c and metric_rows.c call it. No
+ * state; one thread.
  */
 #ifndef EXPORTER_ANSWER_H
 #define EXPORTER_ANSWER_H
@@ -13,7 +14,7 @@
 
 struct answer_value {
 	uint64_t count, enabled_ns, running_ns, age_ns;
-	const char *quality; /* its words: docs/protocol.md */
+	const char *quality; /* quality words: docs/protocol.md */
 	bool supported;
 };
 
@@ -21,21 +22,22 @@ struct answer_value {
 struct answer_row {
 	uint64_t id, since_us;
 	const char *backend, *path;
-	const char *vm;	   /* NULL: a path's */
+	const char *vm;	   /* NULL: the row of a path */
 	const char *error; /* NULL: none */
 	bool gone, root;
 	struct answer_value *values;
 };
 
-/* answer_rows - the rows of @read, each with @nr_events values, to *@out, which the caller frees in
- * one piece; *@nr: how many. -EPROTO: @read does not follow the protocol; -ENOMEM. */
+/* answer_rows - parse the rows of @read, each with @nr_events values, to *@out, a single allocation
+ * that the caller frees; *@nr: their number. -EPROTO: @read violates the protocol; -ENOMEM. */
 int answer_rows(const json_t *read, size_t nr_events, struct answer_row **out, size_t *nr);
 
-/* answer_ask - send @req, which is taken (NULL: out of memory), over @connection, which is open,
- * and wait for its answer: struct metrics_opts.ask. */
+/* answer_ask - send @req (taken; NULL: out of memory) over the open @connection and wait for the
+ * answer; see struct metrics_opts.ask. */
 int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t errlen);
 
-/* answer_u64 - a number of @o, an integer or a string of digits. False: there is none. */
+/* answer_u64 - read a number of @o, an integer or a string of digits. Returns false if there is
+ * none. */
 bool answer_u64(const json_t *o, const char *key, uint64_t *v);
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The keys of vpmu-exporter.conf; see config.h. The file is an administrator's, and may be wrong in
- * every way. */
+/* The keys of vpmu-exporter.conf; see config.h. The administrator's file may contain any error. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@ static int set_listen(const struct config_key *k, void *field, const char *value
 	return metrics_listen_ok(value) ? config_set_text(k, field, value, why) : -EINVAL;
 }
 
-/* What cannot be counted here is no error: the metrics say so. A name that means nothing is one. */
+/* Reject only unknown names: an event that cannot be counted here is reported by the metrics. */
 static int set_events(const struct config_key *k, void *field, const char *value, char *why)
 {
 	vpmu_key_t keys[METRICS_EVENTS_MAX];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Text for Prometheus, see exposition.h. The forms are those of the documents "Exposition formats"
- * of Prometheus and OpenMetrics 1.0. metrics.c and http.c write with it. */
+/* Writes Prometheus' exposition formats, as specified in "Exposition formats" of Prometheus and in
+ * OpenMetrics 1.0; see exposition.h. metrics.c, metric_rows.c and http.c call it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void puts_(struct expo *e, const char *s)
 	exposition_put(e, s, strlen(s));
 }
 
-/* @v in at least @width digits, before @end; returns where it begins. */
+/* Write @v in at least @width digits before @end; returns the first. */
 static char *exposition_digits(char *end, uint64_t v, int width)
 {
 	do {
@@ -58,7 +58,7 @@ static void meta(struct expo *e, const char *what, const char *value)
 	puts_(e, "# ");
 	puts_(e, what);
 	puts_(e, e->name);
-	/* The older form has no families of several samples: a counter is called as its sample. */
+	/* The text format names a counter's family like its sample. */
 	if (e->form == EXPO_TEXT)
 		puts_(e, suffix(e->type));
 	puts_(e, " ");
@@ -138,7 +138,7 @@ static void exposition_sample(struct expo *e, const char *what, const char *labe
 	exposition_put(e, "\n", 1);
 }
 
-/* @v / @scale with @places decimals. */
+/* Write @v / @scale with @places decimals. */
 static void decimal(struct expo *e, const char *what, const char *labels, uint64_t v,
 		    uint64_t scale, int places)
 {

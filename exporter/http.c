@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Serving the metrics over HTTP, by libmicrohttpd on one thread; see http.h. main.c calls
- * it. Clients may be slow, broken and many: each costs memory and time up to a limit, and the
- * server is asked once a second at most. Connections are accepted here and not by libmicrohttpd,
- * which stops listening when there are too many: a new connection must always be accepted, and an
- * old one makes room for it.
+ * Serves the metrics over HTTP, with libmicrohttpd on one thread; see http.h. main.c calls it.
+ * Clients may be slow, broken and many: each is limited in memory and time, and the server is
+ * queried no more than once a second. Connections are accepted here, because libmicrohttpd stops
+ * listening when there are too many: a new connection must always be accepted, and replaces an old
+ * one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,9 +29,9 @@
 struct conn {
 	struct conn *next, **back;
 	int fd;
-	uint64_t since_ns; /* of its begin or its last answer's end */
-	uint64_t reads;	   /* serial of the text that it is sent; 0: none */
-	bool cut;	   /* libmicrohttpd is about to notice its end */
+	uint64_t since_ns; /* when it began, or its last answer ended */
+	uint64_t reads;	   /* serial of the text it is reading; 0: none */
+	bool cut;	   /* shut down; libmicrohttpd has yet to close it */
 };
 
 enum code { C200, C400, C401, C404, C405, C413, C429, C503, CODES };
@@ -42,8 +42,8 @@ struct http {
 	struct MHD_Daemon *mhd;
 	struct MHD_Response *small[CODES], *index;
 	struct texts texts;
-	struct conn *conns;	       /* the newest first */
-	unsigned int nr_conns, nr_cut; /* all, and those of them that are cut */
+	struct conn *conns;	       /* newest first */
+	unsigned int nr_conns, nr_cut; /* all; those with @cut */
 	uint64_t requests[CODES], cut;
 };
 
@@ -67,7 +67,7 @@ static void conn_cut(struct http *h, struct conn *c)
 
 /* ---- for texts ------------------------------------------------------------------------------ */
 
-/* The counts, and behind them what only this process knows. */
+/* Write the counts, then this process's own metrics. */
 static int write_text(void *arg, struct expo *e)
 {
 	const struct http *h = arg;
@@ -90,7 +90,7 @@ static int write_text(void *arg, struct expo *e)
 	return 0;
 }
 
-/* Those who still read old texts, when there are too many of these. */
+/* Cut off the readers of the oldest texts. */
 static void cut_readers(void *arg)
 {
 	struct http *h = arg;
@@ -164,7 +164,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	struct http *h = arg;
 	int may;
 
-	/* Nobody has anything to send us. An answer before the body ends the connection. */
+	/* No request may have a body: answering before it closes the connection. */
 	if (http_header(c, "Content-Length") ? strcmp(http_header(c, "Content-Length"), "0") != 0
 					     : http_header(c, "Transfer-Encoding") != NULL)
 		return http_answer(h, c, C413);
@@ -232,7 +232,8 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **state,
 	conn->since_ns = http_now();
 }
 
-/* A client that sends or reads a byte now and then is as slow as one that does nothing. */
+/* Cut off slow connections. A client that transfers a byte now and then is as slow as a silent
+ * one. */
 static void cut_slow(struct http *h)
 {
 	uint64_t at = http_now();
@@ -242,8 +243,8 @@ static void cut_slow(struct http *h)
 			conn_cut(h, c);
 }
 
-/* End the connection whose request, answer or silence has lasted for longest: a scraper needs
- * milliseconds, and comes again if it was idle between two requests. False: there is none. */
+/* Cut off the connection whose request, answer or idling has lasted longest: a scraper needs
+ * milliseconds, and reconnects if it was idle. Returns false if there is none. */
 static bool conn_cut_longest(struct http *h)
 {
 	struct conn *longest = NULL;
@@ -256,11 +257,11 @@ static bool conn_cut_longest(struct http *h)
 	return longest != NULL;
 }
 
-/* Those who wait to be accepted, but not all of a flood: who is accepted must be looked at before
- * it is the oldest. */
+/* Accept waiting connections, but not a whole flood: each must be served once before it is the
+ * oldest. */
 static void http_accept(struct http *h)
 {
-	/* libmicrohttpd may count those that are added here in MHD_run only. */
+	/* libmicrohttpd may count connections added here only in MHD_run(). */
 	unsigned int live = h->nr_conns - h->nr_cut;
 
 	for (int i = 0; i < HTTP_ACCEPT_MAX && h->nr_conns < HTTP_CONNECTIONS_ALL; i++) {
@@ -270,8 +271,8 @@ static void http_accept(struct http *h)
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0) {
-			/* Without a descriptor or memory the client would stay there and wake us
-			 * for ever. */
+			/* Without a descriptor or memory the client would stay queued and wake us
+			 * endlessly. */
 			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED &&
 			    !conn_cut_longest(h))
 				poll(NULL, 0, 100);
@@ -280,7 +281,7 @@ static void http_accept(struct http *h)
 		if (live >= HTTP_CONNECTIONS_MAX && conn_cut_longest(h))
 			live--;
 		live++;
-		/* It closes the socket in any case. */
+		/* It closes the socket even on error. */
 		MHD_add_connection(h->mhd, fd, (struct sockaddr *)&addr, len);
 	}
 }
@@ -316,8 +317,8 @@ static int http_prepare(struct http *h)
 		       : -ENOMEM;
 }
 
-/* libmicrohttpd tells of each broken request, too; only the start is heard: a client may not fill
- * the log. */
+/* libmicrohttpd also logs each broken request. Keep only the messages of the start: clients must
+ * not fill the log. */
 static char start_error[160];
 
 static void http_on_log(void *arg, const char *fmt, va_list ap)
@@ -345,7 +346,7 @@ static int exporter_http_start(struct http *h, char *err, size_t errlen)
 		return fail(-EOPNOTSUPP, err, errlen, "libmicrohttpd has no TLS here");
 	if (http_prepare(h))
 		return fail(-ENOMEM, err, errlen, "out of memory");
-	/* A service manager's socket may be one that blocks. */
+	/* A service manager's socket may be blocking. */
 	if (listen_flags < 0 || fcntl(h->o->listen_fd, F_SETFL, listen_flags | O_NONBLOCK))
 		return fail(-errno, err, errlen, "the listening socket: %s", strerror(errno));
 	h->mhd = MHD_start_daemon(flags | (h->o->cert ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request,
@@ -401,6 +402,6 @@ int http_serve(const struct http_opts *o, char *err, size_t errlen)
 		ret = o->ready(o->arg, err, errlen);
 	if (!ret)
 		exporter_http_serve(&h);
-	/* The process ends: what is left goes with it. */
+	/* Freed by the end of the process. */
 	return ret;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The listening socket, see listen.h. main.c calls it, and config.c asks what is accepted. */
+/* The listening socket; see listen.h. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@ union address {
 	struct sockaddr_un un;
 };
 
-/* @listen as an address; its length, 0: it is none. */
+/* Parse @listen as an address. Returns its length; 0: invalid. */
 static socklen_t parse(const char *listen, union address *a)
 {
 	const char *colon = strrchr(listen, ':');

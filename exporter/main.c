@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The main program of vpmu-exporter: options, the socket it listens at, and who is asked for a
- * text. It is a client of vpmud like any other, by a connection for each text, so that a server
- * that starts again is found. An error is one line on standard error. Exit status: 0; 1 if it
- * failed; 2 if options or configuration are wrong.
+ * main() of vpmu-exporter: options, the listening socket, and the connection to the server. It is
+ * an ordinary client of vpmud, with a connection per text, so that it finds a restarted server. An
+ * error is one line on standard error. Exit status: 0; 1: it failed; 2: invalid options or
+ * configuration.
  */
 #include <argp.h>
 #include <errno.h>
@@ -32,11 +32,11 @@ struct exporter {
 	struct exporter_config c;
 	const char *config, *socket, *user; /* options */
 	bool check;
-	const char *wrong; /* an argument that is no option */
-	char *file;	   /* the Unix socket, to remove it; NULL: none */
+	const char *wrong; /* the last non-option argument */
+	char *file;	   /* the Unix socket to remove at the end; NULL: none */
 	struct connection server;
 	struct metrics *metrics;
-	bool failed; /* the last text could not be written, which was said */
+	bool failed; /* writing the last text failed, and was logged */
 };
 
 static volatile sig_atomic_t ended;
@@ -78,7 +78,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* What is wrong is said each time it begins. */
+/* Log an error when it begins, not at each text. */
 static int render(void *arg, struct expo *e)
 {
 	struct exporter *x = arg;
@@ -96,7 +96,7 @@ static int render(void *arg, struct expo *e)
 	return ret;
 }
 
-/* Counting begins now, and not with the first scrape. */
+/* Start counting now, not with the first scrape. */
 static int ready(void *arg, char *err, size_t errlen)
 {
 	struct exporter *x = arg;
@@ -113,7 +113,7 @@ static int ready(void *arg, char *err, size_t errlen)
 
 /* ---- the start ------------------------------------------------------------------------------ */
 
-/* A file of the configuration, as text. */
+/* Read a file named in the configuration. */
 static int read_text(const char *path, char **out, char *err, size_t errlen)
 {
 	enum { PEM_MAX = 1 << 20 };
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 	int ret;
 
 	argp_err_exit_status = EXIT_USAGE;
-	/* Wrong options end the program there; what is left is memory. */
+	/* argp exits on invalid options; only ENOMEM returns. */
 	if (argp_parse(&argp, argc, argv, 0, NULL, &x)) {
 		say("out of memory");
 		return EXIT_FAILURE;
@@ -231,6 +231,6 @@ int main(int argc, char **argv)
 	ret = run(&x, err, sizeof(err));
 	if (ret)
 		say(err);
-	/* Of the HTTP server nothing is freed: it goes with the process. */
+	/* The HTTP server is not freed: it ends with the process. */
 	_exit(ret ? EXIT_FAILURE : EXIT_SUCCESS);
 }

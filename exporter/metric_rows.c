@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Counts of the host, the tenants and the VMs as families: metrics.c calls it. One sample is one
- * row's and, mostly, one event's. Two samples of a family must never have the same labels, and a
- * sample must never leave a number in the place of one that is not there.
+ * Writes the counts of the host, the tenants and the VMs as families; metrics.c calls it. A sample
+ * is that of one row and, mostly, one event. Two samples of a family must never have the same
+ * labels, and a missing value must never appear as a number.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,12 +13,12 @@
 #include "exporter/metric_rows.h"
 #include "vpmu/util/fail.h"
 
-#define FIRST_USER 1000 /* a smaller uid is a system user's, by convention of distributions */
-#define LABELS_MAX 1024 /* of a row; its names have at most 256 bytes */
+#define FIRST_USER 1000 /* smaller uids are system users, by convention of distributions */
+#define LABELS_MAX 1024 /* of a row; its names have up to 256 bytes */
 
-/* What the families of a kind of rows are called. */
+/* Names of the families for a kind of rows. */
 static const struct group {
-	const char *label; /* NULL: the host, which has no name */
+	const char *label; /* NULL: the host, which is unnamed */
 	const char *run, *events, *running, *missing, *quality, *age;
 } host =
 	{
@@ -50,12 +50,12 @@ static const struct group {
 	  "vpmu_domain_events_age_seconds",
 };
 
-/* A row that is shown. */
+/* A row to write. */
 struct item {
 	const struct answer_row *r;
-	const json_t *vm; /* what `list` says of it; NULL: it is gone, or a path */
+	const json_t *vm; /* its object in `list`; NULL: removed, or a path */
 	uint64_t owner;
-	size_t rank; /* how many of the same owner are older */
+	size_t rank; /* number of older ones of the same owner */
 	char *labels;
 	size_t len;
 };
@@ -113,7 +113,7 @@ static void metric_rows_add(struct rows *rows, const struct answer_row *r)
 	rows->item[rows->nr++] = (struct item){.r = r};
 }
 
-/* Of rows with the same labels the one that counts first, else the one that went last. */
+/* Sort rows with the same labels: the one still counting first, else the one removed last. */
 static int metric_rows_by_name(const void *a, const void *b)
 {
 	const struct answer_row *x = ((const struct item *)a)->r, *y = ((const struct item *)b)->r;
@@ -143,7 +143,7 @@ static void drop_doubles(struct rows *rows)
 	rows->nr = to;
 }
 
-/* What is known of each VM that is there. */
+/* Find the objects of the current VMs in `list`. */
 static int look_up(struct rows *rows, const json_t *list)
 {
 	json_t *vms = json_object(), *node;
@@ -163,8 +163,8 @@ static int look_up(struct rows *rows, const json_t *list)
 	return ret;
 }
 
-/* VMs of one owner share what room there is; those of 0 come first: the host itself, which system
- * users are, such as those of managers of VMs, and libvirt. So are other servers of the host. */
+/* Return the owner for the fair division of room. 0, which comes first, is the host: system users,
+ * such as those of VM managers, libvirt, and other servers of the host. */
 static uint64_t owner_of(const struct item *t)
 {
 	uint64_t uid = 0;
@@ -197,8 +197,9 @@ static int by_rank(const void *a, const void *b)
 	return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : by_age(a, b);
 }
 
-/* The host's own come first. Then each owner has one, then two and so on: whoever has many cannot
- * keep the others out. Whose those were that have gone is not known: they come last. */
+/* Rank the rows: the host's first, then one of each owner, then a second and so on, so that an
+ * owner of many cannot displace the others. Removed ones come last, because their owner is
+ * unknown. */
 static void metric_rows_rank(struct rows *rows)
 {
 	for (size_t i = 0; i < rows->nr; i++)
@@ -216,7 +217,7 @@ static void metric_rows_rank(struct rows *rows)
 	}
 }
 
-/* Of one rank the oldest are shown: so a VM that is shown stays. */
+/* Within a rank the oldest win, so that a VM that is shown stays. */
 static void metric_rows_limit(struct rows *rows, size_t max)
 {
 	if (rows->nr <= max)
@@ -257,7 +258,8 @@ static void rows_fini(struct rows *rows)
 
 /* ---- families ------------------------------------------------------------------------------- */
 
-/* Why there is no number; NULL: there is one. A row that has not run has counted 0 events. */
+/* Return why there is no number; NULL: there is one. A row that has not run has counted 0
+ * events. */
 static const char *why_missing(const struct answer_row *r, const struct answer_value *v)
 {
 	if (r->error)
@@ -316,7 +318,7 @@ static void metric_rows_counts(const struct metrics *m, const struct rows *rows,
 	}
 }
 
-/* A label more, and 1. */
+/* Write a sample with one more label and the value 1. */
 static void metric_rows_one(struct expo *e, const char *labels, const char *name, const char *value)
 {
 	char buf[LABELS_MAX + METRICS_EVENT_LABEL + 64];
@@ -327,7 +329,7 @@ static void metric_rows_one(struct expo *e, const char *labels, const char *name
 	expo_u64(e, buf, 1, 0);
 }
 
-/* Its words, but the age, which is a family of its own. */
+/* Write a sample per quality word but the age, which has its own family. */
 static void qualities(struct expo *e, const char *labels, const char *words)
 {
 	char word[32];
@@ -395,7 +397,7 @@ static void families(const struct metrics *m, const struct rows *rows, struct ex
 
 static const char *known(const struct item *t, const char *key)
 {
-	/* A VM of another server of the host: what that says of it is that server's word. */
+	/* For a VM of another server, this is only that server's claim: omit it. */
 	const char *text = json_object_get(t->vm, "server")
 				   ? NULL
 				   : json_string_value(json_object_get(t->vm, key));
@@ -403,7 +405,7 @@ static const char *known(const struct item *t, const char *key)
 	return text ? text : "";
 }
 
-/* What joins with other exporters. A VM that is gone has nothing to say any more. */
+/* Write the info metric, for joins with other exporters. A removed VM has none. */
 static void domain_info(const struct rows *rows, struct expo *e)
 {
 	char buf[LABELS_MAX + 4096];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What metrics.c and metric_rows.c share; nobody else includes it. */
+/* Shared by metrics.c and metric_rows.c only. */
 #ifndef EXPORTER_METRIC_ROWS_H
 #define EXPORTER_METRIC_ROWS_H
 
@@ -18,15 +18,15 @@ struct metrics {
 
 /* The server's answers of one scrape. */
 struct metrics_answers {
-	json_t *read[2]; /* of the tenants' and the VMs' session */
+	json_t *read[2]; /* of the sessions of tenants and of VMs */
 	json_t *list, *sharing, *hello;
 };
 
-/* metrics_prepare - make m->label. -EINVAL: two events of one name; -ENOMEM. */
+/* metrics_prepare - set m->label. Returns 0; -EINVAL: two events of one name; -ENOMEM. */
 int metrics_prepare(struct metrics *m, char *err, size_t errlen);
 
-/* metrics_rows - the families of the host, the tenants and the VMs. -EPROTO: an answer is none;
- * -ENOMEM. */
+/* metrics_rows - write the families of the host, the tenants and the VMs. Returns 0; -EPROTO: an
+ * answer violates the protocol; -ENOMEM. */
 int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo *e);
 
 #endif

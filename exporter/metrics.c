@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The sessions behind the metrics and the figures of the server; see metrics.h. The counts
- * themselves are metric_rows.c's. It must never name a number that is not known.
+ * The sessions of the metrics and the figures of the server; see metrics.h. metric_rows.c writes
+ * the counts. An unknown number must never be written.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static bool counts_the_same(const struct metrics *m, const json_t *read, bool vm
 	return true;
 }
 
-/* -ENOENT: there is no such session, or no more, since it counted something else. */
+/* Read a session. -ENOENT: it is missing, or counted something else and was detached. */
 static int session_read(const struct metrics *m, bool vms, json_t **out, char *err, size_t errlen)
 {
 	const char *name = session_name[vms];
@@ -62,7 +62,7 @@ static int session_read(const struct metrics *m, bool vms, json_t **out, char *e
 	return ret ? ret : -ENOENT;
 }
 
-/* Open those that are not there: the tenants' first, so that it never has less than the VMs'. */
+/* Open the missing sessions, the tenants' first, so that a tenant never has less than its VMs. */
 static int sessions_open(const struct metrics *m, char *err, size_t errlen)
 {
 	int ret = 0;
@@ -87,7 +87,7 @@ static int sessions_open(const struct metrics *m, char *err, size_t errlen)
 	return ret;
 }
 
-/* VMs first: so a tenant never shows less than its VMs. */
+/* VMs first, so that a tenant never shows less than its VMs. */
 static int sessions_read(const struct metrics *m, json_t *read[2], char *err, size_t errlen)
 {
 	int ret = 0;
@@ -153,7 +153,7 @@ static const char *backend_label(char buf[64], const json_t *source)
 	return buf;
 }
 
-/* A sample of each source that has the number @key. */
+/* Write a sample for each backend that has the number @key. */
 static void source_numbers(const json_t *backends, const char *key, uint64_t since_us,
 			   struct expo *e)
 {
@@ -167,8 +167,8 @@ static void source_numbers(const json_t *backends, const char *key, uint64_t sin
 			expo_u64(e, backend_label(label, source), v, since_us);
 }
 
-/* Whether the tenants' session, which has a row of each backend that counts, can count @event on
- * the backend of @source; -1: it has none of that backend. */
+/* Return 1 if @event can be counted on @backend, 0 if not; -1: the tenants' session, which has a
+ * row for each counting backend, has none of it. */
 static int supported(const json_t *read, const char *backend, const char *event)
 {
 	const json_t *row, *no;
@@ -209,7 +209,6 @@ static void sources(const struct metrics *m, const struct metrics_answers *a, ui
 		    "Counts that were refused, because no counter slot was free or a quota was "
 		    "used up.");
 	source_numbers(backends, "refused", started_us, e);
-	/* What a backend cannot count at all. */
 	expo_family(e, "vpmu_event_supported", EXPO_GAUGE, NULL,
 		    "Whether a backend can count an event.");
 	json_array_foreach (backends, i, source) {
@@ -226,7 +225,7 @@ static void sources(const struct metrics *m, const struct metrics_answers *a, ui
 	}
 }
 
-/* A family with one sample, or two of a kind each; none of what the server does not say. */
+/* Write a family with one sample, or one per label; omitted if the server does not report it. */
 static void figure(struct expo *e, const json_t *from, const char *name, const char *unit,
 		   const char *help, const char *const keys[], const char *const labels[])
 {
@@ -240,7 +239,7 @@ static void figure(struct expo *e, const json_t *from, const char *name, const c
 
 #define KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* What vpmud says of hardware counters and of its BPF backend; other servers say nothing. */
+/* Write vpmud's figures of hardware counters and of its BPF backend; other servers have none. */
 static void kernel(const json_t *k, struct expo *e)
 {
 	figure(e, k, "vpmu_cpu_counters", NULL,
@@ -309,7 +308,7 @@ static int ask_all(const struct metrics *m, struct metrics_answers *a, char *err
 	} rest[] = {{"list", &a->list}, {"sharing", &a->sharing}, {"hello", &a->hello}};
 	int ret = sessions_read(m, a->read, err, errlen);
 
-	/* Each of the two may be of other events. */
+	/* Each of the two sessions may count other events. */
 	for (int tries = 0; tries < 3 && ret == -ENOENT; tries++) {
 		ret = sessions_open(m, err, errlen);
 		if (ret)

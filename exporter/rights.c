@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What vpmu-exporter gives up, see rights.h. It must keep nothing that only the start needs:
- * clients are anybody, and TLS and HTTP are large. */
+/* Drops privileges of vpmu-exporter; see rights.h. Nothing that only the start needs may be kept:
+ * clients are untrusted, and TLS and HTTP are large. */
 #include <errno.h>
 #include <libgen.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void limit(int what, rlim_t max)
 
 int exporter_contain(const char *user, const char *file, char *err, size_t errlen)
 {
-	/* To the server, which may start again. */
+	/* To reconnect to the server. */
 	static const uint16_t calls[] = {SYS_socket, SYS_connect};
 	char *copy = file ? strdup(file) : NULL;
 	const struct contain_path path = {copy ? dirname(copy) : NULL,

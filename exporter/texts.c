@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Texts that many scrapers share, see texts.h. http.c calls it, and is told of each failure by
- * NULL: an old text must never be served in the place of one that could not be had. */
+/* Texts shared by scrapers; see texts.h. A failure is returned as NULL: an old text must never be
+ * served in place of a missing one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define SEC	   1000000000ULL
 #define MSEC	   1000000ULL
 
-static unsigned int live; /* buffers that responses have, old ones included */
+static unsigned int live; /* buffers held by responses, including old ones */
 
 static uint64_t texts_now(void)
 {
@@ -69,14 +69,14 @@ static int refresh(struct texts *x, enum expo_form form)
 	return 0;
 }
 
-/* @len bytes as gzip; NULL: no memory. */
+/* Compress @len bytes with gzip; NULL: no memory. */
 static char *compress_text(const char *text, size_t len, size_t *out)
 {
 	z_stream z = {.next_in = (unsigned char *)text, .avail_in = (unsigned int)len};
 	char *body = NULL, *less;
 	size_t room;
 
-	/* 16 more window bits: gzip's head. */
+	/* 16 added to the window bits: a gzip header. */
 	if (deflateInit2(&z, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return NULL;
 	room = deflateBound(&z, len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The texts that scrapers get, plain and compressed. Each form is written once a second at most,
- * and all scrapers of that second are given the same text. One thread.
+ * The texts for scrapers, plain and compressed. Each form is written no more than once a second and
+ * shared by all scrapers of that second. http.c calls it. One thread.
  */
 #ifndef EXPORTER_TEXTS_H
 #define EXPORTER_TEXTS_H
@@ -12,10 +12,9 @@
 
 #include "exporter/exposition.h"
 
-#define TEXTS_FORMS 2 /* of enum expo_form */
+#define TEXTS_FORMS 2 /* number of enum expo_form */
 
-/* A text of one moment in one form. Connections that still read it have references of their own to
- * the responses. */
+/* A text in one form. Connections that still read it hold references to the responses. */
 struct text {
 	uint64_t at_ns, serial;
 	char *plain;
@@ -23,19 +22,20 @@ struct text {
 	struct MHD_Response *response[2]; /* [1]: gzip */
 };
 
-/* The caller sets the first part; the rest is 0. */
+/* The caller sets the first part and zeroes the rest. */
 struct texts {
-	int (*write)(void *arg, struct expo *e); /* all families, but expo_end; -errno: none */
-	void (*cut_readers)(void *arg);		 /* there are many old texts: end who reads them */
+	int (*write)(void *arg,
+		     struct expo *e);	/* write all families, without expo_end(); -errno: none */
+	void (*cut_readers)(void *arg); /* too many old texts: cut off the readers of the oldest */
 	void *arg;
-	/* private, but for reading: */
+	/* read-only for the caller: */
 	struct text text[TEXTS_FORMS];
 	uint64_t serial; /* of the newest text */
 };
 
 /*
- * texts_get - the text of now, at most HTTP_SHARE_MS old; it belongs to @x. *@serial is its number.
- * NULL: there is none, or memory has run out. texts_fini - forget the texts; who reads one goes on.
+ * texts_get - return the current text, up to HTTP_SHARE_MS old; it belongs to @x. *@serial is its
+ * number. NULL: none, or no memory. texts_fini - drop the texts; their readers continue.
  */
 struct MHD_Response *texts_get(struct texts *x, enum expo_form form, bool gzip, uint64_t *serial);
 void texts_fini(struct texts *x);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Users of the metrics' HTTP server, see users.h. The file is the administrator's, names and
- * passwords that are checked are anybody's. */
+/* Users of the metrics' HTTP server; see users.h. The file is the administrator's; the names and
+ * passwords to check are untrusted. */
 #include <crypt.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,7 @@ int users_text(const char *name, const char *text, size_t len, struct users **ou
 	return 0;
 }
 
-/* Its frame is wiped by users_read. */
+/* users_read() wipes its stack frame. */
 static __attribute__((noinline)) int users_file(const char *path, struct users **out, char *err,
 						size_t errlen)
 {
@@ -129,8 +129,8 @@ out:
 	return ret;
 }
 
-/* What functions that have returned left on the stack: their own copies, and vector registers that
- * the dynamic linker saved there. memcpy in small pieces clears such registers, too. */
+/* Wipe copies that returned functions left on the stack, including vector registers that the
+ * dynamic linker saved there. memcpy() in small pieces clears such registers, too. */
 static __attribute__((noinline)) void wipe_stack(void)
 {
 	static const char nothing[256];
@@ -138,11 +138,11 @@ static __attribute__((noinline)) void wipe_stack(void)
 
 	for (size_t i = 0; i < sizeof(below); i += sizeof(nothing)) {
 		memcpy(below + i, nothing, sizeof(nothing));
-		__asm__ volatile("" : : "r"(below) : "memory"); /* it is not in vain */
+		__asm__ volatile("" : : "r"(below) : "memory"); /* not optimized away */
 	}
 }
 
-/* vpmud has this memory for as long as it runs, and no use for a hash. */
+/* The memory lives as long as the process, which needs no copy of a hash on the stack. */
 int users_read(const char *path, struct users **out, char *err, size_t errlen)
 {
 	int ret = users_file(path, out, err, errlen);
@@ -168,7 +168,7 @@ void users_free(struct users *u)
 	free(u);
 }
 
-/* Whether two texts are the same, in a time that tells nothing of where they differ. */
+/* Compare two texts in a time that does not reveal where they differ. */
 static bool users_same(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
@@ -197,7 +197,7 @@ int users_check(struct users *u, const char *name, const char *password, uint64_
 	u->second = now_ns / SECOND;
 	if (u->hashed++ >= USERS_HASHES_PS)
 		return -EAGAIN;
-	/* Somebody unknown takes as long as somebody known. */
+	/* An unknown user takes as long as a known one. */
 	hash = crypt_r(password, found ? found->hash : u->user[0].hash, &u->crypt);
 	right = found && hash && users_same(hash, found->hash);
 	explicit_bzero(&u->crypt, sizeof(u->crypt));

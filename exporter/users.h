@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who may scrape: names and hashes of passwords, from a file with lines NAME:HASH. Hashes are those
- * of crypt(5). One thread.
+ * The users allowed to scrape: names and password hashes from a file with lines NAME:HASH. Hashes
+ * are those of crypt(5). http.c calls it. One thread.
  */
 #ifndef EXPORTER_USERS_H
 #define EXPORTER_USERS_H
@@ -12,16 +12,15 @@
 
 #define USERS_MAX	64
 #define USERS_LINE_MAX	512 /* bytes of a line, and of a password */
-#define USERS_HASHES_PS 4   /* passwords that are hashed in a second at most: a hash is costly */
+#define USERS_HASHES_PS 4   /* limit of passwords hashed per second: a hash is expensive */
 
 struct users;
 
 /*
- * users_read - the users of the file at @path. -EINVAL: a line is none, or the hash is of a method
- * that this host does not have or that is too weak; -EPERM: others may write to the file; others:
- * what open says. One line to @err. users_text - the same of the @len bytes at @text, called @name.
- * users_free
- * - NULL is fine.
+ * users_read - read the users from the file at @path. -EINVAL: an invalid line, or a hash of a
+ * method that is too weak or that this host lacks; -EPERM: not a regular file, or others can read
+ * or write it; or an error of open(). One line to @err. users_text - parse @len bytes at @text;
+ * messages use @name as the file name. users_free - NULL is allowed.
  */
 int users_read(const char *path, struct users **out, char *err, size_t errlen);
 int users_text(const char *name, const char *text, size_t len, struct users **out, char *err,
@@ -29,9 +28,9 @@ int users_text(const char *name, const char *text, size_t len, struct users **ou
 void users_free(struct users *u);
 
 /*
- * users_check - 1: @password is @name's; 0: it is not; -EAGAIN: there have been too many wrong ones
- * within this second, and nobody has looked. A right one is remembered, so that it is hashed
- * once. @now_ns: CLOCK_MONOTONIC.
+ * users_check - returns 1 if @password is that of @name; 0 if not; -EAGAIN: not checked, after too
+ * many wrong ones within this second. A right one is remembered, so that it is hashed only once.
+ * @now_ns: CLOCK_MONOTONIC.
  */
 int users_check(struct users *u, const char *name, const char *password, uint64_t now_ns);
 
