@@ -233,7 +233,7 @@ static void complete_args(const struct cli *cli, const char *command, const char
 	}
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- public functions --------------------------------------------------------------------- */
 
 bool cli_complete_main(struct completion *comp, const struct argp *argp)
 {

@@ -335,7 +335,7 @@ static int check_processes(const struct holders *h)
 	return ret;
 }
 
-/* ---- rights ------------------------------------------------------------------------------- */
+/* ---- privileges --------------------------------------------------------------------------- */
 
 /* Read the effective capabilities of this process. */
 static bool read_capabilities(const struct holders *h, uint64_t *capabilities)

@@ -10,14 +10,14 @@
 #include <stdbool.h>
 
 /*
- * holders_check - call @fn for each fact: @what, whether it leaves the counters to us (@ok), and
- * one line @why. Stops when @fn returns non-zero, and returns that. @root: a directory with proc
- * and sys; "" is the host itself.
+ * holders_check - call @fn for each fact: @what, @ok if it leaves the counters to us, and one line
+ * @why. Stops when @fn returns non-zero, and returns that. @root: a directory with proc and sys; ""
+ * is the host itself.
  *
- *   NMI watchdog            whether it takes a counter on each CPU
+ *   NMI watchdog            if it takes a counter on each CPU
  *   perf events of NAME     processes of that name with open perf events; one line per name
  *   perf events of others   if there are many names, or processes without permission
- *   mediated vPMU, KVM vPMU whether guests take counters, and whether they take all
+ *   mediated vPMU, KVM vPMU if guests take counters, and if they take all
  *   isolated CPUs           CPUs that should not be interrupted: isolated, nohz_full
  *   right to count          perf_event_paranoid and the capabilities of this process
  *   right to BPF            the same for BPF programs, with type information and a mounted bpffs

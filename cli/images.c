@@ -227,7 +227,7 @@ unsigned int images_pid(const struct images *im, const char *vm)
 	return vm ? (unsigned int)json_integer_value(json_object_get(im->pids, vm)) : 0;
 }
 
-/* ---- spelling ----------------------------------------------------------------------------- */
+/* ---- formatting --------------------------------------------------------------------------- */
 
 /* Make @buf printable: names come from untrusted files and go to a terminal or into a folded
  * stack. */

@@ -171,7 +171,7 @@ const char *kallsyms_find(const struct kallsyms *k, uint64_t address, uint64_t *
 	size_t low = 0, high = k->nr;
 	uint64_t start;
 
-	while (low < high) { /* find the first symbol that starts behind @address */
+	while (low < high) { /* find the first symbol that starts after @address */
 		size_t mid = (low + high) / 2;
 
 		if (k->sym[mid].start <= address)

@@ -110,8 +110,8 @@ static bool lbr_show(const struct lbr_opts *o, struct result *r, const json_t *a
 	return fields_ok(&f) && !ferror(outfile_stream(r->out));
 }
 
-/* For --folded and --format the server adds up the call chains: an answer has the same size for one
- * vCPU and for thousands. */
+/* Add one answer to a sum: the server has merged the call chains, so the answer has the same size
+ * for one vCPU and for thousands. */
 static bool add_up(struct result *r, const json_t *answer)
 {
 	struct fields f = {0};

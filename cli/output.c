@@ -148,7 +148,7 @@ static size_t nr_metrics(const struct format_opts *f)
 	return f->metrics ? f->metrics->nr : 0;
 }
 
-/* ---- lines for people --------------------------------------------------------------------- */
+/* ---- text lines --------------------------------------------------------------------------- */
 
 void out_lines_heading(const struct format_opts *f, const struct reading *r)
 {

@@ -330,7 +330,7 @@ static void print_chains(const struct frame *root)
 		printf("\n(%zu more call chains; --folded shows them)\n", n - TOP_CHAINS);
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- the whole output --------------------------------------------------------------------- */
 
 /* Print to standard error the notes that the output lacks. */
 static void print_notes(const struct profile_format *format, const struct facts *p)

@@ -192,7 +192,8 @@ static int run_once(const struct stat_opts *o, struct watch *w, struct runs *run
 	int ret, status = 0;
 
 	*go_on = false;
-	/* Subtract earlier counts: of an attached session, or of our last run. */
+	/* With -r each run is a difference, from our last run or from the session's earlier
+	 * counts. */
 	if (runs->nr || (o->runs > 1 && !w->s->ours)) {
 		before = watch_take(w, SESSION_PEEK, &why);
 		if (why >= WATCH_FAILED) {
@@ -272,7 +273,7 @@ static int stat_count(const struct stat_opts *o, struct client *c)
 	return ret;
 }
 
-/* ---- where to print ------------------------------------------------------------------------- */
+/* ---- output --------------------------------------------------------------------------------- */
 
 /* Open the file of -o. Returns false after an error was printed. */
 static bool open_output(struct stat_opts *o)

@@ -407,7 +407,7 @@ static void print_rows(const struct format_opts *f, const struct reading *r, uns
 	free(l.common);
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- the whole output --------------------------------------------------------------------- */
 
 static void print_times(FILE *to, const struct reading *r, const struct run_info *run)
 {

@@ -65,7 +65,7 @@ static void conn_cut(struct http *h, struct conn *c)
 	h->cut++;
 }
 
-/* ---- for texts ------------------------------------------------------------------------------ */
+/* ---- texts ---------------------------------------------------------------------------------- */
 
 /* Write the counts, then this process's own metrics. */
 static int write_text(void *arg, struct expo *e)
@@ -90,7 +90,7 @@ static int write_text(void *arg, struct expo *e)
 	return 0;
 }
 
-/* Cut off the readers of the oldest texts. */
+/* Cut off the readers of the oldest text. */
 static void cut_readers(void *arg)
 {
 	struct http *h = arg;

@@ -55,7 +55,7 @@ struct item {
 	const struct answer_row *r;
 	const json_t *vm; /* its object in `list`; NULL: removed, or a path */
 	uint64_t owner;
-	size_t rank; /* number of older ones of the same owner */
+	size_t rank; /* 0: the host's; n: the n-th oldest of its owner; SIZE_MAX: removed */
 	char *labels;
 	size_t len;
 };
@@ -89,7 +89,7 @@ int metrics_prepare(struct metrics *m, char *err, size_t errlen)
 	return 0;
 }
 
-/* ---- which rows ----------------------------------------------------------------------------- */
+/* ---- row selection -------------------------------------------------------------------------- */
 
 static const char *metric_rows_name_of(const struct answer_row *r)
 {
@@ -113,7 +113,7 @@ static void metric_rows_add(struct rows *rows, const struct answer_row *r)
 	rows->item[rows->nr++] = (struct item){.r = r};
 }
 
-/* Sort rows with the same labels: the one still counting first, else the one removed last. */
+/* Sort rows with the same labels: one still counting first, else the newest. */
 static int metric_rows_by_name(const void *a, const void *b)
 {
 	const struct answer_row *x = ((const struct item *)a)->r, *y = ((const struct item *)b)->r;

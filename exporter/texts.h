@@ -26,7 +26,7 @@ struct text {
 struct texts {
 	int (*write)(void *arg,
 		     struct expo *e);	/* write all families, without expo_end(); -errno: none */
-	void (*cut_readers)(void *arg); /* too many old texts: cut off the readers of the oldest */
+	void (*cut_readers)(void *arg); /* too many old texts: cut off readers of the oldest */
 	void *arg;
 	/* read-only for the caller: */
 	struct text text[TEXTS_FORMS];

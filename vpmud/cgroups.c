@@ -68,7 +68,7 @@ static void cgroups_note(struct cgroups *c, const char *line)
 	c->ops.note(c->arg, line);
 }
 
-/* ---- the cgroups that were found ------------------------------------------------------------ */
+/* ---- matching cgroups ----------------------------------------------------------------------- */
 
 static int cmp_match(const void *a, const void *b)
 {
@@ -182,7 +182,7 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 	c->ops.added(c->arg, &e->c);
 }
 
-/* ---- looking -------------------------------------------------------------------------------- */
+/* ---- scanning ------------------------------------------------------------------------------- */
 
 /* Watch @dir for entries that are created or removed. */
 static void cgroups_watch(struct cgroups *c, const char *dir)

@@ -174,7 +174,7 @@ static int config_end(void *arg, const struct config_at *at)
 	return 0;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- public functions ----------------------------------------------------------------------- */
 
 int vpmud_config_init(struct vpmud_config *c)
 {

@@ -23,7 +23,7 @@ struct vpmud_config {
 	char *libvirt;		     /* URIs, separated by blanks; "none": libvirt is not used */
 	bool isolated;		     /* count on isolated and nohz_full CPUs as on others */
 	unsigned int leave_counters; /* general counters per CPU for other users of perf */
-	unsigned int counters;	     /* general counters per CPU; 0: ask the platform */
+	unsigned int counters;	     /* general counters per CPU; 0: detect */
 	uint32_t given;		     /* keys of [vpmud] that were set */
 	struct rules rules;
 };

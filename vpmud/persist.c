@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Saves and restores the state of vpmud; see persist.h. daemon.c calls it. A client must never get
- * an answer about a session that the next vpmud would not know, unless the file cannot be
- * written. */
+/* Saves and restores the state of vpmud; see persist.h. daemon.c calls it. No client may get an
+ * answer about a session that is not in the file, unless writing fails. */
 #include <errno.h>
 #include <linux/magic.h>
 #include <signal.h>

@@ -12,7 +12,7 @@
 #include "vpmud/rules.h"
 #include "vpmu/util/fail.h"
 
-/* ---- making them ---------------------------------------------------------------------------- */
+/* ---- building rules ------------------------------------------------------------------------- */
 
 static int rules_add_rule(struct rules *r, const char *path, bool each, struct rule **out,
 			  char *err, size_t errlen)

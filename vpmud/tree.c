@@ -24,7 +24,7 @@ void tree_failed(struct tree *t, const char *line)
 	tree_note(t, line);
 }
 
-/* ---- which node a cgroup is bound to -------------------------------------------------------- */
+/* ---- claims on cgroups ---------------------------------------------------------------------- */
 
 static int cmp_claim(const void *a, const void *b)
 {
@@ -288,7 +288,7 @@ void tree_prune(struct tree *t)
 	} while (dropped);
 }
 
-/* ---- lasting names -------------------------------------------------------------------------- */
+/* ---- persistent names ----------------------------------------------------------------------- */
 
 /* FNV-1a, 64 bits. */
 static uint64_t tree_hash(uint64_t h, const void *data, size_t len)
@@ -332,7 +332,7 @@ static void save_claim(const void *node, VISIT which, void *cgroups)
 }
 
 /* Tenants that the tree did not create: operators' own, and parents of others, which hold the
- * counts of what was below them. */
+ * counts of removed children. */
 static int save_added(struct node *n, unsigned int depth, void *arg)
 {
 	const struct saving *s = arg;

@@ -206,7 +206,7 @@ void domains_take(struct disc *d)
 	}
 }
 
-/* ---- which domain a process is ---- */
+/* ---- joining processes to domains - */
 
 /* Return true if @p is the active domain @dom, whose UUID it has. */
 static bool is_domain(struct disc *d, struct proc *p, const struct domain *dom)

@@ -123,8 +123,8 @@ void disc_note(struct disc *d, struct proc *p, enum note_cause cause, const char
  * over. */
 bool scan_some(struct disc *d, uint64_t limit);
 
-/* scan_restart - begin a new round, which includes what the current one has not reached. @all:
- * inspect every process, even if it is not due. */
+/* scan_restart - begin a new round, also over what the current one has not reached. @all: inspect
+ * every process, even if it is not due. */
 int scan_restart(struct disc *d, bool all);
 
 /* scan_pid - inspect one process now. */
