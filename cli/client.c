@@ -287,8 +287,7 @@ json_t *client_try(struct client *c, json_t *req, char **err)
 	snprintf(cmd, sizeof(cmd), "%s", json_string_value(json_object_get(req, "cmd")));
 	json_decref(req);
 	ret = connection_send(&c->c, line);
-	if (!ret ||
-	    ret == -EPIPE) /* a server that closed the connection may have sent the reason */
+	if (!ret || ret == -EPIPE) /* it may have sent the reason */
 		ret = receive_answer(c, &resp);
 	free(line);
 	if (ret) {

@@ -33,8 +33,7 @@ int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t e
 	int ret;
 
 	*resp = NULL;
-	json_memory_begin(); /* without memory jansson writes a truncated text and reports success
-			      */
+	json_memory_begin(); /* out of memory, jansson silently truncates the text */
 	line = req ? json_dumps(req, JSON_COMPACT) : NULL;
 	json_decref(req);
 	if (!line || json_memory_failed()) {

@@ -33,8 +33,7 @@ struct http_opts {
 	/* Called once before the first client is served, to drop privileges. -errno and one line in
 	 * @err make http_serve() fail. */
 	int (*ready)(void *arg, char *err, size_t errlen);
-	int (*render)(void *arg,
-		      struct expo *e); /* write all counts, without expo_end(); -errno: none now */
+	int (*render)(void *arg, struct expo *e); /* all counts, without expo_end(); -errno: none */
 	void *arg;
 	const volatile sig_atomic_t *end; /* set by a signal handler to stop serving */
 	const sigset_t *signals; /* signal mask while waiting; all others are blocked otherwise */

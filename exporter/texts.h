@@ -24,8 +24,7 @@ struct text {
 
 /* The caller sets the first part and zeroes the rest. */
 struct texts {
-	int (*write)(void *arg,
-		     struct expo *e);	/* write all families, without expo_end(); -errno: none */
+	int (*write)(void *arg, struct expo *e); /* all families, no expo_end(); -errno: none */
 	void (*cut_readers)(void *arg); /* too many old texts: cut off readers of the oldest */
 	void *arg;
 	/* read-only for the caller: */

@@ -75,9 +75,8 @@ struct tree {
 	struct tree_vm *first_vm;
 	void *tenants, *claims; /* tsearch(3) trees of struct tenant and struct claim */
 	size_t nr_cgroups, failed;
-	unsigned int round,
-		tends; /* of tree_tend(): rounds, from 1; calls since the last round ended */
-	json_t *saved; /* from tree_restore() to tree_restored() */
+	unsigned int round, tends; /* of tree_tend(): rounds, from 1; calls in this one */
+	json_t *saved;		   /* from tree_restore() to tree_restored() */
 };
 
 void tree_note(struct tree *t, const char *line);
