@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Finds names for addresses: of guests, from the image files that the server reports for its VMs or
- * from a kernel's list of symbols; and of the host's kernel. An address stays a number if it is
- * outside of every function or the image cannot be read. Names are wrong if the guest loaded other
- * code.
+ * from a kernel's list of symbols; and of the host's kernel. Names are as good as those files: an
+ * address stays a number if it is outside of every function, such as in code that the guest loaded
+ * itself, or if the image is unreadable.
  */
 #ifndef CLI_IMAGES_H
 #define CLI_IMAGES_H

@@ -32,7 +32,8 @@ static const struct val *metric_value_find(const struct reading *r, const struct
 	return NULL;
 }
 
-/* Record that there is no number because of @event. "Not supported" overrides "not counted". */
+/* Record that there is no number because of @event. METRIC_NOT_SUPPORTED overrides other
+ * reasons. */
 static void no_number(struct metric_value *out, enum metric_state state, const char *event,
 		      const char *why)
 {

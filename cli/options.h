@@ -99,7 +99,7 @@ enum data_format {
 };
 
 /* -d, --folded, -j, --format, -o and the argument TARGET: how long to observe VMs, and the output.
- * Only one of folded, json and format is set; with output one of folded and format is. */
+ * No more than one of folded, json and format is set; with output one of folded and format is. */
 struct look_opts {
 	const char *target; /* "/" when none is given */
 	double duration_s;  /* set before parsing; below 0: until Ctrl-C */

@@ -14,7 +14,7 @@
 struct profile_format {
 	bool vcpu;	       /* each vCPU separately */
 	bool chains;	       /* the profile has call chains; text includes them */
-	bool folded, json;     /* instead of text; only one of these and data */
+	bool folded, json;     /* instead of text; no more than one of these and data */
 	enum data_format data; /* DATA_NONE, DATA_PERF_SCRIPT or DATA_PPROF */
 	FILE *f;	       /* for folded stacks and data; all else goes to standard output */
 	int64_t start_ns, duration_ns; /* of the profile; start since the epoch */

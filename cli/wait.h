@@ -10,7 +10,7 @@
 
 enum cli_wait {
 	CLI_WAIT_TIME, /* timeout */
-	CLI_WAIT_STOP, /* Ctrl-C, SIGTERM, or the command ended; repeated until cli_wait_start() */
+	CLI_WAIT_STOP, /* Ctrl-C, SIGTERM, or the command ended; sticky until cli_wait_start() */
 	CLI_WAIT_SERVER_GONE /* the server closed the connection, or sends its last answers */
 };
 

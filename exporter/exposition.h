@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPO_MAX (64u << 20) /* bytes of one text; beyond it fails like memory */
+#define EXPO_MAX (64u << 20) /* bytes of one text; more counts as out of memory */
 
 enum expo_form { EXPO_TEXT, EXPO_OPENMETRICS };
 enum expo_type { EXPO_COUNTER, EXPO_GAUGE, EXPO_INFO };

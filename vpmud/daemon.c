@@ -189,7 +189,7 @@ static int on_turn(sd_event_source *s, int fd, uint32_t events, void *arg)
 	return 0;
 }
 
-/* The time to find what still exists is over: drop what was saved but not found again. */
+/* The time for rediscovery is over: drop what was saved but not found again. */
 static int on_named(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct daemon *d = arg;

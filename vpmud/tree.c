@@ -177,7 +177,7 @@ static bool useless(const struct tenant *tenant)
 	return !tenant->vms && !tenant->cgroups && !tenant->in_rules;
 }
 
-/* Remove @tenant. Returns false if it has children. */
+/* Remove @tenant. Returns false if something is still in it. */
 static bool tenant_drop(struct tree *t, struct tenant *tenant)
 {
 	if (tenant->node && tenant_remove(t->ts, tenant->path, NULL, 0))

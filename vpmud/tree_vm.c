@@ -78,7 +78,7 @@ static int tree_vm_take(struct tree_vm *v, const struct disc_vm *vm)
 		       : 0;
 }
 
-/* Until libvirt answers, use what the previous vpmud had learned from it. */
+/* Until libvirt answers, use the previous vpmud's data from it. */
 static int take_saved(const struct tree *t, struct tree_vm *v)
 {
 	const char *kind = tree_saved_text(t, v, "kind");

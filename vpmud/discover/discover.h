@@ -2,8 +2,8 @@
 /*
  * Finds the VMs of this host and reports each one when it appears, changes and ends: QEMU, vpmu-vmm
  * and other users of /dev/kvm in /proc, and the domains of libvirt. The daemon calls it;
- * docs/operator-guide.md lists what is found. It must never send a VM, its monitor or libvirt a
- * command that changes anything.
+ * docs/operator-guide.md has the list. It must never send a VM, its monitor or libvirt a command
+ * that changes anything.
  *
  * Call all functions on the event loop's thread; callbacks run on it, too. Separate threads talk to
  * libvirt. They start with the first iteration of the event loop: drop privileges before it.

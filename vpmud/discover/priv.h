@@ -148,7 +148,7 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 /* process_due - returns true if process_look() may find something new. */
 bool process_due(const struct disc *d, const struct proc *p, const struct proc_stat *st);
 
-/* process_forget - discard what is known of @p: it runs another program now. */
+/* process_forget - discard all data of @p: it runs another program now. */
 void process_forget(struct proc *p);
 
 /* ---- files.c ---- */

@@ -244,7 +244,7 @@ static void follow(struct virt_worker *w, virConnectPtr conn)
 	}
 }
 
-/* Register the callbacks; all domains are queried afterwards, so that no change is missed. */
+/* Register the callbacks before all domains are queried, so that no change is missed. */
 static int virt_worker_begin(struct virt_worker *w, virConnectPtr conn, int ids[2])
 {
 	const struct virt_lib *l = w->lib;
