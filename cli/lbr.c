@@ -239,6 +239,7 @@ static int read_all(const struct lbr_opts *o, struct client *c, struct result *r
 		why = cli_wait(start + o->look.duration_s / (double)o->times * (double)i,
 			       client_fd(c));
 		if (why == CLI_WAIT_SERVER_GONE) {
+			progress_end();
 			cli_error("lbr: the server went away");
 			return 1;
 		}

@@ -50,6 +50,7 @@ int cli_wait_start(char **command)
 	if (pid == 0) {
 		sigprocmask(SIG_SETMASK, &mask_before, NULL);
 		signal(SIGPIPE, SIG_DFL);
+		signal(SIGXFSZ, SIG_DFL);
 		execvp(command[0], command);
 		err = errno;
 		if (write(fds[1], &err, sizeof(err)) < 0)

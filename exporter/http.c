@@ -365,7 +365,7 @@ static int exporter_http_start(struct http *h, char *err, size_t errlen)
 	return 0;
 }
 
-static void exporter_http_serve(struct http *h)
+static int exporter_http_serve(struct http *h, char *err, size_t errlen)
 {
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 
@@ -382,13 +382,14 @@ static void exporter_http_serve(struct http *h)
 		if (ppoll(p, 2, &t, h->o->signals) < 0) {
 			if (errno == EINTR)
 				continue;
-			return;
+			return fail(-errno, err, errlen, "HTTP: ppoll: %s", strerror(errno));
 		}
 		if (p[1].revents)
 			http_accept(h);
 		MHD_run(h->mhd);
 		cut_slow(h);
 	}
+	return 0;
 }
 
 int http_serve(const struct http_opts *o, char *err, size_t errlen)
@@ -401,7 +402,7 @@ int http_serve(const struct http_opts *o, char *err, size_t errlen)
 	if (!ret)
 		ret = o->ready(o->arg, err, errlen);
 	if (!ret)
-		exporter_http_serve(&h);
+		ret = exporter_http_serve(&h, err, errlen);
 	/* Freed by the end of the process. */
 	return ret;
 }
