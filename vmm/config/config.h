@@ -5,8 +5,8 @@
  * everywhere.
  *
  * A value is checked when it is set. Functions that take @err return 0, or -errno and write one
- * line to @err: where (file:line, option), section and key, what was given, what would be accepted.
- * Only one thread at a time may use an object.
+ * line to @err: place (file:line, option), section and key, the value given, and the values
+ * expected. One thread at a time may use an object.
  */
 #ifndef VMM_CONFIG_CONFIG_H
 #define VMM_CONFIG_CONFIG_H
@@ -22,9 +22,9 @@
 
 #define VM_NAME_MAX	  40 /* so that "[vm NAME]" fits libinih's section buffer */
 #define VM_VCPUS_MAX	  64
-#define VM_MAX_EVENTS	  24 /* max_events when nothing is said: two VMs leave other guests room */
-#define TENANT_MAX_EVENTS 32 /* of a tenant with all of its VMs: leaves a VM of another its 24 */
-#define MAX_EVENTS_MAX	  56 /* of both: what guests may have */
+#define VM_MAX_EVENTS	  24 /* default of max_events: two VMs leave room for other guests */
+#define TENANT_MAX_EVENTS 32 /* of a tenant with all of its VMs: leaves 24 to a VM of another */
+#define MAX_EVENTS_MAX	  56 /* upper limit of both: the slots of guests */
 #define VM_TENANT_MAX	  255
 #define CONFIG_VMS_MAX	  100000
 #define RUNNER_PCPUS_MAX  64
@@ -36,9 +36,9 @@ enum vm_engine { VM_ENGINE_AUTO = 0, VM_ENGINE_EMU, VM_ENGINE_KVM };
 
 enum vm_lbr { VM_LBR_DEFAULT = 0, VM_LBR_ON, VM_LBR_OFF };
 
-/* Where lines of a console go, beside the ring in memory. */
+/* Where lines of a console go, besides the ring in memory. */
 enum vm_console {
-	VM_CONSOLE_DEFAULT = 0, /* of a VM: as the host says; of the host: not given */
+	VM_CONSOLE_DEFAULT = 0, /* of a VM: as for the host; of the host: not given */
 	VM_CONSOLE_RING,	/* to the ring only */
 	VM_CONSOLE_STDOUT,
 	VM_CONSOLE_FILE
@@ -54,18 +54,18 @@ struct vm_config {
 	char *args;		   /* never NULL */
 	char *kernel;		   /* a stock kernel instead of an image; NULL: none */
 	char *initrd, *cmdline;	   /* with a kernel; NULL: none, the default */
-	struct vpmu_guest_cfg pmu; /* without its policy, which vm_config_policy makes */
+	struct vpmu_guest_cfg pmu; /* without its policy: vm_config_policy */
 	enum vm_engine engine;
 	/* With a kernel on an engine that must rewrite its RDPMC: show the guest no PMU instead. */
 	bool rdpmc_off;
 	enum vpmu_policy_tier policy;
-	char *allow, *deny; /* lists of events; NULL: not given. At most one of them is given */
-	/* Parts of the CPU time on the emulator (vmm/vm/share.h), 1 .. 10000: of the VM among
-	 * the VMs and tenants of its tenant (100); of its tenant among its siblings, 0: as it is.
-	 */
+	char *allow, *deny; /* lists of events; NULL: not given. They exclude each other */
+	/* Weights for CPU time on the emulator (vmm/vm/share.h), 1 .. 10000: of the VM among the
+	 * VMs and tenants of its tenant (default 100); of its tenant among its siblings, 0:
+	 * unchanged. */
 	unsigned int weight, tenant_weight;
 	unsigned int max_events;	/* distinct events that its vCPUs may count at a time */
-	unsigned int tenant_max_events; /* all VMs of its tenant; 0: as it is */
+	unsigned int tenant_max_events; /* all VMs of its tenant; 0: unchanged */
 	enum vm_lbr lbr; /* VM_LBR_DEFAULT: on if the model and the policy have branch records */
 	enum vm_console console;
 	char *console_file; /* VM_CONSOLE_FILE: its path; else NULL */
@@ -79,7 +79,7 @@ enum runner_migrate {
 	RUNNER_MIGRATE_NONE	    /* a vCPU stays where it was first put */
 };
 
-/* What is captured for the operator of every vCPU's branches, from the VM's start. */
+/* Branches of every vCPU that are captured for the operator, from the VM's start. */
 enum host_lbr { HOST_LBR_OFF = 0, HOST_LBR_BRANCHES, HOST_LBR_CALL_STACK };
 
 /* The modelled host. */
@@ -98,12 +98,12 @@ struct host_config {
 	unsigned int leave_counters; /* general hardware counters that perf events do not use */
 	bool pinned_counters;	     /* perf events are pinned: vpmu/hostpmu_perf.h */
 	enum host_lbr lbr;
-	enum vm_console console; /* of VMs that do not say; never VM_CONSOLE_FILE */
+	enum vm_console console; /* default of VMs; never VM_CONSOLE_FILE */
 	uint64_t console_rate;	 /* bytes per second that a guest may print; 0: no limit */
 	bool no_jit;		 /* no executable memory: the emulator only interprets */
 	char *socket;		 /* path of the control socket; NULL: not given */
-	char *user;		 /* whom root becomes; NULL: nobody else */
-	uint64_t ram_limit;	 /* bytes of RAM of all VMs; 0: what the machine has */
+	char *user;		 /* root switches to this user; NULL: it stays */
+	uint64_t ram_limit;	 /* bytes of RAM of all VMs; 0: the machine's RAM */
 	char *snapshot_dir;	 /* where clients may save and restore VMs; NULL: nowhere */
 	char *cgroup_root;	 /* NULL: tenants are plain paths */
 	char *admin_group, *reader_group; /* who may connect: service/access.h; may be NULL */
@@ -120,8 +120,8 @@ struct config {
 void config_init(struct config *c);
 void config_fini(struct config *c);
 
-/* config_file - read the ini file @path (at most CONFIG_FILE_MAX bytes) into *c. -EINVAL: its
- * contents are not accepted. */
+/* config_file - read the ini file @path (up to CONFIG_FILE_MAX bytes) into *c. -EINVAL: its
+ * contents are invalid. */
 int config_file(struct config *c, const char *path, char *err, size_t errlen);
 /* config_text - the same for the @len bytes at @text; messages call them @name. */
 int config_text(struct config *c, const char *name, const char *text, size_t len, char *err,
@@ -135,7 +135,7 @@ int config_host_option(struct config *c, const char *where, const char *key, con
  * "name=web,vcpus=2". A comma in a value is written ",,". */
 int config_vm_option(struct config *c, const char *option, char *err, size_t errlen);
 
-/* config_check - check what needs the whole configuration: VM names are unique, and pCPUs have
+/* config_check - the checks that need the whole configuration: VM names are unique, and pCPUs have
  * counters. */
 int config_check(const struct config *c, char *err, size_t errlen);
 
@@ -148,10 +148,9 @@ int vm_config_set(struct vm_config *vm, const char *key, const char *value, char
 int vm_config_check(const struct vm_config *vm, char *err, size_t errlen);
 
 /*
- * vm_config_policy - set *out to the policy of @vm, for its register models. *out is NULL if
- * everything is allowed. If the policy needs memory (because of a list), *mem is that memory and
- * the caller must free it after the VM; otherwise *mem is NULL. -EINVAL: the list is not accepted;
- * -ENOMEM.
+ * vm_config_policy - set *out to the policy of @vm, for its register models; NULL: everything is
+ * allowed. A policy with a list needs memory: *mem, which the caller frees after the VM; otherwise
+ * *mem is NULL. -EINVAL: the list is invalid; -ENOMEM.
  */
 int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 		     struct vpmu_policy **mem, char *err, size_t errlen);
@@ -161,8 +160,8 @@ int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 void config_complete_host(struct complete *c, const char *key);
 void config_complete_vm(struct complete *c);
 
-/* vm_name_ok - whether @name has 1 to VM_NAME_MAX of the characters [A-Za-z0-9_.:@-], the first of
- * them a letter, digit or "_". Any thread. */
+/* vm_name_ok - returns true if @name has 1 to VM_NAME_MAX of the characters [A-Za-z0-9_.:@-], the
+ * first of them a letter, digit or "_". Any thread. */
 bool vm_name_ok(const char *name);
 
 /* The name of a value, as the key of that name accepts it; a static string. Any thread. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The engine interface: what executes guest code. There are two engines, the emulator
- * (vmm/emu/, an interpreter) and KVM (vmm/kvm/). The interface has the shape of the KVM API and
- * uses structures of linux/kvm.h where they fit.
+ * The engine interface: an engine executes guest code. There are two, the emulator (vmm/emu/) and
+ * KVM (vmm/kvm/). The interface has the shape of the KVM API and uses structures of linux/kvm.h
+ * where they fit.
  *
- * Callers are vmm/vm/ (one VM and the exit loop), vmm/sched/ (who runs when), vmm/snapshot/ and
- * vmm/machine/. An engine runs one vCPU until something needs its caller. It must never know about
+ * Callers are vmm/vm/ (one VM and the exit loop), vmm/sched/ (when each vCPU runs), vmm/snapshot/
+ * and vmm/machine/. An engine runs one vCPU until something needs its caller. It must not depend on
  * pCPU scheduling, tenants or the register models of the vPMU.
  *
- * Threads: at most one thread at a time uses a vCPU. Only kick() may come from any other thread.
+ * Threads: one thread at a time uses a vCPU. Only kick() may be called from any other thread.
  * Errors: negative errno.
  */
 #ifndef VMM_ENGINE_ENGINE_H
@@ -26,9 +26,9 @@
 struct vpmu_emu_tally;
 
 /*
- * What an engine can do, in vmm_engine_ops.can. Callers ask these flags. They never compare names
- * and never look whether an operation is NULL: no operation is. An operation whose flag is absent
- * does nothing and returns -EOPNOTSUPP (refuse.h has these operations).
+ * Capabilities of an engine, in vmm_engine_ops.can. Callers test these flags. They never compare
+ * names or test an operation for NULL: no operation is NULL. Without its flag an operation does
+ * nothing and returns -EOPNOTSUPP (refuse.h).
  */
 enum {
 	/* RDPMC exits with VMM_EXIT_RDPMC. Without: RDPMC is #GP in guests. */
@@ -57,29 +57,28 @@ enum {
 	/* A VM can have interrupt controllers: irqchip_create(), irq_line(). See "Interrupt
 	 * controllers". */
 	VMM_CAN_IRQCHIP = 1 << 9,
-	/* vCPUs of a VM with interrupt controllers exit when they halt, and the caller lets them
-	 * run again: set_waker(), expire(). See "Halted vCPUs". Without: run() itself waits in HLT,
-	 * and VMM_EXIT_HLT does not come from such a VM. Only together with VMM_CAN_IRQCHIP. */
+	/* vCPUs of a VM with interrupt controllers exit when they halt, and the caller resumes
+	 * them: set_waker(), expire(). See "Halted vCPUs". Without: run() itself waits in HLT, and
+	 * such a VM never returns VMM_EXIT_HLT. Only together with VMM_CAN_IRQCHIP. */
 	VMM_CAN_WAKE = 1 << 10,
 	/* VMM_ALARM_SIGNAL ends run(). */
 	VMM_CAN_ALARM_SIGNAL = 1 << 11,
-	/* rdpmc_sites(). Of engines without VMM_CAN_RDPMC. */
+	/* rdpmc_sites(). Only in engines without VMM_CAN_RDPMC. */
 	VMM_CAN_RDPMC_SITES = 1 << 12
 };
 
 /*
- * With VMM_CAN_ALARM_SIGNAL: whoever counts for a vCPU sends this signal to the thread that runs it
+ * With VMM_CAN_ALARM_SIGNAL: the counters of a vCPU send this signal to the thread that runs it
  * when an alarm may be due. The run() in progress, or else the thread's next one, then returns
- * VMM_EXIT_ALARM. The engine installs the handler. The same holds for SIGIO, which the kernel sends
- * instead when it cannot queue a signal.
+ * VMM_EXIT_ALARM. The engine installs the handler, also for SIGIO, which the kernel sends instead
+ * when it cannot queue a signal.
  */
 #define VMM_ALARM_SIGNAL (SIGRTMIN + 5)
 
 enum vmm_exit {
 	/* Exactly the budgeted number of instructions retired. VMM_CAN_TALLY. */
 	VMM_EXIT_BUDGET = 1,
-	/* The vCPU was kicked; or effort_max is reached, which is always at the same instruction.
-	 */
+	/* The vCPU was kicked; or effort_max is reached (always at the same instruction). */
 	VMM_EXIT_INTR,
 	/* IN or OUT, described by u.io. For IN the caller stores u.io.data before the next run().
 	 */
@@ -94,15 +93,15 @@ enum vmm_exit {
 	/* An alarm of the tally is due: see "Alarms". VMM_CAN_TALLY. Or the thread was sent
 	 * VMM_ALARM_SIGNAL. */
 	VMM_EXIT_ALARM,
-	/* HLT retired, and nothing that waits would wake the vCPU. While that is so, the next run()
-	 * executes nothing and returns VMM_EXIT_HLT again. What wakes it: pmi(), interrupt() or
-	 * nmi(), if the guest accepts the event; or new registers (set_regs, set_sregs). In a VM
-	 * with interrupt controllers it is described by u.hlt, and also comes from a vCPU that
-	 * waits for its start-up IPI: see "Halted vCPUs". */
+	/* HLT retired, and no pending event wakes the vCPU. Until one does, run() executes nothing
+	 * and returns VMM_EXIT_HLT again. These wake it: pmi(), interrupt() or nmi(), if the guest
+	 * accepts the event; or new registers (set_regs, set_sregs). In a VM with interrupt
+	 * controllers u.hlt describes the exit, which a vCPU that waits for its start-up IPI
+	 * returns, too: see "Halted vCPUs". */
 	VMM_EXIT_HLT,
 	/* Triple fault. */
 	VMM_EXIT_SHUTDOWN,
-	/* The engine cannot go on. u.error.msg is one line that names RIP and the reason. */
+	/* The engine cannot continue. u.error.msg is one line with RIP and the reason. */
 	VMM_EXIT_ERROR,
 	/* The guest executed vmm_run.pauses PAUSE instructions: it waits for another vCPU of its
 	 * VM, which should run. The last PAUSE has retired. VMM_CAN_WAKE. */
@@ -115,16 +114,16 @@ enum vmm_exit {
  * the alarm's value by far.
  *
  * A due alarm takes precedence:
- *   - over interrupts, a kick and the end of the budget. The caller runs the vCPU again with what
- *     is left of the budget.
- *   - over a fault of fetching the next instruction. Behind a jump to an unmapped page RIP is that
+ *   - over interrupts, a kick and the end of the budget. The caller runs the vCPU again with the
+ *     rest of the budget.
+ *   - over a fault on fetching the next instruction. Behind a jump to an unmapped page RIP is that
  *     page's address, and the next run() delivers the page fault.
  *   - over the exit of the HLT that made the alarm due. That exit comes at the next run(), unless
  *     an interrupt that the caller raised in between wakes the vCPU.
  * Until the alarm is answered (vpmu_pcpu_overflow), run() executes nothing and returns
  * VMM_EXIT_ALARM again.
  *
- * Two things come before an alarm:
+ * Two things take precedence over an alarm:
  *   - the debug trap of an instruction that is single-stepped (RFLAGS.TF).
  *   - the completion of an earlier exit. Example: WRMSR exits, the caller answers, and the next
  *     run() completes the WRMSR first. The WRMSR retires and is counted then. If that makes an
@@ -134,17 +133,17 @@ enum vmm_exit {
 /* The communication area of one vCPU. The caller of run() owns it. */
 struct vmm_run {
 	enum vmm_exit exit;
-	uint64_t budget; /* in: retire at most so many instructions; 0 means no limit */
-	/* in: return VMM_EXIT_INTR soon after this run() has made so much effort; 0: a limit of the
-	 * engine's own. "Soon" is bounded for every guest. VMM_CAN_TALLY. */
+	uint64_t budget; /* in: instructions to retire; 0: no limit */
+	/* in: return VMM_EXIT_INTR soon after this much effort; 0: the engine's own limit. "Soon"
+	 * is bounded for every guest. VMM_CAN_TALLY. */
 	uint64_t effort_max;
-	/* in: return VMM_EXIT_YIELD at so many PAUSE instructions; 0: never. out: how many are left
-	 * of these. Engines without VMM_CAN_WAKE, and VMs of one vCPU, ignore it. */
+	/* in: return VMM_EXIT_YIELD after this many PAUSE instructions; 0: never. out: the number
+	 * left. Ignored without VMM_CAN_WAKE and in VMs of one vCPU. */
 	uint32_t pauses;
-	uint64_t retired; /* out: instructions that this run() retired */
-	/* out: the effort of this run(): host time as a fixed table of costs says, in units of one
-	 * plain interpreted instruction. A translated one may be a quarter of a unit, and none is
-	 * less. It repeats exactly. VMM_CAN_TALLY. */
+	uint64_t retired; /* out: instructions retired by this run() */
+	/* out: the effort of this run(): host time estimated by a fixed table of costs, in units of
+	 * one plain interpreted instruction. A translated instruction costs 1/4 unit or more.
+	 * Exactly reproducible. VMM_CAN_TALLY. */
 	uint64_t effort;
 	union {
 		struct {
@@ -164,13 +163,11 @@ struct vmm_run {
 			bool fault; /* in: as for msr */
 		} pmc;
 		struct {
-			/* The engine calls vmm_waker.wake() when the vCPU has something to do.
-			 * False: nothing can ever wake it, as in a VM without interrupt
-			 * controllers. */
+			/* The engine calls vmm_waker.wake() when the vCPU has work. False: nothing
+			 * can wake it, as in a VM without interrupt controllers. */
 			bool waits;
-			/* All vCPUs of the VM wait, and a timer of theirs is due at this time of
-			 * vmm_waker.time(): call expire() then. 0: there is nothing to call it for.
-			 */
+			/* All vCPUs of the VM wait, and the first of their timers is due at this
+			 * time of vmm_waker.time(): call expire() then. 0: no timer is armed. */
 			uint64_t deadline;
 		} hlt;
 		struct {
@@ -181,53 +178,52 @@ struct vmm_run {
 };
 
 /*
- * Local APIC. It belongs to the engine. Without VMM_CAN_LAPIC guests have none: CPUID must not show
- * one, and MSRs 800H-8FFH do not exist for them.
+ * Local APIC. The engine implements it. Without VMM_CAN_LAPIC guests have none: CPUID must not show
+ * one, and MSRs 800H-8FFH do not exist.
  *
- * With VMM_CAN_LAPIC, each vCPU has one, whose ID is the vCPU's number. The engine answers its MSRs
- * itself, delivers what it accepts, wakes the vCPU from HLT, and includes it in get_state(). The
- * APIC is in x2APIC mode when EN and EXTD are set in sregs.apic_base; in every other mode it is as
- * after a reset and accepts nothing.
+ * With VMM_CAN_LAPIC, each vCPU has one; its ID is the vCPU's number. The engine handles its MSRs,
+ * delivers the interrupts that it accepts, wakes the vCPU from HLT, and includes it in get_state().
+ * The APIC is in x2APIC mode when EN and EXTD are set in sregs.apic_base; in every other mode it is
+ * as after a reset and accepts nothing.
  */
 
 /*
- * Interrupt controllers. irqchip_create() gives a VM what a PC has: local APICs that also have an
+ * Interrupt controllers. irqchip_create() gives a VM those of a PC: local APICs that also have an
  * xAPIC mode (registers in the page at FEE00000H), timers (one-shot, periodic, TSC deadline), IPIs,
  * INIT and start-up IPIs; and one I/O APIC of 24 pins in the page at FEC00000H, whose pins
- * irq_line() drives. Accesses to these pages do not exit. vCPU 0 begins where the caller's
- * registers say, every other one waits for its start-up IPI unless the caller sets its registers
- * (set_regs). A VM without them is as if this did not exist.
+ * irq_line() drives. Accesses to these pages do not exit. vCPU 0 begins with the caller's
+ * registers; every other one waits for its start-up IPI unless the caller sets its registers
+ * (set_regs).
  *
  * A VM with interrupt controllers has one clock, in ns; its TSCs tick with it, so they run at 1 GHz
- * (on KVM: the host's TSC). On the emulator it advances by 1 ns for each modelled cycle of the
- * vCPU that is ahead, and no vCPU ever reads less than another has read before. From when all vCPUs
- * wait until the first one runs again, it advances by vmm_waker.time(). Otherwise a vCPU that could
- * run and is not let run stops it, so that a guest that gets little CPU time sees a slow CPU and
- * not one that hangs.
+ * (on KVM: the host's TSC). On the emulator it advances by 1 ns for each modelled cycle of the vCPU
+ * that is ahead, and no vCPU reads less than another has read before. While all vCPUs wait, it
+ * advances by vmm_waker.time(). Otherwise it stands still while a runnable vCPU is not scheduled,
+ * so that a guest with little CPU time sees a slow CPU and not a hung one.
  */
 #define VMM_IRQCHIP_PINS 24
-#define VMM_TSC_HZ	 1000000000ULL /* VMM_CAN_WAKE: of VMs with interrupt controllers */
+#define VMM_TSC_HZ	 1000000000ULL /* VMM_CAN_WAKE, in VMs with interrupt controllers */
 
 /*
  * Halted vCPUs (VMM_CAN_WAKE). run() of a vCPU that halts returns VMM_EXIT_HLT with u.hlt.waits.
- * The caller then leaves the vCPU alone until wake() is called for it. wake() may be called before
+ * The caller then does not run the vCPU until wake() is called for it. wake() may be called before
  * that run() returns, more often than needed, and for a vCPU that does not wait: then the next
- * run() returns VMM_EXIT_HLT again, or goes on. A call of run() without wake() does no harm either.
+ * run() returns VMM_EXIT_HLT again, or continues. A call of run() without wake() is harmless, too.
  *
- * When the last vCPU of a VM begins to wait, u.hlt.deadline says when expire() must be called. A
- * call that comes too early, or when a vCPU runs again, does nothing. While a vCPU runs, the engine
- * looks at the timers of the others by itself.
+ * When the last vCPU of a VM begins to wait, u.hlt.deadline is the time to call expire(). A call
+ * that comes too early, or when a vCPU runs again, does nothing. While a vCPU runs, the engine
+ * checks the timers of the others itself.
  */
 struct vmm_waker {
-	/* vCPU @id has something to do. Any thread, also inside run() of another vCPU of the VM;
-	 * the engine holds no lock. */
+	/* vCPU @id has work. Any thread, also inside run() of another vCPU of the VM; the engine
+	 * holds no lock. */
 	void (*wake)(void *arg, unsigned int id);
-	/* The time, in ns, by which the VM's clock goes on while all its vCPUs wait. Never
-	 * decreases, and is not 0. Any thread; called under a lock of the engine. */
+	/* The time, in ns, by which the VM's clock advances while all its vCPUs wait. Never
+	 * decreases; never 0. Any thread; called under a lock of the engine. */
 	uint64_t (*time)(void *arg);
 	void *arg;
-	/* time() is modelled, and all runs are to be the same: the engine gives the VM no other
-	 * time of the host's either. */
+	/* time() is modelled and runs must be reproducible: the engine exposes no host time to the
+	 * VM. */
 	bool repeats;
 };
 
@@ -239,61 +235,60 @@ struct vmm_engine_ops {
 	const char *name; /* "emulator", "kvm": for messages and reports only */
 	unsigned int can; /* VMM_CAN_* */
 
-	/* open - 0, or -errno and one line in @why that names what is missing. */
+	/* open - 0, or -errno and one line in @why: the missing requirement. */
 	int (*open)(struct vmm_engine **e, char *why, size_t why_len);
 	void (*close)(struct vmm_engine *e);
 
 	/* vm_create - the slots of @ram are the VM's guest-physical memory. *ram is copied; the
-	 * host memory behind it stays the caller's and must outlive the VM. A guest access to any
-	 * other guest-physical address is VMM_EXIT_ERROR. -EINVAL: *ram is not as ram.h says, or
-	 * the engine cannot have RAM there. */
+	 * caller owns the host memory behind it, which must outlive the VM. A guest access to any
+	 * other guest-physical address is VMM_EXIT_ERROR. -EINVAL: *ram is invalid (ram.h), or the
+	 * engine cannot have RAM there. */
 	int (*vm_create)(struct vmm_engine *e, const struct vmm_ram *ram,
 			 struct vmm_engine_vm **vm);
 	/* vm_destroy - the vCPUs must have been destroyed. */
 	void (*vm_destroy)(struct vmm_engine_vm *vm);
 
-	/* vm_trap_msrs - accesses to these MSRs exit, whether the engine knows the MSR or not. MSRs
-	 * that the engine does not know always exit. @r ends with an entry of count 0. Call it
-	 * before the first vcpu_create. */
+	/* vm_trap_msrs - accesses to these MSRs exit, even if the engine implements the MSR. MSRs
+	 * that it does not implement always exit. @r ends with an entry of count 0. Call it before
+	 * the first vcpu_create. */
 	int (*vm_trap_msrs)(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r);
 
-	/* irqchip_create - give the VM interrupt controllers. Before the first vcpu_create.
-	 * -EBUSY: there are vCPUs already; -EEXIST: it has them; -ENOMEM. VMM_CAN_IRQCHIP. */
+	/* irqchip_create - give the VM interrupt controllers. Before the first vcpu_create. -EBUSY:
+	 * a vCPU exists; -EEXIST: the VM has them already; -ENOMEM. VMM_CAN_IRQCHIP. */
 	int (*irqchip_create)(struct vmm_engine_vm *vm);
-	/* irq_line - @level is what a device drives pin @gsi of the I/O APIC to. Any thread.
-	 * -ENXIO: the VM has no interrupt controllers, or there is no such pin. VMM_CAN_IRQCHIP. */
+	/* irq_line - drive pin @gsi of the I/O APIC to @level. Any thread. -ENXIO: no interrupt
+	 * controllers, or no such pin. VMM_CAN_IRQCHIP. */
 	int (*irq_line)(struct vmm_engine_vm *vm, unsigned int gsi, bool level);
 
-	/* set_waker - let time pass for the VM and tell *@w (copied) who has something to do. NULL:
-	 * the VM's clock stands still while no vCPU runs, and nobody is told. That is so at first.
-	 * While no vCPU runs. On return no wake() of the former waker is in progress, if no other
-	 * thread is in irq_line() or expire(). -ENXIO: no interrupt controllers. VMM_CAN_WAKE.
-	 * expire - wake the vCPUs whose timers are due. *@next is when to call it again, as
-	 * u.hlt.deadline. Any thread, while the VM exists. VMM_CAN_WAKE. */
+	/* set_waker - let time pass for the VM and wake vCPUs through *@w (copied). NULL, the
+	 * initial state: the VM's clock stands still while no vCPU runs, and there are no wake()
+	 * calls. Call it while no vCPU runs. On return no wake() of the former waker is in
+	 * progress, if no other thread is in irq_line() or expire(). -ENXIO: no interrupt
+	 * controllers. VMM_CAN_WAKE. expire - wake the vCPUs with due timers. *@next: when to call
+	 * it again, as u.hlt.deadline. Any thread, while the VM exists. VMM_CAN_WAKE. */
 	int (*set_waker)(struct vmm_engine_vm *vm, const struct vmm_waker *w);
 	int (*expire)(struct vmm_engine_vm *vm, uint64_t *next);
 	/* retire - @v will not run again, and the VM's clock does not wait for it. *@next as for
-	 * expire. While @v does not run. -ENXIO: no interrupt controllers. VMM_CAN_WAKE. */
+	 * expire. Call it while @v does not run. -ENXIO: no interrupt controllers. VMM_CAN_WAKE. */
 	int (*retire)(struct vmm_engine_vcpu *v, uint64_t *next);
 
-	/* rdpmc_sites - the instructions IN EAX,33H at these @n addresses (RIP; ascending or not)
-	 * stand for RDPMC: they exit with VMM_EXIT_RDPMC. A fault reads as 0 there, since the
-	 * instruction has none. @rip is copied. Once, before the first run(). -ENOMEM.
-	 * VMM_CAN_RDPMC_SITES. */
+	/* rdpmc_sites - the instructions IN EAX,33H at these @n addresses (RIP, in any order) stand
+	 * for RDPMC: they exit with VMM_EXIT_RDPMC. IN cannot fault, so a fault reads as 0. @rip is
+	 * copied. Call it once, before the first run(). -ENOMEM. VMM_CAN_RDPMC_SITES. */
 	int (*rdpmc_sites)(struct vmm_engine_vm *vm, const uint64_t *rip, size_t n);
 
-	/* vcpu_create - the VM's other vCPUs must not run meanwhile. */
+	/* vcpu_create - no other vCPU of the VM may be running. */
 	int (*vcpu_create)(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **v);
 	void (*vcpu_destroy)(struct vmm_engine_vcpu *v);
 
-	/* set_cpuid - what CPUID shows. The vendor in leaf 0 also decides whether delivering a PMI
-	 * masks LVTPC (pmi), and where the emulator behaves like an Intel or an AMD CPU
+	/* set_cpuid - set the CPUID leaves. The vendor in leaf 0 also decides whether delivering a
+	 * PMI masks LVTPC (pmi), and whether the emulator behaves like an Intel or an AMD CPU
 	 * (docs/internals/emulator.md, "Intel and AMD"). Call it before set_sregs, because KVM
-	 * accepts control register bits by it, and not while the vCPU runs. */
+	 * checks control register bits against it, and not while the vCPU runs. */
 	int (*set_cpuid)(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
-	/* supported_cpuid - the most that CPUID may show of this engine's CPUs: *table has *n
-	 * entries, which stay until close(). *table is NULL: the engine executes what a table of
-	 * this program can name. Any thread. */
+	/* supported_cpuid - the upper limit for set_cpuid: *table has *n entries, valid until
+	 * close(). *table is NULL: no limit, the engine supports every feature that vmm/vm/ can
+	 * show. Any thread. */
 	void (*supported_cpuid)(const struct vmm_engine *e, const struct kvm_cpuid_entry2 **table,
 				size_t *n);
 	int (*get_regs)(struct vmm_engine_vcpu *v, struct kvm_regs *r);
@@ -301,79 +296,77 @@ struct vmm_engine_ops {
 	int (*get_sregs)(struct vmm_engine_vcpu *v, struct kvm_sregs *s);
 	int (*set_sregs)(struct vmm_engine_vcpu *v, const struct kvm_sregs *s);
 
-	/* run - execute until an exit. Returns 0 and sets run->exit, or -errno when the engine
-	 * itself failed. */
+	/* run - execute until an exit. Returns 0 and sets run->exit, or -errno if the engine
+	 * failed. */
 	int (*run)(struct vmm_engine_vcpu *v, struct vmm_run *run);
-	/* warm - @v will run soon on this thread's CPU: bring what run() reads first into the CPU's
-	 * caches. Returns without waiting for it. Call it first with @next false, while others run
-	 * before @v, and then with @next true, when @v is next: only the second call reads anything
-	 * of @v. While @v does not run, and cannot begin to. VMM_CAN_WARM. */
+	/* warm - @v will run soon on this thread's CPU: prefetch the data that run() reads first,
+	 * without waiting. Call it first with @next false, while others run before @v, and then
+	 * with @next true, when @v is next: only the second call reads *@v. @v must not run, nor be
+	 * able to start. VMM_CAN_WARM. */
 	void (*warm)(const struct vmm_engine_vcpu *v, bool next);
 	/* kick - make the run() in progress, or else the next one, return VMM_EXIT_INTR soon. Any
 	 * thread; async-signal-safe. */
 	void (*kick)(struct vmm_engine_vcpu *v);
 
-	/* interrupt, nmi - queue external interrupt @vector, or an NMI, beside what the local APIC
-	 * delivers. The guest takes the vector when RFLAGS.IF and CR8 allow. -EBUSY: one is queued
-	 * already. Between runs. */
+	/* interrupt, nmi - queue external interrupt @vector, or an NMI, besides those of the local
+	 * APIC. The guest takes the vector when RFLAGS.IF and CR8 allow. -EBUSY: one is queued
+	 * already. Call them between runs. */
 	int (*interrupt)(struct vmm_engine_vcpu *v, uint8_t vector);
 	int (*nmi)(struct vmm_engine_vcpu *v);
 
 	/*
 	 * pmi - the vCPU's counters raise their interrupt: it goes through LVTPC of the vCPU's
 	 * local APIC and is lost if that entry is masked or the APIC is not in x2APIC mode.
-	 * Delivery masks LVTPC if CPUID says Intel (SDM vol. 3, 11.5.1). The guest sees the
-	 * interrupt before its next instruction, if it accepts it. Between runs. VMM_CAN_PMI.
+	 * Delivery masks LVTPC if the vendor in CPUID is Intel (SDM vol. 3, 11.5.1). The guest gets
+	 * the interrupt before its next instruction, if it accepts it. Call it between runs.
+	 * VMM_CAN_PMI.
 	 */
 	int (*pmi)(struct vmm_engine_vcpu *v);
 
-	/* set_tally - what executes is added to @t from now on: the counters of the pCPU that the
-	 * vCPU runs on. NULL: a tally of the vCPU's own. Between runs. VMM_CAN_TALLY. */
+	/* set_tally - count into @t from now on: the counters of the pCPU that the vCPU runs on.
+	 * NULL: into a private tally. Call it between runs. VMM_CAN_TALLY. */
 	int (*set_tally)(struct vmm_engine_vcpu *v, struct vpmu_emu_tally *t);
 
 	/*
 	 * get_state - everything of the vCPU that kvm_regs and kvm_sregs do not hold: queued
 	 * events, the local APIC, x87 and SSE, the exit that waits for its answer, MSRs, clocks.
-	 * *bytes is the room in
-	 * @buf; on return it is what was used, or with -ENOSPC what is needed. -ENOMEM. -EBUSY: an
-	 * exit waits for its answer, and the engine cannot save that (KVM; run() that returned
-	 * VMM_EXIT_INTR has completed all exits but those of a string instruction).
-	 * set_state - the reverse. Call it after set_sregs and set_regs, which reset such things.
-	 * It checks every byte: -EINVAL means that nothing changed; on KVM the vCPU is useless
-	 * then. Both between runs. VMM_CAN_SAVE.
+	 * *bytes is the size of @buf; on return it is the size used, or with -ENOSPC the size
+	 * needed. -ENOMEM. -EBUSY: an exit waits for its answer, and the engine cannot save that
+	 * (KVM; when run() returns VMM_EXIT_INTR, all exits are complete except those of a string
+	 * instruction). set_state - the reverse. Call it after set_sregs and set_regs, which reset
+	 * this state. It checks every byte. -EINVAL: nothing changed; on KVM the vCPU is unusable.
+	 * Call both between runs. VMM_CAN_SAVE.
 	 *
-	 * A vCPU restored in this way continues as the original would have, also in another
-	 * process. The caller saves and restores what is the caller's: CPUID, the trapped MSRs,
-	 * guest RAM, the tally, and the answer to the exit that waits. Example: the vCPU is saved
-	 * after VMM_EXIT_RDMSR. Whoever restores it answers (or saved the answer), and passes it in
-	 * run->u to the first run() of the restored vCPU.
+	 * A restored vCPU continues as the original would have, also in another process. The caller
+	 * saves and restores CPUID, the trapped MSRs, guest RAM, the tally, and the answer to the
+	 * exit that waits. Example: the vCPU is saved after VMM_EXIT_RDMSR. The restoring process
+	 * passes the answer in run->u to the first run() of the restored vCPU.
 	 */
 	int (*get_state)(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
 	int (*set_state)(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);
 
 	/*
-	 * get_vm_state, set_vm_state - the same for what belongs to the VM: the I/O APIC and the
-	 * clock. While no vCPU runs, no waker is set and no line changes. Set it before any state
-	 * of a vCPU. -ENXIO: the VM has no interrupt controllers, so there is nothing. VMM_CAN_SAVE
-	 * with VMM_CAN_IRQCHIP.
+	 * get_vm_state, set_vm_state - the same for the VM's own state: the I/O APIC and the clock.
+	 * Call them while no vCPU runs, no waker is set and no line changes; set it before the
+	 * state of any vCPU. -ENXIO: the VM has no interrupt controllers, so no such state.
+	 * VMM_CAN_SAVE with VMM_CAN_IRQCHIP.
 	 */
 	int (*get_vm_state)(struct vmm_engine_vm *vm, void *buf, size_t *bytes);
 	int (*set_vm_state)(struct vmm_engine_vm *vm, const void *buf, size_t bytes);
 
-	/* guest_tsc - *ticks = TSC ticks that have passed between entering and leaving the guest
-	 * since the first call, without the time in which the vCPU's thread had no CPU. Never
-	 * decreases. The thread that runs the vCPU, or any other while it does not run.
-	 * VMM_CAN_GUEST_TSC. */
+	/* guest_tsc - *ticks = TSC ticks spent in the guest since the first call, without the time
+	 * in which the vCPU's thread had no CPU. Never decreases. Call it on the thread that runs
+	 * the vCPU, or on any other while it does not run. VMM_CAN_GUEST_TSC. */
 	int (*guest_tsc)(struct vmm_engine_vcpu *v, uint64_t *ticks);
 };
 
 extern const struct vmm_engine_ops vmm_emu_ops;
 extern const struct vmm_engine_ops vmm_kvm_ops;
 
-/* vmm_emu_translate - let the emulator translate hot guest code to the host's code, or forbid
- * it (@on false) for ever. Returns NULL, or why code is not translated: the host does not allow
- * executable memory, or cannot run such code. Call it before containment, which forbids to make
- * executable memory, and before the first vCPU. Without a call the first open() decides. */
+/* vmm_emu_translate - let the emulator translate hot guest code to host code, or disable that
+ * permanently (@on false). Returns NULL, or the reason why code is not translated: the host does
+ * not allow executable memory, or cannot run such code. Call it before containment, which forbids
+ * new executable memory, and before the first vCPU. Without a call the first open() decides. */
 const char *vmm_emu_translate(bool on);
 
 #endif

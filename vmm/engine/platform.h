@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The hardware of VMs that boot a stock kernel (key "kernel"): where its devices are. The ACPI
- * tables (vmm/boot/acpi.c) describe it, devices (vmm/dev/) and interrupt controllers (the engines)
- * implement it. Freestanding images do not have this hardware.
+ * The hardware of VMs that boot a stock kernel (key "kernel"): the addresses of its devices. The
+ * ACPI tables (vmm/boot/acpi.c) describe it, devices (vmm/dev/) and interrupt controllers (the
+ * engines) implement it. Freestanding images do not have this hardware.
  */
 #ifndef VMM_ENGINE_PLATFORM_H
 #define VMM_ENGINE_PLATFORM_H
@@ -34,8 +34,8 @@
 #define PLATFORM_PCI_ADDRESS 0xcf8
 #define PLATFORM_PCI_DATA    0xcfc
 
-/* Only of VMs with a multiboot image: what is written here ends the VM, as QEMU's device
- * isa-debug-exit does (4 ports). The VM's status is the value itself. */
+/* Only in VMs with a multiboot image: a write ends the VM, as with QEMU's isa-debug-exit (4 ports).
+ * The VM's status is the value itself. */
 #define PLATFORM_DEBUG_EXIT 0xf4
 
 #endif

@@ -3,9 +3,9 @@
  * Guest RAM: which guest-physical addresses are RAM, and where the host has them.
  *
  * All of a VM's guest-physical addresses are one range of host addresses: guest-physical X is at
- * host address base + X. Slots say which of it is RAM. Between slots nothing is mapped on the host,
- * so a missing check is a crash of the VMM and not a leak. vmm/vm/ram.c makes it; boot protocols,
- * engines and snapshots use it.
+ * host address base + X. The slots are RAM. Between slots nothing is mapped on the host, so a
+ * missing check crashes the VMM instead of leaking its memory. vmm/vm/ram.c makes it; boot
+ * protocols, engines and snapshots use it.
  */
 #ifndef VMM_ENGINE_RAM_H
 #define VMM_ENGINE_RAM_H
@@ -28,7 +28,8 @@ struct vmm_ram {
 	} slot[VMM_RAM_SLOTS];
 };
 
-/* vmm_ram_holds - whether all of @bytes (not 0) at guest-physical @gpa is RAM, in one slot. */
+/* vmm_ram_holds - returns true if all of the @bytes (not 0) at guest-physical @gpa are RAM, in one
+ * slot. */
 static inline bool vmm_ram_holds(const struct vmm_ram *r, uint64_t gpa, uint64_t bytes)
 {
 	for (unsigned int i = 0; i < r->nr; i++) {
@@ -56,7 +57,7 @@ static inline uint64_t vmm_ram_bytes(const struct vmm_ram *r)
 	return bytes;
 }
 
-/* vmm_ram_valid - whether @r is as described above, with an end of at most @max. */
+/* vmm_ram_valid - returns true if @r is as described above and does not reach beyond @max. */
 static inline bool vmm_ram_valid(const struct vmm_ram *r, uint64_t max)
 {
 	uint64_t end = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Operations that an engine does not have (vmm_engine_ops.can lacks their flag). Engines put these
- * into their table, so that no operation is NULL. Each does nothing and returns -EOPNOTSUPP.
+ * Stubs for the operations that an engine does not support (their flag is not in
+ * vmm_engine_ops.can), so that no operation is NULL. Each does nothing and returns -EOPNOTSUPP.
  */
 #ifndef VMM_ENGINE_REFUSE_H
 #define VMM_ENGINE_REFUSE_H

@@ -16,16 +16,16 @@
 #define VMM_CPUID_MAX 40
 
 /*
- * vmm_cpuid - fill e[] (VMM_CPUID_MAX entries) with the leaves vCPU @vcpu sees and return how
- * many. @guest: its register model, initialised. @lapic: there is a local APIC with x2APIC mode.
- * Leaves that are not in the table read as 0. Pure.
+ * vmm_cpuid - fill e[] (VMM_CPUID_MAX entries) with the leaves that vCPU @vcpu sees, and return
+ * their number. @guest: its register model, initialised. @lapic: there is a local APIC with x2APIC
+ * mode. Leaves that are not in the table read as 0. Pure.
  */
 size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool lapic,
 		 struct kvm_cpuid_entry2 *e);
 
-/* What the engine of a VM with a stock kernel says of itself. */
+/* Properties of the engine of a VM with a stock kernel. */
 struct vmm_cpuid_host {
-	/* KVM_GET_SUPPORTED_CPUID; NULL: everything that cpuid_linux.c names is there. */
+	/* KVM_GET_SUPPORTED_CPUID; NULL: all features in cpuid_linux.c are supported. */
 	const struct kvm_cpuid_entry2 *supported;
 	size_t nr_supported;
 	uint32_t tsc_khz;  /* of the guest's TSC; 0: not known, leaves 15H and 16H are absent */

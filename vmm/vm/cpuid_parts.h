@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the two CPUID tables (cpuid.c, cpuid_linux.c) share. */
+/* Shared by the two CPUID tables (cpuid.c, cpuid_linux.c). */
 #ifndef VMM_VM_CPUID_PARTS_H
 #define VMM_VM_CPUID_PARTS_H
 
@@ -9,7 +9,7 @@
 #include "vpmu/guest/guest.h"
 
 struct cpuid_identity {
-	const char *vendor; /* EBX, EDX, ECX order is the caller's business */
+	const char *vendor; /* the caller stores it in EBX, EDX, ECX */
 	uint32_t signature; /* 1H EAX */
 	uint32_t max_basic; /* of the small table */
 };
@@ -17,7 +17,7 @@ struct cpuid_identity {
 /* cpuid_identity - the vendor and the signature that a model shows: see cpuid.c. Never NULL. */
 const struct cpuid_identity *cpuid_identity(enum vpmu_guest_model model);
 
-/* cpuid_text - four characters of @text as a register holds them. */
+/* cpuid_text - the four characters at @text + @offset as a register holds them. */
 uint32_t cpuid_text(const char *text, size_t offset);
 
 extern const char cpuid_brand[48];

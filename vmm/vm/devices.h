@@ -20,9 +20,9 @@ struct vm_devices {
 	struct serial serial;
 	struct power power;
 	struct pci pci;
-	bool exit_port; /* vCPUs have the one of boot_protocol.exit_port */
-	/* What the kernel said on the serial port when it panicked, printable; "": it has not.
-	 * Under the serial port's lock until the VM has ended. */
+	bool exit_port; /* vCPUs have the exit port of boot_protocol.exit_port */
+	/* The kernel's panic message from the serial port, printable; "": no panic. Under the
+	 * serial port's lock until the VM has ended. */
 	char panic[VM_PANIC_MAX];
 };
 
@@ -35,17 +35,17 @@ void vm_devices_free(struct vm_devices *d);
  */
 int vm_devices_claim(struct vm_devices *d, struct bus *bus);
 
-/* vm_devices_exited - a vCPU has written to the exit port: all of the VM ends. Thread of that vCPU.
- */
+/* vm_devices_exited - a vCPU has written to the exit port: the whole VM ends. Thread of that
+ * vCPU. */
 void vm_devices_exited(struct vm_devices *d);
 
-/* vm_devices_save - append what the devices hold to @b. vm_devices_load - the reverse, into new
- * devices; false: damaged, or no guest can bring it about. While no vCPU runs. */
+/* vm_devices_save - append the devices' state to @b. vm_devices_load - the reverse, into new
+ * devices; false: the state is damaged, or no guest can cause it. Call both while no vCPU runs. */
 void vm_devices_save(struct vm_devices *d, struct vpmu_blob *b);
 bool vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r);
 
-/* vm_devices_panicked - a vCPU of the VM cannot go on. If the kernel has said that it panicked,
- * that is why: the VM has failed then. Thread of that vCPU. */
+/* vm_devices_panicked - a vCPU of the VM cannot continue. Returns true if the kernel's panic is the
+ * reason: the VM has failed then. Thread of that vCPU. */
 bool vm_devices_panicked(struct vm_devices *d);
 
 #endif

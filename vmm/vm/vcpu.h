@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One vCPU of a VM: its engine vCPU, its account's context, its PMU registers and its devices; and
- * the loop that runs it on any engine and answers its exits. A scheduler (vm.h) decides where and
+ * the loop that runs it on any engine and handles its exits. A scheduler (vm.h) decides where and
  * when it runs: the modelled pCPUs of vmm/sched/runner.c or the threads of vmm/sched/threads.c.
  */
 #ifndef VMM_VM_VCPU_H
@@ -22,12 +22,13 @@ struct image;
 enum vcpu_state {
 	VCPU_READY = 0, /* can run */
 	VCPU_EXITED,	/* it wrote its status to the exit port */
-	VCPU_HALTED,	/* it is in HLT, and nothing can ever wake it */
+	VCPU_HALTED,	/* it is in HLT, and nothing can wake it */
 	VCPU_FAILED,	/* triple fault, or an engine error */
 	VCPU_STOPPED	/* another vCPU of its VM failed */
 };
 
-/* What the control thread asks of the pCPU that takes this vCPU out of a queue next (runner.c). */
+/* Requests of the control thread to the pCPU that takes this vCPU out of a queue next
+ * (runner.c). */
 enum vcpu_request {
 	VCPU_REQ_NONE = 0,
 	VCPU_REQ_PARK,	  /* put the vCPU aside */
@@ -43,23 +44,23 @@ struct vcpu_branches {
 };
 
 struct vcpu {
-	/* What each slice reads. It comes first, so that a vCPU among a thousand brings few cache
-	 * lines with it: runqueue.c fetches them before its turn. */
+	/* Read by each slice. First, so that a slice touches few cache lines: with a thousand vCPUs
+	 * they are cold, and runqueue.c prefetches them. */
 	_Alignas(64) struct vm *vm;
 	const struct vmm_engine_ops *ops; /* of vm */
 	struct vmm_engine_vcpu *ev;
 	struct vpmu_guest *guest;
 
 	/* Only for runner.c, see there. */
-	uint64_t vtime;		      /* effort it was charged, divided by its share */
-	struct runner_pcpu *clock_of; /* the queue to whose virtual time vtime relates; or NULL */
+	uint64_t vtime;		      /* effort charged, divided by its share */
+	struct runner_pcpu *clock_of; /* vtime relates to the virtual time of this queue; or NULL */
 	double rate;		      /* vtime for each unit of effort; 0: to be computed */
-	uint64_t rate_of;	      /* shares_generation that rate is of */
+	uint64_t rate_of;	      /* shares_generation() when rate was computed */
 	struct runner_pcpu *placed;   /* where ctx is placed */
 	struct vcpu *next;	      /* in a list of requested ones */
 	_Atomic int request;	      /* enum vcpu_request */
-	_Atomic int sleep;	      /* who gets it when it wakes up: halt.c */
-	bool counted;		      /* among those that the queues have room for */
+	_Atomic int sleep;	      /* which thread takes it when it wakes up: halt.c */
+	bool counted;		      /* the queues have room for it */
 	bool active;		      /* counted in vm->share; under the lock of the shares */
 	bool away;		      /* on no pCPU and in no queue; under the runner's lock */
 	bool guest_gone;	      /* vpmu_guest_fini done */
@@ -67,38 +68,38 @@ struct vcpu {
 	/* The outcome. The thread that runs the vCPU writes it before it calls vm_vcpu_ended. */
 	enum vcpu_state state;
 	uint32_t status;	    /* VCPU_EXITED */
-	struct vcpu_branches *last; /* malloc'd; NULL: nobody recorded branches */
+	struct vcpu_branches *last; /* malloc'd; NULL: no branches were recorded */
 
 	unsigned int id;
 	struct vpmu_context ctx;
 	struct vmm_run run;
 
-	/* What only exits read. */
+	/* Read only by exits. */
 	struct bus ports; /* the I/O ports it reaches, and its own devices there */
 	struct serial serial;
 	struct exitport exitport;
-	uint64_t denied, unsupported; /* how many of the guest's are in the VM's already */
+	uint64_t denied, unsupported; /* guest's counts already added to the VM's */
 
 	void *thread; /* only for threads.c */
 };
 
 /*
- * What one exit of an emulator guest costs, in modelled cycles and ref-cycles. It is charged as
- * host time (VPMU_EMU_HOST). A world switch on hardware costs about as much; the exact figure is a
- * convention (vpmu-vmm(1)).
+ * Cost of one exit of an emulator guest, in modelled cycles and ref-cycles, charged as host time
+ * (VPMU_EMU_HOST). A world switch on hardware costs about as much; the exact figure is a convention
+ * (vpmu-vmm(1)).
  */
 #define VCPU_WORLD_SWITCH_CYCLES 1000
 
-/* A vCPU comes through a safe point of its pCPU at least this often, however long its slice is:
- * in units of effort (vmm_run.effort). A control call waits for no more than this. */
+/* A vCPU reaches a safe point of its pCPU at least this often, in units of effort (vmm_run.effort),
+ * however long its slice is. This bounds the wait of a control call. */
 #define VCPU_POLL_EFFORT 200000
 
-/* A slice is a number of instructions. It ends early after so much effort beyond these (about 3
- * ms), so that other vCPUs need not wait for long. What it used is charged in any case: the next
- * slice comes later (runqueue.c). */
+/* A slice is a number of instructions. It ends early after this much effort beyond these (about 3
+ * ms), to bound the wait of other vCPUs. All effort is charged: the next slice comes later
+ * (runqueue.c). */
 #define VCPU_SLICE_EXTRA_MAX 2000000
-#define VCPU_SLICE_EXITS_MAX 1000 /* and after so many exits */
-/* and after so many PAUSE instructions in a VM of several vCPUs. Waiting for a vCPU that runs on
+#define VCPU_SLICE_EXITS_MAX 1000 /* and after this many exits */
+/* and after this many PAUSE instructions in a VM of several vCPUs. Waiting for a vCPU that runs on
  * another pCPU mostly takes fewer. */
 #define VCPU_SLICE_PAUSES 100
 
@@ -106,12 +107,11 @@ struct vcpu {
  * v->id are set. -errno of bus_claim. Control thread. */
 int vcpu_devices(struct vcpu *v);
 
-/* vcpu_note_uncounted - add to vm->denied and vm->unsupported what the guest has selected and did
- * not get counted since the last call. Thread that runs @v. */
+/* vcpu_note_uncounted - add to vm->denied and vm->unsupported the events that the guest selected
+ * since the last call and that are not counted. Thread that runs @v. */
 void vcpu_note_uncounted(struct vcpu *v);
 
-/* vcpu_where - vpmu_context.where for the ctx of a vCPU: where it executes. -errno of the engine.
- */
+/* vcpu_where - vpmu_context.where of a vCPU's ctx: its code location. -errno of the engine. */
 int vcpu_where(struct vpmu_context *ctx, struct vpmu_where *out);
 
 /* Where a vCPU runs. */
@@ -119,7 +119,7 @@ struct vcpu_env {
 	struct vpmu_pcpu *pcpu;
 	struct vpmu_emu_tally *tally; /* of the modelled pCPU; NULL: threads.c runs it */
 	uint64_t *clock_ns;	      /* modelled clock, 1 ns per ref-cycle; with tally */
-	const _Atomic bool *hurry;    /* the pCPU has something to do first; NULL: never */
+	const _Atomic bool *hurry;    /* end the slice, the pCPU has requests; NULL: never */
 };
 
 enum vcpu_slice {
@@ -127,21 +127,21 @@ enum vcpu_slice {
 	VCPU_SLICE_INTR,   /* it was kicked */
 	VCPU_SLICE_YIELD,  /* it waits for another vCPU of its VM, in a loop */
 	VCPU_SLICE_HALTED, /* it waits in HLT for an event: vmm_run.u.hlt */
-	VCPU_SLICE_ENDED   /* it never runs again; state says why */
+	VCPU_SLICE_ENDED   /* it never runs again; see vcpu.state */
 };
 
-/* What slices have used. */
+/* Usage by slices. */
 struct vcpu_used {
 	uint64_t insns;	 /* instructions that retired */
-	uint64_t effort; /* vmm_run.effort, and that of answering exits */
+	uint64_t effort; /* vmm_run.effort, and that of handling exits */
 };
 
 /*
- * vcpu_run_slice - run @v and answer its exits, for at most @budget instructions (0: until it is
+ * vcpu_run_slice - run @v and handle its exits, for up to @budget instructions (0: until it is
  * kicked or has ended). @v must be current on @env->pcpu. Adds to *used. Polls the pCPU at every
  * exit, and at least every VCPU_POLL_EFFORT. Ends early after VCPU_SLICE_EXTRA_MAX, and with
- * VCPU_SLICE_INTR when the control thread wants the vCPU (vcpu.request) or another one of the pCPU
- * (vcpu_env.hurry). Only the owner of the pCPU.
+ * VCPU_SLICE_INTR if the control thread requests this vCPU (vcpu.request) or another one of the
+ * pCPU (vcpu_env.hurry). Only the owner of the pCPU may call it.
  */
 enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint64_t budget,
 			       struct vcpu_used *used);

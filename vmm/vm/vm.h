@@ -2,8 +2,8 @@
 /*
  * A VM: guest RAM with a loaded image, an engine VM and its vCPUs.
  *
- * Only the control thread calls vm_* functions, unless a comment says that a scheduler's threads
- * do. Errors: -errno and one line in @err.
+ * Only the control thread calls vm_* functions, unless noted: a scheduler's threads call some.
+ * Errors: -errno and one line in @err.
  */
 #ifndef VMM_VM_VM_H
 #define VMM_VM_VM_H
@@ -25,22 +25,22 @@ struct vm_sched {
 };
 
 struct vm_sched_ops {
-	/* A vCPU is made. *pmu is the host PMU that its register model asks what can be counted. */
+	/* A vCPU is created. *pmu: the host PMU, for its register model to check which events can
+	 * be counted. */
 	int (*vcpu_init)(struct vm_sched *s, struct vcpu *v, struct vpmu_hostpmu **pmu, char *err,
 			 size_t errlen);
 	/* A vCPU is destroyed, after remove. */
 	void (*vcpu_fini)(struct vm_sched *s, struct vcpu *v);
-	/* Let those of the VM's vCPUs run that have not ended. */
+	/* Let the VM's vCPUs run, except those that have ended. */
 	int (*start)(struct vm_sched *s, struct vm *vm, char *err, size_t errlen);
-	/* Returns when none of them is on a pCPU. */
+	/* Stop them. Returns when none of them is on a pCPU. */
 	void (*pause)(struct vm_sched *s, struct vm *vm);
 	/* As pause; on return their PMU registers are also placed nowhere, so that a snapshot can
-	 * be taken. start places them again. -EOPNOTSUPP: this scheduler cannot, nothing happened.
-	 */
+	 * be taken. start places them again. -EOPNOTSUPP: not supported, nothing changed. */
 	int (*unplace)(struct vm_sched *s, struct vm *vm);
 	/* As pause, for good. On return the counters of the vCPUs are deleted. */
 	void (*remove)(struct vm_sched *s, struct vm *vm);
-	/* @v has something to do: if it waits in HLT, it must run. Any thread. */
+	/* @v has work: if it waits in HLT, it must run. Any thread. */
 	void (*wake)(struct vm_sched *s, struct vcpu *v);
 };
 
@@ -49,13 +49,13 @@ struct vm_opts {
 	unsigned int vcpus;
 	uint64_t memory_bytes;
 	const struct image *image; /* needed during vm_create only */
-	/* How it boots, or has booted if there is load; NULL: as its contents say. With boot_linux
-	 * and boot_multiboot the VM gets the hardware of vmm/engine/platform.h, which needs
-	 * VMM_CAN_IRQCHIP. */
+	/* How it boots, or has booted if there is load; NULL: found by its contents. With
+	 * boot_linux and boot_multiboot the VM gets the hardware of vmm/engine/platform.h, which
+	 * needs VMM_CAN_IRQCHIP. */
 	const struct boot_protocol *protocol;
 	const struct image *initrd; /* NULL: none; needed during vm_create only */
-	/* Instead of an image: give RAM, the vCPUs, which are as the engine made them, and what
-	 * they share the contents of a snapshot. Called by vm_create. */
+	/* Instead of an image: load RAM, the vCPUs (fresh from the engine) and shared devices from
+	 * a snapshot. Called by vm_create. */
 	int (*load)(struct vm *vm, void *arg, char *err, size_t errlen);
 	void *load_arg;
 	const char *args;
@@ -76,12 +76,12 @@ struct vm_opts {
 	/* The last vCPU has ended. Called by the thread that ran it, which must not vm_destroy. */
 	void (*ended)(struct vm *vm, void *arg);
 	/* Thread @tid will run a vCPU: put it into the VM's cgroup. Called by the control thread;
-	 * NULL: there is nothing to do. */
+	 * may be NULL. */
 	int (*join)(struct vm *vm, int tid, void *arg, char *err, size_t errlen);
 	void *arg;
 };
 
-/* How a VM in state VM_DONE or VM_FAILED came to its end. */
+/* How a VM in state VM_DONE or VM_FAILED ended. */
 enum vm_how {
 	VM_HOW_EXITED = 0, /* its vCPUs ended one by one */
 	VM_HOW_OFF,	   /* the guest switched the machine off */
@@ -100,7 +100,7 @@ enum vm_state {
 
 struct vm {
 	char *name;
-	/* All vCPUs must stop: 1: the reason is being written; 2: it and how are there. */
+	/* All vCPUs must stop. 1: reason and how are being written; 2: they are valid. */
 	_Atomic int failing;
 	unsigned int nr_vcpus;
 	struct vcpu *vcpus;
@@ -114,19 +114,19 @@ struct vm {
 	int (*join)(struct vm *vm, int tid, void *arg, char *err, size_t errlen);
 	void *arg;
 	bool irqchip;		    /* it has interrupt controllers */
-	struct vm_devices *devices; /* that all vCPUs share; NULL: each has its own */
+	struct vm_devices *devices; /* shared by all vCPUs; NULL: each has its own */
 	/* Only for halt.c: */
 	bool waits;			  /* its vCPUs wait outside of run() (VMM_CAN_WAKE) */
 	struct {			  /* under the runner's timer_lock */
-		struct runner_pcpu *home; /* in whose heap it is; NULL: in none */
-		unsigned int at;	  /* where */
+		struct runner_pcpu *home; /* pCPU with the heap; NULL: in no heap */
+		unsigned int at;	  /* index in the heap */
 		uint64_t due;
 	} timer;
 	bool started;
 	_Atomic unsigned int live; /* vCPUs that have not ended */
-	_Atomic bool over;	   /* all have, and the outcome is settled */
+	_Atomic bool over;	   /* all have ended, and the outcome is final */
 	struct vpmu_quota quota;   /* of distinct events */
-	/* What guests select and do not get counted, of all vCPUs: see struct vpmu_guest. */
+	/* Events that the guest selected and that are not counted, all vCPUs: struct vpmu_guest. */
 	struct vm_uncounted {
 		_Atomic uint64_t n;
 		_Atomic uint64_t last; /* the newest: vpmu_guest.denied_last */
@@ -135,12 +135,12 @@ struct vm {
 	char reason[VM_REASON_MAX];
 };
 
-/* vm_create - make a paused VM from its image or snapshot. -ENOEXEC: the image is refused; other
- * errors come from the engine or mean that memory is short. */
+/* vm_create - make a paused VM from its image or snapshot. -ENOEXEC: the image is invalid; other
+ * errors come from the engine, or -ENOMEM. */
 int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen);
 
-/* vm_destroy - stop and free @vm and delete the counters of its vCPUs. The accounts stay the
- * caller's. */
+/* vm_destroy - stop and free @vm and delete the counters of its vCPUs. The caller keeps the
+ * accounts. */
 void vm_destroy(struct vm *vm);
 
 /* vm_start - run @vm, or continue after vm_pause. vm_pause - on return no vCPU runs. */
@@ -148,23 +148,25 @@ int vm_start(struct vm *vm, char *err, size_t errlen);
 void vm_pause(struct vm *vm);
 
 /* vm_unplace - pause @vm and place its vCPUs nowhere until vm_start, so that their state can be
- * saved. -EOPNOTSUPP: its scheduler or engine cannot (VMM_CAN_SAVE); nothing happened. */
+ * saved. -EOPNOTSUPP: its scheduler or engine does not support that (VMM_CAN_SAVE); nothing
+ * changed. */
 int vm_unplace(struct vm *vm);
 
 enum vm_state vm_state(const struct vm *vm);
 const char *vm_state_name(enum vm_state s); /* "paused", "running", "done", "failed" */
 
 /*
- * vm_status - the exit status of a VM in state VM_DONE: that of the first vCPU whose status is not
- * 0. A VM whose vCPUs have all halted without a status is VM_FAILED.
+ * vm_status - the exit status of a VM in state VM_DONE: the first status that is not 0, in order of
+ * vCPUs. A VM with all vCPUs halted and no status is VM_FAILED.
  */
 uint32_t vm_status(const struct vm *vm);
 
-/* vm_how - how it ended, once it has. vm_how_name - "exited", "off", "reset", "failed". */
+/* vm_how - how the VM ended; valid once it has. vm_how_name - "exited", "off", "reset",
+ * "failed". */
 enum vm_how vm_how(const struct vm *vm);
 const char *vm_how_name(enum vm_how how);
 
-/* vm_input - @n bytes for the serial port of a VM with a stock kernel. Returns how many it took,
+/* vm_input - @n bytes for the serial port of a VM with a stock kernel. Returns the number taken;
  * -EOPNOTSUPP: the guest takes no input; -ENOMEM. */
 long vm_input(struct vm *vm, const void *data, size_t n);
 
@@ -174,17 +176,16 @@ long vm_input(struct vm *vm, const void *data, size_t n);
  */
 void vm_end(struct vm *vm, enum vm_how how);
 
-/* vm_fail - the VM cannot go on. Its other vCPUs stop at their next exit or slice. If several fail,
- * the first reason is kept. */
+/* vm_fail - the VM cannot continue. Its other vCPUs stop at their next exit or slice. The first
+ * reason is kept. */
 void vm_fail(struct vm *vm, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline bool vm_failing(struct vm *vm)
 {
 	return atomic_load_explicit(&vm->failing, memory_order_relaxed) != 0;
 }
 
-/* vm_vcpu_ended - tell the VM that @v will not run again. @v is current nowhere and its state is
- * set. The thread that ran it calls this before the scheduler lets go of it: so vm_destroy waits.
- */
+/* vm_vcpu_ended - @v will not run again. @v is current nowhere and its state is set. The thread
+ * that ran it calls this before the scheduler lets go of it, so vm_destroy waits for the call. */
 void vm_vcpu_ended(struct vcpu *v);
 
 #endif
