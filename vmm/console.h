@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The console of a VM: what its guest printed. The newest lines are in a ring in memory, which
- * `vpmu console` reads; the lines also go to standard output or to a file if the operator asked for
- * that. A guest that prints faster than its rate, or to an output that cannot take it, loses lines,
- * which are counted; nothing else happens. report.c feeds it; control_console.c reads it.
+ * The console of a VM: the output of its guest. The newest lines are in a ring in memory, which
+ * `vpmu console` reads; optionally they also go to standard output or to a file. If a guest prints
+ * faster than its rate or than its output accepts, lines are dropped and counted. report.c feeds
+ * it; control_console.c reads it.
  */
 #ifndef VMM_CONSOLE_H
 #define VMM_CONSOLE_H
@@ -13,13 +13,14 @@
 #include <stdint.h>
 
 #define CONSOLE_RING_BYTES (64u << 10)
-#define CONSOLE_BURST_SEC  4 /* a guest that was silent may print so many seconds' bytes at once */
+#define CONSOLE_BURST_SEC  4 /* a guest that was silent may print this many seconds' worth at once \
+			      */
 
 struct console;
 
 struct console_opts {
 	const char *name; /* of the VM */
-	bool many;	  /* the VM has several vCPUs: lines say which one printed them */
+	bool many;	  /* the VM has several vCPUs: lines show the vCPU */
 	uint64_t rate;	  /* bytes per second; 0: no limit */
 	bool print;	  /* also to standard output (lineout.h) */
 	int fd;		  /* also to this file; -1: to none. The console closes it */
@@ -27,13 +28,13 @@ struct console_opts {
 
 struct console_stats {
 	uint64_t lines;	  /* printed by the guest */
-	uint64_t dropped; /* of these, not kept or not written; a line counts once */
+	uint64_t dropped; /* of these, not kept or not written; each line counts once */
 };
 
 /*
- * console_open_file - open the file @path for the lines of a console: it is appended to, and made
- * with mode 0600 if it is missing. Only a regular file that is no symbolic link is accepted.
- * Returns the descriptor, or -errno and one line in @err.
+ * console_open_file - open the file @path for the lines of a console, for appending; it is created
+ * with mode 0600. It must be a regular file and no symbolic link. Returns the descriptor, or -errno
+ * and one line in @err.
  */
 int console_open_file(const char *path, char *err, size_t errlen);
 
@@ -49,23 +50,23 @@ void console_free(struct console *c);
  */
 bool console_line(struct console *c, unsigned int vcpu, const char *text, uint64_t now_ns);
 
-/* console_prints - whether lines go to standard output. console_print - queue @line (malloc'd,
- * taken; NULL: out of memory) for it. Any thread. */
+/* console_prints - returns true if lines go to standard output. console_print - queue @line
+ * (malloc'd, taken; NULL: out of memory) for it. Any thread. */
 bool console_prints(const struct console *c);
 void console_print(struct console *c, char *line);
 
-/* console_settle - the VM has ended: tell on every output of lines that are lost and not told of
- * yet. */
+/* console_settle - the VM has ended: report lost lines that are not reported yet on every
+ * output. */
 void console_settle(struct console *c);
 
 void console_stats(struct console *c, struct console_stats *out);
 
 /*
- * console_read - copy whole lines from the ring, each with its newline, to @buf, which has
- * @room bytes, at least 4096, and is NUL-terminated. *@from is where to go on
- * reading, counted in bytes since the VM was added: 0 or what the call before has left there. If
- * lines from *@from on have been overwritten, *@missed gets the number of their bytes. Returns the
- * length, or -EINVAL: *@from is not the start of a line. Any thread.
+ * console_read - copy whole lines from the ring, each with its newline, to @buf, which has @room
+ * bytes, at least 4096, and is NUL-terminated. *@from is the position to read from, in bytes since
+ * the VM was added: 0 or the value left by the previous call. If lines from *@from on have been
+ * overwritten, *@missed gets the number of their bytes. Returns the length, or -EINVAL: *@from is
+ * not the start of a line. Any thread.
  */
 long console_read(struct console *c, uint64_t *from, uint64_t *missed, char *buf, size_t room);
 

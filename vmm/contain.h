@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What vpmu-vmm keeps when it contains itself before it runs the first guest, so that a guest that
- * breaks out of its engine gets little (docs/security.md). main.c calls it while there is only one
- * thread. The steps are service/daemon/contain.h's.
+ * Self-containment: vpmu-vmm drops its rights before it runs the first guest, so that a guest that
+ * breaks out of its engine gains little (docs/security.md). main.c calls it while there is only one
+ * thread. The steps are in service/daemon/contain.h.
  */
 #ifndef VMM_CONTAIN_H
 #define VMM_CONTAIN_H

@@ -15,7 +15,7 @@ struct control {
 	struct server *server;
 	const char *snapshot_dir; /* absolute: snapshots are only below it; NULL: there are none */
 	bool usual_socket;	  /* its directory is the server's own */
-	bool paused;		  /* VMs that are added do not run before resume */
+	bool paused;		  /* added VMs do not run before resume */
 	const struct access_rules *access;			 /* server_opts.access */
 	void (*quit)(void *arg);				 /* the quit command */
 	void (*added)(const struct machine_vm *vm, void *arg);	 /* a VM was added by a command */
@@ -24,7 +24,7 @@ struct control {
 	void (*log)(const char *line, void *arg);		 /* the server dropped a client */
 	void *arg;
 	/* private */
-	struct machine_vm *vm;		/* whose adding or removal is being answered */
+	struct machine_vm *vm;		/* the VM whose addition or removal is being answered */
 	struct control_kernel *kernels; /* requests that wait, the first one's kernel is unpacked */
 };
 
@@ -32,18 +32,18 @@ struct control {
 int control_serve(struct control *c, sd_event *ev, const char *path, char *err, size_t errlen);
 void control_close(struct control *c);
 
-/* control_kernels_tend - after machine_opts.wake: go on with requests whose kernel is unpacked. */
+/* control_kernels_tend - after machine_opts.wake: continue requests with an unpacked kernel. */
 void control_kernels_tend(struct control *c);
 
 /* control_resume - start every VM; VMs that are added later run at once. */
 int control_resume(struct control *c, char *err, size_t errlen);
 
-/* control_vm_added - for the commands that have added @vm: start it unless @c is paused, and
- * answer. If that fails, or if there is no memory for the answer, @vm is removed. */
+/* control_vm_added - end of the commands that add @vm: start it unless @c is paused, and answer.
+ * @vm is removed if that fails or there is no memory for the answer. */
 int control_vm_added(struct control *c, struct machine_vm *vm, json_t *resp, char *err,
 		     size_t errlen);
 
-/* control_sessions - how many operator sessions are attached now. */
+/* control_sessions - number of operator sessions attached now. */
 unsigned int control_sessions(struct control *c);
 
 #endif

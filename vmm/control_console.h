@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* console-read and console-write of vpmu-vmm's control socket (docs/protocol.md), and what `list`
- * says of a VM's console. machine_vm.user is the console, or NULL (a test without consoles).
- * Control thread. */
+/* console-read and console-write of vpmu-vmm's control socket (docs/protocol.md), and the console
+ * fields of `list`. machine_vm.user is the console, or NULL (a test without consoles). Control
+ * thread. */
 #ifndef VMM_CONTROL_CONSOLE_H
 #define VMM_CONTROL_CONSOLE_H
 
@@ -10,7 +10,7 @@
 /* control_console_register - add the commands to @c's server. @c outlives it. -errno. */
 int control_console_register(struct control *c);
 
-/* control_console_info - add to the VM @obj of `list` how many lines its console lost, if it lost
+/* control_console_info - add to the VM @obj of `list` the number of lines that its console lost, if
  * any. 0 or -ENOMEM. */
 int control_console_info(const struct machine_vm *vm, json_t *obj);
 

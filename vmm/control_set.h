@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* vm-set and tenant-set of vpmu-vmm's control socket (docs/protocol.md): what can be changed while
- * VMs run. Control thread. */
+/* vm-set and tenant-set of vpmu-vmm's control socket (docs/protocol.md): settings that can change
+ * while VMs run. Control thread. */
 #ifndef VMM_CONTROL_SET_H
 #define VMM_CONTROL_SET_H
 

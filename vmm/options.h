@@ -10,7 +10,7 @@
 #include "vmm/config/config.h"
 
 struct options {
-	struct config config;	    /* of the file and the options, checked */
+	struct config config;	    /* from the file and the options, checked */
 	struct access_rules access; /* --admin-group, --reader-group */
 	bool json;		    /* --json */
 	bool hold;		    /* --hold: run until told to quit, even without a VM */
@@ -23,8 +23,8 @@ struct options {
 /*
  * options_parse - parse the command line and read the configuration file. 0, or -errno with one
  * line in @err. --help, --usage, --version and --complete end the process with status 0, and a
- * misspelt option with status 2, because argp does so. options_fini - free what *o holds; to be
- * called even if options_parse failed.
+ * misspelt option with status 2, because argp does so. options_fini - free *o; call it even if
+ * options_parse failed.
  */
 int options_parse(struct options *o, int argc, char **argv, char *err, size_t errlen);
 void options_fini(struct options *o);

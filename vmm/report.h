@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What vpmu-vmm prints on standard output, as text or as one JSON object per line (--json). The man
- * page vpmu-vmm(1) has the formats. Lines of several threads do not mix, and no caller waits for
- * the reader of standard output (lineout.h). Guests' lines go through their consoles, which are
+ * The standard output of vpmu-vmm, as text or as one JSON object per line (--json). The man page
+ * vpmu-vmm(1) has the formats. Lines of several threads do not mix, and no caller waits for the
+ * reader of standard output (lineout.h). Guests' lines go through their consoles, which are
  * machine_vm.user (console.h). Any thread may call these functions.
  */
 #ifndef VMM_REPORT_H
@@ -12,16 +12,16 @@
 
 #include "vmm/machine/machine.h"
 
-/* report_init - start. Call it before any other function here. @trouble(arg) is called on another
- * thread when a line could not be printed for the first time. -errno. */
+/* report_init - start. Call it before any other function here. @trouble(arg) is called once, on
+ * another thread, at the first error on standard output. -errno. */
 int report_init(bool json, void (*trouble)(void *arg), void *arg);
 
 /* report_close - print the queued lines and end. Gives up if the reader takes nothing for two
  * seconds. Must be the last call. */
 void report_close(void);
 
-/* report_console - give a line of a guest to its console, and print it if that says so: "[name]
- * text", or "[name/1] text" if the VM has several vCPUs. JSON: kind "console". */
+/* report_console - give a line of a guest to its console, and print it if the console prints:
+ * "[name] text", or "[name/1] text" if the VM has several vCPUs. JSON: kind "console". */
 void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len);
 
 /* report_end - print how a VM ended: "vm name: done, status 0". JSON: kind "vm-end". */
@@ -30,8 +30,8 @@ void report_end(const struct machine_vm *vm);
 /*
  * report_post_mortem - print the last branches of each vCPU of a VM that has failed, newest first,
  * a line such as "name/1: 0x201234 -> 0x200100 (rel-call)" for each. JSON: one object of kind
- * "post-mortem" per vCPU. If nobody recorded branches, one line says so. Prints nothing for a VM
- * that has not failed.
+ * "post-mortem" per vCPU. If no branches were recorded, it prints one line about that. Prints
+ * nothing for a VM that has not failed.
  */
 void report_post_mortem(const struct machine_vm *vm);
 
@@ -42,7 +42,7 @@ void report_removed(const struct machine_vm *vm);
 /* report_ready - JSON only: print that the VMs exist and @socket (NULL: none) is served. */
 void report_ready(const char *socket, size_t vms, bool paused);
 
-/* report_error - why the first line that could not be printed was not (an errno), or 0. */
+/* report_error - the first error on standard output (an errno), or 0. */
 int report_error(void);
 
 #endif

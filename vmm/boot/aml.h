@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Writing AML, the byte code of ACPI tables (ACPI 6.4, ch. 20), into a buffer. What does not fit is
- * left out, and full is set. Only vmm/boot includes this. */
+/* Writing AML, the byte code of ACPI tables (ACPI 6.4, ch. 20), into a buffer. On overflow the rest
+ * is left out, and full is set. Only vmm/boot includes this. */
 #ifndef VMM_BOOT_AML_H
 #define VMM_BOOT_AML_H
 
@@ -17,9 +17,8 @@ struct aml {
 void aml_byte(struct aml *a, uint8_t b);
 void aml_bytes(struct aml *a, const void *from, size_t n);
 
-/* aml_open - the opcode @op (one byte, or two from @prefix 5BH) of a term that has a length, and
- * room for that. Returns its place for aml_close, which writes the length: of all that came in
- * between. */
+/* aml_open - write the opcode @op (after @prefix 5BH, if that is not 0) of a term that has a
+ * length, and reserve room for the length. Returns its place for aml_close, which writes it. */
 size_t aml_open(struct aml *a, uint8_t prefix, uint8_t op);
 void aml_close(struct aml *a, size_t at);
 

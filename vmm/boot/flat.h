@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the boot protocols share: 64-bit mode with flat segments and one set of page tables. Other
- * folders do not include this. SDM vol. 3, 2.5, 3.4.5 and 5.5 / APM vol. 2, 3.1, 4.8 and 5.3.
+ * Shared by the boot protocols: 64-bit mode with flat segments and one set of page tables. Only
+ * vmm/boot includes this. SDM vol. 3, 2.5, 3.4.5 and 5.5 / APM vol. 2, 3.1, 4.8 and 5.3.
  */
 #ifndef VMM_BOOT_FLAT_H
 #define VMM_BOOT_FLAT_H
@@ -37,8 +37,8 @@
 
 /*
  * flat_sregs - 64-bit mode in CPL 0: CS is selector @code of the GDT at @gdt, the other segments
- * are the data descriptor behind it, TR is the TSS behind that. No IDT. CR3 is @pages; of CR0, CR4
- * and EFER only what paging demands is set, and the protocol adds what else it promises. Pure.
+ * are the data descriptor behind it, TR is the TSS behind that. No IDT. CR3 is @pages; in CR0, CR4
+ * and EFER only the bits that paging needs are set; the protocol adds others. Pure.
  */
 void flat_sregs(struct kvm_sregs *s, uint64_t gdt, uint16_t code, uint64_t pages);
 

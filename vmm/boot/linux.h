@@ -10,14 +10,14 @@
 
 #include "vmm/boot/boot.h"
 
-/* linux_is_bzimage - whether @img is a bzImage, perhaps a damaged one. Pure. */
+/* linux_is_bzimage - returns true if @img is a bzImage, even if damaged. Pure. */
 bool linux_is_bzimage(const struct image *img);
 
 /*
- * linux_unpack - make of a bzImage its kernel: on return img->data is the unpacked ELF file and
- * img->setup the bzImage's setup header. Nothing happens to an image that is none. -ENOEXEC or
- * -ENOMEM and one line in @err: *img is as it was. The kernel is at most BOOT_FILE_MAX bytes,
- * whatever the image claims. Takes up to a second. Any thread.
+ * linux_unpack - replace a bzImage by its kernel: on return img->data is the unpacked ELF file and
+ * img->setup the bzImage's setup header. Any other image is left as it is. -ENOEXEC or -ENOMEM and
+ * one line in @err: *img is unchanged. The kernel is limited to BOOT_FILE_MAX bytes, whatever the
+ * image claims. Takes up to a second. Any thread.
  */
 int linux_unpack(struct image *img, char *err, size_t errlen);
 
@@ -26,7 +26,7 @@ enum {
 	LINUX_HDR = 0x1f1, /* where it begins */
 	LINUX_HDR_SETUP_SECTS = 0x1f1,
 	LINUX_HDR_BOOT_FLAG = 0x1fe,
-	LINUX_HDR_JUMP = 0x201, /* the header ends so many bytes behind LINUX_HDR_JUMP_END */
+	LINUX_HDR_JUMP = 0x201, /* length of the header from LINUX_HDR_JUMP_END on */
 	LINUX_HDR_JUMP_END = 0x202,
 	LINUX_HDR_MAGIC = 0x202,
 	LINUX_HDR_VERSION = 0x206,
@@ -64,21 +64,21 @@ enum {
 #define LINUX_ZERO_PAGE 0x7000u
 #define LINUX_PAGES	0x9000u /* page tables: 1:1 for the first 4 GiB */
 #define LINUX_CMDLINE	0x20000u
-#define LINUX_LOW_END	0x9fc00u /* RAM below the range of PCs' video memory and firmware ends */
+#define LINUX_LOW_END	0x9fc00u /* end of RAM below a PC's video memory and firmware */
 #define LINUX_ACPI	0xe0000u /* RSDP, then the tables */
 #define LINUX_ACPI_END	0x100000u
-#define LINUX_RESET	0xffff0u /* where x86 CPUs begin: code that resets the machine */
+#define LINUX_RESET	0xffff0u /* reset vector of x86 CPUs: code that resets the machine */
 #define LINUX_KERNEL	0x100000u
 
 /* In front of a command line that does not have reboot=. Linux on hardware-reduced ACPI without EFI
- * would otherwise reset the machine by a jump to the firmware in real mode, which is no more than
- * LINUX_RESET here, and which the emulator cannot do. */
+ * would otherwise reset the machine by a jump to the firmware in real mode, which is only
+ * LINUX_RESET here and not supported by the emulator. */
 #define LINUX_CMDLINE_PREFIX  "reboot=acpi "
 #define LINUX_CMDLINE_MAX     4095u
 #define LINUX_CMDLINE_DEFAULT "console=ttyS0 panic=-1"
 
 /* acpi_write - write the ACPI tables of a VM with @nr_vcpus vCPUs to @ram, from LINUX_ACPI to below
- * LINUX_RESET. Returns how many bytes. Pure. */
+ * LINUX_RESET. Returns their size in bytes. */
 size_t acpi_write(const struct vmm_ram *ram, unsigned int nr_vcpus);
 
 #endif

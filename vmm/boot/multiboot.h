@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What multiboot images find in guest memory (boot_multiboot in boot.h). Only vmm/boot and tests
- * include this. Multiboot Specification 0.6.96, 3.2 and 3.3.
+ * The layout of guest memory for multiboot images (boot_multiboot in boot.h). Only vmm/boot and
+ * tests include this. Multiboot Specification 0.6.96, 3.2 and 3.3.
  */
 #ifndef VMM_BOOT_MULTIBOOT_H
 #define VMM_BOOT_MULTIBOOT_H
@@ -10,8 +10,8 @@
 
 #define MULTIBOOT_MAGIC 0x2badb002u /* in EAX */
 
-/* Guest-physical addresses below 1 MiB. The command line and the ACPI tables are where kernels of
- * linux.h have them. */
+/* Guest-physical addresses below 1 MiB. The command line and the ACPI tables are where linux.h has
+ * them. */
 #define MULTIBOOT_GDT	 0x6000u
 #define MULTIBOOT_INFO	 0x7000u /* in EBX */
 #define MULTIBOOT_MMAP	 0x7100u

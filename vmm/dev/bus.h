@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A bus: which device answers an access to which addresses. One bus is one address space, such as
- * the I/O ports that one vCPU reaches. A device for several vCPUs is claimed on the bus of each,
- * and does its own locking.
+ * A bus: maps addresses to devices. One bus is one address space, such as the I/O ports that one
+ * vCPU reaches. A device for several vCPUs is claimed on the bus of each, and has its own lock.
  *
  * Devices claim their addresses when the VM is made (vmm/vm/vm.c). The exit loop (vmm/vm/vcpu.c)
- * passes every guest access to the bus. Accesses are hostile: every address and every size gets an
- * answer.
+ * passes every guest access to the bus. Accesses are hostile: every address and every size is
+ * handled.
  */
 #ifndef VMM_DEV_BUS_H
 #define VMM_DEV_BUS_H
@@ -15,15 +14,15 @@
 
 #define BUS_RANGES_MAX 16
 
-/* What a device does. @offset is relative to the start of the range. Thread of the vCPU that makes
- * the access. */
+/* Operations of a device. @offset is relative to the start of the range. Called on the thread of
+ * the vCPU that makes the access. */
 struct bus_device {
-	unsigned int sizes; /* access sizes the device takes whole, ORed: 1, 2, 4, 8 bytes */
+	unsigned int sizes; /* access sizes that it handles whole, ORed: 1, 2, 4, 8 bytes */
 	uint64_t (*read)(void *dev, uint64_t offset, unsigned int size);
 	void (*write)(void *dev, uint64_t offset, unsigned int size, uint64_t value);
 };
 
-/* Zeroed, it is a bus without devices. */
+/* Zeroed: a bus without devices. */
 struct bus {
 	unsigned int nr;
 	struct {
@@ -34,20 +33,20 @@ struct bus {
 };
 
 /*
- * bus_claim - from now on @dev answers at @base .. @base + @bytes - 1. -EBUSY: another device that
- * takes accesses of one of its sizes is there; -ENOSPC: more than BUS_RANGES_MAX ranges; -EINVAL:
- * no addresses, or beyond 2^64. @ops and @dev are borrowed for as long as the bus is used.
+ * bus_claim - from now on @dev answers at @base .. @base + @bytes - 1. -EBUSY: another device
+ * handles accesses of one of its sizes there; -ENOSPC: more than BUS_RANGES_MAX ranges; -EINVAL: no
+ * addresses, or beyond 2^64. @ops and @dev must outlive the bus.
  */
 int bus_claim(struct bus *b, uint64_t base, uint64_t bytes, const struct bus_device *ops,
 	      void *dev);
 
 /*
- * bus_read / bus_write - an access of @size bytes (1, 2, 4 or 8) at @addr. Bits of values above
- * these bytes are ignored, in what is written and in what a device returns.
+ * bus_read / bus_write - an access of @size bytes (1, 2, 4 or 8) at @addr. Value bits above these
+ * bytes are ignored, in both directions.
  *
- * A device gets the access whole if its range holds all of it and the device takes that size.
- * Otherwise the access is split into bytes, lowest address first, each of which goes to the device
- * there that takes single bytes. A byte that no device takes reads as FFH and is lost when written.
+ * A device gets the access whole if its range holds all of it and the device handles that size.
+ * Otherwise the access is split into bytes, lowest address first, each for the device there that
+ * handles single bytes. A byte without such a device reads as FFH and is lost when written.
  * Example: a 4-byte OUT to port 3F6H writes its upper two bytes to a UART at 3F8H.
  */
 uint64_t bus_read(const struct bus *b, uint64_t addr, unsigned int size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The exit port of freestanding guests (VPMU_PORT_EXIT in vpmu/guest/abi.h): a 32-bit write ends
- * the vCPU with that status. Other sizes are not the device's. It reads as all ones.
+ * the vCPU with that status. It ignores other sizes and reads as all ones.
  */
 #ifndef VMM_DEV_EXITPORT_H
 #define VMM_DEV_EXITPORT_H

@@ -2,11 +2,11 @@
 /*
  * PCI's configuration space, by configuration mechanism 1 (PCI Local Bus Specification 3.0, section
  * 3.2.2.3.2): the address register at PLATFORM_PCI_ADDRESS, the data ports behind it, and the only
- * device, host bridge 0:0.0. Stock kernels complain of a PC without it. Nothing is plugged in
- * there, and the ACPI tables name no root bridge, so that Linux looks no further.
+ * device, host bridge 0:0.0. Stock kernels complain about a PC without it. There are no other
+ * devices, and the ACPI tables name no root bridge, so that Linux does not scan further.
  *
- * One for all vCPUs. As on hardware, a vCPU that reads data gets those of the address that was
- * written last, whoever wrote it.
+ * One for all vCPUs. As on hardware, a read of the data port uses the address that was written
+ * last, by any vCPU.
  */
 #ifndef VMM_DEV_PCI_H
 #define VMM_DEV_PCI_H
@@ -18,7 +18,7 @@
 #include "vmm/dev/bus.h"
 #include "vpmu/core/blob.h"
 
-/* Zeroed, it is as after a reset. */
+/* Zeroed: the reset state. */
 struct pci {
 	_Atomic uint32_t address;
 };
@@ -27,7 +27,7 @@ struct pci {
 int pci_claim(struct pci *p, struct bus *bus);
 
 /* pci_save - append a section with the address register. pci_load - the reverse, while no vCPU
- * runs; false: the section is damaged, or no guest can bring it about (nothing changed). */
+ * runs; false: the section is damaged, or no guest can cause that state (nothing changed). */
 void pci_save(struct pci *p, struct vpmu_blob *b);
 bool pci_load(struct pci *p, struct vpmu_blob_reader *r);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the KVM engine offers beyond vmm/engine/engine.h. Users other than tests and `check` need
- * only vmm_kvm_ops.
+ * The interface of the KVM engine beyond vmm/engine/engine.h, for tests and `check`. Other users
+ * need only vmm_kvm_ops.
  */
 #ifndef VMM_KVM_KVM_H
 #define VMM_KVM_KVM_H
@@ -12,9 +12,9 @@
 
 /*
  * The signal that takes a vCPU thread out of KVM_RUN (kick). The engine installs a handler that
- * does nothing, without SA_RESTART, and unblocks the signal in each thread that calls run(). The
- * rest of the process leaves it alone. One that comes late may give a slow system call of that
- * thread EINTR.
+ * does nothing, without SA_RESTART, and unblocks the signal in each thread that calls run().
+ * Nothing else in the process may use it. A delayed one may interrupt a slow system call of that
+ * thread (EINTR).
  */
 #define VMM_KVM_KICK_SIGNAL (SIGRTMIN + 4)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of the KVM engine share with each other. No other file includes this. */
+/* Shared by the files of the KVM engine. No other file includes this. */
 #ifndef VMM_KVM_KVM_PRIV_H
 #define VMM_KVM_KVM_PRIV_H
 
@@ -19,16 +19,16 @@ struct vmm_engine {
 struct vmm_engine_vm {
 	struct vmm_engine *engine;
 	int fd;
-	unsigned int vcpus; /* how many exist */
+	unsigned int vcpus; /* number of vCPUs */
 	bool irqchip;	    /* it has interrupt controllers */
 	uint64_t *rdpmc;    /* RIPs where IN EAX,33H stands for RDPMC: rdpmc.c; or NULL */
 	size_t nr_rdpmc;
 };
 
-/* What the next run() must hand back to the guest before it goes on. */
+/* Answer that the next run() must pass to the guest first. */
 enum kvm_pending {
 	KVM_PENDING_NONE = 0,
-	KVM_PENDING_IO,	     /* the caller has an element of an I/O instruction: take its data */
+	KVM_PENDING_IO,	     /* one element of an I/O instruction: the caller has its data */
 	KVM_PENDING_IO_NEXT, /* a string instruction has more elements for the caller */
 	KVM_PENDING_RDMSR,
 	KVM_PENDING_WRMSR,
@@ -44,26 +44,26 @@ struct vmm_engine_vcpu {
 
 	enum kvm_pending pending;
 	uint32_t io_done;	    /* elements of kr->io delivered so far */
-	struct kvm_regs rdpmc_regs; /* KVM_PENDING_RDPMC: of the guest */
+	struct kvm_regs rdpmc_regs; /* KVM_PENDING_RDPMC: the guest's registers */
 
 	bool irq_pending; /* irq_vector is queued until the guest takes interrupts */
 	uint8_t irq_vector;
-	bool irq_ready;	 /* the guest took interrupts at the last exit, and has its registers since
-			  */
+	bool irq_ready;	 /* the guest accepted interrupts at the last exit, and its registers are
+			    unchanged */
 	bool nmi_queued; /* an NMI was queued since the last entry */
-	bool waits;	 /* for its start-up IPI, or has begun to run by one */
+	bool waits;	 /* for its start-up IPI, or was started by one */
 	bool halted;	 /* HLT retired, and nothing has woken the vCPU since */
 
-	bool masks_pmi;	 /* it is an Intel CPU: delivering a PMI masks LVTPC */
+	bool masks_pmi;	 /* Intel CPU: delivering a PMI masks LVTPC */
 	bool pmi_masked; /* our shadow of that mask: irqchip.c */
 
-	_Atomic bool count_tsc; /* somebody has asked for tsc */
-	uint64_t tsc;		/* TSC ticks inside of KVM_RUN and on a CPU, since then */
+	_Atomic bool count_tsc; /* tsc was requested */
+	uint64_t tsc;		/* TSC ticks in KVM_RUN and on a CPU since that request */
 	struct kvm_oncpu oncpu;
-	uint64_t ran_ns; /* with interrupt controllers: when it is known to have run last, or 0 */
+	uint64_t ran_ns; /* with interrupt controllers: when it last ran, or 0 */
 
 	_Atomic int tid;     /* thread inside of run(), or 0 */
-	_Atomic bool kicked; /* kick() was called, and run() has not reported it */
+	_Atomic bool kicked; /* kick() was called; run() has yet to report it */
 };
 
 /* ioctl() that returns the result or -errno. */
@@ -74,7 +74,7 @@ static inline int kvm_ioctl(int fd, unsigned long request, void *arg)
 	return rc < 0 ? -errno : rc;
 }
 
-/* KVM_CREATE_VM: fd or -errno. A signal may interrupt it; then it has done nothing. */
+/* KVM_CREATE_VM: fd or -errno. A signal may interrupt it without effect, so retry. */
 static inline int kvm_create_vm_fd(const struct vmm_engine *e)
 {
 	int rc;
@@ -100,13 +100,13 @@ int kvm_vcpu_may_run(struct vmm_engine_vcpu *v);
 
 /* rdpmc.c */
 int kvm_vm_rdpmc_sites(struct vmm_engine_vm *vm, const uint64_t *rip, size_t n);
-/* Whether the I/O exit is of an IN that stands for RDPMC: then *index is ECX. */
+/* Returns true if the I/O exit is of an IN that stands for RDPMC: then *index is ECX. */
 bool kvm_is_rdpmc(struct vmm_engine_vcpu *v, uint32_t *index);
-/* Its answer: EAX is KVM's to write, from the exit's data. */
+/* Complete it: KVM writes EAX, from the exit's data. */
 void kvm_rdpmc_complete(struct vmm_engine_vcpu *v, uint64_t data);
 
 /* state.c */
-/* -EINVAL: KVM does not take it. */
+/* -EINVAL: KVM rejects it. */
 int kvm_vcpu_set_msr(struct vmm_engine_vcpu *v, uint32_t index, uint64_t val);
 int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
 int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);
@@ -116,12 +116,12 @@ int kvm_vm_set_state(struct vmm_engine_vm *vm, const void *buf, size_t bytes);
 /* signal.c */
 /* Install the handlers of the engine's signals, once for the process. */
 int kvm_signals_install(char *why, size_t why_len);
-/* This thread's id; on its first call in a thread, open the thread to these signals. */
+/* Returns the thread's id; the first call in a thread unblocks these signals. */
 int kvm_signals_open(void);
-/* The thread enters the guest of @kr, and has left it: an alarm signal in between sets
+/* The thread enters the guest of @kr, or has left it (NULL): an alarm signal in between sets
  * kr->immediate_exit. */
 void kvm_alarms_to(struct kvm_run *kr);
-/* Whether the thread was sent an alarm signal since the last call. */
+/* Returns true if the thread was sent an alarm signal since the last call. */
 bool kvm_alarm_take(void);
 
 /* vcpu.c */
@@ -138,7 +138,8 @@ int kvm_vcpu_interrupt(struct vmm_engine_vcpu *v, uint8_t vector);
 int kvm_vcpu_nmi(struct vmm_engine_vcpu *v);
 int kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v, uint64_t *ticks);
 
-/* exit.c: turn KVM_EXIT_* into VMM_EXIT_*. False: the caller need not know; enter again. */
+/* exit.c: turn KVM_EXIT_* into VMM_EXIT_*. Returns false if there is no exit to report: enter
+ * again. */
 bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run);
 /* Hand the caller's answer to the last exit to the kernel. */
 void kvm_exit_complete(struct vmm_engine_vcpu *v, const struct vmm_run *run);

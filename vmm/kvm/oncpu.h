@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How long a thread was on a CPU between two moments, in TSC ticks. vcpu.c measures the time in
- * KVM_RUN with it: a thread that was preempted or slept inside of it was not in its guest.
+ * KVM_RUN with it: a thread that was preempted or slept in it was not in its guest.
  *
- * The TSC goes on while the thread does not run, and asking the kernel for the thread's CPU time is
- * a system call. So a perf event of the thread that counts nothing tells when to ask: the kernel
- * changes the page of that event each time the thread gets a CPU. While the page has not changed,
- * the TSC alone is right. Where perf events are not permitted, each measurement asks at both of its
- * ends.
+ * The TSC also advances while the thread does not run, and reading the thread's CPU time is a
+ * system call. So the thread has a perf event that counts nothing: the kernel changes its mmap page
+ * each time the thread gets a CPU. While the page is unchanged, the TSC alone is right. Where perf
+ * events are not permitted, each measurement makes a system call at both of its ends.
  *
  * Measured, on a machine where an exit of KVM takes 7 us: enter and leave take 120 ns with the
  * event, of which two RDTSCP are 105 ns. On a later CPU: 28 ns with the event and 450 ns without
@@ -22,10 +21,10 @@
 struct perf_event_mmap_page;
 
 struct kvm_oncpu {
-	int tid;			   /* whose; 0: closed */
-	int fd;				   /* of the event; -1: none. It has the time, too */
+	int tid;			   /* measured thread; 0: closed */
+	int fd;				   /* of the event, also the source of its time; -1: none */
 	struct perf_event_mmap_page *page; /* or NULL */
-	uint32_t seq;	   /* the page's lock when the thread last was seen to have lost no CPU */
+	uint32_t seq;	   /* the page's lock when the thread was last known to have kept its CPU */
 	uint64_t ref_tsc;  /* at this TSC ... */
 	uint64_t ref_ns;   /* ... the thread had had this CPU time, and kept its CPU since */
 	uint64_t from_tsc; /* kvm_oncpu_enter */

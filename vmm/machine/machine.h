@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Everything vpmu-vmm runs: the tenants, the VMs by name, and as VMs need them the backends: an
- * engine, its scheduler and its source of counts. Control thread, unless said otherwise. Errors:
+ * Everything vpmu-vmm runs: the tenants, the VMs by name, and the backends, made when VMs need
+ * them: an engine, its scheduler and its source of counts. Control thread, unless noted. Errors:
  * -errno and one line in @err.
  */
 #ifndef VMM_MACHINE_MACHINE_H
@@ -30,7 +30,7 @@ struct machine_vm {
 	enum vm_lbr lbr;
 	unsigned int weight; /* among the VMs and tenants of its tenant */
 	struct vm *vm;	     /* NULL once it has ended */
-	void *user;	     /* of whoever has the machine: machine_opts.adding */
+	void *user;	     /* the caller's: machine_opts.adding */
 	/* once it has ended */
 	enum vm_state state;
 	enum vm_how how;
@@ -40,9 +40,9 @@ struct machine_vm {
 		uint64_t n, last;
 	} denied, unsupported; /* before: machine_vm_denied, machine_vm_unsupported */
 	uint64_t refused;      /* before: machine_vm_refused */
-	/* VM_FAILED: the last branches by vCPU, NULL for a vCPU without records; else NULL */
+	/* VM_FAILED: the last branches by vCPU, NULL for a vCPU without records. Otherwise NULL */
 	struct vcpu_branches **branches;
-	/* machine.c's */
+	/* * private to vmm/machine * */
 	struct vpmu_policy *policy_mem;
 	_Atomic bool over;
 	struct machine_vm *next;
@@ -51,18 +51,17 @@ struct machine_vm {
 struct machine_opts {
 	const struct host_config *host; /* copied; its strings are not */
 
-	/* @vm is being added: set vm->user. -errno and one line in @err: it is not added. May be
-	 * NULL, as freed, which is called for each VM with a user, when nothing uses it any more.
-	 */
+	/* @vm is being added: set vm->user. -errno and one line in @err: it is not added. freed is
+	 * called for each VM with a user, when nothing uses it any more. Both may be NULL. */
 	int (*adding)(struct machine_vm *vm, const struct vm_config *c, char *err, size_t errlen,
 		      void *arg);
 	void (*freed)(struct machine_vm *vm, void *arg);
 	/* A line of a console, raw bytes of the guest. Thread of the vCPU. */
 	void (*console)(const struct machine_vm *vm, unsigned int vcpu, const char *line,
 			size_t len, void *arg);
-	/* machine_reap has something to do. Any thread. */
+	/* Call machine_reap soon. Any thread. */
 	void (*wake)(void *arg);
-	/* @vm has ended: state, status and reason say how. */
+	/* @vm has ended; state, status and reason are set. */
 	void (*ended)(const struct machine_vm *vm, void *arg);
 	/* One line for the operator, such as which engine "auto" chose. */
 	void (*note)(const char *line, void *arg);
@@ -75,16 +74,16 @@ void machine_destroy(struct machine *m);
 
 struct tenants *machine_tenants(struct machine *m);
 
-/* machine_vm_add - create the VM @c describes (checked: vm_config_check), with its tenant if that
- * is new. It stays paused until machine_vm_start. */
+/* machine_vm_add - create the VM that @c describes (checked by vm_config_check), and its tenant if
+ * that is new. It stays paused until machine_vm_start. */
 int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
 		   size_t errlen);
 /*
  * machine_unpack - read and unpack the kernel of the file @path on a thread of its own, before a VM
- * with that kernel is added; NULL: no memory. machine_opts.wake is called when machine_unpacked has
- * become true; then machine_unpack_take gives the kernel to the next machine_vm_add of that path,
- * or says -errno and one line in @err why there is none. machine_unpack_leave: it is not wanted any
- * more; the thread may go on for a while. Either ends @u.
+ * with that kernel is added; NULL: no memory. machine_opts.wake is called when machine_unpacked
+ * becomes true; then machine_unpack_take gives the kernel to the next machine_vm_add of that path,
+ * or fails with -errno and one line in @err. machine_unpack_leave discards it; the thread may
+ * continue for a while. Either frees @u.
  */
 struct machine_unpack *machine_unpack(struct machine *m, const char *path);
 bool machine_unpacked(struct machine_unpack *u);
@@ -97,53 +96,51 @@ void machine_unpack_unused(struct machine *m);
 int machine_vm_restore(struct machine *m, const struct vm_config *c,
 		       int (*load)(struct vm *vm, void *arg, char *err, size_t errlen),
 		       void *load_arg, struct machine_vm **out, char *err, size_t errlen);
-/* machine_vm_remove - stop the VM if it runs, and forget it. Its counts become its tenant's. It
- * cannot fail. */
+/* machine_vm_remove - stop the VM if it runs, and remove it. Its counts are added to its tenant's.
+ * Cannot fail. */
 void machine_vm_remove(struct machine_vm *vm);
 struct machine_vm *machine_vm_find(const struct machine *m, const char *name);
 struct machine_vm *machine_vms(const struct machine *m); /* first; ->next. In order of adding */
 
-/* machine_vm_start, machine_vm_pause - nothing happens if the VM runs (is paused) already or has
+/* machine_vm_start, machine_vm_pause - do nothing if the VM runs (is paused) already or has
  * ended. */
 int machine_vm_start(struct machine_vm *vm, char *err, size_t errlen);
 void machine_vm_pause(struct machine_vm *vm);
 enum vm_state machine_vm_state(const struct machine_vm *vm);
-/* machine_vm_denied - how often the guest selected an event that its policy denies; .last: the
- * newest of these, as in vpmu_guest.denied_last.
- * machine_vm_unsupported - how many counters it started with an event that the host cannot count.
- */
+/* machine_vm_denied - number of selections of events that the policy denies; .last: the newest
+ * event, as in vpmu_guest.denied_last. machine_vm_unsupported - number of counters that the guest
+ * started with an event that the host cannot count. */
 struct machine_uncounted machine_vm_denied(const struct machine_vm *vm);
 struct machine_uncounted machine_vm_unsupported(const struct machine_vm *vm);
 
-/* machine_vm_refused - how many counters of the guest were not started, because its quota of
+/* machine_vm_refused - number of guest counters that were not started, because its quota of
  * distinct events was used up or no slot was free for guests. */
 uint64_t machine_vm_refused(const struct machine_vm *vm);
 /* machine_tenant_weight - the weight of the VM's tenant among its siblings. */
 unsigned int machine_tenant_weight(const struct machine_vm *vm);
-/* machine_tenant_max_events - how many distinct events the VMs of the VM's tenant may count at a
- * time. */
+/* machine_tenant_max_events - the quota of distinct events of the VM's tenant, all its VMs. */
 unsigned int machine_tenant_max_events(const struct machine_vm *vm);
 /* machine_set_vm - change the VM's weight (vmm/vm/share.h) and its quota of distinct events
- * (vpmu/quota.h); 0: not changed. machine_set_tenant - those of @tenant, a tenant's node or the one
+ * (vpmu/quota.h); 0: unchanged. machine_set_tenant - those of @tenant, a tenant's node or the one
  * of "/host". -ENOMEM. */
 void machine_set_vm(struct machine_vm *vm, unsigned int weight, unsigned int max_events);
 int machine_set_tenant(struct machine *m, const struct node *tenant, unsigned int weight,
 		       unsigned int max_events);
 
-/* machine_launch - let the modelled pCPUs run from now on (VMs started before are all there at
- * once: with one pCPU what happens then depends on the seed alone). */
+/* machine_launch - let the modelled pCPUs run from now on. VMs started before all begin together:
+ * with one pCPU the run then depends on the seed alone. */
 int machine_launch(struct machine *m, char *err, size_t errlen);
 
-/* machine_step - before machine_launch, for tests: up to @slices slices of the modelled pCPUs on
- * the caller's thread (runner_step). Returns how many. */
+/* machine_step - before machine_launch, for tests: run up to @slices slices of the modelled pCPUs
+ * on the caller's thread (runner_step). Returns the number run. */
 uint64_t machine_step(struct machine *m, uint64_t slices);
 
-/* machine_reap - take note of the VMs that have ended: frees what they used and calls ended(). */
+/* machine_reap - handle the VMs that have ended: free their resources and call ended(). */
 void machine_reap(struct machine *m);
 
 /*
- * machine_ticks - whether machine_tick must be called every MACHINE_TICK_MS: there are
- * KVM vCPUs then. (Modelled pCPUs tick by themselves.)
+ * machine_ticks - returns true if machine_tick must be called every MACHINE_TICK_MS: there are KVM
+ * vCPUs. (Modelled pCPUs tick by themselves.)
  */
 #define MACHINE_TICK_MS 20
 bool machine_ticks(const struct machine *m);
@@ -153,7 +150,7 @@ void machine_tick(struct machine *m);
 #define BACKEND_EMU "emulator"
 #define BACKEND_KVM "kvm"
 
-/* Something this host can or cannot do. */
+/* A capability that this host has or lacks. */
 struct machine_fact {
 	const char *what, *backend, *why;
 	bool ok;

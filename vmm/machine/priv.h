@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of this folder share; nobody else includes it. */
+/* Shared by the files of this folder. No other file includes this. */
 #ifndef VMM_MACHINE_PRIV_H
 #define VMM_MACHINE_PRIV_H
 
@@ -12,20 +12,20 @@
 #include "vmm/sched/threads.h"
 
 /*
- * An engine, who schedules its vCPUs, and who counts for them: a source of counts of its own, since
- * counts of modelled CPUs and of real ones are never added. All come with the first VM that needs
- * them; before that the host has no such backend.
+ * An engine, the scheduler of its vCPUs, and their source of counts: one per backend, since counts
+ * of modelled CPUs and of real ones are never added. All are made for the first VM that needs them;
+ * before that the host has no such backend.
  */
 struct backend {
 	const struct vmm_engine_ops *ops;
 	struct vmm_engine *engine;
 	struct vm_sched *sched;
 	struct vpmu_backend *source;
-	char why[VM_REASON_MAX]; /* not empty: the engine cannot be had, and why */
+	char why[VM_REASON_MAX]; /* not empty: the reason why the engine cannot be opened */
 };
 
-/* What a tenant that has, or had, VMs at or below it may use: its part of the CPU time, and
- * distinct events. The backends count events of their own. */
+/* The limits of a tenant that has, or had, VMs at or below it: its part of the CPU time, and
+ * distinct events, counted separately for each backend. */
 struct machine_share {
 	const struct node *tenant;
 	struct share share;
@@ -33,13 +33,13 @@ struct machine_share {
 	struct machine_share *next;
 };
 
-/* The kernel that was unpacked last, while VMs of the configuration are made: they often boot the
- * same one, and unpacking takes up to a second. Or the one that a thread has unpacked. Zeroed, it
- * is empty. */
+/* The kernel that was unpacked last, while VMs of the configuration are created: they often boot
+ * the same one, and unpacking takes up to a second. Or the one unpacked by a thread. Zeroed:
+ * empty. */
 struct machine_kernel {
 	struct image img;
 	struct stat of; /* the file's, before it was read */
-	bool next;	/* it is for the next VM of that path, whatever has become of the file */
+	bool next;	/* for the next VM of that path, even if the file has changed */
 };
 
 struct machine {
@@ -59,26 +59,24 @@ struct machine {
 	struct tenants_watch watch;
 };
 
-/* machine_open_engine - open @p's engine if it is not open. Its backend does not begin with that.
- */
+/* machine_open_engine - open @p's engine if it is not open. This does not start the backend. */
 int machine_open_engine(struct backend *p, char *err, size_t errlen);
 
-/* machine_choose_backend - *out is the backend for a VM of @c, which is made if it is missing. @why
- * (VM_REASON_MAX bytes): what a VM without a choice of its own lacks for KVM. -errno and one line
- * in
+/* machine_choose_backend - set *out to the backend for a VM of @c, and start it if needed. @why
+ * (VM_REASON_MAX bytes): with engine=auto, the reason for not using KVM. -errno and one line in
  * @err. */
 int machine_choose_backend(struct machine *m, const struct vm_config *c, struct backend **out,
 			   char *why, char *err, size_t errlen);
 
-/* machine_kernel_get - the kernel of the file @path, unpacked. *out is @k's, until the next call.
- * -errno and one line in @err. machine_kernel_forget - free it. */
+/* machine_kernel_get - the kernel of the file @path, unpacked. @k owns *out, valid until the next
+ * call. -errno and one line in @err. machine_kernel_forget - free it. */
 int machine_kernel_get(struct machine_kernel *k, const char *path, const struct image **out,
 		       char *err, size_t errlen);
 void machine_kernel_forget(struct machine_kernel *k);
 
-/* machine_share - that of tenant node @n, which is made if there is none. NULL: out of memory. */
+/* machine_share - the share of tenant node @n, made if there is none. NULL: out of memory. */
 struct machine_share *machine_share(struct machine *m, const struct node *n);
-/* machine_shares_begin, machine_shares_end - follow the tenants; forget all shares. */
+/* machine_shares_begin, machine_shares_end - watch the tenants; free all shares. */
 void machine_shares_begin(struct machine *m);
 void machine_shares_end(struct machine *m);
 

@@ -9,7 +9,7 @@
 #include "vmm/sched/threads.h"
 #include "vpmu/hostpmu_perf.h"
 
-/* What the configuration says about perf events: see struct vpmu_hostpmu_perf_opts. */
+/* Configuration of perf events: see struct vpmu_hostpmu_perf_opts. */
 struct perfpmu_opts {
 	unsigned int leave_counters;
 	bool pinned;
@@ -19,7 +19,7 @@ struct perfpmu_opts {
 /* The user copies this and sets arg to a const struct perfpmu_opts *. */
 extern const struct threads_pmu perfpmu_ops;
 
-/* perfpmu_counts - whether such a PMU counts @key; then *q is the quality. Any thread. */
+/* perfpmu_counts - returns true if such a PMU counts @key; then *q is the quality. Any thread. */
 bool perfpmu_counts(vpmu_key_t key, const struct perfpmu_opts *conf, enum vpmu_quality *q);
 
 #endif

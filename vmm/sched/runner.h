@@ -4,12 +4,12 @@
  * which run the vCPUs of many VMs in time slices. vmm/machine makes it.
  *
  * A pCPU is a thread (runner_launch), or the caller steps it (runner_step). With runner_step
- * nothing depends on host time: the seed alone decides what runs. With a thread the same is true if
- * there is one pCPU and nobody adds, pauses or removes VMs meanwhile.
+ * nothing depends on host time: the seed alone decides the schedule. The same is true of threads if
+ * there is one pCPU and no VM is added, paused or removed while they run.
  *
  * Time is modelled. The clock of a pCPU advances by 1 ns per modelled ref-cycle (a 1 GHz reference
  * clock) of guests and of the modelled host work (VCPU_WORLD_SWITCH_CYCLES). It stands still while
- * the pCPU has nothing to run.
+ * the pCPU is idle.
  *
  * Only the control thread may call these functions, unless a comment says otherwise.
  */
@@ -35,14 +35,15 @@ void runner_destroy(struct runner *r);
  * have VMM_CAN_TALLY. */
 struct vm_sched *runner_sched(struct runner *r);
 
-/* runner_pmu - the PMU of one modelled pCPU, to ask what it counts. All pCPUs have equal PMUs. */
+/* runner_pmu - the PMU of one modelled pCPU, to check which events it counts. All pCPUs have equal
+ * PMUs. */
 const struct vpmu_hostpmu *runner_pmu(const struct runner *r);
 
-/* runner_launch - start a thread per pCPU. Call it at most once. -errno: no thread was started. */
+/* runner_launch - start a thread per pCPU. Call it once. -errno: no thread was started. */
 int runner_launch(struct runner *r);
 
-/* runner_step - without threads: run up to @slices slices; the pCPUs take turns. Returns how many
- * ran, which is less than @slices if nothing is left to run. */
+/* runner_step - without threads: run up to @slices slices, on the pCPUs round-robin. Returns the
+ * number run, less than @slices if nothing is left to run. */
 uint64_t runner_step(struct runner *r, uint64_t slices);
 
 struct runner_stats {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The scheduler of engines that the kernel schedules (KVM): one thread per vCPU. Each vCPU has a
- * libvpmu pCPU of its own, whose counters are the perf events of the vCPU's thread. The kernel
- * switches threads together with their perf events, so nothing is switched here.
+ * The scheduler for KVM: one thread per vCPU, scheduled by the kernel. Each vCPU has a libvpmu pCPU
+ * of its own, whose counters are the perf events of the vCPU's thread. The kernel switches threads
+ * together with their perf events, so there is no switching here.
  *
  * Only the control thread may call these functions.
  */
@@ -26,8 +26,8 @@ struct threads_pmu {
 	void *arg; /* of create */
 };
 
-/* threads_create - make a scheduler. *@pmu is copied. pCPUs are numbered from @first_id on; no
- * number is used twice. -ENOMEM. */
+/* threads_create - make a scheduler. *@pmu is copied. pCPUs are numbered from @first_id on; numbers
+ * are not reused. -ENOMEM. */
 int threads_create(struct vpmu_host *host, const struct threads_pmu *pmu, unsigned int first_id,
 		   struct threads **out);
 /* threads_destroy - every VM must have been destroyed. */
@@ -36,9 +36,9 @@ void threads_destroy(struct threads *t);
 /* threads_sched - the scheduler for vm_opts. */
 struct vm_sched *threads_sched(struct threads *t);
 
-/* threads_tick - make every running vCPU whose events are counted look after its counters: let keys
- * take turns, give back what nobody uses, try again what the host refused. A vCPU that nobody
- * counts is not interrupted. Call it at a fixed rate. */
+/* threads_tick - make every running vCPU with counted events service its counters: rotate
+ * multiplexed keys, release unused counters, retry those that the host refused. Other vCPUs are not
+ * interrupted. Call it at a fixed rate. */
 void threads_tick(struct threads *t);
 
 #endif

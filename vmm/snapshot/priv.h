@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Interface between snapshot.c (save, restore), conf.c (the VM's configuration), platform.c
- * (what the vCPUs of a VM with a stock kernel share), vcpu.c (the state of a vCPU), file.c (files
- * of sections with a CRC) and ram.c (pages that are not zero). Besides them only fuzzers
- * include this file.
+ * Interface between snapshot.c (save, restore), conf.c (the VM's configuration), platform.c (the
+ * shared devices of a VM with a stock kernel), vcpu.c (the state of a vCPU), file.c (files of
+ * sections with a CRC), place.c (paths) and ram.c (pages that are not zero). Besides them only
+ * fuzzers include this file.
  */
 #ifndef VMM_SNAPSHOT_PRIV_H
 #define VMM_SNAPSHOT_PRIV_H
@@ -24,7 +24,7 @@
 #define SNAP_RAMP 0x504d4152u
 #define SNAP_END  0x2e444e45u
 
-/* In PLAT and VCPU: what only the engine knows, "ENGN". */
+/* In PLAT and VCPU: the engine's own state, "ENGN". */
 #define SNAP_ENGINE 0x4e474e45u
 
 #define SNAP_SECTION_HEAD 12	       /* tag u32, version u16, reserved u16, bytes u32 */
@@ -41,12 +41,12 @@ struct snap_out {
 	uint8_t buf[64 << 10];
 };
 
-/* snap_write - append @n bytes. An error is kept in o->error. */
+/* snap_write - append @n bytes. The first error is kept in o->error. */
 void snap_write(struct snap_out *o, const void *p, size_t n);
 /* snap_finish - append the CRC of everything before, and sync the file. 0 or -errno. */
 int snap_finish(struct snap_out *o);
 
-/* snap_save_vm - (in snapshot.c) write all of @vm, which is placed nowhere, to o->fd. */
+/* snap_save_vm (snapshot.c) - write all of @vm, which is placed nowhere, to o->fd. */
 int snap_save_vm(struct machine_vm *vm, struct snap_out *o, char *err, size_t errlen);
 
 /* ---- file.c: reading ---- */
@@ -54,11 +54,10 @@ int snap_save_vm(struct machine_vm *vm, struct snap_out *o, char *err, size_t er
 struct snap_in {
 	const char *name; /* for messages */
 	int fd;
-	struct vmm_ram
-		layout; /* of the VM, without its base; the function conf of snap_check sets it */
-	unsigned int vcpus; /* conf sets it, too */
-	bool platform;	    /* and it: there is a PLAT section */
-	uint32_t crc;	    /* of the file, as snap_check has read it */
+	struct vmm_ram layout; /* of the VM, without its base; set by conf() of snap_check */
+	unsigned int vcpus;    /* set by conf() */
+	bool platform;	       /* set by conf(): there is a PLAT section */
+	uint32_t crc;	       /* of the file as read by snap_check */
 	uint8_t *conf;
 	size_t conf_bytes;
 	uint8_t *plat; /* NULL: none */
@@ -73,9 +72,8 @@ struct snap_in {
  * snap_check - read the whole file in->fd and check its structure, lengths and CRC. Keeps the
  * contents of the CONF, PLAT and VCPU sections. Calls @conf after the CONF section was read; @conf
  * must set in->vcpus, in->platform and in->layout. snap_load_ram - read the file again and copy its
- * RAM to @ram, which is zeroed. Checks everything again, because the file may have changed
- * meanwhile; -EINVAL if it has. snap_in_fini - free what *in holds. Errors: -errno and one line in
- * @err.
+ * RAM to @ram, which is zeroed. Checks everything again; -EINVAL if the file has changed since.
+ * snap_in_fini - free what *in holds. Errors: -errno and one line in @err.
  */
 int snap_check(struct snap_in *in,
 	       int (*conf)(struct snap_in *in, void *arg, char *err, size_t len), void *arg,
@@ -85,8 +83,8 @@ void snap_in_fini(struct snap_in *in);
 
 /* ---- place.c ---- */
 
-/* snap_parent - open the directory that has @file, a path below @dir without symbolic links.
- * *@base: its last name, inside @file. Returns a descriptor, or -errno. */
+/* snap_parent - open the parent directory of @file, a path below @dir without symbolic links.
+ * *@base: the last name, inside @file. Returns a descriptor, or -errno. */
 int snap_parent(int dir, const char *file, const char **base, char *err, size_t errlen);
 
 /* ---- conf.c ---- */
@@ -100,7 +98,7 @@ struct restore {
 /* snap_save_conf - append the contents of the CONF section to @b. */
 void snap_save_conf(const struct machine_vm *vm, struct vpmu_blob *b);
 /* snap_load_conf - the conf function of snap_check; @arg is the struct restore. Sets its cfg.
- * -EPERM: the file asks for more than the operator said. */
+ * -EPERM: the file requests more than the operator allowed. */
 int snap_load_conf(struct snap_in *in, void *arg, char *err, size_t errlen);
 
 /* ---- ram.c ---- */
@@ -111,11 +109,11 @@ uint64_t snap_save_ram(struct snap_out *o, const struct vmm_ram *ram);
 
 /* ---- platform.c ---- */
 
-/* snap_save_engine - append an ENGN section with what @get gives of @of: get_state or get_vm_state
- * of the engine. -errno of @get. */
+/* snap_save_engine - append an ENGN section with the state of @of by @get: get_state or
+ * get_vm_state of the engine. -errno of @get. */
 int snap_save_engine(int (*get)(void *of, void *buf, size_t *bytes), void *of, struct vpmu_blob *b);
 /* snap_save_platform - append the contents of the PLAT section of @vm, which has vm->devices and
- * runs nowhere. snap_load_platform - the reverse, into a VM that was just created; as
+ * does not run. snap_load_platform - the reverse, into a VM that was just created; errors as for
  * snap_load_vcpu. */
 int snap_save_platform(struct vm *vm, struct vpmu_blob *b, char *err, size_t errlen);
 int snap_load_platform(struct vm *vm, struct vpmu_blob_reader *r, char *err, size_t errlen);
@@ -125,7 +123,7 @@ int snap_load_platform(struct vm *vm, struct vpmu_blob_reader *r, char *err, siz
 /* snap_save_vcpu - append the contents of a VCPU section to @b. @v must be placed nowhere. */
 int snap_save_vcpu(struct vcpu *v, struct vpmu_blob *b, char *err, size_t errlen);
 /* snap_load_vcpu - read these contents into @v, which was just created. After an error @v is
- * useless and must be destroyed. -EINVAL: the contents are not accepted. */
+ * unusable and must be destroyed. -EINVAL: the contents are invalid. */
 int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t errlen);
 
 #endif
