@@ -27,7 +27,7 @@ struct console {
 	uint64_t rate, bytes, filled_ns;
 
 	uint64_t lines, dropped;
-	unsigned long lost; /* dropped lines that ring and file have not told of */
+	unsigned long lost; /* dropped lines not yet reported in ring and file */
 
 	/* The bytes from @tail to @head, at their positions modulo CONSOLE_RING_BYTES. @tail is the
 	 * start of a line. */
@@ -88,7 +88,7 @@ void console_free(struct console *c)
 	free(c);
 }
 
-/* Whether the guest may print @n bytes at @now_ns. Under lock. */
+/* Returns true if the guest may print @n bytes at @now_ns. Under lock. */
 static bool take_bytes(struct console *c, size_t n, uint64_t now_ns)
 {
 	uint64_t burst = c->rate * CONSOLE_BURST_SEC, add;
@@ -99,7 +99,7 @@ static bool take_bytes(struct console *c, size_t n, uint64_t now_ns)
 		c->bytes = burst;
 		c->filled_ns = now_ns;
 	} else {
-		/* At most 4 s at 1 GB/s: no overflow. The time is kept until it is worth a byte. */
+		/* Up to 4 s at 1 GB/s: no overflow. The time is kept until it is worth a byte. */
 		add = (now_ns - c->filled_ns) * c->rate / 1000000000ull;
 		if (add)
 			c->filled_ns = now_ns;
@@ -152,8 +152,8 @@ static bool file_put(struct console *c, const char *text, size_t len)
 	return true;
 }
 
-/* Keep @text in the ring, and in the file if there is one. Under lock. Returns whether the operator
- * can see it where it was asked for. */
+/* Keep @text in the ring, and in the file if there is one. Under lock. Returns true if the operator
+ * can see it where requested. */
 static bool console_keep(struct console *c, const char *text)
 {
 	size_t len = strlen(text);
@@ -172,7 +172,7 @@ static bool console_keep(struct console *c, const char *text)
 	return kept;
 }
 
-/* Tell ring and file of lines that are lost. Under lock. */
+/* Report lost lines in ring and file. Under lock. */
 static void console_tell_lost(struct console *c)
 {
 	char note[64];
@@ -256,7 +256,7 @@ long console_read(struct console *c, uint64_t *from, uint64_t *missed, char *buf
 			*from = pos;
 	}
 	pthread_mutex_unlock(&c->lock);
-	/* A line that did not fit is not given in part. */
+	/* Only whole lines. */
 	while (len && buf[len - 1] != '\n')
 		len--;
 	buf[len] = 0;

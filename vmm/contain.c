@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What vpmu-vmm keeps when it contains itself; see contain.h. It must keep nothing that a guest
- * could use against the host.
+ * The rights that vpmu-vmm keeps when it contains itself; see contain.h. None may help a guest to
+ * attack the host.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -35,12 +35,12 @@ int vmm_contain(const struct vmm_contain_opts *o, char *err, size_t errlen)
 		 LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |
 			 LANDLOCK_ACCESS_FS_REMOVE_DIR,
 		 "--cgroup-root"},
-		/* At its end the process goes back to the cgroup that it came from. */
+		/* On exit the process returns to its original cgroup. */
 		{o->cgroup_root ? "/sys/fs/cgroup" : NULL, LANDLOCK_ACCESS_FS_WRITE_FILE, NULL},
 		{"/dev/kvm", LANDLOCK_ACCESS_FS_WRITE_FILE, "/dev/kvm"},
 	};
-	/* Timers that signal vCPU threads when a count is due (vpmu/host/perf_alarm.c). They
-	 * signal no other process. */
+	/* Timers that signal vCPU threads when a count is due (vpmu/host/perf_alarm.c). They cannot
+	 * signal other processes. */
 	static const uint16_t calls[] = {SYS_timer_create, SYS_timer_settime, SYS_timer_delete};
 	const struct contain_opts all = {
 		.user = o->user,

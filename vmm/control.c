@@ -25,7 +25,7 @@
 
 /* ---- VMs ------------------------------------------------------------------------------------ */
 
-/* The value of one field as text, as an ini file would have it. */
+/* Set one key from a field, with its value as text, as in an ini file. */
 static int set_field(struct vm_config *vm, const char *key, const json_t *value, char *err,
 		     size_t errlen)
 {
@@ -55,7 +55,7 @@ static int read_config(const json_t *req, struct vm_config *vm, char *err, size_
 		if (ret)
 			return ret;
 	}
-	/* A client has the operator's rights over VMs, not over files. */
+	/* A client has the operator's rights to VMs, not to files. */
 	if (vm->console == VM_CONSOLE_FILE)
 		return fail(-EPERM, err, errlen,
 			    "vm/console: \"%.80s\" given, accepted from a client: stdout or ring; "
@@ -111,7 +111,7 @@ static int cmd_vm_add(void *arg, const json_t *req, json_t *resp, char *err, siz
 	return ret ? ret : control_vm_added(c, vm, resp, err, errlen);
 }
 
-/* The VM that field "name" names. Without the field: NULL, or an error if it is @required. */
+/* The VM of the field "name". Without the field: NULL, or an error if it is @required. */
 static int control_named_vm(struct control *c, const json_t *req, bool required,
 			    struct machine_vm **vm, char *err, size_t errlen)
 {
@@ -148,7 +148,7 @@ static int cmd_vm_remove(void *arg, const json_t *req, json_t *resp, char *err, 
 
 	if (ret)
 		return ret;
-	/* A VM that has ended just now is still reported as ended, not as removed. */
+	/* Report a VM that has just ended as ended, not as removed. */
 	machine_reap(c->machine);
 	c->vm = vm;
 	server_then(c->server, remove_done, c);
@@ -180,7 +180,7 @@ int control_resume(struct control *c, char *err, size_t errlen)
 	c->paused = false;
 	for (struct machine_vm *vm = machine_vms(c->machine); vm && !ret; vm = vm->next)
 		ret = machine_vm_start(vm, err, errlen);
-	/* machine_launch says why this comes after the VMs. */
+	/* After the VMs: see machine_launch. */
 	return ret ? ret : machine_launch(c->machine, err, errlen);
 }
 
@@ -285,7 +285,7 @@ static int control_vm_info(const struct node *n, json_t *obj, void *arg)
 
 static void control_check_row(const struct machine_fact *f, void *rows)
 {
-	/* A row that does not fit in memory is left out. */
+	/* A row is left out if there is no memory for it. */
 	json_array_append_new(rows, json_pack("{s:s, s:b, s:s, s:s}", "what", f->what, "ok", f->ok,
 					      "why", f->why, "backend", f->backend));
 }
@@ -353,7 +353,7 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 	};
 	int ret;
 
-	/* rHEX events are encodings of this machine's vendor, as they are for perf. */
+	/* rHEX events are encodings of the host CPU's vendor, as for perf. */
 	opts.raw_space = vpmu_event_host_space();
 	ret = server_create(machine_tenants(c->machine), ev, &opts, &c->server, err, errlen);
 	if (ret)

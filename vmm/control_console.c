@@ -30,8 +30,8 @@ static int get_from(const json_t *req, uint64_t *from, char *err, size_t errlen)
 	return 0;
 }
 
-/* The line @text with spaces instead of tabs, which clients do not pass on to terminals. NULL: out
- * of memory. */
+/* The line @text with tabs expanded, since clients do not pass tabs to terminals. NULL: out of
+ * memory. */
 static json_t *line_string(const char *text, size_t len)
 {
 	char *out = malloc(8 * len + 1);
@@ -73,7 +73,7 @@ static int control_console_read_text(struct console *con, uint64_t from,
 				     size_t errlen)
 {
 	char *buf = malloc(ANSWER_BYTES);
-	bool over = !vm->vm; /* before the reading: what an ended VM printed is complete */
+	bool over = !vm->vm; /* before reading: the output of an ended VM is complete */
 	uint64_t missed = 0;
 	long n = buf ? console_read(con, &from, &missed, buf, ANSWER_BYTES) : -ENOMEM;
 	int ret = n < 0 ? (int)n : 0;
@@ -114,7 +114,7 @@ static int cmd_console_read(void *arg, const json_t *req, json_t *resp, char *er
 	return control_console_read_text(vm->user, from, vm, resp, err, errlen);
 }
 
-/* What the guest has no room for stays with the client, which asks again. */
+/* The client keeps the bytes that the guest has no room for, and retries. */
 static int cmd_console_write(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"name", "text", NULL};

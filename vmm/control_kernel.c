@@ -58,7 +58,7 @@ int control_kernel_wait(struct control *c, const struct vm_config *vm, char *err
 	return 1;
 }
 
-/* The first of the queue, which is no longer in it, is done: @ret. */
+/* Finish request @k, already removed from the queue, with @ret. */
 static void kernel_end(struct control_kernel *k, int ret, const char *why)
 {
 	char err[VM_REASON_MAX + 120];
@@ -78,7 +78,7 @@ void control_kernels_tend(struct control *c)
 	while ((k = c->kernels) && (!k->unpack || machine_unpacked(k->unpack))) {
 		int ret = k->unpack ? machine_unpack_take(k->unpack, why, sizeof(why)) : -ENOMEM;
 
-		/* Whose client has gone before it began needs none. */
+		/* Skip requests with no client any more. */
 		for (c->kernels = k->next; c->kernels && !c->kernels->request;) {
 			struct control_kernel *gone = c->kernels;
 

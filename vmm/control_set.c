@@ -10,7 +10,7 @@
 #include "service/request.h"
 #include "vmm/control_set.h"
 
-/* What both commands can change; 0: not given. */
+/* Settings of both commands; 0: not given. */
 struct changes {
 	uint64_t weight, max_events;
 };

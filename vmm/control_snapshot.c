@@ -52,7 +52,7 @@ static int cmd_vm_save(void *arg, const json_t *req, json_t *resp, char *err, si
 		ret = request_string(req, "name", true, VM_NAME_MAX, &name, err, errlen);
 	if (ret)
 		return ret;
-	/* A VM that has ended just now must be known as ended. */
+	/* Handle a VM that has just ended. */
 	machine_reap(c->machine);
 	vm = machine_vm_find(c->machine, name);
 	if (!vm)
@@ -81,7 +81,7 @@ static int get_trust(const json_t *req, bool *trust, char *err, size_t errlen)
 	return fail(-EINVAL, err, errlen, "trust: \"%.80s\" given, accepted: yes or no", text);
 }
 
-/* A number, which may be given as a string, too, as text in @buf. */
+/* Convert a number, which may also be given as a string, to text in @buf. */
 static int get_number(const json_t *req, const char *key, char buf[24], const char **text,
 		      char *err, size_t errlen)
 {

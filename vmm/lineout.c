@@ -21,7 +21,7 @@
 struct lineout_source {
 	size_t queued_bytes;
 	unsigned int refs;  /* its owner's, and one for each queued line */
-	unsigned long lost; /* dropped lines that no line has told of */
+	unsigned long lost; /* dropped lines not yet reported */
 	uint64_t dropped;   /* all dropped lines */
 	char name[];
 };
@@ -29,7 +29,7 @@ struct lineout_source {
 struct line {
 	struct line *next;
 	struct lineout_source *source; /* NULL: a line of the program itself */
-	unsigned long tells;	       /* it says that so many lines are lost */
+	unsigned long tells;	       /* lost lines that it reports; 0: an ordinary line */
 	char *text;
 	size_t bytes;
 };
@@ -44,7 +44,7 @@ static struct {
 	void *arg;
 	uint64_t written; /* number of lines, for lineout_close to see progress */
 	bool closing, done;
-	bool torn; /* the last line ended in the middle; the writer's own */
+	bool torn; /* the last line was cut off; used by the writer only */
 	_Atomic int error;
 } q = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
@@ -53,7 +53,7 @@ int lineout_error(void)
 	return atomic_load(&q.error);
 }
 
-/* Keep the first error. True: @error is the first one. */
+/* Keep the first error. Returns true if @error is the first one. */
 static bool note_error(int error)
 {
 	int none = 0;
@@ -88,8 +88,8 @@ void lineout_source_free(struct lineout_source *s)
 	pthread_mutex_unlock(&q.lock);
 }
 
-/* A line that says that @tells lines are lost, or an ordinary one (@tells 0), was not written.
- * Under lock. */
+/* A line that reports @tells lost lines, or an ordinary one (@tells 0), was not written. Under
+ * lock. */
 static void count_dropped(struct lineout_source *s, unsigned long tells)
 {
 	if (!s)
@@ -120,7 +120,7 @@ static void lineout_append(char *text, struct lineout_source *s, unsigned long t
 	pthread_cond_signal(&q.more);
 }
 
-/* Queue the line that says how many lines of @s are lost, if any are. Under lock. */
+/* Queue the report of lost lines of @s, if there are any. Under lock. */
 static void lineout_tell_lost(struct lineout_source *s)
 {
 	unsigned long lost = s->lost;
@@ -170,7 +170,7 @@ uint64_t lineout_dropped(struct lineout_source *s)
 	return n;
 }
 
-/* Write all of @text. 0, or why standard output cannot be written. Without the lock. */
+/* Write all of @text. Returns 0 or an errno of standard output. Without the lock. */
 static int lineout_write_all(const char *text, size_t bytes)
 {
 	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -179,7 +179,7 @@ static int lineout_write_all(const char *text, size_t bytes)
 		ssize_t n = write(STDOUT_FILENO, text, bytes);
 
 		if (n < 0 && errno == EAGAIN)
-			poll(&out, 1, -1); /* whoever made the pipe set O_NONBLOCK */
+			poll(&out, 1, -1); /* the pipe was opened with O_NONBLOCK */
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n < 0)
@@ -200,8 +200,7 @@ static int write_line(const struct line *l)
 }
 
 /* Free a line that was written, or not (@error). If its source has dropped lines and room again,
- * queue the line that says how many; not after an error, because that line would fail, too. Under
- * lock. */
+ * queue the report of their number; not after an error, because it would fail, too. Under lock. */
 static void lineout_written(struct line *l, int error)
 {
 	struct lineout_source *s = l->source;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The main program of vpmu-vmm, and its control thread. It builds the machine from the options,
- * serves the control socket, and prints what VMs print and how they end. An error is one line on
+ * serves the control socket, and prints the VMs' output and how they end. An error is one line on
  * standard error. Exit status: 0; 1 if vpmu-vmm or a VM failed; 2 if options or configuration are
  * wrong.
  */
@@ -32,13 +32,13 @@ struct app {
 	struct machine *machine;
 	struct control control;
 	int wake_fd;
-	int *console_fds;   /* of the configuration's VMs, until their consoles have them; or -1 */
+	int *console_fds;   /* for the configuration's VMs, until passed to their consoles; or -1 */
 	char *snapshot_dir; /* of the configuration, as an absolute path; NULL: none */
 	unsigned int running; /* number of VMs that have not ended */
 	bool waiting;	      /* the sessions of --wait-attach are not there yet */
 	bool vm_failed;	      /* a VM failed or ended with a status other than 0 */
 	bool failed;	      /* vpmu-vmm itself failed */
-	bool trouble;	      /* standard output has failed, which was said */
+	bool trouble;	      /* standard output has failed, which was reported */
 	bool reports;	      /* report_init has succeeded */
 };
 
@@ -74,7 +74,7 @@ static void main_on_ended(const struct machine_vm *vm, void *arg)
 	a->running--;
 }
 
-/* The VM's console, as its configuration or else that of the host says. */
+/* Create the VM's console by its configuration or else the host's. */
 static int on_adding(struct machine_vm *vm, const struct vm_config *c, char *err, size_t errlen,
 		     void *arg)
 {
@@ -160,7 +160,7 @@ static int main_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 	return sd_event_source_set_time_relative(s, MACHINE_TICK_MS * 1000);
 }
 
-/* Say once that standard output has an error. The VMs go on. */
+/* Report an error of standard output once. The VMs continue. */
 static void tell_trouble(struct app *a)
 {
 	char line[ERR_MAX];
@@ -229,7 +229,7 @@ static int setup_events(struct app *a)
 	return ret < 0 ? ret : 0;
 }
 
-/* Serve the socket that was asked for, or else the usual one if that is possible. */
+/* Serve the requested socket, or else the usual one if possible. */
 static int setup_socket(struct app *a, const char **path, char *err, size_t errlen)
 {
 	static char usual[128];
@@ -252,13 +252,13 @@ static int setup_socket(struct app *a, const char **path, char *err, size_t errl
 		return 0;
 	}
 	if (a->opts.hold || a->opts.paused || a->opts.wait_attach)
-		return ret; /* these options are useless without a socket */
+		return ret; /* these options need a socket */
 	snprintf(line, sizeof(line), "no control socket: %s", err);
 	error_line(line);
 	return 0;
 }
 
-/* Open the files of consoles, as long as this user may. */
+/* Open the files of consoles, before the user is switched. */
 static int open_consoles(struct app *a, char *err, size_t errlen)
 {
 	const struct config *cfg = &a->opts.config;

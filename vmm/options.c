@@ -96,7 +96,7 @@ static const struct {
 
 #define NR_HOST (sizeof(host_options) / sizeof(host_options[0]))
 
-/* The options that argp has found. */
+/* The options found by argp. */
 struct found {
 	struct options *o;
 	const char *file;

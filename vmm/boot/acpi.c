@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The ACPI tables of VMs that boot a stock kernel: RSDP, XSDT, FADT, MADT and DSDT. They describe
- * the hardware of vmm/engine/platform.h, and that there is nothing else: ACPI's hardware-reduced
- * mode, without the interrupt controller, timer, clock and keyboard controller of old PCs. linux.c
- * calls this. Section numbers are those of the ACPI specification 6.4.
+ * the hardware of vmm/engine/platform.h and exclude any other: ACPI's hardware-reduced mode,
+ * without the interrupt controller, timer, clock and keyboard controller of old PCs. linux.c calls
+ * this. Section numbers are those of the ACPI specification 6.4.
  */
 #include <string.h>
 

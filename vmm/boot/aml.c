@@ -27,7 +27,7 @@ size_t aml_open(struct aml *a, uint8_t prefix, uint8_t op)
 		aml_byte(a, prefix);
 	aml_byte(a, op);
 	at = a->len;
-	/* Always two bytes, whatever the length: it is not known yet. */
+	/* Always two bytes, since the length is not known yet. */
 	aml_byte(a, 0);
 	aml_byte(a, 0);
 	return at;

@@ -40,7 +40,7 @@ int image_read(const char *path, struct image *img, char *err, size_t errlen)
 		ret = fail(-ENOMEM, err, errlen, "%s: out of memory", path);
 		goto out;
 	}
-	/* The file may shrink while it is read; what is there is the image. */
+	/* The file may shrink while it is read; then the image is the part that was read. */
 	while (done < (size_t)st.st_size) {
 		ssize_t n = read(fd, img->data + done, (size_t)st.st_size - done);
 

@@ -33,7 +33,7 @@ bool linux_is_bzimage(const struct image *img)
 	return img->bytes >= LINUX_HDR_MAGIC + 4 && !memcmp(img->data + LINUX_HDR_MAGIC, "HdrS", 4);
 }
 
-/* The setup header, and where the payload is. */
+/* Check the setup header and find the payload. */
 static int check_header(const struct image *img, size_t *payload, size_t *bytes, char *err,
 			size_t errlen)
 {
@@ -81,7 +81,7 @@ static int check_header(const struct image *img, size_t *payload, size_t *bytes,
 	return 0;
 }
 
-/* What the payload unpacks to, its last 4 bytes say; gzip has them of its own. */
+/* The last 4 bytes of the payload are its unpacked size; gzip includes them in its own trailer. */
 static int unpack_payload(const struct image *img, size_t payload, size_t bytes, uint8_t **out,
 			  size_t *outlen, char *err, size_t errlen)
 {

@@ -73,7 +73,7 @@ void elf64_phdr(const struct image *img, const Elf64_Ehdr *eh, unsigned int i, E
 	memcpy(ph, img->data + eh->e_phoff + i * sizeof(*ph), sizeof(*ph));
 }
 
-/* Where segment @ph is in guest memory, and the name of that field. */
+/* Guest-physical address of segment @ph. */
 static uint64_t elf64_address(const struct elf64_rules *r, const Elf64_Phdr *ph)
 {
 	return r->same_addresses ? ph->p_vaddr : ph->p_paddr;
@@ -115,7 +115,7 @@ static int check_load(const struct elf64_check *c, const Elf64_Ehdr *eh, unsigne
 				      "equal to p_vaddr modulo p_align");
 	for (unsigned int j = 0; j < i; j++) {
 		elf64_phdr(c->img, eh, j, &other);
-		/* Neither sum wraps: both ends are in guest memory by now. */
+		/* Neither sum wraps: both ends have been checked to be in guest memory. */
 		if (elf64_is_load(&other) && at < elf64_address(r, &other) + other.p_memsz &&
 		    elf64_address(r, &other) < at + ph.p_memsz)
 			return elf64_bad_phdr(c, i, field, at, "segments that do not overlap");
@@ -140,8 +140,8 @@ int elf64_segments(const struct elf64_check *c, const Elf64_Ehdr *eh, const stru
 		if (ret)
 			return ret;
 		any |= elf64_is_load(&ph);
-		/* Entry in what the file provides: zero-fill is no code. Flags don't matter: there
-		 * is no NX before the image has page tables of its own. */
+		/* The entry must be in bytes of the file: zero-fill is not code. Flags don't
+		 * matter: there is no NX before the image has its own page tables. */
 		entry_ok |= eh->e_entry >= elf64_address(r, &ph) &&
 			    eh->e_entry - elf64_address(r, &ph) < ph.p_filesz;
 	}

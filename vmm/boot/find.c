@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Finding the images that come with vpmu-vmm by their name. vmm/config calls this for every "image"
- * that is set. It must not open the image: image_read (boot.c) does.
+ * Finds the images that come with vpmu-vmm by name. vmm/config calls this for every "image" that is
+ * set. It must not open the image: image_read (boot.c) does.
  */
 #include <errno.h>
 #include <stdio.h>

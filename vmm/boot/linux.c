@@ -22,7 +22,7 @@
 #define PAGE 4096ULL
 #define GIB  (1ULL << 30)
 
-/* Of a vmlinux, which has no setup header: what kernels since 2.6.36 accept. */
+/* For a vmlinux, which has no setup header: limits of kernels since 2.6.36. */
 #define VMLINUX_CMDLINE_MAX 2047u
 #define VMLINUX_INITRD_MAX  0x7fffffffu
 #define VMLINUX_VERSION	    0x020fu
@@ -40,7 +40,7 @@ static const struct elf64_rules rules = {
 	.lowest_text = "0x100000 or above",
 };
 
-/* Where what goes; filled in by linux_plan(). */
+/* The layout of guest memory; filled in by linux_plan(). */
 struct layout {
 	Elf64_Ehdr eh;
 	const char *prefix, *cmdline; /* the command line is both */
@@ -54,7 +54,7 @@ static uint32_t linux_header(const struct image *img, unsigned int field, uint32
 							 : otherwise;
 }
 
-/* Whether the command line @s has the parameter @name, which ends in '='. */
+/* Returns true if the command line @s has the parameter @name, which ends in '='. */
 static bool has_parameter(const char *s, const char *name)
 {
 	for (const char *at = s; (at = strstr(at, name)); at++)
@@ -80,7 +80,7 @@ static int plan_cmdline(const struct image *img, const struct boot_params *p, st
 		    strlen(l->cmdline), max, img->setup_bytes ? img->name : "Linux");
 }
 
-/* The initrd goes as high as the kernel can reach it, in the first slot. */
+/* The initrd goes to the highest address that the kernel can reach in the first slot. */
 static int plan_initrd(const struct image *img, const struct vmm_ram *ram,
 		       const struct boot_params *p, struct layout *l, char *err, size_t errlen)
 {
@@ -120,7 +120,7 @@ static int linux_plan(const struct image *img, const struct vmm_ram *ram,
 	ret = elf64_header(&c, &l->eh);
 	if (!ret)
 		ret = elf64_segments(&c, &l->eh, &rules);
-	/* The entry must be mapped: see write_pagetables. */
+	/* The entry must be mapped: see linux_write_pagetables. */
 	if (!ret && l->eh.e_entry >= 4 * GIB)
 		ret = elf64_bad_field(&c, "e_entry", l->eh.e_entry, "below 4 GiB");
 	if (!ret)
@@ -196,7 +196,7 @@ static void write_zero_page(const struct image *img, const struct vmm_ram *ram,
 }
 
 /*
- * What a reset of the CPU would execute, for kernels whose command line says reboot=bios: mov
+ * The code at the reset vector, for kernels with reboot=bios in their command line: mov
  * $PLATFORM_RESET, %dx; mov $PLATFORM_RESET_VALUE, %al; out %al, %dx; hlt; jmp to the hlt.
  */
 static void write_reset(const struct vmm_ram *ram)

@@ -2,9 +2,9 @@
 /*
  * The boot protocol of multiboot images, version 1 of the Multiboot Specification (0.6.96): a
  * static ELF32 executable with a multiboot header, which starts in 32-bit protected mode without
- * paging. Small test kernels are made that way. The VM has the hardware and the ACPI tables of
- * stock kernels; the initrd becomes the only module. vmm/machine chooses this protocol for a
- * "kernel" with such a header.
+ * paging. Small test kernels have this format. The VM has the hardware and the ACPI tables of stock
+ * kernels; the initrd becomes the only module. vmm/machine chooses this protocol for a "kernel"
+ * with such a header.
  *
  * Section numbers are those of the specification; ELF: System V ABI ch. 4 and 5.
  */
@@ -27,8 +27,8 @@
 #define SEARCH_BYTES 8192u
 #define HEADER_BYTES 12u
 #define HEADER_MAGIC 0x1badb002u
-/* 3.1.2: the loader must know bits 15:0 or refuse the image. Page-aligned modules and what memory
- * there is come with every image here. */
+/* 3.1.2: the loader must support bits 15:0 or refuse the image. Every image gets page-aligned
+ * modules and the memory map. */
 #define FLAG_PAGE_ALIGN	 (1u << 0)
 #define FLAG_MEMORY_INFO (1u << 1)
 #define FLAGS_REQUIRED	 0xffffu
@@ -37,13 +37,13 @@
 #define SEL_CODE    8
 #define DESC_CODE32 0x00cf9b000000ffffULL
 
-/* Where what goes; filled in by multiboot_plan(). */
+/* The layout of guest memory; filled in by multiboot_plan(). */
 struct layout {
 	Elf32_Ehdr eh;
 	uint64_t module; /* 0: none */
 };
 
-/* What a check reports to. */
+/* The input of a check, and where its error goes. */
 struct check {
 	const struct image *img;
 	const struct vmm_ram *ram;
@@ -66,7 +66,7 @@ static int bad_phdr(const struct check *c, unsigned int i, const char *field, ui
 		    c->img->name, i, field, value, accepted);
 }
 
-/* The flags of the multiboot header, or false: there is none. */
+/* Find the multiboot header: *flags. Returns false if there is none. */
 static bool find_header(const struct image *img, uint32_t *flags)
 {
 	size_t end = img->bytes < SEARCH_BYTES ? img->bytes : SEARCH_BYTES;
@@ -106,7 +106,8 @@ static int check_flags(const struct check *c)
 	return 0;
 }
 
-/* The ELF header of c->img, whose program headers are inside of the file. */
+/* Check the ELF header of c->img, and that its program headers are inside the file; copy it to
+ * *eh. */
 static int check_elf(const struct check *c, Elf32_Ehdr *eh)
 {
 	if (c->img->bytes < sizeof(*eh) || memcmp(c->img->data, ELFMAG, SELFMAG))
@@ -134,7 +135,7 @@ static int check_elf(const struct check *c, Elf32_Ehdr *eh)
 	return 0;
 }
 
-/* Copy program header @i. Whether it is a segment that occupies memory. */
+/* Copy program header @i. Returns true if it is a segment that occupies memory. */
 static bool segment(const struct image *img, const Elf32_Ehdr *eh, unsigned int i, Elf32_Phdr *ph)
 {
 	memcpy(ph, img->data + eh->e_phoff + i * sizeof(*ph), sizeof(*ph));
@@ -165,7 +166,7 @@ static int check_segment(const struct check *c, const Elf32_Ehdr *eh, unsigned i
 	return 0;
 }
 
-/* Check all segments, and that the entry is in what the file has of an executable one. *end: the
+/* Check all segments, and that the entry is in the file's bytes of an executable one. *end: the
  * first address behind them. */
 static int check_segments(const struct check *c, const Elf32_Ehdr *eh, uint64_t *end)
 {
@@ -197,7 +198,7 @@ static int multiboot_plan(const struct image *img, const struct vmm_ram *ram,
 			  const struct boot_params *p, struct layout *l, char *err, size_t errlen)
 {
 	struct check c = {.img = img, .ram = ram, .err = err, .errlen = errlen};
-	/* Guests that are told 32-bit addresses: the first slot is below 4 GiB. */
+	/* Multiboot addresses have 32 bits: use the first slot, which is below 4 GiB. */
 	uint64_t end = 0, top = ram->slot[0].bytes;
 	int ret;
 
@@ -237,14 +238,14 @@ static int multiboot_check(const struct image *img, const struct vmm_ram *ram,
 
 static uint8_t *put_range(uint8_t *e, uint64_t gpa, uint64_t bytes, uint32_t type)
 {
-	put_u32(e, MULTIBOOT_MMAP_BYTES - 4); /* what follows this field */
+	put_u32(e, MULTIBOOT_MMAP_BYTES - 4); /* bytes after this field */
 	put_u64(e + 4, gpa);
 	put_u64(e + 12, bytes);
 	put_u32(e + 20, type);
 	return e + MULTIBOOT_MMAP_BYTES;
 }
 
-/* 3.3: what memory there is, the command line and the module. */
+/* 3.3: the memory map, the command line and the module. */
 static void write_info(const struct vmm_ram *ram, const struct boot_params *p,
 		       const struct layout *l)
 {
@@ -292,7 +293,7 @@ static int multiboot_load(const struct image *img, const struct vmm_ram *ram,
 		if (segment(img, &l.eh, i, &ph))
 			memcpy(ram->base + ph.p_paddr, img->data + ph.p_offset, ph.p_filesz);
 	memcpy(ram->base + MULTIBOOT_GDT, gdt, sizeof(gdt));
-	/* The first word is the image's name, as of every loader. */
+	/* The first word is the image's name, as with other loaders. */
 	strncpy(cmdline, slash ? slash + 1 : img->name, MULTIBOOT_NAME_MAX);
 	if (p->args && *p->args) {
 		strcat(cmdline, " ");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * See rdpmc.h. The bytes 0F 33 also occur inside of other instructions and in data, about once in
- * 64 KiB. Rewriting one of those would corrupt the guest. x86 code that is decoded from a wrong
- * start soon falls into step with the right one. So of many starts before a real instruction nearly
- * all meet it, and of those before bytes inside of another one nearly none does.
+ * See rdpmc.h. The bytes 0F 33 also occur inside other instructions and in data, about once in 64
+ * KiB. Rewriting those would corrupt the guest. x86 code decoded from a wrong start soon
+ * resynchronizes. So nearly all of many starts before a real instruction reach it, and nearly none
+ * reach bytes inside another instruction.
  */
 #include <Zydis/Zydis.h>
 #include <errno.h>
@@ -16,29 +16,29 @@
 
 static const uint8_t rdpmc[2] = {0x0f, 0x33};
 static const uint8_t in_eax[2] = {0xe5, RDPMC_PORT};
-/* SHL RDX,32, by which the kernel joins the two halves. */
+/* SHL RDX,32, with which the kernel joins the two halves. */
 static const uint8_t shl_rdx[4] = {0x48, 0xc1, 0xe2, 0x20};
 
-/* What apply_alternatives() copies from. */
+/* apply_alternatives() copies from this section. */
 static const char copied_section[] = ".altinstr_replacement";
 
-/* Decode from each of the last STARTS - SETTLE bytes that are at least SETTLE bytes before it. */
+/* Decode from each of the STARTS - SETTLE bytes that end SETTLE bytes before the candidate. */
 #define STARTS 96
 #define SETTLE 32
-/* So many of a hundred must meet it, if so many lead anywhere. */
+/* This percentage of starts must reach it, of at least VOTES_MIN that decode. */
 #define AGREE_PERCENT 70
 #define VOTES_MIN     16
-/* An image with more bytes 0F 33 than this, or more bytes of code than it is long, is none that a
- * compiler made, and looking through it would take too long. */
+/* An image with more bytes 0F 33 than this, or more bytes of code than it is long, does not come
+ * from a compiler, and searching it would take too long. */
 #define CANDIDATES_MAX 65536
-/* SHL RDX,32 ends within so many bytes behind it. */
+/* SHL RDX,32 ends within this many bytes behind it. */
 #define SHL_WITHIN 12
 
-/* A part of the image to look through. */
+/* A part of the image to search. */
 struct part {
-	Elf64_Phdr ph;		/* the segment that it is in */
+	Elf64_Phdr ph;		/* its segment */
 	uint64_t offset, bytes; /* in the file */
-	bool data;		/* data may be in it, too */
+	bool data;		/* may contain data, too */
 	bool copied;		/* the kernel executes copies of it */
 };
 
@@ -48,8 +48,8 @@ struct text {
 	ZydisDecoder decoder;
 };
 
-/* The instructions from @start on up to @at or beyond it: where they end; 0: at bytes that are no
- * instruction. */
+/* Decode from @start until @at is reached or passed. Returns the end of the last instruction; 0:
+ * invalid bytes. */
 static uint64_t rdpmc_decode(const struct text *t, uint64_t start, uint64_t at)
 {
 	ZydisDecodedInstruction insn;
@@ -63,7 +63,7 @@ static uint64_t rdpmc_decode(const struct text *t, uint64_t start, uint64_t at)
 	return start;
 }
 
-/* Displacements and the like need not be instructions: a start among them that leads nowhere has no
+/* Displacements and the like need not be instructions: a start there that does not decode has no
  * vote. */
 static bool is_instruction(const struct text *t, uint64_t at)
 {
@@ -75,11 +75,11 @@ static bool is_instruction(const struct text *t, uint64_t at)
 		votes += end != 0;
 		met += end == at;
 	}
-	/* At the very beginning of the text there is nothing to ask. */
+	/* At the beginning of the text there are too few starts. */
 	return votes >= VOTES_MIN && met * 100 >= votes * AGREE_PERCENT;
 }
 
-/* Decoded from the instruction at @at, SHL RDX,32 comes soon. */
+/* Returns true if SHL RDX,32 soon follows the instruction at @at. */
 static bool shl_follows(const struct text *t, uint64_t at)
 {
 	uint64_t end = at + sizeof(rdpmc) + SHL_WITHIN;
@@ -142,7 +142,7 @@ static int find_in(const struct image *img, const struct part *part, struct rdpm
 	return 0;
 }
 
-/* The segment whose bytes in the file include @part. */
+/* Find the segment with @part in its file bytes. */
 static bool find_segment(const struct image *img, const Elf64_Ehdr *eh, struct part *part)
 {
 	Elf64_Phdr *ph = &part->ph;
@@ -157,7 +157,7 @@ static bool find_segment(const struct image *img, const Elf64_Ehdr *eh, struct p
 	return false;
 }
 
-/* Whether the image has section headers, which a kernel need not have. */
+/* Returns true if the image has section headers, which are optional. */
 static bool has_sections(const struct image *img, const Elf64_Ehdr *eh)
 {
 	return eh->e_shnum && eh->e_shentsize == sizeof(Elf64_Shdr) && eh->e_shoff <= img->bytes &&
@@ -184,9 +184,9 @@ static bool is_copied(const struct image *img, const Elf64_Ehdr *eh, const Elf64
 		       sizeof(copied_section));
 }
 
-/* Only sections of code: an executable segment also has data, which can look like code. But those
- * of all segments: .init.text can be in one that is not executable. A section that is writable,
- * too, is data with some code in it, as a kernel's .data. */
+/* Search only code sections: an executable segment also has data, which can look like code. But
+ * search those of all segments: .init.text can be in one that is not executable. A section that is
+ * writable as well is data with some code in it, as a kernel's .data. */
 static int find_in_sections(const struct image *img, const Elf64_Ehdr *eh, struct rdpmc_sites *out,
 			    char *err, size_t errlen)
 {
@@ -213,7 +213,7 @@ static int find_in_sections(const struct image *img, const Elf64_Ehdr *eh, struc
 	return ret;
 }
 
-/* Without sections nobody can tell code from data. */
+/* Without sections code cannot be told from data. */
 static int find_in_segments(const struct image *img, const Elf64_Ehdr *eh, struct rdpmc_sites *out,
 			    char *err, size_t errlen)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Decompressing the payload of a bzImage; see unpack.h. Called by bzimage.c. The data is hostile:
- * output never exceeds the caller's room, whatever sizes the data claims.
+ * output never exceeds the caller's room, whatever size the data claims.
  *
- * Formats as the kernel writes them (linux scripts/Makefile.lib): one stream of each, and of lz4
- * the "legacy" frame of lz4 -l. A 32-bit size follows that is no part of the stream.
+ * Formats as the kernel writes them (linux scripts/Makefile.lib): one stream each; for lz4 the
+ * "legacy" frame of lz4 -l. A 32-bit size follows that is not part of the stream.
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 
 #include "vmm/boot/unpack.h"
 
-/* Each of these libraries may be missing where vpmu is built. */
+/* Each of these libraries is optional at build time. */
 #ifdef UNPACK_BZ2
 #include <bzlib.h>
 #endif
@@ -65,7 +65,7 @@ static long run_lzma(lzma_stream *s, const uint8_t *in, size_t n, uint8_t *out, 
 	s->next_out = out;
 	s->avail_out = room;
 	z = lzma_code(s, LZMA_FINISH);
-	/* The end may only be seen at the next call. */
+	/* The end may only be reported by the next call. */
 	if (z == LZMA_OK)
 		z = lzma_code(s, LZMA_FINISH);
 	if (z == LZMA_STREAM_END)
@@ -108,7 +108,7 @@ static long unpack_zstd(const uint8_t *in, size_t n, uint8_t *out, size_t room)
 
 	if (ZSTD_isError(frame))
 		return -EBADMSG;
-	/* With all of the output in one buffer the decoder needs no window of its own. */
+	/* With the whole output in one buffer the decoder needs no window. */
 	done = ZSTD_decompress(out, room, in, frame);
 	if (!ZSTD_isError(done))
 		return (long)done;
@@ -127,8 +127,7 @@ static long unpack_zstd(const uint8_t *in, size_t n, uint8_t *out, size_t room)
 
 #ifdef UNPACK_LZ4
 #define LZ4_BLOCK_BYTES                                                                            \
-	(8 << 20) /* of a legacy frame: what each block but the last unpacks to                    \
-		   */
+	(8 << 20) /* unpacked size of each block of a legacy frame except the last \ */
 
 /* lz4's doc/lz4_Frame_format.md, "Legacy frame": a magic number, then blocks, each with its
  * compressed size before it. It ends with the file, or where no block can follow. */

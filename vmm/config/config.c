@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The keys of the host and of a VM: one table each, which files, options, requests and snapshots
- * use. The text of what a key accepts is in the table, too, so that every message can name it.
+ * use. The table also has a text for the values expected, so that every message can name them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -96,8 +96,8 @@ static int set_policy(const struct config_key *k, void *field, const char *value
 	return vpmu_policy_tier_parse(value, field);
 }
 
-/* @field is the whole struct vm_config, because this sets two fields: the setting that was asked
- * for, and the one for the register model. */
+/* @field is the whole struct vm_config, because this sets two fields: the setting itself, and the
+ * one for the register model. */
 static int set_vm_lbr(const struct config_key *k, void *field, const char *value, char *why)
 {
 	struct vm_config *vm = field;
@@ -145,7 +145,7 @@ static int set_host_lbr(const struct config_key *k, void *field, const char *val
 	return -EINVAL;
 }
 
-/* @field is whether it is off. */
+/* @field is true for "off". */
 static int set_rdpmc(const struct config_key *k, void *field, const char *value, char *why)
 {
 	*(bool *)field = !strcmp(value, "off");
@@ -287,7 +287,7 @@ static void complete_key(struct complete *c, const struct config_key *k)
 {
 	if (strstr(k->accepted, "path of"))
 		complete_files(c);
-	if (k->set != config_set_text) /* those accept any text, which @accepted describes */
+	if (k->set != config_set_text) /* those take any text, described by @accepted */
 		complete_accepted(c, k->accepted);
 }
 
@@ -317,7 +317,7 @@ void config_complete_vm(struct complete *c)
 		if (!eq || strncmp(c->typed, key, strlen(key)))
 			continue;
 		if (k->set == config_set_name || k->set == set_tenant)
-			complete_by(c, "vpmu", vm_add); /* it asks the server */
+			complete_by(c, "vpmu", vm_add); /* it queries the server */
 		c->typed = eq + 1;
 		complete_key(c, k);
 		return;

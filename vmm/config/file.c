@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The sections of vpmu-vmm's ini files: [host] once, and [vm NAME] for each VM. The files are read
- * by service/daemon/inifile.c. A VM that is not complete is never accepted. */
+ * by service/daemon/inifile.c. An incomplete VM is an error. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 struct file {
 	struct config *config;
 	bool host_seen;
-	bool in_vm; /* the last VM of the configuration is the section's */
+	bool in_vm; /* the last VM of the configuration belongs to the current section */
 };
 
 static int file_begin(void *arg, const struct config_at *at);

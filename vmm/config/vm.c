@@ -172,7 +172,7 @@ static int check_policy(const struct vm_config *vm, char *err, size_t errlen)
 	return 0;
 }
 
-/* What the VM boots. */
+/* Check the keys of what the VM boots: an image or a kernel. */
 static int check_boot(const struct vm_config *vm, char *err, size_t errlen)
 {
 	static const char *const of_image[] = {"image", "args"};

@@ -9,7 +9,7 @@ int bus_claim(struct bus *b, uint64_t base, uint64_t bytes, const struct bus_dev
 {
 	if (!bytes || bytes - 1 > UINT64_MAX - base)
 		return -EINVAL;
-	/* Differences, so that no sum wraps. */
+	/* Compare differences, because sums may wrap. */
 	for (unsigned int i = 0; i < b->nr; i++)
 		if ((base - b->range[i].base < b->range[i].bytes ||
 		     b->range[i].base - base < bytes) &&

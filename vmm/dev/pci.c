@@ -10,10 +10,10 @@
 #define WRITABLE (ENABLE | FUNCTION | REGISTER)
 
 /*
- * The host bridge's header, 6.1. Its IDs are those of QEMU's generic PCI host bridge, a device as
- * this one: it has no register beyond the header, so no driver binds to it, and Linux knows no
- * quirk of it (early-quirks.c, drivers/pci/quirks.c). The bridges of real chipsets, such as Intel's
- * 440FX, have quirks and registers that kernels look for.
+ * The host bridge's header, 6.1. Its IDs are those of QEMU's generic PCI host bridge, a similar
+ * device: it has no register beyond the header, so no driver binds to it, and Linux has no quirk
+ * for it (early-quirks.c, drivers/pci/quirks.c). The bridges of real chipsets, such as Intel's
+ * 440FX, have quirks and registers that kernels probe.
  *
  * Nothing can be written. The bridge answers memory accesses and is a bus master whatever its
  * command register says, as those of PCs are. It has no address ranges, no interrupt pin, no
@@ -38,8 +38,8 @@ static uint32_t host_bridge(unsigned int reg)
 	}
 }
 
-/* 3.2.2.3.4: where no device answers, all bits are 1. Without ENABLE the access is one to ports
- * that no device has, which is the same. */
+/* 3.2.2.3.4: where no device answers, all bits are 1. Without ENABLE the access goes to unused
+ * ports, which read the same. */
 static uint32_t config_read(uint32_t address)
 {
 	if (!(address & ENABLE) || address & FUNCTION)
@@ -74,7 +74,7 @@ static void data_write(void *dev, uint64_t offset, unsigned int size, uint64_t v
 
 int pci_claim(struct pci *p, struct bus *bus)
 {
-	/* Narrower accesses to these ports are not the register's: the reset register is there. */
+	/* Only 4-byte accesses: the reset register is among these ports. */
 	static const struct bus_device address = {
 		.sizes = 4, .read = address_read, .write = address_write};
 	static const struct bus_device data = {

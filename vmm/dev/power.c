@@ -8,8 +8,8 @@
 #define SLEEP_TYPE(v) ((v) >> 2 & 7)
 #define SLEEP_ENABLE  (1u << 5)
 
-/* Ports CF8H to CFBH: CF9H is the reset register when it is accessed as a byte. Accesses of four
- * bytes are to PCI's address register (pci.c). Words are for neither. */
+/* Ports CF8H to CFBH: a byte access to CF9H is to the reset register, a 4-byte access to PCI's
+ * address register (pci.c). Words are for neither. */
 #define RESET_PORTS (PLATFORM_RESET - 1)
 #define RESET_CPU   (1u << 2)
 
@@ -41,7 +41,7 @@ static void reset_write(void *dev, uint64_t offset, unsigned int size, uint64_t 
 		p->reset(p->arg);
 }
 
-/* Status: its input buffer is empty, so kernels do not wait for it. */
+/* Status: input buffer empty, so kernels do not wait for it. */
 static uint64_t keyboard_read(void *dev, uint64_t offset, unsigned int size)
 {
 	return 0;

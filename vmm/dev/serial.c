@@ -26,7 +26,7 @@ enum { REG_THR, REG_IER, REG_IIR, REG_LCR, REG_MCR, REG_LSR, REG_MSR, REG_SCR, R
 #define MCR_LOOP  0x10
 #define MCR_BITS  0x1f
 
-/* IIR: what is pending, the highest priority first. */
+/* IIR: pending interrupts, the highest priority first. */
 #define IIR_LSR	    0x06
 #define IIR_RX	    0x04
 #define IIR_TIMEOUT 0x0c /* bytes wait, fewer than the trigger level */
@@ -39,7 +39,7 @@ enum { REG_THR, REG_IER, REG_IIR, REG_LCR, REG_MCR, REG_LSR, REG_MSR, REG_SCR, R
 #define LSR_TX_READY  0x60 /* THR and shift register empty */
 #define MSR_CONNECTED 0xb0 /* DCD, DSR, CTS */
 
-/* Bytes that wait: those from tail to head, which count all bytes ever. */
+/* Bytes that wait: from tail to head, which count all bytes since the start. */
 struct serial_input {
 	uint64_t head, tail;
 	uint8_t ring[SERIAL_INPUT_MAX];
@@ -60,7 +60,7 @@ void serial_fini(struct serial *s)
 	*s = (struct serial){0};
 }
 
-/* Under lock, as all below that are static. */
+/* Under lock, as are all static functions below. */
 static void dev_serial_flush(struct serial *s)
 {
 	if (s->len)
@@ -93,7 +93,7 @@ static uint8_t serial_pending(const struct serial *s)
 		return IIR_LSR;
 	if (s->ier & IER_RX && s->nr_rx >= trigger(s))
 		return IIR_RX;
-	/* The time of four characters is over at once. */
+	/* The timeout of four character times has always expired. */
 	if (s->ier & IER_RX && s->nr_rx)
 		return IIR_TIMEOUT;
 	if (s->ier & IER_TX && s->thre)
@@ -131,7 +131,7 @@ static unsigned int fifo_room(const struct serial *s)
 	return s->nr_rx < size ? size - s->nr_rx : 0;
 }
 
-/* Bytes that wait come into the FIFO. In loopback mode the input is disconnected. */
+/* Move bytes that wait into the FIFO. In loopback mode the input is disconnected. */
 static void fill_fifo(struct serial *s)
 {
 	struct serial_input *in = s->input;
@@ -325,7 +325,7 @@ int serial_claim(struct serial *s, struct bus *bus)
 
 #define TAG 0x4c524553u /* "SERL" */
 
-/* What only a UART with an interrupt has. */
+/* State that only a UART with an interrupt has. */
 static void save_receiver(const struct serial *s, struct vpmu_blob *b)
 {
 	uint64_t tail = s->input ? s->input->tail : 0, head = s->input ? s->input->head : 0;
@@ -340,7 +340,7 @@ static void save_receiver(const struct serial *s, struct vpmu_blob *b)
 		vpmu_blob_u8(b, s->input->ring[tail % SERIAL_INPUT_MAX]);
 }
 
-/* The reverse. The input goes to *@in, whose first bytes it becomes. */
+/* The reverse. The input goes to the beginning of *@in. */
 static bool load_receiver(struct serial *n, struct serial_input *in, struct vpmu_blob_reader *r)
 {
 	n->fcr = vpmu_blob_get_u8(r);
@@ -352,7 +352,7 @@ static bool load_receiver(struct serial *n, struct serial_input *in, struct vpmu
 		return false;
 	vpmu_blob_get_bytes(r, n->rx, n->nr_rx);
 	in->head = vpmu_blob_get_u16(r);
-	/* What waits has found no room. */
+	/* Input only waits while the FIFO has no room. */
 	if (in->head > SERIAL_INPUT_MAX || (in->head && fifo_room(n) && !loopback(n)))
 		return false;
 	vpmu_blob_get_bytes(r, in->ring, in->head);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The KVM engine: /dev/kvm behind vmm/engine/engine.h. This file opens it and says in one line what
- * is missing when it cannot be used.
+ * The KVM engine: /dev/kvm behind vmm/engine/engine.h. This file opens it and, if it cannot be
+ * used, reports in one line what is missing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "vmm/kvm/kvm_priv.h"
 #include "vpmu/util/fail.h"
 
-/* Kernel Documentation/virt/kvm/api.rst; the version is that from which Linux has it. */
+/* Kernel Documentation/virt/kvm/api.rst; the version is the first Linux that has it. */
 static const struct {
 	int cap;
 	const char *name;
@@ -50,7 +50,7 @@ static const char *open_hint(int err)
 	}
 }
 
-/* The device is there; can it do what we need? */
+/* Check that the open device has all required capabilities. */
 static int check_device(struct vmm_engine *e, const char *path, char *why, size_t why_len)
 {
 	int rc = kvm_ioctl(e->fd, KVM_GET_API_VERSION, 0);
@@ -79,7 +79,7 @@ static int check_device(struct vmm_engine *e, const char *path, char *why, size_
 			    sizeof(struct kvm_run));
 	e->run_bytes = (size_t)rc;
 
-	/* Only making a VM shows whether another hypervisor holds the CPUs. */
+	/* Only KVM_CREATE_VM shows if another hypervisor uses the CPUs. */
 	rc = kvm_create_vm_fd(e);
 	if (rc < 0)
 		return fail(rc, why, why_len, "%s: KVM_CREATE_VM: %s%s", path, strerror(-rc),
@@ -89,7 +89,7 @@ static int check_device(struct vmm_engine *e, const char *path, char *why, size_
 	return 0;
 }
 
-/* KVM_MAX_CPUID_ENTRIES of the kernel: KVM never has more. */
+/* KVM_MAX_CPUID_ENTRIES of the kernel. */
 #define CPUID_ENTRIES 256
 
 static int read_cpuid(struct vmm_engine *e, const char *path, char *why, size_t why_len)

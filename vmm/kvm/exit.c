@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * KVM's exits as those of vmm/engine/engine.h, and the caller's answers back. Every exit we do not
- * know how to go on from becomes one line that names RIP and the reason.
+ * Translates KVM's exits to those of vmm/engine/engine.h, and the caller's answers back. An exit
+ * that cannot be handled becomes one line with RIP and the reason.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static const char *internal_error_name(uint32_t suberror)
 	}
 }
 
-/* The bytes KVM could not emulate, " (0f 0b ...)", when it says which (api.rst,
+/* The bytes KVM could not emulate, " (0f 0b ...)", if it reports them (api.rst,
  * KVM_INTERNAL_ERROR_EMULATION_FLAG_INSTRUCTION_BYTES). */
 static void failed_bytes(const struct kvm_run *kr, char *buf, size_t len)
 {
@@ -131,8 +131,8 @@ static bool translate_msr(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	return true;
 }
 
-/* Below 4 GiB a PC has addresses of devices. KVM has those that are there: of the others loads give
- * ones, and stores are lost. Linux 7 reads a register of AMD's chipsets there. */
+/* Below 4 GiB a PC has device addresses. KVM handles those of its devices. Loads from the others
+ * return ones, and stores are lost. Linux 7 reads a register of AMD's chipsets there. */
 static bool nothing_answers(struct vmm_engine_vcpu *v)
 {
 	struct kvm_run *kr = v->kr;

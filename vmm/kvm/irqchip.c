@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Interrupt controllers of a KVM VM: KVM's own, in the kernel. Local APICs with their timers, IPIs,
- * INIT and start-up IPIs, the I/O APIC and the wait in HLT are all KVM's. What is ours is the way
- * of a PMI through the LVT performance entry, since KVM's own PMU does not exist for the guest.
+ * INIT and start-up IPIs, the I/O APIC and the wait in HLT are all KVM's. This file adds the PMI
+ * through the LVT performance entry, since the guest does not have KVM's own PMU.
  *
  * Nothing here may call KVM_SET_LAPIC. It replaces the whole register page: an IPI that another
- * vCPU sends at that moment and a timer that is due would be lost. So the mask bit that an Intel
- * CPU sets when it delivers a PMI is a shadow of ours, beside the guest's own mask bit. KVM does
- * not tell us when the guest writes LVTPC. So what clears the shadow is what the same handler must
- * do before it can have another PMI that makes sense: write IA32_PERF_GLOBAL_OVF_CTRL or
- * IA32_PERF_GLOBAL_CTRL (SDM vol. 3, 20.2.4). A guest that unmasks LVTPC and does neither gets no
- * further PMI; one that does these and leaves LVTPC alone gets PMIs that a CPU would not deliver.
+ * vCPU sends at that moment and a due timer would be lost. So the mask bit that an Intel CPU sets
+ * when it delivers a PMI is a shadow here, besides the guest's own mask bit. KVM does not report
+ * writes of LVTPC. So the shadow is cleared by a write that the guest's handler must make before
+ * another useful PMI: of IA32_PERF_GLOBAL_OVF_CTRL or IA32_PERF_GLOBAL_CTRL (SDM vol. 3, 20.2.4). A
+ * guest that unmasks LVTPC without such a write gets no further PMI; one that writes them and
+ * leaves LVTPC masked gets PMIs that a CPU would not deliver.
  */
 #include <errno.h>
 #include <string.h>
@@ -92,7 +92,7 @@ int kvm_vcpu_pmi(struct vmm_engine_vcpu *v)
 	else if (LVT_MODE(entry) == MODE_FIXED)
 		rc = fixed(v, LVT_VECTOR(entry));
 	else
-		return 0; /* no other mode is for this entry: it is lost */
+		return 0; /* other delivery modes are not supported: it is lost */
 	v->pmi_masked = !rc && v->masks_pmi;
 	return rc;
 }
@@ -103,7 +103,7 @@ void kvm_pmi_wrote(struct vmm_engine_vcpu *v, uint32_t msr)
 		v->pmi_masked = false;
 }
 
-/* A vCPU that waits for a start-up IPI begins to run when it is given registers. */
+/* Start a vCPU that waits for a start-up IPI: its registers were set. */
 int kvm_vcpu_may_run(struct vmm_engine_vcpu *v)
 {
 	struct kvm_mp_state state = {.mp_state = KVM_MP_STATE_RUNNABLE};

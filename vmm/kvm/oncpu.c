@@ -13,7 +13,7 @@
 
 #include "vmm/kvm/oncpu.h"
 
-/* So old may the last answer of the event's clock be: its ns and our TSC drift apart by the error
+/* Maximum age of the last reading of the event's clock: its ns and the TSC drift apart by the error
  * of rate(). */
 #define KEPT_TICKS 20000000
 
@@ -43,7 +43,7 @@ static void oncpu_begin(void)
 	begin_ns = clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
-/* TSC ticks per ns. The longer since oncpu_begin(), the more exact: 1e-4 after a millisecond. */
+/* TSC ticks per ns. More exact with the time since oncpu_begin(): 1e-4 after a millisecond. */
 static double rate(void)
 {
 	uint64_t ns = clock_ns(CLOCK_MONOTONIC_RAW) - begin_ns;
@@ -92,13 +92,13 @@ void kvm_oncpu_close(struct kvm_oncpu *o)
 
 static uint32_t page_seq(const struct kvm_oncpu *o)
 {
-	/* The kernel writes it on our own CPU, before we run on. */
+	/* The kernel writes it on this CPU, before the thread continues. */
 	return o->page ? *(const volatile uint32_t *)&o->page->lock : 0;
 }
 
-/* The thread's time on a CPU. The event's time is by the clock of perf, which goes on in
- * interrupts, as the TSC does. Reading it cannot fail: only an event that is pinned can be in a
- * state that has no time. If it fails all the same, the thread is taken for not having run. */
+/* The thread's time on a CPU. The event's time is by perf's clock, which also advances in
+ * interrupts, like the TSC. Reading it cannot fail: only a pinned event can be in a state without a
+ * time. If it fails all the same, the thread counts as not having run. */
 static uint64_t cpu_ns(const struct kvm_oncpu *o)
 {
 	uint64_t value_enabled[2];
@@ -110,7 +110,7 @@ static uint64_t cpu_ns(const struct kvm_oncpu *o)
 		       : o->ref_ns;
 }
 
-/* Ask for the CPU time of now. Again, if the thread lost its CPU between the two clocks. */
+/* Read the current CPU time; retry if the thread lost its CPU between the two clocks. */
 static void oncpu_ask(struct kvm_oncpu *o)
 {
 	do {

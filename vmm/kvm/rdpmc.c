@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * RDPMC of stock kernels. No interface of KVM lets user space answer RDPMC: with KVM's own PMU
- * switched off it is #GP. So the caller has put IN EAX,33H in the place of the kernel's RDPMC
- * (vmm/boot/rdpmc.c), which exits with ECX still in place. KVM then writes EAX from the exit's data
- * and goes on behind the instruction. RDX is ours to write.
+ * switched off it is #GP. So the caller has replaced the kernel's RDPMC by IN EAX,33H
+ * (vmm/boot/rdpmc.c), which exits with ECX intact. KVM then writes EAX from the exit's data and
+ * continues behind the instruction. This file writes RDX.
  *
- * Only an IN at one of these addresses stands for RDPMC: one that the guest executes elsewhere is
- * what it says.
+ * Only an IN at one of these addresses stands for RDPMC: elsewhere it is a plain IN.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,7 @@ bool kvm_is_rdpmc(struct vmm_engine_vcpu *v, uint32_t *index)
 	if (kr->io.port != PORT || kr->io.direction != KVM_EXIT_IO_IN || kr->io.size != 4 ||
 	    kr->io.count != 1 || kvm_ioctl(v->fd, KVM_GET_REGS, &v->rdpmc_regs))
 		return false;
-	/* KVM has not gone past the instruction yet. */
+	/* RIP is still that of the instruction. */
 	for (size_t i = 0; i < v->vm->nr_rdpmc; i++) {
 		if (v->rdpmc_regs.rip != v->vm->rdpmc[i])
 			continue;
@@ -49,8 +48,8 @@ void kvm_rdpmc_complete(struct vmm_engine_vcpu *v, uint64_t data)
 
 	memcpy((uint8_t *)v->kr + v->kr->io.data_offset, &low, sizeof(low));
 	v->rdpmc_regs.rdx = data >> 32;
-	/* A KVM that emulates in another way may take what registers are set for the result. */
+	/* Set RAX, too: another version of KVM may take the result from there. */
 	v->rdpmc_regs.rax = low;
-	/* It can only fail for a vCPU that is gone. */
+	/* It can only fail if the vCPU does not exist any more. */
 	kvm_ioctl(v->fd, KVM_SET_REGS, &v->rdpmc_regs);
 }

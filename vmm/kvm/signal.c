@@ -2,8 +2,8 @@
 /*
  * The signals that end KVM_RUN. A kick comes from another thread, which has set immediate_exit
  * before it signals; its handler does nothing. An alarm (VMM_ALARM_SIGNAL) comes from the kernel: a
- * perf event or a timer of the vCPU's thread. Nobody has set immediate_exit for it, so the handler
- * does, for the vCPU that the thread is about to run or runs. Without that, an alarm just before
+ * perf event or a timer of the vCPU's thread. immediate_exit is not set then, so the handler sets
+ * it, for the vCPU that the thread is about to run or runs. Without that, an alarm just before
  * KVM_RUN would be lost until the guest next exits.
  */
 #include <errno.h>
@@ -16,12 +16,12 @@
 #include "vmm/kvm/kvm_priv.h"
 #include "vpmu/util/fail.h"
 
-static __thread struct kvm_run *volatile inside; /* of the vCPU that this thread runs */
+static __thread struct kvm_run *volatile inside; /* kvm_run of the vCPU that this thread runs */
 static __thread _Atomic bool alarmed;
 
 static void on_kick(int sig)
 {
-	/* Its arrival ends KVM_RUN; immediate_exit covers the time before. Nothing to do. */
+	/* Nothing to do: its arrival ends KVM_RUN; immediate_exit covers the time before. */
 }
 
 static void on_alarm(int sig)
@@ -57,7 +57,7 @@ int kvm_signals_install(char *why, size_t why_len)
 
 	if (!rc)
 		rc = install(VMM_ALARM_SIGNAL, on_alarm, why, why_len);
-	/* What the kernel sends when the queue of signals is full would end the process. */
+	/* The kernel sends SIGIO when the signal queue is full; by default it ends the process. */
 	return rc ? rc : install(SIGIO, on_alarm, why, why_len);
 }
 
@@ -80,7 +80,7 @@ int kvm_signals_open(void)
 void kvm_alarms_to(struct kvm_run *kr)
 {
 	inside = kr;
-	/* An alarm of before set no immediate_exit. */
+	/* An earlier alarm has not set immediate_exit. */
 	if (kr && atomic_load(&alarmed))
 		__atomic_store_n(&kr->immediate_exit, 1, __ATOMIC_SEQ_CST);
 }

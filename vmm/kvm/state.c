@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * get_state, set_state, get_vm_state and set_vm_state (vmm/engine/engine.h) of the KVM engine. The
- * kernel's structures are saved as they are: their layout is its ABI. Which of them are in a file
- * is fixed by what kind of VM it is, and the MSRs by a table.
+ * kernel's structures are saved as they are: their layout is its ABI. The kind of VM decides which
+ * of them are in a file; the MSRs are in a table.
  *
- * Loads are hostile. Everything but numbers of ours is checked by the kernel, which trusts no user
- * of /dev/kvm; a load writes only what is in the table of MSRs. The TSC and KVM's clock go on from
- * where they stood.
+ * Loaded data are hostile. The kernel, which trusts no user of /dev/kvm, checks everything except
+ * our own numbers; only MSRs of the table are written. The TSC and KVM's clock continue from their
+ * saved values.
  *
- * The order of the writes is that of their needs: the TSC before the local APIC, whose timer it
- * drives, the APIC before its deadline, and events behind all that resets them.
+ * Writes are ordered by dependency: the TSC before the local APIC with the timer that it drives,
+ * the APIC before its deadline, and events after all writes that reset them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,9 +34,9 @@
 #define SITES_MAX 4096
 
 /*
- * What a vCPU has of MSRs, beside those in kvm_sregs: asm/msr-index.h, asm/kvm_para.h. The guest's
- * PMU is not KVM's. Ascending, but for the last one: it needs the local APIC. Those that a KVM does
- * not have are not in its files.
+ * MSRs of a vCPU that are not in kvm_sregs: asm/msr-index.h, asm/kvm_para.h; without those of the
+ * PMU, which is not KVM's. Ascending, except the last one, which needs the local APIC. A file has
+ * only those that KVM supports.
  */
 #define MSR_TSC_DEADLINE 0x6e0
 static const uint32_t msrs[] = {
@@ -71,7 +71,7 @@ static bool open_part(struct vpmu_blob_reader *r, uint32_t tag, struct vpmu_blob
 	return vpmu_blob_get_section(r, tag, &version, in) && version == FORMAT;
 }
 
-/* A part that is @bytes long. */
+/* Read a part of @bytes. */
 static bool state_take(struct vpmu_blob_reader *r, uint32_t tag, void *p, size_t bytes)
 {
 	struct vpmu_blob_reader in;
@@ -108,13 +108,13 @@ static int state_finish(struct vpmu_blob *b, int rc, void *buf, size_t *bytes)
 	return rc;
 }
 
-/* What the kernel does not take from a file is the file's fault. */
+/* If the kernel rejects a part, the file is invalid. */
 static int refused(int rc)
 {
 	return rc == -ENOMEM || !rc ? rc : -EINVAL;
 }
 
-/* ---- x87, SSE and what came behind ---- */
+/* ---- x87, SSE and later extensions ---- */
 
 static size_t xsave_bytes(const struct vmm_engine_vcpu *v)
 {
@@ -201,9 +201,9 @@ static void save_msrs(struct vmm_engine_vcpu *v, struct vpmu_blob *b)
 	vpmu_blob_end(b, section);
 }
 
-/* Each MSR at most once, in the order of the table. @late: only those that need the local APIC,
- * else only the others. KVM refuses some MSRs for a CPU that does not have them, also with the
- * value that they read as: one that has its value already, or is not there and 0, is left alone. */
+/* Each MSR may occur once, in the order of the table. @late: only those that need the local APIC,
+ * else only the others. KVM rejects some MSRs for a CPU that does not have them, even with the
+ * value that they read as: skip an MSR that has its value already, or does not exist and is 0. */
 static int load_msrs(struct vmm_engine_vcpu *v, struct vpmu_blob_reader in, bool late)
 {
 	size_t next = 0;
@@ -250,7 +250,7 @@ int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes)
 	struct kvm_lapic_state lapic;
 	int rc;
 
-	/* run() has not completed the exit, or the guest is inside of a string instruction. */
+	/* run() has not completed the exit, or the guest is in a string instruction. */
 	if (v->pending != KVM_PENDING_NONE)
 		return -EBUSY;
 	rc = kvm_ioctl(v->fd, KVM_GET_MP_STATE, &mp);
@@ -288,7 +288,7 @@ int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
 	nmi_queued = vpmu_blob_get_bool(&ours);
 	halted = vpmu_blob_get_bool(&ours);
 	pmi_masked = vpmu_blob_get_bool(&ours);
-	/* With interrupt controllers, what waits is KVM's. */
+	/* With interrupt controllers, KVM holds pending events. */
 	if (!vpmu_blob_done(&ours) || (vector && !irq_pending) ||
 	    (v->vm->irqchip && (irq_pending || halted)) ||
 	    (pmi_masked && !(v->masks_pmi && v->vm->irqchip)))

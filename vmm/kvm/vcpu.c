@@ -3,12 +3,12 @@
  * A vCPU of the KVM engine: KVM_RUN, what comes before it (answers, interrupts) and what ends it
  * early (kicks).
  *
- * A kick is never lost: kick() sets immediate_exit before it signals. Whatever point of run() the
- * thread is at, either KVM_RUN has yet to look at immediate_exit and returns at once, or it is in
- * the guest already and the signal takes it out, or it has returned and the next run() finds
- * immediate_exit set. run() takes it back, atomically, when it reports VMM_EXIT_INTR. A signal that
- * comes late, or from elsewhere, finds immediate_exit clear and run() goes on. Alarms of the thread
- * end KVM_RUN in the same way, but from a signal handler: signal.c.
+ * A kick is never lost: kick() sets immediate_exit before it signals. Wherever the thread is in
+ * run(), either KVM_RUN has yet to check immediate_exit and returns at once, or it is in the guest
+ * and the signal ends it, or it has returned and the next run() finds immediate_exit set. run()
+ * clears it, atomically, when it reports VMM_EXIT_INTR. After a delayed signal, or one from
+ * elsewhere, immediate_exit is clear and run() continues. Alarms of the thread end KVM_RUN in the
+ * same way, but from a signal handler: signal.c.
  *
  * guest_tsc() counts TSC ticks from just before to just after the KVM_RUN ioctl, without the time
  * in which the thread had no CPU (oncpu.h): the time in the guest plus the cost of the system call
@@ -24,7 +24,7 @@
 
 #include "vmm/kvm/kvm_priv.h"
 
-/* A guest that could not run for so long is told. The same as of the emulator. */
+/* A guest that could not run for this long is notified. The emulator has the same limit. */
 #define STOPPED_NS 1000000000ULL
 
 int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **out)
@@ -78,7 +78,7 @@ static bool says_intel(const struct kvm_cpuid_entry2 *e, size_t n)
 }
 
 /* A vCPU begins as after power-up, with MTRRs disabled, and no firmware enables them before a stock
- * kernel: write-back for all that no range has another type for. SDM vol. 3, 12.11. */
+ * kernel. So enable them, with write-back as the default type. SDM vol. 3, 12.11. */
 #define MSR_MTRR_DEF_TYPE 0x2ffu
 #define MTRR_WRITE_BACK	  (0x800 | 6)
 
@@ -119,7 +119,7 @@ int kvm_vcpu_set_regs(struct vmm_engine_vcpu *v, const struct kvm_regs *r)
 {
 	int rc;
 
-	v->irq_ready = false; /* RFLAGS.IF may be another now */
+	v->irq_ready = false; /* RFLAGS.IF may have changed */
 	v->halted = false;
 	rc = kvm_ioctl(v->fd, KVM_SET_REGS, (void *)r);
 	if (!rc && v->waits)
@@ -142,7 +142,7 @@ int kvm_vcpu_set_sregs(struct vmm_engine_vcpu *v, const struct kvm_sregs *s)
 int kvm_vcpu_interrupt(struct vmm_engine_vcpu *v, uint8_t vector)
 {
 	if (v->vm->irqchip)
-		return -EOPNOTSUPP; /* KVM takes none beside its local APIC */
+		return -EOPNOTSUPP; /* KVM accepts none besides its local APIC */
 	if (v->irq_pending)
 		return -EBUSY;
 	v->irq_vector = vector;
@@ -175,7 +175,7 @@ void kvm_vcpu_kick(struct vmm_engine_vcpu *v)
 {
 	int tid;
 
-	/* kicked first: whoever takes immediate_exit back then looks at it (take_stop). */
+	/* kicked first: take_stop clears immediate_exit, then checks kicked. */
 	atomic_store(&v->kicked, true);
 	__atomic_store_n(&v->kr->immediate_exit, 1, __ATOMIC_SEQ_CST);
 	/* Pairs with run(): it stores tid before KVM_RUN looks at immediate_exit, so a thread
@@ -186,8 +186,8 @@ void kvm_vcpu_kick(struct vmm_engine_vcpu *v)
 }
 
 /*
- * What asked the vCPU to stop, if anything did and nobody has been told: an alarm of the thread,
- * else a kick. A kick beside an alarm stays for the next run().
+ * Report a request to stop, if there is one: an alarm of the thread, else a kick. A kick besides an
+ * alarm is kept for the next run().
  */
 static bool take_stop(struct vmm_engine_vcpu *v, struct vmm_run *run)
 {
@@ -202,16 +202,17 @@ static bool take_stop(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	if (!__atomic_exchange_n(&v->kr->immediate_exit, 0, __ATOMIC_SEQ_CST))
 		return false;
 	if (atomic_exchange(&v->kicked, false)) {
-		/* An alarm that came meanwhile is seen by the next run(). */
+		/* An alarm since the first check is left for the next run(). */
 		run->exit = VMM_EXIT_INTR;
 		return true;
 	}
-	/* What was taken back may be that of an alarm that came since the first look. */
+	/* immediate_exit may have been set by an alarm since the first check. */
 	run->exit = VMM_EXIT_ALARM;
 	return kvm_alarm_take();
 }
 
-/* Give a queued interrupt to the guest if it takes one now, or ask KVM to say when. */
+/* Inject a queued interrupt if the guest accepts one now, or request KVM's interrupt-window
+ * exit. */
 static int inject(struct vmm_engine_vcpu *v)
 {
 	struct kvm_interrupt irq = {.irq = v->irq_vector};
@@ -234,7 +235,7 @@ static int inject(struct vmm_engine_vcpu *v)
 	return 0;
 }
 
-/* Coarse: it is cheap, and an entry must be. */
+/* Coarse, because an entry must be cheap. */
 static uint64_t coarse_ns(void)
 {
 	struct timespec ts;
@@ -244,8 +245,8 @@ static uint64_t coarse_ns(void)
 }
 
 /*
- * A vCPU could not run while its VM was paused or this process was stopped, but KVM's clock went
- * on. So tell the guest, whose watchdogs may take its CPUs for locked up otherwise. They allow 20 s
+ * A vCPU could not run while its VM was paused or this process was stopped, but KVM's clock
+ * advanced. Notify the guest, so that its watchdogs do not report locked-up CPUs. They allow 20 s
  * and more. -EINVAL: the guest does not use KVM's clock.
  */
 static void tell_stopped(struct vmm_engine_vcpu *v)
@@ -270,7 +271,7 @@ static int enter_guest(struct vmm_engine_vcpu *v)
 	rc = kvm_ioctl(v->fd, KVM_RUN, 0);
 	if (count)
 		v->tsc += kvm_oncpu_leave(&v->oncpu);
-	/* The signal that ends KVM_RUN may have stopped the thread for long behind it. */
+	/* After a signal the thread may have been stopped for long before this line. */
 	if (v->vm->irqchip && rc != -EINTR)
 		v->ran_ns = coarse_ns();
 	v->irq_ready = v->kr->ready_for_interrupt_injection && v->kr->if_flag;
@@ -289,7 +290,7 @@ int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 		return 0;
 	}
 
-	/* Without interrupt controllers, KVM leaves it to us to wait in HLT. */
+	/* Without interrupt controllers, user space must wait in HLT. */
 	if (v->halted && !v->nmi_queued && !(v->irq_pending && v->irq_ready)) {
 		if (!take_stop(v, run))
 			run->exit = VMM_EXIT_HLT;
@@ -310,8 +311,8 @@ int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 			break;
 		rc = enter_guest(v);
 		if (rc == -EINTR || rc == -EAGAIN) {
-			/* EAGAIN: something has woken a vCPU that waits for its start-up IPI.
-			 * Other signals of the process are not ours to report. */
+			/* EAGAIN: a vCPU that waits for its start-up IPI was woken. Other signals
+			 * of the process are not reported. */
 			rc = 0;
 			if (take_stop(v, run))
 				break;

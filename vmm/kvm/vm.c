@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A VM of the KVM engine: its memory slots, and which MSRs exit to the caller. Guests get no
+ * A VM of the KVM engine: its memory slots, and the MSRs that exit to the caller. Guests get no
  * in-kernel vPMU: the PMU that they see is libvpmu's, and KVM's own would take the host counters
  * that libvpmu shares. Interrupt controllers: irqchip.c.
  */
@@ -73,7 +73,7 @@ int kvm_vm_create(struct vmm_engine *e, const struct vmm_ram *ram, struct vmm_en
 		rc = vm_set_memory(vm, ram);
 	if (!rc)
 		rc = disable_vpmu(vm);
-	/* Before any filter: without it a filtered access is #GP and not an exit. */
+	/* Before any filter: without it a filtered access is #GP instead of an exit. */
 	if (!rc)
 		rc = enable_msr_exits(vm);
 	if (rc < 0)
@@ -105,8 +105,8 @@ static int by_base(const void *a, const void *b)
 }
 
 /*
- * Sort, and join ranges that touch or overlap, as KVM takes KVM_MSR_FILTER_MAX_RANGES only, each
- * of at most KVM_MSR_FILTER_MAX_BITMAP_SIZE bytes of bitmap. Returns how many are left.
+ * Sort, and join ranges that touch or overlap: KVM is limited to KVM_MSR_FILTER_MAX_RANGES, each
+ * with a bitmap of up to KVM_MSR_FILTER_MAX_BITMAP_SIZE bytes. Returns the number left.
  */
 static size_t join_ranges(struct vpmu_msr_range *r, size_t n)
 {
