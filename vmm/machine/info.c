@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a machine can count, and why not: for `events` and `check`. Nothing here may make a backend.
+ * The events that a machine can count, and the reasons for others: for `events` and `check`.
+ * Nothing here may start a backend.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ bool machine_emu_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t 
 	const struct vpmu_hostpmu *pmu = runner_pmu(m->runner);
 
 	if (!pmu->ops->eligible(pmu, key)) {
-		/* With :G it may be counted: then it is the host's side that is not. */
+		/* If it can be counted with :G, only the host's side is missing. */
 		bool host = !(key & VPMU_KEY_GUEST) &&
 			    pmu->ops->eligible(pmu, (key | VPMU_KEY_GUEST) & ~VPMU_KEY_HOST);
 
@@ -56,7 +57,7 @@ static int perf_row(const char *what, bool ok, const char *why, void *arg)
 {
 	char name[64];
 
-	/* What these counters count is for KVM guests only. */
+	/* These counters are for KVM guests only. */
 	snprintf(name, sizeof(name), "KVM: %s", what);
 	info_row(arg, BACKEND_KVM, name, ok, why);
 	return 0;

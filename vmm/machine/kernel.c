@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The kernel that VMs of the configuration share while they are made. See priv.h. */
+/* The kernel that VMs of the configuration share while they are created. See priv.h. */
 #include <string.h>
 
 #include "vmm/boot/linux.h"
 #include "vmm/machine/priv.h"
 
-/* Whether @a and @b are the same file with the same contents. */
+/* Returns true if @a and @b are the same file with the same contents. */
 static bool kernel_same(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
@@ -17,7 +17,7 @@ int machine_kernel_get(struct machine_kernel *k, const char *path, const struct 
 		       char *err, size_t errlen)
 {
 	struct stat st = {0};
-	/* If there is no such file, reading it says so. */
+	/* A missing file is reported when it is read. */
 	bool known = !stat(path, &st);
 	bool next = k->next && !strcmp(k->img.name, path);
 	int ret;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Backends of one vpmu-vmm: making an engine, its scheduler and its source of counts when the first
- * VM needs them. main.c and control.c call it on the control thread. VMs of two engines must never
- * share a source.
+ * Backends of one vpmu-vmm: creates an engine, its scheduler and its source of counts when the
+ * first VM needs them. main.c and control.c call it on the control thread. VMs of two engines must
+ * never share a source.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ int machine_open_engine(struct backend *p, char *err, size_t errlen)
 	return fail(ret, err, errlen, "engine %s: %s", p->ops->name, p->why);
 }
 
-/* [host] lbr: every vCPU of the modelled pCPUs, those to come as well. */
+/* [host] lbr: capture every vCPU of the modelled pCPUs, including future ones. */
 static int start_capture(struct machine *m)
 {
 	static const uint32_t ctl[] = {
@@ -61,14 +61,14 @@ static void close_emu(struct machine *m)
 	m->runner = NULL;
 }
 
-/* Last, when nothing can fail any more: from now on the backend shows in every command. */
+/* Called last, when nothing else can fail: it makes the backend visible to every command. */
 static int begin_backend(struct machine *m, struct backend *p, struct vm_sched *sched)
 {
 	p->sched = sched;
 	return tenants_add_source(m->tenants, p->source);
 }
 
-/* A source of the core, whose control calls wait as long as [host] says. */
+/* Create a source; its control calls wait up to [host] late_after. */
 static int create_source(const struct machine *m, const struct vpmu_backend_core_opts *o,
 			 struct vpmu_backend **out)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The shares and quotas of tenants: one of each for each tenant that has VMs, below that of its
- * parent. machine.c asks for them when a VM is added. They live as long as the tenant. Control
- * thread only.
+ * The shares and quotas of tenants: one of each per tenant with VMs, below its parent's. Created
+ * when a VM is added; they live as long as the tenant. Control thread only.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +42,7 @@ struct machine_share *machine_share(struct machine *m, const struct node *n)
 	return s;
 }
 
-/* A tenant that is removed has no VMs, and no tenants below it. */
+/* A removed tenant has no VMs and no tenants below it. */
 static void removing(struct node *n, void *arg)
 {
 	struct machine *m = arg;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Reading and unpacking a kernel on a thread of its own: one that somebody has made for it takes
- * minutes. vmm/control_kernel.c begins it for a VM that a client adds, and hands the result to the
- * next machine_vm_add. The thread touches nothing but its struct machine_unpack.
+ * Reads and unpacks a kernel on a thread of its own, since a malicious one may take minutes.
+ * vmm/control_kernel.c starts it for a VM that a client adds, and hands the result to the next
+ * machine_vm_add. The thread touches nothing but its struct machine_unpack.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ struct machine_unpack {
 	int ret;
 	char why[VM_REASON_MAX];
 	pthread_mutex_t lock;
-	bool done, left; /* the thread is over; nobody waits for it any more */
+	bool done, left; /* the thread has finished; the result is not wanted any more */
 };
 
 static void unpack_free(struct machine_unpack *u)
@@ -67,7 +67,7 @@ struct machine_unpack *machine_unpack(struct machine *m, const char *path)
 		unpack_free(u);
 		return NULL;
 	}
-	/* Signals are the control thread's. */
+	/* Signals are for the control thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = pthread_create(&thread, NULL, unpack_thread, u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The VMs of one vpmu-vmm: how each is made, restored and removed, and what is kept of one that
- * ended. */
+/* The VMs of one vpmu-vmm: how each is created, restored and removed, and the record kept of one
+ * that has ended. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static int on_join(struct vm *vm, int tid, void *arg, char *err, size_t errlen)
 
 typedef int (*load_fn)(struct vm *vm, void *arg, char *err, size_t errlen);
 
-/* The PMU that the guest is shown. */
+/* The PMU that is shown to the guest. */
 static struct vpmu_guest_cfg pmu_of(const struct vm_config *c, const struct backend *backend)
 {
 	if (c->kernel && c->rdpmc_off && !(backend->ops->can & VMM_CAN_RDPMC))
@@ -162,8 +162,8 @@ static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c
 	return e;
 }
 
-/* Whether @c's RAM fits beside that of the others. The kernel would give it, page by page, until
- * there is none left and it ends the whole process. */
+/* Check that @c's RAM fits besides that of the others. The kernel overcommits: it would provide
+ * pages until none is left and then kill the whole process. */
 static int check_ram(const struct machine *m, const struct vm_config *c, char *err, size_t errlen)
 {
 	uint64_t limit = m->host_cfg.ram_limit;
@@ -179,14 +179,14 @@ static int check_ram(const struct machine *m, const struct vm_config *c, char *e
 		    m->ram_bytes < limit ? (limit - m->ram_bytes) >> 20 : 0, limit >> 20);
 }
 
-/* @e has its RAM no more. */
+/* @e's RAM is free again. */
 static void give_ram(struct machine_vm *e)
 {
 	e->machine->ram_bytes -= e->ram_bytes;
 	e->ram_bytes = 0;
 }
 
-/* Once the VM is there: where it cannot be made, the error is the only line. */
+/* Called when the VM exists: if it cannot be created, the error is the only line. */
 static void note_backend(const struct machine *m, const struct vm_config *c,
 			 const struct backend *backend, const char *why)
 {
@@ -243,7 +243,7 @@ static int vms_add_vm(struct machine *m, const struct vm_config *c, load_fn load
 		goto err_node;
 	e->ram_bytes = c->memory_bytes;
 	m->ram_bytes += e->ram_bytes;
-	/* create_vm has made what this sets, so it cannot fail. */
+	/* Cannot fail: create_vm has created the tenant's share. */
 	machine_set_tenant(m, e->node->parent, c->tenant_weight, c->tenant_max_events);
 	*m->last = e;
 	m->last = &e->next;
@@ -338,7 +338,7 @@ uint64_t machine_vm_refused(const struct machine_vm *e)
 	return e->vm ? __atomic_load_n(&e->vm->quota.refused, __ATOMIC_RELAXED) : e->refused;
 }
 
-/* Keep the last branches of a VM that failed, for the post-mortem. Without memory there is none. */
+/* Keep the last branches of a VM that failed, for the post-mortem. Out of memory: none. */
 static void keep_branches(struct machine_vm *e)
 {
 	e->branches = calloc(e->vcpus, sizeof(*e->branches));

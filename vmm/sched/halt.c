@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * vCPUs that wait in HLT, and the timers of VMs all of whose vCPUs wait; see runner_priv.h and
- * "Halted vCPUs" in vmm/engine/engine.h. Any thread may wake a vCPU. Timers are called by the pCPU
- * on which the VM was last.
+ * "Halted vCPUs" in vmm/engine/engine.h. Any thread may wake a vCPU. Timers are serviced by the
+ * pCPU on which the VM ran last.
  *
- * A vCPU that waits is in no queue and in nobody's hands. vcpu.sleep decides who gets it: its pCPU
- * changes it from AWAKE to ASLEEP when it lets go of it, and everybody else stores WOKEN. Who finds
- * ASLEEP has the vCPU in its hands, exactly one. If the pCPU finds WOKEN, it keeps it. So no wake
- * is lost, and one too many only makes the vCPU look around.
+ * A vCPU that waits is in no queue and has no owner. vcpu.sleep decides its next owner: its pCPU
+ * changes it from AWAKE to ASLEEP when it releases the vCPU; any waker exchanges it for WOKEN. The
+ * one waker that finds ASLEEP owns the vCPU. If the pCPU finds WOKEN, it keeps the vCPU. So no wake
+ * is lost, and a superfluous one only causes an extra run().
  *
- * Each pCPU has a heap of the VMs for which it must call expire(). A VM is in at most one. Only the
- * thread of the pCPU adds a VM, so nobody needs to be woken for that. An entry may be too early,
- * because the VM has run meanwhile: expire() then tells the right time.
+ * Each pCPU has a heap of the VMs for which it must call expire(). A VM is in one heap or none.
+ * Only the thread of the pCPU adds a VM, so that needs no wakeup. An entry may be too early,
+ * because the VM has run since: expire() then returns the right time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@
 
 enum { AWAKE, WOKEN, ASLEEP }; /* vcpu.sleep */
 
-/* What halting and waking cost the host, in units of effort, beyond what the guest executes: two
- * locks, a timer, perhaps a sleep of the pCPU's thread. */
+/* Cost of halting and waking for the host, in units of effort, beyond the guest's own: two locks, a
+ * timer, perhaps a sleep of the pCPU's thread. */
 #define HALT_EFFORT 3000
 
 /* ---- the time that passes for VMs that wait ---- */
@@ -35,7 +35,7 @@ static uint64_t monotonic(void)
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
-/* The modelled clock of the pCPU that is ahead, and what was skipped. */
+/* The modelled clock of the pCPU that is ahead, plus the skipped time. */
 static uint64_t modelled(const struct runner *r)
 {
 	uint64_t now = 0;
@@ -55,7 +55,7 @@ static uint64_t time_now(const struct runner *r)
 
 void halt_launch(struct runner *r)
 {
-	/* It goes on from where it is. */
+	/* Continue from the modelled time. */
 	r->time_from = monotonic() - modelled(r);
 	r->host_time = !r->cfg.skip_idle;
 }
@@ -125,7 +125,7 @@ static void timer_remove(struct vm *vm)
 	note_first(p);
 }
 
-/* Call expire() for @vm at @due, or before. Only the owner of @p. Takes the lock. */
+/* Schedule expire() for @vm at @due or earlier. Only the owner of @p. Takes the lock. */
 static void timer_set(struct runner_pcpu *p, struct vm *vm, uint64_t due)
 {
 	pthread_mutex_lock(&p->runner->timer_lock);
@@ -139,8 +139,8 @@ static void timer_set(struct runner_pcpu *p, struct vm *vm, uint64_t due)
 	pthread_mutex_unlock(&p->runner->timer_lock);
 }
 
-/* @vm is not in any heap from now on, and no expire() for it is in progress. All its vCPUs are
- * away, so only a pCPU that is calling expire() may put it back. Takes the lock. */
+/* Remove @vm from its heap, and wait until no expire() for it is in progress. All its vCPUs are
+ * away, so only a pCPU in expire() may put it back. Takes the lock. */
 static void timer_cancel(struct runner *r, struct vm *vm)
 {
 	pthread_mutex_lock(&r->timer_lock);
@@ -175,7 +175,7 @@ void halt_expire(struct runner_pcpu *p)
 		p->timers.calls = NULL;
 		pthread_cond_broadcast(&r->timer_called);
 		pthread_mutex_unlock(&r->timer_lock);
-		/* It may be due again at once; others come first. */
+		/* It may be due again at once; let others run first. */
 		if (next && next <= now)
 			return;
 	}
@@ -227,7 +227,7 @@ bool halt_skip(struct runner *r)
 
 /* ---- vCPUs ---- */
 
-/* The queue for a vCPU that wakes up: where it was, unless another pCPU has nothing to do. */
+/* The queue for a vCPU that wakes up: its former pCPU's, unless only another pCPU is idle. */
 static struct runner_pcpu *halt_target(struct vcpu *v)
 {
 	struct runner_pcpu *p = v->placed ? v->placed : v->clock_of;
@@ -241,7 +241,7 @@ static struct runner_pcpu *halt_target(struct vcpu *v)
 	return atomic_fetch_and(&r->idle, ~idle) & idle ? r->pcpus[__builtin_ctzll(idle)] : p;
 }
 
-/* @v, which is in our hands, goes to @p. */
+/* Give @v, which the caller owns, to @p. */
 static void resume(struct vcpu *v, struct runner_pcpu *p)
 {
 	int sleep = VCPU_REQ_SLEEP;
@@ -257,7 +257,7 @@ static void resume(struct vcpu *v, struct runner_pcpu *p)
 void halt_wake(struct vcpu *v)
 {
 	/* Acquire: pairs with the release in halt_sleep. Release: the pCPU that finds WOKEN sees
-	 * what we did before, also a request. */
+	 * all earlier writes, also a request. */
 	if (atomic_exchange_explicit(&v->sleep, WOKEN, memory_order_acq_rel) == ASLEEP)
 		resume(v, halt_target(v));
 }
@@ -269,7 +269,7 @@ void halt_begin(struct runner_pcpu *p, struct vcpu *v)
 	runq_charge(v, HALT_EFFORT);
 	if (v->run.u.hlt.deadline)
 		timer_set(p, v->vm, v->run.u.hlt.deadline);
-	/* If the control thread wants it, it gets it. */
+	/* A request of the control thread has precedence. */
 	atomic_compare_exchange_strong(&v->request, &none, VCPU_REQ_SLEEP);
 }
 

@@ -84,7 +84,7 @@ const struct threads_pmu perfpmu_ops = {
 
 bool perfpmu_counts(vpmu_key_t key, const struct perfpmu_opts *conf, enum vpmu_quality *q)
 {
-	/* No vCPU: nothing is bound, so nothing about one is called. */
+	/* No vCPU: nothing is bound, so its callbacks are not called. */
 	const struct vpmu_hostpmu_perf_opts opts = opts_of(conf, NULL);
 	struct vpmu_hostpmu_perf p;
 	bool counts;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a modelled pCPU does: choose a vCPU, run a slice of it, idle. Only the owner of the pCPU
- * calls these functions; runner_priv.h has the rules for who may touch a vCPU.
+ * The loop of a modelled pCPU: choose a vCPU, run a slice of it, idle. Only the owner of the pCPU
+ * calls these functions; runner_priv.h has the rules for access to a vCPU.
  */
 #include "vmm/sched/runner_priv.h"
 #include "vpmu/pcpu.h"
 
 /* ---- random numbers ---- */
 
-/* splitmix64 (Steele, Lea, Flood 2014): it has one word of state and accepts any seed. */
+/* splitmix64 (Steele, Lea, Flood 2014): one word of state, any seed. */
 static uint64_t next_random(struct runner_pcpu *p)
 {
 	uint64_t z = (p->rng += 0x9e3779b97f4a7c15ULL);
@@ -24,9 +24,9 @@ static uint64_t random_below(struct runner_pcpu *p, uint64_t n)
 	return (uint64_t)((unsigned __int128)next_random(p) * n >> 64);
 }
 
-/* ---- letting go of a vCPU ---- */
+/* ---- releasing a vCPU ---- */
 
-/* Mark @v as away: it is in no pCPU's hands and in no queue from now on. */
+/* Mark @v as away: from now on no pCPU owns it and it is in no queue. */
 static void set_away(struct runner *r, struct vcpu *v)
 {
 	if (v->active)
@@ -67,7 +67,7 @@ void runner_serve(struct runner_pcpu *p, struct vcpu *v)
 	set_away(p->runner, v);
 }
 
-/* Give away @v, which ran last and is not current any more: to @target's queue, or as requested. */
+/* Release @v, which ran last and is not current any more: to @target's queue, or as requested. */
 static void let_go(struct runner_pcpu *p, struct vcpu *v, struct runner_pcpu *target)
 {
 	if (runner_must_go(v))
@@ -86,7 +86,7 @@ void runner_leave(struct runner_pcpu *p)
 		let_go(p, prev, p);
 }
 
-/* ---- what runs next ---- */
+/* ---- choosing the next vCPU ---- */
 
 /*
  * Choose the queue for the vCPU that ran last on @p: that of an idle pCPU, if @p has another vCPU
@@ -122,7 +122,7 @@ static struct vcpu *pop_runnable(struct runner_pcpu *p, const struct vcpu *cur)
 	return v;
 }
 
-/* Make @v, which is in our hands, current. -ENOMEM: it could not be placed. */
+/* Make @v, which the caller owns, current. -ENOMEM: it could not be placed. */
 static int make_current(struct runner_pcpu *p, struct vcpu *v)
 {
 	int ret;
@@ -178,8 +178,8 @@ static struct vcpu *runner_pick(struct runner_pcpu *p)
 
 /* ---- slices ---- */
 
-/* The least that a slice is charged, so that a vCPU whose slices end at once does not stay first in
- * the queue. */
+/* Minimum charge of a slice, so that a vCPU with slices that end at once does not stay first in the
+ * queue. */
 #define MIN_EFFORT 100
 
 static void tick(struct runner_pcpu *p)
@@ -229,8 +229,8 @@ bool runner_slice(struct runner_pcpu *p)
 	return true;
 }
 
-/* Sleep until the queue has a vCPU. The pCPU is offline meanwhile, so that a control call need not
- * wake it for a safe point. */
+/* Sleep until the queue has a vCPU. The pCPU is offline then, so that a control call need not wake
+ * it for a safe point. */
 static void idle(struct runner_pcpu *p)
 {
 	struct runner *r = p->runner;

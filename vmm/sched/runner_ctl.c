@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the control thread does with the runner: starts, pauses and removes VMs, and creates, starts
- * and destroys pCPUs. It must not touch a vCPU that is not away, but request it (runner_priv.h).
+ * The runner's functions for the control thread: start, pause and remove VMs, and create, start and
+ * destroy pCPUs. They must not touch a vCPU that is not away, but request it (runner_priv.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 /* ---- VMs ---- */
 
-/* Without threads: serve the requests as the pCPUs would. Every pCPU has two turns, because a pCPU
- * passes a vCPU on to the one on which it is placed. */
+/* Without threads: serve the requests as the pCPUs would. Two rounds, because a pCPU passes a vCPU
+ * on to the one on which it is placed. */
 static void serve_all(struct runner *r)
 {
 	struct vcpu *v;
@@ -49,7 +49,7 @@ static void take_away(struct runner *r, struct vm *vm, enum vcpu_request req)
 		if (away && !v->away)
 			runq_push(v->placed, v, true);
 		else if (vm->irqchip)
-			halt_wake(v); /* it may wait, and must serve the request */
+			halt_wake(v); /* it may be halted; wake it for the request */
 	}
 	for (unsigned int i = 0; i < r->nr; i++)
 		runq_expedite(r->pcpus[i], vm);
@@ -91,7 +91,8 @@ static int sched_vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostp
 
 static void sched_vcpu_fini(struct vm_sched *s, struct vcpu *v)
 {
-	/* A vCPU that never ran has no counters, but its register model may hold branch records. */
+	/* A vCPU that has not run has no counters, but its register model may hold branch
+	 * records. */
 	if (v->guest && !v->guest_gone)
 		vpmu_guest_fini(v->guest);
 	runner_ctl_of_sched(s)->vcpus -= v->counted;
@@ -124,13 +125,13 @@ static int runner_ctl_sched_start(struct vm_sched *s, struct vm *vm, char *err, 
 		atomic_store_explicit(&v->request, VCPU_REQ_NONE, memory_order_relaxed);
 		v->active = true;
 		share_enter(&vm->share);
-		v->away = false; /* without the lock: nobody else has the vCPU before the push */
+		v->away = false; /* no lock: no other thread has the vCPU before the push */
 		runq_push(p, v, false);
 	}
 	return 0;
 }
 
-/* A VM that is stopped: no time passes for it. */
+/* Stop a VM: no time passes for it then. */
 static void stop_vm(struct vm_sched *s, struct vm *vm, enum vcpu_request req)
 {
 	take_away(runner_ctl_of_sched(s), vm, req);
@@ -180,8 +181,8 @@ const struct vpmu_hostpmu *runner_pmu(const struct runner *r)
 
 /* ---- pCPUs ---- */
 
-/* Whether any pCPU has a vCPU. (runner_slice returns false for a pCPU that gave its only vCPU away,
- * but then another pCPU has something to run.) */
+/* Returns true if any pCPU has a vCPU. (runner_slice returns false for a pCPU that released its
+ * only vCPU, but then another pCPU has one to run.) */
 static bool busy(const struct runner *r)
 {
 	for (unsigned int i = 0; i < r->nr; i++)

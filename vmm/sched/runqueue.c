@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The run queues of the runner's pCPUs; see runner_priv.h. pCPUs and the control thread call these
- * functions. They must hold only the lock of the one queue, and no function holds two.
+ * functions. A function locks only one queue at a time.
  *
  * The vCPU with the least virtual time runs next. Virtual time is effort (vmm/vm/vcpu.h) divided by
- * the vCPU's share (vmm/vm/share.h). So a vCPU that costs much, or has a small share, runs less
- * often. Each queue has a clock: the virtual time of the vCPU that it gave out last. A vCPU that
- * comes from elsewhere (another queue, a pause) begins at this clock at the earliest, so nobody
- * gathers credit while it does not run; what it owes it keeps. vCPUs with equal virtual times run
- * first in, first out.
+ * the vCPU's share (vmm/vm/share.h). So an expensive vCPU, or one with a small share, runs less
+ * often. Each queue has a clock: the virtual time of the vCPU that was taken last. A vCPU from
+ * elsewhere (another queue, a pause) begins at this clock at the earliest, so it gains no credit
+ * while it does not run; its debt is kept. vCPUs with equal virtual times run first in, first out.
  *
  * A queue is a binary heap in an array with room for every vCPU of the runner, so that putting a
  * vCPU into a queue cannot fail. vCPUs with a request are in a list of their own, before all
@@ -24,13 +23,13 @@
 
 static bool before(const struct runq_entry *a, const struct runq_entry *b)
 {
-	/* Virtual time may wrap around; no two in one queue are half its range apart. */
+	/* Virtual time may wrap around; entries of one queue are less than half its range apart. */
 	int64_t d = (int64_t)(a->vtime - b->vtime);
 
 	return d < 0 || (!d && (int64_t)(a->seq - b->seq) < 0);
 }
 
-/* Put @e where entry @i is, or above it. */
+/* Put @e at index @i or above it. */
 static void sift_up(struct runner_pcpu *q, unsigned int i, struct runq_entry e)
 {
 	for (; i && before(&e, &q->heap[(i - 1) / 2]); i = (i - 1) / 2)
@@ -138,8 +137,7 @@ void runq_push(struct runner_pcpu *q, struct vcpu *v, bool front)
 	pthread_mutex_lock(&q->lock);
 	rebase(v, q);
 	/* A vCPU with a request must be at the front. If runq_expedite comes after this push, it
-	 * finds the vCPU here. If it came before, the request is visible now, under the lock, and
-	 * the vCPU goes to the front. */
+	 * finds the vCPU here. If it came before, the request is visible now, under the lock. */
 	if (front || runner_must_go(v))
 		push_front(q, v);
 	else
@@ -168,7 +166,7 @@ static struct vcpu *pop_locked(struct runner_pcpu *q)
 
 /* ---- warming the next vCPUs ---- */
 
-/* So many vCPUs' state is more than a core's own caches hold. */
+/* State of this many vCPUs does not fit a core's private caches. */
 #define WARM_VCPUS 24
 
 static void warm(const struct vcpu *v, bool next)
@@ -178,9 +176,9 @@ static void warm(const struct vcpu *v, bool next)
 }
 
 /*
- * Bring what the next vCPUs need into the caches while the one before them runs: of the fourth or
- * so the structure, of the second also what that leads to, of the first all. Only under the lock:
- * so none of them can go away meanwhile.
+ * Prefetch the data of the next vCPUs while another runs: of about the fourth the structure, of the
+ * second also the objects that it points to, of the first everything. Only under the lock, so that
+ * none of them can be freed.
  */
 static void warm_next(const struct runner_pcpu *q)
 {
@@ -226,7 +224,7 @@ struct vcpu *runq_pop_front(struct runner_pcpu *q)
 	return v;
 }
 
-/* Looking at one entry of a queue, in units of effort times 4, and what it takes besides. */
+/* Cost of a yield in units of effort, besides 1/4 for each entry of the queue. */
 #define YIELD_EFFORT 300
 
 void runq_yield(struct runner_pcpu *q, struct vcpu *v)
@@ -240,7 +238,7 @@ void runq_yield(struct runner_pcpu *q, struct vcpu *v)
 		    (best == q->nr || before(&q->heap[i], &q->heap[best])))
 			best = i;
 	runq_charge(v, YIELD_EFFORT + q->nr / 4);
-	/* Both have the same share, so others get neither more nor less. */
+	/* Both have the same share, so others are not affected. */
 	if (best != q->nr && (int64_t)(q->heap[best].vtime - v->vtime) > 0) {
 		struct runq_entry e = q->heap[best];
 		uint64_t vtime = e.vtime;

@@ -2,7 +2,8 @@
 /*
  * One thread per vCPU; see threads.h. The control thread gives a vCPU's thread an order under the
  * scheduler's lock, and kicks it if it may be in the guest. The thread reports by its state
- * (running). While the thread exists, nobody else may touch its pCPU or the vCPU's register model.
+ * (running). While the thread exists, no other thread may touch its pCPU or the vCPU's register
+ * model.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -67,8 +68,8 @@ static bool threads_place(struct vcpu_thread *t)
 	return true;
 }
 
-/* The vCPU's counters end here; what is left of them are register values. Not under the lock: the
- * control thread may hold locks of the core that wait for it. */
+/* Release the vCPU's counters; their values stay in registers. Not under the lock: that would
+ * invert the order with locks of the core that the control thread may hold. */
 static void unplace(struct vcpu_thread *t)
 {
 	vpmu_pcpu_online(t->env.pcpu);
@@ -84,7 +85,7 @@ static void finish_guest(struct vcpu_thread *t)
 	t->v->guest_gone = true;
 }
 
-/* Run the vCPU until it ends or the order changes. The pCPU is online meanwhile. */
+/* Run the vCPU until it ends or the order changes, with the pCPU online. */
 static void threads_run(struct vcpu_thread *t)
 {
 	struct vcpu *v = t->v;
@@ -114,7 +115,7 @@ static void *vcpu_thread(void *arg)
 	enum order order;
 	char name[16];
 
-	/* vpmud/discover knows a vCPU's thread by its name, as tools know QEMU's. */
+	/* vpmud/discover recognizes vCPU threads by this name, which is QEMU's. */
 	snprintf(name, sizeof(name), "CPU %u/KVM", t->id);
 	pthread_setname_np(pthread_self(), name);
 	urcu_memb_register_thread();
@@ -273,8 +274,8 @@ static int threads_sched_start(struct vm_sched *s, struct vm *vm, char *err, siz
 	return 0;
 }
 
-/* Give all threads the same order, and wait until none of them runs; or, to be unplaced, until none
- * has its vCPU on its pCPU. Threads that do not exist have none there. */
+/* Give all threads the same order, and wait until none runs; for unplace, until no vCPU is placed.
+ * Ignores threads that do not exist. */
 static void stop_all(struct threads *ts, struct vm *vm, enum order order)
 {
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
@@ -306,7 +307,7 @@ static void threads_sched_remove(struct vm_sched *s, struct vm *vm)
 		quit(thread_of(&vm->vcpus[i]));
 }
 
-/* The kernel wakes it: threads_run() does not return while it waits. */
+/* Nothing to do: the kernel wakes it, threads_run() does not return in HLT. */
 static void threads_sched_wake(struct vm_sched *s, struct vcpu *v)
 {
 }

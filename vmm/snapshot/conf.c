@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The configuration of a VM in a snapshot, and what of it a restore believes. snapshot.c calls
- * these functions. A file may be forged as a whole: whatever gives the VM rights or resources -
- * policy, lists, memory, tenant - counts only as far as the operator said so.
+ * The configuration of a VM in a snapshot, and the part of it that a restore trusts. snapshot.c
+ * calls these functions. The whole file may be forged: settings that give the VM rights or
+ * resources - policy, lists, memory, tenant - are valid only as far as the operator allows.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,8 +18,8 @@
 
 /* ---- saving ---- */
 
-/* The configuration is saved as texts, keys and values. They mean and accept the same as in an ini
- * file. */
+/* The configuration is saved as texts, keys and values. They have the same meaning and ranges as in
+ * an ini file. */
 static void put_text(struct vpmu_blob *b, const char *text)
 {
 	size_t n = strlen(text);
@@ -44,8 +44,8 @@ static void put_number(struct vpmu_blob *b, const char *key, uint64_t v)
 	put_key(b, key, v ? text : NULL);
 }
 
-/* The path of the image or kernel is saved for the symbols of profiles: as an absolute path if it
- * exists, otherwise as it was given. */
+/* The path of the image or kernel is saved for symbols in profiles: absolute if it exists,
+ * otherwise as given. */
 static void put_image(struct vpmu_blob *b, const char *key, const char *image)
 {
 	char *path = image ? realpath(image, NULL) : NULL;
@@ -77,8 +77,8 @@ void snap_save_conf(const struct machine_vm *e, struct vpmu_blob *b)
 
 /* ---- restoring ---- */
 
-/* The keys that snap_save_conf writes. What else a VM can be given belongs to the operator of the
- * destination, so a file that has it is forged. */
+/* The keys that snap_save_conf writes. All others are set by the operator of the destination, so a
+ * file with one is forged. */
 static bool saved_key(const char *key)
 {
 	static const char *const keys[] = {
@@ -91,7 +91,7 @@ static bool saved_key(const char *key)
 	return false;
 }
 
-/* Read a text. It may have at most 4095 bytes, the length of the longest value, and no NUL. */
+/* Read a text of up to 4095 bytes, the length of the longest value, without NUL. */
 static void get_text(struct vpmu_blob_reader *r, char text[4096])
 {
 	size_t n = vpmu_blob_get_u16(r);
@@ -106,7 +106,7 @@ static void get_text(struct vpmu_blob_reader *r, char text[4096])
 		r->failed = true;
 }
 
-/* What the file asks for and the operator did not give, as words for the error message. */
+/* Settings that the file requests and the operator did not allow, as text for the error message. */
 struct wants {
 	char text[300];
 	size_t len;
@@ -126,8 +126,8 @@ static void want(struct wants *w, const char *fmt, ...)
 	w->len += (size_t)n;
 }
 
-/* Narrow rs->cfg, which is the file's, to what the operator said or the defaults for files that are
- * not trusted. */
+/* Limit rs->cfg, read from the file, to the operator's settings, or to the defaults for untrusted
+ * files. */
 static int conf_limit(struct restore *rs, const char *file, char *err, size_t errlen)
 {
 	const struct snapshot_said *o = rs->said;
@@ -156,10 +156,10 @@ static int conf_limit(struct restore *rs, const char *file, char *err, size_t er
 		want(&w, " memory=%" PRIu64 "M", cfg->memory_bytes >> 20);
 	if (*cfg->tenant && !o->tenant && !o->trust)
 		want(&w, " tenant=%.100s", cfg->tenant);
-	/* A list of allowed events takes the place of the policy. */
+	/* A list of allowed events replaces the policy. */
 	if (cfg->allow && !o->allow && (o->policy || !o->trust))
 		want(&w, " allow=%.100s", cfg->allow);
-	/* The host's kernel executes it. */
+	/* The host's kernel would execute it. */
 	if (cfg->engine != VM_ENGINE_EMU && !o->engine && !o->trust)
 		want(&w, " engine=%s", vm_engine_name(cfg->engine));
 	if (o->engine && cfg->engine != said.engine)
@@ -176,7 +176,7 @@ out:
 	return ret;
 }
 
-/* Whether the request replaces what the file says. */
+/* Returns true if the request replaces this key of the file. */
 static bool conf_replaced(const struct snapshot_said *o, const char *key)
 {
 	return (o->name && !strcmp(key, "name")) || (o->tenant && !strcmp(key, "tenant")) ||

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Snapshot files: sections, and a CRC over everything. snapshot.c calls these functions. A file may
- * be hostile, so reading must check every length before it uses it and must take only bounded
- * memory.
+ * Snapshot files: sections, and a CRC over everything. Called by snapshot.c. A file may be hostile:
+ * check every length before its use, and allocate only bounded memory.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -175,8 +174,8 @@ static int file_keep(struct walk *w, uint32_t tag, const char *missing, uint8_t 
 	return file_get(w, *buf, w->bytes);
 }
 
-/* Copy pages to @ram, which is zero. Pages of zeros are not written, because writing would make
- * them exist: a sparse file of a few blocks can contain gigabytes of them. */
+/* Copy pages to @ram, which is zero. Zero pages are skipped, because writing would allocate them: a
+ * sparse file of a few blocks can contain gigabytes of them. */
 static void put_pages(uint8_t *ram, const uint8_t *from, uint64_t n)
 {
 	for (; n; n -= SNAP_PAGE, ram += SNAP_PAGE, from += SNAP_PAGE)
@@ -285,7 +284,7 @@ int snap_check(struct snap_in *in,
 	return ret;
 }
 
-/* Read over a section that snap_check has kept. It must still have the same length. */
+/* Skip a section that snap_check has kept. Its length must be unchanged. */
 static int again(struct walk *w, size_t bytes)
 {
 	uint8_t buf[256];

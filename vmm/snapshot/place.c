@@ -2,7 +2,7 @@
 /*
  * Finds files below the operator's snapshot directory; snapshot.c and control_snapshot.c call these
  * functions. Names come from clients. No step may leave the directory: a symbolic link or ".." in
- * the name is refused, and each step starts at the directory that the step before has opened.
+ * the name is refused, and each step starts at the directory opened by the previous one.
  */
 #include <errno.h>
 #include <fcntl.h>

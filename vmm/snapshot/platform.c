@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the vCPUs of a VM with a stock kernel share, as bytes, and back: the engine's part
- * (interrupt controllers, clock), and the devices. snapshot.c calls it, before it loads any vCPU.
- * Loaded bytes may be hostile, so everything is checked.
+ * Saves and loads the shared state of a VM with a stock kernel: the engine's part (interrupt
+ * controllers, clock), and the devices. snapshot.c calls it before it loads any vCPU. Loaded bytes
+ * may be hostile, so everything is checked.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,8 +56,8 @@ int snap_save_platform(struct vm *vm, struct vpmu_blob *b, char *err, size_t err
 	return b->failed ? fail(-ENOMEM, err, errlen, "out of memory") : 0;
 }
 
-/* Check that what was loaded, saved again, gives the bytes of @r. So nothing in them was ignored.
- * An engine on whose clock real time passes cannot be asked. */
+/* Check that saving the loaded state gives the bytes of @r: none of them was ignored. Not possible
+ * if real time passes on the engine's clock. */
 static int platform_check_same(struct vm *vm, const struct vpmu_blob_reader *r, char *err,
 			       size_t errlen)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Writes the RAM of a paused VM to a snapshot. Usually most of it was never touched. The kernel
- * knows which pages exist (pagemap). Pages that do not exist are zero and must not be read, because
- * reading would make them exist.
+ * Writes the RAM of a paused VM to a snapshot. Usually most pages were never touched; pagemap shows
+ * those that exist. The others are zero and must not be read, because reading would allocate them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,8 +51,7 @@ static void put_run(struct snap_out *o, const uint8_t *ram, uint64_t page, uint6
 {
 	uint8_t raw[SNAP_SECTION_HEAD + 8];
 
-	/* The section's head is written by hand, so that its contents need not go through a blob.
-	 */
+	/* The section's head is written here, so that its contents need no copy in a blob. */
 	for (int i = 0; i < 4; i++) {
 		raw[i] = (uint8_t)(SNAP_RAMP >> 8 * i);
 		raw[8 + i] = (uint8_t)((8 + n * SNAP_PAGE) >> 8 * i);

@@ -165,7 +165,7 @@ static int snapshot_write_file(struct machine_vm *e, int dir, const char *file, 
 	return ret;
 }
 
-/* Only what can go on is worth a file. */
+/* Only a VM that can continue is saved. */
 static int check_state(struct machine_vm *e, char *err, size_t errlen)
 {
 	struct vm *vm = e->vm;
@@ -195,8 +195,8 @@ int snapshot_save(struct machine_vm *e, int dir, const char *file, char *err, si
 			-EOPNOTSUPP, err, errlen,
 			"vm %s: engine %s: VMs of this engine cannot be saved, accepted: emulator",
 			e->name, e->engine);
-	/* The VM may have ended or failed meanwhile. If it has failed, its other vCPUs must run to
-	 * stop, so it is started again below. */
+	/* The VM may have ended or failed before it was paused. If it has failed, its other vCPUs
+	 * must run to stop, so it is started again below. */
 	ret = check_state(e, why, sizeof(why));
 	if (ret) {
 		fail(ret, err, errlen, "%s", why);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The state of a vCPU as bytes, and back; snapshot.c calls it. Structures of the kernel are encoded
- * field by field, so that the file does not depend on their layout. Of a vCPU that has ended only
- * the state and the status are saved. Loaded bytes may be hostile, so everything is checked.
+ * Saves and loads the state of a vCPU; called by snapshot.c. Structures of the kernel are encoded
+ * field by field, so that the file does not depend on their layout. If a vCPU has ended, only its
+ * state and status are saved. Loaded bytes may be hostile, so everything is checked.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -169,7 +169,7 @@ static bool load_sregs(struct vpmu_blob_reader *r, struct kvm_sregs *s)
 		s->interrupt_bitmap[i] = vpmu_blob_get_u64(&in);
 		queued += (unsigned int)__builtin_popcountll(s->interrupt_bitmap[i]);
 	}
-	/* At most one vector can be queued, and vectors below 16 are not interrupts. */
+	/* One vector can be queued, and vectors below 16 are not interrupts. */
 	return vpmu_blob_done(&in) && queued <= 1 && !(s->interrupt_bitmap[0] & 0xffff);
 }
 
@@ -317,9 +317,9 @@ static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, si
 		   : 0;
 }
 
-/* Check that the loaded vCPU, saved again, gives the bytes of @r. So nothing in them was ignored.
- * An engine in whose vCPUs real time passes cannot be asked: there each part is checked by who
- * takes it, and the engine's by the kernel. */
+/* Check that saving the loaded vCPU gives the bytes of @r: none of them was ignored. Not possible
+ * if real time passes in the engine's vCPUs: there each load function checks its part, and the
+ * kernel the engine's. */
 static int vcpu_check_same(struct vcpu *v, const struct vpmu_blob_reader *r, char *err,
 			   size_t errlen)
 {
@@ -347,7 +347,7 @@ int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t
 	if (state != VCPU_READY && state != VCPU_EXITED && state != VCPU_HALTED)
 		return vcpu_bad(v, "its state is neither running nor ended", err, errlen);
 	v->state = state;
-	/* The VM's clock does not wait for it. */
+	/* The VM's clock must not wait for it. */
 	if (state != VCPU_READY && v->vm->irqchip && v->vm->ops->can & VMM_CAN_WAKE)
 		v->vm->ops->retire(v->ev, &next);
 	if (state == VCPU_READY) {

@@ -35,20 +35,18 @@ _Static_assert(VMM_RAM_MAX + (1ULL << 30) <= 1ULL << 39, "RAM and the hole can b
 
 /*
  * Vendor and signature (1H EAX). Guests choose the driver for the PMU by the signature, so each
- * model has the signature of a CPU whose real PMU is the model's, as far as there is one:
+ * model has the signature of a CPU with that PMU, if there is one:
  *
- *   intel-v2, -v3  406F1H  Broadwell-EP, version 3. CPUs of version 2 (Core 2) lack the raw events
- *                          D0/81, D0/82 and C4/20 that the models translate; they came with Sandy
- *                          Bridge. KVM, too, shows version 2 with the signatures of newer CPUs.
- *   intel-v4       50654H  Skylake-SP, version 4
- *   intel-v5       806F8H  Sapphire Rapids, version 5 with architectural LBR. For Ice Lake, also
- *                          version 5, Linux expects LBR that is not architectural, and finds none.
- *   amd-k7         100F42H family 10h, the last one without PERFCTR_CORE
- *   amd-core       A00F11H Zen 3: PERFCTR_CORE without PerfMonV2
- *   amd-v2, none   A10F11H Zen 4: PerfMonV2 with LbrExtV2
+ *   intel-v2, -v3 406F1H Broadwell-EP, version 3. CPUs of version 2 (Core 2) lack the raw events
+ *   D0/81, D0/82 and C4/20 that the models translate; they came with Sandy Bridge. KVM also shows
+ *   version 2 with signatures of newer CPUs. intel-v4 50654H Skylake-SP, version 4 intel-v5 806F8H
+ *   Sapphire Rapids, version 5 with architectural LBR. For Ice Lake, also version 5, Linux expects
+ *   LBR that is not architectural, and finds none. amd-k7 100F42H family 10h, the last one without
+ *   PERFCTR_CORE amd-core A00F11H Zen 3: PERFCTR_CORE without PerfMonV2 amd-v2, none A10F11H Zen 4:
+ *   PerfMonV2 with LbrExtV2
  *
  * Linux probes LBR that is not architectural on Broadwell and Skylake. Its first read is #GP, and
- * Linux goes without.
+ * Linux does without it.
  */
 static const struct cpuid_identity identities[VPMU_GUEST_MODELS] = {
 	[VPMU_GUEST_NONE] = {"AuthenticAMD", 0x00a10f11, 0x7},
@@ -76,7 +74,7 @@ uint32_t cpuid_text(const char *text, size_t offset)
 	return v;
 }
 
-/* The table without the PMU; false: no such leaf. regs = EAX, EBX, ECX, EDX. */
+/* The table without the PMU. Returns false if there is no such leaf. regs = EAX, EBX, ECX, EDX. */
 static bool base_leaf(const struct cpuid_identity *id, uint32_t leaf, unsigned int vcpu,
 		      uint32_t regs[4])
 {
@@ -169,7 +167,7 @@ size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool lapic,
 		vpmu_guest_cpuid(guest, leaves[i], 0, regs);
 		e[n++] = (struct kvm_cpuid_entry2){
 			.function = leaves[i],
-			/* Of 7H there is sub-leaf 0 only. */
+			/* 7H has sub-leaf 0 only. */
 			.flags = leaves[i] == 7 ? KVM_CPUID_FLAG_SIGNIFCANT_INDEX : 0,
 			.eax = regs[0],
 			.ebx = regs[1],

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The CPUID table of VMs that boot a stock kernel: a whole CPU, unlike the small table of
- * freestanding images (cpuid.c). It shows what the emulator executes. With an engine's
- * supported table, it shows what that table and this one have in common, and the engine's own
- * leaves. Linux's code that reads the leaves is in arch/x86/kernel/cpu.
+ * freestanding images (cpuid.c). It shows the features of the emulator. With an engine's supported
+ * table, it shows the intersection of both, and the engine's own leaves. Linux's code that reads
+ * the leaves is in arch/x86/kernel/cpu.
  *
  * SDM vol. 2A, CPUID instruction; APM vol. 3, appendix E; Documentation/virt/kvm/x86/cpuid.rst.
  */
@@ -27,14 +27,14 @@
 	(BIT(0) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(8) | BIT(9) | BIT(13) | BIT(15) |        \
 	 BIT(16) | BIT(19) | BIT(23) | BIT(24) | BIT(25) | BIT(26))
 /*
- * Machine checks: MCE, MCA. The emulator's CPUs have the registers, without a bank of error
- * registers. On KVM the banks are KVM's, and their registers would have to be in snapshots.
+ * Machine checks: MCE, MCA. The emulator's CPUs have the global registers and no banks. On KVM, KVM
+ * provides the banks, and their registers would have to be in snapshots.
  */
 #define F1D_MACHINE_CHECK (BIT(7) | BIT(14))
 #define F1D_SEP		  BIT(11)
 #define F1D_MTRR	  BIT(12)
 #define F1D_HTT		  BIT(28)
-/* Those of them that AMD repeats in 80000001H EDX */
+/* The 1H EDX bits that AMD repeats in 80000001H EDX */
 #define F81D_REPEATED                                                                              \
 	(BIT(0) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(8) | BIT(9) | BIT(13) | BIT(15) |        \
 	 BIT(16) | BIT(23) | BIT(24))
@@ -50,14 +50,14 @@
 #define F7D_FSRM      BIT(4)
 #define F7D_SPEC_CTRL BIT(26)
 #define F7D_ARCH_CAPS BIT(29)
-/* 6H EAX: the APIC's timer goes on in every sleep state */
+/* 6H EAX: the APIC's timer runs in every sleep state */
 #define F6A_ARAT BIT(2)
 /* 80000007H EDX: invariant TSC */
 #define F87D_INVARIANT BIT(8)
-/* 80000008H EBX: FXSAVE stores the error pointers always */
+/* 80000008H EBX: FXSAVE always stores the error pointers */
 #define F88B_XSAVEERPTR BIT(2)
 #define F88B_SSB_NO	BIT(26)
-/* 80000021H: what an interpreter has by nature (docs/internals/emulator.md, "Stock kernels") */
+/* 80000021H: properties that every interpreter has (docs/internals/emulator.md, "Stock kernels") */
 #define F821A_LFENCE   BIT(2) /* LFENCE serialises */
 #define F821A_AUTOIBRS BIT(8)
 #define F821A_SRSO_NO  BIT(29)
@@ -101,7 +101,7 @@ static const struct kvm_cpuid_entry2 *supported(const struct vmm_cpuid_host *h, 
 	return NULL;
 }
 
-/* Add a leaf; @a to @d without the PMU's part, which is added here. */
+/* Add a leaf; @a to @d are without the PMU's part, which is added here. */
 static void cpuid_linux_add(struct table *t, uint32_t leaf, int sub, uint32_t a, uint32_t b,
 			    uint32_t c, uint32_t d)
 {
@@ -199,8 +199,7 @@ static void basic_leaves(struct table *t)
 		topology(t, 0x1f);
 }
 
-/* KVM's leaves, from the engine or for the clock that the emulator has (vmm/emu/pvclock.c);
- * and ours beside them. */
+/* KVM's leaves, from the engine or for the emulator's clock (vmm/emu/msr_whole.c), and our own. */
 static void hypervisor_leaves(struct table *t)
 {
 	const struct kvm_cpuid_entry2 *s = supported(t->host, KVM_CPUID_SIGNATURE, 0);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * See devices.h. How the VM ends is decided here: a guest that switches itself off is done, one
- * that resets itself is done, too, unless its kernel has said before that it panicked. VMs are not
- * started again.
+ * See devices.h. Decides how the VM ends: done if the guest powers off or resets; failed if its
+ * kernel has reported a panic before a reset. VMs are not restarted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "vmm/engine/platform.h"
 #include "vmm/vm/vm.h"
 
-/* What Linux prints first when it panics, whatever its log level is (kernel/panic.c). */
+/* First line of a Linux panic at any log level (kernel/panic.c). */
 #define PANIC "Kernel panic - not syncing: "
 
 static void devices_console_line(const char *line, size_t len, void *arg)
@@ -28,7 +27,7 @@ static void devices_console_line(const char *line, size_t len, void *arg)
 	n = strlen(text);
 	if (n > VM_PANIC_MAX - 1)
 		n = VM_PANIC_MAX - 1;
-	while (n && ((unsigned char)text[n] & 0xc0) == 0x80) /* inside of a character */
+	while (n && ((unsigned char)text[n] & 0xc0) == 0x80) /* inside a character */
 		n--;
 	memcpy(d->panic, text, n);
 }
@@ -40,7 +39,7 @@ static void serial_irq(bool level, void *arg)
 	vm->ops->irq_line(vm->evm, PLATFORM_COM1_GSI, level);
 }
 
-/* The panic's text, or "". Takes the lock under which console_line writes it. */
+/* The panic's text, or "". Takes the lock under which devices_console_line writes it. */
 static void said(struct vm_devices *d, char text[VM_PANIC_MAX])
 {
 	pthread_mutex_lock(&d->serial.lock);
@@ -127,7 +126,7 @@ void vm_devices_save(struct vm_devices *d, struct vpmu_blob *b)
 	vpmu_blob_end(b, section);
 }
 
-/* Whether @text is what console_line makes. */
+/* Returns true if devices_console_line could have stored @text. */
 static bool devices_printable(const char *text, size_t len)
 {
 	char again[SERIAL_TEXT_MAX];

@@ -36,8 +36,8 @@ int vm_ram_map(struct vmm_ram *r, bool huge)
 			munmap(base, span);
 			return ret;
 		}
-	/* A thousand small guests would each pay for whole 2 MiB pages at their boot area and
-	 * image. May fail without harm. */
+	/* With huge pages each of a thousand small guests would use whole 2 MiB pages for its boot
+	 * area and image. A failure is harmless. */
 	if (!huge)
 		madvise(base, span, MADV_NOHUGEPAGE);
 	r->base = base;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The arithmetic of share.h. Changes take one lock for all shares; they are rare (a VM starts, a
- * vCPU ends). share_rate() takes no lock: the scheduler calls it again when the generation moves.
+ * vCPU ends). share_rate() takes no lock: the scheduler calls it again when the generation changes.
  */
 #include <pthread.h>
 
 #include "vmm/vm/share.h"
 
-/* Virtual time of a vCPU that has a VM of weight 100 to itself, for each unit of effort. Large, so
- * that little is lost when it is rounded. */
+/* Virtual time for each unit of effort of the only vCPU of a VM of weight 100. Large, so that
+ * rounding loses little. */
 #define UNIT 65536.0
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -26,8 +26,8 @@ static uint64_t active(const struct share *s)
 	return atomic_load_explicit(&s->active, memory_order_relaxed);
 }
 
-/* Add @by, which may be negative, to what competes below @s. Who has nothing that competes does not
- * compete either. */
+/* Add @by, which may be negative, to the competing weight below @s. A share without competing
+ * children does not compete itself. */
 static void share_add(struct share *s, int64_t by)
 {
 	for (; s; s = s->parent) {

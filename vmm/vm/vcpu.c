@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The exit loop that both engines share. Called by the schedulers (vmm/sched/). The guest is
- * hostile: each of its exits gets an answer, becomes the architectural fault, or ends its VM with
- * one line that says why.
+ * hostile: each of its exits is completed, becomes the architectural fault, or ends its VM with one
+ * line that gives the reason.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -50,7 +50,7 @@ int vcpu_where(struct vpmu_context *ctx, struct vpmu_where *out)
 
 /* ---- PMIs ---- */
 
-/* Do what the counters' overflows since the last run ask for. True: a PMI was raised. */
+/* Service the counters' overflows since the last run. Returns true if a PMI was raised. */
 static inline bool service_counters(struct vcpu *v)
 {
 	const struct vmm_engine_ops *ops = v->vm->ops;
@@ -63,7 +63,7 @@ static inline bool service_counters(struct vcpu *v)
 
 /* ---- MSRs ---- */
 
-/* The guest has @n by now, of which *@noted are in @all. */
+/* Add to @all the guest's @n events beyond the *@noted that were added before. */
 static void vcpu_note(struct vm_uncounted *all, uint64_t *noted, uint64_t n, uint64_t last)
 {
 	if (n == *noted)
@@ -81,7 +81,7 @@ void vcpu_note_uncounted(struct vcpu *v)
 	vcpu_note(&v->vm->unsupported, &v->unsupported, g->unsupported, g->unsupported_last);
 }
 
-/* MSRs that neither the engine nor the PMU model knows do not exist: #GP. */
+/* MSRs of neither the engine nor the PMU model do not exist: #GP. */
 static void vcpu_rdmsr(struct vcpu *v)
 {
 	struct vmm_run *run = &v->run;
@@ -147,10 +147,10 @@ static enum step vcpu_port_io(struct vcpu *v)
 /* ---- exits ---- */
 
 /*
- * The vCPU is in HLT, and nothing that waits would wake it. HLT itself may have been the
- * instruction that made a counter overflow. If that raises a PMI, the vCPU runs again: the engine
- * wakes it, or reports HLT once more when the guest does not accept the PMI. Without interrupt
- * controllers nothing else can wake a vCPU: there is no timer, and IPIs of other vCPUs go nowhere.
+ * The vCPU is in HLT, and no pending event wakes it. HLT itself may have made a counter overflow.
+ * If that raises a PMI, the vCPU runs again: the engine wakes it, or reports HLT once more when the
+ * guest does not accept the PMI. Without interrupt controllers nothing else can wake a vCPU: there
+ * is no timer, and IPIs of other vCPUs go nowhere.
  */
 static enum step halt(struct vcpu *v, const struct vcpu_env *env)
 {
@@ -160,8 +160,8 @@ static enum step halt(struct vcpu *v, const struct vcpu_env *env)
 	return v->vm->irqchip && v->run.u.hlt.waits ? STEP_HALTED : vcpu_end(v, VCPU_HALTED);
 }
 
-/* Whether the vCPU cannot go on because its kernel panicked: kernels end the machine in many ways.
- */
+/* Returns true if the vCPU cannot continue because its kernel panicked: kernels end the machine in
+ * many ways. */
 static bool panicked(struct vcpu *v)
 {
 	return v->vm->devices && vm_devices_panicked(v->vm->devices);
@@ -177,8 +177,7 @@ static enum step vcpu_answer(struct vcpu *v, const struct vcpu_env *env)
 	case VMM_EXIT_INTR:
 		return STEP_INTR;
 	case VMM_EXIT_YIELD:
-		run->exit = VMM_EXIT_INTR; /* nothing waits for an answer: so snapshots need not
-					      know it */
+		run->exit = VMM_EXIT_INTR; /* no answer is pending: snapshots need no such exit */
 		return STEP_YIELD;
 	case VMM_EXIT_IO:
 		return vcpu_port_io(v);
@@ -212,7 +211,7 @@ static enum step vcpu_answer(struct vcpu *v, const struct vcpu_env *env)
 	return vcpu_end(v, VCPU_FAILED);
 }
 
-/* Count the modelled cost of an exit as host time, for the account that is still current. */
+/* Count the modelled cost of an exit as host time of the current account. */
 static inline void model_world_switch(const struct vcpu_env *env)
 {
 	struct vpmu_emu_tally *t = env->tally;
@@ -238,11 +237,11 @@ static enum vcpu_slice vcpu_ended(struct vcpu *v, const struct vcpu_env *env)
 	return VCPU_SLICE_ENDED;
 }
 
-/* The effort of a unit of vpmu_guest.work. */
+/* Effort of one unit of vpmu_guest.work. */
 #define WORK_EFFORT 25
 
-/* The effort of answering the exit in @run, which the engine does not know, without what counters
- * take. */
+/* The effort of handling the exit in @run, which the engine does not include; without that of the
+ * counters. */
 static uint64_t answer_effort(const struct vmm_run *run)
 {
 	switch (run->exit) {
@@ -287,15 +286,15 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 			vcpu_end(v, VCPU_FAILED);
 			return vcpu_ended(v, env);
 		}
-		/* An engine that knows no effort says 0. */
+		/* 0: the engine does not report effort. */
 		effort = (run->effort ? run->effort : run->retired) + answer_effort(run);
 		used->insns += run->retired;
 		used->effort += effort;
 		extra += effort > run->retired ? effort - run->retired : 0;
 		left -= run->retired < left ? run->retired : left;
-		/* Where run() returned only for a safe point, the guest has not left the CPU: this
-		 * must show in no count. It depends on what the engine has cached, and a VM that
-		 * was saved and restored must count as if it had stayed. */
+		/* If run() returned only for a safe point, the guest has not left the CPU, and no
+		 * count may show it: it depends on the engine's caches, and a restored VM must
+		 * count as if it had never been saved. */
 		if (budget && run->exit == VMM_EXIT_INTR && run->effort >= run->effort_max &&
 		    extra < VCPU_SLICE_EXTRA_MAX) {
 			step = STEP_ON;
@@ -326,7 +325,8 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 		if (budget &&
 		    (!left || extra >= VCPU_SLICE_EXTRA_MAX || exits == VCPU_SLICE_EXITS_MAX))
 			return VCPU_SLICE_BUDGET;
-		/* The control thread waits for this vCPU, or for another one of the pCPU. */
+		/* The control thread has a request for this vCPU, or for another one of the
+		 * pCPU. */
 		if (atomic_load_explicit(&v->request, memory_order_relaxed) != VCPU_REQ_NONE ||
 		    (env->hurry && atomic_load_explicit(env->hurry, memory_order_relaxed)))
 			return VCPU_SLICE_INTR;

@@ -25,15 +25,15 @@ struct boot {
 	const struct boot_protocol *protocol; /* NULL: from a snapshot */
 	struct boot_params params;
 	uint64_t entry;
-	struct rdpmc_sites rdpmc; /* what was rewritten */
+	struct rdpmc_sites rdpmc; /* the rewritten instructions */
 };
 
-/* CPUID; and the registers that the boot protocol says. */
+/* Set CPUID and the registers of the boot protocol. */
 static int boot_vcpu(struct vcpu *v, const struct boot *boot, const struct vmm_engine *engine,
 		     char *err, size_t errlen)
 {
 	const struct vmm_engine_ops *ops = v->vm->ops;
-	/* KVM's guests are told how fast the host's TSC is by their paravirtual clock. */
+	/* KVM's guests get the frequency of the TSC from their paravirtual clock. */
 	struct vmm_cpuid_host host = {0};
 	struct kvm_cpuid_entry2 cpuid[VMM_CPUID_MAX];
 	struct kvm_regs regs;
@@ -41,7 +41,7 @@ static int boot_vcpu(struct vcpu *v, const struct boot *boot, const struct vmm_e
 	size_t n;
 	int ret;
 
-	/* CPUID first: KVM accepts control register bits by what it says. */
+	/* CPUID first: KVM checks control register bits against it. */
 	if (ops->can & VMM_CAN_WAKE) {
 		host.tsc_khz = VMM_TSC_HZ / 1000;
 		host.timer_hz = VMM_TSC_HZ;
@@ -52,7 +52,7 @@ static int boot_vcpu(struct vcpu *v, const struct boot *boot, const struct vmm_e
 	ret = ops->set_cpuid(v->ev, cpuid, n);
 	if (ret)
 		return engine_failed(v->vm, ret, "setting CPUID", err, errlen);
-	/* Those of a kernel wait until it starts them. */
+	/* The kernel starts its other vCPUs. */
 	if (!boot->protocol || (boot->protocol->platform && v->id))
 		return 0;
 	ret = ops->get_sregs(v->ev, &sregs);
@@ -67,13 +67,14 @@ static int boot_vcpu(struct vcpu *v, const struct boot *boot, const struct vmm_e
 	return 0;
 }
 
-/* Where the engine cannot let us answer RDPMC, a kernel that sees a PMU must not execute it. */
+/* If RDPMC cannot exit from the engine, a kernel with a PMU must not execute it: find its RDPMC
+ * instructions. */
 static int find_rdpmc(const struct vm *vm, const struct vm_opts *o, struct rdpmc_sites *sites,
 		      char *err, size_t errlen)
 {
 	int ret;
 
-	/* Of other images nobody knows where their code is: there RDPMC stays #GP. */
+	/* The code of other images cannot be located: there RDPMC stays #GP. */
 	if (o->protocol != &boot_linux || o->pmu.model == VPMU_GUEST_NONE ||
 	    !(vm->ops->can & VMM_CAN_RDPMC_SITES))
 		return 0;
@@ -83,7 +84,8 @@ static int find_rdpmc(const struct vm *vm, const struct vm_opts *o, struct rdpmc
 	return ret;
 }
 
-/* The kernel of a snapshot was rewritten when it booted: without that it would have no PMU. */
+/* Returns true if the snapshot's kernel was rewritten when it booted: otherwise it would have no
+ * PMU. */
 static bool restored_rdpmc(const struct vm *vm, const struct vm_opts *o)
 {
 	return o->load && vm->devices && o->pmu.model != VPMU_GUEST_NONE &&
@@ -139,7 +141,7 @@ static void free_vm(struct vm *vm)
 		if (v->ev)
 			vm->ops->vcpu_destroy(v->ev);
 		free(v->last);
-		/* Readers may still look at its consumers. */
+		/* RCU readers may still use its consumers. */
 		if (v->guest)
 			vpmu_rcu_free(v->guest);
 	}
@@ -204,7 +206,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 		vm->devices->exit_port = o->protocol->exit_port;
 	}
 	vm_ram_layout(o->memory_bytes, &vm->ram);
-	/* The image first: what the user most likely got wrong, and nothing to undo. */
+	/* The image first: the most likely error, and nothing to undo yet. */
 	if (!o->load && !boot.protocol)
 		ret = boot_find(o->image, &boot.protocol, err, errlen);
 	if (!ret && boot.protocol)
@@ -295,7 +297,7 @@ int vm_unplace(struct vm *vm)
 	return ret;
 }
 
-/* Whether the caller is the first that ends the VM, and must vm_settle() it. */
+/* Returns true if the caller is the first to end the VM; it must call vm_settle(). */
 static bool first_to_end(struct vm *vm)
 {
 	int none = 0;
@@ -303,10 +305,10 @@ static bool first_to_end(struct vm *vm)
 	return atomic_compare_exchange_strong(&vm->failing, &none, 1);
 }
 
-/* Reason and how are there: stop all vCPUs. */
+/* Reason and how are set: stop all vCPUs. */
 static void vm_settle(struct vm *vm)
 {
-	/* Release: pairs with the acquire in vm_how; whoever sees 2 sees the reason. */
+	/* Release: pairs with the acquire in vm_how; a reader of 2 sees the reason. */
 	atomic_store_explicit(&vm->failing, 2, memory_order_release);
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
 		vm->ops->kick(vm->vcpus[i].ev);
@@ -341,7 +343,7 @@ void vm_vcpu_ended(struct vcpu *v)
 	struct vm *vm = v->vm;
 	bool any = false;
 
-	/* Acquire and release: the last one sees what all others left behind. */
+	/* Acquire and release: the last vCPU sees the writes of all others. */
 	if (atomic_fetch_sub_explicit(&vm->live, 1, memory_order_acq_rel) != 1)
 		return;
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
@@ -373,7 +375,8 @@ const char *vm_how_name(enum vm_how how)
 
 enum vm_state vm_state(const struct vm *vm)
 {
-	/* Acquire: whoever sees that it is over sees how it ended. */
+	/* Acquire: pairs with the release in vm_vcpu_ended; over implies that the outcome is
+	 * visible. */
 	if (!atomic_load_explicit(&vm->over, memory_order_acquire))
 		return vm->started ? VM_RUNNING : VM_PAUSED;
 	return vm_how(vm) == VM_HOW_FAILED ? VM_FAILED : VM_DONE;
