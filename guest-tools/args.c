@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Arguments of stat and run, and what all commands share (a workload, the end); see args.h. Every
- * error names the word that is wrong and what is accepted.
+ * Arguments of stat and run, and the functions shared by all commands (a workload, the end); see
+ * args.h. Every error names the wrong word and the values expected.
  */
 #include "guest-tools/args.h"
 
-/* How many bytes of a word an error line shows. */
+/* Number of bytes of a word that an error line shows. */
 static int args_cut(struct word w)
 {
 	return (int)(w.len < 64 ? w.len : 64);

@@ -32,7 +32,7 @@ struct args_stat {
 };
 
 struct args_run {
-	uint64_t repeat; /* 0: for ever; default 1 */
+	uint64_t repeat; /* 0: endless; default 1 */
 	struct args_work work;
 };
 
@@ -45,7 +45,7 @@ struct args_record {
 	bool vector;	 /* deliver by a fixed vector; default NMI */
 	bool fixed;	 /* sample by a fixed counter */
 	bool chains;	 /* branch records with each sample */
-	bool raw;	 /* each sample, too */
+	bool raw;	 /* also print each sample */
 	bool json;
 	struct args_work work;
 };
@@ -67,18 +67,18 @@ struct args_torture {
 struct args_leak {
 	uint64_t rounds;  /* default 10 */
 	uint64_t spin;	  /* instructions to spin, so that a switch happens; default 100000 */
-	uint64_t address; /* where its copy of the workload is mapped */
+	uint64_t address; /* where the copy of the workload is mapped */
 	bool json;
 };
 
 struct args_victim {
 	uint64_t address;
-	uint64_t rounds; /* 0: for ever */
+	uint64_t rounds; /* 0: endless */
 };
 
 /*
  * args_workload - parse "WORKLOAD [ARG]" at *@s and move *@s behind it. ARG is taken only if it
- * starts with a digit. Refuses what needs more than @mem_bytes of scratch memory.
+ * starts with a digit. Refuses a workload that needs more than @mem_bytes of scratch memory.
  * args_end - check that no word is left at @s.
  * args_stat_parse, args_run_parse - parse everything after "stat" or "run".
  * On an error all functions here return false, with one line in @err (ARGS_ERR_MAX bytes).

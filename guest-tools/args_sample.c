@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Arguments of record, lbr, torture, leak and victim; see args.h. Every error names the word that
- * is wrong and what is accepted. */
+ * is wrong and the values expected. */
 #include "guest-tools/args.h"
 #include "guest-tools/layout.h"
 

@@ -6,7 +6,7 @@
 /*
  * Intel: SDM vol. 3 table 20-1 (architectural events, CPUID 0AH EBX bits) and 20-2 (fixed
  * counters). Architectural event 2 (3C/01, core crystal clock) is not the event of fixed counter 2
- * (TSC rate), so its bit says nothing about ref-cycles. BR_INST_RETIRED.NEAR_TAKEN C4/20 and
+ * (TSC rate), so its bit does not apply to ref-cycles. BR_INST_RETIRED.NEAR_TAKEN C4/20 and
  * MEM_INST_RETIRED D0/81, D0/82 are as in Skylake and later. AMD: PPR of family 19h, PMCx0C0, 076,
  * 120 (P0 frequency cycles), 0C2, 0C4, 029, 0C3.
  */

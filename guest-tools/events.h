@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The events that the guest tools know by name, how each vendor encodes them, and the parser of
- * event lists (-e). No system calls: tests also build this for the host.
+ * The named events of the guest tools, their encodings by vendor, and the parser of event lists
+ * (-e). No system calls: tests also build this for the host.
  */
 #ifndef GUEST_TOOLS_EVENTS_H
 #define GUEST_TOOLS_EVENTS_H
@@ -46,19 +46,19 @@ extern const struct event_desc event_table[EV_RAW];
 
 #define EVENTS_MAX 32
 
-/* The events without -e: 8 counters over 7 events, grouped as people usually ask for them. */
+/* The default of -e: 8 counters over 7 events, in the usual groups. */
 #define EVENTS_DEFAULT                                                                             \
 	"{instructions,cycles},{instructions,branches,branches-taken},{loads,stores},ref-cycles"
 
 /*
  * events_parse - append the events of the comma separated list of @len bytes at @s to ev[], which
- * has *@n of EVENTS_MAX. {groups} are accepted but change nothing, because all counters are started
- * together anyway. False: error, with one line in @err.
+ * has *@n of EVENTS_MAX. {groups} have no effect, because all counters are started together.
+ * Returns false on an error, with one line in @err.
  */
 bool events_parse(const char *s, size_t len, struct event *ev, size_t *n, char *err,
 		  size_t err_size);
 
-/* event_same - whether both count the same at the same privilege levels. */
+/* event_same - returns true if both count the same event at the same privilege levels. */
 bool event_same(const struct event *a, const struct event *b);
 
 #endif

@@ -25,8 +25,7 @@ static void flow_add(struct walk *w, uint64_t from, uint64_t to)
 		w->b[w->n++] = (struct flow_branch){from, to};
 }
 
-/* Add the branches inside of the block at @block that were taken before offset @off, newest first.
- */
+/* Add the branches inside the block at @block that were taken before offset @off, newest first. */
 static void inside(struct walk *w, uint64_t block, const uint8_t *l, uint64_t off)
 {
 	if (l[FROM2] && off >= l[TO2] && off < l[TO1])

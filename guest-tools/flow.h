@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The workloads of flow.S, and functions that tell their true history: the true call chain of
+ * The workloads of flow.S, and functions that compute their true history: the true call chain of
  * "chain" is on its stack, and the true branches of "branches" follow from RIP and R8. truth.c and
  * leak.c compare branch records with it. Both C and assembly include this file.
  */
@@ -41,8 +41,9 @@ struct flow_branch {
  */
 int flow_branches(uint64_t code, uint64_t ip, uint64_t r8, struct flow_branch *b, int max);
 
-/* flow_call_ok - whether the branch @from -> @to can be the call that left @ret on the stack, i.e.
- * whether a CALL of chain or of user_call with that target ends at @ret. Reads the code at @ret. */
+/* flow_call_ok - returns true if the branch @from -> @to can be the call that left @ret on the
+ * stack, i.e. a CALL of chain or of user_call with that target ends at @ret. Reads the code at
+ * @ret. */
 bool flow_call_ok(uint64_t from, uint64_t to, uint64_t ret);
 #endif
 

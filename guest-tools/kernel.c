@@ -184,7 +184,7 @@ uint64_t kernel_map(uint64_t vcpu, const struct vpmu_boot_info *boot, uint64_t s
 	const char *args = (const char *)boot->args;
 	const uint64_t dir = PTE_P | PTE_W | PTE_U;
 
-	/* What is left is scratch memory and its page tables; a table maps 512 pages. */
+	/* The rest is scratch memory and its page tables; a table maps 512 pages. */
 	umem = pages - next;
 	if (umem > UMEM_MAX_PAGES)
 		umem = UMEM_MAX_PAGES;
@@ -323,8 +323,8 @@ static uint64_t read_cr2(void)
 /*
  * On one software KVM, SYSCALL in CPL3 was seen to do everything except enter CPL0: it jumps to the
  * entry in user mode, and the fetch from a supervisor page faults. RCX, R11 and RSP are as SYSCALL
- * leaves them, so the call can go on from here. A tool that jumps to the entry on purpose gains
- * nothing, because it just makes a system call.
+ * leaves them, so the call can continue from here. A tool that jumps to the entry on purpose only
+ * makes a system call.
  */
 static bool finish_syscall(struct trap_frame *f)
 {
@@ -336,8 +336,8 @@ static bool finish_syscall(struct trap_frame *f)
 	return true;
 }
 
-/* Handle an exception or interrupt. After a fault execution goes on at the fixup of the instruction
- * or at the address that a tool gave to SYS_CATCH; otherwise the vCPU ends. */
+/* Handle an exception or interrupt. After a fault execution continues at the instruction's fixup or
+ * at the address given to SYS_CATCH; otherwise the vCPU ends. */
 void kernel_trap(struct trap_frame *f)
 {
 	struct percpu *cpu = this_cpu();

@@ -46,7 +46,7 @@ struct percpu {
 	uint64_t vcpu;
 	uint64_t umem_end;
 	uint64_t exec, exec_pt; /* the executable page and its table: physical */
-	uint64_t exec_va;	/* where it is mapped; 0: nowhere */
+	uint64_t exec_va;	/* its virtual address; 0: not mapped */
 	uint64_t gdt[8];
 	struct guest_pmi *pmi;
 	struct tss tss;
@@ -76,12 +76,13 @@ static inline void wrmsr(uint32_t msr, uint64_t value)
 	__asm__ volatile("wrmsr" : : "c"(msr), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)));
 }
 
-/* start.S: 0, or -1 if the access is #GP; then nothing has changed. */
+/* start.S: 0, or -1 if the access is #GP; then nothing is changed. */
 int msr_read_safe(uint32_t msr, uint64_t *value);
 int msr_write_safe(uint32_t msr, uint64_t value);
 int pmc_read_safe(uint32_t index, uint64_t *value);
 
-/* kernel.c: whether the @bytes at @p are in memory of the tools, so that CPL3 may pass them. */
+/* kernel.c: returns true if the @bytes at @p are in the tools' memory, so that CPL3 may pass
+ * them. */
 bool user_range(const struct percpu *cpu, uint64_t p, uint64_t bytes);
 
 /* kernel_pmi.c: pmi_register - execute SYS_PMI. pmi_interrupt - handle an NMI or a vector >= 32. */

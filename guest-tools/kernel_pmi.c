@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The guest kernel's handler of performance monitoring interrupts, by NMI or by vector. kernel.c
- * calls it in CPL0 with interrupts off. As struct guest_pmi says, it takes a sample, moves the
+ * calls it in CPL0 with interrupts off. According to struct guest_pmi, it takes a sample, moves the
  * counter to the next period, acknowledges the status and arms LVTPC again.
  *
  * The handler must never fault: the IRETQ of the fault's handler would unblock NMIs, and the next
@@ -46,8 +46,8 @@ static bool lbr_readable(const struct guest_pmi *p)
 	return true;
 }
 
-/* 0; -1: an address or size in *pmi is not accepted; -2: an access that the handler needs is #GP.
- */
+/* Returns 0; -1 if an address or size in *pmi is invalid; -2 if an access that the handler needs is
+ * #GP. */
 int64_t pmi_register(struct percpu *cpu, uint64_t pmi)
 {
 	struct guest_pmi *p = (struct guest_pmi *)pmi;

@@ -111,8 +111,8 @@
 #define SYS_EXIT  2 /* status: ends this vCPU */
 #define SYS_WRITE 3 /* buffer, bytes: to the serial port */
 #define SYS_PMU	  4 /* array of struct guest_op, number of them */
-#define SYS_CATCH 5 /* RIP, RSP: where CPL3 goes on after a fault; 0: a fault ends the vCPU */
-#define SYS_PMI	  6 /* struct guest_pmi, which is used until the next call; 0 = none */
+#define SYS_CATCH 5 /* RIP, RSP: where CPL3 continues after a fault; 0: a fault ends the vCPU */
+#define SYS_PMI	  6 /* struct guest_pmi, used until the next call; 0: none */
 #define SYS_EXEC  7 /* source, bytes (at most a page), address: map an executable copy there */
 
 #ifndef __ASSEMBLER__
@@ -179,21 +179,22 @@ enum guest_pmi_delivery { GUEST_PMI_NMI, GUEST_PMI_VECTOR };
 
 /* How the handler finds and acknowledges the cause of a PMI. */
 enum guest_pmi_status {
-	GUEST_STATUS_NONE, /* AMD without PerfMonV2: look whether the counter has wrapped */
+	GUEST_STATUS_NONE, /* AMD without PerfMonV2: check if the counter has wrapped */
 	GUEST_STATUS_INTEL,
 	GUEST_STATUS_AMD, /* PerfMonV2 */
 };
 
 /*
- * SYS_PMI: what the kernel does at a PMI, and what it saw. The struct is in the tool's memory. The
+ * SYS_PMI: the kernel's actions at a PMI, and its results. The struct is in the tool's memory. The
  * kernel checks the addresses once and writes the last part at every PMI. If @delivery is
  * GUEST_PMI_VECTOR, external interrupts are on while a function runs by SYS_RUN.
  */
 struct guest_pmi {
 	uint32_t delivery; /* enum guest_pmi_delivery: written to LVTPC now and at each PMI */
 	uint32_t status;   /* enum guest_pmi_status */
-	/* The sampled counter. ctr 0: there is none, and PMIs are only counted and acknowledged. */
-	uint32_t ctl;	     /* MSR: the handler clears @ctl_off while it runs, to stop counting */
+	/* The sampled counter. ctr 0: none; PMIs are only counted and acknowledged. */
+	uint32_t
+		ctl; /* MSR: the handler clears the bits @ctl_off while it runs, to stop counting */
 	uint32_t ctr;	     /* MSR */
 	uint32_t status_bit; /* its bit in the status register */
 	uint32_t width;	     /* bits */
@@ -208,11 +209,11 @@ struct guest_pmi {
 	unsigned char *buf;
 
 	/* out */
-	uint64_t pmis;	  /* PMIs that came */
+	uint64_t pmis;	  /* PMIs received */
 	uint64_t samples; /* samples stored at @buf */
 	uint64_t early; /* overflows acknowledged with another PMI; on AMD their PMI still comes */
-	uint64_t no_cause; /* PMIs for which no counter had overflowed */
-	uint64_t overruns; /* periods that ended before the PMI of the period before was handled */
+	uint64_t no_cause;    /* PMIs without an overflowed counter */
+	uint64_t overruns;    /* periods that ended before the previous PMI was handled */
 	uint64_t status_seen; /* all status bits seen, ORed */
 	uint64_t interrupts;  /* vectors that are neither an exception nor GUEST_VEC_PMI */
 };
@@ -222,7 +223,7 @@ struct guest_sample {
 	uint64_t ip, rsp, status;
 	uint64_t r8, rdi; /* registers of the interrupted code */
 	uint32_t cs;
-	uint16_t nr_stack; /* words from RSP up to the RSP at SYS_RUN, at most stack_nr */
+	uint16_t nr_stack; /* words from RSP up to the RSP at SYS_RUN, limited to stack_nr */
 	uint16_t nr_lbr;   /* records that are not zero, the newest first */
 };
 #endif

@@ -39,7 +39,7 @@ bool lbr_stop(const struct lbr_dev *dev);
 /* lbr_clear - clear all records, by a write of the depth (Intel) or of each record (AMD). */
 bool lbr_clear(const struct lbr_dev *dev, unsigned int depth);
 
-/* lbr_depth_ok - whether @depth can be chosen. */
+/* lbr_depth_ok - returns true if @depth is supported. */
 bool lbr_depth_ok(const struct lbr_dev *dev, unsigned int depth);
 
 /* lbr_record - convert *@from and *@to, as read from a record's MSRs, to the addresses of the

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The commands leak and victim. leak looks in every PMU register for something that belongs to
- * another VM. victim runs in that other VM and makes branches and counts; the address of its code
- * tells its branches from all others.
+ * The commands leak and victim. leak searches every PMU register for data of another VM. victim
+ * runs in that other VM and generates branches and counts; its branches are recognized by the
+ * address of its code.
  *
- * leak runs a copy of the workload branches at an address of its own, so it knows each record that
- * it must find afterwards. All other records are foreign. Between the steps it spins, so that the
- * host switches to another vCPU.
+ * leak runs a copy of the workload branches at its own address, so each record to be found
+ * afterwards is known. All other records are foreign. Between the steps it spins, so that the host
+ * switches to another vCPU.
  */
 #include "guest-tools/args.h"
 #include "guest-tools/flow.h"
@@ -326,7 +326,7 @@ int leak_main(const struct guest_info *info, const char *text)
 	return sum ? TOOL_FAILED : TOOL_OK;
 }
 
-/* Run branches at an address of its own, recorded and counted all the time. */
+/* Run branches at its own address, always recorded and counted. */
 int victim_main(const struct guest_info *info, const char *text)
 {
 	static char err[ARGS_ERR_MAX];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The command msr: executes a script of privileged operations and prints one line for each. Tests
- *of the register models use it. The steps and their lines are:
+ * of the register models use it. The steps and their lines are:
  *
  *	rd MSR			rd 0x38f = 0x0
  *	wr MSR VALUE		wr 0x38f <- 0x1 ok

@@ -41,7 +41,7 @@ static void probe_pv(struct pmu *pmu)
 	struct guest_op op;
 
 	op_cpuid(1, &op);
-	if (!(op.regs[2] & 1u << 31)) /* hypervisor present: leaves 40000000H mean something */
+	if (!(op.regs[2] & 1u << 31)) /* hypervisor present: leaves 40000000H are valid */
 		return;
 	op_cpuid(VPMU_PV_CPUID_BASE, &op);
 	if (op.regs[0] <= VPMU_PV_CPUID_BASE || op.regs[1] != VPMU_PV_SIG_EBX ||
@@ -99,7 +99,7 @@ static void probe_amd_legacy(struct pmu *pmu)
 	pmu->evtsel0 = pmu->gp == 6 ? MSR_AMD_PERF_CTL0 : MSR_AMD_K7_CTL0;
 	pmu->ctr0 = pmu->gp == 6 ? MSR_AMD_PERF_CTL0 + 1 : MSR_AMD_K7_CTR0;
 	pmu->stride = pmu->gp == 6 ? 2 : 1;
-	/* Without a PMU, CPUID looks the same. Only an access to a register tells. */
+	/* Without a PMU, CPUID looks the same: try to access a register. */
 	op = (struct guest_op){.kind = GUEST_RDMSR, .index = pmu->evtsel0};
 	sys_pmu(&op, 1);
 	if (op.fault)
@@ -209,8 +209,8 @@ bool pmu_countable(const struct pmu *pmu, const struct event *e)
 	return pmu_fixed(pmu, e) >= 0 || (gp_config(pmu, e) && pmu->gp);
 }
 
-/* Assign counters; equal events share one if @share is set. False: an event that could be counted
- * got no counter. */
+/* Assign counters; equal events share one if @share is set. False: a countable event got no
+ * counter. */
 static bool assign(const struct pmu *pmu, struct pmu_slot *s, size_t n, bool share)
 {
 	uint32_t used = 0; /* by counter number */
@@ -265,8 +265,8 @@ static bool pmu_write_msr(uint32_t msr, uint64_t value)
 	return !op.fault;
 }
 
-/* Set up one counter; *fixed_ctrl collects the setup of fixed ones. Without global control EN stays
- * 0, because it is set when the counters are started. */
+/* Set up one counter; fixed ones are collected in *fixed_ctrl. Without global control EN stays 0:
+ * it is set when the counters are started. */
 static bool program_one(const struct pmu *pmu, const struct pmu_slot *s, uint64_t *fixed_ctrl)
 {
 	unsigned int fixed = (unsigned int)s->ctr - VPMU_PV_FIXED;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The guest tools' PMU driver. It finds out which PMU the vCPU has, assigns counters to events,
- * programs them through the architectural MSRs and reads them back, with the paravirtual times and
- * quality of vpmu/guest/abi.h if these exist. It serves one vCPU and one user. It runs in CPL3; the
- * kernel executes the privileged instructions (SYS_PMU).
+ * The guest tools' PMU driver. It detects the vCPU's PMU, assigns counters to events, programs them
+ * through the architectural MSRs and reads them back, with the paravirtual times and quality of
+ * vpmu/guest/abi.h if these exist. It serves one vCPU and one user. It runs in CPL3; the kernel
+ * executes the privileged instructions (SYS_PMU).
  */
 #ifndef GUEST_TOOLS_PMU_H
 #define GUEST_TOOLS_PMU_H
@@ -32,9 +32,9 @@ struct pmu {
 
 enum pmu_state {
 	PMU_COUNTED,
-	PMU_NOT_SUPPORTED, /* no encoding, missing by CPUID, #GP, or the host cannot count it */
-	PMU_NO_FREE,	   /* other events have all counters */
-	PMU_NOT_COUNTED	   /* enabled, but no host counter was ever free for it */
+	PMU_NOT_SUPPORTED, /* no encoding, not in CPUID, #GP, or the host cannot count it */
+	PMU_NO_FREE,	   /* other events use all counters */
+	PMU_NOT_COUNTED	   /* enabled, but never had a host counter */
 };
 
 struct pmu_slot {
@@ -42,12 +42,12 @@ struct pmu_slot {
 	enum pmu_state state;
 	int ctr;
 	uint64_t value; /* as read */
-	bool times;	/* the following are known */
+	bool times;	/* the following are valid */
 	uint64_t enabled_ns, running_ns;
 	uint32_t quality; /* VPMU_PV_Q_* */
 };
 
-/* pmu_probe - fill *pmu from CPUID. CPUID does not tell whether there is an AMD PMU without global
+/* pmu_probe - fill *pmu from CPUID. CPUID does not show if there is an AMD PMU without global
  * control, so its first event select is read. */
 void pmu_probe(struct pmu *pmu);
 
@@ -61,9 +61,9 @@ void pmu_describe(const struct pmu *pmu, char *buf, size_t size);
 void pmu_assign(const struct pmu *pmu, const struct event *ev, struct pmu_slot *s, size_t n);
 
 /*
- * pmu_program - stop all counters, set up those of @s and set them to 0. Replaces *run by what
- * starts and stops them around a call (SYS_RUN). Without global control that is a list in @writes,
- * which must live as long as *run. A counter whose setup is #GP becomes PMU_NOT_SUPPORTED. False:
+ * pmu_program - stop all counters, set up those of @s and set them to 0. Sets *run to start and
+ * stop them around a call (SYS_RUN). Without global control it uses a list in @writes, which must
+ * live as long as *run. A counter becomes PMU_NOT_SUPPORTED if its setup is #GP. Returns false if
  * there is no counter to start.
  */
 bool pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n, struct guest_run *run,
@@ -78,7 +78,7 @@ void pmu_quiet(const struct pmu *pmu);
 /* pmu_scaled - the value, scaled up to the whole time during which the counter was enabled. */
 uint64_t pmu_scaled(const struct pmu_slot *s);
 
-/* pmu_countable - whether any counter can count @e.
+/* pmu_countable - returns true if any counter can count @e.
  * pmu_gp_select - the event select of @e with USR and OS, without EN and INT; 0: only a fixed
  * counter can count it. pmu_fixed - the fixed counter of @e, or -1. */
 bool pmu_countable(const struct pmu *pmu, const struct event *e);

@@ -52,7 +52,7 @@ static void record_add_row(uint64_t start, bool kernel)
 	rows[i].samples++;
 }
 
-/* The function of frame @i of a sample. Frame 0 is where the sample was taken; then the callers. */
+/* The function of frame @i of a sample. Frame 0 is the sampled function; its callers follow. */
 static uint64_t frame(const struct guest_sample *g, unsigned int i)
 {
 	uint64_t from, to;
@@ -138,7 +138,7 @@ static void chain_text(const struct guest_sample *g, const char *sep, const char
 	}
 }
 
-/* Samples that could not be stored, and PMIs that never came. */
+/* Samples that could not be stored, plus missing PMIs. */
 static uint64_t record_lost(void)
 {
 	uint64_t missing = s.expected > s.handled ? s.expected - s.handled : 0;

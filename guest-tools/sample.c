@@ -41,7 +41,7 @@ static uint64_t global_bit(int ctr)
 	return ctr >= (int)VPMU_PV_FIXED ? 1ull << (32 + ctr - (int)VPMU_PV_FIXED) : 1ull << ctr;
 }
 
-/* Choose the counter that samples and the one that only counts. */
+/* Choose the sampling counter and the one that only counts. */
 static bool sample_choose(struct sampler *s, char *err, size_t err_size)
 {
 	const struct event *ev = &s->o.ev;
@@ -140,7 +140,7 @@ bool sampler_open(struct sampler *s, const struct guest_info *info, const struct
 	return true;
 }
 
-/* Set up both counters, and set *run to what starts them. */
+/* Set up both counters, and *run to start them. */
 static bool program(struct sampler *s, bool sampling, struct guest_run *run)
 {
 	const int ctrs[2] = {s->ctr, s->ref};
@@ -192,7 +192,7 @@ static bool call(struct sampler *s, struct guest_run *run, workload_fn *fn, uint
 	return !run->fault;
 }
 
-/* Find out whether @ctr was counted, and all the time, if the machine says so. */
+/* Check that @ctr was counted, and without multiplexing, if the host reports that. */
 static void sample_read_times(struct sampler *s, int ctr)
 {
 	const uint32_t pv = VPMU_PV_MSR_BASE + 4 * (uint32_t)ctr;

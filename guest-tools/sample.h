@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Sampling for record, lbr and selftest: one counter that interrupts, a second one that counts the
- * same event, and the samples that the kernel takes (struct guest_pmi). Nothing here may wait for a
- * PMI, because a machine may deliver none.
+ * same event, and the kernel's samples (struct guest_pmi). Nothing here may wait for a PMI, because
+ * some hosts deliver none.
  */
 #ifndef GUEST_TOOLS_SAMPLE_H
 #define GUEST_TOOLS_SAMPLE_H
@@ -35,12 +35,12 @@ struct sampler {
 
 	/* after a run */
 	uint64_t result;   /* of the workload */
-	uint64_t count;	   /* of the event, by the second counter; without one, by another run */
-	uint64_t own;	   /* of the event, by the sampled counter: its periods and the rest */
+	uint64_t count;	   /* of the event, by the second counter, or else by another run */
+	uint64_t own;	   /* of the event, by the sampled counter: its periods and the remainder */
 	uint64_t handled;  /* PMIs of the sampled counter */
 	uint64_t expected; /* count / period */
-	bool counted;	   /* this machine can count the event */
-	bool partial;	   /* the counter did not have a host counter all the time */
+	bool counted;	   /* the host can count the event */
+	bool partial;	   /* multiplexed: the counter had no host counter at times */
 };
 
 /* sampler_open - prepare sampling as *o says, and enable the local APIC. False: this machine cannot
@@ -53,8 +53,8 @@ bool sampler_open(struct sampler *s, const struct guest_info *info, const struct
 bool sampler_run(struct sampler *s, workload_fn *fn, uint64_t n, size_t bytes, char *err,
 		 size_t err_size);
 
-/* sampler_ok - whether the PMIs of the last run are right: expected or one more or less, each with
- * a cause, none late; and both counters agree if they can. */
+/* sampler_ok - returns true if the PMIs of the last run are right: as many as expected, plus or
+ * minus 1, each with a cause, none late; and both counters agree if they are comparable. */
 bool sampler_ok(const struct sampler *s);
 
 static inline const struct guest_sample *sampler_get(const struct sampler *s, uint64_t i)

@@ -115,7 +115,7 @@ static void check_truth(const struct guest_info *info, const struct lbr_dev *dev
 	    !sampler_run(&s, branches ? workload_branches : workload_chain, 200, 0, err,
 			 sizeof(err))) {
 		out("# vcpu %u: %s\n", info->vcpu, err);
-		return; /* no local APIC: check_pmis has said so */
+		return; /* no local APIC: reported by check_pmis */
 	}
 	if (!s.counted || s.partial)
 		return;

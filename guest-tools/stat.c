@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The command stat: counts events while a workload runs and prints them as `perf stat` does. It
- * prints what the counters counted and must not subtract anything: WORKLOAD_OVERHEAD_* of
- * workloads.h is included. Values that are scaled, modelled or derived are marked.
+ * prints the raw counts and must not subtract anything: they include WORKLOAD_OVERHEAD_* of
+ * workloads.h. Values that are scaled, modelled or derived are marked.
  */
 #include "guest-tools/args.h"
 #include "guest-tools/pmu.h"
@@ -83,7 +83,7 @@ static const char *no_count(const struct pmu_slot *s, const struct total *t)
 	return t->runs ? NULL : "<not counted>";
 }
 
-/* Hundredths of a percent of the enabled time in which a host counter was counting. */
+/* Running share of the enabled time, in 1/100 %. */
 static uint64_t percent_running(const struct total *t)
 {
 	if (t->running_ns >= t->enabled_ns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Names of the image's functions, from a table that the build makes (symbols.cmake). record and lbr
+/* Names of the image's functions, from a table made by the build (symbols.cmake). record and lbr
  * print them. */
 #ifndef GUEST_TOOLS_SYMBOLS_H
 #define GUEST_TOOLS_SYMBOLS_H

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /*
- * text_format - a small snprintf: %s %c %d %u %lu %x %lx, with - and a width or *, and (for %s) .*
- * . Text that does not fit is cut. Returns the length written, which is less than @size.
+ * text_format - a small snprintf: %s %c %d %u %lu %x %lx, with "-", a width or "*", and a precision
+ * ".*" of %s. Text that does not fit is cut. Returns the length written, which is less than @size.
  */
 size_t text_format(char *buf, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -21,11 +21,11 @@ size_t text_format(char *buf, size_t size, const char *fmt, ...)
 /* text_thousands - @v with a comma between groups of three digits. */
 const char *text_thousands(uint64_t v, char buf[32]);
 
-/* text_u64 - parse the @len bytes at @s as a decimal or 0x hexadecimal number. False: they are not
- * a number, or it does not fit 64 bits. */
+/* text_u64 - parse the @len bytes at @s as a decimal or 0x hexadecimal number. Returns false if
+ * they are not a number or it does not fit 64 bits. */
 bool text_u64(const char *s, size_t len, uint64_t *v);
 
-/* text_equal - whether the @len bytes at @s are @word. */
+/* text_equal - returns true if the @len bytes at @s are @word. */
 bool text_equal(const char *s, size_t len, const char *word);
 
 /* One word of the arguments. It points into the arguments and is not terminated. len 0: no word. */

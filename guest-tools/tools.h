@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The commands of the guest image and what they share. main.c runs the command that the first word
- * of the guest's arguments names. Commands run in CPL3 on every vCPU; each vCPU has its own
+ * The commands of the guest image and their shared functions. main.c runs the command named by the
+ * first word of the guest's arguments. Commands run in CPL3 on every vCPU; each vCPU has its own
  * variables, stack and memory (layout.h), so they need no locks.
  */
 #ifndef GUEST_TOOLS_TOOLS_H
@@ -22,12 +22,12 @@ tool_fn stat_main, msr_main, selftest_main, record_main, lbr_main, torture_main,
 /* tool_error - print "vcpu N: error: @text" for wrong arguments. Returns TOOL_USAGE. */
 int tool_error(const struct guest_info *info, const char *text);
 
-/* tool_cannot - print the same line for something that this machine cannot do. Returns TOOL_FAILED.
- */
+/* tool_cannot - print the same line for a feature that this host lacks. Returns TOOL_FAILED. */
 int tool_cannot(const struct guest_info *info, const char *text);
 
-/* tool_run - run @w with argument @n. @run->msr, enable and writes say what to write around it. The
- * caller has checked that the memory suffices (args_workload). 0, or -1 if a write was #GP. */
+/* tool_run - run @w with argument @n. @run->msr, enable and writes are the writes around it. The
+ * caller has checked that the memory suffices (args_workload). Returns 0, or -1 if a write was
+ * #GP. */
 int tool_run(const struct guest_info *info, const struct workload *w, uint64_t n,
 	     struct guest_run *run, uint64_t *result);
 
@@ -51,7 +51,7 @@ struct user_fault {
 	uint64_t vector, error, address;
 };
 
-/* user_try - call fn(arg). 0: it returned. 1: it faulted, and *fault says how. */
+/* user_try - call fn(arg). Returns 0 if it returned, or 1 with *fault set if it faulted. */
 int user_try(void (*fn)(void *), void *arg, struct user_fault *fault);
 
 #endif

@@ -190,8 +190,7 @@ static void operate(void)
 		faults++;
 }
 
-/* ---- what must hold ---------------------------------------------------------------------------
- */
+/* ---- invariants --------------------------------------------------------------------------- */
 
 static uint64_t counters_mask(void)
 {
@@ -281,8 +280,8 @@ static void torture_check_counting(void)
 			      pmu_counter_msr(&pmu, 0), b - a, 3000);
 }
 
-/* Check and add up the PMIs so far. A PMI by NMI must find a status bit. A PMI by vector may come
- * after the bit has been cleared. */
+/* Check and add up the PMIs so far. An NMI must find a status bit. A vector may arrive after the
+ * bit has been cleared. */
 static void torture_check_pmis(void)
 {
 	struct guest_run drain = {.fn = workload_empty};

@@ -7,8 +7,8 @@
 #include "guest-tools/sample.h"
 
 /*
- * Both return how many of the newest records of @g are right. *want is how many there should be; 0
- * if the sample's registers contradict each other.
+ * Both return the number of newest records of @g that are right. *want is the number expected; 0 if
+ * the sample's registers contradict each other.
  * truth_chain - for chain_walk in call-stack mode: compares with the return addresses on its stack.
  * truth_branches - for workload_branches with all branches recorded and @g taken in its blocks.
  */
@@ -16,8 +16,8 @@ unsigned int truth_chain(const struct sampler *s, const struct guest_sample *g, 
 unsigned int truth_branches(const struct sampler *s, const struct guest_sample *g,
 			    unsigned int *want);
 
-/* truth_edge - whether @g was taken where the truth is unknown: in the kernel, or, if @branches,
- * outside of the blocks of workload_branches. */
+/* truth_edge - returns true if the truth is unknown where @g was taken: in the kernel, or, if
+ * @branches, outside the blocks of workload_branches. */
 bool truth_edge(const struct guest_sample *g, bool branches);
 
 #endif

@@ -19,10 +19,10 @@ typedef uint64_t workload_call(uint64_t arg);
 
 /*
  * @n: the workload's argument, <= max_arg
- * @mem, @mem_bytes: scratch memory, 8-byte aligned, at least workload_mem_bytes(); its contents do
- *	not matter and are overwritten
- * @call: only workloads with needs_call use it; NULL for the others
- * Returns the result that each workload's comment below names.
+ * @mem, @mem_bytes: scratch memory, 8-byte aligned, at least workload_mem_bytes(); its contents are
+ *	ignored and overwritten
+ * @call: used only by workloads with needs_call; NULL for the others
+ * Returns the result given in each workload's comment below.
  */
 typedef uint64_t workload_fn(uint64_t n, void *mem, size_t mem_bytes, workload_call *call);
 
@@ -44,7 +44,7 @@ extern const size_t nr_workloads;
 /* workload_find - the workload called @name (@len bytes, not terminated), or NULL. */
 const struct workload *workload_find(const char *name, size_t len);
 
-/* workload_mem_bytes - scratch bytes @w needs for argument @n; SIZE_MAX when that overflows. */
+/* workload_mem_bytes - scratch bytes that @w needs for argument @n; SIZE_MAX on overflow. */
 static inline size_t workload_mem_bytes(const struct workload *w, uint64_t n)
 {
 	if (w->mem_per_arg && n > (SIZE_MAX - w->mem_fixed) / w->mem_per_arg)
@@ -67,10 +67,11 @@ workload_fn workload_repmovs;
 /* chase: @n dependent loads along one cycle through WORKLOAD_CHASE_NODES pointers; returns the
  * sum of the offsets visited, in bytes. */
 workload_fn workload_chase;
-/* syscalls: calls @call(i) for i = 1 .. @n and returns the sum of what it returned. */
+/* syscalls: calls @call(i) for i = 1 .. @n and returns the sum of its results. */
 workload_fn workload_syscalls;
-/* chain and branches are in flow.S; flow.h declares them and tells their history. chain returns a
- * checksum over @n visits of a call tree, branches the sum of @n states of its generator. */
+/* chain and branches are in flow.S; flow.h declares them and has functions for their history. chain
+ * returns a checksum over @n visits of a call tree, branches the sum of @n states of its
+ * generator. */
 
 #define WORKLOAD_COPY_BLOCK  4096u /* bytes per block of memcpy and repmovs */
 #define WORKLOAD_COPY_SHIFT  64u   /* block k starts at source offset k % this */
@@ -78,9 +79,9 @@ workload_fn workload_syscalls;
 #define WORKLOAD_CHASE_SEED  0x76706d75u
 
 /*
- * What a measured run in a guest adds in CPL3 to the counts of the workload (from its first
- * instruction to its RET): exactly CALL *RAX and SYSCALL of user_call (user.S). The tools do not
- * subtract this from what they print.
+ * Overhead of a measured run in a guest, in CPL3, beyond the workload (from its first instruction
+ * to its RET): exactly CALL *RAX and SYSCALL of user_call (user.S). The tools do not subtract it
+ * from their output.
  */
 #define WORKLOAD_OVERHEAD_INSNS_U    2
 #define WORKLOAD_OVERHEAD_BRANCHES_U 2
@@ -88,23 +89,23 @@ workload_fn workload_syscalls;
 #define WORKLOAD_OVERHEAD_LOADS_U    0
 #define WORKLOAD_OVERHEAD_STORES_U   1 /* the return address */
 
-/* What it adds in CPL0 on the emulator: the instructions after the WRMSR that starts the
- * counters, up to and including the WRMSR that stops them. */
+/* Its overhead in CPL0 on the emulator: the instructions after the WRMSR that starts the counters,
+ * up to and including the WRMSR that stops them. */
 #define WORKLOAD_OVERHEAD_INSNS_K    13
 #define WORKLOAD_OVERHEAD_BRANCHES_K 3
 #define WORKLOAD_OVERHEAD_TAKEN_K    2
 #define WORKLOAD_OVERHEAD_LOADS_K    2
 #define WORKLOAD_OVERHEAD_STORES_K   0
 
-/* The same for amd-k7 and amd-core, where no register starts all counters. n counters are started
- * one after the other and stopped in the same order; each of them counts this. */
+/* The same for amd-k7 and amd-core, which have no global control. n counters are started one after
+ * the other and stopped in the same order; each of them counts this. */
 #define WORKLOAD_LIST_INSNS_K(n)    (25 + 7 * ((n)-1))
 #define WORKLOAD_LIST_BRANCHES_K(n) (6 + ((n)-1))
 #define WORKLOAD_LIST_TAKEN_K(n)    (4 + ((n)-1))
 #define WORKLOAD_LIST_LOADS_K(n)    (10 + 3 * ((n)-1))
 #define WORKLOAD_LIST_STORES_K(n)   0
 
-/* What one @call executes in CPL3 (MOV, SYSCALL, RET of sys_null_call in user.S) and in CPL0. */
+/* Cost of one @call in CPL3 (MOV, SYSCALL, RET of sys_null_call in user.S) and in CPL0. */
 #define WORKLOAD_CALL_INSNS_U	 3
 #define WORKLOAD_CALL_BRANCHES_U 2
 #define WORKLOAD_CALL_TAKEN_U	 2

@@ -264,8 +264,9 @@ struct vmm_engine_ops {
 	 * initial state: the VM's clock stands still while no vCPU runs, and there are no wake()
 	 * calls. Call it while no vCPU runs. On return no wake() of the former waker is in
 	 * progress, if no other thread is in irq_line() or expire(). -ENXIO: no interrupt
-	 * controllers. VMM_CAN_WAKE. expire - wake the vCPUs with due timers. *@next: when to call
-	 * it again, as u.hlt.deadline. Any thread, while the VM exists. VMM_CAN_WAKE. */
+	 * controllers. VMM_CAN_WAKE.
+	 * expire - wake the vCPUs with due timers. *@next: when to call it again, as
+	 * u.hlt.deadline. Any thread, while the VM exists. VMM_CAN_WAKE. */
 	int (*set_waker)(struct vmm_engine_vm *vm, const struct vmm_waker *w);
 	int (*expire)(struct vmm_engine_vm *vm, uint64_t *next);
 	/* retire - @v will not run again, and the VM's clock does not wait for it. *@next as for
@@ -333,9 +334,10 @@ struct vmm_engine_ops {
 	 * *bytes is the size of @buf; on return it is the size used, or with -ENOSPC the size
 	 * needed. -ENOMEM. -EBUSY: an exit waits for its answer, and the engine cannot save that
 	 * (KVM; when run() returns VMM_EXIT_INTR, all exits are complete except those of a string
-	 * instruction). set_state - the reverse. Call it after set_sregs and set_regs, which reset
-	 * this state. It checks every byte. -EINVAL: nothing changed; on KVM the vCPU is unusable.
-	 * Call both between runs. VMM_CAN_SAVE.
+	 * instruction).
+	 * set_state - the reverse. Call it after set_sregs and set_regs, which reset this state. It
+	 * checks every byte. -EINVAL: nothing changed; on KVM the vCPU is unusable. Call both
+	 * between runs. VMM_CAN_SAVE.
 	 *
 	 * A restored vCPU continues as the original would have, also in another process. The caller
 	 * saves and restores CPUID, the trapped MSRs, guest RAM, the tally, and the answer to the

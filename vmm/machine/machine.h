@@ -42,7 +42,7 @@ struct machine_vm {
 	uint64_t refused;      /* before: machine_vm_refused */
 	/* VM_FAILED: the last branches by vCPU, NULL for a vCPU without records. Otherwise NULL */
 	struct vcpu_branches **branches;
-	/* * private to vmm/machine * */
+	/* private to vmm/machine */
 	struct vpmu_policy *policy_mem;
 	_Atomic bool over;
 	struct machine_vm *next;
@@ -108,8 +108,9 @@ int machine_vm_start(struct machine_vm *vm, char *err, size_t errlen);
 void machine_vm_pause(struct machine_vm *vm);
 enum vm_state machine_vm_state(const struct machine_vm *vm);
 /* machine_vm_denied - number of selections of events that the policy denies; .last: the newest
- * event, as in vpmu_guest.denied_last. machine_vm_unsupported - number of counters that the guest
- * started with an event that the host cannot count. */
+ * event, as in vpmu_guest.denied_last.
+ * machine_vm_unsupported - number of counters that the guest started with an event that the host
+ * cannot count. */
 struct machine_uncounted machine_vm_denied(const struct machine_vm *vm);
 struct machine_uncounted machine_vm_unsupported(const struct machine_vm *vm);
 

@@ -39,7 +39,7 @@ struct vm_sched *runner_sched(struct runner *r);
  * PMUs. */
 const struct vpmu_hostpmu *runner_pmu(const struct runner *r);
 
-/* runner_launch - start a thread per pCPU. Call it once. -errno: no thread was started. */
+/* runner_launch - start a thread per pCPU. Call it once only. -errno: no thread was started. */
 int runner_launch(struct runner *r);
 
 /* runner_step - without threads: run up to @slices slices, on the pCPUs round-robin. Returns the

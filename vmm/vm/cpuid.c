@@ -37,13 +37,15 @@ _Static_assert(VMM_RAM_MAX + (1ULL << 30) <= 1ULL << 39, "RAM and the hole can b
  * Vendor and signature (1H EAX). Guests choose the driver for the PMU by the signature, so each
  * model has the signature of a CPU with that PMU, if there is one:
  *
- *   intel-v2, -v3 406F1H Broadwell-EP, version 3. CPUs of version 2 (Core 2) lack the raw events
- *   D0/81, D0/82 and C4/20 that the models translate; they came with Sandy Bridge. KVM also shows
- *   version 2 with signatures of newer CPUs. intel-v4 50654H Skylake-SP, version 4 intel-v5 806F8H
- *   Sapphire Rapids, version 5 with architectural LBR. For Ice Lake, also version 5, Linux expects
- *   LBR that is not architectural, and finds none. amd-k7 100F42H family 10h, the last one without
- *   PERFCTR_CORE amd-core A00F11H Zen 3: PERFCTR_CORE without PerfMonV2 amd-v2, none A10F11H Zen 4:
- *   PerfMonV2 with LbrExtV2
+ *   intel-v2, -v3  406F1H  Broadwell-EP, version 3. CPUs of version 2 (Core 2) lack the raw events
+ *                          D0/81, D0/82 and C4/20 that the models translate; they came with Sandy
+ *                          Bridge. KVM also shows version 2 with signatures of newer CPUs.
+ *   intel-v4       50654H  Skylake-SP, version 4
+ *   intel-v5       806F8H  Sapphire Rapids, version 5 with architectural LBR. For Ice Lake, also
+ *                          version 5, Linux expects LBR that is not architectural, and finds none.
+ *   amd-k7         100F42H family 10h, the last one without PERFCTR_CORE
+ *   amd-core       A00F11H Zen 3: PERFCTR_CORE without PerfMonV2
+ *   amd-v2, none   A10F11H Zen 4: PerfMonV2 with LbrExtV2
  *
  * Linux probes LBR that is not architectural on Broadwell and Skylake. Its first read is #GP, and
  * Linux does without it.
