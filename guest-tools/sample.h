@@ -43,8 +43,8 @@ struct sampler {
 	bool partial;	   /* multiplexed: the counter had no host counter at times */
 };
 
-/* sampler_open - prepare sampling as *o says, and enable the local APIC. False: this machine cannot
- * sample this; @err has one line. */
+/* sampler_open - prepare sampling as *o says, and enable the local APIC. Returns false if this host
+ * cannot sample that; @err has one line. */
 bool sampler_open(struct sampler *s, const struct guest_info *info, const struct sample_opts *o,
 		  char *err, size_t err_size);
 

@@ -208,7 +208,7 @@ static int control_cmd_quit(void *arg, const json_t *req, json_t *resp, char *er
 	return ret;
 }
 
-/* ---- what the server asks ------------------------------------------------------------------- */
+/* ---- callbacks of the server ---------------------------------------------------------------- */
 
 /* The event @last of struct machine_uncounted, as `perf stat -e` spells it. */
 static const char *uncounted_name(const struct machine_vm *vm, uint64_t last,

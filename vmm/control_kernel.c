@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Adding VMs that boot a kernel: the client waits until a thread has unpacked the kernel
- * (vmm/machine/unpack.c), and others are served meanwhile. One kernel at a time, in the order of
- * the requests. Control thread.
+ * (vmm/machine/unpack.c), while others are served. One kernel at a time, in the order of the
+ * requests. Control thread.
  */
 #include <errno.h>
 #include <stdio.h>

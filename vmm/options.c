@@ -26,8 +26,8 @@ enum {
 	OPT_HOST /* the first of host_options */
 };
 
-/* The options of the modelled host and their [host] keys. argp knows each by OPT_HOST and its place
- * here. */
+/* The options of the modelled host and their [host] keys. The key of each in argp is OPT_HOST plus
+ * its index here. */
 static const struct {
 	const char *key;
 	struct argp_option opt;

@@ -15,7 +15,7 @@
 
 static bool json;
 
-/* The text of @obj, whose reference is taken. NULL: out of memory. */
+/* The text of @obj, and drop the reference to it. NULL: out of memory. */
 static char *json_text(json_t *obj)
 {
 	char *text = obj ? json_dumps(obj, JSON_COMPACT) : NULL;

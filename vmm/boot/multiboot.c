@@ -32,7 +32,7 @@
 #define FLAG_PAGE_ALIGN	 (1u << 0)
 #define FLAG_MEMORY_INFO (1u << 1)
 #define FLAGS_REQUIRED	 0xffffu
-#define FLAGS_ADDRESSES	 (1u << 16) /* the header, not ELF, says where the image goes */
+#define FLAGS_ADDRESSES	 (1u << 16) /* the header, not ELF, has the load addresses */
 
 #define SEL_CODE    8
 #define DESC_CODE32 0x00cf9b000000ffffULL

@@ -106,8 +106,9 @@ struct host_config {
 	uint64_t ram_limit;	 /* bytes of RAM of all VMs; 0: the machine's RAM */
 	char *snapshot_dir;	 /* where clients may save and restore VMs; NULL: nowhere */
 	char *cgroup_root;	 /* NULL: tenants are plain paths */
-	char *admin_group, *reader_group; /* who may connect: service/access.h; may be NULL */
-	uint32_t given;			  /* as in struct vm_config */
+	char *admin_group,
+		*reader_group; /* groups that may connect: service/access.h; may be NULL */
+	uint32_t given;	       /* as in struct vm_config */
 };
 
 struct config {

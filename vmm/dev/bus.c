@@ -24,7 +24,7 @@ int bus_claim(struct bus *b, uint64_t base, uint64_t bytes, const struct bus_dev
 	return 0;
 }
 
-/* Index of the range whose device takes the access whole, or -1. */
+/* Index of the range with a device that handles the whole access, or -1. */
 static int bus_find(const struct bus *b, uint64_t addr, unsigned int size)
 {
 	for (unsigned int i = 0; i < b->nr; i++) {

@@ -15,9 +15,9 @@
  * for it (early-quirks.c, drivers/pci/quirks.c). The bridges of real chipsets, such as Intel's
  * 440FX, have quirks and registers that kernels probe.
  *
- * Nothing can be written. The bridge answers memory accesses and is a bus master whatever its
- * command register says, as those of PCs are. It has no address ranges, no interrupt pin, no
- * capabilities and no further functions. 6.2.4: a host bridge needs no subsystem IDs.
+ * It is read-only. The bridge answers memory accesses and is a bus master regardless of its command
+ * register, as in PCs. It has no address ranges, no interrupt pin, no capabilities and no further
+ * functions. 6.2.4: a host bridge needs no subsystem IDs.
  */
 #define VENDOR_RED_HAT	   0x1b36u
 #define DEVICE_HOST_BRIDGE 0x0008u

@@ -10,7 +10,8 @@
 #include "vmm/dev/bus.h"
 
 struct power {
-	/* Thread of the vCPU. The guest may go on until its VM is stopped, and call again. */
+	/* Thread of the vCPU. The guest may continue until its VM is stopped, and cause another
+	 * call. */
 	void (*off)(void *arg);
 	void (*reset)(void *arg);
 	void *arg;

@@ -35,8 +35,8 @@ enum {
 	VMM_CAN_RDPMC = 1 << 0,
 	/* vCPUs have local APICs with an x2APIC mode: see "Local APIC". */
 	VMM_CAN_LAPIC = 1 << 1,
-	/* pmi(), in VMs whose vCPUs have local APICs: because of VMM_CAN_LAPIC, or with interrupt
-	 * controllers. Elsewhere pmi() returns -EOPNOTSUPP. */
+	/* pmi(), in VMs with local APICs (VMM_CAN_LAPIC or interrupt controllers). Elsewhere pmi()
+	 * returns -EOPNOTSUPP. */
 	VMM_CAN_PMI = 1 << 2,
 	/* get_state() and set_state(). */
 	VMM_CAN_SAVE = 1 << 3,
@@ -109,7 +109,7 @@ enum vmm_exit {
 };
 
 /*
- * Alarms. run() stops immediately behind the instruction whose retirement makes an armed alarm of
+ * Alarms. run() stops immediately behind the instruction that, by retiring, makes an armed alarm of
  * the tally due. A repeated string instruction is one instruction; its elements' cycles may pass
  * the alarm's value by far.
  *

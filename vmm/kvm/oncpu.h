@@ -9,7 +9,7 @@
  * events are not permitted, each measurement makes a system call at both of its ends.
  *
  * Measured, on a machine where an exit of KVM takes 7 us: enter and leave take 120 ns with the
- * event, of which two RDTSCP are 105 ns. On a later CPU: 28 ns with the event and 450 ns without
+ * event, including 105 ns for two RDTSCP. On a later CPU: 28 ns with the event and 450 ns without
  * it.
  */
 #ifndef VMM_KVM_ONCPU_H
@@ -30,8 +30,8 @@ struct kvm_oncpu {
 	uint64_t from_tsc; /* kvm_oncpu_enter */
 };
 
-/* kvm_oncpu_open - begin to measure the calling thread, whose id is @tid. @events false: without a
- * perf event. Cannot fail. */
+/* kvm_oncpu_open - begin to measure the calling thread, with id @tid. @events false: without a perf
+ * event. Cannot fail. */
 void kvm_oncpu_open(struct kvm_oncpu *o, int tid, bool events);
 /* kvm_oncpu_close - the end of *@o, which may be closed. Any thread. */
 void kvm_oncpu_close(struct kvm_oncpu *o);

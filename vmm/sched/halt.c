@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vCPUs that wait in HLT, and the timers of VMs all of whose vCPUs wait; see runner_priv.h and
+ * vCPUs that wait in HLT, and the timers of VMs with all vCPUs waiting; see runner_priv.h and
  * "Halted vCPUs" in vmm/engine/engine.h. Any thread may wake a vCPU. Timers are serviced by the
  * pCPU on which the VM ran last.
  *
@@ -60,7 +60,7 @@ void halt_launch(struct runner *r)
 	r->host_time = !r->cfg.skip_idle;
 }
 
-/* ---- timers; only under timer_lock, unless a comment says otherwise ---- */
+/* ---- timers; only under timer_lock, unless noted ---- */
 
 int halt_reserve(struct runner_pcpu *p, unsigned int vms)
 {

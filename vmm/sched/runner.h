@@ -11,7 +11,7 @@
  * clock) of guests and of the modelled host work (VCPU_WORLD_SWITCH_CYCLES). It stands still while
  * the pCPU is idle.
  *
- * Only the control thread may call these functions, unless a comment says otherwise.
+ * Only the control thread may call these functions, unless noted.
  */
 #ifndef VMM_SCHED_RUNNER_H
 #define VMM_SCHED_RUNNER_H

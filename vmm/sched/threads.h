@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The scheduler for KVM: one thread per vCPU, scheduled by the kernel. Each vCPU has a libvpmu pCPU
- * of its own, whose counters are the perf events of the vCPU's thread. The kernel switches threads
+ * The scheduler for KVM: one thread per vCPU, scheduled by the kernel. Each vCPU has its own
+ * libvpmu pCPU; the counters are the perf events of the vCPU's thread. The kernel switches threads
  * together with their perf events, so there is no switching here.
  *
  * Only the control thread may call these functions.
