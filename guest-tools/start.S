@@ -12,7 +12,7 @@
 #define COM1 0x3f8
 #define PORT_EXIT 0xf4
 
-/* If the instruction at @fault is #GP or #UD in CPL0, execution goes on at @fixup. */
+/* If the instruction at @fault is #GP or #UD in CPL0, execution continues at @fixup. */
 .macro ex_table fault, fixup
 	.pushsection .ex_table, "a"
 	.quad \fault, \fixup

@@ -374,6 +374,7 @@ static void teardown(struct app *a)
 	free(a->console_fds);
 	sd_event_source_unref(a->timer);
 	sd_event_unref(a->ev);
+	/* Wait for pending RCU callbacks, which free memory. */
 	urcu_memb_barrier();
 }
 

@@ -23,7 +23,7 @@ static void vms_on_ended(struct vm *vm, void *arg)
 {
 	struct machine_vm *e = arg;
 
-	/* Release: pairs with machine_reap. */
+	/* Release: pairs with the acquire in machine_reap, which reads the outcome. */
 	atomic_store_explicit(&e->over, true, memory_order_release);
 	e->machine->opts.wake(e->machine->opts.arg);
 }
@@ -354,6 +354,7 @@ void machine_reap(struct machine *m)
 
 	for (struct machine_vm *e = m->vms; e; e = next) {
 		next = e->next; /* ended() may remove it */
+		/* Acquire: pairs with the release in vms_on_ended. */
 		if (!e->vm || !atomic_load_explicit(&e->over, memory_order_acquire))
 			continue;
 		e->state = vm_state(e->vm);

@@ -279,6 +279,7 @@ void halt_sleep(struct runner_pcpu *p, struct vcpu *v)
 
 	share_leave(&v->vm->share);
 	v->active = false;
+	/* Release and acquire: pair with halt_wake. */
 	if (!atomic_compare_exchange_strong_explicit(&v->sleep, &awake, ASLEEP,
 						     memory_order_acq_rel, memory_order_acquire))
 		resume(v, p);

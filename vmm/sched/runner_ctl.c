@@ -38,6 +38,7 @@ static void take_away(struct runner *r, struct vm *vm, enum vcpu_request req)
 
 		if (!v->vm)
 			continue; /* vm_create failed before this one */
+		/* Release: pairs with the acquire in runner_serve. */
 		atomic_store_explicit(&v->request, req, memory_order_release);
 		pthread_mutex_lock(&r->away_lock);
 		away = v->away;

@@ -49,8 +49,7 @@ struct runner_pcpu {
 		struct vm **heap;
 		unsigned int nr, room;
 		struct vm *calls;	/* expire() of this VM is in progress */
-		_Atomic uint64_t first; /* when the first is due, UINT64_MAX: none; read without
-					   timer_lock */
+		_Atomic uint64_t first; /* when the first is due; UINT64_MAX: none. Lockless */
 	} timers;
 
 	/* shared, under lock */

@@ -49,6 +49,7 @@ struct vcpu_thread {
 
 static enum order order_of(struct vcpu_thread *t)
 {
+	/* Acquire: pairs with the release in give_order. */
 	return atomic_load_explicit(&t->order, memory_order_acquire);
 }
 
@@ -171,7 +172,7 @@ static void give_order(struct vcpu_thread *t, enum order order)
 	bool kick;
 
 	pthread_mutex_lock(&ts->lock);
-	/* Release: pairs with order_of outside of the lock. */
+	/* Release: pairs with order_of() outside the lock. */
 	atomic_store_explicit(&t->order, order, memory_order_release);
 	kick = t->running && order != ORDER_RUN;
 	pthread_cond_broadcast(&ts->cond);

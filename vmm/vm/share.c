@@ -38,7 +38,7 @@ static void share_add(struct share *s, int64_t by)
 			break;
 		by = now ? share_weight(s) : -(int64_t)share_weight(s);
 	}
-	/* Release: pairs with shares_generation(). */
+	/* Release: pairs with the acquire in shares_generation(). */
 	atomic_fetch_add_explicit(&generation, 1, memory_order_release);
 }
 
@@ -51,6 +51,7 @@ void share_set_weight(struct share *s, uint32_t weight)
 	atomic_store_explicit(&s->weight, weight, memory_order_relaxed);
 	if (active(s) && by)
 		share_add(s->parent, by);
+	/* Release: as in share_add(), which may not have been called. */
 	atomic_fetch_add_explicit(&generation, 1, memory_order_release);
 	pthread_mutex_unlock(&lock);
 }
@@ -85,5 +86,6 @@ double share_rate(const struct share *s)
 
 uint64_t shares_generation(void)
 {
+	/* Acquire: a reader of the new generation sees the new weights. */
 	return atomic_load_explicit(&generation, memory_order_acquire);
 }
