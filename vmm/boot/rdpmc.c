@@ -22,7 +22,7 @@ static const uint8_t shl_rdx[4] = {0x48, 0xc1, 0xe2, 0x20};
 /* apply_alternatives() copies from this section. */
 static const char copied_section[] = ".altinstr_replacement";
 
-/* Decode from each of the STARTS - SETTLE bytes that end SETTLE bytes before the candidate. */
+/* Decode from each byte that is SETTLE to STARTS bytes before the candidate. */
 #define STARTS 96
 #define SETTLE 32
 /* This percentage of starts must reach it, of at least VOTES_MIN that decode. */

@@ -135,8 +135,8 @@ int config_host_option(struct config *c, const char *where, const char *key, con
  * "name=web,vcpus=2". A comma in a value is written ",,". */
 int config_vm_option(struct config *c, const char *option, char *err, size_t errlen);
 
-/* config_check - the checks that need the whole configuration: VM names are unique, and pCPUs have
- * counters. */
+/* config_check - the checks that need the whole configuration: VM names are unique, pCPUs have
+ * counters, and skip_idle has one pCPU. */
 int config_check(const struct config *c, char *err, size_t errlen);
 
 /* vm_config_init - set *vm to the defaults; @where is for messages. -ENOMEM.

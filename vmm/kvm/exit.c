@@ -131,8 +131,9 @@ static bool translate_msr(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	return true;
 }
 
-/* Below 4 GiB a PC has device addresses. KVM handles those of its devices. Loads from the others
- * return ones, and stores are lost. Linux 7 reads a register of AMD's chipsets there. */
+/* From 3 to 4 GiB a PC has device addresses (vmm/vm/ram.h). KVM handles those of its devices. Loads
+ * from the others return ones, and stores are lost. Linux 7 reads a register of AMD's chipsets
+ * there. */
 static bool nothing_answers(struct vmm_engine_vcpu *v)
 {
 	struct kvm_run *kr = v->kr;
