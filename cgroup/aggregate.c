@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sums of many nodes in one go: the cells of an account are read once, and all nodes above it get
- * the same figures. So a node's sum is that of its parts in the same reading, whatever the CPUs
- * charge meanwhile. backend.c calls it. It must neither fail nor allocate, because reading and
- * detaching cannot fail.
+ * Sums of many nodes in one pass: each account's cells are read once and added to all nodes above
+ * it. So a node's sum equals that of its parts even while CPUs charge. backend.c calls this. It
+ * must neither fail nor allocate, because reading and detaching cannot fail.
  */
 #include "cgroup/priv.h"
 
 /*
- * A CPU that charges while it is read is read again, so that what is read of it is of one moment.
- * So often at most: a CPU that switches all the time would never be read. The moment of that CPU
- * is then as long as reading its cells takes.
+ * Retry limit. A CPU that charges during a reading is read again, so that its reading is of one
+ * moment; a CPU that never pauses would starve the reader. After that the reading spans the time it
+ * takes to read the CPU's cells.
  */
 #define TRIES 8
 
@@ -22,7 +21,7 @@ struct pass {
 	unsigned int at[VPMU_MAX_SLOTS];   /* by slot: its place in slot[] */
 };
 
-/* What the account of @n was charged on the pass's CPU. */
+/* Add the charges of @n's own account on the pass's CPU. */
 static void add_own(const struct pass *p, const struct knode *n, struct ksum *sum)
 {
 	const struct kp_account *a = account_at(p->k, n->account);
@@ -51,8 +50,8 @@ static void aggregate_add(struct ksum *to, const struct ksum *sum)
 	to->missed += sum->missed;
 }
 
-/* Add what is charged to @n and everything below it to @sum, and note it where it is asked for. The
- * tree is as deep as tenants, VMs and vCPUs are. */
+/* Add the charges of @n and everything below it to @sum, and store them in the requests for each
+ * node. Recursion is as deep as tenants, VMs and vCPUs are. */
 static void add_below(const struct pass *p, const struct knode *n, struct ksum *sum)
 {
 	struct ksum mine[VPMU_MAX_SLOTS];
@@ -69,7 +68,7 @@ static void add_below(const struct pass *p, const struct knode *n, struct ksum *
 		aggregate_add(&sum[i], &mine[i]);
 }
 
-/* Whether a node above @n is asked for as well. */
+/* Returns true if a node above @n is requested, too. */
 static bool aggregate_is_below(const struct knode *n)
 {
 	for (n = n->parent; n; n = n->parent)
@@ -81,7 +80,7 @@ static bool aggregate_is_below(const struct knode *n)
 static void read_cpu(const struct pass *p, const struct sums *list)
 {
 	const struct kp_cpu *st = cpu_state(p->k, p->cpu);
-	struct ksum all[VPMU_MAX_SLOTS] = {{0}}; /* of what nobody asks for */
+	struct ksum all[VPMU_MAX_SLOTS] = {{0}}; /* discarded */
 	const struct sums *s;
 	uint64_t done;
 	int tries = 0;
@@ -126,7 +125,7 @@ void sums_take(const struct bpf_backend *k, struct sums *list)
 		for (size_t i = 0; i < s->nr; i++)
 			s->key[i].now = (struct ksum){0};
 	}
-	/* The last ones are the daemon's own cells, which only this thread writes. */
+	/* CPU nr_cpus is the daemon's own cells, which only this thread writes. */
 	for (p.cpu = 0; p.cpu <= k->nr_cpus; p.cpu++)
 		read_cpu(&p, list);
 	for (s = list; s; s = s->next)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Whether events still count: the time for which an event has been switched on grows, also while it
- * waits for a counter. hotplug.c asks at a takeover and before counts are compared. An event of a
- * former process has no file here, and the kernel shows it to programs only, so a small one reads
- * it. Nothing that an account was charged may change.
+ * Detects events that have stopped. The enabled time of an event grows even while it waits for a
+ * counter. hotplug.c calls this at a takeover and before counts are compared. A former process's
+ * event has no file descriptor here and is readable by BPF programs only, so a small program reads
+ * it. Charges must not change.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -17,14 +17,14 @@
 
 #include <account.skel.h> /* it needs maps.h */
 
-/* Two readings can be too close for the clock of a machine. */
+/* Two readings can fall into one tick of a coarse clock. */
 #define TRIES	 4
 #define PAUSE_US 1000
 #define BUFFER	 ((int)sizeof(struct bpf_perf_event_value))
 #define AT(m)	 ((short)((int)offsetof(struct bpf_perf_event_value, m) - BUFFER))
 
-/* A program that returns the lower half of the time, in ns, for which the event with the number
- * that is its argument has been switched on; 0: there is none. */
+/* Loads a program that returns the low 32 bits of the enabled time, in ns, of the event whose index
+ * is its argument; 0: no such event. */
 int alive_init(struct bpf_backend *k)
 {
 	const struct bpf_insn insns[] = {
@@ -57,7 +57,7 @@ uint64_t alive_dead(const struct bpf_backend *k, unsigned int cpu)
 	uint32_t first[VPMU_MAX_SLOTS], again;
 	uint64_t dead = 0;
 
-	/* What cannot be asked is alive. */
+	/* An event that cannot be read counts as alive. */
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (k->slot[i].key && slot_has(k, i, cpu) && !slot_needs_none(k, i) &&
 		    !budget_is_off(k, i, cpu) &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Which node a sample is of: the one that the program in the kernel charges the task to. sampling.c
- * calls this for each sample, so what it finds in files it remembers by cgroup until a binding
- * changes. A sample must never be given to a node on a guess.
+ * Finds the node of a sample: the one that the BPF program charges the task to. sampling.c calls
+ * this for each sample, so results from /proc are cached by cgroup until a binding changes. A
+ * sample must never be given to a node on a guess.
  */
 #include <errno.h>
 #include <mntent.h>
@@ -16,7 +16,7 @@
 
 /* ---- processes that run VMs ----------------------------------------------------------------- */
 
-/* A process with bound tasks: those of vCPUs. */
+/* A process with bound (vCPU) tasks. */
 struct vmm {
 	pid_t pid;
 	unsigned int tasks;
@@ -42,7 +42,7 @@ bool whose_vmm(const struct bpf_backend *k, pid_t pid)
 	return vmm_find(k, pid);
 }
 
-/* The number of the process that task @tid is of; 0: it is gone. */
+/* The process of task @tid; 0: the task is gone. */
 static pid_t process_of(const struct bpf_backend *k, pid_t tid)
 {
 	char path[256], line[256];
@@ -59,7 +59,7 @@ static pid_t process_of(const struct bpf_backend *k, pid_t tid)
 	return pid;
 }
 
-/* Without memory the process's other threads are shown as those of any process. */
+/* On -ENOMEM the samples of the process's other threads are shown as a plain process's. */
 void whose_task(struct bpf_backend *k, struct binding *b)
 {
 	struct vmm *v;
@@ -111,7 +111,7 @@ void whose_forget(struct bpf_backend *k)
 		memset(k->whose.cache, 0, sizeof(k->whose.cache));
 }
 
-/* Where cgroup2 is mounted. */
+/* Mount point of cgroup2. */
 static const char *root_of(struct bpf_backend *k)
 {
 	char path[256], buf[4096];
@@ -131,7 +131,8 @@ static const char *root_of(struct bpf_backend *k)
 	return k->whose.root;
 }
 
-/* The cgroup2 directory of task @tid. False: the task is gone. */
+/* The cgroup2 directory of task @tid. Returns false if the task is gone or cgroup2 is not mounted.
+ */
 static bool directory_of(struct bpf_backend *k, uint32_t tid, char dir[8192])
 {
 	char path[256], line[4096];
@@ -152,8 +153,8 @@ static bool directory_of(struct bpf_backend *k, uint32_t tid, char dir[8192])
 	return found;
 }
 
-/* The node of the cgroup @dir or of the nearest ancestor that has one, else `other`. *id: of @dir
- * itself. NULL: it is gone. */
+/* The node of cgroup @dir or of its nearest ancestor that has one, else `other`; NULL: the
+ * directory is gone. *id: cgroup id of @dir itself. Modifies @dir. */
 static struct knode *attribute_node_of(struct bpf_backend *k, char *dir, uint64_t *id)
 {
 	size_t root = strlen(k->whose.root);
@@ -190,8 +191,7 @@ static struct knode *cgroup_node(struct bpf_backend *k, uint64_t cgroup, uint32_
 	if (!directory_of(k, tid, dir))
 		return NULL;
 	n = attribute_node_of(k, dir, &id);
-	/* It may have moved since it was sampled, so nothing is remembered of a cgroup that is not
-	 * the sample's. */
+	/* The task may have moved since the sample: cache only the sample's own cgroup. */
 	if (n && cgroup && id == cgroup) {
 		k->whose.cache[at].cgroup = cgroup;
 		k->whose.cache[at].node = n;

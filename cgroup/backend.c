@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The BPF backend behind service/backend/backend.h: a node is an account of the BPF program, a
- * counting is the sums at its start. Sessions call these. A value must never include what was
- * counted before its attach, and what is missing in it must show in it.
+ * The BPF backend's implementation of service/backend/backend.h: a node is an account of the BPF
+ * program, a counting holds the sums at its start. Sessions call these. A value must never include
+ * counts from before its attach, and any loss must show in it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@ struct kcounting {
 	struct vpmu_counting c; /* first */
 	struct sums sums;	/* of the last reading */
 	uint64_t since_ns;	/* when it was attached */
-	uint32_t blind;		/* backend_blind() then */
+	uint32_t blind;		/* backend_blind() at attach */
 	struct {
 		unsigned int slot;
-		uint32_t gaps; /* the slot's, when it was attached */
+		uint32_t gaps; /* the slot's cfg.gaps at attach */
 		struct ksum base;
 	} key[];
 };
@@ -56,8 +56,8 @@ static bool backend_is_below(const struct knode *n, const struct knode *top)
 	return n;
 }
 
-/* For how long a CPU that is not interrupted has charged nothing to @c's node or one below it,
- * which it runs now; of several CPUs the longest time. */
+/* Age of the value: for how long a quiet CPU that runs @c's node or one below it now has charged
+ * nothing. The maximum over CPUs. */
 static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *c)
 {
 	uint64_t since = backend_counting_of(c)->since_ns, last, age = 0;
@@ -70,11 +70,11 @@ static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *
 		if (!k->online[cpu] || !k->quiet[cpu])
 			continue;
 		account = __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE);
-		/* Before its first switch nobody knows what the CPU runs. */
+		/* Account 0: no switch yet, so the CPU may run anything. */
 		if (account && (account >= k->nr_accounts ||
 				!backend_is_below(k->nodes[account], knode_of(c->node))))
 			continue;
-		/* On the CPU's own clock. */
+		/* last_ns is on the CPU's own clock. */
 		last = VPMU_LOAD(&st->last_ns) + VPMU_LOAD(&st->skew_ns);
 		last = last > since ? last : since;
 		if (now > last && now - last > age)
@@ -105,7 +105,7 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 		     k->cfg->gaps[kc->key[i].slot] != kc->key[i].gaps;
 }
 
-/* The sums of all countings in @list, in one go. */
+/* Read the sums of all countings in @list in one pass. */
 static void backend_take(struct bpf_backend *k, struct vpmu_counting *list)
 {
 	struct sums *all = NULL;
@@ -140,7 +140,7 @@ static void backend_read_values(const struct vpmu_counting *c)
 	struct kcounting *kc = backend_counting_of(c);
 	struct vpmu_counting *next = c->next;
 
-	/* Whatever it was last linked with is not asked for. */
+	/* Read this counting alone. */
 	kc->c.next = NULL;
 	read_list(&kc->c);
 	kc->c.next = next;
@@ -162,8 +162,8 @@ static bool is_marked(const struct bpf_backend *k, uint32_t account)
 	return n;
 }
 
-/* A CPU charges an account when it switches away from it, so only those CPUs are asked that run
- * one of the accounts now, or that have not seen the last change. */
+/* A CPU charges an account when it switches away from it, so only CPUs that run one of the accounts
+ * now, or have not seen the last change, are interrupted. */
 static void flush_marked(struct bpf_backend *k)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
@@ -191,7 +191,7 @@ static void backend_flush_node(struct vpmu_backend_node *n)
 {
 	struct bpf_backend *k = backend_of(n->source);
 
-	/* Before the counts: these are never behind the samples. */
+	/* Samples first, so that the counts are never behind them. */
 	samples_take(k->samples);
 	knode_of(n)->mark = ++k->mark;
 	flush_marked(k);
@@ -224,7 +224,7 @@ static int use(struct bpf_backend *k, struct vpmu_counting *list, size_t *n, uns
 	return 0;
 }
 
-/* The masks of what @list counts. With very many nodes a change of one must not look at all. */
+/* Update the masks for @list. A change of one node must not visit all of very many. */
 static void masks(struct bpf_backend *k, const struct vpmu_counting *list)
 {
 	if (list && !list->next)
@@ -233,8 +233,8 @@ static void masks(struct bpf_backend *k, const struct vpmu_counting *list)
 		node_masks(k);
 }
 
-/* Nobody counts the first @n keys of @list any more. What was counted is charged when this
- * returns, so all last values are of the same moment of each CPU. */
+/* Stop counting the first @n keys of @list. All counts are charged when this returns, so all last
+ * values are of the same moment of each CPU. */
 static void backend_stop(struct bpf_backend *k, struct vpmu_counting *list, size_t n)
 {
 	struct vpmu_counting *first = list;
@@ -277,8 +277,9 @@ static void base(struct bpf_backend *k, struct vpmu_counting *list)
 }
 
 /*
- * New events are in place on all CPUs before any account has them in its mask: otherwise a CPU
- * could take the difference of a new event and an old one. Hence the wait between the two changes.
+ * New events must be in place on all CPUs before any account has them in its mask: otherwise a CPU
+ * could take the difference of a new event and an old one. Hence the grace period between the two
+ * changes.
  */
 static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
@@ -298,7 +299,7 @@ static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *l
 		budget_change(k);
 	if (!ret && fresh && (k->link || fresh & FRESH_HARDWARE)) {
 		backend_changed(k);
-		backend_sync(k); /* long enough for the kernel to take counters away */
+		backend_sync(k); /* also gives the kernel time to take counters away */
 		slot_gaps(k);
 	}
 	if (!ret) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What runs in a node: cgroups and tasks. The daemon says it, and the BPF program looks it up at
- * switches. Takes effect on each CPU at its next switch or flush.
+ * Bindings: the cgroups and tasks of each node. The daemon sets them, the BPF program looks them up
+ * at switches. A change takes effect on each CPU at its next switch or flush.
  */
 #include <errno.h>
 #include <search.h>
@@ -47,7 +47,7 @@ static struct binding *bind_find(void *const *tree, uint64_t id)
 	return b ? *b : NULL;
 }
 
-/* A map that is full has no room for another binding; a binding that is there can always be set. */
+/* -ENOSPC: the map is full. Updating a binding that exists cannot fail so. */
 static int bind_set(struct bpf_backend *k, const struct binding *b)
 {
 	struct kp_task t = {.start = b->start, .account = b->node->account};
@@ -154,7 +154,7 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		branches_follow(k, b);
 	}
 	backend_changed(k);
-	/* Up to now a CPU had no reason to look at a switch within a cgroup. */
+	/* The first bound task: until now CPUs skipped switches within a cgroup. */
 	if (k->link && task && k->cfg->tasks == 1)
 		backend_flush_all(k);
 	return 0;

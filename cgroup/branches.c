@@ -2,9 +2,8 @@
 /*
  * Branch records of vCPU threads on the BPF backend: the branches part of
  * service/backend/backend.h. Each captured thread has a perf event (cgroup/sample/branches.h), and
- * its newest records are in the core's task data, where readers of other threads could read them
- * too. A node that is captured has all threads that are bound at or below it captured, those to
- * come included.
+ * its newest records are kept in the core's task data. Capturing a node captures all threads bound
+ * at or below it, including later ones.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@ static const struct sample_sys *sys_of(const struct bpf_backend *k)
 	return k->opts.sample_sys ? k->opts.sample_sys : &sample_sys_real;
 }
 
-/* What is recorded of the threads of @n; 0: nothing. All captures there have the same. */
+/* The control bits for threads of @n, common to all captures there; 0: no capture. */
 static uint32_t wanted(const struct knode *n)
 {
 	while (n && !n->captures)
@@ -58,7 +57,7 @@ static int branches_begin(struct bpf_backend *k, struct binding *b, uint32_t ctl
 	return 0;
 }
 
-/* Without memory or files the thread is not captured, and readers see that it has no records. */
+/* On -ENOMEM or -EMFILE the thread is not captured: readers see that it has no records. */
 void branches_follow(struct bpf_backend *k, struct binding *b)
 {
 	uint32_t ctl = wanted(b->node);
@@ -99,7 +98,7 @@ static int begin_task(struct binding *b, void *arg)
 	const uint32_t *ctl = arg;
 	int ret = b->lbr ? 0 : branches_begin(backend_of(b->node->n.source), b, *ctl);
 
-	return ret == -ESRCH ? 0 : ret; /* it has just ended */
+	return ret == -ESRCH ? 0 : ret; /* the thread has just ended */
 }
 
 static int follow_task(struct binding *b, void *arg)
@@ -137,7 +136,7 @@ int branches_attach(struct vpmu_backend_node *node, uint32_t ctl)
 	k->lbr_why[0] = '\0';
 	if ((now && now != ctl) || other_below(n, ctl))
 		return -EBUSY;
-	/* Whether there are threads yet or not. */
+	/* Report an unsupported request even if no thread is bound yet. */
 	ret = branches_probe(sys_of(k), ctl);
 	if (!ret)
 		ret = each_task(n, begin_task, &ctl);
@@ -208,7 +207,7 @@ void branches_init(struct bpf_backend *k)
 	taskdata_pool_init(&k->lbr_pool);
 }
 
-/* The threads' events are closed; what waits for a grace period is freed by it. */
+/* The threads' events are closed. The barrier waits for the call_rcu frees of retired task data. */
 void branches_exit(struct bpf_backend *k)
 {
 	if (k->lbr_pool.nr_chunks)
