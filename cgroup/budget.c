@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The counter budget: some general counters of each CPU are left to others (leave_counters), such
- * as guests' own vPMUs, the host's perf and the NMI watchdog. If the keys in use need more than the
- * rest, they take turns: the events of those that wait are switched off. attach, detach and
- * bpf_backend_tend call this. Only events of our own are ever touched, none is pinned, and none is
- * opened to find something out.
+ * The counter budget: some general counters of each CPU are left to others (leave_counters):
+ * guests' own vPMUs, the host's perf, the NMI watchdog. If the keys in use need more than the rest,
+ * they are multiplexed: the events that wait are disabled. attach, detach and bpf_backend_tend call
+ * this. Only this process's events are ever touched, none is pinned, and none is opened to probe
+ * for counters.
  *
- * An event that is off knows no time. So the program charges as lost what an account runs meanwhile
- * (kp_cpu.turn): a value has all its time, and says for how much of it the key was counted.
+ * A disabled event's times do not grow. So the program charges an account's time meanwhile as lost
+ * (kp_cpu.turn): a value has all its time and its running share.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 
 /* ---- the plan: whose turn it is ----------------------------------------------------------- */
 
-/* Fixed counters have an event each; ref-cycles and slots have no other counter. */
+/* Take a counter for @key. A fixed counter has one event; ref-cycles and slots can use no other. */
 static bool take_counter(const struct bpf_backend_pmu *p, vpmu_key_t key, unsigned int *general,
 			 uint32_t *fixed)
 {
@@ -75,8 +75,8 @@ uint64_t budget_plan(const struct bpf_backend_pmu *p, unsigned int leave, struct
 
 /* ---- keys --------------------------------------------------------------------------------- */
 
-/* cycles and instructions of the same modes: what is computed from both must be about one time.
- * They are apart only if they never find room together. */
+/* cycles and instructions of the same modes are grouped: ratios of both must cover the same time.
+ * They are separate only if they never fit together. */
 int budget_partner(const struct bpf_backend *k, vpmu_key_t key)
 {
 	struct budget_unit pair = {.slots = 1, .nr_keys = 2, .key = {key}};
@@ -107,7 +107,7 @@ static uint64_t hardware_slots(const struct bpf_backend *k)
 	return all;
 }
 
-/* What is switched on and off together: a key, or cycles and instructions. */
+/* Units that are enabled and disabled together: a key, or cycles and instructions. */
 static unsigned int units(const struct bpf_backend *k, struct budget_unit u[VPMU_MAX_SLOTS])
 {
 	unsigned int n = 0;
@@ -143,8 +143,7 @@ static bool is_off(const struct bpf_backend *k, unsigned int i, unsigned int cpu
 	return cpu_state(k, cpu)->turn[i] & 1;
 }
 
-/* A CPU that is not online has no event to switch; when it comes, it gets them as they are marked.
- */
+/* Also for a CPU that is not online: its events follow the mark when it comes. */
 static void mark(struct bpf_backend *k, unsigned int i, unsigned int cpu, bool off)
 {
 	struct kp_cpu *st = cpu_state(k, cpu);
@@ -165,7 +164,7 @@ static int switch_event(const struct bpf_backend *k, unsigned int i, unsigned in
 	return fd >= 0 && k->online[cpu] ? k->sys->event_switch(fd, on) : 0;
 }
 
-/* Events of a former process have no file here, so nobody can switch them: they get successors. */
+/* A former process's events have no file descriptor here and cannot be switched: replace them. */
 static void renew_foreign(struct bpf_backend *k, unsigned int cpu, uint64_t change)
 {
 	uint64_t foreign = 0;
@@ -181,8 +180,8 @@ static void renew_foreign(struct bpf_backend *k, unsigned int cpu, uint64_t chan
 	hotplug_renew(k, cpu, foreign);
 }
 
-/* The events of the slots @on count on @cpu from now on, and those of the other hardware keys do
- * not. At no time do more count than before or after. */
+/* Enable the events of slots @on on @cpu and disable those of all other hardware keys. Disables
+ * first, so never more events count than before or after. */
 static void budget_apply(struct bpf_backend *k, unsigned int cpu, uint64_t on)
 {
 	uint64_t all = hardware_slots(k), change = 0;
@@ -193,7 +192,7 @@ static void budget_apply(struct bpf_backend *k, unsigned int cpu, uint64_t on)
 	if (!change)
 		return;
 	renew_foreign(k, cpu, change);
-	/* A switch concerns the whole group, so all its slots are marked before. */
+	/* Switching affects the whole group: mark all its slots first. */
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (change & ~on & 1ULL << i)
 			mark(k, i, cpu, true);
@@ -205,7 +204,7 @@ static void budget_apply(struct bpf_backend *k, unsigned int cpu, uint64_t on)
 			mark(k, i, cpu, false);
 }
 
-/* A CPU that is not to be interrupted takes no turns: the keys that came first are counted. */
+/* Keys are not multiplexed on a quiet CPU: the oldest ones are counted. */
 static uint64_t plan_quiet(const struct bpf_backend *k, unsigned int cpu, struct budget_unit *u,
 			   unsigned int n)
 {
@@ -256,8 +255,8 @@ static void set_timer(struct bpf_backend *k, bool on)
 		timerfd_settime(k->turn_timer, 0, &t, NULL);
 }
 
-/* The program reads the times of all events from now on. Each CPU reads them once before any event
- * is switched, so that it knows where the time without turns ended. */
+/* Read the times of all events from now on. Each CPU reads them once before any event is switched,
+ * to record where the time without turns ended. */
 static void budget_read_times(struct bpf_backend *k)
 {
 	uint64_t fresh = hardware_slots(k) & ~k->cfg->timed;

@@ -153,12 +153,12 @@ struct bpf_backend_usage {
 	unsigned int events;   /* perf events, including a former process's */
 	unsigned int programs; /* attached: 0 while no session counts */
 	uint64_t missed;  /* switches that the program did not see: counts around one are unclaimed,
-			     and values of nodes that may have run are partial */
+			   * and values of nodes that may have run are partial */
 	uint64_t moved;	  /* moves of running tasks that the program did not see: the old node is
-			     charged up to the next switch, and both values are partial */
+			   * charged up to the next switch, and both values are partial */
 	bool sees_hidden; /* missed is known */
 	bool moves; /* a task that is moved to another cgroup while it runs is charged to the old
-		       one up to the move; else up to its next switch */
+		     * one up to the move; else up to its next switch */
 	char moves_why[200]; /* how moves are seen, or why not */
 };
 void bpf_backend_usage(struct bpf_backend *k, struct bpf_backend_usage *out);

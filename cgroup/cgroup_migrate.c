@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Moves of running tasks between cgroups. The kernel calls a function of its perf_event controller
- * for each task that is moved while it runs, on the CPU of that task. A program there charges what
- * the task did so far to its old cgroup (on_move in account.bpf.c). load.c attaches it together
- * with the program of switches. Where neither is possible, a tracepoint shows what tasks move
- * themselves (on_attach); what others move is charged to the old cgroup up to the next switch, and
- * the values of both cgroups are partial. Counting works without any of these, too.
+ * for each running task that is moved, on that task's CPU. A program there charges the task's time
+ * so far to its old cgroup (on_move in account.bpf.c). load.c attaches it together with the program
+ * of switches. If no hook is available, a tracepoint shows tasks that move themselves (on_attach);
+ * moves by others are charged to the old cgroup up to the next switch, and the values of both
+ * cgroups are partial. Counting works without any of these.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,13 +15,13 @@
 
 #include "cgroup/priv.h"
 
-/* ENOTSUPP of include/linux/errno.h, which the kernel does not mean for user space: strerror() has
- * no text for it. */
+/* ENOTSUPP of include/linux/errno.h, a kernel-internal error that leaks to user space: strerror()
+ * has no text for it. */
 #define KERNEL_ENOTSUPP 524
 
-/* Whether the perf_event controller is in the cgroup2 hierarchy: it is unless it is mounted as
- * version 1, and then it is not called when a task moves in cgroup2. A process has one line for
- * each hierarchy: number:controllers:path. */
+/* Returns true if the perf_event controller is in the cgroup2 hierarchy. It is unless it is mounted
+ * as version 1, and then it is not called when a task moves in cgroup2. The file has a line per
+ * hierarchy: number:controllers:path. */
 bool moves_in_cgroup2(const struct bpf_backend *k)
 {
 	char path[256], line[4352], *at, *end;
@@ -45,7 +45,7 @@ bool moves_in_cgroup2(const struct bpf_backend *k)
 	return found && !other;
 }
 
-/* Whether the program sees every move from now on. */
+/* Set whether the program sees every move from now on. */
 static void cgroup_migrate_set(struct bpf_backend *k, bool all)
 {
 	if (!all == !k->cfg->moves)
@@ -66,7 +66,7 @@ void moves_look(struct bpf_backend *k)
 
 static struct bpf_link *cgroup_migrate_attach(struct bpf_backend *k)
 {
-	libbpf_print_fn_t print = libbpf_set_print(NULL); /* it does without */
+	libbpf_print_fn_t print = libbpf_set_print(NULL); /* no messages: failing is fine */
 	struct bpf_link *link = NULL;
 
 	k->move_error = 0;
@@ -85,7 +85,7 @@ void moves_attach(struct bpf_backend *k)
 
 	if (k->move_link)
 		return;
-	if (!pin_is_there(k, PIN_MOVES)) /* else a former process's program has seen all of them */
+	if (!pin_is_there(k, PIN_MOVES)) /* else the former process's program has seen all moves */
 		cgroup_migrate_set(k, false);
 	k->move_link = cgroup_migrate_attach(k);
 	if (!k->move_link) {
@@ -110,7 +110,7 @@ void moves_detach(struct bpf_backend *k)
 	k->move_link = NULL;
 }
 
-/* Why the kernel does not show all moves. */
+/* The reason why moves can be missed. */
 static void why_not_all(const struct bpf_backend *k, char *why, size_t len)
 {
 	if (!moves_in_cgroup2(k) || (k->move_link && k->move_by < MOVE_TRACEPOINT))

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Conservation: that what each CPU counted of a key is what it charged to all accounts and to
- * nobody. backend.c gives it to sessions. It must compare with what the kernel itself says, and not
- * only with what the program believes.
+ * Conservation check: a CPU's count of a key must equal its charges to all accounts plus its
+ * unclaimed count. backend.c offers it to sessions. It must compare with the kernel's own count,
+ * not only with the program's state.
  */
 #include <unistd.h>
 
 #include "cgroup/priv.h"
 
 /*
- * What @cpu has counted for @slot, and the sum of what it charged, both as of one moment: the CPU
- * goes on while we add up, so try until it did not charge meanwhile. If it always does, the sum is
- * of a moment between two readings, and is right if it lies between them.
+ * Read the count of @cpu for slot @i and the sum of its charges, as of one moment: retry until the
+ * CPU does not charge during the reading. If it always does, the sum is of a moment between two
+ * readings and must lie between them.
  */
 static void conserve_compare(const struct bpf_backend *k, unsigned int cpu, unsigned int i,
 			     struct vpmu_conservation *c)
@@ -33,11 +33,10 @@ static void conserve_compare(const struct bpf_backend *k, unsigned int cpu, unsi
 	c->hardware = c->charged < low ? low : c->charged > high ? high : c->charged;
 }
 
-/* A reading of slot @i on @cpu that a flush has brought up to date, and what the event @fd says
- * before and after it. */
+/* The program's reading of slot @i on @cpu after a flush, between two readings of event @fd. */
 struct bracket {
 	uint64_t low, snap, high;
-	bool current; /* it is up to date */
+	bool current; /* snap is up to date */
 };
 
 static void bracket(struct bpf_backend *k, unsigned int cpu, unsigned int i, int fd,
@@ -56,9 +55,9 @@ static void bracket(struct bpf_backend *k, unsigned int cpu, unsigned int i, int
 }
 
 /*
- * A key that is counted without an event is compared with an event that counts as long as this
- * takes. Returns how many events more or less than the event the program has found meanwhile. The
- * program has a switch in its reading a moment before the event has it.
+ * Compare a key that is counted without an event with a temporary event. Returns how much the
+ * program counted too much or too little meanwhile, in events; 0 if it cannot be compared. The
+ * tolerance of 1: the program counts a switch a moment before the event does.
  */
 static int64_t compare_beside(struct bpf_backend *k, unsigned int cpu, unsigned int i)
 {
@@ -79,8 +78,7 @@ static int64_t compare_beside(struct bpf_backend *k, unsigned int cpu, unsigned 
 	return got < least ? got - least : got > most ? got - most : 0;
 }
 
-/* The reading that the program took last must lie between what the event itself says before and
- * after a flush. */
+/* The program's last reading must lie between the event's own counts before and after a flush. */
 static int conserve_cpu(struct bpf_backend *k, unsigned int cpu,
 			int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
 {
@@ -100,11 +98,11 @@ static int conserve_cpu(struct bpf_backend *k, unsigned int cpu,
 			continue;
 		c.key = s->key;
 		conserve_compare(k, cpu, i, &c);
-		/* In this order: a slot gets into the mask after it has been read. */
+		/* Mask before reading: a slot enters the mask after it has been read. */
 		mask = kp_mask(st);
 		fence_loads();
 		snap = VPMU_LOAD(&st->snap[i]);
-		/* An event that a former process opened has no file here. */
+		/* A former process's event has no file descriptor here. */
 		if (s->fd[cpu] >= 0 &&
 		    !k->sys->event_read(s->fd[cpu], &after, &enabled, &running) && snap > after)
 			c.hardware -= snap - after;
@@ -125,7 +123,7 @@ int conserve(struct vpmu_backend *s, int (*fn)(const struct vpmu_conservation *c
 
 	bpf_backend_tend(k);
 	if (k->link)
-		hotplug_check(k); /* what an event does not count would be missing on both sides */
+		hotplug_check(k); /* a stopped event would be missing on both sides */
 	for (unsigned int cpu = 0; !ret && k->link && cpu < k->nr_cpus; cpu++)
 		if (k->online[cpu] && !k->quiet[cpu])
 			ret = conserve_cpu(k, cpu, fn, arg);

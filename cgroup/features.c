@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Fitting the BPF program to the kernel that runs it. account.bpf.c has the program of a switch in
- * several kinds. The best one that this kernel can run is chosen, and then the program needs no
- * instruction to find out what the kernel has. load.c calls this before it loads the program.
+ * Fits the BPF program to the running kernel. account.bpf.c has several variants of the switch
+ * program; the best one that this kernel supports is loaded, so that it needs no instruction to
+ * test for features. load.c calls this before it loads the program.
  *
- * Where it is possible the map of CPUs is one element, so that its address is in the program's
- * instructions, and no lookup is needed. libbpf 1.1 makes only maps of a size that is known when
- * the program is compiled such constants. So the instructions are changed here, after libbpf is
- * done with them and before the kernel gets them.
+ * If possible the map of CPUs is a single element, so that its address is a constant in the
+ * instructions and no lookup is needed. libbpf 1.1 does this only for maps whose size is known at
+ * compile time. So the instructions are changed here, between libbpf's relocation and the load.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,18 +23,17 @@
 
 #include <account.skel.h> /* it needs maps.h */
 
-/* What an element of an array map may have on every kernel that is supported, in bytes. Newer ones
- * permit more. */
+/* Maximum bytes of an array map's element on every supported kernel. Newer ones permit more. */
 #define ELEMENT_MAX (4u << 20)
 
-/* What libbpf's callback is to put into the program that is being loaded. The control thread loads
- * one at a time. */
+/* Constants that libbpf's callback puts into the program being loaded. The control thread loads one
+ * at a time. */
 static struct {
 	const struct bpf_map *cpus; /* the map of CPUs, if it is one element; else NULL */
 	uint32_t cpu_mask;	    /* covers all CPU numbers */
-	int hook;		    /* BTF id of the tracepoint */
-	int move;		    /* of KP_MOVE_HOOK; not positive: none */
-	int attach;		    /* of the tracepoint of moves; not positive: none */
+	int hook;		    /* BTF id of sched_switch's tracepoint */
+	int move;		    /* BTF id of KP_MOVE_HOOK; <= 0: none */
+	int attach;		    /* BTF id of the tracepoint of moves; <= 0: none */
 } fit;
 
 static bool has_member(const struct btf *btf, const char *type, const char *member)
@@ -55,7 +53,8 @@ static bool has_member(const struct btf *btf, const char *type, const char *memb
 
 /* ---- when libbpf loads a program ---------------------------------------------------------- */
 
-/* From libbpf 1.4 on, bpf_map__fd() knows no map before all is loaded: the kernel has its name. */
+/* Compares names, because from libbpf 1.4 on bpf_map__fd() is not valid until all maps are loaded.
+ */
 static bool is_cpus(const struct bpf_insn *insn)
 {
 	struct bpf_map_info info = {0};
@@ -87,7 +86,7 @@ static int change(struct bpf_program *prog, struct bpf_prog_load_opts *opts, lon
 		if (!is_cpus(&insns[i]))
 			continue;
 		insns[i].src_reg = BPF_PSEUDO_MAP_VALUE;
-		insns[++i].imm = 0; /* from the begin of the element */
+		insns[++i].imm = 0; /* offset in the element */
 	}
 	ret = bpf_program__set_insns(prog, insns, n);
 	free(insns);
@@ -143,7 +142,8 @@ int fit_init(void)
 
 /* ---- choosing ----------------------------------------------------------------------------- */
 
-/* Whether the kernel makes a map with one element of @bytes. No memory is another matter. */
+/* Returns true if the kernel supports a map with one element of @bytes. ENOMEM counts as support.
+ */
 static bool fits_element(uint64_t bytes)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
@@ -168,7 +168,8 @@ static uint32_t features_mask_of(unsigned int nr)
 	return mask;
 }
 
-/* Of the map of CPUs: one element for all of them and the daemon's, if @one. */
+/* Set the size of the map of CPUs: one element for all CPUs and the daemon's if @one, else one
+ * each. */
 static int size_cpus(struct bpf_backend *k, bool one)
 {
 	struct bpf_map *m = k->skel->maps.cpus;
@@ -177,8 +178,8 @@ static int size_cpus(struct bpf_backend *k, bool one)
 	return ret || !one ? ret : bpf_map__set_value_size(m, (__u32)k->cpus_size);
 }
 
-/* The best means for moves that this kernel permits, of those from @from on. Some kernels that are
- * locked down permit neither of the first two. */
+/* The best means for moves that this kernel permits, from @from on. Some locked-down kernels permit
+ * neither of the first two. */
 static enum move_means best_means(const struct bpf_backend *k, enum move_means from)
 {
 	if (from < MOVE_TRACEPOINT && !moves_in_cgroup2(k))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Maps that grow while the BPF program runs: arrays of maps, whose inner maps (pages) are added as
- * they are needed and are this process's memory too. node.c says which pages are needed.
+ * Maps that grow while the BPF program runs: arrays of maps, whose inner maps (pages) are added on
+ * demand and mapped into this process. node.c selects the pages.
  *
  * Each page has a pin of its own, NAME-INDEX, beside those of the maps. The next daemon finds the
- * pages by these: before Linux 6.8 each look into an array of maps waits for a grace period of RCU,
- * which would be minutes for all places where pages can be, and to open a map by what it finds
- * there takes CAP_SYS_ADMIN.
+ * pages by these: before Linux 6.8 each lookup in an array of maps waits for an RCU grace period,
+ * which would take minutes for all possible pages, and opening a map by the id found there takes
+ * CAP_SYS_ADMIN.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -63,7 +63,7 @@ static int growmap_map(struct pages *p, uint32_t i, int fd)
 	return 0;
 }
 
-/* Where page @i is pinned; false: nothing is. */
+/* The path of page @i's pin. Returns false without a pin directory. */
 static bool pin_path(const struct pages *p, uint32_t i, char path[PIN_PATH + 24])
 {
 	if (p->pin_dir)
@@ -124,7 +124,7 @@ int pages_add(struct pages *p, const uint32_t *index, uint32_t n)
 	return ret;
 }
 
-/* The page's number in the name of a pin; -1: it is no page of @p. */
+/* The page number in a pin's name; -1: not a page of @p. */
 static int64_t growmap_page_of(const struct pages *p, const char *file)
 {
 	size_t len = strlen(p->name);
@@ -138,8 +138,7 @@ static int64_t growmap_page_of(const struct pages *p, const char *file)
 	return *end || i >= p->nr ? -1 : (int64_t)i;
 }
 
-/* Open page @i and check that it is one: whoever may write to the directory could put others there.
- */
+/* Open page @i and check its type: anyone with write access to the directory could replace it. */
 static int open_page(const struct pages *p, uint32_t i)
 {
 	struct bpf_map_info info = {0};
@@ -182,7 +181,7 @@ int pages_find(struct pages *p)
 		ret = growmap_map(p, index[n], fd[n]);
 		n++;
 	}
-	/* The former process may have ended between the pin and the map. */
+	/* The former process may have ended after the pin and before the update of the map. */
 	if (!ret && n)
 		ret = p->sys->pages(p->fd, index, fd, n);
 	while (n)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * CPUs that come and go. When a CPU goes, the kernel switches the events there off for good, so a
- * CPU that is back gets new ones. load.c calls this. Nothing may be charged that is the difference
- * of two unrelated events: a CPU takes up one new event before it gets the next.
+ * CPU hotplug. When a CPU goes offline the kernel disables its events for good, so a CPU that is
+ * back gets new ones. load.c calls this. The difference of two unrelated events must never be
+ * charged: a CPU takes up one new event before it gets the next.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 #include "cgroup/priv.h"
 
-/* The kernel makes this directory when a CPU comes, so its inode number tells one time from the
- * next, also if nobody looked while the CPU was away. 1: not known. */
+/* The kernel creates this directory when a CPU comes online, so its inode number identifies the
+ * hotplug cycle, even if the absence went unnoticed. 1: unknown. */
 static uint64_t ident_of(const struct bpf_backend *k, unsigned int cpu)
 {
 	char path[256];
@@ -32,14 +32,15 @@ void hotplug_init(struct bpf_backend *k)
 		cpu_state(k, cpu)->ident = k->online[cpu] ? ident_of(k, cpu) : 0;
 }
 
-/* Something was not counted that no time has. */
+/* Record a loss that no time accounts for. */
 static void gap(struct bpf_backend *k, unsigned int i)
 {
 	k->cfg->gaps[i] += k->slot[i].key && k->slot[i].counted && !slot_needs_none(k, i);
 }
 
-/* Without events the program charges time as lost, should the CPU be back before we notice. That
- * they are all hidden is said last: we may be killed before. */
+/* Hide the events: the program then charges time as lost, should the CPU be back before this
+ * process notices. ident is cleared last, when all are hidden: this process may be killed in
+ * between. */
 static void cpu_gone(struct bpf_backend *k, unsigned int cpu)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
@@ -49,8 +50,8 @@ static void cpu_gone(struct bpf_backend *k, unsigned int cpu)
 	VPMU_STORE(&cpu_state(k, cpu)->ident, 0);
 }
 
-/* What the event of slot @i has counted at its end; KP_NONE: there was none of this key, or it was
- * a former process's. */
+/* The final count of slot @i's event; KP_NONE: there was no event of this key, or it was a former
+ * process's. */
 static uint64_t end_of(const struct bpf_backend *k, unsigned int i, unsigned int cpu)
 {
 	uint64_t count, enabled, running;
@@ -60,11 +61,10 @@ static uint64_t end_of(const struct bpf_backend *k, unsigned int i, unsigned int
 }
 
 /*
- * First the CPU takes up the ones that it has not seen yet, if there are any: what
- * it knows of each slot is then about the event that ends here. Members of a group go before their
- * leaders get successors, so all are closed before any is opened. The CPU may switch tasks all the
- * while. It reads none of these slots between the two flushes, and knows the new events from the
- * second one on.
+ * First the CPU takes up pending new events, so that its state of each slot belongs to the event
+ * that ends here. Group members must be closed before their leaders are replaced, so all are closed
+ * before any is opened. The CPU may switch tasks all the while: it reads none of these slots
+ * between the two flushes, and uses the new events from the second one on.
  */
 bool hotplug_renew(struct bpf_backend *k, unsigned int cpu, uint64_t slots)
 {
@@ -87,7 +87,8 @@ bool hotplug_renew(struct bpf_backend *k, unsigned int cpu, uint64_t slots)
 			final[i] = end_of(k, i, cpu);
 		else
 			had &= ~(1ULL << i);
-		/* What was read of it, first: we may be killed before its successor is there. */
+		/* Account for its last reading now: this process may be killed before the new event
+		 * is open. */
 		read[i] = VPMU_LOAD(&st->snap[i]);
 		if (had >> i & 1)
 			st->retired[i] += read[i] - VPMU_LOAD(&st->first[i]);
@@ -97,12 +98,12 @@ bool hotplug_renew(struct bpf_backend *k, unsigned int cpu, uint64_t slots)
 		if (!(slots >> i & 1))
 			continue;
 		if (slot_open_on(k, i, cpu, final[i]))
-			final[i] = KP_NONE; /* then nobody takes the rest of the old one */
+			final[i] = KP_NONE; /* then the rest of the old one is lost */
 		if (had >> i & 1 && final[i] != KP_NONE)
 			st->retired[i] += final[i] - read[i];
 	}
-	/* They begin together. What ran since the first was opened is lost time, so it must not be
-	 * counted either: the CPU begins with what it reads when it takes them up. */
+	/* Start them together. The time since the first was opened is lost, so its counts must be,
+	 * too: the CPU starts from the value at which it takes them up. */
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (slots >> i & 1 && k->slot[i].fd[cpu] >= 0)
 			k->sys->event_reset(k->slot[i].fd[cpu]);
@@ -138,7 +139,7 @@ void hotplug_tend(struct bpf_backend *k, bool thorough)
 		ident = ident_of(k, cpu);
 		if (k->online[cpu] && ident == st->ident)
 			continue;
-		/* What ran here since then was not counted, and nothing has said so. */
+		/* The CPU went and came back unnoticed: its counts meanwhile are lost. */
 		missed = k->online[cpu];
 		for (unsigned int i = 0; missed && i < VPMU_MAX_SLOTS; i++)
 			gap(k, i);
@@ -148,8 +149,9 @@ void hotplug_tend(struct bpf_backend *k, bool thorough)
 	}
 }
 
-/* CPUs that went and came meanwhile are still to be found, by their ident: hotplug_tend. It also
- * goes on where the former process ended while it replaced a CPU's events. */
+/* CPUs that went and came back before the takeover are found later, by ident (hotplug_tend). CPUs
+ * whose events the former process was replacing when it ended are treated as offline, so that
+ * hotplug_tend finishes the work. */
 void hotplug_take(struct bpf_backend *k)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {

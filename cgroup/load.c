@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The BPF backend as a whole: loading the BPF program, attaching it while somebody counts, opening
- * and closing. The daemon calls cgroup.h's functions from its one thread. Nothing here may leave a
- * program attached that nobody needs.
+ * The BPF backend as a whole: loading the BPF program, attaching it while a session counts, opening
+ * and closing. The daemon's control thread calls this. A program must never stay attached without a
+ * use.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -21,13 +21,13 @@
 
 #include <account.skel.h> /* it needs maps.h */
 
-/* How often hardware events are asked whether the kernel has taken their counters away. */
+/* Interval of the checks for hardware events whose counters the kernel has taken away. */
 #define GAPS_EVERY_NS 1000000000ULL
 #define FOLD_EVERY_NS 500000000ULL
 
 /* ---- the program -------------------------------------------------------------------------- */
 
-/* Setting an element of an array of maps waits for the kernel's grace period. */
+/* Updating an array of maps waits for the kernel's grace period. */
 void backend_sync(struct bpf_backend *k)
 {
 	const uint32_t last = KP_ACCOUNT_PAGES - 1;
@@ -44,13 +44,13 @@ void backend_changed(struct bpf_backend *k)
 
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		__atomic_store_n(&cpu_state(k, cpu)->want, gen, __ATOMIC_RELEASE);
-		/* The program sets it and then looks at the generation. So either it sees the new
-		 * one, or the next switch sees this. */
+		/* The program sets until_ns, then reads the generation: either it reads the new
+		 * one, or its next switch sees this 0. Pairs with the barrier in clock_now(). */
 		__atomic_store_n(&cpu_state(k, cpu)->until_ns, 0, __ATOMIC_SEQ_CST);
 	}
 }
 
-/* What the CPUs knew when the program last ran is out of date. */
+/* Reset the CPUs' state, which is out of date since the program last ran. */
 static void load_forget(struct bpf_backend *k)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
@@ -77,8 +77,8 @@ int backend_attach(struct bpf_backend *k)
 
 	if (k->link)
 		return 0;
-	/* A former process's program may be running. Two of them at a time do no harm: each sees by
-	 * the number of switches what the other has done. */
+	/* A former process's program may be attached. Two at a time do no harm: each detects by the
+	 * number of switches what the other has handled. */
 	if (!k->running)
 		load_forget(k);
 	link = k->sys->attach(k->on_switch);
@@ -127,7 +127,7 @@ uint32_t backend_blind(const struct bpf_backend *k)
 
 /* ---- loading ------------------------------------------------------------------------------ */
 
-/* libbpf's own messages: the first one says what is wrong. */
+/* libbpf's first warning, which names the cause. */
 static char first_line[256];
 
 static int keep_line(enum libbpf_print_level level, const char *fmt, va_list ap)
@@ -142,7 +142,7 @@ static int load_why_not(const struct bpf_backend *k, int ret, char *why, size_t 
 	char btf[256];
 
 	snprintf(btf, sizeof(btf), "%s/sys/kernel/btf/vmlinux", k->sys->files);
-	if (ret == -EPERM) /* EACCES is what the verifier answers most often */
+	if (ret == -EPERM) /* not EACCES: that is mostly the verifier's */
 		return fail(-EPERM, why, whylen,
 			    "the kernel does not permit the BPF program: needs CAP_BPF and "
 			    "CAP_PERFMON");
@@ -196,8 +196,8 @@ static int load_prepare(struct bpf_backend *k, enum move_means from)
 	return ret;
 }
 
-/* If it is refused, also with the next means for moves, and without a program for them, which no
- * kernel needs to take. Each program that is loaded costs the start time. */
+/* On refusal retries with the next means for moves, and finally without any. A retry costs start-up
+ * time. */
 static int cgroup_load(struct bpf_backend *k, enum move_means from, char *why, size_t whylen)
 {
 	int ret;
@@ -226,7 +226,8 @@ static void *map_memory(struct bpf_map *m, size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Where the pages are pinned. Of a process that ended while it made its maps some may be left. */
+/* Set where pages are pinned, and remove leftovers of a process that ended while it made its maps.
+ */
 static void pin_pages(struct bpf_backend *k)
 {
 	struct pages *const all[] = {&k->accounts, &k->index, &k->cells};
@@ -248,7 +249,7 @@ static int map_all(struct bpf_backend *k)
 
 	k->cpus = map_memory(skel->maps.cpus, k->cpus_size);
 	k->task_bits = map_memory(skel->maps.data_bits, KP_TASK_BITS / 8);
-	/* Not skel->data: libbpf 1.5 leaves that of a pinned map as it was before the load. */
+	/* Not skel->data: libbpf 1.5 does not update it for a pinned map. */
 	k->cfg = map_memory(skel->maps.data, sizeof(*k->cfg));
 	if (!k->cpus || !k->task_bits || !k->cfg)
 		return -ENOMEM;
@@ -291,7 +292,7 @@ static int init_cpus(struct bpf_backend *k)
 	return 0;
 }
 
-/* The pages that a former process made, and how many chunks they are for. */
+/* Take over a former process's pages, and derive the number of chunks from them. */
 static int find_pages(struct bpf_backend *k)
 {
 	int ret;
@@ -439,7 +440,7 @@ void bpf_backend_tend(struct bpf_backend *k)
 	}
 	if (k->link)
 		node_grow(k);
-	/* Folding waits for a grace period, so it is done for many nodes at a time. */
+	/* Folding waits for a grace period: batch the nodes. */
 	if (now - k->folded_ns > FOLD_EVERY_NS || k->nr_removed >= KP_REMOVED_MAX)
 		node_fold(k);
 }

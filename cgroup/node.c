@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The tree of nodes: their accounts, which slots are counted for them, and their sums. A count is
- * charged to one account only, that of the node the task ran in, so a node's count is the sum over
- * everything below it. backend.c and bind.c call this.
+ * The tree of nodes: their accounts, masks and sums. A count is charged to one account only, that
+ * of the node the task ran in, so a node's count is the sum over everything below it. backend.c and
+ * bind.c call this.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "cgroup/priv.h"
 
-/* Cells that each CPU has ahead of the accounts that visit it for the first time. */
+/* Free cells kept ready on each CPU for accounts that run there for the first time. */
 #define CELLS_AHEAD 2048u
 
 struct kp_account *account_at(const struct bpf_backend *k, uint32_t account)
@@ -49,7 +49,7 @@ struct kp_cell *node_cell(const struct bpf_backend *k, unsigned int cpu, uint32_
 	return nr ? node_cell_nr(k, cpu, nr) : NULL;
 }
 
-/* The cell of @account among the daemon's own; it is made if need be. */
+/* The cell of @account among the daemon's own, allocated if needed; NULL: no memory. */
 static struct kp_cell *own_cell(struct bpf_backend *k, uint32_t account, unsigned int chunk)
 {
 	struct kp_cpu *st = cpu_state(k, k->nr_cpus);
@@ -125,14 +125,14 @@ static int node_add_missing(struct pages *p, struct missing *m)
 	return ret;
 }
 
-/* In pages, beside those that each CPU has anyway. */
+/* Number of cells needed in pages, beyond the near ones. */
 static uint64_t cells_wanted(const struct bpf_backend *k, unsigned int cpu)
 {
 	const uint64_t all = (uint64_t)k->nr_accounts * k->chunks,
 		       used = __atomic_load_n(&cpu_state(k, cpu)->cells, __ATOMIC_RELAXED);
 	uint64_t want = used + CELLS_AHEAD;
 
-	want = want < all ? want : all; /* no more than all accounts can use */
+	want = want < all ? want : all; /* limit: one for every account */
 	want = want > KP_NEAR ? want - KP_NEAR : 0;
 	return want < (uint64_t)KP_CELL_PAGES * KP_PAGE_CELLS ? want
 							      : KP_CELL_PAGES * KP_PAGE_CELLS;
@@ -171,7 +171,7 @@ int node_grow(struct bpf_backend *k)
 	return ret;
 }
 
-/* The next number that was never given out. */
+/* Allocate the next unused number. */
 static int next_account(struct bpf_backend *k, struct knode *n)
 {
 	struct knode **more;
@@ -203,7 +203,7 @@ static int new_account(struct bpf_backend *k, struct knode *n)
 	return ret;
 }
 
-/* So that an account can always be given back. */
+/* Reserve room, so that freeing an account cannot fail. */
 static int room_for_free(struct bpf_backend *k)
 {
 	uint32_t *more, room;
@@ -226,7 +226,7 @@ static void set_mask(struct bpf_backend *k, struct knode *n, uint64_t from_above
 	struct kp_account *a = account_at(k, n->account);
 
 	n->mask = n->own | from_above;
-	if (k->taken_over && a) /* sessions of the former process come back */
+	if (k->taken_over && a) /* the former process's sessions may be attached again */
 		n->mask |= a->mask;
 	if (a && a->mask != n->mask)
 		__atomic_store_n(&a->mask, n->mask, __ATOMIC_RELAXED);
@@ -234,7 +234,7 @@ static void set_mask(struct bpf_backend *k, struct knode *n, uint64_t from_above
 		set_mask(k, c, n->mask);
 }
 
-/* How many accounts count the first 1, 2, 3 or 4 keys and no others. */
+/* Count the accounts that count exactly the first 1, 2, 3 or 4 keys. */
 static void count_usual(const struct knode *n, uint32_t count[KP_CHUNK + 1])
 {
 	for (unsigned int i = 1; i <= KP_CHUNK; i++)
@@ -364,7 +364,7 @@ int node_add(struct vpmu_backend_node *parent, uint64_t serial, struct vpmu_back
 	return 0;
 }
 
-/* A CPU may still be charging the account. So it stays below its parent until node_fold. */
+/* A CPU may still charge the account, so it stays below its parent until node_fold. */
 void node_remove(struct vpmu_backend_node *node)
 {
 	struct knode *n = knode_of(node);
@@ -379,7 +379,8 @@ void node_remove(struct vpmu_backend_node *node)
 		node_fold(k);
 }
 
-/* Move what @n was charged to the daemon's cells of @to. False: no memory, and nothing is done. */
+/* Move @n's charges to the daemon's cells of @to. Returns false without a change of the current
+ * cell if there is no memory. */
 static bool fold_chunk(struct bpf_backend *k, const struct knode *n, const struct knode *to,
 		       unsigned int chunk)
 {
@@ -433,7 +434,7 @@ static void fold(struct bpf_backend *k, struct knode *n)
 	free(n);
 }
 
-/* Children before their parents: a removed node has removed children at most. */
+/* Children before their parents: all children of a removed node are removed, too. */
 static void fold_below(struct bpf_backend *k, struct knode *n)
 {
 	struct knode *next;
@@ -454,7 +455,7 @@ void node_fold(struct bpf_backend *k)
 		return;
 	k->folded_ns = backend_now_ns(CLOCK_MONOTONIC);
 	if (k->link)
-		backend_sync(k); /* no CPU looks up a removed account any more */
+		backend_sync(k); /* after this no CPU looks up a removed account */
 	fold_below(k, &k->root);
 }
 
@@ -468,7 +469,7 @@ int node_init(struct bpf_backend *k)
 	ret = k->nodes ? room_for_free(k) : -ENOMEM;
 	if (ret)
 		return ret;
-	k->nr_accounts = KP_OTHER + 1; /* account 0 is nobody's */
+	k->nr_accounts = KP_OTHER + 1; /* account 0 belongs to no node */
 	k->root.account = KP_ROOT;
 	k->other.account = KP_OTHER;
 	k->nodes[KP_ROOT] = &k->root;
@@ -501,7 +502,7 @@ static void free_below(struct knode *n)
 
 void node_exit(struct bpf_backend *k)
 {
-	/* other is part of the backend */
+	/* other is a member of the backend */
 	if (k->other.link) {
 		*k->other.link = k->other.next;
 		free_below(&k->other);

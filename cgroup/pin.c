@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Pins: the maps and the link of the program in a directory of a BPF file system, so that counting
- * goes on without the daemon, and the next one takes over what was counted. load.c calls this
- * while it opens. Pins that are not ours, or of another schema, are left alone and refused by one
- * line.
+ * Pins: the maps and links of the program in a directory of a BPF file system, so that counting
+ * goes on without the daemon and the next one takes it over. load.c calls this while it opens.
+ * Foreign pins, or pins of another schema, are left alone and refused with one line.
  *
- * What a former process left is a tree of ghosts: nodes that nobody has a handle of.
- * bpf_backend_name gives a ghost's account to a new node; bpf_backend_named removes the ghosts that
- * are left.
+ * A former process's nodes become orphans ("ghosts" in names): nodes without a handle.
+ * bpf_backend_name gives an orphan's account to a new node; bpf_backend_named removes the remaining
+ * orphans.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +35,7 @@ static void path_of(const struct bpf_backend *k, const char *name, char path[PIN
 	snprintf(path, PIN_PATH, "%s/%s", k->opts.pin_dir, name);
 }
 
-/* cfg is the last one: it says that all are there. */
+/* cfg is last: it marks the others as complete. */
 static void all_maps(const struct bpf_backend *k, struct bpf_map *map[PINS], const char *name[PINS])
 {
 	const struct {
@@ -71,8 +70,8 @@ static void remove_all(const struct bpf_backend *k)
 	pin_unlink(k, PIN_MOVES);
 }
 
-/* What is pinned as cfg. 1: it can be taken over. 0: nothing is there, or what a process left that
- * ended while it made its maps. */
+/* Check the pin of cfg. Returns 1 if it can be taken over, 0 if there is none or only the leftovers
+ * of a process that ended while it made its maps. */
 static int look_at_cfg(struct bpf_backend *k, char *why, size_t whylen)
 {
 	struct bpf_map_info info = {0};
@@ -125,11 +124,11 @@ int pin_prepare(struct bpf_backend *k, char *why, size_t whylen)
 	if (statfs(dir, &fs))
 		return fail(-errno, why, whylen, "%s: %s", dir, strerror(errno));
 	if ((unsigned long)fs.f_type != BPF_FS_MAGIC) {
-		rmdir(dir); /* if it is empty; it may be ours */
+		rmdir(dir); /* removes it if it is empty: pin_prepare may have made it */
 		return fail(-EOPNOTSUPP, why, whylen,
 			    "%s is not in a BPF file system: mount -t bpf bpf /sys/fs/bpf", dir);
 	}
-	if (k->pin_lock < 0) /* else it is the second time */
+	if (k->pin_lock < 0) /* else this is a retry with other means for moves */
 		k->pin_lock = pin_dir_open(dir, why, whylen);
 	if (k->pin_lock < 0)
 		return k->pin_lock;
@@ -174,7 +173,7 @@ int pin_link(struct bpf_backend *k, struct bpf_link *link, const char *name)
 	if (!k->opts.pin_dir)
 		return 0;
 	path_of(k, name, path);
-	unlink(path); /* a former process's: its program ends here, after ours has begun */
+	unlink(path); /* the former process's: its program ends here, after the new one has begun */
 	return bpf_link__pin(link, path);
 }
 
@@ -188,7 +187,7 @@ void pin_unlink(const struct bpf_backend *k, const char *name)
 	unlink(path);
 }
 
-/* The tree of nodes has them. */
+/* Orphans belong to the tree of nodes. */
 static void forget_ghost(void *ghost)
 {
 }
@@ -225,7 +224,7 @@ static int take_nodes(struct bpf_backend *k)
 			continue;
 		a = account_at(k, i);
 		parent = a->parent < k->nr_accounts ? k->nodes[a->parent] : NULL;
-		/* A circle cannot be made by us; whoever wrote it must not hang us. */
+		/* A cycle can only be written by others; it must not cause an endless loop. */
 		for (struct knode *up = parent; up && parent; up = up->parent)
 			if (up == n)
 				parent = NULL;
@@ -268,7 +267,7 @@ int pin_take(struct bpf_backend *k)
 		slot_take(k);
 		hotplug_take(k);
 	}
-	backend_changed(k); /* which keys are timed */
+	backend_changed(k); /* cfg.timed has changed */
 	return ret;
 }
 
@@ -295,7 +294,7 @@ int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 	k->nodes[account] = ghost;
 	n->mask |= ghost->mask;
 	n->name = name;
-	/* Ghosts below are found by their new parent. */
+	/* Orphans below are found by their new parent. */
 	for (struct knode *c = ghost->child, *next; c; c = next) {
 		next = c->next;
 		if (c->name)
@@ -303,7 +302,7 @@ int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 		knode_unlink(c);
 		knode_link(c, n);
 		if (c->name && !tsearch(c, &k->ghosts, pin_by_name))
-			c->name = 0; /* nobody can have it; its counts are its parent's */
+			c->name = 0; /* cannot be claimed; its counts go to its parent */
 	}
 	bind_move(k, ghost, n);
 	ghost->removed = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The directory of the pins. Whoever can remove or replace a pin ends the counting, or makes the
- * next process take over other maps; so nobody but this user and root may write to it, or to a
- * directory above it. pin.c calls this before it looks at any pin.
+ * Checks the directory of the pins. Anyone who can remove or replace a pin can end the counting, or
+ * make the next process take over other maps; so only this user and root may have write access to
+ * it and to the directories above it. pin.c calls this before it looks at any pin.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include "cgroup/priv.h"
 #include "vpmu/util/fail.h"
 
-/* Whether the directory @st, which @path calls by its first @len bytes, is safe. In a sticky one,
- * as /tmp, others can add names, but not change those of ours. */
+/* Check that directory @st, named by the first @len bytes of @path, is safe. @above: not the last
+ * component. In a sticky directory such as /tmp others can add names, but not change ours. */
 static int dir_check(const struct stat *st, const char *path, int len, bool above, char *why,
 		     size_t whylen)
 {
@@ -63,7 +63,7 @@ int pin_dir_open(const char *path, char *why, size_t whylen)
 					why, whylen);
 		at = end;
 	}
-	/* That one is only a name: it can be neither locked nor read. */
+	/* An O_PATH descriptor can be neither locked nor read. */
 	next = fd < 0 || ret ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (!ret && next < 0)
 		ret = fail(-errno, why, whylen, "%s: %s", path, strerror(errno));

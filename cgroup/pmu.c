@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the platform says of its hardware counters: how many a CPU has, and whether KVM gives guests
- * the whole PMU (mediated vPMUs). budget.c asks. No event is ever opened to find out, because that
- * would take counters from others, and on a host with mediated vPMUs could keep a VM from starting.
+ * The platform's hardware counters: their number per CPU, and whether KVM gives guests the whole
+ * PMU (mediated vPMU). budget.c calls this. It never opens an event to find out: that would take
+ * counters from others, and on a host with mediated vPMUs could keep a VM from starting.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void pmu_say(struct bpf_backend_pmu *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* How many PMUs of the kernel have a name that begins with @prefix. */
+/* The number of the kernel's PMUs whose name begins with @prefix. */
 static unsigned int pmus(const struct bpf_backend_sys *sys, const char *prefix)
 {
 	char path[256];
@@ -56,7 +56,7 @@ static bool has_pmu(const struct bpf_backend_sys *sys, const char *name)
 
 enum { EAX, EBX, ECX, EDX };
 
-/* As the kernel's driver: CPUID 0AH says it. */
+/* As the kernel's driver: from CPUID 0AH. */
 static void intel(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 {
 	static const unsigned int fixed[] = {VPMU_EV_INSTRUCTIONS, VPMU_EV_CYCLES,
@@ -76,7 +76,7 @@ static void intel(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 	pmu_say(p, "CPUID 0AH");
 }
 
-/* As the kernel's driver: 4 counters, 6 with the extension, or what PerfMonV2 says. */
+/* As the kernel's driver: 4 counters, 6 with PERFCTR_CORE, or the number reported by PerfMonV2. */
 static void amd(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 {
 	uint32_t r[4], max;
@@ -121,8 +121,8 @@ static void x86(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 
 /* ---- arm64 -------------------------------------------------------------------------------- */
 
-/* The register with the number, PMCR_EL0, is the kernel's, and its driver shows the number nowhere
- * in sysfs. Servers have six, which Arm's base system architecture asks for. */
+/* The number is in PMCR_EL0, which only the kernel can read, and its driver does not export it in
+ * sysfs. Assume six, the number Arm's Base System Architecture requires of servers. */
 static void arm64(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 {
 	if (!pmus(sys, "armv8_")) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Samples of nodes: the sampling part of service/backend/backend.h on the BPF backend. Events
- * sample whole CPUs (cgroup/sample/events.h); each sample is given to the samplings whose node it
- * ran in or below. What a sampled node counted is counted as any session's keys are.
+ * sample whole CPUs (cgroup/sample/events.h); each sample is delivered to the samplings whose node
+ * it ran in or below. The counts beside samples are counted like any session's keys.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -132,7 +132,7 @@ static void sampling_take(struct sample_user *u, const struct ring_sample *s)
 		ks->hosts |= out.side == VPMU_SIDE_HOST;
 	}
 	out.cpl = out.side == VPMU_SIDE_GUEST_USER || is_user(out.side) ? 3 : 0;
-	/* Addresses of user mode mean something in their process only. */
+	/* User-mode addresses are valid in their process only. */
 	if (is_user(out.side) || (s->nr_calls && !(s->calls[s->nr_calls - 1] >> 63)))
 		out.pid = s->pid;
 	ks->opts.sample(ks->opts.arg, &out);
@@ -158,8 +158,8 @@ static void sampling_end(struct ksampling *ks)
 	free(ks);
 }
 
-/* Counting begins just before sampling does and ends after it, so a count is never less than what
- * was sampled of it, and not much more. */
+/* Counting begins just before sampling and ends after it, so a count is never less than its samples
+ * represent, and not much more. */
 static int sampling_begin(struct ksampling *ks)
 {
 	struct bpf_backend *k = backend_of(ks->s.node->source);
@@ -219,7 +219,7 @@ void sample_read(const struct vpmu_sampling *s, struct vpmu_value *out)
 	vpmu_backend_read(ks->counting);
 	*out = ks->value;
 	samples_counts(backend_of(s->node->source)->samples, &ks->user, &counts);
-	/* Where samples are missing without a number, the count does not say how many there are. */
+	/* Samples are missing, in an unknown number. */
 	out->partial |= counts.throttled || counts.bad;
 }
 

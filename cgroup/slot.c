@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Keys, their slots and perf events: one event for each CPU that is online and each key in use.
- * backend.c asks for slots when somebody counts. No event is pinned, and none samples, so guests'
- * own vPMUs and pinned events of others come first.
+ * Keys, their slots and perf events: one event per online CPU and key in use. backend.c calls this
+ * to count. No event is pinned, and none samples, so guests' vPMUs and pinned events of others come
+ * first.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,15 +23,15 @@ bool slot_is_hardware(vpmu_key_t key)
 	return vpmu_key_space(key) != VPMU_SPACE_SOFTWARE;
 }
 
-/* Whether the kernel counts the event in a word of its own. Clocks are computed when they are read.
- */
+/* Returns true if the kernel counts the event in a word of memory. Clocks are computed when they
+ * are read. */
 static bool is_memory(vpmu_key_t key)
 {
 	return !slot_is_hardware(key) && vpmu_key_event(key) != PERF_COUNT_SW_CPU_CLOCK &&
 	       vpmu_key_event(key) != PERF_COUNT_SW_TASK_CLOCK;
 }
 
-/* Whether the kernel's own number of switches is what an event of @key would count. */
+/* Returns true if the kernel's own number of switches equals the count of @key. */
 static bool is_switches(vpmu_key_t key)
 {
 	return !slot_is_hardware(key) && vpmu_key_event(key) == PERF_COUNT_SW_CONTEXT_SWITCHES;
@@ -52,8 +52,8 @@ static void slot_more_files(void)
 	}
 }
 
-/* @group: a file or -1. With mediated vPMUs an event that counts in guests keeps VMs from starting,
- * or is refused while one runs. */
+/* @group: leader's file descriptor or -1. With mediated vPMUs an event that counts in guests keeps
+ * VMs from starting, or is refused while one runs. */
 static int slot_open_event(const struct bpf_backend *k, vpmu_key_t key, unsigned int cpu,
 			   bool disabled, int group)
 {
@@ -138,8 +138,8 @@ static void close_all(struct bpf_backend *k, unsigned int i)
 		slot_close_on(k, i, cpu);
 }
 
-/* An error that says that this key cannot be counted here, or not by us. It is an answer, and no
- * reason to refuse the other keys. */
+/* Returns true if @error means that this key cannot be counted here or by this process: that is a
+ * result, and no reason to refuse the other keys. */
 static bool is_answer(int error)
 {
 	return error != -ENOMEM && error != -EMFILE && error != -ENFILE && error != -EINTR;
@@ -152,7 +152,7 @@ static int open_all(struct bpf_backend *k, unsigned int i)
 
 	s->error = -ENODEV;
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
-		/* A CPU that is not online may come. */
+		/* Also for CPUs that may come online later. */
 		cpu_state(k, cpu)->base[i] = cpu_sum(k, cpu, i);
 		cpu_state(k, cpu)->retired[i] = 0;
 		if (!k->online[cpu])
@@ -162,15 +162,15 @@ static int open_all(struct bpf_backend *k, unsigned int i)
 			close_all(k, i);
 			return ret == -ENOMEM ? -ENOMEM : -ENOSPC;
 		}
-		/* What some CPUs can count is counted. */
+		/* One CPU that counts the key is enough. */
 		if (s->error)
 			s->error = ret;
 	}
 	return 0;
 }
 
-/* The lowest one: switches are cheapest when all keys are in the first chunk. One that was given
- * back since the last grace period is the last choice. */
+/* The lowest free slot: switches are cheapest when all keys are in the first chunk. A slot freed
+ * since the last grace period is the last choice. */
 static int find_free(struct bpf_backend *k)
 {
 	int used = -1;
@@ -270,7 +270,7 @@ void slot_take(struct bpf_backend *k)
 		k->slot[i].counted = k->slot[i].key;
 		if (slot_lacks(k, i))
 			k->slot[i].error = slot_probe(k, k->slot[i].key);
-		/* Without their files nobody can see whether they have gaps. */
+		/* Without file descriptors gaps cannot be detected: read their times always. */
 		if (k->slot[i].key && slot_is_hardware(k->slot[i].key))
 			slot_set_bit(&k->cfg->timed, i, true);
 	}
@@ -285,8 +285,8 @@ void slot_drop(struct bpf_backend *k)
 		backend_detach(k);
 }
 
-/* Whether the kernel has taken the counter of a hardware event away, at any time. Interrupts the
- * CPUs that are asked. */
+/* Returns true if the kernel has taken the counter of a hardware event away at any time. Interrupts
+ * the CPUs. */
 static bool has_gap(const struct bpf_backend *k, const struct slot *s)
 {
 	uint64_t count, enabled, running;
@@ -314,7 +314,7 @@ bool slot_gaps(struct bpf_backend *k)
 		found = true;
 	}
 	if (found)
-		backend_changed(k); /* the CPUs remember which keys are never timed */
+		backend_changed(k); /* CPUs have cached which keys are not timed */
 	return found;
 }
 

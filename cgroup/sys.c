@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The calls of the kernel that the backend makes, apart from making maps. load.c takes these unless
- * a test gives others (struct bpf_backend_sys).
+ * The backend's system calls, apart from creating maps. load.c uses these unless a test passes
+ * others (struct bpf_backend_sys).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ static struct bpf_link *sys_attach(struct bpf_program *p)
 	return bpf_program__attach(p);
 }
 
-/* A program for the hook that does nothing, attached; a negative number: refused. */
+/* Attach an empty program to the hook. Returns a file descriptor; negative: refused. */
 static int hook_trace(int hook)
 {
 	const struct bpf_insn leave[] = {
@@ -148,7 +148,7 @@ static int sys_ask(int prog, unsigned int cpu, uint64_t arg, uint32_t *answer)
 	return ret;
 }
 
-/* The program's context is what the tracepoint would give it; it looks at none of it. */
+/* The context has the size that the tracepoint would give; the program does not read it. */
 static int sys_run(int prog, unsigned int cpu)
 {
 	uint32_t answer;
@@ -173,7 +173,7 @@ const struct bpf_backend_sys bpf_backend_sys_real = {
 	.files = "",
 };
 
-/* A list as the kernel writes it: "0-3,8". An empty one is a list too. */
+/* Parses a kernel CPU list such as "0-3,8"; it may be empty. */
 bool bpf_backend_cpus(const struct bpf_backend_sys *sys, const char *name, bool *set,
 		      unsigned int nr)
 {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause
 /*
- * The program of the BPF backend. At each context switch of a CPU it finds the account of the next
- * task, and charges what the CPU's events have counted since the last charge to the account that
- * ran. load.c loads it; docs/internals/cgroup-counting.md explains it.
+ * The programs of the BPF backend. At each context switch of a CPU they look up the account of the
+ * next task, and charge the counts of the CPU's events since the last charge to the account that
+ * ran. load.c loads them; docs/internals/cgroup-counting.md explains them.
  *
- * All programs run with interrupts off, but for a flush that a CPU asks of itself (see
+ * All programs run with interrupts off, except a flush that a CPU runs on itself (see
  * account_flush()). So a CPU never runs two of them at a time, and each CPU writes its own state
- * and cells only. There are no locks. The program must never guess: what it cannot charge to an
- * account is unclaimed, and is still in the sum.
+ * and cells only: there are no locks. A program must never guess: counts that it cannot attribute
+ * are unclaimed, and are still in the sum.
  */
 #include "cgroup/bpf/lookup.bpf.h"
 
-/* A reader that sees the next account sees what the last one was charged. */
+/* A reader that sees the next account sees all charges of the last one. Pairs with the acquire
+ * loads of kp_cpu.at.account in backend.c and node.c. x86 does not reorder stores. */
 static __always_inline void now_runs(struct kp_cpu *st, __u64 place)
 {
 #ifdef __TARGET_ARCH_x86
@@ -29,7 +30,7 @@ static __always_inline void enters(struct kp_cpu *st, __u64 cset, const struct k
 	now_runs(st, c->place);
 }
 
-/* What was counted since the last charge cannot be divided among the accounts that ran. */
+/* This interval cannot be divided among the accounts that ran: mark @account as inexact. */
 __noinline int misses(__u32 account)
 {
 	struct kp_account *a = account_of(account);
@@ -39,18 +40,18 @@ __noinline int misses(__u32 account)
 	return 0;
 }
 
-/* Why the CPU looks at everything. */
+/* The reason for the slow path. */
 enum cause {
 	SWITCHES,
 	FLUSHES,
-	MOVES, /* its task was moved to another cgroup just now */
+	MOVES, /* the running task was just moved to another cgroup */
 };
 
-/* What is known of the time since the last charge. */
+/* What is known about the interval since the last charge. */
 enum known {
-	ALL_KNOWN, /* the current account ran */
-	A_MOVE,	   /* the current account ran, and then the account of @prev, for an unknown part */
-	NOT_KNOWN, /* switches were not seen: both ran, and perhaps others */
+	ALL_KNOWN, /* only the current account ran */
+	A_MOVE,	   /* the current account ran, then @prev's account, for unknown parts */
+	NOT_KNOWN, /* switches were missed: both ran, and perhaps others */
 };
 
 static __always_inline __u64 css_set_of(const struct kp_cpu *st)
@@ -59,20 +60,20 @@ static __always_inline __u64 css_set_of(const struct kp_cpu *st)
 }
 
 /*
- * What is known of what ran since the last charge, up to now that a task, of css_set @to now, ends
- * or is looked at. @p: the account that it is in now; @missed: switches that were not seen.
+ * Classify the interval since the last charge. It ends now because a task, now of css_set @to, is
+ * switched away or inspected. @p: the task's account now; @missed: switches that were not seen.
  *
  * A task that was moved while it ran has another css_set than when the CPU switched to it. If moves
- * are seen (kp_cfg.moves), on_move has charged what it did before, or is about to: what was counted
- * is what it did before the move. This is so, too, if it is switched away between its move and
- * on_move, which then finds that it does not run.
+ * are seen (kp_cfg.moves), on_move has charged the time before the move, or is about to: the
+ * interval is the time before the move. This also holds if the task is switched away between its
+ * move and on_move, which then finds that the task does not run.
  */
 static __always_inline enum known what_ran(struct kp_cpu *st, __u64 to, __u32 p, __u32 missed,
 					   __u32 cause)
 {
 	__u32 moves = VPMU_LOAD(&cfg.moves);
 
-	/* A single switch that was not seen, within one account, is no secret. */
+	/* A single missed switch within one account loses nothing. */
 	if (missed > 1 || (missed && (p != st->at.account || !css_set_of(st))))
 		return NOT_KNOWN;
 	if (missed || p == st->at.account || css_set_of(st) == to)
@@ -83,17 +84,18 @@ static __always_inline enum known what_ran(struct kp_cpu *st, __u64 to, __u32 p,
 }
 
 /*
- * Task @prev has run on this CPU, and @next runs from now on: their addresses. They are the same
- * but for SWITCHES: then all that was counted so far is to be charged. @cause: enum cause.
+ * Slow path: task @prev has run on this CPU and @next runs from now on (addresses of their
+ * task_structs). Unless @cause is SWITCHES they are the same task, and all counts up to now are
+ * charged.
  *
- * What cannot be divided is nobody's after switches that were not seen, but for what the root
- * counts: that is charged to `other`. After a move that was not seen it is the old account's. The
- * accounts that ran say that they are not exact if anything was counted; if others may have run,
- * too, all do (kp_cpu.blind).
+ * Counts that cannot be divided: after missed switches they are unclaimed, except those that the
+ * root counts, which are charged to `other`. After a move that was not seen the old account is
+ * charged. The accounts that ran are marked as inexact if anything was counted; if others may have
+ * run, too, all are (kp_cpu.blind).
  *
- * A change of bindings, masks or events moves the generation. Charging at the first switch after
- * that is by the old masks, because what ran since the last charge was counted for them; a new
- * event has counted since the change, for the new masks.
+ * A change of bindings, masks or events moves the generation. The first charge after that uses the
+ * old masks, because the interval was counted for them; a new event has counted since the change,
+ * for the new masks.
  */
 __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, __u32 cause)
 {
@@ -113,16 +115,17 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 	cset = css_set_of(st);
 	former = st->at.account;
 	held = st->held;
-	if (!account_flush && nr == last) /* a former process's program has seen it */
+	if (!account_flush && nr == last) /* a former process's program has handled it */
 		return 0;
 	now = clock_now(st, next, account_flush);
 	VPMU_STORE(&st->missed, st->missed + missed);
-	/* So that nothing depends on what is usual. */
+	/* Write out mask and css_set, so that nothing below depends on the account being usual. */
 	VPMU_STORE(&st->mask, owed);
 	VPMU_STORE(&st->cset, 0);
 	st->other_cset = cset;
 	gen = cfg.gen;
-	if (st->gen != gen) { /* a full barrier: masks are at least as new as the generation */
+	if (st->gen != gen) { /* full barrier, pairs with backend_changed(): masks are at least as
+			       * new as the generation */
 		gen = __sync_fetch_and_add(&cfg.gen, 0);
 		VPMU_STORE(&st->usual, VPMU_LOAD(&cfg.usual));
 		st->held &= VPMU_LOAD(&st->opening);
@@ -135,7 +138,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 		p = c->at.account;
 		if (cset || missed) {
 			known = what_ran(st, prev_cset, p, missed, cause);
-		} else { /* nothing is owed, or a flush has charged what was before the move */
+		} else { /* nothing is owed, or a flush has charged the time before the move */
 			VPMU_STORE(&st->at.account, p);
 			owed &= c->mask;
 		}
@@ -159,8 +162,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 		if (fresh) {
 			a = account_of(st->at.account);
 			owed &= ~fresh;
-			/* Events of a CPU that is back are new, too, and no attach began with them.
-			 */
+			/* Events of a CPU that came back are new, too, without an attach. */
 			if (!owed && since < cfg.since_ns - st->skew_ns)
 				since = cfg.since_ns - st->skew_ns;
 			if (a && known != NOT_KNOWN)
@@ -179,7 +181,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 				VPMU_STORE(&st->moved, st->moved + 1);
 			else if (owed)
 				misses(KP_OTHER);
-			/* After a move nobody knows any more where @prev was before. */
+			/* After a move @prev's former account is unknown. */
 			if (missed > 1 || (missed && cause == MOVES))
 				VPMU_STORE(&st->blind, st->blind + 1);
 		}
@@ -189,7 +191,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 	st->event[1] = kp_event(cpu, 1);
 	st->event[2] = kp_event(cpu, 2);
 	st->event[3] = kp_event(cpu, 3);
-	/* What ran up to now was counted by the old events. */
+	/* The time up to now was counted by the old events. */
 	if (st->gen != gen)
 		st->held = VPMU_LOAD(&st->opening);
 	st->gen = gen;
@@ -198,7 +200,7 @@ enter:
 	return 0;
 }
 
-/* The count of the event of @slot on this CPU, to @now. False: there is none. */
+/* Read the event of @slot on this CPU into @now. Returns 0 if there is none. */
 static __always_inline int count_of(struct kp_cpu *st, __u32 slot, int memory, __u64 *now)
 {
 	if (memory && st->where[slot]) {
@@ -209,14 +211,14 @@ static __always_inline int count_of(struct kp_cpu *st, __u32 slot, int memory, _
 	return (__s64)*now >= 0;
 }
 
-/* The CPU has no event for a slot: all the time since the last charge is lost for @row. */
+/* The CPU has no event for the slot: all the time since the last charge is lost for @row. */
 static __always_inline void no_event(struct kp_cpu *st, struct vpmu_row *row)
 {
 	VPMU_STORE(&row->lost, row->lost + (VPMU_LOAD(&st->last_ns) - st->done_ns));
 }
 
-/* What charge() does for one slot whose event does not wait for a counter: to @row, or to nobody.
- */
+/* As charge(), for one slot whose event is never without a counter: charges its row of @cell, or
+ * unclaimed. */
 static __always_inline void account_charge_some(struct kp_cpu *st, __u32 slot, __u64 read,
 						__u64 owed, struct kp_cell *cell)
 {
@@ -250,8 +252,8 @@ static __always_inline void charge_row(struct kp_cpu *st, __u32 slot, struct vpm
 	st->snap[slot] = now;
 }
 
-/* Charge the first slots to the near cell, or nobody's. Accounts that count one key are asked for
- * first: for them the rest is a greater part. */
+/* Charge the first slots to the near cell, or to cell 0. Accounts with a single key are tested
+ * first, because the tests are a larger share of their cost. */
 static __always_inline void charge_usual(struct kp_cpu *st, struct kp_cell *cell, int memory)
 {
 	charge_row(st, 0, &cell->row[0], memory);
@@ -266,7 +268,7 @@ static __always_inline void charge_usual(struct kp_cpu *st, struct kp_cell *cell
 	charge_row(st, 3, &cell->row[3], memory);
 }
 
-/* Look at everything again. */
+/* Slow path of a switch. */
 static __noinline int switch_slow(unsigned long long *ctx, struct kp_cpu *st)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
@@ -274,7 +276,7 @@ static __noinline int switch_slow(unsigned long long *ctx, struct kp_cpu *st)
 	return switch_all(st, next_cpu(next), address_of(st, prev), address_of(st, next), SWITCHES);
 }
 
-/* A switch between two accounts that are known, by all means that the usual switch has not. */
+/* Medium path: the CPU's state is valid, but the fast path does not apply. */
 static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
@@ -286,7 +288,7 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 	if (css_set_of(st) != (__u64)prev->cgroups ||
 	    switches_of(next, st, 0) != (st->nr & ~KP_BOUND))
 		return switch_slow(ctx, st);
-	/* Within a cgroup, of an account that is not usual. */
+	/* Within a cgroup whose account is not usual. */
 	if (prev->cgroups == next->cgroups && !(st->nr & KP_BOUND)) {
 		st->nr++;
 		return 0;
@@ -320,14 +322,14 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 }
 
 /*
- * What the kernel has (features.c finds out): the program for each needs no instruction to ask. In
- * all but ANY the map of CPUs is one element, so that its address is in the program; features.c
- * puts it there.
+ * Kernel features, detected by features.c: each variant of the program needs no instruction to test
+ * for them. In all but ANY the map of CPUs is one element whose address features.c puts into the
+ * instructions.
  */
 enum kind {
-	ANY,	/* whatever it has */
-	HELPER, /* the CPU's number in the task, the run queue by the task; events by a helper */
-	CAST,	/* the same, and bpf_rdonly_cast */
+	ANY,	/* tests for each feature at run time */
+	HELPER, /* thread_info.cpu and cfs_rq.rq exist; events are read by a helper */
+	CAST,	/* the same, and events in memory are read by bpf_rdonly_cast */
 };
 
 static __always_inline struct kp_cpu *find_cpu(__u32 cpu)
@@ -342,15 +344,15 @@ static __always_inline struct kp_cpu *cpu_at(__u32 cpu)
 	__u64 at = cpu;
 
 	asm volatile("%0 &= %1" : "+r"(at) : "i"(KP_FIT_CPUS));
-	barrier_var(base); /* the address of the map stands for that of its element */
+	barrier_var(base); /* the map's address stands for its element's */
 	return (struct kp_cpu *)(base + (at << KP_CPU_SHIFT));
 }
 #else
 #define cpu_at(cpu) find_cpu(cpu)
 #endif
 
-/* A place in the element of a CPU, @bytes behind a member. The rest of the way is in the
- * instructions that load and store there. */
+/* @st advanced by @bytes, as a base: the member's own offset is then part of each load and store
+ * instruction. */
 #ifdef __bpf__
 #define BEHIND(st, bytes)                                                                          \
 	({                                                                                         \
@@ -362,8 +364,8 @@ static __always_inline struct kp_cpu *cpu_at(__u32 cpu)
 #define BEHIND(st, bytes) ((struct kp_cpu *)((char *)(st) + (bytes)))
 #endif
 
-/* Ends the program here: a jump to the one place where it returns would be an instruction more. The
- * kernel does not look at what is returned, but it must be a number. */
+/* Ends the program here: a jump to a common exit would be an instruction more. The kernel ignores
+ * the return value, but r0 must be a number. */
 #ifdef __bpf__
 #define LEAVE_WITH(set_r0)                                                                         \
 	do {                                                                                       \
@@ -374,12 +376,12 @@ static __always_inline struct kp_cpu *cpu_at(__u32 cpu)
 #define LEAVE_WITH(set_r0) return 1
 #endif
 #define LEAVE()		   LEAVE_WITH("r0 = 0\n\t")
-#define LEAVE_AFTER_READ() LEAVE_WITH("") /* r0 is what the last event has counted */
+#define LEAVE_AFTER_READ() LEAVE_WITH("") /* r0 is the count of the last event */
 
 /*
- * A switch between usual accounts, when no switch was missed. @my: by the way to the entry of
- * @next's account in the cache; @rq: not for ANY; @nr: the next kp_cpu.nr. Returns 0 if something
- * has changed; else this ends the program.
+ * Fast path: a switch between usual accounts, no switch missed. @my: @st advanced to the cache
+ * entry of @next's account; @rq: not for ANY; @nr: the next kp_cpu.nr. Returns 0 if something has
+ * changed and the slow path must run; otherwise ends the program.
  */
 static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
 				       struct task_struct *next, const struct css_set *to,
@@ -390,7 +392,7 @@ static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
 
 	place = VPMU_LOAD(&my->cache[0].place);
 	was = VPMU_LOAD(&st->place);
-	/* One account, or nothing is counted for both. */
+	/* The same cell: one account, or two for which nothing is counted. */
 	if ((__u32)place == (__u32)was) {
 		if (st->gen != st->want)
 			return 0;
@@ -420,11 +422,12 @@ static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
 }
 
 /*
- * The usual switch: nothing has changed, no switch was missed, and both accounts are known and
- * usual. It does the same as switch_all, and is written so that it takes few instructions.
+ * The fast path of a switch: nothing has changed, no switch was missed, and both accounts are
+ * cached and usual. Equivalent to switch_all, in few instructions.
  *
- * While no task is bound, two tasks of one css_set are in one account. If a change of masks or
- * bindings is not noticed there, it is at the next switch between two cgroups or at the next flush.
+ * While no task is bound, two tasks of one css_set are in one account. A change of masks or
+ * bindings that goes unnoticed there is noticed at the next switch between two cgroups or at the
+ * next flush.
  */
 static __always_inline int switched(unsigned long long *ctx, enum kind kind)
 {
@@ -498,9 +501,9 @@ static __always_inline void charge_running(struct kp_cpu *st, __u32 cpu, enum ca
 }
 
 /*
- * If the task was moved meanwhile, it may have been looked up before or after the move. All that it
- * did so far is charged, so the css_set is forgotten, and what it does from now on is charged to
- * where it is found at the next switch.
+ * If the task was moved during the flush, its account may have been looked up before or after the
+ * move. All its time so far is charged, so the css_set is forgotten: from now on it is charged to
+ * the cgroup in which the next switch finds it.
  */
 static __always_inline int account_flush(struct kp_cpu *st, __u32 cpu)
 {
@@ -513,8 +516,8 @@ static __always_inline int account_flush(struct kp_cpu *st, __u32 cpu)
 	return 0;
 }
 
-/* Run on a CPU by BPF_PROG_TEST_RUN: in an interrupt of another CPU, or by a system call on this
- * one, which no other task interrupts. */
+/* Run on a CPU by BPF_PROG_TEST_RUN: in an inter-processor interrupt, or on the calling CPU by the
+ * system call itself, which no other task preempts. */
 SEC(KP_SEC_FLUSH)
 int flush_cpu(void *ctx)
 {
@@ -532,7 +535,7 @@ int flush_cpu_any(void *ctx)
 	return st ? account_flush(st, cpu) : 0;
 }
 
-/* The running task was moved to another cgroup: what it did so far is the old one's. */
+/* The running task was moved to another cgroup: charge its time so far to the old one. */
 static __always_inline int account_move(struct kp_cpu *st, __u32 cpu)
 {
 	if (VPMU_LOAD(&st->flushing) != KP_FLUSH_NONE)
@@ -562,10 +565,10 @@ ON_MOVE(on_move, KP_SEC_MOVE)
 ON_MOVE(on_move_probe, KP_SEC_PROBE)
 
 /*
- * Where neither is possible: @t, with its whole process if @group, was moved to @to. A task that
- * moves itself is charged as by on_move. Of one that runs on another CPU, @its, nobody knows how
- * long it ran in which cgroup. That CPU marks the first one and the last one when it sees that, and
- * those between are marked here.
+ * Fallback if neither hook is available (tracepoint cgroup_attach_task): @t, with its whole process
+ * if @group, was moved to @to. A task that moves itself is charged as by on_move. For one that runs
+ * on another CPU (@its), the times in each cgroup are unknown: that CPU marks the first and last
+ * account when it notices, and this marks those between.
  */
 static __always_inline void account_attached(struct kp_cpu *st, __u32 cpu, struct kp_cpu *its,
 					     struct task_struct *t, struct cgroup *to, int group)

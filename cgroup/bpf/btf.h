@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The few kernel structs that account.bpf.c looks into. libbpf finds the offsets in the BTF of the
- * running kernel when it loads the program, so the build needs no vmlinux.h. Only members that the
- * program reads are here.
+ * The kernel structs that account.bpf.c reads, reduced to the members it uses. libbpf finds the
+ * offsets in the running kernel's BTF when it loads the program, so the build needs no vmlinux.h.
  */
 #ifndef CGROUP_BPF_BTF_H
 #define CGROUP_BPF_BTF_H
@@ -20,7 +19,7 @@ struct cgroup;
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
-	__u64 serial_nr; /* no two have the same */
+	__u64 serial_nr; /* unique, never reused */
 };
 
 struct cgroup {
@@ -28,7 +27,7 @@ struct cgroup {
 	struct kernfs_node *kn;
 };
 
-/* The kernel's own numbers differ. */
+/* libbpf replaces the value by the kernel's. */
 enum cgroup_subsys_id { perf_event_cgrp_id = 1 };
 
 struct css_set {
@@ -36,14 +35,14 @@ struct css_set {
 	struct cgroup_subsys_state *subsys[2];
 };
 
-/* The scheduler's queue of a CPU, by which its clock is found. */
+/* The run queue of a CPU, with its clock. */
 struct rq {
 	__u64 clock;
-	__u64 nr_switches; /* with the one that goes on when the program runs */
+	__u64 nr_switches; /* including the switch in progress when the program runs */
 };
 
 struct cfs_rq {
-	struct rq *rq; /* with CONFIG_FAIR_GROUP_SCHED, as the next one */
+	struct rq *rq; /* cfs_rq.rq and sched_entity.cfs_rq: with CONFIG_FAIR_GROUP_SCHED */
 };
 
 struct sched_entity {
@@ -55,7 +54,7 @@ struct thread_info {
 };
 
 struct signal_struct {
-	unsigned int nr_threads; /* unsigned: libbpf then takes it in whatever size it has */
+	unsigned int nr_threads; /* unsigned: libbpf then adapts to any size */
 };
 
 struct task_struct {
@@ -68,7 +67,7 @@ struct task_struct {
 	struct css_set *cgroups;
 };
 
-/* How an array of perf events finds its events, and what one has counted. */
+/* From an array of perf events to an event and its count. */
 struct perf_event {
 	struct {
 		struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
 /*
- * Charging: from the events of a CPU to the cells of an account, for any keys and any account.
- * account.bpf.c has a shorter way for the switches that are most frequent. What cannot be charged
- * to an account is unclaimed, and is still in the sum.
+ * Charging, for any keys and any account: from the events of a CPU to the cells of an account.
+ * account.bpf.c has a faster path for the most frequent switches. Counts that cannot be attributed
+ * are unclaimed, and are still in the sum.
  */
 #ifndef CGROUP_BPF_CHARGE_BPF_H
 #define CGROUP_BPF_CHARGE_BPF_H
@@ -25,7 +25,7 @@ static __always_inline struct kp_account *account_of(__u32 account)
 	return inner ? bpf_map_lookup_elem(inner, &at) : NULL;
 }
 
-/* The cell with number @nr, from 1 on. */
+/* The cell with number @nr (from 1). */
 static __always_inline struct kp_cell *cell_nr(struct kp_cpu *st, __u32 cpu, __u32 nr)
 {
 	__u32 page, at;
@@ -39,7 +39,8 @@ static __always_inline struct kp_cell *cell_nr(struct kp_cpu *st, __u32 cpu, __u
 	return inner ? bpf_map_lookup_elem(inner, &at) : NULL;
 }
 
-/* The number of the cell of @account for @chunk, which is made if there is none; 0: it cannot. */
+/* The number of the cell of @account for @chunk; allocated if there is none. 0: no index page, or
+ * no cell left. */
 __noinline __u32 find_cell(struct kp_cpu *st, __u32 cpu, __u32 account, __u32 chunk)
 {
 	__u32 page = kp_index_page(cfg.nr_cpus, chunk, cpu, account), nr;
@@ -63,7 +64,7 @@ __noinline __u32 find_cell(struct kp_cpu *st, __u32 cpu, __u32 account, __u32 ch
 	return nr;
 }
 
-/* As kp_place.near. */
+/* The value of kp_place.near for @c. */
 static __always_inline __u32 near_cell(struct kp_cpu *st, __u32 cpu, const struct kp_cached *c)
 {
 	__u32 nr;
@@ -74,7 +75,7 @@ static __always_inline __u32 near_cell(struct kp_cpu *st, __u32 cpu, const struc
 	return nr && nr <= KP_NEAR ? nr * (__u32)sizeof(struct kp_cell) : KP_FAR;
 }
 
-/* What a helper would find for a software event, without the interrupts off and on again. */
+/* Read a software event's count as the helper would, without disabling and enabling interrupts. */
 static __always_inline __u64 count_at(__u64 event)
 {
 	const char *e = bpf_rdonly_cast((void *)event, bpf_core_type_id_kernel(struct perf_event));
@@ -82,8 +83,8 @@ static __always_inline __u64 count_at(__u64 event)
 	return *(const volatile __u64 *)(e + bpf_core_field_offset(struct perf_event, count));
 }
 
-/* The event of @slot on this CPU: the map's array has its entry, the entry has the event. The map's
- * address has to go through memory to be a number. 0: not found. */
+/* The address of the event of @slot on this CPU: from the map's array to its entry to the event.
+ * The map's address goes through memory to become a number. 0: not found. */
 static __always_inline __u64 event_at(struct kp_cpu *st, __u32 cpu, __u32 slot)
 {
 	__u64 at, entry = 0, event = 0;
@@ -100,11 +101,10 @@ static __always_inline __u64 event_at(struct kp_cpu *st, __u32 cpu, __u32 slot)
 }
 
 /*
- * How long the account that ran for @ran_ns has waited for the counter of @slot. The event knows
- * for how long the kernel had no counter for it. While the daemon has switched it off it knows no
- * time at all: then the account waited whenever the event did not run. The daemon makes turn odd
- * before it switches an event off, and even after it has switched it on again; it does both by an
- * interrupt of this CPU, which is not now.
+ * For how long of the last @ran_ns the event of @slot had no counter. Normally enabled minus
+ * running time. While the daemon has the event disabled neither time grows: then it is all time
+ * that the event did not run. The daemon makes turn odd before it disables an event and even after
+ * it has enabled it again, both in an interrupt of this CPU, which therefore cannot be now.
  */
 static __always_inline __u64 waited(struct kp_cpu *st, __u32 slot,
 				    const struct bpf_perf_event_value *v, __u64 ran_ns)
@@ -123,8 +123,8 @@ static __always_inline __u64 waited(struct kp_cpu *st, __u32 slot,
 	return lost;
 }
 
-/* Read the event of @slot, and charge what it counted to @row, or to nobody. The account ran for
- * @ran_ns since the last reading. Without an event on this CPU it has waited all that time. */
+/* Read the event of @slot and charge its count to @row, or unclaimed if NULL. @ran_ns: time since
+ * the last reading, all lost if this CPU has no event. */
 __noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu_row *row,
 			   __u64 ran_ns)
 {
@@ -159,8 +159,8 @@ __noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu
 	return 0;
 }
 
-/* What charge() does for one chunk. @what: the slots to read, and from bit KP_CHUNK on those that
- * are owed. */
+/* As charge(), for one chunk. @what: the slots to read, and from bit KP_CHUNK on those that are
+ * owed. */
 __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 what, __u64 ran_ns)
 {
 	struct kp_cell *cell = NULL;
@@ -189,7 +189,7 @@ __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 wha
 		row = NULL;
 		if (cell && what >> (KP_CHUNK + i) & 1) {
 			row = &cell->row[i];
-			barrier_var(row); /* the verifier knows no masks of pointers */
+			barrier_var(row); /* else the verifier rejects the pointer */
 		}
 		charge_slot(st, cpu, chunk * KP_CHUNK + i, row, ran_ns);
 	}
@@ -211,7 +211,7 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 	return 0;
 }
 
-/* What stands where count_at() looks in an event is this CPU's number of switches. */
+/* An address from which count_at() reads this CPU's number of switches. 0: this kernel has none. */
 static __always_inline __u64 switches_at(struct kp_cpu *st)
 {
 	if (!bpf_core_field_exists(struct cfs_rq, rq) ||
@@ -222,7 +222,7 @@ static __always_inline __u64 switches_at(struct kp_cpu *st)
 	       bpf_core_field_offset(struct perf_event, count);
 }
 
-/* The event of @slot has counted while the CPU read no event of it: counting begins now. */
+/* The event of @slot has counted while it was held: start from its current value. */
 static __always_inline void begin_now(struct kp_cpu *st, __u32 cpu, __u32 slot)
 {
 	struct bpf_perf_event_value v;
@@ -244,9 +244,8 @@ static __always_inline void begin_now(struct kp_cpu *st, __u32 cpu, __u32 slot)
 	st->snap[slot] = now;
 }
 
-/* What take_up_events() does for one slot, whose event is new. Returns the slot's bit: where a mask
- * is made of such, and not of constants, the verifier of Linux 6.1 does not tell all masks apart.
- */
+/* As take_up_events(), for one slot whose event is new. Returns the slot's bit: with constants
+ * instead, the verifier of Linux 6.1 does not tell all masks apart. */
 __noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flush, __u64 held)
 {
 	if (!st || slot >= VPMU_MAX_SLOTS)
@@ -271,10 +270,10 @@ __noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flu
 }
 
 /*
- * Slots whose events are new to this CPU. A new event began at 0. The one before it, if it was of
- * the same key, can have counted a little after the CPU's last charge, while the CPU went. The
- * number of switches goes on for ever: counting begins with the switch that goes on, if it is not
- * a @flush. That of slots in @held, whose time so far is lost, begins now.
+ * Take up new events; returns their slots. A new event began at 0. The one before it, if it was of
+ * the same key, can have counted a little after the CPU's last charge, while the CPU went offline.
+ * The number of switches never restarts: counting begins with the switch in progress, unless this
+ * is a @flush. Slots in @held, whose time so far is lost, start from the current value.
  */
 __noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush, __u64 held)
 {

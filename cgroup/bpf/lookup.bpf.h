@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
 /*
- * Whose account a task is in, whether the kernel tells when it moves, what a CPU remembers of that,
- * and which time it is there.
+ * Lookups: the account of a task, each CPU's cache of accounts, support for moves, and the CPU's
+ * clock.
  */
 #ifndef CGROUP_BPF_LOOKUP_BPF_H
 #define CGROUP_BPF_LOOKUP_BPF_H
@@ -11,17 +11,17 @@
 #define NS_PER_TICK 10000000ULL /* of a start time in /proc: USER_HZ is 100 */
 
 /*
- * Slow paths are global functions: the verifier looks at each of them once, by itself, and not on
- * each way to it. They can be given numbers, but not the kernel's structs. So they are given the
- * addresses of these, and read members by word().
+ * Slow paths are global functions: the verifier checks each of them once, by itself, instead of on
+ * every path to it. Their arguments can be numbers but not kernel structs, so they take addresses
+ * and read members by WORD().
  */
 static __always_inline __u64 address_of(struct kp_cpu *st, const void *p)
 {
-	*(const void *volatile *)&st->key = p; /* through memory: an address is a number then */
+	*(const void *volatile *)&st->key = p; /* through memory, an address becomes a number */
 	return VPMU_LOAD(&st->key);
 }
 
-/* 8 bytes of the kernel's memory; 0 if there is none. */
+/* Read 8 bytes of kernel memory; 0 if the address is invalid. */
 static __always_inline __u64 word_at(__u64 at)
 {
 	__u64 word = 0;
@@ -36,7 +36,7 @@ static __always_inline __u64 word_at(__u64 at)
 /* A member of the kernel's struct @type at address @at. One of 4 bytes is the low half. */
 #define WORD(at, type, member) word_at((at) + bpf_core_field_offset(type, member))
 
-/* The task that is bound, by the account of its node; 0: none. */
+/* The account that the task is bound to; 0: not bound. */
 static __always_inline __u32 task_account(__u32 tid, __u64 start)
 {
 	struct kp_task *bound = bpf_map_lookup_elem(&tasks, &tid);
@@ -44,7 +44,7 @@ static __always_inline __u32 task_account(__u32 tid, __u64 start)
 	return bound && start / NS_PER_TICK == bound->start ? bound->account : 0;
 }
 
-/* Cheap: whether the task can be a bound one. */
+/* Cheap filter: nonzero if the task may be bound. */
 static __always_inline int maybe_bound(__u32 tid)
 {
 	__u32 bit = kp_task_bit(tid);
@@ -52,7 +52,7 @@ static __always_inline int maybe_bound(__u32 tid)
 	return VPMU_LOAD(&task_bits[bit / 64]) >> (bit % 64) & 1;
 }
 
-/* The account of the nearest cgroup that has one, from cgroup @cg on. */
+/* The account of cgroup @cg or of its nearest ancestor that has one. */
 __noinline __u32 cgroup_account(__u64 cg)
 {
 	__u64 id, parent;
@@ -72,9 +72,9 @@ __noinline __u32 cgroup_account(__u64 cg)
 	return KP_OTHER;
 }
 
-/* Whether the kernel calls KP_MOVE_HOOK for a running task that is moved to @to. It does not if the
- * perf_event controller is in a hierarchy of version 1, or does not tell the cgroup from its
- * parent, as on a kernel on which nobody has switched any controller of the root's children on. */
+/* Nonzero if the kernel calls KP_MOVE_HOOK for a running task that is moved to @to. It does not if
+ * the perf_event controller is in a version 1 hierarchy, or if the css is shared with the parent
+ * because no controller is enabled for the root's children. */
 static __always_inline int is_shown(__u64 to)
 {
 	__u64 css;
@@ -93,7 +93,7 @@ static __always_inline __u32 cache_at(__u64 key)
 	return (key ^ key >> 4) % KP_CACHE;
 }
 
-/* The entries are of one generation. */
+/* Clear the cache: all its entries are of one generation. */
 __noinline int forget_all(struct kp_cpu *st)
 {
 	__u32 i;
@@ -105,11 +105,11 @@ __noinline int forget_all(struct kp_cpu *st)
 	return 0;
 }
 
-/* By what a CPU remembers where a task runs, and where. */
+/* Cache key of a task, and its place in the cache. */
 struct entry {
 	__u64 key, start;
 	__u32 at;
-	__u32 account; /* the task is bound to it; 0: its cgroup says */
+	__u32 account; /* if the task is bound; 0: by its cgroup */
 };
 
 static __always_inline struct entry entry_of(__u64 task, __u32 tid, __u64 start, __u64 serial)
@@ -131,8 +131,8 @@ static __always_inline int is_entry(const struct kp_cpu *st, const struct entry 
 	return (c->key == e->key || c->key == ~e->key) && st->start[e->at] == e->start;
 }
 
-/* Where @task runs: the account and what is counted for it, as of the generation that the CPU
- * knows. Returns its place in the cache. */
+/* Look up the account of @task and its mask, as of the CPU's generation. Returns its index in the
+ * cache. */
 __noinline __u32 look_up(struct kp_cpu *st, __u32 cpu, __u64 task)
 {
 	__u64 cg = WORD(WORD(task, struct task_struct, cgroups), struct css_set, dfl_cgrp), slow;
@@ -159,7 +159,7 @@ __noinline __u32 look_up(struct kp_cpu *st, __u32 cpu, __u64 task)
 	return e.at;
 }
 
-/* The same where it is in the cache most often. */
+/* The same, inlined for the common cache hit. */
 static __always_inline struct kp_cached *find(struct task_struct *t, struct kp_cpu *st, __u32 cpu)
 {
 	__u64 task = address_of(st, t);
@@ -178,21 +178,21 @@ static __always_inline __u32 next_cpu(struct task_struct *next)
 	return bpf_get_smp_processor_id();
 }
 
-/* Whether @t may run on a CPU now. */
+/* Nonzero if @t may be running now. */
 static __always_inline int may_run(const struct task_struct *t)
 {
 	return !bpf_core_field_exists(struct task_struct, on_cpu) || t->on_cpu;
 }
 
-/* The run queue of the CPU that @task was on last. */
+/* The run queue of the CPU that last ran @task. */
 static __always_inline __u64 rq_of(__u64 task)
 {
 	return WORD(WORD(task, struct task_struct, se.cfs_rq), struct cfs_rq, rq);
 }
 
 /*
- * How many switches the CPU has made, @t's included if it is not a @flush, by the scheduler's own
- * number. Where the program cannot read it, as if each had been seen.
+ * The scheduler's number of switches of the CPU, including the one to @t unless this is a @flush.
+ * If it is unreadable, as if none had been missed.
  */
 static __always_inline __u64 switches_of(struct task_struct *t, struct kp_cpu *st, int flush)
 {
@@ -212,7 +212,7 @@ static __always_inline __u64 slow_switches_of(__u64 task, struct kp_cpu *st, int
 
 /* ---- time --------------------------------------------------------------------------------- */
 
-/* The CPU's clock, as the kernel read it when it began to switch. */
+/* The CPU's clock, read by the kernel at the start of the switch. */
 static __always_inline __u64 switch_clock(struct task_struct *t)
 {
 	if (bpf_core_field_exists(struct cfs_rq, rq))
@@ -228,9 +228,9 @@ static __always_inline __u64 slow_switch_clock(__u64 task)
 }
 
 /*
- * The time of the CPU's clock now, after last_ns. What is charged at each switch and flush is
- * the time since the last one by the same clock, so the sum of all is right, however late or early
- * a flush sees the skew: it moves time between what ran before the flush and what runs after it.
+ * The CPU's clock now, always after last_ns. Each charge takes the time since the last one by the
+ * same clock, so the sum is right however late a flush sees the skew: an error only moves time
+ * between the tasks before and after the flush.
  */
 static __always_inline __u64 clock_now(struct kp_cpu *st, __u64 task, int flush)
 {
@@ -243,15 +243,15 @@ static __always_inline __u64 clock_now(struct kp_cpu *st, __u64 task, int flush)
 		now = mono - st->skew_ns;
 		VPMU_STORE(&st->until_ns, 0);
 	}
-	if (st->skew == KP_SKEW_NONE) /* nothing was charged since the program is attached */
+	if (st->skew == KP_SKEW_NONE) /* nothing charged since the attach */
 		last = now - 1;
-	else if (!flush && st->skew == KP_SKEW_GUESS) /* last_ns is no time of this clock */
+	else if (!flush && st->skew == KP_SKEW_GUESS) /* last_ns is not of this clock */
 		last += st->skew_ns - (mono - clock);
 	if (!flush) {
 		st->skew_ns = mono - clock;
-		/* A full barrier, before the generation is read: see backend_changed(). A flush may
-		 * have been ahead of this clock. Until the clock is there no switch takes the short
-		 * way, on which nothing looks whether time goes on. */
+		/* Full barrier before the generation is read: pairs with backend_changed(). A flush
+		 * may have been ahead of this clock: until the clock has caught up no switch takes
+		 * the fast path, which does not check that time advances. */
 		__sync_lock_test_and_set(&st->until_ns,
 					 (__s64)(now - last) > 0 ? now + KP_LOOK_NS : 0);
 	}

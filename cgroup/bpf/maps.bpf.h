@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
 /*
- * The maps of the BPF backend's program (account.bpf.c), as libbpf makes them. What is in them is
- * in maps.h. Where a size depends on the host, load.c sets it before it loads the program.
+ * The maps of the BPF backend's programs (account.bpf.c), as libbpf creates them. maps.h defines
+ * their contents. features.c and load.c set the sizes that depend on the host before loading.
  */
 #ifndef CGROUP_BPF_MAPS_BPF_H
 #define CGROUP_BPF_MAPS_BPF_H
@@ -17,12 +17,12 @@ struct kp_cfg cfg = {.schema = KP_SCHEMA};
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* the daemon sets it: CPUs + 1 */
+	__uint(max_entries, 1); /* set before loading: CPUs + 1, or one element for all */
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, KP_CPU_BYTES); /* a struct kp_cpu */
 } cpus SEC(".maps");
 
-/* By kp_event(). The events stay when the process that opened them ends. */
+/* Indexed by kp_event(). Events survive the process that opened them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(map_flags, BPF_F_PRESERVE_ELEMS);
@@ -47,7 +47,7 @@ struct {
 	__type(value, struct kp_task);
 } tasks SEC(".maps");
 
-/* A bit for each task number modulo KP_TASK_BITS that is in tasks. */
+/* Bit N is set if tasks has a task number that is N modulo KP_TASK_BITS. */
 __u64 task_bits[KP_TASK_BITS / 64] SEC(".data.bits");
 
 struct account_page {
@@ -63,7 +63,7 @@ struct index_page {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, KP_PAGE_ACCOUNTS / 2);
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(__u64)); /* two accounts: an element is a multiple of 8 bytes */
+	__uint(value_size, sizeof(__u64)); /* two accounts: elements are multiples of 8 bytes */
 };
 
 struct cell_page {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Files below the cgroup root: the only place that writes to cgroupfs. tenant.c calls it on the
+ * Files below the cgroup root: the only file that writes to cgroupfs. tenant.c calls it on the
  * control thread. It must never touch directories outside of the root.
  */
 #include <errno.h>
@@ -19,9 +19,9 @@
 #include "vpmu/util/fail.h"
 
 struct cgroupfs {
-	char *root;  /* real path of the directory tenants live below */
-	char *mount; /* real path of the topmost cgroup2 directory above it */
-	char *home;  /* the cgroup of this process before the first join; NULL: it did not move */
+	char *root;  /* real path of the directory above all tenants */
+	char *mount; /* real path of the topmost cgroup2 directory above root */
+	char *home;  /* this process's cgroup before the first join; NULL: not moved */
 };
 
 static bool is_cgroup2(const char *dir)
@@ -31,7 +31,7 @@ static bool is_cgroup2(const char *dir)
 	return statfs(dir, &sfs) == 0 && sfs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/* Write @text to @dir/@file in one write(2): cgroupfs takes each write as a whole. */
+/* Write @text to @dir/@file in one write(2): cgroupfs treats each write as a whole. */
 static int cgroupfs_write_file(const char *dir, const char *file, const char *text)
 {
 	char path[PATH_MAX];
@@ -48,7 +48,7 @@ static int cgroupfs_write_file(const char *dir, const char *file, const char *te
 	return ret;
 }
 
-/* The first @len - 1 bytes of file @path, without the last newline. */
+/* Read the first @len - 1 bytes of file @path, without a final newline. */
 static int read_path(const char *path, char *buf, size_t len)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -127,7 +127,7 @@ void cgroupfs_leave(struct cgroupfs *fs)
 	if (!fs->home)
 		return;
 	snprintf(pid, sizeof(pid), "%d", getpid());
-	/* The old cgroup may be gone; the root of the mount always accepts processes. */
+	/* If the old cgroup is gone, the root of the mount always takes processes. */
 	if (cgroupfs_write_file(fs->home, "cgroup.procs", pid))
 		cgroupfs_write_file(fs->mount, "cgroup.procs", pid);
 	free(fs->home);
@@ -155,7 +155,7 @@ char *cgroupfs_dir(const struct cgroupfs *fs, const char *path)
 
 int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen)
 {
-	/* kernfs file handles are the 64-bit node id: FILEID_KERNFS, linux/exportfs.h. */
+	/* A kernfs file handle is the 64-bit node id: FILEID_KERNFS, linux/exportfs.h. */
 	union {
 		struct file_handle h;
 		char room[sizeof(struct file_handle) + sizeof(uint64_t)];
@@ -179,9 +179,9 @@ int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen)
 /* ---- whose a directory is ------------------------------------------------------------------- */
 
 /*
- * A directory that we make says in an extended attribute who made it, so that a server can take
- * over what another one has left behind that was killed: "PID START", where START is field 22 of
- * proc(5)'s stat. Without attributes (before Linux 5.7) nothing is ever taken over.
+ * Directories made here record their maker in an extended attribute, so that a server can take over
+ * those of a killed one: "PID START", where START is field 22 of proc(5)'s stat. Without extended
+ * attributes (before Linux 5.7) nothing is taken over.
  */
 #define MAKER "user.vpmu.maker"
 
@@ -193,7 +193,7 @@ static int start_of(int pid, unsigned long long *start)
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	if (read_path(path, buf, sizeof(buf)))
 		return -ESRCH;
-	p = strrchr(buf, ')'); /* the name before it may hold anything */
+	p = strrchr(buf, ')'); /* the process name before it may contain anything */
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	return p && sscanf(p, " %llu", start) == 1 ? 0 : -ESRCH;
@@ -211,7 +211,7 @@ static void sign(const char *dir)
 	setxattr(dir, MAKER, text, (size_t)n, 0);
 }
 
-/* Whether a process that has ended made @dir. */
+/* Returns true if @dir was made by a process that has ended. */
 static bool left_behind(const char *dir)
 {
 	unsigned long long start, now;
@@ -265,7 +265,7 @@ int cgroupfs_remove(const char *dir, char *err, size_t errlen)
 
 /* ---- joining ------------------------------------------------------------------------------ */
 
-/* The process @tid belongs to, and whether it has other threads. */
+/* The process of thread @tid; *alone: it has no other threads. */
 static int thread_group(int tid, int *tgid, bool *alone)
 {
 	char path[64], buf[4096], *p;
@@ -287,7 +287,7 @@ static int thread_group(int tid, int *tgid, bool *alone)
 	return 0;
 }
 
-/* The cgroup2 directory of process @pid; NULL when it is not visible from here. */
+/* The cgroup2 directory of process @pid, malloc'd; NULL if it is not visible from here. */
 static char *cgroup_of(const struct cgroupfs *fs, int pid)
 {
 	char path[64], buf[2 * PATH_MAX], *dir, *line;
@@ -403,7 +403,8 @@ int cgroupfs_join(struct cgroupfs *fs, const char *path, int tid, char *err, siz
 	}
 	snprintf(type_path, sizeof(type_path), "%s/cgroup.type", dir);
 	read_path(type_path, type, sizeof(type));
-	/* This process may start threads for other tenants at any time: always threaded. */
+	/* This process may start threads for other tenants at any time: always use threaded mode.
+	 */
 	threaded = !alone || tgid == getpid() || strcmp(type, "domain") != 0;
 	if (threaded) {
 		ret = make_way_threaded(fs, path, err, errlen);

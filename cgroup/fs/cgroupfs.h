@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cgroup2 directories of tenants: making, identifying, joining and removing them. This file knows
- * paths and thread ids; the tree of tenants is tenant.c's. Control thread.
+ * cgroup2 directories of tenants: making, identifying, joining and removing them. Handles paths and
+ * thread ids only; the tree of tenants is in service/tenant/tenant.c. Control thread.
  */
 #ifndef CGROUP_FS_CGROUPFS_H
 #define CGROUP_FS_CGROUPFS_H
@@ -12,12 +12,12 @@
 
 struct cgroupfs;
 
-/* cgroupfs_open - @root: an existing cgroup2 directory in which this process may make directories;
- * else -errno and one line in @err. */
+/* cgroupfs_open - @root: an existing cgroup2 directory in which this process can make directories.
+ * On failure returns -errno and one line in @err. */
 int cgroupfs_open(const char *root, struct cgroupfs **out, char *err, size_t errlen);
 
-/* cgroupfs_leave - move this process back to the cgroup in which the first cgroupfs_join found it,
- * so that the tenants' directories are empty. Without a join before, nothing happens. */
+/* cgroupfs_leave - move this process back to the cgroup it had before the first cgroupfs_join,
+ * which empties the tenants' directories. No-op without a join. */
 void cgroupfs_leave(struct cgroupfs *fs);
 
 /* cgroupfs_close - free @fs; directories stay. NULL is fine. */
@@ -27,12 +27,12 @@ void cgroupfs_close(struct cgroupfs *fs);
  * of memory. */
 char *cgroupfs_dir(const struct cgroupfs *fs, const char *path);
 
-/* cgroupfs_id - the cgroup id of @dir (what the kernel's bpf_get_current_cgroup_id says). */
+/* cgroupfs_id - the cgroup id of @dir, as bpf_get_current_cgroup_id returns it. */
 int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen);
 
-/* cgroupfs_make - make directory @dir, whose parent exists. If @dir is there already it is used as
- * it is, and *made is false, unless a process made it that has ended without removing it: then it
- * is taken over, and *made is true. */
+/* cgroupfs_make - make directory @dir, whose parent exists. *made: true if it was made here, or was
+ * left behind by a process that has ended, and is taken over; false if it exists otherwise, and is
+ * used as it is. */
 int cgroupfs_make(const char *dir, bool *made, char *err, size_t errlen);
 
 /* cgroupfs_remove - remove @dir. -EBUSY while it holds processes or other cgroups. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * One thread's branch records by a perf event, see branches.h. The ring is written backwards, so
- * that its newest sample is where the head is and nobody has to empty it.
+ * that its newest sample is at the head and the ring need not be emptied.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,8 +56,8 @@ static uint64_t filter(uint32_t ctl)
 		f |= kinds[i].perf;
 		left &= ~kinds[i].types;
 	}
-	/* What is left cannot be asked for by itself, and without a level perf takes the event's.
-	 */
+	/* The remaining types cannot be selected by themselves. Without a privilege level perf
+	 * would take the event's. */
 	if (left || !(ctl & (VPMU_LBR_CALL_STACK | VPMU_LBR_TYPES)) ||
 	    !(ctl & (VPMU_LBR_USR | VPMU_LBR_OS)))
 		return 0;
@@ -131,7 +131,7 @@ int branches_open(const struct sample_sys *sys, pid_t tid, uint32_t ctl, struct 
 	}
 	if (ret) {
 		branches_close(b);
-		return ret == -EPERM ? -ENOMEM : ret; /* the memory of rings is used up */
+		return ret == -EPERM ? -ENOMEM : ret; /* perf_event_mlock_kb is used up */
 	}
 	*out = b;
 	return 0;
@@ -148,7 +148,7 @@ void branches_close(struct branches *b)
 	free(b);
 }
 
-/* perf's types of branches as branch records number them (VPMU_LBR_INFO_TYPE). */
+/* Maps perf's branch types to those of VPMU_LBR_INFO_TYPE. */
 static uint64_t branches_type_of(const struct perf_branch_entry *e)
 {
 	switch (e->type) {
@@ -192,7 +192,7 @@ static void branches_take(const struct ring_sample *s, void *arg)
 		to->from = e->from;
 		to->to = e->to;
 		to->info = branches_type_of(e) << VPMU_LBR_INFO_TYPE_SHIFT;
-		/* perf has 0 for cycles that the CPU does not give. */
+		/* perf has 0 if the CPU gives no cycles. */
 		if (e->cycles)
 			to->info |= VPMU_LBR_INFO_CYC_VALID | e->cycles;
 	}

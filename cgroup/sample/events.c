@@ -13,11 +13,11 @@
 #include "cgroup/sample/events.h"
 #include "vpmu/event/event.h"
 
-/* Newer than the headers of some distributions. */
+/* Newer than some distributions' headers. */
 #define FORMAT_LOST (1U << 4) /* PERF_FORMAT_LOST, Linux 6.0 */
 
-/* A ring has room for some thousand samples. The kernel limits the memory of all rings of a user
- * (perf_event_mlock_kb), so less is tried if there is not that much left. */
+/* A ring holds some thousand samples. The kernel limits the memory of all rings of a user
+ * (perf_event_mlock_kb), so smaller ones are tried, too. */
 #define RING_BYTES     (256u << 10)
 #define RING_BYTES_MIN (8u << 10)
 
@@ -33,7 +33,7 @@ struct sample_set {
 	struct sample_set *next;
 	struct sample_spec spec;
 	struct sample_user *users;
-	struct ring_counts gone; /* of CPUs that are gone */
+	struct ring_counts gone; /* of CPUs that have gone */
 	struct cpu_event cpu[];
 };
 
@@ -42,7 +42,7 @@ struct samples {
 	unsigned int nr_cpus;
 	const bool *use;
 	size_t page;
-	bool no_cgroups, no_lost; /* this kernel has not */
+	bool no_cgroups, no_lost; /* not supported by this kernel */
 	struct sample_set *sets;
 };
 
@@ -81,15 +81,15 @@ static int try_open(const struct samples *ss, const struct sample_spec *spec, un
 	attr.use_clockid = 1;
 	attr.clockid = CLOCK_MONOTONIC;
 	attr.disabled = 1;
-	/* Nobody waits for the ring: it is read by the clock. */
+	/* No wakeups: the ring is polled. */
 	attr.watermark = 1;
 	attr.wakeup_watermark = UINT32_MAX;
 	*sample_type = attr.sample_type;
 	return ss->sys->open(&attr, -1, (int)cpu);
 }
 
-/* The kernel says only "invalid" when it lacks something, so what is newest is left out until it
- * accepts the rest. What it lacks once it always lacks. */
+/* EINVAL does not say which feature is missing: drop the newest ones in turn, and remember a
+ * success for later events. */
 static int events_open_event(struct samples *ss, const struct sample_spec *spec, unsigned int cpu,
 			     uint64_t *sample_type)
 {
@@ -104,7 +104,7 @@ static int events_open_event(struct samples *ss, const struct sample_spec *spec,
 		ss->no_lost = before.no_lost || lacks[i].no_lost;
 		ret = try_open(ss, spec, cpu, sample_type);
 	}
-	if (ret < 0) { /* something else is wrong with it */
+	if (ret < 0) { /* the cause is something else */
 		ss->no_cgroups = before.no_cgroups;
 		ss->no_lost = before.no_lost;
 	}
@@ -204,8 +204,7 @@ unsigned int samples_take(struct samples *ss)
 	return fullest;
 }
 
-/* A record of lost samples comes with the next sample only, the event's own number is always
- * current. */
+/* PERF_RECORD_LOST is only written with the next sample; the event's own number is current. */
 static uint64_t lost_of(const struct samples *ss, const struct cpu_event *e)
 {
 	uint64_t lost = 0;
@@ -255,7 +254,7 @@ static void free_set(struct samples *ss, struct sample_set *set)
 	free(set);
 }
 
-/* Why no CPU samples, as samples_start says it. */
+/* Maps errors to those of samples_open and samples_start. */
 static int events_answer(int ret)
 {
 	switch (ret) {
@@ -287,8 +286,8 @@ static int open_set(struct samples *ss, const struct sample_spec *spec, struct s
 			continue;
 		ret = open_cpu(ss, set, cpu);
 		any |= !ret;
-		/* A CPU that is just going away, or that has no such event, has no samples. Too
-		 * little memory or too few files would leave holes that nobody sees. */
+		/* A CPU that is going offline, or without such an event, has no samples. But lack
+		 * of memory or files would leave unnoticed holes. */
 		if (ret == -ENOMEM || ret == -EMFILE || ret == -ENFILE) {
 			free_set(ss, set);
 			return events_answer(ret);
@@ -334,9 +333,9 @@ int samples_start(struct samples *ss, struct sample_user *u)
 	int error = 0, ret;
 	bool any = set->users;
 
-	u->before = (struct ring_counts){0}; /* of a set of its own */
+	u->before = (struct ring_counts){0}; /* the first user of a set */
 	if (set->users) {
-		take_set(set, ss->nr_cpus); /* what was sampled before is not this user's */
+		take_set(set, ss->nr_cpus); /* earlier samples are not this user's */
 		set_counts(ss, set, &u->before);
 	}
 	for (unsigned int cpu = 0; !set->users && cpu < ss->nr_cpus; cpu++) {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sampling events of whole CPUs. Who samples the same key with the same period shares one event and
- * one ring on each CPU; each user sees every sample and keeps what is its own. The events take
- * counters beside those that count, and are not pinned. The BPF backend calls this. One thread.
+ * Sampling events of whole CPUs. Users with the same key and period share one event and one ring
+ * per CPU; each user sees every sample and filters its own. The events need counters in addition to
+ * those that count, and are not pinned. The BPF backend calls this. One thread at a time.
  *
- * Nothing is taken out of the rings but by samples_take and by what is said to do so, so a user
- * knows when its function can be called.
+ * take() is called only from samples_take and from the functions documented to do so.
  */
 #ifndef CGROUP_SAMPLE_EVENTS_H
 #define CGROUP_SAMPLE_EVENTS_H
@@ -21,10 +20,10 @@
 struct samples;
 struct sample_set;
 
-#define SAMPLE_SETS_MAX 32 /* different keys, periods and kinds of chains at a time */
+#define SAMPLE_SETS_MAX 32 /* maximum number of different specs at a time */
 
-/* samples_create - @use[0..nr_cpus): the CPUs that may be sampled; it stays the caller's, who calls
- * samples_cpus when it has changed. @sys NULL: the real kernel. NULL: no memory.
+/* samples_create - @use[0..nr_cpus): the CPUs that may be sampled; owned by the caller, which calls
+ * samples_cpus after a change. @sys: NULL for the real kernel. Returns NULL if out of memory.
  * samples_destroy - no user may be left; NULL is fine. */
 struct samples *samples_create(unsigned int nr_cpus, const bool *use, const struct sample_sys *sys);
 void samples_destroy(struct samples *ss);
@@ -32,7 +31,7 @@ void samples_destroy(struct samples *ss);
 struct sample_spec {
 	vpmu_key_t key;
 	uint64_t period;
-	bool chains; /* with callers */
+	bool chains; /* with call chains */
 };
 
 /* Part of a user's own struct. */
@@ -41,35 +40,38 @@ struct sample_user {
 	/* private */
 	struct sample_set *set;
 	struct sample_user *next;
-	struct ring_counts before; /* what the set's rings had said at the user's start */
+	struct ring_counts before; /* the set's counts at the user's start */
 };
 
 /*
- * samples_open - make ready for @u, which takes time. -EOPNOTSUPP: no CPU can sample the key;
- * -EACCES: not permitted; -E2BIG: SAMPLE_SETS_MAX; -ENOMEM: also no memory for the rings
- * (perf_event_mlock_kb); -EMFILE. samples_start - right after that; sample from now on; takes what
- * is in the rings already. samples_stop - takes the last samples first; also after samples_open
- * alone.
+ * samples_open - prepare @u; opens events if needed, which is slow. -EOPNOTSUPP: no CPU can sample
+ * the key; -EACCES: not permitted; -E2BIG: SAMPLE_SETS_MAX; -ENOMEM: also no memory for the rings
+ * (perf_event_mlock_kb); -EMFILE.
+ * samples_start - right after that: sample from now on; calls take() of the set's other users for
+ * pending samples.
+ * samples_stop - calls take() for the last samples first; valid after samples_open alone.
  */
 int samples_open(struct samples *ss, const struct sample_spec *spec, struct sample_user *u);
 int samples_start(struct samples *ss, struct sample_user *u);
 void samples_stop(struct samples *ss, struct sample_user *u);
 
-/* samples_take - call take() of each user for each sample taken so far. Returns how full the
- * fullest ring was, in percent. */
+/* samples_take - call take() of each user for each sample so far. Returns the fill level of the
+ * fullest ring, in percent. */
 unsigned int samples_take(struct samples *ss);
 
-/* samples_cpus - CPUs have come or gone. */
+/* samples_cpus - @use has changed: CPUs have come or gone. Calls take() for the last samples of the
+ * latter. */
 void samples_cpus(struct samples *ss);
 
-/* samples_counts - what was lost and so on since @u's start: of all that runs on the CPUs, as it is
- * not known whose lost samples were. */
+/* samples_counts - losses since @u's start, of everything that ran on the CPUs: lost samples cannot
+ * be attributed. */
 void samples_counts(const struct samples *ss, const struct sample_user *u, struct ring_counts *out);
 
-/* samples_cgroups - whether samples say in which cgroup the task was. As of the first start. */
+/* samples_cgroups - returns true if samples carry the task's cgroup. Known after the first
+ * samples_open. */
 bool samples_cgroups(const struct samples *ss);
 
-/* samples_events - events that are open, for usage figures. */
+/* samples_events - number of open events, for usage figures. */
 unsigned int samples_events(const struct samples *ss);
 
 #endif

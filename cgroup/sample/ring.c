@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Records of perf rings. A record is a header with its length and 64-bit words; perf_event_open(2)
- * has their order. Each length is checked against what is left before anything behind it is read.
+ * Parses the records of perf rings. A record is a header with its length, and 64-bit words in the
+ * order of perf_event_open(2). Each length is checked against the rest before anything after it is
+ * read.
  */
 #include <string.h>
 
@@ -10,10 +11,10 @@
 /* A record has at most 65,535 bytes. */
 #define RECORD_WORDS 8192
 
-/* From here on a word of a call chain is a mark (PERF_CONTEXT_...), not an address. */
+/* From this value on a word of a call chain is a marker (PERF_CONTEXT_...), not an address. */
 #define CHAIN_MARKS ((uint64_t)PERF_CONTEXT_MAX)
 
-/* The words of a record that are not read yet. */
+/* The unread words of a record. */
 struct words {
 	const uint64_t *at;
 	size_t left;
@@ -67,8 +68,8 @@ static bool is_guest(enum ring_mode mode)
 	return mode == RING_GUEST_KERNEL || mode == RING_GUEST_USER;
 }
 
-/* The kernel puts the interrupted instruction first, and it has no chains of guests: what it would
- * give for one are callers in the host. */
+/* The interrupted instruction comes first and is skipped. The kernel has no chains of guests: it
+ * would give callers in the host, so these are dropped. */
 static void take_chain(struct words *w, struct ring_sample *s)
 {
 	uint64_t n = ring_next(w);
@@ -124,7 +125,7 @@ void ring_init(struct ring *r, void *base, size_t page_size, size_t bytes)
 	r->bytes = bytes;
 }
 
-/* Copy @n bytes at position @pos, which may go round the end. */
+/* Copy @n bytes at position @pos, which may wrap around. */
 static void ring_copy(const struct ring *r, uint64_t pos, void *to, size_t n)
 {
 	size_t at = pos & (r->bytes - 1), first = r->bytes - at;
@@ -135,13 +136,13 @@ static void ring_copy(const struct ring *r, uint64_t pos, void *to, size_t n)
 	memcpy((uint8_t *)to + first, r->data, n - first);
 }
 
-/* A record that was copied out of the ring, where the kernel cannot change it any more. */
+/* A record copied out of the ring, so that the kernel cannot change it any more. */
 struct record {
 	struct perf_event_header header;
 	uint64_t word[RECORD_WORDS];
 };
 
-/* Copy the record at @pos, of at most @left bytes. False: that is no record. */
+/* Copy the record at @pos, of up to @left bytes. Returns false if it is not a valid record. */
 static bool copy_record(const struct ring *r, uint64_t pos, uint64_t left, struct record *rec)
 {
 	size_t size;
@@ -186,7 +187,7 @@ static void take_record(const struct record *rec, uint64_t type, struct ring_cou
 unsigned int ring_read(struct ring *r, uint64_t sample_type, struct ring_counts *counts,
 		       void (*take)(const struct ring_sample *s, void *arg), void *arg)
 {
-	/* Pairs with the kernel's barrier between writing records and moving the head. */
+	/* Pairs with the kernel's barrier between writing records and storing data_head. */
 	uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
 	uint64_t tail = __atomic_load_n(&r->page->data_tail, __ATOMIC_RELAXED), used = head - tail;
 	struct record rec;
@@ -206,7 +207,8 @@ unsigned int ring_read(struct ring *r, uint64_t sample_type, struct ring_counts 
 		take_record(&rec, sample_type, counts, take, arg);
 		tail += rec.header.size;
 	}
-	/* The kernel may overwrite what was read, and not before. */
+	/* Reads above come before this store: from then on the kernel may overwrite the records.
+	 * Pairs with the kernel's read of data_tail (perf_output_begin). */
 	__atomic_store_n(&r->page->data_tail, tail, __ATOMIC_RELEASE);
 	return (unsigned int)(used * 100 / r->bytes);
 }
@@ -215,14 +217,14 @@ bool ring_newest(const struct ring *r, uint64_t sample_type, struct ring_counts 
 		 void (*take)(const struct ring_sample *s, void *arg), void *arg)
 {
 	uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), pos = head;
-	uint64_t left = 0 - head; /* what was written: the head counts down from 0 */
+	uint64_t left = 0 - head; /* bytes written: the head counts down from 0 */
 	struct record rec;
 
 	if (left > r->bytes)
 		left = r->bytes;
 	while (left) {
 		if (!copy_record(r, pos, left, &rec)) {
-			/* The oldest record may be cut off; a newer one may not. */
+			/* The oldest record may be truncated; the newest may not. */
 			counts->bad += pos == head;
 			return false;
 		}

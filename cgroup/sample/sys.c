@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The calls of the kernel that sampling makes: see sys.h. */
+/* System calls of sampling: see sys.h. */
 #include <errno.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -59,7 +59,7 @@ static int sys_control(int fd, unsigned long request, unsigned long arg)
 
 static int sys_lost(int fd, uint64_t *lost)
 {
-	uint64_t v[2]; /* the count, what was lost */
+	uint64_t v[2]; /* the count, lost samples */
 	ssize_t n;
 
 	do

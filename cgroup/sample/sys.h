@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What this folder asks of the kernel. The functions return a negative errno on failure. Tests give
- * others than sample_sys_real.
+ * System calls of this folder. The functions return a negative errno on failure. Tests replace
+ * sample_sys_real.
  */
 #ifndef CGROUP_SAMPLE_SYS_H
 #define CGROUP_SAMPLE_SYS_H
@@ -14,16 +14,16 @@
 struct perf_event_attr;
 
 struct sample_sys {
-	/* A file descriptor of an event of @tid (-1: all tasks) on @cpu (-1: any). */
+	/* Open an event of @tid (-1: all tasks) on @cpu (-1: any). Returns a file descriptor. */
 	int (*open)(const struct perf_event_attr *attr, pid_t tid, int cpu);
 	void (*close)(int fd);
-	/* The event's memory, readable, and writable if @take: then the kernel waits for the reader
-	 * instead of overwriting what was not read. */
+	/* Map the event's memory readable, and writable if @take: then the kernel waits for the
+	 * reader instead of overwriting unread records. */
 	int (*map)(int fd, size_t bytes, bool take, void **out);
 	void (*unmap)(void *p, size_t bytes);
 	/* PERF_EVENT_IOC_... */
 	int (*control)(int fd, unsigned long request, unsigned long arg);
-	/* How many samples the kernel had no room for; with PERF_FORMAT_LOST only. */
+	/* Number of samples for which the ring had no room; needs PERF_FORMAT_LOST. */
 	int (*lost)(int fd, uint64_t *lost);
 };
 
