@@ -23,8 +23,8 @@
 #define BUFFER	 ((int)sizeof(struct bpf_perf_event_value))
 #define AT(m)	 ((short)((int)offsetof(struct bpf_perf_event_value, m) - BUFFER))
 
-/* Loads a program that returns the low 32 bits of the enabled time, in ns, of the event whose index
- * is its argument; 0: no such event. */
+/* Loads a program that returns the low 32 bits of the enabled time, in ns, of the event at the
+ * index given as its argument; 0: no such event. */
 int alive_init(struct bpf_backend *k)
 {
 	const struct bpf_insn insns[] = {

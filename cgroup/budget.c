@@ -6,8 +6,8 @@
  * this. Only this process's events are ever touched, none is pinned, and none is opened to probe
  * for counters.
  *
- * A disabled event's times do not grow. So the program charges an account's time meanwhile as lost
- * (kp_cpu.turn): a value has all its time and its running share.
+ * A disabled event's times do not grow. So the program charges an account's time as lost while its
+ * key is disabled (kp_cpu.turn): a value has all its time and its running share.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 #define TURN_NS 100000000ULL
 
-/* ---- the plan: whose turn it is ----------------------------------------------------------- */
+/* ---- the plan: which units count next ----------------------------------------------------- */
 
 /* Take a counter for @key. A fixed counter has one event; ref-cycles and slots can use no other. */
 static bool take_counter(const struct bpf_backend_pmu *p, vpmu_key_t key, unsigned int *general,

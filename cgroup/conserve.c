@@ -56,8 +56,8 @@ static void bracket(struct bpf_backend *k, unsigned int cpu, unsigned int i, int
 
 /*
  * Compare a key that is counted without an event with a temporary event. Returns how much the
- * program counted too much or too little meanwhile, in events; 0 if it cannot be compared. The
- * tolerance of 1: the program counts a switch a moment before the event does.
+ * program counted too much or too little while it counted, in events; 0 if it cannot be compared.
+ * The tolerance of 1: the program counts a switch a moment before the event does.
  */
 static int64_t compare_beside(struct bpf_backend *k, unsigned int cpu, unsigned int i)
 {

@@ -5,7 +5,7 @@
  * test for features. load.c calls this before it loads the program.
  *
  * If possible the map of CPUs is a single element, so that its address is a constant in the
- * instructions and no lookup is needed. libbpf 1.1 does this only for maps whose size is known at
+ * instructions and no lookup is needed. libbpf 1.1 does this only for maps of a size known at
  * compile time. So the instructions are changed here, between libbpf's relocation and the load.
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Maps that grow while the BPF program runs: arrays of maps, whose inner maps (pages) are added on
+ * Maps that grow while the BPF program runs: arrays of maps; their inner maps (pages) are added on
  * demand and mapped into this process. node.c selects the pages.
  *
  * Each page has a pin of its own, NAME-INDEX, beside those of the maps. The next daemon finds the

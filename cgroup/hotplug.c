@@ -139,7 +139,7 @@ void hotplug_tend(struct bpf_backend *k, bool thorough)
 		ident = ident_of(k, cpu);
 		if (k->online[cpu] && ident == st->ident)
 			continue;
-		/* The CPU went and came back unnoticed: its counts meanwhile are lost. */
+		/* The CPU went and came back unnoticed: its counts in between are lost. */
 		missed = k->online[cpu];
 		for (unsigned int i = 0; missed && i < VPMU_MAX_SLOTS; i++)
 			gap(k, i);
@@ -150,7 +150,7 @@ void hotplug_tend(struct bpf_backend *k, bool thorough)
 }
 
 /* CPUs that went and came back before the takeover are found later, by ident (hotplug_tend). CPUs
- * whose events the former process was replacing when it ended are treated as offline, so that
+ * on which the former process ended while replacing events are treated as offline, so that
  * hotplug_tend finishes the work. */
 void hotplug_take(struct bpf_backend *k)
 {

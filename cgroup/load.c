@@ -21,7 +21,7 @@
 
 #include <account.skel.h> /* it needs maps.h */
 
-/* Interval of the checks for hardware events whose counters the kernel has taken away. */
+/* Interval of the checks for hardware events that have lost their counters to others. */
 #define GAPS_EVERY_NS 1000000000ULL
 #define FOLD_EVERY_NS 500000000ULL
 
@@ -78,7 +78,7 @@ int backend_attach(struct bpf_backend *k)
 	if (k->link)
 		return 0;
 	/* A former process's program may be attached. Two at a time do no harm: each detects by the
-	 * number of switches what the other has handled. */
+	 * number of switches which ones the other has handled. */
 	if (!k->running)
 		load_forget(k);
 	link = k->sys->attach(k->on_switch);

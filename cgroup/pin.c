@@ -199,7 +199,7 @@ void pin_close(struct bpf_backend *k)
 		close(k->pin_lock);
 }
 
-/* ---- what a former process left ----------------------------------------------------------- */
+/* ---- takeover ------------------------------------------------------------------------------- */
 
 static int pin_by_name(const void *a, const void *b)
 {

@@ -27,7 +27,7 @@ static void pmu_say(struct bpf_backend_pmu *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The number of the kernel's PMUs whose name begins with @prefix. */
+/* The number of the kernel's PMUs with names that begin with @prefix. */
 static unsigned int pmus(const struct bpf_backend_sys *sys, const char *prefix)
 {
 	char path[256];

@@ -37,7 +37,7 @@
 #define PIN_LINK  "link"  /* the pin of the link of the program of switches, */
 #define PIN_MOVES "moves" /* and of the link of the program of moves */
 
-/* An array of maps whose inner maps (pages) are mapped into this process. */
+/* An array of maps; its inner maps (pages) are mapped into this process. */
 struct pages {
 	int fd;
 	uint32_t nr;	     /* maximum number of pages */
@@ -349,7 +349,7 @@ void slot_take(struct bpf_backend *k);
 void slot_drop(struct bpf_backend *k);
 /* slot_lacks - returns true if no CPU has an event of the slot's key and no error explains it. */
 bool slot_lacks(const struct bpf_backend *k, unsigned int slot);
-/* slot_gaps - find hardware events whose counters the kernel has taken away; their times are read
+/* slot_gaps - find hardware events that have lost their counters to others; their times are read
  * from now on. Returns true if there are new ones. */
 bool slot_gaps(struct bpf_backend *k);
 /* slot_open_on - open the event of @slot on @cpu; the program uses it from the next generation on.
@@ -377,8 +377,8 @@ static inline bool slot_has(const struct bpf_backend *k, unsigned int slot, unsi
 /* ---- alive.c ---- */
 int alive_init(struct bpf_backend *k);
 void alive_exit(struct bpf_backend *k);
-/* alive_dead - the slots whose event on @cpu, which is online, has stopped although it should
- * count. Interrupts the CPU. */
+/* alive_dead - the slots with an event on @cpu, which is online, that has stopped although it
+ * should count. Interrupts the CPU. */
 uint64_t alive_dead(const struct bpf_backend *k, unsigned int cpu);
 
 /* ---- hotplug.c ---- */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Samples of nodes: the sampling part of service/backend/backend.h on the BPF backend. Events
- * sample whole CPUs (cgroup/sample/events.h); each sample is delivered to the samplings whose node
- * it ran in or below. The counts beside samples are counted like any session's keys.
+ * sample whole CPUs (cgroup/sample/events.h); each sample is delivered to each sampling of that
+ * node or an ancestor. The counts beside samples are counted like any session's keys.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -47,7 +47,7 @@ enum cause {
 	MOVES, /* the running task was just moved to another cgroup */
 };
 
-/* What is known about the interval since the last charge. */
+/* Knowledge of the interval since the last charge. */
 enum known {
 	ALL_KNOWN, /* only the current account ran */
 	A_MOVE,	   /* the current account ran, then @prev's account, for unknown parts */
@@ -217,8 +217,8 @@ static __always_inline void no_event(struct kp_cpu *st, struct vpmu_row *row)
 	VPMU_STORE(&row->lost, row->lost + (VPMU_LOAD(&st->last_ns) - st->done_ns));
 }
 
-/* As charge(), for one slot whose event is never without a counter: charges its row of @cell, or
- * unclaimed. */
+/* As charge(), for one slot with an event that never waits for a counter: charges its row of @cell,
+ * or unclaimed. */
 static __always_inline void account_charge_some(struct kp_cpu *st, __u32 slot, __u64 read,
 						__u64 owed, struct kp_cell *cell)
 {
@@ -288,7 +288,7 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 	if (css_set_of(st) != (__u64)prev->cgroups ||
 	    switches_of(next, st, 0) != (st->nr & ~KP_BOUND))
 		return switch_slow(ctx, st);
-	/* Within a cgroup whose account is not usual. */
+	/* Within a cgroup with an account that is not usual. */
 	if (prev->cgroups == next->cgroups && !(st->nr & KP_BOUND)) {
 		st->nr++;
 		return 0;
@@ -323,7 +323,7 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 
 /*
  * Kernel features, detected by features.c: each variant of the program needs no instruction to test
- * for them. In all but ANY the map of CPUs is one element whose address features.c puts into the
+ * for them. In all but ANY the map of CPUs is one element, and features.c puts its address into the
  * instructions.
  */
 enum kind {

@@ -244,7 +244,7 @@ static __always_inline void begin_now(struct kp_cpu *st, __u32 cpu, __u32 slot)
 	st->snap[slot] = now;
 }
 
-/* As take_up_events(), for one slot whose event is new. Returns the slot's bit: with constants
+/* As take_up_events(), for one slot with a new event. Returns the slot's bit: with constants
  * instead, the verifier of Linux 6.1 does not tell all masks apart. */
 __noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flush, __u64 held)
 {
@@ -273,7 +273,7 @@ __noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flu
  * Take up new events; returns their slots. A new event began at 0. The one before it, if it was of
  * the same key, can have counted a little after the CPU's last charge, while the CPU went offline.
  * The number of switches never restarts: counting begins with the switch in progress, unless this
- * is a @flush. Slots in @held, whose time so far is lost, start from the current value.
+ * is a @flush. Slots in @held, which have lost their time so far, start from the current value.
  */
 __noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush, __u64 held)
 {

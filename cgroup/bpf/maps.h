@@ -133,11 +133,11 @@ struct kp_cpu {
 	__u32 want;	       /* daemon: the current generation */
 	__u32 skew;	       /* enum kp_skew */
 	__u32 missed;	       /* switches that were not seen */
-	__u32 moved; /* missed moves, whose tasks were charged to the account that they had left */
-	__u32 blind; /* intervals with missed switches in which any account may have run */
-	__u32 full;  /* charges lost because no cell was left */
-	__u64 skew_ns;	  /* CLOCK_MONOTONIC minus the CPU's clock; see skew */
-	__u32 cells;	  /* cells in use */
+	__u32 moved;   /* missed moves: the tasks were charged to the account that they had left */
+	__u32 blind;   /* intervals with missed switches in which any account may have run */
+	__u32 full;    /* charges lost because no cell was left */
+	__u64 skew_ns; /* CLOCK_MONOTONIC minus the CPU's clock; see skew */
+	__u32 cells;   /* cells in use */
 	__u32 cells_max;  /* daemon */
 	__u64 mask;	  /* of the current account if it is not usual; see kp_mask() */
 	__u64 other_cset; /* css_set of the running task at its lookup, if cset is 0 */
@@ -161,7 +161,7 @@ struct kp_cpu {
 	struct kp_cached cache[KP_CACHE];
 	/* Multiplexing of keys (budget.c). */
 	__u64 has;     /* daemon: slots with an event on this CPU */
-	__u64 opening; /* daemon: slots whose events are being replaced */
+	__u64 opening; /* daemon: slots with events being replaced */
 	__u64 held;    /* opening, as of the CPU's generation: these slots are not read, since a new
 			* event would be mistaken for the one of snap */
 	__u64 flushing;		      /* enum kp_flushing */
@@ -216,12 +216,13 @@ _Static_assert(KP_NEAR * sizeof(struct kp_cell) <= KP_NEAR_MASK, "near cells are
 
 /* Everything that is read at every switch is in the first 64 bytes. */
 struct kp_cfg {
-	__u32 schema;	/* first, in every schema */
-	__u32 gen;	/* grows with each change of bindings, masks or events */
-	__u32 tasks;	/* bound tasks */
-	__u32 nr_cpus;	/* possible CPUs */
-	__u64 timed;	/* slots whose events may have waited for a counter: their times are read */
-	__u64 memory;	/* slots whose events count in a word of memory: software events */
+	__u32 schema;  /* first, in every schema */
+	__u32 gen;     /* grows with each change of bindings, masks or events */
+	__u32 tasks;   /* bound tasks */
+	__u32 nr_cpus; /* possible CPUs */
+	__u64 timed;   /* slots with events that may have waited for a counter: their times are read
+			*/
+	__u64 memory;  /* slots with events that count in a word of memory: software events */
 	__u64 switches; /* slots without an event: read the run queue's number of switches */
 	__u64 since_ns; /* when the last attach began */
 	__u64 key[VPMU_MAX_SLOTS]; /* of the slot; 0: free */

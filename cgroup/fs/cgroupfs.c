@@ -176,7 +176,7 @@ int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen)
 	return 0;
 }
 
-/* ---- whose a directory is ------------------------------------------------------------------- */
+/* ---- makers of directories ----------------------------------------------------------------- */
 
 /*
  * Directories made here record their maker in an extended attribute, so that a server can take over
@@ -360,7 +360,7 @@ static int make_way_threaded(struct cgroupfs *fs, const char *path, char *err, s
 	return 0;
 }
 
-/* Move process @tgid into the threaded domain whose root is fs->root. */
+/* Move process @tgid into the threaded domain rooted at fs->root. */
 static int enter_domain(struct cgroupfs *fs, int tgid, char *err, size_t errlen)
 {
 	char *now = cgroup_of(fs, tgid);

@@ -8,7 +8,7 @@
 
 #include "cgroup/sample/ring.h"
 
-/* A record has at most 65,535 bytes. */
+/* Limit of the header's 16-bit size: 65,535 bytes. */
 #define RECORD_WORDS 8192
 
 /* From this value on a word of a call chain is a marker (PERF_CONTEXT_...), not an address. */
