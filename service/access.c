@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Rights of clients by their groups. The listener asks once when a client connects; the commands
- * ask access_sees of every path. Whoever is not named must get nothing.
+ * Access rights of clients by their groups. The listener calls access_of once per connection; the
+ * commands check every path with access_sees. A client that no rule names must get nothing.
  */
 #include <errno.h>
 #include <grp.h>
@@ -124,14 +124,15 @@ mode_t access_socket(const struct access_rules *rules, gid_t *gid)
 		return 0600;
 	for (size_t i = 1; i < rules->nr; i++)
 		if (rules->rule[i].gid != rules->rule[0].gid)
-			return 0666; /* a file has one group: access_of decides */
+			return 0666; /* a file has one group: let everybody connect, access_of
+				      * decides */
 	*gid = rules->rule[0].gid;
 	return 0660;
 }
 
 /* ---- a client ------------------------------------------------------------------------------- */
 
-/* The groups of the client at @fd besides its first: a malloc'd array of *n, or NULL. */
+/* The supplementary groups of the client at @fd: a malloc'd array of *n, or NULL. */
 static gid_t *peer_groups(int fd, size_t *n)
 {
 	socklen_t len = 64 * sizeof(gid_t);
@@ -148,7 +149,7 @@ static gid_t *peer_groups(int fd, size_t *n)
 			return g;
 		}
 		if (errno != ERANGE || len > GROUPS_MAX * sizeof(*g))
-			break; /* ERANGE: len is what it needs */
+			break; /* ERANGE: len is the size needed */
 	}
 	free(g);
 	return NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Choosing the backend of a profile or capture. It must never choose silently among several. */
+/* Chooses the backend of a profile or capture. It must never choose silently among several. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "service/backend_choice.h"
 #include "vpmu/util/fail.h"
 
-/* Names of backends for an error text, such as "emulator, kvm"; "none" when there is none. */
+/* Names of backends for an error text, such as "emulator, kvm", or "none". */
 static const char *names(const struct tenants *ts, const struct node *n, char *buf, size_t len)
 {
 	const struct vpmu_backend *s;
@@ -21,7 +21,7 @@ static const char *names(const struct tenants *ts, const struct node *n, char *b
 	return buf;
 }
 
-/* The source with @can, of those that count @n (NULL: of all). *nr: how many there are. */
+/* The last backend with @can of those that count @n (NULL: of all). *nr: their number. */
 static struct vpmu_backend *able(const struct tenants *ts, const struct node *n, unsigned int can,
 				 unsigned int *nr)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Captures' life, and reading branch records. The commands call it on the control thread; profiles
- * with call chains attach by capture_attach too. It must never stop a vCPU.
+ * Life of captures, and reading branch records. The commands call this on the control thread;
+ * profiles with call chains attach by capture_attach, too. It must never stop a vCPU.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ int captures_create(struct tenants *ts, struct captures **out)
 		return -ENOMEM;
 	cs->ts = ts;
 	cs->reg.kind = &kind;
-	/* New vCPUs of a target are captured by the source: attaching includes those to come. */
+	/* No `added`: attaching includes later vCPUs. */
 	cs->watch = (struct tenants_watch){.removing = capture_node_removing, .arg = cs};
 	tenants_watch(ts, &cs->watch);
 	*out = cs;
@@ -260,7 +260,7 @@ struct folding {
 	struct capture_folded *out;
 };
 
-/* Where the newest call led to, then where each call came from. */
+/* The target of the newest call, then the origin of each call. */
 static int fold_row(const struct capture_reading *cr, void *arg)
 {
 	const struct folding *f = arg;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Captures: branch records of the vCPUs of a tenant or VM, taken while the guests run. A source of
- * counts that has branch records counts the users of a node's records; a capture is one of them
- * with a name, an owner and an end: its target's removal at the latest. A capture is of one
- * backend. All functions: control thread.
+ * Captures: branch records of the vCPUs of a tenant or VM, taken while the guests run. A backend
+ * with branch records counts the users of a node's records; a capture is one of them, with a name
+ * and an owner, and ends with its target at the latest. A capture is of one backend. All functions:
+ * control thread.
  */
 #ifndef SERVICE_CAPTURE_H
 #define SERVICE_CAPTURE_H
@@ -13,20 +13,20 @@
 #include "vpmu/lbr.h"
 
 #define CAPTURES_MAX	   256
-#define CAPTURE_CHAINS_MAX 32768 /* different call chains that one capture adds up */
+#define CAPTURE_CHAINS_MAX 32768 /* distinct call chains of one capture */
 
-/* What is recorded, at all privilege levels. */
+/* Recorded branches, at all privilege levels. */
 enum capture_mode {
-	CAPTURE_CALL_STACK, /* calls that have not returned yet: the call chain */
+	CAPTURE_CALL_STACK, /* calls that have not returned: the call chain */
 	CAPTURE_BRANCHES,   /* every branch taken */
-	CAPTURE_CALLS,	    /* calls, returned from or not */
+	CAPTURE_CALLS,	    /* all calls */
 };
 
 /* capture_mode_parse - "call-stack", "branches", "calls"; -EINVAL otherwise. */
 int capture_mode_parse(const char *name, enum capture_mode *mode);
 const char *capture_mode_name(enum capture_mode mode);
-/* capture_ctl - the control bits (vpmu/lbr.h) of @mode. capture_ctl_mode - the name of the mode
- * that records the branch types of @ctl, or "custom". */
+/* capture_ctl - the control bits (vpmu/lbr.h) of @mode.
+ * capture_ctl_mode - the name of the mode that records the branch types of @ctl, or "custom". */
 uint32_t capture_ctl(enum capture_mode mode);
 const char *capture_ctl_mode(uint32_t ctl);
 
@@ -35,7 +35,7 @@ struct captures;
 /* One capture. Read-only for users of this header. */
 struct capture {
 	struct registered reg; /* first: name, target, owner */
-	const char *backend;   /* who records */
+	const char *backend;   /* name of the backend that records */
 	enum capture_mode mode;
 	bool gone;   /* the target was removed; nothing is captured */
 	bool folded; /* capture_fold was called */
@@ -55,13 +55,13 @@ void captures_destroy(struct captures *cs);
 struct registry *captures_registry(struct captures *cs);
 
 struct capture_spec {
-	struct opening open; /* backend NULL: the only one that does (backend_choose) */
+	struct opening open; /* backend NULL: the only possible one (backend_choose) */
 	enum capture_mode mode;
 };
 
-/* capture_open - record from now on, for every vCPU of the target and those to come. -EEXIST: name
- * taken; -EBUSY: recorded in another mode by another capture; -EOPNOTSUPP: no branch records here;
- * -E2BIG: CAPTURES_MAX; others: backend_choose. One line to @err. */
+/* capture_open - record from now on, for every vCPU of the target, including later ones. -EEXIST:
+ * name taken; -EBUSY: recorded in another mode by another capture; -EOPNOTSUPP: no branch records
+ * here; -E2BIG: CAPTURES_MAX; others: backend_choose. One line to @err. */
 int capture_open(struct captures *cs, const struct capture_spec *spec, struct capture **out,
 		 char *err, size_t errlen);
 void capture_close(struct capture *cap);
@@ -71,10 +71,9 @@ int capture_attach(struct vpmu_backend_node *n, uint32_t ctl, const char *field,
 		   size_t errlen);
 
 /*
- * capture_read - make each source that has branch records current once, then read those of every
- * vCPU at or below @n, captured or the guest's own: @fn with ret 0 and @r, or ret -EAGAIN and @r
- * NULL for one that could not be copied whole. vCPUs without records are left out. Stops when @fn
- * returns non-zero and returns that.
+ * capture_read - flush each backend with branch records once, then call @fn for every vCPU at or
+ * below @n that has records, captured or the guest's own: with ret 0 and @r, or with ret -EAGAIN
+ * and @r NULL if they could not be copied whole. Stops when @fn returns non-zero and returns that.
  */
 struct capture_reading {
 	const struct node *vcpu;
@@ -86,15 +85,15 @@ int capture_read(struct tenants *ts, const struct node *n,
 		 int (*fn)(const struct capture_reading *cr, void *arg), void *arg);
 
 /*
- * capture_fold - read once what every vCPU of the capture's target recorded, and add each call
- * chain to cap->chains. Reading often costs so little this way that nothing needs to be answered in
- * between. -ENOMEM, or 0 with the numbers of this reading in *out.
+ * capture_fold - read the records of every vCPU of the capture's target once, and add each call
+ * chain to cap->chains: frequent readings are cheap this way, as no records are sent. -ENOMEM, or 0
+ * with the numbers of this reading in *out.
  */
 struct capture_folded {
 	unsigned int read;   /* vCPUs that have records */
-	unsigned int total;  /* of them: have recorded something */
-	unsigned int custom; /* of them: record something else than the capture wants */
-	unsigned int unread; /* of them: could not be read whole */
+	unsigned int total;  /* of these: with at least one branch recorded */
+	unsigned int custom; /* of these: recorded in another mode */
+	unsigned int unread; /* of these: could not be read whole */
 };
 int capture_fold(struct capture *cap, struct capture_folded *out);
 

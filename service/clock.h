@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The clocks of ages, deadlines and dates in the service. Never used for counts: sources have their
- * own. */
+/* The clocks of ages, deadlines and dates in the service. Never used for counts: backends have
+ * their own. */
 #ifndef SERVICE_CLOCK_H
 #define SERVICE_CLOCK_H
 

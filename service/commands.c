@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Commands about the tree and the host, and what all commands share. server.c calls them on the
- * control thread; requests are hostile (request.h). A command that fails must change nothing.
+ * Commands about the tree and the host, and functions shared by all commands. server.c calls them
+ * on the control thread; requests are hostile (request.h). A command that fails must change
+ * nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 
 #define NO_FIELDS NULL
 
-/* ---- what the commands share ---------------------------------------------------------------- */
+/* ---- shared by the commands -------------------------------------------------------------------
+ */
 
 int command_oom(char *err, size_t errlen)
 {
@@ -29,7 +31,7 @@ static bool lacks(const struct vpmu_value *v)
 	return v->partial || v->age_ns;
 }
 
-/* What is missing from a modelled count is missing from it all the same: both are said. */
+/* A modelled count can be partial as well: both words are shown. */
 static const char *quality_words(const struct vpmu_value *v, char words[QUALITY_LEN])
 {
 	bool exact = v->quality == VPMU_Q_EXACT;
@@ -167,7 +169,7 @@ int command_named(const struct commands *c, const struct registry *r, const json
 		return ret;
 	*out = registry_find(r, name, c->who);
 	if (*out && (*out)->lost_ns)
-		(*out)->lost_ns = now_ns(); /* somebody still wants it */
+		(*out)->lost_ns = now_ns(); /* use extends its life */
 	return *out ? 0
 		    : fail(-ENOENT, err, errlen,
 			   "%s: no \"%s\"; `vpmu sessions` shows what there is", kind, name);
@@ -215,7 +217,7 @@ static int list_node(struct node *n, unsigned int depth, void *arg)
 			return -ENOMEM;
 		return o->vm_info ? o->vm_info(n, obj, o->arg) : 0;
 	}
-	/* Ids are given in the order of making, so they tell of what others have. */
+	/* Ids are sequential, so they would reveal the number of others. */
 	if (access_all(st->c->who) && json_object_set_new(obj, "id", json_u64(n->id)))
 		return -ENOMEM;
 	if (n->dir && json_object_set_new(obj, "cgroup", json_string(n->dir)))
@@ -239,7 +241,7 @@ static int commands_cmd_list(struct commands *c, const json_t *req, json_t *resp
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-/* What one backend says of an event. */
+/* One backend's support of an event. */
 static json_t *event_on(const struct vpmu_backend *s, vpmu_key_t key)
 {
 	enum vpmu_quality q = VPMU_Q_EXACT;
@@ -297,7 +299,7 @@ static int commands_cmd_sharing(struct commands *c, const json_t *req, json_t *r
 	if (json_object_set_new(resp, "backends", backends))
 		return command_oom(err, errlen);
 	if (ret || !access_all(c->who))
-		return ret; /* the figures are of all tenants together */
+		return ret; /* the figures cover all tenants */
 	if (json_object_set_new(
 		    resp, "refused",
 		    json_pack("{s:o, s:o, s:o}", "sessions",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A client's connection, see connection.h. cli/client.c and exporter/answer.c call it. */
+/* A client's connection, see connection.h. cli/client.c and exporter/answer.c call this. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static int send_all(int fd, const char *p, size_t len)
 	return 0;
 }
 
-/* All at once: the server is not woken for half a line. */
+/* In one send: the server is not woken for half a line. */
 int connection_send(struct connection *c, const char *text)
 {
 	char *line;

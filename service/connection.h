@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The client's end of the control socket (docs/protocol.md): one line out, one line in. The command
- * and vpmu-exporter use it. The server is believed to be slow, to end, and to send what is no
- * answer; what an answer says is for the caller to check. One thread.
+ * The client's end of the control socket (docs/protocol.md): one line out, one line in. vpmu and
+ * vpmu-exporter use it. The server may be slow, may end, and may send invalid answers; the caller
+ * checks the contents. One thread.
  */
 #ifndef SERVICE_CONNECTION_H
 #define SERVICE_CONNECTION_H
@@ -12,16 +12,17 @@
 
 #define CONNECTION_ANSWER_MAX (128u << 20) /* bytes of one answer */
 
-/* All 0 but @fd = -1 is closed. */
+/* Closed: all 0 except @fd = -1. */
 struct connection {
 	int fd;
-	/* private: received, and not taken yet */
+	/* private: received data, not yet consumed */
 	char *in;
 	size_t len, room;
 };
 
-/* connection_open - connect to the socket at @path. No send and no receive waits for more than @sec
- * seconds; 0: without limit. -errno. connection_close - of a closed one, too. */
+/* connection_open - connect to the socket at @path. @sec: timeout of each send and receive in
+ * seconds; 0: none. -errno.
+ * connection_close - a closed one is fine. */
 int connection_open(struct connection *c, const char *path, unsigned int sec);
 void connection_close(struct connection *c);
 
@@ -29,9 +30,9 @@ void connection_close(struct connection *c);
 int connection_send(struct connection *c, const char *text);
 
 /*
- * connection_receive - one answer to *@resp; NULL there: it is no JSON object. @before (may be
- * NULL) is called before each wait. -EAGAIN: the time is over; -EPIPE: the server has closed the
- * connection; -EMSGSIZE: more than CONNECTION_ANSWER_MAX; -ENOMEM.
+ * connection_receive - receive one answer to *@resp; NULL: it is not a JSON object. @before (may be
+ * NULL) is called before each wait. -EAGAIN: timeout; -EPIPE: the server has closed the connection;
+ * -EMSGSIZE: more than CONNECTION_ANSWER_MAX; -ENOMEM.
  */
 int connection_receive(struct connection *c, void (*before)(int fd), json_t **resp);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Jansson's allocator, with a flag per thread for what it could not allocate. The server and the
- * command use it. It must never hide a failure: the flag stays set until json_memory_begin. And it
- * must never let jansson's parser go on with a buffer that lacks a character.
+ * Jansson's allocator, with a flag per thread for failed allocations. The server and the clients
+ * use it. It must never hide a failure: the flag stays set until json_memory_begin. And it must
+ * never let jansson's parser continue with a buffer that lacks a character.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #include "service/json_memory.h"
 
 /*
- * Jansson's parser collects a token in a buffer, which doubles when it is full. The parser ignores
- * a failure to grow, loses the character, and then reads the token a second time and trusts it: it
- * may run beyond the buffer, or stop at an assertion. So there is a reserve for each parsing. After
- * the first failure, allocations come from the reserve, and the text ends at the next character:
- * the parser meets an error of syntax before it can need much more. What it made is thrown away.
+ * Jansson's parser collects a token in a buffer, which doubles when it is full. It ignores a
+ * failure to grow, loses the character, then reads the token a second time and trusts it: it may
+ * run beyond the buffer, or fail an assertion. So each parse has a reserve. After the first
+ * failure, allocations come from the reserve, and the text ends at the next character: the parser
+ * reports a syntax error before it needs much more. Its result is discarded.
  */
 struct parsing {
 	const char *text;
@@ -27,7 +27,7 @@ struct parsing {
 static _Thread_local bool failed;
 static _Thread_local struct parsing *parsing;
 
-/* NULL: there is no reserve, or not enough of it. */
+/* Returns NULL if there is no reserve, or not enough of it. */
 static void *from_reserve(size_t size)
 {
 	struct parsing *r = parsing;
@@ -74,7 +74,7 @@ bool json_memory_failed(void)
 	return failed;
 }
 
-/* One character at a time, so that no character is on its way when an allocation fails. */
+/* One character at a time, so that none is buffered when an allocation fails. */
 static size_t next_char(void *buffer, size_t size, void *arg)
 {
 	struct parsing *r = arg;
@@ -89,8 +89,8 @@ static size_t next_char(void *buffer, size_t size, void *arg)
 
 json_t *json_memory_parse(const char *text, size_t len, size_t flags, json_error_t *error)
 {
-	/* The buffer becomes at most twice as large as the token that it holds. The rest is for
-	 * the token's copy, and for small objects. */
+	/* The buffer grows to twice the size of its token. The rest is for the token's copy, and
+	 * for small objects. */
 	struct parsing r = {.text = text, .left = len, .size = 4 * len + 4096};
 	json_t *value;
 

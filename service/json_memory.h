@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Whether jansson ran out of memory. Jansson 2.14 does not say: a parser that cannot grow its
- * buffer drops a character. A request then names another object, or an assertion of jansson ends
- * the process. So requests and answers are parsed by json_memory_parse. The server also asks
- * json_memory_failed after it has built an answer; only "false" makes the answer valid.
+ * Detects that jansson ran out of memory, which jansson 2.14 does not report: a parser that cannot
+ * grow its buffer drops a character. A request then names another object, or an assertion of
+ * jansson ends the process. So requests and answers are parsed by json_memory_parse. The server
+ * also calls json_memory_failed after it has built an answer; the answer is valid only if that
+ * returns false.
  */
 #ifndef SERVICE_JSON_MEMORY_H
 #define SERVICE_JSON_MEMORY_H
@@ -12,18 +13,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* json_memory_init - make jansson allocate through this file. Objects that exist already stay
- * valid. Before other threads use jansson; calling it again does nothing new. */
+/* json_memory_init - make jansson allocate through this file. Existing objects stay valid. Call
+ * before other threads use jansson; repeated calls have no effect. */
 void json_memory_init(void);
 
-/* json_memory_begin - forget earlier failures of the calling thread. json_memory_failed - whether
- * an allocation of jansson on the calling thread has failed since. Any thread. */
+/* json_memory_begin - clear the failure flag of the calling thread.
+ * json_memory_failed - returns true if an allocation of jansson on the calling thread has failed
+ * since. Any thread. */
 void json_memory_begin(void);
 bool json_memory_failed(void);
 
-/* json_memory_parse - as json_loadb, after json_memory_init: the value of @text, whole, with one
- * reference. It begins with json_memory_begin. NULL: @text is no JSON (@error says where), or
- * json_memory_failed. Any thread. */
+/* json_memory_parse - as json_loadb, after json_memory_init: the value of @text, complete, with one
+ * reference. Calls json_memory_begin first. Returns NULL if @text is not JSON (position in @error),
+ * or json_memory_failed. Any thread. */
 json_t *json_memory_parse(const char *text, size_t len, size_t flags, json_error_t *error);
 
 #endif

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* JSON as text, see json_text.h. The commands write with it, server.c makes the answer's line of
- * it.
- */
+/* JSON as text, see json_text.h. The commands write it; server.c makes the answer's line of it. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * JSON that is written as text, for answers that would be very many objects of jansson: a reading
- * of 10,000 tenants. The caller puts the commas and brackets; strings are quoted by jansson. A
- * json_text that has run out of memory stays so: only json_text_ok makes the text valid.
+ * JSON written as text, for answers that would need very many jansson objects, such as a reading of
+ * 10,000 tenants. The caller writes commas and brackets; jansson quotes strings. Running out of
+ * memory is sticky: the text is valid only if json_text_ok.
  */
 #ifndef SERVICE_JSON_TEXT_H
 #define SERVICE_JSON_TEXT_H
@@ -13,7 +13,7 @@
 
 /* All 0 is an empty text. */
 struct json_text {
-	char *text; /* @len bytes, and a NUL behind them; NULL: nothing yet */
+	char *text; /* @len bytes and a NUL; NULL: empty */
 	size_t len, room;
 	bool failed;
 };
@@ -28,7 +28,7 @@ static inline bool json_text_ok(const struct json_text *t)
 	return t->text && !t->failed;
 }
 
-/* json_text_free - the text; @t is empty again. */
+/* json_text_free - free the text; @t is empty again. */
 void json_text_free(struct json_text *t);
 
 #endif

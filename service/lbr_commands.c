@@ -21,15 +21,15 @@ static int lbr_commands_describe(const struct registered *e, const struct access
 
 const struct command_kind command_captures = {"capture", lbr_commands_describe};
 
-/* Memory held for branch records on the host, the guests' own included, on all backends: memory,
- * not counts, so backends are added. */
+/* Memory for branch records on the host, including the guests' own, on all backends: memory may be
+ * added over backends, unlike counts. */
 static int usage(struct commands *c, json_t *resp)
 {
 	struct vpmu_lbr_usage sum = {0}, u;
 	struct vpmu_backend *s;
 
 	if (!access_all(c->who))
-		return 0; /* it is of all tenants together */
+		return 0; /* the figure covers all tenants */
 	for (unsigned int i = 0; (s = tenants_source(c->ts, i)); i++) {
 		vpmu_backend_branches_usage(s, &u);
 		sum.tasks += u.tasks;

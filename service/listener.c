@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The clients of the control socket and their buffers. server.c makes one; sd-event calls it on the
- * control thread. It must never wait for a client.
+ * The clients of the control socket and their buffers. server.c creates one listener; sd-event
+ * calls it on the control thread. It must never wait for a client, except for FAREWELL_MS at the
+ * end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 #include "service/listener.h"
 #include "service/socket_file.h"
 
-#define FAREWELL_MS 2000 /* at most so long does the server's end wait for all clients together */
+#define FAREWELL_MS 2000 /* limit of the wait for all clients together when the server ends */
 
 struct client {
 	struct listener *l;
@@ -29,12 +30,12 @@ struct client {
 	sd_event_source *work;	/* a whole line is buffered */
 	sd_event_source *timer; /* armed while an answer waits */
 	struct later *later;	/* its request waits, or NULL */
-	char *out;		/* the answer that is being written, or NULL */
+	char *out;		/* the answer being written, or NULL */
 	size_t out_len, out_done;
 	size_t in_len;
-	uint64_t active_ns; /* now_ns: when it last sent something or read some of its answer */
+	uint64_t active_ns; /* now_ns: when it last sent something or read a part of its answer */
 	bool eof;	    /* the client sends nothing more */
-	bool close;	    /* to be closed as soon as its answer is written */
+	bool close;	    /* close once its answer is written */
 	char in[SERVER_LINE_MAX];
 };
 
@@ -43,8 +44,8 @@ struct listener {
 	sd_event *ev;
 	const struct server_opts *opts;
 	struct socket_file file;
-	int reserve_fd; /* closed for a moment to accept a client, and turn it away, when no
-			 * descriptor is left */
+	int reserve_fd; /* closed for a moment, if no descriptor is left, to accept a client and
+			 * refuse it */
 	sd_event_source *io;
 	struct client *clients;
 	size_t pending; /* bytes of answers that clients have not read yet */
@@ -89,15 +90,14 @@ static uint64_t slow_us(const struct listener *l)
 	return (l->opts->slow_sec ? l->opts->slow_sec : SERVER_SLOW_SEC) * 1000000ULL;
 }
 
-/* The client has read something, or there is something new to read: the time that it may be slow
- * begins now. The loop's own time is that of its last wait, and the server may have worked since.
- */
+/* Restart the timeout: the client has read something, or a new answer is pending. Not from the
+ * loop's time, which is that of its last wait: the server may have worked since. */
 static void rearm(struct client *c)
 {
 	sd_event_source_set_time(c->timer, now_ns() / 1000 + slow_us(c->l));
 }
 
-/* @line (malloc'd) is the answer to write from now on. */
+/* Start writing the answer @line (malloc'd; NULL: no memory). */
 static void set_answer(struct client *c, char *line)
 {
 	size_t len = line ? strlen(line) : 0;
@@ -114,16 +114,16 @@ static void set_answer(struct client *c, char *line)
 	c->out_done = 0;
 	c->l->pending += len;
 	rearm(c);
-	if (!line) /* there is no memory even for the error */
+	if (!line) /* no memory even for the error */
 		c->close = true;
 }
 
-/* Watch the socket for what the client's state needs. While a buffered line waits for its turn the
- * socket is not watched, so the request of a client that has gone meanwhile is still done. */
+/* Watch the socket for the events that the client's state needs. While a buffered line waits for
+ * its turn the socket is not watched, so the request is done even if the client has gone. */
 static int client_wait(struct client *c)
 {
 	bool line = !c->later && memchr(c->in, '\n', c->in_len) != NULL;
-	/* Of a client that waits, only its end is of interest. */
+	/* While its request waits, only a hangup matters. */
 	int ret = sd_event_source_set_io_events(c->io, c->later ? 0 : c->out ? EPOLLOUT : EPOLLIN);
 
 	if (ret >= 0)
@@ -138,7 +138,7 @@ static int client_wait(struct client *c)
 	return ret;
 }
 
-/* Write as much as the socket accepts. false: the client is gone. */
+/* Write as much as the socket takes. Returns false if the client is gone. */
 static bool client_write(struct client *c)
 {
 	while (c->out && c->out_done < c->out_len) {
@@ -164,7 +164,7 @@ static bool client_write(struct client *c)
 	return true;
 }
 
-/* After every change of the client: write, and decide what to wait for. */
+/* After every change of the client: write, then choose the events to wait for. */
 static void client_go_on(struct client *c)
 {
 	if (!client_write(c))
@@ -203,7 +203,7 @@ void listener_answer(struct listener *l, const struct later *later, char *line)
 	while (c->later != later)
 		c = c->next;
 	c->later = NULL;
-	c->active_ns = now_ns(); /* it was not silent: we were */
+	c->active_ns = now_ns(); /* the server was slow, not the client */
 	set_answer(c, line);
 	client_go_on(c);
 }
@@ -241,7 +241,7 @@ static int on_client(sd_event_source *src, int fd, uint32_t revents, void *arg)
 			listener_client_close(c);
 	} else if (c->out) {
 		if (revents & (EPOLLERR | EPOLLHUP))
-			listener_client_close(c); /* nobody is left to read the answer */
+			listener_client_close(c); /* nothing can read the answer any more */
 		else
 			client_go_on(c);
 	} else if (revents & EPOLLIN) {
@@ -252,8 +252,8 @@ static int on_client(sd_event_source *src, int fd, uint32_t revents, void *arg)
 	return 0;
 }
 
-/* The server may have been too busy to notice that the client reads: only a socket that takes
- * nothing more says that it does not. */
+/* The server may have been too busy to notice that the client reads: drop it only if its socket
+ * takes nothing more. */
 static int on_slow(sd_event_source *src, uint64_t usec, void *arg)
 {
 	struct client *c = arg;
@@ -282,7 +282,7 @@ static const unsigned int clients_max[NR_POOLS] = {SERVER_CLIENTS_USER, SERVER_C
 						   SERVER_CLIENTS_READERS, SERVER_CLIENTS_OTHERS,
 						   SERVER_CLIENTS_MAX};
 
-/* The pool that has no room for a client @who, or NR_POOLS. */
+/* The pool without room for a client @who, or NR_POOLS. */
 static enum access_pool pool_full(const struct listener *l, const struct access *who)
 {
 	unsigned int nr[NR_POOLS] = {0};
@@ -292,9 +292,8 @@ static enum access_pool pool_full(const struct listener *l, const struct access 
 	return access_full(nr, clients_max);
 }
 
-/* The client to close when @who comes and @pool has no room: it is of that pool, has no answer
- * waiting and owns nothing, and of these it has been silent for longest, at least SERVER_IDLE_MS.
- * NULL: there is no such client. */
+/* The client to close for @who if @pool is full: it is in that pool, has no answer pending and owns
+ * nothing, and has been idle longest, but not less than SERVER_IDLE_MS. NULL: there is none. */
 static struct client *longest_idle(const struct listener *l, enum access_pool pool,
 				   const struct access *who)
 {
@@ -311,8 +310,8 @@ static struct client *longest_idle(const struct listener *l, enum access_pool po
 	return idle;
 }
 
-/* Programs that only hold connections must not lock the operator out, nor those of one user the
- * others. The pool that stays full, or NR_POOLS. */
+/* Idle connections must not lock the operator out, nor one user's lock out other users. Returns the
+ * pool that stays full, or NR_POOLS. */
 static enum access_pool listener_make_room(const struct listener *l, const struct access *who)
 {
 	enum access_pool full;
@@ -350,8 +349,8 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 	struct client *c;
 
 	if (fd < 0) {
-		/* No descriptor is left. The client would stay in the backlog and wake us for ever,
-		 * so close the reserve, accept the client, and turn it away. */
+		/* No descriptor is left. The client would stay in the backlog and wake the loop
+		 * forever, so close the reserve, accept the client, and refuse it. */
 		if ((errno == EMFILE || errno == ENFILE) && l->reserve_fd >= 0) {
 			close(l->reserve_fd);
 			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -429,8 +428,7 @@ int listener_create(struct server *s, sd_event *ev, const struct server_opts *op
 	return 0;
 }
 
-/* Send @c the counts of its sessions, which end now. Waits for a client that reads slowly until
- * @deadline_ns. */
+/* Send @c the final counts of its sessions. Waits for a slow reader until @deadline_ns. */
 static void say_farewell(struct client *c, uint64_t deadline_ns)
 {
 	if (c->later)

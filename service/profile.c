@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Profiles' life: sampling, taking samples out of the rings on a timer, following the tree of
- * tenants. The commands call it on the control thread; the source of counts calls profile_sample on
- * its CPUs, where it must neither wait nor allocate.
+ * Life of profiles: sampling, draining the rings on a timer, following the tree of tenants. The
+ * commands call this on the control thread; the backend calls profile_sample on its CPUs, where it
+ * must neither wait nor allocate.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "vpmu/util/fail.h"
 
 #define DRAIN_MIN_MS   5
-#define DRAIN_FIRST_MS 10 /* nothing is known of how fast samples come */
+#define DRAIN_FIRST_MS 10 /* the rate of samples is still unknown */
 
 struct profiles {
 	struct registry reg;
@@ -101,7 +101,7 @@ static void profile_take(const struct sample_record *r, void *arg)
 		p->unchained += r->periods;
 	memcpy(&ip[1], r->from, r->nr_from * sizeof(*ip));
 	t.nr = (uint8_t)(1 + r->nr_from);
-	/* One that was taken while the profile was opened is of its beginning. */
+	/* One from before opened_ns belongs to the start. */
 	if (r->time_ns)
 		t.at_ns = r->time_ns > p->opened_ns ? r->time_ns - p->opened_ns : 1;
 	traces_add(&p->chains, &t, ip);
@@ -118,7 +118,7 @@ static unsigned int drain(struct profile *p)
 	return percent;
 }
 
-/* What the source says of its part. */
+/* Copy the backend's state. */
 static void take_state(struct profile *p)
 {
 	struct vpmu_sampling_state st;
@@ -130,7 +130,8 @@ static void take_state(struct profile *p)
 	p->note = st.note;
 }
 
-/* Drain, and come back so soon that a ring which fills as fast as now is not half full then. */
+/* Drain, and adapt the interval so that a ring that fills at the current rate stays less than half
+ * full. */
 static int profile_on_timer(sd_event_source *src, uint64_t usec, void *arg)
 {
 	struct profiles *ps = arg;
@@ -170,12 +171,12 @@ static void profile_node_added(struct node *n, struct vpmu_backend_node *in, voi
 {
 	struct profiles *ps = arg;
 
-	/* Without memory for the name, its samples are shown as those of no VM. */
+	/* On -ENOMEM its samples are shown without a VM. */
 	if (profile_first(ps))
 		whos_add(&ps->whos, n);
 }
 
-/* No more samples are taken; those that were taken stay. */
+/* Stop sampling; samples so far are kept. */
 static void profile_end(struct profile *p)
 {
 	vpmu_backend_sample_stop(p->sampling);
@@ -311,7 +312,7 @@ static int service_profile_check_period(uint64_t period, char *err, size_t errle
 		    (unsigned long long)period, (unsigned long long)PROFILE_PERIOD_MAX);
 }
 
-/* Memory and names: what @p needs before the first sample. */
+/* Allocate memory and names that @p needs before the first sample. */
 static int profile_prepare(struct profile *p, const char *event, char *err, size_t errlen)
 {
 	struct profiles *ps = p->ps;
@@ -331,7 +332,7 @@ static int profile_prepare(struct profile *p, const char *event, char *err, size
 
 static int start_timer(struct profiles *ps, char *err, size_t errlen)
 {
-	/* It is not known yet how fast samples come. */
+	/* The rate of samples is still unknown. */
 	ps->drain_ms = DRAIN_FIRST_MS;
 	if (ps->timer &&
 	    (sd_event_source_set_time_relative(ps->timer, ps->drain_ms * 1000ULL) < 0 ||
@@ -360,7 +361,7 @@ static int service_profile_start(struct profile *p, const struct profile_spec *s
 	}
 	if (ret)
 		return ret;
-	p->in = in; /* from now on profile_end() has something to detach from */
+	p->in = in; /* from now on profile_end() must detach */
 	p->node = spec->open.target;
 	p->opened_ns = p->read_ns = now_ns();
 	ret = start_sampling(p, in, spec->key, err, errlen);

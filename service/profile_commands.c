@@ -40,7 +40,7 @@ static int period_field(const json_t *req, uint64_t *period, char *err, size_t e
 		    (unsigned long long)PROFILE_PERIOD_MAX);
 }
 
-/* What is known of a profile without reading it. */
+/* The state of a profile without reading it. */
 static int profile_commands_describe(const struct registered *e, const struct access *who,
 				     json_t *resp)
 {
@@ -104,7 +104,7 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* What the source says of its samples, where there is something to say. */
+/* The backend's remarks on its samples, if any. */
 static int answer_source(const struct profile *p, json_t *resp)
 {
 	if (p->throttled && json_object_set_new(resp, "throttled", json_u64(p->throttled)))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Calls of a source of counts that need more than a call of its operation: lists that may be empty,
- * and capabilities that the source may not have.
+ * Backend calls that do more than call their operation: lists that may be empty, and capabilities
+ * that the backend may not have.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libvpmu's core behind service/backend/backend.h: a node is an account, a counting is an array of
- * consumers, a sampling is a sampler. The VMM creates it; cgroup/ calls it through the operations
- * below. Control thread, but for take_sample. It must never let two hosts meet: a list, a node and
- * its parent are of one source.
+ * libvpmu's core as a backend (service/backend/backend.h): a node is an account, a counting is an
+ * array of consumers, a sampling is a sampler. The VMM creates it; the service calls it through the
+ * operations below. Control thread, except core_take_sample. It must never mix two hosts: a list, a
+ * node and its parent belong to one backend.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -64,8 +64,8 @@ static struct vpmu_account *core_account_of(const struct vpmu_backend_node *n)
 /* ---- nodes -------------------------------------------------------------------------------- */
 
 /*
- * Remove what earlier removals left behind, because a context was still there. A child was removed
- * before its parent, so one pass in that order is enough for both.
+ * Remove accounts that earlier removals left because they still had a context. Children were
+ * removed before their parents, so one pass in that order is enough.
  */
 static void remove_left(struct core *core)
 {
@@ -98,7 +98,7 @@ static int core_node_add(struct vpmu_backend_node *parent, uint64_t serial,
 	return 0;
 }
 
-/* An account that stays is an account nobody has a name for: no sum changes. */
+/* An account that stays has no name; no sum changes. */
 static void core_node_remove(struct vpmu_backend_node *node)
 {
 	struct core *core = core_of(node->source);
@@ -118,7 +118,7 @@ static struct vpmu_counting *core_counting_new(struct vpmu_backend_node *n, size
 	return c ? &c->c : NULL;
 }
 
-/* Readers that began before the consumers were deleted may still look at them. */
+/* Deferred: readers that began before the consumers were deleted may still access them. */
 static void core_counting_free(struct vpmu_counting *c)
 {
 	vpmu_rcu_free(core_counting_of(c));
@@ -152,7 +152,7 @@ static int core_attach(struct vpmu_backend *s, struct vpmu_counting *list, size_
 		}
 	}
 	ret = vpmu_consumer_add_many(c, a, keys, n, failed);
-	if (ret == -EOPNOTSUPP) /* they were added all the same, and their values say so */
+	if (ret == -EOPNOTSUPP) /* they were added, with values "not supported" */
 		ret = 0;
 	for (; *failed >= list->nr_keys; list = list->next)
 		*failed -= list->nr_keys;
@@ -176,7 +176,7 @@ static void core_detach(struct vpmu_backend *s, struct vpmu_counting *list)
 	struct vpmu_value *last = calloc(n, sizeof(*last));
 
 	if (!c || !last) {
-		/* Without memory for a batch each one waits for the pCPUs by itself. */
+		/* Without memory for a batch, each one waits for the pCPUs by itself. */
 		for (; list; list = list->next)
 			detach_one(list);
 		goto out;
@@ -274,8 +274,7 @@ static uint64_t monotonic_ns(void)
 	return clock_gettime(CLOCK_MONOTONIC, &t) ? 0 : t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-/* The context runs, so its account and the account's node are there. The node of the host's own
- * account is none. */
+/* The context runs, so its account and node exist. The host's own account has no node. */
 static void core_take_sample(void *arg, const struct vpmu_sample *v)
 {
 	const struct core_sampling *cs = arg;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The steps of containment but the filter of system calls, which is in contain_syscalls.c; see
- * contain.h. Each step notes what it did, for `check`. Must run before any other thread exists:
- * landlock and capabilities are the thread's and are inherited.
+ * The steps of containment except the filter of system calls (contain_syscalls.c); see contain.h.
+ * Each step records its result for `check`. Must run before any other thread exists: landlock and
+ * capabilities are per thread and inherited.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,8 +57,8 @@ void contain_describe(void (*fn)(const char *what, bool ok, const char *why, voi
 
 /* ---- user and capabilities ---- */
 
-/* Become @name, with the groups that it is in; the socket goes along, so that it can be removed in
- * the end. The capabilities stay permitted. */
+/* Become user @name, with its groups. The socket changes its owner, too, so that it can be removed
+ * at exit. Capabilities stay permitted. */
 static int become(const char *name, const char *socket, char *err, size_t errlen)
 {
 	const struct passwd *pw;
@@ -103,7 +103,7 @@ static bool is_kept(const struct contain_opts *o, unsigned int cap)
 	return false;
 }
 
-/* Keep those of @o->caps that the process has. */
+/* Keep only those of @o->caps that the process has. */
 static void step_capabilities(const struct contain_opts *o)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -115,7 +115,7 @@ static void step_capabilities(const struct contain_opts *o)
 		contain_note(STEP_CAPABILITIES, false, "cannot be read: %s", strerror(errno));
 		return;
 	}
-	/* What the program may regain by executing a file: nothing. Needs CAP_SETPCAP. */
+	/* The bounding set: nothing can be regained by executing a file. Needs CAP_SETPCAP. */
 	for (unsigned int i = 0; i < 64; i++)
 		if (!is_kept(o, i))
 			prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
@@ -167,7 +167,7 @@ static void allow(int rules, const char *path, uint64_t access)
 	close(rule.parent_fd);
 }
 
-/* " A, B and C" of what @o names. */
+/* Lists the named paths of @o: ", except A, B and C". */
 static const char *exceptions(const struct contain_opts *o, char *buf, size_t size)
 {
 	size_t len = 0, left = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Containment of a server process: what it gives up when it has started, so that whoever takes it
- * over gets little (docs/security.md). vpmu-vmm and vpmud call contain() while there is only one
- * thread; later threads inherit everything. The steps cannot be taken back.
+ * Containment of a server process: drops rights after start-up, so that an attacker who takes it
+ * over gains little (docs/security.md). vpmu-vmm and vpmud call contain() while there is only one
+ * thread; later threads inherit everything. The steps cannot be undone.
  */
 #ifndef SERVICE_DAEMON_CONTAIN_H
 #define SERVICE_DAEMON_CONTAIN_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Newer than Debian 12's headers; left out where the kernel does not know it. */
+/* Newer than Debian 12's headers; ignored if the kernel does not support it. */
 #ifndef LANDLOCK_ACCESS_FS_TRUNCATE
 #define LANDLOCK_ACCESS_FS_TRUNCATE (1ull << 14)
 #endif
@@ -25,44 +25,44 @@ struct contain_cap {
 	const char *name;
 };
 
-/* What may be written at and below @path. */
+/* Write access at and below @path. */
 struct contain_path {
-	const char *path; /* NULL, or it does not exist: nothing */
+	const char *path; /* NULL or nonexistent: no access */
 	uint64_t access;  /* LANDLOCK_ACCESS_FS_... */
-	const char *said; /* what `check` calls it; NULL: it is not named */
+	const char *said; /* its name in `check`; NULL: not listed */
 };
 
 struct contain_opts {
 	const char *user;   /* become this user; NULL: stay */
-	const char *how;    /* how to become another user, for `check`; NULL: not offered */
-	const char *socket; /* goes to @user with the process; NULL: there is none */
+	const char *how;    /* advice for `check` on becoming another user; NULL: none */
+	const char *socket; /* its owner becomes @user; NULL: there is none */
 	const struct contain_cap *caps;
 	size_t nr_caps;
 	const struct contain_path *paths;
 	size_t nr_paths;
-	/* Not NULL: no landlock, and why, in the words of `check`; @paths is not used. */
+	/* Not NULL: do not use landlock or @paths; the reason, for `check`. */
 	const char *no_landlock;
-	/* System calls that are allowed beside those that every server needs; at most
+	/* Allowed system calls in addition to those of every server; not more than
 	 * CONTAIN_CALLS_MAX. */
 	const uint16_t *calls;
 	size_t nr_calls;
-	const char *purpose; /* what the system calls are for, in the words of `check` */
+	const char *purpose; /* purpose of the system calls, for `check` */
 };
 
 /*
- * contain - take all steps that this kernel offers and this user may take. 0, or -errno and one
- * line in @err if @o->user was given and the process cannot become that user. A step that is not
- * possible is no error; contain_describe says so.
+ * contain - take all steps that this kernel supports and this user may take. Returns 0, or -errno
+ * and one line in @err if the process cannot become @o->user. A step that is not possible is no
+ * error: see contain_describe.
  */
 int contain(const struct contain_opts *o, char *err, size_t errlen);
 
-/* contain_describe - for `check`: calls @fn for each step, with what was done, or why it was not.
- */
+/* contain_describe - for `check`: call @fn for each step, with its result or the reason for its
+ * failure. */
 void contain_describe(void (*fn)(const char *what, bool ok, const char *why, void *arg), void *arg);
 
-/* contain_syscalls - the last step of contain() alone: the filter of system calls. -errno;
- * -EOPNOTSUPP: this build has none, because it has a sanitizer, or is for a CPU whose list
- * of system calls is not here. */
+/* contain_syscalls - only the last step of contain(): the filter of system calls. -errno;
+ * -EOPNOTSUPP: not in this build, because it has a sanitizer or there is no list for this CPU;
+ * -E2BIG. */
 int contain_syscalls(const uint16_t *calls, size_t nr_calls);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The filter of system calls (seccomp(2)) of all threads of a server; see contain.h. A list of what
- * is allowed; of everything else exec and ptrace end the process, system calls that are newer than
- * the list fail with ENOSYS, so that the C library takes an older one, and the rest with EPERM.
+ * The filter of system calls (seccomp(2)) for all threads of a server; see contain.h. Allows the
+ * listed ones. Of the rest, exec, ptrace and process_vm_writev kill the process; system calls newer
+ * than the list fail with ENOSYS, so that the C library falls back to older ones; others fail with
+ * EPERM.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -19,8 +20,7 @@
 
 #include "service/daemon/contain.h"
 
-/* The CPU whose numbers of system calls these are, and from where on numbers are newer than the
- * list. */
+/* The architecture of the numbers, and the first number that is newer than the list. */
 #if defined(__x86_64__)
 #define ARCH   AUDIT_ARCH_X86_64
 #define NR_OLD 335
@@ -39,7 +39,7 @@ int contain_syscalls(const uint16_t *calls, size_t nr_calls)
 #else
 
 static const uint16_t allowed[] = {
-#ifdef __x86_64__ /* these have successors in the list, and arm64 has only those */
+#ifdef __x86_64__ /* legacy calls that arm64 does not have */
 	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_rename, SYS_unlink, SYS_mkdir,
 	SYS_rmdir, SYS_poll, SYS_epoll_wait, SYS_time,
 #endif
@@ -53,14 +53,14 @@ static const uint16_t allowed[] = {
 	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigtimedwait,
 	SYS_sigaltstack, SYS_signalfd4,
 	/* files: images, snapshots, consoles, cgroups, and what perf and KVM have in /proc and
-	 * /sys. landlock says where */
+	 * /sys. landlock limits the paths */
 	SYS_openat, SYS_close, SYS_read, SYS_readv, SYS_pread64, SYS_write, SYS_writev,
 	SYS_pwrite64, SYS_lseek, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_statfs, SYS_fstatfs,
 	SYS_faccessat, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_fcntl, SYS_dup, SYS_dup3,
 	SYS_fsync, SYS_fdatasync, SYS_renameat, SYS_renameat2, SYS_unlinkat, SYS_mkdirat,
 	SYS_name_to_handle_at, SYS_getxattr, SYS_lgetxattr, SYS_setxattr, SYS_lsetxattr,
 	SYS_removexattr,
-	/* the event loop, and clients of the socket that listens already */
+	/* the event loop, and clients of the listening socket */
 	SYS_ppoll, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_eventfd2,
 	SYS_timerfd_create, SYS_timerfd_settime, SYS_accept4, SYS_recvfrom, SYS_recvmsg, SYS_sendto,
 	SYS_sendmsg, SYS_getsockopt, SYS_setsockopt, SYS_getsockname, SYS_shutdown,
@@ -81,8 +81,8 @@ static const uint16_t allowed[] = {
 	BPF_JUMP(BPF_JMP | (op) | BPF_K, k, 0, skip) /* the next @skip instructions */
 #define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 
-/* System call @nr if the comparison @op of the low half of argument @arg with @k is false, or only
- * if it is true. */
+/* Allow system call @nr only if comparing (@op) the low half of argument @arg with @k gives false
+ * (ONLY_WITHOUT) or true (ONLY_WITH). */
 #define ONLY_WITHOUT(nr, arg, op, k)                                                               \
 	SKIP_UNLESS(BPF_JEQ, nr, 4), LOAD(DATA(args[arg])), SKIP_UNLESS(op, k, 1), RETURN(REFUSE), \
 		RETURN(SECCOMP_RET_ALLOW)
@@ -100,15 +100,15 @@ int contain_syscalls(const uint16_t *calls, size_t nr_calls)
 		LOAD(DATA(nr)),
 	};
 	const struct sock_filter tail[] = {
-		/* No memory that can be executed: nothing here makes code. */
+		/* No executable memory: no server generates code. */
 		ONLY_WITHOUT(SYS_mmap, 2, BPF_JSET, PROT_EXEC),
 		ONLY_WITHOUT(SYS_mprotect, 2, BPF_JSET, PROT_EXEC),
 		/* Threads, not processes; signals to threads of this process. */
 		ONLY_WITH(SYS_clone, 0, BPF_JSET, CLONE_THREAD),
 		ONLY_WITH(SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid()),
-		/* Limits of the process itself, as the C library asks for them. */
+		/* Limits of this process only, as the C library needs. */
 		ONLY_WITH(SYS_prlimit64, 0, BPF_JEQ, 0),
-		/* Typing into the operator's terminal. */
+		/* No injection into the operator's terminal. */
 		ONLY_WITHOUT(SYS_ioctl, 1, BPF_JEQ, TIOCSTI),
 		KILL(SYS_execve),
 		KILL(SYS_execveat),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Ini files. libinih parses them and gets its lines from inifile_read_line() below, which counts
- * the lines and handles what libinih would ignore silently. It refuses lines longer than libinih's
- * buffer (libinih truncates them), text after a section's bracket, and NUL bytes. It removes the
- * blanks of indented lines (libinih joins such lines to the previous value). It also begins and
- * ends sections, because libinih does not report a section without keys. It must never read a line
- * half.
+ * Ini files. libinih parses them and reads lines with inifile_read_line() below, which counts the
+ * lines and handles input that libinih would silently ignore. It rejects lines longer than
+ * libinih's buffer (which truncates them), text after a section's bracket, and NUL bytes. It strips
+ * indentation (libinih joins indented lines to the previous value). It also begins and ends
+ * sections, because libinih does not report a section without keys. A line must never be read in
+ * part.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -90,8 +90,8 @@ static int begin_section(struct reader *r, const char *line)
 	return r->ret;
 }
 
-/* libinih calls this like fgets: copy one line to @buf (@num bytes). NULL: end of the file, or an
- * error. */
+/* libinih calls this like fgets: copy one line to @buf (@num bytes). Returns NULL at the end of the
+ * file or on an error. */
 static char *inifile_read_line(char *buf, int num, void *arg)
 {
 	struct reader *r = arg;
@@ -182,8 +182,8 @@ int config_read_file(const struct config_sections *s, void *arg, const char *pat
 
 	if (!text)
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", path);
-	/* A pipe is read to its end. O_NONBLOCK, because opening a pipe that nobody writes to would
-	 * wait for ever. */
+	/* A pipe is read to its end. O_NONBLOCK, because opening a pipe without a writer would
+	 * block forever. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		goto errno_out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Setting keys by a table; see keys.h. Values come from files and clients and are hostile. */
+/* Sets keys by a table; see keys.h. Values come from files and clients and are hostile. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

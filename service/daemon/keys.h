@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Keys of a configuration: a table says for each key of a struct how its value is parsed, and in
- * words what is accepted. vpmu-vmm and vpmud have such tables; files, options and requests go
- * through them, so a key means and accepts the same everywhere. A message is one line: where,
- * section and key, what was given, what would be accepted.
+ * Keys of a configuration: a table has, for each key of a struct, the parser of its value and a
+ * description of valid values. vpmu-vmm and vpmud have such tables; files, options and requests use
+ * them, so a key has the same meaning everywhere. A message is one line: place, section and key,
+ * the given value, valid values.
  */
 #ifndef SERVICE_DAEMON_KEYS_H
 #define SERVICE_DAEMON_KEYS_H
@@ -15,8 +15,8 @@
 #define CONFIG_WHY_MAX 320
 
 /* One key. set() parses @value and stores it at @field, which is @offset bytes into the struct.
- * -EINVAL: the value is not accepted; -ENOMEM. @why (CONFIG_WHY_MAX bytes) is empty on entry; set()
- * may write a reason to it that is more specific than @accepted. */
+ * -EINVAL: invalid value; -ENOMEM. @why (CONFIG_WHY_MAX bytes) is empty on entry; set() may write a
+ * reason to it that is more specific than @accepted. */
 struct config_key {
 	const char *name;
 	int (*set)(const struct config_key *k, void *field, const char *value, char *why);
@@ -25,7 +25,7 @@ struct config_key {
 	const char *accepted;
 };
 
-/* The place that a message names, and the buffer for the message. */
+/* The place for messages, and the buffer for the message. */
 struct config_at {
 	const char *where;   /* "vmm.ini:12", "--vm" */
 	const char *section; /* "host", "vm web" */
@@ -34,9 +34,9 @@ struct config_at {
 };
 
 /*
- * config_set - set the key @name of @obj to @value. @keys has @nr <= 32 rows; *given has a bit for
- * each row that was set. -EINVAL: no such key, it was given before, or the value is not accepted;
- * -ENOMEM. One line to at->err.
+ * config_set - set key @name of @obj to @value. @keys has @nr <= 32 rows; *given: a bit for each
+ * row that was set. -EINVAL: unknown key, key given before, or invalid value; -ENOMEM. One line to
+ * at->err.
  */
 int config_set(const struct config_key *keys, size_t nr, void *obj, uint32_t *given,
 	       const struct config_at *at, const char *name, const char *value);
@@ -44,10 +44,9 @@ int config_set(const struct config_key *keys, size_t nr, void *obj, uint32_t *gi
 /* config_parse_u64 - decimal digits only: no sign, no blanks, no 0x. 0 or -EINVAL. */
 int config_parse_u64(const char *s, uint64_t *v);
 
-/* For struct config_key. Numbers are min .. max, texts have min .. max bytes and are malloc'd.
- * config_set_text takes UTF-8 without control characters, because `list` shows it and JSON carries
- * it; config_set_bytes takes any bytes, config_set_path a
- * text that begins with /. */
+/* For struct config_key. Numbers are min .. max; texts have min .. max bytes and are malloc'd.
+ * config_set_text requires UTF-8 without control characters, because `list` shows it and JSON
+ * carries it; config_set_bytes takes any bytes, config_set_path a text that begins with /. */
 int config_set_u64(const struct config_key *k, void *field, const char *value, char *why);
 int config_set_uint(const struct config_key *k, void *field, const char *value, char *why);
 int config_set_bool(const struct config_key *k, void *field, const char *value, char *why);
