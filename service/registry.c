@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Names, owners and the list of sessions, profiles or captures. It must never start or stop one but
- * by kind->close.
+ * Names, owners and the list of sessions, profiles or captures. It must never start or stop one
+ * except by kind->close.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static bool same_user(const struct registered *e, const struct access *who)
 	return e->who.uid == who->uid;
 }
 
-/* Whether @who may open one more. A number is told only of what @who has, or may see. */
+/* Check that @who may open one more. Messages give numbers only if @who may see what they count. */
 static int check_limits(struct registry *r, const struct access *who, char *err, size_t errlen)
 {
 	const struct registry_kind *k = r->kind;
@@ -67,14 +67,14 @@ static bool registry_taken(const struct registry *r, const char *name, const str
 	return false;
 }
 
-/* A name that tells a reader nothing about how many there are or have been of others, and that does
- * not come again when the reader still knows it from a former one. */
+/* A random name for a reader: it reveals no number of others' objects, and is not reused while the
+ * reader may still know a former one. */
 static void name_by_chance(const struct registry *r, struct registered *e, const struct access *who)
 {
 	uint64_t nr;
 
 	do {
-		/* Without the kernel's: the clock tells nothing of others, either. */
+		/* Fallback: the clock reveals nothing of others, either. */
 		if (getrandom(&nr, sizeof(nr), GRND_NONBLOCK) != sizeof(nr))
 			nr = now_ns();
 		snprintf(e->name, sizeof(e->name), "@%llu", (unsigned long long)(nr >> 16));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Named objects that operators open and close: sessions, profiles and captures each have a registry
- * of their own. It keeps names, owners and targets, the list in order of opening, and the limit of
- * how many there are. What an object does is its own module's. Control thread.
+ * Named objects that operators open and close: sessions, profiles and captures each have a
+ * registry. It keeps names, owners and targets, the list in order of opening, and the limits. The
+ * objects' function is in their own modules. Control thread.
  */
 #ifndef SERVICE_REGISTRY_H
 #define SERVICE_REGISTRY_H
@@ -14,35 +14,36 @@
 
 #define REGISTRY_NAME_MAX 64 /* bytes of a name */
 
-/* What every request to open one says. */
+/* Fields common to all requests that open an object. */
 struct opening {
-	const char *name;    /* NULL: "@1", "@2", ...; for a reader "@" and a number by chance */
-	const char *backend; /* NULL: not given. Sessions are of all backends */
+	const char *name;    /* NULL: "@1", "@2", ...; for a reader "@" and a random number */
+	const char *backend; /* NULL: not given. Not used by sessions, which are of all backends */
 	struct node *target;
-	const void *owner;	  /* the connection; NULL: it stays when that ends */
-	const struct access *who; /* who asks; NULL: the server itself */
+	const void *owner;	  /* the connection; NULL: the object outlives it */
+	const struct access *who; /* rights of the client; NULL: the server itself */
 };
 
-/* The part of an object that its registry knows: first in the object's own struct. */
+/* The registry's part of an object: first in the object's own struct. */
 struct registered {
 	char name[REGISTRY_NAME_MAX + 1];
-	char *target; /* node_target of what it is about; it may come and go */
-	char *path;   /* of the target, which a user must see; NULL: see registry_kind.by_row */
-	const void *owner; /* opening.owner; NULL also when it is lost */
-	uint64_t lost_ns;  /* not 0: its connection has ended; now_ns of that, or of its last use */
-	struct access who; /* who opened it */
+	char *target;	   /* node_target of its target, which may come and go */
+	char *path;	   /* of the target, which a user must be allowed to see; NULL: see
+			    * registry_kind.by_row */
+	const void *owner; /* opening.owner; NULL also while lost */
+	uint64_t lost_ns;  /* not 0: lost; now_ns of its connection's end, or of its last use */
+	struct access who; /* rights of the client that opened it */
 	struct registered *next;
 };
 
-/* What kind of objects, in the words of the protocol. Constants. */
+/* A kind of objects, in the words of the protocol. Constants. */
 struct registry_kind {
-	const char *kind; /* "session"; the command that lists them adds an s */
-	const char *open; /* "attach": the command that makes one */
-	const char *end;  /* "detach": what a user does to be rid of one */
+	const char *kind; /* "session"; the listing command adds an s */
+	const char *open; /* "attach": the command that opens one */
+	const char *end;  /* "detach": the command that ends one */
 	unsigned int max[NR_POOLS];
-	bool by_row; /* its rows are shown to those only who may see them */
-	bool stays;  /* a named one outlives its connection by registry.lost_ns */
-	void (*close)(struct registered *e); /* stop it, registry_remove and free it */
+	bool by_row; /* rights are checked for each row, not for the target */
+	bool stays;  /* a named one outlives its connection by registry.keep_lost_ns */
+	void (*close)(struct registered *e); /* stops it, calls registry_remove and frees it */
 };
 
 struct registry {
@@ -50,39 +51,41 @@ struct registry {
 	struct registered *first;
 	unsigned int nr;
 	uint64_t next_auto;
-	uint64_t keep_lost_ns; /* how long a lost one stays */
+	uint64_t keep_lost_ns; /* how long a lost object is kept */
 	uint64_t refused;      /* opens refused because of kind->max */
 };
 
-/* registry_name_ok - 1 to REGISTRY_NAME_MAX of [A-Za-z0-9_.:-]. One line to @err when not. Pure. */
+/* registry_name_ok - returns true for 1 to REGISTRY_NAME_MAX of [A-Za-z0-9_.:-]; else one line to
+ * @err. Pure. */
 bool registry_name_ok(const char *name, char *err, size_t errlen);
 
 /*
- * registry_prepare - give @e the name, target and owner of @o. It is not in the list yet:
- * registry_add puts it there, registry_discard undoes this. -E2BIG: there are as many as the kind
- * allows; -EEXIST: the name is taken; -EINVAL: it is no name; -ENOMEM. One line to @err.
- * Administrators share their names; each reader has names of its own, so that none learns those of
- * others.
+ * registry_prepare - set @e's name, target and owner from @o. It is not in the list yet:
+ * registry_add inserts it, registry_discard undoes this. -E2BIG: limit of the kind reached;
+ * -EEXIST: the name is taken; -EINVAL: invalid name; -ENOMEM. One line to @err. Administrators
+ * share a name space; each reader has its own, so that none learns names of others.
  */
 int registry_prepare(struct registry *r, struct registered *e, const struct opening *o, char *err,
 		     size_t errlen);
 void registry_discard(struct registered *e);
 void registry_add(struct registry *r, struct registered *e);
-/* registry_remove - out of the list, and discard. */
+/* registry_remove - remove from the list, and discard. */
 void registry_remove(struct registry *r, struct registered *e);
 
-/* registry_owner_lost - connection @owner has ended. Named ones of a kind that stays are kept
- * for keep_lost_ns, the others are closed. registry_expire - close those whose time is over, and
- * return how many ns are left for the next, 0 if there is none. registry_close_all - close all
- * there are. */
+/* registry_owner_lost - connection @owner has ended. Named objects of a kind that stays are kept
+ * for keep_lost_ns, the others are closed.
+ * registry_expire - close the lost objects that are due; returns the ns until the next is, 0 if
+ * there is none.
+ * registry_close_all - close all objects. */
 void registry_owner_lost(struct registry *r, const void *owner);
 uint64_t registry_expire(struct registry *r);
 void registry_close_all(struct registry *r);
 
-/* registry_usable - whether @who may use @e: administrators use all, readers their own, as far as
- * they may see now what it is about.
- * registry_find - by name, of those that @who may use; an administrators' one first.
- * registry_owned - the first one of @owner. NULL: there is none. */
+/* registry_usable - returns true if @who may use @e: administrators use all, readers their own, if
+ * they may see its target now.
+ * registry_find - find by name among the objects that @who may use; one of an administrator takes
+ * precedence.
+ * registry_owned - the first object of @owner; NULL: none. */
 bool registry_usable(const struct registered *e, const struct access *who);
 struct registered *registry_find(const struct registry *r, const char *name,
 				 const struct access *who);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Parsing and checking requests. Every command calls it first. Nothing of a request may be trusted
- * before it went through here.
+ * Parses and checks requests; every command calls it first. Nothing of a request may be trusted
+ * before.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,8 +35,8 @@ static const char *type_name(const json_t *v)
 	return "null";
 }
 
-/* How deep arrays and objects nest. Counted before the recursive parser sees the line, so that the
- * parser cannot run out of stack. */
+/* Nesting depth of arrays and objects. Checked before the recursive parser runs, so that it cannot
+ * overflow the stack. */
 static unsigned int nesting(const char *line, size_t len)
 {
 	unsigned int depth = 0, max = 0;

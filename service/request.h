@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Checking the fields of a request of the control socket. Whatever a client sends is hostile: each
- * function names the field, what is wrong and what is accepted, in one line.
+ * Checks the fields of a request of the control socket. Clients are hostile. Each function reports
+ * the field, the error and the expected value in one line.
  */
 #ifndef SERVICE_REQUEST_H
 #define SERVICE_REQUEST_H
@@ -13,18 +13,18 @@
 
 #define REQUEST_DEPTH_MAX 8 /* nested arrays and objects */
 
-/* request_parse - @len bytes of one line to an object with a string "cmd" and, if there is one, a
- * well-formed "id". -EINVAL or -ENOMEM, and one line in @err, otherwise. */
+/* request_parse - parse a line of @len bytes to an object with a string "cmd" and an optional
+ * well-formed "id". -EINVAL or -ENOMEM and one line in @err otherwise. */
 int request_parse(const char *line, size_t len, json_t **req, char *err, size_t errlen);
 
-/* request_fields - -EINVAL when @req has a field other than "cmd", "id" and those of @allowed
+/* request_fields - returns -EINVAL if @req has a field other than "cmd", "id" and those of @allowed
  * (NULL-terminated; NULL: none). Commands call this first. */
 int request_fields(const json_t *req, const char *const *allowed, char *err, size_t errlen);
 
 /*
- * request_string / bool / uint - field @key of @req. Missing: -EINVAL when @required, else *out is
- * left alone and 0 returned. A string has 1..@max bytes and is valid as long as @req; a number
- * is @min..@max.
+ * request_string, request_bool, request_uint - read field @key of @req. Missing: -EINVAL if
+ * @required, else 0, with *out unchanged. A string has 1..@max bytes and is valid as long as @req;
+ * a number is @min..@max.
  */
 int request_string(const json_t *req, const char *key, bool required, size_t max, const char **out,
 		   char *err, size_t errlen);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Each slot says by its sequence number whose turn it is: in lap L (position / slots) 2L means free
- * for the producer of that position, 2L + 1 filled. A producer takes a position by one
- * compare-and-swap, fills the slot, and publishes it by a release store of 2L + 1, which pairs with
- * the consumer's acquire load; the consumer gives it back by a release store of 2L + 2, which pairs
- * with the acquire load of the producer one lap later. All zero is the empty ring.
+ * Bounded rings, see sample_ring.h. A slot's sequence number gives its state: in lap L (position /
+ * slots), 2L is free for the producer of that position, 2L + 1 is filled. A producer takes a
+ * position by a compare-and-swap, fills the slot, and publishes it by a release store of 2L + 1,
+ * which pairs with the consumer's acquire load. The consumer frees it by a release store of 2L + 2,
+ * which pairs with the acquire load of the producer one lap later. All zero is the empty ring.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ struct sample_rings *sample_rings_create(bool chains)
 	rs->nr_slots = chains ? SAMPLE_CHAIN_SLOTS : SAMPLE_RING_SLOTS;
 	rs->stride = sizeof(struct slot) + (chains ? SAMPLE_CALLS_MAX * sizeof(uint64_t) : 0);
 	for (size_t i = 0; i < SAMPLE_RINGS; i++) {
-		/* Pages that no CPU writes to use no memory. */
+		/* Untouched pages use no memory. */
 		rs->ring[i].slots = calloc(rs->nr_slots, rs->stride);
 		if (!rs->ring[i].slots) {
 			sample_rings_free(rs);
@@ -105,7 +105,7 @@ bool sample_rings_put(struct sample_rings *rs, unsigned int pcpu, struct sample_
 		uint64_t seq = atomic_load_explicit(&s->seq, memory_order_acquire);
 		uint64_t free_seq = pos / rs->nr_slots * 2;
 
-		if (seq < free_seq) { /* the record of a lap ago was not taken out yet */
+		if (seq < free_seq) { /* the previous lap's record is still there */
 			atomic_fetch_add_explicit(&ring->lost, r->periods, memory_order_relaxed);
 			return false;
 		}
@@ -131,8 +131,8 @@ unsigned int sample_rings_drain(struct sample_rings *rs,
 		struct ring *ring = &rs->ring[i];
 		uint64_t n;
 
-		/* At most one lap: a fast producer must not keep the control thread busy for ever.
-		 */
+		/* Limit: one lap, because fast producers must not keep the control thread busy
+		 * forever. */
 		for (n = 0; n < rs->nr_slots; n++) {
 			struct slot *s = slot_at(rs, ring, ring->head);
 			uint64_t full_seq = ring->head / rs->nr_slots * 2 + 1;

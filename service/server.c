@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The server: commands by name, and answers. The socket and its clients are in listener.c; what
- * the built-in commands do is in commands.c. An answer must always be exactly one line.
+ * The server: commands by name, and answers. The socket and its clients are in listener.c, the
+ * built-in commands in commands.c. An answer must always be exactly one line.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct entry {
 	enum command_for who;
 };
 
-/* A request whose client waits. */
+/* A request that waits, and its client with it. */
 struct later {
 	struct server *s;
 	const struct access *who;
@@ -42,11 +42,11 @@ struct server {
 	sd_event_source *lost_timer; /* armed while a lost session is kept */
 	struct entry cmd[COMMANDS_MAX];
 	size_t nr_cmds;
-	/* server_then of the request being answered; NULL: nothing */
+	/* from server_then, for the current request; NULL: nothing */
 	void (*then)(bool ok, void *arg);
 	void *then_arg;
-	json_t *may_wait;    /* the request being answered, if it may wait */
-	struct later *later; /* it waits */
+	json_t *may_wait;    /* the current request, if it may wait */
+	struct later *later; /* not NULL: the current request waits */
 	uint64_t started_us;
 };
 
@@ -131,7 +131,8 @@ static char *to_line(json_t *resp)
 	return line;
 }
 
-/* @resp as the answer's line, with the id of @req (may be NULL). NULL: no memory. */
+/* Serialize @resp to the answer's line, with the id of @req (may be NULL). Returns NULL if out of
+ * memory. */
 static char *service_server_answer(const json_t *req, json_t *resp)
 {
 	json_t *id = req ? json_object_get(req, "id") : NULL;
@@ -146,14 +147,14 @@ static char *service_server_answer(const json_t *req, json_t *resp)
 	return line;
 }
 
-/* The answer's line @line with what the command wrote as text in front. NULL: no memory. */
+/* Put the text that the command wrote in front of @line. Returns NULL if out of memory. */
 static char *with_text(struct json_text *t, char *line)
 {
 	char *whole = NULL;
 
 	if (!line || !t->text)
 		return line;
-	/* The text begins with the bracket of the object, which the line has as well. */
+	/* The text starts with the object's bracket: skip that of the line. */
 	json_text_add(t, line + 1);
 	if (json_text_ok(t)) {
 		whole = t->text;
@@ -163,7 +164,7 @@ static char *with_text(struct json_text *t, char *line)
 	return whole;
 }
 
-/* NULL: jansson has failed since json_memory_begin. */
+/* Returns NULL if jansson has failed since json_memory_begin. */
 static char *error_answer(int ret, const json_t *req, const char *text)
 {
 	json_t *resp = json_pack("{s:b, s:i, s:s}", "ok", 0, "errno", -ret, "error",
@@ -236,8 +237,7 @@ void server_forget(struct later *l)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* Run the command of @req and return the line of its answer. NULL: it waits, or there is no memory
- * for it. */
+/* Run the command of @req and return its answer's line; NULL: it waits, or out of memory. */
 static char *run_and_answer(struct server *s, const json_t *req)
 {
 	json_t *resp = json_object();
@@ -253,7 +253,7 @@ static char *run_and_answer(struct server *s, const json_t *req)
 	if (!ret && !json_object_set_new(resp, "ok", json_true()))
 		text = with_text(&s->c.text, service_server_answer(req, resp));
 	json_text_free(&s->c.text);
-	/* Nobody will see an answer without a line: the command is undone, or not done. */
+	/* Without an answer line the client cannot know: undo the command, or do not do it. */
 	if (!ret && s->then)
 		s->then(text != NULL, s->then_arg);
 	if (!ret && s->opts.done)
@@ -266,8 +266,7 @@ static char *run_and_answer(struct server *s, const json_t *req)
 }
 
 /*
- * Run the command of @req. The line that says that there is no memory is made before: it cannot be
- * made when the request is not whole, and it is there when the command has used up the memory.
+ * Run the command of @req. The out-of-memory answer is built first, while there is memory for it.
  * @later: as server_dispatch_conn.
  */
 static char *perform(struct server *s, const struct access *who, json_t *req, struct later **later)
@@ -300,8 +299,8 @@ void server_go_on(struct later *l, int ret, const char *err)
 	later_free(l);
 }
 
-/* A request that jansson could not hold whole is not run, whatever it seems to say. An answer that
- * it could not hold whole is not sent. */
+/* A request that jansson could not parse completely is not run, and an answer that it could not
+ * hold completely is not sent. */
 char *server_dispatch_conn(struct server *s, const struct access *who, const char *line, size_t len,
 			   struct later **later)
 {
@@ -339,7 +338,7 @@ char *server_last_words(struct server *s, const struct access *conn)
 	return server_dispatch_conn(s, conn, line, (size_t)len, NULL);
 }
 
-/* End lost sessions whose time is over, and come back for the next one. */
+/* Close lost sessions that are due, and rearm for the next one. */
 static int on_lost_timer(sd_event_source *src, uint64_t usec, void *arg)
 {
 	struct server *s = arg;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sessions' life: opening, following the tree of tenants, reading, closing. The commands call it on
- * the control thread. It must never add values: neither of backends nor of nodes, but for the runs
- * of one VM in a session of that VM.
+ * Life of sessions: opening, following the tree of tenants, reading, closing. The commands call
+ * this on the control thread. It must never add values, neither of backends nor of nodes, except
+ * the runs of one VM in a session of that VM.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ static struct session *session_next(const struct session *s)
 
 /* ---- following the tree --------------------------------------------------------------------- */
 
-/* The row stays, and says why it does not count. */
+/* The row stays, with the reason why it does not count. */
 static void row_failed(struct session *s, struct row *r, int ret, size_t event)
 {
 	struct vpmu_backend *in = r->c->source;
@@ -85,7 +85,7 @@ static void row_failed(struct session *s, struct row *r, int ret, size_t event)
 
 	vpmu_counting_free(r->c);
 	r->c = NULL;
-	/* Nothing says that the events are not supported: they are not counted. */
+	/* Not counted, which is not the same as not supported. */
 	for (size_t e = 0; e < s->nr_events; e++)
 		r->final[e].supported = true;
 	if (asprintf(&r->error, "%s: %s", s->events[event],
@@ -106,7 +106,7 @@ static void session_node_added(struct node *n, struct vpmu_backend_node *in, voi
 		if (!session_counts(s, n))
 			continue;
 		if (row_add(s, n, in)) {
-			/* There is no row to say it in: the reader sees that rows are missing. */
+			/* No row can show the error: report it as a dropped row. */
 			s->dropped++;
 			continue;
 		}
@@ -115,7 +115,7 @@ static void session_node_added(struct node *n, struct vpmu_backend_node *in, voi
 		ret = rows_start(s, s->nr_rows - 1, &event, &source);
 		if (ret)
 			row_failed(s, s->rows[s->nr_rows - 1], ret, event);
-		else if (!s->rows[s->nr_rows - 1]->before) /* what was saved is of another run */
+		else if (!s->rows[s->nr_rows - 1]->before) /* saved bases belong to another run */
 			session_resume_row(s, s->rows[s->nr_rows - 1]);
 	}
 }
@@ -128,7 +128,8 @@ static void stop_node(struct session *s, struct node *n)
 
 		if (r->node != n)
 			continue;
-		/* Gone rows stay where they were in the tree. 0 is "/", which is never removed. */
+		/* A gone row keeps its place in the tree, so it needs one: order 0 means not sorted
+		 * yet, or "/", which is never removed. */
 		if (!r->order) {
 			rows_sort(s);
 			i = SIZE_MAX; /* rows moved: look again from the first */
@@ -140,7 +141,7 @@ static void stop_node(struct session *s, struct node *n)
 		r->pub.gone_ns = now_ns();
 		s->nr_gone++;
 		if (n->kind >= NODE_VM)
-			break; /* it had only one */
+			break; /* it has only one row */
 	}
 }
 
@@ -243,7 +244,7 @@ static int check_spec(const struct session_spec *spec, char *err, size_t errlen)
 	return 0;
 }
 
-/* Add @n keys to the @nr distinct ones at @set. false: they are more than @max. */
+/* Add @n keys to the @nr distinct ones at @set. Returns false if there would be more than @max. */
 static bool add_keys(vpmu_key_t *set, size_t *nr, size_t max, const vpmu_key_t *keys, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

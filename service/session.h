@@ -3,11 +3,11 @@
  * Operator sessions: a list of events counted for one node, or for each tenant, VM or vCPU of a
  * part of the tree. A session is a set of rows, each with one value per event. A node has one row
  * per backend that counts it: a tenant with VMs on two backends has two rows, which are never
- * added. Rows follow the tree: a node that comes gets a row that counts from then on; a node that
- * goes leaves its final values, which one more read shows. All functions: control thread.
+ * added. Rows follow the tree: a new node gets a row that counts from then on; a removed node's row
+ * keeps its final values, which one more read shows. All functions: control thread.
  *
  * Counts of a tenant include everything below it on the same backend, so a row and the rows below
- * it overlap. What a removed node counted stays in its parent's row.
+ * it overlap. A removed node's counts remain in its parent's row.
  */
 #ifndef SERVICE_SESSION_H
 #define SERVICE_SESSION_H
@@ -22,8 +22,8 @@
 #define SESSION_VALUES_MAX 262144 /* rows times events of one session */
 #define SESSION_GONE_MAX   4096	  /* rows of removed nodes kept; older ones are dropped */
 #define SESSIONS_MAX	   256
-/* Distinct events that one reader counts at a time, the readers of a tenant, and all readers: the
- * host has 64 slots. */
+/* Limits of distinct events at a time, for one reader, the readers of a tenant, and all readers:
+ * the host has 64 slots. */
 #define SESSION_USER_KEYS    16
 #define SESSION_TENANT_KEYS  24
 #define SESSION_READERS_KEYS 32
@@ -42,11 +42,11 @@ struct session {
 	struct registered reg; /* first: name, target, owner */
 	enum session_scope scope;
 	size_t nr_events;
-	char **events; /* as the operator spelled them */
+	char **events; /* as given */
 	vpmu_key_t *keys;
 	size_t nr_rows;
-	uint64_t opened_ns, read_ns; /* now_ns: of the attach, and of the last read's values */
-	uint64_t dropped;	     /* rows that were never shown: too many, or no memory */
+	uint64_t opened_ns, read_ns; /* now_ns of the attach, and of the last read */
+	uint64_t dropped;	     /* rows that were never shown: too many, or out of memory */
 	/* private */
 	struct sessions *ss;
 	struct tenants *ts;
@@ -54,27 +54,29 @@ struct session {
 	struct row **rows;
 	size_t cap_rows, nr_gone;
 	uint64_t next_id, sorted_gen;
-	uint64_t forget_ns;  /* of the request that reads it: rows that went before are forgotten
-				then */
-	const json_t *saved; /* of a former server, until sessions_restored: session_save.h */
-	size_t saved_at;     /* behind the row of it that was found last */
+	uint64_t forget_ns;  /* of the current read: rows that went before this are forgotten after
+			      * it */
+	const json_t *saved; /* a former server's state, until sessions_restored: session_save.h */
+	size_t saved_at;     /* index in its rows after the last match */
 	const struct session_bases *bases;
 };
 
-/* sessions_create - watches @ts. sessions_destroy closes every session. */
+/* sessions_create - watches @ts.
+ * sessions_destroy - closes every session. */
 int sessions_create(struct tenants *ts, struct sessions **out);
 void sessions_destroy(struct sessions *ss);
 
-/* sessions_registry - of struct session. sessions_tenants - the tree that they watch.
+/* sessions_registry - of struct session.
+ * sessions_tenants - the tree that they watch.
  * sessions_generation - changes whenever a session is opened or closed. */
 struct registry *sessions_registry(struct sessions *ss);
 struct tenants *sessions_tenants(const struct sessions *ss);
 uint64_t sessions_generation(const struct sessions *ss);
 
 struct session_spec {
-	struct opening open; /* target: what SESSION_ONE counts; where the others look */
+	struct opening open; /* target: the node of SESSION_ONE, the top of the others */
 	size_t nr_events;
-	const char *const *events; /* as the operator spelled them; copied */
+	const char *const *events; /* as given; copied */
 	const vpmu_key_t *keys;
 	enum session_scope scope;
 };
@@ -82,48 +84,48 @@ struct session_spec {
 /*
  * session_open - count from now on. -EEXIST: name taken; -EINVAL: scope and target do not fit;
  * -ENOSPC: a backend has no counter slot left, or a reader's share of them is used up; -ETIMEDOUT:
- * a CPU of a backend does not answer (in these cases no backend counts); -E2BIG: too many rows or
- * sessions. One line to @err. The session stays bound to the target's name: a tenant or VM of that
- * name that comes later is counted too. The row of a SESSION_ONE of a VM then goes on: its values
- * are those of all runs of the VM.
+ * a CPU of a backend is stalled (in these cases no backend counts); -E2BIG: too many rows or
+ * sessions. One line to @err. The session is bound to the target's name: a later tenant or VM of
+ * that name is counted, too. The row of a SESSION_ONE of a VM then goes on: its values cover all
+ * runs of the VM.
  */
 int session_open(struct sessions *ss, const struct session_spec *spec, struct session **out,
 		 char *err, size_t errlen);
 
-/* session_rows_for - how many rows of @s are of nodes that @who sees. */
+/* session_rows_for - number of rows of @s for nodes that @who sees. */
 size_t session_rows_for(const struct session *s, const struct access *who);
 
-/* session_counts_on - whether a row of @s is counted by @source now. */
+/* session_counts_on - returns true if @source counts a row of @s now. */
 bool session_counts_on(const struct session *s, const struct vpmu_backend *source);
 
-/* session_close - stop. Other sessions do not notice. */
+/* session_close - stop and free. Other sessions are not affected. */
 void session_close(struct session *s);
 
-/* One node's values on one backend. Valid during the callback. */
+/* One node's values on one backend. Valid only during the callback. */
 struct session_row {
-	uint64_t id;	     /* of this row in its session; never used again */
-	const char *backend; /* who counted */
+	uint64_t id;	     /* of this row in its session; never reused */
+	const char *backend; /* name of the backend */
 	enum node_kind kind;
 	unsigned int depth; /* of the node in the tree; "/" is 0 */
-	const char *path;   /* the tenant's, or of the tenant the VM is in */
+	const char *path;   /* of the tenant, or of the VM's tenant */
 	const char *vm;	    /* NODE_VM and NODE_VCPU, else NULL */
 	unsigned int vcpu;
 	uint64_t since_us; /* CLOCK_REALTIME: the values count from then on */
-	bool gone;	   /* the node was removed: final values, mostly not shown again */
+	bool gone;	   /* the node was removed: final values, usually shown once */
 	uint64_t gone_ns;  /* gone: now_ns of that */
-	const char *error; /* not NULL: the node could not be counted, and why */
+	const char *error; /* not NULL: the reason why the node is not counted */
 	const struct vpmu_value *values; /* nr_events */
 };
 
 /*
- * session_read - make the counts of every backend that has rows here current (once) and call @fn
- * for every row, parents before children; a row stays as it is until the next call that is about
- * the session or the tree. While vCPUs run, a parent shows at least the sum of its children on its
- * backend. Stops when @fn returns non-zero and returns that. @fn must not touch sessions.
+ * session_read - flush every backend that has rows here once and call @fn for every row, parents
+ * before children; a row stays unchanged until the next call about the session or the tree. While
+ * vCPUs run, a parent shows at least the sum of its children on its backend. Stops when @fn returns
+ * non-zero and returns that. @fn must not use sessions.
  */
 int session_read(struct session *s, int (*fn)(const struct session_row *row, void *arg), void *arg);
-/* session_forget_before - forget the rows of nodes that were removed before @ns (now_ns); no later
- * read shows them. */
+/* session_forget_before - forget rows of nodes that were removed before @ns (now_ns): later reads
+ * do not show them. */
 void session_forget_before(struct session *s, uint64_t ns);
 
 #endif

@@ -15,7 +15,7 @@
 
 /* ---- attach --------------------------------------------------------------------------------- */
 
-/* "events" of a request - a string like perf stat -e's, or an array of names - to one string. */
+/* Join "events" of a request, a string as for perf stat -e or an array of names, to one string. */
 static int event_list(const json_t *req, char *buf, size_t len, char *err, size_t errlen)
 {
 	const json_t *v = json_object_get(req, "events"), *item;
@@ -57,7 +57,7 @@ static int session_commands_describe(const struct registered *e, const struct ac
 	const struct session *s = (const struct session *)e;
 	json_t *names = json_array();
 
-	/* Into the answer first: it frees them when one does not fit. */
+	/* Add to the answer first, which then frees it on errors. */
 	if (json_object_set_new(obj, "events", names))
 		return -ENOMEM;
 	for (size_t i = 0; i < s->nr_events; i++)
@@ -132,7 +132,7 @@ int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, s
 	return ret;
 }
 
-/* A session whose connection has ended, or another connection's, becomes the client's. */
+/* The client becomes the owner of a lost session, or of another connection's. */
 int cmd_reattach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"session", NULL};
@@ -159,13 +159,13 @@ struct read_state {
 	bool first;
 };
 
-/* Text, because 10,000 tenants with 8 events would be 80,000 objects. */
+/* Written as text, because 10,000 tenants with 8 events would need 80,000 objects. */
 static int session_commands_read_row(const struct session_row *r, void *arg)
 {
 	struct read_state *st = arg;
 	struct json_text *t = st->rows;
 
-	/* The session may be older than the client's rights. */
+	/* The session may have been opened with other rights. */
 	if (!access_sees(st->who, r->path))
 		return 0;
 	json_text_add(t, st->first ? "{\"row\":" : ",{\"row\":");
@@ -204,7 +204,7 @@ static int session_commands_read_row(const struct session_row *r, void *arg)
 	return t->failed ? -ENOMEM : 0;
 }
 
-/* "late": one line for each backend of the session with a CPU that does not answer. */
+/* "late": one line for each backend of the session with a stalled CPU. */
 static int add_late(const struct session *s, json_t *resp)
 {
 	json_t *lines = json_array();
@@ -222,8 +222,7 @@ static int add_late(const struct session *s, json_t *resp)
 	return json_object_set_new(resp, "late", lines);
 }
 
-/* "unsupported": which of the session's events a backend that it counts on cannot count, and why.
- */
+/* "unsupported": events of the session that one of its backends cannot count, with the reason. */
 static int session_commands_add_unsupported(const struct session *s, json_t *resp)
 {
 	json_t *all = json_array();
@@ -265,7 +264,7 @@ static int session_commands_answer_read(struct commands *c, struct session *s, j
 	return json_text_ok(&c->text) ? 0 : command_oom(err, errlen);
 }
 
-/* The client knows about the rows of removed nodes now. */
+/* The client has received the rows of removed nodes. */
 static void read_done(bool ok, void *arg)
 {
 	struct session *s = arg;
@@ -280,8 +279,8 @@ static void session_commands_detach_done(bool ok, void *arg)
 		session_close(arg);
 }
 
-/* "keep-gone": a boolean, or for how many seconds after its end a row is shown: those that went
- * before *@ns are forgotten. */
+/* "keep-gone": a boolean, or the seconds for which a row is shown after its end. *@ns: rows that
+ * ended before are forgotten. */
 static int keep_gone(const json_t *req, uint64_t *ns, char *err, size_t errlen)
 {
 	uint64_t sec, now = now_ns();

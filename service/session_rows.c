@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The rows of a session: which nodes have one, and attaching, reading and detaching them in one
- * batch per backend. Only session.c calls it. A row must never change its backend.
+ * The rows of a session: selecting nodes, and attaching, reading and detaching rows in one batch
+ * per backend. session.c and session_save.c call this. A row must never change its backend.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -137,7 +137,7 @@ struct vpmu_value *row_before(const struct session *s, struct row *r)
 	return r->before;
 }
 
-/* What one run could not count is missing. */
+/* Counts that one run could not take make the sum partial. */
 static void value_add_run(struct vpmu_value *to, const struct vpmu_value *run)
 {
 	to->partial |= run->partial || to->supported != run->supported;
@@ -188,7 +188,7 @@ int row_goes_on(struct session *s, struct row *r)
 /* ---- counting, backend by backend ---------------------------------------------------------------
  */
 
-/* Those of the @n rows at @rows that have a counting of @source, as a list. */
+/* The countings on @source of the @n rows at @rows, as a list. */
 static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct vpmu_backend *source)
 {
 	struct vpmu_counting *list = NULL;
@@ -207,7 +207,7 @@ static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct v
 int rows_start(struct session *s, size_t first, size_t *event, struct vpmu_backend **failed)
 {
 	size_t n = s->nr_rows - first;
-	struct row **rows = n ? s->rows + first : NULL; /* without rows there is no array */
+	struct row **rows = n ? s->rows + first : NULL; /* s->rows is NULL without rows */
 	struct vpmu_backend *source;
 
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++) {
@@ -267,7 +267,8 @@ void rows_read(struct session *s)
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
 		if (source->ops->read_list)
 			source->ops->read_list(rows_of(s->rows, s->nr_rows, source));
-	/* VMs run on: a parent that is read after its children never shows less than they do. */
+	/* VMs keep running: a parent that is read after its children never shows less than they do.
+	 */
 	for (size_t i = s->nr_rows; i--;)
 		if (s->rows[i]->c && !s->rows[i]->c->source->ops->read_list)
 			vpmu_backend_read(s->rows[i]->c);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Saving and restoring sessions; see session_save.h. The server's owner calls it. The saved text is
- * the owner's file: each field is checked, and a session that is not whole is left out.
+ * Saves and restores sessions; see session_save.h. The server's owner calls this. The saved text
+ * comes from the owner's file: each field is checked, and an incomplete session is dropped.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
-/* Of the former runs of a VM: for each event, as in save_before(). */
+/* Words per event of a VM's former runs, as in save_before(). */
 #define BEFORE_WORDS 6
 
 /* ---- saving --------------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ json_t *sessions_save(struct sessions *ss, const struct session_bases *b)
 
 /* ---- restoring ------------------------------------------------------------------------------ */
 
-/* A count, which is a string of digits. */
+/* Parse a count: a string of digits. */
 static bool session_save_get_u64(const json_t *v, uint64_t *out)
 {
 	const char *text = json_string_value(v);
@@ -152,7 +152,8 @@ static bool get_access(const json_t *o, struct access *a)
 	return json_is_integer(json_object_get(o, "uid")) && json_is_array(tenants);
 }
 
-/* The events of @o; the names are @o's. */
+/* Read the events of @o; @names point into @o. Returns 0 if one is invalid or has another key now.
+ */
 static size_t get_events(const json_t *o, const struct session_bases *b, const char **names,
 			 vpmu_key_t *keys)
 {
@@ -188,7 +189,7 @@ static bool is_row(const json_t *saved, const struct row *r)
 	       json_integer_value(json_object_get(saved, "vcpu")) == (json_int_t)r->pub.vcpu;
 }
 
-/* The next number of *@text, which a space or the end follows. */
+/* Parse the next number of *@text, up to a space or the end. */
 static bool next_u64(const char **text, uint64_t *out)
 {
 	char *end;
@@ -203,7 +204,7 @@ static bool next_u64(const char **text, uint64_t *out)
 	return true;
 }
 
-/* Give @r the bases of @saved. False: they are not its own. */
+/* Set the bases of @r from @saved. Returns false if they do not fit. */
 static bool set_bases(struct session *s, struct row *r, const json_t *saved,
 		      const struct session_bases *b)
 {
@@ -220,7 +221,7 @@ static bool set_bases(struct session *s, struct row *r, const json_t *saved,
 	return true;
 }
 
-/* One event of save_before(). */
+/* Parse one event of save_before(). */
 static bool next_value(const char **words, struct vpmu_value *v)
 {
 	uint64_t w[BEFORE_WORDS];
@@ -237,7 +238,7 @@ static bool next_value(const char **words, struct vpmu_value *v)
 	return w[3] <= 1 && w[4] <= 1 && w[5] <= VPMU_Q_TSC;
 }
 
-/* What @r counted in former runs of its VM. */
+/* Restore the counts of @r's VM in former runs. */
 static void set_before(const struct session *s, struct row *r, const json_t *saved)
 {
 	const char *words = json_string_value(json_object_get(saved, "before"));
@@ -259,7 +260,7 @@ void session_resume_row(struct session *s, struct row *r)
 
 	if (!s->saved || strcmp(r->pub.backend, s->bases->backend))
 		return;
-	/* They come back in the order in which they were saved, mostly. */
+	/* Rows mostly come back in the order in which they were saved. */
 	for (size_t i = 0; i < nr; i++) {
 		size_t at = (s->saved_at + i) % nr;
 
@@ -314,7 +315,7 @@ static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o
 	s->reg.lost_ns = json_is_true(json_object_get(o, "keep")) ? 0 : now_ns();
 	s->saved = o;
 	s->bases = b;
-	/* Numbers of rows are never used again; those of rows that go on are theirs. */
+	/* Row numbers are never reused, except by the rows that go on. */
 	if (next_id > s->next_id)
 		s->next_id = next_id;
 	for (size_t i = 0; i < s->nr_rows; i++) {

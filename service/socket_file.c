@@ -11,9 +11,9 @@
 #include "service/socket_file.h"
 
 /*
- * Look at the directory of the socket @path. Whoever can write to it can replace the socket, and
- * anybody can make /tmp/vpmu-UID. @own: it is the server's own directory, which is made if it is
- * missing and must be nobody else's to write to; otherwise the operator has named it.
+ * Check the directory of the socket @path. Anyone with write access to it can replace the socket,
+ * and anyone can create /tmp/vpmu-UID. @own: it is the server's own directory, created if missing,
+ * and others must not have write access; otherwise the operator has chosen it.
  */
 static int check_parent(const char *path, bool own, char *err, size_t errlen)
 {
@@ -49,7 +49,7 @@ static int check_parent(const char *path, bool own, char *err, size_t errlen)
 	return 0;
 }
 
-/* Remove the socket at @addr if nobody listens on it any more. */
+/* Remove the socket at @addr if no process listens on it. */
 static int clear_stale(const struct sockaddr_un *addr, char *err, size_t errlen)
 {
 	struct stat st;
@@ -94,8 +94,8 @@ int socket_file_make(struct socket_file *s, const char *path, bool own_dir, mode
 		return ret;
 	s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* fchmod before bind, so that the file never exists with a wider mode: bind uses the
-	 * inode's mode less the umask (unix(7)). chmod after bind, when it has its group, so that
-	 * the mode does not depend on the umask. */
+	 * inode's mode less the umask (unix(7)). chmod after bind and chown, so that the mode does
+	 * not depend on the umask. */
 	if (s->fd < 0 || fchmod(s->fd, 0600) || bind(s->fd, (struct sockaddr *)&addr, sizeof(addr)))
 		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
 	s->bound = true;
@@ -133,7 +133,7 @@ void socket_file_close(struct socket_file *s, const char *path)
 {
 	struct stat st;
 
-	/* Somebody may have replaced the file. */
+	/* The file may have been replaced. */
 	if (s->bound && lstat(path, &st) == 0 && st.st_ino == s->at.st_ino &&
 	    st.st_dev == s->at.st_dev)
 		unlink(path);

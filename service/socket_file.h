@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The file of the control socket: who may replace it, whose it is, and when it goes. */
+/* The file of the control socket: its creation, owner and mode, and removal. */
 #ifndef SERVICE_SOCKET_FILE_H
 #define SERVICE_SOCKET_FILE_H
 
@@ -8,20 +8,20 @@
 #include <sys/stat.h>
 
 struct socket_file {
-	int fd;	    /* it listens; -1: there is none */
-	bool bound; /* @at is the file that we made */
+	int fd;	    /* listening socket; -1: none */
+	bool bound; /* @at is the file that this process made */
 	struct stat at;
 };
 
 /* socket_file_make - listen at @path, with @mode and, unless it is -1, @gid. @own_dir: the
- * directory is the server's own. -errno and one line in @err; socket_file_close is due all the
- * same. */
+ * directory is the server's own. -errno and one line in @err; socket_file_close is required even
+ * then. */
 int socket_file_make(struct socket_file *s, const char *path, bool own_dir, mode_t mode, gid_t gid,
 		     char *err, size_t errlen);
-/* socket_file_take - serve the socket @fd that somebody else has bound. @fd is @s's from now on,
- * also after an error. */
+/* socket_file_take - use the listening socket @fd that another process has bound. Takes ownership
+ * of @fd, even on error. */
 int socket_file_take(struct socket_file *s, int fd, const char *path, char *err, size_t errlen);
-/* socket_file_close - stop listening, and remove the file if it is still the one that we made. */
+/* socket_file_close - stop listening, and remove the file if it is still the one made here. */
 void socket_file_close(struct socket_file *s, const char *path);
 
 #endif

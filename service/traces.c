@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Adding up samples by address and call chain. profile.c calls it on the control thread. Memory
- * must stay bounded whatever a guest does.
+ * Adds up samples by address and call chain. profile.c and capture.c call this on the control
+ * thread. Memory must stay bounded whatever a guest does.
  */
 #include <errno.h>
 #include <search.h>
@@ -10,7 +10,7 @@
 
 #include "service/traces.h"
 
-/* ---- who ---------------------------------------------------------------------------------- */
+/* ---- names of nodes ------------------------------------------------------------------------ */
 
 struct alias {
 	uint64_t serial;
@@ -66,7 +66,7 @@ static struct who *who_of(const struct node *n)
 	return NULL;
 }
 
-/* The name of @n, with one more reference. NULL: no memory. */
+/* The name of @n, with a new reference; NULL: no memory. */
 static struct who *who_named(struct whos *ws, const struct node *n)
 {
 	struct who *w = who_of(n), **found;
@@ -118,7 +118,7 @@ void whos_gone(struct whos *ws, uint64_t serial)
 
 void whos_clear(struct whos *ws)
 {
-	/* The first word of a tsearch tree's root points to the root's datum. */
+	/* glibc: the first word of a tsearch tree's root points to the root's datum. */
 	while (ws->by_serial)
 		alias_drop(ws, *(struct alias **)ws->by_serial);
 }
@@ -148,7 +148,7 @@ static uint64_t traces_hash(const struct trace *t, const uint64_t *ip)
 	return h;
 }
 
-/* Where @what is, or the free slot where it would be. */
+/* The slot of @what, or the free slot for it. */
 static struct trace **lookup(struct trace **slot, size_t cap, const struct trace *what,
 			     const uint64_t *ip)
 {
@@ -164,7 +164,7 @@ static struct trace **lookup(struct trace **slot, size_t cap, const struct trace
 	}
 }
 
-/* Keep the table at most half full. */
+/* Grow so that the table stays no more than half full. */
 static int traces_grow(struct traces *t)
 {
 	size_t cap = t->cap ? t->cap * 2 : 256;
@@ -184,7 +184,7 @@ static int traces_grow(struct traces *t)
 	return 0;
 }
 
-/* Note the time of @n samples. */
+/* Record the time of @n samples. */
 static void add_times(struct traces *t, struct trace *to, uint64_t at_ns, uint64_t n)
 {
 	size_t room = t->max_times - t->nr_times;

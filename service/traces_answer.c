@@ -12,7 +12,7 @@
 #include "service/traces.h"
 #include "vpmu/lbr.h"
 
-/* The fields rows and chains have in common. */
+/* Fields common to rows and chains. */
 static json_t *trace_object(const struct trace *t)
 {
 	const struct who *w = t->who;
@@ -62,7 +62,7 @@ static json_t *chain_object(const struct trace *t)
 	json_t *obj = trace_object(t), *chain = json_array();
 
 	for (unsigned int i = 0; chain && i < t->nr; i++) {
-		/* Not known: where the sample was, or a call from a level that is not recorded. */
+		/* Unknown: the sample's address, or a call from a level that is not recorded. */
 		bool known = i ? t->ip[i] != VPMU_LBR_FROM_FILTERED : t->known;
 
 		if (json_array_append_new(chain, known ? command_address(t->ip[i]) : json_null())) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Completion of command lines: see complete.h. */
+/* Command line completion: see complete.h. */
 #include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 /* ---- tables of options -------------------------------------------------------------------- */
 
-/* What argp adds to every table. */
+/* Options that argp adds to every table. */
 static const struct argp_option usual[] = {
 	{"help", 0, NULL, 0, "Give this help list", 0},
 	{"usage", 0, NULL, 0, "Give a short usage message", 0},
@@ -22,7 +22,8 @@ static const struct argp_option usual[] = {
 	{0},
 };
 
-/* Called with each option, and with the one whose alias it is, or itself. True ends the walk. */
+/* Called with each option @name, and with the @option that it is an alias of, or itself. Returning
+ * true ends the walk. */
 typedef bool (*option_fn)(const struct argp_option *name, const struct argp_option *option,
 			  void *arg);
 
@@ -66,7 +67,7 @@ struct wanted {
 	const struct argp_option *found;
 };
 
-/* As getopt: the whole name, or else the begin of one. */
+/* As getopt: the whole name, else a prefix. */
 static bool is_wanted(const struct argp_option *name, const struct argp_option *option, void *arg)
 {
 	struct wanted *w = arg;
@@ -82,7 +83,8 @@ static bool is_wanted(const struct argp_option *name, const struct argp_option *
 	return !name->name[w->len];
 }
 
-/* ---- what is typed ------------------------------------------------------------------------ */
+/* ---- the typed words --------------------------------------------------------------------------
+ */
 
 static void on_alarm(int sig)
 {
@@ -109,8 +111,8 @@ bool complete_asked(struct complete *c, int argc, char **argv)
 	return true;
 }
 
-/* If @word is or has options: *option becomes the last one if it takes a value, else NULL. Returns
- * the value if it is in @word as well. */
+/* Parse option word @word: *option becomes its last option if that takes a value, else NULL.
+ * Returns the value if @word includes it. */
 static const char *scan_options(const struct argp *argp, const char *word,
 				const struct argp_option **option)
 {
@@ -181,7 +183,7 @@ void complete_item(struct complete *c)
 
 /* ---- the answer --------------------------------------------------------------------------- */
 
-/* Whether every shell takes @word as it is. zsh expands a = at its begin. */
+/* Returns true if no shell expands @word. zsh expands a = at its start. */
 static bool is_plain(const char *word)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -205,7 +207,7 @@ static void print_word(const struct complete *c, const char *word, const char *m
 
 void complete_offer(const struct complete *c, const char *word, const char *meaning)
 {
-	/* With a - it would be an option, of a server's choice. */
+	/* A word with a leading - would be an option chosen by the server. */
 	if (word && *word != '-' && is_plain(word))
 		print_word(c, word, meaning);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Memory of a program that may end: see memory.h. */
+/* Allocation or exit: see memory.h. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 void memory_out(void)
 {
-	/* What was printed before is shown before, also when both go to one file. */
+	/* Keep the order of outputs, even if both go to one file. */
 	fflush(stdout);
 	fprintf(stderr, "%s: out of memory\n", program_invocation_short_name);
 	exit(EXIT_FAILURE);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory of a program that may end when a small allocation fails: one line on standard error, and
- * exit status 1, with what atexit() has. Not for libvpmu, nor where a VM or a count would be lost;
- * nor for what is as large as somebody else likes, which gets an error of its own.
+ * Allocation for programs that may exit if a small allocation fails: one line on standard error,
+ * and exit status 1 (atexit() handlers run). Not for libvpmu, nor where a VM or a count would be
+ * lost, nor for sizes that others control: these need an error of their own.
  */
 #ifndef SERVICE_PROGRAM_MEMORY_H
 #define SERVICE_PROGRAM_MEMORY_H
 
 #include <stddef.h>
 
-/* memory_out - end the program, as the functions below do. */
+/* memory_out - exit, as the functions below do. */
 void memory_out(void) __attribute__((noreturn));
 
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xreallocarray(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
-/* xstrdup - of NULL: NULL. */
+/* xstrdup - NULL gives NULL. */
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t len) __attribute__((returns_nonnull));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull));

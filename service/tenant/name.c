@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Which names tenants and VMs may have. They become directories, and appear in terminals. */
+/* Valid names of tenants and VMs, which become directories and appear in terminals. */
 #include <string.h>
 
 #include "vpmu/util/fail.h"

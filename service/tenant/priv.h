@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What tenant.c and vm.c share; nobody else includes it. */
+/* Shared by tenant.c and vm.c; private to them. */
 #ifndef SERVICE_TENANT_PRIV_H
 #define SERVICE_TENANT_PRIV_H
 
@@ -28,26 +28,29 @@ static inline struct node_priv *priv(const struct node *n)
 	return (struct node_priv *)n;
 }
 
-/* node_cmp_name - of two nodes, for by_vm. */
+/* node_cmp_name - comparison of two nodes, for by_vm. */
 int node_cmp_name(const void *a, const void *b);
 
-/* node_new - a node that is in no list and in no source; NULL: no memory. node_free - of such a
- * node, or of one that was unlinked. node_chain, node_unchain - among its parent's children. */
+/* node_new - a node in no list and no source; NULL: no memory.
+ * node_free - free such a node, or an unlinked one.
+ * node_chain, node_unchain - link to, unlink from its parent's children. */
 struct node *node_new(struct tenants *ts, enum node_kind kind, struct node *parent);
 void node_free(struct node *n);
 void node_chain(struct node *n);
 void node_unchain(struct node *n);
 
-/* node_tell_added - tell the watchers that @n is counted by source @i from now on. */
+/* node_tell_added - notify the watchers that source @i counts @n from now on. */
 void node_tell_added(struct node *n, unsigned int i);
 /* node_leave_sources - remove @n from the sources that count it. */
 void node_leave_sources(struct node *n);
-/* node_delete - tell the watchers, leave the sources, and free @n, which has nothing below it. */
+/* node_delete - notify the watchers, leave the sources, and free @n, which must have no children.
+ */
 void node_delete(struct node *n);
 
-/* tenants_source_index - which of the tree's sources @s is: it must be one of them. */
+/* tenants_source_index - index of source @s, which must be in the tree. */
 unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_backend *s);
-/* node_count_by - let source @i count @n, which is no VM or vCPU, and what is above it. -ENOMEM. */
+/* node_count_by - let source @i count @n, which must not be a VM or vCPU, and its ancestors.
+ * -ENOMEM. */
 int node_count_by(struct node *n, unsigned int i);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The tree of nodes, which source of counts counts which node, and tenants by path. VMs are in
- * vm.c; directories, cgroup ids and threads are cgroupfs.c's. The VMM and the service call it on
- * the control thread. A node must never be freed before its watchers know.
+ * The tree of nodes, the sources (backends) that count each of them, and tenants by path. VMs are
+ * in vm.c; directories, cgroup ids and threads in cgroupfs.c. The servers and the service call this
+ * on the control thread. A node must never be freed before its watchers are notified.
  */
 #include <errno.h>
 #include <search.h>
@@ -118,7 +118,7 @@ void node_delete(struct node *n)
 	node_free(n);
 }
 
-/* A path node with its directory and id, not linked and counted by nobody yet. */
+/* A path node with its directory and id, not linked and not counted yet. */
 static int path_node(struct tenants *ts, enum node_kind kind, struct node *parent, const char *path,
 		     struct node **out, char *err, size_t errlen)
 {
@@ -388,7 +388,7 @@ int tenant_add(struct tenants *ts, const char *path, struct node **out, char *er
 		*out = n;
 	return 0;
 undo:
-	/* The ancestors that this call made have no use. */
+	/* Remove the ancestors that this call made. */
 	while (made) {
 		struct node *parent = n->parent;
 
@@ -418,7 +418,7 @@ int tenant_remove(struct tenants *ts, const char *path, char *err, size_t errlen
 			    "tenant %s: has %s \"%s\"; remove what is below it first", path,
 			    n->first_child->kind == NODE_VM ? "VM" : "tenant",
 			    n->first_child->name);
-	/* The directory first: only the kernel knows whether somebody put a thread into it. */
+	/* The directory first: rmdir fails if its cgroup has a thread. */
 	if (priv(n)->made_dir) {
 		ret = cgroupfs_remove(priv(n)->dir, err, errlen);
 		if (ret)

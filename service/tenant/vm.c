@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * VMs and their vCPUs as nodes of the tree. The VMM calls it on the control thread. A VM must never
- * be half there: watchers are told of it when it is complete.
+ * VMs and their vCPUs as nodes of the tree. vpmu-vmm and vpmud call this on the control thread.
+ * Watchers must never see an incomplete VM: they are notified when it is complete.
  */
 #include <errno.h>
 #include <search.h>
@@ -41,7 +41,7 @@ static int add_vcpu(struct tenants *ts, struct node *vm, unsigned int vcpu, unsi
 	return 0;
 }
 
-/* A VM that no watcher was told of. */
+/* Free a VM that no watcher has been notified of. */
 static void forget_vm(struct tenants *ts, struct node *vm)
 {
 	struct node *c;
