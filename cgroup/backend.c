@@ -348,7 +348,7 @@ int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_bac
 {
 	struct ksum *b = &backend_counting_of(c)->key[i].base;
 
-	/* The totals have only grown since the old base was taken. */
+	/* A base above today's totals is of other counts: totals only grow. */
 	if (base->total > b->total || base->time_ns > b->time_ns || base->lost_ns > b->lost_ns)
 		return -EINVAL;
 	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, (uint32_t)base->lacks,

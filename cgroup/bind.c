@@ -62,7 +62,7 @@ static int bind_set(struct bpf_backend *k, const struct binding *b)
 	return ret == -E2BIG ? -ENOSPC : ret;
 }
 
-/* A task's bit is set as long as any task with that bit is bound. */
+/* A bit is set while any bound task maps to it. */
 static void count_bit(struct bpf_backend *k, uint32_t tid, bool more)
 {
 	uint32_t bit = kp_task_bit(tid);
@@ -121,7 +121,7 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		unlink_from(b);
 		link_to(b, n);
 		whose_forget(k);
-		if (task && start != old.start) { /* another task of that number */
+		if (task && start != old.start) { /* a new task reuses the number */
 			whose_task_gone(k, b);
 			branches_end(k, b);
 		}
@@ -178,7 +178,7 @@ int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, 
 	return 0;
 }
 
-/* Setting an element that is there cannot fail for want of room. */
+/* Updating an existing element cannot fail for lack of room. */
 void bind_move(struct bpf_backend *k, struct knode *from, struct knode *to)
 {
 	struct binding *b;
@@ -220,10 +220,8 @@ void bpf_backend_unbind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id)
 	bind_unbind(knode_of(n), false, cgroup_id);
 }
 
-/* Field 22 of /proc/TID/stat. The name in field 2 may have spaces and parentheses. For
- * /proc/TID/stat itself the kernel adds up what all threads of the process did; for the one below
- * task it does not.
- */
+/* Field 22 of /proc/TID/stat. The name in field 2 may contain spaces and parentheses. Reads the
+ * file below task/, because in /proc/TID/stat the kernel adds up the whole process. */
 static int start_time(const struct bpf_backend *k, pid_t tid, uint64_t *start)
 {
 	char path[256], line[1024], *at;

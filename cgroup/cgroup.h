@@ -55,7 +55,9 @@ struct bpf_backend_sys {
 	bool (*may_hook)(unsigned int means, int hook);
 	int (*map_set)(int fd, const void *key, const void *value);
 	int (*map_del)(int fd, const void *key);
+	/* Put maps @page[0..n) at @index[0..n) of an array of maps, in one grace period. */
 	int (*pages)(int fd, const uint32_t *index, const int *page, uint32_t n);
+	/* Run program @prog on @cpu. Fails if the CPU is not online. */
 	int (*run)(int prog, unsigned int cpu);
 	/* The same with argument @arg; *answer: the program's return value. */
 	int (*ask)(int prog, unsigned int cpu, uint64_t arg, uint32_t *answer);

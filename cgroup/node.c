@@ -164,6 +164,7 @@ int node_grow(struct bpf_backend *k)
 		want = (cells_wanted(k, cpu) + KP_PAGE_CELLS - 1) / KP_PAGE_CELLS * KP_PAGE_CELLS;
 		want += KP_NEAR;
 		if (want > cpu_state(k, cpu)->cells_max)
+			/* After the pages exist: find_cell() allocates numbers up to this. */
 			__atomic_store_n(&cpu_state(k, cpu)->cells_max, (uint32_t)want,
 					 __ATOMIC_RELEASE);
 	}

@@ -19,7 +19,7 @@ struct ksampling {
 	struct vpmu_value value;
 	struct vpmu_counting *counting;
 	uint64_t nobodys;
-	bool guests, hosts; /* vCPU threads were sampled in a guest; in the host's kernel */
+	bool guests, hosts; /* samples of vCPU threads: in a guest; in the host's kernel */
 };
 
 static struct ksampling *sampling_of(const struct vpmu_sampling *s)

@@ -111,6 +111,7 @@ int slot_open_on(struct bpf_backend *k, unsigned int i, unsigned int cpu, uint64
 		return ret;
 	slot_set_bit(&st->has, i, true);
 	st->final[i] = final;
+	/* Last: take_up_event() uses the event and final when this has changed. */
 	__atomic_store_n(&st->opened[i], st->opened[i] + 1, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -207,7 +208,7 @@ int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigne
 	s->key = key;
 	if (slot_is_hardware(key) && key & VPMU_KEY_GUEST)
 		budget_look(k);
-	/* Before any CPU can take up the events. */
+	/* Set before any CPU can take up the events. */
 	slot_set_bit(&k->cfg->timed, (unsigned int)i, false);
 	s->counted = false;
 	slot_set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));

@@ -22,7 +22,7 @@ struct access {
 	bool admin;
 	bool all; /* sees every tenant, and the host */
 	unsigned int nr;
-	const char *tenants[ACCESS_TENANTS_MAX]; /* !all: sees these and what is below them */
+	const char *tenants[ACCESS_TENANTS_MAX]; /* !all: sees these and everything below them */
 };
 
 /* Rights of the members of a group. */
@@ -71,7 +71,7 @@ enum access_pool {
 
 /* access_pooled - returns true if @a and @b (NULL: the server itself) share @pool. */
 bool access_pooled(enum access_pool pool, const struct access *a, const struct access *b);
-/* access_count - add @other to the counts @nr of those of its pools that it shares with @who.
+/* access_count - add @other to the counts @nr of the pools that it shares with @who.
  * access_full - the first pool in which @nr reaches @max; NR_POOLS: each has room. */
 void access_count(unsigned int nr[NR_POOLS], const struct access *who, const struct access *other);
 enum access_pool access_full(const unsigned int nr[NR_POOLS], const unsigned int max[NR_POOLS]);

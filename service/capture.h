@@ -22,7 +22,7 @@ enum capture_mode {
 	CAPTURE_CALLS,	    /* all calls */
 };
 
-/* capture_mode_parse - "call-stack", "branches", "calls"; -EINVAL otherwise. */
+/* capture_mode_parse - parse "call-stack", "branches", "calls"; -EINVAL otherwise. */
 int capture_mode_parse(const char *name, enum capture_mode *mode);
 const char *capture_mode_name(enum capture_mode mode);
 /* capture_ctl - the control bits (vpmu/lbr.h) of @mode.
@@ -47,11 +47,12 @@ struct capture {
 	struct vpmu_backend_node *in; /* the target on the backend; NULL when gone */
 };
 
-/* captures_create - watches @ts. captures_destroy ends every capture. */
+/* captures_create - watches @ts.
+ * captures_destroy - ends every capture. */
 int captures_create(struct tenants *ts, struct captures **out);
 void captures_destroy(struct captures *cs);
 
-/* captures_registry - of struct capture. */
+/* captures_registry - the registry of struct capture. */
 struct registry *captures_registry(struct captures *cs);
 
 struct capture_spec {

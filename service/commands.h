@@ -72,7 +72,8 @@ const char *command_node_kind(enum node_kind kind);
 int command_target(struct commands *c, const json_t *req, bool required, bool narrows,
 		   struct node **out, char *err, size_t errlen);
 
-/* command_opening - "target" (@required, or "/"), "name", "keep", and "backend". */
+/* command_opening - parse the fields "target" (@required, or "/"), "name", "keep", and "backend".
+ */
 int command_opening(struct commands *c, const json_t *req, bool required, bool narrows,
 		    struct opening *out, char *err, size_t errlen);
 

@@ -71,7 +71,7 @@ int connection_send(struct connection *c, const char *text)
 	return ret;
 }
 
-/* Make room for more bytes. Returns 0 or -errno. */
+/* Grow the buffer if it is full. Returns 0 or -errno. */
 static int more_room(struct connection *c)
 {
 	size_t room = c->room ? c->room * 2 : 1 << 16;

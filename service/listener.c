@@ -292,8 +292,9 @@ static enum access_pool pool_full(const struct listener *l, const struct access 
 	return access_full(nr, clients_max);
 }
 
-/* The client to close for @who if @pool is full: it is in that pool, has no answer pending and owns
- * nothing, and has been idle longest, but not less than SERVER_IDLE_MS. NULL: there is none. */
+/* The client to close so that @who fits, if @pool is full: it is in that pool, has no answer
+ * pending and owns nothing, and has been idle longest, but not less than SERVER_IDLE_MS. NULL:
+ * there is none. */
 static struct client *longest_idle(const struct listener *l, enum access_pool pool,
 				   const struct access *who)
 {

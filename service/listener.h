@@ -28,7 +28,7 @@ void listener_destroy(struct listener *l);
  */
 char *server_dispatch_conn(struct server *s, const struct access *who, const char *line, size_t len,
 			   struct later **later);
-/* server_forget - the client of @l is gone. */
+/* server_forget - the client of @l has disconnected. */
 void server_forget(struct later *l);
 /* listener_answer - called by server.c with the answer (malloc'd; NULL: no memory) to the request
  * @later. */

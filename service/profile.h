@@ -25,7 +25,7 @@
 #include "service/traces.h"
 
 #define PROFILES_MAX 256
-/* A backend has 32 samplers (VPMU_SAMPLERS_MAX): readers leave 8 to administrators. */
+/* A backend has 32 samplers (VPMU_SAMPLERS_MAX); 8 are reserved for administrators. */
 #define PROFILES_MAX_USER    8
 #define PROFILES_MAX_TENANT  12
 #define PROFILES_MAX_READERS 24
@@ -86,7 +86,7 @@ struct profile_spec {
 	const char *event;   /* as the operator spelled it; copied */
 	vpmu_key_t key;
 	uint64_t period; /* 1..PROFILE_PERIOD_MAX */
-	bool lbr;   /* with call chains: the backend's own, or else captured call-stack records */
+	bool lbr;   /* with call chains: the backend's own, else from captured call-stack records */
 	bool times; /* with @lbr: with the time of each sample */
 };
 

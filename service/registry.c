@@ -33,7 +33,8 @@ static bool same_user(const struct registered *e, const struct access *who)
 	return e->who.uid == who->uid;
 }
 
-/* Check that @who may open one more. Messages give numbers only if @who may see what they count. */
+/* Check the limits for one more object of @who. Messages contain numbers only if @who may see
+ * everything that they count. */
 static int check_limits(struct registry *r, const struct access *who, char *err, size_t errlen)
 {
 	const struct registry_kind *k = r->kind;

@@ -33,8 +33,8 @@ int request_bool(const json_t *req, const char *key, bool required, bool *out, c
 int request_uint(const json_t *req, const char *key, bool required, uint64_t min, uint64_t max,
 		 uint64_t *out, char *err, size_t errlen);
 
-/* json_u64 - a 64-bit count as a string: JSON numbers lose bits in many readers. NULL when out of
- * memory, which json_object_set_new takes as an error. */
+/* json_u64 - a 64-bit count as a string, since many JSON readers lose bits of numbers. NULL when
+ * out of memory, which json_object_set_new treats as an error. */
 json_t *json_u64(uint64_t v);
 
 #endif

@@ -47,8 +47,8 @@ struct server_opts {
 			* closed at the end, its file stays */
 	const char *name;	   /* "vpmu-vmm", for hello */
 	enum vpmu_space raw_space; /* vendor of rHEX event names */
-	bool host_too; /* an event without ":G" or ":H" is counted in guests and in the host; else
-			* in guests only */
+	bool host_too; /* count events without ":G" or ":H" in guests and the host; else in guests
+			* only */
 	/* for `check`: appends {"what","ok","why"} objects, with "backend" if a row is about one
 	 * backend. @all: the client may see every tenant, and so figures of the whole host. May be
 	 * NULL */
@@ -57,7 +57,7 @@ struct server_opts {
 	int (*figures)(json_t *resp, void *arg);
 	int (*vm_info)(const struct node *vm, json_t *obj,
 		       void *arg); /* adds fields to a VM in `list`; may be NULL */
-	/* A command has been done, and its answer is about to be sent. May be NULL */
+	/* called after each successful command, before its answer is sent. May be NULL */
 	void (*done)(void *arg);
 	unsigned int slow_sec;		   /* 0: SERVER_SLOW_SEC */
 	unsigned int lost_sec;		   /* 0: SERVER_LOST_SEC */
@@ -113,9 +113,9 @@ char *server_dispatch(struct server *s, const char *line, size_t len);
 /*
  * For servers with counts that outlive them: session_save.h.
  * server_sessions - its sessions, to save and to restore them.
- * server_leave - end a server so that the next one can go on with its sessions: send the final
- * counts of unnamed sessions to their clients and remove the socket. Only the end of the process
- * may follow.
+ * server_leave - end a server so that the next one can go on with its sessions: send connected
+ * clients the final counts of the sessions that they own, which ends these, and remove the socket.
+ * Only the end of the process may follow.
  */
 struct sessions;
 struct sessions *server_sessions(struct server *s);

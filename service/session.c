@@ -120,7 +120,7 @@ static void session_node_added(struct node *n, struct vpmu_backend_node *in, voi
 	}
 }
 
-/* @n's rows, one per backend, keep their last values. */
+/* Stop the rows of @n, one per backend; they keep their last values. */
 static void stop_node(struct session *s, struct node *n)
 {
 	for (size_t i = 0; i < s->nr_rows; i++) {
@@ -260,7 +260,7 @@ static bool add_keys(vpmu_key_t *set, size_t *nr, size_t max, const vpmu_key_t *
 	return true;
 }
 
-/* Readers must leave slots to administrators and to each other. */
+/* Readers must leave counter slots to administrators and to each other. */
 static int check_keys(struct sessions *ss, const struct session_spec *spec, char *err,
 		      size_t errlen)
 {

@@ -30,8 +30,8 @@
 
 enum session_scope { SESSION_ONE, SESSION_TENANT, SESSION_VM, SESSION_VCPU };
 
-/* session_scope_parse - "none", "tenant", "vm", "vcpu"; -EINVAL otherwise. session_scope_name is
- * the inverse. */
+/* session_scope_parse - parse "none", "tenant", "vm", "vcpu"; -EINVAL otherwise.
+ * session_scope_name - the inverse. */
 int session_scope_parse(const char *name, enum session_scope *scope);
 const char *session_scope_name(enum session_scope scope);
 

@@ -245,7 +245,7 @@ static __always_inline void charge_row(struct kp_cpu *st, __u32 slot, struct vpm
 		no_event(st, row);
 		return;
 	}
-	/* As vpmu_charge(). In this order it takes an instruction less. */
+	/* As vpmu_charge(), in an order that saves an instruction. */
 	total = row->total + now;
 	barrier_var(total);
 	VPMU_STORE(&row->total, total - st->snap[slot]);
@@ -407,7 +407,7 @@ static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
 	VPMU_STORE(&st->cset, (__u64)to);
 	VPMU_STORE(&st->nr, nr);
 	cell = BEHIND(st, was & KP_NEAR_MASK);
-	/* As vpmu_charge_time(). In this order it takes an instruction less. */
+	/* As vpmu_charge_time(), in an order that saves an instruction. */
 	time = cell->near_cell[0].time_ns - st->last_ns;
 	barrier_var(time);
 	VPMU_STORE(&st->last_ns, now);
@@ -560,7 +560,7 @@ static __always_inline int account_move(struct kp_cpu *st, __u32 cpu)
 		return st ? account_move(st, cpu) : 0;                                             \
 	}
 
-/* Both are at KP_MOVE_HOOK: cgroup_migrate.c. */
+/* Both attach to KP_MOVE_HOOK: cgroup_migrate.c. */
 ON_MOVE(on_move, KP_SEC_MOVE)
 ON_MOVE(on_move_probe, KP_SEC_PROBE)
 

@@ -8,7 +8,7 @@
 
 #include "cgroup/bpf/charge.bpf.h"
 
-#define NS_PER_TICK 10000000ULL /* of a start time in /proc: USER_HZ is 100 */
+#define NS_PER_TICK 10000000ULL /* tick of a start time in /proc: USER_HZ is 100 */
 
 /*
  * Slow paths are global functions: the verifier checks each of them once, by itself, instead of on
@@ -33,7 +33,7 @@ static __always_inline __u64 word_at(__u64 at)
 	return word;
 }
 
-/* A member of the kernel's struct @type at address @at. One of 4 bytes is the low half. */
+/* Read a member of the kernel's struct @type at address @at. A 4-byte member is the low half. */
 #define WORD(at, type, member) word_at((at) + bpf_core_field_offset(type, member))
 
 /* The account that the task is bound to; 0: not bound. */

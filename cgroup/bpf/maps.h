@@ -43,7 +43,7 @@
 /* Charges of an account for four slots on one CPU. The program writes those of its CPU; the daemon
  * writes those of CPU number nr_cpus, which collect removed nodes' counts. */
 struct kp_cell {
-	__u64 time_ns; /* time the account was charged here */
+	__u64 time_ns; /* time charged to the account here */
 	struct vpmu_row row[KP_CHUNK];
 };
 

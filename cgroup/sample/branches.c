@@ -23,14 +23,14 @@ struct branches {
 	uint64_t time_ns;
 };
 
-/* While call stacks are recorded, Linux does not freeze the records at the interrupt that copies
- * them: with kernel code, the handler's own calls would be on top of each. */
+/* Call stacks are recorded in user mode only: Linux does not freeze them at the interrupt that
+ * copies them, so with kernel code the handler's own calls would be on top. */
 uint32_t branches_recorded(uint32_t ctl)
 {
 	return ctl & VPMU_LBR_CALL_STACK ? ctl & ~VPMU_LBR_OS : ctl;
 }
 
-/* The kernel's filter for @ctl; 0: perf has none for this. */
+/* perf's filter for @ctl; 0: not possible. */
 static uint64_t filter(uint32_t ctl)
 {
 	static const struct {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sampling events of whole CPUs, see events.h: opening them with what this kernel offers, sharing
- * them, reading their rings. A sample must reach every user that was there when it was taken, and
- * no other.
+ * Sampling events of whole CPUs, see events.h: opening them with the features of this kernel,
+ * sharing them, reading their rings. A sample must reach every user that was there when it was
+ * taken, and no other.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -199,7 +199,7 @@ unsigned int ring_read(struct ring *r, uint64_t sample_type, struct ring_counts 
 	}
 	while (tail != head) {
 		if (!copy_record(r, tail, head - tail, &rec)) {
-			/* Where the next record begins is not known either. */
+			/* The start of the next record is unknown, too. */
 			counts->bad++;
 			tail = head;
 			break;

@@ -36,7 +36,7 @@
 #define VPMU_BACKEND_CONSERVES (1u << 2) /* conservation */
 #define VPMU_BACKEND_CHAINS    (1u << 3) /* call chains do not need branch records */
 
-/* Filled in by the source's maker; constant for its users. */
+/* Filled in by the backend's maker; constant for its users. */
 struct vpmu_backend {
 	const struct vpmu_backend_ops *ops;
 	const char *backend;

@@ -26,7 +26,7 @@ struct core {
 	struct vpmu_backend_core_opts opts;
 	struct vpmu_host *host;
 	struct core_node root, other;
-	/* Removed nodes whose accounts are still in the tree, in order of removal. */
+	/* Removed nodes with accounts that are still in the tree, in order of removal. */
 	struct core_node *left, **left_last;
 };
 

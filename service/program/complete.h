@@ -21,7 +21,7 @@
 #define COMPLETE_ARGS_MAX 32
 
 struct complete {
-	char **words; /* those before the last one */
+	char **words; /* the words before the last one */
 	size_t nr_words, next;
 	const char *word;		 /* the last one, as typed so far */
 	const char *typed;		 /* the part of it to complete */

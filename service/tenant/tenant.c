@@ -341,7 +341,7 @@ struct node *tenant_find(const struct tenants *ts, const char *path)
 	return found ? *found : NULL;
 }
 
-/* The tenant at @path, whose parent exists. */
+/* Add the tenant at @path below @parent. */
 static int add_one(struct tenants *ts, struct node *parent, const char *path, struct node **out,
 		   char *err, size_t errlen)
 {

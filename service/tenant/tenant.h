@@ -43,8 +43,8 @@ struct node {
 	const char *dir;   /* cgroup2 directory, or NULL */
 	uint64_t serial;   /* unique and never reused; constant: any thread */
 	unsigned int vcpu; /* NODE_VCPU: its number */
-	/* The node in the tree's n-th source (tenants_source); NULL: that source does not count it.
-	 * A VM or vCPU has exactly one. */
+	/* The node in the tree's n-th source (tenants_source); NULL: not counted by that source. A
+	 * VM or vCPU has exactly one. */
 	struct vpmu_backend_node *in[TENANTS_SOURCES_MAX];
 	struct node *parent;
 	struct node *first_child, *next; /* siblings, in order of creation */
@@ -53,9 +53,9 @@ struct node {
 	void *user;			 /* NODE_VM: for the creator of the VM */
 };
 
-/* tenants_create - a tree of "/" and "/host" without sources. @cgroup_root: an existing cgroup2
- * directory below which tenants get directories of their own, or NULL for plain paths. One line
- * to @err. */
+/* tenants_create - make a tree of "/" and "/host" without sources. @cgroup_root: an existing
+ * cgroup2 directory below which tenants get directories of their own, or NULL for plain paths.
+ * -errno and one line to @err. */
 int tenants_create(const char *cgroup_root, struct tenants **out, char *err, size_t errlen);
 /* tenants_destroy - remove every node, and the cgroup directories this process made. The sources
  * stay the caller's and must still exist. */
