@@ -380,8 +380,8 @@ void node_remove(struct vpmu_backend_node *node)
 		node_fold(k);
 }
 
-/* Move @n's charges to the daemon's cells of @to. Returns false without a change of the current
- * cell if there is no memory. */
+/* Move @n's charges to the daemon's cells of @to. Returns false, with nothing moved, if there is no
+ * memory. */
 static bool fold_chunk(struct bpf_backend *k, const struct knode *n, const struct knode *to,
 		       unsigned int chunk)
 {

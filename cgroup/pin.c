@@ -124,7 +124,7 @@ int pin_prepare(struct bpf_backend *k, char *why, size_t whylen)
 	if (statfs(dir, &fs))
 		return fail(-errno, why, whylen, "%s: %s", dir, strerror(errno));
 	if ((unsigned long)fs.f_type != BPF_FS_MAGIC) {
-		rmdir(dir); /* removes it if it is empty: pin_prepare may have made it */
+		rmdir(dir); /* only if it is empty: this call may have made it */
 		return fail(-EOPNOTSUPP, why, whylen,
 			    "%s is not in a BPF file system: mount -t bpf bpf /sys/fs/bpf", dir);
 	}

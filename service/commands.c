@@ -16,8 +16,7 @@
 
 #define NO_FIELDS NULL
 
-/* ---- shared by the commands -------------------------------------------------------------------
- */
+/* ---- shared by the commands ----------------------------------------------------------------- */
 
 int command_oom(char *err, size_t errlen)
 {

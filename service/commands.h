@@ -43,8 +43,7 @@ struct command {
 /* Ends with name NULL. hello is in server.c, because it lists all names. */
 extern const struct command builtin_commands[];
 
-/* ---- shared by the commands -------------------------------------------------------------------
- */
+/* ---- shared by the commands ----------------------------------------------------------------- */
 
 /* command_oom - "out of memory" to @err; returns -ENOMEM. */
 int command_oom(char *err, size_t errlen);

@@ -185,8 +185,7 @@ int row_goes_on(struct session *s, struct row *r)
 	return 0;
 }
 
-/* ---- counting, backend by backend ---------------------------------------------------------------
- */
+/* ---- counting, backend by backend ----------------------------------------------------------- */
 
 /* The countings on @source of the @n rows at @rows, as a list. */
 static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct vpmu_backend *source)

@@ -48,8 +48,7 @@ struct trace {
 	uint64_t at_ns;	   /* in traces_add: the time of its samples; 0: unknown */
 	uint64_t *time_ns; /* of as many samples as there was room for, in order of traces_add */
 	size_t nr_times, cap_times;
-	uint32_t
-		pid; /* process of the addresses, if they are not the guest's or kernel's; else 0 */
+	uint32_t pid;  /* process of host user addresses; else 0 */
 	uint8_t side;  /* enum vpmu_side */
 	uint8_t cpl;   /* at ip[0], or TRACE_CPL_UNKNOWN */
 	bool known;    /* ip[0] is valid */

@@ -83,8 +83,7 @@ static bool is_wanted(const struct argp_option *name, const struct argp_option *
 	return !name->name[w->len];
 }
 
-/* ---- the typed words --------------------------------------------------------------------------
- */
+/* ---- the typed words ------------------------------------------------------------------------ */
 
 static void on_alarm(int sig)
 {

@@ -2,9 +2,10 @@
 /*
  * Tenants: the hierarchy of VM-cgroups, the VMs in them and their vCPUs, by name.
  *
- * /            the whole host /host        everything that runs in no VM-cgroup /acme        a
- * tenant              /acme/web   a tenant below it vm "web-1"   a VM of /acme/web; its vCPUs are
- * nodes below it
+ *   /            the whole host
+ *   /host        everything that runs in no VM-cgroup
+ *   /acme        a tenant              /acme/web   a tenant below it
+ *   vm "web-1"   a VM of /acme/web; its vCPUs are nodes below it
  *
  * A tenant is a cgroup2 directory if the server was given a cgroup root (its id is the cgroup id);
  * otherwise it is a plain path with a locally assigned id.
