@@ -19,7 +19,6 @@ int connection_open(struct connection *c, const char *path, unsigned int sec)
 	int ret;
 
 	*c = (struct connection){.fd = -1};
-	json_memory_init();
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return -ENAMETOOLONG;
 	strcpy(addr.sun_path, path);

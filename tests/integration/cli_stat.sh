@@ -127,10 +127,10 @@ for s in tree vms vcpus all; do
 	"$vpmu" detach $s -x, >"$dir/$s.last" || exit 1
 	check "$s: detach shows the same counts" "$(cat "$dir/$s.last")" "$(cat "$dir/$s")"
 done
-check "all sessions are gone" "$("$vpmu" sessions -j | wc -l)" 0
-stop_server
 # vpmu itself ignores SIGPIPE and SIGXFSZ; its command does not.
 ignored() { grep SigIgn; }
 check "the signals that a command ignores" "$("$vpmu" stat -e instructions -- cat /proc/self/status 2>/dev/null | ignored)" \
 	"$(cat /proc/self/status | ignored)"
+check "all sessions are gone" "$("$vpmu" sessions -j | wc -l)" 0
+stop_server
 finish

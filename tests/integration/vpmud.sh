@@ -49,7 +49,7 @@ mkdir "$ground/acme1" "$ground/globex" "$ground/pods" "$ground/pods/pod-a"
 start
 check "tenants at the start" "$(tenants)" "/acme /globex /pods /pods/pod-a "
 check "who serves" "$("$vpmu" list -j | jq -r 'select(.kind == "root") | .path')" /
-check "backend" "$("$vpmu" events -j | jq -r '.backends[0].backend' | sort -u)" kernel
+check "backend" "$("$vpmu" events -j | jq -r '.backends[0].backend' | sort -u)" bpf
 check_match "nobody counts" "$("$vpmu" check)" '^BPF backend +yes nobody counts: nothing is attached'
 
 # ---- counts of tenants ----

@@ -52,7 +52,7 @@ check "all samples are in rows" \
 	"$(jq -s '([.[] | select(.kind == "profile") | .samples | tonumber] | add) ==
 		(.[-1].samples | tonumber) - (.[-1]["other-rows"] | tonumber)' "$dir/rows")" true
 check "nothing is lost" "$(jq -r 'select(.kind == "profile-total") | .lost' "$dir/rows")" 0
-check "backend" "$(jq -r .backend "$dir/rows" | sort -u)" kernel
+check "backend" "$(jq -r .backend "$dir/rows" | sort -u)" bpf
 
 # ---- a tenant in which nothing runs ----
 "$vpmu" profile -e cpu-clock -c 1000000 -d 0.2 /globex >"$dir/out" 2>"$dir/err"
