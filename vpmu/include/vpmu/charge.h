@@ -2,17 +2,17 @@
 /*
  * The delta rule: every count is a difference of a shared monotonic counter.
  *
- * The switch path (pcpu.c, alarm.c) and a BPF program compile these same lines, so this file is
- * plain inline C and must never need a library; cgroup/bpf/account.bpf.c is that program. Each cell
- * has a single writer, the pCPU that it belongs to. Readers (other threads, signal handlers, BPF)
- * see each 64-bit total either before or after an update, never half of one.
+ * The switch path (pcpu.c, alarm.c) and the BPF program cgroup/bpf/account.bpf.c both compile this
+ * file, so it is plain inline C and must never need a library. Each cell has a single writer, its
+ * pCPU. Readers (other threads, signal handlers, BPF) see each 64-bit total before or after an
+ * update, never a torn value.
  */
 #ifndef VPMU_CHARGE_H
 #define VPMU_CHARGE_H
 
 #include <linux/types.h>
 
-/* How many distinct keys can be in use on a host at one time. A set of slots is one u64. */
+/* Distinct keys that a host can have in use at a time. A set of slots is one u64. */
 #define VPMU_MAX_SLOTS 64
 
 #ifdef __bpf__
@@ -27,12 +27,12 @@
 #endif
 
 /*
- * What one account was charged for one slot on one pCPU. The time in which the account was charged
- * there, time_ns, is one word for all its slots. The numbers never go down.
+ * The counts of one account for one slot on one pCPU. The time in which the account was charged
+ * there, time_ns, is one word for all its slots. The numbers never decrease.
  *
- * The running time of a slot is the part of time_ns in which the slot had a counter. The word
- * "lost" says how much of time_ns that is, so that nothing need be stored while it does not change
- * between having a counter and having none, and so that a reader sees each change whole:
+ * The running time of a slot is the part of time_ns in which the slot had a counter. It is derived
+ * from the word "lost", which is stored only when the slot gets or loses its counter, and which a
+ * reader sees whole:
  *
  *   VPMU_STOPPED is set:   the slot has no counter. Its running time stands still; the time bits
  *                          are its value.
@@ -42,8 +42,8 @@
  * VPMU_STOPPED | 100. When it gets one again at time_ns = 150, the word becomes 50, and at time_ns
  * = 160 the running time is 110.
  *
- * VPMU_UNSUP is set when this pCPU's PMU cannot count the slot's key at all. It changes only when a
- * slot gets another key, before anybody counts that (cell.c).
+ * VPMU_UNSUP: this pCPU's PMU cannot count the slot's key at all. It changes only when the slot
+ * gets another key, before that key is counted (cell.c).
  */
 struct vpmu_row {
 	__u64 total; /* events */
@@ -74,10 +74,11 @@ static inline __u64 vpmu_stop(__u64 lost, __u64 time_ns, int stopped)
  * vpmu_charge - charge the events since the last snapshot of a counter to a total.
  * @total: the total of the account that ran since then
  * @snap: the pCPU's last reading of the counter; becomes @now
- * @now: this reading of the counter, modulo @width_mask + 1; it wrapped once at most since @snap
+ * @now: this reading of the counter, modulo @width_mask + 1; fewer than @width_mask + 1 events
+ * since @snap
  *
  * Returns the number of events charged. Only the pCPU's owner calls this. A signal handler that
- * interrupts it reads totals only, never the snapshot, so it sees the total before or after.
+ * interrupts it reads totals only, never the snapshot.
  */
 static inline __u64 vpmu_charge(__u64 *total, __u64 *snap, __u64 now, __u64 width_mask)
 {

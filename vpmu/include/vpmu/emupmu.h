@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The emulator's PMU: the counters of one modelled pCPU, as hardware would have them.
+ * The emulator's PMU: the counters of one modelled pCPU.
  *
- * The engine (vmm/emu) adds what it executed to a tally. A counter is the low bits of one word of
- * the tally, so that counting costs the engine nothing per counter. The scheduler (vmm/sched) makes
- * a PMU per pCPU. Only the pCPU's owner may touch it.
+ * The engine (vmm/emu) adds the events it executes to a tally. A counter is the low bits of one
+ * word of the tally, so counters cost the engine nothing. The scheduler (vmm/sched) makes a PMU per
+ * pCPU. Only the pCPU's owner may touch it.
  */
 #ifndef VPMU_EMUPMU_H
 #define VPMU_EMUPMU_H
@@ -17,8 +17,8 @@
 
 enum vpmu_emu_mode { VPMU_EMU_OS = 0, VPMU_EMU_USR = 1, VPMU_EMU_HOST = 2, VPMU_EMU_MODES };
 
-/* What the emulator can count; enum vpmu_generic has the meanings. Cycles and ref-cycles are
- * modelled by a fixed table of costs (docs/internals/emulator.md). */
+/* Events that the emulator can count; their meanings are those of enum vpmu_generic. Cycles and
+ * ref-cycles are modelled by a fixed table of costs (docs/internals/emulator.md). */
 enum vpmu_emu_event {
 	VPMU_EMU_CYCLES = 0,
 	VPMU_EMU_INSTRUCTIONS,
@@ -31,8 +31,8 @@ enum vpmu_emu_event {
 };
 
 /*
- * Counts are kept by mode, and for each set of two or three modes as well, so that a counter is one
- * word whatever modes its key counts in. vpmu_emu_row says which row belongs to a set.
+ * Counts are kept per mode, and per set of two or three modes, so that a counter is one word for
+ * any set of modes. vpmu_emu_row maps a set to its row.
  */
 enum vpmu_emu_row {
 	VPMU_EMU_ROW_OS_USR = VPMU_EMU_MODES, /* the rows before are the modes' own */
@@ -42,7 +42,7 @@ enum vpmu_emu_row {
 	VPMU_EMU_ROWS
 };
 
-/* An alarm: it is due when the sum of an event over some modes has reached a value. */
+/* An alarm is due when the sum of an event over a set of modes reaches a value. */
 struct vpmu_emu_alarm {
 	uint8_t event; /* enum vpmu_emu_event */
 	uint8_t modes; /* bit per enum vpmu_emu_mode */
@@ -50,12 +50,12 @@ struct vpmu_emu_alarm {
 };
 
 /*
- * What the engine shares with the PMU of the pCPU it runs on: the counts, the alarms that it must
- * stop for, and the branch records that it makes.
+ * Shared by the engine and the PMU of its pCPU: counts, alarms for which the engine must stop, and
+ * branch records.
  *
- * While lbr.ctl has VPMU_LBR_EN the engine pushes and pops records, and lbr.cycles is the time of
- * the newest record by vpmu_emu_clock. In a saved state, cycles is the distance from that time to
- * the save; lbr_save and lbr_restore convert between the two.
+ * While lbr.ctl has VPMU_LBR_EN the engine pushes and pops records, and lbr.cycles is the
+ * vpmu_emu_clock time of the newest record. In a saved state, cycles is the time from that record
+ * to the save; lbr_save and lbr_restore convert.
  */
 struct vpmu_emu_tally {
 	uint64_t ev[VPMU_EMU_ROWS][VPMU_EMU_EVENTS]; /* written by vpmu_emu_count and _add */
@@ -64,7 +64,7 @@ struct vpmu_emu_tally {
 	struct vpmu_lbr_regs lbr;
 };
 
-/* vpmu_emu_row - the row of the set @modes (bit per enum vpmu_emu_mode, not 0). Pure. */
+/* vpmu_emu_row - returns the row of the set @modes (bit per enum vpmu_emu_mode, not 0). Pure. */
 static inline unsigned int vpmu_emu_row(unsigned int modes)
 {
 	static const uint8_t row[1 << VPMU_EMU_MODES] = {
@@ -80,15 +80,15 @@ static inline unsigned int vpmu_emu_row(unsigned int modes)
 	return row[modes];
 }
 
-/* The rows in which an event in a mode is counted besides the mode's own: one per set that has the
- * mode in it. */
+/* The rows, besides the mode's own, in which an event in a mode is counted: one per set that
+ * contains the mode. */
 static const uint8_t vpmu_emu_sums[VPMU_EMU_MODES][3] = {
 	[VPMU_EMU_OS] = {VPMU_EMU_ROW_OS_USR, VPMU_EMU_ROW_OS_HOST, VPMU_EMU_ROW_ALL},
 	[VPMU_EMU_USR] = {VPMU_EMU_ROW_OS_USR, VPMU_EMU_ROW_USR_HOST, VPMU_EMU_ROW_ALL},
 	[VPMU_EMU_HOST] = {VPMU_EMU_ROW_OS_HOST, VPMU_EMU_ROW_USR_HOST, VPMU_EMU_ROW_ALL},
 };
 
-/* vpmu_emu_add - @n more of @event in @mode. Owner. */
+/* vpmu_emu_add - count @n more of @event in @mode. Owner. */
 static inline void vpmu_emu_add(struct vpmu_emu_tally *t, enum vpmu_emu_mode mode,
 				enum vpmu_emu_event event, uint64_t n)
 {
@@ -97,7 +97,7 @@ static inline void vpmu_emu_add(struct vpmu_emu_tally *t, enum vpmu_emu_mode mod
 		t->ev[vpmu_emu_sums[mode][i]][event] += n;
 }
 
-/* vpmu_emu_count - n[event] more of every event in @mode. Owner. */
+/* vpmu_emu_count - count n[event] more of every event in @mode. Owner. */
 static inline void vpmu_emu_count(struct vpmu_emu_tally *t, enum vpmu_emu_mode mode,
 				  const uint64_t n[VPMU_EMU_EVENTS])
 {
@@ -111,7 +111,7 @@ static inline void vpmu_emu_count(struct vpmu_emu_tally *t, enum vpmu_emu_mode m
 	}
 }
 
-/* vpmu_emu_alarm_left - how many events are left until @a is due; 0: it is due. Owner. */
+/* vpmu_emu_alarm_left - returns the number of events until @a is due; 0: it is due. Owner. */
 static inline uint64_t vpmu_emu_alarm_left(const struct vpmu_emu_tally *t,
 					   const struct vpmu_emu_alarm *a)
 {
@@ -120,7 +120,7 @@ static inline uint64_t vpmu_emu_alarm_left(const struct vpmu_emu_tally *t,
 	return (int64_t)(a->at - sum) > 0 ? a->at - sum : 0;
 }
 
-/* vpmu_emu_alarm_due - whether an alarm is due that was not answered yet. Owner. */
+/* vpmu_emu_alarm_due - returns true if an armed alarm is due. Owner. */
 static inline bool vpmu_emu_alarm_due(const struct vpmu_emu_tally *t)
 {
 	for (uint32_t armed = t->armed; armed; armed &= armed - 1)
@@ -129,8 +129,8 @@ static inline bool vpmu_emu_alarm_due(const struct vpmu_emu_tally *t)
 	return false;
 }
 
-/* vpmu_emu_clock - the modelled cycles of the pCPU's guests, which is the clock of branch records.
- * The host's cycles are not in it: a guest could tell from them when an operator samples it. Owner.
+/* vpmu_emu_clock - returns the modelled cycles of the pCPU's guests: the clock of branch records.
+ * It excludes the host's cycles, which would reveal to a guest that an operator samples it. Owner.
  */
 static inline uint64_t vpmu_emu_clock(const struct vpmu_emu_tally *t)
 {
@@ -139,10 +139,10 @@ static inline uint64_t vpmu_emu_clock(const struct vpmu_emu_tally *t)
 
 struct vpmu_emupmu {
 	struct vpmu_hostpmu pmu;	     /* first */
-	const uint64_t *word[VPMU_MAX_CTRS]; /* pmu.word: of bound counters */
+	const uint64_t *word[VPMU_MAX_CTRS]; /* pmu.word */
 	struct vpmu_emu_tally *tally;
-	struct vpmu_emu_tally own_tally; /* where tally points, unless it is changed before use */
-	uint64_t own_clock_ns; /* where pmu.clock_ns points, unless it is changed before use */
+	struct vpmu_emu_tally own_tally; /* default of tally; change tally before use only */
+	uint64_t own_clock_ns;		 /* default of pmu.clock_ns, likewise */
 	void (*kick)(void *arg);
 	void *kick_arg;
 	struct vpmu_emu_ctr {
@@ -164,9 +164,9 @@ struct vpmu_emupmu_opts {
 };
 
 /*
- * vpmu_emupmu_init - make *@sp, the caller's memory, a PMU; before its pCPU exists. @opts may be
+ * vpmu_emupmu_init - initialize *@sp, the caller's memory, before its pCPU is created. @opts may be
  * NULL: the defaults. Counters 0 .. gp - 1 are general purpose, gp .. gp + fixed - 1 are fixed.
- * -EINVAL: @opts are out of range.
+ * Returns 0; -EINVAL: @opts out of range.
  */
 int vpmu_emupmu_init(struct vpmu_emupmu *sp, const struct vpmu_emupmu_opts *opts);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The state of a branch record facility, as a CPU holds it: what is recorded, and the records.
+ * The state of a CPU's branch record facility: its control bits and the records.
  *
  * Host PMUs save and restore it (hostpmu.h), the emulator makes records in it, lbr.c keeps one
- * per vCPU task that uses branch records, and register models and the CLI read it. Plain data: this
- * file must not know who uses the records (lbr.h does).
+ * per vCPU task that uses branch records, and register models and the CLI read it. Plain data; the
+ * users of the records are in lbr.h.
  */
 #ifndef VPMU_LBR_REGS_H
 #define VPMU_LBR_REGS_H
@@ -35,8 +35,8 @@
 
 /*
  * Bits of vpmu_lbr_entry.info: the layout of IA32_LBR_x_INFO (vol. 4, 1200H).
- *   CYC        cycles since the record before; 0FFFFH means that many or more
- *   CYC_VALID  CYC is known
+ *   CYC        cycles since the previous record; saturates at 0FFFFH
+ *   CYC_VALID  CYC is valid
  *   TYPE       the branch type: JCC 0, near indirect JMP 1, near relative JMP 2, near indirect
  *              CALL 3, near relative CALL 4, near RET 5, other 8
  */
@@ -45,7 +45,7 @@
 #define VPMU_LBR_INFO_TYPE	 (0xfULL << VPMU_LBR_INFO_TYPE_SHIFT)
 #define VPMU_LBR_INFO_CYC_VALID	 (1ULL << 60)
 
-/* vpmu_lbr_type_name - the branch type in a record's @info, as every output spells it. Pure. */
+/* vpmu_lbr_type_name - the branch type in a record's @info, as all outputs spell it. Pure. */
 static inline const char *vpmu_lbr_type_name(uint64_t info)
 {
 	switch ((info & VPMU_LBR_INFO_TYPE) >> VPMU_LBR_INFO_TYPE_SHIFT) {
@@ -76,8 +76,8 @@ struct vpmu_lbr_entry {
 
 /*
  * The whole state of a branch record facility. The records are a ring: the newest is e[head], the
- * one before it is e[head - 1] modulo VPMU_LBR_DEPTH_MAX, and so on. @count of them are valid,
- * @depth at most.
+ * one before it is e[head - 1] modulo VPMU_LBR_DEPTH_MAX, and so on. @count of them are valid, and
+ * @count <= @depth.
  */
 struct vpmu_lbr_regs {
 	uint32_t ctl;
@@ -90,7 +90,7 @@ struct vpmu_lbr_regs {
 	struct vpmu_lbr_entry e[VPMU_LBR_DEPTH_MAX];
 };
 
-/* vpmu_lbr_nth - record @n of @r, where 0 is the newest; NULL when there is none. Pure. */
+/* vpmu_lbr_nth - record @n of @r, where 0 is the newest; NULL if there is none. Pure. */
 static inline const struct vpmu_lbr_entry *vpmu_lbr_nth(const struct vpmu_lbr_regs *r,
 							unsigned int n)
 {
@@ -99,8 +99,8 @@ static inline const struct vpmu_lbr_entry *vpmu_lbr_nth(const struct vpmu_lbr_re
 		       : NULL;
 }
 
-/* vpmu_lbr_ctl_ok - whether @ctl has only bits that exist, and with CALL_STACK exactly the types of
- * VPMU_LBR_CALLS. Pure. */
+/* vpmu_lbr_ctl_ok - returns true if @ctl has only defined bits, and with CALL_STACK exactly the
+ * types of VPMU_LBR_CALLS. Pure. */
 static inline bool vpmu_lbr_ctl_ok(uint32_t ctl)
 {
 	return !(ctl & ~(VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_CALL_STACK |
@@ -109,8 +109,8 @@ static inline bool vpmu_lbr_ctl_ok(uint32_t ctl)
 }
 
 /*
- * Whose records they are. A vCPU task can have two sets: the guest's own, which the guest enabled
- * through its registers, and the one of the operators who capture it.
+ * The user of a set of records. A vCPU task can have two sets: the guest's own, enabled through its
+ * registers, and the set of the operators that capture it.
  */
 enum vpmu_lbr_user { VPMU_LBR_GUEST, VPMU_LBR_HOST, VPMU_LBR_USERS };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A pCPU: one CPU with counters, and what the thread that owns it must tell libvpmu.
+ * A pCPU: one CPU with counters, and the calls that its owner thread must make.
  *
- * A scheduler (vmm/sched) calls this: vpmu_pcpu_switch when another vCPU runs, vpmu_pcpu_poll
- * between slices, vpmu_pcpu_tick at a fixed rate, vpmu_pcpu_overflow when a counter's alarm goes
- * off. Owner calls take no lock unless the comment says so. host.h explains who the owner is.
+ * A scheduler (vmm/sched) calls vpmu_pcpu_switch when another vCPU runs, vpmu_pcpu_poll between
+ * slices, vpmu_pcpu_tick at a fixed rate, and vpmu_pcpu_overflow when a counter's alarm goes off.
+ * Owner calls take no lock unless stated otherwise. See host.h for threads and owners.
  */
 #ifndef VPMU_PCPU_H
 #define VPMU_PCPU_H
@@ -18,61 +18,62 @@ struct vpmu_pcpu;
 
 /*
  * vpmu_pcpu_create - add a CPU whose counters are those of @pmu, which must stay valid until
- * vpmu_pcpu_destroy. The pCPU starts offline, and the account vpmu_host_other runs on it. @id is
- * for output only. -EINVAL when @pmu has no counters or more than VPMU_MAX_CTRS; -ENOMEM. Control.
+ * vpmu_pcpu_destroy. The pCPU starts offline and charges the account vpmu_host_other. @id is for
+ * output only. Returns 0; -EINVAL if @pmu has no counters or more than VPMU_MAX_CTRS; -ENOMEM.
+ * Control.
  */
 int vpmu_pcpu_create(struct vpmu_host *host, struct vpmu_hostpmu *pmu, unsigned int id,
 		     struct vpmu_pcpu **out);
 
 /*
- * vpmu_pcpu_destroy - charge what is left and release all counters. Accounts keep what they were
- * charged here. -EBUSY while the pCPU is online or a context runs on it. Control.
+ * vpmu_pcpu_destroy - charge the remaining counts, release all counters and free the pCPU. Accounts
+ * keep their counts. Returns 0, or -EBUSY if the pCPU is online or a context runs on it. Control.
  */
 int vpmu_pcpu_destroy(struct vpmu_pcpu *pcpu);
 
 /*
  * vpmu_pcpu_online - the calling thread becomes the owner.
- * vpmu_pcpu_offline - it stops being the owner. Charges everything first, and answers the syncs
- * that wait. Both take a lock for a moment. Owner.
+ * vpmu_pcpu_offline - the pCPU no longer has an owner. Charges everything and answers pending syncs
+ * first. Both take the pCPU's lock. Owner.
  */
 void vpmu_pcpu_online(struct vpmu_pcpu *pcpu);
 void vpmu_pcpu_offline(struct vpmu_pcpu *pcpu);
 
 /*
- * vpmu_pcpu_poll - a safe point: if a control call waits for this pCPU, charge everything, take up
- * changed keys and let the control call go on. Costs one load when nobody waits. An owner must call
- * this again and again, or control calls wait for ever. Owner.
+ * vpmu_pcpu_poll - a safe point: if a control call waits for this pCPU, charge everything, apply
+ * key changes and release the control call. Costs one load if none waits. An owner must call this
+ * regularly; otherwise control calls time out (vpmu_host_set_deadline). Owner.
  */
 void vpmu_pcpu_poll(struct vpmu_pcpu *pcpu);
 
 /*
- * vpmu_pcpu_switch - @next runs from now on. It must be placed on this pCPU (vpmu_context_place);
- * NULL means that no vCPU runs and the account vpmu_host_other is charged.
+ * vpmu_pcpu_switch - @next runs from now on. It must be placed on this pCPU (vpmu_context_place).
+ * NULL: no vCPU runs, and the account vpmu_host_other is charged.
  *
- * When @next is charged to the same accounts as what ran until now, no counter is read. Otherwise
- * the counters of the slots that either of them uses are read and charged. No locks and no
- * allocation. A counter is bound only when a key first runs on this pCPU or when its counter was
- * taken. Owner.
+ * If @next charges the same accounts as the previous context, no counter is read. Otherwise the
+ * counters of the slots that either uses are read and charged. Takes no lock and allocates nothing.
+ * Binds a counter only if a key is new on this pCPU or has lost its counter. Owner.
  */
 void vpmu_pcpu_switch(struct vpmu_pcpu *pcpu, struct vpmu_context *next);
 
-/* vpmu_pcpu_flush - charge what the counters hold to the account that runs, and take up changed
- * keys. Owner. */
+/* vpmu_pcpu_flush - charge the counts so far to the running account, and apply key changes. Owner.
+ */
 void vpmu_pcpu_flush(struct vpmu_pcpu *pcpu);
 
 /*
- * vpmu_pcpu_tick - rotate counters; to be called at a fixed rate. When the running context has more
- * keys in use than there are counters, the slots without a counter get their turn. Slots on fixed
- * counters keep them if there is another way. Charges, like vpmu_pcpu_flush. Owner.
+ * vpmu_pcpu_tick - multiplex: call this at a fixed rate. If the running context uses more keys than
+ * there are counters, slots without a counter replace others. Slots on fixed counters keep them if
+ * possible. Charges as vpmu_pcpu_flush does. Owner.
  */
 void vpmu_pcpu_tick(struct vpmu_pcpu *pcpu);
 
-/* vpmu_pcpu_wants_tick - whether a tick could do anything: a counter is bound, or a key in use. An
- * answer is out of date at once, and right at the next call. Any thread. */
+/* vpmu_pcpu_wants_tick - returns true if a tick can have an effect: a counter is bound or a key is
+ * in use. The answer can be stale by the time it is used; call it again before each tick. Any
+ * thread. */
 bool vpmu_pcpu_wants_tick(const struct vpmu_pcpu *pcpu);
 
-/* vpmu_pcpu_overflow - the host PMU's alarm went off (hostpmu.h: arm): charge, call those alarms
- * and samplers that are due, arm again. Harmless when nothing is due. Owner. */
+/* vpmu_pcpu_overflow - the host PMU's alarm went off (hostpmu.h: arm): charge, call the alarms and
+ * samplers that are due, and arm again. Harmless if none is due. Owner. */
 void vpmu_pcpu_overflow(struct vpmu_pcpu *pcpu);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of events, and perf's attributes for them.
+ * Event names, and perf attributes for event keys.
  *
- * The CLI, the control socket, policies and configuration parse names; the perf host PMU asks for
- * attributes. None of this is for the switch path.
+ * The CLI, the control socket, policies and configuration files parse names; the perf host PMU
+ * needs attributes. Not for the switch path.
  */
 #ifndef VPMU_EVENT_EVENT_H
 #define VPMU_EVENT_EVENT_H
@@ -16,17 +16,17 @@ struct perf_event_attr;
 
 /*
  * vpmu_key_to_attr - fill *@attr for perf_event_open on this CPU: size, type, config and exclude_*;
- * everything else is 0. -EINVAL: @key is not valid. -EOPNOTSUPP: a raw key of another vendor, or a
- * generic event for which perf has no encoding of exactly that meaning on this CPU.
- * vpmu_key_from_attr - the inverse. -EINVAL: @attr samples, or it says something that a key cannot
- * hold (config1, config2, precise_ip, an event of another PMU).
+ * everything else is 0. Returns 0; -EINVAL: @key is invalid; -EOPNOTSUPP: a raw key of another
+ * vendor, or a generic event for which perf has no exact encoding on this CPU.
+ * vpmu_key_from_attr - the inverse. -EINVAL: @attr samples, or has a setting that a key cannot hold
+ * (config1, config2, precise_ip, an event of another PMU).
  * Any thread. Both may take libpfm's lock.
  */
 int vpmu_key_to_attr(vpmu_key_t key, struct perf_event_attr *attr);
 int vpmu_key_from_attr(const struct perf_event_attr *attr, vpmu_key_t *key);
 
 /*
- * vpmu_event_parse - the key of one event name. A name is one of these:
+ * vpmu_event_parse - parse one event name into *@key. A name is one of these:
  *
  *   a generic event or perf's alias of it   instructions, cycles, cpu-cycles, loads
  *   a software event                        task-clock, context-switches
@@ -34,44 +34,43 @@ int vpmu_key_from_attr(const struct perf_event_attr *attr, vpmu_key_t *key);
  *   a raw code of a named vendor            intel::r1a8, amd::r1a8, arm::r24
  *   a name of libpfm4                       skl::BR_INST_RETIRED:NEAR_TAKEN
  *
- * followed by perf's modifiers if need be: ":u" user, ":k" kernel, ":G" guest, ":H" host. Without
+ * optionally followed by perf's modifiers: ":u" user, ":k" kernel, ":G" guest, ":H" host. Without
  * them an event counts user and kernel in guests, and a software event in guest and host.
  *
- * -EINVAL: the name has a fault; -ENOENT: there is no such event. Then @err (@errlen bytes, may be
- * NULL) has one line that says what is wrong and what is accepted. Any thread; takes libpfm's lock,
- * so not for hot paths.
+ * Returns 0; -EINVAL: malformed name; -ENOENT: no such event. On an error, @err (@errlen bytes, may
+ * be NULL) receives one line with the fault and the expected form. Any thread; may take libpfm's
+ * lock, so not for hot paths.
  */
 int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *key, char *err,
 		     size_t errlen);
 
-/* vpmu_event_host_too - @key of @name, as vpmu_event_parse gave it, but counted in guests and in
- * the host unless @name says where. Any thread. */
+/* vpmu_event_host_too - returns @key, the result of vpmu_event_parse for @name, but counting in
+ * guests and in the host unless @name has :G or :H. Any thread. */
 vpmu_key_t vpmu_event_host_too(const char *name, vpmu_key_t key);
 
 /*
- * vpmu_event_parse_list - the keys of a comma separated list of names, as in `perf stat -e`. Groups
- * in braces are allowed and mean nothing but their modifiers: "{cycles,loads}:u" is the same as
- * "cycles:u,loads:u".
+ * vpmu_event_parse_list - parse a comma-separated list of names, as in `perf stat -e`. Groups in
+ * braces only distribute their modifiers: "{cycles,loads}:u" is the same as "cycles:u,loads:u".
  *
- * *@n is the room in @keys (and @names) on entry, and the number of events on return. If @names is
- * not NULL, names[i] is the name of keys[i]; the caller frees it. -E2BIG: *@n is too small; else as
- * vpmu_event_parse, and @err also says at which character. On an error *@n is 0 and no name is
- * allocated.
+ * *@n is the capacity of @keys (and @names) on entry, and the number of events on return. If @names
+ * is not NULL, names[i] is set to the name of keys[i], which the caller frees. Errors: -E2BIG: *@n
+ * is too small; -ENOMEM; else as vpmu_event_parse, and @err includes the character position. On an
+ * error *@n is 0 and no name is allocated.
  */
 int vpmu_event_parse_list(const char *list, enum vpmu_space raw_space, vpmu_key_t *keys,
 			  char **names, size_t *n, char *err, size_t errlen);
 
-/* vpmu_event_host_space - the space of raw events of the CPU this process runs on, for @raw_space;
- * 0: no vendor that is known. Any thread. */
+/* vpmu_event_host_space - returns the raw event space of the running CPU, for @raw_space; 0:
+ * unknown vendor. Any thread. */
 enum vpmu_space vpmu_event_host_space(void);
 
 /* vpmu_event_name - write the canonical name of @key ("instructions:u") to @buf and return @buf.
- * vpmu_event_parse gives @key for it. Any thread. */
+ * vpmu_event_parse maps it back to @key. Any thread. */
 #define VPMU_EVENT_NAME_MAX 96
 const char *vpmu_event_name(vpmu_key_t key, char buf[VPMU_EVENT_NAME_MAX]);
 
-/* vpmu_event_list - call @fn for each generic and each software event. Stops when @fn returns
- * non-zero and returns that. Any thread. */
+/* vpmu_event_list - call @fn for each generic and each software event until it returns non-zero.
+ * Returns 0 or @fn's value. Any thread. */
 struct vpmu_event_info {
 	const char *name;
 	const char *alias; /* or NULL */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Event keys: the canonical identity of what is counted.
+ * Event keys: the canonical identity of an event with its privilege and guest/host filter.
  *
- * Two requests are compatible, which means that they may share one host counter, if and only if
- * their keys are equal. A key is one u64, so that "equal" is one comparison everywhere, also for
- * BPF maps. Guest register models translate vendor encodings to the generic events below where the
- * manuals define both to be the same thing. All other encodings stay raw keys of their vendor.
+ * Two requests can share one host counter if and only if their keys are equal. A key is one u64, so
+ * that one comparison decides this everywhere, BPF maps included. Guest register models translate
+ * vendor encodings to the generic events below where the manuals define both to be the same. All
+ * other encodings remain raw keys of their vendor.
  *
- * Everything here is pure. Names and perf attributes of keys are in event.h.
+ * All functions here are pure. Names and perf attributes of keys are in event.h.
  */
 #ifndef VPMU_EVENT_KEY_H
 #define VPMU_EVENT_KEY_H
@@ -36,8 +36,8 @@ enum vpmu_space {
 	VPMU_SPACE_AMD = 3,	/* raw: fields of PerfEvtSeln, AMD APM vol. 2 ch. 13 */
 	/*
 	 * enum perf_sw_ids of linux/perf_event.h. The kernel counts these for a thread in guest and
-	 * host alike, so a key of one always has GUEST and HOST. It has USR and OS too, except for
-	 * faults: for these the kernel tells the privilege levels apart.
+	 * host alike, so their keys always have GUEST and HOST. They also have USR and OS, except
+	 * for faults, for which the kernel distinguishes privilege levels.
 	 */
 	VPMU_SPACE_SOFTWARE = 4,
 	VPMU_SPACE_ARM = 5 /* raw: evtCount of PMEVTYPER<n>_EL0, Arm ARM D13.12 */
@@ -55,8 +55,8 @@ enum vpmu_space {
 #define VPMU_KEY_SPACE_SHIFT 40
 #define VPMU_KEY_VALID_MASK  0x0f3fffffffffULL
 
-/* Events that have the same meaning on every host PMU. The vendors' encodings of them are in the
- * vendors' tables (x86.c, arm64.c). */
+/* Events with the same meaning on every host PMU. Their encodings are in the vendors' tables
+ * (x86.c, arm64.c). */
 enum vpmu_generic {
 	VPMU_EV_CYCLES = 0,	  /* unhalted core cycles */
 	VPMU_EV_INSTRUCTIONS,	  /* retired instructions */
@@ -70,9 +70,8 @@ enum vpmu_generic {
 	VPMU_EV_CACHE_MISSES,	  /* misses of the last-level cache */
 	VPMU_EV_BUS_CYCLES,	  /* unhalted cycles of the reference clock */
 	VPMU_EV_SLOTS,		  /* top-down issue slots */
-	VPMU_EV_STALLED_FRONTEND, /* cycles in which the front end delivers nothing, as perf has it
-				   */
-	VPMU_EV_STALLED_BACKEND,  /* cycles in which the back end takes nothing, as perf has it */
+	VPMU_EV_STALLED_FRONTEND, /* cycles without front-end delivery, as perf defines it */
+	VPMU_EV_STALLED_BACKEND,  /* cycles without back-end allocation, as perf defines it */
 	VPMU_EV_GENERIC_NR
 };
 
@@ -99,27 +98,27 @@ static inline unsigned int vpmu_key_event(vpmu_key_t key)
 }
 
 /*
- * vpmu_key_from_raw - the canonical key of a vendor's event select.
+ * vpmu_key_from_raw - returns the canonical key of a vendor's event select.
  * @space: a raw space: VPMU_SPACE_INTEL, VPMU_SPACE_AMD or VPMU_SPACE_ARM
- * @config: the event select. Bits that do not say what is counted (EN, INT, PC, USR, OS) are
- * ignored
+ * @config: the event select. Bits that do not select the event (EN, INT, PC, USR, OS) are ignored
  * @flags: VPMU_KEY_USR, OS, GUEST and HOST
  *
- * An encoding that means a generic event gives the generic key. Example: with VPMU_SPACE_INTEL, c0H
- * gives the key of VPMU_EV_INSTRUCTIONS, and 1a8H the raw key with event a8H and umask 1. Returns 0
- * when @space is not a raw space. Pure.
+ * The encoding of a generic event gives the generic key. Example: with VPMU_SPACE_INTEL, c0H gives
+ * the key of VPMU_EV_INSTRUCTIONS, and 1a8H the raw key with event a8H and umask 1. Returns 0 if
+ * @space is not a raw space. Pure.
  */
 vpmu_key_t vpmu_key_from_raw(enum vpmu_space space, uint64_t config, uint64_t flags);
 
 /* vpmu_key_to_raw - the inverse: store the event select for @key in *@config, without EN, INT, USR
- * and OS. -EOPNOTSUPP: the vendor of @space has no encoding of that meaning. Pure. */
+ * and OS. Returns 0; -EOPNOTSUPP: @key is invalid, or the vendor of @space has no encoding of it.
+ * Pure. */
 int vpmu_key_to_raw(vpmu_key_t key, enum vpmu_space space, uint64_t *config);
 
 /*
- * vpmu_key_valid - whether @key is well formed and canonical. Well formed: a space, an event in
- * range, USR or OS or both, GUEST or HOST or both. Canonical: no other key has the same meaning, so
- * a raw key of an event that is generic is not valid, nor is a software key with flags that the
- * kernel ignores. Pure.
+ * vpmu_key_valid - returns true if @key is well formed and canonical. Well formed: a known space,
+ * an event in range, at least one of USR and OS, at least one of GUEST and HOST. Canonical: no
+ * other key has the same meaning, so a raw key of a generic event is invalid, and so is a software
+ * key without the flags that the kernel ignores. Pure.
  */
 bool vpmu_key_valid(vpmu_key_t key);
 
