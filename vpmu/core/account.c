@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The tree of accounts. Control calls make and remove accounts; consumers and sessions read their
- * sums through this.
+ * The tree of accounts. Control calls make and remove accounts; consumers read their sums here.
  *
- * An event is charged to every account above the context that ran, if somebody counts it there. So
- * the sum of an account is the sum of its own cells, one or a few per pCPU, and removing an account
- * moves nothing: those above it have its counts already. A reader takes no lock and can be a signal
- * handler. So what it may look at is freed a grace period after it was removed.
+ * An event is charged to every account on the path from the context to the root that uses its key.
+ * So an account's count is the sum over its own cells, one or a few per pCPU, and removing an
+ * account moves nothing: its ancestors have its counts already. Readers take no lock and may be
+ * signal handlers, so memory that they can reach is freed a grace period after its removal.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +33,7 @@ int vpmu_account_create(struct vpmu_account *parent, void *owner, struct vpmu_ac
 	if (!a)
 		return -ENOMEM;
 	pthread_mutex_lock(&host->ctl_lock);
-	store_relaxed(&parent->nr_children, parent->nr_children + 1); /* grow() reads it */
+	store_relaxed(&parent->nr_children, parent->nr_children + 1); /* cell_grow reads it */
 	cds_list_add_tail(&a->node, &parent->children);
 	pthread_mutex_unlock(&host->ctl_lock);
 	*out = a;
@@ -50,16 +49,16 @@ static void row_sum(const struct vpmu_cell *cell, const struct vpmu_row *row, st
 {
 	uint64_t lost, time_ns, stood;
 
-	/* Word and time must be of one moment: with an old word, a newer time would run on where
-	 * the running time stands still. A signal handler that interrupted the writer finds the
-	 * word unchanged and does not loop. */
+	/* The word and time_ns must belong together: with a stale word, a newer time_ns would count
+	 * as running time while the slot is stopped. A signal handler that interrupted the writer
+	 * finds the word unchanged and does not loop. */
 	do {
 		lost = load_acquire(&row->lost);
 		time_ns = load_acquire(&cell->time_ns);
 	} while (lost != load_acquire(&row->lost));
-	/* The acquire pairs with the release in VPMU_STORE (charge.h): a total with a count in it
-	 * that was charged after a binding was replaced makes the replacement visible, and
-	 * vpmu_consumer_read looks again. */
+	/* The acquire pairs with the release in VPMU_STORE (charge.h): a total that includes counts
+	 * charged after a consumer's state was replaced makes the new c->seq visible, and
+	 * consumer_value (consumer.c) retries. */
 	sum->count += load_acquire(&row->total);
 	stood = time_ns - vpmu_running(lost, time_ns);
 	if (lost & VPMU_UNSUP) {
@@ -109,7 +108,7 @@ out:
 	return ret;
 }
 
-/* The last call of a host, after urcu_memb_barrier: no callback is in flight. */
+/* For vpmu_host_destroy, after urcu_memb_barrier: no callback is in flight. */
 void account_free_tree(struct vpmu_account *a)
 {
 	struct vpmu_account *child, *tmp;

@@ -4,9 +4,9 @@
  * length. vpmu/guest/save.c, vmm/emu and vmm/snapshot write and read them;
  * docs/internals/snapshot.md specifies the file they are in.
  *
- * A reader must not trust the bytes. Each read is checked against the end. After the first failure
- * every read gives 0, so it is enough to ask for failures at the end. A section must be used up
- * exactly.
+ * The bytes are untrusted. Each read is checked against the end. After the first failure every read
+ * returns 0, so one check at the end (vpmu_blob_done) is enough; it also requires that all bytes
+ * were read.
  */
 #ifndef VPMU_CORE_BLOB_H
 #define VPMU_CORE_BLOB_H
@@ -18,7 +18,7 @@
 struct vpmu_blob {     /* all zero: empty */
 	uint8_t *data; /* malloc'd */
 	size_t len, room;
-	bool failed; /* out of memory; what was written since then is missing */
+	bool failed; /* out of memory; later writes were dropped */
 };
 
 void vpmu_blob_fini(struct vpmu_blob *b);
@@ -27,7 +27,7 @@ void vpmu_blob_u16(struct vpmu_blob *b, uint16_t x);
 void vpmu_blob_u32(struct vpmu_blob *b, uint32_t x);
 void vpmu_blob_u64(struct vpmu_blob *b, uint64_t x);
 void vpmu_blob_bytes(struct vpmu_blob *b, const void *p, size_t n);
-/* vpmu_blob_begin - open a section. Returns what vpmu_blob_end needs to close it. Sections nest. */
+/* vpmu_blob_begin - open a section. Returns the handle for vpmu_blob_end. Sections nest. */
 size_t vpmu_blob_begin(struct vpmu_blob *b, uint32_t tag, uint16_t version);
 void vpmu_blob_end(struct vpmu_blob *b, size_t section);
 
@@ -44,12 +44,12 @@ uint64_t vpmu_blob_get_u64(struct vpmu_blob_reader *r);
 /* vpmu_blob_get_bool - a byte that must be 0 or 1. */
 bool vpmu_blob_get_bool(struct vpmu_blob_reader *r);
 void vpmu_blob_get_bytes(struct vpmu_blob_reader *r, void *p, size_t n);
-/* vpmu_blob_get_section - the next section, which must have @tag: stores its version, and makes
- * *@inner a reader of its contents. false: it has another tag or is too long; then @r has failed.
- */
+/* vpmu_blob_get_section - read the next section, which must have @tag: store its version, and make
+ * *@inner a reader of its contents. Returns false, and @r has failed, if the tag differs or the
+ * section is too long. */
 bool vpmu_blob_get_section(struct vpmu_blob_reader *r, uint32_t tag, uint16_t *version,
 			   struct vpmu_blob_reader *inner);
-/* vpmu_blob_done - whether no read failed and all bytes were read. */
+/* vpmu_blob_done - returns true if no read failed and all bytes were read. */
 static inline bool vpmu_blob_done(const struct vpmu_blob_reader *r)
 {
 	return !r->failed && r->at == r->len;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Cells: where the counts of an account are, and when they come and go.
+ * Cells: the memory that holds an account's counts, and its lifetime.
  *
- * Control calls make cells for an account that gets its first keys, on the pCPUs where its contexts
- * were placed (visits). Placing a context makes those that are missing on the new pCPU. So a switch
- * finds all cells that it charges. The last control consumer takes the account's cells with it.
+ * A control call that adds keys to an account makes cells on the pCPUs where its contexts were
+ * placed (visits). Placing a context makes the missing cells on the new pCPU. So a switch finds all
+ * cells that it charges. The account's cells are freed with its last control consumer.
  *
- * All changes are under tree_lock, which also guards visits and homes. Keys that control calls put
- * into use are published under it too: a context that is placed meanwhile either finds the keys, or
- * is found in the visits. Readers walk over the cells under RCU. Nothing here is on the switch
- * path.
+ * All changes are under tree_lock, which also guards visits and homes. Control calls publish keys
+ * under it, too: a context that is placed concurrently either sees the keys or is found in the
+ * visits. Readers walk the cells under RCU. Nothing here is on the switch path.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@
 
 /* ---- homes ---- */
 
-/* Whether @p can count just those keys in use that the pCPU could that was here. */
+/* True if @pmu can count exactly those of the host's keys that @home's previous pCPU could. */
 static bool same_kinds(const struct vpmu_host *host, const struct vpmu_home *home,
 		       const struct vpmu_hostpmu *pmu)
 {
@@ -72,7 +71,7 @@ struct vpmu_home *home_get(struct vpmu_host *host, struct vpmu_pcpu *p)
 	if (home) {
 		home->pcpu = p;
 		p->home = home;
-		p->state = home->state + VPMU_CELL_BIND; /* unlike every cell's */
+		p->state = home->state + VPMU_CELL_BIND; /* differs from that of every cell */
 	}
 	pthread_mutex_unlock(&host->tree_lock);
 	return home;
@@ -100,8 +99,8 @@ void home_leave(struct vpmu_pcpu *p)
 }
 
 /*
- * Note which of the keys of @slots the PMU cannot count. When the pCPU is gone there is nobody to
- * ask: then a pCPU that agrees with what is noted can move in.
+ * Record and return which of @slots the home's PMU cannot count. Without a pCPU the record stays;
+ * only a pCPU that agrees with it can move in (same_kinds).
  */
 static uint64_t home_unsup(const struct vpmu_host *host, struct vpmu_home *home, uint64_t slots)
 {
@@ -124,7 +123,7 @@ static uint64_t home_unsup(const struct vpmu_host *host, struct vpmu_home *home,
 
 /* ---- making cells ---- */
 
-/* A cell with rows of @slots that nobody has charged. The first look at it starts their clocks. */
+/* A new cell with rows of @slots. Its rows are stopped until the first pcpu_look_at. */
 static struct vpmu_cell *cell_alloc(uint64_t state, uint64_t slots, uint64_t unsup)
 {
 	size_t rows = (size_t)__builtin_popcountll(slots), i = 0;
@@ -141,8 +140,8 @@ static struct vpmu_cell *cell_alloc(uint64_t state, uint64_t slots, uint64_t uns
 }
 
 /*
- * Label the rows of @a by the keys that their slots have now. Only rows of slots that @a does not
- * use yet can change, and nobody reads those: times from before move from one kind to the other.
+ * Set VPMU_UNSUP in the rows of @a by the present keys of their slots. This can change only rows of
+ * slots that @a does not use yet; no consumer reads those.
  */
 static void cell_label(struct vpmu_account *a)
 {
@@ -162,7 +161,7 @@ static void cell_label(struct vpmu_account *a)
 	}
 }
 
-/* Which of @slots have no row in @cell and those that follow it. */
+/* Those of @slots without a row in @cell and the following cells of its pCPU. */
 static uint64_t cell_missing(const struct vpmu_cell *cell, uint64_t slots)
 {
 	for (; cell; cell = cell_next(cell))
@@ -170,7 +169,7 @@ static uint64_t cell_missing(const struct vpmu_cell *cell, uint64_t slots)
 	return slots;
 }
 
-/* Rows of @slots for @a on @p. */
+/* Make sure that @a has rows of @slots on @p. */
 static int cover(struct vpmu_account *a, struct vpmu_pcpu *p, uint64_t slots)
 {
 	struct vpmu_cell *first = cell_first(a, p), *cell;
@@ -241,13 +240,13 @@ int cells_place(struct vpmu_context *ctx, struct vpmu_pcpu *p)
 	return ret;
 }
 
-/* The pCPU whose number is @n; NULL: gone. */
+/* The pCPU of home @n; NULL: gone. */
 static struct vpmu_pcpu *pcpu_at(const struct vpmu_host *host, uint32_t n)
 {
 	return n < host->nr_homes && host->home[n] ? host->home[n]->pcpu : NULL;
 }
 
-/* The pCPU on which @a's own context was placed last. */
+/* The pCPU on which @a's own context was placed last; NULL: none, or gone. */
 static struct vpmu_pcpu *placed_on(const struct vpmu_account *a)
 {
 	struct vpmu_pcpu *p = a->ctx ? pcpu_at(a->host, a->ctx->home) : NULL;
@@ -255,7 +254,7 @@ static struct vpmu_pcpu *placed_on(const struct vpmu_account *a)
 	return p && p->serial == a->ctx->serial ? p : NULL;
 }
 
-/* Call @fn for the pCPUs where contexts of @a were placed. Under ctl_lock and tree_lock. */
+/* Call @fn for each pCPU where contexts of @a were placed. Under ctl_lock and tree_lock. */
 static int for_each_visited(struct vpmu_account *a,
 			    int (*fn)(struct vpmu_account *a, struct vpmu_pcpu *p, uint64_t slots),
 			    uint64_t slots)
@@ -286,7 +285,7 @@ int cells_ctl_add(struct vpmu_account *a, uint64_t slots)
 
 /* ---- a vCPU's own keys ---- */
 
-/* Have @p, which charges @old, charge @new in its place. */
+/* If @p charges @old, make it charge @new instead. */
 static void charge_instead(struct vpmu_pcpu *p, struct vpmu_cell *old, struct vpmu_cell *new)
 {
 	for (struct vpmu_cell **at = &p->cell; *at; at = &(*at)->up) {
@@ -300,8 +299,8 @@ static void charge_instead(struct vpmu_pcpu *p, struct vpmu_cell *old, struct vp
 }
 
 /*
- * Put a copy of @old that also has @slots in its place. The owner is the only one who writes to
- * cells of this pCPU, so the copy is exact, and each reader finds the one or the other.
+ * Replace @old by a copy that also has @slots. Only this owner writes cells of the pCPU, so the
+ * copy is exact, and each reader finds either of the two.
  */
 static int cell_grow(struct vpmu_account *a, struct vpmu_pcpu *p, struct vpmu_cell *old,
 		     uint64_t slots)
@@ -329,8 +328,7 @@ static int cell_grow(struct vpmu_account *a, struct vpmu_pcpu *p, struct vpmu_ce
 	return 0;
 }
 
-/* The owner's view of a vCPU's cells while the account has a->local: nobody else takes them away.
- */
+/* Owner only: while a->local is set, no other thread frees the vCPU's cells. */
 static bool has_row(const struct vpmu_account *a, const struct vpmu_pcpu *p, uint64_t slot)
 {
 	return a->local && a->local->slots_gen == load_acquire(&a->host->slots_gen) &&
@@ -360,7 +358,7 @@ int cells_local_add(struct vpmu_account *a, struct vpmu_pcpu *p, int slot)
 	else
 		ret = cover(a, p, slots);
 	if (a->ctx)
-		a->ctx->tree_gen = 0; /* it may know a cell that is gone */
+		a->ctx->tree_gen = 0; /* it may refer to the replaced cell */
 out:
 	pthread_mutex_unlock(&a->host->tree_lock);
 	return ret;
@@ -368,7 +366,7 @@ out:
 
 /* ---- taking cells away ---- */
 
-/* Add the counts of @cell and those that follow it to the books of their pCPUs. */
+/* Keep the totals of @cell and its successors in their homes, for the conservation check. */
 static void retire(struct vpmu_host *host, const struct vpmu_cell *cell)
 {
 	unsigned int s;
@@ -407,8 +405,8 @@ static void cell_deferred_free(struct rcu_head *head)
 	free(d);
 }
 
-/* Under tree_lock, when no pCPU charges the cells of @a, except one that is late. Without memory,
- * or while a pCPU is late, the cells stay until the next time. */
+/* Under tree_lock, when no pCPU charges the cells of @a, except a stalled one. Without memory, or
+ * while a pCPU is stalled, the cells stay until the next call. */
 static void cell_drop(struct vpmu_account *a)
 {
 	struct deferred *d;
@@ -430,8 +428,8 @@ void cells_reap(struct vpmu_account *a)
 	if (!a->keys_ctl) {
 		free(a->ctl);
 		a->ctl = NULL;
-		/* With keys of its own, the vCPU's owner can be looking at the cells. The first one
-		 * is made under the lock; the owner may be making room for another one now. */
+		/* If the vCPU has keys of its own, its owner may be using the cells without the
+		 * lock, or growing them. */
 		if (!load_relaxed(&a->local))
 			cell_drop(a);
 	}
@@ -453,7 +451,7 @@ void cells_free(struct vpmu_account *a)
 	free(a->ctl);
 }
 
-/* ---- whom a sync is about ---- */
+/* ---- scope of a sync ---- */
 
 void sync_spare_all(struct vpmu_host *host)
 {

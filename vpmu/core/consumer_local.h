@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Private to libvpmu: starting several consumers of one vCPU at the same instant. Register models
- * (vpmu/guest) call this when a guest turns its counters on. With vpmu_consumer_enable for each of
- * n counters the pCPU would look n times at the vCPU's keys, and bind hardware counters for the
- * first of them that the last ones then need.
+ * (vpmu/guest) call this when a guest turns its counters on. Calling vpmu_consumer_enable n times
+ * would make the pCPU recompute the vCPU's keys n times, and bind counters for the first consumers
+ * that the last ones then need.
  *
  * The local form of vpmu/consumer.h, in three steps, with nothing in between that charges:
  *
- *   1. consumer_take for each: adds @c if @account is not NULL. Takes what it needs; it does not
- *	count yet. The results are vpmu_consumer_add's, and with an error @c is as after that.
+ *   1. consumer_take for each: adds @c if @account is not NULL, and takes its slot; it does not
+ *         count yet. Errors, and the state of @c after one, are those of vpmu_consumer_add.
  *   2. vpmu_pcpu_flush
  *   3. consumer_begin for each that was taken
  */

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Contexts: beginning and end of a vCPU task, and its placement on a pCPU. The VMM calls this when
- * it makes, moves and removes vCPUs. The switch path never does.
+ * Contexts: creation and removal of vCPU tasks, and their placement on pCPUs. The VMM calls this
+ * when it makes, moves and removes vCPUs; the switch path never does.
  */
 #include <errno.h>
 
 #include "vpmu/core/internal.h"
 
-/* Under ctl_lock, which whoever walks over the host's contexts holds too. */
+/* Under ctl_lock, which guards the host's list of contexts. */
 static int init_locked(struct vpmu_context *ctx, struct vpmu_account *own,
 		       struct vpmu_account *group)
 {
@@ -42,8 +42,7 @@ int vpmu_context_init(struct vpmu_context *ctx, struct vpmu_account *own,
 	int ret;
 
 	if (group && own->parent != group)
-		return -EINVAL; /* or the keys of @group would not be among those of own's ancestors
-				 */
+		return -EINVAL; /* the keys of @group must be among those of own's ancestors */
 	pthread_mutex_lock(&own->host->ctl_lock);
 	ret = init_locked(ctx, own, group);
 	pthread_mutex_unlock(&own->host->ctl_lock);
@@ -78,10 +77,9 @@ void vpmu_context_fini(struct vpmu_context *ctx)
 
 int vpmu_context_place(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
 {
-	/* Comparing ctx->pcpu is not enough: another pCPU can be at the address of one that is
-	 * gone. */
+	/* Comparing ctx->pcpu is not enough: a new pCPU can have the address of a freed one. */
 	if (ctx->pcpu == pcpu && ctx->serial == pcpu->serial)
 		return 0;
-	ctx->tree_gen = 0; /* never the host's, so the next switch computes the keys */
+	ctx->tree_gen = 0; /* never equal to the host's: the next switch recomputes the keys */
 	return cells_place(ctx, pcpu);
 }

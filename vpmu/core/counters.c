@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Which slots of a pCPU have a hardware counter: binding, and turns when there are too few.
+ * Assignment of a pCPU's hardware counters to slots: binding, and multiplexing if there are too
+ * few.
  *
- * pcpu.c calls this when a context needs a counter that is not there, and at ticks. Everything here
- * runs on the owner of the pCPU, or on a control thread that holds pcpu->lock while the pCPU is
- * offline. Only binding and unbinding may call the host. Nothing here may take a lock or allocate
- * memory.
+ * pcpu.c calls this when a context uses keys without a counter, and at ticks. Everything here runs
+ * on the owner of the pCPU, or on a control thread that holds pcpu->lock while the pCPU is offline.
+ * Nothing here may take a lock or allocate memory, except inside the host PMU's bind and unbind.
  */
 #include "vpmu/core/internal.h"
 
 /* ---- binding ---- */
 
-/* By the PMU's audit where it has one. */
+/* Uses the PMU's audit operation if it has one. */
 uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot)
 {
 	const struct vpmu_hostpmu_ops *ops = p->pmu->ops;
@@ -24,10 +24,10 @@ uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot)
 	return hw + ((ops->read(p->pmu, p->ctr[slot]) - p->bind_value[slot]) & p->pmu->width_mask);
 }
 
-/* A host that refuses is asked again after 1, 2, 4 ... 1024 more occasions. */
+/* After a refusal by the host, retry after 1, 2, 4 ... 1024 more occasions. */
 #define REFUSED_SHIFT_MAX 10
 
-/* Give free counter @ctr to slot @s. False: the host refuses. */
+/* Bind free counter @ctr to slot @s. Returns false if the host refuses. */
 static bool slot_bind(struct vpmu_pcpu *p, unsigned int s, unsigned int ctr)
 {
 	if (p->pmu->ops->bind(p->pmu, ctr, p->key[s])) {
@@ -69,9 +69,9 @@ void pcpu_unbind_all(struct vpmu_pcpu *p)
 		slot_unbind(p, s);
 }
 
-/* ---- who gets one ---- */
+/* ---- assignment ---- */
 
-/* A free counter for slot @s, a fixed one if possible; -1: all that fit are taken. */
+/* A free counter for slot @s, preferably a fixed one; -1: none. */
 static int free_ctr(const struct vpmu_pcpu *p, unsigned int s)
 {
 	uint32_t ctrs = p->elig[s] & ~p->ctrs_used;
@@ -94,7 +94,7 @@ static int longest(const struct vpmu_pcpu *p, uint64_t slots)
 	return best;
 }
 
-/* The active slots whose counter could count slot @s. */
+/* The active slots with a counter that could count slot @s. */
 static uint64_t rivals(const struct vpmu_pcpu *p, unsigned int s)
 {
 	uint64_t slots = 0;
@@ -107,7 +107,7 @@ static uint64_t rivals(const struct vpmu_pcpu *p, unsigned int s)
 	return slots;
 }
 
-/* Take the counter of slot @from for slot @s; if the host refuses, @from gets it back. */
+/* Move the counter of slot @from to slot @s; if the host refuses, @from gets it back. */
 static void steal(struct vpmu_pcpu *p, unsigned int s, unsigned int from)
 {
 	unsigned int ctr = p->ctr[from];
@@ -117,15 +117,15 @@ static void steal(struct vpmu_pcpu *p, unsigned int s, unsigned int from)
 		slot_bind(p, from, ctr);
 }
 
-/* Whether the host refused slot @s lately, so that this occasion is not one to ask again. */
+/* True if the host refused slot @s recently and no retry is due. */
 static bool refused_lately(const struct vpmu_pcpu *p, unsigned int s)
 {
 	return p->occasion < p->ask_at[s];
 }
 
 /*
- * Make room for slot @s: move one of @slots, its rivals, to another counter. That counter must fit
- * the rival, and be free or belong to a slot that is not in @keys.
+ * Make room for slot @s: move one of @slots, its rivals, to another counter that suits the rival
+ * and is free or belongs to a slot that is not in @keys.
  */
 static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots, uint64_t keys)
 {
@@ -145,7 +145,7 @@ static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots, uint
 		slot_unbind(p, r);
 		if (slot_bind(p, r, (unsigned int)ctr) && slot_bind(p, s, old))
 			return true;
-		/* The host refuses: everybody gets back what it had. */
+		/* The host refuses: restore the previous assignment. */
 		if (p->active & VPMU_BIT(r))
 			slot_unbind(p, r);
 		slot_bind(p, r, old);
@@ -157,17 +157,16 @@ static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots, uint
 }
 
 /*
- * Give counters to those slots in @keys that have none. For each of them, take the first that there
- * is of:
+ * Assign counters to those slots in @keys that have none. For each, use the first available of:
  *
  *   1. a free counter
  *   2. the counter of a slot that is not in @keys
- *   3. a counter that becomes free by moving another slot (move_rival)
- *   4. with @rotate: the counter of a slot in @keys that did not get it in this call; not a fixed
- *      counter if there is another one, since slots on fixed counters need not share
+ *   3. a counter freed by moving another slot (move_rival)
+ *   4. with @rotate: the counter of a slot in @keys that did not get it in this call; a fixed
+ *      counter only if there is no other, since slots on fixed counters need not be multiplexed
  *
- * A slot that the host refused waits longer after each refusal, and nobody loses a counter to it.
- * Time must have been charged up to now.
+ * A slot that the host refused waits longer after each refusal, and no slot loses a counter to it
+ * meanwhile. Time must have been charged up to now.
  */
 static COLD void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate)
 {
@@ -196,7 +195,7 @@ static COLD void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate
 			uint64_t fixed = 0;
 			unsigned int r;
 
-			have &= old; /* not those that got theirs in this call */
+			have &= old; /* not those assigned in this call */
 			vpmu_for_each_slot (r, have) {
 				if (p->pmu->fixed_mask & (1u << p->ctr[r]))
 					fixed |= VPMU_BIT(r);
@@ -217,7 +216,7 @@ static void raise_quality(struct vpmu_slot *slot, unsigned int q)
 		;
 }
 
-/* The first use of @slots on this pCPU: look up their keys, and what the PMU can do with them. */
+/* First use of @slots on this pCPU: look up their keys and eligible counters. */
 static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
 {
 	unsigned int s;
@@ -240,7 +239,7 @@ static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
 	}
 }
 
-/* When nothing can be done, that is remembered, so that it costs nothing to find again. */
+/* Remembers if nothing can be done for @keys, so that repeated switches cost little. */
 COLD void provide_counters(struct vpmu_pcpu *p, uint64_t keys)
 {
 	uint64_t waits, due = UINT64_MAX;
@@ -268,7 +267,7 @@ COLD void provide_counters(struct vpmu_pcpu *p, uint64_t keys)
 
 /* ---- ticks ---- */
 
-/* Give back the counters of slots that no consumer of the host uses. Time has been charged. */
+/* Unbind the slots that no consumer of the host uses. Time has been charged. */
 static void release_unused(struct vpmu_pcpu *p)
 {
 	unsigned int s;
@@ -279,7 +278,7 @@ static void release_unused(struct vpmu_pcpu *p)
 	}
 }
 
-/* Take the counters away that the host has stopped. Their slots wait for others. Time has been
+/* Unbind the counters that the host has stopped; their slots wait for others. Time has been
  * charged. */
 static void drop_lost(struct vpmu_pcpu *p)
 {
@@ -295,9 +294,9 @@ static void drop_lost(struct vpmu_pcpu *p)
 }
 
 /*
- * What the host can do with a key can change: rights, files, another PMU driver. Ask again for the
- * running context's keys that have no counter. The label of rows stays as it is: the time in which
- * a key had no counter is told apart by what the host said when its rows were made (cell.c).
+ * The host's ability to count a key can change: rights, file limits, another PMU driver. Query the
+ * PMU again for the running context's keys without a counter. The rows keep VPMU_UNSUP as it was
+ * when they were made (cell.c).
  */
 static void ask_again(struct vpmu_pcpu *p)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The switch path: who runs on a pCPU, and who is charged.
+ * The switch path: the context that runs on a pCPU, and the accounts that are charged.
  *
- * A switch reads the counter of each slot that the running context or the next one uses. What the
- * counter has counted since its last reading is charged to each account of the running context that
- * has the slot in use, and to the pCPU's unclaimed counts if none has. A switch between contexts
- * that are charged to the same accounts reads nothing.
+ * A switch reads the counter of each slot that the running context or the next one uses. The delta
+ * since its last reading is charged to each account of the running context that has the slot in
+ * use, or, if none has, to the pCPU's unclaimed counts. A switch between contexts that charge the
+ * same accounts reads nothing.
  *
  * The scheduler calls the vpmu_pcpu_ functions. Everything here runs on the owner of the pCPU, or
  * on a control thread that holds pcpu->lock while the pCPU is offline. Nothing here may take a lock
- * or allocate memory. counters.c says which slots have a counter.
+ * or allocate memory. counters.c assigns counters to slots.
  */
 #include "vpmu/core/internal.h"
 
@@ -28,7 +28,7 @@ static inline void charge_time(struct vpmu_pcpu *p)
 	while (unlikely((cell = cell->up) && dt));
 }
 
-/* A gap is a part of the time that was charged, so the time is charged first. */
+/* A gap is part of the charged time, so charge the time first. */
 void pcpu_charge_gaps(struct vpmu_pcpu *p, uint64_t slots)
 {
 	const struct vpmu_hostpmu *pmu = p->pmu;
@@ -71,8 +71,8 @@ void pcpu_take(struct vpmu_pcpu *p, uint64_t slots, uint64_t *counted)
 	}
 }
 
-/* Charge @counted events of slot @s to all who have asked for it. What is charged more than once,
- * and what is charged to nobody, is noted for conservation.c. */
+/* Charge @counted events of slot @s to all accounts that use it. Charges to several rows, or to
+ * none, are noted for conservation.c. */
 static inline void give(struct vpmu_pcpu *p, unsigned int s, uint64_t counted)
 {
 	uint64_t rows = 0;
@@ -99,7 +99,7 @@ void pcpu_give(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted)
 		give(p, s, counted[s]);
 }
 
-/* Several accounts are charged, or some slots are nobody's, or counters are not memory. */
+/* General case: several accounts, slots without an account, or counters that are not memory. */
 static __attribute__((noinline)) void charge_all(struct vpmu_pcpu *p, uint64_t slots)
 {
 	unsigned int s;
@@ -117,8 +117,8 @@ static __attribute__((noinline)) void charge_all(struct vpmu_pcpu *p, uint64_t s
 }
 
 /*
- * Charge @slots, which are some of the slots of the only cell. Where their rows are is the same at
- * every switch between VMs for which the same is counted, so it is remembered.
+ * Charge @slots, a subset of the only cell's slots. Their row numbers are cached, because they are
+ * the same at each switch between VMs that count the same keys.
  */
 static __attribute__((noinline)) void pcpu_charge_some(struct vpmu_pcpu *p, uint64_t slots)
 {
@@ -139,7 +139,7 @@ static __attribute__((noinline)) void pcpu_charge_some(struct vpmu_pcpu *p, uint
 	}
 }
 
-/* Charge @slots, none of which is watched while it is in use: those go through alarm.c. */
+/* Charge @slots, none of which may be in use and watched (alarm.c charges those). */
 static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
 {
 	struct vpmu_cell *cell = p->cell;
@@ -154,7 +154,7 @@ static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
 		return;
 	}
 	if (likely(slots - others == cell->mask)) {
-		/* All of the only cell's slots, in their order. */
+		/* Exactly the slots of the only cell, in row order. */
 		for (uint64_t m = cell->mask; m; m &= m - 1, row++) {
 			struct vpmu_reading *c = &p->last[__builtin_ctzll(m)];
 
@@ -167,8 +167,8 @@ static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
 		charge_all(p, others);
 }
 
-/* Charge @slots. Returns the slots whose alarms went off; the caller arms them again, unless
- * another context runs next. */
+/* Charge @slots. Returns the slots whose alarms went off, for the caller to rearm unless another
+ * context runs next. */
 static inline uint64_t charge_slots(struct vpmu_pcpu *p, uint64_t slots)
 {
 	uint64_t watched = slots & p->watch & p->keys, rearm = 0;
@@ -194,7 +194,7 @@ uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
 	return rearm;
 }
 
-/* ---- looking at cells ---- */
+/* ---- bringing cells up to date ---- */
 
 /* Counters were bound or unbound since the owner last charged @cell, or an audit has begun. */
 COLD void pcpu_look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
@@ -216,7 +216,7 @@ COLD void pcpu_look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 	store_release(&cell->state, p->state);
 }
 
-/* Before the cells from @cell on are charged next. Their time has been charged up to now. */
+/* Call before @cell and its successors are charged again. Their time must be charged up to now. */
 static inline void core_pcpu_look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 {
 	do {
@@ -227,7 +227,7 @@ static inline void core_pcpu_look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell
 
 /* ---- switching ---- */
 
-/* Charge those who are charged now what they have used, because they will be others. */
+/* Charge the present cells for the last time before they change. */
 static void pcpu_settle(struct vpmu_pcpu *p, bool *settled)
 {
 	if (*settled)
@@ -237,7 +237,8 @@ static void pcpu_settle(struct vpmu_pcpu *p, bool *settled)
 	*settled = true;
 }
 
-/* Forget the slots that have got another key since this pCPU last looked. */
+/* Unbind the slots that have got another key since the last call. The acquire of slots_gen pairs
+ * with the release in slot_get_slow (slot.c). */
 static void revalidate(struct vpmu_pcpu *p, bool *settled)
 {
 	uint64_t slots_gen = load_acquire(&p->host->slots_gen);
@@ -258,8 +259,7 @@ static void revalidate(struct vpmu_pcpu *p, bool *settled)
 	p->settled_keys = 0;
 }
 
-/* Charge @up with @cell. When @cell is charged now, what it has used so far does not concern @up.
- */
+/* Link @up behind @cell. If @cell is being charged, charge it first: those counts are not @up's. */
 static void link_up(struct vpmu_pcpu *p, struct vpmu_cell *cell, struct vpmu_cell *up,
 		    bool *settled)
 {
@@ -273,18 +273,17 @@ static void link_up(struct vpmu_pcpu *p, struct vpmu_cell *cell, struct vpmu_cel
 }
 
 /*
- * Compute the cells and the keys of @ctx anew. Returns whether p->keys and time were charged.
+ * Recompute the cells and keys of @ctx. Returns true if p->keys and time were charged.
  *
  * tree_gen is read first, with acquire. It pairs with the release of tree_gen in keys_changed
- * (keys.c), slot.c and sampler.c, which comes after the change of keys. So the keys read here
- * are at least as new as the tree_gen remembered here. A change in between makes the next switch
- * compute once more, which is harmless. Keys are published after their cells (cell.c), and cells
- * are freed only after every pCPU concerned has seen that the keys are gone.
+ * (keys.c), slot.c and sampler.c, which comes after the change of keys. So the keys read here are
+ * at least as new as the tree_gen stored here; a change in between only makes the next switch
+ * recompute. Keys are published after their cells (cell.c), and cells are freed only after every
+ * pCPU concerned has seen that the keys are gone.
  *
- * A recycled slot: whoever might use a slot that has got another key comes through here first,
- * because the new key has moved tree_gen too (slot.c), and a context that migrated has tree_gen 0.
- * revalidate() then makes this pCPU forget the slot's old key, so its counter is not charged to
- * somebody who means the new one.
+ * Recycled slots: a context passes through here before it uses a slot with a new key, because a new
+ * key increments tree_gen, too (slot.c), and a migrated context has tree_gen 0. revalidate() then
+ * unbinds the old key's counter, so it is not charged to accounts that use the new key.
  */
 static COLD bool context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 {
@@ -298,8 +297,8 @@ static COLD bool context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 	for (const struct vpmu_account *a = ctx->own; a; a = a->parent) {
 		uint64_t own;
 
-		/* Before the keys. It pairs with the release in sampler.c: a sampler that is seen
-		 * here has its key in use. */
+		/* Read before the keys. Pairs with the release in sampler_start (sampler.c): the
+		 * key of a sampler seen here is in use. */
 		samplers |= load_acquire(&a->samplers);
 		own = load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
 		keys |= own;
@@ -322,13 +321,13 @@ static COLD bool context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 		ctx->samplers = samplers;
 		watch_update(ctx);
 	}
-	/* After the keys were read with acquire, which pairs with the release in cells_ctl_add
-	 * (cell.c): a slot in them had got its key before. */
+	/* After the acquire of the keys, which pairs with the release in cells_ctl_add (cell.c):
+	 * their slots have their keys by now. */
 	revalidate(p, &settled);
 	return settled;
 }
 
-/* The second half of a switch: everything has been charged. */
+/* Second half of a switch, after everything has been charged. */
 static inline __attribute__((always_inline)) void
 pcpu_enter(struct vpmu_pcpu *p, struct vpmu_context *next, bool watched)
 {
@@ -344,8 +343,8 @@ pcpu_enter(struct vpmu_pcpu *p, struct vpmu_context *next, bool watched)
 }
 
 /*
- * Charge who ran, and make the pCPU's state that of @next, except p->ctx and the branch records.
- * These change last (runs_now), because charging can take samples, which tell where p->ctx is.
+ * Charge the running context, and make the pCPU's state that of @next, except p->ctx and the branch
+ * records. These change last (runs_now), because charging can take samples of p->ctx.
  */
 static inline __attribute__((always_inline)) void
 switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge, bool watched)
@@ -363,7 +362,7 @@ static inline bool context_stale(const struct vpmu_context *ctx, const struct vp
 	return ctx->tree_gen != load_relaxed(&host->tree_gen);
 }
 
-/* The first cell says which others are charged: context_update. */
+/* The first cell determines the others: context_update. */
 static inline bool equal(const struct vpmu_pcpu *p, const struct vpmu_context *next)
 {
 	return next->cell == p->cell && next->keys == p->keys;
@@ -383,16 +382,16 @@ static __attribute__((noinline)) void switch_plain(struct vpmu_pcpu *p, struct v
 	runs_now(p, next);
 }
 
-/* Whether a sample that is taken late may tell of the one instead of the other. */
+/* True if a delayed sample may be attributed to either of the two. */
 static inline bool same_vm(const struct vpmu_context *a, const struct vpmu_context *b)
 {
 	return a == b || (a->group && a->group == b->group);
 }
 
 /*
- * A switch from or to a context with alarms or samplers. When cells, keys and samplers are equal,
- * so is what is watched: a vCPU with alarms has keys of its own, so its first cell is its own. A
- * change of alarms while it runs changes p->watch at once (alarm.c).
+ * A switch from or to a context with alarms or samplers. If cells, keys and samplers are equal, so
+ * are the watched slots: a vCPU with alarms has keys of its own, so its first cell is its own. A
+ * change of alarms while it runs updates p->watch at once (alarm.c).
  */
 static __attribute__((noinline)) void switch_watched(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
@@ -416,7 +415,7 @@ static COLD void switch_stale(struct vpmu_pcpu *p, struct vpmu_context *next)
 	}
 }
 
-/* Only tests and tail calls, so that a switch between equal contexts costs little. */
+/* Only tests and tail calls: a switch between equal contexts must stay cheap. */
 void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
 	if (unlikely(!next))

@@ -2,15 +2,15 @@
 /*
  * liburcu, memb flavour, with the read side inlined. Include this instead of urcu/urcu-memb.h.
  *
- * ThreadSanitizer does not see the inline-asm barriers of liburcu 0.13, nor what its library does.
- * It would report every publication and every free after a grace period. In builds with TSan, and
- * only there, this file tells TSan what RCU guarantees:
- *   - rcu_assign_pointer is a release store. The store that takes an element out of a list is one
- *     too, because it publishes the next element. rcu_dereference is an atomic load already.
- *   - What a reader did before its unlock, and what was done before call_rcu, happens before the
- *     callback. What callbacks did happens before the return of urcu_memb_barrier.
- * In one way this says more than RCU guarantees: the unlock of a reader that began after the grace
- * period counts too. tests/model/test_model and ASan would find what TSan misses because of that.
+ * ThreadSanitizer sees neither the inline-asm barriers of liburcu 0.13 nor the inside of its
+ * library, and would report every publication and every free after a grace period. In TSan builds
+ * only, this file declares RCU's guarantees to TSan:
+ *   - rcu_assign_pointer is a release store. So is the store that removes a list element, because
+ *     it publishes the next one. rcu_dereference already is an atomic load.
+ *   - Accesses before a reader's unlock, and before call_rcu, happen before the callback. Callbacks
+ *     happen before the return of urcu_memb_barrier.
+ * This is stronger than RCU in one respect: it includes the unlock of a reader that began after the
+ * grace period. tests/model and ASan cover the races that TSan misses for that reason.
  */
 #ifndef VPMU_CORE_RCU_H
 #define VPMU_CORE_RCU_H
@@ -30,7 +30,7 @@
 #undef CMM_STORE_SHARED
 #define CMM_STORE_SHARED(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
 
-/* One address stands for all grace periods: a symbol of liburcu that all users share. */
+/* One address for all grace periods: a symbol of liburcu, common to all users. */
 #define VPMU_TSAN_RCU ((void *)&urcu_memb_gp)
 
 static inline void vpmu_tsan_read_unlock(void)
@@ -63,8 +63,8 @@ static inline void vpmu_tsan_call_rcu(struct vpmu_tsan_rcu_head *head,
 	urcu_memb_call_rcu(&head->head, vpmu_tsan_callback);
 }
 
-/* TSan would report the bookkeeping of urcu_memb_barrier itself. Callbacks run in order, so waiting
- * for a last one is the same. */
+/* TSan would report the internals of urcu_memb_barrier. Callbacks run in order, so waiting for one
+ * queued last is equivalent. */
 struct vpmu_tsan_last {
 	struct vpmu_tsan_rcu_head rcu; /* first */
 	sem_t done;
@@ -101,7 +101,7 @@ static inline void vpmu_tsan_synchronize(void)
 #define urcu_memb_synchronize_rcu vpmu_tsan_synchronize
 #endif
 
-/* After the macros above, which its inline functions use. */
+/* Must follow the macros above, which its inline functions use. */
 #include <urcu/rculist.h>
 
 #endif

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The slot table of a host: which slot stands for which key, and how many consumers use it.
- * Consumers (consumer.c) take and put slots here, also on the owner's side while a guest enables
- * counters.
+ * The slot table of a host: the key of each slot and its number of users. Consumers (consumer.c)
+ * get and put slots, also on the owner's side when a guest enables counters.
  *
- * The table is preallocated and nobody owns a slot, so nothing has to be handed over when a
- * consumer leaves. A slot whose last consumer left keeps its key until the table is full. So using
- * a key again is as cheap as sharing it. The same holds for the quotas of VMs and tenants
- * (quota.h): what one has held it goes on holding until its quota is used up.
+ * The table is preallocated and a slot has no owner, so nothing is handed over when a consumer
+ * leaves. A slot without users keeps its key until the table is full; using the key again is then
+ * as cheap as sharing it. Quotas of VMs and tenants (quota.h) work alike: a slot stays held until
+ * the quota is full.
  */
 #include <errno.h>
 
@@ -18,7 +17,8 @@ static unsigned int key_hash(vpmu_key_t key)
 	return (unsigned int)((key * 0x9e3779b97f4a7c15ULL) >> 56) & (VPMU_SLOT_HASH - 1);
 }
 
-/* Add a user to @slot, if it has some and still stands for @key. */
+/* Add a user to @slot if it has users and its key is @key. The acquire pairs with the release of
+ * refs in slot_get_slow. */
 static bool slot_share(struct vpmu_slot *slot, vpmu_key_t key)
 {
 	unsigned int refs = load_relaxed(&slot->refs);
@@ -28,7 +28,7 @@ static bool slot_share(struct vpmu_slot *slot, vpmu_key_t key)
 			return false;
 	} while (!__atomic_compare_exchange_n(&slot->refs, &refs, refs + 1, true, __ATOMIC_ACQUIRE,
 					      __ATOMIC_RELAXED));
-	/* The key changes only while refs is 0, so from here on it does not. */
+	/* The key changes only while refs is 0, so it is stable from here on. */
 	if (load_relaxed(&slot->key) == key)
 		return true;
 	__atomic_sub_fetch(&slot->refs, 1, __ATOMIC_RELEASE);
@@ -37,7 +37,7 @@ static bool slot_share(struct vpmu_slot *slot, vpmu_key_t key)
 
 /* ---- quotas ---- */
 
-/* Count one counter less on @slot, for @q and its parents below @end. */
+/* Drop one counter on @slot, for @q and its parents below @end. */
 static void quota_put(struct vpmu_quota *q, const struct vpmu_quota *end, int slot)
 {
 	for (; q != end; q = q->parent)
@@ -45,8 +45,9 @@ static void quota_put(struct vpmu_quota *q, const struct vpmu_quota *end, int sl
 }
 
 /*
- * Count one more counter on @slot, if the slot is held already. No lock: the increment comes before
- * the look at held, and quota_reclaim does the opposite, so that one of the two sees the other.
+ * Add a counter on @slot if the slot is held already. No lock: this increments refs before it reads
+ * held, and quota_reclaim clears held before it reads refs (all seq_cst), so at least one of the
+ * two sees the other.
  */
 static bool quota_share_one(struct vpmu_quota *q, int slot)
 {
@@ -69,8 +70,8 @@ static bool quota_share(struct vpmu_quota *q, int slot)
 	return true;
 }
 
-/* Let go of the slots that the VM held and does not use now. A vCPU that finds its slot not held
- * while this looks takes slots_lock and finds it held again. Under slots_lock. */
+/* Release the held slots that have no counters now. A vCPU that finds its slot not held in between
+ * takes slots_lock and then finds it held again. Pairs with quota_share_one. Under slots_lock. */
 static void quota_reclaim(struct vpmu_quota *q)
 {
 	uint64_t held = q->held;
@@ -103,8 +104,8 @@ static bool quota_take_one(struct vpmu_quota *q, int slot)
 	return quota_share_one(q, slot);
 }
 
-/* For @q and all of its parents, or for none of them: what is held below the one that refuses is
- * not in use, so it can be reclaimed. Under slots_lock. */
+/* For @q and all of its parents, or for none. After a failure, slots newly held below the one that
+ * refused are unused and can be reclaimed. Under slots_lock. */
 static bool quota_take(struct vpmu_quota *q, int slot)
 {
 	for (struct vpmu_quota *at = q; at; at = at->parent) {
@@ -116,7 +117,7 @@ static bool quota_take(struct vpmu_quota *q, int slot)
 	return true;
 }
 
-/* Whether a guest may use one more slot for @key. Under slots_lock. */
+/* True if guests may take one more slot for @key. Under slots_lock. */
 static bool guest_room(const struct vpmu_host *host, vpmu_key_t key)
 {
 	unsigned int room = VPMU_MAX_SLOTS - VPMU_SLOTS_OPERATORS, used = 0;
@@ -149,7 +150,7 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quo
 			break;
 		}
 	}
-	/* A slot that was never used, rather than one that has no users now. */
+	/* Prefer a slot that was never used to one without users. */
 	for (int i = 0; slot < 0 && i < VPMU_MAX_SLOTS; i++) {
 		if (host->slot[i].key == 0)
 			slot = i;
@@ -158,7 +159,7 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quo
 		if (load_acquire(&host->slot[i].refs) == 0)
 			slot = i;
 	}
-	/* Before the slot gets a new key, which every pCPU would have to notice. */
+	/* Check before the slot gets a new key, which affects every pCPU. */
 	if (slot >= 0 && q && !load_acquire(&host->slot[slot].refs) && !guest_room(host, key))
 		slot = -ENOSPC;
 	else if (slot >= 0 && q && !quota_take(q, slot))
@@ -168,8 +169,8 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quo
 			store_relaxed(&host->slot[slot].quality, 0);
 			store_relaxed(&host->slot[slot].key, key);
 			/* These releases pair with the acquires in context_update and revalidate
-			 * (pcpu.c): a pCPU that knows the slot by its old key looks again before it
-			 * sees the slot in anybody's keys. */
+			 * (pcpu.c): a pCPU with the slot's old key reloads it before it sees the
+			 * slot in an account's keys. */
 			__atomic_add_fetch(&host->slots_gen, 1, __ATOMIC_RELEASE);
 			__atomic_add_fetch(&host->tree_gen, 1, __ATOMIC_RELEASE);
 		}
@@ -181,14 +182,14 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quo
 	return slot >= 0 ? slot : slot_refuse(host, q, slot);
 }
 
-/* A slot that others use for @key, or -1. No lock. */
+/* Share a slot in use for @key. Returns -1 if there is none. No lock. */
 static int find_shared(struct vpmu_host *host, vpmu_key_t key)
 {
 	int slot = (int)load_relaxed(&host->hash[key_hash(key)]) - 1;
 
 	if (slot >= 0 && slot_share(&host->slot[slot], key))
 		return slot;
-	/* The hint of another key with the same hash: look at all slots before taking the lock. */
+	/* The hint is for another key with the same hash: try all slots before taking the lock. */
 	for (slot = 0; slot < VPMU_MAX_SLOTS; slot++) {
 		if (load_relaxed(&host->slot[slot].key) == key &&
 		    slot_share(&host->slot[slot], key))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Values: scaling, and the names of their qualities. Called by whoever prints a value; pure. */
+/* Values: scaling, and names of qualities, for all that print values. Pure. */
 #include "vpmu/value.h"
 
 const char *vpmu_quality_name(enum vpmu_quality q)

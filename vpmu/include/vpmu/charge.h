@@ -21,8 +21,8 @@
 #define VPMU_STORE(p, v) (*(volatile __typeof__(*(p)) *)(p) = (v))
 #else
 #define VPMU_LOAD(p)	 __atomic_load_n((p), __ATOMIC_RELAXED)
-/* The release pairs with the acquire loads of totals in account_sum (account.c): a reader that sees
- * this total also sees every binding that was published before it (consumer.c). */
+/* The release pairs with the acquire loads of totals in row_sum (account.c): a reader that sees this
+ * total also sees every consumer state that was published before it (consumer.c). */
 #define VPMU_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #endif
 
