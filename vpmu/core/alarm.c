@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Alarms: distances to the next sample, and the hardware counter armed for the smallest of them.
- * Register models set alarms (alarm.h); the switch path calls the watch_ functions. All of this
- * runs on the owner of the pCPU, and takes no lock.
+ * Alarms and samplers: distances to the next event, and the hardware counter armed for the
+ * smallest. Register models set alarms (alarm.h); the switch path calls the watch_ functions. All
+ * of this runs on the owner of the pCPU and takes no lock.
  *
- * Each alarm and each sampler has a distance: how many more events until it is due. An alarm's
- * distance belongs to its context and moves with it. A sampler has a distance on each pCPU
- * (sampler.c). Distances count what is charged to the running account. So every charge of a watched
- * slot goes through watch_charge, which takes the number it charged off all distances on the slot.
- * p->watch is the mask of the watched slots. It is 0 when the running context has no alarms and no
- * samplers, and that is the one thing that the switch path tests.
+ * Each alarm and each sampler has a distance: the number of events until it is due. An alarm's
+ * distance belongs to its context and moves with it; a sampler has one per pCPU (sampler.c). Every
+ * charge of a watched slot goes through watch_charge, which subtracts the charged events from all
+ * distances on the slot. p->watch is the mask of watched slots. It is 0 if the running context has
+ * no alarms and no samplers: the switch path's only test.
  *
- * A counter is armed for half of its range at most. If it were armed for more, it could wrap
- * between the alarm and the reading. A longer distance is reached in steps: after each, the counter
- * is armed again. Nobody outside of this file notices the steps.
+ * A counter is never armed for more than half of its range, since it could otherwise wrap between
+ * the alarm and the reading. A longer distance is covered in steps, with the counter rearmed after
+ * each. The steps are invisible outside this file.
  */
 #include "vpmu/core/internal.h"
 
-/* ---- taking counts off distances ---- */
+/* ---- updating distances ---- */
 
 static void unlink_alarm(struct vpmu_alarm *a)
 {
@@ -29,7 +28,7 @@ static void unlink_alarm(struct vpmu_alarm *a)
 	a->ctx = NULL;
 }
 
-/* Take @counted events off the distance of @a, and fire it as often as it is due. */
+/* Subtract @counted events from the distance of @a, and fire it as often as it is due. */
 static void alarm_take(struct vpmu_alarm *a, uint64_t counted)
 {
 	struct vpmu_context *ctx = a->ctx;
@@ -51,9 +50,9 @@ static void alarm_take(struct vpmu_alarm *a, uint64_t counted)
 }
 
 /*
- * All slots are charged before the first alarm or sampler is called, so that a sample function that
- * looks at totals finds them as of one instant. fire() and sample() must not call libvpmu, so the
- * only thing they change here is the list of alarms.
+ * All slots are charged before the first alarm or sampler is called, so that a sample function sees
+ * totals of one instant. fire() and sample() must not call libvpmu, so the list of alarms changes
+ * only by alarms that end.
  */
 uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 {
@@ -71,7 +70,7 @@ uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 		if (!(p->armed & VPMU_BIT(s)))
 			continue;
 		if (counted[s] >= p->arm_left[s]) {
-			p->arm_left[s] = 0; /* no distance is 0, so alarm_arm() arms again */
+			p->arm_left[s] = 0; /* no distance is 0, so alarm_arm rearms */
 			used_up |= VPMU_BIT(s);
 		} else {
 			p->arm_left[s] -= counted[s];
@@ -103,9 +102,9 @@ static void disarm(struct vpmu_pcpu *p, uint64_t slots)
 }
 
 /*
- * Arm the counters of @slots for the smallest distance on them while @ctx runs. A counter that is
- * armed for just that is left alone. So vCPUs that have no alarms, only a sampler of their VM, hand
- * its alarm on without touching the hardware.
+ * Arm the counters of @slots for their smallest distances while @ctx runs, unless already armed for
+ * just that. So a switch between vCPUs with no alarms, only a sampler of their VM, does not touch
+ * the hardware.
  */
 static void alarm_arm(struct vpmu_pcpu *p, const struct vpmu_context *ctx, uint64_t slots)
 {
@@ -125,7 +124,7 @@ static void alarm_arm(struct vpmu_pcpu *p, const struct vpmu_context *ctx, uint6
 		uint64_t left = least[s];
 		bool armed = p->armed & VPMU_BIT(s);
 
-		/* A step that is not the last one may be shorter than it could be. */
+		/* An intermediate step may be shorter than possible. */
 		if (armed && (left > most ? p->arm_left[s] > most / 2 : p->arm_left[s] == left))
 			continue;
 		left = left > most ? most : left;
@@ -135,7 +134,7 @@ static void alarm_arm(struct vpmu_pcpu *p, const struct vpmu_context *ctx, uint6
 	}
 }
 
-/* The hardware alarms of @slots, which have counters, went off, or their distances have changed. */
+/* Rearm active @slots: their hardware alarms went off, or their distances have changed. */
 void watch_rearm(struct vpmu_pcpu *p, uint64_t slots)
 {
 	p->watch = p->ctx->watch;
@@ -156,7 +155,7 @@ void watch_switch(struct vpmu_pcpu *p, const struct vpmu_context *next)
 	alarm_arm(p, next, p->watch & p->active);
 }
 
-/* Call only while @ctx is running or about to run: its list of samplers is valid only then. */
+/* Only while @ctx is running or about to run: otherwise ctx->samplers may be stale. */
 void watch_update(struct vpmu_context *ctx)
 {
 	uint64_t watch = 0;
@@ -185,14 +184,14 @@ void vpmu_alarm_clear(struct vpmu_alarm *a, struct vpmu_pcpu *p)
 	slot = VPMU_BIT(a->slot);
 	if (alarm_running(p, ctx))
 		pcpu_charge(p, slot);
-	if (a->ctx) /* the charge can have ended it */
+	if (a->ctx) /* the charge may have ended it */
 		unlink_alarm(a);
 	if (alarm_running(p, ctx)) {
 		watch_update(ctx);
 		watch_rearm(p, slot & p->active);
 	} else {
-		ctx->tree_gen = 0; /* computes ctx->watch when it next runs; its list of
-				    * samplers may be out of date now */
+		ctx->tree_gen = 0; /* recompute ctx->watch when it next runs; ctx->samplers may be
+				      stale now */
 	}
 }
 
@@ -224,6 +223,6 @@ void vpmu_pcpu_overflow(struct vpmu_pcpu *p)
 	if (!p->watch)
 		return;
 	rearmed = pcpu_charge(p, p->watch);
-	/* A PMU can be early: then its alarm is gone although no distance was used up. */
+	/* After an early alarm the counter is no longer armed although no distance is used up. */
 	watch_rearm(p, p->watch & p->active & ~rearmed);
 }

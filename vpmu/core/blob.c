@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Byte streams of snapshots, see blob.h. What is read is hostile: no read may go past the end.
+ * Byte streams of snapshots, see blob.h. Input is untrusted: no read may go past the end.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,7 @@ void vpmu_blob_end(struct vpmu_blob *b, size_t section)
 
 /* ---- reading ---- */
 
-/* The next @n bytes; NULL, and @r has failed: there are fewer. */
+/* The next @n bytes; NULL, and @r fails, if there are fewer. */
 static const uint8_t *blob_take(struct vpmu_blob_reader *r, size_t n)
 {
 	const uint8_t *p = r->data + r->at;

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Invariant I1, checked on the running system: what the hardware counted equals what the rows of
- * all accounts hold. A control call, for `vpmu check`, the control socket and tests.
+ * Invariant I1, checked on the running system: the hardware's counts equal the rows of all
+ * accounts. A control call, for `vpmu check`, the control socket and tests.
  *
- * An audit adds up all rows as they are at one instant of each pCPU, without stopping anybody. Each
- * pCPU notes at a safe point what its hardware has counted, and changes the audit bit of its state.
- * From then on a cell whose state has the old bit has not been seen. The control thread walks over
- * all cells: it adds a cell's rows up and changes its bit. When an owner is about to charge a cell
- * that has not been seen, it does the same before. Whoever changes the bit is the one whose sum
- * counts. So a safe point costs the same however many cells there are.
+ * An audit sums all rows as of one instant of each pCPU, without stopping any. At a safe point each
+ * pCPU records its hardware counts and flips the audit bit of its state. From then on, a cell with
+ * the old bit has not been summed. The control thread walks all cells, sums each one's rows and
+ * flips its bit. An owner does the same before it charges a cell that still has the old bit. The
+ * sum of the thread that flips the bit is used. So the cost of a safe point does not depend on the
+ * number of cells.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "vpmu/core/internal.h"
 
-/* What a pCPU notes. */
+/* Recorded by a pCPU. */
 struct books {
 	unsigned int pcpu;
 	bool taken;
 	uint64_t state; /* with the new audit bit */
-	uint64_t slots; /* those to be shown */
+	uint64_t slots; /* slots to report */
 	vpmu_key_t key[VPMU_MAX_SLOTS];
 	uint64_t hardware[VPMU_MAX_SLOTS];
-	uint64_t charged[VPMU_MAX_SLOTS]; /* without the rows, until these are added */
+	uint64_t charged[VPMU_MAX_SLOTS]; /* initially without the rows */
 };
 
 struct audit {
@@ -59,12 +59,12 @@ static void conservation_begin(struct vpmu_pcpu *p, void *arg)
 		pcpu_look_at(p, cell);
 }
 
-/* Change the audit bit of @cell to that of @state. False: somebody else has. */
+/* Set the audit bit of @cell to that of @state. Returns false if another thread has done so. */
 static bool claim(struct vpmu_cell *cell, uint64_t state)
 {
 	uint64_t now = load_acquire(&cell->state);
 
-	/* Only the bit changes while it is the old one. */
+	/* While the old bit is set, only the bit changes. */
 	return ((now ^ state) & VPMU_CELL_AUDIT) &&
 	       __atomic_compare_exchange_n(&cell->state, &now, now ^ VPMU_CELL_AUDIT, false,
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
@@ -85,7 +85,7 @@ void audit_see(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 		conservation_add_rows(cell, p->home->seen);
 }
 
-/* The rows stay as they are until somebody has claimed the cell. */
+/* The rows do not change until a thread has claimed the cell. */
 static void see(const struct audit *audit, struct vpmu_cell *cell)
 {
 	struct books *b = books_of(audit, load_relaxed(&cell->state));
@@ -113,7 +113,7 @@ static void conservation_walk(const struct audit *audit, const struct vpmu_accou
 		conservation_walk(audit, child);
 }
 
-/* No cell may go while it goes on. */
+/* Cells are not freed during an audit. */
 static void auditing(struct vpmu_host *host, bool on)
 {
 	pthread_mutex_lock(&host->tree_lock);
@@ -165,10 +165,9 @@ int vpmu_host_conservation(struct vpmu_host *host,
 		goto out;
 	auditing(host, true);
 	ret = host_sync_locked(host, conservation_begin, &audit);
-	/* Also when a pCPU is late: the cells of those that have begun must agree with them. */
+	/* Even if a pCPU is stalled: the cells of pCPUs that have begun must get the new bit. */
 	conservation_walk(&audit, host->root);
-	late = host_sync_locked(host, NULL,
-				NULL); /* what owners have seen is complete and visible */
+	late = host_sync_locked(host, NULL, NULL); /* completes home->seen and makes it visible */
 	ret = ret ? ret : late;
 	auditing(host, false);
 	for (unsigned int i = 0; !ret && i < host->nr_homes; i++) {

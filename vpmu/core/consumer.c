@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Consumers: see consumer.h. Register models and sessions call this.
+ * Consumers, see consumer.h. Register models and sessions call this.
  *
- * What readers need to know of a consumer is in two copies and a sequence number, as in the
- * kernel's seqcount_latch_t. Readers use the copy that the number names. A change writes the other
- * copy and then raises the number, so whoever interrupts the writer finds a whole copy and never
- * waits for the writer. A reader on another thread that finds another number at its end than at its
- * beginning starts over. A change allocates nothing, and nothing has to wait for readers. Nothing
- * here may write the copy that readers use, except to decide the cut of a consumer that stops.
+ * The state for readers is a latch: two copies and a sequence number, as in the kernel's
+ * seqcount_latch_t. Readers use the copy that the number selects. A writer changes the other copy
+ * and then increments the number, so a signal handler that interrupts the writer finds a complete
+ * copy and never waits. A reader on another thread retries if the number has changed. Writers
+ * allocate nothing and never wait for readers. Nothing here may write the copy in use, except to
+ * decide the cut of a consumer that stops.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,20 +47,20 @@ static struct vpmu_sum minus(const struct vpmu_sum *a, const struct vpmu_sum *b)
 
 /* ---- the latch ---- */
 
-/* The state as the writer knows it: the owner in the local form, ctl_lock's holder in the other. */
+/* The present state. Writer only: the owner in the local form, the holder of ctl_lock otherwise. */
 static struct vpmu_state *consumer_now(struct vpmu_consumer *c)
 {
 	return &c->state[c->seq & 1];
 }
 
 /*
- * Put @s in the place of the state that readers use.
+ * Make @s the state that readers use.
  *
- * Each store is a release and comes after the store of c->seq in the publication before. It pairs
- * with the acquire loads in load_state: a reader that finds a word of @s in the copy that it took
- * for the older one finds at its second look that c->seq has moved. The store of c->seq is a
- * release, which pairs with the first load of c->seq in consumer_value: a reader of the new number
- * finds all of @s, and totals that are no older than those that @s was computed from.
+ * The releases of the words, which come after the previous store of c->seq, pair with the acquires
+ * in load_state: a reader that sees a word of @s in the copy of an older number sees at its second
+ * load that c->seq has changed. The release of c->seq pairs with its first load in consumer_value:
+ * a reader of the new number sees all of @s, and totals no older than those from which @s was
+ * computed.
  */
 static void publish(struct vpmu_consumer *c, struct vpmu_state *s)
 {
@@ -75,7 +75,7 @@ static void publish(struct vpmu_consumer *c, struct vpmu_state *s)
 	store_release(&c->seq, c->seq + 1);
 }
 
-/* If c->seq moves meanwhile, *@s has words of different states. */
+/* If c->seq changes during the call, *@s may mix two states. */
 static void load_state(const struct vpmu_state *from, struct vpmu_state *s)
 {
 	__atomic_load(&from->how, &s->how, __ATOMIC_ACQUIRE);
@@ -87,17 +87,16 @@ static void load_state(const struct vpmu_state *from, struct vpmu_state *s)
 }
 
 /*
- * A part of the cut of the stop that has sequence number @seq, while it is not decided. No sum ever
- * gets that large. The number makes sure that a reader that is still busy with an earlier stop of
- * the same consumer decides nothing about this one.
+ * The undecided value of a cut field, for the stop with sequence number @seq. No sum gets that
+ * large. Including @seq keeps a reader of an earlier stop of the same consumer from deciding this
+ * one.
  */
 static uint64_t cut_unset(uint64_t seq)
 {
 	return 0xffffULL << 48 | (seq & 0xffffffffffffULL);
 }
 
-/* Set *@cut to @mine if it is not set yet. Returns what it is set to, so that everybody uses the
- * number of whoever came first. */
+/* Set *@cut to @mine if it is undecided. Returns the decided value: that of the first caller. */
 static uint64_t consumer_decide(uint64_t *cut, uint64_t seq, uint64_t mine)
 {
 	uint64_t found = cut_unset(seq);
@@ -109,14 +108,14 @@ static uint64_t consumer_decide(uint64_t *cut, uint64_t seq, uint64_t mine)
 }
 
 /*
- * The account's sum at the end of a consumer that stops.
+ * The account's sum at which a stopping consumer ends.
  *
  * While a control thread stops a consumer, other pCPUs go on charging its account. So the stopping
- * state is published without the last value. The first who looks at it, the stopper or a reader,
- * decides that value. Nobody has seen more before: the fence and the one in consumer_value have an
- * order. If ours comes first, the other reader finds at its second look that the state is another
- * one, and drops what it has read. If ours comes second, the sum that we read next is no older than
- * the other reader's. internal.h says why these fences must be as they are.
+ * state is published without the final value, and its first user, the stopper or a reader, decides
+ * the value. No reader has returned more before: fence_full here pairs with fence_reader in
+ * consumer_value. If ours comes first, the other reader sees the new c->seq at its second load and
+ * discards its sum. If ours comes second, the sum that we read next is no older than the other
+ * reader's. For the choice of fences see internal.h.
  */
 static struct vpmu_sum cut_sum(struct vpmu_consumer *c, const struct vpmu_state *s, uint64_t seq)
 {
@@ -133,8 +132,8 @@ static struct vpmu_sum cut_sum(struct vpmu_consumer *c, const struct vpmu_state 
 }
 
 /*
- * The value of @c, and in *@s the state that it is the value of. Inside an RCU read side, which
- * keeps the accounts in any state that is found here from being freed.
+ * Returns the value of @c, and in *@s the corresponding state. Needs an RCU read side, which keeps
+ * the accounts of any state found here from being freed.
  */
 static struct vpmu_sum consumer_value(const struct vpmu_consumer *c, struct vpmu_state *s)
 {
@@ -152,10 +151,9 @@ static struct vpmu_sum consumer_value(const struct vpmu_consumer *c, struct vpmu
 		else if (s->how.kind == VPMU_CONSUMER_COUNTING)
 			account_sum(s->account, s->how.slot, &sum);
 		/*
-		 * The totals can be newer than the end of this state. The value is right only if
-		 * the state is still in place. A signal handler that interrupted the writer never
-		 * starts over, because the writer stands still. The fence pairs with the one in
-		 * cut_sum.
+		 * The totals can be newer than the end of this state, so the value is valid only if
+		 * the state is still current. A signal handler that interrupted the writer never
+		 * retries. Pairs with fence_full in cut_sum.
 		 */
 		fence_reader();
 	} while (seq != load_acquire(&c->seq));
@@ -173,13 +171,13 @@ static struct vpmu_sum value_now(const struct vpmu_consumer *c)
 	return v;
 }
 
-/* Guests have quotas, operators do not. */
+/* Only guests have quotas. */
 static struct vpmu_quota *quota_of(const struct vpmu_consumer *c)
 {
 	return c->local && c->account->ctx ? c->account->ctx->quota : NULL;
 }
 
-/* A control call has taken the keys out of use before: keys_ctl_del. */
+/* Control form: after keys_ctl_del. */
 static void consumer_release(struct vpmu_consumer *c)
 {
 	if (c->local)
@@ -191,9 +189,9 @@ static void consumer_release(struct vpmu_consumer *c)
 /* ---- starting and stopping ---- */
 
 /*
- * The quality of a value in state @s. Several kinds of pCPU can count for a control consumer, also
- * pCPUs that were created after it: its quality is that of the worst one that has counted the slot.
- * A local consumer has the quality that its pCPU's PMU says. Inside an RCU read side.
+ * The quality of a value in state @s. Different pCPUs, even later ones, can count for a control
+ * consumer: it has the worst quality among those that have counted the slot. A local consumer has
+ * the quality of its pCPU's PMU. Inside an RCU read side.
  */
 static enum vpmu_quality quality_now(const struct vpmu_state *s)
 {
@@ -208,27 +206,25 @@ static enum vpmu_quality quality_now(const struct vpmu_state *s)
 	return (enum vpmu_quality)q;
 }
 
-/* Make the total of @slot in @a, in which a consumer of @a counts, current. Owner of @p. Whatever
- * has changed since the last switch changes who is charged from the next one on: here it is the
- * same as at the start of the consumer, so there is no need to look. */
+/* Bring the total of @slot in @a up to date. Owner of @p. Pending key changes take effect at the
+ * next switch and do not concern a consumer that counts already, so they are not applied here. */
 static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int slot)
 {
 	if (p->ctx->own != a)
-		return; /* it does not run, so its totals are current */
+		return; /* not running: its totals are current */
 	if (likely(p->keys & VPMU_BIT(slot)))
 		pcpu_charge(p, VPMU_BIT(slot));
 	else
 		pcpu_refresh(p);
 }
 
-/* Whether the key is counted. Before the account has run anywhere, what was found when the consumer
- * was added holds. */
+/* True if the key is counted. Until the account has run, this is the result of consumer_add. */
 static bool supported_now(const struct vpmu_state *s, const struct vpmu_sum *v)
 {
 	return v->time_ns || (s->how.supported && !v->unsup_ns);
 }
 
-/* Count on from the value that the consumer has, since the account's total is current. */
+/* Start counting from the consumer's present value. The account's total must be current. */
 static void consumer_start(struct vpmu_consumer *c)
 {
 	struct vpmu_sum base = sum_of(c->account, c->slot), v = value_now(c);
@@ -247,9 +243,9 @@ static void consumer_start(struct vpmu_consumer *c)
 }
 
 /*
- * Stop. The caller has made the totals current. In the local form nobody else charges the account,
- * so the last value is known. In the control form other pCPUs charge it all the time, so the last
- * value is decided after the publication (cut_sum), and before the slot can get another key.
+ * Stop counting. The totals are current. In the local form only the caller charges the account, so
+ * the final value is known. In the control form other pCPUs go on charging it, so the final value
+ * is decided after the publication (cut_sum), and before the slot can get another key.
  */
 static void consumer_stop(struct vpmu_consumer *c)
 {
@@ -275,7 +271,7 @@ static void consumer_stop(struct vpmu_consumer *c)
 	consumer_release(c);
 }
 
-/* ---- what a host can do with a key ---- */
+/* ---- support of a key ---- */
 
 static void ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu)
 {
@@ -285,7 +281,7 @@ static void ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu)
 		return;
 	q = pmu->ops->quality(pmu, c->key);
 	if (!c->supported || q > c->quality)
-		c->quality = q; /* the worst of several kinds of pCPU */
+		c->quality = q; /* the worst of all pCPUs */
 	c->supported = true;
 }
 
@@ -302,8 +298,7 @@ static void ask_host(struct vpmu_consumer *c)
 
 /* ---- local form ---- */
 
-/* Take a slot and put it into use. The consumer counts after a refresh of @p and consumer_start().
- */
+/* Take a slot and put it into use. Counting starts with a refresh of @p and consumer_start. */
 static int local_take(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 {
 	int slot;
@@ -322,7 +317,7 @@ static int local_take(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 	return 0;
 }
 
-/* Count from now on, after local_take. */
+/* Start counting, after local_take. */
 static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 {
 	if (p->ctx->own == c->account)
@@ -352,8 +347,8 @@ static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 
 /* ---- control form: many at once ---- */
 
-/* Under ctl_lock. Take a slot. The consumer counts after keys_ctl_add, a sync, when every count
- * from before the call is in the totals, and consumer_start(). */
+/* Under ctl_lock. Take a slot. To start counting, keys_ctl_add, a sync that charges all earlier
+ * counts, and consumer_start must follow. */
 static int ctl_take(struct vpmu_consumer *c)
 {
 	int slot = slot_get(c->account->host, c->key, NULL);
@@ -371,7 +366,7 @@ static int consumer_init(struct vpmu_consumer *c, struct vpmu_account *account, 
 {
 	if (!vpmu_key_valid(key))
 		return -EINVAL;
-	/* The latch stays as it is: somebody may still read the consumer that was here before. */
+	/* Keep the latch: readers of a previous consumer in this memory may still use it. */
 	c->account = account;
 	c->key = key;
 	c->slot = -1;
@@ -392,13 +387,13 @@ static void fini(struct vpmu_consumer *c)
 	__atomic_sub_fetch(&account->nr_consumers, 1, __ATOMIC_RELEASE);
 }
 
-/* End a consumer whose totals are current; fini is left to do. */
+/* End a consumer with current totals; fini must follow. */
 static void consumer_end(struct vpmu_consumer *c, struct vpmu_value *last)
 {
 	/*
-	 * There can be concurrent readers. In the control form, none of them may read more than the
-	 * last value, or what the slot counts for its next key: so stop first. In the local form
-	 * the slot keeps its key until the owner, which runs this, charges again.
+	 * With concurrent readers: in the control form, none may read more than the final value, or
+	 * counts of the slot's next key, so stop first. In the local form the slot keeps its key
+	 * until the owner, the calling thread, charges again.
 	 */
 	if (c->slot >= 0 && !c->local)
 		consumer_stop(c);
@@ -443,7 +438,7 @@ void consumer_begin(struct vpmu_consumer *c)
 	consumer_start(c);
 }
 
-/* Make every pCPU on which @n consumers count charge what it has, and take up changed keys. */
+/* Sync the pCPUs on which the accounts of @n consumers were placed. */
 static int ctl_sync(struct vpmu_host *host, struct vpmu_consumer *const *c, size_t n)
 {
 	const struct vpmu_account *last = NULL;
@@ -457,7 +452,7 @@ static int ctl_sync(struct vpmu_host *host, struct vpmu_consumer *const *c, size
 	return host_sync_locked(host, NULL, NULL);
 }
 
-/* Give back what @n consumers of @account, which have no slots any more, took with keys_ctl_add. */
+/* Free the cells of @n accounts, after the release of their consumers' slots. */
 static void ctl_reap(struct vpmu_account *const *account, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

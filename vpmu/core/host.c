@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Making and taking down hosts and pCPUs, and the host's figures. Control calls only; nothing here
- * is on the switch path.
+ * Creation and destruction of hosts and pCPUs, and the host's statistics. Control calls only;
+ * nothing here is on the switch path.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ void vpmu_host_destroy(struct vpmu_host *host)
 	cds_list_for_each_entry_safe (p, tmp, &host->pcpus, node)
 		vpmu_pcpu_destroy(p);
 	host_reap(host);
-	/* A callback of task data can queue another one (taskdata.c): so wait twice. */
+	/* Twice, because a callback of task data can queue another one (task_waited in taskdata.c).
+	 */
 	urcu_memb_barrier();
 	urcu_memb_barrier();
 	taskdata_pool_fini(&host->lbr_pool);

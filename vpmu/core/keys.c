@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Which slots an account uses: references by slot, those of control consumers and those of the
- * vCPU's own apart, because different threads change them. consumer.c calls this when a consumer
- * begins and ends to count. The local functions are the owner's and must not take a lock once the
- * rows are there.
+ * The slots that an account uses: references by slot, separate for control consumers and for the
+ * vCPU's own consumers, because different threads change them. consumer.c calls this when a
+ * consumer starts and stops. The local functions are for the owner and must not take a lock once
+ * the rows exist.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 #include "vpmu/core/internal.h"
 
 /*
- * Tell the contexts concerned that the keys of @a have changed. In the local form that is the
- * account's own context, which belongs to the caller. In the control form it is every context, as
- * any could have @a among its ancestors. The release pairs with the acquire of tree_gen in
- * context_update (pcpu.c): whoever sees the new generation sees the new keys.
+ * Invalidate the contexts affected by new keys of @a. In the local form that is the account's own
+ * context, which belongs to the caller; in the control form every context, as any can have @a among
+ * its ancestors. The release pairs with the acquire of tree_gen in context_update (pcpu.c): a pCPU
+ * that sees the new generation sees the new keys.
  */
 static void keys_changed(struct vpmu_account *a, bool local)
 {
@@ -24,7 +24,7 @@ static void keys_changed(struct vpmu_account *a, bool local)
 		a->ctx->tree_gen = 0;
 }
 
-/* The entry of @slot in *@refs, made if there is none; NULL: out of memory. */
+/* The entry of @slot in *@refs, created if necessary; NULL: out of memory. */
 static uint32_t *refs_of(struct vpmu_refs **refs, uint32_t slot)
 {
 	struct vpmu_refs *r = *refs;
@@ -41,7 +41,7 @@ static uint32_t *refs_of(struct vpmu_refs **refs, uint32_t slot)
 		if (!r)
 			return NULL;
 		r->n = n + 1;
-		store_relaxed(refs, r); /* cells_reap looks whether a vCPU has any */
+		store_relaxed(refs, r); /* cells_reap tests it */
 	}
 	r->e[at].slot = slot;
 	r->e[at].refs = 0;
@@ -49,8 +49,8 @@ static uint32_t *refs_of(struct vpmu_refs **refs, uint32_t slot)
 }
 
 /*
- * Put the keys of @n consumers of @a, which have slots, into use: control form. The keys are
- * published with all the cells that they need.
+ * Control form: put the slots of @n consumers of @a into use. Keys are published after all their
+ * cells.
  */
 int keys_ctl_add(struct vpmu_account *a, struct vpmu_consumer *const *c, size_t n)
 {
@@ -79,7 +79,7 @@ fail:
 	return ret;
 }
 
-/* The opposite. The cells stay until a sync has made every pCPU forget them: cells_reap. */
+/* The inverse. The cells stay until a sync has made every pCPU drop them: cells_reap. */
 void keys_ctl_del(const struct vpmu_consumer *c)
 {
 	struct vpmu_account *a = c->account;

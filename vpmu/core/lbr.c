@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What the branch record facility of a CPU records, and for whom. The switch path and safe points
- * call lbr_switch and lbr_flush; register models call the vpmu_lbr_guest_ functions; operators
- * read. The switch path takes no lock and allocates nothing.
+ * The branch record facility of a CPU: loading, saving and reading records. The switch path and
+ * safe points call lbr_switch and lbr_flush; register models call the vpmu_lbr_guest_ functions;
+ * operators read. The switch path takes no lock and allocates nothing.
  *
- * pcpu->lbr_data are the data for which the CPU records now; they are always data of pcpu->ctx.
- * pcpu->lbr_owner is the id of the data whose records the CPU holds. A change is always two steps:
+ * pcpu->lbr_data is the data that the CPU records for now, always data of pcpu->ctx.
+ * pcpu->lbr_owner is the id of the data that the records in the CPU belong to. A change has two
+ * steps:
  *
- *   leave  stop; save the records into the data, if the context still publishes them (an operator
- * on another thread can have detached) enter  record for other data: resume if the CPU still holds
- * their records, restore them if not; or, when nothing is to be recorded, reset
+ *   leave  stop recording, and save the records into the data if the context still publishes them
+ *          (an operator on another thread may have detached)
+ *   enter  record for other data: resume if the CPU still holds their records, otherwise restore
+ *          them; if there are no data, reset
  *
- * Data may be followed while they are published, inside an RCU read side. Pointers to data can be
- * compared without that, because no other data can come to the address in pcpu->lbr_data: the data
- * of operators are given back only after every pCPU on which the account has been placed went
- * through lbr_flush (vpmu_lbr_detach), those of a guest by the owner itself, and those of a context
- * when it runs nowhere.
+ * Published data may be dereferenced inside an RCU read side. Pointers can be compared without one,
+ * because the address in pcpu->lbr_data cannot be reused: operators' data are freed only after
+ * every pCPU on which the account has been placed has passed lbr_flush (vpmu_lbr_detach), a guest's
+ * by the owner itself, and a context's while it runs nowhere.
  */
 #include <errno.h>
 #include <sched.h>
 
 #include "vpmu/core/internal.h"
 
-/* lbr_owner while the CPU holds records that belong to nobody any more. */
+/* lbr_owner while the records in the CPU are obsolete. */
 #define OWNER_NONE (~0ULL)
 
-/* The data for which the CPU should record while @ctx runs; NULL: none. To be followed inside an
- * RCU read side only. */
+/* The data that the CPU must record for while @ctx runs; NULL: none. Dereference only inside an RCU
+ * read side. */
 static inline struct vpmu_taskdata *chosen(const struct vpmu_context *ctx)
 {
 	return rcu_dereference(ctx->lbr.data[ctx->lbr.guest_on ? VPMU_LBR_GUEST : VPMU_LBR_HOST]);
 }
 
-/* Inside an RCU read side. The CPU may go on recording until lbr_enter(). */
+/* Inside an RCU read side. The CPU may go on recording until lbr_enter. */
 static void leave(struct vpmu_pcpu *p)
 {
 	struct vpmu_lbr_task *t = &p->ctx->lbr;
@@ -50,7 +51,7 @@ static void leave(struct vpmu_pcpu *p)
 	}
 	p->pmu->ops->lbr_save(p->pmu, &r);
 	taskdata_write(d, &r);
-	/* The hardware can have stopped the recording: freeze on PMI. */
+	/* The hardware may have stopped recording: freeze on PMI. */
 	if (guest)
 		t->guest_on = r.ctl & VPMU_LBR_EN;
 }
@@ -78,8 +79,8 @@ static void lbr_enter(struct vpmu_pcpu *p, const struct vpmu_context *ctx)
 
 void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
-	/* Data belong to one context. So if these are equal, @next runs already, or neither of the
-	 * two contexts uses branch records. */
+	/* Data belong to one context: equality means that @next runs already, or that neither of
+	 * the two contexts uses branch records. */
 	if (likely(chosen(next) == p->lbr_data) || !p->pmu->lbr_depth)
 		return;
 	urcu_memb_read_lock();
@@ -88,7 +89,7 @@ void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 	urcu_memb_read_unlock();
 }
 
-/* The running context goes on, perhaps with other data. */
+/* Save the running context's records, and apply changes of its data. */
 void lbr_flush(struct vpmu_pcpu *p)
 {
 	if (!p->pmu->lbr_depth)
@@ -112,15 +113,15 @@ static bool regs_ok(const struct vpmu_lbr_regs *r)
 	       r->count <= r->depth;
 }
 
-/* Whether @pcpu records for @g, the guest's data, now. */
+/* True if @pcpu is recording for @g, the guest's data. */
 static bool in_cpu(const struct vpmu_context *ctx, const struct vpmu_pcpu *pcpu,
 		   const struct vpmu_taskdata *g)
 {
 	return pcpu && pcpu->ctx == ctx && pcpu->lbr_data == g;
 }
 
-/* The guest's data @g were replaced: what the CPU holds of them is no longer valid, and what is to
- * be recorded for @ctx can have changed. */
+/* The guest's data @g were replaced: drop the CPU's records for them, and reload if @ctx now
+ * records for other data. */
 static void lbr_replaced(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
 			 const struct vpmu_taskdata *g)
 {
@@ -236,7 +237,7 @@ int vpmu_lbr_read(const struct vpmu_account *vcpu, struct vpmu_lbr_regs *r,
 		urcu_memb_read_unlock();
 		if (ret != -EAGAIN || i == READ_YIELDS)
 			return ret;
-		/* The writer can be waiting for the CPU that we use. */
+		/* The writer may be waiting for this CPU. */
 		sched_yield();
 	}
 }

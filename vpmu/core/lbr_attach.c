@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Who captures branch records. Captures (service/capture.c) attach to accounts, which are
- * counted. A context has capture data while its own account or an ancestor of that is attached; all
- * of these must have the same ctl. Contexts that are made later inherit.
+ * Captures of branch records. A capture (service/capture.c) attaches to an account; attaches are
+ * counted. A context has capture data while its own account or an ancestor is attached; all of
+ * these must have the same ctl. Later contexts inherit.
  *
- * Everything here is control, under ctl_lock. An attach takes the memory for all contexts before it
- * publishes any, so it does everything or nothing. A detach gives memory back only after every pCPU
- * that can have a pointer to it has let go of it: those on which the account has been placed.
+ * Control calls only, under ctl_lock. An attach allocates the memory for all contexts before it
+ * publishes any, so it is atomic. A detach frees memory only after every pCPU that can have a
+ * pointer to it, that is, on which the account has been placed, has dropped it.
  */
 #include <errno.h>
 
@@ -21,8 +21,7 @@ static bool lbr_attach_is_below(const struct vpmu_account *a, const struct vpmu_
 	return a;
 }
 
-/* The first context from @ctx on that is covered by @top. Those of the host's own account are no
- * vCPU tasks. */
+/* The first context from @ctx on that @top covers. Contexts of host->other are not vCPU tasks. */
 static struct vpmu_context *covered_from(struct vpmu_context *ctx, const struct vpmu_account *top)
 {
 	while (ctx && (ctx->own == top->host->other || !lbr_attach_is_below(ctx->own, top)))
@@ -106,7 +105,7 @@ static void give_back_pending(struct vpmu_account *account)
 	}
 }
 
-/* The same, when a pCPU that is late may still have a pointer to some of them. */
+/* As give_back_pending, while a stalled pCPU may still have a pointer to some of them. */
 static void leave_pending(struct vpmu_account *account)
 {
 	struct vpmu_host *host = account->host;
@@ -132,7 +131,7 @@ void lbr_reap(struct vpmu_host *host)
 	}
 }
 
-/* Take memory for every context that has none. */
+/* Allocate data for every covered context that has none. */
 static int make_pending(struct vpmu_account *account, uint32_t ctl)
 {
 	struct vpmu_context *ctx;
@@ -150,8 +149,8 @@ static int make_pending(struct vpmu_account *account, uint32_t ctl)
 	return 0;
 }
 
-/* Have the pCPUs on which @account has been placed look at their contexts' data. A context that is
- * placed on another pCPU from now on finds what was published before this call. */
+/* Make the pCPUs on which @account has been placed reload their contexts' data. Contexts placed on
+ * other pCPUs later see the data published before this call. */
 static int sync_account(struct vpmu_account *account)
 {
 	sync_spare_all(account->host);
@@ -176,7 +175,7 @@ static void detach_locked(struct vpmu_account *account)
 	}
 	if (!any)
 		return;
-	/* After the sync no pCPU has a pointer to them: see lbr.c. */
+	/* After the sync no pCPU has a pointer to them (lbr.c). */
 	if (sync_account(account))
 		leave_pending(account);
 	else
@@ -229,7 +228,7 @@ void vpmu_lbr_detach(struct vpmu_account *account)
 	pthread_mutex_unlock(&host->ctl_lock);
 }
 
-/* ---- a context's life ---- */
+/* ---- creation and removal of a context ---- */
 
 int lbr_context_init(struct vpmu_context *ctx)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Samplers: an operator's profile of an account, by the counter that everybody else shares. Control
- * calls make and destroy them; the switch path (alarm.c) takes samples, without locks or memory.
+ * Samplers: an operator's profile of an account, by the key's shared counter. Control calls create
+ * and destroy them; the switch path (alarm.c) takes samples, without locks or allocation.
  *
- * A sampler is one bit in masks: in its account; in the contexts of the account and below
- * (context_update in pcpu.c copies it from the ancestors); and in the pCPU that runs one of these.
- * Each pCPU has room for the sampler's distance, so the switch path allocates nothing. The sampler
- * has a consumer of its own, which puts its key into use.
+ * A sampler is one bit in masks: in its account, in the contexts of the account and its descendants
+ * (context_update in pcpu.c collects it from the ancestors), and in the pCPU that runs one of
+ * these. Each pCPU has an array for the distances. The sampler's own consumer puts its key into
+ * use.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@
 
 struct vpmu_sampler {
 	struct vpmu_sampler_opts opts;
-	unsigned int slot; /* the slot of its consumer */
+	unsigned int slot; /* of its consumer */
 	unsigned int index;
 	struct vpmu_consumer consumer;
-	bool dead;		   /* atomic: take no samples any more */
+	bool dead;		   /* atomic: takes no samples any more */
 	struct vpmu_sampler *next; /* in host->samplers_left */
 };
 
@@ -63,7 +63,8 @@ sample_with_lbr(struct vpmu_pcpu *p, const struct vpmu_sampler *s, struct vpmu_s
 	s->opts.sample(s->opts.arg, v);
 }
 
-/* Inside an RCU read side: vpmu_sampler_destroy waits for it when the owner does not answer. */
+/* Inside an RCU read side, for which sampler_stop waits if the owner is stalled. The acquire of
+ * s->dead pairs with the release there. */
 static void sampler_sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t periods,
 			   uint64_t over)
 {
@@ -78,7 +79,7 @@ static void sampler_sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, ui
 
 	if (load_acquire(&s->dead))
 		return;
-	/* Without alarms the sample is taken at a later charge, when the vCPU is somewhere else. */
+	/* Without alarms the sample is taken at a later charge, when the position has changed. */
 	if (p->ctx->where && pmu->ops->arm) {
 		v.where_known = !p->ctx->where(p->ctx, &v.where);
 		if (!v.where_known)
@@ -117,7 +118,7 @@ void sampler_take(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted)
 	}
 }
 
-/* ---- coming and going ---- */
+/* ---- creation and destruction ---- */
 
 void sampler_pcpu_init(struct vpmu_pcpu *p)
 {
@@ -141,11 +142,11 @@ static int can_sample(const struct vpmu_host *host, vpmu_key_t key)
 
 /*
  * Under ctl_lock. After the sync no running context has the sampler in its mask, and all others
- * compute their masks again before they run. The pCPUs' last uses of the sampler happen before the
- * end of the sync (pcpu->lock), so its place can be given to another one.
+ * recompute their masks before they run. The pCPUs' last uses of the sampler happen before the end
+ * of the sync (pcpu->lock), so its index can be reused.
  *
- * While a pCPU is late, the sampler keeps its place and its memory, and it is dead. The grace
- * period ends samples that its owner may be taking.
+ * While a pCPU is stalled, the sampler keeps its index and memory, marked dead. The grace period
+ * waits for samples that the pCPU's owner may be taking.
  */
 static void sampler_stop(struct vpmu_host *host, struct vpmu_sampler *s)
 {
@@ -163,7 +164,7 @@ static void sampler_stop(struct vpmu_host *host, struct vpmu_sampler *s)
 	urcu_memb_synchronize_rcu();
 }
 
-/* The last step, after sampler_stop() if the sampler has been started. */
+/* The last step, after sampler_stop if the sampler was started. */
 static void sampler_end(struct vpmu_host *host, struct vpmu_sampler *s)
 {
 	vpmu_consumer_del(&s->consumer, NULL, NULL);
@@ -189,10 +190,9 @@ void sampler_reap(struct vpmu_host *host)
 }
 
 /*
- * Under ctl_lock. Make every pCPU take samples. The distances are set first; then the release of
- * a->samplers, which pairs with the acquire in context_update (pcpu.c): whoever finds the sampler
- * finds its distance. In the sync, each pCPU charges what it counted before and takes the sampler
- * up.
+ * Under ctl_lock. Start sampling on every pCPU. The release of a->samplers, after the distances are
+ * set, pairs with the acquire in context_update (pcpu.c): a pCPU that sees the sampler sees its
+ * distance. In the sync, each pCPU charges its earlier counts and then adds the sampler.
  */
 static int sampler_start(struct vpmu_host *host, struct vpmu_sampler *s)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Who owns a pCPU, and how a control call makes all owners come through a safe point.
+ * Ownership of pCPUs, and syncs: how a control call makes all owners pass a safe point.
  *
- * A control call publishes what it wants, asks every owner, and waits until each owner has charged
- * everything and taken up what has changed. The control thread itself does that for pCPUs without
- * an owner. The owner's side is one load when nobody waits; it must never take ctl_lock.
+ * A control call publishes its changes, sends a request to every owner, and waits until each has
+ * charged everything and applied the changes. For pCPUs without an owner the control thread does so
+ * itself. The owner's side is one load if there is no request; it must never take ctl_lock.
  *
- * An owner that does not come is waited for until a deadline. Then its pCPU is late, and later
- * control calls only ask it and do not wait. It is no longer late when it answers. What the owner
- * of a late pCPU may still use is kept until then (host_reap).
+ * A pCPU whose owner misses the deadline is stalled (p->late): later control calls send requests to
+ * it but do not wait, until it answers. Memory that its owner may still use is kept until then
+ * (host_reap).
  */
 #include <errno.h>
 #include <time.h>
@@ -16,7 +16,7 @@
 #include "vpmu/core/internal.h"
 
 #define DEADLINE_NS 10000000000ULL
-/* A deadline is waited for in so many pieces; see struct patience. */
+/* Parts of a deadline; see struct patience. */
 #define PIECES 16
 
 void vpmu_pcpu_online(struct vpmu_pcpu *p)
@@ -35,7 +35,7 @@ static void answer_sync(struct vpmu_pcpu *p)
 	p->sync_ack = p->sync_req;
 	if (unlikely(p->late)) {
 		store_relaxed(&p->late, false);
-		/* Pairs with the acquire in any_late: what the owner has done is visible there. */
+		/* Pairs with the acquire in any_late, which makes the owner's accesses visible. */
 		__atomic_sub_fetch(&p->host->nr_late, 1, __ATOMIC_RELEASE);
 	}
 	pthread_cond_broadcast(&p->acked);
@@ -51,7 +51,8 @@ void vpmu_pcpu_offline(struct vpmu_pcpu *p)
 
 void vpmu_pcpu_poll(struct vpmu_pcpu *p)
 {
-	/* The acquire pairs with the release in host_sync_locked: we see the keys it is about. */
+	/* The acquire pairs with the release in sync_ask: the changes of the control call are
+	 * visible. */
 	if (likely(load_acquire(&p->sync_req) == p->sync_ack))
 		return;
 	pthread_mutex_lock(&p->lock);
@@ -59,7 +60,7 @@ void vpmu_pcpu_poll(struct vpmu_pcpu *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- pCPUs that do not answer ---- */
+/* ---- stalled pCPUs ---- */
 
 void vpmu_host_set_deadline(struct vpmu_host *host, uint64_t ns)
 {
@@ -96,15 +97,14 @@ void host_reap(struct vpmu_host *host)
 /* ---- the control side ---- */
 
 /*
- * How much longer a control call waits for owners. While this process is stopped (SIGSTOP, a host
- * that is suspended), or gets no time on a busy host, the clock goes on and no owner can come. So
- * the deadline is waited for in pieces, and a piece counts once, however long it took. Then at
- * least the other pieces remain for the owners to come, and a pCPU is not late because the process
- * was stopped once.
+ * The rest of a control call's deadline. While the process is stopped (SIGSTOP, suspend) or gets no
+ * CPU time, the clock goes on but no owner can answer. So the deadline is split into pieces, and
+ * each wait uses up one piece, however long it took: a single stop of the process cannot make a
+ * pCPU stalled.
  */
 struct patience {
 	uint64_t piece_ns;
-	unsigned int left;     /* pieces, with the present one */
+	unsigned int left;     /* pieces, including the present one */
 	struct timespec until; /* the end of the present piece */
 };
 
@@ -127,7 +127,7 @@ static struct patience patience(const struct vpmu_host *host)
 	return w;
 }
 
-/* Have the owner of @p do it; without an owner, do it. */
+/* Send the request to the owner of @p; if there is none, execute it here. */
 static void sync_ask(struct vpmu_pcpu *p, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg)
 {
 	pthread_mutex_lock(&p->lock);
@@ -146,7 +146,7 @@ static void sync_ask(struct vpmu_pcpu *p, void (*fn)(struct vpmu_pcpu *p, void *
 		p->pmu->ops->kick(p->pmu);
 }
 
-/* Wait for the owner of @p. After the return it does not call what it was asked to. */
+/* Wait for the owner of @p. After the return it does not call the request's function any more. */
 static int sync_wait_for(struct vpmu_pcpu *p, struct patience *w)
 {
 	int ret = 0;
@@ -171,7 +171,7 @@ static int sync_wait_for(struct vpmu_pcpu *p, struct patience *w)
 	return ret;
 }
 
-/* Ask all pCPUs concerned before waiting for the first, so that the waits overlap. */
+/* All requests are sent before the first wait, so that the waits overlap. */
 int host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg)
 {
 	struct patience w = patience(host);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The pool of task data, and writing an object while others read it. Called by lbr.c,
- * lbr_attach.c and the BPF backend; see taskdata.h. Reading takes no lock; making and giving back
- * take the pool's.
+ * The pool of task data, and updates of an object with concurrent readers; see taskdata.h. Called
+ * by lbr.c, lbr_attach.c and the BPF backend. Reading takes no lock; allocating and freeing take
+ * the pool's.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -24,7 +24,8 @@
 #define MAP_WORDS   2
 
 struct vpmu_lbr_chunk {
-	struct cds_list_head node; /* in pool->partial while anything is free, else full */
+	struct cds_list_head
+		node; /* in pool->partial if it has a free object, else in pool->full */
 	struct vpmu_lbr_pool *pool;
 	unsigned int nr_free;
 	uint64_t free[MAP_WORDS];
@@ -107,7 +108,7 @@ out:
 	pthread_mutex_unlock(&pool->lock);
 	if (!d)
 		return NULL;
-	/* I5: nothing of the task that had this memory before may be left. */
+	/* I5: no data of the memory's previous task may remain. */
 	UNPOISON(d, sizeof(*d));
 	memset(d, 0, sizeof(*d));
 	d->id = id;
@@ -115,7 +116,8 @@ out:
 	return d;
 }
 
-/* Under the lock. True: the chunk is empty and was taken out of the pool; the caller unmaps it. */
+/* Under the lock. Returns true if the chunk is empty and has left the pool; the caller unmaps it.
+ */
 static bool task_free(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d)
 {
 	struct vpmu_lbr_chunk *c = chunk_of(d);
@@ -131,7 +133,7 @@ static bool task_free(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d)
 	return true;
 }
 
-/* A grace period is over. If the object was given back once more in it, another one must follow. */
+/* After a grace period. If the object was given back again during it, another one must follow. */
 static void task_waited(struct rcu_head *head)
 {
 	struct vpmu_taskdata *d = caa_container_of(head, struct vpmu_taskdata, rcu);
@@ -157,7 +159,7 @@ static void task_waited(struct rcu_head *head)
 		chunk_unmap(c);
 }
 
-/* Under the lock. True: the caller must call call_rcu. */
+/* Under the lock. Returns true if the caller must queue task_waited. */
 static bool give_back(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d,
 		      enum taskdata_state state)
 {
@@ -236,10 +238,10 @@ void vpmu_lbr_usage(const struct vpmu_host *host, struct vpmu_lbr_usage *out)
 _Static_assert(sizeof(struct vpmu_lbr_regs) % sizeof(uint64_t) == 0, "copied by words");
 
 /*
- * A sequence lock: seq is odd while the words change. Each word is stored with release, which pairs
- * with the acquire of the word in taskdata_read: a reader that sees one of the new words also sees
- * that seq is odd, or later, and drops its copy. A fence after the first store of seq would do the
- * same; but this costs nothing on x86, and ThreadSanitizer understands it.
+ * A sequence lock: seq is odd while the words change. The release of each word pairs with its
+ * acquire in taskdata_read: a reader that sees a new word also sees an odd or newer seq and
+ * discards its copy. A fence after the first store of seq would do, too, but releases are free on
+ * x86 and ThreadSanitizer models them.
  */
 void taskdata_write(struct vpmu_taskdata *d, const struct vpmu_lbr_regs *r)
 {
@@ -250,8 +252,8 @@ void taskdata_write(struct vpmu_taskdata *d, const struct vpmu_lbr_regs *r)
 	store_relaxed(&d->seq, seq + 1);
 	for (size_t i = 0; i < WORDS; i++)
 		store_release(&to[i], from[i]);
-	/* The release pairs with the first acquire in taskdata_read: a reader that sees this seq
-	 * sees all words. */
+	/* The release pairs with the first load of seq in taskdata_read: a reader of this seq sees
+	 * all words. */
 	store_release(&d->seq, seq + 2);
 }
 
@@ -269,8 +271,8 @@ bool taskdata_read(const struct vpmu_taskdata *d, struct vpmu_lbr_regs *r)
 			caa_cpu_relax();
 			continue;
 		}
-		/* Acquire, so that the second look at seq comes after these loads. It pairs with
-		 * the releases of the words in taskdata_write. */
+		/* Acquire orders these loads before the second load of seq. Pairs with the releases
+		 * of the words in taskdata_write. */
 		for (size_t w = 0; w < WORDS; w++)
 			to[w] = load_acquire(&from[w]);
 		if (load_relaxed(&d->seq) == seq)

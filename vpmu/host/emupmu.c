@@ -3,9 +3,9 @@
  * The emulator's PMU as a host PMU. The core calls it through vpmu_hostpmu_ops, on the owner of
  * the pCPU; nothing here may take a lock or allocate memory.
  *
- * A bound counter is the word of the tally that has the sum of its event over its modes, cut to the
- * counter's width. So it starts at the low bits of that word, and it wraps as hardware does.
- * audit() does not use these sums: it adds up the modes' own counts, since a 64-bit base for each.
+ * A bound counter is the tally's word with the sum of its event over its modes, truncated to the
+ * counter's width. So its initial value is arbitrary, and it wraps as hardware does. audit() does
+ * not use these sums: it adds up the modes' own counts since a 64-bit base for each.
  */
 #include <errno.h>
 
@@ -45,8 +45,8 @@ static int emu_event(vpmu_key_t key)
 	return map[vpmu_key_event(key)];
 }
 
-/* The modes in which @key counts. The host's privilege levels are not modelled: the host's work is
- * one mode, which keys of the host's OS level count. */
+/* The modes in which @key counts. The host's privilege levels are not modelled: all of the host's
+ * work is one mode, counted by keys with HOST and OS. */
 static uint8_t emu_modes(vpmu_key_t key)
 {
 	uint8_t modes = 0;
@@ -117,7 +117,7 @@ static void emu_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events)
 	sp->tally->armed &= ~(1u << ctr);
 	if (!events)
 		return;
-	if (events > INT64_MAX) /* more would look as if it were due */
+	if (events > INT64_MAX) /* more would look due (vpmu_emu_alarm_left) */
 		events = INT64_MAX;
 	sp->tally->alarm[ctr] = (struct vpmu_emu_alarm){
 		.event = c->event, .modes = c->modes, .at = *sp->word[ctr] + events};

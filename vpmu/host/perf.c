@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The host PMU made of perf events, see hostpmu_perf.h. libvpmu calls it through vpmu_hostpmu_ops,
- * on the thread whose events these are; only making and removing the PMU happens elsewhere. Each
- * bound counter is one event per kind of core (perf_event.c), which all who count its key
- * share.
+ * on the thread that these events count; only init and fini run elsewhere. A bound counter is one
+ * event per core type (perf_event.c), shared by all consumers of its key.
  *
- * Time in which an event had no counter must never pass for time in which it counted. The kernel
- * tells the two apart in every reading. An event that the kernel has stopped for good reads as end
- * of file: from its last good reading on, its time is a gap, and lost() gives it back to libvpmu.
+ * Time without a counter must never be reported as time counted. Every reading from the kernel
+ * distinguishes the two. An event that the kernel has stopped for good reads as end of file: its
+ * time since the last good reading is a gap, and lost() reports it to libvpmu.
  */
 #include "vpmu/hostpmu_perf.h"
 
@@ -24,18 +23,18 @@
 
 enum kind { KIND_FREE = 0, KIND_PERF, KIND_TSC, KIND_NOMINAL };
 
-/* Which counter counts what. */
+/* Counter numbers by use. */
 #define CTR_FIXED    VPMU_PERF_MAX_GP
 #define CTR_SOFTWARE (CTR_FIXED + 3)
 #define CTR_TSC	     (VPMU_MAX_CTRS - 2)
 #define CTR_NOMINAL  (VPMU_MAX_CTRS - 1)
 
-/* An event of a group that had no counter for so long, while its thread ran, is lost. Events that
- * take turns get one after a few milliseconds. */
+/* A group without counters for this long, while its thread ran, loses events. Multiplexed events
+ * get a counter after a few milliseconds. */
 #define LOST_NS 100000000ULL
-/* After so many ticks, one more general counter is tried than others seemed to leave us. */
+/* Ticks between attempts to use one more general counter than others seemed to leave. */
 #define ROOM_TICKS 16
-/* After so many ticks, a parked event is closed. */
+/* Ticks after which a parked event is closed. */
 #define PARKED_TICKS 64
 
 static struct vpmu_hostpmu_perf *perf(const struct vpmu_hostpmu *pmu)
@@ -48,7 +47,7 @@ static bool of_thread(const struct vpmu_hostpmu_perf *p)
 	return p->opts.cpu == VPMU_PERF_THREAD;
 }
 
-/* Whether the TSC ticks at a constant rate, that of the nominal clock: CPUID 80000007H EDX bit 8
+/* True if the TSC ticks at a constant rate, that of the nominal clock: CPUID 80000007H EDX bit 8
  * (SDM vol. 3, 18.17.1; APM vol. 2, 13.3). */
 static bool invariant_tsc(void)
 {
@@ -66,9 +65,9 @@ static uint64_t bits(unsigned int from, unsigned int n)
 	return ((1ULL << n) - 1) << from;
 }
 
-/* ---- who can count what ------------------------------------------------------------------- */
+/* ---- eligible counters ------------------------------------------------------------------- */
 
-/* Time in the guest can be counted only for both privilege levels together, and only for guests. */
+/* The TSC counts time in the guest only, with both privilege levels together. */
 static bool is_guest_only(vpmu_key_t key, enum vpmu_generic ev)
 {
 	return key == vpmu_key_generic(ev, VPMU_KEY_USR | VPMU_KEY_OS);
@@ -92,7 +91,7 @@ static uint32_t hardware_ctrs(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
 		if (vpmu_key_space(key) != VPMU_SPACE_GENERIC ||
 		    vpmu_key_event(key) != c.fixed_event[i])
 			continue;
-		/* Intel has no event select for it, so no other counter can count it. */
+		/* Intel has no event select for it: only the fixed counter counts it. */
 		if (c.fixed_event[i] == VPMU_EV_REF_CYCLES)
 			ctrs = 0;
 		ctrs |= 1u << (CTR_FIXED + i);
@@ -100,8 +99,8 @@ static uint32_t hardware_ctrs(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
 	return ctrs;
 }
 
-/* A key that could be counted if others left counters, files or memory is eligible: bind refuses
- * until they do. */
+/* A key is eligible even if counters, files or memory are used up at present: bind refuses until
+ * they are available. */
 static uint32_t perf_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
 {
 	const struct vpmu_hostpmu_perf *p = perf(pmu);
@@ -133,8 +132,8 @@ static enum vpmu_quality perf_quality(const struct vpmu_hostpmu *pmu, vpmu_key_t
 
 /* ---- time --------------------------------------------------------------------------------- */
 
-/* The time of now(), without noting that somebody asked. Stands still before the thread is named
- * and after it has ended. */
+/* The time of now(), without its side effects. Stands still before the thread is set and after it
+ * has ended. */
 static uint64_t perf_clock_now(const struct vpmu_hostpmu_perf *p)
 {
 	uint64_t now;
@@ -171,7 +170,7 @@ static int this_tid(void)
 	return tid;
 }
 
-/* rdpmc reads a counter of the CPU we are on, so it is right for our own thread's events only. */
+/* rdpmc reads the current CPU's counter, so it is valid for the calling thread's events only. */
 static int read_event(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_event *e,
 		      struct vpmu_perf_reading *r)
 {
@@ -179,8 +178,8 @@ static int read_event(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_
 						    : vpmu_perf_event_read(e, r);
 }
 
-/* Add the time for which @c was throttled since its last reading. In the event's own times it runs
- * meanwhile. */
+/* Add the time for which @c was throttled since its last reading: the event's own running time
+ * includes it. */
 static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
 			   uint64_t gap_before)
 {
@@ -188,7 +187,7 @@ static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_c
 
 	if (!c->based || !stopped)
 		return;
-	/* No longer than the thread has run since. */
+	/* Limit: the time for which the thread has run since. */
 	since = perf_clock_now(p) - c->seen_ns;
 	since -= c->gap_ns - gap_before < since ? c->gap_ns - gap_before : since;
 	if (stopped > since)
@@ -197,7 +196,7 @@ static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_c
 	c->throttled_ns += stopped;
 }
 
-/* Take what @r says about times into @c. */
+/* Update the times of @c from @r. */
 static void note_times(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
 		       const struct vpmu_perf_reading *r)
 {
@@ -212,7 +211,7 @@ static void note_times(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *
 	note_throttled(p, c, before);
 }
 
-/* The count of an event that the kernel has just stopped is its last count. */
+/* The kernel has stopped the event of @c: return its final count. */
 static uint64_t lose(struct vpmu_perf_ctr *c)
 {
 	uint64_t value = c->last;
@@ -253,21 +252,21 @@ static uint64_t perf_gap_ns(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 	const struct vpmu_hostpmu_perf *p = perf(pmu);
 	const struct vpmu_perf_ctr *c = &p->ctr[ctr];
 
-	/* Nobody knows when the kernel stopped it. Behind its last good reading is the side on
-	 * which no time is claimed that was not counted. */
+	/* When the kernel stopped it is unknown. Assume right after the last good reading, so that
+	 * no uncounted time is claimed. */
 	return c->lost ? c->gap_ns + (perf_clock_now(p) - c->seen_ns) : c->gap_ns;
 }
 
-/* The host's own work does not count in @key, so its counter stands still between a read and its
- * audit. */
+/* True if the host's own work does not count in @key: then its counter stands still between a read
+ * and its audit. */
 static bool stands_still(vpmu_key_t key)
 {
 	return !(key & VPMU_KEY_HOST);
 }
 
 /*
- * By read(2) instead of rdpmc, where the two can be compared. A counter that goes on while we look,
- * such as a clock, is taken as of its last read.
+ * Uses read(2) instead of rdpmc if the two are comparable. A counter that advances meanwhile, such
+ * as a clock, is taken as of its last read.
  */
 static uint64_t perf_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 {
@@ -303,9 +302,9 @@ static void set_room(struct vpmu_hostpmu_perf *p, unsigned int room)
 }
 
 /*
- * Every ROOM_TICKS, offer one more general counter than others seemed to leave us. In that tick all
- * keys that wait are tried on it. If it is not in use at the next tick, each of them was one too
- * many: then it is offered no longer, so that the keys take turns with the counters that there are.
+ * Every ROOM_TICKS, offer one more general counter than others seemed to leave. In that tick all
+ * waiting keys are tried on it. If it is unused at the next tick, each of them was one too many:
+ * withdraw it, so that the keys are multiplexed on the available counters.
  */
 static void try_room(struct vpmu_hostpmu_perf *p)
 {
@@ -372,9 +371,11 @@ static void perf_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
 	memset(c, 0, sizeof(*c));
 }
 
-/* ---- what the kernel has taken ------------------------------------------------------------- */
+/* ---- events stopped by the kernel -------------------------------------------------------------
+ */
 
-/* Events that all kinds of core have stand still only if their group has no counters. */
+/* True if @c stands still only when its group has no counters: a group event that all core types
+ * have. */
 static bool is_witness(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_ctr *c)
 {
 	uint32_t types[VPMU_PERF_TYPES];
@@ -384,13 +385,13 @@ static bool is_witness(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf
 }
 
 /*
- * All events of a group stall together, and it takes one too many to make them. If others took
- * counters, more than one of ours can be too many, and another key would take the place of one that
- * goes. So half of the general counters go, and are no longer offered (try_room). With one general
- * counter or none, the event that was bound last goes.
+ * One event too many stalls the whole group. If others took counters, several of ours can be too
+ * many, and after the removal of one event another key would take its place. So half of the general
+ * counters are released and no longer offered (try_room). With fewer than two in use, the event
+ * bound last is released.
  *
- * On a host with several kinds of core, an event that only one kind has also stands still while its
- * thread is on the others. It must not be lost for that.
+ * With several core types, an event that only some of them have also stands still while its thread
+ * is on the others. That must not make it lost (is_witness).
  */
 static uint32_t lost_of_group(struct vpmu_hostpmu_perf *p)
 {
@@ -474,7 +475,7 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
 	p->room = VPMU_PERF_MAX_GP;
 	p->pmu.ops = opts->alarm_signal ? &perf_alarm_ops : &perf_ops;
 	if (opts->alarm_signal)
-		vpmu_perf_sys->tsc_ns(0); /* it needs time to know the rate */
+		vpmu_perf_sys->tsc_ns(0); /* start measuring the TSC's rate */
 	p->pmu.nr_ctrs = VPMU_MAX_CTRS;
 	p->pmu.fixed_mask = (uint32_t)(bits(CTR_FIXED, 3) | bits(CTR_TSC, 2));
 	p->pmu.width_mask = UINT64_MAX; /* the kernel extends counters to 64 bits */
@@ -486,7 +487,7 @@ void vpmu_hostpmu_perf_set_thread(struct vpmu_hostpmu_perf *p, int tid)
 	uint64_t now;
 
 	p->tid = tid;
-	/* The clock goes on from where it stood. */
+	/* The clock continues from its last value. */
 	p->clock_offset = vpmu_perf_sys->clock(tid, &now) ? 0 : p->clock_ns - now;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Alarms of a thread's perf PMU: the timers of what is counted by the TSC, and the system calls
- * behind these and behind armed perf events. hostpmu_perf.c calls this when libvpmu arms a counter.
+ * Alarms of a thread's perf PMU: timers for TSC counts, and the system calls for these and for
+ * armed perf events. perf.c calls this when libvpmu arms a counter.
  *
- * A timer's clock goes on while the thread has no CPU, and the counter does not. So such an alarm
- * can be early, and libvpmu answers that by arming again. The clock of the thread's CPU time would
- * not do that, but the kernel looks at such timers at its ticks only.
+ * A timer's clock advances while the thread has no CPU, but the counter does not, so an alarm can
+ * be early; libvpmu then rearms. A timer on the thread's CPU time would be exact, but the kernel
+ * checks those only at its ticks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +79,7 @@ static void perf_alarm_begin(void)
 	begin_tsc = perf_alarm_tsc();
 }
 
-/* By the rate since the first call: the longer ago, the more exact. */
+/* Uses the rate measured since the first call; its precision grows with time. */
 uint64_t vpmu_perf_sys_tsc_ns(uint64_t ticks)
 {
 	uint64_t now = 0;
@@ -101,7 +101,7 @@ void vpmu_perf_timer_arm(struct vpmu_hostpmu_perf *p, unsigned int n, uint64_t t
 	uint64_t ns = 0;
 
 	if (!p->timer[n].made) {
-		/* Without a timer the alarm comes with the next exit. */
+		/* Without a timer the alarm is delayed until the next exit. */
 		if (!ticks || !p->tid ||
 		    vpmu_perf_sys->timer_make(p->tid, p->opts.alarm_signal, &p->timer[n].id))
 			return;

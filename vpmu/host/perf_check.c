@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What the host can count with perf events, and why not, in words: for `vpmu check`. Nothing here
- * is for the switch path.
+ * The events that the host can count with perf, and the reasons why not, as text for `vpmu check`.
+ * Not for the switch path.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static int paranoid_level(void)
 	return level;
 }
 
-/* Write one line to @buf that says why a probe of @key returned @rc. */
+/* Write one line to @buf: the reason why a probe of @key returned @rc. */
 static void perf_check_why_not(int paranoid, vpmu_key_t key, int rc, char *buf, size_t len)
 {
 	struct perf_event_attr attr;
@@ -116,7 +116,8 @@ static int probe(vpmu_key_t key)
 {
 	int rc = vpmu_perf_probe(key, -1);
 
-	/* The kernel checks rights before it looks for a PMU. That there is no PMU says more. */
+	/* The kernel checks permissions before it looks for a PMU. A missing PMU is the better
+	 * reason. */
 	if (vpmu_key_space(key) != VPMU_SPACE_SOFTWARE && rc != -EOPNOTSUPP &&
 	    !vpmu_perf_capacity().gp)
 		rc = vpmu_perf_capacity().rc;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Perf events: opening, starting, stopping and reading what counts one key; and the system calls
- * behind that. hostpmu_perf.c and perf_probe.c call this.
+ * Perf events: opening, starting, stopping and reading the events of one key, and the system calls
+ * for that. perf_group.c, perf.c and perf_probe.c call this.
  *
- * A host can have several kinds of core (Intel: cpu_core and cpu_atom; Arm: big and LITTLE). Each
- * kind is a PMU of its own, and an event of one PMU does not count on cores of another kind. So
- * there is one event per kind of core. A thread is on one core at a time: the sum of the events'
- * counts is its count, and the sum of their running times is its running time. A raw key is an
- * encoding of the first kind of core only. On the others its event does not run, and its running
- * time says so.
+ * A host can have several core types (Intel: cpu_core and cpu_atom; Arm: big and LITTLE). Each is a
+ * PMU of its own, and an event of one PMU does not count on cores of another type. So there is one
+ * event per core type. A thread is on one core at a time: its count is the sum of the events'
+ * counts, its running time the sum of their running times. A raw key is an encoding for the first
+ * core type only; on the others it has no event, and the running time shows this.
  */
 #include "vpmu/host/perf_priv.h"
 
@@ -79,7 +78,7 @@ static uint64_t sys_rdpmc(uint32_t index)
 	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index));
 	return (uint64_t)high << 32 | low;
 #else
-	return 0; /* never called: pages of other CPUs do not allow it */
+	return 0; /* never called: cap_user_rdpmc is not set */
 #endif
 }
 
@@ -88,17 +87,17 @@ static void perf_event_sys_close(int fd)
 	close(fd);
 }
 
-/* The clock of a thread, as linux/posix-timers.h makes it: bit 2 says a thread, and the lowest two
- * bits that it is its CPU time as the scheduler accounts it. */
+/* The clock of a thread, as in linux/posix-timers.h: bit 2 for a thread, and 2 in the lowest two
+ * bits for the scheduler's CPU time (CPUCLOCK_SCHED). */
 static clockid_t thread_clock(int tid)
 {
 	return (clockid_t)(~(unsigned int)tid << 3 | 6u);
 }
 
 /*
- * The time of a thread is a system call, and one exit of a vCPU asks for it several times. An
- * answer stands for so many ticks of the TSC, one or two microseconds: it is late by no more than
- * that, and the next answer makes up for it.
+ * Reading a thread's time is a system call, and one exit of a vCPU needs it several times. A result
+ * is cached for this many ticks of the TSC, one or two microseconds; the next reading makes up for
+ * the error.
  */
 #define SAME_TICKS 4000
 
@@ -153,8 +152,8 @@ static bool read_type(const char *pmu, uint32_t *type)
 	return found;
 }
 
-/* The PMU of a kind of core has a file "cpus", which names its cores. PMUs outside of cores have a
- * "cpumask", and the PMU "cpu" of equal cores has neither. */
+/* The PMU of a core type has a file "cpus" with its cores. Uncore PMUs have a "cpumask", and the
+ * PMU "cpu" of a host with one core type has neither. */
 static unsigned int sys_core_types(uint32_t *types, unsigned int max)
 {
 	DIR *dir = opendir("/sys/bus/event_source/devices");
@@ -192,13 +191,13 @@ static const struct vpmu_perf_sys the_kernel = {
 };
 const struct vpmu_perf_sys *vpmu_perf_sys = &the_kernel;
 
-/* ---- kinds of core ------------------------------------------------------------------------ */
+/* ---- core types ------------------------------------------------------------------------ */
 
 static uint32_t core_types[VPMU_PERF_TYPES];
 static unsigned int nr_core_types;
 static pthread_once_t core_types_once = PTHREAD_ONCE_INIT;
 
-/* The kind that PERF_TYPE_RAW means comes first. */
+/* The type equal to PERF_TYPE_RAW comes first. */
 static void find_core_types(void)
 {
 	uint32_t raw = PERF_TYPE_RAW;
@@ -223,7 +222,7 @@ unsigned int vpmu_perf_types(uint32_t types[VPMU_PERF_TYPES])
 	return nr_core_types;
 }
 
-/* Make *@attr an event of core kind @i of @n. -ENOENT: that kind does not have it. */
+/* Make *@attr an event of core type @i of @n. -ENOENT: that type does not have it. */
 static int attr_of_kind(struct perf_event_attr *attr, const uint32_t *types, unsigned int i,
 			unsigned int n)
 {
@@ -236,7 +235,7 @@ static int attr_of_kind(struct perf_event_attr *attr, const uint32_t *types, uns
 	return i == 0 ? 0 : -ENOENT;
 }
 
-/* A period that no event reaches. The kernel takes 63 bits. */
+/* A period that is never reached. The kernel's limit is 63 bits. */
 #define PERIOD_NEVER (1ULL << 62)
 
 /* ---- opening ------------------------------------------------------------------------------ */
@@ -245,8 +244,8 @@ static int open_attr(const struct perf_event_attr *attr, int tid, int cpu, int g
 {
 	int rc = vpmu_perf_sys->open(attr, tid, cpu, group);
 
-	/* Each vCPU thread has files of its own. The usual soft limit, 1024, is there for programs
-	 * that use select(2), which this library does not. */
+	/* Each vCPU thread has files of its own. The usual soft limit, 1024, exists for users of
+	 * select(2), which this library is not. */
 	if (rc == -EMFILE && vpmu_perf_sys->more_files())
 		rc = vpmu_perf_sys->open(attr, tid, cpu, group);
 	return rc;
@@ -280,13 +279,13 @@ static int open_one(vpmu_key_t key, struct perf_event_attr *attr,
 	int rc = open_attr(attr, where->tid, where->cpu, group);
 
 	if (rc == -EACCES && is_clock(key)) {
-		/* A clock runs on in the kernel whatever the attr says. Without the right to count
-		 * the kernel, the attr must exclude it, and the count is the same. */
+		/* A clock counts in the kernel regardless of the attr. Without the permission to
+		 * count the kernel, the attr must exclude it; the count is the same. */
 		attr->exclude_kernel = 1;
 		rc = open_attr(attr, where->tid, where->cpu, group);
 	}
 	if (rc == -EINVAL && group >= 0) {
-		/* Either there is no such event, or the group has no room for it. */
+		/* Either the event does not exist, or the group has no room for it. */
 		int alone;
 
 		attr->disabled = 1;
@@ -301,10 +300,10 @@ static int open_one(vpmu_key_t key, struct perf_event_attr *attr,
 }
 
 /*
- * As open_one, but of a PMU with alarms: a sampling event, if the PMU can interrupt. It is made one
- * now, since an event that was opened for counting cannot be armed later. Software events but
- * clocks are not: after PERF_EVENT_IOC_PERIOD the kernel takes their next event for an overflow, so
- * that arming them anew each time would make every event one.
+ * As open_one, but with alarms and if the PMU can interrupt, a sampling event: an event opened for
+ * counting cannot be armed later. Software events except clocks stay counting events: after
+ * PERF_EVENT_IOC_PERIOD the kernel treats their next event as an overflow, so rearming would make
+ * every event one.
  */
 static int open_alarm(vpmu_key_t key, struct perf_event_attr *attr,
 		      const struct vpmu_perf_where *where, int group)
@@ -328,7 +327,7 @@ static int open_alarm(vpmu_key_t key, struct perf_event_attr *attr,
 	return open_one(key, attr, where, group);
 }
 
-/* Open the event of @key for core kind @i of @kinds. */
+/* Open the event of @key for core type @i of @kinds. */
 static int open_kind(vpmu_key_t key, const struct vpmu_perf_where *where, const uint32_t *types,
 		     unsigned int i, unsigned int kinds)
 {
@@ -361,7 +360,7 @@ int vpmu_perf_event_open(struct vpmu_perf_event *e, vpmu_key_t key,
 		if (rc >= 0) {
 			e->fd[e->nr++] = rc;
 		} else if (rc == -ENOENT || rc == -EINVAL || rc == -EOPNOTSUPP) {
-			/* This kind of core does not have it. Others may. */
+			/* This core type does not have it. Others may. */
 			if (err == -ENOENT)
 				err = rc;
 		} else {
@@ -411,8 +410,8 @@ int vpmu_perf_event_enable(const struct vpmu_perf_event *e, bool on)
 
 void vpmu_perf_event_arm(const struct vpmu_perf_event *e, uint64_t events)
 {
-	/* The kinds of core share the events between them in a way that nobody knows before. No
-	 * part of a distance is reached later than the whole. */
+	/* How the events split between core types is unknown in advance. One type reaches its share
+	 * no later than all together reach the whole. */
 	uint64_t each = events ? (events + e->nr - 1) / e->nr : PERIOD_NEVER;
 
 	if (each > PERIOD_NEVER)
@@ -434,7 +433,8 @@ int vpmu_perf_event_read(const struct vpmu_perf_event *e, struct vpmu_perf_readi
 			return rc;
 		r->value += one.value;
 		r->running_ns += one.running_ns;
-		/* All are enabled together, but for the time between two system calls. */
+		/* All are enabled at the same time, except for the delay between two system calls.
+		 */
 		if (one.enabled_ns > r->enabled_ns)
 			r->enabled_ns = one.enabled_ns;
 	}
@@ -442,11 +442,12 @@ int vpmu_perf_event_read(const struct vpmu_perf_event *e, struct vpmu_perf_readi
 }
 
 /*
- * Read a counter without a system call, as linux/perf_event.h documents it at struct
- * perf_event_mmap_page. False: the kernel does not allow it now, or the event is not on the PMU.
+ * Read a counter without a system call, as described at struct perf_event_mmap_page in
+ * linux/perf_event.h. Returns false if the kernel does not permit it now, or the event is not on
+ * the PMU.
  *
- * The times in the page are as of the moment when the event got its counter. Both have grown alike
- * since, so their difference is right and no clock has to be read.
+ * The times in the page are as of the moment when the event got its counter. Both have grown
+ * equally since, so their difference is valid without reading a clock.
  */
 static bool read_page(const struct perf_event_mmap_page *page, struct vpmu_perf_reading *r)
 {
@@ -456,8 +457,8 @@ static bool read_page(const struct perf_event_mmap_page *page, struct vpmu_perf_
 	int64_t pmc;
 
 	do {
-		/* The kernel writes the page on this very CPU, in an interrupt or a migration
-		 * between our loads. So only the compiler must keep the order of the loads. */
+		/* The kernel writes the page on this CPU, in an interrupt or a migration between
+		 * our loads, so compiler barriers are enough. */
 		seq = pc->lock;
 		__asm__ volatile("" ::: "memory");
 		index = pc->index;
@@ -480,7 +481,7 @@ int vpmu_perf_event_read_here(const struct vpmu_perf_event *e, struct vpmu_perf_
 	return vpmu_perf_event_read(e, r);
 }
 
-/* The kernel writes the count to the page when it takes the counter away. */
+/* The kernel stores the count in the page when it removes the counter. */
 bool vpmu_perf_event_last(const struct vpmu_perf_event *e, uint64_t *value)
 {
 	const volatile struct perf_event_mmap_page *pc = e->nr == 1 ? e->ring[0].page : NULL;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The perf events of one host PMU as a whole: the group they are in, the events that wait for their
- * key's next turn, and whether the group still counts after an event was added. hostpmu_perf.c
- * calls this when it binds and unbinds, never when it reads.
+ * The perf events of one host PMU: their group, the parked events that wait to be bound again, and
+ * the check that the group still counts after an event was added. perf.c calls this when it binds
+ * and unbinds, never when it reads.
  *
- * A group has counters for all of its enabled members or for none. So a member that is one too many
- * would stop all of them: no event may stay enabled that was seen to do that.
+ * A group has counters for all of its enabled members or for none. One member too many would stop
+ * all of them: no event that was seen to do so may stay enabled.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@ bool vpmu_perf_in_group(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
 	return vpmu_perf_hardware(key) && !p->opts.pinned;
 }
 
-/* The last of the group's events closes the group: who does not count has no files open. */
+/* Close the group after its last event, so that an idle PMU has no files open. */
 static void close_group(struct vpmu_hostpmu_perf *p)
 {
 	unsigned int i;
@@ -78,8 +78,8 @@ static int perf_group_open_event(struct vpmu_hostpmu_perf *p, struct vpmu_perf_e
 	return 0;
 }
 
-/* Keep stopped event @e for its key's next turn, if there is room. Keys that need not take turns
- * have none. */
+/* Park stopped event @e until its key is bound again, or close it if there is no room. Software
+ * events are not parked: they are never multiplexed. */
 static void park(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e)
 {
 	for (unsigned int i = 0; vpmu_perf_hardware(e->key) && i < VPMU_PERF_PARKED; i++) {
@@ -105,7 +105,7 @@ static bool unpark(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_
 	return false;
 }
 
-/* Whether the group counts now, by any of its events: as vpmu_perf_event_runs. */
+/* vpmu_perf_event_runs for the group, by one of its events. */
 static int group_runs(const struct vpmu_hostpmu_perf *p)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_CTRS; i++) {
@@ -116,9 +116,9 @@ static int group_runs(const struct vpmu_hostpmu_perf *p)
 }
 
 /*
- * Make the kernel give the group its counters now. It does so when an event is enabled. It does not
- * when one is disabled: a group that was one event too large would stand still until its thread
- * next gets a CPU.
+ * Make the kernel schedule the group now. It does so when an event is enabled but not when one is
+ * disabled: a group that was one event too large would stand still until its thread is next
+ * scheduled.
  */
 static void restart_group(const struct vpmu_hostpmu_perf *p)
 {
@@ -131,10 +131,10 @@ static void restart_group(const struct vpmu_hostpmu_perf *p)
 }
 
 /*
- * Start @e and see whether it counts. The kernel says at once that a pinned event found no place.
- * To a group that had its counters until now and has none with @e, @e is one too many: its counter
- * is in use elsewhere, or two events of the group need the same one. (A kernel that starts @e at
- * the next context switch only leaves the others running until then.)
+ * Start @e and check that it counts. A pinned event without a counter fails at once. If the group
+ * had counters before and has none with @e, @e is one too many: its counter is in use elsewhere, or
+ * two events need the same one. (A kernel that starts @e only at the next context switch leaves the
+ * others running until then.)
  */
 static int perf_group_start(struct vpmu_hostpmu_perf *p, const struct vpmu_perf_event *e)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What the host can count with perf events, found out by trying: how many hardware events at a
- * time, and which keys. hostpmu_perf.c calls this when a key is first used and at ticks, never on
- * the switch path. Nothing here may take a counter from anybody: how many there are is asked with
- * events that never start. A key is tried once, for an instant, with an event that is not pinned.
+ * Probing of the host: the number of hardware events at a time, and the keys that perf can count.
+ * perf.c calls this when a key is first used and at ticks, never on the switch path. Nothing here
+ * may take a counter from another user: the number is probed with events that never start, and a
+ * key is tried briefly, with an unpinned event.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "vpmu/event/event.h"
 #include "vpmu/host/perf_priv.h"
 
-/* Answers that can change are asked for again after this time. */
+/* Lifetime of results that can change. */
 #define AGAIN_NS 1000000000ULL
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -31,7 +31,7 @@ bool vpmu_perf_passes(int rc)
 	       rc == -EINTR;
 }
 
-/* Answers about the hardware and the kernel. What is left are rights and resources. */
+/* True for results that depend on hardware and kernel only, not on permissions or resources. */
 static bool is_lasting(int rc)
 {
 	return rc >= 0 || rc == -ENOENT || rc == -EINVAL || rc == -ENOSYS;
@@ -40,8 +40,8 @@ static bool is_lasting(int rc)
 /* ---- one key ------------------------------------------------------------------------------ */
 
 /*
- * Open an event and read it. That open succeeds is not enough: an event can open that never finds a
- * counter. With several kinds of core, the event of the others does not run, so nothing is known.
+ * Open an event and read it. A successful open is not enough: the event may never get a counter.
+ * With several core types, the events of the other types do not run, so this cannot tell.
  */
 static int try_key(vpmu_key_t key, int cpu)
 {
@@ -61,8 +61,8 @@ static int try_key(vpmu_key_t key, int cpu)
 }
 
 /*
- * Outcomes of probes, by key. The size is fixed, because guests choose raw keys and must not make
- * it grow. A key whose place another one took is probed again.
+ * Cached results by key. The size is fixed, because guests choose raw keys. An evicted key is
+ * probed again.
  */
 #define CACHE_SIZE 256
 static struct {
@@ -97,11 +97,11 @@ out:
 	return rc;
 }
 
-/* ---- how many at a time -------------------------------------------------------------------- */
+/* ---- number of counters -------------------------------------------------------------------- */
 
-/* User level is allowed to most users, and answers the question as well. The member is enabled from
- * the start, because Arm's driver lets every disabled event in. The group does not start all the
- * same, as its leader does not. */
+/* User level needs the fewest permissions and is enough here. The member is opened enabled, because
+ * Arm's driver admits any disabled event. The group still does not start, because its leader does
+ * not. */
 static int add_member(struct vpmu_perf_event *e, enum vpmu_generic ev, const int *leader)
 {
 	struct vpmu_perf_where where = {.tid = 0, .cpu = -1, .leader = leader, .enabled = true};
@@ -110,12 +110,12 @@ static int add_member(struct vpmu_perf_event *e, enum vpmu_generic ev, const int
 }
 
 /*
- * The kernel lets an event into a group only if the group can count with it on an otherwise unused
- * PMU. So a group whose leader is never enabled says how many counters there are, and nobody's
- * counter is touched. No CPU has a fixed counter for branches: the number of branch events is the
- * number of general counters. (Where branches cannot be counted, it is cache misses, or branch
- * misses, or instructions, as Arm has no fixed counter for these.) An event that still finds a
- * place beside them has a fixed one.
+ * The kernel admits an event to a group only if the whole group can count on an otherwise unused
+ * PMU. So a group with a leader that is never enabled shows the number of counters without using
+ * any. No CPU has a fixed counter for branches: the number of branch events admitted is the number
+ * of general counters. (If branches cannot be counted: cache misses, branch misses, or
+ * instructions, for which Arm has no fixed counter.) An event that is admitted besides them has a
+ * fixed counter.
  */
 static void find_capacity(struct vpmu_perf_capacity *c, const int *leader)
 {

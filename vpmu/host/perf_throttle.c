@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * How long the kernel has stopped events because they interrupted too often. hostpmu_perf.c calls
- * this when it reads a counter.
+ * The time for which the kernel has throttled events that interrupted too often. perf.c calls this
+ * when it reads a counter.
  *
- * An event that overflows more often than /proc/sys/kernel/perf_event_max_sample_rate allows is
- * throttled: its counter stands still, while the event's running time goes on. Only records in the
- * event's ring tell (linux/perf_event.h, PERF_RECORD_THROTTLE and PERF_RECORD_UNTHROTTLE). So
- * sampling events have a ring of one page behind their page. It is mapped for reading only: then
- * the kernel overwrites the oldest records and never stops for a reader. Nobody else reads it, and
- * as long as nothing was written the look at it is one load.
+ * An event that overflows more often than /proc/sys/kernel/perf_event_max_sample_rate is throttled:
+ * its counter stands still while its running time goes on. Only records in the event's ring show
+ * this (linux/perf_event.h, PERF_RECORD_THROTTLE and PERF_RECORD_UNTHROTTLE), so sampling events
+ * have a ring of one page. It is mapped read-only: the kernel then overwrites the oldest records
+ * and never waits for a reader. There is one reader, and checking an unchanged ring costs one load.
  *
- * The records' times are of CLOCK_MONOTONIC (vpmu_perf_clock_attr). A thread that lost its CPU
- * while its event was throttled shows more time than it ran; the caller knows by how much at most.
+ * The records have CLOCK_MONOTONIC times (vpmu_perf_clock_attr). If the thread lost its CPU while
+ * its event was throttled, they give more time than it ran; the caller limits that.
  */
 #include <linux/perf_event.h>
 #include <string.h>
@@ -48,7 +47,7 @@ static uint64_t perf_throttle_add(uint64_t ns, uint64_t more)
 	return ns > UNKNOWN - more ? UNKNOWN : ns + more;
 }
 
-/* The event was stopped until @time. Without a begin it began before what we have seen. */
+/* The event was throttled until @time. The start is unknown if its record was not seen. */
 static uint64_t perf_throttle_ended(struct vpmu_perf_ring *r, uint64_t time)
 {
 	uint64_t from = r->stopped_at;
@@ -59,7 +58,7 @@ static uint64_t perf_throttle_ended(struct vpmu_perf_ring *r, uint64_t time)
 	return time > from ? time - from : 0;
 }
 
-/* What the records up to @head say. */
+/* The throttled time in the records up to @head; UNKNOWN if they are incomplete. */
 static uint64_t read_records(struct vpmu_perf_ring *r, const struct perf_event_mmap_page *page,
 			     uint64_t head)
 {
@@ -69,7 +68,7 @@ static uint64_t read_records(struct vpmu_perf_ring *r, const struct perf_event_m
 	while (r->at != head) {
 		uint64_t left = head - r->at;
 
-		/* Overwritten, or not what the kernel writes: nobody can tell. */
+		/* Overwritten, or not in the kernel's format. */
 		if (left > page->data_size || left < sizeof(rec.header))
 			goto unknown;
 		perf_throttle_copy(&rec.header, page, r->at, sizeof(rec.header));
@@ -101,13 +100,13 @@ static uint64_t stopped_of(struct vpmu_perf_ring *r)
 
 	if (!page || !page->data_size)
 		return 0;
-	/* Acquire: the records are there when the head is. */
+	/* Acquire: the kernel writes the records before the head. */
 	head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
 	if (head == r->at && !r->stopped_at)
 		return 0;
 	ns = read_records(r, page, head);
 	if (r->stopped_at) {
-		/* It is stopped now. What follows is for the next call. */
+		/* Still throttled: the next call counts from now on. */
 		if (vpmu_perf_sys->clock(0, &now))
 			return UNKNOWN;
 		ns = perf_throttle_add(ns, now > r->stopped_at ? now - r->stopped_at : 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* One-line error messages, see fail.h. Called by whoever checks input. */
+/* One-line error messages, see fail.h. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -14,8 +14,7 @@ int fail(int ret, char *err, size_t errlen, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(err, errlen, fmt, ap);
 	va_end(ap);
-	/* Bytes beyond ASCII are replaced as well: UTF-8 that was cut would make a JSON answer
-	 * invalid. */
+	/* Replace non-ASCII bytes, too: truncated UTF-8 would make a JSON answer invalid. */
 	for (char *p = err; *p; p++)
 		if (*p < 0x20 || *p > 0x7e)
 			*p = '?';

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Opening regular files only; see regular.h. A file is never opened before it is known what it is.
- */
+/* Opening regular files only, see regular.h. The type of a file is checked before it is opened. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +10,7 @@
 
 int regular_open(int dir, const char *path, int flags)
 {
-	/* O_PATH finds the file and does not open it. */
+	/* O_PATH looks the file up without opening it. */
 	int at = openat(dir, path, O_PATH | O_CLOEXEC | flags), fd;
 	char name[40];
 	struct stat st;

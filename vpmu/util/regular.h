@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opening files whose names come from others: for whoever reads images and snapshots. Any thread.
+ * Opening files by untrusted names, for readers of images and snapshots. Any thread.
  */
 #ifndef VPMU_UTIL_REGULAR_H
 #define VPMU_UTIL_REGULAR_H
@@ -8,7 +8,7 @@
 /*
  * regular_open - open the regular file @path, relative to the directory @dir (AT_FDCWD: the working
  * directory), for reading. @flags: 0, or O_NOFOLLOW to refuse a symbolic link as its last name.
- * Nothing else is opened, because opening alone may have an effect: a pipe waits for a writer, a
+ * Other file types are not opened, since that alone can have effects: a pipe waits for a writer, a
  * watchdog starts. Returns the descriptor, or -errno; -EINVAL: not a regular file; -ELOOP: a
  * symbolic link.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Writing a file beside the old one and putting it in its place, see replace.h. */
+/* Atomic replacement of a file, see replace.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ int replace_file(const char *path, const char *next, mode_t mode, bool lasting, 
 	if (fd < 0)
 		return -errno;
 	ret = replace_write_all(fd, text, len);
-	/* EINVAL: a file system that has no disk. */
+	/* EINVAL: the file system does not support fsync. */
 	if (!ret && lasting && fsync(fd) && errno != EINVAL)
 		ret = -errno;
 	if (close(fd) && !ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Files that readers see whole, in their old or their new form: vpmud's state and its metrics. Any
- * thread.
+ * Atomic replacement of files, such as vpmud's state and the CLI's exports: readers see the
+ * old or the new file. Any thread.
  */
 #ifndef VPMU_UTIL_REPLACE_H
 #define VPMU_UTIL_REPLACE_H
@@ -11,11 +11,10 @@
 #include <sys/types.h>
 
 /*
- * replace_file - make the file at @path the @len bytes at @text, with the rights @mode. They are
- * written to @next first, a name in the same directory that no other writer has; what a killed
- * process left there is removed. With @lasting they are on the disk before @path is theirs, so that
- * a power cut leaves a whole file, too. Returns 0, or -errno: then @path is as it was, and @next is
- * gone.
+ * replace_file - replace the file at @path by the @len bytes at @text, with mode @mode. They are
+ * written to @next first, a name in the same directory that no other writer uses; a leftover @next
+ * is removed. With @lasting they are synced to disk before the rename, so that a complete file
+ * survives a power cut. Returns 0, or -errno: then @path is unchanged and @next is removed.
  */
 int replace_file(const char *path, const char *next, mode_t mode, bool lasting, const char *text,
 		 size_t len);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Checking UTF-8 that is to be shown; see utf8.h. Must accept no byte that it does not know. */
+/* Checks of UTF-8 for display, see utf8.h. Must reject every byte sequence that it does not
+ * recognize. */
 #include <stdint.h>
 #include <string.h>
 
 #include "vpmu/util/utf8.h"
 
-/* Whether a terminal acts on character @c: U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to
+/* True if a terminal acts on character @c: U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to
  * U+2069 (Unicode's Bidi_Control and the separators), and the controls. */
 static bool utf8_acts(uint32_t c)
 {
