@@ -6,7 +6,7 @@
  * struct vpmu_guest_ops. Counters are changed only through the functions of guest.c.
  *
  * Sources: APM vol. 2, 13.2 (registers) and appendix A; vol. 3, RDPMC and appendix E (CPUID); PPR
- * for family 19h model 11h, MSRC001_020x and MSRC000_030x. Where the APM says "reserved" without
+ * for family 19h model 11h, MSRC001_020x and MSRC000_030x. Where the APM has "reserved" without
  * MBZ, hardware does not fault: "AMD EPYC CPUs never raise a #GP for a WRMSR to a PerfEvtSeln MSR"
  * (Linux 9b026073db2f), and writes to read-only PMU registers are ignored (PPR: "Read-only"; Linux
  * kvm_pmu_set_msr). The model clears such bits and ignores such writes, as KVM does.
@@ -29,8 +29,8 @@
 #define SEL_EN	BIT(22)
 /*
  * Bits that keep what is written: event 7:0 and 35:32, unit mask, USR, OS, edge, INT, EN, INV,
- * cmask. Bits 19 (once pin control), 21 and 63:36 do not. HostOnly and GuestOnly (41:40) have a
- * meaning only with EFER.SVME, which these guests do not have. Linux sets HostOnly all the same and
+ * cmask. Bits 19 (once pin control), 21 and 63:36 do not. HostOnly and GuestOnly (41:40) take
+ * effect only with EFER.SVME, which these guests do not have. Linux sets HostOnly nevertheless and
  * must not fault.
  */
 #define SEL_BITS (~0xfffffff000280000ULL)
@@ -116,7 +116,7 @@ static int global_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 
 /*
  * One bit per counter. CPUID 8000_0022H:EAX[2] adds LbrFreeze (58) and PmcFreeze (59): a PMI sets
- * them, and they freeze as long as they are set.
+ * them, and they freeze while they are set.
  */
 static int global_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {

@@ -7,9 +7,9 @@
  * MSRC000_010F, MSRC001_0300), and Linux's use of them (arch/x86/events/amd/lbr.c). Record 0 is
  * always the newest. As with the counters, reserved bits are dropped and not refused.
  *
- * If a branch comes from a privilege level that is not recorded, its source reads as all ones,
- * while hardware has the true address: a record hides it (VPMU_LBR_FROM_FILTERED) on both vendors,
- * as Intel does (SDM vol. 3, 19.1.2.3).
+ * The source of a branch from a privilege level that is not recorded reads as all ones, unlike AMD
+ * hardware, which keeps the address: records hide it (VPMU_LBR_FROM_FILTERED) for both vendors, as
+ * Intel does (SDM vol. 3, 19.1.2.3).
  */
 #include <errno.h>
 

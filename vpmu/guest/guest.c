@@ -2,11 +2,11 @@
 /*
  * The counters of a vCPU, for all register models. The vendor files and msr.c call these functions.
  *
- * Each counter that is on is a consumer of the vCPU's account. The value of the counter is its
- * register value at some instant plus what the consumer has counted since. ctr_fold adds the two up
- * before anybody can see the result. A carry out of the counter's width is an overflow; ctr_fold is
- * the only place that finds overflows. Counters that interrupt also have an alarm, so that the
- * engine stops and the fold is done at the right instruction (pmi.c).
+ * Each counter that is on is a consumer of the vCPU's account. The counter's value is its register
+ * value at some instant plus the consumer's count since then; ctr_fold adds the two before each
+ * use. A carry out of the counter's width is an overflow; only ctr_fold detects overflows. Counters
+ * that interrupt also have an alarm, so that the engine stops and the fold is done at the right
+ * instruction (pmi.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -59,8 +59,8 @@ static void ctr_fold(struct vpmu_guest *g, unsigned int i, const struct vpmu_val
 {
 	struct vpmu_guest_ctr *c = &g->ctr[i];
 	uint64_t delta = now->count - c->base.count;
-	/* The value is below 2^48, so the sum can exceed 64 bits only if nobody has folded while
-	 * the host counted for centuries. */
+	/* The value is below 2^48, so the sum can exceed 64 bits only after centuries without a
+	 * fold. */
 	uint64_t sum = c->value + delta;
 
 	if (sum & ~g->width_mask) {
@@ -150,16 +150,16 @@ static void ctr_del(struct vpmu_guest *g, unsigned int i)
 	c->base = (struct vpmu_value){0};
 }
 
-/* The event of counter @i, as vpmu_guest.denied_last has it. */
+/* The event of counter @i, in the form of vpmu_guest.denied_last. */
 static uint64_t event_of(const struct vpmu_guest *g, unsigned int i)
 {
 	return i < FIXED0 ? g->ctr[i].evtsel : i - FIXED0;
 }
 
 /*
- * Prepare counter @i to count. Returns whether consumer_begin must follow. Hardware never refuses
- * to count, so the guest's write succeeds in any case. If the host cannot count, the counter stands
- * still and its quality register says so.
+ * Prepare counter @i to count. Returns true if consumer_begin must follow. Hardware never refuses
+ * to count, so the guest's write always succeeds. If the host cannot count, the counter stands
+ * still and its quality register shows it.
  */
 static bool ctr_take(struct vpmu_guest *g, unsigned int i)
 {
@@ -182,7 +182,7 @@ static bool ctr_take(struct vpmu_guest *g, unsigned int i)
 	return !ret;
 }
 
-/* Whether the global controls let counter @i count. */
+/* True if the global controls enable counter @i. */
 static bool globally_on(const struct vpmu_guest *g, unsigned int i)
 {
 	return (g->global_ctrl & guest_global_bit(i)) && !(g->global_status & STATUS_CTR_FRZ);
@@ -193,8 +193,8 @@ static bool ctr_on(const struct vpmu_guest *g, unsigned int i)
 	return g->ctr[i].sel && globally_on(g, i);
 }
 
-/* Stop counter @i if it must not go on. All stops come before all starts, so that a counter that
- * starts can take a slot that became free. */
+/* Stop counter @i unless it continues. All stops precede all starts, so that starting counters can
+ * use the freed slots. */
 static void ctr_stop(struct vpmu_guest *g, unsigned int i)
 {
 	struct vpmu_guest_ctr *c = &g->ctr[i];
@@ -204,7 +204,7 @@ static void ctr_stop(struct vpmu_guest *g, unsigned int i)
 	else if (c->enabled && !ctr_on(g, i))
 		ctr_disable(g, i);
 	if (c->denied && globally_on(g, i))
-		c->failed = c->lost = true; /* the guest believes that it counts */
+		c->failed = c->lost = true; /* the guest expects it to count */
 	else if (c->failed && !ctr_on(g, i))
 		c->failed = false;
 }
@@ -276,7 +276,8 @@ void guest_evtsel_write(struct vpmu_guest *g, unsigned int i, uint64_t val)
 
 void guest_set_global(struct vpmu_guest *g, uint64_t val)
 {
-	g->global_ctrl = val; /* what counters count stays the same: those that stop are folded */
+	g->global_ctrl =
+		val; /* no settle needed: events stay the same, and counters that stop are folded */
 	guest_apply(g, g->ctrs);
 }
 
@@ -329,11 +330,10 @@ static void set_reset_values(struct vpmu_guest *g)
 	g->overflowed = 0;
 	g->pmi = false;
 	/*
-	 * The enable bits of the GP counters are 1, so that software for version 1, which does not
-	 * know the register, can count: SDM vol. 3 table 10-1, IA32_PERF_GLOBAL_CTRL "sets bits
-	 * n-1:0 and clears the upper bits". PerfCntrGlobalCtl does the same, as Linux has found on
-	 * PerfMonV2 parts (kvm_pmu_refresh). In AMD models without the register these bits are
-	 * always 1.
+	 * The enable bits of the GP counters reset to 1, for version-1 software that does not use
+	 * the register: SDM vol. 3 table 10-1, IA32_PERF_GLOBAL_CTRL "sets bits n-1:0 and clears
+	 * the upper bits". PerfCntrGlobalCtl does the same on PerfMonV2 parts (Linux,
+	 * kvm_pmu_refresh). In AMD models without the register these bits are always 1.
 	 */
 	g->global_ctrl = g->ctrs & (BIT(FIXED0) - 1);
 	g->lbr_ctl = 0;
@@ -392,7 +392,7 @@ void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu)
 		guest_detach(g);
 	g->pcpu = pcpu;
 	guest_apply(g, g->ctrs);
-	guest_lbr_apply(g); /* tries again if there was no memory the last time */
+	guest_lbr_apply(g); /* retries after a lack of memory */
 }
 
 bool vpmu_guest_is_intel(const struct vpmu_guest *g)

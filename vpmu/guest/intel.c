@@ -101,7 +101,7 @@ static int fixed_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	return 0;
 }
 
-/* ---- what they count ---- */
+/* ---- event selects ---- */
 
 static int evtsel_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
@@ -113,8 +113,8 @@ static int evtsel_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 
 /*
  * Bits a guest may set: 31:0 except AnyThread and, from version 4 on, pin control. AnyThread comes
- * with version 3, but CPUID.0AH:EDX[15] can take it away, as it does in all models from 3 on and in
- * KVM (20.2.3, 20.2.5). Pin control moves a pin that no vCPU has, and is "reserved (not writeable)"
+ * with version 3, but CPUID.0AH:EDX[15] deprecates it, as in all models from 3 on and in KVM
+ * (20.2.3, 20.2.5). Pin control moves a pin that no vCPU has, and is "reserved (not writeable)"
  * beginning with Sandy Bridge (20.2.1.1). Versions 2 and 3 store it, as KVM does. Versions 4 and 5,
  * which no part before Sandy Bridge has, refuse it.
  */
@@ -298,8 +298,8 @@ static void intel_pmi(struct vpmu_guest *g)
 
 /* ---- the rest ---- */
 
-/* IA32_PERF_CAPABILITIES says that full-width writes work and which format branch records have.
- * There is no PEBS and no freeze in SMM. Read-only. */
+/* IA32_PERF_CAPABILITIES: full-width writes, and the format of branch records. No PEBS and no
+ * freeze in SMM. Read-only. */
 static int caps_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	*val = CAP_FW_WRITE | (g->lbr_max ? CAP_LBR_ARCH : 0);
@@ -436,8 +436,8 @@ static void intel_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subl
 }
 
 /*
- * At least two general counters: no CPU has fewer, and Linux does not use the PMU of one that says
- * it has (init_intel sets X86_FEATURE_ARCH_PERFMON only if CPUID.0AH:EAX[15:8] > 1).
+ * At least two general counters: no CPU has fewer, and Linux ignores a PMU with fewer (init_intel
+ * sets X86_FEATURE_ARCH_PERFMON only if CPUID.0AH:EAX[15:8] > 1).
  */
 #define COMMON                                                                                     \
 	.intel = true, .global = true, .gp_min = 2, .gp_max = NR_GP, .gp_default = 8,              \

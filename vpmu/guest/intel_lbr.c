@@ -4,8 +4,8 @@
  * keeps the records.
  *
  * Sources: SDM vol. 3 ch. 19 (registers, filters, call-stack mode), vol. 4 table 2-2 for the bits,
- * vol. 2 for CPUID leaf 1CH. Record 0 is always the newest. IA32_LER_x (the record of the last
- * event) does not exist here: no software needs it, and nothing records what it would hold.
+ * vol. 2 for CPUID leaf 1CH. Record 0 is always the newest. IA32_LER_x (the last event record) is
+ * not implemented: no software needs it, and the host records nothing for it.
  */
 #include <errno.h>
 
@@ -13,7 +13,7 @@
 
 enum { CTL, DEPTH };
 
-/* CPUID 80000008H of the vCPUs says that linear addresses have 48 bits. */
+/* By CPUID 80000008H of the vCPUs, linear addresses have 48 bits. */
 static bool canonical(uint64_t addr)
 {
 	return (uint64_t)((int64_t)(addr << 16) >> 16) == addr;
@@ -52,7 +52,7 @@ int guest_intel_lbr_ctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 
 /*
  * Call-stack mode is defined only if the filter selects all kinds of near calls and returns and
- * nothing else (19.1.2.4). Other filters are undefined but not refused. Here call-stack mode always
+ * nothing else (19.1.2.4). Other filters are undefined but not #GP. Here call-stack mode always
  * records calls and returns.
  */
 uint32_t guest_intel_lbr(const struct vpmu_guest *g)

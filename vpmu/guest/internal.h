@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Interface between the files of vpmu/guest/; nobody else includes it.
+ * Private to the files of vpmu/guest/.
  *
  * guest.c owns the counters: values, consumers, overflow bits. A vendor file (intel.c, amd.c and
- * their *_lbr.c) owns the layout: a table of its registers, CPUID, RDPMC encodings, and the key
- * that an event select means. A counter is on if and only if the vendor file selected a key for it
- * (ctr.sel), its bit is set in global_ctrl, and CTR_Frz is clear; only guest.c decides this.
+ * their *_lbr.c) owns the layout: a table of its registers, CPUID, RDPMC encodings, and the mapping
+ * of event selects to keys. A counter is on if and only if the vendor file selected a key for it
+ * (ctr.sel), its bit is set in global_ctrl, and CTR_Frz is clear; only guest.c evaluates this.
  *
- * An MSR exit must take no lock, allocate nothing and make no system call, except what
- * consumer_take does for a counter that starts.
+ * An MSR exit must take no lock, allocate nothing and make no system call, except in consumer_take
+ * for a counter that starts.
  */
 #ifndef VPMU_GUEST_INTERNAL_H
 #define VPMU_GUEST_INTERNAL_H
@@ -30,7 +30,7 @@
 
 /*
  * A range of registers of a model. @rd and @wr get the index @i in the range and return 0, or
- * -EFAULT for #GP, and then have changed nothing. If @rd (@wr) is NULL, every read (write) is #GP.
+ * -EFAULT for #GP without any change. If @rd (@wr) is NULL, every read (write) is #GP.
  */
 struct guest_reg {
 	uint32_t base;
@@ -43,30 +43,30 @@ struct vpmu_guest_ops {
 	const struct guest_reg *regs; /* disjoint; frequently used ones first */
 	unsigned int nr_regs;
 	bool intel;
-	bool global; /* has a global status register, where overflows are seen */
+	bool global; /* has a global status register with overflow bits */
 	unsigned int gp_min, gp_max, gp_default;
 	unsigned int fixed_max, fixed_default;
 	unsigned int width;   /* of all counters, bits */
 	unsigned int lbr_max; /* number of branch records if host and policy have any */
-	/* Returns the number of the counter that RDPMC's ECX names, or -1 for #GP. */
+	/* Returns the number of the counter selected by RDPMC's ECX, or -1 for #GP. */
 	int (*rdpmc)(const struct vpmu_guest *g, uint32_t ecx);
 	void (*cpuid)(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,
 		      uint32_t regs[4]);
-	/* Returns the key that counter @i counts while the global controls let it, or 0 for
-	 * nothing; *intr: whether its overflow interrupts. Changes nothing. */
+	/* Returns the key selected for counter @i, or 0 for none; sets *intr if its overflow
+	 * interrupts. No side effects. */
 	vpmu_key_t (*select)(const struct vpmu_guest *g, unsigned int i, bool *intr);
-	/* A PMI is raised now: freeze what DEBUGCTL says. All counters are settled. NULL: this
+	/* A PMI is being raised: freeze as DEBUGCTL requests. All counters are settled. NULL: this
 	 * model cannot freeze. */
 	void (*pmi)(struct vpmu_guest *g);
-	/* Returns what the CPU should record for the guest now, in bits of vpmu/lbr_regs.h; without
-	 * VPMU_LBR_EN that is nothing. Changes nothing. Called only if lbr_max > 0. */
+	/* Returns the guest's present recording filter, in bits of vpmu/lbr_regs.h; without
+	 * VPMU_LBR_EN nothing is recorded. No side effects. Called only if lbr_max > 0. */
 	uint32_t (*lbr)(const struct vpmu_guest *g);
 };
 
 extern const struct vpmu_guest_ops guest_intel_v2_ops, guest_intel_v3_ops, guest_intel_v4_ops,
 	guest_intel_v5_ops, guest_amd_k7_ops, guest_amd_core_ops, guest_amd_v2_ops;
 
-/* Whether counter @i exists; @i may be any number. */
+/* True if counter @i exists; @i may be any number. */
 static inline bool guest_has(const struct vpmu_guest *g, unsigned int i)
 {
 	return i < VPMU_GUEST_MAX_CTRS && (g->ctrs & (1u << i));
@@ -92,32 +92,33 @@ uint64_t guest_global_mask(const struct vpmu_guest *g);
 #define DEBUGCTL_FREEZE_PERFMON BIT(12)
 
 /*
- * Bits of (IA32_)DEBUGCTL that a write may set, but that stay 0, as on KVM. Stock guests set them
- * without asking: LBR (0) would start branch records that are not architectural, BTF (1) single
- * steps of branches, and bits 5:2 of AMD's have meant pins or bus locks. None of these exist here.
+ * Bits of (IA32_)DEBUGCTL that a write may set but that stay 0, as on KVM. Stock guests set them
+ * without checking CPUID: LBR (0) would start non-architectural branch records, BTF (1)
+ * single-stepping on branches, and AMD's bits 5:2 have been pin controls or bus locks. None of
+ * these exist here.
  */
 #define DEBUGCTL_DROPPED_INTEL 0x3ULL
 #define DEBUGCTL_DROPPED_AMD   0x3fULL
 
 /* guest_settle - bring the values, times and overflow bits of @ctrs up to date, exact to the
- * instruction. Call it before you read them and before you change what they count. */
+ * instruction. Call it before reading them and before changing their events. */
 void guest_settle(struct vpmu_guest *g, uint32_t ctrs);
 
 /*
  * guest_derive - compute sel, denied and intr of @ctrs from their selects and the policy. Call it
  * after a write of a select, and guest_apply after it.
- * guest_denied - count, for the operator, those of @ctrs that are denied.
+ * guest_denied - count those of @ctrs that are denied, for the operator.
  */
 void guest_derive(struct vpmu_guest *g, uint32_t ctrs);
 void guest_denied(struct vpmu_guest *g, uint32_t ctrs);
 
 /* guest_apply - start those of @ctrs that are on, stop those that are off, and set their alarms.
- * All change at the same instant. Call it after a change of sel, intr, global_ctrl or CTR_Frz;
- * @ctrs must have been settled before that change. */
+ * All start at the same instant. Call it after a change of sel, intr, global_ctrl or CTR_Frz; @ctrs
+ * must have been settled before that change. */
 void guest_apply(struct vpmu_guest *g, uint32_t ctrs);
 
 /* guest_ctr_read - the current value of counter @i.
- * guest_ctr_write - set the value of counter @i, which goes on counting from there. */
+ * guest_ctr_write - set the value of counter @i, which continues from there. */
 uint64_t guest_ctr_read(struct vpmu_guest *g, unsigned int i);
 void guest_ctr_write(struct vpmu_guest *g, unsigned int i, uint64_t val);
 
@@ -141,11 +142,12 @@ void guest_disarm(struct vpmu_guest *g, unsigned int i);
 /*
  * lbr.c. Memory for the records is allocated when the guest first enables them or writes one, and
  * freed when they are disabled and none is left.
- * guest_lbr_apply - record from now on what ops->lbr says. Call it after every change of that.
- * guest_lbr_get - copy record @n, 0 = the newest, to *e. False: there is no such record, and *e is
- * what its registers read as.
+ * guest_lbr_apply - record with the filter of ops->lbr from now on. Call it after every change of
+ * that.
+ * guest_lbr_get - copy record @n, 0 = the newest, to *e. Returns false if there is no such record;
+ * *e then has the values that its registers read as.
  * guest_lbr_put - replace record @n (< g->lbr_depth).
- * guest_lbr_reset - forget all records; there are lbr_depth entries from now on.
+ * guest_lbr_reset - clear all records; the depth is lbr_depth from now on.
  */
 void guest_lbr_apply(struct vpmu_guest *g);
 bool guest_lbr_get(struct vpmu_guest *g, unsigned int n, struct vpmu_lbr_entry *e);
@@ -153,8 +155,8 @@ void guest_lbr_put(struct vpmu_guest *g, unsigned int n, const struct vpmu_lbr_e
 void guest_lbr_reset(struct vpmu_guest *g);
 
 /*
- * Flags that the AMD model keeps in vpmu_lbr_entry.info of records that the guest wrote. Records
- * that the CPU made have none of them: they are valid, not speculative and correctly predicted.
+ * Flags that the AMD model keeps in vpmu_lbr_entry.info of records written by the guest. Records
+ * made by the CPU have none of them: they are valid, not speculative and correctly predicted.
  */
 #define LBR_INFO_INVALID BIT(61)
 #define LBR_INFO_SPEC	 BIT(62)

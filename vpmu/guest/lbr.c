@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Branch records of a guest, for all register models. intel_lbr.c and amd_lbr.c call these
- * functions. The context has the records (vpmu/lbr.h). They exist only while the guest uses them:
- * from the first enable, or the first record that it writes, until they are disabled and none is
- * left.
+ * functions. The records are in the context (vpmu/lbr.h). They exist only while the guest uses
+ * them: from the first enable, or the first record that it writes, until they are disabled and
+ * empty.
  *
- * Hardware never refuses to record. If there is no memory, nothing is recorded for now, records
- * read as if none had been made, and the next enable or placement tries again.
+ * Hardware never refuses to record. Without memory nothing is recorded, records read as empty, and
+ * the next enable or placement retries.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "vpmu/guest/internal.h"
 
-/* Whether *e reads as a record that was never made. */
+/* True if *e reads as an empty record. */
 static bool empty(const struct vpmu_guest *g, const struct vpmu_lbr_entry *e)
 {
 	uint64_t info = g->ops->intel ? e->info
@@ -23,7 +23,7 @@ static bool empty(const struct vpmu_guest *g, const struct vpmu_lbr_entry *e)
 	return !(e->from | e->to | info);
 }
 
-/* What a record that was never made reads as. */
+/* The value of an empty record. */
 static struct vpmu_lbr_entry no_entry(const struct vpmu_guest *g)
 {
 	return (struct vpmu_lbr_entry){.info = g->ops->intel ? 0 : LBR_INFO_INVALID};
@@ -34,13 +34,13 @@ static struct vpmu_lbr_entry *nth(struct vpmu_lbr_regs *r, unsigned int n)
 	return &r->e[(r->head + VPMU_LBR_DEPTH_MAX - n) % VPMU_LBR_DEPTH_MAX];
 }
 
-/* Copy the state to *r. If there is none and @make is set, make one. 0 or -errno. */
+/* Copy the state to *r. If there is none and @make is set, create one. 0 or -errno. */
 static int state(struct vpmu_guest *g, struct vpmu_lbr_regs *r, bool make)
 {
 	int ret;
 
 	if (!g->ctx)
-		return -ENOENT; /* the scratch guest of save.c has registers only */
+		return -ENOENT; /* the scratch guest of save.c */
 	ret = vpmu_lbr_guest_get(g->ctx, g->pcpu, r);
 	if (ret != -ENOENT || !make)
 		return ret;
@@ -54,7 +54,7 @@ static void lbr_store(struct vpmu_guest *g, struct vpmu_lbr_regs *r)
 	while (r->count && empty(g, nth(r, r->count - 1u)))
 		r->count--;
 	if (r->total < r->count)
-		r->total = r->count; /* the guest wrote the others */
+		r->total = r->count; /* records written by the guest */
 	r->ctl = g->ops->lbr(g);
 	if (r->count || (r->ctl & VPMU_LBR_EN))
 		vpmu_lbr_guest_set(g->ctx, g->pcpu, r);
@@ -107,7 +107,7 @@ void guest_lbr_reset(struct vpmu_guest *g)
 	struct vpmu_lbr_regs r;
 
 	if (state(g, &r, false)) {
-		guest_lbr_apply(g); /* if enabled: there was no memory, try again */
+		guest_lbr_apply(g); /* if enabled: retry after a lack of memory */
 		return;
 	}
 	r = (struct vpmu_lbr_regs){.depth = (uint8_t)g->lbr_depth};

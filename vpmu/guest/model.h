@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which PMU a guest sees: the names of the register models and the choices a VM's configuration
- * makes. Configuration (vmm/config) and engines include this file. It must not know the registers:
- * those are in guest.h.
+ * A guest's PMU model: the register models and the options of a VM's configuration. Configuration
+ * (vmm/config) and engines include this file. It must not depend on the registers, which are in
+ * guest.h.
  */
 #ifndef VPMU_GUEST_MODEL_H
 #define VPMU_GUEST_MODEL_H
@@ -41,15 +41,15 @@ struct vpmu_guest_cfg {
 	 * amd-core 6 (only), amd-v2 6 (of 4..15). */
 	unsigned int gp;
 	unsigned int fixed; /* fixed counters: Intel 1..4, 0 is the default 3; AMD 0 */
-	bool rdpmc;	    /* the engine supports RDPMC; the paravirtual leaf tells the guest */
-	bool no_lbr;	    /* no branch records, even if model and policy would offer them */
+	bool rdpmc;	    /* the engine supports RDPMC; shown in the paravirtual leaf */
+	bool no_lbr;	    /* no branch records, even if model and policy permit them */
 	const struct vpmu_policy *policy; /* policy.h; must outlive the guest; NULL: no limit */
 };
 
 /*
- * vpmu_guest_msr_ranges - the MSR ranges that a VMM must trap for @model (KVM's MSR filter): 12 at
- * most, ended by one with count 0. The ranges may hold MSRs that the model does not have; reading
- * or writing these gives -ENOENT. A constant table. Any thread.
+ * vpmu_guest_msr_ranges - returns the MSR ranges that a VMM must trap for @model (KVM's MSR
+ * filter): up to 12, terminated by one with count 0. They may include MSRs that are not PMU
+ * registers; accesses to these return -ENOENT. A constant table. Any thread.
  */
 const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model);
 

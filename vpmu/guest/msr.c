@@ -2,7 +2,7 @@
 /*
  * Entry points of the register models: find the register of an MSR number, the counter of an RDPMC
  * index and the values of a CPUID leaf. vmm/vm calls these functions (guest.h). PMU facilities that
- * no model has are refused and hidden here, for all models.
+ * no model has are #GP and hidden in CPUID here.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,8 +19,9 @@
 /* ---- registers ---- */
 
 /*
- * PMU registers of both vendors, also those that no model has. If a model does not list a register,
- * an access is #GP if the register is in this table, and -ENOENT (not a PMU register) otherwise.
+ * PMU registers of both vendors, including those that no model has. An access to a register that
+ * the model does not list is #GP if the register is in this table, and -ENOENT (not a PMU register)
+ * otherwise.
  */
 static const struct vpmu_msr_range pmu_msrs[] = {
 	/* Intel: SDM vol. 4 table 2-2 */
@@ -68,9 +69,8 @@ static int unlisted(uint32_t msr)
 }
 
 /*
- * Registers that belong to the CPU rather than to its PMU, but that PMU software uses. Every vCPU
- * has them, also one without a PMU. A model that keeps bits of (IA32_)DEBUGCTL lists it itself;
- * here the register keeps nothing.
+ * Registers of the CPU, not of its PMU, that PMU software uses. Every vCPU has them, even without a
+ * PMU. A model that keeps bits of (IA32_)DEBUGCTL lists the register itself; here it keeps nothing.
  */
 static int msr_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
@@ -87,8 +87,8 @@ static int msr_debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 
 /*
  * IA32_MISC_ENABLE (vol. 4 table 2-2), Intel only: Linux reads it before it can handle a #GP. Fast
- * strings are on, and there is neither BTS nor PEBS. EMON says whether there is a PMU. Writes are
- * ignored: what they could turn off does not exist here or stays as CPUID shows it.
+ * strings are on, and there is neither BTS nor PEBS. EMON is set if there is a PMU. Writes are
+ * ignored: the features that they could disable do not exist here or stay as CPUID shows them.
  */
 static int misc_enable_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
@@ -208,7 +208,7 @@ const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model)
 
 enum { EAX, EBX, ECX, EDX };
 
-/* Clear every PMU bit of a leaf. The model's cpuid function sets those bits that the model has. */
+/* Clear every PMU bit of a leaf. The model's cpuid function sets the bits of its features. */
 static void cpuid_strip(uint32_t leaf, uint32_t subleaf, uint32_t regs[4])
 {
 	switch (leaf) {

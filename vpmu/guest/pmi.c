@@ -3,13 +3,13 @@
  * Performance monitoring interrupts of a vCPU.
  *
  * Each counter that is on and interrupts has an alarm at its overflow. When the alarm fires, the
- * engine stops the vCPU, and the VMM calls vpmu_guest_service before the guest goes on. The alarm
- * is only a reason to look: guest_settle then finds the wrap of the counter, and only a wrap makes
- * a PMI. So a late alarm (of a host PMU without alarms) makes a late PMI, but no PMI is lost,
- * repeated or invented by a switch, by a migration, or because the guest reads the counter first.
+ * engine stops the vCPU, and the VMM calls vpmu_guest_service before the guest continues. The alarm
+ * is only a hint: guest_settle then detects the wrap of the counter, and only a wrap makes a PMI.
+ * So a late alarm (on a host PMU without alarms) makes a late PMI, but no PMI is lost, repeated or
+ * spurious because of a switch, a migration, or a guest that reads the counter first.
  *
- * A PMI that is due is raised even if the guest has cleared the status bit meanwhile, just as
- * hardware delivers a PMI that has reached the local APIC. Software that sets status bits
+ * A pending PMI is raised even if the guest has cleared the status bit, just as hardware delivers a
+ * PMI that has reached the local APIC. Setting status bits by software
  * (IA32_PERF_GLOBAL_STATUS_SET, PerfCntrGlobalStatusSet) causes no PMI: these registers exist to
  * restore a saved state (SDM vol. 3, 20.2.4.2; KVM uses them in this way).
  */
@@ -17,7 +17,7 @@
 
 #include "vpmu/guest/internal.h"
 
-/* libvpmu calls this while it charges, so it must only take a note. */
+/* Called while libvpmu charges, so it must only record the overflow. */
 static uint64_t fire(struct vpmu_alarm *a, uint64_t over)
 {
 	struct vpmu_guest_ctr *c =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Which events a guest may count: parsing of lists, and the decisions for the register models.
+ * Event filter for guests: parsing of lists, and the decisions for the register models.
  *
- * Like KVM's event filter, a list looks at event and unit mask only, so a guest cannot get around a
- * denial with edge, invert or counter mask. A tier looks at the key. A select with edge, invert or
- * counter mask has a key that is in no tier except "full".
+ * As in KVM's event filter, a list matches event and unit mask only, so a guest cannot evade a
+ * denial with edge, invert or counter mask. A tier matches the key. The key of a select with edge,
+ * invert or counter mask is in no tier except "full".
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 static const char *const tiers[] = {"full", "standard", "architectural", "off"};
 
 /*
- * No event select counts the event of fixed counter 2. perf writes it as event 0, unit mask 3, and
- * a list here does, too. A general-purpose counter with that select counts nothing.
+ * No event select counts the event of fixed counter 2. perf encodes it as event 0, unit mask 3, and
+ * so does a list here. A general-purpose counter with that select counts nothing.
  */
 #define PSEUDO_REF_CYCLES 0x0300
 
@@ -46,8 +46,8 @@ static int policy_bad(char *err, size_t errlen, const char *entry, const char *w
 	return -EINVAL;
 }
 
-/* Parse a hexadecimal number of at most @max that ends with @ends ("" for the end of @s). *end is
- * behind it. */
+/* Parse a hexadecimal number <= @max that is followed by @ends ("": the end of @s). *end is set to
+ * the text after that. */
 static bool policy_hex(const char *s, const char *ends, unsigned int max, unsigned int *val,
 		       const char **end)
 {

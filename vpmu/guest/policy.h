@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which events a guest may count: a tier, and a list that replaces or narrows it. vmm/config makes
- * a policy from a VM's configuration; the register models ask it. A guest can program an event that
- * is not allowed, because hardware does not refuse either, but the counter stands still, and the
- * denial is counted for the operator (struct vpmu_guest.denied).
+ * Event filter for guests: a tier, and a list that replaces or narrows it. vmm/config makes a
+ * policy from a VM's configuration; the register models apply it. A guest can program a denied
+ * event, as hardware refuses none, but the counter stands still, and the denial is counted for the
+ * operator (struct vpmu_guest.denied).
  */
 #ifndef VPMU_GUEST_POLICY_H
 #define VPMU_GUEST_POLICY_H
@@ -29,8 +29,8 @@ const char *vpmu_policy_tier_name(enum vpmu_policy_tier tier);
 
 /*
  * One entry of a list, like a masked event of KVM_SET_PMU_EVENT_FILTER. It matches an event select
- * whose event is @event and whose unit mask, ANDed with @mask, is @match. A list contains a select
- * if an entry without @exclude matches it and no entry with @exclude does.
+ * with event @event if (unit mask & @mask) == @match. A list contains a select if an entry without
+ * @exclude matches it and no entry with @exclude does.
  */
 struct vpmu_policy_event {
 	uint16_t event; /* Intel 7:0, AMD 35:32 and 7:0 */
@@ -54,25 +54,25 @@ struct vpmu_policy {
 };
 
 /*
- * vpmu_policy_add - append entries to the list. @text has one or more, separated by commas. An
- * entry is a name that vpmu_event_parse accepts, a raw select of vendor @space as perf writes it
- * (rHEX), or EVENT/MASK/MATCH in hexadecimal; "!" in front makes it an exclude entry. Example for
- * Intel: "instructions,c4/0/0,!r04c4". 0, or -EINVAL or -E2BIG with one line in @err and the list
- * as it was.
+ * vpmu_policy_add - append one or more comma-separated entries in @text to the list. An entry is an
+ * event name (vpmu_event_parse), a raw select of vendor @space in perf's form (rHEX), or
+ * EVENT/MASK/MATCH in hexadecimal; a leading "!" makes it an exclude entry. Example for Intel:
+ * "instructions,c4/0/0,!r04c4". Returns 0; -EINVAL or -E2BIG, with one line in @err and the list
+ * unchanged.
  */
 int vpmu_policy_add(struct vpmu_policy *p, enum vpmu_space space, const char *text, char *err,
 		    size_t errlen);
 
 /*
- * vpmu_policy_allows - whether a guest of vendor @space may count the event select @evtsel, which
- * means @key. The list looks at @evtsel, the tier at @key.
- * vpmu_policy_allows_fixed - whether it may use a fixed counter, which counts @key.
+ * vpmu_policy_allows - returns true if a guest of vendor @space may count event select @evtsel,
+ * equivalent to @key. The list applies to @evtsel, the tier to @key.
+ * vpmu_policy_allows_fixed - returns true if it may use a fixed counter for @key.
  * A NULL @p allows everything. Any thread.
  */
 bool vpmu_policy_allows(const struct vpmu_policy *p, enum vpmu_space space, uint64_t evtsel,
 			vpmu_key_t key);
 bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, vpmu_key_t key);
-/* vpmu_policy_lbr - whether the guest may have branch records. Any thread. */
+/* vpmu_policy_lbr - returns true if the guest may have branch records. Any thread. */
 bool vpmu_policy_lbr(const struct vpmu_policy *p);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The paravirtual MSRs and CPUID leaves of vpmu/guest/abi.h. They tell a guest how good a count is.
- * A guest that uses them can print "not counted" or "estimated", which the counter's value alone
- * cannot tell. A guest that does not know them is not affected.
+ * The paravirtual MSRs and CPUID leaves of vpmu/guest/abi.h, which show a guest the quality of its
+ * counts. A guest that uses them can print "not counted" or "estimated", which a counter's value
+ * alone cannot express. Other guests are not affected.
  */
 #include <errno.h>
 

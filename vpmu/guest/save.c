@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The PMU of a vCPU as bytes, for vmm/snapshot. docs/internals/snapshot.md has the format.
+ * Serialization of a vCPU's PMU, for vmm/snapshot. docs/internals/snapshot.md specifies the format.
  *
- * The bytes may be hostile. save_decode() reads them into a struct saved. save_check() writes the
- * saved registers to a scratch guest of the same configuration with the model's own write
- * functions, so a snapshot can only hold what a guest can write. What only hardware writes (counts,
+ * The input is untrusted. save_decode reads it into a struct saved. save_check writes the saved
+ * registers to a scratch guest of the same configuration with the model's own write functions, so a
+ * snapshot can hold only values that a guest can write. State that only hardware writes (counts,
  * times, overflow bits, branch records) is checked here. The guest itself must not change before
  * all checks have passed.
  */
@@ -67,7 +67,7 @@ int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b)
 	int ret = -ENOENT;
 
 	if (g->pcpu)
-		return -EBUSY; /* while it is placed, consumers have part of its counts */
+		return -EBUSY; /* while it is placed, consumers hold part of its counts */
 	if (g->lbr_max)
 		ret = vpmu_lbr_guest_get(g->ctx, NULL, &lbr);
 	if (ret && ret != -ENOENT)
@@ -226,8 +226,7 @@ static int save_decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, s
 
 /*
  * Write @val to @msr of the scratch guest, and check that *field, where the model keeps the value,
- * then holds it. If *field holds @val already, nothing is written, because the model need not have
- * the register.
+ * then holds it. If it does already, nothing is written, because the model may lack the register.
  */
 static int replay(struct vpmu_guest *scratch, const struct error *e, const char *what, uint32_t msr,
 		  uint64_t val, const uint64_t *field)
@@ -265,8 +264,8 @@ static int check_ctr(struct vpmu_guest *scratch, const struct error *e, unsigned
 		      &scratch->ctr[i].evtsel);
 }
 
-/* Every model with a status register has overflow bits. All other bits must be ones that a guest
- * can set. */
+/* Every model with a status register has overflow bits. All other set bits must be writable by a
+ * guest. */
 static int save_check_status(struct vpmu_guest *scratch, const struct error *e, uint64_t status)
 {
 	bool has = scratch->ops && scratch->ops->global;
@@ -276,8 +275,8 @@ static int save_check_status(struct vpmu_guest *scratch, const struct error *e, 
 		      &scratch->global_status);
 }
 
-/* Whether the model's registers can hold address @a, i.e. whether it is sign-extended from 48 bits
- * (Intel; SDM vol. 4, 1500H: #GP otherwise) or 58 bits (AMD; APM vol. 2, 13.1.1.9). */
+/* True if the model's registers can hold address @a, i.e. it is sign-extended from 48 bits (Intel;
+ * SDM vol. 4, 1500H: #GP otherwise) or 58 bits (AMD; APM vol. 2, 13.1.1.9). */
 static bool save_address_ok(bool intel, uint64_t a)
 {
 	unsigned int above = intel ? 16 : 6;
@@ -402,7 +401,7 @@ static void save_apply(struct vpmu_guest *g, const struct saved *s)
 		guest_derive(g, g->ctrs);
 }
 
-/* This can fail, so it is done before save_apply(). @ctl: what the registers say is recorded. */
+/* This can fail, so it must precede save_apply. @ctl: the filter by the registers. */
 static int apply_records(struct vpmu_guest *g, const struct saved *s, uint32_t ctl,
 			 const struct error *e)
 {
@@ -440,7 +439,7 @@ int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err,
 		return ret;
 	if (vpmu_guest_init(&scratch, &g->cfg, g->ctx, g->pmu))
 		return save_bad(&e, "PMU: this VM's configuration is not valid");
-	scratch.ctx = NULL; /* it has registers only, so there is nothing to finish */
+	scratch.ctx = NULL; /* registers only, so no vpmu_guest_fini is needed */
 	ret = save_check(&scratch, &e, &s);
 	if (!ret)
 		ret = apply_records(g, &s, scratch.lbr_max ? scratch.ops->lbr(&scratch) : 0, &e);

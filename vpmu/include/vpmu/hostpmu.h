@@ -2,7 +2,6 @@
 /*
  * The interface of a host PMU: the counters of one pCPU (emulator, emupmu.h), or of one vCPU thread
  * or one CPU (perf events, hostpmu_perf.h).
- * thread (perf events, hostpmu_perf.h).
  *
  * libvpmu calls the operations from the thread that owns the pCPU, or from a control thread while
  * the pCPU is offline; never two at a time, except those marked "Any thread". Operations marked
