@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * arm64: the events of the Arm architecture (PMUv3), and how to recognize a host that has them.
- * Called through the table of vendor.h by the rest of this folder; pure but for the questions to
- * the running host. It must not answer for CPUs whose event numbers are not Arm's, for example
- * Apple's.
+ * Called through the table of vendor.h by the rest of this folder; pure, except for queries of the
+ * running host. It must not match CPUs with other event numbers than Arm's, for example Apple's.
  *
  * An event is a 16-bit number, PMEVTYPER<n>_EL0.evtCount (Arm ARM, D11.11; perf's config bits
- * 0..15). There is nothing else to select, so a key of this space has no umask and no cmask.
+ * 0..15). A key of this space has no umask and no cmask.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 
 #define EVENT_MASK 0xffffULL
 
-/* libpfm's codes: which levels are not counted. */
+/* Bits of libpfm's codes: excluded levels. */
 #define PFM_NO_HV   (1ULL << 27)
 #define PFM_NO_OS   (1ULL << 30)
 #define PFM_NO_USR  (1ULL << 31)
@@ -33,8 +32,8 @@ static bool is_pmuv3(const char *pmu)
 }
 
 /*
- * The host has PMUs of PMUv3, and all of them have @event, which perf lists when the CPU implements
- * it (PMCEID). NULL: any event.
+ * True if the host has PMUv3 PMUs and all of them have @event, which perf lists if the CPU
+ * implements it (PMCEID). @event NULL: any event.
  */
 static bool pmus_have(const char *event)
 {
@@ -100,7 +99,7 @@ static int pseudo(uint64_t config)
 
 /* ---- libpfm4 ------------------------------------------------------------------------------ */
 
-/* A libpfm built for arm64 has core PMUs arm_n1, arm_v1 and so on; others have none of that name.
+/* A libpfm built for arm64 has core PMUs arm_n1, arm_v1 and so on; other builds have none of these.
  */
 static bool pfm_has(const char *pmu)
 {
@@ -122,8 +121,8 @@ static const char *pfm_refuse(uint64_t code)
 /* ---- the table ---------------------------------------------------------------------------- */
 
 /*
- * Arm ARM, D13.12: CPU_CYCLES, INST_RETIRED, CNT_CYCLES (cycles of the system counter, which is
- * what the TSC is elsewhere), BR_RETIRED, LD_RETIRED, ST_RETIRED, BR_MIS_PRED_RETIRED, LL_CACHE,
+ * Arm ARM, D13.12: CPU_CYCLES, INST_RETIRED, CNT_CYCLES (cycles of the system counter, Arm's
+ * equivalent of the TSC), BR_RETIRED, LD_RETIRED, ST_RETIRED, BR_MIS_PRED_RETIRED, LL_CACHE,
  * LL_CACHE_MISS, STALL_FRONTEND and STALL_BACKEND. perf's own ids of some kinds are other events:
  * its branches are PC_WRITE_RETIRED (taken ones), its branch-misses BR_MIS_PRED (speculative ones,
  * too), its cache-* those of L1, and its bus-cycles are of the bus. All of these can be counted as

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Keys to and from struct perf_event_attr, for the CPU this process runs on. The perf host PMU
+ * Conversion of keys to and from struct perf_event_attr, for the running CPU. The perf host PMU
  * calls this when it binds a counter, and `vpmu check` does; the switch path never. An attr must
- * never count anything but its key: what perf cannot express exactly on this CPU is -EOPNOTSUPP.
+ * never count anything but its key: -EOPNOTSUPP if perf has no exact encoding on this CPU.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "vpmu/event/priv.h"
 #include "vpmu/event/vendor.h"
 
-/* perf's own id of generic event @ev, if there is one that has this meaning on the running CPU. */
+/* Get perf's own id of generic event @ev, if it has exactly this meaning on the running CPU. */
 static bool hw_id(enum vpmu_generic ev, uint64_t *id)
 {
 	const struct event_vendor *host = vpmu_event_host();
@@ -92,7 +92,7 @@ static int software_from_attr(const struct perf_event_attr *attr, vpmu_key_t *ke
 			flags &= ~VPMU_KEY_OS;
 	} else if (attr->exclude_kernel && attr->config != PERF_COUNT_SW_CPU_CLOCK &&
 		   attr->config != PERF_COUNT_SW_TASK_CLOCK) {
-		/* These events happen in the kernel, so such an attr counts nothing. (The clocks do
+		/* These events occur in the kernel, so such an attr counts nothing. (The clocks do
 		 * count with exclude_kernel.) */
 		return -EINVAL;
 	}

@@ -2,10 +2,10 @@
 /*
  * Event keys: the tables of generic and software events, and the pure functions on keys. Register
  * models and host PMUs call these, also when a guest writes an event select: no locks, no
- * allocation. This file knows no vendor's encodings; it asks the vendor's table.
+ * allocation. Vendors' encodings are in their tables (vendor.h).
  *
- * A key is canonical: two spellings of one meaning must give one u64, or they would not share a
- * counter. vpmu_key_valid() therefore refuses a raw key that has a generic twin.
+ * A key is canonical: equivalent encodings must give the same u64, or they would not share a
+ * counter. vpmu_key_valid therefore rejects a raw key that has a generic equivalent.
  */
 #include "vpmu/event/event.h"
 
@@ -17,7 +17,7 @@
 #include "vpmu/event/priv.h"
 #include "vpmu/event/vendor.h"
 
-/* What each event is in a vendor's encoding is in the vendor's table (vendor.h). */
+/* The vendors' encodings of these events are in their tables (vendor.h). */
 const struct generic_row vpmu_generic_rows[VPMU_EV_GENERIC_NR] = {
 	[VPMU_EV_CYCLES] = {"cycles", "cpu-cycles", "unhalted core cycles",
 			    PERF_COUNT_HW_CPU_CYCLES},
@@ -50,9 +50,9 @@ const struct generic_row vpmu_generic_rows[VPMU_EV_GENERIC_NR] = {
 
 /*
  * enum perf_sw_ids of linux/perf_event.h. The kernel counts these for a thread in guest and host
- * alike, whatever exclude_host and exclude_guest say: perf_exclude_event() in kernel/events/core.c
- * looks at user and kernel only, and the clocks look at nothing. bpf-output (10) counts nothing, so
- * it is not here.
+ * alike, regardless of exclude_host and exclude_guest: perf_exclude_event() in kernel/events/core.c
+ * tests user and kernel only, and the clocks test nothing. bpf-output (10) counts nothing, so it is
+ * omitted.
  */
 const struct software_row vpmu_software_rows[VPMU_SW_NR] = {
 	[PERF_COUNT_SW_CPU_CLOCK] = {"cpu-clock", NULL, "CPU clock, ns", SW_PRIV_NONE},
@@ -113,7 +113,7 @@ int vpmu_key_to_raw(vpmu_key_t key, enum vpmu_space space, uint64_t *config)
 	return 0;
 }
 
-/* A raw key is canonical when its own config gives it back. */
+/* A raw key is canonical if its config maps back to it. */
 static bool raw_valid(vpmu_key_t key)
 {
 	const struct event_vendor *vendor = vpmu_event_vendor(vpmu_key_space(key));
@@ -163,8 +163,8 @@ const char *vpmu_event_name(vpmu_key_t key, char buf[VPMU_EVENT_NAME_MAX])
 		*m++ = 'u';
 	if (!(key & VPMU_KEY_USR))
 		*m++ = 'k';
-	/* A name without modifiers means guests; for software events it means guest and host, which
-	 * is the only possibility. */
+	/* A name without modifiers counts in guests; a software event always counts in guest and
+	 * host. */
 	if (space != VPMU_SPACE_SOFTWARE && key & VPMU_KEY_HOST) {
 		if (key & VPMU_KEY_GUEST)
 			*m++ = 'G';
@@ -182,7 +182,7 @@ const char *vpmu_event_name(vpmu_key_t key, char buf[VPMU_EVENT_NAME_MAX])
 			 vpmu_software_rows[vpmu_key_event(key)].name, *mods ? ":" : "", mods);
 		break;
 	default:
-		/* The vendor is part of the name: r1a8 is another event for each vendor. */
+		/* The vendor is part of the name: r1a8 is a different event for each vendor. */
 		vendor = vpmu_event_vendor(space);
 		snprintf(buf, VPMU_EVENT_NAME_MAX, "%s::r%llx%s%s", vendor->name,
 			 (unsigned long long)vendor->decode(key), *mods ? ":" : "", mods);

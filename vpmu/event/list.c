@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Lists of event names as in `perf stat -e`, for the same callers as parse.c. The text is hostile.
+ * Lists of event names as in `perf stat -e`, for the callers of parse.c. The text is untrusted.
  *
  *   list  := item ("," item)*
  *   item  := name | "{" name ("," name)* "}" [":" modifiers]
  *
- * A group means nothing but its modifiers, which are added to those of its names, as perf does.
- * There is nothing to schedule together, since each event has a counter that it shares.
+ * A group only adds its modifiers to those of its names, as perf does. It is not scheduled as a
+ * unit, since its events share counters with other users.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "vpmu/event/priv.h"
 #include "vpmu/util/fail.h"
 
-/* What vpmu_event_parse_list has so far. */
+/* State of vpmu_event_parse_list. */
 struct list {
 	const char *text;
 	enum vpmu_space raw_space;
@@ -27,7 +27,7 @@ struct list {
 	size_t errlen;
 };
 
-/* Say what is wrong at @at. A list of one name needs no position. */
+/* Write error @what at @at to l->err. A list of one name needs no position. */
 static int list_err(struct list *l, int rc, const char *at, const char *what)
 {
 	if (!strpbrk(l->text, ",{}"))
@@ -51,8 +51,7 @@ static int list_add(struct list *l, const char *at, size_t len, const char *mods
 		snprintf(why, sizeof(why), "more than %zu events", l->capacity);
 		return list_err(l, -E2BIG, at, why);
 	}
-	/* Keep one byte more than a name may have, so that a long name is refused instead of cut.
-	 */
+	/* Keep one byte more than the limit, so that a long name is rejected, not truncated. */
 	if (len > NAME_MAX_BYTES)
 		len = NAME_MAX_BYTES + 1;
 	snprintf(name, sizeof(name), "%.*s", (int)len, at);
@@ -73,7 +72,7 @@ static int list_add(struct list *l, const char *at, size_t len, const char *mods
 	return 0;
 }
 
-/* Add the names from @p up to @end, which commas separate. */
+/* Add the comma-separated names from @p up to @end. */
 static int event_list_names(struct list *l, const char *p, const char *end, const char *mods)
 {
 	const char *stop;
@@ -95,7 +94,7 @@ static int event_list_names(struct list *l, const char *p, const char *end, cons
 	}
 }
 
-/* Add the group whose opening brace is at *pp, and move *pp behind it. */
+/* Add the group with its opening brace at *pp, and advance *pp past it. */
 static int list_group(struct list *l, const char **pp)
 {
 	const char *open = *pp, *close = strchr(open, '}'), *end;

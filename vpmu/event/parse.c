@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Event names to keys, as operators, clients of the control socket and configuration files write
- * them. The text is hostile: it must not be copied without a limit, and every refusal is one line
- * that says what is wrong and what is accepted.
+ * Parsing of event names from operators, clients of the control socket and configuration files. The
+ * text is untrusted: it must not be copied without a limit. Every error is one line with the fault
+ * and the expected form.
  *
  *   name  := base [":" modifiers]
  *   base  := generic or software name | [vendor "::"] rHEX | libpfm4 name
@@ -21,7 +21,7 @@
 	"accepted: names that `vpmu events` lists, rHEX, libpfm4 names (pmu::EVENT:UMASK), each "  \
 	"with :u :k :G :H"
 
-/* Edit distance of @a and @b without regard to case, at most @cap + 1. */
+/* Case-insensitive edit distance of @a and @b, limited to @cap + 1. */
 static unsigned int name_distance(const char *a, const char *b, unsigned int cap)
 {
 	enum { MAX = 64 };
@@ -56,7 +56,7 @@ void vpmu_nearest_init(struct vpmu_nearest *n, const char *word)
 {
 	n->word = word;
 	n->best = NULL;
-	/* Up to a third of the word may be wrong. Suggestions further away only confuse. */
+	/* Suggest only if no more than a third of the word differs. */
 	n->distance = (unsigned int)strlen(word) / 3 + 1;
 }
 
@@ -73,13 +73,13 @@ void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate)
 	}
 }
 
-/* What a base says, before it becomes a key. */
+/* A parsed base, before it becomes a key. */
 struct spec {
 	enum vpmu_space space;
 	uint64_t config; /* raw spaces */
 	uint16_t event;	 /* generic and software */
-	uint64_t priv;	 /* privilege levels that the base itself names */
-	bool whole;	 /* @key is the key, except for modifiers (libpfm's "perf::" events) */
+	uint64_t priv;	 /* privilege levels given by the base itself */
+	bool whole;	 /* @key is complete, except for modifiers (libpfm's "perf::" events) */
 	vpmu_key_t key;
 };
 
@@ -140,8 +140,7 @@ static int parse_modifiers(const char *name, const char *mods, struct mods *m, c
 				    name, *mods);
 		}
 	}
-	/* A key has no hypervisor level apart from the host's, so beside u or k this adds nothing.
-	 */
+	/* Keys have no separate hypervisor level, so h adds nothing to u or k. */
 	if (hv && !m->priv)
 		return fail(-EINVAL, err, errlen,
 			    "event '%s': modifier 'h' alone counts nothing: there is no hypervisor "
@@ -178,7 +177,7 @@ static bool lookup_named(const char *base, struct spec *spec)
 	return false;
 }
 
-/* The vendor in front of "::" in @base, which moves behind it; NULL when there is none. */
+/* Returns the vendor before "::" in *base and advances *base past it; NULL if there is none. */
 static const struct event_vendor *split_vendor(const char **base)
 {
 	for (const struct event_vendor *const *v = vpmu_event_vendors; *v; v++) {
@@ -192,7 +191,7 @@ static const struct event_vendor *split_vendor(const char **base)
 	return NULL;
 }
 
-/* A raw code without a vendor where none is understood: say which there are. */
+/* Error for a raw code without a vendor and without a default: list the vendors. */
 static int vendor_missing(const char *name, const char *base, char *err, size_t errlen)
 {
 	char all[256] = "";
@@ -205,7 +204,8 @@ static int vendor_missing(const char *name, const char *base, char *err, size_t 
 		    name, all);
 }
 
-/* rHEX, with the vendor in front or of @raw_space. 1: it is one, 0: it is not, -errno. */
+/* Parse rHEX, of the vendor before it or else of @raw_space. Returns 1; 0 if @base is not a raw
+ * code; -errno. */
 static int parse_raw(const char *name, const char *base, enum vpmu_space raw_space,
 		     struct spec *spec, char *err, size_t errlen)
 {
@@ -269,8 +269,7 @@ static int parse_pfm(const char *name, const char *base, struct spec *spec, char
 	return rc;
 }
 
-/* Find out what @base, a copy of @name, says. Cuts the modifiers off @base and sets *mods to them.
- */
+/* Parse @base, a writable copy of @name. Cuts the modifiers off @base and sets *mods to them. */
 static int parse_base(const char *name, char *base, enum vpmu_space raw_space, struct spec *spec,
 		      const char **mods, char *err, size_t errlen)
 {
@@ -388,7 +387,7 @@ int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *ke
 
 vpmu_key_t vpmu_event_host_too(const char *name, vpmu_key_t key)
 {
-	/* It only looks. */
+	/* vpmu_find_modifiers does not write. */
 	const char *mods = vpmu_find_modifiers((char *)name, MODS_ANYWHERE);
 
 	if (mods && strpbrk(mods, "GH"))

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * libpfm4's event names to encodings. A name may be of any PMU that libpfm knows, not only the
- * running CPU's, because guests can have another one. parse.c and the vendors' files call this; it
- * takes a lock around all of libpfm, which is not documented as thread-safe, so never from the
- * switch path.
+ * Encoding of libpfm4's event names, for any PMU that libpfm supports, because guests can have
+ * another one than the running CPU's. parse.c and the vendors' files call this. libpfm is not
+ * documented as thread-safe, so a lock protects all of it: never call this from the switch path.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int init_rc;
 
 /*
- * Without LIBPFM_ENCODE_INACTIVE in the environment, pfm_initialize() allows the running CPU's
+ * Without LIBPFM_ENCODE_INACTIVE in the environment, pfm_initialize() enables the running CPU's
  * tables only. It is set before main(), because setenv() in a process with threads races with every
  * getenv().
  */
@@ -36,7 +35,8 @@ static void pfm_init(void)
 	init_rc = pfm_initialize();
 }
 
-/* Start libpfm if need be, and take the lock. -ENOENT, without the lock: it does not start. */
+/* Initialize libpfm if necessary, and take the lock. -ENOENT, without the lock: initialization
+ * failed. */
 static int pfm_enter(void)
 {
 	pthread_once(&once, pfm_init);
@@ -51,7 +51,7 @@ static void pfm_leave(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Store the codes of @name, @max at most, their number and the event's index. Returns PFM_*. */
+/* Store the first @max codes of @name, their total number and the event's index. Returns PFM_*. */
 static int pfm_encode(const char *name, uint64_t *codes, int max, int *count, int *idx)
 {
 	pfm_pmu_encode_arg_t arg = {.size = sizeof(arg)};
@@ -76,7 +76,7 @@ bool vpmu_pfm_host_has(const char *event, uint64_t mask, uint64_t config)
 
 	if (pfm_enter())
 		return false;
-	/* A name without "pmu::" is looked up in the tables of the running CPU only. */
+	/* Without "pmu::", only the tables of the running CPU are searched. */
 	has = pfm_encode(event, codes, 1, &count, &idx) == PFM_SUCCESS && count == 1 &&
 	      (codes[0] & mask) == config;
 	pfm_leave();
@@ -90,7 +90,7 @@ static bool pmu_info(pfm_pmu_t pmu, pfm_pmu_info_t *info)
 	return pfm_get_pmu_info(pmu, info) == PFM_SUCCESS;
 }
 
-/* The vendor whose event selects a core PMU's table has, or NULL. */
+/* The vendor of a core PMU's table, or NULL. */
 static const struct event_vendor *pmu_vendor(const pfm_pmu_info_t *info)
 {
 	if (info->type != PFM_PMU_TYPE_CORE)
@@ -102,7 +102,7 @@ static const struct event_vendor *pmu_vendor(const pfm_pmu_info_t *info)
 	return NULL;
 }
 
-/* Copy what is in front of "::" in @name to @pmu, and return what is behind it. */
+/* Copy the part of @name before "::" to @pmu, and return the part after it. */
 static const char *split_pmu(const char *name, char *pmu, size_t len)
 {
 	const char *sep = strstr(name, "::");
@@ -115,7 +115,7 @@ static const char *split_pmu(const char *name, char *pmu, size_t len)
 	return sep + 2;
 }
 
-/* Try the names of the events of @info for @n. */
+/* Try the event names of @info as candidates for @n. */
 static void near_event(const pfm_pmu_info_t *info, struct vpmu_nearest *n)
 {
 	pfm_event_info_t ei;
@@ -130,8 +130,8 @@ static void near_event(const pfm_pmu_info_t *info, struct vpmu_nearest *n)
 }
 
 /*
- * Find the first of @attrs ("UMASK:c=1:...") that @event does not have: it is copied to @buf, and
- * @n->best is what it may have meant. False: the event has all of them.
+ * Find the first of @attrs ("UMASK:c=1:...") that @event does not have: copy it to @buf, and set
+ * @n->best to the nearest one. Returns false if the event has all of them.
  */
 static bool unknown_attr(const pfm_pmu_info_t *info, const char *event, const char *attrs,
 			 char *buf, size_t len, struct vpmu_nearest *n)
@@ -168,7 +168,7 @@ static bool unknown_attr(const pfm_pmu_info_t *info, const char *event, const ch
 	return false;
 }
 
-/* Say why libpfm refused @name. With the lock held. */
+/* Write the reason why libpfm rejected @name to @err. With the lock held. */
 static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 {
 	char pmu[64], event[96], attr[96];
@@ -181,7 +181,7 @@ static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 
 	snprintf(event, sizeof(event), "%.*s", colon ? (int)(colon - rest) : (int)strlen(rest),
 		 rest);
-	/* It is no name of libpfm; the caller knows more to say. */
+	/* Not a libpfm name; the caller writes the error. */
 	if (rest == name)
 		return fail(-ENOENT, err, errlen, "%s", "");
 
@@ -230,8 +230,8 @@ static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 
 /*
  * libpfm's own names of perf's events ("perf::PERF_COUNT_HW_CPU_CYCLES"). Their type is taken from
- * the name: libpfm would say it for PFM_OS_PERF_EVENT, but after 4.13 only where there is a /sys.
- * Events of caches have unit masks.
+ * the name: libpfm reports it for PFM_OS_PERF_EVENT, but after 4.13 only if /sys is available.
+ * Cache events, which have unit masks, are not supported.
  */
 static int encode_perf(const char *name, const pfm_event_info_t *ei, uint64_t code, vpmu_key_t *key,
 		       char *err, size_t errlen)
@@ -239,7 +239,7 @@ static int encode_perf(const char *name, const pfm_event_info_t *ei, uint64_t co
 	const char *event = ei->equiv ? ei->equiv : ei->name;
 	bool software = !strncmp(event, "PERF_COUNT_SW_", 14);
 	bool hardware = !strncmp(event, "PERF_COUNT_HW_", 14) && !ei->nattrs;
-	/* A name means guests, unless :G or :H follow. */
+	/* Guests only, unless :G or :H follow. */
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
 		.type = software ? PERF_TYPE_SOFTWARE : PERF_TYPE_HARDWARE,

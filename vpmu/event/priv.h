@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files of this folder share: the tables of generic and software events, and the pieces of
- * the parser. Nobody outside of the folder includes this.
+ * Private to this folder: the tables of generic and software events, and the parts of the parser.
  */
 #ifndef VPMU_EVENT_PRIV_H
 #define VPMU_EVENT_PRIV_H
@@ -20,14 +19,14 @@ struct generic_row {
 };
 extern const struct generic_row vpmu_generic_rows[VPMU_EV_GENERIC_NR];
 
-/* Whether the kernel tells privilege levels apart for a software event. */
+/* Privilege levels of a software event. */
 enum sw_priv {
-	SW_PRIV_NONE = 0, /* it does not: a key must have both, USR and OS */
-	SW_PRIV_REGS	  /* it does, by the registers at the event: faults */
+	SW_PRIV_NONE = 0, /* not distinguished by the kernel: a key must have both USR and OS */
+	SW_PRIV_REGS	  /* distinguished by the registers at the event: faults */
 };
 
 struct software_row {
-	const char *name; /* NULL: not an event of a key */
+	const char *name; /* NULL: not supported in a key */
 	const char *alias;
 	const char *desc;
 	enum sw_priv priv;
@@ -36,16 +35,15 @@ struct software_row {
 extern const struct software_row vpmu_software_rows[VPMU_SW_NR];
 
 /*
- * vpmu_pfm_encode - look up libpfm4 name @name, which has no perf modifiers. Stores its vendor's
- * *space, its *config, and the privilege levels that its own attributes gave in *priv. For events
- * that are no vendor's (libpfm's "perf::" events) *space is 0 and *key is the whole key. Errors as
- * vpmu_event_parse.
+ * vpmu_pfm_encode - look up libpfm4 name @name, without perf modifiers. Stores its vendor's *space,
+ * its *config, and the privilege levels of its attributes in *priv. For events without a vendor
+ * (libpfm's "perf::" events) *space is 0 and *key is the complete key. Errors as vpmu_event_parse.
  */
 int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, uint64_t *priv,
 		    vpmu_key_t *key, char *err, size_t errlen);
 
-/* For "did you mean": init with a word, try each candidate, then best is the nearest one; NULL:
- * none is near. */
+/* For "did you mean": init with a word, try each candidate; then best is the nearest one, or NULL.
+ */
 struct vpmu_nearest {
 	const char *word;
 	const char *best;
@@ -54,19 +52,17 @@ struct vpmu_nearest {
 void vpmu_nearest_init(struct vpmu_nearest *n, const char *word);
 void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate);
 
-/* The longest name that is accepted. libpfm's longest ones, fully spelt out, are much shorter. */
+/* Limit of a name's length. libpfm's longest names are much shorter. */
 #define NAME_MAX_BYTES 255
 
 /*
- * perf's modifier letters. Letters that are known but refused are in the sets too, so that the
- * error can say why. libpfm's attributes can look like modifiers (":e" is edge), so names of libpfm
- * take fewer letters.
+ * perf's modifier letters, including those that are recognized only to give a better error.
+ * libpfm's attributes can look like modifiers (":e" is edge), so libpfm names take fewer letters.
  */
 #define MODS_ANYWHERE	   "ukhGHpP"
 #define MODS_ON_PERF_NAMES MODS_ANYWHERE "SDWeIbR"
 
-/* vpmu_find_modifiers - the colon at the end of @name that is followed by @letters only; NULL:
- * there is none. */
+/* vpmu_find_modifiers - returns the last colon of @name if only @letters follow it; else NULL. */
 char *vpmu_find_modifiers(char *name, const char *letters);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The list of vendors, and which of them the running CPU is. Called by the rest of this folder. */
+/* The list of vendors, and the vendor of the running CPU. Called by the rest of this folder. */
 #include <stddef.h>
 
 #include "vpmu/event/event.h"
@@ -19,8 +19,8 @@ const struct event_vendor *vpmu_event_vendor(enum vpmu_space space)
 
 const struct event_vendor *vpmu_event_host(void)
 {
-	/* Asked once: in a VM the question can be an exit of tens of microseconds. Threads that ask
-	 * at the same time store the same answer. */
+	/* Cached: in a VM, CPUID can exit and take tens of microseconds. Concurrent callers store
+	 * the same value. */
 	static int cached = -1;
 	int at = __atomic_load_n(&cached, __ATOMIC_RELAXED);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * x86: Intel's and AMD's encodings of events, and how to recognize these CPUs. Called through the
- * tables of vendor.h by the rest of this folder; pure but for the questions to the running CPU.
+ * tables of vendor.h by the rest of this folder; pure, except for queries of the running CPU.
  *
  * IA32_PERFEVTSELx (SDM vol. 3, figure 20-1) and AMD's PerfEvtSeln (APM vol. 2, 13.2.1) agree on
- * bits 0..31; AMD has event select [11:8] in bits 35:32. A raw key has the same fields, apart.
+ * bits 0..31; AMD has event select [11:8] in bits 35:32. A raw key has the same fields at other
+ * positions.
  */
 #include <stddef.h>
 #include <string.h>
@@ -29,21 +30,22 @@
 #define EVTSEL_AMD_EVENT_HI (0xfULL << 32)
 #define EVTSEL_HOST_GUEST   (3ULL << 40) /* AMD HostOnly, GuestOnly */
 
-/* The bits that say what is counted, and those that libpfm sets besides. */
+/* The bits that select the event, and those that libpfm sets in addition. */
 #define EVTSEL_COUNTED	0xff84ffffULL
 #define EVTSEL_PLUMBING (EVTSEL_USR | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN)
 
 #define INTEL_MASK EVTSEL_COUNTED
 #define AMD_MASK   (EVTSEL_COUNTED | EVTSEL_AMD_EVENT_HI)
 
-/* Configs that perf and libpfm made up for Intel's fixed counters that have no event select: event
+/* Configs that perf and libpfm invented for Intel's fixed counters without an event select: event
  * 0, umask n + 1 (kernel: arch/x86/events/intel/core.c, the FIXED_EVENT_CONSTRAINT lists). */
 #define PSEUDO_REF_CYCLES 0x0300
 #define PSEUDO_SLOTS	  0x0400
 
 /* ---- the running CPU ---------------------------------------------------------------------- */
 
-/* CPUID @leaf into @r (eax, ebx, ecx, edx). False: no such leaf, or no x86 CPU. */
+/* CPUID @leaf into @r (eax, ebx, ecx, edx). Returns false if there is no such leaf, or not on x86.
+ */
 static bool x86_cpuid(unsigned int leaf, unsigned int r[4])
 {
 #ifdef __x86_64__
@@ -178,9 +180,9 @@ static bool amd_pfm_has(const char *pmu)
 }
 
 /*
- * A libpfm built for x86 has no tables but Intel's and AMD's, and Intel's have no common prefix;
- * one built for another architecture has none of them. Two of Intel's do not fit the manuals: the
- * layout of Pentium 4's event selects is another one, and so are the event codes of Knights Corner.
+ * A libpfm built for x86 has only Intel's and AMD's tables, and Intel's have no common prefix;
+ * other builds have neither. Two of Intel's differ from the manuals: Pentium 4 in the layout of
+ * event selects, Knights Corner in the event codes.
  */
 static bool intel_pfm_has(const char *pmu)
 {
@@ -232,10 +234,10 @@ static const char *amd_pfm_refuse(uint64_t code)
  * bus-cycles = "unhalted reference cycles", cache-*, branches, branch-misses, slots). C4/20, D0/81
  * and D0/82 are not architectural, but they have been BR_INST_RETIRED.NEAR_TAKEN and
  * MEM_{UOPS,INST}_RETIRED.ALL_{LOADS,STORES} on every core since Sandy Bridge (SDM vol. 3 ch. 20,
- * event tables); intel_host_has asks the running CPU's table before anybody relies on them.
- * ref-cycles has a fixed counter (2) and no event select; fixed counters 0, 1 and 3 count
- * instructions, cycles and slots. What perf calls stalled-cycles-* is another event on each model,
- * and on AMD's, so only perf's own ids mean it.
+ * event tables); intel_host_has checks them against the running CPU's table before use. ref-cycles
+ * has a fixed counter (2) and no event select; fixed counters 0, 1 and 3 count instructions, cycles
+ * and slots. perf's stalled-cycles-* is a different event on each model, and on AMD's, so only
+ * perf's own ids are used.
  */
 const struct event_vendor vpmu_event_intel = {
 	.space = VPMU_SPACE_INTEL,

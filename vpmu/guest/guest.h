@@ -7,7 +7,7 @@
  * CPUID leaves; models must not depend on an engine. Every value from the guest is untrusted. An
  * access that is #GP by the manuals returns -EFAULT and changes nothing.
  *
- * Unless a comment says otherwise, only the thread that runs the vCPU (the owner of its pCPU) may
+ * Unless stated otherwise, only the thread that runs the vCPU (the owner of its pCPU) may
  * call these functions.
  */
 #ifndef VPMU_GUEST_GUEST_H

@@ -15,7 +15,7 @@
 struct vpmu_policy;
 
 enum vpmu_guest_model {
-	VPMU_GUEST_NONE = 0, /* no PMU: CPUID says so, every PMU MSR is #GP */
+	VPMU_GUEST_NONE = 0, /* no PMU: none in CPUID, every PMU MSR is #GP */
 	VPMU_GUEST_INTEL_V2, /* SDM vol. 3, 20.2.2: architectural version 2 */
 	VPMU_GUEST_INTEL_V5, /* 20.2.5: version 5 (fixed-counter bitmap), Arch LBR */
 	VPMU_GUEST_AMD_V2,   /* APM vol. 2, 13.2: PerfMonV2, PERFCTR_CORE, K7 aliases, LbrExtV2 */
