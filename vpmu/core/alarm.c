@@ -190,8 +190,8 @@ void vpmu_alarm_clear(struct vpmu_alarm *a, struct vpmu_pcpu *p)
 		watch_update(ctx);
 		watch_rearm(p, slot & p->active);
 	} else {
-		ctx->tree_gen = 0; /* recompute ctx->watch when it next runs; ctx->samplers may be
-				      stale now */
+		ctx->tree_gen = 0; /* recompute ctx->watch when it next runs; ctx->samplers may
+				    * be stale now */
 	}
 }
 

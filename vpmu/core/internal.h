@@ -168,10 +168,9 @@ struct vpmu_refs {
 
 struct vpmu_account {
 	/* read by the switch path; keys: slots that this account itself uses */
-	uint64_t keys_local; /* written by the pCPU owner only */
-	uint64_t keys_ctl;   /* written under ctl_lock and tree_lock */
-	struct vpmu_context
-		*ctx; /* the context with this as its own account; NULL: none, or host->other */
+	uint64_t keys_local;	  /* written by the pCPU owner only */
+	uint64_t keys_ctl;	  /* written under ctl_lock and tree_lock */
+	struct vpmu_context *ctx; /* has this as its own account; NULL: none, or host->other */
 	struct vpmu_account *parent;
 	struct vpmu_host *host;
 
@@ -246,14 +245,14 @@ struct vpmu_pcpu {
 	uint32_t samplers;	  /* samplers of the running account and its ancestors */
 	uint64_t slots_gen;
 	uint64_t time_snap;
-	struct vpmu_taskdata
-		*lbr_data; /* data of ctx into which the CPU's records go; NULL: not recording.
-			      Dereference only while ctx publishes it: see lbr.c */
+	/* Data of ctx that the CPU records into; NULL: not recording. Dereference only while ctx
+	 * publishes it: see lbr.c. */
+	struct vpmu_taskdata *lbr_data;
 	uint64_t sync_req, sync_ack; /* under lock, except for the load in vpmu_pcpu_poll */
 	void (*sync_fn)(struct vpmu_pcpu *p, void *arg); /* under lock */
 	void *sync_arg;
-	bool late; /* stalled: the owner missed a deadline and has not answered since; written under
-		      lock */
+	bool late; /* stalled: the owner missed a deadline and has not answered since; written
+		    * under lock */
 	struct vpmu_reading last[VPMU_MAX_SLOTS];
 	uint8_t ctr[VPMU_MAX_SLOTS];
 	uint64_t rank_mask, rank_slots; /* rank[] caches slot_rank for this mask and these slots */
@@ -284,7 +283,7 @@ struct vpmu_pcpu {
 	uint64_t sampler_left[VPMU_SAMPLERS_MAX];
 
 	uint64_t lbr_owner; /* lbr.c: id of the data that the CPU's records belong to; 0: records
-			       are zero */
+			     * are zero */
 
 	bool online; /* written under lock */
 	bool spared; /* the next sync skips it; under ctl_lock */
@@ -352,7 +351,7 @@ int cells_local_add(struct vpmu_account *a, struct vpmu_pcpu *p, int slot);
 /* Free the cells of @a if it has no keys in use, after a sync of its pCPUs. Under ctl_lock. */
 void cells_reap(struct vpmu_account *a);
 void cells_retire(struct vpmu_account *a); /* before @a is freed: keep its totals for the
-					      conservation check. Under ctl_lock */
+					    * conservation check. Under ctl_lock */
 void cells_free(struct vpmu_account *a);
 /* Make the next sync skip all pCPUs; sync_concerns adds those on which @a was placed. Under
  * ctl_lock. */

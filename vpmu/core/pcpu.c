@@ -47,7 +47,7 @@ void pcpu_charge_gaps(struct vpmu_pcpu *p, uint64_t slots)
 			if (!(c->mask & VPMU_BIT(s)))
 				continue;
 			lost = &c->row[slot_rank(c->mask, s)].lost;
-			/* A control call can change VPMU_UNSUP meanwhile (cell.c). */
+			/* Atomic: a control call may change VPMU_UNSUP concurrently (cell.c). */
 			if (!(load_relaxed(lost) & VPMU_STOPPED))
 				__atomic_add_fetch(lost, add, __ATOMIC_RELEASE);
 		}
@@ -206,7 +206,7 @@ COLD void pcpu_look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 		bool stopped = !(p->active & (m & -m));
 		__u64 lost = load_relaxed(&row->lost);
 
-		/* A control call can change VPMU_UNSUP meanwhile (cell.c). */
+		/* Atomic: a control call may change VPMU_UNSUP concurrently (cell.c). */
 		while (!(lost & VPMU_STOPPED) != !stopped &&
 		       !__atomic_compare_exchange_n(&row->lost, &lost,
 						    vpmu_stop(lost, cell->time_ns, stopped), false,
@@ -337,7 +337,7 @@ pcpu_enter(struct vpmu_pcpu *p, struct vpmu_context *next, bool watched)
 		provide_counters(p, keys);
 	core_pcpu_look_at(p, next->cell);
 	p->cell = next->cell;
-	store_relaxed(&p->keys, keys); /* vpmu_pcpu_wants_tick looks at it */
+	store_relaxed(&p->keys, keys); /* vpmu_pcpu_wants_tick reads it */
 	if (watched && (p->watch | next->watch))
 		watch_switch(p, next);
 }

@@ -24,8 +24,7 @@
 #define MAP_WORDS   2
 
 struct vpmu_lbr_chunk {
-	struct cds_list_head
-		node; /* in pool->partial if it has a free object, else in pool->full */
+	struct cds_list_head node; /* in pool->partial, or in pool->full if nr_free is 0 */
 	struct vpmu_lbr_pool *pool;
 	unsigned int nr_free;
 	uint64_t free[MAP_WORDS];

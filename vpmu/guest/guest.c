@@ -276,8 +276,7 @@ void guest_evtsel_write(struct vpmu_guest *g, unsigned int i, uint64_t val)
 
 void guest_set_global(struct vpmu_guest *g, uint64_t val)
 {
-	g->global_ctrl =
-		val; /* no settle needed: events stay the same, and counters that stop are folded */
+	g->global_ctrl = val; /* no settle: events stay the same, and ctr_stop folds */
 	guest_apply(g, g->ctrs);
 }
 

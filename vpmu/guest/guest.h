@@ -74,11 +74,11 @@ struct vpmu_guest {
 	uint64_t debugctl;	/* the freeze bits the model owns (saved) */
 
 	uint32_t overflowed; /* counters with a fired alarm since the last vpmu_guest_service. A
-				hint only: guest_settle detects the overflow */
+			      * hint only: guest_settle detects the overflow */
 	bool pmi;	     /* a counter that interrupts has wrapped; the PMI is pending (saved) */
 
-	uint64_t work; /* host work caused by the counters so far, in VPMU_GUEST_WORK_* units, for
-			  accounting to the guest */
+	uint64_t work; /* host work caused by the counters so far, in VPMU_GUEST_WORK_* units,
+			* for accounting to the guest */
 
 	/* branch records: the guest's control registers; the records are in the context */
 	unsigned int lbr_max;	/* 0: the model has none */

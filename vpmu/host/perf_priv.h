@@ -172,12 +172,12 @@ uint64_t vpmu_perf_sys_tsc_ns(uint64_t ticks);
 bool vpmu_perf_in_group(const struct vpmu_hostpmu_perf *p, vpmu_key_t key);
 
 /*
- * vpmu_perf_take - fill in *@e, which is empty: start an event for @key, one that waits if there is
- * one. -EBUSY: it finds no counter, or the group would count no longer; or another -errno. Then *@e
- * is empty.
- * vpmu_perf_put - stop *@e, which becomes empty. Its event waits for the key's next turn. @lost:
- * the group stood still because of it, and can go on. vpmu_perf_close_waiting - close the events
- * that have waited for @ticks ticks or more.
+ * vpmu_perf_take - fill in *@e, which is empty: start an event for @key, a parked one if there is
+ * one. -EBUSY: it gets no counter, or the group would no longer count; or another -errno. *@e is
+ * then empty.
+ * vpmu_perf_put - stop *@e, which becomes empty, and park its event. @lost: it stalled the group,
+ * which must be rescheduled.
+ * vpmu_perf_close_waiting - close the events that have been parked for @ticks ticks or more.
  */
 int vpmu_perf_take(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_key_t key);
 void vpmu_perf_put(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, bool lost);

@@ -21,8 +21,8 @@
 #define VPMU_STORE(p, v) (*(volatile __typeof__(*(p)) *)(p) = (v))
 #else
 #define VPMU_LOAD(p)	 __atomic_load_n((p), __ATOMIC_RELAXED)
-/* The release pairs with the acquire loads of totals in row_sum (account.c): a reader that sees this
- * total also sees every consumer state that was published before it (consumer.c). */
+/* The release pairs with the acquire loads of totals in row_sum (account.c): a reader that sees
+ * this total also sees every consumer state that was published before it (consumer.c). */
 #define VPMU_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #endif
 
@@ -31,8 +31,8 @@
  * there, time_ns, is one word for all its slots. The numbers never decrease.
  *
  * The running time of a slot is the part of time_ns in which the slot had a counter. It is derived
- * from the word "lost", which is stored only when the slot gets or loses its counter, and which a
- * reader sees whole:
+ * from the word "lost", which is stored only when the slot gets or loses its counter or the PMU
+ * reports a gap, and which a reader sees whole:
  *
  *   VPMU_STOPPED is set:   the slot has no counter. Its running time stands still; the time bits
  *                          are its value.

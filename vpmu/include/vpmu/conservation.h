@@ -18,9 +18,9 @@ struct vpmu_conservation {
 	unsigned int pcpu; /* the @id of vpmu_pcpu_create */
 	vpmu_key_t key;
 	uint64_t hardware; /* counted by the hardware for the key on this pCPU, in all counters
-			      bound to it so far */
+			    * bound to it so far */
 	uint64_t charged;  /* sum over all accounts, removed ones included, plus counts while no
-			      running account had the key in use */
+			    * running account had the key in use */
 };
 
 /*

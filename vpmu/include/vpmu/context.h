@@ -30,8 +30,7 @@ struct vpmu_where {
 struct vpmu_lbr_task {
 	struct vpmu_taskdata *data[VPMU_LBR_USERS]; /* RCU. Writers: GUEST the owner, HOST control
 						     * under ctl_lock */
-	struct vpmu_taskdata
-		*parked; /* the guest's previous one (taskdata_park); under the pool's lock */
+	struct vpmu_taskdata *parked;  /* the guest's previous one; under the pool's lock */
 	struct vpmu_taskdata *pending; /* not yet, or no longer, published; under ctl_lock */
 	unsigned int host_users;       /* captures of own and its ancestors; under ctl_lock */
 	bool guest_on;		       /* the guest's ctl has VPMU_LBR_EN; owner */
@@ -51,8 +50,7 @@ struct vpmu_context {
 	 * runs, never while guest code executes.
 	 */
 	int (*where)(struct vpmu_context *ctx, struct vpmu_where *out);
-	struct vpmu_quota
-		*quota; /* of its VM (quota.h); the VMM sets it, as where; NULL: no limit */
+	struct vpmu_quota *quota; /* of its VM (quota.h), set by the VMM; NULL: no limit */
 	/* private */
 	struct vpmu_pcpu *pcpu;
 	uint64_t serial;	   /* of @pcpu */
@@ -64,8 +62,7 @@ struct vpmu_context {
 	struct vpmu_alarm *alarms; /* of its own consumers, see alarm.c */
 	uint32_t samplers;	   /* samplers of the account and its ancestors, one bit each */
 	struct vpmu_lbr_task lbr;
-	struct vpmu_context *host_next,
-		**host_prev; /* list of the host's contexts, under ctl_lock */
+	struct vpmu_context *host_next, **host_prev; /* of all contexts, under ctl_lock */
 };
 
 /*

@@ -84,7 +84,7 @@ void vpmu_lbr_detach(struct vpmu_account *account);
  *
  *   1. the guest's own records, while the guest has them enabled
  *   2. the operators' capture
- *   3. what the guest kept when it disabled its records
+ *   3. the guest's own records from before it disabled them
  *
  * Returns 0; -ENOENT: none exists; -EAGAIN: a writer was active at each of several tries. Any
  * thread, and signal handlers (-EAGAIN if the handler interrupted the writer). The caller must keep

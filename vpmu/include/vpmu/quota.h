@@ -25,14 +25,14 @@
  */
 struct vpmu_quota {
 	unsigned int max; /* limit of distinct keys, 1 .. VPMU_MAX_SLOTS; 0: no limit. Atomic:
-			     vpmu_quota_set_max */
+			   * vpmu_quota_set_max */
 	struct vpmu_quota *parent; /* its limit applies, too; NULL: none */
 	/* VM quotas: counters not started because of this quota or a parent, or because no slot was
 	 * free for a guest. Atomic; any thread may read it. */
 	uint64_t refused;
 	/* private to slot.c */
-	uint64_t held; /* slots counted against max: in use, or used before and not reclaimed. Set
-			  under slots_lock */
+	uint64_t held; /* slots counted against max: in use, or used before and not reclaimed.
+			* Set under slots_lock */
 	uint32_t refs[VPMU_MAX_SLOTS]; /* counters by slot; atomic */
 };
 

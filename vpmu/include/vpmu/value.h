@@ -31,13 +31,13 @@ struct vpmu_value {
 	uint64_t count;	     /* events counted; never scaled */
 	uint64_t enabled_ns; /* time the account ran where the key can be counted */
 	uint64_t running_ns; /* part of enabled_ns in which a hardware counter counted; equal: no
-				gap */
+			      * gap */
 	enum vpmu_quality quality;
-	uint64_t age_ns; /* count may lack events of up to this long ago: CPUs that run the account
-			    are not interrupted; 0: it is current */
+	uint64_t age_ns; /* count may lack events of up to this long ago: CPUs that run the
+			  * account are not interrupted; 0: it is current */
 	bool supported;	 /* false: no PMU of this host counts the key; count is 0 */
-	bool partial;	 /* the account also ran where the key cannot be counted; count lacks those
-			    events */
+	bool partial;	 /* the account also ran where the key cannot be counted; count lacks
+			  * those events */
 };
 
 /*
