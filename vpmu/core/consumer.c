@@ -218,7 +218,8 @@ static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int 
 		pcpu_refresh(p);
 }
 
-/* True if the key is counted. Until the account has run, this is the result of consumer_add. */
+/* True if the key is counted. Until the account has run, this is the result of vpmu_consumer_add.
+ */
 static bool supported_now(const struct vpmu_state *s, const struct vpmu_sum *v)
 {
 	return v->time_ns || (s->how.supported && !v->unsup_ns);

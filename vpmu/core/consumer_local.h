@@ -8,7 +8,7 @@
  * The local form of vpmu/consumer.h, in three steps, with nothing in between that charges:
  *
  *   1. consumer_take for each: adds @c if @account is not NULL, and takes its slot; it does not
- *         count yet. Errors, and the state of @c after one, are those of vpmu_consumer_add.
+ *      count yet. Errors, and the state of @c after one, are those of vpmu_consumer_add.
  *   2. vpmu_pcpu_flush
  *   3. consumer_begin for each that was taken
  */

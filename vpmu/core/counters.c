@@ -5,7 +5,8 @@
  *
  * pcpu.c calls this when a context uses keys without a counter, and at ticks. Everything here runs
  * on the owner of the pCPU, or on a control thread that holds pcpu->lock while the pCPU is offline.
- * Nothing here may take a lock or allocate memory, except inside the host PMU's bind and unbind.
+ * Nothing here may take a lock or allocate memory, except inside the host PMU's eligible, bind and
+ * unbind.
  */
 #include "vpmu/core/internal.h"
 

@@ -148,7 +148,7 @@ struct vpmu_home {
 	uint64_t unclaimed[VPMU_MAX_SLOTS]; /* counted while no running account used the slot */
 	uint64_t extra[VPMU_MAX_SLOTS];	    /* charged to second and further rows */
 	uint64_t retired[VPMU_MAX_SLOTS];   /* totals of freed rows; under tree_lock */
-	uint64_t seen[VPMU_MAX_SLOTS]; /* totals of rows that the owner claimed in this audit */
+	uint64_t seen[VPMU_MAX_SLOTS];	    /* rows that the owner claimed in this audit */
 };
 
 /* The pCPUs on which an account's contexts were placed. Under tree_lock. */

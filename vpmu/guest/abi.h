@@ -22,8 +22,8 @@
  * Three read-only MSRs for each counter i, 0..15 for GP counters and 16..19 for fixed ones:
  *   BASE + 4*i + 0  enabled: ns that the vCPU ran with the counter enabled since the last write of
  *                   the counter
- *   BASE + 4*i + 1  running: the part of these ns during which a host counter counted for it BASE +
- *   4*i + 2  quality: VPMU_PV_Q_*, or VPMU_PV_UNSUPPORTED
+ *   BASE + 4*i + 1  running: the part of these ns during which a host counter counted for it
+ *   BASE + 4*i + 2  quality: VPMU_PV_Q_*, or VPMU_PV_UNSUPPORTED
  * If running < enabled, the count is partial and value * enabled / running is an estimate. If the
  * host cannot count the event, the MSRs read as 0, 0 and VPMU_PV_UNSUPPORTED.
  */
@@ -61,9 +61,9 @@ struct vpmu_boot_info {
 	unsigned long long high_bytes; /* 0: there is none */
 };
 
-/* ---- ports --------------------------------------------------------------------------------- COM1
- * is a 16550-compatible transmitter: write a byte to THR; LSR always reads as ready. The VMM has a
- * line buffer for each vCPU, so lines of several vCPUs do not mix.
+/* ---- ports ---------------------------------------------------------------------------------
+ * COM1 is a 16550-compatible transmitter: write a byte to THR; LSR always reads as ready. The VMM
+ * has a line buffer for each vCPU, so lines of several vCPUs do not mix.
  * EXIT: a 32-bit write ends this vCPU with the written status. The VM ends when all of its vCPUs
  * have ended. */
 #define VPMU_PORT_COM1	   0x3f8

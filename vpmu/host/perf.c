@@ -371,8 +371,7 @@ static void perf_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
 	memset(c, 0, sizeof(*c));
 }
 
-/* ---- events stopped by the kernel -------------------------------------------------------------
- */
+/* ---- events stopped by the kernel --------------------------------------------------------- */
 
 /* True if @c stands still only when its group has no counters: a group event that all core types
  * have. */

@@ -410,8 +410,8 @@ int vpmu_perf_event_enable(const struct vpmu_perf_event *e, bool on)
 
 void vpmu_perf_event_arm(const struct vpmu_perf_event *e, uint64_t events)
 {
-	/* How the events split between core types is unknown in advance. One type reaches its share
-	 * no later than all together reach the whole. */
+	/* How the events split between core types is unknown in advance. Arm equal shares: one type
+	 * reaches its share no later than all together reach the whole. */
 	uint64_t each = events ? (events + e->nr - 1) / e->nr : PERIOD_NEVER;
 
 	if (each > PERIOD_NEVER)

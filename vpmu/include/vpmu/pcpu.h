@@ -51,8 +51,9 @@ void vpmu_pcpu_poll(struct vpmu_pcpu *pcpu);
  * NULL: no vCPU runs, and the account vpmu_host_other is charged.
  *
  * If @next charges the same accounts as the previous context, no counter is read. Otherwise the
- * counters of the slots that either uses are read and charged. Takes no lock and allocates nothing.
- * Binds a counter only if a key is new on this pCPU or has lost its counter. Owner.
+ * counters of the slots that either uses are read and charged. Takes no lock and allocates nothing,
+ * except inside the host PMU: it is called to bind a counter only if a key is new on this pCPU or
+ * has lost its counter. Owner.
  */
 void vpmu_pcpu_switch(struct vpmu_pcpu *pcpu, struct vpmu_context *next);
 
