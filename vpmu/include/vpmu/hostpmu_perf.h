@@ -104,7 +104,7 @@ struct vpmu_hostpmu_perf {
 	uint64_t counted_ns;	 /* clock_ns when an event of the group was last seen to count */
 	struct vpmu_perf_ctr {
 		uint8_t kind; /* private: see perf.c */
-		bool lost;    /* pinned: the kernel has stopped the event */
+		bool lost;    /* the kernel has stopped the event, or a stalled group gave it up */
 		bool based;   /* base and base_gap_ns are set */
 		bool armed;
 		vpmu_key_t key;
