@@ -13,8 +13,9 @@
 #include <stdint.h>
 
 #define CONSOLE_RING_BYTES (64u << 10)
-#define CONSOLE_BURST_SEC  4 /* a guest that was silent may print this many seconds' worth at once \
-			      */
+#define CONSOLE_BURST_SEC                                                                          \
+	4 /* a guest that was silent may print this many seconds' worth at once                    \
+	   */
 
 struct console;
 
