@@ -20,7 +20,7 @@
 #include "exporter/rights.h"
 #include "exporter/users.h"
 #include "service/connection.h"
-#include "service/json_memory.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #define EXIT_USAGE 2
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 	char err[ERR_MAX] = "";
 	int ret;
 
-	json_memory_init();
+	json_set_alloc_funcs(xmalloc, free);
 	argp_err_exit_status = EXIT_USAGE;
 	/* argp exits on invalid options; only ENOMEM returns. */
 	if (argp_parse(&argp, argc, argv, 0, NULL, &x)) {

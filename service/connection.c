@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "service/connection.h"
-#include "service/json_memory.h"
 
 int connection_open(struct connection *c, const char *path, unsigned int sec)
 {
@@ -125,8 +124,7 @@ int connection_receive(struct connection *c, void (*before)(int fd), json_t **re
 	*resp = NULL;
 	if (ret)
 		return ret;
-	*resp = json_memory_parse(c->in, len, JSON_REJECT_DUPLICATES, NULL);
-	ret = !*resp && json_memory_failed() ? -ENOMEM : 0;
+	*resp = json_loadb(c->in, len, JSON_REJECT_DUPLICATES, NULL);
 	if (*resp && !json_is_object(*resp)) {
 		json_decref(*resp);
 		*resp = NULL;
