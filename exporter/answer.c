@@ -7,7 +7,6 @@
 #include "exporter/answer.h"
 #include "service/connection.h"
 #include "service/daemon/keys.h"
-#include "service/json_memory.h"
 #include "vpmu/util/fail.h"
 
 static bool text(const json_t *o, const char *key, const char **out)
@@ -33,13 +32,10 @@ int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t e
 	int ret;
 
 	*resp = NULL;
-	json_memory_begin(); /* out of memory, jansson silently truncates the text */
 	line = req ? json_dumps(req, JSON_COMPACT) : NULL;
 	json_decref(req);
-	if (!line || json_memory_failed()) {
-		free(line);
+	if (!line)
 		return fail(-ENOMEM, err, errlen, "out of memory");
-	}
 	ret = connection_send(c, line);
 	free(line);
 	/* A server that closed the connection may have sent the reason. */
