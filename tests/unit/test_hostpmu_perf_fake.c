@@ -3,9 +3,12 @@
  * that run this have none; the TSC; and what `check` says. */
 #include "fake_perf.h"
 #include "vpmu/event/event.h"
+#include "vpmu/context.h"
+#include "vpmu/guest/guest.h"
 
 #include <cpuid.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 
 /* The fake kernel does what the real one does: test_hostpmu_perf.c. */
@@ -47,6 +50,93 @@ Test(hostpmu_perf_fake, capacity_of_a_pmu)
 		ops->eligible(&p.pmu, fake_raw(0x1ee));
 	}
 	cr_expect(fake.opens == opens);
+	vpmu_hostpmu_perf_fini(&p);
+}
+
+/* A thread that probes a key, and is held up in the kernel until the test lets it go. */
+static sem_t probing, go_on;
+static const struct vpmu_perf_sys *held_sys;
+static __thread bool held_up;
+
+static int open_held_up(const struct perf_event_attr *attr, int tid, int cpu, int group)
+{
+	if (held_up) {
+		held_up = false;
+		sem_post(&probing);
+		sem_wait(&go_on);
+	}
+	return held_sys->open(attr, tid, cpu, group);
+}
+
+static void *prober(void *arg)
+{
+	const struct vpmu_hostpmu *pmu = arg;
+
+	held_up = true;
+	cr_expect(pmu->ops->eligible(pmu, fake_raw(0x1a8)) == 0x0f);
+	return NULL;
+}
+
+/* With a lock around the probing, this never ends. */
+Test(hostpmu_perf_fake, probing_holds_up_no_other_thread, .timeout = 20)
+{
+	vpmu_key_t instructions = vpmu_key_generic(VPMU_EV_INSTRUCTIONS, UK);
+	struct vpmu_hostpmu_perf p;
+	struct vpmu_perf_sys sys;
+	pthread_t thread;
+
+	fake_start(4, true);
+	thread_pmu(&p);
+	cr_expect(p.pmu.ops->eligible(&p.pmu, instructions) == 0x40f);
+	held_sys = vpmu_perf_sys;
+	sys = *held_sys;
+	sys.open = open_held_up;
+	vpmu_perf_sys = &sys;
+	sem_init(&probing, 0, 0);
+	sem_init(&go_on, 0, 0);
+	cr_assert(!pthread_create(&thread, NULL, prober, &p.pmu));
+	sem_wait(&probing);
+	cr_expect(p.pmu.ops->eligible(&p.pmu, instructions) == 0x40f, "known");
+	cr_expect(p.pmu.ops->eligible(&p.pmu, fake_raw(0x1a9)) == 0x0f, "not known yet");
+	cr_expect(p.pmu.ops->eligible(&p.pmu, fake_raw(0x1a8)) == 0x0f, "the same key");
+	sem_post(&go_on);
+	pthread_join(thread, NULL);
+	vpmu_perf_sys = held_sys;
+	vpmu_hostpmu_perf_fini(&p);
+}
+
+/* The counters of the host and its core types are found on the control path. */
+Test(hostpmu_perf_fake, capacity_is_known_before_the_first_key)
+{
+	struct vpmu_hostpmu_perf p;
+	unsigned int opens;
+
+	fake_start(4, true);
+	thread_pmu(&p);
+	opens = fake.opens;
+	cr_expect(opens > 0);
+	cr_expect(vpmu_perf_capacity().gp == 4);
+	cr_expect(fake.opens == opens);
+	vpmu_hostpmu_perf_fini(&p);
+}
+
+/* An exit of the guest makes no system call. */
+Test(hostpmu_perf_fake, events_of_cpuid_are_known_before_the_guest_reads_it)
+{
+	struct vpmu_guest_cfg cfg = {.model = VPMU_GUEST_INTEL_V5};
+	struct vpmu_context ctx = {0};
+	struct vpmu_hostpmu_perf p;
+	static struct vpmu_guest g;
+	uint32_t regs[4];
+	unsigned int opens;
+
+	fake_start(4, true);
+	thread_pmu(&p);
+	cr_assert(!vpmu_guest_init(&g, &cfg, &ctx, &p.pmu));
+	opens = fake.opens;
+	vpmu_guest_cpuid(&g, 0xa, 0, regs);
+	cr_expect_eq(fake.opens, opens);
+	cr_expect_eq(regs[1] & 3, 0, "it has cycles and instructions");
 	vpmu_hostpmu_perf_fini(&p);
 }
 

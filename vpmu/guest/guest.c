@@ -345,6 +345,7 @@ int vpmu_guest_init(struct vpmu_guest *g, const struct vpmu_guest_cfg *cfg,
 		    struct vpmu_context *ctx, struct vpmu_hostpmu *pmu)
 {
 	const struct vpmu_guest_ops *ops;
+	uint32_t leaf[4] = {0};
 	unsigned int gp, fixed;
 
 	if ((unsigned int)cfg->model >= ARRAY_SIZE(models))
@@ -373,6 +374,8 @@ int vpmu_guest_init(struct vpmu_guest *g, const struct vpmu_guest_cfg *cfg,
 	if (!cfg->no_lbr && vpmu_policy_lbr(cfg->policy) && pmu->lbr_depth >= ops->lbr_max)
 		g->lbr_max = ops->lbr_max;
 	set_reset_values(g);
+	/* The host PMU finds out now which events it can count, and not in an exit of the guest. */
+	ops->cpuid(g, 0xa, 0, leaf);
 	return 0;
 }
 

@@ -468,6 +468,7 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
 	if (opts->nominal_cycles && !invariant_tsc())
 		return -EOPNOTSUPP;
 
+	vpmu_perf_capacity(); /* now, and not when a key is first used, which can be in a switch */
 	memset(p, 0, sizeof(*p));
 	p->opts = *opts;
 	memset(p->leader, -1, sizeof(p->leader));

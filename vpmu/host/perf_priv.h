@@ -65,7 +65,7 @@ struct vpmu_perf_capacity {
 #define VPMU_PERF_MAX_GP 10
 
 /* Probes the host in the first call of the process, and again later after an error that may pass.
- * Any thread. */
+ * Any thread; takes no lock. */
 struct vpmu_perf_capacity vpmu_perf_capacity(void);
 
 /* The number of general counters to use while @leave are left to others. */
@@ -74,7 +74,7 @@ unsigned int vpmu_perf_usable(const struct vpmu_perf_capacity *c, unsigned int l
 /*
  * Returns 0 if the host can count @key on CPU @cpu, or in threads if @cpu is -1; else -errno. Opens
  * an event, reads it and caches the result: permanently if it depends on the hardware only, for a
- * second otherwise.
+ * second otherwise. Takes no lock.
  */
 int vpmu_perf_probe(vpmu_key_t key, int cpu);
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Probing of the host: the number of hardware events at a time, and the keys that perf can count.
- * perf.c calls this when a key is first used and at ticks, never on the switch path. Nothing here
- * may take a counter from another user: the number is probed with events that never start, and a
- * key is tried briefly, with an unpinned event.
+ * perf.c calls this when a key is first used, which can be during a switch or an exit of a guest,
+ * and at ticks. So nothing here takes a lock: results are kept in latches, and threads that find
+ * none at the same time probe at the same time. Nothing here may take a counter from another user:
+ * the number is probed with events that never start, and a key is tried briefly, with an unpinned
+ * event.
  */
 #include <errno.h>
-#include <pthread.h>
+#include <string.h>
 
 #include <linux/perf_event.h>
 
@@ -15,8 +17,6 @@
 
 /* Lifetime of results that can change. */
 #define AGAIN_NS 1000000000ULL
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t wall_ns(void)
 {
@@ -35,6 +35,62 @@ bool vpmu_perf_passes(int rc)
 static bool is_lasting(int rc)
 {
 	return rc >= 0 || rc == -ENOENT || rc == -EINVAL || rc == -ENOSYS;
+}
+
+/* ---- latches ------------------------------------------------------------------------------ */
+
+#define LATCH_WORDS 4
+
+/* A result of up to LATCH_WORDS words. @seq is 0 until the first store, and odd during a store. */
+struct probe_latch {
+	uint32_t seq;
+	uint64_t word[LATCH_WORDS];
+};
+
+/*
+ * Copy the result to *@out (@bytes, a multiple of 8). Returns false if there is none, or it is
+ * being stored. The acquires of the words pair with the releases in probe_latch_store: a reader of
+ * a newer word sees at its second load that the number has changed.
+ */
+static bool probe_latch_load(const struct probe_latch *l, void *out, size_t bytes)
+{
+	uint32_t seq = __atomic_load_n(&l->seq, __ATOMIC_ACQUIRE);
+	uint64_t word[LATCH_WORDS];
+
+	if (!seq || (seq & 1))
+		return false;
+	for (size_t i = 0; i < bytes / 8; i++)
+		word[i] = __atomic_load_n(&l->word[i], __ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&l->seq, __ATOMIC_RELAXED) != seq)
+		return false;
+	memcpy(out, word, bytes);
+	return true;
+}
+
+/* Does nothing while another thread stores: the result is probed again when it is next used. */
+static void probe_latch_store(struct probe_latch *l, const void *from, size_t bytes)
+{
+	uint32_t seq = __atomic_load_n(&l->seq, __ATOMIC_RELAXED);
+	uint64_t word[LATCH_WORDS];
+
+	memcpy(word, from, bytes);
+	if ((seq & 1) || !__atomic_compare_exchange_n(&l->seq, &seq, seq + 1, false,
+						      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	for (size_t i = 0; i < bytes / 8; i++)
+		__atomic_store_n(&l->word[i], word[i], __ATOMIC_RELEASE);
+	__atomic_store_n(&l->seq, seq + 2, __ATOMIC_RELEASE);
+}
+
+/* The end of the lifetime of a result; 0: none. */
+static uint64_t probe_until_ns(int rc)
+{
+	return is_lasting(rc) ? 0 : wall_ns() + AGAIN_NS;
+}
+
+static bool probe_expired(uint64_t until_ns)
+{
+	return until_ns && wall_ns() >= until_ns;
 }
 
 /* ---- one key ------------------------------------------------------------------------------ */
@@ -60,40 +116,35 @@ static int try_key(vpmu_key_t key, int cpu)
 	return rc < 0 ? rc : 0;
 }
 
+struct probe_key {
+	vpmu_key_t key;
+	uint64_t until_ns;
+	int64_t of_cpu, rc;
+};
+_Static_assert(sizeof(struct probe_key) <= 8 * LATCH_WORDS, "fits a latch");
+
 /*
  * Cached results by key. The size is fixed, because guests choose raw keys. An evicted key is
  * probed again.
  */
 #define CACHE_SIZE 256
-static struct {
-	vpmu_key_t key;
-	bool of_cpu;
-	int rc;
-	uint64_t until_ns; /* wall clock; 0: for good */
-} cache[CACHE_SIZE];
+static struct probe_latch cache[CACHE_SIZE];
 
 int vpmu_perf_probe(vpmu_key_t key, int cpu)
 {
 	/* Fibonacci hashing: keys differ in low bits and in flags far above them. */
-	unsigned int i = (unsigned int)(key * 0x9e3779b97f4a7c15ULL >> 56) % CACHE_SIZE;
-	bool of_cpu = cpu >= 0;
+	struct probe_latch *l = &cache[(key * 0x9e3779b97f4a7c15ULL >> 56) % CACHE_SIZE];
+	struct probe_key k;
 	int rc;
 
 	if (!key)
 		return -EINVAL;
-	pthread_mutex_lock(&lock);
-	if (cache[i].key == key && cache[i].of_cpu == of_cpu &&
-	    (!cache[i].until_ns || wall_ns() < cache[i].until_ns)) {
-		rc = cache[i].rc;
-		goto out;
-	}
+	if (probe_latch_load(l, &k, sizeof(k)) && k.key == key && k.of_cpu == (cpu >= 0) &&
+	    !probe_expired(k.until_ns))
+		return (int)k.rc;
 	rc = try_key(key, cpu);
-	cache[i].key = key;
-	cache[i].of_cpu = of_cpu;
-	cache[i].rc = rc;
-	cache[i].until_ns = is_lasting(rc) ? 0 : wall_ns() + AGAIN_NS;
-out:
-	pthread_mutex_unlock(&lock);
+	k = (struct probe_key){key, probe_until_ns(rc), cpu >= 0, rc};
+	probe_latch_store(l, &k, sizeof(k));
 	return rc;
 }
 
@@ -165,20 +216,20 @@ static void perf_probe_find(struct vpmu_perf_capacity *c)
 
 struct vpmu_perf_capacity vpmu_perf_capacity(void)
 {
-	static struct vpmu_perf_capacity capacity;
-	static uint64_t until_ns;
-	static bool found;
-	struct vpmu_perf_capacity c;
+	static struct probe_latch latch;
+	struct {
+		struct vpmu_perf_capacity c;
+		uint64_t until_ns;
+	} found;
 
-	pthread_mutex_lock(&lock);
-	if (!found || (until_ns && wall_ns() >= until_ns)) {
-		perf_probe_find(&capacity);
-		until_ns = is_lasting(capacity.rc) ? 0 : wall_ns() + AGAIN_NS;
-		found = true;
-	}
-	c = capacity;
-	pthread_mutex_unlock(&lock);
-	return c;
+	_Static_assert(sizeof(found) <= 8 * LATCH_WORDS, "fits a latch");
+	if (probe_latch_load(&latch, &found, sizeof(found)) && !probe_expired(found.until_ns))
+		return found.c;
+	memset(&found, 0, sizeof(found));
+	perf_probe_find(&found.c);
+	found.until_ns = probe_until_ns(found.c.rc);
+	probe_latch_store(&latch, &found, sizeof(found));
+	return found.c;
 }
 
 unsigned int vpmu_perf_usable(const struct vpmu_perf_capacity *c, unsigned int leave)
