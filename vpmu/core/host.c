@@ -9,6 +9,16 @@
 
 #include "vpmu/core/internal.h"
 
+/* Free @host without what is in it. */
+static void host_free(struct vpmu_host *host)
+{
+	taskdata_pool_fini(&host->lbr_pool);
+	pthread_mutex_destroy(&host->ctl_lock);
+	pthread_mutex_destroy(&host->tree_lock);
+	pthread_mutex_destroy(&host->slots_lock);
+	free(host);
+}
+
 struct vpmu_host *vpmu_host_create(void)
 {
 	struct vpmu_host *host = calloc(1, sizeof(*host));
@@ -24,8 +34,7 @@ struct vpmu_host *vpmu_host_create(void)
 	host->root = account_alloc(host, NULL, NULL);
 	if (!host->root || vpmu_account_create(host->root, NULL, &host->other)) {
 		free(host->root);
-		taskdata_pool_fini(&host->lbr_pool);
-		free(host);
+		host_free(host);
 		return NULL;
 	}
 	return host;
@@ -44,15 +53,11 @@ void vpmu_host_destroy(struct vpmu_host *host)
 	 */
 	urcu_memb_barrier();
 	urcu_memb_barrier();
-	taskdata_pool_fini(&host->lbr_pool);
 	account_free_tree(host->root);
 	for (unsigned int i = 0; i < host->nr_homes; i++)
 		free(host->home[i]);
 	free(host->home);
-	pthread_mutex_destroy(&host->ctl_lock);
-	pthread_mutex_destroy(&host->tree_lock);
-	pthread_mutex_destroy(&host->slots_lock);
-	free(host);
+	host_free(host);
 }
 
 struct vpmu_account *vpmu_host_root(struct vpmu_host *host)
