@@ -80,6 +80,7 @@ static struct {
 		int tid, sig;
 		uint64_t at; /* of wall_ns; 0: off */
 	} timer[2];
+	int no_timer;	      /* timers cannot be made or set: fails with this */
 	unsigned int signals; /* sent by overflows and timers */
 } fake;
 
@@ -501,6 +502,8 @@ static inline int fake_notify(int fd, int tid, int sig)
 
 static inline int fake_timer_make(int tid, int sig, timer_t *id)
 {
+	if (fake.no_timer)
+		return fake.no_timer;
 	for (uintptr_t i = 0; i < 2; i++) {
 		if (fake.timer[i].used)
 			continue;
@@ -515,6 +518,8 @@ static inline int fake_timer_make(int tid, int sig, timer_t *id)
 
 static inline int fake_timer_set(timer_t id, uint64_t ns)
 {
+	if (fake.no_timer && ns)
+		return fake.no_timer;
 	fake.timer[(uintptr_t)id].at = ns ? fake.wall_ns + ns : 0;
 	return 0;
 }

@@ -455,6 +455,58 @@ Test(perf_alarm, a_timer_of_the_thread)
 	end(&b);
 }
 
+/* Timers take queued signals, of which a user has a limited number. The alarm is set at the tick
+ * after that has passed, for the rest of the distance, and may be late, but not lost. */
+static void timer_fails(bool made)
+{
+	struct bed b;
+
+	fake_start(0, false);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks, .arg = &guest_ticks});
+	if (made) {
+		set_alarm(&b, REF_CYCLES, 1000000);
+		vpmu_alarm_clear(&b.alarm.a, b.pcpu);
+		fake.no_timer = -EAGAIN;
+		vpmu_alarm_set(&b.alarm.a, &b.ctx, &b.guest, b.pcpu, 1000000);
+	} else {
+		fake.no_timer = -EAGAIN;
+		set_alarm(&b, REF_CYCLES, 1000000);
+	}
+	vpmu_pcpu_tick(b.pcpu);
+	cr_expect_eq(run_guest(&b, 100), 0);
+	fake.no_timer = 0;
+	vpmu_pcpu_tick(b.pcpu);
+	cr_expect_eq(run_guest(&b, 398), 0, "after 498 us");
+	cr_expect_eq(run_guest(&b, 4), 1, "after 502 us");
+	cr_expect_eq(b.alarm.fired, 1);
+	cr_expect_leq(b.alarm.latest, 4000);
+	/* What was due meanwhile is found at the tick. */
+	fake.no_timer = -EAGAIN;
+	cr_expect_eq(run_guest(&b, 500), 1, "the timer of the second");
+	cr_expect_eq(run_guest(&b, 2000), 0, "none for the third");
+	fake.no_timer = 0;
+	vpmu_pcpu_tick(b.pcpu);
+	cr_expect_eq(b.alarm.fired, 6);
+	/* One that was cleared is not set. */
+	fake.no_timer = -EAGAIN;
+	vpmu_alarm_set(&b.alarm.a, &b.ctx, &b.guest, b.pcpu, 1000);
+	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
+	fake.no_timer = 0;
+	vpmu_pcpu_tick(b.pcpu);
+	cr_expect_eq(run_guest(&b, 10000), 0);
+	end(&b);
+}
+
+Test(perf_alarm, no_timer_for_a_while)
+{
+	timer_fails(false);
+}
+
+Test(perf_alarm, a_timer_that_cannot_be_set)
+{
+	timer_fails(true);
+}
+
 /* A guest cannot make the host do nothing else. */
 Test(perf_alarm, a_timer_is_not_set_too_near)
 {

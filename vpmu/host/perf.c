@@ -84,7 +84,7 @@ static unsigned int usable(const struct vpmu_hostpmu_perf *p)
 static uint32_t hardware_ctrs(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
 {
 	const struct vpmu_perf_capacity c = vpmu_perf_capacity();
-	unsigned int gp = usable(p), i;
+	unsigned int gp = vpmu_perf_usable(&c, p->opts.leave_counters), i;
 	uint32_t ctrs = (uint32_t)bits(0, gp < p->room ? gp : p->room);
 
 	for (i = 0; i < c.fixed; i++) {
@@ -435,6 +435,7 @@ static uint32_t perf_lost(struct vpmu_hostpmu *pmu)
 	p->polls++;
 	try_room(p);
 	vpmu_perf_close_waiting(p, PARKED_TICKS);
+	vpmu_perf_timers_retry(p);
 	return lost;
 }
 
@@ -468,7 +469,7 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
 	if (opts->nominal_cycles && !invariant_tsc())
 		return -EOPNOTSUPP;
 
-	vpmu_perf_capacity(); /* now, and not when a key is first used, which can be in a switch */
+	vpmu_perf_capacity(); /* not when a key is first used, in a switch */
 	memset(p, 0, sizeof(*p));
 	p->opts = *opts;
 	memset(p->leader, -1, sizeof(p->leader));

@@ -96,23 +96,44 @@ uint64_t vpmu_perf_sys_tsc_ns(uint64_t ticks)
 
 #define FAR_NS (1ULL << 60) /* years */
 
-void vpmu_perf_timer_arm(struct vpmu_hostpmu_perf *p, unsigned int n, uint64_t ticks)
+/* Set timer @n, creating it on first use. 0 or -errno. */
+static int perf_timer_set(struct vpmu_hostpmu_perf *p, unsigned int n, uint64_t ticks)
 {
-	uint64_t ns = 0;
+	uint64_t ns = vpmu_perf_sys->tsc_ns(ticks < FAR_NS ? ticks : FAR_NS);
+	int rc;
 
 	if (!p->timer[n].made) {
-		/* Without a timer the alarm is delayed until the next exit. */
-		if (!ticks || !p->tid ||
-		    vpmu_perf_sys->timer_make(p->tid, p->opts.alarm_signal, &p->timer[n].id))
-			return;
+		rc = vpmu_perf_sys->timer_make(p->tid, p->opts.alarm_signal, &p->timer[n].id);
+		if (rc)
+			return rc;
 		p->timer[n].made = true;
 	}
-	if (ticks) {
-		ns = vpmu_perf_sys->tsc_ns(ticks < FAR_NS ? ticks : FAR_NS);
-		if (ns < VPMU_PERF_ALARM_MIN_NS)
-			ns = VPMU_PERF_ALARM_MIN_NS;
+	return vpmu_perf_sys->timer_set(p->timer[n].id,
+					ns < VPMU_PERF_ALARM_MIN_NS ? VPMU_PERF_ALARM_MIN_NS : ns);
+}
+
+void vpmu_perf_timer_arm(struct vpmu_hostpmu_perf *p, unsigned int n, uint64_t ticks)
+{
+	p->timer[n].retry = false;
+	if (!ticks) {
+		if (p->timer[n].made)
+			vpmu_perf_sys->timer_set(p->timer[n].id, 0);
+	} else if (!p->tid || perf_timer_set(p, n, ticks)) {
+		p->timer[n].retry = true;
+		p->timer[n].due = p->opts.guest_tsc(p->opts.arg) + ticks;
 	}
-	vpmu_perf_sys->timer_set(p->timer[n].id, ns);
+}
+
+void vpmu_perf_timers_retry(struct vpmu_hostpmu_perf *p)
+{
+	for (unsigned int n = 0; n < sizeof(p->timer) / sizeof(p->timer[0]); n++) {
+		uint64_t now, due = p->timer[n].due;
+
+		if (!p->timer[n].retry)
+			continue;
+		now = p->opts.guest_tsc(p->opts.arg);
+		vpmu_perf_timer_arm(p, n, due > now ? due - now : 1);
+	}
 }
 
 void vpmu_perf_timers_end(struct vpmu_hostpmu_perf *p)

@@ -153,9 +153,13 @@ uint64_t vpmu_perf_event_stopped(struct vpmu_perf_event *e);
 
 /* ---- perf_alarm.c: alarms. Owner ---- */
 
-/* vpmu_perf_timer_arm - set timer @n to @ticks of the TSC from now; 0: disarm it.
+/* vpmu_perf_timer_arm - set timer @n to @ticks of the TSC from now; 0: disarm it. Without a timer
+ * (they take queued signals, of which a user has a limited number) the alarm comes at the guest's
+ * next exit, or later.
+ * vpmu_perf_timers_retry - set those that could not be set, for what is left. At ticks.
  * vpmu_perf_timers_end - delete the timers. */
 void vpmu_perf_timer_arm(struct vpmu_hostpmu_perf *p, unsigned int n, uint64_t ticks);
+void vpmu_perf_timers_retry(struct vpmu_hostpmu_perf *p);
 void vpmu_perf_timers_end(struct vpmu_hostpmu_perf *p);
 
 /* Implementations for vpmu_perf_sys. */

@@ -121,7 +121,9 @@ struct vpmu_hostpmu_perf {
 	/* For alarms of TSC counts; created on first use. */
 	struct {
 		bool made;
+		bool retry; /* it could not be set */
 		timer_t id;
+		uint64_t due; /* guest_tsc of an alarm to retry */
 	} timer[2];
 	int leader[VPMU_PERF_TYPES]; /* group leaders: dummy events; -1: none */
 	/* Recently unbound events, disabled. They are enabled again when their keys are bound
