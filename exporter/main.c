@@ -20,6 +20,7 @@
 #include "exporter/rights.h"
 #include "exporter/users.h"
 #include "service/connection.h"
+#include "service/program/complete.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
@@ -204,9 +205,15 @@ int main(int argc, char **argv)
 		.doc = "Serve what vpmud counts to Prometheus.",
 	};
 	static struct exporter x = {.server = {.fd = -1}};
+	struct complete words;
 	char err[ERR_MAX] = "";
 	int ret;
 
+	if (complete_asked(&words, argc, argv)) {
+		complete_scan(&words, &argp, false);
+		complete_option(&words, &argp);
+		return EXIT_SUCCESS;
+	}
 	json_set_alloc_funcs(xmalloc, free);
 	argp_err_exit_status = EXIT_USAGE;
 	/* argp exits on invalid options; only ENOMEM returns. */

@@ -10,7 +10,9 @@ set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 tmp=$(mktemp) || exit 2
 trap 'rm -f "$tmp"' EXIT
-{ [ -e .git ] && git ls-files -co --exclude-standard || find . -type f -not -path './build*' | sed 's,^\./,,'; } |
+# A clone may be looked at where there is no git.
+{ [ -e .git ] && git ls-files -co --exclude-standard 2>/dev/null ||
+	find . -type f -not -path './build*' -not -path './.git/*' | sed 's,^\./,,'; } |
 	grep -v '^LICENSE' | sort >"$tmp"
 [ -s "$tmp" ] || { echo "licences: no files"; exit 1; }
 

@@ -16,6 +16,8 @@ fresh() {
 	cp "$src"/cgroup/bpf/* "$tmp/tree/cgroup/bpf/"
 	cp "$src"/cli/*.c "$tmp/tree/cli/"
 	cp "$src/demo" "$tmp/tree/"
+	mkdir -p "$tmp/tree/.git/hooks"
+	echo '#!/bin/sh' >"$tmp/tree/.git/hooks/update.sample"
 }
 expect() { # pattern that the output must have, what was planted
 	out=$(sh "$src/tests/licences.sh" "$tmp/tree" 2>&1) && { echo "not ok: $2: not seen"; bad=1; return; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# bash completion of vpmu, vpmu-vmm and vpmud: the program answers (service/program/complete.h).
+# bash completion of all programs: the program answers (service/program/complete.h).
 _vpmu() {
 	local line=${COMP_LINE:0:COMP_POINT} words kept='' answer files
 	read -a words <<<"$line"
@@ -21,4 +21,4 @@ _vpmu() {
 		esac
 	done < <("${words[0]/#\~/$HOME}" --complete "${words[@]:1}" 2>/dev/null </dev/null)
 }
-complete -F _vpmu vpmu vpmu-vmm vpmud
+complete -F _vpmu vpmu vpmu-vmm vpmud vpmu-exporter

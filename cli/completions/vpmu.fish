@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# fish completion of vpmu, vpmu-vmm and vpmud: the program answers (service/program/complete.h).
+# fish completion of all programs: the program answers (service/program/complete.h).
 function __vpmu_complete
 	set -l words (commandline -opc)
 	set -l word (commandline -ct)
@@ -14,6 +14,6 @@ function __vpmu_complete
 		end
 	end
 end
-for program in vpmu vpmu-vmm vpmud
+for program in vpmu vpmu-vmm vpmud vpmu-exporter
 	complete -c $program -f -a '(__vpmu_complete)'
 end

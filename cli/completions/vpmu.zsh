@@ -1,6 +1,6 @@
-#compdef vpmu vpmu-vmm vpmud
+#compdef vpmu vpmu-vmm vpmud vpmu-exporter
 # SPDX-License-Identifier: GPL-2.0-or-later
-# zsh completion of vpmu, vpmu-vmm and vpmud: the program answers (service/program/complete.h).
+# zsh completion of all programs: the program answers (service/program/complete.h).
 local answer word files=no
 local -a list more
 for answer in "${(@f)$(${~words[1]} --complete "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null </dev/null)}"; do

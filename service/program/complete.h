@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Command line completion: `PROGRAM --complete WORD...` prints candidates for the last WORD and
- * does nothing else. vpmu, vpmu-vmm and vpmud complete from the argp tables that parse their
- * options; cli/completions has a shim for each shell.
+ * does nothing else. all programs complete from the argp tables that parse their options;
+ * cli/completions has a shim for each shell.
  *
  * Each line of output is a word, optionally followed by a tab and its meaning. A line that begins
  * with a tab is no word: "\tfiles\tPREFIX" stands for file names, each after PREFIX, which the

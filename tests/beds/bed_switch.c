@@ -20,6 +20,17 @@
 #define PER_ARCH(arm, x86) (x86)
 #endif
 #define EMPTY PER_ARCH(90, 55) /* a program that does nothing takes a few more than that */
+#define NOISE 4 /* a switch costs up to 3 instructions more or less from one run to the next */
+
+/* Most of what is added is the kernel's own, and differs from one kernel to the next: the limits
+ * are those of 6.1. */
+static bool limited(void)
+{
+	struct utsname u;
+
+	cr_assert(!uname(&u));
+	return !strncmp(u.release, "6.1.", 4);
+}
 
 /* Attach a program that does nothing to every context switch. Returns its link. */
 static int attach_empty(void)
@@ -61,8 +72,10 @@ Test(bed_switch, of_a_program_that_does_nothing)
 		printf("a switch to another cgroup %.1f, within one %.1f; an empty program %.1f, "
 		       "%.1f more\n",
 		       plain[0], plain[1], empty[0], empty[1]);
-		cr_expect(empty[0] > EMPTY && empty[0] < EMPTY + 40);
-		cr_expect(empty[1] > EMPTY && empty[1] < EMPTY + 40);
+		cr_expect(empty[0] > EMPTY && empty[0] < empty[1] + NOISE);
+		cr_expect(empty[1] > EMPTY && empty[1] < empty[0] + NOISE);
+		if (limited())
+			cr_expect(empty[0] < EMPTY + 40 && empty[1] < EMPTY + 40);
 	}
 	cgroup_remove("a");
 	cgroup_remove("b");
@@ -99,22 +112,11 @@ static const struct {
 	[UNCOUNTED_SAME] = {"between tasks that nobody counts, of one cgroup", 106,
 			    PER_ARCH(134, 145)},
 	[UNCOUNTED] = {"between tasks that nobody counts, of two cgroups", 106, PER_ARCH(156, 180)},
-	/* A switch costs up to 3 instructions more or less from one run to the next. */
 	[NOBODY] = {"while nobody counts", 0, 10},
 	/* These have no goal: they are what the rows above leave out. */
 	[TO_UNCOUNTED] = {"between a tenant and others, 4 keys", 1050, PER_ARCH(1050, 860)},
 	[BOUND] = {"between a bound task and others, 4 keys", 1050, PER_ARCH(1075, 890)},
 };
-
-/* Most of what is added is the kernel's own, and differs from one kernel to the next: the limits
- * are those of 6.1. */
-static bool limited(void)
-{
-	struct utsname u;
-
-	cr_assert(!uname(&u));
-	return !strncmp(u.release, "6.1.", 4);
-}
 
 static void check(enum row row, double added)
 {

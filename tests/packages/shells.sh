@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Completions of vpmu, vpmu-vmm and vpmud in real shells: sh shells.sh bash|zsh|fish
+# Completions of all programs in real shells: sh shells.sh bash|zsh|fish
 #
 # Each shell completes by its own machinery: bash as bash-completion calls the function, zsh at a terminal
 # (zpty) with compinit, fish by `complete -C`. tests/integration/cli_completion.sh has the fine points of
@@ -78,6 +78,10 @@ completes "vpmu --so" "--socket"
 has "vpmu-vmm --" $("$vmm" --help | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p')
 has "vpmud --" $("$VPMU_BIN/vpmud" --help | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p')
 completes "vpmud --config fi" "file.ini"
+if [ -x "$VPMU_BIN/vpmu-exporter" ]; then
+	has "vpmu-exporter --" $("$VPMU_BIN/vpmu-exporter" --help | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p')
+	completes "vpmu-exporter --config fi" "file.ini"
+fi
 
 # Names of the server as it is now.
 completes "vpmu stat -t w" "web-1 web-2"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The units and the example configuration, without a service manager: systemd-analyze verify and security, and
-# vpmud --check-config on the example as it is and with every commented example taken in.
+# --check-config of vpmud and vpmu-exporter on the examples as they are and with every commented example taken in.
 . "$(dirname "$0")/lib.inc"
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -18,6 +18,17 @@ sed 's/^;//; s/^admin_group = .*/admin_group = root/; s/^reader_group = .*=/read
 	check "sections in the example" "$(grep -c '^\[tenant ' "$dir/all.conf")" "8 or more"
 check "each example in it" "$("$vpmud" -C -c "$dir/all.conf" 2>&1)" ""
 check "it sets nothing" "$(grep -v '^[#;]' "$conf" | grep -v '^$')" "[vpmud]"
+
+exporter=$dir/d/usr/bin/vpmu-exporter
+if [ -x "$exporter" ]; then
+	conf=$dir/d/usr/share/vpmu/examples/vpmu-exporter.conf
+	check "vpmu-exporter's example as it is" "$("$exporter" -C -c "$conf" 2>&1)" ""
+	sed 's/^;//' "$conf" >"$dir/exporter.conf"
+	[ "$(grep -c '^[a-z_]* = ' "$dir/exporter.conf")" -ge 6 ] ||
+		check "keys in vpmu-exporter's example" "$(grep -c '^[a-z_]* = ' "$dir/exporter.conf")" "6 or more"
+	check "each example in it" "$("$exporter" -C -c "$dir/exporter.conf" 2>&1)" ""
+	check "vpmu-exporter's example sets nothing" "$(grep -v '^[#;]' "$conf" | grep -v '^$')" "[vpmu-exporter]"
+fi
 
 # ---- units ----
 need systemd-analyze
