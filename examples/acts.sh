@@ -17,7 +17,7 @@ case "${1-}" in
 	exit 0
 	;;
 *)
-	echo "$act_name: unknown argument '$1'; --json or nothing is accepted" >&2
+	echo "$act_name: unknown argument '$1'; expected --json or nothing" >&2
 	exit 2
 	;;
 esac

@@ -103,7 +103,7 @@ bad 2 'not an empty string' -S '' list
 bad 2 "^vpmu: -e: unknown event 'bogus'; .*\`vpmu events\`" stat -e bogus
 bad 1 'no tenant "/nope"' stat -t /nope
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows what there is$' stat -t nope
-bad 2 '^vpmu: --for-each: "tenant" of VM web-1; none, vm or vcpu are accepted for a VM$' stat -t web-1 --for-each tenant
+bad 2 '^vpmu: --for-each: "tenant" of VM web-1; expected none, vm or vcpu for a VM$' stat -t web-1 --for-each tenant
 bad 1 '^vpmu: no session "nope"; `vpmu sessions` shows what there is$' stat --session nope
 bad 1 'no session "nope"' detach nope
 bad 2 'A-Za-z0-9' attach 'a/b' -e cycles
@@ -116,8 +116,8 @@ bad 1 'no such tenant' tenant rm /nope
 bad 1 'no VM "nope"' vm rm nope
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' vm set nope weight=5
 bad 1 '^vpmu: no tenant "/nope"; `vpmu list` shows the tenants$' tenant set /nope weight=5
-bad 2 '^vpmu: weight: 0; 1 to 10000 is accepted$' vm set web-1 weight=0
-bad 2 '^vpmu: weight: 10001; 1 to 10000 is accepted$' tenant set /acme weight=10001
+bad 2 '^vpmu: weight: 0 is invalid; expected 1 to 10000$' vm set web-1 weight=0
+bad 2 '^vpmu: weight: 10001 is invalid; expected 1 to 10000$' tenant set /acme weight=10001
 bad 2 '^vpmu: vm set: weight: "1e3": give a number$' vm set web-1 weight=1e3
 bad 2 '^vpmu: tenant set: weight: "": give a number$' tenant set /acme weight=
 bad 2 '^vpmu: tenant set: "5": give KEY=VALUE$' tenant set /acme 5
@@ -128,8 +128,8 @@ check "weights as they were" "$("$vpmu" list -j | grep -c weight)" 0
 "$vpmu" tenant set /acme/web weight=300 || exit 1
 check "weights as they are set" "$("$vpmu" list -j | grep '"vm":"web-1"' | grep -o '"[a-z-]*weight":[0-9]*')" '"weight":200
 "tenant-weight":300'
-bad 2 '^vpmu: vm add: flavour: no such key, accepted: name, ' vm add name=x flavour=large
-bad 2 '^vpmu: vm add: engine: "fast" given, accepted: auto, emulator or kvm$' vm add name=x image="$image" engine=fast
+bad 2 '^vpmu: vm add: flavour: no such key; expected name, ' vm add name=x flavour=large
+bad 2 '^vpmu: vm add: engine: "fast" is invalid; expected auto, emulator or kvm$' vm add name=x image="$image" engine=fast
 bad 1 . vm add name=web-1 image="$image" engine=emulator
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' pause nope
 bad 2 "unknown event 'bogus'" profile -e bogus -d 1
