@@ -95,6 +95,7 @@ bad 2 'give KEY=VALUE' vm add web
 bad 2 'given twice' vm add name=a name=b
 bad 2 'vm save NAME FILE' vm save web-1
 bad 2 'vm restore: "x": give KEY=VALUE' vm restore f x
+bad 2 '^vpmu: vm: the path of FILE is not UTF-8 text$' vm restore "$(printf 'f\377')" name=x
 bad 1 'no VM "nope"' vm save nope "$dir/x"
 bad 1 'start it with --snapshot-dir DIR' vm restore "$dir/x"
 bad 2 'is not a terminal; give -b' top
@@ -106,6 +107,8 @@ bad 1 '^vpmu: no VM "nope"; `vpmu list` shows what there is$' stat -t nope
 bad 2 '^vpmu: --for-each: "tenant" of VM web-1; expected none, vm or vcpu for a VM$' stat -t web-1 --for-each tenant
 bad 1 '^vpmu: no session "nope"; `vpmu sessions` shows what there is$' stat --session nope
 bad 1 'no session "nope"' detach nope
+bad 1 '^vpmu: no session "nope"; ' stat --session nope -I 10 -- touch "$dir/ran"
+check "the command was not started" "$(ls "$dir/ran" 2>/dev/null)" ""
 bad 2 'A-Za-z0-9' attach 'a/b' -e cycles
 bad 127 '/nowhere/cmd: cannot run it: No such file' stat -- /nowhere/cmd
 bad 2 'tenant path' tenant add acme
@@ -145,7 +148,7 @@ bad 1 '^vpmu: no branch records of this target \(backend emulator\); give a VM o
 bad 1 'no tenant "/nope"' lbr /nope
 bad 1 'no vCPU of web-1 has records' lbr -d 0.1 web-1
 bad 2 'an argument is not UTF-8 text' profile -d 1 "$(printf '\377')"
-bad 2 'an argument is not UTF-8 text' vm save web-1 "/tmp/$(printf '\377')"
+bad 2 '^vpmu: vm: the path of FILE is not UTF-8 text$' vm save web-1 "/tmp/$(printf '\377')"
 bad 2 'call-stack, branches or calls' lbr --mode all
 bad 2 'needs --mode call-stack' lbr --mode branches --folded
 bad 2 'give only one of --format, --folded and -j' lbr -j --folded
