@@ -241,6 +241,8 @@ static json_t *manage_absolute(const char *path)
 			  path);
 	s = cwd ? json_sprintf("%s/%s", cwd, path) : json_string(path);
 	free(cwd);
+	if (!s)
+		cli_usage("vm: the path of FILE is not UTF-8 text");
 	return s;
 }
 
@@ -315,8 +317,8 @@ int cmd_reload(struct cli *cli, int argc, char **argv)
 {
 	static const struct argp argp = {
 		.parser = cli_no_args,
-		.doc = "Let vpmud read its configuration again. If the file is not accepted, the "
-		       "error is shown and the old configuration stays in force."};
+		.doc = "Let vpmud read its configuration again. If the file is invalid, the error "
+		       "is shown and the old configuration stays in force."};
 
 	cli_parse(cli, &argp, argc, argv, NULL, NULL);
 	return send_request(cli, json_pack("{s:s}", "cmd", "reload"), false);

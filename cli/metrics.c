@@ -177,7 +177,8 @@ static int choose_name(struct chooser *c, const char *name)
 
 	if (mods && (mods == 1 || strspn(name + len + 1, MODIFIERS) != mods - 1))
 		return fail(-EINVAL, c->err, c->errlen,
-			    "\"%.60s\": accepted behind \":\": the modifiers u k h G H", name);
+			    "\"%.60s\" is invalid; expected the modifiers u k h G H after \":\"",
+			    name);
 	if (metric)
 		ret = cli_metrics_choose(c, metric, name + len);
 	for (size_t i = 0; !metric && i < c->ms->known.nr && !ret; i++) {
@@ -206,7 +207,7 @@ int metrics_choose(struct metrics *ms, const char *list, char *err, size_t errle
 	while (!ret && (item = strsep(&rest, ","))) {
 		if (!*item)
 			ret = fail(-EINVAL, err, errlen,
-				   "\"%.60s\": a name is empty; accepted: name[,name...]", list);
+				   "\"%.60s\": a name is empty; expected name[,name...]", list);
 		else if (strchr(item, '/'))
 			ret = choose_path(&c, item);
 		else

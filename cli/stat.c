@@ -148,16 +148,17 @@ static int run_intervals(const struct stat_opts *o, struct watch *w)
 	struct reading *before = w->s->ours ? NULL : watch_take(w, SESSION_READ, &why), *diff;
 	double next = cli_now();
 	struct backends backends = {0};
-	int status = o->command ? cli_wait_start(o->command) : 0, ret;
 	double user_s, sys_s;
+	int status, ret = 0;
 
+	if (!before && !w->s->ours)
+		return watch_note(why, NULL); /* the command is not started */
+	status = o->command ? cli_wait_start(o->command) : 0;
 	if (status) {
 		reading_free(before);
 		return status;
 	}
-	ret = before || w->s->ours ? 0 : watch_note(why, NULL);
-
-	while ((before || w->s->ours) && why == WATCH_TIME && !ferror(out_stream(&o->format))) {
+	while (why == WATCH_TIME && !ferror(out_stream(&o->format))) {
 		next += o->interval_s;
 		why = watch_until(w, end >= 0 && end < next ? end : next);
 		if (why == WATCH_TIME && end >= 0 && cli_now() >= end)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What the acts of ./demo share; bash reads it. An act is a script in this folder that also runs alone:
+# Shared by the acts of ./demo; bash reads it. An act is a script in this folder that also runs alone:
 #   examples/ACT.sh [--json]
-# It builds what is missing, and prints a story or one JSON object per line. Exit status 77, with a line that
-# says why: it cannot run here. VPMU_BUILD is a build that is there, to be used as it is.
+# It builds what is missing, and prints a story or one JSON object per line. Exit status 77, with a line of
+# the reason: it cannot run here. VPMU_BUILD is a build that is there, to be used as it is.
 set -u
 act_name=${0##*/}
 act_text=$(sed -n '3,/^[^#]/s/^# //p' "$0")
@@ -17,12 +17,12 @@ case "${1-}" in
 	exit 0
 	;;
 *)
-	echo "$act_name: unknown argument '$1'; --json or nothing is accepted" >&2
+	echo "$act_name: unknown argument '$1'; expected --json or nothing" >&2
 	exit 2
 	;;
 esac
 if [ $# -gt 1 ]; then
-	echo "$act_name: one argument at most: --json" >&2
+	echo "$act_name: expected one argument or none: --json" >&2
 	exit 2
 fi
 
@@ -34,7 +34,7 @@ cannot() {
 	echo "$act_name: cannot run here: $*" >&2
 	exit 77
 }
-tell() { [ "$json" = 1 ] || printf '%s\n' "$*"; }
+note() { [ "$json" = 1 ] || printf '%s\n' "$*"; }
 
 # ---- build ----
 build=${VPMU_BUILD:-build}
@@ -92,7 +92,7 @@ act() { # ini-file events [command]
 	while :; do
 		now=$("$vpmu" sharing -j) || return 1
 		now=$(jq -sc 'max_by(.consumers) // {consumers: 0}' <<<"$now") # one line for each backend
-		# What is shared changes while VMs run: keep the moment with the most consumers.
+		# Sharing changes while VMs run: keep the moment with the most consumers.
 		if [ "$(jq .consumers <<<"$now")" -ge "$best" ]; then
 			best=$(jq .consumers <<<"$now")
 			printf '%s\n' "$now" >"$work/sharing"
@@ -137,7 +137,7 @@ guest_table() { # vm vcpu
 		sed 's/^/    /'
 }
 
-# What was counted is what was charged, or the act ends.
+# Counts and charges must be equal, or the act ends.
 conserved() { # where
 	[ "$("$vpmu" conservation -j | jq -s 'length > 0 and all(.hardware == .charged)')" = true ] ||
 		die "conservation does not hold $1"

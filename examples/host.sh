@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # This host, counted by vpmud, without a VMM of ours: examples/host.sh [--json]
 # Two tenants: a QEMU domain in each where there are QEMU and libvirt, and else a cgroup. One computes; the
-# other one wakes up again and again, or starts programs. vpmud is killed meanwhile, and the counts go on.
+# other one wakes up again and again, or starts programs. vpmud is killed while they run, and the counts go on.
 # Needs root, cgroup2 and BPF.
 . "$(dirname "$0")/acts.sh"
 
@@ -54,7 +54,7 @@ END
 }
 
 # Domains acme-vm and globex-vm of libvirt's embedded driver, which virsh has as long as it runs. It runs as nobody:
-# for root, libvirt wants a user that only one of its packages makes. If they cannot run, $lacks says why.
+# for root, libvirt wants a user that only one of its packages makes. If they cannot run, $lacks has the reason.
 start_domains() {
 	local user=65534 p
 	for p in virsh qemu-system-x86_64; do
@@ -126,18 +126,18 @@ if start_domains; then
 		kill -0 "$vmm_pid" 2>/dev/null || die "vpmud has ended: $(tail -n 1 "$work/vpmud.err")"
 		sleep 0.05
 	done
-	tell "This host, counted by vpmud: two tenants with a QEMU domain of libvirt each, one computes, one wakes up"
-	tell "18 times a second"
-	tell ""
+	note "This host, counted by vpmud: two tenants with a QEMU domain of libvirt each, one computes, one wakes up"
+	note "18 times a second"
+	note ""
 	[ "$json" = 1 ] || "$vpmu" list | sed 's/ counted=.*//; s/ uuid=[^ ]*//; s/^/    /'
 else
 	end_domains
 	in_cgroup "$ground/acme" 'while :; do :; done'
 	in_cgroup "$ground/globex" 'while :; do /bin/true; done'
-	tell "This host, counted by vpmud: two tenants of plain cgroups, one computes, one starts programs (no QEMU domains:"
-	tell "$lacks)"
+	note "This host, counted by vpmud: two tenants of plain cgroups, one computes, one starts programs (no QEMU domains:"
+	note "$lacks)"
 fi
-tell ""
+note ""
 "$vpmu" attach -e context-switches,page-faults,task-clock --for-each tenant demo >/dev/null || die "vpmud counts nothing"
 counts='map({key: (.tenant + " " + .event), value: (.count | tonumber)}) | from_entries'
 # Until both have done something.
@@ -147,7 +147,7 @@ until "$vpmu" stat --session demo -j | jq -se "$counts"' | ."/acme task-clock" >
 	sleep 0.05
 done
 if [ "$pins" != none ]; then
-	tell "vpmud is killed with signal 9, and another one started. The counts go on where they were:"
+	note "vpmud is killed with signal 9, and another one started. The counts go on where they were:"
 	before=$("$vpmu" stat --session demo -j)
 	kill -KILL "$vmm_pid"
 	wait "$vmm_pid" 2>/dev/null
@@ -160,7 +160,7 @@ if [ "$json" = 1 ]; then
 	print_json_tenants
 else
 	"$vpmu" stat --session demo | sed 's/^/    /'
-	tell "Is anything lost?"
+	note "Is anything lost?"
 	"$vpmu" conservation | sed 's/^/    /'
 fi
 conserved "on this host"

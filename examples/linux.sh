@@ -27,7 +27,7 @@ fi
 END
 }
 
-# What a guest's perf said, from the console of a VM: up to the next command.
+# The output of a guest's perf, from the console of a VM: up to the next command.
 linux_part() { # vm command
 	jq -r --arg vm "$1" 'select(.kind == "console" and .vm == $vm) | .text' "$work/vmm.log" |
 		awk -v want="\$ $2" 'index($0, "$ ") == 1 || /^samples=/ { on = index($0, want) == 1 } on'
@@ -37,7 +37,7 @@ linux_sampled() { # vm samples|branches
 	jq -r --arg vm "$1" 'select(.kind == "console" and .vm == $vm) | .text' "$work/vmm.log" | sed -n "s/^$2=//p"
 }
 
-linux_prepare() { # or says in $lacks why not
+linux_prepare() { # or sets the reason in $lacks
 	local cc=${CC:-cc}
 	tools/linux-guest gone && echo "fetching Debian's kernels and perf, once ..." >&2
 	if ! lacks=$(tools/linux-guest 2>&1); then
@@ -77,34 +77,34 @@ if [ "$json" = 1 ]; then
 		| {kind: "perf-chain", vm: "debian-intel", chain: (.chain | split(";")), percent: (.percent | tonumber)}'
 	print_json_tenants
 else
-	tell "Two stock Linux guests on the emulator, VM debian-amd of tenant /acme and VM debian-intel of /globex:"
-	tell "Debian's kernel and Debian's perf as they are in its packages. perf counts a program that"
-	tell "executes $path_insns instructions, $path_branches of them branches, on every CPU:"
-	tell ""
+	note "Two stock Linux guests on the emulator, VM debian-amd of tenant /acme and VM debian-intel of /globex:"
+	note "Debian's kernel and Debian's perf as they are in its packages. perf counts a program that"
+	note "executes $path_insns instructions, $path_branches of them branches, on every CPU:"
+	note ""
 	for vm in debian-amd debian-intel; do
 		jq -r --arg vm $vm 'select(.kind == "console" and .vm == $vm) | .text' "$work/vmm.log" |
-			sed -n "s/^Performance Events: /    $vm's kernel says: /p"
+			sed -n "s/^Performance Events: /    $vm's kernel reports: /p"
 		linux_part $vm "perf stat" | grep -E '^\$|instructions:u|branches:u' | sed 's/ *#.*//; s/^/    /'
-		tell ""
+		note ""
 	done
-	tell "They sample the same program every $path_period instructions, by PMIs of their PMUs: $path_insns / $path_period ="
-	tell "$(linux_sampled debian-amd samples) samples each. Branch records say which branches came before each sample ($(linux_sampled debian-amd branches) in all, from where to where) ..."
+	note "They sample the same program every $path_period instructions, by PMIs of their PMUs: $path_insns / $path_period ="
+	note "$(linux_sampled debian-amd samples) samples each. Branch records show the branches before each sample ($(linux_sampled debian-amd branches) in all, from where to where) ..."
 	{
 		linux_part debian-amd "perf record"
 		linux_part debian-amd "perf report" |
 			awk '/^\$/; $1 ~ /^[0-9.]+%$/ { printf "%8s  %-8s -> %s\n", $1, $3, $5 }'
 	} | sed 's/^/    /'
-	tell ""
-	tell "... or who called whom, innermost first:"
+	note ""
+	note "... or callers and callees, innermost first:"
 	{
 		linux_part debian-intel "perf record" | grep call-graph
 		linux_part debian-intel "perf report" | awk '/^\$/; /^[0-9.]+% / { printf "%8s  %s\n", $1, $2 }'
 	} | sed 's/^/    /'
-	tell ""
-	tell "What the operator counted of these VMs from their first instruction on, without their help and on the"
-	tell "same counters (:u is user code; the rest is the kernels'):"
+	note ""
+	note "The operator's counts of these VMs from their first instruction on, without their help and on the"
+	note "same counters (:u is user code; the rest is the kernels'):"
 	"$vpmu" stat --session demo | sed 's/^/    /'
-	tell "Is anything lost?"
+	note "Is anything lost?"
 	"$vpmu" conservation | sed 's/^/    /'
 fi
 conserved "with stock Linux guests"

@@ -39,7 +39,7 @@ look_end() {
 		"$work/chains" >"$work/lbr"
 }
 
-# What was sampled: by the guest itself, by the operator; and the chains.
+# The samples: of the guest itself, of the operator; and the chains.
 print_json_samples() {
 	jq -c 'select(.kind == "console") | . as $c | (.text | fromjson?)
 		| if .kind == "sample-histogram" then
@@ -57,35 +57,35 @@ print_json_samples() {
 }
 
 events=instructions,cycles,ref-cycles,branches,branches-taken,loads,stores
-tell "vpmu: 4 tenants, 9 VMs, 18 vCPUs on 2 modelled pCPUs with 4 + 3 counters each"
-tell "      eight VMs count 8 events each, one samples itself; the operator counts the same events per"
-tell "      tenant, samples the VMs, and captures their call chains"
-tell ""
+note "vpmu: 4 tenants, 9 VMs, 18 vCPUs on 2 modelled pCPUs with 4 + 3 counters each"
+note "      eight VMs count 8 events each, one samples itself; the operator counts the same events per"
+note "      tenant, samples the VMs, and captures their call chains"
+note ""
 act examples/demo.ini "$events" look || die "the emulator's act failed"
 look_end || die "the operator's view failed"
 if [ "$json" = 1 ]; then
 	print_json
 	print_json_samples
 else
-	tell "What a guest sees (VM web-1, vCPU 0, its own perf-like tool on its own vPMU):"
+	note "A guest's view (VM web-1, vCPU 0, its own perf-like tool on its own vPMU):"
 	guest_table web-1 0
-	tell ""
-	tell "What the operator sees (at the same time, per tenant):"
+	note ""
+	note "The operator's view (at the same time, per tenant):"
 	"$vpmu" stat --session demo | sed 's/^/    /'
-	tell "A guest samples itself, by PMIs of its vPMU (VM rec-1, vCPU 0: record -e instructions):"
+	note "A guest samples itself, by PMIs of its vPMU (VM rec-1, vCPU 0: record -e instructions):"
 	guest_table rec-1 0
-	tell ""
-	tell "The operator samples a VM that knows nothing of it (gx-1):"
+	note ""
+	note "The operator samples a VM without its help (gx-1):"
 	sed 's/^/    /' "$work/profile"
-	tell ""
-	tell "Call chains from branch records, innermost first (one of each vCPU):"
+	note ""
+	note "Call chains from branch records, innermost first (one of each vCPU):"
 	jq -r 'def runs: reduce .[] as $f ([]; if length > 0 and .[-1].f == $f
 			then .[:-1] + [{f: $f, n: (.[-1].n + 1)}] else . + [{f: $f, n: 1}] end)
 			| map(if .n > 1 then "\(.f) x\(.n)" else .f end);
 		"    \(.vm)/\(.vcpu): \(.chain | runs | join(" < "))"' "$work/lbr"
-	tell ""
-	tell "Where all of them spent their instructions: the five call stacks with most samples, of $(wc -l <"$folded"),"
-	tell "outermost function first (samples every 100,000 instructions):"
+	note ""
+	note "Where all of them spent their instructions: the five call stacks with most samples, of $(wc -l <"$folded"),"
+	note "outermost function first (samples every 100,000 instructions):"
 	sort -t ' ' -k 2,2nr -k 1,1 "$folded" | head -n 5 | awk '{
 		n = split($1, f, ";")
 		out = ""
@@ -96,13 +96,13 @@ else
 		}
 		printf "    %6d  %s\n", $2, out
 	}'
-	tell "All of them are in $folded. To draw a flame graph: flamegraph.pl $folded >demo.svg,"
-	tell "or open the file at https://www.speedscope.app."
-	tell ""
-	tell "Who shared what:"
+	note "All of them are in $folded. To draw a flame graph: flamegraph.pl $folded >demo.svg,"
+	note "or open the file at https://www.speedscope.app."
+	note ""
+	note "Sharing:"
 	jq -r '"    \(.consumers) guest and operator consumers of \(.keys) distinct events, served by \(."host-counters") hardware counters"' "$work/sharing"
-	tell ""
-	tell "Is anything lost? hardware = sum of all accounts, per pCPU and event:"
+	note ""
+	note "Is anything lost? hardware = sum of all accounts, per pCPU and event:"
 	"$vpmu" conservation | sed 's/^/    /'
 fi
 conserved "on the emulator"

@@ -82,7 +82,7 @@ static int begin(void *arg, const struct config_at *at)
 	if (strcmp(at->section, "vpmu-exporter"))
 		return config_bad_section(&sections, at);
 	if (f->seen)
-		return fail(-EINVAL, at->err, at->errlen, "%s: [%s] given twice, accepted: once",
+		return fail(-EINVAL, at->err, at->errlen, "%s: [%s] given twice; expected once",
 			    at->where, at->section);
 	f->seen = true;
 	return 0;
@@ -101,10 +101,10 @@ static int end(void *arg, const struct config_at *at)
 
 	if (!c->tls_cert == !c->tls_key)
 		return 0;
-	return fail(-EINVAL, at->err, at->errlen,
-		    "%s: [vpmu-exporter] with %s only, accepted: both of tls_cert and tls_key, "
-		    "or none",
-		    at->where, c->tls_cert ? "tls_cert" : "tls_key");
+	return fail(
+		-EINVAL, at->err, at->errlen,
+		"%s: [vpmu-exporter] with %s only; expected both of tls_cert and tls_key, or none",
+		at->where, c->tls_cert ? "tls_cert" : "tls_key");
 }
 
 static const struct exporter_config usual = {

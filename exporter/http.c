@@ -293,12 +293,12 @@ static int http_prepare(struct http *h)
 	static const char *const lines[CODES] = {
 		"",
 		"bad request\n",
-		"who are you?\n",
-		"not here: /metrics is\n",
-		"GET and HEAD are accepted\n",
-		"a request without a body is accepted\n",
-		"too many wrong passwords: later\n",
-		"no counts now; vpmu-exporter's log says why\n",
+		"authentication required\n",
+		"not found; expected /metrics\n",
+		"expected GET or HEAD\n",
+		"expected a request without a body\n",
+		"too many wrong passwords; retry later\n",
+		"no counts now; see vpmu-exporter's log\n",
 	};
 	static const char page[] = "<html><head><title>vpmu-exporter</title></head><body>"
 				   "<a href=\"/metrics\">metrics</a></body></html>\n";
@@ -361,7 +361,7 @@ static int exporter_http_start(struct http *h, char *err, size_t errlen)
 	if (!h->mhd)
 		return fail(-EINVAL, err, errlen, "%s%s%s",
 			    h->o->cert ? "TLS certificate or key: " : "HTTP: ", start_error,
-			    *start_error ? "" : "not accepted");
+			    *start_error ? "" : "invalid");
 	return 0;
 }
 

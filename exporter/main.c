@@ -145,7 +145,7 @@ static int find_socket(struct exporter *x, int *fd, char *err, size_t errlen)
 
 	if (n < 0 || n > 1)
 		return fail(n < 0 ? n : -EINVAL, err, errlen,
-			    "socket activation: %d sockets given, accepted: one ListenStream=", n);
+			    "socket activation: %d sockets given; expected one ListenStream=", n);
 	if (n) {
 		*fd = SD_LISTEN_FDS_START;
 		return 0;
@@ -153,7 +153,7 @@ static int find_socket(struct exporter *x, int *fd, char *err, size_t errlen)
 	if (x->c.listen)
 		return metrics_listen(x->c.listen, fd, &x->file, err, errlen);
 	return fail(-EINVAL, err, errlen,
-		    "nowhere to listen; accepted: listen = in %s, or vpmu-exporter.socket",
+		    "nowhere to listen; expected listen = in %s, or vpmu-exporter.socket",
 		    x->config ? x->config : EXPORTER_CONF);
 }
 
@@ -223,7 +223,7 @@ int main(int argc, char **argv)
 	}
 	if (x.wrong) {
 		fail(0, err, sizeof(err),
-		     "\"%.80s\": not an option, accepted: options only (--help)", x.wrong);
+		     "\"%.80s\": not an option; expected options only (--help)", x.wrong);
 		say(err);
 		return EXIT_USAGE;
 	}

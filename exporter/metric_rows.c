@@ -78,7 +78,7 @@ int metrics_prepare(struct metrics *m, char *err, size_t errlen)
 		for (size_t k = 0; k < i; k++)
 			if (!strcmp(m->names[k], m->names[i]))
 				return fail(-EINVAL, err, errlen,
-					    "events: %s is given twice, accepted: once",
+					    "events: %s is given twice; expected once",
 					    m->names[i]);
 		if (!expo_label(buf, sizeof(buf), &used, "event", m->names[i]) ||
 		    asprintf(&m->label[i], ",%s", buf) < 0) {

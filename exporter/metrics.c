@@ -117,7 +117,7 @@ int metrics_create(const struct metrics_opts *o, struct metrics **out, char *err
 		m->nr = 0;
 		fail(ret, err, errlen, "events: %s", why);
 		if (ret == -E2BIG)
-			ret = fail(-EINVAL, err, errlen, "events: more than %d, accepted: 1 to %d",
+			ret = fail(-EINVAL, err, errlen, "events: more than %d; expected 1 to %d",
 				   METRICS_EVENTS_MAX, METRICS_EVENTS_MAX);
 	} else {
 		ret = metrics_prepare(m, err, errlen);

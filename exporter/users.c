@@ -40,14 +40,14 @@ static int users_add(struct users *u, const char *where, unsigned int line, char
 			    USERS_MAX);
 	if (!colon || colon == text || !colon[1])
 		return fail(-EINVAL, err, errlen,
-			    "%s:%u: not a user, accepted: NAME:HASH, as from mkpasswd -m yescrypt",
+			    "%s:%u: not a user; expected NAME:HASH, as from mkpasswd -m yescrypt",
 			    where, line);
 	*colon = '\0';
 	salt = crypt_checksalt(colon + 1);
 	if (salt != CRYPT_SALT_OK)
 		return fail(-EINVAL, err, errlen,
-			    "%s:%u: the hash of %.40s is of no method that is accepted: yescrypt, "
-			    "bcrypt, SHA-512 (man 5 crypt)",
+			    "%s:%u: the hash method of %.40s is invalid; expected yescrypt, bcrypt "
+			    "or SHA-512 (man 5 crypt)",
 			    where, line, text);
 	for (size_t i = 0; i < u->nr; i++)
 		if (!strcmp(u->user[i].name, text))
@@ -76,8 +76,8 @@ int users_text(const char *name, const char *text, size_t len, struct users **ou
 		if ((size_t)(stop - text) >= sizeof(line) ||
 		    memchr(text, '\0', (size_t)(stop - text))) {
 			ret = fail(-EINVAL, err, errlen,
-				   "%s:%u: a line of text with at most %d bytes is accepted", name,
-				   nr, USERS_LINE_MAX - 1);
+				   "%s:%u: expected a line of text with up to %d bytes", name, nr,
+				   USERS_LINE_MAX - 1);
 			break;
 		}
 		memcpy(line, text, (size_t)(stop - text));
@@ -85,7 +85,8 @@ int users_text(const char *name, const char *text, size_t len, struct users **ou
 		ret = users_add(u, name, nr, line, err, errlen);
 	}
 	if (!ret && !u->nr)
-		ret = fail(-EINVAL, err, errlen, "%s: no user, accepted: lines NAME:HASH", name);
+		ret = fail(-EINVAL, err, errlen, "%s: no user given; expected lines NAME:HASH",
+			   name);
 	if (ret) {
 		users_free(u);
 		return ret;
@@ -110,7 +111,7 @@ static __attribute__((noinline)) int users_file(const char *path, struct users *
 	}
 	if (!S_ISREG(st.st_mode) || st.st_mode & (S_IWOTH | S_IROTH)) {
 		ret = fail(-EPERM, err, errlen,
-			   "%s: accepted: a file that only its user and group may read and write",
+			   "%s: expected a file that only its user and group may read and write",
 			   path);
 		goto out;
 	}
@@ -119,8 +120,8 @@ static __attribute__((noinline)) int users_file(const char *path, struct users *
 	if (n < 0)
 		ret = fail(-errno, err, errlen, "%s: %s", path, strerror(errno));
 	else if (len == sizeof(text))
-		ret = fail(-EINVAL, err, errlen, "%s: less than %d bytes are accepted", path,
-			   FILE_MAX);
+		ret = fail(-EINVAL, err, errlen, "%s: file too large; expected less than %d bytes",
+			   path, FILE_MAX);
 	else
 		ret = users_text(path, text, len, out, err, errlen);
 out:

@@ -34,14 +34,15 @@ bool args_workload(const char **s, uint64_t mem_bytes, struct args_work *work, c
 	if (arg.len && arg.s[0] >= '0' && arg.s[0] <= '9') {
 		*s = behind;
 		if (!text_u64(arg.s, arg.len, &work->n)) {
-			text_format(err, ARGS_ERR_MAX,
-				    "bad argument '%.*s' of %s: a decimal or 0x number is accepted",
-				    args_cut(arg), arg.s, work->w->name);
+			text_format(
+				err, ARGS_ERR_MAX,
+				"argument '%.*s' of %s is invalid; expected a decimal or 0x number",
+				args_cut(arg), arg.s, work->w->name);
 			return false;
 		}
 	}
 	if (work->n > work->w->max_arg) {
-		text_format(err, ARGS_ERR_MAX, "argument %lu of %s: at most %lu is accepted",
+		text_format(err, ARGS_ERR_MAX, "argument %lu of %s is invalid; expected up to %lu",
 			    work->n, work->w->name, work->w->max_arg);
 		return false;
 	}
@@ -107,8 +108,9 @@ static bool parse_option(const char **s, struct word opt, struct args_stat *a, c
 		if (!option_value(s, opt, &value, err))
 			return false;
 		if (!text_u64(value.s, value.len, &repeat) || !repeat || repeat > ARGS_REPEAT_MAX) {
-			text_format(err, ARGS_ERR_MAX, "-r '%.*s': 1 to %u runs are accepted",
-				    args_cut(value), value.s, ARGS_REPEAT_MAX);
+			text_format(err, ARGS_ERR_MAX,
+				    "-r '%.*s' is invalid; expected 1 to %u runs", args_cut(value),
+				    value.s, ARGS_REPEAT_MAX);
 			return false;
 		}
 		a->repeat = (uint32_t)repeat;
@@ -153,7 +155,8 @@ bool args_run_parse(const char *s, uint64_t mem_bytes, struct args_run *a, char 
 			return false;
 		if (!text_u64(value.s, value.len, &a->repeat)) {
 			text_format(err, ARGS_ERR_MAX,
-				    "-r '%.*s': a number of runs is accepted, 0 for ever",
+				    "-r '%.*s' is invalid; expected a number of runs (0: until "
+				    "interrupted)",
 				    args_cut(value), value.s);
 			return false;
 		}

@@ -21,8 +21,8 @@ static bool args_sample_number(const char **s, struct word opt, uint64_t min, ui
 		w = text_next_word(s);
 	if (w.len && text_u64(w.s, w.len, v) && *v >= min && *v <= max)
 		return true;
-	text_format(err, ARGS_ERR_MAX, "%.*s '%.*s': %lu to %lu is accepted", args_sample_cut(opt),
-		    opt.s, args_sample_cut(w), w.s, min, max);
+	text_format(err, ARGS_ERR_MAX, "%.*s '%.*s' is invalid; expected %lu to %lu",
+		    args_sample_cut(opt), opt.s, args_sample_cut(w), w.s, min, max);
 	return false;
 }
 
@@ -168,8 +168,9 @@ static bool args_sample_address_ok(uint64_t va, char *err)
 {
 	if (va >= UEXEC_MIN && va <= UEXEC_MAX && va % GUEST_PAGE == 0)
 		return true;
-	text_format(err, ARGS_ERR_MAX, "address 0x%lx: 0x%x to 0x%x in steps of 0x%x is accepted",
-		    va, UEXEC_MIN, UEXEC_MAX, GUEST_PAGE);
+	text_format(err, ARGS_ERR_MAX,
+		    "address 0x%lx is invalid; expected 0x%x to 0x%x in steps of 0x%x", va,
+		    UEXEC_MIN, UEXEC_MAX, GUEST_PAGE);
 	return false;
 }
 

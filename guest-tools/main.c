@@ -31,8 +31,8 @@ static int spin_main(const struct guest_info *info, const char *args)
 
 	if (w.len && !text_u64(w.s, w.len, &n)) {
 		text_format(err, sizeof(err),
-			    "bad argument '%.*s' of spin: a number of million iterations is "
-			    "accepted",
+			    "argument '%.*s' of spin is invalid; expected a number of million "
+			    "iterations",
 			    (int)(w.len < 64 ? w.len : 64), w.s);
 		return tool_error(info, err);
 	}

@@ -29,7 +29,7 @@ static bool msr_number(const char **s, struct word verb, const char *what, uint6
 
 	if (w.len && text_u64(w.s, w.len, v) && *v <= max)
 		return true;
-	text_format(err, ARGS_ERR_MAX, "%.*s: bad %s '%.*s': a number up to 0x%lx is accepted",
+	text_format(err, ARGS_ERR_MAX, "%.*s: %s '%.*s' is invalid; expected a number up to 0x%lx",
 		    (int)verb.len, verb.s, what, (int)(w.len < 64 ? w.len : 64), w.s, max);
 	return false;
 }
@@ -45,7 +45,7 @@ static bool cpuid_leaf(const char **s, struct step *step, char *err)
 	if (!text_u64(w.s, dot, &leaf) || leaf > UINT32_MAX ||
 	    (dot < w.len && !text_u64(w.s + dot + 1, w.len - dot - 1, &sub)) || sub > UINT32_MAX) {
 		text_format(err, ARGS_ERR_MAX,
-			    "cpuid: bad leaf '%.*s': LEAF or LEAF.SUB is accepted",
+			    "cpuid: leaf '%.*s' is invalid; expected LEAF or LEAF.SUB",
 			    (int)(w.len < 64 ? w.len : 64), w.s);
 		return false;
 	}

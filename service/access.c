@@ -34,7 +34,7 @@ static int find_group(const char *option, const char *name, gid_t *gid, char *er
 	g = getgrnam(name);
 	if (!g)
 		return fail(-ENOENT, err, errlen,
-			    "%s: no group \"%.64s\", accepted: a group of this host, or its number",
+			    "%s: no group \"%.64s\"; expected a group of this host, or its number",
 			    option, name);
 	*gid = g->gr_gid;
 	return 0;
@@ -79,8 +79,8 @@ static int add_rules(struct access_rules *rules, const char *option, char *list,
 			*tenants++ = '\0';
 		if (tenants && admin)
 			return fail(-EINVAL, err, errlen,
-				    "%s: \"%.64s=\" given, accepted: groups only, because an "
-				    "administrator sees every tenant",
+				    "%s: \"%.64s=\" is invalid; expected groups only (an "
+				    "administrator sees every tenant)",
 				    option, item);
 		*r = (struct access_rule){.admin = admin, .all = !tenants};
 		ret = find_group(option, item, &r->gid, err, errlen);

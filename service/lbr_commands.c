@@ -60,7 +60,7 @@ int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *er
 		ret = request_string(req, "mode", false, 16, &mode, err, errlen);
 	if (!ret && mode && capture_mode_parse(mode, &spec.mode))
 		ret = fail(-EINVAL, err, errlen,
-			   "mode: \"%s\"; call-stack, branches or calls is accepted", mode);
+			   "mode: \"%s\" is invalid; expected call-stack, branches or calls", mode);
 	if (ret)
 		return ret;
 	ret = capture_open(c->captures, &spec, &cap, err, errlen);
@@ -171,8 +171,8 @@ static int lbr_commands_answer_read(struct commands *c, const struct node *targe
 	ret = capture_read(c->ts, target, lbr_commands_read_row, &st);
 	if (ret == -E2BIG)
 		return fail(ret, err, errlen,
-			    "target: more than %d vCPUs have records; a smaller tenant or one VM "
-			    "is accepted",
+			    "target: more than %d vCPUs have records; expected a smaller tenant or "
+			    "one VM",
 			    READ_MAX);
 	return ret || usage(c, resp) ? command_oom(err, errlen) : 0;
 }
@@ -189,7 +189,7 @@ static int answer_fold(struct commands *c, const json_t *req, json_t *resp, char
 		ret = fail(-EINVAL, err, errlen, "target: give only one of target and capture");
 	if (!ret && ((struct capture *)e)->mode != CAPTURE_CALL_STACK)
 		ret = fail(-EINVAL, err, errlen,
-			   "capture: \"%s\" has no call chains; one of mode call-stack is accepted",
+			   "capture: \"%s\" has no call chains; expected one of mode call-stack",
 			   e->name);
 	if (!ret && ((struct capture *)e)->gone)
 		ret = fail(-ENOENT, err, errlen, "capture: no VM or tenant \"%s\" any more",

@@ -226,8 +226,10 @@ static void client_read(struct client *c)
 	if (c->in_len == sizeof(c->in) && !memchr(c->in, '\n', c->in_len)) {
 		c->in_len = 0;
 		c->close = true;
-		set_answer(c, server_error_line(-EMSGSIZE, "request: longer than 65535 bytes; "
-							   "lines up to that are accepted"));
+		set_answer(c,
+			   server_error_line(
+				   -EMSGSIZE,
+				   "request: longer than 65535 bytes; expected up to 65535 bytes"));
 	}
 	client_go_on(c);
 }

@@ -308,7 +308,7 @@ static int service_profile_check_period(uint64_t period, char *err, size_t errle
 {
 	if (period >= 1 && period <= PROFILE_PERIOD_MAX)
 		return 0;
-	return fail(-EINVAL, err, errlen, "period: %llu; 1 to %llu events are accepted",
+	return fail(-EINVAL, err, errlen, "period: %llu is invalid; expected 1 to %llu",
 		    (unsigned long long)period, (unsigned long long)PROFILE_PERIOD_MAX);
 }
 

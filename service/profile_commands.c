@@ -36,7 +36,7 @@ static int period_field(const json_t *req, uint64_t *period, char *err, size_t e
 	if (*text >= '0' && *text <= '9' && !*end && !errno && *period >= 1 &&
 	    *period <= PROFILE_PERIOD_MAX)
 		return 0;
-	return fail(-EINVAL, err, errlen, "period: \"%.40s\"; 1 to %llu is accepted", text,
+	return fail(-EINVAL, err, errlen, "period: \"%.40s\" is invalid; expected 1 to %llu", text,
 		    (unsigned long long)PROFILE_PERIOD_MAX);
 }
 
@@ -83,7 +83,8 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 		ret = request_bool(req, "times", false, &spec.times, err, errlen);
 	if (!ret && spec.times && !spec.lbr)
 		ret = fail(-EINVAL, err, errlen,
-			   "times: true; accepted with lbr: true, since call chains have times");
+			   "times: true without lbr: true; expected both (call chains have times "
+			   "anyway)");
 	if (ret)
 		return ret;
 	ret = vpmu_event_parse(spec.event, c->opts->raw_space, &spec.key, why, sizeof(why));

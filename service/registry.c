@@ -21,7 +21,8 @@ bool registry_name_ok(const char *name, char *err, size_t errlen)
 	    strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-") ==
 		    len)
 		return true;
-	fail(-EINVAL, err, errlen, "name: \"%.64s\": 1 to %d of [A-Za-z0-9_.:-] are accepted", name,
+	fail(-EINVAL, err, errlen,
+	     "name: \"%.64s\" is invalid; expected 1 to %d of [A-Za-z0-9_.:-]", name,
 	     REGISTRY_NAME_MAX);
 	return false;
 }

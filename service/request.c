@@ -70,18 +70,18 @@ int request_parse(const char *line, size_t len, json_t **req, char *err, size_t 
 
 	if (nesting(line, len) > REQUEST_DEPTH_MAX)
 		return fail(-EINVAL, err, errlen,
-			    "request: nested deeper than %d levels; one flat object is accepted",
+			    "request: nested deeper than %d levels; expected one flat object",
 			    REQUEST_DEPTH_MAX);
 	r = json_memory_parse(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
 	if (!r && json_memory_failed())
 		return fail(-ENOMEM, err, errlen, "request: out of memory");
 	if (!r)
 		return fail(-EINVAL, err, errlen,
-			    "request: byte %d: %s; one JSON object per line is accepted",
-			    je.position, je.text);
+			    "request: byte %d: %s; expected one JSON object per line", je.position,
+			    je.text);
 	if (!json_is_object(r)) {
 		ret = fail(-EINVAL, err, errlen,
-			   "request: %s; an object like {\"cmd\":\"hello\"} is accepted",
+			   "request: %s; expected an object like {\"cmd\":\"hello\"}",
 			   type_name(r));
 		goto fail;
 	}
@@ -92,7 +92,7 @@ int request_parse(const char *line, size_t len, json_t **req, char *err, size_t 
 	if (id && !json_is_integer(id) &&
 	    !(json_is_string(id) && json_string_length(id) <= ID_BYTES_MAX)) {
 		ret = fail(-EINVAL, err, errlen,
-			   "id: %s; an integer or a string of at most %d bytes is accepted",
+			   "id: %s; expected an integer or a string of up to %d bytes",
 			   json_is_string(id) ? "a longer string" : type_name(id), ID_BYTES_MAX);
 		goto fail;
 	}
@@ -124,7 +124,7 @@ int request_fields(const json_t *req, const char *const *allowed, char *err, siz
 		for (const char *const *a = allowed; a && *a && n < sizeof(list); a++)
 			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "",
 					      *a);
-		return fail(-EINVAL, err, errlen, "%.40s: unknown field of %s; accepted: %s", key,
+		return fail(-EINVAL, err, errlen, "%.40s: unknown field of %s; expected %s", key,
 			    cmd, list);
 	}
 	return 0;
@@ -133,7 +133,7 @@ int request_fields(const json_t *req, const char *const *allowed, char *err, siz
 static int request_missing(const char *key, bool required, const char *what, char *err,
 			   size_t errlen)
 {
-	return required ? fail(-EINVAL, err, errlen, "%s: missing; %s is accepted", key, what) : 0;
+	return required ? fail(-EINVAL, err, errlen, "%s: missing; expected %s", key, what) : 0;
 }
 
 int request_string(const json_t *req, const char *key, bool required, size_t max, const char **out,
@@ -144,10 +144,10 @@ int request_string(const json_t *req, const char *key, bool required, size_t max
 	if (!v)
 		return request_missing(key, required, "a string", err, errlen);
 	if (!json_is_string(v))
-		return fail(-EINVAL, err, errlen, "%s: %s; a string is accepted", key,
+		return fail(-EINVAL, err, errlen, "%s: %s is invalid; expected a string", key,
 			    type_name(v));
 	if (json_string_length(v) < 1 || json_string_length(v) > max)
-		return fail(-EINVAL, err, errlen, "%s: %zu bytes; a string of 1 to %zu is accepted",
+		return fail(-EINVAL, err, errlen, "%s: %zu bytes; expected a string of 1 to %zu",
 			    key, json_string_length(v), max);
 	*out = json_string_value(v);
 	return 0;
@@ -161,7 +161,7 @@ int request_bool(const json_t *req, const char *key, bool required, bool *out, c
 	if (!v)
 		return request_missing(key, required, "true or false", err, errlen);
 	if (!json_is_boolean(v))
-		return fail(-EINVAL, err, errlen, "%s: %s; true or false is accepted", key,
+		return fail(-EINVAL, err, errlen, "%s: %s is invalid; expected true or false", key,
 			    type_name(v));
 	*out = json_is_true(v);
 	return 0;
@@ -175,11 +175,11 @@ int request_uint(const json_t *req, const char *key, bool required, uint64_t min
 	if (!v)
 		return request_missing(key, required, "an integer", err, errlen);
 	if (!json_is_integer(v))
-		return fail(-EINVAL, err, errlen, "%s: %s; an integer is accepted", key,
+		return fail(-EINVAL, err, errlen, "%s: %s is invalid; expected an integer", key,
 			    type_name(v));
 	if (json_integer_value(v) < 0 || (uint64_t)json_integer_value(v) < min ||
 	    (uint64_t)json_integer_value(v) > max)
-		return fail(-EINVAL, err, errlen, "%s: %lld; %llu to %llu is accepted", key,
+		return fail(-EINVAL, err, errlen, "%s: %lld is invalid; expected %llu to %llu", key,
 			    (long long)json_integer_value(v), (unsigned long long)min,
 			    (unsigned long long)max);
 	*out = (uint64_t)json_integer_value(v);

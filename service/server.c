@@ -196,7 +196,7 @@ static int server_run(struct server *s, const json_t *req, json_t *resp, char *e
 
 	if (!e)
 		return fail(-ENOSYS, err, errlen,
-			    "cmd: no command \"%s\"; one of the \"commands\" of hello is accepted",
+			    "cmd: no command \"%s\"; expected one of the \"commands\" of hello",
 			    name);
 	if (!may(s->c.who, e))
 		return fail(-EACCES, err, errlen, "%s: %s", name,

@@ -233,13 +233,13 @@ static int copy_events(struct session *s, const struct session_spec *spec)
 static int check_spec(const struct session_spec *spec, char *err, size_t errlen)
 {
 	if (spec->nr_events < 1 || spec->nr_events > SESSION_EVENTS_MAX)
-		return fail(-EINVAL, err, errlen, "events: %zu given; 1 to %d are accepted",
+		return fail(-EINVAL, err, errlen, "events: %zu given; expected 1 to %d",
 			    spec->nr_events, SESSION_EVENTS_MAX);
 	if (spec->open.target->kind == NODE_VCPU)
-		return fail(-EINVAL, err, errlen, "target: a vCPU; a tenant or VM is accepted");
+		return fail(-EINVAL, err, errlen, "target: a vCPU; expected a tenant or VM");
 	if (spec->open.target->kind == NODE_VM && spec->scope == SESSION_TENANT)
 		return fail(-EINVAL, err, errlen,
-			    "scope: \"tenant\" of VM %s; none, vm or vcpu are accepted for a VM",
+			    "scope: \"tenant\" of VM %s; expected none, vm or vcpu for a VM",
 			    spec->open.target->name);
 	return 0;
 }

@@ -30,17 +30,17 @@ static int event_list(const json_t *req, char *buf, size_t len, char *err, size_
 		return ret;
 	}
 	if (json_array_size(v) < 1 || json_array_size(v) > SESSION_EVENTS_MAX)
-		return fail(-EINVAL, err, errlen, "events: %zu names; 1 to %d are accepted",
+		return fail(-EINVAL, err, errlen, "events: %zu names; expected 1 to %d",
 			    json_array_size(v), SESSION_EVENTS_MAX);
 	json_array_foreach (v, i, item) {
 		size_t size = json_string_length(item);
 
 		if (!json_is_string(item) || size < 1 || size > VPMU_EVENT_NAME_MAX)
 			return fail(-EINVAL, err, errlen,
-				    "events: item %zu: a string of 1 to %d bytes is accepted", i,
+				    "events: item %zu: expected a string of 1 to %d bytes", i,
 				    VPMU_EVENT_NAME_MAX);
 		if (n + size + 2 > len)
-			return fail(-EINVAL, err, errlen, "events: at most %zu bytes are accepted",
+			return fail(-EINVAL, err, errlen, "events: expected up to %zu bytes",
 				    len - 1);
 		if (n)
 			buf[n++] = ',';
@@ -88,7 +88,7 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 
 	if (!ret && session_scope_parse(scope, &spec.scope))
 		ret = fail(-EINVAL, err, errlen,
-			   "scope: \"%s\"; none, tenant, vm or vcpu is accepted", scope);
+			   "scope: \"%s\" is invalid; expected none, tenant, vm or vcpu", scope);
 	if (!ret)
 		ret = command_opening(c, req, false, spec.scope != SESSION_ONE, &spec.open, err,
 				      errlen);
@@ -120,7 +120,7 @@ int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, s
 		return ret;
 	ret = vpmu_event_parse_list(text, c->opts->raw_space, keys, names, &n, why, sizeof(why));
 	if (ret == -E2BIG)
-		return fail(ret, err, errlen, "events: more than %d; 1 to %d are accepted",
+		return fail(ret, err, errlen, "events: more than %d; expected 1 to %d",
 			    SESSION_EVENTS_MAX, SESSION_EVENTS_MAX);
 	if (ret)
 		return fail(ret, err, errlen, "events: %s", why);

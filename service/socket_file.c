@@ -29,23 +29,23 @@ static int check_parent(const char *path, bool own, char *err, size_t errlen)
 			    strerror(errno));
 	if (lstat(dir, &st))
 		return fail(-errno, err, errlen,
-			    "socket %s: %s: %s; a path in an existing directory is accepted", path,
+			    "socket %s: %s: %s; expected a path in an existing directory", path,
 			    dir, strerror(errno));
 	if (S_ISLNK(st.st_mode))
-		return fail(-ELOOP, err, errlen,
-			    "socket %s: %s is a symbolic link; a path in the directory itself is "
-			    "accepted",
-			    path, dir);
+		return fail(
+			-ELOOP, err, errlen,
+			"socket %s: %s is a symbolic link; expected a path in the directory itself",
+			path, dir);
 	if ((own || geteuid()) && st.st_uid != geteuid() && st.st_uid != 0)
-		return fail(-EPERM, err, errlen,
-			    "socket %s: %s belongs to user %u; a directory of yours or root's is "
-			    "accepted",
-			    path, dir, st.st_uid);
+		return fail(
+			-EPERM, err, errlen,
+			"socket %s: %s belongs to user %u; expected a directory of yours or root's",
+			path, dir, st.st_uid);
 	if (own && st.st_mode & 022)
-		return fail(-EPERM, err, errlen,
-			    "socket %s: others may write to %s (mode %o); mode 755 or less is "
-			    "accepted",
-			    path, dir, st.st_mode & 07777);
+		return fail(
+			-EPERM, err, errlen,
+			"socket %s: others may write to %s (mode %o); expected mode 755 or less",
+			path, dir, st.st_mode & 07777);
 	return 0;
 }
 
@@ -59,7 +59,7 @@ static int clear_stale(const struct sockaddr_un *addr, char *err, size_t errlen)
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
 		return fail(-EEXIST, err, errlen,
-			    "socket %s: exists and is no socket; another path is accepted",
+			    "socket %s: exists and is no socket; expected another path",
 			    addr->sun_path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
@@ -68,7 +68,7 @@ static int clear_stale(const struct sockaddr_un *addr, char *err, size_t errlen)
 	close(fd);
 	if (ret != ECONNREFUSED)
 		return fail(-EADDRINUSE, err, errlen,
-			    "socket %s: a server listens there; another path is accepted",
+			    "socket %s: a server listens there; expected another path",
 			    addr->sun_path);
 	if (unlink(addr->sun_path) && errno != ENOENT)
 		return fail(-errno, err, errlen, "socket %s: cannot replace it: %s", addr->sun_path,
@@ -84,7 +84,7 @@ int socket_file_make(struct socket_file *s, const char *path, bool own_dir, mode
 
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return fail(-ENAMETOOLONG, err, errlen,
-			    "socket %.40s...: a path of at most %zu bytes is accepted", path,
+			    "socket %.40s...: expected a path of up to %zu bytes", path,
 			    sizeof(addr.sun_path) - 1);
 	strcpy(addr.sun_path, path);
 	ret = check_parent(path, own_dir, err, errlen);
@@ -122,7 +122,7 @@ int socket_file_take(struct socket_file *s, int fd, const char *path, char *err,
 	    getsockname(fd, (struct sockaddr *)&addr, &addr_len) || addr.sun_family != AF_UNIX)
 		return fail(-EINVAL, err, errlen,
 			    "socket %s: file descriptor %d is no listening unix stream socket; "
-			    "ListenStream=%s is accepted",
+			    "expected ListenStream=%s",
 			    path, fd, path);
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
 		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));

@@ -47,7 +47,7 @@ int console_open_file(const char *path, char *err, size_t errlen)
 
 	if (fd < 0)
 		return fail(-errno, err, errlen, "%.300s: %s", path,
-			    errno == ELOOP ? "a symbolic link; the file itself is accepted"
+			    errno == ELOOP ? "a symbolic link; expected the file itself"
 					   : strerror(errno));
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
 		return fd;

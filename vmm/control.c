@@ -38,7 +38,7 @@ static int set_field(struct vm_config *vm, const char *key, const json_t *value,
 			 json_integer_value(value));
 		return vm_config_set(vm, key, number, err, errlen);
 	}
-	return fail(-EINVAL, err, errlen, "vm/%.80s: accepted: a string or a number", key);
+	return fail(-EINVAL, err, errlen, "vm/%.80s: expected a string or a number", key);
 }
 
 static int read_config(const json_t *req, struct vm_config *vm, char *err, size_t errlen)
@@ -58,8 +58,8 @@ static int read_config(const json_t *req, struct vm_config *vm, char *err, size_
 	/* A client has the operator's rights to VMs, not to files. */
 	if (vm->console == VM_CONSOLE_FILE)
 		return fail(-EPERM, err, errlen,
-			    "vm/console: \"%.80s\" given, accepted from a client: stdout or ring; "
-			    "files are for --vm and --config of the server",
+			    "vm/console: \"%.80s\" is invalid; expected stdout or ring (files only "
+			    "with --vm and --config of the server)",
 			    vm->console_file);
 	return vm_config_check(vm, err, errlen);
 }

@@ -26,7 +26,7 @@ static int get_from(const json_t *req, uint64_t *from, char *err, size_t errlen)
 	*from = strtoull(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || errno)
 		return fail(-EINVAL, err, errlen,
-			    "from: \"%s\"; \"next\" of the last answer is accepted", text);
+			    "from: \"%s\" is invalid; expected \"next\" of the last answer", text);
 	return 0;
 }
 
@@ -80,7 +80,7 @@ static int control_console_read_text(struct console *con, uint64_t from,
 
 	if (ret == -EINVAL)
 		fail(ret, err, errlen,
-		     "from: not the start of a line; \"next\" of the last answer is accepted");
+		     "from: not the start of a line; expected \"next\" of the last answer");
 	else if (ret || json_object_set_new(resp, "lines", line_array(buf)) ||
 		 json_object_set_new(resp, "next", json_u64(from)) ||
 		 json_object_set_new(resp, "missed", json_u64(missed)) ||
@@ -109,7 +109,7 @@ static int cmd_console_read(void *arg, const json_t *req, json_t *resp, char *er
 	machine_reap(c->machine);
 	vm = machine_vm_find(c->machine, name);
 	if (!vm || !vm->user)
-		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; a VM of `list` is accepted",
+		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; expected a VM of `list`",
 			    name);
 	return control_console_read_text(vm->user, from, vm, resp, err, errlen);
 }
@@ -133,15 +133,15 @@ static int cmd_console_write(void *arg, const json_t *req, json_t *resp, char *e
 	machine_reap(c->machine);
 	vm = machine_vm_find(c->machine, name);
 	if (!vm)
-		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; a VM of `list` is accepted",
+		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; expected a VM of `list`",
 			    name);
 	if (!vm->vm)
 		return fail(-ESRCH, err, errlen,
-			    "vm %s: it has ended, accepted: a VM that is running or paused", name);
+			    "vm %s: it has ended; expected a VM that is running or paused", name);
 	n = vm_input(vm->vm, text, strlen(text));
 	if (n == -EOPNOTSUPP)
 		return fail(-EOPNOTSUPP, err, errlen,
-			    "vm %s: its guest takes no input, accepted: a VM with a kernel", name);
+			    "vm %s: its guest takes no input; expected a VM with a kernel", name);
 	if (n < 0 || json_object_set_new(resp, "written", json_u64((uint64_t)n)))
 		return fail(-ENOMEM, err, errlen, "console-write: out of memory");
 	return 0;

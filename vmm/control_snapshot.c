@@ -31,8 +31,8 @@ static int get_file(const struct control *c, const json_t *req, const char **fil
 			n--;
 		if (strncmp(*file, dir, n) || (*file)[n] != '/')
 			return fail(-EPERM, err, errlen,
-				    "file: \"%.160s\" given, accepted: a name of a file in %.160s, "
-				    "the server's --snapshot-dir",
+				    "file: \"%.160s\" is invalid; expected a name of a file in "
+				    "%.160s, the server's --snapshot-dir",
 				    *file, dir);
 		*file += n + 1;
 	}
@@ -78,7 +78,7 @@ static int get_trust(const json_t *req, bool *trust, char *err, size_t errlen)
 	*trust = !strcmp(text, "yes");
 	if (*trust || !strcmp(text, "no"))
 		return 0;
-	return fail(-EINVAL, err, errlen, "trust: \"%.80s\" given, accepted: yes or no", text);
+	return fail(-EINVAL, err, errlen, "trust: \"%.80s\" is invalid; expected yes or no", text);
 }
 
 /* Convert a number, which may also be given as a string, to text in @buf. */

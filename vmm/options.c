@@ -134,7 +134,7 @@ static void wait_attach(struct found *f, const char *arg)
 
 	if (*arg < '1' || *arg > '9' || *end || n > 256) {
 		f->ret = fail(-EINVAL, f->err, f->errlen,
-			      "--wait-attach: \"%.80s\" given, accepted: 1 to 256", arg);
+			      "--wait-attach: \"%.80s\" is invalid; expected 1 to 256", arg);
 		return;
 	}
 	f->o->wait_attach = (unsigned int)n;
@@ -147,7 +147,7 @@ static error_t vmm_options_parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'c':
 		if (f->file)
-			options_refuse(f, "--config: given twice, accepted: once");
+			options_refuse(f, "--config: given twice; expected once");
 		f->file = arg;
 		return 0;
 	case OPT_VM:
@@ -173,14 +173,14 @@ static error_t vmm_options_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		f->ret = fail(-EINVAL, f->err, f->errlen,
-			      "\"%.80s\": not an option, accepted: options only (--help)", arg);
+			      "\"%.80s\": not an option; expected options only (--help)", arg);
 		return 0;
 	}
 	if (key >= OPT_HOST && key < OPT_HOST + (int)NR_HOST) {
 		if (f->host[key - OPT_HOST])
-			f->ret = fail(-EINVAL, f->err, f->errlen,
-				      "--%s: given twice, accepted: once",
-				      host_options[key - OPT_HOST].opt.name);
+			f->ret =
+				fail(-EINVAL, f->err, f->errlen, "--%s: given twice; expected once",
+				     host_options[key - OPT_HOST].opt.name);
 		f->host[key - OPT_HOST] = arg ? arg : "yes";
 		return 0;
 	}
@@ -215,18 +215,18 @@ static int options_apply(struct found *f)
 		o->config.host.console = o->hold ? VM_CONSOLE_RING : VM_CONSOLE_STDOUT;
 	if (f->exit_when_done && o->hold)
 		return fail(-EINVAL, f->err, f->errlen,
-			    "--exit-when-done: given with --hold, accepted: one of them");
+			    "--exit-when-done: given with --hold; expected only one of them");
 	if (o->config.host.socket && o->no_socket)
 		return fail(-EINVAL, f->err, f->errlen,
-			    "--no-socket: given with --socket (or socket in [host]), accepted: one "
-			    "of them");
+			    "--no-socket: given with --socket (or socket in [host]); expected only "
+			    "one of them");
 	if (o->no_socket && (o->paused || o->wait_attach || o->hold))
 		return fail(-EINVAL, f->err, f->errlen,
-			    "--no-socket: accepted without --paused, --wait-attach and --hold, "
-			    "which need a client that connects");
+			    "--no-socket: given with --paused, --wait-attach or --hold, which need "
+			    "a client; expected only one of them");
 	if (!o->config.nr_vms && !o->hold)
 		return fail(-EINVAL, f->err, f->errlen,
-			    "no VM given, accepted: --vm, [vm NAME] in --config, or --hold");
+			    "no VM given; expected --vm, [vm NAME] in --config, or --hold");
 	return 0;
 }
 

@@ -342,7 +342,7 @@ int cgroups_mount(const char *named, char **out, char *err, size_t errlen)
 	if (root)
 		return 0;
 	return named ? fail(ret, err, errlen,
-			    "cgroup_root: %s: %s; accepted: the directory where cgroup2 is mounted",
+			    "cgroup_root: %s: %s; expected the directory where cgroup2 is mounted",
 			    named, strerror(-ret))
 		     : fail(-ENOENT, err, errlen,
 			    "cgroup_root: no cgroup2 is mounted here; mount one, or name its "

@@ -136,7 +136,7 @@ static int config_begin(void *arg, const struct config_at *at)
 	if (!f->in_tenant) {
 		if (f->vpmud_seen)
 			return fail(-EINVAL, at->err, at->errlen,
-				    "%s: [%s] given twice, accepted: once", at->where, at->section);
+				    "%s: [%s] given twice; expected once", at->where, at->section);
 		f->vpmud_seen = true;
 		return 0;
 	}
@@ -169,7 +169,7 @@ static int config_end(void *arg, const struct config_at *at)
 	if (rule && rule->each && !rule->cgroup.nr && !rule->vm.nr && !rule->metadata.nr)
 		return fail(-EINVAL, at->err, at->errlen,
 			    "%s: the section before has neither cgroup nor metadata nor vm, and "
-			    "its * stands for what they match; accepted: at least one of them",
+			    "its * stands for what they match; expected at least one of them",
 			    at->where);
 	return 0;
 }

@@ -120,7 +120,7 @@ static int activation(struct daemon_opts *o, char *err, size_t errlen)
 
 	if (n < 0 || n > 1)
 		return fail(n < 0 ? n : -EINVAL, err, errlen,
-			    "socket activation: %d sockets given, accepted: one ListenStream=", n);
+			    "socket activation: %d sockets given; expected one ListenStream=", n);
 	o->listen_fd = n ? SD_LISTEN_FDS_START : 0;
 	return 0;
 }
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
 	}
 	if (o.wrong) {
 		fail(0, err, sizeof(err),
-		     "\"%.80s\": not an option, accepted: options only (--help)", o.wrong);
+		     "\"%.80s\": not an option; expected options only (--help)", o.wrong);
 		daemon_say(err);
 		return EXIT_USAGE;
 	}

@@ -21,7 +21,7 @@ static int rules_add_rule(struct rules *r, const char *path, bool each, struct r
 
 	for (size_t i = 0; i < r->nr; i++)
 		if (r->rule[i].each == each && !strcmp(r->rule[i].path, path))
-			return fail(-EEXIST, err, errlen, "given twice, accepted: once");
+			return fail(-EEXIST, err, errlen, "given twice; expected once");
 	if (r->nr == RULES_TENANTS_MAX)
 		return fail(-E2BIG, err, errlen, "more than %d tenants", RULES_TENANTS_MAX);
 	/* The array doubles whenever the number of rules is a power of two. */

@@ -79,21 +79,21 @@ int cgroupfs_open(const char *root, struct cgroupfs **out, char *err, size_t err
 	fs->root = realpath(root, NULL);
 	if (!fs->root) {
 		ret = fail(-errno, err, errlen,
-			   "cgroup root: %s: %s; an existing cgroup2 directory is accepted", root,
+			   "cgroup root: %s: %s; expected an existing cgroup2 directory", root,
 			   strerror(errno));
 		goto fail;
 	}
 	if (!is_cgroup2(fs->root) || stat(fs->root, &st) || !S_ISDIR(st.st_mode)) {
 		ret = fail(-EINVAL, err, errlen,
-			   "cgroup root: %s: not a cgroup2 directory; one of `findmnt -t cgroup2` "
-			   "or below is accepted",
+			   "cgroup root: %s: not a cgroup2 directory; expected one of `findmnt -t "
+			   "cgroup2` or below",
 			   root);
 		goto fail;
 	}
 	if (access(fs->root, W_OK | X_OK)) {
 		ret = fail(-errno, err, errlen,
-			   "cgroup root: %s: %s; a directory this user may make directories in is "
-			   "accepted (delegate one, or run as root)",
+			   "cgroup root: %s: %s; expected a directory this user may make "
+			   "directories in (delegate one, or run as root)",
 			   root, strerror(errno));
 		goto fail;
 	}
@@ -244,8 +244,8 @@ int cgroupfs_make(const char *dir, bool *made, char *err, size_t errlen)
 			return 0;
 		}
 		return fail(-EEXIST, err, errlen,
-			    "cgroup %s: the name is taken by a file of the kernel; a name without "
-			    "a controller's prefix is accepted",
+			    "cgroup %s: the name is taken by a file of the kernel; expected a name "
+			    "without a controller's prefix",
 			    dir);
 	}
 	return fail(-errno, err, errlen, "cgroup %s: cannot make it: %s", dir, strerror(errno));
@@ -329,11 +329,11 @@ static int make_threaded(const char *dir, char *err, size_t errlen)
 		return 0;
 	ret = cgroupfs_write_file(dir, "cgroup.type", "threaded");
 	if (ret)
-		return fail(ret, err, errlen,
-			    "cgroup %s: is \"%s\" and cannot become threaded: %s; an empty cgroup "
-			    "below a root without domain controllers in cgroup.subtree_control is "
-			    "accepted",
-			    dir, type, strerror(-ret));
+		return fail(
+			ret, err, errlen,
+			"cgroup %s: is \"%s\" and cannot become threaded: %s; expected an empty "
+			"cgroup below a root without domain controllers in cgroup.subtree_control",
+			dir, type, strerror(-ret));
 	return 0;
 }
 
@@ -376,8 +376,8 @@ static int enter_domain(struct cgroupfs *fs, int tgid, char *err, size_t errlen)
 	if (ret) {
 		free(now);
 		return fail(ret, err, errlen,
-			    "cgroup %s: process %d cannot enter it: %s; a root without domain "
-			    "controllers in cgroup.subtree_control is accepted",
+			    "cgroup %s: process %d cannot enter it: %s; expected a root without "
+			    "domain controllers in cgroup.subtree_control",
 			    fs->root, tgid, strerror(-ret));
 	}
 	if (tgid == getpid() && !fs->home)
@@ -397,7 +397,7 @@ int cgroupfs_join(struct cgroupfs *fs, const char *path, int tid, char *err, siz
 		return fail(-ENOMEM, err, errlen, "cgroup %s: out of memory", path);
 	ret = thread_group(tid, &tgid, &alone);
 	if (ret) {
-		fail(ret, err, errlen, "thread %d: %s; a running thread is accepted", tid,
+		fail(ret, err, errlen, "thread %d: %s; expected a running thread", tid,
 		     strerror(-ret));
 		goto out;
 	}

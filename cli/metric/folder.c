@@ -32,7 +32,7 @@ int metric_set_file(struct metric_set *set, const char *path, char *err, size_t 
 			n = 1;
 	}
 	if (ret == -EINVAL)
-		fail(ret, err, errlen, "%s: not a regular file; accepted: a metric file", path);
+		fail(ret, err, errlen, "%s: not a regular file; expected a metric file", path);
 	else if (ret)
 		fail(ret, err, errlen, "%s: %s", path, strerror(-ret));
 	else

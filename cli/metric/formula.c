@@ -45,9 +45,9 @@ static char formula_peek(struct parser *p)
 static int add_step(struct parser *p, struct formula_step step)
 {
 	if (p->f->nr_steps == FORMULA_STEPS_MAX)
-		return formula_wrong(p, -E2BIG,
-				     "the formula is too long; accepted: up to 64 names, "
-				     "numbers and operators");
+		return formula_wrong(
+			p, -E2BIG,
+			"the formula is too long; expected up to 64 names, numbers and operators");
 	p->f->step[p->f->nr_steps++] = step;
 	return 0;
 }
@@ -67,7 +67,7 @@ static int parse_number(struct parser *p)
 	number = strtod(p->at, &end);
 	if (end != p->at + n || (*end && strchr(NAME, *end) && *end != '-') || !isfinite(number))
 		return formula_wrong(p, -EINVAL,
-				     "not a number; accepted: numbers such as 100, 0.5 and 1e9");
+				     "not a number; expected numbers such as 100, 0.5 and 1e9");
 	p->at = end;
 	return add_step(p, (struct formula_step){.kind = FORMULA_NUMBER, .number = number});
 }
@@ -83,7 +83,7 @@ static int formula_parse_name(struct parser *p)
 		i++;
 	if (i == f->nr_events) {
 		if (i == FORMULA_EVENTS_MAX)
-			return formula_wrong(p, -E2BIG, "too many events; accepted: up to 16");
+			return formula_wrong(p, -E2BIG, "too many events; expected up to 16");
 		f->event[f->nr_events++] = xstrndup(p->at, n);
 	}
 	p->at += n;
@@ -99,7 +99,7 @@ static int parse_parentheses(struct parser *p)
 	if (ret)
 		return ret;
 	if (formula_peek(p) != ')')
-		return formula_wrong(p, -EINVAL, "\")\" is missing; accepted here: + - * / )");
+		return formula_wrong(p, -EINVAL, "\")\" is missing; expected + - * / )");
 	p->at++;
 	return 0;
 }
@@ -114,12 +114,11 @@ static int parse_factor(struct parser *p)
 	if (c && strchr(LETTERS, c))
 		return formula_parse_name(p);
 	if (c != '(' && c != '-')
-		return formula_wrong(p, -EINVAL,
-				     "accepted here: the name of an event, a number, ( or -");
+		return formula_wrong(p, -EINVAL, "expected the name of an event, a number, ( or -");
 	if (p->depth == FORMULA_DEPTH_MAX)
-		return formula_wrong(p, -E2BIG,
-				     "nested too deeply; accepted: up to 16 levels of "
-				     "parentheses and signs");
+		return formula_wrong(
+			p, -E2BIG,
+			"nested too deeply; expected up to 16 levels of parentheses and signs");
 	p->depth++;
 	if (c == '(') {
 		ret = parse_parentheses(p);
@@ -172,11 +171,10 @@ int formula_parse(struct formula *f, const char *text, char *err, size_t errlen)
 	*f = (struct formula){0};
 	ret = parse_sum(&p);
 	if (!ret && formula_peek(&p))
-		ret = formula_wrong(&p, -EINVAL,
-				    "accepted here: + - * / or the end of the formula");
+		ret = formula_wrong(&p, -EINVAL, "expected + - * / or the end of the formula");
 	if (!ret && !f->nr_events)
 		ret = fail(-EINVAL, err, errlen,
-			   "formula without events; accepted: a formula of at least one event");
+			   "formula without events; expected a formula of at least one event");
 	if (ret)
 		formula_free(f);
 	return ret;

@@ -20,7 +20,7 @@
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 #define BLANKS	   " \t\r"
 
-static const char accepted[] = "accepted: [name], \"description = TEXT\", \"formula = FORMULA\", "
+static const char accepted[] = "expected [name], \"description = TEXT\", \"formula = FORMULA\", "
 			       "\"unit = TEXT\", # comment";
 
 struct reader {
@@ -109,11 +109,10 @@ static int begin_metric(struct reader *r, char *line)
 		return metric_wrong(r, -EINVAL, r->line, "not a name in brackets; %s", accepted);
 	*end = '\0';
 	if (!*name || name[strspn(name, NAME_CHARS)] || strlen(name) > METRIC_NAME_MAX)
-		return metric_wrong(
-			r, -EINVAL, r->line,
-			"[%.40s] is no name of a metric; accepted: 1 to %d letters, digits, - "
-			"and _",
-			name, METRIC_NAME_MAX);
+		return metric_wrong(r, -EINVAL, r->line,
+				    "[%.40s] is not the name of a metric; expected 1 to %d "
+				    "letters, digits, - and _",
+				    name, METRIC_NAME_MAX);
 	if (metric_set_find(&r->found, name, strlen(name)))
 		return metric_wrong(r, -EINVAL, r->line, "[%s] is given twice; give it once", name);
 	if (r->found.nr + r->known->nr >= METRIC_COUNT_MAX)
@@ -156,7 +155,8 @@ static int set_key(struct reader *r, char *line)
 		return metric_wrong(r, -EINVAL, r->line, "\"%.40s\" before the first [name]; %s",
 				    line, accepted);
 	if (!to)
-		return metric_wrong(r, -EINVAL, r->line, "\"%.40s\" is no key; %s", line, accepted);
+		return metric_wrong(r, -EINVAL, r->line, "\"%.40s\" is not a key; %s", line,
+				    accepted);
 	if (*to)
 		return metric_wrong(r, -EINVAL, r->line, "%s is given twice; give it once", line);
 	if (!*value)
@@ -176,14 +176,14 @@ static int metric_read_line(struct reader *r, const char *text, size_t len)
 	while (len && strchr(BLANKS, text[len - 1]) && text[len - 1])
 		len--;
 	if (len > METRIC_LINE_MAX)
-		return metric_wrong(r, -EINVAL, r->line, "line of %zu bytes; accepted: at most %d",
+		return metric_wrong(r, -EINVAL, r->line, "line of %zu bytes; expected up to %d",
 				    len, METRIC_LINE_MAX);
 	memcpy(line, text, len);
 	line[len] = '\0';
 	if (strlen(line) != len || !utf8_text(line))
 		return metric_wrong(
 			r, -EINVAL, r->line,
-			"bytes that are not text; accepted: UTF-8 without control characters");
+			"bytes that are not text; expected UTF-8 without control characters");
 	p += strspn(p, BLANKS);
 	if (!*p || *p == '#')
 		return 0;

@@ -67,14 +67,13 @@ static int become(const char *name, const char *socket, char *err, size_t errlen
 	pw = getpwnam(name);
 	if (!pw)
 		return fail(errno ? -errno : -ENOENT, err, errlen,
-			    "--user: no user \"%.80s\", accepted: a name of getent passwd", name);
+			    "--user: no user \"%.80s\"; expected a name of getent passwd", name);
 	if (geteuid())
-		return pw->pw_uid == geteuid()
-			       ? 0
-			       : fail(-EPERM, err, errlen,
-				      "--user: only root can become \"%.80s\", accepted: start as "
-				      "root, or leave --user out",
-				      name);
+		return pw->pw_uid == geteuid() ? 0
+					       : fail(-EPERM, err, errlen,
+						      "--user: only root can become \"%.80s\"; "
+						      "start as root, or leave --user out",
+						      name);
 	if ((socket && lchown(socket, pw->pw_uid, (gid_t)-1)) ||
 	    prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || initgroups(name, pw->pw_gid) ||
 	    setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) ||

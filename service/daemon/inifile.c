@@ -54,7 +54,7 @@ static int bad_line(struct reader *r, const char *fmt, ...)
 
 int config_bad_section(const struct config_sections *s, const struct config_at *at)
 {
-	return fail(-EINVAL, at->err, at->errlen, "%s: [%s] given, accepted: %s", at->where,
+	return fail(-EINVAL, at->err, at->errlen, "%s: [%s] is invalid; expected %s", at->where,
 		    at->section, s->accepted);
 }
 
@@ -75,13 +75,13 @@ static int begin_section(struct reader *r, const char *line)
 	if (end_section(r))
 		return r->ret;
 	if (!end)
-		return bad_line(r, "section without \"]\", accepted: %s", accepted);
+		return bad_line(r, "section without \"]\"; expected %s", accepted);
 	rest = end + 1 + strspn(end + 1, BLANKS);
 	if (*rest && *rest != ';' && *rest != '#')
-		return bad_line(r, "text after \"]\", accepted: %s", accepted);
+		return bad_line(r, "text after \"]\"; expected %s", accepted);
 	len = (size_t)(end - line) - 1;
 	if (len > SECTION_MAX)
-		return bad_line(r, "section name of %zu bytes, accepted: at most %d", len,
+		return bad_line(r, "section name of %zu bytes; expected up to %d", len,
 				SECTION_MAX);
 	memcpy(r->section_name, line + 1, len);
 	r->section_name[len] = 0;
@@ -105,11 +105,11 @@ static char *inifile_read_line(char *buf, int num, void *arg)
 	snprintf(r->where, sizeof(r->where), "%s:%u", r->name, r->line);
 	/* @buf must also have room for the newline and a NUL. */
 	if (bytes > (size_t)num - 2) {
-		bad_line(r, "line of %zu bytes, accepted: at most %d", bytes, num - 2);
+		bad_line(r, "line of %zu bytes; expected up to %d", bytes, num - 2);
 		return NULL;
 	}
 	if (memchr(r->text, 0, len)) {
-		bad_line(r, "NUL byte in the line, accepted: text without NUL bytes");
+		bad_line(r, "NUL byte in the line; expected text without NUL bytes");
 		return NULL;
 	}
 	memcpy(buf, r->text, len);
@@ -132,7 +132,7 @@ static int inifile_handle(void *arg, const char *section, const char *key, const
 	if (r->in_section)
 		r->ret = r->sections->set(r->arg, &r->at, key, value);
 	else
-		bad_line(r, "\"%.80s\" before any section, accepted: %s first", key,
+		bad_line(r, "\"%.80s\" before any section; expected %s first", key,
 			 r->sections->accepted);
 	return r->ret == 0;
 }
@@ -154,7 +154,7 @@ int config_read_text(const struct config_sections *s, void *arg, const char *nam
 	rc = ini_parse_stream(inifile_read_line, r, inifile_handle, r);
 	if (!r->ret && rc > 0) {
 		snprintf(r->where, sizeof(r->where), "%s:%d", name, rc);
-		bad_line(r, "this line is not understood, accepted: [section], key = value or ; "
+		bad_line(r, "this line is not understood; expected [section], key = value or ; "
 			    "comment");
 	} else if (!r->ret && rc < 0) {
 		r->ret = fail(-ENOMEM, err, errlen, "%s: out of memory", name);
@@ -206,7 +206,7 @@ int config_read_file(const struct config_sections *s, void *arg, const char *pat
 		goto errno_out;
 	if (!len && is_fifo(fd))
 		ret = fail(-EINVAL, err, errlen,
-			   "%s: empty pipe, accepted: a file, or a pipe that a program writes to",
+			   "%s: empty pipe; expected a file, or a pipe that a program writes to",
 			   path);
 	else if (len > CONFIG_FILE_MAX)
 		ret = fail(-EFBIG, err, errlen, "%s: longer than %u bytes", path, CONFIG_FILE_MAX);

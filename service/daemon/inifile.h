@@ -22,7 +22,7 @@ struct config_sections {
 	int (*end)(void *arg, const struct config_at *at);
 };
 
-/* config_bad_section - for begin(): "NAME given, accepted: ...". -EINVAL. */
+/* config_bad_section - for begin(): "NAME is invalid; expected ...". -EINVAL. */
 int config_bad_section(const struct config_sections *s, const struct config_at *at);
 
 /* config_read_file - read the file or pipe at @path, up to CONFIG_FILE_MAX bytes. -EINVAL: invalid

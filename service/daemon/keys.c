@@ -106,20 +106,20 @@ int config_set(const struct config_key *keys, size_t nr, void *obj, uint32_t *gi
 			continue;
 		if (*given & 1u << i)
 			return fail(-EINVAL, at->err, at->errlen,
-				    "%s: %s/%s: given twice, accepted: once", at->where,
-				    at->section, name);
+				    "%s: %s/%s: given twice; expected once", at->where, at->section,
+				    name);
 		ret = k->set(k, (char *)obj + k->offset, value, why);
 		if (ret == -ENOMEM)
 			return fail(ret, at->err, at->errlen, "%s: out of memory", at->where);
 		if (ret)
 			return fail(-EINVAL, at->err, at->errlen,
-				    "%s: %s/%s: \"%.80s\" given, accepted: %s%s%s%s", at->where,
+				    "%s: %s/%s: \"%.80s\" is invalid; expected %s%s%s%s", at->where,
 				    at->section, name, value, k->accepted, *why ? " (" : "", why,
 				    *why ? ")" : "");
 		*given |= 1u << i;
 		return 0;
 	}
-	return fail(-EINVAL, at->err, at->errlen, "%s: %s/%.80s: no such key, accepted: %s",
+	return fail(-EINVAL, at->err, at->errlen, "%s: %s/%.80s: no such key; expected %s",
 		    at->where, at->section, name, key_names(keys, nr, names));
 }
 

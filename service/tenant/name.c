@@ -17,12 +17,12 @@ bool tenant_path_ok(const char *path, char *err, size_t errlen)
 	const char *p = path;
 
 	if (*p != '/' || p[1] == '\0') {
-		fail(0, err, errlen, "tenant path \"%.40s\": a path like /acme/web is accepted",
-		     path);
+		fail(0, err, errlen,
+		     "tenant path \"%.40s\" is invalid; expected a path like /acme/web", path);
 		return false;
 	}
 	if (strnlen(path, TENANT_PATH_MAX + 1) > TENANT_PATH_MAX) {
-		fail(0, err, errlen, "tenant path \"%.40s...\": at most %d bytes are accepted",
+		fail(0, err, errlen, "tenant path \"%.40s...\" is invalid; expected up to %d bytes",
 		     path, TENANT_PATH_MAX);
 		return false;
 	}
@@ -33,27 +33,29 @@ bool tenant_path_ok(const char *path, char *err, size_t errlen)
 			p++;
 		if (p == c || (*p && *p != '/')) {
 			fail(0, err, errlen,
-			     "tenant path \"%s\": components of [A-Za-z0-9_.:@-] are accepted",
+			     "tenant path \"%s\" is invalid; expected components of "
+			     "[A-Za-z0-9_.:@-]",
 			     path);
 			return false;
 		}
 		if ((p - c == 1 && c[0] == '.') || (p - c == 2 && c[0] == '.' && c[1] == '.')) {
 			fail(0, err, errlen,
-			     "tenant path \"%s\": components other than . and .. are accepted",
+			     "tenant path \"%s\" is invalid; expected components other than . and "
+			     "..",
 			     path);
 			return false;
 		}
 		if (levels++ == 0 && p - c == 4 && strncmp(c, "host", 4) == 0) {
 			fail(0, err, errlen,
-			     "tenant path \"%s\": /host is what runs in no tenant; another name "
-			     "is accepted",
+			     "tenant path \"%s\": /host is what runs in no tenant; expected "
+			     "another name",
 			     path);
 			return false;
 		}
 	}
 	if (levels > TENANT_LEVELS_MAX) {
-		fail(0, err, errlen, "tenant path \"%s\": at most %d levels are accepted", path,
-		     TENANT_LEVELS_MAX);
+		fail(0, err, errlen, "tenant path \"%s\" is invalid; expected up to %d levels",
+		     path, TENANT_LEVELS_MAX);
 		return false;
 	}
 	return true;
@@ -67,8 +69,8 @@ bool tenant_vm_name_ok(const char *name, char *err, size_t errlen)
 		i++;
 	if (len == 0 || len > TENANT_VM_NAME_MAX || i < len || strchr(".:@-", name[0])) {
 		fail(0, err, errlen,
-		     "VM name \"%.64s\": 1 to %d of [A-Za-z0-9_.:@-], the first one a letter, "
-		     "digit or _, are accepted",
+		     "VM name \"%.64s\" is invalid; expected 1 to %d of [A-Za-z0-9_.:@-], the "
+		     "first a letter, digit or _",
 		     name, TENANT_VM_NAME_MAX);
 		return false;
 	}

@@ -65,8 +65,8 @@ int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_backend *s, co
 	if (!tenant_vm_name_ok(name, err, errlen))
 		return -EINVAL;
 	if (vcpus > TENANT_VCPUS_MAX)
-		return fail(-EINVAL, err, errlen, "VM %s: %u vCPUs; 0 to %d are accepted", name,
-			    vcpus, TENANT_VCPUS_MAX);
+		return fail(-EINVAL, err, errlen, "VM %s: %u vCPUs; expected 0 to %d", name, vcpus,
+			    TENANT_VCPUS_MAX);
 	if (t->kind != NODE_TENANT && t->kind != NODE_HOST)
 		return fail(-EINVAL, err, errlen,
 			    "VM %s: \"%s\" is no tenant; give one, or /host for a VM without", name,
@@ -118,13 +118,11 @@ int tenant_vcpu_add(struct tenants *ts, struct node *vm, unsigned int vcpu, stru
 	int ret;
 
 	if (vcpu >= TENANT_VCPUS_MAX)
-		return fail(-EINVAL, err, errlen, "VM %s: vCPU %u; 0 to %d are accepted", vm->name,
+		return fail(-EINVAL, err, errlen, "VM %s: vCPU %u; expected 0 to %d", vm->name,
 			    vcpu, TENANT_VCPUS_MAX - 1);
 	if (node_vcpu(vm, vcpu))
 		return fail(-EEXIST, err, errlen,
-			    "VM %s: it has a vCPU %u; another number is "
-			    "accepted",
-			    vm->name, vcpu);
+			    "VM %s: it has a vCPU %u; expected another number", vm->name, vcpu);
 	ret = add_vcpu(ts, vm, vcpu, i, &n);
 	if (ret)
 		return fail(ret, err, errlen, "VM %s: vCPU %u: %s", vm->name, vcpu, strerror(-ret));

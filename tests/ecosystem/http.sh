@@ -251,7 +251,7 @@ kill "$exporter"
 wait "$exporter"
 chmod 666 "$dir/users"
 timeout 60 "$VPMU_BIN/vpmu-exporter" -c "$exporter_conf" >"$dir/out" 2>&1 && check "users that anybody may write" accepted refused
-check_match "users that anybody may write" "$(cat "$dir/out")" "^vpmu-exporter: $dir/users: accepted: a file that only"
+check_match "users that anybody may write" "$(cat "$dir/out")" "^vpmu-exporter: $dir/users: expected a file that only"
 chmod 600 "$dir/users"
 echo no >"$dir/cert.pem"
 timeout 60 "$VPMU_BIN/vpmu-exporter" -c "$exporter_conf" >"$dir/out" 2>&1 && check "a certificate that is none" accepted refused

@@ -21,7 +21,7 @@ static __attribute__((constructor)) void choose(void)
 	else if (!strcmp(s, "all"))
 		emu_jit_set(EMU_JIT_ALL);
 	else if (strcmp(s, "hot")) {
-		fprintf(stderr, "VPMU_TEST_TRANSLATE: \"%s\", accepted: off, hot, all\n", s);
+		fprintf(stderr, "VPMU_TEST_TRANSLATE: \"%s\"; expected off, hot, all\n", s);
 		exit(2);
 	}
 }

@@ -88,6 +88,21 @@ a    session none  /         2 yes           cycles,loads
 p    profile       /           no   kvm      cycles every 100
 c    capture       web-1       no   emulator calls'
 
+# ---- check: a remedy for each row that is not ok, with the rows that share it ----
+answers <<END
+check {"rows":[{"what":"events","ok":false,"why":"the kernel has no perf events"},{"what":"configuration","ok":false,"why":"line 2"},{"what":"PID namespace","ok":true,"why":"a"},{"what":"sampling","ok":false,"why":"the kernel has no perf events"},{"what":"a later row","ok":false,"why":"b"}],"ok":true}
+END
+out=$("$vpmu" check | sed '1,/^# what to do$/d')
+check "remedies: two rows share one" "$(printf '%s\n' "$out" | head -n 2)" \
+'events, sampling: a kernel with CONFIG_PERF_EVENTS
+configuration: correct the file at the line that is named, then vpmu reload'
+check "remedies: it is printed once" "$(printf '%s\n' "$out" | grep -c ': a kernel with CONFIG_PERF_EVENTS$')" 1
+check "remedies: none for a row that is ok, or not known" "$(printf '%s\n' "$out" | grep -c 'PID namespace\|a later row')" 0
+check "remedies -j" "$("$vpmu" check -j | sed -n 's/.*"what":"\([^"]*\)".*"remedy":"\([^,"]*\).*/\1 \2/p' | grep 'events \|sampl\|config')" \
+'events a kernel with CONFIG_PERF_EVENTS
+configuration correct the file at the line that is named
+sampling a kernel with CONFIG_PERF_EVENTS'
+
 # ---- one backend: said once ----
 one="$(row 1 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"
 total='"backend":"kvm","profile":"p","event":"cycles","target":"/","period":"100","samples":"3","lost":"1","late-max":"0","count":"400","enabled-ns":"1","running-ns":"1","quality":"exact","supported":true,"other-rows":"0","nr-rows":1'

@@ -115,17 +115,17 @@ completes "vpmu-vmm --vm=pmu=intel-v" "intel-v2 intel-v3 intel-v4 intel-v5"
 "$vpmu" vm add nope=1 2>"$dir/err"
 ask "vpmu vm add "
 check "the keys are those of the server" "$got" \
-	"$(sed 's/.*accepted: //; s/, /\n/g' "$dir/err" | sed 's/$/=/' | LC_ALL=C sort | tr '\n' ' ')"
-accepted() { sed 's/.*accepted: //; s/, /\n/g' "$dir/err" | grep -vx "$1" | sed 's/$/=/' | LC_ALL=C sort | tr '\n' ' '; }
+	"$(sed 's/.*expected //; s/, /\n/g' "$dir/err" | sed 's/$/=/' | LC_ALL=C sort | tr '\n' ' ')"
+expected() { sed 's/.*expected //; s/, /\n/g' "$dir/err" | grep -vx "$1" | sed 's/$/=/' | LC_ALL=C sort | tr '\n' ' '; }
 "$vpmu" vm restore f nope=1 2>"$dir/err"
 ask "vpmu vm restore f "
-check "the keys of vm restore" "$got" "$(accepted file)"
+check "the keys of vm restore" "$got" "$(expected file)"
 "$vpmu" vm set db-1 nope=1 2>"$dir/err"
 ask "vpmu vm set db-1 "
-check "the keys of vm set" "$got" "$(accepted name)"
+check "the keys of vm set" "$got" "$(expected name)"
 "$vpmu" tenant set /bob nope=1 2>"$dir/err"
 ask "vpmu tenant set /bob "
-check "the keys of tenant set" "$got" "$(accepted path)"
+check "the keys of tenant set" "$got" "$(expected path)"
 stop_server
 completes "vpmu stat -t w" ""
 

@@ -95,6 +95,7 @@ bad 2 'give KEY=VALUE' vm add web
 bad 2 'given twice' vm add name=a name=b
 bad 2 'vm save NAME FILE' vm save web-1
 bad 2 'vm restore: "x": give KEY=VALUE' vm restore f x
+bad 2 '^vpmu: vm: the path of FILE is not UTF-8 text$' vm restore "$(printf 'f\377')" name=x
 bad 1 'no VM "nope"' vm save nope "$dir/x"
 bad 1 'start it with --snapshot-dir DIR' vm restore "$dir/x"
 bad 2 'is not a terminal; give -b' top
@@ -103,9 +104,11 @@ bad 2 'not an empty string' -S '' list
 bad 2 "^vpmu: -e: unknown event 'bogus'; .*\`vpmu events\`" stat -e bogus
 bad 1 'no tenant "/nope"' stat -t /nope
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows what there is$' stat -t nope
-bad 2 '^vpmu: --for-each: "tenant" of VM web-1; none, vm or vcpu are accepted for a VM$' stat -t web-1 --for-each tenant
+bad 2 '^vpmu: --for-each: "tenant" of VM web-1; expected none, vm or vcpu for a VM$' stat -t web-1 --for-each tenant
 bad 1 '^vpmu: no session "nope"; `vpmu sessions` shows what there is$' stat --session nope
 bad 1 'no session "nope"' detach nope
+bad 1 '^vpmu: no session "nope"; ' stat --session nope -I 10 -- touch "$dir/ran"
+check "the command was not started" "$(ls "$dir/ran" 2>/dev/null)" ""
 bad 2 'A-Za-z0-9' attach 'a/b' -e cycles
 bad 127 '/nowhere/cmd: cannot run it: No such file' stat -- /nowhere/cmd
 bad 2 'tenant path' tenant add acme
@@ -116,8 +119,8 @@ bad 1 'no such tenant' tenant rm /nope
 bad 1 'no VM "nope"' vm rm nope
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' vm set nope weight=5
 bad 1 '^vpmu: no tenant "/nope"; `vpmu list` shows the tenants$' tenant set /nope weight=5
-bad 2 '^vpmu: weight: 0; 1 to 10000 is accepted$' vm set web-1 weight=0
-bad 2 '^vpmu: weight: 10001; 1 to 10000 is accepted$' tenant set /acme weight=10001
+bad 2 '^vpmu: weight: 0 is invalid; expected 1 to 10000$' vm set web-1 weight=0
+bad 2 '^vpmu: weight: 10001 is invalid; expected 1 to 10000$' tenant set /acme weight=10001
 bad 2 '^vpmu: vm set: weight: "1e3": give a number$' vm set web-1 weight=1e3
 bad 2 '^vpmu: tenant set: weight: "": give a number$' tenant set /acme weight=
 bad 2 '^vpmu: tenant set: "5": give KEY=VALUE$' tenant set /acme 5
@@ -128,8 +131,8 @@ check "weights as they were" "$("$vpmu" list -j | grep -c weight)" 0
 "$vpmu" tenant set /acme/web weight=300 || exit 1
 check "weights as they are set" "$("$vpmu" list -j | grep '"vm":"web-1"' | grep -o '"[a-z-]*weight":[0-9]*')" '"weight":200
 "tenant-weight":300'
-bad 2 '^vpmu: vm add: flavour: no such key, accepted: name, ' vm add name=x flavour=large
-bad 2 '^vpmu: vm add: engine: "fast" given, accepted: auto, emulator or kvm$' vm add name=x image="$image" engine=fast
+bad 2 '^vpmu: vm add: flavour: no such key; expected name, ' vm add name=x flavour=large
+bad 2 '^vpmu: vm add: engine: "fast" is invalid; expected auto, emulator or kvm$' vm add name=x image="$image" engine=fast
 bad 1 . vm add name=web-1 image="$image" engine=emulator
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' pause nope
 bad 2 "unknown event 'bogus'" profile -e bogus -d 1
@@ -145,7 +148,7 @@ bad 1 '^vpmu: no branch records of this target \(backend emulator\); give a VM o
 bad 1 'no tenant "/nope"' lbr /nope
 bad 1 'no vCPU of web-1 has records' lbr -d 0.1 web-1
 bad 2 'an argument is not UTF-8 text' profile -d 1 "$(printf '\377')"
-bad 2 'an argument is not UTF-8 text' vm save web-1 "/tmp/$(printf '\377')"
+bad 2 '^vpmu: vm: the path of FILE is not UTF-8 text$' vm save web-1 "/tmp/$(printf '\377')"
 bad 2 'call-stack, branches or calls' lbr --mode all
 bad 2 'needs --mode call-stack' lbr --mode branches --folded
 bad 2 'give only one of --format, --folded and -j' lbr -j --folded

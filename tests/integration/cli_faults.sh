@@ -30,6 +30,7 @@ sharing {"backends":[{"backend":"emulator","consumers":1,"keys":1,"host-counters
 check {"rows":[{"what":"events","ok":false,"why":"no PMU","backend":"emulator"}],"ok":true}
 END
 target=$dir/out.file
+step=${FAULT_STEP:-1}
 faulty() { # KIND AT COMMAND...
 	k=$1 n=$2
 	shift 2
@@ -73,7 +74,7 @@ sweep() { # FORM KIND COMMAND...
 		left=$(ls "$dir" | grep '^out\.file\.')
 		check "$*: $kind $i: what is left beside it" "$left" ""
 		rm -f "$target".*
-		i=$((i + ${FAULT_STEP:-1}))
+		i=$((i + step))
 	done
 	echo "# $form: $calls calls of kind $kind: $refused refused, $done done"
 }
@@ -100,10 +101,9 @@ full "profile --format=perf-script -d 0.001 -o" "profile --format=pprof -d 0.001
 kill "$server"
 wait "$server" 2>/dev/null
 start_server --hold --paused --vm "name=spin,engine=emulator,image=$image,args=spin"
-FAULT_STEP=1
 for kind in files opens memory; do
 	sweep metrics $kind "$vpmu" metrics --textfile "$target"
-	FAULT_STEP=7
+	[ "$step" -ge 7 ] || step=7 # many calls
 done
 full "metrics --textfile"
 finish

@@ -20,7 +20,7 @@ printf '[x]\nformula = loads +\n' >"$HOME/.config/vpmu/metrics/bad.metrics"
 "$vpmu" metrics >"$dir/out" 2>"$dir/err"
 check "metrics: exit status with a fault in a file" $? 1
 check "metrics: the fault" "$(cat "$dir/err")" \
-	"vpmu: metrics: $HOME/.config/vpmu/metrics/bad.metrics:2: formula, character 8: accepted here: the name of an event, a number, ( or -"
+	"vpmu: metrics: $HOME/.config/vpmu/metrics/bad.metrics:2: formula, character 8: expected the name of an event, a number, ( or -"
 check "metrics: the user's file replaces" "$(grep -c '^ipc ' "$dir/out")" 1
 check_match "metrics: the user's file replaces" "$(cat "$dir/out")" '^ipc +mine .*mine$'
 check_match "metrics: the others are there" "$(cat "$dir/out")" '^kernel-share '
@@ -35,7 +35,7 @@ refused() { # PATTERN ARG...
 	check "vpmu $*: lines" "$(cat "$dir/out" "$dir/err" | wc -l)" 1
 }
 refused '^vpmu: stat: -M: "ipk" is no metric' stat -M ipk
-refused '^vpmu: stat: -M: "ipc:w": accepted behind ":": the modifiers u k h G H$' stat -M ipc:w
+refused '^vpmu: stat: -M: "ipc:w" is invalid; expected the modifiers u k h G H after ":"$' stat -M ipc:w
 refused "^vpmu: attach: -M: ./none.metrics: No such file" attach a -M ./none.metrics
 printf '[x]\nformula = loads +\n' >"$dir/bad.metrics"
 refused "^vpmu: stat: -M: $dir/bad.metrics:2: formula" stat -M "$dir/bad.metrics"
@@ -133,7 +133,7 @@ check "both privilege levels" "$(side instructions)" $(($(side instructions:Gu) 
 check "both sides" "$(side instructions:GH)" $(($(side instructions:G) + $(side instructions:H)))
 check "without a side: the guest" "$(side instructions)" "$(side instructions:G)"
 check "the host has no user level here" "$(side instructions:Hu)" "<not supported>"
-check_match "the reason" "$("$vpmu" stat --session sides)" "^ instructions:Hu: not supported: the host's work on modelled pCPUs is all at kernel privilege; accepted: :H or :Hk\$"
+check_match "the reason" "$("$vpmu" stat --session sides)" "^ instructions:Hu: not supported: the host's work on modelled pCPUs is all at kernel privilege; expected :H or :Hk\$"
 check_match "the reason, -j" "$("$vpmu" detach sides -j)" '"event":"instructions:Hu".*"why":"the host.s work'
 "$vpmu" resume web-1
 again 'grep -q "^vpmu: profile: no samples: web-1 ran, but counted no instructions:H$" "$dir/err"' \
@@ -141,7 +141,7 @@ again 'grep -q "^vpmu: profile: no samples: web-1 ran, but counted no instructio
 again 'grep -q "\[\.\] workload_loop" "$dir/out"' "$vpmu" profile -d 0.2 -c 1000 -e instructions:Gu web-1
 # A sample is at the next instruction. Behind a SYSCALL of the user's that is the kernel's entry.
 check "a profile of :Gu has no kernel code" "$(grep '\[k\]' "$dir/out" | grep -v ' syscall_entry$')" ""
-refused "event 'task-clock:G': the kernel counts software events of a thread in guest and host alike; accepted: 'task-clock'\$" \
+refused "event 'task-clock:G': the kernel counts software events of a thread in guest and host alike; expected 'task-clock'\$" \
 	stat -e task-clock:G
 refused "event 'cs:Hu'" stat -e '{cycles,cs}:Hu'
 "$vpmu" resume web-1

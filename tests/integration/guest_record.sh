@@ -73,7 +73,7 @@ one 'error: no call-stack mode'
 guest 1 intel-v2 1000 "record -g loop"
 one 'error: no branch records'
 guest 1 intel-v5 1000 "record -c 0 loop"
-one "error: -c '0': 1 to 2147483647 is accepted"
+one "error: -c '0' is invalid; expected 1 to 2147483647"
 
 # On KVM nothing delivers PMIs: said, not waited for.
 if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then

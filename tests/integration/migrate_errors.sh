@@ -29,9 +29,9 @@ refused "a VM that has ended" 'vm done: it has ended' "$vpmu" vm save done "$f"
 refused "no such directory" "No such file" "$vpmu" vm save web "$dir/none/web.snap"
 mkdir "$dir/sub"
 refused "a directory" 'not a regular file' "$vpmu" vm save web "$dir/sub"
-refused "a file elsewhere" "file: .*/dev/null.*accepted: a name of a file in $dir, the server's --snapshot-dir" \
+refused "a file elsewhere" "file: .*/dev/null.*expected a name of a file in $dir, the server's --snapshot-dir" \
 	"$vpmu" vm save web /dev/null
-refused "a name that only begins so" "accepted: a name of a file in $dir" "$vpmu" vm save web "${dir}xnew.snap"
+refused "a name that only begins so" "expected a name of a file in $dir" "$vpmu" vm save web "${dir}xnew.snap"
 refused "a way out" 'none of them \. or \.\.' "$vpmu" vm save web "$dir/sub/../../out"
 ln -s / "$dir/sub/root"
 refused "a link on the way" 'root: not a directory, or a symbolic link' "$vpmu" vm save web "$dir/sub/root/x"
@@ -73,12 +73,12 @@ refused "the name is taken" 'vm web: there is a VM of that name' "$vpmu" vm rest
 refused "a bad name" 'name: "a/b"' "$vpmu" vm restore "$f" name=a/b
 refused "a bad tenant" 'tenant: "acme"' "$vpmu" vm restore "$f" name=b tenant=acme
 refused "a key that is none" 'image: unknown field' "$vpmu" vm restore "$f" image=/x
-refused "trust" 'trust: "maybe" given, accepted: yes or no' "$vpmu" vm restore "$f" trust=maybe
-refused "more than was said" 'asks for policy=full tenant=/acme; accepted: .*or trust=yes' "$vpmu" vm restore "$f" name=b
-refused "more memory than was said" 'asks for memory=16M; accepted' "$vpmu" vm restore "$f" name=b trust=yes memory=8M
+refused "trust" 'trust: "maybe" is invalid; expected yes or no' "$vpmu" vm restore "$f" trust=maybe
+refused "more than was said" 'the file requests policy=full tenant=/acme; expected .*or trust=yes' "$vpmu" vm restore "$f" name=b
+refused "more memory than was said" 'the file requests memory=16M; expected' "$vpmu" vm restore "$f" name=b trust=yes memory=8M
 refused "no file" 'No such file' "$vpmu" vm restore "$dir/none" name=b
 refused "a directory" 'not a regular file' "$vpmu" vm restore "$dir/sub" name=b
-refused "a device" "accepted: a name of a file in $dir" "$vpmu" vm restore /dev/zero name=b
+refused "a device" "expected a name of a file in $dir" "$vpmu" vm restore /dev/zero name=b
 refused "a link to a device" 'a symbolic link, not a regular file' "$vpmu" vm restore "$dir/link" name=b
 mkfifo "$dir/fifo"
 refused "a pipe" 'not a regular file' "$vpmu" vm restore "$dir/fifo" name=b
@@ -121,9 +121,9 @@ if out=$("$vpmu" vm add name=k engine=kvm image="$image" args=spin 2>&1); then
 	"$vpmu" vm save k "$dir/k.snap" || exit 1
 	"$vpmu" resume k
 	check_match "it goes on" "$("$vpmu" list -j)" '"vm":"k".*"state":"running"'
-	refused "an engine that was not named" 'asks for engine=kvm; accepted' \
+	refused "an engine that was not named" 'the file requests engine=kvm; expected' \
 		"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full
-	refused "another engine" 'engine: emulator given, accepted: kvm, that of the file' \
+	refused "another engine" 'engine: emulator is invalid; expected kvm, that of the file' \
 		"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full engine=emulator
 	"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full engine=kvm || exit 1
 	check_match "it runs" "$("$vpmu" list -j)" '"vm":"k2".*"state":"running"'

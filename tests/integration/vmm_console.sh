@@ -83,15 +83,15 @@ check "a VM that runs: what is there" "$("$vpmu" console --no-follow s </dev/nul
 follower=$!
 "$vpmu" vm add name=x engine=emulator image="$image" console="$dir/x.con" 2>"$dir/err"
 check "a file of a client: status" $? 1
-check_match "a file of a client" "$(cat "$dir/err")" 'accepted from a client: stdout or ring'
+check_match "a file of a client" "$(cat "$dir/err")" 'expected stdout or ring'
 check "a file of a client: none" "$(ls "$dir/x.con" 2>/dev/null)" ""
 "$vpmu" console nope 2>"$dir/err"
-check "no such VM" "$? $(cat "$dir/err")" '1 vpmu: no VM "nope"; a VM of `list` is accepted'
+check "no such VM" "$? $(cat "$dir/err")" '1 vpmu: no VM "nope"; expected a VM of `list`'
 "$vpmu" console >"$dir/err" 2>&1
 check "no name: status" $? 2
 "$vpmu" vm rm s || exit 1
 wait "$follower"
-check "the VM was removed" "$? $(cat "$dir/s.err")" '1 vpmu: no VM "s"; a VM of `list` is accepted'
+check "the VM was removed" "$? $(cat "$dir/s.err")" '1 vpmu: no VM "s"; expected a VM of `list`'
 stop_server
 check "standard output" "$(sort "$dir/out" | tr '\n' ' ')" \
 	'vm a: done, status 0 vm f: done, status 0 vm s: removed '
@@ -113,9 +113,9 @@ refused() { # TEXT ARG...
 	"$vmm" --no-socket "$@" 2>"$dir/err" >"$dir/out"
 	check_match "$*" "$? $(cat "$dir/err")" "^[12] .*$text"
 }
-refused 'host/console: "file" given, accepted: stdout or ring' --console file --vm "$(vm a vcpus=1 help)"
-refused 'vm/console: "x" given, accepted: stdout, ring or the path' --vm "$(vm a vcpus=1 help),console=x"
-refused 'console_rate: "-1" given' --console-rate=-1 --vm "$(vm a vcpus=1 help)"
+refused 'host/console: "file" is invalid; expected stdout or ring' --console file --vm "$(vm a vcpus=1 help)"
+refused 'vm/console: "x" is invalid; expected stdout, ring or the path' --vm "$(vm a vcpus=1 help),console=x"
+refused 'console_rate: "-1" is invalid' --console-rate=-1 --vm "$(vm a vcpus=1 help)"
 ln -s "$dir/f.con" "$dir/link"
-refused 'a symbolic link; the file itself is accepted' --vm "$(vm a vcpus=1 help),console=$dir/link"
+refused 'a symbolic link; expected the file itself' --vm "$(vm a vcpus=1 help),console=$dir/link"
 finish

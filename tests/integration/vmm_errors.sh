@@ -28,16 +28,16 @@ image() {
 vm="name=a,engine=emulator,image=$VPMU_GUEST"
 
 # options
-refused 2 'no VM given, accepted: --vm' --no-socket
+refused 2 'no VM given; expected --vm' --no-socket
 refused 2 '"x": not an option' x
-refused 2 '--pcpus: host/pcpus: "0" given, accepted: 1 to 64' --pcpus 0 --vm "$vm"
+refused 2 '--pcpus: host/pcpus: "0" is invalid; expected 1 to 64' --pcpus 0 --vm "$vm"
 refused 2 '--pcpus: given twice' --pcpus 1 --pcpus 2 --vm "$vm"
-refused 2 '--wait-attach: "0" given, accepted: 1 to 256' --wait-attach 0 --vm "$vm"
+refused 2 '--wait-attach: "0" is invalid; expected 1 to 256' --wait-attach 0 --vm "$vm"
 refused 2 '--exit-when-done: given with --hold' --exit-when-done --hold
 refused 2 '--no-socket' --no-socket --paused --vm "$vm"
 refused 2 'vm/colour: no such key' --vm "$vm,colour=red"
 refused 2 'a VM of that name' --vm "$vm" --vm "$vm"
-refused 2 'with pmu = amd-v2, accepted: no value' --vm "$vm,pmu=amd-v2,fixed=1"
+refused 2 'with pmu = amd-v2; expected no value' --vm "$vm,pmu=amd-v2,fixed=1"
 refused 2 'key=value,key=value' --vm 'just text'
 refused 2 'admin-group: no group "no-such-group"' --admin-group no-such-group --vm "$vm"
 refused 2 'reader-group: no group "1x"' --reader-group '0=/a 1x=/b' --vm "$vm"
@@ -45,9 +45,9 @@ refused 2 'reader-group: no group "1x"' --reader-group '0=/a 1x=/b' --vm "$vm"
 # configuration
 refused 2 'none.ini: No such file or directory' -c none.ini
 printf '[host]\npcpus = many\n' >a.ini
-refused 2 'a.ini:2: host/pcpus: "many" given, accepted: 1 to 64' -c a.ini
+refused 2 'a.ini:2: host/pcpus: "many" is invalid; expected 1 to 64' -c a.ini
 printf '[vm a]\nmemory = 3M\n' >a.ini
-refused 2 'a.ini:2: vm a/memory: "3M" given, accepted: 4M to 64G in steps of 2M' -c a.ini
+refused 2 'a.ini:2: vm a/memory: "3M" is invalid; expected 4M to 64G in steps of 2M' -c a.ini
 printf '[vm a]\nargs = %0300d\n' 0 >a.ini
 refused 2 'a.ini:2: line of' -c a.ini
 printf '[vm a]\n' >a.ini
@@ -62,7 +62,7 @@ refused 1 '/tmp: not a regular file' --no-socket --vm name=a,engine=emulator,ima
 image 0 '\0'
 refused 1 'bad.elf: first bytes are' --no-socket --vm name=a,engine=emulator,image=bad.elf
 image 18 '\003'
-refused 1 'bad.elf: e_machine is 0x3, accepted: 0x3e (x86-64)' --no-socket --vm name=a,engine=emulator,image=bad.elf
+refused 1 'bad.elf: e_machine is 0x3; expected 0x3e (x86-64)' --no-socket --vm name=a,engine=emulator,image=bad.elf
 image 24 '\0\0\0\0'
 refused 1 'bad.elf: e_entry is 0x0' --no-socket --vm name=a,engine=emulator,image=bad.elf
 image 32 '\377\377\377\377\377\377\377\377'
@@ -80,9 +80,9 @@ refused 1 'nodisk: No such file or directory' --no-socket --vm name=a,kernel="$V
 printf 'HdrS' | dd of=kernel bs=1 seek=514 2>/dev/null
 refused 1 'kernel: bzImage: 518 bytes long' --no-socket --vm name=a,kernel=kernel
 head -c 100000 /dev/zero | dd of=kernel bs=1 seek=518 2>/dev/null
-refused 1 'kernel: bzImage: boot_flag is 0x0, accepted: 0xaa55' --no-socket --vm name=a,kernel=kernel
+refused 1 'kernel: bzImage: boot_flag is 0x0; expected 0xaa55' --no-socket --vm name=a,kernel=kernel
 refused 1 'fifo: not a regular file' --no-socket --vm name=a,kernel=fifo
-refused 2 'vm a/vcpus: 17 given with kernel, accepted: 1 to 16' --no-socket --vm name=a,kernel=kernel,vcpus=17
+refused 2 'vm a/vcpus: 17 given with kernel; expected 1 to 16' --no-socket --vm name=a,kernel=kernel,vcpus=17
 refused 2 'vm a/image: given with kernel' --no-socket --vm name=a,kernel=kernel,image=guest
 refused 2 'vm a/cmdline: given without kernel' --no-socket --vm name=a,image=guest,cmdline=quiet
 
@@ -100,7 +100,7 @@ done
 mkdir real
 ln -s real way
 refused 1 'way is a symbolic link' --socket way/x.sock --vm "$vm"
-refused 1 'real/none: No such file or directory; a path in an existing directory is accepted' \
+refused 1 'real/none: No such file or directory; expected a path in an existing directory' \
 	--socket real/none/x.sock --vm "$vm"
 [ ! -e real/none ] || { echo "--socket made a directory"; bad=1; }
 refused 1 '/nonexistent/dir/x.sock' --socket /nonexistent/dir/x.sock --vm "$vm"

@@ -107,12 +107,12 @@ refused() { # TEXT KEYS
 	check "$2: one line" [ "$(wc -l <err)" -eq 1 ]
 	check "$2: says" grep -qF -- "$1" err
 }
-refused 'vm/policy: "some" given, accepted: full, standard, architectural or off' policy=some
-refused 'vm a/deny: given with allow, accepted: one of them' allow=cycles,deny=loads
+refused 'vm/policy: "some" is invalid; expected full, standard, architectural or off' policy=some
+refused 'vm a/deny: given with allow; expected only one of them' allow=cycles,deny=loads
 refused 'vm a/allow:' allow=no-such-event
-refused 'vm a/deny: with pmu = none, accepted: no value' pmu=none,deny=loads
-refused 'vm a/lbr: with pmu = amd-k7, accepted: off' pmu=amd-k7,lbr=on
-refused 'vm/pmu: "pentium" given, accepted: none, intel-v2' pmu=pentium
+refused 'vm a/deny: invalid with pmu = none; expected no value' pmu=none,deny=loads
+refused 'vm a/lbr: invalid with pmu = amd-k7; expected off' pmu=amd-k7,lbr=on
+refused 'vm/pmu: "pentium" is invalid; expected none, intel-v2' pmu=pentium
 
 # A VM that comes by request is under the same rules
 : >out # before the background does: what is there is the last one's

@@ -16,7 +16,7 @@ status() { # WANT TEXT ARG...: exit status and the line on standard error
 status 2 'vpmud: "x": not an option' x
 status 2 "vpmud: $dir/none: No such file" -C -c "$dir/none"
 printf '[tenant /a]\ncgroup = a\n' >"$conf"
-status 2 "vpmud: $conf:2: tenant /a/cgroup: \"a\" given, accepted: a pattern" --check-config --config="$conf"
+status 2 "vpmud: $conf:2: tenant /a/cgroup: \"a\" is invalid; expected a pattern" --check-config --config="$conf"
 status 2 "vpmud: $conf:2: " -c "$conf"
 printf '[vpmud]\nadmin_group = no-such-group\n' >"$conf"
 status 2 'vpmud: admin-group: no group "no-such-group"' -C -c "$conf"
@@ -109,7 +109,7 @@ check_match "conservation has rows" "$(cat "$dir/out")" 'page-faults .* yes'
 printf '[tenant /acme]\ncgroup = oops\n' >"$conf.new"
 cp "$conf" "$conf.old"
 cp "$conf.new" "$conf"
-check_match "a bad file" "$("$vpmu" reload 2>&1)" "^vpmu: .*$conf:2: tenant /acme/cgroup: \"oops\" given"
+check_match "a bad file" "$("$vpmu" reload 2>&1)" "^vpmu: .*$conf:2: tenant /acme/cgroup: \"oops\" is invalid"
 kill -HUP "$server"
 told() { grep -q "vpmud: $conf:2: tenant /acme/cgroup" "$dir/server.log"; }
 wait_for "$server" told

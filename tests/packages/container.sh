@@ -59,7 +59,7 @@ libvirt)
 		curl jq"
 	;;
 *)
-	echo "container.sh: unknown \"$1\"; accepted: nothing, or libvirt" >&2
+	echo "container.sh: unknown \"$1\"; expected nothing, or libvirt" >&2
 	exit 2
 	;;
 esac

@@ -68,7 +68,7 @@ fi
 
 src=$(cd "$(dirname "$0")/../.." && pwd)
 if [ $# != 1 ] || [ ! -d "$1/debian" ]; then
-	echo "cross.sh: accepted: the FOLDER of fresh.sh, which has made a Debian there" >&2
+	echo "cross.sh: expected the FOLDER of fresh.sh, which has made a Debian there" >&2
 	exit 2
 fi
 top=$(cd "$1" && pwd)

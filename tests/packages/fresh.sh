@@ -81,7 +81,7 @@ fi
 
 # ---- outside ----
 if [ $# -lt 3 ]; then
-	echo "fresh.sh: too few arguments; accepted: FOLDER root|none|user|bare COMMAND..." >&2
+	echo "fresh.sh: too few arguments; expected FOLDER root|none|user|bare COMMAND..." >&2
 	exit 2
 fi
 src=$(cd "$(dirname "$0")/../.." && pwd)
@@ -97,14 +97,14 @@ user | bare)
 	fi
 	;;
 *)
-	echo "fresh.sh: unknown case '$case'; root, none, user and bare are accepted" >&2
+	echo "fresh.sh: unknown case '$case'; expected root, none, user or bare" >&2
 	exit 2
 	;;
 esac
 case $top in
 "$src"/build*/*) ;;
 "$src" | "$src"/*)
-	echo "fresh.sh: $top is in the source tree; accepted: a folder outside of it, or in build" >&2
+	echo "fresh.sh: $top is in the source tree; expected a folder outside of it, or in build" >&2
 	exit 2
 	;;
 esac

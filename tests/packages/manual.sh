@@ -72,27 +72,27 @@ of_page <"$man/vpmu-exporter.8.scd" | everywhere >"$dir/page"
 both vpmu-exporter "$dir/program" "$dir/page"
 
 # ---- keys: those that a program names when it is given a wrong one ----
-accepted() { sed -n 's/.*accepted: //p' | sed 's/, /\n/g; s/ or /\n/g' | sed 's/ .*//'; }
+expected() { sed -n 's/.*expected //p' | sed 's/, /\n/g; s/ or /\n/g' | sed 's/ .*//'; }
 keys_of_page() { # FILE HEADING: "*key*, *key*" at the begin of lines, up to the next heading
 	awk -v h="$2" 'index($0, h) == 1 { on = 1; next } /^#/ { on = 0 } on' "$1" |
 		grep -E '^\*[a-z_]+\*(, \*[a-z_]+\*)*$' | sed 's/, /\n/g' | tr -d '*'
 }
 for s in '[vpmud]' '[tenant /a]'; do
 	printf '%s\nno_such_key = 1\n' "$s" >"$dir/conf"
-	"$bin/vpmud" -C -c "$dir/conf" 2>&1 | accepted >"$dir/program"
+	"$bin/vpmud" -C -c "$dir/conf" 2>&1 | expected >"$dir/program"
 	keys_of_page "$man/vpmud.conf.5.scd" "# ${s%% *}" >"$dir/page"
 	both "vpmud.conf, $s" "$dir/program" "$dir/page"
 done
 printf '[vpmu-exporter]\nno_such_key = 1\n' >"$dir/conf"
-"$bin/vpmu-exporter" -C -c "$dir/conf" 2>&1 | accepted >"$dir/program"
+"$bin/vpmu-exporter" -C -c "$dir/conf" 2>&1 | expected >"$dir/program"
 keys_of_page "$man/vpmu-exporter.8.scd" '# [vpmu-exporter]' >"$dir/page"
 both vpmu-exporter.conf "$dir/program" "$dir/page"
 printf '[vm a]\nno_such_key = 1\n' >"$dir/conf"
-"$bin/vpmu-vmm" -c "$dir/conf" --no-socket 2>&1 | accepted >"$dir/program"
+"$bin/vpmu-vmm" -c "$dir/conf" --no-socket 2>&1 | expected >"$dir/program"
 keys_of_page "$man/vpmu-vmm.1.scd" "# CONFIGURATION FILE" >"$dir/page"
 both "vpmu-vmm, [vm]" "$dir/program" "$dir/page"
 printf '[host]\nno_such_key = 1\n' >"$dir/conf"
-"$bin/vpmu-vmm" -c "$dir/conf" --no-socket 2>&1 | accepted >"$dir/program"
+"$bin/vpmu-vmm" -c "$dir/conf" --no-socket 2>&1 | expected >"$dir/program"
 awk '/^Keys of \*\[host\]\*:/ { on = 1; sub(/^[^:]*:/, "") } on { print } on && /^$/ { exit }' "$man/vpmu-vmm.1.scd" |
 	grep -o '\*[a-z_]*\*' | tr -d '*' >"$dir/page"
 both "vpmu-vmm, [host]" "$dir/program" "$dir/page"

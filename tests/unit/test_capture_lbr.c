@@ -359,7 +359,7 @@ Test(lbr, bad_requests)
 		{__LINE__, "{\"cmd\":\"lbr-attach\",\"target\":\"/x\"}", "no tenant \"/x\"",
 		 ENOENT},
 		{__LINE__, "{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"mode\":\"all\"}",
-		 "mode: \"all\"; call-stack, branches or calls", EINVAL},
+		 "mode: \"all\" is invalid; expected call-stack, branches or calls", EINVAL},
 		{__LINE__, "{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"mode\":1}",
 		 "mode: an integer", EINVAL},
 		{__LINE__, "{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"name\":\"\"}",

@@ -104,15 +104,15 @@ Test(cli_metrics, names)
 		{__LINE__, "backend-stalls,stall:k", NULL,
 		 "backend-stalls frontend-stalls:k backend-stalls:k|stalled-cycles-backend,cycles,"
 		 "stalled-cycles-frontend:k,cycles:k,stalled-cycles-backend:k"},
-		{__LINE__, "", NULL, "\"\": a name is empty; accepted: name[,name...]"},
-		{__LINE__, "ipc,", NULL, "\"ipc,\": a name is empty; accepted: name[,name...]"},
+		{__LINE__, "", NULL, "\"\": a name is empty; expected name[,name...]"},
+		{__LINE__, "ipc,", NULL, "\"ipc,\": a name is empty; expected name[,name...]"},
 		{__LINE__, "ipc:", NULL,
-		 "\"ipc:\": accepted behind \":\": the modifiers u k h G H"},
+		 "\"ipc:\" is invalid; expected the modifiers u k h G H after \":\""},
 		{__LINE__, "ipc:x", NULL,
-		 "\"ipc:x\": accepted behind \":\": the modifiers u k h G H"},
+		 "\"ipc:x\" is invalid; expected the modifiers u k h G H after \":\""},
 		{__LINE__, "ghz:u", NULL,
-		 "\"ghz:u\": event 'task-clock:u': the kernel does not tell user from kernel for "
-		 "this event; accepted: 'task-clock'"},
+		 "\"ghz:u\": event 'task-clock:u': the kernel does not separate user from kernel "
+		 "for this event; expected 'task-clock'"},
 		{__LINE__, "ip", NULL,
 		 "\"ip\" is no metric; `vpmu metrics` lists them, and a path with \"/\" names a "
 		 "file"},

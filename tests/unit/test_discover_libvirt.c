@@ -375,8 +375,8 @@ Test(libvirt, bad_metadata_is_noted_once)
 	pid_file("last", 20);
 	dom = define("web", UUID, OURS("acme"), true);
 	bed_qemu(10, 1000, WEB);
-	wait_seen("note libvirt: domain web: metadata: tenant: accepted: a path as /acme/web of at "
-		  "most 255 printable bytes\n");
+	wait_seen("note libvirt: domain web: metadata: tenant: expected a path as /acme/web of up "
+		  "to 255 printable bytes\n");
 	wait_seen(LINE("libvirt", "web", "-"));
 	cr_assert_eq(virDomainSuspend(dom), 0);
 	cr_assert_eq(virDomainResume(dom), 0);

@@ -63,21 +63,22 @@ Test(exporter_config, what_is_wrong_is_said_in_one_line)
 		unsigned int line;
 		const char *text, *message;
 	} rows[] = {
-		{__LINE__, "[metrics]\n", "f.conf:1: [metrics] given, accepted: [vpmu-exporter]"},
+		{__LINE__, "[metrics]\n",
+		 "f.conf:1: [metrics] is invalid; expected [vpmu-exporter]"},
 		{__LINE__, S S, "f.conf:2: [vpmu-exporter] given twice"},
-		{__LINE__, S "x = 1\n", "vpmu-exporter/x: no such key, accepted: socket, events"},
+		{__LINE__, S "x = 1\n", "vpmu-exporter/x: no such key; expected socket, events"},
 		{__LINE__, S "socket = s\n", "starts with /"},
 		{__LINE__, S "events = no-such-event\n", "vpmu-exporter/events: "},
 		{__LINE__, S "tls_key = /k\n", "with tls_key only"},
 		{__LINE__, S "tls_cert = /k\n", "with tls_cert only"},
-		{__LINE__, S "listen = 9797\n", "accepted: ADDRESS:PORT, :PORT for"},
-		{__LINE__, S "listen = :0\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, S "listen = :65536\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, S "listen = host:1\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, S "listen = unix:x\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, S "listen = [::1:1\n", "accepted: ADDRESS:PORT"},
-		{__LINE__, S "created = yes\n", "accepted: all, tenants or no"},
-		{__LINE__, S "keep_gone = 3601\n", "accepted: 0 to 3600 seconds"},
+		{__LINE__, S "listen = 9797\n", "expected ADDRESS:PORT, :PORT for"},
+		{__LINE__, S "listen = :0\n", "expected ADDRESS:PORT"},
+		{__LINE__, S "listen = :65536\n", "expected ADDRESS:PORT"},
+		{__LINE__, S "listen = host:1\n", "expected ADDRESS:PORT"},
+		{__LINE__, S "listen = unix:x\n", "expected ADDRESS:PORT"},
+		{__LINE__, S "listen = [::1:1\n", "expected ADDRESS:PORT"},
+		{__LINE__, S "created = yes\n", "expected all, tenants or no"},
+		{__LINE__, S "keep_gone = 3601\n", "expected 0 to 3600 seconds"},
 	};
 	struct exporter_config c;
 

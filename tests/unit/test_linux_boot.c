@@ -165,7 +165,7 @@ Test(linux_boot, bzimage)
 	cr_assert_eq(load(&p, &entry), 0, "%s", err);
 	cmdline[BZ_CMDLINE] = 'x';
 	cr_assert_eq(load(&p, &entry), -EINVAL);
-	cr_assert(strstr(err, "cmdline: 301 bytes long, accepted: at most 300"), "%s", err);
+	cr_assert(strstr(err, "cmdline: 301 bytes long; expected up to 300"), "%s", err);
 	memcpy(cmdline, "quiet_reboot=t ", 15);
 	cmdline[BZ_CMDLINE - 12] = 0;
 	cr_assert_eq(load(&p, &entry), 0, "%s", err);
@@ -174,7 +174,7 @@ Test(linux_boot, bzimage)
 	cmdline[BZ_CMDLINE - 12] = 'x';
 	cmdline[BZ_CMDLINE - 11] = 0;
 	cr_assert_eq(load(&p, &entry), -EINVAL);
-	cr_assert(strstr(err, "289 bytes long, accepted: at most 288"), "%s", err);
+	cr_assert(strstr(err, "289 bytes long; expected up to 288"), "%s", err);
 	free(cmdline);
 	/* Whatever it says, there are 4 KiB for it. */
 	put_u32(bz.setup + LINUX_HDR_CMDLINE_SIZE - LINUX_HDR, UINT32_MAX);
@@ -182,10 +182,10 @@ Test(linux_boot, bzimage)
 	memset(cmdline, 'x', 4096);
 	p.args = cmdline;
 	cr_assert_eq(load(&p, &entry), -EINVAL);
-	cr_assert(strstr(err, "accepted: at most 4083"), "%s", err);
+	cr_assert(strstr(err, "expected up to 4083"), "%s", err);
 	put_u32(bz.setup + LINUX_HDR_CMDLINE_SIZE - LINUX_HDR, 5);
 	cr_assert_eq(load(&p, &entry), -EINVAL);
-	cr_assert(strstr(err, "accepted: at most 0"), "%s", err);
+	cr_assert(strstr(err, "expected up to 0"), "%s", err);
 	free(cmdline);
 	image_free(&bz);
 }
@@ -225,7 +225,7 @@ Test(linux_boot, initrd_too_big)
 	cr_assert_eq(get_u32(zero_page() + LINUX_HDR_RAMDISK), BZ_END);
 	initrd.bytes++;
 	cr_assert_eq(load(&p, &entry), -EINVAL);
-	snprintf(says, sizeof(says), "disk: initrd of %zu bytes, accepted: at most %zu", most + 1,
+	snprintf(says, sizeof(says), "disk: initrd of %zu bytes; expected up to %zu", most + 1,
 		 most);
 	cr_assert(strstr(err, says), "%s", err);
 
@@ -243,7 +243,7 @@ Test(linux_boot, initrd_too_big)
 	put_u32(bz.setup + LINUX_HDR_INITRD_MAX - LINUX_HDR, 0);
 	initrd.bytes = 1;
 	cr_assert_eq(load(&p, &entry), -EINVAL);
-	cr_assert(strstr(err, "accepted: at most 0"), "%s", err);
+	cr_assert(strstr(err, "expected up to 0"), "%s", err);
 	image_free(&bz);
 	free(initrd.data);
 }
@@ -256,7 +256,7 @@ Test(linux_boot, vcpus)
 	cr_assert_eq(load(&p, &entry), 0, "%s", err);
 	p.nr_vcpus = 17;
 	cr_assert_eq(load(&p, &entry), -EINVAL);
-	cr_assert(strstr(err, "17 vCPUs, accepted with a kernel: 1 to 16"), "%s", err);
+	cr_assert(strstr(err, "17 vCPUs; expected 1 to 16 with a kernel"), "%s", err);
 	p.nr_vcpus = 0;
 	cr_assert_eq(load(&p, &entry), -EINVAL);
 }
@@ -285,14 +285,14 @@ Test(linux_boot, kernels)
 	{__LINE__,                                                                                 \
 	 offsetof(struct bz_vmlinux, ph) + (n) * sizeof(Elf64_Phdr) + offsetof(Elf64_Phdr, field), \
 	 sizeof(((Elf64_Phdr *)0)->field), value, says}
-		PH(0, p_paddr, 0xff000, "p_paddr is 0xff000, accepted: 0x100000 or above"),
+		PH(0, p_paddr, 0xff000, "p_paddr is 0xff000; expected 0x100000 or above"),
 		PH(0, p_paddr, 0, "p_paddr is 0x0"),
 		PH(0, p_paddr, 64 * MIB, "p_memsz"),
 		PH(0, p_paddr, 64 * MIB + 1, "p_paddr"),
 		PH(0, p_paddr, UINT64_MAX, "p_paddr"),
 		PH(1, p_memsz, 64 * MIB, "give the VM more?"),
 		PH(1, p_memsz, UINT64_MAX, "p_memsz"),
-		PH(1, p_memsz, 0x8001, "p_paddr is 0x1208000, accepted: segments that do not"),
+		PH(1, p_memsz, 0x8001, "p_paddr is 0x1208000; expected segments that do not"),
 		PH(1, p_paddr, BZ_TEXT, "segments that do not overlap"),
 		PH(0, p_filesz, 0x401, "p_filesz"),
 		PH(0, p_offset, UINT64_MAX, "p_offset"),
@@ -320,7 +320,7 @@ Test(linux_boot, kernels)
 	bz_vmlinux(&kernel);
 	kernel.eh.e_ident[0] = 0;
 	cr_assert_eq(load(&p, &entry), -ENOEXEC);
-	cr_assert(strstr(err, "vmlinux: no kernel, accepted: a bzImage or an ELF64 vmlinux"), "%s",
+	cr_assert(strstr(err, "vmlinux: no kernel; expected a bzImage or an ELF64 vmlinux"), "%s",
 		  err);
 	/* More than 4 GiB are beyond the tables. */
 	vm_ram_unmap(&ram);
@@ -330,7 +330,7 @@ Test(linux_boot, kernels)
 	kernel.ph[0].p_paddr = 4 * GIB;
 	kernel.eh.e_entry = 4 * GIB;
 	cr_assert_eq(load(&p, &entry), -ENOEXEC);
-	cr_assert(strstr(err, "e_entry is 0x100000000, accepted: below 4 GiB"), "%s", err);
+	cr_assert(strstr(err, "e_entry is 0x100000000; expected below 4 GiB"), "%s", err);
 }
 
 /* ---- ACPI ---- */

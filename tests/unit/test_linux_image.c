@@ -97,7 +97,7 @@ struct damage {
 Test(linux_image, every_header_field)
 {
 	static const struct damage rows[] = {
-		D(BOOT_FLAG, 2, 0, "boot_flag is 0x0, accepted: 0xaa55"),
+		D(BOOT_FLAG, 2, 0, "boot_flag is 0x0; expected 0xaa55"),
 		D(VERSION, 2, 0x20b, "version is 0x20b"),
 		D(VERSION, 2, 0, "version is 0x0"),
 		D(XLOADFLAGS, 2, 0x7e, "xloadflags is 0x7e"),
@@ -105,7 +105,7 @@ Test(linux_image, every_header_field)
 		D(JUMP, 1, 0x8f, "jump is 0x8f"),
 		D(JUMP, 1, 0xff, "jump is 0xff"),
 		D(SETUP_SECTS, 1, 65, "setup_sects is 0x41"),
-		D(SETUP_SECTS, 1, 64, "setup_sects says"),
+		D(SETUP_SECTS, 1, 64, "by setup_sects"),
 		/* 4: the payload's place is another. */
 		D(SETUP_SECTS, 1, 0, "payload_length is 0x"),
 		D(PAYLOAD_OFFSET, 4, UINT32_MAX, "payload_offset is 0xffffffff"),
@@ -143,7 +143,7 @@ Test(linux_image, claims)
 		{__LINE__, 0x10000001, "size of the unpacked kernel is 0x10000001"},
 		{__LINE__, UINT32_MAX, "size of the unpacked kernel is 0xffffffff"},
 		{__LINE__, -1, "unpacks to"},
-		{__LINE__, 0x10000000, "accepted: 268435456, as it claims"},
+		{__LINE__, 0x10000000, "expected 268435456, as it claims"},
 	};
 
 	for (enum bz_method m = 0; m < BZ_METHODS; m++)
@@ -228,7 +228,7 @@ Test(linux_image, unknown_compression)
 
 	memcpy(img.data + BZ_PAYLOAD, "\x89LZO", 4);
 	cr_assert_eq(linux_unpack(&img, err, sizeof(err)), -ENOEXEC);
-	cr_assert(strstr(err, "89 4c 5a 4f, accepted: what gzip, xz, lzma, zstd, lz4 or bzip2"),
+	cr_assert(strstr(err, "89 4c 5a 4f; expected what gzip, xz, lzma, zstd, lz4 or bzip2"),
 		  "%s", err);
 	image_free(&img);
 }

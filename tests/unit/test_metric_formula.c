@@ -105,10 +105,10 @@ Test(metric_formula, refused)
 		int line, ret;
 		const char *text, *says; /* what is in the message */
 	} cases[] = {
-		{__LINE__, -EINVAL, "", "character 1: accepted here: the name of an event"},
+		{__LINE__, -EINVAL, "", "character 1: expected the name of an event"},
 		{__LINE__, -EINVAL, "  ", "character 3"},
 		{__LINE__, -EINVAL, "100", "without events"},
-		{__LINE__, -EINVAL, "a b", "character 3: accepted here: + - * /"},
+		{__LINE__, -EINVAL, "a b", "character 3: expected + - * /"},
 		{__LINE__, -EINVAL, "a +", "character 4"},
 		{__LINE__, -EINVAL, "a + * b", "character 5"},
 		{__LINE__, -EINVAL, "(a + b", "\")\" is missing"},

@@ -83,7 +83,7 @@ Test(server, malformed_requests)
 		{__LINE__, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"keep\":1}",
 		 "keep: an integer", EINVAL},
 		{__LINE__, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"evnts\":1}",
-		 "accepted: events, scope, target, name, keep", EINVAL},
+		 "expected events, scope, target, name, keep", EINVAL},
 		{__LINE__, "{\"cmd\":\"read\"}", "session: missing", EINVAL},
 		{__LINE__, "{\"cmd\":\"read\",\"session\":\"none\"}", "session: no", ENOENT},
 		{__LINE__, "{\"cmd\":\"read\",\"session\":\"none\",\"keep-gone\":\"yes\"}",
@@ -153,10 +153,10 @@ Test(server, registered_commands)
 	cr_expect_str_eq(str(obj, "id"), "q1");
 	json_decref(obj);
 	obj = ask("{\"cmd\":\"echo\",\"n\":11}");
-	cr_expect_str_eq(str(obj, "error"), "n: 11; 1 to 10 is accepted");
+	cr_expect_str_eq(str(obj, "error"), "n: 11 is invalid; expected 1 to 10");
 	json_decref(obj);
 	obj = ask("{\"cmd\":\"echo\",\"n\":-1,\"id\":5}");
-	cr_expect_str_eq(str(obj, "error"), "n: -1; 1 to 10 is accepted");
+	cr_expect_str_eq(str(obj, "error"), "n: -1 is invalid; expected 1 to 10");
 	cr_expect_eq(json_integer_value(json_object_get(obj, "id")), 5, "errors carry the id");
 	json_decref(obj);
 	obj = ask("{\"cmd\":\"fail\"}");

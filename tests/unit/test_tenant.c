@@ -452,7 +452,7 @@ Test(tenant_cgroup, join_errors_are_one_line)
 		_exit(0);
 	waitpid(child, NULL, 0);
 	cr_expect_eq(tenant_join(n, child, hc.err, sizeof(hc.err)), -ESRCH);
-	cr_expect(strstr(hc.err, "running thread is accepted"), "%s", hc.err);
+	cr_expect(strstr(hc.err, "expected a running thread"), "%s", hc.err);
 	cr_expect_eq(tenant_join(tenant_find(hc.ts, "/host"), child, hc.err, sizeof(hc.err)), 0,
 		     "/host has no cgroup");
 }
@@ -500,6 +500,6 @@ Test(tenant, cgroup_roots_that_are_none)
 
 		cr_expect_eq(tenants_create(rows[i].root, &ts, h.err, sizeof(h.err)), rows[i].ret,
 			     "line %d: %s", rows[i].line, h.err);
-		cr_expect(strstr(h.err, "accepted"), "line %d: %s", rows[i].line, h.err);
+		cr_expect(strstr(h.err, "expected"), "line %d: %s", rows[i].line, h.err);
 	}
 }

@@ -145,7 +145,7 @@ Test(vpmud_cgroups, what_cannot_be)
 	open_with("[tenant /*]\ncgroup = /*\n");
 	cr_expect(strstr(seen, "!tenant path \"/host\"") && strlen(seen) < 200, "%s", seen);
 	cr_assert_eq(cgroups_mount("/nonexistent", &named, err, sizeof(err)), -ENOENT);
-	cr_expect_str_eq(err, "cgroup_root: /nonexistent: No such file or directory; accepted: the "
+	cr_expect_str_eq(err, "cgroup_root: /nonexistent: No such file or directory; expected the "
 			      "directory where cgroup2 is mounted");
 	cr_expect_eq(cgroups_mount("/tmp/", &named, err, sizeof(err)), 0);
 	cr_expect_str_eq(named, "/tmp");

@@ -76,24 +76,24 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		unsigned int line;
 		const char *text, *message;
 	} rows[] = {
-		{__LINE__, "x = 1\n", "f.conf:1: \"x\" before any section, accepted: [vpmud] or"},
+		{__LINE__, "x = 1\n", "f.conf:1: \"x\" before any section; expected [vpmud] or"},
 		{__LINE__, "[vpmu]\n",
-		 "f.conf:1: [vpmu] given, accepted: [vpmud] or [tenant /PATH]"},
+		 "f.conf:1: [vpmu] is invalid; expected [vpmud] or [tenant /PATH]"},
 		{__LINE__, "[tenant /a\n", "f.conf:1: section without \"]\""},
 		{__LINE__, "[vpmud]\n[vpmud]\n", "f.conf:2: [vpmud] given twice"},
 		{__LINE__, "[vpmud]\nsock = /a\n",
-		 "f.conf:2: vpmud/sock: no such key, accepted: socket, pin_dir"},
+		 "f.conf:2: vpmud/sock: no such key; expected socket, pin_dir"},
 		{__LINE__, "[vpmud]\nsocket = a\n",
-		 "f.conf:2: vpmud/socket: \"a\" given, accepted: "},
+		 "f.conf:2: vpmud/socket: \"a\" is invalid; expected "},
 		{__LINE__, "[vpmud]\nsocket = /a\nsocket = /b\n",
 		 "f.conf:3: vpmud/socket: given twice"},
 		{__LINE__, "[vpmud]\nlibvirt = qemu:///system qemu:///embed?root=/a\n",
 		 "it has domains of its own process only"},
 		{__LINE__, "[vpmud]\nlibvirt = qemu:///embed\n", "domains of its own process"},
-		{__LINE__, "[vpmud]\nisolated = maybe\n", "accepted: yes or no"},
-		{__LINE__, "[vpmud]\nleave_counters = -1\n", "\"-1\" given, accepted: 0 to 64"},
-		{__LINE__, "[vpmud]\nleave_counters = 65\n", "accepted: 0 to 64"},
-		{__LINE__, "[vpmud]\ncounters = 0\n", "accepted: 1 to 64"},
+		{__LINE__, "[vpmud]\nisolated = maybe\n", "expected yes or no"},
+		{__LINE__, "[vpmud]\nleave_counters = -1\n", "\"-1\" is invalid; expected 0 to 64"},
+		{__LINE__, "[vpmud]\nleave_counters = 65\n", "expected 0 to 64"},
+		{__LINE__, "[vpmud]\ncounters = 0\n", "expected 1 to 64"},
 		{__LINE__, "[vpmud]\nadmin_group = a\x1b[31m\n", "control characters"},
 		{__LINE__, "[tenant acme]\n", "f.conf:1: [tenant acme]: tenant path \"acme\""},
 		{__LINE__, "[tenant /host]\n", "/host is what runs in no tenant"},
@@ -101,15 +101,14 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, "[tenant /]\n", "a path like /acme/web"},
 		{__LINE__, "[tenant /a]\n\n[tenant /a]\n", "f.conf:3: [tenant /a]: given twice"},
 		{__LINE__, "[tenant /a]\ncgroup = a\n",
-		 "f.conf:2: tenant /a/cgroup: \"a\" given, acc"},
-		{__LINE__, "[tenant /a]\ncgroup = /\n", "tenant /a/cgroup: \"/\" given"},
+		 "f.conf:2: tenant /a/cgroup: \"a\" is invalid; exp"},
+		{__LINE__, "[tenant /a]\ncgroup = /\n", "tenant /a/cgroup: \"/\" is invalid"},
 		{__LINE__, "[tenant /a]\ncgroup = /a//b\n", "at most 32 components"},
 		{__LINE__, "[tenant /a]\ncgroup = /a/../b\n", "no . or .."},
-		{__LINE__, "[tenant /a]\ncgroup =\n", "tenant /a/cgroup: \"\" given"},
-		{__LINE__, "[tenant /a]\nvm =\n", "tenant /a/vm: \"\" given"},
-		{__LINE__, "[tenant /a]\nuser = x\n",
-		 "no such key, accepted: cgroup, metadata, vm"},
-		{__LINE__, "[metrics]\n", "f.conf:1: [metrics] given, accepted: [vpmud] or"},
+		{__LINE__, "[tenant /a]\ncgroup =\n", "tenant /a/cgroup: \"\" is invalid"},
+		{__LINE__, "[tenant /a]\nvm =\n", "tenant /a/vm: \"\" is invalid"},
+		{__LINE__, "[tenant /a]\nuser = x\n", "no such key; expected cgroup, metadata, vm"},
+		{__LINE__, "[metrics]\n", "f.conf:1: [metrics] is invalid; expected [vpmud] or"},
 		{__LINE__, "[tenant /a/*]\n", "neither cgroup nor metadata nor vm"},
 	};
 
@@ -131,7 +130,7 @@ Test(vpmud_config, limits)
 	for (int i = 0; i <= RULES_PATTERNS_MAX; i++)
 		len += (size_t)sprintf(text + len, "vm = x%d\n", i);
 	cr_expect_eq(read_text(text), -EINVAL);
-	cr_expect(strstr(err, "f.conf:258: tenant /a/vm: \"x256\" given") &&
+	cr_expect(strstr(err, "f.conf:258: tenant /a/vm: \"x256\" is invalid") &&
 			  strstr(err, "256 of them"),
 		  "%s", err);
 	cr_expect_eq(vpmud_config_file(&c, "/nonexistent/f", err, sizeof(err)), -ENOENT);

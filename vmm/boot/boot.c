@@ -30,7 +30,7 @@ int image_read(const char *path, struct image *img, char *err, size_t errlen)
 		goto out;
 	}
 	if (st.st_size <= 0 || (uint64_t)st.st_size > BOOT_FILE_MAX) {
-		ret = fail(-EFBIG, err, errlen, "%s: file size is %jd bytes, accepted: 1 to %llu",
+		ret = fail(-EFBIG, err, errlen, "%s: file size is %jd bytes; expected 1 to %llu",
 			   path, (intmax_t)st.st_size, BOOT_FILE_MAX);
 		goto out;
 	}
@@ -85,6 +85,6 @@ int boot_find(const struct image *img, const struct boot_protocol **out, char *e
 	for (size_t i = 0; i < 4 && i < img->bytes; i++)
 		snprintf(hex + 3 * i, 4, " %02x", img->data[i]);
 	return fail(-ENOEXEC, err, errlen,
-		    "%s: first bytes are%s, accepted: 7f 45 4c 46 (an ELF64 executable)", img->name,
+		    "%s: first bytes are%s; expected 7f 45 4c 46 (an ELF64 executable)", img->name,
 		    hex);
 }

@@ -24,7 +24,7 @@
 static int bzimage_bad(const struct image *img, const char *field, uint64_t value,
 		       const char *accepted, char *err, size_t errlen)
 {
-	return fail(-ENOEXEC, err, errlen, "%s: bzImage: %s is 0x%" PRIx64 ", accepted: %s",
+	return fail(-ENOEXEC, err, errlen, "%s: bzImage: %s is 0x%" PRIx64 "; expected %s",
 		    img->name, field, value, accepted);
 }
 
@@ -41,10 +41,10 @@ static int check_header(const struct image *img, size_t *payload, size_t *bytes,
 	size_t sectors, kernel, offset, length, end;
 
 	if (img->bytes < HEADER_BYTES)
-		return fail(-ENOEXEC, err, errlen,
-			    "%s: bzImage: %zu bytes long, accepted: a whole file (its header has "
-			    "%u)",
-			    img->name, img->bytes, HEADER_BYTES);
+		return fail(
+			-ENOEXEC, err, errlen,
+			"%s: bzImage: %zu bytes long; expected a whole file (its header has %u)",
+			img->name, img->bytes, HEADER_BYTES);
 	if (get_u16(d + LINUX_HDR_BOOT_FLAG) != 0xaa55)
 		return bzimage_bad(img, "boot_flag", get_u16(d + LINUX_HDR_BOOT_FLAG), "0xaa55",
 				   err, errlen);
@@ -64,8 +64,8 @@ static int check_header(const struct image *img, size_t *payload, size_t *bytes,
 	kernel = (sectors + 1) * SECTOR;
 	if (kernel >= img->bytes)
 		return fail(-ENOEXEC, err, errlen,
-			    "%s: bzImage: %zu bytes long, accepted: a whole file (setup_sects says "
-			    "that the kernel begins at %zu)",
+			    "%s: bzImage: %zu bytes long; expected a whole file (the kernel begins "
+			    "at %zu by setup_sects)",
 			    img->name, img->bytes, kernel);
 	offset = get_u32(d + LINUX_HDR_PAYLOAD_OFFSET);
 	length = get_u32(d + LINUX_HDR_PAYLOAD_LENGTH);
@@ -109,7 +109,7 @@ static int unpack_payload(const struct image *img, size_t payload, size_t bytes,
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", img->name);
 	case -ENOTSUP:
 		return fail(-ENOEXEC, err, errlen,
-			    "%s: bzImage: the payload begins with %02x %02x %02x %02x, accepted: "
+			    "%s: bzImage: the payload begins with %02x %02x %02x %02x; expected "
 			    "what " UNPACK_ACCEPTED " begins with",
 			    img->name, in[0], in[1], in[2], in[3]);
 	case -ENOSYS:
@@ -127,7 +127,7 @@ static int unpack_payload(const struct image *img, size_t payload, size_t bytes,
 			    img->name, method);
 	default:
 		return fail(-ENOEXEC, err, errlen,
-			    "%s: bzImage: the payload (%s) unpacks to %ld bytes, accepted: %zu, as "
+			    "%s: bzImage: the payload (%s) unpacks to %ld bytes; expected %zu, as "
 			    "it claims",
 			    img->name, method, n, claimed);
 	}

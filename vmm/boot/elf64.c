@@ -13,7 +13,7 @@
 int elf64_bad_field(const struct elf64_check *c, const char *field, uint64_t value,
 		    const char *accepted)
 {
-	return fail(-ENOEXEC, c->err, c->errlen, "%s: %s is 0x%" PRIx64 ", accepted: %s",
+	return fail(-ENOEXEC, c->err, c->errlen, "%s: %s is 0x%" PRIx64 "; expected %s",
 		    c->img->name, field, value, accepted);
 }
 
@@ -21,7 +21,7 @@ int elf64_bad_phdr(const struct elf64_check *c, unsigned int i, const char *fiel
 		   const char *accepted)
 {
 	return fail(-ENOEXEC, c->err, c->errlen,
-		    "%s: program header %u: %s is 0x%" PRIx64 ", accepted: %s", c->img->name, i,
+		    "%s: program header %u: %s is 0x%" PRIx64 "; expected %s", c->img->name, i,
 		    field, value, accepted);
 }
 
@@ -34,12 +34,12 @@ int elf64_header(const struct elf64_check *c, Elf64_Ehdr *eh)
 {
 	if (c->img->bytes < sizeof(*eh))
 		return fail(-ENOEXEC, c->err, c->errlen,
-			    "%s: %zu bytes long, accepted: an ELF64 executable (header of %zu)",
+			    "%s: %zu bytes long; expected an ELF64 executable (header of %zu)",
 			    c->img->name, c->img->bytes, sizeof(*eh));
 	memcpy(eh, c->img->data, sizeof(*eh));
 	if (memcmp(eh->e_ident, ELFMAG, SELFMAG))
 		return fail(-ENOEXEC, c->err, c->errlen,
-			    "%s: e_ident is %02x %02x %02x %02x, accepted: 7f 45 4c 46 (ELF)",
+			    "%s: e_ident is %02x %02x %02x %02x; expected 7f 45 4c 46 (ELF)",
 			    c->img->name, eh->e_ident[0], eh->e_ident[1], eh->e_ident[2],
 			    eh->e_ident[3]);
 	if (eh->e_ident[EI_CLASS] != ELFCLASS64)
@@ -147,7 +147,7 @@ int elf64_segments(const struct elf64_check *c, const Elf64_Ehdr *eh, const stru
 	}
 	if (!any)
 		return fail(-ENOEXEC, c->err, c->errlen,
-			    "%s: no PT_LOAD segment, accepted: at least one", c->img->name);
+			    "%s: no PT_LOAD segment; expected at least one", c->img->name);
 	if (!entry_ok)
 		return elf64_bad_field(c, "e_entry", eh->e_entry,
 				       "an address in a segment of the file");

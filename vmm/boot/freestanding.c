@@ -55,11 +55,11 @@ static int check_params(const struct vmm_ram *ram, const struct boot_params *p, 
 	if (bytes < VMM_RAM_MIN || bytes > VMM_RAM_MAX || bytes % VMM_RAM_ALIGN ||
 	    vmm_ram_end(ram) > ADDRESS_MAX)
 		return fail(-EINVAL, err, errlen,
-			    "guest memory is %" PRIu64 " bytes, accepted: 4M to 64G in steps of 2M",
+			    "guest memory is %" PRIu64 " bytes; expected 4M to 64G in steps of 2M",
 			    bytes);
 	if (p->args && strlen(p->args) > VPMU_BOOT_ARGS_MAX)
 		return fail(-EINVAL, err, errlen,
-			    "guest arguments are %zu bytes long, accepted: at most %u",
+			    "guest arguments are %zu bytes long; expected up to %u",
 			    strlen(p->args), VPMU_BOOT_ARGS_MAX);
 	return 0;
 }

@@ -76,7 +76,7 @@ static int plan_cmdline(const struct image *img, const struct boot_params *p, st
 	if (strlen(l->cmdline) <= max)
 		return 0;
 	return fail(-EINVAL, err, errlen,
-		    "cmdline: %zu bytes long, accepted: at most %" PRIu32 ", as %s says",
+		    "cmdline: %zu bytes long; expected up to %" PRIu32 ", as in %s",
 		    strlen(l->cmdline), max, img->setup_bytes ? img->name : "Linux");
 }
 
@@ -96,7 +96,7 @@ static int plan_initrd(const struct image *img, const struct vmm_ram *ram,
 	/* Not equal: the first address behind the kernel could be 0 bytes below the top. */
 	if (top <= end || p->initrd->bytes > top - end)
 		return fail(-EINVAL, err, errlen,
-			    "%s: initrd of %zu bytes, accepted: at most %" PRIu64
+			    "%s: initrd of %zu bytes; expected up to %" PRIu64
 			    ", what the kernel leaves of guest memory (give the VM more?)",
 			    p->initrd->name, p->initrd->bytes, top > end ? top - end : 0);
 	l->initrd = (top - p->initrd->bytes) & ~(PAGE - 1);
@@ -111,11 +111,11 @@ static int linux_plan(const struct image *img, const struct vmm_ram *ram,
 	int ret;
 
 	if (!p->nr_vcpus || p->nr_vcpus > PLATFORM_VCPUS_MAX)
-		return fail(-EINVAL, err, errlen, "%u vCPUs, accepted with a kernel: 1 to %u",
+		return fail(-EINVAL, err, errlen, "%u vCPUs; expected 1 to %u with a kernel",
 			    p->nr_vcpus, PLATFORM_VCPUS_MAX);
 	if (!elf64_probe(img))
 		return fail(-ENOEXEC, err, errlen,
-			    "%s: %s, accepted: a bzImage or an ELF64 vmlinux for x86-64", img->name,
+			    "%s: %s; expected a bzImage or an ELF64 vmlinux for x86-64", img->name,
 			    img->setup_bytes ? "what it unpacks to is no ELF file" : "no kernel");
 	ret = elf64_header(&c, &l->eh);
 	if (!ret)

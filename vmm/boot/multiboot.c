@@ -54,7 +54,7 @@ struct check {
 static int multiboot_bad(const struct check *c, const char *field, uint64_t value,
 			 const char *accepted)
 {
-	return fail(-ENOEXEC, c->err, c->errlen, "%s: multiboot: %s is 0x%" PRIx64 ", accepted: %s",
+	return fail(-ENOEXEC, c->err, c->errlen, "%s: multiboot: %s is 0x%" PRIx64 "; expected %s",
 		    c->img->name, field, value, accepted);
 }
 
@@ -62,7 +62,7 @@ static int bad_phdr(const struct check *c, unsigned int i, const char *field, ui
 		    const char *accepted)
 {
 	return fail(-ENOEXEC, c->err, c->errlen,
-		    "%s: multiboot: program header %u: %s is 0x%" PRIx64 ", accepted: %s",
+		    "%s: multiboot: program header %u: %s is 0x%" PRIx64 "; expected %s",
 		    c->img->name, i, field, value, accepted);
 }
 
@@ -96,7 +96,7 @@ static int check_flags(const struct check *c)
 
 	if (!find_header(c->img, &flags))
 		return fail(-ENOEXEC, c->err, c->errlen,
-			    "%s: no multiboot header, accepted: one in the first 8192 bytes",
+			    "%s: no multiboot header; expected one in the first 8192 bytes",
 			    c->img->name);
 	if (flags & FLAGS_REQUIRED & ~(FLAG_PAGE_ALIGN | FLAG_MEMORY_INFO))
 		return multiboot_bad(c, "flags", flags, "bits 0 and 1 of bits 15:0");
@@ -112,7 +112,7 @@ static int check_elf(const struct check *c, Elf32_Ehdr *eh)
 {
 	if (c->img->bytes < sizeof(*eh) || memcmp(c->img->data, ELFMAG, SELFMAG))
 		return fail(-ENOEXEC, c->err, c->errlen,
-			    "%s: multiboot: no ELF file, accepted: an ELF32 executable",
+			    "%s: multiboot: no ELF file; expected an ELF32 executable",
 			    c->img->name);
 	memcpy(eh, c->img->data, sizeof(*eh));
 	if (eh->e_ident[EI_CLASS] != ELFCLASS32)
@@ -203,10 +203,10 @@ static int multiboot_plan(const struct image *img, const struct vmm_ram *ram,
 	int ret;
 
 	if (!p->nr_vcpus || p->nr_vcpus > PLATFORM_VCPUS_MAX)
-		return fail(-EINVAL, err, errlen, "%u vCPUs, accepted with a kernel: 1 to %u",
+		return fail(-EINVAL, err, errlen, "%u vCPUs; expected 1 to %u with a kernel",
 			    p->nr_vcpus, PLATFORM_VCPUS_MAX);
 	if (p->args && strlen(p->args) > LINUX_CMDLINE_MAX)
-		return fail(-EINVAL, err, errlen, "cmdline: %zu bytes long, accepted: at most %u",
+		return fail(-EINVAL, err, errlen, "cmdline: %zu bytes long; expected up to %u",
 			    strlen(p->args), LINUX_CMDLINE_MAX);
 	ret = check_flags(&c);
 	if (!ret)
@@ -219,7 +219,7 @@ static int multiboot_plan(const struct image *img, const struct vmm_ram *ram,
 	end = (end + PAGE - 1) & ~(PAGE - 1);
 	if (top <= end || p->initrd->bytes > top - end)
 		return fail(-EINVAL, err, errlen,
-			    "%s: initrd of %zu bytes, accepted: at most %" PRIu64
+			    "%s: initrd of %zu bytes; expected up to %" PRIu64
 			    ", what the kernel leaves of guest memory (give the VM more?)",
 			    p->initrd->name, p->initrd->bytes, top > end ? top - end : 0);
 	l->module = (top - p->initrd->bytes) & ~(PAGE - 1);

@@ -99,8 +99,7 @@ static bool shl_follows(const struct text *t, uint64_t at)
 static int too_many(const struct image *img, const char *what, char *err, size_t errlen)
 {
 	return fail(-ENOEXEC, err, errlen,
-		    "%s: %s, more than any kernel has; accepted on KVM: rdpmc=off, which shows no "
-		    "PMU",
+		    "%s: %s, more than any kernel has; on KVM, set rdpmc=off, which shows no PMU",
 		    img->name, what);
 }
 
@@ -121,14 +120,13 @@ static int find_in(const struct image *img, const struct part *part, struct rdpm
 		if ((!insn && !shl) || (insn != shl && part->data))
 			continue;
 		if (insn != shl)
-			return fail(
-				-ENOEXEC, err, errlen,
-				"%s: bytes 0f 33 at 0x%" PRIx64 " %s, so nobody can tell "
-				"whether they are RDPMC; accepted on KVM: rdpmc=off, which shows "
-				"no PMU",
-				img->name, inside + ph->p_vaddr,
-				insn ? "are an instruction, but SHL RDX,32 does not follow"
-				     : "are not met when decoding, but SHL RDX,32 follows");
+			return fail(-ENOEXEC, err, errlen,
+				    "%s: bytes 0f 33 at 0x%" PRIx64
+				    " %s, so they may or may not be RDPMC; on KVM, set rdpmc=off, "
+				    "which shows no PMU",
+				    img->name, inside + ph->p_vaddr,
+				    insn ? "are an instruction, but SHL RDX,32 does not follow"
+					 : "are not met when decoding, but SHL RDX,32 follows");
 		if (part->copied)
 			return fail(-ENOEXEC, err, errlen,
 				    "%s: RDPMC at 0x%" PRIx64 " is in %s, which the kernel copies "

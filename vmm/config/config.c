@@ -455,7 +455,7 @@ int config_vm_option(struct config *c, const char *option, char *err, size_t err
 
 		if (!eq || eq == item) {
 			ret = fail(-EINVAL, err, errlen,
-				   "--vm: \"%.80s\" given, accepted: key=value,key=value,... "
+				   "--vm: \"%.80s\" is invalid; expected key=value,key=value,... "
 				   "(write a comma in a value as \",,\")",
 				   item);
 			break;
@@ -483,16 +483,14 @@ int config_check(const struct config *c, char *err, size_t errlen)
 	int ret = 0;
 
 	if (!c->host.gp && !c->host.fixed)
-		return fail(
-			-EINVAL, err, errlen,
-			"host/gp: 0 given with host/fixed = 0, accepted: at least one counter in "
-			"all");
+		return fail(-EINVAL, err, errlen,
+			    "host/gp: 0 given with host/fixed = 0; expected at least one counter "
+			    "in all");
 	if (c->host.skip_idle && c->host.pcpus != 1)
-		return fail(
-			-EINVAL, err, errlen,
-			"host/skip_idle: yes given with host/pcpus = %u, accepted: yes with one "
-			"modelled pCPU",
-			c->host.pcpus);
+		return fail(-EINVAL, err, errlen,
+			    "host/skip_idle: yes given with host/pcpus = %u; expected yes with one "
+			    "modelled pCPU",
+			    c->host.pcpus);
 	if (c->nr_vms < 2)
 		return 0;
 	sorted = calloc(c->nr_vms, sizeof(*sorted));
@@ -503,11 +501,10 @@ int config_check(const struct config *c, char *err, size_t errlen)
 	qsort(sorted, c->nr_vms, sizeof(*sorted), compare_names);
 	for (size_t i = 1; i < c->nr_vms && !ret; i++)
 		if (!strcmp(sorted[i - 1]->name, sorted[i]->name))
-			ret = fail(
-				-EINVAL, err, errlen,
-				"%s: vm %s: a VM of that name is at %s too, accepted: a name that "
-				"no other VM has",
-				sorted[i]->where, sorted[i]->name, sorted[i - 1]->where);
+			ret = fail(-EINVAL, err, errlen,
+				   "%s: vm %s: a VM of that name is at %s too; expected a name "
+				   "that no other VM has",
+				   sorted[i]->where, sorted[i]->name, sorted[i - 1]->where);
 	free(sorted);
 	return ret;
 }

@@ -33,7 +33,7 @@ static int file_begin(void *arg, const struct config_at *at)
 	if (!f->in_vm) {
 		if (f->host_seen)
 			return fail(-EINVAL, at->err, at->errlen,
-				    "%s: [host] given twice, accepted: once", at->where);
+				    "%s: [host] given twice; expected once", at->where);
 		f->host_seen = true;
 		return 0;
 	}
@@ -51,9 +51,10 @@ static int file_set(void *arg, const struct config_at *at, const char *key, cons
 	if (!f->in_vm)
 		return config_set_host(&c->host, &c->host.given, at, key, value);
 	if (!strcmp(key, "name"))
-		return fail(-EINVAL, at->err, at->errlen,
-			    "%s: %s/name: \"%.80s\" given, accepted: the name in [vm NAME] only",
-			    at->where, at->section, value);
+		return fail(
+			-EINVAL, at->err, at->errlen,
+			"%s: %s/name: \"%.80s\" is invalid; expected the name in [vm NAME] only",
+			at->where, at->section, value);
 	return config_set_vm(&c->vms[c->nr_vms - 1], at, key, value);
 }
 

@@ -84,10 +84,9 @@ int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 			    why, sizeof(why))) {
 		free(p);
 		return fail(-EINVAL, err, errlen,
-			    strstr(why, "accepted")
-				    ? "%s: vm %s/%s: %s, or EVENT/MASK/MATCH"
-				    : "%s: vm %s/%s: %s; accepted: event names, rHEX or "
-				      "EVENT/MASK/MATCH, comma separated",
+			    strstr(why, "expected") ? "%s: vm %s/%s: %s, or EVENT/MASK/MATCH"
+						    : "%s: vm %s/%s: %s; expected event names, "
+						      "rHEX or EVENT/MASK/MATCH, comma separated",
 			    vm->where, vm->name, vm->allow ? "allow" : "deny", why);
 	}
 	*out = *mem = p;
@@ -101,8 +100,8 @@ int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 static int bad_vm(const struct vm_config *vm, const char *key, const char *accepted, char *err,
 		  size_t errlen)
 {
-	return fail(-EINVAL, err, errlen, "%s: vm %s/%s: with pmu = %s, accepted: %s", vm->where,
-		    vm->name, key, vpmu_guest_model_name(vm->pmu.model), accepted);
+	return fail(-EINVAL, err, errlen, "%s: vm %s/%s: invalid with pmu = %s; expected %s",
+		    vm->where, vm->name, key, vpmu_guest_model_name(vm->pmu.model), accepted);
 }
 
 static int check_counters(const struct vm_config *vm, char *err, size_t errlen)
@@ -150,14 +149,14 @@ static int check_policy(const struct vm_config *vm, char *err, size_t errlen)
 
 	if (vm->allow && vm->deny)
 		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/deny: given with allow, accepted: one of them", vm->where,
-			    vm->name);
+			    "%s: vm %s/deny: given with allow; expected only one of them",
+			    vm->where, vm->name);
 	if (list && vm->pmu.model == VPMU_GUEST_NONE)
 		return bad_vm(vm, list, LEAVE_OUT, err, errlen);
 	if (list && vm->policy == VPMU_POLICY_OFF)
 		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/%s: with policy = off, accepted: " LEAVE_OUT, vm->where,
-			    vm->name, list);
+			    "%s: vm %s/%s: invalid with policy = off; expected " LEAVE_OUT,
+			    vm->where, vm->name, list);
 	ret = vm_config_policy(vm, &policy, &mem, err, errlen);
 	if (ret)
 		return ret;
@@ -167,8 +166,9 @@ static int check_policy(const struct vm_config *vm, char *err, size_t errlen)
 	if (vm->pmu.model != VPMU_GUEST_INTEL_V5 && vm->pmu.model != VPMU_GUEST_AMD_V2)
 		return bad_vm(vm, "lbr", "off", err, errlen);
 	if (vm->policy != VPMU_POLICY_FULL)
-		return fail(-EINVAL, err, errlen, "%s: vm %s/lbr: with policy = %s, accepted: off",
-			    vm->where, vm->name, vpmu_policy_tier_name(vm->policy));
+		return fail(-EINVAL, err, errlen,
+			    "%s: vm %s/lbr: invalid with policy = %s; expected off", vm->where,
+			    vm->name, vpmu_policy_tier_name(vm->policy));
 	return 0;
 }
 
@@ -180,7 +180,7 @@ static int check_boot(const struct vm_config *vm, char *err, size_t errlen)
 
 	if (!vm->image && !vm->kernel)
 		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/image: not given, accepted: guest, or the path of an image; "
+			    "%s: vm %s/image: not given; expected guest, or the path of an image; "
 			    "or give kernel",
 			    vm->where, vm->name);
 	for (unsigned int i = 0; i < (vm->kernel ? 2 : 3); i++) {
@@ -188,17 +188,16 @@ static int check_boot(const struct vm_config *vm, char *err, size_t errlen)
 
 		if (config_vm_given(vm, key))
 			return fail(-EINVAL, err, errlen,
-				    "%s: vm %s/%s: given %s kernel, accepted: " LEAVE_OUT,
-				    vm->where, vm->name, key, vm->kernel ? "with" : "without");
+				    "%s: vm %s/%s: given %s kernel; expected " LEAVE_OUT, vm->where,
+				    vm->name, key, vm->kernel ? "with" : "without");
 	}
 	if (vm->kernel && vm->vcpus > PLATFORM_VCPUS_MAX)
 		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/vcpus: %u given with kernel, accepted: 1 to %u", vm->where,
+			    "%s: vm %s/vcpus: %u given with kernel; expected 1 to %u", vm->where,
 			    vm->name, vm->vcpus, PLATFORM_VCPUS_MAX);
 	if (config_vm_given(vm, "memory") && config_vm_given(vm, "ram"))
 		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/ram: given with memory, accepted: one of them, which mean "
-			    "the same",
+			    "%s: vm %s/ram: given with memory; expected only one of these aliases",
 			    vm->where, vm->name);
 	return 0;
 }
@@ -208,7 +207,7 @@ int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
 	int ret;
 
 	if (!*vm->name)
-		return fail(-EINVAL, err, errlen, "%s: vm/name: not given, accepted: %s", vm->where,
+		return fail(-EINVAL, err, errlen, "%s: vm/name: not given; expected %s", vm->where,
 			    VM_NAME_ACCEPTED);
 	ret = check_boot(vm, err, errlen);
 	if (!ret)

@@ -60,7 +60,7 @@ static int check_device(struct vmm_engine *e, const char *path, char *why, size_
 		return fail(rc == -ENOTTY ? -ENODEV : rc, why, why_len,
 			    "%s: not a KVM device (KVM_GET_API_VERSION: %s)", path, strerror(-rc));
 	if (rc != KVM_API_VERSION)
-		return fail(-EPROTO, why, why_len, "%s: KVM API version %d; accepted: %d", path, rc,
+		return fail(-EPROTO, why, why_len, "%s: KVM API version %d; expected %d", path, rc,
 			    KVM_API_VERSION);
 
 	for (i = 0; i < sizeof(required_caps) / sizeof(required_caps[0]); i++) {
@@ -68,14 +68,14 @@ static int check_device(struct vmm_engine *e, const char *path, char *why, size_
 			       (void *)(unsigned long)required_caps[i].cap);
 		if (rc <= 0)
 			return fail(-EOPNOTSUPP, why, why_len,
-				    "%s: lacks %s; accepted: a KVM of Linux %s or later", path,
+				    "%s: lacks %s; expected a KVM of Linux %s or later", path,
 				    required_caps[i].name, required_caps[i].since);
 	}
 
 	rc = kvm_ioctl(e->fd, KVM_GET_VCPU_MMAP_SIZE, 0);
 	if (rc < (int)sizeof(struct kvm_run))
 		return fail(rc < 0 ? rc : -EPROTO, why, why_len,
-			    "%s: KVM_GET_VCPU_MMAP_SIZE says %d; accepted: at least %zu", path, rc,
+			    "%s: KVM_GET_VCPU_MMAP_SIZE is %d; expected at least %zu", path, rc,
 			    sizeof(struct kvm_run));
 	e->run_bytes = (size_t)rc;
 

@@ -22,7 +22,7 @@ bool machine_emu_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t 
 
 		snprintf(why, whylen, "%s",
 			 host ? "the host's work on modelled pCPUs is all at kernel privilege; "
-				"accepted: :H or :Hk"
+				"expected :H or :Hk"
 			      : "the modelled pCPUs have no such event");
 		return false;
 	}

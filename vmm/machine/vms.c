@@ -173,7 +173,7 @@ static int check_ram(const struct machine *m, const struct vm_config *c, char *e
 	if (m->ram_bytes <= limit && c->memory_bytes <= limit - m->ram_bytes)
 		return 0;
 	return fail(-ENOMEM, err, errlen,
-		    "%s: vm %s/memory: %" PRIu64 "M given, accepted: at most %" PRIu64
+		    "%s: vm %s/memory: %" PRIu64 "M is invalid; expected up to %" PRIu64
 		    "M, what other VMs have left of the %" PRIu64 "M of --ram-limit",
 		    c->where, c->name, c->memory_bytes >> 20,
 		    m->ram_bytes < limit ? (limit - m->ram_bytes) >> 20 : 0, limit >> 20);

@@ -164,12 +164,12 @@ static int conf_limit(struct restore *rs, const char *file, char *err, size_t er
 		want(&w, " engine=%s", vm_engine_name(cfg->engine));
 	if (o->engine && cfg->engine != said.engine)
 		ret = fail(-EINVAL, err, errlen,
-			   "%.160s: engine: %s given, accepted: %s, that of the file", file,
+			   "%.160s: engine: %s is invalid; expected %s, that of the file", file,
 			   o->engine, vm_engine_name(cfg->engine));
 	if (!ret && w.len)
 		ret = fail(-EPERM, err, errlen,
-			   "%.160s: the file asks for%s; accepted: what the request gives (give "
-			   "these, if the VM may have them), or trust=yes",
+			   "%.160s: the file requests%s; expected the same in the request, or "
+			   "trust=yes",
 			   file, w.text);
 out:
 	vm_config_fini(&said);
@@ -234,7 +234,8 @@ int snap_load_conf(struct snap_in *in, void *arg, char *err, size_t errlen)
 	if (!ret)
 		ret = vm_config_check(&rs->cfg, err, errlen);
 	if (!ret && rs->cfg.engine == VM_ENGINE_AUTO)
-		ret = fail(-EINVAL, err, errlen, "%s: engine %s, accepted: emulator, kvm", in->name,
+		ret = fail(-EINVAL, err, errlen,
+			   "%s: engine %s is invalid; expected emulator or kvm", in->name,
 			   vm_engine_name(rs->cfg.engine));
 	if (ret)
 		return ret;

@@ -129,7 +129,7 @@ static int head(struct walk *w)
 	version = vpmu_blob_get_u32(&r);
 	if (version != SNAP_VERSION)
 		return fail(-EINVAL, w->err, w->errlen,
-			    "%s: snapshot of format %u, accepted: format %u", w->in->name, version,
+			    "%s: snapshot of format %u; expected format %u", w->in->name, version,
 			    SNAP_VERSION);
 	if (vpmu_blob_get_u32(&r))
 		return file_bad(w, 12, "reserved bytes are not 0");

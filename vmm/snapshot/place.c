@@ -28,7 +28,7 @@ int snap_parent(int dir, const char *file, const char **base, char *err, size_t 
 		if (!n || n > NAME_MAX || !strncmp(file, ".", n) || !strncmp(file, "..", n)) {
 			close(at);
 			return fail(-EINVAL, err, errlen,
-				    "accepted: names of at most %u bytes between single /, none of "
+				    "expected names of up to %u bytes between single /, none of "
 				    "them . or ..",
 				    NAME_MAX);
 		}

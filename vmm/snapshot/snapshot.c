@@ -172,11 +172,11 @@ static int check_state(struct machine_vm *e, char *err, size_t errlen)
 
 	if (!vm || vm_state(vm) == VM_DONE || vm_state(vm) == VM_FAILED)
 		return fail(-ESRCH, err, errlen,
-			    "vm %s: it has ended, accepted: a VM that is running or paused",
+			    "vm %s: it has ended; expected a VM that is running or paused",
 			    e->name);
 	if (vm_failing(vm))
 		return fail(-ESRCH, err, errlen,
-			    "vm %s: it has failed, accepted: a VM that is running or paused",
+			    "vm %s: it has failed; expected a VM that is running or paused",
 			    e->name);
 	return 0;
 }
@@ -193,7 +193,7 @@ int snapshot_save(struct machine_vm *e, int dir, const char *file, char *err, si
 	if (vm_unplace(e->vm))
 		return fail(
 			-EOPNOTSUPP, err, errlen,
-			"vm %s: engine %s: VMs of this engine cannot be saved, accepted: emulator",
+			"vm %s: engine %s: VMs of this engine cannot be saved; expected emulator",
 			e->name, e->engine);
 	/* The VM may have ended or failed before it was paused. If it has failed, its other vCPUs
 	 * must run to stop, so it is started again below. */

@@ -194,7 +194,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 		if (!(o->ops->can & VMM_CAN_IRQCHIP)) {
 			ret = fail(-EOPNOTSUPP, err, errlen,
 				   "engine %s has no interrupt controllers, which a kernel needs; "
-				   "an image is accepted",
+				   "expected an image",
 				   o->ops->name);
 			goto fail;
 		}

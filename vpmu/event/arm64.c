@@ -4,8 +4,8 @@
  * Called through the table of vendor.h by the rest of this folder; pure, except for queries of the
  * running host. It must not match CPUs with other event numbers than Arm's, for example Apple's.
  *
- * An event is a 16-bit number, PMEVTYPER<n>_EL0.evtCount (Arm ARM, D11.11; perf's config bits
- * 0..15). A key of this space has no umask and no cmask.
+ * An event is a 16-bit number, PMEVTYPER<n>_EL0.evtCount (Arm ARM, DDI 0487; perf's config
+ * bits 0..15). A key of this space has no umask and no cmask.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -115,18 +115,18 @@ static const char *pfm_refuse(uint64_t code)
 {
 	if (code & ~(EVENT_MASK | PFM_LEVELS))
 		return " needs event select bits that a key does not have, which cannot be shared";
-	return code & PFM_NO_HV ? NULL : ": there is no hypervisor level; accepted: :u and :k";
+	return code & PFM_NO_HV ? NULL : ": there is no hypervisor level; expected :u and :k";
 }
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
 /*
- * Arm ARM, D13.12: CPU_CYCLES, INST_RETIRED, CNT_CYCLES (cycles of the system counter, Arm's
- * equivalent of the TSC), BR_RETIRED, LD_RETIRED, ST_RETIRED, BR_MIS_PRED_RETIRED, LL_CACHE,
- * LL_CACHE_MISS, STALL_FRONTEND and STALL_BACKEND. perf's own ids of some kinds are other events:
- * its branches are PC_WRITE_RETIRED (taken ones), its branch-misses BR_MIS_PRED (speculative ones,
- * too), its cache-* those of L1, and its bus-cycles are of the bus. All of these can be counted as
- * raw events.
+ * Arm ARM, "PMU events and event numbers": CPU_CYCLES, INST_RETIRED, CNT_CYCLES (cycles of the
+ * system counter, Arm's equivalent of the TSC), BR_RETIRED, LD_RETIRED, ST_RETIRED,
+ * BR_MIS_PRED_RETIRED, LL_CACHE, LL_CACHE_MISS, STALL_FRONTEND and STALL_BACKEND. perf's own ids of
+ * some kinds are other events: its branches are PC_WRITE_RETIRED (taken ones), its branch-misses
+ * BR_MIS_PRED (speculative ones, too), its cache-* those of L1, and its bus-cycles are of the bus.
+ * All of these can be counted as raw events.
  */
 const struct event_vendor vpmu_event_arm = {
 	.space = VPMU_SPACE_ARM,

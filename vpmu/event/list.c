@@ -46,7 +46,7 @@ static int list_add(struct list *l, const char *at, size_t len, const char *mods
 	while (len && at[len - 1] == ' ')
 		len--;
 	if (!len)
-		return list_err(l, -EINVAL, at, "empty event name; accepted: name[,name...]");
+		return list_err(l, -EINVAL, at, "empty event name; expected name[,name...]");
 	if (l->n == l->capacity) {
 		snprintf(why, sizeof(why), "more than %zu events", l->capacity);
 		return list_err(l, -E2BIG, at, why);
@@ -84,7 +84,7 @@ static int event_list_names(struct list *l, const char *p, const char *end, cons
 		for (stop = p; stop < end && *stop != ','; stop++) {
 			if (*stop == '{' || *stop == '}')
 				return list_err(l, -EINVAL, stop,
-						"brace inside of an event name or group; accepted: "
+						"brace inside of an event name or group; expected "
 						"{name,name}[:modifiers]");
 		}
 		rc = list_add(l, p, (size_t)(stop - p), mods);
@@ -111,7 +111,7 @@ static int list_group(struct list *l, const char **pp)
 	if (len == 1 || len >= sizeof(mods) || (len && close[1] != ':') ||
 	    (len && strspn(close + 2, MODS_ON_PERF_NAMES) < len - 1))
 		return list_err(l, -EINVAL, close + 1,
-				"after '}' comes ',' or ':' and modifiers; accepted: u k h G H");
+				"after '}' comes ',' or ':' and modifiers; expected u k h G H");
 	snprintf(mods, sizeof(mods), "%.*s", (int)len, close + 1);
 	return event_list_names(l, open + 1, close, mods);
 }

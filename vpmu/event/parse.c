@@ -18,7 +18,7 @@
 #include "vpmu/util/fail.h"
 
 #define ACCEPTED                                                                                   \
-	"accepted: names that `vpmu events` lists, rHEX, libpfm4 names (pmu::EVENT:UMASK), each "  \
+	"expected names that `vpmu events` lists, rHEX, libpfm4 names (pmu::EVENT:UMASK), each "   \
 	"with :u :k :G :H"
 
 /* Case-insensitive edit distance of @a and @b, limited to @cap + 1. */
@@ -129,14 +129,13 @@ static int parse_modifiers(const char *name, const char *mods, struct mods *m, c
 		case 'p':
 		case 'P':
 			return fail(-EINVAL, err, errlen,
-				    "event '%s': modifier '%c' asks for precise samples, "
-				    "which counters that are shared cannot give; accepted: u "
-				    "k h G H",
+				    "event '%s': modifier '%c' requests precise samples, which "
+				    "counters that are shared cannot give; expected u k h G H",
 				    name, *mods);
 		default:
 			return fail(-EINVAL, err, errlen,
 				    "event '%s': modifier '%c' says how to count, not what; "
-				    "accepted: u k h G H",
+				    "expected u k h G H",
 				    name, *mods);
 		}
 	}
@@ -144,7 +143,7 @@ static int parse_modifiers(const char *name, const char *mods, struct mods *m, c
 	if (hv && !m->priv)
 		return fail(-EINVAL, err, errlen,
 			    "event '%s': modifier 'h' alone counts nothing: there is no hypervisor "
-			    "level apart from the host's; accepted: u k G H",
+			    "level apart from the host's; expected u k G H",
 			    name);
 	return 0;
 }
@@ -200,7 +199,7 @@ static int vendor_missing(const char *name, const char *base, char *err, size_t 
 	for (const struct event_vendor *const *v = vpmu_event_vendors; *v && len < sizeof(all); v++)
 		len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s::%.32s",
 					len ? " or " : "", (*v)->name, base);
-	return fail(-EINVAL, err, errlen, "event '%s': raw codes need a vendor here; accepted: %s",
+	return fail(-EINVAL, err, errlen, "event '%s': raw codes need a vendor here; expected %s",
 		    name, all);
 }
 
@@ -304,13 +303,13 @@ static int software_key(const char *name, const struct spec *spec, const struct 
 
 	if (m->where && m->where != VPMU_KEY_WHERE)
 		return fail(-EINVAL, err, errlen,
-			    "event '%s': the kernel counts software events of a thread in "
-			    "guest and host alike; accepted: '%s'",
+			    "event '%s': the kernel counts software events of a thread in guest "
+			    "and host alike; expected '%s'",
 			    name, row->name);
 	if (row->priv == SW_PRIV_NONE && priv != VPMU_KEY_PRIV)
 		return fail(-EINVAL, err, errlen,
-			    "event '%s': the kernel does not tell user from kernel for this "
-			    "event; accepted: '%s'",
+			    "event '%s': the kernel does not separate user from kernel for this "
+			    "event; expected '%s'",
 			    name, row->name);
 	*key = vpmu_key_make(VPMU_SPACE_SOFTWARE, spec->event, priv | VPMU_KEY_WHERE);
 	return 0;
@@ -346,8 +345,8 @@ static int make_key(const char *name, const struct spec *spec, const struct mods
 
 	if (!vpmu_key_valid(*key))
 		return fail(-EINVAL, err, errlen,
-			    "event '%s' counts at no privilege level; accepted: :u, :k or "
-			    "neither for both",
+			    "event '%s' counts at no privilege level; expected :u, :k or neither "
+			    "for both",
 			    name);
 	return 0;
 }
@@ -368,12 +367,12 @@ int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *ke
 		return fail(-EINVAL, err, errlen, "empty event name; " ACCEPTED);
 	if (len > NAME_MAX_BYTES)
 		return fail(-EINVAL, err, errlen,
-			    "event '%.32s...' is %zu bytes long; accepted: up to %d", name, len,
+			    "event '%.32s...' is %zu bytes long; expected up to %d", name, len,
 			    NAME_MAX_BYTES);
 	if (good != len)
 		return fail(-EINVAL, err, errlen,
-			    "event '%.64s': character %zu cannot be part of a name; "
-			    "accepted: letters, digits and _-.:=",
+			    "event '%.64s': character %zu cannot be part of a name; expected "
+			    "letters, digits and _-.:=",
 			    name, good + 1);
 
 	memcpy(base, name, len + 1);

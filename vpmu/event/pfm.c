@@ -198,8 +198,8 @@ static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 	}
 	if (!found)
 		return fail(-ENOENT, err, errlen,
-			    "event '%s': libpfm4 has no core PMU '%s'%s%s%s; accepted: a "
-			    "PMU such as skl, icl, amd64_fam19h_zen4",
+			    "event '%s': libpfm4 has no core PMU '%s'%s%s%s; expected a PMU such "
+			    "as skl, icl, amd64_fam19h_zen4",
 			    name, pmu, near_pmu.best ? " (did you mean '" : "",
 			    near_pmu.best ? near_pmu.best : "", near_pmu.best ? "'?)" : "");
 
@@ -210,7 +210,7 @@ static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 			    near.best ? "'?" : "");
 	if (pfm_rc == PFM_ERR_ATTR_VAL)
 		return fail(-EINVAL, err, errlen,
-			    "event '%s': the value of a modifier is out of range; accepted: "
+			    "event '%s': the value of a modifier is out of range; expected "
 			    "c=0..255, e, i, u, k",
 			    name);
 	if (pfm_rc == PFM_ERR_ATTR || pfm_rc == PFM_ERR_UMASK || pfm_rc == PFM_ERR_FEATCOMB)
@@ -249,8 +249,8 @@ static int encode_perf(const char *name, const pfm_event_info_t *ei, uint64_t co
 
 	if ((!software && !hardware) || vpmu_key_from_attr(&attr, key))
 		return fail(-EINVAL, err, errlen,
-			    "event '%s': not a counting event of one core counter; "
-			    "accepted: perf's hardware and software events",
+			    "event '%s': not a counting event of one core counter; expected perf's "
+			    "hardware and software events",
 			    name);
 	return 0;
 }
@@ -262,9 +262,9 @@ static int check_code(const char *name, const struct event_vendor *vendor, uint6
 
 	if (count != 1)
 		return fail(-EINVAL, err, errlen,
-			    "event '%s' needs a second register (off-core response, load "
-			    "latency or front-end filter), which cannot be shared; accepted: "
-			    "events of one event select",
+			    "event '%s' needs a second register (off-core response, load latency "
+			    "or front-end filter), which cannot be shared; expected events of one "
+			    "event select",
 			    name);
 	why = vendor->pfm_refuse(code);
 	return why ? fail(-EINVAL, err, errlen, "event '%s'%s", name, why) : 0;
@@ -303,8 +303,8 @@ int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, 
 	vendor = pmu_vendor(&info);
 	if (!vendor) {
 		fail(rc, err, errlen,
-		     "event '%s': %s is not a core PMU whose event selects are known; "
-		     "accepted: core events",
+		     "event '%s': %s is not a core PMU whose event selects are known; expected "
+		     "core events",
 		     name, info.name);
 		goto out;
 	}

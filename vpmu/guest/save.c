@@ -169,7 +169,7 @@ static int save_decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, s
 	if (!vpmu_blob_get_section(b, SECTION_TAG, &version, &r))
 		return save_bad(e, "PMU: the section is missing or cut off");
 	if (version != SECTION_VERSION)
-		return save_bad(e, "PMU: section of version %u, accepted: %u", version,
+		return save_bad(e, "PMU: section of version %u; expected %u", version,
 				SECTION_VERSION);
 	s->model = vpmu_blob_get_u8(&r);
 	s->gp = vpmu_blob_get_u8(&r);
@@ -256,7 +256,7 @@ static int check_ctr(struct vpmu_guest *scratch, const struct error *e, unsigned
 			e, "PMU: counter %u was enabled for %" PRIu64 " ns and ran for %" PRIu64, i,
 			c->enabled_ns, c->running_ns);
 	if (c->quality > VPMU_Q_TSC && c->quality != VPMU_PV_UNSUPPORTED)
-		return save_bad(e, "PMU: counter %u has quality %u, accepted: 0 to %u, %u", i,
+		return save_bad(e, "PMU: counter %u has quality %u; expected 0 to %u, %u", i,
 				c->quality, VPMU_Q_TSC, VPMU_PV_UNSUPPORTED);
 	if (i >= FIXED0)
 		return 0;
@@ -299,7 +299,7 @@ static int check_records(const struct vpmu_guest *scratch, const struct error *e
 		return save_bad(
 			e, "PMU: branch records are given, but this VM's configuration has none");
 	if (r->count > s->lbr_depth)
-		return save_bad(e, "PMU: %u branch records given, accepted: at most %u", r->count,
+		return save_bad(e, "PMU: %u branch records given; expected up to %u", r->count,
 				s->lbr_depth);
 	if (!r->count && !(scratch->ops->lbr(scratch) & VPMU_LBR_EN))
 		return save_bad(

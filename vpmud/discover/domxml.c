@@ -90,7 +90,7 @@ static int our_tenant(xmlNode *metadata, struct domxml *out, char *err, size_t e
 		return 0;
 	out->tenant[0] = 0;
 	fail(0, err, errlen,
-	     "domain %s: metadata: tenant: accepted: a path as /acme/web of at most %d printable "
+	     "domain %s: metadata: tenant: expected a path as /acme/web of up to %d printable "
 	     "bytes",
 	     out->name, DISC_NAME_SIZE - 1);
 	return 0;
@@ -115,7 +115,7 @@ static int nova_tenant(xmlNode *metadata, struct domxml *out, char *err, size_t 
 		memcpy(out->tenant + 1, uuid, len + 1);
 	} else {
 		fail(0, err, errlen,
-		     "domain %s: metadata: uuid of Nova's project: accepted: 32 hexadecimal digits",
+		     "domain %s: metadata: uuid of Nova's project: expected 32 hexadecimal digits",
 		     out->name);
 	}
 	xmlFree(uuid);
@@ -198,17 +198,17 @@ static int discover_domxml_parse(xmlDoc *doc, struct domxml *out, char *err, siz
 	int ret;
 
 	if (!root || !domxml_named(root, "domain"))
-		return fail(-EINVAL, err, errlen, "domain XML: accepted: a <domain>");
+		return fail(-EINVAL, err, errlen, "domain XML: expected a <domain>");
 	ret = domxml_text_of(child(root, "name"), text, sizeof(text));
 	if (ret)
-		return fail(ret, err, errlen, "domain XML: accepted: a <name> of 1 to %d bytes",
+		return fail(ret, err, errlen, "domain XML: expected a <name> of 1 to %d bytes",
 			    DISC_NAME_SIZE - 1);
 	cmdline_name(text, strlen(text), out->name);
 	ret = domxml_text_of(child(root, "uuid"), text, sizeof(text));
 	if (ret == -ENOMEM)
 		return ret;
 	if (ret || !cmdline_uuid(text, strlen(text), out->uuid))
-		return fail(-EINVAL, err, errlen, "domain %s: XML: accepted: a <uuid>", out->name);
+		return fail(-EINVAL, err, errlen, "domain %s: XML: expected a <uuid>", out->name);
 	metadata = child(root, "metadata");
 	if (!metadata)
 		return 0;
@@ -227,7 +227,7 @@ int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, siz
 	if (errlen)
 		err[0] = 0;
 	if (len > DOMXML_MAX)
-		return fail(-EINVAL, err, errlen, "domain XML: accepted: at most %d bytes",
+		return fail(-EINVAL, err, errlen, "domain XML: expected up to %d bytes",
 			    DOMXML_MAX);
 	expected = too_much(xml, len);
 	if (expected)

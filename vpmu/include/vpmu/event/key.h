@@ -40,7 +40,7 @@ enum vpmu_space {
 	 * for faults, for which the kernel distinguishes privilege levels.
 	 */
 	VPMU_SPACE_SOFTWARE = 4,
-	VPMU_SPACE_ARM = 5 /* raw: evtCount of PMEVTYPER<n>_EL0, Arm ARM D13.12 */
+	VPMU_SPACE_ARM = 5 /* raw: evtCount of PMEVTYPER<n>_EL0, Arm ARM (DDI 0487) */
 };
 
 #define VPMU_KEY_EVENT_MASK  0xffffULL
