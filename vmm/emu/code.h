@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-
 /* ---- register file -------------------------------------------------------------------------
  * Registers 0..15 have the numbers that x86 gives them. With the others, every effective address
  * is r[base] + (r[idx] << scale) + disp. An instruction that is split into several ops passes

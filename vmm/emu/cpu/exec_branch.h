@@ -96,23 +96,19 @@ OP(JRCXZ)
 		CMP_STATE(sz);                                                                     \
 		BRANCH(CC_##cc(a, b), op + 1);                                                     \
 	}
-#define X_REG(sz)     x = GET##sz(op->dst)
-#define Y_REG(sz)     y = GET##sz(op->src)
-#define Y_IMM(sz)     y = (T##sz)op->imm
-#define CJ_RR(sz, cc) CJ(RR, sz, cc, X_REG(sz); Y_REG(sz))
-#define CJ_RI(sz, cc) CJ(RI, sz, cc, X_REG(sz); Y_IMM(sz))
-#define CJ_RX(sz, cc) CJ(RX, sz, cc, X_REG(sz); LOAD(sz, EAX, y))
-#define CJ_MR(sz, cc) CJ(MR, sz, cc, Y_REG(sz); LOAD(sz, EAX, x))
-#define CJ_MI(sz, cc) CJ(MI, sz, cc, Y_IMM(sz); LOAD(sz, EAX, x))
+#define X_REG(sz)      x = GET##sz(op->dst)
+#define Y_REG(sz)      y = GET##sz(op->src)
+#define Y_IMM(sz)      y = (T##sz)op->imm
+#define CJ_RR(sz, cc)  CJ(RR, sz, cc, X_REG(sz); Y_REG(sz))
+#define CJ_RI(sz, cc)  CJ(RI, sz, cc, X_REG(sz); Y_IMM(sz))
+#define CJ_RX(sz, cc)  CJ(RX, sz, cc, X_REG(sz); LOAD(sz, EAX, y))
+#define CJ_MR(sz, cc)  CJ(MR, sz, cc, Y_REG(sz); LOAD(sz, EAX, x))
+#define CJ_MI(sz, cc)  CJ(MI, sz, cc, Y_IMM(sz); LOAD(sz, EAX, x))
+#define CJ_WIDE(m, cc) m(32, cc) m(64, cc)
+#define CJ_EACH(m, cc) m(8, cc) CJ_WIDE(m, cc)
 #define CJ_ALL(cc)                                                                                 \
-	CJ_RR(8, cc)                                                                               \
-	CJ_RR(32, cc)                                                                              \
-	CJ_RR(64, cc)                                                                              \
-	CJ_RI(8, cc)                                                                               \
-	CJ_RI(32, cc)                                                                              \
-	CJ_RI(64, cc)                                                                              \
-	CJ_RX(32, cc) CJ_RX(64, cc) CJ_MR(32, cc) CJ_MR(64, cc) CJ_MI(8, cc) CJ_MI(32, cc)         \
-		CJ_MI(64, cc)
+	CJ_EACH(CJ_RR, cc)                                                                         \
+	CJ_EACH(CJ_RI, cc) CJ_WIDE(CJ_RX, cc) CJ_WIDE(CJ_MR, cc) CJ_EACH(CJ_MI, cc)
 CC10(CJ_ALL)
 
 #define TEST_STATE(sz)                                                                             \
