@@ -23,8 +23,9 @@ struct console {
 	bool torn;		    /* the file's last line ended in the middle */
 	bool many;
 
-	/* The bucket of bytes that the guest may print. */
-	uint64_t rate, bytes, filled_ns;
+	/* The bucket of bytes that the guest may print; negative after a line that was longer. */
+	uint64_t rate, filled_ns;
+	int64_t bytes;
 
 	uint64_t lines, dropped;
 	unsigned long lost; /* dropped lines not yet reported in ring and file */
@@ -72,7 +73,7 @@ struct console *console_new(const struct console_opts *o)
 	c->fd = o->fd;
 	c->many = o->many;
 	c->rate = o->rate;
-	c->bytes = o->rate * CONSOLE_BURST_SEC;
+	c->bytes = (int64_t)(o->rate * CONSOLE_BURST_SEC);
 	return c;
 }
 
@@ -91,23 +92,21 @@ void console_free(struct console *c)
 /* Returns true if the guest may print @n bytes at @now_ns. Under lock. */
 static bool take_bytes(struct console *c, size_t n, uint64_t now_ns)
 {
-	uint64_t burst = c->rate * CONSOLE_BURST_SEC, add;
+	const uint64_t second = 1000000000, since = now_ns - c->filled_ns;
+	int64_t burst = (int64_t)(c->rate * CONSOLE_BURST_SEC);
+	uint64_t add;
 
 	if (!c->rate)
 		return true;
-	if (!c->filled_ns || now_ns - c->filled_ns >= CONSOLE_BURST_SEC * 1000000000ull) {
-		c->bytes = burst;
+	/* No overflow at 1 GB/s. The time is kept until it is worth a byte. */
+	add = since / second * c->rate + since % second * c->rate / second;
+	if (add)
 		c->filled_ns = now_ns;
-	} else {
-		/* Up to 4 s at 1 GB/s: no overflow. The time is kept until it is worth a byte. */
-		add = (now_ns - c->filled_ns) * c->rate / 1000000000ull;
-		if (add)
-			c->filled_ns = now_ns;
-		c->bytes = c->bytes + add > burst ? burst : c->bytes + add;
-	}
-	if (c->bytes < n)
+	c->bytes = add < (uint64_t)(burst - c->bytes) ? c->bytes + (int64_t)add : burst;
+	/* A full bucket passes a line of any length, or long lines would never be printed. */
+	if (c->bytes < (int64_t)n && c->bytes < burst)
 		return false;
-	c->bytes -= n;
+	c->bytes -= (int64_t)n;
 	return true;
 }
 

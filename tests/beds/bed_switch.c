@@ -90,17 +90,7 @@ static const char *const keys[] = {"instructions:GH", "cycles:GH", "instructions
  * What the backend may add to a switch. "goal" is what it is to be one day; more than "most" is a
  * step back and fails. There are no goals for x86.
  */
-enum row {
-	KEY_1,
-	KEYS_2,
-	KEYS_4,
-	SAME,
-	UNCOUNTED_SAME,
-	UNCOUNTED,
-	NOBODY,
-	TO_UNCOUNTED,
-	BOUND,
-};
+enum row { KEY_1, KEYS_2, KEYS_4, SAME, UNCOUNTED_SAME, UNCOUNTED, NOBODY, TO_UNCOUNTED, BOUND };
 static const struct {
 	const char *what;
 	double goal, most;

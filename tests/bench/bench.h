@@ -111,38 +111,20 @@ json_t *bench_describe_machine(void);
  * stderr. */
 int vs_run(const char *other, unsigned int runs, unsigned int rounds, const char *const *names);
 
+typedef int bench_fn(void); /* 0, or 1 with a line on stderr */
+
 /* One benchmark; its results may have names that begin with its own. */
 struct bench {
 	const char *name, *what;
-	int (*run)(void); /* 0, or 1 with a line on stderr */
+	bench_fn *run;
 };
 
-int bench_switch_equal(void);
-int bench_switch_4keys(void);
-int bench_switch_scale(void);
-int bench_switch_many_keys(void);
-int bench_tenant(void);
-int bench_safe_point(void);
-int bench_account_memory(void);
-int bench_consumer_add_del(void);
-int bench_consumer_read(void);
-int bench_sampling(void);
-int bench_lbr_switch(void);
-int bench_lbr_memory(void);
-int bench_emu_mips(void);
-int bench_emu_mips_lbr(void);
-int bench_emu_mips_programs(void);
-int bench_emu_mips_sse(void);
-int bench_emu_alarm(void);
-int bench_linux_boot_emu(void);
-int bench_linux_idle(void);
-int bench_vm_create(void);
-int bench_kvm_msr_exit(void);
-int bench_kvm_boot(void);
-int bench_kvm_sampling(void);
-int bench_kvm_rdpmc(void);
-int bench_runner_scale(void);
-int bench_fair_worst(void);
-int bench_control_stall(void);
+bench_fn bench_switch_equal, bench_switch_4keys, bench_switch_scale, bench_switch_many_keys,
+	bench_tenant, bench_safe_point, bench_account_memory, bench_consumer_add_del,
+	bench_consumer_read, bench_sampling, bench_lbr_switch, bench_lbr_memory, bench_emu_mips,
+	bench_emu_mips_lbr, bench_emu_mips_programs, bench_emu_mips_sse, bench_emu_alarm,
+	bench_linux_boot_emu, bench_linux_idle, bench_vm_create, bench_kvm_msr_exit, bench_kvm_boot,
+	bench_kvm_sampling, bench_kvm_rdpmc, bench_runner_scale, bench_fair_worst,
+	bench_control_stall;
 
 #endif

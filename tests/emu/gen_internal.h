@@ -100,6 +100,8 @@ struct memop {
 	uint32_t target;
 };
 
+typedef void gen_fn(struct gen *g);
+
 /* A memory operand; @bit_bytes is what a register bit offset will add to the address. */
 struct memop gen_mem_operand(struct gen *g, uint32_t align, int64_t bit_bytes);
 
@@ -108,9 +110,7 @@ struct memop gen_mem_operand(struct gen *g, uint32_t align, int64_t bit_bytes);
 extern bool gen_misalign, gen_masked;
 /* A state of x87 and SSE that FXRSTOR64 accepts. */
 void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES]);
-void t_simd(struct gen *g);
-void t_x87(struct gen *g);
-void t_fp_control(struct gen *g);
+gen_fn t_simd, t_x87, t_fp_control;
 
 /* ---- gen_ops.c ---- */
 
@@ -126,27 +126,10 @@ int gen_set_reg(struct gen *g, unsigned int reg, uint32_t value);
 int gen_set_reg_wide(struct gen *g, unsigned int reg, uint32_t value);
 
 /* ---- gen_flow.c ---- */
-void t_jump_over(struct gen *g);
-void t_jump_indirect(struct gen *g);
-void t_call(struct gen *g);
-void t_loop(struct gen *g);
-void t_iret(struct gen *g);
-void t_self_modify(struct gen *g);
-void t_bad_jump(struct gen *g);
+gen_fn t_jump_over, t_jump_indirect, t_call, t_loop, t_iret, t_self_modify, t_bad_jump;
 
 /* ---- gen_special.c ---- */
-void t_string(struct gen *g);
-void t_bad_access(struct gen *g);
-void t_selector(struct gen *g);
-void t_shift_cl(struct gen *g);
-void t_div(struct gen *g);
-void t_bit(struct gen *g);
-void t_cmpxchg(struct gen *g);
-void t_flags(struct gen *g);
-void t_fault(struct gen *g);
-void t_fixed(struct gen *g);
-void t_segment_base(struct gen *g);
-void t_cpuid(struct gen *g);
-void t_stack(struct gen *g);
+gen_fn t_string, t_bad_access, t_selector, t_shift_cl, t_div, t_bit, t_cmpxchg, t_flags, t_fault,
+	t_fixed, t_segment_base, t_cpuid, t_stack;
 
 #endif

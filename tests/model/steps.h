@@ -59,10 +59,8 @@ void alarm_clear(struct history *h, int alarm);
 void con_alarms_clear(struct history *h, int con);
 void smp_destroy(struct history *h, int smp);
 void acc_samplers_destroy(struct history *h, int acc);
-void step_alarm(struct history *h);
-void step_sampler_create(struct history *h);
-void step_sampler_destroy(struct history *h);
-void step_overflow(struct history *h);
+typedef void step_fn(struct history *h);
+step_fn step_alarm, step_sampler_create, step_sampler_destroy, step_overflow;
 
 /* steps_lbr.c */
 struct h_lbr *lbr_chosen(struct history *h, int vcpu); /* what is recorded; NULL: nothing */
@@ -73,10 +71,7 @@ void lbr_executed(struct history *h, int pcpu, uint64_t cycles);
 void lbr_branches(struct history *h, int pcpu);
 void lbr_capture(struct history *h); /* after a change of who is captured */
 void lbr_detach_all(struct history *h, int acc);
-void step_lbr_attach(struct history *h);
-void step_lbr_guest(struct history *h);
-void step_lbr_read(struct history *h);
-void step_lbr_memory(struct history *h);
+step_fn step_lbr_attach, step_lbr_guest, step_lbr_read, step_lbr_memory;
 
 /* steps_guest.c, steps_move.c */
 bool vcpu_guest(const struct history *h, int v);
@@ -96,25 +91,9 @@ void vcpu_begin(struct history *h, int vcpu, int own, int group);
 void key_in_use(struct history *h, int key);
 bool slots_full(struct history *h, int key);
 
-void step_pcpu_create(struct history *h);
-void step_pcpu_destroy(struct history *h);
-void step_run(struct history *h);
-void step_flush(struct history *h);
-void step_tick(struct history *h);
-void step_exact(struct history *h);
-void step_conservation(struct history *h);
-void step_switch(struct history *h);
-void step_migrate(struct history *h);
-void step_tenant_create(struct history *h);
-void step_account_del(struct history *h);
-void step_vm_create(struct history *h);
-void step_vm_destroy(struct history *h);
-void step_i5_probe(struct history *h);
-void step_local_add(struct history *h);
-void step_del(struct history *h);
-void step_disable(struct history *h);
-void step_enable(struct history *h);
-void step_add_many(struct history *h);
-void step_del_many(struct history *h);
+step_fn step_pcpu_create, step_pcpu_destroy, step_run, step_flush, step_tick, step_exact,
+	step_conservation, step_switch, step_migrate, step_tenant_create, step_account_del,
+	step_vm_create, step_vm_destroy, step_i5_probe, step_local_add, step_del, step_disable,
+	step_enable, step_add_many, step_del_many;
 
 #endif

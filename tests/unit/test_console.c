@@ -127,6 +127,22 @@ Test(console, a_guest_prints_at_its_rate)
 	console_free(c);
 }
 
+/* A line that exceeds the burst is printed, and paid for before the next one. */
+Test(console, a_low_rate_loses_no_long_lines)
+{
+	struct console *c = console(1, -1);
+	char line[101] = {0};
+
+	memset(line, 'x', sizeof(line) - 1);
+	cr_assert(console_line(c, 0, line, 5 * SEC));
+	cr_assert_not(console_line(c, 0, "y", (5 + 98) * SEC));
+	cr_assert(console_line(c, 0, "y", (5 + 99) * SEC));
+	cr_assert_not(console_line(c, 0, line, (5 + 102) * SEC));
+	cr_assert(console_line(c, 0, line, (5 + 103) * SEC));
+	expect(c, 5, 2);
+	console_free(c);
+}
+
 static char path[PATH_MAX];
 
 static void file_of(char *text)

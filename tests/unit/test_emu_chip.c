@@ -371,6 +371,24 @@ Test(emu_chip, halt_and_timer)
 	stop(&c);
 }
 
+/* The clock keeps the time for which all vCPUs have slept when another one is created. */
+Test(emu_chip, created_while_all_sleep)
+{
+	struct vmm_engine_vcpu *other;
+	struct chip_bed c;
+	uint64_t slept;
+
+	start(&c, 1);
+	PUT(&c, 0, g_wait);
+	to_hlt(&c, 0, 0);
+	slept = emu_chip_base(((struct emu_vm *)c.b.vm)->chip);
+	c.time += 5000;
+	cr_assert_eq(vmm_emu_ops.vcpu_create(c.b.vm, 1, &other), 0);
+	cr_assert_eq(emu_chip_base(((struct emu_vm *)c.b.vm)->chip), slept + 5000);
+	vmm_emu_ops.vcpu_destroy(other);
+	stop(&c);
+}
+
 /* PAUSE in a loop gives way after as many as the caller says, and only where there are others. */
 BED_GUEST(g_spin, "1: pause\njmp 1b\n");
 

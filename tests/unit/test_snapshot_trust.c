@@ -315,6 +315,28 @@ Test(snapshot_trust, an_image_that_is_no_text)
 /* ---- where files are ----------------------------------------------------------------------------
  */
 
+/* The message names both engines that can save. */
+Test(snapshot_trust, engine_that_cannot_save)
+{
+	struct bytes good = good_file("intel-v4", 10);
+	const struct vmm_engine_ops *was;
+	struct vmm_engine_ops ops;
+	struct machine_vm *vm;
+	char err[500];
+
+	cr_assert_eq(restore(good.data, good.len, &vm, err), 0, "%s", err);
+	was = vm->vm->ops;
+	ops = *was;
+	ops.can &= ~(unsigned int)VMM_CAN_SAVE;
+	vm->vm->ops = &ops;
+	cr_assert_eq(save(vm, err, sizeof(err)), -EOPNOTSUPP);
+	cr_assert(strstr(err, "engine emulator cannot save its VMs; expected emulator or kvm"),
+		  "%s", err);
+	vm->vm->ops = was;
+	machine_vm_remove(vm);
+	free(good.data);
+}
+
 /* Nothing outside of the directory is opened or written, whatever the name says. */
 Test(snapshot_trust, names_that_lead_out)
 {

@@ -101,7 +101,7 @@ static void tell_if_stopped(struct emu_chip *c)
 }
 
 /* A vCPU runs from now on. */
-static void end_idle(struct emu_chip *c)
+void emu_chip_end_idle(struct emu_chip *c)
 {
 	if (atomic_load(&c->idle_from))
 		tell_if_stopped(c);
@@ -215,7 +215,7 @@ static void expire_others(struct emu_chip *c, uint64_t now)
 void emu_chip_waker(struct emu_chip *c, const struct vmm_waker *w)
 {
 	pthread_mutex_lock(&c->lock);
-	end_idle(c);
+	emu_chip_end_idle(c);
 	c->waker = w ? *w : (struct vmm_waker){0};
 	if (!c->awake)
 		begin_idle(c);
@@ -233,7 +233,7 @@ void emu_chip_enter(struct emu_vcpu *v)
 		if (atomic_load(&v->plat.asleep))
 			awaken(c, v);
 		if (atomic_load(&c->idle_from))
-			end_idle(c);
+			emu_chip_end_idle(c);
 		pthread_mutex_unlock(&c->lock);
 	}
 	emu_chip_now(v, 0);

@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-struct emu_vcpu;
-
 /* ---- register file -------------------------------------------------------------------------
  * Registers 0..15 have the numbers that x86 gives them. With the others, every effective address
  * is r[base] + (r[idx] << scale) + disp. An instruction that is split into several ops passes
@@ -33,12 +31,17 @@ enum {
 /* ---- predecoded code -----------------------------------------------------------------------
  * One op executes one instruction or a part of one. The first op of each instruction holds the
  * instruction's length (len > 0) and its events; the other ops have len 0. */
+struct emu_vcpu;
+struct emu_op;
+/* The function of an op. */
+typedef int emu_op_fn(struct emu_vcpu *v, const struct emu_op *op);
+
 struct emu_op {
 	const void *h; /* label in emu_exec() */
 	union {
 		int64_t disp;
 		struct emu_block *taken; /* block ends: where a taken branch goes */
-		int (*fn)(struct emu_vcpu *v, const struct emu_op *op);
+		emu_op_fn *fn;
 	};
 	union {
 		int64_t imm;

@@ -321,52 +321,24 @@ static inline void emu_taken(struct emu_vcpu *v)
 {
 	v->acc += EMU_TAKEN_SUM;
 }
-int emu_sys_syscall(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_sysret(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_sysenter(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_sysexit(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_iret(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_int(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_retf(struct emu_vcpu *v, const struct emu_op *op);
+emu_op_fn emu_sys_syscall, emu_sys_sysret, emu_sys_sysenter, emu_sys_sysexit, emu_sys_iret,
+	emu_sys_int, emu_sys_retf;
 
 /* ---- system.c: system instructions ----
  * Every emu_sys_* returns 0: the instruction retires; 1: trap; 2: it retires and the dispatch
  * loop is left. */
-int emu_sys_ud(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_gp(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_closed(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_cli(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_sti(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_hlt(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_pause(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_pushf(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_popf(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_mov_to_cr(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_mov_from_cr(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_mov_to_dr(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_mov_from_dr(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_clts(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_invlpg(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_wbinvd(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_lmsw(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_smsw(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_vmcall(struct emu_vcpu *v, const struct emu_op *op);
+emu_op_fn emu_sys_ud, emu_sys_gp, emu_sys_closed, emu_sys_cli, emu_sys_sti, emu_sys_hlt,
+	emu_sys_pause, emu_sys_pushf, emu_sys_popf, emu_sys_mov_to_cr, emu_sys_mov_from_cr,
+	emu_sys_mov_to_dr, emu_sys_mov_from_dr, emu_sys_clts, emu_sys_invlpg, emu_sys_wbinvd,
+	emu_sys_lmsw, emu_help_smsw, emu_sys_vmcall;
 int emu_set_cr(struct emu_vcpu *v, unsigned int cr, uint64_t x);
 /* emu_dr_valid - returns true if debug register @n (6 or 7) can hold @x: debug.c. */
 bool emu_dr_valid(unsigned int n, uint64_t x);
 
 /* ---- segment.c ---- */
-int emu_sys_mov_to_seg(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_pop_seg(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_lgdt(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_lidt(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_sgdt(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_sidt(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_lldt(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_ltr(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_swapgs(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_rdwr_base(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_from_seg(struct emu_vcpu *v, const struct emu_op *op);
+emu_op_fn emu_sys_mov_to_seg, emu_sys_pop_seg, emu_sys_lgdt, emu_sys_lidt, emu_sys_sgdt,
+	emu_sys_sidt, emu_sys_lldt, emu_sys_ltr, emu_sys_swapgs, emu_sys_rdwr_base,
+	emu_help_from_seg;
 enum { EMU_LAR, EMU_LSL, EMU_VERR, EMU_VERW };
 int emu_help_descriptor(struct emu_vcpu *v, const struct emu_op *op);
 /* emu_read_desc - read the 8-byte descriptor of @sel. Traps: #GP(sel | ext) if @sel is beyond the
@@ -431,16 +403,11 @@ static inline uint64_t emu_unfolded(const struct emu_vcpu *v)
 {
 	return (v->acc >> EMU_LANE_CYCLES & 0xffff) + v->extra_cycles;
 }
-int emu_sys_cpuid(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_rdtsc(struct emu_vcpu *v, const struct emu_op *op);
+emu_op_fn emu_sys_cpuid, emu_sys_rdtsc;
 /* emu_cpuid - look up a leaf in the vCPU's table, with the vendor's rules for leaves that are not
  * in it. NULL: all zero. */
 const struct kvm_cpuid_entry2 *emu_cpuid(const struct emu_vcpu *v, uint32_t leaf, uint32_t sub);
-int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_rdpmc(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_in(struct emu_vcpu *v, const struct emu_op *op);
-int emu_sys_out(struct emu_vcpu *v, const struct emu_op *op);
+emu_op_fn emu_sys_rdmsr, emu_sys_wrmsr, emu_sys_rdpmc, emu_sys_in, emu_sys_out;
 
 /* ---- msr_whole.c: MSRs of vCPUs that show a whole CPU (v->whole) ---- */
 /* emu_whole_reset - set the values that a machine's firmware leaves. */
@@ -460,57 +427,18 @@ void emu_whole_set_tsc(struct emu_vcpu *v, uint64_t tsc);
 
 /* ---- arith.c, atomic.c, string.c: the rarer instructions ----
  * Every emu_help_* returns 0: done; or 1: trap. */
-int emu_help_mul(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_imul1(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_imul2(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_imul3(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_div(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_idiv(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_rotate(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_shiftd(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_extend(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_cbw(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_cwd(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_flagop(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_lahf(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_sahf(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_bt(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_btea(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_scan(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_bswap16(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_locked(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_cmpxchg(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_cmpxchgb(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_xadd(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_xchg(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_push16(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_pop16(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_popm(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_xlat(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_enter(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_fence(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_string(struct emu_vcpu *v, const struct emu_op *op);
+emu_op_fn emu_help_mul, emu_help_imul1, emu_help_imul2, emu_help_imul3, emu_help_div, emu_help_idiv,
+	emu_help_rotate, emu_help_shiftd, emu_help_extend, emu_help_cbw, emu_help_cwd,
+	emu_help_flagop, emu_help_lahf, emu_help_sahf, emu_help_bt, emu_help_btea, emu_help_scan,
+	emu_help_bswap16, emu_help_locked, emu_help_cmpxchg, emu_help_cmpxchgb, emu_help_xadd,
+	emu_help_xchg, emu_help_push16, emu_help_pop16, emu_help_popm, emu_help_xlat,
+	emu_help_enter, emu_help_fence, emu_help_string;
 
 /* ---- x87.c, simd.c, mmx.c: as above ---- */
-int emu_help_x87(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_x87_control(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_fwait(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_fxrstor(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_mxcsr(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_simd(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_simd_fp(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_simd_gpr(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_simd_count(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_mmx_shift(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_simd_shift(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_simd_load(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_simd_store(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_simd_mov(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_maskmov(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_mmx(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_mmx_mov(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_emms(struct emu_vcpu *v, const struct emu_op *op);
-int emu_help_clflush(struct emu_vcpu *v, const struct emu_op *op);
+emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, emu_help_fxrstor,
+	emu_help_mxcsr, emu_help_simd, emu_help_simd_fp, emu_help_simd_gpr, emu_help_simd_count,
+	emu_help_mmx_shift, emu_help_simd_shift, emu_help_simd_load, emu_help_simd_store,
+	emu_help_simd_mov, emu_help_maskmov, emu_help_mmx, emu_help_mmx_mov, emu_help_emms,
+	emu_help_clflush;
 
 #endif

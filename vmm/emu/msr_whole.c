@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "vmm/emu/internal.h"
-#include "vpmu/core/blob.h"
+#include "vmm/engine/blob_io.h"
 
 /* SDM vol. 4, table 2-2 */
 #define MSR_PLATFORM_ID	      0x17u
@@ -363,41 +363,25 @@ int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 #define FORMAT                                                                                     \
 	4 /* 3 lacks MTRRs, 2 MCG_STATUS, 1 SYSENTER; snapshots of these formats are refused */
 
+static void whole_io(struct blob_io *io, void *of)
+{
+	struct emu_whole *w = of;
+
+	IO(w->tsc_adjust), IO(w->spec_ctrl), IO(w->pvclock), IO(w->pvclock_wall);
+	IO(w->sysenter_cs), IO(w->sysenter_esp), IO(w->sysenter_eip);
+	IO(w->mcg_status), IO(w->mtrr_def_type);
+}
+
 void emu_whole_save(const struct emu_whole *w, struct vpmu_blob *b)
 {
-	size_t section = vpmu_blob_begin(b, TAG, FORMAT);
-
-	vpmu_blob_u64(b, w->tsc_adjust);
-	vpmu_blob_u64(b, w->spec_ctrl);
-	vpmu_blob_u64(b, w->pvclock);
-	vpmu_blob_u64(b, w->pvclock_wall);
-	vpmu_blob_u64(b, w->sysenter_cs);
-	vpmu_blob_u64(b, w->sysenter_esp);
-	vpmu_blob_u64(b, w->sysenter_eip);
-	vpmu_blob_u64(b, w->mcg_status);
-	vpmu_blob_u64(b, w->mtrr_def_type);
-	vpmu_blob_end(b, section);
+	blob_save(b, TAG, FORMAT, whole_io, w);
 }
 
 bool emu_whole_load(struct emu_whole *w, struct vpmu_blob_reader *all)
 {
-	struct vpmu_blob_reader r;
-	uint16_t version;
-
-	if (!vpmu_blob_get_section(all, TAG, &version, &r) || version != FORMAT)
-		return false;
-	w->tsc_adjust = vpmu_blob_get_u64(&r);
-	w->spec_ctrl = vpmu_blob_get_u64(&r);
-	w->pvclock = vpmu_blob_get_u64(&r);
-	w->pvclock_wall = vpmu_blob_get_u64(&r);
-	w->sysenter_cs = vpmu_blob_get_u64(&r);
-	w->sysenter_esp = vpmu_blob_get_u64(&r);
-	w->sysenter_eip = vpmu_blob_get_u64(&r);
-	w->mcg_status = vpmu_blob_get_u64(&r);
-	w->mtrr_def_type = vpmu_blob_get_u64(&r);
 	/* The clock's page was RAM when the guest set the MSR; msr_whole_store() checks again. */
-	return vpmu_blob_done(&r) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) && !(w->pvclock & 2) &&
-	       !(w->pvclock_wall & 3) && !(w->sysenter_cs >> 32) &&
+	return blob_load(all, TAG, FORMAT, whole_io, w) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) &&
+	       !(w->pvclock & 2) && !(w->pvclock_wall & 3) && !(w->sysenter_cs >> 32) &&
 	       emu_canonical(w->sysenter_esp) && emu_canonical(w->sysenter_eip) &&
 	       !(w->mcg_status & ~MCG_STATUS_BITS) && def_type_valid(w->mtrr_def_type);
 }

@@ -21,7 +21,7 @@
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/debug.h"
 #include "vmm/emu/cpu/emit.h"
-#include "vpmu/core/blob.h"
+#include "vmm/engine/blob_io.h"
 
 #define TAG	    0x55504356u /* "VCPU" */
 #define VERSION	    2
@@ -95,48 +95,40 @@ int emu_state_out(struct vpmu_blob *b, void *buf, size_t *bytes)
 	return ret;
 }
 
+static void state_io(struct blob_io *io, void *of)
+{
+	struct state *s = of;
+
+	IO(s->cpl), IO_BOOL(s->sti_shadow), IO_BOOL(s->nmi_masked), IO_BOOL(s->nmi_pending);
+	IO_BOOL(s->intr_pending), IO(s->intr_vec), IO_BOOL(s->halted);
+	IO(s->kind), IO(s->size), IO(s->len), IO(s->cycles), IO(s->tsc_offset);
+	IO(s->star), IO(s->lstar), IO(s->cstar), IO(s->fmask), IO(s->kernel_gs_base);
+	IO(s->pat), IO(s->tsc_aux);
+	IO_EACH(s->dr);
+}
+
+static void brk_io(struct blob_io *io, void *of)
+{
+	struct state *s = of;
+
+	IO_BOOL(s->ss_shadow), IO(s->hits);
+}
+
 int emu_get_state(const struct emu_vcpu *v, void *buf, size_t *bytes)
 {
 	struct vpmu_blob b = {0};
 	struct state s;
-	size_t section;
 
 	state_collect(v, &s);
-	section = vpmu_blob_begin(&b, TAG, VERSION);
-	vpmu_blob_u8(&b, s.cpl);
-	vpmu_blob_u8(&b, s.sti_shadow);
-	vpmu_blob_u8(&b, s.nmi_masked);
-	vpmu_blob_u8(&b, s.nmi_pending);
-	vpmu_blob_u8(&b, s.intr_pending);
-	vpmu_blob_u8(&b, s.intr_vec);
-	vpmu_blob_u8(&b, s.halted);
-	vpmu_blob_u8(&b, s.kind);
-	vpmu_blob_u8(&b, s.size);
-	vpmu_blob_u8(&b, s.len);
-	vpmu_blob_u64(&b, s.cycles);
-	vpmu_blob_u64(&b, s.tsc_offset);
-	vpmu_blob_u64(&b, s.star);
-	vpmu_blob_u64(&b, s.lstar);
-	vpmu_blob_u64(&b, s.cstar);
-	vpmu_blob_u64(&b, s.fmask);
-	vpmu_blob_u64(&b, s.kernel_gs_base);
-	vpmu_blob_u64(&b, s.pat);
-	vpmu_blob_u64(&b, s.tsc_aux);
-	for (int i = 0; i < 6; i++)
-		vpmu_blob_u64(&b, s.dr[i]);
-	vpmu_blob_end(&b, section);
+	blob_save(&b, TAG, VERSION, state_io, &s);
 	emu_fpu_save(&v->fpu, &b);
 	lapic_save(&s.lapic, &b);
 	if (v->chip)
 		emu_plat_save(&s.plat, &b);
 	if (v->whole)
 		emu_whole_save(&v->w, &b);
-	if (s.ss_shadow || s.hits) {
-		section = vpmu_blob_begin(&b, BRK_TAG, BRK_VERSION);
-		vpmu_blob_u8(&b, s.ss_shadow);
-		vpmu_blob_u8(&b, s.hits);
-		vpmu_blob_end(&b, section);
-	}
+	if (s.ss_shadow || s.hits)
+		blob_save(&b, BRK_TAG, BRK_VERSION, brk_io, &s);
 	return emu_state_out(&b, buf, bytes);
 }
 
@@ -156,50 +148,18 @@ static void reset_lapic(const struct emu_vcpu *v, struct lapic *l)
 /* The last section, if there is one. */
 static bool parse_brk(struct state *s, struct vpmu_blob_reader *all)
 {
-	struct vpmu_blob_reader r;
-	uint16_t version;
-
-	if (vpmu_blob_done(all))
-		return true;
-	if (!vpmu_blob_get_section(all, BRK_TAG, &version, &r) || version != BRK_VERSION)
-		return false;
-	s->ss_shadow = vpmu_blob_get_bool(&r);
-	s->hits = vpmu_blob_get_u8(&r);
-	return vpmu_blob_done(&r) && (s->ss_shadow || s->hits);
+	return vpmu_blob_done(all) ||
+	       (blob_load(all, BRK_TAG, BRK_VERSION, brk_io, s) && (s->ss_shadow || s->hits));
 }
 
 static bool state_parse(struct state *s, const struct emu_vcpu *v, const void *buf, size_t bytes)
 {
-	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
-	uint16_t version;
+	struct vpmu_blob_reader all = {.data = buf, .len = bytes};
 
 	memset(s, 0, sizeof(*s));
-	if (!vpmu_blob_get_section(&all, TAG, &version, &r) || version != VERSION)
-		return false;
-	s->cpl = vpmu_blob_get_u8(&r);
-	s->sti_shadow = vpmu_blob_get_bool(&r);
-	s->nmi_masked = vpmu_blob_get_bool(&r);
-	s->nmi_pending = vpmu_blob_get_bool(&r);
-	s->intr_pending = vpmu_blob_get_bool(&r);
-	s->intr_vec = vpmu_blob_get_u8(&r);
-	s->halted = vpmu_blob_get_bool(&r);
-	s->kind = vpmu_blob_get_u8(&r);
-	s->size = vpmu_blob_get_u8(&r);
-	s->len = vpmu_blob_get_u8(&r);
-	s->cycles = vpmu_blob_get_u64(&r);
-	s->tsc_offset = vpmu_blob_get_u64(&r);
-	s->star = vpmu_blob_get_u64(&r);
-	s->lstar = vpmu_blob_get_u64(&r);
-	s->cstar = vpmu_blob_get_u64(&r);
-	s->fmask = vpmu_blob_get_u64(&r);
-	s->kernel_gs_base = vpmu_blob_get_u64(&r);
-	s->pat = vpmu_blob_get_u64(&r);
-	s->tsc_aux = vpmu_blob_get_u64(&r);
-	for (int i = 0; i < 6; i++)
-		s->dr[i] = vpmu_blob_get_u64(&r);
 	reset_lapic(v, &s->lapic);
-	return vpmu_blob_done(&r) && emu_fpu_load(&s->fpu, &all) && !lapic_load(&s->lapic, &all) &&
-	       (!v->chip || emu_plat_load(&s->plat, &all)) &&
+	return blob_load(&all, TAG, VERSION, state_io, s) && emu_fpu_load(&s->fpu, &all) &&
+	       !lapic_load(&s->lapic, &all) && (!v->chip || emu_plat_load(&s->plat, &all)) &&
 	       (!v->whole || emu_whole_load(&s->w, &all)) && parse_brk(s, &all) &&
 	       vpmu_blob_done(&all);
 }

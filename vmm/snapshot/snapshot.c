@@ -191,10 +191,9 @@ int snapshot_save(struct machine_vm *e, int dir, const char *file, char *err, si
 		return ret;
 	ran = vm_state(e->vm) == VM_RUNNING;
 	if (vm_unplace(e->vm))
-		return fail(
-			-EOPNOTSUPP, err, errlen,
-			"vm %s: engine %s: VMs of this engine cannot be saved; expected emulator",
-			e->name, e->engine);
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "vm %s: engine %s cannot save its VMs; expected emulator or kvm",
+			    e->name, e->engine);
 	/* The VM may have ended or failed before it was paused. If it has failed, its other vCPUs
 	 * must run to stop, so it is started again below. */
 	ret = check_state(e, why, sizeof(why));

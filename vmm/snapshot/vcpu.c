@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
+#include "vmm/engine/blob_io.h"
 #include "vmm/snapshot/priv.h"
 
 #define TAG_REGS  0x53474552u /* "REGS" */
@@ -30,147 +31,62 @@ static bool open_section(struct vpmu_blob_reader *r, uint32_t tag, struct vpmu_b
 
 /* ---- registers ---- */
 
-#define NR_REGS 18
-
-/* In the order of the format. */
-static void list_regs(struct kvm_regs *r, __u64 *list[NR_REGS])
+static void regs_io(struct blob_io *io, void *of)
 {
-	__u64 *const all[NR_REGS] = {&r->rax, &r->rbx, &r->rcx, &r->rdx, &r->rsi, &r->rdi,
-				     &r->rsp, &r->rbp, &r->r8,	&r->r9,	 &r->r10, &r->r11,
-				     &r->r12, &r->r13, &r->r14, &r->r15, &r->rip, &r->rflags};
+	struct kvm_regs *r = of;
 
-	memcpy(list, all, sizeof(all));
+	IO(r->rax), IO(r->rbx), IO(r->rcx), IO(r->rdx), IO(r->rsi), IO(r->rdi), IO(r->rsp);
+	IO(r->rbp), IO(r->r8), IO(r->r9), IO(r->r10), IO(r->r11), IO(r->r12), IO(r->r13);
+	IO(r->r14), IO(r->r15), IO(r->rip), IO(r->rflags);
+}
+
+static void segment_io(struct blob_io *io, struct kvm_segment *s)
+{
+	IO(s->base), IO(s->limit), IO(s->selector), IO(s->type), IO(s->dpl);
+	IO_BOOL(s->present), IO_BOOL(s->db), IO_BOOL(s->s), IO_BOOL(s->l), IO_BOOL(s->g);
+	IO_BOOL(s->avl), IO_BOOL(s->unusable);
+	if (io->in && (s->type > 15 || s->dpl > 3))
+		io->in->failed = true;
+}
+
+static void sregs_io(struct blob_io *io, void *of)
+{
+	struct kvm_sregs *s = of;
+
+	segment_io(io, &s->cs), segment_io(io, &s->ds), segment_io(io, &s->es);
+	segment_io(io, &s->fs), segment_io(io, &s->gs), segment_io(io, &s->ss);
+	segment_io(io, &s->tr), segment_io(io, &s->ldt);
+	IO(s->gdt.base), IO(s->gdt.limit), IO(s->idt.base), IO(s->idt.limit);
+	IO(s->cr0), IO(s->cr2), IO(s->cr3), IO(s->cr4), IO(s->cr8), IO(s->efer), IO(s->apic_base);
+	IO_EACH(s->interrupt_bitmap);
 }
 
 static int save_regs(struct vcpu *v, struct vpmu_blob *b)
 {
-	size_t section = vpmu_blob_begin(b, TAG_REGS, 1);
+	struct kvm_sregs sregs;
 	struct kvm_regs regs;
-	__u64 *list[NR_REGS];
 	int ret = v->vm->ops->get_regs(v->ev, &regs);
 
-	list_regs(&regs, list);
-	for (unsigned int i = 0; i < NR_REGS && !ret; i++)
-		vpmu_blob_u64(b, *list[i]);
-	vpmu_blob_end(b, section);
-	return ret;
-}
-
-static bool load_regs(struct vpmu_blob_reader *r, struct kvm_regs *regs)
-{
-	struct vpmu_blob_reader s;
-	__u64 *list[NR_REGS];
-
-	if (!open_section(r, TAG_REGS, &s))
-		return false;
-	memset(regs, 0, sizeof(*regs));
-	list_regs(regs, list);
-	for (unsigned int i = 0; i < NR_REGS; i++)
-		*list[i] = vpmu_blob_get_u64(&s);
-	return vpmu_blob_done(&s);
-}
-
-static void put_segment(struct vpmu_blob *b, const struct kvm_segment *s)
-{
-	vpmu_blob_u64(b, s->base);
-	vpmu_blob_u32(b, s->limit);
-	vpmu_blob_u16(b, s->selector);
-	vpmu_blob_u8(b, s->type);
-	vpmu_blob_u8(b, s->dpl);
-	vpmu_blob_u8(b, s->present);
-	vpmu_blob_u8(b, s->db);
-	vpmu_blob_u8(b, s->s);
-	vpmu_blob_u8(b, s->l);
-	vpmu_blob_u8(b, s->g);
-	vpmu_blob_u8(b, s->avl);
-	vpmu_blob_u8(b, s->unusable);
-}
-
-static void get_segment(struct vpmu_blob_reader *r, struct kvm_segment *s)
-{
-	memset(s, 0, sizeof(*s));
-	s->base = vpmu_blob_get_u64(r);
-	s->limit = vpmu_blob_get_u32(r);
-	s->selector = vpmu_blob_get_u16(r);
-	s->type = vpmu_blob_get_u8(r);
-	s->dpl = vpmu_blob_get_u8(r);
-	s->present = vpmu_blob_get_bool(r);
-	s->db = vpmu_blob_get_bool(r);
-	s->s = vpmu_blob_get_bool(r);
-	s->l = vpmu_blob_get_bool(r);
-	s->g = vpmu_blob_get_bool(r);
-	s->avl = vpmu_blob_get_bool(r);
-	s->unusable = vpmu_blob_get_bool(r);
-	if (s->type > 15 || s->dpl > 3)
-		r->failed = true;
-}
-
-static int save_sregs(struct vcpu *v, struct vpmu_blob *b)
-{
-	size_t section = vpmu_blob_begin(b, TAG_SREGS, 1);
-	struct kvm_sregs s;
-	int ret = v->vm->ops->get_sregs(v->ev, &s);
-
+	if (!ret)
+		ret = v->vm->ops->get_sregs(v->ev, &sregs);
 	if (ret)
 		return ret;
-	put_segment(b, &s.cs);
-	put_segment(b, &s.ds);
-	put_segment(b, &s.es);
-	put_segment(b, &s.fs);
-	put_segment(b, &s.gs);
-	put_segment(b, &s.ss);
-	put_segment(b, &s.tr);
-	put_segment(b, &s.ldt);
-	vpmu_blob_u64(b, s.gdt.base);
-	vpmu_blob_u16(b, s.gdt.limit);
-	vpmu_blob_u64(b, s.idt.base);
-	vpmu_blob_u16(b, s.idt.limit);
-	vpmu_blob_u64(b, s.cr0);
-	vpmu_blob_u64(b, s.cr2);
-	vpmu_blob_u64(b, s.cr3);
-	vpmu_blob_u64(b, s.cr4);
-	vpmu_blob_u64(b, s.cr8);
-	vpmu_blob_u64(b, s.efer);
-	vpmu_blob_u64(b, s.apic_base);
-	for (int i = 0; i < 4; i++)
-		vpmu_blob_u64(b, s.interrupt_bitmap[i]);
-	vpmu_blob_end(b, section);
+	blob_save(b, TAG_REGS, 1, regs_io, &regs);
+	blob_save(b, TAG_SREGS, 1, sregs_io, &sregs);
 	return 0;
 }
 
 static bool load_sregs(struct vpmu_blob_reader *r, struct kvm_sregs *s)
 {
-	struct vpmu_blob_reader in;
 	unsigned int queued = 0;
 
-	if (!open_section(r, TAG_SREGS, &in))
-		return false;
 	memset(s, 0, sizeof(*s));
-	get_segment(&in, &s->cs);
-	get_segment(&in, &s->ds);
-	get_segment(&in, &s->es);
-	get_segment(&in, &s->fs);
-	get_segment(&in, &s->gs);
-	get_segment(&in, &s->ss);
-	get_segment(&in, &s->tr);
-	get_segment(&in, &s->ldt);
-	s->gdt.base = vpmu_blob_get_u64(&in);
-	s->gdt.limit = vpmu_blob_get_u16(&in);
-	s->idt.base = vpmu_blob_get_u64(&in);
-	s->idt.limit = vpmu_blob_get_u16(&in);
-	s->cr0 = vpmu_blob_get_u64(&in);
-	s->cr2 = vpmu_blob_get_u64(&in);
-	s->cr3 = vpmu_blob_get_u64(&in);
-	s->cr4 = vpmu_blob_get_u64(&in);
-	s->cr8 = vpmu_blob_get_u64(&in);
-	s->efer = vpmu_blob_get_u64(&in);
-	s->apic_base = vpmu_blob_get_u64(&in);
-	for (int i = 0; i < 4; i++) {
-		s->interrupt_bitmap[i] = vpmu_blob_get_u64(&in);
+	if (!blob_load(r, TAG_SREGS, 1, sregs_io, s))
+		return false;
+	for (int i = 0; i < 4; i++)
 		queued += (unsigned int)__builtin_popcountll(s->interrupt_bitmap[i]);
-	}
 	/* One vector can be queued, and vectors below 16 are not interrupts. */
-	return vpmu_blob_done(&in) && queued <= 1 && !(s->interrupt_bitmap[0] & 0xffff);
+	return queued <= 1 && !(s->interrupt_bitmap[0] & 0xffff);
 }
 
 /* ---- the engine's ---- */
@@ -184,45 +100,12 @@ static int get_state(void *vcpu, void *buf, size_t *bytes)
 
 /* ---- the last exit: run() completes its instruction with the answer in v->run ---- */
 
-static void save_exit(const struct vcpu *v, struct vpmu_blob *b)
+static void exit_io(struct blob_io *io, void *of)
 {
-	size_t section = vpmu_blob_begin(b, TAG_EXIT, 1);
-	const struct vmm_run *run = &v->run;
+	struct vmm_run *run = of;
+	uint8_t exit = (uint8_t)run->exit;
 
-	vpmu_blob_u8(b, (uint8_t)run->exit);
-	switch (run->exit) {
-	case VMM_EXIT_IO:
-		vpmu_blob_u16(b, run->u.io.port);
-		vpmu_blob_u8(b, run->u.io.size);
-		vpmu_blob_u8(b, run->u.io.in);
-		vpmu_blob_u32(b, run->u.io.data);
-		break;
-	case VMM_EXIT_RDMSR:
-	case VMM_EXIT_WRMSR:
-		vpmu_blob_u32(b, run->u.msr.index);
-		vpmu_blob_u64(b, run->u.msr.data);
-		vpmu_blob_u8(b, run->u.msr.fault);
-		break;
-	case VMM_EXIT_RDPMC:
-		vpmu_blob_u32(b, run->u.pmc.index);
-		vpmu_blob_u64(b, run->u.pmc.data);
-		vpmu_blob_u8(b, run->u.pmc.fault);
-		break;
-	default:
-		break;
-	}
-	vpmu_blob_end(b, section);
-}
-
-static bool load_exit(struct vpmu_blob_reader *r, struct vmm_run *run)
-{
-	struct vpmu_blob_reader s;
-	unsigned int exit;
-
-	if (!open_section(r, TAG_EXIT, &s))
-		return false;
-	*run = (struct vmm_run){0};
-	exit = vpmu_blob_get_u8(&s);
+	IO(exit);
 	run->exit = exit;
 	switch (exit) {
 	case 0: /* it has not run yet */
@@ -232,28 +115,27 @@ static bool load_exit(struct vpmu_blob_reader *r, struct vmm_run *run)
 	case VMM_EXIT_HLT:
 		break;
 	case VMM_EXIT_IO:
-		run->u.io.port = vpmu_blob_get_u16(&s);
-		run->u.io.size = vpmu_blob_get_u8(&s);
-		run->u.io.in = vpmu_blob_get_bool(&s);
-		run->u.io.data = vpmu_blob_get_u32(&s);
-		if (run->u.io.size != 1 && run->u.io.size != 2 && run->u.io.size != 4)
-			return false;
+		IO(run->u.io.port), IO(run->u.io.size), IO_BOOL(run->u.io.in), IO(run->u.io.data);
+		if (io->in && run->u.io.size != 1 && run->u.io.size != 2 && run->u.io.size != 4)
+			io->in->failed = true;
 		break;
 	case VMM_EXIT_RDMSR:
 	case VMM_EXIT_WRMSR:
-		run->u.msr.index = vpmu_blob_get_u32(&s);
-		run->u.msr.data = vpmu_blob_get_u64(&s);
-		run->u.msr.fault = vpmu_blob_get_bool(&s);
+		IO(run->u.msr.index), IO(run->u.msr.data), IO_BOOL(run->u.msr.fault);
 		break;
 	case VMM_EXIT_RDPMC:
-		run->u.pmc.index = vpmu_blob_get_u32(&s);
-		run->u.pmc.data = vpmu_blob_get_u64(&s);
-		run->u.pmc.fault = vpmu_blob_get_bool(&s);
+		IO(run->u.pmc.index), IO(run->u.pmc.data), IO_BOOL(run->u.pmc.fault);
 		break;
 	default:
-		return false;
+		if (io->in)
+			io->in->failed = true;
 	}
-	return vpmu_blob_done(&s);
+}
+
+static bool load_exit(struct vpmu_blob_reader *r, struct vmm_run *run)
+{
+	*run = (struct vmm_run){0};
+	return blob_load(r, TAG_EXIT, 1, exit_io, run);
 }
 
 /* ---- all of it ---- */
@@ -269,8 +151,6 @@ int snap_save_vcpu(struct vcpu *v, struct vpmu_blob *b, char *err, size_t errlen
 		return 0;
 	ret = save_regs(v, b);
 	if (!ret)
-		ret = save_sregs(v, b);
-	if (!ret)
 		ret = snap_save_engine(get_state, v, b);
 	if (ret == -EBUSY)
 		return fail(ret, err, errlen,
@@ -280,7 +160,7 @@ int snap_save_vcpu(struct vcpu *v, struct vpmu_blob *b, char *err, size_t errlen
 	if (ret)
 		return fail(ret, err, errlen, "vCPU %u: engine %s: %s", v->id, v->vm->ops->name,
 			    strerror(-ret));
-	save_exit(v, b);
+	blob_save(b, TAG_EXIT, 1, exit_io, &v->run);
 	if (!v->vm->devices)
 		serial_save(&v->serial, b);
 	ret = vpmu_guest_save(v->guest, b);
@@ -297,7 +177,8 @@ static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, si
 	struct kvm_regs regs;
 	int ret;
 
-	if (!load_regs(r, &regs))
+	memset(&regs, 0, sizeof(regs));
+	if (!blob_load(r, TAG_REGS, 1, regs_io, &regs))
 		return vcpu_bad(v, "its registers are damaged", err, errlen);
 	if (!load_sregs(r, &sregs))
 		return vcpu_bad(v, "its system registers are damaged or out of range", err, errlen);

@@ -17,8 +17,7 @@ struct emu_op *emit_add(struct emit *e, unsigned int opcode)
 	return op;
 }
 
-struct emu_op *emit_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
-			   unsigned int lg, unsigned int kind)
+struct emu_op *emit_helper(struct emit *e, emu_op_fn *fn, unsigned int lg, unsigned int kind)
 {
 	struct emu_op *op = emit_add(e, EMU_OP_HELPER);
 
@@ -28,7 +27,7 @@ struct emu_op *emit_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const st
 	return op;
 }
 
-struct emu_op *emit_sysop(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *))
+struct emu_op *emit_sysop(struct emit *e, emu_op_fn *fn)
 {
 	struct emu_op *op = emit_add(e, EMU_OP_SYS);
 

@@ -23,17 +23,33 @@ struct emit {
 };
 
 /* Emits the instruction and returns true, or returns false if the closed list lacks this form. */
-typedef bool (*emit_fn)(struct emit *e, unsigned int arg);
+typedef bool emit_fn(struct emit *e, unsigned int arg);
 
 struct emu_isa_row {
 	ZydisMnemonic mnemonic;
-	emit_fn fn;
+	emit_fn *fn;
 	uint16_t arg;
 	uint8_t cost;  /* modelled cycles, without memory accesses (docs/internals/emulator.md) */
 	uint8_t flags; /* ISA_* */
 };
 #define ISA_NO_MEM 1u /* do not count the loads and stores of its memory operands */
 #define ISA_BRANCH 2u
+#define ISA_ROW(f, a, c, m)                                                                        \
+	{                                                                                          \
+		ZYDIS_MNEMONIC_##m, f, a, c, 0                                                     \
+	}
+/* ROWS(f, a, c, MNEMONIC...): a row for each of up to 85 mnemonics. A macro cannot call itself, so
+ * each pass of ROWS_ON expands one more call. */
+#define ROWS(...)    ROWS_64(ROWS_NEXT(__VA_ARGS__))
+#define ROWS_64(...) ROWS_16(ROWS_16(ROWS_16(ROWS_16(__VA_ARGS__))))
+#define ROWS_16(...) ROWS_4(ROWS_4(ROWS_4(ROWS_4(__VA_ARGS__))))
+#define ROWS_4(...)  ROWS_1(ROWS_1(ROWS_1(ROWS_1(__VA_ARGS__))))
+#define ROWS_1(...)  __VA_ARGS__
+#define ROWS_NEXT(f, a, c, m, ...)                                                                 \
+	ISA_ROW(f, a, c, m)                                                                        \
+	__VA_OPT__(, ROWS_AGAIN ROWS_PARENS(f, a, c, __VA_ARGS__))
+#define ROWS_PARENS  ()
+#define ROWS_AGAIN() ROWS_NEXT
 
 /* Modelled cycles that are added to a row's cost. */
 #define EMU_COST_LOAD  2u
@@ -145,9 +161,8 @@ unsigned int emu_gpr(ZydisRegister r);
 uint8_t emu_insn_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
 			unsigned int cost);
 struct emu_op *emit_add(struct emit *e, unsigned int opcode);
-struct emu_op *emit_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
-			   unsigned int lg, unsigned int kind);
-struct emu_op *emit_sysop(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *));
+struct emu_op *emit_helper(struct emit *e, emu_op_fn *fn, unsigned int lg, unsigned int kind);
+struct emu_op *emit_sysop(struct emit *e, emu_op_fn *fn);
 void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m);
 void emit_set_mem(struct emu_op *op, const struct emit_mem *m);
 /* Register that holds the segment base of memory operand @i. */
@@ -212,60 +227,21 @@ static inline bool emit_locked(const struct emit *e)
 }
 
 /* The emitters, by group of instructions. The second argument is the row's arg. */
-bool emit_alu(struct emit *e, unsigned int alu);
-bool emit_mov(struct emit *e, unsigned int arg);
-bool emit_movx(struct emit *e, unsigned int is_signed);
-bool emit_lea(struct emit *e, unsigned int arg);
-bool emit_unary(struct emit *e, unsigned int opcode);
-bool emit_shift(struct emit *e, unsigned int which);
-bool emit_rotate(struct emit *e, unsigned int kind);
-bool emit_shiftd(struct emit *e, unsigned int right);
-bool emit_mul(struct emit *e, unsigned int which);
-bool emit_imul(struct emit *e, unsigned int arg);
-bool emit_bt(struct emit *e, unsigned int kind);
-bool emit_scan(struct emit *e, unsigned int kind);
-bool emit_bswap(struct emit *e, unsigned int arg);
-bool emit_simple(struct emit *e, unsigned int opcode);
-bool emit_hint(struct emit *e, unsigned int arg);
-bool emit_cbw(struct emit *e, unsigned int arg);
-bool emit_flagop(struct emit *e, unsigned int kind);
-bool emit_ahf(struct emit *e, unsigned int store);
-bool emit_xchg(struct emit *e, unsigned int arg);
-bool emit_pause(struct emit *e, unsigned int arg);
-bool emit_xadd(struct emit *e, unsigned int arg);
-bool emit_cmpxchg(struct emit *e, unsigned int arg);
-bool emit_cmpxchgb(struct emit *e, unsigned int lg);
-bool emit_push(struct emit *e, unsigned int arg);
-bool emit_pop(struct emit *e, unsigned int arg);
-bool emit_leave(struct emit *e, unsigned int arg);
-bool emit_enter(struct emit *e, unsigned int arg);
-bool emit_jcc(struct emit *e, unsigned int cc);
-bool emit_setcc(struct emit *e, unsigned int cc);
-bool emit_cmov(struct emit *e, unsigned int cc);
-bool emit_jmp(struct emit *e, unsigned int arg);
-bool emit_call(struct emit *e, unsigned int arg);
-bool emit_ret(struct emit *e, unsigned int arg);
-bool emit_loop(struct emit *e, unsigned int opcode);
-bool emit_string(struct emit *e, unsigned int arg);
-bool emit_fence(struct emit *e, unsigned int arg);
-bool emit_system(struct emit *e, unsigned int which);
+emit_fn emit_alu, emit_mov, emit_movx, emit_lea, emit_unary, emit_shift, emit_rotate, emit_shiftd,
+	emit_mul, emit_imul, emit_bt, emit_scan, emit_bswap, emit_simple, emit_hint, emit_cbw,
+	emit_flagop, emit_ahf, emit_xchg, emit_pause, emit_xadd, emit_cmpxchg, emit_cmpxchgb,
+	emit_push, emit_pop, emit_leave, emit_enter, emit_jcc, emit_setcc, emit_cmov, emit_jmp,
+	emit_call, emit_ret, emit_loop, emit_string, emit_fence, emit_system;
 bool emit_mov_special(struct emit *e);
-bool emit_descriptor(struct emit *e, unsigned int which);
-bool emit_xlat(struct emit *e, unsigned int arg);
+emit_fn emit_descriptor, emit_xlat;
 
 /* emit_fp.c, emit_simd.c. emit_fp_helper - emit a helper call with memory operand @mem, of size
  * @bytes, which becomes op->base, or with EMIT_NO_MEM. */
 #define EMIT_NO_MEM 0xffu
-struct emu_op *emit_fp_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
-			      unsigned int mem, unsigned int bytes, unsigned int flags);
-bool emit_x87(struct emit *e, unsigned int long_);
-bool emit_fwait(struct emit *e, unsigned int arg);
-bool emit_fxstate(struct emit *e, unsigned int which);
-bool emit_clflush(struct emit *e, unsigned int arg);
-bool emit_emms(struct emit *e, unsigned int arg);
-bool emit_simd(struct emit *e, unsigned int class);
-bool emit_simd_mov(struct emit *e, unsigned int arg);
-bool emit_maskmov(struct emit *e, unsigned int arg);
+struct emu_op *emit_fp_helper(struct emit *e, emu_op_fn *fn, unsigned int mem, unsigned int bytes,
+			      unsigned int flags);
+emit_fn emit_x87, emit_fwait, emit_fxstate, emit_clflush, emit_emms, emit_simd, emit_simd_mov,
+	emit_maskmov;
 enum { FX_SAVE, FX_RSTOR, FX_LDMXCSR, FX_STMXCSR };
 enum emit_simd_class {
 	SIMD_PLAIN,
@@ -280,46 +256,17 @@ enum emit_simd_class {
 	SIMD_SHIFT
 };
 
-/* The instructions of emit_system(). */
-enum emit_sys {
-	SYS_UD,
-	SYS_CLI,
-	SYS_STI,
-	SYS_HLT,
-	SYS_PUSHF,
-	SYS_POPF,
-	SYS_CLTS,
-	SYS_INVLPG,
-	SYS_WBINVD,
-	SYS_LGDT,
-	SYS_LIDT,
-	SYS_SGDT,
-	SYS_SIDT,
-	SYS_LLDT,
-	SYS_LTR,
-	SYS_STR,
-	SYS_SLDT,
-	SYS_SMSW,
-	SYS_LMSW,
-	SYS_VMCALL,
-	SYS_SWAPGS,
-	SYS_RDBASE,
-	SYS_WRBASE,
-	SYS_CPUID,
-	SYS_RDTSC,
-	SYS_RDTSCP,
-	SYS_RDMSR,
-	SYS_WRMSR,
-	SYS_RDPMC,
-	SYS_IN,
-	SYS_OUT,
-	SYS_SYSCALL,
-	SYS_SYSRET,
-	SYS_SYSENTER,
-	SYS_SYSEXIT,
-	SYS_IRETQ,
-	SYS_INT,
-	SYS_INT3
-};
+/* The instructions of emit_system(), with the function of each, emu_sys_*. */
+#define EMIT_SYS(X)                                                                                \
+	X(UD, ud), X(CLI, cli), X(STI, sti), X(HLT, hlt), X(PUSHF, pushf), X(POPF, popf),          \
+		X(CLTS, clts), X(INVLPG, invlpg), X(WBINVD, wbinvd), X(LGDT, lgdt), X(LIDT, lidt), \
+		X(SGDT, sgdt), X(SIDT, sidt), X(LLDT, lldt), X(LTR, ltr), X(LMSW, lmsw),           \
+		X(VMCALL, vmcall), X(SWAPGS, swapgs), X(RDBASE, rdwr_base), X(WRBASE, rdwr_base),  \
+		X(CPUID, cpuid), X(RDTSC, rdtsc), X(RDTSCP, rdtsc), X(RDMSR, rdmsr),               \
+		X(WRMSR, wrmsr), X(RDPMC, rdpmc), X(IN, in), X(OUT, out), X(SYSCALL, syscall),     \
+		X(SYSRET, sysret), X(SYSENTER, sysenter), X(SYSEXIT, sysexit), X(IRETQ, iret),     \
+		X(INT, int), X(INT3, int)
+#define EMIT_SYS_ENUM(name, fn) SYS_##name
+enum emit_sys { EMIT_SYS(EMIT_SYS_ENUM), SYS_STR, SYS_SLDT, SYS_SMSW };
 
 #endif

@@ -18,8 +18,7 @@ static bool locked(struct emit *e, unsigned int kind, unsigned int src)
 
 /* XADD or CMPXCHG of the registers @dst and @src. @op32: the first of the handlers; @fn: the helper
  * for the small sizes. */
-static void exchange_regs(struct emit *e, unsigned int op32,
-			  int (*fn)(struct emu_vcpu *, const struct emu_op *), unsigned int dst,
+static void exchange_regs(struct emit *e, unsigned int op32, emu_op_fn *fn, unsigned int dst,
 			  unsigned int src)
 {
 	unsigned int lg = emit_lg(e, 0);
@@ -45,9 +44,7 @@ static unsigned int exchange_begin(struct emit *e, unsigned int i, struct emit_m
 	return emit_t0(lg);
 }
 
-static bool emit_int_exchange(struct emit *e, unsigned int op32,
-			      int (*fn)(struct emu_vcpu *, const struct emu_op *),
-			      unsigned int kind)
+static bool emit_int_exchange(struct emit *e, unsigned int op32, emu_op_fn *fn, unsigned int kind)
 {
 	unsigned int src = emit_reg(e, 1), t0;
 	struct emit_mem m;

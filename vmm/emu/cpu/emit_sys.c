@@ -30,8 +30,7 @@ bool emit_fence(struct emit *e, unsigned int arg)
 }
 
 /* Call @fn of @src for operand 0: a register, or 16 bits of memory. */
-static void to_word(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
-		    unsigned int src)
+static void to_word(struct emit *e, emu_op_fn *fn, unsigned int src)
 {
 	bool mem = emit_is_mem(e, 0);
 	struct emu_op *op = emit_helper(e, fn, mem ? 1 : emit_lg(e, 0), 0);
@@ -120,43 +119,8 @@ bool emit_xlat(struct emit *e, unsigned int arg)
 	return true;
 }
 
-static int (*const sys_fn[])(struct emu_vcpu *, const struct emu_op *) = {
-	[SYS_UD] = emu_sys_ud,
-	[SYS_CLI] = emu_sys_cli,
-	[SYS_STI] = emu_sys_sti,
-	[SYS_HLT] = emu_sys_hlt,
-	[SYS_PUSHF] = emu_sys_pushf,
-	[SYS_POPF] = emu_sys_popf,
-	[SYS_CLTS] = emu_sys_clts,
-	[SYS_INVLPG] = emu_sys_invlpg,
-	[SYS_WBINVD] = emu_sys_wbinvd,
-	[SYS_LGDT] = emu_sys_lgdt,
-	[SYS_LIDT] = emu_sys_lidt,
-	[SYS_SGDT] = emu_sys_sgdt,
-	[SYS_SIDT] = emu_sys_sidt,
-	[SYS_LLDT] = emu_sys_lldt,
-	[SYS_LTR] = emu_sys_ltr,
-	[SYS_LMSW] = emu_sys_lmsw,
-	[SYS_VMCALL] = emu_sys_vmcall,
-	[SYS_SWAPGS] = emu_sys_swapgs,
-	[SYS_RDBASE] = emu_sys_rdwr_base,
-	[SYS_WRBASE] = emu_sys_rdwr_base,
-	[SYS_CPUID] = emu_sys_cpuid,
-	[SYS_RDTSC] = emu_sys_rdtsc,
-	[SYS_RDTSCP] = emu_sys_rdtsc,
-	[SYS_RDMSR] = emu_sys_rdmsr,
-	[SYS_WRMSR] = emu_sys_wrmsr,
-	[SYS_RDPMC] = emu_sys_rdpmc,
-	[SYS_IN] = emu_sys_in,
-	[SYS_OUT] = emu_sys_out,
-	[SYS_SYSCALL] = emu_sys_syscall,
-	[SYS_SYSRET] = emu_sys_sysret,
-	[SYS_SYSENTER] = emu_sys_sysenter,
-	[SYS_SYSEXIT] = emu_sys_sysexit,
-	[SYS_IRETQ] = emu_sys_iret,
-	[SYS_INT] = emu_sys_int,
-	[SYS_INT3] = emu_sys_int,
-};
+#define EMIT_SYS_FN(name, fn) [SYS_##name] = emu_sys_##fn
+static emu_op_fn *const sys_fn[] = {EMIT_SYS(EMIT_SYS_FN)};
 
 bool emit_system(struct emit *e, unsigned int which)
 {

@@ -51,6 +51,14 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 		op++;                                                                              \
 		goto * op->h;                                                                      \
 	} while (0)
+/* A handler of one statement. */
+#define DO(n, ...)                                                                                 \
+	OP(n)                                                                                      \
+	{                                                                                          \
+		__VA_ARGS__;                                                                       \
+		NEXT;                                                                              \
+	}
+#define ALL_SIZES(m) m(8) m(16) m(32) m(64)
 
 /* Effective addresses: base form, indexed form. */
 #define EAB (R(op->base) + (uint64_t)op->disp)
@@ -245,8 +253,8 @@ unsigned int emu_opcode(const void *label)
 void emu_exec(struct emu_vcpu *v, struct emu_block *blk, unsigned int from)
 {
 	static const void *const labels[] = {
-#define X(n) &&L_##n,
-		EMU_OPS(X)
+#define X(n) &&L_##n
+		EMU_OPS(X),
 #undef X
 	};
 	const struct emu_op *op;

@@ -31,79 +31,49 @@
 	res = (T##sz)(a - b - c_);                                                                 \
 	emu_fl_set(v, c_ ? EMU_FK(SBB, LG##sz) : EMU_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
 
+#define ALU_REG_FORM(n, form, sz, set_b)                                                           \
+	OP(n##_##form##sz)                                                                         \
+	{                                                                                          \
+		T##sz a = GET##sz(op->dst), b, res;                                                \
+		set_b;                                                                             \
+		C_##n(sz);                                                                         \
+		WB_##n(PUT##sz(op->dst, res));                                                     \
+		NEXT;                                                                              \
+	}
 #define ALU_REG_FORMS(n, sz)                                                                       \
-	OP(n##_RR##sz)                                                                             \
+	ALU_REG_FORM(n, RR, sz, b = GET##sz(op->src))                                              \
+	ALU_REG_FORM(n, RI, sz, b = (T##sz)op->imm)                                                \
+	ALU_REG_FORM(n, RM, sz, LOAD(sz, EAB, b))                                                  \
+	ALU_REG_FORM(n, RX, sz, LOAD(sz, EAX, b))
+
+#define ALU_RMW_FORM(n, form, sz, other)                                                           \
+	OP(n##_##form##sz)                                                                         \
 	{                                                                                          \
-		T##sz a = GET##sz(op->dst), b = GET##sz(op->src), res;                             \
+		T##sz a, b = (other), res;                                                         \
+		emu_u##sz *p;                                                                      \
+		RMW(sz, EAX, p);                                                                   \
+		a = p->v;                                                                          \
 		C_##n(sz);                                                                         \
-		WB_##n(PUT##sz(op->dst, res));                                                     \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(n##_RI##sz)                                                                             \
-	{                                                                                          \
-		T##sz a = GET##sz(op->dst), b = (T##sz)op->imm, res;                               \
-		C_##n(sz);                                                                         \
-		WB_##n(PUT##sz(op->dst, res));                                                     \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(n##_RM##sz)                                                                             \
-	{                                                                                          \
-		T##sz a = GET##sz(op->dst), b, res;                                                \
-		LOAD(sz, EAB, b);                                                                  \
-		C_##n(sz);                                                                         \
-		WB_##n(PUT##sz(op->dst, res));                                                     \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(n##_RX##sz)                                                                             \
-	{                                                                                          \
-		T##sz a = GET##sz(op->dst), b, res;                                                \
-		LOAD(sz, EAX, b);                                                                  \
-		C_##n(sz);                                                                         \
-		WB_##n(PUT##sz(op->dst, res));                                                     \
+		p->v = res;                                                                        \
+		RMW_END(p);                                                                        \
 		NEXT;                                                                              \
 	}
-
 #define ALU_RMW_FORMS(n, sz)                                                                       \
-	OP(n##_MR##sz)                                                                             \
-	{                                                                                          \
-		T##sz a, b = GET##sz(op->src), res;                                                \
-		emu_u##sz *p;                                                                      \
-		RMW(sz, EAX, p);                                                                   \
-		a = p->v;                                                                          \
-		C_##n(sz);                                                                         \
-		p->v = res;                                                                        \
-		RMW_END(p);                                                                        \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(n##_MI##sz)                                                                             \
-	{                                                                                          \
-		T##sz a, b = (T##sz)op->imm, res;                                                  \
-		emu_u##sz *p;                                                                      \
-		RMW(sz, EAX, p);                                                                   \
-		a = p->v;                                                                          \
-		C_##n(sz);                                                                         \
-		p->v = res;                                                                        \
-		RMW_END(p);                                                                        \
-		NEXT;                                                                              \
-	}
+	ALU_RMW_FORM(n, MR, sz, GET##sz(op->src))                                                  \
+	ALU_RMW_FORM(n, MI, sz, (T##sz)op->imm)
 
-#define ALU_CMP_FORMS(n, sz)                                                                       \
-	OP(n##_MR##sz)                                                                             \
+#define ALU_CMP_FORM(n, form, sz, other)                                                           \
+	OP(n##_##form##sz)                                                                         \
 	{                                                                                          \
-		T##sz a, b = GET##sz(op->src), res;                                                \
-		LOAD(sz, EAX, a);                                                                  \
-		C_##n(sz);                                                                         \
-		(void)res;                                                                         \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(n##_MI##sz)                                                                             \
-	{                                                                                          \
-		T##sz a, b = (T##sz)op->imm, res;                                                  \
+		T##sz a, b = (other), res;                                                         \
 		LOAD(sz, EAX, a);                                                                  \
 		C_##n(sz);                                                                         \
 		(void)res;                                                                         \
 		NEXT;                                                                              \
 	}
+#define ALU_CMP_FORMS(n, sz)                                                                       \
+	ALU_CMP_FORM(n, MR, sz, GET##sz(op->src))                                                  \
+	ALU_CMP_FORM(n, MI, sz, (T##sz)op->imm)
 
 #define WB_ADD(x)  (x)
 #define WB_OR(x)   (x)
@@ -116,31 +86,32 @@
 #define WB_TEST(x) (void)res
 
 #define ALU_SIZES(m, n) m(n, 8) m(n, 16) m(n, 32) m(n, 64)
-#define ALU(n)                                                                                     \
-	ALU_SIZES(ALU_REG_FORMS, n)                                                                \
-	ALU_SIZES(ALU_RMW_FORMS, n)
-#define ALU_NOWRITE(n)                                                                             \
-	ALU_SIZES(ALU_REG_FORMS, n)                                                                \
-	ALU_SIZES(ALU_CMP_FORMS, n)
+#define ALU(n)		ALU_SIZES(ALU_REG_FORMS, n) ALU_SIZES(ALU_RMW_FORMS, n)
+#define ALU_NOWRITE(n)	ALU_SIZES(ALU_REG_FORMS, n) ALU_SIZES(ALU_CMP_FORMS, n)
 
-ALU(ADD)
-ALU(OR)
-ALU(ADC)
-ALU(SBB)
-ALU(AND)
-ALU(SUB)
-ALU(XOR)
-ALU_NOWRITE(CMP)
-ALU_NOWRITE(TEST)
+ALU(ADD);
+ALU(OR);
+ALU(ADC);
+ALU(SBB);
+ALU(AND);
+ALU(SUB);
+ALU(XOR);
+ALU_NOWRITE(CMP);
+ALU_NOWRITE(TEST);
 
 /* ---- one operand ---- */
 
-#define UNARY(sz)                                                                                  \
-	OP(NOT##sz)                                                                                \
+#define STEP(n, sz, by)                                                                            \
+	OP(n##sz)                                                                                  \
 	{                                                                                          \
-		PUT##sz(op->dst, (T##sz) ~GET##sz(op->dst));                                       \
+		T##sz a = (T##sz)(GET##sz(op->dst) + (by));                                        \
+		uint64_t cf = emu_cf(v);                                                           \
+		emu_fl_set(v, EMU_FK(n, LG##sz), SEXT(sz, a), cf);                                 \
+		PUT##sz(op->dst, a);                                                               \
 		NEXT;                                                                              \
-	}                                                                                          \
+	}
+#define UNARY(sz)                                                                                  \
+	DO(NOT##sz, PUT##sz(op->dst, (T##sz) ~GET##sz(op->dst)))                                   \
 	OP(NEG##sz)                                                                                \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst);                                                        \
@@ -148,26 +119,9 @@ ALU_NOWRITE(TEST)
 		PUT##sz(op->dst, (T##sz)(0 - a));                                                  \
 		NEXT;                                                                              \
 	}                                                                                          \
-	OP(INC##sz)                                                                                \
-	{                                                                                          \
-		T##sz a = (T##sz)(GET##sz(op->dst) + 1);                                           \
-		uint64_t cf = emu_cf(v);                                                           \
-		emu_fl_set(v, EMU_FK(INC, LG##sz), SEXT(sz, a), cf);                               \
-		PUT##sz(op->dst, a);                                                               \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(DEC##sz)                                                                                \
-	{                                                                                          \
-		T##sz a = (T##sz)(GET##sz(op->dst) - 1);                                           \
-		uint64_t cf = emu_cf(v);                                                           \
-		emu_fl_set(v, EMU_FK(DEC, LG##sz), SEXT(sz, a), cf);                               \
-		PUT##sz(op->dst, a);                                                               \
-		NEXT;                                                                              \
-	}
-UNARY(8)
-UNARY(16)
-UNARY(32)
-UNARY(64)
+	STEP(INC, sz, 1)                                                                           \
+	STEP(DEC, sz, -1)
+ALL_SIZES(UNARY);
 
 /* Shifts by a non-zero count; CF is the last bit shifted out. Counts up to 31 exceed the width of
  * 8- and 16-bit operands, hence the 64-bit arithmetic. */
@@ -180,71 +134,32 @@ UNARY(64)
 		emu_fl_set(v, EMU_FK(SHL, LG##sz), SEXT(sz, res), cf);                             \
 		PUT##sz(op->dst, res);                                                             \
 	} while (0)
-#define SHR_BODY(sz, c, ext)                                                                       \
+/* The operand is extended to @a_type (64 bits) as @cast. */
+#define SHR_AS(sz, c, a_type, cast)                                                                \
 	do {                                                                                       \
-		ext a = (ext)(S##sz)GET##sz(op->dst);                                              \
+		a_type a = (cast)GET##sz(op->dst);                                                 \
 		unsigned int c_ = (c);                                                             \
 		T##sz res = (T##sz)(a >> c_);                                                      \
 		emu_fl_set(v, EMU_FK(SHR, LG##sz), SEXT(sz, res), a >> (c_ - 1) & 1);              \
 		PUT##sz(op->dst, res);                                                             \
 	} while (0)
-#define ZSHR_BODY(sz, c)                                                                           \
-	do {                                                                                       \
-		uint64_t a = GET##sz(op->dst);                                                     \
-		unsigned int c_ = (c);                                                             \
-		T##sz res = (T##sz)(a >> c_);                                                      \
-		emu_fl_set(v, EMU_FK(SHR, LG##sz), SEXT(sz, res), a >> (c_ - 1) & 1);              \
-		PUT##sz(op->dst, res);                                                             \
-	} while (0)
-#define CL_COUNT(sz) ((unsigned int)(R(EMU_RCX) & ((sz) == 64 ? 63 : 31)))
+#define SHR_BODY(sz, c) SHR_AS(sz, c, uint64_t, T##sz)
+#define SAR_BODY(sz, c) SHR_AS(sz, c, int64_t, S##sz)
+#define CL_COUNT(sz)	((unsigned int)(R(EMU_RCX) & ((sz) == 64 ? 63 : 31)))
 
-#define SHIFTS(sz)                                                                                 \
-	OP(SHL_I##sz)                                                                              \
-	{                                                                                          \
-		SHL_BODY(sz, (unsigned int)op->imm);                                               \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(SHR_I##sz)                                                                              \
-	{                                                                                          \
-		ZSHR_BODY(sz, (unsigned int)op->imm);                                              \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(SAR_I##sz)                                                                              \
-	{                                                                                          \
-		SHR_BODY(sz, (unsigned int)op->imm, int64_t);                                      \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(SHL_C##sz)                                                                              \
+#define SHIFT(n, sz)                                                                               \
+	DO(n##_I##sz, n##_BODY(sz, (unsigned int)op->imm))                                         \
+	OP(n##_C##sz)                                                                              \
 	{                                                                                          \
 		unsigned int c = CL_COUNT(sz);                                                     \
 		if (likely(c))                                                                     \
-			SHL_BODY(sz, c);                                                           \
-		else                                                                               \
-			PUT##sz(op->dst, GET##sz(op->dst));                                        \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(SHR_C##sz)                                                                              \
-	{                                                                                          \
-		unsigned int c = CL_COUNT(sz);                                                     \
-		if (likely(c))                                                                     \
-			ZSHR_BODY(sz, c);                                                          \
-		else                                                                               \
-			PUT##sz(op->dst, GET##sz(op->dst));                                        \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(SAR_C##sz)                                                                              \
-	{                                                                                          \
-		unsigned int c = CL_COUNT(sz);                                                     \
-		if (likely(c))                                                                     \
-			SHR_BODY(sz, c, int64_t);                                                  \
+			n##_BODY(sz, c);                                                           \
 		else                                                                               \
 			PUT##sz(op->dst, GET##sz(op->dst));                                        \
 		NEXT;                                                                              \
 	}
-SHIFTS(8)
-SHIFTS(16)
-SHIFTS(32)
-SHIFTS(64)
+#define SHIFTS(sz) SHIFT(SHL, sz) SHIFT(SHR, sz) SHIFT(SAR, sz)
+ALL_SIZES(SHIFTS);
 
 /* ---- exchange and add, compare and exchange: register forms ---- */
 
@@ -257,8 +172,8 @@ SHIFTS(64)
 		PUT##sz(op->dst, res);                                                             \
 		NEXT;                                                                              \
 	}
-XADD(32)
-XADD(64)
+XADD(32);
+XADD(64);
 
 /* If it differs, a 32-bit destination keeps its upper half. */
 #define CMPXCHG(sz)                                                                                \
@@ -272,8 +187,8 @@ XADD(64)
 			PUT##sz(EMU_RAX, b);                                                       \
 		NEXT;                                                                              \
 	}
-CMPXCHG(32)
-CMPXCHG(64)
+CMPXCHG(32);
+CMPXCHG(64);
 
 /* ---- multiplication: SF, ZF, AF and PF are unchanged ---- */
 
@@ -301,23 +216,7 @@ OP(MUL64)
 	R(EMU_RDX) = (uint64_t)(r >> 64);
 	NEXT;
 }
-OP(IMUL_RR32)
-{
-	IMUL_BODY(32, int64_t, GET32(op->dst), GET32(op->src));
-	NEXT;
-}
-OP(IMUL_RR64)
-{
-	IMUL_BODY(64, __int128, GET64(op->dst), GET64(op->src));
-	NEXT;
-}
-OP(IMUL_RRI32)
-{
-	IMUL_BODY(32, int64_t, GET32(op->src), op->imm);
-	NEXT;
-}
-OP(IMUL_RRI64)
-{
-	IMUL_BODY(64, __int128, GET64(op->src), op->imm);
-	NEXT;
-}
+DO(IMUL_RR32, IMUL_BODY(32, int64_t, GET32(op->dst), GET32(op->src)))
+DO(IMUL_RR64, IMUL_BODY(64, __int128, GET64(op->dst), GET64(op->src)))
+DO(IMUL_RRI32, IMUL_BODY(32, int64_t, GET32(op->src), op->imm))
+DO(IMUL_RRI64, IMUL_BODY(64, __int128, GET64(op->src), op->imm))

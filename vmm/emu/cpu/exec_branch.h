@@ -13,23 +13,9 @@
 	{                                                                                          \
 		BRANCH(CC_##cc(v->fl_a, v->fl_b), op);                                             \
 	}                                                                                          \
-	OP(SET_##cc)                                                                               \
-	{                                                                                          \
-		GET8W(op->dst) = CC_##cc(v->fl_a, v->fl_b);                                        \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(CMOV32_##cc)                                                                            \
-	{                                                                                          \
-		uint32_t x = CC_##cc(v->fl_a, v->fl_b) ? GET32(op->src) : GET32(op->dst);          \
-		R(op->dst) = x;                                                                    \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(CMOV64_##cc)                                                                            \
-	{                                                                                          \
-		uint64_t x = CC_##cc(v->fl_a, v->fl_b) ? R(op->src) : R(op->dst);                  \
-		R(op->dst) = x;                                                                    \
-		NEXT;                                                                              \
-	}
+	DO(SET_##cc, GET8W(op->dst) = CC_##cc(v->fl_a, v->fl_b))                                   \
+	DO(CMOV32_##cc, R(op->dst) = CC_##cc(v->fl_a, v->fl_b) ? GET32(op->src) : GET32(op->dst))  \
+	DO(CMOV64_##cc, R(op->dst) = CC_##cc(v->fl_a, v->fl_b) ? R(op->src) : R(op->dst))
 #define GET8W(i) (((uint8_t *)v->r)[i])
 CC14(COND_KNOWN)
 
@@ -38,28 +24,10 @@ OP(JCC)
 {
 	BRANCH(emu_cc_slow(v, op->scale), op);
 }
-OP(SETCC)
-{
-	GET8W(op->dst) = emu_cc_slow(v, op->scale);
-	NEXT;
-}
-OP(CMOVCC16)
-{
-	if (emu_cc_slow(v, op->scale))
-		PUT16(op->dst, GET16(op->src));
-	NEXT;
-}
-OP(CMOVCC32)
-{
-	PUT32(op->dst, emu_cc_slow(v, op->scale) ? GET32(op->src) : GET32(op->dst));
-	NEXT;
-}
-OP(CMOVCC64)
-{
-	if (emu_cc_slow(v, op->scale))
-		R(op->dst) = R(op->src);
-	NEXT;
-}
+DO(SETCC, GET8W(op->dst) = emu_cc_slow(v, op->scale))
+DO(CMOVCC16, if (emu_cc_slow(v, op->scale)) PUT16(op->dst, GET16(op->src)))
+DO(CMOVCC32, PUT32(op->dst, emu_cc_slow(v, op->scale) ? GET32(op->src) : GET32(op->dst)))
+DO(CMOVCC64, if (emu_cc_slow(v, op->scale)) R(op->dst) = R(op->src))
 
 /* ---- transfers ---- */
 OP(JMP)
@@ -88,41 +56,29 @@ OP(CALL_R)
 	R(EMU_RSP) -= 8;
 	INDIRECT(to);
 }
-OP(RET)
-{
-	uint64_t to;
-	LOAD(64, R(EMU_RSP), to);
-	TARGET(to);
-	R(EMU_RSP) += 8;
-	INDIRECT(to);
-}
-OP(RETI)
-{
-	uint64_t to;
-	LOAD(64, R(EMU_RSP), to);
-	TARGET(to);
-	R(EMU_RSP) += 8 + (uint64_t)op->imm;
-	INDIRECT(to);
-}
+#define RETURN(n, drop)                                                                            \
+	OP(n)                                                                                      \
+	{                                                                                          \
+		uint64_t to;                                                                       \
+		LOAD(64, R(EMU_RSP), to);                                                          \
+		TARGET(to);                                                                        \
+		R(EMU_RSP) += (drop);                                                              \
+		INDIRECT(to);                                                                      \
+	}
+RETURN(RET, 8)
+RETURN(RETI, 8 + (uint64_t)op->imm)
 #define LOOP_COUNT                                                                                 \
 	(op->flags & EMU_OPF_A32 ? (R(EMU_RCX) = (uint32_t)(R(EMU_RCX) - 1)) : --R(EMU_RCX))
-OP(LOOP)
-{
-	v->extra += EMU_EFFORT_LOOP;
-	BRANCH(LOOP_COUNT != 0, op);
-}
-OP(LOOPE)
-{
-	v->extra += EMU_EFFORT_LOOP;
-	bool more = LOOP_COUNT != 0;
-	BRANCH(more && (emu_flags(v) & EMU_ZF), op);
-}
-OP(LOOPNE)
-{
-	v->extra += EMU_EFFORT_LOOP;
-	bool more = LOOP_COUNT != 0;
-	BRANCH(more && !(emu_flags(v) & EMU_ZF), op);
-}
+#define COUNT_LOOP(n, also)                                                                        \
+	OP(n)                                                                                      \
+	{                                                                                          \
+		v->extra += EMU_EFFORT_LOOP;                                                       \
+		bool more = LOOP_COUNT != 0;                                                       \
+		BRANCH(more && (also), op);                                                        \
+	}
+COUNT_LOOP(LOOP, true)
+COUNT_LOOP(LOOPE, emu_flags(v) & EMU_ZF)
+COUNT_LOOP(LOOPNE, !(emu_flags(v) & EMU_ZF))
 OP(JRCXZ)
 {
 	BRANCH((op->flags & EMU_OPF_A32 ? (uint32_t)R(EMU_RCX) : R(EMU_RCX)) == 0, op);
@@ -132,78 +88,42 @@ OP(JRCXZ)
 #define CMP_STATE(sz)                                                                              \
 	uint64_t a = SEXT(sz, x), b = SEXT(sz, y);                                                 \
 	emu_fl_set(v, EMU_FK(SUB, LG##sz), a, b)
-#define CJ_RR(sz, cc)                                                                              \
-	OP(CJ_RR##sz##_##cc)                                                                       \
+#define CJ(form, sz, cc, set)                                                                      \
+	OP(CJ_##form##sz##_##cc)                                                                   \
 	{                                                                                          \
-		T##sz x = GET##sz(op->dst), y = GET##sz(op->src);                                  \
+		T##sz x, y;                                                                        \
+		set;                                                                               \
 		CMP_STATE(sz);                                                                     \
 		BRANCH(CC_##cc(a, b), op + 1);                                                     \
 	}
-#define CJ_RI(sz, cc)                                                                              \
-	OP(CJ_RI##sz##_##cc)                                                                       \
-	{                                                                                          \
-		T##sz x = GET##sz(op->dst), y = (T##sz)op->imm;                                    \
-		CMP_STATE(sz);                                                                     \
-		BRANCH(CC_##cc(a, b), op + 1);                                                     \
-	}
-#define CJ_RX(sz, cc)                                                                              \
-	OP(CJ_RX##sz##_##cc)                                                                       \
-	{                                                                                          \
-		T##sz x = GET##sz(op->dst), y;                                                     \
-		LOAD(sz, EAX, y);                                                                  \
-		CMP_STATE(sz);                                                                     \
-		BRANCH(CC_##cc(a, b), op + 1);                                                     \
-	}
-#define CJ_MR(sz, cc)                                                                              \
-	OP(CJ_MR##sz##_##cc)                                                                       \
-	{                                                                                          \
-		T##sz x, y = GET##sz(op->src);                                                     \
-		LOAD(sz, EAX, x);                                                                  \
-		CMP_STATE(sz);                                                                     \
-		BRANCH(CC_##cc(a, b), op + 1);                                                     \
-	}
-#define CJ_MI(sz, cc)                                                                              \
-	OP(CJ_MI##sz##_##cc)                                                                       \
-	{                                                                                          \
-		T##sz x, y = (T##sz)op->imm;                                                       \
-		LOAD(sz, EAX, x);                                                                  \
-		CMP_STATE(sz);                                                                     \
-		BRANCH(CC_##cc(a, b), op + 1);                                                     \
-	}
+#define X_REG(sz)      x = GET##sz(op->dst)
+#define Y_REG(sz)      y = GET##sz(op->src)
+#define Y_IMM(sz)      y = (T##sz)op->imm
+#define CJ_RR(sz, cc)  CJ(RR, sz, cc, X_REG(sz); Y_REG(sz))
+#define CJ_RI(sz, cc)  CJ(RI, sz, cc, X_REG(sz); Y_IMM(sz))
+#define CJ_RX(sz, cc)  CJ(RX, sz, cc, X_REG(sz); LOAD(sz, EAX, y))
+#define CJ_MR(sz, cc)  CJ(MR, sz, cc, Y_REG(sz); LOAD(sz, EAX, x))
+#define CJ_MI(sz, cc)  CJ(MI, sz, cc, Y_IMM(sz); LOAD(sz, EAX, x))
+#define CJ_WIDE(m, cc) m(32, cc) m(64, cc)
+#define CJ_EACH(m, cc) m(8, cc) CJ_WIDE(m, cc)
 #define CJ_ALL(cc)                                                                                 \
-	CJ_RR(8, cc)                                                                               \
-	CJ_RR(32, cc)                                                                              \
-	CJ_RR(64, cc)                                                                              \
-	CJ_RI(8, cc)                                                                               \
-	CJ_RI(32, cc)                                                                              \
-	CJ_RI(64, cc)                                                                              \
-	CJ_RX(32, cc)                                                                              \
-	CJ_RX(64, cc)                                                                              \
-	CJ_MR(32, cc)                                                                              \
-	CJ_MR(64, cc)                                                                              \
-	CJ_MI(8, cc)                                                                               \
-	CJ_MI(32, cc)                                                                              \
-	CJ_MI(64, cc)
+	CJ_EACH(CJ_RR, cc)                                                                         \
+	CJ_EACH(CJ_RI, cc) CJ_WIDE(CJ_RX, cc) CJ_WIDE(CJ_MR, cc) CJ_EACH(CJ_MI, cc)
 CC10(CJ_ALL)
 
 #define TEST_STATE(sz)                                                                             \
 	uint64_t a = SEXT(sz, x & y), b = 0;                                                       \
 	emu_fl_set(v, EMU_FK(SUB, LG##sz), a, b)
-#define TJ_RR(sz, cc)                                                                              \
-	OP(TJ_RR##sz##_##cc)                                                                       \
+#define TJ(form, sz, cc, other)                                                                    \
+	OP(TJ_##form##sz##_##cc)                                                                   \
 	{                                                                                          \
-		T##sz x = GET##sz(op->dst), y = GET##sz(op->src);                                  \
+		T##sz x = GET##sz(op->dst), y = (other);                                           \
 		TEST_STATE(sz);                                                                    \
 		BRANCH(CC_##cc(a, b), op + 1);                                                     \
 	}
-#define TJ_RI(sz, cc)                                                                              \
-	OP(TJ_RI##sz##_##cc)                                                                       \
-	{                                                                                          \
-		T##sz x = GET##sz(op->dst), y = (T##sz)op->imm;                                    \
-		TEST_STATE(sz);                                                                    \
-		BRANCH(CC_##cc(a, b), op + 1);                                                     \
-	}
-#define TJ_ALL(cc) TJ_RR(8, cc) TJ_RR(32, cc) TJ_RR(64, cc) TJ_RI(8, cc) TJ_RI(32, cc)
+#define TJ_RR(sz, cc) TJ(RR, sz, cc, GET##sz(op->src))
+#define TJ_RI(sz, cc) TJ(RI, sz, cc, (T##sz)op->imm)
+#define TJ_ALL(cc)    TJ_RR(8, cc) TJ_RR(32, cc) TJ_RR(64, cc) TJ_RI(8, cc) TJ_RI(32, cc)
 TJ_ALL(E)
 TJ_ALL(NE)
 TJ_ALL(L)
@@ -212,22 +132,16 @@ TJ_ALL(LE)
 TJ_ALL(G)
 
 /* ---- count and jump ---- */
-#define ADDJ(sz, cc)                                                                               \
-	OP(ADDJ##sz##_##cc)                                                                        \
+#define SUMJ(n, sz, cc)                                                                            \
+	OP(n##J##sz##_##cc)                                                                        \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst), b = (T##sz)op->imm, res;                               \
-		C_ADD(sz);                                                                         \
+		C_##n(sz);                                                                         \
 		PUT##sz(op->dst, res);                                                             \
 		BRANCH(CC_##cc(res, 0), op + 1);                                                   \
 	}
-#define SUBJ(sz, cc)                                                                               \
-	OP(SUBJ##sz##_##cc)                                                                        \
-	{                                                                                          \
-		T##sz a = GET##sz(op->dst), b = (T##sz)op->imm, res;                               \
-		C_SUB(sz);                                                                         \
-		PUT##sz(op->dst, res);                                                             \
-		BRANCH(CC_##cc(res, 0), op + 1);                                                   \
-	}
+#define ADDJ(sz, cc) SUMJ(ADD, sz, cc)
+#define SUBJ(sz, cc) SUMJ(SUB, sz, cc)
 #define DECJ(sz, cc)                                                                               \
 	OP(DECJ##sz##_##cc)                                                                        \
 	{                                                                                          \
@@ -238,6 +152,7 @@ TJ_ALL(G)
 		BRANCH(CC_##cc(a, 0), op + 1);                                                     \
 	}
 #define COUNTJ(m) m(32, RE) m(32, RNE) m(64, RE) m(64, RNE)
-COUNTJ(ADDJ)
-COUNTJ(SUBJ)
-COUNTJ(DECJ)
+
+COUNTJ(ADDJ);
+COUNTJ(SUBJ);
+COUNTJ(DECJ);

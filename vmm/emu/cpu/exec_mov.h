@@ -4,88 +4,49 @@
  * only.
  */
 
+#define LOADED(n, sz, ea)                                                                          \
+	OP(n)                                                                                      \
+	{                                                                                          \
+		T##sz x;                                                                           \
+		LOAD(sz, ea, x);                                                                   \
+		PUT##sz(op->dst, x);                                                               \
+		NEXT;                                                                              \
+	}
+#define CHECKED(n, sz, effort)                                                                     \
+	OP(n)                                                                                      \
+	{                                                                                          \
+		const emu_u##sz *p;                                                                \
+		v->extra += (effort);                                                              \
+		RMW(sz, EAX, p);                                                                   \
+		PUT##sz(op->dst, p->v);                                                            \
+		NEXT;                                                                              \
+	}
 #define MOVES(sz)                                                                                  \
-	OP(MOV_RR##sz)                                                                             \
-	{                                                                                          \
-		PUT##sz(op->dst, GET##sz(op->src));                                                \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(MOV_RI##sz)                                                                             \
-	{                                                                                          \
-		PUT##sz(op->dst, (T##sz)op->imm);                                                  \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(LDB##sz)                                                                                \
-	{                                                                                          \
-		T##sz x;                                                                           \
-		LOAD(sz, EAB, x);                                                                  \
-		PUT##sz(op->dst, x);                                                               \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(LDX##sz)                                                                                \
-	{                                                                                          \
-		T##sz x;                                                                           \
-		LOAD(sz, EAX, x);                                                                  \
-		PUT##sz(op->dst, x);                                                               \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(STB##sz)                                                                                \
-	{                                                                                          \
-		STORE(sz, EAB, GET##sz(op->src));                                                  \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(STX##sz)                                                                                \
-	{                                                                                          \
-		STORE(sz, EAX, GET##sz(op->src));                                                  \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(STI##sz)                                                                                \
-	{                                                                                          \
-		STORE(sz, EAX, op->imm);                                                           \
-		NEXT;                                                                              \
-	}                                                                                          \
+	DO(MOV_RR##sz, PUT##sz(op->dst, GET##sz(op->src)))                                         \
+	DO(MOV_RI##sz, PUT##sz(op->dst, (T##sz)op->imm))                                           \
+	LOADED(LDB##sz, sz, EAB)                                                                   \
+	LOADED(LDX##sz, sz, EAX)                                                                   \
+	DO(STB##sz, STORE(sz, EAB, GET##sz(op->src)))                                              \
+	DO(STX##sz, STORE(sz, EAX, GET##sz(op->src)))                                              \
+	DO(STI##sz, STORE(sz, EAX, op->imm))                                                       \
 	/* First part of a decomposed read-modify-write: traps as the store will. */               \
-	OP(LDW##sz)                                                                                \
-	{                                                                                          \
-		const emu_u##sz *p;                                                                \
-		RMW(sz, EAX, p);                                                                   \
-		PUT##sz(op->dst, p->v);                                                            \
-		NEXT;                                                                              \
-	}                                                                                          \
+	CHECKED(LDW##sz, sz, 0)                                                                    \
 	/* The same of a locked instruction in a VM of one vCPU. */                                \
-	OP(LDL##sz)                                                                                \
-	{                                                                                          \
-		const emu_u##sz *p;                                                                \
-		v->extra += EMU_EFFORT_ALONE;                                                      \
-		RMW(sz, EAX, p);                                                                   \
-		PUT##sz(op->dst, p->v);                                                            \
-		NEXT;                                                                              \
-	}
-MOVES(8)
-MOVES(16)
-MOVES(32)
-MOVES(64)
+	CHECKED(LDL##sz, sz, EMU_EFFORT_ALONE)
+ALL_SIZES(MOVES);
 
-#define EXTEND(name, from, cast, to)                                                               \
-	OP(EXR_##name)                                                                             \
-	{                                                                                          \
-		PUT##to(op->dst, (T##to)(cast)GET##from(op->src));                                 \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(EXB_##name)                                                                             \
+#define EXTEND_FROM(n, from, cast, to, ea)                                                         \
+	OP(n)                                                                                      \
 	{                                                                                          \
 		T##from x;                                                                         \
-		LOAD(from, EAB, x);                                                                \
-		PUT##to(op->dst, (T##to)(cast)x);                                                  \
-		NEXT;                                                                              \
-	}                                                                                          \
-	OP(EXX_##name)                                                                             \
-	{                                                                                          \
-		T##from x;                                                                         \
-		LOAD(from, EAX, x);                                                                \
+		LOAD(from, ea, x);                                                                 \
 		PUT##to(op->dst, (T##to)(cast)x);                                                  \
 		NEXT;                                                                              \
 	}
+#define EXTEND(name, from, cast, to)                                                               \
+	DO(EXR_##name, PUT##to(op->dst, (T##to)(cast)GET##from(op->src)))                          \
+	EXTEND_FROM(EXB_##name, from, cast, to, EAB)                                               \
+	EXTEND_FROM(EXX_##name, from, cast, to, EAX)
 EXTEND(Z8, 8, uint8_t, 64)
 EXTEND(Z16, 16, uint16_t, 64)
 EXTEND(S8_32, 8, int8_t, 32)
@@ -94,44 +55,22 @@ EXTEND(S16_32, 16, int16_t, 32)
 EXTEND(S16_64, 16, int16_t, 64)
 EXTEND(S32_64, 32, int32_t, 64)
 
-OP(NOP)
-{
-	NEXT;
-}
-OP(LEA64B)
-{
-	R(op->dst) = EAB;
-	NEXT;
-}
-OP(LEA64X)
-{
-	R(op->dst) = EAX;
-	NEXT;
-}
-OP(LEA32)
-{
-	R(op->dst) = (uint32_t)EAX;
-	NEXT;
-}
-OP(LEA16)
-{
-	PUT16(op->dst, EAX);
-	NEXT;
-}
+DO(NOP, )
+DO(LEA64B, R(op->dst) = EAB)
+DO(LEA64X, R(op->dst) = EAX)
+DO(LEA32, R(op->dst) = (uint32_t)EAX)
+DO(LEA16, PUT16(op->dst, EAX))
 
 /* ---- stack ---- */
-OP(PUSH_R)
-{
-	STORE(64, R(EMU_RSP) - 8, R(op->src));
-	R(EMU_RSP) -= 8;
-	NEXT;
-}
-OP(PUSH_I)
-{
-	STORE(64, R(EMU_RSP) - 8, op->imm);
-	R(EMU_RSP) -= 8;
-	NEXT;
-}
+#define PUSH(n, x)                                                                                 \
+	OP(n)                                                                                      \
+	{                                                                                          \
+		STORE(64, R(EMU_RSP) - 8, x);                                                      \
+		R(EMU_RSP) -= 8;                                                                   \
+		NEXT;                                                                              \
+	}
+PUSH(PUSH_R, R(op->src))
+PUSH(PUSH_I, op->imm)
 OP(POP_R)
 {
 	uint64_t x;
@@ -150,36 +89,12 @@ OP(LEAVE)
 }
 
 /* ---- registers only ---- */
-OP(BSWAP32)
-{
-	R(op->dst) = __builtin_bswap32((uint32_t)R(op->dst));
-	NEXT;
-}
-OP(BSWAP64)
-{
-	R(op->dst) = __builtin_bswap64(R(op->dst));
-	NEXT;
-}
-OP(CDQ)
-{
-	R(EMU_RDX) = (uint32_t)((int32_t)R(EMU_RAX) >> 31);
-	NEXT;
-}
-OP(CQO)
-{
-	R(EMU_RDX) = (uint64_t)((int64_t)R(EMU_RAX) >> 63);
-	NEXT;
-}
-OP(CWDE)
-{
-	R(EMU_RAX) = (uint32_t)(int16_t)R(EMU_RAX);
-	NEXT;
-}
-OP(CDQE)
-{
-	R(EMU_RAX) = (uint64_t)(int32_t)R(EMU_RAX);
-	NEXT;
-}
+DO(BSWAP32, R(op->dst) = __builtin_bswap32((uint32_t)R(op->dst)))
+DO(BSWAP64, R(op->dst) = __builtin_bswap64(R(op->dst)))
+DO(CDQ, R(EMU_RDX) = (uint32_t)((int32_t)R(EMU_RAX) >> 31))
+DO(CQO, R(EMU_RDX) = (uint64_t)((int64_t)R(EMU_RAX) >> 63))
+DO(CWDE, R(EMU_RAX) = (uint32_t)(int16_t)R(EMU_RAX))
+DO(CDQE, R(EMU_RAX) = (uint64_t)(int32_t)R(EMU_RAX))
 OP(XCHG32)
 {
 	uint32_t x = GET32(op->dst);

@@ -5,8 +5,8 @@
  */
 #include "vmm/emu/cpu/emit.h"
 
-struct emu_op *emit_fp_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
-			      unsigned int mem, unsigned int bytes, unsigned int flags)
+struct emu_op *emit_fp_helper(struct emit *e, emu_op_fn *fn, unsigned int mem, unsigned int bytes,
+			      unsigned int flags)
 {
 	bool is_mem = mem != EMIT_NO_MEM;
 	struct emu_op *op;

@@ -135,7 +135,7 @@ bool emit_simd(struct emit *e, unsigned int class)
 	unsigned int prefix = prefix_of(e), opcode = e->zi->opcode;
 	unsigned int bytes = mem == 1 ? emit_simd_bytes_of(e, 1) : 0;
 	bool mmx = is_mmx(e, 0) || is_mmx(e, 1) || class == SIMD_CVT_MMX;
-	int (*fn)(struct emu_vcpu *, const struct emu_op *);
+	emu_op_fn *fn;
 	const uint8_t *stub = emu_simd_stub(prefix, opcode);
 	struct emu_op *op;
 

@@ -56,8 +56,8 @@ int emu_chip_add(struct emu_vcpu *v)
 	c->vcpu[v->id] = v;
 	if (v->id >= c->nr)
 		c->nr = v->id + 1;
+	emu_chip_end_idle(c);
 	c->awake++;
-	atomic_store(&c->idle_from, 0); /* it is awake */
 	pthread_mutex_unlock(&c->lock);
 	return 0;
 }

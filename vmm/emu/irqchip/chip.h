@@ -115,6 +115,9 @@ void emu_chip_wake(struct emu_chip *c, const struct emu_wakes *w);
 void emu_chip_retire(struct emu_vcpu *v, uint64_t *next);
 void emu_chip_waker(struct emu_chip *c, const struct vmm_waker *w);
 void emu_chip_expire(struct emu_chip *c, uint64_t *next);
+/* emu_chip_end_idle - a vCPU is awake from now on: the time that all have slept is part of the
+ * clock. Only under the lock. */
+void emu_chip_end_idle(struct emu_chip *c);
 /* emu_chip_base - the VM's clock while no vCPU runs. */
 uint64_t emu_chip_base(struct emu_chip *c);
 

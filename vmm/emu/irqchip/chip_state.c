@@ -8,6 +8,7 @@
 
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/internal.h"
+#include "vmm/engine/blob_io.h"
 
 #define TAG_CLOCK 0x4b434c43u /* "CLCK" */
 #define TAG_PLAT  0x54414c50u /* "PLAT" */
@@ -70,35 +71,26 @@ void emu_plat_get(const struct emu_vcpu *v, struct emu_plat_state *s)
 	}
 }
 
+static void plat_io(struct blob_io *io, void *of)
+{
+	struct emu_plat_state *s = of;
+
+	IO_BOOL(s->wait_sipi), IO(s->signals);
+	for (int i = 0; i < 8; i++)
+		IO(s->posted[i]), IO(s->posted_level[i]);
+}
+
 void emu_plat_save(const struct emu_plat_state *s, struct vpmu_blob *b)
 {
-	size_t section = vpmu_blob_begin(b, TAG_PLAT, FORMAT);
-
-	vpmu_blob_u8(b, s->wait_sipi);
-	vpmu_blob_u32(b, s->signals);
-	for (int i = 0; i < 8; i++) {
-		vpmu_blob_u32(b, s->posted[i]);
-		vpmu_blob_u32(b, s->posted_level[i]);
-	}
-	vpmu_blob_end(b, section);
+	blob_save(b, TAG_PLAT, FORMAT, plat_io, s);
 }
 
 bool emu_plat_load(struct emu_plat_state *s, struct vpmu_blob_reader *all)
 {
-	struct vpmu_blob_reader r;
-	uint16_t version;
-	uint32_t vector;
+	bool read = blob_load(all, TAG_PLAT, FORMAT, plat_io, s);
+	uint32_t vector = s->signals >> EMU_POST_VECTOR;
 
-	if (!vpmu_blob_get_section(all, TAG_PLAT, &version, &r) || version != FORMAT)
-		return false;
-	s->wait_sipi = vpmu_blob_get_bool(&r);
-	s->signals = vpmu_blob_get_u32(&r);
-	for (int i = 0; i < 8; i++) {
-		s->posted[i] = vpmu_blob_get_u32(&r);
-		s->posted_level[i] = vpmu_blob_get_u32(&r);
-	}
-	vector = s->signals >> EMU_POST_VECTOR;
-	return vpmu_blob_done(&r) && vector <= 0xff && (!vector || (s->signals & EMU_POST_SIPI)) &&
+	return read && vector <= 0xff && (!vector || (s->signals & EMU_POST_SIPI)) &&
 	       !(s->signals & 0xf8);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The registers of the I/O APIC: 82093AA data sheet, 3.1 and 3.2. See ioapic.h. */
 #include "vmm/emu/irqchip/ioapic.h"
+#include "vmm/engine/blob_io.h"
 
 enum { OFFSET_SELECT = 0x00, OFFSET_WINDOW = 0x10 };
 enum { REG_ID = 0, REG_VERSION = 1, REG_ARBITRATION = 2, REG_TABLE = 0x10 };
@@ -147,16 +148,17 @@ enum ioapic_open ioapic_open(const struct ioapic *a)
 #define TAG    0x43504149u /* "IAPC" */
 #define FORMAT 1
 
+static void ioapic_io(struct blob_io *io, void *of)
+{
+	struct ioapic *a = of;
+
+	IO_EACH(a->entry);
+	IO(a->lines), IO(a->id), IO(a->select);
+}
+
 void ioapic_save(const struct ioapic *a, struct vpmu_blob *b)
 {
-	size_t section = vpmu_blob_begin(b, TAG, FORMAT);
-
-	for (unsigned int i = 0; i < IOAPIC_PINS; i++)
-		vpmu_blob_u64(b, a->entry[i]);
-	vpmu_blob_u32(b, a->lines);
-	vpmu_blob_u8(b, a->id);
-	vpmu_blob_u8(b, a->select);
-	vpmu_blob_end(b, section);
+	blob_save(b, TAG, FORMAT, ioapic_io, a);
 }
 
 static bool entry_plausible(uint64_t e)
@@ -168,21 +170,12 @@ static bool entry_plausible(uint64_t e)
 
 bool ioapic_load(struct ioapic *a, struct vpmu_blob_reader *r)
 {
-	struct vpmu_blob_reader s;
 	struct ioapic n = {0};
-	uint16_t version;
-	bool ok = true;
+	bool ok = blob_load(r, TAG, FORMAT, ioapic_io, &n);
 
-	if (!vpmu_blob_get_section(r, TAG, &version, &s) || version != FORMAT)
-		return false;
-	for (unsigned int i = 0; i < IOAPIC_PINS; i++)
-		n.entry[i] = vpmu_blob_get_u64(&s);
-	n.lines = vpmu_blob_get_u32(&s);
-	n.id = vpmu_blob_get_u8(&s);
-	n.select = vpmu_blob_get_u8(&s);
 	for (unsigned int i = 0; i < IOAPIC_PINS; i++)
 		ok = ok && entry_plausible(n.entry[i]);
-	if (!ok || !vpmu_blob_done(&s) || n.lines >> IOAPIC_PINS || n.id > 15)
+	if (!ok || n.lines >> IOAPIC_PINS || n.id > 15)
 		return false;
 	*a = n;
 	return true;

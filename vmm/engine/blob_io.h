@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Sections of a snapshot that are described once for both directions: a function lists the fields
+ * of a structure in the order of the format, and blob_save() or blob_load() calls it. Loaded bytes
+ * are untrusted: after blob_load() the caller must check each field's range.
+ */
+#ifndef VMM_ENGINE_BLOB_IO_H
+#define VMM_ENGINE_BLOB_IO_H
+
+#include "vpmu/core/blob.h"
+
+struct blob_io {
+	struct vpmu_blob *out; /* NULL: load */
+	struct vpmu_blob_reader *in;
+};
+
+typedef void blob_io_fn(struct blob_io *io, void *of);
+
+/* Save or load an integer of 1, 2, 4 or 8 @bytes. */
+static inline void blob_io_int(struct blob_io *io, void *x, size_t bytes)
+{
+	switch (bytes) {
+	case 1:
+		if (io->out)
+			vpmu_blob_u8(io->out, *(const uint8_t *)x);
+		else
+			*(uint8_t *)x = vpmu_blob_get_u8(io->in);
+		break;
+	case 2:
+		if (io->out)
+			vpmu_blob_u16(io->out, *(const uint16_t *)x);
+		else
+			*(uint16_t *)x = vpmu_blob_get_u16(io->in);
+		break;
+	case 4:
+		if (io->out)
+			vpmu_blob_u32(io->out, *(const uint32_t *)x);
+		else
+			*(uint32_t *)x = vpmu_blob_get_u32(io->in);
+		break;
+	default:
+		if (io->out)
+			vpmu_blob_u64(io->out, *(const uint64_t *)x);
+		else
+			*(uint64_t *)x = vpmu_blob_get_u64(io->in);
+	}
+}
+
+/* A byte that must be 0 or 1 when it is loaded. */
+static inline void blob_io_bool(struct blob_io *io, void *x)
+{
+	if (io->out)
+		vpmu_blob_u8(io->out, *(const uint8_t *)x);
+	else
+		*(uint8_t *)x = vpmu_blob_get_bool(io->in);
+}
+
+#define IO(field)      blob_io_int(io, &(field), sizeof(field))
+#define IO_BOOL(field) blob_io_bool(io, &(field))
+#define IO_EACH(array)                                                                             \
+	for (size_t i_ = 0; i_ < sizeof(array) / sizeof((array)[0]); i_++)                         \
+	IO((array)[i_])
+
+/* blob_save - append a section. @fn does not change *@of. */
+static inline void blob_save(struct vpmu_blob *b, uint32_t tag, uint16_t version, blob_io_fn *fn,
+			     const void *of)
+{
+	size_t section = vpmu_blob_begin(b, tag, version);
+
+	fn(&(struct blob_io){.out = b}, (void *)(uintptr_t)of);
+	vpmu_blob_end(b, section);
+}
+
+/* blob_load - read the next section. Returns false if it has another tag or version, or its bytes
+ * are not exactly the fields. */
+static inline bool blob_load(struct vpmu_blob_reader *r, uint32_t tag, uint16_t version,
+			     blob_io_fn *fn, void *of)
+{
+	struct vpmu_blob_reader s;
+	uint16_t v;
+
+	if (!vpmu_blob_get_section(r, tag, &v, &s) || v != version)
+		return false;
+	fn(&(struct blob_io){.in = &s}, of);
+	return vpmu_blob_done(&s);
+}
+
+#endif
