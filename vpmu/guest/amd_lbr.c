@@ -68,6 +68,30 @@ static uint64_t sign_extended(uint64_t ip)
 }
 
 /* LastBranchStackFromIp at even, ...ToIp at odd addresses */
+static uint64_t amd_lbr_value(const struct vpmu_lbr_entry *e, unsigned int i)
+{
+	if (i & 1)
+		return (sign_extended(e->to) & (BIT(61) - 1)) |
+		       (e->info & LBR_INFO_INVALID ? 0 : TO_VALID) |
+		       (e->info & LBR_INFO_SPEC ? TO_SPEC : 0);
+	return (sign_extended(e->from) & (BIT(63) - 1)) |
+	       (e->info & LBR_INFO_MISPRED ? FROM_MISPREDICT : 0);
+}
+
+static void amd_lbr_set_value(struct vpmu_lbr_entry *e, unsigned int i, uint64_t val)
+{
+	if (i & 1) {
+		e->to = sign_extended(val);
+		e->info &= ~(LBR_INFO_INVALID | LBR_INFO_SPEC);
+		e->info |= (val & TO_VALID ? 0 : LBR_INFO_INVALID) |
+			   (val & TO_SPEC ? LBR_INFO_SPEC : 0);
+	} else {
+		e->from = sign_extended(val);
+		e->info &= ~LBR_INFO_MISPRED;
+		e->info |= val & FROM_MISPREDICT ? LBR_INFO_MISPRED : 0;
+	}
+}
+
 int guest_amd_lbr_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	struct vpmu_lbr_entry e;
@@ -75,13 +99,7 @@ int guest_amd_lbr_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	if (i / 2 >= g->lbr_depth)
 		return -EFAULT;
 	guest_lbr_get(g, i / 2, &e);
-	if (i & 1)
-		*val = (sign_extended(e.to) & (BIT(61) - 1)) |
-		       (e.info & LBR_INFO_INVALID ? 0 : TO_VALID) |
-		       (e.info & LBR_INFO_SPEC ? TO_SPEC : 0);
-	else
-		*val = (sign_extended(e.from) & (BIT(63) - 1)) |
-		       (e.info & LBR_INFO_MISPRED ? FROM_MISPREDICT : 0);
+	*val = amd_lbr_value(&e, i);
 	return 0;
 }
 
@@ -92,16 +110,15 @@ int guest_amd_lbr_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	if (i / 2 >= g->lbr_depth)
 		return -EFAULT;
 	guest_lbr_get(g, i / 2, &e);
-	if (i & 1) {
-		e.to = sign_extended(val);
-		e.info &= ~(LBR_INFO_INVALID | LBR_INFO_SPEC);
-		e.info |= (val & TO_VALID ? 0 : LBR_INFO_INVALID) |
-			  (val & TO_SPEC ? LBR_INFO_SPEC : 0);
-	} else {
-		e.from = sign_extended(val);
-		e.info &= ~LBR_INFO_MISPRED;
-		e.info |= val & FROM_MISPREDICT ? LBR_INFO_MISPRED : 0;
-	}
+	amd_lbr_set_value(&e, i, val);
 	guest_lbr_put(g, i / 2, &e);
 	return 0;
+}
+
+bool guest_amd_lbr_fits(uint32_t msr, uint64_t val)
+{
+	struct vpmu_lbr_entry e = {0};
+
+	amd_lbr_set_value(&e, msr & 1, val);
+	return amd_lbr_value(&e, msr & 1) == val;
 }

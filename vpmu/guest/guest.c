@@ -376,6 +376,17 @@ int vpmu_guest_init(struct vpmu_guest *g, const struct vpmu_guest_cfg *cfg,
 	return 0;
 }
 
+void vpmu_guest_reset(struct vpmu_guest *g)
+{
+	if (!g->ops)
+		return;
+	if (g->pcpu)
+		guest_detach(g);
+	set_reset_values(g);
+	if (g->lbr_max)
+		guest_lbr_reset(g);
+}
+
 void vpmu_guest_fini(struct vpmu_guest *g)
 {
 	/* Close the records while g->pcpu is known: this vCPU may be running there. */

@@ -144,6 +144,11 @@ int guest_intel_lbr_info_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	return 0;
 }
 
+bool guest_intel_lbr_fits(uint32_t msr, uint64_t val)
+{
+	return msr < 0x1500 ? !(val & ~INFO_BITS) : canonical(val);
+}
+
 /* ---- CPUID ---- */
 
 void guest_intel_lbr_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,

@@ -162,7 +162,8 @@ void guest_lbr_reset(struct vpmu_guest *g);
 #define LBR_INFO_SPEC	 BIT(62)
 #define LBR_INFO_MISPRED BIT(63)
 
-/* intel_lbr.c, amd_lbr.c: register functions, ops->lbr and CPUID of branch records. */
+/* intel_lbr.c, amd_lbr.c: register functions, ops->lbr and CPUID of branch records;
+ * guest_*_lbr_fits: true if record register @msr can read as @val. */
 int guest_intel_lbr_ctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
 int guest_intel_lbr_ctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
 int guest_intel_lbr_from_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
@@ -171,6 +172,7 @@ int guest_intel_lbr_to_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
 int guest_intel_lbr_to_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
 int guest_intel_lbr_info_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
 int guest_intel_lbr_info_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
+bool guest_intel_lbr_fits(uint32_t msr, uint64_t val);
 uint32_t guest_intel_lbr(const struct vpmu_guest *g);
 void guest_intel_lbr_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,
 			   uint32_t regs[4]);
@@ -178,6 +180,7 @@ int guest_amd_lbr_cfg_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
 int guest_amd_lbr_cfg_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
 int guest_amd_lbr_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
 int guest_amd_lbr_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
+bool guest_amd_lbr_fits(uint32_t msr, uint64_t val);
 uint32_t guest_amd_lbr(const struct vpmu_guest *g);
 
 /* pv.c: the paravirtual MSRs and CPUID leaves of abi.h. */

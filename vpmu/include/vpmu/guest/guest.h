@@ -145,6 +145,41 @@ int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b);
 int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err, size_t errlen);
 
 /*
+ * State for a VMM that moves a vCPU's MSRs one by one. The vCPU must not run; it may be placed or
+ * not. Before a whole state is set, call vpmu_guest_reset.
+ *
+ * vpmu_guest_get_msr - read a register of the model, also one that the guest may only write.
+ * Command registers (IA32_PERF_GLOBAL_OVF_CTRL, STATUS_RESET and STATUS_SET,
+ * PerfCntrGlobalStatusClr and Set) read as 0. -ENOENT: not a register of the model.
+ * vpmu_guest_set_msr - set a register as vpmu_guest_get_msr has read it. Unlike a guest's write:
+ *   - counters take all bits of their width at each of their addresses
+ *   - the status register (IA32_PERF_GLOBAL_STATUS, PerfCntrGlobalStatus) takes overflow and freeze
+ *     bits; no PMI follows
+ *   - command registers check their value and ignore it
+ *   - the times and qualities of counters (abi.h) can be set after the counter itself, whose value
+ *     starts them anew; bit 8 of a quality means that events have been lost, and a time is read
+ * even if it is hidden from the guest
+ *   - a register that is read-only otherwise takes the value that it has
+ *   - a denied event is not counted as a denial
+ *   - IA32_LBR_DEPTH clears the branch records only if it changes
+ * -EINVAL: no register of a guest can hold @val; nothing has changed. -ENOENT as above. -ENOMEM: no
+ * memory for branch records.
+ * vpmu_guest_msr_list - store the registers that make up the state, up to @max, in an order in
+ * which they can be set. Returns their number, at most VPMU_GUEST_STATE_MSRS.
+ *
+ * A pending PMI is not in a register: before reading, call vpmu_guest_service and raise its PMI.
+ */
+#define VPMU_GUEST_STATE_MSRS 256
+int vpmu_guest_get_msr(struct vpmu_guest *g, uint32_t msr, uint64_t *val);
+int vpmu_guest_set_msr(struct vpmu_guest *g, uint32_t msr, uint64_t val);
+size_t vpmu_guest_msr_list(struct vpmu_guest *g, uint32_t *msrs, size_t max);
+
+/* vpmu_guest_reset - set all registers to their power-up values: counters stop, branch records and
+ * a pending PMI are gone. The vCPU stays where it is placed. For RESET; INIT keeps the PMU's
+ * registers (SDM vol. 3 table 10-1). Counts of denials remain. */
+void vpmu_guest_reset(struct vpmu_guest *g);
+
+/*
  * vpmu_guest_rdmsr, vpmu_guest_wrmsr - execute the guest's access. 0: done. -EFAULT: #GP; this
  * includes PMU MSRs of the other vendor and of counters beyond the configured ones. -ENOENT: not a
  * PMU MSR; the VMM decides. The models also handle (IA32_)DEBUGCTL and Intel's IA32_MISC_ENABLE,
