@@ -277,15 +277,16 @@ void vpmu_kvm_vcpu_reset(struct vpmu_kvm_vcpu *v);
  * accesses: counters are of full width also at Intel's C1H + i, status registers (38EH, C0000300H)
  * can be written, a written value is not counted as a denial, and no write causes a PMI.
  *
- * vpmu_kvm_vcpu_msrs - *@n: number of MSRs of this model, the first *@n of which (as the caller has
- * set it) are stored in @msr, in an order in which they can be set: selects, counters, then
- * controls and status. Any.
- * vpmu_kvm_vcpu_get_msr, _set_msr - 0; -ENOENT: the model has no such MSR; -EINVAL: no guest could
- * have written the value. vCPU.
+ * vpmu_kvm_vcpu_msrs - *@n: number of MSRs of this model (at most 256), the first *@n of which (as
+ * the caller has set it) are stored in @msr, in an order in which they can be set; call
+ * vpmu_kvm_vcpu_reset first. They include the paravirtual ones (vpmu/guest/abi.h), which carry
+ * times and qualities. vCPU. vpmu_kvm_vcpu_get_msr, _set_msr - 0; -ENOENT: the model has no such
+ * MSR; -EINVAL: no guest could have written the value. vCPU.
  *
- * What no MSR holds is lost on this way: times, quality, a PMI that is due. The blob has all.
+ * What no MSR holds is lost on this way: a PMI that is due, and the mask of LVTPC that Intel CPUs
+ * set when they deliver one. The blob has all.
  */
-void vpmu_kvm_vcpu_msrs(const struct vpmu_kvm_vcpu *v, uint32_t *msr, size_t *n);
+void vpmu_kvm_vcpu_msrs(struct vpmu_kvm_vcpu *v, uint32_t *msr, size_t *n);
 int vpmu_kvm_vcpu_get_msr(struct vpmu_kvm_vcpu *v, uint32_t msr, uint64_t *val);
 int vpmu_kvm_vcpu_set_msr(struct vpmu_kvm_vcpu *v, uint32_t msr, uint64_t val);
 
