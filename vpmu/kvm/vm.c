@@ -58,9 +58,6 @@ static int vm_prepare(struct vpmu_kvm_vm *vm, char *why, size_t whylen)
 
 	if (rc)
 		return rc;
-	rc = kvm_alarm_install(o->alarm_signal ? o->alarm_signal : SIGRTMIN + 5, why, whylen);
-	if (rc)
-		return rc;
 	rc = kvm_port_vpmu_off(&vm->port);
 	if (rc)
 		return fail(rc == -EINVAL ? -EBUSY : rc, why, whylen,
@@ -69,7 +66,9 @@ static int vm_prepare(struct vpmu_kvm_vm *vm, char *why, size_t whylen)
 	rc = kvm_port_msr_exits(&vm->port, o->msr_exits);
 	if (!rc)
 		rc = vpmu_kvm_vm_filter(vm, o->filter);
-	return rc ? fail(rc, why, whylen, "MSR filter: %s", strerror(-rc)) : 0;
+	if (rc)
+		return fail(rc, why, whylen, "MSR filter: %s", strerror(-rc));
+	return kvm_alarm_install(o->alarm_signal ? o->alarm_signal : SIGRTMIN + 5, why, whylen);
 }
 
 int vpmu_kvm_vm_open(const struct vpmu_kvm_vm_opts *opts, struct vpmu_kvm_vm **out, char *why,
