@@ -549,9 +549,9 @@ Test(kvm_pmu, state_as_blob)
 	vpmu_kvm_vcpu_reset(b.v);
 	for (size_t cut = 0; cut < n; cut++)
 		cr_assert_eq(vpmu_kvm_vcpu_load(b.v, blob, cut, b.why, sizeof(b.why)), -EINVAL);
-	blob[10] = 1; /* a mask of LVTPC, which AMD does not have */
+	blob[12] = 1; /* a mask of LVTPC, which AMD does not have */
 	cr_expect_eq(vpmu_kvm_vcpu_load(b.v, blob, n, b.why, sizeof(b.why)), -EINVAL);
-	blob[10] = 0;
+	blob[12] = 0;
 	cr_expect_eq(rdmsr(&b, 0xc0010201), 0);
 	cr_assert(!vpmu_kvm_vcpu_load(b.v, blob, n, b.why, sizeof(b.why)), "%s", b.why);
 	expect_state(&b);

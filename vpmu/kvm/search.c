@@ -139,7 +139,7 @@ static bool search_done(const struct vpmu_kvm_vm *vm, uint64_t rip)
 	for (unsigned int i = 0; i < vm->searches; i++)
 		if (rip >= vm->searched[i].lo && rip < vm->searched[i].hi)
 			return true;
-	return vm->searches == VPMU_KVM_SEARCHES;
+	return false;
 }
 
 static bool search_regs(struct vpmu_kvm_vcpu *v, struct kvm_regs *r, struct kvm_sregs *sr)
