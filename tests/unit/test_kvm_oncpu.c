@@ -13,7 +13,7 @@
 
 #include <linux/perf_event.h>
 
-#include "vmm/kvm/oncpu.h"
+#include "vpmu/kvm/oncpu.h"
 
 static uint64_t cpu_ns(void)
 {

@@ -1,39 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * See rdpmc.h. The bytes 0F 33 also occur inside other instructions and in data, about once in 64
- * KiB. Rewriting those would corrupt the guest. x86 code decoded from a wrong start soon
- * resynchronizes. So nearly all of many starts before a real instruction reach it, and nearly none
- * reach bytes inside another instruction.
- */
-#include <Zydis/Zydis.h>
+/* See rdpmc.h: which parts of an image have code, and which of their RDPMC are certain.
+ * vpmu/kvm/text.h tells instructions from bytes that look alike. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "vmm/boot/elf64.h"
 #include "vmm/boot/rdpmc.h"
+#include "vpmu/kvm/text.h"
 #include "vpmu/util/fail.h"
-
-static const uint8_t rdpmc[2] = {0x0f, 0x33};
-static const uint8_t in_eax[2] = {0xe5, RDPMC_PORT};
-/* SHL RDX,32, with which the kernel joins the two halves. */
-static const uint8_t shl_rdx[4] = {0x48, 0xc1, 0xe2, 0x20};
 
 /* apply_alternatives() copies from this section. */
 static const char copied_section[] = ".altinstr_replacement";
 
-/* Decode from each byte that is SETTLE to STARTS bytes before the candidate. */
-#define STARTS 96
-#define SETTLE 32
-/* This percentage of starts must reach it, of at least VOTES_MIN that decode. */
-#define AGREE_PERCENT 70
-#define VOTES_MIN     16
 /* An image with more bytes 0F 33 than this, or more bytes of code than it is long, does not come
  * from a compiler, and searching it would take too long. */
 #define CANDIDATES_MAX 65536
-/* SHL RDX,32 ends within this many bytes behind it. */
-#define SHL_WITHIN 12
-
 /* A part of the image to search. */
 struct part {
 	Elf64_Phdr ph;		/* its segment */
@@ -41,60 +23,6 @@ struct part {
 	bool data;		/* may contain data, too */
 	bool copied;		/* the kernel executes copies of it */
 };
-
-struct text {
-	const uint8_t *data;
-	uint64_t bytes;
-	ZydisDecoder decoder;
-};
-
-/* Decode from @start until @at is reached or passed. Returns the end of the last instruction; 0:
- * invalid bytes. */
-static uint64_t rdpmc_decode(const struct text *t, uint64_t start, uint64_t at)
-{
-	ZydisDecodedInstruction insn;
-
-	while (start < at) {
-		if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&t->decoder, NULL, t->data + start,
-								t->bytes - start, &insn)))
-			return 0;
-		start += insn.length;
-	}
-	return start;
-}
-
-/* Displacements and the like need not be instructions: a start there that does not decode has no
- * vote. */
-static bool is_instruction(const struct text *t, uint64_t at)
-{
-	unsigned int votes = 0, met = 0;
-
-	for (uint64_t back = SETTLE; back <= STARTS && back <= at; back++) {
-		uint64_t end = rdpmc_decode(t, at - back, at);
-
-		votes += end != 0;
-		met += end == at;
-	}
-	/* At the beginning of the text there are too few starts. */
-	return votes >= VOTES_MIN && met * 100 >= votes * AGREE_PERCENT;
-}
-
-/* Returns true if SHL RDX,32 soon follows the instruction at @at. */
-static bool shl_follows(const struct text *t, uint64_t at)
-{
-	uint64_t end = at + sizeof(rdpmc) + SHL_WITHIN;
-	ZydisDecodedInstruction insn;
-
-	for (at += sizeof(rdpmc); at + sizeof(shl_rdx) <= end && at < t->bytes; at += insn.length) {
-		if (t->bytes - at >= sizeof(shl_rdx) &&
-		    !memcmp(t->data + at, shl_rdx, sizeof(shl_rdx)))
-			return true;
-		if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&t->decoder, NULL, t->data + at,
-								t->bytes - at, &insn)))
-			return false;
-	}
-	return false;
-}
 
 static int too_many(const struct image *img, const char *what, char *err, size_t errlen)
 {
@@ -108,12 +36,12 @@ static int find_in(const struct image *img, const struct part *part, struct rdpm
 {
 	const uint8_t *p = img->data + part->offset, *end = p + part->bytes;
 	const Elf64_Phdr *ph = &part->ph;
-	struct text t = {.data = p, .bytes = part->bytes};
+	struct kvm_text t;
 
-	ZydisDecoderInit(&t.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	for (; (p = memmem(p, (size_t)(end - p), rdpmc, sizeof(rdpmc))); p++) {
+	kvm_text_init(&t, p, part->bytes);
+	for (; (p = memmem(p, (size_t)(end - p), kvm_text_rdpmc, sizeof(kvm_text_rdpmc))); p++) {
 		uint64_t at = (uint64_t)(p - t.data), inside = part->offset + at - ph->p_offset;
-		bool insn = is_instruction(&t, at), shl = shl_follows(&t, at);
+		bool insn = kvm_text_is_instruction(&t, at), shl = kvm_text_shl_follows(&t, at);
 
 		if (++out->seen > CANDIDATES_MAX)
 			return too_many(img, "more than 65536 times the bytes 0f 33", err, errlen);
@@ -242,5 +170,5 @@ int rdpmc_find(const struct image *img, struct rdpmc_sites *out, char *err, size
 void rdpmc_rewrite(const struct vmm_ram *ram, const struct rdpmc_sites *s)
 {
 	for (size_t i = 0; i < s->nr; i++)
-		memcpy(ram->base + s->gpa[i], in_eax, sizeof(in_eax));
+		memcpy(ram->base + s->gpa[i], kvm_text_in, sizeof(kvm_text_in));
 }

@@ -35,7 +35,4 @@ int rdpmc_find(const struct image *img, struct rdpmc_sites *out, char *err, size
 /* rdpmc_rewrite - replace them in guest RAM, where @img was loaded. */
 void rdpmc_rewrite(const struct vmm_ram *ram, const struct rdpmc_sites *s);
 
-/* The port of the instruction that replaces them: of an old DMA controller, which no VM has. */
-#define RDPMC_PORT 0x33
-
 #endif

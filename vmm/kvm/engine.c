@@ -130,7 +130,9 @@ int vmm_kvm_open_path(const char *path, struct vmm_engine **out, char *why, size
 		rc = read_cpuid(e, path, why, why_len);
 	if (rc)
 		goto err_close;
-	rc = kvm_signals_install(why, why_len);
+	rc = kvm_signal_install(VMM_KVM_KICK_SIGNAL, kvm_on_kick, why, why_len);
+	if (!rc)
+		rc = kvm_alarm_install(VMM_ALARM_SIGNAL, why, why_len);
 	if (rc)
 		goto err_close;
 	*out = e;

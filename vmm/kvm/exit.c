@@ -106,10 +106,10 @@ void kvm_exit_complete(struct vmm_engine_vcpu *v, const struct vmm_run *run)
 	case KVM_PENDING_WRMSR:
 		kr->msr.error = run->u.msr.fault;
 		if (!run->u.msr.fault)
-			kvm_pmi_wrote(v, kr->msr.index);
+			kvm_port_wrote(&v->port, kr->msr.index);
 		break;
 	case KVM_PENDING_RDPMC:
-		kvm_rdpmc_complete(v, run->u.pmc.fault ? 0 : run->u.pmc.data);
+		kvm_port_rdpmc_complete(&v->port, run->u.pmc.fault ? 0 : run->u.pmc.data);
 		break;
 	case KVM_PENDING_IO_NEXT:
 	case KVM_PENDING_NONE:
@@ -153,7 +153,8 @@ bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	switch (kr->exit_reason) {
 	case KVM_EXIT_IO:
 		v->io_done = 0;
-		if (v->vm->nr_rdpmc && kvm_is_rdpmc(v, &run->u.pmc.index)) {
+		if (atomic_load_explicit(&v->vm->port.nr_sites, memory_order_relaxed) &&
+		    kvm_port_is_rdpmc(&v->port, &run->u.pmc.index)) {
 			run->exit = VMM_EXIT_RDPMC;
 			v->pending = KVM_PENDING_RDPMC;
 		} else {

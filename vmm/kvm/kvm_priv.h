@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 
 #include "vmm/kvm/kvm.h"
-#include "vmm/kvm/oncpu.h"
+#include "vpmu/kvm/port.h"
 
 struct vmm_engine {
 	int fd;			  /* /dev/kvm */
@@ -21,8 +21,7 @@ struct vmm_engine_vm {
 	int fd;
 	unsigned int vcpus; /* number of vCPUs */
 	bool irqchip;	    /* it has interrupt controllers */
-	uint64_t *rdpmc;    /* RIPs where IN EAX,33H stands for RDPMC: rdpmc.c; or NULL */
-	size_t nr_rdpmc;
+	struct kvm_port_vm port;
 };
 
 /* Answer that the next run() must pass to the guest first. */
@@ -43,8 +42,7 @@ struct vmm_engine_vcpu {
 	size_t kr_bytes;
 
 	enum kvm_pending pending;
-	uint32_t io_done;	    /* elements of kr->io delivered so far */
-	struct kvm_regs rdpmc_regs; /* KVM_PENDING_RDPMC: the guest's registers */
+	uint32_t io_done; /* elements of kr->io delivered so far */
 
 	bool irq_pending; /* irq_vector is queued until the guest takes interrupts */
 	uint8_t irq_vector;
@@ -54,13 +52,10 @@ struct vmm_engine_vcpu {
 	bool waits;	 /* for its start-up IPI, or was started by one */
 	bool halted;	 /* HLT retired, and nothing has woken the vCPU since */
 
-	bool masks_pmi;	 /* Intel CPU: delivering a PMI masks LVTPC */
-	bool pmi_masked; /* our shadow of that mask: irqchip.c */
+	struct kvm_port port;
 
-	_Atomic bool count_tsc; /* tsc was requested */
-	uint64_t tsc;		/* TSC ticks in KVM_RUN and on a CPU since that request */
-	struct kvm_oncpu oncpu;
-	uint64_t ran_ns; /* with interrupt controllers: when it last ran, or 0 */
+	_Atomic bool count_tsc; /* port.tsc was requested */
+	uint64_t ran_ns;	/* with interrupt controllers: when it last ran, or 0 */
 
 	_Atomic int tid;     /* thread inside of run(), or 0 */
 	_Atomic bool kicked; /* kick() was called; run() has yet to report it */
@@ -89,21 +84,13 @@ static inline int kvm_create_vm_fd(const struct vmm_engine *e)
 int kvm_vm_create(struct vmm_engine *e, const struct vmm_ram *ram, struct vmm_engine_vm **vm);
 void kvm_vm_destroy(struct vmm_engine_vm *vm);
 int kvm_vm_trap_msrs(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r);
+int kvm_vm_rdpmc_sites(struct vmm_engine_vm *vm, const uint64_t *rip, size_t n);
 
 /* irqchip.c */
 int kvm_vm_irqchip_create(struct vmm_engine_vm *vm);
 int kvm_vm_irq_line(struct vmm_engine_vm *vm, unsigned int gsi, bool level);
 int kvm_vcpu_pmi(struct vmm_engine_vcpu *v);
-/* The guest has written @msr, without a fault. */
-void kvm_pmi_wrote(struct vmm_engine_vcpu *v, uint32_t msr);
 int kvm_vcpu_may_run(struct vmm_engine_vcpu *v);
-
-/* rdpmc.c */
-int kvm_vm_rdpmc_sites(struct vmm_engine_vm *vm, const uint64_t *rip, size_t n);
-/* Returns true if the I/O exit is of an IN that stands for RDPMC: then *index is ECX. */
-bool kvm_is_rdpmc(struct vmm_engine_vcpu *v, uint32_t *index);
-/* Complete it: KVM writes EAX, from the exit's data. */
-void kvm_rdpmc_complete(struct vmm_engine_vcpu *v, uint64_t data);
 
 /* state.c */
 /* -EINVAL: KVM rejects it. */
@@ -112,17 +99,6 @@ int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
 int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);
 int kvm_vm_get_state(struct vmm_engine_vm *vm, void *buf, size_t *bytes);
 int kvm_vm_set_state(struct vmm_engine_vm *vm, const void *buf, size_t bytes);
-
-/* signal.c */
-/* Install the handlers of the engine's signals, once for the process. */
-int kvm_signals_install(char *why, size_t why_len);
-/* Returns the thread's id; the first call in a thread unblocks these signals. */
-int kvm_signals_open(void);
-/* The thread enters the guest of @kr, or has left it (NULL): an alarm signal in between sets
- * kr->immediate_exit. */
-void kvm_alarms_to(struct kvm_run *kr);
-/* Returns true if the thread was sent an alarm signal since the last call. */
-bool kvm_alarm_take(void);
 
 /* vcpu.c */
 int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **v);
@@ -134,6 +110,8 @@ int kvm_vcpu_get_sregs(struct vmm_engine_vcpu *v, struct kvm_sregs *s);
 int kvm_vcpu_set_sregs(struct vmm_engine_vcpu *v, const struct kvm_sregs *s);
 int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run);
 void kvm_vcpu_kick(struct vmm_engine_vcpu *v);
+/* The handler of VMM_KVM_KICK_SIGNAL. */
+void kvm_on_kick(int sig);
 int kvm_vcpu_interrupt(struct vmm_engine_vcpu *v, uint8_t vector);
 int kvm_vcpu_nmi(struct vmm_engine_vcpu *v);
 int kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v, uint64_t *ticks);

@@ -31,7 +31,6 @@
 #define FORMAT	   1
 
 #define XSAVE_MAX (48u << 10)
-#define SITES_MAX 4096
 
 /*
  * MSRs of a vCPU that are not in kvm_sregs: asm/msr-index.h, asm/kvm_para.h; without those of the
@@ -237,7 +236,7 @@ static void save_ours(const struct vmm_engine_vcpu *v, const struct kvm_mp_state
 	vpmu_blob_u8(b, v->irq_pending ? v->irq_vector : 0);
 	vpmu_blob_u8(b, v->nmi_queued);
 	vpmu_blob_u8(b, v->halted);
-	vpmu_blob_u8(b, v->pmi_masked);
+	vpmu_blob_u8(b, v->port.pmi_masked);
 	vpmu_blob_end(b, section);
 }
 
@@ -291,7 +290,7 @@ int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
 	/* With interrupt controllers, KVM holds pending events. */
 	if (!vpmu_blob_done(&ours) || (vector && !irq_pending) ||
 	    (v->vm->irqchip && (irq_pending || halted)) ||
-	    (pmi_masked && !(v->masks_pmi && v->vm->irqchip)))
+	    (pmi_masked && !(v->port.masks_pmi && v->vm->irqchip)))
 		return -EINVAL;
 	rc = load_xsave(v, &r);
 	if (rc)
@@ -313,7 +312,7 @@ int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
 	v->irq_ready = false;
 	v->nmi_queued = nmi_queued;
 	v->halted = halted;
-	v->pmi_masked = pmi_masked;
+	v->port.pmi_masked = pmi_masked;
 	return 0;
 }
 
@@ -326,7 +325,7 @@ int kvm_vm_get_state(struct vmm_engine_vm *vm, void *buf, size_t *bytes)
 {
 	struct vpmu_blob b = {0};
 	struct kvm_clock_data clock = {0};
-	size_t section;
+	size_t section, n;
 	int rc;
 
 	if (!vm->irqchip)
@@ -340,8 +339,9 @@ int kvm_vm_get_state(struct vmm_engine_vm *vm, void *buf, size_t *bytes)
 		state_put(&b, TAG_CHIP, &chip.chip, sizeof(chip.chip));
 	}
 	section = vpmu_blob_begin(&b, TAG_RDPMC, FORMAT);
-	for (size_t i = 0; i < vm->nr_rdpmc; i++)
-		vpmu_blob_u64(&b, vm->rdpmc[i]);
+	n = atomic_load_explicit(&vm->port.nr_sites, memory_order_relaxed);
+	for (size_t i = 0; i < n; i++)
+		vpmu_blob_u64(&b, vm->port.site[i]);
 	vpmu_blob_end(&b, section);
 	return state_finish(&b, rc, buf, bytes);
 }
@@ -349,19 +349,13 @@ int kvm_vm_get_state(struct vmm_engine_vm *vm, void *buf, size_t *bytes)
 static int load_sites(struct vmm_engine_vm *vm, struct vpmu_blob_reader *in)
 {
 	size_t n = in->len / sizeof(uint64_t);
-	uint64_t *rip;
-	int rc;
+	uint64_t rip[VPMU_KVM_SITES];
 
-	if (in->len % sizeof(uint64_t) || n > SITES_MAX)
+	if (in->len % sizeof(uint64_t) || n > VPMU_KVM_SITES)
 		return -EINVAL;
-	rip = calloc(n ? n : 1, sizeof(*rip));
-	if (!rip)
-		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		rip[i] = vpmu_blob_get_u64(in);
-	rc = kvm_vm_rdpmc_sites(vm, rip, n);
-	free(rip);
-	return rc;
+	return kvm_vm_rdpmc_sites(vm, rip, n);
 }
 
 int kvm_vm_set_state(struct vmm_engine_vm *vm, const void *buf, size_t bytes)

@@ -7,12 +7,12 @@
  * run(), either KVM_RUN has yet to check immediate_exit and returns at once, or it is in the guest
  * and the signal ends it, or it has returned and the next run() finds immediate_exit set. run()
  * clears it, atomically, when it reports VMM_EXIT_INTR. After a delayed signal, or one from
- * elsewhere, immediate_exit is clear and run() continues. Alarms of the thread end KVM_RUN in the
- * same way, but from a signal handler: signal.c.
+ * elsewhere, nothing is to be reported and run() continues. Alarms of the thread end KVM_RUN in the
+ * same way, but from a signal handler: vpmu/kvm/alarm.c.
  *
  * guest_tsc() counts TSC ticks from just before to just after the KVM_RUN ioctl, without the time
- * in which the thread had no CPU (oncpu.h): the time in the guest plus the cost of the system call
- * and of KVM's own exits (page faults, CPUID). KVM offers user space nothing closer.
+ * in which the thread had no CPU (vpmu/kvm/oncpu.h): the time in the guest plus the cost of the
+ * system call and of KVM's own exits (page faults, CPUID). KVM offers user space nothing closer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +26,8 @@
 
 /* A guest that could not run for this long is notified. The emulator has the same limit. */
 #define STOPPED_NS 1000000000ULL
+
+#define IMMEDIATE_KICK 1 /* in kvm_run.immediate_exit; alarms have VPMU_KVM_IMMEDIATE */
 
 int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **out)
 {
@@ -45,6 +47,10 @@ int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine
 		rc = -errno;
 		goto err_close;
 	}
+	v->port.vm = &vm->port;
+	v->port.fd = v->fd;
+	v->port.id = id;
+	v->port.kr = v->kr;
 	v->waits = vm->irqchip && id;
 	vm->vcpus++;
 	*out = v;
@@ -62,7 +68,7 @@ void kvm_vcpu_destroy(struct vmm_engine_vcpu *v)
 	if (!v)
 		return;
 	v->vm->vcpus--;
-	kvm_oncpu_close(&v->oncpu);
+	kvm_oncpu_close(&v->port.oncpu);
 	munmap(v->kr, v->kr_bytes);
 	close(v->fd);
 	free(v);
@@ -106,7 +112,7 @@ int kvm_vcpu_set_cpuid(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 
 	free(table);
 	if (rc)
 		return rc;
-	v->masks_pmi = says_intel(e, n);
+	v->port.masks_pmi = says_intel(e, n);
 	return shows_mtrr(e, n) ? kvm_vcpu_set_msr(v, MSR_MTRR_DEF_TYPE, MTRR_WRITE_BACK) : 0;
 }
 
@@ -167,8 +173,13 @@ int kvm_vcpu_nmi(struct vmm_engine_vcpu *v)
 int kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v, uint64_t *ticks)
 {
 	atomic_store_explicit(&v->count_tsc, true, memory_order_relaxed);
-	*ticks = v->tsc;
+	*ticks = v->port.tsc;
 	return 0;
+}
+
+void kvm_on_kick(int sig)
+{
+	/* Nothing to do: its arrival ends KVM_RUN; immediate_exit covers the time before. */
 }
 
 void kvm_vcpu_kick(struct vmm_engine_vcpu *v)
@@ -177,7 +188,7 @@ void kvm_vcpu_kick(struct vmm_engine_vcpu *v)
 
 	/* kicked first: take_stop clears immediate_exit, then checks kicked. */
 	atomic_store(&v->kicked, true);
-	__atomic_store_n(&v->kr->immediate_exit, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_or(&v->kr->immediate_exit, IMMEDIATE_KICK, __ATOMIC_SEQ_CST);
 	/* Pairs with run(): it stores tid before KVM_RUN looks at immediate_exit, so a thread
 	 * that did not see immediate_exit is seen here. */
 	tid = atomic_load(&v->tid);
@@ -191,24 +202,19 @@ void kvm_vcpu_kick(struct vmm_engine_vcpu *v)
  */
 static bool take_stop(struct vmm_engine_vcpu *v, struct vmm_run *run)
 {
-	if (kvm_alarm_take()) {
-		/* It may have set immediate_exit, and a kick may have. */
-		__atomic_store_n(&v->kr->immediate_exit, 0, __ATOMIC_SEQ_CST);
-		if (atomic_load(&v->kicked))
-			__atomic_store_n(&v->kr->immediate_exit, 1, __ATOMIC_SEQ_CST);
+	if (kvm_alarm_take(v->kr)) {
 		run->exit = VMM_EXIT_ALARM;
 		return true;
 	}
-	if (!__atomic_exchange_n(&v->kr->immediate_exit, 0, __ATOMIC_SEQ_CST))
-		return false;
+	__atomic_store_n(&v->kr->immediate_exit, 0, __ATOMIC_SEQ_CST);
 	if (atomic_exchange(&v->kicked, false)) {
 		/* An alarm since the first check is left for the next run(). */
 		run->exit = VMM_EXIT_INTR;
 		return true;
 	}
-	/* immediate_exit may have been set by an alarm since the first check. */
+	/* An alarm since the first check has lost its bit. */
 	run->exit = VMM_EXIT_ALARM;
-	return kvm_alarm_take();
+	return kvm_alarm_take(v->kr);
 }
 
 /* Inject a queued interrupt if the guest accepts one now, or request KVM's interrupt-window
@@ -261,21 +267,36 @@ static void tell_stopped(struct vmm_engine_vcpu *v)
 /* KVM_RUN once. 0 or -errno, -EINTR included. */
 static int enter_guest(struct vmm_engine_vcpu *v)
 {
-	bool count = v->oncpu.tid;
+	bool count = v->port.oncpu.tid;
 	int rc;
 
 	if (v->vm->irqchip)
 		tell_stopped(v);
 	if (count)
-		kvm_oncpu_enter(&v->oncpu);
+		kvm_oncpu_enter(&v->port.oncpu);
 	rc = kvm_ioctl(v->fd, KVM_RUN, 0);
 	if (count)
-		v->tsc += kvm_oncpu_leave(&v->oncpu);
+		v->port.tsc += kvm_oncpu_leave(&v->port.oncpu);
 	/* After a signal the thread may have been stopped for long before this line. */
 	if (v->vm->irqchip && rc != -EINTR)
 		v->ran_ns = coarse_ns();
 	v->irq_ready = v->kr->ready_for_interrupt_injection && v->kr->if_flag;
 	return rc;
+}
+
+/* Returns the thread's id; the first call in a thread unblocks the signals that end KVM_RUN. */
+static int vcpu_open_signals(void)
+{
+	static __thread bool open;
+	sigset_t kick;
+
+	if (!open) {
+		sigemptyset(&kick);
+		sigaddset(&kick, VMM_KVM_KICK_SIGNAL);
+		pthread_sigmask(SIG_UNBLOCK, &kick, NULL);
+		open = true;
+	}
+	return kvm_alarm_open();
 }
 
 int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
@@ -298,10 +319,10 @@ int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	}
 	v->halted = false;
 
-	tid = kvm_signals_open();
-	if (v->oncpu.tid != tid && atomic_load_explicit(&v->count_tsc, memory_order_relaxed)) {
-		kvm_oncpu_close(&v->oncpu);
-		kvm_oncpu_open(&v->oncpu, tid, true);
+	tid = vcpu_open_signals();
+	if (v->port.oncpu.tid != tid && atomic_load_explicit(&v->count_tsc, memory_order_relaxed)) {
+		kvm_oncpu_close(&v->port.oncpu);
+		kvm_oncpu_open(&v->port.oncpu, tid, true);
 	}
 	atomic_store(&v->tid, tid);
 	kvm_alarms_to(v->kr);

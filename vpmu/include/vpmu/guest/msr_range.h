@@ -8,10 +8,18 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* MSRs base .. base + count - 1. An array of ranges ends with a count of 0. */
 struct vpmu_msr_range {
 	uint32_t base;
 	uint32_t count;
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 
 #include "vpmu/guest/msr_range.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_policy;
 
 enum vpmu_guest_model {
@@ -52,5 +56,9 @@ struct vpmu_guest_cfg {
  * registers; accesses to these return -ENOENT. A constant table. Any thread.
  */
 const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

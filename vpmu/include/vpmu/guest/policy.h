@@ -14,6 +14,10 @@
 
 #include "vpmu/event/key.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum vpmu_policy_tier {
 	VPMU_POLICY_FULL = 0,	   /* everything the model has, branch records included */
 	VPMU_POLICY_STANDARD,	   /* every event of the generic list; no branch records */
@@ -74,5 +78,9 @@ bool vpmu_policy_allows(const struct vpmu_policy *p, enum vpmu_space space, uint
 bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, vpmu_key_t key);
 /* vpmu_policy_lbr - returns true if the guest may have branch records. Any thread. */
 bool vpmu_policy_lbr(const struct vpmu_policy *p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

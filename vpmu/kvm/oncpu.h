@@ -1,6 +1,6 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How long a thread was on a CPU between two moments, in TSC ticks. vcpu.c measures the time in
+ * How long a thread was on a CPU between two moments, in TSC ticks. port.c measures the time in
  * KVM_RUN with it: a thread that was preempted or slept in it was not in its guest.
  *
  * The TSC also advances while the thread does not run, and reading the thread's CPU time is a
@@ -12,8 +12,8 @@
  * event, including 105 ns for two RDTSCP. On a later CPU: 28 ns with the event and 450 ns without
  * it.
  */
-#ifndef VMM_KVM_ONCPU_H
-#define VMM_KVM_ONCPU_H
+#ifndef VPMU_KVM_ONCPU_H
+#define VPMU_KVM_ONCPU_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-/* How long a thread was on a CPU, see oncpu.h. vcpu.c calls this around each KVM_RUN: nothing here
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* How long a thread was on a CPU, see oncpu.h. port.c calls this around each KVM_RUN: nothing here
  * may make a system call while the thread keeps its CPU, if there is an event. */
 #include <pthread.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include <linux/perf_event.h>
 
-#include "vmm/kvm/oncpu.h"
+#include "vpmu/kvm/oncpu.h"
 
 /* Maximum age of the last reading of the event's clock: its ns and the TSC drift apart by the error
  * of rate(). */

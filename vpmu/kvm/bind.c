@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The thread of a vCPU: its counters are perf events of that thread, so a pCPU of libvpmu lasts as
+ * long as the bond. Between two bonds the vCPU is placed nowhere, and its values are in registers.
+ *
+ * A timer of the thread sends the alarm signal while something is counted, so that a guest that
+ * never exits is interrupted to let events take turns and to answer control calls.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "vpmu/host.h"
+#include "vpmu/kvm/priv.h"
+#include "vpmu/pcpu.h"
+
+static uint64_t bind_guest_tsc(void *arg)
+{
+	const struct vpmu_kvm_vcpu *v = arg;
+
+	return v->port.tsc;
+}
+
+/* Any thread: a control call waits for this one. */
+static void bind_kick(void *arg)
+{
+	struct vpmu_kvm_vcpu *v = arg;
+	int tid = atomic_load(&v->tid);
+
+	if (tid)
+		syscall(SYS_tgkill, getpid(), tid, kvm_alarm_signal());
+}
+
+int kvm_vcpu_perf_init(struct vpmu_kvm_vcpu *v)
+{
+	const struct vpmu_kvm_vm_opts *o = &v->vm->opts;
+	const struct vpmu_hostpmu_perf_opts opts = {
+		.cpu = VPMU_PERF_THREAD,
+		.leave_counters = o->leave_counters,
+		.pinned = o->flags & VPMU_KVM_PINNED,
+		.guest_tsc = bind_guest_tsc,
+		.kick = bind_kick,
+		.arg = v,
+		.nominal_cycles = o->flags & VPMU_KVM_NOMINAL_CYCLES,
+		.alarm_signal = kvm_alarm_signal(),
+	};
+
+	return v->theirs ? 0 : vpmu_hostpmu_perf_init(&v->perf, &opts);
+}
+
+void kvm_vcpu_perf_fini(struct vpmu_kvm_vcpu *v)
+{
+	if (!v->theirs)
+		vpmu_hostpmu_perf_fini(&v->perf);
+}
+
+static int bind_pmu(struct vpmu_kvm_vcpu *v, int tid)
+{
+	if (!v->theirs)
+		vpmu_hostpmu_perf_set_thread(&v->perf, tid);
+	return vpmu_pcpu_create(v->vm->opts.host, v->theirs ? v->theirs : &v->perf.pmu, v->port.id,
+				&v->pcpu);
+}
+
+/* The pCPU is offline, and nothing runs on it. The register model continues to ask the PMU which
+ * events it has, but no event or timer of this thread may remain. */
+static void unbind_pmu(struct vpmu_kvm_vcpu *v)
+{
+	vpmu_pcpu_destroy(v->pcpu);
+	v->pcpu = NULL;
+	kvm_vcpu_perf_fini(v);
+	kvm_vcpu_perf_init(v); /* succeeded with the same options before */
+}
+
+static void bind_timer(struct vpmu_kvm_vcpu *v, int tid)
+{
+	struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = kvm_alarm_signal()};
+
+#ifdef sigev_notify_thread_id
+	ev.sigev_notify_thread_id = tid;
+#else
+	ev._sigev_un._tid = tid;
+#endif
+	/* Without one (RLIMIT_SIGPENDING), ticks are done at exits only. */
+	v->timer_made = !timer_create(CLOCK_MONOTONIC, &ev, &v->timer);
+	v->timer_on = false;
+}
+
+int kvm_vcpu_bind(struct vpmu_kvm_vcpu *v, int tid)
+{
+	struct vpmu_kvm_vcpu **bound = kvm_thread_bound();
+	int none = 0, rc;
+
+	if (*bound)
+		vpmu_kvm_release(*bound);
+	if (!atomic_compare_exchange_strong(&v->tid, &none, tid))
+		return -EBUSY;
+	if (v->own) {
+		rc = bind_pmu(v, tid);
+		if (rc)
+			goto err_tid;
+		vpmu_pcpu_online(v->pcpu);
+		rc = vpmu_context_place(&v->ctx, v->pcpu);
+		if (rc)
+			goto err_pmu;
+		vpmu_guest_placed(v->guest, v->pcpu);
+		vpmu_pcpu_switch(v->pcpu, &v->ctx);
+		bind_timer(v, tid);
+	}
+	kvm_oncpu_open(&v->port.oncpu, tid, true);
+	*bound = v;
+	return 0;
+err_pmu:
+	vpmu_pcpu_offline(v->pcpu);
+	unbind_pmu(v);
+err_tid:
+	atomic_store(&v->tid, 0);
+	return rc;
+}
+
+void vpmu_kvm_release(struct vpmu_kvm_vcpu *v)
+{
+	struct vpmu_kvm_vcpu **bound = kvm_thread_bound();
+
+	if (*bound != v)
+		return;
+	*bound = NULL;
+	kvm_oncpu_close(&v->port.oncpu);
+	if (v->own) {
+		if (v->timer_made)
+			timer_delete(v->timer);
+		v->timer_made = false;
+		vpmu_guest_placed(v->guest, NULL);
+		vpmu_pcpu_switch(v->pcpu, NULL);
+		vpmu_pcpu_offline(v->pcpu);
+		unbind_pmu(v);
+	}
+	atomic_store(&v->tid, 0);
+}
+
+static uint64_t bind_coarse_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v)
+{
+	uint64_t tick_ns = v->vm->opts.tick_ns, now;
+	bool wants = vpmu_pcpu_wants_tick(v->pcpu);
+
+	if (wants != v->timer_on && v->timer_made) {
+		const struct timespec t = {.tv_sec = wants ? (time_t)(tick_ns / 1000000000) : 0,
+					   .tv_nsec = wants ? (long)(tick_ns % 1000000000) : 0};
+
+		timer_settime(v->timer, 0, &(struct itimerspec){t, t}, NULL);
+		v->timer_on = wants;
+	}
+	if (!wants)
+		return;
+	now = bind_coarse_ns();
+	if (now - v->ticked_ns < tick_ns)
+		return;
+	v->ticked_ns = now;
+	vpmu_pcpu_tick(v->pcpu);
+	kvm_vcpu_note(v);
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * RDPMC of a kernel that runs: looked for around the RIP of its first write of a PMU MSR, which is
+ * in the text that holds RDPMC, too. Guest memory and page tables are hostile, and change while
+ * they are read: every address goes through the VMM's callback, and the work has limits.
+ *
+ * RDPMC (0F 33) becomes IN EAX,33H (E5 33) by one byte, so another vCPU in that code executes
+ * either.
+ */
+#include <string.h>
+
+#include "vpmu/kvm/priv.h"
+#include "vpmu/kvm/text.h"
+
+#define PHYS 0x000ffffffffff000ull
+#define NONE (~0ull)
+
+/* Limits of one search: bytes that look like the instruction, of which so many are followed by SHL
+ * RDX,32. Linux has some hundred and at most 64. */
+#define CANDIDATES_MAX 65536
+#define DECODED_MAX    256
+
+/* Returns the physical address of @va if it is mapped executable for the kernel, and the size of
+ * its page; NONE: it is not. SDM vol. 3, 4.5. */
+static uint64_t search_walk(const struct vpmu_kvm_vm *vm, const struct kvm_sregs *sr, uint64_t va,
+			    uint64_t *page)
+{
+	uint64_t table = sr->cr3 & PHYS, left, e;
+
+	for (int level = sr->cr4 & 1 << 12 ? 4 : 3; level >= 0; level--) {
+		unsigned int shift = 12 + 9 * (unsigned int)level;
+		const uint8_t *p =
+			vm->opts.hva(vm->opts.arg, table + 8 * (va >> shift & 511), &left);
+
+		if (!p || left < sizeof(e))
+			return NONE;
+		memcpy(&e, p, sizeof(e));
+		if (!(e & 1) || e >> 63)
+			return NONE;
+		if (!level || (level < 3 && e & 0x80)) {
+			*page = 1ull << shift;
+			return (e & PHYS & ~(*page - 1)) | (va & (*page - 1));
+		}
+		table = e & PHYS;
+	}
+	return NONE;
+}
+
+/* Returns the address of guest code at @va, where *@left bytes are contiguous; or NULL. */
+static uint8_t *search_hva(const struct vpmu_kvm_vm *vm, uint64_t pa, uint64_t *left)
+{
+	return pa == NONE ? NULL : vm->opts.hva(vm->opts.arg, pa, left);
+}
+
+struct search_text {
+	uint64_t lo, hi; /* virtual addresses */
+	uint64_t pa;	 /* of lo */
+};
+
+/* The text around @rip: as far as it is executable and contiguous in memory. */
+static bool search_extend(const struct vpmu_kvm_vm *vm, const struct kvm_sregs *sr, uint64_t rip,
+			  struct search_text *t)
+{
+	uint64_t page, pa = search_walk(vm, sr, rip, &page), more;
+
+	if (pa == NONE)
+		return false;
+	t->lo = rip & ~(page - 1);
+	t->hi = t->lo + page;
+	t->pa = pa - (rip - t->lo);
+	if (t->hi - t->lo > VPMU_KVM_SEARCH_BYTES)
+		return false;
+	while (t->lo && t->pa && search_walk(vm, sr, t->lo - 1, &page) == t->pa - 1) {
+		more = t->lo - ((t->lo - 1) & ~(page - 1));
+		if (more > t->pa || t->hi - t->lo + more > VPMU_KVM_SEARCH_BYTES)
+			break;
+		t->lo -= more;
+		t->pa -= more;
+	}
+	while (search_walk(vm, sr, t->hi, &page) == t->pa + (t->hi - t->lo)) {
+		if (t->hi - t->lo + page > VPMU_KVM_SEARCH_BYTES)
+			break;
+		t->hi += page;
+	}
+	return true;
+}
+
+static void search_patch(struct vpmu_kvm_vm *vm, uint8_t *p, uint64_t gpa)
+{
+	if (vm->nr_patched == VPMU_KVM_SITES)
+		return;
+	__atomic_store_n(p, kvm_text_in[0], __ATOMIC_SEQ_CST);
+	vm->patched[vm->nr_patched++] = gpa;
+	if (vm->opts.dirty)
+		vm->opts.dirty(vm->opts.arg, gpa, 1);
+}
+
+/* Find RDPMC in @t, and IN where another process has replaced it before. Nothing is replaced if
+ * there are more than sites: then it is no kernel. */
+static void search_text(struct vpmu_kvm_vm *vm, const struct search_text *st, uint8_t *text,
+			uint64_t bytes)
+{
+	unsigned int seen = 0, decoded = 0;
+	uint64_t found[VPMU_KVM_SITES];
+	size_t n = 0;
+	const uint8_t *p = text;
+	struct kvm_text t;
+
+	kvm_text_init(&t, text, bytes);
+	while (p < text + bytes - 1 &&
+	       (p = memchr(p + 1, kvm_text_rdpmc[1], (size_t)(text + bytes - p - 1)))) {
+		uint64_t at = (uint64_t)(p - 1 - text);
+
+		if (p[-1] != kvm_text_rdpmc[0] && p[-1] != kvm_text_in[0])
+			continue;
+		if (++seen > CANDIDATES_MAX)
+			return;
+		if (!kvm_text_shl_follows(&t, at))
+			continue;
+		if (++decoded > DECODED_MAX)
+			return;
+		if (!kvm_text_is_instruction(&t, at))
+			continue;
+		if (n == VPMU_KVM_SITES)
+			return;
+		found[n++] = at;
+	}
+	for (size_t i = 0; i < n; i++) {
+		/* The site first: another vCPU may execute the IN at once. */
+		if (kvm_port_add_site(&vm->port, st->lo + found[i]))
+			return;
+		if (text[found[i]] == kvm_text_rdpmc[0])
+			search_patch(vm, text + found[i], st->pa + found[i]);
+	}
+}
+
+static bool search_done(const struct vpmu_kvm_vm *vm, uint64_t rip)
+{
+	for (unsigned int i = 0; i < vm->searches; i++)
+		if (rip >= vm->searched[i].lo && rip < vm->searched[i].hi)
+			return true;
+	return false;
+}
+
+static bool search_regs(struct vpmu_kvm_vcpu *v, struct kvm_regs *r, struct kvm_sregs *sr)
+{
+	return !v->port.vm->ioctl(v->port.fd, KVM_GET_REGS, r) &&
+	       !v->port.vm->ioctl(v->port.fd, KVM_GET_SREGS, sr) && sr->efer & 1 << 10;
+}
+
+void kvm_search(struct vpmu_kvm_vcpu *v)
+{
+	struct vpmu_kvm_vm *vm = v->vm;
+	struct search_text t;
+	struct kvm_sregs sr;
+	struct kvm_regs r;
+	uint64_t left = 0;
+	uint8_t *text;
+
+	if (atomic_load_explicit(&vm->port.nr_sites, memory_order_relaxed))
+		return;
+	/* Another vCPU searches: this one need not. */
+	if (pthread_mutex_trylock(&vm->search_lock))
+		return;
+	if (vm->searches < VPMU_KVM_SEARCHES && search_regs(v, &r, &sr) &&
+	    !search_done(vm, r.rip)) {
+		t = (struct search_text){.lo = r.rip, .hi = r.rip + 1};
+		if (search_extend(vm, &sr, r.rip, &t)) {
+			text = search_hva(vm, t.pa, &left);
+			if (text)
+				search_text(vm, &t, text, left < t.hi - t.lo ? left : t.hi - t.lo);
+		}
+		vm->searched[vm->searches].lo = t.lo;
+		vm->searched[vm->searches++].hi = t.hi;
+	}
+	pthread_mutex_unlock(&vm->search_lock);
+}
+
+bool kvm_search_adopt(struct vpmu_kvm_vcpu *v)
+{
+	uint64_t rip = v->port.rdpmc_regs.rip, left = 0, page;
+	const uint8_t *p;
+	struct kvm_sregs sr;
+	struct kvm_regs r;
+	struct kvm_text t;
+	uint8_t code[sizeof(kvm_text_in) + KVM_TEXT_SHL_WITHIN];
+
+	if (!search_regs(v, &r, &sr) || sr.cs.selector & 3)
+		return false;
+	p = search_hva(v->vm, search_walk(v->vm, &sr, rip, &page), &left);
+	if (!p || left < sizeof(code))
+		return false;
+	memcpy(code, p, sizeof(code));
+	if (memcmp(code, kvm_text_in, sizeof(kvm_text_in)))
+		return false;
+	kvm_text_init(&t, code, sizeof(code));
+	return kvm_text_shl_follows(&t, 0) && !kvm_port_add_site(&v->vm->port, rip);
+}
+
+/* ---- sites ---- */
+
+void vpmu_kvm_rdpmc_sites(const struct vpmu_kvm_vm *vm, uint64_t *rip, size_t *n)
+{
+	size_t have = atomic_load_explicit(&vm->port.nr_sites, memory_order_acquire);
+
+	for (size_t i = 0; i < have && i < *n; i++)
+		rip[i] = vm->port.site[i];
+	*n = have;
+}
+
+int vpmu_kvm_rdpmc_add(struct vpmu_kvm_vm *vm, uint64_t rip)
+{
+	return kvm_port_add_site(&vm->port, rip);
+}
+
+size_t vpmu_kvm_rdpmc_restore(struct vpmu_kvm_vm *vm)
+{
+	size_t done = 0;
+
+	pthread_mutex_lock(&vm->search_lock);
+	for (size_t i = 0; i < vm->nr_patched; i++) {
+		uint64_t left = 0;
+		uint8_t *p = vm->opts.hva(vm->opts.arg, vm->patched[i], &left);
+
+		if (!p || left < 2 || memcmp(p, kvm_text_in, 2))
+			continue;
+		__atomic_store_n(p, kvm_text_rdpmc[0], __ATOMIC_SEQ_CST);
+		if (vm->opts.dirty)
+			vm->opts.dirty(vm->opts.arg, vm->patched[i], 1);
+		done++;
+	}
+	pthread_mutex_unlock(&vm->search_lock);
+	vpmu_kvm_vm_reset(vm);
+	return done;
+}
