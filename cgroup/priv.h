@@ -134,8 +134,7 @@ struct bpf_backend {
 	struct bpf_link *move_link;		   /* NULL: not attached */
 	enum move_means move_by;		   /* the best one supported; MOVE_MEANS: none */
 	int move_error;				   /* an errno: why it is not attached */
-	bool sees_hidden;      /* the program can read a CPU's number of switches */
-	bool has_switches;     /* and can count it as an event's value */
+	bool sees_hidden;      /* the program can read a CPU's number of switches, and counts it */
 	struct bpf_link *link; /* NULL: nothing is attached */
 	int alive;	       /* program of alive.c; -1 */
 	int sync_page;	       /* backend_sync: page for an unused element */
@@ -336,6 +335,9 @@ int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigne
 void kslot_put(struct bpf_backend *k, unsigned int slot);
 int slot_init(struct bpf_backend *k);
 void slot_exit(struct bpf_backend *k);
+/* slot_is_switches - returns true if @key counts context switches, as the kernel's own number does.
+ */
+bool slot_is_switches(vpmu_key_t key);
 /* slot_is_hardware - returns true if @key needs a counter of the CPU. */
 bool slot_is_hardware(vpmu_key_t key);
 /* slot_drop_guests - guests own the PMU now: close the events that count in guests. Values of these

@@ -200,13 +200,9 @@ enter:
 	return 0;
 }
 
-/* Read the event of @slot on this CPU into @now. Returns 0 if there is none. */
-static __always_inline int count_of(struct kp_cpu *st, __u32 slot, int memory, __u64 *now)
+/* Read the event of @slot on this CPU into @now, by the helper. Returns 0 if there is none. */
+static __always_inline int account_read(const struct kp_cpu *st, __u32 slot, __u64 *now)
 {
-	if (memory && st->where[slot]) {
-		*now = count_at(st->where[slot]);
-		return 1;
-	}
 	*now = bpf_perf_event_read(&events, st->event[slot]);
 	return (__s64)*now >= 0;
 }
@@ -226,7 +222,9 @@ static __always_inline void account_charge_some(struct kp_cpu *st, __u32 slot, _
 
 	if (!(read >> slot & 1))
 		return;
-	if (!count_of(st, slot, bpf_rdonly_cast != NULL, &now)) {
+	if (st->where[slot]) {
+		now = count_word(st, slot);
+	} else if (!account_read(st, slot, &now)) {
 		if (owed >> slot & 1)
 			no_event(st, &cell->row[slot % KP_CHUNK]);
 		return;
@@ -241,7 +239,9 @@ static __always_inline void charge_row(struct kp_cpu *st, __u32 slot, struct vpm
 {
 	__u64 now, total;
 
-	if (!count_of(st, slot, memory, &now)) {
+	if (memory && st->where[slot]) {
+		now = count_at(st->where[slot]);
+	} else if (!account_read(st, slot, &now)) {
 		no_event(st, row);
 		return;
 	}
@@ -303,11 +303,13 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 			return switch_slow(ctx, st);
 		ran_ns = now - st->last_ns;
 		VPMU_STORE(&st->last_ns, now);
+		st->nr++; /* before charges: see count_word() */
 		if (read & (cfg.timed | st->held) || read >> KP_CHUNK ||
 		    near > KP_NEAR * sizeof(*cell)) {
 			charge(st, next_cpu(next), read, owed, ran_ns);
 		} else {
-			cell = (void *)st->near_cell + near;
+			barrier_var(near); /* a spilled register has lost its bound */
+			cell = (void *)st->near_cell + (near & KP_NEAR_MASK);
 			vpmu_charge_time(&cell->time_ns, ran_ns);
 			account_charge_some(st, 0, read, owed, cell);
 			account_charge_some(st, 1, read, owed, cell);
@@ -315,8 +317,9 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 			account_charge_some(st, 3, read, owed, cell);
 		}
 		VPMU_STORE(&st->done_ns, now);
+	} else {
+		st->nr++;
 	}
-	st->nr++;
 	enters(st, (__u64)next->cgroups, c);
 	return 0;
 }
@@ -412,7 +415,7 @@ static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
 	barrier_var(time);
 	VPMU_STORE(&st->last_ns, now);
 	VPMU_STORE(&cell->near_cell[0].time_ns, time + now);
-	if (kind == CAST || (kind == ANY && bpf_rdonly_cast))
+	if (kind == CAST || (kind == ANY && HAS_CAST()))
 		charge_usual(st, cell->near_cell, 1);
 	else
 		charge_usual(st, cell->near_cell, 0);
