@@ -191,9 +191,9 @@ static inline struct kp_cpu *cpu_state(const struct bpf_backend *k, unsigned int
 	return (struct kp_cpu *)(k->cpus + cpu * KP_CPU_BYTES);
 }
 
-/* Orders earlier loads before later ones. Pairs with the program's stores of last_ns before and
- * done_ns after a charge. The pragma: gcc warns that ThreadSanitizer ignores fences; the program in
- * the kernel is outside of its view anyway. */
+/* Orders earlier loads before later ones. Pairs with the program's ordered stores (STORE_IN_ORDER)
+ * of last_ns before and the account, then done_ns, after a charge. The pragma: gcc warns that
+ * ThreadSanitizer ignores fences; the program in the kernel is outside of its view anyway. */
 #pragma GCC diagnostic push
 #if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wtsan"

@@ -16,6 +16,8 @@
 
 static _Bool has_cast;
 #define HAS_CAST() has_cast
+static void is_in_order(const void *p);
+#define STORE_IN_ORDER(p, v) (is_in_order(p), __sync_lock_test_and_set(p, v))
 #include "cgroup/bpf/account.bpf.c"
 
 #define CPUS	 2u
@@ -123,6 +125,45 @@ void *bpf_map_lookup_elem(const void *map, const void *key)
 	}
 	cr_assert_eq(map, inner_of, "a lookup in a map that was not looked up");
 	return (char *)inner_of + i * inner_size;
+}
+
+/* A charge writes cells between an ordered store of last_ns and one of the account, after which it
+ * ends: what a reader on a CPU that reorders stores relies on. Looked at in some histories. */
+static bool ordered;
+static struct {
+	__u64 sum;
+	bool begun;
+} order[CPUS];
+
+static __u64 sum_of(const struct kp_cell *c)
+{
+	__u64 sum = c->time_ns;
+
+	for (unsigned int i = 0; i < KP_CHUNK; i++)
+		sum = sum * 5 + c->row[i].total * 3 + c->row[i].lost;
+	return sum;
+}
+
+static void is_in_order(const void *p)
+{
+	const struct kp_cpu *st = state(here);
+	__u64 sum = 0;
+
+	if (!ordered)
+		return;
+	for (__u32 nr = 0; nr <= st->cells; nr++)
+		sum += (nr + 1) *
+		       sum_of(nr <= KP_NEAR ? &st->near_cell[nr]
+					    : &cell_map[here][kp_cell_page(0, nr)][kp_cell_at(nr)]);
+	if (p == &st->last_ns) {
+		cr_assert_eq(sum, order[here].sum, "cells were written after a charge");
+		order[here].begun = true;
+	} else if (sum != order[here].sum) {
+		cr_assert(order[here].begun, "cells were written before the charge");
+		cr_assert_neq(st->done_ns, st->last_ns, "the charge has ended before it is seen");
+		order[here].sum = sum;
+		order[here].begun = false;
+	}
 }
 
 static struct css_set *move_in_flush, *move_from; /* where a flush is interrupted: to, from */
@@ -808,6 +849,8 @@ static void begin(void)
 	memset(want_ns, 0, sizeof(want_ns));
 	memset(ended, 0, sizeof(ended));
 	memset(task, 0, sizeof(task));
+	memset(order, 0, sizeof(order));
+	ordered = seed % 16 < KINDS;
 	rnd_state = seed * 0x9e3779b97f4a7c15ULL + 1;
 	cfg = (struct kp_cfg){.schema = KP_SCHEMA, .nr_cpus = CPUS, .usual = 1};
 	mono = 1000000000 + rnd(1000000000);
