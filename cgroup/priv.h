@@ -273,6 +273,9 @@ void node_set_name(struct bpf_backend *k, struct knode *n, uint64_t name);
 /* ---- bind.c ---- */
 /* bind_found - record a former process's binding. -ENOMEM. */
 int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start);
+/* bind_found_all - all are recorded. Those to accounts that no node has are the root's now; in the
+ * maps, too, so that they are not those of the next node with the number. */
+void bind_found_all(struct bpf_backend *k);
 /* bind_move - move all bindings of @from to @to. */
 void bind_move(struct bpf_backend *k, struct knode *from, struct knode *to);
 void bind_exit(struct bpf_backend *k);
