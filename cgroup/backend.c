@@ -91,6 +91,7 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 	struct vpmu_value *v = &c->values[i];
 	const struct ksum now = kc->sums.key[i].now;
 	uint64_t lost_ns;
+	bool inexact;
 
 	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error, .age_ns = age_ns};
 	if (!v->supported)
@@ -99,9 +100,10 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 	v->enabled_ns = now.time_ns - base->time_ns;
 	lost_ns = now.lost_ns - base->lost_ns;
 	v->running_ns = v->enabled_ns > lost_ns ? v->enabled_ns - lost_ns : 0;
-	v->partial = now.lacks != base->lacks ||
-		     ((now.missed != base->missed || backend_blind(k) != kc->blind) &&
-		      knode_of(c->node) != &k->root) ||
+	/* An event of switches counts after the program has run: the next task has the switch. */
+	inexact = now.missed != base->missed || backend_blind(k) != kc->blind ||
+		  (!k->sees_hidden && slot_is_switches(k->slot[kc->key[i].slot].key));
+	v->partial = now.lacks != base->lacks || (inexact && knode_of(c->node) != &k->root) ||
 		     k->cfg->gaps[kc->key[i].slot] != kc->key[i].gaps;
 }
 

@@ -178,6 +178,12 @@ int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, 
 	return 0;
 }
 
+void bind_found_all(struct bpf_backend *k)
+{
+	for (const struct binding *b = k->root.bound; b; b = b->next)
+		bind_set(k, b);
+}
+
 /* Updating an existing element cannot fail for lack of room. */
 void bind_move(struct bpf_backend *k, struct knode *from, struct knode *to)
 {

@@ -228,7 +228,6 @@ int fit_program(struct bpf_backend *k, enum move_means from)
 	one = k->sees_hidden && has_member(btf, "thread_info", "cpu") &&
 	      fits_element(nr * KP_CPU_BYTES);
 	cast = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
-	k->has_switches = cast && k->sees_hidden;
 	fit.cpu_mask = mask;
 	fit.hook = btf ? btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF)
 		       : libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);

@@ -251,6 +251,8 @@ static int take_bindings(struct bpf_backend *k)
 	for (; !ret && !bpf_map_get_next_key(tasks, last_tid, &tid); last_tid = &tid)
 		if (!bpf_map_lookup_elem(tasks, &tid, &t))
 			ret = bind_found(k, t.account, true, tid, t.start);
+	if (!ret) /* not before: a map that changes cannot be walked */
+		bind_found_all(k);
 	return ret;
 }
 

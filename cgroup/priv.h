@@ -134,8 +134,7 @@ struct bpf_backend {
 	struct bpf_link *move_link;		   /* NULL: not attached */
 	enum move_means move_by;		   /* the best one supported; MOVE_MEANS: none */
 	int move_error;				   /* an errno: why it is not attached */
-	bool sees_hidden;      /* the program can read a CPU's number of switches */
-	bool has_switches;     /* and can count it as an event's value */
+	bool sees_hidden;      /* the program can read a CPU's number of switches, and counts it */
 	struct bpf_link *link; /* NULL: nothing is attached */
 	int alive;	       /* program of alive.c; -1 */
 	int sync_page;	       /* backend_sync: page for an unused element */
@@ -192,9 +191,9 @@ static inline struct kp_cpu *cpu_state(const struct bpf_backend *k, unsigned int
 	return (struct kp_cpu *)(k->cpus + cpu * KP_CPU_BYTES);
 }
 
-/* Orders earlier loads before later ones. Pairs with the program's stores of last_ns before and
- * done_ns after a charge. The pragma: gcc warns that ThreadSanitizer ignores fences; the program in
- * the kernel is outside of its view anyway. */
+/* Orders earlier loads before later ones. Pairs with the program's ordered stores (STORE_IN_ORDER)
+ * of last_ns before and the account, then done_ns, after a charge. The pragma: gcc warns that
+ * ThreadSanitizer ignores fences; the program in the kernel is outside of its view anyway. */
 #pragma GCC diagnostic push
 #if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wtsan"
@@ -274,6 +273,9 @@ void node_set_name(struct bpf_backend *k, struct knode *n, uint64_t name);
 /* ---- bind.c ---- */
 /* bind_found - record a former process's binding. -ENOMEM. */
 int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start);
+/* bind_found_all - all are recorded. Those to accounts that no node has are the root's now; in the
+ * maps, too, so that they are not those of the next node with the number. */
+void bind_found_all(struct bpf_backend *k);
 /* bind_move - move all bindings of @from to @to. */
 void bind_move(struct bpf_backend *k, struct knode *from, struct knode *to);
 void bind_exit(struct bpf_backend *k);
@@ -336,6 +338,9 @@ int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigne
 void kslot_put(struct bpf_backend *k, unsigned int slot);
 int slot_init(struct bpf_backend *k);
 void slot_exit(struct bpf_backend *k);
+/* slot_is_switches - returns true if @key counts context switches, as the kernel's own number does.
+ */
+bool slot_is_switches(vpmu_key_t key);
 /* slot_is_hardware - returns true if @key needs a counter of the CPU. */
 bool slot_is_hardware(vpmu_key_t key);
 /* slot_drop_guests - guests own the PMU now: close the events that count in guests. Values of these

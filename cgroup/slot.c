@@ -31,8 +31,7 @@ static bool is_memory(vpmu_key_t key)
 	       vpmu_key_event(key) != PERF_COUNT_SW_TASK_CLOCK;
 }
 
-/* Returns true if the kernel's own number of switches equals the count of @key. */
-static bool is_switches(vpmu_key_t key)
+bool slot_is_switches(vpmu_key_t key)
 {
 	return !slot_is_hardware(key) && vpmu_key_event(key) == PERF_COUNT_SW_CONTEXT_SWITCHES;
 }
@@ -212,7 +211,7 @@ int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigne
 	slot_set_bit(&k->cfg->timed, (unsigned int)i, false);
 	s->counted = false;
 	slot_set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));
-	slot_set_bit(&k->cfg->switches, (unsigned int)i, k->has_switches && is_switches(key));
+	slot_set_bit(&k->cfg->switches, (unsigned int)i, k->sees_hidden && slot_is_switches(key));
 	budget_new(k, (unsigned int)i);
 	ret = open_all(k, (unsigned int)i);
 	if (ret) {

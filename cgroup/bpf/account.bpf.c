@@ -11,23 +11,29 @@
  */
 #include "cgroup/bpf/lookup.bpf.h"
 
-/* A reader that sees the next account sees all charges of the last one. Pairs with the acquire
- * loads of kp_cpu.at.account in backend.c and node.c. x86 does not reorder stores. */
-static __always_inline void now_runs(struct kp_cpu *st, __u64 place)
-{
-#ifdef __TARGET_ARCH_x86
-	VPMU_STORE(&st->place, place);
+/*
+ * A store that no other one passes, before or after it. x86 does not reorder stores; elsewhere the
+ * exchange is a full barrier. A charge begins with such a store of last_ns and ends with one of
+ * the account, then done_ns: so a reader that sees a part of it (fence_loads() in priv.h) finds
+ * that they differ, and one that sees the next account sees all charges of the last one (the
+ * acquire loads of kp_cpu.at.account in backend.c and node.c).
+ */
+#ifdef STORE_IN_ORDER /* a test looks at the order */
+#elif defined(__TARGET_ARCH_x86)
+#define STORE_IN_ORDER(p, v) VPMU_STORE(p, v)
 #else
-	__sync_lock_test_and_set(&st->place, place);
+#define STORE_IN_ORDER(p, v) __sync_lock_test_and_set(p, v)
 #endif
-}
 
-static __always_inline void enters(struct kp_cpu *st, __u64 cset, const struct kp_cached *c)
+/* @c's account runs from now on. @charged: the time up to which all is charged. */
+static __always_inline void enters(struct kp_cpu *st, __u64 cset, const struct kp_cached *c,
+				   __u64 charged)
 {
 	VPMU_STORE(&st->mask, c->mask);
 	st->other_cset = cset;
 	VPMU_STORE(&st->cset, c->usual ? cset : 0);
-	now_runs(st, c->place);
+	STORE_IN_ORDER(&st->place, c->place);
+	VPMU_STORE(&st->done_ns, charged);
 }
 
 /* This interval cannot be divided among the accounts that ran: mark @account as inexact. */
@@ -172,7 +178,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 	read = c->mask | owed | (st->mask & ~fresh);
 	if (read) {
 		st->counted = 0;
-		VPMU_STORE(&st->last_ns, now);
+		STORE_IN_ORDER(&st->last_ns, now);
 		charge(st, cpu, read, owed, now > since ? now - since : 0);
 		if (known != ALL_KNOWN && st->counted) {
 			misses(former);
@@ -185,7 +191,6 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 			if (missed > 1 || (missed && cause == MOVES))
 				VPMU_STORE(&st->blind, st->blind + 1);
 		}
-		VPMU_STORE(&st->done_ns, now);
 	}
 	st->event[0] = kp_event(cpu, 0);
 	st->event[1] = kp_event(cpu, 1);
@@ -196,17 +201,13 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 		st->held = VPMU_LOAD(&st->opening);
 	st->gen = gen;
 enter:
-	enters(st, WORD(next, struct task_struct, cgroups), c);
+	enters(st, WORD(next, struct task_struct, cgroups), c, st->last_ns);
 	return 0;
 }
 
-/* Read the event of @slot on this CPU into @now. Returns 0 if there is none. */
-static __always_inline int count_of(struct kp_cpu *st, __u32 slot, int memory, __u64 *now)
+/* Read the event of @slot on this CPU into @now, by the helper. Returns 0 if there is none. */
+static __always_inline int account_read(const struct kp_cpu *st, __u32 slot, __u64 *now)
 {
-	if (memory && st->where[slot]) {
-		*now = count_at(st->where[slot]);
-		return 1;
-	}
 	*now = bpf_perf_event_read(&events, st->event[slot]);
 	return (__s64)*now >= 0;
 }
@@ -226,7 +227,9 @@ static __always_inline void account_charge_some(struct kp_cpu *st, __u32 slot, _
 
 	if (!(read >> slot & 1))
 		return;
-	if (!count_of(st, slot, bpf_rdonly_cast != NULL, &now)) {
+	if (st->where[slot]) {
+		now = count_word(st, slot);
+	} else if (!account_read(st, slot, &now)) {
 		if (owed >> slot & 1)
 			no_event(st, &cell->row[slot % KP_CHUNK]);
 		return;
@@ -241,7 +244,9 @@ static __always_inline void charge_row(struct kp_cpu *st, __u32 slot, struct vpm
 {
 	__u64 now, total;
 
-	if (!count_of(st, slot, memory, &now)) {
+	if (memory && st->where[slot]) {
+		now = count_at(st->where[slot]);
+	} else if (!account_read(st, slot, &now)) {
 		no_event(st, row);
 		return;
 	}
@@ -302,22 +307,24 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 		if (now >= st->until_ns)
 			return switch_slow(ctx, st);
 		ran_ns = now - st->last_ns;
-		VPMU_STORE(&st->last_ns, now);
+		STORE_IN_ORDER(&st->last_ns, now);
+		st->nr++; /* before charges: see count_word() */
 		if (read & (cfg.timed | st->held) || read >> KP_CHUNK ||
 		    near > KP_NEAR * sizeof(*cell)) {
 			charge(st, next_cpu(next), read, owed, ran_ns);
 		} else {
-			cell = (void *)st->near_cell + near;
+			barrier_var(near); /* a spilled register has lost its bound */
+			cell = (void *)st->near_cell + (near & KP_NEAR_MASK);
 			vpmu_charge_time(&cell->time_ns, ran_ns);
 			account_charge_some(st, 0, read, owed, cell);
 			account_charge_some(st, 1, read, owed, cell);
 			account_charge_some(st, 2, read, owed, cell);
 			account_charge_some(st, 3, read, owed, cell);
 		}
-		VPMU_STORE(&st->done_ns, now);
+	} else {
+		st->nr++;
 	}
-	st->nr++;
-	enters(st, (__u64)next->cgroups, c);
+	enters(st, (__u64)next->cgroups, c, st->last_ns);
 	return 0;
 }
 
@@ -398,7 +405,7 @@ static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
 			return 0;
 		VPMU_STORE(&st->cset, (__u64)to);
 		VPMU_STORE(&st->nr, nr);
-		now_runs(st, place);
+		VPMU_STORE(&st->place, place); /* no charges: nothing to be ordered */
 		LEAVE();
 	}
 	now = kind == ANY ? switch_clock(next) : rq->clock;
@@ -410,14 +417,14 @@ static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
 	/* As vpmu_charge_time(), in an order that saves an instruction. */
 	time = cell->near_cell[0].time_ns - st->last_ns;
 	barrier_var(time);
-	VPMU_STORE(&st->last_ns, now);
+	STORE_IN_ORDER(&st->last_ns, now);
 	VPMU_STORE(&cell->near_cell[0].time_ns, time + now);
-	if (kind == CAST || (kind == ANY && bpf_rdonly_cast))
+	if (kind == CAST || (kind == ANY && HAS_CAST()))
 		charge_usual(st, cell->near_cell, 1);
 	else
 		charge_usual(st, cell->near_cell, 0);
+	STORE_IN_ORDER(&st->place, place);
 	VPMU_STORE(&st->done_ns, now);
-	now_runs(st, place);
 	LEAVE_AFTER_READ();
 }
 

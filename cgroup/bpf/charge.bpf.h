@@ -16,6 +16,9 @@
 
 /* Linux 6.2. Without it events are read by a helper. */
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+#ifndef HAS_CAST /* a test runs with and without */
+#define HAS_CAST() (bpf_rdonly_cast != NULL)
+#endif
 
 static __always_inline struct kp_account *account_of(__u32 account)
 {
@@ -101,6 +104,17 @@ static __always_inline __u64 event_at(struct kp_cpu *st, __u32 cpu, __u32 slot)
 }
 
 /*
+ * The count of @slot, which where has. Without a cast only the number of switches is there: the one
+ * that the caller has just compared, so that no helper reads it again.
+ */
+static __always_inline __u64 count_word(struct kp_cpu *st, __u32 slot)
+{
+	if (HAS_CAST())
+		return count_at(st->where[slot]);
+	return (st->nr & ~KP_BOUND) - 1;
+}
+
+/*
  * For how long of the last @ran_ns the event of @slot had no counter. Normally enabled minus
  * running time. While the daemon has the event disabled neither time grows: then it is all time
  * that the event did not run. The daemon makes turn odd before it disables an event and even after
@@ -142,8 +156,8 @@ __noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu
 		now = v.counter;
 		if (!missing)
 			lost = waited(st, slot, &v, ran_ns);
-	} else if (bpf_rdonly_cast && st->where[slot]) {
-		now = count_at(st->where[slot]);
+	} else if (st->where[slot]) {
+		now = count_word(st, slot);
 	} else {
 		now = bpf_perf_event_read(&events, event);
 		missing = (__s64)now < 0;
@@ -234,8 +248,8 @@ static __always_inline void begin_now(struct kp_cpu *st, __u32 cpu, __u32 slot)
 		now = v.counter;
 		st->gap_ns[slot] = v.enabled - v.running;
 		st->run_ns[slot] = v.running;
-	} else if (bpf_rdonly_cast && st->where[slot]) {
-		now = count_at(st->where[slot]);
+	} else if (st->where[slot]) {
+		now = count_word(st, slot);
 	} else {
 		now = bpf_perf_event_read(&events, event);
 		if ((__s64)now < 0)
@@ -258,10 +272,10 @@ __noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flu
 	st->gap_ns[slot] = cfg.timed >> slot & 1 ? 0 : KP_NONE;
 	st->run_ns[slot] = 0;
 	st->turned[slot] = st->turn[slot];
-	st->where[slot] = cfg.memory >> slot & 1 && bpf_rdonly_cast ? event_at(st, cpu, slot) : 0;
-	if (cfg.switches >> slot & 1 && bpf_rdonly_cast) {
-		st->where[slot] = switches_at(st);
-		st->snap[slot] = count_at(st->where[slot]) - !flush;
+	st->where[slot] = cfg.memory >> slot & 1 && HAS_CAST() ? event_at(st, cpu, slot) : 0;
+	if (cfg.switches >> slot & 1) {
+		st->where[slot] = HAS_CAST() ? switches_at(st) : 1;
+		st->snap[slot] = count_word(st, slot) - !flush;
 	} else if (held >> slot & 1) {
 		begin_now(st, cpu, slot);
 	}

@@ -26,7 +26,7 @@ static __always_inline __u64 word_at(__u64 at)
 {
 	__u64 word = 0;
 
-	if (bpf_rdonly_cast)
+	if (HAS_CAST())
 		return count_at(at - bpf_core_field_offset(struct perf_event, count));
 	if (bpf_probe_read_kernel(&word, sizeof(word), (void *)at))
 		return 0;
@@ -153,6 +153,8 @@ __noinline __u32 look_up(struct kp_cpu *st, __u32 cpu, __u64 task)
 	c->at.near = near_cell(st, cpu, c);
 	st->start[e.at] = e.start;
 	slow = cfg.timed | st->held | VPMU_LOAD(&st->opening);
+	if (!HAS_CAST()) /* the fast path reads by the helper only */
+		slow |= cfg.switches;
 	c->usual = !c->mask || (c->mask == (1ULL << st->usual) - 1 && !(c->mask & slow) &&
 				c->at.near != KP_FAR);
 	c->key = c->usual ? e.key : ~e.key;

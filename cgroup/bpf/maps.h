@@ -148,8 +148,9 @@ struct kp_cpu {
 	__u32 pad;
 	__u64 snap[VPMU_MAX_SLOTS];   /* last reading */
 	__u64 first[VPMU_MAX_SLOTS];  /* the reading with which counting began */
-	__u64 where[VPMU_MAX_SLOTS];  /* address of the event, if its count is a word in memory; the
-				       * daemon clears it before the event is closed */
+	__u64 where[VPMU_MAX_SLOTS];  /* address of the event, if its count is a word in memory; 1:
+				       * it is in nr; the daemon clears it before the event is
+				       * closed */
 	__u64 gap_ns[VPMU_MAX_SLOTS]; /* time enabled minus running at the last reading */
 	__u64 unclaimed[VPMU_MAX_SLOTS]; /* counted for no account */
 	__u64 folded[VPMU_MAX_SLOTS];	 /* daemon: moved from this CPU's cells to the daemon's */

@@ -321,7 +321,7 @@ static unsigned int links(void)
 /* The first key needs none where the program finds the kernel's own number. */
 static unsigned int with_events(const struct bpf_backend *k)
 {
-	return (NR_KEYS - k->has_switches) * (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
+	return (NR_KEYS - k->sees_hidden) * (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 Test(kernel, nothing_is_attached_when_nobody_counts)

@@ -627,3 +627,37 @@ Test(kernel_pins, what_cannot_be_taken_over_is_refused)
 	expect_refused(dir, -EBUSY, "not a map of vpmu");
 	bed_end();
 }
+
+/* A cgroup that is bound to an account which no node has (damaged pins) is the root's, also when a
+ * new node gets that account. */
+Test(kernel_pins, a_binding_to_no_node_is_the_roots)
+{
+	const struct bpf_backend_opts plain = {0}, pinned = {.pin_dir = dir};
+	struct bpf_backend *k = bed_open(&plain);
+	struct vpmu_backend_node *n;
+	uint64_t id = bed_cgroup("lost");
+	uint32_t account = 0, next;
+	char path[128], why[512];
+	int fd;
+
+	bpf_backend_close(k);
+	mount_bpf();
+	cr_assert_eq(bpf_backend_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	cr_assert_eq(bpf_backend_bind_cgroup(bed_node(bpf_as_backend(k)->root), id), 0);
+	next = k->cfg->nr_accounts;
+	snprintf(path, sizeof(path), "%s/cgroups", dir);
+	fd = bpf_obj_get(path);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(bpf_map_update_elem(fd, &id, &next, 0), 0);
+	bpf_backend_close(k);
+	cr_assert_eq(bpf_backend_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	bpf_backend_named(k);
+	n = bed_node(bpf_as_backend(k)->root);
+	cr_assert_eq(bpf_map_lookup_elem(fd, &id, &account), 0);
+	close(fd);
+	cr_expect_eq(account, KP_ROOT, "%u; the new node has %u", account, knode_of(n)->account);
+	cr_expect_neq(account, knode_of(n)->account);
+	cr_expect_eq(bind_cgroup_node(k, id), &k->root);
+	bpf_backend_close(k);
+	bed_end();
+}

@@ -170,7 +170,7 @@ Test(bpf_backend_switches, are_those_of_a_perf_event)
 	bed_counters(&truth, key[0]);
 	bed_attach(c);
 	bpf_backend_usage(k, &u);
-	cr_expect_eq(u.events, k->has_switches ? 0 : truth.nr);
+	cr_expect_eq(u.events, k->sees_hidden ? 0 : truth.nr);
 	/* How far the event is ahead is one number, which lies in what each reading leaves open. */
 	for (unsigned int i = 0; i < 500; i++) {
 		low = bed_counters_read(&truth);
@@ -184,7 +184,7 @@ Test(bpf_backend_switches, are_those_of_a_perf_event)
 	}
 	cr_expect_gt(bed_conserved(s), 0);
 	printf("# %s; %llu switches; the test's own event is ahead by %lld to %lld\n",
-	       k->has_switches ? "no event" : "an event", (unsigned long long)got, (long long)least,
+	       k->sees_hidden ? "no event" : "an event", (unsigned long long)got, (long long)least,
 	       (long long)most);
 	cr_expect_gt(got, 1000);
 	/* Each CPU's switch that goes on may be in one of the two already. */
@@ -192,6 +192,37 @@ Test(bpf_backend_switches, are_those_of_a_perf_event)
 	bed_counters_close(&truth);
 	vpmu_backend_detach(c);
 	bed_counting_free(c);
+	bpf_backend_close(k);
+	bed_end();
+}
+
+/* Where the kernel's number of switches cannot be read, rows say that they are not exact; the sum
+ * is.
+ */
+Test(bpf_backend_switches, are_partial_if_an_event_counts_them)
+{
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
+	struct vpmu_backend_node *n = bed_node(s->root);
+	struct vpmu_counting *row, *sum;
+
+	cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup("a")), 0);
+	k->sees_hidden = false;
+	row = bed_counting(n, key, 1, NULL);
+	sum = bed_counting(s->root, key, 1, NULL);
+	bed_attach(row);
+	bed_attach(sum);
+	bed_spawn("a", work_switches, NULL);
+	usleep(100000);
+	cr_expect_gt(value(row), 0);
+	cr_expect(row->values[0].partial);
+	cr_expect_gt(value(sum), 0);
+	cr_expect(!sum->values[0].partial);
+	vpmu_backend_detach(row);
+	vpmu_backend_detach(sum);
+	bed_counting_free(row);
+	bed_counting_free(sum);
 	bpf_backend_close(k);
 	bed_end();
 }
