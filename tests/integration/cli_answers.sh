@@ -14,7 +14,7 @@ END
 out=$("$vpmu" stat -e cycles -d 0.01 2>"$dir/err")
 check_match "late: the counts" "$out" '^ +111 '
 check "late: the warning" "$(cat "$dir/err")" \
-	'vpmu: warning: pCPU 7 of backend emulator does not answer; what it has counted since is missing'
+	'vpmu: warning: pCPU 7 of backend emulator does not answer; its counts since are missing'
 
 # ---- two backends: rows of their own, never added ----
 tree="$(row 1 root 0 / "$emulator" 111 modelled),$(row 2 root 0 / "$kvm" 7000 exact),$(

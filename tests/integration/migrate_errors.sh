@@ -135,7 +135,7 @@ fi
 kill -STOP "$server"
 "$vpmu" vm restore "$f" name=late trust=yes &
 late=$!
-refused "another request meanwhile" 'does not answer; it may still do what was asked later' "$vpmu" list
+refused "another request meanwhile" 'does not answer; it may still execute the request later' "$vpmu" list
 kill -CONT "$server"
 wait $late
 check "a restore waits" $? 0

@@ -43,7 +43,7 @@ vm="engine=emulator,name=a"
 run --vm "$vm,image=jumps.elf"
 cat >want <<END
 vm a: failed: vCPU 0: triple fault at RIP 0x200006
-vm a: nobody recorded branches; lbr = branches in [host] keeps the last branches of each vCPU
+vm a: no branches were recorded; lbr = branches in [host] keeps the last branches of each vCPU
 END
 check "one line that says how to have them" cmp want out
 run --json --vm "$vm,image=jumps.elf"

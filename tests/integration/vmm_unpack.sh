@@ -45,7 +45,7 @@ adding 2
 echo "# $lists answers while two kernels were unpacked"
 check "answers while kernels were unpacked: $lists" [ $lists -ge 5 ]
 for i in 1 2; do # then it is looked at
-	check "what was wrong with it" grep -q "vm slow-$i: .*no ELF file" add.$i
+	check "what was wrong with it" grep -q "vm slow-$i: .*not an ELF file" add.$i
 done
 check "no VM is left" [ "$("$vpmu" list -j | jq -s 'map(select(.kind == "vm")) | length')" = 0 ]
 
@@ -56,7 +56,7 @@ check "it is asked" "$vpmu" list
 kill $left
 wait $left 2>/dev/null
 adding 1
-check "what was wrong after a client that has gone" grep -q "vm slow-1: .*no ELF file" add.1
+check "what was wrong after a client that has gone" grep -q "vm slow-1: .*not an ELF file" add.1
 "$vpmu" vm add name=last engine=emulator kernel="$PWD/slow.bz" >last 2>&1 &
 check "it is asked" "$vpmu" list
 "$vpmu" quit >quit 2>&1

@@ -50,7 +50,7 @@ start
 check "tenants at the start" "$(tenants)" "/acme /globex /pods /pods/pod-a "
 check "who serves" "$("$vpmu" list -j | jq -r 'select(.kind == "root") | .path')" /
 check "backend" "$("$vpmu" events -j | jq -r '.backends[0].backend' | sort -u)" bpf
-check_match "nobody counts" "$("$vpmu" check)" '^BPF backend +yes nobody counts: nothing is attached'
+check_match "no counter is in use" "$("$vpmu" check)" '^BPF backend +yes no counter is in use: nothing is attached'
 
 # ---- counts of tenants ----
 "$vpmu" attach all -e page-faults,context-switches --for-each tenant || exit 1
@@ -124,7 +124,7 @@ at_least "the cgroup's new tenant" "$(value all page-faults /initech)" 200
 at_least "nothing is lost" "$(value all page-faults /)" "$((g + 200))"
 at_least "what stayed went on" "$(value all page-faults /acme)" "$b"
 "$vpmu" detach all >/dev/null || exit 1
-check_match "nobody counts again" "$("$vpmu" check)" '^BPF backend +yes nobody counts'
+check_match "no counter is in use again" "$("$vpmu" check)" '^BPF backend +yes no counter is in use'
 
 # ---- a VM: found, counted by vCPU, started again ----
 qemu=$(command -v qemu-system-x86_64 || command -v qemu-system-aarch64)

@@ -327,7 +327,7 @@ Test(bpf_backend_budget, what_check_shows)
 	budget_rows(&b, on_row, NULL);
 	cr_assert_eq(rows, 3u);
 	cr_expect(ok[0] && !ok[1] && !ok[2]);
-	cr_expect(strstr(said[1], "take turns") && strstr(said[2], "enable_mediated_pmu") &&
+	cr_expect(strstr(said[1], "multiplexed") && strstr(said[2], "enable_mediated_pmu") &&
 			  strstr(said[2], ":H"),
 		  "%s, %s", said[1], said[2]);
 	b = (struct bpf_backend_budget){.from = "CPUs of several kinds"};

@@ -666,7 +666,7 @@ Test(discover, vcpus_that_stay_unknown_are_noted_once)
 	for (int i = 0; i < 3; i++)
 		expect_seen("");
 	expect_seen("note process 10: it is not known yet which threads run 2 of its 2 vCPUs; "
-		    "QEMU's -name debug-threads=on says it at once\n");
+		    "QEMU's -name debug-threads=on shows it at once\n");
 	for (int i = 0; i < 40; i++)
 		expect_seen("");
 }

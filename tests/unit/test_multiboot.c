@@ -160,7 +160,7 @@ Test(multiboot, refused)
 #define AT(member, value, says)                                                                    \
 	{__LINE__, offsetof(struct mb_image, member), sizeof(((struct mb_image *)0)->member),      \
 	 value, says}
-		AT(eh.e_ident[0], 0, "no ELF file; expected an ELF32 executable"),
+		AT(eh.e_ident[0], 0, "not an ELF file; expected an ELF32 executable"),
 		AT(eh.e_ident[EI_CLASS], ELFCLASS64, "e_ident[EI_CLASS] is 0x2"),
 		AT(eh.e_ident[EI_DATA], ELFDATA2MSB, "e_ident[EI_DATA]"),
 		AT(eh.e_type, ET_DYN, "e_type"),

@@ -103,7 +103,7 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, "[tenant /a]\ncgroup = a\n",
 		 "f.conf:2: tenant /a/cgroup: \"a\" is invalid; exp"},
 		{__LINE__, "[tenant /a]\ncgroup = /\n", "tenant /a/cgroup: \"/\" is invalid"},
-		{__LINE__, "[tenant /a]\ncgroup = /a//b\n", "at most 32 components"},
+		{__LINE__, "[tenant /a]\ncgroup = /a//b\n", "up to 32 components"},
 		{__LINE__, "[tenant /a]\ncgroup = /a/../b\n", "no . or .."},
 		{__LINE__, "[tenant /a]\ncgroup =\n", "tenant /a/cgroup: \"\" is invalid"},
 		{__LINE__, "[tenant /a]\nvm =\n", "tenant /a/vm: \"\" is invalid"},
