@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a context switch costs, in instructions of the CPU that switches: the clock of this bed is
+ * The cost of a context switch, in instructions of the CPU that switches: the clock of this bed is
  * the number of instructions, and repeats.
  */
 #include <bpf/bpf.h>
@@ -74,7 +74,7 @@ static const char *const keys[] = {"instructions:GH", "cycles:GH", "instructions
 				   NULL};
 
 /*
- * What the backend may add to a switch. "goal" is what it is to be one day; more than "most" is a
+ * Limits of the backend's cost of a switch. "goal" is the target; more than "most" is a
  * step back and fails. There are no goals for x86.
  */
 enum row {
@@ -101,12 +101,12 @@ static const struct {
 	[UNCOUNTED] = {"between tasks that nobody counts, of two cgroups", 106, PER_ARCH(156, 180)},
 	/* A switch costs up to 3 instructions more or less from one run to the next. */
 	[NOBODY] = {"while nobody counts", 0, 10},
-	/* These have no goal: they are what the rows above leave out. */
+	/* These have no goal: the parts that the rows above leave out. */
 	[TO_UNCOUNTED] = {"between a tenant and others, 4 keys", 1050, PER_ARCH(1050, 860)},
 	[BOUND] = {"between a bound task and others, 4 keys", 1050, PER_ARCH(1075, 890)},
 };
 
-/* Most of what is added is the kernel's own, and differs from one kernel to the next: the limits
+/* Most of the cost is the kernel's own, and differs from one kernel to the next: the limits
  * are those of 6.1. */
 static bool limited(void)
 {
@@ -127,7 +127,7 @@ static void check(enum row row, double added)
 			      rows[row].what, added, rows[row].most);
 }
 
-/* What the backend adds to a switch with so many tenants, over what a switch costs without it. */
+/* The backend's cost of a switch with so many tenants, over a switch without it. */
 static void of_tenants(unsigned int tenants)
 {
 	double other, same;
@@ -181,7 +181,8 @@ Test(bed_switch, of_10000_tenants)
 	of_tenants(10000);
 }
 
-/* ---- what the rows above leave out -------------------------------------------------------- */
+/* ---- the parts that the rows above leave out-----------------------------------------------------
+ */
 
 /* Field 22 of /proc/self/stat. */
 static uint64_t start_time(void)
@@ -218,7 +219,7 @@ Test(bed_switch, of_bound_tasks)
 	cgroup_remove("none");
 }
 
-/* Instructions in the kernel of each switch of the pair that runs, by what @count says: the rest of
+/* Instructions in the kernel of each switch of the pair that runs, by @count: the rest of
  * what happens between two readings is the same for few rounds and for many. */
 static double bpf_backend_cost(const struct pair *p, uint64_t (*count)(void *), void *arg)
 {
@@ -263,7 +264,7 @@ static uint64_t count_tenants(void *arg)
 
 /*
  * The program runs in the kernel, in the time of the tenants that switch. So its instructions are
- * among what the tenants' kernel-side counts have, all of them: none is lost, and none is charged
+ * among the tenants' kernel-side counts, all of them: none is lost, and none is charged
  * to somebody else.
  */
 Test(bed_switch, share_of_a_tenants_kernel_count)

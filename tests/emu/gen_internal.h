@@ -76,7 +76,7 @@ void gen_join(struct gen *g, int from, unsigned int to, uint32_t undef);
 bool gen_can_join(const struct gen *g);
 void gen_patch32(struct gen *g, unsigned int at, uint32_t v);
 
-/* gen_simple_op - one instruction that only goes forward (and what it needs before it). */
+/* gen_simple_op - one instruction that only goes forward (and its preparation). */
 void gen_simple_op(struct gen *g);
 
 /* ---- gen_mem.c ---- */
@@ -100,7 +100,7 @@ struct memop {
 	uint32_t target;
 };
 
-/* A memory operand; @bit_bytes is what a register bit offset will add to the address. */
+/* A memory operand; @bit_bytes: the part of the address from a register bit offset. */
 struct memop gen_mem_operand(struct gen *g, uint32_t align, int64_t bit_bytes);
 
 /* ---- gen_fp.c ---- */

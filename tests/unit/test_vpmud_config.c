@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmud.conf: what is accepted, what the message says otherwise, and which tenant the rules give a
+/* vpmud.conf: valid files, the messages of others, and the tenant that the rules give a
  * VM or a cgroup. */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -216,7 +216,7 @@ Test(vpmud_rules, metadata_then_name_then_cgroup)
 	cr_expect_null(vm_in("db", NULL, NULL));
 }
 
-/* Names that libvirt does not say are a process's own. */
+/* Names that are not from libvirt are a process's own. */
 Test(vpmud_rules, a_name_counts_for_whom_the_section_believes)
 {
 	cr_assert_eq(read_text("[tenant /a]\nvm = *\n[tenant /b]\nvm = b-*\nvm_owner = 107\n"
