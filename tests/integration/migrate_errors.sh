@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# vm save and vm restore: what they refuse, in one line each, and that nothing comes of it.
+# vm save and vm restore: refusals, in one line each, without effects.
 set -u
 . "$(dirname "$0")/cli_lib.inc"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# A client adds a VM whose kernel takes long to unpack: others are answered meanwhile.
+# A client adds a VM with a kernel that takes long to unpack: others are answered at the same time.
 . "$(dirname "$0")/vmm_lib.inc"
 command -v xz >/dev/null || { echo "# SKIP no xz"; exit 77; }
 le32() { printf "\\$(printf %o $(($1 & 255)))\\$(printf %o $(($1 >> 8 & 255)))\\$(printf %o $(($1 >> 16 & 255)))\\$(printf %o $(($1 >> 24 & 255)))"; }
@@ -49,7 +49,7 @@ for i in 1 2; do # then it is looked at
 done
 check "no VM is left" [ "$("$vpmu" list -j | jq -s 'map(select(.kind == "vm")) | length')" = 0 ]
 
-# Who does not wait for the answer leaves nothing behind, and the server can end meanwhile.
+# A client that does not wait for the answer leaves nothing behind, and the server can end before it.
 "$vpmu" vm add name=left engine=emulator kernel="$PWD/slow.bz" >left 2>&1 &
 left=$!
 check "it is asked" "$vpmu" list
