@@ -106,7 +106,7 @@ static const struct {
 	[BOUND] = {"between a bound task and others, 4 keys", 1050, PER_ARCH(1075, 890)},
 };
 
-/* Most of the cost is the kernel's own, and differs from one kernel to the next: the limits
+/* Most of what is added is the kernel's own, and differs from one kernel to the next: the limits
  * are those of 6.1. */
 static bool limited(void)
 {

@@ -100,7 +100,7 @@ struct memop {
 	uint32_t target;
 };
 
-/* A memory operand; @bit_bytes: the part of the address from a register bit offset. */
+/* A memory operand; @bit_bytes is what a register bit offset will add to the address. */
 struct memop gen_mem_operand(struct gen *g, uint32_t align, int64_t bit_bytes);
 
 /* ---- gen_fp.c ---- */

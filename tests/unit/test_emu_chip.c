@@ -371,7 +371,7 @@ Test(emu_chip, halt_and_timer)
 	stop(&c);
 }
 
-/* PAUSE in a loop gives way after the caller's number, and only where there are others. */
+/* PAUSE in a loop gives way after as many as the caller says, and only where there are others. */
 BED_GUEST(g_spin, "1: pause\njmp 1b\n");
 
 Test(emu_chip, pauses)

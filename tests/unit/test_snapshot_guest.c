@@ -70,7 +70,7 @@ static void free_all_hosts(void)
 	}
 }
 
-/* The engine's part at a branch. */
+/* What the engine does at a branch. */
 static void branch(struct bed *b, uint64_t from, uint64_t to, uint64_t type)
 {
 	struct vpmu_emu_tally *t = b->sp[b->on].tally;

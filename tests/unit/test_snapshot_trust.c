@@ -315,7 +315,7 @@ Test(snapshot_trust, an_image_that_is_no_text)
 /* ---- where files are ----------------------------------------------------------------------------
  */
 
-/* Nothing outside of the directory is opened or written, for any name. */
+/* Nothing outside of the directory is opened or written, whatever the name says. */
 Test(snapshot_trust, names_that_lead_out)
 {
 	static const char *const names[] = {
