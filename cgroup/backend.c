@@ -382,8 +382,8 @@ static bool backend_can_count(const struct vpmu_backend *s, vpmu_key_t key, enum
 	case -EACCES:
 	case -EPERM:
 		snprintf(why, whylen,
-			 "not permitted: counting whole CPUs needs CAP_PERFMON, and "
-			 "a perf_event_paranoid of at most 2");
+			 "not permitted: counting whole CPUs needs CAP_PERFMON, and a "
+			 "perf_event_paranoid of 2 or less");
 		break;
 	case -ENOENT:
 	case -EOPNOTSUPP:

@@ -131,7 +131,7 @@ bool moves_describe(const struct bpf_backend *k, char *why, size_t len)
 
 	why_not_all(k, reason, sizeof(reason));
 	if (!k->link)
-		snprintf(why, len, "nobody counts");
+		snprintf(why, len, "no counter is in use");
 	else if (k->cfg->moves)
 		snprintf(why, len, "charged to the old cgroup up to the move (%s)", by[k->move_by]);
 	else

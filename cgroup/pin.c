@@ -118,7 +118,8 @@ int pin_prepare(struct bpf_backend *k, char *why, size_t whylen)
 	int ret;
 
 	if (strlen(dir) > PIN_PATH - 16)
-		return fail(-EINVAL, why, whylen, "pin directory: %d bytes at most", PIN_PATH - 16);
+		return fail(-EINVAL, why, whylen, "pin directory: expected up to %d bytes",
+			    PIN_PATH - 16);
 	if (mkdir(dir, 0700) && errno != EEXIST)
 		return fail(-errno, why, whylen, "%s: %s", dir, strerror(errno));
 	if (statfs(dir, &fs))

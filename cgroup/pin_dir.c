@@ -27,11 +27,10 @@ static int dir_check(const struct stat *st, const char *path, int len, bool abov
 	if (!S_ISDIR(st->st_mode))
 		return fail(-ENOTDIR, why, whylen, "%s: %.*s is no directory", path, len, path);
 	if (st->st_uid != geteuid() && !(above && !st->st_uid))
-		return fail(-EPERM, why, whylen,
-			    "%s: %.*s belongs to user %u, who could end the counting; expected "
-			    "user %u%s",
-			    path, len, path, st->st_uid, geteuid(),
-			    above && geteuid() ? " or 0" : "");
+		return fail(
+			-EPERM, why, whylen,
+			"%s: %.*s belongs to user %u, able to end the counting; expected user %u%s",
+			path, len, path, st->st_uid, geteuid(), above && geteuid() ? " or 0" : "");
 	if (st->st_mode & 022 && !(above && st->st_mode & S_ISVTX))
 		return fail(-EPERM, why, whylen,
 			    "%s: others may write to %.*s (mode %o) and could end the counting; "

@@ -132,7 +132,7 @@ static void arm64(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 	p->known = true;
 	p->general = 6;
 	p->fixed = 1u << VPMU_EV_CYCLES;
-	pmu_say(p, "assumed: the least that Arm's servers have, as this kernel does not tell");
+	pmu_say(p, "assumed: the minimum of Arm's servers, as this kernel does not report it");
 }
 
 void pmu_find(const struct bpf_backend_sys *sys, unsigned int counters, struct bpf_backend_pmu *p)

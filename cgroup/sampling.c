@@ -228,9 +228,9 @@ static const char *note_of(const struct ksampling *ks)
 	if (ks->guests || !ks->hosts || !(ks->key & VPMU_KEY_GUEST))
 		return NULL;
 	if (vpmu_key_space(ks->key) == VPMU_SPACE_SOFTWARE)
-		return "no sample says where a guest was: on this host samples of a software event "
+		return "no sample has a guest's address: on this host samples of a software event "
 		       "show the code of the host that runs the guest";
-	return "no sample says where a guest was: this host's kernel marks none as a guest's";
+	return "no sample has a guest's address: this host's kernel marks none as a guest's";
 }
 
 void sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out)

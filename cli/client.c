@@ -127,7 +127,7 @@ static void wait_with_progress(int fd)
 static const char *why(int ret)
 {
 	if (ret == -EAGAIN)
-		return "it does not answer; it may still do what was asked later";
+		return "it does not answer; it may still execute the request later";
 	return ret == -EPIPE || ret == -ECONNRESET ? "it closed the connection" : strerror(-ret);
 }
 

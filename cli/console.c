@@ -217,8 +217,7 @@ int cmd_console(struct cli *cli, int argc, char **argv)
 		.options = options,
 		.parser = console_parse,
 		.args_doc = "NAME",
-		.doc = "Show what the guest of the VM NAME printed last, and what it prints from "
-		       "now "
+		.doc = "Show the last output of the guest of the VM NAME, and its output from now "
 		       "on, until the VM has ended, or until Ctrl-] or Ctrl-C. With -i, standard "
 		       "input goes to the guest, which must have booted a kernel.",
 	};

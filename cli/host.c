@@ -149,9 +149,10 @@ int cmd_events(struct cli *cli, int argc, char **argv)
 		"it is not known: no server runs, or the server has no counter yet. With several "
 		"backends each has a column. Names of libpfm4 (skl::UOPS_RETIRED:ALL) and rHEX are "
 		"events as well.");
-	json_t *answer = NULL, *rows = ask_or(cli, "events", "events", &answer, local_events,
-					      "these are the names only; what a host counts is "
-					      "known to its server");
+	json_t *answer = NULL,
+	       *rows = ask_or(
+		       cli, "events", "events", &answer, local_events,
+		       "these are the names only; only a server reports which its host counts");
 	int ret = 1;
 
 	if (rows && json)
@@ -267,9 +268,9 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 	bool json = rows_parse_json(
 		cli, argc, argv,
 		"Show what the server's host can count, and why not. Without a server: what perf "
-		"events can count here for this user. Then show who else uses the counters of this "
-		"host, as far as this user may see it. That part opens no perf events. Then show "
-		"what to do about each line that says no.");
+		"events can count here for this user. Then show the other users of this host's "
+		"counters, as far as this user may see them. That part opens no perf events. Then "
+		"show what to do about each line with no.");
 	/* First: without a server the other part briefly opens events. */
 	json_t *holders, *answer = NULL, *rows;
 	int ret;
@@ -284,7 +285,7 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 		ret = rows_print(rows, columns, json);
 	}
 	if (!ret && !json)
-		puts("\n# who uses the counters of this host");
+		puts("\n# users of the counters of this host");
 	if (!ret)
 		ret = rows_print(holders, columns, json);
 	if (!ret && !json)

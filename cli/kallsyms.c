@@ -125,7 +125,7 @@ static int read_lines(struct kallsyms *k, FILE *f, const char *path, char *err, 
 	if (!k->nr && hidden)
 		return fail(-EACCES, err, errlen,
 			    "%s: the addresses are hidden (copy it as root, with "
-			    "kernel.kptr_restrict at most 1)",
+			    "kernel.kptr_restrict 0 or 1)",
 			    path);
 	return k->nr ? 0 : fail(-ENODATA, err, errlen, "%s: no functions", path);
 }

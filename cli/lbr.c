@@ -207,8 +207,8 @@ static int lbr_finish(const struct lbr_opts *o, struct client *c, const struct r
 		return 1;
 	}
 	if (o->look.format == DATA_BRSTACK && r->brstack.images > 1)
-		cli_error("the branches of %" PRIu64 " images are mixed; give a VM, or a tenant "
-			  "whose VMs have one image",
+		cli_error("the branches of %" PRIu64
+			  " images are mixed; give a VM, or a tenant with one image for all VMs",
 			  r->brstack.images);
 	return o->sum ? print_sum(o, c, r) : 0;
 }

@@ -46,12 +46,12 @@ static const struct subcommand {
 	{"conservation", "compare hardware counts with charged counts", cmd_conservation},
 	{"tenant", "add, remove or change a tenant", cmd_tenant},
 	{"vm", "add, remove, change, save or restore a VM", cmd_vm},
-	{"console", "show what a VM's guest printed, and follow it", cmd_console},
+	{"console", "show the output of a VM's guest, and follow it", cmd_console},
 	{"pause", "stop VMs for a while", cmd_pause},
 	{"resume", "let paused VMs run", cmd_resume},
 	{"reload", "let vpmud read its configuration again", cmd_reload},
 	{"quit", "end the server", cmd_quit},
-	{"help", "show what a command does and takes", cmd_help},
+	{"help", "show the purpose and options of a command", cmd_help},
 	{NULL, NULL, NULL},
 };
 
@@ -92,7 +92,7 @@ static char *help_filter(int key, const char *text, void *input)
 	fputs("Commands:\n", f);
 	for (const struct subcommand *c = subcommands; c->name; c++)
 		fprintf(f, "  %-13s %s\n", c->name, c->brief);
-	fputs("\n`vpmu help COMMAND` says more.", f);
+	fputs("\n`vpmu help COMMAND` shows more.", f);
 	fclose(f);
 	return out;
 }

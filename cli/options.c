@@ -111,7 +111,7 @@ static const char *add_list(char all[LIST_MAX], const char *option, const char *
 	size_t n = strlen(all);
 
 	if (n + strlen(arg) + 2 > LIST_MAX)
-		cli_usage("%s: %s: give at most %d bytes of names", cli_command(state), option,
+		cli_usage("%s: %s: give up to %d bytes of names", cli_command(state), option,
 			  LIST_MAX - 2);
 	snprintf(all + n, LIST_MAX - n, "%s%s", n ? "," : "", arg);
 	return all;
@@ -123,7 +123,7 @@ static void add_target(struct what_opts *o, const char *arg, const struct argp_s
 		if (strcmp(o->target[i], arg) == 0)
 			return;
 	if (o->nr_targets == CLI_TARGETS_MAX)
-		cli_usage("%s: -t: give at most %d targets", cli_command(state), CLI_TARGETS_MAX);
+		cli_usage("%s: -t: give up to %d targets", cli_command(state), CLI_TARGETS_MAX);
 	o->target[o->nr_targets++] = arg;
 }
 

@@ -43,7 +43,7 @@ error_t cli_no_args(int key, char *arg, struct argp_state *state);
 void cli_one_arg(const char **out, const char *arg, const char *what,
 		 const struct argp_state *state);
 
-/* cli_once - call it for @option, whose key is @key, if a repetition adds nothing: given twice, it
+/* cli_once - call it for @option with the key @key if a repetition adds nothing: given twice, it
  * exits. */
 void cli_once(const struct argp_state *state, int key, const char *option);
 

@@ -61,8 +61,8 @@ const char *out_quality(const char *quality)
 		{"estimated", "estimated: derived from the nominal clock rate, not counted"},
 		{"partial", "partial: part of the time the event could not be counted, and what "
 			    "happened then is missing"},
-		{"aged", "aged: an isolated CPU runs it, and what it did there since its last "
-			 "context switch is missing"},
+		{"aged", "aged: an isolated CPU runs it, and its work there since its last context "
+			 "switch is missing"},
 		{"tsc", "tsc: ticks of the time stamp counter between entering and leaving the "
 			"guest"},
 	};

@@ -67,7 +67,7 @@ static error_t profile_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_GUESTS:
 		if (o->nr_guests == GUESTS_MAX)
-			cli_usage("profile: --guestkallsyms: give at most %d", GUESTS_MAX);
+			cli_usage("profile: --guestkallsyms: give up to %d", GUESTS_MAX);
 		o->guests[o->nr_guests++] = arg;
 		return 0;
 	default:

@@ -166,7 +166,7 @@ static void print_facts(const struct facts *p)
 	       out_group(p->count, n[3]));
 	fputs(out_labels(p->quality, NULL, labels), stdout);
 	if (p->late_max)
-		printf(", at most %s events late", out_group(p->late_max, n[0]));
+		printf(", up to %s events late", out_group(p->late_max, n[0]));
 	if (p->running_ns < p->enabled_ns)
 		printf(", a counter in %.2f%% of the time", percent(p->running_ns, p->enabled_ns));
 	if (p->gone)

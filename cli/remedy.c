@@ -24,11 +24,10 @@ static const struct {
 	{NULL, "counting CPUs needs CAP_SYS_ADMIN",
 	 "sysctl kernel.perf_event_paranoid=2 (in /etc/sysctl.d to keep it)"},
 	{NULL, "not permitted: perf_event_paranoid",
-	 "run as root, or with CAP_PERFMON and sysctl kernel.perf_event_paranoid=2; or ask a "
-	 "server that "
-	 "may (vpmud)"},
+	 "run as root, or with CAP_PERFMON and sysctl kernel.perf_event_paranoid=2; or use a "
+	 "server with these rights (vpmud)"},
 	{NULL, "others hold all hardware counters",
-	 "see who holds them in the second part; end them, or let events take turns"},
+	 "see their holders in the second part; end them, or let events be multiplexed"},
 	{NULL, "the kernel has no perf events", "a kernel with CONFIG_PERF_EVENTS"},
 	{NULL, "mediated vPMU run", "count with :H, or start VMs without a vPMU"},
 	{NULL, "this CPU's PMU does not have it", ""},
@@ -51,7 +50,7 @@ static const struct {
 	/* rights */
 	{"right to count", "not known", "a kernel with CONFIG_PERF_EVENTS, and /proc mounted"},
 	{"right to count", NULL,
-	 "ask a server that has it (vpmud); to count without one, run as root, or give the program "
+	 "use a server with it (vpmud); to count without one, run as root, or give the program "
 	 "CAP_PERFMON"},
 	{"right to BPF", "no type information",
 	 "a kernel with CONFIG_DEBUG_INFO_BTF, as Debian's are"},
@@ -64,8 +63,7 @@ static const struct {
 	 "see "
 	 "admin_group and reader_group in vpmud.conf(5)"},
 	{"server", "none answers",
-	 "systemctl start vpmud; if it ends again, journalctl -u vpmud says why. Or vpmu-vmm "
-	 "--socket "
+	 "systemctl start vpmud; if it ends again, see journalctl -u vpmud. Or vpmu-vmm --socket "
 	 "PATH, and -S PATH here"},
 	{"counts without vpmud", NULL,
 	 "start vpmud, which goes on with these counts; to give them up: rm -r /sys/fs/bpf/vpmu"},
@@ -76,11 +74,12 @@ static const struct {
 	 "--pid=host)"},
 	{"configuration", NULL, "correct the file at the line that is named, then vpmu reload"},
 	{"VMs, vCPUs and cgroups are counted", NULL,
-	 "journalctl -u vpmud says which could not be, and why"},
+	 "journalctl -u vpmud names the others, with the reasons"},
 	{"names of VMs", NULL,
-	 "journalctl -u vpmud says which; vm_owner in vpmud.conf(5) says whose names are believed"},
+	 "journalctl -u vpmud names them; vm_owner in vpmud.conf(5) sets the users with trusted "
+	 "names"},
 	{"hardware counters", "no PMU of this CPU", NO_PMU},
-	{"hardware counters", "not known how many",
+	{"hardware counters", "number of counters unknown",
 	 "set counters in vpmud.conf to how many general ones a CPU has"},
 	{"hardware events in use", NULL,
 	 "count fewer events at a time (vpmu sessions), or lower leave_counters in vpmud.conf"},

@@ -35,7 +35,7 @@ struct column {
 		"BACKEND", "backend", COLUMN_TEXT | COLUMN_MAY_MISS                                \
 	}
 
-/* rows_parse_json - parse a command line whose only option is -j. Returns true if it was given. */
+/* rows_parse_json - parse a command line with the only option -j. Returns true if it was given. */
 bool rows_parse_json(struct cli *cli, int argc, char **argv, const char *doc);
 
 /* rows_ask - send the request @cmd without fields. Returns the array @key of the answer, or NULL

@@ -66,7 +66,7 @@ static void tell_late(const json_t *answer)
 
 	json_array_foreach (json_object_get(answer, "late"), i, line)
 		if (json_is_string(line))
-			cli_error("warning: %s; what it has counted since is missing",
+			cli_error("warning: %s; its counts since are missing",
 				  json_string_value(line));
 }
 

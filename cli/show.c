@@ -120,8 +120,8 @@ int cmd_list(struct cli *cli, int argc, char **argv)
 		{NULL, NULL, 0},
 	};
 	bool json = rows_parse_json(cli, argc, argv,
-				    "Show the server's tenants and VMs as a tree. INFO: what the "
-				    "server knows of a VM. BACKEND: who counts the VM.");
+				    "Show the server's tenants and VMs as a tree. INFO: properties "
+				    "of a VM. BACKEND: the source of its counts.");
 	struct client *c = client_open(cli, false);
 	json_t *answer, *rows = rows_ask(c, "list", "nodes", &answer);
 	int ret = 1;
@@ -230,11 +230,10 @@ int cmd_conservation(struct cli *cli, int argc, char **argv)
 		{"EQUAL", "equal", COLUMN_TEXT | COLUMN_MAY_MISS},
 		{NULL, NULL, 0},
 	};
-	bool json =
-		rows_parse_json(cli, argc, argv,
-				"Compare what each CPU's hardware counted of each event with the "
-				"sum of what was charged to tenants, VMs and the host. Exit "
-				"status 1 when they differ anywhere.");
+	bool json = rows_parse_json(
+		cli, argc, argv,
+		"Compare the hardware's count of each event on each CPU with the sum that was "
+		"charged to tenants, VMs and the host. Exit status 1 when they differ anywhere.");
 	struct client *c = client_open(cli, false);
 	json_t *answer, *rows = rows_ask(c, "conservation", "rows", &answer), *row;
 	struct fields f = {0};

@@ -14,7 +14,7 @@
 /* A function at one place of the tree. The root has no name. */
 struct frame {
 	char *name;
-	uint64_t self;	      /* samples whose innermost frame this is */
+	uint64_t self;	      /* samples with this innermost frame */
 	uint64_t total;	      /* self, and the samples of all frames below */
 	struct frame **child; /* the functions called from here, sorted by name */
 	size_t nr, cap;

@@ -337,9 +337,9 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 		.children = children,
 		.args_doc = "[-- COMMAND [ARG...]]",
 		.doc = "Count events of the whole host, a tenant or a VM until Ctrl-C, for a time, "
-		       "or while COMMAND runs. Without -e and -M: " DEFAULT_EVENTS ".\v"
-		       "A count that was counted in a part of the time only is scaled up and shows "
-		       "the percentage. A value that was modelled or estimated says so.",
+		       "or while COMMAND runs. Without -e and -M: " DEFAULT_EVENTS
+		       ".\vA multiplexed count is scaled up and shows its running share. A "
+		       "modelled or estimated value is marked.",
 	};
 	struct stat_opts o = {.what = {.scope = "none"}, .runs = 1};
 	struct metrics metrics = {0};

@@ -19,7 +19,7 @@
 static const struct argp_option options[] = {
 	{"delay", 'd', "SEC", 0, "Seconds between two updates (default: 1)", 0},
 	{"batch", 'b', NULL, 0, "Batch mode: print plain text, for pipes and files", 0},
-	{"filter", 'f', "TEXT", 0, "Show only tenants and VMs whose names contain TEXT", 0},
+	{"filter", 'f', "TEXT", 0, "Show only tenants and VMs with TEXT in their names", 0},
 	{"iterations", 'n', "N", 0, "End after N updates", 0},
 	{0},
 };

@@ -11,7 +11,7 @@ struct top_opts {
 	const char *asked;	   /* -M; NULL: not given */
 	bool metrics_optional;	   /* omit metrics without a supported row */
 	const char *metrics_only;  /* events needed by metrics only; NULL: none */
-	const char *filter;	   /* rows whose names contain it; NULL: all */
+	const char *filter;	   /* rows with it in their names; NULL: all */
 	double delay_s;		   /* between two updates */
 	long iterations;	   /* updates; 0: until q or Ctrl-C */
 	bool batch;

@@ -53,7 +53,7 @@ bool why_not_running(struct client *c, const char *target, char why[WHY_LEN])
 	count_states(list, target, &s);
 	json_decref(list);
 	if (s.running)
-		snprintf(why, WHY_LEN, "nothing of it ran meanwhile");
+		snprintf(why, WHY_LEN, "nothing of it ran in that time");
 	else if (!s.all)
 		snprintf(why, WHY_LEN, vm ? "it was removed" : "it has no VMs");
 	else if (vm && s.paused)

@@ -50,7 +50,7 @@ static int set_created(const struct config_key *k, void *field, const char *valu
 
 static const struct config_key keys[] = {
 	{"socket", config_set_path, C(socket), 1, SOCKET_MAX,
-	 "a path of at most 107 bytes that starts with /"},
+	 "a path of up to 107 bytes that starts with /"},
 	{"events", set_events, C(events), 1, 4095,
 	 "events as for `vpmu stat -e`, separated by commas"},
 	{"listen", set_listen, C(listen), 1, 200,

@@ -193,9 +193,9 @@ int main(int argc, char **argv)
 {
 	static const struct argp_option known[] = {
 		{"config", 'c', "FILE", 0, "read FILE instead of " EXPORTER_CONF, 0},
-		{"check-config", 'C', NULL, 0, "say what is wrong with the configuration, and end",
+		{"check-config", 'C', NULL, 0, "check the configuration, print its errors, and end",
 		 0},
-		{"socket", 'S', "PATH", 0, "ask the server at PATH instead of " SOCKET, 0},
+		{"socket", 'S', "PATH", 0, "read the server at PATH instead of " SOCKET, 0},
 		{"user", 'u', "NAME", 0, "become this user, for a start as root", 0},
 		{0},
 	};

@@ -410,7 +410,7 @@ static void domain_info(const struct rows *rows, struct expo *e)
 {
 	char buf[LABELS_MAX + 4096];
 
-	expo_family(e, "vpmu_domain", EXPO_INFO, NULL, "A VM, and whose it is.");
+	expo_family(e, "vpmu_domain", EXPO_INFO, NULL, "A VM, and its tenant.");
 	for (size_t i = 0; i < rows->nr; i++) {
 		const struct item *t = &rows->item[i];
 		size_t used = t->len;
@@ -454,7 +454,7 @@ static void sizes(const struct metrics_answers *a, const struct rows *tenants,
 	expo_u64(e, "kind=\"domain\"", vms->left_out, 0);
 	expo_u64(e, "kind=\"tenant\"", tenants->left_out, 0);
 	expo_family(e, "vpmu_rows_not_counted", EXPO_GAUGE, NULL,
-		    "VMs and tenants whose backend cannot count them, or is lost.");
+		    "VMs and tenants with a backend that cannot count them, or is lost.");
 	expo_u64(e, "kind=\"domain\"", failures(vms), 0);
 	expo_u64(e, "kind=\"tenant\"", failures(tenants), 0);
 	expo_family(e, "vpmu_rows_never_shown", EXPO_GAUGE, NULL,

@@ -210,7 +210,7 @@ static void sources(const struct metrics *m, const struct metrics_answers *a, ui
 		    "used up.");
 	source_numbers(backends, "refused", started_us, e);
 	expo_family(e, "vpmu_event_supported", EXPO_GAUGE, NULL,
-		    "Whether a backend can count an event.");
+		    "1 if a backend can count an event.");
 	json_array_foreach (backends, i, source) {
 		const char *backend = json_string_value(json_object_get(source, "backend"));
 		size_t used = strlen(backend_label(label, source));

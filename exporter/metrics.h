@@ -46,7 +46,7 @@ struct metrics;
 int metrics_create(const struct metrics_opts *o, struct metrics **out, char *err, size_t errlen);
 void metrics_destroy(struct metrics *m);
 
-/* metrics_render - write all families to @e, whose form is set, without expo_end(). Sessions that
+/* metrics_render - write all families to @e, with its form set, without expo_end(). Sessions that
  * are missing or count other events are opened, and start counting. Returns 0, or -errno and one
  * line in @err. */
 int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen);

@@ -97,7 +97,7 @@ static bool parse_option(const char **s, struct word opt, struct args_stat *a, c
 		if (!option_value(s, opt, &value, err))
 			return false;
 		if (value.len >= sizeof(a->sep)) {
-			text_format(err, ARGS_ERR_MAX, "separator of -x: at most %d bytes",
+			text_format(err, ARGS_ERR_MAX, "separator of -x: expected up to %d bytes",
 				    (int)sizeof(a->sep) - 1);
 			return false;
 		}

@@ -201,7 +201,7 @@ static int server_run(struct server *s, const json_t *req, json_t *resp, char *e
 	if (!may(s->c.who, e))
 		return fail(-EACCES, err, errlen, "%s: %s", name,
 			    e->who == FOR_ADMINS ? "for administrators only"
-						 : "for those only who may see every tenant");
+						 : "only for administrators");
 	return e->builtin ? e->builtin->fn(&s->c, req, resp, err, errlen)
 			  : e->fn(e->arg, req, resp, err, errlen);
 }

@@ -301,7 +301,7 @@ static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o
 	    !get_access(json_object_get(o, "who"), &who) ||
 	    !session_save_get_u64(json_object_get(o, "opened"), &opened) ||
 	    !session_save_get_u64(json_object_get(o, "next-id"), &next_id)) {
-		fail(0, err, errlen, "what was saved of it is not whole");
+		fail(0, err, errlen, "its saved state is incomplete");
 		return;
 	}
 	spec.open.target = *target == '/' ? tenant_find(ts, target) : tenant_vm_find(ts, target);

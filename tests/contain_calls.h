@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a process behind the filter of system calls tries, and what must come of it: for
+ * System calls of a process behind the filter, and the expected results: for
  * tests/unit/test_contain.c, and for tests/beds/bed_vpmud.c on the other CPU. Each function runs in
  * a process of its own, because there is no way back.
  */

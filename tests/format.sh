@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Each C file is as clang-format writes it with .clang-format: tests/format.sh
-# What is wrong is put right by: git ls-files '*.c' '*.h' | xargs clang-format -i
+# To format all files: git ls-files '*.c' '*.h' | xargs clang-format -i
 # Versions of clang-format disagree; Debian 12's decides. Exit status 77: it is not here.
 set -u
 cd "$(dirname "$0")/.." || exit 2

@@ -44,7 +44,7 @@ if [ -n "$build" ]; then
 		echo "layers: $build: no object files; build first"
 		exit 1
 	fi
-	# A symbol with two definitions (main, argp_program_version) says nothing of who is used.
+	# A symbol with two definitions (main, argp_program_version) shows nothing about its users.
 	awk '$1 == "D" { def[$2] = $3; if (n[$2]++) twice[$2] = 1 }
 		$1 == "U" { use[NR] = $2 " " $3 }
 		END { for (i in use) { split(use[i], u); if (u[1] in def && !(u[1] in twice) && def[u[1]] != u[2])

@@ -13,7 +13,7 @@
 enum lbr_fault {
 	LBR_FAULT_NONE,
 	LBR_FAULT_NO_RESTORE, /* a restored state has lost its records */
-	LBR_FAULT_NO_RESET    /* what the CPU holds survives a reset, and an empty state restored */
+	LBR_FAULT_NO_RESET    /* the CPU's records survive a reset, and an empty state restored */
 };
 
 /* The operations of the sound PMU; all PMUs that are broken in one process are of one kind. */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# tests/licences.sh must see what it is there for: each defect is planted in a small tree.
+# tests/licences.sh must catch its defects: each defect is planted in a small tree.
 set -u
 src=$(cd "$(dirname "$0")/.." && pwd) || exit 2
 tmp=$(mktemp -d) || exit 2

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory that runs out when the test says so. The program is linked with --wrap for each function
+ * Memory that runs out at the test's command. The program is linked with --wrap for each function
  * below (NOMEM_WRAPS in tests/integration/CMakeLists.txt), so every allocation of the project and
  * of jansson on the calling thread can be the one that fails. Include it in one file of the
  * program.

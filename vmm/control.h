@@ -24,7 +24,7 @@ struct control {
 	void (*log)(const char *line, void *arg);		 /* the server dropped a client */
 	void *arg;
 	/* private */
-	struct machine_vm *vm;		/* the VM whose addition or removal is being answered */
+	struct machine_vm *vm;		/* the VM of the pending answer to an addition or removal */
 	struct control_kernel *kernels; /* requests that wait, the first one's kernel is unpacked */
 };
 

@@ -48,8 +48,8 @@ static int cmd_vm_set(void *arg, const json_t *req, json_t *resp, char *err, siz
 			    name);
 	if (change.weight && strcmp(vm->engine, "emulator") != 0)
 		return fail(-EOPNOTSUPP, err, errlen,
-			    "weight: VM \"%s\" has the engine %s, whose CPU time the kernel "
-			    "divides; expected a VM of the emulator",
+			    "weight: VM \"%s\" has the engine %s, with CPU time from the kernel; "
+			    "expected a VM of the emulator",
 			    name, vm->engine);
 	machine_set_vm(vm, (unsigned int)change.weight, (unsigned int)change.max_events);
 	return 0;

@@ -38,7 +38,7 @@ static const struct {
 	{"width", {"width", 0, "BITS", 0, "width of the counters, 40 to 63 [48]", 2}},
 	{"slice", {"slice", 0, "N", 0, "instructions of a time slice, 1 to 10000000 [100000]", 2}},
 	{"random_slices",
-	 {"random-slices", 0, NULL, 0, "give slices a random length, whose mean is --slice", 2}},
+	 {"random-slices", 0, NULL, 0, "give slices a random length with the mean --slice", 2}},
 	{"seed", {"seed", 0, "N", 0, "seed of all random choices [1]", 2}},
 	{"migrate",
 	 {"migrate", 0, "HOW", 0,
@@ -66,7 +66,7 @@ static const struct {
 	 {"snapshot-dir", 0, "DIR", 0, "clients may save and restore VMs below DIR [nowhere]", 3}},
 	{"user", {"user", 0, "NAME", 0, "become user NAME before the first VM starts", 6}},
 	{"ram_limit",
-	 {"ram-limit", 0, "SIZE", 0, "RAM of all VMs together [what the machine has]", 6}},
+	 {"ram-limit", 0, "SIZE", 0, "RAM of all VMs together [all of the machine]", 6}},
 	{"cgroup_root",
 	 {"cgroup-root", 0, "DIR", 0, "make a cgroup for each tenant in DIR, a cgroup2 directory",
 	  3}},
@@ -271,7 +271,7 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 	int ret;
 
 	argp_err_exit_status = 2;
-	argp.doc = "Run virtual machines whose performance counters are shared.";
+	argp.doc = "Run virtual machines that share performance counters.";
 	memcpy(all, own, sizeof(own));
 	for (size_t i = 0; i < NR_HOST; i++) {
 		struct argp_option *opt = &all[sizeof(own) / sizeof(own[0]) + i];

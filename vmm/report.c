@@ -192,7 +192,7 @@ void report_post_mortem(const struct machine_vm *vm)
 						vm->name, "note", hint)),
 			    NULL);
 	else
-		lineout_put(format("vm %s: nobody recorded branches; %s", vm->name, hint), NULL);
+		lineout_put(format("vm %s: no branches were recorded; %s", vm->name, hint), NULL);
 }
 
 void report_removed(const struct machine_vm *vm)

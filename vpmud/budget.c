@@ -18,16 +18,13 @@ void budget_rows(const struct bpf_backend_budget *b,
 			 b->left == 1 ? "one is" : "ones are");
 	else
 		snprintf(why, sizeof(why),
-			 "not known how many a CPU has: %s. The kernel alone gives them out, and "
-			 "none "
-			 "is left to others, until counters in vpmud.conf says how many",
+			 "number of counters unknown: %s. The kernel alone assigns them; set "
+			 "counters=N in vpmud.conf to leave some to others",
 			 b->from);
 	row("hardware counters", b->known && b->general, why, arg);
 	if (b->turns)
 		snprintf(why, sizeof(why),
-			 "%u, which take turns: values show for which part of the time they were "
-			 "counted",
-			 b->keys);
+			 "%u, which are multiplexed: values show their running share", b->keys);
 	else
 		snprintf(why, sizeof(why), "%u, which take no turns", b->keys);
 	row("hardware events in use", !b->turns, why, arg);

@@ -81,7 +81,7 @@ static int set_owner(const struct config_key *k, void *field, const char *value,
 
 static const struct config_key vpmud_keys[] = {
 	{"socket", config_set_path, C(socket), 1, SOCKET_MAX,
-	 "a path of at most 107 bytes that starts with /"},
+	 "a path of up to 107 bytes that starts with /"},
 	{"pin_dir", set_pin_dir, C(pin_dir), 1, 200,
 	 "the path of a directory in a BPF file system, or none"},
 	{"cgroup_root", config_set_path, C(cgroup_root), 1, 4000,
@@ -98,7 +98,7 @@ static const struct config_key vpmud_keys[] = {
 
 static const struct config_key tenant_keys[] = {
 	{"cgroup", set_cgroup, R(cgroup), 0, 0,
-	 "a pattern such as /machine.slice/acme-*: at most 32 components, no . or .."},
+	 "a pattern such as /machine.slice/acme-*: up to 32 components, no . or .."},
 	{"metadata", set_patterns, R(metadata), 0, 0, "a pattern for the metadata of VMs"},
 	{"vm", set_patterns, R(vm), 0, 0, "a pattern for names of VMs"},
 	{"vm_owner", set_owner, 0, 0, 0, "a user of this host, or its number"},
@@ -169,7 +169,7 @@ static int config_end(void *arg, const struct config_at *at)
 	if (rule && rule->each && !rule->cgroup.nr && !rule->vm.nr && !rule->metadata.nr)
 		return fail(-EINVAL, at->err, at->errlen,
 			    "%s: the section before has neither cgroup nor metadata nor vm, and "
-			    "its * stands for what they match; expected at least one of them",
+			    "its * stands for their matches; expected at least one of them",
 			    at->where);
 	return 0;
 }

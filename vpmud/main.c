@@ -168,7 +168,7 @@ int main(int argc, char **argv)
 {
 	static const struct argp_option known[] = {
 		{"config", 'c', "FILE", 0, "read FILE instead of " VPMUD_CONF, 0},
-		{"check-config", 'C', NULL, 0, "say what is wrong with the configuration, and end",
+		{"check-config", 'C', NULL, 0, "check the configuration, print its errors, and end",
 		 0},
 		{0},
 	};

@@ -68,8 +68,7 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	report_check_row("VMs found", true, why, rows);
 	if (u.refused) {
 		snprintf(why, sizeof(why),
-			 "%zu named as VMs of a tenant that does not believe them; the log says "
-			 "which",
+			 "%zu named as VMs of a tenant that does not trust them; see the log",
 			 u.refused);
 		report_check_row("names of VMs", false, why, rows);
 	}
@@ -78,19 +77,20 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	disc_libvirt(r->disc, libvirt_row, rows);
 	snprintf(why, sizeof(why), "%zu below %s", u.cgroups, r->cgroup_root);
 	report_check_row("cgroups of tenants", true, why, rows);
-	snprintf(why, sizeof(why), u.failed ? "%zu could not be; the log says which" : "%zu failed",
+	snprintf(why, sizeof(why), u.failed ? "%zu could not be; see the log" : "%zu failed",
 		 u.failed);
 	report_check_row("VMs, vCPUs and cgroups are counted", !u.failed, why, rows);
 	bpf_backend_usage(r->kernel, &k);
 	snprintf(why, sizeof(why), "%s; %u perf events, %llu KiB of maps",
-		 k.programs ? "attached to context switches" : "nobody counts: nothing is attached",
+		 k.programs ? "attached to context switches"
+			    : "no counter is in use: nothing is attached",
 		 k.events, (unsigned long long)k.map_bytes >> 10);
 	report_check_row("BPF backend", true, why, rows);
 	if (k.programs)
 		report_check_row("tasks that move while they run", k.moves, k.moves_why, rows);
 	if (k.missed) {
 		snprintf(why, sizeof(why),
-			 "%llu; what was counted around one is unclaimed, and who ran there is "
+			 "%llu; counts around one are unclaimed, and tasks that ran there are "
 			 "partial",
 			 (unsigned long long)k.missed);
 		report_check_row("context switches that the kernel did not show", true, why, rows);

@@ -70,8 +70,8 @@ struct rules_vm {
 
 /*
  * rules_vm - write the path of the VM's tenant to @path; returns false if it is in none. Without
- * any rule, the tenant in its metadata. *@refused: the first rule whose name pattern matches but
- * which does not trust the process, if no later one does; else NULL. If the path built from the
+ * any rule, the tenant in its metadata. *@refused: the first rule with a name pattern that matches
+ * but which does not trust the process, if no later one does; else NULL. If the path built from the
  * names is invalid, returns false with one line in @why; else @why is empty.
  */
 bool rules_vm(const struct rules *r, const struct rules_vm *vm, char path[TENANT_PATH_MAX + 1],

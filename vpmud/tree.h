@@ -85,7 +85,7 @@ void tree_restored(struct tree *t);
 
 /* Numbers of nodes, for `check`. */
 struct tree_usage {
-	size_t vms, whole_vms; /* all; those whose cgroup is bound, too */
+	size_t vms, whole_vms; /* all; those with a bound cgroup, too */
 	size_t cgroups;	       /* matching the rules */
 	size_t refused;	       /* VMs whose name matches a rule that does not trust it, as noted */
 	size_t failed;	       /* VMs, threads and cgroups that failed to bind since the start */

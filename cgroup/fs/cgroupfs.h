@@ -30,7 +30,7 @@ char *cgroupfs_dir(const struct cgroupfs *fs, const char *path);
 /* cgroupfs_id - the cgroup id of @dir, as bpf_get_current_cgroup_id returns it. */
 int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen);
 
-/* cgroupfs_make - make directory @dir, whose parent exists. *made: true if it was made here, or was
+/* cgroupfs_make - make directory @dir; its parent exists. *made: true if it was made here, or was
  * left behind by a process that has ended, and is taken over; false if it exists otherwise, and is
  * used as it is. */
 int cgroupfs_make(const char *dir, bool *made, char *err, size_t errlen);

@@ -38,9 +38,9 @@ struct metric_set {
 
 /*
  * metric_set_text - add the metrics defined in the @len bytes @text to *@set, which starts zeroed.
- * A metric whose name is in the set already is skipped. @file: the name of the text for messages
- * and for metric.file. The events of all formulas must be valid for vpmu_event_parse(); raw codes
- * (rHEX) need a vendor (intel::r1a8).
+ * A metric with a name that is in the set already is skipped. @file: the name of the text for
+ * messages and for metric.file. The events of all formulas must be valid for vpmu_event_parse();
+ * raw codes (rHEX) need a vendor (intel::r1a8).
  *
  * -EINVAL, -E2BIG: nothing was added, and @err has one line: "file:line: error, expected value".
  * Any thread; takes libpfm's lock.

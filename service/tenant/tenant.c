@@ -415,7 +415,7 @@ int tenant_remove(struct tenants *ts, const char *path, char *err, size_t errlen
 			    "tenant %s: cannot be removed; give the path of a tenant", path);
 	if (n->first_child)
 		return fail(-EBUSY, err, errlen,
-			    "tenant %s: has %s \"%s\"; remove what is below it first", path,
+			    "tenant %s: has %s \"%s\"; remove all below it first", path,
 			    n->first_child->kind == NODE_VM ? "VM" : "tenant",
 			    n->first_child->name);
 	/* The directory first: rmdir fails if its cgroup has a thread. */

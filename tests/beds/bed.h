@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the programs of the test beds share: loops whose instructions are known, and perf events by
+ * Shared by the programs of the test beds: loops of known length, and perf events by
  * vpmu's names. Each failure ends the test.
  */
 #ifndef TESTS_BEDS_BED_H
@@ -90,9 +90,9 @@ static inline void bed_cpu1(bool online)
 }
 
 /*
- * Run on CPU 0, and take the other one away: for tests that know what they execute. Under icount
- * the emulator has one counter of instructions for all CPUs, so a PMU also counts what another CPU
- * executes while its own CPU stands still in a mode that it counts.
+ * Run on CPU 0, and take the other one away: for tests with a known number of instructions. Under
+ * icount the emulator has one counter of instructions for all CPUs, so a PMU also counts what
+ * another CPU executes while its own CPU stands still in a mode that it counts.
  */
 static inline void bed_one_cpu(void)
 {

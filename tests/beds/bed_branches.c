@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Branch records of the BPF backend by the kernel's own driver: two tenants' threads take turns on
- * one CPU, in code whose branches are all known. Each record of a thread must be one of its
+ * Branch records of the BPF backend by the kernel's own driver: two tenants' threads alternate on
+ * one CPU, in code with known branches. Each record of a thread must be one of its
  * branches, and follow from the one before.
  */
 #include <signal.h>
@@ -21,8 +21,8 @@
  * An endless loop that calls three functions deep, and gives the CPU up (sched_yield) after 230 to
  * 741 rounds: most samples are of the loop, and not of the kernel. Each turn has another number of
  * rounds than the one before; were they all alike, the samples could keep step with the turns. The
- * first table has the branches: from, to. The second one says at which branches the CPU can be next
- * after a branch to somewhere: to, from.
+ * first table has the branches: from, to. The second one has the branches at which the CPU can be
+ * next after a branch to somewhere: to, from.
  */
 #define PAIR(x, a, b) "	.quad " x "_" a ", " x "_" b "\n"
 /* clang-format off */
@@ -137,7 +137,7 @@ static bool is_user(uint64_t at)
 	return at && !(at >> 63);
 }
 
-/* Whether @table, pairs that end with 0, has the pair. */
+/* Returns true if @table, pairs that end with 0, has the pair. */
 static bool has(const uint64_t *table, uint64_t a, uint64_t b)
 {
 	for (; *table; table += 2)
@@ -161,7 +161,7 @@ static unsigned int call_at(const struct flow *f, uint64_t at)
 	return i;
 }
 
-/* ---- what the records must be ------------------------------------------------------------- */
+/* ---- the expected records ------------------------------------------------------------------ */
 
 struct seen {
 	unsigned int readings, user, kernel, wrong;
@@ -218,7 +218,7 @@ static void check_flow(const struct flow *f, bool calls, const struct vpmu_lbr_r
  * Calls that have not returned: the flow's, down to the loop. Below them may be calls that have
  * returned. Where Linux saves a thread's architectural LBR without XSAVES, it copies the records
  * that there are and clears only the last one of its list (intel_pmu_arch_lbr_save()). So it also
- * restores what was left in between by a save with more records, and that stays: the thread was
+ * restores leftovers of a save with more records, and that stays: the thread was
  * once interrupted inside the functions, and gives the CPU up outside of them since.
  */
 static void check_chain(const struct flow *f, const struct vpmu_lbr_regs *r, struct seen *s)
@@ -295,7 +295,7 @@ static void look(enum mode mode, struct seen s[2])
 	}
 }
 
-/* Whether nothing is wrong but for calls that Linux may have restored. */
+/* Returns true if all is right, except for calls that Linux may have restored. */
 static bool leftovers(const struct seen s[2])
 {
 	return !s[0].wrong && !s[1].wrong && (s[0].restored || s[1].restored);
@@ -303,7 +303,7 @@ static bool leftovers(const struct seen s[2])
 
 /* ---- the test ----------------------------------------------------------------------------- */
 
-/* AMD's CPUs record no call stacks. The reason says so, and not that there are no records. */
+/* AMD's CPUs record no call stacks. The reason names that, not missing records. */
 Test(bed_branches, of_two_tenants)
 {
 	static const char *const name[] = {"call-stack", "branches", "calls"};

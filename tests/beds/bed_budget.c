@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The BPF backend when counters are few and when CPUs come and go, on hardware counters that are
- * exact: nothing is lost, nothing is counted twice, and what is missing shows.
+ * exact: nothing is lost, nothing is counted twice, and missing counts are marked.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -68,8 +68,8 @@ static void tend_for(struct bpf_backend *k, uint64_t ns)
 
 /*
  * Twelve keys, and two events of another tool, which are neither pinned nor first. The tool's
- * events always have a counter. The keys take turns: each account's time is the same for all keys,
- * cycles and instructions have the same part of it, and what was counted in that part is exact.
+ * events always have a counter. The keys are multiplexed: each account's time is the same for all
+ * keys, cycles and instructions have the same part of it, and the counts of that part are exact.
  * Cycles are nanoseconds here.
  */
 Test(bed_budget, keys_take_turns_and_others_count)
@@ -195,7 +195,7 @@ static void times_are_possible(const struct tenants *t, uint64_t since_ns)
 	}
 }
 
-/* The backend looks while CPU 1 is away. What the CPU then does before it has new events is lost
+/* The backend looks while CPU 1 is away. The CPU's work before it has new events is lost
  * time, and no value is partial. */
 Test(bed_budget, a_cpu_that_goes_and_comes)
 {
@@ -277,8 +277,8 @@ Test(bed_budget, a_cpu_that_comes_back_and_sleeps)
 	tenants_close(&t);
 }
 
-/* Between two looks of the backend a CPU has gone and come back. Nobody can say what ran there
- * since: the values of who counted say that something is missing, and those attached later do not.
+/* Between two looks of the backend a CPU has gone and come back. It is unknown which tasks ran
+ * there since: values counted before are marked partial, those attached later are not.
  */
 Test(bed_budget, a_cpu_that_was_away_unseen)
 {

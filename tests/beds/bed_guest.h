@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The smallest VM for kvmbed: one vCPU of an arm64 guest without an operating system, whose code is
- * a loop of known length. Every call ends the test on a failure.
+ * The smallest VM for kvmbed: one vCPU of an arm64 guest without an operating system, with code
+ * that is a loop of known length. Every call ends the test on a failure.
  */
 #ifndef TESTS_BEDS_BED_GUEST_H
 #define TESTS_BEDS_BED_GUEST_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A real KVM with an exact PMU: what the guest executes is counted as the guest's, to the
- * instruction, and nothing else is. Everything that vpmu says of guest and host on hardware
+ * A real KVM with an exact PMU: instructions of the guest are counted as the guest's, to the
+ * instruction, and no others are. All of vpmu's claims about guest and host on hardware
  * counters rests on this.
  */
 #include "tests/beds/bed.h"

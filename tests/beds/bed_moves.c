@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Tasks that move from one tenant to another while they run: what they do before the move is the
- * first one's, and what they do after it the second one's. Instructions of one CPU are exact to the
+ * Tasks that move from one tenant to another while they run: their work before the move is the
+ * first one's, and their work after it the second one's. Instructions of one CPU are exact to the
  * count; on two CPUs page faults are (see bed_one_cpu).
  */
 #include <stdio.h>
@@ -88,7 +88,7 @@ static void wait_for(struct mover *m)
 	close(m->start[1]);
 }
 
-/* In all tenants the same is counted besides @per of what is known. */
+/* All tenants have the same surplus over the known @per. */
 static void compare(struct tenants *t, const struct mover *m, unsigned int per, uint64_t most)
 {
 	uint64_t besides[2] = {0};
@@ -113,7 +113,7 @@ static void compare(struct tenants *t, const struct mover *m, unsigned int per, 
 /* Without news of moves all up to the next switch is the first one's, what comes after it the
  * second one's, and both are partial. When that switch is depends on the kernel: Linux 6.12 and
  * later mostly have one before the mover is back from its move, and then the counts are those of a
- * move that is told. */
+ * move that is reported. */
 static void compare_old(struct tenants *t, const struct mover *m, uint64_t most)
 {
 	uint64_t besides = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The bed's PMU: does it count exactly, as everything else in the beds relies on? And do libvpmu's
- * names and attributes mean on arm64 what they say? Runs in both beds.
+ * names and attributes select the right events on arm64? Runs in both beds.
  */
 #include "tests/beds/bed.h"
 
@@ -37,7 +37,7 @@ Test(bed_pmu, instructions_are_exact)
 	}
 }
 
-/* Names and attributes on an arm64 host, whose events Linux lists in sysfs. */
+/* Names and attributes on an arm64 host, with its events in sysfs. */
 Test(bed_pmu, events_are_those_of_arm)
 {
 	struct perf_event_attr attr;
@@ -72,7 +72,7 @@ Test(bed_pmu, events_are_those_of_arm)
 	cr_expect_eq(vpmu_key_to_attr(key, &attr), -EOPNOTSUPP);
 }
 
-/* Group: what is counted in user and in kernel mode is all there is. */
+/* Group: counts of user and of kernel mode add up to the whole. */
 Test(bed_pmu, user_and_kernel_are_all)
 {
 	static const char *const names[] = {"instructions:H", "instructions:uH", "instructions:kH"};

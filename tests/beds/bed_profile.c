@@ -153,7 +153,7 @@ Test(bed_profile, samples_are_the_floor_of_the_count)
 	bed_guest_free(&g);
 }
 
-/* What the thread that runs the vCPU does itself is the host's, and never the guest's. */
+/* Work of the vCPU's thread outside the guest is the host's. */
 Test(bed_profile, the_host_side)
 {
 	struct vpmu_sampling *s;

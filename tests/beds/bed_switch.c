@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a context switch costs, in instructions of the CPU that switches: the clock of this bed is
+ * The cost of a context switch, in instructions of the CPU that switches: the clock of this bed is
  * the number of instructions, and repeats.
  */
 #include <bpf/bpf.h>
@@ -87,7 +87,7 @@ static const char *const keys[] = {"instructions:GH", "cycles:GH", "instructions
 				   NULL};
 
 /*
- * What the backend may add to a switch. "goal" is what it is to be one day; more than "most" is a
+ * Limits of the backend's cost of a switch. "goal" is the target; more than "most" is a
  * step back and fails. There are no goals for x86.
  */
 enum row { KEY_1, KEYS_2, KEYS_4, SAME, UNCOUNTED_SAME, UNCOUNTED, NOBODY, TO_UNCOUNTED, BOUND };
@@ -103,7 +103,7 @@ static const struct {
 			    PER_ARCH(134, 145)},
 	[UNCOUNTED] = {"between tasks that nobody counts, of two cgroups", 106, PER_ARCH(156, 180)},
 	[NOBODY] = {"while nobody counts", 0, 10},
-	/* These have no goal: they are what the rows above leave out. */
+	/* These have no goal: the parts that the rows above leave out. */
 	[TO_UNCOUNTED] = {"between a tenant and others, 4 keys", 1050, PER_ARCH(1050, 860)},
 	[BOUND] = {"between a bound task and others, 4 keys", 1050, PER_ARCH(1075, 890)},
 };
@@ -119,7 +119,7 @@ static void check(enum row row, double added)
 			      rows[row].what, added, rows[row].most);
 }
 
-/* What the backend adds to a switch with so many tenants, over what a switch costs without it. */
+/* The backend's cost of a switch with so many tenants, over a switch without it. */
 static void of_tenants(unsigned int tenants)
 {
 	double other, same;
@@ -173,7 +173,8 @@ Test(bed_switch, of_10000_tenants)
 	of_tenants(10000);
 }
 
-/* ---- what the rows above leave out -------------------------------------------------------- */
+/* ---- the parts that the rows above leave out-----------------------------------------------------
+ */
 
 /* Field 22 of /proc/self/stat. */
 static uint64_t start_time(void)
@@ -210,7 +211,7 @@ Test(bed_switch, of_bound_tasks)
 	cgroup_remove("none");
 }
 
-/* Instructions in the kernel of each switch of the pair that runs, by what @count says: the rest of
+/* Instructions in the kernel of each switch of the pair that runs, by @count: the rest of
  * what happens between two readings is the same for few rounds and for many. */
 static double bpf_backend_cost(const struct pair *p, uint64_t (*count)(void *), void *arg)
 {
@@ -255,7 +256,7 @@ static uint64_t count_tenants(void *arg)
 
 /*
  * The program runs in the kernel, in the time of the tenants that switch. So its instructions are
- * among what the tenants' kernel-side counts have, all of them: none is lost, and none is charged
+ * among the tenants' kernel-side counts, all of them: none is lost, and none is charged
  * to somebody else.
  */
 Test(bed_switch, share_of_a_tenants_kernel_count)

@@ -25,7 +25,7 @@
 	"[tenant /t1]\ncgroup = /t1\n"                                                             \
 	"[tenant /t2]\ncgroup = /t2\n"
 
-/* How the kernel tells of tasks that move: Debian's has fentry on x86 only. */
+/* How the kernel reports tasks that move: Debian's has fentry on x86 only. */
 #ifdef __aarch64__
 #define MOVES_BY "kprobe"
 #else
@@ -56,7 +56,7 @@ static void play_loops(struct looper l[TENANTS])
 		looper_end(&l[i]);
 }
 
-/* The process @l of tenant @i has executed its loops and besides what it always does. */
+/* The process @l of tenant @i has executed its loops and its fixed rest. */
 static void expect_loops(const char *what, uint64_t counted, unsigned int i, uint64_t *besides)
 {
 	uint64_t loops = 2 * loop_of(i) * TIMES;
@@ -105,7 +105,7 @@ Test(bed_vpmud, a_session_is_exact_over_kill_9)
 	out = asked("list");
 	for (unsigned int i = 0; i < TENANTS; i++)
 		cr_expect(has_line(out, tenant[i], "tenant", NULL), "%s", out);
-	cr_expect(has_line(asked("check"), "BPF backend", "yes", "nobody counts"));
+	cr_expect(has_line(asked("check"), "BPF backend", "yes", "no counter is in use"));
 
 	/* The processes are made before, so that each executes the same while it is counted. */
 	make_loops(l);
@@ -153,15 +153,15 @@ Test(bed_vpmud, a_session_is_exact_over_kill_9)
 	conserved();
 	asked("detach s");
 	/* When it is sure that all is found that its predecessor had. */
-	while (!has_line(asked("check"), "BPF backend", "yes", "nobody counts"))
+	while (!has_line(asked("check"), "BPF backend", "yes", "no counter is in use"))
 		sleep(1); /* a check takes the emulator a second */
 	vpmud_stop(vpmud);
 }
 
 /*
- * The events of a CPU that goes are dead for good. If it goes and comes back while nobody looks,
+ * The events of a CPU that goes are dead for good. If it goes and comes back between two looks,
  * the next vpmud must notice it: what runs there afterwards is counted, to the instruction, and
- * what was missed is marked.
+ * missed counts are marked.
  */
 Test(bed_vpmud, a_cpu_that_was_away_while_vpmud_was_dead)
 {
@@ -218,7 +218,7 @@ Test(bed_vpmud, is_contained)
 	vpmud_stop(vpmud);
 }
 
-/* What it may not count it does not count, and says so; no number is made up. */
+/* Without the right to count it reports that, and makes no number up. */
 Test(bed_vpmud, is_not_permitted)
 {
 	const char *out;
@@ -227,7 +227,7 @@ Test(bed_vpmud, is_not_permitted)
 	paranoid("3");
 	vpmud = vpmud_start("[vpmud]\nlibvirt = none\npin_dir = none\n");
 	out = asked("check");
-	if (!has_line(out, "vpmud may count ", "no", "perf_event_paranoid of at most 2")) {
+	if (!has_line(out, "vpmud may count ", "no", "perf_event_paranoid of 2 or less")) {
 		vpmud_stop(vpmud);
 		paranoid("2");
 		cr_skip_test("this kernel knows no perf_event_paranoid of 3");
@@ -281,7 +281,7 @@ static uint64_t guest_instructions(void)
 }
 
 /* A process of tenant @i with a VM of one vCPU, which executes one loop and then waits. Nothing
- * says that it is a VM, but that it has one. */
+ * has a VM, not that it is one. */
 static void make_vm(struct vm *vm, unsigned int i)
 {
 	struct bed_guest g;
@@ -310,8 +310,8 @@ static void make_vm(struct vm *vm, unsigned int i)
 	vm->start = start[1];
 }
 
-/* Until `vpmu list` says @want of the VM of process @pid. The time is the machine's own, which is
- * its instructions: a look at all processes begins each second of it. */
+/* Wait until `vpmu list` shows @want for the VM of process @pid. The time is the machine's own,
+ * which is its instructions: a look at all processes begins each second of it. */
 static void until_found(pid_t pid, bool want)
 {
 	char word[24];

@@ -145,7 +145,7 @@ static int run(char **args)
 		fflush(stdout);
 		_exit(127);
 	}
-	while (pid > 0) { /* and reap what the command leaves behind */
+	while (pid > 0) { /* and reap leftovers of the command */
 		pid_t p = wait(&status);
 
 		if (p == pid)

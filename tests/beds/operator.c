@@ -14,7 +14,7 @@
 
 enum { MAX_OUTPUT = 65536, MAX_ARGUMENTS = 32 };
 
-/* Whether vpmud @pid is still there. */
+/* Returns true if vpmud @pid still runs. */
 static bool lives(pid_t pid)
 {
 	int status;

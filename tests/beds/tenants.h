@@ -40,9 +40,9 @@ static inline const struct vpmu_value *tenants_value(const struct tenants *p, un
 	return &p->values[tenant * TENANTS_MAX_KEYS + key];
 }
 
-/* tenants_conserved - what the events of each of @cpus CPUs have counted is what all accounts were
- * charged. tenants_root_is_all - after tenants_detach: the root has what the tenants and all others
- * have. */
+/* tenants_conserved - the counts of the events of @cpus CPUs equal the charges of all accounts
+ * charged. tenants_root_is_all - after tenants_detach: the root has the sum of the tenants and all
+ * others have. */
 void tenants_conserved(const struct tenants *p, unsigned int cpus);
 void tenants_root_is_all(const struct tenants *p);
 

@@ -134,7 +134,7 @@ double pair_cost(const char *a, const char *b)
 	struct pair p;
 
 	/* Let the kernel's own work end, for example grace periods of RCU: a pair leaves it no
-	 * time, and switches cost more meanwhile. This takes no time of ours, only the machine's.
+	 * time, and switches cost more during it. This takes no time of ours, only the machine's.
 	 */
 	usleep(500000);
 	pair_make(&p, a, b);

@@ -18,7 +18,7 @@ uint64_t cgroup_make(const char *name);
 void cgroup_remove(const char *name);
 void cgroup_enter(const char *name);
 
-/* cgroups_apart - the kernel tells the root's children apart in its perf_event controller only once
+/* cgroups_apart - the kernel separates the root's children in its perf_event controller only once
  * any controller was switched on for them, as systemd does on every host. */
 void cgroups_apart(void);
 
@@ -43,8 +43,8 @@ void pair_end(struct pair *p);
 double pair_cost(const char *a, const char *b);
 
 /*
- * A process in a cgroup that waits until it is told to start, executes loops of a known length, and
- * ends. In user mode it executes the same instructions each time, but for the loops.
+ * A process in a cgroup that waits for a start command, executes loops of a known length, and
+ * ends. In user mode it executes the same instructions each time, except for the loops.
  */
 struct looper {
 	pid_t pid;

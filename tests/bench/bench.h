@@ -15,13 +15,13 @@
 
 /*
  * Units that travel from one machine to another: small pieces of code, measured in the same rounds
- * as the benchmark. A benchmark uses the unit that resembles what it mostly does. No unit contains
+ * as the benchmark. A benchmark uses the unit that resembles its main work. No unit contains
  * product code.
  */
 enum bench_unit {
 	BENCH_BLOCK, /* 4 L1 loads, 5 ALU operations, 1 store, no waiting: fills a core */
 	BENCH_CALL,  /* an indirect call that loads two words, adds, and stores two words */
-	BENCH_XCHG,  /* an atomic exchange on a cache line nobody else uses */
+	BENCH_XCHG,  /* an atomic exchange on an unshared cache line */
 	BENCH_PAGE,  /* one page mapped, written and unmapped: system calls and a page fault */
 	BENCH_UNITS,
 };
@@ -41,8 +41,8 @@ struct bench_case {
 };
 
 /*
- * What is compared with each other. All cases and all units are measured in every round, in random
- * order.
+ * Cases that are compared with each other. All cases and all units are measured in every round, in
+ * random order.
  */
 struct bench_set {
 	unsigned int nr;
@@ -77,7 +77,7 @@ void bench_limit_rounds(unsigned int rounds);
 /* bench_rounds - @rounds, or fewer when they are limited. */
 unsigned int bench_rounds(unsigned int rounds);
 
-/* bench_report - print one result. @goal: what it should be at most (or at least, if @at_least);
+/* bench_report - print one result. @goal: its upper bound (or lower, if @at_least);
  * 0: none. @params: extra fields, or NULL; the reference is taken over. */
 void bench_report(const char *name, double value, const char *unit, double goal, bool at_least,
 		  json_t *params);
@@ -95,7 +95,7 @@ void bench_report_as(const char *name, double value, const char *value_unit,
 double bench_thread_ns(void);
 double bench_process_ns(void);
 
-/* bench_pin - keep this thread, and threads it makes, on the CPU whose core is the freest now.
+/* bench_pin - keep this thread, and threads it makes, on the CPU with the freest core now.
  * bench_unpin - all CPUs again. */
 void bench_pin(void);
 void bench_unpin(void);

@@ -38,7 +38,7 @@ void bed_open(struct bed *b, unsigned int pcpus, uint64_t slice);
 void bed_close(struct bed *b);
 
 /* bvm_open - a VM that runs the guest tools with @args. bvm_open_load - one that @load fills in, as
- * vm_opts.load says. start - let it run. */
+ * vm_opts.load. start - let it run. */
 void bvm_open(struct bed *b, struct bvm *v, unsigned int vcpus, const char *args);
 void bvm_open_load(struct bed *b, struct bvm *v, unsigned int vcpus,
 		   int (*load)(struct vm *vm, void *arg, char *err, size_t errlen), void *arg);

@@ -36,7 +36,7 @@ struct bed {
 	struct vpmu_consumer *consumers;
 	size_t nr_consumers;
 	uint32_t *order; /* in which order the VMs run */
-	unsigned int at; /* who in it runs next, where a batch does not run all */
+	unsigned int at; /* its next VM, where a batch does not run all */
 };
 
 static void oom(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * fair_worst: how much of a pCPU is left for a plain guest beside a guest that makes each of its
- * instructions as dear as it can (tests/emu/attack.h).
+ * instructions as expensive as it can (tests/emu/attack.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static double share(const struct attack *a, const struct chip_attack *chip, unsi
 	return shares[rounds / 2];
 }
 
-/* Whether VPMU_ATTACK, if it is set, is in @name. */
+/* Returns true if VPMU_ATTACK is not set, or is in @name. */
 static bool chosen(const char *name)
 {
 	const char *only = getenv("VPMU_ATTACK");

@@ -3,7 +3,7 @@
  * Benchmarks of VMs on KVM: what an MSR exit and a PMI cost beyond the same exits of a program that
  * does nothing but KVM_RUN, and how long and how much vpmu-vmm takes to start a guest. The bare
  * program and vpmu run the same guest, interleaved in one run, since what KVM itself takes differs
- * by a factor of ten between machines. Without a usable /dev/kvm they are skipped, and say so.
+ * by a factor of ten between machines. Without a usable /dev/kvm they are skipped, with a line.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -36,15 +36,15 @@
 	    "guest_" #name ":\n" text "\nguest_" #name "_end:\n"                                   \
 	    ".popsection\n")
 
-/* Reads IA32_PERF_GLOBAL_CTRL for ever. */
+/* Reads IA32_PERF_GLOBAL_CTRL without end. */
 GUEST(rdmsr, "mov $0x38f, %ecx\n 1: rdmsr\n jmp 1b");
 
-/* What stands for RDPMC, for ever. */
+/* The substitute of RDPMC, without end. */
 GUEST(in, "1: in $0x33, %eax\n jmp 1b");
 
 /* An IDT with a gate for NMIs; the local APIC in x2APIC mode, LVTPC an NMI; fixed counter 2
- * (reference cycles) on. Then it halts, and says each NMI to port 80H. (A KVM that interprets CPL 0
- * looks for an NMI only after some 500 us of a loop.) */
+ * (reference cycles) on. Then it halts, and reports each NMI to port 80H. (A KVM that interprets
+ * CPL 0 looks for an NMI only after some 500 us of a loop.) */
 GUEST(pmi,
       "mov $0x300000, %esp\n"
       "lea 2f(%rip), %rax\n mov $" /* handler */
@@ -80,7 +80,7 @@ static void make_image(struct guest_image *f, const char *code, const char *end)
 	memcpy(f->code, code, (size_t)(end - code));
 }
 
-/* ---- VMs whose only vCPU this thread runs ---- */
+/* ---- VMs with one vCPU, on this thread ---- */
 
 struct kvm_vm {
 	struct vm_sched sched;	  /* first */
@@ -279,7 +279,7 @@ static void raise_alarm(void)
 	syscall(SYS_tgkill, getpid(), gettid(), VMM_ALARM_SIGNAL);
 }
 
-/* What a guest writes to arm its counter again: it overflows after a tick. kvm_msr_exit has what
+/* A guest's writes to arm its counter again: it overflows after a tick. kvm_msr_exit has what
  * that costs, so both programs do it. The timer would take the vCPU out a second time. */
 static void arm_counter(struct kvm_vm *k)
 {
@@ -475,7 +475,7 @@ static double wall_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* What of process @pid's memory is resident, in KiB: its own, and with the files it maps. The
+/* Resident memory of process @pid, in KiB: its own, and with the files it maps. The
  * largest anonymous mapping of exactly the guest's size is the guest's RAM, and is left out. */
 static bool resident(pid_t pid, unsigned long *own, unsigned long *all)
 {

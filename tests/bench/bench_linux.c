@@ -5,7 +5,7 @@
  * linux_boot_emu: Debian's cloud kernel from exec to the machine's end, with an init that switches
  * it off, on the emulator with 1 and 4 vCPUs and in QEMU's TCG with and without -icount. All of
  * them run once in each round. QEMU also runs its firmware and unpacks the kernel in the guest.
- * linux_idle: the share of a CPU that a VM takes whose init sleeps.
+ * linux_idle: the share of a CPU that a VM with a sleeping init takes.
  *
  * Without the kernel, or for the first without QEMU, nothing is measured, and a line on stderr says
  * so.
@@ -85,7 +85,7 @@ static bool run(char *const *argv)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-/* An initial RAM disk whose init executes @job. False: there is no kernel to boot. */
+/* An initial RAM disk with an init that executes @job. False: there is no kernel to boot. */
 static bool prepare(const char *bench, const char *job, char initrd[64])
 {
 	char path[64], arg[80];
@@ -252,7 +252,7 @@ int bench_linux_idle(void)
 	do
 		must(fgets(said, sizeof(said), f), "vpmu-vmm", "the guest did not boot");
 	while (!strstr(said, "idle now"));
-	sleep(2); /* what the kernel still does after its boot */
+	sleep(2); /* the kernel's work after its boot */
 	cpu = cpu_time(pid);
 	begin = now();
 	sleep(IDLE_S);

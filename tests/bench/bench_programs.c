@@ -103,7 +103,7 @@ static int qemu_run(const char *args, bool icount, struct outcome *o)
 		must(errno == EINTR, QEMU, "wait");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
 		return -ENOENT;
-	/* isa-debug-exit makes 2 * v + 1 of what the guest writes; QEMU's own failures are 1. */
+	/* isa-debug-exit makes 2 * v + 1 of the guest's write; QEMU's own failures are 1. */
 	must(WIFEXITED(status) && WEXITSTATUS(status) % 2 && WEXITSTATUS(status) > 1, QEMU, args);
 	o->status = (unsigned int)WEXITSTATUS(status) / 2;
 	o->ns = 1e9 * (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +

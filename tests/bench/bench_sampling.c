@@ -144,7 +144,7 @@ static void run_switch(void *arg, uint64_t n)
 
 enum { OVERFLOW, OVERFLOW_ONE, SWITCH, SWITCH_ONE, CASES };
 
-/* An overflow that is told to one or more, and a switch; each also with one consumer alone. */
+/* An overflow that is delivered to one or more, and a switch; each also with one consumer alone. */
 static void report(const char *name, unsigned int alarms, unsigned int samplers)
 {
 	static struct bed busy, busy_one, calm, calm_one;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Benchmarks of libvpmu's core with many VMs: more keys than counters, control calls on a tenant of
- * 10,000 VMs, how long a safe point lasts meanwhile, and the memory of accounts. Public calls only.
+ * 10,000 VMs, how long a safe point lasts in that time, and the memory of accounts. Public calls
+ * only.
  */
 #include <malloc.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * control_stall: how long control calls take while guests make each of their instructions as dear
- * as they can, or attack by interrupts (tests/emu/attack.h). A whole machine with its server,
- * whose commands this thread calls as the control socket does. These are times by the clock on the
- * wall: with more threads than CPUs a part of them is waiting for a CPU, which is printed beside
- * them.
+ * control_stall: how long control calls take while guests make each of their instructions as
+ * expensive as they can, or attack by interrupts (tests/emu/attack.h). A whole machine with its
+ * server, with commands that this thread calls as the control socket does. These are times by the
+ * clock on the wall: with more threads than CPUs a part of them is waiting for a CPU, which is
+ * printed beside them.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -202,7 +202,7 @@ static double waited_ms(void)
 struct times {
 	double *ms;
 	unsigned int n;
-	double worst, waited; /* the longest call, and what threads waited for CPUs meanwhile */
+	double worst, waited; /* the longest call, and the threads' wait for CPUs in that time */
 	const char *attack;   /* beside which it was */
 };
 

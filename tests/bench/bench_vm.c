@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Benchmarks of whole emulator VMs: how fast they execute with everything counted, what they cost,
+/* Benchmarks of whole emulator VMs: how fast they execute with everything counted, their cost,
  * how they scale. */
 #include <malloc.h>
 #include <stdio.h>
@@ -251,7 +251,7 @@ int bench_vm_create(void)
 	size_t before, after, ram = 0;
 
 	bed_open(&b, 2, 10000);
-	malloc_trim(0); /* what earlier benchmarks freed must not hide what this one takes */
+	malloc_trim(0); /* what earlier benchmarks freed must not hide this one's memory */
 	before = rss_bytes();
 	bench_measure(&set);
 	bench_report_as("vm_create", set.c[0].ns / 1e6, "ms", &set, 0, 1, BENCH_PAGE, 200,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # How long `vpmu lbr -d 1 --folded` takes with many VMs (goal: 2 s with 1,000 on a machine that is idle
 # otherwise), and how many of its 100 readings of all VMs that was enough for. By hand: sh
-# tests/bench/lbr_folded.sh BUILD [VMS]. No test judges the time. What it must not depend on - requests and
+# tests/bench/lbr_folded.sh BUILD [VMS]. No test judges the time. Figures that must not depend on it - requests and
 # pCPUs asked per VM - is counted by integration.cli_answers and test_capture_lbr.
 set -eu
 bin=$1/bin image=$1/guest/guest.elf vms=${2:-1000}

@@ -322,7 +322,7 @@ void bench_measure(struct bench_set *set)
 		if (best > ALONE * cycle)
 			best = ALONE * cycle;
 		set->core_free_pct = 100 * below(unit[BENCH_BLOCK].round_ns, done, FREE * best);
-		/* What a set of exactly so many rounds uses up may not be there for more. */
+		/* Resources for a set of exactly so many rounds may not suffice for more. */
 		if (set->core_free_pct >= FREE_PCT || set->rounds || rounds_limit)
 			break;
 	}

@@ -15,7 +15,7 @@ echo "$text"
 text=$("$1" --rounds 1 control_stall) || exit 1
 echo "$text"
 [ "$(echo "$text" | grep -c '^control_stall .* ms .* <= 100 .*"call":"[a-z-]*","slice":10*,"calls":[1-9]')" = 12 ] || exit 1
-# Without QEMU the comparison with it is skipped, and says so.
+# Without QEMU the comparison with it is skipped, with a line.
 text=$(PATH=/nonexistent "$1" emu_mips_programs 2>&1) || exit 1
 echo "$text"
 [ "$(echo "$text" | grep -c 'emu_mips_programs: SKIPPED: qemu-system-x86_64 is not installed')" = 1 ] || exit 1

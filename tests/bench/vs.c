@@ -16,7 +16,7 @@
 
 #define ROWS_MAX 256
 
-/* What tells results of one name apart. */
+/* Parameters that separate results of one name. */
 static const char *const params[] = {"tenants", "consumers", "keys",   "workload", "branches",
 				     "event",	"period",    "alarms", "samplers", "vcpus",
 				     "threads", "vms",	     "entries"};
@@ -26,8 +26,8 @@ static const char *const params[] = {"tenants", "consumers", "keys",   "workload
 struct row {
 	char key[160], unit[32];
 	double *value[2];    /* by run; 0: none */
-	double *units[2];    /* the same in units; 0 where it is not said */
-	double *free_pct[2]; /* by run, core_free_pct; 0 where it is not said */
+	double *units[2];    /* the same in units; 0 where it is not given */
+	double *free_pct[2]; /* by run, core_free_pct; 0 where it is not given */
 };
 
 static struct row rows[ROWS_MAX];
@@ -159,7 +159,7 @@ static bool is_rate(const char *unit)
 	return strstr(unit, "/s") != NULL;
 }
 
-/* What is not a ratio already, and neither a share. */
+/* Values that are neither ratios nor shares. */
 static bool is_cost(const char *unit)
 {
 	static const char *const costs[] = {"ns", "us", "ms", "KiB", "MiB", "bytes"};
@@ -205,7 +205,7 @@ static bool print_row(const struct row *row)
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < nr_runs; i++)
-		/* In units where both say so: the core may be shared in one of the two. */
+		/* In units where both have them: the core may be shared in one of the two. */
 		if (row->units[0][i] != 0 && row->units[1][i] != 0)
 			ratio[n++] = row->units[0][i] / row->units[1][i];
 		else if (row->value[0][i] != 0 && row->value[1][i] != 0)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# More than one Prometheus, with the shipped configurations but for addresses and intervals: one scrapes simulated
+# More than one Prometheus, with the shipped configurations except for addresses and intervals: one scrapes simulated
 # hosts, one above takes the tenants' totals of it by federation, and one is sent its tenants' series by remote write.
 # Every sample that these have is one of the first Prometheus, with its time and value, and nothing of VMs is there.
 . "$(dirname "$0")/vpmud_lib.inc"
@@ -24,7 +24,7 @@ tsdb=$dir/tsdb.store
 start_prometheus "$dir/store.yml" --web.enable-remote-write-receiver
 store=$prom store_pid=$prom_pid
 
-# ---- the one that scrapes, and writes as remote_write.yml says ----
+# ---- the one that scrapes, and writes as in remote_write.yml ----
 "$fleet" config "$fleet_port" $hosts 2 >"$dir/lower.yml"
 sed -n '/^remote_write:/,$p' "$share/prometheus/scrape/remote_write.yml" | sed "s|https://metrics.example/api/v1/push|$store/api/v1/write|" \
 	>>"$dir/lower.yml"
@@ -34,7 +34,7 @@ tsdb=$dir/tsdb.lower
 start_prometheus "$dir/lower.yml"
 lower=$prom lower_pid=$prom_pid
 
-# ---- the one above, as federate.yml says ----
+# ---- the one above, as in federate.yml ----
 sed "s/prometheus.north.example:9090/${lower#http://}/; /prometheus.south.example/,\$d; s/scrape_interval: 1m/scrape_interval: 2s/" \
 	"$share/prometheus/scrape/federate.yml" | sed '$ { /- targets/d }' >"$dir/upper.yml"
 check "federate.yml is used" "$(grep -c "${lower#http://}" "$dir/upper.yml")" 1

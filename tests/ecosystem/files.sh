@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What vpmu ships for Prometheus and Grafana, without a vpmud: rules, what they compute of series of known
+# vpmu's files for Prometheus and Grafana, without a vpmud: rules, their results of series of known
 # values, scrape configurations, and that the dashboard and the documents name what there is.
 . "$(dirname "$0")/vpmud_lib.inc"
 . "$(dirname "$0")/prom_lib.inc"

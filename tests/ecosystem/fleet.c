@@ -81,7 +81,7 @@ static void domain_families(struct expo *e, unsigned int host, uint64_t ns)
 {
 	char l[256], name[64], more[512];
 
-	expo_family(e, "vpmu_domain", EXPO_INFO, NULL, "A VM, and whose it is.");
+	expo_family(e, "vpmu_domain", EXPO_INFO, NULL, "A VM, and its tenant.");
 	for (unsigned int v = 0; v < vms; v++) {
 		vm_name(name, host, v);
 		snprintf(more, sizeof(more),

@@ -33,7 +33,7 @@ becomes 10 'count(vpmu:fleet_tenant_run_seconds:rate_2m > 0)'
 # The rule's total is the sum of its hosts'.
 becomes 0 'count(abs(vpmu:fleet_tenant_events:estimate_2m{event="cycles"} / ignoring (event) sum without (event, instance, job) (vpmu:tenant_events:estimate_2m{event="cycles"}) - 1) > 0.2) or vector(0)'
 
-# ---- what it takes ----
+# ---- its cost ----
 self() { [ -n "$(number 'sum(rate(prometheus_tsdb_head_samples_appended_total[1m]))')" ]; }
 wait_for "$prom_pid" self
 self || check "Prometheus about itself" "$(tail -3 "$dir/prometheus.log")" "its samples"

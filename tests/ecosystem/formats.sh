@@ -63,7 +63,7 @@ else
 	check_match "stretches are what the code says" "$(cat "$dir/bolt")" 'traces mismatching disassembled function contents: 0 '
 	check_match "and in known functions" "$(cat "$dir/bolt")" 'Out of range traces involving unknown regions: 0 '
 	# Its lines: 1 FUNCTION OFFSET 1 FUNCTION OFFSET MISPREDICTED COUNT, also for stretches. Each branch inside of the
-	# function is there with its count, but for returns, which BOLT 19 leaves out.
+	# function is there with its count, except for returns, which BOLT 19 leaves out.
 	objdump -d --no-show-raw-insn "$image" | sed -n 's/^ *\([0-9a-f]*\):[[:space:]]*ret.*/\1/p' >"$dir/returns"
 	awk -v at="$at" 'BEGIN { base = at; sub(/^0+/, "", base) } $1 == "B" { print $2, $3, $4 }' "$dir/branches" |
 		while read -r from to n; do
@@ -77,7 +77,7 @@ fi
 stop_server
 
 # ---- branches for AutoFDO: of a guest whose workloads clang has compiled, with DWARF 4. Its profile and that of LLVM's
-# own reader say the same of each line, and clang weighs branches by it ----
+# own reader agree on each line, and clang weighs branches by it ----
 tools=$VPMU_BIN/../guest-tools src=$here/../..
 profgen=$(ls /usr/lib/llvm-*/bin/llvm-profgen 2>/dev/null | tail -1)
 opt="-std=gnu17 -O2 -ffreestanding -mno-red-zone -mgeneral-regs-only -fno-stack-protector -fPIE -I$src"

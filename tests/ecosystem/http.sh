@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# vpmu-exporter: forms, what promtool says of them, passwords, TLS, a Unix socket, requests that are too large
-# or broken, slow clients, many at a time, and what the process may do: it is an ordinary reader of vpmud. The
+# vpmu-exporter: forms, promtool's verdict, passwords, TLS, a Unix socket, requests that are too large
+# or broken, slow clients, many at a time, and the process's rights: it is an ordinary reader of vpmud. The
 # textfile of the command, and restarts of both that go on with the counts.
 . "$(dirname "$0")/vpmud_lib.inc"
 . "$(dirname "$0")/prom_lib.inc"
@@ -106,7 +106,7 @@ else
 	echo "# SKIP node_exporter: no prometheus-node-exporter (tools/deps ecosystem)"
 fi
 
-# ---- what the process may do ----
+# ---- the process's rights ----
 status=$(cat "/proc/$exporter/status")
 check_match "its user" "$status" "Uid:[[:space:]]+$(id -u nobody)[[:space:]]+$(id -u nobody)[[:space:]]+$(id -u nobody)"
 check_match "vpmud takes it for a reader" "$("$vpmu" sessions -j)" "\"uid\":$(id -u nobody)"
@@ -167,7 +167,7 @@ wait "$exporter"
 exporter "$VPMU_SOCKET" --user nobody -- 'listen = :PORT' "$events"
 at=http://127.0.0.1:$port
 
-# ---- a full disk: the state file is the old one, it is said once, and counting and serving go on ----
+# ---- a full disk: the state file is the old one, it is reported once, and counting and serving go on ----
 if command -v prlimit >/dev/null; then
 	prlimit --pid "$server" --fsize=1000:unlimited
 	state=$VPMU_SOCKET.state
@@ -230,7 +230,7 @@ check "another user" "$(code $tls -u x:secret "$at/metrics")" 401
 check "the right one" "$(code $tls -u prom:secret "$at/metrics")" 200
 check "plain HTTP to TLS" "$(code "http://127.0.0.1:$port/metrics")" 000
 check "TLS 1.1" "$(code $tls --tls-max 1.1 -u prom:secret "$at/metrics")" 000
-# Connections that say nothing, not even TLS's hello, do not keep scrapers out.
+# Silent connections, without even TLS's hello, do not keep scrapers out.
 "${VPMU_FLEET:-$VPMU_BIN/../tests/vpmu-fleet}" idle "$port" 300 >"$dir/idle" &
 idle=$!
 jobs="$jobs $idle"

@@ -129,6 +129,6 @@ for s in h1 h2; do
 	echo "# $s: $c page faults of what moved"
 	[ "${c:-0}" -gt 0 ] || check "it ran on $s" "$c" "more than 0"
 done
-# What both vpmuds counted is, in Prometheus, what it did.
+# The counts of both vpmuds are, in Prometheus, its work.
 becomes "$sum" "sum($counted)"
 finish

@@ -20,7 +20,7 @@
 #define CODE	 ATTACK_CODE
 #define DATA	 0x300000ULL
 #define FIELD	 0x400000ULL   /* 1 MiB of short jumps, and the targets of JUMPS */
-#define PAGES	 0x600000ULL   /* what the window maps */
+#define PAGES	 0x600000ULL   /* the window's mappings */
 #define CHAIN	 0x800000ULL   /* 8 MiB of pointers to pointers */
 #define WINDOW	 0x40000000ULL /* 511 pages of 4 KiB; the last one is not mapped */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Guests that make each of their instructions as dear as they can for the host, and a plain guest
- * beside them. Each runs for ever in a VM of its own. The unit tests of effort and the benchmark
- * fair_worst run them. This needs no test framework.
+ * Guests that make each of their instructions as expensive as they can for the host, and a plain
+ * guest beside them. Each runs without end in a VM of its own. The unit tests of effort and the
+ * benchmark fair_worst run them. This needs no test framework.
  */
 #ifndef TESTS_EMU_ATTACK_H
 #define TESTS_EMU_ATTACK_H
@@ -20,9 +20,9 @@ struct attack {
 	const char *name;
 	const uint8_t *code, *end; /* runs at ATTACK_CODE in CPL 0 */
 	/* The least extra effort (vmm_run.effort beyond instructions) of 100 instructions in the
-	 * interpreter: without it they would take more host time than what they are charged for. */
+	 * interpreter: without it they would take more host time than their charge. */
 	unsigned int effort;
-	/* What it takes is misses of the host's caches, which no table of instructions knows. */
+	/* Its cost is misses of the host's caches, which no table of instructions has. */
 	bool memory;
 	unsigned int special; /* what attack_load() prepares; private */
 };

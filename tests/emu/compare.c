@@ -11,7 +11,7 @@ static const char *const reg_name[DT_NREGS] = {"rax", "rcx", "rdx", "rbx", "rsp"
 					       "rsi", "rdi", "r8",  "r9",  "r10", "r11",
 					       "r12", "r13", "r14", "r15"};
 
-/* What was undefined where @r stopped. */
+/* Undefined state where @r stopped. */
 static uint32_t undefined_at(const struct dt_seq *q, const struct dt_result *r)
 {
 	if (r->vector == DT_END)
@@ -40,8 +40,8 @@ static bool memory_equal(const char *what, uint64_t base, const uint8_t *a, cons
 }
 
 /*
- * CMPS reads two operands, a CALL checks its target and pushes. No manual says which of two faults
- * is reported, and only Intel's CPUs were measured (vendor.c): elsewhere either is accepted.
+ * CMPS reads two operands, a CALL checks its target and pushes. No manual defines which of two
+ * faults is reported, and only Intel's CPUs were measured (vendor.c): elsewhere either is right.
  */
 static bool either_fault(const struct dt_seq *q, const struct dt_result *nat,
 			 const struct dt_result *emulator)
@@ -59,7 +59,7 @@ static bool either_fault(const struct dt_seq *q, const struct dt_result *nat,
 }
 
 /*
- * Whether @r ended in a fault of an instruction on x87 or MMX registers, or of their whole state.
+ * True if @r ended in a fault of an instruction on x87 or MMX registers, or of their whole state.
  * What such a fault leaves of the x87 state, and which byte of a long operand is reported, was
  * measured on AMD's CPUs only.
  */
@@ -81,9 +81,9 @@ static bool fp_fault(const struct dt_seq *q, const struct dt_result *r)
 }
 
 /*
- * Whether @nat and @emulator are page faults of one instruction that accesses x87 state, at two
- * bytes of its operand. Which byte is reported differs between AMD's CPUs: family 1AH says the last
- * one, family 19H model 11H the first bad one.
+ * True if @nat and @emulator are page faults of one instruction that accesses x87 state, at two
+ * bytes of its operand. Which byte is reported differs between AMD's CPUs: family 1AH reports the
+ * last one, family 19H model 11H the first bad one.
  */
 static bool state_fault(const struct dt_seq *q, const struct dt_result *nat,
 			const struct dt_result *emulator)
@@ -140,7 +140,7 @@ error_code:
 }
 
 /* x87, MMX and SSE, bit for bit. The pointers are looked at only while an exception waits: a CPU of
- * AMD's stores them only then, and Linux saves and restores with what the CPU stores. */
+ * AMD's stores them only then, and Linux saves and restores with the CPU's image. */
 static bool fx_equal(const uint8_t *a, const uint8_t *b, bool no_pointers, char *why,
 		     size_t why_len)
 {

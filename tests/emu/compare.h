@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Differential test: are two results the same, and how to say where they are not. */
+/* Differential test: are two results the same, and the text of a difference. */
 #ifndef TESTS_EMU_COMPARE_H
 #define TESTS_EMU_COMPARE_H
 
@@ -26,7 +26,7 @@ struct path_counts {
 	    */
 
 /* results_equal - everything observable but undefined flags; on a difference, what differs first
- * in @why. @how: COMPARE_*. @host: accept what the CPU that made @nat does by these; NULL: @nat is
+ * in @why. @how: COMPARE_*. @host: allow the variants of the CPU that made @nat; NULL: @nat is
  * the emulator's as well. */
 bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
 		   const struct dt_result *emulator, unsigned int how,
@@ -35,7 +35,7 @@ bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
 /* path_count - count along the single-stepped path in @nat; false when it was not recorded. */
 bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path_counts *out);
 
-/* path_branches_equal - what was recorded is the path's last taken branches. */
+/* path_branches_equal - the records are the path's last taken branches. */
 bool path_branches_equal(const struct path_counts *p, const struct vpmu_lbr_regs *l, char *why,
 			 size_t why_len);
 

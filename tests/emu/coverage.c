@@ -90,7 +90,7 @@ static int print_left_out(const char *name, void *arg)
 	return 0;
 }
 
-/* Instructions CPL3 cannot execute are on the list too; for those a fault is what is compared. */
+/* Instructions CPL3 cannot execute are on the list too; for those a fault is compared. */
 bool coverage_print(uint64_t least, bool quiet)
 {
 	bool ok = true;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Differential test of the emulator: random instruction sequences of its ISA list must leave
- * the same registers, flags, memory and faults as on the CPU this runs on; what they retired must
- * be what single-stepping saw; and chopping a run into random budgets must change nothing.
+ * the same registers, flags, memory and faults as on the CPU this runs on; their retired
+ * instructions must be what single-stepping saw; and chopping a run into random budgets must change
+ * nothing.
  *
  * A sequence is a function of its seed alone: `--seed N --count 1` replays one.
  */
@@ -46,7 +47,7 @@ static struct {
 static struct native_side native;
 static struct vendor_host host;
 static struct host_facts facts;
-/* The machines are what the host's vendor makes; @other, what the other vendor makes, is used only
+/* The machines are of the host's vendor; @other, of the other vendor, is used only
  * on a host that vendor.c does not list. */
 static struct emu_side whole, sliced, other, warm;
 static struct kvm_cpuid_entry2 cpuid[2 + GEN_CPUID_LEAVES]; /* 0, 80000001, others */
@@ -111,7 +112,7 @@ static bool slices_equal(const struct dt_result *a, const struct dt_result *b,
 static struct dt_result r_whole, r_sliced, r_other, r_warm;
 
 /* A sequence that overwrote its own return address may end up amid the bytes of a neighbour's
- * instructions, and meet one of those that the machine does not have and says so. */
+ * instructions, and meet one of those that the machine does not have. */
 static bool went_wild(const struct dt_seq *q, const struct dt_result *emulator)
 {
 	return emulator->vector == DT_OTHER && emulator->rip - q->c.slot >= DT_SLOT &&
@@ -119,7 +120,7 @@ static bool went_wild(const struct dt_seq *q, const struct dt_result *emulator)
 }
 
 /*
- * All checks of one case whose native result is @nat. K_KINDS: nothing wrong. @a runs it in one
+ * All checks of one case with the native result @nat. K_KINDS: nothing wrong. @a runs it in one
  * go, @b (may be NULL) in slices. @c (may be NULL) is of the other vendor: a case that ends
  * differently on @a and @c is not compared with the CPU. @w runs it with --warm.
  */
@@ -522,7 +523,7 @@ static bool five_level_paging(void)
 	return found;
 }
 
-/* The CPU must have what the list assumes; TZCNT on an old one silently is BSF. */
+/* The CPU must have the list's features; TZCNT on an old one silently is BSF. */
 static const char *host_lacks(void)
 {
 	unsigned int a, b, c, d;
@@ -540,7 +541,7 @@ static const char *host_lacks(void)
 	return NULL;
 }
 
-/* Whether MXCSR has the bit MM, as the emulator is told by CPUID. */
+/* Returns true if MXCSR has the bit MM, as CPUID has it for the emulator. */
 static bool misalign(void)
 {
 	struct kvm_cpuid_entry2 *e = &cpuid[1];

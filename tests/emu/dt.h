@@ -16,7 +16,7 @@
 
 /*
  * Address space. Both sides map exactly this below 4 GiB; everything else faults. No sum,
- * difference, AND, OR or flipped bit of scratch addresses leads into code, whose memory is not
+ * difference, AND, OR or flipped bit of scratch addresses leads into code, with memory that is not
  * put back before each case.
  */
 #define DT_CODE	       0x2a000000u /* slots; readable, writable, executable */
@@ -30,7 +30,7 @@
 #define DT_STACK_BYTES 0x1000u
 #define DT_FS_BASE     (DT_DATA + 0x800u)
 #define DT_GS_BASE     (DT_DATA + 0x1000u)
-#define DT_FILL	       0xf4u /* HLT: code nobody wrote faults at once */
+#define DT_FILL	       0xf4u /* HLT: unwritten code faults at once */
 #define DT_USER_CS     0x33u /* what 64-bit Linux gives a process */
 #define DT_USER_SS     0x2bu
 
@@ -96,7 +96,7 @@ struct dt_case {
 
 #define DT_END	 (-1) /* reached DT_EXIT */
 #define DT_HANG	 (-2) /* did not end */
-#define DT_OTHER (-3) /* the side itself failed; msg says how */
+#define DT_OTHER (-3) /* the side itself failed; see msg */
 
 struct dt_result {
 	int vector; /* exception, or one of the above */

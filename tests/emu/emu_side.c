@@ -114,7 +114,7 @@ static void arm(struct vpmu_emu_tally *t, uint64_t *rng)
 	t->armed = 1;
 }
 
-/* It must be due exactly when the engine says so, and not have been passed. */
+/* It must be due exactly when the engine reports it, and not have been passed. */
 static void check_alarm(const struct vpmu_emu_tally *t, enum vmm_exit exit, char *broken,
 			size_t len)
 {

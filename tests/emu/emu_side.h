@@ -21,7 +21,7 @@ struct emu_side {
 struct emu_counts {
 	uint64_t ev[VPMU_EMU_EVENTS];
 	uint64_t retired;
-	struct vpmu_lbr_regs lbr; /* branches in CPL3, of a run in one go */
+	struct vpmu_lbr_regs lbr; /* branches in CPL3, of a run in one slice */
 	char broken[120];	  /* empty, or the promise broken */
 };
 
@@ -34,9 +34,9 @@ void emu_side_fini(struct emu_side *s);
 
 /*
  * emu_side_load - put the code of @n cases into their slots; none of their pages may have run.
- * emu_side_run - run one; @slices: 0 = in one go, with branch records on; else a seed of random
- * budgets and alarms. EMU_SIDE_WARM: in one go, without branch records, and with the pages of its
- * data in the TLB: nothing of it keeps translated code from running.
+ * emu_side_run - run one; @slices: 0 = in one slice, with branch records on; else a seed of random
+ * budgets and alarms. EMU_SIDE_WARM: in one slice, without branch records, and with the pages of
+ * its data in the TLB: nothing of it keeps translated code from running.
  */
 #define EMU_SIDE_WARM UINT64_MAX
 void emu_side_load(struct emu_side *s, const struct dt_case *c, unsigned int n);

@@ -68,7 +68,7 @@ static uint32_t after_shift(const struct insn *in, uint32_t before, int count)
 		undef |= DT_AF;
 	if (logical && bits < 32 && (count < 0 || (unsigned int)count >= bits))
 		undef |= DT_CF;
-	/* RCL and RCR by 8 + 1 or 16 + 1 rotate the whole: CF is what it was, but defined. */
+	/* RCL and RCR by 8 + 1 or 16 + 1 rotate the whole: CF keeps its value, but is defined. */
 	if (rotate)
 		before &= maybe_zero ? ~0u : ~(uint32_t)(DT_CF | DT_OF);
 	else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the manuals say about one decoded instruction that a comparison or a count needs. Written
+ * The manuals' facts about one decoded instruction that a comparison or a count needs. Written
  * from the SDM's instruction pages and Zydis's operand tables; shares nothing with the emulator
  * machine.
  */
@@ -25,7 +25,7 @@ bool insn_decode(const void *code, size_t len, struct insn *in);
  */
 uint32_t insn_undefined_flags(const struct insn *in, uint32_t before, int count);
 
-/* insn_reads_flags - the DT_STATUS bits whose value decides what @in does. */
+/* insn_reads_flags - the DT_STATUS bits that @in depends on. */
 uint32_t insn_reads_flags(const struct insn *in);
 
 /* insn_undefined_result - its destination is undefined (SHLD by more than 16, BSWAP r16). */

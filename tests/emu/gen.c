@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Generator: places instructions, follows what is known about registers and flags, and mixes what
+ * Generator: places instructions, follows known values of registers and flags, and mixes what
  * gen_ops.c, gen_flow.c and gen_special.c offer to sequences.
  */
 #include <string.h>
@@ -143,7 +143,7 @@ static void define_flags(struct gen *g)
  * Forms that are not on the list though their mnemonic is (docs/internals/emulator.md): nested and
  * 16-bit frames, vector instructions that share a string instruction's name. And 0F 0D with a
  * register, #UD on AMD's CPUs by the manual only. And CVTPI2PS from memory, where a CPU of Intel's
- * does not do what SDM vol. 2 says.
+ * does not behave as in SDM vol. 2.
  */
 static bool form_left_out(const struct insn *in)
 {

@@ -39,9 +39,9 @@ struct dt_seq {
 };
 
 /*
- * gen_init - @isa[m] says whether sequences may contain mnemonic m; false for an instruction the
+ * gen_init - @isa[m]: sequences may contain mnemonic m; false for an instruction the
  * machine under test does not claim, or whose result belongs to the machine (time stamps). @intel:
- * also what is on the list for Intel's CPUs only (near branches with prefix 66), and what was not
+ * also the list's entries for Intel's CPUs only (near branches with prefix 66), and those not
  * measured on others. @misalign: MXCSR has the bit MM. @masked: MXCSR and FCW mask all exceptions.
  * @without_cvtpi2ps: no CVTPI2PS with a memory operand.
  * gen_sequence - the sequence of @seed; always the same for the same arguments of gen_init.

@@ -32,7 +32,7 @@ static void skip_body(struct gen *g, int from, unsigned int end, unsigned int by
 	g->skip_until = old_skip;
 	to = g->pos;
 	if (to == end) {
-		/* No room was left: stepping cannot tell whether this is taken. */
+		/* No room was left: stepping cannot show whether this is taken. */
 		g->q->no_step = true;
 		return;
 	}
@@ -79,7 +79,7 @@ void t_jump_over(struct gen *g)
 		skip_body(g, at, g->pos, field);
 }
 
-/* LEA r, [rip + x]; JMP r or through memory. What is skipped is dead code. */
+/* LEA r, [rip + x]; JMP r or through memory. Skipped code is dead. */
 void t_jump_indirect(struct gen *g)
 {
 	unsigned int r = below(g, 2) ? DT_RAX : DT_RBX, lea_end, old_skip = g->skip_until;
@@ -277,7 +277,7 @@ void t_self_modify(struct gen *g)
 }
 
 /* Jumps into a page that cannot be executed, one that is not there, off the end of one, and to
- * what is no address. */
+ * values that are no addresses. */
 void t_bad_jump(struct gen *g)
 {
 	static const uint8_t jmp[2] = {0xff, 0xe0}, call[2] = {0xff, 0xd0};

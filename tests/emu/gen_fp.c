@@ -186,7 +186,7 @@ static void put_operand(struct gen *g, struct enc *e, const struct memop *m, boo
 		put_le(e, m->disp, m->disp_len);
 }
 
-/* The instruction at @e is complete but for its RIP-relative displacement. */
+/* The instruction at @e is complete except for its RIP-relative displacement. */
 static bool finish(struct gen *g, struct enc *e, const struct memop *m, bool mem,
 		   unsigned int disp_at)
 {

@@ -76,7 +76,7 @@ void gen_join(struct gen *g, int from, unsigned int to, uint32_t undef);
 bool gen_can_join(const struct gen *g);
 void gen_patch32(struct gen *g, unsigned int at, uint32_t v);
 
-/* gen_simple_op - one instruction that only goes forward (and what it needs before it). */
+/* gen_simple_op - one instruction that only goes forward (and its preparation). */
 void gen_simple_op(struct gen *g);
 
 /* ---- gen_mem.c ---- */

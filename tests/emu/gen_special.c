@@ -27,7 +27,7 @@ static uint64_t bad_address(struct gen *g)
 		return DT_RO + 0x1000 - below(g, 8);
 	case 2:
 		return DT_DATA - 1 - below(g, 8);
-	case 3: /* across the end of what is canonical, and just beyond */
+	case 3: /* across the end of canonical addresses, and just beyond */
 		return 0x800000000000 - 8 + below(g, 12);
 	case 4:
 		return 0xffff800000000000 - 8 + below(g, 16);
@@ -273,7 +273,7 @@ void t_flags(struct gen *g)
 	}
 }
 
-/* What CPL3 may not do, and what is no instruction at all. */
+/* Instructions that CPL3 may not execute, and invalid ones. */
 void t_fault(struct gen *g)
 {
 	static const uint64_t bad[] = {

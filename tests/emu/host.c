@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the CPU does that this runs on, see host.h. */
+/* Behaviour of the CPU that this runs on, see host.h. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What CPUs of one vendor do differently, and the emulator in one way only. The tests ask the
- * CPU that they run on, because its family and model do not say it.
+ * CPU that they run on, because its family and model do not show it.
  */
 #ifndef TESTS_EMU_HOST_H
 #define TESTS_EMU_HOST_H

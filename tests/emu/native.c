@@ -18,7 +18,7 @@
 
 #include "tests/emu/dt.h"
 
-/* What the assembler part uses; see dt_enter below. */
+/* Used by the assembler part; see dt_enter below. */
 uint64_t dt_host_rsp, dt_host_fs;
 uint64_t dt_frame[5]; /* IRETQ: RIP, CS, RFLAGS, RSP, SS */
 uint64_t dt_out[DT_NREGS + 1];
@@ -260,9 +260,9 @@ static bool read_command(uint8_t *which)
 
 int main(void)
 {
-	/* A run that sees two of these ticks loops for ever: it is stopped and reported. They are
-	 * CPU time, and long: on a virtual machine that has to wait for its CPUs, seconds can pass
-	 * within a sequence of a few instructions. */
+	/* A run that sees two of these ticks loops without end: it is stopped and reported. They
+	 * are CPU time, and long: on a virtual machine that has to wait for its CPUs, seconds can
+	 * pass within a sequence of a few instructions. */
 	static const struct itimerval tick = {.it_value.tv_sec = 60, .it_interval.tv_sec = 60};
 	struct dt_shm *shm =
 		mmap(NULL, sizeof(*shm), PROT_READ | PROT_WRITE, MAP_SHARED, DT_FD_SHM, 0);

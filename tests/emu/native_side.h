@@ -14,7 +14,7 @@ struct native_side {
 };
 
 /* native_start - start @path. native_submit - have buffer @which run; native_wait - until it has.
- * 0 or -errno; native_wait says in @why what the helper died of. */
+ * 0 or -errno; native_wait stores in @why the helper's cause of death. */
 int native_start(struct native_side *n, const char *path);
 int native_submit(struct native_side *n, unsigned int which);
 int native_wait(struct native_side *n, unsigned int which, char *why, size_t why_len);

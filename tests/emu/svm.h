@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A bare emulator VM for tests: user code in CPL3 at addresses of the test's choice, and a
- * kernel that is nothing but 32 exception handlers which halt. Where it halted tells what
+ * kernel that is nothing but 32 exception handlers which halt. The place of its HLT shows the
  * happened; there is no other way out, so a test sees every fault.
  *
  * Uses vmm/engine/engine.h only.

@@ -90,7 +90,7 @@ static int note_step(struct truth_steps *steps, uint64_t rip, unsigned int what)
 	return 0;
 }
 
-/* What a run leaves behind; each may be NULL. */
+/* The results of a run; each may be NULL. */
 struct sink {
 	struct truth_log *log;
 	struct truth_steps *steps;

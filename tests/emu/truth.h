@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Counting truth: a function run on the real CPU under PTRACE_SINGLESTEP, every instruction
- * decoded as it goes by. What a PMU that counts exactly would say; slow (tens of microseconds per
+ * decoded as it goes by. The counts of an exact PMU; slow (tens of microseconds per
  * instruction), so for short runs.
  */
 #ifndef TESTS_EMU_TRUTH_H
@@ -18,7 +18,7 @@ struct truth {
 	uint64_t loads; /* instructions that loaded; a rep string instruction with RCX = 0 does not
 			 */
 	uint64_t stores;
-	uint64_t ret; /* what it returned (RAX) */
+	uint64_t ret; /* its result (RAX) */
 };
 
 /* A branch that was taken: type as in IA32_LBR_x_INFO. */
@@ -34,7 +34,7 @@ struct truth_log {
 	size_t nr, room;
 };
 
-/* An instruction that was executed, and what it counts besides itself. */
+/* An instruction that was executed, and its further counts. */
 enum { TRUTH_BRANCH = 1, TRUTH_TAKEN = 2, TRUTH_LOAD = 4, TRUTH_STORE = 8 };
 
 struct truth_step {
@@ -51,7 +51,7 @@ struct truth_steps {
 /*
  * truth_call - count @fn(args[0], ..., args[5]) in a forked child; its effects on memory stay in
  * the child. truth_count - the same for @fn(@arg).
- * 0, or -errno: -EINTR the function died (a line on stderr says of what), -ENOEXEC an instruction
+ * 0, or -errno: -EINTR the function died (a line on stderr has the cause), -ENOEXEC an instruction
  * Zydis does not know, -EPERM no ptrace here. Call from a process with one thread.
  */
 int truth_call(const void *fn, const uint64_t args[6], struct truth *out);

@@ -8,7 +8,7 @@
 #include "tests/emu/dt.h"
 #include "tests/emu/truth_run.h"
 
-/* What a CPU would hold after @insns instructions: the last 32 branches, or the open calls. */
+/* A CPU's records after @insns instructions: the last 32 branches, or the open calls. */
 struct expected {
 	const struct truth_branch *b[VPMU_LBR_DEPTH_MAX];
 	unsigned int nr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Code under test of truth_test.c, in assembly: no compiler flag may change what is counted. */
+/* Code under test of truth_test.c, in assembly: no compiler flag may change the counts. */
 #include "tests/emu/truth_code.h"
 
-/* What the guest's kernel would be asked. */
+/* System calls, to the guest's kernel. */
 __asm__(".text\n.globl truth_echo\n.type truth_echo, @function\n"
 	"truth_echo:\n	mov %rdi, %rax\n	ret\n");
 
@@ -69,7 +69,7 @@ __asm__(".text\n.globl truth_odd\n.type truth_odd, @function\n"
 
 /*
  * Locked operations on memory that others use as well: in a cache line, across two, across two
- * pages. What is lost if one of them is not atomic shows in the sums.
+ * pages. If one of them is not atomic, the sums differ.
  */
 __asm__(".text\n.globl truth_shared\n.type truth_shared, @function\n"
 	"truth_shared:\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of emu-truth share: native runs, the same code in a VM, slices of it. */
+/* Shared by the files of emu-truth: native runs, the same code in a VM, slices of it. */
 #ifndef TESTS_EMU_TRUTH_RUN_H
 #define TESTS_EMU_TRUTH_RUN_H
 
@@ -33,7 +33,7 @@ struct account {
  * start of @r. 0 or -errno. */
 int map_machine(struct svm *s);
 int start_vcpu(struct svm *s, unsigned int i, const struct run *r, bool shared);
-/* slice - one of vCPU @i on @tally; what was added there is the vCPU's. Returns 0, or -errno. */
+/* slice - one of vCPU @i on @tally; additions there are the vCPU's. Returns 0, or -errno. */
 int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_emu_tally *tally, int pcpu,
 	  uint64_t budget);
 /* result - one line of the test's output. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The emulator counts what the CPU retires: every known workload is single-stepped natively
- * and run by the emulator from the very same bytes at the very same addresses. Then on 100
+ * The emulator counts the instructions that the CPU retires: every known workload is single-stepped
+ * natively and run by the emulator from the very same bytes at the very same addresses. Then on 100
  * vCPUs that are chopped into random slices and moved between two pCPUs' tallies, by one thread and
- * by two: what each vCPU was charged must still be the truth, to the count, and what they did to
+ * by two: the charge of each vCPU must still be the truth, to the count, and what they did to
  * shared memory under LOCK must all be there. And the branch records, looked at between slices, are
  * the last branches of the native run.
  */
@@ -303,7 +303,7 @@ struct schedule {
 	int rc;
 };
 
-/* A vCPU nobody runs, or -1. Caller holds the lock. */
+/* A vCPU without a thread, or -1. Caller holds the lock. */
 static int pick(struct schedule *sc, uint64_t *rng)
 {
 	unsigned int at = dt_below(rng, NR_VCPUS);

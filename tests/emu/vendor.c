@@ -14,7 +14,7 @@ static const struct {
 	unsigned int family, model_first, model_last;
 } listed[] = {
 	{VENDOR_AMD, 0x19, 0, 0xff}, /* Zen 3 and Zen 4 */
-	/* Two kinds of CPU that say so were seen in VMs; host.c asks which one it is. */
+	/* Two kinds of CPU with this CPUID were seen in VMs; host.c finds out which one it is. */
 	{VENDOR_INTEL, 6, 0xa7, 0xa7},
 };
 
@@ -79,7 +79,7 @@ void vendor_case(const struct vendor_diff *d, struct dt_case *c)
 	memcpy(c->code + d->len + 1, &rel, sizeof(rel));
 }
 
-/* The stack at the end: as it was, but for the 8 bytes below RSP. */
+/* The stack at the end: as it was, except for the 8 bytes below RSP. */
 static bool stack_expect(const struct vendor_result *e, const struct dt_case *c,
 			 const uint8_t *pool, const struct dt_result *r)
 {

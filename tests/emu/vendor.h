@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * CPU vendors in the tests of the emulator: which one made the host's CPU, how an emulator
- * is told to be one of theirs, and the table of everything in which Intel's and AMD's CPUs are
+ * is configured as one of theirs, and the table of everything in which Intel's and AMD's CPUs are
  * known to differ, as far as the emulator executes it.
  */
 #ifndef TESTS_EMU_VENDOR_H
@@ -26,7 +26,7 @@ static inline enum vendor vendor_other(enum vendor v)
 
 const char *vendor_name(enum vendor v);
 
-/* vendor_of_host - what CPUID says about the CPU this runs on. */
+/* vendor_of_host - the vendor of this CPU by CPUID. */
 void vendor_of_host(struct vendor_host *h);
 
 /* vendor_leaf0 - CPUID leaf 0 of @v: the vCPU it is set for behaves like that vendor's CPUs. It is
@@ -76,7 +76,7 @@ extern const unsigned int nr_vendor_diffs;
  * DT_EXIT. */
 void vendor_case(const struct vendor_diff *d, struct dt_case *c);
 
-/* vendor_expect - whether @r, of a run of @c, is what @d says of @v; else what is not in @why.
+/* vendor_expect - true if @r, of a run of @c, is as in @d for @v; else the difference in @why.
  * @pool: what initial memory was taken from. */
 bool vendor_expect(const struct vendor_diff *d, enum vendor v, const struct dt_case *c,
 		   const uint8_t *pool, const struct dt_result *r, char *why, size_t why_len);

@@ -39,7 +39,7 @@ static bool is_syscall(int status)
 	return WSTOPSIG(status) == (SIGTRAP | 0x80);
 }
 
-/* Whether the helper is about to make system call @nr on descriptor @fd. */
+/* Returns true if the helper is about to make system call @nr on descriptor @fd. */
 static bool enters(struct native_side *native, long nr, int fd)
 {
 	struct user_regs_struct r;
@@ -101,7 +101,7 @@ static int note_trap(struct native_side *native, struct dt_traps *t)
 	if (errno || ptrace(PTRACE_GETREGS, native->pid, 0, &r) || poke(native, 6, 0))
 		return -1;
 	if (!of_case(r.rip) || t->n == DT_TRAPS)
-		return 0; /* the helper itself, which copies what is watched */
+		return 0; /* the helper itself, which copies the watched bytes */
 	t->at[t->n++] = (struct dt_trap){r.rip, dr6 & 15};
 	return t->n == DT_TRAPS ? poke(native, 7, 0) : 0;
 }
@@ -177,8 +177,8 @@ int watch_measure(struct native_side *native, uint64_t seed, bool *isa, bool *to
 	bool masked, late = false;
 
 	/*
-	 * Whether the CPU reports in one #DB the data that an instruction has met and the
-	 * breakpoint at the next instruction. B0 to B3 say that a condition is met when the #DB is
+	 * True if the CPU reports in one #DB the data that an instruction has met and the
+	 * breakpoint at the next instruction. B0 to B3 show that a condition is met when the #DB is
 	 * generated (SDM vol. 3, 18.2.3), so it may.
 	 */
 	if (probe(native, seed, mov_nop, sizeof(mov_nop), 0, w, 2, &t))

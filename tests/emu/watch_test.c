@@ -44,7 +44,7 @@ static struct {
 	uint64_t ran, skipped, disturbed, differs, failed, code, data, joined;
 } st;
 
-/* ---- what is watched ---- */
+/* ---- watched addresses ---- */
 
 /* Around a byte that the sequence changed, a register, or the stack pointer. */
 static uint64_t data_address(const struct dt_case *c, const struct dt_result *r, uint64_t *rng)
@@ -115,7 +115,7 @@ static bool traps_equal(const struct dt_traps *a, const struct dt_traps *b, char
 	return true;
 }
 
-/* What of @dr6 are instruction breakpoints. */
+/* The instruction breakpoints in @dr6. */
 static uint32_t of_code(const struct dt_watch *w, uint32_t dr6)
 {
 	for (unsigned int n = 0; n < 4; n++)
@@ -124,7 +124,7 @@ static uint32_t of_code(const struct dt_watch *w, uint32_t dr6)
 	return dr6;
 }
 
-/* Make of @t, the emulator's, what a CPU reports that reports them together. */
+/* Turn @t, the emulator's, into the report of a CPU that reports them together. */
 static void join(const struct dt_watch *w, struct dt_traps *t)
 {
 	uint32_t n = 0;

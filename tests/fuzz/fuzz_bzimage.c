@@ -4,7 +4,7 @@
  * line and leaves guest RAM alone, or writes inside of it, with an entry in it. The first byte says
  * how the rest makes a kernel: bits 2:0 the compression of a good bzImage that the rest patches (6:
  * a good vmlinux is patched; 7: the rest is the file); bit 3: the patches are to the vmlinux in the
- * bzImage, which is compressed afterwards. The second byte says how long the initrd is, in pages,
+ * bzImage, which is compressed afterwards. The second byte is the length of the initrd in pages,
  * and how many vCPUs there are.
  */
 #include <stdbool.h>
@@ -49,7 +49,7 @@ static bool make(uint8_t how, const uint8_t *data, size_t size, struct image *im
 	return true;
 }
 
-/* What of guest RAM shows that something was written: the loader writes all of these. */
+/* Guest RAM that shows a write: the loader writes all of these. */
 static bool untouched(const uint8_t *ram)
 {
 	static const uint8_t zero[4096];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libFuzzer target: three vCPUs of one VM do whatever the input says with their local APICs in
+ * libFuzzer target: three vCPUs of one VM do the input's accesses to their local APICs in
  * memory and as MSRs, the I/O APIC, the TSC and HLT, in slices, while devices drive lines, time
  * passes, and the whole VM is saved and restored in between. Each input runs twice: the second run
  * saves and restores, the first one does not.
  *
  * Must hold: no crash, no undefined behaviour, no leak; the clock never goes back, for no vCPU and
- * in no order; a vCPU that says it halts has a reason to be woken or none; a restored VM goes on as
+ * in no order; a halted vCPU has a reason to be woken or none; a restored VM goes on as
  * the original; a state from a stranger is taken exactly or refused.
  */
 #include <errno.h>
@@ -37,7 +37,7 @@ struct machine {
 	bool over[VCPUS];
 	uint64_t time;
 	unsigned int woken;
-	bool gave_up; /* it makes no progress, and where it stopped depends on what is cached */
+	bool gave_up; /* it makes no progress, and its last place depends on cached translations */
 };
 
 static void on_wake(void *arg, unsigned int id)
@@ -267,8 +267,8 @@ static void hostile(struct machine *m, const uint8_t *data, size_t size)
 	}
 }
 
-/* Where run() returns because of its effort depends on what is cached: go on, so that slices end at
- * the same instructions with and without saving. */
+/* The place where run() returns because of its effort depends on caches: go on, so that slices end
+ * at the same instructions with and without saving. */
 static void run_slice(struct machine *m, unsigned int i, uint64_t budget)
 {
 	struct vmm_run *run = &m->run[i];

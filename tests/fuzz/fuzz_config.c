@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hostile ini files and --vm options: the first byte says which. Either is refused with one
+ * Hostile ini files and --vm options: the first byte chooses. Either is refused with one
  * printable line, or what came of it keeps to the limits that config.h promises.
  */
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void require(bool ok)
 		abort();
 }
 
-/* What was accepted can be built, and is what was asked for. */
+/* A valid configuration can be built, and has the given values. */
 static void check_policy(const struct vm_config *vm)
 {
 	const struct vpmu_policy *policy;

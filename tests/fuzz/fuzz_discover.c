@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hostile command lines, names of threads, stat files and domain XML: the first byte says which.
+ * Hostile command lines, names of threads, stat files and domain XML: the first byte chooses.
  * What comes out may be shown, fits, and a tenant is a path.
  */
 #include <stdlib.h>
@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	/* Without a NUL behind it where the reader is told the length. */
+	/* Without a NUL behind it where the reader has the length. */
 	text = malloc(size);
 	if (!text)
 		return 0;

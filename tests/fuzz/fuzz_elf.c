@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Hostile guest images: whatever the bytes are, the boot protocol either refuses them with one line
- * and leaves guest RAM alone, or loads them inside of it. The first byte says how the rest makes an
- * image: it is one, or it is a list of patches to a good one, so that the deeper checks are met
+ * and leaves guest RAM alone, or loads them inside of it. The first byte chooses how the rest makes
+ * an image: it is one, or it is a list of patches to a good one, so that the deeper checks are met
  * without a corpus.
  */
 #include <stdbool.h>

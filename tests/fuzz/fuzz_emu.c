@@ -2,7 +2,7 @@
 /*
  * libFuzzer target: the emulator runs whatever a guest could hand it. The input is code,
  * registers, control registers and changes to the page tables, which the code can reach and change
- * further. Each input runs twice, in one go and in short slices; the slices with alarms armed,
+ * further. Each input runs twice, in one slice and in short ones; the slices with alarms armed,
  * branches recorded, and the vCPU's state taken out and put back in between.
  *
  * Must hold: no crash, no undefined behaviour, no leak; never more retired than the budget, and on
@@ -171,7 +171,7 @@ static void start_fp(struct emu_vcpu *v, const struct header *h)
 	emu_fpu_settle(f);
 }
 
-/* Breakpoints at what the registers point to. The handler of #DB sets RF in its frame. */
+/* Breakpoints at the registers' addresses. The handler of #DB sets RF in its frame. */
 static void start_breakpoints(struct machine *m, const struct header *h)
 {
 	static const uint8_t handler[] = {0x81, 0x4c, 0x24, 0x10, 0, 0,
@@ -239,7 +239,7 @@ static void start(struct machine *m, const struct header *h, size_t code_len)
 		start_breakpoints(m, h);
 }
 
-/* What a caller would do; false: this vCPU is at its end. */
+/* The caller's part; false: this vCPU is at its end. */
 static bool answer(struct machine *m, const struct header *h, struct vmm_run *run)
 {
 	uint64_t n = m->exits * 0x9e3779b97f4a7c15ull + h->events;
@@ -270,7 +270,7 @@ static bool answer(struct machine *m, const struct header *h, struct vmm_run *ru
 		run->u.pmc.data = n;
 		return true;
 	case VMM_EXIT_HLT:
-		/* The second time in the same place: what was queued does not wake it. */
+		/* The second time in the same place: queued events do not wake it. */
 		if (!(h->mode & M_EVENTS) || m->halted_at == m->retired)
 			return false;
 		m->halted_at = m->retired;

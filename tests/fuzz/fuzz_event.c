@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* libFuzzer: event lists as a client of the control socket may send them. What parses must come
- * back whole from its name; what does not must say why in one clean line. */
+ * back whole from its name; any other has one clean line of error. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* libFuzzer: what the metrics take of others: header fields of scrapers, files with users,
+/* libFuzzer: input of the exporter: header fields of scrapers, files with users,
  * configurations, listening addresses, and names that become labels. Labels that were written can
  * be read back and hold nothing but what may be shown. */
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the fuzzers of the register models share: the first byte chooses the version (and the host:
+ * Shared by the fuzzers of the register models: the first byte chooses the version (and the host:
  * one with a counter for every key, or a small one, where counts are partial), the rest is a
  * history as tests/unit/guest_play.h reads it.
  */

@@ -3,11 +3,11 @@
  * libFuzzer target: 16- and 32-bit code of the emulator (vmm/emu/legacy*.c) in real mode,
  * protected mode and compatibility mode, with any segments, and on its way into 64-bit mode. The
  * input is the mode, registers, descriptors and code; the code can change all of them. Each input
- * runs three times: in one go, in slices, and in slices between which the vCPU's state is taken out
- * and put back.
+ * runs three times: in one slice, in many, and in slices between which the vCPU's state is taken
+ * out and put back.
  *
  * Must hold: no crash, no undefined behaviour, no leak; never more retired than the budget; the
- * tally holds what was retired; an error is one line; slicing and saving change nothing.
+ * tally holds the retired instructions; an error is one line; slicing and saving change nothing.
  *
  * A vCPU that is restored has no translations cached, so a guest that changes its page tables while
  * it uses them may go on in another way there, as on any CPU (docs/internals/emulator.md, "State").
@@ -46,8 +46,8 @@ struct machine {
 	enum vmm_exit last;
 	struct kvm_regs regs;
 	struct kvm_sregs sregs;
-	bool gave_up; /* it makes no progress, and where it stopped depends on what is cached */
-	bool stale;   /* what it does may depend on translations that are cached */
+	bool gave_up; /* it makes no progress, and its last place depends on cached translations */
+	bool stale;   /* its course may depend on cached translations */
 	uint8_t tables[TABLES_BYTES]; /* its page tables at the last stop */
 };
 
@@ -155,7 +155,7 @@ static void save_and_load(struct bed *b)
 }
 
 /*
- * Whether the guest has changed page tables that it uses since the last stop, or may have: it may
+ * True if the guest has, or may have, changed page tables in use since the last stop: it may
  * set A and D bits, as the CPU does. Page tables elsewhere are not looked at.
  */
 static void look_at_tables(struct machine *m)
@@ -277,7 +277,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		cr_assert_leq(bed_total(&m[i].b.t, VPMU_EMU_BRANCHES_TAKEN),
 			      bed_total(&m[i].b.t, VPMU_EMU_BRANCHES));
 	}
-	/* The machine in slices has been looked at most closely: it says what may be compared. */
+	/* The machine in slices has been looked at most closely: it decides which parts are
+	 * compared. */
 	if (!m[SLICED].stale) {
 		compare(&m[WHOLE], &m[SLICED]);
 		compare(&m[SLICED], &m[SAVED]);

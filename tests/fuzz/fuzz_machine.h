@@ -14,7 +14,7 @@
 static struct machine *machine;
 static int file_fd; /* where write_vm() writes */
 
-/* Not on KVM: the host's kernel is not what is tested here. */
+/* Not on KVM: the host's kernel is not tested here. */
 static const struct snapshot_said said = {.trust = true, .engine = "emulator"};
 
 static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,

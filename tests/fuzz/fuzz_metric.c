@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* libFuzzer: metric files. What is accepted can be computed with any counts; what is not says why
+/* libFuzzer: metric files. A valid one can be computed with any counts; any other has
  * in one clean line, and leaves nothing behind. */
 #include <math.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /*
  * libFuzzer target: hostile multiboot images (vmm/boot/multiboot.c). Whatever the bytes are, the
  * protocol either refuses them with one line and leaves guest RAM alone, or loads them inside of
- * it. The first byte says how the rest makes an image: it is one, or a list of patches to a good
- * one. The second byte says how long the module is, in pages, and how many vCPUs there are.
+ * it. The first byte chooses how the rest makes an image: it is one, or a list of patches to a good
+ * one. The second byte has the module's length in pages and the number of vCPUs.
  */
 #include <stdbool.h>
 

@@ -20,7 +20,7 @@ struct setup {
 	uint8_t type;
 };
 
-static uint64_t sum; /* so that what a sample refers to is read */
+static uint64_t sum; /* so that a sample's references are read */
 
 static void take(const struct ring_sample *s, void *arg)
 {

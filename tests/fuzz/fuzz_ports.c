@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * libFuzzer target: a guest of the emulator that has the devices of a stock kernel reads and
- * writes whatever ports and addresses without RAM the input says, in all sizes, with and without
+ * writes the input's ports and addresses without RAM, in all sizes, with and without
  * interrupts of the serial port, while the host sends it input and makes accesses on the bus of
  * another vCPU in between. Only the APICs are left to fuzz_chip. Each input runs twice: in the
  * second run the VM is saved to a file and goes on in a new VM that was restored from the file, as
- * often as the input says.
+ * often as the input has it.
  *
  * Must hold: no crash, no undefined behaviour, no leak; IN changes the bytes of RAX that it should,
  * and no value has more bits than its access; lines of the console have at most SERIAL_LINE_MAX
@@ -23,7 +23,7 @@
 #define SLOT	48	     /* bytes for one record */
 #define RECORDS 64
 #define IDT	(AT + 0x2000)
-#define LOG	0x300000u /* what was read: RAX, and what it was before with the access' size */
+#define LOG	0x300000u /* the value read: RAX, and the former RAX with the access' size */
 #define LOG_END 0x320000u
 #define SCRATCH 0x3e1000u
 
@@ -37,7 +37,7 @@
 /*
  * How the guest begins: an IDT, the local APIC on, the I/O APIC's pin 4 (COM1) gives vector 40H,
  * and the UART's interrupt output is connected. Then the records. RDI is the log. The handler of
- * the interrupt reads what is pending, the byte that was received and the line's status.
+ * the interrupt reads the pending source, the received byte and the line's status.
  */
 asm(".pushsection .rodata\n"
     ".global guest_begin, guest_begin_end, guest_irq\n"
@@ -63,7 +63,7 @@ struct record {
 };
 
 struct outcome {
-	uint64_t digest; /* of the console's lines and of what the host read */
+	uint64_t digest; /* of the console's lines and of the host's reads */
 	enum vm_state state;
 	enum vm_how how;
 	char reason[VM_REASON_MAX];
@@ -111,7 +111,7 @@ static uint32_t value_of(const struct record *r)
 		     (uint32_t)(r->c & 0x83) << 24;
 	uint16_t port = port_of(r);
 
-	/* Most inputs would only say how the VM ends. */
+	/* Most inputs would only end the VM. */
 	if (r->c < 0xe0 && (port == 0xcf9 || port == 0xcf8))
 		v &= ~0x0404u;
 	if (r->c < 0xe0 && (port == 0x600 || port == 0x5ff))
@@ -145,7 +145,7 @@ static void put32(uint8_t **p, uint32_t x)
 	*p += 4;
 }
 
-/* RAX, and what was there before, to the log. */
+/* RAX, and its former value, to the log. */
 static void put_log(uint8_t **p)
 {
 	/* mov %rax,(%rdi); mov %rsi,8(%rdi); add $16,%rdi */
@@ -297,7 +297,7 @@ static void make_image(const struct record *r, size_t n, unsigned int flags)
 }
 
 /* IN gives as many bytes as it should: those of 1 and 2 leave the rest of RAX alone, 4 clears it,
- * and so does a load by MOVZX, whose size the log does not have. */
+ * and so does a load by MOVZX, as the log does not have its size. */
 static void check_log(const struct machine_vm *vm)
 {
 	const uint8_t *ram = vm->vm->ram.base;
@@ -335,7 +335,7 @@ static struct machine_vm *save_and_restore(struct machine_vm *vm)
 }
 
 /* An access on the bus of one more vCPU, made as vcpu_devices() makes them. (A second vCPU of the
- * guest would take turns with the first one, so clocks would depend on when.) */
+ * guest would alternate with the first one, so clocks would depend on the moment.) */
 static void other_vcpu(struct vm *vm, const struct record *r)
 {
 	struct bus bus = {0};

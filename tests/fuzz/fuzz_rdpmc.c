@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * libFuzzer target: RDPMC of hostile kernels (vmm/boot/rdpmc.c). The input is a kernel's code, with
- * RDPMC planted where it says, and patches to ELF and section headers. Whatever boot_linux.check
+ * RDPMC planted at its offsets, and patches to ELF and section headers. Whatever boot_linux.check
  * accepts is looked through: either it is refused with one line, or every site found is the bytes
- * 0F 33 in what the file has of a segment, each once, and rewriting changes these bytes
+ * 0F 33 in the file's part of a segment, each once, and rewriting changes these bytes
  * in guest RAM and no others.
  *
  * The first byte: bits 0: section headers; 1: patches to the file follow the code; 7:2 how many
@@ -54,7 +54,7 @@ static void make(struct file *f, size_t code, bool sections)
 					.sh_size = code / 2};
 }
 
-/* Whether the two bytes at guest-physical @gpa are in what the file has of a segment, and are RDPMC
+/* True if the two bytes at guest-physical @gpa are in the file's part of a segment, and are RDPMC
  * there. */
 static bool is_rdpmc(const struct image *img, uint64_t gpa)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Fuzzer of the control socket's requests: each line of the input is one request, to a server
- * whose tenants and VMs come and go by requests as well ("fuzz-vm", "fuzz-run"), so that sessions
- * have something to follow. Every answer must be one line of JSON with "ok", and at the end every
- * count must be accounted for.
+ * with tenants and VMs that come and go by requests as well ("fuzz-vm", "fuzz-run"), so that
+ * sessions have something to follow. Every answer must be one line of JSON with "ok", and at the
+ * end every count must be accounted for.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -109,7 +109,7 @@ static int cmd_vm(void *arg, const json_t *req, json_t *resp, char *err, size_t 
 	return 0;
 }
 
-/* What the emulator does for a branch while records are made. */
+/* The emulator's part at a branch while records are made. */
 static void branch(struct vpmu_lbr_regs *r, uint64_t n)
 {
 	if (!(r->ctl & VPMU_LBR_EN))
@@ -181,7 +181,7 @@ static uint64_t number(const json_t *obj, const char *key)
 	return strtoull(text, NULL, 10);
 }
 
-/* Every sample is in a row or among the others, and they are what was counted. */
+/* Every sample is in a row or among the others, and together they equal the count. */
 static void check_profile(const json_t *obj)
 {
 	uint64_t rows = number(obj, "other-rows"), samples = number(obj, "samples");
@@ -195,7 +195,7 @@ static void check_profile(const json_t *obj)
 	      "samples are not count / period");
 }
 
-/* Every third input is a reader's, who sees one tenant only. */
+/* Every third input is a reader's, which sees one tenant only. */
 static struct access reader = {.uid = 1000, .nr = 1, .tenants = {"/a"}};
 
 static void request(struct server *s, const struct access *who, const char *line, size_t len)
@@ -254,7 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	vpmu_lbr_usage(host, &usage);
 	check(usage.tasks == 0, "branch records are left behind");
 	tenants_destroy(ts);
-	urcu_memb_barrier(); /* what is on its way to be freed is no leak */
+	urcu_memb_barrier(); /* memory that waits for a grace period is no leak */
 	return 0;
 }
 

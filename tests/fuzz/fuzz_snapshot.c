@@ -2,9 +2,9 @@
 /*
  * Hostile snapshots: the section of one vCPU's PMU, and files of whole VMs. The bytes are the
  * input, or a good snapshot with the input's patches, so that deep checks are met without a corpus;
- * the CRC of a file is made right. What is refused must have changed nothing; what is taken must be
- * exactly what the bytes say, must run, and must then be a state that can move again - a guest that
- * brings itself into one that cannot would be tied to its host.
+ * the CRC of a file is made right. A refused file must have changed nothing; one that is loaded
+ * must be exactly as its bytes, must run, and must then be a state that can move again - a guest
+ * that brings itself into one that cannot would be tied to its host.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ static struct vpmu_blob guest_saved(struct bed *b)
 	return blob;
 }
 
-/* Registers in use, branch records made: what is patched. */
+/* Registers in use, branch records made: the base of patches. */
 static void guest_busy(struct bed *b)
 {
 	struct vpmu_emu_tally *t;
@@ -156,7 +156,7 @@ static void fuzz_guest(const uint8_t *data, size_t size)
 	vpmu_blob_fini(&after);
 	free(copy);
 	bed_vcpu_fini(&bed);
-	urcu_memb_barrier(); /* what is on its way to be freed is no leak */
+	urcu_memb_barrier(); /* memory that waits for a grace period is no leak */
 }
 
 /* ---- whole VMs ---------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ static void on_console(const struct machine_vm *vm, unsigned int vcpu, const cha
 {
 }
 
-/* Programs the PMU, records branches, prints, for ever. */
+/* Programs the PMU, records branches, prints, without end. */
 static const uint8_t guest_code[] = {
 	0xb9, 0x86, 0x01, 0x00, 0x00, 0xb8, 0xc0, 0x00, 0x53, 0x00, 0x31, 0xd2, 0x0f, 0x30, 0xb9,
 	0xce, 0x14, 0x00, 0x00, 0xb8, 0x07, 0x00, 0x7f, 0x00, 0x0f, 0x30, 0x66, 0xba, 0xf8, 0x03,

@@ -32,7 +32,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
-/* Cgroups that can be there; the files cgroup.procs in @root say who is in them. */
+/* Cgroups that can be there; the files cgroup.procs in @root list their processes. */
 static const struct {
 	const char *path, *procs;
 } cgroups[] = {{"/acme", ""},	       {"/acme-1", "1\n"},  {"/globex", "2\n"},
@@ -87,7 +87,7 @@ static void check(bool ok, const char *what)
 /* ---- the backend ------------------------------------------------------------------------------
  */
 
-/* What is bound: a cgroup (tid 0) or a task. */
+/* A binding: of a cgroup (tid 0) or a task. */
 static struct bind {
 	struct vpmu_backend_node *n;
 	uint64_t id;
@@ -176,7 +176,7 @@ static void read_config(struct vpmud_config *c, size_t i)
 	      "a configuration is refused");
 }
 
-/* Report what the rules say of each cgroup, as cgroups.c does: first what no longer matches. */
+/* Report the rules' result for each cgroup, as cgroups.c does: first lost matches. */
 static void scan_cgroups(void)
 {
 	char path[TENANT_PATH_MAX + 1], why[300];
@@ -399,7 +399,7 @@ static int add_serial(struct node *n, unsigned int depth, void *sum)
 	return 0;
 }
 
-/* A number for all nodes that there are, in their order, and what is bound. */
+/* A hash of all nodes, in their order, and of all bindings. */
 static uint64_t nodes_now(void)
 {
 	uint64_t sum = 0;

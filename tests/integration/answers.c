@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A server that answers what a file says, for tests of the vpmu command: answers of servers that do
+ * A server with its answers in a file, for tests of the vpmu command: answers of servers that do
  * not exist here, and wrong ones. Usage: vpmu-answers SOCKET FILE
  *
  * Each line of FILE is "CMD ANSWER". A request of command CMD gets the next answer of that command;
@@ -67,7 +67,7 @@ static const char *answer_to(const char *cmd)
 	return last->text;
 }
 
-/* Wait as long as @text says. Returns what is left of it. */
+/* Wait for the time in @text. Returns the rest of @text. */
 static const char *wait_first(const char *text)
 {
 	char *end;

@@ -45,7 +45,7 @@ const char *bed_mount(void)
 	return where[0] ? where : NULL;
 }
 
-/* Remove a cgroup that has none below it, and kill what is in it but ourselves. */
+/* Remove a cgroup that has none below it, and kill its processes except ourselves. */
 static bool clear(const char *path)
 {
 	char procs[256], line[32];
@@ -78,7 +78,7 @@ static void clear_all(const char *path)
 	nftw(path, clear_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A test that was killed, or whose worker outlived it, has left its cgroups and maybe a process in
+/* A test that was killed, or that a worker outlived, has left its cgroups and maybe a process in
  * them. Its process is no more. It could also be in another PID namespace: then it has the lock. */
 static void clear_leftovers(const char *where)
 {
@@ -103,7 +103,7 @@ static void clear_leftovers(const char *where)
 		closedir(d);
 }
 
-/* Whether the test has made its cgroup and has locked it. */
+/* Returns true if the test has made its cgroup and has locked it. */
 static int make_top(void)
 {
 	struct stat a, b;
@@ -403,7 +403,7 @@ pid_t bed_job(const char *cgroup, size_t faults)
 	cr_assert(!pipe(job_pipe) && !pipe(job_pipe + 2));
 	j = (struct job){.start = job_pipe[0], .done = job_pipe[3], .faults = faults};
 	pid = bed_spawn(cgroup, do_job, &j);
-	bed_job_go(); /* what a process does first is done */
+	bed_job_go(); /* the process's first part is done */
 	return pid;
 }
 

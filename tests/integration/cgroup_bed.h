@@ -22,7 +22,7 @@
 struct bpf_backend *bed_open(const struct bpf_backend_opts *o);
 
 /* bed_controllers - if no controller is switched on for the root's children, switch one on, as
- * systemd does on every host. Before that the kernel does not tell of moves between them. */
+ * systemd does on every host. Before that the kernel does not report moves between them. */
 void bed_controllers(void);
 
 /* bed_top - the test's own cgroup, from the root of the hierarchy; NULL after bed_end. bed_mount -
@@ -50,7 +50,7 @@ pid_t bed_fork(void);
 pid_t bed_spawn(const char *cgroup, void (*fn)(void *arg), void *arg);
 void bed_kill(pid_t pid);
 
-/* What workers do, all for ever. */
+/* The workers' jobs, all without end. */
 void work_faults(void *arg);
 void work_switches(void *arg);
 void work_migrations(void *arg);

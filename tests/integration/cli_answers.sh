@@ -14,7 +14,7 @@ END
 out=$("$vpmu" stat -e cycles -d 0.01 2>"$dir/err")
 check_match "late: the counts" "$out" '^ +111 '
 check "late: the warning" "$(cat "$dir/err")" \
-	'vpmu: warning: pCPU 7 of backend emulator does not answer; what it has counted since is missing'
+	'vpmu: warning: pCPU 7 of backend emulator does not answer; its counts since are missing'
 
 # ---- two backends: rows of their own, never added ----
 tree="$(row 1 root 0 / "$emulator" 111 modelled),$(row 2 root 0 / "$kvm" 7000 exact),$(
@@ -103,7 +103,7 @@ check "remedies -j" "$("$vpmu" check -j | sed -n 's/.*"what":"\([^"]*\)".*"remed
 configuration correct the file at the line that is named
 sampling a kernel with CONFIG_PERF_EVENTS'
 
-# ---- one backend: said once ----
+# ---- one backend: shown once ----
 one="$(row 1 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"
 total='"backend":"kvm","profile":"p","event":"cycles","target":"/","period":"100","samples":"3","lost":"1","late-max":"0","count":"400","enabled-ns":"1","running-ns":"1","quality":"exact","supported":true,"other-rows":"0","nr-rows":1'
 answers <<END
@@ -171,7 +171,7 @@ k-1;vcpu0;[unknown];0x20;0x10 3
 k-1;vcpu1;[no calls] 1'
 check "lbr --folded: what is missing" "$(cat "$dir/notes")" \
 	'vpmu: 3 of 6 readings are left out: the guests there record branches of their own'
-# What takes long says how far it is, on a terminal only.
+# Long commands show their progress, on a terminal only.
 progress=$(script -qec "$vpmu lbr -d 3 --folded" /dev/null </dev/null | tr '\r' '\n')
 check_match "lbr: progress on a terminal" "$progress" '^vpmu: lbr: [0-9]+ of 100 readings'
 "$vpmu" lbr -d 3 --folded >/dev/null 2>"$dir/notes"

@@ -52,7 +52,7 @@ else
 fi
 stop_server
 check "nothing is left below the root" "$(find "$ground" -mindepth 1 -type d)" ""
-# Directories of a server that was killed belong to the next one; those of another one, or of nobody, do not.
+# Directories of a server that was killed belong to the next one; those of another one, or of none, do not.
 mkdir "$ground/kept" "$ground/kept/old"
 start_server --cgroup-root "$ground" --vm "$(vm s-1 tenant=/acme/web 'run loop 1000')" \
 	--vm "$(vm s-2 tenant=/kept/old 'run loop 1000')"

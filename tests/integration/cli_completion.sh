@@ -69,7 +69,7 @@ completes "vpmu stat -e cycles,branches-t" "cycles,branches-taken"
 completes "vpmu stat -o fi" "file.ini"
 completes "vpmu stat -I " ""
 
-# Names with colons: the shell keeps what is before the last one.
+# Names with colons: the shell keeps the part before the last one.
 completes "vpmu stat -t w" "web:1 web:2"
 completes "vpmu stat -t web:" "1 2"
 completes "vpmu stat -t /acme/web:e" "eu"
@@ -129,7 +129,7 @@ check "the keys of tenant set" "$got" "$(expected path)"
 stop_server
 completes "vpmu stat -t w" ""
 
-# Names of a server that is not ours: what a shell would expand, or take for an option, is not offered.
+# Names of a server that is not ours: words that a shell would expand, or take for an option, are not offered.
 vm='{"kind":"vm","path":"/","depth":1,"vcpus":1,"backend":"emulator","vm":'
 answers <<END
 list {"nodes":[{"kind":"root","path":"/","depth":0},{"kind":"tenant","path":"/\$(id)","depth":1},$vm"\$(touch $dir/ran)"},$vm"\`touch $dir/ran\`"},$vm"a;touch $dir/ran"},$vm"*"},$vm"?????"},$vm"{a,b}"},$vm"~root"},$vm"-rf"},$vm"=ls"},$vm"a b"},$vm"a\tb"},$vm"a\nb"},$vm"a'b"},$vm"a\"b"},$vm"a\\\\b"},$vm"\tfiles\t"},$vm""},$vm"fine.1:@x"}],"ok":true}
@@ -141,7 +141,7 @@ completes "vpmu tenant rm " ""
 completes "vpmu detach " "ok"
 check "what a name runs" "$(ls "$dir" | grep ran)" ""
 
-# A server that does not answer holds up nobody.
+# A server that does not answer does not block the shell.
 answers <<END
 list +3600000 {"nodes":[],"ok":true}
 END

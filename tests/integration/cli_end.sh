@@ -38,7 +38,7 @@ check "intervals: they sum to the same" \
 ends_with_vms 2 -e instructions -e branches -x, -t web-1 -t /acme
 check "several sessions: one answer each" \
 	"$(cell "$dir/out" instructions /acme "" ""),$(cell "$dir/out" branches /acme web-1 "")" "$instructions,$branches"
-# An answer that is larger than what a socket holds.
+# An answer that is larger than a socket's buffer.
 many=$(seq -s, 0 60 | sed 's/\([0-9]*\)/instructions:u/g')
 ends_with_vms 1 -e instructions,$many -x, --for-each vcpu
 check "many events: all lines" "$(wc -l <"$dir/out")" 62
@@ -76,7 +76,7 @@ check "kill -9: exit status" $? 1
 check_match "kill -9: the note" "$(cat "$dir/err")" \
 	'^vpmu: stat: the server went away; these are the counts of [0-9.]+ s after the start, the last that were read$'
 
-# What was read last is shown, when the server breaks off in the middle of it and when it is silent.
+# The last reading is shown, when the server breaks off in the middle of it and when it is silent.
 answers <<END
 attach {"session":"s","ok":true}
 read $(read_answer none "$(row 1 root 0 / "$emulator" 111 exact)")

@@ -10,7 +10,7 @@ bad() { # STATUS PATTERN ARG...
 	status=$?
 	check "vpmu $*: exit status" $status "$want"
 	check_match "vpmu $*: message" "$err" "$pattern"
-	# What it names exists: a command of vpmu, or the server.
+	# The named remedy exists: a command of vpmu, or the server.
 	printf '%s\n' "$err" | grep -o '`[^`]*`' | sed 's/`vpmu /`/; s/`\([^ `]*\).*/\1/' >"$dir/names"
 	while read -r name; do
 		[ "$name" = vpmu-vmm ] || "$vpmu" help "$name" >/dev/null 2>&1 ||
@@ -27,7 +27,7 @@ bad 1 'tried /nowhere/s' -S /nowhere/s stat -d 1
 bad 1 'tried /nowhere/s' events -S /nowhere/s
 (unset VPMU_SOCKET; HOME=/ XDG_RUNTIME_DIR="$dir" "$vpmu" sharing 2>&1 | grep -q "tried .*$dir/vpmu/vpmu-vmm.sock" ||
 	"$vpmu" sharing >/dev/null 2>&1) || check "the usual places" "not named" "named"
-# Servers that listen at other sockets of these directories are named; a socket of nobody is not.
+# Servers that listen at other sockets of these directories are named; a socket without a listener is not.
 mkdir "$dir/vpmu"
 "$VPMU_BIN/vpmu-vmm" --socket "$dir/vpmu/web.sock" --hold >/dev/null 2>&1 &
 other=$!
@@ -42,7 +42,7 @@ for json in "" -j; do
 		check "list $json names sockets" "$(cat "$dir/err")" "$dir/vpmu/web.sock"
 	grep -q nobody.sock "$dir/err" && check "a socket of nobody" "$(cat "$dir/err")" "not named"
 done
-# One that has no such command says so, and where else to ask.
+# One that has no such command reports that, and the right server.
 XDG_RUNTIME_DIR="$dir" "$vpmu" -S "$dir/vpmu/web.sock" reload 2>"$dir/err"
 check "no such command: status" $? 1
 case $(cat "$dir/err") in
@@ -82,7 +82,7 @@ bad 2 'profile: -d is given twice' profile -d 1 -d 2
 bad 2 'lbr: --mode is given twice' lbr --mode calls --mode branches
 bad 2 'lbr: -n is given twice' lbr -n 1 -n 2
 bad 2 'attach: -t is given twice; a session has one target' attach a -e cycles -t web-1 -t /acme
-bad 2 'stat: -t: give at most 16 targets' stat $(seq -f '-t /t%g' 17)
+bad 2 'stat: -t: give up to 16 targets' stat $(seq -f '-t /t%g' 17)
 bad 1 'no VM "nope"' stat -t web-1 -t nope
 bad 2 'attach: give a NAME' attach -e cycles
 bad 2 'attach: give the events with -e' attach a

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Commands that write files, with each allocation failing once, and each opening, writing, syncing, naming and
-# closing of a file (fault.c). The command is done, and its file is what it is otherwise, or has no names of functions
-# and a line says why; or it failed with one line and there is nothing. A disk that is full while the C library writes is a limit on the file's size.
+# closing of a file (fault.c). The command is done, and its file is as without a fault, or has no names of functions
+# and a line has the reason; or it failed with one line and there is nothing. A disk that is full while the C library writes is a limit on the file's size.
 #   FAULT_STEP=N: every N-th fault only
 . "$(dirname "$0")/cli_lib.inc"
 . "$(dirname "$0")/answers.inc"
@@ -37,7 +37,7 @@ faulty() { # KIND AT COMMAND...
 	FAULT=$k FAULT_AT=$n FAULT_COUNT=$dir/count LD_PRELOAD=$preload "$@" >"$dir/said" 2>"$dir/err"
 }
 
-# What a file says, without the times in it.
+# A file's contents, without the times in it.
 meaning() {
 	case $1 in
 	pprof) gzip -dc <"$2" | strings -n 4 ;;
@@ -97,7 +97,7 @@ full() { # COMMAND...
 }
 full "profile --format=perf-script -d 0.001 -o" "profile --format=pprof -d 0.001 -o" "lbr --format=brstack -n 1 -d 0.001 -o"
 
-# ---- what asks a server more than one thing ----
+# ---- a command with several requests ----
 kill "$server"
 wait "$server" 2>/dev/null
 start_server --hold --paused --vm "name=spin,engine=emulator,image=$image,args=spin"

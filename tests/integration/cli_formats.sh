@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Data for other tools, read by readers that are not ours: `go tool pprof` (profiles), llvm-profgen
-# (branches, for optimizers). What they find is what vpmu says elsewhere. Files appear whole or not at all.
+# (branches, for optimizers). Their results equal vpmu's other output. Files appear whole or not at all.
 . "$(dirname "$0")/cli_lib.inc"
 missing=
 command -v go >/dev/null && go tool -n pprof >/dev/null 2>&1 || missing="go tool pprof (package golang-go)"
@@ -82,7 +82,7 @@ if command -v go >/dev/null && go tool -n pprof >/dev/null 2>&1; then
 	done
 	go tool pprof -top -sample_index=samples -tagfocus=vm=loop-1 "$dir/p.pb.gz" >"$dir/top" 2>"$dir/go.err"
 	check_match "the loop ran in itself" "$(cat "$dir/top")" ' workload_loop$'
-	# Whose caller is whose: the callee's own samples are its caller's sum, never the other way round.
+	# Callers and callees: the callee's own samples are its caller's sum, never the other way round.
 	check "the caller has no more samples of its own than perf script says" \
 		"$(awk '$NF == "tools_main" { print $1 }' "$dir/top")" \
 		"$(awk '/^loop-1/ { getline; n += /tools_main/ } END { print n + 0 }' "$dir/p.txt")"
@@ -102,7 +102,7 @@ if command -v go >/dev/null && go tool -n pprof >/dev/null 2>&1; then
 			on && /^ +[0-9]+: / { s += $1 } END { print s + 0 }')" 40
 fi
 
-# A paused VM makes no branches: what was printed once is not printed again.
+# A paused VM makes no branches: printed branches are not printed again.
 "$vpmu" lbr --format=brstack -n 20 -d 1 -o "$dir/b.txt" spin || exit 1
 lines=$(grep -vc PERF_RECORD "$dir/b.txt")
 check_match "branches" "$(cat "$dir/b.txt")" '^ +[0-9a-f]+( 0x[0-9a-f]+/0x[0-9a-f]+/-/-/-/0){1,32}$'

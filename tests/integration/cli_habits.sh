@@ -100,7 +100,7 @@ kill "$server"
 wait "$server" 2>/dev/null
 server=
 
-# ---- a real server: what it refuses because of the command line ends with 2 ----
+# ---- a real server: refusals because of the command line end with 2 ----
 start_server --vm "$(vm web-1 tenant=/acme/web 'run loop 1000')"
 status 2 stat -e bogus
 status 2 stat -t web-1 --for-each tenant

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What vpmu says of how good a value is: every word of it, in every format, and never "exact" of a value
+# vpmu's marks of quality: every word, in every format, and never "exact" of a value
 # that was scaled up. And why a VM that cannot be sampled shows nothing.
 . "$(dirname "$0")/cli_lib.inc"
 . "$(dirname "$0")/answers.inc"

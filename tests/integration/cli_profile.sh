@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# vpmu profile and vpmu lbr on real VMs: samples are what was counted, functions are those that ran,
+# vpmu profile and vpmu lbr on real VMs: samples equal counts, functions are those that ran,
 # call chains are whole, every output format agrees, the guests do not notice.
 . "$(dirname "$0")/cli_lib.inc"
 
@@ -149,7 +149,7 @@ check "a profile goes on" $? 0
 check_match "and shows what went" "$(cat "$dir/gone.json")" '"vm":"deep","function":"workload_fib"'
 check "nothing is left behind" "$("$vpmu" sessions -j)" ""
 
-# What takes long says how long, on a terminal only.
+# Long commands show the time, on a terminal only.
 "$vpmu" vm add name=busy image="$image" engine=emulator args="spin 1000000" || exit 1
 progress=$(script -qec "$vpmu profile -d 3 busy" /dev/null </dev/null | tr '\r' '\n')
 check_match "profile: progress on a terminal" "$progress" '^vpmu: profile: [0-9]+ of 3 s'
@@ -158,7 +158,7 @@ check_match "profile: and the result" "$progress" '^OVERHEAD'
 check "profile: no progress elsewhere" "$(cat "$dir/notes")" ''
 "$vpmu" vm rm busy
 
-# An image that is gone: numbers, and said once.
+# An image that is gone: numbers, and one line about it.
 cp "$image" "$dir/copy.elf"
 "$vpmu" vm add name=lost vcpus=2 image="$dir/copy.elf" engine=emulator args="run fib 40" || exit 1
 wait_state lost running

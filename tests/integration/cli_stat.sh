@@ -63,7 +63,7 @@ for e in instructions cycles; do
 	done
 done
 
-# The guest's own count of its loop is part of what the operator saw of that VM.
+# The guest's own count of its loop is part of the operator's count of that VM.
 guest=$(sed -n 's/^\[bob-1\] *\([0-9,]*\) *instructions.*/\1/p' "$dir/server.log" | tr -d ,)
 seen=$(cell "$dir/vms" instructions /bob bob-1 "")
 if ! [ "${guest:-0}" -gt 1000000 ] || ! [ "$guest" -lt "$seen" ]; then

@@ -56,7 +56,7 @@ check_match "-x -M: a line" "$(cat "$dir/out")" '^[0-9.]+,[0-9.]+,%,taken-share,
 again 'grep -q "\"tenant\":\"/acme\".*\"metric\":\"ipc\",\"metric-value\":\"[0-9.]*\",\"metric-unit\":\"insn per cycle\",\"quality\":\"modelled\"" "$dir/out"' \
 	"$vpmu" top -b -n 1 -d 0.3 -M ipc,cache-mpki -j
 check_match "-j -M: why there is no number" "$(cat "$dir/out")" '"metric":"cache-mpki","metric-value":"<not supported>",.*"why":"cache-misses is not supported"'
-# More events than counters: RUN% says how much of the time they were counted.
+# More events than counters: RUN% is their running share.
 again 'grep -Eq "^/ .* ([0-9]|[1-9][0-9])\.[0-9] +.*[0-9.]+[kMG]\*" "$dir/out" && grep -q "RUN%" "$dir/out"' \
 	"$vpmu" top -b -n 1 -d 0.5 -e instructions:u,instructions:k,branches:u,branches:k,loads:u,loads:k,stores:u,stores:k
 "$vpmu" top -b -M ipk 2>"$dir/err"
@@ -99,7 +99,7 @@ key r
 shown 'reversed'
 key r
 key t
-# Each column comes into view when it is the one to sort by, and the footer says how many do not fit.
+# Each column comes into view when it is the one to sort by, and the footer has the number of those that do not fit.
 key '<'
 for width in 40 80 200; do
 	tmux resize-window -t t -x $width -y 24

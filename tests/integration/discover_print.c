@@ -3,7 +3,7 @@
  * Prints what vpmud/discover reports, for trying it by hand:
  *   vpmu-discover [--once|--cost] [URI...]
  * One line for each report, until SIGINT or SIGTERM ends it; with --once after one look at /proc.
- * With --cost it looks once each second, as the daemon does, and says at the end what that took.
+ * With --cost it looks once each second, as the daemon does, and prints the cost at the end.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -61,8 +61,8 @@ static uint64_t now_us(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* Turn the loop until a signal, and say how much CPU time turns took: what else a daemon does waits
- * meanwhile. */
+/* Turn the loop until a signal, and print the CPU time of turns: the daemon's other work waits
+ * for them. */
 static int cost(sd_event *e)
 {
 	uint64_t began = now_us(CLOCK_MONOTONIC), cpu = now_us(CLOCK_PROCESS_CPUTIME_ID);

@@ -7,10 +7,10 @@
 #
 #     ```console
 #     $ command          a command; a line that ends in \ goes on in the next
-#     output             what it prints, see below
+#     output             its output, see below
 #     ```
 #
-# Words behind "console" say more. Readers do not see them:
+# Words behind "console" are options. Readers do not see them:
 #     fails              each command of the block must fail; otherwise each must succeed
 #     needs PROGRAM      the block is skipped where there is no PROGRAM
 #     skip REASON...     the block is not run
@@ -93,7 +93,7 @@ split() {
 	END { if (fence) print page ": the last block has no end" }' "$1"
 }
 
-# shape: what of a line is compared. A number is "0" or "#".
+# shape: the compared part of a line. A number is "0" or "#".
 shape() {
 	awk '{
 		sub(/\r$/, ""); out = ""
@@ -153,7 +153,7 @@ failed_command() { # what is wrong
 
 answers() { "$vpmu" -S "$1" sharing; }
 
-# started PID: a command that ends in &; until it answers where the command says.
+# started PID: a command that ends in &; until it answers at the command's address.
 started() {
 	socket=$(sed -n 's/.*--socket[ =]\([^ ]*\).*/\1/p' "$n.cmd")
 	socket=$(eval "printf %s \"$socket\"")

@@ -105,7 +105,7 @@ void *aligned_alloc(size_t align, size_t size)
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-/* Whether @fd writes to a regular file. */
+/* Returns true if @fd writes to a regular file. */
 static bool regular(int fd)
 {
 	struct stat st;
@@ -172,7 +172,7 @@ int linkat(int a, const char *from, int b, const char *to, int flags)
 	return fails(files, EDQUOT) ? -1 : NEXT(linkat)(a, from, b, to, flags);
 }
 
-/* A network's file system may tell of a full disk only now. The file is closed. */
+/* A network's file system may report a full disk only now. The file is closed. */
 int close(int fd)
 {
 	bool fail = regular(fd) && fails(files, ENOSPC);

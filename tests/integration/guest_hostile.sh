@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Guests that abuse their PMU, and guests that look for what is another one's: torture, leak and
+# Guests that abuse their PMU, and guests that look for others' state: torture, leak and
 # victim, all models together on two pCPUs.
 . "$(dirname "$0")/guest_lib.inc"
 

@@ -41,7 +41,7 @@ if ! grep histogram chain.json | jq -es 'map(.function) | contains(["chain_a","c
 	bad=1
 fi
 
-# With branch records: who called.
+# With branch records: the callers.
 guest 0 intel-v5 500 "record -j -g -c 211 fib 12"
 all sample-chain '.chain | index("user_call") and .[-1] == "workload_fib"' "call chains"
 
@@ -63,7 +63,7 @@ for run in first second; do
 done
 cmp first second || { echo "FAILED: same seed, other samples"; bad=1; }
 
-# What cannot be is said in one line.
+# Impossible requests have one line of error.
 guest 1 none 1000 "record loop"
 one 'error: no PMU to sample with'
 guest 1 amd-v2 1000 "record --fixed loop"
@@ -75,7 +75,7 @@ one 'error: no branch records'
 guest 1 intel-v5 1000 "record -c 0 loop"
 one "error: -c '0' is invalid; expected 1 to 2147483647"
 
-# On KVM nothing delivers PMIs: said, not waited for.
+# On KVM nothing delivers PMIs: reported, not waited for.
 if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
 	"$vmm" --no-socket --vm "name=g,engine=kvm,image=$VPMU_GUEST,args=record loop" >out 2>err
 	got=$?

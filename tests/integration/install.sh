@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# cmake --install, with DESTDIR and with a prefix: what is installed is what docs/building.md says, and it runs
+# cmake --install, with DESTDIR and with a prefix: the installed files are those of docs/building.md, and they run
 # from where it is, with the guest image by its name. Also: it lists the packages of tools/deps.
 . "$(dirname "$0")/cli_lib.inc"
 src=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 build=$(cd "$VPMU_BIN/.." && pwd) || exit 1
 guest='name=g,engine=emulator,image=guest,args=run fib 20'
 
-# ---- what docs/building.md says ----
+# ---- the files in docs/building.md ----
 sed -n '/^## Files of an installation/,/^## [^F]/p' "$src/docs/building.md" |
 	sed -n 's/^| `\([^`]*\)` |.*/\1/p' | sort >"$dir/listed"
 grep -q bin/vpmu-vmm "$dir/listed" || { echo "FAILED: no table of files in docs/building.md"; exit 1; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What an operator captures are the guests' true call chains, without the guests' help: VMs run a
- * workload whose stack holds nothing but return addresses (guest-tools/flow.S), are paused at
+ * workload with only return addresses on its stack (guest-tools/flow.S), are paused at
  * random, and each vCPU's captured records are compared with the stack in its memory.
  */
 #include <criterion/criterion.h>
@@ -177,7 +177,7 @@ Test(capture, chains_are_true)
 	all_equal("pcpus=2,slice=97,random_slices=yes,migrate=random:2,seed=2");
 }
 
-/* The test can fail: what is read then is what was recorded since some switch. */
+/* The test can fail: the records read then are those since some switch. */
 Test(capture, without_restore_chains_are_not_true)
 {
 	struct tally t = run("pcpus=2,slice=97,random_slices=yes,migrate=random:2,seed=2",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The BPF backend on the running kernel: nothing is lost while tasks and cgroups come, move and
- * go; each count is charged to whom it belongs; nothing is attached while nobody counts. Perf
- * events of the test's own say what is right. Skipped where BPF is not permitted.
+ * go; each count is charged to its own account; nothing is attached while no counter is in use.
+ * Perf events of the test's own have the right counts. Skipped where BPF is not permitted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -198,7 +198,7 @@ Test(kernel, nothing_is_lost_by_the_program_for_any_kernel)
 	churn(&o);
 }
 
-/* ---- who is charged ----------------------------------------------------------------------- */
+/* ---- charges ---------------------------------------------------------------------- */
 
 static uint64_t value(struct vpmu_counting *c)
 {
@@ -306,7 +306,7 @@ Test(kernel, a_count_goes_to_whom_it_belongs)
 	bed_end();
 }
 
-/* ---- nobody counts ------------------------------------------------------------------------ */
+/* ---- no counter in use ---------------------------------------------------------------------- */
 
 static unsigned int links(void)
 {
@@ -345,7 +345,7 @@ Test(kernel, nothing_is_attached_when_nobody_counts)
 		cr_expect_eq(u.programs, 1u + (k->move_link != NULL));
 		cr_expect_eq(u.events, with_events(k));
 		cr_expect_eq(links(), 1u + (k->move_link != NULL));
-		/* Only one tenant is counted: what all others do is nobody's, and is not lost. */
+		/* Only one tenant is counted: the others' work is not charged, and is not lost. */
 		for (int t = 0; t < 100000 && value(c) <= 10; t++)
 			usleep(1000); /* the task may have to wait for a CPU */
 		cr_expect_gt(bed_conserved(s), 0);
@@ -370,7 +370,7 @@ static unsigned int open_files(void)
 	return n;
 }
 
-/* Memory, files and reading are of what is counted, not of how many nodes there are. */
+/* Memory, files and reading depend on the counters, not on the number of nodes. */
 Test(kernel, files_do_not_grow_with_nodes)
 {
 	static const unsigned int nodes[] = {1, 6000}; /* more than a page of accounts */
@@ -489,7 +489,7 @@ Test(kernel, agrees_with_perf_stat)
 }
 
 /* A node is the sum of its parts in every reading, while all CPUs go on: nodes and bases are taken
- * in one go, with others' parts in between. */
+ * at once, with others' parts in between. */
 Test(kernel, every_reading_adds_up)
 {
 	const struct bpf_backend_opts o = {0};

@@ -41,7 +41,7 @@ static bool gets_empty(const char *where, const char *top, const char *name)
 	return procs(where, top, name) == 0;
 }
 
-/* What a worker starts ends with it, at whatever moment the worker is killed. */
+/* A worker's children end with it, at whatever moment the worker is killed. */
 Test(cgroup_bed, a_killed_worker_leaves_no_process)
 {
 	struct bpf_backend *k = bed_open(&plain);

@@ -29,7 +29,7 @@
 
 static char root[64];
 static struct bpf_backend_sys sys;
-static struct bpf_backend *backend; /* NULL: nobody looks at what is on */
+static struct bpf_backend *backend; /* NULL: events that are on are not read */
 static struct {
 	int leader;
 	bool on;
@@ -321,7 +321,7 @@ Test(bpf_backend_budget, turns_go_on_after_a_restart)
 			break;
 		bed_counting_free(c);
 		bpf_backend_close(backend);
-		usleep(50000); /* who waits now waits until the next daemon */
+		usleep(50000); /* keys that wait now wait until the next daemon */
 	}
 	vpmu_backend_detach(c);
 	for (unsigned int k = 0; k < KEYS; k++) {
@@ -422,7 +422,7 @@ static void only_on_1(void)
 
 static volatile unsigned int *rounds; /* of work_on_1 */
 
-/* Busy, but other tasks run in between, so that what was done is charged. */
+/* Busy, but other tasks run in between, so that the work is charged. */
 static void work_on_1(void *arg)
 {
 	const struct timespec ts = {.tv_nsec = 50000};
@@ -473,7 +473,7 @@ Test(bpf_backend_budget, isolated_cpus_take_no_turns)
 	wait_for_rounds(100);
 	vpmu_backend_flush(c);
 	vpmu_backend_read(c);
-	/* All that ran was on CPU 1, but for the worker's first steps. */
+	/* All that ran was on CPU 1, except for the worker's first steps. */
 	for (unsigned int i = 0; i < KEYS; i++) {
 		const struct vpmu_value *v = &c->values[i];
 
@@ -526,7 +526,7 @@ Test(bpf_backend_budget, values_of_isolated_cpus_have_an_age)
 	bed_attach(of_other);
 	bed_spawn("a", work_without_end, NULL);
 	run_on(0);
-	/* Until the CPU's first switch nobody knows what it runs, and every node's values have an
+	/* Until the CPU's first switch its running task is unknown, and every node's values have an
 	 * age. */
 	for (unsigned int known = 0; known < 3; usleep(1000))
 		known = read_age(of_other) ? 0 : known + 1;
@@ -534,7 +534,7 @@ Test(bpf_backend_budget, values_of_isolated_cpus_have_an_age)
 		uint64_t first = read_age(of_node), other = read_age(of_other),
 			 all = read_age(of_root);
 
-		/* The CPU has run nothing else meanwhile. */
+		/* The CPU has run nothing else since. */
 		if (first > 4000000 && read_age(of_node) > first) {
 			cr_expect_eq(other, 0u);
 			cr_expect_geq(all, first);
@@ -557,7 +557,7 @@ Test(bpf_backend_budget, values_of_isolated_cpus_have_an_age)
 	bed_counting_free(of_root);
 	bpf_backend_close(backend);
 
-	/* As all others, if the administrator says so. */
+	/* As all others, if the administrator sets it. */
 	backend = NULL;
 	bed_end();
 	backend = bed_open(&(struct bpf_backend_opts){.sys = &sys, .isolated = true});
@@ -572,7 +572,7 @@ Test(bpf_backend_budget, values_of_isolated_cpus_have_an_age)
 
 /* ---- CPUs that come and go ---------------------------------------------------------------- */
 
-/* What a session's clock has counted without charging time for it. */
+/* Counts of a session's clock without a charge of time. */
 static int64_t untimed(struct vpmu_counting *c)
 {
 	vpmu_backend_flush(c);
@@ -617,7 +617,7 @@ static void expect_all_lost(struct vpmu_counting *c)
 	}
 }
 
-/* /sys says that CPU 1 is away, which it is not: so it runs on, without events. What an account
+/* In /sys CPU 1 is away, which it is not: so it runs on, without events. The time that an account
  * does there is lost time, and a clock shows it. */
 Test(bpf_backend_budget, time_on_a_cpu_without_events_is_lost)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * CPUs that come and go around a restart of the daemon, and events that count no longer for another
- * reason: what was not counted must show in the values, and the CPU gets new events. With a /sys of
+ * reason: uncounted work must show in the values, and the CPU gets new events. With a /sys of
  * the test's own, and, where CPU 1 can be switched off (root), with the real one. Skipped where BPF
  * or mounting is not permitted.
  */
@@ -30,7 +30,8 @@
 #define KEYS   5
 #define ONLINE "/sys/devices/system/cpu/cpu1/online"
 
-/* SWITCHES needs no event on some kernels. The host cannot count CYCLES until a test says so. */
+/* SWITCHES needs no event on some kernels. The host cannot count CYCLES until a test enables them.
+ */
 enum { SWITCHES = 3, CYCLES };
 static const vpmu_key_t keys[KEYS] = {
 	SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_PAGE_FAULTS_MIN),
@@ -179,7 +180,7 @@ static struct bpf_backend *backend_open(bool found, struct vpmu_counting **c)
 	return k;
 }
 
-/* It tends when it is told to, and is killed. */
+/* It tends at a command, and is killed. */
 static pid_t former(void)
 {
 	struct bpf_backend *k;
@@ -382,7 +383,7 @@ Test(bpf_backend_cpus, dead_events_are_found_at_a_takeover)
 	finish();
 }
 
-/* Comparing what was counted with what was charged finds nothing wrong with an event that counts no
+/* A comparison of counts and charges finds nothing wrong with an event that counts no
  * longer. */
 Test(bpf_backend_cpus, dead_events_are_found_by_conservation)
 {
@@ -419,10 +420,10 @@ Test(bpf_backend_cpus, dead_events_are_found_by_conservation)
 	finish();
 }
 
-/* ---- events that nobody could count ------------------------------------------------------- */
+/* ---- events that no CPU could count ------------------------------------------------------ */
 
-/* What the host cannot count is still not supported after a restart, and is counted after one that
- * finds that it can. */
+/* An event that the host cannot count is still not supported after a restart, and is counted after
+ * one that finds that it can. */
 Test(bpf_backend_cpus, unsupported_events_after_a_restart)
 {
 	struct vpmu_counting *c, *again;

@@ -18,7 +18,7 @@
 
 static const vpmu_key_t key = SW(PERF_COUNT_SW_PAGE_FAULTS);
 static struct bpf_backend_sys sys;
-static int error, passes; /* what the next call returns, once passes is 0 */
+static int error, passes; /* the result of the next call, once passes is 0 */
 
 static int fails(void)
 {
@@ -228,7 +228,7 @@ Test(bpf_backend_errors, full_maps_are_errors_or_partial_values)
 	bed_end();
 }
 
-/* A slot that was a software event's is given to a clock, whose count is no word in memory. */
+/* A slot that was a software event's is given to a clock, which has no count in memory. */
 Test(bpf_backend_errors, a_slot_forgets_how_its_last_key_was_read)
 {
 	const vpmu_key_t clock = SW(PERF_COUNT_SW_CPU_CLOCK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Moves of tasks between cgroups on the running kernel: what a task does before it is moved is the
- * old cgroup's, and what it does after that the new one's, to the count, while it runs on and does
+ * Moves of tasks between cgroups on the running kernel: a task's work before it is moved is the
+ * old cgroup's, and its work after that the new one's, to the count, while it runs on and does
  * not switch. Page faults are exact. A kernel on which no program sees all moves skips all but the
  * last tests; in the nested bed none may be skipped.
  */
@@ -31,7 +31,7 @@ static void play_all(struct tenants *t, unsigned int enough)
 	uint64_t missed;
 
 	j->first = j->second = 10;
-	play(j, "a", "b", by_itself); /* what a process does first is done */
+	play(j, "a", "b", by_itself); /* the process's first part is done */
 	while (rounds < ROUNDS || (ran < enough && rounds < MOST_ROUNDS)) {
 		look(t);
 		missed = hidden(t->k);
@@ -137,7 +137,7 @@ static void hold(struct churn *c, unsigned int n)
 			usleep(1000);
 }
 
-/* What the tasks did, by their own numbers, is what the two cgroups were charged. */
+/* The tasks' work, by their own numbers, equals the charges of the two cgroups. */
 Test(bpf_backend_moves, nothing_is_lost_in_churn)
 {
 	const struct bpf_backend_opts o = {0};
@@ -151,7 +151,7 @@ Test(bpf_backend_moves, nothing_is_lost_in_churn)
 	make_tenants(&t, &o);
 	for (int i = 0; i < TASKS; i++)
 		pid[i] = bed_spawn("a", take_faults, &c[i]);
-	for (int i = 0; i < TASKS; i++) /* what a process does first */
+	for (int i = 0; i < TASKS; i++) /* the process's first part */
 		while (__atomic_load_n(&c[i].faults, __ATOMIC_ACQUIRE) < 4096)
 			usleep(1000);
 	for (int time = 0; time < TIMES; time++) {
@@ -248,7 +248,7 @@ static void work_stints(void *arg)
 		const size_t pages = 20 + i % 13;
 		char *p;
 
-		if (i == WARM) { /* what a process does first is done */
+		if (i == WARM) { /* the process's first part is done */
 			__atomic_store_n(&s->step, WAITS, __ATOMIC_RELEASE);
 			while (__atomic_load_n(&s->step, __ATOMIC_ACQUIRE) == WAITS)
 				;
@@ -341,7 +341,7 @@ Test(bpf_backend_moves, beside_perf)
 	beside_perf(false);
 }
 
-/* As the documentation says of such kernels. */
+/* As documented for such kernels. */
 static void not_shown(enum move_means by, unsigned int programs)
 {
 	const struct bpf_backend_opts o = {.sys = &sys};

@@ -54,7 +54,7 @@ static void mount_bpf(void)
 	snprintf(dir, sizeof(dir), "%s/vpmu", mnt);
 }
 
-/* What the processes tell each other. */
+/* Shared by the processes. */
 struct shared {
 	uint64_t cgroup, epoch;
 	struct bpf_backend_base root[2], tenant[2], many[4];
@@ -112,7 +112,7 @@ static void next(struct shared *sh, struct tree *t)
 {
 	tree_open(t, sh, 1);
 	cr_assert_eq(bpf_backend_epoch(t->k), sh->epoch);
-	/* The root's keys are counted meanwhile, although nobody has asked for them again yet. */
+	/* The root's keys are still counted, although they were not requested again yet. */
 	bed_attach(t->tenants);
 	usleep(20000);
 	bed_attach(t->root);
@@ -203,7 +203,7 @@ Test(kernel_pins, a_killed_process_loses_nothing)
 	for (int i = 0; i < 2; i++)
 		begin[1][i] = bed_counters_read(&truth[i]);
 	kill_it(pid);
-	bed_job_go(); /* nobody is there */
+	bed_job_go(); /* no process is there */
 	for (int i = 0; i < KILLS; i++) {
 		pid = start(sh, middle);
 		bed_job_go();
@@ -274,7 +274,7 @@ Test(kernel_pins, totals_are_taken_over_to_the_count)
 	bed_end();
 }
 
-/* ---- what was missed ----------------------------------------------------------------------- */
+/* ---- missed counts ---------------------------------------------------------------------- */
 
 static struct kp_account *account_of(const struct tree *t, const struct vpmu_backend_node *n)
 {
@@ -290,7 +290,7 @@ static uint32_t missed_of(const struct tree *t)
 	       VPMU_LOAD(&vm->lacks) + VPMU_LOAD(&vm->missed);
 }
 
-/* As if something was missed: @what is which of the numbers of the maps tells it. */
+/* As if a switch was missed: @what selects the number in the maps that shows it. */
 static void miss(const struct tree *t, int what)
 {
 	struct kp_account *a = account_of(t, t->tenant);
@@ -302,7 +302,7 @@ static void miss(const struct tree *t, int what)
 }
 
 /* The tenant's values are partial if something was missed since @missed, and only then. The kernel
- * may hide switches meanwhile. */
+ * may hide switches in that time. */
 static void partial_since(const struct tree *t, uint32_t missed, int what)
 {
 	uint32_t before;
@@ -322,7 +322,7 @@ static void tree_close(struct tree *t)
 	bpf_backend_close(t->k);
 }
 
-/* What was missed before a session began makes no value partial, also after a restart. What was
+/* Switches missed before a session began make no value partial, also after a restart. What was
  * missed since then makes them so, also after a restart. */
 Test(kernel_pins, what_was_missed_is_taken_over)
 {
@@ -390,7 +390,7 @@ static void cpus_online(const char *list)
 	cr_assert(f && fputs(list, f) >= 0 && !fclose(f));
 }
 
-/* Files of our own that say which CPUs are online. All else is the host's. */
+/* Files of our own with the online CPUs. All else is the host's. */
 static void own_files(void)
 {
 	char cmd[512];
@@ -458,7 +458,7 @@ static void dies(struct shared *sh)
 	_exit(1);
 }
 
-/* The next process gives the CPU all its events. What was charged before is not lost, and what is
+/* The next process gives the CPU all its events. Earlier charges are not lost, and what is
  * counted from then on is exact. */
 Test(kernel_pins, killed_while_a_cpu_gets_new_events)
 {
@@ -492,7 +492,7 @@ Test(kernel_pins, killed_while_a_cpu_gets_new_events)
 		__atomic_store_n(&sh->die_at, at, __ATOMIC_RELEASE);
 		cr_assert_eq(waitpid(pid, &status, 0), pid);
 		cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%#x", status);
-		bed_job_go(); /* CPU 1 has lost its events: nobody counts this */
+		bed_job_go(); /* CPU 1 has lost its events: this is not counted */
 		many_open(&t, sh, 1);
 		for (size_t i = 0; i < 4; i++)
 			cr_assert_eq(bpf_backend_base_set(t.tenants, i, &sh->many[i]), 0);

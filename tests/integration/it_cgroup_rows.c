@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Every row is right or says that it is partial, on the running kernel: what tenants are charged
+ * Every row is right or marked partial, on the running kernel: the tenants' charges
  * beside the kernel's own numbers, those of its tasks and those of its perf events of cgroups.
  * Kernels that hide switches, or show no moves of running tasks, must not make a row wrong that
  * looks right (docs/internals/cgroup-counting.md). Conservation cannot see this: the sum is right
- * whoever is charged.
+ * for any account.
  *
  *   IT_KERNEL_ROWS=N  processes of the churn (default 200; an emulated machine takes 20)
  */
@@ -71,7 +71,7 @@ static void report(const struct bpf_backend *k)
 	fflush(stdout);
 }
 
-/* Whether the row of @c is within @low and @high, or says that it is not exact. */
+/* Returns true if the row of @c is within @low and @high, or is marked as not exact. */
 static bool is_honest(const struct vpmu_counting *c, size_t key, uint64_t low, uint64_t high)
 {
 	const struct vpmu_value *v = &c->values[key];

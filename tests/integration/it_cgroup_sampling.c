@@ -88,7 +88,7 @@ static int enable_counted(int fd, unsigned long request, unsigned long arg)
 	return fake_sys.control(fd, request, arg);
 }
 
-/* What takes long is done before: what is counted and not sampled is missing in the profile. */
+/* Long work is done before: counts without samples are missing in the profile. */
 Test(it_cgroup_sampling, counting_and_sampling_begin_together)
 {
 	struct sample_sys sys = fake_sys;
@@ -171,7 +171,7 @@ Test(it_cgroup_sampling, whose_samples_they_are)
 	SAMPLE(USER, other, other, cgroup, tenant, VPMU_SIDE_USER, 1, 0);
 	vpmu_backend_sample_state(t, &st);
 	cr_expect_eq(st.nobodys, 0u);
-	/* And one of which nothing is known: nobody gets it on a guess. */
+	/* And an unknown one: it is charged to no account on a guess. */
 	SAMPLE(USER, other, other, cgroup + 12345, (struct vpmu_backend_node *)NULL, VPMU_SIDE_USER,
 	       0, 0);
 	vpmu_backend_sample_state(t, &st);

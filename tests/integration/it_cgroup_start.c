@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the start of the BPF backend costs the kernel: almost all of it is that the verifier goes
+ * The kernel's cost of a start of the BPF backend: almost all of it is that the verifier goes
  * through the BPF programs. Its own number of instructions is bounded here, and no program is
  * loaded that is not used. Skipped where BPF is not permitted.
  */

@@ -130,7 +130,7 @@ static void run_all(struct bpf_backend *k)
 	}
 }
 
-/* What is counted on all CPUs and charged to nobody. The key is the only one: slot 0. */
+/* Counts of all CPUs that were charged to no account. The key is the only one: slot 0. */
 static uint64_t unclaimed(const struct bpf_backend *k)
 {
 	uint64_t n = 0;

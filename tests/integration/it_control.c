@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The VMM's own commands, while VMs run: adding, removing, pausing; and what they refuse. */
+/* The VMM's own commands, while VMs run: adding, removing, pausing; and refusals. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +113,7 @@ static bool said(const struct bed *b, const char *vm, const char *text)
 	return false;
 }
 
-/* A guest beyond its quota is told so, the operator too, and its neighbour is not concerned. */
+/* A guest beyond its quota is notified, the operator too, and its neighbour is not concerned. */
 Test(control, a_quota_of_events)
 {
 	struct machine_vm *vm;
@@ -141,7 +141,7 @@ Test(control, a_quota_of_events)
 	bed_close(&b);
 }
 
-/* The same for the VMs of one tenant together; what a client says later counts, too. */
+/* The same for the VMs of one tenant together; a client's later value counts, too. */
 Test(control, a_quota_of_events_for_a_tenant)
 {
 	struct machine_vm *vm[3];
@@ -236,7 +236,7 @@ Test(control, weights_change_while_vms_run)
 	cr_assert_eq(machine_vm_start(vm[2], err, sizeof(err)), 0);
 	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-set\",\"name\":\"a\",\"weight\":100}"));
 	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-set\",\"name\":\"a2\",\"weight\":900}"));
-	machine_step(b.machine, 1000); /* past its boot, whose instructions are dear */
+	machine_step(b.machine, 1000); /* past its boot, which has expensive instructions */
 	expect_part(&b, 50, __LINE__);
 	cr_expect_eq(share_weight(&vm[2]->vm->share), 900);
 	cr_expect_eq(vm[2]->weight, 900, "as `list` shows it");
@@ -252,7 +252,7 @@ Test(control, weights_change_while_vms_run)
 	bed_close(&b);
 }
 
-/* The kernel divides the time of KVM guests, so a weight would be a promise that nobody keeps. */
+/* The kernel divides the time of KVM guests, so a weight would have no effect. */
 Test(control, a_kvm_guest_has_no_weight)
 {
 	json_t *answer;
@@ -269,7 +269,7 @@ Test(control, a_kvm_guest_has_no_weight)
 	bed_close(&b);
 }
 
-/* A pCPU whose owner never polls is waited for as long as late_after says. */
+/* A pCPU with an owner that never polls is waited for until late_after. */
 Test(control, a_pcpu_is_late_after_so_long)
 {
 	struct vpmu_emupmu pmu;

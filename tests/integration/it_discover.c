@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * vpmud/discover on this host: a QEMU that gets another vCPU, domains of libvirt's embedded
- * driver, a vpmu-vmm. Other VMs may come and go meanwhile; a test looks at those of its own names.
- * QEMU executes its guest's firmware by TCG, so neither /dev/kvm nor an image is needed.
+ * driver, a vpmu-vmm. Other VMs may come and go in that time; a test looks at those of its own
+ * names. QEMU executes its guest's firmware by TCG, so neither /dev/kvm nor an image is needed.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -33,7 +33,7 @@
 
 #define QEMU "qemu-system-x86_64"
 
-/* What was reported last of the VM called @want. */
+/* The last report of the VM called @want. */
 static struct {
 	char want[64];
 	unsigned int added, changed, removed;
@@ -117,7 +117,7 @@ static void discover(const char *uri)
 	cr_assert_eq(disc_open(event, &o, &ops, NULL, &d), 0);
 }
 
-/* Whether what was started has ended by itself. */
+/* Returns true if the child has ended by itself. */
 static bool child_failed(void)
 {
 	siginfo_t si = {0};
@@ -129,7 +129,7 @@ static bool child_failed(void)
 /* What takes a moment has taken so many seconds: it hangs. */
 #define HANGS_S 240
 
-/* Everything that may say why nothing comes of the child. */
+/* All output that may show why the child fails. */
 static void tell_state(void)
 {
 	char command[512];
@@ -380,7 +380,7 @@ static virDomainPtr create(virConnectPtr conn, const char *tenant)
 	return virDomainCreateXML(conn, xml, 0);
 }
 
-/* Another QEMU says that it is the same domain. libvirt's file says which one is. */
+/* Another QEMU claims to be the same domain. libvirt's file has the right one. */
 static void impostor(void)
 {
 	char name[128];
@@ -466,7 +466,7 @@ Test(discover, libvirt_embedded)
 					  VIR_DOMAIN_AFFECT_LIVE),
 		     0);
 	wait_until(!strcmp(seen.tenant, "/other"));
-	/* Found by who comes later. */
+	/* Found by a later start. */
 	disc_close(d);
 	memset(seen.tenant, 0, sizeof(seen.tenant));
 	seen.there = false;
@@ -474,7 +474,7 @@ Test(discover, libvirt_embedded)
 	discover(uri);
 	wait_until(seen.there && !strcmp(seen.tenant, "/other"));
 	cr_expect_eq(seen.pid, pid);
-	/* It ends, and what is said last of it has its tenant. */
+	/* It ends, and its last report has its tenant. */
 	seen.removed = 0;
 	seen.pid = 0;
 	cr_expect_eq(virDomainDestroy(dom), 0);
@@ -496,7 +496,7 @@ Test(discover, libvirt_embedded)
 	virConnectClose(conn);
 }
 
-/* A session's libvirtd of a user who is not root, with everything below @dir. */
+/* A session's libvirtd of a user other than root, with everything below @dir. */
 static pid_t libvirtd(const char *user)
 {
 	pid_t pid = fork();
@@ -564,7 +564,7 @@ Test(discover, libvirt_connection_is_lost)
 	wait_until(seen.there && !strcmp(seen.kind, "libvirt") && seen.nr_vcpus == 1);
 	cr_expect_str_eq(seen.tenant, "/acme/web");
 	pid = seen.pid;
-	/* The VM runs on, and stays what it is. */
+	/* The VM runs on, unchanged. */
 	lost = again = 0;
 	end_child();
 	waitpid(server, NULL, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The same image on both engines: the same results; and on KVM what a guest reads as ref-cycles is
+ * The same image on both engines: the same results; and on KVM a guest's ref-cycles are
  * the engine's own account of the time it spent in that guest, to the tick.
  */
 #include <criterion/criterion.h>
@@ -36,7 +36,7 @@ static const char *result_line(const struct bed *b, const char *vm)
 	return NULL;
 }
 
-/* What the function returns when this machine calls it. */
+/* The function's result on this machine. */
 static uint64_t native_result(const char *name, uint64_t n)
 {
 	const struct workload *w = workload_find(name, strlen(name));
@@ -92,7 +92,7 @@ Test(engines, automatic)
 	same_results(engines, 1);
 }
 
-/* The value of row @i of session "a", whose backend must be @backend. */
+/* The value of row @i of session "a", of the backend @backend. */
 static const json_t *value_on(const json_t *answer, size_t i, const char *backend)
 {
 	const json_t *row = json_array_get(json_object_get(answer, "rows"), i);
@@ -148,7 +148,7 @@ Test(engines, side_by_side)
 	emulator = count_on(vms, 1, "emulator");
 	cr_assert_gt(kvm, 0);
 	cr_assert_gt(emulator, 0);
-	/* How good a count is depends on who counted it. */
+	/* A count's quality depends on its backend. */
 	cr_assert_str_eq(json_string_value(json_object_get(value_on(vms, 0, "kvm"), "quality")),
 			 "tsc");
 	cr_assert_str_eq(
@@ -170,7 +170,7 @@ Test(engines, side_by_side)
 #define GLOBAL_CTRL   0x38f
 #define ENABLE_FIXED2 (1ULL << 34)
 
-/* What the engine said, by vCPU, at the exits that matter. */
+/* The engine's values, by vCPU, at the exits that matter. */
 static struct spy {
 	struct vmm_engine_vcpu *ev;
 	uint64_t enabled, disabled, last;
@@ -284,11 +284,11 @@ Test(engines, kvm_ref_cycles_are_the_engines_account)
 	for (int i = 0; i < VCPUS; i++) {
 		cr_assert_eq(spies[i].enables, 1);
 		cr_assert_gt(guest_read[i], 0);
-		/* What the guest read is the engine's ticks between the two writes. */
+		/* The guest's reading is the engine's ticks between the two writes. */
 		cr_assert_eq(guest_read[i], spies[i].disabled - spies[i].enabled,
 			     "vCPU %d: guest %lu, engine %lu", i, (unsigned long)guest_read[i],
 			     (unsigned long)(spies[i].disabled - spies[i].enabled));
-		/* What the operator has is all of the engine's ticks. */
+		/* The operator's count is all of the engine's ticks. */
 		vpmu_consumer_del(&per_vcpu[i], NULL, &value);
 		cr_assert_eq(value.count, spies[i].last, "vCPU %d", i);
 		cr_assert_eq(value.quality, VPMU_Q_TSC);

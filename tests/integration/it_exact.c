@@ -2,7 +2,7 @@
 /*
  * What guests read is what happened: every known workload, on every PMU model, on a hundred vCPUs
  * that are cut into random slices and migrated, against single-stepping the same code natively;
- * and what the operator counts at the same time adds up.
+ * and the operator's counts at the same time add up.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static struct expected expected[] = {
 
 #define NR_EXPECTED (sizeof(expected) / sizeof(expected[0]))
 
-/* Truth, plus what the guest's tool is documented to add (workloads.h). */
+/* Truth, plus the documented part of the guest's tool (workloads.h). */
 static void single_step(struct expected *e)
 {
 	const struct workload *w = workload_find(e->workload, strlen(e->workload));
@@ -258,7 +258,7 @@ static void run_kernel(const char *host)
 	bed_close(&b);
 }
 
-/* Fewer counters than events: what a guest reads is partial and says so, or exact; nothing else. */
+/* Fewer counters than events: a guest's reading is marked partial, or exact; nothing else. */
 static void check_honest(const struct bed_line *l, const json_t *stat, void *arg)
 {
 	const struct expected *e = expected_of(l->vm);

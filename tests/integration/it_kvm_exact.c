@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What guests on KVM count by the TSC, on a machine whose TSC counts instructions (tests/nested/run
+ * Counts of guests on KVM by the TSC, on a machine with a TSC that counts instructions
+ * (tests/nested/run
  * --exact): a loop that executes so many instructions more than another one counts exactly as many
- * ticks more. How many these are, the emulator's counter of instructions says of the same
- * image. What each run has on top, the exits at its beginning and end, is the same for both loops,
+ * ticks more. Their number is in the emulator's counter of instructions for the same
+ * image. The surplus of each run, the exits at its beginning and end, is the same for both loops,
  * and the fastest of several runs has no interrupt in it.
  */
 #include <criterion/criterion.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Two VMs on KVM, whose guests count one event by three registers each, and operators who count it
- * at four places: each vCPU's thread has one host event for all of them. The kernel behind
+ * Two VMs on KVM with guests that count one event by three registers each, and operators that count
+ * it at four places: each vCPU's thread has one host event for all of them. The kernel behind
  * vpmu_perf_sys is a fake in one respect: a hardware event counts a thousand for each time that its
  * thread enters its guest, so that there are counts on hosts without a PMU, which stand still while
- * the host reads them. The fake notes who opened what.
+ * the host reads them. The fake notes the owner of each event.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -73,7 +73,7 @@ static int fake_open(const struct perf_event_attr *attr, int tid, int cpu, int g
 	clock.exclude_kernel = 1; /* it needs no rights then */
 	fd = kernel->open(&clock, tid, cpu, group);
 	if (fd < 0 || !tid)
-		return fd; /* libvpmu asks what the host has by events of the calling thread */
+		return fd; /* libvpmu probes the host by events of the calling thread */
 	pthread_mutex_lock(&lock);
 	bed_must(nr_opened < OPENS, "more than %d events", OPENS);
 	opened[nr_opened].tid = tid;
@@ -144,7 +144,7 @@ static uint64_t count_of(struct bed *b, const char *session, size_t rows)
 	return sum;
 }
 
-/* What register @what of @vm's vCPU @vcpu held. */
+/* The value of register @what of @vm's vCPU @vcpu. */
 static uint64_t guest_read(struct bed *b, const char *vm, unsigned int vcpu, const char *what)
 {
 	for (size_t i = 0; i < b->nr_lines; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Call stacks from branch records are the guest's true call chains, whoever else runs in between:
+ * Call stacks from branch records are the guest's true call chains, with any other VM in between:
  * a hundred vCPUs on two pCPUs, cut into slices of any length and migrated, compare each capture
  * with the chain their own code keeps (guest tool lbr). Without saving and restoring the same test
  * gets short chains.
@@ -89,7 +89,7 @@ Test(lbr, branches_are_true_at_any_slice_length)
 	all_equal("pcpus=2,slice=61,random_slices=yes,migrate=random:2,seed=4", "intel-v5", args);
 }
 
-/* An operator who captures at the same time changes nothing for the guests. */
+/* An operator's capture at the same time changes nothing for the guests. */
 Test(lbr, chains_are_true_under_a_capture)
 {
 	all_equal("pcpus=2,slice=200,random_slices=yes,migrate=random:2,seed=5,lbr=branches",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A running VM that moves from one machine to another, again and again, against the same VM that
- * stays: what its guest says - its counts, its samples with their addresses, its branch records -
- * must be the same to the letter, and what the operators of all machines counted must add up to
- * what the operator of the one machine counted. Machines are stepped on this thread, so a save can
+ * stays: its guest's output - its counts, its samples with their addresses, its branch records -
+ * must be the same to the letter, and the counts of all machines' operators must add up to
+ * the count of the one machine's operator. Machines are stepped on this thread, so a save can
  * be at any slice. VPMU_SEED=n replays one journey of each program (VPMU_LINE=n: of the one
  * in that line), VPMU_JOURNEYS=n sets how many there are (2).
  */
@@ -33,12 +33,12 @@ static uint64_t below(uint64_t n)
 	return (z ^ z >> 31) % n;
 }
 
-/* What is left of a VM that has ended: its console, by vCPU, and what operators counted. */
+/* The rest of a VM that has ended: its console, by vCPU, and the operators' counts. */
 struct outcome {
 	char *text[4];
 	uint64_t count[NR_EVENTS];
 	unsigned int moves;
-	/* what the saves met */
+	/* cases that the saves met */
 	unsigned int answers, overflows, pmis, counting, recording;
 };
 
@@ -92,7 +92,7 @@ static void leave(struct outcome *o, struct bed *b)
 	bed_close(b);
 }
 
-/* Whether the emulator has an interrupt or NMI that @v has not taken yet. */
+/* Returns true if the emulator has an interrupt or NMI that @v has not taken yet. */
 static bool events_wait(const struct vcpu *v)
 {
 	const struct emu_vcpu *sv = (const struct emu_vcpu *)v->ev;
@@ -100,7 +100,7 @@ static bool events_wait(const struct vcpu *v)
 	return sv->intr_pending || sv->nmi_pending;
 }
 
-/* What the vCPUs of @vm, which is saved, are in the middle of. */
+/* The unfinished work of the vCPUs of @vm, which is saved. */
 static void note(struct outcome *o, const struct machine_vm *vm)
 {
 	for (unsigned int i = 0; i < vm->vcpus; i++) {

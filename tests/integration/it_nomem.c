@@ -3,7 +3,7 @@
  * Every command of the control socket, with every allocation it makes failing in turn: alone, and
  * with all that follow. The answer is "ok" and the command is done whole, on the object that it
  * names; or the answer is ENOMEM, and nothing has changed; nothing leaks (the sanitizer build
- * looks). Each object has a decoy whose name is the object's with one character missing: jansson's
+ * looks). Each object has a decoy, named as the object with one character missing: jansson's
  * parser drops a character when it cannot grow its buffer. The machine is not launched, so this
  * thread does all the work and every run makes the same allocations.
  */
@@ -139,7 +139,7 @@ static char *state(void)
 		cr_assert(list, "%s", asks[i][0]);
 		json_array_foreach (list, k, e) {
 			json_object_del(e, "age-ns");
-			/* Without memory a session misses a new VM, and says so: "dropped". */
+			/* Without memory a session misses a new VM, and reports it: "dropped". */
 			json_object_del(e, "nr-rows");
 			json_object_del(e, "id");
 		}
@@ -160,7 +160,7 @@ static void must(const char *line)
 /* ---- the sweep ------------------------------------------------------------------------------ */
 
 struct step {
-	const char *before; /* what the command needs; NULL: nothing */
+	const char *before; /* the command's arguments; NULL: none */
 	const char *command;
 	const char *undo;  /* after the command was done */
 	const char *after; /* undoes before */
@@ -355,7 +355,8 @@ Test(nomem, vms)
 	};
 
 	must(ADD("\"name\":\"stagingweb-1\",\"tenant\":\"/acme/webfront-9\""));
-	/* Operators watch meanwhile, so that VMs come and go in sessions and profiles as well. */
+	/* Operators watch at the same time, so that VMs come and go in sessions and profiles as
+	 * well. */
 	must(ATTACH NAME ",\"scope\":\"vcpu\"}");
 	must(PROFILE NAME ",\"lbr\":true,\"target\":\"/acme\"}");
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {

@@ -3,7 +3,7 @@
  * Sampling that shares: guests that sample one event with different periods, on every PMU model,
  * while the operator counts and samples it too, by one hardware counter a pCPU. Each guest gets
  * exactly floor(count / period) PMIs, each at the instruction that single-stepping the same code
- * natively says; each of the operator's profiles floor(count / period) samples of each pCPU.
+ * natively; each of the operator's profiles floor(count / period) samples of each pCPU.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static struct guest_truth truths[] = {
 static const char *const models[] = {"intel-v2", "intel-v3", "intel-v4", "intel-v5",
 				     "amd-k7",	 "amd-core", "amd-v2"};
 
-/* A guest that samples: its arguments, and what was seen of it. */
+/* A guest that samples: its arguments, and its output. */
 struct guest {
 	const struct guest_truth *truth;
 	const char *model, *event;
@@ -211,7 +211,7 @@ static json_t *check_profile(struct bed *b, const char *name, unsigned int pcpus
 }
 
 /* The profile of "/" was the first to count, so that its events are all the hardware counted: then
- * what each pCPU must have sampled is known. */
+ * the samples of each pCPU are known. */
 static void check_root_profile(struct bed *b, unsigned int pcpus, unsigned int period)
 {
 	json_t *answer = bed_ask(b, true, "{\"cmd\":\"conservation\"}"), *rows, *row, *o;
@@ -262,7 +262,7 @@ static unsigned int run_and_watch(struct bed *b, unsigned int ended, unsigned in
 }
 
 /*
- * What the operator sees of a guest that does not sample: how often each instruction of the
+ * The operator's view of a guest that does not sample: how often each instruction of the
  * workload was next when a period ended. Where in a period the workload began depends on what the
  * guest did before; one of the @period possibilities must fit all addresses.
  */
@@ -328,7 +328,7 @@ static void one_counter(const char *host)
 		add_guest(&b, &guests[i], i, i % 2 ? "/odd" : "/even", "--nmi");
 	}
 	bed_add(&b, "name=watched,tenant=/watched,args=run sieve 300");
-	/* So that there is always somebody who counts when the operator looks. */
+	/* So that a counter is always in use when the operator looks. */
 	bed_add(&b, "name=busy,tenant=/busy,pmu=intel-v3,args=stat -e instructions:u -r 1000000 "
 		    "loop 3000");
 	profile(&b, "root", "/", ROOT_PERIOD);

@@ -60,7 +60,7 @@ void bed_wait_line(struct bed *b, const char *vm, const char *text);
 /* bed_ask - one command, its answer (a new reference). Fails the test unless "ok" is @ok. */
 json_t *bed_ask(struct bed *b, bool ok, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* bed_conserved - every pCPU and event: what the hardware counted is what was charged. Returns
+/* bed_conserved - every pCPU and event: the hardware's count equals the charges. Returns
  * how many rows there were. */
 size_t bed_conserved(struct bed *b);
 
@@ -69,7 +69,7 @@ void bed_each_stat(struct bed *b,
 		   void (*fn)(const struct bed_line *l, const json_t *stat, void *arg), void *arg);
 
 /*
- * bed_fork - call @work in @n processes at once, each with its number, and store what each found in
+ * bed_fork - call @work in @n processes at once, each with its number, and store their results in
  * its element of @results (@size bytes, zero at start). A machine that is taken down waits for
  * grace periods, so that more processes than CPUs are worth it. The caller has no other thread. A
  * process that fails must print why and abort, as bed_must does; then bed_fork fails the test.
@@ -77,7 +77,7 @@ void bed_each_stat(struct bed *b,
 void bed_fork(unsigned int n, void *results, size_t size,
 	      void (*work)(unsigned int i, void *result));
 
-/* bed_kvm - whether /dev/kvm works here; if not, says so. */
+/* bed_kvm - true if /dev/kvm works here; if not, prints it. */
 bool bed_kvm(void);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# vm save and vm restore: what they refuse, in one line each, and that nothing comes of it.
+# vm save and vm restore: refusals, in one line each, without effects.
 set -u
 . "$(dirname "$0")/cli_lib.inc"
 
@@ -135,7 +135,7 @@ fi
 kill -STOP "$server"
 "$vpmu" vm restore "$f" name=late trust=yes &
 late=$!
-refused "another request meanwhile" 'does not answer; it may still do what was asked later' "$vpmu" list
+refused "another request meanwhile" 'does not answer; it may still execute the request later' "$vpmu" list
 kill -CONT "$server"
 wait $late
 check "a restore waits" $? 0

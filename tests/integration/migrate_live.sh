@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # A VM that runs moves between two vpmu-vmm processes by the operator's commands. What its guest
-# says at the end is what a VM that stayed says, and what the two servers' operators counted for
+# prints at the end equals the output of a VM that stayed, and the counts of the two servers' operators for
 # its tenant is together what one server's operator counts.
 set -u
 . "$(dirname "$0")/cli_lib.inc"

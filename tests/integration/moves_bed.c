@@ -200,7 +200,7 @@ void look(struct tenants *t)
 	}
 }
 
-/* Whether the tenants have so many faults more than when look() was called last. */
+/* Returns true if the tenants have so many faults more than at the last look(). */
 bool have(struct tenants *t, uint64_t a, uint64_t b, uint64_t task)
 {
 	const uint64_t want[3] = {a, b, task};

@@ -11,7 +11,7 @@
 
 #define PAGE 4096
 
-/* What is counted: page faults, in two ways that must agree. */
+/* The counted events: page faults, in two ways that must agree. */
 extern const vpmu_key_t moves_keys[2];
 
 /* A task that takes page faults, and waits between them without a switch. */

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Consoles of VMs: whatever happens to standard output, VMs go on and what is lost is counted; `vpmu
-# console` shows what a guest printed; files and rates.
+# Consoles of VMs: whatever happens to standard output, VMs go on and lost lines are counted; `vpmu
+# console` shows a guest's output; files and rates.
 . "$(dirname "$0")/cli_lib.inc"
 
 field() { # VM FIELD: of list -j
 	"$vpmu" list -j | jq -r --arg vm "$1" --arg f "$2" 'select(.vm == $vm) | .[$f]'
 }
 
-# start ARG...: a server whose standard output is file descriptor 7
+# start ARG...: a server with file descriptor 7 as its standard output
 start() {
 	"$vmm" --socket "$VPMU_SOCKET" --hold "$@" >&7 2>"$dir/server.log" 7>&- 8>&- &
 	server=$!
@@ -46,7 +46,7 @@ start --paused --console stdout --vm "$(vm a vcpus=1 help)"
 exec 8>&-
 lives_on "a closed pipe" "Broken pipe"
 
-# A pipe that nobody reads, full before the first line: VMs do not wait for it.
+# A pipe without a reader, full before the first line: VMs do not wait for it.
 exec 8<>"$dir/fifo"
 exec 7>"$dir/fifo"
 start --paused --console stdout --console-rate 0 --vm "$(vm a vcpus=1 "record --raw -j -e instructions -c 100 loop 20000")"
@@ -67,7 +67,7 @@ got=$(grep -c '^\[a\] [^(]' "$dir/read")
 lost=$(sed -n 's/^\[a\] (\([0-9]*\) lines lost.*/\1/p' "$dir/read" | awk '{ n += $1 } END { print n + 0 }')
 check "a pipe nobody reads: each line came or is counted" $((got + lost)) "$lines"
 
-# With --hold the default is the ring; standard output has only what the server says itself.
+# With --hold the default is the ring; standard output has only the server's own lines.
 exec 7>"$dir/out"
 start --vm "$(vm a vcpus=2 "run loop 3")" --vm "$(vm f vcpus=1 "run loop 3")",console="$dir/f.con" \
 	--vm "$(vm s vcpus=1 spin)"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Containment as it is when VMs run: what every thread has, what `vpmu check` says of it, and that all
-# that a server is for still works. What a contained process cannot do is unit.test_contain's.
+# Containment as it is when VMs run: every thread's rights, the lines of `vpmu check`, and that all
+# that a server is for still works. Lost operations of a contained process: unit.test_contain.
 . "$(dirname "$0")/cli_lib.inc"
 
 said() { # STEP: "true" or "false" of `check`

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What vpmu-vmm refuses: one line on standard error that says what and what is accepted, nothing
+# Refusals of vpmu-vmm: one line on standard error with the value and the expected form, nothing
 # on standard output, exit status 2 for options and configuration, 1 for what fails later.
 set -u
 vmm=$VPMU_BIN/vpmu-vmm

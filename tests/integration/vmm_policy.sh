@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Policies of VMs: what their guests can count, what they are told, what the operator sees.
+# Policies of VMs: the guests' events, their notices, the operator's view.
 . "$(dirname "$0")/vmm_lib.inc"
 
-# run KEYS SCRIPT: an emulator VM with these keys executes an msr script; then what `list` says of it
+# run KEYS SCRIPT: an emulator VM with these keys executes an msr script; then its line of `list`
 run() {
 	: >out # before the background does: what is there is the last one's
 	"$vmm" --hold --console stdout --socket sock --vm "name=a,engine=emulator,image=$VPMU_GUEST,$1,args=msr $2" >out 2>err &
@@ -16,7 +16,7 @@ run() {
 }
 
 some='0x[1-9a-f][0-9a-f]*'
-# counted MSR VALUE: what the counter read in the end
+# counted MSR VALUE: the counter's final value
 counted() {
 	check "count of $1" grep -qx "\[a\] vcpu 0: rd $1 = $2" out
 }
@@ -72,7 +72,7 @@ run "deny=d0/0/0,,!d0/ff/81" "$both wr 0x187 0x4182d0"
 counted 0xc2 $some
 listed '.denied == "1" and ."denied-last" == "stores:u"'
 
-# Fixed counters go by what they count: 0 instructions, 1 cycles
+# Fixed counters go by their events: 0 instructions, 1 cycles
 fixed="wr 0x38d 0x22 count 0x38f 0x300000000 loop 100 rd 0x309 rd 0x30a"
 run "deny=instructions" "$fixed"
 counted 0x309 0x0

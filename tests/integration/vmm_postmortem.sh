@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What is said about a VM that died: its vCPUs' last branches. The guests are a few instructions put
+# The report about a VM that died: its vCPUs' last branches. The guests are a few instructions put
 # over the image's first ones, so that every branch is known.
 . "$(dirname "$0")/vmm_lib.inc"
 
@@ -43,7 +43,7 @@ vm="engine=emulator,name=a"
 run --vm "$vm,image=jumps.elf"
 cat >want <<END
 vm a: failed: vCPU 0: triple fault at RIP 0x200006
-vm a: nobody recorded branches; lbr = branches in [host] keeps the last branches of each vCPU
+vm a: no branches were recorded; lbr = branches in [host] keeps the last branches of each vCPU
 END
 check "one line that says how to have them" cmp want out
 run --json --vm "$vm,image=jumps.elf"
@@ -76,7 +76,7 @@ check "and nothing else" [ "$(wc -l <out)" -eq 2 ]
 run --lbr call-stack --vm "$vm,image=jumps.elf"
 check "no calls" grep -qx 'a/0: no branch was recorded' out
 
-# What the guest recorded itself, captured or not
+# The guest's own records, captured or not
 for lbr in off branches; do
 	run --json --lbr $lbr --vm "$vm,image=own.elf"
 	check "the guest's own, lbr = $lbr" jq -es '.[-1] | .source == "guest" and
@@ -101,7 +101,7 @@ check "its branch" grep -qx 'a/0: 0x200000 -> 0x200002 (rel-jmp)' out
 check "done: status" [ $? -eq 0 ]
 check "done: no post-mortem" sh -c '! grep -q "^a/" out'
 
-# On KVM nothing records, whatever is captured elsewhere, and nothing is said about it
+# On KVM nothing records, whatever is captured elsewhere, and nothing is printed about it
 if "$vmm" --no-socket --vm "name=a,engine=kvm,image=$VPMU_GUEST,args=run loop 1" >out 2>err; then
 	run --lbr branches --vm "name=b,engine=emulator,image=$VPMU_GUEST,args=run loop 1" \
 		--vm "name=a,engine=kvm,image=jumps.elf"

@@ -15,7 +15,7 @@ check "console line" grep -qx '\[a\] vcpu 0: loop 100 = 5050' out
 check "end line" grep -qx 'vm a: done, status 0' out
 check "no errors" [ ! -s err ]
 
-# Several vCPUs are told apart
+# Several vCPUs are distinguished
 status 0 --no-socket --vm "name=a,engine=emulator,vcpus=2,image=$VPMU_GUEST,args=run loop 100"
 check "console line of vCPU 1" grep -qx '\[a/1\] vcpu 1: loop 100 = 5050' out
 
@@ -50,7 +50,7 @@ END
 status 0 --no-socket --config host.ini --pcpus 2
 check "both ran" grep -qx '\[two\] vcpu 0: loop 3 = 6' out
 
-# One pCPU, one seed: guests say the same, in the same order, every time. (Ends of VMs are another
+# One pCPU, one seed: guests print the same, in the same order, every time. (Ends of VMs are another
 # thread's lines and come when they come.)
 for run in first second; do
 	status 0 --no-socket --config host.ini --random-slices --slice 50 \
@@ -101,11 +101,11 @@ check "status after SIGTERM" [ $? -eq 0 ]
 check "socket is gone" [ ! -e sock ]
 check "no complaints" [ ! -s err ]
 
-# Nobody reads what it prints
+# Its output has no reader
 "$vmm" --no-socket --vm "name=a,engine=emulator,image=$VPMU_GUEST,args=selftest" 2>err | head -c 1 >/dev/null
 check "a closed output is no crash" sh -c '! grep -qi "signal\|core" err'
 
-# Without KVM: "auto" comes to the emulator and says why, "kvm" is refused
+# Without KVM: "auto" comes to the emulator and prints the reason, "kvm" is refused
 if unshare -m sh -c 'mount --bind /dev/null /dev/kvm' 2>/dev/null; then
 	unshare -m sh -c "mount --bind /dev/null /dev/kvm
 		exec '$vmm' --no-socket --vm 'name=a,image=$VPMU_GUEST,args=run loop 3'" >out 2>err

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# A client adds a VM whose kernel takes long to unpack: others are answered meanwhile.
+# A client adds a VM with a kernel that takes long to unpack: others are answered at the same time.
 . "$(dirname "$0")/vmm_lib.inc"
 command -v xz >/dev/null || { echo "# SKIP no xz"; exit 77; }
 le32() { printf "\\$(printf %o $(($1 & 255)))\\$(printf %o $(($1 >> 8 & 255)))\\$(printf %o $(($1 >> 16 & 255)))\\$(printf %o $(($1 >> 24 & 255)))"; }
@@ -45,18 +45,18 @@ adding 2
 echo "# $lists answers while two kernels were unpacked"
 check "answers while kernels were unpacked: $lists" [ $lists -ge 5 ]
 for i in 1 2; do # then it is looked at
-	check "what was wrong with it" grep -q "vm slow-$i: .*no ELF file" add.$i
+	check "what was wrong with it" grep -q "vm slow-$i: .*not an ELF file" add.$i
 done
 check "no VM is left" [ "$("$vpmu" list -j | jq -s 'map(select(.kind == "vm")) | length')" = 0 ]
 
-# Who does not wait for the answer leaves nothing behind, and the server can end meanwhile.
+# A client that does not wait for the answer leaves nothing behind, and the server can end before it.
 "$vpmu" vm add name=left engine=emulator kernel="$PWD/slow.bz" >left 2>&1 &
 left=$!
 check "it is asked" "$vpmu" list
 kill $left
 wait $left 2>/dev/null
 adding 1
-check "what was wrong after a client that has gone" grep -q "vm slow-1: .*no ELF file" add.1
+check "what was wrong after a client that has gone" grep -q "vm slow-1: .*not an ELF file" add.1
 "$vpmu" vm add name=last engine=emulator kernel="$PWD/slow.bz" >last 2>&1 &
 check "it is asked" "$vpmu" list
 "$vpmu" quit >quit 2>&1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # vpmud on real cgroups: its configuration and how it is refused, tenants that come and go with their
-# cgroups, counts against what is known, reload, sessions, rights, socket activation, ends.
+# cgroups, counts against known values, reload, sessions, rights, socket activation, ends.
 . "$(dirname "$0")/vpmud_lib.inc"
 
 # ---- without rights: options and configuration ----
@@ -23,7 +23,7 @@ status 2 'vpmud: admin-group: no group "no-such-group"' -C -c "$conf"
 printf '[vpmud]\n' >"$conf"
 status 0 '' -C -c "$conf"
 
-# ---- what it needs ----
+# ---- requirements ----
 need_cgroups
 need_run
 mount_bpf || echo "# SKIP restarts: no BPF file system can be mounted"
@@ -50,7 +50,7 @@ start
 check "tenants at the start" "$(tenants)" "/acme /globex /pods /pods/pod-a "
 check "who serves" "$("$vpmu" list -j | jq -r 'select(.kind == "root") | .path')" /
 check "backend" "$("$vpmu" events -j | jq -r '.backends[0].backend' | sort -u)" bpf
-check_match "nobody counts" "$("$vpmu" check)" '^BPF backend +yes nobody counts: nothing is attached'
+check_match "no counter is in use" "$("$vpmu" check)" '^BPF backend +yes no counter is in use: nothing is attached'
 
 # ---- counts of tenants ----
 "$vpmu" attach all -e page-faults,context-switches --for-each tenant || exit 1
@@ -73,7 +73,7 @@ programs globex 30
 at_least "page faults of the other" "$(value all page-faults /globex)" 600
 check "the first one's stay" "$(value all page-faults /acme)" "$a"
 
-# A cgroup that is made counts from then on, for the same tenant; what it counted stays.
+# A cgroup that is made counts from then on, for the same tenant; its counts stay.
 mkdir "$ground/acme2" "$ground/pods/pod-b"
 wait_for "$server" are "/acme /globex /pods /pods/pod-a /pods/pod-b"
 programs acme2 20
@@ -124,7 +124,7 @@ at_least "the cgroup's new tenant" "$(value all page-faults /initech)" 200
 at_least "nothing is lost" "$(value all page-faults /)" "$((g + 200))"
 at_least "what stayed went on" "$(value all page-faults /acme)" "$b"
 "$vpmu" detach all >/dev/null || exit 1
-check_match "nobody counts again" "$("$vpmu" check)" '^BPF backend +yes nobody counts'
+check_match "no counter is in use again" "$("$vpmu" check)" '^BPF backend +yes no counter is in use'
 
 # ---- a VM: found, counted by vCPU, started again ----
 qemu=$(command -v qemu-system-x86_64 || command -v qemu-system-aarch64)
@@ -197,14 +197,14 @@ check_match "vpmud's own right" "$(row 'vpmud may count')" '^true perf events of
 # What has :G or :H means that. Everything else is counted in guests and in the host, because cgroups
 # without VMs have no guests.
 sides() { # EVENT: the key that it is counted by
-	# What a former vpmud counted is counted for some seconds more.
+	# Events of a former vpmud are counted for some seconds more.
 	"$vpmu" attach sides -e "$1" >/dev/null &&
 		"$vpmu" conservation -j | jq -r .event | grep "^$1" | sort -u
 	"$vpmu" detach sides >/dev/null
 }
 cycles=$(sides cycles)
 [ -z "$cycles" ] || check "cycles" "$cycles" "cycles:GH"
-# Another VMM than QEMU, which starts after vpmud: only its open files say that it runs a VM.
+# Another VMM than QEMU, which starts after vpmud: only its open files show that it runs a VM.
 if command -v python3 >/dev/null && python3 -c 'import fcntl; fcntl.ioctl(open("/dev/kvm"), 0xAE01, 0)' 2>/dev/null; then
 	python3 -c 'import fcntl, time
 kvm = open("/dev/kvm")
@@ -269,7 +269,7 @@ if id nobody >/dev/null 2>&1; then
 	stop
 fi
 
-# ---- socket activation, and what the service manager is told ----
+# ---- socket activation, and notices to the service manager ----
 if command -v systemd-socket-activate >/dev/null; then
 	systemd-socket-activate -l "$VPMU_SOCKET" "$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
 	server=$!
@@ -324,7 +324,7 @@ if [ "$pin_dir" = none ]; then
 	stop
 	finish
 fi
-# One that was killed may still be ending, so the next one waits for its pins, until it is told to end.
+# One that was killed may still be ending, so the next one waits for its pins, until a signal ends it.
 sed "s|^socket.*|&2|" "$conf" >"$conf.2"
 second() {
 	"$vpmud" -c "$1" >"$dir/second.log" 2>&1 &
@@ -340,7 +340,7 @@ check "exit status of one that waits" $? 1
 check_match "pins of another one" "$(cat "$dir/second.log")" 'vpmud: BPF backend: .*another process uses these pins$'
 "$vpmu" attach kept -e page-faults --for-each tenant || exit 1
 "$vpmu" attach other -e context-switches -t /acme || exit 1
-# What the host can count, and why not.
+# Events that the host can count, and reasons of others.
 "$vpmu" attach other2 -e cycles,page-faults -t /acme 2>/dev/null || exit 1
 counted() { "$vpmu" stat --session other2 -j | jq -c '[.event, ."counter-value" == "<not supported>", .why]'; }
 can=$(counted)
@@ -394,7 +394,7 @@ check "an idle tenant's value is the same" "$(value kept page-faults /acme)" "$a
 check "and that of one that never ran" "$(value kept page-faults /globex)" "$g"
 "$vpmu" conservation >"$dir/out" || check "conservation after restarts" "$(cat "$dir/out")" "equal everywhere"
 
-# A cgroup that is nobody's any more by the rules of the next one.
+# A cgroup that matches no rule of the next one.
 kill -KILL "$server"
 wait "$server" 2>/dev/null
 sed -i "s|^cgroup = $top/acme\*|cgroup = $top/none|" "$conf"

@@ -23,7 +23,7 @@ cgroup = $top/b*
 cgroup = $top/pods/*
 END
 
-# A reading, whose parts must be the whole for every event: what is right below "/", and "/".
+# A reading, whose parts must be the whole for every event: the nodes right below "/", and "/".
 sums() {
 	"$vpmu" stat --session all -j >"$dir/read" || check "a reading" failed "it is there"
 	jq -rs 'group_by(.event)[] | .[0].event as $e |
@@ -79,8 +79,8 @@ for how in KILL KILL TERM KILL KILL KILL TERM KILL KILL KILL; do
 	wait $busy
 	start
 	sums "after SIG$how $round"
-	# Two programs in /a and one in /b for each step, each with 20 page faults or more. While nobody is
-	# there, new cgroups below a tenant's are nobody's, but what runs in /b is charged to it.
+	# Two programs in /a and one in /b for each step, each with 20 page faults or more. While no task is
+	# there, new cgroups below a tenant's have no node, but tasks in /b are charged to it.
 	at_least "/a after round $round" "$(count page-faults /a)" "$a"
 	at_least "/pods after round $round" "$(count page-faults /pods)" "$p"
 	at_least "/b after round $round" "$(count page-faults /b)" $((b + 20 * steps))

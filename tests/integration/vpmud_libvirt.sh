@@ -3,7 +3,7 @@
 # Domains of libvirt through vpmud: found before and after it starts, by vCPU, over kill -9, hotplug,
 # restart and end. Two owners of domains: a program
 # that has libvirt's embedded driver (which one process may use, so vpmud finds its domains in /proc), and a
-# libvirtd of a user's session, whose metadata name the tenant.
+# libvirtd of a user's session, with the tenant in the metadata.
 . "$(dirname "$0")/vpmud_lib.inc"
 user=65534 # libvirt's drivers as root want a user that only libvirt-daemon-system makes
 # The user's libvirt and QEMU read their files as any other user does.
@@ -74,7 +74,7 @@ if ! wait_for "$owner" answers; then
 fi
 
 embedded() { echo "$*" >&9; } # a command of virsh; it runs later
-# The process of a domain, as libvirt's file says.
+# The process of a domain, from libvirt's file.
 pid_of() { cat "$pid_dir/$1.pid" 2>/dev/null; }
 has_pid() { [ -n "$(pid_of "$1")" ] && kill -0 "$(pid_of "$1")" 2>/dev/null; }
 has_none() { ! has_pid "$1"; }
@@ -106,7 +106,7 @@ life() {
 	gone "$vm" || had=0 # this one's, too
 	wait_for "$server" is "$vm" "$tenant 1 $pid"
 	wait_for "$server" above "$tenant" "$vm" 0 0
-	# The loop is on vCPU 0. It is counted while nobody is there.
+	# The loop is on vCPU 0. It is counted while no client is there.
 	before=$(vcpu "$tenant" "$vm" 0)
 	kill -KILL "$server"
 	wait "$server" 2>/dev/null
@@ -114,7 +114,7 @@ life() {
 	$again
 	wait_for "$server" is "$vm" "$tenant 1 $pid"
 	at_least "$vm: vCPU 0 over kill -9" "$(vcpu "$tenant" "$vm" 0)" "$before"
-	# Another vCPU. It waits for an interrupt that nobody sends.
+	# Another vCPU. It waits for an interrupt that never comes.
 	$do setvcpus "$vm" 2
 	wait_for "$server" is "$vm" "$tenant 2 $pid"
 	at=$(vcpu "$tenant" "$vm" 0)
@@ -163,7 +163,7 @@ check "what virsh said" "$(grep '^error' "$dir/said")" ""
 calls=$("$vpmu" check -j | jq -r 'select(.what == "contain: system calls") | .why')
 stop
 
-# ---- a session's libvirtd, whose metadata name the tenant; vpmud as a user of its own ----
+# ---- a session's libvirtd, with the tenant in the metadata; vpmud as a user of its own ----
 if ! command -v libvirtd >/dev/null; then
 	echo "# SKIP metadata: no libvirtd (package libvirt-daemon)"
 	finish
@@ -217,7 +217,7 @@ check "Nova's project" "$(row "$nova")" "/$project 1 $(pid_of "$nova")"
 session destroy "$nova"
 wait_for "$server" gone "$nova"
 
-# A name that libvirt says needs no vm_owner.
+# A name from libvirt needs no vm_owner.
 name=name-$$
 printf '[tenant /by-name]\nvm = %s\n' $name >>"$conf"
 "$vpmu" reload >"$dir/out" 2>&1 || check "reload" "$(cat "$dir/out")" "no error"

@@ -80,7 +80,7 @@ place() {
 }
 
 scope=/machine.slice/machine-qemu
-# A name that libvirt does not say, since it is not asked here, chooses nothing.
+# A name that is not from libvirt, which is not queried here, chooses nothing.
 place libvirt-name "${scope}\\x2d1\\x2dacme\\x2dweb.scope/libvirt/emulator" acme-web /host
 place libvirt-scope "${scope}\\x2d2\\x2dacme\\x2ddb.scope/libvirt/emulator" db /acme
 pod=3d9f0b52_1c7e_4a35_9a59_0c4f4c7f3f10

@@ -91,7 +91,7 @@ check_match "no file" "$("$vpmu" profile -d 600 -e cpu-clock --guestkallsyms=vm-
 	"^vpmu: --guestkallsyms: $dir/none: No such file"
 check "no profile is left" "$("$vpmu" sessions -j | grep -c '"profile"')" 0
 
-# ---- branch records: not on a host without them, and it says why ----
+# ---- branch records: not on a host without them, with the reason ----
 "$vpmu" lbr -d 0.1 /acme >"$dir/out" 2>"$dir/err"
 if grep -q 'not supported' "$dir/err"; then
 	check "lbr" "$(cat "$dir/err")" \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Very many tenants and eight events: files of vpmud do not grow with tenants, an answer has every row, its
-# memory is bounded, and clients are answered while all cgroups go at once. What it took is printed.
+# memory is bounded, and clients are answered while all cgroups go at once. Its cost is printed.
 # VPMUD_SCALE=10000: so many tenants (default 1000).
 . "$(dirname "$0")/vpmud_lib.inc"
 tenants=${VPMUD_SCALE:-1000}

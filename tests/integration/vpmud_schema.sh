@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# An upgrade to a vpmud whose pins have another schema, and the way back: vpmud-other-schema is the same program, built
+# An upgrade to a vpmud with another schema of pins, and the way back: vpmud-other-schema is the same program, built
 # with another KP_SCHEMA. It must refuse by one line and touch nothing, so that the version before goes on with all
-# counts and sessions; and it must begin anew when the pins are removed, as its line says.
+# counts and sessions; and it must begin anew when the pins are removed, as in its line.
 . "$(dirname "$0")/vpmud_lib.inc"
 other=$VPMU_BIN/../tests/vpmud-other-schema
 [ -x "$other" ] || { echo "# SKIP no vpmud with other pins in a build with sanitizers"; exit 77; }
@@ -69,7 +69,7 @@ at_least "page faults from then on" "$(value)" $((b + 200))
 "$vpmu" conservation >"$dir/out" || check "conservation" "$(cat "$dir/out")" "equal everywhere"
 end
 
-# ---- the pins removed, as the line says: the newer one begins anew and says which sessions have ended ----
+# ---- the pins removed, as in the line: the newer one begins anew and names the ended sessions ----
 rm -r "$pin_dir"
 vpmud=$other
 start

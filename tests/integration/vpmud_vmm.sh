@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # vpmud beside a vpmu-vmm: its process is a VM as others are, in the tenant of its cgroup, whatever its
-# own server says; its vCPUs on KVM are told apart; emulated VMs are asked at their own server.
+# own server says; its vCPUs on KVM are distinguished; emulated VMs are read at their own server.
 . "$(dirname "$0")/vpmud_lib.inc"
 if [ "$(id -u)" != 0 ]; then
 	echo "# SKIP not root: vpmud cannot count"
@@ -16,7 +16,7 @@ start
 
 info() { "$vpmu" list -j | jq -r --argjson p "$1" 'select(.pid == $p) | "\(.path) \(.vm) \(.backend) \(.vcpus) \(.server)"'; }
 is() { [ "$(info "$1")" = "$2" ]; }
-# serve ENGINE: a vpmu-vmm in the tenant's cgroup, whose VM says that it is another tenant's
+# serve ENGINE: a vpmu-vmm in the tenant's cgroup, with a VM that claims another tenant
 serve() {
 	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$ground/acme" \
 		"$vmm" --socket "$run/v1" --hold --vm "name=e-$$,image=$image,engine=$1,vcpus=2,tenant=/other,args=spin" \

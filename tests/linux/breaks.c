@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A user of hardware breakpoints in a stock Linux guest: perf events of the type breakpoint on a
- * program whose every access is known, and a child that is debugged by ptrace. All counts and all
+ * program with known accesses, and a child that is debugged by ptrace. All counts and all
  * places must be exact. tests/linux/breakpoints runs it; it is static, and runs on any x86 Linux.
  *
  * It prints a line for each check that fails, and "breaks: N checks, M failed".
@@ -209,7 +209,7 @@ static void four(void)
 	}
 }
 
-/* As a debugger: DR6 tells, and the child goes on. */
+/* As a debugger: DR6 has the cause, and the child goes on. */
 static void debugger(void)
 {
 	const long dr = offsetof(struct user, u_debugreg), word = sizeof(long);
@@ -253,7 +253,7 @@ static void debugger(void)
 	check("how the child ended", (uint64_t)WEXITSTATUS(status), 33);
 }
 
-/* What the kernel stores for a system call is not the program's. */
+/* Stores of the kernel for a system call are not the program's. */
 static void kernel_stores(void)
 {
 	int fd = open_at(HW_BREAKPOINT_W, page, 8, 0), pipes[2];

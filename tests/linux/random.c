@@ -3,16 +3,16 @@
  * A random user of perf_event_open, for stock Linux guests (tests/linux/randomtest):
  *   random SEED OPERATIONS [breakpoints]
  * opens, groups, enables, disables, reads, maps, samples, inherits, changes and closes perf events
- * of every kind on all CPUs and on threads of its own, as numbers that depend only on SEED say.
- * Most of what it asks for is nonsense, which the kernel refuses. What it reads must be right:
+ * of every kind on all CPUs and on threads of its own, by numbers that depend only on SEED.
+ * Most of its requests are nonsense, which the kernel refuses. Its readings must be right:
  *   - a count never goes down, unless it was reset, nor does a time (enabled, running);
  *   - records in rings are whole.
- * Afterwards it closes all, and on each CPU counts a loop whose instructions and branches it knows.
- * The last line of its output is "random: SEED ok" and what it did; or lines that begin with
+ * Afterwards it closes all, and on each CPU counts a loop of known instructions and branches.
+ * The last line of its output is "random: SEED ok" and its work; or lines that begin with
  * "random: FAILED". Exit status 0 or 1.
  *
  * Counts that the kernel itself makes go down are not looked at: PERF_EVENT_IOC_MODIFY_ATTRIBUTES
- * and events of a software clock, whose count is what hrtimers say.
+ * and events of a software clock, counted by hrtimers.
  */
 #include <errno.h>
 #include <poll.h>
@@ -60,8 +60,9 @@ static void on_signal(int sig)
 /* ---- processes ---- */
 
 /*
- * An event lives until the last process has closed it, and a leader whose descriptor is closed here
- * then still leads its group. So a process that this one does not wait for has no descriptors.
+ * An event lives until the last process has closed it, and a leader with a descriptor that is
+ * closed here then still leads its group. So a process that this one does not wait for has no
+ * descriptors.
  */
 static void close_descriptors(void)
 {
@@ -70,7 +71,7 @@ static void close_descriptors(void)
 			close(events[i].fd);
 }
 
-/* A child that works a little for ever, and moves. */
+/* A child that works a little without end, and moves. */
 static void child(uint64_t its_seed)
 {
 	state = its_seed;

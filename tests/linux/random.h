@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the parts of the random user of perf_event_open share (random.c): random_work.c has random
- * numbers and the work that is counted, random_attr.c attributes, random_event.c what is done with
+ * Shared by the parts of the random user of perf_event_open (random.c): random_work.c has random
+ * numbers and the work that is counted, random_attr.c attributes, random_event.c operations on
  * events, random_known.c the counts that are known.
  */
 #ifndef TESTS_LINUX_RANDOM_H
@@ -22,7 +22,7 @@ struct event {
 	struct perf_event_attr attr;
 	struct perf_event_mmap_page *map;
 	size_t map_bytes;
-	bool own_ring; /* the kernel waits for what we have read; no other event's ring */
+	bool own_ring; /* the kernel waits for our reads; no other event's ring */
 	int leader;    /* index, -1: none */
 	/* it has led no other one since its leader was closed, whose group had so many; or 0 */
 	unsigned int was_of;
@@ -73,7 +73,7 @@ void op_page(void);
 void op_ioctl(void);
 
 /* ---- random_known.c ---- */
-/* check_known - count a loop on @cpu, whose instructions and branches are known. */
+/* check_known - count a loop of known instructions and branches on @cpu. */
 void check_known(unsigned int cpu);
 /* events_left - how many perf events any process of the guest has open. It prints each. */
 unsigned int events_left(void);

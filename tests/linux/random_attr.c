@@ -97,7 +97,7 @@ static void random_sampling(struct perf_event_attr *a)
 	a->precise_ip = one_in(20) ? below(4) & 3 : 0;
 }
 
-/* What tools ask for: most of it is accepted. */
+/* The requests of tools: most of them are granted. */
 static void usual_attr(struct perf_event_attr *a)
 {
 	memset(a, 0, sizeof(*a));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the random user does with perf events: open, read, map, change and close them. What it reads
+ * Operations of the random user on perf events: open, read, map, change and close. Its readings
  * is checked here: counts and times that go down, records that are not whole.
  */
 #include <fcntl.h>
@@ -153,7 +153,7 @@ void op_close(void)
 
 /* ---- reading ---- */
 
-/* Whether the count of such an event is only ever added to by the kernel. */
+/* Returns true if the kernel only ever adds to the count of such an event. */
 static bool monotonic(const struct perf_event_attr *a)
 {
 	return a->type != PERF_TYPE_SOFTWARE ||
@@ -183,7 +183,7 @@ static void check_counts(struct event *e, uint64_t value, uint64_t enabled, uint
 }
 
 /* A read of event @i gave @got bytes at @buf, where @want are right. Another run may not come to
- * this again, so all that tells whose fault it is is said at once. */
+ * this again, so the whole evidence is printed at once. */
 static void wrong_size(int i, const uint64_t *buf, ssize_t got, size_t want)
 {
 	const struct event *e = &events[i];
@@ -216,7 +216,7 @@ static void wrong_size(int i, const uint64_t *buf, ssize_t got, size_t want)
 /*
  * Linux keeps the size of a read in the event. Until "perf/core: Fix group leader use-after-free
  * after sibling detach" (Debian's 6.1.176 is without it, 6.1.192 has it) it did not set that anew
- * for the members of a group whose leader was closed. Each of them is a group of one then, and is
+ * for the members of a group with a closed leader. Each of them is a group of one then, and is
  * read as such, but with zeros up to the size of the old group. @n: words of the group of one.
  */
 static bool size_of_old_group(const struct event *e, const uint64_t *buf, ssize_t got, size_t n)
@@ -263,7 +263,7 @@ void op_read(void)
 		n += members * (1 + !!(e->attr.read_format & PERF_FORMAT_ID));
 		if ((size_t)got != n * 8 && !size_of_old_group(e, buf, got, n))
 			wrong_size(i, buf, got, n * 8);
-		/* the first is the leader, whose counts are kept where it is read by itself */
+		/* the first is the leader; its counts are kept where it is read by itself */
 		if (e->leader < 0 && (e->attr.read_format & PERF_FORMAT_ID) &&
 		    buf[2 + enabled + running] != e->id)
 			failed("event %d is in a group whose leader was closed", i);
@@ -279,7 +279,7 @@ void op_read(void)
 	check_counts(e, buf[0], en, run, enabled && running);
 }
 
-/* Read what is in the ring, as far as it can be understood from the outside. */
+/* Read the ring, as far as it can be understood from the outside. */
 void op_ring(void)
 {
 	struct perf_event_mmap_page *p;
@@ -297,7 +297,7 @@ void op_ring(void)
 	head = __atomic_load_n(&p->data_head, __ATOMIC_ACQUIRE);
 	tail = p->data_tail;
 	if (head - tail > size) {
-		if (!e->own_ring) /* the kernel overwrites what we have not read */
+		if (!e->own_ring) /* the kernel overwrites unread records */
 			return;
 		failed("ring of event %d: head 0x%llx, tail 0x%llx", i, (unsigned long long)head,
 		       (unsigned long long)tail);
@@ -322,7 +322,7 @@ void op_ring(void)
 		__atomic_store_n(&p->data_tail, head, __ATOMIC_RELEASE);
 }
 
-/* What the mapped page says of a count, with RDPMC if the kernel offers it. */
+/* The mapped page's count, with RDPMC if the kernel offers it. */
 void op_page(void)
 {
 	int i = some_event();

@@ -60,7 +60,7 @@ static bool counted(uint64_t config, unsigned long rounds, uint64_t *count)
 	return ok;
 }
 
-/* What is around the loop is the same each time. */
+/* The code around the loop is the same each time. */
 void check_known(unsigned int cpu)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What perf must say about a static program whose path is always the same. The first command
+ * perf's expected output about a static program with a fixed path. The first command
  * single-steps the program on the host's CPU and writes its path to FILE, which the others read.
  *
  * - trace FILE PROGRAM [ARGUMENT...]: writes FILE
@@ -13,7 +13,7 @@
  *   addresses as offsets from BASE, at which the program is linked (hexadecimal)
  *
  * A sample is due behind every PERIODth instruction. Exit status 1 and one line: what differs.
- * Exit status 2 and one line: what is wrong with the command, the program or FILE.
+ * Exit status 2 and one line: an error in the command, the program or FILE.
  */
 #include <Zydis/Zydis.h>
 #include <signal.h>
@@ -85,7 +85,7 @@ static uint64_t ip_of(pid_t pid)
 	return regs.rip;
 }
 
-/* What the instruction at @ip is. The program does not modify itself. */
+/* The instruction at @ip. The program does not modify itself. */
 static struct step decode(pid_t pid, uint64_t ip)
 {
 	ZydisDecodedInstruction zi;
@@ -182,7 +182,7 @@ refuse:
 	exit(2);
 }
 
-/* ---- what is known behind each instruction ---- */
+/* ---- known state behind each instruction ---- */
 
 struct branch {
 	uint64_t from, to;

@@ -2,7 +2,7 @@
 /*
  * What must hold, by the names of the design's invariants:
  *   I1 conservation, I2 monotonic and nothing from before or after, I3 a switch reads only what
- *   prev or next use, I5 nobody sees what others execute (history.c: step_i5_probe), I7 quality
+ *   prev or next use, I5 no consumer sees work of others (history.c: step_i5_probe), I7 quality
  *   and "not supported" reach the value.
  * I4, reads at every point, is test_signal.c.
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What must hold of alarms, samplers, branch records and PMIs, by the names of the design's
- * invariants: see checks.c. That each fires and samples at the right event is said where it is
- * told (steps_sampling.c); here, that none is missing.
+ * invariants: see checks.c. That each fires and samples at the right event is checked where it is
+ * delivered (steps_sampling.c); here, that none is missing.
  */
 #include "tests/model/steps.h"
 #include "vpmu/lbr.h"

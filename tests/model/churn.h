@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the tests share in which runners, controllers and readers work at the same time. A test
+ * Shared by the tests in which runners, controllers and readers work at the same time. A test
  * defines its struct vcpu, struct vm and struct runner first, then includes this, then defines
  * slice().
  */
@@ -101,7 +101,7 @@ static struct vcpu *switch_to_some(struct runner *r, int *i)
 	return v;
 }
 
-/* With whoever runs. */
+/* With the running account. */
 static void offline_sometimes(struct runner *r)
 {
 	if (rnd(&r->rng, 300))
@@ -145,7 +145,7 @@ static bool let_go_of(struct vm *vm)
 
 /* ---- the whole ---- */
 
-/* @flag: another option, which sets *@on. Returns what --seconds says, or -1. */
+/* @flag: another option, which sets *@on. Returns the value of --seconds, or -1. */
 static time_t churn_options(int argc, char **argv, const char *flag, bool *on)
 {
 	const struct option options[] = {{"seconds", required_argument, NULL, 't'},
@@ -168,7 +168,7 @@ static time_t churn_options(int argc, char **argv, const char *flag, bool *on)
 	return seconds;
 }
 
-/* Until @seconds are over and what the test is about has happened: on a slow machine that takes
+/* Until @seconds are over and the tested case has occurred: on a slow machine that takes
  * longer. */
 static void churn_for(time_t seconds, bool (*all_happened)(void))
 {

@@ -10,8 +10,8 @@ void churn_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #define CHURN_PCPUS 4
 
-/* A sampler of anything. Who says what is counted elsewhere; here, that each sample is of somebody
- * below the account, at a multiple of the period, with branch records of nobody else. */
+/* A sampler of anything. Counts are checked elsewhere; here, that each sample is of an account
+ * below the account, at a multiple of the period, with its own branch records only. */
 struct vpmu_account;
 struct vpmu_host;
 
@@ -29,7 +29,7 @@ int churn_sample(struct churn_sampler *x, struct vpmu_host *host, struct vpmu_ac
 void churn_sample_end(struct churn_sampler *x);
 extern unsigned long churn_samples; /* atomic: of samplers that have ended */
 
-/* An alarm of a vCPU's consumer, while *executed grows by what the vCPU executes. Owner. */
+/* An alarm of a vCPU's consumer, while *executed grows with the vCPU's instructions. Owner. */
 struct churn_alarm {
 	struct vpmu_alarm a;
 	bool set, exact; /* exact: all that is executed is counted */
@@ -42,7 +42,7 @@ void churn_alarm_set(struct churn_alarm *x, struct vpmu_context *ctx, const stru
 		     struct vpmu_pcpu *p, const uint64_t *executed, uint64_t period, bool exact);
 void churn_alarm_clear(struct churn_alarm *x, struct vpmu_pcpu *p);
 
-/* Branches carry who made them: the address of its own account. */
+/* Branches carry the address of the account that executed them. */
 void churn_branch(struct vpmu_emupmu *pmu, const struct vpmu_account *who);
 extern unsigned long churn_records; /* atomic: looked at in samples */
 

@@ -121,7 +121,7 @@ static void arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events)
 
 	f->calls++;
 	if (f->key[ctr] == M_NONE)
-		abort(); /* the contract says a bound counter */
+		abort(); /* by contract a bound counter */
 	f->emulator.pmu.ops->arm(&f->emulator.pmu, ctr, events);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A host PMU between the library and the emulator PMU that sees every call: it tells the model
+ * A host PMU between the library and the emulator PMU that sees every call: it reports to the model
  * which keys have a counter, counts calls for the O(1) checks, and can be made difficult: counters
  * that start anywhere, events it cannot count, binds it refuses.
  */
@@ -45,7 +45,7 @@ void fake_reset_calls(struct fake *f);
 void fake_execute(struct fake *f, const struct m_exec *x);
 /* As much of *x as is executed until an alarm goes off: executed, and taken off. True: one did. */
 bool fake_execute_some(struct fake *f, struct m_exec *x);
-/* A branch, recorded if the facility is told to; RETs pop in call-stack mode. fake_record: the same
+/* A branch, recorded if the facility is on; RETs pop in call-stack mode. fake_record: the same
  * for any state; whether there is a newest record now that was not there. */
 bool fake_record(struct vpmu_lbr_regs *r, const struct fake_branch *b);
 void fake_branch(struct fake *f, const struct fake_branch *b);
@@ -54,7 +54,7 @@ static inline bool fake_on_time(const struct fake *f)
 {
 	return f->alarms == FAKE_EXACT || f->alarms == FAKE_BIG || f->alarms == FAKE_EARLY;
 }
-/* All bound counters have alarms, which are on time: so nobody needs to read them in time. */
+/* All bound counters have alarms, which are on time: no reader is needed in time. */
 bool fake_tells_all(const struct fake *f);
 bool fake_can(const struct fake *f, int key);
 int fake_counter_of(const struct fake *f, int key);

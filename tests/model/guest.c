@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a guest's PMU registers hold, from the log of what was executed: a register is what was
- * written plus what the model says was counted for it since. See history.h, struct h_guest.
+ * The expected PMU registers of a guest, from the log of executed work: the value that was
+ * written plus the model's count for it since. See history.h, struct h_guest.
  */
 #include "tests/model/guest.h"
 
@@ -264,7 +264,7 @@ void g_write_status(struct history *h, int v, uint64_t clear, uint64_t set)
 		g_lbr_apply(h, v);
 }
 
-/* A PMI goes out: what it freezes. */
+/* A PMI goes out: the registers that it freezes. */
 void g_pmi(struct history *h, int v)
 {
 	struct h_guest *g = h->vcpu[v].guest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Random steps, done to the library and told to the model. See history.h. */
+/* Random steps, applied to the library and to the model. See history.h. */
 #include "tests/model/steps.h"
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
@@ -121,7 +121,7 @@ void op_end(struct history *h)
 		longjmp(h->failed, 1);
 }
 
-/* ---- who is charged, and what the library has seen of it ---- */
+/* ---- charged accounts, and the library's view of them ---- */
 
 /* The account that is charged while @vcpu runs: its own while that has consumers itself. */
 int h_charged(const struct history *h, int vcpu)

@@ -28,7 +28,7 @@ struct h_pcpu {
 	struct fake fake;
 	int vcpu;		   /* current, or M_NONE: the host */
 	uint64_t unread[M_EVENTS]; /* executed since all counters were read */
-	/* what the library knew when it last looked at the running context */
+	/* the library's state at its last look at the running context */
 	int seen_account;
 	m_keyset seen_keys;
 	unsigned int seen_changes;
@@ -71,7 +71,7 @@ struct h_gctr {
 
 #define G_FIXED VPMU_GUEST_MAX_GP /* the first fixed counter */
 
-/* What a vCPU's PMU registers should hold. */
+/* The expected PMU registers of a vCPU. */
 struct h_guest {
 	struct vpmu_guest *g;
 	struct vpmu_guest_cfg cfg;
@@ -102,7 +102,7 @@ struct h_alm {
 	bool set;
 	int con, vcpu;
 	int watch;    /* the model's */
-	uint64_t due; /* of what it has watched */
+	uint64_t due; /* of the watched work */
 	uint64_t fires;
 	struct history *h;
 	struct vpmu_alarm a;
@@ -121,8 +121,8 @@ struct h_smp {
 
 struct h_con {
 	bool alive, enabled, local;
-	bool pcpu_at_add; /* somebody could say whether the key is supported */
-	bool can_at_add;  /* and nobody said no */
+	bool pcpu_at_add; /* a pCPU could report whether the key is supported */
+	bool can_at_add;  /* and none reported no */
 	int acc, key;
 	int model;
 	struct vpmu_consumer c;
@@ -137,7 +137,7 @@ struct history {
 	int max_pcpus, max_consumers, keys, gp, fixed, width, batch;
 	int pool[M_KEYS]; /* the keys in use, some maybe twice */
 	unsigned int refuse_percent;
-	bool mixed; /* pCPUs that differ in what they can count */
+	bool mixed; /* pCPUs with different sets of events */
 	bool storm; /* many keys at once: slots run out and are used again */
 	int alarms; /* of pCPUs: FAKE_... */
 	bool no_lbr;
@@ -151,7 +151,7 @@ struct history {
 	struct h_alm alm[H_ALARMS];
 	struct h_smp smp[H_SAMPLERS];
 	uint32_t next_tag;
-	struct vpmu_emupmu reference; /* what guests are told that the host can do */
+	struct vpmu_emupmu reference; /* the host's features as shown to guests */
 	unsigned int samples;	      /* taken, ever */
 	bool away;		      /* a vCPU is in another host */
 	bool lbr_moves; /* records come or go in the call under way: samples may show either */
@@ -169,7 +169,7 @@ struct history {
 	bool told; /* a callback found something wrong: see h_tell */
 };
 
-/* What the histories met, so that a run that tests nothing shows. */
+/* Cases that the histories met, to detect a run without them. */
 struct h_stats {
 	unsigned long histories, steps, exact_values, multiplexed_values, unsupported_values;
 	unsigned long enospc, recycled, equal_switches, switches, folds, i5_probes, rows, wraps;
@@ -183,7 +183,7 @@ extern struct h_stats h_stats; /* atomic adds */
 extern void (*h_trace)(struct history *h, bool on);
 extern void (*h_trace_pause)(bool on); /* in callbacks of the library; may be NULL */
 
-/* Run at most @steps steps (0: as many as the seed says) of history @seed; traced, exactly @steps.
+/* Run up to @steps steps (0: the seed's own number) of history @seed; traced, exactly @steps.
  * 0, or the failing step + 1, with h->why filled. */
 int history_run(struct history *h, uint64_t seed, int steps, bool log);
 
@@ -206,8 +206,8 @@ int h_charged(const struct history *h, int vcpu); /* the account (index) that @v
 void h_refreshed(struct history *h, int pcpu);
 
 void check_value(struct history *h, int con, bool exact);
-void check_stale(struct history *h);	    /* I2: monotonic, never ahead of the truth */
-void check_exact(struct history *h);	    /* I2, I7 after a sync; I1 by count of what is used */
+void check_stale(struct history *h); /* I2: monotonic, never ahead of the truth */
+void check_exact(struct history *h); /* I2, I7 after a sync; I1 by count of the slots in use */
 void check_conservation(struct history *h); /* I1 */
 void check_switch(struct history *h, int pcpu, int next_account, const m_keyset *next,
 		  unsigned int samples); /* I3 */
@@ -215,8 +215,8 @@ void check_no_idle_counter(struct history *h, int pcpu);
 /* checks_pmu.c */
 void check_alarms(struct history *h);		      /* none that is due has not fired */
 void check_samplers(struct history *h, bool charged); /* floor(N / period) of each pCPU */
-void check_lbr_cpu(struct history *h);		      /* I5: what CPUs hold is of who runs there */
-void check_lbr(struct history *h);		      /* all saved: everybody's records; I6 */
-void check_pending(struct history *h);		      /* PMIs of those who run */
+void check_lbr_cpu(struct history *h); /* I5: CPUs hold state of the running account only */
+void check_lbr(struct history *h);     /* all saved: everybody's records; I6 */
+void check_pending(struct history *h); /* PMIs of running vCPUs */
 
 #endif

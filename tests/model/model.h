@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The plain, slow model of libvpmu: who ran when, and what was executed.
+ * The plain, slow model of libvpmu: a log of running accounts and executed work.
  *
- * It keeps a log of everything that was executed, with who ran and which keys had a hardware
+ * It logs all executed work, with the running account and the keys that had a hardware
  * counter there, and answers "what should this consumer read?" by adding up the log. No slots,
  * snapshots, bases, cookies, cells or folds: nothing of the library but its public key layout,
  * which only m_key_encode writes down. Single-threaded.
@@ -15,7 +15,7 @@
 
 #include "vpmu/event/event.h"
 
-#define M_EVENTS 7 /* what the machine executes, in the order of enum vpmu_emu_event */
+#define M_EVENTS 7 /* the machine's events, in the order of enum vpmu_emu_event */
 #define M_MODES	 3 /* guest kernel, guest user, host: the order of enum vpmu_emu_mode */
 #define M_KEYS	 128
 #define M_PCPUS	 16 /* ever, in one history */
@@ -24,7 +24,7 @@
 /* The keys a history uses, by index. */
 struct m_key {
 	vpmu_key_t key;
-	int event; /* what it counts, or M_NONE: no emulator PMU counts it */
+	int event; /* its event, or M_NONE: no emulator PMU counts it */
 	bool modes[M_MODES];
 	bool modelled; /* a cost model's figure, not counted one by one */
 };
@@ -60,11 +60,11 @@ void model_free(struct model *m);
 int model_account(struct model *m, int parent);
 bool model_below(const struct model *m, int account, int above);
 
-/* @account = whose code runs on @pcpu from now on. */
+/* @account runs on @pcpu from now on. */
 void model_switch(struct model *m, int pcpu, int account);
 /* A hardware counter of @pcpu now has (not) @key. */
 void model_counter(struct model *m, int pcpu, int key, bool bound);
-/* Whether some counter of @pcpu could count @key; before anything runs there. */
+/* Returns true if some counter of @pcpu could count @key; before anything runs there. */
 void model_can(struct model *m, int pcpu, int key, bool can);
 void model_execute(struct model *m, int pcpu, const struct m_exec *x);
 
@@ -78,14 +78,14 @@ struct m_truth model_truth(struct model *m, int consumer);
 int model_enabled(const struct model *m, int account);
 
 /*
- * Somebody who samples: what @account, and those below it, executed from now on while a counter had
+ * A sampler: the work of @account, and those below it, from now on while a counter had
  * @key. @pcpu: there, or M_NONE: anywhere.
  */
 int model_watch(struct model *m, int account, int key, int pcpu);
 uint64_t model_watched(struct model *m, int watch);
 void model_unwatch(struct model *m, int watch);
 
-/* Everything executed on @pcpu while a counter had @key, whoever ran. */
+/* All work on @pcpu while a counter had @key, of any account. */
 uint64_t model_hardware(const struct model *m, int pcpu, int key);
 /* Keys that enabled consumers of @account or of those above it ask for. */
 void model_keys_in_use(const struct model *m, int account, m_keyset *set);

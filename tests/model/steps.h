@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shared by history.c and steps_*.c: the steps, and what they need of each other. */
+/* Shared by history.c and steps_*.c: the steps, and their common parts. */
 #ifndef TESTS_MODEL_STEPS_H
 #define TESTS_MODEL_STEPS_H
 
@@ -42,7 +42,7 @@ void op_end(struct history *h);
 		op_end(h);                                                                         \
 	} while (0)
 
-/* What the library knows of its pCPUs after a call. */
+/* The library's view of its pCPUs after a call. */
 void consumers_changed(struct history *h);
 void all_refreshed(struct history *h);
 
@@ -51,7 +51,7 @@ void flush(struct history *h, int pcpu, bool tick);
 void run(struct history *h, int pcpu);
 void place(struct history *h, int vcpu, int pcpu);
 bool acc_del(struct history *h, int acc);
-bool con_del(struct history *h, int con); /* false: a guest's whose vCPU is nowhere */
+bool con_del(struct history *h, int con); /* false: of a guest with a vCPU on no pCPU */
 void del_all(struct history *h, const int *con, int n);
 
 /* steps_sampling.c */
@@ -63,13 +63,13 @@ typedef void step_fn(struct history *h);
 step_fn step_alarm, step_sampler_create, step_sampler_destroy, step_overflow;
 
 /* steps_lbr.c */
-struct h_lbr *lbr_chosen(struct history *h, int vcpu); /* what is recorded; NULL: nothing */
+struct h_lbr *lbr_chosen(struct history *h, int vcpu); /* the recorded mode; NULL: none */
 struct h_lbr *lbr_shown(struct history *h, int vcpu, enum vpmu_lbr_user *user); /* to readers */
 void lbr_same(struct history *h, int vcpu, const struct vpmu_lbr_regs *r, const struct h_lbr *want,
 	      const char *who);
 void lbr_executed(struct history *h, int pcpu, uint64_t cycles);
 void lbr_branches(struct history *h, int pcpu);
-void lbr_capture(struct history *h); /* after a change of who is captured */
+void lbr_capture(struct history *h); /* after a change of the captured accounts */
 void lbr_detach_all(struct history *h, int acc);
 step_fn step_lbr_attach, step_lbr_guest, step_lbr_read, step_lbr_memory;
 
@@ -80,7 +80,7 @@ void guest_fini(struct history *h, int vcpu);
 void guest_place(struct history *h, int vcpu, int pcpu);
 void guest_service(struct history *h, int vcpu); /* before it is entered */
 void guest_acts(struct history *h, int vcpu);
-bool guest_looked(const struct history *h, int vcpu); /* what is due has been noticed */
+bool guest_looked(const struct history *h, int vcpu); /* due events have been noticed */
 void step_guest(struct history *h);
 void step_move(struct history *h);
 int acc_create(struct history *h, enum acc_kind kind, int parent);

@@ -202,7 +202,7 @@ void step_enable(struct history *h)
 	say(h, "%s enable consumer %d: %d", p ? "local" : "control", i, ret);
 	if (!c->enabled && slots_full(h, c->key))
 		want = -ENOSPC;
-	/* A guest that moved between different pCPUs may be told by either. */
+	/* A guest that moved between different pCPUs may have either. */
 	if (c->local && (ret == -EOPNOTSUPP || m_keys[c->key].event == M_NONE)) {
 		H_CHECK(h, h->mixed || m_keys[c->key].event == M_NONE, "enable: %d", ret);
 		want = -EOPNOTSUPP;

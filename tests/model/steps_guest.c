@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Steps of guests with a register model: what they write, to the library and to the model, what
- * they read, and their PMIs. Every value read is compared to the last bit, whoever ran in between.
+ * Steps of guests with a register model: their writes, to the library and to the model,
+ * their reads, and their PMIs. Every value read is compared to the last bit, across other accounts'
+ * runs.
  */
 #include "tests/model/guest.h"
 
@@ -248,7 +249,7 @@ static void write_rest(struct history *h, int v)
 	g_lbr_apply(h, v);
 }
 
-/* ---- what it reads ---- */
+/* ---- its reads ---- */
 
 static void read_ctr(struct history *h, int v, unsigned int i)
 {

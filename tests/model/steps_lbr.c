@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Steps of branch records: captures of accounts, guests' own use, reading from other places. Each
- * branch carries the tag of the vCPU that made it, which nobody else ever has, and its number.
+ * branch carries the tag of the vCPU that made it, which is unique, and its number.
  */
 #include "tests/model/steps.h"
 #include "vpmu/lbr.h"
@@ -318,7 +318,7 @@ void step_lbr_read(struct history *h)
 	}
 }
 
-/* I6: after grace periods, memory is there only for those who use it. */
+/* I6: after grace periods, memory is there only for its users. */
 void step_lbr_memory(struct history *h)
 {
 	struct vpmu_lbr_usage u;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Steps of the machine: pCPUs, who runs, accounts, VMs. */
+/* Steps of the machine: pCPUs, running accounts, VMs. */
 #include "tests/model/steps.h"
 #include "vpmu/core/rcu.h"
 #include "vpmu/core/internal.h"
@@ -159,7 +159,7 @@ static void execute(struct history *h, int i, struct m_exec *x, bool told)
 		p->unread[e] = p->fake.pmu.width_mask / 2 + 16;
 	if (!due || told)
 		return;
-	/* A period of a few events: the rest in one go. */
+	/* A period of a few events: the rest at once. */
 	fake_execute(&p->fake, x);
 	lbr_executed(h, i, cycles(x));
 	OP_VOID(h, M_NONE, vpmu_pcpu_overflow(p->p));
@@ -313,7 +313,7 @@ int acc_create(struct history *h, enum acc_kind kind, int parent)
 	return i;
 }
 
-/* vpmu_account_del says -EBUSY exactly when it should. */
+/* vpmu_account_del returns -EBUSY exactly when it should. */
 bool acc_del(struct history *h, int i)
 {
 	struct h_acc *a = &h->acc[i];
@@ -461,7 +461,7 @@ void step_vm_destroy(struct history *h)
 	acc_forget(h, vm); /* -EBUSY when somebody made vCPU accounts without vCPUs */
 }
 
-/* I5: with everything charged, B executes; nobody's consumer but B's and its ancestors' moves. */
+/* I5: with everything charged, B executes; only consumers of B and of its ancestors move. */
 void step_i5_probe(struct history *h)
 {
 	int p = pick(h, H_PCPUS, pcpu_alive);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Steps of who samples: alarms of vCPUs' own consumers, samplers of any account. */
+/* Steps of samplers: alarms of vCPUs' own consumers, samplers of any account. */
 #include "tests/model/steps.h"
 #include "vpmu/pcpu.h"
 
@@ -16,7 +16,7 @@ static uint64_t rnd_distance(struct history *h)
 /* ---- alarms ---- */
 
 /*
- * In the middle of a charge. Whatever has been counted when somebody looks: it is told at the first
+ * In the middle of a charge. Any count at a look: it is delivered at the first
  * look at which the distance is used up, and how long ago that was.
  */
 static uint64_t alarm_fires(struct vpmu_alarm *a, uint64_t over)
@@ -206,7 +206,7 @@ static void check_sample(void *arg, const struct vpmu_sample *s)
 						 h->acc[x->acc].model),
 	       "I5: sampler %d of account %d: a sample of somebody else", i, x->acc);
 	H_TELL(h, s->time_ns == h->pcpu[p].fake.emulator.own_clock_ns, "sample: another time");
-	/* A PMU without alarms tells too late for the place to mean anything. */
+	/* A PMU without alarms delivers too late for an exact place. */
 	if (v != M_NONE && h->vcpu[v].where_known && h->pcpu[p].fake.alarms != FAKE_NEVER)
 		H_TELL(h,
 		       s->where_known && s->where.ip == h->vcpu[v].branches &&
@@ -249,7 +249,7 @@ void step_sampler_create(struct history *h)
 
 	if (i == M_NONE || (h_trace && i >= 3))
 		return;
-	/* Many keys are no use to most: who shares is what this is about. */
+	/* Most need few keys: sharing is tested here. */
 	k = h->pool[rnd(h, chance(h, 70) ? 1 + (unsigned int)h->keys / 4 : (unsigned int)h->keys)];
 	x = &h->smp[i];
 	memset(x, 0, sizeof(*x));
@@ -281,7 +281,7 @@ void step_sampler_create(struct history *h)
 	x->model = model_consumer(h->m, h->acc[a].model, k);
 	model_enable(h->m, x->model);
 	all_refreshed(h);
-	if (ret) { /* its consumer has been there meanwhile */
+	if (ret) { /* its consumer has been there since */
 		model_forget(h->m, x->model);
 	} else {
 		x->alive = true;

@@ -8,12 +8,12 @@
  * own consumers, poll, tick, go offline and online, and hand vCPUs to each other. Controllers make
  * and remove VMs and operators' consumers, samplers and captures of every level, some of keys no
  * PMU counts so that slots keep getting other keys, and check conservation (I1) all the time.
- * Readers read every consumer there is: values must never go back, whoever looks (I2, I4). Alarms
- * of vCPUs fire where they should, whoever charges. At the end consumers that lived all the time
- * hold exactly what was executed, and samplers have taken floor(N / period) samples of each pCPU.
+ * Readers read every consumer there is: values must never go back, for any reader (I2, I4). Alarms
+ * of vCPUs fire where they should, at any charge. At the end consumers that lived all the time
+ * hold exactly the executed work, and samplers have taken floor(N / period) samples of each pCPU.
  *
  * All keys fit the counters, so that every value must be exact; with --multiplex they do not, and
- * values must not exceed what was executed. Meant for TSan and ASan too (--seconds 30).
+ * values must not exceed the executed work. Meant for TSan and ASan too (--seconds 30).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -56,11 +56,11 @@ struct vcpu {
 	struct vm *vm;
 	struct vpmu_account *own;
 	struct vpmu_context ctx;
-	uint64_t executed[PLAIN]; /* by whoever holds it */
+	uint64_t executed[PLAIN]; /* by its holder */
 	struct pub *local[LOCALS];
 	int local_key[LOCALS];
 	uint64_t local_from[LOCALS];
-	bool local_partial[LOCALS]; /* was disabled meanwhile: not compared */
+	bool local_partial[LOCALS]; /* was disabled since: not compared */
 	struct churn_alarm alarm[LOCALS];
 	struct vcpu *next;
 };
@@ -386,7 +386,7 @@ static void vm_destroy(int i)
 	struct vm *vm = vms[i];
 
 	store(&vm->dying, true);
-	/* Some are there until nobody runs any more, some go while it dies. */
+	/* Some are there until no thread runs any more, some go while it dies. */
 	for (int k = 0; k < ROVING; k++) {
 		if (roving[k].s && roving_vm[k] == i && k % 2)
 			churn_sample_end(&roving[k]);
@@ -719,7 +719,7 @@ static void teardown(void)
 	vpmu_host_destroy(host);
 }
 
-/* What the test is about was there. */
+/* The tested cases have occurred. */
 static bool all_happened(void)
 {
 	return load(&churn_samples) && load(&churn_records) && load(&nr_captures) &&

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * An owner that never polls, and then polls again (vpmu_host_set_deadline): what control calls
- * answer meanwhile, that nobody else is harmed, and that no count is lost. Besides: an owner that
- * answers by going offline.
+ * answer in that time, that no other pCPU is harmed, and that no count is lost. Besides: an owner
+ * that answers by going offline.
  *
- * pCPU 0 has an owner that polls all the time, pCPU 1 one that does what the test tells it. Once a
+ * pCPU 0 has an owner that polls all the time, pCPU 1 one that obeys the test. Once a
  * pCPU is late the deadline is a day, so a call that waits for it once more hangs. Plain main with
  * TAP-like output, because Criterion does not run under TSan.
  */
@@ -141,7 +141,7 @@ static void stops_polling(void)
 }
 
 /* A call has found pCPU 1 late. On a slow machine it can have found pCPU 0 late, too: that one
- * comes back by itself. From here on, whoever waits for pCPU 1 hangs. */
+ * comes back by itself. From here on, a thread that waits for pCPU 1 hangs. */
 static void only_one_is_late(void)
 {
 	vpmu_host_set_deadline(host, DAY_NS);
@@ -252,7 +252,7 @@ static void note(struct vpmu_pcpu *p, void *arg)
 	__atomic_add_fetch((unsigned int *)arg, 1 + 100 * p->id, __ATOMIC_RELAXED);
 }
 
-/* What a call asks for is not done when the call is over. */
+/* A call has returned before its request is done. */
 static void too_late(void)
 {
 	unsigned int done = 0;

@@ -10,9 +10,9 @@
  * and deaths in global mode). Readers read everybody's records all the time.
  *
  * Each branch carries the vCPU that made it, whether its guest had records enabled, and a number
- * that counts them. So whoever reads can tell: records of another task or another user (I5), a
- * record lost or repeated anywhere in the middle, a torn copy, a state older than what was read
- * before. What the guests read of their own is compared exactly. At the end no memory is left (I6).
+ * that counts them. So a reader can detect: records of another task or another user (I5), a
+ * record lost or repeated anywhere in the middle, a torn copy, a state older than the one read
+ * before. The guests' own reads are compared exactly. At the end no memory is left (I6).
  * Meant for TSan and ASan too (--seconds 30).
  */
 #include <errno.h>
@@ -40,7 +40,7 @@ struct vcpu {
 	uint32_t id; /* never used twice */
 	struct vpmu_account *own;
 	struct vpmu_context ctx;
-	/* by whoever holds it: branches made with the guest's records enabled, and without */
+	/* by its holder: branches made with the guest's records enabled, and without */
 	uint32_t made[VPMU_LBR_USERS];
 	bool open, on;
 	unsigned int depth;
@@ -81,7 +81,7 @@ static struct {
 static uint32_t next_id = 1;
 static unsigned long nr_reads, nr_records, nr_again, nr_attached, nr_busy, nr_vms;
 
-/* ---- what a record says ---- */
+/* ---- the content of a record ---- */
 
 static uint64_t stamp(const struct vcpu *v, enum vpmu_lbr_user user, uint32_t n)
 {
@@ -185,7 +185,7 @@ static void execute(struct runner *r, struct vcpu *v, unsigned int n)
 	}
 }
 
-/* The guest looks at its own: exactly what it made. */
+/* The guest looks at its own: exactly its own branches. */
 static void guest_check(struct runner *r, struct vcpu *v, struct vpmu_lbr_regs *regs)
 {
 	uint32_t newest;
@@ -214,7 +214,7 @@ static void guest_use(struct runner *r, struct vcpu *v)
 			fail("guest_open");
 		v->open = true;
 		v->recorded = 0;
-		guest_check(r, v, &regs); /* nobody's are in there */
+		guest_check(r, v, &regs); /* records of no account are in there */
 		return;
 	}
 	guest_check(r, v, &regs);
@@ -430,7 +430,7 @@ static void teardown(void)
 	vpmu_host_destroy(host);
 }
 
-/* What the test is about was there. */
+/* The tested cases have occurred. */
 static bool all_happened(void)
 {
 	unsigned long checks = 0, moved = 0;

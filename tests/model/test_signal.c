@@ -37,7 +37,7 @@
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
 
-/* What the handler needs and says; written by the thread it interrupts or by itself. */
+/* The handler's input and output; written by the thread it interrupts or by itself. */
 static struct {
 	struct history *h;
 	volatile bool in_call;
@@ -237,7 +237,7 @@ static void trace_steps(struct history *h, bool on)
 	}
 }
 
-/* What tests do in callbacks is not what this is about. */
+/* Callbacks are not tested here. */
 static void pause_steps(bool on)
 {
 	if (on)
@@ -391,7 +391,7 @@ static void *owner(void *arg)
 			sched_yield();
 			continue;
 		}
-		/* Published before it happens: nobody may read more. */
+		/* Published before it happens: no reader may see more. */
 		__atomic_add_fetch(&r.executed, 7, __ATOMIC_SEQ_CST);
 		vpmu_emu_add(&r.pmu.own_tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 7);
 		r.pmu.own_clock_ns += 3;

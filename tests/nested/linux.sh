@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Stock Linux guests with stock perf on a real KVM: tests/nested/linux.sh CASE [ARGUMENT...]
-#   models    boots each model of the next arguments (none: all) with two vCPUs, looks at what its driver says, and
+#   models    boots each model of the next arguments (none: all) with two vCPUs, looks at its driver's messages, and
 #             compares perf stat with known instruction counts
 #   perf      perf record by 10,000 (or the next argument's number of) PMIs of a timer, none lost, on each model
 #             of the further arguments (none: all)
 #   hostile   guests that fault, spin, flood their console and write every MSR beside one that computes, a
-#             server that is killed, and what is left of it
+#             server that is killed, and its leftovers
 #   move      a guest that is saved and goes on in another vpmu-vmm, while its perf counts
-#   stop      guests whose vpmu-vmm is stopped for 30 s (SIGSTOP), and that are then paused for 30 s: of each model of
+#   stop      guests of a vpmu-vmm that is stopped for 30 s (SIGSTOP), and that are then paused for 30 s: of each model of
 #             the next arguments (none: amd-v2), with one vCPU that is busy and one that is idle
 #   matrix    all of it: every model, 10,000 PMIs of each
 # Each case is one boot of the nested bed (tests/nested/run), in which vpmu-vmm runs the guests with Debian 12's
@@ -44,7 +44,7 @@ fail() {
 	failed=1
 }
 
-# What a guest does: the text of standard input is its /job.
+# The job of a guest: the text of standard input is its /job.
 initrd() { # name [argument of linux-guest initrd...]
 	cat >"$tmp/job"
 	name=$1
@@ -52,7 +52,7 @@ initrd() { # name [argument of linux-guest initrd...]
 	VPMU_LINUX=$linux sh "$top/tools/linux-guest" initrd "$tmp/$name" job="$tmp/job" "$@"
 }
 
-# vpmu-vmm with one VM for each argument, whose keys come behind these: kernel, initrd, engine, ram.
+# vpmu-vmm with one VM for each argument; its keys come behind these: kernel, initrd, engine, ram.
 vm() { # name initrd model vcpus ram
 	echo "name=$1,kernel=/bed/$guest.vmlinuz,initrd=/bed/$2,cmdline=console=ttyS0 quiet panic=-1,vcpus=$4,ram=$5,pmu=$3,engine=kvm"
 }
@@ -154,7 +154,7 @@ models)
 	for m in $models; do
 		guests_see "$m" | expect "$m"
 		echo 'CPUs online: 2' | expect "$m"
-		# What the host's KVM and CPU bring about is not the same everywhere: only printed again.
+		# Effects of the host's KVM and CPU differ between hosts: only printed again.
 		grep "^\[$m\] complaint: " "$tmp/out" | grep -vEf "$top/tests/linux/complaints" | sed 's/^/not explained: /' || :
 		! grep -iE "^\[$m\] complaint: .*(uhhuh|general protection|unchecked MSR|WARNING: CPU|BUG:|Oops|lockup|rcu.*stall)" "$tmp/out" ||
 			fail "guest $m complains"
@@ -169,7 +169,7 @@ models)
 		echo "$m: perf stat counted 200000 instructions more as $((three - one)) ticks; CPUs that execute 20000000 each: $cpu0 and $cpu1"
 		[ $((three - one)) -ge $((200000 - slack)) ] && [ $((three - one)) -le $((200000 + slack)) ] ||
 			fail "guest $m: perf stat counted 200000 instructions more as $((three - one)) ticks"
-		# A program's own event, between whose readings the kernel always does the same, is exact.
+		# A program's own event, with the same work of the kernel between its readings, is exact.
 		echo '200000 instructions more, 200000 ticks more$' | expect "$m"
 		for cpu in "$cpu0" "$cpu1"; do
 			[ "$cpu" -ge 20000000 ] && [ "$cpu" -le 100000000 ] || fail "guest $m: a CPU counted $cpu"

@@ -10,10 +10,10 @@ export LC_ALL=C.UTF-8
 need dpkg-buildpackage dh lintian dpkg-deb
 twice=${1-}
 
-# No package may be missing: what dpkg-buildpackage would say in many lines is one here.
+# No package may be missing: many lines of dpkg-buildpackage are one here.
 missing=$(cd "$src" && dpkg-checkbuilddeps 2>&1) || skip "${missing#*error: }"
 
-# Once: who works on the tree meanwhile changes neither build.
+# Once: changes to the tree in that time affect neither build.
 mkdir -p "$work"
 (cd "$src" && tar -cf "$work/source.tar" --exclude='./build*' --exclude=./.git .) || exit 1
 

@@ -49,7 +49,7 @@ if [ "${1-}" = boot ]; then
 	exec chroot . /bin/sh -c 'umount -l /mnt; exec env -i container=vpmu-test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd'
 fi
 
-# ---- what it needs ----
+# ---- requirements ----
 case ${1-} in
 "") inside=inside.sh host=debian with= ;;
 libvirt)
@@ -116,8 +116,8 @@ cp "$debs"/vpmud_*.deb "$debs"/vpmu_*.deb "$debs"/vpmu-exporter_*.deb "$debs"/vp
 cp "$(dirname "$0")/$inside" "$layer/test/inside.sh" &&
 	cp "$(dirname "$0")/inside.inc" "$src/docs/building.md" "$src/docs/operator-guide.md" "$layer/test/" || exit 1
 
-# The version before is the same packages with another version, in their control files and in what the
-# programs say of themselves (three bytes of equal length in place of three).
+# The version before is the same packages with another version, in their control files and in the version that the
+# programs print (three bytes of equal length in place of three).
 now=$(dpkg-deb -f "$debs"/vpmud_*.deb Version)
 before=$(printf '%.*s' "${#now}" 0.0.1)
 for p in vpmud vpmu; do

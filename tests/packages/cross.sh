@@ -4,7 +4,7 @@
 # libraries that debian/control asks for. There lintian looks at the packages, they are installed, and their programs run
 # under qemu-user. Not a part of ./check: it fetches some hundred MB.
 #   sh tests/packages/cross.sh FOLDER
-#     FOLDER   outside of the source tree: that of fresh.sh, whose Debian it begins with. The packages are in
+#     FOLDER   outside of the source tree: that of fresh.sh, with the Debian to begin with. The packages are in
 #              FOLDER/cross/packages afterwards.
 set -eu
 

@@ -44,7 +44,7 @@ if ! inside deps sh tools/deps check; then
 	exit 1
 fi
 
-# ---- what the README says, and the tests ----
+# ---- the README's commands, and the tests ----
 must "./demo, and vpmud counting" demo sh -c './demo && { examples/host.sh || [ $? = 77 ]; }'
 if grep 'refuses the BPF program' "$log"; then
 	check "vpmud counts on Debian 13" no yes

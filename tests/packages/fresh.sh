@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The README's commands on a fresh Debian: a minimal one by debootstrap, a clone of what is committed here, and nothing
-# installed but what the commands install themselves. Of ./check, only debian13.sh uses it: each run does all of it again.
+# The README's commands on a fresh Debian: a minimal one by debootstrap, a clone of the commits here, and nothing
+# installed except by the commands themselves. Of ./check, only debian13.sh uses it: each run does all of it again.
 #   sh tests/packages/fresh.sh FOLDER CASE COMMAND...
-#     FOLDER   outside of the source tree, or in its folder build; the Debian and what the cases leave behind stay there
-#     CASE     root     the first one: installs what it needs
+#     FOLDER   outside of the source tree, or in its folder build; the Debian and leftovers of the cases stay there
+#     CASE     root     the first one: installs its requirements
 #              none     another user than root, on a Debian without any of the packages
 #              user     another user, with the packages that root's commands have installed
 #              bare     root without /dev/kvm and without the capabilities for BPF, perf events and mounting
 #     COMMAND  in the clone: ./demo, or ./check --quick
 # "user" and "bare" begin with what "root" has left; "bare" goes on in root's clone, another user has one of his own.
 # To clone anew, remove FOLDER/CASE.
-# Prints what the command prints. The exit status is the command's.
+# Prints the command's output. The exit status is the command's.
 # It runs in mount, cgroup, IPC and host name namespaces, with the host's network and processes. FRESH_CCACHE=1 lends it
-# the host's compiler cache, which changes what it takes and nothing else. FRESH_RELEASE=trixie makes another Debian than
+# the host's compiler cache, which changes its time and nothing else. FRESH_RELEASE=trixie makes another Debian than
 # bookworm (12); a FOLDER has one.
 set -eu
 

@@ -28,7 +28,7 @@ getent passwd >users.0
 # ---- install the version before ----
 must apt-get install -y --no-install-recommends ./old/vpmud_*.deb ./old/vpmu_*.deb || exit 1
 check "version of vpmud" "$(vpmud --version)" "vpmud $before"
-# A kernel that permits no BPF program lets no vpmud start. What is then left to see is that it goes again.
+# A kernel that permits no BPF program lets no vpmud start. It remains to see that it goes again.
 starts=yes
 journalctl -u vpmud -o cat >log
 if grep -Eq 'does not permit|no BTF' log; then
@@ -42,7 +42,7 @@ check "they are enabled" "$(systemctl is-enabled vpmud.service vpmud.socket | so
 check "the group" "$(getent group vpmu | cut -d: -f1)" vpmu
 check "the socket" "$(stat -c '%A %U %G' /run/vpmu/vpmud.sock)" "srw-rw---- root vpmu-exporter"
 check "files as packaged" "$(dpkg --verify vpmud vpmu)" ""
-# What the unit takes away: the rights of the process that runs.
+# Rights that the unit removes from the running process.
 pid=$(systemctl show -P MainPID vpmud)
 rights() { sed -n "s/^$1:[^0-9a-f]*//p" "/proc/$pid/status"; }
 check "no new privileges" "$(rights NoNewPrivs)" 1

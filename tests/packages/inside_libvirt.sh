@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What "container.sh libvirt" runs inside of a Debian with libvirt's system daemon (qemu:///system), as root, under
 # systemd: vpmud from its package finds domains by itself, their metadata or their scopes name the tenant as
-# docs/operator-guide.md has it, and what vpmu counts agrees with what libvirt says. Prometheus joins both exporters' metrics.
+# docs/operator-guide.md has it, and vpmu's counts agree with libvirt's. Prometheus joins both exporters' metrics.
 # vpmud sees no vCPUs here, since the container has a PID namespace of its own: VMs are counted by their cgroups.
 . /root/test/inside.inc
 export LIBVIRT_DEFAULT_URI=qemu:///system
@@ -101,7 +101,7 @@ case $(scope acme-db) in
 esac
 echo "ok: two domains of qemu:///system found by themselves, in the tenants of operator-guide.md"
 
-# ---- what vpmu counts lies between what libvirt says before and after ----
+# ---- vpmu's count lies between libvirt's before and after ----
 need vpmu attach vms -e task-clock --for-each vm
 need vpmu attach tenants -e task-clock --for-each tenant
 outer0=$(libvirt_says)

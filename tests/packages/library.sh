@@ -45,7 +45,7 @@ check "their version" "$(nm -D --defined-only "$so" | awk '$2 == "T" { sub(/.*@@
 check "soname" "$(objdump -p "$so" | awk '$1 == "SONAME" { print $2 }')" libvpmu.so.0
 nm -g --defined-only "$lib/libvpmu.a" | awk 'NF == 3 { print $3 }' | sort >"$dir/a"
 check "functions of libvpmu.a" "$(diff "$dir/map" "$dir/a")" ""
-# What the headers declare, found by the compiler: a program that takes the address of each function.
+# The headers' declarations, found by the compiler: a program that takes the address of each function.
 {
 	sed 's|.*|#include <vpmu/&>|' "$dir/headers"
 	echo '#define F(f) (void (*)(void))f,'
@@ -55,7 +55,7 @@ check "functions of libvpmu.a" "$(diff "$dir/map" "$dir/a")" ""
 } >"$dir/all.c"
 out=$($CC $flags -Wno-cast-function-type $(pkg-config --cflags libvpmu) "$dir/all.c" -o "$dir/all" \
 	$(pkg-config --libs libvpmu) 2>&1) || check "every function of the map has a declaration" "$out" "it links"
-# And the other way round, by gcc's list of what it has seen declared.
+# And the other way round, by gcc's list of declarations.
 gcc -std=gnu17 $(pkg-config --cflags libvpmu) -aux-info "$dir/aux" -fsyntax-only "$dir/all.c" 2>/dev/null
 sed -n '\|/include/vpmu/|s/.* extern .*[ *]\(vpmu_[a-z_0-9]*\) (.*/\1/p' "$dir/aux" | sort -u >"$dir/declared"
 check "functions in the headers that are not in the map" "$(comm -23 "$dir/declared" "$dir/map")" ""

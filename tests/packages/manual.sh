@@ -33,7 +33,7 @@ of_help() { sed -n 's/^ \{2,\}\(-[^ ].*\)/\1/p' | sed 's/   *.*//; s/, /\n/g' | 
 of_page() {
 	grep '^\*-' | sed 's/, /\n/g' | sed -n 's/^\*\(-[-a-zA-Z?]*\)\*.*/\1/p'
 }
-# What a page says once for all commands, or for all programs by argp.
+# Options that a page has once for all commands, or for all programs by argp.
 everywhere() { grep -vxE -- '-S|--socket|-\?|-h|--help|--usage|-V|--version'; }
 
 # ---- vpmu(1): each command, under the heading that has its name ----

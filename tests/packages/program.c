@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A program that uses libvpmu as its users do, with the installed headers: two vCPUs of one tenant
- * on one pCPU of the emulator PMU. It prints what the first vCPU and the tenant have counted, and
- * what nobody was charged. The tests compile it.
+ * on one pCPU of the emulator PMU. It prints the counts of the first vCPU and of the tenant, and
+ * the uncharged rest. The tests compile it.
  */
 #include <stdio.h>
 #include <urcu/urcu-memb.h>

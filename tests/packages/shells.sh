@@ -41,7 +41,7 @@ mkdir "$dir/zsh" && cp "$completions/vpmu.zsh" "$dir/zsh/_vpmu"
 ask_zsh() { timeout 1800 zsh -f "$here/ask.zsh" "$dir/zsh" "$1"; }
 
 # bash answers what stands behind the last = of a word, as the shell splits there; zsh answers the part that
-# is new; fish answers whole words. So what is before the last = or comma is taken off.
+# is new; fish answers whole words. So the part before the last = or comma is removed.
 ask() {
 	(cd "$dir/work" && "ask_$shell" "$1" 2>"$dir/err") | sed 's/.*[=,]\(.\)/\1/; s/=$//; s/ *$//; /^$/d' |
 		LC_ALL=C sort -u >"$dir/got"

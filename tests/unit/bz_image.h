@@ -166,7 +166,7 @@ static inline size_t bz_compress(enum bz_method m, const void *in, size_t n, uin
 #define BZ_OFFSET  0x80u /* of the payload */
 #define BZ_PAYLOAD (BZ_KERNEL + BZ_OFFSET)
 #define BZ_ROOM	   0x4000u
-#define BZ_CMDLINE 300u /* what the header says of its size */
+#define BZ_CMDLINE 300u /* its size in the header */
 
 /* Make a bzImage of @n bytes at @kernel in img->data (malloc'd), with something behind the payload.
  * false: no memory. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A server without a socket on a host whose VMs the test runs by hand: where they are, what they
- * count, which branches they take.
+ * A server without a socket on a host with VMs that the test runs by hand: where they are, what
+ * they count, which branches they take.
  */
 #ifndef TESTS_UNIT_CAPTURE_BED_H
 #define TESTS_UNIT_CAPTURE_BED_H

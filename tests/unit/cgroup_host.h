@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A host for tests of cgroup/: emulator PMUs whose tallies the test moves by hand, so that every
- * count is known. Single-threaded: no pCPU is online.
+ * A host for tests of cgroup/: emulator PMUs with tallies that the test moves by hand, so that
+ * every count is known. Single-threaded: no pCPU is online.
  */
 #ifndef TESTS_UNIT_CGROUP_HOST_H
 #define TESTS_UNIT_CGROUP_HOST_H

@@ -63,7 +63,7 @@ static inline void bed_fini(struct bed *b)
 	urcu_memb_unregister_thread();
 }
 
-/* @n of each event in user mode, in @n ns, by whoever runs on pCPU @p. */
+/* @n of each event in user mode, in @n ns, by the account that runs on pCPU @p. */
 static inline void bed_run(struct bed *b, int p, uint64_t n)
 {
 	for (int e = 0; e < VPMU_EMU_EVENTS; e++)

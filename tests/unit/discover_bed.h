@@ -26,7 +26,7 @@
 
 static struct {
 	char dir[64];	 /* has proc and cgroup */
-	char *seen;	 /* what was reported, one line each, since bed_expect() */
+	char *seen;	 /* reports since bed_expect(), one line each */
 	size_t seen_len; /* bytes of it */
 	FILE *out;
 	sd_event *event;
@@ -103,7 +103,7 @@ static inline void bed_remove(const char *path)
 	nftw(path, bed_unlink, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* One process, as bed_process() writes it; what is 0 or NULL has a usual value. */
+/* One process, as bed_process() writes it; 0 or NULL stands for a usual value. */
 struct bed_process {
 	int pid, ppid;
 	unsigned int uid;
@@ -206,7 +206,7 @@ static inline void bed_qemu(int pid, unsigned long start, const char *cmdline)
 	bed_thread(pid, pid + 2, "CPU 1/KVM", start + 2, 0, NULL);
 }
 
-/* ---- what is reported ---- */
+/* ---- reports ---- */
 
 static inline const char *bed_or(const char *text)
 {
@@ -249,7 +249,7 @@ static void bed_note(void *arg, const char *line)
 
 static const struct disc_ops bed_ops = {bed_added, bed_changed, bed_removed, bed_note};
 
-/* bed_seen - what was reported since the last call. */
+/* bed_seen - the reports since the last call. */
 static inline const char *bed_seen(void)
 {
 	static char *last;
@@ -262,7 +262,7 @@ static inline const char *bed_seen(void)
 	return last;
 }
 
-/* bed_scan - look once; returns what was reported. */
+/* bed_scan - look once; returns the reports. */
 static inline const char *bed_scan(void)
 {
 	int ret = disc_scan(bed.d);

@@ -180,7 +180,7 @@ static inline enum vmm_exit bed_run(struct bed *b, uint64_t budget)
 	return b->run.exit;
 }
 
-/* Run until a HLT, and tell which vector's handler it was (-1: none). */
+/* Run until a HLT, and return the vector of its handler (-1: none). */
 static inline int bed_run_to_hlt(struct bed *b)
 {
 	enum vmm_exit x = bed_run(b, 10000000);

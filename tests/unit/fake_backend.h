@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A source of counts that is not libvpmu's core: what it counts is in plain arrays that the test
+ * A backend that is not libvpmu's core: its counts are in plain arrays that the test
  * writes. It counts instructions and cycles, has no branch records, and samples only if asked to.
  * It fails the test when cgroup/ breaks the contract of service/backend/backend.h.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * An engine without a CPU, for tests of the runner: each vCPU follows a script of steps, so that
- * what it executed is known. It counts into the tally it is given and stops for its alarms like the
- * emulator does. Interrupts are taken where they may be and noted; their handlers take no time
+ * its executed work is known. It counts into the tally it is given and stops for its alarms like
+ * the emulator does. Interrupts are taken where they may be and noted; their handlers take no time
  * and end at once.
  */
 #ifndef TESTS_UNIT_FAKE_ENGINE_H
@@ -72,9 +72,9 @@ struct vmm_engine_vm {
 
 /* What vCPU creation takes as script: by vCPU number. */
 static const struct fake_step *(*fake_script)(unsigned int vcpu);
-/* Steps whose answer was not the expected one. */
+/* Steps with an answer other than the expected one. */
 static _Atomic unsigned int fake_wrong;
-/* A machine whose PMU has no alarms: what is due is found at switches only. */
+/* A machine without alarms: due events are found at switches only. */
 static bool fake_no_alarms;
 /* Called at each run(); for traces. */
 static void (*fake_trace)(struct vmm_engine_vcpu *v, uint64_t budget);
@@ -97,7 +97,7 @@ static void fake_check(struct vmm_engine_vcpu *v, bool ok, const struct fake_ste
 	fake_wrong++;
 }
 
-/* Complete the exit of step @s as its answer says. */
+/* Complete the exit of step @s by its answer. */
 static void fake_complete(struct vmm_engine_vcpu *v, const struct fake_step *s,
 			  const struct vmm_run *run)
 {

@@ -15,7 +15,7 @@
  * time that the kernel throttles the event (fake_throttle).
  *   - Who waits gets a counter when an event is enabled or opened, and when the thread next gets a
  *     CPU (fake_run). It gets none when an event is disabled or closed.
- *   - Others can hold counters for good (fake.held), or take turns with us (fake.rival).
+ *   - Others can hold counters for good (fake.held), or alternate with us (fake.rival).
  *   - Raw event D0H fits counter 0 only, and so do cache-misses on the first of several kinds of
  *     core. Raw event EEH does not exist.
  */
@@ -33,7 +33,7 @@
 #define FAKE_WIDTH     48
 #define FAKE_RING      256 /* bytes of an event's ring */
 #define FAKE_TYPE_ATOM 10
-#define FAKE_READ_NS   100 /* what a system call of the thread takes */
+#define FAKE_READ_NS   100 /* the time of a system call of the thread */
 
 enum fake_state { FAKE_ERROR = -2, FAKE_OFF = -1, FAKE_WAITS = 0, FAKE_COUNTS = 1 };
 
@@ -50,7 +50,7 @@ static struct {
 	bool user_only;		 /* like perf_event_paranoid 2 without CAP_PERFMON */
 	int fail;		 /* open fails with this */
 	unsigned int emu_limit;	 /* of open events; 0: FAKE_FDS */
-	unsigned int hard_limit; /* what the soft limit can be raised to */
+	unsigned int hard_limit; /* the highest soft limit */
 	bool rdpmc;		 /* events have pages */
 	bool no_ring;		 /* no memory may be locked for rings */
 	bool sleeps;		 /* the thread does not run while others make calls */
@@ -165,8 +165,8 @@ static inline bool fake_place(struct fake_room *r, const struct fake_event *e)
 	return true;
 }
 
-/* Whether the enabled members of @leader's group, and @more besides, fit *@r; if so, they are taken
- * off it. */
+/* Returns true if the enabled members of @leader's group, and @more besides, fit *@r; they are
+ * taken off it. */
 static inline bool fake_place_group(struct fake_room *r, int leader, const struct fake_event *more)
 {
 	struct fake_room room = *r;
@@ -224,7 +224,7 @@ static inline void fake_stop(struct fake_event *stopped)
 	fake_pages();
 }
 
-/* Say who has counters now. */
+/* Assign the counters. */
 static inline void fake_schedule(void)
 {
 	struct fake_room room = fake_room(fake.held);

@@ -64,7 +64,7 @@ static inline void bed_unplace(struct bed *b)
 	bed_leave(b);
 }
 
-/* The host: pCPUs with PMUs as @emulator says, offline. The thread is registered with liburcu. */
+/* The host: pCPUs with PMUs as in @emulator, offline. The thread is registered with liburcu. */
 static inline void bed_host(struct bed *b, const struct vpmu_emupmu_opts *emulator)
 {
 	memset(b, 0, sizeof(*b));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the manuals say of every PMU register of every model: which exist, which bits may be set,
+ * Every PMU register of every model by the manuals: which exist, which bits may be set,
  * which are kept. Written from the SDM and the APM alone; shares nothing with vpmu/guest. For the
  * unit tests and the fuzzers.
  */
@@ -17,13 +17,13 @@
 /* How many registers a row has. */
 enum count { ONE, GP, FIXED, K7, PVREGS, LBRS, LBR16 };
 
-/* What a read gives after a write of v that was accepted. */
+/* The value read after a valid write of v. */
 enum back {
 	SAME,  /* the bits of @keep */
 	SEXT,  /* v's low 32 bits sign-extended, 48 bits of it (SDM 20.2.8) */
 	ZERO,  /* nothing: the register is a command, or the write is ignored */
 	CONST, /* @reset */
-	CANON, /* all of it; what is not canonical (48 bits) is #GP (SDM ch. 19) */
+	CANON, /* all of it; an address that is not canonical (48 bits) is #GP (SDM ch. 19) */
 	DEPTH, /* all of it; 8, 16, 24, 32, else #GP (CPUID 1CH:EAX) */
 	AFROM, /* address 57:0, its sign up to 62, flag 63 (PPR, MSRC001_0300) */
 	ATO,   /* address 57:0, its sign up to 60, flags 63:62 (MSRC001_0301) */
@@ -55,7 +55,7 @@ struct row {
 		L, "MISC_ENABLE", 0x1a0, 1, ONE, true, 0, ALL, CONST, val                          \
 	}
 
-/* LBR and BTF (and AMD's bits 5:2) are accepted and dropped, as KVM does. */
+/* LBR and BTF (and AMD's bits 5:2) can be written and are dropped, as in KVM. */
 #define DBGCTL(keep, ignore)                                                                       \
 	{                                                                                          \
 		L, "DEBUGCTL", 0x1d9, 1, ONE, true, keep, ignore, SAME, 0                          \
@@ -102,7 +102,7 @@ static const struct row intel_v2[] = {
 	{0},
 };
 
-/* 20.2.3: Ovf_Uncore; AnyThread is not there, as CPUID says. */
+/* 20.2.3: Ovf_Uncore; AnyThread is not there, as in CPUID. */
 static const struct row intel_v3[] = {
 	INTEL(0xffdfffff, F3, 0x7000000ff, 0xe0000007000000ff, 0x2000),
 	DBGCTL(0x1000, 3),
@@ -293,7 +293,7 @@ static inline bool row_takes(const struct row *r, uint64_t val)
 	}
 }
 
-/* What is read after that. */
+/* The value read after that. */
 static inline uint64_t row_back(const struct row *r, uint64_t val)
 {
 	uint64_t sign = val >> 57 & 1, ip = val & ((1ULL << 58) - 1);

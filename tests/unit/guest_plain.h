@@ -57,7 +57,7 @@ static inline bool has_status(const struct plain *p)
 	return p->intel || p->ver == 2;
 }
 
-/* ---- what is counted ---- */
+/* ---- counted events ---- */
 
 enum { RAW, STANDARD, ARCH }; /* which tiers have it */
 
@@ -199,7 +199,7 @@ static inline bool plain_service(struct plain *p)
 	return true;
 }
 
-/* After every step: what is on and placed either counts with a quality or is lost. */
+/* After every step: an enabled, placed counter either counts with a quality or is lost. */
 static inline void plain_look(struct plain *p, uint64_t ran_ns)
 {
 	unsigned int modes;

@@ -221,7 +221,7 @@ static inline void play_exec(struct play *y, unsigned int mode, int ev, uint64_t
 	}
 }
 
-/* The CPU records a branch if it is told to. */
+/* The CPU records a branch if records are on. */
 static inline void play_branch(struct play *y, unsigned int mode, uint32_t type)
 {
 	struct vpmu_lbr_regs *l = &y->b->sp[y->b->on].tally->lbr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the tests of the KVM engine share: a VM with a small 64-bit guest at CPL 0. */
+/* Shared by the tests of the KVM engine: a VM with a small 64-bit guest at CPL 0. */
 #ifndef TESTS_UNIT_KVM_BED_H
 #define TESTS_UNIT_KVM_BED_H
 
@@ -197,7 +197,7 @@ static inline uint64_t rip(struct guest *g)
 	return regs.rip;
 }
 
-/* End a HLT, as whoever sets registers does. */
+/* End a HLT, as a caller that sets registers. */
 static inline void wake(struct guest *g)
 {
 	struct kvm_regs regs;

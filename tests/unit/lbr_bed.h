@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Core tests of branch records: emulator pCPUs whose PMU calls are counted, and branches to record.
+/* Core tests of branch records: emulator pCPUs with counted PMU calls, and branches to record.
  */
 #ifndef TESTS_UNIT_LBR_BED_H
 #define TESTS_UNIT_LBR_BED_H

@@ -116,7 +116,7 @@ static inline uint32_t lx_cpuid(const struct lx *l, uint32_t leaf, int reg)
 
 /* ---- boot ---- */
 
-/* Of the CPUs whose signatures the models have or had: the driver, and how many branch records that
+/* Of CPUs with signatures that the models have or had: the driver, and how many branch records that
  * are not architectural it expects. */
 static const struct lx_cpu {
 	unsigned int family, model;
@@ -253,7 +253,7 @@ static inline void lx_boot_amd(struct lx *l, const struct lx_cpu *cpu)
 	l->global = (1ULL << l->gp) - 1;
 }
 
-/* Linux's check_hw_exists: nothing is on, and a counter keeps what is written. */
+/* Linux's check_hw_exists: nothing is on, and a counter keeps a written value. */
 static inline bool lx_hw_exists(const struct lx *l)
 {
 	uint64_t val;
@@ -445,7 +445,7 @@ static inline bool lx_overflowed(const struct lx *l, struct lx_event *e, uint64_
 {
 	uint64_t now = lx_update(e);
 
-	/* Without a status register the counter says it: it is no longer "negative". */
+	/* Without a status register the counter shows it: it is no longer "negative". */
 	return l->version < 2 ? !(now >> 47) : status >> e->idx & 1;
 }
 

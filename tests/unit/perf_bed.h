@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the two tests of the perf host PMU share. */
+/* Shared by the two tests of the perf host PMU. */
 #ifndef TESTS_UNIT_PERF_BED_H
 #define TESTS_UNIT_PERF_BED_H
 
@@ -58,7 +58,7 @@ static inline uint64_t read_ctr(struct vpmu_hostpmu_perf *p, unsigned int ctr)
 	return p->pmu.ops->read(&p->pmu, ctr);
 }
 
-/* ---- what the PMU relies on, of the fake kernel and of the real one ---- */
+/* ---- properties that the PMU relies on, of the fake kernel and of the real one ---- */
 
 static inline struct vpmu_perf_reading reading_of(int fd)
 {
@@ -106,13 +106,13 @@ static inline void group_rules(void)
 	attr.disabled = 1;
 	off = vpmu_perf_sys->open(&attr, 0, -1, leader);
 	cr_assert(on >= 0 && off >= 0);
-	/* A group whose leader is off has no time, whatever its members say: this asks how many
-	 * counters there are. */
+	/* A group with a leader that is off has no time, whatever its members have: this asks how
+	 * many counters there are. */
 	cr_expect(!GROWS(on, enabled_ns) && !GROWS(off, enabled_ns));
 	cr_assert(!vpmu_perf_sys->enable(leader, true));
 	cr_expect(GROWS(on, enabled_ns) && GROWS(on, running_ns));
 	cr_expect(!GROWS(off, enabled_ns));
-	/* A member is stopped and goes on by itself. What it had counted stays: this is a turn. */
+	/* A member is stopped and goes on by itself. Its count stays: this is a turn. */
 	cr_assert(!vpmu_perf_sys->enable(on, false));
 	r = reading_of(on);
 	cr_expect(!GROWS(on, enabled_ns) && !GROWS(on, running_ns));
@@ -135,7 +135,7 @@ static inline void spin(void)
 		;
 }
 
-/* A thread that says who it is, then works each time it is told to go. */
+/* A thread that reports its tid, then works at each go. */
 struct sleeper {
 	sem_t go, done;
 	int tid;

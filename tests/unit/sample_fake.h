@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A kernel that samples: events whose rings the test writes. It does what perf does with what this
- * project asks for, and refuses what the test says.
+ * A kernel that samples: events with rings that the test writes. It does as perf with the
+ * attributes that this project uses, and refuses those that the test selects.
  */
 #ifndef TESTS_UNIT_SAMPLE_FAKE_H
 #define TESTS_UNIT_SAMPLE_FAKE_H
@@ -187,7 +187,7 @@ static inline void fake_bytes(const struct fake_event *e, uint64_t pos, const vo
 		e->memory[page + ((pos + i) & (bytes - 1))] = ((const uint8_t *)from)[i];
 }
 
-/* What the kernel does with a sample: false if there is no room for it. */
+/* The kernel's part of a sample: false if there is no room for it. */
 static inline bool fake_put(struct fake_event *e, const struct fake_record *r)
 {
 	size_t bytes = e->bytes - (size_t)sysconf(_SC_PAGESIZE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * For the tests of alarms and samplers: an engine that stops where the PMU's alarm is due, as the
- * emulator does, and who samples, with a plain account of when it must be told.
+ * emulator does, and the samplers, with a plain account of the moments of their samples.
  *
  * A vCPU's instruction pointer is the number of events it has executed, of every kind alike.
  */
@@ -28,7 +28,7 @@ static inline uint64_t rnd(uint64_t *state, uint64_t below)
 	return (z ^ z >> 31) % below;
 }
 
-/* Whether slot counters of pCPU @p count @key now. */
+/* Returns true if slot counters of pCPU @p count @key now. */
 static inline bool counted(const struct bed *b, int p, vpmu_key_t key)
 {
 	for (unsigned int i = 0; i < b->pmu[p].pmu.nr_ctrs; i++)

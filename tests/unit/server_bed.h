@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A server with a socket, on a host that has the tenant /acme/web with the VM web-1: for the tests
- * of the protocol, of clients, and of who may do what.
+ * of the protocol, of clients, and of their rights.
  */
 #ifndef TESTS_UNIT_SERVER_BED_H
 #define TESTS_UNIT_SERVER_BED_H
@@ -89,7 +89,7 @@ static inline json_t *ask(const char *line)
 	return ask_len(line, strlen(line));
 }
 
-/* A command whose answer has the request. */
+/* A command that answers with the request. */
 static inline int cmd_echo(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"n", NULL};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A machine whose VMs are saved to files, and made of files that a test has changed: for the tests
- * of damaged and forged snapshots. */
+/* A machine with VMs that are saved to files, and made of files that a test has changed: for the
+ * tests of damaged and forged snapshots. */
 #ifndef TESTS_UNIT_SNAPSHOT_BED_H
 #define TESTS_UNIT_SNAPSHOT_BED_H
 

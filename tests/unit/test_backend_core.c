@@ -177,8 +177,8 @@ static int conserved(const struct vpmu_conservation *c, void *arg)
 	return 0;
 }
 
-/* Issue of before: removal failed without memory, and whoever ignored that used the node's memory
- * after it was freed. */
+/* Issue of before: removal failed without memory, and a caller that ignored that used the node's
+ * memory after it was freed. */
 Test(source_core, removal_without_memory_loses_nothing)
 {
 	struct vpmu_value v[1], vp[1];
@@ -207,7 +207,7 @@ Test(source_core, removal_without_memory_loses_nothing)
 	cr_expect_eq(v[0].count, 123);
 	no_memory = false;
 	vpmu_counting_free(p);
-	/* What was left is folded with the next node; no sum changes. */
+	/* The rest is folded with the next node; no sum changes. */
 	place_init(&tenant, src->root, 4);
 	cr_expect_eq(vpmu_backend_core_account(src->root)->nr_children, 2, "/host and this one");
 	vpmu_backend_flush(root);

@@ -203,7 +203,7 @@ Test(backends, the_error_of_one_backend_is_an_error)
 		  "%s", h.err);
 	vpmu_backend_sharing(h.source, &sh);
 	cr_expect_eq(sh.consumers, 0, "the emulator backend counted for nobody");
-	/* A row that comes too late says why it does not count; the others go on. */
+	/* A row that comes too late has the reason; the others go on. */
 	fake.attach_error = 0;
 	s = open_session("/a", SESSION_VM);
 	fake.attach_error = -ENOSPC;
@@ -316,7 +316,7 @@ Test(backends_sampled, a_profile_runs_on_any_source)
 	test_vcpu_fini(&emulator);
 }
 
-/* A source that counts more than guests says whose code each sample is of, and has chains itself.
+/* A backend that counts more than guests marks the code of each sample, and has chains itself.
  */
 Test(backends_sampled, samples_of_the_host_beside_those_of_guests)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmu/blob: what is written comes back; what is cut, stretched or mislabelled does not. */
+/* vpmu/blob: written values come back; cut, stretched or mislabelled ones do not. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ Test(blob, numbers_are_little_endian)
 	cr_assert(!b.data && !b.len);
 }
 
-/* The first failure sticks, and what is read since is 0. */
+/* The first failure sticks, and later reads give 0. */
 Test(blob, beyond_the_end)
 {
 	struct vpmu_blob b = {0};

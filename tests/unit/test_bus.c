@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/dev/bus and the devices on it: who gets an access, whole or in bytes. */
+/* vmm/dev/bus and the devices on it: the device that gets an access, whole or in bytes. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "vmm/dev/serial.h"
 #include "vpmu/guest/abi.h"
 
-/* A device that notes what it is given, and reads as its tag plus the offset. */
+/* A device that notes its writes, and reads as its tag plus the offset. */
 struct note {
 	uint8_t tag;
 	unsigned int n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* service/capture.c, lbr_commands.c: captures by name, what was recorded, who ends what. */
+/* service/capture.c, lbr_commands.c: captures by name, records, and their ends. */
 #include <errno.h>
 
 #include "capture_bed.h"
@@ -291,7 +291,7 @@ Test(lbr, chains_are_added_up_here)
 	cr_expect(bytes < 200, "a reading answers %zu bytes", bytes);
 	/* A read of the records themselves adds nothing. */
 	json_decref(must("{\"cmd\":\"lbr-read\",\"target\":\"/acme\"}"));
-	/* A VM that is removed keeps what was seen of it. */
+	/* A removed VM keeps its records. */
 	vpmu_pcpu_switch(h.pcpu[0], NULL);
 	test_vcpu_fini(&v[0].v);
 	test_vcpu_fini(&v[1].v);

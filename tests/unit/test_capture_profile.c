@@ -22,7 +22,7 @@ static void setup(void)
 
 TestSuite(profile, .init = setup, .fini = bed_fini);
 
-/* Samples of the rows, or chains, and of what is in none of them. */
+/* Samples of the rows, or chains, and of the rest. */
 static uint64_t sum(const json_t *o, const char *key)
 {
 	char other[32];
@@ -114,7 +114,7 @@ Test(profile, rows_say_who_where_and_how_privileged)
 
 	bed_vcpu_init(&v[0], vm, 0);
 	bed_vcpu_init(&v[1], vm, 1);
-	v[1].v.ctx.where = NULL; /* nobody knows */
+	v[1].v.ctx.where = NULL; /* unknown */
 	a = must("{\"cmd\":\"profile-start\",\"event\":\"cycles:u\",\"target\":\"web-1\"}");
 	cr_expect_str_eq(str(a, "profile"), "@1");
 	cr_expect_str_eq(str(a, "event"), "cycles:u");

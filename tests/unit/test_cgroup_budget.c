@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The counter budget without a kernel: who gets a counter, what the platform is believed to have,
- * and what `vpmu check` says of it. The backend with it is in tests/integration/it_cgroup_budget.c.
+ * The counter budget without a kernel: assignment of counters, the platform's assumed number,
+ * and the lines of `vpmu check`. The backend with it is in tests/integration/it_cgroup_budget.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,7 +136,7 @@ Test(bpf_backend_budget, turns_are_fair)
 			least = served[2 * i] < least ? served[2 * i] : least;
 			most = served[2 * i] > most ? served[2 * i] : most;
 		}
-		/* Exact but for who fits into the last place beside a pair. */
+		/* Exact except for the last place beside a pair. */
 		if (p == &intel)
 			cr_expect_leq(most - least, 1u, "round %d: %llu to %llu", round,
 				      (unsigned long long)least, (unsigned long long)most);
@@ -298,7 +298,7 @@ Test(bpf_backend_pmu, mediated)
 	cr_expect(pmu_is_mediated(&sys));
 }
 
-/* ---- what check says ---------------------------------------------------------------------- */
+/* ---- lines of check --------------------------------------------------------------------- */
 
 static char said[4][500];
 static bool ok[4];
@@ -327,7 +327,7 @@ Test(bpf_backend_budget, what_check_shows)
 	budget_rows(&b, on_row, NULL);
 	cr_assert_eq(rows, 3u);
 	cr_expect(ok[0] && !ok[1] && !ok[2]);
-	cr_expect(strstr(said[1], "take turns") && strstr(said[2], "enable_mediated_pmu") &&
+	cr_expect(strstr(said[1], "multiplexed") && strstr(said[2], "enable_mediated_pmu") &&
 			  strstr(said[2], ":H"),
 		  "%s, %s", said[1], said[2]);
 	b = (struct bpf_backend_budget){.from = "CPUs of several kinds"};

@@ -55,7 +55,7 @@ static struct {
 	int there;
 } event[CPUS][VPMU_MAX_SLOTS];
 static __u64 mono, ahead[CPUS], serials, ids;
-static int sw;			/* the slot whose key is the CPU's number of switches; -1: none */
+static int sw;			/* the slot of the CPU's number of switches; -1: none */
 static unsigned int here;	/* the CPU that runs */
 static unsigned int hides = 40; /* the kernel does not show one of so many switches */
 
@@ -66,7 +66,7 @@ static struct kp_account account_map[KP_PAGE_ACCOUNTS];
 static __u32 index_map[KP_CHUNKS][CPUS][KP_PAGE_ACCOUNTS];
 static struct kp_cell cell_map[CPUS][NR_PAGES][KP_PAGE_CELLS];
 static struct kp_task task_found;
-static const void *inner_of; /* what the last lookup in an array of maps found */
+static const void *inner_of; /* result of the last lookup in an array of maps */
 static size_t inner_size;
 
 static struct kp_cpu *state(unsigned int cpu)
@@ -260,7 +260,7 @@ static struct {
 static __u64 want_total[ACCOUNTS][SLOTS], want_lost[ACCOUNTS][SLOTS],
 	want_ns[ACCOUNTS][SLOTS / KP_CHUNK], ended[CPUS][SLOTS];
 static __u32 want_missed[ACCOUNTS];
-static __u64 truth[ACCOUNTS][SLOTS]; /* who ran when it was counted */
+static __u64 truth[ACCOUNTS][SLOTS]; /* the running task when it was counted */
 static unsigned long long seed, steps_done, exhausted, hidden, marked;
 
 /* Where a task runs. */
@@ -302,7 +302,7 @@ static bool model_charge(unsigned int cpu, unsigned int slot, bool owed, __u64 r
 	return some;
 }
 
-/* Whether a CPU is told of a move there. */
+/* True if a CPU is notified of a move there. */
 static bool is_told(const struct css_set *to)
 {
 	return to->subsys[perf_event_cgrp_id] == &to->dfl_cgrp->self;
@@ -426,7 +426,7 @@ static void pass_time(void)
 static int (*const program[KINDS])(unsigned long long *ctx) = {on_switch, on_switch_cast,
 							       on_switch_any};
 
-/* The CPU is told that its task was moved. */
+/* The CPU is notified that its task was moved. */
 static void call_on_move(void)
 {
 	static int (*const on[KINDS])(void *ctx) = {on_move, on_move_probe, on_move_any};
@@ -474,7 +474,7 @@ static void run_attach(unsigned int cpu, int t, bool group)
 	}
 }
 
-/* A CPU that asks itself for a flush can be told meanwhile. */
+/* A CPU that requests a flush of itself can be notified before it. */
 static void run_flush(unsigned int cpu)
 {
 	struct task_struct *t;
@@ -542,7 +542,8 @@ static void run_switch(unsigned int cpu, int t)
 	model_switch(cpu, prev, next, SWITCHES);
 }
 
-/* @t was moved. The CPU is told a little later, if moves are shown and if @t still runs there. */
+/* @t was moved. The CPU is notified a little later, if moves are shown and if @t still runs there.
+ */
 static void tell_of_move(int t)
 {
 	for (unsigned int cpu = 0; cpu < CPUS; cpu++) {
@@ -586,7 +587,7 @@ static void set_masks(void)
 {
 	__u64 same = some_mask(), root = rnd(3) ? 0 : some_mask();
 
-	same |= root; /* what the root counts is counted for all */
+	same |= root; /* counts of the root are counts of all */
 	account_map[KP_ROOT].mask = root;
 	for (__u32 a = KP_OTHER; a < ACCOUNTS; a++)
 		account_map[a].mask = rnd(8) ? same : root | (rnd(2) ? 0 : some_mask());
@@ -600,7 +601,7 @@ static void new_event(unsigned int cpu, unsigned int i)
 	bool same_key = event[cpu][i].there && rnd(2) && (int)i != sw;
 
 	state(cpu)->final[i] = same_key ? event[cpu][i].count : KP_NONE;
-	if (same_key) /* the end of the former event is part of what the key counted */
+	if (same_key) /* the end of the former event is part of the key's count */
 		ended[cpu][i] += event[cpu][i].count;
 	else
 		ended[cpu][i] += model[cpu].snap[i];
@@ -869,7 +870,7 @@ static void begin(void)
 	for (unsigned int i = 0; i < CSETS; i++) {
 		cset_cgroup[i] = i < CGROUPS ? (int)i : (int)rnd(CGROUPS);
 		cset[i].dfl_cgrp = &cgroup[cset_cgroup[i]].cg;
-		/* Some are not told from the root. */
+		/* Some are not distinguished from the root. */
 		cset[i].subsys[perf_event_cgrp_id] =
 			&cgroup[cset_cgroup[i] % 5 ? cset_cgroup[i] : 0].cg.self;
 	}
@@ -940,7 +941,7 @@ Test(kernel_program, charges_as_the_model)
 	cr_assert(exhausted && hidden && marked && moved_in_flush);
 }
 
-/* ---- what is not marked is right ------------------------------------------------------------- */
+/* ---- unmarked counts are right ------------------------------------------------------------ */
 
 static void charged_rows(__u64 got[ACCOUNTS][SLOTS])
 {
@@ -956,7 +957,7 @@ static void charged_rows(__u64 got[ACCOUNTS][SLOTS])
 		}
 }
 
-/* What a kernel shows of moves. */
+/* The kernel's view of moves. */
 enum shows { ALL_MOVES, OWN_MOVES, NO_MOVES };
 
 /* A move of a task, maybe while it runs. If no program sees moves, a second one before the next
@@ -977,7 +978,7 @@ static void move_truly(enum shows shows, bool by_others, bool *moved)
 		return;
 	if (runs && !by_others)
 		run_attach(cpu, (int)t, false);
-	else if (runs && rnd(4) == 0) /* it goes before anybody is told */
+	else if (runs && rnd(4) == 0) /* it goes before the notification */
 		run_switch(cpu, -1);
 	if (by_others || !runs)
 		run_attach(runs ? !cpu : cpu, (int)t, by_others && rnd(8) == 0);

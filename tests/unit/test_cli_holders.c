@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cli/holders.c with a /proc and a /sys of the test's own: what each file means, also when
- * it says what no kernel says. */
+/* cli/holders.c with a /proc and a /sys of the test's own: the meaning of each file, also when
+ * no kernel writes it. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void end(void)
 
 TestSuite(cli_holders, .init = begin, .fini = end);
 
-/* The path of @name below the root, whose folders are made. */
+/* Make the folders of @name below the root; returns its path. */
 static const char *below(const char *name)
 {
 	static char path[400];
@@ -72,7 +72,7 @@ static void process(int pid, const char *comm, int events)
 	}
 }
 
-/* A host on which nobody holds anything. */
+/* A host without holders. */
 static void plain_host(void)
 {
 	put("/proc/sys/kernel/nmi_watchdog", "0\n");
@@ -255,7 +255,7 @@ Test(cli_holders, hostile_processes)
 	process(12, "\xe2\x80\xae\n", 1);
 	process(13, "", 1);
 	process(14, "perf events|yes|none\n", 1);
-	/* What is no process: names that are no numbers, and a process without files. */
+	/* Not processes: names that are no numbers, and a process without files. */
 	put("/proc/15x/comm", "x");
 	cr_assert_eq(mkdir(below("/proc/15x/fd"), 0700), 0);
 	cr_assert_eq(symlink("anon_inode:[perf_event]", below("/proc/15x/fd/0")), 0);

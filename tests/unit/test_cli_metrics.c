@@ -129,7 +129,7 @@ Test(cli_metrics, files)
 {
 	char path[100], want[300];
 
-	/* The user's file comes first, and a path is what it says, whatever else there is. */
+	/* The user's file comes first, and a path is used as given, whatever else there is. */
 	put_user("mine.metrics", "[ipc]\ndescription=x\nformula=loads\n");
 	cr_expect_str_eq(chosen("ipc", NULL), "ipc|loads");
 	cr_expect_str_eq(chosen("mine,cpi", NULL), "ipc cpi|loads,cycles,instructions");
@@ -146,7 +146,7 @@ Test(cli_metrics, files)
 	snprintf(want, sizeof(want), "%s: no metric is defined there", path);
 	cr_expect_str_eq(chosen(path, NULL), want);
 
-	/* A file with a fault is no obstacle, unless what is asked for is not found. */
+	/* A file with a fault is no obstacle, unless a requested metric is not found. */
 	put_user("bad.metrics", "[wanted]\n");
 	cr_expect_str_eq(chosen("cpi", NULL), "cpi|cycles,instructions");
 	snprintf(want, sizeof(want), "file; %s/.config/vpmu/metrics/bad.metrics:1: [wanted] has no",

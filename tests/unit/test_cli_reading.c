@@ -233,7 +233,7 @@ Test(cli_reading, why_an_event_is_not_supported)
 	cr_expect_null(reading_why(r, &r->rows[0], 0), "it is supported");
 	r->rows[0].v[0].supported = other->rows[0].v[0].supported = false;
 	cr_expect_str_eq(reading_why(r, &r->rows[0], 0), "no reason");
-	/* Several targets say each reason once, and so do intervals. */
+	/* Several targets show each reason once, and so do intervals. */
 	reading_merge(r, other);
 	cr_expect_eq(r->nr_unsupported, 2);
 	cr_expect_str_eq(reading_why(r, &r->rows[0], 0), "no reason");

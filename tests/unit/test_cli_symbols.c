@@ -256,7 +256,7 @@ Test(cli_symbols, wild_symbols)
 
 	write_elf(sym, sizeof(sym) / sizeof(*sym), two_names, sizeof(two_names));
 	cr_assert_eq(load(&s), 0);
-	/* Whatever is said of such a symbol, it is not said of addresses before it. */
+	/* Such a symbol never covers addresses before it. */
 	expect_at(s, TEXT - 1, NULL, 0);
 	expect_at(s, TEXT + 8, "second", 0);
 	symbols_free(s);

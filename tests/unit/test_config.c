@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/config: what files and options may say, and what each refusal says. */
+/* vmm/config: valid files and options, and the message of each refusal. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -226,7 +226,7 @@ Test(config, refused)
 	}
 }
 
-/* libinih cuts lines at its buffer: the longest that arrives whole is accepted, the next is not. */
+/* libinih cuts lines at its buffer: the longest that arrives whole is valid, the next is not. */
 Test(config, line_length)
 {
 	for (size_t n = 150; n < 260; n++) {
@@ -406,7 +406,7 @@ Test(config, policies)
 	free(mem);
 }
 
-/* A FIFO nobody writes to does not make us wait. */
+/* A FIFO without a writer does not make us wait. */
 Test(config, fifo)
 {
 	char dir[] = "/tmp/vpmu-config-XXXXXX", path[64], err[512];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A VM's console: the ring, the rate, the file, and what is counted. */
+/* A VM's console: the ring, the rate, the file, and the counters. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -180,7 +180,7 @@ Test(console, a_file)
 	file_of(text);
 	cr_assert_str_eq(text, "first\nseco\n(2 lines lost)\nfourth\n");
 
-	/* It is appended to; what is no file of one's own is refused. */
+	/* It is appended to; any other than an own regular file is refused. */
 	fd = console_open_file(path, err, sizeof(err));
 	c = console(0, fd);
 	console_line(c, 0, "fifth", 1);

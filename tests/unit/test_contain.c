@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a contained process cannot do any more, and what it still can. Each test is a child process,
- * because there is no way back. */
+/* Operations that a contained process has lost, and those that it keeps. Each test is a child
+ * process, because there is no way back. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Accounts and contexts: lazy sums, folding, who is charged; what is refused and how. */
+/* Accounts and contexts: lazy sums, folding, charges; refusals and their errors. */
 #include <errno.h>
 #include <pthread.h>
 
@@ -44,7 +44,7 @@ Test(accounts, ancestors_are_sums)
 	}
 }
 
-/* I5: "host" is what ran in no VM, whoever else counts the same event. */
+/* I5: "host" is work in no VM, also if others count the same event. */
 Test(accounts, host_does_not_get_what_nobody_asked_for)
 {
 	struct vpmu_consumer host = {0}, one = {0};
@@ -180,7 +180,7 @@ Test(accounts, keys_that_are_refused)
 	vpmu_consumer_del_many(list, 2, NULL);
 }
 
-/* I7: what no PMU here counts says so, in both forms, and never a number. */
+/* I7: an event that no PMU here counts has no number, in both forms. */
 Test(accounts, not_supported)
 {
 	struct vpmu_consumer local = {0}, control = {0};

@@ -39,7 +39,7 @@ Test(alarm, three_periods_on_one_counter)
 		cr_assert_eq(t[i].fires, 50000 / period[i], "period %lu: %lu", period[i],
 			     t[i].fires);
 	cr_assert_eq(bed_host_counters(&b), 1);
-	/* No stop but for a fire: 100 and 70 coincide every 700. */
+	/* No stop except for a fire: 100 and 70 coincide every 700. */
 	cr_assert_eq(engine_run(&b, 0, 0, 700, 1), 7 + 10 - 1);
 	for (int i = 0; i < 3; i++)
 		tick_del(&t[i], b.p[0]);
@@ -47,7 +47,7 @@ Test(alarm, three_periods_on_one_counter)
 	bed_conserved(&b);
 }
 
-/* What is left of a distance waits while another vCPU runs, and goes along to another pCPU. */
+/* The rest of a distance waits while another vCPU runs, and goes along to another pCPU. */
 Test(alarm, switch_and_migration_lose_nothing)
 {
 	struct tick t[2];
@@ -76,7 +76,7 @@ Test(alarm, switch_and_migration_lose_nothing)
 	tick_del(&t[1], b.p[0]);
 }
 
-/* One instruction that counts several distances: each is told, and told how far behind it is. */
+/* One instruction that counts several distances: each is delivered, with its delay. */
 Test(alarm, one_instruction_counts_several_periods)
 {
 	struct tick t[3];
@@ -210,7 +210,7 @@ Test(alarm, set_counts_from_now_and_replaces)
 	cr_assert_eq(t.fires, 0);
 	engine_run(&b, 0, 0, 1, 1);
 	cr_assert_eq(t.fires, 1);
-	/* The same for one whose vCPU is not running. */
+	/* The same for one of a vCPU that does not run. */
 	engine_run(&b, 0, 0, 50, 1);
 	vpmu_pcpu_switch(b.p[0], NULL);
 	bed_run(&b, 0, 1000);
@@ -224,7 +224,7 @@ Test(alarm, set_counts_from_now_and_replaces)
 	vpmu_alarm_clear(&t.alarm, b.p[0]); /* again */
 }
 
-/* What is due fires before it is cleared, replaced, or its consumer goes: the PMU's alarm is not
+/* A due alarm fires before it is cleared, replaced, or its consumer goes: the PMU's alarm is not
  * answered here. */
 Test(alarm, due_before_clear)
 {
@@ -388,7 +388,7 @@ Test(alarm, pmu_without_alarms_is_told_at_the_next_charge)
 	tick_del(&t, b.p[0]);
 }
 
-/* The PMU is told only what it does not know: flushes, ticks and reads leave its alarm alone. */
+/* The PMU gets only changes: flushes, ticks and reads leave its alarm alone. */
 Test(alarm, armed_once)
 {
 	struct vpmu_consumer c = {0};

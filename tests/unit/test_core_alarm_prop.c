@@ -134,7 +134,7 @@ static void prop_history(unsigned int history, enum kind kind)
 		odd(&b, kind == EARLY ? arm_early : kind == LATE ? arm_late : NULL);
 	for (int step = 0; step < 1500; step++) {
 		prop_step(&x);
-		if (kind == LATE || kind == NEVER) /* late: all are told by a flush */
+		if (kind == LATE || kind == NEVER) /* late: all are delivered by a flush */
 			for (int p = 0; p < BED_PCPUS; p++)
 				vpmu_pcpu_flush(b.p[p]);
 		prop_check(&x, history, step);

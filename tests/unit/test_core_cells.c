@@ -12,7 +12,7 @@
 #include "core_bed.h"
 #include "vpmu/core/internal.h"
 
-/* ---- what the library has allocated ---- */
+/* ---- the library's allocations --- */
 
 static long live;	     /* atomic: bytes, with malloc's own 8 for each block */
 static const void *watched;  /* atomic: a block, or NULL */
@@ -190,7 +190,7 @@ static void run(unsigned int i, uint64_t n)
 
 /* ---- memory ---- */
 
-/* What a further pCPU costs each VM: with nothing counted, and with 8 keys. */
+/* Memory of each VM for a further pCPU: with nothing counted, and with 8 keys. */
 Test(cells, memory_of_what_is_counted_where_it_ran)
 {
 	long none[2], some[2], after;
@@ -489,7 +489,7 @@ static void *own(void *arg)
 	return NULL;
 }
 
-/* An owner that only polls adds up the rows of who runs, and no others. */
+/* An owner that only polls adds up the rows of the running account, and no others. */
 Test(cells, a_safe_point_does_not_look_at_all_cells)
 {
 	struct owner o = {0};

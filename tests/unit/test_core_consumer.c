@@ -15,7 +15,7 @@
 static struct bed b;
 static struct vpmu_consumer c, other, peer;
 
-/* What the next call of account_sum on this thread does, once, before and after the sum. */
+/* Action of the next call of account_sum on this thread, once, before and after the sum. */
 static __thread void (*before_sum)(void), (*after_sum)(void);
 static __thread int skip_sums;
 static unsigned long allocations; /* atomic */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The emulator PMU as a host PMU: what it can count, modes, width and wrap, audit, its options. */
+/* The emulator PMU as a host PMU: its events, modes, width and wrap, audit, its options. */
 #include <errno.h>
 
 #include "core_bed.h"
@@ -134,7 +134,7 @@ Test(emupmu, kick)
 	int kicks = 0;
 
 	vpmu_emupmu_init(&sp, NULL);
-	OPS->kick(&sp.pmu); /* nobody to call */
+	OPS->kick(&sp.pmu); /* no callee */
 	sp.kick = count_kick;
 	sp.kick_arg = &kicks;
 	OPS->kick(&sp.pmu);
@@ -182,7 +182,7 @@ Test(emupmu, sums)
 	}
 }
 
-/* What the engine sees of an alarm: armed for a counter's own event and modes, counted from now,
+/* The engine's view of an alarm: armed for a counter's own event and modes, counted from now,
  * replaced, dropped by 0 and by unbind. */
 Test(emupmu, arm)
 {

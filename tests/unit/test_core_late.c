@@ -22,7 +22,7 @@ static void sleep_ms(long ms)
 		;
 }
 
-/* An owner that comes to its safe point when somebody says so. */
+/* An owner that comes to its safe point at a command. */
 static void *owner(void *p)
 {
 	char c;
@@ -32,7 +32,7 @@ static void *owner(void *p)
 	return NULL;
 }
 
-/* A control call in a process of its own, whose one owner waits for go. Its exit status. */
+/* A control call in a process of its own, with one owner that waits for go. Its exit status. */
 static _Noreturn void ask(void)
 {
 	struct bed b;

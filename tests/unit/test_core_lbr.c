@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Branch records of vCPU tasks: who is recorded, what a switch does to the CPU, who may capture,
+ * Branch records of vCPU tasks: recorded tasks, the CPU at a switch, the right to capture,
  * and lives. Memory:
  * test_core_lbr_memory.c. Any history against a plain model: test_core_lbr_random.c.
  */
@@ -68,14 +68,14 @@ static void branches(int p, unsigned int n, uint64_t from)
 
 /* ---- the switch ---- */
 
-/* Each kind of switch does what it must and no more. */
+/* Each kind of switch has its calls and no more. */
 Test(lbr, work_of_a_switch)
 {
 	vpmu_pcpu_switch(P0, C0);
 	vpmu_pcpu_switch(P0, C2);
 	vpmu_pcpu_flush(P0);
 	vpmu_pcpu_switch(P0, NULL);
-	LBR_CALLED(0, 0, 0, 0); /* nobody uses them */
+	LBR_CALLED(0, 0, 0, 0); /* without users */
 	guest_on(0);
 	guest_on(2);
 	LBR_CALLED(0, 0, 0, 0); /* not current */
@@ -83,7 +83,7 @@ Test(lbr, work_of_a_switch)
 	LBR_CALLED(0, 1, 0, 0);
 	for (int i = 0; i < 100; i++)
 		vpmu_pcpu_switch(P0, C0);
-	LBR_CALLED(0, 0, 0, 0); /* the same owner, nobody in between */
+	LBR_CALLED(0, 0, 0, 0); /* the same owner, no other in between */
 	vpmu_pcpu_switch(P0, C2);
 	LBR_CALLED(1, 1, 0, 0);
 	vpmu_pcpu_switch(P0, NULL);
@@ -95,7 +95,7 @@ Test(lbr, work_of_a_switch)
 	LBR_CALLED(0, 1, 0, 0); /* the host was somebody */
 	vpmu_pcpu_flush(P0);
 	vpmu_pcpu_tick(P0);
-	LBR_CALLED(2, 0, 0, 2); /* read, and go on with what is there */
+	LBR_CALLED(2, 0, 0, 2); /* read, and go on with the present records */
 	lbr_guest_ctl(&b, 2, P0, LBR_ALL & ~VPMU_LBR_EN);
 	LBR_CALLED(1, 0, 1, 1); /* get; then the CPU must hold nothing */
 	cr_assert(lbr_cpu_zero(&b, 0));
@@ -144,7 +144,7 @@ Test(lbr, guest_disabled_keeps_its_records)
 	lbr_guest_ctl(&b, 0, P0, LBR_ALL);
 	branches(0, 2, 104);
 	expect(0, VPMU_LBR_GUEST, 6, 100);
-	/* The hardware stopped it: it stays so until the guest says otherwise. */
+	/* The hardware stopped it: it stays so until the guest enables it. */
 	b.pmu[0].tally->lbr.ctl &= ~VPMU_LBR_EN;
 	vpmu_pcpu_flush(P0);
 	cr_assert(lbr_cpu_zero(&b, 0));
@@ -198,7 +198,8 @@ static void break_all(enum lbr_fault fault)
 		lbr_break(&b.pmu[i].pmu, fault);
 }
 
-/* I5. What the next task finds, in its CPU and in records of its own once it enables them. */
+/* I5. Records that the next task finds, in its CPU and in records of its own once it enables them.
+ */
 static unsigned int found(enum lbr_fault fault)
 {
 	struct vpmu_lbr_regs r;
@@ -249,7 +250,7 @@ Test(lbr, short_without_restore)
 	expect(0, VPMU_LBR_GUEST, 10, 100);
 }
 
-/* ---- who captures ---- */
+/* ---- captures ---- */
 
 Test(lbr, inheritance_and_global_mode)
 {
@@ -345,7 +346,7 @@ Test(lbr, refusals)
 
 /* ---- places and lives ---- */
 
-/* A pCPU without a facility: what was recorded elsewhere stays as it is. */
+/* A pCPU without a facility: records of elsewhere stay as they are. */
 Test(lbr_mixed, pcpu_without_facility)
 {
 	struct vpmu_emupmu_opts none = {.no_lbr = true};

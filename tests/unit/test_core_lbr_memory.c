@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The memory of branch records: only while they are in use, of nobody else before, never too much,
- * and there for who reads it. */
+/* The memory of branch records: only while they are in use, cleared before, never too much,
+ * and there for readers. */
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ Test(lbr_memory, reused_memory_is_empty)
 }
 
 /* A guest that enables and disables as fast as it can takes no more than any other, and finds
- * nothing of what it had. */
+ * nothing of its own. */
 Test(lbr_memory, toggling_takes_one_object)
 {
 	size_t most = 0;
@@ -161,7 +161,7 @@ Test(lbr_memory, toggling_takes_one_object)
 	memset(C0, 0, sizeof(*C0));
 }
 
-/* A callback that says that it runs, and waits. */
+/* A callback that reports that it runs, and waits. */
 struct stop {
 	struct rcu_head rcu;
 	sem_t runs, go;

@@ -2,8 +2,8 @@
 /*
  * Branch records under random histories against a plain model: a task's guest has records, the
  * operators' capture has others; while the task runs, those of the guest if it has them enabled,
- * else the capture's, get what is executed. No switch, migration, attach or detach changes any bit
- * of either, and no other task's branches are ever in them.
+ * else the capture's, get the executed branches. No switch, migration, attach or detach changes any
+ * bit of either, and no other task's branches are ever in them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -225,7 +225,7 @@ static void step_life(int v)
 	m_capture();
 }
 
-/* What everybody sees, after a sync and, for who runs, live before it. */
+/* All views, after a sync and, for the running task, live before it. */
 static void check(void)
 {
 	struct vpmu_lbr_regs r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* More keys than counters: who gets one, for how long, and what the values say about it. */
+/* More keys than counters: their assignment, its duration, and the values' quality. */
 #include <errno.h>
 
 #include "core_bed.h"
@@ -130,7 +130,7 @@ Test(rotate, refused)
 }
 
 /* The same when room for the key would have to be made: by moving a slot off a counter that counts
- * everything to a fixed one, which a slot that nobody here uses holds. */
+ * everything to a fixed one, which an unused slot holds. */
 Test(rotate, refused_after_a_move)
 {
 	struct vpmu_emupmu_opts opts = {.gp = 1, .fixed = 1, .no_default = true};
@@ -165,7 +165,7 @@ Test(rotate, refused_after_a_move)
 	vpmu_consumer_del(&insns, b.p[0], NULL);
 }
 
-/* Counters that nobody uses are given back by the next tick, not before, and nothing of what they
+/* Unused counters are given back by the next tick, not before, and nothing of what they
  * counted is lost. */
 Test(rotate, unused)
 {
@@ -272,7 +272,7 @@ Test(rotate, fixed_counters_are_preferred_and_moved_to)
 	vpmu_consumer_del(&loads, b.p[0], NULL);
 }
 
-/* Counters of keys that only others use go to whoever runs. */
+/* Counters of keys that only others use go to the running account. */
 Test(rotate, unused_counters_are_taken)
 {
 	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
@@ -309,7 +309,7 @@ Test(rotate, scaling)
 	cr_assert_eq(vpmu_value_scaled(&v), 7);
 }
 
-/* ---- what a refusal and a turn must not do ---- */
+/* ---- limits of refusals and turns ---- */
 
 /* One counter. The key that is refused does not keep it from the other one. */
 Test(rotate, a_refused_bind_keeps_no_counter)
@@ -339,7 +339,7 @@ static int counting_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t 
 	return emu_ops->bind(pmu, ctr, key);
 }
 
-/* Three keys on one counter: at each tick it goes to one of those that wait, who keeps it. */
+/* Three keys on one counter: at each tick it goes to one of those that wait, which keeps it. */
 Test(rotate, who_just_got_a_counter_keeps_it)
 {
 	static struct vpmu_hostpmu_ops ops;

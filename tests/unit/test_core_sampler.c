@@ -56,7 +56,7 @@ Test(sampler, six_periods_one_counter)
 	bed_conserved(&b);
 }
 
-/* Distances are of the account and the pCPU, whoever of the account runs there. */
+/* Distances are of the account and the pCPU, for any of the account's vCPUs there. */
 Test(sampler, distances_are_per_pcpu)
 {
 	struct prof f, one;
@@ -106,7 +106,7 @@ Test(sampler, equal_contexts_stay_equal)
 	prof_close(&f);
 }
 
-/* ---- what a sample says ---- */
+/* ---- the content of a sample ---- */
 
 Test(sampler, sample_fields)
 {
@@ -172,7 +172,7 @@ static void sample_branch(void *arg, const struct vpmu_sample *s)
 	}
 }
 
-/* One branch that whoever runs on pCPU 0 records. */
+/* One branch, recorded by the running account of pCPU 0. */
 static void record(uint64_t from)
 {
 	struct vpmu_lbr_regs *r = &b.pmu[0].own_tally.lbr;
@@ -183,7 +183,7 @@ static void record(uint64_t from)
 	r->e[r->head] = (struct vpmu_lbr_entry){.from = from, .to = from + 1};
 }
 
-/* A sample taken at a switch shows the branches of who ran, not of who is about to. */
+/* A sample taken at a switch shows the branches of the former account, not of the next. */
 Test(sampler, branches_of_who_ran)
 {
 	struct branch r = {0};
@@ -387,7 +387,7 @@ Test(sampler, no_place_without_alarms)
 	prof_close(&f);
 }
 
-/* More keys than counters, and samplers of keys that nobody else counts. */
+/* More keys than counters, and samplers of keys without other users. */
 Test(sampler, rotation_stands_still)
 {
 	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Samplers against a plain account of what each should have been told, and while others run. */
+/* Samplers against a plain account of their expected samples, and while others run. */
 #include <pthread.h>
 #include <sched.h>
 

@@ -62,7 +62,7 @@ Test(seeds, master_leaves)
 	vpmu_consumer_del(&second, b.p[0], NULL);
 }
 
-/* Sharing: the master is not running, so who counts for the one that is? */
+/* Sharing: the master is not running, but its counter must serve the one that is. */
 Test(seeds, master_not_running)
 {
 	struct vpmu_consumer c[2] = {0};
@@ -110,7 +110,7 @@ Test(seeds, reads_from_signal)
 	vpmu_consumer_del(&c, b.p[0], NULL);
 }
 
-/* Cgroup thread: attaching another counter of the same event lost or reset what was read. */
+/* Cgroup thread: attaching another counter of the same event lost or reset the value. */
 Test(seeds, reattach_loses_nothing)
 {
 	struct vpmu_consumer keeps = {0}, comes_and_goes = {0};
@@ -137,7 +137,7 @@ Test(seeds, reattach_loses_nothing)
 	vpmu_consumer_del(&keeps, NULL, NULL);
 }
 
-/* Cgroup thread: the first reading held what the counter had counted before the attach. */
+/* Cgroup thread: the first reading held counts from before the attach. */
 Test(seeds, counts_from_before_attach)
 {
 	struct vpmu_consumer early = {0}, late = {0}, guest = {0};
@@ -232,7 +232,7 @@ Test(seeds, equivalent_contexts)
 	vpmu_consumer_del(&c, NULL, NULL);
 }
 
-/* A pCPU's memory comes back for another one: whoever was placed there must notice. */
+/* A pCPU's memory comes back for another one: keys that were placed there must notice. */
 Test(seeds, new_pcpu_at_an_old_address)
 {
 	struct vpmu_consumer c = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Slots: shared by equal keys, kept for who comes back, used again when the table is full. */
+/* Slots: shared by equal keys, kept for a return, used again when the table is full. */
 #include <errno.h>
 #include <pthread.h>
 
@@ -73,7 +73,7 @@ Test(slots, no_space_and_again)
 		vpmu_consumer_del(&c[i], NULL, NULL);
 }
 
-/* I5: a slot with another key shows nothing of what it counted before, on any pCPU. */
+/* I5: a slot with another key shows none of its former counts, on any pCPU. */
 Test(slots, recycled_slot_shows_nothing_of_the_past)
 {
 	struct vpmu_consumer c[VPMU_MAX_SLOTS] = {0}, insns = {0}, branches = {0};
@@ -180,7 +180,7 @@ Test(slots, a_vm_has_a_quota_of_distinct_keys)
 	cr_expect_eq(q.refused, 1);
 	/* Keys that the VM counts already cost it nothing more, whichever vCPU counts them. */
 	cr_assert_eq(vpmu_consumer_add(&c[2], b.vcpu[0], CYCLES, b.p[0]), 0);
-	/* Neither another VM nor the operator is concerned, and what they count does not help. */
+	/* Neither another VM nor the operator is concerned, and their events do not help. */
 	cr_assert_eq(vpmu_consumer_add(&other, b.vcpu[2], BRANCHES, b.p[0]), 0);
 	cr_assert_eq(vpmu_consumer_add(&op, b.vm, LOADS, NULL), 0);
 	cr_expect_eq(vpmu_consumer_add(&c[3], b.vcpu[1], BRANCHES, b.p[1]), -EDQUOT);
@@ -201,7 +201,7 @@ Test(slots, a_vm_has_a_quota_of_distinct_keys)
 	b.ctx[0].quota = b.ctx[1].quota = NULL;
 }
 
-/* What VMs of one tenant count together is limited, and other tenants have what it cannot take. */
+/* The events of a tenant's VMs together are limited, and other tenants have the rest. */
 Test(slots, a_tenant_has_a_quota_for_all_of_its_vms)
 {
 	struct vpmu_quota tenant = {.max = 2},

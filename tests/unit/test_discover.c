@@ -40,8 +40,8 @@ Test(discover, a_vcpu_is_plugged_and_unplugged)
 		    "vcpus=0:11/1001,2:15/1500\n");
 }
 
-/* It counts for who may say which VM it is: a program that is only on its way to a user is
- * nobody's. */
+/* It decides on the trust in a VM's name: a program that is only on its way to a user is
+ * no user's. */
 Test(discover, whose_process_it_is)
 {
 	bed_qemu(10, 1000, WEB);
@@ -308,7 +308,7 @@ Test(discover, a_program_is_started_slowly)
 		expect_seen("");
 	bed_qemu(10, 1000, WEB);
 	expect_seen(WEB_LINE("added"));
-	/* Under a name that says nothing. */
+	/* Under an arbitrary name. */
 	p.pid = 20;
 	p.comm = "vm";
 	bed_process(&p);
@@ -394,7 +394,7 @@ Test(discover, it_ends_between_two_reads)
 	}
 }
 
-/* What was read of one process is never mixed with what was read of the next one of its pid. */
+/* Data of one process is never mixed with data of the next one of its pid. */
 Test(discover, it_is_replaced_between_two_reads)
 {
 	for (size_t i = 1; i < sizeof(files_read) / sizeof(files_read[0]); i++) {
@@ -415,7 +415,7 @@ Test(discover, it_is_replaced_between_two_reads)
 	}
 }
 
-/* An error is no end: nothing vanishes, and it is said once. */
+/* An error is no end: nothing vanishes, and it is reported once. */
 Test(discover, errors_make_no_vm_vanish)
 {
 	static const char *const again[] = {"10", "stat", "task", "task/11/stat", "cgroup"};
@@ -464,7 +464,8 @@ Test(discover, no_permission_for_files_is_one_note)
 	expect_seen(WEB_LINE("added"));
 }
 
-/* Out of memory at each allocation in turn: what was known stays, and the next look is complete. */
+/* Out of memory at each allocation in turn: the known state stays, and the next look is complete.
+ */
 Test(discover, out_of_memory)
 {
 	unsigned long n, failed = 1;
@@ -618,7 +619,7 @@ Test(discover, kvm_users_that_have_no_vm)
 	expect_seen("");
 }
 
-/* Unnamed threads are told by the vCPU that they run. */
+/* Unnamed threads are recognized by the vCPU that they run. */
 Test(discover, vcpus_by_system_call)
 {
 	kvm_process(10, "vmm", 3);
@@ -634,7 +635,7 @@ Test(discover, vcpus_by_system_call)
 	bed_thread(10, 17, "vmm", 1007, 0, RUNS("0x3"));
 	expect_seen("added kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
 		    "vcpus=0:12/1002,1:11/1001\n");
-	/* What is known stays known while the thread runs; and the last one shows itself. */
+	/* A known thread stays known while it runs; and the last one shows itself. */
 	bed_thread(10, 12, "vmm", 1002, 0, "running\n");
 	bed_thread(10, 13, "vmm", 1003, 0, RUNS("0xc"));
 	expect_seen("changed kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
@@ -666,7 +667,7 @@ Test(discover, vcpus_that_stay_unknown_are_noted_once)
 	for (int i = 0; i < 3; i++)
 		expect_seen("");
 	expect_seen("note process 10: it is not known yet which threads run 2 of its 2 vCPUs; "
-		    "QEMU's -name debug-threads=on says it at once\n");
+		    "QEMU's -name debug-threads=on shows it at once\n");
 	for (int i = 0; i < 40; i++)
 		expect_seen("");
 }
@@ -693,7 +694,7 @@ Test(discover, vpmu_vmm_and_its_socket)
 		"0000000000000000: 00000002 00000000 00010000 0001 01 703\n"
 		"0000000000000000: 00000002 00000000 00010000 0001 01 704 a b/vpmu.sock\n";
 
-	/* What it says of its VMs is not asked: their name is its process's, their place its
+	/* Its VMs are not queried: their name is its process's, their place its
 	 * cgroup. */
 	bed_mkdir(bed_path("cgroup/acme"));
 	bed_process(&(struct bed_process){.pid = 10,
@@ -811,7 +812,7 @@ Test(discover, cgroup_ids)
 	cr_expect_eq(last_cgroup_id, st.st_ino);
 }
 
-/* Where cgroup2 is: what mounts says, with v1 beside it; or nowhere. */
+/* Where cgroup2 is: as in mounts, with v1 beside it; or nowhere. */
 Test(discover, cgroup2_is_found)
 {
 	char *proc = strdup(bed_path("proc"));
@@ -894,7 +895,7 @@ Test(discover, a_round_is_cheap)
 		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);
 		got = bed_seen();
 	}
-	/* That it ended takes a whole round, and what was left of the one before. */
+	/* That it ended takes a whole round, and the rest of the one before. */
 	bed_end(99);
 	while (!strstr(got, "removed")) {
 		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);

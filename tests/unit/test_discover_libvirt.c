@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmud/discover and libvirt: domain XML, and libvirt's own test driver as the host, whose domains
- * are no processes; the processes are files of discover_bed.h. test:///default is one host for all
- * connections of this process: what the test does there, discovery hears of. The files that say
+ * vpmud/discover and libvirt: domain XML, and libvirt's own test driver as the host, with domains
+ * that are no processes; the processes are files of discover_bed.h. test:///default is one host for
+ * all connections of this process: discovery gets events of the test's actions. The files that say
  * which process a domain is, which that driver has not, are the test's.
  */
 #include <libvirt/libvirt.h>
@@ -213,7 +213,7 @@ Test(virt, where_pids_are)
 /* ---- the test driver ---- */
 
 static virConnectPtr host;
-static char *all; /* what was reported since setup */
+static char *all; /* reports since setup */
 static size_t all_len;
 
 static void silent(void *arg, virErrorPtr error)
@@ -261,7 +261,7 @@ static void turn(void)
 	all_len += strlen(got);
 }
 
-/* Let the event loop turn until @what has been reported; forget what was reported before. */
+/* Let the event loop turn until @what has been reported; forget the reports before. */
 static void wait_seen(const char *what)
 {
 	char *at;
@@ -286,7 +286,7 @@ static virDomainPtr define(const char *name, const char *uuid, const char *metad
 	return dom;
 }
 
-/* libvirt's file says that the domain @name is process @pid. */
+/* Write libvirt's file of the domain @name with process @pid. */
 static void pid_file(const char *name, int pid)
 {
 	char text[16];
@@ -308,7 +308,7 @@ static void add_row(const char *uri, bool connected, const char *text, void *arg
 	snprintf(rows + len, sizeof(rows) - len, "%s %s %s\n", uri, connected ? "yes" : "no", text);
 }
 
-/* What vpmu check says about libvirt. */
+/* The line of vpmu check about libvirt. */
 static void expect_row(const char *want)
 {
 	rows[0] = '\0';
@@ -339,7 +339,7 @@ Test(libvirt, events)
 
 	pid_file("web", 10);
 	bed_qemu(10, 1000, WEB);
-	/* Not active: what the command line says is only what it says. */
+	/* Not active: the command line proves nothing. */
 	wait_seen("added " LINE("qemu", "as-qemu-says", "-"));
 	cr_assert_eq(virDomainCreate(dom), 0);
 	wait_seen("changed " LINE("libvirt", "web", "-"));
@@ -389,7 +389,8 @@ Test(libvirt, bad_metadata_is_noted_once)
 	virDomainFree(dom);
 }
 
-/* Anybody can start a QEMU with the UUID of somebody's domain: only libvirt's file says who it is.
+/* Anybody can start a QEMU with the UUID of somebody's domain: only libvirt's file proves the
+ * identity.
  */
 Test(libvirt, two_processes_claim_a_domain)
 {

@@ -39,7 +39,7 @@ static uint64_t distance(uint64_t *rng)
 }
 
 /* Run program @seed with up to three alarms that are armed again when they fired, and random
- * budgets; every stop must be where the trace says. */
+ * budgets; every stop must be as in the trace. */
 static void check_program(uint64_t seed, struct prog_step *steps)
 {
 	size_t n = prog_trace(seed, steps), at = 0;
@@ -192,7 +192,7 @@ Test(emu_alarm, behind_a_repeated_string)
 BED_GUEST(g_io, "mov $5,%eax\n out %eax,$0x10\n nop\n nop\n hlt");
 
 /* The instruction of an exit retires when it is answered; an alarm comes right behind it, one that
- * was set meanwhile too. */
+ * was set since, too. */
 Test(emu_alarm, behind_an_answered_exit)
 {
 	struct bed b;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What comes behind an instruction whose successor cannot be fetched: first the alarm, the end of
+ * Events behind an instruction with a successor that cannot be fetched: first the alarm, the end of
  * the budget or the debug trap that the instruction makes due, then interrupts, then the fetch
  * fault (SDM vol. 3, table 6-2). Every kind of instruction that can be followed by a fetch fault is
  * tried: transfers of control, the last one of a page, and those that change the mapping.

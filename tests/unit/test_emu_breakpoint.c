@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hardware breakpoints of the emulator: what the manuals say of DR0 to DR7, #DB and RF, and
- * random programs whose instruction breakpoints are compared with the same programs run one
+ * Hardware breakpoints of the emulator: the manuals on DR0 to DR7, #DB and RF, and
+ * random programs with instruction breakpoints, compared with the same programs run one
  * instruction at a time. Which accesses meet a breakpoint is compared with the CPU by
  * tests/emu/watch_test.c.
  */
@@ -35,7 +35,8 @@ static void set(struct bed *b, unsigned int n, uint64_t at, unsigned int type, u
 	emu_debug_update(cpu(b));
 }
 
-/* Run to the #DB, whose handler is a HLT, and return B0 to B3, BD and BS; DR6 is cleared. */
+/* Run to the #DB, which has a HLT as its handler, and return B0 to B3, BD and BS; DR6 is cleared.
+ */
 static uint64_t next_db(struct bed *b, uint64_t rip)
 {
 	uint64_t hits;
@@ -181,7 +182,7 @@ Test(emu_breakpoint, instruction_is_its_first_byte)
 BED_GUEST(g_far, "mov $200,%ecx\n 1: call *%rbx\n dec %ecx\n jnz 1b\n hlt");
 BED_GUEST(g_leaf, "nop\n inc %rax\n ret");
 
-/* Hot code, whose links and translation lead into another page with a breakpoint: it is noticed
+/* Hot code with links and translation that lead into another page with a breakpoint: it is noticed
  * each time, also when it comes later, and not any more when it is gone. */
 Test(emu_breakpoint, page_that_hot_code_enters)
 {
@@ -228,7 +229,7 @@ static unsigned int met(const struct prog_step *steps, size_t at, const uint64_t
 	return bits;
 }
 
-/* Programs with random instruction breakpoints stop where stepping says, with the same counts; in
+/* Programs with random instruction breakpoints stop as in stepping, with the same counts; in
  * slices, with an alarm, and while they are stepped. */
 static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 {
@@ -348,7 +349,7 @@ Test(emu_breakpoint, iretq_loads_rf)
 	bed_load(&b, g_iret, g_iret_end, false);
 	b.r.rsp = BED_STACK - 0x100;
 	vmm_emu_ops.set_regs(b.v, &b.r);
-	cr_assert_eq(bed_run(&b, 3), VMM_EXIT_BUDGET); /* in one go */
+	cr_assert_eq(bed_run(&b, 3), VMM_EXIT_BUDGET); /* in one slice */
 	cr_assert_eq(b.r.rflags, 2 | IF);
 	bed_load(&b, g_iret, g_iret_end, false);
 	b.r.rsp = BED_STACK - 0x100;

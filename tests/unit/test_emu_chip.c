@@ -366,7 +366,7 @@ Test(emu_chip, halt_and_timer)
 	cr_assert_eq(log[0], 0x43);
 	cr_assert_eq(log[1], 1);
 	cr_assert(log[2] > 1700000 + 500 && log[2] < 1702000, "%u", log[2]);
-	/* Interrupts are off, and nobody can send an NMI. */
+	/* Interrupts are off, and there is no source of an NMI. */
 	cr_assert_not(c.run[0].u.hlt.waits);
 	stop(&c);
 }
@@ -456,7 +456,7 @@ Test(emu_chip, clock_of_several)
 	}
 }
 
-/* RDTSC never goes back over all vCPUs, whoever runs for how long. */
+/* RDTSC never goes back over all vCPUs, in any order of slices. */
 BED_GUEST(g_tsc, "mov $0x300800,%esi\n1: mov (%rsi),%rbx\nrdtsc\nshl $32,%rdx\nor %rdx,%rax\n"
 		 "cmp %rax,%rbx\nja 2f\nmov %rax,(%rsi)\njmp 1b\n2: cli\nhlt\n");
 
@@ -630,7 +630,7 @@ Test(emu_chip, nmis)
 	}
 }
 
-/* A snapshot of a version that kept two is accepted. */
+/* A snapshot of a version that kept two can be loaded. */
 Test(emu_chip, nmis_of_a_former_version)
 {
 	uint8_t state[4096];
@@ -654,8 +654,8 @@ Test(emu_chip, nmis_of_a_former_version)
 BED_GUEST(g_x2_send, W(0x1b, 0xfee00d00) ENABLE
 	  "mov $0x830,%ecx\nmov $0x60,%eax\nmov $1,%edx\nwrmsr\n" /* physical, 1 */
 	  "mov $0x860,%eax\nmov $6,%edx\nwrmsr\n"		  /* cluster 0, members 1 and 2 */
-	  "mov $0x861,%eax\nmov $0x10006,%edx\nwrmsr\n"		  /* cluster 1: nobody */
-	  "mov $0x62,%eax\nmov $0xff,%edx\nwrmsr\n"		  /* ID 255: nobody */
+	  "mov $0x861,%eax\nmov $0x10006,%edx\nwrmsr\n"		  /* cluster 1: no vCPU */
+	  "mov $0x62,%eax\nmov $0xff,%edx\nwrmsr\n"		  /* ID 255: no vCPU */
 	  "mov $0x463,%eax\nmov $-1,%edx\nwrmsr\n"		  /* NMI to everybody */
 	  "hlt\n");
 
@@ -875,7 +875,7 @@ Test(emu_chip, moved)
 	moved(g_deadline, g_deadline_end, 499);
 }
 
-/* Saved while it waits in HLT for its timer: the other VM waits for what is left. */
+/* Saved while it waits in HLT for its timer: the other VM waits for the rest. */
 Test(emu_chip, moved_in_hlt)
 {
 	struct chip_bed a, b;
@@ -907,7 +907,7 @@ Test(emu_chip, moved_in_hlt)
 	stop(&b);
 }
 
-/* Every byte of both states changed: refused, or what is saved again is the same. */
+/* Every byte of both states changed: refused, or saved again with the same bytes. */
 Test(emu_chip, hostile_states)
 {
 	static uint8_t was[4096], buf[4096], again[4096];

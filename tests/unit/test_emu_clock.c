@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The clock of an emulator VM whose vCPUs run at the same time on threads of their own: what a
+ * The clock of an emulator VM with vCPUs that run at the same time on threads of their own: what a
  * stock kernel takes for the time of all its CPUs. Each vCPU loads the last time that anybody has
  * seen, then reads its own, and stores it. So each load comes after the reading that it shows, and
  * a time that is less has gone back.
@@ -20,8 +20,8 @@
 
 /*
  * 300800H: the last TSC; 300808H: the last time of KVM's clock. RDI: this vCPU's KVM clock. Each
- * round tells the clock's address once more, as a CPU does that is started. Ends with HLT, and RSI
- * says what is wrong: 1: TSC, 2: KVM's clock, 3: the two of its fields that must agree while nobody
+ * round writes the clock's address once more, as a CPU does that is started. Ends with HLT, and RSI
+ * has the error: 1: TSC, 2: KVM's clock, 3: the two of its fields that must agree while nobody
  * has written to the TSC.
  */
 BED_GUEST(g_time, "1: mov 0x300800,%r8\nmov 0x300808,%r9\n"
@@ -64,7 +64,7 @@ static void *time_thread(void *arg)
 			break;
 		}
 	}
-	atomic_store(o->over, true); /* nobody goes on alone */
+	atomic_store(o->over, true); /* no vCPU goes on alone */
 	return NULL;
 }
 
@@ -153,8 +153,8 @@ static uint64_t to_hlt(struct one *o)
 	return o->run.u.hlt.deadline;
 }
 
-/* KVM's clock tells all vCPUs if none was let run for a second after a timer was due, by whatever
- * way the VM goes on. */
+/* KVM's clock notifies all vCPUs if none was let run for a second after a timer was due, by
+ * whatever way the VM goes on. */
 Test(emu_clock, a_stopped_vm_is_told)
 {
 	static const struct vmm_waker waker = {.wake = on_wake, .time = on_time};

@@ -108,7 +108,7 @@ static void make(struct one *c, uint64_t *seed, unsigned int n)
 	}
 	for (unsigned int k = 0; k < 4; k++)
 		c->regs[k] = n & 1 << k ? (uint32_t)random64(seed) : random64(seed) & 0xff;
-	if (n % 3 == 0) { /* CMPXCHG finds what it compares with */
+	if (n % 3 == 0) { /* CMPXCHG finds its operand */
 		memcpy(&c->regs[0], c->mem + REACH, 4);
 		memcpy(&c->regs[2], c->mem + REACH + 4, 4);
 	}
@@ -319,7 +319,7 @@ BED_GUEST(guest_count, ".code32\n"
 		       "lock xaddl %eax, (%edi)\n"
 		       "lock incl 4(%edi)\n"
 		       "2: movl $1, %eax\n"
-		       "xchgl %eax, 8(%edi)\n" /* a lock, around what is not atomic */
+		       "xchgl %eax, 8(%edi)\n" /* a lock around non-atomic code */
 		       "testl %eax, %eax\n"
 		       "jnz 2b\n"
 		       "incl 12(%edi)\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Effort (vmm_run.effort): what guests that make each of their instructions dear are charged, that
- * the charge follows the host's CPU time, and that run() returns soon whatever the guest does.
+ * Effort (vmm_run.effort): the charge of guests that make each of their instructions expensive,
+ * that the charge follows the host's CPU time, and that run() returns soon whatever the guest does.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static uint64_t run(struct guest *g, uint64_t most)
 	return g->run.effort;
 }
 
-/* A slice of @most units as vcpu_run_slice() makes it, but for what answering exits takes. */
+/* A slice of @most units as vcpu_run_slice() makes it, except for answers of exits. */
 static uint64_t slice(struct guest *g, uint64_t most, uint64_t *insns)
 {
 	uint64_t sum = 0;
@@ -118,7 +118,7 @@ static uint64_t slice(struct guest *g, uint64_t most, uint64_t *insns)
 	return sum;
 }
 
-/* Each dear instruction is charged. The numbers are exact: they depend on no clock. */
+/* Each expensive instruction is charged. The numbers are exact: they depend on no clock. */
 Test(emu_effort, is_charged)
 {
 	emu_jit_set(EMU_JIT_OFF);
@@ -258,7 +258,7 @@ Test(emu_effort, is_charged_translated)
 	cr_assert_eq(found, sizeof(dear) / sizeof(dear[0]));
 }
 
-/* What run() does beyond effort_max is bounded for every guest, however long it is told to run: the
+/* What run() does beyond effort_max is bounded for every guest and length of run: the
  * rest of a chunk of 2,000 instructions at most. So is the time until its caller reaches a safe
  * point. */
 Test(emu_effort, run_returns_soon)
@@ -318,8 +318,8 @@ Test(emu_effort, locks_beside_another_vcpu)
 }
 
 /*
- * A vCPU of which the host does not run the thread (it says that it runs, and passes no safe point)
- * does not keep others of its VM from decoding code. What they have decoded meanwhile they look at
+ * A vCPU with a thread that the host does not run (it is marked running, and passes no safe point)
+ * does not keep others of its VM from decoding code. Code that they have decoded since they look at
  * again: the thread may be about to store there by its fast path.
  */
 Test(emu_effort, nobody_waits_for_a_vcpu_that_stands_still)
@@ -396,7 +396,7 @@ static __attribute__((unused)) double ratio(struct guest *a, struct guest *b)
 }
 
 /*
- * A unit of effort takes about as long for every guest. vpmu-bench fair_worst says how close the
+ * A unit of effort takes about as long for every guest. vpmu-bench fair_worst shows how close the
  * table is; the limit of this test is wide, because machines differ. Without the table the ratios
  * are between 20 and 200.
  */
@@ -536,7 +536,7 @@ static uint64_t progress(const struct attack *first, const struct attack *beside
 	return last.count;
 }
 
-/* Beside each of the guests a plain one gets on with its work at 40 % at least of what it does
+/* Beside each of the guests a plain one gets on with its work at 40 % at least of its rate
  * alone. */
 Test(emu_effort, is_shared)
 {
@@ -552,7 +552,7 @@ Test(emu_effort, is_shared)
 	urcu_memb_unregister_thread();
 }
 
-/* Answers of exits are charged by what they take: for each counter that a guest switches or reads.
+/* Answers of exits are charged by their cost: for each counter that a guest switches or reads.
  * @effort: the least of 100 instructions. */
 Test(emu_effort, counters_are_charged)
 {
@@ -595,7 +595,7 @@ static int counting_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	return ret;
 }
 
-/* What the pCPU does between the call of @fn and its end, in units of effort, at best: the thread
+/* The pCPU's work between the call of @fn and its end, in units of effort, at best: the thread
  * that calls may have to wait for a CPU of the host. */
 static uint64_t waits(void (*fn)(void *arg), void *arg)
 {

@@ -361,7 +361,7 @@ Test(emu_exec, remapped_code)
 	bed_stop(&b);
 }
 
-/* An instruction that crosses a page whose second half is overwritten, then moved away. */
+/* An instruction that crosses a page: its second half is overwritten, then moved away. */
 Test(emu_exec, code_across_a_page_end)
 {
 	static const uint8_t insn[] = {0xb8, 0x11, 0x22, 0x33, 0x44, 0x0f, 0x0b}; /* mov; ud2 */
@@ -538,7 +538,7 @@ Test(emu_exec, ram_ends)
 
 /* ---- several vCPUs ---- */
 
-/* vCPU 0 rewrites a function and tells vCPU 1 its number; 1 serialises, calls it, answers. */
+/* vCPU 0 rewrites a function and passes vCPU 1 its number; 1 serialises, calls it, answers. */
 BED_GUEST(guest_writer, "1: add $1, %ebx\n"
 			"mov %ebx, 0x301001\n" /* mov $imm, %eax; ret at 0x301000 */
 			"mov %ebx, 0x300000\n"

@@ -152,7 +152,7 @@ BED_GUEST(g_save, "mov $0x80010031,%eax\n mov %rax,%cr0\n mov $0x620,%eax\n mov 
 		  "fxsave64 (%rdi)\n fninit\n fxsave64 512(%rdi)\n"
 		  "1: fld1\n fldl 1024(%rdi)\n fxsave64 512(%rdi)\n fnstenv 1040(%rdi)\n hlt");
 
-/* The state after a reset, after FNINIT, and what both vendors say about the last instruction. */
+/* The state after a reset, after FNINIT, and both vendors' last-instruction pointers. */
 Test(emu_fpu, reset_and_pointers)
 {
 	static const struct kvm_cpuid_entry2 intel = {
@@ -374,7 +374,7 @@ static int run_mode(enum emu_jit_mode mode, const uint8_t *code, const uint8_t *
 	return vector;
 }
 
-/* Translated code leaves what the interpreter leaves. */
+/* Translated code leaves the same state as the interpreter. */
 Test(emu_fpu, translated)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * vmm/emu/irq: guests that program their local APIC. Interrupts come behind the right instruction,
- * in the right order, without an exit; PMIs go through LVTPC; HLT ends by what the guest accepts;
+ * in the right order, without an exit; PMIs go through LVTPC; HLT ends by unmasked events;
  * all of it is part of the vCPU's state.
  */
 #include <errno.h>
@@ -114,7 +114,7 @@ Test(emu_irq, at_once)
 	}
 }
 
-/* Behind the HLT: the PMI's NMI, whose handler returns, then the instruction behind. */
+/* Behind the HLT: the PMI's NMI, its handler's return, then the instruction behind. */
 BED_GUEST(g_pmi, ENABLE W(0x834, 0x400) "hlt\n" R(0x834) "hlt\n" R(0x834)
 			 W(0x834, 0x77) "sti\nhlt\n" R(0x834) R(0x813) "hlt\n");
 
@@ -169,7 +169,7 @@ Test(emu_irq, pmi_before_run)
 	bed_stop(&b);
 }
 
-/* PMIs that arrive before the vCPU runs: the first is handled and the second kept meanwhile, as by
+/* PMIs that arrive before the vCPU runs: the first is handled and the second kept until then, as by
  * a CPU. There is no room for a third. */
 Test(emu_irq, pmis_before_run)
 {
@@ -191,7 +191,7 @@ Test(emu_irq, pmis_before_run)
 	}
 }
 
-/* What the guest does not accept does not end HLT. */
+/* A masked event does not end HLT. */
 BED_GUEST(g_cli, ENABLE SELF(0x41) "hlt\n" L(1) "hlt\n");
 BED_GUEST(g_tpr, ENABLE W(0x808, 0x40) "sti\n" SELF(0x41) "hlt\n" L(1) "hlt\n");
 BED_GUEST(g_class, ENABLE "sti\n" SELF(0x55) "nop\n" SELF(0x54) "hlt\n" L(1) "hlt\n");
@@ -241,7 +241,7 @@ Test(emu_irq, apic_off)
 	bed_stop(&b);
 }
 
-/* #GP by the APIC changes nothing and exits to nobody. */
+/* #GP by the APIC changes nothing and causes no exit. */
 BED_GUEST(g_gp, ENABLE W(0x808, 0x100));
 
 Test(emu_irq, reserved_bits)

@@ -127,7 +127,7 @@ Test(emu_jit, equals_the_interpreter)
 	free(out);
 }
 
-/* ---- code whose page is mapped elsewhere ---- */
+/* ---- code in a page that is mapped elsewhere ---- */
 
 /* RBX counts calls of the page at BED_WIN, which is one of two pages in turn: RSI has the entry of
  * the one, R8 that of the other. */
@@ -180,8 +180,8 @@ Test(emu_jit, code_that_is_mapped_elsewhere)
 
 /* ---- what accesses have found in the TLB ---- */
 
-/* Run @code, whose RSI and R8 are page-table entries of BED_WIN, in all modes, and compare. Returns
- * the vector whose handler ended it, or -1. */
+/* Run @code, with RSI and R8 as page-table entries of BED_WIN, in all modes, and compare. Returns
+ * the vector of the handler that ended it, or -1. */
 static int same_in_all_modes(const uint8_t *code, const uint8_t *end)
 {
 	struct kvm_regs r[3];
@@ -443,8 +443,8 @@ extern const uint8_t guest_alike_imm[];
 
 #define ALIKE 12
 
-/* vCPUs of several VMs take turns. Those with the same code have it in the same place; each
- * computes what its own code says, also after those that translated it are gone. */
+/* vCPUs of several VMs alternate. Those with the same code have it in the same place; each
+ * computes by its own code, also after those that translated it are gone. */
 Test(emu_jit, vcpus_share_equal_code)
 {
 	static struct bed b[2 * ALIKE];
@@ -569,7 +569,7 @@ Test(emu_jit, threads_share_equal_code)
 
 /* ---- no executable memory ---- */
 
-/* 0: the guest computed what it should without translated code. */
+/* 0: the guest computed the right result without translated code. */
 static int without(void)
 {
 	static const uint8_t code[] = {0xb9, 0x10, 0x27, 0,    0,    0x48, 0x01,

@@ -10,7 +10,7 @@ struct rec {
 	uint64_t from, to, info;
 };
 
-/* What a CPU with unlimited memory would have recorded. */
+/* The records of a CPU with unlimited memory. */
 struct oracle {
 	uint32_t ctl;
 	unsigned int depth;
@@ -243,7 +243,7 @@ Test(emu_lbr, interrupts)
 BED_GUEST(g_pf, "nop\n mov 0x7fff0000,%rax");
 BED_GUEST(g_df, "nop\n mov $0,%rsp\n ud2");
 
-/* A fault inside a delivery: only what was delivered at last is recorded. */
+/* A fault inside a delivery: only the final delivery is recorded. */
 Test(emu_lbr, faults)
 {
 	struct bed b;

@@ -2,7 +2,7 @@
 /*
  * 16- and 32-bit code of the emulator: the way of a trampoline from real mode to 64-bit mode,
  * each instruction against the same one in 64-bit mode (which emu-difftest compares with the CPU),
- * and what is refused. Also what vCPUs that show a whole CPU have besides.
+ * and refusals. Also the further state of vCPUs that show a whole CPU.
  */
 #include <errno.h>
 
@@ -458,7 +458,7 @@ Test(emu_legacy, msrs_that_are_not_there)
 	}
 }
 
-/* What the guest wrote is there again in a vCPU that is restored; a damaged state changes nothing.
+/* The guest's values are there again in a vCPU that is restored; a damaged state changes nothing.
  */
 Test(emu_legacy, state_of_a_whole_cpu)
 {

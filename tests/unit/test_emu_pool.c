@@ -21,7 +21,7 @@ int __real_munmap(void *at, size_t bytes);
 void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
 int __wrap_munmap(void *at, size_t bytes);
 
-/* The pool maps twice the size of a region, and gives back what is around the region. */
+/* The pool maps twice the size of a region, and gives back the rest around the region. */
 void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
 	char *p;
@@ -63,7 +63,7 @@ static bool is_all(const unsigned char *p, size_t bytes, unsigned char c)
 
 #define OBJECTS 400u
 
-/* Objects of four sizes come and go. Each is zeroes at first, and nobody else writes it. */
+/* Objects of four sizes come and go. Each is zeroes at first, and no other owner writes it. */
 Test(emu_pool, objects_are_apart)
 {
 	static const size_t sizes[] = {64, 16448, 40000, EMU_POOL_MAX};
@@ -116,7 +116,7 @@ Test(emu_pool, a_size_uses_few_regions)
 	}
 }
 
-/* Sizes that nobody uses any more make room for others. */
+/* Unused sizes make room for others. */
 Test(emu_pool, any_number_of_sizes_in_turn)
 {
 	for (size_t bytes = 64; bytes < 64 * 1000; bytes += 64) {

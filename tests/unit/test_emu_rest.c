@@ -121,7 +121,7 @@ BED_GUEST(guest_flags, "cmp $5, %eax\n"
 		       "mov $1, %esi\n"
 		       "1: hlt\n");
 
-/* EAX is 7: above, greater, not equal. Stop after @n instructions; the caller says equal. */
+/* EAX is 7: above, greater, not equal. Stop after @n instructions; by the caller it is equal. */
 Test(emu_rest, flags_from_the_caller)
 {
 	struct bed b;
@@ -228,8 +228,8 @@ Test(emu_rest, code_that_is_overwritten)
 	bed_stop(&b);
 }
 
-/* The VM gets its second vCPU: what the first has decoded as the only one is forgotten, and so is
- * the block in which it stands. */
+/* The VM gets its second vCPU: code that the first has decoded as the only one is forgotten, and so
+ * is the block in which it stands. */
 Test(emu_rest, blocks_that_are_forgotten)
 {
 	struct vmm_engine_vcpu *other;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A stress of shared translated code (vmm/emu/jit/jit_part.c): threads take turns on the vCPUs of
+ * A stress of shared translated code (vmm/emu/jit/jit_part.c): threads alternate on the vCPUs of
  * many VMs. All the time programs begin and end, so code memory is given back, becomes zeros, and
- * is written again, while other threads execute what is beside it. Each program must end as it does
+ * is written again, while other threads execute code beside it. Each program must end as it does
  * in the interpreter. VPMU_STRESS_PROGRAMS is how many programs run; few of them in the usual
  * tests.
  */
@@ -104,7 +104,7 @@ static void close_vm(struct seat s[PLACES])
 	bed_stop(&s[0].b);
 }
 
-/* What each program does, by the interpreter. */
+/* The result of each program, by the interpreter. */
 static void expect(uint64_t seed)
 {
 	static struct seat s[PLACES];
@@ -194,7 +194,7 @@ static void share(uint64_t seed, unsigned int programs, enum emu_jit_mode mode)
 		cr_assert_eq(pthread_join(t[i], NULL), 0);
 	for (unsigned int i = 0; i < VMS; i++) {
 		for (unsigned int p = 0; p < PLACES; p++)
-			while (turn(&seats[i][p], &seed)) /* what no thread has come back to */
+			while (turn(&seats[i][p], &seed)) /* code that no thread has come back to */
 				;
 		close_vm(seats[i]);
 	}

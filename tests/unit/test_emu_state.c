@@ -60,7 +60,7 @@ static void same(const struct bed *a, const struct bed *b, uint64_t seed, size_t
 	cr_assert(!memcmp(sa, sb, n), "seed %lu, at %zu: state", seed, at);
 }
 
-/* What the caller of run() does; the same for the same random number. */
+/* The caller's part of run(); the same for the same random number. */
 static void act(struct bed *b, uint64_t r)
 {
 	if (b->run.exit == VMM_EXIT_RDPMC) {
@@ -174,7 +174,7 @@ Test(emu_state, every_exit_waits)
 
 BED_GUEST(g_conforming, "1: nop\n jmp 1b");
 
-/* Conforming code runs in CPL 3 though its segment says 0: the level must survive. */
+/* Conforming code runs in CPL 3 though its segment has 0: the level must survive. */
 Test(emu_state, level_of_conforming_code)
 {
 	struct bed a, b;

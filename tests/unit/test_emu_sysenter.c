@@ -98,7 +98,7 @@ Test(emu_legacy, sysenter_and_sysexit_that_fault)
 	}
 }
 
-/* What a CPU of AMD's says itself. */
+/* As on a CPU of AMD's. */
 Test(emu_legacy, sysenter_of_this_cpu)
 {
 	unsigned int a, b = 0, c, d;

@@ -571,7 +571,7 @@ Test(emu_system, double_and_triple_faults)
 {
 	struct bed b;
 
-	/* #PF whose handler's gate is bad: #GP on top of #PF is #DF. */
+	/* #PF with a bad gate: #GP on top of #PF is #DF. */
 	BED_START(&b, guest_access, false);
 	bed_gate(&b, 14, 0, 0, 0x5);
 	b.r.rsi = BED_WIN;
@@ -600,7 +600,8 @@ Test(emu_system, a_guest_that_only_faults_gives_the_cpu_back)
 {
 	struct bed b;
 
-	/* #PF on IST 1 whose handler cannot be fetched: for ever, without an instruction. */
+	/* #PF on IST 1 with a handler that cannot be fetched: without end and without an
+	 * instruction. */
 	BED_START(&b, guest_access, false);
 	bed_gate(&b, 14, BED_WIN, 1, 0xe);
 	b.r.rsi = BED_WIN;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Single-step traps: around instructions that change TF, inside of repeated string instructions,
- * and what is pushed; segments that a return drops.
+ * and pushed values; segments that a return drops.
  */
 #include "emu_bed.h"
 
@@ -194,7 +194,7 @@ Test(emu_trap, apic_base)
 	}
 }
 
-/* The address of its registers has as many bits as CPUID says (SDM vol. 3, 11.4.4). */
+/* The address of its registers has as many bits as in CPUID (SDM vol. 3, 11.4.4). */
 BED_GUEST(g_apic_far,
 	  "mov $0x1b,%ecx\n mov $0xfee00900,%eax\n mov %rsi,%rdx\n shr $32,%rdx\n wrmsr\n hlt");
 
@@ -204,7 +204,7 @@ Test(emu_trap, apic_base_address)
 
 	for (unsigned int table = 0; table < 2; table++)
 		for (unsigned int bit = 32; bit < 64; bit++) {
-			bool ok = bit < (table ? 39 : 36); /* 36: where CPUID does not say */
+			bool ok = bit < (table ? 39 : 36); /* 36: where CPUID has no number */
 			struct kvm_sregs s;
 			struct bed b;
 
@@ -260,7 +260,7 @@ Test(emu_trap, apic_in_cpuid)
 	}
 }
 
-/* ---- what is pushed: RF, and where (SDM vol. 3, 18.3.1.1; an Intel CPU of family 6 does the same
+/* ---- pushed values: RF, and where (SDM vol. 3, 18.3.1.1; an Intel CPU of family 6 does the same
  * where CPL3 can see it) ---- */
 
 #define IF 0x200ULL
@@ -310,7 +310,7 @@ BED_GUEST(g_stos, "std\n rep stosb\n hlt");
 BED_GUEST(g_scas, "stc\n repe scasb\n hlt");
 
 /* Between two iterations of a repeated string instruction Intel's CPUs have RF = 1 and the flags
- * from before it, AMD's what it has left there so far. The engine gives the vCPU back there after
+ * from before it, AMD's the part left there so far. The engine gives the vCPU back there after
  * so many iterations. */
 Test(emu_trap, rf_between_iterations)
 {
@@ -354,7 +354,8 @@ Test(emu_trap, rf_between_iterations)
 
 BED_GUEST(g_cmps, "stc\n repe cmpsb\n nop");
 
-/* A debug trap behind each iteration: counts and RIP say that it is not done, but the last. */
+/* A debug trap behind each iteration: counts and RIP show that it is not done, except for the last.
+ */
 static void step_iterations(bool intel)
 {
 	struct bed b;
@@ -403,7 +404,7 @@ Test(emu_trap, iterations_are_stepped)
 BED_GUEST(g_count, "pushfq\n orq $0x100,(%rsp)\n popfq\n rep stosb\n int $0x41");
 BED_GUEST(g_handler, "inc %r15\n iretq");
 
-/* One trap for each iteration, and the memory that the instruction writes when nobody looks. */
+/* One trap for each iteration, and memory that the instruction writes without a check. */
 Test(emu_trap, a_long_string_is_stepped)
 {
 	struct bed b;
@@ -440,7 +441,7 @@ Test(emu_trap, mov_ss)
 
 BED_GUEST(g_halt, "hlt\n nop");
 
-/* A debug exception ends HLT (SDM vol. 2, HLT); an alarm is told, too. */
+/* A debug exception ends HLT (SDM vol. 2, HLT); an alarm is reported, too. */
 Test(emu_trap, hlt)
 {
 	for (int alarm = 0; alarm < 2; alarm++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A page walk while another vCPU takes an entry away: it exchanges the entry for 0, and what it got
- * was the last state of the entry. Here that happens between the walk's load of an entry and the
- * store of its A and D bits: the table can only be read, and the handler of the fault does it.
+ * A page walk while another vCPU takes an entry away: it exchanges the entry for 0, and the old
+ * value was the last state of the entry. Here that happens between the walk's load of an entry and
+ * the store of its A and D bits: the table can only be read, and the handler of the fault does it.
  */
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vmm/engine: each engine is what its flags say. What it claims it does, shown by a guest; what it
+ * vmm/engine: each engine matches its flags. A claimed ability is shown by a guest; any
  * does not claim is refused, and happens to no guest. The fake engine of other tests is held to the
  * same. KVM is left out where /dev/kvm cannot be used.
  */
@@ -94,7 +94,7 @@ static enum vmm_exit run(struct bed *b)
 	return b->run.exit;
 }
 
-/* What the guest wrote to the exit port. */
+/* The guest's writes to the exit port. */
 static uint32_t outcome(struct bed *b)
 {
 	cr_assert_eq(run(b), VMM_EXIT_IO, "%s: exit %d", b->ops->name, b->run.exit);
@@ -164,7 +164,7 @@ Test(engine_flags, tables)
 {
 	struct vmm_engine_ops fake = fake_ops;
 
-	fake.open = vmm_emu_ops.open; /* nobody opens it */
+	fake.open = vmm_emu_ops.open; /* it has no reader */
 	fake.close = vmm_emu_ops.close;
 	check_table(&fake);
 	for
@@ -272,7 +272,7 @@ Test(engine_flags, save)
 				stop(&a);
 				continue;
 			}
-			/* In the middle of an exit: what kvm_regs cannot say. */
+			/* In the middle of an exit: state that kvm_regs lacks. */
 			cr_assert_eq(run(&a), VMM_EXIT_RDPMC);
 			cr_assert_eq(ops->get_sregs(a.v, &sregs), 0);
 			cr_assert_eq(ops->get_regs(a.v, &regs), 0);
@@ -343,7 +343,7 @@ Test(engine_flags, guest_tsc)
 		}
 }
 
-/* No engine gives its guests RAM where its slots say that there is none. */
+/* No engine gives its guests RAM outside of its slots. */
 GUEST(g_hole, "mov $0x40000000,%eax\nmov (%rax),%rax\nhlt");
 
 Test(engine_flags, ram)

@@ -386,7 +386,7 @@ Test(event, random_names_parse_back)
 	}
 	cr_expect(valid > 100000);
 
-	/* and keys that nobody made: valid or not, nothing in between */
+	/* and arbitrary keys: valid or not, nothing in between */
 	for (unsigned int i = 0; i < 300000; i++) {
 		vpmu_key_t key = next_random(&seed) & VPMU_KEY_VALID_MASK;
 
@@ -407,7 +407,7 @@ Test(event, random_names_parse_back)
 	}
 }
 
-/* Two encodings give one key iff the manuals say that they count the same. */
+/* Two encodings give one key iff they count the same by the manuals. */
 Test(event, raw_keys_are_injective)
 {
 	static const enum vpmu_space spaces[] = {VPMU_SPACE_INTEL, VPMU_SPACE_AMD};
@@ -430,7 +430,7 @@ Test(event, raw_keys_are_injective)
 					want = config |= (low >> 9 & 0xf) << 32;
 				if (spaces[s] == VPMU_SPACE_INTEL && !(config >> 24 & 0xff))
 					want &= ~(1ULL << 23);
-				/* EN, INT, PC, USR, OS say nothing about what */
+				/* EN, INT, PC, USR, OS do not select the event */
 				key = vpmu_key_from_raw(spaces[s], config | 0x7b0000, UK | G);
 				cr_assert(vpmu_key_valid(key));
 				cr_assert(!vpmu_key_to_raw(key, spaces[s], &back), "0x%lx", config);

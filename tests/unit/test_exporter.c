@@ -237,7 +237,7 @@ Test(users, hashes_are_wiped)
 	unlink(path);
 }
 
-/* ---- what is exported ----------------------------------------------------------------------- */
+/* ---- exported metrics ---------------------------------------------------------------------- */
 
 static struct test_host h;
 static struct server *server;
@@ -435,7 +435,7 @@ static double created(void)
 		     "\"instructions\"}");
 }
 
-/* What a vpmud that starts again finds: the sessions, with their counts. */
+/* The sessions after a restart of vpmud, with their counts. */
 /* Whoever starts many VMs, or programs that look like VMs, keeps no others out. */
 Test(metrics, one_owner_cannot_take_all_rows)
 {
@@ -495,7 +495,7 @@ Test(metrics, sessions_are_taken_over_or_begin_anew)
 	render(m, EXPO_OPENMETRICS);
 	cr_assert_eq(value(TENANT("/acme")), 1010);
 	cr_assert_eq(created(), since);
-	/* An operator has ended one of them: its counts begin again, and say so. */
+	/* An operator has ended one of them: its counts begin again, and show it. */
 	session_close((struct session *)registry_find(sessions_registry(server_sessions(server)),
 						      METRICS_SESSION_TENANTS, NULL));
 	test_run(&h, 0, &v, 7);
@@ -611,7 +611,7 @@ Test(metrics, a_scrape_of_1000_vms_has_2_mb_at_most)
 	cr_assert_leq(size(m, EXPO_TEXT), 2100000, "%zu", strlen(page));
 	cr_assert_leq(size(m, EXPO_OPENMETRICS), 2100000, "%zu", strlen(page));
 	cr_assert_geq(size(m, EXPO_OPENMETRICS), 1900000, "all are there");
-	shown *= 100000; /* what docs/metrics.md says of hosts that run for long */
+	shown *= 100000; /* the part of docs/metrics.md on hosts that run for long */
 	printf("1,000 VMs with counts of 16 digits: %zu bytes", size(m, EXPO_TEXT));
 	printf(", OpenMetrics %zu\n", size(m, EXPO_OPENMETRICS));
 	metrics_destroy(m);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * exporter/config.c and answer.c: vpmu-exporter.conf, and what servers may answer, also one that
- * follows no protocol. I7 (honest): what an answer does not say is never a number.
+ * follows no protocol. I7 (honest): a value missing from an answer is never a number.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -92,7 +92,7 @@ Test(exporter_config, what_is_wrong_is_said_in_one_line)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* What becomes of a request to a server that says @said and closes the connection. */
+/* The result of a request to a server that sends @said and closes the connection. */
 static int asked(const char *said, json_t **resp)
 {
 	struct connection c = {.fd = -1};

@@ -261,7 +261,7 @@ Test(guest_count, overflow_clear_is_a_moment)
 	wr(0xc1, -1);
 	wr(0x309, W48);
 	work(1, 0);
-	wr(0x390, 1); /* nobody has looked yet; bit 32 is not cleared */
+	wr(0x390, 1); /* not read yet; bit 32 is not cleared */
 	cr_assert_eq(rd(0x38e), 1ULL << 32);
 	wr(0xc1, -1);
 	work(1, 0);

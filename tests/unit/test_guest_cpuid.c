@@ -212,7 +212,7 @@ Test(guest_regs, vendor)
 	}
 }
 
-/* A host whose PMU has no branch records: the models that would have them go without. */
+/* A host without branch records: the models that would have them go without. */
 Test(guest_regs, host_without_lbr)
 {
 	static const unsigned int which[] = {M_V5, M_AMD};

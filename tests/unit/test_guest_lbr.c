@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Branch records as guests see them: what the controls mean to the CPU, records in order, filters,
+ * Branch records as guests see them: the controls' effect on the CPU, records in order, filters,
  * freezing, reset by depth, switches, and that memory for them is there only while they are used.
  */
 #include <errno.h>
@@ -27,7 +27,7 @@ static void branches(unsigned int n, uint64_t from)
 		branch(VPMU_EMU_USR, VPMU_LBR_JCC, from + i, from + i + 0x1000);
 }
 
-/* What the CPU is told to record; 0: nothing. */
+/* The CPU's control of records; 0: off. */
 static uint32_t cpu_ctl(void)
 {
 	uint32_t ctl = b.sp[b.on].tally->lbr.ctl;
@@ -128,7 +128,7 @@ Test(guest_lbr, intel_records)
 	finish();
 }
 
-/* A write of the depth clears all records, the old depth included; what is beyond is #GP. */
+/* A write of the depth clears all records, the old depth included; values beyond are #GP. */
 Test(guest_lbr, depth)
 {
 	start(VPMU_GUEST_INTEL_V5);
@@ -185,7 +185,7 @@ Test(guest_lbr, amd_records)
 	finish();
 }
 
-/* What the guest writes reads back, and moves down as the CPU goes on recording. */
+/* The guest's writes read back, and move down as the CPU goes on recording. */
 Test(guest_lbr, written_by_guest)
 {
 	start(VPMU_GUEST_INTEL_V5);
@@ -302,7 +302,7 @@ Test(guest_lbr, memory_only_while_used)
 	finish();
 }
 
-/* Old records of another guest's on the same CPU are not seen in what this one opens. */
+/* Old records of another guest's on the same CPU are not seen in this one's. */
 Test(guest_lbr, begins_empty)
 {
 	start(VPMU_GUEST_INTEL_V5);

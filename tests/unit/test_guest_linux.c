@@ -248,7 +248,7 @@ Test(guest_linux, call_stacks)
 	finish();
 }
 
-/* ---- what else Linux does with the registers ---- */
+/* ---- other uses of the registers by Linux ---- */
 
 /* ptrace's single step of branches, in a guest that knows nothing of what DEBUGCTL has here; and
  * writing back what IA32_MISC_ENABLE held. */

@@ -2,7 +2,7 @@
 /*
  * Guests' registers when memory runs out: each allocation that a guest's accesses cause fails in
  * turn, alone and with all that follow. The registers behave as if there were memory; a counter
- * shows at most what happened, and if it shows less, the guest is told; nothing is lost on the
+ * shows at most what happened, and if it shows less, the guest is notified; nothing is lost on the
  * host.
  */
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "tests/nomem.h"
 #include "vpmu/core/blob.h"
 
-/* What is written, in order; 0: the guest works a while. */
+/* The writes, in order; 0: the guest works a while. */
 struct access {
 	uint32_t msr;
 	uint64_t value;
@@ -43,8 +43,8 @@ static const struct access amd[] = {
 	{0xc0000301, 0},
 };
 
-/* The accesses on a new vCPU. Returns whether an allocation failed. *counted: what is in the first
- * counter at the end, *lost: what its quality says. */
+/* The accesses on a new vCPU. Returns true if an allocation failed. *counted: the value of the
+ * first counter at the end, *lost: its quality. */
 static bool play(enum vpmu_guest_model model, const struct access *a, size_t n, bool armed,
 		 unsigned long fail, bool all, uint64_t *counted, uint64_t *quality)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Guest counters and the host: placement, migration, reset, sharing of host counters, what the host
- * cannot count, and how the guest is told (the paravirtual registers).
+ * Guest counters and the host: placement, migration, reset, sharing of host counters, events that
+ * the host cannot count, and the notice to the guest (the paravirtual registers).
  */
 #include <errno.h>
 
@@ -33,7 +33,7 @@ Test(guest_place, migration)
 	finish();
 }
 
-/* Registers work before the vCPU is placed; what they say starts with the placement. */
+/* Registers work before the vCPU is placed; their counts start with the placement. */
 Test(guest_place, not_placed_yet)
 {
 	struct vpmu_guest_cfg cfg = {.model = VPMU_GUEST_INTEL_V2};
@@ -83,7 +83,7 @@ Test(guest_place, switched_out)
 	finish();
 }
 
-/* ---- sharing and what the host cannot do ---- */
+/* ---- sharing and limits of the host ---- */
 
 /* All guest counters of one event are one host counter. */
 Test(guest_place, one_key_one_counter)
@@ -147,7 +147,7 @@ Test(guest_place, global_write_is_one_instant)
 }
 
 /*
- * More keys than host counters: slots rotate, values are partial, and the times say how much. The
+ * More keys than host counters: slots rotate, values are partial, and the times show the share. The
  * workload is even, so that scaling by the times gives the truth again.
  */
 Test(guest_place, rotation_times)
@@ -211,7 +211,7 @@ Test(guest_place, times_keep_after_stop)
 	finish();
 }
 
-/* What the host cannot count reads as not counted; nothing fails. */
+/* An event that the host cannot count reads as not counted; nothing fails. */
 Test(guest_place, unsupported)
 {
 	static const uint64_t sel[] = {
@@ -265,7 +265,7 @@ Test(guest_place, quality)
 	finish();
 }
 
-/* Take every slot of the host for events nobody else uses; give them back. */
+/* Take every slot of the host for otherwise unused events; give them back. */
 static struct vpmu_consumer filler[VPMU_MAX_SLOTS];
 
 static void fill_host(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Performance monitoring interrupts: one for each overflow, at the event that overflows, whatever
- * happens in between; what they freeze; what they are not.
+ * happens in between; frozen registers; other causes.
  */
 #include "guest_use.h"
 
@@ -303,7 +303,7 @@ Test(guest_pmi, no_alarms)
 	finish();
 }
 
-/* ---- what is none ---- */
+/* ---- no PMIs ---- */
 
 /* Status bits that software sets are for restoring a state: no interrupt (SDM 20.2.4.2). */
 Test(guest_pmi, status_set_is_silent)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Policies: what the text of a list means, what tiers and lists allow (KVM_SET_PMU_EVENT_FILTER's
- * masked events), and what a guest sees of a denial: a counter that stands still.
+ * Policies: the text of a list, the events of tiers and lists (KVM_SET_PMU_EVENT_FILTER's
+ * masked events), and a guest's view of a denial: a counter that stands still.
  */
 #include <errno.h>
 
@@ -52,7 +52,7 @@ static const struct {
 	{__LINE__, VPMU_SPACE_INTEL, 0x81d0, F | S},
 	{__LINE__, VPMU_SPACE_INTEL, 0x82d0, F | S},
 	{__LINE__, VPMU_SPACE_INTEL, 0x01d1, F},
-	{__LINE__, VPMU_SPACE_INTEL, 0x00c0 | EDGE, F}, /* no more what it was */
+	{__LINE__, VPMU_SPACE_INTEL, 0x00c0 | EDGE, F}, /* no more the old one */
 	{__LINE__, VPMU_SPACE_INTEL, 0x003c | 2 << 24, F},
 	{__LINE__, VPMU_SPACE_AMD, 0x0076, F | S | A},
 	{__LINE__, VPMU_SPACE_AMD, 0x00c0, F | S | A},
@@ -239,7 +239,7 @@ Test(guest_policy, deny)
 	cr_assert(fixed(&p, 0) && !fixed(&p, 1) && fixed(&p, 2));
 }
 
-/* ---- what the guest sees ---- */
+/* ---- the guest's view ---- */
 
 static void start_policy(enum vpmu_guest_model model, const struct vpmu_policy *p)
 {
@@ -324,7 +324,7 @@ Test(guest_policy, denied_fixed)
 	finish();
 }
 
-/* CPUID 0AH:EBX says that denied architectural events are not available. */
+/* CPUID 0AH:EBX has denied architectural events as not available. */
 Test(guest_policy, cpuid_events)
 {
 	static struct vpmu_policy p = {.action = VPMU_POLICY_DENY};

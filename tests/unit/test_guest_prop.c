@@ -58,7 +58,7 @@ static void histories(const struct machine *m)
 	}
 	if (getenv("VPMU_VERBOSE"))
 		printf("%d: %llu PMIs\n", m->line, (unsigned long long)y.pmis);
-	/* A run in which nothing interrupts says nothing of interrupts. */
+	/* A run in which nothing interrupts tests no interrupts. */
 	cr_assert(n < 100 || !m->gp || y.pmis > n / 4, "%llu PMIs in %llu histories",
 		  (unsigned long long)y.pmis, (unsigned long long)n);
 	bed_host_fini(&b);

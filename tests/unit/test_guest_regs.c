@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the manuals say of every PMU register, bit by bit, against the register models. The tables
+ * Every PMU register by the manuals, bit by bit, against the register models. The tables
  * are written from the SDM and the APM alone and share nothing with vpmu/guest.
  */
 #include <criterion/criterion.h>
@@ -8,7 +8,7 @@
 
 #include "guest_manual.h"
 
-/* What the test last wrote to IA32_LBR_DEPTH. */
+/* The test's last write to IA32_LBR_DEPTH. */
 static unsigned int depth;
 
 static uint64_t rd(struct bed *b, uint32_t msr)
@@ -156,7 +156,7 @@ Test(guest_regs, every_msr)
 	}
 }
 
-/* The VMM traps what the model has. */
+/* The VMM traps the model's registers. */
 Test(guest_regs, ranges_cover)
 {
 	for (unsigned int k = 0; k < NR_MACHINES; k++) {

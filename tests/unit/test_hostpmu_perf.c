@@ -75,7 +75,7 @@ Test(hostpmu_perf, task_clock_runs)
 	spin();
 	a = read_ctr(&p, ctr);
 	cr_expect(a > first);
-	/* as of the last read, so that it can be compared with what was charged */
+	/* as of the last read, to be compared with the charges */
 	cr_expect(p.pmu.ops->audit(&p.pmu, ctr) == a - first);
 	spin();
 	cr_expect(p.pmu.ops->audit(&p.pmu, ctr) == a - first);
@@ -207,7 +207,7 @@ Test(hostpmu_perf, of_a_cpu)
 	cr_expect(vpmu_hostpmu_perf_init(&p, &opts) == -EINVAL);
 }
 
-/* The whole way: core, this PMU, a clock; what was charged is what was counted. */
+/* The whole way: core, this PMU, a clock; charges equal counts. */
 static int expect_conserved(const struct vpmu_conservation *c, void *arg)
 {
 	(*(unsigned int *)arg)++;
@@ -272,7 +272,7 @@ Test(hostpmu_perf, under_the_core)
 	vpmu_consumer_read(&clock, &v);
 	cr_expect(v.supported && v.count > 0 && v.quality == VPMU_Q_EXACT);
 	cr_expect(v.enabled_ns == v.running_ns);
-	/* its time is the thread's: no less than what the event counted, no more than there was */
+	/* its time is the thread's: no less than the event's count, no more than there was */
 	cr_expect(v.enabled_ns + v.enabled_ns / 10 >= v.count, "%lu, %lu", v.enabled_ns, v.count);
 	cr_expect(v.enabled_ns <= thread_ns() - started, "%lu", v.enabled_ns);
 	vpmu_consumer_read(&tsc, &v);

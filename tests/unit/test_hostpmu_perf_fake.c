@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The perf host PMU on a fake kernel with a PMU of 4 general and 3 fixed counters, as most machines
- * that run this have none; the TSC; and what `check` says. */
+ * that run this have none; the TSC; and the lines of `check`. */
 #include "fake_perf.h"
 #include "vpmu/event/event.h"
 #include "vpmu/context.h"
@@ -11,7 +11,7 @@
 #include <semaphore.h>
 #include <stdio.h>
 
-/* The fake kernel does what the real one does: test_hostpmu_perf.c. */
+/* The fake kernel behaves as the real one: test_hostpmu_perf.c. */
 Test(hostpmu_perf_fake, rules_of_groups)
 {
 	fake_start(4, true);
@@ -166,7 +166,7 @@ Test(hostpmu_perf_fake, no_place_on_the_pmu_is_an_error_at_bind)
 	vpmu_hostpmu_perf_set_thread(&p, gettid_());
 	for (unsigned int i = 0; i < 3; i++)
 		bind_key(&p, fake_raw(0x1a0 + i));
-	fake.held = 1; /* somebody pinned one meanwhile */
+	fake.held = 1; /* another user pinned one since */
 	cr_expect(p.pmu.ops->bind(&p.pmu, 3, fake_raw(0x1a3)) == -EBUSY);
 	cr_expect(!p.ctr[3].key);
 	/* bound or not eligible there: refused, nothing changed */
@@ -345,7 +345,7 @@ Test(hostpmu_perf_fake, ref_cycles_from_the_tsc)
 	ops = p.pmu.ops;
 	cr_expect(ops->eligible(&p.pmu, ref) == 1u << CTR_TSC);
 	cr_expect(ops->quality(&p.pmu, ref) == VPMU_Q_TSC);
-	/* what time cannot tell apart is not offered */
+	/* events that time cannot separate are not offered */
 	cr_expect(!ops->eligible(&p.pmu, vpmu_key_generic(VPMU_EV_REF_CYCLES, VPMU_KEY_USR)));
 	cr_expect(!ops->eligible(&p.pmu, ref | VPMU_KEY_HOST));
 	cr_expect(!ops->eligible(&p.pmu, cycles));
@@ -454,7 +454,7 @@ Test(hostpmu_perf_fake, why_not)
 	fake_start(4, true);
 	fake.no_branches = true;
 	expect_why_not(vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR), "PMU does not have it");
-	/* A PMU that cannot tell guest from host. */
+	/* A PMU that cannot separate guest from host. */
 	fake.fail = -EOPNOTSUPP;
 	expect_why_not(host, "the PMU does not count guests apart now");
 }

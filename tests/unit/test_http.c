@@ -226,7 +226,7 @@ Test(http, a_scraper_keeps_its_place, .timeout = 4 * HANG_SEC)
 	crowd(fd, 300, "G");
 	scraper = scraper_connects();
 	crowd(fd + 300, 100, "G");
-	/* When this is answered, all before it are accepted. */
+	/* When this is answered, all before it are connected. */
 	cr_expect_eq(answered(1), 1);
 	cr_expect_eq(scraper_asks(scraper), 200);
 	leave(fd, 400);

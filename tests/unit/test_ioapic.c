@@ -103,7 +103,7 @@ Test(ioapic, levels, .init = init)
 	ioapic_line(&a, 9, false);
 	cr_assert_eq(ioapic_eoi(&a, 0x61), 0);
 	cr_assert_eq(rd(LOW(9)), 0x61 | LEVEL);
-	/* Masked meanwhile: it comes when it is unmasked. */
+	/* Masked in between: it comes when it is unmasked. */
 	wr(LOW(9), 0x61 | LEVEL | MASKED);
 	cr_assert_eq(ioapic_line(&a, 9, true), 0);
 	cr_assert_eq(wr(LOW(9), 0x61 | LEVEL), 1u << 9);

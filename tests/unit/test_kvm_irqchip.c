@@ -99,7 +99,7 @@ Test(kvm_irqchip, intel_masks_until_it_is_armed_again)
 	stop(&g);
 }
 
-/* What the guest has masked, a mode that LVTPC does not have, and an illegal vector. */
+/* A masked entry, a mode that LVTPC does not have, and an illegal vector. */
 Test(kvm_irqchip, pmi_is_lost)
 {
 	static const uint32_t lvtpc[] = {0x10400, 0x10000 | VECTOR, 0x200, 0x5};
@@ -146,7 +146,7 @@ static void *kick_late(void *arg)
 	return NULL;
 }
 
-/* FED803C0H, where AMD's chipsets say why they were reset, and 512 MiB */
+/* FED803C0H, where AMD's chipsets have the reason of a reset, and 512 MiB */
 GUEST(hole, "mov $0x3ff803c0, %ebx\n"
 	    "movl $5, (%rbx)\n mov (%rbx), %eax\n out %eax, $0xf5\n"
 	    "mov (%rbx), %rax\n shr $32, %rax\n out %eax, $0xf5\n"
@@ -221,7 +221,7 @@ Test(kvm_irqchip, an_alarm_before_run)
 	alarm_self();
 	cr_expect(run(&g) == VMM_EXIT_ALARM);
 	cr_expect(run(&g) == VMM_EXIT_INTR);
-	/* What the kernel sends instead when its queue is full. */
+	/* The kernel's substitute when its queue is full. */
 	syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), SIGIO);
 	cr_expect(run(&g) == VMM_EXIT_ALARM);
 	stop(&g);
@@ -356,7 +356,7 @@ Test(kvm_irqchip, an_in_that_stands_for_rdpmc)
 	g.run.u.pmc.fault = false;
 	EXPECT_OUT(&g, 0xf4, 4, 0x89abcdef);
 	EXPECT_OUT(&g, 0xf4, 4, 0x1234);
-	/* Elsewhere it is what it says. */
+	/* Elsewhere it is as named. */
 	cr_assert(run(&g) == VMM_EXIT_IO && g.run.u.io.in && g.run.u.io.port == 0x33);
 	g.run.u.io.data = 5;
 	EXPECT_OUT(&g, 0xf4, 4, 5);

@@ -26,7 +26,7 @@ static void save(struct guest *g, bool irqchip)
 	cr_assert_eq(ops->get_vm_state(g->vm, vm_state, &vm_bytes), irqchip ? 0 : -ENXIO);
 }
 
-/* What was saved of @from goes on as @to, which was just started. */
+/* The saved state of @from goes on as @to, which was just started. */
 static int load(struct guest *to, const struct guest *from, bool irqchip)
 {
 	struct kvm_sregs sregs;
@@ -41,7 +41,7 @@ static int load(struct guest *to, const struct guest *from, bool irqchip)
 	return rc ? rc : ops->set_state(to->vcpu, vcpu_state, vcpu_bytes);
 }
 
-/* Sets what kvm_regs and kvm_sregs do not hold, says 1, and then says all of it again. */
+/* Sets the state beyond kvm_regs and kvm_sregs, prints 1, and then prints all of it. */
 GUEST(registers,
       "mov $0xc0000102, %ecx\n mov $0x55667788, %eax\n xor %edx, %edx\n wrmsr\n"
       "mov $0xc0000082, %ecx\n mov $0x10203040, %eax\n xor %edx, %edx\n wrmsr\n"
@@ -213,7 +213,7 @@ Test(kvm_state, rdpmc_sites)
 
 /* ---- bytes of others ---- */
 
-/* Each byte of what is ours, some of what is the kernel's, and every length: refused or taken, and
+/* Each byte of our part, some of the kernel's, and every length: refused or loaded, and
  * nothing else happens. A vCPU that took such a state can be destroyed. */
 Test(kvm_state, damaged)
 {

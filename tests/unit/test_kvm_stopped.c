@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A vCPU of the KVM engine that could not run for a while, because its process was stopped or its
- * VM was paused, tells its guest so by KVM_KVMCLOCK_CTRL. The test has the clock in its hands, and
+ * VM was paused, notifies its guest by KVM_KVMCLOCK_CTRL. The test has the clock in its hands, and
  * counts the calls. Skipped where /dev/kvm cannot be used; the nested bed runs it on a real KVM.
- * tests/nested/linux.sh stop shows what a kernel makes of it.
+ * tests/nested/linux.sh stop shows a kernel's reaction.
  */
 #include "kvm_bed.h"
 
@@ -62,7 +62,7 @@ static void begin(struct guest *g, bool irqchip)
 	cr_assert(told == 0, "a vCPU that has just begun");
 }
 
-/* It is in user space meanwhile, as a VM that is paused. */
+/* It is in user space until then, as a VM that is paused. */
 Test(kvm_stopped, between_two_runs)
 {
 	struct guest g;

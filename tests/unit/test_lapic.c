@@ -7,7 +7,7 @@
 
 #include "vmm/emu/irqchip/lapic.h"
 
-/* A CPU that takes events when the test says so. */
+/* A CPU that takes events at the test's command. */
 static struct {
 	int vector; /* queued; -1: none */
 	bool nmi;
@@ -66,7 +66,7 @@ static void wr_gp(uint32_t msr, uint64_t x)
 	cr_assert_eq(memcmp(&before, &l, sizeof(l)), 0, "WRMSR %#x = %#lx", msr, (unsigned long)x);
 }
 
-/* What the vCPU does when the APIC has changed (vmm/emu/irqchip/irq.c). */
+/* The vCPU's part when the APIC has changed (vmm/emu/irqchip/irq.c). */
 static void inject(void)
 {
 	if (l.nmi && !cpu.nmi) {
@@ -88,7 +88,7 @@ static int take(void)
 	return vector;
 }
 
-/* Whether something waits to be delivered. */
+/* Returns true if an interrupt waits to be delivered. */
 static bool waits(void)
 {
 	return l.nmi || lapic_next(&l);
@@ -161,7 +161,7 @@ Test(lapic, map, .init = init_enabled)
 	cr_assert_eq(lapic_rdmsr(&l, 0x900, &(uint64_t){0}), -ENOENT);
 }
 
-/* Each bit of each register: accepted, or #GP. */
+/* Each bit of each register: writable, or #GP. */
 Test(lapic, reserved_bits, .init = init_enabled)
 {
 	static const struct {
@@ -203,7 +203,7 @@ Test(lapic, reserved_bits, .init = init_enabled)
 	}
 }
 
-/* Disabled by software: entries are masked and stay so, fixed interrupts are not accepted. */
+/* Disabled by software: entries are masked and stay so, fixed interrupts are dropped. */
 Test(lapic, software_disable, .init = init)
 {
 	wr(LVTPC, NMI);
@@ -420,7 +420,7 @@ Test(lapic, ipis)
 	static const struct {
 		int line;
 		uint64_t icr;
-		bool vector, nmi; /* what it brings to APIC 18 */
+		bool vector, nmi; /* its interrupt at APIC 18 */
 	} rows[] = {
 		{__LINE__, 0x40040, true, false},	     /* self */
 		{__LINE__, 0x80040, true, false},	     /* all */
@@ -457,7 +457,7 @@ Test(lapic, ipis)
 		wr(ESR, 0);
 		cr_assert_eq(rd(ESR), 0, "line %d", rows[i].line);
 	}
-	/* Lowest priority is not supported: only that is said, even with an illegal vector. */
+	/* Lowest priority is not supported: only that is reported, even with an illegal vector. */
 	wr(ICR, 18ull << 32 | 0x103);
 	wr(ESR, 0);
 	cr_assert_eq(rd(ESR), 0x10);
@@ -572,7 +572,7 @@ static uint64_t draw(void)
 	return rng;
 }
 
-/* Values that are accepted often enough. */
+/* Values that are valid often enough. */
 static uint64_t draw_value(void)
 {
 	uint64_t x = draw();
@@ -601,7 +601,7 @@ static unsigned int top(uint32_t first)
 	return 0;
 }
 
-/* What comes is always the highest that waits, above the class in service; what is refused changes
+/* The highest that waits above the class in service is delivered; a refusal changes
  * nothing; and every state that can be reached can be saved and loaded. */
 Test(lapic, random, .init = init_enabled)
 {

@@ -146,7 +146,7 @@ Test(lapic_full, map)
 	}
 }
 
-/* Disabled by software: masked entries stay so, and nothing fixed is accepted. */
+/* Disabled by software: masked entries stay so, and fixed interrupts are dropped. */
 Test(lapic_full, software_disable, .init = init)
 {
 	wr(TIMER, 0x40);
@@ -235,7 +235,8 @@ Test(lapic_full, to_x2apic, .init = init_enabled)
 	cr_assert_eq(lapic_wrmsr(&l, 0x800 + TIMER, 0x40040), -EFAULT);
 }
 
-/* TMR says how a vector came last, and the end of a level-triggered one is broadcast. */
+/* TMR has the trigger mode of a vector's last arrival, and the end of a level-triggered one is
+ * broadcast. */
 Test(lapic_full, level_triggered, .init = init_enabled)
 {
 	for (int level = 0; level < 2; level++) {
@@ -252,7 +253,7 @@ Test(lapic_full, level_triggered, .init = init_enabled)
 	cr_assert_eq(esr(), 0x40);
 }
 
-/* What is sent, and what only ESR says. */
+/* Messages sent, and errors that only ESR has. */
 Test(lapic_full, sending, .init = init_enabled)
 {
 	static const struct {

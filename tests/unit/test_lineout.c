@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Whoever prints never waits for the reader; what is lost is said, and nothing else is lost. */
+/* A printer never waits for the reader; losses are reported, and there are no others. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static char *line(const char *fmt, unsigned int n)
 }
 
 /* Nobody reads while 200,000 lines of 30 bytes are queued, which is more than a pipe and a source's
- * queue hold. Then all is read: each line comes, or is in a line that says how many are lost. */
+ * queue hold. Then all is read: each line comes, or is in a line with the number of lost ones. */
 static void stop_and_go(void)
 {
 	struct lineout_source *noisy = lineout_source_new("noisy");
@@ -98,7 +98,7 @@ Test(lineout, a_reader_that_stops)
 	stop_and_go();
 }
 
-/* EAGAIN is no error: it means what a blocking write means. */
+/* EAGAIN is no error: it is treated as a blocking write. */
 Test(lineout, a_pipe_that_does_not_block)
 {
 	cr_assert_eq(fcntl(wr, F_SETFL, O_NONBLOCK), 0);
@@ -147,7 +147,7 @@ Test(lineout, a_reader_that_is_gone)
 	cr_assert_eq(lineout_error(), EPIPE);
 }
 
-/* A full disk that has room again: what is lost is told, once, before the next line. */
+/* A full disk that has room again: the loss is reported, once, before the next line. */
 Test(lineout, an_error_that_passes)
 {
 	struct lineout_source *a = lineout_source_new("a");
@@ -159,7 +159,7 @@ Test(lineout, an_error_that_passes)
 	dup2(full, STDOUT_FILENO);
 	for (unsigned int i = 0; i < 7; i++) {
 		lineout_put(line("%u", i), a);
-		wait_dropped(a, i + 1); /* and the line before it that tells of the others */
+		wait_dropped(a, i + 1); /* and the line before it that reports the others */
 	}
 	cr_assert_eq(lineout_error(), ENOSPC);
 	dup2(pipe_fd, STDOUT_FILENO);

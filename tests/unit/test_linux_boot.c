@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/boot/linux.c and acpi.c: what a kernel finds in guest memory and in its registers, and what
- * is refused. */
+/* vmm/boot/linux.c and acpi.c: the state that a kernel finds in guest memory and in its registers,
+ * and is refused. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -69,14 +69,14 @@ Test(linux_boot, vmlinux)
 	cr_assert_eq(load(&p, &entry), 0, "%s", err);
 	cr_assert_eq(entry, BZ_TEXT + 0x40);
 
-	/* The kernel is at its physical addresses, with zeroes behind what the file has. */
+	/* The kernel is at its physical addresses, with zeroes behind the file's bytes. */
 	cr_assert(!memcmp(ram.base + BZ_TEXT, kernel.text, sizeof(kernel.text)));
 	cr_assert(!memcmp(ram.base + BZ_DATA, kernel.data, sizeof(kernel.data)));
 	cr_assert_eq(ram.base[BZ_DATA + sizeof(kernel.data)], 0);
 	cr_assert(!memcmp(ram.base + BZ_DATA + 0x8000, kernel.data, 0x10));
 	cr_assert_eq(ram.base[BZ_DATA + 0x8010], 0);
 
-	/* boot.rst: what the loader must fill in. */
+	/* boot.rst: the fields that the loader must fill in. */
 	cr_assert_eq(get_u16(zero_page() + LINUX_HDR_BOOT_FLAG), 0xaa55);
 	cr_assert(!memcmp(zero_page() + LINUX_HDR_MAGIC, "HdrS", 4));
 	cr_assert_geq(get_u16(zero_page() + LINUX_HDR_VERSION), 0x20e); /* has acpi_rsdp_addr */
@@ -126,18 +126,18 @@ Test(linux_boot, registers)
 	cr_assert_eq(sregs.cr0 & 0x80000001, 0x80000001);
 	cr_assert_eq(sregs.cr4, 0x20);
 	cr_assert_eq(sregs.efer, 0x500);
-	/* The descriptors in memory say what the segment registers hold. */
+	/* The descriptors in memory match the segment registers. */
 	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 0x10) >> 53 & 1, 1);
 	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 0x10) >> 40 & 0xf, sregs.cs.type);
 	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 0x18) >> 40 & 0xf, sregs.ds.type);
 	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 0x20) >> 40 & 0xf, sregs.tr.type);
 	/* The engine's local APIC stays as it is. */
 	cr_assert_eq(sregs.apic_base, apic);
-	/* A reset by the firmware's entry: it writes 6 to port CF9H and halts for ever. */
+	/* A reset by the firmware's entry: it writes 6 to port CF9H and halts. */
 	cr_assert(!memcmp(ram.base + 0xffff0, "\xba\xf9\x0c\xb0\x06\xee\xf4\xeb\xfd", 9));
 }
 
-/* The header of a bzImage comes into the zero page, but for what the loader decides. */
+/* The header of a bzImage comes into the zero page, except for the loader's fields. */
 Test(linux_boot, bzimage)
 {
 	struct boot_params p = {.nr_vcpus = 1};
@@ -157,7 +157,7 @@ Test(linux_boot, bzimage)
 	cr_assert_eq(get_u64(hdr + LINUX_HDR_SETUP_DATA - LINUX_HDR), 0, "a list of the file's");
 	cr_assert(!memcmp(ram.base + BZ_TEXT, kernel.text, sizeof(kernel.text)));
 
-	/* It says how long a command line it takes. */
+	/* It has the longest command line that it takes. */
 	cmdline = calloc(1, BZ_CMDLINE + 2);
 	memset(cmdline, 'x', BZ_CMDLINE);
 	memcpy(cmdline, "quiet reboot=t ", 15); /* nothing is put in front of it */
@@ -176,7 +176,7 @@ Test(linux_boot, bzimage)
 	cr_assert_eq(load(&p, &entry), -EINVAL);
 	cr_assert(strstr(err, "289 bytes long; expected up to 288"), "%s", err);
 	free(cmdline);
-	/* Whatever it says, there are 4 KiB for it. */
+	/* For any value there are 4 KiB for it. */
 	put_u32(bz.setup + LINUX_HDR_CMDLINE_SIZE - LINUX_HDR, UINT32_MAX);
 	cmdline = calloc(1, 4097);
 	memset(cmdline, 'x', 4096);
@@ -208,11 +208,11 @@ Test(linux_boot, e820)
 	cr_assert(e820(3).gpa == 4 * GIB && e820(3).bytes == 2 * GIB && e820(3).type == 1);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 Test(linux_boot, initrd_too_big)
 {
-	/* What is between the kernel's end and that of RAM, and one byte more. */
+	/* The space between the kernel's end and that of RAM, and one byte more. */
 	const size_t most = 64 * MIB - BZ_END;
 	struct image initrd = {.name = "disk", .data = calloc(1, most + 1), .bytes = most};
 	struct boot_params p = {.initrd = &initrd, .nr_vcpus = 1};
@@ -415,7 +415,7 @@ Test(linux_boot, acpi)
 	}
 }
 
-/* ACPI's own compiler understands the AML, and finds in it what is meant. */
+/* ACPI's own compiler understands the AML, and decodes it as meant. */
 Test(linux_boot, aml_disassembled)
 {
 	static const char *const has[] = {

@@ -131,7 +131,7 @@ Test(linux_image, every_header_field)
 	}
 }
 
-/* What the payload claims to unpack to is not what it unpacks to. */
+/* The payload's claimed size is not its unpacked size. */
 Test(linux_image, claims)
 {
 	static const struct {
@@ -165,7 +165,7 @@ Test(linux_image, claims)
 		}
 }
 
-/* However much of the file is missing, it is no kernel, and says so in one line. */
+/* However much of the file is missing, it is no kernel, with one line of error. */
 Test(linux_image, truncated)
 {
 	struct vmm_ram ram = {.nr = 1, .slot[0].bytes = 64 << 20};

@@ -142,7 +142,7 @@ Test(loader, good_image)
 	cr_assert_eq(sregs.cs.selector, 8);
 	cr_assert_eq(sregs.cs.l, 1);
 	cr_assert_eq(sregs.ss.selector, 0x10);
-	/* The descriptors in memory say what the segment registers hold. */
+	/* The descriptors in memory match the segment registers. */
 	cr_assert_eq(read64(ram, sregs.gdt.base + 8) >> 53 & 1, sregs.cs.l);
 	cr_assert_eq(read64(ram, sregs.gdt.base + 8) >> 40 & 0xf, sregs.cs.type);
 	cr_assert_eq(read64(ram, sregs.gdt.base + 0x10) >> 40 & 0xf, sregs.ss.type);
@@ -150,7 +150,7 @@ Test(loader, good_image)
 	munmap(ram, RAM_BYTES);
 }
 
-/* RAM on both sides of the hole is mapped, the hole is not; the guest is told where it is. */
+/* RAM on both sides of the hole is mapped, the hole is not; the guest gets its place. */
 Test(loader, two_slots)
 {
 	struct boot_params boot = {.nr_vcpus = 1, .lapic = true};
@@ -263,7 +263,7 @@ struct corrupt {
 	const char *field;
 	size_t offset, bytes;
 	uint64_t value;
-	const char *named; /* the message says so */
+	const char *named; /* as in the message */
 };
 
 Test(loader, corrupted_headers)

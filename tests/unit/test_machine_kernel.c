@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/machine/kernel.c: VMs that boot the same file share what was unpacked, as long as it is the
+/* vmm/machine/kernel.c: VMs that boot the same file share the unpacked image, as long as it is the
  * same file. */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -86,7 +86,7 @@ static void wake(void *arg)
 	sem_post(arg);
 }
 
-/* The kernel is that of the next VM with this path, also if the file is another one meanwhile. */
+/* The kernel is that of the next VM with this path, also if the file has been replaced. */
 Test(machine_kernel, unpacked_on_a_thread)
 {
 	struct machine m = {.opts = {.wake = wake, .arg = &woken}};
@@ -108,7 +108,7 @@ Test(machine_kernel, unpacked_on_a_thread)
 	cr_assert_eq(machine_kernel_get(&m.kernel, path, &out, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(mark(), 2, "once only");
 
-	/* What nobody took is forgotten, and the one of before stays. */
+	/* An untaken image is freed, and the former one stays. */
 	machine_unpack_unused(&m);
 	cr_assert(m.kernel.img.data);
 	u = machine_unpack(&m, path);
@@ -117,7 +117,7 @@ Test(machine_kernel, unpacked_on_a_thread)
 	machine_unpack_unused(&m);
 	cr_assert_null(m.kernel.img.data);
 
-	/* An error is said, and nobody need wait for it. */
+	/* An error is reported, and no caller need wait for it. */
 	cr_assert_eq(truncate(path, 1000), 0);
 	u = machine_unpack(&m, path);
 	cr_assert(u && !sem_wait(&woken));

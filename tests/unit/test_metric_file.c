@@ -63,7 +63,7 @@ Test(metric_file, the_first_of_a_name_counts)
 		     0);
 	cr_expect_eq(set.nr, 2);
 	cr_expect_str_eq(metric_set_find(&set, "m", 1)->description, "one");
-	/* What is not added has to be right all the same. */
+	/* Metrics that are not added have to be right all the same. */
 	cr_expect_eq(add(&set, "[m]\nformula = loads\n", err), -EINVAL);
 	cr_expect_eq(set.nr, 2);
 	metric_set_free(&set);
@@ -214,7 +214,7 @@ Test(metric_file, folders)
 	cr_expect_eq(system(path), 0);
 }
 
-/* What the files say that come with vpmu. The program is in build/tests. */
+/* The files that come with vpmu. The program is in build/tests. */
 Test(metric_file, shipped)
 {
 	static const char *const names[] = {"ipc",

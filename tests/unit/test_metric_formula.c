@@ -103,7 +103,7 @@ Test(metric_formula, refused)
 {
 	static const struct {
 		int line, ret;
-		const char *text, *says; /* what is in the message */
+		const char *text, *says; /* part of the message */
 	} cases[] = {
 		{__LINE__, -EINVAL, "", "character 1: expected the name of an event"},
 		{__LINE__, -EINVAL, "  ", "character 3"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/boot/multiboot.c: what an image finds in memory and in its registers, that it runs from there
- * on the emulator, and what is refused. */
+ * on the emulator, and refusals. */
 #include "boot_bed.h"
 #include "multiboot_image.h"
 #include "vmm/boot/bytes.h"
@@ -85,7 +85,7 @@ Test(multiboot, without_module_or_arguments)
 	cr_assert_eq(get_u64(ram.base + info(48) + 3 * 24 + 4), 4 * GIB);
 }
 
-/* 3.2: the image runs as the specification says that it starts. */
+/* 3.2: the image starts as specified. */
 Test(multiboot, runs)
 {
 	/* A whole CPU, as VMs with a kernel have it: it shows FXSR. */
@@ -109,7 +109,7 @@ Test(multiboot, runs)
 	cr_assert_eq(sregs.cr0, 0x11);
 	cr_assert(sregs.cs.db && !sregs.cs.l && sregs.cs.selector == 8 &&
 		  sregs.ss.selector == 0x10);
-	/* The descriptors in memory say what the segment registers hold. */
+	/* The descriptors in memory match the segment registers. */
 	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 8), 0x00cf9b000000ffff);
 	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 16), 0x00cf93000000ffff);
 	cr_assert_eq(vmm_emu_ops.set_sregs(v, &sregs), 0);
@@ -160,7 +160,7 @@ Test(multiboot, refused)
 #define AT(member, value, says)                                                                    \
 	{__LINE__, offsetof(struct mb_image, member), sizeof(((struct mb_image *)0)->member),      \
 	 value, says}
-		AT(eh.e_ident[0], 0, "no ELF file; expected an ELF32 executable"),
+		AT(eh.e_ident[0], 0, "not an ELF file; expected an ELF32 executable"),
 		AT(eh.e_ident[EI_CLASS], ELFCLASS64, "e_ident[EI_CLASS] is 0x2"),
 		AT(eh.e_ident[EI_DATA], ELFDATA2MSB, "e_ident[EI_DATA]"),
 		AT(eh.e_type, ET_DYN, "e_type"),

@@ -102,7 +102,7 @@ Test(pci, narrow_accesses_are_to_other_ports)
 		cr_assert_eq(in(port, 1), port == 0xcf9 ? 0 : 0xff);
 	cr_assert_eq(in(0xcf8, 2), 0xffff);
 	cr_assert_eq(in(0xcfa, 2), 0xffff);
-	/* An address whose second byte would reset the VM does not. */
+	/* An address with a second byte that would reset the VM does not. */
 	out(ADDRESS, 4, 0x80000600);
 	cr_assert_eq(resets, 0);
 	out(0xcf9, 1, 6);
@@ -227,7 +227,7 @@ Test(pci, snapshot)
 	cr_assert_eq(bus_read(&there, ADDRESS, 4), 0x80000008);
 	cr_assert_eq(bus_read(&there, DATA + 3, 1), 6);
 
-	/* What no guest can bring about, and what is no such section, changes nothing. */
+	/* An impossible state, or another section, changes nothing. */
 	for (unsigned int bit = 0; bit < 32; bit++)
 		cr_assert_eq(load(&to, 1u << bit, 1, 4), bit == 31 || (bit < 24 && bit > 1),
 			     "bit %u", bit);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Alarms of a vCPU thread's perf events, under libvpmu's core, on a fake kernel (fake_perf.h) and
- * for timers on the real one: what is opened and armed, and that no alarm is lost or invented. */
+ * for timers on the real one: opened and armed events, and that no alarm is lost or invented. */
 #include "fake_perf.h"
 #include "vpmu/account.h"
 #include "vpmu/alarm.h"
@@ -353,7 +353,7 @@ Test(perf_alarm, throttled_while_the_thread_sleeps)
 	end(&b);
 }
 
-/* Records that were overwritten before anybody read them: nobody knows, and nobody claims. The same
+/* Records that were overwritten before any read: no count is claimed. The same
  * for an end without a begin. */
 Test(perf_alarm, throttle_records_that_are_lost)
 {
@@ -428,7 +428,7 @@ Test(perf_alarm, throttled_on_the_second_kind_of_core)
 	end(&b);
 }
 
-/* ---- what is counted by the TSC ---- */
+/* ---- counts by the TSC ---- */
 
 Test(perf_alarm, a_timer_of_the_thread)
 {
@@ -547,7 +547,7 @@ static void *sleep_through(void *arg)
 	return NULL;
 }
 
-/* The kernel's timers come to this thread and no other, as often as the count says. */
+/* The kernel's timers come to this thread and no other, as often as in the count. */
 Test(perf_alarm, a_real_timer)
 {
 	struct sigaction sa = {.sa_handler = on_alarm};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The perf host PMU under libvpmu's core, on a fake kernel (fake_perf.h): what readers of consumers
- * see when the kernel takes counters away, lets groups take turns, runs out of files or has several
+ * see when the kernel takes counters away, multiplexes groups, runs out of files or has several
  * kinds of core. Nothing here asks the PMU; everything is seen through the core. */
 #include "fake_perf.h"
 #include "vpmu/account.h"
@@ -216,8 +216,8 @@ static void lose_and_get_back(bool rdpmc)
 	fake_run(10 * MS);
 	lost = read_now(&b, c);
 	cr_expect(about(lost.enabled_ns, 30 * MS));
-	/* The page has the last count, and without it nobody knows. When it was lost is not known;
-	 * it was after the last good reading. */
+	/* The page has the last count, and without it the count is unknown. When it was lost is not
+	 * known; it was after the last good reading. */
 	cr_expect_eq(lost.count, rdpmc ? 20000 : 10000);
 	cr_expect(about(lost.running_ns, 10 * MS), "%lu", lost.running_ns);
 	fake_run(10 * MS);
@@ -352,7 +352,7 @@ Test(perf_core, counters_are_left_to_others)
 	for (unsigned int i = 0; i < 6; i++)
 		raw[i] = count(&b, fake_raw(0x4b0 + i));
 	cr_expect(all_in_one_group());
-	fake.rival = 2;	  /* another tool, or a guest's own vPMU, has what it needs all the time */
+	fake.rival = 2;	  /* another tool, or a guest's own vPMU, has its counters all the time */
 	fake.most_gp = 0; /* trying a new key took one for an instant */
 	run_ticking(&b, 600, 2);
 	cr_expect_eq(fake.most_gp, 2, "%u", fake.most_gp);
@@ -419,7 +419,7 @@ Test(perf_core, who_does_not_count_has_no_files_open)
 	end(&b);
 }
 
-/* Two events that both need counter 0. Each fits alone, so only the group can tell. */
+/* Two events that both need counter 0. Each fits alone, so only the group can show it. */
 static void constraint(bool arm)
 {
 	struct vpmu_consumer *good[2], *first[2];
@@ -456,14 +456,14 @@ Test(perf_core, a_constraint_harms_nobody_else)
 	constraint(false);
 }
 
-/* The kernel says nothing at open, so only the reading tells. */
+/* The kernel reports nothing at open, so only the reading shows it. */
 Test(perf_core, a_constraint_that_open_does_not_see)
 {
 	constraint(true);
 }
 
-/* The same, when the event that is one too many was enabled while its thread slept, so that nobody
- * could tell. */
+/* The same, when the event that is one too many was enabled while its thread slept, so that it was
+ * not visible. */
 Test(perf_core, a_group_that_was_made_asleep)
 {
 	struct vpmu_consumer *good, *first[2];
@@ -486,7 +486,7 @@ Test(perf_core, a_group_that_was_made_asleep)
 	cr_expect_eq(v.count, w.count, "nothing of the group counts");
 	cr_expect(w.running_ns < w.enabled_ns);
 
-	/* Even if nobody can ever tell, what was given up is not taken back at once. */
+	/* Even if it never shows, a key that was given up is not taken back at once. */
 	run_ticking(&b, 2000, 20);
 	v = read_now(&b, good);
 	cr_expect(share(&v) >= 15, "%u %%", share(&v));
@@ -617,7 +617,7 @@ Test(perf_core, one_event_for_each_kind_of_core)
 	v = read_now(&b, both);
 	cr_expect(exact(&v) && v.count == 400000 && about(v.running_ns, v.enabled_ns), "%lu: %lu",
 		  v.count, v.running_ns);
-	/* A raw code says nothing about the other kind of core, and its readers see that. */
+	/* A raw code has no meaning on the other kind of core, and its readers see that. */
 	v = read_now(&b, raw);
 	cr_expect(v.count == 300000 && share(&v) >= 73 && share(&v) <= 77, "%lu: %u %%", v.count,
 		  share(&v));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * vmm/boot/rdpmc.c: which bytes of a kernel are RDPMC. Images are made here of ordinary code with
- * sites, and with what only looks like one. What is in doubt is refused, and then nothing of the
+ * sites, and with bytes that only look like one. Doubtful ones are refused, and then nothing of the
  * kernel is rewritten.
  */
 #include <criterion/criterion.h>
@@ -61,7 +61,7 @@ static void begin(void)
 	fill(4);
 }
 
-/* Complete the image. @code: what the section header calls code; 0: no section headers. */
+/* Complete the image. @code: the sections that are marked code; 0: no section headers. */
 static void end(uint64_t code)
 {
 	Elf64_Ehdr *eh = (Elf64_Ehdr *)file;
@@ -156,7 +156,7 @@ Test(rdpmc, bytes_of_another_instruction)
 	end(used);
 	cr_expect_eq(find(), 0, "%s", err);
 	cr_expect_eq(sites.nr, 0);
-	/* With what should follow RDPMC behind it, nobody can be sure. */
+	/* With the bytes that should follow RDPMC behind it, it is doubtful. */
 	begin();
 	put(shl, sizeof(shl));
 	fill(2);
@@ -164,7 +164,7 @@ Test(rdpmc, bytes_of_another_instruction)
 	refused("are not met when decoding");
 }
 
-/* A site that nobody doubts does not help another one: all or none. */
+/* A certain site does not help another one: all or none. */
 Test(rdpmc, an_instruction_that_nothing_follows)
 {
 	static const uint8_t low[] = {0x89, 0xf9, 0x0f, 0x33, 0x89, 0xc7, 0x90, 0x90,
@@ -235,10 +235,10 @@ Test(rdpmc, data_is_not_code)
 	cr_expect_eq(sites.nr, 1);
 }
 
-/* ---- kernels of two segments: since Linux 6.18 .init.text and what is for alternatives are in the
+/* ---- kernels of two segments: since Linux 6.18 .init.text and the alternatives' code are in the
  * writable one, which is not executable ---- */
 
-/* Complete an image whose bytes from @split are in a segment RW-, and in a section named @name with
+/* Complete an image with the bytes from @split in a segment RW-, and in a section named @name with
  * @flags; without a name there are no section headers. */
 static void end_split(uint64_t split, const char *name, uint64_t flags)
 {
@@ -301,7 +301,7 @@ Test(rdpmc, code_in_a_writable_segment)
 	}
 }
 
-/* What is in doubt is data where data may be, and is refused in a section that has only code. A
+/* Doubtful bytes are data where data may be, and is refused in a section that has only code. A
  * section without code is not looked at. */
 Test(rdpmc, data_in_a_writable_segment)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What is no regular file is refused, and is not even opened. */
+/* Other than regular files are refused, and not even opened. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ Test(regular, only_regular_files_are_opened)
 		cr_assert(read(fd, &c, 1) == 1 && c == 'x');
 		cr_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 		close(fd);
-		cr_assert_gt(opens(), 0); /* that is what was looked for above */
+		cr_assert_gt(opens(), 0); /* the case of above */
 	}
 	unlinkat(at, "fifo", 0);
 	unlinkat(at, "out", 0);

@@ -280,7 +280,7 @@ Test(runner, ports_and_msrs)
 		{FAKE_IN, VPMU_PORT_COM1, 1, 1},
 		{FAKE_OUT, VPMU_PORT_COM1 + 3, 3, 1},
 		{FAKE_IN, VPMU_PORT_COM1_LSR, 0x60, 1},
-		{FAKE_IN, 0x70, 0xff, 1}, /* nobody there */
+		{FAKE_IN, 0x70, 0xff, 1}, /* no vCPU there */
 		{FAKE_IN, 0x70, 0xffff, 2},
 		{FAKE_IN, 0xfffe, 0xffffffff, 4},
 		{FAKE_OUT, 0x80, 5, 1},
@@ -448,7 +448,7 @@ Test(runner, vm_create_refuses_and_undoes)
 	bed_fini(&b);
 }
 
-/* A vCPU that is asked to go while a pCPU holds it goes to the front, whoever expedited before. */
+/* A vCPU that is asked to go while a pCPU holds it goes to the front, before earlier requests. */
 Test(runner, a_request_does_not_wait_behind_a_queue)
 {
 	struct host_config host = small_host;
@@ -514,7 +514,7 @@ Test(runner, a_request_ends_the_slice_of_others)
 	fake_trace = ask_for_others;
 	cr_assert_eq(runner_step(b.runner, 1), 1);
 	cr_expect_eq(runs, 5);
-	/* The next slice serves the request first, and then nobody is in a hurry. */
+	/* The next slice serves the request first, and then no request is left. */
 	cr_assert_eq(runner_step(b.runner, 1), 1);
 	fake_trace = NULL;
 	cr_expect_gt(runs, 100, "%u", runs);

@@ -338,7 +338,7 @@ Test(runqueue, equals_a_plain_list)
 	}
 }
 
-/* In one queue, without anything else: each runs as often as its charges say, first come first. */
+/* In one queue, without anything else: each runs as often as by its charges, first come first. */
 Test(runqueue, equals_run_in_turn)
 {
 	struct vcpu *cur = NULL, *v;

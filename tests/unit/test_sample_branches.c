@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/sample/branches.c on a fake kernel: what is asked of perf, and what its samples become. On
- * real drivers it is tested by tests/beds/bed_branches.c. */
+/* cgroup/sample/branches.c on a fake kernel: the requests to perf, and the results of its samples.
+ * On real drivers it is tested by tests/beds/bed_branches.c. */
 #include "cgroup/sample/branches.h"
 #include "sample_fake.h"
 

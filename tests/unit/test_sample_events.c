@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/sample/events.c on a fake kernel: who samples the same shares the events, every user sees
- * its samples and no others, and what the kernel lacks or refuses is an answer. */
+/* cgroup/sample/events.c on a fake kernel: users with the same samples share the events, each sees
+ * its samples and no others, and refusals of the kernel are answers. */
 #include "cgroup/sample/events.h"
 #include "sample_fake.h"
 

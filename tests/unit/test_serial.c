@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/dev/serial.c as the 16550A of a stock kernel, and vmm/dev/power.c. What Linux's driver does
- * to find out what the UART is, step by step (drivers/tty/serial/8250/8250_port.c). */
+ * to identify the UART, step by step (drivers/tty/serial/8250/8250_port.c). */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -76,7 +76,7 @@ Test(serial, linux_finds_a_16550a)
 	cr_assert_eq(in(MSR)&0xf0, 0x60);
 	out(MCR, 0);
 	cr_assert_eq(in(MSR), 0xb0);
-	/* IIR says that there are FIFOs, and that they are not those of a later chip. */
+	/* IIR shows that there are FIFOs, and that they are not those of a later chip. */
 	out(LCR, 0xbf);
 	out(IIR, 0);
 	out(LCR, 0);
@@ -109,7 +109,7 @@ Test(serial, transmitter_interrupt)
 	out(IER, 0);
 	out(IER, 2);
 	cr_assert_eq(in(IIR), 2);
-	/* Each byte raises it again; what is sent comes out as lines. */
+	/* Each byte raises it again; sent bytes come out as lines. */
 	edges = 0;
 	for (const char *p = "hi\r\n"; *p; p++) {
 		out(THR, (uint8_t)*p);
@@ -153,7 +153,7 @@ Test(serial, receiver)
 	cr_assert_eq(in(IIR), 4);
 	cr_assert_eq(in(THR), 'y');
 	cr_assert_eq(in(IIR), 1);
-	/* Resetting the FIFO drops what is in it, and not what waits. */
+	/* Resetting the FIFO drops its bytes, and not those that wait. */
 	out(IIR, 1);
 	cr_assert_eq(type("0123456789abcdefghij"), 20);
 	out(IIR, 3);
@@ -166,7 +166,7 @@ Test(serial, receiver)
 	cr_assert_eq(in(IIR), 0xc2);
 }
 
-/* A guest that does not read costs a bounded amount of memory, and the sender is told. */
+/* A guest that does not read costs a bounded amount of memory, and the sender is notified. */
 Test(serial, input_is_bounded)
 {
 	static char much[3 * SERIAL_INPUT_MAX];
@@ -185,7 +185,7 @@ Test(serial, input_is_bounded)
 	cr_assert_eq(in(THR), 'z');
 }
 
-/* In loopback mode what is sent is received, nothing else is, and nothing comes out. */
+/* In loopback mode sent bytes are received, no others are, and nothing comes out. */
 Test(serial, loopback)
 {
 	out(MCR, 0x1b);

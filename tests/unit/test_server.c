@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * service/server.c, commands.c, request.c: the protocol and hostile requests. Clients:
- * test_server_clients.c; who may do what: test_server_access.c.
+ * test_server_clients.c; rights: test_server_access.c.
  */
 #include "server_bed.h"
 

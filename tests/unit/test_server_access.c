@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* service/access.c: who may do what, and see what. Most of it needs root, to be other users.
+/* service/access.c: rights to act and to see. Most of it needs root, to be other users.
  */
 #include <grp.h>
 #include <time.h>
@@ -15,7 +15,7 @@ TestSuite(server_access, .init = server_setup, .fini = server_teardown);
 
 /*
  * A client process that is user @uid in groups @gid and, as a supplementary group, @more. It sends
- * its requests and prints what came. Parent: the descriptor of what it prints.
+ * its requests and prints the answers. Parent: the descriptor of its output.
  */
 static int client_as(uid_t uid, gid_t gid, gid_t more, const char *requests)
 {
@@ -136,7 +136,7 @@ static const char *after(const char *text, const char *what)
 	return *rest ? rest + strlen(what) : "";
 }
 
-/* Whatever a reader asks, nothing of what is not its own is in the answer. */
+/* For any request of a reader, the answer has its own tenants only. */
 Test(server_access, readers_see_their_tenants_only)
 {
 	static const char *const hidden[] = {"victim", "secret",    "evil",	    "hidden-vm",
@@ -203,10 +203,10 @@ Test(server_access, readers_see_their_tenants_only)
 	cr_expect_eq(lines(text), 2);
 	cr_expect(strstr(text, "web-1") && !strstr(text, "hidden-vm"), "%s", text);
 	cr_expect(!strstr(text, "\"errno\""), "a name of its own: %s", text);
-	/* A name that is given by chance: "@2" would tell that there is another one. */
+	/* A name that is given by chance: "@2" would show that there is another one. */
 	text = as_reader("{\"cmd\":\"attach\",\"events\":\"cycles\"}\n");
 	cr_expect_gt(strtoull(after(text, "\"session\":\"@"), NULL, 10), 1000, "%s", text);
-	/* The session stays for its user, and for nobody else but administrators. */
+	/* The session stays for its user, and for administrators. */
 	text = as_reader("{\"cmd\":\"reattach\",\"session\":\"same\"}\n");
 	cr_expect(strstr(text, "\"scope\":\"vm\""), "%s", text);
 	text = said_as(READER_UID + 1, 1, READER_GID, "{\"cmd\":\"read\",\"session\":\"same\"}\n");
@@ -215,7 +215,7 @@ Test(server_access, readers_see_their_tenants_only)
 	access_fini(&rules);
 }
 
-/* What a reader of number @nr is told when it opens @n sessions with names of their own. */
+/* The answers to a reader of number @nr when it opens @n sessions with names of their own. */
 static const char *opens_sessions(int nr, gid_t group, int n)
 {
 	static char many[65 * 80];
@@ -286,7 +286,7 @@ Test(server_access, nobody_can_take_all_events)
 	access_fini(&rules);
 }
 
-/* A connection of user @uid whose one more group is @more. */
+/* A connection of user @uid with one more group, @more. */
 static int dial_as(uid_t uid, gid_t more)
 {
 	int fd;
@@ -357,7 +357,7 @@ static int cmd_big(void *arg, const json_t *req, json_t *resp, char *err, size_t
 	return ret;
 }
 
-/* Answers of 8 MiB each that nobody reads: root is answered all the same. */
+/* Unread answers of 8 MiB each: root is answered all the same. */
 Test(server_access, unread_answers_leave_room_for_root)
 {
 	int admin[8], root;
@@ -414,7 +414,7 @@ Test(server_access, a_reader_ends_no_idle_administrator)
 	access_fini(&rules);
 }
 
-/* The answer to @request of a client that may see what @who says. */
+/* The answer to @request of a client with the access @who. */
 static const char *says_to(const struct access *who, const char *request)
 {
 	static char *answer;
@@ -426,7 +426,7 @@ static const char *says_to(const struct access *who, const char *request)
 }
 
 /* A session outlives its connection, and its user comes back with fewer rights: in fewer groups, or
- * of which the configuration says less. What the user may not see now is not shown. */
+ * with a narrower configuration. Tenants outside of the user's rights now are not shown. */
 Test(server_access, rights_are_those_of_the_reading)
 {
 	static const char *const named[] = {

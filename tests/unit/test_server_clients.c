@@ -200,7 +200,7 @@ Test(server_clients, a_client_that_does_not_read_is_dropped)
 	char buf[65536], name[16];
 	int slow = dial(), fd = dial();
 
-	/* An answer larger than what the socket takes. */
+	/* An answer larger than the socket's buffer. */
 	for (int i = 0; i < 3000; i++) {
 		snprintf(name, sizeof(name), "/t/%d", i);
 		test_tenant(&h, name);
@@ -218,7 +218,7 @@ Test(server_clients, a_client_that_does_not_read_is_dropped)
 	pump();
 }
 
-/* A command that takes longer than slow_sec, and whose answer no socket takes at once. */
+/* A command that takes longer than slow_sec, and with an answer that no socket takes at once. */
 static int cmd_busy(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	const struct timespec t = {.tv_sec = 1, .tv_nsec = 100000000};
@@ -302,7 +302,8 @@ Test(server_clients, a_client_that_reads_is_not_dropped_while_others_keep_the_se
 	cr_assert_eq(server_register(srv, "busy", cmd_busy, NULL), 0);
 	say(fd, "{\"cmd\":\"busy\"}\n");
 	pump();
-	/* Its timer ends while the server is busy with somebody else, who does not read either. */
+	/* Its timer ends while the server is busy with another client, which does not read either.
+	 */
 	say(other, "{\"cmd\":\"busy\"}\n");
 	cr_assert_eq(pthread_create(&thread, NULL, reader, &fd), 0);
 	while (!reader_done)
@@ -316,7 +317,7 @@ Test(server_clients, a_client_that_reads_is_not_dropped_while_others_keep_the_se
 
 /* ---- the socket file ---------------------------------------------------------------------- */
 
-/* Socket activation: whoever made the socket keeps its file. */
+/* Socket activation: the socket's creator keeps its file. */
 Test(server_clients, a_socket_that_listens_already)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -372,7 +373,8 @@ Test(server_clients, socket_paths)
 	longer[sizeof(longer) - 1] = '\0';
 	opts.path = longer;
 	cr_expect_eq(server_create(ts, ev, &opts, &second, h.err, sizeof(h.err)), -ENAMETOOLONG);
-	/* Directories: only the server's own one is made, and it must be nobody else's. */
+	/* Directories: only the server's own one is made, and it must belong to the server's user.
+	 */
 	char dir[60], link[80];
 
 	snprintf(dir, sizeof(dir), "/tmp/vpmu-test-%d-b", getpid());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* server_wait in service/server.h: commands that are answered later, and who is served meanwhile.
+/* server_wait in service/server.h: commands that are answered later, and other clients until then.
  */
 #include "server_bed.h"
 
-/* The command `wait`: it waits the first time, and says how often it was run. */
+/* The command `wait`: it waits the first time, and returns the number of its runs. */
 static struct later *waits;
 static unsigned int runs, losses;
 static bool refuse;
@@ -42,7 +42,7 @@ static void setup(void)
 
 TestSuite(server_wait, .init = setup, .fini = server_teardown);
 
-/* What was waited for is there. */
+/* The condition holds. */
 static void go_on(int ret, const char *err)
 {
 	struct later *l = waits;
@@ -131,7 +131,7 @@ Test(server_wait, a_client_that_waits_is_not_idle)
 	struct timespec idle = {.tv_sec = SERVER_IDLE_MS / 1000, .tv_nsec = 100000000};
 	char buf[65536];
 
-	/* It is the one that has said nothing for longest. */
+	/* It is the one that has been silent for longest. */
 	fd[0] = dial();
 	say(fd[0], "{\"cmd\":\"wait\"}\n");
 	take(fd[0], buf, sizeof(buf));

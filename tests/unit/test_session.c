@@ -367,7 +367,7 @@ Test(session, what_still_runs_in_a_removed_vm_counts_for_its_tenant)
 	everybody_runs();
 	cr_expect_str_eq(read_all(tenant), "/=61239");
 	depopulate();
-	test_tenant(&h, "/b"); /* what was left is folded by now */
+	test_tenant(&h, "/b"); /* the rest is folded by now */
 	cr_expect_str_eq(read_all(tenant), "/=61239");
 }
 
@@ -485,7 +485,7 @@ Test(session, no_slot_left_is_said_so)
 	spec.open.target = a;
 	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -ENOSPC);
 	cr_expect(strstr(h.err, "instructions") && strstr(h.err, "slots"), "%s", h.err);
-	/* A session whose row comes too late keeps going and shows why it does not count. */
+	/* A session with a row that comes too late keeps going and shows why it does not count. */
 	test_vm(&h, a, "late", 1);
 	cr_assert_eq(session_read(early, row_error, &errors), 0);
 	cr_expect_eq(errors, 1);

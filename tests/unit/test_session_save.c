@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Sessions that outlive their server: saved, opened again on the same counts, and what is made of
- * text that is not what was saved. */
+/* Sessions that outlive their server: saved, opened again on the same counts, and the result of
+ * text that differs from the saved one. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -90,7 +90,8 @@ static struct session *attach(const char *name, struct node *target, enum sessio
 	return s;
 }
 
-/* The end of this server and the start of the next one. Returns what was saved, which must live. */
+/* The end of this server and the start of the next one. Returns the saved state, which must live.
+ */
 static json_t *again(void)
 {
 	json_t *saved = sessions_save(ss, &bases), *text;
@@ -185,7 +186,7 @@ Test(session_save, the_former_runs_of_a_vm_are_not_lost)
 	cr_expect_eq(value(s, NULL), 113);
 	after = again();
 	cr_expect_eq(value(named("web"), NULL), 113);
-	/* What is no list of such numbers is as if it were not there. */
+	/* A field other than a list of such numbers is ignored. */
 	json_object_set_new(json_array_get(json_object_get(json_array_get(after, 0), "rows"), 0),
 			    "before", json_string("100 1 1 0 2"));
 	sessions_destroy(ss);
@@ -320,7 +321,7 @@ Test(session_save, who_may_see_it)
 	json_decref(saved);
 }
 
-/* Each value of each field of what was saved is replaced by others. */
+/* Each value of each saved field is replaced by others. */
 Test(session_save, what_is_not_whole_is_left_out)
 {
 	static const char *const others[] = {"null", "true",	 "-1",

@@ -65,7 +65,7 @@ Test(snapshot_file, comes_back)
 }
 
 /* Every register that kvm_regs and kvm_sregs have comes back. Each has a value of its own, other
- * than what a new vCPU has. */
+ * than those of a new vCPU. */
 Test(snapshot_file, every_register_comes_back)
 {
 	const struct vmm_engine_ops *o = &vmm_emu_ops;

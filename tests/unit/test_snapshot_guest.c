@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The PMU of a vCPU that moves: twins do the same, one of them stays, the other is saved and loaded
- * on a new host again and again; nothing a guest can see may tell them apart. And bytes that lie:
+ * on a new host again and again; a guest can see no difference. And bytes that lie:
  * refused with nothing changed, or another state that a guest can be in. VPMU_SEED=n replays one
  * history, VPMU_HISTORIES=n sets how many run per configuration (300).
  */
@@ -144,7 +144,7 @@ static struct bed *busy(const struct vpmu_guest_cfg *cfg)
 	return b;
 }
 
-/* What @b's registers hold is what a guest can write to them, and counters are 48 bits wide. */
+/* @b's registers hold values that a guest can write, and counters are 48 bits wide. */
 static void check_writable(struct bed *b)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Files of whole VMs that ask for more than their VM may have, or that belong elsewhere: what of a
- * file counts is what the operator said.
+ * Files of whole VMs that request more than their VM may have, or that belong elsewhere: only the
+ * operator's values count.
  */
 #include "snapshot_bed.h"
 
@@ -79,7 +79,7 @@ Test(snapshot_trust, a_file_asks_for_more)
 		int line;
 		const char *const *edit; /* NULL: the honest file */
 		struct snapshot_said said;
-		const char *says; /* of the refusal; NULL: accepted */
+		const char *says; /* of the refusal; NULL: loaded */
 		const char *tenant;
 		enum vpmu_policy_tier policy;
 		const char *deny;
@@ -134,7 +134,7 @@ Test(snapshot_trust, a_file_asks_for_more)
 		 NULL,
 		 0,
 		 NULL},
-		/* On KVM the host's kernel works on what the file says. */
+		/* On KVM the host's kernel works on the file's state. */
 		{__LINE__, kvm, {.tenant = "/b"}, "the file requests engine=kvm; ", NULL, 0, NULL},
 		{__LINE__,
 		 kvm,
@@ -228,7 +228,7 @@ Test(snapshot_trust, a_file_asks_for_more)
 	free(poor.data);
 }
 
-/* What the VM may have at its destination is said there and in no file, however it is trusted. */
+/* The VM's rights at its destination are set there and in no file, however it is trusted. */
 Test(snapshot_trust, what_belongs_to_the_operator)
 {
 	static const char *const forgeries[][3] = {
@@ -273,7 +273,7 @@ Test(snapshot_trust, what_belongs_to_the_operator)
 	free(b.data);
 }
 
-/* A full VM is narrowed to what the operator says, and goes on. */
+/* A full VM is narrowed to the operator's policy, and goes on. */
 Test(snapshot_trust, a_policy_is_narrowed)
 {
 	const struct snapshot_said said = {.tenant = "/t", .policy = "standard"};

@@ -299,7 +299,7 @@ Test(tenant, watches_are_told_of_every_node)
 
 /* ---- real cgroups ------------------------------------------------------------------------- */
 
-/* A cgroup2 directory to play in, or NULL: then the test is skipped, and says so. */
+/* A cgroup2 directory to play in, or NULL: then the test is skipped, with a note. */
 static char *playground(void)
 {
 	static const char *const mounts[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};

@@ -254,7 +254,7 @@ Test(threads, never_started)
 	bed_fini(&b);
 }
 
-/* For a snapshot the counters of all vCPUs end, whatever they do: what is left are register values,
+/* For a snapshot the counters of all vCPUs end, whatever they do: the rest are register values,
  * and they go on from these. */
 Test(threads, unplaced)
 {

@@ -122,7 +122,7 @@ Test(args, stat_refuses)
 {
 	static const struct {
 		int line;
-		const char *args, *err; /* what the line must name */
+		const char *args, *err; /* part of the line */
 	} rows[] = {
 		{__LINE__, "", "no workload"},
 		{__LINE__, "frob", "'frob'"},
@@ -300,7 +300,7 @@ Test(args, run)
 	static const struct {
 		int line;
 		const char *args;
-		const char *err; /* NULL: accepted */
+		const char *err; /* NULL: valid */
 		const char *workload;
 		uint64_t repeat, n;
 	} rows[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * record and lbr on the host: the machine is a fake one whose PMIs come when and where the test
- * says, so that the tools can be seen to notice when they come wrongly.
+ * record and lbr on the host: the machine is a fake one with PMIs at the times and places of the
+ * test so that the tools must notice wrong ones.
  */
 #include "tools_bed.h"
 #include "guest-tools/flow.h"
@@ -172,7 +172,7 @@ static bool has(const char *text)
 	return strstr(output, text);
 }
 
-/* The code of this test is beyond every function of its table: that is what __urodata_start says.
+/* The code of this test is beyond every function of its table: as in __urodata_start.
  */
 Test(symbols, lookup)
 {
@@ -256,7 +256,7 @@ Test(record, json_lines)
 	cr_expect_eq(sum, 10);
 }
 
-/* What a machine can do wrong, one thing at a time. */
+/* Faults of a machine, one at a time. */
 Test(record, wrong_pmis)
 {
 	good();

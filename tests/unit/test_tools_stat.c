@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The guest tools' commands stat and msr, and their PMU driver, on the host: the machine is a fake
- * PMU whose registers hold what the test says.
+ * PMU with register values of the test.
  */
 #include <stdio.h>
 
@@ -15,11 +15,11 @@ static struct {
 	unsigned int gp, fixed;
 	uint32_t ebx; /* CPUID 0AH */
 	bool pv;
-	/* what the counter that counts @config (GP) or fixed counter reads after a run */
+	/* the value of the counter of @config (GP) or fixed counter after a run */
 	uint64_t value[20], enabled[20], running[20], quality[20];
 	/* registers */
 	uint64_t evtsel[16], ctr[20], fixed_ctrl, global;
-	uint64_t run_enable; /* what was in force during the last run */
+	uint64_t run_enable; /* settings in force during the last run */
 	uint32_t run_on;     /* event selects with EN during it, by counter */
 	unsigned int runs;
 	uint32_t refuse;     /* this MSR is #GP */

@@ -277,7 +277,7 @@ Test(vcpu, apic_base)
 	bed_fini(&b);
 }
 
-/* An engine without local APICs and PMIs: nobody asks it for one, and an overflow shows in the
+/* An engine without local APICs and PMIs: none is requested of it, and an overflow shows in the
  * status register. */
 Test(vcpu, engine_without_pmi)
 {

@@ -180,7 +180,7 @@ static const struct fake_step *print(const char *text, struct fake_step last)
 
 Test(vm_kernel, off)
 {
-	/* The one that switches off need not be vCPU 0. What it does afterwards is nothing. */
+	/* The one that switches off need not be vCPU 0. Afterwards it does nothing. */
 	static const struct fake_step script[] = {OUT(0x600, 0x34), OUT(0xcf9, 6), SPIN};
 
 	play(1, script);
@@ -321,7 +321,7 @@ Test(vm_kernel, input)
 	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
 }
 
-/* The exit port ends all of the VM, with the value written: only where the protocol says so. */
+/* The exit port ends all of the VM, with the value written: only with a protocol that has one. */
 Test(vm_kernel, exit_port)
 {
 	static const struct fake_step script[] = {
@@ -358,6 +358,6 @@ Test(vm_kernel, refused)
 	cr_assert(strstr(err, "engine fake has no interrupt controllers"), "%s", err);
 	ops.can |= VMM_CAN_IRQCHIP;
 	cr_assert_eq(create(VCPUS, err), 0, "%s", err);
-	/* It cannot be saved: its engine cannot save what it has. */
+	/* It cannot be saved: its engine cannot save its devices. */
 	cr_assert_eq(vm_unplace(vm), -EOPNOTSUPP);
 }

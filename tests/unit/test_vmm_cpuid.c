@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/cpuid: what a VM sees must hang together whatever the PMU model. */
+/* vmm/cpuid: a VM's CPUID must be consistent with any PMU model. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -154,12 +154,12 @@ Test(vmm_cpuid, stock_kernels)
 			if (e[a].function >= 0x80000000)
 				cr_assert_leq(e[a].function, ext);
 		}
-		/* FPU TSC MSR PAE CX8 APIC CMOV FXSR SSE SSE2: what a stock kernel demands. */
+		/* FPU TSC MSR PAE CX8 APIC CMOV FXSR SSE SSE2: required by a stock kernel. */
 		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x07008371, 0x07008371);
 		/* MTRR */
 		cr_assert_eq(sub(e, n, 1, 0)->edx >> 12 & 1, 1);
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx >> 12 & 1, rows[i].intel ? 0 : 1);
-		/* MCE, MCA: on the emulator, whatever an engine's own table says below. */
+		/* MCE, MCA: on the emulator, whatever an engine's own table has below. */
 		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x4080, 0x4080);
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx & 0x4080, rows[i].intel ? 0 : 0x4080);
 		/* x2APIC, TSC deadline, hypervisor; no AVX, XSAVE, OSXSAVE, RDRAND, SSE3, MONITOR

@@ -48,7 +48,7 @@ static void sh(const char *command)
 	cr_assert_eq(system(line), 0, "%s", command);
 }
 
-/* What was seen since the last call, once it is @want: a look may still be due. */
+/* The reports since the last call, once they are @want: a look may still be due. */
 static void expect(unsigned int line, const char *want)
 {
 	for (int i = 0; i < 100 && strcmp(seen, want); i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmud.conf: what is accepted, what the message says otherwise, and which tenant the rules give a
+/* vpmud.conf: valid files, the messages of others, and the tenant that the rules give a
  * VM or a cgroup. */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -103,7 +103,7 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, "[tenant /a]\ncgroup = a\n",
 		 "f.conf:2: tenant /a/cgroup: \"a\" is invalid; exp"},
 		{__LINE__, "[tenant /a]\ncgroup = /\n", "tenant /a/cgroup: \"/\" is invalid"},
-		{__LINE__, "[tenant /a]\ncgroup = /a//b\n", "at most 32 components"},
+		{__LINE__, "[tenant /a]\ncgroup = /a//b\n", "up to 32 components"},
 		{__LINE__, "[tenant /a]\ncgroup = /a/../b\n", "no . or .."},
 		{__LINE__, "[tenant /a]\ncgroup =\n", "tenant /a/cgroup: \"\" is invalid"},
 		{__LINE__, "[tenant /a]\nvm =\n", "tenant /a/vm: \"\" is invalid"},
@@ -216,7 +216,7 @@ Test(vpmud_rules, metadata_then_name_then_cgroup)
 	cr_expect_null(vm_in("db", NULL, NULL));
 }
 
-/* Names that libvirt does not say are a process's own. */
+/* Names that are not from libvirt are a process's own. */
 Test(vpmud_rules, a_name_counts_for_whom_the_section_believes)
 {
 	cr_assert_eq(read_text("[tenant /a]\nvm = *\n[tenant /b]\nvm = b-*\nvm_owner = 107\n"

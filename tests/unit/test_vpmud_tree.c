@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* VMs and cgroups that were found become nodes and bindings. The backend is a fake that notes who
- * is bound to what; what discovery would find, the tests say. */
+/* VMs and cgroups that were found become nodes and bindings. The backend is a fake that notes the
+ * bindings; the tests stand for discovery. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static struct vpmud_config conf, conf2;
 static struct tree *t;
 static char root[] = "/tmp/tree.XXXXXX", notes[2000], err[300];
 
-/* What is bound: a cgroup (tid 0) or a task. */
+/* A binding: of a cgroup (tid 0) or a task. */
 static struct bind {
 	struct vpmu_backend_node *n;
 	uint64_t id;
@@ -184,7 +184,7 @@ static struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant, con
 	return vm;
 }
 
-/* The processes in cgroup @path, as its cgroup.procs says. */
+/* The processes in cgroup @path, as in its cgroup.procs. */
 static void procs(const char *path, const char *pids)
 {
 	char file[300];
@@ -226,7 +226,7 @@ static void expect_bound(unsigned int line, uint64_t id, pid_t tid,
 #define CGROUP_BOUND(id, n) expect_bound(__LINE__, id, 0, n)
 #define TASK_BOUND(tid, n)  expect_bound(__LINE__, 0, tid, n)
 
-/* A vpmu-vmm is a VM as others are: its cgroup says whose it is, whatever its server says. */
+/* A vpmu-vmm is a VM as others are: its cgroup decides the owner, not its server. */
 Test(vpmud_tree, a_vpmu_vmm_belongs_where_its_cgroup_is)
 {
 	struct disc_vm vm = vm_of(7, "vpmu-vmm-7", NULL, "/acme/vmm", 50, "01");
@@ -324,7 +324,7 @@ Test(vpmud_tree, only_a_vm_that_is_alone_has_its_cgroup)
 	cr_expect_eq(u.failed, 0);
 }
 
-/* What is in a cgroup below a VM's is charged to that VM, unless it has a node of its own. */
+/* A cgroup below a VM's is charged to that VM, unless it has a node of its own. */
 Test(vpmud_tree, a_vm_below_another_one_is_not_charged_to_it)
 {
 	struct disc_vm a = vm_of(7, "a", NULL, "/u", 50, "0"),
@@ -400,7 +400,7 @@ Test(vpmud_tree, a_vm_comes_before_the_tenant_of_its_cgroup)
 	cr_expect(in("/acme"), "it stays");
 }
 
-/* The tree that the next vpmud makes, which knows what this one has saved. */
+/* The tree of the next vpmud, from this one's saved state. */
 static json_t *next_vpmud(void)
 {
 	json_t *saved = tree_save(t);
@@ -437,7 +437,7 @@ Test(vpmud_tree, a_name_that_is_only_claimed_chooses_no_tenant)
 	tree_vm_added(t, &vm);
 	tree_vm_added(t, &web);
 	cr_expect_str_eq(path_of("lab-1"), "/other");
-	/* libvirt may still say that it is the domain. After a while it is noted, once. */
+	/* libvirt may still name it as the domain. After a while it is noted, once. */
 	for (int i = 0; i < REFUSED_TENDS; i++) {
 		cr_expect_str_eq(notes, "");
 		tree_usage(t, &u);
@@ -461,7 +461,7 @@ Test(vpmud_tree, a_name_that_is_only_claimed_chooses_no_tenant)
 	tree_vm_changed(t, &vm);
 	cr_expect_str_eq(path_of("lab-1"), "/lab");
 	cr_expect_str_eq(path_of("web"), "/other");
-	/* The next vpmud believes it before libvirt has answered, and nobody else. */
+	/* The next vpmud trusts it before libvirt has answered, and no other process. */
 	json_decref(next_vpmud());
 	vm.kind = "qemu";
 	tree_vm_added(t, &vm);
@@ -670,7 +670,7 @@ Test(vpmud_tree, a_vm_keeps_its_cgroup_until_somebody_stays_there)
 	json_decref(saved);
 }
 
-/* The next vpmud makes the same tree, and knows what this one knew. */
+/* The next vpmud makes the same tree, with the state of this one. */
 Test(vpmud_tree, names_and_what_was_known_outlive_it)
 {
 	struct disc_vm web = vm_of(7, "web", "/acme/web", "/m", 50, "01");

@@ -137,7 +137,7 @@ Test(workloads, results)
 	cr_expect_eq(run("fib", 25), ref_fib(25));
 }
 
-/* chain in C: who calls whom, and the state that decides it. */
+/* chain in C: callers and callees, and the state that decides it. */
 static struct {
 	uint64_t n, sum, state;
 } walk;

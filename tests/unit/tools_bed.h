@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* For tests of guest tools on the host: what they print, and system calls that do nothing. */
+/* For tests of guest tools on the host: their output, and system calls that do nothing. */
 #ifndef TESTS_UNIT_TOOLS_BED_H
 #define TESTS_UNIT_TOOLS_BED_H
 

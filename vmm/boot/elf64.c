@@ -89,7 +89,7 @@ static int check_load(const struct elf64_check *c, const Elf64_Ehdr *eh, unsigne
 	elf64_phdr(c->img, eh, i, &ph);
 	at = elf64_address(r, &ph);
 	if (ph.p_filesz > ph.p_memsz)
-		return elf64_bad_phdr(c, i, "p_filesz", ph.p_filesz, "at most p_memsz");
+		return elf64_bad_phdr(c, i, "p_filesz", ph.p_filesz, "up to p_memsz");
 	if (ph.p_offset > c->img->bytes || ph.p_filesz > c->img->bytes - ph.p_offset)
 		return elf64_bad_phdr(c, i, "p_offset", ph.p_offset,
 				      "p_offset + p_filesz inside the file");

@@ -97,7 +97,7 @@ static int plan_initrd(const struct image *img, const struct vmm_ram *ram,
 	if (top <= end || p->initrd->bytes > top - end)
 		return fail(-EINVAL, err, errlen,
 			    "%s: initrd of %zu bytes; expected up to %" PRIu64
-			    ", what the kernel leaves of guest memory (give the VM more?)",
+			    ", the guest memory beside the kernel (give the VM more?)",
 			    p->initrd->name, p->initrd->bytes, top > end ? top - end : 0);
 	l->initrd = (top - p->initrd->bytes) & ~(PAGE - 1);
 	return 0;
@@ -116,7 +116,8 @@ static int linux_plan(const struct image *img, const struct vmm_ram *ram,
 	if (!elf64_probe(img))
 		return fail(-ENOEXEC, err, errlen,
 			    "%s: %s; expected a bzImage or an ELF64 vmlinux for x86-64", img->name,
-			    img->setup_bytes ? "what it unpacks to is no ELF file" : "no kernel");
+			    img->setup_bytes ? "its unpacked payload is not an ELF file"
+					     : "no kernel");
 	ret = elf64_header(&c, &l->eh);
 	if (!ret)
 		ret = elf64_segments(&c, &l->eh, &rules);

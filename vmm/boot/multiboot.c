@@ -102,7 +102,7 @@ static int check_flags(const struct check *c)
 		return multiboot_bad(c, "flags", flags, "bits 0 and 1 of bits 15:0");
 	if (flags & FLAGS_ADDRESSES)
 		return multiboot_bad(c, "flags", flags,
-				     "bit 16 clear (ELF says where the image goes)");
+				     "bit 16 clear (the ELF header has the addresses)");
 	return 0;
 }
 
@@ -112,7 +112,7 @@ static int check_elf(const struct check *c, Elf32_Ehdr *eh)
 {
 	if (c->img->bytes < sizeof(*eh) || memcmp(c->img->data, ELFMAG, SELFMAG))
 		return fail(-ENOEXEC, c->err, c->errlen,
-			    "%s: multiboot: no ELF file; expected an ELF32 executable",
+			    "%s: multiboot: not an ELF file; expected an ELF32 executable",
 			    c->img->name);
 	memcpy(eh, c->img->data, sizeof(*eh));
 	if (eh->e_ident[EI_CLASS] != ELFCLASS32)
@@ -148,7 +148,7 @@ static int check_segment(const struct check *c, const Elf32_Ehdr *eh, unsigned i
 	Elf32_Phdr other;
 
 	if (ph->p_filesz > ph->p_memsz)
-		return bad_phdr(c, i, "p_filesz", ph->p_filesz, "at most p_memsz");
+		return bad_phdr(c, i, "p_filesz", ph->p_filesz, "up to p_memsz");
 	if (ph->p_offset > c->img->bytes || ph->p_filesz > c->img->bytes - ph->p_offset)
 		return bad_phdr(c, i, "p_offset", ph->p_offset,
 				"p_offset + p_filesz inside the file");
@@ -220,7 +220,7 @@ static int multiboot_plan(const struct image *img, const struct vmm_ram *ram,
 	if (top <= end || p->initrd->bytes > top - end)
 		return fail(-EINVAL, err, errlen,
 			    "%s: initrd of %zu bytes; expected up to %" PRIu64
-			    ", what the kernel leaves of guest memory (give the VM more?)",
+			    ", the guest memory beside the kernel (give the VM more?)",
 			    p->initrd->name, p->initrd->bytes, top > end ? top - end : 0);
 	l->module = (top - p->initrd->bytes) & ~(PAGE - 1);
 	return 0;

@@ -241,7 +241,7 @@ static const struct config_key vm_keys[] = {
 	{"initrd", config_set_text, V(initrd), 1, 4095, "a path of 1 to 4095 bytes"},
 	{"cmdline", config_set_bytes, V(cmdline), 1, 4095, "1 to 4095 bytes"},
 	{"image", set_image, V(image), 1, 4095, "a path of 1 to 4095 bytes, or guest"},
-	{"args", config_set_bytes, V(args), 0, 4095, "at most 4095 bytes"},
+	{"args", config_set_bytes, V(args), 0, 4095, "up to 4095 bytes"},
 	{"pmu", set_model, V(pmu.model), 0, 0,
 	 "none, intel-v2, intel-v3, intel-v4, intel-v5, amd-k7, amd-core or amd-v2"},
 	{"gp", config_set_uint, V(pmu.gp), 1, VPMU_GUEST_MAX_GP, "2 to 8 (Intel) or 4 to 15 (AMD)"},

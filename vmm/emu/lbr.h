@@ -6,8 +6,8 @@
  *
  * While nothing is recorded, this costs nothing. The dispatch loop compares the ctx of a taken
  * branch's target with v->tctx anyway, and v->tctx is then v->ctx. While branches are recorded,
- * v->tctx matches no block. Every taken branch then takes the slow path of a branch whose link is
- * not made yet, and that path records it.
+ * v->tctx matches no block. Every taken branch then takes the slow path of a branch with a link
+ * that is not made yet, and that path records it.
  */
 #ifndef VMM_EMU_LBR_H
 #define VMM_EMU_LBR_H

@@ -41,7 +41,7 @@ static const char *internal_error_name(uint32_t suberror)
 	case KVM_INTERNAL_ERROR_DELIVERY_EV:
 		return "an exit while it delivered an event";
 	case KVM_INTERNAL_ERROR_UNEXPECTED_EXIT_REASON:
-		return "the CPU gave an exit reason it does not know";
+		return "the CPU gave an unknown exit reason";
 	default:
 		return "no further reason";
 	}

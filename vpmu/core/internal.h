@@ -278,7 +278,7 @@ struct vpmu_pcpu {
 	uint64_t gap_snap[VPMU_MAX_SLOTS]; /* active slots: the counter's gap_ns charged so far */
 
 	/* alarm.c */
-	uint64_t armed;			   /* some of watch: slots whose counter has an alarm */
+	uint64_t armed;			   /* some of watch: slots with an alarm in the counter */
 	uint64_t arm_left[VPMU_MAX_SLOTS]; /* armed slots: events until the alarm goes off */
 	uint64_t sampler_left[VPMU_SAMPLERS_MAX];
 
@@ -408,7 +408,7 @@ void sampler_least(const struct vpmu_pcpu *p, uint64_t slots, uint64_t *least);
 
 /* pcpu.c */
 void pcpu_refresh(struct vpmu_pcpu *p); /* charge everything and apply key changes */
-/* Charge time and @slots. Returns the slots whose alarms went off; they have been rearmed. */
+/* Charge time and @slots. Returns the slots with alarms that went off; they have been rearmed. */
 uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots);
 /* Charge @slots, not the time. Does not rearm. */
 void pcpu_charge_slots(struct vpmu_pcpu *p, uint64_t slots);

@@ -134,8 +134,8 @@ static int parse_modifiers(const char *name, const char *mods, struct mods *m, c
 				    name, *mods);
 		default:
 			return fail(-EINVAL, err, errlen,
-				    "event '%s': modifier '%c' says how to count, not what; "
-				    "expected u k h G H",
+				    "event '%s': modifier '%c' selects how to count, not the "
+				    "event; expected u k h G H",
 				    name, *mods);
 		}
 	}

@@ -219,12 +219,12 @@ static bool is_domain(struct disc *d, struct proc *p, const struct domain *dom)
 	if (other && other->vm && other->vm->uuid && !strcmp(other->vm->uuid, dom->xml.uuid))
 		disc_note(d, p, NOTE_DOMAIN,
 			  "process %d has the UUID of libvirt's domain %s, and so has process %d; "
-			  "libvirt says that the latter is the domain",
+			  "libvirt names the latter as the domain",
 			  (int)p->pid, dom->xml.name, (int)other->pid);
 	else if (!dom->pid)
 		disc_note(d, p, NOTE_DOMAIN,
 			  "process %d has the UUID of libvirt's domain %s, and libvirt has no file "
-			  "that says which process the domain is; it is not taken for the domain",
+			  "with the process of the domain; it is not taken for the domain",
 			  (int)p->pid, dom->xml.name);
 	return false;
 }

@@ -173,9 +173,9 @@ static const char *too_much(const char *xml, size_t len)
 		} else {
 			p = tag_end(p, end, &attributes, &namespaces);
 			if (attributes > ATTRIBUTES_MAX)
-				return "at most 256 attributes of an element";
+				return "up to 256 attributes of an element";
 			if (namespaces > NAMESPACES_MAX)
-				return "at most 1024 namespaces";
+				return "up to 1024 namespaces";
 		}
 	}
 	return NULL;

@@ -183,12 +183,12 @@ static void note_unknown(struct disc *d, struct proc *p, size_t nr)
 	if (d->files.nr > nr)
 		disc_note(d, p, NOTE_THREADS_UNKNOWN,
 			  "process %d: it is not known yet which threads run %zu of its %zu vCPUs; "
-			  "QEMU's -name debug-threads=on says it at once",
+			  "QEMU's -name debug-threads=on shows it at once",
 			  (int)p->pid, d->files.nr - nr, d->files.nr);
 	else if (p->kind == PROC_QEMU && !nr)
 		disc_note(d, p, NOTE_THREADS_UNKNOWN,
 			  "process %d: which of QEMU's threads run vCPUs is not known, so its "
-			  "vCPUs are not told apart; -name debug-threads=on says it",
+			  "vCPUs are not distinguished; -name debug-threads=on shows it",
 			  (int)p->pid);
 }
 

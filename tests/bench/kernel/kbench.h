@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The parts of vpmu-kernel-bench; main.c says what it is. None returns when it cannot run: the
- * program says why and ends with status 77. */
+/* The parts of vpmu-kernel-bench; see main.c. None returns when it cannot run: the
+ * program prints the reason and ends with status 77. */
 #ifndef TESTS_BENCH_KERNEL_KBENCH_H
 #define TESTS_BENCH_KERNEL_KBENCH_H
 
@@ -47,7 +47,7 @@ enum work {
  * CPU ns of both for each switch. */
 double play(enum work work, int a, int b, int cpu, unsigned int switches);
 
-/* ---- who.c: who counts meanwhile ---- */
+/* ---- who.c: the counting party ---- */
 
 enum who { NOBODY, EMPTY_BTF, EMPTY_TP, EMPTY_CG, EVENTS, EMPTY_EVENTS, BACKEND, PERF, BPERF };
 
@@ -71,7 +71,7 @@ extern const char *perf_path;
 bool who_start(enum who who, unsigned int tenants, int events, int cpu, char *why, size_t size);
 void who_stop(void);
 
-/* ---- what is measured ---- */
+/* ---- measurements ---- */
 
 void bench_switch(enum work work, unsigned int rounds, const unsigned int *tenants, unsigned int nr,
 		  int cpu);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu-kernel-bench: what the BPF backend adds to a context switch, beside perf's two ways to
- * count cgroups, in one run. Two processes on one CPU switch to each other. What is printed is CPU
+ * vpmu-kernel-bench: the BPF backend's cost of a context switch, beside perf's two ways to
+ * count cgroups, in one run. Two processes on one CPU switch to each other. It prints CPU
  * time of both for each switch, less that without any counting: the best of the rounds, in each of
  * which all candidates take their turns, and the median of the rounds' differences. Needs root,
  * BPF, cgroup2; peers need perf.
@@ -9,8 +9,8 @@
  *   vpmu-kernel-bench [--rounds N] [--tenants N,N...] [--yield] [--quick] [PERF=path]
  *                     switch|scale|read|scrape
  *
- * switch compares; read says what reading 1,000 VMs with 8 keys costs, and what a switch costs
- * meanwhile; scrape says the same of the metrics' text, and its sizes; scale opens and reads 10,000
+ * switch compares; read measures a reading of 1,000 VMs with 8 keys, and a switch
+ * during it; scrape the same of the metrics' text, and its sizes; scale opens and reads 10,000
  * tenants. --yield: tasks yield instead of passing a byte. docs/performance.md has results. It
  * never judges: the exit status is 0, or 77 where it cannot run.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What many tenants cost whoever opens, attaches and reads them, and what reading costs a switch.
+/* The cost of opening, attaching and reading many tenants, and of a switch beside a reading.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +84,7 @@ static void read_backend(void *arg)
 	backend_read(arg);
 }
 
-/* What reading @vms VMs with 8 keys costs, and what a switch costs while one reader reads ten times
+/* The cost of reading @vms VMs with 8 keys, and of a switch while one reader reads ten times
  * a second on another CPU: one backend, in turns. */
 void bench_read(unsigned int rounds, unsigned int vms, int cpu)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a scrape of very many VMs costs: reading their counts and answering, as vpmud does, and
- * writing the text of the answer and compressing it, as vpmu-exporter does; and what it costs a
- * switch meanwhile. */
+/* The cost of a scrape of very many VMs: reading their counts and answering, as vpmud does, and
+ * writing the text of the answer and compressing it, as vpmu-exporter does; and of a
+ * switch during it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@ struct candidate {
 	int a, b;   /* the workers' cgroups */
 	double ns[MAX_ROUNDS];
 	bool ran[MAX_ROUNDS];
-	bool never; /* it cannot run here; why says so */
+	bool never; /* it cannot run here; see why */
 	char why[256];
 	double best, added; /* after all rounds */
 };
@@ -47,7 +47,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The median of what the rounds that measured @c added to @base. */
+/* The median of @c's cost over @base in the rounds that measured it. */
 static double median_added(const struct candidate *c, const struct candidate *base,
 			   unsigned int rounds)
 {

@@ -228,7 +228,7 @@ static int empty_cg(int cpu)
 	return fd;
 }
 
-/* ---- whoever it is ---- */
+/* ---- for all of them ---- */
 
 static enum who is;
 static struct backend backend;

@@ -107,7 +107,7 @@ uint64_t run_sse_double(uint64_t n)
 	return (uint64_t)(sum * 1024.0);
 }
 
-/* Vectors of floats: what a compiler makes of a scaled sum. */
+/* Vectors of floats: a compiler's code of a scaled sum. */
 uint64_t run_sse_float(uint64_t n)
 {
 	float *a = (float *)(void *)from, *b = (float *)(void *)to;

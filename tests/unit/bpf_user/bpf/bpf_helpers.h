@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Stands in for libbpf's header of this name, so that a BPF program compiles for user space: its
- * maps are objects without contents, by whose addresses the helpers know them.
+ * maps are objects without contents, known to the helpers by their addresses.
  * test_cgroup_program.c has the helpers.
  */
 #ifndef TESTS_UNIT_BPF_USER_BPF_BPF_HELPERS_H
