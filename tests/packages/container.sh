@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The packages of build.sh in a clean Debian that systemd runs, of the release of this machine, on which they were built
-# (CONTAINER_RELEASE=trixie: of another one): installed, started, upgraded from the version before with a session
-# alive, removed, purged. What happens inside is in inside.sh. With "libvirt": on a host of Debian's libvirt, QEMU,
-# Prometheus and prometheus-libvirt-exporter; what happens inside is in inside_libvirt.sh.
+# (CONTAINER_RELEASE=trixie: of another one, on which those in VPMU_BUILD were built): installed, started, upgraded from
+# the version before with a session alive, removed, purged. What happens inside is in inside.sh. With "libvirt": on a
+# host of Debian's libvirt, QEMU, Prometheus and prometheus-libvirt-exporter; what happens inside is in
+# inside_libvirt.sh.
 #
 # The Debian is made by debootstrap once, with the packages that ours depend on, and stays in build/packages/.
 # Each run is on a fresh layer above it (overlayfs, in memory), in namespaces of its own, with a BPF file system and
