@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vpmud/discover on a /proc of files: every kind of VM, identity, hostile processes, errors. */
 #include "discover_bed.h"
-#include "../nomem.h"
 
 TestSuite(discover, .init = bed_start, .fini = bed_stop);
 
@@ -462,65 +461,6 @@ Test(discover, no_permission_for_files_is_one_note)
 		bed_process(&(struct bed_process){.pid = pid, .comm = "sh", .cmdline = "sh"});
 	bed_qemu(10, 1000, WEB);
 	expect_seen(WEB_LINE("added"));
-}
-
-/* Out of memory at each allocation in turn: what was known stays, and the next look is complete. */
-Test(discover, out_of_memory)
-{
-	unsigned long n, failed = 1;
-
-	for (n = 0; failed; n++) {
-		int ret;
-
-		bed_qemu(10, 1000, WEB);
-		bed_qemu(20, 1000, "qemu-system-x86_64");
-		bed_scan();
-		bed_end(20);
-		bed_qemu(10, 1000, WEB);
-		bed_thread(10, 15, "CPU 2/KVM", 1500, 0, NULL);
-		bed_qemu(30, 1000, "qemu-system-x86_64 -name new");
-		bed_write(bed_path("proc/30/cgroup"), "0::/a\n", 6);
-		/* stdio of the test allocates, too. */
-		fflush(bed.out);
-		nomem_arm(n, false);
-		ret = disc_scan(bed.d);
-		failed = nomem_disarm();
-		if (ret)
-			cr_expect_eq(ret, -ENOMEM);
-		bed_seen();
-		bed_scan();
-		bed_remove(bed_path("proc"));
-		bed_mkdir(bed_path("proc"));
-		disc_close(bed.d);
-		bed_open(&(struct disc_opts){.proc = bed_path("proc"),
-					     .cgroup_root = bed_path("cgroup")});
-		bed_seen();
-	}
-	cr_expect_gt(n, 10);
-}
-
-Test(discover, no_memory_to_open)
-{
-	static const char *const uris[] = {"test:///default", "qemu:///embed?root=/a"};
-	char *proc = strdup(bed_path("proc"));
-	struct disc_opts o = {.proc = proc, .libvirt_uris = uris, .nr_uris = 2};
-	unsigned long n, failed = 1;
-
-	disc_close(bed.d);
-	for (n = 0; failed; n++) {
-		int ret;
-
-		fflush(bed.out);
-		nomem_arm(n, false);
-		ret = disc_open(bed.event, &o, &bed_ops, NULL, &bed.d);
-		failed = nomem_disarm();
-		cr_expect(!ret || (failed && ret == -ENOMEM), "%lu: %d", n, ret);
-		if (!ret)
-			disc_close(bed.d);
-	}
-	bed.d = NULL;
-	cr_expect_gt(n, 5);
-	free(proc);
 }
 
 /* ---- without libvirt ---- */
