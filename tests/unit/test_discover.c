@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vpmud/discover on a /proc of files: every kind of VM, identity, hostile processes, errors. */
 #include "discover_bed.h"
+#include "vpmud/discover/priv.h"
 
 TestSuite(discover, .init = bed_start, .fini = bed_stop);
 
@@ -461,6 +462,73 @@ Test(discover, no_permission_for_files_is_one_note)
 		bed_process(&(struct bed_process){.pid = pid, .comm = "sh", .cmdline = "sh"});
 	bed_qemu(10, 1000, WEB);
 	expect_seen(WEB_LINE("added"));
+}
+
+static int list_error;
+
+struct dirent *__real_readdir(DIR *dir);
+struct dirent *__wrap_readdir(DIR *dir);
+struct dirent *__wrap_readdir(DIR *dir)
+{
+	if (!list_error)
+		return __real_readdir(dir);
+	errno = list_error;
+	return NULL;
+}
+
+/* A list of processes that cannot be read is of no process, and ends none. */
+Test(discover, proc_cannot_be_listed)
+{
+	char want[300];
+
+	bed_qemu(10, 1000, WEB);
+	bed_scan();
+	list_error = EIO;
+	cr_expect_eq(disc_scan(bed.d), -EIO);
+	list_error = 0;
+	snprintf(want, sizeof(want), "note %s: Input/output error; it is tried again\n",
+		 bed_path("proc"));
+	cr_expect_str_eq(bed_seen(), want);
+	expect_seen("");
+}
+
+/* ---- what libvirt says ---- */
+
+static struct virt_message *messages;
+
+struct virt_message *__real_virt_take(struct virt *v);
+struct virt_message *__wrap_virt_take(struct virt *v);
+struct virt_message *__wrap_virt_take(struct virt *v)
+{
+	struct virt_message *m = messages;
+
+	messages = NULL;
+	return m ? m : __real_virt_take(v);
+}
+
+/* While the domains of one URI are listed, a domain of another that changes is joined at once. */
+Test(discover, a_list_of_one_uri_holds_up_no_other)
+{
+	static const char *const uris[] = {"qemu:///system", "qemu:///session"};
+	struct virt_message *begin = calloc(1, sizeof(*begin)), *dom = calloc(1, sizeof(*dom));
+	char *proc = strdup(bed_path("proc"));
+
+	disc_close(bed.d);
+	bed_open(&(struct disc_opts){.proc = proc, .libvirt_uris = uris, .nr_uris = 2});
+	bed_qemu(10, 1000, WEB);
+	bed_scan();
+	begin->what = VIRT_BEGIN;
+	begin->next = dom;
+	dom->what = VIRT_DOMAIN;
+	dom->uri = 1;
+	dom->active = true;
+	dom->pid = 10;
+	strcpy(dom->xml.name, "web-1");
+	strcpy(dom->xml.uuid, UUID);
+	messages = begin;
+	domains_take(bed.d);
+	cr_expect(strstr(bed_seen(), "changed libvirt web-1"));
+	free(proc);
 }
 
 /* ---- without libvirt ---- */
