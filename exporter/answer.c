@@ -7,6 +7,7 @@
 #include "exporter/answer.h"
 #include "service/connection.h"
 #include "service/daemon/keys.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 static bool text(const json_t *o, const char *key, const char **out)
@@ -32,10 +33,8 @@ int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t e
 	int ret;
 
 	*resp = NULL;
-	line = req ? json_dumps(req, JSON_COMPACT) : NULL;
+	line = json_dumps(req, JSON_COMPACT);
 	json_decref(req);
-	if (!line)
-		return fail(-ENOMEM, err, errlen, "out of memory");
 	ret = connection_send(c, line);
 	free(line);
 	/* A server that closed the connection may have sent the reason. */
@@ -111,9 +110,7 @@ int answer_rows(const json_t *read, size_t nr_events, struct answer_row **out, s
 	*nr = 0;
 	if (!json_is_array(rows))
 		return -EPROTO;
-	r = calloc(1, n * (sizeof(*r) + nr_events * sizeof(*values)) + 1);
-	if (!r)
-		return -ENOMEM;
+	r = xcalloc(n, sizeof(*r) + nr_events * sizeof(*values));
 	values = (struct answer_value *)(r + n);
 	for (size_t i = 0; i < n; i++) {
 		r[i].values = values + i * nr_events;

@@ -29,10 +29,10 @@ struct answer_row {
 };
 
 /* answer_rows - parse the rows of @read, each with @nr_events values, to *@out, a single allocation
- * that the caller frees; *@nr: their number. -EPROTO: @read violates the protocol; -ENOMEM. */
+ * that the caller frees; *@nr: their number. -EPROTO: @read violates the protocol. */
 int answer_rows(const json_t *read, size_t nr_events, struct answer_row **out, size_t *nr);
 
-/* answer_ask - send @req (taken; NULL: out of memory) over the open @connection and wait for the
+/* answer_ask - send @req (taken) over the open @connection and wait for the
  * answer; see struct metrics_opts.ask. */
 int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t errlen);
 

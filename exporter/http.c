@@ -21,6 +21,7 @@
 #include "exporter/http.h"
 #include "exporter/texts.h"
 #include "exporter/users.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #define SEC   1000000000ULL
@@ -193,10 +194,8 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **context,
 	struct conn *conn = *context;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		conn = calloc(1, sizeof(*conn));
+		conn = xcalloc(1, sizeof(*conn));
 		*context = conn;
-		if (!conn)
-			return;
 		conn->fd =
 			MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 		conn->since_ns = http_now();
@@ -288,7 +287,7 @@ static void http_accept(struct http *h)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static int http_prepare(struct http *h)
+static void http_prepare(struct http *h)
 {
 	static const char *const lines[CODES] = {
 		"",
@@ -308,13 +307,12 @@ static int http_prepare(struct http *h)
 							      MHD_RESPMEM_PERSISTENT);
 		if (!h->small[i] ||
 		    MHD_add_response_header(h->small[i], "Content-Type", "text/plain") == MHD_NO)
-			return -ENOMEM;
+			memory_out();
 	}
 	h->index =
 		MHD_create_response_from_buffer(strlen(page), (void *)page, MHD_RESPMEM_PERSISTENT);
-	return h->index && MHD_add_response_header(h->index, "Content-Type", "text/html") != MHD_NO
-		       ? 0
-		       : -ENOMEM;
+	if (!h->index || MHD_add_response_header(h->index, "Content-Type", "text/html") == MHD_NO)
+		memory_out();
 }
 
 /* libmicrohttpd also logs each broken request. Keep only the messages of the start: clients must
@@ -344,8 +342,7 @@ static int exporter_http_start(struct http *h, char *err, size_t errlen)
 
 	if (h->o->cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
 		return fail(-EOPNOTSUPP, err, errlen, "libmicrohttpd has no TLS here");
-	if (http_prepare(h))
-		return fail(-ENOMEM, err, errlen, "out of memory");
+	http_prepare(h);
 	/* A service manager's socket may be blocking. */
 	if (listen_flags < 0 || fcntl(h->o->listen_fd, F_SETFL, listen_flags | O_NONBLOCK))
 		return fail(-errno, err, errlen, "the listening socket: %s", strerror(errno));

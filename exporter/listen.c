@@ -12,6 +12,7 @@
 
 #include "exporter/listen.h"
 #include "service/daemon/keys.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #define BACKLOG 128
@@ -103,12 +104,7 @@ int metrics_listen(const char *where, int *out, char **file, char *err, size_t e
 		goto out;
 	}
 	if (a.any.sa_family == AF_UNIX) {
-		*file = strdup(a.un.sun_path);
-		if (!*file) {
-			unlink(a.un.sun_path);
-			ret = -ENOMEM;
-			goto out;
-		}
+		*file = xstrdup(a.un.sun_path);
 		if (chmod(*file, 0660)) {
 			ret = -errno;
 			goto out;

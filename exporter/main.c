@@ -119,13 +119,11 @@ static int ready(void *arg, char *err, size_t errlen)
 static int read_text(const char *path, char **out, char *err, size_t errlen)
 {
 	enum { PEM_MAX = 1 << 20 };
-	char *text = calloc(1, PEM_MAX);
+	char *text = xcalloc(1, PEM_MAX);
 	size_t n = 0;
 	int ret = 0;
 	FILE *f;
 
-	if (!text)
-		return fail(-ENOMEM, err, errlen, "out of memory");
 	f = fopen(path, "re");
 	if (f)
 		n = fread(text, 1, PEM_MAX, f);

@@ -11,6 +11,7 @@
 
 #include "exporter/answer.h"
 #include "exporter/metric_rows.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #define FIRST_USER 1000 /* smaller uids are system users, by convention of distributions */
@@ -65,7 +66,6 @@ struct rows {
 	struct item *item;
 	size_t nr, room;
 	size_t left_out; /* beyond the limit */
-	bool failed;
 };
 
 int metrics_prepare(struct metrics *m, char *err, size_t errlen)
@@ -80,11 +80,8 @@ int metrics_prepare(struct metrics *m, char *err, size_t errlen)
 				return fail(-EINVAL, err, errlen,
 					    "events: %s is given twice; expected once",
 					    m->names[i]);
-		if (!expo_label(buf, sizeof(buf), &used, "event", m->names[i]) ||
-		    asprintf(&m->label[i], ",%s", buf) < 0) {
-			m->label[i] = NULL;
-			return fail(-ENOMEM, err, errlen, "out of memory");
-		}
+		expo_label(buf, sizeof(buf), &used, "event", m->names[i]);
+		m->label[i] = xasprintf(",%s", buf);
 	}
 	return 0;
 }
@@ -98,17 +95,9 @@ static const char *metric_rows_name_of(const struct answer_row *r)
 
 static void metric_rows_add(struct rows *rows, const struct answer_row *r)
 {
-	size_t room = rows->room ? rows->room * 2 : 64;
-	struct item *more;
-
 	if (rows->nr == rows->room) {
-		more = reallocarray(rows->item, room, sizeof(*more));
-		if (!more) {
-			rows->failed = true;
-			return;
-		}
-		rows->item = more;
-		rows->room = room;
+		rows->room = rows->room ? rows->room * 2 : 64;
+		rows->item = xreallocarray(rows->item, rows->room, sizeof(*rows->item));
 	}
 	rows->item[rows->nr++] = (struct item){.r = r};
 }
@@ -144,23 +133,21 @@ static void drop_doubles(struct rows *rows)
 }
 
 /* Find the objects of the current VMs in `list`. */
-static int look_up(struct rows *rows, const json_t *list)
+static void look_up(struct rows *rows, const json_t *list)
 {
 	json_t *vms = json_object(), *node;
 	size_t i;
-	int ret = vms ? 0 : -ENOMEM;
 
 	json_array_foreach (json_object_get(list, "nodes"), i, node) {
 		const char *name = json_string_value(json_object_get(node, "vm"));
 
-		if (name && json_object_set(vms, name, node))
-			ret = -ENOMEM;
+		if (name)
+			json_object_set(vms, name, node);
 	}
 	for (i = 0; i < rows->nr; i++)
 		if (!rows->item[i].r->gone)
 			rows->item[i].vm = json_object_get(vms, rows->item[i].r->vm);
 	json_decref(vms);
-	return ret;
 }
 
 /* Return the owner for the fair division of room. 0, which comes first, is the host: system users,
@@ -241,11 +228,7 @@ static void metric_rows_label(struct rows *rows)
 			expo_label(buf, sizeof(buf), &t->len, rows->g->label,
 				   metric_rows_name_of(t->r));
 		expo_label(buf, sizeof(buf), &t->len, "backend", t->r->backend);
-		t->labels = strdup(buf);
-		if (!t->labels) {
-			rows->failed = true;
-			return;
-		}
+		t->labels = xstrdup(buf);
 	}
 }
 
@@ -472,16 +455,16 @@ int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo
 
 	for (i = 0; i < nr[1] && !ret; i++)
 		ret = row[1][i].vm ? 0 : -EPROTO;
-	for (i = 0; i < nr[1] && !ret; i++)
-		metric_rows_add(&vms, &row[1][i]);
-	nr[0] = 0;
 	row[0] = NULL;
 	if (!ret)
 		ret = answer_rows(a->read[0], m->nr, &row[0], &nr[0]);
+	if (ret)
+		goto out;
+	for (i = 0; i < nr[1]; i++)
+		metric_rows_add(&vms, &row[1][i]);
 	for (i = 0; i < nr[0]; i++)
 		metric_rows_add(row[0][i].root ? &hosts : &tenants, &row[0][i]);
-	if (!ret)
-		ret = look_up(&vms, a->list);
+	look_up(&vms, a->list);
 	drop_doubles(&vms);
 	drop_doubles(&tenants);
 	metric_rows_limit(&vms, m->o.max_vms);
@@ -489,20 +472,17 @@ int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo
 	metric_rows_label(&hosts);
 	metric_rows_label(&tenants);
 	metric_rows_label(&vms);
-	if (!ret && (hosts.failed || tenants.failed || vms.failed))
-		ret = -ENOMEM;
-	if (!ret) {
-		families(m, &hosts, e);
-		families(m, &tenants, e);
-		domain_info(&vms, e);
-		e->created = m->o.created == METRICS_CREATED_ALL;
-		families(m, &vms, e);
-		e->created = m->o.created != METRICS_CREATED_NO;
-		sizes(a, &tenants, &vms, e);
-	}
+	families(m, &hosts, e);
+	families(m, &tenants, e);
+	domain_info(&vms, e);
+	e->created = m->o.created == METRICS_CREATED_ALL;
+	families(m, &vms, e);
+	e->created = m->o.created != METRICS_CREATED_NO;
+	sizes(a, &tenants, &vms, e);
 	rows_fini(&hosts);
 	rows_fini(&tenants);
 	rows_fini(&vms);
+out:
 	free(row[0]);
 	free(row[1]);
 	return ret;

@@ -22,11 +22,11 @@ struct metrics_answers {
 	json_t *list, *sharing, *hello;
 };
 
-/* metrics_prepare - set m->label. Returns 0; -EINVAL: two events of one name; -ENOMEM. */
+/* metrics_prepare - set m->label. Returns 0; -EINVAL: two events of one name. */
 int metrics_prepare(struct metrics *m, char *err, size_t errlen);
 
 /* metrics_rows - write the families of the host, the tenants and the VMs. Returns 0; -EPROTO: an
- * answer violates the protocol; -ENOMEM. */
+ * answer violates the protocol. */
 int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo *e);
 
 #endif

@@ -10,6 +10,7 @@
 #include "exporter/answer.h"
 #include "exporter/metric_rows.h"
 #include "service/clock.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 /* ---- sessions ------------------------------------------------------------------------------- */
@@ -72,10 +73,6 @@ static int sessions_open(const struct metrics *m, char *err, size_t errlen)
 
 		for (size_t i = 0; i < m->nr; i++)
 			json_array_append_new(events, json_string(m->names[i]));
-		if (json_array_size(events) != m->nr) {
-			json_decref(events);
-			return fail(-ENOMEM, err, errlen, "out of memory");
-		}
 		ret = ask(m,
 			  json_pack("{s:s, s:o, s:s, s:s, s:b}", "cmd", "attach", "events", events,
 				    "scope", session_scope[vms], "name", session_name[vms], "keep",
@@ -102,13 +99,11 @@ static int sessions_read(const struct metrics *m, json_t *read[2], char *err, si
 
 int metrics_create(const struct metrics_opts *o, struct metrics **out, char *err, size_t errlen)
 {
-	struct metrics *m = calloc(1, sizeof(*m));
+	struct metrics *m = xcalloc(1, sizeof(*m));
 	vpmu_key_t keys[METRICS_EVENTS_MAX];
 	char why[300];
 	int ret;
 
-	if (!m)
-		return fail(-ENOMEM, err, errlen, "out of memory");
 	m->o = *o;
 	m->nr = METRICS_EVENTS_MAX;
 	ret = vpmu_event_parse_list(o->events, vpmu_event_host_space(), keys, m->names, &m->nr, why,

@@ -41,7 +41,7 @@ struct metrics_opts {
 
 struct metrics;
 
-/* metrics_create - @o is copied, its strings are not. -EINVAL: invalid events; -ENOMEM; one line to
+/* metrics_create - @o is copied, its strings are not. -EINVAL: invalid events; one line to
  * @err. Does not query the server. metrics_destroy - keeps the sessions; NULL is allowed. */
 int metrics_create(const struct metrics_opts *o, struct metrics **out, char *err, size_t errlen);
 void metrics_destroy(struct metrics *m);

@@ -11,6 +11,7 @@
 #include "exporter/http.h"
 #include "exporter/rights.h"
 #include "service/daemon/contain.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #define FILES_MAX (HTTP_CONNECTIONS_ALL + 64)
@@ -26,7 +27,7 @@ int exporter_contain(const char *user, const char *file, char *err, size_t errle
 {
 	/* To reconnect to the server. */
 	static const uint16_t calls[] = {SYS_socket, SYS_connect};
-	char *copy = file ? strdup(file) : NULL;
+	char *copy = xstrdup(file);
 	const struct contain_path path = {copy ? dirname(copy) : NULL,
 					  LANDLOCK_ACCESS_FS_REMOVE_FILE, "the socket"};
 	const struct contain_opts o = {
@@ -40,8 +41,6 @@ int exporter_contain(const char *user, const char *file, char *err, size_t errle
 	};
 	int ret;
 
-	if (file && !copy)
-		return fail(-ENOMEM, err, errlen, "out of memory");
 	limit(RLIMIT_NOFILE, FILES_MAX);
 	limit(RLIMIT_CORE, 0);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -131,9 +131,3 @@ struct MHD_Response *texts_get(struct texts *x, enum expo_form form, bool gzip, 
 	*serial = x->text[form].serial;
 	return r;
 }
-
-void texts_fini(struct texts *x)
-{
-	for (int i = 0; i < TEXTS_FORMS; i++)
-		text_drop(&x->text[i]);
-}

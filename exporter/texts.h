@@ -34,9 +34,8 @@ struct texts {
 
 /*
  * texts_get - return the current text, up to HTTP_SHARE_MS old; it belongs to @x. *@serial is its
- * number. NULL: none, or no memory. texts_fini - drop the texts; their readers continue.
+ * number. NULL: none, or no memory.
  */
 struct MHD_Response *texts_get(struct texts *x, enum expo_form form, bool gzip, uint64_t *serial);
-void texts_fini(struct texts *x);
 
 #endif

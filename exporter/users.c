@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "exporter/users.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #define FILE_MAX (USERS_MAX * USERS_LINE_MAX)
@@ -53,21 +54,18 @@ static int users_add(struct users *u, const char *where, unsigned int line, char
 		if (!strcmp(u->user[i].name, text))
 			return fail(-EINVAL, err, errlen, "%s:%u: user %.40s given twice", where,
 				    line, text);
-	u->user[u->nr].name = strdup(text);
-	u->user[u->nr].hash = strdup(colon + 1);
-	u->nr++;
-	return u->user[u->nr - 1].name && u->user[u->nr - 1].hash
-		       ? 0
-		       : fail(-ENOMEM, err, errlen, "%s: out of memory", where);
+	u->user[u->nr].name = xstrdup(text);
+	u->user[u->nr++].hash = xstrdup(colon + 1);
+	return 0;
 }
 
 int users_text(const char *name, const char *text, size_t len, struct users **out, char *err,
 	       size_t errlen)
 {
-	struct users *u = calloc(1, sizeof(*u));
+	struct users *u = xcalloc(1, sizeof(*u));
 	const char *end = text + len, *stop;
 	char line[USERS_LINE_MAX];
-	int ret = u ? 0 : fail(-ENOMEM, err, errlen, "%s: out of memory", name);
+	int ret = 0;
 
 	for (unsigned int nr = 1; !ret && text < end; nr++, text = stop + 1) {
 		stop = memchr(text, '\n', (size_t)(end - text));
@@ -205,6 +203,6 @@ int users_check(struct users *u, const char *name, const char *password, uint64_
 	if (!right)
 		return 0;
 	users_forget(found->right);
-	found->right = strdup(password);
+	found->right = xstrdup(password);
 	return 1;
 }

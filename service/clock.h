@@ -16,6 +16,12 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
+/* now_us - the same in us. */
+static inline uint64_t now_us(void)
+{
+	return now_ns() / 1000;
+}
+
 /* realtime_us - CLOCK_REALTIME in us. Any thread. */
 static inline uint64_t realtime_us(void)
 {

@@ -18,11 +18,6 @@
 
 /* ---- shared by the commands ----------------------------------------------------------------- */
 
-int command_oom(char *err, size_t errlen)
-{
-	return fail(-ENOMEM, err, errlen, "request: out of memory");
-}
-
 #define QUALITY_LEN 32
 
 static bool lacks(const struct vpmu_value *v)
@@ -111,30 +106,33 @@ int command_opening(struct commands *c, const json_t *req, bool required, bool n
 	return ret;
 }
 
-int command_describe(const struct commands *c, const struct command_kind *kind,
-		     const struct registered *e, json_t *obj)
+void command_describe(const struct commands *c, const struct command_kind *kind,
+		      const struct registered *e, json_t *obj)
 {
-	return json_object_set_new(obj, kind->field, json_string(e->name)) ||
-	       json_object_set_new(obj, "target", json_string(e->target)) ||
-	       json_object_set_new(obj, "keep", json_boolean(!e->owner && !e->lost_ns)) ||
-	       json_object_set_new(obj, "lost", json_boolean(e->lost_ns)) ||
-	       json_object_set_new(obj, "uid", json_integer(e->who.uid)) ||
-	       kind->describe(e, c->who, obj);
+	json_object_set_new(obj, kind->field, json_string(e->name));
+	json_object_set_new(obj, "target", json_string(e->target));
+	json_object_set_new(obj, "keep", json_boolean(!e->owner && !e->lost_ns));
+	json_object_set_new(obj, "lost", json_boolean(e->lost_ns));
+	json_object_set_new(obj, "uid", json_integer(e->who.uid));
+	kind->describe(e, c->who, obj);
 }
 
-int command_backend(const char *backend, const struct node *target, json_t *obj)
+void command_array(json_t *obj, const char *key, json_t *array)
+{
+	if (json_array_size(array))
+		json_object_set(obj, key, array);
+	json_decref(array);
+}
+
+void command_backend(const char *backend, const struct node *target, json_t *obj)
 {
 	json_t *others = json_array();
-	int bad = !others || json_object_set_new(obj, "backend", json_string(backend));
 
-	for (unsigned int i = 0; target && i < TENANTS_SOURCES_MAX && !bad; i++)
+	json_object_set_new(obj, "backend", json_string(backend));
+	for (unsigned int i = 0; target && i < TENANTS_SOURCES_MAX; i++)
 		if (target->in[i] && strcmp(target->in[i]->source->backend, backend) != 0)
-			bad = json_array_append_new(others,
-						    json_string(target->in[i]->source->backend));
-	if (!bad && json_array_size(others))
-		bad = json_object_set(obj, "left-out", others);
-	json_decref(others);
-	return bad;
+			json_array_append_new(others, json_string(target->in[i]->source->backend));
+	command_array(obj, "left-out", others);
 }
 
 int command_list(const struct commands *c, const struct command_kind *kind,
@@ -143,19 +141,17 @@ int command_list(const struct commands *c, const struct command_kind *kind,
 {
 	json_t *list = json_array(), *obj;
 	char key[16];
-	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	snprintf(key, sizeof(key), "%ss", kind->field);
-	if (json_object_set_new(resp, key, list))
-		return command_oom(err, errlen);
-	for (const struct registered *e = r->first; e && !ret; e = e->next) {
+	for (const struct registered *e = r->first; e; e = e->next) {
 		if (!registry_usable(e, c->who))
 			continue;
 		obj = json_object();
-		if (!obj || json_array_append_new(list, obj) || command_describe(c, kind, e, obj))
-			ret = command_oom(err, errlen);
+		command_describe(c, kind, e, obj);
+		json_array_append_new(list, obj);
 	}
-	return ret;
+	json_object_set_new(resp, key, list);
+	return request_fields(req, NO_FIELDS, err, errlen);
 }
 
 int command_named(const struct commands *c, const struct registry *r, const json_t *req,
@@ -207,20 +203,20 @@ static int list_node(struct node *n, unsigned int depth, void *arg)
 		return 0;
 	obj = json_pack("{s:s, s:s, s:i}", "kind", command_node_kind(n->kind), "path", n->path,
 			"depth", (int)depth);
-	if (!obj || json_array_append_new(st->nodes, obj))
-		return -ENOMEM;
 	if (n->kind == NODE_VM) {
-		if (json_object_set_new(obj, "vm", json_string(n->name)) ||
-		    json_object_set_new(obj, "vcpus", json_integer(count_vcpus(n))) ||
-		    json_object_set_new(obj, "backend", json_string(node_source(n)->backend)))
-			return -ENOMEM;
-		return o->vm_info ? o->vm_info(n, obj, o->arg) : 0;
+		json_object_set_new(obj, "vm", json_string(n->name));
+		json_object_set_new(obj, "vcpus", json_integer(count_vcpus(n)));
+		json_object_set_new(obj, "backend", json_string(node_source(n)->backend));
+		if (o->vm_info)
+			o->vm_info(n, obj, o->arg);
+	} else {
+		/* Ids are sequential, so they would reveal the number of others. */
+		if (access_all(st->c->who))
+			json_object_set_new(obj, "id", json_u64(n->id));
+		if (n->dir)
+			json_object_set_new(obj, "cgroup", json_string(n->dir));
 	}
-	/* Ids are sequential, so they would reveal the number of others. */
-	if (access_all(st->c->who) && json_object_set_new(obj, "id", json_u64(n->id)))
-		return -ENOMEM;
-	if (n->dir && json_object_set_new(obj, "cgroup", json_string(n->dir)))
-		return -ENOMEM;
+	json_array_append_new(st->nodes, obj);
 	return 0;
 }
 
@@ -228,14 +224,10 @@ static int commands_cmd_list(struct commands *c, const json_t *req, json_t *resp
 			     size_t errlen)
 {
 	struct list_state st = {.c = c, .nodes = json_array()};
-	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (json_object_set_new(resp, "nodes", st.nodes))
-		return command_oom(err, errlen);
-	if (ret)
-		return ret;
-	ret = tenants_walk(c->ts, list_node, &st);
-	return ret ? fail(ret, err, errlen, "list: %s", strerror(-ret)) : 0;
+	tenants_walk(c->ts, list_node, &st);
+	json_object_set_new(resp, "nodes", st.nodes);
+	return request_fields(req, NO_FIELDS, err, errlen);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -259,14 +251,12 @@ static int event_row(const struct vpmu_event_info *info, void *arg)
 	const vpmu_key_t key =
 		st->c->opts->host_too ? vpmu_event_host_too(info->name, info->key) : info->key;
 	json_t *backends = json_array();
-	json_t *obj = json_pack("{s:s, s:s, s:s*, s:o}", "event", info->name, "desc", info->desc,
-				"alias", info->alias, "backends", backends);
 
-	if (!obj || json_array_append_new(st->nodes, obj))
-		return -ENOMEM;
 	for (unsigned int i = 0; (s = tenants_source(st->c->ts, i)); i++)
-		if (json_array_append_new(backends, event_on(s, key)))
-			return -ENOMEM;
+		json_array_append_new(backends, event_on(s, key));
+	json_array_append_new(st->nodes,
+			      json_pack("{s:s, s:s, s:s*, s:o}", "event", info->name, "desc",
+					info->desc, "alias", info->alias, "backends", backends));
 	return 0;
 }
 
@@ -276,12 +266,10 @@ static int commands_cmd_events(struct commands *c, const json_t *req, json_t *re
 	struct list_state st = {.c = c, .nodes = json_array()};
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (json_object_set_new(resp, "events", st.nodes))
-		return command_oom(err, errlen);
-	if (ret)
-		return ret;
-	ret = vpmu_event_list(event_row, &st);
-	return ret ? fail(ret, err, errlen, "events: %s", strerror(-ret)) : 0;
+	if (!ret && (ret = vpmu_event_list(event_row, &st)))
+		fail(ret, err, errlen, "events: %s", strerror(-ret));
+	json_object_set_new(resp, "events", st.nodes);
+	return ret;
 }
 
 /* ---- the host ------------------------------------------------------------------------------- */
@@ -295,31 +283,30 @@ static int commands_cmd_sharing(struct commands *c, const json_t *req, json_t *r
 	char why[200];
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (json_object_set_new(resp, "backends", backends))
-		return command_oom(err, errlen);
-	if (ret || !access_all(c->who))
-		return ret; /* the figures cover all tenants */
-	if (json_object_set_new(
-		    resp, "refused",
-		    json_pack("{s:o, s:o, s:o}", "sessions",
-			      json_u64(sessions_registry(c->sessions)->refused), "profiles",
-			      json_u64(profiles_registry(c->profiles)->refused), "captures",
-			      json_u64(captures_registry(c->captures)->refused))) ||
-	    json_object_set_new(resp, "samples-lost", json_u64(profiles_lost(c->profiles))) ||
-	    (c->opts->figures && c->opts->figures(resp, c->opts->arg)))
-		return command_oom(err, errlen);
-	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
-		vpmu_backend_sharing(s, &sh);
-		if (json_array_append_new(
-			    backends,
-			    json_pack("{s:s, s:I, s:I, s:I, s:o, s:b}", "backend", s->backend,
-				      "consumers", (json_int_t)sh.consumers, "keys",
-				      (json_int_t)sh.keys, "host-counters",
-				      (json_int_t)sh.host_counters, "refused", json_u64(sh.refused),
-				      "late", vpmu_backend_late(s, why, sizeof(why)))))
-			ret = command_oom(err, errlen);
+	if (ret || !access_all(c->who)) { /* the figures cover all tenants */
+		json_object_set_new(resp, "backends", backends);
+		return ret;
 	}
-	return ret;
+	json_object_set_new(resp, "refused",
+			    json_pack("{s:o, s:o, s:o}", "sessions",
+				      json_u64(sessions_registry(c->sessions)->refused), "profiles",
+				      json_u64(profiles_registry(c->profiles)->refused), "captures",
+				      json_u64(captures_registry(c->captures)->refused)));
+	json_object_set_new(resp, "samples-lost", json_u64(profiles_lost(c->profiles)));
+	if (c->opts->figures)
+		c->opts->figures(resp, c->opts->arg);
+	for (unsigned int i = 0; (s = tenants_source(c->ts, i)); i++) {
+		vpmu_backend_sharing(s, &sh);
+		json_array_append_new(backends,
+				      json_pack("{s:s, s:I, s:I, s:I, s:o, s:b}", "backend",
+						s->backend, "consumers", (json_int_t)sh.consumers,
+						"keys", (json_int_t)sh.keys, "host-counters",
+						(json_int_t)sh.host_counters, "refused",
+						json_u64(sh.refused), "late",
+						vpmu_backend_late(s, why, sizeof(why))));
+	}
+	json_object_set_new(resp, "backends", backends);
+	return 0;
 }
 
 struct conservation_state {
@@ -331,11 +318,13 @@ static int conservation_row(const struct vpmu_conservation *c, void *arg)
 {
 	const struct conservation_state *st = arg;
 	char name[VPMU_EVENT_NAME_MAX];
-	json_t *obj = json_pack("{s:s, s:I, s:s, s:o, s:o}", "backend", st->backend, "pcpu",
-				(json_int_t)c->pcpu, "event", vpmu_event_name(c->key, name),
-				"hardware", json_u64(c->hardware), "charged", json_u64(c->charged));
 
-	return obj && json_array_append_new(st->rows, obj) == 0 ? 0 : -ENOMEM;
+	json_array_append_new(st->rows,
+			      json_pack("{s:s, s:I, s:s, s:o, s:o}", "backend", st->backend, "pcpu",
+					(json_int_t)c->pcpu, "event", vpmu_event_name(c->key, name),
+					"hardware", json_u64(c->hardware), "charged",
+					json_u64(c->charged)));
+	return 0;
 }
 
 static int commands_cmd_conservation(struct commands *c, const json_t *req, json_t *resp, char *err,
@@ -346,8 +335,6 @@ static int commands_cmd_conservation(struct commands *c, const json_t *req, json
 	char why[200];
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (json_object_set_new(resp, "rows", st.rows))
-		return command_oom(err, errlen);
 	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
 		if (!(s->can & VPMU_BACKEND_CONSERVES))
 			continue;
@@ -357,6 +344,7 @@ static int commands_cmd_conservation(struct commands *c, const json_t *req, json
 			fail(ret, err, errlen, "conservation: backend %s: %s", s->backend,
 			     vpmu_backend_error(s, ret, why, sizeof(why)));
 	}
+	json_object_set_new(resp, "rows", st.rows);
 	return ret;
 }
 
@@ -366,10 +354,9 @@ static int commands_cmd_check(struct commands *c, const json_t *req, json_t *res
 	json_t *rows = json_array();
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (json_object_set_new(resp, "rows", rows))
-		return command_oom(err, errlen);
 	if (!ret && c->opts->check)
 		c->opts->check(rows, access_all(c->who), c->opts->arg);
+	json_object_set_new(resp, "rows", rows);
 	return ret;
 }
 
@@ -389,10 +376,10 @@ static int cmd_tenant_add(struct commands *c, const json_t *req, json_t *resp, c
 		ret = tenant_add(c->ts, path, &n, err, errlen);
 	if (ret)
 		return ret;
-	if (json_object_set_new(resp, "path", json_string(n->path)) ||
-	    json_object_set_new(resp, "id", json_u64(n->id)) ||
-	    (n->dir && json_object_set_new(resp, "cgroup", json_string(n->dir))))
-		return command_oom(err, errlen);
+	json_object_set_new(resp, "path", json_string(n->path));
+	json_object_set_new(resp, "id", json_u64(n->id));
+	if (n->dir)
+		json_object_set_new(resp, "cgroup", json_string(n->dir));
 	return 0;
 }
 

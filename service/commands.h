@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The built-in commands of the control socket, without sockets: a request object in, fields of an
- * answer out. docs/protocol.md is their specification. Control thread.
+ * answer out. docs/protocol.md is their specification. Control thread. They build JSON without
+ * checks: server.c discards an answer in which an allocation failed (json_memory_failed). A value
+ * goes into its parent when it is complete, for a parent that cannot take it frees it.
  */
 #ifndef SERVICE_COMMANDS_H
 #define SERVICE_COMMANDS_H
@@ -45,18 +47,16 @@ extern const struct command builtin_commands[];
 
 /* ---- shared by the commands ----------------------------------------------------------------- */
 
-/* command_oom - "out of memory" to @err; returns -ENOMEM. */
-int command_oom(char *err, size_t errlen);
-/* command_address - an address as a "0x..." string; NULL when out of memory. */
+/* command_address - an address as a "0x..." string. */
 json_t *command_address(uint64_t address);
-/* command_value - the fields of a value; NULL when out of memory.
+/* command_value - the fields of a value.
  * command_value_text - the same, as text. */
 json_t *command_value(const struct vpmu_value *v);
 void command_value_text(struct json_text *t, const struct vpmu_value *v);
 
 /* command_traces - add the @max largest of @t as array @key to @resp, their number as "nr-@key",
  * and the samples of the rest as "other-@key". @chains: whole call chains, else only the first
- * address. 0 or -ENOMEM. */
+ * address. Returns 0 or -ENOMEM. */
 struct traces;
 int command_traces(json_t *resp, const char *key, const struct traces *t, size_t max, bool chains);
 
@@ -79,18 +79,19 @@ int command_opening(struct commands *c, const json_t *req, bool required, bool n
 /* Description of sessions, profiles or captures. */
 struct command_kind {
 	const char *field; /* "session": the field with its name */
-	/* Add the fields of this kind only; non-zero: no memory. */
-	int (*describe)(const struct registered *e, const struct access *who, json_t *obj);
+	/* Add the fields of this kind only. */
+	void (*describe)(const struct registered *e, const struct access *who, json_t *obj);
 };
 extern const struct command_kind command_sessions, command_profiles, command_captures;
 
-/* command_describe - add @e's name, target and keep, and the fields of its kind for this client;
- * non-zero: no memory. */
-int command_describe(const struct commands *c, const struct command_kind *kind,
-		     const struct registered *e, json_t *obj);
+/* command_describe - add @e's name, target and keep, and the fields of its kind for this client. */
+void command_describe(const struct commands *c, const struct command_kind *kind,
+		      const struct registered *e, json_t *obj);
+/* command_array - add @array, which it takes over, as field @key unless it is empty. */
+void command_array(json_t *obj, const char *key, json_t *array);
 /* command_backend - add field "backend" and, if other backends count @target as well, "left-out":
- * an array of these. @target NULL: gone. Non-zero: no memory. */
-int command_backend(const char *backend, const struct node *target, json_t *obj);
+ * an array of these. @target NULL: gone. */
+void command_backend(const char *backend, const struct node *target, json_t *obj);
 /* command_list - implements the command that lists all of @r. */
 int command_list(const struct commands *c, const struct command_kind *kind,
 		 const struct registry *r, const json_t *req, json_t *resp, char *err,

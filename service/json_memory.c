@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "service/json_memory.h"
+#include "service/program/memory.h"
 
 /*
  * Jansson's parser collects a token in a buffer, which doubles when it is full. It ignores a
@@ -61,7 +62,12 @@ static void json_memory_release(void *p)
 
 void json_memory_init(void)
 {
-	json_set_alloc_funcs(allocate, json_memory_release);
+	json_malloc_t by;
+	json_free_t release;
+
+	json_get_alloc_funcs(&by, &release);
+	if (by != xmalloc)
+		json_set_alloc_funcs(allocate, json_memory_release);
 }
 
 void json_memory_begin(void)

@@ -13,8 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* json_memory_init - make jansson allocate through this file. Existing objects stay valid. Call
- * before other threads use jansson; repeated calls have no effect. */
+/* json_memory_init - make jansson allocate through this file, unless it allocates with
+ * xmalloc() and so never fails. Existing objects stay valid. Call before other threads use
+ * jansson; repeated calls have no effect. */
 void json_memory_init(void);
 
 /* json_memory_begin - clear the failure flag of the calling thread.

@@ -10,34 +10,35 @@
 
 #define READ_MAX 2048 /* vCPUs in one answer */
 
-static int lbr_commands_describe(const struct registered *e, const struct access *who, json_t *resp)
+static void lbr_commands_describe(const struct registered *e, const struct access *who,
+				  json_t *resp)
 {
 	const struct capture *cap = (const struct capture *)e;
 
-	return json_object_set_new(resp, "mode", json_string(capture_mode_name(cap->mode))) ||
-	       json_object_set_new(resp, "gone", json_boolean(cap->gone)) ||
-	       command_backend(cap->backend, cap->node, resp);
+	json_object_set_new(resp, "mode", json_string(capture_mode_name(cap->mode)));
+	json_object_set_new(resp, "gone", json_boolean(cap->gone));
+	command_backend(cap->backend, cap->node, resp);
 }
 
 const struct command_kind command_captures = {"capture", lbr_commands_describe};
 
 /* Memory for branch records on the host, including the guests' own, on all backends: memory may be
  * added over backends, unlike counts. */
-static int usage(struct commands *c, json_t *resp)
+static void usage(struct commands *c, json_t *resp)
 {
 	struct vpmu_lbr_usage sum = {0}, u;
 	struct vpmu_backend *s;
 
 	if (!access_all(c->who))
-		return 0; /* the figure covers all tenants */
+		return; /* the figure covers all tenants */
 	for (unsigned int i = 0; (s = tenants_source(c->ts, i)); i++) {
 		vpmu_backend_branches_usage(s, &u);
 		sum.tasks += u.tasks;
 		sum.bytes += u.bytes;
 	}
-	return json_object_set_new(resp, "usage",
-				   json_pack("{s:I, s:I}", "tasks", (json_int_t)sum.tasks, "bytes",
-					     (json_int_t)sum.bytes));
+	json_object_set_new(resp, "usage",
+			    json_pack("{s:I, s:I}", "tasks", (json_int_t)sum.tasks, "bytes",
+				      (json_int_t)sum.bytes));
 }
 
 static void lbr_commands_attached(bool ok, void *arg)
@@ -66,10 +67,8 @@ int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *er
 	ret = capture_open(c->captures, &spec, &cap, err, errlen);
 	if (ret)
 		return ret;
-	if (command_describe(c, &command_captures, &cap->reg, resp) || usage(c, resp)) {
-		capture_close(cap);
-		return command_oom(err, errlen);
-	}
+	command_describe(c, &command_captures, &cap->reg, resp);
+	usage(c, resp);
 	server_then(c->server, lbr_commands_attached, cap);
 	return 0;
 }
@@ -90,13 +89,9 @@ static json_t *filters(uint32_t ctl)
 	};
 	json_t *list = json_array();
 
-	for (size_t i = 0; list && i < sizeof(names) / sizeof(names[0]); i++) {
-		if ((ctl & names[i].bit) &&
-		    json_array_append_new(list, json_string(names[i].name))) {
-			json_decref(list);
-			return NULL;
-		}
-	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (ctl & names[i].bit)
+			json_array_append_new(list, json_string(names[i].name));
 	return list;
 }
 
@@ -106,32 +101,26 @@ static json_t *entry_object(const struct vpmu_lbr_entry *e)
 	json_t *obj = json_pack("{s:o, s:o, s:s}", "from", from, "to", command_address(e->to),
 				"type", vpmu_lbr_type_name(e->info));
 
-	if (obj && (e->info & VPMU_LBR_INFO_CYC_VALID) &&
-	    json_object_set_new(obj, "cycles",
-				json_integer((json_int_t)(e->info & VPMU_LBR_INFO_CYC)))) {
-		json_decref(obj);
-		return NULL;
-	}
+	if (e->info & VPMU_LBR_INFO_CYC_VALID)
+		json_object_set_new(obj, "cycles",
+				    json_integer((json_int_t)(e->info & VPMU_LBR_INFO_CYC)));
 	return obj;
 }
 
-static int add_regs(json_t *obj, const struct capture_reading *cr)
+static void add_regs(json_t *obj, const struct capture_reading *cr)
 {
 	const struct vpmu_lbr_regs *r = cr->r;
 	json_t *entries = json_array();
 
-	if (json_object_set_new(obj, "entries", entries) ||
-	    json_object_set_new(obj, "source",
-				json_string(cr->user == VPMU_LBR_GUEST ? "guest" : "capture")) ||
-	    json_object_set_new(obj, "mode", json_string(capture_ctl_mode(r->ctl))) ||
-	    json_object_set_new(obj, "filters", filters(r->ctl)) ||
-	    json_object_set_new(obj, "depth", json_integer(r->depth)) ||
-	    json_object_set_new(obj, "total", json_u64(r->total)))
-		return -ENOMEM;
 	for (unsigned int i = 0; vpmu_lbr_nth(r, i); i++)
-		if (json_array_append_new(entries, entry_object(vpmu_lbr_nth(r, i))))
-			return -ENOMEM;
-	return 0;
+		json_array_append_new(entries, entry_object(vpmu_lbr_nth(r, i)));
+	json_object_set_new(obj, "entries", entries);
+	json_object_set_new(obj, "source",
+			    json_string(cr->user == VPMU_LBR_GUEST ? "guest" : "capture"));
+	json_object_set_new(obj, "mode", json_string(capture_ctl_mode(r->ctl)));
+	json_object_set_new(obj, "filters", filters(r->ctl));
+	json_object_set_new(obj, "depth", json_integer(r->depth));
+	json_object_set_new(obj, "total", json_u64(r->total));
 }
 
 struct read_state {
@@ -150,14 +139,15 @@ static int lbr_commands_read_row(const struct capture_reading *cr, void *arg)
 		return -E2BIG;
 	obj = json_pack("{s:s, s:i, s:s}", "vm", cr->vcpu->parent->name, "vcpu",
 			(int)cr->vcpu->vcpu, "backend", node_source(cr->vcpu)->backend);
-	if (!obj || json_array_append_new(rows, obj))
-		return -ENOMEM;
-	if (!cr->r)
-		return json_object_set_new(
-			obj, "error",
-			json_string(cr->ret == -EAGAIN ? "records changed while they were read"
-						       : strerror(-cr->ret)));
-	return add_regs(obj, cr);
+	if (cr->r)
+		add_regs(obj, cr);
+	else
+		json_object_set_new(obj, "error",
+				    json_string(cr->ret == -EAGAIN
+							? "records changed while they were read"
+							: strerror(-cr->ret)));
+	json_array_append_new(rows, obj);
+	return 0;
 }
 
 static int lbr_commands_answer_read(struct commands *c, const struct node *target, json_t *resp,
@@ -166,15 +156,15 @@ static int lbr_commands_answer_read(struct commands *c, const struct node *targe
 	struct read_state st = {.c = c, .rows = json_array()};
 	int ret;
 
-	if (json_object_set_new(resp, "rows", st.rows))
-		return command_oom(err, errlen);
 	ret = capture_read(c->ts, target, lbr_commands_read_row, &st);
+	json_object_set_new(resp, "rows", st.rows);
 	if (ret == -E2BIG)
 		return fail(ret, err, errlen,
 			    "target: more than %d vCPUs have records; expected a smaller tenant or "
 			    "one VM",
 			    READ_MAX);
-	return ret || usage(c, resp) ? command_oom(err, errlen) : 0;
+	usage(c, resp);
+	return ret;
 }
 
 /* Add one reading to the capture's call chains. */
@@ -196,12 +186,14 @@ static int answer_fold(struct commands *c, const json_t *req, json_t *resp, char
 			   e->target);
 	if (ret)
 		return ret;
-	if (capture_fold((struct capture *)e, &n) ||
-	    json_object_set_new(resp, "read", json_integer(n.read)) ||
-	    json_object_set_new(resp, "with-records", json_integer(n.total)) ||
-	    json_object_set_new(resp, "custom", json_integer(n.custom)) ||
-	    json_object_set_new(resp, "unread", json_integer(n.unread)) || usage(c, resp))
-		return command_oom(err, errlen);
+	ret = capture_fold((struct capture *)e, &n);
+	if (ret)
+		return ret;
+	json_object_set_new(resp, "read", json_integer(n.read));
+	json_object_set_new(resp, "with-records", json_integer(n.total));
+	json_object_set_new(resp, "custom", json_integer(n.custom));
+	json_object_set_new(resp, "unread", json_integer(n.unread));
+	usage(c, resp);
 	return 0;
 }
 
@@ -237,21 +229,18 @@ int cmd_lbr_detach(struct commands *c, const json_t *req, json_t *resp, char *er
 	if (ret)
 		return ret;
 	cap = (struct capture *)e;
-	if (command_describe(c, &command_captures, e, resp) ||
-	    (cap->folded &&
-	     command_traces(resp, "chains", &cap->chains, CAPTURE_CHAINS_MAX, true)) ||
-	    usage(c, resp))
-		return command_oom(err, errlen);
-	server_then(c->server, lbr_commands_detach_done, e);
-	return 0;
+	command_describe(c, &command_captures, e, resp);
+	if (cap->folded)
+		ret = command_traces(resp, "chains", &cap->chains, CAPTURE_CHAINS_MAX, true);
+	usage(c, resp);
+	if (!ret)
+		server_then(c->server, lbr_commands_detach_done, e);
+	return ret;
 }
 
 int cmd_captures(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	int ret = command_list(c, &command_captures, captures_registry(c->captures), req, resp, err,
-			       errlen);
-
-	if (ret)
-		return ret;
-	return usage(c, resp) ? command_oom(err, errlen) : 0;
+	usage(c, resp);
+	return command_list(c, &command_captures, captures_registry(c->captures), req, resp, err,
+			    errlen);
 }

@@ -41,17 +41,17 @@ static int period_field(const json_t *req, uint64_t *period, char *err, size_t e
 }
 
 /* The state of a profile without reading it. */
-static int profile_commands_describe(const struct registered *e, const struct access *who,
-				     json_t *resp)
+static void profile_commands_describe(const struct registered *e, const struct access *who,
+				      json_t *resp)
 {
 	const struct profile *p = (const struct profile *)e;
-	json_t *obj = json_pack("{s:s, s:o, s:b, s:b, s:o}", "event", p->event, "period",
-				json_u64(p->period), "lbr", p->lbr, "gone", p->gone, "age-ns",
-				json_u64(p->read_ns - p->opened_ns));
-	int ret = obj ? json_object_update(resp, obj) : -1;
 
-	json_decref(obj);
-	return ret || command_backend(p->backend, p->node, resp);
+	json_object_set_new(resp, "event", json_string(p->event));
+	json_object_set_new(resp, "period", json_u64(p->period));
+	json_object_set_new(resp, "lbr", json_boolean(p->lbr));
+	json_object_set_new(resp, "gone", json_boolean(p->gone));
+	json_object_set_new(resp, "age-ns", json_u64(p->read_ns - p->opened_ns));
+	command_backend(p->backend, p->node, resp);
 }
 
 const struct command_kind command_profiles = {"profile", profile_commands_describe};
@@ -95,50 +95,39 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 	ret = profile_start(c->profiles, &spec, &p, err, errlen);
 	if (ret)
 		return ret;
-	if (command_describe(c, &command_profiles, &p->reg, resp)) {
-		profile_stop(p);
-		return command_oom(err, errlen);
-	}
+	command_describe(c, &command_profiles, &p->reg, resp);
 	server_then(c->server, started, p);
 	return 0;
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* The backend's remarks on its samples, if any. */
-static int answer_source(const struct profile *p, json_t *resp)
-{
-	if (p->throttled && json_object_set_new(resp, "throttled", json_u64(p->throttled)))
-		return -ENOMEM;
-	if (p->nobodys && json_object_set_new(resp, "nobodys", json_u64(p->nobodys)))
-		return -ENOMEM;
-	return p->note ? json_object_set_new(resp, "note", json_string(p->note)) : 0;
-}
-
 static int profile_commands_answer(const struct commands *c, struct profile *p, size_t max,
-				   json_t *resp, char *err, size_t errlen)
+				   json_t *resp)
 {
-	json_t *obj, *value;
 	int ret;
 
 	profile_read(p);
-	obj = json_pack("{s:o, s:o, s:o}", "samples", json_u64(p->samples), "lost",
-			json_u64(p->lost), "late-max", json_u64(p->late_max));
-	value = command_value(&p->value);
-	ret = !obj || !value || command_describe(c, &command_profiles, &p->reg, resp) ||
-	      json_object_update(resp, obj) || json_object_update(resp, value) ||
-	      answer_source(p, resp);
-	json_decref(obj);
-	json_decref(value);
-	if (!ret)
-		ret = command_traces(resp, "rows", &p->rows, max, false);
+	command_describe(c, &command_profiles, &p->reg, resp);
+	json_object_set_new(resp, "samples", json_u64(p->samples));
+	json_object_set_new(resp, "lost", json_u64(p->lost));
+	json_object_set_new(resp, "late-max", json_u64(p->late_max));
+	json_object_update_new(resp, command_value(&p->value));
+	/* The backend's remarks on its samples. */
+	if (p->throttled)
+		json_object_set_new(resp, "throttled", json_u64(p->throttled));
+	if (p->nobodys)
+		json_object_set_new(resp, "nobodys", json_u64(p->nobodys));
+	if (p->note)
+		json_object_set_new(resp, "note", json_string(p->note));
+	ret = command_traces(resp, "rows", &p->rows, max, false);
 	if (!ret && p->lbr)
 		ret = command_traces(resp, "chains", &p->chains, max, true);
-	if (!ret && p->lbr)
-		ret = json_object_set_new(resp, "unchained", json_u64(p->unchained));
-	if (!ret && p->times)
-		ret = json_object_set_new(resp, "start-ns", json_u64(p->opened_ns));
-	return ret ? command_oom(err, errlen) : 0;
+	if (p->lbr)
+		json_object_set_new(resp, "unchained", json_u64(p->unchained));
+	if (p->times)
+		json_object_set_new(resp, "start-ns", json_u64(p->opened_ns));
+	return ret;
 }
 
 /* Read the profile that the request names. */
@@ -157,7 +146,7 @@ static int read_named(struct commands *c, const json_t *req, json_t *resp, struc
 	if (ret)
 		return ret;
 	*p = (struct profile *)e;
-	return profile_commands_answer(c, *p, max, resp, err, errlen);
+	return profile_commands_answer(c, *p, max, resp);
 }
 
 int cmd_profile_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)

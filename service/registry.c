@@ -143,6 +143,12 @@ void registry_remove(struct registry *r, struct registered *e)
 	registry_discard(e);
 }
 
+void registry_lose(struct registered *e)
+{
+	e->owner = NULL;
+	e->lost_ns = now_ns();
+}
+
 void registry_owner_lost(struct registry *r, const void *owner)
 {
 	struct registered *e;
@@ -152,8 +158,7 @@ void registry_owner_lost(struct registry *r, const void *owner)
 			r->kind->close(e);
 			continue;
 		}
-		e->owner = NULL;
-		e->lost_ns = now_ns();
+		registry_lose(e);
 	}
 }
 

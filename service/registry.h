@@ -74,9 +74,11 @@ void registry_remove(struct registry *r, struct registered *e);
 
 /* registry_owner_lost - connection @owner has ended. Named objects of a kind that stays are kept
  * for keep_lost_ns, the others are closed.
+ * registry_lose - the same for one named object.
  * registry_expire - close the lost objects that are due; returns the ns until the next is, 0 if
  * there is none.
  * registry_close_all - close all objects. */
+void registry_lose(struct registered *e);
 void registry_owner_lost(struct registry *r, const void *owner);
 uint64_t registry_expire(struct registry *r);
 void registry_close_all(struct registry *r);

@@ -48,6 +48,7 @@ struct server {
 	json_t *may_wait;    /* the current request, if it may wait */
 	struct later *later; /* not NULL: the current request waits */
 	uint64_t started_us;
+	bool leaving; /* server_leave: sessions with a name stay */
 };
 
 static const struct entry *find_command(const struct server *s, const char *name)
@@ -93,23 +94,17 @@ static int cmd_hello(void *arg, const json_t *req, json_t *resp, char *err, size
 	json_t *names = json_array();
 	int ret = request_fields(req, NULL, err, errlen);
 
-	for (size_t i = 0; names && i < s->nr_cmds; i++) {
-		if (!may(s->c.who, &s->cmd[i]))
-			continue;
-		if (json_array_append_new(names, json_string(s->cmd[i].name))) {
-			json_decref(names);
-			names = NULL;
-		}
-	}
-	if (json_object_set_new(resp, "commands", names) ||
-	    json_object_set_new(resp, "server", json_string(s->opts.name)) ||
-	    json_object_set_new(resp, "version", json_string(VPMU_VERSION)) ||
-	    json_object_set_new(resp, "protocol", json_integer(SERVER_PROTOCOL)) ||
-	    json_object_set_new(resp, "access",
-				json_string(access_admin(s->c.who) ? "admin" : "reader")) ||
-	    json_object_set_new(resp, "pid", json_integer(getpid())) ||
-	    json_object_set_new(resp, "started-us", json_u64(s->started_us)))
-		return fail(-ENOMEM, err, errlen, "hello: out of memory");
+	for (size_t i = 0; i < s->nr_cmds; i++)
+		if (may(s->c.who, &s->cmd[i]))
+			json_array_append_new(names, json_string(s->cmd[i].name));
+	json_object_set_new(resp, "commands", names);
+	json_object_set_new(resp, "server", json_string(s->opts.name));
+	json_object_set_new(resp, "version", json_string(VPMU_VERSION));
+	json_object_set_new(resp, "protocol", json_integer(SERVER_PROTOCOL));
+	json_object_set_new(resp, "access",
+			    json_string(access_admin(s->c.who) ? "admin" : "reader"));
+	json_object_set_new(resp, "pid", json_integer(getpid()));
+	json_object_set_new(resp, "started-us", json_u64(s->started_us));
 	return ret;
 }
 
@@ -152,7 +147,7 @@ static char *with_text(struct json_text *t, char *line)
 {
 	char *whole = NULL;
 
-	if (!line || !t->text)
+	if (!line || (!t->text && !t->failed))
 		return line;
 	/* The text starts with the object's bracket: skip that of the line. */
 	json_text_add(t, line + 1);
@@ -327,15 +322,19 @@ char *server_dispatch(struct server *s, const char *line, size_t len)
 
 char *server_last_words(struct server *s, const struct access *conn)
 {
-	const struct registered *e = registry_owned(sessions_registry(s->c.sessions), conn);
-	char line[REGISTRY_NAME_MAX + 64];
+	struct registered *e = registry_owned(sessions_registry(s->c.sessions), conn);
+	bool stays = e && s->leaving && e->name[0] != '@';
+	char line[REGISTRY_NAME_MAX + 64], *answer;
 	int len;
 
 	if (!e)
 		return NULL;
-	len = snprintf(line, sizeof(line), "{\"cmd\":\"detach\",\"session\":\"%s\",\"id\":\"end\"}",
-		       e->name);
-	return server_dispatch_conn(s, conn, line, (size_t)len, NULL);
+	len = snprintf(line, sizeof(line), "{\"cmd\":\"%s\",\"session\":\"%s\",\"id\":\"end\"}",
+		       stays ? "read" : "detach", e->name);
+	answer = server_dispatch_conn(s, conn, line, (size_t)len, NULL);
+	if (stays)
+		registry_lose(e);
+	return answer;
 }
 
 /* Close lost sessions that are due, and rearm for the next one. */
@@ -442,6 +441,7 @@ struct sessions *server_sessions(struct server *s)
 
 void server_leave(struct server *s)
 {
+	s->leaving = true;
 	listener_destroy(s->listener);
 	s->listener = NULL;
 }

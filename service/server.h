@@ -53,10 +53,10 @@ struct server_opts {
 	 * backend. @all: the client may see every tenant, and so figures of the whole host. May be
 	 * NULL */
 	void (*check)(json_t *rows, bool all, void *arg);
-	/* for `sharing`, if the client sees all: adds the owner's figures. -ENOMEM. May be NULL */
-	int (*figures)(json_t *resp, void *arg);
-	int (*vm_info)(const struct node *vm, json_t *obj,
-		       void *arg); /* adds fields to a VM in `list`; may be NULL */
+	/* for `sharing`, if the client sees all: adds the owner's figures. May be NULL */
+	void (*figures)(json_t *resp, void *arg);
+	void (*vm_info)(const struct node *vm, json_t *obj,
+			void *arg); /* adds fields to a VM in `list`; may be NULL */
 	/* called after each successful command, before its answer is sent. May be NULL */
 	void (*done)(void *arg);
 	unsigned int slow_sec;		   /* 0: SERVER_SLOW_SEC */
@@ -114,8 +114,8 @@ char *server_dispatch(struct server *s, const char *line, size_t len);
  * For servers with counts that outlive them: session_save.h.
  * server_sessions - its sessions, to save and to restore them.
  * server_leave - end a server so that the next one can go on with its sessions: send connected
- * clients the final counts of the sessions that they own, which ends these, and remove the socket.
- * Only the end of the process may follow.
+ * clients the last counts of the sessions that they own, and remove the socket. Sessions without a
+ * name end, the others are lost. Only the end of the process may follow.
  */
 struct sessions;
 struct sessions *server_sessions(struct server *s);

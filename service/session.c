@@ -365,19 +365,17 @@ void session_close(struct session *s)
 	session_free(s);
 }
 
-int session_read(struct session *s, int (*fn)(const struct session_row *row, void *arg), void *arg)
+void session_read(struct session *s, void (*fn)(const struct session_row *row, void *arg),
+		  void *arg)
 {
-	int ret = 0;
-
 	rows_flush(s);
 	s->read_ns = now_ns();
 	rows_sort(s);
 	rows_read(s);
-	for (size_t i = 0; i < s->nr_rows && !ret; i++) {
+	for (size_t i = 0; i < s->nr_rows; i++) {
 		s->rows[i]->pub.values = row_values(s, s->rows[i]);
-		ret = fn(&s->rows[i]->pub, arg);
+		fn(&s->rows[i]->pub, arg);
 	}
-	return ret;
 }
 
 void session_forget_before(struct session *s, uint64_t ns)

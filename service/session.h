@@ -120,10 +120,11 @@ struct session_row {
 /*
  * session_read - flush every backend that has rows here once and call @fn for every row, parents
  * before children; a row stays unchanged until the next call about the session or the tree. While
- * vCPUs run, a parent shows at least the sum of its children on its backend. Stops when @fn returns
- * non-zero and returns that. @fn must not use sessions.
+ * vCPUs run, a parent shows at least the sum of its children on its backend. @fn must not use
+ * sessions.
  */
-int session_read(struct session *s, int (*fn)(const struct session_row *row, void *arg), void *arg);
+void session_read(struct session *s, void (*fn)(const struct session_row *row, void *arg),
+		  void *arg);
 /* session_forget_before - forget rows of nodes that were removed before @ns (now_ns): later reads
  * do not show them. */
 void session_forget_before(struct session *s, uint64_t ns);

@@ -51,22 +51,18 @@ static int event_list(const json_t *req, char *buf, size_t len, char *err, size_
 	return 0;
 }
 
-static int session_commands_describe(const struct registered *e, const struct access *who,
-				     json_t *obj)
+static void session_commands_describe(const struct registered *e, const struct access *who,
+				      json_t *obj)
 {
 	const struct session *s = (const struct session *)e;
 	json_t *names = json_array();
 
-	/* Add to the answer first, which then frees it on errors. */
-	if (json_object_set_new(obj, "events", names))
-		return -ENOMEM;
 	for (size_t i = 0; i < s->nr_events; i++)
-		if (json_array_append_new(names, json_string(s->events[i])))
-			return -ENOMEM;
-	return json_object_set_new(obj, "scope", json_string(session_scope_name(s->scope))) ||
-	       json_object_set_new(obj, "nr-rows",
-				   json_integer((json_int_t)session_rows_for(s, who))) ||
-	       json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
+		json_array_append_new(names, json_string(s->events[i]));
+	json_object_set_new(obj, "events", names);
+	json_object_set_new(obj, "scope", json_string(session_scope_name(s->scope)));
+	json_object_set_new(obj, "nr-rows", json_integer((json_int_t)session_rows_for(s, who)));
+	json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
 }
 
 const struct command_kind command_sessions = {"session", session_commands_describe};
@@ -97,10 +93,7 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 	ret = session_open(c->sessions, &spec, &s, err, errlen);
 	if (ret)
 		return ret;
-	if (command_describe(c, &command_sessions, &s->reg, resp)) {
-		session_close(s);
-		return command_oom(err, errlen);
-	}
+	command_describe(c, &command_sessions, &s->reg, resp);
 	server_then(c->server, session_commands_attached, s);
 	return 0;
 }
@@ -147,7 +140,8 @@ int cmd_reattach(struct commands *c, const json_t *req, json_t *resp, char *err,
 		e->owner = c->who;
 		e->lost_ns = 0;
 	}
-	return command_describe(c, &command_sessions, e, resp) ? command_oom(err, errlen) : 0;
+	command_describe(c, &command_sessions, e, resp);
+	return 0;
 }
 
 /* ---- read ----------------------------------------------------------------------------------- */
@@ -160,14 +154,14 @@ struct read_state {
 };
 
 /* Written as text, because 10,000 tenants with 8 events would need 80,000 objects. */
-static int session_commands_read_row(const struct session_row *r, void *arg)
+static void session_commands_read_row(const struct session_row *r, void *arg)
 {
 	struct read_state *st = arg;
 	struct json_text *t = st->rows;
 
 	/* The session may have been opened with other rights. */
 	if (!access_sees(st->who, r->path))
-		return 0;
+		return;
 	json_text_add(t, st->first ? "{\"row\":" : ",{\"row\":");
 	st->first = false;
 	json_text_number(t, r->id);
@@ -201,67 +195,53 @@ static int session_commands_read_row(const struct session_row *r, void *arg)
 		command_value_text(t, &r->values[e]);
 	}
 	json_text_add(t, "]}");
-	return t->failed ? -ENOMEM : 0;
 }
 
 /* "late": one line for each backend of the session with a stalled CPU. */
-static int add_late(const struct session *s, json_t *resp)
+static void add_late(const struct session *s, json_t *resp)
 {
 	json_t *lines = json_array();
 	struct vpmu_backend *source;
 	char why[200];
-	int ret = 0;
 
-	for (unsigned int i = 0; !ret && (source = tenants_source(s->ts, i)); i++)
+	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
 		if (session_counts_on(s, source) && vpmu_backend_late(source, why, sizeof(why)))
-			ret = json_array_append_new(lines, json_string(why));
-	if (ret || !json_array_size(lines)) {
-		json_decref(lines);
-		return ret;
-	}
-	return json_object_set_new(resp, "late", lines);
+			json_array_append_new(lines, json_string(why));
+	command_array(resp, "late", lines);
 }
 
 /* "unsupported": events of the session that one of its backends cannot count, with the reason. */
-static int session_commands_add_unsupported(const struct session *s, json_t *resp)
+static void session_commands_add_unsupported(const struct session *s, json_t *resp)
 {
 	json_t *all = json_array();
 	struct vpmu_backend *source;
 	enum vpmu_quality q;
 	char why[200];
-	int ret = 0;
 
-	for (unsigned int i = 0; !ret && (source = tenants_source(s->ts, i)); i++) {
+	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++) {
 		if (!session_counts_on(s, source))
 			continue;
-		for (size_t e = 0; !ret && e < s->nr_events; e++)
+		for (size_t e = 0; e < s->nr_events; e++)
 			if (!vpmu_backend_can_count(source, s->keys[e], &q, why, sizeof(why)))
-				ret = json_array_append_new(all,
-							    json_pack("{s:s, s:s, s:s}", "backend",
-								      source->backend, "event",
-								      s->events[e], "why", why));
+				json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "backend",
+								     source->backend, "event",
+								     s->events[e], "why", why));
 	}
-	if (ret || !json_array_size(all)) {
-		json_decref(all);
-		return ret;
-	}
-	return json_object_set_new(resp, "unsupported", all);
+	command_array(resp, "unsupported", all);
 }
 
-static int session_commands_answer_read(struct commands *c, struct session *s, json_t *resp,
-					char *err, size_t errlen)
+static void session_commands_answer_read(struct commands *c, struct session *s, json_t *resp)
 {
 	struct read_state st = {.who = c->who, .s = s, .rows = &c->text, .first = true};
 
 	json_text_add(&c->text, "{\"rows\":[");
-	if (command_describe(c, &command_sessions, &s->reg, resp) ||
-	    json_object_set_new(resp, "dropped", json_u64(s->dropped)) ||
-	    session_read(s, session_commands_read_row, &st) || add_late(s, resp) ||
-	    session_commands_add_unsupported(s, resp) ||
-	    json_object_set_new(resp, "age-ns", json_u64(s->read_ns - s->opened_ns)))
-		return command_oom(err, errlen);
+	command_describe(c, &command_sessions, &s->reg, resp);
+	json_object_set_new(resp, "dropped", json_u64(s->dropped));
+	session_read(s, session_commands_read_row, &st);
+	add_late(s, resp);
+	session_commands_add_unsupported(s, resp);
+	json_object_set_new(resp, "age-ns", json_u64(s->read_ns - s->opened_ns));
 	json_text_add(&c->text, "],");
-	return json_text_ok(&c->text) ? 0 : command_oom(err, errlen);
 }
 
 /* The client has received the rows of removed nodes. */
@@ -309,13 +289,12 @@ int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, siz
 		ret = keep_gone(req, &forget_ns, err, errlen);
 	if (!ret)
 		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
-	if (!ret)
-		ret = session_commands_answer_read(c, (struct session *)s, resp, err, errlen);
-	if (!ret) {
-		((struct session *)s)->forget_ns = forget_ns;
-		server_then(c->server, read_done, s);
-	}
-	return ret;
+	if (ret)
+		return ret;
+	session_commands_answer_read(c, (struct session *)s, resp);
+	((struct session *)s)->forget_ns = forget_ns;
+	server_then(c->server, read_done, s);
+	return 0;
 }
 
 int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -326,11 +305,11 @@ int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, s
 
 	if (!ret)
 		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
-	if (!ret)
-		ret = session_commands_answer_read(c, (struct session *)s, resp, err, errlen);
-	if (!ret)
-		server_then(c->server, session_commands_detach_done, s);
-	return ret;
+	if (ret)
+		return ret;
+	session_commands_answer_read(c, (struct session *)s, resp);
+	server_then(c->server, session_commands_detach_done, s);
+	return 0;
 }
 
 int cmd_sessions(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)

@@ -79,10 +79,8 @@ static json_t *save_row(const struct session *s, const struct row *r, const stru
 	obj = json_pack("{s:o, s:i, s:s, s:s*, s:i, s:o, s:o}", "id", json_u64(r->pub.id), "kind",
 			(int)r->pub.kind, "path", r->path, "vm", r->vm, "vcpu", (int)r->pub.vcpu,
 			"since", json_u64(r->pub.since_us), "bases", words_end(&words));
-	if (obj && r->before && json_object_set_new(obj, "before", save_before(s, r->before))) {
-		json_decref(obj);
-		obj = NULL;
-	}
+	if (r->before)
+		json_object_set_new(obj, "before", save_before(s, r->before));
 	return obj;
 }
 
@@ -107,14 +105,9 @@ json_t *sessions_save(struct sessions *ss, const struct session_bases *b)
 {
 	json_t *all = json_array();
 
-	for (const struct registered *e = sessions_registry(ss)->first; e && all; e = e->next) {
-		if (e->name[0] == '@')
-			continue;
-		if (json_array_append_new(all, save_session((const struct session *)e, b))) {
-			json_decref(all);
-			all = NULL;
-		}
-	}
+	for (const struct registered *e = sessions_registry(ss)->first; e; e = e->next)
+		if (e->name[0] != '@')
+			json_array_append_new(all, save_session((const struct session *)e, b));
 	return all;
 }
 

@@ -25,7 +25,7 @@ struct session_bases {
 	bool host_too;		   /* the same */
 };
 
-/* sessions_save - all named sessions, as an array; NULL: out of memory. */
+/* sessions_save - all named sessions, as an array. */
 json_t *sessions_save(struct sessions *ss, const struct session_bases *b);
 
 /*

@@ -21,14 +21,12 @@ static json_t *trace_object(const struct trace *t)
 			  w ? w->tenant : NULL, "side", vpmu_side_name((enum vpmu_side)t->side),
 			  "samples", json_u64(t->samples));
 
-	if (!obj ||
-	    (w && w->vcpu >= 0 && json_object_set_new(obj, "vcpu", json_integer(w->vcpu))) ||
-	    (t->pid && json_object_set_new(obj, "pid", json_integer(t->pid))) ||
-	    (t->known && t->cpl != TRACE_CPL_UNKNOWN &&
-	     json_object_set_new(obj, "cpl", json_integer(t->cpl)))) {
-		json_decref(obj);
-		return NULL;
-	}
+	if (w && w->vcpu >= 0)
+		json_object_set_new(obj, "vcpu", json_integer(w->vcpu));
+	if (t->pid)
+		json_object_set_new(obj, "pid", json_integer(t->pid));
+	if (t->known && t->cpl != TRACE_CPL_UNKNOWN)
+		json_object_set_new(obj, "cpl", json_integer(t->cpl));
 	return obj;
 }
 
@@ -36,50 +34,25 @@ static json_t *row_object(const struct trace *t)
 {
 	json_t *obj = trace_object(t);
 
-	if (obj && t->known && json_object_set_new(obj, "ip", command_address(t->ip[0]))) {
-		json_decref(obj);
-		return NULL;
-	}
+	if (t->known)
+		json_object_set_new(obj, "ip", command_address(t->ip[0]));
 	return obj;
-}
-
-/* NULL: no memory. */
-static json_t *times_array(const struct trace *t)
-{
-	json_t *times = json_array();
-
-	for (size_t i = 0; times && i < t->nr_times; i++) {
-		if (json_array_append_new(times, json_integer((json_int_t)t->time_ns[i]))) {
-			json_decref(times);
-			times = NULL;
-		}
-	}
-	return times;
 }
 
 static json_t *chain_object(const struct trace *t)
 {
-	json_t *obj = trace_object(t), *chain = json_array();
+	json_t *obj = trace_object(t), *chain = json_array(), *times = json_array();
 
-	for (unsigned int i = 0; chain && i < t->nr; i++) {
+	for (unsigned int i = 0; i < t->nr; i++) {
 		/* Unknown: the sample's address, or a call from a level that is not recorded. */
 		bool known = i ? t->ip[i] != VPMU_LBR_FROM_FILTERED : t->known;
 
-		if (json_array_append_new(chain, known ? command_address(t->ip[i]) : json_null())) {
-			json_decref(chain);
-			chain = NULL;
-		}
+		json_array_append_new(chain, known ? command_address(t->ip[i]) : json_null());
 	}
-	if (!obj || !chain || json_object_set_new(obj, "chain", chain)) {
-		if (!obj)
-			json_decref(chain);
-		json_decref(obj);
-		return NULL;
-	}
-	if (t->nr_times && json_object_set_new(obj, "times", times_array(t))) {
-		json_decref(obj);
-		return NULL;
-	}
+	json_object_set_new(obj, "chain", chain);
+	for (size_t i = 0; i < t->nr_times; i++)
+		json_array_append_new(times, json_integer((json_int_t)t->time_ns[i]));
+	command_array(obj, "times", times);
 	return obj;
 }
 
@@ -89,23 +62,19 @@ int command_traces(json_t *resp, const char *key, const struct traces *t, size_t
 	json_t *array = json_array();
 	uint64_t other = t->other;
 	char name[32];
-	int ret = all && array ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < t->nr && !ret; i++) {
+	for (size_t i = 0; all && i < t->nr; i++) {
 		if (i < max)
-			ret = json_array_append_new(array, chains ? chain_object(all[i])
-								  : row_object(all[i]));
+			json_array_append_new(array,
+					      chains ? chain_object(all[i]) : row_object(all[i]));
 		else
 			other += all[i]->samples;
 	}
+	json_object_set_new(resp, key, array);
 	free(all);
-	if (ret || json_object_set_new(resp, key, array)) {
-		if (ret)
-			json_decref(array);
-		return -ENOMEM;
-	}
 	snprintf(name, sizeof(name), "nr-%s", key);
-	ret = json_object_set_new(resp, name, json_integer((json_int_t)t->nr));
+	json_object_set_new(resp, name, json_integer((json_int_t)t->nr));
 	snprintf(name, sizeof(name), "other-%s", key);
-	return ret || json_object_set_new(resp, name, json_u64(other)) ? -ENOMEM : 0;
+	json_object_set_new(resp, name, json_u64(other));
+	return all ? 0 : -ENOMEM;
 }

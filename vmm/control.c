@@ -228,59 +228,54 @@ static const char *uncounted_name(const struct machine_vm *vm, uint64_t last,
 		vpmu_key_from_raw(amd ? VPMU_SPACE_AMD : VPMU_SPACE_INTEL, last, flags), buf);
 }
 
-static int control_uncounted(const struct machine_vm *vm, json_t *obj)
+static void control_uncounted(const struct machine_vm *vm, json_t *obj)
 {
 	const struct machine_uncounted denied = machine_vm_denied(vm),
 				       unsupported = machine_vm_unsupported(vm);
 	char name[VPMU_EVENT_NAME_MAX];
-	int bad = 0;
 
 	if (vm->policy != VPMU_POLICY_FULL || vm->allow || vm->deny)
-		bad |= json_object_set_new(obj, "denied", json_sprintf("%" PRIu64, denied.n));
+		json_object_set_new(obj, "denied", json_sprintf("%" PRIu64, denied.n));
 	if (denied.n)
-		bad |= json_object_set_new(obj, "denied-last",
-					   json_string(uncounted_name(vm, denied.last, name)));
+		json_object_set_new(obj, "denied-last",
+				    json_string(uncounted_name(vm, denied.last, name)));
 	if (unsupported.n) {
-		bad |= json_object_set_new(obj, "unsupported",
-					   json_sprintf("%" PRIu64, unsupported.n));
-		bad |= json_object_set_new(obj, "unsupported-last",
-					   json_string(uncounted_name(vm, unsupported.last, name)));
+		json_object_set_new(obj, "unsupported", json_sprintf("%" PRIu64, unsupported.n));
+		json_object_set_new(obj, "unsupported-last",
+				    json_string(uncounted_name(vm, unsupported.last, name)));
 	}
-	return bad;
 }
 
-static int control_vm_info(const struct node *n, json_t *obj, void *arg)
+static void control_vm_info(const struct node *n, json_t *obj, void *arg)
 {
 	const struct machine_vm *vm = n->user;
 	enum vm_state state = machine_vm_state(vm);
-	int bad = 0;
 
-	bad |= json_object_set_new(obj, "state", json_string(vm_state_name(state)));
-	bad |= json_object_set_new(obj, "engine", json_string(vm->engine));
-	bad |= json_object_set_new(obj, "pmu", json_string(vpmu_guest_model_name(vm->pmu)));
-	bad |= json_object_set_new(obj, "policy", json_string(vpmu_policy_tier_name(vm->policy)));
+	json_object_set_new(obj, "state", json_string(vm_state_name(state)));
+	json_object_set_new(obj, "engine", json_string(vm->engine));
+	json_object_set_new(obj, "pmu", json_string(vpmu_guest_model_name(vm->pmu)));
+	json_object_set_new(obj, "policy", json_string(vpmu_policy_tier_name(vm->policy)));
 	if (vm->max_events != VM_MAX_EVENTS)
-		bad |= json_object_set_new(obj, "max-events", json_integer(vm->max_events));
+		json_object_set_new(obj, "max-events", json_integer(vm->max_events));
 	if (machine_vm_refused(vm))
-		bad |= json_object_set_new(obj, "refused",
-					   json_sprintf("%" PRIu64, machine_vm_refused(vm)));
+		json_object_set_new(obj, "refused",
+				    json_sprintf("%" PRIu64, machine_vm_refused(vm)));
 	if (vm->weight != VM_WEIGHT_DEFAULT)
-		bad |= json_object_set_new(obj, "weight", json_integer(vm->weight));
+		json_object_set_new(obj, "weight", json_integer(vm->weight));
 	if (machine_tenant_weight(vm) != VM_WEIGHT_DEFAULT)
-		bad |= json_object_set_new(obj, "tenant-weight",
-					   json_integer(machine_tenant_weight(vm)));
+		json_object_set_new(obj, "tenant-weight", json_integer(machine_tenant_weight(vm)));
 	if (machine_tenant_max_events(vm) != TENANT_MAX_EVENTS)
-		bad |= json_object_set_new(obj, "tenant-max-events",
-					   json_integer(machine_tenant_max_events(vm)));
-	bad |= json_object_set_new(obj, "image", json_string(vm->image));
-	bad |= control_uncounted(vm, obj);
+		json_object_set_new(obj, "tenant-max-events",
+				    json_integer(machine_tenant_max_events(vm)));
+	json_object_set_new(obj, "image", json_string(vm->image));
+	control_uncounted(vm, obj);
 	if (!vm->vm && state == VM_DONE)
-		bad |= json_object_set_new(obj, "status", json_integer(vm->status));
+		json_object_set_new(obj, "status", json_integer(vm->status));
 	if (!vm->vm && state == VM_DONE && vm->how != VM_HOW_EXITED)
-		bad |= json_object_set_new(obj, "how", json_string(vm_how_name(vm->how)));
+		json_object_set_new(obj, "how", json_string(vm_how_name(vm->how)));
 	if (!vm->vm && state == VM_FAILED)
-		bad |= json_object_set_new(obj, "reason", json_string(vm->reason));
-	return bad ? -ENOMEM : control_console_info(vm, obj);
+		json_object_set_new(obj, "reason", json_string(vm->reason));
+	control_console_info(vm, obj);
 }
 
 static void control_check_row(const struct machine_fact *f, void *rows)

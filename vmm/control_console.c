@@ -154,17 +154,15 @@ int control_console_register(struct control *c)
 	return ret ? ret : server_register(c->server, "console-write", cmd_console_write, c);
 }
 
-int control_console_info(const struct machine_vm *vm, json_t *obj)
+void control_console_info(const struct machine_vm *vm, json_t *obj)
 {
 	struct console_stats s;
 
 	if (!vm->user)
-		return 0;
+		return;
 	console_stats(vm->user, &s);
 	if (!s.dropped)
-		return 0;
-	if (json_object_set_new(obj, "console-lines", json_u64(s.lines)) ||
-	    json_object_set_new(obj, "console-dropped", json_u64(s.dropped)))
-		return -ENOMEM;
-	return 0;
+		return;
+	json_object_set_new(obj, "console-lines", json_u64(s.lines));
+	json_object_set_new(obj, "console-dropped", json_u64(s.dropped));
 }

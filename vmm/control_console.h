@@ -11,7 +11,7 @@
 int control_console_register(struct control *c);
 
 /* control_console_info - add to the VM @obj of `list` the number of lines that its console lost, if
- * any. 0 or -ENOMEM. */
-int control_console_info(const struct machine_vm *vm, json_t *obj);
+ * any. */
+void control_console_info(const struct machine_vm *vm, json_t *obj);
 
 #endif

@@ -17,10 +17,11 @@
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cgroup/fs/cgroupfs.h"
+#include "service/clock.h"
+#include "service/program/memory.h"
 #include "vpmud/cgroups.h"
 #include "vpmu/util/fail.h"
 
@@ -55,14 +56,6 @@ struct cgroups {
 	uint64_t next_us; /* earliest time of the next scan */
 };
 
-static uint64_t cgroups_now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static void cgroups_note(struct cgroups *c, const char *line)
 {
 	c->ops.note(c->arg, line);
@@ -77,8 +70,6 @@ static int cmp_match(const void *a, const void *b)
 
 static void match_free(struct match *e)
 {
-	if (!e)
-		return;
 	free(e->path);
 	free(e->tenant);
 	free(e);
@@ -86,16 +77,10 @@ static void match_free(struct match *e)
 
 static struct match *match_new(const char *path, uint64_t id, const char *tenant)
 {
-	struct match *e = calloc(1, sizeof(*e));
+	struct match *e = xcalloc(1, sizeof(*e));
 
-	if (!e)
-		return NULL;
-	e->path = strdup(path);
-	e->tenant = strdup(tenant);
-	if (!e->path || !e->tenant) {
-		match_free(e);
-		return NULL;
-	}
+	e->path = xstrdup(path);
+	e->tenant = xstrdup(tenant);
 	e->c = (struct cgroup){.path = e->path, .id = id, .tenant = e->tenant};
 	return e;
 }
@@ -112,10 +97,10 @@ static void match_gone(struct cgroups *c, struct match *e)
  * answered in between. */
 static void tell_gone(struct cgroups *c, bool all)
 {
-	uint64_t begin = cgroups_now_us();
+	uint64_t begin = now_us();
 	struct match *e;
 
-	while ((e = c->gone) && (all || cgroups_now_us() - begin < PIECE_US)) {
+	while ((e = c->gone) && (all || now_us() - begin < PIECE_US)) {
 		c->gone = e->next;
 		match_gone(c, e);
 	}
@@ -170,11 +155,7 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 		}
 	}
 	e = match_new(path, id, tenant);
-	if (!e || !tsearch(e, &c->by_path, cmp_match)) {
-		match_free(e);
-		cgroups_note(c, "cgroups: out of memory; a cgroup is left out until the next look");
-		return;
-	}
+	xtsearch(e, &c->by_path, cmp_match);
 	e->seen = true;
 	e->next = c->first;
 	c->first = e;
@@ -251,7 +232,7 @@ static void cgroups_walk(struct cgroups *c, const char *pattern, char *dir, char
 void cgroups_scan(struct cgroups *c)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
-	uint64_t begin = cgroups_now_us();
+	uint64_t begin = now_us();
 
 	c->polls = false;
 	for (struct match *e = c->first; e; e = e->next)
@@ -278,7 +259,7 @@ void cgroups_scan(struct cgroups *c)
 		c->gone = e;
 	}
 	tell_gone(c, false);
-	c->next_us = cgroups_now_us() + SHARE * (cgroups_now_us() - begin);
+	c->next_us = now_us() + SHARE * (now_us() - begin);
 	if (c->polls && !c->pending) {
 		c->pending = sd_event_source_set_time_relative(c->timer, POLL_US) >= 0 &&
 			     sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) >= 0;
@@ -312,7 +293,7 @@ static int on_inotify(sd_event_source *s, int fd, uint32_t revents, void *arg)
 
 	while (read(fd, buf, sizeof(buf)) > 0)
 		;
-	now = cgroups_now_us();
+	now = now_us();
 	if (now >= c->next_us) {
 		cgroups_scan(c);
 	} else if (!c->pending) {
@@ -335,7 +316,7 @@ int cgroups_mount(const char *named, char **out, char *err, size_t errlen)
 
 	while (f && !root && getmntent_r(f, &m, buf, sizeof(buf)))
 		if (!strcmp(m.mnt_type, "cgroup2"))
-			root = strdup(m.mnt_dir);
+			root = xstrdup(m.mnt_dir);
 	if (f)
 		endmntent(f);
 	*out = root;
@@ -353,21 +334,14 @@ int cgroups_open(sd_event *e, const char *root, const struct rules *rules,
 		 const struct cgroups_ops *ops, void *arg, struct cgroups **out, char *err,
 		 size_t errlen)
 {
-	struct cgroups *c = calloc(1, sizeof(*c));
+	struct cgroups *c = xcalloc(1, sizeof(*c));
 	int ret;
 
-	if (!c)
-		return fail(-ENOMEM, err, errlen, "cgroups: out of memory");
 	c->e = sd_event_ref(e);
 	c->rules = rules;
 	c->ops = *ops;
 	c->arg = arg;
-	c->inotify_fd = -1;
-	c->root = strdup(root);
-	if (!c->root) {
-		ret = fail(-ENOMEM, err, errlen, "cgroups: out of memory");
-		goto fail;
-	}
+	c->root = xstrdup(root);
 	c->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	ret = c->inotify_fd < 0 ? -errno
 				: sd_event_add_io(e, &c->io, c->inotify_fd, EPOLLIN, on_inotify, c);

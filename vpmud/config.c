@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "service/daemon/inifile.h"
+#include "service/program/memory.h"
 #include "vpmud/config.h"
 #include "vpmu/util/fail.h"
 
@@ -36,15 +37,16 @@ static int set_libvirt(const struct config_key *k, void *field, const char *valu
 	return config_set_text(k, field, value, why);
 }
 
+static int config_many(int ret, char *why)
+{
+	if (ret == -E2BIG)
+		snprintf(why, CONFIG_WHY_MAX, "the tenant has %d of them", RULES_PATTERNS_MAX);
+	return ret ? -EINVAL : 0;
+}
+
 static int set_patterns(const struct config_key *k, void *field, const char *value, char *why)
 {
-	int ret = *value ? patterns_add(field, value) : -EINVAL;
-
-	if (ret == -E2BIG) {
-		snprintf(why, CONFIG_WHY_MAX, "the tenant has %d of them", RULES_PATTERNS_MAX);
-		ret = -EINVAL;
-	}
-	return ret;
+	return *value ? config_many(patterns_add(field, value), why) : -EINVAL;
 }
 
 static int set_cgroup(const struct config_key *k, void *field, const char *value, char *why)
@@ -56,7 +58,6 @@ static int set_owner(const struct config_key *k, void *field, const char *value,
 {
 	const struct passwd *user;
 	uint64_t uid;
-	int ret;
 
 	if (config_parse_u64(value, &uid)) {
 		user = getpwnam(value);
@@ -67,12 +68,7 @@ static int set_owner(const struct config_key *k, void *field, const char *value,
 	/* (uid_t)-1 is reserved: it means "unknown". */
 	if (uid >= UINT32_MAX)
 		return -EINVAL;
-	ret = rule_add_owner(field, (uid_t)uid);
-	if (ret == -E2BIG) {
-		snprintf(why, CONFIG_WHY_MAX, "the tenant has %d of them", RULES_PATTERNS_MAX);
-		ret = -EINVAL;
-	}
-	return ret;
+	return config_many(rule_add_owner(field, (uid_t)uid), why);
 }
 
 #define C(field)   offsetof(struct vpmud_config, field)
@@ -143,8 +139,7 @@ static int config_begin(void *arg, const struct config_at *at)
 	if (strncmp(at->section, "tenant ", 7))
 		return config_bad_section(&sections, at);
 	ret = rules_add(&f->c->rules, at->section + 7, &rule, why, sizeof(why));
-	return ret ? fail(ret == -ENOMEM ? ret : -EINVAL, at->err, at->errlen, "%s: [%s]: %s",
-			  at->where, at->section, why)
+	return ret ? fail(-EINVAL, at->err, at->errlen, "%s: [%s]: %s", at->where, at->section, why)
 		   : 0;
 }
 
@@ -176,13 +171,12 @@ static int config_end(void *arg, const struct config_at *at)
 
 /* ---- public functions ----------------------------------------------------------------------- */
 
-int vpmud_config_init(struct vpmud_config *c)
+void vpmud_config_init(struct vpmud_config *c)
 {
 	*c = (struct vpmud_config){
-		.libvirt = strdup("qemu:///system"),
+		.libvirt = xstrdup("qemu:///system"),
 		.leave_counters = 2,
 	};
-	return c->libvirt ? 0 : -ENOMEM;
 }
 
 void vpmud_config_fini(struct vpmud_config *c)

@@ -28,9 +28,9 @@ struct vpmud_config {
 	struct rules rules;
 };
 
-/* vpmud_config_init - set the defaults. Returns 0 or -ENOMEM. vpmud_config_fini - free the members
- * of *@c, which may be zeroed. */
-int vpmud_config_init(struct vpmud_config *c);
+/* vpmud_config_init - set the defaults. vpmud_config_fini - free the members of *@c, which may be
+ * zeroed. */
+void vpmud_config_init(struct vpmud_config *c);
 void vpmud_config_fini(struct vpmud_config *c);
 
 /* vpmud_config_file - read @path into *@c. vpmud_config_text - parse @len bytes at @text; messages

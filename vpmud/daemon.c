@@ -14,6 +14,7 @@
 
 #include "service/daemon/contain.h"
 #include "cgroup/cgroup.h"
+#include "service/program/memory.h"
 #include "service/request.h"
 #include "service/server.h"
 #include "service/session_save.h"
@@ -69,10 +70,7 @@ static void daemon_on_log(const char *line, void *arg)
 
 int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size_t errlen)
 {
-	int ret = vpmud_config_init(c);
-
-	if (ret)
-		return fail(ret, err, errlen, "out of memory");
+	vpmud_config_init(c);
 	if (!path && access(VPMUD_CONF, F_OK) && errno == ENOENT)
 		return 0;
 	return vpmud_config_file(c, path ? path : VPMUD_CONF, err, errlen);
@@ -126,23 +124,18 @@ static int daemon_cmd_reload(void *arg, const json_t *req, json_t *resp, char *e
 
 	if (!ret)
 		ret = daemon_reload(d, err, errlen);
-	if (!ret && *err && json_object_set_new(resp, "note", json_string(err)))
-		return fail(-ENOMEM, err, errlen, "reload: out of memory");
+	if (!ret && *err)
+		json_object_set_new(resp, "note", json_string(err));
 	return ret;
 }
 
 /* ---- callbacks of the server ---------------------------------------------------------------- */
 
-static int daemon_vm_info(const struct node *vm, json_t *obj, void *arg)
-{
-	return tree_vm_info(vm, obj) ? -ENOMEM : 0;
-}
-
-static int figures(json_t *resp, void *arg)
+static void figures(json_t *resp, void *arg)
 {
 	const struct daemon *d = arg;
 
-	return report_figures(d->kernel, resp);
+	report_figures(d->kernel, resp);
 }
 
 static void daemon_check(json_t *rows, bool all, void *arg)
@@ -249,11 +242,10 @@ static int open_tree(struct daemon *d, char *err, size_t errlen)
 	if (ret)
 		return ret;
 	ret = tenants_add_source(d->ts, backend.source);
-	if (!ret)
-		ret = tree_create(d->ts, &backend, &d->config.rules, d->cgroup_root, daemon_on_note,
-				  NULL, &d->tree);
 	if (ret)
 		return fail(ret, err, errlen, "tenants: %s", strerror(-ret));
+	d->tree = tree_create(d->ts, &backend, &d->config.rules, d->cgroup_root, daemon_on_note,
+			      NULL);
 	if (d->keep && keep_tree(d->keep))
 		tree_restore(d->tree, keep_tree(d->keep));
 	return cgroups_open(d->ev, d->cgroup_root, &d->config.rules, &ops, d->tree, &d->cgroups,
@@ -266,8 +258,8 @@ static int open_discovery(struct daemon *d, char *err, size_t errlen)
 					    daemon_on_note};
 	const char *uris[URIS_MAX];
 	struct disc_opts o = {.cgroup_root = d->cgroup_root, .libvirt_uris = uris};
-	char *list = strdup(d->config.libvirt), *rest = list, *uri;
-	int ret = list ? 0 : -ENOMEM;
+	char *list = xstrdup(d->config.libvirt), *rest = list, *uri;
+	int ret = 0;
 
 	while (!ret && (uri = strsep(&rest, " \t"))) {
 		if (!*uri || !strcmp(uri, "none"))
@@ -297,7 +289,7 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 		.name = "vpmud",
 		.check = daemon_check,
 		.figures = figures,
-		.vm_info = daemon_vm_info,
+		.vm_info = tree_vm_info,
 		.done = on_done,
 		.access = &d->access,
 		.log = daemon_on_log,
@@ -349,23 +341,20 @@ static int open_timers(struct daemon *d)
 int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out, char *err,
 		  size_t errlen)
 {
-	struct daemon *d = calloc(1, sizeof(*d));
+	struct daemon *d = xcalloc(1, sizeof(*d));
 	int ret;
 
-	if (!d)
-		return fail(-ENOMEM, err, errlen, "out of memory");
 	d->ev = sd_event_ref(ev);
-	d->config_path = o->config ? strdup(o->config) : NULL;
-	ret = o->config && !d->config_path ? fail(-ENOMEM, err, errlen, "out of memory")
-					   : daemon_read_config(o->config, &d->config, err, errlen);
+	d->config_path = xstrdup(o->config);
+	ret = daemon_read_config(o->config, &d->config, err, errlen);
 	if (!ret)
 		ret = check_groups(&d->config, &d->access, err, errlen);
 	if (!ret)
 		ret = find_places(d, err, errlen);
 	if (!ret)
 		ret = open_kernel(d, err, errlen);
-	if (!ret && d->pin_dir && keep_create(d->socket, d->kernel, daemon_say, &d->keep))
-		ret = fail(-ENOMEM, err, errlen, "out of memory");
+	if (!ret && d->pin_dir)
+		d->keep = keep_create(d->socket, d->kernel, daemon_say);
 	if (!ret)
 		ret = open_tree(d, err, errlen);
 	if (!ret)

@@ -6,16 +6,18 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 
 #include "service/access.h"
+#include "service/clock.h"
 #include "service/program/complete.h"
+#include "service/program/memory.h"
 #include "vpmud/config.h"
 #include "vpmud/daemon.h"
 #include "vpmu/core/rcu.h"
@@ -70,21 +72,13 @@ static int check_config(const char *path)
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
-static uint64_t main_now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static int on_hangup(sd_event_source *s, const struct signalfd_siginfo *si, void *arg)
 {
 	struct daemon *d = arg;
 	char err[ERR_MAX];
 	int ret;
 
-	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)main_now_us());
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)now_us());
 	ret = daemon_reload(d, err, sizeof(err));
 	if (*err)
 		daemon_say(err);
@@ -187,12 +181,12 @@ int main(int argc, char **argv)
 		complete_option(&words, &argp);
 		return EXIT_SUCCESS;
 	}
+	/* The state file must never lack something because there was no memory for it. */
+	json_set_alloc_funcs(xmalloc, free);
 	argp_err_exit_status = EXIT_USAGE;
 	/* argp exits on invalid options; only ENOMEM returns. */
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o)) {
-		daemon_say("out of memory");
-		return EXIT_FAILURE;
-	}
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+		memory_out();
 	if (o.wrong) {
 		fail(0, err, sizeof(err),
 		     "\"%.80s\": not an option; expected options only (--help)", o.wrong);

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "service/clock.h"
+#include "service/program/memory.h"
 #include "service/request.h"
 #include "service/session_save.h"
 #include "vpmud/daemon.h"
@@ -36,14 +37,6 @@ struct keep {
 	uint64_t after_us;				/* the next write */
 	bool failed;
 };
-
-static uint64_t persist_now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 /* ---- bases of counts ------------------------------------------------------------------------ */
 
@@ -119,22 +112,16 @@ static void persist_load(struct keep *k)
 	k->saved = NULL;
 }
 
-int keep_create(const char *socket, struct bpf_backend *kernel, void (*note)(const char *line),
-		struct keep **out)
+struct keep *keep_create(const char *socket, struct bpf_backend *kernel,
+			 void (*note)(const char *line))
 {
-	struct keep *k = calloc(1, sizeof(*k));
+	struct keep *k = xcalloc(1, sizeof(*k));
 
-	if (!k)
-		return -ENOMEM;
-	if (asprintf(&k->path, "%s.state", socket) < 0) {
-		free(k);
-		return -ENOMEM;
-	}
+	k->path = xasprintf("%s.state", socket);
 	k->kernel = kernel;
 	k->note = note;
 	persist_load(k);
-	*out = k;
-	return 0;
+	return k;
 }
 
 void keep_destroy(struct keep *k)
@@ -170,7 +157,7 @@ void keep_begin(struct keep *k, struct sessions *ss, struct tree *tree)
 
 int keep_now(struct keep *k)
 {
-	uint64_t begin = persist_now_us(), sessions = sessions_generation(k->sessions);
+	uint64_t begin = now_us(), sessions = sessions_generation(k->sessions);
 	uint64_t nodes = tenants_generation(sessions_tenants(k->sessions));
 	char err[300] = "";
 	json_t *state;
@@ -179,15 +166,14 @@ int keep_now(struct keep *k)
 	state = json_pack("{s:i, s:o, s:o, s:o}", "schema", SCHEMA, "epoch",
 			  json_u64(bpf_backend_epoch(k->kernel)), "tree", tree_save(k->tree),
 			  "sessions", sessions_save(k->sessions, &bases));
-	ret = state ? state_write(k->path, state, err, sizeof(err))
-		    : fail(-ENOMEM, err, sizeof(err), "state file: out of memory");
+	ret = state_write(k->path, state, err, sizeof(err));
 	json_decref(state);
 	if (ret && !k->failed)
 		k->note(err);
 	if (!ret && k->failed)
 		k->note("the state file is written again");
 	k->failed = ret != 0;
-	k->after_us = persist_now_us() + (ret ? AGAIN_US : SHARE * (persist_now_us() - begin));
+	k->after_us = now_us() + (ret ? AGAIN_US : SHARE * (now_us() - begin));
 	if (!ret) {
 		k->generation_sessions = sessions;
 		k->generation_nodes = nodes;
@@ -198,7 +184,7 @@ int keep_now(struct keep *k)
 void keep_sessions(struct keep *k)
 {
 	if (sessions_generation(k->sessions) != k->generation_sessions &&
-	    (!k->failed || persist_now_us() >= k->after_us))
+	    (!k->failed || now_us() >= k->after_us))
 		keep_now(k);
 }
 
@@ -206,6 +192,6 @@ void keep_all(struct keep *k)
 {
 	keep_sessions(k);
 	if (tenants_generation(sessions_tenants(k->sessions)) != k->generation_nodes &&
-	    persist_now_us() >= k->after_us)
+	    now_us() >= k->after_us)
 		keep_now(k);
 }

@@ -25,13 +25,11 @@ bool keep_busy(unsigned int times);
 
 /*
  * keep_create - read the state file beside @socket, and ignore it if it belongs to other counts
- * than those of @k. @note gets a line for everything lost, and for the first failed write. Returns
- * 0 or -ENOMEM.
+ * than those of @k. @note gets a line for everything lost, and for the first failed write.
  *
  * keep_destroy - call it after the sessions are freed: they hold strings of it. NULL is allowed.
  */
-int keep_create(const char *socket, struct bpf_backend *k, void (*note)(const char *line),
-		struct keep **out);
+struct keep *keep_create(const char *socket, struct bpf_backend *k, void (*note)(const char *line));
 void keep_destroy(struct keep *k);
 
 /* keep_tree - the tree that the previous vpmud saved; NULL: none. Borrowed. */

@@ -18,7 +18,6 @@
 
 static void report_check_row(const char *what, bool ok, const char *why, void *rows)
 {
-	/* No memory: the row is left out. */
 	json_array_append_new(rows,
 			      json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why));
 }
@@ -113,7 +112,7 @@ void report_check(const struct report *r, json_t *rows, bool all)
 			 rows);
 }
 
-int report_figures(struct bpf_backend *kernel, json_t *resp)
+void report_figures(struct bpf_backend *kernel, json_t *resp)
 {
 	struct bpf_backend_budget b;
 	struct bpf_backend_usage u;
@@ -124,13 +123,12 @@ int report_figures(struct bpf_backend *kernel, json_t *resp)
 	o = json_pack("{s:I, s:i, s:i, s:o, s:I}", "keys", (json_int_t)b.keys, "turns", b.turns,
 		      "mediated", b.mediated, "map-bytes", json_u64(u.map_bytes), "perf-events",
 		      (json_int_t)u.events);
-	if (!b.known || !b.general) /* unknown figures are absent */
+	if (!b.known || !b.general) { /* unknown figures are absent */
 		json_object_set_new(o, "unknown", json_integer(1));
-	else if (json_object_set_new(o, "general", json_integer(b.general)) ||
-		 json_object_set_new(o, "fixed", json_integer(b.fixed)) ||
-		 json_object_set_new(o, "left", json_integer(b.left))) {
-		json_decref(o);
-		o = NULL;
+	} else {
+		json_object_set_new(o, "general", json_integer(b.general));
+		json_object_set_new(o, "fixed", json_integer(b.fixed));
+		json_object_set_new(o, "left", json_integer(b.left));
 	}
-	return json_object_set_new(resp, "kernel", o) ? -ENOMEM : 0;
+	json_object_set_new(resp, "kernel", o);
 }

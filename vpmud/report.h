@@ -19,8 +19,7 @@ struct report {
 	const char *reload_error; /* error of the last reload; "": it succeeded */
 };
 
-/* report_check - append rows to @rows: missing privileges; with @all, everything about vpmud. A row
- * for which there is no memory is left out. */
+/* report_check - append rows to @rows: missing privileges; with @all, everything about vpmud. */
 void report_check(const struct report *r, json_t *rows, bool all);
 
 /* report_pids - return a text if vpmud is in a PID namespace of its own, where no thread of a VM
@@ -28,7 +27,7 @@ void report_check(const struct report *r, json_t *rows, bool all);
 const char *report_pids(void);
 
 /* report_figures - add "kernel" to the answer of `sharing`: counters and the backend's usage.
- * Returns 0 or -ENOMEM. */
-int report_figures(struct bpf_backend *kernel, json_t *resp);
+ */
+void report_figures(struct bpf_backend *kernel, json_t *resp);
 
 #endif

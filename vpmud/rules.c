@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/program/memory.h"
 #include "vpmud/rules.h"
 #include "vpmu/util/fail.h"
 
@@ -17,20 +18,14 @@
 static int rules_add_rule(struct rules *r, const char *path, bool each, struct rule **out,
 			  char *err, size_t errlen)
 {
-	struct rule *more;
-
 	for (size_t i = 0; i < r->nr; i++)
 		if (r->rule[i].each == each && !strcmp(r->rule[i].path, path))
 			return fail(-EEXIST, err, errlen, "given twice; expected once");
 	if (r->nr == RULES_TENANTS_MAX)
 		return fail(-E2BIG, err, errlen, "more than %d tenants", RULES_TENANTS_MAX);
 	/* The array doubles whenever the number of rules is a power of two. */
-	if (!(r->nr & (r->nr - 1))) {
-		more = reallocarray(r->rule, r->nr ? 2 * r->nr : 1, sizeof(*more));
-		if (!more)
-			return fail(-ENOMEM, err, errlen, "out of memory");
-		r->rule = more;
-	}
+	if (!(r->nr & (r->nr - 1)))
+		r->rule = xreallocarray(r->rule, r->nr ? 2 * r->nr : 1, sizeof(*r->rule));
 	*out = &r->rule[r->nr++];
 	**out = (struct rule){.each = each};
 	strcpy((*out)->path, path);
@@ -71,31 +66,18 @@ void rules_fini(struct rules *r)
 
 int patterns_add(struct patterns *p, const char *pattern)
 {
-	char **more;
-
 	if (p->nr == RULES_PATTERNS_MAX)
 		return -E2BIG;
-	more = reallocarray(p->text, p->nr + 1, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	p->text = more;
-	p->text[p->nr] = strdup(pattern);
-	if (!p->text[p->nr])
-		return -ENOMEM;
-	p->nr++;
+	p->text = xreallocarray(p->text, p->nr + 1, sizeof(*p->text));
+	p->text[p->nr++] = xstrdup(pattern);
 	return 0;
 }
 
 int rule_add_owner(struct rule *rule, uid_t uid)
 {
-	uid_t *more;
-
 	if (rule->nr_owners == RULES_PATTERNS_MAX)
 		return -E2BIG;
-	more = reallocarray(rule->owners, rule->nr_owners + 1, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	rule->owners = more;
+	rule->owners = xreallocarray(rule->owners, rule->nr_owners + 1, sizeof(*rule->owners));
 	rule->owners[rule->nr_owners++] = uid;
 	return 0;
 }

@@ -51,11 +51,11 @@ struct rules {
 };
 
 /* rules_add - add a rule without patterns for the section path @path; *@out is valid until the next
- * call. -EINVAL: not a tenant's path; -EEXIST: duplicate; -E2BIG; -ENOMEM. One line to @err. */
+ * call. -EINVAL: not a tenant's path; -EEXIST: duplicate; -E2BIG. One line to @err. */
 int rules_add(struct rules *r, const char *path, struct rule **out, char *err, size_t errlen);
 void rules_fini(struct rules *r);
 
-/* patterns_add, rule_add_owner - return 0, -E2BIG or -ENOMEM. cgroup_pattern_ok - returns true if
+/* patterns_add, rule_add_owner - return 0 or -E2BIG. cgroup_pattern_ok - returns true if
  * @pattern is a path of 1 to RULES_COMPONENTS_MAX components, none of them empty, "." or "..". */
 int patterns_add(struct patterns *p, const char *pattern);
 int rule_add_owner(struct rule *rule, uid_t uid);

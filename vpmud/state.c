@@ -23,8 +23,6 @@ int state_write(const char *path, const json_t *state, char *err, size_t errlen)
 		return fail(-ENAMETOOLONG, err, errlen, "state file %s: name too long", path);
 	/* One write: jansson would write token by token and drop the errno. */
 	text = json_dumps(state, JSON_COMPACT);
-	if (!text)
-		return fail(-ENOMEM, err, errlen, "state file %s: out of memory", path);
 	/* No fsync: pinned counts do not survive a power cut, either. */
 	ret = replace_file(path, next, 0600, false, text, strlen(text));
 	free(text);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/program/memory.h"
 #include "vpmud/tree_priv.h"
 #include "vpmu/util/fail.h"
 
@@ -39,14 +40,9 @@ static struct claim *claim_get(struct tree *t, uint64_t id)
 
 	if (found)
 		return *found;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return NULL;
+	c = xcalloc(1, sizeof(*c));
 	c->id = id;
-	if (!tsearch(c, &t->claims, cmp_claim)) {
-		free(c);
-		return NULL;
-	}
+	xtsearch(c, &t->claims, cmp_claim);
 	return c;
 }
 
@@ -75,11 +71,9 @@ out:
 int tree_claim(struct tree *t, uint64_t id, struct node *n)
 {
 	struct claim *c = claim_get(t, id);
-	struct node **whose = !c ? NULL : n->kind == NODE_VM ? &c->vm : &c->tenant;
+	struct node **whose = n->kind == NODE_VM ? &c->vm : &c->tenant;
 	int ret;
 
-	if (!c)
-		return -ENOMEM;
 	if (*whose && *whose != n)
 		return -EBUSY; /* another VM has it */
 	*whose = n;
@@ -128,18 +122,13 @@ static struct tenant *tenant_known(const struct tree *t, const char *path)
 struct tenant *tree_tenant(struct tree *t, const char *path)
 {
 	struct tenant *tenant = tenant_known(t, path);
-	char why[300];
+	char why[300] = "";
 	bool made = !tenant;
 
 	if (made) {
-		tenant = calloc(1, sizeof(*tenant));
-		if (!tenant)
-			goto oom;
+		tenant = xcalloc(1, sizeof(*tenant));
 		snprintf(tenant->path, sizeof(tenant->path), "%s", path);
-		if (!tsearch(tenant, &t->tenants, cmp_tenant)) {
-			free(tenant);
-			goto oom;
-		}
+		xtsearch(tenant, &t->tenants, cmp_tenant);
 		tenant->next = t->first_tenant;
 		tenant->back = &t->first_tenant;
 		if (tenant->next)
@@ -158,9 +147,6 @@ struct tenant *tree_tenant(struct tree *t, const char *path)
 		return NULL;
 	}
 	return tenant;
-oom:
-	tree_failed(t, "tenant: out of memory");
-	return NULL;
 }
 
 void tree_tenant_forget(struct tree *t, struct tenant *tenant)
@@ -206,15 +192,13 @@ void tree_cgroup_added(void *arg, struct cgroup *found)
 {
 	struct tree *t = arg;
 	struct tenant *tenant = tree_tenant(t, found->tenant);
-	struct in_tenant *c = tenant ? calloc(1, sizeof(*c)) : NULL;
+	struct in_tenant *c;
 	char line[400];
 	int ret;
 
-	if (!c) {
-		if (tenant)
-			tree_failed(t, "cgroup: out of memory");
+	if (!tenant)
 		return;
-	}
+	c = xcalloc(1, sizeof(*c));
 	c->tenant = tenant;
 	c->id = found->id;
 	c->next = t->first_cgroup;
@@ -312,8 +296,8 @@ static void tree_on_added(struct node *n, struct vpmu_backend_node *in, void *ar
 		return;
 	h = tree_hash(h, n->name, strlen(n->name));
 	if (n->kind == NODE_VM) {
-		h = tree_hash(h, &vm->pid, sizeof(vm->pid));
-		h = tree_hash(h, &vm->start_time, sizeof(vm->start_time));
+		h = tree_hash(h, &vm->vm->pid, sizeof(vm->vm->pid));
+		h = tree_hash(h, &vm->vm->start_time, sizeof(vm->vm->start_time));
 	}
 	t->backend.name(in, h ? h : 1);
 }
@@ -362,7 +346,7 @@ json_t *tree_save(const struct tree *t)
 /* Recreate an operator's tenant; no rule and no reload removes it. */
 static void restore_added(struct tree *t, const char *path)
 {
-	char why[300] = "tenant: out of memory";
+	char why[300] = "";
 	struct node *n;
 
 	if (tenant_add(t->ts, path, &n, why, sizeof(why)) || tenant_count(n, t->backend.source))
@@ -423,19 +407,13 @@ void tree_usage(const struct tree *t, struct tree_usage *out)
 	}
 }
 
-int tree_create(struct tenants *ts, const struct tree_backend *backend, const struct rules *rules,
-		const char *cgroup_root, void (*note)(void *arg, const char *line), void *arg,
-		struct tree **out)
+struct tree *tree_create(struct tenants *ts, const struct tree_backend *backend,
+			 const struct rules *rules, const char *cgroup_root,
+			 void (*note)(void *arg, const char *line), void *arg)
 {
-	struct tree *t = calloc(1, sizeof(*t));
+	struct tree *t = xcalloc(1, sizeof(*t));
 
-	if (!t)
-		return -ENOMEM;
-	t->root = strdup(cgroup_root);
-	if (!t->root) {
-		free(t);
-		return -ENOMEM;
-	}
+	t->root = xstrdup(cgroup_root);
 	t->ts = ts;
 	t->backend = *backend;
 	t->note = note;
@@ -444,8 +422,7 @@ int tree_create(struct tenants *ts, const struct tree_backend *backend, const st
 	t->watch = (struct tenants_watch){tree_on_added, on_removing, t, NULL};
 	tenants_watch(ts, &t->watch);
 	tree_rules(t, rules);
-	*out = t;
-	return 0;
+	return t;
 }
 
 void tree_destroy(struct tree *t)

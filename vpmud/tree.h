@@ -36,14 +36,14 @@ struct tree;
 /*
  * tree_create - @ts must already have the backend's source. @rules stay the caller's until
  * tree_rules() replaces them. @cgroup_root: mount point of cgroup2, copied. @note gets one line
- * about each failure. Returns 0 or -ENOMEM.
+ * about each failure.
  *
  * tree_destroy - free the tree without unbinding or removing nodes; call it before
  * tenants_destroy(). NULL is allowed.
  */
-int tree_create(struct tenants *ts, const struct tree_backend *backend, const struct rules *rules,
-		const char *cgroup_root, void (*note)(void *arg, const char *line), void *arg,
-		struct tree **out);
+struct tree *tree_create(struct tenants *ts, const struct tree_backend *backend,
+			 const struct rules *rules, const char *cgroup_root,
+			 void (*note)(void *arg, const char *line), void *arg);
 void tree_destroy(struct tree *t);
 
 /*
@@ -55,7 +55,8 @@ void tree_destroy(struct tree *t);
 void tree_rules(struct tree *t, const struct rules *rules);
 void tree_prune(struct tree *t);
 
-/* Callbacks for struct cgroups_ops and struct disc_ops; @arg is the tree. */
+/* Callbacks for struct cgroups_ops and struct disc_ops; @arg is the tree, which keeps @vm until the
+ * next report about this VM has returned. */
 void tree_cgroup_added(void *arg, struct cgroup *c);
 void tree_cgroup_removed(void *arg, struct cgroup *c);
 void tree_vm_added(void *arg, const struct disc_vm *vm);
@@ -67,13 +68,13 @@ void tree_vm_removed(void *arg, const struct disc_vm *vm);
 #define TREE_LOOK 5
 void tree_tend(struct tree *t);
 
-/* tree_vm_info - for struct server_opts: add the properties of a VM to @obj. Not 0: no memory. */
-int tree_vm_info(const struct node *vm, json_t *obj);
+/* tree_vm_info - for struct server_opts: add the properties of a VM to @obj. */
+void tree_vm_info(const struct node *vm, json_t *obj, void *arg);
 
 /*
  * tree_save - return what the next vpmud needs of the tree: tenants without a section that stay for
  * their VMs, tenants that operators added, and the metadata of each process, because libvirt
- * answers late. NULL: no memory.
+ * answers late.
  *
  * tree_restore - call it right after tree_create(); each field is checked.
  */

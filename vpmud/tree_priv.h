@@ -39,25 +39,19 @@ struct tree_vcpu {
 
 struct tree_vm {
 	struct tree_vm *next;
-	pid_t pid;
-	uint64_t start_time;
-	/* As last reported; NULL: unknown. */
-	char *name, *uuid, *kind, *metadata, *cgroup, *socket;
-	uint64_t cgroup_id;
-	uid_t uid;
-	bool libvirt;		  /* libvirt's process of the domain @name */
+	const struct disc_vm *vm; /* discovery's, as last reported */
+	char *metadata;		  /* its tenant there; until libvirt answers, the saved one */
+	bool libvirt;		  /* libvirt's process of the domain vm->name, now or as saved */
 	bool refused;		  /* a rule matches its name but does not trust it */
 	unsigned int refused_for; /* calls of tree_tend */
-	size_t nr_threads;
-	struct disc_vcpu *threads; /* sorted by index */
-	struct tenant *tenant;	   /* NULL: none, the node is below /host */
-	struct node *node;	   /* NULL: adding it failed */
-	uint64_t claimed;	   /* id of the cgroup it has to itself; 0: none */
-	bool whole;		   /* bound to the cgroup @claimed */
-	unsigned int round;	   /* last round of tree_tend() that checked it */
-	unsigned int others;	   /* consecutive checks that found other processes in its cgroup */
-	bool shared;		   /* they stayed: it has lost its own cgroup */
-	bool unbindable;	   /* binding its cgroup failed */
+	struct tenant *tenant;	  /* NULL: none, the node is below /host */
+	struct node *node;	  /* NULL: adding it failed */
+	uint64_t claimed;	  /* id of the cgroup it has to itself; 0: none */
+	bool whole;		  /* bound to the cgroup @claimed */
+	unsigned int round;	  /* last round of tree_tend() that checked it */
+	unsigned int others;	  /* consecutive checks that found other processes in its cgroup */
+	bool shared;		  /* they stayed: it has lost its own cgroup */
+	bool unbindable;	  /* binding its cgroup failed */
 	size_t nr_vcpus;
 	struct tree_vcpu *vcpus;
 };
@@ -84,8 +78,8 @@ void tree_note(struct tree *t, const char *line);
 void tree_failed(struct tree *t, const char *line);
 
 /*
- * tree_claim - charge cgroup @id to @n. Returns 0; -EBUSY: another VM has it; -ENOMEM; or the error
- * of binding.
+ * tree_claim - charge cgroup @id to @n. Returns 0; -EBUSY: another VM has it; or the error of
+ * binding.
  *
  * tree_unclaim - end that; another claimant gets the cgroup.
  */
@@ -102,7 +96,7 @@ void tree_vms_move(struct tree *t);
 void tree_vm_free(struct tree_vm *vm);
 
 /*
- * tree_vm_save - return what the next vpmud needs of @v, a new reference; NULL: no memory.
+ * tree_vm_save - return what the next vpmud needs of @v, a new reference.
  *
  * tree_saved_text - return what the previous vpmud saved of @v under "kind" ("libvirt" or absent),
  * "tenant" (in its metadata), "name" (the VM's), "node" (its node's) or "shared" (its cgroup);

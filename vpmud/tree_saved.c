@@ -13,8 +13,8 @@ static bool is_saved(const json_t *saved, const struct tree_vm *v)
 	const char *s = json_string_value(json_object_get(saved, "start"));
 	char start[24];
 
-	snprintf(start, sizeof(start), "%" PRIu64, v->start_time);
-	return json_integer_value(json_object_get(saved, "pid")) == v->pid && s &&
+	snprintf(start, sizeof(start), "%" PRIu64, v->vm->start_time);
+	return json_integer_value(json_object_get(saved, "pid")) == v->vm->pid && s &&
 	       !strcmp(s, start);
 }
 
@@ -51,8 +51,8 @@ bool tree_saved_for_another(const struct tree *t, const struct tree_vm *v, const
 
 json_t *tree_vm_save(const struct tree_vm *v)
 {
-	json_t *o = json_pack("{s:i, s:o}", "pid", v->pid, "start",
-			      json_sprintf("%" PRIu64, v->start_time));
+	json_t *o = json_pack("{s:i, s:o}", "pid", v->vm->pid, "start",
+			      json_sprintf("%" PRIu64, v->vm->start_time));
 
 	/* A string that is not UTF-8 is left out. */
 	if (v->libvirt)
@@ -60,9 +60,9 @@ json_t *tree_vm_save(const struct tree_vm *v)
 	if (v->metadata)
 		json_object_set_new(o, "tenant", json_string(v->metadata));
 	if (v->shared)
-		json_object_set_new(o, "shared", json_string(v->cgroup));
+		json_object_set_new(o, "shared", json_string(v->vm->cgroup));
 	if (v->node) {
-		json_object_set_new(o, "name", json_string(v->name));
+		json_object_set_new(o, "name", json_string(v->vm->name));
 		json_object_set_new(o, "node", json_string(v->node->name));
 	}
 	return o;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/program/memory.h"
 #include "vpmud/tree_priv.h"
 #include "vpmu/util/fail.h"
 
@@ -19,15 +20,7 @@
 
 void tree_vm_free(struct tree_vm *vm)
 {
-	if (!vm)
-		return;
-	free(vm->name);
-	free(vm->uuid);
-	free(vm->kind);
 	free(vm->metadata);
-	free(vm->cgroup);
-	free(vm->socket);
-	free(vm->threads);
 	free(vm->vcpus);
 	free(vm);
 }
@@ -36,62 +29,33 @@ static struct tree_vm *tree_vm_find(const struct tree *t, const struct disc_vm *
 {
 	struct tree_vm *v = t->first_vm;
 
-	while (v && (v->pid != vm->pid || v->start_time != vm->start_time))
+	while (v && (v->vm->pid != vm->pid || v->vm->start_time != vm->start_time))
 		v = v->next;
 	return v;
 }
 
-/* Replace *@field by a copy of @text, which may be NULL. */
-static int tree_vm_set(char **field, const char *text)
-{
-	char *copy = text ? strdup(text) : NULL;
-
-	if (text && !copy)
-		return -ENOMEM;
-	free(*field);
-	*field = copy;
-	return 0;
-}
-
-static int tree_vm_take(struct tree_vm *v, const struct disc_vm *vm)
-{
-	struct disc_vcpu *threads = calloc(vm->nr_vcpus + 1, sizeof(*threads));
-
-	if (!threads)
-		return -ENOMEM;
-	if (vm->nr_vcpus)
-		memcpy(threads, vm->vcpus, vm->nr_vcpus * sizeof(*threads));
-	free(v->threads);
-	v->threads = threads;
-	v->nr_threads = vm->nr_vcpus;
-	v->pid = vm->pid;
-	v->start_time = vm->start_time;
-	v->cgroup_id = vm->cgroup_id;
-	v->uid = vm->uid;
-	v->libvirt = !strcmp(vm->kind, "libvirt");
-	return tree_vm_set(&v->name, vm->name) || tree_vm_set(&v->uuid, vm->uuid) ||
-			       tree_vm_set(&v->kind, vm->kind) ||
-			       tree_vm_set(&v->metadata, vm->tenant) ||
-			       tree_vm_set(&v->cgroup, vm->cgroup) ||
-			       tree_vm_set(&v->socket, vm->backend_socket)
-		       ? -ENOMEM
-		       : 0;
-}
-
 /* Until libvirt answers, use the previous vpmud's data from it. */
-static int take_saved(const struct tree *t, struct tree_vm *v)
+static void tree_vm_take(const struct tree *t, struct tree_vm *v, const struct disc_vm *vm)
 {
-	const char *kind = tree_saved_text(t, v, "kind");
+	const char *kind;
 
-	v->libvirt |= kind && !strcmp(kind, "libvirt");
-	return v->metadata ? 0 : tree_vm_set(&v->metadata, tree_saved_text(t, v, "tenant"));
+	v->vm = vm;
+	kind = tree_saved_text(t, v, "kind");
+	v->libvirt = !strcmp(vm->kind, "libvirt") || (kind && !strcmp(kind, "libvirt"));
+	free(v->metadata);
+	v->metadata = xstrdup(vm->tenant ? vm->tenant : tree_saved_text(t, v, "tenant"));
+}
+
+static struct rules_vm tree_vm_rules(const struct tree_vm *v)
+{
+	return (struct rules_vm){v->vm->name, v->metadata, v->vm->cgroup, v->libvirt, v->vm->uid};
 }
 
 static void complain(struct tree *t, const struct tree_vm *v, const char *what, int ret)
 {
 	char line[400];
 
-	fail(0, line, sizeof(line), "VM %.80s, process %d: %s: %s", v->name, v->pid, what,
+	fail(0, line, sizeof(line), "VM %.80s, process %d: %s: %s", v->vm->name, v->vm->pid, what,
 	     strerror(-ret));
 	tree_failed(t, line);
 }
@@ -112,13 +76,13 @@ static void node_name(const struct tree *t, const struct tree_vm *v,
 	const char *called = tree_saved_text(t, v, "name"), *had = tree_saved_text(t, v, "node");
 	char *p;
 
-	if (called && had && !strcmp(called, v->name) && tenant_vm_name_ok(had, NULL, 0) &&
+	if (called && had && !strcmp(called, v->vm->name) && tenant_vm_name_ok(had, NULL, 0) &&
 	    !tenant_vm_find(t->ts, had)) {
 		snprintf(name, TENANT_VM_NAME_MAX + 1, "%s", had);
 		return;
 	}
 
-	snprintf(name, TENANT_VM_NAME_MAX + 1, "%s", *v->name ? v->name : "vm");
+	snprintf(name, TENANT_VM_NAME_MAX + 1, "%s", *v->vm->name ? v->vm->name : "vm");
 	for (p = name; *p; p++) {
 		bool letter = (*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z') ||
 			      (*p >= '0' && *p <= '9') || *p == '_';
@@ -129,13 +93,13 @@ static void node_name(const struct tree *t, const struct tree_vm *v,
 	if (p - name > TENANT_VM_NAME_MAX - SUFFIX_MAX)
 		p = name + TENANT_VM_NAME_MAX - SUFFIX_MAX;
 	for (unsigned int i = 1; tree_vm_taken(t, v, name); i++)
-		snprintf(p, SUFFIX_MAX + 1, i == 1 ? "@%d" : "@%d.%u", v->pid, i);
+		snprintf(p, SUFFIX_MAX + 1, i == 1 ? "@%d" : "@%d.%u", v->vm->pid, i);
 }
 
 /* Return the path of its tenant by the rules; NULL: none. */
 static const char *tenant_path(struct tree *t, struct tree_vm *v, char path[TENANT_PATH_MAX + 1])
 {
-	const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
+	const struct rules_vm vm = tree_vm_rules(v);
 	const struct rule *refused;
 	char why[300], line[500];
 	bool in = rules_vm(t->rules, &vm, path, &refused, why, sizeof(why));
@@ -144,7 +108,7 @@ static const char *tenant_path(struct tree *t, struct tree_vm *v, char path[TENA
 	if (in)
 		return path;
 	if (*why) {
-		fail(0, line, sizeof(line), "VM %.80s: in no tenant: %s", v->name, why);
+		fail(0, line, sizeof(line), "VM %.80s: in no tenant: %s", v->vm->name, why);
 		tree_failed(t, line);
 	}
 	return NULL;
@@ -153,7 +117,7 @@ static const char *tenant_path(struct tree *t, struct tree_vm *v, char path[TENA
 /* Note an untrusted name, but only after a while: libvirt may be about to report it. */
 static void note_refused(struct tree *t, struct tree_vm *v)
 {
-	const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
+	const struct rules_vm vm = tree_vm_rules(v);
 	char path[TENANT_PATH_MAX + 1], line[500];
 	const struct rule *r;
 
@@ -168,7 +132,7 @@ static void note_refused(struct tree *t, struct tree_vm *v)
 	     "VM %.80s, process %d: its name makes it no VM of [tenant %.80s%s]: its user is not "
 	     "in "
 	     "vm_owner, and libvirt does not name the process",
-	     v->name, v->pid, r->path, r->each ? "/*" : "");
+	     v->vm->name, v->vm->pid, r->path, r->each ? "/*" : "");
 	tree_note(t, line);
 }
 
@@ -187,8 +151,8 @@ static bool within(const char *top, const char *path)
 static bool has_another(const struct tree *t, const struct tree_vm *v, const char *path)
 {
 	for (const struct tree_vm *o = t->first_vm; o; o = o->next)
-		if (o != v && o->cgroup && within(path, o->cgroup) &&
-		    (!o->whole || !strcmp(path, o->cgroup)))
+		if (o != v && o->vm->cgroup && within(path, o->vm->cgroup) &&
+		    (!o->whole || !strcmp(path, o->vm->cgroup)))
 			return true;
 	return false;
 }
@@ -210,32 +174,31 @@ static bool alone(const struct tree *t, const struct tree_vm *v, const char *pat
 	if (!f)
 		return false;
 	while (!others && fscanf(f, "%d", &pid) == 1) {
-		self |= pid == v->pid;
-		others |= pid != v->pid;
+		self |= pid == v->vm->pid;
+		others |= pid != v->vm->pid;
 	}
 	others |= ferror(f) != 0;
 	fclose(f);
-	return !others && (self || !strcmp(v->kind, "libvirt"));
+	return !others && (self || !strcmp(v->vm->kind, "libvirt"));
 }
 
 /* Return true if the VM is to have its cgroup. Once it does, a process seen there in passing does
  * not matter, only tree_tend() judges those; another VM does. */
 static bool owns_cgroup(const struct tree *t, const struct tree_vm *v)
 {
-	if (!v->cgroup_id || !v->cgroup || !strcmp(v->cgroup, "/") || v->shared)
+	if (!v->vm->cgroup_id || !v->vm->cgroup || !strcmp(v->vm->cgroup, "/") || v->shared)
 		return false;
-	return v->claimed == v->cgroup_id ? !has_another(t, v, v->cgroup) : alone(t, v, v->cgroup);
+	return v->claimed == v->vm->cgroup_id ? !has_another(t, v, v->vm->cgroup)
+					      : alone(t, v, v->vm->cgroup);
 }
 
 /* Claim the VM's cgroup if nothing else is in it. libvirt's system daemon gives each domain its
  * own, a session daemon does not. */
 static void claim_cgroup(struct tree *t, struct tree_vm *v)
 {
-	uint64_t id = v->cgroup_id;
+	uint64_t id = owns_cgroup(t, v) ? v->vm->cgroup_id : 0;
 	int ret;
 
-	if (!owns_cgroup(t, v))
-		id = 0;
 	if (v->claimed && v->claimed != id)
 		tree_unclaim(t, v->claimed, v->node);
 	v->whole = v->whole && v->claimed == id;
@@ -259,7 +222,7 @@ static void look_at_cgroup(struct tree *t, struct tree_vm *v)
 {
 	if (!v->node || v->shared || v->unbindable)
 		return;
-	v->others = v->claimed && !alone(t, v, v->cgroup) ? v->others + 1 : 0;
+	v->others = v->claimed && !alone(t, v, v->vm->cgroup) ? v->others + 1 : 0;
 	v->shared = v->others == OTHERS_STAY;
 	if (!v->claimed || v->shared)
 		claim_cgroup(t, v);
@@ -311,16 +274,12 @@ static void drop_vcpu(struct tree *t, struct tree_vcpu *c)
  * index. */
 static void set_vcpus(struct tree *t, struct tree_vm *v)
 {
-	const struct disc_vcpu *now = v->threads;
-	size_t nr = v->nr_threads;
-	struct tree_vcpu *more = calloc(nr + 1, sizeof(*more));
+	const struct disc_vcpu *now = v->vm->vcpus;
+	size_t nr = v->vm->nr_vcpus;
+	struct tree_vcpu *more = xcalloc(nr, sizeof(*more));
 	size_t old = 0, kept = 0;
 	char why[300];
 
-	if (!more) {
-		complain(t, v, "its vCPUs are not counted", -ENOMEM);
-		return;
-	}
 	for (size_t i = 0; i < nr; i++) {
 		struct tree_vcpu *c = &more[kept];
 
@@ -415,30 +374,24 @@ static void tree_vm_count(struct tree *t, struct tree_vm *v)
 static void claim_again(struct tree *t, const struct tree_vm *v, const char *path)
 {
 	for (struct tree_vm *o = t->first_vm; path && o; o = o->next)
-		if (o != v && o->node && o->cgroup && within(o->cgroup, path))
+		if (o != v && o->node && o->vm->cgroup && within(o->vm->cgroup, path))
 			claim_cgroup(t, o);
 }
 
 void tree_vm_added(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
-	struct tree_vm *v = calloc(1, sizeof(*v));
+	struct tree_vm *v = xcalloc(1, sizeof(*v));
 	const char *was;
 
-	if (!v || tree_vm_take(v, vm)) {
-		tree_vm_free(v);
-		tree_failed(t, "VM: out of memory; it is not counted");
-		return;
-	}
-	if (take_saved(t, v))
-		complain(t, v, "its tenant is not known yet", -ENOMEM);
+	tree_vm_take(t, v, vm);
 	was = tree_saved_text(t, v, "shared");
-	v->shared = was && v->cgroup && !strcmp(was, v->cgroup);
+	v->shared = was && vm->cgroup && !strcmp(was, vm->cgroup);
 	v->next = t->first_vm;
 	t->first_vm = v;
 	add_node(t, v);
 	tree_vm_count(t, v);
-	claim_again(t, v, v->cgroup);
+	claim_again(t, v, vm->cgroup);
 }
 
 /* Return true if the node still has the right name and tenant. */
@@ -469,31 +422,25 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
 	struct tree_vm *v = tree_vm_find(t, vm);
-	char *left;
-	bool renamed;
+	const struct disc_vm *was;
+	bool entered;
 
 	if (!v) {
 		tree_vm_added(arg, vm);
 		return;
 	}
-	renamed = strcmp(v->name, vm->name) != 0;
-	left = v->cgroup ? strdup(v->cgroup) : NULL;
-	if ((v->cgroup && !left) || tree_vm_take(v, vm)) {
-		complain(t, v, "it stays as it was", -ENOMEM);
-		free(left);
-		return;
-	}
-	take_saved(t, v);
-	if (left && (!v->cgroup || strcmp(left, v->cgroup)))
+	was = v->vm;
+	tree_vm_take(t, v, vm);
+	entered = !was->cgroup || !vm->cgroup || strcmp(was->cgroup, vm->cgroup);
+	if (was->cgroup && entered)
 		v->shared = false;
-	if (stays(t, v, renamed))
+	if (stays(t, v, strcmp(was->name, vm->name) != 0))
 		tree_vm_count(t, v);
 	else
 		tree_vm_move(t, v);
-	claim_again(t, v, left);
-	if (v->cgroup && (!left || strcmp(left, v->cgroup)))
-		claim_again(t, v, v->cgroup);
-	free(left);
+	claim_again(t, v, was->cgroup);
+	if (entered)
+		claim_again(t, v, vm->cgroup);
 }
 
 void tree_vm_removed(void *arg, const struct disc_vm *vm)
@@ -507,26 +454,24 @@ void tree_vm_removed(void *arg, const struct disc_vm *vm)
 		link = &(*link)->next;
 	*link = v->next;
 	remove_node(t, v);
-	claim_again(t, v, v->cgroup);
+	claim_again(t, v, vm->cgroup);
 	tree_vm_free(v);
 }
 
-int tree_vm_info(const struct node *vm, json_t *obj)
+void tree_vm_info(const struct node *vm, json_t *obj, void *arg)
 {
 	const struct tree_vm *v = vm->user;
-	int bad = 0;
 
-	bad |= json_object_set_new(obj, "state", json_string("running"));
-	bad |= json_object_set_new(obj, "found", json_string(v->kind));
-	bad |= json_object_set_new(obj, "pid", json_integer(v->pid));
-	if (v->uuid)
-		bad |= json_object_set_new(obj, "uuid", json_string(v->uuid));
+	json_object_set_new(obj, "state", json_string("running"));
+	json_object_set_new(obj, "found", json_string(v->vm->kind));
+	json_object_set_new(obj, "pid", json_integer(v->vm->pid));
+	if (v->vm->uuid)
+		json_object_set_new(obj, "uuid", json_string(v->vm->uuid));
 	if (!v->libvirt)
-		bad |= json_object_set_new(obj, "owner", json_integer(v->uid));
-	bad |= json_object_set_new(obj, "counted", json_string(v->whole ? "cgroup" : "vcpus"));
-	if (v->cgroup)
-		bad |= json_object_set_new(obj, "cgroup", json_string(v->cgroup));
-	if (v->socket)
-		bad |= json_object_set_new(obj, "server", json_string(v->socket));
-	return bad;
+		json_object_set_new(obj, "owner", json_integer(v->vm->uid));
+	json_object_set_new(obj, "counted", json_string(v->whole ? "cgroup" : "vcpus"));
+	if (v->vm->cgroup)
+		json_object_set_new(obj, "cgroup", json_string(v->vm->cgroup));
+	if (v->vm->backend_socket)
+		json_object_set_new(obj, "server", json_string(v->vm->backend_socket));
 }

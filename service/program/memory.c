@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Allocation or exit: see memory.h. */
 #include <errno.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,11 @@ char *xstrdup(const char *text)
 char *xstrndup(const char *text, size_t len)
 {
 	return got(strndup(text, len));
+}
+
+void *xtsearch(const void *key, void **root, int (*cmp)(const void *, const void *))
+{
+	return got(tsearch(key, root, cmp));
 }
 
 char *xasprintf(const char *fmt, ...)

@@ -18,6 +18,8 @@ void *xreallocarray(void *p, size_t n, size_t size) __attribute__((returns_nonnu
 /* xstrdup - NULL gives NULL. */
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t len) __attribute__((returns_nonnull));
+/* xtsearch - tsearch(3). */
+void *xtsearch(const void *key, void **root, int (*cmp)(const void *, const void *));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull));
 
 #endif

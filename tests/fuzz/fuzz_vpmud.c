@@ -57,6 +57,12 @@ struct vm {
 	bool there;
 	struct disc_vm vm;
 	struct disc_vcpu vcpu[4];
+	/* What the tree was told last and before that, which it keeps. */
+	struct {
+		struct disc_vm vm;
+		struct disc_vcpu vcpu[4];
+	} told[2];
+	unsigned int telling;
 };
 static struct vm vms[5]; /* by pid - 1 */
 static struct {
@@ -171,8 +177,8 @@ static void read_config(struct vpmud_config *c, size_t i)
 {
 	char err[300];
 
-	check(!vpmud_config_init(c) &&
-		      !vpmud_config_text(c, "f", configs[i], strlen(configs[i]), err, sizeof(err)),
+	vpmud_config_init(c);
+	check(!vpmud_config_text(c, "f", configs[i], strlen(configs[i]), err, sizeof(err)),
 	      "a configuration is refused");
 }
 
@@ -219,9 +225,14 @@ static int cmd_reload(void *arg, const json_t *req, json_t *resp, char *err, siz
 	return 0;
 }
 
-static int vm_info(const struct node *vm, json_t *obj, void *arg)
+static const struct disc_vm *told(struct vm *v)
 {
-	return tree_vm_info(vm, obj) ? -ENOMEM : 0;
+	unsigned int i = v->telling ^= 1;
+
+	v->told[i].vm = v->vm;
+	memcpy(v->told[i].vcpu, v->vcpu, sizeof(v->vcpu));
+	v->told[i].vm.vcpus = v->told[i].vcpu;
+	return &v->told[i].vm;
 }
 
 static void begin(const json_t *saved)
@@ -229,15 +240,15 @@ static void begin(const json_t *saved)
 	static const struct tree_backend backend = {&fake.s,   bind_cgroup, unbind_cgroup,
 						    bind_task, unbind_task, NULL};
 	static const struct server_opts opts = {
-		.name = "vpmud", .path = "/nowhere", .vm_info = vm_info};
+		.name = "vpmud", .path = "/nowhere", .vm_info = tree_vm_info};
 	char err[300];
 
 	fake_init(&fake, "bpf", VPMU_BACKEND_SAMPLES);
 	fake.s.ops = &ops;
 	memset(charged, 0, sizeof(charged));
-	check(!tenants_create(NULL, &ts, err, sizeof(err)) && !tenants_add_source(ts, &fake.s) &&
-		      !tree_create(ts, &backend, &conf.rules, root, note, NULL, &tree),
-	      "no tree");
+	check(!tenants_create(NULL, &ts, err, sizeof(err)) && !tenants_add_source(ts, &fake.s),
+	      "no tenants");
+	tree = tree_create(ts, &backend, &conf.rules, root, note, NULL);
 	if (saved)
 		tree_restore(tree, saved);
 	check(!server_create(ts, NULL, &opts, &server, err, sizeof(err)) &&
@@ -267,7 +278,7 @@ static void restart(void)
 	scan_cgroups();
 	for (size_t i = 0; i < NR(vms); i++)
 		if (vms[i].there)
-			tree_vm_added(tree, &vms[i].vm);
+			tree_vm_added(tree, told(&vms[i]));
 	tree_restored(tree);
 }
 
@@ -335,9 +346,9 @@ static void step_vm(const char *p, const char *stop)
 	}
 	v->vm.nr_vcpus = nr;
 	if (again)
-		tree_vm_changed(tree, &v->vm);
+		tree_vm_changed(tree, told(v));
 	else
-		tree_vm_added(tree, &v->vm);
+		tree_vm_added(tree, told(v));
 }
 
 static void step_vm_gone(const char *p, const char *stop)

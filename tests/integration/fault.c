@@ -3,9 +3,9 @@
  * One call that fails, preloaded (LD_PRELOAD) into a command: the FAULT_AT-th of the process after
  * its start. FAULT=memory: an allocation, also one of the C library and of other libraries.
  * FAULT=files: opening for writing, writing, syncing, naming or closing a regular file.
- * FAULT=opens: opening for reading. The file FAULT_COUNT gets the number of such calls when the
- * process ends. With FAULT_ABORT the process is aborted there, for a debugger. For processes of one
- * thread only.
+ * FAULT=opens: opening for reading. With FAULT_WHEN, a path, they are counted while that exists.
+ * The file FAULT_COUNT gets the number of such calls when the process ends. With FAULT_ABORT the
+ * process is aborted there, for a debugger. For processes of one thread only.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,11 +25,12 @@ void *__libc_realloc(void *p, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 
 static bool memory, files, opens, stop;
+static const char *when;
 static unsigned long at, count;
 
 static bool fails(bool on, int error)
 {
-	if (!on || ++count != at)
+	if (!on || (when && access(when, F_OK)) || ++count != at)
 		return false;
 	if (stop)
 		abort();
@@ -41,6 +42,7 @@ __attribute__((constructor)) static void begin(void)
 {
 	const char *what = getenv("FAULT"), *n = getenv("FAULT_AT");
 
+	when = getenv("FAULT_WHEN");
 	at = n ? strtoul(n, NULL, 10) : 0;
 	memory = what && !strcmp(what, "memory");
 	files = what && !strcmp(what, "files");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vpmud/discover on a /proc of files: every kind of VM, identity, hostile processes, errors. */
 #include "discover_bed.h"
-#include "../nomem.h"
+#include "vpmud/discover/priv.h"
 
 TestSuite(discover, .init = bed_start, .fini = bed_stop);
 
@@ -464,63 +464,70 @@ Test(discover, no_permission_for_files_is_one_note)
 	expect_seen(WEB_LINE("added"));
 }
 
-/* Out of memory at each allocation in turn: the known state stays, and the next look is complete.
- */
-Test(discover, out_of_memory)
+static int list_error;
+
+struct dirent *__real_readdir(DIR *dir);
+struct dirent *__wrap_readdir(DIR *dir);
+struct dirent *__wrap_readdir(DIR *dir)
 {
-	unsigned long n, failed = 1;
-
-	for (n = 0; failed; n++) {
-		int ret;
-
-		bed_qemu(10, 1000, WEB);
-		bed_qemu(20, 1000, "qemu-system-x86_64");
-		bed_scan();
-		bed_end(20);
-		bed_qemu(10, 1000, WEB);
-		bed_thread(10, 15, "CPU 2/KVM", 1500, 0, NULL);
-		bed_qemu(30, 1000, "qemu-system-x86_64 -name new");
-		bed_write(bed_path("proc/30/cgroup"), "0::/a\n", 6);
-		/* stdio of the test allocates, too. */
-		fflush(bed.out);
-		nomem_arm(n, false);
-		ret = disc_scan(bed.d);
-		failed = nomem_disarm();
-		if (ret)
-			cr_expect_eq(ret, -ENOMEM);
-		bed_seen();
-		bed_scan();
-		bed_remove(bed_path("proc"));
-		bed_mkdir(bed_path("proc"));
-		disc_close(bed.d);
-		bed_open(&(struct disc_opts){.proc = bed_path("proc"),
-					     .cgroup_root = bed_path("cgroup")});
-		bed_seen();
-	}
-	cr_expect_gt(n, 10);
+	if (!list_error)
+		return __real_readdir(dir);
+	errno = list_error;
+	return NULL;
 }
 
-Test(discover, no_memory_to_open)
+/* A list of processes that cannot be read is of no process, and ends none. */
+Test(discover, proc_cannot_be_listed)
 {
-	static const char *const uris[] = {"test:///default", "qemu:///embed?root=/a"};
+	char want[300];
+
+	bed_qemu(10, 1000, WEB);
+	bed_scan();
+	list_error = EIO;
+	cr_expect_eq(disc_scan(bed.d), -EIO);
+	list_error = 0;
+	snprintf(want, sizeof(want), "note %s: Input/output error; it is tried again\n",
+		 bed_path("proc"));
+	cr_expect_str_eq(bed_seen(), want);
+	expect_seen("");
+}
+
+/* ---- what libvirt says ---- */
+
+static struct virt_message *messages;
+
+struct virt_message *__real_virt_take(struct virt *v);
+struct virt_message *__wrap_virt_take(struct virt *v);
+struct virt_message *__wrap_virt_take(struct virt *v)
+{
+	struct virt_message *m = messages;
+
+	messages = NULL;
+	return m ? m : __real_virt_take(v);
+}
+
+/* While the domains of one URI are listed, a domain of another that changes is joined at once. */
+Test(discover, a_list_of_one_uri_holds_up_no_other)
+{
+	static const char *const uris[] = {"qemu:///system", "qemu:///session"};
+	struct virt_message *begin = calloc(1, sizeof(*begin)), *dom = calloc(1, sizeof(*dom));
 	char *proc = strdup(bed_path("proc"));
-	struct disc_opts o = {.proc = proc, .libvirt_uris = uris, .nr_uris = 2};
-	unsigned long n, failed = 1;
 
 	disc_close(bed.d);
-	for (n = 0; failed; n++) {
-		int ret;
-
-		fflush(bed.out);
-		nomem_arm(n, false);
-		ret = disc_open(bed.event, &o, &bed_ops, NULL, &bed.d);
-		failed = nomem_disarm();
-		cr_expect(!ret || (failed && ret == -ENOMEM), "%lu: %d", n, ret);
-		if (!ret)
-			disc_close(bed.d);
-	}
-	bed.d = NULL;
-	cr_expect_gt(n, 5);
+	bed_open(&(struct disc_opts){.proc = proc, .libvirt_uris = uris, .nr_uris = 2});
+	bed_qemu(10, 1000, WEB);
+	bed_scan();
+	begin->what = VIRT_BEGIN;
+	begin->next = dom;
+	dom->what = VIRT_DOMAIN;
+	dom->uri = 1;
+	dom->active = true;
+	dom->pid = 10;
+	strcpy(dom->xml.name, "web-1");
+	strcpy(dom->xml.uuid, UUID);
+	messages = begin;
+	domains_take(bed.d);
+	cr_expect(strstr(bed_seen(), "changed libvirt web-1"));
 	free(proc);
 }
 

@@ -2,6 +2,7 @@
 /* server_wait in service/server.h: commands that are answered later, and other clients until then.
  */
 #include "server_bed.h"
+#include "service/session.h"
 
 /* The command `wait`: it waits the first time, and returns the number of its runs. */
 static struct later *waits;
@@ -152,6 +153,28 @@ Test(server_wait, a_client_that_waits_is_not_idle)
 		close(fd[i]);
 	close(more);
 	pump();
+}
+
+/* The next server goes on with the sessions that have a name; others end with their connection. */
+Test(server_wait, named_sessions_outlive_the_server)
+{
+	struct registry *r = sessions_registry(server_sessions(srv));
+	char buf[65536];
+	int fd = dial();
+
+	say(fd, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"mine\"}\n"
+		"{\"cmd\":\"attach\",\"events\":\"cycles\"}\n"
+		"{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"kept\",\"keep\":true}\n");
+	take(fd, buf, sizeof(buf));
+	cr_assert_eq(r->nr, 3);
+	server_leave(srv);
+	cr_expect_gt(recv(fd, buf, sizeof(buf), 0), 0);
+	cr_expect(strstr(buf, "\"rows\":") && strstr(buf, "\"session\":\"mine\""), "%s", buf);
+	cr_expect_eq(r->nr, 2);
+	for (const struct registered *e = r->first; e; e = e->next)
+		cr_expect(!e->owner && (strcmp(e->name, "mine") == 0) == (e->lost_ns != 0), "%s",
+			  e->name);
+	close(fd);
 }
 
 Test(server_wait, nobody_to_wait_for_or_the_server_ends)

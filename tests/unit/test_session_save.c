@@ -114,11 +114,10 @@ static struct session *named(const char *name)
 
 static uint64_t sum;
 
-static int add(const struct session_row *row, void *arg)
+static void add(const struct session_row *row, void *arg)
 {
 	if (!arg || !strcmp(arg, row->vm ? row->vm : row->path))
 		sum += row->values[0].count;
-	return 0;
 }
 
 /* The instructions of the rows of @s that are @whose (NULL: all). */
@@ -197,10 +196,9 @@ Test(session_save, the_former_runs_of_a_vm_are_not_lost)
 	json_decref(after);
 }
 
-static int keep_id(const struct session_row *row, void *arg)
+static void keep_id(const struct session_row *row, void *arg)
 {
 	((uint64_t *)arg)[row->kind] = row->id;
-	return 0;
 }
 
 Test(session_save, numbers_of_rows_stay_and_are_not_used_again)
@@ -242,10 +240,9 @@ static void set_base(json_t *text, const char *total)
 	json_object_set_new(row, "bases", json_sprintf("%s%s", total, strchr(old, ' ')));
 }
 
-static int keep_since(const struct session_row *row, void *arg)
+static void keep_since(const struct session_row *row, void *arg)
 {
 	((uint64_t *)arg)[row->kind] = row->since_us;
-	return 0;
 }
 
 Test(session_save, counts_that_go_on_began_when_they_did)

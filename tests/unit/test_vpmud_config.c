@@ -15,7 +15,7 @@ static char err[600];
 
 static void setup(void)
 {
-	cr_assert_eq(vpmud_config_init(&c), 0);
+	vpmud_config_init(&c);
 }
 
 static void teardown(void)
@@ -114,7 +114,7 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		vpmud_config_fini(&c);
-		cr_assert_eq(vpmud_config_init(&c), 0);
+		vpmud_config_init(&c);
 		*err = '\0';
 		cr_expect_eq(read_text(rows[i].text), -EINVAL, "line %u", rows[i].line);
 		cr_expect(strstr(err, rows[i].message), "line %u: %s", rows[i].line, err);
@@ -146,14 +146,14 @@ Test(vpmud_config, what_a_reload_cannot_change)
 	struct vpmud_config d;
 	char text[80];
 
-	cr_assert_eq(vpmud_config_init(&d), 0);
+	vpmud_config_init(&d);
 	cr_assert_eq(read_text("[tenant /a]\n"), 0);
 	cr_expect_null(vpmud_config_fixed(&c, &d), "rules may change");
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		const char *key;
 
 		vpmud_config_fini(&d);
-		cr_assert_eq(vpmud_config_init(&d), 0);
+		vpmud_config_init(&d);
 		sprintf(text, "[vpmud]\n%s\n", changes[i]);
 		cr_assert_eq(vpmud_config_text(&d, "f", text, strlen(text), err, sizeof(err)), 0);
 		key = vpmud_config_fixed(&c, &d);

@@ -119,7 +119,7 @@ static void note(void *arg, const char *line)
 
 static void read_rules(struct vpmud_config *c, const char *text)
 {
-	cr_assert_eq(vpmud_config_init(c), 0);
+	vpmud_config_init(c);
 	cr_assert_eq(vpmud_config_text(c, "f", text, strlen(text), err, sizeof(err)), 0, "%s", err);
 }
 
@@ -140,7 +140,7 @@ static void start(const char *text)
 	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
 	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
 	read_rules(&conf, text);
-	cr_assert_eq(tree_create(ts, &backend, &conf.rules, root, note, NULL, &t), 0);
+	t = tree_create(ts, &backend, &conf.rules, root, note, NULL);
 }
 
 static void stop(void)
@@ -182,6 +182,27 @@ static struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant, con
 	}
 	next = (next + 1) % 8;
 	return vm;
+}
+
+/* Discovery keeps what it reports, so each report is a copy here: the tests change their VMs. */
+static const struct disc_vm *vm_reported(const struct disc_vm *vm)
+{
+	static struct disc_vm copies[32];
+	static size_t next;
+
+	next = (next + 1) % 32;
+	copies[next] = *vm;
+	return &copies[next];
+}
+
+static void vm_added(const struct disc_vm *vm)
+{
+	tree_vm_added(t, vm_reported(vm));
+}
+
+static void vm_changed(const struct disc_vm *vm)
+{
+	tree_vm_changed(t, vm_reported(vm));
 }
 
 /* The processes in cgroup @path, as in its cgroup.procs. */
@@ -236,18 +257,18 @@ Test(vpmud_tree, a_vpmu_vmm_belongs_where_its_cgroup_is)
 	procs("/acme", "");
 	procs("/acme/vmm", "7\n");
 	vm.kind = "vpmu-vmm";
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	cr_assert(in("vpmu-vmm-7"));
 	cr_expect_str_eq(tenant_vm_find(ts, "vpmu-vmm-7")->path, "/acme");
 	TASK_BOUND(700, vcpu_in("vpmu-vmm-7", 0));
 	TASK_BOUND(701, vcpu_in("vpmu-vmm-7", 1));
 	CGROUP_BOUND(50, in("vpmu-vmm-7"));
 	/* Where its server listens is known when it does. */
-	cr_assert_eq(tree_vm_info(tenant_vm_find(ts, "vpmu-vmm-7"), info), 0);
+	tree_vm_info(tenant_vm_find(ts, "vpmu-vmm-7"), info, NULL);
 	cr_expect_null(json_object_get(info, "server"));
 	vm.backend_socket = "/run/vpmu/a.sock";
-	tree_vm_changed(t, &vm);
-	cr_assert_eq(tree_vm_info(tenant_vm_find(ts, "vpmu-vmm-7"), info), 0);
+	vm_changed(&vm);
+	tree_vm_info(tenant_vm_find(ts, "vpmu-vmm-7"), info, NULL);
 	cr_expect_str_eq(json_string_value(json_object_get(info, "server")), "/run/vpmu/a.sock");
 	cr_expect_str_eq(json_string_value(json_object_get(info, "found")), "vpmu-vmm");
 	json_decref(info);
@@ -260,7 +281,7 @@ Test(vpmud_tree, a_vm_with_its_vcpus_and_cgroup)
 	start("");
 	procs("/m", "");
 	procs("/m/a", "7\n");
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	cr_assert(in("web"));
 	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/acme/web");
 	TASK_BOUND(700, vcpu_in("web", 0));
@@ -270,7 +291,7 @@ Test(vpmud_tree, a_vm_with_its_vcpus_and_cgroup)
 	/* A vCPU is plugged in, one is taken out, and one has another thread now. */
 	vm = vm_of(7, "web", "/acme/web", "/m/a", 50, "03");
 	((struct disc_vcpu *)vm.vcpus)[0] = (struct disc_vcpu){0, 799, 7990};
-	tree_vm_changed(t, &vm);
+	vm_changed(&vm);
 	TASK_BOUND(700, NULL);
 	TASK_BOUND(701, NULL);
 	TASK_BOUND(799, vcpu_in("web", 0));
@@ -284,7 +305,7 @@ Test(vpmud_tree, a_vm_with_its_vcpus_and_cgroup)
 	cr_expect_eq(fake_total(in("/acme/web"), 0), 5, "and in the tenant");
 	/* Its restart. */
 	vm = vm_of(8, "web", "/acme/web", "/m/a", 51, "0");
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	fake_charge(vcpu_in("web", 0), 0, 2);
 	cr_expect_eq(fake_total(in("/acme/web"), 0), 7);
 	cr_expect_str_eq(notes, "");
@@ -300,23 +321,23 @@ Test(vpmud_tree, only_a_vm_that_is_alone_has_its_cgroup)
 	start("");
 	procs("/u", "7\n");
 	procs("/x", "1\n2\n");
-	tree_vm_added(t, &a);
+	vm_added(&a);
 	CGROUP_BOUND(50, in("a"));
 	procs("/u", "7\n8\n");
-	tree_vm_added(t, &b);
+	vm_added(&b);
 	CGROUP_BOUND(50, NULL);
 	TASK_BOUND(700, vcpu_in("a", 0));
 	TASK_BOUND(800, vcpu_in("b", 0));
-	tree_vm_added(t, &c);
+	vm_added(&c);
 	CGROUP_BOUND(1, NULL);
-	tree_vm_added(t, &d);
+	vm_added(&d);
 	CGROUP_BOUND(60, NULL);
 	cr_expect_str_eq(tenant_vm_find(ts, "c")->path, "/host");
 	d.kind = "libvirt";
-	tree_vm_changed(t, &d);
+	vm_changed(&d);
 	CGROUP_BOUND(60, NULL);
 	procs("/x", ""); /* libvirt made it, and has the VM's threads in cgroups below */
-	tree_vm_changed(t, &d);
+	vm_changed(&d);
 	CGROUP_BOUND(60, in("d"));
 	tree_usage(t, &u);
 	cr_expect_eq(u.vms, 4);
@@ -335,31 +356,31 @@ Test(vpmud_tree, a_vm_below_another_one_is_not_charged_to_it)
 	procs("/u", "7\n");
 	procs("/u/sub", "8\n99\n");
 	procs("/u2", "9\n");
-	tree_vm_added(t, &a);
-	tree_vm_added(t, &c);
+	vm_added(&a);
+	vm_added(&c);
 	CGROUP_BOUND(50, in("a"));
-	tree_vm_added(t, &b);
+	vm_added(&b);
 	CGROUP_BOUND(51, NULL);
 	CGROUP_BOUND(50, NULL);
 	TASK_BOUND(700, vcpu_in("a", 0));
 	CGROUP_BOUND(52, in("c"));
 	/* Alone in its own cgroup it takes nothing of the other's. */
 	procs("/u/sub", "8\n");
-	tree_vm_changed(t, &b);
+	vm_changed(&b);
 	CGROUP_BOUND(51, in("b"));
 	CGROUP_BOUND(50, in("a"));
 	/* It moves into the other's cgroup itself, goes on, and ends. */
 	procs("/u", "7\n8\n");
 	b.cgroup = "/u";
 	b.cgroup_id = 50;
-	tree_vm_changed(t, &b);
+	vm_changed(&b);
 	CGROUP_BOUND(51, NULL);
 	CGROUP_BOUND(50, NULL);
 	procs("/u", "7\n");
 	procs("/u/sub", "8\n99\n");
 	b.cgroup = "/u/sub";
 	b.cgroup_id = 51;
-	tree_vm_changed(t, &b);
+	vm_changed(&b);
 	CGROUP_BOUND(50, NULL);
 	tree_vm_removed(t, &b);
 	CGROUP_BOUND(50, in("a"));
@@ -385,12 +406,12 @@ Test(vpmud_tree, a_vm_comes_before_the_tenant_of_its_cgroup)
 	found(&s, "/s", 51, "/acme");
 	CGROUP_BOUND(50, in("/acme"));
 	CGROUP_BOUND(51, in("/acme"));
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/acme");
 	CGROUP_BOUND(50, in("web"));
 	tree_vm_removed(t, &vm);
 	CGROUP_BOUND(50, in("/acme"));
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	tree_cgroup_removed(t, &m);
 	CGROUP_BOUND(50, in("web"));
 	tree_vm_removed(t, &vm);
@@ -412,7 +433,7 @@ static json_t *next_vpmud(void)
 	nr_names = 0;
 	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
 	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
-	cr_assert_eq(tree_create(ts, &backend, &conf.rules, root, note, NULL, &t), 0);
+	t = tree_create(ts, &backend, &conf.rules, root, note, NULL);
 	tree_restore(t, saved);
 	return saved;
 }
@@ -434,8 +455,8 @@ Test(vpmud_tree, a_name_that_is_only_claimed_chooses_no_tenant)
 
 	start("[tenant /lab]\nvm = lab-*\nvm_owner = 107\n[tenant /other]\ncgroup = /other\n");
 	vm.uid = 108;
-	tree_vm_added(t, &vm);
-	tree_vm_added(t, &web);
+	vm_added(&vm);
+	vm_added(&web);
 	cr_expect_str_eq(path_of("lab-1"), "/other");
 	/* libvirt may still name it as the domain. After a while it is noted, once. */
 	for (int i = 0; i < REFUSED_TENDS; i++) {
@@ -451,24 +472,24 @@ Test(vpmud_tree, a_name_that_is_only_claimed_chooses_no_tenant)
 			 "VM lab-1, process 7: its name makes it no VM of [tenant /lab]: its "
 			 "user is not in vm_owner, and libvirt does not name the process\n");
 	vm.uid = 107;
-	tree_vm_changed(t, &vm);
+	vm_changed(&vm);
 	cr_expect_str_eq(path_of("lab-1"), "/lab");
 	tree_tend(t);
 	tree_usage(t, &u);
 	cr_expect_eq(u.refused, 0);
 	vm.uid = 108;
 	vm.kind = "libvirt";
-	tree_vm_changed(t, &vm);
+	vm_changed(&vm);
 	cr_expect_str_eq(path_of("lab-1"), "/lab");
 	cr_expect_str_eq(path_of("web"), "/other");
 	/* The next vpmud trusts it before libvirt has answered, and no other process. */
 	json_decref(next_vpmud());
 	vm.kind = "qemu";
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	cr_expect_str_eq(path_of("lab-1"), "/lab");
 	vm.start_time = 2;
 	vm.name = "lab-2";
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	cr_expect_str_eq(path_of("lab-2"), "/other");
 }
 
@@ -486,7 +507,7 @@ Test(vpmud_tree, a_tenant_called_as_its_cgroup_goes_with_it)
 	CGROUP_BOUND(51, in("/pods/b"));
 	cr_expect_eq(fake_total(in("/pods"), 0), 3, "the parent has its counts");
 	/* A tenant that had a VM stays for the VM's next start. */
-	tree_vm_added(t, &(struct disc_vm){.name = "v", .kind = "qemu", .cgroup = "/k/b/x"});
+	vm_added(&(struct disc_vm){.name = "v", .kind = "qemu", .cgroup = "/k/b/x"});
 	tree_vm_removed(t, &(struct disc_vm){.name = "v"});
 	tree_cgroup_removed(t, &b);
 	cr_expect(in("/pods/b"));
@@ -503,7 +524,7 @@ Test(vpmud_tree, new_rules)
 	start("[tenant /old]\nvm = web\n[tenant /both]\ncgroup = /s\n");
 	vm.kind = "libvirt";
 	procs("/m", "7\n");
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	found(&s, "/s", 51, "/both");
 	fake_charge(vcpu_in("web", 0), 0, 4);
 	read_rules(&conf2, "[tenant /new/x]\nvm = w*\n[tenant /both]\ncgroup = /s\n");
@@ -531,9 +552,9 @@ Test(vpmud_tree, a_name_made_unique_that_is_taken)
 	struct disc_vm c = vm_of(9, "web", NULL, NULL, 0, "0");
 
 	start("");
-	tree_vm_added(t, &a);
-	tree_vm_added(t, &b);
-	tree_vm_added(t, &c);
+	vm_added(&a);
+	vm_added(&b);
+	vm_added(&c);
 	cr_expect(in("web") && in("web@9") && in("web@9.2"));
 	TASK_BOUND(900, vcpu_in("web@9.2", 0));
 }
@@ -551,18 +572,18 @@ Test(vpmud_tree, names_that_nodes_cannot_have)
 	memset(name, 'n', 255);
 	name[255] = '\0';
 	start("");
-	tree_vm_added(t, &a);
-	tree_vm_added(t, &b);
+	vm_added(&a);
+	vm_added(&b);
 	cr_expect(in("a_b__"));
 	cr_expect(in("a_b__@8"));
 	TASK_BOUND(800, vcpu_in("a_b__@8", 0));
-	tree_vm_added(t, &c);
+	vm_added(&c);
 	cr_expect(in("_c"));
 	cr_expect(strstr(notes, "VM .c: in no tenant: tenant path \"/host\""), "%s", notes);
-	tree_vm_added(t, &d);
+	vm_added(&d);
 	cr_expect(in("vm"));
-	tree_vm_added(t, &e);
-	tree_vm_added(t, &f);
+	vm_added(&e);
+	vm_added(&f);
 	name[64] = '\0';
 	cr_expect(in(name));
 	strcpy(name + 50, "@12");
@@ -578,7 +599,7 @@ Test(vpmud_tree, what_cannot_be_bound_is_said)
 	start("[tenant /a]\ncgroup = /s\n");
 	procs("/m", "7\n");
 	bind_error = -ENOSPC;
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	found(&s, "/s", 51, "/a");
 	cr_expect(strstr(notes, "VM web, process 7: a vCPU is not counted: No space left"), "%s",
 		  notes);
@@ -589,7 +610,7 @@ Test(vpmud_tree, what_cannot_be_bound_is_said)
 	cr_expect_eq(u.whole_vms, 0);
 	/* Later it works. */
 	bind_error = 0;
-	tree_vm_changed(t, &vm);
+	vm_changed(&vm);
 	TASK_BOUND(700, vcpu_in("web", 0));
 	CGROUP_BOUND(50, in("web"));
 	tree_cgroup_removed(t, &s);
@@ -606,11 +627,11 @@ Test(vpmud_tree, an_operator_removes_a_tenant)
 	cr_assert_eq(tenant_remove(ts, "/b", err, sizeof(err)), 0, "%s", err);
 	CGROUP_BOUND(51, NULL);
 	tree_cgroup_removed(t, &s);
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	cr_expect_neq(tenant_remove(ts, "/a", err, sizeof(err)), 0, "it has a VM");
 	tree_vm_removed(t, &vm);
 	cr_expect_eq(tenant_remove(ts, "/a", err, sizeof(err)), 0, "%s", err);
-	tree_vm_added(t, &vm);
+	vm_added(&vm);
 	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/a", "it is made again");
 }
 
@@ -629,14 +650,14 @@ Test(vpmud_tree, a_vm_keeps_its_cgroup_until_somebody_stays_there)
 
 	start("");
 	procs("/u", "7\n99\n"); /* what starts it */
-	tree_vm_added(t, &a);
+	vm_added(&a);
 	CGROUP_BOUND(50, NULL);
 	procs("/u", "7\n");
 	look();
 	CGROUP_BOUND(50, in("a"));
 	for (int i = 0; i < 3; i++) {
 		procs("/u", "7\n99\n");
-		tree_vm_changed(t, &a);
+		vm_changed(&a);
 		look();
 		look();
 		CGROUP_BOUND(50, in("a"));
@@ -651,10 +672,10 @@ Test(vpmud_tree, a_vm_keeps_its_cgroup_until_somebody_stays_there)
 	TASK_BOUND(700, vcpu_in("a", 0));
 	procs("/u", "7\n");
 	look();
-	tree_vm_changed(t, &a);
+	vm_changed(&a);
 	CGROUP_BOUND(50, NULL);
 	saved = next_vpmud();
-	tree_vm_added(t, &a);
+	vm_added(&a);
 	look();
 	CGROUP_BOUND(50, NULL);
 	tree_restored(t);
@@ -664,7 +685,7 @@ Test(vpmud_tree, a_vm_keeps_its_cgroup_until_somebody_stays_there)
 	procs("/u2", "7\n");
 	a.cgroup = "/u2";
 	a.cgroup_id = 51;
-	tree_vm_changed(t, &a);
+	vm_changed(&a);
 	CGROUP_BOUND(51, in("a"));
 	cr_expect_str_eq(notes, "");
 	json_decref(saved);
@@ -682,7 +703,7 @@ Test(vpmud_tree, names_and_what_was_known_outlive_it)
 
 	start("[tenant /b]\ncgroup = /s\n[tenant /*]\nmetadata = *\n");
 	procs("/m", "7\n");
-	tree_vm_added(t, &web);
+	vm_added(&web);
 	found(&s, "/s", 51, "/b");
 	cr_assert_eq(tenant_add(ts, "/own", &added, err, sizeof(err)), 0);
 	tenant = name_of(in("/acme/web"));
@@ -698,8 +719,8 @@ Test(vpmud_tree, names_and_what_was_known_outlive_it)
 	tree_prune(t);
 	cr_expect(in("/own"), "and nobody else removes it");
 	web.tenant = other.tenant = NULL; /* libvirt has not answered */
-	tree_vm_added(t, &web);
-	tree_vm_added(t, &other);
+	vm_added(&web);
+	vm_added(&other);
 	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/acme/web");
 	cr_expect_str_eq(tenant_vm_find(ts, "db")->path, "/host", "it was not there before");
 	cr_expect_eq(name_of(in("web")), vm);
@@ -714,7 +735,7 @@ Test(vpmud_tree, names_and_what_was_known_outlive_it)
 	tree_vm_removed(t, &web);
 	web.pid = 9;
 	web.tenant = "/acme/web";
-	tree_vm_added(t, &web);
+	vm_added(&web);
 	cr_expect_neq(name_of(in("web")), vm);
 	json_decref(saved);
 }
@@ -731,19 +752,19 @@ Test(vpmud_tree, each_of_two_vms_of_one_name_keeps_the_name_it_had)
 	snprintf(second, sizeof(second), "web@%d", b.pid);
 	snprintf(third, sizeof(third), "web@%d", c.pid);
 	start("");
-	tree_vm_added(t, &a);
-	tree_vm_added(t, &b);
+	vm_added(&a);
+	vm_added(&b);
 	TASK_BOUND(b.pid * 100, vcpu_in(second, 0));
 	saved = next_vpmud();
-	tree_vm_added(t, &c); /* a new one is first, and takes nobody's name */
-	tree_vm_added(t, &b);
-	tree_vm_added(t, &a);
+	vm_added(&c); /* a new one is first, and takes nobody's name */
+	vm_added(&b);
+	vm_added(&a);
 	TASK_BOUND(a.pid * 100, vcpu_in("web", 0));
 	TASK_BOUND(b.pid * 100, vcpu_in(second, 0));
 	TASK_BOUND(c.pid * 100, vcpu_in(third, 0));
 	/* One that is called otherwise now does not keep its name. */
 	b.name = "db";
-	tree_vm_changed(t, &b);
+	vm_changed(&b);
 	cr_expect(in("db") && !in(second));
 	tree_restored(t);
 	json_decref(saved);
@@ -751,14 +772,14 @@ Test(vpmud_tree, each_of_two_vms_of_one_name_keeps_the_name_it_had)
 	tree_vm_removed(t, &a);
 	tree_vm_removed(t, &b);
 	tree_vm_removed(t, &c);
-	tree_vm_added(t, &c);
-	tree_vm_added(t, &a);
+	vm_added(&c);
+	vm_added(&a);
 	snprintf(second, sizeof(second), "web@%d", a.pid);
 	TASK_BOUND(a.pid * 100, vcpu_in(second, 0));
 	saved = next_vpmud();
 	b.name = "web";
-	tree_vm_added(t, &a);
-	tree_vm_added(t, &b);
+	vm_added(&a);
+	vm_added(&b);
 	TASK_BOUND(a.pid * 100, vcpu_in(second, 0));
 	TASK_BOUND(b.pid * 100, vcpu_in("web", 0));
 	tree_restored(t);
@@ -786,7 +807,7 @@ Test(vpmud_tree, what_was_saved_and_is_nothing)
 
 		cr_assert(saved);
 		tree_restore(t, saved);
-		tree_vm_added(t, &web);
+		vm_added(&web);
 		cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/host", "%s", texts[i]);
 		tree_vm_removed(t, &web);
 		tree_restored(t);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/priv.h"
 #include "vpmu/util/fail.h"
 
@@ -57,12 +58,6 @@ static uint64_t discover_now(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* Note that a round failed to start. */
-static void note_walk(struct disc *d, int ret)
-{
-	disc_note(d, NULL, NOTE_ERROR, "%s: %s; it is tried again", d->proc_path, strerror(-ret));
-}
-
 static int discover_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct disc *d = arg;
@@ -76,7 +71,7 @@ static int discover_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 		d->virt_started = true;
 		ret = virt_start(d->virt);
 		if (ret)
-			disc_note(d, NULL, NOTE_MEMORY, "threads for libvirt: %s", strerror(-ret));
+			disc_note(d, NULL, NOTE_ERROR, "threads for libvirt: %s", strerror(-ret));
 		ret = 0;
 	}
 	if (!d->walk) {
@@ -84,7 +79,7 @@ static int discover_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 		ret = scan_restart(d, false);
 	}
 	if (ret)
-		note_walk(d, ret);
+		scan_failed_round(d, ret);
 	else
 		over = scan_some(d, TURN_FILES);
 	used = discover_now(CLOCK_THREAD_CPUTIME_ID) - start;
@@ -122,21 +117,15 @@ int disc_scan(struct disc *d)
 int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops, void *arg,
 	      struct disc **out)
 {
-	struct disc *d = calloc(1, sizeof(*d));
+	struct disc *d = xcalloc(1, sizeof(*d));
 	int ret;
 
-	if (!d)
-		return -ENOMEM;
 	d->cgroup = -1;
 	d->event = sd_event_ref(e);
 	d->ops = *ops;
 	d->arg = arg;
 	d->poll_us = (o->poll_ms ? o->poll_ms : POLL_MS_USUAL) * 1000;
-	d->proc_path = strdup(o->proc ? o->proc : "/proc");
-	d->proc = -1;
-	ret = -ENOMEM;
-	if (!d->proc_path)
-		goto fail;
+	d->proc_path = xstrdup(o->proc ? o->proc : "/proc");
 	d->proc = open(d->proc_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (d->proc < 0) {
 		ret = -errno;
@@ -151,13 +140,13 @@ int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops
 	ret = sd_event_add_time(e, &d->timer, CLOCK_MONOTONIC, 0, TIMER_US, discover_on_timer, d);
 	if (ret < 0)
 		goto fail;
-	if (o->nr_uris) {
-		ret = virt_open(o->libvirt_uris, o->nr_uris, &d->virt);
-		if (ret)
-			goto fail;
-		ret = domains_init(d, o->libvirt_uris, o->nr_uris);
-		if (ret)
-			goto fail;
+	domains_init(d, o->libvirt_uris, o->nr_uris);
+	ret = o->nr_uris ? virt_open(o->libvirt_uris, o->nr_uris, &d->virt) : 0;
+	if (ret == -ENOSYS)
+		domains_unavailable(d, "this build of vpmud is without libvirt");
+	else if (ret)
+		goto fail;
+	if (d->virt) {
 		ret = sd_event_add_io(e, &d->virt_source, virt_fd(d->virt), EPOLLIN, on_virt, d);
 		if (ret < 0)
 			goto fail;

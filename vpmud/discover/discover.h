@@ -29,7 +29,8 @@ struct disc_vcpu {
 
 /*
  * A VM is a process, identified by (@pid, @start_time). Two VMs may have the same name, and with a
- * hostile user even the same UUID. Valid during the callback only.
+ * hostile user even the same UUID. Valid until the next callback about it has returned, or until
+ * disc_close().
  */
 struct disc_vm {
 	const char *name; /* 1 to 255 printable bytes (vpmu/util/utf8.h) */
@@ -74,7 +75,7 @@ struct disc_opts {
  * disc_open - start discovery on the event loop @e; the first scan begins with the loop's next
  * iteration. It uses about a tenth of one CPU: with very many processes a scan takes longer than
  * poll_ms. A process that was not a VM in eight scans is then checked in every eighth only. The
- * strings of @o are copied. Errors: -ENOMEM; those of opening /proc. libvirt causes no errors:
+ * strings of @o are copied. Errors: those of opening /proc. libvirt causes no errors:
  * failures are noted, and retried.
  */
 int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops, void *arg,
@@ -82,7 +83,7 @@ int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops
 
 /*
  * disc_scan - scan all processes now, and report changes before returning. It does not wait for
- * libvirt: its names and tenants follow by changed(). Errors: -ENOMEM and those of reading /proc;
+ * libvirt: its names and tenants follow by changed(). Errors: those of reading /proc;
  * VMs that could not be read stay unchanged.
  */
 int disc_scan(struct disc *d);

@@ -7,12 +7,12 @@
  * names it. The UUID alone proves nothing: anybody may start a QEMU with any UUID. A joined process
  * keeps the domain's data until it ends, even if libvirt forgets the domain.
  */
-#include <errno.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/priv.h"
 
 struct domain {
@@ -49,19 +49,10 @@ static void update(struct disc *d, const struct virt_message *m)
 	bool noted = dom && dom->noted;
 
 	if (!dom) {
-		dom = calloc(1, sizeof(*dom));
-		if (dom) {
-			dom->xml = m->xml;
-			dom->uri = m->uri;
-		}
-		if (!dom || !tsearch(dom, &d->domains, by_key)) {
-			free(dom);
-			disc_note(d, NULL, NOTE_MEMORY,
-				  "libvirt: domain %s: out of memory; it is known again with its "
-				  "next change",
-				  m->xml.name);
-			return;
-		}
+		dom = xcalloc(1, sizeof(*dom));
+		dom->xml = m->xml;
+		dom->uri = m->uri;
+		xtsearch(dom, &d->domains, by_key);
 	}
 	dom->xml = m->xml;
 	dom->active = m->active;
@@ -71,7 +62,7 @@ static void update(struct disc *d, const struct virt_message *m)
 	if (m->text[0] && !noted)
 		disc_note(d, NULL, 0, "libvirt: %s", m->text);
 	/* Domains of a list are joined by the next round; a single changed domain now. */
-	if (m->pid && !d->listing)
+	if (m->pid && !d->uris[m->uri].listing)
 		scan_pid(d, m->pid);
 }
 
@@ -115,20 +106,22 @@ static void list(struct disc *d, size_t uri, bool begin)
 		p.first = dom->next;
 		domains_drop(d, dom);
 	}
-	d->listing = begin;
+	d->uris[uri].listing = begin;
 }
 
-int domains_init(struct disc *d, const char *const *uris, size_t nr)
+void domains_init(struct disc *d, const char *const *uris, size_t nr)
 {
-	d->uris = calloc(nr, sizeof(*d->uris));
-	if (!d->uris)
-		return -ENOMEM;
-	for (d->nr_uris = 0; d->nr_uris < nr; d->nr_uris++) {
-		d->uris[d->nr_uris].name = strdup(uris[d->nr_uris]);
-		if (!d->uris[d->nr_uris].name)
-			return -ENOMEM;
+	d->uris = xcalloc(nr, sizeof(*d->uris));
+	for (; d->nr_uris < nr; d->nr_uris++)
+		d->uris[d->nr_uris].name = xstrdup(uris[d->nr_uris]);
+}
+
+void domains_unavailable(struct disc *d, const char *why)
+{
+	for (size_t i = 0; i < d->nr_uris; i++) {
+		snprintf(d->uris[i].why, sizeof(d->uris[i].why), "%s", why);
+		disc_note(d, NULL, 0, "%s: %s", d->uris[i].name, why);
 	}
-	return 0;
 }
 
 /* Mark @u as unconnected. @note starts with the URI, which is stripped. */
@@ -138,7 +131,7 @@ static void unconnected(struct libvirt_uri *u, const char *note)
 
 	why = why && *u->name ? why + strlen(u->name) + 2 : note;
 	snprintf(u->why, sizeof(u->why), "%s", why);
-	u->connected = false;
+	u->connected = u->listing = false;
 }
 
 struct count {
@@ -229,29 +222,24 @@ static bool is_domain(struct disc *d, struct proc *p, const struct domain *dom)
 	return false;
 }
 
-int domains_join(struct disc *d, struct proc *p, struct disc_vm *vm)
+void domains_join(struct disc *d, struct proc *p, struct disc_vm *vm)
 {
-	int ret;
-
 	for (size_t i = 0; vm->uuid && i < d->nr_uris; i++) {
 		struct domain *dom = domains_find(d, vm->uuid, i);
 
 		if (!dom || !dom->active || !is_domain(d, p, dom))
 			continue;
 		if (!p->domain)
-			p->domain = malloc(sizeof(*p->domain));
-		if (!p->domain)
-			return -ENOMEM;
+			p->domain = xmalloc(sizeof(*p->domain));
 		*p->domain = dom->xml;
 		break;
 	}
 	if (!p->domain)
-		return 0;
+		return;
 	vm->kind = "libvirt";
-	ret = vm_set(&vm->name, p->domain->name);
-	if (!ret && p->domain->tenant[0])
-		ret = vm_set(&vm->tenant, p->domain->tenant);
-	return ret;
+	vm_set(&vm->name, p->domain->name);
+	if (p->domain->tenant[0])
+		vm_set(&vm->tenant, p->domain->tenant);
 }
 
 void domains_free(struct disc *d)

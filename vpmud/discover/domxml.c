@@ -6,6 +6,7 @@
 #include <libxml/parser.h>
 #include <libxml/tree.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/domxml.h"
 #include "vpmu/util/fail.h"
 #include "vpmu/util/utf8.h"
@@ -62,7 +63,7 @@ static int domxml_text_of(xmlNode *n, char *to, size_t size)
 	if (!n)
 		return -EINVAL;
 	if (!all)
-		return -ENOMEM;
+		memory_out();
 	text += strspn(text, BLANKS);
 	len = strlen(text);
 	while (len && strchr(BLANKS, text[len - 1]))
@@ -84,8 +85,6 @@ static int our_tenant(xmlNode *metadata, struct domxml *out, char *err, size_t e
 	if (!n)
 		return -ENOENT;
 	ret = domxml_text_of(n, out->tenant, sizeof(out->tenant));
-	if (ret == -ENOMEM)
-		return ret;
 	if (!ret && out->tenant[0] == '/' && utf8_text(out->tenant) && !strchr(out->tenant, '\t'))
 		return 0;
 	out->tenant[0] = 0;
@@ -205,8 +204,6 @@ static int discover_domxml_parse(xmlDoc *doc, struct domxml *out, char *err, siz
 			    DISC_NAME_SIZE - 1);
 	cmdline_name(text, strlen(text), out->name);
 	ret = domxml_text_of(child(root, "uuid"), text, sizeof(text));
-	if (ret == -ENOMEM)
-		return ret;
 	if (ret || !cmdline_uuid(text, strlen(text), out->uuid))
 		return fail(-EINVAL, err, errlen, "domain %s: XML: expected a <uuid>", out->name);
 	metadata = child(root, "metadata");
@@ -234,7 +231,7 @@ int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, siz
 		return fail(-EINVAL, err, errlen, "domain XML: expected %s", expected);
 	ctxt = xmlNewParserCtxt();
 	if (!ctxt)
-		return fail(-ENOMEM, err, errlen, "domain XML: out of memory");
+		memory_out();
 	ctxt->sax->serror = end_at_error;
 	/* No entities are substituted (there are none), and nothing comes from the network. */
 	doc = xmlCtxtReadMemory(ctxt, xml, (int)len, "domain.xml", NULL,
@@ -246,7 +243,5 @@ int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, siz
 		return fail(-EINVAL, err, errlen, "domain XML: it is not well-formed");
 	ret = discover_domxml_parse(doc, out, err, errlen);
 	xmlFreeDoc(doc);
-	if (ret == -ENOMEM)
-		fail(0, err, errlen, "domain XML: out of memory");
 	return ret;
 }

@@ -32,7 +32,7 @@ void domxml_init(void);
 /*
  * domxml_parse - fill *@out from the @len bytes at @xml. The tenant is the text of our element, or
  * else "/" and the UUID of Nova's project. Returns 0; -EINVAL: not a domain with a name and a UUID,
- * or too large; -ENOMEM. If 0, @err may hold one line about an invalid tenant; it is empty
+ * or too large. If 0, @err may hold one line about an invalid tenant; it is empty
  * otherwise.
  */
 int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, size_t errlen);

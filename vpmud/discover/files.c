@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/priv.h"
 #include "vpmu/util/utf8.h"
 
@@ -116,17 +117,14 @@ static int files_absolute(int dir, const char *path, char **out)
 	ssize_t len;
 
 	if (*path == '/') {
-		*out = strdup(path);
-		return *out ? 0 : -ENOMEM;
+		*out = xstrdup(path);
+		return 0;
 	}
 	len = readlinkat(dir, "cwd", cwd, sizeof(cwd) - 1);
 	if (len < 0)
 		return -errno;
 	cwd[len] = 0;
-	if (asprintf(out, "%s/%s", cwd, path) < 0) {
-		*out = NULL;
-		return -ENOMEM;
-	}
+	*out = xasprintf("%s/%s", cwd, path);
 	return 0;
 }
 

@@ -33,8 +33,7 @@ enum note_cause {
 	NOTE_THREADS_TWICE = 1 << 5,
 	NOTE_CGROUP = 1 << 6,
 	NOTE_ERROR = 1 << 7,
-	NOTE_MEMORY = 1 << 8,
-	NOTE_DOMAIN = 1 << 9,
+	NOTE_DOMAIN = 1 << 8,
 };
 
 /* A known process. */
@@ -71,6 +70,7 @@ struct kvm_files {
 /* State of a URI for disc_libvirt(). */
 struct libvirt_uri {
 	char *name;
+	bool listing;	/* a list of all its domains is being read */
 	bool connected; /* its domains are known */
 	char why[320];	/* the error if not; empty: no answer yet */
 };
@@ -103,7 +103,6 @@ struct disc {
 	sd_event_source *virt_source;
 	bool virt_started;
 	void *domains; /* tsearch tree of domains.c */
-	bool listing;  /* a list of all domains is being read */
 
 	char args[LOOK_ARGS_MAX];
 	struct kvm_files files;
@@ -126,6 +125,9 @@ bool scan_some(struct disc *d, uint64_t limit);
 /* scan_restart - begin a new round, also over what the current one has not reached. @all: inspect
  * every process, even if it is not due. */
 int scan_restart(struct disc *d, bool all);
+
+/* scan_failed_round - note that the directory /proc could not be read. */
+void scan_failed_round(struct disc *d, int err);
 
 /* scan_pid - inspect one process now. */
 void scan_pid(struct disc *d, pid_t pid);
@@ -158,7 +160,7 @@ void process_forget(struct proc *p);
 int files_look(struct disc *d, struct proc *p, int dir);
 
 /* files_listening - find the path of the first listening socket of d->files, malloc()ed; *@path is
- * NULL if there is none. Returns 0, -ENOMEM or a read error. */
+ * NULL if there is none. Returns 0 or a read error. */
 int files_listening(struct disc *d, int dir, char **path);
 
 /* ---- threads.c ---- */
@@ -181,15 +183,17 @@ int cgroup2_of(struct disc *d, struct proc *p, int dir, bool qemu, struct disc_v
 
 /* ---- domains.c ---- */
 
-/* domains_init - copy the URIs. Returns 0 or -ENOMEM; call domains_free() in either case. */
-int domains_init(struct disc *d, const char *const *uris, size_t nr);
+/* domains_init - copy the URIs. */
+void domains_init(struct disc *d, const char *const *uris, size_t nr);
+
+/* domains_unavailable - note for each URI why it will never be connected. */
+void domains_unavailable(struct disc *d, const char *why);
 
 /* domains_take - process the messages of libvirt's threads, and inspect the processes concerned. */
 void domains_take(struct disc *d);
 
-/* domains_join - if @vm, process @p, is a libvirt domain, add libvirt's data to it. Returns 0 or
- * -ENOMEM. */
-int domains_join(struct disc *d, struct proc *p, struct disc_vm *vm);
+/* domains_join - if @vm, process @p, is a libvirt domain, add libvirt's data to it. */
+void domains_join(struct disc *d, struct proc *p, struct disc_vm *vm);
 
 /* domains_free - free all domains. */
 void domains_free(struct disc *d);
@@ -200,7 +204,7 @@ void domains_free(struct disc *d);
 void vm_free(struct disc_vm *vm);
 
 /* vm_set - replace the string at @field by a copy of @text, which may be NULL. */
-int vm_set(const char **field, const char *text);
+void vm_set(const char **field, const char *text);
 
 bool vm_equal(const struct disc_vm *a, const struct disc_vm *b);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/priv.h"
 
 /* Most rounds between fruitless reads of a process's files. */
@@ -96,11 +97,7 @@ static int classify(struct disc *d, struct proc *p, int dir, const struct proc_s
 			return (int)n;
 	}
 	if (!p->args)
-		p->args = malloc(sizeof(*p->args));
-	if (!p->args) {
-		p->args_read = false;
-		return -ENOMEM;
-	}
+		p->args = xmalloc(sizeof(*p->args));
 	cmdline_qemu(d->args, (size_t)n, p->args);
 	return 0;
 }
@@ -123,12 +120,14 @@ static int files(struct disc *d, struct proc *p, int dir)
 	return 0;
 }
 
-static int process_set_name(struct proc *p, struct disc_vm *vm)
+static void process_set_name(struct proc *p, struct disc_vm *vm)
 {
 	char name[DISC_NAME_SIZE];
 
-	if (p->args && p->args->name[0])
-		return vm_set(&vm->name, p->args->name);
+	if (p->args && p->args->name[0]) {
+		vm_set(&vm->name, p->args->name);
+		return;
+	}
 	if (p->kind == PROC_QEMU)
 		strcpy(name, "qemu");
 	else
@@ -136,7 +135,7 @@ static int process_set_name(struct proc *p, struct disc_vm *vm)
 	if (!name[0])
 		strcpy(name, "kvm");
 	snprintf(name + strlen(name), sizeof(name) - strlen(name), "-%d", (int)p->pid);
-	return vm_set(&vm->name, name);
+	vm_set(&vm->name, name);
 }
 
 /* Find the socket of a vpmu-vmm; it has none while it starts, or with --no-socket. */
@@ -150,7 +149,7 @@ static int find_socket(struct disc *d, struct proc *p, int dir)
 	ret = files(d, p, dir);
 	if (!ret && d->files.nr_sockets)
 		ret = files_listening(d, dir, &p->socket);
-	return ret == -ENOMEM || procfile_gone(ret) ? ret : 0;
+	return procfile_gone(ret) ? ret : 0;
 }
 
 /* Find the vCPU threads of a process of any kind; *@vm is set if it is a VM. */
@@ -227,36 +226,26 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 		if (ret)
 			return ret;
 	}
-	vm = calloc(1, sizeof(*vm));
-	if (!vm)
-		return -ENOMEM;
+	vm = xcalloc(1, sizeof(*vm));
 	vm->pid = p->pid;
 	vm->start_time = p->start_time;
 	vm->kind = p->kind == PROC_QEMU ? "qemu" : p->kind == PROC_VMM ? "vpmu-vmm" : "kvm";
 	ret = procfile_uid(dir, &vm->uid);
 	d->work++;
 	if (!ret)
-		ret = process_set_name(p, vm);
-	if (!ret && p->args && p->args->uuid[0])
-		ret = vm_set(&vm->uuid, p->args->uuid);
-	if (!ret)
-		ret = vm_set(&vm->backend_socket, p->socket);
-	if (!ret)
 		ret = cgroup2_of(d, p, dir, p->kind == PROC_QEMU, vm);
-	if (!ret && nr) {
-		vm->vcpus = malloc(nr * sizeof(*vm->vcpus));
-		if (vm->vcpus) {
-			memcpy((void *)vm->vcpus, d->vcpus, nr * sizeof(*vm->vcpus));
-			vm->nr_vcpus = nr;
-		} else {
-			ret = -ENOMEM;
-		}
-	}
-	if (!ret)
-		ret = domains_join(d, p, vm);
-	if (ret)
+	if (ret) {
 		vm_free(vm);
-	else
-		*out = vm;
-	return ret;
+		return ret;
+	}
+	process_set_name(p, vm);
+	if (p->args && p->args->uuid[0])
+		vm_set(&vm->uuid, p->args->uuid);
+	vm_set(&vm->backend_socket, p->socket);
+	vm->vcpus = xmalloc(nr * sizeof(*vm->vcpus));
+	memcpy((void *)vm->vcpus, d->vcpus, nr * sizeof(*vm->vcpus));
+	vm->nr_vcpus = nr;
+	domains_join(d, p, vm);
+	*out = vm;
+	return 0;
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/priv.h"
 
 /* Burst of notes that processes may cause, and rounds until one more is allowed: users can create
@@ -93,18 +94,14 @@ static void report(struct disc *d, struct proc *p, struct disc_vm *vm)
 
 static struct proc *remember(struct disc *d, pid_t pid, const struct proc_stat *st)
 {
-	struct proc *p = calloc(1, sizeof(*p));
+	struct proc *p = xcalloc(1, sizeof(*p));
 
-	if (!p)
-		return NULL;
 	p->pid = pid;
 	p->start_time = st->start_time;
 	p->since = d->round;
 	strcpy(p->comm, st->comm);
-	if (tsearch(p, &d->procs, scan_by_pid))
-		return p;
-	free(p);
-	return NULL;
+	xtsearch(p, &d->procs, scan_by_pid);
+	return p;
 }
 
 /* Handle a read error other than the end of the process: nothing changes, and the round returns the
@@ -118,9 +115,15 @@ static void scan_failed(struct disc *d, struct proc *p, pid_t pid, int err)
 		return;
 	if (!d->error)
 		d->error = err;
-	disc_note(d, NULL, err == -ENOMEM ? NOTE_MEMORY : NOTE_ERROR,
-		  "process %d could not be looked at: %s; it is tried again", (int)pid,
-		  strerror(-err));
+	disc_note(d, NULL, NOTE_ERROR, "process %d could not be looked at: %s; it is tried again",
+		  (int)pid, strerror(-err));
+}
+
+void scan_failed_round(struct disc *d, int err)
+{
+	if (!d->error)
+		d->error = err;
+	disc_note(d, NULL, NOTE_ERROR, "%s: %s; it is tried again", d->proc_path, strerror(-err));
 }
 
 /* Inspect the process of the open directory @dir, which stays that of this process. */
@@ -148,10 +151,6 @@ static void look(struct disc *d, pid_t pid, int dir)
 	}
 	if (!p)
 		p = remember(d, pid, &st);
-	if (!p) {
-		scan_failed(d, NULL, pid, -ENOMEM);
-		return;
-	}
 	p->seen = d->round;
 	/* It has executed another program. */
 	if (strcmp(p->comm, st.comm)) {
@@ -283,7 +282,7 @@ bool scan_some(struct disc *d, uint64_t limit)
 			d->walk = NULL;
 			/* An incomplete list does not show which processes ended. */
 			if (ret)
-				scan_failed(d, NULL, 0, ret);
+				scan_failed_round(d, ret);
 			else
 				sweep(d);
 			return true;

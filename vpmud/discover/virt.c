@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/virt_priv.h"
 
 #define CLOSE_SECONDS 2
@@ -88,16 +89,10 @@ void virt_worker_get(struct virt_worker *w)
 
 static struct virt_worker *worker_new(struct virt_queue *q, size_t nr, const char *uri)
 {
-	struct virt_worker *w = calloc(1, sizeof(*w));
+	struct virt_worker *w = xcalloc(1, sizeof(*w));
 	pthread_condattr_t attr;
 
-	if (!w)
-		return NULL;
-	w->uri = strdup(uri);
-	if (!w->uri) {
-		free(w);
-		return NULL;
-	}
+	w->uri = xstrdup(uri);
 	w->pid_dir = virt_pid_dir(uri);
 	w->uri_nr = nr;
 	w->queue = q;
@@ -115,17 +110,15 @@ static struct virt_worker *worker_new(struct virt_queue *q, size_t nr, const cha
 
 int virt_open(const char *const *uris, size_t nr, struct virt **out)
 {
-	struct virt *v = calloc(1, sizeof(*v) + nr * sizeof(v->workers[0]));
-	struct virt_queue *q = calloc(1, sizeof(*q));
-	int ret = -ENOMEM;
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct virt_queue *q;
+	struct virt *v;
 
-	if (!v || !q)
-		goto fail;
-	q->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (q->fd < 0) {
-		ret = -errno;
-		goto fail;
-	}
+	if (fd < 0)
+		return -errno;
+	v = xcalloc(1, sizeof(*v) + nr * sizeof(v->workers[0]));
+	q = xcalloc(1, sizeof(*q));
+	q->fd = fd;
 	pthread_mutex_init(&q->lock, NULL);
 	q->refs = 1;
 	q->end = &q->first;
@@ -135,19 +128,10 @@ int virt_open(const char *const *uris, size_t nr, struct virt **out)
 	 * would print is no error, such as a domain that ended. */
 	setenv("LIBVIRT_AUTOSTART", "0", 0);
 	setenv("LIBVIRT_LOG_OUTPUTS", "4:file:/dev/null", 0);
-	for (; v->nr < nr; v->nr++) {
+	for (; v->nr < nr; v->nr++)
 		v->workers[v->nr] = worker_new(q, v->nr, uris[v->nr]);
-		if (!v->workers[v->nr]) {
-			virt_close(v);
-			return -ENOMEM;
-		}
-	}
 	*out = v;
 	return 0;
-fail:
-	free(q);
-	free(v);
-	return ret;
 }
 
 int virt_start(struct virt *v)

@@ -33,8 +33,8 @@ struct virt_message {
 
 struct virt;
 
-/* virt_open - prepare for @nr URIs, without starting threads. Returns 0, -ENOMEM or an error of
- * eventfd(). */
+/* virt_open - prepare for @nr URIs, without starting threads. Returns 0, an error of eventfd(),
+ * or -ENOSYS: the build is without libvirt. */
 int virt_open(const char *const *uris, size_t nr, struct virt **out);
 
 /* virt_start - start the threads; they inherit the caller's privileges. Call it once. Returns 0, or
@@ -52,7 +52,7 @@ struct virt_message *virt_take(struct virt *v);
 void virt_close(struct virt *v);
 
 /* virt_pid_dir - the directory with the NAME.pid files that libvirt's QEMU driver writes for the
- * domains of @uri, malloc()ed; NULL: unknown, or no memory. */
+ * domains of @uri, malloc()ed; NULL: unknown. */
 char *virt_pid_dir(const char *uri);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <libxml/uri.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/virt.h"
 
 /* Return the value of parameter @key of a URI's query, malloc()ed. */
@@ -21,9 +22,7 @@ static char *parameter(const char *query, const char *key)
 
 static char *joined(const char *dir, const char *rest)
 {
-	char *path = NULL;
-
-	return dir && asprintf(&path, "%s%s", dir, rest) >= 0 ? path : NULL;
+	return dir ? xasprintf("%s%s", dir, rest) : NULL;
 }
 
 char *virt_pid_dir(const char *uri)
@@ -34,7 +33,7 @@ char *virt_pid_dir(const char *uri)
 	if (!u || !u->scheme || strncmp(u->scheme, "qemu", 4) || !u->path || u->server)
 		goto out; /* of another driver, or of another host */
 	if (!strcmp(u->path, "/system")) {
-		dir = strdup("/run/libvirt/qemu");
+		dir = xstrdup("/run/libvirt/qemu");
 	} else if (!strcmp(u->path, "/embed")) {
 		value = parameter(u->query_raw, "root");
 		dir = joined(value, "/run/qemu");

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/procfile.h"
 #include "vpmud/discover/virt_lib.h"
 #include "vpmud/discover/virt_priv.h"
@@ -35,21 +36,10 @@
 
 static struct virt_message *message(const struct virt_worker *w, enum virt_what what)
 {
-	struct virt_message *m = calloc(1, sizeof(*m));
+	struct virt_message *m = xcalloc(1, sizeof(*m));
 
-	if (m) {
-		m->what = what;
-		m->uri = w->uri_nr;
-	}
-	return m;
-}
-
-static bool post_what(struct virt_worker *w, enum virt_what what)
-{
-	struct virt_message *m = message(w, what);
-
-	if (m)
-		virt_post(w->queue, m);
+	m->what = what;
+	m->uri = w->uri_nr;
 	return m;
 }
 
@@ -57,8 +47,6 @@ static void post_note(struct virt_worker *w, const char *what, const char *why)
 {
 	struct virt_message *m = message(w, VIRT_LINK);
 
-	if (!m)
-		return; /* the next attempt reports it */
 	fail(0, m->text, sizeof(m->text), "libvirt: %s: %s%s", w->uri, what, why);
 	virt_post(w->queue, m);
 }
@@ -128,24 +116,23 @@ static pid_t virt_worker_pid_of(const struct virt_worker *w, const char *name)
 	return pid > 0 ? pid : 0;
 }
 
-/* Query @dom and post the result. Returns false if the query failed. */
-static bool virt_worker_ask(struct virt_worker *w, virDomainPtr dom)
+/* Query @dom and post the result, if it has one. */
+static void virt_worker_ask(struct virt_worker *w, virDomainPtr dom)
 {
 	char *xml = w->lib->virDomainGetXMLDesc(dom, 0);
-	struct virt_message *m = xml ? message(w, VIRT_DOMAIN) : NULL;
+	struct virt_message *m;
 	int ret;
 
-	if (!m) {
-		free(xml);
-		return false;
-	}
+	if (!xml)
+		return;
+	m = message(w, VIRT_DOMAIN);
 	ret = domxml_parse(xml, strlen(xml), &m->xml, m->text, sizeof(m->text));
 	free(xml);
 	if (ret) {
 		m->what = VIRT_NOTE;
 		if (!strcmp(w->bad, m->text)) {
 			free(m);
-			return true; /* already reported */
+			return; /* already reported */
 		}
 		memcpy(w->bad, m->text, sizeof(w->bad));
 	} else {
@@ -153,24 +140,24 @@ static bool virt_worker_ask(struct virt_worker *w, virDomainPtr dom)
 		m->pid = m->active ? virt_worker_pid_of(w, m->xml.name) : 0;
 	}
 	virt_post(w->queue, m);
-	return true;
 }
 
 static bool ask_all(struct virt_worker *w, virConnectPtr conn)
 {
 	virDomainPtr *doms;
 	int n = w->lib->virConnectListAllDomains(conn, &doms, 0);
-	bool ok = n >= 0 && post_what(w, VIRT_BEGIN);
 
+	if (n < 0)
+		return false;
+	virt_post(w->queue, message(w, VIRT_BEGIN));
 	for (int i = 0; i < n; i++) {
 		/* A domain removed in between has no XML; an event reports its end. */
-		if (ok)
-			virt_worker_ask(w, doms[i]);
+		virt_worker_ask(w, doms[i]);
 		w->lib->virDomainFree(doms[i]);
 	}
-	if (n >= 0)
-		free(doms);
-	return ok && post_what(w, VIRT_END);
+	free(doms);
+	virt_post(w->queue, message(w, VIRT_END));
+	return true;
 }
 
 static void ask_one(struct virt_worker *w, virConnectPtr conn, const char *uuid)
@@ -186,8 +173,6 @@ static void ask_one(struct virt_worker *w, virConnectPtr conn, const char *uuid)
 	if (w->lib->virGetLastErrorCode() != VIR_ERR_NO_DOMAIN)
 		return; /* the connection is lost, which on_close() reports */
 	m = message(w, VIRT_GONE);
-	if (!m)
-		return;
 	memcpy(m->xml.uuid, uuid, DISC_UUID_SIZE);
 	virt_post(w->queue, m);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Memory and comparison of reported VMs. process.c builds one for each VM it inspects, scan.c
  * compares it with the one reported before. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/program/memory.h"
 #include "vpmud/discover/priv.h"
 
 void vm_free(struct disc_vm *vm)
@@ -20,18 +20,10 @@ void vm_free(struct disc_vm *vm)
 	free(vm);
 }
 
-int vm_set(const char **field, const char *text)
+void vm_set(const char **field, const char *text)
 {
-	char *copy = NULL;
-
-	if (text) {
-		copy = strdup(text);
-		if (!copy)
-			return -ENOMEM;
-	}
 	free((void *)*field);
-	*field = copy;
-	return 0;
+	*field = xstrdup(text);
 }
 
 static bool vm_same(const char *a, const char *b)
