@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Saves what the next vpmud needs beside the counts pinned in the kernel: sessions, their bases,
- * and the count of each VM. Decides when the state file (state.h) is written and which of its
- * contents are trusted. All functions run on the event loop's thread.
+ * and the count of each VM. Decides when the state file is written and which of its contents
+ * are trusted. All functions run on the event loop's thread.
  */
 #ifndef VPMUD_PERSIST_H
 #define VPMUD_PERSIST_H
