@@ -14,6 +14,7 @@
 #include "tests/fuzz/fuzz_machine.h"
 #include "tests/unit/bz_image.h"
 #include "tests/unit/guest_bed.h"
+#include "vpmu/guest/save.h"
 
 /* Patches: offset (3 bytes), how many (1..8), bytes. Most go below @deep. */
 static void patch(uint8_t *to, size_t len, size_t deep, const uint8_t *data, size_t size)

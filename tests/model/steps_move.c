@@ -9,6 +9,7 @@
 #include "vpmu/core/blob.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
+#include "vpmu/guest/save.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include "guest_use.h"
 #include "tests/nomem.h"
 #include "vpmu/core/blob.h"
+#include "vpmu/guest/save.h"
 
 /* The writes, in order; 0: the guest works a while. */
 struct access {

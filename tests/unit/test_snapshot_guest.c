@@ -11,6 +11,7 @@
 
 #include "guest_twins.h"
 #include "vpmu/core/blob.h"
+#include "vpmu/guest/save.h"
 
 /* ---- moving ------------------------------------------------------------------------------------
  */

@@ -15,6 +15,7 @@
 #include "vpmu/conservation.h"
 #include "vpmu/host.h"
 #include "vpmu/core/rcu.h"
+#include "vpmu/guest/save.h"
 
 #define VCPUS 3
 

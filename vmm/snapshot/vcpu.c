@@ -11,6 +11,7 @@
 #include "vpmu/util/fail.h"
 #include "vmm/engine/blob_io.h"
 #include "vmm/snapshot/priv.h"
+#include "vpmu/guest/save.h"
 
 #define TAG_REGS  0x53474552u /* "REGS" */
 #define TAG_SREGS 0x47455253u /* "SREG" */

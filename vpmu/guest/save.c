@@ -16,6 +16,7 @@
 #include "vpmu/core/blob.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/guest/internal.h"
+#include "vpmu/guest/save.h"
 
 #define SECTION_TAG	0x47554d50u /* "PMUG" */
 #define SECTION_VERSION 1

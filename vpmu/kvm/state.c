@@ -8,6 +8,7 @@
 #include "vpmu/core/blob.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/util/fail.h"
+#include "vpmu/guest/save.h"
 
 #define TAG_KVM 0x554d504bu /* "KPMU" */
 #define FORMAT	1

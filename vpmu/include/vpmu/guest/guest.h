@@ -21,8 +21,6 @@
 #include "vpmu/consumer.h"
 #include "vpmu/guest/model.h"
 
-struct vpmu_blob;
-struct vpmu_blob_reader;
 struct vpmu_hostpmu;
 
 struct vpmu_guest_ops; /* one per vendor, private */
@@ -129,20 +127,6 @@ static inline bool vpmu_guest_pending(const struct vpmu_guest *g)
 /* vpmu_guest_is_intel - returns true for Intel models. An Intel local APIC masks LVTPC when it
  * delivers a PMI (SDM vol. 3, 11.5.1), AMD's does not. Any thread. */
 bool vpmu_guest_is_intel(const struct vpmu_guest *g);
-
-/*
- * vpmu_guest_save, vpmu_guest_load - serialize the PMU of a vCPU: registers, counts, pending PMIs
- * and branch records, so that it can continue in another process. Both require a vCPU that is
- * placed nowhere (vpmu_guest_placed with NULL); -EBUSY otherwise.
- *
- * save appends one section to @b. -ENOMEM.
- * load reads that section from @b into @g, which vpmu_guest_init has made with the configuration of
- * the saved vCPU. It validates everything before it changes anything. -EINVAL, with one line in
- * @err: no guest can reach this state; -ENOMEM. Counters with events that this host cannot count
- * stand still after the next placement.
- */
-int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b);
-int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err, size_t errlen);
 
 /*
  * State for a VMM that moves a vCPU's MSRs one by one. The vCPU must not run; it may be placed or
