@@ -171,7 +171,7 @@ Test(bpf_backend_switches, are_those_of_a_perf_event)
 	bed_attach(c);
 	bpf_backend_usage(k, &u);
 	cr_expect_eq(u.events, k->has_switches ? 0 : truth.nr);
-	/* How far the event is ahead is one number, which lies in what each reading leaves open. */
+	/* How far the event is ahead is one number, which is within the bounds of each reading. */
 	for (unsigned int i = 0; i < 500; i++) {
 		low = bed_counters_read(&truth);
 		got = value(c);
