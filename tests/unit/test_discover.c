@@ -464,7 +464,8 @@ Test(discover, no_permission_for_files_is_one_note)
 	expect_seen(WEB_LINE("added"));
 }
 
-/* Out of memory at each allocation in turn: what was known stays, and the next look is complete. */
+/* Out of memory at each allocation in turn: the known state stays, and the next look is complete.
+ */
 Test(discover, out_of_memory)
 {
 	unsigned long n, failed = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * exporter/ with every allocation failing in turn, alone and with all that follow: what
- * cannot be done says so in one line and leaves nothing (the sanitizer build looks), and the next
+ * cannot be done fails with one line and leaves nothing (the sanitizer build looks), and the next
  * scrape has all counts. The texts of zlib and libmicrohttpd are not here: their allocations are
  * their own.
  */
@@ -55,7 +55,7 @@ static bool one_line(const char *err)
 	return *err && !strchr(err, '\n');
 }
 
-/* Whether the text has the VM's 1,000 instructions, and is whole. */
+/* Returns true if the text has the VM's 1,000 instructions, and is whole. */
 static bool whole(const struct expo *e)
 {
 	static const char count[] =
@@ -66,7 +66,7 @@ static bool whole(const struct expo *e)
 	       !memcmp(e->text + e->len - 6, "# EOF\n", 6);
 }
 
-/* One scrape. Whether an allocation failed. */
+/* One scrape. Returns true if an allocation failed. */
 static bool scrape(struct metrics *m, unsigned long n, bool all)
 {
 	struct expo e = {.form = EXPO_OPENMETRICS};

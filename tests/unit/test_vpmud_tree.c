@@ -184,7 +184,7 @@ static struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant, con
 	return vm;
 }
 
-/* The processes in cgroup @path, as its cgroup.procs says. */
+/* The processes in cgroup @path, as in its cgroup.procs. */
 static void procs(const char *path, const char *pids)
 {
 	char file[300];
