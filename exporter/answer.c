@@ -54,7 +54,7 @@ int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t e
 	number = json_integer_value(json_object_get(*resp, "errno"));
 	ret = number > 0 && number < 4096 ? -(int)number : -EPROTO;
 	fail(ret, err, errlen, "the server: %.200s",
-	     text(*resp, "error", &why) ? why : "its answers do not follow vpmu's protocol");
+	     text(*resp, "error", &why) ? why : "its answer does not follow vpmu's protocol");
 	json_decref(*resp);
 	*resp = NULL;
 	return ret;

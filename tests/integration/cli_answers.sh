@@ -98,7 +98,7 @@ check "remedies: two rows share one" "$(printf '%s\n' "$out" | head -n 2)" \
 configuration: correct the file at the line that is named, then vpmu reload'
 check "remedies: it is printed once" "$(printf '%s\n' "$out" | grep -c ': a kernel with CONFIG_PERF_EVENTS$')" 1
 check "remedies: none for a row that is ok, or not known" "$(printf '%s\n' "$out" | grep -c 'PID namespace\|a later row')" 0
-check "remedies -j" "$("$vpmu" check -j | sed -n 's/.*"what":"\([^"]*\)".*"remedy":"\([^,"]*\).*/\1 \2/p' | grep 'events \|sampl\|config')" \
+check "remedies -j" "$("$vpmu" check -j | sed -n 's/.*"what":"\([^"]*\)".*"remedy":"\([^,"]*\).*/\1 \2/p' | grep '^events \|^sampling \|^configuration ')" \
 'events a kernel with CONFIG_PERF_EVENTS
 configuration correct the file at the line that is named
 sampling a kernel with CONFIG_PERF_EVENTS'

@@ -333,7 +333,7 @@ Test(bpf_backend_budget, what_check_shows)
 	b = (struct bpf_backend_budget){.from = "CPUs of several kinds"};
 	rows = 0;
 	budget_rows(&b, on_row, NULL);
-	cr_expect(!ok[0] && strstr(said[0], "not known") &&
+	cr_expect(!ok[0] && strstr(said[0], "unknown") &&
 			  strstr(said[0], "CPUs of several kinds") && strstr(said[0], "vpmud.conf"),
 		  "%s", said[0]);
 }

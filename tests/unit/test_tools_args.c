@@ -140,7 +140,7 @@ Test(args, stat_refuses)
 		{__LINE__, "-q loop", "'-q'"},
 		{__LINE__, "-vv loop", "'-vv'"},
 		{__LINE__, "- loop", "'-'"},
-		{__LINE__, "-x ======== loop", "at most 7"},
+		{__LINE__, "-x ======== loop", "up to 7"},
 		{__LINE__, "-e cycle loop", "'cycle'"},
 		{__LINE__, "-e cycles, loop", "''"},
 		{__LINE__, "-e ,cycles loop", "''"},
