@@ -208,30 +208,13 @@ int emu_sys_mov_to_cr(struct emu_vcpu *v, const struct emu_op *op)
 
 int emu_sys_mov_from_cr(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t x;
+	const uint64_t *const cr[] = {&v->cr0, NULL, &v->cr2, &v->cr3, &v->cr4, [8] = &v->cr8};
 
 	if (v->cpl)
 		return emu_gp(v, 0);
-	switch (op->scale) {
-	case 0:
-		x = v->cr0;
-		break;
-	case 2:
-		x = v->cr2;
-		break;
-	case 3:
-		x = v->cr3;
-		break;
-	case 4:
-		x = v->cr4;
-		break;
-	case 8:
-		x = v->cr8;
-		break;
-	default:
+	if (op->scale > 8 || !cr[op->scale])
 		return emu_ud(v);
-	}
-	v->r[op->dst] = x;
+	v->r[op->dst] = *cr[op->scale];
 	return 0;
 }
 
