@@ -12,7 +12,6 @@
 #define MSR_APIC_BASE	   0x1bu
 #define MSR_PAT		   0x277u
 #define MSR_TSC_DEADLINE   0x6e0u
-#define MSR_EFER	   0xc0000080u
 #define MSR_STAR	   0xc0000081u
 #define MSR_LSTAR	   0xc0000082u
 #define MSR_CSTAR	   0xc0000083u
@@ -22,13 +21,9 @@
 #define MSR_KERNEL_GS_BASE 0xc0000102u
 #define MSR_TSC_AUX	   0xc0000103u
 
-#define EFER_LME	   (1ULL << 8)
-#define EFER_LMA	   (1ULL << 10)
 #define EFER_WRITABLE	   ((1ULL << 0) | EFER_LME | (1ULL << 11)) /* SCE, LME, NXE */
-#define EFER_AIBRSE	   (1ULL << 21) /* APM vol. 2, 3.1.7; nothing is speculated */
-#define APIC_BASE_RESERVED 0x2ffULL	/* all but BSP (8), EXTD (10), EN (11) and the address */
+#define APIC_BASE_RESERVED 0x2ffULL /* all but BSP (8), EXTD (10), EN (11) and the address */
 #define APIC_BASE_EXTD	   (1ULL << 10)
-#define APIC_BASE_EN	   (1ULL << 11)
 #define CPUID_APIC	   (1u << 9)
 #define CR4_TSD		   (1ULL << 2)
 #define CR4_PCE		   (1ULL << 8)

@@ -11,17 +11,6 @@
 
 #include "vmm/emu/internal.h"
 
-#define CR0_PE	     (1ULL << 0)
-#define CR0_ET	     (1ULL << 4)
-#define CR0_TS	     (1ULL << 3)
-#define CR0_NW	     (1ULL << 29)
-#define CR0_CD	     (1ULL << 30)
-#define CR0_PG	     (1ULL << 31)
-#define CR0_WRITABLE 0xe005003fULL /* SDM vol. 3, 2.5 */
-/* VME PVI TSD DE PSE PAE MCE PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP. The emulator lacks the rest
- * (LA57, PCID, SMAP, UMIP, XSAVE, keys): #GP, as on CPUs without them. */
-#define CR4_WRITABLE 0x1107ffULL
-#define CR4_PAE	     (1ULL << 5)
 #define CR3_RESERVED 0xfff0000000000000ULL
 
 int emu_sys_ud(struct emu_vcpu *v, const struct emu_op *op)
