@@ -15,10 +15,6 @@
 #include "service/request.h"
 #include "service/daemon/contain.h"
 #include "vmm/control.h"
-#include "vmm/control_console.h"
-#include "vmm/control_kernel.h"
-#include "vmm/control_set.h"
-#include "vmm/control_snapshot.h"
 
 #define EVTSEL_USR (1ull << 16)
 #define EVTSEL_OS  (1ull << 17)

@@ -46,4 +46,24 @@ int control_vm_added(struct control *c, struct machine_vm *vm, json_t *resp, cha
 /* control_sessions - number of operator sessions attached now. */
 unsigned int control_sessions(struct control *c);
 
+/* ---- control_console.c, control_set.c, control_snapshot.c ---- */
+/* control_console_register, control_set_register, control_snapshot_register - add the commands to
+ * @c's server. @c outlives it. -errno. */
+int control_console_register(struct control *c);
+int control_set_register(struct control *c);
+int control_snapshot_register(struct control *c);
+
+/* control_console_info - add to the VM @obj of `list` the number of lines that its console lost, if
+ * any. 0 or -ENOMEM. */
+int control_console_info(const struct machine_vm *vm, json_t *obj);
+
+/* ---- control_kernel.c ---- */
+/* control_kernel_wait - let the request that adds @vm, a VM with a kernel, wait for that kernel.
+ * Returns 1; 0 if the request cannot wait (server_wait), as when it is run again with the kernel
+ * unpacked; or -errno and one line in @err. */
+int control_kernel_wait(struct control *c, const struct vm_config *vm, char *err, size_t errlen);
+
+/* control_kernels_close - drop all waiting requests: the server has closed its clients. */
+void control_kernels_close(struct control *c);
+
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* console-read, console-write, and the console's fields in `list`; see control_console.h. Control
- * thread; requests are hostile. */
+/* console-read and console-write (docs/protocol.md), and the console's fields in `list`.
+ * machine_vm.user is the console, or NULL (a test without consoles). Control thread; requests are
+ * hostile. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "vpmu/util/fail.h"
 #include "service/request.h"
 #include "vmm/console.h"
-#include "vmm/control_console.h"
+#include "vmm/control.h"
 
 #define ANSWER_BYTES	  (32u << 10) /* text of one answer */
 #define CONSOLE_WRITE_MAX 1024	      /* bytes of one request */

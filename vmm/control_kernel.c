@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
-#include "vmm/control_kernel.h"
+#include "vmm/control.h"
 
 struct control_kernel {
 	struct control *c;

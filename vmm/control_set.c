@@ -8,7 +8,7 @@
 
 #include "vpmu/util/fail.h"
 #include "service/request.h"
-#include "vmm/control_set.h"
+#include "vmm/control.h"
 
 /* Settings of both commands; 0: not given. */
 struct changes {

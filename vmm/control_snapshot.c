@@ -8,7 +8,7 @@
 
 #include "vpmu/util/fail.h"
 #include "service/request.h"
-#include "vmm/control_snapshot.h"
+#include "vmm/control.h"
 #include "vmm/snapshot/snapshot.h"
 
 /* The snapshot directory, and *file: the field "file" as a path below it. Returns a descriptor. */

@@ -523,24 +523,25 @@ static __always_inline int account_flush(struct kp_cpu *st, __u32 cpu)
 	return 0;
 }
 
+/* A program that calls @fn for the CPU it runs on, and its variant of kind ANY. */
+#define ON_THIS_CPU(name, section, fn)                                                             \
+	SEC(section) int name(void *ctx)                                                           \
+	{                                                                                          \
+		__u32 cpu = bpf_get_smp_processor_id();                                            \
+                                                                                                   \
+		return fn(cpu_at(cpu), cpu);                                                       \
+	}                                                                                          \
+	SEC(section) int name##_any(void *ctx)                                                     \
+	{                                                                                          \
+		__u32 cpu = bpf_get_smp_processor_id();                                            \
+		struct kp_cpu *st = find_cpu(cpu);                                                 \
+                                                                                                   \
+		return st ? fn(st, cpu) : 0;                                                       \
+	}
+
 /* Run on a CPU by BPF_PROG_TEST_RUN: in an inter-processor interrupt, or on the calling CPU by the
  * system call itself, which no other task preempts. */
-SEC(KP_SEC_FLUSH)
-int flush_cpu(void *ctx)
-{
-	__u32 cpu = bpf_get_smp_processor_id();
-
-	return account_flush(cpu_at(cpu), cpu);
-}
-
-SEC(KP_SEC_FLUSH)
-int flush_cpu_any(void *ctx)
-{
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct kp_cpu *st = find_cpu(cpu);
-
-	return st ? account_flush(st, cpu) : 0;
-}
+ON_THIS_CPU(flush_cpu, KP_SEC_FLUSH, account_flush)
 
 /* The running task was moved to another cgroup: charge its time so far to the old one. */
 static __always_inline int account_move(struct kp_cpu *st, __u32 cpu)
@@ -552,24 +553,9 @@ static __always_inline int account_move(struct kp_cpu *st, __u32 cpu)
 	return 0;
 }
 
-#define ON_MOVE(name, section)                                                                     \
-	SEC(section) int name(void *ctx)                                                           \
-	{                                                                                          \
-		__u32 cpu = bpf_get_smp_processor_id();                                            \
-                                                                                                   \
-		return account_move(cpu_at(cpu), cpu);                                             \
-	}                                                                                          \
-	SEC(section) int name##_any(void *ctx)                                                     \
-	{                                                                                          \
-		__u32 cpu = bpf_get_smp_processor_id();                                            \
-		struct kp_cpu *st = find_cpu(cpu);                                                 \
-                                                                                                   \
-		return st ? account_move(st, cpu) : 0;                                             \
-	}
-
 /* Both attach to KP_MOVE_HOOK: cgroup_migrate.c. */
-ON_MOVE(on_move, KP_SEC_MOVE)
-ON_MOVE(on_move_probe, KP_SEC_PROBE)
+ON_THIS_CPU(on_move, KP_SEC_MOVE, account_move)
+ON_THIS_CPU(on_move_probe, KP_SEC_PROBE, account_move)
 
 /*
  * Fallback if neither hook is available (tracepoint cgroup_attach_task): @t, with its whole process

@@ -127,4 +127,17 @@ static inline unsigned int bed_conserved(struct bed *b)
 	return rows.n;
 }
 
+/* The bed of a file's tests. */
+static struct bed b;
+
+static inline void bed_setup(void)
+{
+	bed_init(&b, NULL);
+}
+
+static inline void bed_teardown(void)
+{
+	bed_fini(&b);
+}
+
 #endif

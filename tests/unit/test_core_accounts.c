@@ -6,19 +6,7 @@
 #include "core_bed.h"
 #include "vpmu/core/internal.h"
 
-static struct bed b;
-
-static void setup(void)
-{
-	bed_init(&b, NULL);
-}
-
-static void teardown(void)
-{
-	bed_fini(&b);
-}
-
-TestSuite(accounts, .init = setup, .fini = teardown);
+TestSuite(accounts, .init = bed_setup, .fini = bed_teardown);
 
 Test(accounts, ancestors_are_sums)
 {

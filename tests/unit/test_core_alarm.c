@@ -2,14 +2,7 @@
 /* Alarms of a vCPU's own consumers: each fires at its event, whatever happens in between. */
 #include "sampling_bed.h"
 
-static struct bed b;
-
-static void teardown(void)
-{
-	bed_fini(&b);
-}
-
-TestSuite(alarm, .fini = teardown);
+TestSuite(alarm, .fini = bed_teardown);
 
 /* Fires where it should: instruction size 1, so nothing is ever over. */
 static uint64_t fire_exact(struct vpmu_alarm *a, uint64_t over)

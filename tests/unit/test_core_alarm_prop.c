@@ -5,8 +5,6 @@
  */
 #include "sampling_bed.h"
 
-static struct bed b;
-
 #define KEYS  4
 #define TICKS 12
 

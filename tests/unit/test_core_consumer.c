@@ -12,7 +12,6 @@
 #include "core_bed.h"
 #include "vpmu/core/internal.h"
 
-static struct bed b;
 static struct vpmu_consumer c, other, peer;
 
 /* Action of the next call of account_sum on this thread, once, before and after the sum. */

@@ -10,20 +10,13 @@
 #include "lbr_bed.h"
 #include "tests/lbr_faults.h"
 
-static struct bed b;
-
 static void setup(void)
 {
 	bed_init(&b, NULL);
 	lbr_count(&b);
 }
 
-static void teardown(void)
-{
-	bed_fini(&b);
-}
-
-TestSuite(lbr, .init = setup, .fini = teardown);
+TestSuite(lbr, .init = setup, .fini = bed_teardown);
 
 #define P0 b.p[0]
 #define C0 (&b.ctx[0]) /* vCPUs 0 and 2 are on pCPU 0 */

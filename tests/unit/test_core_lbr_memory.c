@@ -8,8 +8,6 @@
 
 #include "lbr_bed.h"
 
-static struct bed b;
-
 /* The linker puts this in the place of the library's mmap: the pool gets so many chunks more. */
 static unsigned int chunks_left = ~0u;
 
@@ -26,17 +24,7 @@ void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t at)
 	return __real_mmap(addr, len, prot, flags, fd, at);
 }
 
-static void setup(void)
-{
-	bed_init(&b, NULL);
-}
-
-static void teardown(void)
-{
-	bed_fini(&b);
-}
-
-TestSuite(lbr_memory, .init = setup, .fini = teardown);
+TestSuite(lbr_memory, .init = bed_setup, .fini = bed_teardown);
 
 #define P0 b.p[0]
 #define C0 (&b.ctx[0])

@@ -15,7 +15,6 @@
 #define NODES	  (BED_VCPUS + 4)
 #define CLEAN_END 4 /* of so many histories one ends with no users, the others with some */
 
-static struct bed b;
 static uint64_t rng;
 
 static unsigned int rnd(unsigned int below)

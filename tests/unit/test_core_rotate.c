@@ -4,14 +4,7 @@
 
 #include "core_bed.h"
 
-static struct bed b;
-
-static void teardown(void)
-{
-	bed_fini(&b);
-}
-
-TestSuite(rotate, .fini = teardown);
+TestSuite(rotate, .fini = bed_teardown);
 
 static const enum vpmu_generic events[] = {
 	VPMU_EV_INSTRUCTIONS,	VPMU_EV_CYCLES, VPMU_EV_REF_CYCLES, VPMU_EV_BRANCHES,

@@ -3,14 +3,7 @@
 #include "sampling_bed.h"
 #include "vpmu/lbr.h"
 
-static struct bed b;
-
-static void teardown(void)
-{
-	bed_fini(&b);
-}
-
-TestSuite(sampler, .fini = teardown);
+TestSuite(sampler, .fini = bed_teardown);
 
 /* ---- sharing ---- */
 

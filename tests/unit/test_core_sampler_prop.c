@@ -6,14 +6,7 @@
 #include "sampling_bed.h"
 #include "vpmu/core/internal.h"
 
-static struct bed b;
-
-static void teardown(void)
-{
-	bed_fini(&b);
-}
-
-TestSuite(sampler_prop, .fini = teardown);
+TestSuite(sampler_prop, .fini = bed_teardown);
 
 /* ---- against a plain account ---- */
 

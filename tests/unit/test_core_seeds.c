@@ -11,19 +11,7 @@
 
 #include "core_bed.h"
 
-static struct bed b;
-
-static void setup(void)
-{
-	bed_init(&b, NULL);
-}
-
-static void teardown(void)
-{
-	bed_fini(&b);
-}
-
-TestSuite(seeds, .init = setup, .fini = teardown);
+TestSuite(seeds, .init = bed_setup, .fini = bed_teardown);
 
 /* Sharing v6/v10: two events of one kind took two counters because the first was not running. */
 Test(seeds, double_allocation)

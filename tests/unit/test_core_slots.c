@@ -7,19 +7,7 @@
 #include "vpmu/charge.h"
 #include "vpmu/core/internal.h"
 
-static struct bed b;
-
-static void setup(void)
-{
-	bed_init(&b, NULL);
-}
-
-static void teardown(void)
-{
-	bed_fini(&b);
-}
-
-TestSuite(slots, .init = setup, .fini = teardown);
+TestSuite(slots, .init = bed_setup, .fini = bed_teardown);
 
 /* As many distinct keys as wanted: raw ones, which take a slot though no emulator PMU counts them.
  */

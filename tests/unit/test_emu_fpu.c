@@ -14,7 +14,6 @@
 #define MP	 2ull
 #define EM	 4ull
 #define TS	 8ull
-#define CR4_PAE	 0x20ull
 #define OSFXSR	 0x200ull
 #define OSXMM	 0x400ull
 #define NONE	 (-1)

@@ -291,43 +291,33 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	return 0;
 }
 
+/* The registers of *@r in the order of emu_vcpu.r. */
+#define KVM_ORDER(r)                                                                               \
+	{                                                                                          \
+		&(r)->rax, &(r)->rcx, &(r)->rdx, &(r)->rbx, &(r)->rsp, &(r)->rbp, &(r)->rsi,       \
+			&(r)->rdi, &(r)->r8, &(r)->r9, &(r)->r10, &(r)->r11, &(r)->r12, &(r)->r13, \
+			&(r)->r14, &(r)->r15                                                       \
+	}
+
 static int emu_get_regs(struct vmm_engine_vcpu *ev, struct kvm_regs *r)
 {
 	const struct emu_vcpu *v = to_vcpu(ev);
-	const uint64_t *x = v->r;
+	__u64 *const order[16] = KVM_ORDER(r);
 
-	*r = (struct kvm_regs){
-		.rax = x[0],
-		.rcx = x[1],
-		.rdx = x[2],
-		.rbx = x[3],
-		.rsp = x[4],
-		.rbp = x[5],
-		.rsi = x[6],
-		.rdi = x[7],
-		.r8 = x[8],
-		.r9 = x[9],
-		.r10 = x[10],
-		.r11 = x[11],
-		.r12 = x[12],
-		.r13 = x[13],
-		.r14 = x[14],
-		.r15 = x[15],
-		.rip = v->rip,
-		.rflags = emu_get_rflags(v),
-	};
+	for (unsigned int i = 0; i < 16; i++)
+		*order[i] = v->r[i];
+	r->rip = v->rip;
+	r->rflags = emu_get_rflags(v);
 	return 0;
 }
 
 static int emu_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 {
 	struct emu_vcpu *v = to_vcpu(ev);
-	uint64_t *x = v->r;
+	const __u64 *const order[16] = KVM_ORDER(r);
 
-	x[0] = r->rax, x[1] = r->rcx, x[2] = r->rdx, x[3] = r->rbx;
-	x[4] = r->rsp, x[5] = r->rbp, x[6] = r->rsi, x[7] = r->rdi;
-	x[8] = r->r8, x[9] = r->r9, x[10] = r->r10, x[11] = r->r11;
-	x[12] = r->r12, x[13] = r->r13, x[14] = r->r14, x[15] = r->r15;
+	for (unsigned int i = 0; i < 16; i++)
+		v->r[i] = *order[i];
 	v->rip = r->rip;
 	emu_put_rflags(v, r->rflags & 0x3d7fd7); /* drops VM and the reserved bits */
 	/* The vCPU continues with the new registers: drop an exit that waits for its answer. */

@@ -11,6 +11,27 @@
 #include "vmm/emu/cpu/flags.h"
 #include "vmm/emu/emu.h"
 
+/* Bits that several files use. CR0: SDM vol. 3, 2.5. CR4_WRITABLE has VME PVI TSD DE PSE PAE MCE
+ * PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP; the emulator lacks the rest (LA57, PCID, SMAP, UMIP,
+ * XSAVE, keys): #GP, as on CPUs without them. EFER_AIBRSE (APM vol. 2, 3.1.7) has no effect:
+ * nothing is speculated. */
+#define CR0_PE	     (1ULL << 0)
+#define CR0_TS	     (1ULL << 3)
+#define CR0_ET	     (1ULL << 4)
+#define CR0_NW	     (1ULL << 29)
+#define CR0_CD	     (1ULL << 30)
+#define CR0_PG	     (1ULL << 31)
+#define CR0_WRITABLE 0xe005003fULL
+#define CR4_PAE	     (1ULL << 5)
+#define CR4_OSFXSR   (1ULL << 9)
+#define CR4_WRITABLE 0x1107ffULL
+#define EFER_LME     (1ULL << 8)
+#define EFER_LMA     (1ULL << 10)
+#define EFER_AIBRSE  (1ULL << 21)
+#define MSR_EFER     0xc0000080u
+#define APIC_BASE_EN (1ULL << 11)
+#define INSN_MAX     15u
+
 /* Vectors. */
 enum {
 	EMU_DE = 0,

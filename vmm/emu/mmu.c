@@ -22,7 +22,6 @@
 #define PTE_ADDR 0x000ffffffffff000ULL
 
 #define CR0_WP	 (1ULL << 16)
-#define CR0_PG	 (1ULL << 31)
 #define CR4_SMEP (1ULL << 20)
 #define EFER_NXE (1ULL << 11)
 

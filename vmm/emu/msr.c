@@ -12,7 +12,6 @@
 #define MSR_APIC_BASE	   0x1bu
 #define MSR_PAT		   0x277u
 #define MSR_TSC_DEADLINE   0x6e0u
-#define MSR_EFER	   0xc0000080u
 #define MSR_STAR	   0xc0000081u
 #define MSR_LSTAR	   0xc0000082u
 #define MSR_CSTAR	   0xc0000083u
@@ -22,13 +21,9 @@
 #define MSR_KERNEL_GS_BASE 0xc0000102u
 #define MSR_TSC_AUX	   0xc0000103u
 
-#define EFER_LME	   (1ULL << 8)
-#define EFER_LMA	   (1ULL << 10)
 #define EFER_WRITABLE	   ((1ULL << 0) | EFER_LME | (1ULL << 11)) /* SCE, LME, NXE */
-#define EFER_AIBRSE	   (1ULL << 21) /* APM vol. 2, 3.1.7; nothing is speculated */
-#define APIC_BASE_RESERVED 0x2ffULL	/* all but BSP (8), EXTD (10), EN (11) and the address */
+#define APIC_BASE_RESERVED 0x2ffULL /* all but BSP (8), EXTD (10), EN (11) and the address */
 #define APIC_BASE_EXTD	   (1ULL << 10)
-#define APIC_BASE_EN	   (1ULL << 11)
 #define CPUID_APIC	   (1u << 9)
 #define CR4_TSD		   (1ULL << 2)
 #define CR4_PCE		   (1ULL << 8)
@@ -129,9 +124,41 @@ static bool trapped(const struct emu_vcpu *v, uint32_t msr)
 	return false;
 }
 
+/* The register of an MSR that is read as it was written, or NULL. */
+static uint64_t *msr_plain(struct emu_vcpu *v, uint32_t msr)
+{
+	switch (msr) {
+	case MSR_APIC_BASE:
+		return &v->apic_base;
+	case MSR_PAT:
+		return &v->pat;
+	case MSR_EFER:
+		return &v->efer;
+	case MSR_STAR:
+		return &v->star;
+	case MSR_LSTAR:
+		return &v->lstar;
+	case MSR_CSTAR:
+		return &v->cstar;
+	case MSR_FMASK:
+		return &v->fmask;
+	case MSR_FS_BASE:
+		return &v->r[EMU_FSBASE];
+	case MSR_GS_BASE:
+		return &v->r[EMU_GSBASE];
+	case MSR_KERNEL_GS_BASE:
+		return &v->kernel_gs_base;
+	case MSR_TSC_AUX:
+		return &v->tsc_aux;
+	default:
+		return NULL;
+	}
+}
+
 int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint32_t msr = (uint32_t)v->r[EMU_RCX];
+	const uint64_t *plain = msr_plain(v, msr);
 	uint64_t x = 0;
 	int rc;
 
@@ -143,49 +170,20 @@ int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op)
 	case MSR_TSC:
 		x = emu_tsc(v);
 		break;
-	case MSR_APIC_BASE:
-		x = v->apic_base;
-		break;
-	case MSR_PAT:
-		x = v->pat;
-		break;
 	case MSR_TSC_DEADLINE:
 		if (!v->lapic.deadline)
 			goto out;
 		x = lapic_rd_deadline(&v->lapic);
-		break;
-	case MSR_EFER:
-		x = v->efer;
-		break;
-	case MSR_STAR:
-		x = v->star;
-		break;
-	case MSR_LSTAR:
-		x = v->lstar;
-		break;
-	case MSR_CSTAR:
-		x = v->cstar;
-		break;
-	case MSR_FMASK:
-		x = v->fmask;
-		break;
-	case MSR_FS_BASE:
-		x = v->r[EMU_FSBASE];
-		break;
-	case MSR_GS_BASE:
-		x = v->r[EMU_GSBASE];
-		break;
-	case MSR_KERNEL_GS_BASE:
-		x = v->kernel_gs_base;
-		break;
-	case MSR_TSC_AUX:
-		x = v->tsc_aux;
 		break;
 	case LAPIC_MSR_BASE ... LAPIC_MSR_BASE + LAPIC_MSR_COUNT - 1:
 		if (emu_lapic_rdmsr(v, msr, &x))
 			return 1;
 		break;
 	default:
+		if (plain) {
+			x = *plain;
+			break;
+		}
 		if (!v->whole)
 			goto out;
 		rc = emu_whole_rdmsr(v, msr, &x);
@@ -202,14 +200,6 @@ out:
 	v->run->u.msr.data = 0;
 	v->run->u.msr.fault = false;
 	return exit_pending(v, op, VMM_EXIT_RDMSR, EMU_PEND_RDMSR);
-}
-
-static int set_addr(struct emu_vcpu *v, uint64_t *reg, uint64_t x)
-{
-	if (!emu_canonical(x))
-		return emu_gp(v, 0);
-	*reg = x;
-	return 0;
 }
 
 bool emu_pat_valid(uint64_t x)
@@ -291,18 +281,17 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 		v->star = x;
 		return 0;
 	case MSR_LSTAR:
-		return set_addr(v, &v->lstar, x);
 	case MSR_CSTAR:
-		return set_addr(v, &v->cstar, x);
+	case MSR_FS_BASE:
+	case MSR_GS_BASE:
+	case MSR_KERNEL_GS_BASE:
+		if (!emu_canonical(x))
+			return emu_gp(v, 0);
+		*msr_plain(v, msr) = x;
+		return 0;
 	case MSR_FMASK:
 		v->fmask = (uint32_t)x;
 		return 0;
-	case MSR_FS_BASE:
-		return set_addr(v, &v->r[EMU_FSBASE], x);
-	case MSR_GS_BASE:
-		return set_addr(v, &v->r[EMU_GSBASE], x);
-	case MSR_KERNEL_GS_BASE:
-		return set_addr(v, &v->kernel_gs_base, x);
 	case MSR_TSC_AUX:
 		/* AMD's CPUs ignore the upper half. */
 		if (v->intel && x >> 32)

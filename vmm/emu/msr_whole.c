@@ -201,78 +201,66 @@ void emu_whole_set_tsc(struct emu_vcpu *v, uint64_t tsc)
 	v->trap = EMU_TRAP_NONE;
 }
 
+/* An MSR: its value is a member of emu_whole, or a constant for each vendor. */
+#define OF_INTEL 1u
+#define OF_AMD	 2u
+#define OF_BOTH	 (OF_INTEL | OF_AMD)
+#define VARIABLE(msr, vendors, leaf, bit, member)                                                  \
+	{                                                                                          \
+		msr, vendors, leaf, bit, offsetof(struct emu_whole, member), 0, 0                  \
+	}
+#define CONSTANT(msr, vendors, leaf, bit, intel, amd)                                              \
+	{                                                                                          \
+		msr, vendors, leaf, bit, SIZE_MAX, intel, amd                                      \
+	}
+static const struct whole_msr {
+	uint32_t msr;
+	uint8_t vendors;
+	uint8_t leaf, bit; /* it exists if CPUID has this bit of EDX; 0: always */
+	size_t member;	   /* SIZE_MAX: constant */
+	uint64_t intel, amd;
+} whole_msrs[] = {
+	VARIABLE(MSR_TSC_ADJUST, OF_BOTH, 0, 0, tsc_adjust),
+	CONSTANT(MSR_UCODE_REV, OF_BOTH, 0, 0, UCODE_INTEL, UCODE_AMD),
+	VARIABLE(MSR_KVM_WALL_CLOCK, OF_BOTH, 0, 0, pvclock_wall),
+	VARIABLE(MSR_KVM_SYSTEM_TIME, OF_BOTH, 0, 0, pvclock),
+	CONSTANT(MSR_MTRR_CAP, OF_BOTH, 1, CPUID_MTRR, MTRR_CAP, MTRR_CAP),
+	VARIABLE(MSR_MTRR_DEF_TYPE, OF_BOTH, 1, CPUID_MTRR, mtrr_def_type),
+	CONSTANT(MSR_MCG_CAP, OF_BOTH, 1, CPUID_MCA, MCG_CAP, MCG_CAP),
+	VARIABLE(MSR_MCG_STATUS, OF_BOTH, 1, CPUID_MCA, mcg_status),
+	VARIABLE(MSR_SYSENTER_CS, OF_BOTH, 0, 0, sysenter_cs),
+	VARIABLE(MSR_SYSENTER_ESP, OF_BOTH, 0, 0, sysenter_esp),
+	VARIABLE(MSR_SYSENTER_EIP, OF_BOTH, 0, 0, sysenter_eip),
+	CONSTANT(MSR_PLATFORM_ID, OF_INTEL, 0, 0, 0, 0),
+	VARIABLE(MSR_SPEC_CTRL, OF_INTEL, 7, 26, spec_ctrl),
+	CONSTANT(MSR_ARCH_CAPABILITIES, OF_INTEL, 7, 29, ARCH_CAPABILITIES, 0),
+	CONSTANT(MSR_HWCR, OF_AMD, 0, 0, 0, HWCR_TSC_FREQ_SEL),
+	CONSTANT(MSR_NB_CFG, OF_AMD, 0, 0, 0, NB_CFG_CF8_EXT),
+	CONSTANT(MSR_DE_CFG, OF_AMD, 0, 0, 0, DE_CFG_LFENCE),
+	CONSTANT(MSR_SYSCFG, OF_AMD, 0, 0, 0, 0),
+	CONSTANT(MSR_INT_PENDING, OF_AMD, 0, 0, 0, 0),
+	CONSTANT(MSR_MMIO_CONF, OF_AMD, 0, 0, 0, 0),
+	CONSTANT(MSR_LS_CFG, OF_AMD, 0, 0, 0, 0),
+	CONSTANT(MSR_IC_CFG, OF_AMD, 0, 0, 0, 0),
+	CONSTANT(MSR_DC_CFG, OF_AMD, 0, 0, 0, 0),
+	CONSTANT(MSR_BU_CFG2, OF_AMD, 0, 0, 0, 0),
+};
+
 int emu_whole_rdmsr(struct emu_vcpu *v, uint32_t msr, uint64_t *x)
 {
 	*x = 0;
-	switch (msr) {
-	case MSR_TSC_ADJUST:
-		*x = v->w.tsc_adjust;
-		return 0;
-	case MSR_UCODE_REV:
-		*x = v->intel ? UCODE_INTEL : UCODE_AMD;
-		return 0;
-	case MSR_KVM_WALL_CLOCK:
-		*x = v->w.pvclock_wall;
-		return 0;
-	case MSR_KVM_SYSTEM_TIME:
-		*x = v->w.pvclock;
-		return 0;
-	case MSR_MTRR_CAP:
-		*x = MTRR_CAP;
-		return shows(v, 1, CPUID_MTRR) ? 0 : -1;
-	case MSR_MTRR_DEF_TYPE:
-		*x = v->w.mtrr_def_type;
-		return shows(v, 1, CPUID_MTRR) ? 0 : -1;
-	case MSR_MCG_CAP:
-		*x = MCG_CAP;
-		return shows(v, 1, CPUID_MCA) ? 0 : -1;
-	case MSR_MCG_STATUS:
-		*x = v->w.mcg_status;
-		return shows(v, 1, CPUID_MCA) ? 0 : -1;
-	case MSR_SYSENTER_CS:
-		*x = v->w.sysenter_cs;
-		return 0;
-	case MSR_SYSENTER_ESP:
-		*x = v->w.sysenter_esp;
-		return 0;
-	case MSR_SYSENTER_EIP:
-		*x = v->w.sysenter_eip;
-		return 0;
-	}
-	if (v->intel) {
-		switch (msr) {
-		case MSR_PLATFORM_ID:
-			return 0;
-		case MSR_SPEC_CTRL:
-			if (!shows(v, 7, 26))
-				return -1;
-			*x = v->w.spec_ctrl;
-			return 0;
-		case MSR_ARCH_CAPABILITIES:
-			if (!shows(v, 7, 29))
-				return -1;
-			*x = ARCH_CAPABILITIES;
-			return 0;
-		}
-		return -1;
-	}
-	switch (msr) {
-	case MSR_HWCR:
-		*x = HWCR_TSC_FREQ_SEL;
-		return 0;
-	case MSR_NB_CFG:
-		*x = NB_CFG_CF8_EXT;
-		return 0;
-	case MSR_DE_CFG:
-		*x = DE_CFG_LFENCE;
-		return 0;
-	case MSR_SYSCFG:
-	case MSR_INT_PENDING:
-	case MSR_MMIO_CONF:
-	case MSR_LS_CFG:
-	case MSR_IC_CFG:
-	case MSR_DC_CFG:
-	case MSR_BU_CFG2:
+	for (size_t i = 0; i < sizeof(whole_msrs) / sizeof(whole_msrs[0]); i++) {
+		const struct whole_msr *m = &whole_msrs[i];
+
+		if (m->msr != msr)
+			continue;
+		if (!(m->vendors & (v->intel ? OF_INTEL : OF_AMD)) ||
+		    (m->leaf && !shows(v, m->leaf, m->bit)))
+			return -1;
+		if (m->member == SIZE_MAX)
+			*x = v->intel ? m->intel : m->amd;
+		else
+			memcpy(x, (const char *)&v->w + m->member, sizeof(*x));
 		return 0;
 	}
 	return -1;
@@ -291,6 +279,13 @@ int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 {
 	uint64_t same;
 
+	if (msr == MSR_PRED_CMD) { /* write-only */
+		if (!v->intel || !shows(v, 7, 26))
+			return -1;
+		return x & ~PRED_CMD_IBPB ? emu_gp(v, 0) : 0;
+	}
+	if (emu_whole_rdmsr(v, msr, &same))
+		return -1;
 	switch (msr) {
 	case MSR_TSC_ADJUST:
 		emu_whole_set_tsc(v, emu_tsc(v) + x - v->w.tsc_adjust);
@@ -312,26 +307,16 @@ int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 		v->w.pvclock = x;
 		return 0;
 	case MSR_SPEC_CTRL:
-		if (!v->intel || !shows(v, 7, 26))
-			return -1;
 		if (x & ~SPEC_CTRL_IBRS)
 			return emu_gp(v, 0);
 		v->w.spec_ctrl = x;
 		return 0;
-	case MSR_PRED_CMD:
-		if (!v->intel || !shows(v, 7, 26))
-			return -1;
-		return x & ~PRED_CMD_IBPB ? emu_gp(v, 0) : 0;
 	case MSR_MTRR_DEF_TYPE:
-		if (!shows(v, 1, CPUID_MTRR))
-			return -1;
 		if (!def_type_valid(x))
 			return emu_gp(v, 0);
 		v->w.mtrr_def_type = x;
 		return 0;
 	case MSR_MCG_STATUS:
-		if (!shows(v, 1, CPUID_MCA))
-			return -1;
 		if (x & ~MCG_STATUS_BITS)
 			return emu_gp(v, 0);
 		v->w.mcg_status = x;
@@ -345,15 +330,11 @@ int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 		return set_sysenter(v, &v->w.sysenter_eip, x);
 	case MSR_ARCH_CAPABILITIES:
 	case MSR_PLATFORM_ID:
-		return emu_gp(v, 0); /* read-only */
 	case MSR_MTRR_CAP:
-		return shows(v, 1, CPUID_MTRR) ? emu_gp(v, 0) : -1;
 	case MSR_MCG_CAP:
-		return shows(v, 1, CPUID_MCA) ? emu_gp(v, 0) : -1;
+		return emu_gp(v, 0); /* read-only */
 	}
 	/* The others are constant: a write that would change one is #GP. */
-	if (emu_whole_rdmsr(v, msr, &same))
-		return -1;
 	return x == same ? 0 : emu_gp(v, 0);
 }
 

@@ -15,8 +15,6 @@
 #include "vmm/emu/realmode/legacy.h"
 
 #define CR0_PE_PG 0x80000001ULL
-#define CR4_PAE	  (1ULL << 5)
-#define EFER_LMA  (1ULL << 10)
 
 /* Faults and interrupts in a row, without a retired instruction, after which run() returns. Without
  * this limit a handler that faults on its first byte would never let run() return. */

@@ -8,8 +8,6 @@
 
 #include "vmm/emu/cpu/emit.h"
 
-#define INSN_MAX 15u
-
 /* Most ops of one instruction: a locked or read-modify-write form whose address has a segment and
  * an index. */
 #define INSN_OPS 6u

@@ -11,17 +11,6 @@
 
 #include "vmm/emu/internal.h"
 
-#define CR0_PE	     (1ULL << 0)
-#define CR0_ET	     (1ULL << 4)
-#define CR0_TS	     (1ULL << 3)
-#define CR0_NW	     (1ULL << 29)
-#define CR0_CD	     (1ULL << 30)
-#define CR0_PG	     (1ULL << 31)
-#define CR0_WRITABLE 0xe005003fULL /* SDM vol. 3, 2.5 */
-/* VME PVI TSD DE PSE PAE MCE PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP. The emulator lacks the rest
- * (LA57, PCID, SMAP, UMIP, XSAVE, keys): #GP, as on CPUs without them. */
-#define CR4_WRITABLE 0x1107ffULL
-#define CR4_PAE	     (1ULL << 5)
 #define CR3_RESERVED 0xfff0000000000000ULL
 
 int emu_sys_ud(struct emu_vcpu *v, const struct emu_op *op)
@@ -208,30 +197,13 @@ int emu_sys_mov_to_cr(struct emu_vcpu *v, const struct emu_op *op)
 
 int emu_sys_mov_from_cr(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t x;
+	const uint64_t *const cr[] = {&v->cr0, NULL, &v->cr2, &v->cr3, &v->cr4, [8] = &v->cr8};
 
 	if (v->cpl)
 		return emu_gp(v, 0);
-	switch (op->scale) {
-	case 0:
-		x = v->cr0;
-		break;
-	case 2:
-		x = v->cr2;
-		break;
-	case 3:
-		x = v->cr3;
-		break;
-	case 4:
-		x = v->cr4;
-		break;
-	case 8:
-		x = v->cr8;
-		break;
-	default:
+	if (op->scale > 8 || !cr[op->scale])
 		return emu_ud(v);
-	}
-	v->r[op->dst] = x;
+	v->r[op->dst] = *cr[op->scale];
 	return 0;
 }
 

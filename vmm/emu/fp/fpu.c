@@ -8,10 +8,8 @@
 
 #include "vmm/emu/internal.h"
 
-#define CR0_MP	   (1ULL << 1)
-#define CR0_EM	   (1ULL << 2)
-#define CR0_TS	   (1ULL << 3)
-#define CR4_OSFXSR (1ULL << 9)
+#define CR0_MP (1ULL << 1)
+#define CR0_EM (1ULL << 2)
 
 #define LEAF_AMD	0x80000001u
 #define AMD_MISALIGNSSE (1u << 7) /* ECX: MXCSR has the bit MM */

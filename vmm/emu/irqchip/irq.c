@@ -14,7 +14,6 @@
 #include "vmm/emu/internal.h"
 
 #define APIC_BASE_X2APIC (3ULL << 10) /* EN and EXTD: SDM vol. 3, 11.12.1 */
-#define APIC_BASE_EN	 (1ULL << 11)
 
 static bool in_x2apic(const struct emu_vcpu *v)
 {

@@ -347,11 +347,10 @@ void jit_simd_enter(struct jit *j)
 
 /* ---- the host's MXCSR ---- */
 
-#define CR0_EM_TS  0xcULL
-#define CR4_OSFXSR (1ULL << 9)
-#define MASKS	   (EMU_FP_FLAGS << EMU_MXCSR_MASKS)
-#define FP_RUNS	   64 /* runs that load MXCSR after one that needed it */
-#define SLOW	   (EMU_FP_DE | EMU_FP_UE)
+#define CR0_EM_TS 0xcULL
+#define MASKS	  (EMU_FP_FLAGS << EMU_MXCSR_MASKS)
+#define FP_RUNS	  64 /* runs that load MXCSR after one that needed it */
+#define SLOW	  (EMU_FP_DE | EMU_FP_UE)
 
 static void set_mxcsr(uint32_t x)
 {

@@ -9,9 +9,6 @@
 
 #include "vmm/emu/realmode/legacy.h"
 
-#define INSN_MAX 15u
-#define CR0_PE	 (1ULL << 0)
-#define EFER_LMA (1ULL << 10)
 /* Modelled cycles of an instruction that only exists here, such as a far JMP. */
 #define COST_OTHER 20u
 

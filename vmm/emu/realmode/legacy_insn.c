@@ -7,7 +7,6 @@
 #include "vmm/emu/cpu/flags.h"
 #include "vmm/emu/realmode/legacy.h"
 
-#define CR0_PE	  (1ULL << 0)
 #define POPF_BITS 0x257fd5u /* loaded by POPF at CPL 0, without IOPL and TF: ID AC RF NT ... */
 
 /* ---- segments and memory ---- */

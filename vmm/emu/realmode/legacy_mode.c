@@ -5,19 +5,7 @@
  */
 #include "vmm/emu/realmode/legacy.h"
 
-#define CR0_PE	     (1ULL << 0)
-#define CR0_ET	     (1ULL << 4)
-#define CR0_NW	     (1ULL << 29)
-#define CR0_CD	     (1ULL << 30)
-#define CR0_PG	     (1ULL << 31)
-#define CR0_WRITABLE 0xe005003fULL
-#define CR4_PAE	     (1ULL << 5)
-#define CR4_WRITABLE 0x1107ffULL
-#define EFER_LME     (1ULL << 8)
-#define EFER_LMA     (1ULL << 10)
-#define EFER_KNOWN   0x901ULL /* SCE LME NXE */
-#define EFER_AIBRSE  (1ULL << 21)
-#define MSR_EFER     0xc0000080u
+#define EFER_KNOWN 0x901ULL /* SCE LME NXE */
 
 /* ---- loading segment registers ---- */
 
