@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "exporter/answer.h"
-#include "exporter/scan.h"
 #include "service/connection.h"
 #include "service/daemon/keys.h"
 #include "vpmu/util/fail.h"
@@ -24,64 +23,12 @@ static bool is_farewell(const json_t *resp)
 	return text(resp, "id", &id) && !strcmp(id, "end");
 }
 
-/* The array "rows" of the object @line, if it is one. */
-static bool answer_find_rows(char *line, char **from, char **to)
-{
-	bool first = true, found = false;
-
-	if (!scan_char(&line, '{'))
-		return false;
-	while (scan_next(&line, '}', &first) > 0) {
-		bool rows;
-		char *value;
-
-		scan_blanks(&line);
-		rows = !strncmp(line, "\"rows\"", 6);
-		if (!scan_skip(&line) || !scan_char(&line, ':'))
-			break;
-		scan_blanks(&line);
-		value = line;
-		if (!scan_skip(&line))
-			break;
-		if (rows && *value == '[') {
-			*from = value;
-			*to = line;
-			found = true;
-		}
-	}
-	return found;
-}
-
-json_t *answer_parse(char *line, size_t len)
-{
-	json_t *resp, *rows = NULL;
-	char *from, *to;
-
-	if (strlen(line) == len && answer_find_rows(line, &from, &to)) {
-		rows = json_stringn_nocheck(from, (size_t)(to - from));
-		if (!rows)
-			return NULL;
-		memcpy(from, "[]", 2);
-		memmove(from + 2, to, (size_t)(line + len - to));
-		len -= (size_t)(to - from) - 2;
-	}
-	resp = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
-	if (json_is_object(resp) && (!rows || !json_object_set(resp, "rows", rows))) {
-		json_decref(rows);
-		return resp;
-	}
-	json_decref(rows);
-	json_decref(resp);
-	return NULL;
-}
-
 int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t errlen)
 {
 	struct connection *c = connection;
 	const char *why;
 	json_int_t number;
 	char *line;
-	size_t len;
 	int ret;
 
 	*resp = NULL;
@@ -95,8 +42,7 @@ int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t e
 	if (!ret || ret == -EPIPE) {
 		do {
 			json_decref(*resp);
-			ret = connection_receive_line(c, NULL, &line, &len);
-			*resp = ret ? NULL : answer_parse(line, len);
+			ret = connection_receive(c, NULL, resp);
 		} while (!ret && is_farewell(*resp));
 	}
 	if (ret)
@@ -126,113 +72,55 @@ bool answer_u64(const json_t *o, const char *key, uint64_t *v)
 	return json_is_string(f) && !config_parse_u64(json_string_value(f), v);
 }
 
-/* ---- rows ----------------------------------------------------------------------------------- */
-
-static bool answer_value(char **p, struct answer_value *v)
+static bool value(const json_t *o, struct answer_value *v)
 {
-	bool first = true, count = false, enabled = false, running = false, ok = scan_char(p, '{');
-	char *key;
-	int more = -1;
-
-	while (ok && (more = scan_member(p, &first, &key)) > 0) {
-		if (!strcmp(key, "count"))
-			ok = count = scan_u64(p, &v->count);
-		else if (!strcmp(key, "enabled-ns"))
-			ok = enabled = scan_u64(p, &v->enabled_ns);
-		else if (!strcmp(key, "running-ns"))
-			ok = running = scan_u64(p, &v->running_ns);
-		else if (!strcmp(key, "supported"))
-			ok = scan_bool(p, &v->supported);
-		else if (!strcmp(key, "quality"))
-			ok = scan_string(p, (char **)&v->quality);
-		else if (!strcmp(key, "age-ns"))
-			ok = scan_u64(p, &v->age_ns);
-		else
-			ok = scan_skip(p);
-	}
-	return ok && !more && count && enabled && running && v->quality;
+	*v = (struct answer_value){.supported = json_is_true(json_object_get(o, "supported"))};
+	answer_u64(o, "age-ns", &v->age_ns);
+	return text(o, "quality", &v->quality) && answer_u64(o, "count", &v->count) &&
+	       answer_u64(o, "enabled-ns", &v->enabled_ns) &&
+	       answer_u64(o, "running-ns", &v->running_ns);
 }
 
-static bool answer_values(char **p, struct answer_value *values, size_t nr)
+static bool row(const json_t *o, size_t nr_events, struct answer_row *r)
 {
-	bool first = true;
-	size_t n = 0;
-	int more;
+	const json_t *values = json_object_get(o, "values");
+	const char *kind;
 
-	if (!scan_char(p, '['))
+	text(o, "vm", &r->vm);
+	text(o, "error", &r->error);
+	r->gone = json_is_true(json_object_get(o, "gone"));
+	if (!answer_u64(o, "row", &r->id) || !answer_u64(o, "since-us", &r->since_us) ||
+	    !text(o, "backend", &r->backend) || !text(o, "path", &r->path) ||
+	    !text(o, "kind", &kind) || json_array_size(values) != nr_events)
 		return false;
-	while ((more = scan_next(p, ']', &first)) > 0)
-		if (n == nr || !answer_value(p, &values[n++]))
+	r->root = !strcmp(kind, "root");
+	for (size_t i = 0; i < nr_events; i++)
+		if (!value(json_array_get(values, i), &r->values[i]))
 			return false;
-	return !more && n == nr;
-}
-
-static bool answer_row(char **p, size_t nr_events, struct answer_row *r)
-{
-	bool first = true, id = false, since = false, values = false, ok = scan_char(p, '{');
-	char *key, *kind = NULL;
-	int more = -1;
-
-	while (ok && (more = scan_member(p, &first, &key)) > 0) {
-		if (!strcmp(key, "row"))
-			ok = id = scan_u64(p, &r->id);
-		else if (!strcmp(key, "since-us"))
-			ok = since = scan_u64(p, &r->since_us);
-		else if (!strcmp(key, "backend"))
-			ok = scan_string(p, (char **)&r->backend);
-		else if (!strcmp(key, "path"))
-			ok = scan_string(p, (char **)&r->path);
-		else if (!strcmp(key, "kind"))
-			ok = scan_string(p, &kind);
-		else if (!strcmp(key, "vm"))
-			ok = scan_string(p, (char **)&r->vm);
-		else if (!strcmp(key, "error"))
-			ok = scan_string(p, (char **)&r->error);
-		else if (!strcmp(key, "gone"))
-			ok = scan_bool(p, &r->gone);
-		else if (!strcmp(key, "values"))
-			ok = values = !values && answer_values(p, r->values, nr_events);
-		else
-			ok = scan_skip(p);
-	}
-	r->root = kind && !strcmp(kind, "root");
-	return ok && !more && id && since && values && r->backend && r->path && kind;
+	return true;
 }
 
 int answer_rows(const json_t *read, size_t nr_events, struct answer_row **out, size_t *nr)
 {
 	const json_t *rows = json_object_get(read, "rows");
-	size_t len = json_string_length(rows), n = 0;
-	/* No row is shorter: its names alone have more bytes. */
-	size_t max = len / (40 + 40 * nr_events), bytes;
+	size_t n = json_array_size(rows);
 	struct answer_value *values;
 	struct answer_row *r;
-	bool first = true;
-	int more = -1;
-	char *p;
 
 	*out = NULL;
 	*nr = 0;
-	if (!json_is_string(rows))
+	if (!json_is_array(rows))
 		return -EPROTO;
-	bytes = max * (sizeof(*r) + nr_events * sizeof(*values));
-	r = calloc(1, bytes + len + 1);
+	r = calloc(1, n * (sizeof(*r) + nr_events * sizeof(*values)) + 1);
 	if (!r)
 		return -ENOMEM;
-	values = (struct answer_value *)(r + max);
-	p = (char *)r + bytes;
-	memcpy(p, json_string_value(rows), len);
-	if (scan_char(&p, '['))
-		while ((more = scan_next(&p, ']', &first)) > 0) {
-			if (n == max)
-				break;
-			r[n].values = values + n * nr_events;
-			if (!answer_row(&p, nr_events, &r[n++]))
-				break;
+	values = (struct answer_value *)(r + n);
+	for (size_t i = 0; i < n; i++) {
+		r[i].values = values + i * nr_events;
+		if (!row(json_array_get(rows, i), nr_events, &r[i])) {
+			free(r);
+			return -EPROTO;
 		}
-	if (more) {
-		free(r);
-		return -EPROTO;
 	}
 	*out = r;
 	*nr = n;

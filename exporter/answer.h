@@ -28,14 +28,8 @@ struct answer_row {
 	struct answer_value *values;
 };
 
-/* answer_parse - the object in @line, of @len bytes and NUL-terminated, which is changed. Its array
- * "rows" becomes a string with the array's text, for answer_rows: as objects, the rows of many VMs
- * would be most of a scrape's work. NULL: not an object, or no memory. */
-json_t *answer_parse(char *line, size_t len);
-
-/* answer_rows - parse the rows of @read (see answer_parse), each with @nr_events values, to *@out,
- * a single allocation that the caller frees; *@nr: their number. -EPROTO: @read violates the
- * protocol; -ENOMEM. */
+/* answer_rows - parse the rows of @read, each with @nr_events values, to *@out, a single allocation
+ * that the caller frees; *@nr: their number. -EPROTO: @read violates the protocol; -ENOMEM. */
 int answer_rows(const json_t *read, size_t nr_events, struct answer_row **out, size_t *nr);
 
 /* answer_ask - send @req (taken; NULL: out of memory) over the open @connection and wait for the

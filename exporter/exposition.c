@@ -11,36 +11,26 @@
 #define US  1000000
 #define NUM 32 /* bytes of a number */
 
-/* Room for @len more bytes, which the caller writes; NULL: none. */
-static char *exposition_room(struct expo *e, size_t len)
+static void exposition_put(struct expo *e, const char *bytes, size_t len)
 {
 	size_t room = e->room ? e->room : 65536;
 	char *more;
 
 	if (e->failed)
-		return NULL;
+		return;
 	while (room - e->len < len)
 		room *= 2;
 	if (room != e->room) {
 		more = room <= EXPO_MAX ? realloc(e->text, room) : NULL;
 		if (!more) {
 			e->failed = true;
-			return NULL;
+			return;
 		}
 		e->text = more;
 		e->room = room;
 	}
-	more = e->text + e->len;
+	memcpy(e->text + e->len, bytes, len);
 	e->len += len;
-	return more;
-}
-
-static void exposition_put(struct expo *e, const char *bytes, size_t len)
-{
-	char *to = exposition_room(e, len);
-
-	if (to)
-		memcpy(to, bytes, len);
 }
 
 static void puts_(struct expo *e, const char *s)
@@ -132,25 +122,20 @@ full:
 	return false;
 }
 
-/* In one piece, because nearly all of a text are samples. */
 static void exposition_sample(struct expo *e, const char *what, const char *labels,
 			      const char *value, size_t len)
 {
-	size_t name = strlen(e->name), more = strlen(what), label = strlen(labels);
-	char *to = exposition_room(e, name + more + (label ? label + 2 : 0) + len + 2);
-
-	if (!to)
-		return;
-	to = mempcpy(to, e->name, name);
-	to = mempcpy(to, what, more);
-	if (label) {
-		*to++ = '{';
-		to = mempcpy(to, labels, label);
-		*to++ = '}';
+	puts_(e, e->name);
+	puts_(e, what);
+	if (*labels) {
+		exposition_put(e, "{", 1);
+		puts_(e, labels);
+		exposition_put(e, "} ", 2);
+	} else {
+		exposition_put(e, " ", 1);
 	}
-	*to++ = ' ';
-	to = mempcpy(to, value, len);
-	*to = '\n';
+	exposition_put(e, value, len);
+	exposition_put(e, "\n", 1);
 }
 
 /* Write @v / @scale with @places decimals. */

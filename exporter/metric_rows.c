@@ -463,20 +463,23 @@ static void sizes(const struct metrics_answers *a, const struct rows *tenants,
 	dropped(a->read[0], "kind=\"tenant\"", e);
 }
 
-int metrics_rows(struct metrics *m, struct metrics_answers *a, struct expo *e)
+int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo *e)
 {
 	struct rows hosts = {.g = &host}, tenants = {.g = &tenant}, vms = {.g = &domain};
-	size_t i;
-	int ret = answer_rows(a->read[1], m->nr, &a->row[1], &a->nr[1]);
+	struct answer_row *row[2];
+	size_t nr[2], i;
+	int ret = answer_rows(a->read[1], m->nr, &row[1], &nr[1]);
 
-	for (i = 0; i < a->nr[1] && !ret; i++)
-		ret = a->row[1][i].vm ? 0 : -EPROTO;
-	for (i = 0; i < a->nr[1] && !ret; i++)
-		metric_rows_add(&vms, &a->row[1][i]);
+	for (i = 0; i < nr[1] && !ret; i++)
+		ret = row[1][i].vm ? 0 : -EPROTO;
+	for (i = 0; i < nr[1] && !ret; i++)
+		metric_rows_add(&vms, &row[1][i]);
+	nr[0] = 0;
+	row[0] = NULL;
 	if (!ret)
-		ret = answer_rows(a->read[0], m->nr, &a->row[0], &a->nr[0]);
-	for (i = 0; i < a->nr[0]; i++)
-		metric_rows_add(a->row[0][i].root ? &hosts : &tenants, &a->row[0][i]);
+		ret = answer_rows(a->read[0], m->nr, &row[0], &nr[0]);
+	for (i = 0; i < nr[0]; i++)
+		metric_rows_add(row[0][i].root ? &hosts : &tenants, &row[0][i]);
 	if (!ret)
 		ret = look_up(&vms, a->list);
 	drop_doubles(&vms);
@@ -500,5 +503,7 @@ int metrics_rows(struct metrics *m, struct metrics_answers *a, struct expo *e)
 	rows_fini(&hosts);
 	rows_fini(&tenants);
 	rows_fini(&vms);
+	free(row[0]);
+	free(row[1]);
 	return ret;
 }

@@ -20,15 +20,13 @@ struct metrics {
 struct metrics_answers {
 	json_t *read[2]; /* of the sessions of tenants and of VMs */
 	json_t *list, *sharing, *hello;
-	struct answer_row *row[2]; /* of read[], parsed by metrics_rows; to be freed */
-	size_t nr[2];
 };
 
 /* metrics_prepare - set m->label. Returns 0; -EINVAL: two events of one name; -ENOMEM. */
 int metrics_prepare(struct metrics *m, char *err, size_t errlen);
 
-/* metrics_rows - parse the rows and write the families of the host, the tenants and the VMs.
- * Returns 0; -EPROTO: an answer violates the protocol; -ENOMEM. */
-int metrics_rows(struct metrics *m, struct metrics_answers *a, struct expo *e);
+/* metrics_rows - write the families of the host, the tenants and the VMs. Returns 0; -EPROTO: an
+ * answer violates the protocol; -ENOMEM. */
+int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo *e);
 
 #endif

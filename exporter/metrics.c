@@ -169,16 +169,18 @@ static void source_numbers(const json_t *backends, const char *key, uint64_t sin
 
 /* Return 1 if @event can be counted on @backend, 0 if not; -1: the tenants' session, which has a
  * row for each counting backend, has none of it. */
-static int supported(const struct metrics_answers *a, const char *backend, const char *event)
+static int supported(const json_t *read, const char *backend, const char *event)
 {
-	const json_t *no;
+	const json_t *row, *no;
 	int can = -1;
 	size_t i;
 
-	for (i = 0; i < a->nr[0] && can < 0; i++)
-		if (!strcmp(a->row[0][i].backend, backend))
+	json_array_foreach (json_object_get(read, "rows"), i, row)
+		if (is(row, "backend", backend)) {
 			can = 1;
-	json_array_foreach (json_object_get(a->read[0], "unsupported"), i, no)
+			break;
+		}
+	json_array_foreach (json_object_get(read, "unsupported"), i, no)
 		if (is(no, "backend", backend) && is(no, "event", event))
 			can = 0;
 	return can;
@@ -214,7 +216,7 @@ static void sources(const struct metrics *m, const struct metrics_answers *a, ui
 		size_t used = strlen(backend_label(label, source));
 
 		for (size_t v = 0; v < m->nr && backend; v++) {
-			int can = supported(a, backend, m->names[v]);
+			int can = supported(a->read[0], backend, m->names[v]);
 
 			strcpy(label + used, m->label[v]);
 			if (can >= 0)
@@ -321,7 +323,7 @@ static int ask_all(const struct metrics *m, struct metrics_answers *a, char *err
 int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen)
 {
 	uint64_t began_ns = now_ns(), started_us = 0;
-	struct metrics_answers a = {0};
+	struct metrics_answers a = {{NULL, NULL}, NULL, NULL, NULL};
 	int ret = ask_all(m, &a, err, errlen);
 
 	if (!ret) {
@@ -339,8 +341,6 @@ int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen)
 		if (e->failed)
 			ret = fail(-ENOMEM, err, errlen, "out of memory");
 	}
-	free(a.row[0]);
-	free(a.row[1]);
 	json_decref(a.read[0]);
 	json_decref(a.read[1]);
 	json_decref(a.list);

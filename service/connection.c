@@ -116,36 +116,20 @@ static int receive_line(struct connection *c, void (*before)(int fd), size_t *le
 	}
 }
 
-int connection_receive_line(struct connection *c, void (*before)(int fd), char **line, size_t *len)
-{
-	int ret;
-
-	c->len -= c->taken;
-	if (c->taken)
-		memmove(c->in, c->in + c->taken, c->len);
-	c->taken = 0;
-	ret = receive_line(c, before, len);
-	if (ret)
-		return ret;
-	*line = c->in;
-	c->in[*len] = '\0';
-	c->taken = *len + 1;
-	return 0;
-}
-
 int connection_receive(struct connection *c, void (*before)(int fd), json_t **resp)
 {
-	char *line;
-	size_t len;
-	int ret = connection_receive_line(c, before, &line, &len);
+	size_t len = 0;
+	int ret = receive_line(c, before, &len);
 
 	*resp = NULL;
 	if (ret)
 		return ret;
-	*resp = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+	*resp = json_loadb(c->in, len, JSON_REJECT_DUPLICATES, NULL);
 	if (*resp && !json_is_object(*resp)) {
 		json_decref(*resp);
 		*resp = NULL;
 	}
-	return 0;
+	c->len -= len + 1;
+	memmove(c->in, c->in + len + 1, c->len);
+	return ret;
 }

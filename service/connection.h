@@ -17,7 +17,7 @@ struct connection {
 	int fd;
 	/* private: received data, not yet consumed */
 	char *in;
-	size_t len, room, taken;
+	size_t len, room;
 };
 
 /* connection_open - connect to the socket at @path. @sec: timeout of each send and receive in
@@ -30,13 +30,10 @@ void connection_close(struct connection *c);
 int connection_send(struct connection *c, const char *text);
 
 /*
- * connection_receive_line - receive one answer to *@line, NUL-terminated, of *@len bytes; valid,
- * and the caller's to change, until the next call. @before (may be NULL) is called before each
- * wait. -EAGAIN: timeout; -EPIPE: the server has closed the connection; -EMSGSIZE: more than
- * CONNECTION_ANSWER_MAX; -ENOMEM.
- * connection_receive - likewise, to *@resp; NULL: it is not a JSON object.
+ * connection_receive - receive one answer to *@resp; NULL: it is not a JSON object. @before (may be
+ * NULL) is called before each wait. -EAGAIN: timeout; -EPIPE: the server has closed the connection;
+ * -EMSGSIZE: more than CONNECTION_ANSWER_MAX; -ENOMEM.
  */
-int connection_receive_line(struct connection *c, void (*before)(int fd), char **line, size_t *len);
 int connection_receive(struct connection *c, void (*before)(int fd), json_t **resp);
 
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "cgroup_host.h"
-#include "exporter/answer.h"
 #include "service/json_memory.h"
 #include "service/server.h"
 #include "service/session.h"
@@ -50,7 +49,7 @@ static inline int exporter_server_ask(void *server, json_t *req, json_t **resp, 
 	if (line && !json_memory_failed())
 		answer = server_dispatch(server, line, strlen(line));
 	if (answer)
-		*resp = answer_parse(answer, strlen(answer));
+		*resp = json_memory_parse(answer, strlen(answer), 0, NULL);
 	if (*resp && json_is_true(json_object_get(*resp, "ok")))
 		ret = 0;
 	else if (*resp)

@@ -158,7 +158,7 @@ static int rows_without(const char *text, const char *lack, struct answer_row **
 	cr_assert(at, "%s", lack);
 	snprintf(buf, sizeof(buf), "%.*s%s", (int)(at - text), text, at + strlen(lack));
 	json_memory_init();
-	read = answer_parse(buf, strlen(buf));
+	read = json_memory_parse(buf, strlen(buf), 0, NULL);
 	cr_assert(read, "%s", buf);
 	ret = answer_rows(read, 1, rows, nr);
 	if (!ret && *nr)

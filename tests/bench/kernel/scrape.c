@@ -8,7 +8,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "exporter/answer.h"
 #include "exporter/metrics.h"
 #include "service/server.h"
 #include "tests/bench/kernel/kbench.h"
@@ -42,7 +41,7 @@ static int ask(void *arg, json_t *req, json_t **resp, char *err, size_t errlen)
 
 	answer = server_dispatch(b->s, line, strlen(line));
 	b->served += now_ns(CLOCK_PROCESS_CPUTIME_ID) - t0;
-	*resp = answer_parse(answer, strlen(answer));
+	*resp = json_loads(answer, JSON_REJECT_DUPLICATES, NULL);
 	free(line);
 	free(answer);
 	json_decref(req);
