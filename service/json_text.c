@@ -46,10 +46,29 @@ void json_text_number(struct json_text *t, uint64_t n)
 	json_text_append(at, (size_t)(digits + sizeof(digits) - at), t);
 }
 
+/* The number of bytes at the start of @text that a JSON string has as they are. */
+static size_t json_text_plain(const char *text)
+{
+	size_t n = 0;
+
+	while (text[n] >= ' ' && text[n] <= '~' && text[n] != '"' && text[n] != '\\')
+		n++;
+	return n;
+}
+
 void json_text_string(struct json_text *t, const char *text)
 {
-	json_t *s = json_string(text);
+	size_t plain = json_text_plain(text);
+	json_t *s;
 
+	/* Nearly all: names and paths. */
+	if (!text[plain]) {
+		json_text_append("\"", 1, t);
+		json_text_append(text, plain, t);
+		json_text_append("\"", 1, t);
+		return;
+	}
+	s = json_string(text);
 	if (!s || json_dump_callback(s, json_text_append, t, JSON_ENCODE_ANY | JSON_COMPACT))
 		t->failed = true;
 	json_decref(s);

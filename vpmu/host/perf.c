@@ -67,7 +67,7 @@ static uint64_t bits(unsigned int from, unsigned int n)
 
 /* ---- eligible counters ------------------------------------------------------------------- */
 
-/* The TSC counts time in the guest only, with both privilege levels together. */
+/* The TSC counts time in the guest only, both privilege levels together. */
 static bool is_guest_only(vpmu_key_t key, enum vpmu_generic ev)
 {
 	return key == vpmu_key_generic(ev, VPMU_KEY_USR | VPMU_KEY_OS);
@@ -373,8 +373,7 @@ static void perf_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
 
 /* ---- events stopped by the kernel --------------------------------------------------------- */
 
-/* True if @c stands still only when its group has no counters: a group event that all core types
- * have. */
+/* True if @c stands still only when its group has no counters: all core types have its event. */
 static bool is_witness(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_ctr *c)
 {
 	uint32_t types[VPMU_PERF_TYPES];
@@ -488,8 +487,7 @@ void vpmu_hostpmu_perf_set_thread(struct vpmu_hostpmu_perf *p, int tid)
 	uint64_t now;
 
 	p->tid = tid;
-	/* The clock continues from its last value. */
-	p->clock_offset = vpmu_perf_sys->clock(tid, &now) ? 0 : p->clock_ns - now;
+	p->clock_offset = vpmu_perf_sys->clock(tid, &now) ? 0 : p->clock_ns - now; /* it goes on */
 }
 
 void vpmu_hostpmu_perf_fini(struct vpmu_hostpmu_perf *p)
