@@ -55,7 +55,7 @@ int control_snapshot_register(struct control *c);
 
 /* control_console_info - add to the VM @obj of `list` the number of lines that its console lost, if
  * any. 0 or -ENOMEM. */
-int control_console_info(const struct machine_vm *vm, json_t *obj);
+void control_console_info(const struct machine_vm *vm, json_t *obj);
 
 /* ---- control_kernel.c ---- */
 /* control_kernel_wait - let the request that adds @vm, a VM with a kernel, wait for that kernel.
