@@ -405,7 +405,7 @@ Test(libvirt, two_processes_claim_a_domain)
 	cr_assert_eq(virDomainCreate(dom), 0);
 	/* Which one is looked at first is open. */
 	while (!strstr(all, "has the UUID of libvirt's domain web, and so has process 10; libvirt "
-			    "says that the latter is the domain\n") ||
+			    "names the latter as the domain\n") ||
 	       !strstr(all, "changed " LINE("libvirt", "web", "/acme")))
 		turn();
 	for (int i = 0; i < 20; i++)
