@@ -405,7 +405,7 @@ Test(libvirt, two_processes_claim_a_domain)
 	cr_assert_eq(virDomainCreate(dom), 0);
 	/* Which one is looked at first is open. */
 	while (!strstr(all, "has the UUID of libvirt's domain web, and so has process 10; libvirt "
-			    "says that the latter is the domain\n") ||
+			    "names the latter as the domain\n") ||
 	       !strstr(all, "changed " LINE("libvirt", "web", "/acme")))
 		turn();
 	for (int i = 0; i < 20; i++)
@@ -426,7 +426,7 @@ Test(libvirt, a_uuid_alone_is_no_domain)
 		turn();
 	cr_assert(!strstr(all, "libvirt web"), "%s", all);
 	cr_expect(strstr(all, "note process 10 has the UUID of libvirt's domain web, and libvirt "
-			      "has no file that says which process the domain is; it is not taken "
+			      "has no file with the process of the domain; it is not taken "
 			      "for the domain\n"),
 		  "%s", all);
 	/* The file is read with the domain's next event. */
