@@ -285,7 +285,7 @@ static void arm_counter(struct kvm_vm *k)
 {
 	must(!vpmu_guest_wrmsr(k->v->guest, FIXED_CTR2, 0xffffffffffffULL), "kvm_sampling",
 	     "WRMSR");
-	k->v->ev->pmi_masked = false; /* as by a write to IA32_PERF_GLOBAL_OVF_CTRL */
+	k->v->ev->port.pmi_masked = false; /* as by a write to IA32_PERF_GLOBAL_OVF_CTRL */
 	vpmu_perf_timer_arm((struct vpmu_hostpmu_perf *)k->pmu, 0, 0);
 }
 
@@ -321,7 +321,7 @@ static void pmi_bare(void *arg, uint64_t n)
 		raise_alarm();
 		must(!bare_run(k), "kvm_sampling", "no signal");
 		kvm_alarms_to(NULL);
-		kvm_alarm_take();
+		kvm_alarm_take(ev->kr);
 		ev->kr->immediate_exit = 0;
 		must(!ioctl(ev->fd, KVM_GET_LAPIC, &lapic) && lapic.regs[0x341] == 4, "LVTPC",
 		     "is no NMI");
