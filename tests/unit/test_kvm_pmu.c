@@ -549,6 +549,9 @@ Test(kvm_pmu, state_as_blob)
 	vpmu_kvm_vcpu_reset(b.v);
 	for (size_t cut = 0; cut < n; cut++)
 		cr_assert_eq(vpmu_kvm_vcpu_load(b.v, blob, cut, b.why, sizeof(b.why)), -EINVAL);
+	blob[8]++; /* the length of the section: a byte behind the guest's */
+	cr_expect_eq(vpmu_kvm_vcpu_load(b.v, blob, n + 1, b.why, sizeof(b.why)), -EINVAL);
+	blob[8]--;
 	blob[12] = 1; /* a mask of LVTPC, which AMD does not have */
 	cr_expect_eq(vpmu_kvm_vcpu_load(b.v, blob, n, b.why, sizeof(b.why)), -EINVAL);
 	blob[12] = 0;

@@ -78,6 +78,18 @@ int vpmu_kvm_vcpu_save(struct vpmu_kvm_vcpu *v, void *buf, size_t *bytes)
 	return rc;
 }
 
+/* The guest's section must be the last part: vpmu_guest_load changes the guest, so what is behind
+ * it is checked before. */
+static bool state_ends_with_section(struct vpmu_blob_reader in)
+{
+	uint32_t len;
+
+	vpmu_blob_get_u32(&in); /* tag */
+	vpmu_blob_get_u32(&in); /* version, flags */
+	len = vpmu_blob_get_u32(&in);
+	return !in.failed && len == in.len - in.at;
+}
+
 int vpmu_kvm_vcpu_load(struct vpmu_kvm_vcpu *v, const void *buf, size_t bytes, char *why,
 		       size_t whylen)
 {
@@ -98,9 +110,10 @@ int vpmu_kvm_vcpu_load(struct vpmu_kvm_vcpu *v, const void *buf, size_t bytes, c
 	if (in.failed || (masked && !v->port.masks_pmi))
 		return fail(-EINVAL, why, whylen, "PMI mask is invalid; expected 0%s",
 			    v->port.masks_pmi ? " or 1" : " for a model of AMD");
-	/* The guest's is the last part of the section. */
-	if (in.len - in.at < 10)
-		return fail(-EINVAL, why, whylen, "PMU: the section is missing or cut off");
+	if (!state_ends_with_section(in))
+		return fail(-EINVAL, why, whylen,
+			    "PMU: the length of the state is invalid; expected the guest's section "
+			    "at its end");
 	if (pcpu)
 		vpmu_guest_placed(v->guest, NULL);
 	rc = vpmu_guest_load(v->guest, &in, why, whylen);
