@@ -45,7 +45,7 @@ fi
 make_packages "$work/build" "$(nproc)"
 cd "$work/build" || exit 1
 check "packages" "$(ls ./*.deb | sed 's|^./||; s/_.*//' | grep -v dbgsym | LC_ALL=C sort | tr '\n' ' ')" \
-	"libvpmu-dev libvpmu0 vpmu vpmu-exporter vpmu-vmm vpmud "
+	"libvpmu-dev libvpmu0 vpmu vpmu-exporter vpmu-qemu vpmu-vmm vpmud "
 check "the small tests of the build ran" "$(grep -c 'sh debian/smoke.sh' log)" 1
 
 # ---- lintian ----
@@ -55,7 +55,7 @@ lintian --allow-root --fail-on error,warning --info ./*.changes >lintian.log 2>&
 }
 
 # ---- files: all that cmake installs, the configuration, no other ----
-for p in vpmud vpmu vpmu-exporter vpmu-vmm libvpmu0 libvpmu-dev; do
+for p in vpmud vpmu vpmu-exporter vpmu-qemu vpmu-vmm libvpmu0 libvpmu-dev; do
 	rm -rf "x-$p"
 	dpkg-deb -x $p\_*.deb "x-$p" || exit 1
 done
@@ -78,6 +78,7 @@ has vpmu usr/bin/vpmu usr/share/man/man1/vpmu.1.gz usr/share/vpmu/metrics/core.m
 has vpmu-exporter usr/bin/vpmu-exporter $units/vpmu-exporter.service \
 	$units/vpmu-exporter.socket usr/share/bash-completion/completions/vpmu-exporter \
 	usr/lib/sysusers.d/vpmu-exporter.conf etc/vpmu/vpmu-exporter.conf usr/share/man/man8/vpmu-exporter.8.gz
+has vpmu-qemu usr/bin/vpmu-qemu usr/share/man/man1/vpmu-qemu.1.gz
 has vpmu-vmm usr/bin/vpmu-vmm usr/lib/vpmu/guest.elf usr/share/man/man1/vpmu-vmm.1.gz
 check "no file is in two packages" "$(for p in x-*; do (cd "$p" && find . ! -type d); done |
 	grep -v /usr/share/doc/ | sort | uniq -d)" ""

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What the interposed functions do, see vm.h: finds the VM or vCPU of a descriptor, and passes the
+ * call on as it came if it is not one of those that concern a PMU. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "preload/fds.h"
+#include "preload/sys.h"
+#include "preload/vm.h"
+
+/* Linux 6.8; begins as KVM_SET_USER_MEMORY_REGION does. */
+#define SET_USER_MEMORY_REGION2 _IOC(_IOC_WRITE, KVMIO, 0x49, 160)
+
+static int call_run(struct vcpu *v)
+{
+	enum vpmu_kvm_next next;
+	int tid = sys_tid(), rc;
+
+	if (!v->kvm || atomic_load_explicit(&v->vm->state, memory_order_relaxed) != PRE_ON)
+		return sys_ioctl(v->fd, KVM_RUN, NULL);
+	if (atomic_load_explicit(&v->tid, memory_order_relaxed) != tid)
+		atomic_store(&v->tid, tid);
+	if (!v->ran) {
+		v->ran = true;
+		if (!v->carried)
+			say("vCPU %u: this VMM does not save the PMU; do not migrate this VM",
+			    v->id);
+	}
+	memory_runs(v);
+	do {
+		/* An error concerns a count or a PMI, and is in the report; the guest goes on. */
+		vpmu_kvm_enter(v->kvm);
+		rc = sys_ioctl(v->fd, KVM_RUN, NULL);
+		next = vpmu_kvm_leave(v->kvm, rc);
+		memory_done(v);
+	} while (next == VPMU_KVM_AGAIN);
+	memory_runs(NULL);
+	return next == VPMU_KVM_INTERRUPTED ? -EINTR : rc;
+}
+
+static int call_vcpu(struct vcpu *v, unsigned long request, void *arg)
+{
+	if (request == KVM_RUN)
+		return call_run(v);
+	if (!arg)
+		return sys_ioctl(v->fd, request, arg);
+	switch (request) {
+	case KVM_SET_CPUID2:
+		return cpuid_set(v, arg);
+	case KVM_GET_MSRS:
+	case KVM_SET_MSRS:
+		return msrs_access(v, request, arg);
+	case KVM_SET_REGS:
+		msrs_regs(v, arg);
+		break;
+	}
+	return sys_ioctl(v->fd, request, arg);
+}
+
+static int call_vm(struct vm *vm, unsigned long request, void *arg)
+{
+	int rc;
+
+	switch (request) {
+	case KVM_CREATE_VCPU:
+		return vm_create_vcpu(vm, (unsigned long)arg);
+	case KVM_CREATE_IRQCHIP:
+		rc = sys_ioctl(vm->fd, request, arg);
+		vm->irqchip |= !rc;
+		return rc;
+	case KVM_CHECK_EXTENSION:
+		if ((unsigned long)arg == KVM_CAP_IMMEDIATE_EXIT)
+			atomic_store(&process.immediate_exit, true);
+		break;
+	}
+	if (!arg)
+		return sys_ioctl(vm->fd, request, arg);
+	switch (request) {
+	case KVM_SET_USER_MEMORY_REGION:
+	case SET_USER_MEMORY_REGION2:
+		return memory_set(vm, request, arg);
+	case KVM_GET_DIRTY_LOG:
+		return memory_get_dirty_log(vm, arg);
+	case KVM_X86_SET_MSR_FILTER:
+		return vm_set_filter(vm, arg);
+	case KVM_ENABLE_CAP:
+		return vm_enable_cap(vm, arg);
+	case KVM_MEMORY_ENCRYPT_OP:
+		rc = sys_ioctl(vm->fd, request, arg);
+		if (!rc)
+			vm_encrypts(vm);
+		return rc;
+	}
+	return sys_ioctl(vm->fd, request, arg);
+}
+
+/* /dev/kvm, or anything else whose requests have KVM's type. */
+static int call_other(int fd, unsigned long request, void *arg)
+{
+	int rc = sys_ioctl(fd, request, arg);
+
+	if (request == KVM_CHECK_EXTENSION && (unsigned long)arg == KVM_CAP_IMMEDIATE_EXIT)
+		atomic_store(&process.immediate_exit, true);
+	else if (request == KVM_CREATE_VM && rc >= 0)
+		vm_created(fd, rc, (unsigned long)arg);
+	else if (request == KVM_GET_SUPPORTED_CPUID && !rc && atomic_load(&process.watched))
+		cpuid_supported(arg);
+	return rc;
+}
+
+int call_ioctl(int fd, unsigned long request, void *arg)
+{
+	int saved = errno, rc;
+	void *obj;
+
+	/* Some callers pass the number as an int, whose sign is extended. */
+	request = (unsigned int)request;
+	switch (fds_get(fd, &obj)) {
+	case FDS_VCPU:
+		rc = call_vcpu(obj, request, arg);
+		fds_put(fd);
+		break;
+	case FDS_VM:
+		rc = call_vm(obj, request, arg);
+		fds_put(fd);
+		break;
+	default:
+		rc = call_other(fd, request, arg);
+		break;
+	}
+	errno = rc < 0 ? -rc : saved;
+	return rc < 0 ? -1 : rc;
+}
+
+void call_closing(int fd)
+{
+	enum fds_kind kind;
+	bool busy = false;
+	void *obj;
+
+	kind = fds_take(fd, &obj, &busy);
+	if (kind == FDS_NONE || busy)
+		return;
+	if (kind == FDS_VM)
+		vm_close(obj);
+	else
+		vcpu_close(obj);
+}

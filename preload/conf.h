@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a VM's PMU is to be: keys as vpmu-vmm has them in [vm NAME]. vpmu-qemu collects them from
+ * its file and the environment, and passes them to the library as lines KEY=VALUE in the variable
+ * VPMU_PRELOAD.
+ */
+#ifndef PRELOAD_CONF_H
+#define PRELOAD_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "vpmu/guest/model.h"
+#include "vpmu/guest/policy.h"
+
+#define CONF_VARIABLE "VPMU_PRELOAD"
+
+enum conf_key { CONF_PMU, CONF_GP, CONF_POLICY, CONF_ALLOW, CONF_DENY, CONF_KEYS };
+
+struct conf {
+	char *value[CONF_KEYS]; /* as given, or NULL */
+};
+
+/* conf_key_name - as the file has it. conf_variable - the environment's name of it. */
+const char *conf_key_name(enum conf_key k);
+const char *conf_variable(enum conf_key k);
+
+/* conf_set - give @name a copy of @value; a later one replaces it. 0; -ENOENT: no such key;
+ * -EINVAL, with one line in @err that begins with @where: an invalid value; -ENOMEM. */
+int conf_set(struct conf *c, const char *where, const char *name, const char *value, char *err,
+	     size_t errlen);
+/* conf_over - the keys of @over replace those of @c. -ENOMEM. */
+int conf_over(struct conf *c, const struct conf *over);
+void conf_fini(struct conf *c);
+
+/* conf_is_off - returns true for pmu = none and policy = off: the VM gets no PMU of ours. */
+bool conf_is_off(const struct conf *c);
+
+/* conf_text - all keys as the value of CONF_VARIABLE, malloc'd; NULL: no memory.
+ * conf_parse - the inverse: 0 or -errno, with one line in @err. */
+char *conf_text(const struct conf *c);
+int conf_parse(struct conf *c, const char *text, char *err, size_t errlen);
+
+/* conf_host_is_intel - the vendor of this host's CPU. */
+bool conf_host_is_intel(void);
+
+/*
+ * conf_apply - the register model's configuration. pmu = auto is what fits a CPU of Intel's, or of
+ * AMD's: @intel. cfg->policy is @policy, or NULL if nothing is limited. 0 or -EINVAL, with one line
+ * in @err: keys that do not fit each other.
+ */
+int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
+	       struct vpmu_policy *policy, char *err, size_t errlen);
+
+#endif

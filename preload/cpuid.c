@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * CPUID on its ways to and from KVM.
+ *
+ * What KVM supports: leaf 0AH is shown with as many counters as QEMU has words for, because it
+ * saves and sets the words of those only (words.h). For AMD's models PERFCTR_CORE is shown as well,
+ * so that a VM started with enforce is refused where there is no such PMU.
+ *
+ * What the guest gets: the model's PMU. A VMM that gives the guest no leaf 0AH would not carry its
+ * PMU, and a CPU of the other vendor could not use it: such a VM is refused, and gets back what KVM
+ * had in these two places.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/sys.h"
+#include "preload/vm.h"
+#include "preload/words.h"
+
+#define ARCH_PMU	  0xau
+#define EXTENDED_FEATURES 0x80000001u
+#define PERFCTR_CORE	  (1u << 23)
+#define EBX_INTEL	  0x756e6547u /* "Genu" */
+#define EBX_AMD		  0x68747541u /* "Auth" */
+#define EBX_HYGON	  0x6f677948u /* "Hygo" */
+/* An absurd number of leaves: what KVM does with it is KVM's affair. */
+#define CPUID_MAX 256u
+
+static const struct kvm_cpuid_entry2 *cpuid_find(const struct kvm_cpuid2 *c, uint32_t leaf)
+{
+	for (uint32_t i = 0; i < c->nent; i++)
+		if (c->entries[i].function == leaf)
+			return &c->entries[i];
+	return NULL;
+}
+
+void cpuid_supported(struct kvm_cpuid2 *c)
+{
+	bool shown = atomic_load(&process.shown);
+
+	if (!cpuid_find(c, ARCH_PMU))
+		return; /* no room was made for it: cpuid_set refuses */
+	for (uint32_t i = 0; i < c->nent; i++) {
+		struct kvm_cpuid_entry2 *e = &c->entries[i];
+
+		if (e->function == ARCH_PMU) {
+			if (!shown)
+				memcpy(process.real_0a,
+				       (uint32_t[]){e->eax, e->ebx, e->ecx, e->edx},
+				       sizeof(process.real_0a));
+			/* version 2, counters of 48 bits, all events available */
+			e->eax = 2 | WORDS_GP << 8 | 48 << 16;
+			e->ebx = e->ecx = 0;
+			e->edx = WORDS_FIXED | 48 << 5;
+		} else if (e->function == EXTENDED_FEATURES) {
+			if (!shown)
+				process.real_core = e->ecx & PERFCTR_CORE;
+			if (!words_is_intel(process.guest.model))
+				e->ecx |= PERFCTR_CORE;
+		}
+	}
+	atomic_store(&process.shown, true);
+}
+
+/* The reason to refuse, or NULL. */
+static const char *cpuid_unfit(const struct kvm_cpuid2 *c)
+{
+	const struct kvm_cpuid_entry2 *vendor = cpuid_find(c, 0), *pmu = cpuid_find(c, ARCH_PMU);
+	bool intel = words_is_intel(process.guest.model);
+
+	if (!vendor ||
+	    (intel ? vendor->ebx != EBX_INTEL : vendor->ebx != EBX_AMD && vendor->ebx != EBX_HYGON))
+		return intel ? "its CPU is not Intel's, but the PMU is to be"
+			     : "its CPU is not AMD's, but the PMU is to be";
+	if (!atomic_load(&process.shown) || !pmu || (pmu->eax & 0xff) < 2)
+		return "its CPU has no PMU; expected -cpu host, max, or a model with pmu=on";
+	return NULL;
+}
+
+/* What the VMM would have passed without the library. */
+static void cpuid_restore(struct kvm_cpuid2 *c)
+{
+	for (uint32_t i = 0; i < c->nent && atomic_load(&process.shown); i++) {
+		struct kvm_cpuid_entry2 *e = &c->entries[i];
+
+		if (e->function == ARCH_PMU && e->eax) {
+			e->eax = process.real_0a[0];
+			e->ebx = process.real_0a[1];
+			e->ecx = process.real_0a[2];
+			e->edx = process.real_0a[3];
+		} else if (e->function == EXTENDED_FEATURES && !process.real_core) {
+			e->ecx &= ~PERFCTR_CORE;
+		}
+	}
+}
+
+int cpuid_set(struct vcpu *v, const struct kvm_cpuid2 *given)
+{
+	size_t n = given->nent, room = n + VPMU_KVM_CPUID_MORE;
+	struct kvm_cpuid2 *c;
+	const char *unfit;
+	int rc = 0;
+
+	if (n > CPUID_MAX)
+		return sys_ioctl(v->fd, KVM_SET_CPUID2, (void *)given);
+	c = calloc(1, sizeof(*c) + room * sizeof(c->entries[0]));
+	if (!c)
+		return -ENOMEM;
+	memcpy(c, given, sizeof(*c) + n * sizeof(c->entries[0]));
+	pthread_mutex_lock(&v->vm->lock);
+	unfit = v->vm->state == PRE_ON ? cpuid_unfit(c) : NULL;
+	if (unfit)
+		vm_refuse(v->vm, unfit);
+	if (v->vm->state == PRE_ON)
+		rc = vpmu_kvm_vcpu_cpuid(v->kvm, c->entries, &n, room);
+	else
+		cpuid_restore(c);
+	pthread_mutex_unlock(&v->vm->lock);
+	c->nent = (uint32_t)n;
+	if (!rc)
+		rc = sys_ioctl(v->fd, KVM_SET_CPUID2, c);
+	free(c);
+	return rc;
+}

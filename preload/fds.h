@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Which file descriptors are VMs and vCPUs of ours. Every ioctl() on KVM asks this table, KVM_RUN
+ * included: a look-up takes no lock, allocates nothing and makes no system call.
+ *
+ * A user holds a reference from fds_get to fds_put, for KVM_RUN as long as the guest runs. A VMM
+ * that closes a descriptor which another thread still uses gets what the kernel makes of that; the
+ * object is then never freed.
+ */
+#ifndef PRELOAD_FDS_H
+#define PRELOAD_FDS_H
+
+#include <stdbool.h>
+
+/* Descriptors from here on are not remembered: such a VM is left alone. */
+#define FDS_MAX (1 << 20)
+
+enum fds_kind { FDS_NONE = 0, FDS_VM, FDS_VCPU };
+
+/* fds_get - returns the kind of @fd and its object in *@obj; unless FDS_NONE, fds_put must follow.
+ * Any number is valid. Any thread. */
+enum fds_kind fds_get(int fd, void **obj);
+void fds_put(int fd);
+
+/* fds_reserve - make room for @fd. 0; -ENOMEM; -EMFILE: @fd is too large. Any thread. */
+int fds_reserve(int fd);
+
+/* fds_set - remember @obj for @fd, which is reserved and has none. Any thread. */
+void fds_set(int fd, enum fds_kind kind, void *obj);
+
+/* fds_take - forget @fd. Returns its kind and object; *@busy: a reference is held, so the object
+ * must stay. Any thread. */
+enum fds_kind fds_take(int fd, void **obj, bool *busy);
+
+#endif

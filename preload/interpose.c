@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vpmu-preload.so: the functions that it has in place of libc's, and its start. vpmu-qemu sets
+ * LD_PRELOAD and the configuration; without the latter every call goes straight to the kernel.
+ *
+ * A duplicate of a VM's or vCPU's descriptor is not followed: QEMU makes none.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/conf.h"
+#include "preload/sys.h"
+#include "preload/vm.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int ioctl(int fd, unsigned long request, ...);
+EXPORT int close(int fd);
+EXPORT int dup2(int from, int to);
+EXPORT int dup3(int from, int to, int flags);
+
+static bool interpose_on;
+static pid_t interpose_pid;
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+	void *arg;
+	int rc;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	if (interpose_on && _IOC_TYPE(request) == KVMIO)
+		return call_ioctl(fd, request, arg);
+	rc = sys_ioctl(fd, request, arg);
+	if (rc >= 0)
+		return rc;
+	errno = -rc;
+	return -1;
+}
+
+/* A child made by vfork() closes descriptors of its own, with the parent's memory. */
+static void interpose_closing(int fd)
+{
+	int saved = errno;
+
+	if (interpose_on && getpid() == interpose_pid)
+		call_closing(fd);
+	errno = saved;
+}
+
+int close(int fd)
+{
+	interpose_closing(fd);
+	/* A cancellation point in libc; a system call here: nothing of ours is held. */
+	return (int)syscall(SYS_close, fd);
+}
+
+int dup2(int from, int to)
+{
+	if (from != to)
+		interpose_closing(to);
+	return (int)syscall(SYS_dup2, from, to);
+}
+
+int dup3(int from, int to, int flags)
+{
+	if (from != to)
+		interpose_closing(to);
+	return (int)syscall(SYS_dup3, from, to, flags);
+}
+
+/* A child has no vCPU threads, and KVM does not let it use its parent's VMs. */
+static void interpose_forked(void)
+{
+	interpose_on = false;
+}
+
+/* Programs that the VMM starts get neither the library nor its configuration. */
+static void interpose_clean(void)
+{
+	const char *list = getenv("LD_PRELOAD");
+	char *rest, *name, *save = NULL, *kept;
+
+	unsetenv(CONF_VARIABLE);
+	rest = list ? strdup(list) : NULL;
+	kept = rest ? calloc(1, strlen(rest) + 1) : NULL;
+	for (name = kept ? strtok_r(rest, ": ", &save) : NULL; name;
+	     name = strtok_r(NULL, ": ", &save)) {
+		const char *base = strrchr(name, '/');
+
+		if (!strcmp(base ? base + 1 : name, "vpmu-preload.so"))
+			continue;
+		if (*kept)
+			strcat(kept, ":");
+		strcat(kept, name);
+	}
+	if (kept && *kept)
+		setenv("LD_PRELOAD", kept, 1);
+	else if (kept)
+		unsetenv("LD_PRELOAD");
+	free(kept);
+	free(rest);
+}
+
+__attribute__((constructor)) static void interpose_start(void)
+{
+	const char *text = getenv(CONF_VARIABLE);
+	char err[400];
+
+	if (!text)
+		return;
+	if (process_init(text, conf_host_is_intel(), err, sizeof(err)))
+		say("%s", err);
+	interpose_clean();
+	if (!process.on || pthread_atfork(NULL, NULL, interpose_forked))
+		return;
+	interpose_pid = getpid();
+	interpose_on = true;
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * KVM_GET_MSRS and KVM_SET_MSRS: the VMM's words are the model's registers (words.h), all others
+ * are KVM's. KVM processes the array in order, and returns the index of the first one that it does
+ * not take; the VMM ends if that is not what it expects. So KVM gets the others in their order, its
+ * index is translated back, and of the words those before that index count.
+ *
+ * A reset shows as the registers that a CPU has after it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/sys.h"
+#include "preload/vm.h"
+#include "preload/words.h"
+
+#define RESET_RIP    0xfff0u
+#define RESET_RFLAGS 2u
+
+#define MSRS_MAX      4096u /* as KVM */
+#define REGISTERS_MAX 256u  /* vpmu_kvm_vcpu_msrs */
+
+/* A register may be given twice; the last one counts. */
+struct msrs_state {
+	bool tagged;
+	uint64_t tag;
+	uint32_t tag_at;
+	size_t n;
+	struct msrs_word {
+		uint32_t reg, at;
+		uint64_t value;
+	} word[REGISTERS_MAX];
+};
+
+static int msrs_get_word(struct vcpu *v, struct kvm_msr_entry *e)
+{
+	uint32_t reg = words_register(process.guest.model, v->gp, e->index);
+	uint64_t val = 0;
+
+	if (e->index == WORDS_TAG)
+		val = words_tag(process.guest.model, v->gp);
+	else if (reg && vpmu_kvm_vcpu_get_msr(v->kvm, reg, &val))
+		val = 0; /* the model has it not */
+	e->data = val;
+	return 0;
+}
+
+static void msrs_note(struct msrs_state *s, uint32_t reg, uint32_t at, uint64_t value)
+{
+	size_t i = 0;
+
+	while (i < s->n && s->word[i].reg != reg)
+		i++;
+	if (i == REGISTERS_MAX)
+		return;
+	s->n += i == s->n;
+	s->word[i] = (struct msrs_word){reg, at, value};
+}
+
+static void msrs_note_word(struct vcpu *v, struct msrs_state *s, const struct kvm_msr_entry *e,
+			   uint32_t at)
+{
+	uint32_t reg = words_register(process.guest.model, v->gp, e->index);
+
+	if (e->index == WORDS_TAG) {
+		s->tagged = true;
+		s->tag = e->data;
+		s->tag_at = at;
+	} else if (reg) {
+		msrs_note(s, reg, at, e->data);
+	}
+}
+
+static bool msrs_zero(const struct msrs_state *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->word[i].value)
+			return false;
+	return true;
+}
+
+static uint32_t msrs_bad(const struct vcpu *v, uint32_t at, const char *why)
+{
+	say("vCPU %u: %s; the VM cannot go on here", v->id, why);
+	return at;
+}
+
+/* Write the registers. Returns the index of the first entry that is refused, or @end. */
+static uint32_t msrs_apply(struct vcpu *v, const struct msrs_state *s, uint32_t end)
+{
+	uint32_t order[REGISTERS_MAX]; /* in which they can be set */
+	size_t n = REGISTERS_MAX;
+	char why[200];
+
+	if (!s->n)
+		return end;
+	v->carried = true;
+	/* A CPU after its reset has zeros nearly everywhere, and QEMU writes zeros everywhere. */
+	if (msrs_zero(s) && (!s->tagged || !s->tag)) {
+		vpmu_kvm_vcpu_reset(v->kvm);
+		return end;
+	}
+	if (s->tagged && words_tag_check(process.guest.model, v->gp, s->tag, why, sizeof(why)))
+		return msrs_bad(v, s->tag_at, why);
+	if (s->tagged)
+		vpmu_kvm_vcpu_reset(v->kvm); /* a whole state */
+	vpmu_kvm_vcpu_msrs(v->kvm, order, &n);
+	for (size_t i = 0; i < n && i < REGISTERS_MAX; i++) {
+		for (size_t k = 0; k < s->n; k++) {
+			if (s->word[k].reg != order[i])
+				continue;
+			if (vpmu_kvm_vcpu_set_msr(v->kvm, order[i], s->word[k].value))
+				return msrs_bad(v, s->word[k].at,
+						"the PMU's state is not one that a guest can have");
+		}
+	}
+	return end;
+}
+
+/* A refused VM whose VMM believes in the PMU that was shown: nothing is there. */
+static bool msrs_dead_word(const struct vcpu *v, uint32_t msr)
+{
+	unsigned int gp = process.real_0a[0] >> 8 & 0xff, fixed = process.real_0a[3] & 31;
+
+	if (!atomic_load(&process.shown) || !words_has(msr) || msr > WORDS_TAG)
+		return false;
+	if (v->vm->opened || !(process.real_0a[0] & 0xff))
+		return true;
+	/* KVM's own vPMU is on: its registers are KVM's. */
+	return (msr - 0xc1 < WORDS_GP && msr - 0xc1 >= gp) ||
+	       (msr - 0x186 < WORDS_GP && msr - 0x186 >= gp) ||
+	       (msr - 0x309 < WORDS_FIXED && msr - 0x309 >= fixed);
+}
+
+static bool msrs_is_ours(const struct vcpu *v, bool on, uint32_t msr)
+{
+	return on ? words_has(msr) : msrs_dead_word(v, msr);
+}
+
+/* Another thread than the one that runs the vCPU must not touch its PMU. */
+static bool msrs_foreign(struct vcpu *v)
+{
+	int tid = atomic_load(&v->tid);
+
+	return tid && tid != sys_tid() && sys_thread_lives(tid);
+}
+
+/* Under v->lock. @at has room for the indexes of those that are KVM's, @rest for themselves. */
+static int msrs_do(struct vcpu *v, unsigned long request, struct kvm_msrs *m, struct kvm_msrs *rest,
+		   uint32_t *at)
+{
+	bool on = v->kvm && v->vm->state == PRE_ON, get = request == KVM_GET_MSRS;
+	struct msrs_state s = {0};
+	uint32_t end = m->nmsrs;
+	int rc = 0;
+
+	rest->nmsrs = 0;
+	rest->pad = m->pad;
+	for (uint32_t i = 0; i < m->nmsrs; i++) {
+		if (msrs_is_ours(v, on, m->entries[i].index))
+			continue;
+		at[rest->nmsrs] = i;
+		rest->entries[rest->nmsrs++] = m->entries[i];
+	}
+	if (rest->nmsrs)
+		rc = sys_ioctl(v->fd, request, rest);
+	if (rc < 0)
+		return rc;
+	if ((uint32_t)rc < rest->nmsrs)
+		end = at[rc];
+	for (uint32_t i = 0; get && i < (uint32_t)rc && i < rest->nmsrs; i++)
+		m->entries[at[i]].data = rest->entries[i].data;
+	for (uint32_t i = 0; i < end; i++) {
+		struct kvm_msr_entry *e = &m->entries[i];
+
+		if (!msrs_is_ours(v, on, e->index))
+			continue;
+		if (get && on)
+			msrs_get_word(v, e);
+		else if (get)
+			e->data = 0;
+		else if (on)
+			msrs_note_word(v, &s, e, i);
+	}
+	if (!get && on)
+		end = msrs_apply(v, &s, end);
+	return (int)end;
+}
+
+int msrs_access(struct vcpu *v, unsigned long request, struct kvm_msrs *m)
+{
+	struct kvm_msrs *rest;
+	uint32_t *at;
+	int rc = -ENOMEM;
+
+	if (m->nmsrs >= MSRS_MAX)
+		return sys_ioctl(v->fd, request, m);
+	rest = malloc(sizeof(*rest) + m->nmsrs * sizeof(rest->entries[0]));
+	at = malloc((m->nmsrs + 1) * sizeof(*at));
+	if (rest && at) {
+		pthread_mutex_lock(&v->lock);
+		rc = msrs_foreign(v) ? -EBUSY : msrs_do(v, request, m, rest, at);
+		pthread_mutex_unlock(&v->lock);
+	}
+	free(rest);
+	free(at);
+	return rc;
+}
+
+void msrs_regs(struct vcpu *v, const struct kvm_regs *r)
+{
+	if (r->rip != RESET_RIP || r->rflags != RESET_RFLAGS || !v->kvm || v->vm->state != PRE_ON)
+		return;
+	pthread_mutex_lock(&v->lock);
+	if (!msrs_foreign(v))
+		vpmu_kvm_vcpu_reset(v->kvm);
+	pthread_mutex_unlock(&v->lock);
+	/* A CPU that is added later is reset alone; the machine's first one never is. */
+	if (v->id)
+		return;
+	pthread_mutex_lock(&v->vm->lock);
+	vpmu_kvm_vm_reset(v->vm->kvm);
+	pthread_mutex_unlock(&v->vm->lock);
+}

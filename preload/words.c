@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Which MSR carries which register, see words.h. */
+#include <errno.h>
+
+#include "preload/words.h"
+#include "vpmu/util/fail.h"
+
+#define TAG_MAGIC   0x5650ull /* "VP" */
+#define TAG_VERSION 1ull
+
+#define PMC0	      0x0c1u
+#define A_PMC0	      0x4c1u /* the same counters at full width */
+#define EVTSEL0	      0x186u
+#define FIXED_CTR0    0x309u
+#define GLOBAL_STATUS 0x38eu
+#define GLOBAL_CTRL   0x38fu
+#define DEBUGCTL      0x1d9u
+#define AMD_CTL0      0xc0010200u
+#define AMD_CTR0      0xc0010201u
+#define AMD_STATUS    0xc0000300u
+#define AMD_CTRL      0xc0000301u
+
+static const struct vpmu_msr_range words[] = {
+	{PMC0, WORDS_GP},
+	{EVTSEL0, WORDS_GP},
+	{FIXED_CTR0, WORDS_FIXED},
+	{0x38d, WORDS_TAG - 0x38d + 1}, /* FIXED_CTR_CTRL .. GLOBAL_OVF_CTRL */
+	{AMD_STATUS, 4},
+	{0xc0010000, 8},
+	{AMD_CTL0, 32},
+};
+
+bool words_is_intel(enum vpmu_guest_model model)
+{
+	switch (model) {
+	case VPMU_GUEST_INTEL_V2:
+	case VPMU_GUEST_INTEL_V3:
+	case VPMU_GUEST_INTEL_V4:
+	case VPMU_GUEST_INTEL_V5:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool words_has(uint32_t msr)
+{
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (msr - words[i].base < words[i].count)
+			return true;
+	}
+	return false;
+}
+
+static uint32_t words_amd(enum vpmu_guest_model model, unsigned int gp, uint32_t msr)
+{
+	bool v2 = model == VPMU_GUEST_AMD_V2;
+
+	if (msr - PMC0 < gp)
+		return AMD_CTR0 + 2 * (msr - PMC0);
+	if (msr - EVTSEL0 < gp)
+		return AMD_CTL0 + 2 * (msr - EVTSEL0);
+	if (msr - AMD_CTL0 < 2 * gp)
+		return msr;
+	switch (msr) {
+	case FIXED_CTR0:
+		return DEBUGCTL;
+	case GLOBAL_STATUS:
+	case AMD_STATUS:
+		return v2 ? AMD_STATUS : 0;
+	case GLOBAL_CTRL:
+	case AMD_CTRL:
+		return v2 ? AMD_CTRL : 0;
+	default:
+		return 0;
+	}
+}
+
+static uint32_t words_intel(unsigned int gp, uint32_t msr)
+{
+	if (msr - PMC0 < WORDS_GP)
+		return msr - PMC0 < gp ? A_PMC0 + (msr - PMC0) : 0;
+	if (msr - EVTSEL0 < WORDS_GP) {
+		if (msr - EVTSEL0 < gp)
+			return msr;
+		/* a counter that the model has not: room for what QEMU does not know */
+		return msr == EVTSEL0 + WORDS_GP - 1 ? DEBUGCTL : 0;
+	}
+	return msr == WORDS_TAG || msr >= AMD_STATUS ? 0 : msr;
+}
+
+uint32_t words_register(enum vpmu_guest_model model, unsigned int gp, uint32_t msr)
+{
+	if (!words_has(msr) || model == VPMU_GUEST_NONE)
+		return 0;
+	return words_is_intel(model) ? words_intel(gp, msr) : words_amd(model, gp, msr);
+}
+
+uint64_t words_tag(enum vpmu_guest_model model, unsigned int gp)
+{
+	return TAG_MAGIC << 48 | TAG_VERSION << 32 | (uint64_t)model << 8 | gp;
+}
+
+int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, char *why,
+		    size_t whylen)
+{
+	unsigned int version = tag >> 32 & 0xffff, other = tag >> 8 & 0xff;
+
+	if (tag == words_tag(model, gp))
+		return 0;
+	if (tag >> 48 != TAG_MAGIC)
+		return fail(-EINVAL, why, whylen, "the PMU's state is not of vpmu-preload");
+	if (version != TAG_VERSION)
+		return fail(-EINVAL, why, whylen,
+			    "the PMU's state is of version %u; expected version %u", version,
+			    (unsigned int)TAG_VERSION);
+	return fail(-EINVAL, why, whylen,
+		    "the PMU's state is of model %s with %u counters; expected %s with %u",
+		    vpmu_guest_model_name((enum vpmu_guest_model)other), (unsigned int)(tag & 0xff),
+		    vpmu_guest_model_name(model), gp);
+}

@@ -1,0 +1,156 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# A stock QEMU with vpmu-qemu on this machine's /dev/kvm: tests/preload/qemu.sh BUILD TMP
+#
+# The guest (guest.c) finds its PMU, counts, takes PMIs, is migrated to a file, and goes on from there in
+# another QEMU. Then what must not get a PMU: it must run as without vpmu-qemu. Skipped (77) without QEMU
+# or a KVM that QEMU can use.
+set -u
+build=$(cd "$1" && pwd) || exit 2
+tmp=$2
+qemu=$(command -v qemu-system-x86_64)
+run=$build/bin/vpmu-qemu
+bad=0
+rm -rf "$tmp"
+mkdir -p "$tmp" && cd "$tmp" || exit 2
+
+[ -n "$qemu" ] || { echo "# SKIP no qemu-system-x86_64"; exit 77; }
+[ -r /dev/kvm ] && [ -w /dev/kvm ] || { echo "# SKIP no /dev/kvm"; exit 77; }
+
+unset VPMU_QEMU VPMU_QEMU_CONFIG VPMU_PMU VPMU_GP VPMU_POLICY VPMU_ALLOW VPMU_DENY
+pids=
+trap 'kill $pids 2>/dev/null; wait' EXIT
+
+vm="-M pc -m 64 -nodefaults -display none -no-reboot -device isa-debug-exit,iobase=0xf4
+	-kernel $build/tests/preload/guest.elf"
+
+wrong() {
+	echo "FAILED: $*"
+	bad=1
+}
+
+# wait_for TEXT FILE: until FILE has it, or QEMU has ended
+wait_for() {
+	n=0
+	until grep -q "$1" "$2" 2>/dev/null; do
+		kill -0 "$pid" 2>/dev/null || return 1
+		[ $((n += 1)) -le 300 ] || return 1
+		sleep 0.1
+	done
+}
+
+# start NAME ARGUMENTS...: QEMU with its serial port and monitor as NAME.serial.* and NAME.monitor.*
+start() {
+	name=$1
+	shift
+	for p in serial.in serial.out monitor.in monitor.out; do
+		mkfifo "$name.$p"
+	done
+	cat "$name.serial.out" >"$name.text" &
+	cat "$name.monitor.out" >"$name.answers" &
+	"$@" $vm -chardev pipe,id=s,path="$name.serial" -serial chardev:s \
+		-chardev pipe,id=m,path="$name.monitor" -mon chardev=m,mode=readline 2>"$name.err" &
+	pid=$!
+	pids="$pids $pid"
+}
+
+# Which CPU works on this KVM without vpmu-qemu? The guest must only come up.
+cpu=
+for c in host host,-arch-capabilities; do
+	timeout 40 "$qemu" $vm -accel kvm -cpu $c -serial file:plain.text >plain.out 2>&1 </dev/null
+	if grep -q '^wrong' plain.text; then
+		cpu=$c
+		break
+	fi
+done
+[ -n "$cpu" ] || { echo "# SKIP QEMU cannot use this KVM: $(tail -n 1 plain.out)"; exit 77; }
+
+# migrated MODEL CPU
+migrated() {
+	echo "--- $1, -cpu $2"
+	d=$1
+	mkdir "$d" && cd "$d" || exit 2
+	VPMU_PMU=$1 start one "$run" -accel kvm -cpu "$2"
+	if ! wait_for '^ready' one.text; then
+		wrong "$1: not ready: $(cat one.text one.err)"
+		kill "$pid" 2>/dev/null
+		cd ..
+		return
+	fi
+	{
+		echo 'migrate "exec:cat >state"'
+		n=0
+		until grep -q 'Migration status: completed' one.answers || [ $((n += 1)) -gt 300 ]; do
+			echo 'info migrate'
+			sleep 0.2
+		done
+		echo quit
+	} >one.monitor.in
+	wait "$pid"
+	[ -s state ] || wrong "$1: no state: $(tail -n 3 one.answers) $(cat one.err)"
+	VPMU_PMU=$1 start two "$run" -accel kvm -cpu "$2" -incoming 'exec:cat state'
+	# A byte that comes before the state would be overwritten by it.
+	until grep -q '^before' two.text || ! kill -0 "$pid" 2>/dev/null || [ $((n += 1)) -gt 1000 ]; do
+		printf g 1<>two.serial.in
+		sleep 0.3
+	done
+	wait_for '^\(done\|wrong\)' two.text || kill "$pid" 2>/dev/null
+	wait "$pid"
+	got=$?
+	[ $got = 1 ] || wrong "$1: status $got, expected 1"
+	[ "$(tail -n 1 two.text)" = done ] || wrong "$1: it did not get to its end"
+	grep -h . one.err two.err && wrong "$1: QEMU complains"
+	sed 's/^/  /' one.text two.text
+	cd ..
+}
+
+model=amd
+grep -q GenuineIntel /proc/cpuinfo && model=intel
+if [ $model = amd ]; then
+	migrated amd-v2 $cpu
+	migrated amd-core $cpu
+	intel=$cpu,vendor=GenuineIntel,family=6,model=85,stepping=4
+else
+	intel=$cpu
+fi
+migrated intel-v2 "$intel"
+migrated intel-v5 "$intel"
+
+# another model's state is refused with one line, and nothing runs
+if [ $model = amd ] && [ -s amd-core/state ]; then
+	VPMU_PMU=amd-v2 timeout 40 "$run" -accel kvm -cpu $cpu $vm -serial none \
+		-incoming "exec:cat amd-core/state" >other.out 2>&1 </dev/null
+	[ $? -gt 1 ] || wrong "the state of amd-core in amd-v2: QEMU goes on"
+	grep -q "the PMU's state is of model amd-core with 6 counters; expected amd-v2" other.out ||
+		wrong "the state of amd-core in amd-v2: $(cat other.out)"
+fi
+
+# left NAME MODEL LINE ARGUMENTS...: the VM runs as without vpmu-qemu, with LINE on standard error
+left() {
+	name=$1 mod=$2 line=$3
+	shift 3
+	timeout 40 "$qemu" $vm "$@" -serial file:left.text >left.out 2>&1 </dev/null
+	want=$?
+	VPMU_PMU=$mod timeout 40 "$run" $vm "$@" -serial "file:$name.text" >"$name.out" 2>&1 </dev/null
+	got=$?
+	[ $got = $want ] || wrong "$name: status $got, without vpmu-qemu $want"
+	cmp -s left.text "$name.text" || wrong "$name: the guest differs: $(cat "$name.text")"
+	if [ -z "$line" ]; then
+		cmp -s left.out "$name.out" || wrong "$name: $(cat "$name.out")"
+	elif [ "$(grep -c vpmu "$name.out")" != 1 ] || ! grep -q "$line" "$name.out"; then
+		wrong "$name: $(cat "$name.out")"
+	fi
+}
+left off none '' -accel kvm -cpu $cpu
+left nopmu auto 'expected -cpu host, max' -accel kvm -cpu $cpu,pmu=off
+if [ $model = amd ]; then
+	left vendor intel-v2 "CPU is not Intel's" -accel kvm -cpu $cpu
+fi
+
+# QEMU is only asked: as without
+"$qemu" -machine none -cpu help >plain.out 2>&1
+"$run" -machine none -cpu help >asked.out 2>&1
+cmp -s plain.out asked.out || wrong "-cpu help differs"
+
+[ $bad = 0 ] && echo "qemu.sh: all right with $("$qemu" --version | head -n 1)"
+exit $bad
