@@ -312,7 +312,7 @@ void node_set_name(struct bpf_backend *k, struct knode *n, uint64_t name)
 	account_at(k, n->account)->name = name;
 }
 
-int node_ghost(struct bpf_backend *k, uint32_t i)
+int node_orphan(struct bpf_backend *k, uint32_t i)
 {
 	const struct kp_account *a = account_at(k, i);
 	struct knode *n = calloc(1, sizeof(*n));
@@ -322,7 +322,7 @@ int node_ghost(struct bpf_backend *k, uint32_t i)
 		ret = next_account(k, n);
 	if (!ret && a && a->parent) {
 		n->n.source = &k->source;
-		n->ghost = true;
+		n->orphan = true;
 		n->name = a->name;
 		n->mask = a->mask;
 		return 0;

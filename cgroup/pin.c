@@ -4,7 +4,7 @@
  * goes on without the daemon and the next one takes it over. load.c calls this while it opens.
  * Foreign pins, or pins of another schema, are left alone and refused with one line.
  *
- * A former process's nodes become orphans ("ghosts" in names): nodes without a handle.
+ * A former process's nodes become orphans: nodes without a handle.
  * bpf_backend_name gives an orphan's account to a new node; bpf_backend_named removes the remaining
  * orphans.
  */
@@ -189,13 +189,13 @@ void pin_unlink(const struct bpf_backend *k, const char *name)
 }
 
 /* Orphans belong to the tree of nodes. */
-static void forget_ghost(void *ghost)
+static void pin_forget_orphan(void *orphan)
 {
 }
 
 void pin_close(struct bpf_backend *k)
 {
-	tdestroy(k->ghosts, forget_ghost);
+	tdestroy(k->orphans, pin_forget_orphan);
 	if (k->pin_lock >= 0)
 		close(k->pin_lock);
 }
@@ -218,7 +218,7 @@ static int take_nodes(struct bpf_backend *k)
 	int ret = 0;
 
 	for (uint32_t i = KP_OTHER + 1; !ret && i < k->cfg->nr_accounts; i++)
-		ret = node_ghost(k, i);
+		ret = node_orphan(k, i);
 	for (uint32_t i = KP_OTHER + 1; !ret && i < k->nr_accounts; i++) {
 		n = k->nodes[i];
 		if (!n)
@@ -230,7 +230,7 @@ static int take_nodes(struct bpf_backend *k)
 			if (up == n)
 				parent = NULL;
 		knode_link(n, parent ? parent : &k->root);
-		if (n->name && !tsearch(n, &k->ghosts, pin_by_name))
+		if (n->name && !tsearch(n, &k->orphans, pin_by_name))
 			ret = -ENOMEM;
 	}
 	return ret;
@@ -278,48 +278,48 @@ int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 {
 	struct bpf_backend *k = backend_of(node->source);
 	struct knode *n = knode_of(node), key = {.name = name, .parent = n->parent}, **found,
-		     *ghost;
+		     *orphan;
 	uint32_t account;
 
 	if (!name || !n->parent || n->child || n->bound || n->own || n->name)
 		return -EINVAL;
-	found = tfind(&key, &k->ghosts, pin_by_name);
+	found = tfind(&key, &k->orphans, pin_by_name);
 	if (!found) {
 		node_set_name(k, n, name);
 		return 0;
 	}
-	ghost = *found;
-	tdelete(ghost, &k->ghosts, pin_by_name);
+	orphan = *found;
+	tdelete(orphan, &k->orphans, pin_by_name);
 	account = n->account;
-	n->account = ghost->account;
-	ghost->account = account;
+	n->account = orphan->account;
+	orphan->account = account;
 	k->nodes[n->account] = n;
-	k->nodes[account] = ghost;
-	n->mask |= ghost->mask;
+	k->nodes[account] = orphan;
+	n->mask |= orphan->mask;
 	n->name = name;
 	/* Orphans below are found by their new parent. */
-	for (struct knode *c = ghost->child, *next; c; c = next) {
+	for (struct knode *c = orphan->child, *next; c; c = next) {
 		next = c->next;
 		if (c->name)
-			tdelete(c, &k->ghosts, pin_by_name);
+			tdelete(c, &k->orphans, pin_by_name);
 		knode_unlink(c);
 		knode_link(c, n);
-		if (c->name && !tsearch(c, &k->ghosts, pin_by_name))
+		if (c->name && !tsearch(c, &k->orphans, pin_by_name))
 			c->name = 0; /* cannot be claimed; its counts go to its parent */
 	}
-	bind_move(k, ghost, n);
-	ghost->removed = true;
-	ghost->name = 0;
+	bind_move(k, orphan, n);
+	orphan->removed = true;
+	orphan->name = 0;
 	k->nr_removed++;
 	return 1;
 }
 
-static void remove_ghosts(struct bpf_backend *k, struct knode *n)
+static void pin_remove_orphans(struct bpf_backend *k, struct knode *n)
 {
 	for (struct knode *c = n->child, *next; c; c = next) {
 		next = c->next;
-		remove_ghosts(k, c);
-		if (!c->ghost || c->removed)
+		pin_remove_orphans(k, c);
+		if (!c->orphan || c->removed)
 			continue;
 		bind_move(k, c, n);
 		c->removed = true;
@@ -332,9 +332,9 @@ void bpf_backend_named(struct bpf_backend *k)
 	if (!k->taken_over)
 		return;
 	k->taken_over = false;
-	tdestroy(k->ghosts, forget_ghost);
-	k->ghosts = NULL;
-	remove_ghosts(k, &k->root);
+	tdestroy(k->orphans, pin_forget_orphan);
+	k->orphans = NULL;
+	pin_remove_orphans(k, &k->root);
 	node_masks(k);
 	backend_changed(k);
 	slot_drop(k);

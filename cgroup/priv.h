@@ -83,7 +83,7 @@ struct knode {
 	struct vpmu_backend_node n; /* first */
 	uint32_t account;
 	uint64_t name;	    /* persistent; 0: none */
-	bool ghost;	    /* orphan: a former process's node, without a handle */
+	bool orphan;	    /* a former process's node, without a handle */
 	bool removed;	    /* removed by its owner; the account exists until it is folded */
 	uint64_t own, mask; /* own: slots counted for this node; mask: for it or an ancestor */
 	uint16_t *refs;	    /* countings per slot; NULL: none so far */
@@ -157,7 +157,7 @@ struct bpf_backend {
 	int pin_lock;			       /* the directory of pins; -1 */
 	bool taken_over;		       /* until bpf_backend_named */
 	bool running;		/* in bpf_backend_open: a former process's program is attached */
-	void *ghosts;		/* tsearch tree of struct knode, by name and parent */
+	void *orphans;		/* tsearch tree of struct knode, by name and parent */
 	unsigned int countings; /* attached keys */
 	uint64_t refused;
 	uint64_t gaps_ns;   /* when slot_gaps was called last */
@@ -266,8 +266,8 @@ struct kp_account *account_at(const struct bpf_backend *k, uint32_t account);
 /* knode_link, knode_unlink - add below @parent; take out of the tree. */
 void knode_link(struct knode *n, struct knode *parent);
 void knode_unlink(struct knode *n);
-/* node_ghost - make the orphan of account @i of a former process, or mark the account free. */
-int node_ghost(struct bpf_backend *k, uint32_t i);
+/* node_orphan - make the orphan of account @i of a former process, or mark the account free. */
+int node_orphan(struct bpf_backend *k, uint32_t i);
 void node_set_name(struct bpf_backend *k, struct knode *n, uint64_t name);
 
 /* ---- bind.c ---- */

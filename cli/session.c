@@ -59,12 +59,12 @@ void sessions_fini(struct sessions *s)
 }
 
 /* Warn of stale counts. */
-static void tell_late(const json_t *answer)
+static void tell_stalled(const json_t *answer)
 {
 	const json_t *line;
 	size_t i;
 
-	json_array_foreach (json_object_get(answer, "late"), i, line)
+	json_array_foreach (json_object_get(answer, "stalled"), i, line)
 		if (json_is_string(line))
 			cli_error("warning: %s; its counts since are missing",
 				  json_string_value(line));
@@ -77,7 +77,7 @@ static bool session_add(struct sessions *s, size_t i, struct reading **all, json
 	struct reading *r = resp ? reading_parse(resp) : NULL;
 
 	if (r)
-		tell_late(resp);
+		tell_stalled(resp);
 	json_decref(resp);
 	/* The rows of a removed target are returned once. */
 	if (r)

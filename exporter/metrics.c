@@ -191,7 +191,7 @@ static void sources(const struct metrics *m, const struct metrics_answers *a, ui
 	expo_family(e, "vpmu_backend_up", EXPO_GAUGE, NULL, "1 if all CPUs of the backend answer.");
 	json_array_foreach (backends, i, source)
 		expo_u64(e, backend_label(label, source),
-			 json_is_false(json_object_get(source, "late")), 0);
+			 json_is_false(json_object_get(source, "stalled")), 0);
 	expo_family(e, "vpmu_backend_keys", EXPO_GAUGE, NULL, "Distinct events that are counted.");
 	source_numbers(backends, "keys", 0, e);
 	expo_family(e, "vpmu_backend_consumers", EXPO_GAUGE, NULL,

@@ -302,8 +302,8 @@ static int commands_cmd_sharing(struct commands *c, const json_t *req, json_t *r
 						s->backend, "consumers", (json_int_t)sh.consumers,
 						"keys", (json_int_t)sh.keys, "host-counters",
 						(json_int_t)sh.host_counters, "refused",
-						json_u64(sh.refused), "late",
-						vpmu_backend_late(s, why, sizeof(why))));
+						json_u64(sh.refused), "stalled",
+						vpmu_backend_stalled(s, why, sizeof(why))));
 	}
 	json_object_set_new(resp, "backends", backends);
 	return 0;

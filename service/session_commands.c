@@ -197,17 +197,17 @@ static void session_commands_read_row(const struct session_row *r, void *arg)
 	json_text_add(t, "]}");
 }
 
-/* "late": one line for each backend of the session with a stalled CPU. */
-static void add_late(const struct session *s, json_t *resp)
+/* "stalled": one line for each backend of the session with a stalled CPU. */
+static void add_stalled(const struct session *s, json_t *resp)
 {
 	json_t *lines = json_array();
 	struct vpmu_backend *source;
 	char why[200];
 
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
-		if (session_counts_on(s, source) && vpmu_backend_late(source, why, sizeof(why)))
+		if (session_counts_on(s, source) && vpmu_backend_stalled(source, why, sizeof(why)))
 			json_array_append_new(lines, json_string(why));
-	command_array(resp, "late", lines);
+	command_array(resp, "stalled", lines);
 }
 
 /* "unsupported": events of the session that one of its backends cannot count, with the reason. */
@@ -238,7 +238,7 @@ static void session_commands_answer_read(struct commands *c, struct session *s, 
 	command_describe(c, &command_sessions, &s->reg, resp);
 	json_object_set_new(resp, "dropped", json_u64(s->dropped));
 	session_read(s, session_commands_read_row, &st);
-	add_late(s, resp);
+	add_stalled(s, resp);
 	session_commands_add_unsupported(s, resp);
 	json_object_set_new(resp, "age-ns", json_u64(s->read_ns - s->opened_ns));
 	json_text_add(&c->text, "],");

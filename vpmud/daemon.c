@@ -46,9 +46,9 @@ struct daemon {
 	struct disc *disc;
 	struct server *server;
 	sd_event_source *tend, *turn, *named, *post;
-	const char *pin_dir;	/* NULL: no pins */
-	struct keep *keep;	/* NULL: no pins */
-	char reload_error[512]; /* error of the last reload; "": it succeeded */
+	const char *pin_dir;	 /* NULL: no pins */
+	struct persist *persist; /* NULL: no pins */
+	char reload_error[512];	 /* error of the last reload; "": it succeeded */
 };
 
 void daemon_say(const char *line)
@@ -158,8 +158,8 @@ static void on_done(void *arg)
 {
 	struct daemon *d = arg;
 
-	if (d->keep)
-		keep_sessions(d->keep);
+	if (d->persist)
+		persist_sessions(d->persist);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static int on_named(sd_event_source *s, uint64_t usec, void *arg)
 /* Nodes come and go without requests. */
 static int daemon_on_post(sd_event_source *s, void *arg)
 {
-	keep_all(((struct daemon *)arg)->keep);
+	persist_all(((struct daemon *)arg)->persist);
 	return 0;
 }
 
@@ -204,7 +204,7 @@ static int open_kernel(struct daemon *d, char *err, size_t errlen)
 {
 	const struct bpf_backend_opts o = {
 		.pin_dir = d->pin_dir,
-		.busy = keep_busy,
+		.busy = persist_busy,
 		.isolated = d->config.isolated,
 		.leave_counters = d->config.leave_counters,
 		.counters = d->config.counters,
@@ -246,8 +246,8 @@ static int open_tree(struct daemon *d, char *err, size_t errlen)
 		return fail(ret, err, errlen, "tenants: %s", strerror(-ret));
 	d->tree = tree_create(d->ts, &backend, &d->config.rules, d->cgroup_root, daemon_on_note,
 			      NULL);
-	if (d->keep && keep_tree(d->keep))
-		tree_restore(d->tree, keep_tree(d->keep));
+	if (d->persist && persist_tree(d->persist))
+		tree_restore(d->tree, persist_tree(d->persist));
 	return cgroups_open(d->ev, d->cgroup_root, &d->config.rules, &ops, d->tree, &d->cgroups,
 			    err, errlen);
 }
@@ -303,8 +303,8 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	/* Cgroups without VMs have no count in guests. */
 	o.host_too = true;
 	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
-	if (!ret && d->keep)
-		keep_begin(d->keep, server_sessions(d->server), d->tree);
+	if (!ret && d->persist)
+		persist_begin(d->persist, server_sessions(d->server), d->tree);
 	if (!ret && server_register(d->server, "reload", daemon_cmd_reload, d))
 		ret = fail(-EEXIST, err, errlen, "socket: a command is there already");
 	return ret;
@@ -316,7 +316,7 @@ static int find_places(struct daemon *d, char *err, size_t errlen)
 	int ret = server_default_path("vpmud", d->usual_socket, sizeof(d->usual_socket));
 
 	d->socket = d->config.socket ? d->config.socket : d->usual_socket;
-	d->pin_dir = keep_pin_dir(&d->config, daemon_say);
+	d->pin_dir = persist_pin_dir(&d->config, daemon_say);
 	return ret ? fail(ret, err, errlen, "socket: %s", strerror(-ret)) : 0;
 }
 
@@ -354,7 +354,7 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 	if (!ret)
 		ret = open_kernel(d, err, errlen);
 	if (!ret && d->pin_dir)
-		d->keep = keep_create(d->socket, d->kernel, daemon_say);
+		d->persist = persist_create(d->socket, d->kernel, daemon_say);
 	if (!ret)
 		ret = open_tree(d, err, errlen);
 	if (!ret)
@@ -392,7 +392,7 @@ void daemon_destroy(struct daemon *d)
 	if (d->kernel)
 		bpf_backend_close(d->kernel);
 	access_fini(&d->access);
-	keep_destroy(d->keep);
+	persist_destroy(d->persist);
 	vpmud_config_fini(&d->config);
 	free(d->config_path);
 	free(d->cgroup_root);
@@ -406,9 +406,9 @@ void daemon_leave(struct daemon *d)
 
 	/* Its sessions stay. */
 	server_leave(d->server);
-	if (!d->keep || !sessions_registry(server_sessions(d->server))->nr)
+	if (!d->persist || !sessions_registry(server_sessions(d->server))->nr)
 		return;
-	ret = keep_now(d->keep);
+	ret = persist_now(d->persist);
 	fflush(NULL);
 	_exit(ret ? 1 : 0);
 }

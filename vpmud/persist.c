@@ -31,7 +31,7 @@
 #define BUSY_US	  100000  /* interval between checks of the pins */
 #define BUSY_MAX  300	  /* number of such checks */
 
-struct keep {
+struct persist {
 	char *path;
 	json_t *saved; /* from the previous vpmud; sessions hold strings of it */
 	void (*note)(const char *line);
@@ -125,7 +125,7 @@ static struct session_bases bases = {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-const char *keep_pin_dir(const struct vpmud_config *c, void (*note)(const char *line))
+const char *persist_pin_dir(const struct vpmud_config *c, void (*note)(const char *line))
 {
 	struct statfs fs;
 
@@ -138,7 +138,7 @@ const char *keep_pin_dir(const struct vpmud_config *c, void (*note)(const char *
 	return NULL;
 }
 
-bool keep_busy(unsigned int times)
+bool persist_busy(unsigned int times)
 {
 	sigset_t pending;
 
@@ -151,7 +151,7 @@ bool keep_busy(unsigned int times)
 }
 
 /* Load the previous vpmud's state if it belongs to the counts in the kernel. */
-static void persist_load(struct keep *k)
+static void persist_load(struct persist *k)
 {
 	const char *epoch;
 	char err[300], mine[24];
@@ -172,10 +172,10 @@ static void persist_load(struct keep *k)
 	k->saved = NULL;
 }
 
-struct keep *keep_create(const char *socket, struct bpf_backend *kernel,
-			 void (*note)(const char *line))
+struct persist *persist_create(const char *socket, struct bpf_backend *kernel,
+			       void (*note)(const char *line))
 {
-	struct keep *k = xcalloc(1, sizeof(*k));
+	struct persist *k = xcalloc(1, sizeof(*k));
 
 	k->path = xasprintf("%s.state", socket);
 	k->kernel = kernel;
@@ -184,7 +184,7 @@ struct keep *keep_create(const char *socket, struct bpf_backend *kernel,
 	return k;
 }
 
-void keep_destroy(struct keep *k)
+void persist_destroy(struct persist *k)
 {
 	if (!k)
 		return;
@@ -193,17 +193,17 @@ void keep_destroy(struct keep *k)
 	free(k);
 }
 
-const json_t *keep_tree(const struct keep *k)
+const json_t *persist_tree(const struct persist *k)
 {
 	return json_object_get(k->saved, "tree");
 }
 
 static void persist_on_note(void *arg, const char *line)
 {
-	((struct keep *)arg)->note(line);
+	((struct persist *)arg)->note(line);
 }
 
-void keep_begin(struct keep *k, struct sessions *ss, struct tree *tree)
+void persist_begin(struct persist *k, struct sessions *ss, struct tree *tree)
 {
 	k->sessions = ss;
 	k->tree = tree;
@@ -215,7 +215,7 @@ void keep_begin(struct keep *k, struct sessions *ss, struct tree *tree)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-int keep_now(struct keep *k)
+int persist_now(struct persist *k)
 {
 	uint64_t begin = now_us(), sessions = sessions_generation(k->sessions);
 	uint64_t nodes = tenants_generation(sessions_tenants(k->sessions));
@@ -241,17 +241,17 @@ int keep_now(struct keep *k)
 	return ret;
 }
 
-void keep_sessions(struct keep *k)
+void persist_sessions(struct persist *k)
 {
 	if (sessions_generation(k->sessions) != k->generation_sessions &&
 	    (!k->failed || now_us() >= k->after_us))
-		keep_now(k);
+		persist_now(k);
 }
 
-void keep_all(struct keep *k)
+void persist_all(struct persist *k)
 {
-	keep_sessions(k);
+	persist_sessions(k);
 	if (tenants_generation(sessions_tenants(k->sessions)) != k->generation_nodes &&
 	    now_us() >= k->after_us)
-		keep_now(k);
+		persist_now(k);
 }

@@ -52,15 +52,15 @@ void vpmu_backend_flush(const struct vpmu_counting *list)
 		list->source->ops->flush(list->source, list);
 }
 
-bool vpmu_backend_late(struct vpmu_backend *s, char *why, size_t whylen)
+bool vpmu_backend_stalled(struct vpmu_backend *s, char *why, size_t whylen)
 {
 	why[0] = '\0';
-	return s->ops->late && s->ops->late(s, why, whylen);
+	return s->ops->stalled && s->ops->stalled(s, why, whylen);
 }
 
 const char *vpmu_backend_error(struct vpmu_backend *s, int ret, char *why, size_t whylen)
 {
-	if (ret != -ETIMEDOUT || !vpmu_backend_late(s, why, whylen))
+	if (ret != -ETIMEDOUT || !vpmu_backend_stalled(s, why, whylen))
 		snprintf(why, whylen, "%s",
 			 ret == -ETIMEDOUT ? "a CPU answered too late, try again" : strerror(-ret));
 	return why;

@@ -151,26 +151,26 @@ struct vpmu_backend_ops {
 	 * attach - count from now on, for every counting of @list, all of them this backend's: no
 	 * value includes counts from before the call. Keys that cannot be counted here are no
 	 * error: their values are "not supported". All or nothing: -ENOSPC (too many distinct keys)
-	 * or -ENOMEM, with *failed = the index in keys[] of the key; -ETIMEDOUT: see late().
+	 * or -ENOMEM, with *failed = the index in keys[] of the key; -ETIMEDOUT: see stalled().
 	 * detach - stop for every counting of @list, and store the last values. Cannot fail.
 	 */
 	int (*attach)(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed);
 	void (*detach)(struct vpmu_backend *s, struct vpmu_counting *list);
 	/*
 	 * flush - bring reads of the countings in @list up to date: they include all counts from
-	 * before the call, except those of CPUs that late() reports.
+	 * before the call, except those of CPUs that stalled() reports.
 	 * flush_node - the same for the samples and branch records of @n. Neither interrupts CPUs
 	 * on which nothing of that has run.
 	 */
 	void (*flush)(struct vpmu_backend *s, const struct vpmu_counting *list);
 	void (*flush_node)(struct vpmu_backend_node *n);
 	/*
-	 * late - returns true if a CPU is stalled, with one line that names it to @why. A stalled
-	 * CPU has missed a deadline, and no call waits for it again until it responds. Until then
-	 * values lack its counts, and calls that begin or check something return -ETIMEDOUT. May be
-	 * NULL: CPUs cannot stall.
+	 * stalled - returns true if a CPU is stalled, with one line that names it to @why. A
+	 * stalled CPU has missed a deadline, and no call waits for it again until it responds.
+	 * Until then values lack its counts, and calls that begin or check something return
+	 * -ETIMEDOUT. May be NULL: CPUs cannot stall.
 	 */
-	bool (*late)(struct vpmu_backend *s, char *why, size_t whylen);
+	bool (*stalled)(struct vpmu_backend *s, char *why, size_t whylen);
 	/* read - fill in c->values as of the last flush or later. Values of a removed node's parent
 	 * include the node's. */
 	void (*read)(const struct vpmu_counting *c);
@@ -187,14 +187,14 @@ struct vpmu_backend_ops {
 			  char *why, size_t whylen);
 	void (*sharing)(struct vpmu_backend *s, struct vpmu_sharing *out);
 
-	/* conservation - as vpmu_host_conservation; -ETIMEDOUT: see late(). */
+	/* conservation - as vpmu_host_conservation; -ETIMEDOUT: see stalled(). */
 	int (*conservation)(struct vpmu_backend *s,
 			    int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg);
 
 	/*
 	 * sample_start - sample @n and everything below it from now on: every period-th event on
 	 * each CPU. -EOPNOTSUPP: the key cannot be sampled; -ENOSPC: too many distinct keys;
-	 * -E2BIG: too many samplings; -ETIMEDOUT: see late().
+	 * -E2BIG: too many samplings; -ETIMEDOUT: see stalled().
 	 * sample_stop - sample() is not called any more on return.
 	 * sample_read - the key's count for @n since the start, as of the last flush or later.
 	 */
@@ -211,7 +211,7 @@ struct vpmu_backend_ops {
 	/*
 	 * branches_attach - record branches (@ctl: vpmu/lbr.h) of every vCPU at or below @n,
 	 * including later ones. Nests: each attach needs a detach. -EBUSY: recorded there with
-	 * another ctl; -EOPNOTSUPP: no branch records there; -ETIMEDOUT: see late().
+	 * another ctl; -EOPNOTSUPP: no branch records there; -ETIMEDOUT: see stalled().
 	 * branches_read - the records of vCPU node @n, as of the last flush or later; *user: the
 	 * guest's own records, or attached ones. -ENOENT: none; -EAGAIN: try again.
 	 * branches_usage - memory held for records.
@@ -261,7 +261,7 @@ static inline void vpmu_backend_flush_node(struct vpmu_backend_node *n)
 }
 
 /* @why is the empty string unless a CPU is stalled. */
-bool vpmu_backend_late(struct vpmu_backend *s, char *why, size_t whylen);
+bool vpmu_backend_stalled(struct vpmu_backend *s, char *why, size_t whylen);
 
 /* vpmu_backend_error - the reason for error @ret of an operation of @s: a stalled CPU, or strerror.
  * Returns @why. */

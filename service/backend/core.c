@@ -222,9 +222,9 @@ static void core_flush_node(struct vpmu_backend_node *n)
 	vpmu_host_sync_some(core_of(n->source)->host, next_node, &n);
 }
 
-static bool core_late(struct vpmu_backend *s, char *why, size_t whylen)
+static bool core_stalled(struct vpmu_backend *s, char *why, size_t whylen)
 {
-	unsigned int id, n = vpmu_host_late(core_of(s)->host, &id);
+	unsigned int id, n = vpmu_host_stalled(core_of(s)->host, &id);
 	char more[40] = "";
 
 	if (n > 1)
@@ -367,7 +367,7 @@ static const struct vpmu_backend_ops core_ops = {
 	.detach = core_detach,
 	.flush = core_flush,
 	.flush_node = core_flush_node,
-	.late = core_late,
+	.stalled = core_stalled,
 	.read = core_read_values,
 	.can_count = core_can_count,
 	.sharing = core_sharing,

@@ -9,11 +9,11 @@ export LC_ALL=C.UTF-8 # trees have lines; in other locales vpmu draws them with 
 # ---- a CPU that does not answer: its counts are not current ----
 answers <<END
 attach {"session":"s","ok":true}
-detach {"late":["pCPU 7 of backend emulator does not answer"],$(read_answer none "$(row 1 root 0 / "$emulator" 111 exact)" | cut -c2-)
+detach {"stalled":["pCPU 7 of backend emulator does not answer"],$(read_answer none "$(row 1 root 0 / "$emulator" 111 exact)" | cut -c2-)
 END
 out=$("$vpmu" stat -e cycles -d 0.01 2>"$dir/err")
-check_match "late: the counts" "$out" '^ +111 '
-check "late: the warning" "$(cat "$dir/err")" \
+check_match "stalled: the counts" "$out" '^ +111 '
+check "stalled: the warning" "$(cat "$dir/err")" \
 	'vpmu: warning: pCPU 7 of backend emulator does not answer; its counts since are missing'
 
 # ---- two backends: rows of their own, never added ----

@@ -180,7 +180,7 @@ static void churn(const struct bpf_backend_opts *o)
 	bed_end();
 }
 
-Test(kernel, nothing_is_lost_in_churn)
+Test(cgroup, nothing_is_lost_in_churn)
 {
 	const struct bpf_backend_opts o = {0};
 
@@ -189,7 +189,7 @@ Test(kernel, nothing_is_lost_in_churn)
 
 /* Nothing is known of the kernel, as its BTF is not found where it is looked for. So the program is
  * taken that needs to know nothing. */
-Test(kernel, nothing_is_lost_by_the_program_for_any_kernel)
+Test(cgroup, nothing_is_lost_by_the_program_for_any_kernel)
 {
 	struct bpf_backend_sys sys = bpf_backend_sys_real;
 	const struct bpf_backend_opts o = {.sys = &sys};
@@ -217,7 +217,7 @@ static uint64_t value(struct vpmu_counting *c)
 			  (unsigned long long)v_, (unsigned int)(n));                              \
 	} while (0)
 
-Test(kernel, a_count_goes_to_whom_it_belongs)
+Test(cgroup, a_count_goes_to_whom_it_belongs)
 {
 	const struct bpf_backend_opts o = {0};
 	const vpmu_key_t key = SW(PERF_COUNT_SW_PAGE_FAULTS);
@@ -324,7 +324,7 @@ static unsigned int with_events(const struct bpf_backend *k)
 	return (NR_KEYS - k->sees_hidden) * (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-Test(kernel, nothing_is_attached_when_nobody_counts)
+Test(cgroup, nothing_is_attached_when_nobody_counts)
 {
 	const struct bpf_backend_opts o = {0};
 	struct bpf_backend *k = bed_open(&o);
@@ -371,7 +371,7 @@ static unsigned int open_files(void)
 }
 
 /* Memory, files and reading depend on the counters, not on the number of nodes. */
-Test(kernel, files_do_not_grow_with_nodes)
+Test(cgroup, files_do_not_grow_with_nodes)
 {
 	static const unsigned int nodes[] = {1, 6000}; /* more than a page of accounts */
 	const struct bpf_backend_opts o = {0};
@@ -423,7 +423,7 @@ static uint64_t perf_says(FILE *f, const char *event)
 	return v;
 }
 
-Test(kernel, agrees_with_perf_stat)
+Test(cgroup, agrees_with_perf_stat)
 {
 	const vpmu_key_t key[2] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_CPU_MIGRATIONS)};
 	const struct bpf_backend_opts o = {0};
@@ -490,7 +490,7 @@ Test(kernel, agrees_with_perf_stat)
 
 /* A node is the sum of its parts in every reading, while all CPUs go on: nodes and bases are taken
  * at once, with others' parts in between. */
-Test(kernel, every_reading_adds_up)
+Test(cgroup, every_reading_adds_up)
 {
 	const struct bpf_backend_opts o = {0};
 	struct bpf_backend *k = bed_open(&o);

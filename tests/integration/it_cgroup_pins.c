@@ -178,7 +178,7 @@ static bool pinned(const char *name)
 	return !access(path, F_OK);
 }
 
-Test(kernel_pins, a_killed_process_loses_nothing)
+Test(cgroup_pins, a_killed_process_loses_nothing)
 {
 	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
@@ -245,7 +245,7 @@ Test(kernel_pins, a_killed_process_loses_nothing)
 }
 
 /* Exact, without anything that can run between the two readings. */
-Test(kernel_pins, totals_are_taken_over_to_the_count)
+Test(cgroup_pins, totals_are_taken_over_to_the_count)
 {
 	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
@@ -324,7 +324,7 @@ static void tree_close(struct tree *t)
 
 /* Switches missed before a session began make no value partial, also after a restart. What was
  * missed since then makes them so, also after a restart. */
-Test(kernel_pins, what_was_missed_is_taken_over)
+Test(cgroup_pins, what_was_missed_is_taken_over)
 {
 	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
@@ -460,7 +460,7 @@ static void dies(struct shared *sh)
 
 /* The next process gives the CPU all its events. Earlier charges are not lost, and what is
  * counted from then on is exact. */
-Test(kernel_pins, killed_while_a_cpu_gets_new_events)
+Test(cgroup_pins, killed_while_a_cpu_gets_new_events)
 {
 	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
@@ -558,7 +558,7 @@ static bool look_again(unsigned int times)
 	return ++looks < 4;
 }
 
-Test(kernel_pins, what_cannot_be_taken_over_is_refused)
+Test(cgroup_pins, what_cannot_be_taken_over_is_refused)
 {
 	const struct bpf_backend_opts plain = {0}, pinned = {.pin_dir = dir},
 				      waits = {.pin_dir = dir, .busy = look_again};
@@ -630,7 +630,7 @@ Test(kernel_pins, what_cannot_be_taken_over_is_refused)
 
 /* A cgroup that is bound to an account which no node has (damaged pins) is the root's, also when a
  * new node gets that account. */
-Test(kernel_pins, a_binding_to_no_node_is_the_roots)
+Test(cgroup_pins, a_binding_to_no_node_is_the_roots)
 {
 	const struct bpf_backend_opts plain = {0}, pinned = {.pin_dir = dir};
 	struct bpf_backend *k = bed_open(&plain);

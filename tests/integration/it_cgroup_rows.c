@@ -156,7 +156,7 @@ static void beside_a_faulter(unsigned int times)
 	bed_end();
 }
 
-Test(kernel_rows, one_that_sleeps_beside_one_that_faults)
+Test(cgroup_rows, one_that_sleeps_beside_one_that_faults)
 {
 	beside_a_faulter(5);
 }
@@ -216,7 +216,7 @@ static bool is_asleep(pid_t pid)
 	return sleeps;
 }
 
-Test(kernel_rows, one_that_tasks_move_into)
+Test(cgroup_rows, one_that_tasks_move_into)
 {
 	const struct bpf_backend_opts o = {0};
 	struct bpf_backend *k = bed_open(&o);
@@ -322,7 +322,7 @@ static bool open_perf(const char *name, vpmu_key_t key, struct bed_counters *c)
 	return c->nr > 0;
 }
 
-Test(kernel_rows, are_those_of_perf_or_partial)
+Test(cgroup_rows, are_those_of_perf_or_partial)
 {
 	static const char *const what[KEYS] = {"page-faults", "context-switches", "cpu-migrations"};
 	static struct bed_counters perf[GROUPS][KEYS];

@@ -86,7 +86,7 @@ static void is_cheap(void)
 	bpf_backend_close(k);
 }
 
-Test(kernel_start, the_verifier_has_little_to_do)
+Test(cgroup_start, the_verifier_has_little_to_do)
 {
 	sys = bpf_backend_sys_real;
 	sys.load = load;
@@ -98,7 +98,7 @@ Test(kernel_start, the_verifier_has_little_to_do)
 }
 
 /* The kernel takes the program that does nothing, and not ours: each of the means is tried. */
-Test(kernel_start, moves_that_are_refused_cost_nothing_else)
+Test(cgroup_start, moves_that_are_refused_cost_nothing_else)
 {
 	struct bpf_backend *k;
 	struct bpf_backend_usage u;

@@ -147,7 +147,7 @@ static void read_all(struct vpmu_counting *list)
 		vpmu_backend_read(c);
 }
 
-Test(kernel_tasks, each_of_many_bound_tasks_is_charged)
+Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 {
 	const struct bpf_backend_opts o = {0};
 	struct bpf_backend *k = bed_open(&o);

@@ -269,15 +269,15 @@ Test(control, a_kvm_guest_has_no_weight)
 	bed_close(&b);
 }
 
-/* A pCPU with an owner that never polls is waited for until late_after. */
-Test(control, a_pcpu_is_late_after_so_long)
+/* A pCPU with an owner that never polls is waited for until stalled_after. */
+Test(control, a_pcpu_is_stalled_after_so_long)
 {
 	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	json_t *answer;
 	struct bed b;
 
-	bed_open(&b, "late_after=1");
+	bed_open(&b, "stalled_after=1");
 	bed_add(&b, "name=v,args=spin");
 	cr_expect_eq(bed_host(&b)->deadline_ns, 1000000);
 	cr_assert_eq(vpmu_emupmu_init(&pmu, NULL), 0);

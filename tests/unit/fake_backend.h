@@ -30,7 +30,7 @@ struct fake_source {
 	unsigned int nodes, countings, flushes;
 	int attach_error;		/* what attach answers; 0: it attaches */
 	struct fake_sampling *sampling; /* the only one there may be */
-	bool late;			/* a CPU does not answer */
+	bool stalled;			/* a CPU does not answer */
 };
 
 struct fake_counting {
@@ -181,11 +181,11 @@ static inline void fake_flush_node(struct vpmu_backend_node *n)
 	((struct fake_source *)n->source)->flushes++;
 }
 
-static inline bool fake_late(struct vpmu_backend *s, char *why, size_t whylen)
+static inline bool fake_stalled(struct vpmu_backend *s, char *why, size_t whylen)
 {
-	if (((struct fake_source *)s)->late)
+	if (((struct fake_source *)s)->stalled)
 		snprintf(why, whylen, "CPU 5 of the fake is out to lunch");
-	return ((struct fake_source *)s)->late;
+	return ((struct fake_source *)s)->stalled;
 }
 
 static inline void fake_sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
@@ -249,7 +249,7 @@ static const struct vpmu_backend_ops fake_ops = {
 	.detach = fake_detach,
 	.flush = fake_flush,
 	.flush_node = fake_flush_node,
-	.late = fake_late,
+	.stalled = fake_stalled,
 	.read = fake_read,
 	.can_count = fake_can_count,
 	.sharing = fake_sharing,

@@ -463,7 +463,7 @@ Test(backends, a_cpu_that_does_not_answer_has_a_name)
 	const char *const before = "{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":"
 				   "\"vm\",\"name\":\"before\",\"keep\":true}";
 	const char *const read = "{\"cmd\":\"read\",\"session\":\"before\"}";
-	json_t *a, *late;
+	json_t *a, *stalled;
 
 	populate();
 	json_decref(must(before));
@@ -475,25 +475,26 @@ Test(backends, a_cpu_that_does_not_answer_has_a_name)
 		refused(begin[i], "pCPU 1 of backend emulator does not answer");
 	json_decref(must("{\"cmd\":\"list\"}"));
 	json_decref(must("{\"cmd\":\"sharing\"}"));
-	fake.late = true;
+	fake.stalled = true;
 	a = must(read);
-	late = json_object_get(a, "late");
-	cr_expect_eq(json_array_size(late), 2);
-	cr_expect(strstr(json_string_value(json_array_get(late, 0)), "pCPU 1 of backend emulator"));
-	cr_expect(strstr(json_string_value(json_array_get(late, 1)), "CPU 5 of the fake"));
+	stalled = json_object_get(a, "stalled");
+	cr_expect_eq(json_array_size(stalled), 2);
+	cr_expect(strstr(json_string_value(json_array_get(stalled, 0)),
+			 "pCPU 1 of backend emulator"));
+	cr_expect(strstr(json_string_value(json_array_get(stalled, 1)), "CPU 5 of the fake"));
 	json_decref(a);
 	vpmu_pcpu_offline(h.pcpu[1]); /* which answers */
-	fake.late = false;
+	fake.stalled = false;
 	a = must(read);
-	cr_expect_null(json_object_get(a, "late"));
+	cr_expect_null(json_object_get(a, "stalled"));
 	json_decref(a);
 	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
 		json_decref(must(begin[i]));
 	fake.attach_error = -ETIMEDOUT;
-	fake.late = true;
+	fake.stalled = true;
 	refused(begin[0], "CPU 5 of the fake");
 	/* It has answered before anybody could name it. */
-	fake.late = false;
+	fake.stalled = false;
 	refused(begin[0], "try again");
 	test_vcpu_fini(&emulator);
 }

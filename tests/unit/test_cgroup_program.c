@@ -917,7 +917,7 @@ static void begin(void)
 	changed();
 }
 
-Test(kernel_program, charges_as_the_model)
+Test(cgroup_program, charges_as_the_model)
 {
 	const char *first = getenv("VPMU_SEED"), *many = getenv("VPMU_HISTORIES");
 	unsigned long long n = many ? strtoull(many, NULL, 0) : 2000;
@@ -1045,7 +1045,7 @@ static bool is_right(enum shows shows, bool by_others, unsigned int *exact, unsi
 
 /* Whatever switches and moves the kernel does not show: a row is what ran, or it is marked. If all
  * is shown no row is marked. */
-Test(kernel_program, a_row_that_is_not_marked_is_right)
+Test(cgroup_program, a_row_that_is_not_marked_is_right)
 {
 	unsigned int exact = 0, partial = 0, few;
 
@@ -1075,7 +1075,7 @@ Test(kernel_program, a_row_that_is_not_marked_is_right)
 
 /* The two clocks drift apart after the program has compared them, so that a flush is ahead of the
  * CPU's clock. */
-Test(kernel_program, time_goes_on_after_a_flush_that_was_ahead)
+Test(cgroup_program, time_goes_on_after_a_flush_that_was_ahead)
 {
 	const int cpu = 0;
 	__u64 last;

@@ -110,7 +110,7 @@ static int unpack_payload(const struct image *img, size_t payload, size_t bytes,
 	case -ENOTSUP:
 		return fail(-ENOEXEC, err, errlen,
 			    "%s: bzImage: the payload begins with %02x %02x %02x %02x; expected "
-			    "what " UNPACK_ACCEPTED " begins with",
+			    "what " UNPACK_FORMATS " begins with",
 			    img->name, in[0], in[1], in[2], in[3]);
 	case -ENOSYS:
 		return fail(-ENOEXEC, err, errlen,

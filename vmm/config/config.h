@@ -93,7 +93,7 @@ struct host_config {
 	enum runner_migrate migrate;
 	unsigned int migrate_every; /* random: once in this many slices, on average */
 	unsigned int tick_us;	    /* modelled time between two rotations of counters */
-	unsigned int late_after;    /* ms that control calls wait for a pCPU's safe point */
+	unsigned int stalled_after; /* ms that control calls wait for a pCPU's safe point */
 	bool nominal_cycles; /* KVM without a hardware PMU: count cycles by the nominal clock */
 	unsigned int leave_counters; /* general hardware counters that perf events do not use */
 	bool pinned_counters;	     /* perf events are pinned: vpmu/hostpmu_perf.h */

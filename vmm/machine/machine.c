@@ -68,7 +68,7 @@ static int begin_backend(struct machine *m, struct backend *p, struct vm_sched *
 	return tenants_add_source(m->tenants, p->source);
 }
 
-/* Create a source; its control calls wait up to [host] late_after. */
+/* Create a source; its control calls wait up to [host] stalled_after. */
 static int create_source(const struct machine *m, const struct vpmu_backend_core_opts *o,
 			 struct vpmu_backend **out)
 {
@@ -76,7 +76,7 @@ static int create_source(const struct machine *m, const struct vpmu_backend_core
 
 	if (!ret)
 		vpmu_host_set_deadline(vpmu_backend_core_host(*out),
-				       m->host_cfg.late_after * 1000000ULL);
+				       m->host_cfg.stalled_after * 1000000ULL);
 	return ret;
 }
 

@@ -411,7 +411,7 @@ static void cell_drop(struct vpmu_account *a)
 {
 	struct deferred *d;
 
-	if (!a->cells || a->host->auditing || any_late(a->host))
+	if (!a->cells || a->host->auditing || any_stalled(a->host))
 		return;
 	d = malloc(sizeof(*d));
 	if (!d)

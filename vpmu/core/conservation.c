@@ -155,7 +155,7 @@ int vpmu_host_conservation(struct vpmu_host *host,
 	struct audit audit = {.host = host};
 	struct rows rows = {0};
 	size_t room;
-	int ret = -ENOMEM, late;
+	int ret = -ENOMEM, stalled;
 
 	pthread_mutex_lock(&host->ctl_lock);
 	room = host->nr_homes ? host->nr_homes : 1;
@@ -167,8 +167,9 @@ int vpmu_host_conservation(struct vpmu_host *host,
 	ret = host_sync_locked(host, conservation_begin, &audit);
 	/* Even if a pCPU is stalled: the cells of pCPUs that have begun must get the new bit. */
 	conservation_walk(&audit, host->root);
-	late = host_sync_locked(host, NULL, NULL); /* completes home->seen and makes it visible */
-	ret = ret ? ret : late;
+	/* Completes home->seen and makes it visible. */
+	stalled = host_sync_locked(host, NULL, NULL);
+	ret = ret ? ret : stalled;
 	auditing(host, false);
 	for (unsigned int i = 0; !ret && i < host->nr_homes; i++) {
 		if (audit.books[i].taken)

@@ -205,9 +205,9 @@ struct vpmu_host {
 	struct cds_list_head pcpus; /* RCU, changed under ctl_lock; struct vpmu_pcpu.node */
 	struct vpmu_home **home;    /* by number; under ctl_lock and tree_lock */
 	unsigned int nr_homes;
-	uint64_t serials;     /* last serial of a pCPU; under ctl_lock */
-	bool auditing;	      /* cells must not be freed; under ctl_lock and tree_lock */
-	unsigned int nr_late; /* stalled pCPUs; atomic */
+	uint64_t serials;	 /* last serial of a pCPU; under ctl_lock */
+	bool auditing;		 /* cells must not be freed; under ctl_lock and tree_lock */
+	unsigned int nr_stalled; /* stalled pCPUs; atomic */
 	struct vpmu_account *root, *other;
 
 	/* branch records: lbr.c, lbr_attach.c, taskdata.c */
@@ -251,8 +251,8 @@ struct vpmu_pcpu {
 	uint64_t sync_req, sync_ack; /* under lock, except for the load in vpmu_pcpu_poll */
 	void (*sync_fn)(struct vpmu_pcpu *p, void *arg); /* under lock */
 	void *sync_arg;
-	bool late; /* stalled: the owner missed a deadline and has not answered since; written
-		    * under lock */
+	bool stalled; /* the owner missed a deadline and has not answered since; written
+		       * under lock */
 	struct vpmu_reading last[VPMU_MAX_SLOTS];
 	uint8_t ctr[VPMU_MAX_SLOTS];
 	uint64_t rank_mask, rank_slots; /* rank[] caches slot_rank for this mask and these slots */
@@ -444,15 +444,15 @@ void audit_see(struct vpmu_pcpu *p, struct vpmu_cell *cell);
  * offline pCPUs. Returns when all are done. Skips the pCPUs that are marked as spared
  * (sync_spare_all). Under ctl_lock.
  *
- * -ETIMEDOUT: a pCPU is stalled (vpmu_host_late). The sync is complete on the others. On that one,
- * @fn will not be called, and key changes are applied at its next safe point. A caller that ends
- * something must therefore not free anything that the owner may still use: samplers_left and
+ * -ETIMEDOUT: a pCPU is stalled (vpmu_host_stalled). The sync is complete on the others. On that
+ * one, @fn will not be called, and key changes are applied at its next safe point. A caller that
+ * ends something must therefore not free anything that the owner may still use: samplers_left and
  * lbr_left keep it until no pCPU is stalled, and cells stay (cell.c). A caller that begins
  * something must undo it.
  */
 int host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg);
 /* True if a pCPU is stalled: then nothing may be freed that its owner can still use. */
-bool any_late(const struct vpmu_host *host);
+bool any_stalled(const struct vpmu_host *host);
 /* Free what was kept for stalled pCPUs, if none is stalled now. Under ctl_lock. */
 void host_reap(struct vpmu_host *host);
 

@@ -6,8 +6,8 @@
  * charged everything and applied the changes. For pCPUs without an owner the control thread does so
  * itself. The owner's side is one load if there is no request; it must never take ctl_lock.
  *
- * A pCPU whose owner misses the deadline is stalled (p->late): later control calls send requests to
- * it but do not wait, until it answers. Memory that its owner may still use is kept until then
+ * A pCPU whose owner misses the deadline is stalled (p->stalled): later control calls send requests
+ * to it but do not wait, until it answers. Memory that its owner may still use is kept until then
  * (host_reap).
  */
 #include <errno.h>
@@ -33,10 +33,10 @@ static void answer_sync(struct vpmu_pcpu *p)
 	if (p->sync_ack != p->sync_req && p->sync_fn)
 		p->sync_fn(p, p->sync_arg);
 	p->sync_ack = p->sync_req;
-	if (unlikely(p->late)) {
-		store_relaxed(&p->late, false);
-		/* Pairs with the acquire in any_late, which makes the owner's accesses visible. */
-		__atomic_sub_fetch(&p->host->nr_late, 1, __ATOMIC_RELEASE);
+	if (unlikely(p->stalled)) {
+		store_relaxed(&p->stalled, false);
+		/* Pairs with the acquire in any_stalled: the owner's accesses are visible. */
+		__atomic_sub_fetch(&p->host->nr_stalled, 1, __ATOMIC_RELEASE);
 	}
 	pthread_cond_broadcast(&p->acked);
 }
@@ -67,28 +67,28 @@ void vpmu_host_set_deadline(struct vpmu_host *host, uint64_t ns)
 	store_relaxed(&host->deadline_ns, ns);
 }
 
-unsigned int vpmu_host_late(struct vpmu_host *host, unsigned int *id)
+unsigned int vpmu_host_stalled(struct vpmu_host *host, unsigned int *id)
 {
 	struct vpmu_pcpu *p;
 	unsigned int n = 0;
 
 	urcu_memb_read_lock();
 	cds_list_for_each_entry_rcu (p, &host->pcpus, node) {
-		if (load_relaxed(&p->late) && !n++ && id)
+		if (load_relaxed(&p->stalled) && !n++ && id)
 			*id = p->id;
 	}
 	urcu_memb_read_unlock();
 	return n;
 }
 
-bool any_late(const struct vpmu_host *host)
+bool any_stalled(const struct vpmu_host *host)
 {
-	return load_acquire(&host->nr_late) != 0;
+	return load_acquire(&host->nr_stalled) != 0;
 }
 
 void host_reap(struct vpmu_host *host)
 {
-	if ((host->samplers_left || host->lbr_left) && !any_late(host)) {
+	if ((host->samplers_left || host->lbr_left) && !any_stalled(host)) {
 		sampler_reap(host);
 		lbr_reap(host);
 	}
@@ -152,7 +152,7 @@ static int sync_wait_for(struct vpmu_pcpu *p, struct patience *w)
 	int ret = 0;
 
 	pthread_mutex_lock(&p->lock);
-	while (p->sync_ack != p->sync_req && !p->late) {
+	while (p->sync_ack != p->sync_req && !p->stalled) {
 		if (pthread_cond_timedwait(&p->acked, &p->lock, &w->until) != ETIMEDOUT ||
 		    p->sync_ack == p->sync_req)
 			continue;
@@ -161,8 +161,8 @@ static int sync_wait_for(struct vpmu_pcpu *p, struct patience *w)
 			next_piece(w);
 			continue;
 		}
-		store_relaxed(&p->late, true);
-		__atomic_add_fetch(&p->host->nr_late, 1, __ATOMIC_RELAXED);
+		store_relaxed(&p->stalled, true);
+		__atomic_add_fetch(&p->host->nr_stalled, 1, __ATOMIC_RELAXED);
 	}
 	if (p->sync_ack != p->sync_req)
 		ret = -ETIMEDOUT;

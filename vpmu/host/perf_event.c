@@ -51,8 +51,8 @@ unsigned int vpmu_perf_types(uint32_t types[VPMU_PERF_TYPES])
 }
 
 /* Make *@attr an event of core type @i of @n. -ENOENT: that type does not have it. */
-static int attr_of_kind(struct perf_event_attr *attr, const uint32_t *types, unsigned int i,
-			unsigned int n)
+static int perf_event_set_type(struct perf_event_attr *attr, const uint32_t *types, unsigned int i,
+			       unsigned int n)
 {
 	if (n < 2)
 		return 0;
@@ -164,7 +164,7 @@ static int open_kind(vpmu_key_t key, const struct vpmu_perf_where *where, const 
 	int rc = vpmu_key_to_attr(key, &attr);
 
 	if (!rc)
-		rc = attr_of_kind(&attr, types, i, kinds);
+		rc = perf_event_set_type(&attr, types, i, kinds);
 	if (rc)
 		return rc;
 	attr.disabled = !where->enabled;

@@ -27,7 +27,7 @@ struct vpmu_conservation {
  * vpmu_host_conservation - sync all pCPUs, then call @fn for each pCPU and each key that this pCPU
  * can count and that still has its slot. hardware comes from the PMU's audit operation if there is
  * one. @fn must not make control calls; the first non-zero value it returns ends the iteration.
- * Returns 0, -ENOMEM, -ETIMEDOUT if a pCPU is stalled (vpmu_host_late), or @fn's value. Control.
+ * Returns 0, -ENOMEM, -ETIMEDOUT if a pCPU is stalled (vpmu_host_stalled), or @fn's value. Control.
  */
 int vpmu_host_conservation(struct vpmu_host *host,
 			   int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg);

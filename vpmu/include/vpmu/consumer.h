@@ -87,7 +87,7 @@ struct vpmu_consumer {
  *                added.
  *   -EINVAL      @key is not valid (vpmu_key_valid). Not added.
  *   -ENOMEM      Not added.
- *   -ETIMEDOUT   control form: a pCPU does not answer (vpmu_host_late). Not added.
+ *   -ETIMEDOUT   control form: a pCPU does not answer (vpmu_host_stalled). Not added.
  *
  * Example: two VMs each have a consumer of "instructions" and the operator adds a third, for their
  * tenant. Each pCPU still uses one counter for the key. After the VMs have executed 100 and 50 more

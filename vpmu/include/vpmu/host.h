@@ -83,9 +83,9 @@ int vpmu_host_sync_some(struct vpmu_host *host, struct vpmu_account *(*next)(voi
  */
 void vpmu_host_set_deadline(struct vpmu_host *host, uint64_t ns);
 
-/* vpmu_host_late - returns the number of stalled pCPUs; *@id (may be NULL) is set to the id of one
- * of them, if any. Any thread and signal handlers. */
-unsigned int vpmu_host_late(struct vpmu_host *host, unsigned int *id);
+/* vpmu_host_stalled - returns the number of stalled pCPUs; *@id (may be NULL) is set to the id of
+ * one of them, if any. Any thread and signal handlers. */
+unsigned int vpmu_host_stalled(struct vpmu_host *host, unsigned int *id);
 
 /* vpmu_host_sharing - store the current numbers of consumers and of the counters that serve them.
  * Never waits for a pCPU. Any thread. */

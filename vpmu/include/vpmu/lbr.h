@@ -68,7 +68,7 @@ int vpmu_lbr_guest_set(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
  *   -EINVAL      @ctl is invalid (vpmu_lbr_ctl_ok)
  *   -EOPNOTSUPP  no pCPU has branch records; or @account is vpmu_host_other, which has no vCPU
  *   -ENOMEM
- *   -ETIMEDOUT   a pCPU on which the account has been placed is stalled (vpmu_host_late)
+ *   -ETIMEDOUT   a pCPU on which the account has been placed is stalled (vpmu_host_stalled)
  *
  * vpmu_lbr_detach - undo one attach; without one, do nothing. After the last detach that covers a
  * task, its captured records are freed, a grace period later and not before stalled pCPUs have

@@ -48,7 +48,7 @@ static _Noreturn void ask(void)
 	_exit(ret == 0 ? 0 : ret == -ETIMEDOUT ? 1 : 2);
 }
 
-/* 0: the owner came in time; 1: it was late. */
+/* 0: the owner came in time; 1: it was stalled. */
 static int ask_and(void (*meanwhile)(pid_t pid))
 {
 	int status;
@@ -88,13 +88,13 @@ static void stop_long(pid_t pid)
 	cr_assert_eq(write(go[1], "g", 1), 1);
 }
 
-Test(late, an_owner_that_never_comes)
+Test(stalled, an_owner_that_never_comes)
 {
 	cr_expect_eq(ask_and(wait_long), 1);
 }
 
 /* While the process is stopped the clock goes on, and no owner can come. */
-Test(late, a_process_that_was_stopped_is_not_late)
+Test(stalled, a_process_that_was_stopped_is_not_stalled)
 {
 	cr_expect_eq(ask_and(stop_long), 0);
 }

@@ -5,8 +5,8 @@
  * that answers by going offline.
  *
  * pCPU 0 has an owner that polls all the time, pCPU 1 one that obeys the test. Once a
- * pCPU is late the deadline is a day, so a call that waits for it once more hangs. Plain main with
- * TAP-like output, because Criterion does not run under TSan.
+ * pCPU is stalled the deadline is a day, so a call that waits for it once more hangs. Plain main
+ * with TAP-like output, because Criterion does not run under TSan.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -140,12 +140,12 @@ static void stops_polling(void)
 	vpmu_host_set_deadline(host, SHORT_NS);
 }
 
-/* A call has found pCPU 1 late. On a slow machine it can have found pCPU 0 late, too: that one
- * comes back by itself. From here on, a thread that waits for pCPU 1 hangs. */
-static void only_one_is_late(void)
+/* A call has found pCPU 1 stalled. On a slow machine it can have found pCPU 0 stalled, too: that
+ * one comes back by itself. From here on, a thread that waits for pCPU 1 hangs. */
+static void only_one_is_stalled(void)
 {
 	vpmu_host_set_deadline(host, DAY_NS);
-	while (load_relaxed(&cpu[0].p->late))
+	while (load_relaxed(&cpu[0].p->stalled))
 		sched_yield();
 }
 
@@ -154,7 +154,7 @@ static void comes_back(void)
 {
 	vpmu_host_set_deadline(host, 0);
 	store_release(&cpu[1].polls, true);
-	while (vpmu_host_late(host, NULL))
+	while (vpmu_host_stalled(host, NULL))
 		sched_yield();
 }
 
@@ -204,14 +204,14 @@ static void counting(void)
 	runs = cpu[1].runs;
 
 	stops_polling();
-	CHECK("nobody is late yet", !vpmu_host_late(host, NULL));
+	CHECK("no pCPU is stalled yet", !vpmu_host_stalled(host, NULL));
 	tell(1, RUN);
 	kicks = __atomic_load_n(&cpu[1].kicks, __ATOMIC_RELAXED);
 	memset(&c, 0, sizeof(c));
 	CHECK("an attach is refused", vpmu_consumer_add(&c, tenant, branches, NULL) == -ETIMEDOUT);
-	only_one_is_late();
+	only_one_is_stalled();
 	CHECK("it kicked the pCPU", __atomic_load_n(&cpu[1].kicks, __ATOMIC_RELAXED) > kicks);
-	CHECK("the pCPU that is late has a name", vpmu_host_late(host, &id) == 1 && id == 1);
+	CHECK("the pCPU that is stalled has a name", vpmu_host_stalled(host, &id) == 1 && id == 1);
 	vpmu_host_sharing(host, &sh);
 	CHECK("what was refused left nothing", sh.consumers == 3 && sh.keys == 2 && !count(&c));
 
@@ -228,7 +228,7 @@ static void counting(void)
 	tell(1, RUN);
 	tell(1, SWITCH_AWAY);
 	tell(1, SWITCH_BACK);
-	CHECK("it switches and is still late", vpmu_host_late(host, NULL) == 1);
+	CHECK("it switches and is still stalled", vpmu_host_stalled(host, NULL) == 1);
 	CHECK("what ended stays", count(&here) == 10);
 	CHECK("what goes on counts on", count(&all) == 20 + (cpu[1].runs - runs) * 10);
 
@@ -260,13 +260,13 @@ static void too_late(void)
 
 	stops_polling();
 	vpmu_host_sync(host);
-	only_one_is_late();
+	only_one_is_stalled();
 	pthread_mutex_lock(&host->ctl_lock);
 	ret = host_sync_locked(host, note, &done);
 	pthread_mutex_unlock(&host->ctl_lock);
 	CHECK("only the other pCPU does it", ret == -ETIMEDOUT && done == 1);
 	tell(1, POLL);
-	CHECK("the answer comes too late for it", !vpmu_host_late(host, NULL) && done == 1);
+	CHECK("the answer comes too late for it", !vpmu_host_stalled(host, NULL) && done == 1);
 	comes_back();
 }
 
@@ -301,7 +301,7 @@ static void sampling(void)
 	CHECK("it takes samples", first.n == 2);
 	stops_polling();
 	vpmu_host_sync(host);
-	only_one_is_late();
+	only_one_is_stalled();
 	vpmu_sampler_destroy(s);
 	store_release(&first.ended, true);
 	o.arg = &second;
@@ -323,7 +323,7 @@ static void sampling(void)
 	vpmu_consumer_del(&c, NULL, NULL);
 }
 
-/* A sampler that is refused half-way, when the pCPU is not known to be late. */
+/* A sampler that is refused half-way, when the pCPU is not known to be stalled. */
 static void sampling_is_refused(void)
 {
 	struct samples none = {0};
@@ -366,7 +366,7 @@ static void branch_records(void)
 	tell(1, RUN);
 	stops_polling();
 	vpmu_host_sync(host);
-	only_one_is_late();
+	only_one_is_stalled();
 	vpmu_lbr_detach(cpu[1].vm);
 	CHECK("its records are gone for readers", vpmu_lbr_read(cpu[1].vcpu, &r, &user) == -ENOENT);
 	CHECK("but not for the pCPU", records() == 1);
