@@ -11,8 +11,8 @@ guest='name=g,engine=emulator,image=guest,args=run fib 20'
 sed -n '/^## Files of an installation/,/^## [^F]/p' "$src/docs/building.md" |
 	sed -n 's/^| `\([^`]*\)` |.*/\1/p' | sort >"$dir/listed"
 grep -q bin/vpmu-vmm "$dir/listed" || { echo "FAILED: no table of files in docs/building.md"; exit 1; }
-# libvpmu for other programs is not built with a sanitizer.
-grep -q '^VPMU_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt" && sed -i '\|^include/|d; \|^lib/libvpmu|d; \|^lib/pkgconfig/|d' "$dir/listed"
+# The libraries for other programs are not built with a sanitizer.
+grep -q '^VPMU_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt" && sed -i '\|^include/|d; \|^lib/libvpmu|d; \|^lib/pkgconfig/|d; \|/vpmu-preload|d' "$dir/listed"
 command -v scdoc >/dev/null || sed -i '\|^share/man/|d' "$dir/listed"
 
 # ---- DESTDIR, as for a package ----
