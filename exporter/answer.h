@@ -32,8 +32,8 @@ struct answer_row {
  * that the caller frees; *@nr: their number. -EPROTO: @read violates the protocol. */
 int answer_rows(const json_t *read, size_t nr_events, struct answer_row **out, size_t *nr);
 
-/* answer_ask - send @req (taken) over the open @connection and wait for the
- * answer; see struct metrics_opts.ask. */
+/* answer_ask - send @req (taken) over the open @connection and wait for the answer; see struct
+ * metrics_opts.ask. */
 int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t errlen);
 
 /* answer_u64 - read a number of @o, an integer or a string of digits. Returns false if there is

@@ -216,7 +216,9 @@ int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
 	*cfg = (struct vpmu_guest_cfg){.no_lbr = true};
 	memset(policy, 0, sizeof(*policy));
 	if (conf_model(c->value[CONF_PMU], &cfg->model))
-		return fail(-EINVAL, err, errlen, "pmu: \"%.80s\" is invalid", c->value[CONF_PMU]);
+		return fail(-EINVAL, err, errlen,
+			    "pmu: \"%.80s\" is invalid; expected auto, none or a model",
+			    c->value[CONF_PMU]);
 	if (cfg->model == VPMU_GUEST_MODELS)
 		cfg->model = intel ? VPMU_GUEST_INTEL_V5 : VPMU_GUEST_AMD_V2;
 	ret = conf_gp(c, cfg, err, errlen);
@@ -225,7 +227,8 @@ int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
 	if (c->value[CONF_POLICY])
 		vpmu_policy_tier_parse(c->value[CONF_POLICY], &policy->tier);
 	if (allow && deny)
-		return fail(-EINVAL, err, errlen, "deny: given besides allow; set only one");
+		return fail(-EINVAL, err, errlen,
+			    "deny: given with allow; expected only one of them");
 	if (allow || deny) {
 		policy->action = allow ? VPMU_POLICY_ALLOW : VPMU_POLICY_DENY;
 		ret = vpmu_policy_add(

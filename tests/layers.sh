@@ -52,8 +52,8 @@ if [ -n "$build" ]; then
 fi
 
 if [ -n "$build" ]; then
-	# vpmu_cgroup_other is vpmu_cgroup again, for a test.
-	find "$build/vpmu" "$build/cgroup" "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" -name '*.a' ! -name libvpmu_cgroup_other.a | sort | while read -r lib; do
+	# vpmu_cgroup_other is vpmu_cgroup again, for a test; libvpmu-kvm.a is libvpmu and vpmu_kvmpmu again, to be installed.
+	find "$build/vpmu" "$build/cgroup" "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" "$build/preload" -name '*.a' ! -name libvpmu_cgroup_other.a ! -name libvpmu-kvm.a | sort | while read -r lib; do
 		nm -g --defined-only "$lib" 2>/dev/null |
 			awk -v lib="${lib##*/}" 'NF == 3 && $2 ~ /^[TDBRCVW]$/ { print $3, lib }'
 	done | sort -u | awk '$1 == name { print "layers: " name "() is in " lib " and in " $2 }

@@ -54,7 +54,7 @@ int control_set_register(struct control *c);
 int control_snapshot_register(struct control *c);
 
 /* control_console_info - add to the VM @obj of `list` the number of lines that its console lost, if
- * any. 0 or -ENOMEM. */
+ * any. */
 void control_console_info(const struct machine_vm *vm, json_t *obj);
 
 /* ---- control_kernel.c ---- */

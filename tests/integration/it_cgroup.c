@@ -104,7 +104,7 @@ static void churn(const struct bpf_backend_opts *o)
 	struct vpmu_counting *root, *list = NULL;
 	uint64_t before[2][NR_KEYS], after[2][NR_KEYS];
 	struct bed_counters truth[NR_KEYS];
-	const char *seconds = getenv("IT_KERNEL_SECONDS");
+	const char *seconds = getenv("IT_CGROUP_SECONDS");
 	unsigned int compared = 0;
 	struct churn c = {0};
 	struct bpf_backend_usage u;

@@ -6,7 +6,7 @@
  * looks right (docs/internals/cgroup-counting.md). Conservation cannot see this: the sum is right
  * for any account.
  *
- *   IT_KERNEL_ROWS=N  processes of the churn (default 200; an emulated machine takes 20)
+ *   IT_CGROUP_ROWS=N  processes of the churn (default 200; an emulated machine takes 20)
  */
 #include <sched.h>
 #include <signal.h>
@@ -326,7 +326,7 @@ Test(cgroup_rows, are_those_of_perf_or_partial)
 {
 	static const char *const what[KEYS] = {"page-faults", "context-switches", "cpu-migrations"};
 	static struct bed_counters perf[GROUPS][KEYS];
-	const char *many = getenv("IT_KERNEL_ROWS");
+	const char *many = getenv("IT_CGROUP_ROWS");
 	const unsigned int processes = many ? (unsigned int)atoi(many) : 200;
 	const struct bpf_backend_opts o = {0};
 	struct bpf_backend *k = bed_open(&o);

@@ -7,7 +7,7 @@
  * the switch. A row may have more when the kernel has taken a page away: each row must be right in
  * some round.
  *
- * IT_KERNEL_TASKS=100000: so many (default 2000). More than 30,000 need kernel.pid_max above its
+ * IT_CGROUP_TASKS=100000: so many (default 2000). More than 30,000 need kernel.pid_max above its
  * default, and 30 KB of kernel memory each.
  */
 #include <criterion/criterion.h>
@@ -161,7 +161,7 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 	bool *right;
 	double t[6];
 
-	all.nr = getenv("IT_KERNEL_TASKS") ? (unsigned int)atoi(getenv("IT_KERNEL_TASKS")) : 2000;
+	all.nr = getenv("IT_CGROUP_TASKS") ? (unsigned int)atoi(getenv("IT_CGROUP_TASKS")) : 2000;
 	row = calloc(all.nr, sizeof(struct vpmu_counting *));
 	was = calloc(all.nr, sizeof(*was));
 	right = calloc(all.nr, sizeof(*right));

@@ -149,8 +149,7 @@ struct vpmu_kvm_vm_opts {
  * first KVM_CREATE_VCPU, since KVM refuses to switch its vPMU off later. @opts is copied. Returns
  * 0; -EINVAL: @opts; -EOPNOTSUPP: this KVM lacks something; -EBUSY: the alarm signal has a handler,
  * or KVM has a vCPU; -E2BIG: the ranges of both filters are more than KVM takes; -ENOMEM; or KVM's.
- * After an error the vPMU, MSR exits and filter of
- * the VM may have changed. Control.
+ * After an error the vPMU, MSR exits and filter of the VM may have changed. Control.
  *
  * vpmu_kvm_vm_close - end it: *@vm is freed, and its account deleted. Its vCPUs must have been
  * closed. KVM's filter stays as it is. NULL does nothing. Control.
