@@ -20,7 +20,7 @@ lives_on() {
 	"$vpmu" resume || exit 1
 	wait_state a done
 	check "$1: lines" "$(field a console-lines)" 25
-	check "$1: all of them are counted" "$(field a console-dropped)" 24
+	check "$1: all of them are counted" "$(field a console-dropped)" 25
 	check "$1: the ring has them" "$("$vpmu" console a | grep -c .)" 25
 	"$vpmu" vm add name=b engine=emulator image="$image" console=stdout args="run loop 3" || exit 1
 	wait_state b "done"
