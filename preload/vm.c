@@ -252,7 +252,7 @@ static int vcpu_open(struct vm *vm, int fd, unsigned int id)
 	rc = fds_reserve(fd);
 	if (rc)
 		goto err;
-	if (!vm->kvm)
+	if (vm->state != PRE_ON)
 		goto out;
 	rc = v->dup = sys_dup(fd);
 	if (rc >= 0)
