@@ -370,7 +370,7 @@ enum refusal {
 };
 
 struct seen {
-	struct fake_state vm, vcpu;
+	struct fake_state undone, vm, vcpu; /* undone: at once after it was refused */
 	int rc[32], err[32], n;
 	unsigned long log[FAKE_LOG]; /* of the last part */
 	unsigned int calls;
@@ -420,6 +420,7 @@ static void refused_life(struct bed *b, enum refusal why, call_fn *call, struct 
 		see(s, call(b->vm, KVM_MEMORY_ENCRYPT_OP, ram));
 	see(s, call(b->vcpu, KVM_SET_CPUID2, &b->cpuid));
 	/* From here on it is refused. */
+	s->undone = fake.fd[b->vm]->s;
 	s->calls = fake.calls;
 	see(s, call(b->vm, KVM_SET_USER_MEMORY_REGION, &m));
 	see(s, call(b->vm, KVM_X86_SET_MSR_FILTER, &f));
@@ -478,7 +479,9 @@ Test(preload_refused, vm_is_as_without_the_library)
 				  !memcmp(plain.log, with.log, plain.calls * sizeof(plain.log[0])),
 			  "%d: calls", why);
 		cr_expect_eq(with.vm.vpmu_off, late || plain.vm.vpmu_off, "%d", why);
-		with.vm.vpmu_off = plain.vm.vpmu_off;
+		with.vm.vpmu_off = with.undone.vpmu_off = plain.vm.vpmu_off;
+		cr_expect(!memcmp(&plain.undone, &with.undone, sizeof(plain.undone)), "%d: undo",
+			  why);
 		cr_expect(!memcmp(&plain.vm, &with.vm, sizeof(plain.vm)), "%d: VM", why);
 		cr_expect(!memcmp(&plain.vcpu, &with.vcpu, sizeof(plain.vcpu)), "%d: vCPU", why);
 		fake.fail_request = 0;
@@ -793,14 +796,14 @@ Test(preload_memory, dirty_log_has_pages_that_we_wrote)
 	fds_put(b.vm);
 	cr_assert(!slot_set(&b, 1, 0x100000, RAM_BYTES, 0));
 	cr_assert(!slot_set(&b, 2, 0x700000, RAM_BYTES, 0));
-	memory_dirty(vm, 0x100000 + 70 * 4096 + 4095, 2); /* two pages */
-	memory_dirty(vm, 0x100000 + 70 * 4096, 1);
+	memory_dirty(vm, 0x100000 + 100 * 4096 + 4095, 2); /* two pages */
+	memory_dirty(vm, 0x100000 + 100 * 4096, 1);
 	memory_dirty(vm, 0x100000 + RAM_BYTES, 1); /* behind the slot */
 	for (int i = 0; i < 2; i++) {		   /* each answer has them */
 		memset(bits, 0xff, sizeof(bits));
 		cr_assert(!call_ioctl(b.vm, KVM_GET_DIRTY_LOG, &log));
 		for (size_t k = 0; k < sizeof(bits) / 8; k++)
-			cr_expect_eq(bits[k], k == 1 ? 3ull << 6 : 0, "word %zu", k);
+			cr_expect_eq(bits[k], k == 1 ? 3ull << 36 : 0, "word %zu", k);
 	}
 	log.slot = 2;
 	cr_assert(!call_ioctl(b.vm, KVM_GET_DIRTY_LOG, &log));
