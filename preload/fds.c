@@ -8,12 +8,14 @@
 
 #define BLOCK_ROWS 1024
 #define BLOCKS	   (FDS_MAX / BLOCK_ROWS)
-#define KIND_MASK  3u
-#define ONE_USER   4u
+#define KIND_MASK  3ul
 
+/* Object and kind are one word, so that they always belong together. A user counts itself before it
+ * loads the object, and fds_take clears the object before it loads the count: sequentially
+ * consistent, so that one of them sees the other. */
 struct fds_row {
-	uint32_t state; /* number of references * ONE_USER + kind */
-	void *obj;	/* valid while a reference is held and the kind is not FDS_NONE */
+	uintptr_t obj; /* the pointer + its kind */
+	uint32_t users;
 };
 
 static struct fds_row *fds_blocks[BLOCKS];
@@ -32,23 +34,23 @@ static struct fds_row *fds_row(int fd)
 enum fds_kind fds_get(int fd, void **obj)
 {
 	struct fds_row *r = fds_row(fd);
-	uint32_t kind;
+	uintptr_t o;
 
-	if (!r || !(__atomic_load_n(&r->state, __ATOMIC_RELAXED) & KIND_MASK))
+	if (!r || !__atomic_load_n(&r->obj, __ATOMIC_RELAXED))
 		return FDS_NONE;
-	/* Acquire: pairs with fds_set. From here on fds_take sees the reference. */
-	kind = __atomic_fetch_add(&r->state, ONE_USER, __ATOMIC_ACQ_REL) & KIND_MASK;
-	if (!kind) {
+	__atomic_fetch_add(&r->users, 1, __ATOMIC_SEQ_CST);
+	o = __atomic_load_n(&r->obj, __ATOMIC_SEQ_CST);
+	if (!o) {
 		fds_put(fd);
 		return FDS_NONE;
 	}
-	*obj = __atomic_load_n(&r->obj, __ATOMIC_RELAXED);
-	return (enum fds_kind)kind;
+	*obj = (void *)(o & ~KIND_MASK);
+	return (enum fds_kind)(o & KIND_MASK);
 }
 
 void fds_put(int fd)
 {
-	__atomic_fetch_sub(&fds_row(fd)->state, ONE_USER, __ATOMIC_ACQ_REL);
+	__atomic_fetch_sub(&fds_row(fd)->users, 1, __ATOMIC_SEQ_CST);
 }
 
 int fds_reserve(int fd)
@@ -70,21 +72,18 @@ int fds_reserve(int fd)
 
 void fds_set(int fd, enum fds_kind kind, void *obj)
 {
-	struct fds_row *r = fds_row(fd);
-
-	__atomic_store_n(&r->obj, obj, __ATOMIC_RELAXED);
-	__atomic_fetch_or(&r->state, (uint32_t)kind, __ATOMIC_RELEASE);
+	__atomic_store_n(&fds_row(fd)->obj, (uintptr_t)obj | kind, __ATOMIC_SEQ_CST);
 }
 
 enum fds_kind fds_take(int fd, void **obj, bool *busy)
 {
 	struct fds_row *r = fds_row(fd);
-	uint32_t old;
+	uintptr_t o;
 
-	if (!r || !(__atomic_load_n(&r->state, __ATOMIC_RELAXED) & KIND_MASK))
+	if (!r || !__atomic_load_n(&r->obj, __ATOMIC_RELAXED))
 		return FDS_NONE;
-	*obj = __atomic_load_n(&r->obj, __ATOMIC_RELAXED);
-	old = __atomic_fetch_and(&r->state, ~KIND_MASK, __ATOMIC_ACQ_REL);
-	*busy = old >= ONE_USER;
-	return (enum fds_kind)(old & KIND_MASK);
+	o = __atomic_exchange_n(&r->obj, 0, __ATOMIC_SEQ_CST);
+	*busy = __atomic_load_n(&r->users, __ATOMIC_SEQ_CST) != 0;
+	*obj = (void *)(o & ~KIND_MASK);
+	return (enum fds_kind)(o & KIND_MASK);
 }

@@ -25,7 +25,8 @@ void fds_put(int fd);
 /* fds_reserve - make room for @fd. 0; -ENOMEM; -EMFILE: @fd is too large. Any thread. */
 int fds_reserve(int fd);
 
-/* fds_set - remember @obj for @fd, which is reserved and has none. Any thread. */
+/* fds_set - remember @obj, aligned to 4 bytes, for @fd, which is reserved. If the table missed that
+ * @fd was closed, the object that it had is forgotten, and never freed. Any thread. */
 void fds_set(int fd, enum fds_kind kind, void *obj);
 
 /* fds_take - forget @fd. Returns its kind and object; *@busy: a reference is held, so the object

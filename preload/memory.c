@@ -78,6 +78,19 @@ static void memory_publish(struct vm *vm, struct vm_memory *t)
 	free(old);
 }
 
+static bool memory_is_searched(const struct kvm_userspace_memory_region *m)
+{
+	return m->memory_size && !(m->flags & (KVM_MEM_READONLY | MEM_GUEST_MEMFD));
+}
+
+/* Add slot @number of @from, if it is there. */
+static void memory_copy_slot(struct vm_memory *t, const struct vm_memory *from, uint32_t number)
+{
+	for (size_t i = 0; from && i < from->n; i++)
+		if (from->slot[i].slot == number)
+			t->slot[t->n++] = from->slot[i];
+}
+
 /* The table without slot @number, with room for one more. NULL: no memory. */
 static struct vm_memory *memory_without(const struct vm_memory *old, uint32_t number)
 {
@@ -95,8 +108,8 @@ static struct vm_memory *memory_without(const struct vm_memory *old, uint32_t nu
 
 int memory_set(struct vm *vm, unsigned long request, void *arg)
 {
+	struct vm_memory *without, *failed, *done;
 	struct kvm_userspace_memory_region m;
-	struct vm_memory *without, *with;
 	int rc;
 
 	memcpy(&m, arg, sizeof(m));
@@ -105,21 +118,27 @@ int memory_set(struct vm *vm, unsigned long request, void *arg)
 	pthread_mutex_lock(&vm->memory_lock);
 	/* No search may be in memory that KVM gives up, whatever KVM says to it. */
 	without = memory_without(atomic_load(&vm->memory), m.slot);
-	with = memory_without(without, m.slot);
-	if (!without || !with) {
+	failed = memory_without(without, m.slot);
+	done = memory_without(without, m.slot);
+	if (!without || !failed || !done) {
+		rc = -ENOMEM;
 		free(without);
-		free(with);
-		pthread_mutex_unlock(&vm->memory_lock);
-		return -ENOMEM;
+		goto out;
 	}
+	memory_copy_slot(failed, atomic_load(&vm->memory), m.slot);
+	if (memory_is_searched(&m))
+		done->slot[done->n++] = m;
 	memory_publish(vm, without);
 	rc = sys_ioctl(vm->fd, request, arg);
-	if (!rc && m.memory_size && !(m.flags & (KVM_MEM_READONLY | MEM_GUEST_MEMFD))) {
-		with->slot[with->n++] = m;
-		memory_publish(vm, with);
-		with = NULL;
-	}
-	free(with);
+	/* KVM keeps the old slot if it refuses the new one. */
+	memory_publish(vm, rc ? failed : done);
+	if (rc)
+		failed = NULL;
+	else
+		done = NULL;
+out:
+	free(failed);
+	free(done);
 	pthread_mutex_unlock(&vm->memory_lock);
 	return rc;
 }

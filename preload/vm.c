@@ -19,25 +19,28 @@ struct vm_filter {
 	uint8_t bitmaps[];
 };
 
+/* As many as KVM reads: whole longs. */
 static size_t filter_bytes(const struct kvm_msr_filter_range *r)
 {
-	return ((size_t)r->nmsrs + 7) / 8;
+	return ((size_t)r->nmsrs + 63) / 64 * 8;
 }
 
-/* NULL: no memory, or KVM would refuse it. */
-static struct vm_filter *filter_copy(const struct kvm_msr_filter *f)
+/* 0, or the error of KVM for @f, or -ENOMEM. */
+static int filter_copy(const struct kvm_msr_filter *f, struct vm_filter **out)
 {
 	struct vm_filter *copy;
 	size_t bytes = 0;
 
 	for (unsigned int i = 0; i < KVM_MSR_FILTER_MAX_RANGES; i++) {
 		if (filter_bytes(&f->ranges[i]) > KVM_MSR_FILTER_MAX_BITMAP_SIZE)
-			return NULL;
+			return -EINVAL;
+		if (f->ranges[i].nmsrs && !f->ranges[i].bitmap)
+			return -EFAULT;
 		bytes += filter_bytes(&f->ranges[i]);
 	}
 	copy = malloc(sizeof(*copy) + bytes);
 	if (!copy)
-		return NULL;
+		return -ENOMEM;
 	copy->f = *f;
 	bytes = 0;
 	for (unsigned int i = 0; i < KVM_MSR_FILTER_MAX_RANGES; i++) {
@@ -47,21 +50,20 @@ static struct vm_filter *filter_copy(const struct kvm_msr_filter *f)
 		copy->f.ranges[i].bitmap = copy->bitmaps + bytes;
 		bytes += filter_bytes(&f->ranges[i]);
 	}
-	return copy;
+	*out = copy;
+	return 0;
 }
 
 int vm_set_filter(struct vm *vm, const struct kvm_msr_filter *f)
 {
-	struct vm_filter *copy = filter_copy(f);
-	int rc;
+	struct vm_filter *copy = NULL;
+	int rc = filter_copy(f, &copy);
 
 	pthread_mutex_lock(&vm->lock);
-	if (vm->state == PRE_ON && copy)
-		rc = vpmu_kvm_vm_filter(vm->kvm, &copy->f);
-	else if (vm->state == PRE_ON)
-		rc = -ENOMEM; /* KVM's own answer would replace our ranges */
-	else
+	if (vm->state != PRE_ON)
 		rc = sys_ioctl(vm->fd, KVM_X86_SET_MSR_FILTER, (void *)f);
+	else if (!rc)
+		rc = vpmu_kvm_vm_filter(vm->kvm, &copy->f);
 	if (rc >= 0 && copy) {
 		free(vm->filter);
 		vm->filter = copy;
@@ -250,7 +252,7 @@ static int vcpu_open(struct vm *vm, int fd, unsigned int id)
 	rc = fds_reserve(fd);
 	if (rc)
 		goto err;
-	if (!vm->kvm)
+	if (vm->state != PRE_ON)
 		goto out;
 	rc = v->dup = sys_dup(fd);
 	if (rc >= 0)

@@ -36,11 +36,11 @@ struct vm_memory; /* its memory slots: memory.c */
 struct vm {
 	int fd, dup; /* the VMM's descriptor; ours of the same VM */
 	int run_bytes;
-	_Atomic int state; /* enum vm_state; written under lock */
-	bool opened;	   /* kvm's vPMU was switched off */
-	bool irqchip;	   /* local APICs are in the kernel */
-	bool closed;	   /* the VMM closed fd; under lock */
-	unsigned int msr_exits;
+	_Atomic int state;		/* enum vm_state; written under lock */
+	bool opened;			/* kvm's vPMU was switched off */
+	bool irqchip;			/* local APICs are in the kernel */
+	bool closed;			/* the VMM closed fd; under lock */
+	_Atomic unsigned int msr_exits; /* the VMM's own; written under lock */
 	struct vm_filter *filter;
 	struct vpmu_kvm_vm *kvm;
 	pthread_mutex_t lock;

@@ -4,7 +4,7 @@
 #
 # The guest (guest.c) finds its PMU, counts, takes PMIs, is migrated to a file, and goes on from there in
 # another QEMU. Then what must not get a PMU: it must run as without vpmu-qemu. Skipped (77) without QEMU
-# or a KVM that QEMU can use.
+# or a KVM that QEMU can use, and in builds with sanitizers, which have no library.
 set -u
 build=$(cd "$1" && pwd) || exit 2
 tmp=$2
@@ -14,6 +14,7 @@ bad=0
 rm -rf "$tmp"
 mkdir -p "$tmp" && cd "$tmp" || exit 2
 
+[ -e "$build/bin/vpmu-preload.so" ] || { echo "# SKIP no vpmu-preload.so: a sanitizer cannot be preloaded into a plain QEMU"; exit 77; }
 [ -n "$qemu" ] || { echo "# SKIP no qemu-system-x86_64"; exit 77; }
 [ -r /dev/kvm ] && [ -w /dev/kvm ] || { echo "# SKIP no /dev/kvm"; exit 77; }
 
