@@ -1,0 +1,293 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Stock Linux in a stock QEMU under vpmu-qemu, on a real KVM: tests/preload/nested.sh CASE [MODEL[:VCPUS]...]
+#   models    one guest for each MODEL (none: amd-v2): the kernel's driver must name the model's PMU, perf stat must count
+#             known numbers of instructions, which are ticks of the TSC here, and each of 1000 (BED_PMIS) periods must be a
+#             sample and a PMI
+#   life      a guest of each MODEL (none: amd-v2) that is given a second CPU, boots again, is saved by savevm and goes
+#             back there by loadvm: it counts and takes PMIs after each of these
+# Each case is one boot of the nested bed (tests/nested/run), in which this system's QEMU runs Debian 12's cloud kernel, or
+# another one of tools/linux-guest (BED_GUEST=13cloud and so on), with stock perf. Skipped (77) when something is missing.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+build=${VPMU_BUILD:-$top/build}
+linux=$build/linux
+guest=${BED_GUEST:-cloud}
+pmis=${BED_PMIS:-1000}
+period=1000000
+export BED_CPUS=${BED_CPUS:-1} # with --exact only one executes at a time
+
+skip() {
+	echo "# SKIP nested: $*"
+	exit 77
+}
+
+qemu=$(command -v qemu-system-x86_64) || skip "no qemu-system-x86_64 (tools/deps nested)"
+[ -e "$linux/complete" ] && [ -e "$linux/$guest.vmlinuz" ] || skip "no Linux guests (tools/linux-guest)"
+roms=
+for rom in bios-256k.bin linuxboot_dma.bin kvmvapic.bin; do
+	for dir in /usr/share/qemu /usr/share/seabios; do
+		[ ! -e $dir/$rom ] || roms="$roms $dir/$rom"
+	done
+	case $roms in
+	*$rom) ;;
+	*) skip "no $rom (tools/deps nested)" ;;
+	esac
+done
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM PIPE
+failed=0
+
+fail() {
+	echo "nested.sh: $*"
+	failed=1
+}
+
+# The head of all jobs. What counts TSC ticks has no name in Linux 6.1 on AMD.
+cat >"$tmp/head" <<END
+if grep -q GenuineIntel /proc/cpuinfo; then
+	ev=ref-cycles numbers='0 9'
+else
+	ev=r100000120 numbers='4 0x100000120'
+fi
+echo 0 >/proc/sys/kernel/randomize_va_space
+echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+pmis() { awk '/^ *PMI:/ { for (i = 2; i <= NF; i++) if (\$i ~ /^[0-9]+\$/) n += \$i; print n }' /proc/interrupts; }
+# No two programs have the same addresses, which take more or fewer instructions.
+exact() { taskset \$((1 << \$1)) spin --event \$numbers 100000 300000; }
+periods() { # CPU NUMBER
+	before=\$(pmis)
+	perf record -q --no-inherit -e "{\$ev}:S" -c $period -o /tmp/data taskset \$((1 << \$1)) spin \$((\$2 * $period)) 2>&1
+	after=\$(pmis)
+	perf report -i /tmp/data --stats 2>/dev/null | grep -E 'LOST|THROTTLE'
+	perf script -i /tmp/data -F period | awk '{ sum += \$1; n++; bad += int(sum / $period) != n }
+		END { printf "samples: %d, samples of other periods: %d", n, bad }'
+	echo ", PMIs: \$((after - before)), of periods: \$2"
+}
+END
+
+initrd() { # the job's text is standard input
+	cat "$tmp/head" - >"$tmp/job"
+	VPMU_LINUX=$linux sh "$top/tools/linux-guest" initrd "$tmp/guest.initrd" --perf job="$tmp/job" bin/spin="$build/tests/nested-spin"
+}
+
+cpu() { # MODEL
+	# The bed's processor has no XSAVE that its guests could use. PV EOI: guests with it have been seen to spin
+	# in their EOI in this bed, one in eight.
+	echo -n host,-xsave,-kvm-pv-eoi
+	case $1 in
+	intel-v2) echo ,vendor=GenuineIntel,family=6,model=85,stepping=4 ;;
+	intel-v5) echo ,vendor=GenuineIntel,family=6,model=143,stepping=8 ;;
+	*) echo ;;
+	esac
+}
+
+drivers() { # MODEL
+	case $1 in
+	amd-*) echo 'Performance Events: .*core perfctr, AMD PMU driver' && echo 'generic (registers|counters): +6$' ;;
+	intel-*) echo 'Performance Events: .*' && echo 'Intel PMU driver' && echo 'generic (registers|counters): +8$' ;;
+	esac
+	case $1 in
+	amd-v2 | intel-v2) echo 'version: +2$' ;;
+	intel-v5) echo 'version: +5$' ;;
+	esac
+}
+
+vcpus() { # MODEL[:VCPUS]
+	case $1 in
+	*:*) echo "${1#*:}" ;;
+	*) echo 1 ;;
+	esac
+}
+
+# QEMU's command for guest $1; stdin is the rest of its options
+vm() { # MODEL[:VCPUS]
+	echo "VPMU_PMU=${1%:*} timeout -s KILL ${BED_VM_SECONDS:-100} /bed/vpmu-qemu --qemu /bed/qemu-system-x86_64 -L /bed" \
+		"-accel kvm -M q35 -m 384 -cpu $(cpu "${1%:*}") -nodefaults -display none" \
+		"-kernel /bed/$guest.vmlinuz -initrd /bed/guest.initrd -append 'console=ttyS0 quiet panic=-1 ${BED_CMDLINE-}'"
+}
+
+bed() { # an operator's script in the bed, from standard input
+	{
+		echo '#!/bed/busybox sh'
+		cat
+	} >"$tmp/script"
+	chmod +x "$tmp/script"
+	export BED_FILES="$linux/busybox $linux/$guest.vmlinuz $build/bin/vpmu-qemu $build/bin/vpmu-preload.so $qemu $tmp/guest.initrd $roms"
+	{ VPMU_BUILD=$build BED_MB=${BED_MB:-1800} "$top/tests/nested/run" --exact "$tmp/script" 2>&1 || echo "exit status of the bed: $?"; } | tee "$tmp/out"
+	! grep -qx 'exit status of the bed: 77' "$tmp/out" || exit 77 # it has said what is missing
+	! grep -q '^exit status of the bed: ' "$tmp/out" || fail "the bed failed"
+}
+
+# Each line of standard input must be in the output of guest $1, as an extended regular expression.
+expect() { # guest
+	while read -r line; do
+		grep -Eq "^\[$1\] .*$line" "$tmp/out" || fail "guest $1 did not say: $line"
+	done
+}
+
+# What periods() and the log of guest $1 said; $2 times it ran.
+check() { # guest times
+	sed -n "s/^\[$1\] samples: //p" "$tmp/out" | tr -cd '0-9\n ' >"$tmp/periods"
+	[ "$(wc -l <"$tmp/periods")" = "$2" ] || fail "guest $1: perf record has run $(wc -l <"$tmp/periods") times of $2"
+	while read -r samples others pmis of; do
+		echo "$1: $of periods, $samples samples, $others of them of other periods, $pmis PMIs"
+		[ "$samples" -ge "$of" ] || fail "guest $1: $samples samples of at least $of"
+		[ "$samples" = "$pmis" ] || fail "guest $1: $samples samples, $pmis PMIs"
+		[ "$others" = 0 ] || fail "guest $1: $others samples are not of the next period"
+	done <"$tmp/periods"
+	! grep -qE "^\[$1\] .*(LOST|THROTTLE)" "$tmp/out" || fail "guest $1: samples are lost"
+	! grep -iE "^\[$1\] complaint: .*(uhhuh|general protection|unchecked MSR|WARNING: CPU|BUG:|Oops|lockup|rcu.*stall)" "$tmp/out" ||
+		fail "guest $1 complains"
+}
+
+[ $# -gt 0 ] || {
+	sed -n '3,13s/^# //p' "$0"
+	exit 2
+}
+case=$1
+shift
+[ $# -gt 0 ] || set -- amd-v2
+case $case in
+models)
+	initrd <<-END
+		dmesg | grep -A26 'Performance Events' | grep -E 'Performance|PMU|version|generic'
+		echo "CPUs online: \$(nproc)"
+		for n in \$(seq 0 \$((\$(nproc) - 1))); do
+			exact \$n
+		done
+		perf stat -x, -a -A -e \$ev sh -c 'for n in \$(seq 0 \$((\$(nproc) - 1))); do taskset \$((1 << n)) spin 20000000 & done; wait' 2>&1 |
+			sed -n 's/^CPU\([0-9]*\),\([0-9]*\),.*/count of CPU \1: \2/p'
+		perf stat -x, -e \$ev,\$ev,\$ev,\$ev,\$ev,\$ev,\$ev,\$ev,\$ev,\$ev,\$ev,\$ev,\$ev,\$ev spin 100000000 2>&1 |
+			awk -F, '\$1 > 0 { n++; if (\$5 < 99) shared++; sum += \$1 } END { printf "multiplexed: %d of %d, mean %.0f\n", shared, n, sum / n }'
+		periods \$((\$(nproc) - 1)) $pmis
+		dmesg -r | sed -n 's/^<[0-4]>/complaint: /p'
+	END
+	for vm; do
+		echo "$(vm "$vm") -smp $(vcpus "$vm") -no-reboot -serial stdio </dev/null 2>&1 | sed 's/\\r\$//; s/^/[$vm] /'"
+	done >"$tmp/vms"
+	bed <"$tmp/vms"
+	for vm; do
+		cpus=$(vcpus "$vm")
+		drivers "${vm%:*}" | expect "$vm"
+		printf '%s\n' "CPUs online: $cpus\$" 'multiplexed: 14 of 14, mean 1[0-9]{8}$' 'job: exit status 0$' | expect "$vm"
+		[ "$(grep -c "^\[$vm\] 200000 instructions more, 200000 ticks more\$" "$tmp/out")" = "$cpus" ] ||
+			fail "guest $vm: 200000 instructions are not 200000 ticks on each CPU"
+		for n in $(seq 0 $((cpus - 1))); do
+			count=$(sed -n "s/^\[$vm\] count of CPU $n: //p" "$tmp/out")
+			[ "${count:-0}" -ge 20000000 ] && [ "$count" -le 100000000 ] || fail "guest $vm: CPU $n counted ${count:-nothing}"
+		done
+		check "$vm" 1
+	done
+	;;
+life)
+	initrd <<-END
+		cpus=\$(nproc)
+		echo "booted: CPUs \$cpus"
+		awk '\$3 == "native_read_pmc" { print "native_read_pmc: " \$1 }' /proc/kallsyms
+		exact 0
+		if [ \$cpus = 1 ]; then
+			periods 0 50
+			echo 'wants: device_add'
+			until [ -e /sys/devices/system/cpu/cpu1 ]; do sleep 0.1; done
+			echo 1 >/sys/devices/system/cpu/cpu1/online
+			until [ \$(nproc) = 2 ]; do sleep 0.1; done
+			exact 1
+			periods 1 50
+			dmesg -r | sed -n 's/^<[0-4]>/complaint: /p'
+			echo 'wants: reboot'
+			reboot -f
+			sleep 100
+		fi
+		exact 1
+		periods 0 50
+		periods 1 50
+		# It counts, on a counter that the rounds do not take, before and after.
+		perf stat -x, -e \$ev -a sleep 4 2>&1 | sed 's/^/all the time,/' &
+		for n in 1 2 3 4 5 6; do
+			perf stat -x, -e \$ev taskset \$((1 + n % 2)) spin 40000000 2>&1 | sed "s/^/round \$n,/"
+			sleep 0.2
+		done
+		wait
+		periods 1 50
+		dmesg -r | sed -n 's/^<[0-4]>/complaint: /p'
+	END
+	for vm; do
+		cat <<-END
+			cd /tmp
+			name=$vm
+			qemu="$(vm "$vm") -smp 1,sockets=2,cores=1,threads=1,maxcpus=2"
+		END
+		cat <<-'END'
+			rm -f mon.in mon.out
+			mkfifo mon.in mon.out
+			: >serial
+			truncate -s 1M disk # savevm goes to a temporary overlay of it
+			mkdir -p /var/tmp
+			tail -f serial | sed "s/\r\$//; s/^/[$name] /" &
+			sh -c "exec env $qemu -serial file:/tmp/serial -monitor pipe:/tmp/mon -drive if=none,format=raw,snapshot=on,file=/tmp/disk" </dev/null 2>&1 &
+			pid=$!
+			cat mon.out >answers &
+			exec 5>mon.in
+			trap '' PIPE # QEMU may have ended
+			said() { # TEXT
+				until grep -q "$1" serial; do
+					kill -0 $pid || return
+					sleep 0.1
+				done
+			}
+			rdpmc() { # WHEN: the kernel's only RDPMC
+				at=$(sed -n 's/^native_read_pmc: \([0-9a-f]*\).*/\1/p' serial | tail -n 1)
+				echo "x /16xb 0x$at" >&5
+				sleep 1
+				echo "[$name] RDPMC $1: $(grep -a "^$at: " answers | tail -n 1)"
+			}
+			said 'wants: device_add'
+			rdpmc 'after the start'
+			echo 'device_add host-x86_64-cpu,id=c1,socket-id=1,core-id=0,thread-id=0' >&5
+			said 'round 1,'
+			rdpmc 'after the reset'
+			said 'round 2,'
+			echo 'savevm one' >&5
+			said 'round 5,'
+			echo "before loadvm: $(grep -a -c '^round' serial) rounds"
+			echo 'loadvm one' >&5
+			rdpmc 'after loadvm'
+			wait $pid # the guest switches itself off
+			echo "[$name] QEMU: status $?"
+			exec 5>&-
+			sleep 1
+			kill $(jobs -p)
+			sed 's/\r$//; s/^/monitor: /' answers
+		END
+	done >"$tmp/vms"
+	BED_MB=${BED_MB:-2600} bed <"$tmp/vms"
+	for vm; do
+		expect "$vm" <<-'END'
+			booted: CPUs 1$
+			booted: CPUs 2$
+			RDPMC after the start: .*0xe5 0x33
+			RDPMC after the reset: .*0xe5 0x33
+			RDPMC after loadvm: .*0xe5 0x33
+			job: exit status 0$
+			QEMU: status 0$
+		END
+		[ "$(grep -c "^\[$vm\] 200000 instructions more, 200000 ticks more\$" "$tmp/out")" = 4 ] ||
+			fail "guest $vm: 200000 instructions are not 200000 ticks on each CPU"
+		sed -n "s/^\[$vm\] round [0-9]*,\([0-9]*\),.*/\1/p" "$tmp/out" >"$tmp/rounds"
+		# Some of them come again with loadvm.
+		[ "$(wc -l <"$tmp/rounds")" -ge 8 ] || fail "guest $vm: loadvm did not go back"
+		while read -r count; do
+			[ "$count" -ge 40000000 ] && [ "$count" -le 50000000 ] || fail "guest $vm: perf stat of 40000000 counted $count"
+		done <"$tmp/rounds"
+		check "$vm" 5
+	done
+	;;
+*)
+	echo "nested.sh: unknown case '$case'" >&2
+	exit 2
+	;;
+esac
+[ $failed = 0 ]
