@@ -57,13 +57,16 @@ static int filter_copy(const struct kvm_msr_filter *f, struct vm_filter **out)
 int vm_set_filter(struct vm *vm, const struct kvm_msr_filter *f)
 {
 	struct vm_filter *copy = NULL;
-	int rc = filter_copy(f, &copy);
+	int copied = filter_copy(f, &copy), rc = copied;
 
 	pthread_mutex_lock(&vm->lock);
 	if (vm->state != PRE_ON)
 		rc = sys_ioctl(vm->fd, KVM_X86_SET_MSR_FILTER, (void *)f);
-	else if (!rc)
+	else if (!copied)
 		rc = vpmu_kvm_vm_filter(vm->kvm, &copy->f);
+	/* vm_begin() would set a filter without the VMM's ranges. */
+	if (rc >= 0 && copied && vm->state == PRE_WAITING)
+		vm_refuse(vm, "its MSR filter cannot be kept");
 	if (rc >= 0 && copy) {
 		free(vm->filter);
 		vm->filter = copy;

@@ -57,6 +57,7 @@ static struct fake {
 	int fail_error;
 	int no_cap; /* KVM_CAP_*; -1: none */
 	bool no_dup, no_map, amd, thread_lives;
+	bool any_filter; /* KVM takes MSR filters without bitmaps */
 	unsigned int mmap_size;
 	int tid; /* 0: the thread's own */
 	/* The exits to come. */
@@ -177,7 +178,7 @@ static inline int fake_filter(struct fake_file *f, const struct kvm_msr_filter *
 
 		if (bytes > KVM_MSR_FILTER_MAX_BITMAP_SIZE)
 			return -EINVAL;
-		if (bytes && !m->ranges[i].bitmap)
+		if (bytes && !m->ranges[i].bitmap && !fake.any_filter)
 			return -EFAULT;
 	}
 	f->s.filter = *m;
@@ -185,7 +186,7 @@ static inline int fake_filter(struct fake_file *f, const struct kvm_msr_filter *
 	for (size_t i = 0; i < KVM_MSR_FILTER_MAX_RANGES; i++) {
 		size_t bytes = ((size_t)m->ranges[i].nmsrs + 63) / 64 * 8;
 
-		if (bytes)
+		if (bytes && m->ranges[i].bitmap)
 			memcpy(f->s.bitmaps[i], m->ranges[i].bitmap,
 			       bytes < FAKE_BITMAP ? bytes : FAKE_BITMAP);
 		f->s.filter.ranges[i].bitmap = NULL;

@@ -570,6 +570,24 @@ Test(preload_filter, ranges_of_the_vmm_stand_behind_ours)
 	bed_end(&b);
 }
 
+/* The library could not copy it, so a filter of ours would replace it. */
+Test(preload_filter, one_that_cannot_be_kept_is_left_alone)
+{
+	struct kvm_msr_filter f = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
+				   .ranges[2] = {.flags = 1, .base = 0x611, .nmsrs = 3}};
+	struct bed b;
+
+	bed_process("pmu=intel-v2");
+	fake.any_filter = true;
+	bed_vm(&b, call_ioctl);
+	cr_assert(!call_ioctl(b.vm, KVM_CREATE_IRQCHIP, NULL));
+	cr_assert(!call_ioctl(b.vm, KVM_X86_SET_MSR_FILTER, &f));
+	bed_vcpu(&b, call_ioctl);
+	cr_assert_eq(bed_vm_state(&b)->filter.ranges[2].base, 0x611);
+	cr_assert_eq(bed_vm_state(&b)->filter.ranges[0].nmsrs, 0);
+	bed_end(&b);
+}
+
 Test(preload_filter, msr_exits_keep_ours)
 {
 	struct kvm_enable_cap cap = {.cap = KVM_CAP_X86_USER_SPACE_MSR, .args = {UNKNOWN}};
