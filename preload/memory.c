@@ -2,10 +2,10 @@
 /*
  * Where guest memory is in this process: the VMM's memory slots, for the search for RDPMC.
  *
- * A search runs on a vCPU's thread and may take milliseconds; meanwhile the VMM may take a slot
- * away and unmap what was behind it. So a thread marks its vCPU as searching before it looks at the
- * table, and who changes a slot publishes the new table, waits until no vCPU searches, and only
- * then lets KVM and the VMM go on. Both sides store before they load, sequentially consistent.
+ * A search runs on a vCPU's thread and may take milliseconds. During it the VMM may remove a slot
+ * and unmap its memory. So a thread marks its vCPU as searching before it looks at the
+ * table. A thread that changes a slot publishes the new table, waits until no vCPU searches, and
+ * only then lets KVM and the VMM go on. Both sides store before they load, sequentially consistent.
  *
  * Pages that the library has written are not in KVM's dirty log. They are added to each answer, so
  * that a live migration transfers them: at most VM_DIRTY_MAX pages.
@@ -116,7 +116,7 @@ int memory_set(struct vm *vm, unsigned long request, void *arg)
 	if (SLOT_SPACE(m.slot))
 		return sys_ioctl(vm->fd, request, arg);
 	pthread_mutex_lock(&vm->memory_lock);
-	/* No search may be in memory that KVM gives up, whatever KVM says to it. */
+	/* No search may be in memory that KVM gives up, whether or not the call succeeds. */
 	without = memory_without(atomic_load(&vm->memory), m.slot);
 	failed = memory_without(without, m.slot);
 	done = memory_without(without, m.slot);

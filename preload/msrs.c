@@ -41,7 +41,7 @@ static int msrs_get_word(struct vcpu *v, struct kvm_msr_entry *e)
 	if (e->index == WORDS_TAG)
 		val = words_tag(process.guest.model, v->gp);
 	else if (reg && vpmu_kvm_vcpu_get_msr(v->kvm, reg, &val))
-		val = 0; /* the model has it not */
+		val = 0; /* the model lacks it */
 	e->data = val;
 	return 0;
 }
@@ -118,7 +118,7 @@ static uint32_t msrs_apply(struct vcpu *v, const struct msrs_state *s, uint32_t 
 	return end;
 }
 
-/* A refused VM whose VMM believes in the PMU that was shown: nothing is there. */
+/* True if CPUID showed @msr to the VMM of a refused VM, but no PMU answers it: it reads 0. */
 static bool msrs_dead_word(const struct vcpu *v, uint32_t msr)
 {
 	unsigned int gp = process.real_0a[0] >> 8 & 0xff, fixed = process.real_0a[3] & 31;

@@ -107,7 +107,7 @@ void vm_encrypts(struct vm *vm)
 
 /* ---- VMs ---- */
 
-/* Back to what the VMM itself has set, as far as KVM allows. */
+/* Restore the VMM's own settings, as far as KVM allows. */
 static void vm_undo(struct vm *vm)
 {
 	struct kvm_msr_filter none = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW};

@@ -83,7 +83,7 @@ static uint32_t words_intel(unsigned int gp, uint32_t msr)
 	if (msr - EVTSEL0 < WORDS_GP) {
 		if (msr - EVTSEL0 < gp)
 			return msr;
-		/* a counter that the model has not: room for what QEMU does not know */
+		/* a counter that the model lacks: spare for MSRs that QEMU does not save */
 		return msr == EVTSEL0 + WORDS_GP - 1 ? DEBUGCTL : 0;
 	}
 	return msr == WORDS_TAG || msr >= AMD_STATUS ? 0 : msr;

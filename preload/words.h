@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The words in which a VMM carries the state of a PMU. QEMU knows the MSRs of Intel's architectural
+ * The words in which a VMM carries the state of a PMU. QEMU saves the MSRs of Intel's architectural
  * PMU: 18 general counters and their selects, 3 fixed ones, four controls. It reads and writes them
- * for every guest whose CPUID leaf 0AH it believes in, also on AMD. So a model's registers travel
- * in them: Intel's under their own numbers (counters at full width), AMD's in place of Intel's of
- * the same purpose.
+ * for every guest with CPUID leaf 0AH, also on AMD. So a model's registers travel in them: Intel's
+ * under their own numbers (counters at full width), AMD's in place of Intel's of the same purpose.
  *
- * IA32_PERF_GLOBAL_OVF_CTRL has no state. Its word says which model, and which version of this
- * table, the others are of: a state from elsewhere is refused. Zero is a reset.
+ * IA32_PERF_GLOBAL_OVF_CTRL has no state. Its word identifies the model and the version of this
+ * table: another state is refused. Zero is a reset.
  */
 #ifndef PRELOAD_WORDS_H
 #define PRELOAD_WORDS_H

@@ -30,6 +30,7 @@ static struct {
 	struct kvm_regs regs;
 	struct kvm_sregs sregs;
 	bool no_filter_cap, has_vcpu;
+	unsigned int regs_read;
 } fake;
 
 static union {
@@ -73,6 +74,7 @@ static int fake_ioctl(int fd, unsigned long request, void *arg)
 		fake.msis++;
 		return 1;
 	case KVM_GET_REGS:
+		fake.regs_read++;
 		*(struct kvm_regs *)arg = fake.regs;
 		return 0;
 	case KVM_SET_REGS:
@@ -693,5 +695,25 @@ Test(kvm_pmu, rdpmc_in_hostile_tables)
 	}
 	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
 	cr_expect_eq(n, 0);
+	bed_end(&b);
+}
+
+/* A kernel other than Linux: its writes to PMU MSRs stop costing system calls. */
+Test(kvm_pmu, rdpmc_that_is_never_found_costs_little)
+{
+	unsigned int before;
+	struct bed b;
+
+	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
+	make_kernel();
+	memset(ram + TEXT_GPA, 0x90, 2 << 20);
+	for (unsigned int i = 0; i < 1000; i++)
+		cr_assert_eq(wrmsr(&b, 0xc0010200, 0), 0);
+	cr_expect_leq(fake.regs_read, 300);
+	/* Another machine's kernel is looked at again. */
+	before = fake.regs_read;
+	vpmu_kvm_vm_reset(b.vm);
+	cr_assert_eq(wrmsr(&b, 0xc0010200, 0), 0);
+	cr_expect_gt(fake.regs_read, before);
 	bed_end(&b);
 }

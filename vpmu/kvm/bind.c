@@ -4,7 +4,7 @@
  * long as the bond. Between two bonds the vCPU is placed nowhere, and its values are in registers.
  *
  * A timer of the thread sends the alarm signal while something is counted, so that a guest that
- * never exits is interrupted to let events take turns and to answer control calls.
+ * never exits is interrupted to multiplex events and to answer control calls.
  */
 #include <errno.h>
 #include <signal.h>

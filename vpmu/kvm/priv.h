@@ -21,6 +21,7 @@ struct vpmu_kvm_vm {
 
 	/* search.c */
 	pthread_mutex_t search_lock; /* only tried on vCPU threads */
+	unsigned int looks;	     /* writes whose RIP was read */
 	unsigned int searches;
 	struct {
 		uint64_t lo, hi;
@@ -60,7 +61,7 @@ void kvm_thread_start_rcu(void);
 
 /* bind.c
  * kvm_vcpu_bind - bind the calling thread @tid. 0, -EBUSY or -ENOMEM.
- * kvm_vcpu_tick - let events take turns, if it is time, and keep the timer running while something
+ * kvm_vcpu_tick - multiplex events, if it is time, and keep the timer running while something
  * counts. kvm_vcpu_perf_init, _fini - make and end perf events as its PMU, if it has no other. */
 int kvm_vcpu_perf_init(struct vpmu_kvm_vcpu *v);
 void kvm_vcpu_perf_fini(struct vpmu_kvm_vcpu *v);

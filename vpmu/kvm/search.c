@@ -16,9 +16,13 @@
 #define NONE (~0ull)
 
 /* Limits of one search: bytes that look like the instruction, of which so many are followed by SHL
- * RDX,32. Linux has some hundred and at most 64. */
+ * RDX,32. Linux has some hundred, and up to 64. */
 #define CANDIDATES_MAX 65536
 #define DECODED_MAX    256
+
+/* Two system calls each: a guest without RDPMC must not pay for them at every write. Linux' first
+ * write of a PMU MSR is in the text that is looked for. */
+#define LOOKS_MAX 256
 
 /* Returns the physical address of @va if it is mapped executable for the kernel, and the size of
  * its page; NONE: it is not. SDM vol. 3, 4.5. */
@@ -162,8 +166,8 @@ void kvm_search(struct vpmu_kvm_vcpu *v)
 	/* Another vCPU searches: this one need not. */
 	if (pthread_mutex_trylock(&vm->search_lock))
 		return;
-	if (vm->searches < VPMU_KVM_SEARCHES && search_regs(v, &r, &sr) &&
-	    !search_done(vm, r.rip)) {
+	if (vm->searches < VPMU_KVM_SEARCHES && vm->looks < LOOKS_MAX && ++vm->looks &&
+	    search_regs(v, &r, &sr) && !search_done(vm, r.rip)) {
 		t = (struct search_text){.lo = r.rip, .hi = r.rip + 1};
 		if (search_extend(vm, &sr, r.rip, &t)) {
 			text = search_hva(vm, t.pa, &left);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * A vCPU of vpmu/kvm.h: what surrounds its KVM_RUN. The guest is hostile: each access is answered,
- * or becomes the architectural fault, in bounded time; no lock is taken that another vCPU holds for
- * long.
+ * A vCPU of vpmu/kvm.h: its work before and after KVM_RUN. The guest is hostile: each access is
+ * answered, or becomes the architectural fault, in bounded time; no lock is taken that another vCPU
+ * holds for long.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -157,7 +157,7 @@ struct vpmu_account *vpmu_kvm_vm_account(struct vpmu_kvm_vm *vm)
 void vpmu_kvm_vm_reset(struct vpmu_kvm_vm *vm)
 {
 	pthread_mutex_lock(&vm->search_lock);
-	vm->searches = 0;
+	vm->searches = vm->looks = 0;
 	vm->nr_patched = 0;
 	pthread_mutex_unlock(&vm->search_lock);
 	atomic_store_explicit(&vm->port.nr_sites, 0, memory_order_release);

@@ -39,13 +39,12 @@
  *
  * Signals. Two kinds end KVM_RUN early: alarms of counters, by a real-time signal that the library
  * installs a handler for (alarm_signal), and SIGIO, which the kernel sends instead when its queue
- *is full. The first vpmu_kvm_enter of a thread unblocks them there. The handler sets bit 1 of
+ * is full. The first vpmu_kvm_enter of a thread unblocks them there. The handler sets bit 1 of
  * kvm_run.immediate_exit (VPMU_KVM_IMMEDIATE); the VMM writes 1, or 0, as without libvpmu. The
  * library reads and clears its own bit only, atomically.
  *
  * Errors are negative errno values. "why" arguments take one line of at most whylen bytes with the
- * reason; whylen may be 0. Every struct is zeroed by its user first; later versions add members at
- * the end, whose 0 means what this version does, and tell the versions apart by @size.
+ * reason; whylen may be 0. Callers zero each struct and set its @size; another size is -EINVAL.
  *
  * x86-64 hosts only; needs KVM_CAP_X86_MSR_FILTER (Linux 5.10) and interrupt controllers in the
  * kernel for PMIs. SEV-ES, SEV-SNP and TDX guests cannot have it: neither their registers nor their
@@ -123,9 +122,9 @@ struct vpmu_kvm_vm_opts {
 	unsigned int leave_counters;
 	/* The alarm signal; 0: SIGRTMIN + 5. The same for all VMs of a process. */
 	int alarm_signal;
-	/* With more events in use than counters, they take turns at this interval, in ns; also the
-	 * longest time after which a change by a control call reaches a vCPU that never exits. 0:
-	 * 10 ms. It needs no right and no thread: it is a timer of the vCPU's thread while the
+	/* With more events in use than counters, they are multiplexed at this interval, in ns; also
+	 * the longest time after which a change by a control call reaches a vCPU that never exits.
+	 * 0: 10 ms. It needs no right and no thread: it is a timer of the vCPU's thread while the
 	 * guest or an operator counts. */
 	uint64_t tick_ns;
 	/*
