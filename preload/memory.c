@@ -152,7 +152,10 @@ void memory_dirty(void *arg, uint64_t gpa, uint64_t bytes)
 {
 	struct vm *vm = arg;
 
-	for (uint64_t page = gpa & -PAGE; bytes && page <= gpa + bytes - 1; page += PAGE) {
+	/* Counted, since the last page of the address space is followed by page 0. */
+	uint64_t page = gpa & -PAGE, pages = bytes ? (gpa % PAGE + bytes - 1) / PAGE + 1 : 0;
+
+	for (; pages; pages--, page += PAGE) {
 		uint32_t n = atomic_load(&vm->nr_dirty), i;
 
 		for (i = 0; i < n && i < VM_DIRTY_MAX; i++)
