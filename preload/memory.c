@@ -8,7 +8,8 @@
  * only then lets KVM and the VMM go on. Both sides store before they load, sequentially consistent.
  *
  * Pages that the library has written are not in KVM's dirty log. They are added to each answer, so
- * that a live migration transfers them: at most VM_DIRTY_MAX pages.
+ * that a live migration transfers them: the newest VM_DIRTY_MAX pages. Older ones are of kernels
+ * that kexec replaced.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -164,8 +165,7 @@ void memory_dirty(void *arg, uint64_t gpa, uint64_t bytes)
 		if (i < n && i < VM_DIRTY_MAX)
 			continue;
 		n = atomic_fetch_add(&vm->nr_dirty, 1);
-		if (n < VM_DIRTY_MAX)
-			atomic_store(&vm->dirty[n], page | 1); /* 1: it is stored */
+		atomic_store(&vm->dirty[n % VM_DIRTY_MAX], page | 1); /* 1: it is stored */
 	}
 }
 

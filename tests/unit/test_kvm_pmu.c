@@ -17,6 +17,7 @@
 #include "vpmu/guest/policy.h"
 #include "vpmu/host.h"
 #include "vpmu/kvm.h"
+#include "vpmu/kvm/priv.h"
 
 enum { VM_FD = 1000, VCPU_FD = 1001, RAM = 8 << 20 };
 
@@ -590,28 +591,33 @@ Test(kvm_pmu, report_of_a_denied_event)
 #define SITE	 0x1234
 #define DECOY	 0x3001
 
-/* Kernel text of one-byte NOPs in one 2-MiB page, with a native_read_pmc(), and bytes that look
- * like one inside of MOV EAX,imm32. */
-static void make_kernel(void)
+/* Kernel text of one-byte NOPs in the 2-MiB page at @gpa, with a native_read_pmc(), and bytes that
+ * look like one inside of MOV EAX,imm32. It executes at @va. */
+static void make_kernel_at(uint64_t va, uint64_t gpa)
 {
 	static const uint8_t read_pmc[] = {0x0f, 0x33, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0};
 	static const uint8_t decoy[] = {0xb8, 0x90, 0x0f, 0x33, 0x90, 0x48, 0xc1, 0xe2, 0x20};
-	uint64_t e[] = {0x2003, 0x3003, TEXT_GPA | 0x83};
+	uint64_t e[] = {0x2003, 0x3003, gpa | 0x83};
 
-	memset(ram, 0, RAM);
-	memcpy(ram + 0x1000 + 8 * (TEXT_VA >> 39 & 511), &e[0], 8);
-	memcpy(ram + 0x2000 + 8 * (TEXT_VA >> 30 & 511), &e[1], 8);
-	memcpy(ram + 0x3000 + 8 * (TEXT_VA >> 21 & 511), &e[2], 8);
-	memset(ram + TEXT_GPA, 0x90, 2 << 20);
-	memcpy(ram + TEXT_GPA + SITE, read_pmc, sizeof(read_pmc));
-	memcpy(ram + TEXT_GPA + DECOY, decoy, sizeof(decoy));
+	memset(ram, 0, TEXT_GPA);
+	memcpy(ram + 0x1000 + 8 * (va >> 39 & 511), &e[0], 8);
+	memcpy(ram + 0x2000 + 8 * (va >> 30 & 511), &e[1], 8);
+	memcpy(ram + 0x3000 + 8 * (va >> 21 & 511), &e[2], 8);
+	memset(ram + gpa, 0x90, 2 << 20);
+	memcpy(ram + gpa + SITE, read_pmc, sizeof(read_pmc));
+	memcpy(ram + gpa + DECOY, decoy, sizeof(decoy));
 	/* Many such MOVs before it, so that starts there agree on the MOV. */
 	for (unsigned int i = 1; i < 40; i++)
-		memcpy(ram + TEXT_GPA + DECOY - 5 * i, (uint8_t[]){0xb8, 0x90, 0x90, 0x90, 0x90},
-		       5);
-	fake.regs.rip = TEXT_VA + 0x8000;
+		memcpy(ram + gpa + DECOY - 5 * i, (uint8_t[]){0xb8, 0x90, 0x90, 0x90, 0x90}, 5);
+	fake.regs.rip = va + 0x8000;
 	fake.sregs.cr3 = 0x1000;
 	fake.sregs.efer = 1 << 10;
+}
+
+static void make_kernel(void)
+{
+	memset(ram, 0, RAM);
+	make_kernel_at(TEXT_VA, TEXT_GPA);
 }
 
 static enum vpmu_kvm_next in_eax(struct bed *b, uint64_t rip, uint32_t ecx)
@@ -715,5 +721,93 @@ Test(kvm_pmu, rdpmc_that_is_never_found_costs_little)
 	vpmu_kvm_vm_reset(b.vm);
 	cr_assert_eq(wrmsr(&b, 0xc0010200, 0), 0);
 	cr_expect_gt(fake.regs_read, before);
+	bed_end(&b);
+}
+
+/* kexec: another kernel, whose driver starts like the first one's, at another address or not. Its
+ * counters are read by RDMSR then, and the old kernel's memory stays. */
+Test(kvm_pmu, rdpmc_is_found_after_kexec)
+{
+	static const struct {
+		uint64_t va, gpa;
+	} next[] = {
+		{TEXT_VA + (6 << 20), 6 << 20}, /* elsewhere */
+		{TEXT_VA, 6 << 20},		/* in the same place of its address space */
+		{TEXT_VA, TEXT_GPA},		/* in the first one's place */
+		{TEXT_VA, TEXT_GPA},
+	};
+	unsigned int before;
+	struct bed b;
+
+	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
+	make_kernel();
+	count_from(&b, 5);
+	for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
+		make_kernel_at(next[i].va, next[i].gpa);
+		cr_expect_eq(rdmsr(&b, 0xc0010201), 5);
+		cr_expect(!memcmp(ram + next[i].gpa + SITE, "\xe5\x33", 2), "kernel %zu", i);
+		cr_expect_eq(dirtied, 2 + i);
+		cr_expect_eq(in_eax(&b, next[i].va + SITE, 0), VPMU_KVM_AGAIN);
+		/* The same kernel again: it is known, and nothing is searched. */
+		fake.regs.rip = next[i].va + 0x9000;
+		before = (unsigned int)b.vm->nr_searched;
+		rdmsr(&b, 0xc0010201);
+		cr_expect_eq(b.vm->nr_searched, before);
+	}
+	/* What a running Linux does costs no look. */
+	before = fake.regs_read;
+	count_from(&b, 5);
+	rdmsr(&b, 0xc0010200);
+	cr_expect_eq(fake.regs_read, before);
+	bed_end(&b);
+}
+
+/* More kernels than sites, and a guest that lets a driver start all the time. */
+Test(kvm_pmu, rdpmc_of_many_kernels_is_bounded)
+{
+	size_t n = 0;
+	struct bed b;
+
+	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
+	make_kernel();
+	for (unsigned int i = 0; i < 3 * VPMU_KVM_SEARCHES; i++) {
+		make_kernel_at(TEXT_VA + ((uint64_t)i << 21), TEXT_GPA);
+		rdmsr(&b, 0xc0010201);
+	}
+	cr_expect_eq(b.vm->nr_searched, VPMU_KVM_SEARCHES);
+	cr_expect_eq(ram[TEXT_GPA + SITE], 0x0f, "it was searched without limit");
+	for (unsigned int i = 0; i < 1000; i++)
+		rdmsr(&b, 0xc0010201);
+	cr_expect_leq(fake.regs_read, 256);
+	/* Time allows one search more. */
+	for (unsigned int i = 0; i < 2 * VPMU_KVM_SITES; i++) {
+		uint64_t va = TEXT_VA + ((uint64_t)i << 21);
+
+		make_kernel_at(va, TEXT_GPA);
+		b.vm->replenished_ns = 0;
+		rdmsr(&b, 0xc0010201);
+		cr_assert_eq(ram[TEXT_GPA + SITE], 0xe5, "kernel %u", i);
+		cr_assert_eq(in_eax(&b, va + SITE, 0), VPMU_KVM_AGAIN);
+		rdmsr(&b, 0xc0010201);
+	}
+	cr_expect_eq(b.vm->nr_searched, VPMU_KVM_SEARCHES + 2 * VPMU_KVM_SITES);
+	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
+	cr_expect_leq(n, VPMU_KVM_SITES);
+	/* All are in one place: one instruction to put back. */
+	cr_expect_eq(vpmu_kvm_rdpmc_restore(b.vm), 1);
+	bed_end(&b);
+}
+
+/* What is where an RDPMC was is the guest's once its kernel is gone. */
+Test(kvm_pmu, rdpmc_is_not_put_into_data)
+{
+	struct bed b;
+
+	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
+	make_kernel();
+	count_from(&b, 5);
+	memset(ram + TEXT_GPA + SITE + 2, 0, 64);
+	cr_expect_eq(vpmu_kvm_rdpmc_restore(b.vm), 0);
+	cr_expect_eq(ram[TEXT_GPA + SITE], 0xe5);
 	bed_end(&b);
 }

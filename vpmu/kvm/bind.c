@@ -139,7 +139,7 @@ void vpmu_kvm_release(struct vpmu_kvm_vcpu *v)
 	atomic_store(&v->tid, 0);
 }
 
-static uint64_t bind_coarse_ns(void)
+uint64_t kvm_coarse_ns(void)
 {
 	struct timespec ts;
 
@@ -161,7 +161,7 @@ void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v)
 	}
 	if (!wants)
 		return;
-	now = bind_coarse_ns();
+	now = kvm_coarse_ns();
 	if (now - v->ticked_ns < tick_ns)
 		return;
 	v->ticked_ns = now;

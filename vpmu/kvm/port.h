@@ -27,10 +27,11 @@
 struct kvm_port_vm {
 	int fd;
 	int (*ioctl)(int fd, unsigned long request, void *arg);
-	/* RIPs of that instruction. Grows under @lock; the numbers up to nr_sites do not change. */
+	/* RIPs of that instruction, changed under @lock. A reader may miss one while others are
+	 * forgotten. */
 	pthread_mutex_t lock;
 	_Atomic size_t nr_sites;
-	uint64_t site[VPMU_KVM_SITES];
+	_Atomic uint64_t site[VPMU_KVM_SITES];
 };
 
 struct kvm_port {
@@ -73,11 +74,12 @@ int kvm_port_pmi(struct kvm_port *p);
 void kvm_port_wrote(struct kvm_port *p, uint32_t msr);
 
 /* rdpmc.c
- * kvm_port_add_site - -ENOSPC. kvm_port_is_rdpmc - returns true if the I/O exit is of an IN that
- * stands for RDPMC: then *@index is ECX. kvm_port_may_be_rdpmc - the same without the test of the
- * site, with the registers in p->rdpmc_regs. kvm_port_rdpmc_complete - answer it: KVM writes EAX,
- * from the exit's data. */
+ * kvm_port_add_site - -ENOSPC. kvm_port_forget_sites - forget all. kvm_port_is_rdpmc - returns true
+ * if the I/O exit is of an IN that stands for RDPMC: then *@index is ECX. kvm_port_may_be_rdpmc -
+ * the same without the test of the site, with the registers in p->rdpmc_regs.
+ * kvm_port_rdpmc_complete - answer it: KVM writes EAX, from the exit's data. */
 int kvm_port_add_site(struct kvm_port_vm *vm, uint64_t rip);
+void kvm_port_forget_sites(struct kvm_port_vm *vm);
 bool kvm_port_may_be_rdpmc(struct kvm_port *p);
 bool kvm_port_is_rdpmc(struct kvm_port *p, uint32_t *index);
 void kvm_port_rdpmc_complete(struct kvm_port *p, uint64_t data);

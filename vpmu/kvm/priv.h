@@ -21,11 +21,14 @@ struct vpmu_kvm_vm {
 
 	/* search.c */
 	pthread_mutex_t search_lock; /* only tried on vCPU threads */
-	unsigned int looks;	     /* writes whose RIP was read */
-	unsigned int searches;
+	unsigned int looks;	     /* accesses whose RIP was read, and */
+	unsigned int searches;	     /* searches that count to their limit, */
+	uint64_t replenished_ns;     /* since then */
+	/* Rings of the newest ones: text that was searched, and where RDPMC was replaced. */
 	struct {
-		uint64_t lo, hi;
-	} searched[VPMU_KVM_SEARCHES];	  /* text without RDPMC */
+		uint64_t lo, hi, pa;
+	} searched[VPMU_KVM_SEARCHES];
+	size_t nr_searched;
 	uint64_t patched[VPMU_KVM_SITES]; /* guest-physical addresses */
 	size_t nr_patched;
 };
@@ -62,20 +65,24 @@ void kvm_thread_start_rcu(void);
 /* bind.c
  * kvm_vcpu_bind - bind the calling thread @tid. 0, -EBUSY or -ENOMEM.
  * kvm_vcpu_tick - multiplex events, if it is time, and keep the timer running while something
- * counts. kvm_vcpu_perf_init, _fini - make and end perf events as its PMU, if it has no other. */
+ * counts. kvm_coarse_ns - the clock of ticks. kvm_vcpu_perf_init, _fini - make and end perf events
+ * as its PMU, if it has no other. */
 int kvm_vcpu_perf_init(struct vpmu_kvm_vcpu *v);
 void kvm_vcpu_perf_fini(struct vpmu_kvm_vcpu *v);
 int kvm_vcpu_bind(struct vpmu_kvm_vcpu *v, int tid);
 void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v);
 
+uint64_t kvm_coarse_ns(void);
+
 /* state.c: note what an operator wants to see of the register model. */
 void kvm_vcpu_note(struct vpmu_kvm_vcpu *v);
 
 /* search.c
- * kvm_search - look for RDPMC around the vCPU's RIP, unless that has been done.
+ * kvm_search - look for RDPMC around the vCPU's RIP, unless that has been done. Without @starts
+ * (the access is one of a driver that starts) it does nothing if the VM has a site.
  * kvm_search_adopt - returns true if the IN at RIP, in p->rdpmc_regs, stands for RDPMC: it was put
  * there by another process. Then it is a site. */
-void kvm_search(struct vpmu_kvm_vcpu *v);
+void kvm_search(struct vpmu_kvm_vcpu *v, bool starts);
 bool kvm_search_adopt(struct vpmu_kvm_vcpu *v);
 
 #endif

@@ -18,7 +18,7 @@ static bool rdpmc_has_site(const struct kvm_port_vm *vm, uint64_t rip)
 	size_t n = atomic_load_explicit(&vm->nr_sites, memory_order_acquire);
 
 	while (n--)
-		if (vm->site[n] == rip)
+		if (atomic_load_explicit(&vm->site[n], memory_order_relaxed) == rip)
 			return true;
 	return false;
 }
@@ -35,11 +35,18 @@ int kvm_port_add_site(struct kvm_port_vm *vm, uint64_t rip)
 	} else if (n == VPMU_KVM_SITES) {
 		rc = -ENOSPC;
 	} else {
-		vm->site[n] = rip;
+		atomic_store_explicit(&vm->site[n], rip, memory_order_relaxed);
 		atomic_store_explicit(&vm->nr_sites, n + 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&vm->lock);
 	return rc;
+}
+
+void kvm_port_forget_sites(struct kvm_port_vm *vm)
+{
+	pthread_mutex_lock(&vm->lock);
+	atomic_store_explicit(&vm->nr_sites, 0, memory_order_release);
+	pthread_mutex_unlock(&vm->lock);
 }
 
 bool kvm_port_may_be_rdpmc(struct kvm_port *p)

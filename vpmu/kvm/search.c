@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * RDPMC of a kernel that runs: looked for around the RIP of its first write of a PMU MSR, which is
- * in the text that holds RDPMC, too. Guest memory and page tables are hostile, and change while
- * they are read: every address goes through the VMM's callback, and the work has limits.
+ * in the text that holds RDPMC, too; and again when a counter is read by RDMSR, which Linux does
+ * when its driver starts, as after kexec. Guest memory and page tables are hostile, and change
+ * while they are read: every address goes through the VMM's callback, and the work has limits.
  *
  * RDPMC (0F 33) becomes IN EAX,33H (E5 33) by one byte, so another vCPU in that code executes
  * either.
@@ -23,6 +24,9 @@
 /* Two system calls each: a guest without RDPMC must not pay for them at every write. Linux' first
  * write of a PMU MSR is in the text that is looked for. */
 #define LOOKS_MAX 256
+
+/* After so long there are LOOKS_MAX looks again, and one search more, up to VPMU_KVM_SEARCHES. */
+#define AGAIN_NS 10000000000ull
 
 /* Returns the physical address of @va if it is mapped executable for the kernel, and the size of
  * its page; NONE: it is not. SDM vol. 3, 4.5. */
@@ -58,7 +62,7 @@ static uint8_t *search_hva(const struct vpmu_kvm_vm *vm, uint64_t pa, uint64_t *
 
 struct search_text {
 	uint64_t lo, hi; /* virtual addresses */
-	uint64_t pa;	 /* of lo */
+	uint64_t pa;	 /* of lo; NONE: not mapped */
 };
 
 /* The text around @rip: as far as it is executable and contiguous in memory. */
@@ -91,10 +95,8 @@ static bool search_extend(const struct vpmu_kvm_vm *vm, const struct kvm_sregs *
 
 static void search_patch(struct vpmu_kvm_vm *vm, uint8_t *p, uint64_t gpa)
 {
-	if (vm->nr_patched == VPMU_KVM_SITES)
-		return;
 	__atomic_store_n(p, kvm_text_in[0], __ATOMIC_SEQ_CST);
-	vm->patched[vm->nr_patched++] = gpa;
+	vm->patched[vm->nr_patched++ % VPMU_KVM_SITES] = gpa;
 	if (vm->opts.dirty)
 		vm->opts.dirty(vm->opts.arg, gpa, 1);
 }
@@ -129,6 +131,9 @@ static void search_text(struct vpmu_kvm_vm *vm, const struct search_text *st, ui
 			return;
 		found[n++] = at;
 	}
+	/* Sites of kernels that are gone. One that still executes is adopted again. */
+	if (n + atomic_load(&vm->port.nr_sites) > VPMU_KVM_SITES)
+		kvm_port_forget_sites(&vm->port);
 	for (size_t i = 0; i < n; i++) {
 		/* The site first: another vCPU may execute the IN at once. */
 		if (kvm_port_add_site(&vm->port, st->lo + found[i]))
@@ -138,12 +143,63 @@ static void search_text(struct vpmu_kvm_vm *vm, const struct search_text *st, ui
 	}
 }
 
-static bool search_done(const struct vpmu_kvm_vm *vm, uint64_t rip)
+static size_t search_at_most(size_t n, size_t max)
 {
-	for (unsigned int i = 0; i < vm->searches; i++)
-		if (rip >= vm->searched[i].lo && rip < vm->searched[i].hi)
+	return n < max ? n : max;
+}
+
+/* Returns the address of the IN that was put at @gpa, if it is still there and SHL RDX,32 follows;
+ * or NULL. */
+static uint8_t *search_in(const struct vpmu_kvm_vm *vm, uint64_t gpa)
+{
+	uint8_t code[sizeof(kvm_text_in) + KVM_TEXT_SHL_WITHIN], *p;
+	uint64_t left = 0;
+	struct kvm_text t;
+
+	p = search_hva(vm, gpa, &left);
+	if (!p || left < sizeof(code))
+		return NULL;
+	memcpy(code, p, sizeof(code));
+	kvm_text_init(&t, code, sizeof(code));
+	return memcmp(code, kvm_text_in, sizeof(kvm_text_in)) || !kvm_text_shl_follows(&t, 0) ? NULL
+											      : p;
+}
+
+/* Another kernel may be where this one was: then the instructions are not replaced any more. */
+static bool search_intact(const struct vpmu_kvm_vm *vm, uint64_t pa, uint64_t bytes)
+{
+	for (size_t i = search_at_most(vm->nr_patched, VPMU_KVM_SITES); i--;)
+		if (vm->patched[i] - pa < bytes && !search_in(vm, vm->patched[i]))
+			return false;
+	return true;
+}
+
+static bool search_done(const struct vpmu_kvm_vm *vm, const struct kvm_sregs *sr, uint64_t rip)
+{
+	uint64_t page, pa = search_walk(vm, sr, rip, &page);
+
+	for (size_t i = search_at_most(vm->nr_searched, VPMU_KVM_SEARCHES); i--;) {
+		uint64_t lo = vm->searched[i].lo, bytes = vm->searched[i].hi - lo;
+
+		if (rip - lo < bytes && pa - vm->searched[i].pa == rip - lo &&
+		    search_intact(vm, vm->searched[i].pa, bytes))
 			return true;
+	}
 	return false;
+}
+
+/* Returns true if a guest may cause system calls and a search, and counts the former. */
+static bool search_allowed(struct vpmu_kvm_vm *vm)
+{
+	uint64_t now = kvm_coarse_ns();
+
+	if (now - vm->replenished_ns >= AGAIN_NS) {
+		vm->replenished_ns = now;
+		vm->looks = 0;
+		if (vm->searches)
+			vm->searches--;
+	}
+	return vm->searches < VPMU_KVM_SEARCHES && vm->looks < LOOKS_MAX && ++vm->looks;
 }
 
 static bool search_regs(struct vpmu_kvm_vcpu *v, struct kvm_regs *r, struct kvm_sregs *sr)
@@ -152,31 +208,37 @@ static bool search_regs(struct vpmu_kvm_vcpu *v, struct kvm_regs *r, struct kvm_
 	       !v->port.vm->ioctl(v->port.fd, KVM_GET_SREGS, sr) && sr->efer & 1 << 10;
 }
 
-void kvm_search(struct vpmu_kvm_vcpu *v)
+static void search_around(struct vpmu_kvm_vm *vm, const struct kvm_sregs *sr, uint64_t rip)
 {
-	struct vpmu_kvm_vm *vm = v->vm;
-	struct search_text t;
-	struct kvm_sregs sr;
-	struct kvm_regs r;
+	struct search_text t = {.lo = rip, .hi = rip + 1, .pa = NONE};
+	size_t at = vm->nr_searched++ % VPMU_KVM_SEARCHES;
 	uint64_t left = 0;
 	uint8_t *text;
 
-	if (atomic_load_explicit(&vm->port.nr_sites, memory_order_relaxed))
+	vm->searches++;
+	if (search_extend(vm, sr, rip, &t)) {
+		text = search_hva(vm, t.pa, &left);
+		if (text)
+			search_text(vm, &t, text, left < t.hi - t.lo ? left : t.hi - t.lo);
+	}
+	vm->searched[at].lo = t.lo;
+	vm->searched[at].hi = t.hi;
+	vm->searched[at].pa = t.pa;
+}
+
+void kvm_search(struct vpmu_kvm_vcpu *v, bool starts)
+{
+	struct vpmu_kvm_vm *vm = v->vm;
+	struct kvm_sregs sr;
+	struct kvm_regs r;
+
+	if (!starts && atomic_load_explicit(&vm->port.nr_sites, memory_order_relaxed))
 		return;
 	/* Another vCPU searches: this one need not. */
 	if (pthread_mutex_trylock(&vm->search_lock))
 		return;
-	if (vm->searches < VPMU_KVM_SEARCHES && vm->looks < LOOKS_MAX && ++vm->looks &&
-	    search_regs(v, &r, &sr) && !search_done(vm, r.rip)) {
-		t = (struct search_text){.lo = r.rip, .hi = r.rip + 1};
-		if (search_extend(vm, &sr, r.rip, &t)) {
-			text = search_hva(vm, t.pa, &left);
-			if (text)
-				search_text(vm, &t, text, left < t.hi - t.lo ? left : t.hi - t.lo);
-		}
-		vm->searched[vm->searches].lo = t.lo;
-		vm->searched[vm->searches++].hi = t.hi;
-	}
+	if (search_allowed(vm) && search_regs(v, &r, &sr) && !search_done(vm, &sr, r.rip))
+		search_around(vm, &sr, r.rip);
 	pthread_mutex_unlock(&vm->search_lock);
 }
 
@@ -222,11 +284,10 @@ size_t vpmu_kvm_rdpmc_restore(struct vpmu_kvm_vm *vm)
 	size_t done = 0;
 
 	pthread_mutex_lock(&vm->search_lock);
-	for (size_t i = 0; i < vm->nr_patched; i++) {
-		uint64_t left = 0;
-		uint8_t *p = vm->opts.hva(vm->opts.arg, vm->patched[i], &left);
+	for (size_t i = search_at_most(vm->nr_patched, VPMU_KVM_SITES); i--;) {
+		uint8_t *p = search_in(vm, vm->patched[i]);
 
-		if (!p || left < 2 || memcmp(p, kvm_text_in, 2))
+		if (!p)
 			continue;
 		__atomic_store_n(p, kvm_text_rdpmc[0], __ATOMIC_SEQ_CST);
 		if (vm->opts.dirty)

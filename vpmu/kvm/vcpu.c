@@ -222,11 +222,21 @@ int vpmu_kvm_enter(struct vpmu_kvm_vcpu *v)
 
 /* ---- after KVM_RUN ---- */
 
+/* Linux reads counters by RDPMC. By RDMSR it reads one when its driver starts, to find out if it
+ * can be written (check_hw_exists). */
+static bool vcpu_driver_starts(uint32_t msr)
+{
+	return msr - 0xc1 < 8 || msr - 0x4c1 < 8 || msr - 0x309 < 4 || msr - 0xc0010004 < 4 ||
+	       (msr - 0xc0010201 < 12 && msr & 1);
+}
+
 static enum vpmu_kvm_next vcpu_rdmsr(struct vpmu_kvm_vcpu *v, struct kvm_run *kr)
 {
 	uint64_t val = 0;
 
 	count(&v->rdmsr);
+	if (v->vm->opts.flags & VPMU_KVM_RDPMC && vcpu_driver_starts(kr->msr.index))
+		kvm_search(v, true);
 	kr->msr.error = vpmu_guest_rdmsr(v->guest, kr->msr.index, &val) != 0;
 	kr->msr.data = val;
 	if (kr->msr.error)
@@ -241,7 +251,7 @@ static enum vpmu_kvm_next vcpu_wrmsr(struct vpmu_kvm_vcpu *v, struct kvm_run *kr
 	count(&v->wrmsr);
 	/* DEBUGCTL and MISC_ENABLE are written by code that runs before the kernel's own. */
 	if (v->vm->opts.flags & VPMU_KVM_RDPMC && msr != 0x1d9 && msr != 0x1a0)
-		kvm_search(v);
+		kvm_search(v, false);
 	kr->msr.error = vpmu_guest_wrmsr(v->guest, msr, kr->msr.data) != 0;
 	if (kr->msr.error)
 		count(&v->faults);

@@ -158,7 +158,7 @@ void vpmu_kvm_vm_reset(struct vpmu_kvm_vm *vm)
 {
 	pthread_mutex_lock(&vm->search_lock);
 	vm->searches = vm->looks = 0;
-	vm->nr_patched = 0;
+	vm->nr_searched = vm->nr_patched = 0;
 	pthread_mutex_unlock(&vm->search_lock);
-	atomic_store_explicit(&vm->port.nr_sites, 0, memory_order_release);
+	kvm_port_forget_sites(&vm->port);
 }

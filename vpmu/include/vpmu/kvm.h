@@ -79,8 +79,8 @@ struct vpmu_kvm_vcpu; /* opaque */
 /* The library's bit of kvm_run.immediate_exit. A VMM must not use it. */
 #define VPMU_KVM_IMMEDIATE 2
 
-/* RDPMC instructions of one VM; the searches for them between two vpmu_kvm_vm_reset; and the
- * longest text that one of them looks through, in bytes. */
+/* RDPMC instructions of one VM's kernel; the searches for them between two vpmu_kvm_vm_reset, with
+ * one more every 10 seconds; and the longest text that one of them looks through, in bytes. */
 #define VPMU_KVM_SITES	      64
 #define VPMU_KVM_SEARCHES     16
 #define VPMU_KVM_SEARCH_BYTES (64u << 20)
@@ -306,10 +306,11 @@ int vpmu_kvm_vcpu_load(struct vpmu_kvm_vcpu *v, const void *buf, size_t bytes, c
 /* ---- RDPMC ----
  *
  * With KVM's vPMU off RDPMC is #GP, and KVM has no exit for it. With VPMU_KVM_RDPMC the library
- * looks for RDPMC in the kernel's text, around the RIP of a write to a PMU MSR, and replaces it by
- * IN EAX,33H, which has the same length and exits. It takes only instructions that many starts of
- * decoding agree on and that SHL RDX,32 follows, as in Linux' native_read_pmc(); all others, and
- * RDPMC of user space, stay #GP. IN cannot fault: what would be #GP reads as 0.
+ * looks for RDPMC in the kernel's text, around the RIP of a write to a PMU MSR, or of a read of a
+ * counter by RDMSR as in a driver that starts (after kexec, too), and replaces it by IN EAX,33H,
+ * which has the same length and exits. It takes only instructions that many starts of decoding
+ * agree on and that SHL RDX,32 follows, as in Linux' native_read_pmc(); all others, and RDPMC of
+ * user space, stay #GP. IN cannot fault: what would be #GP reads as 0.
  *
  * After a migration the kernel's text holds the IN already. The library adopts one that exits: at
  * CPL 0, in 64-bit mode, with SHL RDX,32 behind it.
@@ -317,11 +318,11 @@ int vpmu_kvm_vcpu_load(struct vpmu_kvm_vcpu *v, const void *buf, size_t bytes, c
 
 /*
  * vpmu_kvm_rdpmc_sites - *@n: number of sites, the first *@n of which (as the caller has set it)
- * are stored in @rip. Any; those that are found at that moment may be missing. vpmu_kvm_rdpmc_add -
- * add the site at @rip, where the VMM has put the IN itself. 0; -ENOSPC: there are VPMU_KVM_SITES.
- * Any. vpmu_kvm_rdpmc_restore - put RDPMC back wherever this process has replaced it and the IN is
- * still there, and forget all sites: the VM will go on without the library. Returns the number put
- * back. No vCPU may be in KVM_RUN. Control.
+ * are stored in @rip, with those of kernels that kexec replaced. Any; those that are found at that
+ * moment may be missing. vpmu_kvm_rdpmc_add - add the site at @rip, where the VMM has put the IN
+ * itself. 0; -ENOSPC: there are VPMU_KVM_SITES. Any. vpmu_kvm_rdpmc_restore - put RDPMC back
+ * wherever this process has replaced it and the IN is still there, and forget all sites: the VM
+ * will go on without the library. Returns the number put back. No vCPU may be in KVM_RUN. Control.
  */
 void vpmu_kvm_rdpmc_sites(const struct vpmu_kvm_vm *vm, uint64_t *rip, size_t *n);
 int vpmu_kvm_rdpmc_add(struct vpmu_kvm_vm *vm, uint64_t rip);
