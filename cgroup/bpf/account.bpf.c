@@ -11,20 +11,6 @@
  */
 #include "cgroup/bpf/lookup.bpf.h"
 
-/*
- * A store that no other one passes, before or after it. x86 does not reorder stores; elsewhere the
- * exchange is a full barrier. A charge begins with such a store of last_ns and ends with one of
- * the account, then done_ns: so a reader that sees a part of it (fence_loads() in priv.h) finds
- * that they differ, and one that sees the next account sees all charges of the last one (the
- * acquire loads of kp_cpu.at.account in backend.c and node.c).
- */
-#ifdef STORE_IN_ORDER /* a test looks at the order */
-#elif defined(__TARGET_ARCH_x86)
-#define STORE_IN_ORDER(p, v) VPMU_STORE(p, v)
-#else
-#define STORE_IN_ORDER(p, v) __sync_lock_test_and_set(p, v)
-#endif
-
 /* @c's account runs from now on. @charged: the time up to which all is charged. */
 static __always_inline void enters(struct kp_cpu *st, __u64 cset, const struct kp_cached *c,
 				   __u64 charged)
@@ -164,7 +150,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 		goto enter;
 	since = st->last_ns;
 	if (gen != st->gen) {
-		fresh = take_up_events(st, cpu, account_flush, held);
+		fresh = take_up_events(st, cpu, account_flush, held, now);
 		if (fresh) {
 			a = account_of(st->at.account);
 			owed &= ~fresh;
@@ -178,7 +164,8 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 	read = c->mask | owed | (st->mask & ~fresh);
 	if (read) {
 		st->counted = 0;
-		STORE_IN_ORDER(&st->last_ns, now);
+		if (!fresh) /* else take_up_events() has */
+			STORE_IN_ORDER(&st->last_ns, now);
 		charge(st, cpu, read, owed, now > since ? now - since : 0);
 		if (known != ALL_KNOWN && st->counted) {
 			misses(former);

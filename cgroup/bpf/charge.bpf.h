@@ -225,6 +225,20 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 	return 0;
 }
 
+/*
+ * A store that no other one passes, before or after it. x86 does not reorder stores; elsewhere the
+ * exchange is a full barrier. A charge begins with such a store of last_ns and ends with one of
+ * the account, then done_ns: so a reader that sees a part of it (fence_loads() in priv.h) finds
+ * that they differ, and one that sees the next account sees all charges of the last one (the
+ * acquire loads of kp_cpu.at.account in backend.c and node.c).
+ */
+#ifdef STORE_IN_ORDER /* a test looks at the order */
+#elif defined(__TARGET_ARCH_x86)
+#define STORE_IN_ORDER(p, v) VPMU_STORE(p, v)
+#else
+#define STORE_IN_ORDER(p, v) __sync_lock_test_and_set(p, v)
+#endif
+
 /* An address from which count_at() reads this CPU's number of switches. 0: this kernel has none. */
 static __always_inline __u64 switches_at(struct kp_cpu *st)
 {
@@ -287,9 +301,10 @@ __noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flu
  * Take up new events; returns their slots. A new event began at 0. The one before it, if it was of
  * the same key, can have counted a little after the CPU's last charge, while the CPU went offline.
  * The number of switches never restarts: counting begins with the switch in progress, unless this
- * is a @flush. Slots in @held, which have lost their time so far, start from the current value.
+ * is a @flush. Slots in @held, which have lost their time so far, start from the current value. A
+ * reader must not take a part of this for a whole: as a charge, it begins with last_ns.
  */
-__noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush, __u64 held)
+__noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush, __u64 held, __u64 now)
 {
 	__u64 fresh = 0;
 	__u32 i;
@@ -299,6 +314,8 @@ __noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush, __u64 h
 	for (i = 0; i < VPMU_MAX_SLOTS; i++) {
 		if (st->opened[i] == st->seen[i])
 			continue;
+		if (!fresh)
+			STORE_IN_ORDER(&st->last_ns, now);
 		fresh |= take_up_event(st, cpu, i, flush, held);
 	}
 	return fresh;

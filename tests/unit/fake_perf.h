@@ -46,6 +46,7 @@ static struct {
 	unsigned int core;	 /* the kind that the thread is on */
 	bool arm;		 /* a disabled event gets into any group, as by Arm's driver */
 	bool no_branches;	 /* the PMU has no such event */
+	uint64_t least_period;	 /* the driver refuses shorter ones */
 	bool no_interrupt;	 /* the PMU has no interrupt: its events cannot sample */
 	bool user_only;		 /* like perf_event_paranoid 2 without CAP_PERFMON */
 	int fail;		 /* open fails with this */
@@ -487,7 +488,7 @@ static inline int fake_period(int fd, uint64_t events)
 	struct fake_event *e = &fake.ev[fd];
 
 	cr_assert(e->used);
-	if (!e->attr.sample_period || !events || events >> 63)
+	if (!e->attr.sample_period || !events || events >> 63 || events < fake.least_period)
 		return -EINVAL;
 	e->period = e->left = events;
 	return 0;

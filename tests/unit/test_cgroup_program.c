@@ -155,6 +155,8 @@ static void is_in_order(const void *p)
 		sum += (nr + 1) *
 		       sum_of(nr <= KP_NEAR ? &st->near_cell[nr]
 					    : &cell_map[here][kp_cell_page(0, nr)][kp_cell_at(nr)]);
+	for (__u32 i = 0; i < SLOTS; i++)
+		sum += (2 * i + 3) * (st->snap[i] + 7 * st->unclaimed[i]);
 	if (p == &st->last_ns) {
 		cr_assert_eq(sum, order[here].sum, "cells were written after a charge");
 		order[here].begun = true;

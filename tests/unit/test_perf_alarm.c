@@ -169,6 +169,22 @@ Test(perf_alarm, each_alarm_comes_once_and_in_time)
 	end(&b);
 }
 
+/* The kernel takes no short period: alarms are late, and none is lost. */
+Test(perf_alarm, a_period_that_the_kernel_refuses)
+{
+	struct bed b;
+
+	fake_start(4, false);
+	fake.least_period = 128;
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 100);
+	cr_expect_geq(run_guest(&b, 100000), 100000 / 230);
+	cr_expect_eq(counted(&b), 100000);
+	cr_expect_eq(b.alarm.fired, 1000);
+	cr_expect_leq(b.alarm.latest, 130, "%lu late", b.alarm.latest);
+	end(&b);
+}
+
 /* A guest that samples, and two sessions of the operator, share one event. */
 Test(perf_alarm, one_event_for_all)
 {

@@ -236,6 +236,9 @@ int vpmu_perf_event_enable(const struct vpmu_perf_event *e, bool on)
 	return err;
 }
 
+/* Some x86 drivers refuse periods below 32 or 128 for some events. */
+#define PERIOD_SHORT 128
+
 void vpmu_perf_event_arm(const struct vpmu_perf_event *e, uint64_t events)
 {
 	/* How the events split between core types is unknown in advance. Arm equal shares: one type
@@ -245,7 +248,9 @@ void vpmu_perf_event_arm(const struct vpmu_perf_event *e, uint64_t events)
 	if (each > PERIOD_NEVER)
 		each = PERIOD_NEVER;
 	for (unsigned int i = 0; i < e->nr; i++)
-		vpmu_perf_sys->period(e->fd[i], each);
+		/* Refused, too, by an event that does not sample: its alarms wait for a charge. */
+		if (vpmu_perf_sys->period(e->fd[i], each) && each < PERIOD_SHORT)
+			vpmu_perf_sys->period(e->fd[i], PERIOD_SHORT);
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */

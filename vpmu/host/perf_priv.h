@@ -138,7 +138,7 @@ bool vpmu_perf_event_last(const struct vpmu_perf_event *e, uint64_t *value);
 int vpmu_perf_event_runs(const struct vpmu_perf_event *e);
 
 /* vpmu_perf_event_arm - make @e overflow after @events more, or never (0). With several core types
- * it may be early. An event that cannot sample is not armed. */
+ * it may be early, with few events up to 127 late. An event that cannot sample is not armed. */
 void vpmu_perf_event_arm(const struct vpmu_perf_event *e, uint64_t events);
 
 /* ---- perf_throttle.c: throttled events. Owner ---- */
