@@ -2,6 +2,7 @@
 /* What the interposed functions do, see vm.h: finds the VM or vCPU of a descriptor, and passes the
  * call on as it came if it is not one of those that concern a PMU. */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "preload/fds.h"
@@ -27,7 +28,7 @@ static int call_run(struct vcpu *v)
 	int tid = sys_tid(), rc;
 
 	if (!v->kvm || atomic_load_explicit(&v->vm->state, memory_order_relaxed) != PRE_ON)
-		return sys_ioctl(v->fd, KVM_RUN, NULL);
+		return sys_ioctl(vcpu_fd(v), KVM_RUN, NULL);
 	if (atomic_load_explicit(&v->tid, memory_order_relaxed) != tid)
 		atomic_store(&v->tid, tid);
 	if (!v->ran) {
@@ -40,7 +41,7 @@ static int call_run(struct vcpu *v)
 	do {
 		/* An error concerns a count or a PMI, and is in the report; the guest goes on. */
 		vpmu_kvm_enter(v->kvm);
-		rc = sys_ioctl(v->fd, KVM_RUN, NULL);
+		rc = sys_ioctl(vcpu_fd(v), KVM_RUN, NULL);
 		next = vpmu_kvm_leave(v->kvm, rc);
 		memory_done(v);
 		if (next == VPMU_KVM_EXIT && !rc && call_is_unasked(v)) {
@@ -57,8 +58,11 @@ static int call_vcpu(struct vcpu *v, unsigned long request, void *arg)
 	if (request == KVM_RUN)
 		return call_run(v);
 	if (!arg)
-		return sys_ioctl(v->fd, request, arg);
+		return sys_ioctl(vcpu_fd(v), request, arg);
 	switch (request) {
+	case KVM_SET_CPUID:
+		cpuid_set_old(v);
+		break;
 	case KVM_SET_CPUID2:
 		return cpuid_set(v, arg);
 	case KVM_GET_MSRS:
@@ -68,7 +72,7 @@ static int call_vcpu(struct vcpu *v, unsigned long request, void *arg)
 		msrs_regs(v, arg);
 		break;
 	}
-	return sys_ioctl(v->fd, request, arg);
+	return sys_ioctl(vcpu_fd(v), request, arg);
 }
 
 static int call_vm(struct vm *vm, unsigned long request, void *arg)
@@ -79,7 +83,7 @@ static int call_vm(struct vm *vm, unsigned long request, void *arg)
 	case KVM_CREATE_VCPU:
 		return vm_create_vcpu(vm, (unsigned long)arg);
 	case KVM_CREATE_IRQCHIP:
-		rc = sys_ioctl(vm->fd, request, arg);
+		rc = sys_ioctl(vm_fd(vm), request, arg);
 		vm->irqchip |= !rc;
 		return rc;
 	case KVM_CHECK_EXTENSION:
@@ -88,7 +92,7 @@ static int call_vm(struct vm *vm, unsigned long request, void *arg)
 		break;
 	}
 	if (!arg)
-		return sys_ioctl(vm->fd, request, arg);
+		return sys_ioctl(vm_fd(vm), request, arg);
 	switch (request) {
 	case KVM_SET_USER_MEMORY_REGION:
 	case SET_USER_MEMORY_REGION2:
@@ -100,12 +104,12 @@ static int call_vm(struct vm *vm, unsigned long request, void *arg)
 	case KVM_ENABLE_CAP:
 		return vm_enable_cap(vm, arg);
 	case KVM_MEMORY_ENCRYPT_OP:
-		rc = sys_ioctl(vm->fd, request, arg);
+		rc = sys_ioctl(vm_fd(vm), request, arg);
 		if (!rc)
 			vm_encrypts(vm);
 		return rc;
 	}
-	return sys_ioctl(vm->fd, request, arg);
+	return sys_ioctl(vm_fd(vm), request, arg);
 }
 
 /* /dev/kvm, or anything else whose requests have KVM's type. */
@@ -146,6 +150,11 @@ int call_ioctl(int fd, unsigned long request, void *arg)
 	return rc < 0 ? -1 : rc;
 }
 
+static _Atomic unsigned int *call_fds(enum fds_kind kind, void *obj)
+{
+	return kind == FDS_VM ? &((struct vm *)obj)->fds : &((struct vcpu *)obj)->fds;
+}
+
 void call_closing(int fd)
 {
 	enum fds_kind kind;
@@ -153,10 +162,36 @@ void call_closing(int fd)
 	void *obj;
 
 	kind = fds_take(fd, &obj, &busy);
-	if (kind == FDS_NONE || busy)
+	/* Not counted if a call is under way: then the object stays, whatever is closed later. */
+	if (kind == FDS_NONE || busy || atomic_fetch_sub(call_fds(kind, obj), 1) > 1)
 		return;
 	if (kind == FDS_VM)
 		vm_close(obj);
 	else
 		vcpu_close(obj);
+}
+
+void call_closing_range(unsigned int first, unsigned int last)
+{
+	for (int fd = fds_next(first); fd >= 0 && (unsigned int)fd <= last;
+	     fd = fds_next((unsigned int)fd + 1))
+		call_closing(fd);
+}
+
+void call_duplicated(int from, int fd)
+{
+	void *obj;
+	enum fds_kind kind = fds_get(from, &obj);
+	int rc;
+
+	if (kind == FDS_NONE)
+		return;
+	rc = fds_reserve(fd);
+	if (rc) {
+		say("descriptor %d of a VM cannot be followed: %s", fd, strerror(-rc));
+	} else {
+		atomic_fetch_add(call_fds(kind, obj), 1);
+		fds_set(fd, kind, obj);
+	}
+	fds_put(from);
 }

@@ -103,7 +103,7 @@ int cpuid_set(struct vcpu *v, const struct kvm_cpuid2 *given)
 	int rc = 0;
 
 	if (n > CPUID_MAX)
-		return sys_ioctl(v->fd, KVM_SET_CPUID2, (void *)given);
+		return sys_ioctl(vcpu_fd(v), KVM_SET_CPUID2, (void *)given);
 	c = calloc(1, sizeof(*c) + room * sizeof(c->entries[0]));
 	if (!c)
 		return -ENOMEM;
@@ -119,7 +119,15 @@ int cpuid_set(struct vcpu *v, const struct kvm_cpuid2 *given)
 	pthread_mutex_unlock(&v->vm->lock);
 	c->nent = (uint32_t)n;
 	if (!rc)
-		rc = sys_ioctl(v->fd, KVM_SET_CPUID2, c);
+		rc = sys_ioctl(vcpu_fd(v), KVM_SET_CPUID2, c);
 	free(c);
 	return rc;
+}
+
+void cpuid_set_old(struct vcpu *v)
+{
+	pthread_mutex_lock(&v->vm->lock);
+	if (v->vm->state == PRE_ON)
+		vm_refuse(v->vm, "its CPUID is set by KVM_SET_CPUID; expected KVM_SET_CPUID2");
+	pthread_mutex_unlock(&v->vm->lock);
 }

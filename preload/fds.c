@@ -87,3 +87,18 @@ enum fds_kind fds_take(int fd, void **obj, bool *busy)
 	*obj = (void *)(o & ~KIND_MASK);
 	return (enum fds_kind)(o & KIND_MASK);
 }
+
+int fds_next(unsigned int fd)
+{
+	while (fd < FDS_MAX) {
+		const struct fds_row *r = fds_row((int)fd);
+
+		if (!r)
+			fd = (fd / BLOCK_ROWS + 1) * BLOCK_ROWS;
+		else if (!__atomic_load_n(&r->obj, __ATOMIC_RELAXED))
+			fd++;
+		else
+			return (int)fd;
+	}
+	return -1;
+}

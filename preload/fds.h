@@ -29,6 +29,9 @@ int fds_reserve(int fd);
  * @fd was closed, the object that it had is forgotten, and never freed. Any thread. */
 void fds_set(int fd, enum fds_kind kind, void *obj);
 
+/* fds_next - returns the first remembered number from @fd on; -1: none. Any thread. */
+int fds_next(unsigned int fd);
+
 /* fds_take - forget @fd. Returns its kind and object; *@busy: a reference is held, so the object
  * must stay. Any thread. */
 enum fds_kind fds_take(int fd, void **obj, bool *busy);

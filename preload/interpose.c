@@ -2,10 +2,11 @@
 /*
  * vpmu-preload.so: the functions that it has in place of libc's, and its start. vpmu-qemu sets
  * LD_PRELOAD and the configuration; without the latter every call goes straight to the kernel.
- *
- * A duplicate of a VM's or vCPU's descriptor is not followed: QEMU makes none.
  */
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,11 +22,21 @@
 
 EXPORT int ioctl(int fd, unsigned long request, ...);
 EXPORT int close(int fd);
+EXPORT int close_range(unsigned int first, unsigned int last, int flags);
+EXPORT void closefrom(int first);
+EXPORT int dup(int from);
 EXPORT int dup2(int from, int to);
 EXPORT int dup3(int from, int to, int flags);
+EXPORT int fcntl(int fd, int cmd, ...);
+EXPORT int fcntl64(int fd, int cmd, ...);
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE 2
+#endif
 
 static bool interpose_on;
 static pid_t interpose_pid;
+static int (*interpose_fcntl)(int fd, int cmd, ...); /* libc's */
 
 int ioctl(int fd, unsigned long request, ...)
 {
@@ -62,18 +73,82 @@ int close(int fd)
 	return (int)syscall(SYS_close, fd);
 }
 
+int close_range(unsigned int first, unsigned int last, int flags)
+{
+	int saved = errno;
+
+	/* Descriptors that are only closed by exec, or in a table of the thread's own, stay. */
+	if (interpose_on && !flags && first <= last && getpid() == interpose_pid)
+		call_closing_range(first, last);
+	errno = saved;
+	return (int)syscall(SYS_close_range, first, last, flags);
+}
+
+void closefrom(int first)
+{
+	unsigned int from = first < 0 ? 0 : (unsigned int)first;
+
+	/* Linux before 5.9 has no close_range. */
+	if (close_range(from, UINT_MAX, 0))
+		for (long fd = from, n = sysconf(_SC_OPEN_MAX); fd < n; fd++)
+			syscall(SYS_close, fd);
+}
+
+/* @fd, if it is one, duplicates @from. Returns @fd. */
+static int interpose_duplicated(int from, int fd)
+{
+	int saved = errno;
+
+	if (interpose_on && fd >= 0 && fd != from && getpid() == interpose_pid)
+		call_duplicated(from, fd);
+	errno = saved;
+	return fd;
+}
+
+int dup(int from)
+{
+	return interpose_duplicated(from, (int)syscall(SYS_dup, from));
+}
+
 int dup2(int from, int to)
 {
 	if (from != to)
 		interpose_closing(to);
-	return (int)syscall(SYS_dup2, from, to);
+	return interpose_duplicated(from, (int)syscall(SYS_dup2, from, to));
 }
 
 int dup3(int from, int to, int flags)
 {
 	if (from != to)
 		interpose_closing(to);
-	return (int)syscall(SYS_dup3, from, to, flags);
+	return interpose_duplicated(from, (int)syscall(SYS_dup3, from, to, flags));
+}
+
+int fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+	void *arg;
+	int rc;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	/* libc's, which is a cancellation point. Constructors of others may call this before ours.
+	 */
+	rc = interpose_fcntl ? interpose_fcntl(fd, cmd, arg)
+			     : (int)syscall(SYS_fcntl, fd, cmd, arg);
+	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? interpose_duplicated(fd, rc) : rc;
+}
+
+int fcntl64(int fd, int cmd, ...)
+{
+	va_list ap;
+	void *arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	return fcntl(fd, cmd, arg);
 }
 
 /* A child has no vCPU threads, and KVM does not let it use its parent's VMs. */
@@ -114,6 +189,7 @@ __attribute__((constructor)) static void interpose_start(void)
 	const char *text = getenv(CONF_VARIABLE);
 	char err[400];
 
+	*(void **)&interpose_fcntl = dlsym(RTLD_NEXT, "fcntl");
 	if (!text)
 		return;
 	if (process_init(text, conf_host_is_intel(), err, sizeof(err)))

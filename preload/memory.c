@@ -115,7 +115,7 @@ int memory_set(struct vm *vm, unsigned long request, void *arg)
 
 	memcpy(&m, arg, sizeof(m));
 	if (SLOT_SPACE(m.slot))
-		return sys_ioctl(vm->fd, request, arg);
+		return sys_ioctl(vm_fd(vm), request, arg);
 	pthread_mutex_lock(&vm->memory_lock);
 	/* No search may be in memory that KVM gives up, whether or not the call succeeds. */
 	without = memory_without(atomic_load(&vm->memory), m.slot);
@@ -130,7 +130,7 @@ int memory_set(struct vm *vm, unsigned long request, void *arg)
 	if (memory_is_searched(&m))
 		done->slot[done->n++] = m;
 	memory_publish(vm, without);
-	rc = sys_ioctl(vm->fd, request, arg);
+	rc = sys_ioctl(vm_fd(vm), request, arg);
 	/* KVM keeps the old slot if it refuses the new one. */
 	memory_publish(vm, rc ? failed : done);
 	if (rc)
@@ -189,7 +189,7 @@ int memory_get_dirty_log(struct vm *vm, struct kvm_dirty_log *log)
 	int rc;
 
 	pthread_mutex_lock(&vm->memory_lock);
-	rc = sys_ioctl(vm->fd, KVM_GET_DIRTY_LOG, log);
+	rc = sys_ioctl(vm_fd(vm), KVM_GET_DIRTY_LOG, log);
 	t = atomic_load(&vm->memory);
 	for (size_t i = 0; !rc && t && i < t->n; i++)
 		if (t->slot[i].slot == log->slot)

@@ -164,7 +164,7 @@ static int msrs_do(struct vcpu *v, unsigned long request, struct kvm_msrs *m, st
 		rest->entries[rest->nmsrs++] = m->entries[i];
 	}
 	if (rest->nmsrs)
-		rc = sys_ioctl(v->fd, request, rest);
+		rc = sys_ioctl(vcpu_fd(v), request, rest);
 	if (rc < 0)
 		return rc;
 	if ((uint32_t)rc < rest->nmsrs)
@@ -195,7 +195,7 @@ int msrs_access(struct vcpu *v, unsigned long request, struct kvm_msrs *m)
 	int rc = -ENOMEM;
 
 	if (m->nmsrs >= MSRS_MAX)
-		return sys_ioctl(v->fd, request, m);
+		return sys_ioctl(vcpu_fd(v), request, m);
 	rest = malloc(sizeof(*rest) + m->nmsrs * sizeof(rest->entries[0]));
 	at = malloc((m->nmsrs + 1) * sizeof(*at));
 	if (rest && at) {

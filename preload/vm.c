@@ -10,7 +10,8 @@
 #include "preload/vm.h"
 #include "vpmu/guest/guest.h"
 
-#define DEFAULT_VM 0ul /* KVM_X86_DEFAULT_VM, which Linux 6.1 has no name for */
+#define DEFAULT_VM		   0ul /* KVM_X86_DEFAULT_VM, which Linux 6.1 has no name for */
+#define CAP_DIRTY_LOG_RING_ACQ_REL 223 /* Linux 6.1 */
 
 /* ---- the VMM's MSR filter ---- */
 
@@ -61,7 +62,7 @@ int vm_set_filter(struct vm *vm, const struct kvm_msr_filter *f)
 
 	pthread_mutex_lock(&vm->lock);
 	if (vm->state != PRE_ON)
-		rc = sys_ioctl(vm->fd, KVM_X86_SET_MSR_FILTER, (void *)f);
+		rc = sys_ioctl(vm_fd(vm), KVM_X86_SET_MSR_FILTER, (void *)f);
 	else if (!copied)
 		rc = vpmu_kvm_vm_filter(vm->kvm, &copy->f);
 	/* vm_begin() would set a filter without the VMM's ranges. */
@@ -85,7 +86,7 @@ int vm_enable_cap(struct vm *vm, struct kvm_enable_cap *cap)
 	if (cap->cap == KVM_CAP_X86_USER_SPACE_MSR && vm->state == PRE_ON)
 		rc = vpmu_kvm_vm_msr_exits(vm->kvm, (unsigned int)cap->args[0]);
 	else
-		rc = sys_ioctl(vm->fd, KVM_ENABLE_CAP, cap);
+		rc = sys_ioctl(vm_fd(vm), KVM_ENABLE_CAP, cap);
 	if (rc >= 0 && cap->cap == KVM_CAP_X86_USER_SPACE_MSR)
 		vm->msr_exits = (unsigned int)cap->args[0];
 	if (rc >= 0 && cap->cap == KVM_CAP_SPLIT_IRQCHIP)
@@ -94,6 +95,10 @@ int vm_enable_cap(struct vm *vm, struct kvm_enable_cap *cap)
 	if (rc >= 0 && cap->cap == KVM_CAP_PMU_CAPABILITY && cap->args[0] & KVM_PMU_CAP_DISABLE &&
 	    vm->state == PRE_WAITING)
 		vm_refuse(vm, "the VMM switches the PMU off");
+	/* What the library writes would not be transferred by a live migration. */
+	if (rc >= 0 && vm->state == PRE_WAITING &&
+	    (cap->cap == KVM_CAP_DIRTY_LOG_RING || cap->cap == CAP_DIRTY_LOG_RING_ACQ_REL))
+		vm_refuse(vm, "its dirty pages are in a ring; expected no dirty-ring-size");
 	pthread_mutex_unlock(&vm->lock);
 	return rc;
 }
@@ -114,10 +119,12 @@ static void vm_undo(struct vm *vm)
 	struct kvm_enable_cap exits = {.cap = KVM_CAP_X86_USER_SPACE_MSR, .args = {vm->msr_exits}};
 	struct kvm_enable_cap pmu = {.cap = KVM_CAP_PMU_CAPABILITY};
 
-	sys_ioctl(vm->fd, KVM_X86_SET_MSR_FILTER, vm->filter ? &vm->filter->f : &none);
-	sys_ioctl(vm->fd, KVM_ENABLE_CAP, &exits);
-	/* Only a VM without vCPUs gets its vPMU back. */
-	if (!sys_ioctl(vm->fd, KVM_ENABLE_CAP, &pmu))
+	sys_ioctl(vm_fd(vm), KVM_X86_SET_MSR_FILTER, vm->filter ? &vm->filter->f : &none);
+	sys_ioctl(vm_fd(vm), KVM_ENABLE_CAP, &exits);
+	/* Only a VM without vCPUs gets its vPMU back. KVM before Linux 5.18 could not switch it
+	 * off. */
+	if (sys_ioctl(vm_fd(vm), KVM_CHECK_EXTENSION, (void *)KVM_CAP_PMU_CAPABILITY) <= 0 ||
+	    !sys_ioctl(vm_fd(vm), KVM_ENABLE_CAP, &pmu))
 		vm->opened = false;
 }
 
@@ -133,9 +140,11 @@ void vm_refuse(struct vm *vm, const char *why)
 	atomic_fetch_sub(&process.watched, 1);
 }
 
-/* After the last vCPU and the VM's descriptor are closed. */
+/* After the last vCPU and the VM's descriptors are closed. */
 static void vm_free(struct vm *vm)
 {
+	if (vm->state != PRE_REFUSED)
+		atomic_fetch_sub(&process.watched, 1);
 	vpmu_kvm_vm_close(vm->kvm);
 	sys_close(vm->dup);
 	memory_free(vm);
@@ -159,6 +168,7 @@ void vm_created(int dev, int fd, unsigned long type)
 		return;
 	vm->fd = fd;
 	vm->dup = sys_dup(fd);
+	vm->fds = 1;
 	vm->run_bytes = sys_ioctl(dev, KVM_GET_VCPU_MMAP_SIZE, NULL);
 	pthread_mutex_init(&vm->lock, NULL);
 	pthread_mutex_init(&vm->memory_lock, NULL);
@@ -174,11 +184,8 @@ void vm_close(struct vm *vm)
 {
 	bool last;
 
+	/* Its vCPUs go on, and so does their PMU. */
 	pthread_mutex_lock(&vm->lock);
-	if (vm->state != PRE_REFUSED) {
-		atomic_store(&vm->state, PRE_REFUSED);
-		atomic_fetch_sub(&process.watched, 1);
-	}
 	vm->closed = true;
 	last = !vm->vcpus;
 	pthread_mutex_unlock(&vm->lock);
@@ -212,7 +219,7 @@ static void vm_begin(struct vm *vm)
 
 	if (!vm->irqchip)
 		return vm_refuse(vm, "its interrupt controllers are not in the kernel");
-	if (sys_ioctl(vm->fd, KVM_CHECK_EXTENSION, (void *)KVM_CAP_IMMEDIATE_EXIT) <= 0)
+	if (sys_ioctl(vm_fd(vm), KVM_CHECK_EXTENSION, (void *)KVM_CAP_IMMEDIATE_EXIT) <= 0)
 		return vm_refuse(vm, "this KVM has no immediate_exit");
 	if (!opts.host)
 		return vm_refuse(vm, strerror(ENOMEM));
@@ -250,14 +257,15 @@ static int vcpu_open(struct vm *vm, int fd, unsigned int id)
 	v->fd = fd;
 	v->id = id;
 	v->run_bytes = (size_t)vm->run_bytes;
+	v->fds = 1;
 	v->dup = -1;
 	pthread_mutex_init(&v->lock, NULL);
 	rc = fds_reserve(fd);
 	if (rc)
 		goto err;
+	rc = v->dup = sys_dup(fd);
 	if (vm->state != PRE_ON)
 		goto out;
-	rc = v->dup = sys_dup(fd);
 	if (rc >= 0)
 		rc = sys_map_run(v->dup, v->run_bytes, &run);
 	if (rc)
@@ -289,7 +297,7 @@ int vm_create_vcpu(struct vm *vm, unsigned long id)
 	pthread_mutex_lock(&vm->lock);
 	if (vm->state == PRE_WAITING)
 		vm_begin(vm);
-	fd = sys_ioctl(vm->fd, KVM_CREATE_VCPU, (void *)id);
+	fd = sys_ioctl(vm_fd(vm), KVM_CREATE_VCPU, (void *)id);
 	/* A refused VM's vCPUs are followed, too: its VMM has seen a PMU (cpuid.c, msrs.c). */
 	if (fd >= 0)
 		rc = vcpu_open(vm, fd, (unsigned int)id);

@@ -34,12 +34,13 @@ struct vm_memory; /* its memory slots: memory.c */
 #define VM_DIRTY_MAX (2 * VPMU_KVM_SITES)
 
 struct vm {
-	int fd, dup; /* the VMM's descriptor; ours of the same VM */
+	int fd, dup;		  /* the VMM's first descriptor; ours of the same VM, or -errno */
+	_Atomic unsigned int fds; /* the VMM's, as far as they are followed */
 	int run_bytes;
 	_Atomic int state;		/* enum vm_state; written under lock */
 	bool opened;			/* kvm's vPMU was switched off */
 	bool irqchip;			/* local APICs are in the kernel */
-	bool closed;			/* the VMM closed fd; under lock */
+	bool closed;			/* the VMM closed all of fds; under lock */
 	_Atomic unsigned int msr_exits; /* the VMM's own; written under lock */
 	struct vm_filter *filter;
 	struct vpmu_kvm_vm *kvm;
@@ -55,7 +56,8 @@ struct vm {
 struct vcpu {
 	struct vm *vm;
 	struct vcpu *next;
-	int fd, dup;
+	int fd, dup; /* as of a VM */
+	_Atomic unsigned int fds;
 	unsigned int id;
 	struct kvm_run *run;
 	size_t run_bytes;
@@ -67,6 +69,17 @@ struct vcpu {
 	bool carried;		/* the VMM has written its PMU's words */
 	bool ran;
 };
+
+/* The descriptor for calls: the VMM may have closed its first one and kept a duplicate. */
+static inline int vm_fd(const struct vm *vm)
+{
+	return vm->dup >= 0 ? vm->dup : vm->fd;
+}
+
+static inline int vcpu_fd(const struct vcpu *v)
+{
+	return v->dup >= 0 ? v->dup : v->fd;
+}
 
 /* ---- the process: process.c ---- */
 
@@ -123,6 +136,8 @@ int memory_get_dirty_log(struct vm *vm, struct kvm_dirty_log *log);
 /* KVM_GET_SUPPORTED_CPUID has returned @c. */
 void cpuid_supported(struct kvm_cpuid2 *c);
 int cpuid_set(struct vcpu *v, const struct kvm_cpuid2 *c);
+/* The VMM is about to call KVM_SET_CPUID, whose leaves have no index. */
+void cpuid_set_old(struct vcpu *v);
 
 /* KVM_GET_MSRS and KVM_SET_MSRS */
 int msrs_access(struct vcpu *v, unsigned long request, struct kvm_msrs *m);
@@ -133,7 +148,10 @@ void msrs_regs(struct vcpu *v, const struct kvm_regs *r);
 
 /* The result, or -1 with errno. */
 int call_ioctl(int fd, unsigned long request, void *arg);
-/* Before @fd is closed, or replaced by dup2(). */
+/* Before @fd is closed, or replaced by dup2(); before those from @first to @last are. */
 void call_closing(int fd);
+void call_closing_range(unsigned int first, unsigned int last);
+/* @fd has become a duplicate of @from. */
+void call_duplicated(int from, int fd);
 
 #endif

@@ -220,6 +220,17 @@ static int step_fd(void)
 	return fd;
 }
 
+/* A duplicate of a VM's or vCPU's. */
+static void step_dup(int fd)
+{
+	void *obj;
+
+	if (!step_make_room() || fds_get(fd, &obj) == FDS_NONE)
+		return;
+	fds_put(fd);
+	CHECK(vmm_dup(fd) > 3 || fake.no_dup, "duplicate");
+}
+
 static void step_one(void)
 {
 	uint8_t what = next();
@@ -274,8 +285,10 @@ static void step_one(void)
 	case 17:
 		return step_regs(fd);
 	case 18:
-		if (fd > 3)
+		if (fd > 3 && next() & 1)
 			vmm_close(fd);
+		else
+			step_dup(fd);
 		return;
 	default:
 		call(fd, next() & 1 ? KVM_CHECK_EXTENSION : KVM_MEMORY_ENCRYPT_OP,

@@ -8,6 +8,8 @@
 #             back there by loadvm, and loses its second CPU: it counts and takes PMIs after each of these
 #   move      a guest of each MODEL (none: amd-v2) that migrates to another QEMU over a socket, and through a file to a
 #             third one, while its perf counts
+#   kexec     a guest of each MODEL (none: amd-v2) that starts another kernel by kexec: it counts, by RDPMC, and takes
+#             PMIs in both
 # Each case is one boot of the nested bed (tests/nested/run), in which this system's QEMU runs Debian 12's cloud kernel, or
 # another one of tools/linux-guest (BED_GUEST=13cloud and so on), with stock perf. Skipped (77) when something is missing.
 set -eu
@@ -18,6 +20,7 @@ linux=$build/linux
 guest=${BED_GUEST:-cloud}
 pmis=${BED_PMIS:-1000}
 period=1000000
+mb=384 # of a guest
 export BED_CPUS=${BED_CPUS:-1} # with --exact only one executes at a time
 
 skip() {
@@ -70,9 +73,9 @@ periods() { # CPU NUMBER
 }
 END
 
-initrd() { # the job's text is standard input
+initrd() { # OPTIONS for tools/linux-guest; the job's text is standard input
 	cat "$tmp/head" - >"$tmp/job"
-	VPMU_LINUX=$linux sh "$top/tools/linux-guest" initrd "$tmp/guest.initrd" --perf job="$tmp/job" bin/spin="$build/tests/nested-spin"
+	VPMU_LINUX=$linux sh "$top/tools/linux-guest" initrd "$tmp/guest.initrd" job="$tmp/job" bin/spin="$build/tests/nested-spin" "$@"
 }
 
 # The bed's processor has no XSAVE that its guests could use. PV EOI: guests with it have been seen to spin in their EOI in
@@ -107,7 +110,7 @@ vcpus() { # MODEL[:VCPUS]
 # The start of QEMU's command for a guest.
 vm() { # MODEL[:VCPUS]
 	echo "VPMU_PMU=${1%:*} timeout -s KILL ${BED_VM_SECONDS:-100} /bed/vpmu-qemu --qemu /bed/qemu-system-x86_64 -L /bed" \
-		"-accel kvm -M q35 -m 384 -cpu $(cpu "${1%:*}") -nodefaults -display none" \
+		"-accel kvm -M q35 -m $mb -cpu $(cpu "${1%:*}") -nodefaults -display none" \
 		"-kernel /bed/$guest.vmlinuz -initrd /bed/guest.initrd -append 'console=ttyS0 quiet panic=-1 ${BED_CMDLINE-}'"
 }
 
@@ -146,7 +149,7 @@ check() { # guest times
 }
 
 [ $# -gt 0 ] || {
-	sed -n '3,15s/^# //p' "$0"
+	sed -n '3,17s/^# //p' "$0"
 	exit 2
 }
 case=$1
@@ -154,7 +157,7 @@ shift
 [ $# -gt 0 ] || set -- amd-v2
 case $case in
 models)
-	initrd <<-END
+	initrd --perf <<-END
 		dmesg | grep -A26 'Performance Events' | grep -E 'Performance|PMU|version|generic'
 		echo "CPUs online: \$(nproc)"
 		for n in \$(seq 0 \$((\$(nproc) - 1))); do
@@ -185,7 +188,7 @@ models)
 	done
 	;;
 life)
-	initrd <<-END
+	initrd --perf <<-END
 		cpus=\$(nproc)
 		echo "booted: CPUs \$cpus"
 		awk '\$3 == "native_read_pmc" { print "native_read_pmc: " \$1 }' /proc/kallsyms
@@ -296,7 +299,7 @@ life)
 	done
 	;;
 move)
-	initrd <<-END
+	initrd --perf <<-END
 		exact 0
 		perf stat -x, -e \$ev -a sleep 5 2>&1 | sed 's/^/all the time,/' &
 		sleep 0.5
@@ -382,6 +385,31 @@ move)
 			[ "${count:-0}" -ge 40000000 ] && [ "$count" -le 60000000 ] ||
 				fail "guest $vm: perf stat of 40000000 counted ${count:-nothing}"
 		done
+		check "$vm" 1
+	done
+	;;
+kexec)
+	mb=640
+	initrd --perf <<-END
+		exact 0
+		periods 0 50
+		dmesg -r | sed -n 's/^<[0-4]>/complaint: /p'
+	END
+	mv "$tmp/guest.initrd" "$tmp/again.initrd"
+	initrd again.initrd="$tmp/again.initrd" vmlinuz="$linux/$guest.vmlinuz" bin/kexec="$build/tests/nested-kexec" <<-END
+		exact 0
+		dmesg -r | sed -n 's/^<[0-4]>/complaint: /p'
+		echo 'another kernel now'
+		kexec /vmlinuz /again.initrd 'console=ttyS0 quiet panic=-1 ${BED_CMDLINE-}'
+	END
+	for vm; do
+		echo "$(vm "$vm") -smp $(vcpus "$vm") -no-reboot -serial stdio </dev/null 2>&1 | sed 's/\\r\$//; s/^/[$vm] /'"
+	done >"$tmp/vms"
+	bed <"$tmp/vms"
+	for vm; do
+		printf '%s\n' 'another kernel now$' 'job: exit status 0$' | expect "$vm"
+		[ "$(grep -c "^\[$vm\] 200000 instructions more, 200000 ticks more\$" "$tmp/out")" = 2 ] ||
+			fail "guest $vm: 200000 instructions are not 200000 ticks in both kernels"
 		check "$vm" 1
 	done
 	;;

@@ -197,8 +197,10 @@ static inline int fake_filter(struct fake_file *f, const struct kvm_msr_filter *
 static inline int fake_enable_cap(struct fake_file *f, const struct kvm_enable_cap *cap)
 {
 	switch (cap->cap) {
+	case KVM_CAP_DIRTY_LOG_RING:
+		return f->vcpus ? -EINVAL : 0;
 	case KVM_CAP_PMU_CAPABILITY:
-		if (f->vcpus)
+		if (f->vcpus || fake.no_cap == KVM_CAP_PMU_CAPABILITY)
 			return -EINVAL;
 		f->s.vpmu_off = cap->args[0] & KVM_PMU_CAP_DISABLE;
 		return 0;
@@ -284,6 +286,8 @@ static inline int fake_vcpu_ioctl(struct fake_file *v, unsigned long request, vo
 	switch (request) {
 	case KVM_RUN:
 		return fake_run_vcpu(v);
+	case KVM_SET_CPUID:
+		return arg ? 0 : -EFAULT;
 	case KVM_SET_CPUID2:
 		return arg ? fake_set_cpuid(v, arg) : -EFAULT;
 	case KVM_GET_MSRS:
@@ -482,6 +486,24 @@ static inline int vmm_close(int fd)
 {
 	call_closing(fd);
 	return sys_close(fd);
+}
+
+/* Its dup(). */
+static inline int vmm_dup(int fd)
+{
+	int rc = sys_dup(fd);
+
+	if (rc >= 0)
+		call_duplicated(fd, rc);
+	return rc;
+}
+
+/* Its close_range(), which closes descriptors of the library, too. */
+static inline void vmm_close_range(unsigned int first, unsigned int last)
+{
+	call_closing_range(first, last);
+	for (unsigned int fd = first; fd <= last && fd < FAKE_FDS; fd++)
+		sys_close((int)fd);
 }
 
 #endif

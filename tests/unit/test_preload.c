@@ -223,7 +223,71 @@ Test(preload_fds, number_is_used_again)
 	bed_end(&b);
 }
 
-/* close_range() and raw system calls are not seen: KVM hands the number out again, for another kind
+static bool counts(int vcpu)
+{
+	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = 0xc1, .data = 1, .why = FILTER});
+	return !call_ioctl(vcpu, KVM_RUN, NULL) && fake.runs == 2 && !fake.entered.msr.error;
+}
+
+/* vCPUs go on without their VM's descriptor, and so does their PMU. */
+Test(preload_fds, vm_is_closed_while_its_vcpu_runs)
+{
+	struct bed b;
+
+	bed_on(&b, "pmu=intel-v2");
+	cr_assert(!vmm_close(b.vm));
+	b.vm = -1;
+	cr_expect(counts(b.vcpu));
+	cr_expect(!call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
+	bed_end(&b);
+}
+
+Test(preload_fds, duplicates_are_followed)
+{
+	struct kvm_userspace_memory_region m = {.memory_size = RAM_BYTES};
+	int vm, vcpu;
+	struct bed b;
+
+	bed_on(&b, "pmu=intel-v2");
+	vm = vmm_dup(b.vm);
+	vcpu = vmm_dup(b.vcpu);
+	cr_expect(counts(vcpu) && counts(b.vcpu));
+	/* The first ones go, and their numbers are other files. */
+	cr_assert(!vmm_close(b.vm) && !vmm_close(b.vcpu));
+	cr_assert_eq(fake_new(FAKE_DEV, NULL), b.vm);
+	cr_assert_eq(fake_new(FAKE_DEV, NULL), b.vcpu);
+	cr_expect(counts(vcpu));
+	cr_expect(!call_ioctl(vm, KVM_SET_USER_MEMORY_REGION, &m));
+	cr_assert_eq(fake.fd[vm]->s.slot[0].memory_size, RAM_BYTES);
+	sys_close(b.vm);
+	sys_close(b.vcpu);
+	/* A duplicate of something else is none. */
+	b.vm = vmm_dup(b.dev);
+	cr_expect_eq(call_ioctl(b.vm, KVM_RUN, NULL), -1);
+	sys_close(b.vm);
+	b.vm = vm;
+	b.vcpu = vcpu;
+	bed_end(&b);
+}
+
+Test(preload_fds, close_range)
+{
+	struct bed b;
+	void *obj;
+
+	bed_on(&b, "pmu=intel-v2");
+	cr_expect(b.vcpu > b.vm);
+	vmm_close_range((unsigned int)b.vcpu, ~0u);
+	cr_expect_eq(fds_get(b.vcpu, &obj), FDS_NONE);
+	cr_expect_eq(fds_get(b.vm, &obj), FDS_VM);
+	fds_put(b.vm);
+	vmm_close_range(0, (unsigned int)b.vm);
+	cr_expect_eq(fake_open_fds(), 0);
+	b.vm = b.vcpu = -1;
+	bed_end(&b);
+}
+
+/* Raw system calls are not seen: KVM hands the number out again, for another kind
  * of object. */
 Test(preload_fds, number_is_used_again_after_an_unseen_close)
 {
@@ -365,6 +429,8 @@ enum refusal {
 	VENDOR,
 	CPU_WITHOUT_PMU,
 	ENCRYPTED,
+	DIRTY_RING,
+	OLD_CPUID,
 	FILTER_FAILS,
 	REFUSALS
 };
@@ -392,6 +458,7 @@ static void refused_life(struct bed *b, enum refusal why, call_fn *call, struct 
 						 .nmsrs = 100,
 						 .bitmap = (uint8_t *)bits}};
 	struct kvm_enable_cap cap = {.cap = KVM_CAP_X86_USER_SPACE_MSR, .args = {UNKNOWN}};
+	struct kvm_enable_cap ring = {.cap = KVM_CAP_DIRTY_LOG_RING, .args = {65536}};
 	struct kvm_enable_cap pmu = {.cap = KVM_CAP_PMU_CAPABILITY, .args = {KVM_PMU_CAP_DISABLE}};
 	struct kvm_userspace_memory_region m = {.slot = 1, .memory_size = 4096};
 	struct msr_list l = {0};
@@ -408,6 +475,8 @@ static void refused_life(struct bed *b, enum refusal why, call_fn *call, struct 
 	see(s, call(b->vm, KVM_ENABLE_CAP, &cap));
 	if (why == PMU_OFF)
 		see(s, call(b->vm, KVM_ENABLE_CAP, &pmu));
+	if (why == DIRTY_RING)
+		see(s, call(b->vm, KVM_ENABLE_CAP, &ring));
 	if (why != FILTER_FAILS)
 		see(s, call(b->vm, KVM_X86_SET_MSR_FILTER, &f));
 	cr_assert(!bed_cpuid(b, call));
@@ -418,6 +487,8 @@ static void refused_life(struct bed *b, enum refusal why, call_fn *call, struct 
 	bed_vcpu(b, call);
 	if (why == ENCRYPTED)
 		see(s, call(b->vm, KVM_MEMORY_ENCRYPT_OP, ram));
+	if (why == OLD_CPUID)
+		see(s, call(b->vcpu, KVM_SET_CPUID, ram));
 	see(s, call(b->vcpu, KVM_SET_CPUID2, &b->cpuid));
 	/* From here on it is refused. */
 	s->undone = fake.fd[b->vm]->s;
@@ -463,7 +534,8 @@ Test(preload_refused, vm_is_as_without_the_library)
 
 	for (enum refusal why = 0; why < REFUSALS; why++) {
 		/* A vPMU cannot be switched on again once there is a vCPU. */
-		bool late = why == VENDOR || why == CPU_WITHOUT_PMU || why == ENCRYPTED;
+		bool late = why == VENDOR || why == CPU_WITHOUT_PMU || why == ENCRYPTED ||
+			    why == OLD_CPUID;
 
 		refused_kernel(why);
 		refused_life(&b, why, call_plain, &plain);
@@ -506,6 +578,27 @@ Test(preload_refused, words_of_a_pmu_that_is_not_there)
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
 	cr_assert_eq(get_msr(&b, 0xc1 + FAKE_GP - 1), 21);
 	cr_assert_eq(get_msr(&b, 0xc1 + FAKE_GP), 0);
+	bed_end(&b);
+}
+
+/* KVM before Linux 5.18 cannot switch its vPMU off: a VM that is refused late still has that. */
+Test(preload_refused, vpmu_that_was_never_off)
+{
+	struct msr_list l;
+	struct bed b;
+
+	bed_process("pmu=intel-v2");
+	fake.no_cap = KVM_CAP_PMU_CAPABILITY;
+	bed_vm(&b, call_ioctl);
+	cr_assert(!call_ioctl(b.vm, KVM_CREATE_IRQCHIP, NULL));
+	cr_assert(!bed_cpuid(&b, call_ioctl));
+	bed_vcpu(&b, call_ioctl);
+	cr_assert(bed_vm_state(&b)->filter.ranges[0].nmsrs, "no PMU of ours");
+	cr_assert(!call_ioctl(b.vm, KVM_MEMORY_ENCRYPT_OP, ram));
+	list_words(&l);
+	list_at(&l, 0xc1)->data = 21;
+	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
+	cr_assert_eq(get_msr(&b, 0xc1), 21);
 	bed_end(&b);
 }
 
