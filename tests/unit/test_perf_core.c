@@ -702,3 +702,42 @@ Test(perf_core, guest_and_host_are_told_apart)
 	cr_expect(guests == 1 && hosts == 1);
 	end(&b);
 }
+
+/* ---- a guest that selects events all the time ---- */
+
+/* So many opened events per time at most. A key beyond waits, which shows, and is counted later. */
+Test(perf_core, events_are_opened_at_a_bounded_rate)
+{
+	struct vpmu_consumer *c;
+	struct vpmu_value v;
+	unsigned int before = 0;
+	struct bed b;
+
+	fake_start(4, false);
+	begin(&b, 2, false);
+	/* More keys than are kept open. Whether the host has them is found out once. */
+	for (unsigned int round = 0; round < 20; round++) {
+		if (round == 1)
+			before = fake.opens;
+		for (unsigned int i = 0; i < 40; i++) {
+			c = &b.c[0];
+			cr_assert(!vpmu_consumer_add(c, b.vm, fake_raw(0x4b0 + i), b.pcpu));
+			vpmu_consumer_del(c, b.pcpu, NULL);
+		}
+	}
+	cr_expect_leq(fake.opens - before, 65, "%u events were opened", fake.opens - before);
+	c = count(&b, fake_raw(0x4b0 + 20));
+	fake_run(5 * MS);
+	v = read_now(&b, c);
+	cr_expect_eq(v.count, 0);
+	cr_expect_eq(v.running_ns, 0);
+	cr_expect(about(v.enabled_ns, 5 * MS));
+	/* The core tries a key that was refused often after 1024 occasions at the latest. */
+	run_ticking(&b, 12000, 10);
+	before = (unsigned int)read_now(&b, c).count;
+	fake_run(5 * MS);
+	v = read_now(&b, c);
+	cr_expect_gt(v.count, before);
+	cr_expect_lt(share(&v), 100, "%lu of %lu ns", v.running_ns, v.enabled_ns);
+	end(&b);
+}

@@ -14,6 +14,9 @@
  *            there are no gaps unless another pinned event takes the counter. For hosts without
  *            other users of the counters: pinned host events stop a guest's own vPMU.
  *
+ * A thread opens an event when a key is bound, at most 64 in 10 ms of its time; beyond, bind
+ * returns -EAGAIN. Recently unbound events stay open, so that multiplexing opens none.
+ *
  * Without alarms (alarm_signal), all events are counting events. With alarms, a thread's events are
  * opened as sampling events, because the kernel arms only these, with a period that is never
  * reached; arm() sets the period to the next alarm. While the kernel throttles a sampling event
@@ -101,7 +104,9 @@ struct vpmu_hostpmu_perf {
 	unsigned int room;
 	unsigned int room_polls; /* polls when room last changed */
 	bool room_tried;	 /* room has just grown */
-	uint64_t counted_ns;	 /* clock_ns when an event of the group was last seen to count */
+	unsigned int opens;	 /* events opened since opens_ns, of the thread's clock */
+	uint64_t opens_ns;
+	uint64_t counted_ns; /* clock_ns when an event of the group was last seen to count */
 	struct vpmu_perf_ctr {
 		uint8_t kind; /* private: see perf.c */
 		bool lost;    /* the kernel has stopped the event, or a stalled group gave it up */
