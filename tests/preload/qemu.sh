@@ -2,12 +2,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # A stock QEMU with vpmu-qemu on this machine's /dev/kvm: tests/preload/qemu.sh BUILD TMP
 #
+# BED_QEMU=13 or BED_QEMU=new: the QEMU of tools/qemu, for which root is needed.
 # The guest (guest.c) finds its PMU, counts, takes PMIs, is migrated to a file, and goes on from there in
 # another QEMU. Then what must not get a PMU: it must run as without vpmu-qemu. Skipped (77) without QEMU
 # or a KVM that QEMU can use, and in builds with sanitizers, which have no library. Time limits catch hangs only.
 set -u
 build=$(cd "$1" && pwd) || exit 2
 tmp=$2
+# Another release's QEMU, with that release's programs: in its root.
+if [ -n "${BED_QEMU-}" ]; then
+	root=$build/qemu-$BED_QEMU
+	here=$(cd "$(dirname "$0")" && pwd)
+	[ -e "$root/complete" ] || { echo "# SKIP no $root (tools/qemu $BED_QEMU)"; exit 77; }
+	mkdir -p "$root/dev" "$root/proc" "$root/tmp" "$root$build" "$root$here" "$tmp"
+	tmp=$(cd "$tmp" && pwd)
+	# Libraries of this build that the other release does not have.
+	ldd "$build/bin/vpmu-qemu" "$build/bin/vpmu-preload.so" 2>/dev/null | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | while read -r lib; do
+		[ -e "$root/usr/lib/x86_64-linux-gnu/${lib##*/}" ] || cp -L "$lib" "$root/usr/lib/x86_64-linux-gnu/"
+	done
+	unshare --mount true 2>/dev/null || { echo "# SKIP no right to make a mount namespace"; exit 77; }
+	exec unshare --mount sh -c 'root=$1 build=$2 here=$3
+		mount --rbind /dev "$root/dev" && mount -t proc proc "$root/proc" && mount -t tmpfs tmpfs "$root/tmp" &&
+			mount --bind "$build" "$root$build" && mount --bind "$here" "$root$here" &&
+			exec env -u BED_QEMU PATH=/usr/bin:/usr/sbin chroot "$root" sh "$here/qemu.sh" "$build" "$4"' \
+		sh "$root" "$build" "$here" "$tmp"
+fi
 qemu=$(command -v qemu-system-x86_64)
 run=$build/bin/vpmu-qemu
 bad=0
@@ -20,7 +39,7 @@ mkdir -p "$tmp" && cd "$tmp" || exit 2
 
 unset VPMU_QEMU VPMU_QEMU_CONFIG VPMU_PMU VPMU_GP VPMU_POLICY VPMU_ALLOW VPMU_DENY
 pids=
-trap 'kill $pids 2>/dev/null; wait' EXIT
+trap 'kill $pids $(jobs -p) 2>/dev/null; wait' EXIT
 
 vm="-M pc -m 64 -nodefaults -display none -no-reboot -device isa-debug-exit,iobase=0xf4
 	-kernel $build/tests/preload/guest.elf"
