@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Starts another kernel at once, in a guest of the nested bed: nested-kexec KERNEL INITRD CMDLINE */
+/* Starts another kernel at once, in a guest of the nested bed: nested-kexec KERNEL INITRD CMDLINE
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
