@@ -337,12 +337,12 @@ move)
 			}
 			leaves() { # NUMBER URI
 				echo "migrate \"$2\"" >&5
-				until grep -a -q 'Migration status: \(completed\|failed\)' answers$1; do
+				until grep -a -q 'tatus:[[:space:]]*\(completed\|failed\)' answers$1; do
 					kill -0 $pid || return
 					echo 'info migrate' >&5
 					sleep 0.3
 				done
-				grep -a 'Migration status' answers$1 | tail -n 1
+				grep -a 'tatus:[[:space:]]*\(completed\|failed\)' answers$1 | tail -n 1
 				echo quit >&5
 			}
 			start 1
