@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
-#include "vmm/engine/blob_io.h"
+#include "vpmu/core/blob_io.h"
 #include "vmm/snapshot/priv.h"
 #include "vpmu/guest/save.h"
 

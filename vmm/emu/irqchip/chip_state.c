@@ -8,7 +8,7 @@
 
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/internal.h"
-#include "vmm/engine/blob_io.h"
+#include "vpmu/core/blob_io.h"
 
 #define TAG_CLOCK 0x4b434c43u /* "CLCK" */
 #define TAG_PLAT  0x54414c50u /* "PLAT" */

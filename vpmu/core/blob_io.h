@@ -1,11 +1,11 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Sections of a snapshot that are described once for both directions: a function lists the fields
  * of a structure in the order of the format, and blob_save() or blob_load() calls it. Loaded bytes
  * are untrusted: after blob_load() the caller must check each field's range.
  */
-#ifndef VMM_ENGINE_BLOB_IO_H
-#define VMM_ENGINE_BLOB_IO_H
+#ifndef VPMU_CORE_BLOB_IO_H
+#define VPMU_CORE_BLOB_IO_H
 
 #include "vpmu/core/blob.h"
 
@@ -53,6 +53,14 @@ static inline void blob_io_bool(struct blob_io *io, void *x)
 		vpmu_blob_u8(io->out, *(const uint8_t *)x);
 	else
 		*(uint8_t *)x = vpmu_blob_get_bool(io->in);
+}
+
+static inline void blob_io_bytes(struct blob_io *io, void *p, size_t n)
+{
+	if (io->out)
+		vpmu_blob_bytes(io->out, p, n);
+	else
+		vpmu_blob_get_bytes(io->in, p, n);
 }
 
 #define IO(field)      blob_io_int(io, &(field), sizeof(field))
