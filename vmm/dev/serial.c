@@ -373,10 +373,8 @@ bool serial_load(struct serial *s, struct vpmu_blob_reader *r)
 	struct serial_input *in = s->irq ? calloc(1, sizeof(*in)) : NULL;
 	struct serial n = {.irq = s->irq, .input = in};
 	struct vpmu_blob_reader first, again;
-	uint16_t version;
 
-	if (!vpmu_blob_get_section(r, TAG, &version, &first) || version != (s->irq ? 2 : 1) ||
-	    (s->irq && !in))
+	if (!vpmu_blob_get_section(r, TAG, s->irq ? 2 : 1, &first) || (s->irq && !in))
 		goto bad;
 	again = first;
 	serial_io(&(struct blob_io){.in = &first}, &n);

@@ -147,12 +147,11 @@ static int save_head(const struct vpmu_guest *g, struct vpmu_blob_reader *b,
 		     struct vpmu_blob_reader *r, const struct error *e)
 {
 	struct conf_byte conf[CONF_BYTES];
-	uint16_t version;
 
-	if (!vpmu_blob_get_section(b, SECTION_TAG, &version, r))
-		return save_bad(e, "PMU: the section is missing or cut off");
-	if (version != SECTION_VERSION)
-		return save_bad(e, "PMU: section of version %u; expected %u", version,
+	if (!vpmu_blob_get_section(b, SECTION_TAG, SECTION_VERSION, r))
+		return save_bad(e,
+				"PMU: the section is missing, cut off or of another version than "
+				"%u",
 				SECTION_VERSION);
 	save_conf(g, conf);
 	for (int i = 0; i < CONF_BYTES; i++) {
