@@ -96,7 +96,7 @@ void elf_phdr(const struct image *img, const Elf64_Ehdr *eh, unsigned int i, Elf
 	const uint8_t *at = img->data + eh->e_phoff + i * (size_t)eh->e_phentsize;
 	Elf32_Phdr p;
 
-	if (eh->e_ident[EI_CLASS] == ELFCLASS64) {
+	if (eh->e_ident[EI_CLASS] != ELFCLASS32) {
 		memcpy(ph, at, sizeof(*ph));
 		return;
 	}
