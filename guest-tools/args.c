@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Arguments of stat and run, and the functions shared by all commands (a workload, the end); see
- * args.h. Every error names the wrong word and the values expected.
+ * Arguments of the guest tools; see args.h. A command has a table of options. Every error names the
+ * wrong word and the values expected.
  */
 #include "guest-tools/args.h"
+#include "guest-tools/layout.h"
 
 /* Number of bytes of a word that an error line shows. */
 static int args_cut(struct word w)
@@ -64,79 +65,158 @@ bool args_end(const char *s, char *err)
 	return !w.len;
 }
 
-/* The value of an option: the rest of its word ("-r5"), or the next word ("-r 5"). */
-static bool option_value(const char **s, struct word opt, struct word *value, char *err)
+/* ---- options ---- */
+
+struct option {
+	const char *name;  /* "-c", "--raw" */
+	const char *value; /* its value in the list of options; NULL: it has none */
+	bool (*set)(const struct option *o, struct word value, char *err);
+	void *to;
+	uint64_t min, max; /* of numbers */
+};
+
+#define OPTIONS(o) (o), sizeof(o) / sizeof((o)[0])
+
+static bool option_on(const struct option *o, struct word value, char *err)
 {
-	if (opt.len > 2)
-		*value = (struct word){opt.s + 2, opt.len - 2};
-	else
-		*value = text_next_word(s);
-	if (!value->len)
-		text_format(err, ARGS_ERR_MAX, "option %.*s needs a value", 2, opt.s);
-	return value->len;
+	*(bool *)o->to = true;
+	return true;
 }
 
-static bool parse_option(const char **s, struct word opt, struct args_stat *a, char *err)
+static bool option_off(const struct option *o, struct word value, char *err)
 {
-	struct word value;
-	uint64_t repeat;
+	*(bool *)o->to = false;
+	return true;
+}
 
-	if (word_is(opt, "-v")) {
-		a->verbose = true;
+static bool option_u64(const struct option *o, struct word w, char *err)
+{
+	uint64_t *v = o->to;
+
+	if (text_u64(w.s, w.len, v) && *v >= o->min && *v <= o->max)
 		return true;
-	}
-	if (word_is(opt, "-j")) {
-		a->format = STAT_JSON;
-		return true;
-	}
-	switch (opt.len >= 2 ? opt.s[1] : 0) {
-	case 'e':
-		return option_value(s, opt, &value, err) &&
-		       events_parse(value.s, value.len, a->ev, &a->nr_ev, err, ARGS_ERR_MAX);
-	case 'x':
-		if (!option_value(s, opt, &value, err))
-			return false;
-		if (value.len >= sizeof(a->sep)) {
-			text_format(err, ARGS_ERR_MAX, "separator of -x: expected up to %d bytes",
-				    (int)sizeof(a->sep) - 1);
-			return false;
-		}
-		text_format(a->sep, sizeof(a->sep), "%.*s", (int)value.len, value.s);
-		a->format = STAT_CSV;
-		return true;
-	case 'r':
-		if (!option_value(s, opt, &value, err))
-			return false;
-		if (!text_u64(value.s, value.len, &repeat) || !repeat || repeat > ARGS_REPEAT_MAX) {
-			text_format(err, ARGS_ERR_MAX,
-				    "-r '%.*s' is invalid; expected 1 to %u runs", args_cut(value),
-				    value.s, ARGS_REPEAT_MAX);
-			return false;
-		}
-		a->repeat = (uint32_t)repeat;
-		return true;
-	}
-	text_format(err, ARGS_ERR_MAX,
-		    "unknown option '%.*s': stat takes -e EVENTS, -x SEP, -j, -r N, -v",
-		    args_cut(opt), opt.s);
+	text_format(err, ARGS_ERR_MAX, "%s '%.*s' is invalid; expected %lu to %lu", o->name,
+		    args_cut(w), w.s, o->min, o->max);
 	return false;
+}
+
+static bool option_u32(const struct option *o, struct word w, char *err)
+{
+	uint64_t v;
+	struct option wide = *o;
+
+	wide.to = &v;
+	if (!option_u64(&wide, w, err))
+		return false;
+	*(uint32_t *)o->to = (uint32_t)v;
+	return true;
+}
+
+/* A short option's value may follow in the same word. */
+static const struct option *option_find(const struct option *o, size_t nr, struct word w)
+{
+	for (; nr; nr--, o++)
+		if (word_is(w, o->name) ||
+		    (o->value && !o->name[2] && w.len > 2 && w.s[1] == o->name[1]))
+			return o;
+	return NULL;
+}
+
+static bool option_unknown(const char *cmd, const struct option *o, size_t nr, struct word w,
+			   char *err)
+{
+	size_t n = text_format(err, ARGS_ERR_MAX, "unknown option '%.*s': %s takes", args_cut(w),
+			       w.s, cmd);
+
+	for (size_t i = 0; i < nr; i++)
+		n += text_format(err + n, ARGS_ERR_MAX - n, "%s %s%s%s", i ? "," : "", o[i].name,
+				 o[i].value ? " " : "", o[i].value ? o[i].value : "");
+	return false;
+}
+
+/* Parse the options at *@s, up to the first word that is none, or behind "--". */
+static bool args_options(const char **s, const char *cmd, const struct option *o, size_t nr,
+			 char *err)
+{
+	for (;;) {
+		const char *behind = *s;
+		struct word w = text_next_word(&behind), value = {"", 0};
+		const struct option *found;
+
+		if (!w.len || w.s[0] != '-')
+			return true;
+		*s = behind;
+		if (word_is(w, "--"))
+			return true;
+		found = option_find(o, nr, w);
+		if (!found)
+			return option_unknown(cmd, o, nr, w, err);
+		if (found->value) {
+			value = word_is(w, found->name) ? text_next_word(s)
+							: (struct word){w.s + 2, w.len - 2};
+			if (!value.len) {
+				text_format(err, ARGS_ERR_MAX, "option %s needs a value",
+					    found->name);
+				return false;
+			}
+		}
+		if (!found->set(found, value, err))
+			return false;
+	}
+}
+
+/* Parse a number that has no option's name and may be left out. */
+static bool args_number(const char **s, const char *name, uint64_t min, uint64_t max, uint64_t *v,
+			char *err)
+{
+	const struct option o = {name, NULL, NULL, v, min, max};
+	struct word w = text_next_word(s);
+
+	return !w.len || option_u64(&o, w, err);
+}
+
+/* ---- stat, run ---- */
+
+static bool stat_events(const struct option *o, struct word w, char *err)
+{
+	struct args_stat *a = o->to;
+
+	return events_parse(w.s, w.len, a->ev, &a->nr_ev, err, ARGS_ERR_MAX);
+}
+
+static bool stat_json(const struct option *o, struct word value, char *err)
+{
+	((struct args_stat *)o->to)->format = STAT_JSON;
+	return true;
+}
+
+static bool stat_separator(const struct option *o, struct word w, char *err)
+{
+	struct args_stat *a = o->to;
+
+	if (w.len >= sizeof(a->sep)) {
+		text_format(err, ARGS_ERR_MAX, "separator of -x: expected up to %d bytes",
+			    (int)sizeof(a->sep) - 1);
+		return false;
+	}
+	text_format(a->sep, sizeof(a->sep), "%.*s", (int)w.len, w.s);
+	a->format = STAT_CSV;
+	return true;
 }
 
 bool args_stat_parse(const char *s, uint64_t mem_bytes, struct args_stat *a, char *err)
 {
-	*a = (struct args_stat){.repeat = 1};
-	for (;;) {
-		const char *behind = s;
-		struct word w = text_next_word(&behind);
+	const struct option options[] = {
+		{"-e", "EVENTS", stat_events, a, 0, 0},
+		{"-x", "SEP", stat_separator, a, 0, 0},
+		{"-j", NULL, stat_json, a, 0, 0},
+		{"-r", "N", option_u32, &a->repeat, 1, ARGS_REPEAT_MAX},
+		{"-v", NULL, option_on, &a->verbose, 0, 0},
+	};
 
-		if (!w.len || w.s[0] != '-')
-			break;
-		s = behind;
-		if (word_is(w, "--"))
-			break;
-		if (!parse_option(&s, w, a, err))
-			return false;
-	}
+	*a = (struct args_stat){.repeat = 1};
+	if (!args_options(&s, "stat", OPTIONS(options), err))
+		return false;
 	if (!a->nr_ev && !events_parse(EVENTS_DEFAULT, sizeof(EVENTS_DEFAULT) - 1, a->ev, &a->nr_ev,
 				       err, ARGS_ERR_MAX))
 		return false;
@@ -145,25 +225,117 @@ bool args_stat_parse(const char *s, uint64_t mem_bytes, struct args_stat *a, cha
 
 bool args_run_parse(const char *s, uint64_t mem_bytes, struct args_run *a, char *err)
 {
-	const char *behind = s;
-	struct word w = text_next_word(&behind), value;
+	const struct option options[] = {
+		{"-r", "N", option_u64, &a->repeat, 0, UINT64_MAX},
+	};
 
 	*a = (struct args_run){.repeat = 1};
-	if (w.len >= 2 && w.s[0] == '-' && w.s[1] == 'r') {
-		s = behind;
-		if (!option_value(&s, w, &value, err))
-			return false;
-		if (!text_u64(value.s, value.len, &a->repeat)) {
-			text_format(err, ARGS_ERR_MAX,
-				    "-r '%.*s' is invalid; expected a number of runs (0: until "
-				    "interrupted)",
-				    args_cut(value), value.s);
-			return false;
-		}
-	} else if (w.len && w.s[0] == '-') {
-		text_format(err, ARGS_ERR_MAX, "unknown option '%.*s': run takes -r N", args_cut(w),
-			    w.s);
+	return args_options(&s, "run", OPTIONS(options), err) &&
+	       args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
+}
+
+/* ---- record, lbr ---- */
+
+static bool record_event(const struct option *o, struct word w, char *err)
+{
+	struct event list[EVENTS_MAX];
+	size_t n = 0;
+
+	if (!events_parse(w.s, w.len, list, &n, err, ARGS_ERR_MAX))
+		return false;
+	if (n != 1) {
+		text_format(err, ARGS_ERR_MAX, "-e '%.*s': one event is sampled at a time",
+			    args_cut(w), w.s);
 		return false;
 	}
+	*(struct event *)o->to = list[0];
+	return true;
+}
+
+bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a, char *err)
+{
+	const struct option options[] = {
+		{"-e", "EVENT", record_event, &a->ev, 0, 0},
+		{"-c", "PERIOD", option_u64, &a->period, 1, ARGS_PERIOD_MAX},
+		{"-g", NULL, option_on, &a->chains, 0, 0},
+		{"--raw", NULL, option_on, &a->raw, 0, 0},
+		{"--nmi", NULL, option_off, &a->vector, 0, 0},
+		{"--vector", NULL, option_on, &a->vector, 0, 0},
+		{"--fixed", NULL, option_on, &a->fixed, 0, 0},
+		{"-j", NULL, option_on, &a->json, 0, 0},
+	};
+	size_t n = 0;
+
+	*a = (struct args_record){.period = 10000};
+	return events_parse("instructions:u", 14, &a->ev, &n, err, ARGS_ERR_MAX) &&
+	       args_options(&s, "record", OPTIONS(options), err) &&
+	       args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
+}
+
+bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char *err)
+{
+	const struct option options[] = {
+		{"--depth", "N", option_u32, &a->depth, 1, 32},
+		{"--branches", NULL, option_on, &a->branches, 0, 0},
+		{"-c", "PERIOD", option_u64, &a->period, 1, ARGS_PERIOD_MAX},
+		{"--nmi", NULL, option_off, &a->vector, 0, 0},
+		{"--vector", NULL, option_on, &a->vector, 0, 0},
+		{"-j", NULL, option_on, &a->json, 0, 0},
+	};
+	const char *rest, *fallback;
+
+	*a = (struct args_lbr){.period = 997};
+	if (!args_options(&s, "lbr", OPTIONS(options), err))
+		return false;
+	rest = s;
+	fallback = a->branches ? "branches" : "chain";
+	if (!text_next_word(&rest).len)
+		return args_workload(&fallback, mem_bytes, &a->work, err);
 	return args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
+}
+
+/* ---- torture, leak, victim ---- */
+
+bool args_torture_parse(const char *s, struct args_torture *a, char *err)
+{
+	const struct option options[] = {
+		{"-j", NULL, option_on, &a->json, 0, 0},
+	};
+
+	*a = (struct args_torture){.seed = 1, .ops = 10000};
+	return args_options(&s, "torture", OPTIONS(options), err) &&
+	       args_number(&s, "SEED", 0, UINT64_MAX, &a->seed, err) &&
+	       args_number(&s, "N", 1, ARGS_OPS_MAX, &a->ops, err) && args_end(s, err);
+}
+
+static bool args_address_ok(uint64_t va, char *err)
+{
+	if (va >= UEXEC_MIN && va <= UEXEC_MAX && va % GUEST_PAGE == 0)
+		return true;
+	text_format(err, ARGS_ERR_MAX,
+		    "address 0x%lx is invalid; expected 0x%x to 0x%x in steps of 0x%x", va,
+		    UEXEC_MIN, UEXEC_MAX, GUEST_PAGE);
+	return false;
+}
+
+bool args_leak_parse(const char *s, struct args_leak *a, char *err)
+{
+	const struct option options[] = {
+		{"--spin", "N", option_u64, &a->spin, 1, ARGS_OPS_MAX},
+		{"--at", "ADDRESS", option_u64, &a->address, 0, UINT64_MAX},
+		{"-j", NULL, option_on, &a->json, 0, 0},
+	};
+
+	*a = (struct args_leak){.rounds = 10, .spin = 100000, .address = UEXEC_MIN};
+	return args_options(&s, "leak", OPTIONS(options), err) &&
+	       args_number(&s, "ROUNDS", 1, ARGS_OPS_MAX, &a->rounds, err) && args_end(s, err) &&
+	       args_address_ok(a->address, err);
+}
+
+bool args_victim_parse(const char *s, struct args_victim *a, char *err)
+{
+	*a = (struct args_victim){.address = 0x20000000};
+	return args_number(&s, "ADDRESS", 0, UINT64_MAX, &a->address, err) &&
+	       args_number(&s, "ROUNDS", 0, ARGS_OPS_MAX, &a->rounds, err) && args_end(s, err) &&
+	       args_address_ok(a->address, err);
 }

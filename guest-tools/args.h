@@ -80,15 +80,13 @@ struct args_victim {
  * args_workload - parse "WORKLOAD [ARG]" at *@s and move *@s behind it. ARG is taken only if it
  * starts with a digit. Refuses a workload that needs more than @mem_bytes of scratch memory.
  * args_end - check that no word is left at @s.
- * args_stat_parse, args_run_parse - parse everything after "stat" or "run".
+ * args_stat_parse, ... - parse everything after the command's name.
  * On an error all functions here return false, with one line in @err (ARGS_ERR_MAX bytes).
  */
 bool args_workload(const char **s, uint64_t mem_bytes, struct args_work *work, char *err);
 bool args_end(const char *s, char *err);
 bool args_stat_parse(const char *s, uint64_t mem_bytes, struct args_stat *a, char *err);
 bool args_run_parse(const char *s, uint64_t mem_bytes, struct args_run *a, char *err);
-
-/* args_sample.c: parse everything after "record", "lbr", "torture", "leak" or "victim". */
 bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a, char *err);
 bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char *err);
 bool args_torture_parse(const char *s, struct args_torture *a, char *err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Table of events and the parser of event lists; see events.h. args.c and args_sample.c call it. */
+/* Table of events and the parser of event lists; see events.h. args.c calls it. */
 #include "guest-tools/events.h"
 #include "guest-tools/text.h"
 

@@ -107,11 +107,9 @@ static int cmd_vm_add(void *arg, const json_t *req, json_t *resp, char *err, siz
 	return ret ? ret : control_vm_added(c, vm, resp, err, errlen);
 }
 
-/* The VM of the field "name". Without the field: NULL, or an error if it is @required. */
-static int control_named_vm(struct control *c, const json_t *req, bool required,
-			    struct machine_vm **vm, char *err, size_t errlen)
+int control_named_vm(struct control *c, const json_t *req, const char *const *fields, bool required,
+		     struct machine_vm **vm, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"name", NULL};
 	const char *name = NULL;
 	int ret = request_fields(req, fields, err, errlen);
 
@@ -120,11 +118,14 @@ static int control_named_vm(struct control *c, const json_t *req, bool required,
 		ret = request_string(req, "name", required, VM_NAME_MAX, &name, err, errlen);
 	if (ret || !name)
 		return ret;
+	machine_reap(c->machine); /* a VM that has just ended is one that has ended */
 	*vm = machine_vm_find(c->machine, name);
 	if (*vm)
 		return 0;
 	return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; `vpmu list` shows the VMs", name);
 }
+
+static const char *const only_name[] = {"name", NULL};
 
 static void remove_done(bool ok, void *arg)
 {
@@ -140,12 +141,10 @@ static int cmd_vm_remove(void *arg, const json_t *req, json_t *resp, char *err, 
 {
 	struct control *c = arg;
 	struct machine_vm *vm;
-	int ret = control_named_vm(c, req, true, &vm, err, errlen);
+	int ret = control_named_vm(c, req, only_name, true, &vm, err, errlen);
 
 	if (ret)
 		return ret;
-	/* Report a VM that has just ended as ended, not as removed. */
-	machine_reap(c->machine);
 	c->vm = vm;
 	server_then(c->server, remove_done, c);
 	return 0;
@@ -155,7 +154,7 @@ static int control_cmd_pause(void *arg, const json_t *req, json_t *resp, char *e
 {
 	struct control *c = arg;
 	struct machine_vm *vm;
-	int ret = control_named_vm(c, req, false, &vm, err, errlen);
+	int ret = control_named_vm(c, req, only_name, false, &vm, err, errlen);
 
 	if (ret)
 		return ret;
@@ -184,7 +183,7 @@ static int control_cmd_resume(void *arg, const json_t *req, json_t *resp, char *
 {
 	struct control *c = arg;
 	struct machine_vm *vm;
-	int ret = control_named_vm(c, req, false, &vm, err, errlen);
+	int ret = control_named_vm(c, req, only_name, false, &vm, err, errlen);
 
 	if (ret)
 		return ret;
@@ -328,9 +327,17 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 		const char *cmd;
 		server_fn fn;
 	} commands[] = {
-		{"vm-add", cmd_vm_add},	      {"vm-remove", cmd_vm_remove},
-		{"pause", control_cmd_pause}, {"resume", control_cmd_resume},
+		{"vm-add", cmd_vm_add},
+		{"vm-remove", cmd_vm_remove},
+		{"pause", control_cmd_pause},
+		{"resume", control_cmd_resume},
 		{"quit", control_cmd_quit},
+		{"vm-save", control_vm_save},
+		{"vm-restore", control_vm_restore},
+		{"console-read", control_console_read},
+		{"console-write", control_console_write},
+		{"vm-set", control_vm_set},
+		{"tenant-set", control_tenant_set},
 	};
 	struct server_opts opts = {
 		.path = path,
@@ -351,12 +358,6 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 		return ret;
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]) && !ret; i++)
 		ret = server_register(c->server, commands[i].cmd, commands[i].fn, c);
-	if (!ret)
-		ret = control_snapshot_register(c);
-	if (!ret)
-		ret = control_console_register(c);
-	if (!ret)
-		ret = control_set_register(c);
 	if (ret) {
 		control_close(c);
 		return fail(ret, err, errlen, "control socket: %s", strerror(-ret));

@@ -46,12 +46,19 @@ int control_vm_added(struct control *c, struct machine_vm *vm, json_t *resp, cha
 /* control_sessions - number of operator sessions attached now. */
 unsigned int control_sessions(struct control *c);
 
-/* ---- control_console.c, control_set.c, control_snapshot.c ---- */
-/* control_console_register, control_set_register, control_snapshot_register - add the commands to
- * @c's server. @c outlives it. -errno. */
-int control_console_register(struct control *c);
-int control_set_register(struct control *c);
-int control_snapshot_register(struct control *c);
+/* control_named_vm - check that @req has no fields but @fields, and find the VM of the field
+ * "name". Without that field: *vm is NULL, or an error if it is @required. */
+int control_named_vm(struct control *c, const json_t *req, const char *const *fields, bool required,
+		     struct machine_vm **vm, char *err, size_t errlen);
+
+/* ---- control_console.c, control_set.c, control_snapshot.c: commands (server_fn) ---- */
+
+int control_console_read(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+int control_console_write(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+int control_vm_set(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+int control_tenant_set(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+int control_vm_save(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+int control_vm_restore(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
 
 /* control_console_info - add to the VM @obj of `list` the number of lines that its console lost, if
  * any. */

@@ -92,67 +92,49 @@ static int control_console_read_text(struct console *con, uint64_t from,
 	return ret;
 }
 
-static int cmd_console_read(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+int control_console_read(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"name", "from", NULL};
 	struct control *c = arg;
-	const char *name = NULL;
 	struct machine_vm *vm;
 	uint64_t from = 0;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = control_named_vm(c, req, fields, true, &vm, err, errlen);
 
-	if (!ret)
-		ret = request_string(req, "name", true, VM_NAME_MAX, &name, err, errlen);
 	if (!ret)
 		ret = get_from(req, &from, err, errlen);
 	if (ret)
 		return ret;
-	machine_reap(c->machine);
-	vm = machine_vm_find(c->machine, name);
-	if (!vm || !vm->user)
-		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; expected a VM of `list`",
-			    name);
+	if (!vm->user)
+		return fail(-ENOENT, err, errlen, "vm %s: it has no console", vm->name);
 	return control_console_read_text(vm->user, from, vm, resp, err, errlen);
 }
 
 /* The client keeps the bytes that the guest has no room for, and retries. */
-static int cmd_console_write(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+int control_console_write(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"name", "text", NULL};
 	struct control *c = arg;
-	const char *name = NULL, *text = NULL;
+	const char *text = NULL;
 	struct machine_vm *vm;
 	long n;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = control_named_vm(c, req, fields, true, &vm, err, errlen);
 
-	if (!ret)
-		ret = request_string(req, "name", true, VM_NAME_MAX, &name, err, errlen);
 	if (!ret)
 		ret = request_string(req, "text", true, CONSOLE_WRITE_MAX, &text, err, errlen);
 	if (ret)
 		return ret;
-	machine_reap(c->machine);
-	vm = machine_vm_find(c->machine, name);
-	if (!vm)
-		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; expected a VM of `list`",
-			    name);
 	if (!vm->vm)
 		return fail(-ESRCH, err, errlen,
-			    "vm %s: it has ended; expected a VM that is running or paused", name);
+			    "vm %s: it has ended; expected a VM that is running or paused",
+			    vm->name);
 	n = vm_input(vm->vm, text, strlen(text));
 	if (n == -EOPNOTSUPP)
 		return fail(-EOPNOTSUPP, err, errlen,
-			    "vm %s: its guest takes no input; expected a VM with a kernel", name);
+			    "vm %s: its guest takes no input; expected a VM with a kernel",
+			    vm->name);
 	if (n < 0 || json_object_set_new(resp, "written", json_u64((uint64_t)n)))
 		return fail(-ENOMEM, err, errlen, "console-write: out of memory");
 	return 0;
-}
-
-int control_console_register(struct control *c)
-{
-	int ret = server_register(c->server, "console-read", cmd_console_read, c);
-
-	return ret ? ret : server_register(c->server, "console-write", cmd_console_write, c);
 }
 
 void control_console_info(const struct machine_vm *vm, json_t *obj)

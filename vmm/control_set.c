@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * vm-set and tenant-set: control_set_register adds them to the server. Control thread. A request
- * that fails must change nothing.
- */
+/* vm-set and tenant-set. Control thread. A request that fails must change nothing. */
 #include <errno.h>
 #include <string.h>
 
@@ -27,35 +24,27 @@ static int get_changes(const json_t *req, struct changes *c, char *err, size_t e
 	return ret;
 }
 
-static int cmd_vm_set(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+int control_vm_set(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"name", "weight", "max_events", NULL};
 	struct changes change = {0};
-	const char *name = NULL;
-	struct control *c = arg;
 	struct machine_vm *vm;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = control_named_vm(arg, req, fields, true, &vm, err, errlen);
 
-	if (!ret)
-		ret = request_string(req, "name", true, VM_NAME_MAX, &name, err, errlen);
 	if (!ret)
 		ret = get_changes(req, &change, err, errlen);
 	if (ret)
 		return ret;
-	vm = machine_vm_find(c->machine, name);
-	if (!vm)
-		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; `vpmu list` shows the VMs",
-			    name);
 	if (change.weight && strcmp(vm->engine, "emulator") != 0)
 		return fail(-EOPNOTSUPP, err, errlen,
 			    "weight: VM \"%s\" has the engine %s, with CPU time from the kernel; "
 			    "expected a VM of the emulator",
-			    name, vm->engine);
+			    vm->name, vm->engine);
 	machine_set_vm(vm, (unsigned int)change.weight, (unsigned int)change.max_events);
 	return 0;
 }
 
-static int cmd_tenant_set(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+int control_tenant_set(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"path", "weight", "max_events", NULL};
 	struct changes change = {0};
@@ -77,11 +66,4 @@ static int cmd_tenant_set(void *arg, const json_t *req, json_t *resp, char *err,
 	ret = machine_set_tenant(c->machine, tenant, (unsigned int)change.weight,
 				 (unsigned int)change.max_events);
 	return ret ? fail(ret, err, errlen, "tenant-set: out of memory") : 0;
-}
-
-int control_set_register(struct control *c)
-{
-	int ret = server_register(c->server, "vm-set", cmd_vm_set, c);
-
-	return ret ? ret : server_register(c->server, "tenant-set", cmd_tenant_set, c);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vm-save and vm-restore: control_snapshot_register adds them to the server. Control thread. */
+/* vm-save and vm-restore. Control thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,24 +40,16 @@ static int get_file(const struct control *c, const json_t *req, const char **fil
 	return fd < 0 ? fail(-errno, err, errlen, "%.300s: %s", dir, strerror(errno)) : fd;
 }
 
-static int cmd_vm_save(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+int control_vm_save(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"name", "file", NULL};
-	const char *name = NULL, *file = NULL;
+	const char *file = NULL;
 	struct control *c = arg;
 	struct machine_vm *vm;
-	int dir, ret = request_fields(req, fields, err, errlen);
+	int dir, ret = control_named_vm(c, req, fields, true, &vm, err, errlen);
 
-	if (!ret)
-		ret = request_string(req, "name", true, VM_NAME_MAX, &name, err, errlen);
 	if (ret)
 		return ret;
-	/* Handle a VM that has just ended. */
-	machine_reap(c->machine);
-	vm = machine_vm_find(c->machine, name);
-	if (!vm)
-		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; `vpmu list` shows the VMs",
-			    name);
 	dir = get_file(c, req, &file, err, errlen);
 	if (dir < 0)
 		return dir;
@@ -144,7 +136,7 @@ static int restore(struct control *c, const json_t *req, const struct snapshot_s
 	return ret;
 }
 
-static int cmd_vm_restore(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+int control_vm_restore(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {
 		"file",	  "name",  "tenant", "policy",	      "memory",	    "allow",
@@ -161,11 +153,4 @@ static int cmd_vm_restore(void *arg, const json_t *req, json_t *resp, char *err,
 	if (!ret)
 		ret = restore(c, req, &said, &vm, err, errlen);
 	return ret ? ret : control_vm_added(c, vm, resp, err, errlen);
-}
-
-int control_snapshot_register(struct control *c)
-{
-	int ret = server_register(c->server, "vm-save", cmd_vm_save, c);
-
-	return ret ? ret : server_register(c->server, "vm-restore", cmd_vm_restore, c);
 }

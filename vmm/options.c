@@ -7,6 +7,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,75 +27,62 @@ enum {
 	OPT_HOST /* the first of host_options */
 };
 
-/* The options of the modelled host and their [host] keys. The key of each in argp is OPT_HOST plus
- * its index here. */
-static const struct {
-	const char *key;
-	struct argp_option opt;
-} host_options[] = {
-	{"pcpus", {"pcpus", 0, "N", 0, "modelled pCPUs, 1 to 64 [2]", 2}},
-	{"gp", {"gp", 0, "N", 0, "general-purpose counters of each pCPU, 0 to 16 [4]", 2}},
-	{"fixed", {"fixed", 0, "N", 0, "fixed counters of each pCPU, 0 to 3 [3]", 2}},
-	{"width", {"width", 0, "BITS", 0, "width of the counters, 40 to 63 [48]", 2}},
-	{"slice", {"slice", 0, "N", 0, "instructions of a time slice, 1 to 10000000 [100000]", 2}},
-	{"random_slices",
-	 {"random-slices", 0, NULL, 0, "give slices a random length with the mean --slice", 2}},
-	{"seed", {"seed", 0, "N", 0, "seed of all random choices [1]", 2}},
-	{"migrate",
-	 {"migrate", 0, "HOW", 0,
-	  "when vCPUs change their pCPU: none, balance, random or random:N [balance]", 2}},
-	{"tick_us",
-	 {"tick-us", 0, "US", 0, "modelled microseconds between two rotations of counters [1000]",
-	  2}},
-	{"nominal_cycles",
-	 {"nominal-cycles", 0, NULL, 0,
-	  "on KVM without a hardware PMU, count cycles as ticks of the nominal clock", 2}},
-	{"lbr",
-	 {"lbr", 0, "WHAT", 0,
-	  "keep the last branches of every vCPU on the pCPUs: off, branches or call-stack [off]",
-	  2}},
-	{"console",
-	 {"console", 0, "WHERE", 0,
-	  "where guests' lines go: stdout, or ring, for `vpmu console` only [stdout; with --hold: "
-	  "ring]",
-	  4}},
-	{"console_rate",
-	 {"console-rate", 0, "BYTES", 0,
-	  "bytes per second that a guest may print, 0: no limit [1048576]", 4}},
-	{"socket", {"socket", 0, "PATH", 0, "serve the control socket at PATH", 3}},
-	{"snapshot_dir",
-	 {"snapshot-dir", 0, "DIR", 0, "clients may save and restore VMs below DIR [nowhere]", 3}},
-	{"user", {"user", 0, "NAME", 0, "become user NAME before the first VM starts", 6}},
-	{"ram_limit",
-	 {"ram-limit", 0, "SIZE", 0, "RAM of all VMs together [all of the machine]", 6}},
-	{"cgroup_root",
-	 {"cgroup-root", 0, "DIR", 0, "make a cgroup for each tenant in DIR, a cgroup2 directory",
-	  3}},
-	{"leave_counters",
-	 {"leave-counters", 0, "N", 0, "on KVM, leave N general hardware counters to others [2]",
-	  2}},
-	{"pinned_counters",
-	 {"pinned-counters", 0, NULL, 0,
-	  "on KVM, take hardware counters ahead of everybody else on the host", 2}},
-	{"admin_group",
-	 {"admin-group", 0, "GROUP...", 0,
-	  "let members of GROUP use every command of the control socket", 3}},
-	{"reader_group",
-	 {"reader-group", 0, "GROUP[=/TENANT,...]...", 0,
-	  "let members of GROUP look at these tenants, or at all", 3}},
-	{"stalled_after",
-	 {"stalled-after", 0, "MS", 0,
-	  "milliseconds that commands wait for a CPU that does not answer, 1 to 600000 [10000]",
-	  3}},
-	{"skip_idle",
-	 {"skip-idle", 0, NULL, 0,
-	  "with one pCPU: jump to the next timer of a guest when all wait, instead of waiting", 2}},
-	{"no_jit",
-	 {"no-jit", 0, NULL, 0,
-	  "translate no guest code: the process has no executable memory of its own", 6}},
+/* The options of the modelled host. Each is the [host] key of its name, with _ for -; its key in
+ * argp is OPT_HOST plus its index here. */
+static const struct argp_option host_options[] = {
+	{"pcpus", 0, "N", 0, "modelled pCPUs, 1 to 64 [2]", 2},
+	{"gp", 0, "N", 0, "general-purpose counters of each pCPU, 0 to 16 [4]", 2},
+	{"fixed", 0, "N", 0, "fixed counters of each pCPU, 0 to 3 [3]", 2},
+	{"width", 0, "BITS", 0, "width of the counters, 40 to 63 [48]", 2},
+	{"slice", 0, "N", 0, "instructions of a time slice, 1 to 10000000 [100000]", 2},
+	{"random-slices", 0, NULL, 0, "give slices a random length with the mean --slice", 2},
+	{"seed", 0, "N", 0, "seed of all random choices [1]", 2},
+	{"migrate", 0, "HOW", 0,
+	 "when vCPUs change their pCPU: none, balance, random or random:N [balance]", 2},
+	{"tick-us", 0, "US", 0, "modelled microseconds between two rotations of counters [1000]",
+	 2},
+	{"nominal-cycles", 0, NULL, 0,
+	 "on KVM without a hardware PMU, count cycles as ticks of the nominal clock", 2},
+	{"lbr", 0, "WHAT", 0,
+	 "keep the last branches of every vCPU on the pCPUs: off, branches or call-stack [off]", 2},
+	{"console", 0, "WHERE", 0,
+	 "where guests' lines go: stdout, or ring, for `vpmu console` only [stdout; with --hold: "
+	 "ring]",
+	 4},
+	{"console-rate", 0, "BYTES", 0,
+	 "bytes per second that a guest may print, 0: no limit [1048576]", 4},
+	{"socket", 0, "PATH", 0, "serve the control socket at PATH", 3},
+	{"snapshot-dir", 0, "DIR", 0, "clients may save and restore VMs below DIR [nowhere]", 3},
+	{"user", 0, "NAME", 0, "become user NAME before the first VM starts", 6},
+	{"ram-limit", 0, "SIZE", 0, "RAM of all VMs together [all of the machine]", 6},
+	{"cgroup-root", 0, "DIR", 0, "make a cgroup for each tenant in DIR, a cgroup2 directory",
+	 3},
+	{"leave-counters", 0, "N", 0, "on KVM, leave N general hardware counters to others [2]", 2},
+	{"pinned-counters", 0, NULL, 0,
+	 "on KVM, take hardware counters ahead of everybody else on the host", 2},
+	{"admin-group", 0, "GROUP...", 0,
+	 "let members of GROUP use every command of the control socket", 3},
+	{"reader-group", 0, "GROUP[=/TENANT,...]...", 0,
+	 "let members of GROUP look at these tenants, or at all", 3},
+	{"stalled-after", 0, "MS", 0,
+	 "milliseconds that commands wait for a CPU that does not answer, 1 to 600000 [10000]", 3},
+	{"skip-idle", 0, NULL, 0,
+	 "with one pCPU: jump to the next timer of a guest when all wait, instead of waiting", 2},
+	{"no-jit", 0, NULL, 0,
+	 "translate no guest code: the process has no executable memory of its own", 6},
 };
 
 #define NR_HOST (sizeof(host_options) / sizeof(host_options[0]))
+
+#define HOST_KEY_MAX 32
+
+static const char *host_key(size_t i, char key[HOST_KEY_MAX])
+{
+	snprintf(key, HOST_KEY_MAX, "%s", host_options[i].name);
+	for (char *dash = key; (dash = strchr(dash, '-'));)
+		*dash = '_';
+	return key;
+}
 
 /* The options found by argp. */
 struct found {
@@ -180,7 +168,7 @@ static error_t vmm_options_parse(int key, char *arg, struct argp_state *state)
 		if (f->host[key - OPT_HOST])
 			f->ret =
 				fail(-EINVAL, f->err, f->errlen, "--%s: given twice; expected once",
-				     host_options[key - OPT_HOST].opt.name);
+				     host_options[key - OPT_HOST].name);
 		f->host[key - OPT_HOST] = arg ? arg : "yes";
 		return 0;
 	}
@@ -190,7 +178,7 @@ static error_t vmm_options_parse(int key, char *arg, struct argp_state *state)
 static int options_apply(struct found *f)
 {
 	struct options *o = f->o;
-	char where[32];
+	char where[32], key[HOST_KEY_MAX];
 	int ret = 0;
 
 	if (f->file)
@@ -198,8 +186,8 @@ static int options_apply(struct found *f)
 	for (size_t i = 0; i < NR_HOST && !ret; i++) {
 		if (!f->host[i])
 			continue;
-		snprintf(where, sizeof(where), "--%s", host_options[i].opt.name);
-		ret = config_host_option(&o->config, where, host_options[i].key, f->host[i], f->err,
+		snprintf(where, sizeof(where), "--%s", host_options[i].name);
+		ret = config_host_option(&o->config, where, host_key(i, key), f->host[i], f->err,
 					 f->errlen);
 	}
 	for (size_t i = 0; i < f->nr_vms && !ret; i++)
@@ -232,6 +220,7 @@ static int options_apply(struct found *f)
 
 static void complete_line(struct complete *c, const struct argp *argp)
 {
+	char name[HOST_KEY_MAX];
 	int key;
 
 	complete_scan(c, argp, false);
@@ -239,7 +228,7 @@ static void complete_line(struct complete *c, const struct argp *argp)
 	if (key == OPT_VM)
 		config_complete_vm(c);
 	else if (key >= OPT_HOST)
-		config_complete_host(c, host_options[key - OPT_HOST].key);
+		config_complete_host(c, host_key((size_t)(key - OPT_HOST), name));
 	else
 		complete_option(c, argp);
 }
@@ -276,7 +265,7 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 	for (size_t i = 0; i < NR_HOST; i++) {
 		struct argp_option *opt = &all[sizeof(own) / sizeof(own[0]) + i];
 
-		*opt = host_options[i].opt;
+		*opt = host_options[i];
 		opt->key = OPT_HOST + (int)i;
 	}
 

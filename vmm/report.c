@@ -37,6 +37,17 @@ static char *format(const char *fmt, ...)
 	return text;
 }
 
+/* Print a line of the program itself, which is taken. */
+static void report_line(char *text)
+{
+	lineout_put(text, NULL);
+}
+
+static void report_json(json_t *obj)
+{
+	report_line(json_text(obj));
+}
+
 /* The line that replaces @n dropped lines of VM @vm (lineout_lost_fn). */
 static char *lost_line(const char *vm, unsigned long n)
 {
@@ -94,29 +105,21 @@ void report_end(const struct machine_vm *vm)
 
 	console_settle(vm->user);
 	if (json && vm->state == VM_FAILED)
-		lineout_put(json_text(json_pack("{s:s, s:s, s:s, s:s}", "kind", "vm-end", "vm",
-						vm->name, "state", state, "reason", vm->reason)),
-			    NULL);
-	else if (json && vm->how != VM_HOW_EXITED)
-		lineout_put(
-			json_text(json_pack("{s:s, s:s, s:s, s:I, s:s}", "kind", "vm-end", "vm",
-					    vm->name, "state", state, "status",
-					    (json_int_t)vm->status, "how", vm_how_name(vm->how))),
-			NULL);
+		report_json(json_pack("{s:s, s:s, s:s, s:s}", "kind", "vm-end", "vm", vm->name,
+				      "state", state, "reason", vm->reason));
 	else if (json)
-		lineout_put(json_text(json_pack("{s:s, s:s, s:s, s:I}", "kind", "vm-end", "vm",
-						vm->name, "state", state, "status",
-						(json_int_t)vm->status)),
-			    NULL);
+		report_json(json_pack("{s:s, s:s, s:s, s:I, s:s*}", "kind", "vm-end", "vm",
+				      vm->name, "state", state, "status", (json_int_t)vm->status,
+				      "how",
+				      vm->how == VM_HOW_EXITED ? NULL : vm_how_name(vm->how)));
 	else if (vm->state == VM_FAILED)
-		lineout_put(format("vm %s: failed: %s", vm->name, vm->reason), NULL);
+		report_line(format("vm %s: failed: %s", vm->name, vm->reason));
 	else if (vm->how == VM_HOW_OFF)
-		lineout_put(format("vm %s: %s, switched off by the guest", vm->name, state), NULL);
+		report_line(format("vm %s: %s, switched off by the guest", vm->name, state));
 	else if (vm->how == VM_HOW_RESET)
-		lineout_put(format("vm %s: %s, reset by the guest", vm->name, state), NULL);
+		report_line(format("vm %s: %s, reset by the guest", vm->name, state));
 	else
-		lineout_put(format("vm %s: %s, status %" PRIu32 "", vm->name, state, vm->status),
-			    NULL);
+		report_line(format("vm %s: %s, status %" PRIu32 "", vm->name, state, vm->status));
 }
 
 /* ---- post-mortem ---- */
@@ -127,16 +130,14 @@ static void branches_text(const struct machine_vm *vm, unsigned int vcpu,
 	const struct vpmu_lbr_entry *e;
 
 	if (!vpmu_lbr_nth(r, 0))
-		lineout_put(format("%s/%u: no branch was recorded", vm->name, vcpu), NULL);
+		report_line(format("%s/%u: no branch was recorded", vm->name, vcpu));
 	for (unsigned int i = 0; (e = vpmu_lbr_nth(r, i)); i++) {
 		if (e->from == VPMU_LBR_FROM_FILTERED)
-			lineout_put(format("%s/%u: ? -> 0x%" PRIx64 " (%s)", vm->name, vcpu, e->to,
-					   vpmu_lbr_type_name(e->info)),
-				    NULL);
+			report_line(format("%s/%u: ? -> 0x%" PRIx64 " (%s)", vm->name, vcpu, e->to,
+					   vpmu_lbr_type_name(e->info)));
 		else
-			lineout_put(format("%s/%u: 0x%" PRIx64 " -> 0x%" PRIx64 " (%s)", vm->name,
-					   vcpu, e->from, e->to, vpmu_lbr_type_name(e->info)),
-				    NULL);
+			report_line(format("%s/%u: 0x%" PRIx64 " -> 0x%" PRIx64 " (%s)", vm->name,
+					   vcpu, e->from, e->to, vpmu_lbr_type_name(e->info)));
 	}
 }
 
@@ -162,11 +163,9 @@ static void branches_json(const struct machine_vm *vm, unsigned int vcpu,
 	}
 	/* json_pack takes the reference to entries. If entries is NULL (out of memory), the result
 	 * is NULL, too. */
-	lineout_put(json_text(json_pack("{s:s, s:s, s:i, s:s, s:o}", "kind", "post-mortem", "vm",
-					vm->name, "vcpu", (int)vcpu, "source",
-					b->user == VPMU_LBR_GUEST ? "guest" : "capture", "entries",
-					entries)),
-		    NULL);
+	report_json(json_pack("{s:s, s:s, s:i, s:s, s:o}", "kind", "post-mortem", "vm", vm->name,
+			      "vcpu", (int)vcpu, "source",
+			      b->user == VPMU_LBR_GUEST ? "guest" : "capture", "entries", entries));
 }
 
 void report_post_mortem(const struct machine_vm *vm)
@@ -188,28 +187,25 @@ void report_post_mortem(const struct machine_vm *vm)
 	if (any || !(vm->can & VMM_CAN_LBR))
 		return;
 	if (json)
-		lineout_put(json_text(json_pack("{s:s, s:s, s:s}", "kind", "post-mortem", "vm",
-						vm->name, "note", hint)),
-			    NULL);
+		report_json(json_pack("{s:s, s:s, s:s}", "kind", "post-mortem", "vm", vm->name,
+				      "note", hint));
 	else
-		lineout_put(format("vm %s: no branches were recorded; %s", vm->name, hint), NULL);
+		report_line(format("vm %s: no branches were recorded; %s", vm->name, hint));
 }
 
 void report_removed(const struct machine_vm *vm)
 {
 	console_settle(vm->user);
 	if (json)
-		lineout_put(json_text(json_pack("{s:s, s:s, s:s}", "kind", "vm-end", "vm", vm->name,
-						"state", "removed")),
-			    NULL);
+		report_json(json_pack("{s:s, s:s, s:s}", "kind", "vm-end", "vm", vm->name, "state",
+				      "removed"));
 	else
-		lineout_put(format("vm %s: removed", vm->name), NULL);
+		report_line(format("vm %s: removed", vm->name));
 }
 
 void report_ready(const char *socket, size_t vms, bool paused)
 {
 	if (json)
-		lineout_put(json_text(json_pack("{s:s, s:s*, s:I, s:b}", "kind", "ready", "socket",
-						socket, "vms", (json_int_t)vms, "paused", paused)),
-			    NULL);
+		report_json(json_pack("{s:s, s:s*, s:I, s:b}", "kind", "ready", "socket", socket,
+				      "vms", (json_int_t)vms, "paused", paused));
 }

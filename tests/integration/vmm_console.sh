@@ -86,12 +86,12 @@ check "a file of a client: status" $? 1
 check_match "a file of a client" "$(cat "$dir/err")" 'expected stdout or ring'
 check "a file of a client: none" "$(ls "$dir/x.con" 2>/dev/null)" ""
 "$vpmu" console nope 2>"$dir/err"
-check "no such VM" "$? $(cat "$dir/err")" '1 vpmu: no VM "nope"; expected a VM of `list`'
+check "no such VM" "$? $(cat "$dir/err")" '1 vpmu: no VM "nope"; `vpmu list` shows the VMs'
 "$vpmu" console >"$dir/err" 2>&1
 check "no name: status" $? 2
 "$vpmu" vm rm s || exit 1
 wait "$follower"
-check "the VM was removed" "$? $(cat "$dir/s.err")" '1 vpmu: no VM "s"; expected a VM of `list`'
+check "the VM was removed" "$? $(cat "$dir/s.err")" '1 vpmu: no VM "s"; `vpmu list` shows the VMs'
 stop_server
 check "standard output" "$(sort "$dir/out" | tr '\n' ' ')" \
 	'vm a: done, status 0 vm f: done, status 0 vm s: removed '

@@ -101,12 +101,10 @@ static void nested(struct vpmu_blob *b)
 static bool read_nested(const uint8_t *data, size_t len)
 {
 	struct vpmu_blob_reader r = {.data = data, .len = len}, outer, inner;
-	uint16_t version;
 	char text[5];
 
-	if (!vpmu_blob_get_section(&r, TAG_A, &version, &outer) || version != 3 ||
-	    vpmu_blob_get_u8(&outer) != 1 ||
-	    !vpmu_blob_get_section(&outer, TAG_B, &version, &inner) || version != 1)
+	if (!vpmu_blob_get_section(&r, TAG_A, 3, &outer) || vpmu_blob_get_u8(&outer) != 1 ||
+	    !vpmu_blob_get_section(&outer, TAG_B, 1, &inner))
 		return false;
 	vpmu_blob_get_bytes(&inner, text, sizeof(text));
 	return !memcmp(text, "hello", 5) && vpmu_blob_done(&inner) &&
@@ -146,14 +144,13 @@ Test(blob, section_longer_than_its_parent)
 {
 	struct vpmu_blob b = {0};
 	struct vpmu_blob_reader r, outer, inner;
-	uint16_t version;
 
 	nested(&b);
 	b.data[12 + 1 + 8] = 7; /* inner's length: 5 fit, 1 more follows in outer, then r's */
 	r = reader(&b);
-	cr_assert(vpmu_blob_get_section(&r, TAG_A, &version, &outer));
+	cr_assert(vpmu_blob_get_section(&r, TAG_A, 3, &outer));
 	cr_assert_eq(vpmu_blob_get_u8(&outer), 1);
-	cr_assert(!vpmu_blob_get_section(&outer, TAG_B, &version, &inner));
+	cr_assert(!vpmu_blob_get_section(&outer, TAG_B, 1, &inner));
 	cr_assert(outer.failed && inner.failed);
 	cr_assert_eq(vpmu_blob_get_u8(&r), 9, "the parent goes on behind the section");
 	vpmu_blob_fini(&b);

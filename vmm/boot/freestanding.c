@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "vmm/boot/elf64.h"
+#include "vmm/boot/elf.h"
 #include "vmm/boot/flat.h"
 #include "vpmu/util/fail.h"
 #include "vpmu/guest/abi.h"
@@ -34,17 +34,17 @@ _Static_assert(VPMU_BOOT_PAGETABLES + (2 + ADDRESS_MAX / DIRECTORY_BYTES) * PAGE
 #define APIC_BASE_EXTD	  (1u << 10)
 #define APIC_BASE_EN	  (1u << 11)
 
-static const struct elf64_rules rules = {
+static const struct elf_rules rules = {
 	.lowest = VPMU_BOOT_IMAGE,
 	.lowest_text = "0x200000 or above",
 	.same_addresses = true,
 };
 
-static int check_image(const struct elf64_check *c, Elf64_Ehdr *eh)
+static int check_image(const struct elf_check *c, Elf64_Ehdr *eh)
 {
-	int ret = elf64_header(c, eh);
+	int ret = elf_header(c, eh);
 
-	return ret ? ret : elf64_segments(c, eh, &rules);
+	return ret ? ret : elf_segments(c, eh);
 }
 
 static int check_params(const struct vmm_ram *ram, const struct boot_params *p, char *err,
@@ -67,7 +67,7 @@ static int check_params(const struct vmm_ram *ram, const struct boot_params *p, 
 static int freestanding_check(const struct image *img, const struct vmm_ram *ram,
 			      const struct boot_params *p, char *err, size_t errlen)
 {
-	struct elf64_check c = {.img = img, .ram = ram, .err = err, .errlen = errlen};
+	struct elf_check c = {img, ram, &rules, err, errlen};
 	int ret = check_params(ram, p, err, errlen);
 	Elf64_Ehdr eh;
 
@@ -96,7 +96,7 @@ static void freestanding_write_pagetables(const struct vmm_ram *ram)
 static int freestanding_load(const struct image *img, const struct vmm_ram *ram,
 			     const struct boot_params *p, uint64_t *entry, char *err, size_t errlen)
 {
-	struct elf64_check c = {.img = img, .ram = ram, .err = err, .errlen = errlen};
+	struct elf_check c = {img, ram, &rules, err, errlen};
 	const char *args = p->args ? p->args : "";
 	uint64_t gdt[FLAT_GDT_BYTES(SEL_CODE) / 8] = {0, DESC_CODE64, DESC_DATA, DESC_TSS64, 0};
 	struct vpmu_boot_info info = {
@@ -118,7 +118,7 @@ static int freestanding_load(const struct image *img, const struct vmm_ram *ram,
 	if (ret)
 		return ret;
 
-	elf64_copy(img, &eh, &rules, ram);
+	elf_copy(img, &eh, &rules, ram);
 	memcpy(ram->base + VPMU_BOOT_GDT, gdt, sizeof(gdt));
 	memcpy(ram->base + VPMU_BOOT_INFO, &info, sizeof(info));
 	memcpy(ram->base + VPMU_BOOT_ARGS, args, strlen(args) + 1);
@@ -147,7 +147,7 @@ static void freestanding_registers(uint64_t entry, unsigned int vcpu, const stru
 
 const struct boot_protocol boot_freestanding = {
 	.name = "freestanding",
-	.probe = elf64_probe,
+	.probe = elf_probe,
 	.check = freestanding_check,
 	.load = freestanding_load,
 	.registers = freestanding_registers,

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "vmm/boot/bytes.h"
-#include "vmm/boot/elf64.h"
+#include "vmm/boot/elf.h"
 #include "vmm/boot/flat.h"
 #include "vmm/boot/linux.h"
 #include "vmm/engine/platform.h"
@@ -35,7 +35,7 @@
 
 #define SEL_CODE 0x10 /* __BOOT_CS, as boot.rst demands; behind it __BOOT_DS */
 
-static const struct elf64_rules rules = {
+static const struct elf_rules rules = {
 	.lowest = LINUX_KERNEL,
 	.lowest_text = "0x100000 or above",
 };
@@ -80,50 +80,56 @@ static int plan_cmdline(const struct image *img, const struct boot_params *p, st
 		    strlen(l->cmdline), max, img->setup_bytes ? img->name : "Linux");
 }
 
-/* The initrd goes to the highest address that the kernel can reach in the first slot. */
-static int plan_initrd(const struct image *img, const struct vmm_ram *ram,
-		       const struct boot_params *p, struct layout *l, char *err, size_t errlen)
+int linux_plan_initrd(const struct boot_params *p, uint64_t end, uint64_t top, uint64_t *at,
+		      char *err, size_t errlen)
 {
-	uint64_t top = (uint64_t)linux_header(img, LINUX_HDR_INITRD_MAX, VMLINUX_INITRD_MAX) + 1;
-	uint64_t end = (elf64_end(img, &l->eh, &rules) + PAGE - 1) & ~(PAGE - 1);
-
-	l->initrd = 0;
+	*at = 0;
 	if (!p->initrd)
 		return 0;
-	if (top > ram->slot[0].bytes)
-		top = ram->slot[0].bytes;
-	top &= ~(PAGE - 1);
+	end = (end + PAGE - 1) & ~(PAGE - 1);
 	/* Not equal: the first address behind the kernel could be 0 bytes below the top. */
 	if (top <= end || p->initrd->bytes > top - end)
 		return fail(-EINVAL, err, errlen,
 			    "%s: initrd of %zu bytes; expected up to %" PRIu64
 			    ", the guest memory beside the kernel (give the VM more?)",
 			    p->initrd->name, p->initrd->bytes, top > end ? top - end : 0);
-	l->initrd = (top - p->initrd->bytes) & ~(PAGE - 1);
+	*at = (top - p->initrd->bytes) & ~(PAGE - 1);
 	return 0;
+}
+
+/* The initrd goes to the highest address that the kernel can reach in the first slot. */
+static int plan_initrd(const struct image *img, const struct vmm_ram *ram,
+		       const struct boot_params *p, struct layout *l, char *err, size_t errlen)
+{
+	uint64_t top = (uint64_t)linux_header(img, LINUX_HDR_INITRD_MAX, VMLINUX_INITRD_MAX) + 1;
+	uint64_t end = elf_end(img, &l->eh, &rules);
+
+	if (top > ram->slot[0].bytes)
+		top = ram->slot[0].bytes;
+	return linux_plan_initrd(p, end, top & ~(PAGE - 1), &l->initrd, err, errlen);
 }
 
 /* Check everything. Pure. */
 static int linux_plan(const struct image *img, const struct vmm_ram *ram,
 		      const struct boot_params *p, struct layout *l, char *err, size_t errlen)
 {
-	struct elf64_check c = {.img = img, .ram = ram, .err = err, .errlen = errlen};
+	struct elf_check c = {img, ram, &rules, err, errlen};
 	int ret;
 
 	if (!p->nr_vcpus || p->nr_vcpus > PLATFORM_VCPUS_MAX)
 		return fail(-EINVAL, err, errlen, "%u vCPUs; expected 1 to %u with a kernel",
 			    p->nr_vcpus, PLATFORM_VCPUS_MAX);
-	if (!elf64_probe(img))
+	if (!elf_probe(img))
 		return fail(-ENOEXEC, err, errlen,
 			    "%s: %s; expected a bzImage or an ELF64 vmlinux for x86-64", img->name,
 			    img->setup_bytes ? "its unpacked payload is not an ELF file"
 					     : "no kernel");
-	ret = elf64_header(&c, &l->eh);
+	ret = elf_header(&c, &l->eh);
 	if (!ret)
-		ret = elf64_segments(&c, &l->eh, &rules);
+		ret = elf_segments(&c, &l->eh);
 	/* The entry must be mapped: see linux_write_pagetables. */
 	if (!ret && l->eh.e_entry >= 4 * GIB)
-		ret = elf64_bad_field(&c, "e_entry", l->eh.e_entry, "below 4 GiB");
+		ret = elf_bad_field(&c, "e_entry", l->eh.e_entry, "below 4 GiB");
 	if (!ret)
 		ret = plan_cmdline(img, p, l, err, errlen);
 	return ret ? ret : plan_initrd(img, ram, p, l, err, errlen);
@@ -131,7 +137,7 @@ static int linux_plan(const struct image *img, const struct vmm_ram *ram,
 
 static bool linux_probe(const struct image *img)
 {
-	return linux_is_bzimage(img) || elf64_probe(img);
+	return linux_is_bzimage(img) || elf_probe(img);
 }
 
 static int linux_check(const struct image *img, const struct vmm_ram *ram,
@@ -225,7 +231,7 @@ static int linux_load(const struct image *img, const struct vmm_ram *ram,
 
 	if (ret)
 		return ret;
-	elf64_copy(img, &l.eh, &rules, ram);
+	elf_copy(img, &l.eh, &rules, ram);
 	if (l.initrd)
 		memcpy(ram->base + l.initrd, p->initrd->data, p->initrd->bytes);
 	memcpy(ram->base + LINUX_GDT, gdt, sizeof(gdt));

@@ -77,6 +77,11 @@ enum {
 #define LINUX_CMDLINE_MAX     4095u
 #define LINUX_CMDLINE_DEFAULT "console=ttyS0 panic=-1"
 
+/* linux_plan_initrd - find the highest place in guest memory for the initrd, from the page behind
+ * @end, that of the kernel, to @top: *at, 0 without an initrd. -EINVAL: no room. */
+int linux_plan_initrd(const struct boot_params *p, uint64_t end, uint64_t top, uint64_t *at,
+		      char *err, size_t errlen);
+
 /* acpi_write - write the ACPI tables of a VM with @nr_vcpus vCPUs to @ram, from LINUX_ACPI to below
  * LINUX_RESET. Returns their size in bytes. */
 size_t acpi_write(const struct vmm_ram *ram, unsigned int nr_vcpus);

@@ -8,20 +8,16 @@
  *
  * Section numbers are those of the specification; ELF: System V ABI ch. 4 and 5.
  */
-#include <elf.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "vmm/boot/bytes.h"
+#include "vmm/boot/elf.h"
 #include "vmm/boot/flat.h"
 #include "vmm/boot/linux.h"
 #include "vmm/boot/multiboot.h"
 #include "vmm/engine/platform.h"
 #include "vpmu/util/fail.h"
-
-#define PAGE	  4096ULL
-#define PHDRS_MAX 64
 
 /* 3.1.1: the header is in the first 8192 bytes, at a multiple of 4. */
 #define SEARCH_BYTES 8192u
@@ -39,32 +35,15 @@
 
 /* The layout of guest memory; filled in by multiboot_plan(). */
 struct layout {
-	Elf32_Ehdr eh;
+	Elf64_Ehdr eh;
 	uint64_t module; /* 0: none */
 };
 
-/* The input of a check, and where its error goes. */
-struct check {
-	const struct image *img;
-	const struct vmm_ram *ram;
-	char *err;
-	size_t errlen;
+static const struct elf_rules rules = {
+	.elf32 = true,
+	.lowest = LINUX_KERNEL,
+	.lowest_text = "0x100000 or above",
 };
-
-static int multiboot_bad(const struct check *c, const char *field, uint64_t value,
-			 const char *accepted)
-{
-	return fail(-ENOEXEC, c->err, c->errlen, "%s: multiboot: %s is 0x%" PRIx64 "; expected %s",
-		    c->img->name, field, value, accepted);
-}
-
-static int bad_phdr(const struct check *c, unsigned int i, const char *field, uint64_t value,
-		    const char *accepted)
-{
-	return fail(-ENOEXEC, c->err, c->errlen,
-		    "%s: multiboot: program header %u: %s is 0x%" PRIx64 "; expected %s",
-		    c->img->name, i, field, value, accepted);
-}
 
 /* Find the multiboot header: *flags. Returns false if there is none. */
 static bool find_header(const struct image *img, uint32_t *flags)
@@ -90,7 +69,7 @@ static bool multiboot_probe(const struct image *img)
 	return find_header(img, &flags);
 }
 
-static int check_flags(const struct check *c)
+static int check_flags(const struct elf_check *c)
 {
 	uint32_t flags = 0;
 
@@ -99,97 +78,10 @@ static int check_flags(const struct check *c)
 			    "%s: no multiboot header; expected one in the first 8192 bytes",
 			    c->img->name);
 	if (flags & FLAGS_REQUIRED & ~(FLAG_PAGE_ALIGN | FLAG_MEMORY_INFO))
-		return multiboot_bad(c, "flags", flags, "bits 0 and 1 of bits 15:0");
+		return elf_bad_field(c, "multiboot flags", flags, "bits 0 and 1 of bits 15:0");
 	if (flags & FLAGS_ADDRESSES)
-		return multiboot_bad(c, "flags", flags,
+		return elf_bad_field(c, "multiboot flags", flags,
 				     "bit 16 clear (the ELF header has the addresses)");
-	return 0;
-}
-
-/* Check the ELF header of c->img, and that its program headers are inside the file; copy it to
- * *eh. */
-static int check_elf(const struct check *c, Elf32_Ehdr *eh)
-{
-	if (c->img->bytes < sizeof(*eh) || memcmp(c->img->data, ELFMAG, SELFMAG))
-		return fail(-ENOEXEC, c->err, c->errlen,
-			    "%s: multiboot: not an ELF file; expected an ELF32 executable",
-			    c->img->name);
-	memcpy(eh, c->img->data, sizeof(*eh));
-	if (eh->e_ident[EI_CLASS] != ELFCLASS32)
-		return multiboot_bad(c, "e_ident[EI_CLASS]", eh->e_ident[EI_CLASS], "1 (32-bit)");
-	if (eh->e_ident[EI_DATA] != ELFDATA2LSB)
-		return multiboot_bad(c, "e_ident[EI_DATA]", eh->e_ident[EI_DATA],
-				     "1 (little endian)");
-	if (eh->e_type != ET_EXEC)
-		return multiboot_bad(c, "e_type", eh->e_type, "2 (static executable)");
-	if (eh->e_machine != EM_386)
-		return multiboot_bad(c, "e_machine", eh->e_machine, "3 (x86)");
-	if (eh->e_phentsize != sizeof(Elf32_Phdr))
-		return multiboot_bad(c, "e_phentsize", eh->e_phentsize, "0x20");
-	if (!eh->e_phnum || eh->e_phnum > PHDRS_MAX)
-		return multiboot_bad(c, "e_phnum", eh->e_phnum, "1 to 64");
-	if (eh->e_phoff > c->img->bytes ||
-	    eh->e_phnum * sizeof(Elf32_Phdr) > c->img->bytes - eh->e_phoff)
-		return multiboot_bad(c, "e_phoff", eh->e_phoff,
-				     "a program header table inside the file");
-	return 0;
-}
-
-/* Copy program header @i. Returns true if it is a segment that occupies memory. */
-static bool segment(const struct image *img, const Elf32_Ehdr *eh, unsigned int i, Elf32_Phdr *ph)
-{
-	memcpy(ph, img->data + eh->e_phoff + i * sizeof(*ph), sizeof(*ph));
-	return ph->p_type == PT_LOAD && ph->p_memsz;
-}
-
-static int check_segment(const struct check *c, const Elf32_Ehdr *eh, unsigned int i,
-			 const Elf32_Phdr *ph)
-{
-	Elf32_Phdr other;
-
-	if (ph->p_filesz > ph->p_memsz)
-		return bad_phdr(c, i, "p_filesz", ph->p_filesz, "up to p_memsz");
-	if (ph->p_offset > c->img->bytes || ph->p_filesz > c->img->bytes - ph->p_offset)
-		return bad_phdr(c, i, "p_offset", ph->p_offset,
-				"p_offset + p_filesz inside the file");
-	if (ph->p_paddr < LINUX_KERNEL)
-		return bad_phdr(c, i, "p_paddr", ph->p_paddr, "0x100000 or above");
-	if (!vmm_ram_holds(c->ram, ph->p_paddr, ph->p_memsz))
-		return bad_phdr(c, i, "p_memsz", ph->p_memsz,
-				"p_paddr + p_memsz inside guest memory (give the VM more?)");
-	for (unsigned int j = 0; j < i; j++)
-		if (segment(c->img, eh, j, &other) &&
-		    (uint64_t)ph->p_paddr < (uint64_t)other.p_paddr + other.p_memsz &&
-		    (uint64_t)other.p_paddr < (uint64_t)ph->p_paddr + ph->p_memsz)
-			return bad_phdr(c, i, "p_paddr", ph->p_paddr,
-					"segments that do not overlap");
-	return 0;
-}
-
-/* Check all segments, and that the entry is in the file's bytes of an executable one. *end: the
- * first address behind them. */
-static int check_segments(const struct check *c, const Elf32_Ehdr *eh, uint64_t *end)
-{
-	bool entry = false;
-	Elf32_Phdr ph;
-
-	*end = 0;
-	for (unsigned int i = 0; i < eh->e_phnum; i++) {
-		int ret;
-
-		if (!segment(c->img, eh, i, &ph))
-			continue;
-		ret = check_segment(c, eh, i, &ph);
-		if (ret)
-			return ret;
-		entry |= ph.p_flags & PF_X && eh->e_entry >= ph.p_paddr &&
-			 eh->e_entry - ph.p_paddr < ph.p_filesz;
-		if ((uint64_t)ph.p_paddr + ph.p_memsz > *end)
-			*end = (uint64_t)ph.p_paddr + ph.p_memsz;
-	}
-	if (!entry)
-		return multiboot_bad(c, "e_entry", eh->e_entry,
-				     "an address in an executable segment of the file");
 	return 0;
 }
 
@@ -197,9 +89,7 @@ static int check_segments(const struct check *c, const Elf32_Ehdr *eh, uint64_t 
 static int multiboot_plan(const struct image *img, const struct vmm_ram *ram,
 			  const struct boot_params *p, struct layout *l, char *err, size_t errlen)
 {
-	struct check c = {.img = img, .ram = ram, .err = err, .errlen = errlen};
-	/* Multiboot addresses have 32 bits: use the first slot, which is below 4 GiB. */
-	uint64_t end = 0, top = ram->slot[0].bytes;
+	struct elf_check c = {img, ram, &rules, err, errlen};
 	int ret;
 
 	if (!p->nr_vcpus || p->nr_vcpus > PLATFORM_VCPUS_MAX)
@@ -210,20 +100,14 @@ static int multiboot_plan(const struct image *img, const struct vmm_ram *ram,
 			    strlen(p->args), LINUX_CMDLINE_MAX);
 	ret = check_flags(&c);
 	if (!ret)
-		ret = check_elf(&c, &l->eh);
+		ret = elf_header(&c, &l->eh);
 	if (!ret)
-		ret = check_segments(&c, &l->eh, &end);
-	l->module = 0;
-	if (ret || !p->initrd)
+		ret = elf_segments(&c, &l->eh);
+	if (ret)
 		return ret;
-	end = (end + PAGE - 1) & ~(PAGE - 1);
-	if (top <= end || p->initrd->bytes > top - end)
-		return fail(-EINVAL, err, errlen,
-			    "%s: initrd of %zu bytes; expected up to %" PRIu64
-			    ", the guest memory beside the kernel (give the VM more?)",
-			    p->initrd->name, p->initrd->bytes, top > end ? top - end : 0);
-	l->module = (top - p->initrd->bytes) & ~(PAGE - 1);
-	return 0;
+	/* Multiboot addresses have 32 bits: use the first slot, which is below 4 GiB. */
+	return linux_plan_initrd(p, elf_end(img, &l->eh, &rules), ram->slot[0].bytes, &l->module,
+				 err, errlen);
 }
 
 static int multiboot_check(const struct image *img, const struct vmm_ram *ram,
@@ -283,15 +167,12 @@ static int multiboot_load(const struct image *img, const struct vmm_ram *ram,
 								   DESC_TSS64};
 	const char *slash = strrchr(img->name, '/');
 	char *cmdline = (char *)ram->base + LINUX_CMDLINE;
-	Elf32_Phdr ph;
 	struct layout l;
 	int ret = multiboot_plan(img, ram, p, &l, err, errlen);
 
 	if (ret)
 		return ret;
-	for (unsigned int i = 0; i < l.eh.e_phnum; i++)
-		if (segment(img, &l.eh, i, &ph))
-			memcpy(ram->base + ph.p_paddr, img->data + ph.p_offset, ph.p_filesz);
+	elf_copy(img, &l.eh, &rules, ram);
 	memcpy(ram->base + MULTIBOOT_GDT, gdt, sizeof(gdt));
 	/* The first word is the image's name, as with other loaders. */
 	strncpy(cmdline, slash ? slash + 1 : img->name, MULTIBOOT_NAME_MAX);

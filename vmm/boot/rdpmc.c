@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "vmm/boot/elf64.h"
+#include "vmm/boot/elf.h"
 #include "vmm/boot/rdpmc.h"
 #include "vpmu/kvm/text.h"
 #include "vpmu/util/fail.h"
@@ -74,8 +74,8 @@ static bool find_segment(const struct image *img, const Elf64_Ehdr *eh, struct p
 	Elf64_Phdr *ph = &part->ph;
 
 	for (unsigned int i = 0; i < eh->e_phnum; i++) {
-		elf64_phdr(img, eh, i, ph);
-		if (elf64_is_load(ph) && part->offset >= ph->p_offset &&
+		elf_phdr(img, eh, i, ph);
+		if (elf_is_load(ph) && part->offset >= ph->p_offset &&
 		    part->offset - ph->p_offset <= ph->p_filesz &&
 		    part->bytes <= ph->p_filesz - (part->offset - ph->p_offset))
 			return true;
@@ -148,10 +148,10 @@ static int find_in_segments(const struct image *img, const Elf64_Ehdr *eh, struc
 	for (unsigned int i = 0; i < eh->e_phnum && !ret; i++) {
 		struct part part = {.data = true};
 
-		elf64_phdr(img, eh, i, &part.ph);
+		elf_phdr(img, eh, i, &part.ph);
 		part.offset = part.ph.p_offset;
 		part.bytes = part.ph.p_filesz;
-		if (elf64_is_load(&part.ph) && part.bytes)
+		if (elf_is_load(&part.ph) && part.bytes)
 			ret = find_in(img, &part, out, err, errlen);
 	}
 	return ret;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* See pci.h. Section numbers are those of the PCI Local Bus Specification 3.0. */
 #include "vmm/dev/pci.h"
+#include "vpmu/core/blob_io.h"
 #include "vmm/engine/platform.h"
 
 /* The address register, 3.2.2.3.2. Bits 30:24 and 1:0 are reserved and read as 0. */
@@ -88,24 +89,23 @@ int pci_claim(struct pci *p, struct bus *bus)
 
 #define TAG 0x41494350u /* "PCIA" */
 
+static void pci_io(struct blob_io *io, void *address)
+{
+	IO(*(uint32_t *)address);
+}
+
 void pci_save(struct pci *p, struct vpmu_blob *b)
 {
-	size_t section = vpmu_blob_begin(b, TAG, 1);
+	uint32_t address = atomic_load(&p->address);
 
-	vpmu_blob_u32(b, atomic_load(&p->address));
-	vpmu_blob_end(b, section);
+	blob_save(b, TAG, 1, pci_io, &address);
 }
 
 bool pci_load(struct pci *p, struct vpmu_blob_reader *r)
 {
-	struct vpmu_blob_reader section;
-	uint16_t version;
 	uint32_t address;
 
-	if (!vpmu_blob_get_section(r, TAG, &version, &section) || version != 1)
-		return false;
-	address = vpmu_blob_get_u32(&section);
-	if (!vpmu_blob_done(&section) || address & ~WRITABLE)
+	if (!blob_load(r, TAG, 1, pci_io, &address) || address & ~WRITABLE)
 		return false;
 	atomic_store(&p->address, address);
 	return true;

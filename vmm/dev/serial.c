@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "vmm/dev/serial.h"
+#include "vpmu/core/blob_io.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/util/utf8.h"
 
@@ -325,38 +326,36 @@ int serial_claim(struct serial *s, struct bus *bus)
 
 #define TAG 0x4c524553u /* "SERL" */
 
-/* State that only a UART with an interrupt has. */
-static void save_receiver(const struct serial *s, struct vpmu_blob *b)
+/* A UART with an interrupt also has a receiver, and input in *s->input. */
+static void serial_io(struct blob_io *io, struct serial *s)
 {
-	uint64_t tail = s->input ? s->input->tail : 0, head = s->input ? s->input->head : 0;
+	struct serial_input *in = s->input;
+	uint16_t len = (uint16_t)s->len, waits = in ? (uint16_t)(in->head - in->tail) : 0;
 
-	vpmu_blob_u8(b, s->fcr);
-	vpmu_blob_u8(b, s->thre);
-	vpmu_blob_u8(b, s->overrun);
-	vpmu_blob_u8(b, s->nr_rx);
-	vpmu_blob_bytes(b, s->rx, s->nr_rx);
-	vpmu_blob_u16(b, (uint16_t)(head - tail));
-	for (; tail != head; tail++)
-		vpmu_blob_u8(b, s->input->ring[tail % SERIAL_INPUT_MAX]);
-}
-
-/* The reverse. The input goes to the beginning of *@in. */
-static bool load_receiver(struct serial *n, struct serial_input *in, struct vpmu_blob_reader *r)
-{
-	n->fcr = vpmu_blob_get_u8(r);
-	n->thre = vpmu_blob_get_bool(r);
-	n->overrun = vpmu_blob_get_bool(r);
-	n->nr_rx = vpmu_blob_get_u8(r);
-	if (n->fcr & ~(n->fcr & FCR_ON ? FCR_KEPT : 0) ||
-	    n->nr_rx > (n->fcr & FCR_ON ? SERIAL_FIFO : 1))
-		return false;
-	vpmu_blob_get_bytes(r, n->rx, n->nr_rx);
-	in->head = vpmu_blob_get_u16(r);
+	IO(s->ier), IO(s->lcr), IO(s->mcr), IO(s->scr), IO(s->dll), IO(s->dlm), IO(len);
+	if (len > SERIAL_LINE_MAX || s->ier > IER_BITS || s->mcr > MCR_BITS)
+		goto bad;
+	s->len = len;
+	blob_io_bytes(io, s->line, len);
+	if (!s->irq)
+		return;
+	IO(s->fcr), IO_BOOL(s->thre), IO_BOOL(s->overrun), IO(s->nr_rx);
+	if (s->fcr & ~(s->fcr & FCR_ON ? FCR_KEPT : 0) ||
+	    s->nr_rx > (s->fcr & FCR_ON ? SERIAL_FIFO : 1))
+		goto bad;
+	blob_io_bytes(io, s->rx, s->nr_rx);
+	IO(waits);
 	/* Input only waits while the FIFO has no room. */
-	if (in->head > SERIAL_INPUT_MAX || (in->head && fifo_room(n) && !loopback(n)))
-		return false;
-	vpmu_blob_get_bytes(r, in->ring, in->head);
-	return true;
+	if (waits > SERIAL_INPUT_MAX || (waits && fifo_room(s) && !loopback(s)))
+		goto bad;
+	if (io->in)
+		*in = (struct serial_input){.head = waits};
+	for (unsigned int i = 0; i < waits; i++)
+		IO(in->ring[(in->tail + i) % SERIAL_INPUT_MAX]);
+	return;
+bad:
+	if (io->in)
+		io->in->failed = true;
 }
 
 void serial_save(struct serial *s, struct vpmu_blob *b)
@@ -364,70 +363,33 @@ void serial_save(struct serial *s, struct vpmu_blob *b)
 	size_t section = vpmu_blob_begin(b, TAG, s->irq ? 2 : 1);
 
 	pthread_mutex_lock(&s->lock);
-	vpmu_blob_u8(b, s->ier);
-	vpmu_blob_u8(b, s->lcr);
-	vpmu_blob_u8(b, s->mcr);
-	vpmu_blob_u8(b, s->scr);
-	vpmu_blob_u8(b, s->dll);
-	vpmu_blob_u8(b, s->dlm);
-	vpmu_blob_u16(b, (uint16_t)s->len);
-	vpmu_blob_bytes(b, s->line, s->len);
-	if (s->irq)
-		save_receiver(s, b);
+	serial_io(&(struct blob_io){.out = b}, s);
 	pthread_mutex_unlock(&s->lock);
 	vpmu_blob_end(b, section);
 }
 
 bool serial_load(struct serial *s, struct vpmu_blob_reader *r)
 {
-	struct serial n = {.irq = s->irq};
-	struct serial_input *in = NULL;
-	struct vpmu_blob_reader section;
-	uint16_t version;
-	bool good = false;
+	struct serial_input *in = s->irq ? calloc(1, sizeof(*in)) : NULL;
+	struct serial n = {.irq = s->irq, .input = in};
+	struct vpmu_blob_reader first, again;
 
-	if (!vpmu_blob_get_section(r, TAG, &version, &section) || version != (s->irq ? 2 : 1))
-		return false;
-	n.ier = vpmu_blob_get_u8(&section);
-	n.lcr = vpmu_blob_get_u8(&section);
-	n.mcr = vpmu_blob_get_u8(&section);
-	n.scr = vpmu_blob_get_u8(&section);
-	n.dll = vpmu_blob_get_u8(&section);
-	n.dlm = vpmu_blob_get_u8(&section);
-	n.len = vpmu_blob_get_u16(&section);
-	if (n.len > SERIAL_LINE_MAX || n.ier > IER_BITS || n.mcr > MCR_BITS)
-		return false;
-	vpmu_blob_get_bytes(&section, n.line, n.len);
-	if (s->irq) {
-		in = calloc(1, sizeof(*in));
-		if (!in || !load_receiver(&n, in, &section))
-			goto out;
-	}
-	if (!vpmu_blob_done(&section))
-		goto out;
-	good = true;
+	if (!vpmu_blob_get_section(r, TAG, s->irq ? 2 : 1, &first) || (s->irq && !in))
+		goto bad;
+	again = first;
+	serial_io(&(struct blob_io){.in = &first}, &n);
+	if (!vpmu_blob_done(&first))
+		goto bad;
 	pthread_mutex_lock(&s->lock);
-	memcpy(s->line, n.line, n.len);
-	s->len = n.len;
-	s->ier = n.ier;
-	s->lcr = n.lcr;
-	s->mcr = n.mcr;
-	s->scr = n.scr;
-	s->dll = n.dll;
-	s->dlm = n.dlm;
-	s->fcr = n.fcr;
-	s->thre = n.thre;
-	s->overrun = n.overrun;
-	s->nr_rx = n.nr_rx;
-	memcpy(s->rx, n.rx, n.nr_rx);
-	s->level = level_of(s);
 	free(s->input);
 	s->input = in;
-	in = NULL;
+	serial_io(&(struct blob_io){.in = &again}, s); /* checked: it cannot fail */
+	s->level = level_of(s);
 	pthread_mutex_unlock(&s->lock);
-out:
+	return true;
+bad:
 	free(in);
-	return good;
+	return false;
 }
 
 /* ---- text ---- */

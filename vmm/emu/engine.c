@@ -237,39 +237,22 @@ static void emu_vcpu_destroy(struct vmm_engine_vcpu *ev)
 	emu_pool_put(v, sizeof(*v));
 }
 
-/* Returns true if leaf 0 of a CPUID table is Intel's: EBX, EDX, ECX hold the vendor's name. */
-static bool names_intel(const struct kvm_cpuid_entry2 *e, size_t n)
+/* Leaf @leaf of a CPUID table; all zero if it has none. */
+static struct kvm_cpuid_entry2 leaf_of(const struct kvm_cpuid_entry2 *e, size_t n, uint32_t leaf)
 {
 	for (size_t i = 0; i < n; i++)
-		if (e[i].function == 0)
-			return !memcmp(&e[i].ebx, "Genu", 4) && !memcmp(&e[i].edx, "ineI", 4) &&
-			       !memcmp(&e[i].ecx, "ntel", 4);
-	return false;
-}
-
-/* Returns true if 1H EDX has FXSR: only the tables for stock kernels do. */
-static bool shows_whole(const struct kvm_cpuid_entry2 *e, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (e[i].function == 1)
-			return e[i].edx >> 24 & 1;
-	return false;
-}
-
-/* Returns true if the local APIC's timer has the TSC-deadline mode: 1 ECX bit 24. */
-static bool names_deadline(const struct kvm_cpuid_entry2 *e, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (e[i].function == 1)
-			return e[i].ecx >> 24 & 1;
-	return false;
+		if (e[i].function == leaf)
+			return e[i];
+	return (struct kvm_cpuid_entry2){.function = leaf};
 }
 
 static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entry2 *e, size_t n)
 {
 	struct emu_vcpu *v = to_vcpu(ev);
 	struct kvm_cpuid_entry2 *copy = n ? malloc(n * sizeof(*copy)) : NULL;
-	bool intel = names_intel(e, n);
+	const struct kvm_cpuid_entry2 vendor = leaf_of(e, n, 0), features = leaf_of(e, n, 1);
+	bool intel = !memcmp(&vendor.ebx, "Genu", 4) && !memcmp(&vendor.edx, "ineI", 4) &&
+		     !memcmp(&vendor.ecx, "ntel", 4);
 
 	if (n && !copy)
 		return -ENOMEM;
@@ -278,10 +261,10 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	free(v->cpuid);
 	v->cpuid = copy;
 	v->nr_cpuid = n;
-	v->whole = shows_whole(e, n);
+	v->whole = features.edx >> 24 & 1; /* FXSR: only the tables for stock kernels have it */
 	emu_fpu_mask(v);
 	if (v->chip)
-		v->lapic.deadline = names_deadline(e, n);
+		v->lapic.deadline = features.ecx >> 24 & 1;
 	if (intel != v->intel) {
 		/* Decoded code and translations depend on the vendor: forget them. */
 		v->intel = intel;

@@ -116,6 +116,16 @@ static int exit_pending(struct emu_vcpu *v, const struct emu_op *op, enum vmm_ex
 	return 1;
 }
 
+static int exit_msr(struct emu_vcpu *v, const struct emu_op *op, bool write, uint32_t msr,
+		    uint64_t data)
+{
+	v->run->u.msr.index = msr;
+	v->run->u.msr.data = data;
+	v->run->u.msr.fault = false;
+	return exit_pending(v, op, write ? VMM_EXIT_WRMSR : VMM_EXIT_RDMSR,
+			    write ? EMU_PEND_WRMSR : EMU_PEND_RDMSR);
+}
+
 static bool trapped(const struct emu_vcpu *v, uint32_t msr)
 {
 	for (size_t i = 0; i < v->vm->nr_msrs; i++)
@@ -196,10 +206,7 @@ int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op)
 	v->r[EMU_RDX] = x >> 32;
 	return 0;
 out:
-	v->run->u.msr.index = msr;
-	v->run->u.msr.data = 0;
-	v->run->u.msr.fault = false;
-	return exit_pending(v, op, VMM_EXIT_RDMSR, EMU_PEND_RDMSR);
+	return exit_msr(v, op, false, msr, 0);
 }
 
 bool emu_pat_valid(uint64_t x)
@@ -306,10 +313,7 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 			return rc;
 	}
 out:
-	v->run->u.msr.index = msr;
-	v->run->u.msr.data = x;
-	v->run->u.msr.fault = false;
-	return exit_pending(v, op, VMM_EXIT_WRMSR, EMU_PEND_WRMSR);
+	return exit_msr(v, op, true, msr, x);
 }
 
 int emu_sys_rdpmc(struct emu_vcpu *v, const struct emu_op *op)

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "vmm/emu/internal.h"
-#include "vmm/engine/blob_io.h"
+#include "vpmu/core/blob_io.h"
 
 /* SDM vol. 4, table 2-2 */
 #define MSR_PLATFORM_ID	      0x17u

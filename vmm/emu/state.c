@@ -21,7 +21,7 @@
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/debug.h"
 #include "vmm/emu/cpu/emit.h"
-#include "vmm/engine/blob_io.h"
+#include "vpmu/core/blob_io.h"
 
 #define TAG	    0x55504356u /* "VCPU" */
 #define VERSION	    2

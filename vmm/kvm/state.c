@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "vmm/kvm/kvm_priv.h"
-#include "vpmu/core/blob.h"
+#include "vpmu/core/blob_io.h"
 
 #define TAG_OURS   0x55504356u /* "VCPU" */
 #define TAG_XSAVE  0x45564153u /* "SAVE" */
@@ -63,19 +63,12 @@ static void state_put(struct vpmu_blob *b, uint32_t tag, const void *p, size_t b
 	vpmu_blob_end(b, section);
 }
 
-static bool open_part(struct vpmu_blob_reader *r, uint32_t tag, struct vpmu_blob_reader *in)
-{
-	uint16_t version;
-
-	return vpmu_blob_get_section(r, tag, &version, in) && version == FORMAT;
-}
-
 /* Read a part of @bytes. */
 static bool state_take(struct vpmu_blob_reader *r, uint32_t tag, void *p, size_t bytes)
 {
 	struct vpmu_blob_reader in;
 
-	if (!open_part(r, tag, &in))
+	if (!vpmu_blob_get_section(r, tag, FORMAT, &in))
 		return false;
 	vpmu_blob_get_bytes(&in, p, bytes);
 	return vpmu_blob_done(&in);
@@ -226,18 +219,34 @@ static int load_msrs(struct vmm_engine_vcpu *v, struct vpmu_blob_reader in, bool
 
 /* ---- a vCPU ---- */
 
+/* What KVM does not hold. */
+struct ours {
+	uint32_t mp_state;
+	bool irq_pending, nmi_queued, halted, pmi_masked;
+	uint8_t irq_vector;
+};
+
+static void ours_io(struct blob_io *io, void *of)
+{
+	struct ours *o = of;
+
+	IO(o->mp_state), IO_BOOL(o->irq_pending), IO(o->irq_vector), IO_BOOL(o->nmi_queued);
+	IO_BOOL(o->halted), IO_BOOL(o->pmi_masked);
+}
+
 static void save_ours(const struct vmm_engine_vcpu *v, const struct kvm_mp_state *mp,
 		      struct vpmu_blob *b)
 {
-	size_t section = vpmu_blob_begin(b, TAG_OURS, FORMAT);
+	const struct ours o = {
+		.mp_state = mp->mp_state,
+		.irq_pending = v->irq_pending,
+		.nmi_queued = v->nmi_queued,
+		.halted = v->halted,
+		.pmi_masked = v->port.pmi_masked,
+		.irq_vector = v->irq_pending ? v->irq_vector : 0,
+	};
 
-	vpmu_blob_u32(b, mp->mp_state);
-	vpmu_blob_u8(b, v->irq_pending);
-	vpmu_blob_u8(b, v->irq_pending ? v->irq_vector : 0);
-	vpmu_blob_u8(b, v->nmi_queued);
-	vpmu_blob_u8(b, v->halted);
-	vpmu_blob_u8(b, v->port.pmi_masked);
-	vpmu_blob_end(b, section);
+	blob_save(b, TAG_OURS, FORMAT, ours_io, &o);
 }
 
 int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes)
@@ -270,32 +279,25 @@ int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes)
 
 int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
 {
-	struct vpmu_blob_reader r = {.data = buf, .len = bytes}, ours, in;
+	struct vpmu_blob_reader r = {.data = buf, .len = bytes}, in;
 	struct kvm_mp_state mp = {0};
+	struct ours ours;
 	struct kvm_lapic_state lapic;
 	struct kvm_debugregs dr;
 	struct kvm_vcpu_events ev;
-	bool irq_pending, nmi_queued, halted, pmi_masked;
-	uint8_t vector;
 	int rc;
 
-	if (!open_part(&r, TAG_OURS, &ours))
-		return -EINVAL;
-	mp.mp_state = vpmu_blob_get_u32(&ours);
-	irq_pending = vpmu_blob_get_bool(&ours);
-	vector = vpmu_blob_get_u8(&ours);
-	nmi_queued = vpmu_blob_get_bool(&ours);
-	halted = vpmu_blob_get_bool(&ours);
-	pmi_masked = vpmu_blob_get_bool(&ours);
 	/* With interrupt controllers, KVM holds pending events. */
-	if (!vpmu_blob_done(&ours) || (vector && !irq_pending) ||
-	    (v->vm->irqchip && (irq_pending || halted)) ||
-	    (pmi_masked && !(v->port.masks_pmi && v->vm->irqchip)))
+	if (!blob_load(&r, TAG_OURS, FORMAT, ours_io, &ours) ||
+	    (ours.irq_vector && !ours.irq_pending) ||
+	    (v->vm->irqchip && (ours.irq_pending || ours.halted)) ||
+	    (ours.pmi_masked && !(v->port.masks_pmi && v->vm->irqchip)))
 		return -EINVAL;
+	mp.mp_state = ours.mp_state;
 	rc = load_xsave(v, &r);
 	if (rc)
 		return rc;
-	if (!open_part(&r, TAG_MSRS, &in) || load_msrs(v, in, false))
+	if (!vpmu_blob_get_section(&r, TAG_MSRS, FORMAT, &in) || load_msrs(v, in, false))
 		return -EINVAL;
 	if (v->vm->irqchip && (!state_take(&r, TAG_LAPIC, &lapic, sizeof(lapic)) ||
 			       kvm_ioctl(v->fd, KVM_SET_LAPIC, &lapic)))
@@ -307,12 +309,12 @@ int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
 		return -EINVAL;
 	v->waits = v->vm->irqchip && mp.mp_state != KVM_MP_STATE_RUNNABLE &&
 		   mp.mp_state != KVM_MP_STATE_HALTED;
-	v->irq_pending = irq_pending;
-	v->irq_vector = vector;
+	v->irq_pending = ours.irq_pending;
+	v->irq_vector = ours.irq_vector;
 	v->irq_ready = false;
-	v->nmi_queued = nmi_queued;
-	v->halted = halted;
-	v->port.pmi_masked = pmi_masked;
+	v->nmi_queued = ours.nmi_queued;
+	v->halted = ours.halted;
+	v->port.pmi_masked = ours.pmi_masked;
 	return 0;
 }
 
@@ -374,7 +376,7 @@ int kvm_vm_set_state(struct vmm_engine_vm *vm, const void *buf, size_t bytes)
 		if (!state_take(&r, TAG_CHIP, &chip[i].chip, sizeof(chip[i].chip)))
 			return -EINVAL;
 	}
-	if (!open_part(&r, TAG_RDPMC, &in) || !vpmu_blob_done(&r))
+	if (!vpmu_blob_get_section(&r, TAG_RDPMC, FORMAT, &in) || !vpmu_blob_done(&r))
 		return -EINVAL;
 	for (size_t i = 0; i < NR_CHIPS && !rc; i++)
 		rc = kvm_ioctl(vm->fd, KVM_SET_IRQCHIP, &chip[i]);

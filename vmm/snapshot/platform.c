@@ -73,10 +73,9 @@ static int platform_check_same(struct vm *vm, const struct vpmu_blob_reader *r, 
 int snap_load_platform(struct vm *vm, struct vpmu_blob_reader *r, char *err, size_t errlen)
 {
 	struct vpmu_blob_reader engine;
-	uint16_t version;
 	int ret;
 
-	if (!vpmu_blob_get_section(r, SNAP_ENGINE, &version, &engine) || version != 1)
+	if (!vpmu_blob_get_section(r, SNAP_ENGINE, 1, &engine))
 		return fail(-EINVAL, err, errlen, "the engine's state is damaged");
 	ret = vm->ops->set_vm_state(vm->evm, engine.data, engine.len);
 	if (ret == -EINVAL)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
-#include "vmm/engine/blob_io.h"
+#include "vpmu/core/blob_io.h"
 #include "vmm/snapshot/priv.h"
 #include "vpmu/guest/save.h"
 
@@ -20,14 +20,6 @@
 static int vcpu_bad(const struct vcpu *v, const char *what, char *err, size_t errlen)
 {
 	return fail(-EINVAL, err, errlen, "vCPU %u: %s", v->id, what);
-}
-
-/* Open the next section, which must have tag @tag and version 1. The caller reads all of it. */
-static bool open_section(struct vpmu_blob_reader *r, uint32_t tag, struct vpmu_blob_reader *inner)
-{
-	uint16_t version;
-
-	return vpmu_blob_get_section(r, tag, &version, inner) && version == 1;
 }
 
 /* ---- registers ---- */
@@ -183,7 +175,7 @@ static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, si
 		return vcpu_bad(v, "its registers are damaged", err, errlen);
 	if (!load_sregs(r, &sregs))
 		return vcpu_bad(v, "its system registers are damaged or out of range", err, errlen);
-	if (!open_section(r, SNAP_ENGINE, &engine))
+	if (!vpmu_blob_get_section(r, SNAP_ENGINE, 1, &engine))
 		return vcpu_bad(v, "its state of the engine is damaged", err, errlen);
 	ret = ops->set_sregs(v->ev, &sregs);
 	if (ret)

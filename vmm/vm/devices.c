@@ -138,9 +138,9 @@ bool vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r)
 {
 	struct vpmu_blob_reader in;
 	char panic[VM_PANIC_MAX] = "";
-	uint16_t version, len;
+	uint16_t len;
 
-	if (!vpmu_blob_get_section(r, TAG, &version, &in) || version != 1)
+	if (!vpmu_blob_get_section(r, TAG, 1, &in))
 		return false;
 	len = vpmu_blob_get_u16(&in);
 	if (len >= VM_PANIC_MAX)

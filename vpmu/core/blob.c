@@ -159,7 +159,7 @@ void vpmu_blob_get_bytes(struct vpmu_blob_reader *r, void *p, size_t n)
 		memset(p, 0, n);
 }
 
-bool vpmu_blob_get_section(struct vpmu_blob_reader *r, uint32_t tag, uint16_t *version,
+bool vpmu_blob_get_section(struct vpmu_blob_reader *r, uint32_t tag, uint16_t version,
 			   struct vpmu_blob_reader *inner)
 {
 	uint32_t t = vpmu_blob_get_u32(r);
@@ -168,8 +168,7 @@ bool vpmu_blob_get_section(struct vpmu_blob_reader *r, uint32_t tag, uint16_t *v
 	const uint8_t *data = blob_take(r, len);
 
 	*inner = (struct vpmu_blob_reader){.failed = true};
-	*version = v;
-	if (!data || t != tag || reserved) {
+	if (!data || t != tag || v != version || reserved) {
 		r->failed = true;
 		return false;
 	}

@@ -44,10 +44,9 @@ uint64_t vpmu_blob_get_u64(struct vpmu_blob_reader *r);
 /* vpmu_blob_get_bool - a byte that must be 0 or 1. */
 bool vpmu_blob_get_bool(struct vpmu_blob_reader *r);
 void vpmu_blob_get_bytes(struct vpmu_blob_reader *r, void *p, size_t n);
-/* vpmu_blob_get_section - read the next section, which must have @tag: store its version, and make
- * *@inner a reader of its contents. Returns false, and @r has failed, if the tag differs or the
- * section is too long. */
-bool vpmu_blob_get_section(struct vpmu_blob_reader *r, uint32_t tag, uint16_t *version,
+/* vpmu_blob_get_section - make *@inner a reader of the next section, which must have @tag and
+ * @version. Returns false, and @r has failed, if one differs or the section is too long. */
+bool vpmu_blob_get_section(struct vpmu_blob_reader *r, uint32_t tag, uint16_t version,
 			   struct vpmu_blob_reader *inner);
 /* vpmu_blob_done - returns true if no read failed and all bytes were read. */
 static inline bool vpmu_blob_done(const struct vpmu_blob_reader *r)

@@ -37,28 +37,12 @@
 
 /* ---- counters and selects ---- */
 
-static int ctr_rd(struct vpmu_guest *g, unsigned int n, uint64_t *val)
-{
-	if (n >= g->cfg.gp)
-		return -EFAULT;
-	*val = guest_ctr_read(g, n);
-	return 0;
-}
-
 /* A counter has 48 bits. The reserved bits above are dropped. */
 static int ctr_wr(struct vpmu_guest *g, unsigned int n, uint64_t val)
 {
 	if (n >= g->cfg.gp)
 		return -EFAULT;
 	guest_ctr_write(g, n, val);
-	return 0;
-}
-
-static int ctl_rd(struct vpmu_guest *g, unsigned int n, uint64_t *val)
-{
-	if (n >= g->cfg.gp)
-		return -EFAULT;
-	*val = g->ctr[n].evtsel;
 	return 0;
 }
 
@@ -84,7 +68,7 @@ static vpmu_key_t amd_selects(const struct vpmu_guest *g, unsigned int i, bool *
 /* PERF_CTLn at even, PERF_CTRn at odd addresses from C001_0200 */
 static int core_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
-	return i & 1 ? ctr_rd(g, i / 2, val) : ctl_rd(g, i / 2, val);
+	return i & 1 ? guest_gp_rd(g, i / 2, val) : guest_evtsel_rd(g, i / 2, val);
 }
 
 static int core_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
@@ -95,7 +79,7 @@ static int core_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 /* PerfEvtSel0..3, then PerfCtr0..3: aliases of the first four selects and counters */
 static int k7_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
-	return i < NR_K7 ? ctl_rd(g, i, val) : ctr_rd(g, i - NR_K7, val);
+	return i < NR_K7 ? guest_evtsel_rd(g, i, val) : guest_gp_rd(g, i - NR_K7, val);
 }
 
 static int k7_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
@@ -132,34 +116,11 @@ static int global_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	return 0; /* STATUS is read-only: ignored */
 }
 
-static void amd_pmi(struct vpmu_guest *g)
-{
-	uint64_t frz = 0;
-
-	if (g->debugctl & DEBUGCTL_FREEZE_PERFMON)
-		frz |= STATUS_CTR_FRZ;
-	if (g->debugctl & DEBUGCTL_FREEZE_LBRS)
-		frz |= STATUS_LBR_FRZ;
-	if (frz)
-		guest_set_status(g, 0, frz);
-}
-
-static int amd_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
-{
-	*val = g->debugctl;
-	return 0;
-}
-
 /* DebugCtl, APM vol. 2, 13.1.1.6. The model keeps the two freeze bits. It drops bits 5:0. All other
  * bits are reserved: #GP. */
 static int amd_debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
-	uint64_t bits = DEBUGCTL_FREEZE_PERFMON | (g->lbr_max ? DEBUGCTL_FREEZE_LBRS : 0);
-
-	if (val & ~(bits | DEBUGCTL_DROPPED_AMD))
-		return -EFAULT;
-	g->debugctl = val & bits;
-	return 0;
+	return guest_debugctl_write(g, val, DEBUGCTL_DROPPED_AMD);
 }
 
 #define PV                                                                                         \
@@ -183,7 +144,7 @@ static const struct guest_reg regs_v2[] = {
 	{0xc0000300, NR_GLOBAL, global_rd, global_wr},
 	{0xc0010000, 2 * NR_K7, k7_rd, k7_wr},
 	PV,
-	{0x1d9, 1, amd_debugctl_rd, amd_debugctl_wr},
+	{0x1d9, 1, guest_debugctl_rd, amd_debugctl_wr},
 	{0xc000010e, 2, guest_amd_lbr_cfg_rd, guest_amd_lbr_cfg_wr}, /* LBR_SELECT, DBG_EXTN_CFG */
 	{0xc0010300, 2 * NR_LBR, guest_amd_lbr_rd, guest_amd_lbr_wr},
 };
@@ -226,16 +187,16 @@ static void cpuid_v2(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf
 	}
 }
 
+#define COMMON .width = WIDTH, .rdpmc = amd_rdpmc, .select = amd_selects
+
 const struct vpmu_guest_ops guest_amd_k7_ops = {
 	.regs = regs_k7,
 	.nr_regs = ARRAY_SIZE(regs_k7),
 	.gp_min = NR_K7,
 	.gp_max = NR_K7,
 	.gp_default = NR_K7,
-	.width = WIDTH,
-	.rdpmc = amd_rdpmc,
 	.cpuid = cpuid_k7,
-	.select = amd_selects,
+	COMMON,
 };
 
 const struct vpmu_guest_ops guest_amd_core_ops = {
@@ -244,10 +205,8 @@ const struct vpmu_guest_ops guest_amd_core_ops = {
 	.gp_min = NR_CORE,
 	.gp_max = NR_CORE,
 	.gp_default = NR_CORE,
-	.width = WIDTH,
-	.rdpmc = amd_rdpmc,
 	.cpuid = cpuid_core,
-	.select = amd_selects,
+	COMMON,
 };
 
 const struct vpmu_guest_ops guest_amd_v2_ops = {
@@ -257,11 +216,9 @@ const struct vpmu_guest_ops guest_amd_v2_ops = {
 	.gp_min = NR_K7,
 	.gp_max = 15, /* the largest value of NumPerfCtrCore (4 bits) */
 	.gp_default = NR_CORE,
-	.width = WIDTH,
 	.lbr_max = NR_LBR,
-	.rdpmc = amd_rdpmc,
 	.cpuid = cpuid_v2,
-	.select = amd_selects,
-	.pmi = amd_pmi,
+	.pmi = guest_freeze,
 	.lbr = guest_amd_lbr,
+	COMMON,
 };

@@ -56,14 +56,6 @@ static unsigned int version(const struct vpmu_guest *g)
 
 /* ---- counters ---- */
 
-static int gp_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
-{
-	if (i >= g->cfg.gp)
-		return -EFAULT;
-	*val = guest_ctr_read(g, i);
-	return 0;
-}
-
 /* IA32_PMCx: "the value written into IA32_PMCx by WRMSR is the signed extended 64-bit value of the
  * EAX[31:0] input" (20.2.8). EDX is ignored. */
 static int gp_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
@@ -102,14 +94,6 @@ static int fixed_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 }
 
 /* ---- event selects ---- */
-
-static int evtsel_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
-{
-	if (i >= g->cfg.gp)
-		return -EFAULT;
-	*val = g->ctr[i].evtsel;
-	return 0;
-}
 
 /*
  * Bits a guest may set: 31:0 except AnyThread and, from version 4 on, pin control. AnyThread comes
@@ -282,18 +266,10 @@ static int inuse_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
  */
 static void intel_pmi(struct vpmu_guest *g)
 {
-	uint64_t frz = 0;
-
-	if (g->debugctl & DEBUGCTL_FREEZE_PERFMON) {
-		if (version(g) < 4)
-			guest_set_global(g, 0);
-		else
-			frz |= STATUS_CTR_FRZ;
-	}
-	if (g->debugctl & DEBUGCTL_FREEZE_LBRS)
-		frz |= STATUS_LBR_FRZ;
-	if (frz)
-		guest_set_status(g, 0, frz);
+	if (version(g) >= 4)
+		guest_freeze(g);
+	else if (g->debugctl & DEBUGCTL_FREEZE_PERFMON)
+		guest_set_global(g, 0);
 }
 
 /* ---- the rest ---- */
@@ -306,12 +282,6 @@ static int caps_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	return 0;
 }
 
-static int intel_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
-{
-	*val = g->debugctl;
-	return 0;
-}
-
 /*
  * Freeze_PerfMon_On_PMI comes with version 2 (18.4.7), Freeze_LBRs_On_PMI with branch records;
  * without these its bit is reserved. LBR and BTF are dropped. On parts that have only architectural
@@ -319,25 +289,20 @@ static int intel_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val
  */
 static int intel_debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
-	uint64_t bits = DEBUGCTL_FREEZE_PERFMON | (g->lbr_max ? DEBUGCTL_FREEZE_LBRS : 0);
-
-	if (val & ~(bits | DEBUGCTL_DROPPED_INTEL))
-		return -EFAULT;
-	g->debugctl = val & bits;
-	return 0;
+	return guest_debugctl_write(g, val, DEBUGCTL_DROPPED_INTEL);
 }
 
 #define REGS_V2                                                                                    \
-	{0x0c1, NR_GP, gp_rd, gp_wr},			    /* IA32_PMCx */                        \
+	{0x0c1, NR_GP, guest_gp_rd, gp_wr},		    /* IA32_PMCx */                        \
 		{0x309, NR_FIXED, fixed_rd, fixed_wr},	    /* IA32_FIXED_CTRx */                  \
 		{0x38f, 1, global_ctrl_rd, global_ctrl_wr}, /* IA32_PERF_GLOBAL_CTRL */            \
-		{0x4c1, NR_GP, gp_rd, gp_wr_full},	    /* IA32_A_PMCx */                      \
-		{0x186, NR_GP, evtsel_rd, evtsel_wr},	    /* IA32_PERFEVTSELx */                 \
+		{0x4c1, NR_GP, guest_gp_rd, gp_wr_full},    /* IA32_A_PMCx */                      \
+		{0x186, NR_GP, guest_evtsel_rd, evtsel_wr}, /* IA32_PERFEVTSELx */                 \
 		{0x38e, 1, status_rd, NULL},		    /* IA32_PERF_GLOBAL_STATUS */          \
 		{0x390, 1, status_cmd_rd, status_reset_wr}, /* ..._OVF_CTRL, ..._STATUS_RESET */   \
 		{0x38d, 1, fixed_ctrl_rd, fixed_ctrl_wr},   /* IA32_FIXED_CTR_CTRL */              \
 		{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT, guest_pv_rd, NULL},                          \
-		{0x1d9, 1, intel_debugctl_rd, intel_debugctl_wr}, /* IA32_DEBUGCTL */              \
+		{0x1d9, 1, guest_debugctl_rd, intel_debugctl_wr}, /* IA32_DEBUGCTL */              \
 	{                                                                                          \
 		0x345, 1, caps_rd, NULL                                                            \
 	} /* IA32_PERF_CAPABILITIES */

@@ -100,6 +100,15 @@ uint64_t guest_global_mask(const struct vpmu_guest *g);
 #define DEBUGCTL_DROPPED_INTEL 0x3ULL
 #define DEBUGCTL_DROPPED_AMD   0x3fULL
 
+/* msr.c: what the register models have in common. guest_gp_rd, guest_evtsel_rd - counter and event
+ * select @i. guest_debugctl_rd, guest_debugctl_write - the freeze bits; bits of @dropped are
+ * ignored, others are #GP. guest_freeze - a PMI is being raised: freeze as DEBUGCTL requests. */
+int guest_gp_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
+int guest_evtsel_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
+int guest_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
+int guest_debugctl_write(struct vpmu_guest *g, uint64_t val, uint64_t dropped);
+void guest_freeze(struct vpmu_guest *g);
+
 /* guest_settle - bring the values, times and overflow bits of @ctrs up to date, exact to the
  * instruction. Call it before reading them and before changing their events. */
 void guest_settle(struct vpmu_guest *g, uint32_t ctrs);

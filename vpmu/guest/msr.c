@@ -246,3 +246,49 @@ void vpmu_guest_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t sublea
 	if (g->ops)
 		g->ops->cpuid(g, leaf, subleaf, regs);
 }
+
+/* ---- registers that the models have in common ---- */
+
+int guest_gp_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	if (i >= g->cfg.gp)
+		return -EFAULT;
+	*val = guest_ctr_read(g, i);
+	return 0;
+}
+
+int guest_evtsel_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	if (i >= g->cfg.gp)
+		return -EFAULT;
+	*val = g->ctr[i].evtsel;
+	return 0;
+}
+
+int guest_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = g->debugctl;
+	return 0;
+}
+
+int guest_debugctl_write(struct vpmu_guest *g, uint64_t val, uint64_t dropped)
+{
+	uint64_t bits = DEBUGCTL_FREEZE_PERFMON | (g->lbr_max ? DEBUGCTL_FREEZE_LBRS : 0);
+
+	if (val & ~(bits | dropped))
+		return -EFAULT;
+	g->debugctl = val & bits;
+	return 0;
+}
+
+void guest_freeze(struct vpmu_guest *g)
+{
+	uint64_t frz = 0;
+
+	if (g->debugctl & DEBUGCTL_FREEZE_PERFMON)
+		frz |= STATUS_CTR_FRZ;
+	if (g->debugctl & DEBUGCTL_FREEZE_LBRS)
+		frz |= STATUS_LBR_FRZ;
+	if (frz)
+		guest_set_status(g, 0, frz);
+}

@@ -2,18 +2,19 @@
 /*
  * Serialization of a vCPU's PMU, for vmm/snapshot. docs/internals/snapshot.md specifies the format.
  *
- * The input is untrusted. save_decode reads it into a struct saved. save_check writes the saved
- * registers to a scratch guest of the same configuration with the model's own write functions, so a
- * snapshot can hold only values that a guest can write. State that only hardware writes (counts,
- * times, overflow bits, branch records) is checked here. The guest itself must not change before
- * all checks have passed.
+ * The input is untrusted. vpmu_guest_load reads it into a struct of its own. save_check writes the
+ * saved registers to a scratch guest of the same configuration with the model's own write
+ * functions, so a snapshot can hold only values that a guest can write. State that only hardware
+ * writes (counts, times, overflow bits, branch records) is checked here. The guest itself must not
+ * change before all checks have passed.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "vpmu/core/blob.h"
+#include "vpmu/core/blob_io.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/guest/internal.h"
 #include "vpmu/guest/save.h"
@@ -23,48 +24,80 @@
 
 #define TIME_MAX (1ULL << 62) /* 146 years, so that adding to a saved time cannot wrap */
 
-struct saved_ctr {
-	uint64_t evtsel, value, enabled_ns, running_ns;
-	uint8_t quality;
-	bool lost;
+/* ---- both directions ------------------------------------------------------------------------- */
+
+/* The settings that the layout of the section depends on, and more that must be the same. */
+#define CONF_BYTES 6
+
+struct conf_byte {
+	const char *what;
+	uint8_t value;
 };
 
-struct saved {
-	uint8_t model, gp, fixed, lbr_max;
-	bool rdpmc, no_lbr;
-	struct saved_ctr ctr[VPMU_GUEST_MAX_CTRS];
-	uint64_t fixed_ctrl, global_ctrl, global_status, debugctl;
-	bool pmi;
-	uint64_t denied, denied_last;
-	uint8_t lbr_depth;
-	uint64_t lbr_ctl, lbr_enable;
-	bool has_records;
-	struct vpmu_lbr_regs lbr; /* newest record at e[count - 1]; apply_records sets ctl, depth */
-};
+static void save_conf(const struct vpmu_guest *g, struct conf_byte conf[CONF_BYTES])
+{
+	const struct conf_byte of_guest[CONF_BYTES] = {
+		{"model", (uint8_t)g->cfg.model}, {"gp", (uint8_t)g->cfg.gp},
+		{"fixed", (uint8_t)g->cfg.fixed}, {"depth of branch records", (uint8_t)g->lbr_max},
+		{"rdpmc", g->cfg.rdpmc},	  {"no_lbr", g->cfg.no_lbr},
+	};
+
+	memcpy(conf, of_guest, sizeof(of_guest));
+}
+
+static void save_io(struct blob_io *io, struct vpmu_guest *g)
+{
+	uint8_t depth = (uint8_t)g->lbr_depth;
+	unsigned int i;
+
+	guest_for_each_ctr(i, g->ctrs)
+	{
+		struct vpmu_guest_ctr *c = &g->ctr[i];
+
+		if (i < FIXED0)
+			IO(c->evtsel);
+		IO(c->value), IO(c->enabled_ns), IO(c->running_ns), IO(c->quality);
+		IO_BOOL(c->lost);
+	}
+	IO(g->fixed_ctrl), IO(g->global_ctrl), IO(g->global_status), IO(g->debugctl);
+	IO_BOOL(g->pmi), IO(g->denied), IO(g->denied_last);
+	IO(depth), IO(g->lbr_ctl), IO(g->lbr_enable);
+	g->lbr_depth = depth;
+}
+
+/* Branch records, oldest first: the newest is at e[count - 1]. */
+static void save_io_records(struct blob_io *io, struct vpmu_lbr_regs *r)
+{
+	IO(r->count), IO(r->cycles), IO(r->total);
+	if (r->count > VPMU_LBR_DEPTH_MAX) {
+		io->in->failed = true;
+		return;
+	}
+	r->head = r->count ? r->count - 1 : 0;
+	for (unsigned int i = 0; i < r->count; i++)
+		IO(r->e[i].from), IO(r->e[i].to), IO(r->e[i].info);
+}
 
 /* ---- saving ---------------------------------------------------------------------------------- */
 
-static void put_records(struct vpmu_blob *b, const struct vpmu_lbr_regs *r)
+/* Unroll the ring of records as save_io_records expects it. */
+static struct vpmu_lbr_regs save_unroll(const struct vpmu_lbr_regs *r)
 {
-	uint8_t n = r->count < r->depth ? r->count : r->depth;
+	struct vpmu_lbr_regs flat = *r;
 
-	vpmu_blob_u8(b, n);
-	vpmu_blob_u64(b, r->cycles);
-	vpmu_blob_u64(b, r->total);
-	for (unsigned int i = n; i-- > 0;) {
-		const struct vpmu_lbr_entry *e = vpmu_lbr_nth(r, i);
-
-		vpmu_blob_u64(b, e->from);
-		vpmu_blob_u64(b, e->to);
-		vpmu_blob_u64(b, e->info);
-	}
+	flat.count = r->count < r->depth ? r->count : r->depth;
+	for (unsigned int i = 0; i < flat.count; i++)
+		flat.e[flat.count - 1 - i] = *vpmu_lbr_nth(r, i);
+	return flat;
 }
 
 int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b)
 {
+	struct blob_io out = {.out = b}, *io = &out;
+	struct conf_byte conf[CONF_BYTES];
 	struct vpmu_lbr_regs lbr;
+	bool has_records;
 	size_t section;
-	unsigned int i;
 	int ret = -ENOENT;
 
 	if (g->pcpu)
@@ -73,38 +106,17 @@ int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b)
 		ret = vpmu_lbr_guest_get(g->ctx, NULL, &lbr);
 	if (ret && ret != -ENOENT)
 		return ret;
+	has_records = !ret;
 	section = vpmu_blob_begin(b, SECTION_TAG, SECTION_VERSION);
-	vpmu_blob_u8(b, (uint8_t)g->cfg.model);
-	vpmu_blob_u8(b, (uint8_t)g->cfg.gp);
-	vpmu_blob_u8(b, (uint8_t)g->cfg.fixed);
-	vpmu_blob_u8(b, (uint8_t)g->lbr_max);
-	vpmu_blob_u8(b, g->cfg.rdpmc);
-	vpmu_blob_u8(b, g->cfg.no_lbr);
-	guest_for_each_ctr(i, g->ctrs)
-	{
-		const struct vpmu_guest_ctr *c = &g->ctr[i];
-
-		if (i < FIXED0)
-			vpmu_blob_u64(b, c->evtsel);
-		vpmu_blob_u64(b, c->value);
-		vpmu_blob_u64(b, c->enabled_ns);
-		vpmu_blob_u64(b, c->running_ns);
-		vpmu_blob_u8(b, c->quality);
-		vpmu_blob_u8(b, c->lost);
+	save_conf(g, conf);
+	for (int i = 0; i < CONF_BYTES; i++)
+		IO(conf[i].value);
+	save_io(io, g);
+	IO_BOOL(has_records);
+	if (has_records) {
+		lbr = save_unroll(&lbr);
+		save_io_records(io, &lbr);
 	}
-	vpmu_blob_u64(b, g->fixed_ctrl);
-	vpmu_blob_u64(b, g->global_ctrl);
-	vpmu_blob_u64(b, g->global_status);
-	vpmu_blob_u64(b, g->debugctl);
-	vpmu_blob_u8(b, g->pmi);
-	vpmu_blob_u64(b, g->denied);
-	vpmu_blob_u64(b, g->denied_last);
-	vpmu_blob_u8(b, (uint8_t)g->lbr_depth);
-	vpmu_blob_u64(b, g->lbr_ctl);
-	vpmu_blob_u64(b, g->lbr_enable);
-	vpmu_blob_u8(b, !ret);
-	if (!ret)
-		put_records(b, &lbr);
 	vpmu_blob_end(b, section);
 	return b->failed ? -ENOMEM : 0;
 }
@@ -130,96 +142,25 @@ static int save_bad(const struct error *e, const char *fmt, ...)
 	return -EINVAL;
 }
 
-static int differs(const struct error *e, const char *what, uint64_t got, uint64_t want)
+/* Check the head of the section, and make *@r a reader of what follows: save_io's fields. */
+static int save_head(const struct vpmu_guest *g, struct vpmu_blob_reader *b,
+		     struct vpmu_blob_reader *r, const struct error *e)
 {
-	if (got == want)
-		return 0;
-	return save_bad(e, "PMU: %s is %" PRIu64 ", but %" PRIu64 " in this VM's configuration",
-			what, got, want);
-}
+	struct conf_byte conf[CONF_BYTES];
 
-static void get_records(struct vpmu_blob_reader *r, struct vpmu_lbr_regs *lbr)
-{
-	*lbr = (struct vpmu_lbr_regs){0};
-	lbr->count = vpmu_blob_get_u8(r);
-	lbr->cycles = vpmu_blob_get_u64(r);
-	lbr->total = vpmu_blob_get_u64(r);
-	if (lbr->count > VPMU_LBR_DEPTH_MAX) {
-		r->failed = true;
-		return;
-	}
-	lbr->head = lbr->count ? lbr->count - 1 : 0;
-	for (unsigned int i = 0; i < lbr->count; i++) {
-		lbr->e[i].from = vpmu_blob_get_u64(r);
-		lbr->e[i].to = vpmu_blob_get_u64(r);
-		lbr->e[i].info = vpmu_blob_get_u64(r);
-	}
-}
-
-/* Read the section into *s. Its configuration must be that of @g, because the number of counters in
- * the section depends on it. */
-static int save_decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct saved *s,
-		       const struct error *e)
-{
-	struct vpmu_blob_reader r;
-	uint16_t version;
-	unsigned int i;
-	int ret;
-
-	*s = (struct saved){0};
-	if (!vpmu_blob_get_section(b, SECTION_TAG, &version, &r))
-		return save_bad(e, "PMU: the section is missing or cut off");
-	if (version != SECTION_VERSION)
-		return save_bad(e, "PMU: section of version %u; expected %u", version,
+	if (!vpmu_blob_get_section(b, SECTION_TAG, SECTION_VERSION, r))
+		return save_bad(e,
+				"PMU: the section is missing, cut off or of another version than "
+				"%u",
 				SECTION_VERSION);
-	s->model = vpmu_blob_get_u8(&r);
-	s->gp = vpmu_blob_get_u8(&r);
-	s->fixed = vpmu_blob_get_u8(&r);
-	s->lbr_max = vpmu_blob_get_u8(&r);
-	s->rdpmc = vpmu_blob_get_bool(&r);
-	s->no_lbr = vpmu_blob_get_bool(&r);
-	ret = differs(e, "model", s->model, g->cfg.model);
-	if (!ret)
-		ret = differs(e, "gp", s->gp, g->cfg.gp);
-	if (!ret)
-		ret = differs(e, "fixed", s->fixed, g->cfg.fixed);
-	if (!ret)
-		ret = differs(e, "depth of branch records", s->lbr_max, g->lbr_max);
-	if (!ret)
-		ret = differs(e, "rdpmc", s->rdpmc, g->cfg.rdpmc);
-	if (!ret)
-		ret = differs(e, "no_lbr", s->no_lbr, g->cfg.no_lbr);
-	if (ret)
-		return ret;
-	guest_for_each_ctr(i, g->ctrs)
-	{
-		struct saved_ctr *c = &s->ctr[i];
+	save_conf(g, conf);
+	for (int i = 0; i < CONF_BYTES; i++) {
+		uint8_t got = vpmu_blob_get_u8(r);
 
-		if (i < FIXED0)
-			c->evtsel = vpmu_blob_get_u64(&r);
-		c->value = vpmu_blob_get_u64(&r);
-		c->enabled_ns = vpmu_blob_get_u64(&r);
-		c->running_ns = vpmu_blob_get_u64(&r);
-		c->quality = vpmu_blob_get_u8(&r);
-		c->lost = vpmu_blob_get_bool(&r);
+		if (got != conf[i].value)
+			return save_bad(e, "PMU: %s is %u, but %u in this VM's configuration",
+					conf[i].what, got, conf[i].value);
 	}
-	s->fixed_ctrl = vpmu_blob_get_u64(&r);
-	s->global_ctrl = vpmu_blob_get_u64(&r);
-	s->global_status = vpmu_blob_get_u64(&r);
-	s->debugctl = vpmu_blob_get_u64(&r);
-	s->pmi = vpmu_blob_get_bool(&r);
-	s->denied = vpmu_blob_get_u64(&r);
-	s->denied_last = vpmu_blob_get_u64(&r);
-	s->lbr_depth = vpmu_blob_get_u8(&r);
-	s->lbr_ctl = vpmu_blob_get_u64(&r);
-	s->lbr_enable = vpmu_blob_get_u64(&r);
-	s->has_records = vpmu_blob_get_bool(&r);
-	if (s->has_records)
-		get_records(&r, &s->lbr);
-	if (!vpmu_blob_done(&r))
-		return save_bad(
-			e, "PMU: the length of the section does not fit its contents, or a flag "
-			   "is neither 0 nor 1");
 	return 0;
 }
 
@@ -242,7 +183,7 @@ static int replay(struct vpmu_guest *scratch, const struct error *e, const char 
 }
 
 static int check_ctr(struct vpmu_guest *scratch, const struct error *e, unsigned int i,
-		     const struct saved_ctr *c)
+		     const struct vpmu_guest_ctr *c)
 {
 	bool intel = vpmu_guest_is_intel(scratch);
 	uint32_t sel = i < 4 ? 0xc0010000 + i : 0xc0010200 + 2 * i;
@@ -286,16 +227,13 @@ static bool save_address_ok(bool intel, uint64_t a)
 }
 
 static int check_records(const struct vpmu_guest *scratch, const struct error *e,
-			 const struct saved *s)
+			 const struct vpmu_guest *s, const struct vpmu_lbr_regs *r)
 {
-	const struct vpmu_lbr_regs *r = &s->lbr;
 	bool intel = vpmu_guest_is_intel(scratch);
 	uint64_t info = VPMU_LBR_INFO_CYC | VPMU_LBR_INFO_TYPE | VPMU_LBR_INFO_CYC_VALID;
 
 	if (!intel)
 		info |= LBR_INFO_INVALID | LBR_INFO_SPEC | LBR_INFO_MISPRED;
-	if (!s->has_records)
-		return 0;
 	if (!s->lbr_max)
 		return save_bad(
 			e, "PMU: branch records are given, but this VM's configuration has none");
@@ -319,7 +257,8 @@ static int check_records(const struct vpmu_guest *scratch, const struct error *e
 	return 0;
 }
 
-static int save_check_lbr(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
+static int save_check_lbr(struct vpmu_guest *scratch, const struct error *e,
+			  const struct vpmu_guest *s)
 {
 	bool intel = vpmu_guest_is_intel(scratch);
 	uint64_t depth = scratch->lbr_depth;
@@ -338,9 +277,10 @@ static int save_check_lbr(struct vpmu_guest *scratch, const struct error *e, con
 	return ret;
 }
 
-/* Check that a guest can reach the state *s: -EINVAL if not. On success @scratch has its registers.
- */
-static int save_check(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
+/* Check that a guest can reach the state *s with the records @r, NULL: none. -EINVAL if not. On
+ * success @scratch has its registers. */
+static int save_check(struct vpmu_guest *scratch, const struct error *e, const struct vpmu_guest *s,
+		      const struct vpmu_lbr_regs *r)
 {
 	bool intel = vpmu_guest_is_intel(scratch);
 	unsigned int i;
@@ -362,8 +302,8 @@ static int save_check(struct vpmu_guest *scratch, const struct error *e, const s
 		ret = save_check_status(scratch, e, s->global_status);
 	if (!ret)
 		ret = save_check_lbr(scratch, e, s);
-	if (!ret)
-		ret = check_records(scratch, e, s);
+	if (!ret && r)
+		ret = check_records(scratch, e, s, r);
 	if (!ret && s->pmi && !scratch->ops)
 		ret = save_bad(e, "PMU: a PMI is due, but this VM has no PMU");
 	return ret;
@@ -371,54 +311,23 @@ static int save_check(struct vpmu_guest *scratch, const struct error *e, const s
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static void save_apply(struct vpmu_guest *g, const struct saved *s)
-{
-	unsigned int i;
-
-	guest_for_each_ctr(i, g->ctrs)
-	{
-		struct vpmu_guest_ctr *c = &g->ctr[i];
-		const struct saved_ctr *from = &s->ctr[i];
-
-		c->evtsel = from->evtsel;
-		c->value = from->value;
-		c->enabled_ns = from->enabled_ns;
-		c->running_ns = from->running_ns;
-		c->quality = from->quality;
-		c->lost = from->lost;
-	}
-	g->fixed_ctrl = s->fixed_ctrl;
-	g->global_ctrl = s->global_ctrl;
-	g->global_status = s->global_status;
-	g->debugctl = s->debugctl;
-	g->overflowed = 0;
-	g->pmi = s->pmi;
-	g->denied = s->denied;
-	g->denied_last = s->denied_last;
-	g->lbr_depth = s->lbr_depth;
-	g->lbr_ctl = s->lbr_ctl;
-	g->lbr_enable = s->lbr_enable;
-	if (g->ops)
-		guest_derive(g, g->ctrs);
-}
-
-/* This can fail, so it must precede save_apply. @ctl: the filter by the registers. */
-static int apply_records(struct vpmu_guest *g, const struct saved *s, uint32_t ctl,
+/* This can fail, so it must precede any change of @g. @r: NULL: there are none; @ctl: the filter by
+ * the registers. */
+static int apply_records(struct vpmu_guest *g, struct vpmu_lbr_regs *r, uint8_t depth, uint32_t ctl,
 			 const struct error *e)
 {
-	struct vpmu_lbr_regs r = s->lbr;
 	int ret;
 
-	if (!s->has_records) {
+	if (!r) {
 		if (g->lbr_max)
 			vpmu_lbr_guest_close(g->ctx, NULL);
 		return 0;
 	}
-	r.ctl = ctl;
-	r.depth = s->lbr_depth;
-	ret = vpmu_lbr_guest_open(g->ctx, NULL, r.depth);
+	r->ctl = ctl;
+	r->depth = depth;
+	ret = vpmu_lbr_guest_open(g->ctx, NULL, depth);
 	if (!ret)
-		ret = vpmu_lbr_guest_set(g->ctx, NULL, &r);
+		ret = vpmu_lbr_guest_set(g->ctx, NULL, r);
 	if (ret)
 		save_bad(e, "PMU: branch records: error %d", -ret);
 	return ret;
@@ -426,25 +335,43 @@ static int apply_records(struct vpmu_guest *g, const struct saved *s, uint32_t c
 
 int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err, size_t errlen)
 {
+	struct vpmu_guest scratch, s = {.ctrs = g->ctrs, .lbr_max = g->lbr_max};
 	const struct error e = {err, errlen};
-	struct vpmu_guest scratch;
-	struct saved s;
+	struct vpmu_lbr_regs lbr = {0}, *records;
+	struct vpmu_blob_reader r, checked;
+	struct blob_io in = {.in = &r}, *io = &in;
+	bool has_records;
 	int ret;
 
 	if (g->pcpu) {
 		save_bad(&e, "PMU: the vCPU is placed on a pCPU");
 		return -EBUSY;
 	}
-	ret = save_decode(g, b, &s, &e);
+	ret = save_head(g, b, &r, &e);
 	if (ret)
 		return ret;
+	checked = r;
+	save_io(io, &s);
+	IO_BOOL(has_records);
+	records = has_records ? &lbr : NULL;
+	if (records)
+		save_io_records(io, records);
+	if (!vpmu_blob_done(&r))
+		return save_bad(&e, "PMU: the length of the section does not fit its contents, or "
+				    "a flag is neither 0 nor 1");
 	if (vpmu_guest_init(&scratch, &g->cfg, g->ctx, g->pmu))
 		return save_bad(&e, "PMU: this VM's configuration is not valid");
 	scratch.ctx = NULL; /* registers only, so no vpmu_guest_fini is needed */
-	ret = save_check(&scratch, &e, &s);
+	ret = save_check(&scratch, &e, &s, records);
 	if (!ret)
-		ret = apply_records(g, &s, scratch.lbr_max ? scratch.ops->lbr(&scratch) : 0, &e);
-	if (!ret)
-		save_apply(g, &s);
-	return ret;
+		ret = apply_records(g, records, (uint8_t)s.lbr_depth,
+				    scratch.lbr_max ? scratch.ops->lbr(&scratch) : 0, &e);
+	if (ret)
+		return ret;
+	in.in = &checked; /* read the same bytes again, now to the guest itself */
+	save_io(io, g);
+	g->overflowed = 0;
+	if (g->ops)
+		guest_derive(g, g->ctrs);
+	return 0;
 }

@@ -95,13 +95,11 @@ int vpmu_kvm_vcpu_load(struct vpmu_kvm_vcpu *v, const void *buf, size_t bytes, c
 {
 	struct vpmu_blob_reader r = {.data = buf, .len = bytes}, in;
 	struct vpmu_pcpu *pcpu = v->guest->pcpu;
-	uint16_t version = 0;
-	bool masked, section;
+	bool masked;
 	int rc;
 
 	kvm_thread_use();
-	section = vpmu_blob_get_section(&r, TAG_KVM, &version, &in);
-	if (!section || version != FORMAT || !vpmu_blob_done(&r))
+	if (!vpmu_blob_get_section(&r, TAG_KVM, FORMAT, &in) || !vpmu_blob_done(&r))
 		return fail(-EINVAL, why, whylen,
 			    "state of a vCPU's PMU is invalid; expected one section KPMU of "
 			    "version %d",

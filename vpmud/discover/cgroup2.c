@@ -2,47 +2,12 @@
 /* Finds the cgroup2 directory of a process. process.c calls it each time it inspects a VM, because
  * a process can be moved. It must not write there. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <mntent.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "vpmud/discover/priv.h"
 #include "vpmu/util/utf8.h"
-
-int cgroup2_open(const char *root, int proc)
-{
-	int fd, ret = -ENOENT;
-	FILE *mounts;
-	char buf[4096];
-	struct mntent m;
-
-	if (root) {
-		fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		return fd < 0 ? -errno : fd;
-	}
-	fd = openat(proc, "self/mounts", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	mounts = fdopen(fd, "r");
-	if (!mounts) {
-		ret = -errno;
-		close(fd);
-		return ret;
-	}
-	/* In hybrid mode cgroup2 is mounted among v1's hierarchies. */
-	while (ret < 0 && getmntent_r(mounts, &m, buf, sizeof(buf)))
-		if (!strcmp(m.mnt_type, "cgroup2")) {
-			ret = open(m.mnt_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-			if (ret < 0)
-				ret = -errno;
-		}
-	fclose(mounts);
-	return ret;
-}
 
 /* Strip libvirt's subdirectories: QEMU's threads are in emulator, vCPUs in vcpuN beside it. */
 static void whole_vm(char *path)

@@ -131,12 +131,13 @@ int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops
 		ret = -errno;
 		goto fail;
 	}
-	d->cgroup = cgroup2_open(o->cgroup_root, d->proc);
-	if (d->cgroup < 0)
-		disc_note(d, NULL, NOTE_CGROUP,
-			  "no cgroup2 is mounted (%s); VMs are shown without the ids of their "
-			  "cgroups",
-			  strerror(-d->cgroup));
+	if (o->cgroup_root) {
+		d->cgroup = open(o->cgroup_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (d->cgroup < 0)
+			disc_note(d, NULL, NOTE_CGROUP,
+				  "%s: %s; VMs are shown without the ids of their cgroups",
+				  o->cgroup_root, strerror(errno));
+	}
 	ret = sd_event_add_time(e, &d->timer, CLOCK_MONOTONIC, 0, TIMER_US, discover_on_timer, d);
 	if (ret < 0)
 		goto fail;

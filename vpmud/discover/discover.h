@@ -64,8 +64,8 @@ struct disc_ops {
 };
 
 struct disc_opts {
-	const char *proc;	 /* NULL: /proc */
-	const char *cgroup_root; /* mount point of cgroup2; NULL: find it in /proc/self/mounts */
+	const char *proc;		 /* NULL: /proc */
+	const char *cgroup_root;	 /* mount point of cgroup2; NULL: no ids of cgroups */
 	const char *const *libvirt_uris; /* "qemu:///system"; may be NULL */
 	size_t nr_uris;
 	uint64_t poll_ms; /* interval between scans of all processes; 0: 1000 */

@@ -173,10 +173,6 @@ int threads_look(struct disc *d, struct proc *p, int dir, bool files, size_t *nr
 
 /* ---- cgroup2.c ---- */
 
-/* cgroup2_open - open the root of cgroup2: @root, or from the mounts in /proc. Returns the
- * descriptor or -errno; -ENOENT: none. */
-int cgroup2_open(const char *root, int proc);
-
 /* cgroup2_of - set the cgroup of @vm from the process at @dir. @qemu: strip libvirt's
  * subdirectories of a VM. */
 int cgroup2_of(struct disc *d, struct proc *p, int dir, bool qemu, struct disc_vm *vm);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "vmm/emu/fp/fpu.h"
-#include "vmm/engine/blob_io.h"
+#include "vpmu/core/blob_io.h"
 
 #define TAG	0x20555046u /* "FPU " */
 #define VERSION 1

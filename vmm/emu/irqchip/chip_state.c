@@ -8,7 +8,7 @@
 
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/internal.h"
-#include "vmm/engine/blob_io.h"
+#include "vpmu/core/blob_io.h"
 
 #define TAG_CLOCK 0x4b434c43u /* "CLCK" */
 #define TAG_PLAT  0x54414c50u /* "PLAT" */
@@ -17,16 +17,20 @@
 /* Beyond the reach of any clock: half the range of a TSC. */
 #define CLOCK_MAX (1ULL << 63)
 
+static void clock_io(struct blob_io *io, void *now)
+{
+	IO(*(uint64_t *)now);
+}
+
 int emu_get_vm_state(struct emu_vm *vm, void *buf, size_t *bytes)
 {
 	struct vpmu_blob b = {0};
-	size_t section;
+	uint64_t now;
 
 	if (!vm->chip)
 		return -ENXIO;
-	section = vpmu_blob_begin(&b, TAG_CLOCK, FORMAT);
-	vpmu_blob_u64(&b, emu_chip_base(vm->chip));
-	vpmu_blob_end(&b, section);
+	now = emu_chip_base(vm->chip);
+	blob_save(&b, TAG_CLOCK, FORMAT, clock_io, &now);
 	pthread_mutex_lock(&vm->chip->ioapic_lock);
 	ioapic_save(&vm->chip->ioapic, &b);
 	pthread_mutex_unlock(&vm->chip->ioapic_lock);
@@ -35,19 +39,15 @@ int emu_get_vm_state(struct emu_vm *vm, void *buf, size_t *bytes)
 
 int emu_set_vm_state(struct emu_vm *vm, const void *buf, size_t bytes)
 {
-	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
+	struct vpmu_blob_reader all = {.data = buf, .len = bytes};
 	struct emu_chip *c = vm->chip;
 	struct ioapic a;
-	uint16_t version;
 	uint64_t now;
 
 	if (!c)
 		return -ENXIO;
-	if (!vpmu_blob_get_section(&all, TAG_CLOCK, &version, &r) || version != FORMAT)
-		return -EINVAL;
-	now = vpmu_blob_get_u64(&r);
-	if (!vpmu_blob_done(&r) || now >= CLOCK_MAX || !ioapic_load(&a, &all) ||
-	    !vpmu_blob_done(&all))
+	if (!blob_load(&all, TAG_CLOCK, FORMAT, clock_io, &now) || now >= CLOCK_MAX ||
+	    !ioapic_load(&a, &all) || !vpmu_blob_done(&all))
 		return -EINVAL;
 	pthread_mutex_lock(&c->lock);
 	atomic_store(&c->now, now);

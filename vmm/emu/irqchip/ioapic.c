@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The registers of the I/O APIC: 82093AA data sheet, 3.1 and 3.2. See ioapic.h. */
 #include "vmm/emu/irqchip/ioapic.h"
-#include "vmm/engine/blob_io.h"
+#include "vpmu/core/blob_io.h"
 
 enum { OFFSET_SELECT = 0x00, OFFSET_WINDOW = 0x10 };
 enum { REG_ID = 0, REG_VERSION = 1, REG_ARBITRATION = 2, REG_TABLE = 0x10 };

@@ -292,20 +292,36 @@ int lapic_rdmsr(const struct lapic *l, uint32_t msr, uint64_t *val)
 	}
 }
 
-void lapic_write_svr(struct lapic *l, uint32_t val)
-{
-	l->svr = val;
-	/* 11.4.7.2: disabled by software, all entries are masked. */
-	for (int i = 0; i < LVTS && !lapic_enabled(l); i++)
-		l->lvt[i] |= LVT_MASK;
-}
-
-uint32_t lapic_writable(const struct lapic *l, int i)
+uint32_t lapic_lvt_writable(const struct lapic *l, int i)
 {
 	return lvt_writable[i] | (i == LVT_TIMER && l->deadline ? LVT_DEADLINE : 0);
 }
 
-void lapic_write_lvt(struct lapic *l, int i, uint32_t val)
+int64_t lapic_writable(const struct lapic *l, uint32_t reg)
+{
+	int i = lapic_lvt_of(reg);
+
+	if (i >= 0)
+		return lapic_lvt_writable(l, i);
+	switch (reg) {
+	case REG_TPR:
+	case REG_SELF_IPI:
+		return 0xff;
+	case REG_EOI:
+	case REG_ESR:
+		return 0;
+	case REG_SVR:
+		return SVR_WRITABLE;
+	case REG_INITIAL:
+		return UINT32_MAX;
+	case REG_DIVIDE:
+		return DIVIDE_WRITABLE;
+	default:
+		return -1;
+	}
+}
+
+static void lapic_write_lvt(struct lapic *l, int i, uint32_t val)
 {
 	val = (val & ~(LVT_STATUS | LVT_IRR)) | (lapic_enabled(l) ? 0 : LVT_MASK);
 	if (i == LVT_TIMER && l->full)
@@ -313,7 +329,7 @@ void lapic_write_lvt(struct lapic *l, int i, uint32_t val)
 	l->lvt[i] = val;
 }
 
-void lapic_write_eoi(struct lapic *l)
+static void lapic_write_eoi(struct lapic *l)
 {
 	unsigned int vector = highest(l->isr);
 
@@ -322,26 +338,49 @@ void lapic_write_eoi(struct lapic *l)
 		l->ended = (uint8_t)vector;
 }
 
-void lapic_write_initial(struct lapic *l, uint32_t val)
+void lapic_write(struct lapic *l, uint32_t reg, uint32_t val)
 {
-	if (l->full)
-		lapic_timer_wr_initial(l, val);
-	else
-		l->timer_initial = val;
-}
-
-void lapic_write_divide(struct lapic *l, uint32_t val)
-{
-	if (l->full)
-		lapic_timer_wr_divide(l, val);
-	else
-		l->timer_divide = val;
+	switch (reg) {
+	case REG_TPR:
+		l->tpr = val;
+		break;
+	case REG_EOI:
+		lapic_write_eoi(l);
+		break;
+	case REG_SVR:
+		l->svr = val;
+		/* 11.4.7.2: disabled by software, all entries are masked. */
+		for (int i = 0; i < LVTS && !lapic_enabled(l); i++)
+			l->lvt[i] |= LVT_MASK;
+		break;
+	case REG_ESR:
+		l->esr_shown = l->esr;
+		l->esr = 0;
+		break;
+	case REG_INITIAL:
+		if (l->full)
+			lapic_timer_wr_initial(l, val);
+		else
+			l->timer_initial = val;
+		break;
+	case REG_DIVIDE:
+		if (l->full)
+			lapic_timer_wr_divide(l, val);
+		else
+			l->timer_divide = val;
+		break;
+	case REG_SELF_IPI:
+		lapic_send(l, SHORTHAND_SELF | MODE_FIXED | val);
+		break;
+	default:
+		lapic_write_lvt(l, lapic_lvt_of(reg), val);
+	}
 }
 
 int lapic_wrmsr(struct lapic *l, uint32_t msr, uint64_t val)
 {
-	uint32_t reg = msr - LAPIC_MSR_BASE, low = (uint32_t)val;
-	int i = lapic_lvt_of(reg);
+	uint32_t reg = msr - LAPIC_MSR_BASE;
+	int64_t writable;
 
 	if (reg >= LAPIC_MSR_COUNT)
 		return -ENOENT;
@@ -353,50 +392,9 @@ int lapic_wrmsr(struct lapic *l, uint32_t msr, uint64_t val)
 		lapic_send(l, val);
 		return 0;
 	}
-	if (val >> 32)
-		return -EFAULT;
-	if (i >= 0) {
-		if (low & ~lapic_writable(l, i))
-			return -EFAULT;
-		lapic_write_lvt(l, i, low);
-		return 0;
-	}
-	switch (reg) {
-	case REG_TPR:
-		if (low & ~0xffu)
-			return -EFAULT;
-		l->tpr = low;
-		return 0;
-	case REG_EOI:
-		if (low)
-			return -EFAULT;
-		lapic_write_eoi(l);
-		return 0;
-	case REG_SVR:
-		if (low & ~SVR_WRITABLE)
-			return -EFAULT;
-		lapic_write_svr(l, low);
-		return 0;
-	case REG_ESR:
-		if (low)
-			return -EFAULT;
-		l->esr_shown = l->esr;
-		l->esr = 0;
-		return 0;
-	case REG_INITIAL:
-		lapic_write_initial(l, low);
-		return 0;
-	case REG_DIVIDE:
-		if (low & ~DIVIDE_WRITABLE)
-			return -EFAULT;
-		lapic_write_divide(l, low);
-		return 0;
-	case REG_SELF_IPI:
-		if (low & ~0xffu)
-			return -EFAULT;
-		lapic_send(l, SHORTHAND_SELF | MODE_FIXED | low);
-		return 0;
-	default:
-		return -EFAULT; /* read-only, or does not exist */
-	}
+	writable = lapic_writable(l, reg);
+	if (writable < 0 || val & ~(uint64_t)writable)
+		return -EFAULT; /* read-only, does not exist, or a reserved bit */
+	lapic_write(l, reg, (uint32_t)val);
+	return 0;
 }

@@ -71,12 +71,8 @@ uint32_t lapic_mmio_read(struct lapic *l, uint32_t reg)
 
 void lapic_mmio_write(struct lapic *l, uint32_t reg, uint32_t val)
 {
-	int i = lapic_lvt_of(reg);
+	int64_t writable;
 
-	if (i >= 0) {
-		lapic_write_lvt(l, i, val & lapic_writable(l, i));
-		return;
-	}
 	switch (reg) {
 	case REG_ID:
 	case REG_VERSION:
@@ -84,24 +80,11 @@ void lapic_mmio_write(struct lapic *l, uint32_t reg, uint32_t val)
 	case REG_CURRENT:
 	case REG_ISR ... REG_IRR + 7:
 		break; /* read-only; the ID is in CPUID, too (11.4.6) */
-	case REG_TPR:
-		l->tpr = val & 0xff;
-		break;
-	case REG_EOI:
-		lapic_write_eoi(l);
-		break;
 	case REG_LDR:
 		l->ldr = val & 0xff000000;
 		break;
 	case REG_DFR:
 		l->dfr = val | 0x0fffffff;
-		break;
-	case REG_SVR:
-		lapic_write_svr(l, val & SVR_WRITABLE);
-		break;
-	case REG_ESR:
-		l->esr_shown = l->esr;
-		l->esr = 0;
 		break;
 	case REG_ICR:
 		l->icr = (l->icr & ~0xffffffffULL) | (val & (uint32_t)ICR_WRITABLE);
@@ -110,15 +93,12 @@ void lapic_mmio_write(struct lapic *l, uint32_t reg, uint32_t val)
 	case REG_ICR_HIGH:
 		l->icr = (uint32_t)l->icr | (uint64_t)(val & 0xff000000) << 32;
 		break;
-	case REG_INITIAL:
-		lapic_write_initial(l, val);
-		break;
-	case REG_DIVIDE:
-		lapic_write_divide(l, val & DIVIDE_WRITABLE);
-		break;
 	default:
-		lapic_error(l, ESR_REGISTER);
-		break;
+		writable = lapic_writable(l, reg);
+		if (writable < 0 || reg == REG_SELF_IPI)
+			lapic_error(l, ESR_REGISTER);
+		else
+			lapic_write(l, reg, val & (uint32_t)writable);
 	}
 }
 
@@ -143,7 +123,8 @@ bool lapic_plausible(const struct lapic *l)
 	uint32_t esr = ESR_ALL | (l->full ? ESR_REGISTER : 0);
 
 	for (int i = 0; i < LVTS; i++)
-		if ((l->lvt[i] & ~lapic_writable(l, i)) || (l->lvt[i] & (LVT_STATUS | LVT_IRR)) ||
+		if ((l->lvt[i] & ~lapic_lvt_writable(l, i)) ||
+		    (l->lvt[i] & (LVT_STATUS | LVT_IRR)) ||
 		    (!lapic_enabled(l) && !(l->lvt[i] & LVT_MASK)))
 			return false;
 	if (l->full && !plausible_full(l))

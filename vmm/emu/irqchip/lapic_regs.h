@@ -82,15 +82,13 @@ static inline bool lapic_enabled(const struct lapic *l)
 
 /* lapic.c */
 void lapic_error(struct lapic *l, uint32_t bits);
-/* lapic_lvt_of - index of the LVT entry at @reg, or -1. lapic_writable - the bits of entry @i that
- * can be written in x2APIC mode without #GP. */
+/* lapic_lvt_of - index of the LVT entry at @reg, or -1. lapic_writable - the bits of @reg that can
+ * be written in x2APIC mode without #GP, or -1; lapic_lvt_writable - those of LVT entry @i.
+ * lapic_write - write @val, of these bits only, to a writable @reg. */
 int lapic_lvt_of(uint32_t reg);
-uint32_t lapic_writable(const struct lapic *l, int i);
-void lapic_write_lvt(struct lapic *l, int i, uint32_t val);
-void lapic_write_svr(struct lapic *l, uint32_t val);
-void lapic_write_eoi(struct lapic *l);
-void lapic_write_initial(struct lapic *l, uint32_t val);
-void lapic_write_divide(struct lapic *l, uint32_t val);
+int64_t lapic_writable(const struct lapic *l, uint32_t reg);
+uint32_t lapic_lvt_writable(const struct lapic *l, int i);
+void lapic_write(struct lapic *l, uint32_t reg, uint32_t val);
 void lapic_send(struct lapic *l, uint64_t icr);
 
 #endif

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "vmm/emu/irqchip/lapic.h"
-#include "vmm/engine/blob_io.h"
+#include "vpmu/core/blob_io.h"
 
 #define TAG	    0x4350414cu /* "LAPC" */
 #define FORMAT	    1

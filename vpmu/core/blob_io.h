@@ -1,11 +1,11 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Sections of a snapshot that are described once for both directions: a function lists the fields
  * of a structure in the order of the format, and blob_save() or blob_load() calls it. Loaded bytes
  * are untrusted: after blob_load() the caller must check each field's range.
  */
-#ifndef VMM_ENGINE_BLOB_IO_H
-#define VMM_ENGINE_BLOB_IO_H
+#ifndef VPMU_CORE_BLOB_IO_H
+#define VPMU_CORE_BLOB_IO_H
 
 #include "vpmu/core/blob.h"
 
@@ -16,34 +16,15 @@ struct blob_io {
 
 typedef void blob_io_fn(struct blob_io *io, void *of);
 
-/* Save or load an integer of 1, 2, 4 or 8 @bytes. */
-static inline void blob_io_int(struct blob_io *io, void *x, size_t bytes)
+/* Save or load @n bytes. An integer is saved as it is in memory. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "as in snapshots");
+
+static inline void blob_io_bytes(struct blob_io *io, void *p, size_t n)
 {
-	switch (bytes) {
-	case 1:
-		if (io->out)
-			vpmu_blob_u8(io->out, *(const uint8_t *)x);
-		else
-			*(uint8_t *)x = vpmu_blob_get_u8(io->in);
-		break;
-	case 2:
-		if (io->out)
-			vpmu_blob_u16(io->out, *(const uint16_t *)x);
-		else
-			*(uint16_t *)x = vpmu_blob_get_u16(io->in);
-		break;
-	case 4:
-		if (io->out)
-			vpmu_blob_u32(io->out, *(const uint32_t *)x);
-		else
-			*(uint32_t *)x = vpmu_blob_get_u32(io->in);
-		break;
-	default:
-		if (io->out)
-			vpmu_blob_u64(io->out, *(const uint64_t *)x);
-		else
-			*(uint64_t *)x = vpmu_blob_get_u64(io->in);
-	}
+	if (io->out)
+		vpmu_blob_bytes(io->out, p, n);
+	else
+		vpmu_blob_get_bytes(io->in, p, n);
 }
 
 /* A byte that must be 0 or 1 when it is loaded. */
@@ -55,7 +36,7 @@ static inline void blob_io_bool(struct blob_io *io, void *x)
 		*(uint8_t *)x = vpmu_blob_get_bool(io->in);
 }
 
-#define IO(field)      blob_io_int(io, &(field), sizeof(field))
+#define IO(field)      blob_io_bytes(io, &(field), sizeof(field))
 #define IO_BOOL(field) blob_io_bool(io, &(field))
 #define IO_EACH(array)                                                                             \
 	for (size_t i_ = 0; i_ < sizeof(array) / sizeof((array)[0]); i_++)                         \
@@ -77,9 +58,8 @@ static inline bool blob_load(struct vpmu_blob_reader *r, uint32_t tag, uint16_t 
 			     blob_io_fn *fn, void *of)
 {
 	struct vpmu_blob_reader s;
-	uint16_t v;
 
-	if (!vpmu_blob_get_section(r, tag, &v, &s) || v != version)
+	if (!vpmu_blob_get_section(r, tag, version, &s))
 		return false;
 	fn(&(struct blob_io){.in = &s}, of);
 	return vpmu_blob_done(&s);
