@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "vmm/engine/simd.h"
 #include "vmm/engine/refuse.h"
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/jit/jit.h"
@@ -193,6 +194,7 @@ static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vm
 	v->id = id;
 	v->tally = &v->own_tally;
 	v->tlb = v->tlbs[0];
+	v->simd = vmm_simd_host();
 	emu_reset(v);
 	/* INIT does not reset these two: SDM vol. 3, table 9-1. */
 	emu_fpu_reset(&v->fpu);
@@ -256,19 +258,38 @@ static bool shows_whole(const struct kvm_cpuid_entry2 *e, size_t n)
 	return false;
 }
 
-/* Returns true if the local APIC's timer has the TSC-deadline mode: 1 ECX bit 24. */
-static bool names_deadline(const struct kvm_cpuid_entry2 *e, size_t n)
+/* 1H ECX */
+static uint32_t names_1c(const struct kvm_cpuid_entry2 *e, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (e[i].function == 1)
-			return e[i].ecx >> 24 & 1;
-	return false;
+			return e[i].ecx;
+	return 0;
+}
+
+/* Returns true if the local APIC's timer has the TSC-deadline mode: 1 ECX bit 24. */
+static bool names_deadline(const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	return names_1c(e, n) >> 24 & 1;
+}
+
+void emu_show_simd(struct emu_vcpu *v, uint32_t simd)
+{
+	for (size_t i = 0; i < v->nr_cpuid; i++)
+		if (v->cpuid[i].function == 1)
+			v->cpuid[i].ecx = (v->cpuid[i].ecx & ~VMM_SIMD_ALL) | simd;
+	if (v->simd == simd)
+		return;
+	v->simd = simd;
+	emu_cache_reset(v);
+	emu_tlb_flush(v);
 }
 
 static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entry2 *e, size_t n)
 {
 	struct emu_vcpu *v = to_vcpu(ev);
 	struct kvm_cpuid_entry2 *copy = n ? malloc(n * sizeof(*copy)) : NULL;
+	uint32_t simd = vmm_simd_host();
 	bool intel = names_intel(e, n);
 
 	if (n && !copy)
@@ -282,9 +303,12 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	emu_fpu_mask(v);
 	if (v->chip)
 		v->lapic.deadline = names_deadline(e, n);
-	if (intel != v->intel) {
-		/* Decoded code and translations depend on the vendor: forget them. */
+	if (v->whole)
+		simd &= names_1c(e, n);
+	if (intel != v->intel || simd != v->simd) {
+		/* Decoded code and translations depend on these: forget them. */
 		v->intel = intel;
+		v->simd = simd;
 		emu_cache_reset(v);
 		emu_tlb_flush(v);
 	}
