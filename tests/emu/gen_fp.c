@@ -222,7 +222,7 @@ static bool simd_op(struct gen *g)
 	struct enc e = {.n = 0};
 	uint8_t opcode = (uint8_t)(0x10 + below(g, 0xf0)), map = 0;
 
-	if (percent(g, 40)) { /* SSSE3, SSE4.1, SSE4.2 */
+	if (percent(g, 25)) { /* SSSE3, SSE4.1, SSE4.2 */
 		map = percent(g, 65) ? 0x38 : 0x3a;
 		opcode = map == 0x38 ? op38[below(g, sizeof(op38))] : op3a[below(g, sizeof(op3a))];
 		p = percent(g, 75) ? 1 : map == 0x38 && opcode >= 0xf0 ? 3 : 0;
