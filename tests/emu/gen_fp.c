@@ -226,6 +226,9 @@ static bool simd_op(struct gen *g)
 		map = percent(g, 65) ? 0x38 : 0x3a;
 		opcode = map == 0x38 ? op38[below(g, sizeof(op38))] : op3a[below(g, sizeof(op3a))];
 		p = percent(g, 75) ? 1 : map == 0x38 && opcode >= 0xf0 ? 3 : 0;
+	} else if (percent(g, 3)) { /* shifts by a constant: one of 8 values of reg is PSRLDQ */
+		opcode = (uint8_t)(0x71 + below(g, 3));
+		p = 1;
 	} else if (opcode < 0x28 || (opcode > 0x2f && opcode < 0x50) ||
 		   (opcode >= 0x80 && opcode < 0xc2 && opcode != 0xae) ||
 		   (opcode >= 0xc7 && opcode < 0xd0))
