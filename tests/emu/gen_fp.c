@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Generator: x87, MMX, SSE and SSE2. Registers begin with the numbers on which floating-point
+ * Generator: x87, MMX, and SSE to SSE4.2. Registers begin with the numbers on which floating-point
  * arithmetic goes wrong: denormals, infinities, NaNs of both kinds, formats that are not supported,
  * and neighbours of powers of two; control words with all roundings, precisions and masks.
  */
@@ -208,15 +208,30 @@ static bool finish(struct gen *g, struct enc *e, const struct memop *m, bool mem
 static bool simd_op(struct gen *g)
 {
 	static const uint8_t prefix[] = {0, 0x66, 0xf3, 0xf2};
+	static const uint8_t op38[] = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09,
+				       0x0a, 0x0b, 0x10, 0x14, 0x15, 0x17, 0x1c, 0x1d, 0x1e, 0x20,
+				       0x21, 0x22, 0x23, 0x24, 0x25, 0x28, 0x29, 0x2a, 0x2b, 0x30,
+				       0x31, 0x32, 0x33, 0x34, 0x35, 0x37, 0x38, 0x39, 0x3a, 0x3b,
+				       0x3c, 0x3d, 0x3e, 0x3f, 0x40, 0x41, 0xf0, 0xf1, 0xf0, 0xf1};
+	static const uint8_t op3a[] = {0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x14,
+				       0x15, 0x16, 0x17, 0x20, 0x21, 0x22, 0x40, 0x41, 0x42,
+				       0x60, 0x61, 0x62, 0x63, 0x60, 0x61, 0x62, 0x63};
 	unsigned int p = below(g, 4), disp_at, rex;
 	bool mem = percent(g, 40);
 	struct memop m = {0};
 	struct enc e = {.n = 0};
-	uint8_t opcode = (uint8_t)(0x10 + below(g, 0xf0));
+	uint8_t opcode = (uint8_t)(0x10 + below(g, 0xf0)), map = 0;
 
-	if (opcode < 0x28 || (opcode > 0x2f && opcode < 0x50) ||
-	    (opcode >= 0x80 && opcode < 0xc2 && opcode != 0xae) ||
-	    (opcode >= 0xc7 && opcode < 0xd0))
+	if (percent(g, 25)) { /* SSSE3, SSE4.1, SSE4.2 */
+		map = percent(g, 65) ? 0x38 : 0x3a;
+		opcode = map == 0x38 ? op38[below(g, sizeof(op38))] : op3a[below(g, sizeof(op3a))];
+		p = percent(g, 75) ? 1 : map == 0x38 && opcode >= 0xf0 ? 3 : 0;
+	} else if (percent(g, 3)) { /* shifts by a constant: one of 8 values of reg is PSRLDQ */
+		opcode = (uint8_t)(0x71 + below(g, 3));
+		p = 1;
+	} else if (opcode < 0x28 || (opcode > 0x2f && opcode < 0x50) ||
+		   (opcode >= 0x80 && opcode < 0xc2 && opcode != 0xae) ||
+		   (opcode >= 0xc7 && opcode < 0xd0))
 		if (opcode > 0x17)
 			return false;
 	if (mem)
@@ -235,6 +250,8 @@ static bool simd_op(struct gen *g)
 	if (rex != 0x40 || percent(g, 5))
 		put(&e, (uint8_t)rex);
 	put(&e, 0x0f);
+	if (map)
+		put(&e, map);
 	put(&e, opcode);
 	put_operand(g, &e, &m, mem, below(g, 8), &disp_at);
 	return finish(g, &e, &m, mem, disp_at);

@@ -486,18 +486,18 @@ Test(emu_exec, a_string_instruction_without_end_is_interrupted)
 
 /* ---- the closed list ---- */
 
-BED_GUEST(guest_sse3, "add $1, %eax\nhaddps %xmm1, %xmm0\n");
+BED_GUEST(guest_avx, "add $1, %eax\nvaddps %xmm1, %xmm2, %xmm0\n");
 
 Test(emu_exec, an_instruction_outside_the_list_is_named)
 {
 	struct bed b;
 
-	BED_START(&b, guest_sse3, true);
+	BED_START(&b, guest_avx, true);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(b.run.u.error.rip, BED_CODE + 3);
-	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the emulator's list: f2 0f 7c c1 "
-					    "(haddps xmm0, xmm1) at rip 0x200003");
+	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the emulator's list: c5 e8 58 c1 "
+					    "(vaddps xmm0, xmm2, xmm1) at rip 0x200003");
 	bed_stop(&b);
 }
 

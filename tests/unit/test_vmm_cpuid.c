@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "vmm/engine/simd.h"
 #include "vmm/vm/cpuid.h"
 #include "vpmu/context.h"
 #include "vpmu/guest/abi.h"
@@ -128,7 +129,8 @@ Test(vmm_cpuid, stock_kernels)
 		{VPMU_GUEST_INTEL_V5, true, 0x1f}, {VPMU_GUEST_AMD_K7, false, 0x7},
 		{VPMU_GUEST_AMD_CORE, false, 0xb}, {VPMU_GUEST_AMD_V2, false, 0xb},
 	};
-	static const struct vmm_cpuid_host host = {.tsc_khz = 1000000, .timer_hz = 1000000000};
+	static const struct vmm_cpuid_host host = {
+		.tsc_khz = 1000000, .simd = VMM_SIMD_SSE3 | VMM_SIMD_SSE42, .timer_hz = 1000000000};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct kvm_cpuid_entry2 e[VMM_CPUID_MAX];
@@ -162,10 +164,11 @@ Test(vmm_cpuid, stock_kernels)
 		/* MCE, MCA: on the emulator, whatever an engine's own table has below. */
 		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x4080, 0x4080);
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx & 0x4080, rows[i].intel ? 0 : 0x4080);
-		/* x2APIC, TSC deadline, hypervisor; no AVX, XSAVE, OSXSAVE, RDRAND, SSE3, MONITOR
-		 */
+		/* x2APIC, TSC deadline, hypervisor; no AVX, XSAVE, OSXSAVE, RDRAND, MONITOR; what
+		 * the host has of SSE3 to SSE4.2 */
 		cr_assert_eq(sub(e, n, 1, 0)->ecx & 0x81200000, 0x81200000);
-		cr_assert_eq(sub(e, n, 1, 0)->ecx & 0x5c180209, 0);
+		cr_assert_eq(sub(e, n, 1, 0)->ecx & 0x5c000008, 0);
+		cr_assert_eq(sub(e, n, 1, 0)->ecx & VMM_SIMD_ALL, host.simd);
 		cr_assert_eq(sub(e, n, 1, 0)->ebx >> 16 & 0xff, 6);
 		cr_assert_eq(sub(e, n, 1, 0)->ebx >> 24, 5);
 		cr_assert_eq(sub(e, n, 0x40000000, 0)->ebx, 0x4b4d564b, "KVMK");
@@ -190,14 +193,18 @@ Test(vmm_cpuid, stock_kernels)
 		}
 		/* An engine that lacks a feature takes it away. */
 		struct kvm_cpuid_entry2 none[] = {
-			{.function = 7}, {.function = 0x80000001}, {.function = 1, .edx = 0x4080}};
-		struct vmm_cpuid_host poor = {.supported = none, .nr_supported = 3};
+			{.function = 7},
+			{.function = 0x80000001},
+			{.function = 1, .ecx = VMM_SIMD_SSSE3, .edx = 0x4080}};
+		struct vmm_cpuid_host poor = {
+			.supported = none, .nr_supported = 3, .simd = VMM_SIMD_ALL};
 
 		n = vmm_cpuid_linux(&g, 0, 1, &poor, e);
 		cr_assert_eq(sub(e, n, 7, 0)->ebx, 0);
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx >> 27 & 1, 0, "RDTSCP");
 		cr_assert_eq(sub(e, n, 1, 0)->edx >> 28 & 1, 0, "one vCPU has no HTT");
 		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x4080, 0, "machine checks");
+		cr_assert_eq(sub(e, n, 1, 0)->ecx & VMM_SIMD_ALL, VMM_SIMD_SSSE3);
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx & 0x4080, 0);
 		cr_assert_eq(sub(e, n, 1, 0)->edx >> 12 & 1, 0, "MTRR");
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx >> 12 & 1, 0);

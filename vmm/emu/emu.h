@@ -361,7 +361,8 @@ struct emu_vcpu {
 		uint64_t sysenter_cs, sysenter_esp, sysenter_eip;
 		uint64_t mcg_status, mtrr_def_type;
 	} w;
-	bool intel; /* CPUID reports GenuineIntel; every other vCPU behaves like AMD's CPUs */
+	bool intel;    /* CPUID reports GenuineIntel; every other vCPU behaves like AMD's CPUs */
+	uint32_t simd; /* VMM_SIMD_*: what the host has, and what CPUID shows of it if whole */
 	struct vpmu_emu_tally own_tally;
 	struct emu_vcpu *vm_next;
 	unsigned int id;

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "vmm/engine/simd.h"
 #include "vmm/engine/refuse.h"
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/jit/jit.h"
@@ -193,6 +194,7 @@ static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vm
 	v->id = id;
 	v->tally = &v->own_tally;
 	v->tlb = v->tlbs[0];
+	v->simd = vmm_simd_host();
 	emu_reset(v);
 	/* INIT does not reset these two: SDM vol. 3, table 9-1. */
 	emu_fpu_reset(&v->fpu);
@@ -246,6 +248,18 @@ static struct kvm_cpuid_entry2 leaf_of(const struct kvm_cpuid_entry2 *e, size_t 
 	return (struct kvm_cpuid_entry2){.function = leaf};
 }
 
+void emu_show_simd(struct emu_vcpu *v, uint32_t simd)
+{
+	for (size_t i = 0; i < v->nr_cpuid; i++)
+		if (v->cpuid[i].function == 1)
+			v->cpuid[i].ecx = (v->cpuid[i].ecx & ~VMM_SIMD_ALL) | simd;
+	if (v->simd == simd)
+		return;
+	v->simd = simd;
+	emu_cache_reset(v);
+	emu_tlb_flush(v);
+}
+
 static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entry2 *e, size_t n)
 {
 	struct emu_vcpu *v = to_vcpu(ev);
@@ -253,6 +267,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	const struct kvm_cpuid_entry2 vendor = leaf_of(e, n, 0), features = leaf_of(e, n, 1);
 	bool intel = !memcmp(&vendor.ebx, "Genu", 4) && !memcmp(&vendor.edx, "ineI", 4) &&
 		     !memcmp(&vendor.ecx, "ntel", 4);
+	uint32_t simd = vmm_simd_host();
 
 	if (n && !copy)
 		return -ENOMEM;
@@ -265,9 +280,12 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	emu_fpu_mask(v);
 	if (v->chip)
 		v->lapic.deadline = features.ecx >> 24 & 1;
-	if (intel != v->intel) {
-		/* Decoded code and translations depend on the vendor: forget them. */
+	if (v->whole)
+		simd &= features.ecx;
+	if (intel != v->intel || simd != v->simd) {
+		/* Decoded code and translations depend on these: forget them. */
 		v->intel = intel;
+		v->simd = simd;
 		emu_cache_reset(v);
 		emu_tlb_flush(v);
 	}

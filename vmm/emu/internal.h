@@ -222,13 +222,14 @@ struct emu_code { /* a block being built */
 	uint32_t branch; /* VPMU_LBR_* type of the branch at the end, or 0 */
 	uint64_t sum;
 	uint32_t pfn2;
-	bool crosses; /* the block's only instruction reaches into the next page */
-	bool ended;   /* the last instruction itself ends the block */
-	bool full;    /* no further instruction may be appended */
-	bool solo;    /* the instruction must be alone in its block */
-	bool alone;   /* the VM has no other vCPU: LOCK needs no host atomic */
-	bool yields;  /* PAUSE counts for vmm_run.pauses */
-	bool intel;   /* decode as Intel's CPUs do */
+	bool crosses;  /* the block's only instruction reaches into the next page */
+	bool ended;    /* the last instruction itself ends the block */
+	bool full;     /* no further instruction may be appended */
+	bool solo;     /* the instruction must be alone in its block */
+	bool alone;    /* the VM has no other vCPU: LOCK needs no host atomic */
+	bool yields;   /* PAUSE counts for vmm_run.pauses */
+	bool intel;    /* decode as Intel's CPUs do */
+	uint32_t simd; /* VMM_SIMD_*: other instructions of these are outside the list */
 	enum emu_fclass fclass;
 };
 
@@ -445,6 +446,8 @@ bool emu_whole_load(struct emu_whole *w, struct vpmu_blob_reader *all);
 void emu_whole_stopped(struct emu_vcpu *v);
 /* emu_whole_set_tsc - the guest's TSC becomes @tsc. */
 void emu_whole_set_tsc(struct emu_vcpu *v, uint64_t tsc);
+/* emu_show_simd - CPUID shows these of VMM_SIMD_ALL from now on; the host must have them. */
+void emu_show_simd(struct emu_vcpu *v, uint32_t simd);
 
 /* ---- arith.c, atomic.c, string.c: the rarer instructions ----
  * Every emu_help_* returns 0: done; or 1: trap. */
@@ -455,11 +458,11 @@ emu_op_fn emu_help_mul, emu_help_imul1, emu_help_imul2, emu_help_imul3, emu_help
 	emu_help_xchg, emu_help_push16, emu_help_pop16, emu_help_popm, emu_help_xlat,
 	emu_help_enter, emu_help_fence, emu_help_string;
 
-/* ---- x87.c, simd.c, mmx.c: as above ---- */
+/* ---- x87.c, simd.c, mmx.c, sse4.c: as above ---- */
 emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, emu_help_fxrstor,
 	emu_help_mxcsr, emu_help_simd, emu_help_simd_fp, emu_help_simd_gpr, emu_help_simd_count,
 	emu_help_mmx_shift, emu_help_simd_shift, emu_help_simd_load, emu_help_simd_store,
 	emu_help_simd_mov, emu_help_maskmov, emu_help_mmx, emu_help_mmx_mov, emu_help_emms,
-	emu_help_clflush;
+	emu_help_clflush, emu_help_simd_extract, emu_help_pcmpstr, emu_help_blendv, emu_help_crc32;
 
 #endif

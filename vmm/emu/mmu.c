@@ -400,12 +400,12 @@ static int no_device(struct emu_vcpu *v, uint64_t va)
 }
 
 /* AMD's CPUs access the last byte of x87 or SSE state first; for FXSAVE and FXRSTOR it is the last
- * of 512 (measured on family 1AH). */
+ * of 512 (measured on family 1AH). Not if the operand wraps to address 0 (family 19H). */
 static bool last_byte(struct emu_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc)
 {
 	unsigned int all = bytes == EMU_FX_WRITTEN ? EMU_FX_BYTES : bytes;
 
-	return v->intel || emu_host(v, va + all - 1, acc) || !no_device(v, va);
+	return v->intel || va + all - 1 < va || emu_host(v, va + all - 1, acc) || !no_device(v, va);
 }
 
 int emu_ld_wide(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes)

@@ -2,13 +2,15 @@
 /*
  * get_state and set_state (vmm/engine/engine.h): the state of a vCPU beyond kvm_regs and kvm_sregs.
  * It is one section of fields, followed by the sections of x87 and SSE (fpu_save.c) and of the
- * local APIC (lapic_save.c). A last section exists only after MOV SS, and while IN or OUT at a
- * breakpoint waits for its answer. engine.c calls this file.
+ * local APIC (lapic_save.c), and the extensions of SSE2 that CPUID shows. A last section exists
+ * only after MOV SS, and while IN or OUT at a breakpoint waits for its answer. engine.c calls this
+ * file.
  *
  * The state does not include:
  *   - caches (decoded code, translations): the restored vCPU rebuilds them;
  *   - the tally: it belongs to the pCPU;
- *   - CPUID and the VM's trapped MSRs: the restoring caller must set the same ones;
+ *   - CPUID, but for these extensions, and the VM's trapped MSRs: the restoring caller must set the
+ *     same ones;
  *   - a kick.
  *
  * set_state must never trust the bytes. Each field must have a value that this engine could have
@@ -22,9 +24,12 @@
 #include "vmm/emu/debug.h"
 #include "vmm/emu/cpu/emit.h"
 #include "vpmu/core/blob_io.h"
+#include "vmm/engine/simd.h"
 
 #define TAG	    0x55504356u /* "VCPU" */
 #define VERSION	    2
+#define SIMD_TAG    0x444d4953u /* "SIMD", of a whole CPU */
+#define SIMD_FORMAT 1
 #define BRK_TAG	    0x4b524248u /* "HBRK" */
 #define BRK_VERSION 1
 
@@ -43,6 +48,7 @@ struct state {
 	struct emu_whole w;	    /* of a whole CPU */
 	bool ss_shadow;
 	uint8_t hits; /* breakpoints hit: emu_vcpu.brk */
+	uint32_t simd;
 };
 
 static void state_collect(const struct emu_vcpu *v, struct state *s)
@@ -74,6 +80,7 @@ static void state_collect(const struct emu_vcpu *v, struct state *s)
 		.lapic = emu_lapic(v),
 		.ss_shadow = v->brk.ss_shadow,
 		.hits = v->brk.hits,
+		.simd = v->simd,
 	};
 	if (v->chip)
 		emu_plat_get(v, &s->plat);
@@ -114,6 +121,13 @@ static void brk_io(struct blob_io *io, void *of)
 	IO_BOOL(s->ss_shadow), IO(s->hits);
 }
 
+static void simd_io(struct blob_io *io, void *of)
+{
+	struct state *s = of;
+
+	IO(s->simd);
+}
+
 int emu_get_state(const struct emu_vcpu *v, void *buf, size_t *bytes)
 {
 	struct vpmu_blob b = {0};
@@ -127,6 +141,8 @@ int emu_get_state(const struct emu_vcpu *v, void *buf, size_t *bytes)
 		emu_plat_save(&s.plat, &b);
 	if (v->whole)
 		emu_whole_save(&v->w, &b);
+	if (v->whole && s.simd)
+		blob_save(&b, SIMD_TAG, SIMD_FORMAT, simd_io, &s);
 	if (s.ss_shadow || s.hits)
 		blob_save(&b, BRK_TAG, BRK_VERSION, brk_io, &s);
 	return emu_state_out(&b, buf, bytes);
@@ -145,6 +161,16 @@ static void reset_lapic(const struct emu_vcpu *v, struct lapic *l)
 	l->x2 = v->lapic.x2;
 }
 
+/* Absent if CPUID shows none of them. */
+static void parse_simd(struct state *s, struct vpmu_blob_reader *all)
+{
+	struct vpmu_blob_reader r = *all;
+
+	if (blob_load(&r, SIMD_TAG, SIMD_FORMAT, simd_io, s) && s->simd &&
+	    !(s->simd & ~VMM_SIMD_ALL))
+		*all = r;
+}
+
 /* The last section, if there is one. */
 static bool parse_brk(struct state *s, struct vpmu_blob_reader *all)
 {
@@ -158,10 +184,13 @@ static bool state_parse(struct state *s, const struct emu_vcpu *v, const void *b
 
 	memset(s, 0, sizeof(*s));
 	reset_lapic(v, &s->lapic);
-	return blob_load(&all, TAG, VERSION, state_io, s) && emu_fpu_load(&s->fpu, &all) &&
-	       !lapic_load(&s->lapic, &all) && (!v->chip || emu_plat_load(&s->plat, &all)) &&
-	       (!v->whole || emu_whole_load(&s->w, &all)) && parse_brk(s, &all) &&
-	       vpmu_blob_done(&all);
+	if (!blob_load(&all, TAG, VERSION, state_io, s) || !emu_fpu_load(&s->fpu, &all) ||
+	    lapic_load(&s->lapic, &all) || (v->chip && !emu_plat_load(&s->plat, &all)) ||
+	    (v->whole && !emu_whole_load(&s->w, &all)))
+		return false;
+	if (v->whole)
+		parse_simd(s, &all);
+	return parse_brk(s, &all) && vpmu_blob_done(&all);
 }
 
 /* The table row of the instruction that makes an exit of @kind, or NULL. */
@@ -250,6 +279,10 @@ int emu_set_state(struct emu_vcpu *v, const void *buf, size_t bytes)
 
 	if (!state_parse(&s, v, buf, bytes) || !valid(v, &s))
 		return -EINVAL;
+	if (s.simd & ~vmm_simd_host())
+		return -EOPNOTSUPP;
+	if (v->whole)
+		emu_show_simd(v, s.simd);
 	v->cpl = s.cpl;
 	v->tlb = v->tlbs[v->cpl == 3];
 	v->sti_shadow = s.sti_shadow;

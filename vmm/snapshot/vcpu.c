@@ -186,6 +186,10 @@ static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, si
 	ret = ops->set_state(v->ev, engine.data, engine.len);
 	if (ret == -EINVAL)
 		return vcpu_bad(v, "no guest can have its state of the engine", err, errlen);
+	if (ret == -EOPNOTSUPP)
+		return vcpu_bad(
+			v, "this host's CPU lacks an extension of the guest's CPU (SSE3 to SSE4.2)",
+			err, errlen);
 	return ret ? fail(ret, err, errlen, "vCPU %u: engine %s: %s", v->id, ops->name,
 			  strerror(-ret))
 		   : 0;

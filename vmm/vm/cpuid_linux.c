@@ -10,6 +10,7 @@
 #include <linux/kvm_para.h>
 #include <string.h>
 
+#include "vmm/engine/simd.h"
 #include "vmm/vm/cpuid.h"
 #include "vmm/vm/cpuid_parts.h"
 #include "vpmu/guest/abi.h"
@@ -136,6 +137,11 @@ static uint32_t common(const struct table *t, uint32_t leaf, uint32_t want, unsi
 }
 enum { EAX, EBX, ECX, EDX };
 
+static uint32_t simd(const struct table *t)
+{
+	return t->host->supported ? common(t, 1, VMM_SIMD_ALL, ECX) : t->host->simd;
+}
+
 static uint32_t machine_check(const struct table *t)
 {
 	return t->host->supported ? 0 : F1D_MACHINE_CHECK;
@@ -169,8 +175,8 @@ static void basic_leaves(struct table *t)
 	cpuid_linux_add(t, 1, -1, t->id->signature,
 			8u << 8 | (t->nr_vcpus > 1 ? t->nr_vcpus << 16 : 0) |
 				t->vcpu << 24, /* CLFLUSH: 64 */
-			common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | F1C_X2APIC | F1C_TSC_DEADLINE |
-				F1C_HYPERVISOR,
+			common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | simd(t) | F1C_X2APIC |
+				F1C_TSC_DEADLINE | F1C_HYPERVISOR,
 			F1D_ALL | machine_check(t) | common(t, 1, F1D_SEP | F1D_MTRR, EDX) |
 				(t->nr_vcpus > 1 ? F1D_HTT : 0));
 	if (max_basic(t) >= 6)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
+#include "vmm/engine/simd.h"
 #include "vmm/boot/rdpmc.h"
 #include "vmm/vm/cpuid.h"
 #include "vmm/vm/ram.h"
@@ -47,6 +48,7 @@ static int boot_vcpu(struct vcpu *v, const struct boot *boot, const struct vmm_e
 		host.timer_hz = VMM_TSC_HZ;
 	}
 	ops->supported_cpuid(engine, &host.supported, &host.nr_supported);
+	host.simd = vmm_simd_host();
 	n = v->vm->devices ? vmm_cpuid_linux(v->guest, v->id, v->vm->nr_vcpus, &host, cpuid)
 			   : vmm_cpuid(v->guest, v->id, ops->can & VMM_CAN_LAPIC, cpuid);
 	ret = ops->set_cpuid(v->ev, cpuid, n);

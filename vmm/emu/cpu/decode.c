@@ -83,6 +83,7 @@ int emu_decode(struct emu_vcpu *v, uint64_t pa, struct emu_code *c, uint8_t buf[
 	c->crosses = c->ended = c->full = c->solo = false;
 	c->pfn2 = UINT32_MAX;
 	c->intel = v->intel;
+	c->simd = v->simd;
 	c->alone = v->vm->vcpus == v && !v->vm_next;
 	c->yields = v->chip && !c->alone;
 	c->fclass = EMU_FC_UNKNOWN;

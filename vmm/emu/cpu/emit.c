@@ -239,7 +239,7 @@ void emu_emit(struct emu_code *c, uint64_t rip, const struct ZydisDecodedInstruc
 	unsigned int first = c->nr_ops;
 	uint8_t ev = 0;
 
-	if (row && row->fn(&e, row->arg)) {
+	if (row && emu_isa_shown(zi, c->simd) && row->fn(&e, row->arg)) {
 		ev = emit_events(zi, zo, row);
 	} else {
 		c->nr_ops = first;

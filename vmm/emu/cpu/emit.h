@@ -58,6 +58,9 @@ struct emu_isa_row {
 
 /* isa.c: the row of @m, or NULL if @m is not in the closed list. */
 const struct emu_isa_row *emu_isa_row(ZydisMnemonic m);
+/* isa_fp.c: Returns true if @zi belongs to no extension of SSE2, or to one of @simd (VMM_SIMD_*).
+ */
+bool emu_isa_shown(const ZydisDecodedInstruction *zi, uint32_t simd);
 
 /* A resolved memory operand. */
 struct emit_mem {
@@ -120,6 +123,9 @@ enum {
 #define SIMD_MMX      32u
 #define SIMD_SRC_MMX  64u
 #define SIMD_XMM      128u
+/* emu_help_pcmpstr */
+#define TEXT_MASK     1u /* the result is a mask in XMM0, not an index in ECX */
+#define TEXT_EXPLICIT 2u /* the lengths are in EAX and EDX */
 enum {
 	MOV_ALL,
 	MOV_LOW32,
@@ -145,7 +151,10 @@ int emu_mmx_enter(struct emu_vcpu *v);
 uint64_t emu_mmx(const struct emu_vcpu *v, unsigned int n);
 void emu_mmx_done(struct emu_vcpu *v);
 
-/* isa_fp.c: the rows of x87, MMX, SSE and SSE2. */
+/* emu_simd_source - the second operand, or its bytes in memory followed by zeros. Traps. */
+int emu_simd_source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *to);
+
+/* isa_fp.c: the rows of x87, MMX, and SSE to SSE4.2. */
 extern const struct emu_isa_row emu_isa_fp[];
 extern const unsigned int emu_isa_nr_fp;
 /* emu_isa_same_name - return @row, or the row of the SSE instruction that shares its mnemonic with
@@ -241,7 +250,7 @@ emit_fn emit_descriptor, emit_xlat;
 struct emu_op *emit_fp_helper(struct emit *e, emu_op_fn *fn, unsigned int mem, unsigned int bytes,
 			      unsigned int flags);
 emit_fn emit_x87, emit_fwait, emit_fxstate, emit_clflush, emit_emms, emit_simd, emit_simd_mov,
-	emit_maskmov;
+	emit_maskmov, emit_pcmpstr, emit_blendv, emit_crc32;
 enum { FX_SAVE, FX_RSTOR, FX_LDMXCSR, FX_STMXCSR };
 enum emit_simd_class {
 	SIMD_PLAIN,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * From decoded instructions to ops, continued: MMX, SSE and SSE2. An instruction becomes a call of
- * a helper in simd.c or mmx.c, with the stub that computes its result.
+ * From decoded instructions to ops, continued: MMX, and SSE to SSE4.2. An instruction becomes a
+ * call of a helper in simd.c or mmx.c, with the stub that computes its result.
  */
 #include "vmm/emu/cpu/emit.h"
 
@@ -58,8 +58,7 @@ static unsigned int emit_simd_bytes_of(const struct emit *e, unsigned int i)
 
 static bool legacy(const struct emit *e)
 {
-	return e->zi->encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY &&
-	       e->zi->opcode_map == ZYDIS_OPCODE_MAP_0F;
+	return e->zi->encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY;
 }
 
 /* A shift by a constant runs the stub of the shift by a register, which holds the constant. */
@@ -89,12 +88,41 @@ static bool shift_imm(struct emit *e)
 	return true;
 }
 
-/* Returns true if the immediate byte is part of the stub. */
-static bool has_imm(const struct emit *e)
+/* The stub of an instruction of @class. NULL: there is none. */
+static const uint8_t *emit_simd_stub(const struct emit *e, unsigned int class)
 {
-	unsigned int n = e->zi->operand_count_visible;
+	unsigned int prefix = prefix_of(e), opcode = e->zi->opcode,
+		     n = e->zi->operand_count_visible;
+	bool has_imm = n > 2 && emit_is_imm(e, n - 1); /* it is part of the stub */
+	unsigned int imm = has_imm ? (unsigned int)emit_imm(e, n - 1) & 0xff : 0;
 
-	return n > 2 && emit_is_imm(e, n - 1);
+	switch (e->zi->opcode_map) {
+	case ZYDIS_OPCODE_MAP_0F:
+		if ((class == SIMD_CVT_TO_R && emit_lg(e, 0) == 3) ||
+		    (class == SIMD_CVT_FROM_R && emit_lg(e, 1) == 3))
+			return wide_stub(prefix, opcode);
+		return has_imm ? emu_imm_stub(prefix, opcode, imm) : emu_simd_stub(prefix, opcode);
+	case ZYDIS_OPCODE_MAP_0F38:
+		return prefix > SIMD_66 ? NULL : emu_stub_38 + (prefix * 256 + opcode) * 8;
+	case ZYDIS_OPCODE_MAP_0F3A:
+		/* INSERTPS from memory has one source (SDM vol. 2). */
+		if (e->zi->mnemonic == ZYDIS_MNEMONIC_INSERTPS && emit_is_mem(e, 1))
+			imm &= 0x3f;
+		return emu_3a_stub(prefix, opcode, e->zi->raw.rex.W, imm);
+	default:
+		return NULL;
+	}
+}
+
+/* PEXTRx and EXTRACTPS to memory. */
+static bool extract_to_mem(struct emit *e, const uint8_t *stub)
+{
+	struct emu_op *op =
+		emit_fp_helper(e, emu_help_simd_extract, 0, emit_simd_bytes_of(e, 0), 0);
+
+	op->src = (uint8_t)emit_simd_number(e, 1);
+	op->imm = (int64_t)(uintptr_t)stub;
+	return true;
 }
 
 /* The SIMD_* flags of an instruction of @class. */
@@ -132,24 +160,21 @@ bool emit_simd(struct emit *e, unsigned int class)
 {
 	unsigned int mem = emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM,
 		     flags = emit_simd_flags_of(e, class);
-	unsigned int prefix = prefix_of(e), opcode = e->zi->opcode;
 	unsigned int bytes = mem == 1 ? emit_simd_bytes_of(e, 1) : 0;
 	bool mmx = is_mmx(e, 0) || is_mmx(e, 1) || class == SIMD_CVT_MMX;
 	emu_op_fn *fn;
-	const uint8_t *stub = emu_simd_stub(prefix, opcode);
+	const uint8_t *stub;
 	struct emu_op *op;
 
 	if (!legacy(e))
 		return false;
 	if (class == SIMD_SHIFT && emit_is_imm(e, 1))
 		return shift_imm(e);
-	if (has_imm(e))
-		stub = emu_imm_stub(prefix, opcode, (unsigned int)emit_imm(e, 2));
-	if ((class == SIMD_CVT_TO_R && emit_lg(e, 0) == 3) ||
-	    (class == SIMD_CVT_FROM_R && emit_lg(e, 1) == 3))
-		stub = wide_stub(prefix, opcode);
+	stub = emit_simd_stub(e, class);
 	if (!stub)
 		return false;
+	if (class == SIMD_TO_R && emit_is_mem(e, 0))
+		return extract_to_mem(e, stub);
 	if (bytes == 16)
 		flags |= SIMD_ALIGN;
 	if (mmx) {
@@ -255,6 +280,7 @@ bool emit_simd_mov(struct emit *e, unsigned int arg)
 	case ZYDIS_MNEMONIC_MOVNTPS:
 	case ZYDIS_MNEMONIC_MOVNTPD:
 	case ZYDIS_MNEMONIC_MOVNTDQ:
+	case ZYDIS_MNEMONIC_MOVNTDQA:
 		flags = SIMD_ALIGN | SIMD_STRICT;
 		break;
 	case ZYDIS_MNEMONIC_MOVHPS:
@@ -286,5 +312,53 @@ bool emit_maskmov(struct emit *e, unsigned int mmx)
 	op = emit_fp_helper(e, emu_help_maskmov, mem, mmx ? 8 : 16, mmx ? SIMD_MMX : 0);
 	op->dst = (uint8_t)emit_simd_number(e, mem == 0 ? 1 : 0);
 	op->src = (uint8_t)emit_simd_number(e, mem == 2 ? 1 : 2);
+	return true;
+}
+
+/* PCMPESTRI, PCMPESTRM, PCMPISTRI, PCMPISTRM. */
+bool emit_pcmpstr(struct emit *e, unsigned int kind)
+{
+	unsigned int mem = emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM;
+	const uint8_t *stub = emit_simd_stub(e, SIMD_PLAIN);
+	struct emu_op *op;
+
+	if (!legacy(e) || !stub)
+		return false;
+	op = emit_fp_helper(e, emu_help_pcmpstr, mem, mem == 1 ? 16 : 0, kind);
+	op->scale = e->zi->raw.rex.W;
+	op->dst = (uint8_t)emit_simd_number(e, 0);
+	op->src = mem == 1 ? 0 : (uint8_t)emit_simd_number(e, 1);
+	op->imm = (int64_t)(uintptr_t)stub;
+	e->fc = EMU_FC_UNKNOWN;
+	return true;
+}
+
+/* BLENDVPS, BLENDVPD, PBLENDVB. @bytes: of an element. */
+bool emit_blendv(struct emit *e, unsigned int bytes)
+{
+	unsigned int mem = emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM;
+	struct emu_op *op;
+
+	if (!legacy(e))
+		return false;
+	op = emit_fp_helper(e, emu_help_blendv, mem, mem == 1 ? 16 : 0, SIMD_ALIGN);
+	op->scale = (uint8_t)bytes;
+	op->dst = (uint8_t)emit_simd_number(e, 0);
+	op->src = mem == 1 ? 0 : (uint8_t)emit_simd_number(e, 1);
+	return true;
+}
+
+/* Not an SSE instruction for CR0 and CR4. */
+bool emit_crc32(struct emit *e, unsigned int arg)
+{
+	unsigned int lg = emit_lg(e, 1), src;
+	struct emu_op *op;
+
+	if (!legacy(e))
+		return false;
+	src = emit_src(e, 1);
+	op = emit_helper(e, emu_help_crc32, lg, 0);
+	op->dst = (uint8_t)emit_reg(e, 0);
+	op->src = (uint8_t)src;
 	return true;
 }

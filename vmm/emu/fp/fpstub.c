@@ -68,6 +68,64 @@ __asm__(".text\n"
 	"emu_imm_row 0x66, 0xc5\n"
 	"emu_imm_row 0x00, 0xc6\n"
 	"emu_imm_row 0x66, 0xc6\n"
+	".macro emu_38_row prefix\n"
+	".set emu_op, 0\n"
+	".rept 256\n"
+	".balign 8, 0xcc\n"
+	".if \\prefix\n"
+	".byte \\prefix\n"
+	".endif\n"
+	".byte 0x0f, 0x38, emu_op, 0xc1, 0xc3\n"
+	".set emu_op, emu_op + 1\n"
+	".endr\n"
+	".balign 8, 0xcc\n"
+	".endm\n"
+	".macro emu_3a_row opcode, modrm=0xc1, prefix=0x66, rex=0\n"
+	".set emu_op, 0\n"
+	".rept 256\n"
+	".balign 8, 0xcc\n"
+	".if \\prefix\n"
+	".byte \\prefix\n"
+	".endif\n"
+	".if \\rex\n"
+	".byte \\rex\n"
+	".endif\n"
+	".byte 0x0f, 0x3a, \\opcode, \\modrm, emu_op, 0xc3\n"
+	".set emu_op, emu_op + 1\n"
+	".endr\n"
+	".balign 8, 0xcc\n"
+	".endm\n"
+	".globl emu_stub_38\n"
+	"emu_stub_38:\n"
+	"emu_38_row 0\n"
+	"emu_38_row 0x66\n"
+	".globl emu_stub_3a\n"
+	"emu_stub_3a:\n"
+	"emu_3a_row 0x40\n" /* the order of rows_3a */
+	"emu_3a_row 0x41\n"
+	"emu_3a_row 0x08\n"
+	"emu_3a_row 0x09\n"
+	"emu_3a_row 0x0a\n"
+	"emu_3a_row 0x0b\n"
+	"emu_3a_row 0x0c\n"
+	"emu_3a_row 0x0d\n"
+	"emu_3a_row 0x0e\n"
+	"emu_3a_row 0x0f\n"
+	"emu_3a_row 0x0f, 0xc1, 0\n"
+	"emu_3a_row 0x14, 0xc8\n"
+	"emu_3a_row 0x15, 0xc8\n"
+	"emu_3a_row 0x16, 0xc8\n"
+	"emu_3a_row 0x16, 0xc8, 0x66, 0x48\n"
+	"emu_3a_row 0x17, 0xc8\n"
+	"emu_3a_row 0x20\n"
+	"emu_3a_row 0x21\n"
+	"emu_3a_row 0x22\n"
+	"emu_3a_row 0x22, 0xc1, 0x66, 0x48\n"
+	"emu_3a_row 0x42\n"
+	"emu_3a_row 0x60\n"
+	"emu_3a_row 0x61\n"
+	"emu_3a_row 0x62\n"
+	"emu_3a_row 0x63\n"
 	".globl emu_stub_x87_reg\n"
 	"emu_stub_x87_reg:\n"
 	".set emu_op, 0xd8\n"
@@ -148,6 +206,21 @@ __asm__(".text\n"
 	"	ret\n"
 	".size emu_simd_fp, . - emu_simd_fp\n"
 	".balign 16, 0xcc\n"
+	".globl emu_simd_text\n"
+	".type emu_simd_text, @function\n"
+	"emu_simd_text:\n"
+	"	movaps (%rdi), %xmm0\n"
+	"	movaps 16(%rdi), %xmm1\n"
+	"	mov 48(%rdi), %rax\n"
+	"	mov 56(%rdi), %rdx\n"
+	"	call *%rsi\n"
+	"	movaps %xmm0, (%rdi)\n"
+	"	mov %rcx, 32(%rdi)\n"
+	"	pushfq\n"
+	"	popq 40(%rdi)\n"
+	"	ret\n"
+	".size emu_simd_text, . - emu_simd_text\n"
+	".balign 16, 0xcc\n"
 	".globl emu_simd_mm\n"
 	".type emu_simd_mm, @function\n"
 	"emu_simd_mm:\n"
@@ -212,4 +285,36 @@ const uint8_t *emu_imm_stub(unsigned int prefix, unsigned int opcode, unsigned i
 		if (imm_rows[i].prefix == prefix && imm_rows[i].opcode == opcode)
 			return emu_stub_imm + (i * 256 + (imm & 0xff)) * 8;
 	return NULL;
+}
+
+const uint8_t *emu_3a_stub(unsigned int prefix, unsigned int opcode, bool wide, unsigned int imm)
+{
+	static const struct {
+		uint8_t opcode, prefix;
+		bool wide;
+	} rows_3a[] = {
+		{0x40, SIMD_66, 0}, {0x41, SIMD_66, 0}, {0x08, SIMD_66, 0}, {0x09, SIMD_66, 0},
+		{0x0a, SIMD_66, 0}, {0x0b, SIMD_66, 0}, {0x0c, SIMD_66, 0}, {0x0d, SIMD_66, 0},
+		{0x0e, SIMD_66, 0}, {0x0f, SIMD_66, 0}, {0x0f, SIMD_NP, 0}, {0x14, SIMD_66, 0},
+		{0x15, SIMD_66, 0}, {0x16, SIMD_66, 0}, {0x16, SIMD_66, 1}, {0x17, SIMD_66, 0},
+		{0x20, SIMD_66, 0}, {0x21, SIMD_66, 0}, {0x22, SIMD_66, 0}, {0x22, SIMD_66, 1},
+		{0x42, SIMD_66, 0}, {0x60, SIMD_66, 0}, {0x61, SIMD_66, 0}, {0x62, SIMD_66, 0},
+		{0x63, SIMD_66, 0},
+	};
+
+	wide = wide && (opcode == 0x16 || opcode == 0x22);
+	for (unsigned int i = 0; i < sizeof(rows_3a) / sizeof(rows_3a[0]); i++)
+		if (rows_3a[i].opcode == opcode && rows_3a[i].prefix == prefix &&
+		    rows_3a[i].wide == wide)
+			return emu_stub_3a + (i * 256 + (imm & 0xff)) * 8;
+	return NULL;
+}
+
+bool emu_stub_is_dp(const uint8_t *stub, bool *is64, unsigned int *imm)
+{
+	if (stub < emu_stub_3a || stub >= emu_stub_3a + 2 * 256 * 8)
+		return false;
+	*is64 = stub >= emu_stub_3a + 256 * 8;
+	*imm = (unsigned int)(stub - emu_stub_3a) / 8 % 256;
+	return true;
 }

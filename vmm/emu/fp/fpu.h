@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * x87, MMX, SSE and SSE2 of the emulator: the guest's registers, and the host's instructions that
- * compute with them.
+ * x87, MMX, and SSE to SSE4.2 of the emulator: the guest's registers, and the host's instructions
+ * that compute with them.
  *
  * Every result is the host's: an instruction of the guest is executed by a stub, which is the same
  * instruction on fixed registers (fpstub.c). So results are bit for bit those of the host's CPU,
@@ -77,12 +77,14 @@ struct emu_simd_io {
 	uint64_t mm_a, mm_b;
 	uint32_t mxcsr, host;
 };
-/* Execute a stub: _int without MXCSR; _fp with the guest's, which is updated; _mm and _mm_fp with
+/* Execute a stub: _int without MXCSR; _text with RAX = mm_a and RDX = mm_b (PCMPxSTRx), which
+ * returns RCX in gpr, and the flags; _fp with the guest's, which is updated; _mm and _mm_fp with
  * MMX registers. Those with MXCSR leave io.host in the host's, which must be the thread's own. They
  * do not read MXCSR first, and execute LFENCE before reading the exception flags: on some CPUs an
  * STMXCSR soon after a change of the flags takes 25 to 50 ns. The thread's x87 state is
  * unchanged. */
 void emu_simd_int(struct emu_simd_io *io, const void *stub);
+void emu_simd_text(struct emu_simd_io *io, const void *stub);
 void emu_simd_fp(struct emu_simd_io *io, const void *stub);
 void emu_simd_mm(struct emu_simd_io *io, const void *stub);
 void emu_simd_mm_fp(struct emu_simd_io *io, const void *stub);
@@ -106,6 +108,9 @@ extern const uint8_t emu_stub_simd[];
 extern const uint8_t emu_stub_wide[];
 /* Stubs with an immediate byte, 256 for each instruction. */
 extern const uint8_t emu_stub_imm[];
+/* [0F 38 opcode /r], without and with prefix 66; [0F 3A opcode /r imm], see emu_3a_stub(). In those
+ * of PEXTRx and EXTRACTPS the general register is rm: RAX. */
+extern const uint8_t emu_stub_38[], emu_stub_3a[];
 /* 4-byte stubs: D8..DF with a register (C0..FF), and with memory, /0../7. */
 extern const uint8_t emu_stub_x87_reg[], emu_stub_x87_mem[];
 /* 8-byte stubs: D9 and DD with memory, with prefix 66. */
@@ -115,6 +120,9 @@ extern const uint8_t emu_stub_none[];
 enum { SIMD_NP, SIMD_66, SIMD_F3, SIMD_F2 };
 /* emu_imm_stub - return the stub of an instruction with the immediate byte @imm, or NULL. */
 const uint8_t *emu_imm_stub(unsigned int prefix, unsigned int opcode, unsigned int imm);
+const uint8_t *emu_3a_stub(unsigned int prefix, unsigned int opcode, bool wide, unsigned int imm);
+/* Returns true if @stub is one of DPPS or DPPD, with its immediate byte. */
+bool emu_stub_is_dp(const uint8_t *stub, bool *is64, unsigned int *imm);
 static inline const uint8_t *emu_simd_stub(unsigned int prefix, unsigned int opcode)
 {
 	return emu_stub_simd + (prefix * 256 + opcode) * 8;

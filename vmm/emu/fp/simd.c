@@ -79,8 +79,7 @@ int emu_simd_store(struct emu_vcpu *v, const struct emu_op *op, const void *from
 	return 0;
 }
 
-/* The second operand. */
-static int simd_source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *to)
+int emu_simd_source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *to)
 {
 	if (!op->base) {
 		*to = v->fpu.fx.xmm[op->src];
@@ -102,7 +101,7 @@ int emu_help_simd(struct emu_vcpu *v, const struct emu_op *op)
 {
 	struct emu_simd_io io;
 
-	if (emu_fp_sse(v) || simd_source(v, op, &io.b))
+	if (emu_fp_sse(v) || emu_simd_source(v, op, &io.b))
 		return 1;
 	io.a = v->fpu.fx.xmm[op->dst];
 	io.gpr = 0;
@@ -116,7 +115,7 @@ int emu_help_simd_fp(struct emu_vcpu *v, const struct emu_op *op)
 	struct emu_simd_io io;
 
 	v->extra += op->idx & SIMD_LONG ? EMU_EFFORT_FP_LONG : 0;
-	if (emu_fp_sse(v) || simd_source(v, op, &io.b))
+	if (emu_fp_sse(v) || emu_simd_source(v, op, &io.b))
 		return 1;
 	io.a = v->fpu.fx.xmm[op->dst];
 	io.gpr = 0;
@@ -141,7 +140,7 @@ int emu_help_simd_gpr(struct emu_vcpu *v, const struct emu_op *op)
 		} else {
 			io.gpr = v->r[op->src];
 		}
-	} else if (simd_source(v, op, &io.b)) {
+	} else if (emu_simd_source(v, op, &io.b)) {
 		return 1;
 	}
 	if (!(op->idx & SIMD_TO_GPR))

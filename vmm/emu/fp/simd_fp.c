@@ -20,9 +20,10 @@
 
 /* The operation of an instruction that can overflow or underflow. */
 struct shape {
-	unsigned int opcode, lanes;
-	bool from64, to64; /* elements have 64 bits */
-	uint32_t host;	   /* the thread's MXCSR */
+	unsigned int opcode, lanes; /* of one element: 58, 59, 5A, 5C or 5E */
+	unsigned int pairs;	    /* ADDSUBxx, HADDxx, HSUBxx: their opcode */
+	bool from64, to64;	    /* elements have 64 bits */
+	uint32_t host;		    /* the thread's MXCSR */
 };
 
 static bool shape_of(const uint8_t *stub, struct shape *s)
@@ -31,6 +32,12 @@ static bool shape_of(const uint8_t *stub, struct shape *s)
 	unsigned int prefix = (unsigned int)n / 256;
 
 	s->opcode = n % 256;
+	if (n < 1024 && (s->opcode == 0x7c || s->opcode == 0x7d || s->opcode == 0xd0)) {
+		s->pairs = s->opcode;
+		s->from64 = s->to64 = prefix == SIMD_66;
+		s->lanes = s->from64 ? 2 : 4;
+		return true;
+	}
 	if (n >= 1024 || (s->opcode != 0x58 && s->opcode != 0x59 && s->opcode != 0x5a &&
 			  s->opcode != 0x5c && s->opcode != 0x5e))
 		return false;
@@ -117,6 +124,63 @@ static uint64_t element(const union emu_xmm *x, bool is64, unsigned int lane)
 	return is64 ? x->q[lane] : x->d[lane];
 }
 
+/* The flags of element @i of the instruction's result. */
+static uint32_t element_flags(const struct shape *s, uint32_t mxcsr, uint32_t masks,
+			      const union emu_xmm *a, const union emu_xmm *b, unsigned int i)
+{
+	struct shape one = *s;
+	uint64_t x = element(a, s->from64, i), y = element(b, s->from64, i);
+
+	if (s->pairs == 0xd0) {
+		one.opcode = i & 1 ? 0x58 : 0x5c;
+	} else if (s->pairs) { /* two neighbours in the first operand, then in the second */
+		const union emu_xmm *from = i < s->lanes / 2 ? a : b;
+		unsigned int first = i % (s->lanes / 2) * 2;
+
+		one.opcode = s->pairs == 0x7c ? 0x58 : 0x5c;
+		x = element(from, s->from64, first);
+		y = element(from, s->from64, first + 1);
+	}
+	return lane_flags(&one, mxcsr, masks, x, y);
+}
+
+/* An operation in a step of DPPx: adds its flags to @flags, and returns its result. */
+static uint64_t dp_one(struct shape *s, uint32_t mxcsr, uint32_t masks, uint64_t x, uint64_t y,
+		       uint32_t *flags)
+{
+	struct emu_simd_io io;
+
+	*flags |= lane_flags(s, mxcsr, masks, x, y);
+	simd_fp_flags_of(s, mxcsr, x, y, &io);
+	return s->from64 ? io.a.q[0] : io.a.d[0];
+}
+
+/* DPPS and DPPD: a step of products, one of sums of two, and one of four (SDM vol. 2). Each raises
+ * as an instruction would, and one with an unmasked exception is the last. */
+static uint32_t dp_flags(bool is64, unsigned int imm, uint32_t mxcsr, uint32_t masks,
+			 const union emu_xmm *a, const struct emu_simd_io *io)
+{
+	struct shape s = {.opcode = 0x59, .from64 = is64, .to64 = is64, .host = io->host};
+	unsigned int lanes = is64 ? 2 : 4;
+	uint32_t all = 0, f = 0;
+	uint64_t t[4] = {0};
+
+	for (unsigned int i = 0; i < lanes; i++)
+		if (imm >> (4 + i) & 1)
+			t[i] = dp_one(&s, mxcsr, masks, element(a, is64, i),
+				      element(&io->b, is64, i), &f);
+	for (;;) {
+		all |= f & ~masks & BEFORE ? f & BEFORE : f;
+		lanes /= 2;
+		if (!lanes || all & ~masks)
+			return all;
+		s.opcode = 0x58;
+		f = 0;
+		for (unsigned int i = 0; i < lanes; i++)
+			t[i] = dp_one(&s, mxcsr, masks, t[2 * i], t[2 * i + 1], &f);
+	}
+}
+
 /* The exceptions that the instruction raises if underflow or overflow may be unmasked. */
 static uint32_t exactly(const struct emu_op *op, uint32_t mxcsr, uint32_t masks,
 			const union emu_xmm *a, const struct emu_simd_io *io, uint32_t raised)
@@ -127,8 +191,7 @@ static uint32_t exactly(const struct emu_op *op, uint32_t mxcsr, uint32_t masks,
 	if (!shape_of((const uint8_t *)(uintptr_t)op->imm, &s))
 		return raised;
 	for (unsigned int i = 0; i < s.lanes; i++)
-		f |= lane_flags(&s, mxcsr, masks, element(a, s.from64, i),
-				element(&io->b, s.from64, i));
+		f |= element_flags(&s, mxcsr, masks, a, &io->b, i);
 	return f;
 }
 
@@ -146,6 +209,8 @@ int emu_simd_run_fp(struct emu_vcpu *v, const struct emu_op *op, struct emu_simd
 	uint32_t mxcsr = v->fpu.mxcsr, masks = mxcsr >> EMU_MXCSR_MASKS & EMU_FP_FLAGS, raised;
 	uint32_t run = (mxcsr & 0xffff & ~EMU_FP_FLAGS) | RUN_ALL;
 	union emu_xmm a = io->a;
+	unsigned int imm;
+	bool is64;
 
 	/* FTZ has an effect only while underflow is masked (SDM vol. 1, 10.2.3.3). */
 	if (unlikely(!(masks & EMU_FP_UE)))
@@ -158,9 +223,12 @@ int emu_simd_run_fp(struct emu_vcpu *v, const struct emu_op *op, struct emu_simd
 	if (unlikely(raised & (EMU_FP_DE | EMU_FP_UE)))
 		v->extra += EMU_EFFORT_ASSIST;
 	if (unlikely(masks != EMU_FP_FLAGS)) {
-		if (raised & ~masks & BEFORE)
+		if (emu_stub_is_dp((const uint8_t *)(uintptr_t)op->imm, &is64, &imm)) {
+			v->extra += 4 * EMU_EFFORT_EXACT;
+			raised = dp_flags(is64, imm, run, masks, &a, io);
+		} else if (raised & ~masks & BEFORE) {
 			return raise_xm(v, raised & BEFORE);
-		if ((masks & RANGE) != RANGE) {
+		} else if ((masks & RANGE) != RANGE) {
 			v->extra += EMU_EFFORT_EXACT;
 			raised = exactly(op, run, masks, &a, io, raised);
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Translated code: the templates of SSE and SSE2. jit_rare.c calls jit_simd().
+ * Translated code: the templates of SSE to SSE4.2. jit_rare.c calls jit_simd().
  *
  * A block with such instructions first checks FRAME_SSE: they may only execute where they raise
  * neither #UD nor #NM, and arithmetic only while the host's MXCSR is the guest's, which masks all
@@ -15,8 +15,9 @@
 
 /* An instruction, as encoded in its stub (fpstub.c). */
 struct code {
-	uint8_t prefix, opcode, imm;
-	bool wide, has_imm;
+	unsigned int opcode; /* behind 0F, or with 0F38 or 0F3A */
+	uint8_t prefix, imm;
+	bool wide, has_imm, to_rm;
 };
 
 static struct code read_stub(const struct emu_op *op)
@@ -30,6 +31,13 @@ static struct code read_stub(const struct emu_op *op)
 		c.wide = true;
 		p++;
 	}
+	if (p[1] == 0x38 || p[1] == 0x3a) {
+		c.opcode = 0x0f0000u | p[1] * 256u | p[2];
+		c.to_rm = p[3] == 0xc8;
+		c.imm = p[4];
+		c.has_imm = p[1] == 0x3a;
+		return c;
+	}
 	c.opcode = p[1];
 	c.imm = p[3]; /* after 0F, the opcode and ModRM; RET, if there is none */
 	c.has_imm = c.opcode == 0x70 || c.opcode == 0xc2 || (c.opcode >= 0xc4 && c.opcode <= 0xc6);
@@ -41,7 +49,7 @@ static void x_simd(struct jit *j, unsigned int prefix, unsigned int opcode, unsi
 {
 	if (prefix)
 		x_byte(&j->b, prefix);
-	x_op(&j->b, 0x0f00 + opcode, lg, reg, m);
+	x_op(&j->b, opcode > 0xff ? opcode : 0x0f00 + opcode, lg, reg, m);
 }
 
 static void x_code(struct jit *j, struct code c, unsigned int reg, struct rm m)
@@ -138,10 +146,15 @@ static struct rm jit_simd_source(struct jit *j, const struct emu_op *op, bool *o
 
 static bool jit_simd_compute(struct jit *j, const struct emu_op *op)
 {
+	struct code c = read_stub(op);
 	bool ok = true;
-	struct rm m = jit_simd_source(j, op, &ok);
+	struct rm m;
 
-	x_code(j, read_stub(op), jit_simd_get(j, op->dst), m);
+	/* INSERTPS chooses an element of a register, but none of a memory operand. */
+	if (c.opcode == 0x0f3a21 && !op->base && op->src >= XMM_KEPT)
+		return false;
+	m = jit_simd_source(j, op, &ok);
+	x_code(j, c, jit_simd_get(j, op->dst), m);
 	jit_simd_put(j, op->dst);
 	return ok;
 }
@@ -171,7 +184,10 @@ static bool with_gpr(struct jit *j, const struct emu_op *op)
 		d = HOST_S2;
 	if (!m.is_reg && !(op->idx & SIMD_FP)) /* these have no memory form */
 		m = rm_reg(jit_simd_get(j, op->src));
-	x_code(j, c, d, m);
+	if (c.to_rm)
+		x_code(j, c, m.base, rm_reg(d));
+	else
+		x_code(j, c, d, m);
 	jit_put(j, op->dst, d);
 	return ok;
 }

@@ -62,8 +62,10 @@ static void modrm(struct jit_buf *b, unsigned int reg, struct rm m)
 
 static void opcode_bytes(struct jit_buf *b, unsigned int opcode)
 {
+	if (opcode > 0xffff)
+		x_byte(b, opcode >> 16);
 	if (opcode > 0xff)
-		x_byte(b, opcode >> 8);
+		x_byte(b, opcode >> 8 & 0xff);
 	x_byte(b, opcode & 0xff);
 }
 
