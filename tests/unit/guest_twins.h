@@ -11,17 +11,13 @@
 #include "guest_bed.h"
 #include "vpmu/guest/policy.h"
 #include "vpmu/lbr.h"
+#include "tests/random.h"
 
 static uint64_t rng_state;
 
 static inline uint64_t rnd(void)
 {
-	/* splitmix64 */
-	uint64_t z = rng_state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
+	return random_split(&rng_state);
 }
 
 static inline uint64_t below(uint64_t n)
