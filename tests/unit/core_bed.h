@@ -60,6 +60,7 @@ static inline void bed_fini(struct bed *b)
 	for (int i = 0; i < BED_VCPUS; i++)
 		vpmu_context_fini(&b->ctx[i]);
 	vpmu_host_destroy(b->host);
+	b->host = NULL;
 	urcu_memb_unregister_thread();
 }
 

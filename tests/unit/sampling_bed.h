@@ -187,8 +187,11 @@ static inline int bed_where(struct vpmu_context *ctx, struct vpmu_where *out)
 	return 0;
 }
 
+/* Again, with others of @opts, too: the bed that was begun ends. */
 static inline void engine_init(struct bed *b, const struct vpmu_emupmu_opts *opts)
 {
+	if (b->host)
+		bed_fini(b);
 	bed_init(b, opts);
 	bed_now = b;
 	memset(bed_ip, 0, sizeof(bed_ip));

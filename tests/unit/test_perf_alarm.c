@@ -145,13 +145,17 @@ static void end_last(void)
 		end(&b);
 }
 
-TestSuite(perf_alarm, .fini = end_last);
+static void setup(void)
+{
+	fake_start(4, false);
+}
+
+TestSuite(perf_alarm, .init = setup, .fini = end_last);
 
 Test(perf_alarm, an_event_samples_from_the_start)
 {
 	struct fake_event *e;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	cr_assert(!vpmu_consumer_add(&b.guest, b.vm, INSTRUCTIONS, b.pcpu));
 	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
@@ -164,7 +168,6 @@ Test(perf_alarm, an_event_samples_from_the_start)
 
 Test(perf_alarm, each_alarm_comes_once_and_in_time)
 {
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
 	cr_expect_eq(run_guest(&b, 1000000), 1000);
@@ -183,7 +186,6 @@ Test(perf_alarm, one_event_for_all)
 	struct vpmu_value v;
 	unsigned int opens;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 500);
 	opens = fake.opens;
@@ -207,7 +209,6 @@ Test(perf_alarm, an_unbound_event_is_not_armed)
 {
 	struct fake_event *e;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
 	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
@@ -225,7 +226,6 @@ Test(perf_alarm, a_pmu_that_cannot_interrupt)
 {
 	struct fake_event *e;
 
-	fake_start(4, false);
 	fake.no_interrupt = true;
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, CYCLES, 1000);
@@ -239,7 +239,6 @@ Test(perf_alarm, a_pmu_that_cannot_interrupt)
 /* Two kinds of core, each with a part of the events: early alarms are answered by arming again. */
 Test(perf_alarm, two_kinds_of_core)
 {
-	fake_start(4, false);
 	fake.kinds = 2;
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
@@ -332,7 +331,6 @@ Test(perf_alarm, throttled_while_the_thread_sleeps)
 {
 	struct vpmu_value v;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
 	run_guest(&b, 10000);
@@ -357,7 +355,6 @@ Test(perf_alarm, throttle_records_that_are_lost)
 	struct fake_event *e;
 	struct vpmu_value v;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000000);
 	run_guest(&b, 10000);
@@ -388,7 +385,6 @@ Test(perf_alarm, throttle_records_that_are_lost)
 /* Without memory for rings all else works. */
 Test(perf_alarm, no_ring)
 {
-	fake_start(4, false);
 	fake.no_ring = true;
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
@@ -401,7 +397,6 @@ Test(perf_alarm, throttled_on_the_second_kind_of_core)
 {
 	struct vpmu_value v;
 
-	fake_start(4, false);
 	fake.kinds = 2;
 	fake.core = 1;
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
@@ -532,7 +527,7 @@ static void *sleep_through(void *arg)
 }
 
 /* The kernel's timers come to this thread and no other, as often as in the count. */
-Test(perf_alarm, a_real_timer)
+Test(perf_alarm_real, a_timer)
 {
 	struct sigaction sa = {.sa_handler = on_alarm};
 	_Atomic bool over = false;
@@ -561,7 +556,7 @@ Test(perf_alarm, a_real_timer)
 }
 
 /* A real clock of the thread that overflows: its signal, and no more after it is disarmed. */
-Test(perf_alarm, a_real_event)
+Test(perf_alarm_real, an_event)
 {
 	const vpmu_key_t clock = sw_key(PERF_COUNT_SW_TASK_CLOCK);
 	struct sigaction sa = {.sa_handler = on_alarm};

@@ -95,7 +95,12 @@ static void end_last(void)
 		end(&b);
 }
 
-TestSuite(perf_core, .fini = end_last);
+static void setup(void)
+{
+	fake_start(4, true);
+}
+
+TestSuite(perf_core, .init = setup, .fini = end_last);
 
 /* Percent of its time that @v was counted. */
 static unsigned int share(const struct vpmu_value *v)
@@ -121,7 +126,6 @@ Test(perf_core, a_thread_that_sleeps_is_not_enabled)
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	c = count(&b, BRANCHES);
 	fake_run(5 * MS);
@@ -143,7 +147,6 @@ Test(perf_core, turns_with_others_are_seen_as_gaps)
 	struct vpmu_consumer *branches, *cycles;
 	struct vpmu_value v, w;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	branches = count(&b, BRANCHES);
 	cycles = count(&b, CYCLES);
@@ -177,7 +180,6 @@ Test(perf_core, gaps_in_the_page)
 	struct vpmu_value v;
 	unsigned int reads;
 
-	fake_start(4, true);
 	fake.rdpmc = true;
 	begin(&b, 2, false);
 	c = count(&b, BRANCHES);
@@ -341,7 +343,6 @@ Test(perf_core, counters_are_left_to_others)
 	struct vpmu_consumer *raw[6], *instructions;
 	struct vpmu_value v;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	instructions = count(&b, INSTRUCTIONS);
 	for (unsigned int i = 0; i < 6; i++)
@@ -393,7 +394,6 @@ Test(perf_core, turns_are_taken_without_opening)
 
 Test(perf_core, who_does_not_count_has_no_files_open)
 {
-	fake_start(4, true);
 	begin(&b, 2, false);
 	for (unsigned int i = 0; i < 6; i++)
 		count(&b, fake_raw(0x4b0 + i));
@@ -456,7 +456,6 @@ Test(perf_core, a_group_that_was_made_asleep)
 	struct vpmu_consumer *good, *first[2];
 	struct vpmu_value v, w;
 
-	fake_start(4, true);
 	begin(&b, 0, false);
 	first[0] = count(&b, fake_raw(0x1d0));
 	fake_run(1 * MS);
@@ -520,7 +519,6 @@ Test(perf_core, files_that_run_out)
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	vpmu_perf_capacity();
 	fake.emu_limit = fake.hard_limit = 1;
@@ -541,7 +539,6 @@ Test(perf_core, the_limit_of_files_is_raised)
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	fake.emu_limit = 1;
 	fake.hard_limit = 20;
@@ -557,7 +554,6 @@ Test(perf_core, rights_that_are_given_later)
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
 
-	fake_start(4, true);
 	fake.fail = -EACCES;
 	begin(&b, 2, false);
 	cr_expect_eq(vpmu_perf_capacity().gp, 0);
@@ -582,7 +578,6 @@ Test(perf_core, one_event_for_each_kind_of_core)
 	struct vpmu_consumer *both, *raw;
 	struct vpmu_value v;
 
-	fake_start(4, true);
 	fake.kinds = 2;
 	begin(&b, 2, false);
 	both = count(&b, BRANCHES);
@@ -606,7 +601,6 @@ Test(perf_core, on_all_kinds_of_core_or_none)
 {
 	unsigned int on[2] = {0};
 
-	fake_start(4, true);
 	fake.kinds = 2;
 	begin(&b, 0, false);
 	count(&b, fake_raw(0x1d0));
@@ -629,7 +623,6 @@ Test(perf_core, a_thread_that_stays_on_the_other_kind)
 	struct vpmu_consumer *raw[3];
 	struct vpmu_value v;
 
-	fake_start(4, true);
 	fake.kinds = 2;
 	begin(&b, 0, false);
 	for (unsigned int i = 0; i < 3; i++)
@@ -653,7 +646,6 @@ Test(perf_core, guest_and_host_are_told_apart)
 {
 	unsigned int guests = 0, hosts = 0;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	count(&b, BRANCHES);
 	count(&b, (CYCLES & ~VPMU_KEY_GUEST) | VPMU_KEY_HOST);
