@@ -12,6 +12,8 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -79,6 +81,23 @@ static inline void bed_run_on(int cpu)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	cr_assert(!sched_setaffinity(0, sizeof(set), &set));
+}
+
+/* When @tid was started: what bpf_backend_bind_task wants. */
+static inline uint64_t bed_start_time(pid_t tid)
+{
+	char path[64], line[1024] = "", *at;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", tid, tid);
+	f = fopen(path, "re");
+	cr_assert(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	at = strrchr(line, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	cr_assert(at);
+	return strtoull(at, NULL, 10);
 }
 
 static inline void bed_cpu1(bool online)

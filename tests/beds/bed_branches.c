@@ -84,22 +84,6 @@ static struct tenants t;
 static struct vpmu_backend_node *node[2]; /* of the threads, below the tenants */
 static pid_t pid[2];
 
-static uint64_t start_time(pid_t of)
-{
-	char path[40], line[1024] = "", *at;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", of);
-	f = fopen(path, "re");
-	cr_assert(f && fgets(line, sizeof(line), f));
-	fclose(f);
-	at = strrchr(line, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	cr_assert(at);
-	return strtoull(at, NULL, 10);
-}
-
 /* This process reads on CPU 1. The flows share CPU 0, each in a tenant of its own. */
 static void setup(void)
 {
@@ -117,7 +101,7 @@ static void setup(void)
 			((void (*)(void))(uintptr_t)flows[i].begin)();
 		}
 		cr_assert(!vpmu_backend_node_add(t.node[i], 1000 + i, &node[i]));
-		cr_assert(!bpf_backend_bind_task(node[i], pid[i], start_time(pid[i])));
+		cr_assert(!bpf_backend_bind_task(node[i], pid[i], bed_start_time(pid[i])));
 	}
 	usleep(20000); /* until both loop */
 }

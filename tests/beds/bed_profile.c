@@ -22,20 +22,6 @@ struct seen {
 	uint64_t samples, side[VPMU_SIDE_HOST + 1], of_vcpu, of_vm, outside, in_line[5];
 };
 
-static uint64_t start_time(void)
-{
-	char line[1024] = "", *at;
-	FILE *f = fopen("/proc/thread-self/stat", "re");
-
-	cr_assert(f && fgets(line, sizeof(line), f));
-	fclose(f);
-	at = strrchr(line, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	cr_assert(at);
-	return strtoull(at, NULL, 10);
-}
-
 static void write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -58,7 +44,7 @@ static void make_backend(void)
 	cr_assert(!vpmu_backend_node_add(source->root, 1, &vm));
 	cr_assert(!vpmu_backend_node_add(vm, 2, &vcpu));
 	cr_assert(!vpmu_backend_node_add(source->root, 3, &neighbour));
-	cr_assert(!bpf_backend_bind_task(vcpu, gettid(), start_time()));
+	cr_assert(!bpf_backend_bind_task(vcpu, gettid(), bed_start_time(gettid())));
 }
 
 static void take(void *arg, const struct vpmu_backend_sample *s)

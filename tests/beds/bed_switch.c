@@ -176,22 +176,6 @@ Test(bed_switch, of_10000_tenants)
 /* ---- the parts that the rows above leave out-----------------------------------------------------
  */
 
-/* Field 22 of /proc/self/stat. */
-static uint64_t start_time(void)
-{
-	char line[1024], *at;
-	FILE *f = fopen("/proc/self/stat", "re");
-	unsigned long long v = 0;
-
-	cr_assert(f && fgets(line, sizeof(line), f));
-	fclose(f);
-	at = strrchr(line, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	cr_assert(at && sscanf(at, "%llu", &v) == 1);
-	return v;
-}
-
 Test(bed_switch, of_bound_tasks)
 {
 	struct tenants p;
@@ -203,7 +187,7 @@ Test(bed_switch, of_bound_tasks)
 	plain = pair_cost("none", "none");
 	tenants_attach(&p, 4, false);
 	/* The parent of each pair is this task. */
-	cr_assert_eq(bpf_backend_bind_task(p.node[1], getpid(), start_time()), 0);
+	cr_assert_eq(bpf_backend_bind_task(p.node[1], getpid(), bed_start_time(getpid())), 0);
 	check(BOUND, pair_cost("none", "none") - plain);
 	bpf_backend_unbind_task(p.node[1], getpid());
 	tenants_detach(&p);

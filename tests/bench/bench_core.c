@@ -12,6 +12,7 @@
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
 #include "vpmu/emupmu.h"
+#include "tests/random.h"
 
 #define KEYS 4
 
@@ -216,20 +217,12 @@ int bench_switch_4keys(void)
 	return 0;
 }
 
-static uint64_t rnd(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 static void shuffle(struct bed *b)
 {
 	uint64_t state = 0x76706d75;
 
 	for (unsigned int i = b->vms - 1; i > 0; i--) {
-		unsigned int j = (unsigned int)(rnd(&state) % (i + 1));
+		unsigned int j = (unsigned int)(random_shift(&state) % (i + 1));
 		uint32_t t = b->order[i];
 
 		b->order[i] = b->order[j];

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tests/bench/bench.h"
+#include "tests/random.h"
 
 #define ROUNDS	 3000
 #define BATCH_NS 50e3
@@ -260,10 +261,7 @@ static uint64_t rnd(void)
 {
 	static uint64_t state = 0x76706d75;
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	return random_shift(&state);
 }
 
 /* Measure all of @all once, in random order, as round @r. */

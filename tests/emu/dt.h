@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/random.h"
+
 /*
  * Address space. Both sides map exactly this below 4 GiB; everything else faults. No sum,
  * difference, AND, OR or flipped bit of scratch addresses leads into code, with memory that is not
@@ -146,20 +148,10 @@ struct dt_shm {
 #define DT_FD_CMD 21
 #define DT_FD_ACK 22
 
-/* splitmix64 (public domain, S. Vigna): one u64 of state, any seed is good. */
-static inline uint64_t dt_rand(uint64_t *s)
-{
-	uint64_t z = (*s += 0x9e3779b97f4a7c15ull);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
-
 /* 0 .. n-1 */
 static inline uint32_t dt_below(uint64_t *s, uint32_t n)
 {
-	return (uint32_t)(((dt_rand(s) >> 32) * n) >> 32);
+	return (uint32_t)(((random_split(s) >> 32) * n) >> 32);
 }
 
 static inline uint64_t dt_slot_address(uint64_t seed)

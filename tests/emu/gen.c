@@ -259,7 +259,8 @@ static void init_state(struct gen *g)
 		c->regs[r] = percent(g, 45) ? gen_address(g, 1) : gen_value(g);
 	c->regs[DT_RSP] =
 		DT_STACK + (percent(g, 95) ? 0x7c0 + below(g, 8) * 8 : 0x700 + below(g, 256));
-	c->rflags = (dt_rand(&g->rng) & (DT_STATUS | (percent(g, 15) ? DT_DF : 0))) | DT_IF | 2;
+	c->rflags =
+		(random_split(&g->rng) & (DT_STATUS | (percent(g, 15) ? DT_DF : 0))) | DT_IF | 2;
 	c->data_pool = below(g, DT_POOL);
 	c->stack_pool = below(g, DT_POOL);
 	gen_fx(g, c->fx);

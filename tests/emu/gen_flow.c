@@ -166,7 +166,7 @@ void t_loop(struct gen *g)
 		return;
 	if (gen_set_reg(g, DT_RCX, 1 + below(g, 5)) < 0)
 		return;
-	g->known &= (uint32_t)dt_rand(&g->rng) | REG(DT_RSP);
+	g->known &= (uint32_t)random_split(&g->rng) | REG(DT_RSP);
 	g->known &= ~REG(DT_RCX);
 	g->frozen = g->known | REG(DT_RCX);
 	label = g->pos;
@@ -283,7 +283,7 @@ void t_bad_jump(struct gen *g)
 	static const uint8_t jmp[2] = {0xff, 0xe0}, call[2] = {0xff, 0xd0};
 	static const uint8_t push_ret[2] = {0x50, 0xc3};
 	uint8_t mov64[10] = {0x48, 0xb8};
-	uint64_t wild = dt_rand(&g->rng);
+	uint64_t wild = random_split(&g->rng);
 	uint8_t store[11] = {0xc7, 0x04, 0x25};
 	uint32_t at = DT_EDGE + 0xff8, nops = 0x90909090, half_mov = 0x1234b848;
 

@@ -16,7 +16,7 @@ static uint32_t value32(struct gen *g)
 		0x3f800001, 0x3f7fffff, 0x4f000000, 0xcf000000, 0x4effffff, 0x80000001, 0x00400000,
 		0x5f000000, 0x20000000, 0x1f800000, 0x3fc00000,
 	};
-	uint32_t r = (uint32_t)dt_rand(&g->rng);
+	uint32_t r = (uint32_t)random_split(&g->rng);
 
 	switch (below(g, 4)) {
 	case 0:
@@ -58,7 +58,7 @@ static uint64_t value64(struct gen *g)
 		0x47efffffefffffff,
 		0x3ff8000000000000,
 	};
-	uint64_t r = dt_rand(&g->rng), keep = 0x800fffffffffffff;
+	uint64_t r = random_split(&g->rng), keep = 0x800fffffffffffff;
 
 	switch (below(g, 5)) {
 	case 0:
@@ -90,7 +90,7 @@ static void value80(struct gen *g, uint8_t b[16])
 					    0xa000000000000000,
 					    0xfffffffffffffc00,
 					    0xffffff8000000000};
-	uint64_t m = percent(g, 60) ? dt_rand(&g->rng)
+	uint64_t m = percent(g, 60) ? random_split(&g->rng)
 				    : mantissa[below(g, sizeof(mantissa) / sizeof(mantissa[0]))];
 	uint32_t e = exponent[below(g, sizeof(exponent) / sizeof(exponent[0]))];
 
@@ -148,7 +148,7 @@ static uint16_t gen_fcw(struct gen *g)
 void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES])
 {
 	uint32_t fcw = gen_fcw(g), mxcsr = gen_mxcsr(g);
-	uint32_t fsw = below(g, 8) << 11 | (dt_rand(&g->rng) & 0x4700);
+	uint32_t fsw = below(g, 8) << 11 | (random_split(&g->rng) & 0x4700);
 
 	fsw |= below(g, 64) & (percent(g, 5) ? 0x3f : fcw & 0x3f);
 	memset(fx, 0, DT_FX_BYTES);
@@ -372,10 +372,12 @@ void t_fp_control(struct gen *g)
 {
 	switch (below(g, 3)) {
 	case 0:
-		load_control(g, true, percent(g, 95) ? gen_mxcsr(g) : (uint32_t)dt_rand(&g->rng));
+		load_control(g, true,
+			     percent(g, 95) ? gen_mxcsr(g) : (uint32_t)random_split(&g->rng));
 		break;
 	case 1:
-		load_control(g, false, percent(g, 90) ? gen_fcw(g) : (uint32_t)dt_rand(&g->rng));
+		load_control(g, false,
+			     percent(g, 90) ? gen_fcw(g) : (uint32_t)random_split(&g->rng));
 		break;
 	default:
 		save_restore(g);

@@ -32,7 +32,7 @@ uint64_t gen_value(struct gen *g)
 		0xfffffffffffffffe,
 		0x8080808080808080,
 	};
-	uint64_t r = dt_rand(&g->rng);
+	uint64_t r = random_split(&g->rng);
 
 	switch (below(g, 5)) {
 	case 0:

@@ -402,7 +402,7 @@ int gen_set_reg(struct gen *g, unsigned int reg, uint32_t value)
 
 int gen_set_reg_wide(struct gen *g, unsigned int reg, uint32_t value)
 {
-	uint64_t v = dt_rand(&g->rng) << 32 | value;
+	uint64_t v = random_split(&g->rng) << 32 | value;
 	uint8_t b[10] = {0x48, (uint8_t)(0xb8 | reg)};
 
 	memcpy(b + 2, &v, 8);

@@ -32,7 +32,7 @@ static uint64_t bad_address(struct gen *g)
 	case 4:
 		return 0xffff800000000000 - 8 + below(g, 16);
 	default:
-		return dt_rand(&g->rng);
+		return random_split(&g->rng);
 	}
 }
 
@@ -247,8 +247,8 @@ void t_flags(struct gen *g)
 {
 	static const uint8_t pushf = 0x9c, popf = 0x9d, pushf16[] = {0x66, 0x9c},
 			     popf16[] = {0x66, 0x9d};
-	uint32_t f =
-		(uint32_t)dt_rand(&g->rng) & (DT_STATUS | DT_DF | DT_IF | 0x3000 | 0x10000 | 2);
+	uint32_t f = (uint32_t)random_split(&g->rng) &
+		     (DT_STATUS | DT_DF | DT_IF | 0x3000 | 0x10000 | 2);
 	uint8_t push[5] = {0x68}, push16[4] = {0x66, 0x68, (uint8_t)f, (uint8_t)(f >> 8)};
 
 	if (g->frozen)

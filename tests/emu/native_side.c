@@ -41,7 +41,7 @@ int native_start(struct native_side *n, const char *path)
 		goto fail;
 	}
 	for (size_t i = 0; i < sizeof(n->shm->pool); i++)
-		n->shm->pool[i] = (uint8_t)(dt_rand(&rng) >> 20);
+		n->shm->pool[i] = (uint8_t)(random_split(&rng) >> 20);
 	if (pipe2(cmd, O_CLOEXEC) || pipe2(ack, O_CLOEXEC))
 		goto fail;
 	n->pid = fork();

@@ -16,6 +16,7 @@
 
 #include "machine_bed.h"
 #include "vmm/emu/emu.h"
+#include "tests/random.h"
 
 #define EVENTS	  "instructions,branches,branches-taken:u,loads:k,stores,cycles:u"
 #define NR_EVENTS 6
@@ -25,12 +26,7 @@ static uint64_t rng_state;
 
 static uint64_t below(uint64_t n)
 {
-	/* splitmix64 */
-	uint64_t z = rng_state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return (z ^ z >> 31) % n;
+	return random_split(&rng_state) % n;
 }
 
 /* The rest of a VM that has ended: its console, by vCPU, and the operators' counts. */

@@ -46,7 +46,7 @@ void churn_fail(const char *fmt, ...)
 
 static unsigned int rnd(uint64_t *rng, unsigned int below)
 {
-	return (unsigned int)(rnd64(rng) % below);
+	return (unsigned int)(random_split(rng) % below);
 }
 
 /* ---- runners ---- */

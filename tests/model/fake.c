@@ -61,13 +61,13 @@ static int bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 	int k = key_index(key), ret;
 
 	f->calls++;
-	if (f->refuse_percent && rnd64(&f->rng) % 100 < f->refuse_percent)
+	if (f->refuse_percent && random_split(&f->rng) % 100 < f->refuse_percent)
 		return -EBUSY;
 	ret = f->emulator.pmu.ops->bind(&f->emulator.pmu, ctr, key);
 	if (ret)
 		return ret;
 	f->key[ctr] = k;
-	f->offset[ctr] = f->memory ? 0 : rnd64(&f->rng);
+	f->offset[ctr] = f->memory ? 0 : random_split(&f->rng);
 	f->rebound[k] = true;
 	if (f->model)
 		model_counter(f->model, f->pcpu, k, true);
@@ -166,7 +166,7 @@ int fake_init(struct fake *f, const struct vpmu_emupmu_opts *opts, struct model 
 		return -EINVAL;
 	f->pmu = f->emulator.pmu;
 	/* Half of them are read as memory, the others by calls, which are counted. */
-	f->memory = rnd64(&f->rng) & 1;
+	f->memory = random_split(&f->rng) & 1;
 	if (!f->memory) {
 		f->pmu.word = NULL;
 		f->pmu.clock_ns = NULL;
@@ -175,7 +175,7 @@ int fake_init(struct fake *f, const struct vpmu_emupmu_opts *opts, struct model 
 	f->pmu.ops = alarms == FAKE_NEVER ? &fake_ops_no_alarms : &fake_ops;
 	f->model = m;
 	f->pcpu = pcpu;
-	f->emulator.own_clock_ns = rnd64(&f->rng) >> 20; /* any epoch */
+	f->emulator.own_clock_ns = random_split(&f->rng) >> 20; /* any epoch */
 	for (int i = 0; i < VPMU_MAX_CTRS; i++)
 		f->key[i] = M_NONE;
 	return 0;
@@ -226,20 +226,20 @@ bool fake_execute_some(struct fake *f, struct m_exec *x)
 {
 	struct vpmu_emu_tally *t = f->emulator.tally;
 	uint64_t left[VPMU_MAX_CTRS], slack = 0;
-	int first = (int)(rnd64(&f->rng) % (M_MODES * M_EVENTS));
+	int first = (int)(random_split(&f->rng) % (M_MODES * M_EVENTS));
 	struct m_exec y = {0};
 	bool due = false;
 	uint32_t gone = 0;
 
 	if (f->alarms == FAKE_BIG)
-		slack = rnd64(&f->rng) % 8;
+		slack = random_split(&f->rng) % 8;
 	else if (f->alarms == FAKE_LATE)
-		slack = rnd64(&f->rng) % 300;
+		slack = random_split(&f->rng) % 300;
 	for (unsigned int c = 0; c < f->pmu.nr_ctrs; c++) {
 		if (t->armed >> c & 1)
 			left[c] = vpmu_emu_alarm_left(t, &t->alarm[c]) + slack;
 		if (t->armed >> c & 1 && f->alarms == FAKE_EARLY)
-			left[c] -= rnd64(&f->rng) % (left[c] < 20 ? left[c] + 1 : 20);
+			left[c] -= random_split(&f->rng) % (left[c] < 20 ? left[c] + 1 : 20);
 	}
 	for (int i = 0; i < M_MODES * M_EVENTS && !due; i++) {
 		int mode = (first + i) % (M_MODES * M_EVENTS) / M_EVENTS;
@@ -258,7 +258,7 @@ bool fake_execute_some(struct fake *f, struct m_exec *x)
 			}
 		}
 	}
-	y.ns = due ? rnd64(&f->rng) % (x->ns + 1) : x->ns;
+	y.ns = due ? random_split(&f->rng) % (x->ns + 1) : x->ns;
 	x->ns -= y.ns;
 	fake_execute(f, &y);
 	t->armed &= ~gone;

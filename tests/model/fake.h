@@ -9,6 +9,7 @@
 
 #include "tests/model/model.h"
 #include "vpmu/emupmu.h"
+#include "tests/random.h"
 
 /* A branch: @mode and @type (VPMU_LBR_JCC ...) are what filters look at. */
 struct fake_branch {
@@ -59,15 +60,5 @@ bool fake_tells_all(const struct fake *f);
 bool fake_can(const struct fake *f, int key);
 int fake_counter_of(const struct fake *f, int key);
 uint32_t fake_eligible(const struct fake *f, int key);
-
-/* splitmix64: the random numbers of all model tests */
-static inline uint64_t rnd64(uint64_t *state)
-{
-	uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
-}
 
 #endif

@@ -51,7 +51,7 @@ void say(const struct history *h, const char *fmt, ...)
 
 unsigned int rnd(struct history *h, unsigned int below)
 {
-	return (unsigned int)(rnd64(&h->rng) % below);
+	return (unsigned int)(random_split(&h->rng) % below);
 }
 
 bool chance(struct history *h, unsigned int percent)

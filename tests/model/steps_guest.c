@@ -166,10 +166,11 @@ static void write_select(struct history *h, int v, unsigned int i)
 static void write_ctr(struct history *h, int v, unsigned int i)
 {
 	struct h_guest *g = h->vcpu[v].guest;
-	uint64_t val = rnd64(&h->rng) >> 16;
+	uint64_t val = random_split(&h->rng) >> 16;
 
 	if (chance(h, 85))
-		val = ((1ULL << 48) - 1) & -(rnd64(&h->rng) % (chance(h, 70) ? 3000 : 300000));
+		val = ((1ULL << 48) - 1) &
+		      -(random_split(&h->rng) % (chance(h, 70) ? 3000 : 300000));
 	if (i < G_FIXED && g->intel && chance(h, 20)) { /* sign-extended 32 bits */
 		write_msr(h, v, 0xc1 + i, (uint32_t)val);
 		g_write_ctr(h, v, i, (uint64_t)(int64_t)(int32_t)val);
@@ -182,7 +183,7 @@ static void write_ctr(struct history *h, int v, unsigned int i)
 static void write_global(struct history *h, int v)
 {
 	struct h_guest *g = h->vcpu[v].guest;
-	uint64_t all = g_all_bits(g), bits = chance(h, 60) ? all : rnd64(&h->rng) & all;
+	uint64_t all = g_all_bits(g), bits = chance(h, 60) ? all : random_split(&h->rng) & all;
 	uint64_t frz = g->version < 5 && g->intel ? 0 : G_CTR_FRZ | (g->depth ? G_LBR_FRZ : 0);
 
 	switch (g_has_status(g) ? rnd(h, 5) : 5) {
@@ -200,7 +201,7 @@ static void write_global(struct history *h, int v)
 	case 4:
 		if (g->intel && g->version < 4)
 			return;
-		bits = (rnd64(&h->rng) & all) | (chance(h, 20) ? frz : 0);
+		bits = (random_split(&h->rng) & all) | (chance(h, 20) ? frz : 0);
 		write_msr(h, v, g->intel ? 0x391 : 0xc0000303, bits);
 		g_write_status(h, v, 0, bits);
 		break;
@@ -236,11 +237,11 @@ static void write_rest(struct history *h, int v)
 	if (!g->depth)
 		return;
 	if (g->intel) {
-		val = chance(h, 75) | 6 | (rnd64(&h->rng) & VPMU_LBR_TYPES);
+		val = chance(h, 75) | 6 | (random_split(&h->rng) & VPMU_LBR_TYPES);
 		g->lbr_ctl = val | (chance(h, 20) ? VPMU_LBR_CALL_STACK : 0);
 		write_msr(h, v, 0x14ce, g->lbr_ctl);
 	} else if (chance(h, 50)) {
-		g->lbr_ctl = rnd64(&h->rng) & 0x1fc;
+		g->lbr_ctl = random_split(&h->rng) & 0x1fc;
 		write_msr(h, v, 0xc000010e, g->lbr_ctl);
 	} else {
 		g->lbr_cfg = chance(h, 75) ? 1u << 6 : 0;

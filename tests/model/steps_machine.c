@@ -34,7 +34,8 @@ void step_pcpu_create(struct history *h)
 		opts.gp = 1 + rnd(h, 4);
 		opts.fixed = rnd(h, 4);
 	}
-	H_CHECK(h, !fake_init(&p->fake, &opts, h->m, p->id, rnd64(&h->rng), alarms), "fake_init");
+	H_CHECK(h, !fake_init(&p->fake, &opts, h->m, p->id, random_split(&h->rng), alarms),
+		"fake_init");
 	for (int e = 0; e < M_EVENTS; e++)
 		p->fake.cannot[e] = h->mixed && chance(h, 20);
 	for (int k = 0; k < m_nr_keys; k++)
@@ -180,7 +181,7 @@ void run(struct history *h, int i)
 		most = mask * 2;
 	for (int e = 0; e < M_EVENTS; e++) {
 		for (int mode = 0; mode < M_MODES; mode++) {
-			x.ev[mode][e] = chance(h, 30) ? 0 : rnd64(&h->rng) % (most + 1);
+			x.ev[mode][e] = chance(h, 30) ? 0 : random_split(&h->rng) % (most + 1);
 			sum[e] += x.ev[mode][e];
 		}
 		wrap |= p->unread[e] + sum[e] > mask;

@@ -68,7 +68,8 @@ static void away(struct history *h, int v, struct vpmu_blob *b)
 	memset(p, 0, sizeof(*p));
 	p->id = M_PCPUS - 1;
 	p->vcpu = M_NONE;
-	H_CHECK(h, !fake_init(&p->fake, &opts, h->m, p->id, rnd64(&h->rng), FAKE_EXACT), "away");
+	H_CHECK(h, !fake_init(&p->fake, &opts, h->m, p->id, random_split(&h->rng), FAKE_EXACT),
+		"away");
 	for (int k = 0; k < m_nr_keys; k++)
 		model_can(h->m, p->id, k, fake_eligible(&p->fake, k) != 0);
 	*a = (struct h_acc){.kind = ACC_VCPU, .model = model_account(h->m, M_NONE)};

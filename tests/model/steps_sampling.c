@@ -10,7 +10,7 @@
 /* Often near, sometimes far beyond the range of narrow counters. */
 static uint64_t rnd_distance(struct history *h)
 {
-	return 1 + rnd64(&h->rng) % (chance(h, 50) ? 60 : chance(h, 80) ? 3000 : 200000);
+	return 1 + random_split(&h->rng) % (chance(h, 50) ? 60 : chance(h, 80) ? 3000 : 200000);
 }
 
 /* ---- alarms ---- */

@@ -31,7 +31,7 @@ static uint64_t seed_of(unsigned long n)
 {
 	uint64_t state = base + n;
 
-	return rnd64(&state) | 1;
+	return random_split(&state) | 1;
 }
 
 /* A crash must name its history too. */

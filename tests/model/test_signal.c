@@ -328,7 +328,7 @@ static uint64_t timer_rng;
 
 static void arm(void)
 {
-	struct itimerspec t = {.it_value.tv_nsec = 1000 + (long)(rnd64(&timer_rng) % 60000)};
+	struct itimerspec t = {.it_value.tv_nsec = 1000 + (long)(random_split(&timer_rng) % 60000)};
 
 	timer_settime(timer, 0, &t, NULL);
 }

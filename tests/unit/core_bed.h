@@ -5,8 +5,8 @@
 
 #include <criterion/criterion.h>
 
+#include "conserved.h"
 #include "vpmu/account.h"
-#include "vpmu/conservation.h"
 #include "vpmu/consumer.h"
 #include "vpmu/context.h"
 #include "vpmu/host.h"
@@ -60,6 +60,7 @@ static inline void bed_fini(struct bed *b)
 	for (int i = 0; i < BED_VCPUS; i++)
 		vpmu_context_fini(&b->ctx[i]);
 	vpmu_host_destroy(b->host);
+	b->host = NULL;
 	urcu_memb_unregister_thread();
 }
 
@@ -97,34 +98,10 @@ static inline unsigned int bed_host_counters(struct bed *b)
 	return s.host_counters;
 }
 
-struct bed_rows {
-	unsigned int n;
-	bool bad;
-	struct vpmu_conservation first_bad;
-};
-
-/* Under the library's lock, where no assertion may leave from. */
-static inline int bed_row(const struct vpmu_conservation *c, void *arg)
-{
-	struct bed_rows *rows = arg;
-
-	rows->n++;
-	if (c->hardware != c->charged && !rows->bad) {
-		rows->bad = true;
-		rows->first_bad = *c;
-	}
-	return 0;
-}
-
 /* I1 now; returns how many pCPU and key pairs there are. */
 static inline unsigned int bed_conserved(struct bed *b)
 {
-	struct bed_rows rows = {0};
-
-	cr_assert_eq(vpmu_host_conservation(b->host, bed_row, &rows), 0);
-	cr_assert(!rows.bad, "pCPU %u key %#lx: hardware %lu, charged %lu", rows.first_bad.pcpu,
-		  rows.first_bad.key, rows.first_bad.hardware, rows.first_bad.charged);
-	return rows.n;
+	return conserved(b->host);
 }
 
 /* The bed of a file's tests. */

@@ -122,35 +122,55 @@ static inline void bed_intel(struct bed *b)
 	cr_assert_eq(vmm_emu_ops.set_cpuid(b->v, &leaf0, 1), 0);
 }
 
-static inline void bed_init(struct bed *b)
+static inline void bed_stop(struct bed *b)
+{
+	vmm_emu_ops.vcpu_destroy(b->v);
+	vmm_emu_ops.vm_destroy(b->vm);
+	vmm_emu_ops.close(b->e);
+	munmap(b->ram, BED_RAM);
+	b->e = NULL;
+}
+
+/* The bed of the test that runs: it ends when it is started again, and in the suite's .fini. */
+static __attribute__((unused)) struct bed b;
+
+static inline void bed_end(void)
+{
+	if (b.e)
+		bed_stop(&b);
+}
+
+static inline void bed_init(struct bed *to)
 {
 	char why[128];
 
-	memset(b, 0, sizeof(*b));
-	cr_assert_eq(vmm_emu_ops.open(&b->e, why, sizeof(why)), 0);
-	b->ram = mmap(NULL, BED_RAM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	cr_assert(b->ram != MAP_FAILED);
-	*bed_u64(b, BED_PML4) = BED_PDPT | 7;
-	*bed_u64(b, BED_PDPT) = BED_PD | 7;
-	*bed_u64(b, BED_PDPT + 8) = BED_PD2 | 7;
+	if (to == &b)
+		bed_end();
+	memset(to, 0, sizeof(*to));
+	cr_assert_eq(vmm_emu_ops.open(&to->e, why, sizeof(why)), 0);
+	to->ram = mmap(NULL, BED_RAM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert(to->ram != MAP_FAILED);
+	*bed_u64(to, BED_PML4) = BED_PDPT | 7;
+	*bed_u64(to, BED_PDPT) = BED_PD | 7;
+	*bed_u64(to, BED_PDPT + 8) = BED_PD2 | 7;
 	for (uint64_t i = 0; i < BED_RAM >> 21; i++)
-		*bed_u64(b, BED_PD + i * 8) = i << 21 | BED_PS | 7;
-	*bed_u64(b, BED_PD2) = BED_PT | 7;
-	*bed_u64(b, BED_GDT + 8) = 0x00af9b000000ffff;
-	*bed_u64(b, BED_GDT + 0x10) = 0x00cf93000000ffff;
-	*bed_u64(b, BED_GDT + 0x20) = 0x00cff3000000ffff;
-	*bed_u64(b, BED_GDT + 0x28) = 0x00affb000000ffff;
-	*bed_u64(b, BED_GDT + 0x30) = 0x0000890000000067 | (BED_TSS & 0xffffff) << 16;
-	*bed_u64(b, BED_TSS + 4) = BED_STACK0;
-	*bed_u64(b, BED_TSS + 0x24) = BED_IST1;
-	*(uint16_t *)(b->ram + BED_TSS + 0x66) = 0x68;
-	memset(b->ram + BED_HANDLERS, 0xf4, 256);
+		*bed_u64(to, BED_PD + i * 8) = i << 21 | BED_PS | 7;
+	*bed_u64(to, BED_PD2) = BED_PT | 7;
+	*bed_u64(to, BED_GDT + 8) = 0x00af9b000000ffff;
+	*bed_u64(to, BED_GDT + 0x10) = 0x00cf93000000ffff;
+	*bed_u64(to, BED_GDT + 0x20) = 0x00cff3000000ffff;
+	*bed_u64(to, BED_GDT + 0x28) = 0x00affb000000ffff;
+	*bed_u64(to, BED_GDT + 0x30) = 0x0000890000000067 | (BED_TSS & 0xffffff) << 16;
+	*bed_u64(to, BED_TSS + 4) = BED_STACK0;
+	*bed_u64(to, BED_TSS + 0x24) = BED_IST1;
+	*(uint16_t *)(to->ram + BED_TSS + 0x66) = 0x68;
+	memset(to->ram + BED_HANDLERS, 0xf4, 256);
 	for (unsigned int i = 0; i < 256; i++)
-		bed_gate(b, i, BED_HANDLERS + i, 0, 0xe);
+		bed_gate(to, i, BED_HANDLERS + i, 0, 0xe);
 	cr_assert_eq(vmm_emu_ops.vm_create(
-			     b->e,
-			     &(struct vmm_ram){.base = b->ram, .nr = 1, .slot[0].bytes = BED_RAM},
-			     &b->vm),
+			     to->e,
+			     &(struct vmm_ram){.base = to->ram, .nr = 1, .slot[0].bytes = BED_RAM},
+			     &to->vm),
 		     0);
 }
 
@@ -161,14 +181,6 @@ static inline void bed_start(struct bed *b, const uint8_t *code, const uint8_t *
 	cr_assert_eq(vmm_emu_ops.vcpu_create(b->vm, 0, &b->v), 0);
 	vmm_emu_ops.set_tally(b->v, &b->t);
 	bed_load(b, code, end, user);
-}
-
-static inline void bed_stop(struct bed *b)
-{
-	vmm_emu_ops.vcpu_destroy(b->v);
-	vmm_emu_ops.vm_destroy(b->vm);
-	vmm_emu_ops.close(b->e);
-	munmap(b->ram, BED_RAM);
 }
 
 /* Run with @budget; returns the exit and leaves the registers in b->r. */

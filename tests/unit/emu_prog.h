@@ -9,6 +9,7 @@
 #define TESTS_UNIT_EMU_PROG_H
 
 #include "emu_bed.h"
+#include "tests/random.h"
 
 #define PROG_KERNEL (BED_CODE + 0x8000)
 #define PROG_LEAF   (BED_CODE + 0x6000) /* functions */
@@ -21,15 +22,6 @@ BED_GUEST(prog_syscall, "inc %r14\n test $1,%r14b\n jz 1f\n nop\n call 2f\n 1: s
 			"2: mov (%rdi),%rax\n ret");
 BED_GUEST(prog_leaf, "push %rbx\n call 1f\n pop %rbx\n ret\n 1: mov (%rsp),%rbx\n ret $0");
 BED_GUEST(prog_hlt, "hlt");
-
-static inline uint64_t prog_rand(uint64_t *s)
-{
-	uint64_t z = (*s += 0x9e3779b97f4a7c15ULL);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-	return z ^ (z >> 31);
-}
 
 struct prog_piece {
 	uint8_t n, b[15];
@@ -61,7 +53,7 @@ static inline size_t prog_piece(uint8_t *p, uint64_t at, uint64_t *s)
 		{5, {0xe8, 0, 0, 0, 0}},			 /* call the next */
 		{2, {0x0f, 0xa2}},				 /* cpuid */
 	};
-	uint64_t r = prog_rand(s);
+	uint64_t r = random_split(s);
 	unsigned int kind = r % 32;
 	uint8_t *q = p;
 	int32_t rel;
@@ -130,9 +122,9 @@ static inline void prog_start(struct bed *b, uint64_t seed)
 {
 	uint64_t s = seed, at = BED_CODE;
 	uint8_t code[0x3000];
-	size_t n = 0, pieces = 5 + prog_rand(&s) % 60;
+	size_t n = 0, pieces = 5 + random_split(&s) % 60;
 	struct kvm_sregs sr;
-	uint32_t times = (uint32_t)(1 + prog_rand(&s) % 8);
+	uint32_t times = (uint32_t)(1 + random_split(&s) % 8);
 	int32_t rel;
 
 	memcpy(code, "\x41\xbf", 2); /* mov r15d, times */

@@ -11,18 +11,11 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint64_t rnd(uint64_t *s)
-{
-	uint64_t z = (*s += 0x9e3779b97f4a7c15ull);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
+#include "tests/random.h"
 
 static inline unsigned int below(uint64_t *s, unsigned int n)
 {
-	return (unsigned int)((rnd(s) >> 32) * n >> 32);
+	return (unsigned int)((random_split(s) >> 32) * n >> 32);
 }
 
 #define CODE_MAX 0x3000u
@@ -109,7 +102,7 @@ static void random_insn(struct prog *p)
 		break;
 	case 5: /* with an immediate byte */
 		insn(p, lg ? 0x83 : 0x80, lg, k, reg_or_mem(p, k != 7));
-		put(p, 1, rnd(&p->rng));
+		put(p, 1, random_split(&p->rng));
 		break;
 	case 6: /* TEST */
 		insn(p, lg ? 0x85 : 0x84, lg, any_reg(p), reg_or_mem(p, false));
@@ -164,7 +157,7 @@ static void random_insn(struct prog *p)
 			insn(p, bits[below(&p->rng, 4)], lg ? lg : 2, any_reg(p), free_reg(p));
 		} else {
 			insn(p, 0x0fba, lg ? lg : 2, 4 + below(&p->rng, 4), reg_or_mem(p, true));
-			put(p, 1, rnd(&p->rng));
+			put(p, 1, random_split(&p->rng));
 		}
 		break;
 	case 20: /* BSF, BSR, and with F3: TZCNT, LZCNT, POPCNT */

@@ -7,21 +7,18 @@
 #define TESTS_UNIT_GUEST_TWINS_H
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 #include "guest_bed.h"
 #include "vpmu/guest/policy.h"
 #include "vpmu/lbr.h"
+#include "tests/random.h"
 
 static uint64_t rng_state;
 
 static inline uint64_t rnd(void)
 {
-	/* splitmix64 */
-	uint64_t z = rng_state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
+	return random_split(&rng_state);
 }
 
 static inline uint64_t below(uint64_t n)
@@ -58,7 +55,8 @@ static inline void free_bed(struct bed *b)
 	free_hosts[nr_free_hosts++] = b;
 }
 
-static inline void free_all_hosts(void)
+/* The .fini of a suite; its .init is urcu_memb_register_thread. */
+static inline void twins_end(void)
 {
 	while (nr_free_hosts) {
 		struct bed *b = free_hosts[--nr_free_hosts];
@@ -66,6 +64,7 @@ static inline void free_all_hosts(void)
 		bed_host_fini(b);
 		free(b);
 	}
+	urcu_memb_unregister_thread();
 }
 
 /* What the engine does at a branch. */
@@ -237,5 +236,32 @@ static const struct vpmu_guest_cfg cfgs[] = {
 };
 
 #define NR_CFGS (sizeof(cfgs) / sizeof(cfgs[0]))
+
+/* The same happens to two vCPUs; @between may move the second. @when is for messages. */
+static inline void twins(const struct vpmu_guest_cfg *cfg, uint64_t seed,
+			 void (*between)(struct bed *a, struct bed **b,
+					 const struct vpmu_guest_cfg *cfg, const char *when))
+{
+	struct bed *a = new_bed(cfg), *b = new_bed(cfg);
+	char when[80];
+
+	rng_state = seed;
+	bed_enter(a, 0);
+	bed_enter(b, 0);
+	for (unsigned int step = 0; step < 120; step++) {
+		uint64_t what = rnd();
+
+		act(a, what);
+		act(b, what);
+		snprintf(when, sizeof(when), "%s VPMU_SEED=%llu step %u",
+			 vpmu_guest_model_name(cfg->model), (unsigned long long)seed, step);
+		between(a, &b, cfg, when);
+		if (below(8) == 0)
+			compare(a, b, when);
+	}
+	compare(a, b, when);
+	free_bed(a);
+	free_bed(b);
+}
 
 #endif

@@ -169,6 +169,16 @@ static inline void stop(struct guest *g)
 	ops->vm_destroy(g->vm);
 	ops->close(g->engine);
 	munmap(g->ram, RAM_BYTES);
+	g->vcpu = NULL;
+}
+
+/* The guest of the test that runs, and the .fini of suites that use it. */
+static __attribute__((unused)) struct guest g;
+
+static inline void guest_end(void)
+{
+	if (g.vcpu)
+		stop(&g);
 }
 
 static inline enum vmm_exit run(struct guest *g)

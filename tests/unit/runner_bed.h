@@ -6,11 +6,11 @@
 #include <criterion/criterion.h>
 #include <urcu/urcu-memb.h>
 
+#include "conserved.h"
 #include "fake_engine.h"
 #include "vmm/sched/runner.h"
 #include "vmm/sched/runner_priv.h"
 #include "vpmu/account.h"
-#include "vpmu/conservation.h"
 #include "vpmu/host.h"
 
 #define VMS_MAX 64
@@ -123,34 +123,25 @@ static inline void start(struct vm *vm)
 	cr_assert_eq(vm_start(vm, err, sizeof(err)), 0);
 }
 
-static inline int conserved(const struct vpmu_conservation *c, void *arg)
-{
-	unsigned int *rows = arg;
-
-	cr_assert_eq(c->hardware, c->charged, "pCPU %u key %#lx: hardware %lu, charged %lu",
-		     c->pcpu, (unsigned long)c->key, (unsigned long)c->hardware,
-		     (unsigned long)c->charged);
-	(*rows)++;
-	return 0;
-}
-
-static inline unsigned int check_conservation(struct bed *b)
-{
-	unsigned int rows = 0;
-
-	cr_assert_eq(vpmu_host_conservation(b->host, conserved, &rows), 0);
-	return rows;
-}
-
 static inline void bed_fini(struct bed *b)
 {
 	for (unsigned int i = 0; i < VMS_MAX; i++)
 		del_vm(b, i);
-	check_conservation(b);
+	conserved(b->host);
 	runner_destroy(b->runner);
 	vpmu_host_destroy(b->host);
 	urcu_memb_unregister_thread();
+	b->host = NULL;
 	cr_assert_eq(fake_wrong, 0);
+}
+
+/* The bed of the test that runs, and the .fini of suites that use it. */
+static struct bed b;
+
+static inline void bed_end(void)
+{
+	if (b.host)
+		bed_fini(&b);
 }
 
 #endif

@@ -14,18 +14,13 @@
 #include "core_bed.h"
 #include "vpmu/alarm.h"
 #include "vpmu/sampler.h"
+#include "tests/random.h"
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static inline uint64_t rnd(uint64_t *state, uint64_t below)
 {
-	*state += 0x9e3779b97f4a7c15ULL;
-
-	uint64_t z = *state;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return (z ^ z >> 31) % below;
+	return random_split(state) % below;
 }
 
 /* Returns true if slot counters of pCPU @p count @key now. */
@@ -192,8 +187,11 @@ static inline int bed_where(struct vpmu_context *ctx, struct vpmu_where *out)
 	return 0;
 }
 
+/* Again, with others of @opts, too: the bed that was begun ends. */
 static inline void engine_init(struct bed *b, const struct vpmu_emupmu_opts *opts)
 {
+	if (b->host)
+		bed_fini(b);
 	bed_init(b, opts);
 	bed_now = b;
 	memset(bed_ip, 0, sizeof(bed_ip));

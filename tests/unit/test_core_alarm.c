@@ -2,7 +2,13 @@
 /* Alarms of a vCPU's own consumers: each fires at its event, whatever happens in between. */
 #include "sampling_bed.h"
 
-TestSuite(alarm, .fini = bed_teardown);
+static void setup(void)
+{
+	engine_init(&b, NULL);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+}
+
+TestSuite(alarm, .init = setup, .fini = bed_teardown);
 
 /* Fires where it should: instruction size 1, so nothing is ever over. */
 static uint64_t fire_exact(struct vpmu_alarm *a, uint64_t over)
@@ -21,8 +27,6 @@ Test(alarm, three_periods_on_one_counter)
 	static const uint64_t period[] = {100, 70, 1001};
 	struct tick t[3];
 
-	engine_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	for (int i = 0; i < 3; i++) {
 		tick_add(&t[i], &b, b.p[0], 0, INSNS, period[i]);
 		t[i].alarm.fire = fire_exact;
@@ -45,8 +49,6 @@ Test(alarm, switch_and_migration_lose_nothing)
 {
 	struct tick t[2];
 
-	engine_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	tick_add(&t[0], &b, b.p[0], 0, INSNS, 1000);
 	tick_add(&t[1], &b, b.p[0], 0, LOADS, 333);
 	t[0].alarm.fire = t[1].alarm.fire = fire_exact;
@@ -74,8 +76,6 @@ Test(alarm, one_instruction_counts_several_periods)
 {
 	struct tick t[3];
 
-	engine_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	tick_add(&t[0], &b, b.p[0], 0, LOADS, 10);
 	tick_add(&t[1], &b, b.p[0], 0, LOADS, 64);
 	tick_add(&t[2], &b, b.p[0], 0, LOADS, 1);
@@ -194,8 +194,6 @@ Test(alarm, set_counts_from_now_and_replaces)
 {
 	struct tick t;
 
-	engine_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	tick_add(&t, &b, b.p[0], 0, INSNS, 100);
 	engine_run(&b, 0, 0, 60, 1);
 	tick_set(&t, &b, b.p[0]); /* 60 are forgotten */
@@ -223,8 +221,6 @@ Test(alarm, due_before_clear)
 {
 	struct tick t[2];
 
-	engine_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	tick_add(&t[0], &b, b.p[0], 0, INSNS, 100);
 	tick_add(&t[1], &b, b.p[0], 0, INSNS, 40);
 	bed_run(&b, 0, 105);
@@ -268,8 +264,6 @@ Test(alarm, ends_itself)
 {
 	struct tick t[2];
 
-	engine_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	tick_add(&t[0], &b, b.p[0], 0, INSNS, 10);
 	tick_add(&t[1], &b, b.p[0], 0, LOADS, 25);
 	t[0].alarm.fire = t[1].alarm.fire = fire_once;
@@ -294,8 +288,6 @@ Test(alarm, unsupported_has_none)
 {
 	struct tick t = {.vcpu = 0, .period = 10};
 
-	engine_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	cr_assert_eq(vpmu_consumer_add(&t.c, b.vcpu[0], MISSES, b.p[0]), -EOPNOTSUPP);
 	tick_set(&t, &b, b.p[0]);
 	engine_run(&b, 0, 0, 1000, 1);
@@ -309,8 +301,6 @@ Test(alarm, due_at_a_flush_is_armed_again)
 {
 	struct tick t;
 
-	engine_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	tick_add(&t, &b, b.p[0], 0, INSNS, 100);
 	bed_run(&b, 0, 100);
 	vpmu_pcpu_flush(b.p[0]);

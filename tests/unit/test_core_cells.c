@@ -236,12 +236,8 @@ Test(cells, pcpus_that_come_and_go_leave_nothing)
 		vpmu_emu_add(sp.tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 3);
 		sp.own_clock_ns += 2;
 		vpmu_pcpu_switch(p, NULL);
-		if (n % 5000 == 0) {
-			struct bed_rows rows = {0};
-
-			cr_assert_eq(vpmu_host_conservation(host, bed_row, &rows), 0);
-			cr_assert(!rows.bad);
-		}
+		if (n % 5000 == 0)
+			conserved(host);
 		cr_assert_eq(vpmu_pcpu_destroy(p), 0);
 		if (n == 100)
 			before = live_now();
@@ -424,9 +420,9 @@ Test(cells, a_control_call_asks_only_the_pcpus_concerned)
 
 static unsigned int differences(void)
 {
-	struct bed_rows rows = {0};
+	struct conserved_rows rows = {0};
 
-	cr_assert_eq(vpmu_host_conservation(host, bed_row, &rows), 0);
+	cr_assert_eq(vpmu_host_conservation(host, conserved_row, &rows), 0);
 	return rows.bad ? (unsigned int)(rows.first_bad.charged - rows.first_bad.hardware) : 0;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "lbr_bed.h"
+#include "tests/random.h"
 
 #define STEPS	  4000
 #define SEEDS	  25
@@ -19,10 +20,7 @@ static uint64_t rng;
 
 static unsigned int rnd(unsigned int below)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (unsigned int)(rng % below);
+	return (unsigned int)(random_shift(&rng) % below);
 }
 
 struct m_data {

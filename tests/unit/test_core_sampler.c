@@ -3,7 +3,12 @@
 #include "sampling_bed.h"
 #include "vpmu/lbr.h"
 
-TestSuite(sampler, .fini = bed_teardown);
+static void setup(void)
+{
+	engine_init(&b, NULL);
+}
+
+TestSuite(sampler, .init = setup, .fini = bed_teardown);
 
 /* ---- sharing ---- */
 
@@ -15,7 +20,6 @@ Test(sampler, six_periods_one_counter)
 	struct prof f[3];
 	struct tick t[3];
 
-	engine_init(&b, NULL);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	cr_assert_eq(prof_open(&f[0], &b, b.vm, INSNS, 150), 0);
 	cr_assert_eq(prof_open(&f[1], &b, b.tenant, INSNS, 77), 0);
@@ -54,7 +58,6 @@ Test(sampler, distances_are_per_pcpu)
 {
 	struct prof f, one;
 
-	engine_init(&b, NULL);
 	cr_assert_eq(prof_open(&f, &b, b.vm, INSNS, 1000), 0);
 	cr_assert_eq(prof_open(&one, &b, b.vcpu[2], INSNS, 100), 0);
 	for (int i = 0; i < 40; i++) {
@@ -79,7 +82,6 @@ Test(sampler, equal_contexts_stay_equal)
 {
 	struct prof f;
 
-	engine_init(&b, NULL);
 	odd(&b, arm_counted);
 	cr_assert_eq(prof_open(&f, &b, b.vm, INSNS, 1000), 0);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
@@ -106,7 +108,6 @@ Test(sampler, sample_fields)
 	struct vpmu_consumer c = {0};
 	struct prof f;
 
-	engine_init(&b, NULL);
 	cr_assert_eq(
 		prof_open(&f, &b, vpmu_host_root(b.host),
 			  vpmu_key_generic(VPMU_EV_LOADS, VPMU_KEY_USR | VPMU_KEY_OS |
@@ -182,7 +183,6 @@ Test(sampler, branches_of_who_ran)
 	struct branch r = {0};
 	struct vpmu_sampler *s;
 
-	engine_init(&b, NULL);
 	cr_assert_eq(vpmu_lbr_attach(b.vm, VPMU_LBR_USR | VPMU_LBR_TYPES), 0);
 	cr_assert_eq(vpmu_sampler_create(b.host,
 					 &(struct vpmu_sampler_opts){.account = b.tenant,
@@ -226,7 +226,6 @@ Test(sampler, from_now_until_destroyed)
 	struct vpmu_consumer c = {0};
 	struct prof f;
 
-	engine_init(&b, NULL);
 	cr_assert_eq(vpmu_consumer_add(&c, b.vm, INSNS, NULL), 0);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	engine_run(&b, 0, 0, 999, 1);
@@ -260,7 +259,6 @@ Test(sampler, goes_while_a_context_waits)
 	struct prof f;
 	struct tick t;
 
-	engine_init(&b, NULL);
 	cr_assert_eq(prof_open(&f, &b, b.vm, LOADS, 100), 0);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	tick_add(&t, &b, b.p[0], 0, INSNS, 50);
@@ -280,7 +278,6 @@ Test(sampler, pcpus_come_and_go)
 	struct vpmu_pcpu *p;
 	struct prof f;
 
-	engine_init(&b, NULL);
 	cr_assert_eq(prof_open(&f, &b, b.vm, INSNS, 100), 0);
 	cr_assert_eq(vpmu_emupmu_init(&pmu, NULL), 0);
 	for (int i = 1; i <= 3; i++) {
@@ -319,7 +316,6 @@ Test(sampler, refused)
 	struct vpmu_sampler *s;
 	struct prof g;
 
-	engine_init(&b, NULL);
 	o.account = b.vm;
 	cr_assert_eq(vpmu_sampler_create(b.host, &o, &s), -EINVAL, "nobody to tell");
 	cr_assert_eq(prof_open(&g, &b, b.vm, INSNS, 0), -EINVAL);
@@ -347,7 +343,6 @@ Test(sampler, refused_without_alarms)
 {
 	struct prof g;
 
-	engine_init(&b, NULL);
 	odd(&b, NULL);
 	cr_assert_eq(prof_open(&g, &b, b.vm, INSNS, 10), -EOPNOTSUPP);
 	cr_assert_eq(consumers(), 0);
@@ -360,7 +355,6 @@ Test(sampler, no_place_without_alarms)
 	static struct vpmu_hostpmu_ops late;
 	struct prof f;
 
-	engine_init(&b, NULL);
 	late = *b.pmu[1].pmu.ops;
 	late.arm = NULL;
 	b.pmu[1].pmu.ops = &late;

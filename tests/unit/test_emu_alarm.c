@@ -5,6 +5,8 @@
  */
 #include "emu_prog.h"
 
+TestSuite(emu_alarm, .fini = bed_end);
+
 /* Index of the first step at which @a is due. */
 static size_t due_at(const struct prog_step *steps, size_t n, const struct vpmu_emu_alarm *a)
 {
@@ -33,7 +35,7 @@ static void arm(struct vpmu_emu_tally *t, unsigned int i, unsigned int event, un
 
 static uint64_t distance(uint64_t *rng)
 {
-	uint64_t r = prog_rand(rng);
+	uint64_t r = random_split(rng);
 
 	return 1 + (r >> 8) % (r & 1 ? 20 : r & 2 ? 300 : 5000);
 }
@@ -49,10 +51,10 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 
 	prog_start(&b, seed);
 	for (unsigned int i = 0; i < nr; i++)
-		arm(&b.t, i * 7, (unsigned int)(prog_rand(&rng) % VPMU_EMU_EVENTS),
-		    (unsigned int)(1 + prog_rand(&rng) % 7), distance(&rng));
+		arm(&b.t, i * 7, (unsigned int)(random_split(&rng) % VPMU_EMU_EVENTS),
+		    (unsigned int)(1 + random_split(&rng) % 7), distance(&rng));
 	for (;;) {
-		uint64_t budget = prog_rand(&rng) % 4 ? 1000000 : 1 + prog_rand(&rng) % 50;
+		uint64_t budget = random_split(&rng) % 4 ? 1000000 : 1 + random_split(&rng) % 50;
 		size_t want = SIZE_MAX;
 		enum vmm_exit x;
 
@@ -121,7 +123,6 @@ Test(emu_alarm, every_distance)
 			for (int m = 0; m < 2; m++)
 				all += modes & (1u << m) ? steps[n].ev[m][ev] : 0;
 			for (uint64_t left = 1; left <= all; left++) {
-				struct bed b;
 				size_t at = 0, want;
 
 				prog_start(&b, seed);
@@ -138,7 +139,6 @@ Test(emu_alarm, every_distance)
 				cr_assert_eq(at, want, "event %u, modes %u, distance %lu", ev,
 					     modes, left);
 				cr_assert_eq(b.r.rip, steps[at].rip);
-				bed_stop(&b);
 			}
 		}
 	free(steps);
@@ -149,7 +149,6 @@ BED_GUEST(g_long, "mov $100000000,%ecx\n 1: add (%rdi),%rax\n dec %rcx\n jnz 1b\
 /* Long distances: through many chunks, and no more than a few stops of the dispatch loop each. */
 Test(emu_alarm, far_away)
 {
-	struct bed b;
 	uint64_t rng = 1;
 
 	BED_START(&b, g_long, false);
@@ -157,7 +156,7 @@ Test(emu_alarm, far_away)
 		if (ev == VPMU_EMU_STORES)
 			continue;
 		for (int i = 0; i < 20; i++) {
-			uint64_t left = 1 + prog_rand(&rng) % 300000, before;
+			uint64_t left = 1 + random_split(&rng) % 300000, before;
 
 			before = bed_total(&b.t, ev);
 			arm(&b.t, 0, ev, 1, left);
@@ -170,7 +169,6 @@ Test(emu_alarm, far_away)
 						      : 0));
 		}
 	}
-	bed_stop(&b);
 }
 
 BED_GUEST(g_rep, "mov $300,%ecx\n cld\n rep stosb\n nop\n nop\n hlt");
@@ -178,15 +176,12 @@ BED_GUEST(g_rep, "mov $300,%ecx\n cld\n rep stosb\n nop\n nop\n hlt");
 /* A repeated string instruction may make more cycles than are left: the stop is behind it. */
 Test(emu_alarm, behind_a_repeated_string)
 {
-	struct bed b;
-
 	BED_START(&b, g_rep, false);
 	arm(&b.t, 0, VPMU_EMU_CYCLES, 1, 10);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	cr_assert_eq(b.r.rip, BED_CODE + 8);
 	cr_assert_eq(b.run.retired, 3);
 	cr_assert_eq(b.r.rcx, 0);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_io, "mov $5,%eax\n out %eax,$0x10\n nop\n nop\n hlt");
@@ -195,8 +190,6 @@ BED_GUEST(g_io, "mov $5,%eax\n out %eax,$0x10\n nop\n nop\n hlt");
  * was set since, too. */
 Test(emu_alarm, behind_an_answered_exit)
 {
-	struct bed b;
-
 	BED_START(&b, g_io, false);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 2);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
@@ -211,7 +204,6 @@ Test(emu_alarm, behind_an_answered_exit)
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 1);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	cr_assert_eq(b.run.retired, 1);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_idle, "sti\n nop\n hlt\n nop\n hlt");
@@ -219,8 +211,6 @@ BED_GUEST(g_idle, "sti\n nop\n hlt\n nop\n hlt");
 /* HLT and an alarm at once: first the alarm, then, if nothing woke it, the HLT. */
 Test(emu_alarm, halt)
 {
-	struct bed b;
-
 	BED_START(&b, g_idle, false);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 3);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
@@ -238,14 +228,11 @@ Test(emu_alarm, halt)
 	cr_assert_eq(bed_run_to_hlt(&b), 0x40);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 3, "it returns behind the HLT");
-	bed_stop(&b);
 }
 
 /* An alarm that is due comes before interrupts, kicks and the budget. */
 Test(emu_alarm, before_everything)
 {
-	struct bed b;
-
 	BED_START(&b, g_idle, false);
 	cr_assert_eq(bed_run(&b, 2), VMM_EXIT_BUDGET);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 0);
@@ -257,21 +244,17 @@ Test(emu_alarm, before_everything)
 	b.t.armed = 0;
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_INTR, "the kick was not lost");
 	cr_assert_eq(bed_run_to_hlt(&b), 0x40);
-	bed_stop(&b);
 }
 
 /* Modes that do not run now cost nothing: kernel code does not count towards a user alarm. */
 Test(emu_alarm, other_mode)
 {
-	struct bed b;
-
 	BED_START(&b, g_long, false);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1 << VPMU_EMU_USR | 1 << VPMU_EMU_HOST, 1);
 	cr_assert_eq(bed_run(&b, 100000), VMM_EXIT_BUDGET);
 	vpmu_emu_add(&b.t, VPMU_EMU_HOST, VPMU_EMU_INSTRUCTIONS, 1);
 	cr_assert_eq(bed_run(&b, 100000), VMM_EXIT_ALARM);
 	cr_assert_eq(b.run.retired, 0);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_dense, "mov $40,%ecx\n mov $3,%ebx\n 1: dec %ecx\n jnz 1b\n xor %edx,%edx\n"
@@ -283,14 +266,12 @@ Test(emu_alarm, denser_code_on_the_way)
 {
 	static uint64_t sum[400], rip[400];
 	size_t n = 0;
-	struct bed b;
 
 	BED_START(&b, g_dense, false);
 	while (bed_run(&b, 1) == VMM_EXIT_BUDGET && n < 399) {
 		sum[++n] = bed_total(&b.t, VPMU_EMU_CYCLES);
 		rip[n] = b.r.rip;
 	}
-	bed_stop(&b);
 	for (uint64_t left = 1; left <= sum[n]; left++) {
 		size_t want = 1;
 
@@ -302,6 +283,5 @@ Test(emu_alarm, denser_code_on_the_way)
 		cr_assert_eq(b.run.retired, want, "distance %lu: %lu instead of %zu", left,
 			     b.run.retired, want);
 		cr_assert_eq(b.r.rip, rip[want]);
-		bed_stop(&b);
 	}
 }

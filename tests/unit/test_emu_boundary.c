@@ -7,6 +7,8 @@
  */
 #include "emu_bed.h"
 
+TestSuite(emu_boundary, .fini = bed_end);
+
 #define TF	 0x100ULL
 #define IF	 0x200ULL
 #define RF	 0x10000ULL
@@ -177,8 +179,6 @@ Test(emu_boundary, an_alarm)
 		const struct row *r = &rows[i];
 
 		for (unsigned int taken = 0; taken <= r->taken; taken++) {
-			struct bed b;
-
 			start(&b, r);
 			arm(&b, taken ? VPMU_EMU_BRANCHES_TAKEN : VPMU_EMU_INSTRUCTIONS,
 			    taken ? 1 : 3);
@@ -190,7 +190,6 @@ Test(emu_boundary, an_alarm)
 			check_at(&b, r, "alarm again");
 			b.t.armed = 0;
 			check_fault(&b, r);
-			bed_stop(&b);
 		}
 	}
 }
@@ -200,7 +199,6 @@ Test(emu_boundary, an_nmi)
 {
 	for (size_t i = 0; i < NR_ROWS; i++) {
 		const struct row *r = &rows[i];
-		struct bed b;
 
 		if (r->code == b_sti) /* it holds interrupts off, but not faults */
 			continue;
@@ -215,7 +213,6 @@ Test(emu_boundary, an_nmi)
 		cr_assert_eq(cr2(&b), 0, "%s", r->name);
 		cr_assert_eq(bed_run_to_hlt(&b), 14, "%s", r->name);
 		cr_assert_eq(bed_stack(&b, 1), target(r), "%s", r->name);
-		bed_stop(&b);
 	}
 }
 
@@ -224,7 +221,6 @@ Test(emu_boundary, the_end_of_the_budget)
 	for (size_t i = 0; i < NR_ROWS; i++)
 		for (uint64_t first = 0; first < 3; first++) {
 			const struct row *r = &rows[i];
-			struct bed b;
 
 			start(&b, r);
 			if (first)
@@ -233,7 +229,6 @@ Test(emu_boundary, the_end_of_the_budget)
 			cr_assert_eq(b.run.retired, 3 - first, "%s", r->name);
 			check_at(&b, r, "budget");
 			check_fault(&b, r);
-			bed_stop(&b);
 		}
 }
 
@@ -242,7 +237,6 @@ Test(emu_boundary, a_debug_trap)
 {
 	for (size_t i = 0; i < NR_ROWS; i++) {
 		const struct row *r = &rows[i];
-		struct bed b;
 
 		for (int returns = 0; returns < 2; returns++) {
 			start(&b, r);
@@ -268,7 +262,6 @@ Test(emu_boundary, a_debug_trap)
 				cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS),
 					     r->no_step ? 4 : 5, "%s: one trap", r->name);
 			}
-			bed_stop(&b);
 		}
 	}
 }
@@ -281,7 +274,6 @@ Test(emu_boundary, branch_records)
 			const struct row *r = &rows[i];
 			const struct vpmu_lbr_entry *e;
 			uint64_t n = r->type ? 1 : 0;
-			struct bed b;
 
 			start(&b, r);
 			b.t.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES;
@@ -304,7 +296,6 @@ Test(emu_boundary, branch_records)
 			cr_assert(e && (!n || (e->to == target(r) && e->from < PAGE_END &&
 					       (e->info >> 56 & 15) == r->type - 1)),
 				  "%s", r->name);
-			bed_stop(&b);
 		}
 }
 
@@ -316,8 +307,6 @@ Test(emu_boundary, an_instruction_across_pages)
 	static const struct row r = {"long", b_long, b_long + 9, true, 0, 0, 0, false, false};
 
 	for (int alarm = 0; alarm < 2; alarm++) {
-		struct bed b;
-
 		start(&b, &r);
 		if (alarm)
 			arm(&b, VPMU_EMU_INSTRUCTIONS, 1);
@@ -328,7 +317,6 @@ Test(emu_boundary, an_instruction_across_pages)
 		cr_assert_eq(bed_run_to_hlt(&b), 14);
 		cr_assert_eq(bed_stack(&b, 1), PAGE_END - 4);
 		cr_assert_eq(cr2(&b), PAGE_END);
-		bed_stop(&b);
 	}
 }
 
@@ -338,8 +326,6 @@ BED_GUEST(b_forever, "1: inc %rax\n jmp 1b");
  * before its target. */
 Test(emu_boundary, an_interrupted_branch_goes_where_it_went)
 {
-	struct bed b;
-
 	BED_START(&b, b_forever, false);
 	memcpy(b.ram + IRETQ, b_iretq, 2);
 	bed_gate(&b, 2, IRETQ, 0, 0xe);
@@ -349,5 +335,4 @@ Test(emu_boundary, an_interrupted_branch_goes_where_it_went)
 	cr_assert_eq(bed_run(&b, 1 + 1000), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rax, 1 + 500);
 	cr_assert_eq(b.r.rsp, BED_STACK);
-	bed_stop(&b);
 }

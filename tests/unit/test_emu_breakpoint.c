@@ -8,6 +8,8 @@
 #include "emu_prog.h"
 #include "vmm/emu/debug.h"
 
+TestSuite(emu_breakpoint, .fini = bed_end);
+
 #define TF   0x100ULL
 #define IF   0x200ULL
 #define RF   0x10000ULL
@@ -80,7 +82,6 @@ static int with_rax(struct bed *b, uint64_t rax)
 Test(emu_breakpoint, registers)
 {
 	struct kvm_sregs s;
-	struct bed b;
 
 	BED_START(&b, g_dr7, false); /* every field that is not reserved */
 	cr_assert_eq(with_rax(&b, 0xffff03ff), -1);
@@ -111,14 +112,11 @@ Test(emu_breakpoint, registers)
 	}
 	bed_load(&b, g_dr7, g_dr7_end, true);
 	cr_assert_eq(with_rax(&b, 0), 13, "CPL 3");
-	bed_stop(&b);
 }
 
 /* DR7.GD: any access is a fault with BD, which pushes RF and clears GD. */
 Test(emu_breakpoint, general_detect)
 {
-	struct bed b;
-
 	BED_START(&b, g_dr0, false);
 	cpu(&b)->dr[7] |= EMU_DR7_GD;
 	cr_assert_eq(next_db(&b, BED_CODE), EMU_DR6_BD);
@@ -127,12 +125,10 @@ Test(emu_breakpoint, general_detect)
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 1, "only the handler's HLT");
 	resume(&b, false);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	bed_stop(&b);
 	BED_START(&b, g_dr0, true); /* #GP comes first */
 	cpu(&b)->dr[7] |= EMU_DR7_GD;
 	cr_assert_eq(bed_run_to_hlt(&b), 13);
 	cr_assert(cpu(&b)->dr[7] & EMU_DR7_GD);
-	bed_stop(&b);
 }
 
 /* ---- instructions ---- */
@@ -143,8 +139,6 @@ BED_GUEST(g_loop, "mov $5,%ecx\n 1: nop\n inc %rax\n dec %ecx\n jnz 1b\n hlt");
 Test(emu_breakpoint, instruction)
 {
 	for (int user = 0; user < 2; user++) {
-		struct bed b;
-
 		BED_START(&b, g_loop, user);
 		set(&b, 2, BED_CODE + 6, X, LEN1); /* INC */
 		for (uint64_t i = 0; i < 5; i++) {
@@ -156,15 +150,12 @@ Test(emu_breakpoint, instruction)
 		}
 		cr_assert_eq(bed_run_to_hlt(&b), user ? 13 : -1);
 		cr_assert_eq(b.r.rax, 5);
-		bed_stop(&b);
 	}
 }
 
 /* Not at any other byte of it; and without RF again and again. */
 Test(emu_breakpoint, instruction_is_its_first_byte)
 {
-	struct bed b;
-
 	BED_START(&b, g_loop, false);
 	for (unsigned int n = 0; n < 2; n++)
 		set(&b, n, BED_CODE + 7 + n, X, LEN1);
@@ -176,7 +167,6 @@ Test(emu_breakpoint, instruction_is_its_first_byte)
 		resume(&b, false);
 	}
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS) - 22, 3, "the handler's");
-	bed_stop(&b);
 }
 
 BED_GUEST(g_far, "mov $200,%ecx\n 1: call *%rbx\n dec %ecx\n jnz 1b\n hlt");
@@ -187,7 +177,6 @@ BED_GUEST(g_leaf, "nop\n inc %rax\n ret");
 Test(emu_breakpoint, page_that_hot_code_enters)
 {
 	const uint64_t leaf = BED_CODE + 0x5ff0;
-	struct bed b;
 
 	BED_START(&b, g_far, false);
 	memcpy(b.ram + leaf, g_leaf, 5);
@@ -210,7 +199,6 @@ Test(emu_breakpoint, page_that_hot_code_enters)
 		cr_assert_eq(bed_run_to_hlt(&b), -1);
 		cr_assert_eq(b.r.rax, 200);
 	}
-	bed_stop(&b);
 }
 
 #define UD_IRETQ (PROG_KERNEL + 0x108) /* of a fault, so it loads RF */
@@ -243,7 +231,7 @@ static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 	bed_gate(&b, 1, STUB, 1, 0xe); /* on its own stack */
 	memcpy(b.ram + STUB, "\xf4\x48\xcf", 3);
 	for (unsigned int i = 0; i < 4; i++) {
-		where[i] = steps[prog_rand(&rng) % n].rip;
+		where[i] = steps[random_split(&rng) % n].rip;
 		if (enabled >> i & 1)
 			set(&b, i, where[i], X, LEN1);
 	}
@@ -255,7 +243,7 @@ static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 
 		while (want < n && !(bits = met(steps, want, where, enabled)))
 			want++;
-		x = bed_run(&b, prog_rand(&rng) % 2 ? 1000000 : 1 + prog_rand(&rng) % 30);
+		x = bed_run(&b, random_split(&rng) % 2 ? 1000000 : 1 + random_split(&rng) % 30);
 		ran = b.run.retired;
 		if (x == VMM_EXIT_HLT && b.r.rip == STUB + 1) {
 			cr_assert(bits, "seed %lu: #DB at 0x%lx", seed, bed_stack(&b, 0));
@@ -312,7 +300,6 @@ BED_GUEST(g_iret, "iretq");
 Test(emu_breakpoint, order)
 {
 	uint64_t frame[5] = {BED_WIN, BED_CS0, 2 | IF, BED_STACK, BED_SS0};
-	struct bed b;
 
 	for (int kind = 0; kind < 3; kind++) {
 		BED_START(&b, g_iret, false);
@@ -326,7 +313,6 @@ Test(emu_breakpoint, order)
 		cr_assert_eq(bed_run_to_hlt(&b), kind == 0 ? 1 : kind == 1 ? 0x40 : 14);
 		cr_assert_eq(cpu(&b)->dr[6], kind ? DR6 : DR6 | 1);
 		cr_assert_eq(bed_stack(&b, kind == 2), BED_WIN);
-		bed_stop(&b);
 	}
 }
 
@@ -335,7 +321,6 @@ Test(emu_breakpoint, order)
 Test(emu_breakpoint, iretq_loads_rf)
 {
 	uint64_t frame[5] = {BED_DATA, BED_CS0, 2 | IF | RF, BED_STACK, BED_SS0};
-	struct bed b;
 
 	BED_START(&b, g_iret, false);
 	memset(b.ram + BED_DATA, 0x90, 16);
@@ -358,7 +343,6 @@ Test(emu_breakpoint, iretq_loads_rf)
 	vmm_emu_ops.nmi(b.v);
 	cr_assert_eq(bed_run_to_hlt(&b), 2);
 	cr_assert_eq(bed_stack(&b, 2), 2 | IF | RF);
-	bed_stop(&b);
 }
 
 /* ---- data ---- */
@@ -374,7 +358,6 @@ Test(emu_breakpoint, data)
 		for (unsigned int len = 0; len < 4; len++)
 			for (int off = -16; off < 16; off++) {
 				uint64_t at = BED_DATA + 0xff0 + (uint64_t)off, base;
-				struct bed b;
 				bool hit;
 
 				BED_START(&b, g_data, off & 1);
@@ -397,7 +380,6 @@ Test(emu_breakpoint, data)
 				cr_assert_eq(b.t.ev[off & 1][VPMU_EMU_STORES], 2);
 				cr_assert_eq(b.t.ev[off & 1][VPMU_EMU_LOADS], 2);
 				cr_assert_eq(cpu(&b)->dr[6], DR6);
-				bed_stop(&b);
 			}
 }
 
@@ -408,7 +390,6 @@ BED_GUEST(g_hot, "mov $3000,%ecx\n 1: mov %rcx,(%rdi)\n add (%rsi),%rax\n dec %e
 Test(emu_breakpoint, page_that_hot_code_accesses)
 {
 	struct vmm_engine_vcpu *other;
-	struct bed b;
 
 	BED_START(&b, g_hot, false);
 	cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 1, &other), 0);
@@ -429,7 +410,6 @@ Test(emu_breakpoint, page_that_hot_code_accesses)
 	}
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	vmm_emu_ops.vcpu_destroy(other);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_stos, "rep stosb\n hlt");
@@ -472,8 +452,6 @@ Test(emu_breakpoint, string)
  * event's delivery stores meets nothing either. */
 Test(emu_breakpoint, faults_and_deliveries)
 {
-	struct bed b;
-
 	BED_START(&b, g_push, false);
 	b.r.rsp = BED_WIN + 8;
 	vmm_emu_ops.set_regs(b.v, &b.r);
@@ -488,14 +466,11 @@ Test(emu_breakpoint, faults_and_deliveries)
 	b.r.rsp = BED_STACK;
 	vmm_emu_ops.set_regs(b.v, &b.r);
 	cr_assert_eq(next_db(&b, BED_CODE + 2), 1);
-	bed_stop(&b);
 }
 
 /* One #DB for a single step and the breakpoints of the same instruction. */
 Test(emu_breakpoint, with_single_step)
 {
-	struct bed b;
-
 	BED_START(&b, g_push, false);
 	b.r.rflags = 2 | TF;
 	vmm_emu_ops.set_regs(b.v, &b.r);
@@ -507,7 +482,6 @@ Test(emu_breakpoint, with_single_step)
 	cr_assert_eq(next_db(&b, BED_CODE + 2), 8, "then that of the next instruction");
 	resume(&b, true);
 	cr_assert_eq(next_db(&b, BED_CODE + 3), EMU_DR6_BS);
-	bed_stop(&b);
 }
 
 /* ---- shadows ---- */
@@ -521,8 +495,6 @@ BED_GUEST(g_sti, "sti\n nop\n nop\n hlt");
  * instruction later, also in the handler of a software interrupt. STI holds nothing off. */
 Test(emu_breakpoint, shadows)
 {
-	struct bed b;
-
 	for (int saved = 0; saved < 2; saved++) {
 		uint8_t state[2048];
 		size_t n = sizeof(state);
@@ -539,7 +511,6 @@ Test(emu_breakpoint, shadows)
 			cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
 		}
 		cr_assert_eq(next_db(&b, BED_CODE + 3), 2);
-		bed_stop(&b);
 		BED_START(&b, g_ss_mem, false);
 		*bed_u64(&b, BED_DATA) = BED_SS0;
 		set(&b, 2, BED_DATA, RW, LEN1);
@@ -552,17 +523,14 @@ Test(emu_breakpoint, shadows)
 			cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
 		}
 		cr_assert_eq(next_db(&b, BED_CODE + 3), 4);
-		bed_stop(&b);
 	}
 	BED_START(&b, g_ss_int, false);
 	*bed_u64(&b, BED_DATA) = BED_SS0;
 	set(&b, 2, BED_DATA, RW, LEN1);
 	cr_assert_eq(next_db(&b, BED_HANDLERS + 0x80), 4);
-	bed_stop(&b);
 	BED_START(&b, g_sti, false);
 	set(&b, 0, BED_CODE + 1, X, LEN1);
 	cr_assert_eq(next_db(&b, BED_CODE + 1), 1);
-	bed_stop(&b);
 }
 
 /* ---- ports ---- */
@@ -577,7 +545,6 @@ Test(emu_breakpoint, ports)
 			uint8_t state[2048];
 			size_t n = sizeof(state);
 			struct kvm_sregs s;
-			struct bed b;
 
 			BED_START(&b, g_port, false);
 			vmm_emu_ops.get_sregs(b.v, &s);
@@ -601,7 +568,6 @@ Test(emu_breakpoint, ports)
 			}
 			cr_assert_eq(bed_run_to_hlt(&b), -1);
 			cr_assert_eq(b.r.rax, 0x1234);
-			bed_stop(&b);
 		}
 }
 
@@ -611,8 +577,6 @@ Test(emu_breakpoint, ports)
  * vCPU is charged. */
 Test(emu_breakpoint, handler_that_traps)
 {
-	struct bed b;
-
 	BED_START(&b, g_loop, false);
 	bed_gate(&b, 1, BED_HANDLERS + 1, 1, 0xe);
 	set(&b, 0, BED_HANDLERS + 1, X, LEN1);
@@ -620,5 +584,4 @@ Test(emu_breakpoint, handler_that_traps)
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
 	cr_assert_eq(b.run.retired, 0);
 	cr_assert_gt(b.run.effort, 1000 * EMU_EFFORT_EVENT / 2);
-	bed_stop(&b);
 }

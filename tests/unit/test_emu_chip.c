@@ -130,7 +130,19 @@ static void stop(struct chip_bed *c)
 	vmm_emu_ops.vm_destroy(c->b.vm);
 	vmm_emu_ops.close(c->b.e);
 	munmap(c->b.ram, BED_RAM);
+	c->b.e = NULL;
 }
+
+/* The VM of the test that runs. */
+static struct chip_bed c;
+
+static void stop_last(void)
+{
+	if (c.b.e)
+		stop(&c);
+}
+
+TestSuite(emu_chip, .fini = stop_last);
 
 static enum vmm_exit run(struct chip_bed *c, unsigned int i, uint64_t budget)
 {
@@ -219,7 +231,6 @@ Test(emu_chip, odd_accesses)
 {
 	static const uint8_t *const bad[][2] = {
 		{g_stack, g_stack_end}, {g_fetch, g_fetch_end}, {g_cmpxchg16, g_cmpxchg16_end}};
-	struct chip_bed c;
 
 	start(&c, 1);
 	PUT(&c, 0, g_strings);
@@ -231,7 +242,6 @@ Test(emu_chip, odd_accesses)
 		cr_assert_eq(c.run[0].exit, VMM_EXIT_ERROR, "case %zu: exit %d", i, c.run[0].exit);
 		cr_assert(strstr(c.run[0].u.error.msg, "no RAM"), "%s", c.run[0].u.error.msg);
 	}
-	stop(&c);
 }
 
 /* ---- the timer ---- */
@@ -337,7 +347,6 @@ BED_GUEST(g_wait, XENABLE XW(0x320, 0x43) XW(0x3e0, 0xb) "sti\n" XW(0x380, 10000
 
 Test(emu_chip, halt_and_timer)
 {
-	struct chip_bed c;
 	uint64_t next = 77, due;
 	uint32_t log[3];
 
@@ -368,14 +377,12 @@ Test(emu_chip, halt_and_timer)
 	cr_assert(log[2] > 1700000 + 500 && log[2] < 1702000, "%u", log[2]);
 	/* Interrupts are off, and there is no source of an NMI. */
 	cr_assert_not(c.run[0].u.hlt.waits);
-	stop(&c);
 }
 
 /* The clock keeps the time for which all vCPUs have slept when another one is created. */
 Test(emu_chip, created_while_all_sleep)
 {
 	struct vmm_engine_vcpu *other;
-	struct chip_bed c;
 	uint64_t slept;
 
 	start(&c, 1);
@@ -386,7 +393,6 @@ Test(emu_chip, created_while_all_sleep)
 	cr_assert_eq(vmm_emu_ops.vcpu_create(c.b.vm, 1, &other), 0);
 	cr_assert_eq(emu_chip_base(((struct emu_vm *)c.b.vm)->chip), slept + 5000);
 	vmm_emu_ops.vcpu_destroy(other);
-	stop(&c);
 }
 
 /* PAUSE in a loop gives way after as many as the caller says, and only where there are others. */
@@ -427,7 +433,6 @@ BED_GUEST(g_busy, "mov $100000,%ecx\n1: dec %ecx\njnz 1b\nhlt\n");
 
 Test(emu_chip, clock_of_several)
 {
-	struct chip_bed c;
 	uint32_t log[2], first = 0;
 
 	for (uint64_t budget = 100; budget < 3000; budget += 531) {
@@ -462,8 +467,6 @@ BED_GUEST(g_tsc, "mov $0x300800,%esi\n1: mov (%rsi),%rbx\nrdtsc\nshl $32,%rdx\no
 
 Test(emu_chip, tsc_is_one)
 {
-	struct chip_bed c;
-
 	start(&c, 3);
 	for (unsigned int i = 0; i < 3; i++)
 		PUT(&c, i, g_tsc);
@@ -479,7 +482,6 @@ Test(emu_chip, tsc_is_one)
 		cr_assert_eq(emu_chip_now(v, 8), ahead + 1);
 		cr_assert_eq(atomic_load(&v->chip->now), ahead + 1);
 	}
-	stop(&c);
 }
 
 /* ---- IPIs ---- */
@@ -558,7 +560,6 @@ Test(emu_chip, ipis)
 		{__LINE__, 2u << 24, 0x8560, 0, 0}, /* INIT, de-assert */
 		{__LINE__, 2u << 24, 0x640, 0, 0},  /* SIPI to one that does not wait for it */
 	};
-	struct chip_bed c;
 
 	start_with(&c, 4, true);
 	for (unsigned int i = 1; i < 4; i++) {
@@ -585,7 +586,6 @@ Test(emu_chip, ipis)
 			cr_assert_eq(comes(&c, i), want, "line %d: vCPU %u", rows[k].line, i);
 		}
 	}
-	stop(&c);
 }
 
 /* To itself, in both modes and all ways; ESR. */
@@ -600,14 +600,11 @@ BED_GUEST(g_self, XENABLE "sti\n" XW(0x300, 0x40061) "nop\n" L(1) XW(0x300, 0x80
 
 Test(emu_chip, self)
 {
-	struct chip_bed c;
-
 	start(&c, 1);
 	PUT(&c, 0, g_self);
 	to_hlt(&c, 0, 0);
 	EXPECT(&c, 0, 0x61, 1, 0x62, 2, 0x63, 3, 0x64, 4, 2, 5, 0x60, 0x1ff, 1, 0xffffffff, 0, 0x65,
 	       6);
-	stop(&c);
 }
 
 /* While an NMI is handled one more is kept and others are lost. One that ends in between is not. */
@@ -635,7 +632,6 @@ Test(emu_chip, nmis_of_a_former_version)
 {
 	uint8_t state[4096];
 	struct emu_vcpu *v;
-	struct chip_bed c;
 	size_t n = sizeof(state);
 
 	start(&c, 1);
@@ -647,7 +643,6 @@ Test(emu_chip, nmis_of_a_former_version)
 	to_hlt(&c, 0, 0);
 	EXPECT(&c, 0, 1, 3);
 	cr_assert(v->nmi_masked && v->nmi_pending && !v->lapic.nmi);
-	stop(&c);
 }
 
 /* x2APIC: 32-bit destinations, clusters, to vCPUs in either mode. */
@@ -662,7 +657,6 @@ BED_GUEST(g_x2_send, W(0x1b, 0xfee00d00) ENABLE
 Test(emu_chip, x2apic)
 {
 	struct emu_vcpu *v;
-	struct chip_bed c;
 
 	start(&c, 3);
 	PUT(&c, 1, g_idle_x2);
@@ -679,7 +673,6 @@ Test(emu_chip, x2apic)
 		cr_assert_eq(v->plat.signals, EMU_POST_NMI);
 	}
 	EXPECT(&c, 0, 2);
-	stop(&c);
 }
 
 /* A message that comes when the vCPU has decided to sleep and does not sleep yet. */
@@ -697,7 +690,6 @@ Test(emu_chip, message_while_falling_asleep)
 	struct emu_chip *chip;
 	_Atomic uint32_t *there;
 	pthread_t thread;
-	struct chip_bed c;
 
 	start(&c, 1);
 	PUT(&c, 0, g_late);
@@ -714,7 +706,6 @@ Test(emu_chip, message_while_falling_asleep)
 	pthread_join(thread, NULL);
 	cr_assert_eq(c.woken[0], 0, "it did not sleep");
 	EXPECT(&c, 0, 0x62);
-	stop(&c);
 }
 
 /* INIT and start-up IPIs. */
@@ -724,7 +715,6 @@ Test(emu_chip, start_up)
 		       sipi = {__LINE__, 1u << 24, 0x4612, 0, 0};
 	struct kvm_sregs s;
 	struct kvm_regs r;
-	struct chip_bed c;
 
 	start(&c, 2);
 	/* It waits; an NMI and an interrupt do not start it. */
@@ -763,7 +753,6 @@ Test(emu_chip, start_up)
 	cr_assert_eq(s.cr0 & 0x80000001, 0);
 	cr_assert_eq(((struct emu_vcpu *)c.v[1])->lapic.svr, 0xff);
 	cr_assert(((struct emu_vcpu *)c.v[1])->plat.wait_sipi);
-	stop(&c);
 }
 
 /* ---- the I/O APIC ---- */
@@ -775,8 +764,6 @@ BED_GUEST(g_ioapic, XENABLE IOR(1) IO(0x18, 0x8061) IO(0x19, 0) /* pin 4: level,
 
 Test(emu_chip, ioapic)
 {
-	struct chip_bed c;
-
 	start(&c, 1);
 	PUT(&c, 0, g_ioapic);
 	to_hlt(&c, 0, 0);
@@ -809,7 +796,6 @@ Test(emu_chip, ioapic)
 		cr_assert_gt(n, 8, "%zu entries", n);
 		cr_assert_eq(log[n - 2], 0x8061, "remote IRR is clear at the end: %#x", log[n - 2]);
 	}
-	stop(&c);
 }
 
 /* ---- state ---- */
@@ -912,7 +898,6 @@ Test(emu_chip, hostile_states)
 {
 	static uint8_t was[4096], buf[4096], again[4096];
 	unsigned int refused = 0, loaded = 0;
-	struct chip_bed c;
 	size_t n, k;
 
 	start(&c, 2);
@@ -953,5 +938,4 @@ Test(emu_chip, hostile_states)
 	}
 	cr_assert_gt(refused, 1000);
 	cr_assert_gt(loaded, 1000);
-	stop(&c);
 }

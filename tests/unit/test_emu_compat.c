@@ -13,6 +13,8 @@
 
 #include "tests/unit/emu_bed.h"
 
+TestSuite(emu_compat, .fini = bed_end);
+
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 #define PF 0x4u
@@ -271,7 +273,6 @@ Test(emu_compat, instructions_are_those_of_the_cpu)
 	static const uint8_t nothing[1];
 	uint64_t seed = 1;
 	int status = 0;
-	struct bed b;
 	pid_t pid;
 
 	cr_assert(cpu != MAP_FAILED && emulator);
@@ -304,7 +305,6 @@ Test(emu_compat, instructions_are_those_of_the_cpu)
 		cr_assert_eq(memcmp(emulator[i].mem, cpu[i].mem, sizeof(cpu[i].mem)), 0,
 			     "row %zu case %zu: memory", i / ROUNDS, i % ROUNDS);
 	}
-	bed_stop(&b);
 	free(emulator);
 	munmap(cpu, bytes);
 }
@@ -348,7 +348,6 @@ Test(emu_compat, locked_instructions_of_two_vcpus)
 	struct kvm_regs r = {
 		.rip = BED_CODE, .rsp = BED_STACK, .rdi = BED_DATA, .rcx = TURNS, .rflags = 2};
 	pthread_t thread[2];
-	struct bed b;
 	void *says;
 
 	memset(tallies, 0, sizeof(tallies));
@@ -375,5 +374,4 @@ Test(emu_compat, locked_instructions_of_two_vcpus)
 	o->vcpu_destroy(v[1]);
 	o->vcpu_destroy(v[0]);
 	b.v = NULL;
-	bed_stop(&b);
 }

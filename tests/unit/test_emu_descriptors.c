@@ -11,6 +11,8 @@
 
 #include "tests/unit/emu_bed.h"
 
+TestSuite(emu_descriptors, .fini = bed_end);
+
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 #define LDT	0x7000ULL /* in guest RAM */
@@ -167,7 +169,6 @@ Test(emu_descriptors, answers_are_those_of_the_cpu)
 {
 	struct kvm_sregs s;
 	unsigned int seen = 0;
-	struct bed b;
 
 	if (!set_ldt())
 		cr_skip_test("a process may not have an LDT here");
@@ -198,5 +199,4 @@ Test(emu_descriptors, answers_are_those_of_the_cpu)
 	}
 	cr_assert_gt(seen, 4 * ENTRIES / 2);
 	compare(&b, 0xffffffffffff0000 | 0x2b); /* only 16 bits are looked at */
-	bed_stop(&b);
 }

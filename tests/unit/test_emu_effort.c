@@ -30,7 +30,7 @@ struct guest {
 	uint8_t *ram;
 };
 
-static void open_guest(struct guest *g, const struct attack *a)
+static void open_engine(struct guest *g)
 {
 	char why[128];
 
@@ -43,6 +43,11 @@ static void open_guest(struct guest *g, const struct attack *a)
 					  .base = g->ram, .nr = 1, .slot[0].bytes = ATTACK_RAM},
 				  &g->vm),
 		     0);
+}
+
+static void open_guest(struct guest *g, const struct attack *a)
+{
+	open_engine(g);
 	cr_assert_eq(o->vcpu_create(g->vm, 0, &g->v), 0);
 	cr_assert_eq(o->set_tally(g->v, &g->t), 0);
 	cr_assert_eq(attack_load(a, o, g->v, g->ram), 0);
@@ -60,17 +65,8 @@ static void close_guest(struct guest *g)
 static void open_chip_guest(struct guest *g, const struct chip_attack *c)
 {
 	struct kvm_cpuid_entry2 leaf1 = {.function = 1, .ecx = 1u << 24, .edx = 7u << 24};
-	char why[128];
 
-	memset(g, 0, sizeof(*g));
-	cr_assert_eq(o->open(&g->e, why, sizeof(why)), 0);
-	g->ram = mmap(NULL, ATTACK_RAM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	cr_assert(g->ram != MAP_FAILED);
-	cr_assert_eq(o->vm_create(g->e,
-				  &(struct vmm_ram){
-					  .base = g->ram, .nr = 1, .slot[0].bytes = ATTACK_RAM},
-				  &g->vm),
-		     0);
+	open_engine(g);
 	cr_assert_eq(o->irqchip_create(g->vm), 0);
 	for (unsigned int i = 0; i < c->vcpus; i++) {
 		cr_assert_eq(o->vcpu_create(g->vm, i, &g->others[i]), 0);

@@ -9,6 +9,9 @@
 
 #include "tests/unit/emu_bed.h"
 #include "vmm/emu/emu.h"
+#include "tests/random.h"
+
+TestSuite(emu_exec, .fini = bed_end);
 
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
@@ -150,7 +153,6 @@ BED_GUEST(guest_count, "push %rax\n"	     /* store */
 
 Test(emu_exec, events_of_known_code)
 {
-	struct bed b;
 	const uint64_t *ev = b.t.ev[VPMU_EMU_USR];
 
 	BED_START(&b, guest_count, true);
@@ -162,7 +164,6 @@ Test(emu_exec, events_of_known_code)
 	cr_assert_eq(ev[VPMU_EMU_BRANCHES_TAKEN], 3);
 	cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_INSTRUCTIONS], 1); /* the HLT */
 	cr_assert_eq(ev[VPMU_EMU_CYCLES], ev[VPMU_EMU_REF_CYCLES]);
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_fault_mid, "add $1, %eax\n"
@@ -175,8 +176,6 @@ BED_GUEST(guest_fault_mid, "add $1, %eax\n"
 
 Test(emu_exec, a_fault_mid_block_counts_what_retired)
 {
-	struct bed b;
-
 	BED_START(&b, guest_fault_mid, true);
 	b.r.rsi = BED_WIN;
 	b.r.rflags = 2;
@@ -187,7 +186,6 @@ Test(emu_exec, a_fault_mid_block_counts_what_retired)
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_BRANCHES], 0);
 	cr_assert_eq(b.r.rax, 2);
 	cr_assert_eq(bed_stack(&b, 1), BED_CODE + 6);
-	bed_stop(&b);
 }
 
 /* ---- strings ---- */
@@ -196,8 +194,6 @@ BED_GUEST(guest_rep, "rep movsb\nhlt\n");
 
 Test(emu_exec, rep_faults_half_way_and_goes_on)
 {
-	struct bed b;
-
 	BED_START(&b, guest_rep, true);
 	*bed_u64(&b, BED_PT) = BED_DATA | 7; /* one page, then nothing */
 	for (int i = 0; i < 4096; i++)
@@ -225,13 +221,10 @@ Test(emu_exec, rep_faults_half_way_and_goes_on)
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_STORES], 1);
 	cr_assert_eq(b.r.rcx, 0);
 	cr_assert_eq(memcmp(b.ram + BED_DATA + 0x2000, b.ram + BED_DATA + 0x10000 + 96, 104), 0);
-	bed_stop(&b);
 }
 
 Test(emu_exec, overlapping_and_backward_moves)
 {
-	struct bed b;
-
 	/* d = s + 1: a pattern spreads. */
 	BED_START(&b, guest_rep, true);
 	memset(b.ram + BED_DATA, 0, 64);
@@ -244,7 +237,6 @@ Test(emu_exec, overlapping_and_backward_moves)
 	for (int i = 0; i <= 40; i++)
 		cr_assert_eq(b.ram[BED_DATA + i], 0xab);
 	cr_assert_eq(b.ram[BED_DATA + 41], 0);
-	bed_stop(&b);
 
 	/* Downwards, over a page end. */
 	BED_START(&b, guest_rep, true);
@@ -259,7 +251,6 @@ Test(emu_exec, overlapping_and_backward_moves)
 	cr_assert_eq(memcmp(b.ram + BED_DATA + 0x20000 - 50, b.ram + BED_DATA + 0x10000 - 50, 100),
 		     0);
 	cr_assert_eq(b.r.rsi, BED_DATA + 0x10000 - 51);
-	bed_stop(&b);
 }
 
 /* ---- self-modifying code ---- */
@@ -275,8 +266,6 @@ BED_GUEST(guest_smc, "mov $20, %ecx\n"
 
 Test(emu_exec, the_next_instruction_is_the_new_one)
 {
-	struct bed b;
-
 	for (uint64_t slice = 0; slice < 4; slice++) {
 		BED_START(&b, guest_smc, true);
 		while (bed_run(&b, slice) == VMM_EXIT_BUDGET)
@@ -285,7 +274,6 @@ Test(emu_exec, the_next_instruction_is_the_new_one)
 		cr_assert_eq(b.r.rbx, 210, "slice %lu: %llu", slice, b.r.rbx);
 		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 1 + 20 * 5);
 		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_STORES], 20);
-		bed_stop(&b);
 	}
 }
 
@@ -300,8 +288,6 @@ BED_GUEST(guest_alias, "mov $3, %edx\n"
 
 Test(emu_exec, code_written_through_an_alias)
 {
-	struct bed b;
-
 	BED_START(&b, guest_alias, true);
 	*bed_u64(&b, BED_PT) = BED_CODE | 7;
 	b.r.rsi = BED_WIN + 5; /* label 1 */
@@ -309,7 +295,6 @@ Test(emu_exec, code_written_through_an_alias)
 	/* fe c0 is inc %al; then fe c8 dec %al; fe c0 again: 1, 0, 1 */
 	cr_assert_eq(bed_run_to_hlt(&b), 6);
 	cr_assert_eq(b.r.rax, 1, "%llx", b.r.rax);
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_rep_self, "mov $0x90, %eax\n"
@@ -323,13 +308,10 @@ BED_GUEST(guest_rep_self, "mov $0x90, %eax\n"
 
 Test(emu_exec, rep_overwrites_what_follows)
 {
-	struct bed b;
-
 	BED_START(&b, guest_rep_self, true);
 	cr_assert_eq(bed_run_to_hlt(&b), 6);
 	cr_assert_eq(b.r.rbx, 7);
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 4 + 4 + 1);
-	bed_stop(&b);
 }
 
 /* A page is mapped elsewhere: same address, other code. */
@@ -347,7 +329,6 @@ BED_GUEST(guest_remap, "mov $0x40000000, %ebx\n"
 Test(emu_exec, remapped_code)
 {
 	static const uint8_t add1[] = {0x83, 0xc0, 0x01, 0xc3}, add16[] = {0x83, 0xc0, 0x10, 0xc3};
-	struct bed b;
 
 	BED_START(&b, guest_remap, false);
 	memcpy(b.ram + BED_DATA, add1, 4);
@@ -358,14 +339,12 @@ Test(emu_exec, remapped_code)
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rax, 0x12);
-	bed_stop(&b);
 }
 
 /* An instruction that crosses a page: its second half is overwritten, then moved away. */
 Test(emu_exec, code_across_a_page_end)
 {
 	static const uint8_t insn[] = {0xb8, 0x11, 0x22, 0x33, 0x44, 0x0f, 0x0b}; /* mov; ud2 */
-	struct bed b;
 
 	BED_START(&b, guest_rep, true);
 	memcpy(b.ram + BED_DATA + 0xffd, insn, 3);
@@ -411,7 +390,6 @@ Test(emu_exec, code_across_a_page_end)
 
 	o->get_sregs(b.v, &s);
 	cr_assert_eq(s.cr2, BED_WIN + 0x1000);
-	bed_stop(&b);
 }
 
 /* ---- kicks ---- */
@@ -429,7 +407,6 @@ static void *kicker(void *arg)
 
 Test(emu_exec, a_kick_ends_an_endless_run)
 {
-	struct bed b;
 	pthread_t th;
 
 	BED_START(&b, guest_spin, true);
@@ -442,15 +419,12 @@ Test(emu_exec, a_kick_ends_an_endless_run)
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
 	cr_assert_eq(b.run.retired, 0);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_BUDGET);
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_huge_rep, "rep stosb\n1: jmp 1b\n");
 
 Test(emu_exec, a_string_instruction_without_end_is_interrupted)
 {
-	struct bed b;
-
 	BED_START(&b, guest_huge_rep, false);
 	/* All of the lower half maps to the same few pages: hours of storing. */
 	for (int i = 0; i < 512; i++) {
@@ -481,7 +455,6 @@ Test(emu_exec, a_string_instruction_without_end_is_interrupted)
 	cr_assert_eq(b.ram[BED_DATA + 0x40000], 0x77);
 	o->kick(b.v);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_INTR);
-	bed_stop(&b);
 }
 
 /* ---- the closed list ---- */
@@ -490,15 +463,12 @@ BED_GUEST(guest_avx, "add $1, %eax\nvaddps %xmm1, %xmm2, %xmm0\n");
 
 Test(emu_exec, an_instruction_outside_the_list_is_named)
 {
-	struct bed b;
-
 	BED_START(&b, guest_avx, true);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(b.run.u.error.rip, BED_CODE + 3);
 	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the emulator's list: c5 e8 58 c1 "
 					    "(vaddps xmm0, xmm2, xmm1) at rip 0x200003");
-	bed_stop(&b);
 }
 
 static int find_name(const char *mnemonic, void *arg)
@@ -522,8 +492,6 @@ Test(emu_exec, the_list_names_its_instructions)
 
 Test(emu_exec, ram_ends)
 {
-	struct bed b;
-
 	BED_START(&b, guest_fault_mid, true);
 	*bed_u64(&b, BED_PT) = BED_RAM | 7;
 	b.r.rsi = BED_WIN + 8;
@@ -533,7 +501,6 @@ Test(emu_exec, ram_ends)
 		  b.run.u.error.msg);
 	cr_assert_eq(b.run.u.error.rip, BED_CODE + 6);
 	cr_assert_eq(b.run.retired, 2);
-	bed_stop(&b);
 }
 
 /* ---- several vCPUs ---- */
@@ -570,7 +537,6 @@ Test(emu_exec, code_that_modifies_itself_gives_the_cpu_back)
 {
 	/* 1: incb 2f+1(%rip); 2: mov $1, %al; jmp 1b */
 	static const uint8_t code[] = {0xfe, 0x05, 0x01, 0x00, 0x00, 0x00, 0xb0, 0x01, 0xeb, 0xf6};
-	struct bed b;
 	uint64_t sum = 0;
 	int runs = 0;
 
@@ -586,7 +552,6 @@ Test(emu_exec, code_that_modifies_itself_gives_the_cpu_back)
 	}
 	cr_assert_eq(sum, 10000);
 	cr_assert_gt(runs, 5);
-	bed_stop(&b);
 }
 
 /* 400 blocks of one instruction, killed by a store, again and again, with an exit in between. */
@@ -626,8 +591,6 @@ Test(emu_exec, effort_adds_up)
 	};
 
 	for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
-		struct bed b;
-
 		bed_start(&b, hostile[i].code, hostile[i].end, false);
 		for (int slice = 0; slice < 10; slice++) {
 			uint64_t sum = 0, effort = 0;
@@ -646,7 +609,6 @@ Test(emu_exec, effort_adds_up)
 			cr_assert_leq(sum, hostile[i].most, "line %zu: %lu", i, sum);
 		}
 		cr_assert_gt(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 5, "and it goes on");
-		bed_stop(&b);
 	}
 }
 
@@ -692,67 +654,59 @@ Test(emu_exec, code_modified_by_another_vcpu)
 
 static uint64_t rng_state;
 
-static uint64_t rng(void)
-{
-	rng_state ^= rng_state << 13;
-	rng_state ^= rng_state >> 7;
-	return rng_state ^= rng_state << 17;
-}
-
 static uint64_t hostile_value(void)
 {
-	switch (rng() % 6) {
+	switch (random_shift(&rng_state) % 6) {
 	case 0:
-		return rng();
+		return random_shift(&rng_state);
 	case 1:
-		return rng() % BED_RAM;
+		return random_shift(&rng_state) % BED_RAM;
 	case 2:
-		return BED_CODE + rng() % 4096;
+		return BED_CODE + random_shift(&rng_state) % 4096;
 	case 3:
-		return BED_WIN + rng() % 0x200000;
+		return BED_WIN + random_shift(&rng_state) % 0x200000;
 	case 4:
-		return 0 - rng() % 64;
+		return 0 - random_shift(&rng_state) % 64;
 	default:
-		return rng() % 256;
+		return random_shift(&rng_state) % 256;
 	}
 }
 
 Test(emu_exec, random_bytes_do_no_harm)
 {
-	struct bed b;
-
 	BED_START(&b, guest_spin, true);
 	for (uint64_t seed = 1; seed <= 3000; seed++) {
 		uint64_t retired = 0, *r = (uint64_t *)&b.r;
 
 		rng_state = seed * 0x9e3779b97f4a7c15ULL;
 		for (int i = 0; i < 2048; i += 8)
-			*bed_u64(&b, BED_CODE + i) = rng();
+			*bed_u64(&b, BED_CODE + i) = random_shift(&rng_state);
 		for (int i = 0; i < 512; i++)
-			*bed_u64(&b, BED_PT + i * 8) = rng() % 4 ? rng() % (BED_RAM + 8192) : 0;
+			*bed_u64(&b, BED_PT + i * 8) =
+				random_shift(&rng_state) % 4
+					? random_shift(&rng_state) % (BED_RAM + 8192)
+					: 0;
 		memset(&b.t, 0, sizeof(b.t));
 		bed_set_mode(&b, b.v, seed & 1);
 		for (int i = 0; i < 16; i++)
 			r[i] = hostile_value();
-		b.r.rip = seed % 7 ? BED_CODE + rng() % 2048 : hostile_value();
-		b.r.rflags = rng();
+		b.r.rip = seed % 7 ? BED_CODE + random_shift(&rng_state) % 2048 : hostile_value();
+		b.r.rflags = random_shift(&rng_state);
 		o->set_regs(b.v, &b.r);
 		if (seed % 3 == 0)
-			o->interrupt(b.v, (uint8_t)rng());
+			o->interrupt(b.v, (uint8_t)random_shift(&rng_state));
 		for (int i = 0; i < 20; i++) {
-			bed_run(&b, 1 + rng() % 400);
+			bed_run(&b, 1 + random_shift(&rng_state) % 400);
 			retired += b.run.retired;
 			cr_assert_eq(retired, bed_total(&b.t, VPMU_EMU_INSTRUCTIONS));
 			if (b.run.exit == VMM_EXIT_ERROR || b.run.exit == VMM_EXIT_SHUTDOWN)
 				break;
 			if (b.run.exit == VMM_EXIT_RDMSR || b.run.exit == VMM_EXIT_WRMSR)
-				b.run.u.msr.fault = rng() & 1;
+				b.run.u.msr.fault = random_shift(&rng_state) & 1;
 		}
 		/* Stray stores may have hit the tables. */
 		if (seed % 50 == 0) {
-			bed_stop(&b);
 			BED_START(&b, guest_spin, true);
 		}
 	}
-	bed_stop(&b);
 }

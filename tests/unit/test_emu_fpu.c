@@ -10,6 +10,8 @@
 #include "emu_prog.h"
 #include "vmm/emu/jit/jit.h"
 
+TestSuite(emu_fpu, .fini = bed_end);
+
 #define CR0_BASE 0x80010031ull /* PG WP NE ET PE */
 #define MP	 2ull
 #define EM	 4ull
@@ -161,7 +163,6 @@ Test(emu_fpu, reset_and_pointers)
 		const uint64_t fld = BED_CODE + (uint64_t)(g_save_end - g_save) - 21;
 		uint32_t env[7];
 		struct emu_fx fx;
-		struct bed b;
 
 		BED_START(&b, g_save, false);
 		if (is_intel)
@@ -189,7 +190,6 @@ Test(emu_fpu, reset_and_pointers)
 		cr_assert_eq(env[3], (uint32_t)fld);
 		cr_assert_eq(env[4], 0x587u << 16 | (is_intel ? 0 : BED_CS0));
 		cr_assert_eq(env[5], BED_DATA + 1024);
-		bed_stop(&b);
 	}
 }
 
@@ -206,7 +206,6 @@ Test(emu_fpu, vendors)
 
 	for (int is_intel = 0; is_intel < 2; is_intel++) {
 		struct kvm_sregs s;
-		struct bed b;
 
 		BED_START(&b, g_cvtpi2ps, false);
 		if (is_intel)
@@ -225,7 +224,6 @@ Test(emu_fpu, vendors)
 		cr_assert_eq(bed_run_to_hlt(&b), 14);
 		vmm_emu_ops.get_sregs(b.v, &s);
 		cr_assert_eq(s.cr2, BED_WIN + (is_intel ? 0x1000 : 0xf00 + 511), "%llx", s.cr2);
-		bed_stop(&b);
 	}
 }
 
@@ -294,7 +292,7 @@ Test(emu_fpu, thread_and_moves)
 	bed_stop(&a);
 
 	BED_START(&a, g_loop, false);
-	while (bed_run(&a, 1 + prog_rand(&rng) % 300) == VMM_EXIT_BUDGET) {
+	while (bed_run(&a, 1 + random_split(&rng) % 300) == VMM_EXIT_BUDGET) {
 		struct kvm_sregs s;
 
 		n = sizeof(state);
@@ -418,7 +416,6 @@ Test(emu_fpu, impossible_states)
 {
 	uint8_t state[1024], now[1024];
 	size_t n = sizeof(state), m, at;
-	struct bed b;
 
 	BED_START(&b, g_loop, false);
 	cr_assert_eq(vmm_emu_ops.get_state(b.v, state, &n), 0);
@@ -443,5 +440,4 @@ Test(emu_fpu, impossible_states)
 		cr_assert_eq(vmm_emu_ops.get_state(b.v, now, &m), 0);
 		cr_assert(m == n && !memcmp(now, state, n));
 	}
-	bed_stop(&b);
 }

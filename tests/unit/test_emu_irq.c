@@ -9,6 +9,8 @@
 #include "emu_bed.h"
 #include "vmm/emu/emu.h"
 
+TestSuite(emu_irq, .fini = bed_end);
+
 #define HANDLERS (BED_DATA + 0x10000) /* 16 bytes per vector: log the vector, IRETQ */
 #define APIC_ON	 0xfee00d00ULL
 #define MASKED	 0x10000u
@@ -77,11 +79,8 @@ BED_GUEST(g_fixed,
 
 Test(emu_irq, fixed)
 {
-	struct bed b;
-
 	START(&b, g_fixed);
 	EXPECT(&b, 2, 0, 0xa, 0x60, 2, 0x61, 0xb, 0, 2, 0x60, 0, 0x5f, 5);
-	bed_stop(&b);
 }
 
 /* A higher vector overtakes one that is queued; one of the same class waits for EOI. */
@@ -90,11 +89,8 @@ BED_GUEST(g_order, ENABLE SELF(0x41) SELF(0x92) SELF(0x48) "sti\nnop\n" L(0xa) R
 
 Test(emu_irq, order)
 {
-	struct bed b;
-
 	START(&b, g_order);
 	EXPECT(&b, 0x92, 0xa, 1u << 18, 0x48, 0xb, 0x41, 0xc, 0xd);
-	bed_stop(&b);
 }
 
 /* Exactly behind the instruction that makes it deliverable, whatever the budgets. */
@@ -104,13 +100,10 @@ BED_GUEST(g_at_once, ENABLE "sti\nnop\n" SELF(0x55) L(1) EOI SELF(0x56) L(2) EOI
 Test(emu_irq, at_once)
 {
 	for (uint64_t budget = 1; budget < 60; budget = budget * 2 + 1) {
-		struct bed b;
-
 		START(&b, g_at_once);
 		while (bed_run(&b, budget) == VMM_EXIT_BUDGET)
 			;
 		EXPECT(&b, 0x55, 1, 0x56, 2, 3, 0x57, 4);
-		bed_stop(&b);
 	}
 }
 
@@ -157,7 +150,6 @@ BED_GUEST(g_first, L(1) "hlt\n");
 Test(emu_irq, pmi_before_run)
 {
 	struct emu_vcpu *v;
-	struct bed b;
 
 	START(&b, g_first);
 	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0); /* LVTPC is masked after a reset */
@@ -166,7 +158,6 @@ Test(emu_irq, pmi_before_run)
 	v->lapic.lvt[3] = 0x400;
 	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
 	EXPECT(&b, 2, 1);
-	bed_stop(&b);
 }
 
 /* PMIs that arrive before the vCPU runs: the first is handled and the second kept until then, as by
@@ -177,7 +168,6 @@ Test(emu_irq, pmis_before_run)
 
 	for (unsigned int n = 1; n < 5; n++) {
 		struct emu_vcpu *v;
-		struct bed b;
 
 		START(&b, g_first);
 		v = (struct emu_vcpu *)b.v;
@@ -187,7 +177,6 @@ Test(emu_irq, pmis_before_run)
 			cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
 		}
 		expect(&b, n == 1 ? log + 1 : log, n == 1 ? 2 : 3, __LINE__);
-		bed_stop(&b);
 	}
 }
 
@@ -199,23 +188,17 @@ BED_GUEST(g_sti_hlt, ENABLE SELF(0x41) "sti\nhlt\n" L(1) "hlt\n");
 
 Test(emu_irq, hlt)
 {
-	struct bed b;
-
 	START(&b, g_cli);
 	expect(&b, NULL, 0, __LINE__);
-	bed_stop(&b);
 	START(&b, g_tpr);
 	expect(&b, NULL, 0, __LINE__);
-	bed_stop(&b);
 	START(&b, g_class);
 	EXPECT(&b, 0x55);
 	EXPECT(&b, 0x55); /* and stays so */
 	cr_assert_eq(b.run.retired, 0);
-	bed_stop(&b);
 	/* The exit never happens: it is awake before. */
 	START(&b, g_sti_hlt);
 	EXPECT(&b, 0x41, 1);
-	bed_stop(&b);
 }
 
 /* Switched off: no registers, no PMI; switched on again it is as after a reset. */
@@ -226,19 +209,15 @@ BED_GUEST(g_off_gp, W(0x1b, 0xfee00100) R(0x802));
 
 Test(emu_irq, apic_off)
 {
-	struct bed b;
-
 	START(&b, g_off);
 	EXPECT(&b, 1);
 	vmm_emu_ops.pmi(b.v);
 	EXPECT(&b, 1);
 	vmm_emu_ops.set_regs(b.v, &b.r);
 	EXPECT(&b, 1, 2, SVR_OFF, MASKED, 0);
-	bed_stop(&b);
 	START(&b, g_off_gp);
 	cr_assert_eq(bed_run_to_hlt(&b), 13);
 	cr_assert_eq(bed_stack(&b, 1), BED_CODE + (uint64_t)(g_off_gp_end - g_off_gp) - 8);
-	bed_stop(&b);
 }
 
 /* #GP by the APIC changes nothing and causes no exit. */
@@ -246,11 +225,8 @@ BED_GUEST(g_gp, ENABLE W(0x808, 0x100));
 
 Test(emu_irq, reserved_bits)
 {
-	struct bed b;
-
 	START(&b, g_gp);
 	cr_assert_eq(bed_run_to_hlt(&b), 13);
-	bed_stop(&b);
 }
 
 /* Each vCPU's APIC has the vCPU's number. */
@@ -259,7 +235,6 @@ BED_GUEST(g_id, R(0x802) R(0x80d) "hlt\n");
 Test(emu_irq, ids)
 {
 	struct vmm_engine_vcpu *v, *first;
-	struct bed b;
 
 	START(&b, g_id);
 	EXPECT(&b, 0, 1);
@@ -271,7 +246,6 @@ Test(emu_irq, ids)
 	EXPECT(&b, 17, 0x10002);
 	vmm_emu_ops.vcpu_destroy(v);
 	b.v = first;
-	bed_stop(&b);
 }
 
 /* The caller's own vector goes first; the APIC's waits and is not lost. */
@@ -279,14 +253,11 @@ BED_GUEST(g_both, ENABLE "cli\nhlt\n" SELF(0x90) "sti\nnop\n" L(1) EOI "hlt\n");
 
 Test(emu_irq, beside_the_callers)
 {
-	struct bed b;
-
 	START(&b, g_both);
 	expect(&b, NULL, 0, __LINE__);
 	cr_assert_eq(vmm_emu_ops.interrupt(b.v, 0x30), 0);
 	vmm_emu_ops.set_regs(b.v, &b.r); /* out of HLT */
 	EXPECT(&b, 0x30, 0x90, 1);
-	bed_stop(&b);
 }
 
 /* ---- state ---- */
@@ -308,12 +279,10 @@ Test(emu_irq, moves)
 		struct vmm_engine_vcpu *old;
 		uint8_t state[ROOM];
 		struct kvm_sregs s;
-		struct bed b;
 		size_t n;
 
 		START(&b, g_order);
 		if (bed_run(&b, at) == VMM_EXIT_HLT) {
-			bed_stop(&b);
 			break;
 		}
 		n = get(&b, state);
@@ -326,7 +295,6 @@ Test(emu_irq, moves)
 		cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0, "after %lu",
 			     (unsigned long)at);
 		EXPECT(&b, 0x92, 0xa, 1u << 18, 0x48, 0xb, 0x41, 0xc, 0xd);
-		bed_stop(&b);
 		cr_assert_lt(at, 74, "the guest never came to its end");
 	}
 }
@@ -336,7 +304,6 @@ Test(emu_irq, state_from_strangers)
 {
 	uint8_t now[ROOM], bytes[ROOM], after[ROOM];
 	unsigned int taken = 0, refused = 0;
-	struct bed b;
 	size_t n;
 
 	START(&b, g_order);
@@ -355,5 +322,4 @@ Test(emu_irq, state_from_strangers)
 		cr_assert_eq(vmm_emu_ops.set_state(b.v, now, n), 0);
 	}
 	cr_assert(taken > 300 && refused > 300, "%u, %u", taken, refused);
-	bed_stop(&b);
 }

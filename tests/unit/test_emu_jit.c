@@ -16,6 +16,8 @@
 #include "vmm/emu/jit/jit.h"
 #include "vpmu/lbr_regs.h"
 
+TestSuite(emu_jit, .fini = bed_end);
+
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* ---- running them ---- */
@@ -49,7 +51,7 @@ static unsigned int run_prog(const struct prog *p, uint64_t slices, struct stop 
 
 	bed_init(&b);
 	for (uint64_t at = BED_DATA; at < BED_DATA + 8192; at += 8)
-		*bed_u64(&b, at) = rnd(&data);
+		*bed_u64(&b, at) = random_split(&data);
 	cr_assert_eq(o->vcpu_create(b.vm, 0, &b.v), 0);
 	o->set_tally(b.v, &b.t);
 	bed_load(&b, p->code, p->code + p->n, slices & 1);
@@ -157,8 +159,6 @@ Test(emu_jit, code_that_is_mapped_elsewhere)
 
 	need_translation();
 	for (int i = 0; i < 3; i++) {
-		struct bed b;
-
 		emu_jit_set(i ? i == 1 ? EMU_JIT_ALL : EMU_JIT_HOT : EMU_JIT_OFF);
 		BED_START(&b, guest_remap, false);
 		memcpy(b.ram + 0x310000, guest_add, (size_t)(guest_add_end - guest_add));
@@ -171,7 +171,6 @@ Test(emu_jit, code_that_is_mapped_elsewhere)
 		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
 		r[i] = b.r;
 		insns[i] = bed_total(&b.t, VPMU_EMU_INSTRUCTIONS);
-		bed_stop(&b);
 		cr_assert(!memcmp(&r[0], &r[i], sizeof(r[0])), "mode %d: rdx %llx, %llx", i,
 			  r[0].rdx, r[i].rdx);
 		cr_assert_eq(insns[0], insns[i]);
@@ -361,7 +360,6 @@ Test(emu_jit, code_memory_is_full)
 	struct kvm_regs r[2];
 	uint64_t insns[2];
 	unsigned int n = 0;
-	struct bed b;
 
 	need_translation();
 	/* 1: blocks of four additions and a jump; dec %ecx; jne 1b; hlt */
@@ -388,7 +386,6 @@ Test(emu_jit, code_memory_is_full)
 		insns[i] = bed_total(&b.t, VPMU_EMU_INSTRUCTIONS);
 		if (i)
 			cr_assert_gt(((struct emu_vcpu *)b.v)->jit.forgot, 0, "it was not full");
-		bed_stop(&b);
 	}
 	cr_assert(!memcmp(&r[0], &r[1], sizeof(r[0])));
 	cr_assert_eq(insns[0], insns[1]);
@@ -398,7 +395,6 @@ Test(emu_jit, code_memory_is_full)
 Test(emu_jit, code_memory_comes_back)
 {
 	static struct prog p;
-	struct bed b;
 
 	need_translation();
 	random_prog(&p, 7);
@@ -406,7 +402,6 @@ Test(emu_jit, code_memory_comes_back)
 		bed_start(&b, p.code, p.code + p.n, false);
 		bed_run(&b, 200);
 		cr_assert(((struct emu_vcpu *)b.v)->jit.nr_parts, "vCPU %u got none", i);
-		bed_stop(&b);
 	}
 }
 

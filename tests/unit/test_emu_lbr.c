@@ -6,6 +6,8 @@
  */
 #include "emu_prog.h"
 
+TestSuite(emu_lbr, .fini = bed_end);
+
 struct rec {
 	uint64_t from, to, info;
 };
@@ -121,7 +123,7 @@ static uint64_t cycles_of(const struct prog_step *s)
 
 static uint32_t some_ctl(uint64_t *rng)
 {
-	uint64_t r = prog_rand(rng);
+	uint64_t r = random_split(rng);
 	uint32_t ctl = VPMU_LBR_EN | (1 + (uint32_t)(r % 3)) << 1;
 
 	switch (r >> 8 & 3) {
@@ -144,14 +146,14 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 	enum vmm_exit x;
 	struct bed b;
 
-	o.depth = 8 * (unsigned int)(1 + prog_rand(&rng) % 4);
+	o.depth = 8 * (unsigned int)(1 + random_split(&rng) % 4);
 	prog_start(&b, seed);
 	b.t.lbr.ctl = o.ctl;
 	b.t.lbr.depth = (uint8_t)o.depth;
 	do {
 		size_t to;
 
-		x = bed_run(&b, 1 + prog_rand(&rng) % (prog_rand(&rng) % 8 ? 60 : 5000));
+		x = bed_run(&b, 1 + random_split(&rng) % (random_split(&rng) % 8 ? 60 : 5000));
 		for (to = at + b.run.retired; at < to; at++) {
 			/* User code that a piece overwrote would be none of the pieces: none does.
 			 */
@@ -161,8 +163,9 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 		compare(&o, &b, seed, at);
 		if (x != VMM_EXIT_HLT && x != VMM_EXIT_BUDGET)
 			prog_answer(&b);
-		if (x != VMM_EXIT_HLT && prog_rand(&rng) % 64 == 0) { /* other rules from here */
-			b.t.lbr.ctl = o.ctl = some_ctl(&rng) & ~(prog_rand(&rng) % 4 == 0 ? 1u : 0);
+		if (x != VMM_EXIT_HLT && random_split(&rng) % 64 == 0) { /* other rules from here */
+			b.t.lbr.ctl = o.ctl =
+				some_ctl(&rng) & ~(random_split(&rng) % 4 == 0 ? 1u : 0);
 		}
 	} while (x != VMM_EXIT_HLT);
 	cr_assert_eq(at, n);
@@ -207,8 +210,6 @@ BED_GUEST(g_wait, "sti\n nop\n 1: nop\n jmp 1b");
 /* Interrupts and NMIs: from the address in the frame. */
 Test(emu_lbr, interrupts)
 {
-	struct bed b;
-
 	for (int user = 0; user < 2; user++)
 		for (int nmi = 0; nmi < 2; nmi++)
 			for (uint32_t modes = 1; modes <= 3; modes++) {
@@ -236,7 +237,6 @@ Test(emu_lbr, interrupts)
 								: bed_stack(&b, 0),
 					   BED_HANDLERS + (nmi ? 2 : 0x55), 8);
 				}
-				bed_stop(&b);
 			}
 }
 
@@ -246,14 +246,11 @@ BED_GUEST(g_df, "nop\n mov $0,%rsp\n ud2");
 /* A fault inside a delivery: only the final delivery is recorded. */
 Test(emu_lbr, faults)
 {
-	struct bed b;
-
 	BED_START(&b, g_pf, true);
 	on(&b, ALL);
 	cr_assert_eq(bed_run_to_hlt(&b), 14);
 	cr_assert_eq(b.t.lbr.count, 1);
 	is(&b, 0, BED_CODE + 1, BED_HANDLERS + 14, 8);
-	bed_stop(&b);
 	/* No stack: #UD cannot be delivered, #PF neither, #DF can (IST). */
 	BED_START(&b, g_df, false);
 	bed_gate(&b, 8, BED_HANDLERS + 8, 1, 0xe);
@@ -262,7 +259,6 @@ Test(emu_lbr, faults)
 	cr_assert_eq(bed_run_to_hlt(&b), 8);
 	cr_assert_eq(b.t.lbr.count, 1);
 	is(&b, 0, BED_CODE + 8, BED_HANDLERS + 8, 8);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_tf, "pushfq\n orq $0x100,(%rsp)\n popfq\n nop\n nop");
@@ -270,22 +266,17 @@ BED_GUEST(g_tf, "pushfq\n orq $0x100,(%rsp)\n popfq\n nop\n nop");
 /* Single steps are debug traps: from the address in the frame, that of the next instruction. */
 Test(emu_lbr, debug_trap)
 {
-	struct bed b;
-
 	BED_START(&b, g_tf, false);
 	on(&b, ALL);
 	cr_assert_eq(bed_run_to_hlt(&b), 1);
 	cr_assert_eq(b.t.lbr.count, 1);
 	is(&b, 0, bed_stack(&b, 0), BED_HANDLERS + 1, 8);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_far, "lea 1f(%rip),%rax\n push $8\n push %rax\n lretq\n nop\n 1: hlt");
 
 Test(emu_lbr, far_return)
 {
-	struct bed b;
-
 	BED_START(&b, g_far, false);
 	on(&b, ALL);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
@@ -296,7 +287,6 @@ Test(emu_lbr, far_return)
 	on(&b, ALL & ~VPMU_LBR_OTHER);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.t.lbr.count, 0);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_loop, "mov $70000,%ecx\n 1: dec %ecx\n jnz 1b\n 2: jmp 3f\n 3: hlt");
@@ -305,15 +295,12 @@ BED_GUEST(g_loop, "mov $70000,%ecx\n 1: dec %ecx\n jnz 1b\n 2: jmp 3f\n 3: hlt")
  * record before. */
 Test(emu_lbr, cycles_saturate)
 {
-	struct bed b;
-
 	BED_START(&b, g_loop, false);
 	on(&b, VPMU_LBR_OS | VPMU_LBR_REL_JMP);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.t.lbr.count, 1);
 	cr_assert_eq(vpmu_lbr_nth(&b.t.lbr, 0)->info,
 		     0xffff | VPMU_LBR_INFO_CYC_VALID | 2ULL << 56);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_deep, "mov $50,%ecx\n call 1f\n hlt\n 1: dec %ecx\n jz 2f\n call 1b\n 2: ret");
@@ -321,8 +308,6 @@ BED_GUEST(g_deep, "mov $50,%ecx\n call 1f\n hlt\n 1: dec %ecx\n jz 2f\n call 1b\
 /* Deeper than the stack is: the oldest callers are gone; returning from them finds none. */
 Test(emu_lbr, call_stack_overflow)
 {
-	struct bed b;
-
 	for (unsigned int depth = 8; depth <= 32; depth += 8) {
 		unsigned int most = 0;
 
@@ -335,7 +320,6 @@ Test(emu_lbr, call_stack_overflow)
 		cr_assert_eq(most, depth);
 		cr_assert_eq(b.t.lbr.count, 0);
 		cr_assert_eq(b.t.lbr.total, 50);
-		bed_stop(&b);
 	}
 }
 
@@ -345,7 +329,6 @@ Test(emu_lbr, host_pmu)
 	struct vpmu_emupmu sp;
 	struct vpmu_lbr_regs r, other = {.ctl = VPMU_LBR_EN | ALL, .depth = 16};
 	const struct vpmu_hostpmu_ops *ops;
-	struct bed b;
 	uint64_t cycles;
 
 	cr_assert_eq(vpmu_emupmu_init(&sp, NULL), 0);
@@ -379,5 +362,4 @@ Test(emu_lbr, host_pmu)
 		cr_assert_eq(((uint8_t *)&sp.tally->lbr)[i], 0);
 	cr_assert_gt(vpmu_emu_clock(sp.tally), cycles);
 	vmm_emu_ops.set_tally(b.v, NULL);
-	bed_stop(&b);
 }

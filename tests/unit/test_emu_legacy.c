@@ -8,6 +8,8 @@
 
 #include "tests/unit/emu_bed.h"
 
+TestSuite(emu_legacy, .fini = bed_end);
+
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 #define REAL 0x8000ULL /* where 16-bit code is */
@@ -128,7 +130,6 @@ BED_GUEST(guest_trampoline, ".code16\n"
 Test(emu_legacy, from_real_mode_to_64_bit_mode)
 {
 	struct kvm_sregs s;
-	struct bed b;
 
 	BED_START(&b, guest_trampoline, false);
 	*bed_u64(&b, BED_GDT + 0x18) = 0x00cf9b000000ffff; /* 32-bit code */
@@ -148,14 +149,12 @@ Test(emu_legacy, from_real_mode_to_64_bit_mode)
 	/* ljmp, call, ret, ljmpl, jnc, ljmpl; and jnz, je, jnz that are not taken */
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_BRANCHES), 9);
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_BRANCHES_TAKEN), 6);
-	bed_stop(&b);
 }
 
 /* The same at every budget: run() stops behind each instruction and goes on. */
 Test(emu_legacy, each_instruction_is_one)
 {
 	unsigned int steps = 0;
-	struct bed b;
 
 	BED_START(&b, guest_trampoline, false);
 	*bed_u64(&b, BED_GDT + 0x18) = 0x00cf9b000000ffff;
@@ -165,7 +164,6 @@ Test(emu_legacy, each_instruction_is_one)
 		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), ++steps);
 	cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
 	cr_assert_eq(b.r.rbx, 0x123456789abcdef0);
-	bed_stop(&b);
 }
 
 /* ---- instructions that have the same bytes and meaning in 32-bit and 64-bit mode ---- */
@@ -296,15 +294,12 @@ Test(emu_legacy, what_is_refused_is_one_line)
 	};
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct bed b;
-
 		BED_START(&b, guest_trampoline, false);
 		whole(&b, false);
 		real_mode(&b, rows[i].code, rows[i].end);
 		cr_assert_eq(bed_run(&b, 100), VMM_EXIT_ERROR, "row %u: exit %d", i, b.run.exit);
 		cr_assert(strstr(b.run.u.error.msg, rows[i].says), "row %u: %s", i,
 			  b.run.u.error.msg);
-		bed_stop(&b);
 	}
 }
 
@@ -331,18 +326,14 @@ Test(emu_legacy, extensions_that_cpuid_does_not_show_are_ud)
 	};
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct bed b;
-
 		bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
 		cr_assert_eq(bed_run(&b, 10), VMM_EXIT_ERROR, "row %u", i);
-		bed_stop(&b);
 		bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
 		whole(&b, false);
 		if (rows[i].vec == -2)
 			cr_assert_eq(bed_run(&b, 10), VMM_EXIT_ERROR, "row %u", i);
 		else
 			cr_assert_eq(bed_run_to_hlt(&b), rows[i].vec, "row %u", i);
-		bed_stop(&b);
 	}
 }
 
@@ -402,7 +393,6 @@ Test(emu_legacy, msrs_of_a_whole_cpu)
 	};
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct bed b;
 		int vec;
 
 		if (rows[i].write)
@@ -424,7 +414,6 @@ Test(emu_legacy, msrs_of_a_whole_cpu)
 			cr_assert_eq(*bed_u64(&b, BED_DATA + 24), 0x101ULL << 32 | 0x80000000u);
 			cr_assert_eq(*bed_u64(&b, BED_DATA + 8), *bed_u64(&b, BED_DATA + 16));
 		}
-		bed_stop(&b);
 	}
 }
 
@@ -438,7 +427,6 @@ Test(emu_legacy, msrs_that_are_not_there)
 
 	for (unsigned int i = 0; i < 2 * sizeof(msrs) / sizeof(msrs[0]); i++) {
 		bool shown = i / 2 < 6;
-		struct bed b;
 
 		if (i % 2)
 			BED_START(&b, guest_wrmsr, false);
@@ -454,7 +442,6 @@ Test(emu_legacy, msrs_that_are_not_there)
 		cr_assert_eq(bed_run(&b, 10), i % 2 ? VMM_EXIT_WRMSR : VMM_EXIT_RDMSR, "%#x",
 			     msrs[i / 2]);
 		cr_assert_eq(b.run.u.msr.index, msrs[i / 2]);
-		bed_stop(&b);
 	}
 }
 
@@ -560,8 +547,6 @@ BED_GUEST(guest_descriptors,
 
 Test(emu_legacy, descriptors_are_looked_up)
 {
-	struct bed b;
-
 	BED_START(&b, guest_descriptors, false);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rax, 0xcf9300);
@@ -576,5 +561,4 @@ Test(emu_legacy, descriptors_are_looked_up)
 	cr_assert_eq(b.r.r13 & 0xff00, 0x8900);
 	cr_assert_eq(b.r.r14 & 0xff, 1);
 	cr_assert_eq(b.r.r15, 0x80010033);
-	bed_stop(&b);
 }

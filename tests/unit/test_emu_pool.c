@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "vmm/emu/pool.h"
+#include "tests/random.h"
 
 #define REGION (2u << 20)
 
@@ -50,10 +51,7 @@ static uint64_t rnd_state = 88172645463325252ULL;
 
 static unsigned int rnd(unsigned int n)
 {
-	rnd_state ^= rnd_state << 13;
-	rnd_state ^= rnd_state >> 7;
-	rnd_state ^= rnd_state << 17;
-	return (unsigned int)(rnd_state % n);
+	return (unsigned int)(random_shift(&rnd_state) % n);
 }
 
 static bool is_all(const unsigned char *p, size_t bytes, unsigned char c)

@@ -6,6 +6,8 @@
 #include "tests/unit/emu_bed.h"
 #include "vmm/emu/emu.h"
 
+TestSuite(emu_rest, .fini = bed_end);
+
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* Blocks that @v has decoded and that are still valid. */
@@ -92,20 +94,17 @@ Test(emu_rest, counts_and_registers_at_every_stop)
 Test(emu_rest, stops_decode_nothing)
 {
 	unsigned int whole;
-	struct bed b;
 
 	BED_START(&b, guest_loop, false);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
 	whole = blocks(b.v);
 	cr_assert_gt(whole, 4);
-	bed_stop(&b);
 	for (uint64_t slice = 2; slice < 300; slice += 17) {
 		BED_START(&b, guest_loop, false);
 		while (bed_run(&b, slice) == VMM_EXIT_BUDGET)
 			;
 		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
 		cr_assert_eq(blocks(b.v), whole, "slices of %lu", slice);
-		bed_stop(&b);
 	}
 }
 
@@ -124,8 +123,6 @@ BED_GUEST(guest_flags, "cmp $5, %eax\n"
 /* EAX is 7: above, greater, not equal. Stop after @n instructions; by the caller it is equal. */
 Test(emu_rest, flags_from_the_caller)
 {
-	struct bed b;
-
 	for (unsigned int n = 1; n <= 5; n++) {
 		BED_START(&b, guest_flags, false);
 		b.r.rax = 7;
@@ -138,7 +135,6 @@ Test(emu_rest, flags_from_the_caller)
 		cr_assert_eq(b.r.rcx, n > 2, "stopped after %u", n);
 		cr_assert_eq(b.r.rdx, n > 3, "stopped after %u", n);
 		cr_assert_eq(b.r.rsi, n == 5, "stopped after %u", n);
-		bed_stop(&b);
 	}
 }
 
@@ -149,8 +145,6 @@ BED_GUEST(guest_handler, "orq $0x45, 16(%rsp)\n"
 /* The same by an interrupt that comes where the budget ended, and goes back there. */
 Test(emu_rest, flags_from_a_handler)
 {
-	struct bed b;
-
 	for (unsigned int n = 1; n <= 4; n++) {
 		BED_START(&b, guest_flags, false);
 		memcpy(b.ram + BED_CODE + 0x800, guest_handler,
@@ -165,7 +159,6 @@ Test(emu_rest, flags_from_a_handler)
 		cr_assert_eq(b.r.rbx, n <= 1, "stopped after %u", n);
 		cr_assert_eq(b.r.rcx, n > 2, "stopped after %u", n);
 		cr_assert_eq(b.r.rdx, n > 3, "stopped after %u", n);
-		bed_stop(&b);
 	}
 }
 
@@ -184,7 +177,6 @@ BED_GUEST(guest_twice, "cmp $5, %eax\n"
 Test(emu_rest, a_stop_is_forgotten_once_it_is_used)
 {
 	uint64_t rip;
-	struct bed b;
 
 	BED_START(&b, guest_twice, false);
 	b.r.rax = 7;
@@ -196,7 +188,6 @@ Test(emu_rest, a_stop_is_forgotten_once_it_is_used)
 	cr_assert_eq(b.r.rip, rip);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
 	cr_assert_eq(b.r.rbx, 1);
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_straight, "inc %eax\n inc %eax\n inc %eax\n inc %eax\n"
@@ -233,7 +224,6 @@ Test(emu_rest, code_that_is_overwritten)
 Test(emu_rest, blocks_that_are_forgotten)
 {
 	struct vmm_engine_vcpu *other;
-	struct bed b;
 
 	BED_START(&b, guest_straight, false);
 	cr_assert_eq(bed_run(&b, 3), VMM_EXIT_BUDGET);
@@ -243,7 +233,6 @@ Test(emu_rest, blocks_that_are_forgotten)
 	cr_assert_eq(blocks(b.v), 1);
 	cr_assert_eq(b.r.rax, 5);
 	o->vcpu_destroy(other);
-	bed_stop(&b);
 }
 
 /* ---- alarms ---- */

@@ -55,7 +55,7 @@ static void load(struct bed *b, unsigned int place, unsigned int program)
 	uint64_t data = program;
 
 	for (uint64_t at = 0; at < 8192; at += 8)
-		*bed_u64(b, data_of(place) + at) = rnd(&data);
+		*bed_u64(b, data_of(place) + at) = random_split(&data);
 	memcpy(b->ram + BED_CODE + place * 0x10000, p->code, p->n);
 	bed_set_mode(b, b->v, program & 1);
 	memset(&b->t, 0, sizeof(b->t));

@@ -6,6 +6,8 @@
 #include "tests/unit/emu_bed.h"
 #include "vmm/emu/jit/jit.h"
 
+TestSuite(emu_sites, .fini = bed_end);
+
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* One load finds another page each time; then 200,000 instructions find the same page. */
@@ -61,7 +63,6 @@ Test(emu_sites, of_forgotten_code)
 {
 	struct kvm_sregs s;
 	struct emu_vcpu *v;
-	struct bed b;
 
 	if (!start(&b, false))
 		cr_skip("nothing is translated here: %s", emu_jit_off());
@@ -74,13 +75,11 @@ Test(emu_sites, of_forgotten_code)
 	cr_assert_eq(o->set_sregs(b.v, &s), 0);
 	cr_assert_eq(given(v), 0);
 	cr_assert_eq(in_use(v, 0), 0);
-	bed_stop(&b);
 }
 
 Test(emu_sites, get_new_credit)
 {
 	struct emu_vcpu *v;
-	struct bed b;
 
 	for (int user = 0; user < 2; user++) {
 		int least = EMU_SITE_CREDIT;
@@ -96,6 +95,5 @@ Test(emu_sites, get_new_credit)
 		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
 		for (unsigned int i = 0; i < EMU_SITES; i++)
 			cr_assert_geq(v->jit.sites[user][i][0].credit, EMU_SITE_CREDIT - 1);
-		bed_stop(&b);
 	}
 }

@@ -8,6 +8,8 @@
 #include "emu_prog.h"
 #include "vmm/engine/simd.h"
 
+TestSuite(emu_state, .fini = bed_end);
+
 #define STATE_ROOM 1024
 
 static size_t get(struct vmm_engine_vcpu *v, uint8_t *buf)
@@ -100,9 +102,9 @@ static unsigned int check_program(uint64_t seed)
 	vmm_emu_ops.set_regs(a.v, &a.r);
 	a.t.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES;
 	a.t.lbr.depth = 32;
-	when = prog_rand(&rng) % 40;
+	when = random_split(&rng) % 40;
 	do {
-		uint64_t budget = 1 + prog_rand(&rng) % 80, r = prog_rand(&rng);
+		uint64_t budget = 1 + random_split(&rng) % 80, r = random_split(&rng);
 
 		bed_run(&a, budget);
 		if (moved) {
@@ -274,7 +276,6 @@ Test(emu_state, room)
 {
 	uint8_t buf[STATE_ROOM];
 	size_t n, need;
-	struct bed b;
 
 	BED_START(&b, g_exits, false);
 	need = get(b.v, buf);
@@ -286,7 +287,6 @@ Test(emu_state, room)
 		cr_assert_eq(bytes, need);
 		cr_assert_eq(buf[0], 0xee);
 	}
-	bed_stop(&b);
 }
 
 /* Whatever is in the bytes: they are taken exactly, or not at all. */
@@ -313,7 +313,6 @@ Test(emu_state, bytes_from_strangers)
 	uint8_t now[STATE_ROOM], bytes[STATE_ROOM];
 	unsigned int taken = 0, tried = 0;
 	uint64_t rng = 4;
-	struct bed b;
 	size_t n;
 
 	BED_START(&b, g_exits, false);
@@ -334,12 +333,11 @@ Test(emu_state, bytes_from_strangers)
 		}
 		for (size_t i = 0; i < 200000; i++) {
 			memcpy(bytes, now, n);
-			for (uint64_t k = 1 + prog_rand(&rng) % 4; k; k--)
-				bytes[prog_rand(&rng) % 40] = (uint8_t)prog_rand(&rng);
+			for (uint64_t k = 1 + random_split(&rng) % 4; k; k--)
+				bytes[random_split(&rng) % 40] = (uint8_t)random_split(&rng);
 			check_bytes(&b, bytes, n, now, n);
 		}
 	}
 	/* Clocks, STAR, debug addresses, x87 and SSE registers are any number; much else is not. */
 	cr_assert(taken > tried / 4 && taken < tried * 9 / 10, "%u of %u", taken, tried);
-	bed_stop(&b);
 }

@@ -11,6 +11,8 @@
 
 #include "tests/unit/emu_bed.h"
 
+TestSuite(emu_legacy, .fini = bed_end);
+
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* Leaf 1 shows FXSR: a whole CPU. */
@@ -46,7 +48,6 @@ BED_GUEST(guest_sysexit32, "sysexitl\nhlt\n");
 Test(emu_legacy, sysenter_and_sysexit_of_intel)
 {
 	struct kvm_sregs s;
-	struct bed b;
 
 	BED_START(&b, guest_enter, false);
 	whole(&b, true);
@@ -64,7 +65,6 @@ Test(emu_legacy, sysenter_and_sysexit_of_intel)
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 4);
 	cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN], 1);
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_BRANCHES_TAKEN], 1);
-	bed_stop(&b);
 }
 
 Test(emu_legacy, sysenter_and_sysexit_that_fault)
@@ -86,15 +86,12 @@ Test(emu_legacy, sysenter_and_sysexit_that_fault)
 	};
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct bed b;
-
 		bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
 		whole(&b, rows[i].intel);
 		if (rows[i].vec == -2)
 			cr_assert_eq(bed_run(&b, 10), VMM_EXIT_ERROR, "row %u", i);
 		else
 			cr_assert_eq(bed_run_to_hlt(&b), rows[i].vec, "row %u", i);
-		bed_stop(&b);
 	}
 }
 

@@ -7,6 +7,8 @@
 
 #include "tests/unit/emu_bed.h"
 
+TestSuite(emu_system, .fini = bed_end);
+
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 #define INSNS(b, mode) ((b)->t.ev[VPMU_EMU_##mode][VPMU_EMU_INSTRUCTIONS])
@@ -73,7 +75,6 @@ Test(emu_system, page_permissions)
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct page_row *row = &rows[i];
 		struct kvm_sregs s;
-		struct bed b;
 		int vec;
 
 		bed_start(&b, row->code, row->end, row->user);
@@ -95,7 +96,6 @@ Test(emu_system, page_permissions)
 		}
 		cr_assert_eq(*bed_u64(&b, BED_PT + 8) & (BED_A | BED_D), row->after, "line %d",
 			     row->line);
-		bed_stop(&b);
 	}
 }
 
@@ -130,7 +130,6 @@ Test(emu_system, permissions_of_every_level)
 		for (unsigned int level = 0; level < 4; level++)
 			/* Again, with the entry of a page of 2 MiB as the last one. */
 			for (unsigned int large = 0; large < (level < 3 ? 2 : 1); large++) {
-				struct bed b;
 				int vec;
 
 				bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
@@ -151,7 +150,6 @@ Test(emu_system, permissions_of_every_level)
 					cr_expect_eq(bed_stack(&b, 0), rows[i].err,
 						     "line %d level %u: error 0x%lx", rows[i].line,
 						     level, bed_stack(&b, 0));
-				bed_stop(&b);
 			}
 }
 
@@ -168,7 +166,6 @@ Test(emu_system, dirty_bits_of_every_size)
 		for (unsigned int a = 0; a < 2; a++)
 			for (unsigned int load_first = 0; load_first < 2; load_first++) {
 				uint64_t leaf = 7 | (size < 2 ? BED_PS : 0) | (a ? BED_A : 0);
-				struct bed b;
 
 				bed_start(&b, load_first ? guest_load_store : guest_store,
 					  load_first ? guest_load_store_end : guest_store_end,
@@ -185,22 +182,18 @@ Test(emu_system, dirty_bits_of_every_size)
 				cr_expect_eq(*bed_u64(&b, entries[size]) & (BED_A | BED_D),
 					     BED_A | BED_D, "size %u, A %u, load first %u", size, a,
 					     load_first);
-				bed_stop(&b);
 			}
 }
 
 /* A load sets only A. */
 Test(emu_system, loads_leave_pages_clean)
 {
-	struct bed b;
-
 	bed_start(&b, guest_access, guest_access_end, false);
 	*bed_u64(&b, BED_PD2 + 8) = 0x200000 | BED_PS | 7;
 	b.r.rsi = BED_WIN + 0x200010;
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(*bed_u64(&b, BED_PD2 + 8) & (BED_A | BED_D), BED_A);
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_invlpg, "mov (%rsi), %eax\n"
@@ -236,8 +229,6 @@ static void invlpg_row(struct bed *b, uint64_t at, uint64_t entry, uint64_t new,
  * its size. */
 Test(emu_system, invlpg_of_every_size)
 {
-	struct bed b;
-
 	/* 1 GiB, that becomes tables because there are only 4 MiB of RAM */
 	BED_START(&b, guest_invlpg, false);
 	*bed_u64(&b, INVLPG_PDPT) = BED_PS | 7;
@@ -252,7 +243,6 @@ Test(emu_system, invlpg_of_every_size)
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_expect(b.r.rax == 1 && b.r.rbx == 2, "1 GiB: %llu %llu", b.r.rax, b.r.rbx);
-	bed_stop(&b);
 
 	for (unsigned int user = 0; user < 2; user++) {
 		BED_START(&b, guest_invlpg, false);
@@ -262,7 +252,6 @@ Test(emu_system, invlpg_of_every_size)
 		invlpg_row(&b, INVLPG_VA + 0x100000, INVLPG_PD + 5 * 8, 0 | BED_PS | 7,
 			   INVLPG_VA + (user ? 0x100123 : 0x1000));
 		cr_expect(b.r.rax == 1 && b.r.rbx == 2, "2 MiB: %llu %llu", b.r.rax, b.r.rbx);
-		bed_stop(&b);
 	}
 
 	BED_START(&b, guest_invlpg, false);
@@ -272,7 +261,6 @@ Test(emu_system, invlpg_of_every_size)
 	*bed_u64(&b, 0x100000) = 2;
 	invlpg_row(&b, INVLPG_VA, BED_PT, 0x100000 | 7, INVLPG_VA + 0x123);
 	cr_expect(b.r.rax == 1 && b.r.rbx == 2, "4 KiB: %llu %llu", b.r.rax, b.r.rbx);
-	bed_stop(&b);
 }
 
 /* The same for code, also code that reaches in from the page before. */
@@ -282,7 +270,6 @@ Test(emu_system, invlpg_of_code)
 
 	for (unsigned int row = 0; row < 3; row++) {
 		uint64_t at = row == 2 ? 0xfff : 0; /* row 2: its second page moves */
-		struct bed b;
 
 		BED_START(&b, guest_invlpg_code, false);
 		*bed_u64(&b, INVLPG_PD + 5 * 8) = row == 1 ? 0x200000 | BED_PS | 7 : BED_PT | 7;
@@ -303,7 +290,6 @@ Test(emu_system, invlpg_of_code)
 		else
 			invlpg_row(&b, INVLPG_VA, BED_PT, 0x100000 | 7, INVLPG_VA);
 		cr_expect_eq(b.r.rcx, 2, "row %u", row);
-		bed_stop(&b);
 	}
 }
 
@@ -340,7 +326,6 @@ Test(emu_system, string_comparisons_that_fault)
 			/* SAHF: SF AF PF CF, or none. Equal bytes leave ZF and PF; SCAS compares 1
 			 * with 0. */
 			uint64_t want = intel || !n ? (flags ? 0x95 : 0) : rows[i].scas ? 0 : 0x44;
-			struct bed b;
 
 			bed_start(&b, rows[i].code, rows[i].end, false);
 			if (intel)
@@ -358,7 +343,6 @@ Test(emu_system, string_comparisons_that_fault)
 			want |= 0x10002 | (rows[i].back ? 0x400 : 0);
 			cr_expect_eq(bed_stack(&b, 3), want, "row %u, %u: flags 0x%lx", i, k,
 				     bed_stack(&b, 3));
-			bed_stop(&b);
 		}
 }
 
@@ -370,7 +354,6 @@ Test(emu_system, accesses_across_the_end_of_the_address_space)
 		const uint8_t *code, *end;
 		int vec;
 	} rows[] = {{LOAD_, 13}, {STORE_, 13}, {guest_push, guest_push_end, 12}};
-	struct bed b;
 
 	/* The page of the first byte is not mapped, but the address is looked at first. */
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -380,14 +363,11 @@ Test(emu_system, accesses_across_the_end_of_the_address_space)
 		o->set_regs(b.v, &b.r);
 		cr_assert_eq(bed_run_to_hlt(&b), rows[i].vec, "row %u", i);
 		cr_assert_eq(bed_stack(&b, 0), 0);
-		bed_stop(&b);
 	}
 }
 
 Test(emu_system, reserved_bits_and_large_pages)
 {
-	struct bed b;
-
 	/* A bit between PAT and the address of a 2 MiB page. */
 	BED_START(&b, guest_access, true);
 	*bed_u64(&b, BED_PD2 + 8) = 0x2000 | BED_PS | 7;
@@ -395,7 +375,6 @@ Test(emu_system, reserved_bits_and_large_pages)
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), 14);
 	cr_assert_eq(bed_stack(&b, 0), 0xd);
-	bed_stop(&b);
 
 	/* A 1 GiB page: its tail is in RAM when it maps from 0. */
 	BED_START(&b, guest_access, false);
@@ -406,7 +385,6 @@ Test(emu_system, reserved_bits_and_large_pages)
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rax, 0x12345678);
 	cr_assert_eq(*bed_u64(&b, BED_PDPT + 16) & (BED_A | BED_D), BED_A);
-	bed_stop(&b);
 
 	/* NX without EFER.NXE is reserved. */
 	BED_START(&b, guest_access, false);
@@ -420,7 +398,6 @@ Test(emu_system, reserved_bits_and_large_pages)
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), 14);
 	cr_assert_eq(bed_stack(&b, 0), 9);
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_cross, "mov %rax, (%rsi)\n"
@@ -432,8 +409,6 @@ BED_GUEST(guest_cross, "mov %rax, (%rsi)\n"
 
 Test(emu_system, accesses_across_pages)
 {
-	struct bed b;
-
 	BED_START(&b, guest_cross, false);
 	*bed_u64(&b, BED_PT) = BED_DATA | 3;
 	*bed_u64(&b, BED_PT + 8) = (BED_DATA + 0x8000) | 3;
@@ -445,7 +420,6 @@ Test(emu_system, accesses_across_pages)
 	cr_assert_eq(bed_stack(&b, 0), 2 * 0x1122334455667788 + 1);
 	cr_assert_eq(b.ram[BED_DATA + 0xfff], 0xcc);
 	cr_assert_eq(b.ram[BED_DATA + 0x8000], 0xaa);
-	bed_stop(&b);
 
 	/* The second page is missing: nothing is stored in the first. */
 	BED_START(&b, guest_cross, false);
@@ -456,7 +430,6 @@ Test(emu_system, accesses_across_pages)
 	cr_assert_eq(bed_run_to_hlt(&b), 14);
 	cr_assert_eq(cr2(&b), BED_WIN + 0x1000);
 	cr_assert_eq(b.ram[BED_DATA + 0xffd], 0);
-	bed_stop(&b);
 }
 
 /* ---- faults ---- */
@@ -528,7 +501,6 @@ Test(emu_system, faults)
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct fault_row *row = &rows[i];
 		unsigned int e = row->err >= 0;
-		struct bed b;
 		int vec;
 
 		bed_start(&b, row->code, row->end, row->user);
@@ -546,7 +518,6 @@ Test(emu_system, faults)
 			cr_assert_eq(bed_stack(&b, e + 4), BED_SS3);
 		}
 		cr_assert_eq(cpl(&b), 0);
-		bed_stop(&b);
 	}
 }
 
@@ -554,8 +525,6 @@ BED_GUEST(guest_int3, "nop\nint3\nnop\n");
 
 Test(emu_system, int3_is_a_trap_that_retires)
 {
-	struct bed b;
-
 	BED_START(&b, guest_int3, true);
 	bed_gate(&b, 3, BED_HANDLERS + 3, 1, 0x6e); /* DPL 3, IST 1 */
 	cr_assert_eq(bed_run_to_hlt(&b), 3);
@@ -564,13 +533,10 @@ Test(emu_system, int3_is_a_trap_that_retires)
 	cr_assert_eq(b.r.rsp, BED_IST1 - 40);
 	cr_assert_eq(INSNS(&b, USR), 2);
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_BRANCHES_TAKEN], 1);
-	bed_stop(&b);
 }
 
 Test(emu_system, double_and_triple_faults)
 {
-	struct bed b;
-
 	/* #PF with a bad gate: #GP on top of #PF is #DF. */
 	BED_START(&b, guest_access, false);
 	bed_gate(&b, 14, 0, 0, 0x5);
@@ -578,14 +544,12 @@ Test(emu_system, double_and_triple_faults)
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), 8);
 	cr_assert_eq(bed_stack(&b, 0), 0);
-	bed_stop(&b);
 
 	/* #UD with a bad gate is #GP: no double fault. */
 	BED_START(&b, guest_ud, false);
 	bed_gate(&b, 6, 0, 0, 0x5);
 	cr_assert_eq(bed_run_to_hlt(&b), 13);
 	cr_assert_eq(bed_stack(&b, 0), 6 * 8 + 2 + 1);
-	bed_stop(&b);
 
 	/* No stack to push to: #DF cannot be delivered either. */
 	BED_START(&b, guest_ud, true);
@@ -593,13 +557,10 @@ Test(emu_system, double_and_triple_faults)
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_SHUTDOWN);
 	cr_assert_eq(b.run.retired, 0);
 	cr_assert_eq(b.r.rip, BED_CODE);
-	bed_stop(&b);
 }
 
 Test(emu_system, a_guest_that_only_faults_gives_the_cpu_back)
 {
-	struct bed b;
-
 	/* #PF on IST 1 with a handler that cannot be fetched: without end and without an
 	 * instruction. */
 	BED_START(&b, guest_access, false);
@@ -608,7 +569,6 @@ Test(emu_system, a_guest_that_only_faults_gives_the_cpu_back)
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
 	cr_assert_eq(b.run.retired, 0);
-	bed_stop(&b);
 }
 
 /* ---- interrupts ---- */
@@ -622,8 +582,6 @@ BED_GUEST(guest_sti, "mov $1, %eax\n"
 
 Test(emu_system, external_interrupts_wait_for_if_and_the_shadow)
 {
-	struct bed b;
-
 	for (uint64_t slice = 0; slice < 3; slice++) {
 		BED_START(&b, guest_sti, false);
 		cr_assert_eq(o->interrupt(b.v, 0x55), 0);
@@ -638,22 +596,18 @@ Test(emu_system, external_interrupts_wait_for_if_and_the_shadow)
 		cr_assert_eq(b.r.rflags & 0x200, 0);
 		cr_assert_eq(INSNS(&b, OS), 4);
 		cr_assert_eq(o->interrupt(b.v, 0x56), 0);
-		bed_stop(&b);
 	}
 }
 
 /* A shadow lasts one instruction, wherever the budget ends. */
 Test(emu_system, the_shadow_is_over_after_one_instruction)
 {
-	struct bed b;
-
 	for (uint64_t n = 2; n <= 5; n++) {
 		BED_START(&b, guest_sti, false);
 		cr_assert_eq(bed_run(&b, n), VMM_EXIT_BUDGET);
 		cr_assert_eq(o->interrupt(b.v, 0x77), 0);
 		cr_assert_eq(bed_run_to_hlt(&b), 0x77);
 		cr_assert_eq(b.r.rax, n == 2 ? 2 : n - 1, "%lu: %llu", n, b.r.rax);
-		bed_stop(&b);
 	}
 }
 
@@ -662,8 +616,6 @@ BED_GUEST(guest_iret, "iretq\n");
 
 Test(emu_system, nmis_are_masked_until_iret)
 {
-	struct bed b;
-
 	BED_START(&b, guest_nmi, true);
 	memcpy(b.ram + BED_DATA, guest_iret, 2);
 	bed_gate(&b, 2, BED_DATA, 0, 0xe);
@@ -679,7 +631,6 @@ Test(emu_system, nmis_are_masked_until_iret)
 	cr_assert_eq(INSNS(&b, OS), 2);
 	cr_assert_eq(INSNS(&b, USR), 20);
 	cr_assert_eq(b.r.rax, 10);
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_tf, "pushf\n"
@@ -690,14 +641,11 @@ BED_GUEST(guest_tf, "pushf\n"
 
 Test(emu_system, the_trap_flag_stops_after_one_instruction)
 {
-	struct bed b;
-
 	BED_START(&b, guest_tf, true);
 	cr_assert_eq(bed_run_to_hlt(&b), 1);
 	cr_assert_eq(b.r.rax, 1);
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 12);
 	cr_assert_eq(INSNS(&b, USR), 4);
-	bed_stop(&b);
 }
 
 /* ---- privilege ---- */
@@ -732,8 +680,6 @@ BED_GUEST(guest_syscall, "mov $0xc0000081, %ecx\n" /* STAR */
 
 Test(emu_system, syscall_and_sysret_count_by_mode)
 {
-	struct bed b;
-
 	for (uint64_t slice = 0; slice < 4; slice++) {
 		BED_START(&b, guest_syscall, false);
 		while (bed_run(&b, slice) == VMM_EXIT_BUDGET)
@@ -750,7 +696,6 @@ Test(emu_system, syscall_and_sysret_count_by_mode)
 		/* kernel: jc, sysret */
 		cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES], 1 + 200);
 		cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN], 1 + 100);
-		bed_stop(&b);
 	}
 }
 
@@ -796,7 +741,6 @@ BED_GUEST(guest_segments, "sub $16, %rsp\n"
 Test(emu_system, segments_and_iret)
 {
 	struct kvm_sregs s;
-	struct bed b;
 
 	BED_START(&b, guest_segments, false);
 	o->get_sregs(b.v, &s);
@@ -822,7 +766,6 @@ Test(emu_system, segments_and_iret)
 	cr_assert_eq(*bed_u64(&b, BED_DATA + 0x102), BED_GDT);
 	cr_assert_eq(bed_stack(&b, 3), 0x123450); /* user RSP */
 	cr_assert_eq(s.gs.base, BED_DATA);
-	bed_stop(&b);
 }
 
 /* ---- exits ---- */
@@ -846,7 +789,6 @@ BED_GUEST(guest_exits, "mov $0x4000, %ecx\n"
 Test(emu_system, exits_retire_when_answered)
 {
 	static const struct vpmu_msr_range ranges[] = {{0x3ff0, 0x20}, {0, 0}};
-	struct bed b;
 
 	bed_init(&b);
 	cr_assert_eq(o->vm_trap_msrs(b.vm, ranges), 0);
@@ -900,7 +842,6 @@ Test(emu_system, exits_retire_when_answered)
 	cr_assert_eq(bed_run_to_hlt(&b), 13);
 	cr_assert_eq(bed_stack(&b, 1), BED_CODE + (uint64_t)(guest_exits_end - guest_exits) - 3);
 	cr_assert_eq(INSNS(&b, OS), 14); /* the handler's HLT only */
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_pce, "mov $1, %ecx\nrdpmc\nud2\n");
@@ -908,7 +849,6 @@ BED_GUEST(guest_pce, "mov $1, %ecx\nrdpmc\nud2\n");
 Test(emu_system, rdpmc_in_user_mode_needs_pce)
 {
 	struct kvm_sregs s;
-	struct bed b;
 
 	BED_START(&b, guest_pce, true);
 	o->get_sregs(b.v, &s);
@@ -918,7 +858,6 @@ Test(emu_system, rdpmc_in_user_mode_needs_pce)
 	cr_assert_eq(b.run.u.pmc.index, 1);
 	cr_assert_eq(bed_run_to_hlt(&b), 6);
 	cr_assert_eq(INSNS(&b, USR), 2);
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_cpuid, "mov $0xb, %eax\nmov $1, %ecx\ncpuid\n"
@@ -938,7 +877,6 @@ Test(emu_system, cpuid_is_a_table)
 		 .edx = 9},
 		{.function = 7, .ebx = 77},
 	};
-	struct bed b;
 
 	BED_START(&b, guest_cpuid, false);
 	cr_assert_eq(o->set_cpuid(b.v, table, 3), 0);
@@ -947,7 +885,6 @@ Test(emu_system, cpuid_is_a_table)
 	cr_assert_eq(b.r.r9, 9);
 	cr_assert_eq(b.r.r10, 77);
 	cr_assert_eq(b.r.rax | b.r.rbx | b.r.rcx | b.r.rdx, 0);
-	bed_stop(&b);
 }
 
 /* F3 49 90 exchanges RAX and R8 on AMD's CPUs and pauses on Intel's. */
@@ -963,7 +900,6 @@ Test(emu_system, cpuid_names_the_vendor)
 		const struct kvm_cpuid_entry2 *table;
 		uint64_t rax;
 	} rows[] = {{NULL, 2}, {&intel, 1}, {&intel, 1}, {&amd, 2}, {&intel, 1}, {NULL, 2}};
-	struct bed b;
 
 	/* The code has been decoded, for the other vendor, when the next row runs it. */
 	BED_START(&b, guest_pause, false);
@@ -974,7 +910,6 @@ Test(emu_system, cpuid_names_the_vendor)
 		cr_assert_eq(bed_run_to_hlt(&b), -1);
 		cr_assert_eq(b.r.rax, rows[i].rax, "row %u: rax %llu", i, b.r.rax);
 	}
-	bed_stop(&b);
 }
 
 BED_GUEST(guest_tsc, "rdtsc\n"
@@ -1011,8 +946,6 @@ BED_GUEST(guest_hlt, "hlt\nadd $1, %eax\nhlt\n");
 
 Test(emu_system, hlt_retires_and_waits)
 {
-	struct bed b;
-
 	BED_START(&b, guest_hlt, false);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
 	cr_assert_eq(b.run.retired, 1);
@@ -1025,13 +958,11 @@ Test(emu_system, hlt_retires_and_waits)
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
 	cr_assert_eq(b.run.retired, 2);
 	cr_assert_eq(b.r.rax, 1);
-	bed_stop(&b);
 }
 
 Test(emu_system, only_64bit_mode)
 {
 	struct kvm_sregs s;
-	struct bed b;
 
 	BED_START(&b, guest_hlt, false);
 	o->get_sregs(b.v, &s);
@@ -1042,7 +973,6 @@ Test(emu_system, only_64bit_mode)
 	s.cs.l = 1;
 	s.cr8 = 16;
 	cr_assert_eq(o->set_sregs(b.v, &s), -EINVAL);
-	bed_stop(&b);
 }
 
 Test(emu_system, vm_create_refuses_odd_memory)

@@ -5,6 +5,8 @@
  */
 #include "emu_bed.h"
 
+TestSuite(emu_trap, .fini = bed_end);
+
 #define TF     0x100ULL
 #define LSTAR  (BED_CODE + 0x1000)
 #define R_STAR 0xc0000081u
@@ -30,8 +32,6 @@ BED_GUEST(g_iretq, "iretq");
  * behind the instruction after it. */
 Test(emu_trap, int_n)
 {
-	struct bed b;
-
 	for (int three = 0; three < 2; three++) {
 		unsigned int vec = three ? 3 : 0x80, len = three ? 1 : 2;
 
@@ -47,7 +47,6 @@ Test(emu_trap, int_n)
 		cr_assert_eq(bed_run_to_hlt(&b), 1);
 		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 10 + len + 1, "behind the NOP: 0x%lx",
 			     bed_stack(&b, 0));
-		bed_stop(&b);
 	}
 }
 
@@ -70,21 +69,17 @@ static void syscall_bed(struct bed *b, uint64_t mask, const uint8_t *kernel, con
 /* SYSCALL and SYSRET trap if TF is set behind them. */
 Test(emu_trap, syscall)
 {
-	struct bed b;
-
 	/* FMASK clears TF: the kernel's entry is not stepped. */
 	syscall_bed(&b, TF, g_hlt, g_hlt_end);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rip, LSTAR + 1);
 	cr_assert(b.r.r11 & TF);
 	cr_assert(!(b.r.rflags & TF));
-	bed_stop(&b);
 	/* It does not: stepped. */
 	syscall_bed(&b, 0, g_hlt, g_hlt_end);
 	cr_assert_eq(bed_run_to_hlt(&b), 1);
 	cr_assert_eq(bed_stack(&b, 0), LSTAR);
 	cr_assert_eq(bed_stack(&b, 1), BED_CS0);
-	bed_stop(&b);
 	/* SYSRET with TF in R11: at once, as if SYSCALL had been stepped over. */
 	syscall_bed(&b, TF, g_sysret, g_sysret_end);
 	cr_assert_eq(bed_run_to_hlt(&b), 1);
@@ -92,7 +87,6 @@ Test(emu_trap, syscall)
 	cr_assert_eq(bed_stack(&b, 1), BED_CS3);
 	cr_assert(bed_stack(&b, 2) & TF);
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 3 * 2 + 1 + 2);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_to_user, "iretq");
@@ -142,7 +136,6 @@ Test(emu_trap, return_drops_segments)
 	for (int far = 0; far < 2; far++)
 		for (int user = 0; user < 2; user++) {
 			struct kvm_sregs s;
-			struct bed b;
 
 			if (far)
 				go(&b, (const uint8_t *)g_lret, g_lret_end, user, true);
@@ -157,7 +150,6 @@ Test(emu_trap, return_drops_segments)
 			cr_assert_eq(s.fs.base, 0x1234);
 			cr_assert_eq(s.gs.selector, 0x08);
 			cr_assert_eq(s.gs.base, 0x5678);
-			bed_stop(&b);
 		}
 }
 
@@ -178,7 +170,6 @@ Test(emu_trap, apic_base)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct kvm_sregs s;
-		struct bed b;
 
 		BED_START(&b, g_apic, false);
 		vmm_emu_ops.get_sregs(b.v, &s);
@@ -190,7 +181,6 @@ Test(emu_trap, apic_base)
 		vmm_emu_ops.get_sregs(b.v, &s);
 		cr_assert_eq(s.apic_base, 0xfee00000 | (rows[i].ok ? rows[i].to : rows[i].from)
 							       << 10);
-		bed_stop(&b);
 	}
 }
 
@@ -206,7 +196,6 @@ Test(emu_trap, apic_base_address)
 		for (unsigned int bit = 32; bit < 64; bit++) {
 			bool ok = bit < (table ? 39 : 36); /* 36: where CPUID has no number */
 			struct kvm_sregs s;
-			struct bed b;
 
 			BED_START(&b, g_apic_far, false);
 			cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, &wide, table), 0);
@@ -215,7 +204,6 @@ Test(emu_trap, apic_base_address)
 			cr_assert_eq(bed_run_to_hlt(&b), ok ? -1 : 13, "bit %u", bit);
 			vmm_emu_ops.get_sregs(b.v, &s);
 			cr_assert_eq(s.apic_base, 0xfee00900 | (ok ? 1ULL << bit : 0));
-			bed_stop(&b);
 		}
 }
 
@@ -242,7 +230,6 @@ Test(emu_trap, apic_in_cpuid)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct kvm_cpuid_entry2 e[] = {{.function = 0, .eax = 2},
 					       {.function = rows[i].leaf, .edx = 0xffffffff}};
-		struct bed b;
 
 		BED_START(&b, g_apic_shown, false);
 		memcpy(&e[0].ebx, rows[i].vendor, 4);
@@ -256,7 +243,6 @@ Test(emu_trap, apic_in_cpuid)
 		cr_expect_eq(b.r.rdi, 0xffffffff, "row %zu", i);
 		cr_expect_eq(b.r.rbp, rows[i].off, "row %zu: %#llx", i, b.r.rbp);
 		cr_expect_eq(b.r.rdx, 0xffffffff, "row %zu", i);
-		bed_stop(&b);
 	}
 }
 
@@ -273,15 +259,12 @@ BED_GUEST(g_ud2, "ud2");
  * software interrupts are in test_emu_system.c. */
 Test(emu_trap, rf_between_instructions)
 {
-	struct bed b;
-
 	BED_START(&b, g_nops, true);
 	b.r.rflags = 2 | TF;
 	vmm_emu_ops.set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), 1);
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 1);
 	cr_assert_eq(bed_stack(&b, 2), 2 | TF);
-	bed_stop(&b);
 	for (int nmi = 0; nmi < 2; nmi++)
 		for (uint64_t n = 0; n < 2; n++) {
 			BED_START(&b, g_nops, true);
@@ -295,7 +278,6 @@ Test(emu_trap, rf_between_instructions)
 			cr_assert_eq(bed_stack(&b, 0), BED_CODE + n);
 			/* The instruction that completes clears it. */
 			cr_assert_eq(bed_stack(&b, 2), 2 | IF | (n ? 0 : RF));
-			bed_stop(&b);
 		}
 	BED_START(&b, g_ud2, true);
 	bed_gate(&b, 6, BED_WIN, 0, 0xe);	/* nothing there: #PF in its handler */
@@ -303,7 +285,6 @@ Test(emu_trap, rf_between_instructions)
 	cr_assert_eq(bed_run_to_hlt(&b), 8);
 	cr_assert_eq(bed_stack(&b, 1), BED_WIN);
 	cr_assert_eq(bed_stack(&b, 3) & RF, 0);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_stos, "std\n rep stosb\n hlt");
@@ -318,7 +299,6 @@ Test(emu_trap, rf_between_iterations)
 		bool scas = k & 1, intel = k & 2;
 		/* CF of the STC, or ZF and PF of 0 - 0 */
 		uint64_t want = 2 | (intel ? RF : 0) | (!scas ? 0x400 : intel ? 1 : 0x44);
-		struct bed b;
 
 		BED_START(&b, g_stos, true);
 		if (intel)
@@ -348,7 +328,6 @@ Test(emu_trap, rf_between_iterations)
 		cr_assert_eq(b.r.rcx, 0);
 		cr_assert_eq(b.r.rflags & RF, 0, "the last iteration is done");
 		cr_assert_eq(b.r.rip, BED_CODE + 3);
-		bed_stop(&b);
 	}
 }
 
@@ -407,8 +386,6 @@ BED_GUEST(g_handler, "inc %r15\n iretq");
 /* One trap for each iteration, and memory that the instruction writes without a check. */
 Test(emu_trap, a_long_string_is_stepped)
 {
-	struct bed b;
-
 	BED_START(&b, g_count, false);
 	memcpy(b.ram + 0x3800, g_handler, (size_t)(g_handler_end - g_handler));
 	bed_gate(&b, 1, 0x3800, 0, 0xe);
@@ -420,7 +397,6 @@ Test(emu_trap, a_long_string_is_stepped)
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 3 + 1 + 5000 * 2 + 2);
 	for (int i = 0; i <= 5000; i++)
 		cr_assert_eq(b.ram[BED_DATA + i], i < 5000 ? 0x5a : 0);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_ss, "mov %ss,%eax\n pushfq\n orq $0x100,(%rsp)\n popfq\n mov %eax,%ss\n nop\n nop");
@@ -430,12 +406,9 @@ BED_GUEST(g_ss, "mov %ss,%eax\n pushfq\n orq $0x100,(%rsp)\n popfq\n mov %eax,%s
 Test(emu_trap, mov_ss)
 {
 	for (int user = 0; user < 2; user++) {
-		struct bed b;
-
 		BED_START(&b, g_ss, user);
 		cr_assert_eq(bed_run_to_hlt(&b), 1);
 		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 15, "0x%lx", bed_stack(&b, 0));
-		bed_stop(&b);
 	}
 }
 
@@ -445,8 +418,6 @@ BED_GUEST(g_halt, "hlt\n nop");
 Test(emu_trap, hlt)
 {
 	for (int alarm = 0; alarm < 2; alarm++) {
-		struct bed b;
-
 		BED_START(&b, g_halt, false);
 		b.r.rflags = 2 | TF;
 		vmm_emu_ops.set_regs(b.v, &b.r);
@@ -461,6 +432,5 @@ Test(emu_trap, hlt)
 		cr_assert_eq(bed_run_to_hlt(&b), 1);
 		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 1);
 		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 2);
-		bed_stop(&b);
 	}
 }

@@ -5,6 +5,8 @@
  */
 #include "guest_use.h"
 
+TestSuite(guest_count, .fini = finish);
+
 /* ---- privilege, enables, writes ---- */
 
 static const struct {
@@ -33,7 +35,6 @@ Test(guest_count, privilege)
 		cr_assert_eq(rd(0xc1), want, "line %d: %llu", priv_rows[k].line,
 			     (unsigned long long)rd(0xc1));
 		cr_assert_eq(pmc(0), want, "line %d", priv_rows[k].line);
-		finish();
 	}
 }
 
@@ -56,7 +57,6 @@ Test(guest_count, fixed_privilege)
 		cr_assert_eq(rd(0x30b), 2 * n);
 		cr_assert_eq(pmc(0x40000001), 3 * n);
 	}
-	finish();
 }
 
 Test(guest_count, global_and_local_enable)
@@ -80,7 +80,6 @@ Test(guest_count, global_and_local_enable)
 	cr_assert_eq(rd(0xc1), 100100);
 	cr_assert_eq(rd(0xc4), 50 + 500 + 50000);
 	cr_assert_eq(rd(0x309), 100);
-	finish();
 }
 
 /* Power-up: GP counters are enabled globally, fixed ones are not. */
@@ -92,13 +91,11 @@ Test(guest_count, version_1_software)
 	work(10, 0);
 	cr_assert_eq(rd(0xc1), 10);
 	cr_assert_eq(rd(0x309), 0);
-	finish();
 
 	start(VPMU_GUEST_AMD_V2);
 	wr(0xc0010003, 0xc0 | BOTH | EN); /* K7 software */
 	work(10, 0);
 	cr_assert_eq(rd(0xc0010007), 10);
-	finish();
 }
 
 Test(guest_count, write_while_counting)
@@ -116,7 +113,6 @@ Test(guest_count, write_while_counting)
 	cr_assert_eq(rd(0xc1), 0x1234567891);
 	work(1, 0);
 	cr_assert_eq(pmc(0), 0x1234567892);
-	finish();
 }
 
 Test(guest_count, event_change)
@@ -133,7 +129,6 @@ Test(guest_count, event_change)
 	wr(0x186, 0);
 	work(1000, 1000);
 	cr_assert_eq(rd(0xc1), 100 + 30 + 5 + 1);
-	finish();
 }
 
 Test(guest_count, amd_events)
@@ -165,7 +160,6 @@ Test(guest_count, amd_events)
 	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 5);
 	cr_assert_eq(pmc(0), 1000);
 	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED);
-	finish();
 }
 
 /* ---- overflow ---- */
@@ -203,7 +197,6 @@ Test(guest_count, overflow_exact)
 		cr_assert_eq(rd(o->status), 0);
 		work(5, 0);
 		cr_assert_eq(rd(o->status), 0);
-		finish();
 	}
 }
 
@@ -247,7 +240,6 @@ Test(guest_count, overflow_seen_by_any_look)
 		cr_assert_eq(rd(0x38e), 1, "look %u", look);
 		wr(0x390, 1);
 		cr_assert_eq(rd(0x38e), 0, "look %u: the bit came back", look);
-		finish();
 	}
 }
 
@@ -266,7 +258,6 @@ Test(guest_count, overflow_clear_is_a_moment)
 	wr(0xc1, -1);
 	work(1, 0);
 	cr_assert_eq(rd(0x38e), 1ULL << 32 | 1);
-	finish();
 }
 
 Test(guest_count, overflow_more_than_once)
@@ -281,7 +272,6 @@ Test(guest_count, overflow_more_than_once)
 		wr(0x390, 1);
 		cr_assert_eq(rd(0x38e), 0);
 	}
-	finish();
 }
 
 /* Two counters of the same event, one near its end: only that one overflows. */
@@ -296,7 +286,6 @@ Test(guest_count, overflow_is_the_counters_own)
 	cr_assert_eq(rd(0x38e), 0x0f);
 	for (uint32_t i = 0; i < 8; i++)
 		cr_assert_eq(rd(0xc1 + i), (W48 - 10 * i + 35) & W48);
-	finish();
 }
 
 /* CTR_Frz is a control, too: nothing counts while it is set (SDM vol. 3 20.2.4). */
@@ -320,5 +309,4 @@ Test(guest_count, freeze_bit)
 	cr_assert_eq(rd(0xc1), 1010);
 	cr_assert_eq(rd(0xc2), 1000);
 	cr_assert_eq(rd(0x309), 1010);
-	finish();
 }

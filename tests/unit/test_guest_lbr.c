@@ -7,6 +7,8 @@
 
 #include "guest_use.h"
 
+TestSuite(guest_lbr, .fini = finish);
+
 #define CTL   0x14ceu
 #define DEPTH 0x14cfu
 #define FROM  0x1500u
@@ -99,7 +101,6 @@ Test(guest_lbr, controls)
 		cr_assert_eq(rd(amd ? SELECT : CTL), ctl_rows[k].ctl);
 		wr(amd ? EXTN : CTL, 0);
 		cr_assert_eq(cpu_ctl(), 0u);
-		finish();
 	}
 }
 
@@ -125,7 +126,6 @@ Test(guest_lbr, intel_records)
 	branches(1, 0x700000);
 	cr_assert_eq(rd(FROM), 0x700000u);
 	cr_assert_eq(rd(FROM + 1), 0x500000u);
-	finish();
 }
 
 /* A write of the depth clears all records, the old depth included; values beyond are #GP. */
@@ -156,7 +156,6 @@ Test(guest_lbr, depth)
 	cr_assert_eq(wr_ret(DEPTH, 12), -EFAULT);
 	cr_assert_eq(wr_ret(DEPTH, 40), -EFAULT);
 	cr_assert_eq(wr_ret(DEPTH, 8 | 1ULL << 32), -EFAULT);
-	finish();
 }
 
 Test(guest_lbr, amd_records)
@@ -182,7 +181,6 @@ Test(guest_lbr, amd_records)
 		cr_assert_eq(rd(AFROM(i)) | rd(ATO(i)), 0u);
 	}
 	cr_assert(!memory());
-	finish();
 }
 
 /* The guest's writes read back, and move down as the CPU goes on recording. */
@@ -202,7 +200,6 @@ Test(guest_lbr, written_by_guest)
 	cr_assert_eq(rd(FROM + 5), 0x1111u);
 	cr_assert_eq(rd(TO + 5), 0xffffffff80000000u);
 	cr_assert_eq(rd(FROM + 1), 0x400000u);
-	finish();
 
 	start(VPMU_GUEST_AMD_V2);
 	wr(AFROM(7), ~0ULL);
@@ -216,7 +213,6 @@ Test(guest_lbr, written_by_guest)
 	cr_assert_eq(rd(ATO(8)), 0x1eULL << 56 | 1ULL << 62 | 5);
 	cr_assert_eq(rd(ATO(0)) >> 63, 1u);
 	cr_assert_eq(rd(ATO(1)), 0u, "never made");
-	finish();
 }
 
 /* ---- freezing, switching, going away ---- */
@@ -245,7 +241,6 @@ Test(guest_lbr, freeze)
 		cr_assert_eq(rd(amd ? AFROM(1) : FROM + 1), 0x400002u);
 		wr(amd ? 0xc0000303 : 0x391, 1ULL << 58);
 		cr_assert_eq(cpu_ctl(), 0u, "software may freeze, too");
-		finish();
 	}
 }
 
@@ -272,7 +267,6 @@ Test(guest_lbr, switches_and_migration)
 	branches(1, 0x500000);
 	cr_assert_eq(rd(FROM), 0x500000u);
 	cr_assert_eq(rd(FROM + 2), 5u);
-	finish();
 }
 
 Test(guest_lbr, memory_only_while_used)
@@ -299,7 +293,6 @@ Test(guest_lbr, memory_only_while_used)
 	vpmu_guest_fini(b.g);
 	cr_assert(!memory());
 	cr_assert_eq(cpu_ctl(), 0u);
-	finish();
 }
 
 /* Old records of another guest's on the same CPU are not seen in this one's. */
@@ -312,7 +305,6 @@ Test(guest_lbr, begins_empty)
 	wr(CTL, 0x7f0007);
 	for (unsigned int i = 0; i < 32; i++)
 		cr_assert_eq(rd(FROM + i) | rd(TO + i) | rd(INFO + i), 0u);
-	finish();
 }
 
 /* IA32_DEBUGCTL.LBR means nothing on parts with architectural LBR only. */
@@ -323,5 +315,4 @@ Test(guest_lbr, debugctl_lbr)
 	cr_assert_eq(rd(0x1d9), 0u);
 	cr_assert_eq(cpu_ctl(), 0u);
 	cr_assert(!memory());
-	finish();
 }

@@ -8,6 +8,8 @@
 #include "guest_manual.h"
 #include "linux_pmu.h"
 
+TestSuite(guest_linux, .fini = finish);
+
 #define PERIOD 1000
 
 /* What Linux must find, in the order of guest_manual.h's machines. */
@@ -245,7 +247,6 @@ Test(guest_linux, call_stacks)
 	cr_assert_eq(l->nr_br, 10u);
 	cr_assert_eq(l->br[0].from, 0x1009u);
 	cr_assert_eq(l->br[9].to, 0x2000u);
-	finish();
 }
 
 /* ---- other uses of the registers by Linux ---- */

@@ -12,6 +12,8 @@
 #include "vpmu/core/blob.h"
 #include "vpmu/guest/save.h"
 
+TestSuite(guest_nomem, .fini = finish);
+
 /* The writes, in order; 0: the guest works a while. */
 struct access {
 	uint32_t msr;
@@ -140,5 +142,4 @@ Test(guest_nomem, save)
 			vpmu_blob_fini(&blob);
 		}
 	vpmu_blob_fini(&whole);
-	finish();
 }

@@ -8,6 +8,8 @@
 #include "guest_use.h"
 #include "vpmu/charge.h"
 
+TestSuite(guest_place, .fini = finish);
+
 /* ---- placement ---- */
 
 Test(guest_place, migration)
@@ -30,7 +32,6 @@ Test(guest_place, migration)
 			cr_assert_eq(rd(0xc1), want);
 	}
 	cr_assert_eq(pmc(0), want);
-	finish();
 }
 
 /* Registers work before the vCPU is placed; their counts start with the placement. */
@@ -58,7 +59,6 @@ Test(guest_place, not_placed_yet)
 	cr_assert_eq(rd(0xc1), 114);
 	cr_assert_eq(rd(0x309), 6);
 	bed_unplace(&b);
-	finish();
 }
 
 /* Registers of a vCPU that is placed but switched out. */
@@ -80,7 +80,6 @@ Test(guest_place, switched_out)
 	work(4, 0);
 	cr_assert_eq(rd(0xc1), 54);
 	cr_assert_eq(rd(0xc2), 2);
-	finish();
 }
 
 /* ---- sharing and limits of the host ---- */
@@ -103,7 +102,6 @@ Test(guest_place, one_key_one_counter)
 	cr_assert_eq(s.consumers, 9u);
 	cr_assert_eq(s.keys, 1u);
 	cr_assert_eq(s.host_counters, 1u);
-	finish();
 }
 
 /* Eleven guest counters of different keys start and stop at one instant. */
@@ -143,7 +141,6 @@ Test(guest_place, global_write_is_one_instant)
 			cr_assert_eq(PV_RUN(c), 50 * i, "counter %u", c);
 		}
 	}
-	finish();
 }
 
 /*
@@ -185,7 +182,6 @@ Test(guest_place, rotation_times)
 	cr_assert_eq(PV_RUN(0), 0);
 	bed_time(&b, 500);
 	cr_assert_eq(PV_EN(0), 500);
-	finish();
 }
 
 Test(guest_place, times_keep_after_stop)
@@ -208,7 +204,6 @@ Test(guest_place, times_keep_after_stop)
 	wr(0xc0010004, 0);
 	cr_assert_eq(PV_EN(0), 0);
 	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT, "still counting");
-	finish();
 }
 
 /* An event that the host cannot count reads as not counted; nothing fails. */
@@ -244,7 +239,6 @@ Test(guest_place, unsupported)
 		cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
 		cr_assert_eq(PV_EN(0), 3);
 	}
-	finish();
 }
 
 Test(guest_place, quality)
@@ -262,7 +256,6 @@ Test(guest_place, quality)
 	wr(0x186, 0);
 	wr(0xc1, 0);
 	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED, "nothing counted since the write");
-	finish();
 }
 
 /* Take every slot of the host for otherwise unused events; give them back. */
@@ -308,7 +301,6 @@ Test(guest_place, host_full)
 	work(7, 0);
 	cr_assert_eq(rd(0xc1), 7);
 	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
-	finish();
 }
 
 /* It counted, stopped, and could not go on: the count lacks something from then on. */
@@ -335,7 +327,6 @@ Test(guest_place, host_full_in_between)
 	work(3, 0);
 	cr_assert_eq(rd(0xc1), 3);
 	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
-	finish();
 }
 
 /* The operator counts the same event: both see all of it, on one counter. */
@@ -367,7 +358,6 @@ Test(guest_place, shares_with_operator)
 	cr_assert_eq(s.consumers, 2u);
 	cr_assert_eq(s.host_counters, 1u);
 	vpmu_consumer_del(&op, NULL, NULL);
-	finish();
 }
 
 /* A counter switched on and off a thousand times loses nothing. */
@@ -383,5 +373,4 @@ Test(guest_place, toggling)
 		want += i & 1 ? i : 0;
 	}
 	cr_assert_eq(rd(0xc1), want);
-	finish();
 }

@@ -5,6 +5,8 @@
  */
 #include "guest_use.h"
 
+TestSuite(guest_pmi, .fini = finish);
+
 #define FRZ_LBR (1ULL << 58)
 #define FRZ_CTR (1ULL << 59)
 #define DBG_LBR (1u << 11)
@@ -95,7 +97,6 @@ Test(guest_pmi, periods)
 			}
 			cr_assert_eq(run(left, NULL), 0u);
 			cr_assert_eq(pmis, n / p);
-			finish();
 		}
 	}
 }
@@ -110,7 +111,6 @@ Test(guest_pmi, wraps_again)
 	cr_assert_eq(run(W48, NULL), 0u);
 	cr_assert_eq(run(1, NULL), 1u);
 	cr_assert_eq(rd(0xc1), 0u);
-	finish();
 }
 
 /* INT decides, and may change while the counter runs; the status bit comes anyway. */
@@ -134,7 +134,6 @@ Test(guest_pmi, int_bit)
 		run(5, NULL);
 		wr(t->sel, t->instr | USR | EN);
 		cr_assert_eq(run(100, NULL), 0u, "line %d", t->line);
-		finish();
 	}
 }
 
@@ -152,7 +151,6 @@ Test(guest_pmi, fixed)
 	cr_assert_eq(run(49, NULL), 0u);
 	cr_assert_eq(run(1, NULL), 1u);
 	cr_assert_eq(rd(0x38e), 1ULL << 32);
-	finish();
 }
 
 /* Several at one event are one interrupt with all bits, that of one without INT included. */
@@ -170,7 +168,6 @@ Test(guest_pmi, together)
 	cr_assert_eq(rd(0x38e), 1ULL << 32 | 0xd);
 	cr_assert_eq(run(1, NULL), 1u);
 	cr_assert_eq(rd(0x38e), 1ULL << 32 | 0xf);
-	finish();
 }
 
 /* ---- the scheduler ---- */
@@ -221,7 +218,6 @@ Test(guest_pmi, last_event_before)
 				cr_assert_eq(run(9, NULL), 0u, "line %d way %u", t->line, way);
 				cr_assert_eq(run(1, NULL), 1u, "line %d way %u", t->line, way);
 			}
-			finish();
 		}
 	}
 }
@@ -241,7 +237,6 @@ Test(guest_pmi, across_switches)
 		cr_assert_eq(run(i - 1, NULL), 0u, "%u", i);
 		cr_assert_eq(run(1, NULL), 1u, "%u", i);
 	}
-	finish();
 }
 
 /* More keys than host counters: counts are partial, but a PMI still comes where the guest's counter
@@ -278,7 +273,6 @@ Test(guest_pmi, rotation)
 	cr_assert_gt(pmis, 10u);
 	cr_assert_leq(counted, 3000u * 70);
 	cr_assert_lt(PV_RUN(0), PV_EN(0));
-	finish();
 }
 
 /* A PMU without alarms: late, at whatever charges next, but neither lost nor repeated. */
@@ -300,7 +294,6 @@ Test(guest_pmi, no_alarms)
 	cr_assert_eq(rd(0x38e), 1u);
 	cr_assert_eq(rd(0xc1), 990u);
 	cr_assert(!vpmu_guest_service(b.g));
-	finish();
 }
 
 /* ---- no PMIs ---- */
@@ -319,7 +312,6 @@ Test(guest_pmi, status_set_is_silent)
 		cr_assert_eq(rd(t->status), 1u);
 		cr_assert(!vpmu_guest_pending(b.g), "line %d", t->line);
 		cr_assert(!vpmu_guest_service(b.g), "line %d", t->line);
-		finish();
 	}
 }
 
@@ -342,7 +334,6 @@ Test(guest_pmi, not_anothers)
 	cr_assert(!vpmu_guest_service(b.g));
 	cr_assert_eq(run(4, NULL), 0u);
 	cr_assert_eq(run(1, NULL), 1u);
-	finish();
 }
 
 /* ---- freezing ---- */
@@ -370,7 +361,6 @@ Test(guest_pmi, freeze_legacy)
 		wr(0x38f, 1ULL << 32 | 3);
 		run(7, NULL);
 		cr_assert_eq(rd(0xc2), 17u);
-		finish();
 	}
 }
 
@@ -400,7 +390,6 @@ Test(guest_pmi, freeze_streamlined)
 		wr(t->clear, FRZ_CTR);
 		cr_assert_eq(run(1, NULL), 1u);
 		cr_assert_eq(rd(t->status), FRZ_CTR | 2);
-		finish();
 	}
 }
 
@@ -414,7 +403,6 @@ Test(guest_pmi, no_pmi_no_freeze)
 	cr_assert_eq(run(100, NULL), 0u);
 	cr_assert_eq(rd(0x38e), 1u);
 	cr_assert_eq(rd(0xc1), 90u);
-	finish();
 }
 
 /* LBR_Frz alone leaves the counters running. */
@@ -430,6 +418,5 @@ Test(guest_pmi, freeze_lbr_only)
 		cr_assert_eq(run(100, NULL), 1u);
 		cr_assert_eq(rd(t->status), FRZ_LBR | 1);
 		cr_assert_eq(rd(t->ctr), 90u);
-		finish();
 	}
 }

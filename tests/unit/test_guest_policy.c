@@ -8,6 +8,8 @@
 #include "guest_use.h"
 #include "vpmu/guest/policy.h"
 
+TestSuite(guest_policy, .fini = finish);
+
 #define FLAGS (VPMU_KEY_GUEST | VPMU_KEY_USR)
 
 static bool raw(const struct vpmu_policy *p, enum vpmu_space space, uint64_t sel)
@@ -286,7 +288,6 @@ Test(guest_policy, denied_counter_stands)
 	wr(0x186, LOADS | EN);
 	wr(0x186, 0);
 	cr_assert_eq(b.g->denied, 1u);
-	finish();
 }
 
 /* A counter that counted and is given a denied event keeps its value. */
@@ -302,7 +303,6 @@ Test(guest_policy, denied_after_allowed)
 	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_LOADS, 1000);
 	cr_assert_eq(rd(0xc0010201), 10u);
 	cr_assert_eq(b.g->denied, 1u);
-	finish();
 }
 
 Test(guest_policy, denied_fixed)
@@ -321,7 +321,6 @@ Test(guest_policy, denied_fixed)
 	cr_assert_eq(b.g->denied_last, 1u);
 	wr(0x38d, 0x332); /* counter 1 as before */
 	cr_assert_eq(b.g->denied, 1u);
-	finish();
 }
 
 /* CPUID 0AH:EBX has denied architectural events as not available. */
@@ -334,7 +333,6 @@ Test(guest_policy, cpuid_events)
 	start_policy(VPMU_GUEST_INTEL_V5, &p);
 	vpmu_guest_cpuid(b.g, 0xa, 0, v);
 	cr_assert_eq(v[1], 0xdcu | 1 | 1 << 5);
-	finish();
 }
 
 /* Tier off is model none, branch records included. */

@@ -12,17 +12,13 @@ static unsigned long long seed_now;
 	cr_assert(false, "VPMU_SEED=%llu step %u: %s", seed_now, (y)->steps, text)
 
 #include "guest_play.h"
+#include "tests/random.h"
 
 static uint64_t rng_state;
 
 static uint64_t rnd(void)
 {
-	/* splitmix64 */
-	uint64_t z = rng_state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
+	return random_split(&rng_state);
 }
 
 static uint64_t env(const char *name, uint64_t dflt)

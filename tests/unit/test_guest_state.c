@@ -10,6 +10,8 @@
 #include "guest_twins.h"
 #include "vpmu/core/blob.h"
 
+TestSuite(guest_state, .init = urcu_memb_register_thread, .fini = twins_end);
+
 struct state {
 	size_t n;
 	uint32_t msr[VPMU_GUEST_STATE_MSRS];
@@ -90,31 +92,13 @@ static void move(struct bed **b, const struct vpmu_guest_cfg *cfg, uint64_t seed
 	moves++;
 }
 
-static void history(const struct vpmu_guest_cfg *cfg, uint64_t seed)
+static void perhaps_move(struct bed *a, struct bed **b, const struct vpmu_guest_cfg *cfg,
+			 const char *when)
 {
-	struct bed *a = new_bed(cfg), *b = new_bed(cfg);
-	char when[80];
-
-	rng_state = seed;
-	bed_enter(a, 0);
-	bed_enter(b, 0);
-	for (unsigned int step = 0; step < 120; step++) {
-		uint64_t what = rnd();
-
-		act(a, what);
-		act(b, what);
-		snprintf(when, sizeof(when), "%s VPMU_SEED=%llu step %u",
-			 vpmu_guest_model_name(cfg->model), (unsigned long long)seed, step);
-		/* A pending PMI is not in a register, so it is served before a move. */
-		cr_assert_eq(serve(a), serve(b), "%s: PMI", when);
-		if (below(12) == 0)
-			move(&b, cfg, rnd(), when);
-		if (below(8) == 0)
-			compare(a, b, when);
-	}
-	compare(a, b, when);
-	free_bed(a);
-	free_bed(b);
+	/* A pending PMI is not in a register, so it is served before a move. */
+	cr_assert_eq(serve(a), serve(*b), "%s: PMI", when);
+	if (below(12) == 0)
+		move(b, cfg, rnd(), when);
 }
 
 Test(guest_state, twins)
@@ -122,24 +106,20 @@ Test(guest_state, twins)
 	const char *one = getenv("VPMU_SEED");
 	uint64_t first = one ? strtoull(one, NULL, 0) : 1, last = one ? first : 100;
 
-	urcu_memb_register_thread();
 	ignored_info = VPMU_LBR_INFO_CYC; /* since when is not in a register */
 	for (unsigned int i = 0; i < NR_CFGS; i++) {
 		for (uint64_t seed = first; seed <= last; seed++)
-			history(&cfgs[i], seed);
+			twins(&cfgs[i], seed, perhaps_move);
 	}
 	cr_assert(one || (moves > 1000 && with_status > 50 && with_records > 50 && running > 50),
 		  "%u moves, %u with status, %u with records, %u running", moves, with_status,
 		  with_records, running);
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }
 
 /* ---- reset ---- */
 
 Test(guest_state, reset)
 {
-	urcu_memb_register_thread();
 	for (unsigned int i = 0; i < NR_CFGS; i++) {
 		struct bed *fresh = new_bed(&cfgs[i]);
 		struct state power_up;
@@ -165,8 +145,6 @@ Test(guest_state, reset)
 		}
 		free_bed(fresh);
 	}
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }
 
 /* ---- hostile values ---- */
@@ -174,7 +152,6 @@ Test(guest_state, reset)
 /* Every bit of every register: what is taken reads back, what is refused has changed nothing. */
 Test(guest_state, every_bit)
 {
-	urcu_memb_register_thread();
 	for (unsigned int i = 0; i < NR_CFGS; i++) {
 		unsigned int taken = 0, refused = 0;
 
@@ -210,8 +187,6 @@ Test(guest_state, every_bit)
 			vpmu_guest_model_name(cfgs[i].model), refused, taken);
 		cr_assert(cfgs[i].model == VPMU_GUEST_NONE || (refused > 500 && taken > 500));
 	}
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }
 
 static void expect(struct bed *b, uint32_t msr, uint64_t val, int want)
@@ -237,7 +212,6 @@ Test(guest_state, intel_registers)
 					   v5 = {.model = VPMU_GUEST_INTEL_V5, .gp = 4};
 	struct bed *b;
 
-	urcu_memb_register_thread();
 	b = new_bed(&v5);
 	expect(b, 0xc1, 0xfedcba987654ULL, 0); /* 48 bits, no sign extension */
 	cr_assert_eq(reads(b, 0x4c1), 0xfedcba987654ULL);
@@ -271,8 +245,6 @@ Test(guest_state, intel_registers)
 	expect(b, 0x38e, 1ULL << 59, -EINVAL); /* not frozen by a status bit */
 	expect(b, 0x391, 0, -ENOENT);
 	free_bed(b);
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }
 
 Test(guest_state, amd_registers)
@@ -281,7 +253,6 @@ Test(guest_state, amd_registers)
 					   core = {.model = VPMU_GUEST_AMD_CORE};
 	struct bed *b;
 
-	urcu_memb_register_thread();
 	b = new_bed(&v2);
 	expect(b, 0xc0000300, 3ULL << 58 | 0x3f, 0);
 	cr_assert_eq(reads(b, 0xc0000300), 3ULL << 58 | 0x3f);
@@ -298,8 +269,6 @@ Test(guest_state, amd_registers)
 	b = new_bed(&core);
 	expect(b, 0xc0000300, 0, -ENOENT);
 	free_bed(b);
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }
 
 /* A set status makes no PMI; a set counter that interrupts overflows from there. */
@@ -308,7 +277,6 @@ Test(guest_state, pmi)
 	static const struct vpmu_guest_cfg cfg = {.model = VPMU_GUEST_INTEL_V5};
 	struct bed *b;
 
-	urcu_memb_register_thread();
 	b = new_bed(&cfg);
 	bed_enter(b, 0);
 	expect(b, 0x186, 0x5300c0, 0);
@@ -323,6 +291,4 @@ Test(guest_state, pmi)
 	cr_assert(serve(b));
 	cr_assert_eq(reads(b, 0x38e), 1);
 	free_bed(b);
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }

@@ -11,10 +11,16 @@
 #include <semaphore.h>
 #include <stdio.h>
 
+static void setup(void)
+{
+	fake_start(4, true);
+}
+
+TestSuite(hostpmu_perf_fake, .init = setup);
+
 /* The fake kernel behaves as the real one: test_hostpmu_perf.c. */
 Test(hostpmu_perf_fake, rules_of_groups)
 {
-	fake_start(4, true);
 	group_rules();
 }
 
@@ -26,7 +32,6 @@ Test(hostpmu_perf_fake, capacity_of_a_pmu)
 	const struct vpmu_hostpmu_ops *ops;
 	unsigned int opens;
 
-	fake_start(4, true);
 	thread_pmu(&p);
 	ops = p.pmu.ops;
 	cr_expect(vpmu_perf_capacity().gp == 4 && vpmu_perf_capacity().fixed == 3);
@@ -85,7 +90,6 @@ Test(hostpmu_perf_fake, probing_holds_up_no_other_thread, .timeout = 20)
 	struct vpmu_perf_sys sys;
 	pthread_t thread;
 
-	fake_start(4, true);
 	thread_pmu(&p);
 	cr_expect(p.pmu.ops->eligible(&p.pmu, instructions) == 0x40f);
 	held_sys = vpmu_perf_sys;
@@ -111,7 +115,6 @@ Test(hostpmu_perf_fake, capacity_is_known_before_the_first_key)
 	struct vpmu_hostpmu_perf p;
 	unsigned int opens;
 
-	fake_start(4, true);
 	thread_pmu(&p);
 	opens = fake.opens;
 	cr_expect(opens > 0);
@@ -130,7 +133,6 @@ Test(hostpmu_perf_fake, events_of_cpuid_are_known_before_the_guest_reads_it)
 	uint32_t regs[4];
 	unsigned int opens;
 
-	fake_start(4, true);
 	thread_pmu(&p);
 	cr_assert(!vpmu_guest_init(&g, &cfg, &ctx, &p.pmu));
 	opens = fake.opens;
@@ -183,7 +185,6 @@ Test(hostpmu_perf_fake, attrs_of_guest_keys)
 	struct vpmu_hostpmu_perf p;
 	unsigned int ctr;
 
-	fake_start(4, true);
 	thread_pmu(&p);
 	ctr = bind_key(&p, vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR));
 	const struct fake_event *e = &fake.ev[p.ctr[ctr].event.fd[0]];
@@ -218,7 +219,6 @@ Test(hostpmu_perf_fake, rdpmc)
 	pthread_t t;
 	struct sleeper s;
 
-	fake_start(4, true);
 	fake.rdpmc = true;
 	thread_pmu(&p);
 	ctr = bind_key(&p, vpmu_key_generic(VPMU_EV_BRANCHES, UK));
@@ -289,7 +289,6 @@ Test(hostpmu_perf_fake, passing_failures_are_not_remembered)
 {
 	struct vpmu_hostpmu_perf p;
 
-	fake_start(4, true);
 	thread_pmu(&p);
 	fake.fail = -EMFILE;
 	cr_expect(p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_TASK_CLOCK)));
@@ -427,7 +426,6 @@ Test(hostpmu_perf_fake, check_says_what_there_is)
 {
 	struct seen s = {0};
 
-	fake_start(4, true);
 	fake.no_branches = true;
 	cr_expect(!vpmu_hostpmu_perf_check(2, see, &s));
 	cr_expect(strstr(s.text, "\nbranches|0|this CPU's PMU does not have it\n"), "%s", s.text);
@@ -451,7 +449,6 @@ Test(hostpmu_perf_fake, why_not)
 	const vpmu_key_t host = vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_INSTRUCTIONS,
 					      VPMU_KEY_USR | VPMU_KEY_HOST);
 
-	fake_start(4, true);
 	fake.no_branches = true;
 	expect_why_not(vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR), "PMU does not have it");
 	/* A PMU that cannot separate guest from host. */
@@ -463,7 +460,6 @@ Test(hostpmu_perf_fake, check_says_what_is_not_permitted)
 {
 	struct seen s = {0};
 
-	fake_start(4, true);
 	fake.fail = -EACCES;
 	cr_expect(!vpmu_hostpmu_perf_check(2, see, &s));
 	cr_expect(strstr(s.text, "perf events|0|not permitted: perf_event_paranoid is"), "%s",

@@ -23,6 +23,8 @@
 #include "kvm_bed.h"
 #include "vpmu/guest/abi.h"
 
+TestSuite(kvm_engine, .fini = guest_end);
+
 /* ---- ports, HLT ---------------------------------------------------------------------------- */
 
 GUEST(io, "mov $0x3f8, %edx\n mov $0x41, %eax\n out %al, %dx\n"
@@ -34,8 +36,6 @@ GUEST(io, "mov $0x3f8, %edx\n mov $0x41, %eax\n out %al, %dx\n"
 
 Test(kvm_engine, ports_and_hlt)
 {
-	struct guest g;
-
 	START(&g, io);
 	EXPECT_OUT(&g, 0x3f8, 1, 0x41);
 	EXPECT_OUT(&g, 0x3f8, 2, 0x1234);
@@ -61,7 +61,6 @@ Test(kvm_engine, ports_and_hlt)
 	wake(&g);
 	EXPECT_OUT(&g, 0xf4, 1, 7);
 	cr_expect(run(&g) == VMM_EXIT_HLT);
-	stop(&g);
 }
 
 GUEST(outs, "mov $0x80000, %esi\n mov $0x3f8, %edx\n mov $5, %ecx\n cld\n rep outsb\n"
@@ -70,7 +69,6 @@ GUEST(outs, "mov $0x80000, %esi\n mov $0x3f8, %edx\n mov $5, %ecx\n cld\n rep ou
 
 Test(kvm_engine, string_io_comes_one_element_at_a_time)
 {
-	struct guest g;
 	uint16_t in[3];
 
 	START(&g, outs);
@@ -92,7 +90,6 @@ Test(kvm_engine, string_io_comes_one_element_at_a_time)
 	memcpy(in, g.ram + BUFFER, sizeof(in));
 	cr_expect(in[0] == 0x1100 && in[1] == 0x2200 && in[2] == 0x3300);
 	cr_expect(run(&g) == VMM_EXIT_HLT);
-	stop(&g);
 }
 
 /* ---- MSRs ------------------------------------------------------------------------------------ */
@@ -106,8 +103,6 @@ GUEST(msr, "mov $0x186, %ecx\n rdmsr\n" OUT_MSR
 
 Test(kvm_engine, msr_exits)
 {
-	struct guest g;
-
 	START(&g, msr);
 	/* filtered */
 	cr_assert(run(&g) == VMM_EXIT_RDMSR);
@@ -127,7 +122,6 @@ Test(kvm_engine, msr_exits)
 	cr_assert(run(&g) == VMM_EXIT_WRMSR);
 	cr_expect(g.run.u.msr.index == VPMU_PV_MSR_BASE + 1);
 	cr_expect(run(&g) == VMM_EXIT_HLT);
-	stop(&g);
 }
 
 /* #GP handler at +0x40: error code and faulting RIP to the exit port. */
@@ -139,8 +133,6 @@ GUEST(fault, "mov $0x186, %ecx\n rdmsr\n hlt\n"
 
 Test(kvm_engine, msr_faults)
 {
-	struct guest g;
-
 	START(&g, fault);
 	set_gate(&g, 13, CODE + 0x40);
 	cr_assert(run(&g) == VMM_EXIT_RDMSR);
@@ -154,13 +146,11 @@ Test(kvm_engine, msr_faults)
 	EXPECT_OUT(&g, 0xf4, 4, 0);
 	EXPECT_OUT(&g, 0xf4, 4, CODE + 13);
 	cr_expect(run(&g) == VMM_EXIT_HLT);
-	stop(&g);
 }
 
 Test(kvm_engine, msr_ranges)
 {
 	struct vpmu_msr_range many[25] = {{0, 0}}, big[2] = {{0xc1, 0x10000}, {0, 0}};
-	struct guest g;
 
 	START(&g, msr);
 	/* 24 ranges that touch or overlap are three */
@@ -172,7 +162,6 @@ Test(kvm_engine, msr_ranges)
 		many[i] = (struct vpmu_msr_range){0x1000 * (i + 1), 4};
 	cr_expect(ops->vm_trap_msrs(g.vm, many) == -E2BIG);
 	cr_expect(ops->vm_trap_msrs(g.vm, big) == -E2BIG);
-	stop(&g);
 }
 
 /* ---- what ends a guest -------------------------------------------------------------------------
@@ -183,29 +172,24 @@ GUEST(ud2, "ud2");
 Test(kvm_engine, triple_fault)
 {
 	struct kvm_sregs s;
-	struct guest g;
 
 	START(&g, ud2);
 	cr_assert(!ops->get_sregs(g.vcpu, &s));
 	s.idt.limit = 0;
 	cr_assert(!ops->set_sregs(g.vcpu, &s));
 	cr_expect(run(&g) == VMM_EXIT_SHUTDOWN);
-	stop(&g);
 }
 
 GUEST(mmio, "mov $0x20000000, %ebx\n mov (%rbx), %eax\n hlt");
 
 Test(kvm_engine, access_outside_of_memory_is_an_error)
 {
-	struct guest g;
-
 	START(&g, mmio);
 	cr_assert(run(&g) == VMM_EXIT_ERROR, "exit %d", g.run.exit);
 	cr_expect(strstr(g.run.u.error.msg, "0x20000000") &&
 			  strstr(g.run.u.error.msg, "RIP 0x10000"),
 		  "%s", g.run.u.error.msg);
 	cr_expect(g.run.u.error.rip == rip(&g));
-	stop(&g);
 }
 
 /* ---- kicks -------------------------------------------------------------------------------------
@@ -238,7 +222,6 @@ static void *kicker(void *arg)
 
 Test(kvm_engine, every_kick_from_another_thread_arrives)
 {
-	struct guest g;
 	struct kicker k = {.g = &g};
 	pthread_t t;
 
@@ -253,12 +236,10 @@ Test(kvm_engine, every_kick_from_another_thread_arrives)
 	atomic_store(&k.over, true);
 	sem_post(&k.go);
 	pthread_join(t, NULL);
-	stop(&g);
 }
 
 Test(kvm_engine, a_kick_before_run_counts_once)
 {
-	struct guest g;
 	uint64_t before;
 
 	START(&g, io);
@@ -268,13 +249,10 @@ Test(kvm_engine, a_kick_before_run_counts_once)
 	cr_expect(run(&g) == VMM_EXIT_INTR);
 	cr_expect(rip(&g) == before);
 	EXPECT_OUT(&g, 0x3f8, 1, 0x41);
-	stop(&g);
 }
 
 Test(kvm_engine, a_kick_does_not_lose_an_answer)
 {
-	struct guest g;
-
 	START(&g, io);
 	EXPECT_OUT(&g, 0x3f8, 1, 0x41);
 	EXPECT_OUT(&g, 0x3f8, 2, 0x1234);
@@ -284,7 +262,6 @@ Test(kvm_engine, a_kick_does_not_lose_an_answer)
 	ops->kick(g.vcpu);
 	cr_assert(run(&g) == VMM_EXIT_INTR);
 	EXPECT_OUT(&g, 0xf4, 4, 0xffffff77);
-	stop(&g);
 }
 
 static struct guest *alarmed;
@@ -301,7 +278,6 @@ Test(kvm_engine, other_signals_do_not_end_run)
 {
 	struct itimerval every_ms = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};
 	struct sigaction sa = {.sa_handler = on_alarm};
-	struct guest g;
 	sigset_t all;
 
 	START(&g, spin);
@@ -315,7 +291,6 @@ Test(kvm_engine, other_signals_do_not_end_run)
 	cr_expect(run(&g) == VMM_EXIT_INTR);
 	cr_expect(alarms >= 5);
 	setitimer(ITIMER_REAL, &off, NULL);
-	stop(&g);
 }
 
 /* ---- interrupts --------------------------------------------------------------------------------
@@ -332,8 +307,6 @@ GUEST(irq, "mov $1, %al\n out %al, $0xf4\n sti\n mov $100000, %ecx\n1: dec %ecx\
 
 Test(kvm_engine, interrupt_waits_for_if)
 {
-	struct guest g;
-
 	START(&g, irq);
 	set_gate(&g, 0x40, CODE + 0x40);
 	cr_expect(!ops->interrupt(g.vcpu, 0x40));
@@ -344,7 +317,6 @@ Test(kvm_engine, interrupt_waits_for_if)
 	/* that one is taken: another may be queued, and waits for IF, which never comes */
 	cr_expect(!ops->interrupt(g.vcpu, 0x40));
 	cr_expect(run(&g) == VMM_EXIT_HLT);
-	stop(&g);
 }
 
 /* An interrupt ends HLT if IF is set, an NMI always. */
@@ -355,8 +327,6 @@ GUEST(sleep, "mov $1, %al\n out %al, $0xf4\n sti\n hlt\n cli\n mov $2, %al\n out
 
 Test(kvm_engine, what_ends_hlt)
 {
-	struct guest g;
-
 	START(&g, sleep);
 	set_gate(&g, 0x40, CODE + 0x40);
 	set_gate(&g, 2, CODE + 0x60);
@@ -373,13 +343,10 @@ Test(kvm_engine, what_ends_hlt)
 	EXPECT_OUT(&g, 0xf4, 1, 0x60);
 	EXPECT_OUT(&g, 0xf4, 1, 3);
 	cr_assert(run(&g) == VMM_EXIT_HLT);
-	stop(&g);
 }
 
 Test(kvm_engine, nmi_does_not_wait)
 {
-	struct guest g;
-
 	START(&g, irq);
 	set_gate(&g, 2, CODE + 0x60);
 	EXPECT_OUT(&g, 0xf4, 1, 1);
@@ -388,7 +355,6 @@ Test(kvm_engine, nmi_does_not_wait)
 	EXPECT_OUT(&g, 0xf4, 1, 0x60);
 	EXPECT_OUT(&g, 0xf4, 1, 2);
 	cr_expect(run(&g) == VMM_EXIT_HLT);
-	stop(&g);
 }
 
 /* ---- the rest
@@ -404,7 +370,6 @@ static uint64_t ticks(struct guest *g)
 
 Test(kvm_engine, guest_tsc_grows_only_inside_of_run)
 {
-	struct guest g;
 	uint64_t last = 0;
 
 	START(&g, msr);
@@ -417,7 +382,6 @@ Test(kvm_engine, guest_tsc_grows_only_inside_of_run)
 		last = now;
 		g.run.u.msr.data = 0;
 	}
-	stop(&g);
 }
 
 Test(kvm_engine, bad_memory_is_refused)
@@ -434,7 +398,6 @@ Test(kvm_engine, bad_memory_is_refused)
 		{__LINE__, 0, 2 << 20, VMM_KVM_RESERVED, 2 << 20},
 	};
 	struct vmm_engine_vm *vm;
-	struct guest g;
 
 	START(&g, io);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -444,7 +407,6 @@ Test(kvm_engine, bad_memory_is_refused)
 
 		cr_expect(ops->vm_create(g.engine, &ram, &vm) == -EINVAL, "line %d", rows[i].line);
 	}
-	stop(&g);
 }
 
 Test(kvm_engine, a_device_that_cannot_be_used_is_named)

@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+TestSuite(kvm_irqchip, .fini = guest_end);
+
 /* x2APIC mode, the APIC on, and LVTPC as the test has put it into EBX. */
 #define APIC_ON                                                                                    \
 	"mov $0x1b, %ecx\n rdmsr\n or $0xc00, %eax\n wrmsr\n"                                      \
@@ -57,8 +59,6 @@ static const char *const amd = "AuthenticAMD", *const intel = "GenuineIntel";
 
 Test(kvm_irqchip, pmi_is_an_nmi)
 {
-	struct guest g;
-
 	start_pmi(&g, 0x400, amd);
 	cr_assert(!ops->pmi(g.vcpu));
 	EXPECT_OUT(&g, 0xf5, 4, 0x77);
@@ -67,24 +67,18 @@ Test(kvm_irqchip, pmi_is_an_nmi)
 	cr_assert(!ops->pmi(g.vcpu));
 	EXPECT_OUT(&g, 0xf5, 4, 0x77);
 	EXPECT_OUT(&g, 0xf4, 4, 2);
-	stop(&g);
 }
 
 Test(kvm_irqchip, pmi_is_a_vector)
 {
-	struct guest g;
-
 	start_pmi(&g, VECTOR, amd);
 	cr_assert(!ops->pmi(g.vcpu));
 	EXPECT_OUT(&g, 0xf5, 4, 0x66);
 	EXPECT_OUT(&g, 0xf4, 4, 1);
-	stop(&g);
 }
 
 Test(kvm_irqchip, intel_masks_until_it_is_armed_again)
 {
-	struct guest g;
-
 	start_pmi(&g, 0x400, intel);
 	cr_assert(!ops->pmi(g.vcpu));
 	EXPECT_OUT(&g, 0xf5, 4, 0x77);
@@ -96,14 +90,12 @@ Test(kvm_irqchip, intel_masks_until_it_is_armed_again)
 	cr_assert(!ops->pmi(g.vcpu));
 	EXPECT_OUT(&g, 0xf5, 4, 0x77);
 	EXPECT_OUT(&g, 0xf4, 4, 4);
-	stop(&g);
 }
 
 /* A masked entry, a mode that LVTPC does not have, and an illegal vector. */
 Test(kvm_irqchip, pmi_is_lost)
 {
 	static const uint32_t lvtpc[] = {0x10400, 0x10000 | VECTOR, 0x200, 0x5};
-	struct guest g;
 
 	for (size_t i = 0; i < sizeof(lvtpc) / sizeof(lvtpc[0]); i++) {
 		start_pmi(&g, lvtpc[i], intel);
@@ -118,8 +110,6 @@ GUEST(idle, "1: hlt\n jmp 1b");
 
 Test(kvm_irqchip, refusals)
 {
-	struct guest g;
-
 	START_HOW(&g, idle, .irqchip = true);
 	cr_expect(ops->irqchip_create(g.vm) == -EEXIST);
 	cr_expect(ops->irq_line(g.vm, VMM_IRQCHIP_PINS, true) == -ENXIO);
@@ -132,7 +122,6 @@ Test(kvm_irqchip, refusals)
 	cr_expect(ops->irqchip_create(g.vm) == -EBUSY);
 	cr_expect(ops->irq_line(g.vm, 4, true) == -ENXIO);
 	cr_expect(ops->pmi(g.vcpu) == -EOPNOTSUPP);
-	stop(&g);
 }
 
 /* ---- waiting ---- */
@@ -157,8 +146,6 @@ GUEST(hole, "mov $0x3ff803c0, %ebx\n"
  * lost. */
 Test(kvm_irqchip, nothing_is_at_an_address_of_devices)
 {
-	struct guest g;
-
 	for (int irqchip = 1; irqchip >= 0; irqchip--) {
 		START_HOW(&g, hole, .irqchip = irqchip);
 		put64(&g, PAGES + 0x2000 + 8 * 511, 0xfec00000 | 0x83);
@@ -180,7 +167,6 @@ Test(kvm_irqchip, nothing_is_at_an_address_of_devices)
 Test(kvm_irqchip, a_kick_ends_the_wait)
 {
 	struct vmm_engine_vcpu *other, *first;
-	struct guest g;
 	pthread_t t;
 
 	START_HOW(&g, idle, .irqchip = true);
@@ -194,7 +180,6 @@ Test(kvm_irqchip, a_kick_ends_the_wait)
 	}
 	g.vcpu = first;
 	ops->vcpu_destroy(other);
-	stop(&g);
 }
 
 /* ---- alarms ---- */
@@ -208,8 +193,6 @@ static void alarm_self(void)
 
 Test(kvm_irqchip, an_alarm_before_run)
 {
-	struct guest g;
-
 	START(&g, spin);
 	ops->kick(g.vcpu);
 	cr_expect(run(&g) == VMM_EXIT_INTR); /* the thread takes signals from its first run on */
@@ -224,7 +207,6 @@ Test(kvm_irqchip, an_alarm_before_run)
 	/* The kernel's substitute when its queue is full. */
 	syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), SIGIO);
 	cr_expect(run(&g) == VMM_EXIT_ALARM);
-	stop(&g);
 }
 
 /* The engine's ioctl: see CMakeLists.txt. */
@@ -251,8 +233,6 @@ GUEST(outs, "1: out %eax, $0xf4\n jmp 1b");
 /* The last moment before the guest: nothing of it may be executed. */
 Test(kvm_irqchip, just_before_the_guest_is_entered)
 {
-	struct guest g;
-
 	START(&g, outs);
 	EXPECT_OUT(&g, 0xf4, 4, 0);
 	at_entry = g.vcpu;
@@ -265,7 +245,6 @@ Test(kvm_irqchip, just_before_the_guest_is_entered)
 	EXPECT_OUT(&g, 0xf4, 4, 0);
 	kick_at_entry = true;
 	cr_expect(run(&g) == VMM_EXIT_INTR);
-	stop(&g);
 }
 
 struct alarmer {
@@ -346,7 +325,6 @@ Test(kvm_irqchip, an_in_that_stands_for_rdpmc)
 {
 	const uint64_t sites[] = {CODE + (uint64_t)(guest_rdpmc_site2 - guest_rdpmc),
 				  CODE + (uint64_t)(guest_rdpmc_site - guest_rdpmc)};
-	struct guest g;
 
 	START(&g, rdpmc);
 	cr_assert(!ops->rdpmc_sites(g.vm, sites, 2));
@@ -367,5 +345,4 @@ Test(kvm_irqchip, an_in_that_stands_for_rdpmc)
 	ops->kick(g.vcpu);
 	cr_assert(run(&g) == VMM_EXIT_INTR);
 	EXPECT_OUT(&g, 0xf4, 4, 0);
-	stop(&g);
 }

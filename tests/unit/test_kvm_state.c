@@ -11,6 +11,8 @@
 
 #include "vpmu/core/blob.h"
 
+TestSuite(kvm_state, .fini = guest_end);
+
 static uint8_t vcpu_state[64 << 10], vm_state[64 << 10];
 static size_t vcpu_bytes, vm_bytes;
 
@@ -61,11 +63,8 @@ GUEST(memory_types, "mov $0x2ff, %ecx\n rdmsr\n out %eax, $0xf5\n hlt");
 /* KVM's vCPUs begin as after power-up, and no firmware runs before a stock kernel. */
 Test(kvm_state, memory_is_write_back)
 {
-	struct guest g;
-
 	START(&g, memory_types);
 	EXPECT_OUT(&g, 0xf5, 4, 0x806);
-	stop(&g);
 }
 
 static void goes_on(bool irqchip)

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+TestSuite(kvm_stopped, .fini = guest_end);
+
 /* The engine's: see CMakeLists.txt. */
 int __real_ioctl(int fd, unsigned long request, void *arg);
 int __wrap_ioctl(int fd, unsigned long request, void *arg);
@@ -65,8 +67,6 @@ static void begin(struct guest *g, bool irqchip)
 /* It is in user space until then, as a VM that is paused. */
 Test(kvm_stopped, between_two_runs)
 {
-	struct guest g;
-
 	begin(&g, true);
 	now_ns += SECOND - 1;
 	EXPECT_OUT(&g, 0xf4, 4, 0);
@@ -76,14 +76,11 @@ Test(kvm_stopped, between_two_runs)
 	cr_expect(told == 1);
 	EXPECT_OUT(&g, 0xf4, 4, 0);
 	cr_expect(told == 1, "it is told once");
-	stop(&g);
 }
 
 /* A process that is stopped leaves KVM_RUN as by any signal, and goes on much later. */
 Test(kvm_stopped, inside_of_a_run)
 {
-	struct guest g;
-
 	begin(&g, true);
 	ops->kick(g.vcpu);
 	cr_assert(run(&g) == VMM_EXIT_INTR); /* the thread takes signals from its first run on */
@@ -101,30 +98,23 @@ Test(kvm_stopped, inside_of_a_run)
 	cr_assert(run(&g) == VMM_EXIT_ALARM);
 	EXPECT_OUT(&g, 0xf4, 4, 0);
 	cr_expect(told == 1);
-	stop(&g);
 }
 
 /* A guest that runs, or waits in HLT, for long, needs nothing. */
 Test(kvm_stopped, a_long_run)
 {
-	struct guest g;
-
 	begin(&g, true);
 	takes_ns = 30 * SECOND;
 	EXPECT_OUT(&g, 0xf4, 4, 0);
 	EXPECT_OUT(&g, 0xf4, 4, 0);
 	cr_expect(told == 0);
-	stop(&g);
 }
 
 /* A VM without interrupt controllers has no kernel with watchdogs. */
 Test(kvm_stopped, without_irqchip)
 {
-	struct guest g;
-
 	begin(&g, false);
 	now_ns += 30 * SECOND;
 	EXPECT_OUT(&g, 0xf4, 4, 0);
 	cr_expect(told == 0 && entered >= 3);
-	stop(&g);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "vmm/emu/irqchip/lapic.h"
+#include "tests/random.h"
 
 /* A CPU that takes events at the test's command. */
 static struct {
@@ -564,20 +565,12 @@ Test(lapic, hostile_snapshots, .init = busy)
 
 static uint64_t rng = 1;
 
-static uint64_t draw(void)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng;
-}
-
 /* Values that are valid often enough. */
 static uint64_t draw_value(void)
 {
-	uint64_t x = draw();
+	uint64_t x = random_shift(&rng);
 
-	switch (draw() % 4) {
+	switch (random_shift(&rng) % 4) {
 	case 0:
 		return 0;
 	case 1:
@@ -608,16 +601,16 @@ Test(lapic, random, .init = init_enabled)
 	unsigned int taken = 0, nmis = 0, faults = 0;
 
 	for (int n = 0; n < 300000; n++) {
-		uint32_t msr = 0x800 + draw() % 0x40;
+		uint32_t msr = 0x800 + random_shift(&rng) % 0x40;
 		uint64_t x = draw_value();
 		unsigned int irr, isr;
 		struct lapic before;
 		int vector;
 
-		switch (draw() % 8) {
+		switch (random_shift(&rng) % 8) {
 		case 0:
 			msr = LVTPC;
-			x = draw() & 0x107ff;
+			x = random_shift(&rng) & 0x107ff;
 			/* fall through */
 		case 1 ... 3:
 			before = l;

@@ -17,9 +17,9 @@ static void init(void)
 
 TestSuite(linux_boot, .init = init, .fini = fini);
 
-static int load(const struct boot_params *p, uint64_t *entry)
+static int load(void)
 {
-	return load_by(&boot_linux, p, entry);
+	return load_by(&boot_linux);
 }
 
 static const uint8_t *zero_page(void)
@@ -59,14 +59,13 @@ Test(linux_boot, vmlinux)
 {
 	static uint8_t disk[5000];
 	struct image initrd = {.name = "initrd", .data = disk, .bytes = sizeof(disk)};
-	struct boot_params p = {.args = "console=ttyS0 quiet", .initrd = &initrd, .nr_vcpus = 2};
-	uint64_t entry = 0;
 	uint32_t at;
 
+	p = (struct boot_params){.args = "console=ttyS0 quiet", .initrd = &initrd, .nr_vcpus = 2};
 	memset(disk, 0x5a, sizeof(disk));
 	cr_assert_eq(boot_linux.check(&img, &ram, &p, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(ram.base[LINUX_ZERO_PAGE + LINUX_HDR_LOADER], 0, "check wrote");
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(entry, BZ_TEXT + 0x40);
 
 	/* The kernel is at its physical addresses, with zeroes behind the file's bytes. */
@@ -102,12 +101,11 @@ Test(linux_boot, vmlinux)
 
 Test(linux_boot, registers)
 {
-	struct boot_params p = {.nr_vcpus = 1};
 	struct kvm_sregs sregs;
 	struct kvm_regs regs;
-	uint64_t entry = 0, apic;
+	uint64_t apic;
 
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_str_eq((char *)ram.base + LINUX_CMDLINE, "reboot=acpi console=ttyS0 panic=-1");
 	cr_assert_eq(get_u32(zero_page() + LINUX_HDR_RAMDISK), 0);
 	cr_assert_eq(get_u32(zero_page() + LINUX_HDR_RAMDISK_SIZE), 0);
@@ -140,16 +138,14 @@ Test(linux_boot, registers)
 /* The header of a bzImage comes into the zero page, except for the loader's fields. */
 Test(linux_boot, bzimage)
 {
-	struct boot_params p = {.nr_vcpus = 1};
 	const uint8_t *hdr;
 	struct image bz;
-	uint64_t entry = 0;
 	char *cmdline;
 
 	cr_assert(bz_image(BZ_ZSTD, &kernel, sizeof(kernel), &bz));
 	cr_assert_eq(linux_unpack(&bz, err, sizeof(err)), 0, "%s", err);
 	img = bz;
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	hdr = zero_page() + LINUX_HDR;
 	cr_assert_eq(get_u16(hdr + LINUX_HDR_XLOADFLAGS - LINUX_HDR), 0x7f);
 	cr_assert_eq(get_u32(hdr + LINUX_HDR_CMDLINE_SIZE - LINUX_HDR), BZ_CMDLINE);
@@ -162,18 +158,18 @@ Test(linux_boot, bzimage)
 	memset(cmdline, 'x', BZ_CMDLINE);
 	memcpy(cmdline, "quiet reboot=t ", 15); /* nothing is put in front of it */
 	p.args = cmdline;
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cmdline[BZ_CMDLINE] = 'x';
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	cr_assert(strstr(err, "cmdline: 301 bytes long; expected up to 300"), "%s", err);
 	memcpy(cmdline, "quiet_reboot=t ", 15);
 	cmdline[BZ_CMDLINE - 12] = 0;
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(strlen((char *)ram.base + LINUX_CMDLINE), BZ_CMDLINE);
 	cr_assert(!strncmp((char *)ram.base + LINUX_CMDLINE, "reboot=acpi quiet_reboot=t x", 28));
 	cmdline[BZ_CMDLINE - 12] = 'x';
 	cmdline[BZ_CMDLINE - 11] = 0;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	cr_assert(strstr(err, "289 bytes long; expected up to 288"), "%s", err);
 	free(cmdline);
 	/* For any value there are 4 KiB for it. */
@@ -181,10 +177,10 @@ Test(linux_boot, bzimage)
 	cmdline = calloc(1, 4097);
 	memset(cmdline, 'x', 4096);
 	p.args = cmdline;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	cr_assert(strstr(err, "expected up to 4083"), "%s", err);
 	put_u32(bz.setup + LINUX_HDR_CMDLINE_SIZE - LINUX_HDR, 5);
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	cr_assert(strstr(err, "expected up to 0"), "%s", err);
 	free(cmdline);
 	image_free(&bz);
@@ -192,15 +188,12 @@ Test(linux_boot, bzimage)
 
 Test(linux_boot, e820)
 {
-	struct boot_params p = {.nr_vcpus = 1};
-	uint64_t entry = 0;
-
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(zero_page()[LINUX_ZP_E820_NR], 3);
 	vm_ram_unmap(&ram);
 	vm_ram_layout(5 * GIB, &ram);
 	cr_assert_eq(vm_ram_map(&ram, false), 0);
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(zero_page()[LINUX_ZP_E820_NR], 4);
 	cr_assert(e820(0).gpa == 0 && e820(0).bytes == 0x9fc00 && e820(0).type == 1);
 	cr_assert(e820(1).gpa == 0xe0000 && e820(1).bytes == 0x20000 && e820(1).type == 2);
@@ -215,16 +208,15 @@ Test(linux_boot, initrd_too_big)
 	/* The space between the kernel's end and that of RAM, and one byte more. */
 	const size_t most = 64 * MIB - BZ_END;
 	struct image initrd = {.name = "disk", .data = calloc(1, most + 1), .bytes = most};
-	struct boot_params p = {.initrd = &initrd, .nr_vcpus = 1};
-	uint64_t entry = 0;
 	struct image bz;
 	char says[64];
 
+	p.initrd = &initrd;
 	cr_assert(initrd.data);
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(get_u32(zero_page() + LINUX_HDR_RAMDISK), BZ_END);
 	initrd.bytes++;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	snprintf(says, sizeof(says), "disk: initrd of %zu bytes; expected up to %zu", most + 1,
 		 most);
 	cr_assert(strstr(err, says), "%s", err);
@@ -235,14 +227,14 @@ Test(linux_boot, initrd_too_big)
 	cr_assert_eq(linux_unpack(&bz, err, sizeof(err)), 0, "%s", err);
 	img = bz;
 	initrd.bytes = 32 * MIB - BZ_END;
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(get_u32(zero_page() + LINUX_HDR_RAMDISK), BZ_END);
 	initrd.bytes++;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	/* Or nothing behind itself. */
 	put_u32(bz.setup + LINUX_HDR_INITRD_MAX - LINUX_HDR, 0);
 	initrd.bytes = 1;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	cr_assert(strstr(err, "expected up to 0"), "%s", err);
 	image_free(&bz);
 	free(initrd.data);
@@ -250,26 +242,21 @@ Test(linux_boot, initrd_too_big)
 
 Test(linux_boot, vcpus)
 {
-	struct boot_params p = {.nr_vcpus = 16};
-	uint64_t entry = 0;
-
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	p.nr_vcpus = 16;
+	cr_assert_eq(load(), 0, "%s", err);
 	p.nr_vcpus = 17;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	cr_assert(strstr(err, "17 vCPUs; expected 1 to 16 with a kernel"), "%s", err);
 	p.nr_vcpus = 0;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 }
 
 /* Since Linux 6.18 startup_64 is in the segment RW-. Nothing is forbidden to be executed before the
  * kernel's own page tables. */
 Test(linux_boot, entry_in_the_writable_segment)
 {
-	struct boot_params p = {.nr_vcpus = 1};
-	uint64_t entry = 0;
-
 	kernel.eh.e_entry = BZ_DATA + 0x2ff;
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(entry, BZ_DATA + 0x2ff);
 }
 
@@ -303,14 +290,12 @@ Test(linux_boot, kernels)
 		{__LINE__, offsetof(struct bz_vmlinux, eh.e_machine), 2, EM_386, "e_machine"},
 		{__LINE__, offsetof(struct bz_vmlinux, eh.e_type), 2, ET_DYN, "e_type"},
 	};
-	struct boot_params p = {.nr_vcpus = 1};
 	static const uint8_t zero[4096];
-	uint64_t entry = 0;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		bz_vmlinux(&kernel);
 		memcpy((uint8_t *)&kernel + rows[i].offset, &rows[i].value, rows[i].bytes);
-		cr_assert_eq(load(&p, &entry), -ENOEXEC, "line %d", rows[i].line);
+		cr_assert_eq(load(), -ENOEXEC, "line %d", rows[i].line);
 		cr_assert(strstr(err, rows[i].says), "line %d: %s", rows[i].line, err);
 		cr_assert(!strncmp(err, "vmlinux: ", 9) && !strchr(err, '\n'), "%s", err);
 		cr_assert(!memcmp(ram.base + LINUX_ZERO_PAGE, zero, sizeof(zero)), "line %d",
@@ -319,7 +304,7 @@ Test(linux_boot, kernels)
 	}
 	bz_vmlinux(&kernel);
 	kernel.eh.e_ident[0] = 0;
-	cr_assert_eq(load(&p, &entry), -ENOEXEC);
+	cr_assert_eq(load(), -ENOEXEC);
 	cr_assert(strstr(err, "vmlinux: no kernel; expected a bzImage or an ELF64 vmlinux"), "%s",
 		  err);
 	/* More than 4 GiB are beyond the tables. */
@@ -329,7 +314,7 @@ Test(linux_boot, kernels)
 	bz_vmlinux(&kernel);
 	kernel.ph[0].p_paddr = 4 * GIB;
 	kernel.eh.e_entry = 4 * GIB;
-	cr_assert_eq(load(&p, &entry), -ENOEXEC);
+	cr_assert_eq(load(), -ENOEXEC);
 	cr_assert(strstr(err, "e_entry is 0x100000000; expected below 4 GiB"), "%s", err);
 }
 
@@ -386,12 +371,10 @@ Test(linux_boot, acpi)
 {
 	static const unsigned int vcpus[] = {1, 4, 16};
 	const uint8_t *fadt, *madt, *dsdt, *e;
-	uint64_t entry = 0;
 
 	for (size_t i = 0; i < 3; i++) {
-		struct boot_params p = {.nr_vcpus = vcpus[i]};
-
-		cr_assert_eq(load(&p, &entry), 0, "%s", err);
+		p.nr_vcpus = vcpus[i];
+		cr_assert_eq(load(), 0, "%s", err);
 		dsdt = tables(&fadt, &madt);
 		/* Hardware-reduced, with a reset register; no VGA, no CMOS clock, no keyboard. */
 		cr_assert_eq(get_u32(fadt + 4), 276);
@@ -430,15 +413,13 @@ Test(linux_boot, aml_disassembled)
 		{"0x47, 0x01, 0xF8, 0x03, 0xF8, 0x03, 0x01, 0x08, ",
 		 "0x89, 0x06, 0x00, 0x03, 0x01, 0x04, 0x00, 0x00, ", "0x00, 0x79, 0x00 "},
 	};
-	struct boot_params p = {.nr_vcpus = 1};
 	const uint8_t *fadt, *madt, *dsdt;
 	char dir[] = "/tmp/vpmu-aml-XXXXXX", cmd[200], path[64], *text;
-	uint64_t entry = 0;
 	FILE *f;
 
 	if (system("command -v iasl >/dev/null 2>&1"))
 		cr_skip_test("# SKIP no iasl (acpica-tools)");
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	dsdt = tables(&fadt, &madt);
 	cr_assert(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/dsdt.aml", dir);

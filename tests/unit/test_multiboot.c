@@ -17,9 +17,9 @@ static void init(void)
 
 TestSuite(multiboot, .init = init, .fini = fini);
 
-static int load(const struct boot_params *p, uint64_t *entry)
+static int load(void)
 {
-	return load_by(&boot_multiboot, p, entry);
+	return load_by(&boot_multiboot);
 }
 
 static uint32_t info(unsigned int field)
@@ -31,15 +31,14 @@ Test(multiboot, memory)
 {
 	static uint8_t disk[5000];
 	struct image initrd = {.name = "env", .data = disk, .bytes = sizeof(disk)};
-	struct boot_params p = {.args = "one two", .initrd = &initrd, .nr_vcpus = 2};
 	const uint8_t *mmap, *module;
-	uint64_t entry = 0;
 
+	p = (struct boot_params){.args = "one two", .initrd = &initrd, .nr_vcpus = 2};
 	memset(disk, 0x5a, sizeof(disk));
 	cr_assert(boot_multiboot.probe(&img));
 	cr_assert_eq(boot_multiboot.check(&img, &ram, &p, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(info(0), 0, "check wrote");
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(entry, image.eh.e_entry);
 	cr_assert(!memcmp(ram.base + MB_AT, &image, sizeof(image)));
 	cr_assert_eq(get_u32(ram.base + MB_BSS), 0x464c457f);
@@ -70,13 +69,10 @@ Test(multiboot, memory)
 
 Test(multiboot, without_module_or_arguments)
 {
-	struct boot_params p = {.nr_vcpus = 1};
-	uint64_t entry = 0;
-
 	vm_ram_unmap(&ram);
 	vm_ram_layout(5 * GIB, &ram);
 	cr_assert_eq(vm_ram_map(&ram, false), 0);
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(info(0) & 1 << 3, 0);
 	cr_assert_eq(info(20), 0);
 	cr_assert_str_eq((char *)ram.base + info(16), "test.flat");
@@ -90,16 +86,14 @@ Test(multiboot, runs)
 {
 	/* A whole CPU, as VMs with a kernel have it: it shows FXSR. */
 	struct kvm_cpuid_entry2 cpuid = {.function = 1, .edx = 1u << 24};
-	struct boot_params p = {.nr_vcpus = 1};
 	struct vmm_run run = {.budget = 100};
 	struct vmm_engine_vcpu *v;
 	struct vmm_engine_vm *vm;
 	struct vmm_engine *e;
 	struct kvm_sregs sregs;
 	struct kvm_regs regs;
-	uint64_t entry = 0;
 
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(vmm_emu_ops.open(&e, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(vmm_emu_ops.vm_create(e, &ram, &vm), 0);
 	cr_assert_eq(vmm_emu_ops.vcpu_create(vm, 0, &v), 0);
@@ -183,14 +177,12 @@ Test(multiboot, refused)
 		AT(ph[1].p_paddr, MB_AT - 0x2fff, "segments that do not overlap"),
 		AT(ph[1].p_paddr, MB_AT + 1, "segments that do not overlap"),
 	};
-	struct boot_params p = {.nr_vcpus = 1};
 	static const uint8_t zero[4096];
-	uint64_t entry = 0;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		mb_image(&image);
 		memcpy((uint8_t *)&image + rows[i].offset, &rows[i].value, rows[i].bytes);
-		cr_assert_eq(load(&p, &entry), -ENOEXEC, "line %d", rows[i].line);
+		cr_assert_eq(load(), -ENOEXEC, "line %d", rows[i].line);
 		cr_assert(strstr(err, rows[i].says), "line %d: %s", rows[i].line, err);
 		cr_assert(!strncmp(err, "dir/test.flat: ", 15) && !strchr(err, '\n'), "%s", err);
 		cr_assert(!memcmp(ram.base + MULTIBOOT_INFO, zero, sizeof(zero)), "line %d",
@@ -200,17 +192,14 @@ Test(multiboot, refused)
 	/* As near as it may be. */
 	mb_image(&image);
 	image.ph[1].p_paddr = 16 * MIB - 0x3000;
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 }
 
 static void flags(uint32_t value, int ret)
 {
-	struct boot_params p = {.nr_vcpus = 1};
-	uint64_t entry = 0;
-
 	image.header[1] = value;
 	image.header[2] = -(0x1badb002u + value);
-	cr_assert_eq(load(&p, &entry), ret, "0x%x: %s", value, err);
+	cr_assert_eq(load(), ret, "0x%x: %s", value, err);
 }
 
 Test(multiboot, flags)
@@ -223,9 +212,7 @@ Test(multiboot, flags)
 	flags(1 << 16, -ENOEXEC);
 	cr_assert(strstr(err, "bit 16 clear"), "%s", err);
 	image.header[2]++;
-	cr_assert_eq(boot_multiboot.check(&img, &ram, &(struct boot_params){.nr_vcpus = 1}, err,
-					  sizeof(err)),
-		     -ENOEXEC);
+	cr_assert_eq(boot_multiboot.check(&img, &ram, &p, err, sizeof(err)), -ENOEXEC);
 	cr_assert(strstr(err, "no multiboot header"), "%s", err);
 }
 
@@ -233,29 +220,28 @@ Test(multiboot, parameters)
 {
 	static uint8_t disk[16 << 20];
 	struct image initrd = {.name = "env", .data = disk};
-	struct boot_params p = {.nr_vcpus = PLATFORM_VCPUS_MAX + 1};
-	uint64_t entry = 0;
 	char *args;
 
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	p.nr_vcpus = PLATFORM_VCPUS_MAX + 1;
+	cr_assert_eq(load(), -EINVAL);
 	cr_assert(strstr(err, "17 vCPUs; expected 1 to 16 with a kernel"), "%s", err);
 	p.nr_vcpus = 0;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	p.nr_vcpus = PLATFORM_VCPUS_MAX;
 	args = calloc(1, 4097);
 	memset(args, 'x', 4096);
 	p.args = args;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	cr_assert(strstr(err, "cmdline: 4096 bytes long; expected up to 4095"), "%s", err);
 	args[4095] = 0;
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(strlen((char *)ram.base + info(16)), 9 + 1 + 4095);
 	/* The module fits up to the kernel's last page. */
 	p.initrd = &initrd;
 	initrd.bytes = 16 * MIB - (MB_BSS + 0x3000);
-	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(load(), 0, "%s", err);
 	initrd.bytes++;
-	cr_assert_eq(load(&p, &entry), -EINVAL);
+	cr_assert_eq(load(), -EINVAL);
 	cr_assert(strstr(err, "env: initrd of 11522049 bytes; expected up to 11522048"), "%s", err);
 	free(args);
 }

@@ -133,14 +133,29 @@ static void end(struct bed *b)
 	end_host(b);
 	cr_expect_eq(fake.open_fds, 0);
 	cr_expect(!fake.timer[0].used && !fake.timer[1].used);
+	b->host = NULL;
 }
+
+/* The bed of the test that runs. */
+static struct bed b;
+
+static void end_last(void)
+{
+	if (b.host)
+		end(&b);
+}
+
+static void setup(void)
+{
+	fake_start(4, false);
+}
+
+TestSuite(perf_alarm, .init = setup, .fini = end_last);
 
 Test(perf_alarm, an_event_samples_from_the_start)
 {
 	struct fake_event *e;
-	struct bed b;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	cr_assert(!vpmu_consumer_add(&b.guest, b.vm, INSTRUCTIONS, b.pcpu));
 	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
@@ -149,14 +164,10 @@ Test(perf_alarm, an_event_samples_from_the_start)
 	/* Nobody wants an alarm: none comes. */
 	cr_expect_eq(run_guest(&b, 100000), 0);
 	cr_expect_eq(counted(&b), 100000);
-	end(&b);
 }
 
 Test(perf_alarm, each_alarm_comes_once_and_in_time)
 {
-	struct bed b;
-
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
 	cr_expect_eq(run_guest(&b, 1000000), 1000);
@@ -166,7 +177,6 @@ Test(perf_alarm, each_alarm_comes_once_and_in_time)
 	/* Cleared: the event is not armed any longer. */
 	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
 	cr_expect_eq(run_guest(&b, 100000), 0);
-	end(&b);
 }
 
 /* The kernel takes no short period: alarms are late, and none is lost. */
@@ -191,9 +201,7 @@ Test(perf_alarm, one_event_for_all)
 	struct vpmu_consumer operators[2] = {0};
 	struct vpmu_value v;
 	unsigned int opens;
-	struct bed b;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 500);
 	opens = fake.opens;
@@ -210,16 +218,13 @@ Test(perf_alarm, one_event_for_all)
 		cr_expect_eq(v.count, 10000);
 		vpmu_consumer_del(&operators[i], NULL, NULL);
 	}
-	end(&b);
 }
 
 /* A key that has its turn again does not bring an old alarm with it. */
 Test(perf_alarm, an_unbound_event_is_not_armed)
 {
 	struct fake_event *e;
-	struct bed b;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
 	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
@@ -230,16 +235,13 @@ Test(perf_alarm, an_unbound_event_is_not_armed)
 	b.guest = (struct vpmu_consumer){0};
 	cr_assert(!vpmu_consumer_add(&b.guest, b.vm, INSTRUCTIONS, b.pcpu));
 	cr_expect_eq(run_guest(&b, 10000), 0);
-	end(&b);
 }
 
 /* A PMU without an interrupt counts all the same; its alarms wait for the next charge. */
 Test(perf_alarm, a_pmu_that_cannot_interrupt)
 {
 	struct fake_event *e;
-	struct bed b;
 
-	fake_start(4, false);
 	fake.no_interrupt = true;
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, CYCLES, 1000);
@@ -248,15 +250,11 @@ Test(perf_alarm, a_pmu_that_cannot_interrupt)
 	cr_expect_eq(run_guest(&b, 5500), 0);
 	cr_expect_eq(counted(&b), 5500);
 	cr_expect_eq(b.alarm.fired, 5);
-	end(&b);
 }
 
 /* Two kinds of core, each with a part of the events: early alarms are answered by arming again. */
 Test(perf_alarm, two_kinds_of_core)
 {
-	struct bed b;
-
-	fake_start(4, false);
 	fake.kinds = 2;
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
@@ -267,7 +265,6 @@ Test(perf_alarm, two_kinds_of_core)
 	cr_expect_eq(counted(&b), 70000);
 	cr_expect_eq(b.alarm.fired, 70);
 	cr_expect_leq(b.alarm.latest, 2, "%lu late", b.alarm.latest);
-	end(&b);
 }
 
 /* ---- throttling ---- */
@@ -349,9 +346,7 @@ Test(perf_alarm, throttled_time_is_a_gap_by_rdpmc)
 Test(perf_alarm, throttled_while_the_thread_sleeps)
 {
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
 	run_guest(&b, 10000);
@@ -366,7 +361,6 @@ Test(perf_alarm, throttled_while_the_thread_sleeps)
 	v = value(&b);
 	cr_expect(about(v.enabled_ns, 21 * MS) && about(v.running_ns, 20 * MS), "%lu of %lu",
 		  v.running_ns, v.enabled_ns);
-	end(&b);
 }
 
 /* Records that were overwritten before any read: no count is claimed. The same
@@ -376,9 +370,7 @@ Test(perf_alarm, throttle_records_that_are_lost)
 	struct perf_event_header sample = {.type = PERF_RECORD_SAMPLE, .size = 8};
 	struct fake_event *e;
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000000);
 	run_guest(&b, 10000);
@@ -404,30 +396,23 @@ Test(perf_alarm, throttle_records_that_are_lost)
 	v = value(&b);
 	cr_expect(about(v.enabled_ns, 30 * MS) && about(v.running_ns, 15 * MS), "%lu of %lu",
 		  v.running_ns, v.enabled_ns);
-	end(&b);
 }
 
 /* Without memory for rings all else works. */
 Test(perf_alarm, no_ring)
 {
-	struct bed b;
-
-	fake_start(4, false);
 	fake.no_ring = true;
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
 	set_alarm(&b, INSTRUCTIONS, 1000);
 	cr_expect_eq(run_guest(&b, 10000), 10);
 	cr_expect_eq(counted(&b), 10000);
-	end(&b);
 }
 
 /* Each kind of core has a ring. */
 Test(perf_alarm, throttled_on_the_second_kind_of_core)
 {
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, false);
 	fake.kinds = 2;
 	fake.core = 1;
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
@@ -441,15 +426,12 @@ Test(perf_alarm, throttled_on_the_second_kind_of_core)
 	cr_expect_eq(v.count, 10000);
 	cr_expect(about(v.enabled_ns, 15 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
 		  v.running_ns, v.enabled_ns);
-	end(&b);
 }
 
 /* ---- counts by the TSC ---- */
 
 Test(perf_alarm, a_timer_of_the_thread)
 {
-	struct bed b;
-
 	fake_start(0, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks, .arg = &guest_ticks});
 	/* 2 ticks are 1 ns: 1,000,000 are 500 us. */
@@ -468,7 +450,6 @@ Test(perf_alarm, a_timer_of_the_thread)
 	cr_expect_eq(b.alarm.fired, 201);
 	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
 	cr_expect_eq(run_guest(&b, 10000), 0);
-	end(&b);
 }
 
 /* Timers take queued signals, of which a user has a limited number. The alarm is set at the tick
@@ -527,7 +508,6 @@ Test(perf_alarm, a_timer_that_cannot_be_set)
 Test(perf_alarm, a_timer_is_not_set_too_near)
 {
 	unsigned int exits;
-	struct bed b;
 
 	fake_start(0, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks, .arg = &guest_ticks});
@@ -535,7 +515,6 @@ Test(perf_alarm, a_timer_is_not_set_too_near)
 	exits = run_guest(&b, 10000);
 	cr_expect_leq(exits, 10000 * 1000 / VPMU_PERF_ALARM_MIN_NS);
 	cr_expect_gt(exits, 100);
-	end(&b);
 }
 
 /* ---- on the real kernel ---- */
@@ -564,13 +543,12 @@ static void *sleep_through(void *arg)
 }
 
 /* The kernel's timers come to this thread and no other, as often as in the count. */
-Test(perf_alarm, a_real_timer)
+Test(perf_alarm_real, a_timer)
 {
 	struct sigaction sa = {.sa_handler = on_alarm};
 	_Atomic bool over = false;
 	unsigned int seen = 0;
 	pthread_t t;
-	struct bed b;
 
 	tid = gettid_();
 	sigaction(SIGNAL, &sa, NULL);
@@ -591,11 +569,10 @@ Test(perf_alarm, a_real_timer)
 	cr_expect_leq(b.alarm.fired, counted(&b) / 2000000);
 	over = true;
 	pthread_join(t, NULL);
-	end(&b);
 }
 
 /* A real clock of the thread that overflows: its signal, and no more after it is disarmed. */
-Test(perf_alarm, a_real_event)
+Test(perf_alarm_real, an_event)
 {
 	const vpmu_key_t clock = sw_key(PERF_COUNT_SW_TASK_CLOCK);
 	struct sigaction sa = {.sa_handler = on_alarm};

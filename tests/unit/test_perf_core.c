@@ -2,9 +2,9 @@
 /* The perf host PMU under libvpmu's core, on a fake kernel (fake_perf.h): what readers of consumers
  * see when the kernel takes counters away, multiplexes groups, runs out of files or has several
  * kinds of core. Nothing here asks the PMU; everything is seen through the core. */
+#include "conserved.h"
 #include "fake_perf.h"
 #include "vpmu/account.h"
-#include "vpmu/conservation.h"
 #include "vpmu/consumer.h"
 #include "vpmu/context.h"
 #include "vpmu/host.h"
@@ -72,15 +72,9 @@ static void run_ticking(struct bed *b, unsigned int ms, unsigned int each)
 	}
 }
 
-static int conserved(const struct vpmu_conservation *c, void *arg)
-{
-	cr_expect(c->hardware == c->charged, "hardware %lu, charged %lu", c->hardware, c->charged);
-	return 0;
-}
-
 static void end(struct bed *b)
 {
-	cr_expect(!vpmu_host_conservation(b->host, conserved, NULL));
+	conserved(b->host);
 	while (b->nr)
 		vpmu_consumer_del(&b->c[--b->nr], NULL, NULL);
 	vpmu_pcpu_switch(b->pcpu, NULL);
@@ -89,7 +83,24 @@ static void end(struct bed *b)
 	vpmu_hostpmu_perf_fini(&b->p);
 	cr_expect_eq(fake.open_fds, 0);
 	urcu_memb_unregister_thread();
+	b->host = NULL;
 }
+
+/* The bed of the test that runs. */
+static struct bed b;
+
+static void end_last(void)
+{
+	if (b.host)
+		end(&b);
+}
+
+static void setup(void)
+{
+	fake_start(4, true);
+}
+
+TestSuite(perf_core, .init = setup, .fini = end_last);
 
 /* Percent of its time that @v was counted. */
 static unsigned int share(const struct vpmu_value *v)
@@ -114,9 +125,7 @@ Test(perf_core, a_thread_that_sleeps_is_not_enabled)
 {
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	c = count(&b, BRANCHES);
 	fake_run(5 * MS);
@@ -131,16 +140,13 @@ Test(perf_core, a_thread_that_sleeps_is_not_enabled)
 	fake_sleep(100 * MS);
 	v = read_now(&b, c);
 	cr_expect(about(v.enabled_ns, 5 * MS), "%lu", v.enabled_ns);
-	end(&b);
 }
 
 Test(perf_core, turns_with_others_are_seen_as_gaps)
 {
 	struct vpmu_consumer *branches, *cycles;
 	struct vpmu_value v, w;
-	struct bed b;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	branches = count(&b, BRANCHES);
 	cycles = count(&b, CYCLES);
@@ -165,7 +171,6 @@ Test(perf_core, turns_with_others_are_seen_as_gaps)
 	v = read_now(&b, branches);
 	cr_expect(v.count == 25000 && about(v.running_ns, 25 * MS));
 	cr_expect_eq(fake.pinned_opens, 0);
-	end(&b);
 }
 
 /* A signal handler's way to read, rdpmc, sees the same gaps. */
@@ -174,9 +179,7 @@ Test(perf_core, gaps_in_the_page)
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
 	unsigned int reads;
-	struct bed b;
 
-	fake_start(4, true);
 	fake.rdpmc = true;
 	begin(&b, 2, false);
 	c = count(&b, BRANCHES);
@@ -190,7 +193,6 @@ Test(perf_core, gaps_in_the_page)
 	cr_expect_eq(fake.reads, reads, "by rdpmc");
 	cr_expect(about(v.enabled_ns, 20 * MS) && about(v.running_ns, 15 * MS), "%lu of %lu",
 		  v.running_ns, v.enabled_ns);
-	end(&b);
 }
 
 /* ---- counters that are lost --------------------------------------------------------------- */
@@ -262,7 +264,6 @@ Test(perf_core, a_group_that_fits_no_longer_gives_up_one)
 	struct vpmu_consumer *c[3];
 	struct vpmu_value v;
 	uint64_t before;
-	struct bed b;
 
 	fake_start(3, false);
 	begin(&b, 0, false);
@@ -296,7 +297,6 @@ Test(perf_core, a_group_that_fits_no_longer_gives_up_one)
 	before = read_now(&b, c[0]).count + read_now(&b, c[1]).count + read_now(&b, c[2]).count -
 		 before;
 	cr_expect_eq(before, 30000, "%lu", before);
-	end(&b);
 }
 
 /* More keys than counters, of which others take most for good. As seen on a real Armv8 PMU: keys
@@ -305,7 +305,6 @@ Test(perf_core, turns_when_others_take_nearly_all)
 {
 	struct vpmu_consumer *c[6];
 	struct vpmu_value v;
-	struct bed b;
 
 	fake_start(6, false);
 	begin(&b, 2, false);
@@ -319,7 +318,6 @@ Test(perf_core, turns_when_others_take_nearly_all)
 		cr_expect(share(&v) >= 12 && share(&v) <= 25, "%u %%", share(&v));
 		cr_expect(about(v.running_ns, v.count * 1000));
 	}
-	end(&b);
 }
 
 /* ---- sharing the PMU ---------------------------------------------------------------------- */
@@ -344,9 +342,7 @@ Test(perf_core, counters_are_left_to_others)
 {
 	struct vpmu_consumer *raw[6], *instructions;
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	instructions = count(&b, INSTRUCTIONS);
 	for (unsigned int i = 0; i < 6; i++)
@@ -364,13 +360,11 @@ Test(perf_core, counters_are_left_to_others)
 	}
 	v = read_now(&b, instructions);
 	cr_expect(share(&v) == 100 && about(v.count, 600000), "%lu", v.count);
-	end(&b);
 }
 
 Test(perf_core, at_least_one_counter_is_used)
 {
 	struct vpmu_value v;
-	struct bed b;
 
 	fake_start(2, false);
 	begin(&b, 2, false);
@@ -379,13 +373,11 @@ Test(perf_core, at_least_one_counter_is_used)
 	v = read_now(&b, &b.c[0]);
 	cr_expect(v.count == 10000 && v.running_ns == v.enabled_ns);
 	cr_expect_eq(fake.most_gp, 1);
-	end(&b);
 }
 
 Test(perf_core, turns_are_taken_without_opening)
 {
 	unsigned int opens, enables;
-	struct bed b;
 
 	fake_start(4, false);
 	begin(&b, 2, false);
@@ -398,14 +390,10 @@ Test(perf_core, turns_are_taken_without_opening)
 	cr_expect_eq(fake.opens, opens);
 	cr_expect_geq(fake.enables - enables, 500);
 	cr_expect_leq(fake.open_fds, 7, "six events and their leader");
-	end(&b);
 }
 
 Test(perf_core, who_does_not_count_has_no_files_open)
 {
-	struct bed b;
-
-	fake_start(4, true);
 	begin(&b, 2, false);
 	for (unsigned int i = 0; i < 6; i++)
 		count(&b, fake_raw(0x4b0 + i));
@@ -416,7 +404,6 @@ Test(perf_core, who_does_not_count_has_no_files_open)
 		vpmu_consumer_del(&b.c[--b.nr], NULL, NULL);
 	run_ticking(&b, 200, 1);
 	cr_expect_eq(fake.open_fds, 0, "%u", fake.open_fds);
-	end(&b);
 }
 
 /* Two events that both need counter 0. Each fits alone, so only the group can show it. */
@@ -468,9 +455,7 @@ Test(perf_core, a_group_that_was_made_asleep)
 {
 	struct vpmu_consumer *good, *first[2];
 	struct vpmu_value v, w;
-	struct bed b;
 
-	fake_start(4, true);
 	begin(&b, 0, false);
 	first[0] = count(&b, fake_raw(0x1d0));
 	fake_run(1 * MS);
@@ -499,7 +484,6 @@ Test(perf_core, a_group_that_was_made_asleep)
 	w = read_now(&b, good);
 	cr_expect(w.count - v.count >= 600000, "%lu", w.count - v.count);
 	cr_expect(about(w.running_ns, w.count * 1000));
-	end(&b);
 }
 
 static void capacity(bool arm)
@@ -534,9 +518,7 @@ Test(perf_core, files_that_run_out)
 {
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	vpmu_perf_capacity();
 	fake.emu_limit = fake.hard_limit = 1;
@@ -550,16 +532,13 @@ Test(perf_core, files_that_run_out)
 	v = read_now(&b, c);
 	cr_expect(v.supported && v.count && v.running_ns && v.running_ns < v.enabled_ns);
 	cr_expect(about(v.running_ns, v.count * 1000));
-	end(&b);
 }
 
 Test(perf_core, the_limit_of_files_is_raised)
 {
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	fake.emu_limit = 1;
 	fake.hard_limit = 20;
@@ -568,16 +547,13 @@ Test(perf_core, the_limit_of_files_is_raised)
 	v = read_now(&b, c);
 	cr_expect(v.count == 10000 && v.running_ns == v.enabled_ns);
 	cr_expect_eq(fake.emu_limit, 20);
-	end(&b);
 }
 
 Test(perf_core, rights_that_are_given_later)
 {
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, true);
 	fake.fail = -EACCES;
 	begin(&b, 2, false);
 	cr_expect_eq(vpmu_perf_capacity().gp, 0);
@@ -593,7 +569,6 @@ Test(perf_core, rights_that_are_given_later)
 	cr_expect(v.partial, "the events from before are missing, and readers see that");
 	cr_expect(about(v.running_ns, v.count * 1000), "%lu of %lu, %lu", v.running_ns,
 		  v.enabled_ns, v.count);
-	end(&b);
 }
 
 /* ---- kinds of core ------------------------------------------------------------------------ */
@@ -602,9 +577,7 @@ Test(perf_core, one_event_for_each_kind_of_core)
 {
 	struct vpmu_consumer *both, *raw;
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, true);
 	fake.kinds = 2;
 	begin(&b, 2, false);
 	both = count(&b, BRANCHES);
@@ -621,16 +594,13 @@ Test(perf_core, one_event_for_each_kind_of_core)
 	v = read_now(&b, raw);
 	cr_expect(v.count == 300000 && share(&v) >= 73 && share(&v) <= 77, "%lu: %u %%", v.count,
 		  share(&v));
-	end(&b);
 }
 
 /* What does not fit the group of one kind of core must not count on the other kind alone. */
 Test(perf_core, on_all_kinds_of_core_or_none)
 {
 	unsigned int on[2] = {0};
-	struct bed b;
 
-	fake_start(4, true);
 	fake.kinds = 2;
 	begin(&b, 0, false);
 	count(&b, fake_raw(0x1d0));
@@ -646,16 +616,13 @@ Test(perf_core, on_all_kinds_of_core_or_none)
 		}
 		cr_expect_eq(on[0], on[1]);
 	}
-	end(&b);
 }
 
 Test(perf_core, a_thread_that_stays_on_the_other_kind)
 {
 	struct vpmu_consumer *raw[3];
 	struct vpmu_value v;
-	struct bed b;
 
-	fake_start(4, true);
 	fake.kinds = 2;
 	begin(&b, 0, false);
 	for (unsigned int i = 0; i < 3; i++)
@@ -671,7 +638,6 @@ Test(perf_core, a_thread_that_stays_on_the_other_kind)
 		cr_expect_eq(v.count, 200000, "it counts at once on its own kind: %lu", v.count);
 		cr_expect(about(v.running_ns, 200 * MS) && about(v.enabled_ns, 2600 * MS));
 	}
-	end(&b);
 }
 
 /* ---- guest and host ----------------------------------------------------------------------- */
@@ -679,9 +645,7 @@ Test(perf_core, a_thread_that_stays_on_the_other_kind)
 Test(perf_core, guest_and_host_are_told_apart)
 {
 	unsigned int guests = 0, hosts = 0;
-	struct bed b;
 
-	fake_start(4, true);
 	begin(&b, 2, false);
 	count(&b, BRANCHES);
 	count(&b, (CYCLES & ~VPMU_KEY_GUEST) | VPMU_KEY_HOST);
@@ -700,7 +664,6 @@ Test(perf_core, guest_and_host_are_told_apart)
 		}
 	}
 	cr_expect(guests == 1 && hosts == 1);
-	end(&b);
 }
 
 /* ---- a guest that selects events all the time ---- */

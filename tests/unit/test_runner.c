@@ -4,6 +4,8 @@
 
 #include "runner_bed.h"
 
+TestSuite(runner, .fini = bed_end);
+
 static void wait_ended(struct bed *b, unsigned int n)
 {
 	struct timespec ms = {.tv_nsec = 1000000};
@@ -85,7 +87,7 @@ static void step_all(const struct host_config *h, unsigned int vms)
 		cr_assert_eq(vm_state(b.vms[i].vm), VM_DONE);
 		cr_assert_eq(vm_status(b.vms[i].vm), 0);
 	}
-	cr_assert_gt(check_conservation(&b), 0);
+	cr_assert_gt(conserved(b.host), 0);
 	bed_fini(&b);
 }
 
@@ -163,7 +165,6 @@ static const struct fake_step *exit_one(unsigned int vcpu)
 /* vCPUs 1 all sit on one pCPU and exit at once: it takes over half of what waits on the other. */
 Test(runner, balance_moves_waiting_vcpus)
 {
-	struct bed b;
 	struct runner_stats stats;
 
 	bed_init(&b, &small_host);
@@ -174,14 +175,12 @@ Test(runner, balance_moves_waiting_vcpus)
 	runner_stats(b.runner, &stats);
 	cr_assert_eq(stats.migrated, 3);
 	cr_assert_gt(stats.ticks, 0);
-	bed_fini(&b);
 }
 
 Test(runner, none_never_moves)
 {
 	struct host_config h = small_host;
 	struct runner_stats stats;
-	struct bed b;
 
 	h.migrate = RUNNER_MIGRATE_NONE;
 	bed_init(&b, &h);
@@ -196,7 +195,6 @@ Test(runner, none_never_moves)
 	runner_step(b.runner, 100);
 	runner_stats(b.runner, &stats);
 	cr_assert_eq(stats.migrated, 0);
-	bed_fini(&b);
 }
 
 /* ---- ends ---- */
@@ -249,8 +247,6 @@ static const struct fake_step *halt_one(unsigned int vcpu)
 
 Test(runner, halted_and_status)
 {
-	struct bed b;
-
 	bed_init(&b, &small_host);
 	fake_script = halt_all;
 	start(add_vm(&b, 0));
@@ -263,7 +259,6 @@ Test(runner, halted_and_status)
 	cr_assert_str_eq(b.vms[0].vm->reason, "all vCPUs halted with nothing that could wake them");
 	cr_assert_eq(vm_state(b.vms[1].vm), VM_DONE);
 	cr_assert_eq(vm_status(b.vms[1].vm), 7);
-	bed_fini(&b);
 }
 
 /* ---- devices ---- */
@@ -290,7 +285,6 @@ Test(runner, ports_and_msrs)
 		{FAKE_OUT, VPMU_PORT_COM1, 'z', 1}, /* unfinished line */
 		EXIT(3),
 	};
-	struct bed b;
 
 	bed_init(&b, &small_host);
 	one_script = script;
@@ -301,7 +295,6 @@ Test(runner, ports_and_msrs)
 	cr_assert_eq(b.vms[0].vm->vcpus[1].state, VCPU_EXITED);
 	cr_assert_eq(b.vms[0].vm->vcpus[1].status, 3);
 	cr_assert_str_eq(b.console, "1:a\n1:\n1:z\n");
-	bed_fini(&b);
 }
 
 static const struct fake_step storm[] = {{FAKE_OUT, 0x80, 0, 1}, {FAKE_AGAIN, 0, 0, 0}};
@@ -314,7 +307,6 @@ static const struct fake_step *storm_script(unsigned int vcpu)
 Test(runner, exit_storm_does_not_hold_the_pcpu)
 {
 	struct host_config h = small_host;
-	struct bed b;
 
 	h.pcpus = 1;
 	h.slice_insns = RUNNER_SLICE_MAX;
@@ -322,7 +314,6 @@ Test(runner, exit_storm_does_not_hold_the_pcpu)
 	fake_script = storm_script;
 	start(add_vm(&b, 0));
 	cr_assert_eq(runner_step(b.runner, 10), 10);
-	bed_fini(&b);
 }
 
 Test(runner, long_and_hostile_lines)
@@ -356,7 +347,6 @@ Test(runner, long_and_hostile_lines)
 Test(runner, threads_exact_under_churn)
 {
 	struct host_config h = small_host;
-	struct bed b;
 
 	h.random_slices = true;
 	h.migrate = RUNNER_MIGRATE_RANDOM;
@@ -377,18 +367,15 @@ Test(runner, threads_exact_under_churn)
 		if (n % 6 == 0)
 			start(b.vms[i].vm);
 		if (n % 10 == 0)
-			check_conservation(&b);
+			conserved(b.host);
 	}
 	wait_ended(&b, 40);
 	for (unsigned int i = 0; i < 40; i++)
 		cr_assert_eq(vm_state(b.vms[i].vm), VM_DONE, "vm %u: %s", i, b.vms[i].vm->reason);
-	bed_fini(&b);
 }
 
 Test(runner, threads_wake_up)
 {
-	struct bed b;
-
 	bed_init(&b, &small_host);
 	cr_assert_eq(runner_launch(b.runner), 0);
 	fake_script = counting_script;
@@ -398,13 +385,10 @@ Test(runner, threads_wake_up)
 		wait_ended(&b, n);
 		del_vm(&b, 0);
 	}
-	bed_fini(&b);
 }
 
 Test(runner, never_started_and_paused_vms_can_be_destroyed)
 {
-	struct bed b;
-
 	bed_init(&b, &small_host);
 	fake_script = endless_script;
 	add_vm(&b, 0);
@@ -416,13 +400,11 @@ Test(runner, never_started_and_paused_vms_can_be_destroyed)
 	vm_pause(b.vms[1].vm);
 	cr_assert_eq(vm_state(b.vms[1].vm), VM_PAUSED);
 	del_vm(&b, 1);
-	bed_fini(&b);
 }
 
 Test(runner, vm_create_refuses_and_undoes)
 {
 	struct image img = fake_image();
-	struct bed b;
 	struct vpmu_account *vm_account, *vcpu_account;
 	struct vm_opts o = {.name = "bad", .vcpus = 1, .memory_bytes = 4 << 20, .image = &img};
 	struct vm *vm;
@@ -445,7 +427,6 @@ Test(runner, vm_create_refuses_and_undoes)
 	cr_assert(strstr(err, "fake.elf"), "%s", err);
 	cr_assert_eq(vpmu_account_del(vcpu_account), 0);
 	cr_assert_eq(vpmu_account_del(vm_account), 0);
-	bed_fini(&b);
 }
 
 /* A vCPU that is asked to go while a pCPU holds it goes to the front, before earlier requests. */
@@ -454,7 +435,6 @@ Test(runner, a_request_does_not_wait_behind_a_queue)
 	struct host_config host = small_host;
 	struct runner_pcpu *p;
 	struct vcpu *v;
-	struct bed b;
 
 	host.pcpus = 1;
 	bed_init(&b, &host);
@@ -473,7 +453,6 @@ Test(runner, a_request_does_not_wait_behind_a_queue)
 	cr_assert_eq(runq_pop(p, v), v);
 	runq_push(p, v, false);
 	atomic_store(&v->request, VCPU_REQ_NONE);
-	bed_fini(&b);
 }
 
 static struct bed *asking;
@@ -500,7 +479,6 @@ Test(runner, a_request_ends_the_slice_of_others)
 {
 	struct host_config h = small_host;
 	unsigned int away = 0;
-	struct bed b;
 
 	h.pcpus = 1;
 	h.slice_insns = RUNNER_SLICE_MAX;
@@ -521,5 +499,4 @@ Test(runner, a_request_ends_the_slice_of_others)
 	for (unsigned int i = 0; i < 2; i++)
 		away += b.vms[i].vm->vcpus[0].away + b.vms[i].vm->vcpus[1].away;
 	cr_expect_eq(away, 2);
-	bed_fini(&b);
 }

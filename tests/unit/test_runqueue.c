@@ -9,6 +9,7 @@
 
 #include "vmm/sched/runner_priv.h"
 #include "vmm/vm/vm.h"
+#include "tests/random.h"
 
 #define QUEUES 3
 #define VCPUS  90
@@ -39,16 +40,9 @@ static void note_warm(const struct vmm_engine_vcpu *v, bool next)
 
 static const struct vmm_engine_ops warm_ops = {.can = VMM_CAN_WARM, .warm = note_warm};
 
-static uint64_t rnd(void)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	return rng ^= rng << 17;
-}
-
 static unsigned int below(unsigned int n)
 {
-	return (unsigned int)(rnd() % n);
+	return (unsigned int)(random_shift(&rng) % n);
 }
 
 static void start(uint64_t seed)

@@ -13,6 +13,8 @@
 #include "vpmu/core/blob.h"
 #include "vpmu/guest/save.h"
 
+TestSuite(snapshot_guest, .init = urcu_memb_register_thread, .fini = twins_end);
+
 /* ---- moving ------------------------------------------------------------------------------------
  */
 
@@ -64,45 +66,27 @@ static void move(struct bed **b, const struct vpmu_guest_cfg *cfg)
 
 static unsigned int moves, pmis, waiting, with_records;
 
-static void history(const struct vpmu_guest_cfg *cfg, uint64_t seed)
+static void perhaps_move(struct bed *a, struct bed **b, const struct vpmu_guest_cfg *cfg,
+			 const char *when)
 {
-	struct bed *a = new_bed(cfg), *b = new_bed(cfg);
-	char when[80];
+	if (below(12) == 0) {
+		struct vpmu_lbr_regs r;
 
-	rng_state = seed;
-	bed_enter(a, 0);
-	bed_enter(b, 0);
-	for (unsigned int step = 0; step < 120; step++) {
-		uint64_t what = rnd();
-
-		act(a, what);
-		act(b, what);
-		snprintf(when, sizeof(when), "%s VPMU_SEED=%llu step %u",
-			 vpmu_guest_model_name(cfg->model), (unsigned long long)seed, step);
-		if (below(12) == 0) {
-			struct vpmu_lbr_regs r;
-
-			moves++;
-			/* its alarms are not answered yet: the PMI goes out over there */
-			with_records +=
-				!vpmu_lbr_guest_get(&b->ctx, b->pcpu[b->on], &r) && r.count > 0;
-			move(&b, cfg);
-			waiting += vpmu_guest_pending(b->g);
-		}
-		if (below(3)) {
-			bool pa = serve(a), pb = serve(b);
-
-			cr_assert_eq(pa, pb, "%s: PMI %d stayed, %d moved", when, pa, pb);
-			pmis += pa;
-		}
-		if (below(8) == 0)
-			compare(a, b, when);
+		moves++;
+		/* its alarms are not answered yet: the PMI goes out over there */
+		with_records +=
+			!vpmu_lbr_guest_get(&(*b)->ctx, (*b)->pcpu[(*b)->on], &r) && r.count > 0;
+		move(b, cfg);
+		waiting += vpmu_guest_pending((*b)->g);
 	}
-	compare(a, b, when);
-	cr_assert_eq(a->g->denied, b->g->denied);
-	cr_assert_eq(a->g->denied_last, b->g->denied_last);
-	free_bed(a);
-	free_bed(b);
+	if (below(3)) {
+		bool pa = serve(a), pb = serve(*b);
+
+		cr_assert_eq(pa, pb, "%s: PMI %d stayed, %d moved", when, pa, pb);
+		pmis += pa;
+	}
+	cr_assert_eq(a->g->denied, (*b)->g->denied, "%s", when);
+	cr_assert_eq(a->g->denied_last, (*b)->g->denied_last, "%s", when);
 }
 
 Test(snapshot_guest, twins)
@@ -110,16 +94,13 @@ Test(snapshot_guest, twins)
 	const char *one = getenv("VPMU_SEED"), *many = getenv("VPMU_HISTORIES");
 	uint64_t n = many ? strtoull(many, NULL, 10) : 300;
 
-	urcu_memb_register_thread();
 	for (unsigned int i = 0; i < NR_CFGS; i++) {
 		for (uint64_t s = 1; s <= n; s++)
-			history(&cfgs[i], one ? strtoull(one, NULL, 10) : s * 1000 + i);
+			twins(&cfgs[i], one ? strtoull(one, NULL, 10) : s * 1000 + i, perhaps_move);
 	}
 	fprintf(stderr, "# %u moves, %u with a PMI waiting, %u with branch records; %u PMIs\n",
 		moves, waiting, with_records, pmis);
 	cr_assert(one || (moves > 100 && pmis > 20 && waiting > 5 && with_records > 20));
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }
 
 /* ---- bytes that lie ----------------------------------------------------------------------------
@@ -238,7 +219,6 @@ static void lie(const struct vpmu_guest_cfg *cfg, unsigned int *taken, unsigned 
 
 Test(snapshot_guest, every_bit)
 {
-	urcu_memb_register_thread();
 	for (unsigned int i = 0; i < NR_CFGS; i++) {
 		unsigned int taken = 0, refused = 0;
 
@@ -248,8 +228,6 @@ Test(snapshot_guest, every_bit)
 		cr_assert(refused > 100);
 		cr_assert(cfgs[i].model == VPMU_GUEST_NONE || taken > 500);
 	}
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }
 
 /* A section belongs to one configuration. */
@@ -257,7 +235,6 @@ Test(snapshot_guest, of_another_configuration)
 {
 	char err[200];
 
-	urcu_memb_register_thread();
 	for (unsigned int i = 0; i < NR_CFGS; i++) {
 		struct bed *b = new_bed(&cfgs[i]);
 		struct vpmu_blob blob = save(b);
@@ -272,8 +249,6 @@ Test(snapshot_guest, of_another_configuration)
 		vpmu_blob_fini(&blob);
 		free_bed(b);
 	}
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }
 
 Test(snapshot_guest, placed_is_refused)
@@ -283,13 +258,10 @@ Test(snapshot_guest, placed_is_refused)
 	struct bed *b;
 	char err[100];
 
-	urcu_memb_register_thread();
 	b = new_bed(&cfgs[0]);
 	bed_enter(b, 0);
 	cr_assert_eq(vpmu_guest_save(b->g, &blob), -EBUSY);
 	cr_assert_eq(blob.len, 0);
 	cr_assert_eq(vpmu_guest_load(b->g, &r, err, sizeof(err)), -EBUSY);
 	free_bed(b);
-	free_all_hosts();
-	urcu_memb_unregister_thread();
 }

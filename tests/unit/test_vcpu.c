@@ -104,9 +104,21 @@ static void bed_fini(struct bed *b)
 	runner_destroy(b->runner);
 	vpmu_host_destroy(b->host);
 	urcu_memb_unregister_thread();
+	b->host = NULL;
 	cr_assert_eq(fake_wrong, 0);
 	fake_no_alarms = false;
 }
+
+/* The bed of the test that runs. */
+static struct bed b;
+
+static void bed_end(void)
+{
+	if (b.host)
+		bed_fini(&b);
+}
+
+TestSuite(vcpu, .fini = bed_end);
 
 static void expect_taken(const struct bed *b, unsigned int vcpu, unsigned int n, uint64_t insns,
 			 int vector)
@@ -144,14 +156,12 @@ Test(vcpu, pmi_behind_the_instruction)
 	static const struct fake_step script[] = {
 		SAMPLE(100), RUN(250), RD(0x38e, 1), RD(0xc1, 150), EXIT(0),
 	};
-	struct bed b;
 
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
 	run(&b);
 	cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 1);
 	expect_taken(&b, 0, 0, 100, 2);
-	bed_fini(&b);
 }
 
 /* K7 counters have no status. */
@@ -165,7 +175,6 @@ Test(vcpu, pmi_amd)
 		RUN(100),
 		EXIT(0),
 	};
-	struct bed b;
 
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_AMD_K7});
@@ -173,7 +182,6 @@ Test(vcpu, pmi_amd)
 	cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 2);
 	expect_taken(&b, 0, 0, 70, 2);
 	expect_taken(&b, 0, 1, 280, 2);
-	bed_fini(&b);
 }
 
 /* Two vCPUs on one pCPU, slices of any length: each has its PMIs where they belong. */
@@ -210,7 +218,6 @@ Test(vcpu, pmi_noted_at_switch_out)
 		{RUN(5000), EXIT(0)},
 	};
 	struct host_config host = one_pcpu;
-	struct bed b;
 
 	for (host.pcpus = 1; host.pcpus <= 2; host.pcpus++) {
 		host.migrate = host.pcpus == 1 ? RUNNER_MIGRATE_NONE : RUNNER_MIGRATE_RANDOM;
@@ -236,7 +243,6 @@ Test(vcpu, hlt_with_pmi)
 	static const struct fake_step script[] = {
 		SAMPLE(100), RUN(99), {FAKE_HLT, 1, 0, 0}, RUN(10), EXIT(3),
 	};
-	struct bed b;
 
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
@@ -244,14 +250,12 @@ Test(vcpu, hlt_with_pmi)
 	expect_taken(&b, 0, 0, 100, 2);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_EXITED);
 	cr_assert_eq(b.vm->vcpus[0].status, 3);
-	bed_fini(&b);
 }
 
 /* A PMI that the guest does not accept does not end HLT. */
 Test(vcpu, hlt_with_refused_pmi)
 {
 	static const struct fake_step script[] = {SAMPLE(5), RUN(4), {FAKE_HLT, 1, 0, 0}, EXIT(0)};
-	struct bed b;
 
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
@@ -260,21 +264,18 @@ Test(vcpu, hlt_with_refused_pmi)
 	cr_assert_eq(b.vm->vcpus[0].ev->pmis, 1);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_HALTED);
 	cr_assert_eq(vm_state(b.vm), VM_FAILED);
-	bed_fini(&b);
 }
 
 /* With local APICs, each vCPU starts in x2APIC mode, and the first is the boot processor. */
 Test(vcpu, apic_base)
 {
 	static const struct fake_step script[] = {EXIT(0)};
-	struct bed b;
 
 	scripts[0] = scripts[1] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_NONE, .vcpus = 2});
 	cr_assert_eq(b.vm->vcpus[0].ev->sregs.apic_base, 0xfee00d00);
 	cr_assert_eq(b.vm->vcpus[1].ev->sregs.apic_base, 0xfee00c00);
 	run(&b);
-	bed_fini(&b);
 }
 
 /* An engine without local APICs and PMIs: none is requested of it, and an overflow shows in the
@@ -289,9 +290,9 @@ Test(vcpu, engine_without_pmi)
 		RD(0x38e, 1),
 		{FAKE_HLT, 0, 0, 0},
 	};
-	struct vmm_engine_ops ops = fake_ops;
-	struct bed b;
+	static struct vmm_engine_ops ops; /* until the VM ends */
 
+	ops = fake_ops;
 	ops.can &= ~(VMM_CAN_LAPIC | VMM_CAN_PMI);
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2, .ops = &ops});
@@ -299,7 +300,6 @@ Test(vcpu, engine_without_pmi)
 	run(&b);
 	cr_assert_eq(b.vm->vcpus[0].ev->pmis, 0);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_HALTED);
-	bed_fini(&b);
 }
 
 Test(vcpu, where)
@@ -307,7 +307,6 @@ Test(vcpu, where)
 	static const struct fake_step script[] = {RUN(10), EXIT(0)};
 	struct vpmu_where where = {0};
 	struct vmm_engine_vcpu *ev;
-	struct bed b;
 
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
@@ -320,7 +319,6 @@ Test(vcpu, where)
 		cr_assert_eq(where.cpl, cpl);
 	}
 	run(&b);
-	bed_fini(&b);
 }
 
 Test(vcpu, denials)
@@ -332,7 +330,6 @@ Test(vcpu, denials)
 		RUN(10),      RD(0xc1, 20),
 		RD(0xc2, 0),  EXIT(0),
 	};
-	struct bed b;
 
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2, .policy = &policy});
@@ -341,7 +338,6 @@ Test(vcpu, denials)
 	cr_assert_eq(b.vm->denied.n, 1);
 	cr_assert_eq(b.vm->denied.last, 0x4381d0);
 	cr_assert_eq(b.vm->unsupported.n, 0);
-	bed_fini(&b);
 }
 
 /* Events that the host cannot count: started by a select or by the global controls. */
@@ -354,7 +350,6 @@ Test(vcpu, unsupported_events)
 		RD(0xc1, 0),  WR(0x187, 0x4300c5), /* mispredicted branches */
 		RD(0xc2, 0),  EXIT(0),
 	};
-	struct bed b;
 
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
@@ -362,5 +357,4 @@ Test(vcpu, unsupported_events)
 	cr_assert_eq(b.vm->unsupported.n, 2);
 	cr_assert_eq(b.vm->unsupported.last, 0x4300c5);
 	cr_assert_eq(b.vm->denied.n, 0);
-	bed_fini(&b);
 }
