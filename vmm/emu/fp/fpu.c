@@ -123,6 +123,12 @@ int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op)
 	return emu_st_wide(v, va, &fx, EMU_FX_WRITTEN);
 }
 
+/* AMD's CPUs keep 48 bits of a pointer (measured on family 19H). */
+static uint64_t fpu_pointer(const struct emu_vcpu *v, uint64_t x)
+{
+	return v->intel ? x : (uint64_t)((int64_t)(x << 16) >> 16);
+}
+
 int emu_help_fxrstor(struct emu_vcpu *v, const struct emu_op *op)
 {
 	struct emu_fpu *f = &v->fpu;
@@ -142,8 +148,8 @@ int emu_help_fxrstor(struct emu_vcpu *v, const struct emu_op *op)
 	emu_fpu_settle(f);
 	f->mxcsr = fx.mxcsr;
 	f->fop = fx.fop & 0x7ff;
-	f->fip = op->base ? fx.fip : (uint32_t)fx.fip;
-	f->fdp = op->base ? fx.fdp : (uint32_t)fx.fdp;
+	f->fip = op->base ? fpu_pointer(v, fx.fip) : (uint32_t)fx.fip;
+	f->fdp = op->base ? fpu_pointer(v, fx.fdp) : (uint32_t)fx.fdp;
 	f->fcs = op->base ? 0 : (uint16_t)(fx.fip >> 32);
 	f->fds = op->base ? 0 : (uint16_t)(fx.fdp >> 32);
 	return 0;
