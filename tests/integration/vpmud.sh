@@ -74,7 +74,7 @@ check_match "no counter is in use" "$("$vpmu" check)" '^BPF backend +yes no coun
 "$vpmu" attach all -e page-faults,context-switches --for-each tenant || exit 1
 check_match "somebody counts" "$("$vpmu" check)" '^BPF backend +yes attached to context switches'
 check_match "moves while somebody counts" "$("$vpmu" check)" \
-	'^tasks that move while they run +(yes +charged to the old cgroup up to the move \((fentry|kprobe)\)|no +charged to the old cgroup up to the next switch.*: .)'
+	'^tasks that move while they run +(yes +charged to the old cgroup up to the move \((fentry|kprobe)\)|(no +)?charged to the old cgroup up to the next switch.*: .)'
 value() { # SESSION EVENT TENANT
 	"$vpmu" stat --session "$1" -x, >"$dir/read" || echo failed
 	cell "$dir/read" "$2" "$3" "" ""
