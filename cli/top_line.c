@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The lines of vpmu top: headings, cells, bars and their paint; see top_view.h, which lays them
  * out. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,42 +12,6 @@
 
 #define LOAD_HIGH 50 /* percent */
 #define LOAD_FULL 80
-
-/* Return true if @event counts nanoseconds. */
-static bool line_is_clock(const char *event)
-{
-	size_t n = strcspn(event, ":");
-
-	return (n == 10 && !strncmp(event, "task-clock", n)) ||
-	       (n == 9 && !strncmp(event, "cpu-clock", n));
-}
-
-static bool line_is_percent(const struct metric *m)
-{
-	return m->unit && !strcmp(m->unit, "%");
-}
-
-void view_heading(const struct top_view *v, size_t col, char buf[VIEW_CELL])
-{
-	static const char *const fixed[] = {
-		[TOP_STATE] = "STATE", [TOP_SHARE] = "CPU%", [TOP_RUNNING] = "RUN%"};
-	const struct top_column *c = &v->col[col];
-
-	if (c->kind == TOP_EVENT) {
-		snprintf(buf, VIEW_CELL, "%.70s%s", v->diff->events[c->index],
-			 line_is_clock(v->diff->events[c->index]) ? ",ms" : "");
-	} else if (c->kind == TOP_METRIC) {
-		snprintf(buf, VIEW_CELL, "%.70s", v->o->format.metrics->m[c->index].label);
-		/* Not the modifiers: :u and :U would be two things. */
-		for (char *p = buf; *p && *p != ':'; p++)
-			*p = (char)toupper((unsigned char)*p);
-		if (line_is_percent(v->o->format.metrics->m[c->index].metric))
-			strcat(buf, "%");
-	} else {
-		snprintf(buf, VIEW_CELL, "%s",
-			 c->kind == TOP_STATE && !view_in_tenants(v) ? "VMS" : fixed[c->kind]);
-	}
-}
 
 static enum top_paint line_load(double percent)
 {
@@ -104,7 +67,7 @@ static enum top_paint line_cell(const struct top_view *v, size_t row, size_t col
 			strcpy(buf, r->v[c->index].supported ? "n.c." : "n.s.");
 			return PAINT_DIM;
 		}
-		if (line_is_clock(v->diff->events[c->index]))
+		if (view_is_clock(v->diff->events[c->index]))
 			n /= 1e6; /* ns */
 		snprintf(buf, VIEW_CELL, "%s%s", out_short(n, text),
 			 marks_spell(marks_of(&r->v[c->index]), set));

@@ -11,6 +11,7 @@
 #include "cli/sharing.h"
 #include "cli/top_screen.h"
 #include "cli/top_marks.h"
+#include "cli/top_names.h"
 #include "cli/top_view.h"
 #include "cli/wait.h"
 #include "service/program/memory.h"
@@ -196,6 +197,7 @@ static void draw(struct screen *s)
 	s->look.filter = *s->filter ? s->filter : NULL;
 	view_init(&v, s->src, &s->look);
 	s->look.first = view_fit(&v, (unsigned int)COLS);
+	names_choose(&v);
 	erase();
 	draw_heading(s, &v);
 	view_line(&v, -1, line, NULL);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Layout of vpmu top; see top_view.h. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,6 @@
 #include "cli/metrics.h"
 #include "cli/output.h"
 #include "cli/top_marks.h"
-#include "cli/top_names.h"
 #include "cli/top_view.h"
 #include "service/program/memory.h"
 
@@ -148,6 +148,41 @@ static bool top_view_matches(const struct top_view *v, const struct rrow *row)
 }
 
 /* ---- columns ------------------------------------------------------------------------------ */
+
+bool view_is_clock(const char *event)
+{
+	size_t n = strcspn(event, ":");
+
+	return (n == 10 && !strncmp(event, "task-clock", n)) ||
+	       (n == 9 && !strncmp(event, "cpu-clock", n));
+}
+
+static bool top_view_is_percent(const struct metric *m)
+{
+	return m->unit && !strcmp(m->unit, "%");
+}
+
+void view_heading(const struct top_view *v, size_t col, char buf[VIEW_CELL])
+{
+	static const char *const fixed[] = {
+		[TOP_STATE] = "STATE", [TOP_SHARE] = "CPU%", [TOP_RUNNING] = "RUN%"};
+	const struct top_column *c = &v->col[col];
+
+	if (c->kind == TOP_EVENT) {
+		snprintf(buf, VIEW_CELL, "%.70s%s", v->diff->events[c->index],
+			 view_is_clock(v->diff->events[c->index]) ? ",ms" : "");
+	} else if (c->kind == TOP_METRIC) {
+		snprintf(buf, VIEW_CELL, "%.70s", v->o->format.metrics->m[c->index].label);
+		/* Not the modifiers: :u and :U would be two things. */
+		for (char *p = buf; *p && *p != ':'; p++)
+			*p = (char)toupper((unsigned char)*p);
+		if (top_view_is_percent(v->o->format.metrics->m[c->index].metric))
+			strcat(buf, "%");
+	} else {
+		snprintf(buf, VIEW_CELL, "%s",
+			 c->kind == TOP_STATE && !view_in_tenants(v) ? "VMS" : fixed[c->kind]);
+	}
+}
 
 /* Add a column with room for its heading and @min columns. */
 static void add_column(struct top_view *v, enum top_kind kind, size_t index, int min)
@@ -360,7 +395,6 @@ static void view_fit_names(struct top_view *v, int room)
 	for (size_t i = v->first; i < v->last && room >= BAR_MIN; i++)
 		if (v->col[i].kind == TOP_SHARE)
 			v->bar_width = room < BAR_MAX ? room : BAR_MAX;
-	names_choose(v);
 }
 
 size_t view_fit(struct top_view *v, unsigned int width)

@@ -72,6 +72,9 @@ void view_line(const struct top_view *v, long row, char buf[VIEW_LINE],
  * Returns the bytes of the indentation. */
 size_t view_name(const struct top_view *v, size_t row, char buf[NAME_LEN]);
 
+/* view_is_clock - returns true if @event counts nanoseconds. */
+bool view_is_clock(const char *event);
+
 /* view_in_tenants - returns true if rows have a tenant beside their name. */
 bool view_in_tenants(const struct top_view *v);
 
