@@ -236,6 +236,8 @@ static char *as_typed(const char *error)
 		{"lbr-attach: ", "lbr: "},
 		{"name: no VM ", "no VM "},
 		{"target: no ", "no "},
+		{"target: ", "-t: "},
+		{"file: ", "vm: FILE "},
 		{"path: no ", "no "},
 		{"session: no ", "no session "},
 	};
@@ -263,10 +265,12 @@ static bool about_usage(const json_t *resp, const char *cmd)
  * servers. As as_typed(). */
 static char *no_command(const struct client *c, const char *cmd)
 {
+	const char *whose = strcmp(cmd, "reload") ? "vpmu-vmm" : "vpmud";
 	char found[SOCKETS_FOUND];
 
 	sockets_found(c->path, found);
-	return xasprintf("the server at %s has no command \"%s\"%s", c->path, cmd, found);
+	return xasprintf("the server at %s has no command \"%s\", which is one of %s%s", c->path,
+			 cmd, whose, found);
 }
 
 json_t *client_try(struct client *c, json_t *req, char **err)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/check_view.h"
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/error.h"
@@ -229,7 +230,7 @@ static void add_remedies(json_t *rows)
 }
 
 /* Print a line per remedy with the rows that it applies to. @of: both lists of rows. */
-static void print_remedies(json_t *const of[2])
+static void print_remedies(json_t *const *of)
 {
 	const char *remedy, *said;
 	bool title = false, first;
@@ -258,6 +259,38 @@ static void print_remedies(json_t *const of[2])
 		}
 }
 
+/* Print the text. Takes rows out of @rows and @holders. Returns the exit status. */
+static int print_check(json_t *rows, json_t *holders, const struct column *columns)
+{
+	static const struct column by_design[] = {
+		COLUMN_BACKEND,
+		{"WHAT", "what", COLUMN_TEXT},
+		{"WHY", "why", COLUMN_TEXT},
+		{"INSTEAD", "remedy", COLUMN_TEXT | COLUMN_MAY_MISS},
+		{NULL, NULL, 0}};
+	json_t *design = json_array(), *part[3];
+	int ret;
+
+	check_view_split(rows, design);
+	check_view_split(holders, design);
+	part[0] = check_view_fold(rows);
+	part[1] = check_view_fold(holders);
+	part[2] = check_view_fold(design);
+	check_view_verdict(part[0], part[1]);
+	ret = rows_print(part[0], columns, false);
+	puts("\n# users of the counters of this host");
+	ret |= rows_print(part[1], columns, false);
+	if (json_array_size(design)) {
+		puts("\n# as designed or configured: no problem");
+		ret |= rows_print(part[2], by_design, false);
+	}
+	print_remedies(part);
+	for (int i = 0; i < 3; i++)
+		json_decref(part[i]);
+	json_decref(design);
+	return ret;
+}
+
 int cmd_check(struct cli *cli, int argc, char **argv)
 {
 	static const struct column columns[] = {COLUMN_BACKEND,
@@ -267,10 +300,11 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 						{NULL, NULL, 0}};
 	bool json = rows_parse_json(
 		cli, argc, argv,
-		"Show what the server's host can count, and why not. Without a server: what perf "
-		"events can count here for this user. Then show the other users of this host's "
-		"counters, as far as this user may see them. That part opens no perf events. Then "
-		"show what to do about each line with no.");
+		"Show how many problems there are, and what the server's host can count, and why "
+		"not. Without a server: what perf events can count here for this user. Then show "
+		"the other users of this host's counters, as far as this user may see them. That "
+		"part opens no perf events. Then show what is so by design, and what to do about "
+		"each line with no. Lines of one reason are one line; -j has them all.");
 	/* First: without a server the other part briefly opens events. */
 	json_t *holders, *answer = NULL, *rows;
 	int ret;
@@ -282,14 +316,11 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 	if (!ret) {
 		add_remedies(rows);
 		add_remedies(holders);
-		ret = rows_print(rows, columns, json);
+		if (json)
+			ret = rows_print(rows, columns, true) || rows_print(holders, columns, true);
+		else
+			ret = print_check(rows, holders, columns);
 	}
-	if (!ret && !json)
-		puts("\n# users of the counters of this host");
-	if (!ret)
-		ret = rows_print(holders, columns, json);
-	if (!ret && !json)
-		print_remedies((json_t *const[2]){rows, holders});
 	json_decref(answer);
 	json_decref(holders);
 	return ret;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * vpmu attach, detach, tenant, vm, pause, resume, reload, quit: requests that change something.
- * Apart from detach, which shows the final counts, they print nothing when they work.
+ * Detach shows the final counts; quit prints nothing; each of the others prints one line, as virsh
+ * does.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,23 @@
 #include "cli/metrics.h"
 #include "cli/session.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
+#include "service/program/memory.h"
 
-/* Send @req (taken). @takes_long: see client_wait_long. Returns the exit status. */
-static int send_request(struct cli *cli, json_t *req, bool takes_long)
+/* Print the line @fmt to standard output. @fmt has one %s, for @what, which may hold anything. */
+static void tell_done(const char *fmt, const char *what)
+{
+	char *safe = terminal_safe(xstrdup(what));
+
+	printf(fmt, safe);
+	putchar('\n');
+	free(safe);
+}
+
+/* Send @req (taken). If it works, print @done, with a %s for @what, or nothing if @done is NULL.
+ * @takes_long: see client_wait_long. Returns the exit status. */
+static int send_request(struct cli *cli, json_t *req, bool takes_long, const char *done,
+			const char *what)
 {
 	struct client *c = client_open(cli, false);
 	json_t *resp = NULL;
@@ -31,6 +46,8 @@ static int send_request(struct cli *cli, json_t *req, bool takes_long)
 	/* Success with a remark. */
 	if (json_is_string(json_object_get(resp, "note")))
 		cli_error("%s", json_string_value(json_object_get(resp, "note")));
+	else if (resp && done)
+		tell_done(done, what);
 	json_decref(resp);
 	return resp ? 0 : 1;
 }
@@ -76,7 +93,7 @@ int cmd_attach(struct cli *cli, int argc, char **argv)
 	struct session_opts o = {.what = {.scope = "none"}};
 	struct sessions s = {0};
 	struct metrics metrics = {0};
-	char *events = NULL;
+	char *events = NULL, *names = NULL;
 	struct client *c;
 	bool ok;
 
@@ -89,15 +106,33 @@ int cmd_attach(struct cli *cli, int argc, char **argv)
 	if (o.what.nr_targets > 1)
 		cli_usage(
 			"attach: -t is given twice; a session has one target: attach one for each");
-	if (o.metrics)
+	if (o.metrics) {
 		o.what.events = events = metrics_ask(&metrics, "attach", o.metrics, o.what.events);
+		o.what.metrics = names = metrics_names(o.metrics);
+	}
 	c = client_open(cli, false);
 	ok = c && sessions_attach(&s, c, &o.what, o.name);
 	client_close(c);
+	if (ok)
+		tell_done("session %s attached", o.name);
 	sessions_fini(&s);
 	metrics_free(&metrics);
 	free(events);
+	free(names);
 	return ok ? 0 : 1;
+}
+
+/* Choose the metrics that the session @r was attached with. */
+static void session_metrics(struct session_opts *o, struct metrics *metrics,
+			    const struct reading *r)
+{
+	char *names = r->metrics ? metrics_names(r->metrics) : NULL, err[600];
+
+	if (names && metrics_choose(metrics, names, err, sizeof(err)))
+		cli_error("detach: without the metrics of the session: %s", err);
+	else if (names)
+		o->format.metrics = metrics;
+	free(names);
 }
 
 int cmd_detach(struct cli *cli, int argc, char **argv)
@@ -108,7 +143,8 @@ int cmd_detach(struct cli *cli, int argc, char **argv)
 		.parser = parse_session,
 		.children = children,
 		.args_doc = "NAME",
-		.doc = "End the session NAME and show its final counts.",
+		.doc = "End the session NAME and show its final counts, with the metrics that it "
+		       "was attached with, or those of -M.",
 	};
 	struct session_opts o = {0};
 	struct sessions s = {0};
@@ -129,6 +165,8 @@ int cmd_detach(struct cli *cli, int argc, char **argv)
 	r = c ? sessions_read(&s, SESSION_END) : NULL;
 	client_close(c);
 	sessions_fini(&s);
+	if (r && !o.metrics)
+		session_metrics(&o, &metrics, r);
 	if (r)
 		table_print_as(&o.format, r, NULL);
 	reading_free(r);
@@ -217,7 +255,8 @@ int cmd_tenant(struct cli *cli, int argc, char **argv)
 		  "a tenant while its VMs run; the keys are weight and max_events.",
 		  &w);
 	if (w.n >= 3 && strcmp(w.word[0], "set") == 0)
-		return send_request(cli, set_request("tenant-set", "path", &w), false);
+		return send_request(cli, set_request("tenant-set", "path", &w), false,
+				    "tenant %s changed", w.word[1]);
 	if (w.n != 2 || (strcmp(w.word[0], "add") && strcmp(w.word[0], "rm")))
 		cli_usage("tenant: give `tenant add PATH`, `tenant rm PATH` or `tenant set PATH "
 			  "KEY=VALUE...`");
@@ -225,7 +264,7 @@ int cmd_tenant(struct cli *cli, int argc, char **argv)
 	return send_request(cli,
 			    json_pack("{s:s, s:s}", "cmd", add ? "tenant-add" : "tenant-remove",
 				      "path", w.word[1]),
-			    false);
+			    false, add ? "tenant %s added" : "tenant %s removed", w.word[1]);
 }
 
 /* Return @path as the server needs it: a plain name is one in its snapshot directory; a path with a
@@ -250,6 +289,9 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 {
 	struct words w = {0};
 	json_t *req;
+	const char *given;
+	char *name;
+	int ret;
 
 	parse_all(
 		cli, argc, argv,
@@ -264,53 +306,63 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 		"trust.",
 		&w);
 	if (w.n == 2 && strcmp(w.word[0], "rm") == 0)
-		return send_request(
-			cli, json_pack("{s:s, s:s}", "cmd", "vm-remove", "name", w.word[1]), false);
+		return send_request(cli,
+				    json_pack("{s:s, s:s}", "cmd", "vm-remove", "name", w.word[1]),
+				    false, "VM %s removed", w.word[1]);
 	if (w.n == 3 && strcmp(w.word[0], "save") == 0)
 		return send_request(cli,
 				    json_pack("{s:s, s:s, s:o}", "cmd", "vm-save", "name",
 					      w.word[1], "file", manage_absolute(w.word[2])),
-				    true);
+				    true, "VM %s saved; it stays paused", w.word[1]);
 	if (w.n >= 2 && strcmp(w.word[0], "restore") == 0) {
 		req = json_pack("{s:s, s:o}", "cmd", "vm-restore", "file",
 				manage_absolute(w.word[1]));
 		add_fields(req, &w, 2, "vm restore");
-		return send_request(cli, req, true);
+		return send_request(cli, req, true, "VM restored from %s", w.word[1]);
 	}
 	if (w.n >= 3 && strcmp(w.word[0], "set") == 0)
-		return send_request(cli, set_request("vm-set", "name", &w), false);
+		return send_request(cli, set_request("vm-set", "name", &w), false, "VM %s changed",
+				    w.word[1]);
 	if (w.n < 2 || strcmp(w.word[0], "add") != 0)
 		cli_usage(
 			"vm: give `vm add KEY=VALUE...`, `vm rm NAME`, `vm set NAME KEY=VALUE...`, "
 			"`vm save NAME FILE` or `vm restore FILE`");
 	req = json_pack("{s:s}", "cmd", "vm-add");
 	add_fields(req, &w, 1, "vm add");
-	return send_request(cli, req, false);
+	given = json_string_value(json_object_get(req, "name"));
+	name = xstrdup(given ? given : "");
+	ret = send_request(cli, req, false, "VM %s added", name);
+	free(name);
+	return ret;
 }
 
 /* A command for one VM, or for all if no name is given. */
-static int one_or_all(struct cli *cli, int argc, char **argv, const char *cmd, const char *doc)
+static int one_or_all(struct cli *cli, int argc, char **argv, const char *cmd, const char *doc,
+		      const char *one, const char *all)
 {
 	struct words w = {0};
 
 	parse_all(cli, argc, argv, "[NAME]", doc, &w);
 	if (w.n > 1)
 		cli_usage("%s: \"%s\": give one NAME of a VM, or none for all VMs", cmd, w.word[1]);
-	return send_request(
-		cli, json_pack("{s:s, s:s*}", "cmd", cmd, "name", w.n ? w.word[0] : NULL), false);
+	return send_request(cli,
+			    json_pack("{s:s, s:s*}", "cmd", cmd, "name", w.n ? w.word[0] : NULL),
+			    false, w.n ? one : all, w.n ? w.word[0] : "VMs");
 }
 
 int cmd_pause(struct cli *cli, int argc, char **argv)
 {
 	return one_or_all(cli, argc, argv, "pause",
-			  "Stop the VM NAME, or all VMs, until `vpmu resume`.");
+			  "Stop the VM NAME, or all VMs, until `vpmu resume`.", "VM %s paused",
+			  "all %s paused");
 }
 
 int cmd_resume(struct cli *cli, int argc, char **argv)
 {
 	return one_or_all(cli, argc, argv, "resume",
 			  "Let the VM NAME, or all VMs, run that are paused or wait for their "
-			  "start.");
+			  "start.",
+			  "VM %s resumed", "all %s resumed");
 }
 
 int cmd_reload(struct cli *cli, int argc, char **argv)
@@ -321,7 +373,8 @@ int cmd_reload(struct cli *cli, int argc, char **argv)
 		       "is shown and the old configuration stays in force."};
 
 	cli_parse(cli, &argp, argc, argv, NULL, NULL);
-	return send_request(cli, json_pack("{s:s}", "cmd", "reload"), false);
+	return send_request(cli, json_pack("{s:s}", "cmd", "reload"), false, "%s reloaded",
+			    "configuration");
 }
 
 int cmd_quit(struct cli *cli, int argc, char **argv)
@@ -330,5 +383,5 @@ int cmd_quit(struct cli *cli, int argc, char **argv)
 					 .doc = "End the server and its VMs."};
 
 	cli_parse(cli, &argp, argc, argv, NULL, NULL);
-	return send_request(cli, json_pack("{s:s}", "cmd", "quit"), false);
+	return send_request(cli, json_pack("{s:s}", "cmd", "quit"), false, NULL, NULL);
 }

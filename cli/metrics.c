@@ -272,6 +272,20 @@ char *metrics_events(const struct metrics *ms, const char *events)
 	return list;
 }
 
+char *metrics_names(const char *list)
+{
+	char *copy = xstrdup(list), *rest = copy, *item, *names = xstrdup("");
+
+	while ((item = strsep(&rest, ",")))
+		if (*item && !strchr(item, '/'))
+			metrics_append(&names, NULL, 0, item);
+	free(copy);
+	if (*names)
+		return names;
+	free(names);
+	return NULL;
+}
+
 char *metrics_ask(struct metrics *ms, const char *cmd, const char *list, const char *events)
 {
 	char err[600];

@@ -54,6 +54,11 @@ char *metrics_events(const struct metrics *ms, const char *events);
  * Exits with one line on standard error if @list is invalid. */
 char *metrics_ask(struct metrics *ms, const char *cmd, const char *list, const char *events);
 
+/* metrics_names - return the items of the -M @list that are names, not paths: another user, or the
+ * same one elsewhere, must not read a file because a session names it. The caller frees it; NULL:
+ * none. */
+char *metrics_names(const char *list);
+
 enum metric_state {
 	METRIC_NUMBER,	      /* there is a number */
 	METRIC_NOT_SUPPORTED, /* a required event is not supported */

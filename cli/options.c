@@ -110,6 +110,9 @@ static const char *add_list(char all[LIST_MAX], const char *option, const char *
 {
 	size_t n = strlen(all);
 
+	if (!*arg)
+		cli_usage("%s: %s: the list is empty; expected NAME[,NAME...]", cli_command(state),
+			  option);
 	if (n + strlen(arg) + 2 > LIST_MAX)
 		cli_usage("%s: %s: give up to %d bytes of names", cli_command(state), option,
 			  LIST_MAX - 2);

@@ -67,7 +67,8 @@ struct what_opts {
 	const char *events; /* NULL: not given */
 	const char *scope;  /* "none", "tenant", "vm" or "vcpu" */
 	const char *target[CLI_TARGETS_MAX];
-	size_t nr_targets; /* 0: not given, which means "/" */
+	size_t nr_targets;   /* 0: not given, which means "/" */
+	const char *metrics; /* set by the caller: names that the session keeps; NULL: none */
 };
 extern const struct argp cli_what_argp;
 

@@ -49,6 +49,7 @@ struct unsupported {
  */
 struct reading {
 	char *session, *target, *scope;
+	char *metrics; /* those that the session was attached with; NULL: none */
 	uint64_t age_ns, dropped;
 	size_t nr_merged; /* readings added by reading_merge() */
 	bool target_gone; /* the target was removed: counts no longer change */

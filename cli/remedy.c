@@ -95,7 +95,8 @@ static const struct {
 	 "install libvirt0 and start libvirtd or virtqemud, or set libvirt = none in vpmud.conf"},
 
 	/* containment */
-	{"contain: user", NULL, "vpmu-vmm: --user NAME; vpmud stays user 0 (vpmud(8))"},
+	{"contain: user", "--user", "vpmu-vmm: --user NAME"},
+	{"contain: user", NULL, "vpmud stays user 0 (vpmud(8))"},
 	{"contain: files", "no landlock", "start vpmud by its unit, which mounts files read-only"},
 	{"contain: files", NULL, "a kernel with landlock (lsm=landlock,...)"},
 	{"contain:", NULL, "start the server as root, or by its unit"},
@@ -110,17 +111,43 @@ static const struct {
 	{"KVM: branch records", NULL, "engine=emulator has branch records"},
 };
 
+/* Rows that are no problems: the CPU, an option or vpmu itself is meant to be so. */
+static const struct {
+	const char *what, *why; /* as in the table */
+	const char *but;	/* not with this in the reason; NULL: any */
+} designed[] = {
+	{NULL, "this CPU's PMU does not have it", NULL},
+	{NULL, "no event of this meaning on this CPU", NULL},
+	{"perf events of vpmud", NULL, "not known"},
+	{"perf events of vpmu-vmm", NULL, "not known"},
+	{"tasks that move while they run", NULL, "cgroup2 hierarchy"},
+	{"contain: user", NULL, "--user"}, /* vpmud stays user 0 */
+	{"tenants are cgroups", NULL, NULL},
+	{"emulator: translated code", NULL, NULL},
+	{"KVM: sampling", NULL, NULL},
+	{"KVM: branch records", NULL, NULL},
+};
+
+static bool remedy_matches(const char *text, const char *what, const char *why, const char *reason)
+{
+	return (!what || !strncmp(text, what, strlen(what))) && (!why || strstr(reason, why));
+}
+
 const char *remedy_for(const char *what, const char *why)
 {
 	/* vpmu-vmm prefixes the rows of perf events with the backend. */
 	if (strncmp(what, "KVM: perf", 9) == 0 || strncmp(what, "KVM: hardware", 13) == 0)
 		what += 5;
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		bool is =
-			!table[i].what || strncmp(what, table[i].what, strlen(table[i].what)) == 0;
-
-		if (is && (!table[i].why || strstr(why, table[i].why)))
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (remedy_matches(what, table[i].what, table[i].why, why))
 			return table[i].remedy;
-	}
 	return NULL;
+}
+
+bool remedy_by_design(const char *what, const char *why)
+{
+	for (size_t i = 0; i < sizeof(designed) / sizeof(designed[0]); i++)
+		if (remedy_matches(what, designed[i].what, designed[i].why, why))
+			return !designed[i].but || !strstr(why, designed[i].but);
+	return false;
 }

@@ -16,10 +16,10 @@ static void session_add_name(struct sessions *s, const char *name)
 static bool session_attach(struct sessions *s, const struct what_opts *what, const char *target,
 			   const char *name)
 {
-	json_t *resp =
-		client_ask(s->c, json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b}", "cmd", "attach",
-					   "events", what->events, "scope", what->scope, "target",
-					   target, "name", name, "keep", name != NULL));
+	json_t *resp = client_ask(s->c, json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:b, s:s*}", "cmd",
+						  "attach", "events", what->events, "scope",
+						  what->scope, "target", target, "name", name,
+						  "keep", name != NULL, "metrics", what->metrics));
 	struct fields f = {0};
 	bool ok;
 
@@ -38,7 +38,7 @@ bool sessions_attach(struct sessions *s, struct client *c, const struct what_opt
 {
 	*s = (struct sessions){.c = c, .ours = !name};
 	if (!what->nr_targets)
-		return session_attach(s, what, "/", name);
+		return session_attach(s, what, NULL, name); /* all that the user may see */
 	for (size_t i = 0; i < what->nr_targets; i++)
 		if (!session_attach(s, what, what->target[i], name))
 			return false;

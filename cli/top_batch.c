@@ -25,10 +25,10 @@ static void top_batch_print_table(const struct top_source *src, struct top_view 
 	printf("vpmu top - %s - events per second over %.2f s%s%s\n", stamp, src->seconds,
 	       backend ? " - backend: " : "", backend ? backend : "");
 	view_fit(v, 0);
-	view_line(v, -1, line);
+	view_line(v, -1, line, NULL);
 	puts(line);
 	for (size_t i = 0; i < v->nr_rows; i++) {
-		view_line(v, (long)v->order[i], line);
+		view_line(v, (long)v->order[i], line, NULL);
 		puts(line);
 	}
 	marks_legend(v->marks, marks);

@@ -10,13 +10,14 @@ static const struct {
 	char mark;
 	const char *word; /* of the quality; NULL: scaled up */
 	const char *text;
+	enum top_paint paint;
 } marks[] = {
-	{'~', "modelled", "modelled"},
-	{'?', "estimated", "estimated or tsc"},
-	{'?', "tsc", "estimated or tsc"},
-	{'!', "partial", "partial"},
-	{'@', "aged", "aged"},
-	{'*', NULL, "scaled up"},
+	{'~', "modelled", "modelled", PAINT_MODEL},
+	{'?', "estimated", "estimated or tsc", PAINT_WARN},
+	{'?', "tsc", "estimated or tsc", PAINT_WARN},
+	{'!', "partial", "partial", PAINT_BAD},
+	{'@', "aged", "aged", PAINT_BAD},
+	{'*', NULL, "scaled up", PAINT_WARN},
 };
 #define NR_MARKS (sizeof(marks) / sizeof(marks[0]))
 
@@ -41,6 +42,16 @@ const char *marks_spell(unsigned int set, char buf[MARKS_LEN])
 			buf[n++] = marks[i].mark;
 	buf[n] = '\0';
 	return buf;
+}
+
+enum top_paint marks_paint(unsigned int set)
+{
+	enum top_paint worst = PAINT_PLAIN;
+
+	for (size_t i = 0; i < NR_MARKS; i++)
+		if ((set & 1u << i) && marks[i].paint > worst)
+			worst = marks[i].paint;
+	return worst;
 }
 
 void marks_legend(unsigned int set, char legend[MARKS_LEGEND])

@@ -11,6 +11,7 @@
 #include "cli/sharing.h"
 #include "cli/top_screen.h"
 #include "cli/top_marks.h"
+#include "cli/top_names.h"
 #include "cli/top_view.h"
 #include "cli/wait.h"
 #include "service/program/memory.h"
@@ -23,6 +24,7 @@ struct screen {
 	struct top_look look;
 	size_t scroll, help_scroll;
 	bool counted; /* there are rates to show */
+	bool colours;
 	bool help;
 	bool asking;	 /* the filter is being typed */
 	char filter[64]; /* "": none */
@@ -55,6 +57,50 @@ static void top_screen_put(int y, int attrs, const char *text)
 	attron(attrs);
 	mvaddnstr(y, 0, line, COLS);
 	attroff(attrs);
+}
+
+/* Colours, and what takes their place on a terminal without. */
+static const struct {
+	short colour; /* -1: none */
+	attr_t attrs;
+} paints[PAINT_NR] = {
+	[PAINT_PLAIN] = {-1, A_NORMAL},		 [PAINT_DIM] = {-1, A_DIM},
+	[PAINT_GOOD] = {COLOR_GREEN, A_NORMAL},	 [PAINT_MODEL] = {COLOR_CYAN, A_NORMAL},
+	[PAINT_WARN] = {COLOR_YELLOW, A_NORMAL}, [PAINT_BAD] = {COLOR_RED, A_BOLD},
+};
+
+/* NO_COLOR: see no-color.org. */
+static void start_colours(struct screen *s)
+{
+	const char *no = getenv("NO_COLOR");
+
+	s->colours =
+		!(no && *no) && has_colors() && start_color() == OK && use_default_colors() == OK;
+	for (short i = 0; s->colours && i < PAINT_NR; i++)
+		if (paints[i].colour >= 0)
+			init_pair((short)(i + 1), paints[i].colour, -1);
+}
+
+/* Print a line of which each byte has a paint. */
+static void put_painted(const struct screen *s, int y, const char *line, const unsigned char *paint)
+{
+	size_t len = strlen(line), end;
+
+	if (len > (size_t)COLS)
+		len = (size_t)COLS;
+	move(y, 0);
+	for (size_t at = 0; at < len; at = end) {
+		unsigned char how = paint[at];
+		attr_t attrs = s->colours ? paints[how].attrs : A_NORMAL;
+
+		if (s->colours && paints[how].colour >= 0)
+			attrs |= (attr_t)COLOR_PAIR(how + 1);
+		for (end = at + 1; end < len && paint[end] == how;)
+			end++;
+		attron(attrs);
+		addnstr(line + at, (int)(end - at));
+		attroff(attrs);
+	}
 }
 
 static void draw_heading(const struct screen *s, const struct top_view *v)
@@ -141,6 +187,7 @@ static void draw(struct screen *s)
 {
 	struct top_view v;
 	char line[VIEW_LINE];
+	unsigned char paint[VIEW_LINE];
 	size_t room;
 
 	if (s->help) {
@@ -150,9 +197,10 @@ static void draw(struct screen *s)
 	s->look.filter = *s->filter ? s->filter : NULL;
 	view_init(&v, s->src, &s->look);
 	s->look.first = view_fit(&v, (unsigned int)COLS);
+	names_choose(&v);
 	erase();
 	draw_heading(s, &v);
-	view_line(&v, -1, line);
+	view_line(&v, -1, line, NULL);
 	top_screen_put(2, A_REVERSE, line);
 	room = LINES > 5 ? (size_t)LINES - 5 : 0;
 	if (s->scroll + room > v.nr_rows)
@@ -163,8 +211,8 @@ static void draw(struct screen *s)
 		top_screen_put(3, A_NORMAL,
 			       s->look.filter ? "no name has this text" : "nothing is counted");
 	for (size_t i = 0; s->counted && i < room && i + s->scroll < v.nr_rows; i++) {
-		view_line(&v, (long)v.order[i + s->scroll], line);
-		top_screen_put((int)i + 3, A_NORMAL, line);
+		view_line(&v, (long)v.order[i + s->scroll], line, paint);
+		put_painted(s, (int)i + 3, line, paint);
 	}
 	draw_footer(s, &v);
 	refresh();
@@ -398,6 +446,7 @@ int top_screen(struct top_source *src, struct top_opts *o)
 	noecho();
 	keypad(stdscr, TRUE);
 	curs_set(0);
+	start_colours(&s);
 	ret = ask_sharing(&s) ? loop(&s) : 1;
 	screen_end();
 	delscreen(scr);

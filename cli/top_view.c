@@ -17,7 +17,10 @@
 #define EVENT_MIN     10
 #define METRIC_MIN    9
 #define BACKEND_WIDTH 9
+#define NAME_CAP      40 /* longer names and paths are elided */
 #define TENANT_ROOM   28 /* a column of names this wide includes the tenant of a VM */
+#define BAR_MIN	      6	 /* columns of the bar of CPU%, with a blank */
+#define BAR_MAX	      21
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -44,13 +47,12 @@ double view_running(const struct top_view *v, size_t row)
 	return least;
 }
 
-static void get_metric(const struct top_view *v, size_t row, size_t metric, struct metric_value *mv)
+void view_metric(const struct top_view *v, size_t row, size_t metric, struct metric_value *mv)
 {
 	metric_value(&v->o->format.metrics->m[metric], v->diff, &v->diff->rows[row], mv);
 }
 
-/* Return the sort value of a cell; below 0: none. */
-static double top_view_number(const struct top_view *v, size_t row, size_t col)
+double view_number(const struct top_view *v, size_t row, size_t col)
 {
 	static const char *const states[] = {"failed", "done", "paused", "running"};
 	const struct top_column *c = &v->col[col];
@@ -68,7 +70,7 @@ static double top_view_number(const struct top_view *v, size_t row, size_t col)
 	case TOP_RUNNING:
 		return view_running(v, row);
 	case TOP_METRIC:
-		get_metric(v, row, c->index, &mv);
+		view_metric(v, row, c->index, &mv);
 		return mv.state == METRIC_NUMBER ? mv.number : -1;
 	case TOP_EVENT:
 		return view_rate(v, row, c->index);
@@ -91,8 +93,7 @@ static int top_view_compare(const struct top_view *v, size_t a, size_t b)
 		if (!ret)
 			ret = x->vcpu < y->vcpu ? -1 : x->vcpu > y->vcpu;
 	} else {
-		double x = top_view_number(v, a, v->look.sort),
-		       y = top_view_number(v, b, v->look.sort);
+		double x = view_number(v, a, v->look.sort), y = view_number(v, b, v->look.sort);
 
 		ret = x > y ? -1 : x < y;
 	}
@@ -148,9 +149,51 @@ static bool top_view_matches(const struct top_view *v, const struct rrow *row)
 
 /* ---- columns ------------------------------------------------------------------------------ */
 
-static void add_column(struct top_view *v, enum top_kind kind, size_t index, int width)
+bool view_is_clock(const char *event)
 {
-	v->col[v->nr_cols++] = (struct top_column){.kind = kind, .index = index, .width = width};
+	size_t n = strcspn(event, ":");
+
+	return (n == 10 && !strncmp(event, "task-clock", n)) ||
+	       (n == 9 && !strncmp(event, "cpu-clock", n));
+}
+
+static bool top_view_is_percent(const struct metric *m)
+{
+	return m->unit && !strcmp(m->unit, "%");
+}
+
+void view_heading(const struct top_view *v, size_t col, char buf[VIEW_CELL])
+{
+	static const char *const fixed[] = {
+		[TOP_STATE] = "STATE", [TOP_SHARE] = "CPU%", [TOP_RUNNING] = "RUN%"};
+	const struct top_column *c = &v->col[col];
+
+	if (c->kind == TOP_EVENT) {
+		snprintf(buf, VIEW_CELL, "%.70s%s", v->diff->events[c->index],
+			 view_is_clock(v->diff->events[c->index]) ? ",ms" : "");
+	} else if (c->kind == TOP_METRIC) {
+		snprintf(buf, VIEW_CELL, "%.70s", v->o->format.metrics->m[c->index].label);
+		/* Not the modifiers: :u and :U would be two things. */
+		for (char *p = buf; *p && *p != ':'; p++)
+			*p = (char)toupper((unsigned char)*p);
+		if (top_view_is_percent(v->o->format.metrics->m[c->index].metric))
+			strcat(buf, "%");
+	} else {
+		snprintf(buf, VIEW_CELL, "%s",
+			 c->kind == TOP_STATE && !view_in_tenants(v) ? "VMS" : fixed[c->kind]);
+	}
+}
+
+/* Add a column with room for its heading and @min columns. */
+static void add_column(struct top_view *v, enum top_kind kind, size_t index, int min)
+{
+	struct top_column *c = &v->col[v->nr_cols];
+	char heading[VIEW_CELL];
+
+	*c = (struct top_column){.kind = kind, .index = index, .width = min};
+	view_heading(v, v->nr_cols++, heading);
+	if (c->width < (int)strlen(heading) + 2)
+		c->width = (int)strlen(heading) + 2;
 }
 
 /* Return true if some shown row has a multiplexed value. */
@@ -171,7 +214,7 @@ static bool has_metric(const struct top_view *v, size_t metric)
 	struct metric_value mv;
 
 	for (size_t i = 0; v->o->metrics_optional && i < v->nr_rows; i++) {
-		get_metric(v, v->order[i], metric, &mv);
+		view_metric(v, v->order[i], metric, &mv);
 		if (mv.state != METRIC_NOT_SUPPORTED && mv.state != METRIC_NO_EVENT)
 			return true;
 	}
@@ -193,13 +236,6 @@ static bool hidden(const struct top_view *v, size_t e)
 	return false;
 }
 
-static int width_of(const char *heading, int min)
-{
-	int width = (int)strlen(heading) + 2;
-
-	return width < min ? min : width;
-}
-
 static void make_columns(struct top_view *v)
 {
 	const struct metrics *metrics = v->o->format.metrics;
@@ -213,14 +249,14 @@ static void make_columns(struct top_view *v)
 	v->base = v->nr_cols;
 	for (size_t k = 0; k < metrics->nr; k++)
 		if (has_metric(v, k))
-			add_column(v, TOP_METRIC, k, width_of(metrics->m[k].label, METRIC_MIN));
+			add_column(v, TOP_METRIC, k, METRIC_MIN);
 	if (v->base == v->nr_cols)
 		v->base = 0;
 	for (size_t e = 0, first = v->nr_cols; e < r->nr_events; e++) {
 		if (hidden(v, e))
 			continue;
 		v->base = first;
-		add_column(v, TOP_EVENT, e, width_of(r->events[e], EVENT_MIN));
+		add_column(v, TOP_EVENT, e, EVENT_MIN);
 	}
 }
 
@@ -248,7 +284,7 @@ static unsigned int all_marks(const struct top_view *v)
 				marks |= marks_of(&row->v[index]);
 			if (v->col[c].kind != TOP_METRIC)
 				continue;
-			get_metric(v, v->order[i], index, &mv);
+			view_metric(v, v->order[i], index, &mv);
 			if (mv.state == METRIC_NUMBER)
 				marks |= marks_of(&mv.v);
 		}
@@ -302,8 +338,7 @@ size_t view_sort_next(const struct top_view *v, int by)
 
 /* ---- layout ------------------------------------------------------------------------------- */
 
-/* Write the name of row @row; in a tree the last part of the path, indented by depth. */
-static void row_name(const struct top_view *v, size_t row, char buf[NAME_LEN])
+size_t view_name(const struct top_view *v, size_t row, char buf[NAME_LEN])
 {
 	const struct rrow *r = &v->diff->rows[row], *top = &v->diff->rows[0];
 	unsigned int indent = is_tree(v) && r->depth > top->depth ? r->depth - top->depth : 0;
@@ -316,32 +351,50 @@ static void row_name(const struct top_view *v, size_t row, char buf[NAME_LEN])
 	n = strlen(buf);
 	if (r->gone)
 		snprintf(buf + n, NAME_LEN - n, " (gone)");
+	return 2 * indent;
 }
 
-/* Return true if rows have a tenant beside their name. */
-static bool in_tenants(const struct top_view *v)
+bool view_in_tenants(const struct top_view *v)
 {
 	return v->diff->nr_rows && v->diff->rows[0].kind > ROW_TENANT;
 }
 
-/* Room for everything. */
-static void fit_all(struct top_view *v)
+/* The room that the longest names need, and the paths of tenants with a blank. */
+static void view_measure(const struct top_view *v, int *names, int *tenants)
 {
 	char name[NAME_LEN];
 
-	v->first = 0;
-	v->last = v->nr_cols;
-	v->name_width = (int)strlen("TENANT");
-	v->tenant_width = in_tenants(v) ? (int)strlen(" TENANT") : 0;
+	*names = (int)strlen("TENANT");
+	*tenants = view_in_tenants(v) ? (int)strlen(" TENANT") : 0;
 	for (size_t i = 0; i < v->nr_rows; i++) {
 		const char *path = v->diff->rows[v->order[i]].path;
 
-		row_name(v, v->order[i], name);
-		if ((int)strlen(name) > v->name_width)
-			v->name_width = (int)strlen(name);
-		if (v->tenant_width && (int)strlen(path) + 1 > v->tenant_width)
-			v->tenant_width = (int)strlen(path) + 1;
+		view_name(v, v->order[i], name);
+		if ((int)strlen(name) > *names)
+			*names = (int)strlen(name);
+		if (*tenants && (int)strlen(path) + 1 > *tenants)
+			*tenants = (int)strlen(path) + 1;
 	}
+}
+
+/* Divide the @room beside the columns between names, tenants and the bar. */
+static void view_fit_names(struct top_view *v, int room)
+{
+	int names, tenants;
+
+	view_measure(v, &names, &tenants);
+	names = names < NAME_MIN ? NAME_MIN : names > NAME_CAP ? NAME_CAP : names;
+	tenants = room < TENANT_ROOM ? 0 : tenants > NAME_CAP ? NAME_CAP : tenants;
+	if (names + tenants > room)
+		names = tenants && names > room / 2 ? room / 2 : names;
+	v->tenant_width = names + tenants > room ? (tenants ? room - names : 0) : tenants;
+	v->name_width = names > room ? room : names;
+	if (v->name_width < 1)
+		v->name_width = 1;
+	room -= v->name_width + v->tenant_width;
+	for (size_t i = v->first; i < v->last && room >= BAR_MIN; i++)
+		if (v->col[i].kind == TOP_SHARE)
+			v->bar_width = room < BAR_MAX ? room : BAR_MAX;
 }
 
 size_t view_fit(struct top_view *v, unsigned int width)
@@ -349,8 +402,11 @@ size_t view_fit(struct top_view *v, unsigned int width)
 	int room, used = 0;
 
 	v->backend_width = v->backends ? BACKEND_WIDTH : 0;
+	v->bar_width = 0;
 	if (!width) {
-		fit_all(v);
+		v->first = 0;
+		v->last = v->nr_cols;
+		view_measure(v, &v->name_width, &v->tenant_width);
 		return v->look.first;
 	}
 	room = (int)width - v->backend_width - NAME_MIN;
@@ -371,99 +427,6 @@ size_t view_fit(struct top_view *v, unsigned int width)
 	/* Use the remaining room for columns to the left. */
 	while (v->first && used + v->col[v->first - 1].width <= room)
 		used += v->col[--v->first].width;
-	room = (int)width - v->backend_width - used;
-	v->tenant_width = in_tenants(v) && room >= TENANT_ROOM ? room / 2 : 0;
-	v->name_width = room > v->tenant_width ? room - v->tenant_width : 1;
+	view_fit_names(v, (int)width - v->backend_width - used);
 	return v->first;
-}
-
-/* ---- lines -------------------------------------------------------------------------------- */
-
-void view_heading(const struct top_view *v, size_t col, char buf[VIEW_CELL])
-{
-	static const char *const fixed[] = {
-		[TOP_STATE] = "STATE", [TOP_SHARE] = "CPU%", [TOP_RUNNING] = "RUN%"};
-	const struct top_column *c = &v->col[col];
-
-	if (c->kind == TOP_EVENT) {
-		snprintf(buf, VIEW_CELL, "%s", v->diff->events[c->index]);
-	} else if (c->kind == TOP_METRIC) {
-		snprintf(buf, VIEW_CELL, "%s", v->o->format.metrics->m[c->index].label);
-		/* Not the modifiers: :u and :U would be two things. */
-		for (char *p = buf; *p && *p != ':'; p++)
-			*p = (char)toupper((unsigned char)*p);
-	} else {
-		snprintf(buf, VIEW_CELL, "%s",
-			 c->kind == TOP_STATE && !in_tenants(v) ? "VMS" : fixed[c->kind]);
-	}
-}
-
-static void top_view_cell_text(const struct top_view *v, size_t row, size_t col,
-			       char buf[VIEW_CELL])
-{
-	const struct rrow *r = &v->diff->rows[row];
-	const struct top_column *c = &v->col[col];
-	const struct top_fact *fact = &v->facts[row];
-	double n = top_view_number(v, row, col);
-	char text[SHORT_LEN], number_text[METRIC_TEXT], set[MARKS_LEN];
-	struct metric_value mv;
-
-	switch (c->kind) {
-	case TOP_STATE:
-		if (r->kind <= ROW_TENANT)
-			snprintf(buf, VIEW_CELL, "%u/%u", fact->running, fact->vms);
-		else
-			snprintf(buf, VIEW_CELL, "%s", *fact->state ? fact->state : "-");
-		return;
-	case TOP_SHARE:
-	case TOP_RUNNING:
-		snprintf(buf, VIEW_CELL, n < 0 ? "-" : "%.1f", n);
-		return;
-	case TOP_METRIC:
-		get_metric(v, row, c->index, &mv);
-		if (mv.state == METRIC_NUMBER)
-			snprintf(buf, VIEW_CELL, "%s%s", metric_spell(&mv, number_text),
-				 marks_spell(marks_of(&mv.v), set));
-		else
-			snprintf(buf, VIEW_CELL, "%s",
-				 mv.state == METRIC_NOT_SUPPORTED ? "n.s." : "-");
-		return;
-	case TOP_EVENT:
-		if (n < 0)
-			snprintf(buf, VIEW_CELL, "%s", r->v[c->index].supported ? "n.c." : "n.s.");
-		else
-			snprintf(buf, VIEW_CELL, "%s%s", out_short(n, text),
-				 marks_spell(marks_of(&r->v[c->index]), set));
-	}
-}
-
-void view_line(const struct top_view *v, long row, char buf[VIEW_LINE])
-{
-	const struct rrow *r = row < 0 ? NULL : &v->diff->rows[row];
-	char name[NAME_LEN], cell[VIEW_CELL];
-	size_t n;
-
-	if (r)
-		row_name(v, (size_t)row, name);
-	else
-		snprintf(name, sizeof(name), "%s", in_tenants(v) ? "NAME" : "TENANT");
-	n = (size_t)snprintf(buf, VIEW_LINE, "%-*.*s", v->name_width, v->name_width, name);
-	if (v->tenant_width)
-		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %-*.*s", v->tenant_width - 1,
-				      v->tenant_width - 1, r ? r->path : "TENANT");
-	if (v->backend_width)
-		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %-*.*s", v->backend_width - 1,
-				      v->backend_width - 1,
-				      !r	   ? "BACKEND"
-				      : r->backend ? r->backend
-						   : "");
-	for (size_t i = v->first; i < v->last && n < VIEW_LINE; i++) {
-		int width = v->col[i].width;
-
-		if (row < 0)
-			view_heading(v, i, cell);
-		else
-			top_view_cell_text(v, (size_t)row, i, cell);
-		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %*.*s", width - 1, width - 1, cell);
-	}
 }

@@ -4,6 +4,8 @@
 #ifndef CLI_TOP_VIEW_H
 #define CLI_TOP_VIEW_H
 
+#include "cli/metrics.h"
+#include "cli/output.h"
 #include "cli/top_source.h"
 
 /* The view selected by keys. Zeroed: all rows, sorted by the first event, or by the first metric if
@@ -40,6 +42,8 @@ struct top_view {
 	/* Set by view_fit(). */
 	size_t first, last; /* columns first..last-1 are visible */
 	int name_width, tenant_width, backend_width;
+	int bar_width; /* of the bar behind CPU%, with a blank; 0: none */
+	int tail;      /* percent of an elided name that is its end; see top_names.h */
 };
 
 /* view_init - select and sort the rows of @src, which must outlive @v. In a tree, rows stay below
@@ -58,9 +62,27 @@ size_t view_fit(struct top_view *v, unsigned int width);
 #define VIEW_CELL 80
 void view_heading(const struct top_view *v, size_t col, char buf[VIEW_CELL]);
 
-/* view_line - write the line of row @row, or of the headings (@row -1), after view_fit(). */
+/* view_line - write the line of row @row, or of the headings (@row -1), after view_fit(). @paint
+ * (NULL: not wanted): an enum top_paint for each byte. */
 #define VIEW_LINE 8192
-void view_line(const struct top_view *v, long row, char buf[VIEW_LINE]);
+void view_line(const struct top_view *v, long row, char buf[VIEW_LINE],
+	       unsigned char paint[VIEW_LINE]);
+
+/* view_name - write the name of row @row; in a tree the last part of the path, indented by depth.
+ * Returns the bytes of the indentation. */
+size_t view_name(const struct top_view *v, size_t row, char buf[NAME_LEN]);
+
+/* view_is_clock - returns true if @event counts nanoseconds. */
+bool view_is_clock(const char *event);
+
+/* view_in_tenants - returns true if rows have a tenant beside their name. */
+bool view_in_tenants(const struct top_view *v);
+
+/* view_number - return the sort value of a cell; below 0: none. */
+double view_number(const struct top_view *v, size_t row, size_t col);
+
+/* view_metric - compute the metric @metric of row @row. */
+void view_metric(const struct top_view *v, size_t row, size_t metric, struct metric_value *mv);
 
 /* view_has - returns true if there is a column for the metric or event @index. */
 bool view_has(const struct top_view *v, enum top_kind kind, size_t index);

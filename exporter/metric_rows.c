@@ -343,7 +343,8 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 						"reason", why);
 		}
 	expo_family(e, rows->g->quality, EXPO_GAUGE, NULL,
-		    "1 for each count that is less than exact; exact ones have no sample.");
+		    "1 for each count that is not exact: modelled, estimated, tsc, or partial "
+		    "(events are missing). Exact counts have no sample.");
 	for (size_t i = 0; i < rows->nr; i++)
 		for (size_t v = 0; v < m->nr; v++) {
 			const struct answer_row *r = rows->item[i].r;
@@ -355,7 +356,8 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 			qualities(e, buf, val->quality);
 		}
 	expo_family(e, rows->g->age, EXPO_GAUGE, "seconds",
-		    "How old a count is of which CPUs that are not interrupted may have more.");
+		    "Age of a count: events of the last so many seconds on isolated CPUs, which "
+		    "are not interrupted, may be missing. Counts without a sample are current.");
 	for (size_t i = 0; i < rows->nr; i++)
 		for (size_t v = 0; v < m->nr; v++) {
 			const struct answer_row *r = rows->item[i].r;

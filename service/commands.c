@@ -74,10 +74,20 @@ int command_target(struct commands *c, const json_t *req, bool required, bool na
 		   struct node **out, char *err, size_t errlen)
 {
 	const char *target = access_all(c->who) || c->who->nr != 1 ? "/" : c->who->tenants[0];
+	char sees[200] = "";
+	size_t len = 0;
 	int ret = request_string(req, "target", required, TENANT_PATH_MAX, &target, err, errlen);
 
 	if (ret)
 		return ret;
+	if (!json_object_get(req, "target") && !access_all(c->who) && c->who->nr > 1 && !narrows) {
+		for (unsigned int i = 0; i < c->who->nr && len < sizeof(sees); i++)
+			len += (size_t)snprintf(sees + len, sizeof(sees) - len, "%s%s",
+						i ? ", " : "", c->who->tenants[i]);
+		return fail(-EINVAL, err, errlen,
+			    "target: none is given, and you may see several; expected one of %s%s",
+			    sees, len < sizeof(sees) ? "" : "...");
+	}
 	*out = target[0] == '/' ? tenant_find(c->ts, target) : tenant_vm_find(c->ts, target);
 	if (*out && (access_sees(c->who, (*out)->path) || (narrows && (*out)->kind == NODE_ROOT)))
 		return 0;

@@ -200,6 +200,7 @@ static void session_free(struct session *s)
 	free(s->rows);
 	free(s->events);
 	free(s->keys);
+	free(s->metrics);
 	free(s);
 }
 
@@ -219,7 +220,9 @@ static int copy_events(struct session *s, const struct session_spec *spec)
 	s->nr_events = spec->nr_events;
 	s->events = calloc(spec->nr_events, sizeof(*s->events));
 	s->keys = calloc(spec->nr_events, sizeof(*s->keys));
-	if (!s->events || !s->keys)
+	if (spec->metrics)
+		s->metrics = strdup(spec->metrics);
+	if (!s->events || !s->keys || !s->metrics != !spec->metrics)
 		return -ENOMEM;
 	for (size_t e = 0; e < spec->nr_events; e++) {
 		s->keys[e] = spec->keys[e];

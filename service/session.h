@@ -18,10 +18,11 @@
 
 #include "service/registry.h"
 
-#define SESSION_EVENTS_MAX 64	  /* events of one session */
-#define SESSION_VALUES_MAX 262144 /* rows times events of one session */
-#define SESSION_GONE_MAX   4096	  /* rows of removed nodes kept; older ones are dropped */
-#define SESSIONS_MAX	   256
+#define SESSION_EVENTS_MAX  64	   /* events of one session */
+#define SESSION_VALUES_MAX  262144 /* rows times events of one session */
+#define SESSION_METRICS_MAX 1024   /* bytes of its metrics' names */
+#define SESSION_GONE_MAX    4096   /* rows of removed nodes kept; older ones are dropped */
+#define SESSIONS_MAX	    256
 /* Limits of distinct events at a time, for one reader, the readers of a tenant, and all readers:
  * the host has 64 slots. */
 #define SESSION_USER_KEYS    16
@@ -44,6 +45,7 @@ struct session {
 	size_t nr_events;
 	char **events; /* as given */
 	vpmu_key_t *keys;
+	char *metrics; /* names of metrics that the client wants of it; NULL: none */
 	size_t nr_rows;
 	uint64_t opened_ns, read_ns; /* now_ns of the attach, and of the last read */
 	uint64_t dropped;	     /* rows that were never shown: too many, or out of memory */
@@ -78,6 +80,7 @@ struct session_spec {
 	size_t nr_events;
 	const char *const *events; /* as given; copied */
 	const vpmu_key_t *keys;
+	const char *metrics; /* kept for clients, as given; NULL: none */
 	enum session_scope scope;
 };
 

@@ -60,6 +60,8 @@ static void session_commands_describe(const struct registered *e, const struct a
 	for (size_t i = 0; i < s->nr_events; i++)
 		json_array_append_new(names, json_string(s->events[i]));
 	json_object_set_new(obj, "events", names);
+	if (s->metrics)
+		json_object_set_new(obj, "metrics", json_string(s->metrics));
 	json_object_set_new(obj, "scope", json_string(session_scope_name(s->scope)));
 	json_object_set_new(obj, "nr-rows", json_integer((json_int_t)session_rows_for(s, who)));
 	json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
@@ -86,6 +88,9 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 		ret = fail(-EINVAL, err, errlen,
 			   "scope: \"%s\" is invalid; expected none, tenant, vm or vcpu", scope);
 	if (!ret)
+		ret = request_string(req, "metrics", false, SESSION_METRICS_MAX, &spec.metrics, err,
+				     errlen);
+	if (!ret)
 		ret = command_opening(c, req, false, spec.scope != SESSION_ONE, &spec.open, err,
 				      errlen);
 	if (ret)
@@ -100,7 +105,8 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 
 int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"events", "scope", "target", "name", "keep", NULL};
+	static const char *const fields[] = {"events", "scope",	  "target", "name",
+					     "keep",   "metrics", NULL};
 	vpmu_key_t keys[SESSION_EVENTS_MAX];
 	char *names[SESSION_EVENTS_MAX] = {0};
 	char text[EVENTS_BYTES_MAX], why[200] = "";

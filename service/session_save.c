@@ -95,10 +95,11 @@ static json_t *save_session(const struct session *s, const struct session_bases 
 	for (size_t i = 0; i < s->nr_rows; i++)
 		if (s->rows[i]->c && !strcmp(s->rows[i]->pub.backend, b->backend))
 			json_array_append_new(rows, save_row(s, s->rows[i], b));
-	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "name", s->reg.name,
-			 "target", s->reg.target, "scope", session_scope_name(s->scope), "keep",
-			 keep, "opened", json_u64(s->opened_ns), "next-id", json_u64(s->next_id),
-			 "who", save_access(&s->reg.who), "events", events, "rows", rows);
+	return json_pack("{s:s, s:s, s:s*, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "name", s->reg.name,
+			 "target", s->reg.target, "metrics", s->metrics, "scope",
+			 session_scope_name(s->scope), "keep", keep, "opened",
+			 json_u64(s->opened_ns), "next-id", json_u64(s->next_id), "who",
+			 save_access(&s->reg.who), "events", events, "rows", rows);
 }
 
 json_t *sessions_save(struct sessions *ss, const struct session_bases *b)
@@ -285,6 +286,7 @@ static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o
 	struct session_spec spec = {
 		.open = {.name = json_string_value(json_object_get(o, "name")), .who = &who},
 		.events = names,
+		.metrics = json_string_value(json_object_get(o, "metrics")),
 		.keys = keys,
 		.nr_events = get_events(o, b, names, keys),
 	};

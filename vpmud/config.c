@@ -25,9 +25,14 @@ static int set_pin_dir(const struct config_key *k, void *field, const char *valu
  * modules, which a contained process must not load. */
 static int set_libvirt(const struct config_key *k, void *field, const char *value, char *why)
 {
-	const char *uri = value, *path;
+	const char *uri = value + strspn(value, " \t"), *path;
+	unsigned int nr = 0;
 
 	for (; *uri; uri += strcspn(uri, " \t"), uri += strspn(uri, " \t")) {
+		if (nr++ == VPMUD_URIS_MAX) {
+			snprintf(why, CONFIG_WHY_MAX, "up to %d of them", VPMUD_URIS_MAX);
+			return -EINVAL;
+		}
 		path = strstr(uri, ":///embed");
 		if (!path || path > uri + strcspn(uri, " \t?") || !strchr(" \t?", path[9]))
 			continue;
@@ -143,17 +148,33 @@ static int config_begin(void *arg, const struct config_at *at)
 		   : 0;
 }
 
+/* Return where the place of @key is kept, or NULL. */
+static char **config_place(struct vpmud_config *c, const char *key)
+{
+	return !strcmp(key, "pin_dir")	      ? &c->at_pin_dir
+	       : !strcmp(key, "cgroup_root")  ? &c->at_cgroup_root
+	       : !strcmp(key, "admin_group")  ? &c->at_admin_group
+	       : !strcmp(key, "reader_group") ? &c->at_reader_group
+					      : NULL;
+}
+
 static int vpmud_config_set(void *arg, const struct config_at *at, const char *key,
 			    const char *value)
 {
 	struct file *f = arg;
 	struct rules *r = &f->c->rules;
 	uint32_t given = 0; /* a tenant's keys may be given several times: each adds a pattern */
+	char **place;
+	int ret;
 
-	return f->in_tenant
-		       ? config_set(tenant_keys, NR(tenant_keys), &r->rule[r->nr - 1], &given, at,
-				    key, value)
-		       : config_set(vpmud_keys, NR(vpmud_keys), f->c, &f->c->given, at, key, value);
+	if (f->in_tenant)
+		return config_set(tenant_keys, NR(tenant_keys), &r->rule[r->nr - 1], &given, at,
+				  key, value);
+	ret = config_set(vpmud_keys, NR(vpmud_keys), f->c, &f->c->given, at, key, value);
+	place = ret ? NULL : config_place(f->c, key);
+	if (place)
+		*place = xstrdup(at->where);
+	return ret;
 }
 
 static int config_end(void *arg, const struct config_at *at)
@@ -187,6 +208,10 @@ void vpmud_config_fini(struct vpmud_config *c)
 	free(c->libvirt);
 	free(c->admin_group);
 	free(c->reader_group);
+	free(c->at_pin_dir);
+	free(c->at_cgroup_root);
+	free(c->at_admin_group);
+	free(c->at_reader_group);
 	rules_fini(&c->rules);
 	*c = (struct vpmud_config){0};
 }

@@ -15,6 +15,8 @@
 #define VPMUD_READERS_USUAL "vpmu-exporter"	   /* default reader_group, if the group exists */
 #define VPMUD_CONF	    "/etc/vpmu/vpmud.conf" /* default file; may be missing */
 
+#define VPMUD_URIS_MAX 16 /* of libvirt */
+
 struct vpmud_config {
 	char *socket;			  /* NULL: the default */
 	char *pin_dir;			  /* in a bpffs; "none": no pins; NULL: the default */
@@ -25,6 +27,8 @@ struct vpmud_config {
 	unsigned int leave_counters; /* general counters per CPU for other users of perf */
 	unsigned int counters;	     /* general counters per CPU; 0: detect */
 	uint32_t given;		     /* keys of [vpmud] that were set */
+	/* "FILE:LINE" of keys that config_host.c checks; NULL: not given */
+	char *at_pin_dir, *at_cgroup_root, *at_admin_group, *at_reader_group;
 	struct rules rules;
 };
 
@@ -38,6 +42,10 @@ void vpmud_config_fini(struct vpmud_config *c);
 int vpmud_config_file(struct vpmud_config *c, const char *path, char *err, size_t errlen);
 int vpmud_config_text(struct vpmud_config *c, const char *name, const char *text, size_t len,
 		      char *err, size_t errlen);
+
+/* vpmud_config_host - check the values that depend on this host: groups, pin_dir, cgroup_root. What
+ * this user cannot see passes. Returns as vpmud_config_file(). */
+int vpmud_config_host(const struct vpmud_config *c, char *err, size_t errlen);
 
 /* vpmud_config_fixed - return the first key of [vpmud] that differs between @a and @b and that a
  * reload cannot change, or NULL. */

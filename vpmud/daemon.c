@@ -29,7 +29,6 @@
 
 #define TEND_US	 1000000
 #define NAMED_US 5000000 /* after the start: by then libvirt has identified the VMs */
-#define URIS_MAX 16
 
 struct daemon {
 	sd_event *ev;
@@ -70,10 +69,13 @@ static void daemon_on_log(const char *line, void *arg)
 
 int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size_t errlen)
 {
+	int ret;
+
 	vpmud_config_init(c);
 	if (!path && access(VPMUD_CONF, F_OK) && errno == ENOENT)
 		return 0;
-	return vpmud_config_file(c, path ? path : VPMUD_CONF, err, errlen);
+	ret = vpmud_config_file(c, path ? path : VPMUD_CONF, err, errlen);
+	return ret ? ret : vpmud_config_host(c, err, errlen);
 }
 
 static int check_groups(const struct vpmud_config *c, struct access_rules *access, char *err,
@@ -256,7 +258,7 @@ static int open_discovery(struct daemon *d, char *err, size_t errlen)
 {
 	static const struct disc_ops ops = {tree_vm_added, tree_vm_changed, tree_vm_removed,
 					    daemon_on_note};
-	const char *uris[URIS_MAX];
+	const char *uris[VPMUD_URIS_MAX];
 	struct disc_opts o = {.cgroup_root = d->cgroup_root, .libvirt_uris = uris};
 	char *list = xstrdup(d->config.libvirt), *rest = list, *uri;
 	int ret = 0;
@@ -264,7 +266,7 @@ static int open_discovery(struct daemon *d, char *err, size_t errlen)
 	while (!ret && (uri = strsep(&rest, " \t"))) {
 		if (!*uri || !strcmp(uri, "none"))
 			continue;
-		if (o.nr_uris == URIS_MAX)
+		if (o.nr_uris == VPMUD_URIS_MAX)
 			ret = -E2BIG;
 		else
 			uris[o.nr_uris++] = uri;

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
-#include "service/access.h"
 #include "service/clock.h"
 #include "service/program/complete.h"
 #include "service/program/memory.h"
@@ -56,16 +55,12 @@ static error_t main_parse(int key, char *arg, struct argp_state *state)
 /* Report errors of the configuration; this is all that --check-config does. */
 static int check_config(const char *path)
 {
-	struct access_rules access = {0};
 	struct vpmud_config c = {0};
 	char err[ERR_MAX];
 	int ret = daemon_read_config(path, &c, err, sizeof(err));
 
-	if (!ret)
-		ret = access_parse(&access, c.admin_group, c.reader_group, err, sizeof(err));
 	if (ret)
 		daemon_say(err);
-	access_fini(&access);
 	vpmud_config_fini(&c);
 	return ret ? EXIT_USAGE : EXIT_SUCCESS;
 }

@@ -71,10 +71,9 @@ check "conservation" "$("$vpmu" conservation)" 'BACKEND  PCPU EVENT  HARDWARE CH
 emulator    0 cycles        5       5 yes
 kvm         0 cycles        8       8 yes'
 check "conservation -j" "$("$vpmu" conservation -j | grep -c '"backend":"')" 2
-check "check" "$("$vpmu" check | sed '/^$/,$d')" 'BACKEND  WHAT                OK  WHY
-         tenants are cgroups no  none
-emulator events              yes all
-kvm      events              no  no PMU'
+check "check" "$("$vpmu" check | sed '1,2d; /^$/,$d')" 'BACKEND  WHAT   OK  WHY
+emulator events yes all
+kvm      events no  no PMU'
 check "events" "$("$vpmu" events)" 'EVENT  ALIAS COUNTED(emulator) COUNTED(kvm) MEANING
 cycles       modelled          exact        core cycles
 loads        exact             no           loads'
@@ -94,7 +93,7 @@ check {"rows":[{"what":"events","ok":false,"why":"the kernel has no perf events"
 END
 out=$("$vpmu" check | sed '1,/^# what to do$/d')
 check "remedies: two rows share one" "$(printf '%s\n' "$out" | head -n 2)" \
-'events, sampling: a kernel with CONFIG_PERF_EVENTS
+'events and 1 more: a kernel with CONFIG_PERF_EVENTS
 configuration: correct the file at the line that is named, then vpmu reload'
 check "remedies: it is printed once" "$(printf '%s\n' "$out" | grep -c ': a kernel with CONFIG_PERF_EVENTS$')" 1
 check "remedies: none for a row that is ok, or not known" "$(printf '%s\n' "$out" | grep -c 'PID namespace\|a later row')" 0
@@ -102,6 +101,23 @@ check "remedies -j" "$("$vpmu" check -j | sed -n 's/.*"what":"\([^"]*\)".*"remed
 'events a kernel with CONFIG_PERF_EVENTS
 configuration correct the file at the line that is named
 sampling a kernel with CONFIG_PERF_EVENTS'
+
+# ---- check: the verdict first, one cause in one line, what is so by design apart ----
+no_pmu='"ok":false,"why":"no hardware PMU (in a VM: its host gives it no vPMU)"'
+answers <<END
+check {"rows":[{"what":"tenants are cgroups","ok":false,"why":"none"},{"what":"cycles",$no_pmu},{"what":"cpu-clock","ok":true,"why":""},{"what":"loads",$no_pmu},{"what":"KVM: cycles",$no_pmu},{"what":"task-clock","ok":true,"why":""},{"what":"stores",$no_pmu},{"what":"slots","ok":false,"why":"no event of this meaning on this CPU"}],"ok":true}
+END
+"$vpmu" check >"$dir/out"
+check_match "check: the verdict" "$(head -n 1 "$dir/out")" '^[2-9] problems: cycles and 2 more, KVM: cycles(,|$)'
+check "check: one line for a cause" "$(sed '1,2d; /^$/,$d' "$dir/out")" \
+'WHAT                 OK  WHY
+cycles and 2 more    no  no hardware PMU (in a VM: its host gives it no vPMU); also loads, stores
+cpu-clock and 1 more yes also task-clock
+KVM: cycles          no  no hardware PMU (in a VM: its host gives it no vPMU)'
+check_match "check: by design" "$(sed '1,/^# as designed/d; /^$/,$d' "$dir/out")" '^tenants are cgroups none +--cgroup-root DIR'
+check_match "check: by design" "$(sed '1,/^# as designed/d; /^$/,$d' "$dir/out")" '^slots +no event of this meaning'
+check "check: no remedy for what is by design" "$(sed '1,/^# what to do/d' "$dir/out" | grep -c 'cgroups\|slots')" 0
+check "check -j: every row" "$("$vpmu" check -j | grep -c '"what":"\(cycles\|loads\|stores\|slots\)"')" 4
 
 # ---- one backend: shown once ----
 one="$(row 1 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"
@@ -138,7 +154,7 @@ PCPU EVENT  HARDWARE CHARGED EQUAL
 "$vpmu" conservation -j >/dev/null
 check "conservation that does not hold: exit status" $? 1
 check_match "check: who uses the counters" "$("$vpmu" check)" '^NMI watchdog '
-check "check: a row without a backend" "$("$vpmu" check | sed '/^$/,$d')" 'BACKEND  WHAT OK  WHY
+check "check: a row without a backend" "$("$vpmu" check | sed '1,2d; /^$/,$d')" 'BACKEND  WHAT OK  WHY
 emulator x    yes y
          z    yes none'
 check "nothing counts yet" "$("$vpmu" sharing)" 'nothing counts: the server has no CPUs yet'

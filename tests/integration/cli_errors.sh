@@ -46,7 +46,7 @@ done
 XDG_RUNTIME_DIR="$dir" "$vpmu" -S "$dir/vpmu/web.sock" reload 2>"$dir/err"
 check "no such command: status" $? 1
 case $(cat "$dir/err") in
-"vpmu: the server at $dir/vpmu/web.sock has no command \"reload\""*) ;;
+"vpmu: the server at $dir/vpmu/web.sock has no command \"reload\", which is one of vpmud"*) ;;
 *) check "no such command" "$(cat "$dir/err")" "has no command" ;;
 esac
 "$vpmu" -S "$dir/vpmu/web.sock" quit
@@ -101,6 +101,9 @@ bad 1 'start it with --snapshot-dir DIR' vm restore "$dir/x"
 bad 2 'is not a terminal; give -b' top
 bad 2 'a number from 1' top -b -n 0
 bad 2 'not an empty string' -S '' list
+bad 2 "^vpmu: -e: event 'instructions:z': 'z' is no modifier; expected u k h G H\$" stat -e instructions:z
+bad 2 '^vpmu: stat: -e: the list is empty; expected NAME\[,NAME...\]$' stat -e ''
+bad 2 '^vpmu: stat: -M: the list is empty' stat -M ''
 bad 2 "^vpmu: -e: unknown event 'bogus'; .*\`vpmu events\`" stat -e bogus
 bad 1 'no tenant "/nope"' stat -t /nope
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows what there is$' stat -t nope

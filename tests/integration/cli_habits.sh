@@ -138,4 +138,41 @@ status 2 help bogus
 check "help bogus" "$(cat "$dir/err")" 'vpmu: bogus: no such command; `vpmu help` lists the commands'
 status 2 help stat top
 stop_server
+
+# ---- what changes something says so, in one line ----
+answers <<END
+attach {"session":"s","ok":true}
+reload {"ok":true}
+pause {"ok":true}
+resume {"ok":true}
+vm-add {"ok":true}
+vm-remove {"ok":true}
+vm-set {"ok":true}
+vm-save {"ok":true}
+vm-restore {"ok":true}
+tenant-add {"ok":true}
+tenant-remove {"ok":true}
+tenant-set {"ok":true}
+END
+did() { # LINE ARG...
+	line=$1
+	shift
+	status 0 "$@"
+	check "vpmu $*" "$(cat "$dir/out")" "$line"
+}
+did 'session s attached' attach s -e cycles
+did 'configuration reloaded' reload
+did 'VM web paused' pause web
+did 'all VMs paused' pause
+did 'VM web resumed' resume web
+did 'all VMs resumed' resume
+did 'VM web added' vm add tenant=/a name=web
+did 'VM web removed' vm rm web
+did 'VM web changed' vm set web weight=5
+did 'VM web saved; it stays paused' vm save web f
+did 'VM restored from f?[31m' vm restore "$(printf 'f\033[31m')"
+did 'tenant /a added' tenant add /a
+did 'tenant /a removed' tenant rm /a
+did 'tenant /a changed' tenant set /a weight=5
+
 finish

@@ -115,6 +115,17 @@ for t in / /acme; do
 done
 check "an event that the session lacks" "$(awk -F, '$3 == "cpi" && $4 == "/acme" { print $11 }' "$dir/out")" '<not counted>'
 check_match "cycles are modelled, and so is ipc" "$(grep ',ipc:u,/acme,' "$dir/out")" ',100\.00,modelled,emulator,[0-9.]+,insn per cycle$'
+"$vpmu" attach kept -M ipc:u,taken-share -e loads || exit 1
+# A path stays with its user: whoever reads the session must not read a file because of it.
+printf '[own]\ndescription = mine\nformula = instructions / cycles\n' >"$dir/own.metrics"
+"$vpmu" attach path -M "$dir/own.metrics" || exit 1
+check "paths are not kept" "$("$vpmu" sessions -j | jq -r 'select(.session == "path") | .metrics')" null
+"$vpmu" detach path >/dev/null
+check "the session keeps the names" "$("$vpmu" sessions -j | jq -r 'select(.session == "kept") | .metrics')" ipc:u,taken-share
+"$vpmu" detach kept >"$dir/out"
+for m in 'insn per cycle' taken-share; do
+	check_match "detach shows what attach -M asked for" "$(cat "$dir/out")" "$m"
+done
 check_match "detach -M" "$("$vpmu" detach s -M taken-share -j)" '"metric":"taken-share","metric-value":"[0-9.]+","metric-unit":"%"'
 
 # ---- :G and :H, alone and with :u and :k; why a backend cannot count one of them ----

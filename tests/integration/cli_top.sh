@@ -17,7 +17,7 @@ wait_state ended done
 again 'grep -Eq "^    web +[0-9]/2 .*[0-9.]+[kMG]" "$dir/out"' "$vpmu" top -b -n 2 -d 0.3
 out=$(cat "$dir/out")
 check "batch: two updates" "$(printf '%s\n' "$out" | grep -c '^vpmu top')" 2
-check_match "batch: headings" "$out" '^TENANT +VMS +CPU% +IPC +GUEST-SHARE +instructions +cycles$'
+check_match "batch: headings" "$out" '^TENANT +VMS +CPU% +IPC +GUEST-SHARE% +instructions +cycles$'
 check_match "batch: cycles are marked modelled" "$out" '^/ .* [0-9.]+[kMG]~$'
 check_match "batch: how many VMs run, of how many" "$out" '^  bob +1/3 '
 check_match "batch: / ran all of the time" "$out" '^/ +3/5 +100\.0 '
@@ -47,9 +47,9 @@ check_match "-j: a VM that does not" "$(grep '"vm":"held"' "$dir/out")" '"rate":
 # Metrics: those of -M and no other column, unless -e asks for events too; programs get the same.
 again 'grep -Eq "^    web +[0-9]/2 .* 100\.00 +[0-9.]+~ +n\.s\.$" "$dir/out"' \
 	"$vpmu" top -b -n 1 -d 0.3 -M guest-share,ipc:u,cache-mpki
-check_match "-M: headings" "$(cat "$dir/out")" '^TENANT +VMS +CPU% +GUEST-SHARE +IPC:u +CACHE-MPKI$'
+check_match "-M: headings" "$(cat "$dir/out")" '^TENANT +VMS +CPU% +GUEST-SHARE% +IPC:u +CACHE-MPKI$'
 again 'grep -Eq "^web-1 .* [0-9.]+ +[0-9.]+[kMG]$" "$dir/out"' "$vpmu" top -b -n 1 -d 0.3 -M taken-share -e instructions --for-each vm
-check_match "-M -e: headings" "$(cat "$dir/out")" '^NAME +TENANT +STATE +CPU% +TAKEN-SHARE +instructions$'
+check_match "-M -e: headings" "$(cat "$dir/out")" '^NAME +TENANT +STATE +CPU% +TAKEN-SHARE% +instructions$'
 again 'grep -q ",taken-share,/acme,,,exact," "$dir/out"' "$vpmu" top -b -n 1 -d 0.3 -M taken-share -e loads -x,
 check "-x -M: events and metrics" "$(cut -d, -f4 "$dir/out" | sort | uniq -c | tr -s ' \n' ' ')" ' 5 loads 5 taken-share '
 check_match "-x -M: a line" "$(cat "$dir/out")" '^[0-9.]+,[0-9.]+,%,taken-share,/acme/web,,,exact,emulator,2/2,[0-9.]+,100\.00$'
@@ -120,6 +120,26 @@ for width in 40 80 200; do
 	key '>'
 	shown 'by ref-cycles'
 done
+# Names are capped and elided so that they differ; the rest of a wide screen is a bar of CPU%.
+key v
+tmux resize-window -t t -x 80 -y 24
+shown '^web-2[^ ]*\.\.[^ ]*12 '
+check "80 columns: no bar beside long names" "$(tmux capture-pane -p -t t | grep -c '|')" 0
+tmux resize-window -t t -x 200 -y 24
+shown "^$long +/acme/web +running +[0-9.]+ [|]+ "
+key t
+shown '^/ +3/5 +[0-9.]+ [|]{19,20} '
+tmux resize-window -t t -x 80 -y 24
+# Colours by quality and load; none with NO_COLOR.
+coloured() { tmux capture-pane -e -p -t "$1" | grep -q "$(printf '\033')\[3[1-6]m"; }
+wait_for "$server" coloured t || exit 1
+modelled() { tmux capture-pane -e -p -t t | grep -Eq "$(printf '\033')\[36m *[0-9.]+[kMG]?~"; }
+wait_for "$server" modelled || exit 1
+tmux -f /dev/null new -d -s plain -x 80 -y 24 "NO_COLOR=1 VPMU_SOCKET=$VPMU_SOCKET $vpmu top -d 0.3"
+plain() { tmux capture-pane -p -t plain | grep -Eq '^    web +2/2 .*[0-9.]+[kMG]'; }
+wait_for "$server" plain || exit 1
+coloured plain && check "NO_COLOR" "$(tmux capture-pane -e -p -t plain | cat -v)" "no colours"
+tmux send-keys -t plain q
 # The filter, and the help.
 key v
 key /

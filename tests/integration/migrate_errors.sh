@@ -29,7 +29,7 @@ refused "a VM that has ended" 'vm done: it has ended' "$vpmu" vm save done "$f"
 refused "no such directory" "No such file" "$vpmu" vm save web "$dir/none/web.snap"
 mkdir "$dir/sub"
 refused "a directory" 'not a regular file' "$vpmu" vm save web "$dir/sub"
-refused "a file elsewhere" "file: .*/dev/null.*expected a name of a file in $dir, the server's --snapshot-dir" \
+refused "a file elsewhere" "vm: FILE .*/dev/null.*expected a name of a file in $dir, the server's --snapshot-dir" \
 	"$vpmu" vm save web /dev/null
 refused "a name that only begins so" "expected a name of a file in $dir" "$vpmu" vm save web "${dir}xnew.snap"
 refused "a way out" 'none of them \. or \.\.' "$vpmu" vm save web "$dir/sub/../../out"
@@ -85,7 +85,7 @@ refused "a pipe" 'not a regular file' "$vpmu" vm restore "$dir/fifo" name=b
 : >"$dir/bad"
 refused "an empty file" 'the file ends here' "$vpmu" vm restore "$dir/bad" name=b trust=yes
 head -c 100000 /dev/urandom >"$dir/bad"
-refused "noise" 'offset 0: not a snapshot' "$vpmu" vm restore "$dir/bad" name=b trust=yes
+refused "noise" 'bad: not a snapshot; expected a file that vm save has written' "$vpmu" vm restore "$dir/bad" name=b trust=yes
 cp "$image" "$dir/img"
 refused "an image" "not a snapshot" "$vpmu" vm restore "$dir/img" name=b
 size=$(stat -c %s "$f")

@@ -19,7 +19,25 @@ printf '[tenant /a]\ncgroup = a\n' >"$conf"
 status 2 "vpmud: $conf:2: tenant /a/cgroup: \"a\" is invalid; expected a pattern" --check-config --config="$conf"
 status 2 "vpmud: $conf:2: " -c "$conf"
 printf '[vpmud]\nadmin_group = no-such-group\n' >"$conf"
-status 2 'vpmud: admin-group: no group "no-such-group"' -C -c "$conf"
+status 2 "vpmud: $conf:2: vpmud/admin_group: no group \"no-such-group\"; expected a group" -C -c "$conf"
+printf '[vpmud]\nadmin_group = 0\nreader_group = 0=/a no-such-group=/b\n' >"$conf"
+status 2 "vpmud: $conf:3: vpmud/reader_group: no group \"no-such-group\"; expected a group" -C -c "$conf"
+printf '[vpmud]\nreader_group = 0=acme\n' >"$conf"
+status 2 "vpmud: $conf:2: vpmud/reader_group: tenant path \"acme\"" -C -c "$conf"
+# -C refuses each of these, as the start does.
+mkdir "$dir/plain"
+for how in -C ''; do
+	for place in "$dir/plain" "$dir/plain/new" "$dir/plain/new/" /nowhere/new /new; do
+		printf '[vpmud]\n\npin_dir = %s\n' "$place" >"$conf"
+		status 2 "vpmud: $conf:3: vpmud/pin_dir: \"$place\" is invalid; expected the path of a directory in a BPF" \
+			$how -c "$conf"
+	done
+	printf '[vpmud]\ncgroup_root = %s\n' "$dir/plain" >"$conf"
+	status 2 "vpmud: $conf:2: vpmud/cgroup_root: \"$dir/plain\" is invalid; expected the path where cgroup2" $how -c "$conf"
+done
+check "nothing was made" "$(ls -A "$dir/plain")" ""
+printf '[vpmud]\npin_dir = none\n' >"$conf"
+status 0 '' -C -c "$conf"
 printf '[vpmud]\n' >"$conf"
 status 0 '' -C -c "$conf"
 
@@ -56,7 +74,7 @@ check_match "no counter is in use" "$("$vpmu" check)" '^BPF backend +yes no coun
 "$vpmu" attach all -e page-faults,context-switches --for-each tenant || exit 1
 check_match "somebody counts" "$("$vpmu" check)" '^BPF backend +yes attached to context switches'
 check_match "moves while somebody counts" "$("$vpmu" check)" \
-	'^tasks that move while they run +(yes +charged to the old cgroup up to the move \((fentry|kprobe)\)|no +charged to the old cgroup up to the next switch.*: .)'
+	'^tasks that move while they run +(yes +charged to the old cgroup up to the move \((fentry|kprobe)\)|(no +)?charged to the old cgroup up to the next switch.*: .)'
 value() { # SESSION EVENT TENANT
 	"$vpmu" stat --session "$1" -x, >"$dir/read" || echo failed
 	cell "$dir/read" "$2" "$3" "" ""
@@ -341,7 +359,7 @@ check_match "pins of another one" "$(cat "$dir/second.log")" 'vpmud: BPF backend
 "$vpmu" attach kept -e page-faults --for-each tenant || exit 1
 "$vpmu" attach other -e context-switches -t /acme || exit 1
 # Events that the host can count, and reasons of others.
-"$vpmu" attach other2 -e cycles,page-faults -t /acme 2>/dev/null || exit 1
+"$vpmu" attach other2 -e cycles,page-faults -M ghz -t /acme 2>/dev/null || exit 1
 counted() { "$vpmu" stat --session other2 -j | jq -c '[.event, ."counter-value" == "<not supported>", .why]'; }
 can=$(counted)
 in_use() { "$vpmu" check -j | jq -r 'select(.what == "hardware events in use") | .why'; }
@@ -376,7 +394,8 @@ at_least "after one that waited" "$(value kept page-faults /acme)" $n
 check_match "events of the session" "$can" '"cycles",(true,"|false,null)'
 check "what the host can count, after restarts" "$(counted)" "$can"
 check "the events in use" "$(in_use)" "$use"
-"$vpmu" detach other2 >/dev/null
+check "metrics of the session, after restarts" "$("$vpmu" sessions -j | jq -r 'select(.session == "other2") | .metrics')" ghz
+check_match "detach shows them" "$("$vpmu" detach other2)" 'ghz|GHz'
 check "both sessions" "$("$vpmu" sessions -j | jq -r .session | sort | tr '\n' ' ')" "kept other "
 a=$(value kept page-faults /acme)
 g=$(value kept page-faults /globex)

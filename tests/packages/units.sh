@@ -12,8 +12,8 @@ DESTDIR=$dir/d cmake --install "$build" --prefix /usr >"$dir/log" 2>&1 || { show
 vpmud=$dir/d/usr/bin/vpmud
 conf=$dir/d/usr/share/vpmu/examples/vpmud.conf
 check "the example as it is" "$("$vpmud" -C -c "$conf" 2>&1)" ""
-# A group that exists here takes the place of those of the example.
-sed 's/^;//; s/^admin_group = .*/admin_group = root/; s/^reader_group = .*=/reader_group = root=/' "$conf" >"$dir/all.conf"
+# A group that exists here takes the place of those of the example, and none that of the BPF file system.
+sed 's/^;//; s/^pin_dir = .*/pin_dir = none/; s/^admin_group = .*/admin_group = root/; s/^reader_group = .*=/reader_group = root=/' "$conf" >"$dir/all.conf"
 [ "$(grep -c '^\[tenant ' "$dir/all.conf")" -ge 8 ] ||
 	check "sections in the example" "$(grep -c '^\[tenant ' "$dir/all.conf")" "8 or more"
 check "each example in it" "$("$vpmud" -C -c "$dir/all.conf" 2>&1)" ""

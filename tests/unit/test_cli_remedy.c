@@ -77,7 +77,8 @@ Test(remedy, every_row)
 		 ""},
 		{__LINE__, "vpmud may count", "perf_event_open: x", "journalctl"},
 		/* service/daemon/contain.c */
-		{__LINE__, "contain: user", "user 0", "--user"},
+		{__LINE__, "contain: user", "user 0; --user NAME becomes another one", "--user"},
+		{__LINE__, "contain: user", "user 0", "stays user 0"},
 		{__LINE__, "contain: capabilities", "not taken", "as root"},
 		{__LINE__, "contain: no new privileges", "not taken", "as root"},
 		{__LINE__, "contain: files", "no landlock: it would hide", "unit"},
@@ -102,4 +103,15 @@ Test(remedy, every_row)
 		cr_expect_not(strchr(remedy, '\n'));
 	}
 	cr_expect_null(remedy_for("what a later server knows", "x"));
+}
+
+Test(remedy, by_design)
+{
+	cr_expect(remedy_by_design("KVM: sampling", "perf events of vCPU threads"));
+	cr_expect(remedy_by_design("slots", "no event of this meaning on this CPU"));
+	cr_expect(remedy_by_design("contain: user", "user 0"), "vpmud");
+	cr_expect_not(remedy_by_design("contain: user", "user 0; --user NAME becomes another one"));
+	cr_expect_not(remedy_by_design("KVM: cycles", "no hardware PMU (in a VM: x)"));
+	cr_expect_not(remedy_by_design("right to BPF", "no bpffs is mounted"));
+	cr_expect_not(remedy_by_design("a later row", "b"));
 }

@@ -83,7 +83,7 @@ Test(server, malformed_requests)
 		{__LINE__, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"keep\":1}",
 		 "keep: an integer", EINVAL},
 		{__LINE__, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"evnts\":1}",
-		 "expected events, scope, target, name, keep", EINVAL},
+		 "expected events, scope, target, name, keep, metrics", EINVAL},
 		{__LINE__, "{\"cmd\":\"read\"}", "session: missing", EINVAL},
 		{__LINE__, "{\"cmd\":\"read\",\"session\":\"none\"}", "session: no", ENOENT},
 		{__LINE__, "{\"cmd\":\"read\",\"session\":\"none\",\"keep-gone\":\"yes\"}",

@@ -136,6 +136,33 @@ static const char *after(const char *text, const char *what)
 	return *rest ? rest + strlen(what) : "";
 }
 
+/* Without a target a reader of one tenant gets that; one of several learns which there are. */
+Test(server_access, readers_without_a_target)
+{
+	const char *attach = "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n", *text;
+
+	if (!with_groups(NULL, "54322=/acme"))
+		return;
+	text = as_reader(attach);
+	cr_expect(strstr(text, "\"target\":\"/acme\""), "%s", text);
+	access_fini(&rules);
+}
+
+Test(server_access, readers_of_several_without_a_target)
+{
+	const char *attach = "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n", *text;
+
+	if (!with_groups(NULL, "54322=/acme,/victim/secret"))
+		return;
+	text = as_reader(attach);
+	cr_expect(strstr(text, "target: none is given, and you may see several; expected one of "
+			       "/acme, /victim/secret\""),
+		  "%s", text);
+	text = as_reader("{\"cmd\":\"attach\",\"events\":\"cycles\",\"scope\":\"tenant\"}\n");
+	cr_expect(strstr(text, "\"ok\":true"), "%s", text);
+	access_fini(&rules);
+}
+
 /* For any request of a reader, the answer has its own tenants only. */
 Test(server_access, readers_see_their_tenants_only)
 {

@@ -90,6 +90,8 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, "[vpmud]\nlibvirt = qemu:///system qemu:///embed?root=/a\n",
 		 "it has domains of its own process only"},
 		{__LINE__, "[vpmud]\nlibvirt = qemu:///embed\n", "domains of its own process"},
+		{__LINE__, "[vpmud]\nlibvirt = 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n",
+		 "up to 16 of them"},
 		{__LINE__, "[vpmud]\nisolated = maybe\n", "expected yes or no"},
 		{__LINE__, "[vpmud]\nleave_counters = -1\n", "\"-1\" is invalid; expected 0 to 64"},
 		{__LINE__, "[vpmud]\nleave_counters = 65\n", "expected 0 to 64"},

@@ -125,7 +125,9 @@ static int head(struct walk *w)
 	if (ret)
 		return ret;
 	if (memcmp(raw, SNAP_MAGIC, 8))
-		return file_bad(w, 0, "not a snapshot");
+		return fail(-EINVAL, w->err, w->errlen,
+			    "%s: not a snapshot; expected a file that vm save has written",
+			    w->in->name);
 	version = vpmu_blob_get_u32(&r);
 	if (version != SNAP_VERSION)
 		return fail(-EINVAL, w->err, w->errlen,

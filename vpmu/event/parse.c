@@ -231,9 +231,19 @@ static int parse_raw(const char *name, const char *base, enum vpmu_space raw_spa
 
 static int unknown_event(const char *name, const char *base, char *err, size_t errlen)
 {
+	const char *colon = strrchr(base, ':');
 	struct vpmu_nearest near;
+	struct spec spec = {0};
+	char known[NAME_MAX_BYTES + 1];
 	unsigned int i;
 
+	if (colon) {
+		snprintf(known, sizeof(known), "%.*s", (int)(colon - base), base);
+		if (lookup_named(known, &spec))
+			return fail(-EINVAL, err, errlen,
+				    "event '%s': '%s' is no modifier; expected u k h G H", name,
+				    colon + 1);
+	}
 	vpmu_nearest_init(&near, base);
 	for (i = 0; i < VPMU_EV_GENERIC_NR; i++) {
 		vpmu_nearest_try(&near, vpmu_generic_rows[i].name);

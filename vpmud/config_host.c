@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The values of vpmud.conf that depend on this host: groups, pin_dir and cgroup_root; see config.h.
+ * --check-config, the start and a reload call this, so that none of them accepts what another one
+ * refuses. It changes nothing.
+ */
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "service/access.h"
+#include "service/program/memory.h"
+#include "vpmud/config.h"
+#include "vpmu/util/fail.h"
+
+/* The file system of @path, which is this directory, or one that is to be made in an existing one.
+ * *type: 0 if this user may not see it. Returns 0 or -errno. */
+static int file_system(const char *path, unsigned long *type)
+{
+	char *copy = xstrdup(path), *slash;
+	struct statfs fs;
+	int ret = statfs(copy, &fs) ? -errno : 0;
+
+	*type = 0;
+	for (slash = strrchr(copy, '/'); slash > copy && !slash[1]; slash = strrchr(copy, '/'))
+		*slash = '\0'; /* "dir/" is "dir" */
+	if (ret == -ENOENT && slash) {
+		slash[slash == copy] = '\0';
+		ret = statfs(copy, &fs) ? -errno : 0;
+	}
+	free(copy);
+	if (!ret)
+		*type = (unsigned long)fs.f_type;
+	return ret == -EACCES || ret == -EPERM ? 0 : ret;
+}
+
+static int check_directory(const char *at, const char *key, const char *value, unsigned long magic,
+			   const char *expected, char *err, size_t errlen)
+{
+	unsigned long type;
+	int ret;
+
+	if (!at || !strcmp(value, "none"))
+		return 0;
+	ret = file_system(value, &type);
+	if (!ret && (!type || type == magic))
+		return 0;
+	return fail(-EINVAL, err, errlen, "%s: vpmud/%s: \"%.200s\" is invalid; expected %s%s%s%s",
+		    at, key, value, expected, ret ? " (" : "", ret ? strerror(-ret) : "",
+		    ret ? ")" : "");
+}
+
+/* Check one of the keys with groups. */
+static int check_group(const char *at, const char *key, const char *admins, const char *readers,
+		       char *err, size_t errlen)
+{
+	struct access_rules access = {0};
+	char why[300];
+	const char *text = why;
+	int ret = at ? access_parse(&access, admins, readers, why, sizeof(why)) : 0;
+
+	access_fini(&access);
+	if (!ret)
+		return 0;
+	/* It begins with the name of vpmu-vmm's option. */
+	if (!strncmp(why, "admin-group: ", 13) || !strncmp(why, "reader-group: ", 14))
+		text = strchr(why, ' ') + 1;
+	return fail(-EINVAL, err, errlen, "%s: vpmud/%s: %s", at, key, text);
+}
+
+int vpmud_config_host(const struct vpmud_config *c, char *err, size_t errlen)
+{
+	int ret = check_group(c->at_admin_group, "admin_group", c->admin_group, NULL, err, errlen);
+
+	if (!ret) /* with the other: there is a limit to both */
+		ret = check_group(c->at_reader_group, "reader_group", c->admin_group,
+				  c->reader_group, err, errlen);
+	if (!ret)
+		ret = check_directory(c->at_pin_dir, "pin_dir", c->pin_dir, BPF_FS_MAGIC,
+				      "the path of a directory in a BPF file system (mount -t bpf "
+				      "bpf /sys/fs/bpf), or none",
+				      err, errlen);
+	if (!ret)
+		ret = check_directory(c->at_cgroup_root, "cgroup_root", c->cgroup_root,
+				      CGROUP2_SUPER_MAGIC, "the path where cgroup2 is mounted", err,
+				      errlen);
+	return ret;
+}
