@@ -8,8 +8,10 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/error.h"
 #include "cli/field.h"
+#include "cli/names.h"
 #include "cli/outfile.h"
 #include "cli/profile_view.h"
 #include "cli/progress.h"
@@ -92,10 +94,12 @@ static void profile_check_period(const char *text)
 /* Start a profile. Returns the request that stops it, or NULL after an error was printed. */
 static json_t *cli_profile_start(const struct profile_opts *o, struct client *c)
 {
-	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b, s:b}", "cmd",
-					    "profile-start", "event", o->event, "period", o->period,
-					    "target", o->look.target, "lbr", o->chains, "times",
-					    o->look.format == DATA_PERF_SCRIPT));
+	json_t *a = names_ask(c,
+			      json_pack("{s:s, s:s, s:s*, s:s, s:b, s:b}", "cmd", "profile-start",
+					"event", o->event, "period", o->period, "target",
+					o->look.target, "lbr", o->chains, "times",
+					o->look.format == DATA_PERF_SCRIPT),
+			      "target");
 	struct fields f = {0};
 	const char *name = a ? field_string(&f, a, "profile") : NULL;
 	json_t *stop = NULL;
@@ -213,6 +217,17 @@ out:
 	return ret;
 }
 
+/* Choose the event, if none was named, and find the target. */
+static void profile_choose(struct profile_opts *o, struct client *c)
+{
+	o->look.target = names_target(c, o->look.target);
+	if (o->event)
+		return;
+	o->event = defaults_sampled(c, "profile", DEFAULT_EVENT);
+	if (!o->period && strcmp(o->event, DEFAULT_EVENT))
+		o->period = DEFAULTS_CLOCK_PERIOD;
+}
+
 int cmd_profile(struct cli *cli, int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&cli_look_argp, 0, NULL, 0}, {0}};
@@ -229,7 +244,6 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 		       "known. --folded and --format imply -g.",
 	};
 	struct profile_opts o = {
-		.event = DEFAULT_EVENT,
 		.look = {.duration_s = -1, .formats = DATA_PERF_SCRIPT | DATA_PPROF}};
 	struct client *c;
 	int ret = 1;
@@ -238,6 +252,8 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 	o.chains |= o.look.folded || o.look.format;
 	profile_check_period(o.period);
 	c = client_open(cli, false);
+	if (c)
+		profile_choose(&o, c);
 	if (c && cli_wait_init() == 0)
 		ret = profile_run(&o, c);
 	client_close(c);

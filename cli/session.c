@@ -5,6 +5,7 @@
 
 #include "cli/error.h"
 #include "cli/field.h"
+#include "cli/names.h"
 #include "cli/session.h"
 #include "service/program/memory.h"
 
@@ -17,9 +18,11 @@ static bool session_attach(struct sessions *s, const struct what_opts *what, con
 			   const char *name)
 {
 	json_t *resp =
-		client_ask(s->c, json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b}", "cmd", "attach",
-					   "events", what->events, "scope", what->scope, "target",
-					   target, "name", name, "keep", name != NULL));
+		names_ask(s->c,
+			  json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b}", "cmd", "attach", "events",
+				    what->events, "scope", what->scope, "target", target, "name",
+				    name, "keep", name != NULL),
+			  "target");
 	struct fields f = {0};
 	bool ok;
 
@@ -105,7 +108,7 @@ struct reading *sessions_read(struct sessions *s, enum session_read how)
 				: json_pack("{s:s, s:s, s:b}", "cmd", "read", "session", s->name[i],
 					    "keep-gone", how == SESSION_PEEK);
 
-		ok = session_add(s, i, &all, client_ask(s->c, req));
+		ok = session_add(s, i, &all, names_ask(s->c, req, "session"));
 	}
 	return all;
 }

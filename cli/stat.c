@@ -12,6 +12,7 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/error.h"
 #include "cli/metrics.h"
 #include "cli/output.h"
@@ -250,6 +251,8 @@ static int run_all(const struct stat_opts *o, struct watch *w)
 				 .user_s = mean_error(runs.user_s, runs.nr, &none),
 				 .sys_s = mean_error(runs.sys_s, runs.nr, &none)};
 	info.elapsed_s = mean_error(runs.elapsed_s, runs.nr, &info.elapsed_error_s);
+	if (reading_none_supported(last) && !client_lost(w->s->c))
+		defaults_none_counted(w->s->c, "stat");
 	if (o->runs > 1)
 		repeat_mean(last, runs.run, runs.nr);
 	table_print_as(&o->format, last, o->command ? &info : NULL);
@@ -356,10 +359,10 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 		o.what.events = events;
 		o.format.metrics = &metrics;
 	}
-	if (!o.what.events)
-		o.what.events = DEFAULT_EVENTS;
 	if (open_output(&o)) {
 		c = client_open(cli, false);
+		if (c && !o.what.events && !o.session)
+			o.what.events = events = defaults_events(c, "stat", DEFAULT_EVENTS, NULL);
 		if (c && cli_wait_init() == 0)
 			ret = stat_count(&o, c);
 		client_close(c);

@@ -42,16 +42,6 @@ extern const struct software_row vpmu_software_rows[VPMU_SW_NR];
 int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, uint64_t *priv,
 		    vpmu_key_t *key, char *err, size_t errlen);
 
-/* For "did you mean": init with a word, try each candidate; then best is the nearest one, or NULL.
- */
-struct vpmu_nearest {
-	const char *word;
-	const char *best;
-	unsigned int distance;
-};
-void vpmu_nearest_init(struct vpmu_nearest *n, const char *word);
-void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate);
-
 /* Limit of a name's length. libpfm's longest names are much shorter. */
 #define NAME_MAX_BYTES 255
 
