@@ -6,6 +6,7 @@
 #include "cli/error.h"
 #include "cli/field.h"
 #include "cli/names.h"
+#include "cli/places.h"
 #include "cli/session.h"
 #include "service/program/memory.h"
 
@@ -42,9 +43,14 @@ bool sessions_attach(struct sessions *s, struct client *c, const struct what_opt
 	*s = (struct sessions){.c = c, .ours = !name};
 	if (!what->nr_targets)
 		return session_attach(s, what, "/", name);
-	for (size_t i = 0; i < what->nr_targets; i++)
-		if (!session_attach(s, what, what->target[i], name))
+	for (size_t i = 0; i < what->nr_targets; i++) {
+		char *target = places_target(c, what->kind[i], what->target[i]);
+		bool ok = target && session_attach(s, what, target, name);
+
+		free(target);
+		if (!ok)
 			return false;
+	}
 	return true;
 }
 
