@@ -79,9 +79,7 @@ char *defaults_events(struct client *c, const char *command, const char *usual, 
 		return xstrdup(counted);
 	if (software)
 		*software = true;
-	cli_error("%s: no hardware events are counted here: counting " DEFAULTS_SOFTWARE
-		  " instead of %s",
-		  command, usual);
+	cli_error("%s: no hardware events are counted here: counting " DEFAULTS_SOFTWARE, command);
 	return xstrdup(DEFAULTS_SOFTWARE);
 }
 

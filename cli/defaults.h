@@ -18,8 +18,9 @@ struct client;
 
 /*
  * defaults_events - return those events of @usual, a list, that a backend counts, or
- * DEFAULTS_SOFTWARE if none counts any of them. The caller must free it. @command: "stat". *@software
- * (may be NULL): DEFAULTS_SOFTWARE was chosen. If the server does not report its events, @usual.
+ * DEFAULTS_SOFTWARE if none counts any of them. The caller must free it. @command: "stat".
+ * *@software (may be NULL): DEFAULTS_SOFTWARE was chosen. If the server does not report its events,
+ * @usual.
  */
 char *defaults_events(struct client *c, const char *command, const char *usual, bool *software);
 

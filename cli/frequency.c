@@ -29,8 +29,8 @@ static double frequency_measure(struct client *c, const char *event, const char 
 	sessions_fini(&s);
 	for (size_t i = 0; r && i < r->nr_rows; i++) {
 		const struct val *v = &r->rows[i].v[0];
-		double row = v->running_ns ? (double)v->count * NS_PER_S / (double)v->running_ns
-					   : 0;
+		double row =
+			v->running_ns ? (double)v->count * NS_PER_S / (double)v->running_ns : 0;
 
 		rate = row > rate ? row : rate;
 	}

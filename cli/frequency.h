@@ -11,8 +11,8 @@ struct client;
 
 /*
  * frequency_period - write the period with which @event of @target makes @hz samples in each second
- * that one CPU runs the target, in digits, to @period. Of a clock event that is exact; of others the
- * rate is measured first, for FREQUENCY_MEASURE_S. False after an error was printed. Call
+ * that one CPU runs the target, in digits, to @period. Of a clock event that is exact; of others
+ * the rate is measured first, for FREQUENCY_MEASURE_S. False after an error was printed. Call
  * cli_wait_init() before.
  */
 #define FREQUENCY_MEASURE_S 0.2

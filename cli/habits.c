@@ -35,8 +35,9 @@ static const struct {
 static const struct {
 	const char *command, *letter, *name, *hint;
 } habits_options[] = {
-	{"stat", "-C", "--cpu", "counts are of tenants and VMs on all CPUs; give --for-each vcpu, or see "
-				"`vpmu conservation` for each CPU"},
+	{"stat", "-C", "--cpu",
+	 "counts are of tenants and VMs on all CPUs; give --for-each vcpu, or see "
+	 "`vpmu conservation` for each CPU"},
 	{"stat", "-A", "--no-aggr", "counts are per tenant, VM or vCPU: give --for-each KIND"},
 	{"stat", NULL, "--per-core", "counts are per tenant, VM or vCPU: give --for-each KIND"},
 	{"stat", NULL, "--per-socket", "counts are per tenant, VM or vCPU: give --for-each KIND"},
@@ -46,7 +47,8 @@ static const struct {
 	{"stat", "-D", "--delay", "begin later: `sleep SEC; vpmu stat ...`"},
 	{"stat", "-T", "--transaction", "name the events with -e, for example those of libpfm4"},
 	{"stat", NULL, "--topdown", "give -M with metrics that `vpmu metrics` lists"},
-	{"stat", NULL, "--metric-only", "give -M LIST; -x, and -j have metrics as lines of their own"},
+	{"stat", NULL, "--metric-only",
+	 "give -M LIST; -x, and -j have metrics as lines of their own"},
 	{"stat", "-i", "--no-inherit", "vpmu counts cgroups and VMs with all of their threads"},
 	{"stat", "-b", "--bpf-prog", "vpmu counts cgroups and VMs; `vpmu list` shows them"},
 	{"stat", NULL, "--tid", "give -p PID: the VM or tenant of a process or thread"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What people type who know perf and libvirt, and what does it here: one line each. For commands and
- * options that vpmu does not have.
+ * What people type who know perf and libvirt, and what does it here: one line each. For commands
+ * and options that vpmu does not have.
  */
 #ifndef CLI_HABITS_H
 #define CLI_HABITS_H
@@ -13,7 +13,8 @@ const char *habits_command(const char *name);
 struct vpmu_nearest;
 void habits_offer(struct vpmu_nearest *n);
 
-/* habits_option - return what to use instead of the option @typed ("-A", "--per-core") of the command
+/* habits_option - return what to use instead of the option @typed ("-A", "--per-core") of the
+ * command
  * @command, as perf has it; NULL: nothing known. */
 const char *habits_option(const char *command, const char *typed);
 

@@ -124,8 +124,9 @@ __attribute__((noreturn)) static void main_unknown(const char *name)
 	if (hint)
 		cli_usage("%s: no such command; for perf's \"%s\": %s", name, near.best, hint);
 	if (near.best)
-		cli_usage("%s: no such command; did you mean \"%s\"? `vpmu help` lists the commands",
-			  name, near.best);
+		cli_usage(
+			"%s: no such command; did you mean \"%s\"? `vpmu help` lists the commands",
+			name, near.best);
 	cli_usage("%s: no such command; `vpmu help` lists the commands", name);
 }
 

@@ -115,7 +115,8 @@ json_t *names_ask(struct client *c, json_t *req, const char *field)
 		char *none;
 
 		list = client_try(
-			c, json_pack("{s:s}", "cmd", strcmp(field, "session") ? "list" : "sessions"),
+			c,
+			json_pack("{s:s}", "cmd", strcmp(field, "session") ? "list" : "sessions"),
 			&none);
 		free(none);
 	}

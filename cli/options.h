@@ -69,7 +69,7 @@ struct what_opts {
 	const char *scope;  /* "none", "tenant", "vm" or "vcpu" */
 	const char *target[CLI_TARGETS_MAX];
 	enum target_kind kind[CLI_TARGETS_MAX];
-	bool all; /* -a */
+	bool all;	   /* -a */
 	size_t nr_targets; /* 0: not given, which means "/" */
 };
 extern const struct argp cli_what_argp;

@@ -115,8 +115,8 @@ static void options_unknown(const struct argp *argp, const char *command, const 
 }
 
 /* Check the long option @word. *@takes: it takes the next word as its value. */
-static bool options_long(const struct argp *argp, const char *command, const char *word, bool *takes,
-			 char *err, size_t errlen)
+static bool options_long(const struct argp *argp, const char *command, const char *word,
+			 bool *takes, char *err, size_t errlen)
 {
 	struct options_search s = {.name = word + 2, .len = strcspn(word + 2, "=")};
 	const struct argp_option *o = options_find(&s, argp);
@@ -179,9 +179,8 @@ bool options_fault(const struct argp *argp, int argc, char **argv, bool in_order
 				return false;
 			continue;
 		}
-		wrong = word[1] == '-'
-				? options_long(argp, command, word, &takes, err, errlen)
-				: options_short(argp, command, word, &takes, err, errlen);
+		wrong = word[1] == '-' ? options_long(argp, command, word, &takes, err, errlen)
+				       : options_short(argp, command, word, &takes, err, errlen);
 		if (wrong)
 			return true;
 		if (takes && ++i == argc) {

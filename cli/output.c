@@ -141,7 +141,7 @@ const char *out_unit(const char *name)
 {
 	size_t n = strcspn(name, ":");
 
-	return n == 10 && !strncmp(name, "task-clock", n)  ? "msec"
+	return n == 10 && !strncmp(name, "task-clock", n) ? "msec"
 	       : n == 9 && !strncmp(name, "cpu-clock", n) ? "msec"
 							  : "";
 }
@@ -183,8 +183,8 @@ void out_lines_heading(const struct format_opts *f, const struct reading *r)
 	bool several = reading_backends(r) > 1;
 	const char *backend = reading_backend(r);
 
-	fprintf(out_stream(f), "#%15s %20s %-4s %-28s %s%s%s%s\n", "time", "counts", "unit", "events",
-		several ? "backend    " : "", strcmp(r->scope, "none") ? r->scope : "",
+	fprintf(out_stream(f), "#%15s %20s %-4s %-28s %s%s%s%s\n", "time", "counts", "unit",
+		"events", several ? "backend    " : "", strcmp(r->scope, "none") ? r->scope : "",
 		backend ? "  backend: " : "", backend ? backend : "");
 }
 
@@ -290,7 +290,11 @@ static void csv_metric(FILE *to, const char *sep, const struct reading *r, const
 {
 	char buf[METRIC_TEXT];
 	struct metric_value mv;
-	struct csv_line l = {.value = "", .value_unit = "", .name = m->label, .v = &mv.v, .unit = m->metric->unit};
+	struct csv_line l = {.value = "",
+			     .value_unit = "",
+			     .name = m->label,
+			     .v = &mv.v,
+			     .unit = m->metric->unit};
 
 	metric_value(m, r, row, &mv);
 	l.counted = mv.state == METRIC_NUMBER;

@@ -85,12 +85,12 @@ static char *places_vm(struct client *c, long pid)
 	return name;
 }
 
-/* Return the tenant of the cgroup @path; *@whole: the cgroup itself is named by its rule. NULL: none,
- * or the server has none by cgroup; *@err is set if it reported that. */
+/* Return the tenant of the cgroup @path; *@whole: the cgroup itself is named by its rule. NULL:
+ * none, or the server has none by cgroup; *@err is set if it reported that. */
 static char *places_tenant(struct client *c, const char *path, bool *whole, char **err)
 {
-	json_t *answer = client_try(
-		c, json_pack("{s:s, s:s}", "cmd", "cgroup-find", "cgroup", path), err);
+	json_t *answer =
+		client_try(c, json_pack("{s:s, s:s}", "cmd", "cgroup-find", "cgroup", path), err);
 	const char *tenant = json_string_value(json_object_get(answer, "tenant"));
 	const char *cgroup = json_string_value(json_object_get(answer, "cgroup"));
 	char *name = tenant && strcmp(tenant, "/host") ? xstrdup(tenant) : NULL;

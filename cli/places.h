@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The targets of perf's options: the VM or tenant of a process (-p), the tenant of a cgroup (-G). */
+/* The targets of perf's options: the VM or tenant of a process (-p), the tenant of a cgroup (-G).
+ */
 #ifndef CLI_PLACES_H
 #define CLI_PLACES_H
 

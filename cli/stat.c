@@ -293,9 +293,9 @@ static int run_all(const struct stat_opts *o, struct watch *w)
 }
 
 /*
- * Make a cgroup for the command, which the server then counts as a tenant, and make that the target.
- * Returns the tenant, which the caller must free; NULL after an error was printed. The caller must
- * call own_cgroup_end() in any case.
+ * Make a cgroup for the command, which the server then counts as a tenant, and make that the
+ * target. Returns the tenant, which the caller must free; NULL after an error was printed. The
+ * caller must call own_cgroup_end() in any case.
  */
 static char *stat_own_tenant(struct stat_opts *o, struct client *c, struct own_cgroup *own)
 {
@@ -304,8 +304,8 @@ static char *stat_own_tenant(struct stat_opts *o, struct client *c, struct own_c
 
 	if (!own_cgroup_make(own))
 		return NULL;
-	answer = client_try(
-		c, json_pack("{s:s, s:s}", "cmd", "cgroup-add", "cgroup", own->path), &err);
+	answer = client_try(c, json_pack("{s:s, s:s}", "cmd", "cgroup-add", "cgroup", own->path),
+			    &err);
 	if (json_is_string(json_object_get(answer, "tenant"))) {
 		tenant = xstrdup(json_string_value(json_object_get(answer, "tenant")));
 		o->what.target[0] = tenant;
@@ -418,7 +418,8 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 		.children = children,
 		.args_doc = "[-- COMMAND [ARG...]]",
 		.doc = "Count events of the whole host, a tenant or a VM until Ctrl-C, for a time, "
-		       "or while COMMAND runs. COMMAND alone, without -a, -t, -p, -G, --for-each and "
+		       "or while COMMAND runs. COMMAND alone, without -a, -t, -p, -G, --for-each "
+		       "and "
 		       "--session, is counted itself. Without -e and -M: " DEFAULT_EVENTS
 		       ".\vA multiplexed count is scaled up and shows its running share. A "
 		       "modelled or estimated value is marked.",

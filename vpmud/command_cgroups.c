@@ -32,10 +32,11 @@ static int command_cgroup_path(const char *root, const json_t *req, const char *
 		return ret;
 	/* No walk out of @root. "/" itself is every task's. */
 	if (strcmp(*path, "/") && !cgroup_pattern_ok(*path))
-		return fail(-EINVAL, err, errlen,
-			    "cgroup: \"%.200s\" is invalid; expected a path below the cgroup2 mount, "
-			    "such as /acme.slice",
-			    *path);
+		return fail(
+			-EINVAL, err, errlen,
+			"cgroup: \"%.200s\" is invalid; expected a path below the cgroup2 mount, "
+			"such as /acme.slice",
+			*path);
 	if (!command_cgroup_exists(root, *path))
 		return fail(-ENOENT, err, errlen, "cgroup: no \"%.200s\" in %.200s", *path, root);
 	return 0;
@@ -70,7 +71,8 @@ int command_cgroup_add(struct rules *r, const char *root, const json_t *req, cha
 		return ret;
 	if (!path[1] || strpbrk(path, "*?["))
 		return fail(-EINVAL, err, errlen,
-			    "cgroup: \"%.200s\" is invalid; expected a path without *, ? and [", path);
+			    "cgroup: \"%.200s\" is invalid; expected a path without *, ? and [",
+			    path);
 	if (patterns_add(&r->commands, path))
 		return fail(-E2BIG, err, errlen, "cgroup: %d commands are counted already",
 			    RULES_PATTERNS_MAX);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Cgroups that clients name: which tenant has one (`vpmu stat -p` and `-G`), and those that a client
- * made to count one command (`vpmu stat -- COMMAND`). The daemon registers these commands of the
- * control socket, for administrators. Event loop's thread only; nothing is written to cgroupfs.
+ * Cgroups that clients name: which tenant has one (`vpmu stat -p` and `-G`), and those that a
+ * client made to count one command (`vpmu stat -- COMMAND`). The daemon registers these commands of
+ * the control socket, for administrators. Event loop's thread only; nothing is written to cgroupfs.
  */
 #ifndef VPMUD_COMMAND_CGROUPS_H
 #define VPMUD_COMMAND_CGROUPS_H

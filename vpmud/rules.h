@@ -59,11 +59,13 @@ int rules_add(struct rules *r, const char *path, struct rule **out, char *err, s
 void rules_fini(struct rules *r);
 
 /* rules_find - write the path of the tenant to which the cgroup at @path belongs to @tenant, and
- * how many bytes of @path name the cgroup that matches its rule to *@len. False: no rule matches. */
+ * how many bytes of @path name the cgroup that matches its rule to *@len. False: no rule matches.
+ */
 bool rules_find(const struct rules *r, const char *path, char tenant[TENANT_PATH_MAX + 1],
 		size_t *len);
 
-/* patterns_remove - remove pattern @i. patterns_add, rule_add_owner - return 0 or -E2BIG. cgroup_pattern_ok - returns true if
+/* patterns_remove - remove pattern @i. patterns_add, rule_add_owner - return 0 or -E2BIG.
+ * cgroup_pattern_ok - returns true if
  * @pattern is a path of 1 to RULES_COMPONENTS_MAX components, none of them empty, "." or "..". */
 int patterns_add(struct patterns *p, const char *pattern);
 void patterns_remove(struct patterns *p, size_t i);

@@ -5,7 +5,7 @@
  * and the expected form.
  *
  *   name  := base [":" modifiers]
- *   base  := generic or software name | [vendor "::"] rHEX | libpfm4 name
+ *   base  := generic, software or cache name | [vendor "::"] rHEX | libpfm4 name
  */
 #include <errno.h>
 #include <stdio.h>
@@ -195,6 +195,8 @@ static int unknown_event(const char *name, const char *base, char *err, size_t e
 		if (vpmu_software_rows[i].alias)
 			vpmu_nearest_try(&near, vpmu_software_rows[i].alias);
 	}
+	for (i = 0; vpmu_cache_name(i); i++)
+		vpmu_nearest_try(&near, vpmu_cache_name(i));
 	if (near.best)
 		return fail(-ENOENT, err, errlen,
 			    "unknown event '%s'; did you mean '%s'? " ACCEPTED, name, near.best);
@@ -228,7 +230,8 @@ static int parse_base(const char *name, char *base, enum vpmu_space raw_space, s
 		*colon = '\0';
 		*mods = colon + 1;
 	}
-	if (lookup_named(base, spec))
+	if (lookup_named(base, spec) ||
+	    vpmu_cache_event(base, raw_space, &spec->space, &spec->event, &spec->config))
 		return 0;
 	rc = parse_raw(name, base, raw_space, spec, err, errlen);
 	if (rc)
