@@ -43,7 +43,7 @@ const char *names_tenant(const json_t *list, const char *word)
 	json_array_foreach (json_object_get(list, "nodes"), i, row) {
 		const char *path = names_text(row, "path");
 
-		if (path && *path && !names_text(row, "vm") && !strcmp(path + 1, word))
+		if (path && path[0] && path[1] && !names_text(row, "vm") && !strcmp(path + 1, word))
 			return path;
 	}
 	return NULL;
