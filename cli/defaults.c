@@ -45,6 +45,28 @@ static bool defaults_counted(const json_t *answer, const char *name, size_t len)
 	return false;
 }
 
+/* Return why an event is not counted; "": the server does not say. */
+static const char *defaults_why(const json_t *answer)
+{
+	const json_t *row, *backend;
+	size_t i, k;
+
+	json_array_foreach (json_object_get(answer, "events"), i, row)
+		json_array_foreach (json_object_get(row, "backends"), k, backend)
+			if (json_is_string(json_object_get(backend, "why")))
+				return json_string_value(json_object_get(backend, "why"));
+	return "";
+}
+
+/* Report that the server counts nothing at all. */
+static void defaults_nothing(const json_t *answer, const char *command)
+{
+	const char *why = defaults_why(answer);
+
+	cli_error("%s: no event is counted here%s%s; `vpmu check` shows what to do", command,
+		  *why ? ": " : "", why);
+}
+
 /* Split the list @names into events that are counted and others. Each buffer holds the list. */
 static void defaults_split(const json_t *answer, const char *names, char counted[DEFAULTS_LIST],
 			   char others[DEFAULTS_LIST])
@@ -72,15 +94,25 @@ char *defaults_events(struct client *c, const char *command, const char *usual, 
 		return xstrdup(usual);
 	}
 	defaults_split(answer, usual, counted, others);
+	if (!*counted) {
+		char works[DEFAULTS_LIST];
+
+		defaults_split(answer, DEFAULTS_SOFTWARE, works, others);
+		if (*works) {
+			cli_error("%s: no hardware events are counted here: counting %s", command,
+				  works);
+			if (software)
+				*software = true;
+		} else {
+			defaults_nothing(answer, command);
+		}
+		json_decref(answer);
+		return xstrdup(*works ? works : usual);
+	}
 	json_decref(answer);
-	if (*counted && *others)
+	if (*others)
 		cli_error("%s: this host does not count %s: it is left out", command, others);
-	if (*counted)
-		return xstrdup(counted);
-	if (software)
-		*software = true;
-	cli_error("%s: no hardware events are counted here: counting " DEFAULTS_SOFTWARE, command);
-	return xstrdup(DEFAULTS_SOFTWARE);
+	return xstrdup(counted);
 }
 
 const char *defaults_sampled(struct client *c, const char *command, const char *usual)
@@ -104,7 +136,9 @@ void defaults_none_counted(struct client *c, const char *command)
 	json_t *answer = defaults_ask(c);
 
 	defaults_split(answer, DEFAULTS_OFFERED, counted, others);
-	json_decref(answer);
 	if (*counted)
 		cli_error("%s: none of these events is counted here; %s are", command, counted);
+	else if (answer)
+		defaults_nothing(answer, command);
+	json_decref(answer);
 }

@@ -78,6 +78,66 @@ check_match "-r -x: a field more" "$(cat "$dir/err")" '^1100,,instructions,.*ins
 "$vpmu" stat -a -r 2 -- sh -c 'echo run; exit 4' >"$dir/out" 2>"$dir/err"
 check "-r: the exit status of the command" $? 4
 
+# ---- the default events: what the server's host counts ----
+can() { # EVENT... : the answer to `events` in which these are counted, and the others are not
+	printf '{"ok":true,"events":['
+	first=
+	for e in instructions cycles branches branches-taken task-clock context-switches page-faults cpu-clock; do
+		supported=false
+		case " $* " in *" $e "*) supported=true ;; esac
+		printf '%s{"event":"%s","desc":"x","backends":[{"backend":"kvm","supported":%s,"why":"not permitted"}]}' "$first" $e $supported
+		first=,
+	done
+	printf ']}'
+}
+defaults() { # EVENT...: stat with these; $dir/asked gets the request, $dir/err the note
+	answers <<END
+events $(can "$@")
+attach {"session":"s","ok":true}
+detach $(counts 1000000000 3000000 2000000)
+END
+	"$vpmu" stat -d 0.01 -x, >"$dir/out" 2>"$dir/err"
+	check "with $*: exit status" $? 0
+	events=$(sed -n 's/^attach //p' "$dir/answers.asked")
+}
+defaults instructions cycles branches branches-taken task-clock
+check "all hardware events" "$events" instructions,cycles,branches,branches-taken
+check "no note" "$(cat "$dir/err")" ""
+defaults instructions cycles branches task-clock
+check "all but one" "$events" instructions,cycles,branches
+check "a note" "$(cat "$dir/err")" 'vpmu: stat: this host does not count branches-taken: it is left out'
+defaults task-clock context-switches page-faults cpu-clock
+check "no PMU" "$events" task-clock,context-switches,page-faults
+check "no PMU: a note" "$(cat "$dir/err")" \
+	'vpmu: stat: no hardware events are counted here: counting task-clock,context-switches,page-faults'
+defaults nothing
+check "nothing" "$events" instructions,cycles,branches,branches-taken
+check "nothing: a note" "$(cat "$dir/err")" \
+	'vpmu: stat: no event is counted here: not permitted; `vpmu check` shows what to do'
+answers <<END
+attach {"session":"s","ok":true}
+detach $(counts 1000000000 3000000 2000000)
+END
+"$vpmu" stat -d 0.01 -x, >"$dir/out" 2>"$dir/err"
+check "a server without the command events" "$(cat "$dir/err")$?" "0"
+
+# ---- clocks: milliseconds, as perf prints them; JSON keeps nanoseconds ----
+clock() { # COUNT
+	answers <<END
+attach {"session":"s","ok":true}
+detach {"session":"s","target":"/","age-ns":"9","dropped":"0","events":["task-clock:u"],"scope":"none","ok":true,"rows":[{"row":1,"kind":"root","depth":0,"path":"/","backend":"kvm","gone":false,"values":[$(v "$1")]}]}
+END
+}
+clock 1234567894999
+check_match "text" "$("$vpmu" stat -e task-clock:u -d 0.01)" '^ +1,234,567\.89 msec task-clock:u'
+check_match "text without separators" "$("$vpmu" stat --no-big-num -e task-clock:u -d 0.01)" '^ +1234567\.894999 msec task-clock:u'
+check "-x: no nanosecond is lost" "$("$vpmu" stat -e task-clock:u -d 0.01 -x, | cut -d, -f1-3)" 1234567.894999,msec,task-clock:u
+check_match "-j" "$("$vpmu" stat -e task-clock:u -d 0.01 -j)" '"counter-value":"1234567894999","count":"1234567894999","unit":"ns"'
+clock 995000
+check_match "rounded" "$("$vpmu" stat -e task-clock:u -d 0.01)" '^ +1\.00 msec task-clock:u'
+clock 18446744073709551615
+check_match "the largest" "$("$vpmu" stat -e task-clock:u -d 0.01)" '^ +18,446,744,073,709\.55 msec'
+
 # ---- exit status ----
 counts_by_reads
 printf 'not a program' >"$dir/plain"
