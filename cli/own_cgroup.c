@@ -2,6 +2,7 @@
 /* A cgroup for one command; see own_cgroup.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,30 +18,32 @@
 
 #define REMOVE_TRIES 500 /* of 10 ms: processes that end are in it a moment longer */
 
-/* Move all processes of the cgroup @dir to the one above it. */
-static void own_cgroup_empty(const char *dir)
+static int above_fd; /* the keeper's: cgroup.procs of the cgroup above */
+
+/* Move all processes of the cgroup @dir to the one above ours, and remove @dir. */
+static int own_cgroup_clear(const char *dir, const struct stat *st, int type, struct FTW *at)
 {
 	char file[PATH_MAX + 32], pid[32];
-	int above;
 	FILE *f;
 
-	snprintf(file, sizeof(file), "%s/../cgroup.procs", dir);
-	above = open(file, O_WRONLY | O_CLOEXEC);
+	if (type != FTW_DP)
+		return 0;
 	snprintf(file, sizeof(file), "%s/cgroup.procs", dir);
 	f = fopen(file, "re");
-	while (above >= 0 && f && fgets(pid, sizeof(pid), f))
-		if (write(above, pid, strlen(pid)) < 0)
+	while (f && fgets(pid, sizeof(pid), f))
+		if (write(above_fd, pid, strlen(pid)) < 0)
 			continue; /* it has ended */
 	if (f)
 		fclose(f);
-	if (above >= 0)
-		close(above);
+	rmdir(dir);
+	return 0;
 }
 
 /* The keeper: wait for the end of this process's parent, or its word, and remove @dir. */
 __attribute__((noreturn)) static void own_cgroup_keep(const char *dir, int alive_fd)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
+	char file[PATH_MAX + 32];
 	sigset_t all;
 	char byte;
 
@@ -52,8 +55,11 @@ __attribute__((noreturn)) static void own_cgroup_keep(const char *dir, int alive
 	close_range(1, ~0U, 0);
 	while (read(0, &byte, 1) > 0 || errno == EINTR)
 		errno = 0;
-	for (int i = 0; i < REMOVE_TRIES && rmdir(dir) && errno == EBUSY; i++) {
-		own_cgroup_empty(dir);
+	snprintf(file, sizeof(file), "%s/../cgroup.procs", dir);
+	above_fd = open(file, O_WRONLY | O_CLOEXEC);
+	/* The command may have made cgroups below its own. */
+	for (int i = 0; i < REMOVE_TRIES && rmdir(dir) && errno != ENOENT; i++) {
+		nftw(dir, own_cgroup_clear, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 		nanosleep(&pause, NULL);
 	}
 	_exit(0);

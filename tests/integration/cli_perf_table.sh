@@ -83,6 +83,20 @@ wait "$client" 2>/dev/null
 gone() { [ -z "$(find "$mount" -type d -name "vpmu-stat-$client")" ]; }
 wait_for "$server" gone
 check "a killed client's cgroup is gone" "$(gone && echo yes)" yes
+# Cgroups that the command made are gone, too; their process goes on.
+cat >"$dir/nest" <<'END'
+own=$1$(sed -n 's/^0:://p' /proc/self/cgroup)
+mkdir -p "$own/a/b" || exit 1
+sleep 1000 >/dev/null 2>&1 &
+echo $! >"$own/a/b/cgroup.procs" || exit 1
+echo $! >"$2"
+END
+"$vpmu" stat -e task-clock -- sh "$dir/nest" "$mount" "$dir/left" 2>/dev/null
+check "a command with cgroups below its own" $? 0
+jobs="$jobs $(cat "$dir/left")"
+check "they are gone" "$(find "$mount" -type d -name "vpmu-stat-*" 2>/dev/null)" ""
+check "the process in them runs on" "$(tr '\0' ' ' <"/proc/$(cat "$dir/left")/cmdline")" "sleep 1000 "
+rm "$dir/left"
 # SIGTERM reaches the command.
 "$vpmu" stat -e task-clock -- sh -c "echo \$\$ >$dir/left; exec sleep 1000" 2>/dev/null &
 client=$!
