@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/error.h"
 #include "cli/field.h"
+#include "cli/names.h"
 #include "cli/terminal.h"
 #include "cli/wait.h"
 #include "vpmu/util/utf8.h"
@@ -175,8 +176,9 @@ enum state {
 /* Print the lines from @next on in one answer, and set @next (24 bytes) for the following call. */
 static enum state print_some(struct client *c, const char *name, char next[24])
 {
-	json_t *resp = client_ask(
-		c, json_pack("{s:s, s:s, s:s}", "cmd", "console-read", "name", name, "from", next));
+	json_t *resp = names_ask(
+		c, json_pack("{s:s, s:s, s:s}", "cmd", "console-read", "name", name, "from", next),
+		"name");
 	const json_t *lines, *line;
 	struct fields f = {0};
 	uint64_t missed;

@@ -14,6 +14,7 @@
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/error.h"
+#include "cli/names.h"
 #include "cli/outfile.h"
 #include "cli/perf_script.h"
 #include "cli/pprof.h"
@@ -257,8 +258,10 @@ static int read_all(const struct lbr_opts *o, struct client *c, struct result *r
 static int capture(const struct lbr_opts *o, struct client *c, struct outfile *out)
 {
 	/* The capture ends with the connection, in whatever way this process ends. */
-	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s}", "cmd", "lbr-attach", "target",
-					    o->look.target, "mode", o->mode));
+	json_t *a = names_ask(c,
+			      json_pack("{s:s, s:s, s:s}", "cmd", "lbr-attach", "target",
+					o->look.target, "mode", o->mode),
+			      "target");
 	double start = cli_now(); /* recording starts here, before images are loaded */
 	struct result r = {.out = out};
 	struct fields f = {0};
@@ -328,6 +331,8 @@ int cmd_lbr(struct cli *cli, int argc, char **argv)
 	if (!o.times)
 		o.times = o.look.folded || o.look.format ? DATA_TIMES : 1;
 	c = client_open(cli, false);
+	if (c)
+		o.look.target = names_target(c, o.look.target);
 	if (c && cli_wait_init() == 0)
 		ret = lbr_run(&o, c);
 	client_close(c);

@@ -17,8 +17,11 @@
 #include "cli/commands.h"
 #include "cli/complete.h"
 #include "cli/error.h"
+#include "cli/habits.h"
+#include "cli/options_check.h"
 #include "cli/terminal.h"
 #include "service/program/memory.h"
+#include "vpmu/util/nearest.h"
 
 static char program[] = "vpmu";
 
@@ -105,6 +108,28 @@ static void offer_commands(const struct complete *c)
 
 static bool ran; /* a subcommand ran and has finished its output */
 
+/* No command is called @name: name the one of vpmu that does what perf's does, or the nearest. */
+__attribute__((noreturn)) static void main_unknown(const char *name)
+{
+	const char *hint = habits_command(name);
+	struct vpmu_nearest near;
+
+	if (hint)
+		cli_usage("%s: no such command: %s", name, hint);
+	vpmu_nearest_init(&near, name);
+	for (const struct subcommand *c = subcommands; c->name; c++)
+		vpmu_nearest_try(&near, c->name);
+	habits_offer(&near);
+	hint = near.best ? habits_command(near.best) : NULL;
+	if (hint)
+		cli_usage("%s: no such command; for perf's \"%s\": %s", name, near.best, hint);
+	if (near.best)
+		cli_usage(
+			"%s: no such command; did you mean \"%s\"? `vpmu help` lists the commands",
+			name, near.best);
+	cli_usage("%s: no such command; `vpmu help` lists the commands", name);
+}
+
 static int main_run(struct cli *cli, int argc, char **argv)
 {
 	static char name[64];
@@ -119,7 +144,7 @@ static int main_run(struct cli *cli, int argc, char **argv)
 		ran = true;
 		return terminal_done(status);
 	}
-	cli_usage("%s: no such command; `vpmu help` lists the commands", argv[0]);
+	main_unknown(argv[0]);
 }
 
 static const struct argp main_argp = {
@@ -163,6 +188,7 @@ int main(int argc, char **argv)
 	struct cli cli = {0};
 	struct main_input in = {.cli = &cli, .first = argc};
 	struct completion completion = {.commands = offer_commands};
+	char err[400];
 
 	setlocale(LC_CTYPE, "");
 	json_set_alloc_funcs(xmalloc, free);
@@ -178,6 +204,8 @@ int main(int argc, char **argv)
 		cli.completion = &completion;
 		return main_run(&cli, 1, (char *[]){(char *)completion.c.args[0], NULL});
 	}
+	if (options_fault(&main_argp, argc, argv, true, err, sizeof(err)))
+		cli_usage("%s", err);
 	if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, &in))
 		memory_out();
 	if (in.first == argc)

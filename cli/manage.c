@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/error.h"
 #include "cli/metrics.h"
+#include "cli/names.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
@@ -39,7 +40,7 @@ static int send_request(struct cli *cli, json_t *req, bool takes_long, const cha
 	if (c && takes_long)
 		client_wait_long(c);
 	if (c)
-		resp = client_ask(c, req);
+		resp = names_ask(c, req, json_object_get(req, "path") ? "path" : "name");
 	else
 		json_decref(req);
 	client_close(c);

@@ -10,6 +10,7 @@
 #include "cli/complete.h"
 #include "cli/error.h"
 #include "cli/options.h"
+#include "cli/options_check.h"
 #include "cli/values.h"
 #include "service/program/memory.h"
 
@@ -120,14 +121,26 @@ static const char *add_list(char all[LIST_MAX], const char *option, const char *
 	return all;
 }
 
-static void add_target(struct what_opts *o, const char *arg, const struct argp_state *state)
+static void add_target(struct what_opts *o, enum target_kind kind, const char *arg,
+		       const struct argp_state *state)
 {
 	for (size_t i = 0; i < o->nr_targets; i++)
-		if (strcmp(o->target[i], arg) == 0)
+		if (o->kind[i] == kind && strcmp(o->target[i], arg) == 0)
 			return;
 	if (o->nr_targets == CLI_TARGETS_MAX)
 		cli_usage("%s: -t: give up to %d targets", cli_command(state), CLI_TARGETS_MAX);
+	o->kind[o->nr_targets] = kind;
 	o->target[o->nr_targets++] = arg;
+}
+
+/* Add each part of @list, which is separated by commas as in perf. */
+static void add_targets(struct what_opts *o, enum target_kind kind, char *list,
+			const struct argp_state *state)
+{
+	char *part;
+
+	while ((part = strsep(&list, ",")))
+		add_target(o, kind, part, state);
 }
 
 static error_t parse_what(int key, char *arg, struct argp_state *state)
@@ -145,7 +158,16 @@ static error_t parse_what(int key, char *arg, struct argp_state *state)
 		o->scope = arg;
 		return 0;
 	case 't':
-		add_target(o, arg, state);
+		add_target(o, TARGET_NAME, arg, state);
+		return 0;
+	case 'a':
+		o->all = true;
+		return 0;
+	case 'p':
+		add_targets(o, TARGET_PID, arg, state);
+		return 0;
+	case 'G':
+		add_targets(o, TARGET_CGROUP, arg, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -157,6 +179,9 @@ static const struct argp_option what_options[] = {
 	{"for-each", OPT_FOR_EACH, "KIND", 0, "One row for each tenant, vm or vcpu", 0},
 	{"target", 't', "TARGET", 0,
 	 "A tenant (/acme), a VM (web-1) or everything (/, the default); several -t add up", 0},
+	{"all-cpus", 'a', NULL, 0, "Everything, as without -t", 0},
+	{"pid", 'p', "PID", 0, "The VM or the tenant of process PID, as -t", 0},
+	{"cgroup", 'G', "CGROUP", 0, "The tenant of cgroup CGROUP, as -t", 0},
 	{0},
 };
 
@@ -364,9 +389,12 @@ void cli_parse(struct cli *cli, const struct argp *argp, int argc, char **argv, 
 				   .children = children};
 	struct outer o = {
 		.cli = cli, .own = input, .first_arg = argc, .stop_at_arg = first_arg != NULL};
+	char err[400];
 
 	if (cli->completion)
 		cli_complete(cli, &outer, argv[0]);
+	if (options_fault(&outer, argc, argv, first_arg != NULL, err, sizeof(err)))
+		cli_usage("%s", err);
 	/* argp exits on invalid options; only ENOMEM returns. */
 	if (argp_parse(&outer, argc, argv, first_arg ? ARGP_IN_ORDER : 0, NULL, &o))
 		memory_out();

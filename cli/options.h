@@ -60,13 +60,16 @@ long cli_number(const struct argp_state *state, const char *option, const char *
 double cli_seconds(const struct argp_state *state, const char *option, const char *text,
 		   double max);
 
-/* -e, --for-each and -t: the events and targets of a session. -e and -t are cumulative. Set the
- * default scope before parsing. */
+/* -e, --for-each, -t, and perf's -a, -p and -G: the events and targets of a session. -e, -t, -p and
+ * -G are cumulative. Set the default scope before parsing. */
 #define CLI_TARGETS_MAX 16
+enum target_kind { TARGET_NAME, TARGET_PID, TARGET_CGROUP }; /* -t, -p, -G */
 struct what_opts {
 	const char *events; /* NULL: not given */
 	const char *scope;  /* "none", "tenant", "vm" or "vcpu" */
 	const char *target[CLI_TARGETS_MAX];
+	enum target_kind kind[CLI_TARGETS_MAX];
+	bool all;	     /* -a */
 	size_t nr_targets;   /* 0: not given, which means "/" */
 	const char *metrics; /* set by the caller: names that the session keeps; NULL: none */
 };

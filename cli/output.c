@@ -137,6 +137,34 @@ const char *out_spell(const struct rrow *row, const struct val *v, char buf[GROU
 	return buf;
 }
 
+const char *out_unit(const char *name)
+{
+	size_t n = strcspn(name, ":");
+
+	return n == 10 && !strncmp(name, "task-clock", n) ? "msec"
+	       : n == 9 && !strncmp(name, "cpu-clock", n) ? "msec"
+							  : "";
+}
+
+const char *out_spell_in(const char *unit, const struct rrow *row, const struct val *v,
+			 char buf[GROUP_LEN], bool group)
+{
+	uint64_t ns = val_scaled(v), cents;
+	char whole[GROUP_LEN];
+
+	if (!*unit || !v->supported || !val_counted(row, v))
+		return out_spell(row, v, buf, group);
+	if (!group) {
+		snprintf(buf, GROUP_LEN, "%llu.%06llu", (unsigned long long)(ns / 1000000),
+			 (unsigned long long)(ns % 1000000));
+		return buf;
+	}
+	cents = ns / 10000 + (ns % 10000 >= 5000);
+	snprintf(buf, GROUP_LEN, "%s.%02u", out_group(cents / 100, whole),
+		 (unsigned int)(cents % 100));
+	return buf;
+}
+
 double out_auto_ipc(const struct format_opts *f, const struct reading *r, const struct rrow *row,
 		    size_t e)
 {
@@ -155,8 +183,8 @@ void out_lines_heading(const struct format_opts *f, const struct reading *r)
 	bool several = reading_backends(r) > 1;
 	const char *backend = reading_backend(r);
 
-	fprintf(out_stream(f), "#%15s %20s  %-28s %s%s%s%s\n", "time", "counts", "events",
-		several ? "backend    " : "", strcmp(r->scope, "none") ? r->scope : "",
+	fprintf(out_stream(f), "#%15s %20s %-4s %-28s %s%s%s%s\n", "time", "counts", "unit",
+		"events", several ? "backend    " : "", strcmp(r->scope, "none") ? r->scope : "",
 		backend ? "  backend: " : "", backend ? backend : "");
 }
 
@@ -186,7 +214,7 @@ static void metric_line(FILE *to, const struct reading *r, const struct rrow *ro
 	metric_value(m, r, row, &mv);
 	snprintf(what, sizeof(what), "%s%s%.40s", m->label, *m->metric->unit ? ", " : "",
 		 m->metric->unit);
-	fprintf(to, "%16.9f %20s  %-28s ", time_s, metric_spell(&mv, buf), what);
+	fprintf(to, "%16.9f %20s      %-28s ", time_s, metric_spell(&mv, buf), what);
 	end_line(to, r, row, mv.state == METRIC_NUMBER ? &mv.v : NULL);
 }
 
@@ -200,9 +228,10 @@ void out_lines(const struct format_opts *f, const struct reading *r, double time
 
 		for (size_t e = 0; e < r->nr_events; e++) {
 			const struct val *v = &row->v[e];
+			const char *unit = out_unit(r->events[e]);
 
-			fprintf(to, "%16.9f %20s  %-28s ", time_s,
-				out_spell(row, v, buf, !f->plain), r->events[e]);
+			fprintf(to, "%16.9f %20s %-4s %-28s ", time_s,
+				out_spell_in(unit, row, v, buf, !f->plain), unit, r->events[e]);
 			end_line(to, r, row, val_counted(row, v) ? v : NULL);
 		}
 		for (size_t k = 0; k < nr_metrics(f); k++)
@@ -223,7 +252,7 @@ void out_field(FILE *to, const char *text, const char *sep)
 
 /* A line of a count or of a metric. */
 struct csv_line {
-	const char *value; /* of a count; "" */
+	const char *value, *value_unit; /* of a count; "" */
 	const char *name;
 	const struct val *v;
 	bool counted;
@@ -238,7 +267,7 @@ static void output_csv_line(FILE *to, const char *sep, const struct rrow *row,
 	if (time_s >= 0)
 		fprintf(to, "%.9f%s", time_s, sep);
 	out_field(to, l->value, sep);
-	out_field(to, "", sep); /* no unit */
+	out_field(to, l->value_unit, sep);
 	out_field(to, l->name, sep);
 	out_field(to, row->path, sep);
 	out_field(to, row->vm, sep);
@@ -261,7 +290,11 @@ static void csv_metric(FILE *to, const char *sep, const struct reading *r, const
 {
 	char buf[METRIC_TEXT];
 	struct metric_value mv;
-	struct csv_line l = {.value = "", .name = m->label, .v = &mv.v, .unit = m->metric->unit};
+	struct csv_line l = {.value = "",
+			     .value_unit = "",
+			     .name = m->label,
+			     .v = &mv.v,
+			     .unit = m->metric->unit};
 
 	metric_value(m, r, row, &mv);
 	l.counted = mv.state == METRIC_NUMBER;
@@ -282,7 +315,9 @@ void out_csv(const struct format_opts *f, const struct reading *r, double time_s
 		for (size_t e = 0; e < r->nr_events; e++) {
 			const struct val *v = &row->v[e];
 			double ipc = out_auto_ipc(f, r, row, e);
-			struct csv_line l = {.value = out_spell(row, v, buf, false),
+			const char *unit = out_unit(r->events[e]);
+			struct csv_line l = {.value = out_spell_in(unit, row, v, buf, false),
+					     .value_unit = unit,
 					     .name = r->events[e],
 					     .v = v,
 					     .counted = val_counted(row, v),
@@ -357,7 +392,7 @@ static json_t *json_of(const struct format_opts *f, const struct reading *r, con
 	snprintf(count, sizeof(count), "%llu", (unsigned long long)v->count);
 	json_object_set_new(o, "counter-value", json_string(out_spell(row, v, buf, false)));
 	json_object_set_new(o, "count", json_string(count));
-	json_object_set_new(o, "unit", json_string(""));
+	json_object_set_new(o, "unit", json_string(*out_unit(r->events[e]) ? "ns" : ""));
 	json_object_set_new(o, "event", json_string(r->events[e]));
 	if (v->variance >= 0)
 		json_object_set_new(o, "variance", json_real(round(v->variance * 100) / 100));

@@ -32,9 +32,18 @@ const char *out_not_exact(const char *quality);
 #define LABELS_LEN 80
 char *out_labels(const char *quality, const char *more, char buf[LABELS_LEN]);
 
+/* out_unit - return the unit in which perf prints the event @name: "msec" for task-clock and
+ * cpu-clock, whose counts are nanoseconds, else "". */
+const char *out_unit(const char *name);
+
 /* out_spell - format the count like perf: digits, "<not supported>" or "<not counted>". @group:
  * with thousands separators. */
 const char *out_spell(const struct rrow *row, const struct val *v, char buf[GROUP_LEN], bool group);
+
+/* out_spell_in - as out_spell(), but in @unit, from out_unit(). With @group a time has 2 decimals,
+ * as in perf; else all 6, so that no nanosecond is lost. */
+const char *out_spell_in(const char *unit, const struct rrow *row, const struct val *v,
+			 char buf[GROUP_LEN], bool group);
 
 /* out_stream - the stream for the output of @f. */
 FILE *out_stream(const struct format_opts *f);

@@ -8,9 +8,13 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/error.h"
 #include "cli/field.h"
+#include "cli/frequency.h"
+#include "cli/names.h"
 #include "cli/outfile.h"
+#include "cli/places.h"
 #include "cli/profile_view.h"
 #include "cli/progress.h"
 #include "cli/rows.h"
@@ -25,6 +29,10 @@
 
 struct profile_opts {
 	const char *event, *period;
+	long hz;	       /* -F; 0: not given */
+	enum target_kind kind; /* of look.target */
+	char computed[FREQUENCY_LEN];
+	char *found; /* the name of the target, if places_target() found it */
 	struct look_opts look;
 	bool vcpu, chains;
 	const char *guests[GUESTS_MAX]; /* --guestkallsyms */
@@ -36,6 +44,10 @@ enum { OPT_VCPU = 1000, OPT_GUESTS };
 static const struct argp_option options[] = {
 	{"event", 'e', "EVENT", 0, "The event to sample (default: " DEFAULT_EVENT ")", 0},
 	{"count", 'c', "PERIOD", 0, "Events between two samples (default: 100000)", 0},
+	{"freq", 'F', "HZ", 0, "Samples per second of each CPU, instead of -c", 0},
+	{"all-cpus", 'a', NULL, 0, "Everything, as without TARGET", 0},
+	{"pid", 'p', "PID", 0, "The VM or the tenant of process PID, instead of TARGET", 0},
+	{"cgroup", 'G', "CGROUP", 0, "The tenant of cgroup CGROUP, instead of TARGET", 0},
 	{"call-graph", 'g', NULL, 0, "Show call chains too", 0},
 	{"vcpu", OPT_VCPU, NULL, 0, "Show each vCPU separately", 0},
 	{"guestkallsyms", OPT_GUESTS, "[VM=]FILE", 0,
@@ -58,6 +70,17 @@ static error_t profile_parse(int key, char *arg, struct argp_state *state)
 	case 'c':
 		cli_once(state, key, "-c");
 		o->period = arg;
+		return 0;
+	case 'F':
+		cli_once(state, key, "-F");
+		o->hz = cli_number(state, "-F", arg, 1, FREQUENCY_MAX);
+		return 0;
+	case 'a':
+		return 0;
+	case 'p':
+	case 'G':
+		cli_one_arg(&o->look.target, arg, "target", state);
+		o->kind = key == 'p' ? TARGET_PID : TARGET_CGROUP;
 		return 0;
 	case 'g':
 		o->chains = true;
@@ -92,10 +115,12 @@ static void profile_check_period(const char *text)
 /* Start a profile. Returns the request that stops it, or NULL after an error was printed. */
 static json_t *cli_profile_start(const struct profile_opts *o, struct client *c)
 {
-	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b, s:b}", "cmd",
-					    "profile-start", "event", o->event, "period", o->period,
-					    "target", o->look.target, "lbr", o->chains, "times",
-					    o->look.format == DATA_PERF_SCRIPT));
+	json_t *a = names_ask(c,
+			      json_pack("{s:s, s:s, s:s*, s:s, s:b, s:b}", "cmd", "profile-start",
+					"event", o->event, "period", o->period, "target",
+					o->look.target, "lbr", o->chains, "times",
+					o->look.format == DATA_PERF_SCRIPT),
+			      "target");
 	struct fields f = {0};
 	const char *name = a ? field_string(&f, a, "profile") : NULL;
 	json_t *stop = NULL;
@@ -213,6 +238,29 @@ out:
 	return ret;
 }
 
+/* Find the target, choose the event, if none was named, and the period. False after an error was
+ * printed. */
+static bool profile_choose(struct profile_opts *o, struct client *c)
+{
+	bool chosen = !o->event;
+
+	if (o->kind == TARGET_NAME)
+		o->look.target = names_target(c, o->look.target);
+	else
+		o->look.target = o->found = places_target(c, o->kind, o->look.target);
+	if (!o->look.target)
+		return false;
+	if (chosen)
+		o->event = defaults_sampled(c, "profile", DEFAULT_EVENT);
+	if (o->hz) {
+		o->period = o->computed;
+		return frequency_period(c, o->event, o->look.target, o->hz, o->computed);
+	}
+	if (chosen && !o->period && strcmp(o->event, DEFAULT_EVENT))
+		o->period = DEFAULTS_CLOCK_PERIOD;
+	return true;
+}
+
 int cmd_profile(struct cli *cli, int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&cli_look_argp, 0, NULL, 0}, {0}};
@@ -229,7 +277,6 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 		       "known. --folded and --format imply -g.",
 	};
 	struct profile_opts o = {
-		.event = DEFAULT_EVENT,
 		.look = {.duration_s = -1, .formats = DATA_PERF_SCRIPT | DATA_PPROF}};
 	struct client *c;
 	int ret = 1;
@@ -237,9 +284,12 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
 	o.chains |= o.look.folded || o.look.format;
 	profile_check_period(o.period);
+	if (o.period && o.hz)
+		cli_usage("profile: give only one of -c and -F");
 	c = client_open(cli, false);
-	if (c && cli_wait_init() == 0)
+	if (c && cli_wait_init() == 0 && profile_choose(&o, c))
 		ret = profile_run(&o, c);
 	client_close(c);
+	free(o.found);
 	return ret;
 }

@@ -110,6 +110,9 @@ double reading_ipc(const struct reading *r, const struct rrow *row, size_t e);
 /* reading_why - return why event @e of @row is not supported; NULL: not reported. */
 const char *reading_why(const struct reading *r, const struct rrow *row, size_t e);
 
+/* reading_none_supported - returns true if there are rows, and no event of any row is supported. */
+bool reading_none_supported(const struct reading *r);
+
 /* row_kind_name - return "root", "host", "tenant", "vm" or "vcpu". */
 const char *row_kind_name(enum row_kind kind);
 

@@ -78,3 +78,12 @@ double reading_ipc(const struct reading *r, const struct rrow *row, size_t e)
 		return -1;
 	return (double)val_scaled(&row->v[e]) / (double)val_scaled(cycles);
 }
+
+bool reading_none_supported(const struct reading *r)
+{
+	for (size_t i = 0; i < r->nr_rows; i++)
+		for (size_t e = 0; e < r->nr_events; e++)
+			if (r->rows[i].v[e].supported)
+				return false;
+	return r->nr_rows > 0;
+}

@@ -5,6 +5,8 @@
 
 #include "cli/error.h"
 #include "cli/field.h"
+#include "cli/names.h"
+#include "cli/places.h"
 #include "cli/session.h"
 #include "service/program/memory.h"
 
@@ -16,10 +18,12 @@ static void session_add_name(struct sessions *s, const char *name)
 static bool session_attach(struct sessions *s, const struct what_opts *what, const char *target,
 			   const char *name)
 {
-	json_t *resp = client_ask(s->c, json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:b, s:s*}", "cmd",
-						  "attach", "events", what->events, "scope",
-						  what->scope, "target", target, "name", name,
-						  "keep", name != NULL, "metrics", what->metrics));
+	json_t *resp =
+		names_ask(s->c,
+			  json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:b, s:s*}", "cmd", "attach",
+				    "events", what->events, "scope", what->scope, "target", target,
+				    "name", name, "keep", name != NULL, "metrics", what->metrics),
+			  "target");
 	struct fields f = {0};
 	bool ok;
 
@@ -39,9 +43,14 @@ bool sessions_attach(struct sessions *s, struct client *c, const struct what_opt
 	*s = (struct sessions){.c = c, .ours = !name};
 	if (!what->nr_targets)
 		return session_attach(s, what, NULL, name); /* all that the user may see */
-	for (size_t i = 0; i < what->nr_targets; i++)
-		if (!session_attach(s, what, what->target[i], name))
+	for (size_t i = 0; i < what->nr_targets; i++) {
+		char *target = places_target(c, what->kind[i], what->target[i]);
+		bool ok = target && session_attach(s, what, target, name);
+
+		free(target);
+		if (!ok)
 			return false;
+	}
 	return true;
 }
 
@@ -105,7 +114,7 @@ struct reading *sessions_read(struct sessions *s, enum session_read how)
 				: json_pack("{s:s, s:s, s:b}", "cmd", "read", "session", s->name[i],
 					    "keep-gone", how == SESSION_PEEK);
 
-		ok = session_add(s, i, &all, client_ask(s->c, req));
+		ok = session_add(s, i, &all, names_ask(s->c, req, "session"));
 	}
 	return all;
 }

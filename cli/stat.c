@@ -12,13 +12,17 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/error.h"
 #include "cli/metrics.h"
 #include "cli/output.h"
+#include "cli/own_cgroup.h"
 #include "cli/repeat.h"
 #include "cli/session.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
 #include "cli/watch.h"
+#include "service/program/memory.h"
 
 #define DEFAULT_EVENTS	"instructions,cycles,branches,branches-taken"
 #define INTERVAL_MIN_MS 10
@@ -36,14 +40,17 @@ struct stat_opts {
 	const char *file;    /* -o; NULL: none */
 	bool append;
 	size_t runs;	/* -r; 1: not given */
+	long intervals; /* --interval-count; 0: no limit */
+	bool own;	/* count the command itself */
 	char **command; /* NULL: none */
 };
 
-enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE };
+enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE, OPT_COUNT };
 
 static const struct argp_option options[] = {
 	{"interval-print", 'I', "MS", 0,
 	 "Print the counts of each interval of MS milliseconds (10 or more)", 0},
+	{"interval-count", OPT_COUNT, "N", 0, "With -I, stop after N intervals", 0},
 	{"duration", 'd', "SEC", 0, "Stop after SEC seconds; fractions are allowed", 0},
 	{"timeout", OPT_TIMEOUT, "MS", 0, "Stop after MS milliseconds", 0},
 	{"output", 'o', "FILE", 0, "Print the counts to FILE", 0},
@@ -70,6 +77,10 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 		o->interval_s =
 			(double)cli_number(state, "-I", arg, INTERVAL_MIN_MS, INTERVAL_MAX_MS) /
 			1000;
+		return 0;
+	case OPT_COUNT:
+		cli_once(state, key, "--interval-count");
+		o->intervals = cli_number(state, "--interval-count", arg, 1, 1000000000);
 		return 0;
 	case 'd':
 		cli_once(state, OPT_TIMEOUT, "-d or --timeout");
@@ -148,6 +159,7 @@ static int run_intervals(const struct stat_opts *o, struct watch *w)
 	struct reading *before = w->s->ours ? NULL : watch_take(w, SESSION_READ, &why), *diff;
 	double next = cli_now();
 	struct backends backends = {0};
+	long left = o->intervals;
 	double user_s, sys_s;
 	int status, ret = 0;
 
@@ -162,6 +174,8 @@ static int run_intervals(const struct stat_opts *o, struct watch *w)
 		next += o->interval_s;
 		why = watch_until(w, end >= 0 && end < next ? end : next);
 		if (why == WATCH_TIME && end >= 0 && cli_now() >= end)
+			why = WATCH_STOP;
+		if (why == WATCH_TIME && left && !--left)
 			why = WATCH_STOP;
 		diff = reading_difference(watch_take(w, how_to_read(w, why), &why), &before);
 		ret = watch_note(why, before);
@@ -229,6 +243,22 @@ static int run_once(const struct stat_opts *o, struct watch *w, struct runs *run
 	return ret ? ret : status;
 }
 
+/* Name the command in the title, as perf does, instead of its tenant. */
+static void stat_name_command(const struct stat_opts *o, struct reading *r)
+{
+	size_t len;
+	char *text;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return;
+	for (char **word = o->command; *word; word++)
+		fprintf(f, "%s%s", word == o->command ? "" : " ", *word);
+	fclose(f);
+	free(r->target);
+	r->target = terminal_safe(text);
+}
+
 static int run_all(const struct stat_opts *o, struct watch *w)
 {
 	struct runs runs = {.nr = 0};
@@ -246,16 +276,49 @@ static int run_all(const struct stat_opts *o, struct watch *w)
 	if (!runs.nr)
 		return ret;
 	last = runs.run[runs.nr - 1];
+	if (o->own)
+		stat_name_command(o, last);
 	info = (struct run_info){.runs = runs.nr,
 				 .user_s = mean_error(runs.user_s, runs.nr, &none),
 				 .sys_s = mean_error(runs.sys_s, runs.nr, &none)};
 	info.elapsed_s = mean_error(runs.elapsed_s, runs.nr, &info.elapsed_error_s);
+	if (reading_none_supported(last) && !client_lost(w->s->c))
+		defaults_none_counted(w->s->c, "stat");
 	if (o->runs > 1)
 		repeat_mean(last, runs.run, runs.nr);
 	table_print_as(&o->format, last, o->command ? &info : NULL);
 	while (runs.nr)
 		reading_free(runs.run[--runs.nr]);
 	return ret;
+}
+
+/*
+ * Make a cgroup for the command, which the server then counts as a tenant, and make that the
+ * target. Returns the tenant, which the caller must free; NULL after an error was printed. The
+ * caller must call own_cgroup_end() in any case.
+ */
+static char *stat_own_tenant(struct stat_opts *o, struct client *c, struct own_cgroup *own)
+{
+	json_t *answer = NULL;
+	char *err = NULL, *tenant = NULL;
+
+	if (!own_cgroup_make(own))
+		return NULL;
+	answer = client_try(c, json_pack("{s:s, s:s}", "cmd", "cgroup-add", "cgroup", own->path),
+			    &err);
+	if (json_is_string(json_object_get(answer, "tenant"))) {
+		tenant = xstrdup(json_string_value(json_object_get(answer, "tenant")));
+		o->what.target[0] = tenant;
+		o->what.nr_targets = 1;
+		cli_wait_cgroup(own->procs_fd);
+	} else {
+		cli_error("stat: %s cannot be counted by itself: %s; give -a to count everything "
+			  "while it runs, or -t TARGET",
+			  o->command[0], err ? err : "the server's answer has no tenant");
+	}
+	json_decref(answer);
+	free(err);
+	return tenant;
 }
 
 static int stat_count(const struct stat_opts *o, struct client *c)
@@ -271,6 +334,22 @@ static int stat_count(const struct stat_opts *o, struct client *c)
 		ret = o->interval_s > 0 ? run_intervals(o, &w) : run_all(o, &w);
 	watch_fini(&w);
 	sessions_fini(&s);
+	return ret;
+}
+
+static int stat_run(struct stat_opts *o, struct client *c)
+{
+	struct own_cgroup own = {0};
+	char *tenant = NULL;
+	int ret = 1;
+
+	if (o->own)
+		tenant = stat_own_tenant(o, c, &own);
+	if (!o->own || tenant)
+		ret = stat_count(o, c);
+	if (o->own)
+		own_cgroup_end(&own);
+	free(tenant);
 	return ret;
 }
 
@@ -321,6 +400,8 @@ static void stat_check(const struct stat_opts *o)
 		cli_usage("stat: -r needs a command to repeat: give -- COMMAND as well");
 	if (o->format.tree && (o->format.json || o->format.sep || o->interval_s > 0))
 		cli_usage("stat: --tree is for tables; give it without -x, -j and -I");
+	if (o->intervals && o->interval_s <= 0)
+		cli_usage("stat: --interval-count needs intervals: give -I MS as well");
 	if (o->runs > 1 && o->interval_s > 0)
 		cli_usage("stat: give only one of -r and -I");
 }
@@ -337,7 +418,9 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 		.children = children,
 		.args_doc = "[-- COMMAND [ARG...]]",
 		.doc = "Count events of the whole host, a tenant or a VM until Ctrl-C, for a time, "
-		       "or while COMMAND runs. Without -e and -M: " DEFAULT_EVENTS
+		       "or while COMMAND runs. COMMAND alone, without -a, -t, -p, -G, --for-each "
+		       "and "
+		       "--session, is counted itself. Without -e and -M: " DEFAULT_EVENTS
 		       ".\vA multiplexed count is scaled up and shows its running share. A "
 		       "modelled or estimated value is marked.",
 	};
@@ -350,18 +433,21 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 	cli_parse(cli, &argp, argc, argv, &first, &o);
 	if (first < argc)
 		o.command = argv + first;
+	/* As in perf: a command alone is counted itself. */
+	o.own = o.command && !o.what.all && !o.what.nr_targets && !o.session &&
+		!strcmp(o.what.scope, "none");
 	stat_check(&o);
 	if (o.metrics) {
 		events = metrics_ask(&metrics, "stat", o.metrics, o.what.events);
 		o.what.events = events;
 		o.format.metrics = &metrics;
 	}
-	if (!o.what.events)
-		o.what.events = DEFAULT_EVENTS;
 	if (open_output(&o)) {
 		c = client_open(cli, false);
+		if (c && !o.what.events && !o.session)
+			o.what.events = events = defaults_events(c, "stat", DEFAULT_EVENTS, NULL);
 		if (c && cli_wait_init() == 0)
-			ret = stat_count(&o, c);
+			ret = stat_run(&o, c);
 		client_close(c);
 		ret = close_output(&o, ret);
 	}

@@ -65,8 +65,10 @@ static void table_print_row(const struct format_opts *f, const struct reading *r
 		const struct val *v = &row->v[e];
 		int pad = strlen(r->events[e]) < 24 ? 24 - (int)strlen(r->events[e]) : 0;
 		double ipc = out_auto_ipc(f, r, row, e);
+		const char *unit = out_unit(r->events[e]);
 
-		fprintf(to, " %20s      %s", out_spell(row, v, buf, !f->plain), r->events[e]);
+		fprintf(to, " %20s %-4s %s", out_spell_in(unit, row, v, buf, !f->plain), unit,
+			r->events[e]);
 		if (ipc >= 0) {
 			fprintf(to, "%*s  # %6.2f  insn per cycle%s", pad, "", ipc,
 				out_labels(v->quality, row->v[reading_ipc_pair(r, e)].quality,
@@ -128,7 +130,7 @@ static void get_cell(const struct layout *l, const struct reading *r, size_t i, 
 		cell->v = row->v[c];
 		cell->counted = counted(row, c);
 		snprintf(cell->text, sizeof(cell->text), "%s",
-			 out_spell(row, &cell->v, buf, l->group));
+			 out_spell_in(out_unit(r->events[c]), row, &cell->v, buf, l->group));
 		return;
 	}
 	metric_value(&l->metrics->m[c - r->nr_events], r, row, &mv);
@@ -178,10 +180,11 @@ static void table_cell_text(const struct layout *l, const struct reading *r, siz
 
 static void heading(const struct layout *l, const struct reading *r, size_t c, char buf[CELL_LEN])
 {
+	const char *unit = c < r->nr_events ? out_unit(r->events[c]) : "";
 	char labels[LABELS_LEN];
 
-	snprintf(buf, CELL_LEN, "%.48s%.48s",
-		 c < r->nr_events ? r->events[c] : l->metrics->m[c - r->nr_events].label,
+	snprintf(buf, CELL_LEN, *unit ? "%.40s(%s)%.48s" : "%.48s%s%.48s",
+		 c < r->nr_events ? r->events[c] : l->metrics->m[c - r->nr_events].label, unit,
 		 l->common[c].same ? out_labels(l->common[c].quality, NULL, labels) : "");
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/error.h"
 #include "cli/metrics.h"
 #include "cli/top_batch.h"
@@ -59,9 +60,10 @@ static error_t top_parse(int key, char *arg, struct argp_state *state)
  * the events of -e suffice, or without -e, with their events. Returns the list of events, which the
  * caller frees; NULL: that of -e.
  */
-static char *choose_metrics(struct top_opts *o, struct metrics *metrics)
+static char *choose_metrics(struct top_opts *o, struct metrics *metrics, struct client *c)
 {
-	char *events, err[600];
+	char *events, *usual, err[600];
+	bool software = false;
 
 	o->format.metrics = metrics;
 	if (o->asked) {
@@ -71,16 +73,22 @@ static char *choose_metrics(struct top_opts *o, struct metrics *metrics)
 		return events;
 	}
 	o->metrics_optional = true;
+	usual = o->what.events ? NULL : defaults_events(c, "top", DEFAULT_EVENTS, &software);
+	if (software) { /* no metric can be computed */
+		o->what.events = usual;
+		return usual;
+	}
 	if (metrics_choose(metrics, DEFAULT_METRICS, err, sizeof(err))) {
 		cli_error("top: without the usual metrics: %s", err);
-		o->what.events = o->what.events ? o->what.events : DEFAULT_EVENTS;
-		return NULL;
+		o->what.events = o->what.events ? o->what.events : usual;
+		return usual;
 	}
 	if (o->what.events)
 		return NULL;
-	events = metrics_events(metrics, DEFAULT_EVENTS);
-	o->metrics_only = events + strlen(DEFAULT_EVENTS);
+	events = metrics_events(metrics, usual);
+	o->metrics_only = events + strlen(usual);
 	o->what.events = events;
+	free(usual);
 	return events;
 }
 
@@ -104,7 +112,7 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 	struct metrics metrics = {0};
 	struct top_source src;
 	struct client *c;
-	char *events;
+	char *events = NULL;
 	int ret = 1;
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
@@ -112,9 +120,9 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 		cli_usage("top: %s needs -b (batch mode)", o.format.json ? "-j" : "-x");
 	if (!o.batch && !isatty(STDOUT_FILENO))
 		cli_usage("top: standard output is not a terminal; give -b for plain text");
-	events = choose_metrics(&o, &metrics);
 	c = client_open(cli, false);
 	if (c) {
+		events = choose_metrics(&o, &metrics, c);
 		if (top_open(&src, c, &o))
 			ret = o.batch ? top_batch(&src, &o) : top_screen(&src, &o);
 		top_close(&src);

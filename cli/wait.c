@@ -17,10 +17,11 @@
 
 static int signals = -1;
 static sigset_t mask_before; /* signal mask to restore in the command */
-static bool stopped, interrupted;
+static bool stopped, interrupted, terminated;
 static pid_t child; /* 0: none, or it has ended */
 static int child_status;
 static struct rusage child_usage;
+static int cgroup_fd = -1; /* cgroup.procs of the command's cgroup */
 
 int cli_wait_init(void)
 {
@@ -37,6 +38,11 @@ int cli_wait_init(void)
 	return signals < 0 ? -1 : 0;
 }
 
+void cli_wait_cgroup(int procs_fd)
+{
+	cgroup_fd = procs_fd;
+}
+
 int cli_wait_start(char **command)
 {
 	int fds[2], err = 0;
@@ -51,7 +57,8 @@ int cli_wait_start(char **command)
 		sigprocmask(SIG_SETMASK, &mask_before, NULL);
 		signal(SIGPIPE, SIG_DFL);
 		signal(SIGXFSZ, SIG_DFL);
-		execvp(command[0], command);
+		if (cgroup_fd < 0 || write(cgroup_fd, "0", 1) == 1)
+			execvp(command[0], command);
 		err = errno;
 		if (write(fds[1], &err, sizeof(err)) < 0)
 			_exit(126);
@@ -84,6 +91,8 @@ int cli_wait_status(double *user_s, double *sys_s)
 {
 	int status;
 
+	if (child && terminated)
+		kill(child, SIGTERM);
 	if (child && wait4(child, &status, 0, &child_usage) == child)
 		child_ended(status);
 	*user_s = (double)child_usage.ru_utime.tv_sec + (double)child_usage.ru_utime.tv_usec / 1e6;
@@ -113,8 +122,10 @@ static bool take_signal(void)
 	if (read(signals, &si, sizeof(si)) != sizeof(si))
 		return false;
 	interrupted |= si.ssi_signo == SIGTERM || si.ssi_signo == SIGINT;
-	if (si.ssi_signo == SIGTERM)
+	if (si.ssi_signo == SIGTERM) {
+		terminated = true;
 		return true;
+	}
 	if (si.ssi_signo == SIGINT)
 		return !child;
 	if (!child || wait4(child, &status, WNOHANG, &child_usage) != child)

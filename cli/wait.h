@@ -26,7 +26,13 @@ int cli_wait_init(void);
  */
 int cli_wait_start(char **command);
 
-/* cli_wait_status - wait for the command's end. Returns its exit status, or 128 + its signal.
+/* cli_wait_cgroup - commands run in the cgroup with @procs_fd as its cgroup.procs; below 0: in
+ * ours.
+ */
+void cli_wait_cgroup(int procs_fd);
+
+/* cli_wait_status - wait for the command's end, to which SIGTERM is passed on. Returns its exit
+ * status, or 128 + its signal.
  * *@user_s and *@sys_s: the CPU time of it and its children in seconds. */
 int cli_wait_status(double *user_s, double *sys_s);
 

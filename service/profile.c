@@ -14,6 +14,7 @@
 #include "service/backend_choice.h"
 #include "service/profile.h"
 #include "vpmu/util/fail.h"
+#include "vpmu/event/event.h"
 
 #define DRAIN_MIN_MS   5
 #define DRAIN_FIRST_MS 10 /* the rate of samples is still unknown */
@@ -264,6 +265,22 @@ static void profile_free(struct profile *p)
 	free(p);
 }
 
+/* Return an event that @source counts, on the sides of @key; "": none of the usual ones. */
+static const char *profile_works(const struct vpmu_backend *source, vpmu_key_t key)
+{
+	static const char *const usual[] = {"instructions", "cycles", "cpu-clock"};
+	enum vpmu_quality q;
+	vpmu_key_t other;
+	char why[200];
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+		if (!vpmu_event_parse(usual[i], 0, &other, NULL, 0) &&
+		    vpmu_backend_can_count(source, other | (key & (VPMU_KEY_GUEST | VPMU_KEY_HOST)),
+					   &q, why, sizeof(why)))
+			return usual[i];
+	return "";
+}
+
 static int start_sampling(struct profile *p, struct vpmu_backend_node *in, vpmu_key_t key,
 			  char *err, size_t errlen)
 {
@@ -277,16 +294,18 @@ static int start_sampling(struct profile *p, struct vpmu_backend_node *in, vpmu_
 		.arg = p,
 	};
 	int ret = vpmu_backend_sample_start(in, &opts, &p->sampling);
+	const char *other = ret == -EOPNOTSUPP ? profile_works(in->source, key) : "";
 	char why[200];
 
 	switch (ret) {
 	case 0:
 		return 0;
 	case -EOPNOTSUPP:
-		return fail(ret, err, errlen,
-			    "event: %s: no CPU of backend %s can sample it; take an event that "
-			    "`vpmu events` calls counted there",
-			    p->event, p->backend);
+		return fail(
+			ret, err, errlen,
+			"event: %s: no CPU of backend %s can sample it%s%s; `vpmu events` shows "
+			"what is counted there",
+			p->event, p->backend, *other ? "; it can sample " : "", other);
 	case -ENOSPC:
 		return fail(ret, err, errlen,
 			    "event: %s: all counter slots of backend %s are in use; end a session "

@@ -229,23 +229,27 @@ static void cgroups_walk(struct cgroups *c, const char *pattern, char *dir, char
 		closedir(in);
 }
 
-void cgroups_scan(struct cgroups *c)
+static void cgroups_find(struct cgroups *c, const struct patterns *p)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
+
+	for (size_t k = 0; k < p->nr; k++) {
+		snprintf(dir, sizeof(dir), "%s", c->root);
+		*path = '\0';
+		cgroups_walk(c, p->text[k], dir, path);
+	}
+}
+
+void cgroups_scan(struct cgroups *c)
+{
 	uint64_t begin = now_us();
 
 	c->polls = false;
 	for (struct match *e = c->first; e; e = e->next)
 		e->seen = false;
-	for (size_t i = 0; i < c->rules->nr; i++) {
-		const struct patterns *p = &c->rules->rule[i].cgroup;
-
-		for (size_t k = 0; k < p->nr; k++) {
-			snprintf(dir, sizeof(dir), "%s", c->root);
-			*path = '\0';
-			cgroups_walk(c, p->text[k], dir, path);
-		}
-	}
+	for (size_t i = 0; i < c->rules->nr; i++)
+		cgroups_find(c, &c->rules->rule[i].cgroup);
+	cgroups_find(c, &c->rules->commands);
 	for (struct match **link = &c->first; *link;) {
 		struct match *e = *link;
 

@@ -18,6 +18,7 @@
 #include "service/request.h"
 #include "service/server.h"
 #include "service/session_save.h"
+#include "vpmud/command_cgroups.h"
 #include "vpmud/config.h"
 #include "vpmud/daemon.h"
 #include "vpmud/persist.h"
@@ -112,6 +113,8 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen)
 	/* Take only the rules from the new file; all else is fixed at the start. */
 	d->config.rules = next.rules;
 	next.rules = old.rules;
+	d->config.rules.commands = old.rules.commands;
+	next.rules.commands = (struct patterns){0};
 	tree_rules(d->tree, &d->config.rules);
 	cgroups_rules(d->cgroups, &d->config.rules);
 	tree_prune(d->tree);
@@ -129,6 +132,26 @@ static int daemon_cmd_reload(void *arg, const json_t *req, json_t *resp, char *e
 	if (!ret && *err)
 		json_object_set_new(resp, "note", json_string(err));
 	return ret;
+}
+
+static int daemon_cmd_cgroup_find(void *arg, const json_t *req, json_t *resp, char *err,
+				  size_t errlen)
+{
+	struct daemon *d = arg;
+
+	return command_cgroup_find(&d->config.rules, d->cgroup_root, req, resp, err, errlen);
+}
+
+static int daemon_cmd_cgroup_add(void *arg, const json_t *req, json_t *resp, char *err,
+				 size_t errlen)
+{
+	struct daemon *d = arg;
+	int ret = command_cgroup_add(&d->config.rules, d->cgroup_root, req, err, errlen);
+
+	if (ret)
+		return ret;
+	cgroups_scan(d->cgroups);
+	return command_cgroup_find(&d->config.rules, d->cgroup_root, req, resp, err, errlen);
 }
 
 /* ---- callbacks of the server ---------------------------------------------------------------- */
@@ -172,6 +195,7 @@ static int on_tend(sd_event_source *s, uint64_t usec, void *arg)
 
 	bpf_backend_tend(d->kernel);
 	tree_tend(d->tree);
+	command_cgroups_tend(&d->config.rules, d->cgroup_root);
 	return sd_event_source_set_time_relative(s, TEND_US);
 }
 
@@ -307,7 +331,9 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
 	if (!ret && d->persist)
 		persist_begin(d->persist, server_sessions(d->server), d->tree);
-	if (!ret && server_register(d->server, "reload", daemon_cmd_reload, d))
+	if (!ret && (server_register(d->server, "reload", daemon_cmd_reload, d) ||
+		     server_register(d->server, "cgroup-find", daemon_cmd_cgroup_find, d) ||
+		     server_register(d->server, "cgroup-add", daemon_cmd_cgroup_add, d)))
 		ret = fail(-EEXIST, err, errlen, "socket: a command is there already");
 	return ret;
 }

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,7 @@ void rules_fini(struct rules *r)
 		free(r->rule[i].owners);
 	}
 	free(r->rule);
+	patterns_fini(&r->commands);
 	*r = (struct rules){0};
 }
 
@@ -71,6 +73,12 @@ int patterns_add(struct patterns *p, const char *pattern)
 	p->text = xreallocarray(p->text, p->nr + 1, sizeof(*p->text));
 	p->text[p->nr++] = xstrdup(pattern);
 	return 0;
+}
+
+void patterns_remove(struct patterns *p, size_t i)
+{
+	free(p->text[i]);
+	p->text[i] = p->text[--p->nr];
 }
 
 int rule_add_owner(struct rule *rule, uid_t uid)
@@ -201,6 +209,46 @@ static const struct rule *by_cgroup(const struct rules *r, const char *path, boo
 	return best;
 }
 
+/* As rules_cgroup() or, unless @whole, for the nearest ancestor with a rule; *@len: the bytes of
+ * @path up to it. */
+static const struct rule *rules_place(const struct rules *r, const char *path, bool whole,
+				      size_t *len, char tenant[TENANT_PATH_MAX + 1], char *why,
+				      size_t whylen)
+{
+	static const struct rule command_rule = {.each = true};
+	struct rule above = {.each = true};
+	const struct rule *found;
+	char dir[PATH_MAX];
+	const char *rest, *name;
+	size_t n;
+
+	for (size_t i = 0; i < r->commands.nr; i++) {
+		if (!matches_path(r->commands.text[i], path, &rest) || (whole && *rest))
+			continue;
+		*len = (size_t)(rest - path);
+		snprintf(dir, sizeof(dir), "%.*s", (int)*len, path);
+		name = strrchr(r->commands.text[i], '/') + 1;
+		dir[*len - strlen(name) - 1] = '\0';
+		found = by_cgroup(r, dir, false, &rest, &n);
+		if (found && !tenant_of(found, rest, n, false, above.path, why, whylen))
+			return NULL;
+		return tenant_of(&above, name, strlen(name), false, tenant, why, whylen)
+			       ? &command_rule
+			       : NULL;
+	}
+	found = by_cgroup(r, path, whole, &name, &n);
+	if (!found || !tenant_of(found, name, n, false, tenant, why, whylen))
+		return NULL;
+	*len = (size_t)(name + n - path);
+	return found;
+}
+
+bool rules_find(const struct rules *r, const char *path, char tenant[TENANT_PATH_MAX + 1],
+		size_t *len)
+{
+	return rules_place(r, path, false, len, tenant, NULL, 0) != NULL;
+}
+
 /* Return true if @rule trusts the name of @vm. */
 static bool rule_trusts(const struct rule *rule, const struct rules_vm *vm)
 {
@@ -221,8 +269,7 @@ bool rules_vm(const struct rules *r, const struct rules_vm *vm, char path[TENANT
 	      const struct rule **refused, char *why, size_t whylen)
 {
 	static const struct rule by_metadata = {.each = true};
-	const char *metadata = vm->metadata, *text;
-	const struct rule *found;
+	const char *metadata = vm->metadata;
 	size_t len;
 
 	*refused = NULL;
@@ -249,19 +296,15 @@ bool rules_vm(const struct rules *r, const struct rules_vm *vm, char path[TENANT
 		if (!*refused)
 			*refused = rule;
 	}
-	found = vm->cgroup ? by_cgroup(r, vm->cgroup, false, &text, &len) : NULL;
-	return found && tenant_of(found, text, len, false, path, why, whylen);
+	return vm->cgroup && rules_place(r, vm->cgroup, false, &len, path, why, whylen);
 }
 
 const struct rule *rules_cgroup(const struct rules *r, const char *path,
 				char tenant[TENANT_PATH_MAX + 1], char *why, size_t whylen)
 {
-	const struct rule *found;
-	const char *text;
 	size_t len;
 
 	if (whylen)
 		*why = '\0';
-	found = by_cgroup(r, path, true, &text, &len);
-	return found && tenant_of(found, text, len, false, tenant, why, whylen) ? found : NULL;
+	return rules_place(r, path, true, &len, tenant, why, whylen);
 }

@@ -48,6 +48,9 @@ struct rule {
 struct rules {
 	size_t nr;
 	struct rule *rule;
+	/* Paths of cgroups that clients made for a command (`vpmu stat -- COMMAND`): each is a
+	 * tenant of its own, named after the cgroup, below the one to which it would belong. */
+	struct patterns commands;
 };
 
 /* rules_add - add a rule without patterns for the section path @path; *@out is valid until the next
@@ -55,9 +58,17 @@ struct rules {
 int rules_add(struct rules *r, const char *path, struct rule **out, char *err, size_t errlen);
 void rules_fini(struct rules *r);
 
-/* patterns_add, rule_add_owner - return 0 or -E2BIG. cgroup_pattern_ok - returns true if
+/* rules_find - write the path of the tenant to which the cgroup at @path belongs to @tenant, and
+ * how many bytes of @path name the cgroup that matches its rule to *@len. False: no rule matches.
+ */
+bool rules_find(const struct rules *r, const char *path, char tenant[TENANT_PATH_MAX + 1],
+		size_t *len);
+
+/* patterns_remove - remove pattern @i. patterns_add, rule_add_owner - return 0 or -E2BIG.
+ * cgroup_pattern_ok - returns true if
  * @pattern is a path of 1 to RULES_COMPONENTS_MAX components, none of them empty, "." or "..". */
 int patterns_add(struct patterns *p, const char *pattern);
+void patterns_remove(struct patterns *p, size_t i);
 int rule_add_owner(struct rule *rule, uid_t uid);
 bool cgroup_pattern_ok(const char *pattern);
 

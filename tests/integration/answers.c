@@ -6,7 +6,7 @@
  * Each line of FILE is "CMD ANSWER". A request of command CMD gets the next answer of that command;
  * the last one is repeated. "@" instead of an answer closes the connection; "+MS ANSWER" is sent
  * that many milliseconds later. A command that is not in the file gets an error. FILE.asked has the
- * command of each request. One client at a time; runs until it is killed.
+ * command of each request, and its events. One client at a time; runs until it is killed.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -86,9 +86,11 @@ static void serve(FILE *in, int fd, FILE *asked)
 	while (getline(&line, &room, in) > 0) {
 		json_t *req = json_loads(line, 0, NULL);
 		const char *cmd = json_string_value(json_object_get(req, "cmd"));
+		const char *events = json_string_value(json_object_get(req, "events"));
 		const char *text = wait_first(answer_to(cmd ? cmd : ""));
 
-		fprintf(asked, "%s\n", cmd ? cmd : "?");
+		fprintf(asked, "%s%s%s\n", cmd ? cmd : "?", events ? " " : "",
+			events ? events : "");
 		fflush(asked);
 		if (strcmp(text, "@") != 0)
 			dprintf(fd, "%s\n", text);

@@ -52,7 +52,7 @@ check "-j: which" "$("$vpmu" detach s -j | sed -n 's/.*"tenant":"\(.*\)","backen
 /acme kvm 6000
 /acme/web kvm 5000'
 out=$("$vpmu" stat --for-each tenant -I 10 -d 0.05)
-check_match "-I: a column" "$out" '^# +time +counts +events +backend +tenant$'
+check_match "-I: a column" "$out" '^# +time +counts +unit +events +backend +tenant$'
 check "-I: one heading" "$(printf '%s\n' "$out" | grep -c '^#')" 1
 check_match "-I: in each line" "$out" '^ +1\.000000000 .* cycles +emulator +/acme( |$)'
 out=$("$vpmu" top -b -n 1 -d 0.01)
@@ -142,8 +142,8 @@ lbr-read {"rows":[{"vm":"k-1","vcpu":0,"backend":"kvm","entries":[{"from":"0x20"
 END
 check_match "stat: in the title" "$("$vpmu" stat -d 0.01)" "^ Performance counter stats for '/' \(backend: kvm\):$"
 out=$("$vpmu" stat --session s -I 10 -d 0.5)
-check_match "-I: in the heading" "$out" '^# +time +counts +events +vm  backend: kvm$'
-check_match "-I: a new heading when a second backend comes" "$out" '^# +time +counts +events +backend +vm$'
+check_match "-I: in the heading" "$out" '^# +time +counts +unit +events +vm  backend: kvm$'
+check_match "-I: a new heading when a second backend comes" "$out" '^# +time +counts +unit +events +backend +vm$'
 check "events" "$("$vpmu" events)" '# backend: kvm
 EVENT  ALIAS COUNTED MEANING
 cycles               core cycles

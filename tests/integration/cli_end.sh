@@ -43,7 +43,7 @@ many=$(seq -s, 0 60 | sed 's/\([0-9]*\)/instructions:u/g')
 ends_with_vms 1 -e instructions,$many -x, --for-each vcpu
 check "many events: all lines" "$(wc -l <"$dir/out")" 62
 check "many events: the first" "$(cell "$dir/out" instructions /acme web-1 0)" "$instructions"
-ends_with_vms 1 -e instructions -x, -- sh -c 'exit 3'
+ends_with_vms 1 -a -e instructions -x, -- sh -c 'exit 3'
 check "with a command: its status" $status 3
 
 # ---- quit and kill -9 ----

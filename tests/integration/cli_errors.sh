@@ -57,7 +57,18 @@ wait_state web-1 done
 bad 2 'no command given'
 bad 2 'bogus: no such command' bogus
 bad 2 'list: "x": this command takes no argument' list x
-bad 2 "unrecognized option '--bogus'" stat --bogus
+bad 2 "^vpmu: stat: unrecognized option '--bogus'; .vpmu help stat. shows the options$" stat --bogus
+bad 2 "^vpmu: stat: unrecognized option '--taget'; did you mean '--target'. .vpmu help stat. shows the options$" stat --taget x
+bad 2 "^vpmu: unrecognized option '--sokcet'; did you mean '--socket'. .vpmu help. shows the options$" --sokcet x list
+bad 2 "^vpmu: stat: unrecognized option '-Z'; " stat -Z
+bad 2 "^vpmu: stat: option '-e' needs a value; " stat -e
+bad 2 "^vpmu: stat: option '--event' needs a value; " stat --event
+bad 2 "^vpmu: stat: option '--append' takes no value; " stat --append=1
+bad 2 "^vpmu: stat: option '--t' is ambiguous: --[a-z]* or --[a-z]*; " stat --t
+bad 2 '^vpmu: stat: -A: counts are per tenant' stat -A
+bad 2 '^vpmu: lst: no such command; did you mean "list"' lst
+bad 2 '^vpmu: record: no such command: `vpmu profile ' record -a
+bad 2 '^vpmu: recrod: no such command; for perf.s "record": `vpmu profile ' recrod
 bad 2 'stat: -I "5": give a number from 10 to 3600000' stat -I 5
 bad 2 'a number from 10' stat -I 1e3
 bad 2 'seconds above 0' stat -d 0
@@ -107,13 +118,24 @@ bad 2 '^vpmu: stat: -M: the list is empty' stat -M ''
 bad 2 "^vpmu: -e: unknown event 'bogus'; .*\`vpmu events\`" stat -e bogus
 bad 1 'no tenant "/nope"' stat -t /nope
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows what there is$' stat -t nope
+bad 1 '^vpmu: no VM "web-2"; did you mean "web-1". `vpmu list` shows what there is$' stat -t web-2
+bad 1 '^vpmu: no VM "web"; did you mean "/acme/web". `vpmu list` shows what there is$' stat -t web
+bad 1 '^vpmu: no tenant "/acne"; did you mean "/acme". `vpmu list` shows what there is$' profile -d 1 /acne
+bad 1 '^vpmu: no VM "web-2"; did you mean "web-1". `vpmu list` shows the VMs$' pause web-2
+bad 1 '^vpmu: tenant /acme/wbe: no such tenant; did you mean "/acme/web". ' tenant rm /acme/wbe
+bad 1 '^vpmu: stat: true cannot be counted by itself: .*; give -a to count everything while it runs, or -t TARGET$' stat -- true
+bad 2 '^vpmu: -p "x": give the number of a process$' stat -p x
+bad 1 '^vpmu: -p 999999999: no such process$' stat -p 999999999
+bad 2 'stat: --interval-count needs intervals' stat --interval-count 3
+bad 2 'profile: give only one of -c and -F' profile -c 1 -F 99
+bad 2 'profile: -F "0": give a number from 1 to 100000' profile -F 0
 bad 2 '^vpmu: --for-each: "tenant" of VM web-1; expected none, vm or vcpu for a VM$' stat -t web-1 --for-each tenant
 bad 1 '^vpmu: no session "nope"; `vpmu sessions` shows what there is$' stat --session nope
 bad 1 'no session "nope"' detach nope
 bad 1 '^vpmu: no session "nope"; ' stat --session nope -I 10 -- touch "$dir/ran"
 check "the command was not started" "$(ls "$dir/ran" 2>/dev/null)" ""
 bad 2 'A-Za-z0-9' attach 'a/b' -e cycles
-bad 127 '/nowhere/cmd: cannot run it: No such file' stat -- /nowhere/cmd
+bad 127 '/nowhere/cmd: cannot run it: No such file' stat -a -- /nowhere/cmd
 bad 2 'tenant path' tenant add acme
 bad 2 'tenant path' tenant add /../etc
 bad 2 '/host is what runs in no tenant' tenant add /host/x
@@ -139,7 +161,7 @@ bad 2 '^vpmu: vm add: engine: "fast" is invalid; expected auto, emulator or kvm$
 bad 1 . vm add name=web-1 image="$image" engine=emulator
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' pause nope
 bad 2 "unknown event 'bogus'" profile -e bogus -d 1
-bad 1 '^vpmu: -e: cache-misses: no CPU of backend emulator can sample it; take an event that `vpmu events` calls counted there$' profile -e cache-misses -d 1
+bad 1 '^vpmu: -e: cache-misses: no CPU of backend emulator can sample it; it can sample instructions; `vpmu events` shows what is counted there$' profile -e cache-misses -d 1
 bad 2 '-c "0": give a number of events from 1 to 140737488355328' profile -c 0 -d 1
 bad 2 '-c "140737488355329": give a number' profile -c 140737488355329 -d 1
 bad 2 '-c "1e6": give a number' profile -c 1e6

@@ -157,8 +157,8 @@ refused "event 'task-clock:G': the kernel counts software events of a thread in 
 refused "event 'cs:Hu'" stat -e '{cycles,cs}:Hu'
 "$vpmu" resume web-1
 again '[ "$(grep -c "taken-share" "$dir/out")" -ge 3 ]' "$vpmu" stat -M taken-share -I 20 -d 0.3
-check_match "-I" "$(cat "$dir/out")" '^ +[0-9.]+ +[0-9.]+  taken-share, % +/$'
-"$vpmu" stat -r 2 -M taken-share -x, -- sleep 0.05 2>"$dir/out"
+check_match "-I" "$(cat "$dir/out")" '^ +[0-9.]+ +[0-9.]+ +taken-share, % +/$'
+"$vpmu" stat -a -r 2 -M taken-share -x, -- sleep 0.05 2>"$dir/out"
 check "-r: fields" "$(awk -F, '{ print NF }' "$dir/out" | sort -u)" 13
 stop_server
 finish

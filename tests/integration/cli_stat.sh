@@ -117,7 +117,7 @@ check_match "lines: thousands" "$out" '^ +[0-9]{1,3}(,[0-9]{3})+ +instructions'
 check_match "lines: not supported" "$out" '<not supported> +cache-misses'
 
 # A command, its status, and a session that ends with the client.
-"$vpmu" stat -e instructions -x, -o "$dir/out" -- sh -c 'exit 3'
+"$vpmu" stat -a -e instructions -x, -o "$dir/out" -- sh -c 'exit 3'
 check "the command's exit status" $? 3
 check "nothing ran meanwhile" "$(cell "$dir/out" instructions / "" "")" "<not counted>"
 check "sessions of clients are gone" "$("$vpmu" sessions -j | wc -l)" 4
@@ -129,7 +129,7 @@ for s in tree vms vcpus all; do
 done
 # vpmu itself ignores SIGPIPE and SIGXFSZ; its command does not.
 ignored() { grep SigIgn; }
-check "the signals that a command ignores" "$("$vpmu" stat -e instructions -- cat /proc/self/status 2>/dev/null | ignored)" \
+check "the signals that a command ignores" "$("$vpmu" stat -a -e instructions -- cat /proc/self/status 2>/dev/null | ignored)" \
 	"$(cat /proc/self/status | ignored)"
 check "all sessions are gone" "$("$vpmu" sessions -j | wc -l)" 0
 stop_server

@@ -57,6 +57,22 @@ static const struct {
 	{__LINE__, "branches-taken", 0, GENERIC(VPMU_EV_BRANCHES_TAKEN, UK | G), "branches-taken"},
 	{__LINE__, "loads", 0, GENERIC(VPMU_EV_LOADS, UK | G), "loads"},
 	{__LINE__, "stores:u", 0, GENERIC(VPMU_EV_STORES, U | G), "stores:u"},
+	{__LINE__, "branch-loads:u", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_BRANCHES, U | G),
+	 "branches:u"},
+	{__LINE__, "branch-load-misses", VPMU_SPACE_AMD, GENERIC(VPMU_EV_BRANCH_MISSES, UK | G),
+	 "branch-misses"},
+	{__LINE__, "L1-dcache-loads", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_LOADS, UK | G), "loads"},
+	{__LINE__, "L1-dcache-stores:k", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_STORES, K | G),
+	 "stores:k"},
+	/* Arm ARM: L1D_CACHE_REFILL, LL_CACHE_MISS_RD, L1D_TLB_REFILL, BR_MIS_PRED */
+	{__LINE__, "L1-dcache-load-misses", VPMU_SPACE_ARM, KEY(VPMU_SPACE_ARM, 0x03, UK | G),
+	 "arm::r3"},
+	{__LINE__, "LLC-load-misses:u", VPMU_SPACE_ARM, KEY(VPMU_SPACE_ARM, 0x37, U | G),
+	 "arm::r37:u"},
+	{__LINE__, "dTLB-load-misses", VPMU_SPACE_ARM, KEY(VPMU_SPACE_ARM, 0x05, UK | G),
+	 "arm::r5"},
+	{__LINE__, "branch-load-misses", VPMU_SPACE_ARM, KEY(VPMU_SPACE_ARM, 0x10, UK | G),
+	 "arm::r10"},
 	{__LINE__, "slots", 0, GENERIC(VPMU_EV_SLOTS, UK | G), "slots"},
 	{__LINE__, "idle-cycles-frontend:H", 0, GENERIC(VPMU_EV_STALLED_FRONTEND, UK | H),
 	 "stalled-cycles-frontend:H"},
@@ -157,6 +173,28 @@ Test(event, names_that_parse)
 	}
 }
 
+/* A cache event that the vendor does not have is one of another vendor, so no CPU counts it by
+ * mistake: perf would count any number as a raw event. */
+Test(event, cache_events_without_an_encoding)
+{
+	static const char *const names[] = {"LLC-loads", "LLC-store-misses", "node-loads",
+					    "L1-dcache-prefetches"};
+	static const enum vpmu_space spaces[] = {VPMU_SPACE_INTEL, VPMU_SPACE_ARM};
+	vpmu_key_t key, other = 0;
+
+	for (size_t s = 0; s < 2; s++) {
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+			if (spaces[s] == VPMU_SPACE_ARM && !i)
+				continue; /* it is LL_CACHE_RD */
+			cr_assert(!vpmu_event_parse(names[i], spaces[s], &key, NULL, 0));
+			cr_expect(vpmu_key_space(key) != spaces[s], "%s", names[i]);
+			cr_expect(vpmu_key_space(key) != VPMU_SPACE_GENERIC, "%s", names[i]);
+			cr_expect(key != other, "%s", names[i]);
+			other = key;
+		}
+	}
+}
+
 /* ---- names that are refused ------------------------------------------------------------------ */
 
 static const struct {
@@ -170,6 +208,8 @@ static const struct {
 	{__LINE__, "insructions", 0, -ENOENT, "did you mean 'instructions'"},
 	{__LINE__, "branchs", 0, -ENOENT, "did you mean 'branches'"},
 	{__LINE__, "context-switch", 0, -ENOENT, "did you mean 'context-switches'"},
+	{__LINE__, "L1-dcache-load-mises", 0, -ENOENT, "did you mean 'L1-dcache-load-misses'"},
+	{__LINE__, "L1-dcache-load-misses:p", 0, -EINVAL, "precise"},
 	{__LINE__, "zzz", 0, -ENOENT, "expected"},
 	{__LINE__, "bpf-output", 0, -ENOENT, "unknown event"},
 	{__LINE__, "cycles:p", 0, -EINVAL, "precise"},

@@ -275,3 +275,28 @@ Test(vpmud_rules, names_take_the_place_of_the_star)
 	cr_expect_null(vm_in(name, NULL, NULL));
 	cr_expect(strstr(err, "longer than 255"), "%s", err);
 }
+
+Test(vpmud_rules, a_commands_cgroup_is_a_tenant_of_its_own)
+{
+	size_t len;
+
+	cr_assert_eq(read_text("[tenant /a]\ncgroup = /s\n"), 0, "%s", err);
+	cr_assert_eq(patterns_add(&c.rules.commands, "/s/x/vpmu-stat-7"), 0);
+	cr_assert_eq(patterns_add(&c.rules.commands, "/other/vpmu-stat-8"), 0);
+	cr_expect(rules_cgroup(&c.rules, "/s/x/vpmu-stat-7", path, err, sizeof(err)));
+	cr_expect_str_eq(path, "/a/vpmu-stat-7", "below the tenant that would have it");
+	cr_expect(rules_cgroup(&c.rules, "/other/vpmu-stat-8", path, err, sizeof(err)));
+	cr_expect_str_eq(path, "/vpmu-stat-8");
+	cr_expect_null(rules_cgroup(&c.rules, "/s/x/vpmu-stat-77", path, err, sizeof(err)));
+	cr_expect_str_eq(vm_in("v", NULL, "/s/x/vpmu-stat-7/vm"), "/a/vpmu-stat-7");
+	cr_expect(rules_find(&c.rules, "/s/x/vpmu-stat-7/y", path, &len));
+	cr_expect_eq(len, strlen("/s/x/vpmu-stat-7"));
+	cr_expect(rules_find(&c.rules, "/s/y", path, &len));
+	cr_expect_str_eq(path, "/a");
+	cr_expect_eq(len, 2);
+	cr_expect_not(rules_find(&c.rules, "/t", path, &len));
+	/* Gone: the tenant above has it again. */
+	patterns_remove(&c.rules.commands, 0);
+	cr_expect_str_eq(vm_in("v", NULL, "/s/x/vpmu-stat-7/vm"), "/a");
+	cr_expect(rules_cgroup(&c.rules, "/other/vpmu-stat-8", path, err, sizeof(err)));
+}

@@ -118,7 +118,24 @@ static const char *pfm_refuse(uint64_t code)
 	return code & PFM_NO_HV ? NULL : ": there is no hypervisor level; expected :u and :k";
 }
 
-/* ---- the table ---------------------------------------------------------------------------- */
+/* ---- the tables ---------------------------------------------------------------------------- */
+
+/* perf's cache events (kernel: drivers/perf/arm_pmuv3.c, armv8_pmuv3_perf_cache_map). */
+static const struct event_cache arm64_cache[] = {
+	{EVENT_L1D_LOADS, -1, 0x04, NULL},
+	{EVENT_L1D_LOAD_MISSES, -1, 0x03, NULL},
+	{EVENT_L1I_LOADS, -1, 0x14, NULL},
+	{EVENT_L1I_LOAD_MISSES, -1, 0x01, NULL},
+	{EVENT_LLC_LOADS, -1, 0x36, NULL},
+	{EVENT_LLC_LOAD_MISSES, -1, 0x37, NULL},
+	{EVENT_DTLB_LOADS, -1, 0x25, NULL},
+	{EVENT_DTLB_LOAD_MISSES, -1, 0x05, NULL},
+	{EVENT_ITLB_LOADS, -1, 0x26, NULL},
+	{EVENT_ITLB_LOAD_MISSES, -1, 0x02, NULL},
+	{EVENT_BRANCH_LOADS, -1, 0x12, NULL},
+	{EVENT_BRANCH_LOAD_MISSES, -1, 0x10, NULL},
+	{.nr = EVENT_CACHE_NR},
+};
 
 /*
  * Arm ARM, "PMU events and event numbers": CPU_CYCLES, INST_RETIRED, CNT_CYCLES (cycles of the
@@ -158,6 +175,7 @@ const struct event_vendor vpmu_event_arm = {
 			1u << VPMU_EV_CACHE_MISSES | 1u << VPMU_EV_BUS_CYCLES,
 	.host_has = host_has,
 	.pseudo = pseudo,
+	.cache = arm64_cache,
 	.pfm_has = pfm_has,
 	.pfm_priv = arm64_pfm_priv,
 	.pfm_refuse = pfm_refuse,

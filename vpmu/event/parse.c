@@ -5,9 +5,8 @@
  * and the expected form.
  *
  *   name  := base [":" modifiers]
- *   base  := generic or software name | [vendor "::"] rHEX | libpfm4 name
+ *   base  := generic, software or cache name | [vendor "::"] rHEX | libpfm4 name
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,62 +15,11 @@
 #include "vpmu/event/priv.h"
 #include "vpmu/event/vendor.h"
 #include "vpmu/util/fail.h"
+#include "vpmu/util/nearest.h"
 
 #define ACCEPTED                                                                                   \
 	"expected names that `vpmu events` lists, rHEX, libpfm4 names (pmu::EVENT:UMASK), each "   \
 	"with :u :k :G :H"
-
-/* Case-insensitive edit distance of @a and @b, limited to @cap + 1. */
-static unsigned int name_distance(const char *a, const char *b, unsigned int cap)
-{
-	enum { MAX = 64 };
-	size_t la = strlen(a), lb = strlen(b), i, j;
-	unsigned int row[MAX + 1];
-
-	if (la > MAX || lb > MAX || (la > lb ? la - lb : lb - la) > cap)
-		return cap + 1;
-	for (j = 0; j <= lb; j++)
-		row[j] = (unsigned int)j;
-	for (i = 1; i <= la; i++) {
-		unsigned int diagonal = row[0];
-
-		row[0] = (unsigned int)i;
-		for (j = 1; j <= lb; j++) {
-			unsigned int same = tolower((unsigned char)a[i - 1]) ==
-					    tolower((unsigned char)b[j - 1]);
-			unsigned int best = diagonal + !same;
-
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			diagonal = row[j];
-			row[j] = best;
-		}
-	}
-	return row[lb] > cap ? cap + 1 : row[lb];
-}
-
-void vpmu_nearest_init(struct vpmu_nearest *n, const char *word)
-{
-	n->word = word;
-	n->best = NULL;
-	/* Suggest only if no more than a third of the word differs. */
-	n->distance = (unsigned int)strlen(word) / 3 + 1;
-}
-
-void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate)
-{
-	unsigned int d;
-
-	if (!n->distance)
-		return;
-	d = name_distance(n->word, candidate, n->distance - 1);
-	if (d < n->distance) {
-		n->distance = d;
-		n->best = candidate;
-	}
-}
 
 /* A parsed base, before it becomes a key. */
 struct spec {
@@ -257,6 +205,8 @@ static int unknown_event(const char *name, const char *base, char *err, size_t e
 		if (vpmu_software_rows[i].alias)
 			vpmu_nearest_try(&near, vpmu_software_rows[i].alias);
 	}
+	for (i = 0; vpmu_cache_name(i); i++)
+		vpmu_nearest_try(&near, vpmu_cache_name(i));
 	if (near.best)
 		return fail(-ENOENT, err, errlen,
 			    "unknown event '%s'; did you mean '%s'? " ACCEPTED, name, near.best);
@@ -290,7 +240,8 @@ static int parse_base(const char *name, char *base, enum vpmu_space raw_space, s
 		*colon = '\0';
 		*mods = colon + 1;
 	}
-	if (lookup_named(base, spec))
+	if (lookup_named(base, spec) ||
+	    vpmu_cache_event(base, raw_space, &spec->space, &spec->event, &spec->config))
 		return 0;
 	rc = parse_raw(name, base, raw_space, spec, err, errlen);
 	if (rc)

@@ -15,6 +15,7 @@
 #include "vpmu/event/priv.h"
 #include "vpmu/event/vendor.h"
 #include "vpmu/util/fail.h"
+#include "vpmu/util/nearest.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -5,6 +5,8 @@
 #ifndef VPMU_EVENT_PRIV_H
 #define VPMU_EVENT_PRIV_H
 
+#include <stdbool.h>
+
 #include "vpmu/event/event.h"
 
 #define VPMU_KEY_PRIV  (VPMU_KEY_USR | VPMU_KEY_OS)
@@ -42,15 +44,17 @@ extern const struct software_row vpmu_software_rows[VPMU_SW_NR];
 int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, uint64_t *priv,
 		    vpmu_key_t *key, char *err, size_t errlen);
 
-/* For "did you mean": init with a word, try each candidate; then best is the nearest one, or NULL.
+/*
+ * vpmu_cache_event - look up perf's name of a cache event, such as L1-dcache-load-misses, for the
+ * vendor of @space (0: the running CPU's). True: *space is VPMU_SPACE_GENERIC and *event is set, or
+ * *config of *space is. An event that this vendor's counters do not have becomes one of a vendor
+ * whose events this CPU cannot count, so that it is reported as not supported. False: no such name.
  */
-struct vpmu_nearest {
-	const char *word;
-	const char *best;
-	unsigned int distance;
-};
-void vpmu_nearest_init(struct vpmu_nearest *n, const char *word);
-void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate);
+bool vpmu_cache_event(const char *name, enum vpmu_space raw_space, enum vpmu_space *space,
+		      uint16_t *event, uint64_t *config);
+
+/* vpmu_cache_name - the name of cache event number @nr; NULL: none. */
+const char *vpmu_cache_name(unsigned int nr);
 
 /* Limit of a name's length. libpfm's longest names are much shorter. */
 #define NAME_MAX_BYTES 255

@@ -16,6 +16,43 @@
 
 #define VPMU_NO_CONFIG (-1)
 
+/*
+ * perf's cache events. An event of a vendor: its generic event, or -1 and its config. @pfm: the
+ * name under which libpfm's table of the running CPU must have this config; NULL: no need.
+ */
+enum event_cache_nr {
+	EVENT_L1D_LOADS,
+	EVENT_L1D_LOAD_MISSES,
+	EVENT_L1D_STORES,
+	EVENT_L1D_PREFETCHES,
+	EVENT_L1I_LOADS,
+	EVENT_L1I_LOAD_MISSES,
+	EVENT_LLC_LOADS,
+	EVENT_LLC_LOAD_MISSES,
+	EVENT_LLC_STORES,
+	EVENT_LLC_STORE_MISSES,
+	EVENT_DTLB_LOADS,
+	EVENT_DTLB_LOAD_MISSES,
+	EVENT_DTLB_STORES,
+	EVENT_DTLB_STORE_MISSES,
+	EVENT_ITLB_LOADS,
+	EVENT_ITLB_LOAD_MISSES,
+	EVENT_BRANCH_LOADS,
+	EVENT_BRANCH_LOAD_MISSES,
+	EVENT_NODE_LOADS,
+	EVENT_NODE_LOAD_MISSES,
+	EVENT_NODE_STORES,
+	EVENT_NODE_STORE_MISSES,
+	EVENT_CACHE_NR
+};
+
+struct event_cache {
+	enum event_cache_nr nr; /* EVENT_CACHE_NR ends a table */
+	int generic;
+	uint64_t config;
+	const char *pfm;
+};
+
 struct event_vendor {
 	enum vpmu_space space;
 	const char *name;     /* in event names: "intel" in "intel::r1a8" */
@@ -45,6 +82,11 @@ struct event_vendor {
 	uint32_t wrong_hw_ids;
 	bool (*host_has)(enum vpmu_generic ev);
 	int (*pseudo)(uint64_t config);
+
+	/* Cache events, in order of preference. cache_host: true if the running CPU has those
+	 * without @pfm; NULL: every CPU has them. */
+	const struct event_cache *cache;
+	bool (*cache_host)(void);
 
 	/*
 	 * libpfm4. pfm_has: true if its core PMU table @pmu has configs of this vendor. pfm_priv:

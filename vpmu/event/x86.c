@@ -230,6 +230,51 @@ static const char *amd_pfm_refuse(uint64_t code)
 	(((event)&0xff) | (umask) << EVTSEL_UMASK_SHIFT | ((event)&0xf00LL) << 24)
 
 /*
+ * perf's cache events as in its tables (kernel: arch/x86/events/intel/core.c, skl_, hsw_ and
+ * glc_hw_cache_event_ids), as far as one event select expresses them: those of the last level and
+ * of nodes need a second MSR.
+ */
+static const struct event_cache intel_cache[] = {
+	{EVENT_L1D_LOADS, VPMU_EV_LOADS, 0, NULL},
+	{EVENT_L1D_LOAD_MISSES, -1, SEL(0x51, 1), "L1D:REPLACEMENT"},
+	{EVENT_L1D_STORES, VPMU_EV_STORES, 0, NULL},
+	{EVENT_L1I_LOAD_MISSES, -1, SEL(0x83, 2), "ICACHE_64B:IFTAG_MISS"},
+	{EVENT_L1I_LOAD_MISSES, -1, SEL(0x80, 2), "ICACHE:MISSES"},
+	{EVENT_DTLB_LOADS, VPMU_EV_LOADS, 0, NULL},
+	{EVENT_DTLB_LOAD_MISSES, -1, SEL(0x12, 0xe), "DTLB_LOAD_MISSES:WALK_COMPLETED"},
+	{EVENT_DTLB_LOAD_MISSES, -1, SEL(0x08, 0xe), "DTLB_LOAD_MISSES:WALK_COMPLETED"},
+	{EVENT_DTLB_LOAD_MISSES, -1, SEL(0x08, 1), "DTLB_LOAD_MISSES:MISS_CAUSES_A_WALK"},
+	{EVENT_DTLB_STORES, VPMU_EV_STORES, 0, NULL},
+	{EVENT_DTLB_STORE_MISSES, -1, SEL(0x13, 0xe), "DTLB_STORE_MISSES:WALK_COMPLETED"},
+	{EVENT_DTLB_STORE_MISSES, -1, SEL(0x49, 0xe), "DTLB_STORE_MISSES:WALK_COMPLETED"},
+	{EVENT_DTLB_STORE_MISSES, -1, SEL(0x49, 1), "DTLB_STORE_MISSES:MISS_CAUSES_A_WALK"},
+	{EVENT_ITLB_LOADS, -1, SEL(0x85, 0x20), "ITLB_MISSES:STLB_HIT"},
+	{EVENT_ITLB_LOADS, -1, SEL(0x85, 0x60), "ITLB_MISSES:STLB_HIT"},
+	{EVENT_ITLB_LOAD_MISSES, -1, SEL(0x11, 0xe), "ITLB_MISSES:WALK_COMPLETED"},
+	{EVENT_ITLB_LOAD_MISSES, -1, SEL(0x85, 0xe), "ITLB_MISSES:WALK_COMPLETED"},
+	{EVENT_ITLB_LOAD_MISSES, -1, SEL(0x85, 1), "ITLB_MISSES:MISS_CAUSES_A_WALK"},
+	{EVENT_BRANCH_LOADS, VPMU_EV_BRANCHES, 0, NULL},
+	{EVENT_BRANCH_LOAD_MISSES, VPMU_EV_BRANCH_MISSES, 0, NULL},
+	{.nr = EVENT_CACHE_NR},
+};
+
+/* perf's table of family 17h and later (kernel: arch/x86/events/amd/core.c). */
+static const struct event_cache amd_cache[] = {
+	{EVENT_L1D_LOADS, -1, SEL(0x40, 0), NULL},
+	{EVENT_L1D_LOAD_MISSES, -1, SEL(0x60, 0xc8), NULL},
+	{EVENT_L1D_PREFETCHES, -1, SEL(0x5a, 0xff), NULL},
+	{EVENT_L1I_LOADS, -1, SEL(0x80, 0), NULL},
+	{EVENT_L1I_LOAD_MISSES, -1, SEL(0x81, 0), NULL},
+	{EVENT_DTLB_LOADS, -1, SEL(0x45, 0xff), NULL},
+	{EVENT_DTLB_LOAD_MISSES, -1, SEL(0x45, 0xf0), NULL},
+	{EVENT_ITLB_LOADS, -1, SEL(0x84, 0), NULL},
+	{EVENT_ITLB_LOAD_MISSES, -1, SEL(0x85, 0xff), NULL},
+	{EVENT_BRANCH_LOADS, VPMU_EV_BRANCHES, 0, NULL},
+	{EVENT_BRANCH_LOAD_MISSES, VPMU_EV_BRANCH_MISSES, 0, NULL},
+	{.nr = EVENT_CACHE_NR},
+};
+
+/*
  * Intel: the architectural events of SDM vol. 3, 20.2.1.2, table 20-1 (cycles, instructions,
  * bus-cycles = "unhalted reference cycles", cache-*, branches, branch-misses, slots). C4/20, D0/81
  * and D0/82 are not architectural, but they have been BR_INST_RETIRED.NEAR_TAKEN and
@@ -266,6 +311,7 @@ const struct event_vendor vpmu_event_intel = {
 	.is_host = intel_is_host,
 	.host_has = intel_host_has,
 	.pseudo = intel_pseudo,
+	.cache = intel_cache,
 	.pfm_has = intel_pfm_has,
 	.pfm_priv = x86_pfm_priv,
 	.pfm_refuse = intel_pfm_refuse,
@@ -307,6 +353,8 @@ const struct event_vendor vpmu_event_amd = {
 			1u << VPMU_EV_BUS_CYCLES,
 	.host_has = amd_host_has,
 	.pseudo = amd_pseudo,
+	.cache = amd_cache,
+	.cache_host = amd_has_ls_dispatch,
 	.pfm_has = amd_pfm_has,
 	.pfm_priv = x86_pfm_priv,
 	.pfm_refuse = amd_pfm_refuse,

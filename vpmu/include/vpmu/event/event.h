@@ -30,6 +30,7 @@ int vpmu_key_from_attr(const struct perf_event_attr *attr, vpmu_key_t *key);
  *
  *   a generic event or perf's alias of it   instructions, cycles, cpu-cycles, loads
  *   a software event                        task-clock, context-switches
+ *   perf's name of a cache event            L1-dcache-load-misses, dTLB-load-misses
  *   a raw code of @raw_space's vendor       r1a8
  *   a raw code of a named vendor            intel::r1a8, amd::r1a8, arm::r24
  *   a name of libpfm4                       skl::BR_INST_RETIRED:NEAR_TAKEN

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A cgroup for one command; see own_cgroup.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/error.h"
+#include "cli/own_cgroup.h"
+#include "cli/places.h"
+
+#define REMOVE_TRIES 500 /* of 10 ms: processes that end are in it a moment longer */
+
+static int above_fd; /* the keeper's: cgroup.procs of the cgroup above */
+
+/* Move all processes of the cgroup @dir to the one above ours, and remove @dir. */
+static int own_cgroup_clear(const char *dir, const struct stat *st, int type, struct FTW *at)
+{
+	char file[PATH_MAX + 32], pid[32];
+	FILE *f;
+
+	if (type != FTW_DP)
+		return 0;
+	snprintf(file, sizeof(file), "%s/cgroup.procs", dir);
+	f = fopen(file, "re");
+	while (f && fgets(pid, sizeof(pid), f))
+		if (write(above_fd, pid, strlen(pid)) < 0)
+			continue; /* it has ended */
+	if (f)
+		fclose(f);
+	rmdir(dir);
+	return 0;
+}
+
+/* The keeper: wait for the end of this process's parent, or its word, and remove @dir. */
+__attribute__((noreturn)) static void own_cgroup_keep(const char *dir, int alive_fd)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	char file[PATH_MAX + 32];
+	sigset_t all;
+	char byte;
+
+	/* A signal to the terminal's processes must not end it. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	setsid();
+	dup2(alive_fd, 0);
+	close_range(1, ~0U, 0);
+	while (read(0, &byte, 1) > 0 || errno == EINTR)
+		errno = 0;
+	snprintf(file, sizeof(file), "%s/../cgroup.procs", dir);
+	above_fd = open(file, O_WRONLY | O_CLOEXEC);
+	/* The command may have made cgroups below its own. */
+	for (int i = 0; i < REMOVE_TRIES && rmdir(dir) && errno != ENOENT; i++) {
+		nftw(dir, own_cgroup_clear, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+		nanosleep(&pause, NULL);
+	}
+	_exit(0);
+}
+
+bool own_cgroup_make(struct own_cgroup *o)
+{
+	char mount[PATH_MAX / 2], above[PATH_MAX / 2], dir[PATH_MAX], file[PATH_MAX + 16];
+	int fds[2];
+
+	*o = (struct own_cgroup){.procs_fd = -1, .alive_fd = -1};
+	if (!places_mount(mount, sizeof(mount)) || !places_cgroup("self", above, sizeof(above))) {
+		cli_error("stat: no cgroup2 is mounted here; give -a to count the host while the "
+			  "command runs");
+		return false;
+	}
+	snprintf(o->path, sizeof(o->path), "%s/vpmu-stat-%d", above[1] ? above : "", getpid());
+	snprintf(dir, sizeof(dir), "%s%.2000s", mount, o->path);
+	if (mkdir(dir, 0755)) {
+		cli_error("stat: %s: %s; only root can count a command by itself; give -a to count "
+			  "the host while it runs",
+			  dir, strerror(errno));
+		return false;
+	}
+	if (pipe2(fds, O_CLOEXEC)) {
+		cli_error("stat: pipe: %s", strerror(errno));
+		rmdir(dir);
+		return false;
+	}
+	o->keeper = fork();
+	if (o->keeper == 0)
+		own_cgroup_keep(dir, fds[0]);
+	close(fds[0]);
+	o->alive_fd = fds[1];
+	if (o->keeper < 0) {
+		cli_error("stat: fork: %s", strerror(errno));
+		rmdir(dir);
+		close(o->alive_fd);
+		return false;
+	}
+	snprintf(file, sizeof(file), "%s/cgroup.procs", dir);
+	o->procs_fd = open(file, O_WRONLY | O_CLOEXEC);
+	if (o->procs_fd < 0) {
+		cli_error("stat: %s: %s", file, strerror(errno));
+		own_cgroup_end(o);
+		return false;
+	}
+	return true;
+}
+
+void own_cgroup_end(struct own_cgroup *o)
+{
+	if (o->procs_fd >= 0)
+		close(o->procs_fd);
+	if (o->keeper <= 0)
+		return;
+	close(o->alive_fd);
+	while (waitpid(o->keeper, NULL, 0) < 0 && errno == EINTR)
+		;
+	o->keeper = 0;
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Targets by process and cgroup; see places.h. */
+#include <limits.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/client.h"
+#include "cli/error.h"
+#include "cli/places.h"
+#include "service/program/memory.h"
+
+bool places_cgroup(const char *pid, char *path, size_t len)
+{
+	char file[64], line[PATH_MAX + 16];
+	bool found = false;
+	FILE *f;
+
+	snprintf(file, sizeof(file), "/proc/%.20s/cgroup", pid);
+	f = fopen(file, "re");
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		found = !strncmp(line, "0::/", 4) && strlen(line + 3) < len;
+		if (found)
+			strcpy(path, line + 3);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+bool places_mount(char *dir, size_t len)
+{
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	char buf[8192];
+	bool found = false;
+	struct mntent m;
+
+	while (f && !found && getmntent_r(f, &m, buf, sizeof(buf))) {
+		found = !strcmp(m.mnt_type, "cgroup2") && strlen(m.mnt_dir) < len;
+		if (found)
+			strcpy(dir, m.mnt_dir);
+	}
+	if (f)
+		endmntent(f);
+	return found;
+}
+
+/* Return the process of the thread @text; 0: there is none. */
+static long places_process(const char *text)
+{
+	char file[64], line[256];
+	long pid = 0;
+	FILE *f;
+
+	snprintf(file, sizeof(file), "/proc/%.20s/status", text);
+	f = fopen(file, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Tgid: %ld", &pid) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return pid;
+}
+
+/* Return the name of the VM whose process is @pid; NULL: none. */
+static char *places_vm(struct client *c, long pid)
+{
+	const json_t *row;
+	char *err, *name = NULL;
+	json_t *list = client_try(c, json_pack("{s:s}", "cmd", "list"), &err);
+	size_t i;
+
+	free(err);
+	json_array_foreach (json_object_get(list, "nodes"), i, row) {
+		const char *vm = json_string_value(json_object_get(row, "vm"));
+
+		if (vm && json_integer_value(json_object_get(row, "pid")) == pid) {
+			name = xstrdup(vm);
+			break;
+		}
+	}
+	json_decref(list);
+	return name;
+}
+
+/* Return the tenant of the cgroup @path; *@whole: the cgroup itself is named by its rule. NULL:
+ * none, or the server has none by cgroup; *@err is set if it reported that. */
+static char *places_tenant(struct client *c, const char *path, bool *whole, char **err)
+{
+	json_t *answer =
+		client_try(c, json_pack("{s:s, s:s}", "cmd", "cgroup-find", "cgroup", path), err);
+	const char *tenant = json_string_value(json_object_get(answer, "tenant"));
+	const char *cgroup = json_string_value(json_object_get(answer, "cgroup"));
+	char *name = tenant && strcmp(tenant, "/host") ? xstrdup(tenant) : NULL;
+
+	*whole = cgroup && !strcmp(cgroup, path);
+	json_decref(answer);
+	return name;
+}
+
+static char *places_of_process(struct client *c, const char *text)
+{
+	char path[PATH_MAX], *name, *err = NULL;
+	long pid;
+	bool whole;
+
+	if (!*text || text[strspn(text, "0123456789")] || strlen(text) > 9)
+		cli_usage("-p \"%s\": give the number of a process", text);
+	pid = places_process(text);
+	if (!pid || !places_cgroup(text, path, sizeof(path))) {
+		cli_error("-p %s: no such process", text);
+		return NULL;
+	}
+	name = places_vm(c, pid);
+	if (name)
+		return name;
+	name = places_tenant(c, path, &whole, &err);
+	if (name)
+		cli_error("-p %s: counting its tenant %s, with all that runs in it", text, name);
+	else if (err)
+		cli_error("-p %s: no VM of this server is this process, and it knows no "
+			  "cgroups: %s",
+			  text, err);
+	else
+		cli_error("-p %s: its cgroup %s is in no tenant; add it to one in vpmud.conf, "
+			  "or give -t /host",
+			  text, path);
+	free(err);
+	return name;
+}
+
+static char *places_of_cgroup(struct client *c, const char *text)
+{
+	char mount[PATH_MAX], path[PATH_MAX], *name, *err = NULL;
+	size_t n = places_mount(mount, sizeof(mount)) ? strlen(mount) : 0;
+	bool whole;
+
+	/* As for perf, a path below the mount; or the whole path. */
+	if (n && !strncmp(text, mount, n) && text[n] == '/')
+		text += n;
+	snprintf(path, sizeof(path), "%s%s", *text == '/' ? "" : "/", text);
+	n = strlen(path);
+	if (n > 1 && path[n - 1] == '/')
+		path[n - 1] = '\0';
+	if (!strcmp(path, "/"))
+		return xstrdup("/");
+	name = places_tenant(c, path, &whole, &err);
+	if (name && whole)
+		return name;
+	if (name)
+		cli_error("-G %s: it is part of the tenant %s; give -t %s, or make it a tenant "
+			  "in vpmud.conf",
+			  path, name, name);
+	else if (err)
+		cli_error("-G %s: %s", path, err);
+	else
+		cli_error("-G %s: it is in no tenant; add it to one in vpmud.conf", path);
+	free(name);
+	free(err);
+	return NULL;
+}
+
+char *places_target(struct client *c, enum target_kind kind, const char *text)
+{
+	switch (kind) {
+	case TARGET_PID:
+		return places_of_process(c, text);
+	case TARGET_CGROUP:
+		return places_of_cgroup(c, text);
+	default:
+		return xstrdup(text);
+	}
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The targets of perf's options: the VM or tenant of a process (-p), the tenant of a cgroup (-G).
+ */
+#ifndef CLI_PLACES_H
+#define CLI_PLACES_H
+
+#include "cli/options.h"
+
+struct client;
+
+/*
+ * places_target - return the name of the target for requests, which the caller must free: @text
+ * itself for TARGET_NAME. NULL after an error was printed. If more than the process is counted, a
+ * line on standard error names the tenant.
+ */
+char *places_target(struct client *c, enum target_kind kind, const char *text);
+
+/* places_cgroup - write the path of the cgroup of process @pid, below the mount of cgroup2, to
+ * @path. False: it is not known. */
+bool places_cgroup(const char *pid, char *path, size_t len);
+
+/* places_mount - write the directory where cgroup2 is mounted to @dir. False: nowhere. */
+bool places_mount(char *dir, size_t len);
+
+#endif
