@@ -55,6 +55,7 @@ function firstOf(row, names) {
 	return null;
 }
 
+const counts = (row, names) => names.some((n) => row.events.has(n) && !row.events.get(n).why);
 const cpuOf = (row) => firstOf(row, CPU);
 const nameOf = (row) => row.vm ?? row.tenant;
 
@@ -146,7 +147,7 @@ function contrastOf(use, pain, limit) {
 	return bad.length && good.length ? mean(bad) / Math.max(mean(good), 1e-12) : null;
 }
 
-// Everything that the page says: { actors, victims, suspects, unproven, can }.
+// Everything that the page says: { rows, actors, pains, victims, suspects, unproven, can, ran }.
 function judge(data, dt) {
 	const rows = subjectsOf(data), actors = actorsOf(rows), uses = [], victims = [];
 	const pains = new Map();
@@ -154,8 +155,10 @@ function judge(data, dt) {
 	for (const row of actors) {
 		const pain = { cpi: cpiOf(row, dt), wait: partOf(row, WAIT, "run-queue wait", RULE.wait), steal: partOf(row, STEAL, "steal", RULE.steal) };
 		pains.set(row.key, pain);
+		can.cpi ||= counts(row, ["instructions"]) && counts(row, ["cycles", "cpu-cycles"]);
+		can.wait ||= counts(row, WAIT);
+		can.steal ||= counts(row, STEAL);
 		for (const k of ["cpi", "wait", "steal"]) {
-			can[k] ||= pain[k] !== null;
 			if (pain[k]?.suffers)
 				victims.push({ row, pain: pain[k], by: k });
 		}
@@ -215,5 +218,5 @@ function judge(data, dt) {
 	const ranked = [...suspects.values()].sort((a, b) => b.score - a.score);
 	ranked.forEach((s) => s.evidence.sort((a, b) => b.r * b.share - a.r * a.share));
 	unproven.sort((a, b) => b.r - a.r);
-	return { rows, actors, pains, victims, suspects: ranked, unproven: unproven.filter((u) => !suspects.has(u.row.key)), can, tests: pairs.length };
+	return { rows, actors, pains, victims, suspects: ranked, unproven: unproven.filter((u) => !suspects.has(u.row.key)), can, ran: actors.some((row) => sum(cpuOf(row)?.delta ?? []) > 0) };
 }

@@ -49,6 +49,8 @@ function verdictText(j) {
 		return `Nobody: ${View.dt.length} intervals are too few for a statement; ${RULE.intervals} are needed.`;
 	if (j.suspects.length)
 		return null;
+	if (!j.ran)
+		return "Nobody: no VM or tenant ran.";
 	if (!j.can.cpi && !j.can.wait && !j.can.steal)
 		return "Nobody: this host has no count that shows suffering." + without;
 	if (!j.victims.length)
@@ -115,8 +117,10 @@ function totalsOf(j) {
 function useCell(u, s) {
 	if (!u)
 		return cell(NONE, "dim", el("span", { class: "sub" }, s?.why ? "not supported" : "not counted"));
-	return cell(approx(u.share === null ? count(u.used) : part(u.share), u.estimated), u.estimated ? "est" : null, bar(u.share),
-		el("span", { class: "sub" }, CPU.includes(s.event) ? span(u.used) : approx(count(u.used), u.estimated)));
+	const used = s.unit === "ns" || CPU.includes(s.event) ? span(u.used) : count(u.used), cls = u.estimated ? "est" : null;
+	if (u.share === null)
+		return cell(approx(used, u.estimated), cls);
+	return cell(approx(part(u.share), u.estimated), cls, bar(u.share), el("span", { class: "sub" }, approx(used, u.estimated)));
 }
 
 function showRows() {
