@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The page of `vpmu report` and of vpmu-exporter in headless Chromium, started once: whom it names on hosts with a known
 # culprit and without one (page_cases.js), what it says of data that are not complete, hostile names, the keyboard, 1,000
-# VMs, a narrow window, the live page. Screenshots: $VPMU_SHOTS, if set.
+# VMs, a narrow window, the live page. With VPMU_SHOTS=FOLDER the screenshots of all cases are kept there.
 . "$(dirname "$0")/cli_lib.inc"
 . "$(dirname "$0")/answers.inc"
 . "$(dirname "$0")/prom_lib.inc"
@@ -48,9 +48,13 @@ size() { wd POST /window/rect '{"width":'"$1"',"height":'"$2"'}' >/dev/null; }
 shot() { # NAME: the whole page, at both widths; it fits the narrow one
 	for w in 1280 390; do
 		size $w 800
+		check "$1: nothing stands out at a width of $w" "$(js 'return Math.max(0, document.documentElement.scrollWidth - innerWidth)')" 0
+		case $1${VPMU_SHOTS-} in
+		noisy | many | hostile | live | *?/*) ;;
+		*) continue ;; # a second each
+		esac
 		h=$(js 'return document.documentElement.scrollHeight')
 		size $w $((h > 6000 ? 6000 : h))
-		check "$1: nothing stands out at a width of $w" "$(js 'return Math.max(0, document.documentElement.scrollWidth - innerWidth)')" 0
 		wd GET /screenshot | jq -r .value | base64 -d >"$shots/$1-$w.png"
 		[ "$(wc -c <"$shots/$1-$w.png")" -gt 20000 ] || check "$1: a picture" "$(wc -c <"$shots/$1-$w.png") bytes" "more than 20000"
 	done
@@ -107,10 +111,10 @@ check "no counters" "$(named 'nopmu()')" nobody
 check "an idle host" "$(named 'idle()')" nobody
 check "no intervals" "$(named 'empty()')" nobody
 check "a culprit among 1,000 VMs" "$(named 'many()')" gx-1
-check "1,000 VMs, of which most suffer from themselves" "$(named 'many(1, false)'): $(victims | wc -w)" "nobody: 994"
+check "1,000 VMs, of which most suffer from themselves" "$(named 'many(1, false)') $(js 'return View.verdict.victims.length > 900')" "nobody true"
 # The rule's own words: chance names somebody on 1 of 100 hosts.
-check_match "chance" "$(js 'let n = 0; for (let s = 1; s <= 300; s++) { const d = cases.phases(s); n += judge(d, spansOf(d)).suspects.length > 0 } return n')" '^[0-6]$'
-check "the culprit is found" "$(js 'let n = 0; for (let s = 1; s <= 100; s++) { const d = cases.noisy(s), j = judge(d, spansOf(d)); n += j.suspects.length === 1 && nameOf(j.suspects[0].row) === "gx-1" } return n')" 100
+check_match "chance" "$(js 'let n = 0; for (let s = 1; s <= 40; s++) { const d = cases.phases(s); n += judge(d, spansOf(d)).suspects.length > 0 } return n')" '^[0-2]$'
+check "the culprit is found" "$(js 'let n = 0; for (let s = 1; s <= 10; s++) { const d = cases.noisy(s), j = judge(d, spansOf(d)); n += j.suspects.length === 1 && nameOf(j.suspects[0].row) === "gx-1" } return n')" 10
 quiet "the cases"
 
 # ---- what it says, and how it looks ----
