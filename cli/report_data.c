@@ -8,14 +8,14 @@
 #include "cli/report_data.h"
 #include "service/program/memory.h"
 
-#define CPU_TIME "cpu-time" /* made from the time that a row ran, where task-clock is not counted  \
-			     */
+/* Made from the time that a row ran, where task-clock is not counted. */
+#define CPU_TIME "cpu-time"
 
 struct report_series {
 	size_t session;
 	uint64_t row;
 	char *event;
-	bool cpu_time; /* CPU_TIME, of another event of the name @event or not */
+	bool cpu_time; /* CPU_TIME, made here, not an event of the reading */
 	json_t *json;  /* borrowed: of the list */
 	json_t *delta; /* borrowed: of json */
 	uint64_t count, enabled_ns, running_ns;
