@@ -25,6 +25,7 @@ int cmd_conservation(struct cli *cli, int argc, char **argv);
 int cmd_tenant(struct cli *cli, int argc, char **argv);
 int cmd_vm(struct cli *cli, int argc, char **argv);
 int cmd_profile(struct cli *cli, int argc, char **argv);
+int cmd_report(struct cli *cli, int argc, char **argv);
 int cmd_lbr(struct cli *cli, int argc, char **argv);
 int cmd_console(struct cli *cli, int argc, char **argv);
 int cmd_pause(struct cli *cli, int argc, char **argv);

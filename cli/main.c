@@ -38,6 +38,7 @@ static const struct subcommand {
 	{"stat", "count events, like perf stat", cmd_stat},
 	{"top", "show rates of tenants or VMs, live", cmd_top},
 	{"profile", "sample VMs and show the functions they run", cmd_profile},
+	{"report", "write a page for a browser: who runs, suffers, disturbs", cmd_report},
 	{"lbr", "show call chains and branches of VMs", cmd_lbr},
 	{"events", "show event names, and which of them the host counts", cmd_events},
 	{"metrics", "show the metrics that -M computes from events", cmd_metrics},

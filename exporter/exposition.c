@@ -185,6 +185,8 @@ void expo_fini(struct expo *e)
 
 const char *expo_content_type(enum expo_form form)
 {
+	if (form == EXPO_JSON)
+		return "application/json";
 	return form == EXPO_OPENMETRICS
 		       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
 		       : "text/plain; version=0.0.4; charset=utf-8";

@@ -13,7 +13,8 @@
 
 #define EXPO_MAX (64u << 20) /* bytes of one text; more counts as out of memory */
 
-enum expo_form { EXPO_TEXT, EXPO_OPENMETRICS };
+/* EXPO_JSON: the text is not from the functions below, which only end, free and label it. */
+enum expo_form { EXPO_TEXT, EXPO_OPENMETRICS, EXPO_JSON };
 enum expo_type { EXPO_COUNTER, EXPO_GAUGE, EXPO_INFO };
 
 /* An empty text is all zero but for @form and @created. */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Serves the metrics over HTTP, with libmicrohttpd on one thread; see http.h. main.c calls it.
- * Clients may be slow, broken and many: each is limited in memory and time, and the server is
- * queried no more than once a second. Connections are accepted here, because libmicrohttpd stops
- * listening when there are too many: a new connection must always be accepted, and replaces an old
- * one.
+ * Serves the metrics and the live page over HTTP, with libmicrohttpd on one thread; see http.h.
+ * main.c calls it. Clients may be slow, broken and many: each is limited in memory and time, and
+ * the server is queried no more than once a second. Connections are accepted here, because
+ * libmicrohttpd stops listening when there are too many: a new connection must always be accepted,
+ * and replaces an old one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static int write_text(void *arg, struct expo *e)
 	char label[32];
 	int ret = h->o->render(h->o->arg, e);
 
-	if (ret)
+	if (ret || e->form == EXPO_JSON)
 		return ret;
 	expo_family(e, "vpmu_http_requests", EXPO_COUNTER, NULL,
 		    "HTTP requests that were answered.");
@@ -140,9 +140,8 @@ static int http_allowed(struct http *h, struct MHD_Connection *c)
 	return ret;
 }
 
-static enum MHD_Result metrics(struct http *h, struct MHD_Connection *c)
+static enum MHD_Result http_text(struct http *h, struct MHD_Connection *c, enum expo_form form)
 {
-	enum expo_form form = accept_form(http_header(c, "Accept"));
 	bool gzip = accept_gzip(http_header(c, "Accept-Encoding"));
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -182,7 +181,11 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 		h->requests[C200]++;
 		return MHD_queue_response(c, MHD_HTTP_OK, h->index);
 	}
-	return strcmp(url, "/metrics") ? http_answer(h, c, C404) : metrics(h, c);
+	if (!strcmp(url, "/report.json"))
+		return http_text(h, c, EXPO_JSON);
+	if (strcmp(url, "/metrics"))
+		return http_answer(h, c, C404);
+	return http_text(h, c, accept_form(http_header(c, "Accept")));
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -293,14 +296,19 @@ static void http_prepare(struct http *h)
 		"",
 		"bad request\n",
 		"authentication required\n",
-		"not found; expected /metrics\n",
+		"not found; expected /metrics, /report.json or /\n",
 		"expected GET or HEAD\n",
 		"expected a request without a body\n",
 		"too many wrong passwords; retry later\n",
 		"no counts now; see vpmu-exporter's log\n",
 	};
-	static const char page[] = "<html><head><title>vpmu-exporter</title></head><body>"
-				   "<a href=\"/metrics\">metrics</a></body></html>\n";
+	static const char *const headers[][2] = {
+		{"Content-Type", "text/html; charset=utf-8"},
+		{"Content-Security-Policy", "frame-ancestors 'none'"}, /* the rest is in the page */
+		{"X-Content-Type-Options", "nosniff"},
+		{"Referrer-Policy", "no-referrer"},
+		{"Cache-Control", "no-cache"},
+	};
 
 	for (int i = 1; i < CODES; i++) {
 		h->small[i] = MHD_create_response_from_buffer(strlen(lines[i]), (void *)lines[i],
@@ -309,10 +317,13 @@ static void http_prepare(struct http *h)
 		    MHD_add_response_header(h->small[i], "Content-Type", "text/plain") == MHD_NO)
 			memory_out();
 	}
-	h->index =
-		MHD_create_response_from_buffer(strlen(page), (void *)page, MHD_RESPMEM_PERSISTENT);
-	if (!h->index || MHD_add_response_header(h->index, "Content-Type", "text/html") == MHD_NO)
+	h->index = MHD_create_response_from_buffer(h->o->page_len, (void *)h->o->page,
+						   MHD_RESPMEM_PERSISTENT);
+	if (!h->index)
 		memory_out();
+	for (size_t i = 0; i < sizeof(headers) / sizeof(*headers); i++)
+		if (MHD_add_response_header(h->index, headers[i][0], headers[i][1]) == MHD_NO)
+			memory_out();
 }
 
 /* libmicrohttpd also logs each broken request. Keep only the messages of the start: clients must

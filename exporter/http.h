@@ -34,6 +34,8 @@ struct http_opts {
 	 * @err make http_serve() fail. */
 	int (*ready)(void *arg, char *err, size_t errlen);
 	int (*render)(void *arg, struct expo *e); /* all counts, without expo_end(); -errno: none */
+	const char *page;			  /* the live page, of /; it reads /report.json */
+	size_t page_len;
 	void *arg;
 	const volatile sig_atomic_t *end; /* set by a signal handler to stop serving */
 	const sigset_t *signals; /* signal mask while waiting; all others are blocked otherwise */

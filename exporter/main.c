@@ -17,6 +17,7 @@
 #include "exporter/config.h"
 #include "exporter/http.h"
 #include "exporter/listen.h"
+#include "exporter/page.h"
 #include "exporter/rights.h"
 #include "exporter/users.h"
 #include "service/connection.h"
@@ -90,7 +91,8 @@ static int render(void *arg, struct expo *e)
 	if (ret)
 		fail(ret, err, sizeof(err), "%s: %s", x->socket, strerror(-ret));
 	else
-		ret = metrics_render(x->metrics, e, err, sizeof(err));
+		ret = e->form == EXPO_JSON ? metrics_sums(x->metrics, e, err, sizeof(err))
+					   : metrics_render(x->metrics, e, err, sizeof(err));
 	connection_close(&x->server);
 	if (ret && !x->failed)
 		say(err);
@@ -155,6 +157,17 @@ static int find_socket(struct exporter *x, int *fd, char *err, size_t errlen)
 		    x->config ? x->config : EXPORTER_CONF);
 }
 
+/* Make the live page, without data. */
+static char *make_page(size_t *len)
+{
+	json_t *data = json_pack("{s:i, s:b, s:s}", "format", 1, "live", 1, "made_by",
+				 "Made by vpmu-exporter " VPMU_VERSION ".");
+	char *page = page_text(data, true, len);
+
+	json_decref(data);
+	return page;
+}
+
 static int run(struct exporter *x, char *err, size_t errlen)
 {
 	const struct sigaction action = {.sa_handler = on_signal};
@@ -171,6 +184,9 @@ static int run(struct exporter *x, char *err, size_t errlen)
 	sigaction(SIGINT, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	o.signals = &before;
+	o.page = make_page(&o.page_len);
+	if (!o.page)
+		return fail(-EIO, err, errlen, "no random bytes for the page");
 	ret = find_socket(x, &o.listen_fd, err, errlen);
 	if (!ret && x->c.users)
 		ret = users_read(x->c.users, &o.users, err, errlen);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shared by metrics.c and metric_rows.c only. */
+/* Shared by metrics.c, metric_rows.c and page_data.c only. */
 #ifndef EXPORTER_METRIC_ROWS_H
 #define EXPORTER_METRIC_ROWS_H
 
@@ -21,6 +21,11 @@ struct metrics_answers {
 	json_t *read[2]; /* of the sessions of tenants and of VMs */
 	json_t *list, *sharing, *hello;
 };
+
+/* metrics_ask_all - query the server; see metrics_render(). Call metrics_answers_free() in any
+ * case. */
+int metrics_ask_all(const struct metrics *m, struct metrics_answers *a, char *err, size_t errlen);
+void metrics_answers_free(struct metrics_answers *a);
 
 /* metrics_prepare - set m->label. Returns 0; -EINVAL: two events of one name. */
 int metrics_prepare(struct metrics *m, char *err, size_t errlen);

@@ -295,7 +295,7 @@ static void server(const struct metrics_answers *a, uint64_t started_us, struct 
 	expo_ns(e, "", now_ns() - began_ns, 0);
 }
 
-static int ask_all(const struct metrics *m, struct metrics_answers *a, char *err, size_t errlen)
+int metrics_ask_all(const struct metrics *m, struct metrics_answers *a, char *err, size_t errlen)
 {
 	const struct {
 		const char *cmd;
@@ -315,11 +315,20 @@ static int ask_all(const struct metrics *m, struct metrics_answers *a, char *err
 	return ret;
 }
 
+void metrics_answers_free(struct metrics_answers *a)
+{
+	json_decref(a->read[0]);
+	json_decref(a->read[1]);
+	json_decref(a->list);
+	json_decref(a->sharing);
+	json_decref(a->hello);
+}
+
 int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen)
 {
 	uint64_t began_ns = now_ns(), started_us = 0;
 	struct metrics_answers a = {{NULL, NULL}, NULL, NULL, NULL};
-	int ret = ask_all(m, &a, err, errlen);
+	int ret = metrics_ask_all(m, &a, err, errlen);
 
 	if (!ret) {
 		answer_u64(a.hello, "started-us", &started_us);
@@ -336,10 +345,6 @@ int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen)
 		if (e->failed)
 			ret = fail(-ENOMEM, err, errlen, "out of memory");
 	}
-	json_decref(a.read[0]);
-	json_decref(a.read[1]);
-	json_decref(a.list);
-	json_decref(a.sharing);
-	json_decref(a.hello);
+	metrics_answers_free(&a);
 	return ret;
 }

@@ -51,4 +51,8 @@ void metrics_destroy(struct metrics *m);
  * line in @err. */
 int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen);
 
+/* metrics_sums - as metrics_render(), as JSON for the live page (docs/report.md): @e of the form
+ * EXPO_JSON. In page_data.c. */
+int metrics_sums(struct metrics *m, struct expo *e, char *err, size_t errlen);
+
 #endif

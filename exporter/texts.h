@@ -12,7 +12,7 @@
 
 #include "exporter/exposition.h"
 
-#define TEXTS_FORMS 2 /* number of enum expo_form */
+#define TEXTS_FORMS 3 /* number of enum expo_form */
 
 /* A text in one form. Connections that still read it hold references to the responses. */
 struct text {

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The page of `vpmu report` and of vpmu-exporter: one HTML file with style, program and data in it.
+ * docs/report.md has the data's form. Names in the data may be hostile: they are JSON in which no
+ * markup is possible, and only scripts with the page's own random nonce run.
+ */
+#ifndef EXPORTER_PAGE_H
+#define EXPORTER_PAGE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * page_text - return the page with @data (borrowed), *@len bytes, which the caller frees. @live: it
+ * reads report.json from where it came from. NULL: no random bytes, or @data is no JSON.
+ */
+char *page_text(const json_t *data, bool live, size_t *len);
+
+#endif

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The rule that names a suspect, from the counts of each interval: no drawing, no state. view.js shows its result. The
+// thresholds are those of the page's last section and of vpmu-report's manual; a change here is a change there.
+"use strict";
+
+const RULE = {
+	intervals: 10, // fewer: no statement
+	ran: 0.01, // a CPI is taken where the row ran this part of the interval
+	cpi: 1.3, // an interval suffers from this multiple of the usual CPI on
+	cpiPart: 0.1, // a row suffers if this part of its intervals does,
+	cpiMin: 3, // and at least so many
+	wait: 0.1, // or if it waits in the run queue this part of the time in which it could run
+	steal: 0.05,
+	share: 0.1, // a suspect uses this part of what all rows use of a resource,
+	contrast: 1.5, // this many times more while the other suffers,
+	r: 0.5, // and the two correlate, beyond chance:
+	holds: 0.5, // or: it holds this part of the CPU time of all rows, and
+	timesMore: 3, // this many times as much as one that waits in the run queue
+	alpha: 0.01, // chance of naming anybody on a host where nobody is to blame
+};
+
+const CPU = ["task-clock", "cpu-time"];
+const WAIT = ["run-delay"];
+const STEAL = ["steal"];
+const SHARED = /cache|llc|l3|mem|bus|dram|offcore/; // what neighbours of a CPU share
+
+const sum = (a) => a.reduce((s, v) => s + (v ?? 0), 0);
+const known = (a) => a.filter((v) => v !== null);
+const mean = (a) => (a.length ? sum(a) / a.length : null);
+
+function quantile(values, q) {
+	const s = [...values].sort((a, b) => a - b);
+	return s.length ? s[Math.floor(q * (s.length - 1))] : null;
+}
+
+// The rows of an answer: { key, backend, tenant, vm, events: Map(event -> series) }.
+function subjectsOf(data) {
+	const map = new Map();
+	for (const s of data.series) {
+		const key = JSON.stringify([s.backend ?? "", s.tenant, s.vm ?? null]);
+		let row = map.get(key);
+		if (!row)
+			map.set(key, row = { key, backend: s.backend ?? "", tenant: s.tenant, vm: s.vm ?? null, events: new Map() });
+		row.events.set(s.event, s);
+	}
+	return [...map.values()];
+}
+
+function firstOf(row, names) {
+	for (const n of names) {
+		const s = row.events.get(n);
+		if (s && !s.why && known(s.delta).length)
+			return s;
+	}
+	return null;
+}
+
+const counts = (row, names) => names.some((n) => row.events.has(n) && !row.events.get(n).why);
+const cpuOf = (row) => firstOf(row, CPU);
+const nameOf = (row) => row.vm ?? row.tenant;
+
+// Those that may suffer or make others suffer: VMs, and tenants of which no VM is known. Not / and not what contains them.
+function actorsOf(rows) {
+	const inside = (up, path) => path === up || path.startsWith(up === "/" ? "/" : up + "/");
+	const seen = new Set(), parents = new Set();
+	for (const row of rows)
+		if (row.vm !== null)
+			for (let p = row.tenant; p.length > 1; p = p.slice(0, Math.max(p.lastIndexOf("/"), 0)))
+				seen.add(p);
+	for (const row of rows)
+		if (row.vm === null)
+			for (let p = row.tenant.slice(0, row.tenant.lastIndexOf("/")); p.length > 1; p = p.slice(0, Math.max(p.lastIndexOf("/"), 0)))
+				parents.add(p);
+	return rows.filter((row) => row.vm !== null || (inside("/", row.tenant) && row.tenant !== "/" && !seen.has(row.tenant) && !parents.has(row.tenant)));
+}
+
+// CPI of each interval, null where it cannot be told, and what is usual for the row.
+function cpiOf(row, dt) {
+	const i = firstOf(row, ["instructions"]), c = firstOf(row, ["cycles", "cpu-cycles"]), cpu = cpuOf(row);
+	if (!i || !c)
+		return null;
+	const series = i.delta.map((n, k) => {
+		const ran = cpu ? (cpu.delta[k] ?? 0) / dt[k] : 1;
+		return n > 0 && c.delta[k] !== null && ran >= RULE.ran ? c.delta[k] / n : null;
+	});
+	const values = known(series);
+	if (!values.length)
+		return null;
+	const usual = quantile(values, 0.25), bad = values.filter((v) => v >= usual * RULE.cpi);
+	return { kind: "CPI", series, usual, worst: quantile(values, 0.95), nr: values.length, bad: bad.length,
+		mean: sum(c.delta) / sum(i.delta), estimated: (i.running ?? 1) < 1 || (c.running ?? 1) < 1,
+		limit: usual * RULE.cpi,
+		suffers: values.length >= RULE.intervals && bad.length >= RULE.cpiMin && bad.length >= RULE.cpiPart * values.length };
+}
+
+// Part of the time in which the row could run that went to @names.
+function partOf(row, names, kind, limit) {
+	const w = firstOf(row, names), cpu = cpuOf(row);
+	if (!w || !cpu)
+		return null;
+	const series = w.delta.map((v, k) => (v === null || cpu.delta[k] === null || v + cpu.delta[k] <= 0 ? null : v / (v + cpu.delta[k])));
+	const all = sum(w.delta) + sum(cpu.delta), values = known(series);
+	const part = all > 0 ? sum(w.delta) / all : null;
+	return { kind, series, mean: part, nr: values.length, limit, bad: values.filter((v) => v >= limit).length, estimated: (w.running ?? 1) < 1,
+		suffers: values.length >= RULE.intervals && part !== null && part >= limit };
+}
+
+// The quantile of the normal distribution; Abramowitz and Stegun 26.2.23.
+function normalQuantile(p) {
+	const t = Math.sqrt(-2 * Math.log(Math.min(p, 0.5)));
+	return t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (1 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t ** 3);
+}
+
+function pearson(x, y) {
+	const mx = mean(x), my = mean(y);
+	let xy = 0, xx = 0, yy = 0;
+	for (let i = 0; i < x.length; i++) {
+		xy += (x[i] - mx) * (y[i] - my);
+		xx += (x[i] - mx) ** 2;
+		yy += (y[i] - my) ** 2;
+	}
+	return xx > 0 && yy > 0 ? xy / Math.sqrt(xx * yy) : 0;
+}
+
+const lagged = (x) => Math.max(0, pearson(x.slice(0, -1), x.slice(1)));
+
+// How far two series move together. Neighbouring intervals are alike, so that n of them are worth less: a single step of
+// both is one coincidence, not n.
+function correlate(use, pain, tests) {
+	const x = [], y = [];
+	use.forEach((v, k) => {
+		if (v !== null && pain[k] !== null) {
+			x.push(v);
+			y.push(pain[k]);
+		}
+	});
+	if (x.length < RULE.intervals)
+		return null;
+	const a = lagged(x) * lagged(y), n = x.length * (1 - a) / (1 + a);
+	const need = n > 4 ? Math.max(RULE.r, Math.tanh(normalQuantile(RULE.alpha / Math.max(tests, 1)) / Math.sqrt(n - 3))) : 1;
+	return { r: pearson(x, y), n, need };
+}
+
+function contrastOf(use, pain, limit) {
+	const bad = [], good = [];
+	use.forEach((v, k) => v !== null && pain[k] !== null && (pain[k] >= limit ? bad : good).push(v));
+	return bad.length && good.length ? mean(bad) / Math.max(mean(good), 1e-12) : null;
+}
+
+// Everything that the page says: { rows, actors, pains, victims, suspects, unproven, can, ran }.
+function judge(data, dt) {
+	const rows = subjectsOf(data), actors = actorsOf(rows), uses = [], victims = [];
+	const pains = new Map();
+	const can = { cpi: false, wait: false, steal: false, intervals: dt.length >= RULE.intervals };
+	for (const row of actors) {
+		const pain = { cpi: cpiOf(row, dt), wait: partOf(row, WAIT, "run-queue wait", RULE.wait), steal: partOf(row, STEAL, "steal", RULE.steal) };
+		pains.set(row.key, pain);
+		can.cpi ||= counts(row, ["instructions"]) && counts(row, ["cycles", "cpu-cycles"]);
+		can.wait ||= counts(row, WAIT);
+		can.steal ||= counts(row, STEAL);
+		for (const k of ["cpi", "wait", "steal"]) {
+			if (pain[k]?.suffers)
+				victims.push({ row, pain: pain[k], by: k });
+		}
+	}
+	// Who uses how much of each resource, per backend: counts of two backends are different things.
+	const totals = new Map();
+	for (const row of actors) {
+		const cpu = cpuOf(row);
+		for (const [event, s] of row.events) {
+			if (s.why || (s !== cpu && !SHARED.test(event)))
+				continue;
+			const id = row.backend + " " + event;
+			totals.set(id, (totals.get(id) ?? 0) + sum(s.delta));
+			uses.push({ row, event, s, id, sum: sum(s.delta), cpu: s === cpu });
+		}
+	}
+	for (const u of uses)
+		u.share = totals.get(u.id) > 0 ? u.sum / totals.get(u.id) : 0;
+	const big = uses.filter((u) => u.share >= RULE.share), pairs = [];
+	for (const victim of victims)
+		for (const u of big)
+			if (u.row !== victim.row && u.row.backend === victim.row.backend && (u.cpu || victim.by === "cpi"))
+				pairs.push({ victim, u });
+	const suspects = new Map(), unproven = [];
+	for (const p of pairs) {
+		const rate = p.u.s.delta.map((v, k) => (v === null ? null : v / dt[k]));
+		const c = correlate(rate, p.victim.pain.series, pairs.length);
+		const contrast = contrastOf(rate, p.victim.pain.series, p.victim.pain.limit);
+		if (!c || c.r < RULE.r || !(contrast >= RULE.contrast))
+			continue;
+		const e = { victim: p.victim, event: p.u.event, share: p.u.share, contrast, ...c, use: rate, estimated: p.victim.pain.estimated || (p.u.s.running ?? 1) < 1 };
+		if (c.r < c.need) {
+			unproven.push({ row: p.u.row, ...e });
+			continue;
+		}
+		const s = suspects.get(p.u.row.key) ?? { row: p.u.row, evidence: [], score: 0 };
+		s.evidence.push(e);
+		s.score += c.r * e.share;
+		suspects.set(p.u.row.key, s);
+	}
+	// Who waits for a CPU waits for those that have it.
+	for (const victim of victims) {
+		if (victim.by !== "wait")
+			continue;
+		const own = uses.find((u) => u.cpu && u.row === victim.row);
+		for (const u of uses) {
+			if (!u.cpu || u.row === victim.row || u.row.backend !== victim.row.backend || u.share < RULE.holds || u.share < RULE.timesMore * (own?.share ?? 1))
+				continue;
+			const s = suspects.get(u.row.key) ?? { row: u.row, evidence: [], score: 0 };
+			if (s.evidence.some((e) => e.victim === victim && e.event === u.event))
+				continue;
+			s.evidence.push({ victim, event: u.event, share: u.share, r: 0, holds: u.share / Math.max(own.share, 1e-9), use: u.s.delta.map((v, k) => (v === null ? null : v / dt[k])), estimated: victim.pain.estimated });
+			s.score += u.share / 2;
+			suspects.set(u.row.key, s);
+		}
+	}
+	const ranked = [...suspects.values()].sort((a, b) => b.score - a.score);
+	ranked.forEach((s) => s.evidence.sort((a, b) => b.r * b.share - a.r * a.share));
+	unproven.sort((a, b) => b.r - a.r);
+	return { rows, actors, pains, victims, suspects: ranked, unproven: unproven.filter((u) => !suspects.has(u.row.key)), can, ran: actors.some((row) => sum(cpuOf(row)?.delta ?? []) > 0) };
+}
