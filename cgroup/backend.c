@@ -83,12 +83,12 @@ static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *
 	return age;
 }
 
-/* The scheduler keeps these figures all the time: the time counted is that since the attach. */
+/* The scheduler keeps these figures all the time; their time is that for which the threads ran. */
 static void read_sched(const struct bpf_backend *k, const struct kcounting *c, size_t i,
 		       struct vpmu_value *v)
 {
 	const struct ksum *base = &c->key[i].base, *now = &c->sums.key[i].now;
-	uint64_t time_ns = backend_now_ns(CLOCK_MONOTONIC) - base->time_ns;
+	uint64_t time_ns = now->time_ns - base->time_ns;
 
 	*v = (struct vpmu_value){
 		.supported = !k->sched.error[c->key[i].slot - SCHED_SLOT],
@@ -329,10 +329,8 @@ static void base(struct bpf_backend *k, struct vpmu_counting *list)
 		c->blind = backend_blind(k);
 		for (size_t i = 0; i < list->nr_keys; i++) {
 			c->key[i].base = c->sums.key[i].now;
-			if (c->key[i].slot >= SCHED_SLOT) {
-				c->key[i].base.time_ns = backend_now_ns(CLOCK_MONOTONIC);
+			if (c->key[i].slot >= SCHED_SLOT)
 				continue;
-			}
 			c->key[i].gaps = k->cfg->gaps[c->key[i].slot];
 			k->slot[c->key[i].slot].counted = true;
 		}

@@ -100,7 +100,7 @@ struct knode {
 struct sched_thread {
 	bool open;
 	int schedstat, status; /* its files in /proc; status: -1 unless requested */
-	uint64_t ran_ns, runs;
+	uint64_t runs;
 	uint64_t figure[KP_SCHED];
 };
 
@@ -304,7 +304,7 @@ bool bind_is_thread(const struct bpf_backend *k, const struct binding *b);
 /* ---- schedstat.c ---- */
 /* The slot of a figure of the scheduler in a request for sums: it has none of the program's. */
 #define SCHED_SLOT VPMU_MAX_SLOTS
-#define SUM_SLOTS  (VPMU_MAX_SLOTS + KP_SCHED)
+#define SUM_SLOTS  (VPMU_MAX_SLOTS + KP_SCHED_RAN)
 /* sched_use, sched_unuse - a key of enum vpmu_sched @i is attached, detached.
  * sched_begin, sched_end - task @b was bound; is about to be unbound or bound to another node.
  * sched_close - forget it without a last reading.

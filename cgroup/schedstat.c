@@ -19,7 +19,7 @@
 
 #include "cgroup/priv.h"
 
-_Static_assert(KP_SCHED == VPMU_SCHED_NR, "a figure has no place in the accounts");
+_Static_assert(KP_SCHED_RAN == VPMU_SCHED_NR && KP_SCHED == VPMU_SCHED_NR + 1, "a figure has no place in the accounts");
 
 /* Between two readings of all threads without a request, which bounds what is lost at an end. */
 #define SCHED_EVERY_NS 10000000000ULL
@@ -87,12 +87,12 @@ static int sched_figures(struct sched_thread *now, const struct sched_thread *la
 		return ret;
 	if (sscanf(text, "%llu %llu %llu", &ran, &waited, &runs) != 3)
 		return -EINVAL;
-	now->ran_ns = ran;
+	now->figure[KP_SCHED_RAN] = ran;
 	now->runs = runs;
 	now->figure[VPMU_SCHED_RUN_DELAY] = waited;
 	if (now->status < 0)
 		return 0;
-	if (last && last->status >= 0 && ran == last->ran_ns && runs == last->runs &&
+	if (last && last->status >= 0 && ran == last->figure[KP_SCHED_RAN] && runs == last->runs &&
 	    waited == last->figure[VPMU_SCHED_RUN_DELAY])
 		return 0;
 	return sched_switches(now->status, &now->figure[VPMU_SCHED_INVOLUNTARY]);
@@ -263,5 +263,5 @@ int sched_probe(const struct bpf_backend *k, unsigned int i)
 	if (own.status >= 0)
 		close(own.status);
 	/* This process has run: a kernel that keeps the figures shows that. */
-	return ret ? ret : own.ran_ns || i != VPMU_SCHED_RUN_DELAY ? 0 : -EOPNOTSUPP;
+	return ret ? ret : own.figure[KP_SCHED_RAN] || i != VPMU_SCHED_RUN_DELAY ? 0 : -EOPNOTSUPP;
 }

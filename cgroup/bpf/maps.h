@@ -30,7 +30,8 @@
 #define KP_ACCOUNT_PAGES 64u
 #define KP_MAX_ACCOUNTS	 (KP_PAGE_ACCOUNTS * KP_ACCOUNT_PAGES)
 
-#define KP_SCHED 2u /* VPMU_SCHED_NR */
+#define KP_SCHED     3u /* VPMU_SCHED_NR, and the time that the threads ran */
+#define KP_SCHED_RAN 2u
 
 #define KP_MAX_BINDINGS (1u << 18) /* cgroups, and as many tasks */
 #define KP_MAX_DEPTH	64	   /* cgroups visited from a task's own upwards */

@@ -62,6 +62,12 @@ static const struct {
 	 "stalled-cycles-frontend:H"},
 	{__LINE__, "stalled-cycles-backend:u", 0, GENERIC(VPMU_EV_STALLED_BACKEND, U | G),
 	 "stalled-cycles-backend:u"},
+	{__LINE__, "run-delay", 0, KEY(6, 0, UK | G | H), "run-delay"},
+	{__LINE__, "runqueue-wait", 0, KEY(6, 0, UK | G | H), "run-delay"},
+	{__LINE__, "run-delay:uk", 0, KEY(6, 0, UK | G | H), "run-delay"},
+	{__LINE__, "involuntary-context-switches", 0, KEY(6, 1, UK | G | H),
+	 "involuntary-context-switches"},
+	{__LINE__, "nivcsw", 0, KEY(6, 1, UK | G | H), "involuntary-context-switches"},
 	/* software: a thread in guest and host alike */
 	{__LINE__, "task-clock", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
 	{__LINE__, "task-clock:GH", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
