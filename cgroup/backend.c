@@ -95,6 +95,7 @@ static void read_sched(const struct bpf_backend *k, const struct kcounting *c, s
 		.enabled_ns = time_ns,
 		.running_ns = time_ns,
 		.partial = now->lacks != base->lacks,
+		.losses = now->lacks - base->lacks,
 	};
 	if (v->supported)
 		v->count = now->total - base->total;
@@ -126,6 +127,8 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 		  (!k->sees_hidden && slot_is_switches(k->slot[kc->key[i].slot].key));
 	v->partial = now.lacks != base->lacks || (inexact && knode_of(c->node) != &k->root) ||
 		     k->cfg->gaps[kc->key[i].slot] != kc->key[i].gaps;
+	v->losses = now.lacks - base->lacks + now.missed - base->missed + backend_blind(k) -
+		    kc->blind + k->cfg->gaps[kc->key[i].slot] - kc->key[i].gaps;
 }
 
 /* Read the sums of all countings in @list in one pass. */

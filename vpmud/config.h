@@ -24,6 +24,8 @@ struct vpmud_config {
 	bool isolated;		     /* count on isolated and nohz_full CPUs as on others */
 	unsigned int leave_counters; /* general counters per CPU for other users of perf */
 	unsigned int counters;	     /* general counters per CPU; 0: detect */
+	unsigned int history;	       /* seconds that past counts are kept; 0: not at all */
+	unsigned int history_interval; /* seconds between two of them */
 	uint32_t given;		     /* keys of [vpmud] that were set */
 	struct rules rules;
 };

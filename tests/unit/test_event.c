@@ -662,7 +662,7 @@ Test(event, listing)
 	int calls = 0;
 
 	cr_expect(vpmu_event_list(check_info, &n) == 0);
-	cr_expect(n == VPMU_EV_GENERIC_NR + 11, "%u events", n);
+	cr_expect(n == VPMU_EV_GENERIC_NR + 11 + VPMU_SCHED_NR, "%u events", n);
 	cr_expect(vpmu_event_list(stop_at_third, &calls) == 7 && calls == 3);
 }
 
