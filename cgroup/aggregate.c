@@ -16,7 +16,7 @@
 struct pass {
 	const struct bpf_backend *k;
 	unsigned int cpu;
-	unsigned int nr;		   /* slots */
+	unsigned int nr;	      /* slots */
 	unsigned int slot[SUM_SLOTS]; /* nr of them, ascending */
 	unsigned int at[SUM_SLOTS];   /* by slot: its place in slot[] */
 };

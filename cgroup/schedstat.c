@@ -19,7 +19,8 @@
 
 #include "cgroup/priv.h"
 
-_Static_assert(KP_SCHED_RAN == VPMU_SCHED_NR && KP_SCHED == VPMU_SCHED_NR + 1, "a figure has no place in the accounts");
+_Static_assert(KP_SCHED_RAN == VPMU_SCHED_NR && KP_SCHED == VPMU_SCHED_NR + 1,
+	       "a figure has no place in the accounts");
 
 /* Between two readings of all threads without a request, which bounds what is lost at an end. */
 #define SCHED_EVERY_NS 10000000000ULL
@@ -110,8 +111,7 @@ void sched_close(struct binding *b)
 
 static void sched_mark(const struct binding *b)
 {
-	struct kp_account *a =
-		account_at(backend_of(b->node->n.source), b->node->account);
+	struct kp_account *a = account_at(backend_of(b->node->n.source), b->node->account);
 
 	if (a)
 		a->sched_lost++;
@@ -161,7 +161,8 @@ void sched_begin(struct bpf_backend *k, struct binding *b)
 	first.schedstat = sched_file(k, (pid_t)b->id, "schedstat");
 	if (k->sched.users[VPMU_SCHED_INVOLUNTARY])
 		ret = first.status = sched_file(k, (pid_t)b->id, "status");
-	if (first.schedstat < 0 || ret < 0 || !bind_is_thread(k, b) || sched_figures(&first, NULL)) {
+	if (first.schedstat < 0 || ret < 0 || !bind_is_thread(k, b) ||
+	    sched_figures(&first, NULL)) {
 		if (first.schedstat >= 0)
 			close(first.schedstat);
 		if (first.status >= 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Recording: from sessions to segments; see history.h. A delta must never include events from before
- * the last tick, nor hide that some are missing: without an earlier value there is no delta.
+ * Recording: from sessions to segments; see history.h. A delta must never include events from
+ * before the last tick, nor hide that some are missing: without an earlier value there is no delta.
  */
 #include <errno.h>
 #include <search.h>
@@ -171,7 +171,7 @@ static void series_take(struct history *h, struct series *t, const struct sessio
 			t->flags |= HISTORY_AGED;
 		if (share < 100) {
 			t->share = t->flags & HISTORY_MULTIPLEXED && t->share < share ? t->share
-										       : share;
+										      : share;
 			t->flags |= HISTORY_MULTIPLEXED;
 		}
 		t->delta += v->count - was->count;
@@ -438,8 +438,8 @@ size_t history_bytes(const struct history *h)
 	size_t n = sizeof(*h) + segment_bytes(h) + h->room * sizeof(*h->series);
 
 	for (size_t i = 0; i < h->nr; i++)
-		n += sizeof(struct series) + strlen(h->series[i]->path) +
-		     strlen(h->series[i]->vm) + strlen(h->series[i]->event) + 3;
+		n += sizeof(struct series) + strlen(h->series[i]->path) + strlen(h->series[i]->vm) +
+		     strlen(h->series[i]->event) + 3;
 	return n;
 }
 

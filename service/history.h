@@ -16,7 +16,7 @@
 
 #define HISTORY_BYTES_MAX  (30u << 20) /* of segments; with 8,000 series 32 MiB in all */
 #define HISTORY_SERIES_MAX 32768       /* at a time */
-#define HISTORY_SEGMENTS   9	       /* eight are the time to keep; the oldest goes when one is new */
+#define HISTORY_SEGMENTS   9 /* eight are the time to keep; the oldest goes when one is new */
 
 struct history;
 
@@ -30,8 +30,8 @@ struct history_opts {
 /*
  * history_create - read what a former process has kept. -ENOMEM. Call it before sessions are opened
  * or restored. history_destroy - NULL is fine. Call it before @ss is destroyed.
- * history_tick - an interval has ended at @at_us, CLOCK_REALTIME: read the sessions and keep what they have counted.
- * history_bytes - memory in use.
+ * history_tick - an interval has ended at @at_us, CLOCK_REALTIME: read the sessions and keep what
+ * they have counted. history_bytes - memory in use.
  */
 int history_create(struct sessions *ss, const struct history_opts *o, struct history **out);
 void history_destroy(struct history *h);

@@ -58,8 +58,7 @@ static bool query_within(const char *target, const char *path)
 {
 	size_t n = strlen(target);
 
-	return n == 1 ||
-	       (strncmp(path, target, n) == 0 && (path[n] == '\0' || path[n] == '/'));
+	return n == 1 || (strncmp(path, target, n) == 0 && (path[n] == '\0' || path[n] == '/'));
 }
 
 static bool query_wants(const struct query *q, const char *path, const char *vm, vpmu_key_t key)
@@ -212,10 +211,10 @@ static void query_delta(void *arg, const struct history_delta *d)
 	if (!l)
 		return;
 	p = &l->point[q->tick / q->each];
-	p->share = !(d->flags & HISTORY_MULTIPLEXED)	  ? p->share
-		   : !(p->flags & HISTORY_MULTIPLEXED)	  ? d->share
-		   : d->share < p->share		  ? d->share
-							  : p->share;
+	p->share = !(d->flags & HISTORY_MULTIPLEXED)   ? p->share
+		   : !(p->flags & HISTORY_MULTIPLEXED) ? d->share
+		   : d->share < p->share	       ? d->share
+						       : p->share;
 	if ((d->flags & HISTORY_QUALITY) > (p->flags & HISTORY_QUALITY))
 		p->flags = (uint8_t)((p->flags & ~HISTORY_QUALITY) | (d->flags & HISTORY_QUALITY));
 	p->flags |= d->flags & (HISTORY_PARTIAL | HISTORY_AGED | HISTORY_MULTIPLEXED);
@@ -240,8 +239,7 @@ static void query_finish(struct query *q)
 
 		for (size_t t = 0; t < q->nr_points; t++) {
 			struct point *p = &l->point[t];
-			size_t all = t + 1 < q->nr_points ? q->each
-							  : q->nr_times - t * q->each;
+			size_t all = t + 1 < q->nr_points ? q->each : q->nr_times - t * q->each;
 
 			if (p->ticks && p->ticks < all)
 				p->flags |= HISTORY_PARTIAL;
@@ -254,16 +252,13 @@ static void query_finish(struct query *q)
 static int query_run(struct query *q, char *err, size_t errlen)
 {
 	const struct history_walk times = {.tick = query_tick, .series = query_collect, .arg = q};
-	const struct history_walk values = {.series = query_id,
-					    .tick = query_tick_value,
-					    .delta = query_delta,
-					    .arg = q};
+	const struct history_walk values = {
+		.series = query_id, .tick = query_tick_value, .delta = query_delta, .arg = q};
 
 	query_walk(q, &times);
 	query_unique(q);
-	q->each = q->points && q->nr_times > q->points
-			  ? (q->nr_times + q->points - 1) / q->points
-			  : 1;
+	q->each = q->points && q->nr_times > q->points ? (q->nr_times + q->points - 1) / q->points
+						       : 1;
 	q->nr_points = (q->nr_times + q->each - 1) / q->each;
 	if (q->failed)
 		return fail(-ENOMEM, err, errlen, "history: out of memory");
@@ -381,9 +376,8 @@ static void query_answer(struct json_text *t, const struct query *q)
 		json_text_number(t, q->times[end - 1]);
 	}
 	json_text_add(t, "],\"start_ns\":");
-	json_text_number(t, q->nr_times ? q->times[(q->each < q->nr_times ? q->each : q->nr_times) -
-						   1]
-					: 0);
+	json_text_number(
+		t, q->nr_times ? q->times[(q->each < q->nr_times ? q->each : q->nr_times) - 1] : 0);
 	json_text_add(t, ",\"series\":[");
 	for (size_t i = 0; i < q->nr; i++) {
 		json_text_add(t, i ? "," : "");
@@ -432,8 +426,8 @@ static int query_parse(struct commands *c, const json_t *req, struct query *q, c
 	if (!ret)
 		ret = request_string(req, "scope", false, 16, &scope, err, errlen);
 	if (!ret && scope && strcmp(scope, "tenant") && strcmp(scope, "vm"))
-		return fail(-EINVAL, err, errlen,
-			    "scope: \"%s\" is invalid; expected tenant or vm", scope);
+		return fail(-EINVAL, err, errlen, "scope: \"%s\" is invalid; expected tenant or vm",
+			    scope);
 	if (!ret && scope)
 		q->scope = *scope == 't' ? SESSION_TENANT : SESSION_VM;
 	if (!ret)

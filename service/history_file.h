@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The files of the memory of past counts: one per segment, FILE.0 to FILE.8 by its number. history.c
- * calls this. A file grows by one write per interval; a segment that was cut off is written anew.
+ * The files of the memory of past counts: one per segment, FILE.0 to FILE.8 by its number.
+ * history.c calls this. A file grows by one write per interval; a segment that was cut off is
+ * written anew.
  */
 #ifndef SERVICE_HISTORY_FILE_H
 #define SERVICE_HISTORY_FILE_H

@@ -14,12 +14,12 @@
  *   TICK    time, width, then for each delta: id less the last one, flags, [share,] delta
  * Numbers of rests are of 7 bits a byte, the least significant first.
  */
-#define BEGIN  1
-#define SERIES 2
-#define TICK   3
-#define HEAD   9
-#define MAGIC  0x31796f7473696876ULL /* "vhistoy1" */
-#define STEP   (64u << 10)
+#define BEGIN	   1
+#define SERIES	   2
+#define TICK	   3
+#define HEAD	   9
+#define MAGIC	   0x31796f7473696876ULL /* "vhistoy1" */
+#define STEP	   (64u << 10)
 #define NAME_BYTES 320 /* of a string: a path has up to 255 */
 
 /* FNV-1a. It detects a write that was cut off, not an attacker: the file is the server's own. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The memory of past counts as bytes: segments of records, the same in memory and in files. A record
- * has a length and a checksum; readers check every field, and a segment ends for them before the
- * first record that is damaged or incomplete. history.c calls this. Control thread.
+ * The memory of past counts as bytes: segments of records, the same in memory and in files. A
+ * record has a length and a checksum; readers check every field, and a segment ends for them before
+ * the first record that is damaged or incomplete. history.c calls this. Control thread.
  */
 #ifndef SERVICE_HISTORY_LOG_H
 #define SERVICE_HISTORY_LOG_H
@@ -54,8 +54,8 @@ int history_log_tick(struct history_segment *s, uint64_t time_ns, uint64_t width
 		     const struct history_delta *d, size_t n);
 
 /* history_log_walk - call @w for the records of @s; returns the length of the valid part.
- * history_log_check - of @s only buf and len are set, from a file: set the rest, and cut off what is
- * invalid. -EINVAL: not of @interval_ns, or no segment. */
+ * history_log_check - of @s only buf and len are set, from a file: set the rest, and cut off what
+ * is invalid. -EINVAL: not of @interval_ns, or no segment. */
 size_t history_log_walk(const struct history_segment *s, const struct history_walk *w);
 int history_log_check(struct history_segment *s, uint64_t interval_ns);
 /* history_log_trim - give memory that is not needed back. */

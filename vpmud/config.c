@@ -217,16 +217,16 @@ static bool differ(const char *a, const char *b)
 
 const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_config *b)
 {
-	return differ(a->socket, b->socket)		  ? "socket"
-	       : differ(a->pin_dir, b->pin_dir)		  ? "pin_dir"
-	       : differ(a->cgroup_root, b->cgroup_root)	  ? "cgroup_root"
-	       : differ(a->libvirt, b->libvirt)		  ? "libvirt"
-	       : a->isolated != b->isolated		  ? "isolated"
-	       : a->leave_counters != b->leave_counters	  ? "leave_counters"
-	       : a->counters != b->counters		  ? "counters"
-	       : a->history != b->history		  ? "history"
+	return differ(a->socket, b->socket)		    ? "socket"
+	       : differ(a->pin_dir, b->pin_dir)		    ? "pin_dir"
+	       : differ(a->cgroup_root, b->cgroup_root)	    ? "cgroup_root"
+	       : differ(a->libvirt, b->libvirt)		    ? "libvirt"
+	       : a->isolated != b->isolated		    ? "isolated"
+	       : a->leave_counters != b->leave_counters	    ? "leave_counters"
+	       : a->counters != b->counters		    ? "counters"
+	       : a->history != b->history		    ? "history"
 	       : a->history_interval != b->history_interval ? "history_interval"
-	       : differ(a->admin_group, b->admin_group)	  ? "admin_group"
-	       : differ(a->reader_group, b->reader_group) ? "reader_group"
-							  : NULL;
+	       : differ(a->admin_group, b->admin_group)	    ? "admin_group"
+	       : differ(a->reader_group, b->reader_group)   ? "reader_group"
+							    : NULL;
 }

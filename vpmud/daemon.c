@@ -368,8 +368,8 @@ static int open_timers(struct daemon *d)
 						 on_named, d);
 	if (ret >= 0 && d->history)
 		ret = sd_event_add_time_relative(d->ev, &d->past, CLOCK_MONOTONIC,
-						 d->config.history_interval * 1000000ULL, 0, on_past,
-						 d);
+						 d->config.history_interval * 1000000ULL, 0,
+						 on_past, d);
 	if (ret >= 0 && d->history)
 		ret = sd_event_source_set_enabled(d->past, SD_EVENT_ON);
 	if (ret >= 0 && d->pin_dir)

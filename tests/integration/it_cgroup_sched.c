@@ -21,7 +21,7 @@
 #include "cgroup/priv.h"
 #include "tests/integration/cgroup_bed.h"
 
-#define VCPUS 4
+#define VCPUS	4
 #define BURN_MS 30
 
 #define SCHED(ev) ((SW(ev) & ~(15ULL << VPMU_KEY_SPACE_SHIFT)) | 6ULL << VPMU_KEY_SPACE_SHIFT)
@@ -300,8 +300,8 @@ static void wait_awake(uint32_t n)
 Test(cgroup_sched, many_threads_are_read)
 {
 	const struct bpf_backend_opts o = {0};
-	unsigned int nr = getenv("IT_CGROUP_SCHED") ? (unsigned int)atoi(getenv("IT_CGROUP_SCHED"))
-						    : 400;
+	unsigned int nr =
+		getenv("IT_CGROUP_SCHED") ? (unsigned int)atoi(getenv("IT_CGROUP_SCHED")) : 400;
 	struct bpf_backend *k = bed_open(&o);
 	struct vpmu_backend_node *vm = NULL;
 	struct vpmu_counting *list = NULL;

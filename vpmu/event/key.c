@@ -193,8 +193,7 @@ const char *vpmu_event_name(vpmu_key_t key, char buf[VPMU_EVENT_NAME_MAX])
 			 vpmu_software_rows[vpmu_key_event(key)].name, *mods ? ":" : "", mods);
 		break;
 	case VPMU_SPACE_SCHED:
-		snprintf(buf, VPMU_EVENT_NAME_MAX, "%s",
-			 vpmu_sched_rows[vpmu_key_event(key)].name);
+		snprintf(buf, VPMU_EVENT_NAME_MAX, "%s", vpmu_sched_rows[vpmu_key_event(key)].name);
 		break;
 	default:
 		/* The vendor is part of the name: r1a8 is a different event for each vendor. */
