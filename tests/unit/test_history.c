@@ -15,6 +15,7 @@
 #include "fake_backend.h"
 #include "service/clock.h"
 #include "service/history.h"
+#include "service/listener.h"
 #include "service/server.h"
 #include "vpmu/event/event.h"
 
@@ -445,12 +446,9 @@ Test(history, readers_see_theirs_and_add_nothing)
 Test(history, requests_that_are_wrong)
 {
 	static const char *const lines[] = {
-		"{\"cmd\":\"history\",\"since\":5}",
-		"{\"cmd\":\"history\",\"since\":\"-5\"}",
-		"{\"cmd\":\"history\",\"until\":\"x\"}",
-		"{\"cmd\":\"history\",\"scope\":\"vcpu\"}",
-		"{\"cmd\":\"history\",\"points\":0}",
-		"{\"cmd\":\"history\",\"session\":\"x\"}",
+		"{\"cmd\":\"history\",\"since\":5}",	 "{\"cmd\":\"history\",\"since\":\"-5\"}",
+		"{\"cmd\":\"history\",\"until\":\"x\"}", "{\"cmd\":\"history\",\"scope\":\"vcpu\"}",
+		"{\"cmd\":\"history\",\"points\":0}",	 "{\"cmd\":\"history\",\"session\":\"x\"}",
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
