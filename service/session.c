@@ -189,7 +189,8 @@ void sessions_destroy(struct sessions *ss)
 }
 
 void sessions_on_gone(struct sessions *ss,
-		      void (*fn)(const struct session *s, const struct row *r, void *arg), void *arg)
+		      void (*fn)(const struct session *s, const struct row *r, void *arg),
+		      void *arg)
 {
 	ss->on_gone = fn;
 	ss->gone_arg = arg;

@@ -70,7 +70,8 @@ void sessions_destroy(struct sessions *ss);
  * forgotten before the next read. One user. @fn must not use sessions. */
 struct row;
 void sessions_on_gone(struct sessions *ss,
-		      void (*fn)(const struct session *s, const struct row *r, void *arg), void *arg);
+		      void (*fn)(const struct session *s, const struct row *r, void *arg),
+		      void *arg);
 
 /* sessions_registry - of struct session.
  * sessions_tenants - the tree that they watch.
