@@ -16,9 +16,9 @@
 struct pass {
 	const struct bpf_backend *k;
 	unsigned int cpu;
-	unsigned int nr;		   /* slots */
-	unsigned int slot[VPMU_MAX_SLOTS]; /* nr of them, ascending */
-	unsigned int at[VPMU_MAX_SLOTS];   /* by slot: its place in slot[] */
+	unsigned int nr;	      /* slots */
+	unsigned int slot[SUM_SLOTS]; /* nr of them, ascending */
+	unsigned int at[SUM_SLOTS];   /* by slot: its place in slot[] */
 };
 
 /* Add the charges of @n's own account on the pass's CPU. */
@@ -30,6 +30,15 @@ static void add_own(const struct pass *p, const struct knode *n, struct ksum *su
 	unsigned int chunk = KP_CHUNKS;
 
 	for (unsigned int i = 0; i < p->nr; i++) {
+		if (p->slot[i] >= SCHED_SLOT) {
+			/* Only this thread writes them, and they are of no CPU. */
+			if (a && p->cpu == p->k->nr_cpus) {
+				sum[i].total += a->sched[p->slot[i] - SCHED_SLOT];
+				sum[i].time_ns += a->sched[KP_SCHED_RAN];
+				sum[i].lacks += a->sched_lost;
+			}
+			continue;
+		}
 		if (p->slot[i] / KP_CHUNK != chunk) {
 			chunk = p->slot[i] / KP_CHUNK;
 			c = node_cell(p->k, p->cpu, n->account, chunk);
@@ -54,7 +63,7 @@ static void aggregate_add(struct ksum *to, const struct ksum *sum)
  * node. Recursion is as deep as tenants, VMs and vCPUs are. */
 static void add_below(const struct pass *p, const struct knode *n, struct ksum *sum)
 {
-	struct ksum mine[VPMU_MAX_SLOTS];
+	struct ksum mine[SUM_SLOTS];
 
 	for (unsigned int i = 0; i < p->nr; i++)
 		mine[i] = (struct ksum){0};
@@ -80,7 +89,7 @@ static bool aggregate_is_below(const struct knode *n)
 static void read_cpu(const struct pass *p, const struct sums *list)
 {
 	const struct kp_cpu *st = cpu_state(p->k, p->cpu);
-	struct ksum all[VPMU_MAX_SLOTS] = {{0}}; /* discarded */
+	struct ksum all[SUM_SLOTS] = {{0}}; /* discarded */
 	const struct sums *s;
 	uint64_t done;
 	int tries = 0;
@@ -99,14 +108,14 @@ static void read_cpu(const struct pass *p, const struct sums *list)
 
 static void find_slots(struct pass *p, const struct sums *list)
 {
-	uint64_t mask = 0;
+	bool asked[SUM_SLOTS] = {false};
 
 	for (; list; list = list->next)
 		for (size_t i = 0; i < list->nr; i++)
-			mask |= 1ULL << list->key[i].slot;
+			asked[list->key[i].slot] = true;
 	p->nr = 0;
-	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
-		if (!(mask >> i & 1))
+	for (unsigned int i = 0; i < SUM_SLOTS; i++) {
+		if (!asked[i])
 			continue;
 		p->at[i] = p->nr;
 		p->slot[p->nr++] = i;

@@ -83,6 +83,24 @@ static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *
 	return age;
 }
 
+/* The scheduler keeps these figures all the time; their time is that for which the threads ran. */
+static void read_sched(const struct bpf_backend *k, const struct kcounting *c, size_t i,
+		       struct vpmu_value *v)
+{
+	const struct ksum *base = &c->key[i].base, *now = &c->sums.key[i].now;
+	uint64_t time_ns = now->time_ns - base->time_ns;
+
+	*v = (struct vpmu_value){
+		.supported = !k->sched.error[c->key[i].slot - SCHED_SLOT],
+		.enabled_ns = time_ns,
+		.running_ns = time_ns,
+		.partial = now->lacks != base->lacks,
+		.losses = now->lacks - base->lacks,
+	};
+	if (v->supported)
+		v->count = now->total - base->total;
+}
+
 static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c, size_t i,
 		     uint64_t age_ns)
 {
@@ -93,6 +111,10 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 	uint64_t lost_ns;
 	bool inexact;
 
+	if (kc->key[i].slot >= SCHED_SLOT) {
+		read_sched(k, kc, i, v);
+		return;
+	}
 	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error, .age_ns = age_ns};
 	if (!v->supported)
 		return;
@@ -105,6 +127,8 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 		  (!k->sees_hidden && slot_is_switches(k->slot[kc->key[i].slot].key));
 	v->partial = now.lacks != base->lacks || (inexact && knode_of(c->node) != &k->root) ||
 		     k->cfg->gaps[kc->key[i].slot] != kc->key[i].gaps;
+	v->losses = now.lacks - base->lacks + now.missed - base->missed + backend_blind(k) -
+		    kc->blind + k->cfg->gaps[kc->key[i].slot] - kc->key[i].gaps;
 }
 
 /* Read the sums of all countings in @list in one pass. */
@@ -178,14 +202,27 @@ static void flush_marked(struct bpf_backend *k)
 	}
 }
 
+/* Mark the nodes of @list, and read their threads if it asks for figures of the scheduler. */
+static void mark_list(struct bpf_backend *k, const struct vpmu_counting *list)
+{
+	bool sched = false;
+
+	k->mark++;
+	for (; list; list = list->next) {
+		knode_of(list->node)->mark = k->mark;
+		for (size_t i = 0; i < list->nr_keys; i++)
+			sched |= key_is_sched(list->keys[i]);
+	}
+	if (sched)
+		sched_flush(k);
+}
+
 static void cgroup_backend_flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 {
 	struct bpf_backend *k = backend_of(s);
 
 	bpf_backend_tend(k);
-	k->mark++;
-	for (; list; list = list->next)
-		knode_of(list->node)->mark = k->mark;
+	mark_list(k, list);
 	flush_marked(k);
 }
 
@@ -202,6 +239,27 @@ static void backend_flush_node(struct vpmu_backend_node *n)
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
+/* Take a reference to the key's slot for @n; see kslot_get. */
+static int use_key(struct bpf_backend *k, struct knode *n, vpmu_key_t key, unsigned int *slot,
+		   unsigned int *fresh)
+{
+	int ret;
+
+	if (key_is_sched(key)) {
+		*slot = SCHED_SLOT + vpmu_key_event(key);
+		sched_use(k, vpmu_key_event(key));
+		return 0;
+	}
+	ret = kslot_get(k, key, slot, fresh);
+	if (!ret) {
+		ret = node_use(n, *slot);
+		if (ret)
+			kslot_put(k, *slot);
+	}
+	k->countings += !ret;
+	return ret;
+}
+
 static int use(struct bpf_backend *k, struct vpmu_counting *list, size_t *n, unsigned int *fresh)
 {
 	int ret = 0;
@@ -210,16 +268,10 @@ static int use(struct bpf_backend *k, struct vpmu_counting *list, size_t *n, uns
 		for (size_t i = 0; i < list->nr_keys; i++) {
 			unsigned int slot;
 
-			ret = kslot_get(k, list->keys[i], &slot, fresh);
-			if (!ret) {
-				ret = node_use(knode_of(list->node), slot);
-				if (ret)
-					kslot_put(k, slot);
-			}
+			ret = use_key(k, knode_of(list->node), list->keys[i], &slot, fresh);
 			if (ret)
 				return ret;
 			backend_counting_of(list)->key[i].slot = slot;
-			k->countings++;
 			++*n;
 		}
 	}
@@ -243,7 +295,9 @@ static void backend_stop(struct bpf_backend *k, struct vpmu_counting *list, size
 
 	for (; list && n; list = list->next)
 		for (size_t i = 0; i < list->nr_keys && n; i++, n--)
-			node_unuse(knode_of(list->node), backend_counting_of(list)->key[i].slot);
+			if (!key_is_sched(list->keys[i]))
+				node_unuse(knode_of(list->node),
+					   backend_counting_of(list)->key[i].slot);
 	masks(k, first);
 	backend_changed(k);
 	backend_flush_all(k);
@@ -253,7 +307,13 @@ static void backend_release(struct bpf_backend *k, struct vpmu_counting *list, s
 {
 	for (; list && n; list = list->next) {
 		for (size_t i = 0; i < list->nr_keys && n; i++, n--) {
-			kslot_put(k, backend_counting_of(list)->key[i].slot);
+			unsigned int slot = backend_counting_of(list)->key[i].slot;
+
+			if (slot >= SCHED_SLOT) {
+				sched_unuse(k, slot - SCHED_SLOT);
+				continue;
+			}
+			kslot_put(k, slot);
 			k->countings--;
 		}
 	}
@@ -271,9 +331,11 @@ static void base(struct bpf_backend *k, struct vpmu_counting *list)
 		c->since_ns = k->cfg->since_ns;
 		c->blind = backend_blind(k);
 		for (size_t i = 0; i < list->nr_keys; i++) {
+			c->key[i].base = c->sums.key[i].now;
+			if (c->key[i].slot >= SCHED_SLOT)
+				continue;
 			c->key[i].gaps = k->cfg->gaps[c->key[i].slot];
 			k->slot[c->key[i].slot].counted = true;
-			c->key[i].base = c->sums.key[i].now;
 		}
 	}
 }
@@ -307,7 +369,8 @@ static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *l
 	if (!ret) {
 		masks(k, list);
 		backend_changed(k);
-		ret = backend_attach(k);
+		/* The scheduler's figures need no program. */
+		ret = k->countings ? backend_attach(k) : 0;
 	}
 	if (ret) {
 		backend_stop(k, list, n);
@@ -320,6 +383,7 @@ static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *l
 		return ret;
 	}
 	backend_flush_all(k);
+	mark_list(k, list);
 	base(k, list);
 	return 0;
 }
@@ -333,6 +397,7 @@ static void cgroup_backend_detach(struct vpmu_backend *s, struct vpmu_counting *
 	for (struct vpmu_counting *l = list; l; l = l->next)
 		n += l->nr_keys;
 	backend_stop(k, list, n);
+	mark_list(k, list);
 	read_list(list);
 	backend_release(k, list, n);
 }
@@ -366,7 +431,7 @@ static bool backend_can_count(const struct vpmu_backend *s, vpmu_key_t key, enum
 			      char *why, size_t whylen)
 {
 	const struct bpf_backend *k = backend_of(s);
-	int ret = slot_probe(k, key);
+	int ret = key_is_sched(key) ? sched_probe(k, vpmu_key_event(key)) : slot_probe(k, key);
 
 	if (!ret) {
 		*q = VPMU_Q_EXACT;
@@ -376,6 +441,11 @@ static bool backend_can_count(const struct vpmu_backend *s, vpmu_key_t key, enum
 		snprintf(why, whylen,
 			 "guests have the counters to themselves here (enable_mediated_pmu of "
 			 "KVM); with :H the host is counted");
+		return false;
+	}
+	if (key_is_sched(key)) {
+		snprintf(why, whylen,
+			 "this kernel does not keep it for threads (CONFIG_SCHED_INFO)");
 		return false;
 	}
 	switch (ret) {

@@ -89,6 +89,7 @@ static void bind_unbind(struct knode *n, bool task, uint64_t id)
 	if (task) {
 		whose_task_gone(k, b);
 		branches_end(k, b);
+		sched_end(k, b);
 		k->sys->map_del(bpf_map__fd(k->skel->maps.tasks), &tid);
 		count_bit(k, tid, false);
 	} else {
@@ -118,8 +119,13 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 			b->start = old.start;
 			return ret;
 		}
+		if (task)
+			sched_read(k, b); /* for its node so far */
+		if (task && start != old.start)
+			sched_end(k, b);
 		unlink_from(b);
 		link_to(b, n);
+		sched_begin(k, b);
 		whose_forget(k);
 		if (task && start != old.start) { /* a new task reuses the number */
 			whose_task_gone(k, b);
@@ -152,6 +158,7 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		count_bit(k, (uint32_t)id, true);
 		whose_task(k, b);
 		branches_follow(k, b);
+		sched_begin(k, b);
 	}
 	backend_changed(k);
 	/* The first bound task: until now CPUs skipped switches within a cgroup. */
@@ -192,6 +199,8 @@ void bind_move(struct bpf_backend *k, struct knode *from, struct knode *to)
 	if (!from->bound)
 		return;
 	while ((b = from->bound)) {
+		if (b->task)
+			sched_read(k, b);
 		unlink_from(b);
 		link_to(b, to);
 		bind_set(k, b);
@@ -250,6 +259,13 @@ static int start_time(const struct bpf_backend *k, pid_t tid, uint64_t *start)
 	return 0;
 }
 
+bool bind_is_thread(const struct bpf_backend *k, const struct binding *b)
+{
+	uint64_t now;
+
+	return !start_time(k, (pid_t)b->id, &now) && now == b->start;
+}
+
 int bpf_backend_bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
 {
 	uint64_t now;
@@ -270,6 +286,7 @@ static void free_task(void *p)
 
 	if (b->lbr)
 		branches_end(backend_of(b->node->n.source), b);
+	sched_close(b);
 	free(b);
 }
 

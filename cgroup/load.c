@@ -433,6 +433,7 @@ void bpf_backend_tend(struct bpf_backend *k)
 	hotplug_tend(k, thorough);
 	sampling_tend(k);
 	budget_tend(k, thorough);
+	sched_tend(k, now);
 	if (thorough) {
 		k->gaps_ns = now;
 		slot_gaps(k);

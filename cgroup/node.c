@@ -425,6 +425,9 @@ static void fold(struct bpf_backend *k, struct knode *n)
 	if (a && to) {
 		__atomic_add_fetch(&to->lacks, a->lacks, __ATOMIC_RELAXED);
 		__atomic_add_fetch(&to->missed, a->missed, __ATOMIC_RELAXED);
+		to->sched_lost += a->sched_lost;
+		for (unsigned int i = 0; i < KP_SCHED; i++)
+			to->sched[i] += a->sched[i];
 		*a = (struct kp_account){0};
 	}
 	knode_unlink(n);

@@ -15,6 +15,7 @@
  *   alive.c           detects events that no longer count
  *   budget.c          limits counter use; multiplexes keys
  *   pmu.c             counters of the platform
+ *   schedstat.c       the scheduler's figures of bound threads
  *   growmap.c         maps that grow
  *   pin.c             pins; takeover from a former process
  *   pin_dir.c         checks the directory of the pins
@@ -95,6 +96,14 @@ struct knode {
 	uint32_t capture_ctl;			     /* common to all captures */
 };
 
+/* The last reading of a bound thread's figures: schedstat.c. */
+struct sched_thread {
+	bool open;
+	int schedstat, status; /* its files in /proc; status: -1 unless requested */
+	uint64_t runs;
+	uint64_t figure[KP_SCHED];
+};
+
 /* A cgroup or task bound to a node. Also in a tree by id. */
 struct binding {
 	uint64_t id;	/* cgroup id, or task number */
@@ -106,6 +115,7 @@ struct binding {
 	pid_t pid;	      /* its process, while nodes are sampled; 0: not known */
 	struct branches *lbr; /* capture of its branch records; NULL: none */
 	struct vpmu_taskdata *lbr_data;
+	struct sched_thread sched;
 };
 
 /* Cache of the nodes of cgroups: attribute.c. */
@@ -158,7 +168,7 @@ struct bpf_backend {
 	bool taken_over;		       /* until bpf_backend_named */
 	bool running;		/* in bpf_backend_open: a former process's program is attached */
 	void *orphans;		/* tsearch tree of struct knode, by name and parent */
-	unsigned int countings; /* attached keys */
+	unsigned int countings; /* attached keys with a slot */
 	uint64_t refused;
 	uint64_t gaps_ns;   /* when slot_gaps was called last */
 	uint64_t folded_ns; /* when node_fold was called last */
@@ -168,6 +178,11 @@ struct bpf_backend {
 	uint64_t on;	  /* slots that are counted now; without turns all hardware keys */
 	uint64_t turn_ns; /* when the turn began */
 	int turn_timer;	  /* timerfd, readable when the turn ends */
+	struct {
+		unsigned int users[KP_SCHED]; /* attached keys */
+		int error[KP_SCHED];	      /* why it cannot be read; 0: it can */
+		uint64_t read_ns;	      /* when all threads were read last */
+	} sched;
 	struct samples *samples;
 	bool *sampled_cpus; /* online and not quiet */
 	unsigned int samplings;
@@ -283,6 +298,34 @@ void bind_exit(struct bpf_backend *k);
 struct knode *bind_task_node(const struct bpf_backend *k, uint32_t tid);
 struct knode *bind_cgroup_node(const struct bpf_backend *k, uint64_t id);
 
+/* bind_is_thread - returns true if the thread of @b is the one that was bound. */
+bool bind_is_thread(const struct bpf_backend *k, const struct binding *b);
+
+/* ---- schedstat.c ---- */
+/* The slot of a figure of the scheduler in a request for sums: it has none of the program's. */
+#define SCHED_SLOT VPMU_MAX_SLOTS
+#define SUM_SLOTS  (VPMU_MAX_SLOTS + KP_SCHED_RAN)
+/* sched_use, sched_unuse - a key of enum vpmu_sched @i is attached, detached.
+ * sched_begin, sched_end - task @b was bound; is about to be unbound or bound to another node.
+ * sched_close - forget it without a last reading.
+ * sched_read - charge what @b has done since the last reading.
+ * sched_flush - the same for all threads of the nodes that are marked (k->mark).
+ * sched_tend - the same for all threads, if none was requested for a while.
+ * sched_probe - returns 0 or the error for which figure @i cannot be read. */
+void sched_use(struct bpf_backend *k, unsigned int i);
+void sched_unuse(struct bpf_backend *k, unsigned int i);
+void sched_begin(struct bpf_backend *k, struct binding *b);
+void sched_end(struct bpf_backend *k, struct binding *b);
+void sched_read(struct bpf_backend *k, struct binding *b);
+void sched_close(struct binding *b);
+void sched_flush(struct bpf_backend *k);
+void sched_tend(struct bpf_backend *k, uint64_t now_ns);
+int sched_probe(const struct bpf_backend *k, unsigned int i);
+static inline bool key_is_sched(vpmu_key_t key)
+{
+	return vpmu_key_space(key) == VPMU_SPACE_SCHED;
+}
+
 /* ---- sampling.c ---- */
 int sampling_open(struct bpf_backend *k);
 void sampling_close(struct bpf_backend *k);
@@ -346,6 +389,8 @@ bool slot_is_hardware(vpmu_key_t key);
 /* slot_drop_guests - guests own the PMU now: close the events that count in guests. Values of these
  * keys become unsupported. */
 void slot_drop_guests(struct bpf_backend *k);
+/* slot_more_files - raise the limit of open files as far as possible. */
+void slot_more_files(void);
 /* slot_probe - returns 0 or the error for which no CPU counts @key. Opens a disabled event. */
 int slot_probe(const struct bpf_backend *k, vpmu_key_t key);
 /* slot_take - take over a former process's keys, without users.

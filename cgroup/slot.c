@@ -41,7 +41,7 @@ static void slot_set_bit(__u64 *word, unsigned int bit, bool on)
 	*word = on ? *word | 1ULL << bit : *word & ~(1ULL << bit);
 }
 
-static void slot_more_files(void)
+void slot_more_files(void)
 {
 	struct rlimit l;
 

@@ -20,7 +20,8 @@ struct commands {
 	struct sessions *sessions;
 	struct profiles *profiles;
 	struct captures *captures;
-	struct server *server; /* for server_then */
+	struct history *history; /* NULL: none, and no command `history` */
+	struct server *server;	 /* for server_then */
 	const struct server_opts *opts;
 	/* Rights and identity of the connection of the current request. NULL: the server itself. */
 	const struct access *who;
@@ -76,6 +77,11 @@ int command_target(struct commands *c, const json_t *req, bool required, bool na
 int command_opening(struct commands *c, const json_t *req, bool required, bool narrows,
 		    struct opening *out, char *err, size_t errlen);
 
+/* command_events - parse field "events", which is required, to keys and names, which the caller
+ * frees. */
+int command_events(struct commands *c, const json_t *req, vpmu_key_t keys[SESSION_EVENTS_MAX],
+		   char *names[SESSION_EVENTS_MAX], size_t *n, char *err, size_t errlen);
+
 /* Description of sessions, profiles or captures. */
 struct command_kind {
 	const char *field; /* "session": the field with its name */
@@ -102,6 +108,7 @@ int command_named(const struct commands *c, const struct registry *r, const json
 
 /* ---- in files of their own ------------------------------------------------------------------ */
 
+extern command_fn cmd_history;
 extern command_fn cmd_attach, cmd_reattach, cmd_read, cmd_detach, cmd_sessions;
 extern command_fn cmd_profile_start, cmd_profile_read, cmd_profile_stop, cmd_profiles;
 extern command_fn cmd_lbr_attach, cmd_lbr_read, cmd_lbr_detach, cmd_captures;

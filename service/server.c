@@ -76,6 +76,15 @@ int server_register(struct server *s, const char *cmd, server_fn fn, void *arg)
 	return add_command(s, &e);
 }
 
+int server_history(struct server *s, struct history *h)
+{
+	static const struct command history = {"history", cmd_history, FOR_READERS};
+	struct entry e = {.name = history.name, .builtin = &history, .who = history.who};
+
+	s->c.history = h;
+	return add_command(s, &e);
+}
+
 void server_then(struct server *s, void (*then)(bool ok, void *arg), void *arg)
 {
 	s->then = then;

@@ -87,6 +87,10 @@ typedef int (*server_fn)(void *arg, const json_t *req, json_t *resp, char *err, 
  * room. @cmd is not copied. */
 int server_register(struct server *s, const char *cmd, server_fn fn, void *arg);
 
+/* server_history - add the command `history`, for readers, too, on @h. -EEXIST, -ENOSPC. */
+struct history;
+int server_history(struct server *s, struct history *h);
+
 /*
  * server_then - from within a command: call @then when the answer is complete (@ok) or there is no
  * memory for it. A command that cannot be undone does its work only in @then; one that can undoes

@@ -19,6 +19,8 @@ struct sessions {
 	struct tenants *ts;
 	struct tenants_watch watch;
 	uint64_t generation;
+	void (*on_gone)(const struct session *s, const struct row *r, void *arg);
+	void *gone_arg;
 };
 
 static void session_close_one(struct registered *e)
@@ -136,6 +138,8 @@ static void stop_node(struct session *s, struct node *n)
 			continue;
 		}
 		rows_stop(s, &r, 1);
+		if (s->ss->on_gone)
+			s->ss->on_gone(s, r, s->ss->gone_arg);
 		r->node = NULL;
 		r->pub.gone = true;
 		r->pub.gone_ns = now_ns();
@@ -182,6 +186,14 @@ void sessions_destroy(struct sessions *ss)
 	registry_close_all(&ss->reg);
 	tenants_unwatch(ss->ts, &ss->watch);
 	free(ss);
+}
+
+void sessions_on_gone(struct sessions *ss,
+		      void (*fn)(const struct session *s, const struct row *r, void *arg),
+		      void *arg)
+{
+	ss->on_gone = fn;
+	ss->gone_arg = arg;
 }
 
 struct registry *sessions_registry(struct sessions *ss)

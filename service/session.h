@@ -68,6 +68,13 @@ struct session {
 int sessions_create(struct tenants *ts, struct sessions **out);
 void sessions_destroy(struct sessions *ss);
 
+/* sessions_on_gone - call @fn when a row's node is removed, with its last values; they may be
+ * forgotten before the next read. One user. @fn must not use sessions. */
+struct row;
+void sessions_on_gone(struct sessions *ss,
+		      void (*fn)(const struct session *s, const struct row *r, void *arg),
+		      void *arg);
+
 /* sessions_registry - of struct session.
  * sessions_tenants - the tree that they watch.
  * sessions_generation - changes whenever a session is opened or closed. */

@@ -103,28 +103,39 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 	return 0;
 }
 
+int command_events(struct commands *c, const json_t *req, vpmu_key_t keys[SESSION_EVENTS_MAX],
+		   char *names[SESSION_EVENTS_MAX], size_t *n, char *err, size_t errlen)
+{
+	char text[EVENTS_BYTES_MAX], why[200] = "";
+	int ret = event_list(req, text, sizeof(text), err, errlen);
+
+	if (ret)
+		return ret;
+	*n = SESSION_EVENTS_MAX;
+	ret = vpmu_event_parse_list(text, c->opts->raw_space, keys, names, n, why, sizeof(why));
+	if (ret == -E2BIG)
+		return fail(ret, err, errlen, "events: more than %d; expected 1 to %d",
+			    SESSION_EVENTS_MAX, SESSION_EVENTS_MAX);
+	if (ret)
+		return fail(ret, err, errlen, "events: %s", why);
+	for (size_t i = 0; c->opts->host_too && i < *n; i++)
+		keys[i] = vpmu_event_host_too(names[i], keys[i]);
+	return 0;
+}
+
 int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"events", "scope",	  "target", "name",
 					     "keep",   "metrics", NULL};
 	vpmu_key_t keys[SESSION_EVENTS_MAX];
 	char *names[SESSION_EVENTS_MAX] = {0};
-	char text[EVENTS_BYTES_MAX], why[200] = "";
-	size_t n = SESSION_EVENTS_MAX;
+	size_t n = 0;
 	int ret = request_fields(req, fields, err, errlen);
 
 	if (!ret)
-		ret = event_list(req, text, sizeof(text), err, errlen);
+		ret = command_events(c, req, keys, names, &n, err, errlen);
 	if (ret)
 		return ret;
-	ret = vpmu_event_parse_list(text, c->opts->raw_space, keys, names, &n, why, sizeof(why));
-	if (ret == -E2BIG)
-		return fail(ret, err, errlen, "events: more than %d; expected 1 to %d",
-			    SESSION_EVENTS_MAX, SESSION_EVENTS_MAX);
-	if (ret)
-		return fail(ret, err, errlen, "events: %s", why);
-	for (size_t i = 0; c->opts->host_too && i < n; i++)
-		keys[i] = vpmu_event_host_too(names[i], keys[i]);
 	ret = open_session(c, req, names, keys, n, resp, err, errlen);
 	for (size_t i = 0; i < n; i++)
 		free(names[i]);

@@ -92,6 +92,8 @@ static const struct config_key vpmud_keys[] = {
 	{"isolated", config_set_bool, C(isolated), 0, 0, "yes or no"},
 	{"leave_counters", config_set_uint, C(leave_counters), 0, 64, "0 to 64"},
 	{"counters", config_set_uint, C(counters), 1, 64, "1 to 64"},
+	{"history", config_set_uint, C(history), 0, 86400, "0 to 86400 seconds"},
+	{"history_interval", config_set_uint, C(history_interval), 1, 3600, "1 to 3600 seconds"},
 	{"admin_group", config_set_text, C(admin_group), 1, 1023, "groups, separated by blanks"},
 	{"reader_group", config_set_text, C(reader_group), 1, 4095,
 	 "GROUP or GROUP=/TENANT,/TENANT..., separated by blanks"},
@@ -197,6 +199,8 @@ void vpmud_config_init(struct vpmud_config *c)
 	*c = (struct vpmud_config){
 		.libvirt = xstrdup("qemu:///system"),
 		.leave_counters = 2,
+		.history = 3600,
+		.history_interval = 10,
 	};
 }
 
@@ -238,14 +242,16 @@ static bool differ(const char *a, const char *b)
 
 const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_config *b)
 {
-	return differ(a->socket, b->socket)		  ? "socket"
-	       : differ(a->pin_dir, b->pin_dir)		  ? "pin_dir"
-	       : differ(a->cgroup_root, b->cgroup_root)	  ? "cgroup_root"
-	       : differ(a->libvirt, b->libvirt)		  ? "libvirt"
-	       : a->isolated != b->isolated		  ? "isolated"
-	       : a->leave_counters != b->leave_counters	  ? "leave_counters"
-	       : a->counters != b->counters		  ? "counters"
-	       : differ(a->admin_group, b->admin_group)	  ? "admin_group"
-	       : differ(a->reader_group, b->reader_group) ? "reader_group"
-							  : NULL;
+	return differ(a->socket, b->socket)		    ? "socket"
+	       : differ(a->pin_dir, b->pin_dir)		    ? "pin_dir"
+	       : differ(a->cgroup_root, b->cgroup_root)	    ? "cgroup_root"
+	       : differ(a->libvirt, b->libvirt)		    ? "libvirt"
+	       : a->isolated != b->isolated		    ? "isolated"
+	       : a->leave_counters != b->leave_counters	    ? "leave_counters"
+	       : a->counters != b->counters		    ? "counters"
+	       : a->history != b->history		    ? "history"
+	       : a->history_interval != b->history_interval ? "history_interval"
+	       : differ(a->admin_group, b->admin_group)	    ? "admin_group"
+	       : differ(a->reader_group, b->reader_group)   ? "reader_group"
+							    : NULL;
 }

@@ -22,11 +22,13 @@ struct vpmud_config {
 	char *pin_dir;			  /* in a bpffs; "none": no pins; NULL: the default */
 	char *cgroup_root;		  /* mount point of cgroup2; NULL: find it */
 	char *admin_group, *reader_group; /* service/access.h; may be NULL */
-	char *libvirt;		     /* URIs, separated by blanks; "none": libvirt is not used */
-	bool isolated;		     /* count on isolated and nohz_full CPUs as on others */
-	unsigned int leave_counters; /* general counters per CPU for other users of perf */
-	unsigned int counters;	     /* general counters per CPU; 0: detect */
-	uint32_t given;		     /* keys of [vpmud] that were set */
+	char *libvirt;		       /* URIs, separated by blanks; "none": libvirt is not used */
+	bool isolated;		       /* count on isolated and nohz_full CPUs as on others */
+	unsigned int leave_counters;   /* general counters per CPU for other users of perf */
+	unsigned int counters;	       /* general counters per CPU; 0: detect */
+	unsigned int history;	       /* seconds that past counts are kept; 0: not at all */
+	unsigned int history_interval; /* seconds between two of them */
+	uint32_t given;		       /* keys of [vpmud] that were set */
 	/* "FILE:LINE" of keys that config_host.c checks; NULL: not given */
 	char *at_pin_dir, *at_cgroup_root, *at_admin_group, *at_reader_group;
 	struct rules rules;

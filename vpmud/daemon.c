@@ -15,6 +15,8 @@
 #include "service/daemon/contain.h"
 #include "cgroup/cgroup.h"
 #include "service/program/memory.h"
+#include "service/clock.h"
+#include "service/history.h"
 #include "service/request.h"
 #include "service/server.h"
 #include "service/session_save.h"
@@ -45,7 +47,8 @@ struct daemon {
 	struct cgroups *cgroups;
 	struct disc *disc;
 	struct server *server;
-	sd_event_source *tend, *turn, *named, *post;
+	struct history *history; /* NULL: none is kept */
+	sd_event_source *tend, *turn, *named, *post, *past;
 	const char *pin_dir;	 /* NULL: no pins */
 	struct persist *persist; /* NULL: no pins */
 	char reload_error[512];	 /* error of the last reload; "": it succeeded */
@@ -208,6 +211,15 @@ static int on_turn(sd_event_source *s, int fd, uint32_t events, void *arg)
 	return 0;
 }
 
+/* An interval of the history has ended. */
+static int on_past(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct daemon *d = arg;
+
+	history_tick(d->history, realtime_us());
+	return sd_event_source_set_time_relative(s, d->config.history_interval * 1000000ULL);
+}
+
 /* The time for rediscovery is over: drop what was saved but not found again. */
 static int on_named(sd_event_source *s, uint64_t usec, void *arg)
 {
@@ -338,6 +350,27 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	return ret;
 }
 
+static int open_history(struct daemon *d, char *err, size_t errlen)
+{
+	struct history_opts o = {
+		.interval_ns = d->config.history_interval * 1000000000ULL,
+		.keep_ns = d->config.history * 1000000000ULL,
+		.note = daemon_on_note,
+	};
+	char *file;
+	int ret;
+
+	if (!d->config.history)
+		return 0;
+	file = xasprintf("%s.history", d->socket);
+	o.file = file;
+	ret = history_create(server_sessions(d->server), &o, &d->history);
+	free(file);
+	if (!ret)
+		ret = server_history(d->server, d->history);
+	return ret ? fail(ret, err, errlen, "history: %s", strerror(-ret)) : 0;
+}
+
 /* Choose the socket's path and the pin directory. */
 static int find_places(struct daemon *d, char *err, size_t errlen)
 {
@@ -361,6 +394,12 @@ static int open_timers(struct daemon *d)
 	if (ret >= 0 && d->pin_dir)
 		ret = sd_event_add_time_relative(d->ev, &d->named, CLOCK_MONOTONIC, NAMED_US, 0,
 						 on_named, d);
+	if (ret >= 0 && d->history)
+		ret = sd_event_add_time_relative(d->ev, &d->past, CLOCK_MONOTONIC,
+						 d->config.history_interval * 1000000ULL, 0,
+						 on_past, d);
+	if (ret >= 0 && d->history)
+		ret = sd_event_source_set_enabled(d->past, SD_EVENT_ON);
 	if (ret >= 0 && d->pin_dir)
 		ret = sd_event_add_post(d->ev, &d->post, daemon_on_post, d);
 	return ret < 0 ? ret : 0;
@@ -390,6 +429,8 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 	if (!ret)
 		ret = open_server(d, o->listen_fd, err, errlen);
 	if (!ret)
+		ret = open_history(d, err, errlen);
+	if (!ret)
 		ret = vpmud_contain(err, errlen);
 	if (!ret) {
 		ret = open_timers(d);
@@ -412,6 +453,8 @@ void daemon_destroy(struct daemon *d)
 	sd_event_source_disable_unref(d->turn);
 	sd_event_source_disable_unref(d->named);
 	sd_event_source_disable_unref(d->post);
+	sd_event_source_disable_unref(d->past);
+	history_destroy(d->history);
 	server_destroy(d->server);
 	disc_close(d->disc);
 	cgroups_close(d->cgroups);

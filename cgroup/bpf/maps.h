@@ -17,7 +17,7 @@
 #include "vpmu/charge.h"
 
 #ifndef KP_SCHEMA /* a test builds vpmud with another one */
-#define KP_SCHEMA 6u
+#define KP_SCHEMA 7u
 #endif
 
 #define KP_CHUNK  4u /* slots of a cell */
@@ -29,6 +29,9 @@
 #define KP_PAGE_ACCOUNTS 4096u /* accounts of a page, and of a page of the index */
 #define KP_ACCOUNT_PAGES 64u
 #define KP_MAX_ACCOUNTS	 (KP_PAGE_ACCOUNTS * KP_ACCOUNT_PAGES)
+
+#define KP_SCHED     3u /* VPMU_SCHED_NR, and the time that the threads ran */
+#define KP_SCHED_RAN 2u
 
 #define KP_MAX_BINDINGS (1u << 18) /* cgroups, and as many tasks */
 #define KP_MAX_DEPTH	64	   /* cgroups visited from a task's own upwards */
@@ -59,7 +62,10 @@ struct kp_account {
 	__u32 missed; /* program: intervals not charged, or charged in part to the wrong account,
 		       * because of a missed switch or move */
 	__u32 parent; /* daemon: its parent's account; 0: the account is free */
-	__u32 pad;
+	/* daemon: figures of the scheduler (schedstat.c), by enum vpmu_sched, and how often some of
+	 * a bound thread's were lost. */
+	__u32 sched_lost;
+	__u64 sched[KP_SCHED];
 };
 
 /* A bound task. The start time distinguishes it from a later task with its number. */

@@ -78,6 +78,12 @@ static const struct {
 	 "stalled-cycles-frontend:H"},
 	{__LINE__, "stalled-cycles-backend:u", 0, GENERIC(VPMU_EV_STALLED_BACKEND, U | G),
 	 "stalled-cycles-backend:u"},
+	{__LINE__, "run-delay", 0, KEY(6, 0, UK | G | H), "run-delay"},
+	{__LINE__, "runqueue-wait", 0, KEY(6, 0, UK | G | H), "run-delay"},
+	{__LINE__, "run-delay:uk", 0, KEY(6, 0, UK | G | H), "run-delay"},
+	{__LINE__, "involuntary-context-switches", 0, KEY(6, 1, UK | G | H),
+	 "involuntary-context-switches"},
+	{__LINE__, "nivcsw", 0, KEY(6, 1, UK | G | H), "involuntary-context-switches"},
 	/* software: a thread in guest and host alike */
 	{__LINE__, "task-clock", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
 	{__LINE__, "task-clock:GH", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
@@ -698,7 +704,7 @@ Test(event, listing)
 	int calls = 0;
 
 	cr_expect(vpmu_event_list(check_info, &n) == 0);
-	cr_expect(n == VPMU_EV_GENERIC_NR + 11, "%u events", n);
+	cr_expect(n == VPMU_EV_GENERIC_NR + 11 + VPMU_SCHED_NR, "%u events", n);
 	cr_expect(vpmu_event_list(stop_at_third, &calls) == 7 && calls == 3);
 }
 

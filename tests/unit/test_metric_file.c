@@ -231,7 +231,8 @@ Test(metric_file, shipped)
 					    "frontend-stalls",
 					    "backend-stalls",
 					    "guest-share",
-					    "kernel-share"};
+					    "kernel-share",
+					    "wait-share"};
 	const size_t nr = sizeof(names) / sizeof(names[0]);
 	char said[2000] = "", folder[4096], *slash;
 	struct metric_set set = {0};

@@ -75,6 +75,14 @@ const struct software_row vpmu_software_rows[VPMU_SW_NR] = {
 					   "context switches to another cgroup", SW_PRIV_NONE},
 };
 
+const struct software_row vpmu_sched_rows[VPMU_SCHED_NR] = {
+	[VPMU_SCHED_RUN_DELAY] = {"run-delay", "runqueue-wait",
+				  "time vCPU threads waited for a CPU, ns", SW_PRIV_NONE},
+	[VPMU_SCHED_INVOLUNTARY] = {"involuntary-context-switches", "nivcsw",
+				    "context switches of vCPU threads that could go on",
+				    SW_PRIV_NONE},
+};
+
 vpmu_key_t vpmu_key_from_raw(enum vpmu_space space, uint64_t config, uint64_t flags)
 {
 	const struct event_vendor *vendor = vpmu_event_vendor(space);
@@ -142,6 +150,9 @@ bool vpmu_key_valid(vpmu_key_t key)
 			return false;
 		return vpmu_software_rows[event].priv == SW_PRIV_REGS ||
 		       (key & VPMU_KEY_PRIV) == VPMU_KEY_PRIV;
+	case VPMU_SPACE_SCHED:
+		return event < VPMU_SCHED_NR && (key & plain) == key &&
+		       (key & VPMU_KEY_FLAGS) == VPMU_KEY_FLAGS;
 	default:
 		return raw_valid(key);
 	}
@@ -165,7 +176,7 @@ const char *vpmu_event_name(vpmu_key_t key, char buf[VPMU_EVENT_NAME_MAX])
 		*m++ = 'k';
 	/* A name without modifiers counts in guests; a software event always counts in guest and
 	 * host. */
-	if (space != VPMU_SPACE_SOFTWARE && key & VPMU_KEY_HOST) {
+	if (space != VPMU_SPACE_SOFTWARE && space != VPMU_SPACE_SCHED && key & VPMU_KEY_HOST) {
 		if (key & VPMU_KEY_GUEST)
 			*m++ = 'G';
 		*m++ = 'H';
@@ -180,6 +191,9 @@ const char *vpmu_event_name(vpmu_key_t key, char buf[VPMU_EVENT_NAME_MAX])
 	case VPMU_SPACE_SOFTWARE:
 		snprintf(buf, VPMU_EVENT_NAME_MAX, "%s%s%s",
 			 vpmu_software_rows[vpmu_key_event(key)].name, *mods ? ":" : "", mods);
+		break;
+	case VPMU_SPACE_SCHED:
+		snprintf(buf, VPMU_EVENT_NAME_MAX, "%s", vpmu_sched_rows[vpmu_key_event(key)].name);
 		break;
 	default:
 		/* The vendor is part of the name: r1a8 is a different event for each vendor. */
@@ -213,6 +227,15 @@ int vpmu_event_list(int (*fn)(const struct vpmu_event_info *info, void *arg), vo
 		info.alias = vpmu_software_rows[i].alias;
 		info.desc = vpmu_software_rows[i].desc;
 		info.key = vpmu_key_make(VPMU_SPACE_SOFTWARE, (uint16_t)i, VPMU_KEY_FLAGS);
+		rc = fn(&info, arg);
+		if (rc)
+			return rc;
+	}
+	for (i = 0; i < VPMU_SCHED_NR; i++) {
+		info.name = vpmu_sched_rows[i].name;
+		info.alias = vpmu_sched_rows[i].alias;
+		info.desc = vpmu_sched_rows[i].desc;
+		info.key = vpmu_key_sched((enum vpmu_sched)i);
 		rc = fn(&info, arg);
 		if (rc)
 			return rc;

@@ -121,6 +121,13 @@ static bool lookup_named(const char *base, struct spec *spec)
 		spec->event = (uint16_t)i;
 		return true;
 	}
+	for (i = 0; i < VPMU_SCHED_NR; i++) {
+		if (!same_name(base, vpmu_sched_rows[i].name, vpmu_sched_rows[i].alias))
+			continue;
+		spec->space = VPMU_SPACE_SCHED;
+		spec->event = (uint16_t)i;
+		return true;
+	}
 	return false;
 }
 
@@ -207,6 +214,10 @@ static int unknown_event(const char *name, const char *base, char *err, size_t e
 	}
 	for (i = 0; vpmu_cache_name(i); i++)
 		vpmu_nearest_try(&near, vpmu_cache_name(i));
+	for (i = 0; i < VPMU_SCHED_NR; i++) {
+		vpmu_nearest_try(&near, vpmu_sched_rows[i].name);
+		vpmu_nearest_try(&near, vpmu_sched_rows[i].alias);
+	}
 	if (near.best)
 		return fail(-ENOENT, err, errlen,
 			    "unknown event '%s'; did you mean '%s'? " ACCEPTED, name, near.best);
@@ -259,7 +270,9 @@ static int parse_base(const char *name, char *base, enum vpmu_space raw_space, s
 static int software_key(const char *name, const struct spec *spec, const struct mods *m,
 			vpmu_key_t *key, char *err, size_t errlen)
 {
-	const struct software_row *row = &vpmu_software_rows[spec->event];
+	const struct software_row *row = spec->space == VPMU_SPACE_SCHED
+						 ? &vpmu_sched_rows[spec->event]
+						 : &vpmu_software_rows[spec->event];
 	uint64_t priv = m->priv ? m->priv : VPMU_KEY_PRIV;
 
 	if (m->where && m->where != VPMU_KEY_WHERE)
@@ -272,7 +285,7 @@ static int software_key(const char *name, const struct spec *spec, const struct 
 			    "event '%s': the kernel does not separate user from kernel for this "
 			    "event; expected '%s'",
 			    name, row->name);
-	*key = vpmu_key_make(VPMU_SPACE_SOFTWARE, spec->event, priv | VPMU_KEY_WHERE);
+	*key = vpmu_key_make(spec->space, spec->event, priv | VPMU_KEY_WHERE);
 	return 0;
 }
 
@@ -282,11 +295,12 @@ static int make_key(const char *name, const struct spec *spec, const struct mods
 	uint64_t flags;
 
 	if (spec->whole && vpmu_key_space(spec->key) == VPMU_SPACE_SOFTWARE) {
-		struct spec sw = {.event = (uint16_t)vpmu_key_event(spec->key)};
+		struct spec sw = {.space = VPMU_SPACE_SOFTWARE,
+				  .event = (uint16_t)vpmu_key_event(spec->key)};
 
 		return software_key(name, &sw, m, key, err, errlen);
 	}
-	if (spec->space == VPMU_SPACE_SOFTWARE)
+	if (spec->space == VPMU_SPACE_SOFTWARE || spec->space == VPMU_SPACE_SCHED)
 		return software_key(name, spec, m, key, err, errlen);
 
 	flags = m->where ? m->where : VPMU_KEY_GUEST;

@@ -35,6 +35,7 @@ struct software_row {
 };
 #define VPMU_SW_NR 12 /* PERF_COUNT_SW_CGROUP_SWITCHES + 1 */
 extern const struct software_row vpmu_software_rows[VPMU_SW_NR];
+extern const struct software_row vpmu_sched_rows[VPMU_SCHED_NR];
 
 /*
  * vpmu_pfm_encode - look up libpfm4 name @name, without perf modifiers. Stores its vendor's *space,

@@ -101,7 +101,7 @@ static int policy_parse_name(struct vpmu_policy_event *e, enum vpmu_space space,
 	ret = vpmu_event_parse(name, space, &key, err, errlen);
 	if (ret)
 		return -EINVAL;
-	if (vpmu_key_space(key) == VPMU_SPACE_SOFTWARE)
+	if (vpmu_key_space(key) == VPMU_SPACE_SOFTWARE || vpmu_key_space(key) == VPMU_SPACE_SCHED)
 		return policy_bad(err, errlen, entry, "guests have no software events");
 	if (key & VPMU_KEY_HOST)
 		return policy_bad(

@@ -38,6 +38,8 @@ struct vpmu_value {
 	bool supported;	 /* false: no PMU of this host counts the key; count is 0 */
 	bool partial;	 /* the account also ran where the key cannot be counted; count lacks
 			  * those events */
+	uint32_t losses; /* grows with each loss that makes the value partial, if the backend can
+			  * tell; else 0 */
 };
 
 /*

@@ -40,7 +40,9 @@ enum vpmu_space {
 	 * for faults, for which the kernel distinguishes privilege levels.
 	 */
 	VPMU_SPACE_SOFTWARE = 4,
-	VPMU_SPACE_ARM = 5 /* raw: evtCount of PMEVTYPER<n>_EL0, Arm ARM (DDI 0487) */
+	VPMU_SPACE_ARM = 5, /* raw: evtCount of PMEVTYPER<n>_EL0, Arm ARM (DDI 0487) */
+	/* enum vpmu_sched: the scheduler's own figures of a thread. Their keys have all flags. */
+	VPMU_SPACE_SCHED = 6
 };
 
 #define VPMU_KEY_EVENT_MASK  0xffffULL
@@ -75,10 +77,24 @@ enum vpmu_generic {
 	VPMU_EV_GENERIC_NR
 };
 
+/* Figures of threads that the scheduler keeps anyway. No perf event counts them. */
+enum vpmu_sched {
+	VPMU_SCHED_RUN_DELAY = 0, /* ns a runnable thread waited for a CPU: /proc/PID/schedstat */
+	VPMU_SCHED_INVOLUNTARY,	  /* context switches of a thread that could go on */
+	VPMU_SCHED_NR
+};
+
 /* vpmu_key_make - key of @event in @space with privilege @flags (VPMU_KEY_USR | ...). Pure. */
 static inline vpmu_key_t vpmu_key_make(enum vpmu_space space, uint16_t event, uint64_t flags)
 {
 	return ((uint64_t)space << VPMU_KEY_SPACE_SHIFT) | event | flags;
+}
+
+/* vpmu_key_sched - key of a figure of the scheduler. Pure. */
+static inline vpmu_key_t vpmu_key_sched(enum vpmu_sched ev)
+{
+	return vpmu_key_make(VPMU_SPACE_SCHED, (uint16_t)ev,
+			     VPMU_KEY_USR | VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST);
 }
 
 /* vpmu_key_generic - key of a generic event in guests, with @flags out of USR | OS. Pure. */

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The scheduler's own figures of bound threads (vCPUs): time waited for a CPU, and involuntary
+ * context switches. backend.c, bind.c and node.c call this. The kernel keeps them anyway, so the
+ * program at a switch has no part in them: they are read from /proc, and differences are added to
+ * the account of the thread's node (kp_account.sched).
+ *
+ * A reading is a difference: what a thread did before it was bound is not counted. What it did
+ * between its last reading and its end cannot be read any more: the account is marked
+ * (kp_account.sched_lost), and nothing is made up.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cgroup/priv.h"
+
+_Static_assert(KP_SCHED_RAN == VPMU_SCHED_NR && KP_SCHED == VPMU_SCHED_NR + 1,
+	       "a figure has no place in the accounts");
+
+/* Between two readings of all threads without a request, which bounds what is lost at an end. */
+#define SCHED_EVERY_NS 10000000000ULL
+
+#define STATUS_MAX 8192 /* bytes: lists of CPUs and memory nodes can be long */
+
+/* twalk() has no argument. Control thread only. */
+static struct bpf_backend *sched_backend;
+static bool sched_all;
+
+/* Open a file of thread @tid. It stays that thread's, even if another one gets its number. */
+static int sched_file(const struct bpf_backend *k, pid_t tid, const char *name)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/%s", k->sys->files, tid, tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && errno == EMFILE) {
+		slot_more_files();
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+/* Read a file of a thread into @buf as text. Fails if the thread has ended. */
+static int sched_text(int fd, char *buf, size_t len)
+{
+	ssize_t n = pread(fd, buf, len - 1, 0);
+
+	if (n < 0)
+		return -errno;
+	buf[n] = '\0';
+	return 0;
+}
+
+static int sched_switches(int fd, uint64_t *switches)
+{
+	static const char field[] = "\nnonvoluntary_ctxt_switches:";
+	char text[STATUS_MAX], *end;
+	int ret = sched_text(fd, text, sizeof(text));
+	const char *at = ret ? NULL : strstr(text, field);
+
+	if (ret)
+		return ret;
+	if (!at)
+		return -EOPNOTSUPP;
+	errno = 0;
+	*switches = strtoull(at + sizeof(field) - 1, &end, 10);
+	return errno || *end != '\n' ? -EINVAL : 0;
+}
+
+/*
+ * Read the figures of the thread into @now; @now->schedstat and @now->status are its files. status
+ * costs ten times as much as schedstat, so it is not read of a thread that has neither run nor
+ * waited since the reading @last.
+ */
+static int sched_figures(struct sched_thread *now, const struct sched_thread *last)
+{
+	unsigned long long ran, waited, runs;
+	char text[128];
+	int ret = sched_text(now->schedstat, text, sizeof(text));
+
+	if (ret)
+		return ret;
+	if (sscanf(text, "%llu %llu %llu", &ran, &waited, &runs) != 3)
+		return -EINVAL;
+	now->figure[KP_SCHED_RAN] = ran;
+	now->runs = runs;
+	now->figure[VPMU_SCHED_RUN_DELAY] = waited;
+	if (now->status < 0)
+		return 0;
+	if (last && last->status >= 0 && ran == last->figure[KP_SCHED_RAN] && runs == last->runs &&
+	    waited == last->figure[VPMU_SCHED_RUN_DELAY])
+		return 0;
+	return sched_switches(now->status, &now->figure[VPMU_SCHED_INVOLUNTARY]);
+}
+
+void sched_close(struct binding *b)
+{
+	if (!b->sched.open)
+		return;
+	close(b->sched.schedstat);
+	if (b->sched.status >= 0)
+		close(b->sched.status);
+	b->sched = (struct sched_thread){0};
+}
+
+static void sched_mark(const struct binding *b)
+{
+	struct kp_account *a = account_at(backend_of(b->node->n.source), b->node->account);
+
+	if (a)
+		a->sched_lost++;
+}
+
+void sched_read(struct bpf_backend *k, struct binding *b)
+{
+	struct kp_account *a = account_at(k, b->node->account);
+	struct sched_thread now = b->sched;
+	int ret = 0;
+
+	if (!b->sched.open || !a)
+		return;
+	if (now.status < 0 && k->sched.users[VPMU_SCHED_INVOLUNTARY])
+		now.status = ret = sched_file(k, (pid_t)b->id, "status");
+	if (ret >= 0)
+		ret = sched_figures(&now, &b->sched);
+	if (ret) {
+		if (now.status >= 0)
+			b->sched.status = now.status;
+		sched_mark(b);
+		sched_close(b);
+		return;
+	}
+	for (unsigned int i = 0; i < KP_SCHED; i++)
+		/* Of the first reading of status there is no difference. */
+		if (i != VPMU_SCHED_INVOLUNTARY || b->sched.status >= 0)
+			a->sched[i] += now.figure[i] - b->sched.figure[i];
+	b->sched = now;
+}
+
+static bool sched_used(const struct bpf_backend *k)
+{
+	for (unsigned int i = 0; i < KP_SCHED; i++)
+		if (k->sched.users[i])
+			return true;
+	return false;
+}
+
+void sched_begin(struct bpf_backend *k, struct binding *b)
+{
+	struct sched_thread first = {.open = true, .status = -1};
+	int ret = 0;
+
+	if (!b->task || b->sched.open || !sched_used(k))
+		return;
+	first.schedstat = sched_file(k, (pid_t)b->id, "schedstat");
+	if (k->sched.users[VPMU_SCHED_INVOLUNTARY])
+		ret = first.status = sched_file(k, (pid_t)b->id, "status");
+	if (first.schedstat < 0 || ret < 0 || !bind_is_thread(k, b) ||
+	    sched_figures(&first, NULL)) {
+		if (first.schedstat >= 0)
+			close(first.schedstat);
+		if (first.status >= 0)
+			close(first.status);
+		sched_mark(b);
+		return;
+	}
+	b->sched = first;
+}
+
+void sched_end(struct bpf_backend *k, struct binding *b)
+{
+	sched_read(k, b);
+	sched_close(b);
+}
+
+/* ---- all threads ---------------------------------------------------------------------------- */
+
+static void sched_walk_read(const void *node, VISIT which, int depth)
+{
+	struct binding *b = *(struct binding *const *)node;
+	const struct knode *n;
+
+	if (which != postorder && which != leaf)
+		return;
+	for (n = b->node; n && n->mark != sched_backend->mark && !sched_all; n = n->parent)
+		;
+	if (n)
+		sched_read(sched_backend, b);
+}
+
+static void sched_walk_begin(const void *node, VISIT which, int depth)
+{
+	struct binding *b = *(struct binding *const *)node;
+
+	if (which != postorder && which != leaf)
+		return;
+	/* What the former process had not read yet is lost. */
+	if (sched_backend->taken_over)
+		sched_mark(b);
+	sched_begin(sched_backend, b);
+}
+
+static void sched_walk_close(const void *node, VISIT which, int depth)
+{
+	if (which == postorder || which == leaf)
+		sched_close(*(struct binding *const *)node);
+}
+
+static void sched_walk(struct bpf_backend *k, bool all,
+		       void (*fn)(const void *node, VISIT which, int depth))
+{
+	sched_backend = k;
+	sched_all = all;
+	twalk(k->task_bindings, fn);
+	if (all)
+		k->sched.read_ns = backend_now_ns(CLOCK_MONOTONIC);
+}
+
+void sched_flush(struct bpf_backend *k)
+{
+	sched_walk(k, false, sched_walk_read);
+}
+
+void sched_tend(struct bpf_backend *k, uint64_t now_ns)
+{
+	if (sched_used(k) && now_ns - k->sched.read_ns >= SCHED_EVERY_NS)
+		sched_walk(k, true, sched_walk_read);
+}
+
+void sched_use(struct bpf_backend *k, unsigned int i)
+{
+	bool first = !sched_used(k);
+
+	if (!k->sched.users[i])
+		k->sched.error[i] = sched_probe(k, i);
+	/* From now on status is read: take the first number at once. */
+	if (!k->sched.users[i]++)
+		sched_walk(k, true, first ? sched_walk_begin : sched_walk_read);
+}
+
+void sched_unuse(struct bpf_backend *k, unsigned int i)
+{
+	k->sched.users[i]--;
+	if (!sched_used(k))
+		sched_walk(k, true, sched_walk_close);
+}
+
+int sched_probe(const struct bpf_backend *k, unsigned int i)
+{
+	struct sched_thread own = {.schedstat = sched_file(k, getpid(), "schedstat"),
+				   .status = sched_file(k, getpid(), "status")};
+	int ret = own.schedstat < 0 ? own.schedstat : own.status < 0 ? own.status : 0;
+
+	if (!ret)
+		ret = sched_figures(&own, NULL);
+	if (own.schedstat >= 0)
+		close(own.schedstat);
+	if (own.status >= 0)
+		close(own.status);
+	/* This process has run: a kernel that keeps the figures shows that. */
+	return ret ? ret : own.figure[KP_SCHED_RAN] || i != VPMU_SCHED_RUN_DELAY ? 0 : -EOPNOTSUPP;
+}

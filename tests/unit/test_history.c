@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The memory of past counts: what sessions counted per interval, over the end of the process, and
+ * the command that shows it. The backend is a fake one, so every count is known. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake_backend.h"
+#include "service/clock.h"
+#include "service/history.h"
+#include "service/listener.h"
+#include "service/server.h"
+#include "vpmu/event/event.h"
+
+#define SECOND 1000000000ULL
+
+static struct fake_source fake;
+static struct tenants *ts;
+static struct server *srv;
+static sd_event *ev;
+static struct history *h;
+static struct node *acme, *vm;
+static char err[300], notes[2000], dir[64], file[96], sock[96];
+static struct history_opts opts;
+static struct vpmu_backend_ops ops;
+static struct vpmu_value how; /* of each value: quality, partial, losses */
+
+static void read_how(const struct vpmu_counting *c)
+{
+	fake_read(c);
+	for (size_t i = 0; i < c->nr_keys; i++) {
+		c->values[i].quality = how.quality;
+		c->values[i].partial = how.partial;
+		c->values[i].losses = how.losses;
+	}
+}
+
+static void detach_how(struct vpmu_backend *s, struct vpmu_counting *list)
+{
+	fake_detach(s, list);
+	for (; list; list = list->next)
+		for (size_t i = 0; i < list->nr_keys; i++)
+			list->values[i].quality = how.quality;
+}
+
+static void on_note(void *arg, const char *line)
+{
+	snprintf(notes + strlen(notes), sizeof(notes) - strlen(notes), "%s\n", line);
+}
+
+static struct node *add_vm(const char *name)
+{
+	struct node *n;
+
+	cr_assert_eq(tenant_vm_add(ts, acme, &fake.s, name, 1, NULL, &n, err, sizeof(err)), 0);
+	return n;
+}
+
+static void server_up(void)
+{
+	struct server_opts o = {
+		.name = "test", .path = sock, .own_dir = true, .raw_space = VPMU_SPACE_INTEL};
+
+	cr_assert_geq(sd_event_new(&ev), 0);
+	cr_assert_eq(server_create(ts, ev, &o, &srv, err, sizeof(err)), 0, "%s", err);
+	opts.note = on_note;
+	opts.file = file;
+	cr_assert_eq(history_create(server_sessions(srv), &opts, &h), 0);
+	cr_assert_eq(server_history(srv, h), 0);
+	/* What was counted before the first interval began is not known. */
+	history_tick(h, realtime_us());
+	usleep(20);
+}
+
+static void server_down(void)
+{
+	history_destroy(h);
+	server_destroy(srv);
+	sd_event_unref(ev);
+}
+
+static void setup(void)
+{
+	snprintf(dir, sizeof(dir), "/tmp/vpmu-history-%d", getpid());
+	snprintf(sock, sizeof(sock), "%s/s.sock", dir);
+	snprintf(file, sizeof(file), "%s/past", dir);
+	fake_init(&fake, "bpf", 0);
+	ops = fake_ops;
+	ops.read = read_how;
+	ops.detach = detach_how;
+	fake.s.ops = &ops;
+	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
+	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
+	cr_assert_eq(tenant_add(ts, "/acme", &acme, err, sizeof(err)), 0);
+	cr_assert_eq(tenant_count(acme, &fake.s), 0);
+	vm = add_vm("web");
+	opts = (struct history_opts){.interval_ns = 10 * SECOND, .keep_ns = 3600 * SECOND};
+	server_up();
+}
+
+static void teardown(void)
+{
+	char command[128];
+
+	server_down();
+	tenants_destroy(ts);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	cr_expect_eq(system(command), 0);
+}
+
+TestSuite(history, .init = setup, .fini = teardown);
+
+static json_t *ask(const char *line)
+{
+	char *answer = server_dispatch(srv, line, strlen(line));
+	json_t *obj = json_loads(answer, JSON_REJECT_DUPLICATES, NULL);
+
+	cr_assert(obj, "%s", answer);
+	free(answer);
+	return obj;
+}
+
+static json_t *must(const char *line)
+{
+	json_t *obj = ask(line);
+
+	cr_assert(json_is_true(json_object_get(obj, "ok")), "%s: %s", line,
+		  json_string_value(json_object_get(obj, "error")));
+	return obj;
+}
+
+static void run(struct node *n, uint64_t count)
+{
+	fake_charge(node_in(node_vcpu(n, 0), &fake.s), VPMU_EV_INSTRUCTIONS, count);
+}
+
+static void tick(void)
+{
+	usleep(20);
+	history_tick(h, realtime_us());
+	usleep(20);
+}
+
+/* The deltas of a node's instructions as text: "5 null 7", with the quality behind each that is not
+ * "ok". */
+static const char *deltas(const json_t *answer, const char *tenant, const char *name)
+{
+	static char text[1000];
+	const json_t *series = json_object_get(answer, "series"), *s;
+	size_t i, n = 0;
+
+	strcpy(text, "no series");
+	json_array_foreach (series, i, s) {
+		const char *v = json_string_value(json_object_get(s, "vm"));
+		const json_t *d = json_object_get(s, "delta"), *q = json_object_get(s, "quality");
+
+		if (strcmp(json_string_value(json_object_get(s, "tenant")), tenant) ||
+		    strcmp(v ? v : "", name) ||
+		    strcmp(json_string_value(json_object_get(s, "event")), "instructions"))
+			continue;
+		cr_expect_eq(json_array_size(d), json_array_size(json_object_get(answer, "times")));
+		*text = '\0';
+		for (size_t k = 0; k < json_array_size(d); k++) {
+			const json_t *one = json_array_get(d, k);
+			const char *how = json_string_value(json_array_get(q, k));
+
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s", k ? " " : "");
+			if (json_is_null(one))
+				n += (size_t)snprintf(text + n, sizeof(text) - n, "null");
+			else
+				n += (size_t)snprintf(text + n, sizeof(text) - n, "%lld",
+						      json_integer_value(one));
+			if (how && strcmp(how, "ok"))
+				n += (size_t)snprintf(text + n, sizeof(text) - n, "(%s)", how);
+		}
+	}
+	return text;
+}
+
+#define ATTACH(name, scope)                                                                        \
+	json_decref(must("{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"" scope      \
+			 "\",\"name\":\"" name "\",\"keep\":true}"))
+
+#define EXPECT_PAST(tenant, vm, what)                                                              \
+	do {                                                                                       \
+		json_t *a_ = must("{\"cmd\":\"history\"}");                                        \
+		cr_expect_str_eq(deltas(a_, tenant, vm), what);                                    \
+		json_decref(a_);                                                                   \
+	} while (0)
+
+Test(history, each_interval_has_what_was_counted_in_it)
+{
+	json_t *a;
+
+	ATTACH("vms", "vm");
+	ATTACH("tenants", "tenant");
+	tick();
+	run(vm, 5);
+	tick();
+	tick();
+	run(vm, 7);
+	tick();
+	/* The sessions began in the first interval: it was counted in part. */
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5 0 7");
+	EXPECT_PAST("/acme", "", "0(exact partial) 5 0 7");
+	a = must("{\"cmd\":\"history\",\"scope\":\"vm\",\"points\":2}");
+	cr_expect_str_eq(deltas(a, "/acme", "web"), "5(exact partial) 7");
+	cr_expect_str_eq(deltas(a, "/acme", ""), "no series");
+	cr_expect_eq(json_integer_value(json_object_get(a, "interval_ns")), 20 * SECOND);
+	json_decref(a);
+	a = must("{\"cmd\":\"history\",\"target\":\"web\",\"events\":\"cycles\"}");
+	cr_expect_eq(json_array_size(json_object_get(a, "series")), 0);
+	json_decref(a);
+}
+
+Test(history, what_nobody_counted_is_a_gap)
+{
+	ATTACH("vms", "vm");
+	tick();
+	run(vm, 5);
+	tick();
+	json_decref(must("{\"cmd\":\"detach\",\"session\":\"vms\"}"));
+	run(vm, 100);
+	ATTACH("others", "vm");
+	run(vm, 3);
+	tick();
+	run(vm, 4);
+	tick();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5 3(exact partial) 4");
+}
+
+/* A second session takes over from the first at its own value: without an earlier one there is no
+ * difference. */
+Test(history, a_session_that_takes_over_has_a_gap)
+{
+	ATTACH("a", "vm");
+	tick();
+	json_decref(must("{\"cmd\":\"attach\",\"events\":\"instructions,cycles\",\"scope\":\"vm\","
+			 "\"name\":\"b\",\"keep\":true}"));
+	run(vm, 5);
+	tick();
+	json_decref(must("{\"cmd\":\"detach\",\"session\":\"a\"}"));
+	run(vm, 6);
+	tick();
+	run(vm, 7);
+	tick();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5 null 7");
+}
+
+Test(history, the_last_counts_of_a_removed_vm_stay)
+{
+	struct node *db;
+
+	ATTACH("vms", "vm");
+	tick();
+	db = add_vm("db");
+	run(db, 8);
+	tick();
+	run(db, 9);
+	tenant_vm_remove(ts, db);
+	/* A client reads, and the session forgets the row. */
+	json_decref(must("{\"cmd\":\"read\",\"session\":\"vms\"}"));
+	json_decref(must("{\"cmd\":\"read\",\"session\":\"vms\"}"));
+	tick();
+	tick();
+	EXPECT_PAST("/acme", "db", "null 8 9 null");
+	/* It starts again, and within an interval. */
+	db = add_vm("db");
+	run(db, 1);
+	tick();
+	run(db, 2);
+	tenant_vm_remove(ts, db);
+	db = add_vm("db");
+	run(db, 3);
+	tick();
+	EXPECT_PAST("/acme", "db", "null 8 9 null 1 5");
+}
+
+Test(history, a_row_is_partial_only_where_events_were_lost)
+{
+	ATTACH("vms", "vm");
+	tick();
+	tick();
+	how.partial = true;
+	how.losses = 1;
+	run(vm, 5);
+	tick();
+	run(vm, 6);
+	tick();
+	how.losses = 2;
+	run(vm, 7);
+	tick();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 0 5(exact partial) 6 7(exact partial)");
+}
+
+/* ---- over the end of the process ------------------------------------------------------------ */
+
+static void again(void)
+{
+	server_down();
+	server_up();
+}
+
+static off_t size_of(const char *path)
+{
+	struct stat st;
+
+	cr_assert_eq(stat(path, &st), 0, "%s", path);
+	cr_expect_eq(st.st_mode & 0777, 0600);
+	return st.st_size;
+}
+
+Test(history, it_survives_the_process)
+{
+	char path[128];
+	off_t len;
+	int fd;
+
+	ATTACH("vms", "vm");
+	tick();
+	run(vm, 5);
+	tick();
+	again();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5");
+	ATTACH("vms", "vm");
+	run(vm, 6);
+	tick();
+	again();
+	/* The session is another one, which began in this interval. */
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5 6(exact partial)");
+	snprintf(path, sizeof(path), "%s.1", file);
+	len = size_of(path);
+	/* The last record was cut off. */
+	cr_assert_eq(truncate(path, len - 1), 0);
+	again();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5");
+	ATTACH("vms", "vm");
+	tick();
+	run(vm, 7);
+	tick();
+	again();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5 0(exact partial) 7");
+	/* One bit is wrong in the middle. */
+	len = size_of(path);
+	fd = open(path, O_RDWR);
+	cr_assert(fd >= 0 && pwrite(fd, "\xff", 1, len / 2) == 1);
+	close(fd);
+	again();
+	cr_expect_neq(strncmp("0(exact partial) 5 0",
+			      deltas(must("{\"cmd\":\"history\"}"), "/acme", "web"), 20),
+		      0);
+	cr_expect_str_eq(notes, "");
+	opts.interval_ns = SECOND;
+	again();
+	EXPECT_PAST("/acme", "web", "no series");
+	cr_expect(strstr(notes, "of another interval"), "%s", notes);
+}
+
+Test(history, a_foreign_file_is_not_read)
+{
+	char path[128];
+
+	ATTACH("vms", "vm");
+	tick();
+	snprintf(path, sizeof(path), "%s.1", file);
+	cr_assert_eq(chmod(path, 0622), 0);
+	again();
+	EXPECT_PAST("/acme", "web", "no series");
+	cr_expect(strstr(notes, "not permitted"), "%s", notes);
+}
+
+/* Bytes that anybody could have written: nothing is read beyond them (with asan). */
+Test(history, damaged_segments_are_cut)
+{
+	struct history_segment good = {.seq = 1}, bad;
+	struct history_delta d[2] = {{.id = 0, .delta = 1ULL << 40}, {.id = 1, .delta = 3}};
+	uint64_t state = 88172645463325252ULL;
+	uint32_t id;
+
+	cr_assert_eq(history_log_begin(&good, SECOND), 0);
+	for (int i = 0; i < 20; i++) {
+		if (i < 2)
+			cr_assert_eq(history_log_series(&good, "/a", i ? "v" : "",
+							vpmu_key_generic(0, VPMU_KEY_USR), "cycles",
+							&id),
+				     0);
+		if (i)
+			cr_assert_eq(history_log_tick(&good, (uint64_t)i + 1, 1, d, 2), 0);
+	}
+	for (int i = 0; i < 20000; i++) {
+		state ^= state << 13;
+		state ^= state >> 7;
+		state ^= state << 17;
+		bad = good;
+		bad.buf = malloc(good.len);
+		memcpy(bad.buf, good.buf, good.len);
+		bad.buf[state % good.len] ^= (uint8_t)(1 + (state >> 32) % 255);
+		history_log_check(&bad, SECOND);
+		cr_expect_lt(bad.len, good.len);
+		cr_expect_lt(bad.ticks, good.ticks);
+		free(bad.buf);
+	}
+	free(good.buf);
+}
+
+/* ---- whose ---------------------------------------------------------------------------------- */
+
+static json_t *as(const struct access *who, const char *line)
+{
+	char *answer = server_dispatch_conn(srv, who, line, strlen(line), NULL);
+	json_t *obj = json_loads(answer, 0, NULL);
+
+	free(answer);
+	return obj;
+}
+
+Test(history, readers_see_theirs_and_add_nothing)
+{
+	static const struct access reader = {.uid = 1000, .tenants = {"/beta"}, .nr = 1};
+	struct node *beta;
+	json_t *a;
+
+	cr_assert_eq(tenant_add(ts, "/beta", &beta, err, sizeof(err)), 0);
+	cr_assert_eq(tenant_count(beta, &fake.s), 0);
+	a = as(&reader, "{\"cmd\":\"attach\",\"events\":\"instructions\",\"name\":\"mine\","
+			"\"target\":\"/beta\"}");
+	cr_assert(json_is_true(json_object_get(a, "ok")));
+	json_decref(a);
+	tick();
+	EXPECT_PAST("/beta", "", "no series");
+	ATTACH("tenants", "tenant");
+	tick();
+	a = as(&reader, "{\"cmd\":\"history\"}");
+	cr_expect_str_eq(deltas(a, "/beta", ""), "0(exact partial)");
+	cr_expect_eq(json_array_size(json_object_get(a, "series")), 1);
+	json_decref(a);
+}
+
+Test(history, requests_that_are_wrong)
+{
+	static const char *const lines[] = {
+		"{\"cmd\":\"history\",\"since\":5}",	 "{\"cmd\":\"history\",\"since\":\"-5\"}",
+		"{\"cmd\":\"history\",\"until\":\"x\"}", "{\"cmd\":\"history\",\"scope\":\"vcpu\"}",
+		"{\"cmd\":\"history\",\"points\":0}",	 "{\"cmd\":\"history\",\"session\":\"x\"}",
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		json_t *a = ask(lines[i]);
+
+		cr_expect_eq(json_integer_value(json_object_get(a, "errno")), EINVAL, "%s",
+			     lines[i]);
+		json_decref(a);
+	}
+}
+
+/* ---- memory and time ------------------------------------------------------------------------ */
+
+static double cpu_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* 1,000 VMs, 8 events, an hour: at most 32 MiB. Counts are as large as those of busy VMs. */
+Test(history, memory_is_bounded)
+{
+	static const char events[] = "instructions,cycles,instructions:u,cycles:u,"
+				     "instructions:k,cycles:k,instructions:H,cycles:H";
+	uint64_t at_us = realtime_us() - 3600 * 1000000ULL;
+	char line[400];
+	struct node *vms[1000];
+	size_t before, after;
+	double ms = 0, begin;
+	json_t *a;
+
+	for (int i = 0; i < 1000; i++) {
+		snprintf(line, sizeof(line), "vm-%d", i);
+		vms[i] = add_vm(line);
+	}
+	snprintf(line, sizeof(line),
+		 "{\"cmd\":\"attach\",\"events\":\"%s\",\"scope\":\"vm\",\"name\":\"a\","
+		 "\"keep\":true}",
+		 events);
+	json_decref(must(line));
+	before = mallinfo2().uordblks + mallinfo2().hblkhd;
+	for (int t = 0; t < 360; t++) {
+		for (int i = 0; i < 1000; i++)
+			for (unsigned int e = 0; e < FAKE_EVENTS; e++)
+				fake_charge(node_in(node_vcpu(vms[i], 0), &fake.s), e,
+					    100000000000ULL + (uint64_t)(i * t));
+		begin = cpu_ms();
+		history_tick(h, at_us += 10000000);
+		ms += cpu_ms() - begin;
+	}
+	after = mallinfo2().uordblks + mallinfo2().hblkhd;
+	printf("# 1000 VMs, 8 events, 1 h: %.1f MiB by its own account, %.1f MiB of malloc; "
+	       "%.2f ms CPU an interval\n",
+	       (double)history_bytes(h) / 1048576, (double)(after - before) / 1048576, ms / 360);
+	cr_expect_leq(history_bytes(h), 32u << 20);
+	cr_expect_leq(after - before, 32u << 20);
+	cr_expect_eq(history_dropped(h), 0);
+	begin = cpu_ms();
+	a = must("{\"cmd\":\"history\",\"target\":\"vm-7\",\"events\":\"instructions\"}");
+	printf("# one series of these: %.0f ms CPU\n", cpu_ms() - begin);
+	cr_expect_geq(json_array_size(json_object_get(a, "times")), 355,
+		      "an hour less a part of a segment is there");
+	json_decref(a);
+	a = ask("{\"cmd\":\"history\"}");
+	cr_expect_eq(json_integer_value(json_object_get(a, "errno")), E2BIG);
+	json_decref(a);
+}
