@@ -124,6 +124,12 @@ int pages_add(struct pages *p, const uint32_t *index, uint32_t n)
 	return ret;
 }
 
+void pages_remove(struct pages *p, uint32_t i)
+{
+	unpin(p, i);
+	unmap(p, i);
+}
+
 /* The page number in a pin's name; -1: not a page of @p. */
 static int64_t growmap_page_of(const struct pages *p, const char *file)
 {

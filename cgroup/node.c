@@ -372,6 +372,7 @@ void node_remove(struct vpmu_backend_node *node)
 	struct bpf_backend *k = backend_of(node->source);
 
 	sampling_settle(k);
+	totals_drop(k, n);
 	bind_move(k, n, n->parent);
 	node_set_name(k, n, 0);
 	n->removed = true;
@@ -425,6 +426,7 @@ static void fold(struct bpf_backend *k, struct knode *n)
 	if (a && to) {
 		__atomic_add_fetch(&to->lacks, a->lacks, __ATOMIC_RELAXED);
 		__atomic_add_fetch(&to->missed, a->missed, __ATOMIC_RELAXED);
+		totals_drop(k, n);
 		*a = (struct kp_account){0};
 	}
 	knode_unlink(n);
