@@ -54,7 +54,8 @@ void pages_free(struct pages *p)
 
 static int growmap_map(struct pages *p, uint32_t i, int fd)
 {
-	void *m = mmap(NULL, page_bytes(p), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *m = mmap(NULL, page_bytes(p), p->frozen ? PROT_READ : PROT_READ | PROT_WRITE,
+		       MAP_SHARED, fd, 0);
 
 	if (m == MAP_FAILED)
 		return -errno;
@@ -100,6 +101,8 @@ int pages_add(struct pages *p, const uint32_t *index, uint32_t n)
 			ret = -errno;
 			break;
 		}
+		if (p->frozen && bpf_map_freeze(fd[made]))
+			ret = -errno;
 	}
 	for (; !ret && mapped < n; mapped++) {
 		ret = growmap_map(p, index[mapped], fd[mapped]);

@@ -272,6 +272,7 @@ static int map_all(struct bpf_backend *k)
 	if (!ret)
 		ret = pages_init(&k->totals, k->sys, bpf_map__fd(skel->maps.totals), KP_MAX_TOTALS,
 				 1, sizeof(struct vpmu_totals));
+	k->totals.frozen = true;
 	if (!ret)
 		pin_pages(k);
 	return ret;
@@ -472,8 +473,8 @@ void bpf_backend_usage(struct bpf_backend *k, struct bpf_backend_usage *out)
 		out->missed += VPMU_LOAD(&cpu_state(k, cpu)->missed);
 		out->moved += VPMU_LOAD(&cpu_state(k, cpu)->moved);
 	}
-	out->map_bytes = k->accounts.bytes + k->index.bytes + k->cells.bytes + k->totals.bytes +
-			 k->cpus_size + KP_TASK_BITS / 8 +
-			 sizeof(void *) *
-				 (k->accounts.nr + k->index.nr + k->cells.nr + k->totals.nr);
+	out->map_bytes =
+		k->accounts.bytes + k->index.bytes + k->cells.bytes + k->totals.bytes +
+		k->cpus_size + KP_TASK_BITS / 8 +
+		sizeof(void *) * (k->accounts.nr + k->index.nr + k->cells.nr + k->totals.nr);
 }

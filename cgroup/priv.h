@@ -49,6 +49,7 @@ struct pages {
 	uint64_t bytes;	     /* memory of the pages made */
 	const struct bpf_backend_sys *sys;
 	const char *pin_dir, *name; /* page I is pinned as name-I; NULL: it is not */
+	bool frozen;		    /* only programs write to pages */
 };
 /* pages_init, pages_free - the caller keeps ownership of @fd. -ENOMEM. */
 int pages_init(struct pages *p, const struct bpf_backend_sys *sys, int fd, uint32_t nr,
@@ -141,12 +142,12 @@ struct bpf_backend {
 	bool sees_hidden;      /* the program can read a CPU's number of switches, and counts it */
 	struct bpf_link *link; /* NULL: nothing is attached */
 	struct bpf_link *exit_link; /* of flush_cpu, to KP_EXIT_HOOK; NULL: not attached */
-	int alive;	       /* program of alive.c; -1 */
-	int sync_page;	       /* backend_sync: page for an unused element */
-	unsigned int nr_cpus;  /* possible ones */
-	bool *online, *quiet;  /* by CPU; quiet: isolated, not to be interrupted */
-	struct kp_cfg *cfg;    /* mapped */
-	uint8_t *cpus;	       /* mapped: see cpu_state */
+	int alive;		    /* program of alive.c; -1 */
+	int sync_page;		    /* backend_sync: page for an unused element */
+	unsigned int nr_cpus;	    /* possible ones */
+	bool *online, *quiet;	    /* by CPU; quiet: isolated, not to be interrupted */
+	struct kp_cfg *cfg;	    /* mapped */
+	uint8_t *cpus;		    /* mapped: see cpu_state */
 	size_t cpus_size;
 	uint64_t *task_bits; /* mapped */
 	uint32_t *bit_users; /* bound tasks by bit */

@@ -3,9 +3,10 @@
  * Pages of totals (vpmu/totals.h): the charges of one vCPU, for the process that runs it. While
  * there is one, the flush program is attached to the exit of KVM_RUN as well. Control thread.
  *
- * A page is a map of its own, so that its file descriptor shows no other vCPU. The descriptor that
- * is handed out is read-only; opening one takes the page's pin, since opening a map by its id takes
- * CAP_SYS_ADMIN. A page that was handed out is never used for another node.
+ * A page is a map of its own, so that its file descriptor shows no other vCPU. The map is frozen:
+ * only programs write to it. (A read-only descriptor cannot be mapped as shared.) Opening another
+ * descriptor takes the page's pin, since opening a map by its id takes CAP_SYS_ADMIN. A page that
+ * was handed out is never used for another node.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +26,17 @@ static struct vpmu_totals *totals_page(const struct bpf_backend *k, uint32_t tot
 	return totals && totals <= KP_MAX_TOTALS ? k->totals.page[totals - 1] : NULL;
 }
 
+/* Have the program note KP_END or KP_GAP, @what, in page @i, on any CPU. */
+static void totals_note(const struct bpf_backend *k, uint32_t i, uint64_t what)
+{
+	uint32_t answer;
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		if (k->online[cpu] && !k->quiet[cpu] &&
+		    !k->sys->ask(bpf_program__fd(k->flush_cpu), cpu, what | i, &answer))
+			return;
+}
+
 /* End the page of account @a. The process that has mapped it keeps what it holds now. */
 static void totals_end(struct bpf_backend *k, struct kp_account *a)
 {
@@ -36,7 +48,7 @@ static void totals_end(struct bpf_backend *k, struct kp_account *a)
 		return;
 	backend_changed(k);
 	backend_flush_all(k);
-	__atomic_store_n(&t->ended, 1, __ATOMIC_RELEASE);
+	totals_note(k, i, KP_END);
 	k->sys->map_del(k->totals.fd, &i);
 	pages_remove(&k->totals, i);
 	k->nr_totals--;
@@ -107,15 +119,14 @@ static uint32_t totals_blind(const struct bpf_backend *k)
 	return n;
 }
 
-/* A read-only descriptor of page @i. */
+/* A new descriptor of page @i. */
 static int totals_fd(const struct bpf_backend *k, uint32_t i)
 {
-	LIBBPF_OPTS(bpf_obj_get_opts, o, .file_flags = BPF_F_RDONLY);
 	char path[PIN_PATH + 24];
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s-%u", k->totals.pin_dir, k->totals.name, i);
-	fd = bpf_obj_get_opts(path, &o);
+	fd = bpf_obj_get(path);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -185,8 +196,7 @@ void totals_tend(struct bpf_backend *k)
 	if (blind != k->totals_blind)
 		for (uint32_t i = 0; i < KP_MAX_TOTALS; i++)
 			if (k->totals.page[i])
-				__atomic_add_fetch(&totals_page(k, i + 1)->gaps, 1,
-						   __ATOMIC_RELAXED);
+				totals_note(k, i, KP_GAP);
 	k->totals_blind = blind;
 }
 

@@ -161,10 +161,10 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 		a = account_of(KP_ROOT);
 		owed &= a ? a->mask : 0;
 		VPMU_STORE(&st->place, ((union {
-					struct kp_place at;
-					__u64 place;
-				}){.at = {KP_FAR, KP_OTHER}})
-					.place);
+					       struct kp_place at;
+					       __u64 place;
+				       }){.at = {KP_FAR, KP_OTHER}})
+					       .place);
 	}
 	c = &st->cache[look_up(st, cpu, next) % KP_CACHE];
 	if (!account_flush && known == ALL_KNOWN && c->at.account == st->at.account &&
@@ -549,12 +549,29 @@ static __always_inline int account_flush(struct kp_cpu *st, __u32 cpu)
 		return st ? fn(st, cpu) : 0;                                                       \
 	}
 
+/* The daemon's note in page @page: KP_END or KP_GAP in @what. */
+__noinline int note_totals(__u32 page, __u64 what)
+{
+	void *inner = bpf_map_lookup_elem(&totals, &page);
+	struct vpmu_totals *t;
+	__u32 at = 0;
+
+	t = inner ? bpf_map_lookup_elem(inner, &at) : NULL;
+	if (!t)
+		return 0;
+	if (what & KP_END)
+		VPMU_STORE(&t->ended, 1);
+	if (what & KP_GAP)
+		__sync_fetch_and_add(&t->gaps, 1);
+	return 0;
+}
+
 /* Nonzero if the current account has a page of totals, or if a switch to the running task was
  * missed, so that the account may not be its own. */
 static __always_inline int has_totals(struct kp_cpu *st)
 {
-	return st->at.near == KP_TOTALS || switches_of(bpf_get_current_task_btf(), st, 1) + 1 !=
-						   (st->nr & ~KP_BOUND);
+	return st->at.near == KP_TOTALS ||
+	       switches_of(bpf_get_current_task_btf(), st, 1) + 1 != (st->nr & ~KP_BOUND);
 }
 
 /*
@@ -562,12 +579,18 @@ static __always_inline int has_totals(struct kp_cpu *st)
  * system call itself, which no other task preempts. Also attached to KP_EXIT_HOOK while there is a
  * page of totals, so that a vCPU's thread finds all its counts there when KVM_RUN has returned.
  */
+static __always_inline int account_exit(unsigned long long what, struct kp_cpu *st, __u32 cpu)
+{
+	if (what & (KP_END | KP_GAP))
+		return note_totals((__u32)what, what);
+	return what & KP_FLUSH_ASKED || has_totals(st) ? account_flush(st, cpu) : 0;
+}
+
 SEC(KP_SEC_FLUSH) int flush_cpu(unsigned long long *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct kp_cpu *st = cpu_at(cpu);
 
-	return ctx[0] == KP_FLUSH_ASKED || has_totals(st) ? account_flush(st, cpu) : 0;
+	return account_exit(ctx[0], cpu_at(cpu), cpu);
 }
 
 SEC(KP_SEC_FLUSH) int flush_cpu_any(unsigned long long *ctx)
@@ -575,7 +598,7 @@ SEC(KP_SEC_FLUSH) int flush_cpu_any(unsigned long long *ctx)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct kp_cpu *st = find_cpu(cpu);
 
-	return st && (ctx[0] == KP_FLUSH_ASKED || has_totals(st)) ? account_flush(st, cpu) : 0;
+	return st ? account_exit(ctx[0], st, cpu) : 0;
 }
 
 /* The running task was moved to another cgroup: charge its time so far to the old one. */

@@ -195,13 +195,24 @@ __noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu
 	return 0;
 }
 
+/* Add to a page of totals. A function: otherwise the compiler computes an address before it tests
+ * @t, which the verifier rejects. */
+__noinline int charge_totals(struct vpmu_totals *t, __u32 slot, __u64 more, __u64 lost)
+{
+	if (!t || slot >= VPMU_MAX_SLOTS)
+		return 0;
+	VPMU_STORE(&t->row[slot].total, t->row[slot].total + more);
+	VPMU_STORE(&t->row[slot].lost, t->row[slot].lost + lost);
+	return 0;
+}
+
 /* As charge(), for one chunk. @what: the slots to read, and from bit KP_CHUNK on those that are
  * owed. */
 __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 what, __u64 ran_ns)
 {
 	struct kp_cell *cell = NULL;
 	struct vpmu_totals *t;
-	struct vpmu_row *row, was;
+	struct vpmu_row *row, was = {0};
 	struct kp_account *a;
 	__u32 i, nr, slot;
 
@@ -232,15 +243,11 @@ __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 wha
 			barrier_var(row); /* else the verifier rejects the pointer */
 		}
 		slot = chunk * KP_CHUNK + i;
-		if (row && t)
+		if (row)
 			was = *row;
 		charge_slot(st, cpu, slot, row, ran_ns);
-		if (row && t && slot < VPMU_MAX_SLOTS) {
-			VPMU_STORE(&t->row[slot].total,
-				   t->row[slot].total + (row->total - was.total));
-			VPMU_STORE(&t->row[slot].lost,
-				   t->row[slot].lost + (row->lost - was.lost));
-		}
+		if (row)
+			charge_totals(t, slot, row->total - was.total, row->lost - was.lost);
 	}
 	return 0;
 }

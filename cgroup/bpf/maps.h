@@ -200,8 +200,12 @@ enum kp_flushing {
 
 #define KP_FLUSH_BUSY 1
 
-/* First argument of the flush program if the daemon asks for it; else it is KVM's exit reason. */
+/* First argument of the flush program if the daemon asks for it; else it is KVM's exit reason. With
+ * KP_END or KP_GAP, in place of a flush: end the page of totals with the index in the low half, or
+ * count a gap there. Only a program can write to these pages. */
 #define KP_FLUSH_ASKED (1ULL << 63)
+#define KP_END	       (1ULL << 62)
+#define KP_GAP	       (1ULL << 61)
 
 /* The tracepoint at which KVM_RUN returns to user space. */
 #define KP_EXIT_HOOK "kvm_userspace_exit"
