@@ -160,11 +160,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 	if (known == NOT_KNOWN) {
 		a = account_of(KP_ROOT);
 		owed &= a ? a->mask : 0;
-		VPMU_STORE(&st->place, ((union {
-					       struct kp_place at;
-					       __u64 place;
-				       }){.at = {KP_FAR, KP_OTHER}})
-					       .place);
+		VPMU_STORE(&st->at.account, KP_OTHER);
 	}
 	c = &st->cache[look_up(st, cpu, next) % KP_CACHE];
 	if (!account_flush && known == ALL_KNOWN && c->at.account == st->at.account &&
