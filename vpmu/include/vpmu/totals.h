@@ -26,6 +26,39 @@ struct vpmu_totals {
 	struct vpmu_row row[VPMU_MAX_SLOTS];
 };
 
+/*
+ * Requests at vpmud's socket for VMMs, vcpus.sock beside its control socket (SOCK_STREAM). Each one
+ * is answered in order. A VM process has one connection; it may name its own vCPUs' threads only.
+ *
+ *   BIND    count @key for the vCPU that thread @tid runs: row[slot] of its page grows from now on.
+ *           The first bind of a vCPU comes with a file descriptor of its page (SCM_RIGHTS): map it
+ *           with PROT_READ and MAP_SHARED, and close it.
+ *   UNBIND  stop; the slot may get another key. The last unbind of a vCPU ends its page, as do the
+ *           end of the connection and of the thread.
+ *
+ * When vpmud ends, pages go on. After a reconnect within VPMU_TOTALS_AGAIN_NS, binding the same
+ * keys again gives the same page and slots, and nothing is missed; otherwise the page ends.
+ */
+struct vpmu_totals_request {
+	__u32 version; /* VPMU_TOTALS_VERSION */
+	__u32 what;
+	__u64 key; /* vpmu_key_t */
+	__s32 tid;
+	__u32 zero;
+};
+#define VPMU_TOTALS_VERSION  1
+#define VPMU_TOTALS_BIND     1
+#define VPMU_TOTALS_UNBIND   2
+#define VPMU_TOTALS_AGAIN_NS 5000000000ULL
+
+struct vpmu_totals_reply {
+	/* An errno; 0: done. ESRCH: no thread of a vCPU of this VM, or not found yet; EACCES: the
+	 * host's policy denies the event; EOPNOTSUPP: this host cannot count it; ENOSPC: no counter
+	 * left; EEXIST: bound already; ENOENT: not bound, or KVM has no tracepoint. */
+	__u32 error;
+	__u32 slot; /* BIND */
+};
+
 /* Attempts of vpmu_totals_read. The program holds the page for less than a microsecond. */
 #define VPMU_TOTALS_TRIES 1000
 
