@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -223,6 +224,7 @@ int main(int argc, char **argv)
 		return 2;
 	path = argv[1];
 	tid = (int32_t)syscall(SYS_gettid);
+	prctl(PR_SET_NAME, "CPU 0/KVM"); /* as QEMU names it: vpmud finds the thread by that */
 	vm_make();
 	vm_run();
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -3,7 +3,7 @@
 # read what perf counts for the thread, through kills of vpmud, and get nothing of each other, whatever they ask for.
 . "$(dirname "$0")/vpmud_lib.inc"
 
-vmm=$VPMU_BIN/vpmu-guest-counter
+vmm=$VPMU_BIN/../tests/vpmu-guest-counter
 [ -x "$vmm" ] || { echo "# SKIP for x86-64 hosts"; exit 77; }
 [ -w /dev/kvm ] || { echo "# SKIP /dev/kvm cannot be used"; exit 77; }
 need_run
@@ -37,7 +37,7 @@ says() { # VMM COMMAND WANT
 
 # bind_soon VMM: vpmud finds new VMs within seconds.
 bind_soon() {
-	for _ in $(seq 300); do
+	for _ in $(seq 50); do
 		$1 connect
 		$1 bind $faults
 		case $answer in "0 "*) return ;; esac
@@ -85,13 +85,13 @@ says one "bind $faults" "3 0"
 says one "tid 0" 0
 says one "unbind $switches" 2
 says one second closed
-says one "flood 1000" 1000
+says one "flood 250" 250
 exact one 3
 
 # What is shown.
 check "list" "$("$vpmu" list -j | grep -c '"guest-counters": *1')" 2
 check "check" "$("$vpmu" check | grep -c '2 of 2 VMs')" 1
-"$vpmu" check | grep -q '100[1-9] requests refused' || check "check" "$("$vpmu" check | grep refused)" "1001 refused"
+"$vpmu" check | grep -q '25[1-9] requests refused' || check "check" "$("$vpmu" check | grep refused)" "251 refused"
 
 # vpmud is killed: the pages go on. The next one takes them over.
 for _ in 1 2 3; do
