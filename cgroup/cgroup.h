@@ -125,8 +125,9 @@ int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_bac
  *
  * bpf_backend_totals_open - give @n a page, unless it has one. One task must be bound to @n, and
  * nothing else. Returns a file descriptor, to be mapped by the process, which can only read it; the
- * caller closes it. -EINVAL: @n's bindings; -EOPNOTSUPP: no pin_dir; -ENOENT: KVM is not there (the
- * tracepoint kvm_userspace_exit); -ENOSPC: 4,096 vCPUs have one; -ENOMEM. bpf_backend_totals_close
+ * caller closes it. -EINVAL: @n's bindings; -EOPNOTSUPP: no pin_dir, or PREEMPT_RT; -ENOENT: KVM is
+ * not there (the tracepoint kvm_userspace_exit); -ENOSPC: 4,096 vCPUs have one; -ENOMEM.
+ * bpf_backend_totals_close
  * - end the page. Removing the node or binding more to it does the same. bpf_backend_has_totals -
  * returns true if @n has a page, which may be a former process's. bpf_backend_slot - the slot of
  * key @i of an attached counting, which it keeps until it is detached; -1: it has none.

@@ -164,7 +164,11 @@ int bpf_backend_totals_open(struct vpmu_backend_node *node)
 	struct kp_account *a = account_at(k, n->account);
 	int ret;
 
-	if (!k->totals.pin_dir)
+	char rt[256];
+
+	snprintf(rt, sizeof(rt), "%s/sys/kernel/realtime", k->sys->files);
+	/* With PREEMPT_RT a switch can interrupt the program at KVM's exit. */
+	if (!k->totals.pin_dir || !access(rt, F_OK))
 		return -EOPNOTSUPP;
 	if (!a || n->removed || !is_one_task(n))
 		return -EINVAL;
