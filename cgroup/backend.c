@@ -42,6 +42,13 @@ static struct vpmu_counting *backend_counting_new(struct vpmu_backend_node *n, s
 	return &c->c;
 }
 
+int bpf_backend_slot(const struct vpmu_counting *c, size_t i)
+{
+	unsigned int slot = backend_counting_of(c)->key[i].slot;
+
+	return backend_of(c->source)->slot[slot].error ? -1 : (int)slot;
+}
+
 static void backend_counting_free(struct vpmu_counting *c)
 {
 	free(backend_counting_of(c));

@@ -126,6 +126,7 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		unlink_from(b);
 		link_to(b, n);
 		sched_begin(k, b);
+		totals_bound(k, n);
 		whose_forget(k);
 		if (task && start != old.start) { /* a new task reuses the number */
 			whose_task_gone(k, b);
@@ -153,6 +154,7 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		return ret;
 	}
 	link_to(b, n);
+	totals_bound(k, n);
 	whose_forget(k);
 	if (task) {
 		count_bit(k, (uint32_t)id, true);
@@ -207,6 +209,7 @@ void bind_move(struct bpf_backend *k, struct knode *from, struct knode *to)
 		if (b->task)
 			branches_follow(k, b);
 	}
+	totals_bound(k, to);
 	whose_forget(k);
 	backend_changed(k);
 }

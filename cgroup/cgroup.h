@@ -121,6 +121,23 @@ void bpf_backend_base_get(const struct vpmu_counting *c, size_t i, struct bpf_ba
 int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_backend_base *base);
 
 /*
+ * Pages of totals (vpmu/totals.h): all charges of a vCPU from now on, for the process that runs it.
+ *
+ * bpf_backend_totals_open - give @n a page, unless it has one. One task must be bound to @n, and
+ * nothing else. Returns a file descriptor, to be mapped by the process, which can only read it; the
+ * caller closes it. -EINVAL: @n's bindings; -EOPNOTSUPP: no pin_dir, or PREEMPT_RT; -ENOENT: KVM is
+ * not there (the tracepoint kvm_userspace_exit); -ENOSPC: 4,096 vCPUs have one; -ENOMEM.
+ * bpf_backend_totals_close
+ * - end the page. Removing the node or binding more to it does the same. bpf_backend_has_totals -
+ * returns true if @n has a page, which may be a former process's. bpf_backend_slot - the slot of
+ * key @i of an attached counting, which it keeps until it is detached; -1: it has none.
+ */
+int bpf_backend_totals_open(struct vpmu_backend_node *n);
+void bpf_backend_totals_close(struct vpmu_backend_node *n);
+bool bpf_backend_has_totals(const struct vpmu_backend_node *n);
+int bpf_backend_slot(const struct vpmu_counting *c, size_t i);
+
+/*
  * bpf_backend_tend - periodic maintenance, once a second: grows maps ahead of new nodes, notices
  * CPUs that have come or gone, folds the counts of removed nodes. Every other call does it too, so
  * this is for idle times.

@@ -109,10 +109,18 @@ static int attach_probe(const struct bpf_program *prog, long cookie, struct bpf_
 	return *link ? 0 : -errno;
 }
 
+static int attach_exit(const struct bpf_program *prog, long cookie, struct bpf_link **link)
+{
+	*link = bpf_program__attach_raw_tracepoint(prog, KP_EXIT_HOOK);
+	return *link ? 0 : -errno;
+}
+
 int fit_init(void)
 {
 	LIBBPF_OPTS(libbpf_prog_handler_opts, trace, .prog_prepare_load_fn = change,
 		    .prog_attach_fn = features_attach);
+	LIBBPF_OPTS(libbpf_prog_handler_opts, flush, .prog_prepare_load_fn = change,
+		    .prog_attach_fn = attach_exit);
 	LIBBPF_OPTS(libbpf_prog_handler_opts, probe, .prog_prepare_load_fn = change,
 		    .prog_attach_fn = attach_probe);
 	const struct {
@@ -122,7 +130,7 @@ int fit_init(void)
 		const struct libbpf_prog_handler_opts *o;
 	} all[] = {
 		{KP_SEC_SWITCH, BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP, &trace},
-		{KP_SEC_FLUSH, BPF_PROG_TYPE_RAW_TRACEPOINT, 0, &trace},
+		{KP_SEC_FLUSH, BPF_PROG_TYPE_RAW_TRACEPOINT, 0, &flush},
 		{KP_SEC_MOVE, BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, &trace},
 		{KP_SEC_PROBE, BPF_PROG_TYPE_KPROBE, 0, &probe},
 		{KP_SEC_ATTACH, BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP, &trace},

@@ -54,7 +54,8 @@ void pages_free(struct pages *p)
 
 static int growmap_map(struct pages *p, uint32_t i, int fd)
 {
-	void *m = mmap(NULL, page_bytes(p), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *m = mmap(NULL, page_bytes(p), p->frozen ? PROT_READ : PROT_READ | PROT_WRITE,
+		       MAP_SHARED, fd, 0);
 
 	if (m == MAP_FAILED)
 		return -errno;
@@ -100,6 +101,8 @@ int pages_add(struct pages *p, const uint32_t *index, uint32_t n)
 			ret = -errno;
 			break;
 		}
+		if (p->frozen && bpf_map_freeze(fd[made]))
+			ret = -errno;
 	}
 	for (; !ret && mapped < n; mapped++) {
 		ret = growmap_map(p, index[mapped], fd[mapped]);
@@ -122,6 +125,12 @@ int pages_add(struct pages *p, const uint32_t *index, uint32_t n)
 		close(fd[--made]);
 	free(fd);
 	return ret;
+}
+
+void pages_remove(struct pages *p, uint32_t i)
+{
+	unpin(p, i);
+	unmap(p, i);
 }
 
 /* The page number in a pin's name; -1: not a page of @p. */

@@ -91,6 +91,7 @@ int backend_attach(struct bpf_backend *k)
 	}
 	k->link = link;
 	moves_attach(k);
+	totals_attach(k); /* without it the pages are only current after switches */
 	return 0;
 }
 
@@ -98,6 +99,7 @@ void backend_detach(struct bpf_backend *k)
 {
 	if (k->link && !k->taken_over) {
 		moves_detach(k);
+		totals_detach(k);
 		pin_unlink(k, PIN_LINK);
 		bpf_link__destroy(k->link);
 		k->link = NULL;
@@ -230,10 +232,10 @@ static void *map_memory(struct bpf_map *m, size_t bytes)
  */
 static void pin_pages(struct bpf_backend *k)
 {
-	struct pages *const all[] = {&k->accounts, &k->index, &k->cells};
-	const char *const names[] = {"accounts", "index", "cells"};
+	struct pages *const all[] = {&k->accounts, &k->index, &k->cells, &k->totals};
+	const char *const names[] = {"accounts", "index", "cells", "totals"};
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		all[i]->pin_dir = k->opts.pin_dir;
 		all[i]->name = names[i];
 		if (!k->taken_over)
@@ -267,6 +269,10 @@ static int map_all(struct bpf_backend *k)
 		ret = pages_init(&k->cells, k->sys, bpf_map__fd(skel->maps.cells),
 				 bpf_map__max_entries(skel->maps.cells), KP_PAGE_CELLS,
 				 sizeof(struct kp_cell));
+	if (!ret)
+		ret = pages_init(&k->totals, k->sys, bpf_map__fd(skel->maps.totals), KP_MAX_TOTALS,
+				 1, sizeof(struct vpmu_totals));
+	k->totals.frozen = true;
 	if (!ret)
 		pin_pages(k);
 	return ret;
@@ -304,6 +310,8 @@ static int find_pages(struct bpf_backend *k)
 		ret = pages_find(&k->index);
 	if (!ret)
 		ret = pages_find(&k->cells);
+	if (!ret)
+		ret = pages_find(&k->totals);
 	for (unsigned int chunk = 0; chunk < KP_CHUNKS; chunk++)
 		if (k->index.page[kp_index_page(k->nr_cpus, chunk, 0, 0)])
 			k->chunks = chunk + 1;
@@ -392,6 +400,7 @@ void bpf_backend_close(struct bpf_backend *k)
 	if (k->opts.pin_dir) { /* the pinned links stay */
 		bpf_link__destroy(k->link);
 		bpf_link__destroy(k->move_link);
+		bpf_link__destroy(k->exit_link);
 	} else {
 		backend_detach(k);
 	}
@@ -405,6 +414,7 @@ void bpf_backend_close(struct bpf_backend *k)
 	pages_free(&k->accounts);
 	pages_free(&k->index);
 	pages_free(&k->cells);
+	pages_free(&k->totals);
 	if (k->cpus)
 		munmap(k->cpus, k->cpus_size);
 	if (k->task_bits)
@@ -438,6 +448,7 @@ void bpf_backend_tend(struct bpf_backend *k)
 		k->gaps_ns = now;
 		slot_gaps(k);
 		moves_look(k);
+		totals_tend(k);
 	}
 	if (k->link)
 		node_grow(k);
@@ -455,7 +466,7 @@ void bpf_backend_usage(struct bpf_backend *k, struct bpf_backend_usage *out)
 		.accounts = k->nr_accounts - k->nr_free,
 		.events = s.host_counters,
 		.sees_hidden = k->sees_hidden,
-		.programs = (k->link != NULL) + (k->move_link != NULL),
+		.programs = (k->link != NULL) + (k->move_link != NULL) + (k->exit_link != NULL),
 	};
 	out->moves = moves_describe(k, out->moves_why, sizeof(out->moves_why));
 	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++) {
@@ -463,7 +474,8 @@ void bpf_backend_usage(struct bpf_backend *k, struct bpf_backend_usage *out)
 		out->missed += VPMU_LOAD(&cpu_state(k, cpu)->missed);
 		out->moved += VPMU_LOAD(&cpu_state(k, cpu)->moved);
 	}
-	out->map_bytes = k->accounts.bytes + k->index.bytes + k->cells.bytes + k->cpus_size +
-			 KP_TASK_BITS / 8 +
-			 sizeof(void *) * (k->accounts.nr + k->index.nr + k->cells.nr);
+	out->map_bytes =
+		k->accounts.bytes + k->index.bytes + k->cells.bytes + k->totals.bytes +
+		k->cpus_size + KP_TASK_BITS / 8 +
+		sizeof(void *) * (k->accounts.nr + k->index.nr + k->cells.nr + k->totals.nr);
 }

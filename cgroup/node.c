@@ -372,6 +372,7 @@ void node_remove(struct vpmu_backend_node *node)
 	struct bpf_backend *k = backend_of(node->source);
 
 	sampling_settle(k);
+	totals_drop(k, n);
 	bind_move(k, n, n->parent);
 	node_set_name(k, n, 0);
 	n->removed = true;
@@ -428,6 +429,7 @@ static void fold(struct bpf_backend *k, struct knode *n)
 		to->sched_lost += a->sched_lost;
 		for (unsigned int i = 0; i < KP_SCHED; i++)
 			to->sched[i] += a->sched[i];
+		totals_drop(k, n);
 		*a = (struct kp_account){0};
 	}
 	knode_unlink(n);

@@ -28,7 +28,7 @@
 
 #include <account.skel.h> /* it needs maps.h */
 
-#define PINS 9
+#define PINS 10
 
 static void path_of(const struct bpf_backend *k, const char *name, char path[PIN_PATH])
 {
@@ -46,7 +46,7 @@ static void all_maps(const struct bpf_backend *k, struct bpf_map *map[PINS], con
 		{k->skel->maps.cgroups, "cgroups"},  {k->skel->maps.tasks, "tasks"},
 		{k->skel->maps.data_bits, "bits"},   {k->skel->maps.accounts, "accounts"},
 		{k->skel->maps.cell_index, "index"}, {k->skel->maps.cells, "cells"},
-		{k->skel->maps.data, "cfg"},
+		{k->skel->maps.totals, "totals"},    {k->skel->maps.data, "cfg"},
 	};
 
 	for (unsigned int i = 0; i < PINS; i++) {
@@ -68,6 +68,7 @@ static void remove_all(const struct bpf_backend *k)
 	}
 	pin_unlink(k, PIN_LINK);
 	pin_unlink(k, PIN_MOVES);
+	pin_unlink(k, PIN_EXITS);
 }
 
 /* Check the pin of cfg. Returns 1 if it can be taken over, 0 if there is none or only the leftovers
@@ -269,6 +270,7 @@ int pin_take(struct bpf_backend *k)
 	if (!ret) {
 		slot_take(k);
 		hotplug_take(k);
+		totals_take(k);
 	}
 	backend_changed(k); /* cfg.timed has changed */
 	return ret;

@@ -16,6 +16,7 @@
  *   budget.c          limits counter use; multiplexes keys
  *   pmu.c             counters of the platform
  *   schedstat.c       the scheduler's figures of bound threads
+ *   totals.c          pages of totals, for the VMMs that run the vCPUs
  *   growmap.c         maps that grow
  *   pin.c             pins; takeover from a former process
  *   pin_dir.c         checks the directory of the pins
@@ -36,7 +37,8 @@
 
 #define PIN_PATH  256	  /* bytes of a pin's path */
 #define PIN_LINK  "link"  /* the pin of the link of the program of switches, */
-#define PIN_MOVES "moves" /* and of the link of the program of moves */
+#define PIN_MOVES "moves" /* of the link of the program of moves, */
+#define PIN_EXITS "exits" /* and of that of the flush program at the exit of KVM_RUN */
 
 /* An array of maps; its inner maps (pages) are mapped into this process. */
 struct pages {
@@ -48,6 +50,7 @@ struct pages {
 	uint64_t bytes;	     /* memory of the pages made */
 	const struct bpf_backend_sys *sys;
 	const char *pin_dir, *name; /* page I is pinned as name-I; NULL: it is not */
+	bool frozen;		    /* only programs write to pages */
 };
 /* pages_init, pages_free - the caller keeps ownership of @fd. -ENOMEM. */
 int pages_init(struct pages *p, const struct bpf_backend_sys *sys, int fd, uint32_t nr,
@@ -56,6 +59,8 @@ void pages_free(struct pages *p);
 /* pages_add - make the pages @index[0..n), which must not exist. All or nothing. Waits for a grace
  * period of the kernel. */
 int pages_add(struct pages *p, const uint32_t *index, uint32_t n);
+/* pages_remove - unmap page @i and remove its pin. The caller has taken it out of the outer map. */
+void pages_remove(struct pages *p, uint32_t i);
 /* pages_find - take over the pages that a former process has pinned.
  * pages_unpin - remove the pins of all pages, including unknown ones. */
 int pages_find(struct pages *p);
@@ -146,16 +151,19 @@ struct bpf_backend {
 	int move_error;				   /* an errno: why it is not attached */
 	bool sees_hidden;      /* the program can read a CPU's number of switches, and counts it */
 	struct bpf_link *link; /* NULL: nothing is attached */
-	int alive;	       /* program of alive.c; -1 */
-	int sync_page;	       /* backend_sync: page for an unused element */
-	unsigned int nr_cpus;  /* possible ones */
-	bool *online, *quiet;  /* by CPU; quiet: isolated, not to be interrupted */
-	struct kp_cfg *cfg;    /* mapped */
-	uint8_t *cpus;	       /* mapped: see cpu_state */
+	struct bpf_link *exit_link; /* of flush_cpu, to KP_EXIT_HOOK; NULL: not attached */
+	int alive;		    /* program of alive.c; -1 */
+	int sync_page;		    /* backend_sync: page for an unused element */
+	unsigned int nr_cpus;	    /* possible ones */
+	bool *online, *quiet;	    /* by CPU; quiet: isolated, not to be interrupted */
+	struct kp_cfg *cfg;	    /* mapped */
+	uint8_t *cpus;		    /* mapped: see cpu_state */
 	size_t cpus_size;
 	uint64_t *task_bits; /* mapped */
 	uint32_t *bit_users; /* bound tasks by bit */
-	struct pages accounts, index, cells;
+	struct pages accounts, index, cells, totals;
+	uint32_t nr_totals; /* accounts with a page of totals */
+	uint32_t totals_blind;
 	uint32_t nr_accounts; /* numbers allocated so far, 0 included */
 	uint32_t *free_accounts, nr_free, room_free;
 	unsigned int chunks; /* chunks that may be in use: of slots 0 .. highest */
@@ -501,6 +509,18 @@ void moves_attach(struct bpf_backend *k);
 void moves_look(struct bpf_backend *k);
 void moves_detach(struct bpf_backend *k);
 bool moves_describe(const struct bpf_backend *k, char *why, size_t len);
+
+/* ---- totals.c ---- */
+/* totals_attach, totals_detach - attach the flush program to the exit of KVM_RUN if that is due. */
+int totals_attach(struct bpf_backend *k);
+void totals_detach(struct bpf_backend *k);
+/* totals_drop - end @n's page, if it has one. totals_bound - the same if @n's bindings no longer
+ * permit one. */
+void totals_drop(struct bpf_backend *k, struct knode *n);
+void totals_bound(struct bpf_backend *k, struct knode *n);
+/* totals_take - take over the former process's. totals_tend - note losses in all pages. */
+void totals_take(struct bpf_backend *k);
+void totals_tend(struct bpf_backend *k);
 
 /* ---- load.c ---- */
 uint64_t backend_now_ns(clockid_t clock);

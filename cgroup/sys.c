@@ -148,12 +148,20 @@ static int sys_ask(int prog, unsigned int cpu, uint64_t arg, uint32_t *answer)
 	return ret;
 }
 
-/* The context has the size that the tracepoint would give; the program does not read it. */
+/* Retry limit: a CPU is busy for some microseconds, with interrupts on. */
+#define RUN_TRIES 100000
+
 static int sys_run(int prog, unsigned int cpu)
 {
-	uint32_t answer;
+	uint32_t answer = 0;
+	int ret;
 
-	return sys_ask(prog, cpu, 0, &answer);
+	for (unsigned int i = 0; i < RUN_TRIES; i++) {
+		ret = sys_ask(prog, cpu, KP_FLUSH_ASKED, &answer);
+		if (ret || answer != KP_FLUSH_BUSY)
+			return ret;
+	}
+	return -EBUSY;
 }
 
 const struct bpf_backend_sys bpf_backend_sys_real = {

@@ -11,6 +11,7 @@
 #include "service/daemon/inifile.h"
 #include "service/program/memory.h"
 #include "vpmud/config.h"
+#include "vpmud/guests.h"
 #include "vpmu/util/fail.h"
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -40,6 +41,14 @@ static int set_libvirt(const struct config_key *k, void *field, const char *valu
 		return -EINVAL;
 	}
 	return config_set_text(k, field, value, why);
+}
+
+static int set_guest_events(const struct config_key *k, void *field, const char *value, char *why)
+{
+	vpmu_key_t key[GUESTS_EVENTS_MAX];
+	int n = guests_parse(value, key, why, CONFIG_WHY_MAX);
+
+	return n < 0 ? n : config_set_text(k, field, value, why);
 }
 
 static int config_many(int ret, char *why)
@@ -89,6 +98,8 @@ static const struct config_key vpmud_keys[] = {
 	 "the path where cgroup2 is mounted"},
 	{"libvirt", set_libvirt, C(libvirt), 1, 1023,
 	 "URIs such as qemu:///system, but not qemu:///embed, separated by blanks, or none"},
+	{"guest_events", set_guest_events, C(guest_events), 1, 1023,
+	 "up to 16 names of events, separated by blanks"},
 	{"isolated", config_set_bool, C(isolated), 0, 0, "yes or no"},
 	{"leave_counters", config_set_uint, C(leave_counters), 0, 64, "0 to 64"},
 	{"counters", config_set_uint, C(counters), 1, 64, "1 to 64"},
@@ -210,6 +221,7 @@ void vpmud_config_fini(struct vpmud_config *c)
 	free(c->pin_dir);
 	free(c->cgroup_root);
 	free(c->libvirt);
+	free(c->guest_events);
 	free(c->admin_group);
 	free(c->reader_group);
 	free(c->at_pin_dir);
@@ -246,6 +258,7 @@ const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_
 	       : differ(a->pin_dir, b->pin_dir)		    ? "pin_dir"
 	       : differ(a->cgroup_root, b->cgroup_root)	    ? "cgroup_root"
 	       : differ(a->libvirt, b->libvirt)		    ? "libvirt"
+	       : differ(a->guest_events, b->guest_events)   ? "guest_events"
 	       : a->isolated != b->isolated		    ? "isolated"
 	       : a->leave_counters != b->leave_counters	    ? "leave_counters"
 	       : a->counters != b->counters		    ? "counters"

@@ -23,6 +23,7 @@
 #include "vpmud/command_cgroups.h"
 #include "vpmud/config.h"
 #include "vpmud/daemon.h"
+#include "vpmud/guests.h"
 #include "vpmud/persist.h"
 #include "vpmud/report.h"
 #include "vpmud/caps.h"
@@ -48,6 +49,7 @@ struct daemon {
 	struct disc *disc;
 	struct server *server;
 	struct history *history; /* NULL: none is kept */
+	struct guests *guests;	 /* NULL: no events for guests */
 	sd_event_source *tend, *turn, *named, *post, *past;
 	const char *pin_dir;	 /* NULL: no pins */
 	struct persist *persist; /* NULL: no pins */
@@ -163,7 +165,7 @@ static void figures(json_t *resp, void *arg)
 {
 	const struct daemon *d = arg;
 
-	report_figures(d->kernel, resp);
+	report_figures(d->kernel, d->guests, resp);
 }
 
 static void daemon_check(json_t *rows, bool all, void *arg)
@@ -176,9 +178,20 @@ static void daemon_check(json_t *rows, bool all, void *arg)
 		.cgroup_root = d->cgroup_root,
 		.sections = d->config.rules.nr,
 		.reload_error = d->reload_error,
+		.guests = d->guests,
 	};
 
 	report_check(&r, rows, all);
+}
+
+static void daemon_vm_info(const struct node *vm, json_t *obj, void *arg)
+{
+	const struct daemon *d = arg;
+	unsigned int n = guests_vm(d->guests, vm);
+
+	tree_vm_info(vm, obj, arg);
+	if (n)
+		json_object_set_new(obj, "guest-counters", json_integer(n));
 }
 
 /* Save before the client gets its answer. */
@@ -199,6 +212,7 @@ static int on_tend(sd_event_source *s, uint64_t usec, void *arg)
 	bpf_backend_tend(d->kernel);
 	tree_tend(d->tree);
 	command_cgroups_tend(&d->config.rules, d->cgroup_root);
+	guests_tend(d->guests);
 	return sd_event_source_set_time_relative(s, TEND_US);
 }
 
@@ -227,6 +241,7 @@ static int on_named(sd_event_source *s, uint64_t usec, void *arg)
 
 	tree_restored(d->tree);
 	sessions_restored(server_sessions(d->server));
+	guests_restored(d->guests);
 	bpf_backend_named(d->kernel);
 	return 0;
 }
@@ -327,7 +342,7 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 		.name = "vpmud",
 		.check = daemon_check,
 		.figures = figures,
-		.vm_info = tree_vm_info,
+		.vm_info = daemon_vm_info,
 		.done = on_done,
 		.access = &d->access,
 		.log = daemon_on_log,
@@ -369,6 +384,34 @@ static int open_history(struct daemon *d, char *err, size_t errlen)
 	if (!ret)
 		ret = server_history(d->server, d->history);
 	return ret ? fail(ret, err, errlen, "history: %s", strerror(-ret)) : 0;
+}
+
+/* The socket for VMMs, beside the control socket. */
+static int open_guests(struct daemon *d, char *err, size_t errlen)
+{
+	const char *slash = strrchr(d->socket, '/');
+	char path[128];
+	const struct guests_opts o = {
+		.ev = d->ev,
+		.path = path,
+		.own_dir = !d->config.socket,
+		.events = d->config.guest_events,
+		.kernel = d->kernel,
+		.ts = d->ts,
+		.tree = d->tree,
+	};
+
+	if (!d->config.guest_events)
+		return 0;
+	if (!d->pin_dir)
+		return fail(-EINVAL, err, errlen,
+			    "guest_events: needs pins; expected a pin_dir in a BPF file system");
+	if (!slash || snprintf(path, sizeof(path), "%.*s/vcpus.sock", (int)(slash - d->socket),
+			       d->socket) >= (int)sizeof(path))
+		return fail(-ENAMETOOLONG, err, errlen,
+			    "guest_events: the path of the socket is "
+			    "too long");
+	return guests_open(&o, &d->guests, err, errlen);
 }
 
 /* Choose the socket's path and the pin directory. */
@@ -431,6 +474,8 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 	if (!ret)
 		ret = open_history(d, err, errlen);
 	if (!ret)
+		ret = open_guests(d, err, errlen);
+	if (!ret)
 		ret = vpmud_contain(err, errlen);
 	if (!ret) {
 		ret = open_timers(d);
@@ -455,6 +500,7 @@ void daemon_destroy(struct daemon *d)
 	sd_event_source_disable_unref(d->post);
 	sd_event_source_disable_unref(d->past);
 	history_destroy(d->history);
+	guests_close(d->guests);
 	server_destroy(d->server);
 	disc_close(d->disc);
 	cgroups_close(d->cgroups);
@@ -473,12 +519,16 @@ void daemon_destroy(struct daemon *d)
 
 void daemon_leave(struct daemon *d)
 {
+	struct guests_usage u = {0};
 	int ret;
 
-	/* Its sessions stay. */
+	/* Its sessions and the guests' counters stay. */
 	server_leave(d->server);
-	if (!d->persist || !sessions_registry(server_sessions(d->server))->nr)
+	if (d->guests)
+		guests_usage(d->guests, &u);
+	if (!d->persist || (!sessions_registry(server_sessions(d->server))->nr && !u.binds))
 		return;
+	guests_leave(d->guests);
 	ret = persist_now(d->persist);
 	fflush(NULL);
 	_exit(ret ? 1 : 0);

@@ -8,6 +8,7 @@
 
 #include "vpmud/discover/discover.h"
 #include "cgroup/cgroup.h"
+#include "vpmud/guests.h"
 #include "vpmud/tree.h"
 
 struct report {
@@ -15,8 +16,9 @@ struct report {
 	const struct disc *disc;
 	struct tree *tree;
 	const char *cgroup_root;
-	size_t sections;	  /* [tenant] sections of the configuration */
-	const char *reload_error; /* error of the last reload; "": it succeeded */
+	size_t sections;	     /* [tenant] sections of the configuration */
+	const struct guests *guests; /* NULL: no events for guests */
+	const char *reload_error;    /* error of the last reload; "": it succeeded */
 };
 
 /* report_check - append rows to @rows: missing privileges; with @all, everything about vpmud. */
@@ -26,8 +28,8 @@ void report_check(const struct report *r, json_t *rows, bool all);
  * can be counted. NULL: it is not, or unknown. */
 const char *report_pids(void);
 
-/* report_figures - add "kernel" to the answer of `sharing`: counters and the backend's usage.
- */
-void report_figures(struct bpf_backend *kernel, json_t *resp);
+/* report_figures - add to the answer of `sharing`: "kernel", counters and the backend's usage; and
+ * "guests" (@guests, may be NULL). */
+void report_figures(struct bpf_backend *kernel, const struct guests *guests, json_t *resp);
 
 #endif

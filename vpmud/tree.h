@@ -71,6 +71,12 @@ void tree_tend(struct tree *t);
 /* tree_vm_info - for struct server_opts: add the properties of a VM to @obj. */
 void tree_vm_info(const struct node *vm, json_t *obj, void *arg);
 
+/* tree_vm_start - returns true if process @pid is a VM, with its start time in *@start_time.
+ * tree_vcpu - the vCPU that thread @tid of VM (@pid, @start_time) runs; NULL: none that is
+ * counted. */
+bool tree_vm_start(const struct tree *t, pid_t pid, uint64_t *start_time);
+struct node *tree_vcpu(const struct tree *t, pid_t pid, uint64_t start_time, pid_t tid);
+
 /*
  * tree_save - return what the next vpmud needs of the tree: tenants without a section that stay for
  * their VMs, tenants that operators added, and the metadata of each process, because libvirt

@@ -6,7 +6,8 @@
  *
  * All programs run with interrupts off, except a flush that a CPU runs on itself (see
  * account_flush()). So a CPU never runs two of them at a time, and each CPU writes its own state
- * and cells only: there are no locks. A program must never guess: counts that it cannot attribute
+ * and cells only: there are no locks. A page of totals has one writer at a time, too: the CPU that
+ * runs the vCPU's thread. A program must never guess: counts that it cannot attribute
  * are unclaimed, and are still in the sum.
  */
 #include "cgroup/bpf/lookup.bpf.h"
@@ -26,9 +27,12 @@ static __always_inline void enters(struct kp_cpu *st, __u64 cset, const struct k
 __noinline int misses(__u32 account)
 {
 	struct kp_account *a = account_of(account);
+	struct vpmu_totals *t = page_of(a);
 
 	if (a)
 		__sync_fetch_and_add(&a->missed, 1);
+	if (t)
+		__sync_fetch_and_add(&t->gaps, 1);
 	return 0;
 }
 
@@ -131,7 +135,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 		if (cset || missed) {
 			known = what_ran(st, prev_cset, p, missed, cause);
 		} else { /* nothing is owed, or a flush has charged the time before the move */
-			VPMU_STORE(&st->at.account, p);
+			VPMU_STORE(&st->place, c->place);
 			owed &= c->mask;
 		}
 		if (known != ALL_KNOWN)
@@ -501,6 +505,8 @@ static __always_inline void charge_running(struct kp_cpu *st, __u32 cpu, enum ca
  */
 static __always_inline int account_flush(struct kp_cpu *st, __u32 cpu)
 {
+	if (VPMU_LOAD(&st->flushing) != KP_FLUSH_NONE)
+		return KP_FLUSH_BUSY;
 	VPMU_STORE(&st->flushing, KP_FLUSH_RUNS);
 	charge_running(st, cpu, FLUSHES);
 	if (__sync_lock_test_and_set(&st->flushing, KP_FLUSH_NONE) == KP_FLUSH_MOVED) {
@@ -526,9 +532,57 @@ static __always_inline int account_flush(struct kp_cpu *st, __u32 cpu)
 		return st ? fn(st, cpu) : 0;                                                       \
 	}
 
-/* Run on a CPU by BPF_PROG_TEST_RUN: in an inter-processor interrupt, or on the calling CPU by the
- * system call itself, which no other task preempts. */
-ON_THIS_CPU(flush_cpu, KP_SEC_FLUSH, account_flush)
+/* The daemon's note in page @page: KP_END or KP_GAP in @what. */
+__noinline int note_totals(__u32 page, __u64 what)
+{
+	void *inner = bpf_map_lookup_elem(&totals, &page);
+	struct vpmu_totals *t;
+	__u32 at = 0;
+
+	t = inner ? bpf_map_lookup_elem(inner, &at) : NULL;
+	if (!t)
+		return 0;
+	if (what & KP_END)
+		VPMU_STORE(&t->ended, 1);
+	if (what & KP_GAP)
+		__sync_fetch_and_add(&t->gaps, 1);
+	return 0;
+}
+
+/* Nonzero if the current account has a page of totals, or if a switch to the running task was
+ * missed, so that the account may not be its own. */
+static __always_inline int has_totals(struct kp_cpu *st)
+{
+	return st->at.near == KP_TOTALS ||
+	       switches_of(bpf_get_current_task_btf(), st, 1) + 1 != (st->nr & ~KP_BOUND);
+}
+
+/*
+ * Run on a CPU by BPF_PROG_TEST_RUN: in an inter-processor interrupt, or on the calling CPU by the
+ * system call itself, which no other task preempts. Also attached to KP_EXIT_HOOK while there is a
+ * page of totals, so that a vCPU's thread finds all its counts there when KVM_RUN has returned.
+ */
+static __always_inline int account_exit(unsigned long long what, struct kp_cpu *st, __u32 cpu)
+{
+	if (what & (KP_END | KP_GAP))
+		return note_totals((__u32)what, what);
+	return what & KP_FLUSH_ASKED || has_totals(st) ? account_flush(st, cpu) : 0;
+}
+
+SEC(KP_SEC_FLUSH) int flush_cpu(unsigned long long *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return account_exit(ctx[0], cpu_at(cpu), cpu);
+}
+
+SEC(KP_SEC_FLUSH) int flush_cpu_any(unsigned long long *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct kp_cpu *st = find_cpu(cpu);
+
+	return st ? account_exit(ctx[0], st, cpu) : 0;
+}
 
 /* The running task was moved to another cgroup: charge its time so far to the old one. */
 static __always_inline int account_move(struct kp_cpu *st, __u32 cpu)

@@ -67,11 +67,33 @@ __noinline __u32 find_cell(struct kp_cpu *st, __u32 cpu, __u32 account, __u32 ch
 	return nr;
 }
 
+/* The page of totals of @a; NULL: it has none. */
+static __always_inline struct vpmu_totals *page_of(const struct kp_account *a)
+{
+	__u32 page, at = 0;
+	void *inner;
+
+	if (!a || !a->totals)
+		return NULL;
+	page = a->totals - 1;
+	inner = bpf_map_lookup_elem(&totals, &page);
+	return inner ? bpf_map_lookup_elem(inner, &at) : NULL;
+}
+
+/* The same for the current account. */
+static __always_inline struct vpmu_totals *totals_of(const struct kp_cpu *st)
+{
+	return st->at.near == KP_TOTALS ? page_of(account_of(st->at.account)) : NULL;
+}
+
 /* The value of kp_place.near for @c. */
-static __always_inline __u32 near_cell(struct kp_cpu *st, __u32 cpu, const struct kp_cached *c)
+static __always_inline __u32 near_cell(struct kp_cpu *st, __u32 cpu, const struct kp_cached *c,
+				       const struct kp_account *a)
 {
 	__u32 nr;
 
+	if (a && a->totals && c->mask)
+		return KP_TOTALS;
 	if (!(c->mask & ((1 << KP_CHUNK) - 1)))
 		return 0;
 	nr = find_cell(st, cpu, c->at.account, 0);
@@ -173,17 +195,30 @@ __noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu
 	return 0;
 }
 
+/* Add to a page of totals. A function: otherwise the compiler computes an address before it tests
+ * @t, which the verifier rejects. */
+__noinline int charge_totals(struct vpmu_totals *t, __u32 slot, __u64 more, __u64 lost)
+{
+	if (!t || slot >= VPMU_MAX_SLOTS)
+		return 0;
+	VPMU_STORE(&t->row[slot].total, t->row[slot].total + more);
+	VPMU_STORE(&t->row[slot].lost, t->row[slot].lost + lost);
+	return 0;
+}
+
 /* As charge(), for one chunk. @what: the slots to read, and from bit KP_CHUNK on those that are
  * owed. */
 __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 what, __u64 ran_ns)
 {
 	struct kp_cell *cell = NULL;
+	struct vpmu_totals *t;
+	struct vpmu_row *row, was = {0};
 	struct kp_account *a;
-	struct vpmu_row *row;
-	__u32 i, nr;
+	__u32 i, nr, slot;
 
 	if (!st)
 		return 0;
+	t = totals_of(st);
 	if (what >> KP_CHUNK) {
 		nr = find_cell(st, cpu, st->at.account, chunk);
 		if (nr)
@@ -195,6 +230,8 @@ __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 wha
 			a = account_of(st->at.account);
 			if (a)
 				__sync_fetch_and_add(&a->lacks, 1);
+			if (t)
+				__sync_fetch_and_add(&t->gaps, 1);
 		}
 	}
 	for (i = 0; i < KP_CHUNK; i++) {
@@ -205,7 +242,12 @@ __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 wha
 			row = &cell->row[i];
 			barrier_var(row); /* else the verifier rejects the pointer */
 		}
-		charge_slot(st, cpu, chunk * KP_CHUNK + i, row, ran_ns);
+		slot = chunk * KP_CHUNK + i;
+		if (row)
+			was = *row;
+		charge_slot(st, cpu, slot, row, ran_ns);
+		if (row)
+			charge_totals(t, slot, row->total - was.total, row->lost - was.lost);
 	}
 	return 0;
 }
@@ -214,14 +256,23 @@ __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 wha
 __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u64 ran_ns)
 {
 	const __u32 all = (1 << KP_CHUNK) - 1;
+	struct vpmu_totals *t;
 	__u32 chunk;
 
 	if (!st)
 		return 0;
+	t = owed ? totals_of(st) : NULL;
+	if (t) {
+		/* Atomic: a full barrier on either side of the changes. */
+		__sync_fetch_and_add(&t->seq, 1);
+		VPMU_STORE(&t->time_ns, t->time_ns + ran_ns);
+	}
 	for (chunk = 0; chunk < KP_CHUNKS && read; chunk++, read >>= KP_CHUNK, owed >>= KP_CHUNK)
 		if (read & all)
 			charge_chunk(st, cpu, chunk, (read & all) | (owed & all) << KP_CHUNK,
 				     ran_ns);
+	if (t)
+		__sync_fetch_and_add(&t->seq, 1);
 	return 0;
 }
 

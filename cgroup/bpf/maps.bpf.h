@@ -74,6 +74,14 @@ struct cell_page {
 	__uint(value_size, sizeof(struct kp_cell));
 };
 
+struct totals_page {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct vpmu_totals));
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, KP_ACCOUNT_PAGES);
@@ -94,5 +102,12 @@ struct {
 	__type(key, __u32);
 	__array(values, struct cell_page);
 } cells SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, KP_MAX_TOTALS);
+	__type(key, __u32);
+	__array(values, struct totals_page);
+} totals SEC(".maps");
 
 #endif

@@ -15,6 +15,7 @@
 #include <linux/types.h>
 
 #include "vpmu/charge.h"
+#include "vpmu/totals.h"
 
 #ifndef KP_SCHEMA /* a test builds vpmud with another one */
 #define KP_SCHEMA 7u
@@ -34,6 +35,7 @@
 #define KP_SCHED_RAN 2u
 
 #define KP_MAX_BINDINGS (1u << 18) /* cgroups, and as many tasks */
+#define KP_MAX_TOTALS	4096u	   /* accounts with a page of totals (vpmu/totals.h) */
 #define KP_MAX_DEPTH	64	   /* cgroups visited from a task's own upwards */
 #define KP_CACHE_BITS	9u
 #define KP_CACHE	(1u << KP_CACHE_BITS) /* cgroups and bound tasks cached */
@@ -62,6 +64,7 @@ struct kp_account {
 	__u32 missed; /* program: intervals not charged, or charged in part to the wrong account,
 		       * because of a missed switch or move */
 	__u32 parent; /* daemon: its parent's account; 0: the account is free */
+	__u32 totals; /* daemon: 1 + index of its page in the map of totals; 0: it has none */
 	/* daemon: figures of the scheduler (schedstat.c), by enum vpmu_sched, and how often some of
 	 * a bound thread's were lost. */
 	__u32 sched_lost;
@@ -79,7 +82,8 @@ struct kp_task {
 struct kp_place {
 	__u32 near; /* its cell for the first slots if that is a near one: byte offset in
 		     * kp_cpu.near_cell, which saves a multiplication. 0 (cell 0) if nothing in the
-		     * first slots is counted for the account; else KP_FAR */
+		     * first slots is counted for the account; else KP_FAR. KP_TOTALS: the account
+		     * has a page of totals, and something is counted for it */
 	__u32 account;
 };
 
@@ -110,6 +114,7 @@ struct kp_cached {
 
 #define KP_EMPTY     (1ULL << 62) /* no key, and no inverse of one */
 #define KP_FAR	     0xffffu	  /* not a near cell, or not made yet */
+#define KP_TOTALS    0xfffeu
 #define KP_NEAR_MASK 0x7fffu
 
 /*
@@ -190,13 +195,27 @@ enum kp_skew {
 	KP_SKEW_KNOWN, /* measured at a switch */
 };
 
-/* A CPU's flush of itself is the only program that runs with interrupts on. So the program for
- * moves can interrupt it; the moved task is then the one that flushes. */
+/* A CPU's flush of itself, and one at the exit of KVM_RUN, are the only programs that run with
+ * interrupts on, but without preemption. So the program for moves can interrupt them; the moved
+ * task is then the one that flushes. A flush that the daemon asks for can interrupt an exit's: it
+ * does nothing, returns KP_FLUSH_BUSY, and the daemon asks again. */
 enum kp_flushing {
 	KP_FLUSH_NONE,
 	KP_FLUSH_RUNS,
 	KP_FLUSH_MOVED, /* running, and its task was moved during it */
 };
+
+#define KP_FLUSH_BUSY 1
+
+/* First argument of the flush program if the daemon asks for it; else it is KVM's exit reason. With
+ * KP_END or KP_GAP, in place of a flush: end the page of totals with the index in the low half, or
+ * count a gap there. Only a program can write to these pages. */
+#define KP_FLUSH_ASKED (1ULL << 63)
+#define KP_END	       (1ULL << 62)
+#define KP_GAP	       (1ULL << 61)
+
+/* The tracepoint at which KVM_RUN returns to user space. */
+#define KP_EXIT_HOOK "kvm_userspace_exit"
 
 /* Size of an element of the map of CPUs: a power of two, so that finding it takes a shift. */
 #define KP_CPU_SHIFT 16

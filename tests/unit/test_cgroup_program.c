@@ -28,6 +28,7 @@ static void is_in_order(const void *p);
 #define SLOTS	 12u  /* three chunks */
 #define NR_PAGES 3u   /* of far cells, per CPU */
 #define STEPS	 400u
+#define TOTALS	 8u /* accounts from KP_OTHER + 1 on that can have a page of totals */
 
 /* ---- the kernel --------------------------------------------------------------------------- */
 
@@ -65,6 +66,7 @@ static _Alignas(64) unsigned char cpu_map[CPUS + 1][KP_CPU_BYTES];
 static struct kp_account account_map[KP_PAGE_ACCOUNTS];
 static __u32 index_map[KP_CHUNKS][CPUS][KP_PAGE_ACCOUNTS];
 static struct kp_cell cell_map[CPUS][NR_PAGES][KP_PAGE_CELLS];
+static struct vpmu_totals totals_map[TOTALS];
 static struct kp_task task_found;
 static const void *inner_of; /* result of the last lookup in an array of maps */
 static size_t inner_size;
@@ -101,6 +103,8 @@ void *bpf_map_lookup_elem(const void *map, const void *key)
 		return i ? NULL : page(account_map, sizeof(account_map[0]));
 	if (map == &cell_index)
 		return find_index(i);
+	if (map == &totals)
+		return i < TOTALS ? page(&totals_map[i], sizeof(totals_map[0])) : NULL;
 	if (map == &cells) {
 		unsigned int cpu = i / KP_CELL_PAGES, nr = i % KP_CELL_PAGES;
 
@@ -171,6 +175,9 @@ static void is_in_order(const void *p)
 static struct css_set *move_in_flush, *move_from; /* where a flush is interrupted: to, from */
 static unsigned long long moved_in_flush;
 static void call_on_move(void);
+static bool ask_in_exit; /* the daemon asks for a flush while an exit's runs */
+static unsigned long long asked_in_exit;
+static int ask_flush(unsigned long long arg);
 
 static int slot_of(__u64 index)
 {
@@ -178,6 +185,11 @@ static int slot_of(__u64 index)
 		bpf_get_current_task_btf()->cgroups = move_in_flush;
 		move_in_flush = NULL;
 		call_on_move();
+	}
+	if (ask_in_exit) {
+		ask_in_exit = false;
+		asked_in_exit++;
+		cr_assert_eq(ask_flush(KP_FLUSH_ASKED), KP_FLUSH_BUSY);
 	}
 	cr_assert_eq(index / VPMU_MAX_SLOTS, here, "the event of another CPU");
 	return (int)(index % VPMU_MAX_SLOTS);
@@ -257,8 +269,11 @@ static struct {
 	__u32 account, gen, seen[SLOTS], missed, moved, blind;
 	__u32 moves;
 	bool bound;
+	bool paged;		    /* the account has a page of totals, as of its lookup */
 	const struct css_set *cset; /* NULL: not known */
 } model[CPUS];
+static struct vpmu_totals want_page[TOTALS];
+static unsigned long long paged, exits;
 static __u64 want_total[ACCOUNTS][SLOTS], want_lost[ACCOUNTS][SLOTS],
 	want_ns[ACCOUNTS][SLOTS / KP_CHUNK], ended[CPUS][SLOTS];
 static __u32 want_missed[ACCOUNTS];
@@ -278,6 +293,26 @@ static __u32 model_account(const struct task_struct *t)
 	return KP_OTHER;
 }
 
+/* The page of totals of account @a; NULL: it has none. */
+static struct vpmu_totals *model_page(__u32 a)
+{
+	return account_map[a].totals ? &want_page[account_map[a].totals - 1] : NULL;
+}
+
+static void model_misses(__u32 a)
+{
+	struct vpmu_totals *t = model_page(a);
+
+	want_missed[a]++;
+	if (t)
+		t->gaps++;
+}
+
+static bool has_page(__u32 a)
+{
+	return account_map[a].totals && account_map[a].mask;
+}
+
 /* Returns whether anything was counted. */
 static bool model_charge(unsigned int cpu, unsigned int slot, bool owed, __u64 ran_ns)
 {
@@ -285,21 +320,29 @@ static bool model_charge(unsigned int cpu, unsigned int slot, bool owed, __u64 r
 	      gap = event[cpu][slot].enabled - event[cpu][slot].running;
 	__u32 a = model[cpu].account;
 	bool some = now != model[cpu].snap[slot];
+	struct vpmu_totals none = {0}, *t = model[cpu].paged ? model_page(a) : NULL;
+
+	t = t ? t : &none;
 
 	if (!event[cpu][slot].there ||
 	    ((int)slot == sw && model[cpu].seen[slot] != state(cpu)->opened[slot])) {
 		want_lost[a][slot] += owed ? ran_ns : 0;
+		t->row[slot].lost += owed ? ran_ns : 0;
 		return false;
 	}
-	if (owed)
+	if (owed) {
 		want_total[a][slot] += now - model[cpu].snap[slot];
-	else
+		t->row[slot].total += now - model[cpu].snap[slot];
+	} else {
 		model[cpu].unclaimed[slot] += now - model[cpu].snap[slot];
+	}
 	model[cpu].snap[slot] = now;
 	if (!(cfg.timed >> slot & 1))
 		return some;
-	if (owed && model[cpu].gap[slot] != KP_NONE)
+	if (owed && model[cpu].gap[slot] != KP_NONE) {
 		want_lost[a][slot] += gap - model[cpu].gap[slot];
+		t->row[slot].lost += gap - model[cpu].gap[slot];
+	}
 	model[cpu].gap[slot] = gap;
 	return some;
 }
@@ -330,8 +373,10 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 	if (unseen) {
 		owed &= account_map[KP_ROOT].mask;
 		model[cpu].account = KP_OTHER;
+		model[cpu].paged = false;
 	} else if (!missed && !model[cpu].cset) {
 		model[cpu].account = p;
+		model[cpu].paged = has_page(p);
 		owed &= account_map[p].mask;
 	}
 	if (unseen || moved)
@@ -360,6 +405,10 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 	read = account_map[to].mask | owed | (model[cpu].mask & ~fresh);
 	if ((to != model[cpu].account || flush || moved || unseen || fresh_gen) && read) {
 		ran = now > since ? now - since : 0;
+		if (owed && model[cpu].paged && model_page(model[cpu].account)) {
+			model_page(model[cpu].account)->time_ns += ran;
+			paged++;
+		}
 		for (unsigned int i = 0; i < SLOTS / KP_CHUNK; i++)
 			if (owed >> (i * KP_CHUNK) & 15)
 				want_ns[model[cpu].account][i] += ran;
@@ -369,14 +418,16 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 		model[cpu].last_ns = now;
 	}
 	if (some && (unseen || moved)) {
-		want_missed[former]++;
-		want_missed[p]++;
-		want_missed[KP_OTHER] += unseen && owed;
+		model_misses(former);
+		model_misses(p);
+		if (unseen && owed)
+			model_misses(KP_OTHER);
 		model[cpu].moved += moved;
 		model[cpu].blind += missed > 1 || (missed && cause == MOVES);
 		marked++;
 	}
 	model[cpu].account = to;
+	model[cpu].paged = has_page(to);
 	model[cpu].mask = account_map[to].mask;
 	model[cpu].cset = next->cgroups;
 	if (fresh_gen)
@@ -468,12 +519,40 @@ static void run_attach(unsigned int cpu, int t, bool group)
 			break;
 		}
 	if (group && task[t].t.signal->nr_threads > 1) {
-		want_missed[a]++;
+		model_misses(a);
 	} else if (current[cpu] != t && task[t].t.on_cpu) {
-		want_missed[a]++;
-		want_missed[model[its].account]++;
+		model_misses(a);
+		model_misses(model[its].account);
 		model[cpu].blind += model[its].nr != rq[its].nr_switches;
 	}
+}
+
+static int ask_flush(unsigned long long arg)
+{
+	unsigned long long ctx[4] = {arg};
+
+	return seed % KINDS < 2 ? flush_cpu(ctx) : flush_cpu_any(ctx);
+}
+
+static void call_flush(unsigned long long arg)
+{
+	cr_assert_eq(ask_flush(arg), 0);
+}
+
+/* KVM_RUN returns to user space on @cpu. */
+static void run_exit(unsigned int cpu)
+{
+	struct task_struct *t;
+	bool due = model[cpu].paged || model[cpu].nr != rq[cpu].nr_switches;
+
+	here = cpu;
+	t = bpf_get_current_task_btf();
+	ask_in_exit = rnd(4) == 0;
+	call_flush(rnd(40));
+	ask_in_exit = false;
+	exits += due;
+	if (due)
+		model_switch(cpu, t, t, FLUSHES);
 }
 
 /* A CPU that requests a flush of itself can be notified before it. */
@@ -487,10 +566,7 @@ static void run_flush(unsigned int cpu)
 	move_in_flush = current[cpu] >= 0 && rnd(4) == 0 ? &cset[rnd(CSETS)] : NULL;
 	to = move_in_flush;
 	move_from = t->cgroups;
-	if (seed % KINDS < 2)
-		flush_cpu(NULL);
-	else
-		flush_cpu_any(NULL);
+	call_flush(KP_FLUSH_ASKED);
 	if (!to || move_in_flush) {
 		move_in_flush = NULL;
 		model_switch(cpu, t, t, FLUSHES);
@@ -596,6 +672,20 @@ static void set_masks(void)
 	cfg.usual = 1 + (__u32)rnd(4);
 	if (rnd(4) && same && !(same & (same + 1)) && same < 16)
 		cfg.usual = (__u32)__builtin_popcountll(same);
+}
+
+/* As bpf_backend_totals_open and bpf_backend_totals_close. A CPU that is not interrupted notices at
+ * its next switch. */
+static void turn_totals(void)
+{
+	__u32 i = (__u32)rnd(TOTALS), a = KP_OTHER + 1 + i;
+
+	account_map[a].totals = account_map[a].totals ? 0 : i + 1;
+	totals_map[i] = want_page[i] = (struct vpmu_totals){0};
+	changed();
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+		if (rnd(2))
+			run_flush(cpu);
 }
 
 static void new_event(unsigned int cpu, unsigned int i)
@@ -756,6 +846,14 @@ static void step(void)
 			changed();
 		cfg.moves = cfg.moves ? 0 : cfg.gen;
 		break;
+	case 13:
+		if (seed % 4)
+			turn_totals();
+		break;
+	case 14:
+	case 15:
+		run_exit(cpu);
+		break;
 	case 11: /* a timer tick */
 		rq[cpu].clock = mono - ahead[cpu];
 		break;
@@ -815,6 +913,24 @@ static void compare(void)
 				cr_assert_fail("seed %llu: account %u, chunk %u: %llu ns, not %llu",
 					       seed, a, i, ns[i], want_ns[a][i]);
 	}
+	for (unsigned int i = 0; i < TOTALS; i++) {
+		const struct vpmu_totals *t = &totals_map[i], *want = &want_page[i];
+
+		cr_assert(t->seq % 2 == 0, "seed %llu: page %u: sequence %llu", seed, i, t->seq);
+		if (account_map[KP_OTHER + 1 + i].lacks)
+			continue;
+		if (t->time_ns != want->time_ns || t->gaps != want->gaps)
+			cr_assert_fail("seed %llu: page %u: %llu ns and %llu gaps, not %llu and "
+				       "%llu",
+				       seed, i, t->time_ns, t->gaps, want->time_ns, want->gaps);
+		for (unsigned int n = 0; n < SLOTS; n++)
+			if (t->row[n].total != want->row[n].total ||
+			    t->row[n].lost != want->row[n].lost)
+				cr_assert_fail("seed %llu: page %u, slot %u: %llu, %llu ns lost; "
+					       "not %llu, %llu",
+					       seed, i, n, t->row[n].total, t->row[n].lost,
+					       want->row[n].total, want->row[n].lost);
+	}
 	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
 		for (unsigned int i = 0; i < SLOTS; i++) {
 			__u64 counted = state(cpu)->snap[i] + ended[cpu][i];
@@ -849,6 +965,8 @@ static void begin(void)
 	memset(want_total, 0, sizeof(want_total));
 	memset(want_lost, 0, sizeof(want_lost));
 	memset(want_missed, 0, sizeof(want_missed));
+	memset(totals_map, 0, sizeof(totals_map));
+	memset(want_page, 0, sizeof(want_page));
 	memset(want_ns, 0, sizeof(want_ns));
 	memset(ended, 0, sizeof(ended));
 	memset(task, 0, sizeof(task));
@@ -938,9 +1056,11 @@ Test(cgroup_program, charges_as_the_model)
 		compare();
 	}
 	printf("# %llu steps; %llu times an account had lacked a cell; %llu switches hidden; "
-	       "%llu times accounts were marked; %llu flushes interrupted\n",
-	       steps_done, exhausted, hidden, marked, moved_in_flush);
+	       "%llu times accounts were marked; %llu flushes interrupted; %llu "
+	       "charges to pages, %llu exits, %llu of them interrupted\n",
+	       steps_done, exhausted, hidden, marked, moved_in_flush, paged, exits, asked_in_exit);
 	cr_assert(exhausted && hidden && marked && moved_in_flush);
+	cr_assert(paged > 1000 && exits > 1000 && asked_in_exit);
 }
 
 /* ---- unmarked counts are right ------------------------------------------------------------ */
@@ -1007,7 +1127,7 @@ static bool is_right(enum shows shows, bool by_others, unsigned int *exact, unsi
 		switch (rnd(20)) {
 		case 0:
 			here = cpu;
-			seed % KINDS < 2 ? flush_cpu(NULL) : flush_cpu_any(NULL);
+			call_flush(KP_FLUSH_ASKED);
 			model_switch(cpu, bpf_get_current_task_btf(), bpf_get_current_task_btf(),
 				     FLUSHES);
 			moved[cpu] = false;

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A VMM that binds events of its vCPU at vpmud's socket, for vpmud_guests.sh:
+ *
+ *   vpmu-guest-counter SOCKET    a VM of one vCPU, run by this thread
+ *
+ * Reads commands from standard input and answers each with one line:
+ *
+ *   connect       "0", or the error's number
+ *   tid N         name thread N from now on (0: its own): "0"
+ *   bind KEY      "ERROR SLOT", ERROR 0: bound; maps the page that comes with it
+ *   unbind KEY    "ERROR"
+ *   faults N      take N page faults, run the vCPU once: "PAGE PERF", both since the first bind
+ *   page          "ENDED GAPS MAPPED"
+ *   write         try to map the page for writing: the error's number
+ *   flood N       N requests that are not permitted, without waiting: number of answers "13"
+ *   garbage N     N bytes that are no request, then what the connection gives: "closed" or "open"
+ *   second        another connection of this process: "closed" or "open"
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kvm.h>
+#include <linux/perf_event.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "vpmu/totals.h"
+
+#define PAGES 256
+
+static const char *path;
+static int conn = -1, page_fd = -1, vcpu, perf;
+static int32_t tid;
+static const struct vpmu_totals *page;
+static unsigned int slot;
+static uint64_t page_base, perf_base;
+static char *memory;
+
+static void die(const char *what)
+{
+	printf("%s: %s\n", what, strerror(errno));
+	exit(errno == ENOENT || errno == EACCES ? 77 : 1);
+}
+
+static void vm_make(void)
+{
+	static const uint8_t code[] = {0xe6, 0x10, 0xeb, 0xfc}; /* 1: out %al, $0x10; jmp 1b */
+	struct kvm_userspace_memory_region mem = {.memory_size = 0x2000};
+	struct kvm_regs r = {.rip = 0x1000, .rflags = 2};
+	struct kvm_sregs s;
+	struct perf_event_attr a = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(a), .config = PERF_COUNT_SW_PAGE_FAULTS};
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm;
+	uint8_t *ram =
+		mmap(NULL, 0x2000, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	memory = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
+	if (kvm < 0 || ram == MAP_FAILED || memory == MAP_FAILED)
+		die("/dev/kvm");
+	madvise(memory, PAGES * 4096, MADV_NOHUGEPAGE);
+	memcpy(ram + 0x1000, code, sizeof(code));
+	mem.userspace_addr = (uintptr_t)ram;
+	vm = ioctl(kvm, KVM_CREATE_VM, 0);
+	vcpu = vm < 0 || ioctl(vm, KVM_SET_USER_MEMORY_REGION, &mem)
+		       ? -1
+		       : ioctl(vm, KVM_CREATE_VCPU, 0);
+	if (vcpu < 0 || ioctl(vcpu, KVM_GET_SREGS, &s))
+		die("KVM");
+	s.cs.base = s.cs.selector = 0;
+	if (ioctl(vcpu, KVM_SET_SREGS, &s) || ioctl(vcpu, KVM_SET_REGS, &r))
+		die("KVM");
+	perf = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (perf < 0)
+		die("perf_event_open");
+}
+
+static void vm_run(void)
+{
+	while (ioctl(vcpu, KVM_RUN, 0) && errno == EINTR)
+		;
+}
+
+static int socket_open(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a))) {
+		close(fd);
+		return -errno;
+	}
+	return fd;
+}
+
+static int request(uint32_t what, uint64_t key)
+{
+	const struct vpmu_totals_request q = {
+		.version = VPMU_TOTALS_VERSION, .what = what, .key = key, .tid = tid};
+
+	return send(conn, &q, sizeof(q), MSG_NOSIGNAL) == sizeof(q) ? 0 : -1;
+}
+
+static int reply(struct vpmu_totals_reply *r)
+{
+	union {
+		struct cmsghdr h;
+		char room[CMSG_SPACE(sizeof(int))];
+	} c;
+	struct iovec iov = {r, sizeof(*r)};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c)};
+	ssize_t n = recvmsg(conn, &m, MSG_WAITALL | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+
+	if (h && h->cmsg_type == SCM_RIGHTS) {
+		if (page_fd >= 0)
+			close(page_fd);
+		memcpy(&page_fd, CMSG_DATA(h), sizeof(page_fd));
+	}
+	return n == sizeof(*r) ? 0 : -1;
+}
+
+static uint64_t page_read(void)
+{
+	struct vpmu_row row = {0};
+	__u64 time_ns;
+
+	return page && !vpmu_totals_read(page, slot, &row, &time_ns) ? row.total : 0;
+}
+
+static uint64_t perf_read(void)
+{
+	uint64_t n = 0;
+
+	return read(perf, &n, sizeof(n)) == sizeof(n) ? n : 0;
+}
+
+static void bind_key(uint64_t key)
+{
+	struct vpmu_totals_reply r = {0};
+	const struct vpmu_totals *had = page;
+	int fd = page_fd;
+	void *p;
+
+	if (request(VPMU_TOTALS_BIND, key) || reply(&r)) {
+		printf("closed\n");
+		return;
+	}
+	if (!r.error && page_fd != fd) {
+		p = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, page_fd, 0);
+		if (p == MAP_FAILED)
+			die("page");
+		page = p;
+	}
+	if (!r.error) {
+		slot = r.slot;
+		if (!had || page->seq < had->seq || had->ended) {
+			vm_run();
+			page_read();
+			perf_read();
+			vm_run();
+			page_base = page_read();
+			perf_base = perf_read();
+		}
+	}
+	printf("%u %u\n", r.error, r.slot);
+}
+
+static void faults(unsigned int n)
+{
+	uint64_t by_page, by_perf;
+
+	madvise(memory, PAGES * 4096, MADV_DONTNEED);
+	for (unsigned int i = 0; i < n && i < PAGES; i++)
+		*(volatile char *)(memory + i * 4096) = 1;
+	vm_run();
+	by_page = page_read();
+	by_perf = perf_read();
+	printf("%lu %lu\n", (unsigned long)(by_page - page_base),
+	       (unsigned long)(by_perf - perf_base));
+}
+
+static void flood(unsigned int n)
+{
+	struct vpmu_totals_reply r;
+	unsigned int sent = 0, got = 0;
+
+	for (; sent < n && !request(VPMU_TOTALS_BIND, 1); sent++)
+		;
+	while (got < sent && !reply(&r) && r.error == EACCES)
+		got++;
+	printf("%u\n", got);
+}
+
+static void closes(int fd, size_t garbage)
+{
+	char c;
+
+	for (size_t i = 0; i < garbage; i++)
+		if (send(fd, "x", 1, MSG_NOSIGNAL) != 1)
+			break;
+	printf("%s\n", recv(fd, &c, 1, 0) <= 0 ? "closed" : "open");
+}
+
+int main(int argc, char **argv)
+{
+	char line[128], word[32];
+	struct vpmu_totals_reply r = {0};
+	unsigned long long n;
+	int fd;
+
+	if (argc != 2)
+		return 2;
+	path = argv[1];
+	tid = (int32_t)syscall(SYS_gettid);
+	prctl(PR_SET_NAME, "CPU 0/KVM"); /* as QEMU names it: vpmud finds the thread by that */
+	vm_make();
+	vm_run();
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("ready\n");
+	while (fgets(line, sizeof(line), stdin)) {
+		n = 0;
+		if (sscanf(line, "%31s %lli", word, (long long *)&n) < 1)
+			continue;
+		if (!strcmp(word, "connect")) {
+			if (conn >= 0)
+				close(conn);
+			conn = socket_open();
+			printf("%d\n", conn < 0 ? -conn : 0);
+		} else if (!strcmp(word, "tid")) {
+			tid = n ? (int32_t)n : (int32_t)syscall(SYS_gettid);
+			printf("0\n");
+		} else if (!strcmp(word, "bind")) {
+			bind_key(n);
+		} else if (!strcmp(word, "unbind")) {
+			if (request(VPMU_TOTALS_UNBIND, n) || reply(&r))
+				printf("closed\n");
+			else
+				printf("%u\n", r.error);
+		} else if (!strcmp(word, "faults")) {
+			faults((unsigned int)n);
+		} else if (!strcmp(word, "page")) {
+			printf("%d %lu %d\n", page && page->ended,
+			       page ? (unsigned long)page->gaps : 0, page != NULL);
+		} else if (!strcmp(word, "write")) {
+			printf("%d\n", mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd,
+					    0) == MAP_FAILED
+					       ? errno
+					       : 0);
+		} else if (!strcmp(word, "flood")) {
+			flood((unsigned int)n);
+		} else if (!strcmp(word, "garbage")) {
+			closes(conn, n);
+		} else if (!strcmp(word, "second")) {
+			fd = socket_open();
+			closes(fd, 0);
+			close(fd);
+		}
+	}
+	return 0;
+}

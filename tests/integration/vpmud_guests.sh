@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Counters of guests: VMMs bind events of their vCPUs at vpmud's socket and read their totals from a page. They
+# read what perf counts for the thread, through kills of vpmud, and get nothing of each other, whatever they ask for.
+. "$(dirname "$0")/vpmud_lib.inc"
+
+vmm=$VPMU_BIN/../tests/vpmu-guest-counter
+[ -x "$vmm" ] || { echo "# SKIP for x86-64 hosts"; exit 77; }
+[ -w /dev/kvm ] || { echo "# SKIP /dev/kvm cannot be used"; exit 77; }
+need_run
+mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
+faults=0x043c00000002   # page-faults
+switches=0x043c00000003 # context-switches, which the list does not have
+
+begin_conf
+sed 's/^pin_dir.*/pin_dir = none/' "$conf" >"$conf.none"
+for events in "no-such-event" ""; do
+	{ cat "$conf"; echo "guest_events = $events"; } >"$conf.bad"
+	"$vpmud" -c "$conf.bad" -C >"$dir/bad.out" 2>&1
+	check "guest_events = $events" "$? $(wc -l <"$dir/bad.out")" "2 1"
+done
+echo "guest_events = page-faults" >>"$conf.none"
+echo "guest_events = page-faults" >>"$conf"
+
+# vmm_start N: a VMM with its commands in fd 3 and answers in fd 4, or 5 and 6.
+vmm_start() {
+	mkfifo "$dir/in$1" "$dir/out$1"
+	"$vmm" "$run/vcpus.sock" <"$dir/in$1" >"$dir/out$1" &
+	eval "vmm$1=$!"
+	jobs="$jobs $!"
+}
+one() { echo "$*" >&3; read -r answer <&4; }
+two() { echo "$*" >&5; read -r answer <&6; }
+says() { # VMM COMMAND WANT
+	$1 $2
+	check "$1: $2" "$answer" "$3"
+}
+
+# bind_soon VMM: vpmud finds new VMs within seconds.
+bind_soon() {
+	for _ in $(seq 50); do
+		$1 connect
+		$1 bind $faults
+		case $answer in "0 "*) return ;; esac
+		sleep 0.1
+	done
+	check "$1 binds" "$answer" "0 SLOT"
+}
+
+# exact VMM N...: N page faults are N more on the page, and as many as perf counts; both numbers begin with the bind.
+exact() {
+	who=$1
+	shift
+	for n; do
+		$who faults 0
+		was=${answer%% *}
+		$who faults "$n"
+		$who faults 0
+		check "$who: $n page faults are all on the page" "${answer%% *}" "${answer##* }"
+		at_least "$who: $n page faults" "$((${answer%% *} - was))" "$n"
+	done
+}
+
+start
+vmm_start 1
+exec 3>"$dir/in1" 4<"$dir/out1"
+read -r answer <&4
+vmm_start 2
+exec 5>"$dir/in2" 6<"$dir/out2"
+read -r answer <&6
+
+bind_soon one
+says one "bind $faults" "17 0"
+says one "bind $switches" "13 0"
+says one "write" 1
+exact one 0 1 10 200
+bind_soon two
+exact two 5 100
+
+# What is not its own, or not permitted.
+says one "tid $vmm2" 0
+says one "bind $faults" "3 0"
+says one "unbind $faults" 3
+says one "tid 1" 0
+says one "bind $faults" "3 0"
+says one "tid 0" 0
+says one "unbind $switches" 2
+says one second closed
+says one "flood 250" 250
+exact one 3
+
+# What is shown.
+check "list" "$("$vpmu" list -j | grep -c '"guest-counters": *1')" 2
+check "check" "$("$vpmu" check | grep -c '2 of 2 VMs')" 1
+"$vpmu" check | grep -q '25[1-9] requests refused' || check "check" "$("$vpmu" check | grep refused)" "251 refused"
+
+# vpmud is killed: the pages go on. The next one takes them over.
+for _ in 1 2 3; do
+	kill -KILL "$server"
+	wait "$server" 2>/dev/null
+	exact one 7 50
+	start
+	exact one 9
+	bind_soon one
+	bind_soon two
+	says one page "0 0 1"
+	exact one 11
+	exact two 13
+	"$vpmu" stat -e page-faults -a -- true >/dev/null 2>&1
+done
+# It ends in order: the same.
+kill "$server"
+wait "$server"
+exact one 7 50
+start
+bind_soon one
+exact one 10
+# The second one does not bind again: its page ends, and the first one's does not.
+for _ in $(seq 100); do
+	two page
+	[ "${answer%% *}" = 1 ] && break
+	sleep 0.1
+done
+check "a page that nobody binds ends" "${answer%% *}" 1
+says one page "0 0 1"
+exact one 12
+
+# Garbage, and the end of a bind: the page ends with the last one.
+bind_soon two
+says two "garbage 24" closed
+says two page "1 0 1"
+says one "unbind $faults" 0
+says one page "1 0 1"
+bind_soon one
+exact one 6
+kill -KILL "$vmm1"
+wait "$vmm1" 2>/dev/null
+for _ in $(seq 100); do
+	[ -z "$(ls "$pin_dir" | grep -- 'totals-')" ] && break
+	sleep 0.1
+done
+check "pages that are left" "$(ls "$pin_dir" | grep -- 'totals-')" ""
+check "programs that are left" "$(ls "$pin_dir" | grep -x exits)" ""
+stop
+check "sockets that are left" "$(ls "$run")" "$(ls "$run" | grep -x s.state)"
+
+# Without pins nothing would outlive vpmud.
+"$vpmud" -c "$conf.none" >"$dir/none.out" 2>&1
+check "guest_events without pins" "$? $(grep -c guest_events "$dir/none.out")" "1 1"
+finish
