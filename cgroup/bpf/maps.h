@@ -67,7 +67,7 @@ struct kp_account {
 	__u32 totals; /* daemon: 1 + index of its page in the map of totals; 0: it has none */
 	/* daemon: figures of the scheduler (schedstat.c), by enum vpmu_sched, and how often some of
 	 * a bound thread's were lost. */
-	__u32 sched_lost;
+	__u32 sched_lost, pad;
 	__u64 sched[KP_SCHED];
 };
 
