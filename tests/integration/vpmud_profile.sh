@@ -95,7 +95,7 @@ check "no profile is left" "$("$vpmu" sessions -j | grep -c '"profile"')" 0
 "$vpmu" lbr -d 0.1 /acme >"$dir/out" 2>"$dir/err"
 if grep -q 'not supported' "$dir/err"; then
 	check "lbr" "$(cat "$dir/err")" \
-		"vpmu: target: branch records of mode call-stack are <not supported>: the kernel has no perf event with branch records on this CPU"
+		"vpmu: -t: branch records of mode call-stack are <not supported>: the kernel has no perf event with branch records on this CPU"
 else
 	# A tenant without VMs has no vCPUs, and no records of them.
 	check_match "lbr" "$(cat "$dir/err")" '^vpmu: lbr: no vCPU of /acme has records'

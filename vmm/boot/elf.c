@@ -217,7 +217,7 @@ void elf_copy(const struct image *img, const Elf64_Ehdr *eh, const struct elf_ru
 	}
 }
 
-uint64_t elf_end(const struct image *img, const Elf64_Ehdr *eh, const struct elf_rules *r)
+uint64_t elf_load_end(const struct image *img, const Elf64_Ehdr *eh, const struct elf_rules *r)
 {
 	uint64_t end = 0;
 	Elf64_Phdr ph;

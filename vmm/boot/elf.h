@@ -53,10 +53,10 @@ static inline bool elf_is_load(const Elf64_Phdr *ph)
  * by p_align; and that the entry, an address in guest memory, is in the file's bytes of one. */
 int elf_segments(const struct elf_check *c, const Elf64_Ehdr *eh);
 
-/* elf_copy - copy the checked segments to RAM. elf_end - the first address behind all of
+/* elf_copy - copy the checked segments to RAM. elf_load_end - the first address behind all of
  * them. */
 void elf_copy(const struct image *img, const Elf64_Ehdr *eh, const struct elf_rules *r,
 	      const struct vmm_ram *ram);
-uint64_t elf_end(const struct image *img, const Elf64_Ehdr *eh, const struct elf_rules *r);
+uint64_t elf_load_end(const struct image *img, const Elf64_Ehdr *eh, const struct elf_rules *r);
 
 #endif

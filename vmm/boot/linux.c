@@ -102,7 +102,7 @@ static int plan_initrd(const struct image *img, const struct vmm_ram *ram,
 		       const struct boot_params *p, struct layout *l, char *err, size_t errlen)
 {
 	uint64_t top = (uint64_t)linux_header(img, LINUX_HDR_INITRD_MAX, VMLINUX_INITRD_MAX) + 1;
-	uint64_t end = elf_end(img, &l->eh, &rules);
+	uint64_t end = elf_load_end(img, &l->eh, &rules);
 
 	if (top > ram->slot[0].bytes)
 		top = ram->slot[0].bytes;

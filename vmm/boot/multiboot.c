@@ -106,8 +106,8 @@ static int multiboot_plan(const struct image *img, const struct vmm_ram *ram,
 	if (ret)
 		return ret;
 	/* Multiboot addresses have 32 bits: use the first slot, which is below 4 GiB. */
-	return linux_plan_initrd(p, elf_end(img, &l->eh, &rules), ram->slot[0].bytes, &l->module,
-				 err, errlen);
+	return linux_plan_initrd(p, elf_load_end(img, &l->eh, &rules), ram->slot[0].bytes,
+				 &l->module, err, errlen);
 }
 
 static int multiboot_check(const struct image *img, const struct vmm_ram *ram,
