@@ -9,9 +9,10 @@
 #include <time.h>
 
 #include "cli/error.h"
+#include "cli/history_answer.h"
 #include "cli/output.h"
-#include "cli/places.h"
 #include "cli/names.h"
+#include "cli/places.h"
 #include "cli/reading.h"
 #include "cli/since.h"
 #include "cli/table.h"
@@ -20,6 +21,7 @@
 
 #define NS_PER_S   1000000000ULL
 #define VALUES_MAX 262144 /* of an answer, docs/protocol.md */
+#define TICKS_MAX  100000 /* that a server keeps, as above */
 #define GAPS_MAX   8	  /* lines */
 
 /* The sum of one event of one row. */
@@ -86,64 +88,6 @@ void since_times(const struct since_opts *o)
 
 /* ---- the server's answers ------------------------------------------------------------------- */
 
-static bool past_wrong(const char *field)
-{
-	cli_error("the server's answer is invalid: field \"%s\"", field);
-	return false;
-}
-
-static bool past_check(const json_t *answer)
-{
-	const json_t *series = json_object_get(answer, "series"), *s, *v;
-	const json_t *times = json_object_get(answer, "times");
-	size_t i, k, n = json_array_size(times);
-	json_int_t last = 0;
-
-	if (json_integer_value(json_object_get(answer, "interval_ns")) <= 0)
-		return past_wrong("interval_ns");
-	if (!json_is_array(times))
-		return past_wrong("times");
-	json_array_foreach (times, i, v) {
-		if (json_integer_value(v) <= last)
-			return past_wrong("times");
-		last = json_integer_value(v);
-	}
-	if (!json_is_array(series))
-		return past_wrong("series");
-	json_array_foreach (series, i, s) {
-		const json_t *quality = json_object_get(s, "quality");
-		const json_t *running = json_object_get(s, "running");
-		const json_t *delta = json_object_get(s, "delta"), *vm = json_object_get(s, "vm");
-		const char *path = json_string_value(json_object_get(s, "tenant"));
-
-		if (!path || *path != '/')
-			return past_wrong("tenant");
-		if (!json_is_string(vm) && !json_is_null(vm))
-			return past_wrong("vm");
-		if (!json_is_string(json_object_get(s, "event")))
-			return past_wrong("event");
-		if (!json_is_string(json_object_get(s, "backend")))
-			return past_wrong("backend");
-		if (json_array_size(delta) != n)
-			return past_wrong("delta");
-		json_array_foreach (delta, k, v)
-			if (!json_is_null(v) && (!json_is_integer(v) || json_integer_value(v) < 0))
-				return past_wrong("delta");
-		if (quality && json_array_size(quality) != n)
-			return past_wrong("quality");
-		json_array_foreach (quality, k, v)
-			if (!json_is_string(v))
-				return past_wrong("quality");
-		if (running && json_array_size(running) != n)
-			return past_wrong("running");
-		json_array_foreach (running, k, v)
-			if (!json_is_integer(v) || json_integer_value(v) < 0 ||
-			    json_integer_value(v) > 100)
-				return past_wrong("running");
-	}
-	return true;
-}
-
 /* Returns the checked answer for the intervals that end from @since_ns to @until_ns, or NULL after
  * an error was printed. @points: 0: all. */
 static json_t *past_ask(const struct past *p, uint64_t since_ns, uint64_t until_ns, int points)
@@ -164,26 +108,11 @@ static json_t *past_ask(const struct past *p, uint64_t since_ns, uint64_t until_
 	if (req && points)
 		json_object_set_new(req, "points", json_integer(points));
 	answer = client_ask(p->c, req);
-	if (answer && !past_check(answer)) {
+	if (answer && !history_answer_ok(answer)) {
 		json_decref(answer);
 		return NULL;
 	}
 	return answer;
-}
-
-static uint64_t past_time(const json_t *answer, size_t i)
-{
-	return (uint64_t)json_integer_value(json_array_get(json_object_get(answer, "times"), i));
-}
-
-static uint64_t past_interval(const json_t *answer)
-{
-	return (uint64_t)json_integer_value(json_object_get(answer, "interval_ns"));
-}
-
-static const char *past_field(const json_t *series, const char *key)
-{
-	return json_string_value(json_object_get(series, key));
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -205,7 +134,7 @@ static unsigned int past_depth(const char *path)
 static size_t past_row(struct past *p, const json_t *s)
 {
 	struct reading *r = &p->r;
-	const char *path = past_field(s, "tenant"), *vm = past_field(s, "vm");
+	const char *path = history_answer_field(s, "tenant"), *vm = history_answer_field(s, "vm");
 	struct rrow *row = r->nr_rows ? &r->rows[r->nr_rows - 1] : NULL;
 
 	if (row && past_same(row->path, path) && past_same(row->vm, vm))
@@ -220,7 +149,7 @@ static size_t past_row(struct past *p, const json_t *s)
 		.depth = past_depth(path) + (vm != NULL),
 		.path = xstrdup(path),
 		.vm = xstrdup(vm),
-		.backend = xstrdup(past_field(s, "backend")),
+		.backend = xstrdup(history_answer_field(s, "backend")),
 	};
 	return r->nr_rows++;
 }
@@ -253,11 +182,13 @@ static int past_by_path(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
-/* Only the target itself, without --for-each. */
+/* With a count in the range, and without --for-each only the target itself. */
 static bool past_wants(const struct past *p, const json_t *s)
 {
+	if (!json_is_integer(json_array_get(json_object_get(s, "delta"), 0)))
+		return false;
 	return strcmp(p->o->what->scope, "none") || *p->target != '/' ||
-	       !strcmp(past_field(s, "tenant"), p->target);
+	       !strcmp(history_answer_field(s, "tenant"), p->target);
 }
 
 static void past_rows(struct past *p)
@@ -272,7 +203,7 @@ static void past_rows(struct past *p)
 			continue;
 		p->series[p->nr].json = s;
 		p->series[p->nr].row = past_row(p, s);
-		p->series[p->nr++].event = past_event(p, past_field(s, "event"));
+		p->series[p->nr++].event = past_event(p, history_answer_field(s, "event"));
 	}
 	for (i = 0; i < p->r.nr_rows; i++)
 		p->r.rows[i].v = xcalloc(p->r.nr_events, sizeof(*p->r.rows[i].v));
@@ -414,11 +345,21 @@ static void past_missing(struct past *p, uint64_t end_ns)
 	}
 }
 
+/* The first interval that is kept ends at @end_ns. */
+static void past_begin(struct past *p, uint64_t end_ns)
+{
+	bool near = end_ns - p->from_ns <= p->step_ns + p->step_ns / 2;
+
+	p->last_ns = p->begin_ns = near ? end_ns - p->step_ns : p->from_ns;
+}
+
 static bool past_is(const struct past_series *s, const json_t *json)
 {
-	return past_same(past_field(s->json, "tenant"), past_field(json, "tenant")) &&
-	       past_same(past_field(s->json, "vm"), past_field(json, "vm")) &&
-	       past_same(past_field(s->json, "event"), past_field(json, "event"));
+	return past_same(history_answer_field(s->json, "tenant"),
+			 history_answer_field(json, "tenant")) &&
+	       past_same(history_answer_field(s->json, "vm"), history_answer_field(json, "vm")) &&
+	       past_same(history_answer_field(s->json, "event"),
+			 history_answer_field(json, "event"));
 }
 
 static void past_add(struct past *p, const json_t *answer)
@@ -441,9 +382,11 @@ static void past_add(struct past *p, const json_t *answer)
 		json[nr++] = s;
 	}
 	for (size_t i = 0; i < n; i++) {
-		uint64_t end_ns = past_time(answer, i);
+		uint64_t end_ns = history_answer_time(answer, i);
 		bool counted = false;
 
+		if (!p->last_ns) /* the first interval may begin before the range */
+			past_begin(p, end_ns);
 		if (end_ns <= p->last_ns)
 			continue;
 		past_missing(p, end_ns);
@@ -498,15 +441,20 @@ static bool past_clip(struct past *p, uint64_t since_ns, uint64_t until_ns)
 		all = past_ask(p, 0, UINT64_MAX, 1);
 	if (!all)
 		goto out;
-	p->step_ns = past_interval(none);
-	newest = past_time(all, 0);
+	p->step_ns = history_answer_interval(none);
+	newest = history_answer_time(all, 0);
 	if (!newest) {
 		cli_error("stat: vpmud has kept no counts yet; it keeps what sessions count, every "
 			  "%llu s",
 			  (unsigned long long)(p->step_ns / NS_PER_S));
 		goto out;
 	}
-	oldest = newest - (past_interval(all) < newest ? past_interval(all) : newest);
+	if (history_answer_interval(all) / p->step_ns > TICKS_MAX) {
+		cli_error("the server's answer is invalid: field \"interval_ns\"");
+		goto out;
+	}
+	oldest = newest -
+		 (history_answer_interval(all) < newest ? history_answer_interval(all) : newest);
 	if (until_ns <= oldest || since_ns >= newest) {
 		cli_error("stat: nothing was kept of that time; vpmud has counts from %s to %s",
 			  when_text(oldest, text), when_text(newest, other));
@@ -528,7 +476,6 @@ static bool past_find(struct past *p, uint64_t until_ns)
 {
 	char from[WHEN_LEN], to[WHEN_LEN];
 	uint64_t end_ns;
-	json_t *ticks;
 
 	p->first = past_ask(p, p->from_ns + 1, p->to_ns, 1);
 	if (!p->first)
@@ -543,17 +490,8 @@ static bool past_find(struct past *p, uint64_t until_ns)
 		return false;
 	}
 	/* Nothing that ends later is in the rows. The interval in work is no gap. */
-	end_ns = past_time(p->first, 0);
+	end_ns = history_answer_time(p->first, 0);
 	p->to_ns = end_ns > until_ns || until_ns - end_ns <= 2 * p->step_ns ? end_ns : until_ns;
-	/* The first interval may begin before the range. */
-	ticks = past_ask(p, p->from_ns + 1, p->from_ns + p->step_ns + p->step_ns / 2, 0);
-	if (!ticks)
-		return false;
-	p->last_ns = p->from_ns;
-	if (past_time(ticks, 0))
-		p->last_ns = past_time(ticks, 0) - p->step_ns;
-	p->begin_ns = p->last_ns;
-	json_decref(ticks);
 	return true;
 }
 
