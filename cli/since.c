@@ -18,9 +18,11 @@
 #include "cli/table.h"
 #include "cli/when.h"
 #include "service/program/memory.h"
+#include "vpmu/event/event.h"
 
 #define NS_PER_S   1000000000ULL
 #define VALUES_MAX 262144 /* of an answer, docs/protocol.md */
+#define EVENTS_MAX 64	  /* of a request */
 #define TICKS_MAX  100000 /* that a server keeps, as above */
 #define GAPS_MAX   8	  /* lines */
 
@@ -166,6 +168,30 @@ static size_t past_event(struct past *p, const char *name)
 	return r->nr_events++;
 }
 
+/* Events that were asked for and have no count have a column, too. A name may differ from the
+ * session's. */
+static void past_asked(struct past *p)
+{
+	enum vpmu_space raw = vpmu_event_host_space();
+	vpmu_key_t keys[EVENTS_MAX], kept;
+	char *names[EVENTS_MAX] = {0}, why[200];
+	size_t n = EVENTS_MAX, have = p->r.nr_events;
+
+	if (!have || !p->o->what->events ||
+	    vpmu_event_parse_list(p->o->what->events, raw, keys, names, &n, why, sizeof(why)))
+		return; /* the server has refused such a list */
+	for (size_t i = 0; i < n; i++) {
+		bool found = false;
+
+		for (size_t e = 0; e < have && !found; e++)
+			found = !vpmu_event_parse(p->r.events[e], raw, &kept, why, sizeof(why)) &&
+				kept == keys[i];
+		if (!found)
+			past_event(p, names[i]);
+		free(names[i]);
+	}
+}
+
 /* Parents before children: "/" sorts before all other bytes. */
 static int past_by_path(const void *a, const void *b)
 {
@@ -173,6 +199,8 @@ static int past_by_path(const void *a, const void *b)
 	const unsigned char *s = (const unsigned char *)x->path,
 			    *t = (const unsigned char *)y->path;
 
+	if (x->kind <= ROW_HOST || y->kind <= ROW_HOST) /* as in a session */
+		return (x->kind > y->kind) - (x->kind < y->kind);
 	while (*s && *s == *t) {
 		s++;
 		t++;
@@ -205,6 +233,7 @@ static void past_rows(struct past *p)
 		p->series[p->nr].row = past_row(p, s);
 		p->series[p->nr++].event = past_event(p, history_answer_field(s, "event"));
 	}
+	past_asked(p);
 	for (i = 0; i < p->r.nr_rows; i++)
 		p->r.rows[i].v = xcalloc(p->r.nr_events, sizeof(*p->r.rows[i].v));
 	p->sum = xcalloc(p->r.nr_rows * p->r.nr_events + 1, sizeof(*p->sum));

@@ -61,6 +61,10 @@ check "it begins with the range" "$(jq -r --argjson b "$begin" 'select(."start-n
 check "no time of a counter" "$(jq -r 'select(has("event-runtime")) | .event' "$dir/json")" ""
 check "one target" "$("$vpmu" stat --since "$since" -t acme -e page-faults -j | jq -r .tenant)" /acme
 check "one target: its sum" "$("$vpmu" stat --since "$since" -t acme -e page-faults -j | total /acme)" "$acme"
+# An event that nobody counted has no number.
+check "an event without a session" "$("$vpmu" stat --since "$since" -t /acme -e page-faults,minor-faults -j |
+	jq -r '.event + " " + ."counter-value"')" "page-faults $acme
+minor-faults <not counted>"
 # Intervals: their sum, one row of each, each as long as asked and joined to the last.
 "$vpmu" stat --since "$since" -I 2000 -t /acme -j >"$dir/json"
 check "the sum of intervals" "$(total /acme <"$dir/json")" "$acme"
