@@ -56,7 +56,11 @@ since="$(date -d "@$begin" '+%Y-%m-%d %H:%M:%S')"
 check "the sum is the session's: /acme" "$(total /acme <"$dir/json")" "$acme"
 check "the sum is the session's: /bob" "$(total /bob <"$dir/json")" "$(session_faults /bob)"
 check "nothing on standard error" "$(cat "$dir/err")" ""
-check "quality" "$(jq -r 'select(.tenant == "/acme") | .quality' "$dir/json" | sort -u)" exact
+# Not always exact: a task that moves while it runs is not charged exactly on every kernel.
+quality() { # TENANT
+	jq -r --arg t "$1" 'select(.tenant == $t) | .event + " " + .quality' | sort
+}
+check "the quality is the session's" "$(quality /acme <"$dir/json")" "$("$vpmu" stat --session kept -j | quality /acme)"
 check "it begins with the range" "$(jq -r --argjson b "$begin" 'select(."start-ns" / 1e9 > $b or ."start-ns" / 1e9 < $b - 1.5)' "$dir/json")" ""
 check "no time of a counter" "$(jq -r 'select(has("event-runtime")) | .event' "$dir/json")" ""
 check "one target" "$("$vpmu" stat --since "$since" -t acme -e page-faults -j | jq -r .tenant)" /acme
