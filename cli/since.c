@@ -374,12 +374,13 @@ static void past_missing(struct past *p, uint64_t end_ns)
 	}
 }
 
-/* The first interval that is kept ends at @end_ns. */
+/* The first interval that is kept ends at @end_ns. Those that are missing before it begin with the
+ * range. */
 static void past_begin(struct past *p, uint64_t end_ns)
 {
-	bool near = end_ns - p->from_ns <= p->step_ns + p->step_ns / 2;
+	uint64_t n = (end_ns - p->from_ns + p->step_ns / 2) / p->step_ns;
 
-	p->last_ns = p->begin_ns = near ? end_ns - p->step_ns : p->from_ns;
+	p->last_ns = p->begin_ns = end_ns - (n ? n : 1) * p->step_ns;
 }
 
 static bool past_is(const struct past_series *s, const json_t *json)
