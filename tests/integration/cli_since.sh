@@ -24,7 +24,7 @@ ask_history() { # TIMES SERIES
 	} | answers
 }
 since() { # ARG...
-	"$vpmu" stat --since -65s "$@" >"$dir/out" 2>"$dir/err"
+	"$vpmu" stat --since "$(date -d "@$((now - 67))" "+%F %T")" "$@" >"$dir/out" 2>"$dir/err"
 }
 values() {
 	jq -r '"\(.tenant) \(.event) \(."counter-value") \(.count) \(."pcnt-running") \(.quality)"' "$dir/out"
