@@ -24,7 +24,7 @@ static bool print_qualities(FILE *to, const struct reading *r)
 				found = true;
 				age_ns = v->age_ns > age_ns ? v->age_ns : age_ns;
 			}
-		if (found && strcmp(words[k], "aged") == 0)
+		if (found && strcmp(words[k], "aged") == 0 && !r->end_ns)
 			fprintf(to, " %s (up to %.3f s)\n", out_quality(words[k]),
 				(double)age_ns / 1e9);
 		else if (found)

@@ -6,6 +6,7 @@
 
 #include "cli/metrics.h"
 #include "cli/output.h"
+#include "cli/when.h"
 
 #define IPC_UNIT "insn per cycle"
 
@@ -205,6 +206,17 @@ static void end_line(FILE *to, const struct reading *r, const struct rrow *row, 
 	fputc('\n', to);
 }
 
+/* The first column: seconds, or of the past the end of the interval as a local time. */
+static void out_time(FILE *to, const struct reading *r, double time_s)
+{
+	char text[WHEN_LEN];
+
+	if (r->end_ns)
+		fprintf(to, "%16s ", when_text(r->end_ns, text) + strlen("2026-"));
+	else
+		fprintf(to, "%16.9f ", time_s);
+}
+
 static void metric_line(FILE *to, const struct reading *r, const struct rrow *row,
 			const struct chosen_metric *m, double time_s)
 {
@@ -214,7 +226,8 @@ static void metric_line(FILE *to, const struct reading *r, const struct rrow *ro
 	metric_value(m, r, row, &mv);
 	snprintf(what, sizeof(what), "%s%s%.40s", m->label, *m->metric->unit ? ", " : "",
 		 m->metric->unit);
-	fprintf(to, "%16.9f %20s      %-28s ", time_s, metric_spell(&mv, buf), what);
+	out_time(to, r, time_s);
+	fprintf(to, "%20s      %-28s ", metric_spell(&mv, buf), what);
 	end_line(to, r, row, mv.state == METRIC_NUMBER ? &mv.v : NULL);
 }
 
@@ -230,8 +243,9 @@ void out_lines(const struct format_opts *f, const struct reading *r, double time
 			const struct val *v = &row->v[e];
 			const char *unit = out_unit(r->events[e]);
 
-			fprintf(to, "%16.9f %20s %-4s %-28s ", time_s,
-				out_spell_in(unit, row, v, buf, !f->plain), unit, r->events[e]);
+			out_time(to, r, time_s);
+			fprintf(to, "%20s %-4s %-28s ", out_spell_in(unit, row, v, buf, !f->plain),
+				unit, r->events[e]);
 			end_line(to, r, row, val_counted(row, v) ? v : NULL);
 		}
 		for (size_t k = 0; k < nr_metrics(f); k++)
@@ -338,12 +352,16 @@ void out_csv(const struct format_opts *f, const struct reading *r, double time_s
 /* ---- JSON --------------------------------------------------------------------------------- */
 
 /* Fields that counts and metrics share. */
-static json_t *json_row(const struct rrow *row, double time_s)
+static json_t *json_row(const struct reading *r, const struct rrow *row, double time_s)
 {
 	json_t *o = json_object();
 
 	if (time_s >= 0)
 		json_object_set_new(o, "interval", json_real(round(time_s * 1e9) / 1e9));
+	if (r->end_ns) {
+		json_object_set_new(o, "start-ns", json_integer((json_int_t)r->start_ns));
+		json_object_set_new(o, "end-ns", json_integer((json_int_t)r->end_ns));
+	}
 	json_object_set_new(o, "kind", json_string(row_kind_name(row->kind)));
 	json_object_set_new(o, "tenant", json_string(row->path));
 	if (row->vm)
@@ -362,7 +380,7 @@ static json_t *json_row(const struct rrow *row, double time_s)
 static json_t *json_metric(const struct reading *r, const struct rrow *row,
 			   const struct chosen_metric *m, double time_s)
 {
-	json_t *o = json_row(row, time_s);
+	json_t *o = json_row(r, row, time_s);
 	char buf[LABELS_LEN], number[METRIC_TEXT];
 	struct metric_value mv;
 
@@ -386,7 +404,7 @@ static json_t *json_of(const struct format_opts *f, const struct reading *r, con
 	const struct val *v = &row->v[e];
 	bool counted = val_counted(row, v);
 	double ipc = out_auto_ipc(f, r, row, e);
-	json_t *o = json_row(row, time_s);
+	json_t *o = json_row(r, row, time_s);
 	char buf[LABELS_LEN], count[24];
 
 	snprintf(count, sizeof(count), "%llu", (unsigned long long)v->count);
@@ -396,7 +414,8 @@ static json_t *json_of(const struct format_opts *f, const struct reading *r, con
 	json_object_set_new(o, "event", json_string(r->events[e]));
 	if (v->variance >= 0)
 		json_object_set_new(o, "variance", json_real(round(v->variance * 100) / 100));
-	json_object_set_new(o, "event-runtime", json_integer((json_int_t)v->running_ns));
+	if (!r->end_ns) /* what is kept has no times of counters */
+		json_object_set_new(o, "event-runtime", json_integer((json_int_t)v->running_ns));
 	json_object_set_new(o, "pcnt-running",
 			    json_real(counted ? round(val_percent(v) * 100) / 100 : 0));
 	if (counted)

@@ -19,7 +19,7 @@ enum row_kind { ROW_ROOT, ROW_HOST, ROW_TENANT, ROW_VM, ROW_VCPU };
 struct val {
 	uint64_t count, enabled_ns, running_ns;
 	uint64_t age_ns; /* counts of this long before the reading are missing, for a stalled CPU */
-	char quality[32]; /* words: "modelled", or "tsc partial" */
+	char quality[48]; /* words: "modelled", or "tsc partial" */
 	bool supported;
 	double variance; /* standard error of the mean of several runs, in percent of it; below 0:
 			    one run */
@@ -51,8 +51,9 @@ struct reading {
 	char *session, *target, *scope;
 	char *metrics; /* those that the session was attached with; NULL: none */
 	uint64_t age_ns, dropped;
-	size_t nr_merged; /* readings added by reading_merge() */
-	bool target_gone; /* the target was removed: counts no longer change */
+	uint64_t start_ns, end_ns; /* of the past, in ns since 1970: cli/since.c; 0: of now */
+	size_t nr_merged;	   /* readings added by reading_merge() */
+	bool target_gone;	   /* the target was removed: counts no longer change */
 	size_t nr_events, nr_rows;
 	char **events;
 	struct rrow *rows;

@@ -19,6 +19,7 @@
 #include "cli/own_cgroup.h"
 #include "cli/repeat.h"
 #include "cli/session.h"
+#include "cli/since.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/watch.h"
@@ -39,13 +40,14 @@ struct stat_opts {
 	double duration_s;   /* -d or --timeout; 0: none */
 	const char *file;    /* -o; NULL: none */
 	bool append;
-	size_t runs;	/* -r; 1: not given */
-	long intervals; /* --interval-count; 0: no limit */
-	bool own;	/* count the command itself */
-	char **command; /* NULL: none */
+	size_t runs;		   /* -r; 1: not given */
+	long intervals;		   /* --interval-count; 0: no limit */
+	const char *since, *until; /* of the past; NULL: not given */
+	bool own;		   /* count the command itself */
+	char **command;		   /* NULL: none */
 };
 
-enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE, OPT_COUNT };
+enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE, OPT_COUNT, OPT_SINCE, OPT_UNTIL };
 
 static const struct argp_option options[] = {
 	{"interval-print", 'I', "MS", 0,
@@ -58,6 +60,9 @@ static const struct argp_option options[] = {
 	{"repeat", 'r', "N", 0, "Run COMMAND N times (1 to 100) and print the means", 0},
 	{"session", OPT_SESSION, "NAME", 0,
 	 "Show the attached session NAME, which goes on, instead of a new one", 0},
+	{"since", OPT_SINCE, "TIME", 0,
+	 "Show what vpmud has kept since TIME: -30m, 03:12, \"2026-11-28 03:12:00\"", 0},
+	{"until", OPT_UNTIL, "TIME", 0, "With --since, up to TIME instead of now", 0},
 	{"tree", OPT_TREE, NULL, 0, "Show VMs and vCPUs as a tree below their tenants", 0},
 	{0},
 };
@@ -105,6 +110,14 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 	case 'r':
 		cli_once(state, key, "-r");
 		o->runs = (size_t)cli_number(state, "-r", arg, 1, RUNS_MAX);
+		return 0;
+	case OPT_SINCE:
+		cli_once(state, key, "--since");
+		o->since = arg;
+		return 0;
+	case OPT_UNTIL:
+		cli_once(state, key, "--until");
+		o->until = arg;
 		return 0;
 	case OPT_SESSION:
 		cli_once(state, key, "--session");
@@ -389,6 +402,29 @@ static int close_output(struct stat_opts *o, int ret)
 	return failed ? 1 : ret;
 }
 
+static struct since_opts stat_since(const struct stat_opts *o)
+{
+	return (struct since_opts){.what = &o->what,
+				   .format = &o->format,
+				   .since = o->since,
+				   .until = o->until,
+				   .interval_s = o->interval_s};
+}
+
+static void stat_check_since(const struct stat_opts *o)
+{
+	const struct since_opts since = stat_since(o);
+
+	if (o->session || o->command || o->duration_s > 0 || o->intervals || o->format.sep)
+		cli_usage("stat: --since shows the past; give it without --session, -d, "
+			  "--interval-count, -x and COMMAND");
+	if (!strcmp(o->what.scope, "vcpu"))
+		cli_usage("stat: --since: vCPUs are not kept; give --for-each tenant or vm");
+	if (o->what.nr_targets > 1)
+		cli_usage("stat: --since: give one target");
+	since_times(&since);
+}
+
 static void stat_check(const struct stat_opts *o)
 {
 	if (o->session && (o->what.events || strcmp(o->what.scope, "none") || o->what.nr_targets))
@@ -404,6 +440,10 @@ static void stat_check(const struct stat_opts *o)
 		cli_usage("stat: --interval-count needs intervals: give -I MS as well");
 	if (o->runs > 1 && o->interval_s > 0)
 		cli_usage("stat: give only one of -r and -I");
+	if (o->until && !o->since)
+		cli_usage("stat: --until needs a begin: give --since TIME as well");
+	if (o->since)
+		stat_check_since(o);
 }
 
 int cmd_stat(struct cli *cli, int argc, char **argv)
@@ -444,10 +484,15 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 	}
 	if (open_output(&o)) {
 		c = client_open(cli, false);
-		if (c && !o.what.events && !o.session)
+		if (c && !o.what.events && !o.session && !o.since)
 			o.what.events = events = defaults_events(c, "stat", DEFAULT_EVENTS, NULL);
-		if (c && cli_wait_init() == 0)
+		if (c && o.since) {
+			const struct since_opts since = stat_since(&o);
+
+			ret = since_run(&since, c);
+		} else if (c && cli_wait_init() == 0) {
 			ret = stat_run(&o, c);
+		}
 		client_close(c);
 		ret = close_output(&o, ret);
 	}

@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "cli/when.h"
 #include "service/program/memory.h"
 
 #define CELL_LEN 80
@@ -414,6 +415,13 @@ static void print_rows(const struct format_opts *f, const struct reading *r, uns
 
 static void print_times(FILE *to, const struct reading *r, const struct run_info *run)
 {
+	char from[WHEN_LEN], until[WHEN_LEN];
+
+	if (r->end_ns) {
+		fprintf(to, " %20.9f seconds, from %s to %s\n\n", (double)r->age_ns / 1e9,
+			when_text(r->start_ns, from), when_text(r->end_ns, until));
+		return;
+	}
 	if (!run) {
 		fprintf(to, " %20.9f seconds time elapsed\n\n", (double)r->age_ns / 1e9);
 		return;

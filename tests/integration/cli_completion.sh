@@ -46,6 +46,8 @@ completes "vpmu help pro" "profile"
 completes "vpmu --so" "--socket"
 completes "vpmu stat --ev" "--event"
 completes "vpmu stat --t" "--target --timeout --tree"
+completes "vpmu stat --si" "--since"
+completes "vpmu stat --un" "--until"
 completes "vpmu -S $VPMU_SOCKET lbr --fol" "--folded"
 completes "vpmu vm --so" "--socket"
 has_answers "vpmu stat -" -e -t -I -d -x -j -o -r --append --no-big-num --session --for-each

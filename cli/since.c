@@ -1,0 +1,581 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vpmu stat --since; see since.h. A first answer over the whole range names rows and events, then
+ * slices of it that fit in an answer give the intervals, which are added up as they come.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/error.h"
+#include "cli/history_answer.h"
+#include "cli/output.h"
+#include "cli/names.h"
+#include "cli/places.h"
+#include "cli/reading.h"
+#include "cli/since.h"
+#include "cli/table.h"
+#include "cli/when.h"
+#include "service/program/memory.h"
+#include "vpmu/event/event.h"
+
+#define NS_PER_S   1000000000ULL
+#define VALUES_MAX 262144 /* of an answer, docs/protocol.md */
+#define EVENTS_MAX 64	  /* of a request */
+#define TICKS_MAX  100000 /* that a server keeps, as above */
+#define GAPS_MAX   8	  /* lines */
+
+/* The sum of one event of one row. */
+struct past_sum {
+	size_t ticks; /* with a count */
+	uint64_t delta, scaled;
+	unsigned int share; /* the least of multiplexed ticks; 100: none is */
+	char quality[sizeof(((struct val *)NULL)->quality)];
+};
+
+/* An event of a row, in the order of the server's answers. */
+struct past_series {
+	const json_t *json; /* in the first answer */
+	size_t row, event;
+};
+
+struct past {
+	const struct since_opts *o;
+	struct client *c;
+	const char *target;
+	json_t *first; /* the answer for the whole range */
+	struct past_series *series;
+	size_t nr;
+	struct reading r;     /* rows and events; values are set when it is printed */
+	struct past_sum *sum; /* of the reading that is in work: [row * nr_events + event] */
+	uint64_t from_ns, to_ns, step_ns;
+	uint64_t last_ns, begin_ns; /* end of the last interval; begin of the reading in work */
+	size_t ticks, each;	    /* intervals in the reading in work, and at most; 0: no limit */
+	uint64_t gap_ns;	    /* where the gap in work begins; 0: none */
+	size_t gaps;
+	bool shown;
+};
+
+static uint64_t past_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static void past_range(const struct since_opts *o, uint64_t *since_ns, uint64_t *until_ns)
+{
+	uint64_t now_ns = past_now_ns();
+
+	*until_ns = now_ns;
+	if (!when_parse(o->since, now_ns, since_ns))
+		cli_usage("stat: --since: \"%s\" is invalid; expected " WHEN_EXPECTED, o->since);
+	if (o->until && !when_parse(o->until, now_ns, until_ns))
+		cli_usage("stat: --until: \"%s\" is invalid; expected " WHEN_EXPECTED, o->until);
+	if (*until_ns > now_ns)
+		cli_usage("stat: --until: \"%s\" is invalid; expected a time up to now", o->until);
+	if (*since_ns >= *until_ns)
+		cli_usage("stat: --since: \"%s\" is invalid; expected a time before %s", o->since,
+			  o->until ? o->until : "now");
+}
+
+void since_times(const struct since_opts *o)
+{
+	uint64_t since_ns, until_ns;
+
+	past_range(o, &since_ns, &until_ns);
+}
+
+/* ---- the server's answers ------------------------------------------------------------------- */
+
+/* Returns the checked answer for the intervals that end from @since_ns to @until_ns, or NULL after
+ * an error was printed. @points: 0: all. */
+static json_t *past_ask(const struct past *p, uint64_t since_ns, uint64_t until_ns, int points)
+{
+	const struct what_opts *what = p->o->what;
+	/* Without --for-each the only row is the target's, which for a VM is one of its own. */
+	const char *scope = strcmp(what->scope, "none") ? what->scope
+			    : *p->target == '/'		? "tenant"
+							: "vm";
+	char since[24], until[24];
+	json_t *req, *answer;
+
+	snprintf(since, sizeof(since), "%llu", (unsigned long long)since_ns);
+	snprintf(until, sizeof(until), "%llu", (unsigned long long)until_ns);
+	req = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "cmd", "history", "since", since,
+			"until", until, "target", p->target, "scope", scope, "events",
+			what->events);
+	if (req && points)
+		json_object_set_new(req, "points", json_integer(points));
+	answer = client_ask(p->c, req);
+	if (answer && !history_answer_ok(answer)) {
+		json_decref(answer);
+		return NULL;
+	}
+	return answer;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static bool past_same(const char *a, const char *b)
+{
+	return !strcmp(a ? a : "", b ? b : "");
+}
+
+static unsigned int past_depth(const char *path)
+{
+	unsigned int n = 0;
+
+	for (const char *s = path; *s; s++)
+		n += *s == '/' && s[1];
+	return n < ROW_DEPTH_MAX ? n : ROW_DEPTH_MAX - 1;
+}
+
+static size_t past_row(struct past *p, const json_t *s)
+{
+	struct reading *r = &p->r;
+	const char *path = history_answer_field(s, "tenant"), *vm = history_answer_field(s, "vm");
+	struct rrow *row = r->nr_rows ? &r->rows[r->nr_rows - 1] : NULL;
+
+	if (row && past_same(row->path, path) && past_same(row->vm, vm))
+		return r->nr_rows - 1;
+	row = &r->rows[r->nr_rows];
+	*row = (struct rrow){
+		.order = r->nr_rows,
+		.kind = vm			 ? ROW_VM
+			: !strcmp(path, "/")	 ? ROW_ROOT
+			: !strcmp(path, "/host") ? ROW_HOST
+						 : ROW_TENANT,
+		.depth = past_depth(path) + (vm != NULL),
+		.path = xstrdup(path),
+		.vm = xstrdup(vm),
+		.backend = xstrdup(history_answer_field(s, "backend")),
+	};
+	return r->nr_rows++;
+}
+
+static size_t past_event(struct past *p, const char *name)
+{
+	struct reading *r = &p->r;
+
+	for (size_t e = 0; e < r->nr_events; e++)
+		if (!strcmp(r->events[e], name))
+			return e;
+	r->events = xreallocarray(r->events, r->nr_events + 1, sizeof(*r->events));
+	r->events[r->nr_events] = xstrdup(name);
+	return r->nr_events++;
+}
+
+/* Events that were asked for and have no count have a column, too. A name may differ from the
+ * session's. */
+static void past_asked(struct past *p)
+{
+	enum vpmu_space raw = vpmu_event_host_space();
+	vpmu_key_t keys[EVENTS_MAX], kept;
+	char *names[EVENTS_MAX] = {0}, why[200];
+	size_t n = EVENTS_MAX, have = p->r.nr_events;
+
+	if (!have || !p->o->what->events ||
+	    vpmu_event_parse_list(p->o->what->events, raw, keys, names, &n, why, sizeof(why)))
+		return; /* the server has refused such a list */
+	for (size_t i = 0; i < n; i++) {
+		bool found = false;
+
+		for (size_t e = 0; e < have && !found; e++)
+			found = !vpmu_event_parse(p->r.events[e], raw, &kept, why, sizeof(why)) &&
+				kept == keys[i];
+		if (!found)
+			past_event(p, names[i]);
+		free(names[i]);
+	}
+}
+
+/* Parents before children: "/" sorts before all other bytes. */
+static int past_by_path(const void *a, const void *b)
+{
+	const struct rrow *x = a, *y = b;
+	const unsigned char *s = (const unsigned char *)x->path,
+			    *t = (const unsigned char *)y->path;
+
+	if (x->kind <= ROW_HOST || y->kind <= ROW_HOST) /* as in a session */
+		return (x->kind > y->kind) - (x->kind < y->kind);
+	while (*s && *s == *t) {
+		s++;
+		t++;
+	}
+	if (*s != *t)
+		return !*s ? -1 : !*t ? 1 : *s == '/' ? -1 : *t == '/' ? 1 : *s < *t ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+/* With a count in the range, and without --for-each only the target itself. */
+static bool past_wants(const struct past *p, const json_t *s)
+{
+	if (!json_is_integer(json_array_get(json_object_get(s, "delta"), 0)))
+		return false;
+	return strcmp(p->o->what->scope, "none") || *p->target != '/' ||
+	       !strcmp(history_answer_field(s, "tenant"), p->target);
+}
+
+static void past_rows(struct past *p)
+{
+	const json_t *list = json_object_get(p->first, "series"), *s;
+	size_t n = json_array_size(list), i;
+
+	p->series = xcalloc(n + 1, sizeof(*p->series));
+	p->r.rows = xcalloc(n + 1, sizeof(*p->r.rows));
+	json_array_foreach (list, i, s) {
+		if (!past_wants(p, s))
+			continue;
+		p->series[p->nr].json = s;
+		p->series[p->nr].row = past_row(p, s);
+		p->series[p->nr++].event = past_event(p, history_answer_field(s, "event"));
+	}
+	past_asked(p);
+	for (i = 0; i < p->r.nr_rows; i++)
+		p->r.rows[i].v = xcalloc(p->r.nr_events, sizeof(*p->r.rows[i].v));
+	p->sum = xcalloc(p->r.nr_rows * p->r.nr_events + 1, sizeof(*p->sum));
+	if (p->r.nr_rows)
+		qsort(p->r.rows, p->r.nr_rows, sizeof(*p->r.rows), past_by_path);
+	p->r.target = xstrdup(p->target);
+	p->r.scope = xstrdup(p->o->what->scope);
+}
+
+/* ---- adding up ------------------------------------------------------------------------------ */
+
+/* Add the words of @more that @all lacks. */
+static void past_words(char *all, size_t room, const char *more)
+{
+	while (*more) {
+		size_t n = strcspn(more, " "), len = strlen(all);
+		struct val v = {0};
+		char word[sizeof(v.quality)];
+
+		snprintf(word, sizeof(word), "%.*s", (int)n, more);
+		memcpy(v.quality, all, len + 1);
+		if (n && strcmp(word, "ok") && strcmp(word, "exact") && !val_has(&v, word))
+			snprintf(all + len, room - len, "%s%s", len ? " " : "", word);
+		more += n;
+		more += *more == ' ';
+	}
+}
+
+static void past_value(struct past *p, const struct past_series *s, const json_t *json, size_t i)
+{
+	const json_t *delta = json_array_get(json_object_get(json, "delta"), i);
+	const json_t *running = json_array_get(json_object_get(json, "running"), i);
+	struct past_sum *sum = &p->sum[s->row * p->r.nr_events + s->event];
+	uint64_t count = (uint64_t)json_integer_value(delta), scaled = count;
+	unsigned int share = running ? (unsigned int)json_integer_value(running) : 100;
+	const char *quality;
+
+	if (!json_is_integer(delta))
+		return;
+	if (!sum->ticks++)
+		sum->share = 100;
+	if (share < 100) {
+		unsigned __int128 up = (unsigned __int128)count * 100 / (share ? share : 1);
+
+		scaled = up > UINT64_MAX ? UINT64_MAX : (uint64_t)up;
+		sum->share = share < sum->share ? share : sum->share;
+	}
+	sum->delta += count;
+	sum->scaled += scaled;
+	quality = json_string_value(json_array_get(json_object_get(json, "quality"), i));
+	past_words(sum->quality, sizeof(sum->quality), quality ? quality : "");
+}
+
+/* The times of @v are in such a relation that it is scaled to the sum of what intervals are scaled
+ * to. */
+static void past_val(const struct past *p, const struct past_sum *sum, struct val *v)
+{
+	*v = (struct val){.supported = true, .variance = -1, .count = sum->delta};
+	memcpy(v->quality, sum->quality, sizeof(v->quality));
+	if (!sum->ticks)
+		return;
+	if (sum->ticks < p->ticks)
+		past_words(v->quality, sizeof(v->quality), "partial");
+	if (!*v->quality)
+		strcpy(v->quality, "exact");
+	v->enabled_ns = v->running_ns = sum->ticks * p->step_ns;
+	if (sum->share < 100) {
+		v->running_ns = sum->delta ? sum->delta : sum->share;
+		v->enabled_ns = sum->delta ? sum->scaled : 100;
+	}
+}
+
+static void past_print(struct past *p)
+{
+	const struct format_opts *f = p->o->format;
+	struct reading *r = &p->r;
+	FILE *to = out_stream(f);
+
+	if (!p->ticks)
+		return;
+	for (size_t i = 0; i < r->nr_rows; i++)
+		for (size_t e = 0; e < r->nr_events; e++)
+			past_val(p, &p->sum[r->rows[i].order * r->nr_events + e], &r->rows[i].v[e]);
+	r->start_ns = p->begin_ns;
+	r->end_ns = p->last_ns;
+	r->age_ns = p->last_ns - p->begin_ns;
+	if (p->o->interval_s <= 0) {
+		table_print_as(f, r, NULL);
+	} else if (f->json) {
+		out_json(f, r, -1);
+	} else {
+		if (!p->shown)
+			out_lines_heading(f, r);
+		out_lines(f, r, 0);
+	}
+	p->shown = true;
+	fflush(to);
+	memset(p->sum, 0, r->nr_rows * r->nr_events * sizeof(*p->sum));
+	p->ticks = 0;
+	p->begin_ns = p->last_ns;
+}
+
+/* ---- intervals ------------------------------------------------------------------------------ */
+
+static void past_gap_end(struct past *p)
+{
+	char from[WHEN_LEN], to[WHEN_LEN];
+
+	if (p->gap_ns && ++p->gaps <= GAPS_MAX)
+		cli_error("stat: nothing was counted from %s to %s", when_text(p->gap_ns, from),
+			  when_text(p->last_ns, to));
+	p->gap_ns = 0;
+}
+
+/* An interval has ended at @end_ns. @counted: any row has a count. */
+static void past_tick(struct past *p, uint64_t end_ns, bool counted)
+{
+	if (counted)
+		past_gap_end(p);
+	else if (!p->gap_ns)
+		p->gap_ns = p->last_ns;
+	p->last_ns = end_ns;
+	p->ticks++;
+}
+
+static void past_reading_end(struct past *p)
+{
+	if (p->each && p->ticks == p->each)
+		past_print(p);
+}
+
+/* Intervals that are not there, up to that which ends at @end_ns. */
+static void past_missing(struct past *p, uint64_t end_ns)
+{
+	while (end_ns > p->last_ns && end_ns - p->last_ns > p->step_ns + p->step_ns / 2) {
+		past_tick(p, p->last_ns + p->step_ns, false);
+		past_reading_end(p);
+	}
+}
+
+/* The first interval that is kept ends at @end_ns. Those that are missing before it begin with the
+ * range. */
+static void past_begin(struct past *p, uint64_t end_ns)
+{
+	uint64_t n = (end_ns - p->from_ns + p->step_ns / 2) / p->step_ns;
+
+	p->last_ns = p->begin_ns = end_ns - (n ? n : 1) * p->step_ns;
+}
+
+static bool past_is(const struct past_series *s, const json_t *json)
+{
+	return past_same(history_answer_field(s->json, "tenant"),
+			 history_answer_field(json, "tenant")) &&
+	       past_same(history_answer_field(s->json, "vm"), history_answer_field(json, "vm")) &&
+	       past_same(history_answer_field(s->json, "event"),
+			 history_answer_field(json, "event"));
+}
+
+static void past_add(struct past *p, const json_t *answer)
+{
+	const json_t *list = json_object_get(answer, "series"), *s;
+	size_t n = json_array_size(json_object_get(answer, "times")), k, at = 0, nr = 0;
+	const struct past_series **of = xcalloc(json_array_size(list) + 1, sizeof(*of));
+	const json_t **json = xcalloc(json_array_size(list) + 1, sizeof(*json));
+
+	/* Both answers have the same order; this one may lack some. */
+	json_array_foreach (list, k, s) {
+		size_t i = at;
+
+		while (i < p->nr && !past_is(&p->series[i], s))
+			i++;
+		if (i == p->nr)
+			continue;
+		at = i + 1;
+		of[nr] = &p->series[i];
+		json[nr++] = s;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t end_ns = history_answer_time(answer, i);
+		bool counted = false;
+
+		if (!p->last_ns) /* the first interval may begin before the range */
+			past_begin(p, end_ns);
+		if (end_ns <= p->last_ns)
+			continue;
+		past_missing(p, end_ns);
+		for (k = 0; k < nr && !counted; k++)
+			counted = json_is_integer(
+				json_array_get(json_object_get(json[k], "delta"), i));
+		past_tick(p, end_ns, counted);
+		for (k = 0; k < nr; k++)
+			past_value(p, of[k], json[k], i);
+		past_reading_end(p);
+	}
+	free(of);
+	free(json);
+}
+
+static bool past_slices(struct past *p)
+{
+	size_t all = json_array_size(json_object_get(p->first, "series"));
+	uint64_t ticks = VALUES_MAX / (all ? all : 1), slice;
+
+	ticks = ticks > 4096 ? 4096 : ticks > 2 ? ticks - 1 : 1;
+	slice = ticks * p->step_ns;
+	for (uint64_t at = p->from_ns; at < p->to_ns; at += slice) {
+		uint64_t end = p->to_ns - at > slice ? at + slice : p->to_ns;
+		json_t *answer = past_ask(p, at + 1, end, 0);
+
+		if (!answer)
+			return false;
+		past_add(p, answer);
+		json_decref(answer);
+	}
+	past_missing(p, p->to_ns);
+	past_gap_end(p);
+	if (p->gaps > GAPS_MAX)
+		cli_error("stat: and %zu more gaps", p->gaps - GAPS_MAX);
+	past_print(p);
+	return true;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+/* Returns false after an error was printed: nothing was kept of @since_ns to @until_ns. */
+static bool past_clip(struct past *p, uint64_t since_ns, uint64_t until_ns)
+{
+	char text[WHEN_LEN], other[WHEN_LEN];
+	json_t *none = past_ask(p, 0, 0, 0), *all = NULL;
+	uint64_t oldest, newest;
+	bool ok = false;
+
+	/* Without times, it has the interval alone; with one point, the time of all. */
+	if (none)
+		all = past_ask(p, 0, UINT64_MAX, 1);
+	if (!all)
+		goto out;
+	p->step_ns = history_answer_interval(none);
+	newest = history_answer_time(all, 0);
+	if (!newest) {
+		cli_error("stat: vpmud has kept no counts yet; it keeps what sessions count, every "
+			  "%llu s",
+			  (unsigned long long)(p->step_ns / NS_PER_S));
+		goto out;
+	}
+	if (history_answer_interval(all) / p->step_ns > TICKS_MAX) {
+		cli_error("the server's answer is invalid: field \"interval_ns\"");
+		goto out;
+	}
+	oldest = newest -
+		 (history_answer_interval(all) < newest ? history_answer_interval(all) : newest);
+	if (until_ns <= oldest || since_ns >= newest) {
+		cli_error("stat: nothing was kept of that time; vpmud has counts from %s to %s",
+			  when_text(oldest, text), when_text(newest, other));
+		goto out;
+	}
+	if (since_ns < oldest)
+		cli_error("stat: nothing is kept from before %s", when_text(oldest, text));
+	p->from_ns = since_ns < oldest ? oldest : since_ns;
+	/* The interval in which the range ends is a part of it. */
+	p->to_ns = until_ns + p->step_ns - 1;
+	ok = true;
+out:
+	json_decref(none);
+	json_decref(all);
+	return ok;
+}
+
+static bool past_find(struct past *p, uint64_t until_ns)
+{
+	char from[WHEN_LEN], to[WHEN_LEN];
+	uint64_t end_ns;
+
+	p->first = past_ask(p, p->from_ns + 1, p->to_ns, 1);
+	if (!p->first)
+		return false;
+	past_rows(p);
+	if (!p->nr) {
+		cli_error("stat: nothing was kept of %s%s%s from %s to %s: no session counted it; "
+			  "see history in vpmud.conf(5)",
+			  p->o->what->events ? p->o->what->events : "",
+			  p->o->what->events ? " of " : "", p->target, when_text(p->from_ns, from),
+			  when_text(until_ns, to));
+		return false;
+	}
+	/* Nothing that ends later is in the rows. The interval in work is no gap. */
+	end_ns = history_answer_time(p->first, 0);
+	p->to_ns = end_ns > until_ns || until_ns - end_ns <= 2 * p->step_ns ? end_ns : until_ns;
+	return true;
+}
+
+static bool past_each(struct past *p)
+{
+	uint64_t ms = p->step_ns / 1000000, want = (uint64_t)(p->o->interval_s * 1000 + 0.5);
+
+	if (p->o->interval_s <= 0)
+		return true;
+	if (want < ms || want % ms) {
+		cli_error("stat: -I: %llu ms is invalid; expected a multiple of %llu ms, the "
+			  "interval of what is kept",
+			  (unsigned long long)want, (unsigned long long)ms);
+		return false;
+	}
+	p->each = want / ms;
+	return true;
+}
+
+static void past_free(struct past *p)
+{
+	for (size_t i = 0; i < p->r.nr_rows; i++) {
+		free(p->r.rows[i].path);
+		free(p->r.rows[i].vm);
+		free(p->r.rows[i].backend);
+		free(p->r.rows[i].v);
+	}
+	for (size_t e = 0; e < p->r.nr_events; e++)
+		free(p->r.events[e]);
+	free(p->r.rows);
+	free(p->r.events);
+	free(p->r.target);
+	free(p->r.scope);
+	free(p->series);
+	free(p->sum);
+	json_decref(p->first);
+}
+
+int since_run(const struct since_opts *o, struct client *c)
+{
+	const struct what_opts *what = o->what;
+	char *target =
+		what->nr_targets ? places_target(c, what->kind[0], what->target[0]) : xstrdup("/");
+	struct past p = {.o = o, .c = c};
+	uint64_t since_ns, until_ns;
+	bool ok = false;
+
+	past_range(o, &since_ns, &until_ns);
+	if (target) {
+		p.target = names_target(c, target);
+		ok = past_clip(&p, since_ns, until_ns) && past_each(&p) &&
+		     past_find(&p, until_ns) && past_slices(&p);
+	}
+	past_free(&p);
+	free(target);
+	return ok ? 0 : 1;
+}

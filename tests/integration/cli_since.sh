@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What vpmu stat --since makes of answers: sums and marks of multiplexed, partial and missing intervals, and wrong answers.
+. "$(dirname "$0")/cli_lib.inc"
+. "$(dirname "$0")/answers.inc"
+
+now=$(date +%s)
+at() { # SECONDS AGO: ns since 1970
+	echo $(((now - $1) * 1000000000))
+}
+history() { # INTERVAL TIMES SERIES
+	printf 'history {"interval_ns":%s,"start_ns":0,"times":[%s],"series":[%s],"dropped":0,"ok":true}\n' "$1" "$2" "$3"
+}
+series() { # TENANT EVENT DELTAS MORE
+	printf '{"tenant":"%s","vm":null,"backend":"bpf","event":"%s","unit":"","delta":[%s]%s}' "$1" "$2" "$3" "${4-}"
+}
+# The answers to one command: the interval, the whole time, what is in the range, and the intervals. $all: those in one.
+ask_history() { # TIMES SERIES
+	{
+		history 10000000000 "" ""
+		history 100000000000 "$(at 10)" ""
+		history 60000000000 "$(at 10)" "$all"
+		history 10000000000 "$1" "$2"
+	} | answers
+}
+since() { # ARG...
+	"$vpmu" stat --since "$(date -d "@$((now - 67))" "+%F %T")" "$@" >"$dir/out" 2>"$dir/err"
+}
+values() {
+	jq -r '"\(.tenant) \(.event) \(."counter-value") \(.count) \(."pcnt-running") \(.quality)"' "$dir/out"
+}
+
+# ---- marks ----
+times="$(at 60),$(at 50),$(at 40),$(at 30),$(at 20),$(at 10)"
+all="$(series /acme page-faults 180),$(series /acme context-switches 6),$(series /acme/web page-faults 9),$(series /bob cycles null)"
+marks="$(series /acme page-faults 10,20,null,40,50,60 ',"running":[100,50,100,100,100,100]'),$(
+	series /acme context-switches 1,1,1,1,1,1),$(
+	series /acme/web page-faults 1,1,2,2,2,1 ',"quality":["ok","exact aged","ok","ok","ok","ok"]')"
+ask_history "$times" "$marks"
+since -t /acme -j
+check "sums" "$(values)" "/acme page-faults 200 180 90 partial scaled
+/acme context-switches 6 6 100 exact"
+check "begin and end" "$(jq -r '[."start-ns", ."end-ns"] | map(. / 1e9) | join(" ")' "$dir/out" | sort -u)" "$((now - 70)) $((now - 10))"
+check "no gap: something was counted in each interval" "$(cat "$dir/err")" ""
+ask_history "$times" "$marks"
+since --for-each tenant -j
+check "rows" "$(values)" "/acme page-faults 200 180 90 partial scaled
+/acme context-switches 6 6 100 exact
+/acme/web page-faults 9 9 100 aged
+/acme/web context-switches <not counted> 0 0 null"
+ask_history "$times" "$marks"
+since -t /acme -I 30000 -j
+check "intervals of 30 s" "$(values)" "/acme page-faults 50 30 60 partial scaled
+/acme context-switches 3 3 100 exact
+/acme page-faults 150 150 100 exact
+/acme context-switches 3 3 100 exact"
+ask_history "$times" "$marks"
+since -t /acme
+check_match "text: scaled and partial" "$(cat "$dir/out")" '^ +200 +page-faults +\(partial\) +\(90.00%\)$'
+check_match "text: exact" "$(cat "$dir/out")" '^ +6 +context-switches$'
+
+# ---- a gap: two intervals that are not there, and the range begins before the first one ----
+all=$(series / page-faults 100)
+ask_history "$(at 40),$(at 10)" "$(series / page-faults 40,60)"
+since -I 10000 -j
+check "a gap" "$(values)" "/ page-faults <not counted> 0 0 null
+/ page-faults <not counted> 0 0 null
+/ page-faults 40 40 100 exact
+/ page-faults <not counted> 0 0 null
+/ page-faults <not counted> 0 0 null
+/ page-faults 60 60 100 exact"
+check "gaps are reported" "$(grep -c 'vpmu: stat: nothing was counted from .* to ' "$dir/err")" 2
+ask_history "$(at 40),$(at 10)" "$(series / page-faults 40,60)"
+since -j
+check "the sum over a gap" "$(values)" "/ page-faults 100 100 100 partial"
+
+# ---- wrong answers: one line, status 1, nothing printed ----
+wrong() { # WHAT TIMES SERIES
+	ask_history "$2" "$3"
+	since -j
+	check "$1: status" $? 1
+	check "$1: one line" "$(wc -l <"$dir/err")" 1
+	check_match "$1" "$(cat "$dir/err")" "answer is invalid: field \"$1\""
+	check "$1: prints nothing" "$(cat "$dir/out")" ""
+}
+wrong times "$(at 10),$(at 20)" ""
+wrong times '"now"' ""
+wrong delta "$(at 10)" "$(series / page-faults 1,2)"
+wrong delta "$(at 10)" "$(series / page-faults -1)"
+wrong tenant "$(at 10)" "$(series acme page-faults 1)"
+wrong running "$(at 10)" "$(series / page-faults 1 ',"running":[101]')"
+wrong quality "$(at 10)" "$(series / page-faults 1 ',"quality":[1]')"
+history 1 "" "" | answers
+since
+check_match "an interval of 1 ns" "$(cat "$dir/err")" 'field "interval_ns"'
+{
+	history 10000000000 "" ""
+	history 9000000000000000000 "$(at 10)" ""
+} | answers
+since
+check_match "290 years are kept" "$(cat "$dir/err")" 'field "interval_ns"'
+finish

@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# vpmu stat --since: what a session counted, per interval and in sum, before and after vpmud was killed, and the gap
+# between. Sums are those of the session itself.
+. "$(dirname "$0")/vpmud_lib.inc"
+need_cgroups
+need_run
+mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
+
+begin_conf
+printf 'history_interval = 1\nhistory = 600\n[tenant /acme]\ncgroup = %s/acme\n[tenant /bob]\ncgroup = %s/bob\n' \
+	"$top" "$top" >>"$conf"
+mkdir "$ground/acme" "$ground/bob"
+
+# Page faults in a tenant: each `true` has some.
+load() { # TENANT TIMES
+	sh -c 'echo $$ >"$1/cgroup.procs"; i=0; while [ $i -lt $2 ]; do /bin/true; i=$((i + 1)); done' - "$ground/$1" "$2"
+}
+# The count of page faults of tenant $1 in JSON lines; nothing for a gap.
+faults() { # TENANT
+	jq -r --arg t "$1" 'select(.tenant == $t and .event == "page-faults" and ."counter-value" != "<not counted>") | .count'
+}
+total() { # TENANT
+	faults "$1" | awk '{ n += $1 } END { print n + 0 }'
+}
+session_faults() { # TENANT
+	"$vpmu" stat --session kept -j | total "$1"
+}
+fails() { # STATUS WANT ARG...
+	status=$1 want=$2
+	shift 2
+	"$vpmu" stat "$@" >"$dir/out" 2>"$dir/err"
+	check "stat $*: status" $? "$status"
+	check "stat $*: one line" "$(wc -l <"$dir/err")" 1
+	check "stat $*: prints nothing" "$(cat "$dir/out")" ""
+	grep -qF -e "$want" "$dir/err" || check "stat $*: message" "$(cat "$dir/err")" "$want"
+}
+# An interval has ended after everything until now.
+settle() {
+	until=$(($(date +%s) + 2))
+	while [ "$(date +%s)" -le $until ]; do sleep 0.2; done
+}
+
+start
+fails 1 "vpmud has kept no counts yet" --since -5m
+"$vpmu" attach kept -e page-faults,task-clock --for-each tenant || exit 1
+settle
+begin=$(date +%s)
+load acme 40
+load bob 10
+settle
+acme=$(session_faults /acme)
+at_least "page faults of /acme" "$acme" 40
+since="$(date -d "@$begin" '+%Y-%m-%d %H:%M:%S')"
+"$vpmu" stat --since "$since" --for-each tenant -j >"$dir/json" 2>"$dir/err" || check "stat --since" "$(cat "$dir/err")" "status 0"
+check "the sum is the session's: /acme" "$(total /acme <"$dir/json")" "$acme"
+check "the sum is the session's: /bob" "$(total /bob <"$dir/json")" "$(session_faults /bob)"
+check "nothing on standard error" "$(cat "$dir/err")" ""
+# Not always exact: a task that moves while it runs is not charged exactly on every kernel.
+quality() { # TENANT
+	jq -r --arg t "$1" 'select(.tenant == $t) | .event + " " + .quality' | sort
+}
+check "the quality is the session's" "$(quality /acme <"$dir/json")" "$("$vpmu" stat --session kept -j | quality /acme)"
+check "it begins with the range" "$(jq -r --argjson b "$begin" 'select(."start-ns" / 1e9 > $b or ."start-ns" / 1e9 < $b - 1.5)' "$dir/json")" ""
+check "no time of a counter" "$(jq -r 'select(has("event-runtime")) | .event' "$dir/json")" ""
+check "one target" "$("$vpmu" stat --since "$since" -t acme -e page-faults -j | jq -r .tenant)" /acme
+check "one target: its sum" "$("$vpmu" stat --since "$since" -t acme -e page-faults -j | total /acme)" "$acme"
+# An event that nobody counted has no number.
+check "an event without a session" "$("$vpmu" stat --since "$since" -t /acme -e page-faults,minor-faults -j |
+	jq -r '.event + " " + ."counter-value"')" "page-faults $acme
+minor-faults <not counted>"
+# Intervals: their sum, one row of each, each as long as asked and joined to the last.
+"$vpmu" stat --since "$since" -I 2000 -t /acme -j >"$dir/json"
+check "the sum of intervals" "$(total /acme <"$dir/json")" "$acme"
+check "intervals are joined" "$(jq -s '[.[] | select(.event == "page-faults")] | [range(1; length) as $i | .[$i]."start-ns" == .[$i - 1]."end-ns"] | all' "$dir/json")" true
+at_least "intervals" "$(grep -c page-faults "$dir/json")" 2
+
+# Killed, and away for some intervals.
+kill -KILL "$server"
+wait "$server" 2>/dev/null
+settle
+settle
+start
+settle
+load acme 30
+settle
+"$vpmu" stat --since "$since" -I 1000 -t /acme -j >"$dir/json" 2>"$dir/err"
+check "status with a gap" $? 0
+kill_at=$(jq -rs '[.[] | select(."counter-value" == "<not counted>" and .event == "page-faults")][0]."start-ns"' "$dir/json")
+before=$(jq -c --argjson k "$kill_at" 'select(."start-ns" < $k)' "$dir/json" | total /acme)
+check "counts from before the kill" "$before" "$acme"
+at_least "intervals of the gap" "$(jq -r 'select(."counter-value" == "<not counted>") | .event' "$dir/json" | grep -c page-faults)" 2
+at_least "page faults after the gap" "$(jq -c --argjson k "$kill_at" 'select(."start-ns" > $k)' "$dir/json" | total /acme)" 30
+check "the gap is reported" "$(grep -c 'nothing was counted from' "$dir/err")" 1
+"$vpmu" stat --since "$since" -t /acme >"$dir/text" 2>"$dir/err"
+grep -q 'page-faults.*(partial)' "$dir/text" || check "the sum over a gap" "$(cat "$dir/text")" "marked partial"
+check "the gap is reported with the sum" "$(grep -c 'nothing was counted from' "$dir/err")" 1
+"$vpmu" stat --since "$since" -t /acme -I 1000 >"$dir/text" 2>/dev/null
+grep -q '<not counted> .*page-faults .*/acme$' "$dir/text" || check "text of a gap" "$(cat "$dir/text")" "<not counted>"
+# The gap alone: nothing was counted in it, and that is no 0.
+gap=$(date -d "@$((kill_at / 1000000000 + 1))" '+%Y-%m-%d %H:%M:%S')
+fails 1 "nothing was kept" --since "$gap" --until "$gap.5" -t /acme
+
+fails 1 "nothing was kept of that time; vpmud has counts from" --since -9h --until -8h
+fails 1 "nothing was kept of page-faults of /nobody" --since "$since" -t /nobody -e page-faults
+fails 1 "-I: 1500 ms is invalid; expected a multiple of 1000 ms" --since "$since" -I 1500
+"$vpmu" stat --since -9h -t /acme >/dev/null 2>"$dir/err"
+check "a part is kept: status" $? 0
+check "a part is kept" "$(grep -c 'nothing is kept from before' "$dir/err")" 1
+fails 2 '--since: "tomorrow" is invalid; expected now, -90s' --since tomorrow
+fails 2 '--until: "25:00" is invalid' --since -5m --until 25:00
+fails 2 'expected a time up to now' --since -5m --until '2199-01-01 00:00'
+fails 2 'expected a time before -10m' --since -5m --until -10m
+fails 2 '--until needs a begin' --until now
+fails 2 'vCPUs are not kept' --since -5m --for-each vcpu
+fails 2 'give it without' --since -5m -d 3
+fails 2 'give one target' --since -5m -t /acme -t /bob
+stop
+finish
