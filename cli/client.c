@@ -290,6 +290,10 @@ json_t *client_try(struct client *c, json_t *req, char **err)
 	}
 	snprintf(cmd, sizeof(cmd), "%s", json_string_value(json_object_get(req, "cmd")));
 	json_decref(req);
+	if (c->lost) { /* reported before; what comes now may be the answer to an earlier request */
+		free(line);
+		return NULL;
+	}
 	ret = connection_send(&c->c, line);
 	if (!ret || ret == -EPIPE) /* it may have sent the reason */
 		ret = receive_answer(c, &resp);

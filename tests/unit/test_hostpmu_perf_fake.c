@@ -413,7 +413,7 @@ Test(hostpmu_perf_fake, check_says_why_not)
 
 	fake_start(0, false);
 	cr_expect(!vpmu_hostpmu_perf_check(2, see, &s));
-	cr_expect(s.n == 2 + VPMU_EV_GENERIC_NR + 11);
+	cr_expect_eq(s.n, 2 + VPMU_EV_GENERIC_NR + 11, "%d: %s", (int)s.n, s.text);
 	cr_expect(strstr(s.text, "perf events|1|"), "%s", s.text);
 	cr_expect(strstr(s.text, "hardware counters|0|no hardware PMU"), "%s", s.text);
 	cr_expect(strstr(s.text, "\ninstructions|0|no hardware PMU"), "%s", s.text);

@@ -137,9 +137,12 @@ void vpmu_hostpmu_perf_why_not(vpmu_key_t key, char *why, size_t whylen)
 static int check_event(const struct vpmu_event_info *info, void *arg)
 {
 	const struct check *ck = arg;
-	int rc = probe(info->key);
+	int rc;
 	char why[160] = "";
 
+	if (vpmu_key_space(info->key) == VPMU_SPACE_SCHED) /* not perf's */
+		return 0;
+	rc = probe(info->key);
 	if (rc)
 		perf_check_why_not(ck->paranoid, info->key, rc, why, sizeof(why));
 	if (rc && info->key == vpmu_key_generic(VPMU_EV_REF_CYCLES, VPMU_KEY_USR | VPMU_KEY_OS))
