@@ -17,8 +17,7 @@ _start:
 	mov $prompt, %esi
 	call text
 1:	mov $COM1 + 5, %edx
-2:	pause
-	in %dx, %al
+2:	in %dx, %al
 	test $1, %al
 	jz 2b
 	mov $COM1, %edx
@@ -50,7 +49,8 @@ _start:
 
 /* ESI: NUL-terminated. */
 text:	mov $COM1, %edx
-1:	lodsb
+1:	mov (%esi), %al
+	inc %esi
 	test %al, %al
 	jz 2f
 	out %al, %dx

@@ -140,7 +140,14 @@ int main(int argc, char **argv)
 	}
 	for (char *word = strtok(argv[1], " "); word; word = strtok(NULL, " ")) {
 		while (!act(word)) {
+			siginfo_t info = {.si_pid = 0};
+
 			read_output(20);
+			waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
+			if (info.si_pid && !act(word)) {
+				ended = waitpid(pid, &status, 0) == pid;
+				give_up(word);
+			}
 			if (time(NULL) > limit || len > sizeof(output) - 4096)
 				give_up(word);
 		}
