@@ -39,9 +39,9 @@ struct serial_input; /* bytes that wait for room in the FIFO */
 struct serial {
 	pthread_mutex_t lock; /* protects everything below */
 	serial_line_fn fn;
-	serial_irq_fn irq; /* NULL: it only sends */
+	serial_irq_fn irq;   /* NULL: it only sends */
 	serial_byte_fn sent; /* NULL: only lines are wanted. Set after serial_init */
-	void *arg;	   /* of fn, irq and sent */
+	void *arg;	     /* of fn, irq and sent */
 	char line[SERIAL_LINE_MAX];
 	unsigned int len;
 	uint8_t ier, lcr, mcr, scr, dll, dlm;
@@ -68,8 +68,8 @@ int serial_claim(struct serial *s, struct bus *bus);
 void serial_flush(struct serial *s);
 
 /* serial_input - @n bytes arrive for the guest, at a UART that has an interrupt. @flush: an
- * unfinished line is handed out first, since it may be the prompt for this input. Returns the number
- * of bytes taken, or -ENOMEM. Any thread. */
+ * unfinished line is handed out first, since it may be the prompt for this input. Returns the
+ * number of bytes taken, or -ENOMEM. Any thread. */
 long serial_input(struct serial *s, const void *data, size_t n, bool flush);
 
 /* serial_save - append a section with the registers and the unfinished line; of a UART with an
