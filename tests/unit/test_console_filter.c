@@ -30,7 +30,7 @@ static const struct {
 	{"a\x9b"
 	 "6n\xe2\x82z",
 	 "a?6n?z"},
-	{"a\xe2\x80\xaeb", "a?b"}, /* direction of writing */
+	{"a\342\200\256b", "a?b"}, /* direction of writing */
 	{"\033[111111111111111111111111111111111111111111mb", "b"},
 };
 
