@@ -19,7 +19,7 @@ static const struct {
 	{"a\033[6nb\033[cb\033[>cb\033[5ib\033[21tb\033[9xb", "abbbbbb"},
 	{"a\033[?25lb\033[?1049hb\033[4hb\033[!pb\033[1$rb", "abbbbb"},
 	{"a\033cb\033Zb\033(0b\033#8b\033=b", "abbbbb"},
-	{"a\033[3\0336nb", "a6nb"},	    /* ESC starts anew: ESC 6 */
+	{"a\033[3\0336nb", "anb"},	    /* ESC starts anew: ESC 6 */
 	{"a\033[3\rmb", "a\rmb"},	    /* a control character ends it */
 	{"a\033[3\030mb\033\032c", "ambc"}, /* CAN, SUB */
 	{"\001\005\016\017\x7f", ""},	    /* ENQ makes a terminal answer; SO and SI */
