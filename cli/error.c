@@ -6,8 +6,12 @@
 
 #include "cli/error.h"
 
+void (*cli_error_before)(void);
+
 static void print_error(const char *fmt, va_list ap)
 {
+	if (cli_error_before)
+		cli_error_before();
 	/* Keep the order of output and error, even if both go to one file. */
 	fflush(stdout);
 	fputs("vpmu: ", stderr);

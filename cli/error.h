@@ -15,4 +15,7 @@ void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* cli_usage - as cli_error(), then exit with EXIT_USAGE. Only for invalid command lines. */
 void cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
+/* cli_error_before - called before an error is printed, if it is set: gives the terminal back. */
+extern void (*cli_error_before)(void);
+
 #endif

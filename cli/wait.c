@@ -136,9 +136,15 @@ static bool take_signal(void)
 
 enum cli_wait cli_wait(double end, int server_fd)
 {
+	return cli_wait_input(end, server_fd, -1);
+}
+
+enum cli_wait cli_wait_input(double end, int server_fd, int input_fd)
+{
 	while (!stopped) {
-		struct pollfd p[2] = {{.fd = signals, .events = POLLIN},
-				      {.fd = server_fd, .events = POLLIN}};
+		struct pollfd p[3] = {{.fd = signals, .events = POLLIN},
+				      {.fd = server_fd, .events = POLLIN},
+				      {.fd = input_fd, .events = POLLIN}};
 		double left = end - cli_now();
 		struct timespec t = {0};
 		int n;
@@ -147,7 +153,7 @@ enum cli_wait cli_wait(double end, int server_fd)
 			t.tv_sec = (time_t)left;
 			t.tv_nsec = (long)((left - (double)t.tv_sec) * 1e9);
 		}
-		n = ppoll(p, 2, end < 0 ? NULL : &t, NULL);
+		n = ppoll(p, 3, end < 0 ? NULL : &t, NULL);
 		if (n == 0)
 			return CLI_WAIT_TIME;
 		if (n < 0 && errno != EINTR)
@@ -156,6 +162,8 @@ enum cli_wait cli_wait(double end, int server_fd)
 			stopped = take_signal();
 		else if (n > 0 && p[1].revents)
 			return CLI_WAIT_SERVER_GONE; /* no request is pending: it must be the end */
+		else if (n > 0 && p[2].revents)
+			return CLI_WAIT_INPUT;
 	}
 	return CLI_WAIT_STOP;
 }

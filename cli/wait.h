@@ -9,8 +9,9 @@
 #include <stdbool.h>
 
 enum cli_wait {
-	CLI_WAIT_TIME, /* timeout */
-	CLI_WAIT_STOP, /* Ctrl-C, SIGTERM, or the command ended; sticky until cli_wait_start() */
+	CLI_WAIT_TIME,	/* timeout */
+	CLI_WAIT_STOP,	/* Ctrl-C, SIGTERM, or the command ended; sticky until cli_wait_start() */
+	CLI_WAIT_INPUT, /* cli_wait_input(): there is input */
 	CLI_WAIT_SERVER_GONE /* the server closed the connection, or sends its last answers */
 };
 
@@ -45,5 +46,8 @@ double cli_now(void);
 /* cli_wait - wait until cli_now() reaches @end (below 0: no limit). @server_fd is the connection to
  * the server, without a pending request. */
 enum cli_wait cli_wait(double end, int server_fd);
+
+/* cli_wait_input - as cli_wait(), and until @input_fd can be read (below 0: none). */
+enum cli_wait cli_wait_input(double end, int server_fd, int input_fd);
 
 #endif

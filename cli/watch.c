@@ -63,6 +63,7 @@ enum watch_end watch_until(struct watch *w, double end)
 		case CLI_WAIT_SERVER_GONE:
 			return server_gone(w);
 		case CLI_WAIT_TIME:
+		case CLI_WAIT_INPUT:
 			break;
 		}
 		if (now)

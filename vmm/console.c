@@ -34,6 +34,9 @@ struct console {
 	 * start of a line. */
 	char *ring;
 	uint64_t tail, head;
+
+	uint8_t *bytes_ring; /* NULL: the guest sent no byte yet, or out of memory */
+	uint64_t nr_sent;    /* the newest CONSOLE_RING_BYTES of them are in the ring */
 };
 
 int console_open_file(const char *path, char *err, size_t errlen)
@@ -86,6 +89,7 @@ void console_free(struct console *c)
 		close(c->fd);
 	pthread_mutex_destroy(&c->lock);
 	free(c->ring);
+	free(c->bytes_ring);
 	free(c);
 }
 
@@ -208,6 +212,16 @@ bool console_line(struct console *c, unsigned int vcpu, const char *text, uint64
 	return ok;
 }
 
+void console_sent(struct console *c, uint8_t byte)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!c->bytes_ring)
+		c->bytes_ring = malloc(CONSOLE_RING_BYTES);
+	if (c->bytes_ring)
+		c->bytes_ring[c->nr_sent++ % CONSOLE_RING_BYTES] = byte;
+	pthread_mutex_unlock(&c->lock);
+}
+
 bool console_prints(const struct console *c)
 {
 	return c->out != NULL;
@@ -260,4 +274,22 @@ long console_read(struct console *c, uint64_t *from, uint64_t *missed, char *buf
 		len--;
 	buf[len] = 0;
 	return (long)len;
+}
+
+long console_read_sent(struct console *c, uint64_t *from, uint64_t *missed, uint8_t *buf,
+		       size_t room)
+{
+	uint64_t oldest;
+	long n = -EINVAL;
+
+	pthread_mutex_lock(&c->lock);
+	oldest = c->nr_sent > CONSOLE_RING_BYTES ? c->nr_sent - CONSOLE_RING_BYTES : 0;
+	if (*from <= c->nr_sent) {
+		*missed = *from < oldest ? oldest - *from : 0;
+		*from += *missed;
+		for (n = 0; *from < c->nr_sent && (size_t)n < room; (*from)++)
+			buf[n++] = c->bytes_ring[*from % CONSOLE_RING_BYTES];
+	}
+	pthread_mutex_unlock(&c->lock);
+	return n;
 }

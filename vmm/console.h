@@ -60,6 +60,10 @@ void console_print(struct console *c, char *line);
  * output. */
 void console_settle(struct console *c);
 
+/* console_sent - the guest has sent @byte; the newest CONSOLE_RING_BYTES of them are kept, besides
+ * the lines. Any thread. */
+void console_sent(struct console *c, uint8_t byte);
+
 void console_stats(struct console *c, struct console_stats *out);
 
 /*
@@ -70,5 +74,13 @@ void console_stats(struct console *c, struct console_stats *out);
  * not the start of a line. Any thread.
  */
 long console_read(struct console *c, uint64_t *from, uint64_t *missed, char *buf, size_t room);
+
+/*
+ * console_read_sent - copy bytes of console_sent() to @buf, which has @room bytes. *@from and
+ * *@missed as above, but any position is a valid *@from up to the newest byte; beyond it -EINVAL.
+ * Returns the number of bytes. Any thread.
+ */
+long console_read_sent(struct console *c, uint64_t *from, uint64_t *missed, uint8_t *buf,
+		       size_t room);
 
 #endif

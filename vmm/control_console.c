@@ -3,6 +3,7 @@
  * machine_vm.user is the console, or NULL (a test without consoles). Control thread; requests are
  * hostile. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "vmm/control.h"
 
 #define ANSWER_BYTES	  (32u << 10) /* text of one answer */
+#define ANSWER_RAW	  (16u << 10) /* bytes of one answer, two digits each */
 #define CONSOLE_WRITE_MAX 1024	      /* bytes of one request */
 
 /* Field "from": a 64-bit number, which is a string of digits. */
@@ -92,42 +94,88 @@ static int control_console_read_text(struct console *con, uint64_t from,
 	return ret;
 }
 
+/* Two digits per byte, since a string of JSON is UTF-8. NULL: out of memory. */
+static json_t *bytes_string(const uint8_t *bytes, size_t n)
+{
+	char *out = malloc(2 * n + 1);
+	json_t *s;
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		sprintf(out + 2 * i, "%02x", bytes[i]);
+	s = json_stringn(out, 2 * n);
+	free(out);
+	return s;
+}
+
+static int control_console_read_bytes(struct console *con, uint64_t from,
+				      const struct machine_vm *vm, json_t *resp, char *err,
+				      size_t errlen)
+{
+	uint8_t *buf = malloc(ANSWER_RAW);
+	bool over = !vm->vm; /* before reading, as above */
+	uint64_t missed = 0;
+	long n = buf ? console_read_sent(con, &from, &missed, buf, ANSWER_RAW) : -ENOMEM;
+	int ret = n < 0 ? (int)n : 0;
+
+	if (ret == -EINVAL)
+		fail(ret, err, errlen,
+		     "from: beyond the guest's output; expected \"next\" of the last answer");
+	else if (ret || json_object_set_new(resp, "bytes", bytes_string(buf, (size_t)n)) ||
+		 json_object_set_new(resp, "next", json_u64(from)) ||
+		 json_object_set_new(resp, "missed", json_u64(missed)) ||
+		 json_object_set_new(resp, "input", json_boolean(vm->vm)) ||
+		 json_object_set_new(resp, "end", json_boolean(over && !n)))
+		ret = fail(-ENOMEM, err, errlen, "console-read: out of memory");
+	free(buf);
+	return ret;
+}
+
 int control_console_read(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"name", "from", NULL};
+	static const char *const fields[] = {"name", "from", "raw", NULL};
 	struct control *c = arg;
 	struct machine_vm *vm;
 	uint64_t from = 0;
+	bool raw = false;
 	int ret = control_named_vm(c, req, fields, true, &vm, err, errlen);
 
 	if (!ret)
 		ret = get_from(req, &from, err, errlen);
+	if (!ret)
+		ret = request_bool(req, "raw", false, &raw, err, errlen);
 	if (ret)
 		return ret;
 	if (!vm->user)
 		return fail(-ENOENT, err, errlen, "vm %s: it has no console", vm->name);
+	if (raw && vm->kernel)
+		return control_console_read_bytes(vm->user, from, vm, resp, err, errlen);
 	return control_console_read_text(vm->user, from, vm, resp, err, errlen);
 }
 
 /* The client keeps the bytes that the guest has no room for, and retries. */
 int control_console_write(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"name", "text", NULL};
+	static const char *const fields[] = {"name", "text", "keys", NULL};
 	struct control *c = arg;
 	const char *text = NULL;
 	struct machine_vm *vm;
+	bool keys = false;
 	long n;
 	int ret = control_named_vm(c, req, fields, true, &vm, err, errlen);
 
 	if (!ret)
 		ret = request_string(req, "text", true, CONSOLE_WRITE_MAX, &text, err, errlen);
+	if (!ret)
+		ret = request_bool(req, "keys", false, &keys, err, errlen);
 	if (ret)
 		return ret;
 	if (!vm->vm)
 		return fail(-ESRCH, err, errlen,
 			    "vm %s: it has ended; expected a VM that is running or paused",
 			    vm->name);
-	n = vm_input(vm->vm, text, strlen(text));
+	n = vm_input(vm->vm, text, strlen(text), !keys);
 	if (n == -EOPNOTSUPP)
 		return fail(-EOPNOTSUPP, err, errlen,
 			    "vm %s: its guest takes no input; expected a VM with a kernel",

@@ -27,7 +27,7 @@ static void kernel_free(struct control_kernel *k)
 	free(k);
 }
 
-static void bpf_backend_lost(void *arg)
+static void client_gone(void *arg)
 {
 	((struct control_kernel *)arg)->request = NULL;
 }
@@ -39,7 +39,7 @@ int control_kernel_wait(struct control *c, const struct vm_config *vm, char *err
 	if (!k)
 		return fail(-ENOMEM, err, errlen, "vm-add: out of memory");
 	k->c = c;
-	k->request = server_wait(c->server, bpf_backend_lost, k);
+	k->request = server_wait(c->server, client_gone, k);
 	if (!k->request) {
 		kernel_free(k);
 		return 0;

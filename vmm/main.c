@@ -55,6 +55,11 @@ static void main_on_console(const struct machine_vm *vm, unsigned int vcpu, cons
 	report_console(vm, vcpu, line, len);
 }
 
+static void main_on_sent(const struct machine_vm *vm, uint8_t byte, void *arg)
+{
+	console_sent(vm->user, byte);
+}
+
 static void main_on_wake(void *arg)
 {
 	struct app *a = arg;
@@ -302,6 +307,7 @@ static int setup(struct app *a, char *err, size_t errlen)
 		.adding = on_adding,
 		.freed = on_freed,
 		.console = main_on_console,
+		.sent = main_on_sent,
 		.wake = main_on_wake,
 		.ended = main_on_ended,
 		.note = main_on_note,

@@ -56,7 +56,7 @@ static struct machine_vm *add_vm(const char *keys, int fd, const char *input)
 	CHECK(!machine_vm_add(machine, &c.vms[0], &vm, err, sizeof(err)), "%s", err);
 	config_fini(&c);
 	if (input)
-		vm_input(vm->vm, input, strlen(input));
+		vm_input(vm->vm, input, strlen(input), true);
 	CHECK(!machine_vm_start(vm, err, sizeof(err)), "%s", err);
 	return vm;
 }

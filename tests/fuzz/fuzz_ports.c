@@ -360,7 +360,7 @@ static struct machine_vm *act(struct machine_vm *vm, const struct record *r, boo
 	case 0:
 	case 1:
 		memset(text, r->b, sizeof(text));
-		if (vm_input(vm->vm, text, r->a % sizeof(text)) < 0)
+		if (vm_input(vm->vm, text, r->a % sizeof(text), r->a & 1) < 0)
 			CHECK(false, "no input");
 		break;
 	case 2:

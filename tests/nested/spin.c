@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A program of known length for stock guests of the nested bed (linux.sh).
- *   nested-spin N                        N instructions in user mode, except for a few thousand at
- * the start and the end nested-spin --event TYPE CONFIG N M  how many more that perf event of its
- * own counts for M instructions than for N The event counts user and kernel mode, as the TSC cannot
+ *
+ * - nested-spin N: N instructions in user mode, except for a few thousand at the start and the end;
+ * - nested-spin --event TYPE CONFIG N M: how many more a perf event of its own counts for M
+ *   instructions than for N.
+ *
+ * The event counts user and kernel mode, as the TSC cannot
  * tell them apart. Between two read(2) of it there are the loop and the same few thousand
  * instructions of the kernel, unless an interrupt comes. So the smallest counts of many rounds
  * differ by M - N, if ticks are instructions.

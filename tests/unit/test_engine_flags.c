@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vmm/engine: each engine matches its flags. A claimed ability is shown by a guest; any
- * does not claim is refused, and happens to no guest. The fake engine of other tests is held to the
- * same. KVM is left out where /dev/kvm cannot be used.
+ * vmm/engine: each engine matches its flags. A guest shows each ability that an engine claims; one
+ * that it does not claim is refused, and happens to no guest. The fake engine of other tests is
+ * held to the same. KVM is left out where /dev/kvm cannot be used.
  */
 #include <criterion/criterion.h>
 #include <errno.h>

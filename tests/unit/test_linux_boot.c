@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/boot/linux.c and acpi.c: the state that a kernel finds in guest memory and in its registers,
- * and is refused. */
+ * and which kernels are refused. */
 #include <stdio.h>
 #include <unistd.h>
 

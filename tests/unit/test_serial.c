@@ -58,7 +58,7 @@ static void out(unsigned int reg, uint8_t value)
 
 static long type(const char *text)
 {
-	return serial_input(&s, text, strlen(text));
+	return serial_input(&s, text, strlen(text), true);
 }
 
 Test(serial, linux_finds_a_16550a)
@@ -174,14 +174,14 @@ Test(serial, input_is_bounded)
 
 	for (size_t i = 0; i < sizeof(much); i++)
 		much[i] = (char)('a' + i % 23);
-	cr_assert_eq(serial_input(&s, much, sizeof(much)), SERIAL_INPUT_MAX);
+	cr_assert_eq(serial_input(&s, much, sizeof(much), true), SERIAL_INPUT_MAX);
 	/* One byte has come out of the queue into the receiver. */
-	cr_assert_eq(serial_input(&s, much + SERIAL_INPUT_MAX, 5), 1);
-	cr_assert_eq(serial_input(&s, "x", 1), 0);
+	cr_assert_eq(serial_input(&s, much + SERIAL_INPUT_MAX, 5, true), 1);
+	cr_assert_eq(serial_input(&s, "x", 1, true), 0);
 	for (; in(LSR)&1; n++)
 		cr_assert_eq(in(THR), much[n], "byte %u", n);
 	cr_assert_eq(n, SERIAL_INPUT_MAX + 1);
-	cr_assert_eq(serial_input(&s, "z", 1), 1);
+	cr_assert_eq(serial_input(&s, "z", 1, true), 1);
 	cr_assert_eq(in(THR), 'z');
 }
 
@@ -240,7 +240,7 @@ Test(serial, only_sends)
 static void *typist(void *arg)
 {
 	for (unsigned int i = 0; i < 20000;)
-		i += serial_input(&s, "k", 1) == 1;
+		i += serial_input(&s, "k", 1, true) == 1;
 	return NULL;
 }
 

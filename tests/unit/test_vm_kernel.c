@@ -316,7 +316,7 @@ Test(vm_kernel, input)
 
 	scripts[0] = script;
 	cr_assert_eq(create(1, err), 0, "%s", err);
-	cr_assert_eq(vm_input(vm, "ok", 2), 2);
+	cr_assert_eq(vm_input(vm, "ok", 2, true), 2);
 	run();
 	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
 }

@@ -164,12 +164,13 @@ static void set_fcr(struct serial *s, uint8_t value)
 	fill_fifo(s);
 }
 
-long serial_input(struct serial *s, const void *data, size_t n)
+long serial_input(struct serial *s, const void *data, size_t n, bool flush)
 {
 	size_t room;
 
 	pthread_mutex_lock(&s->lock);
-	dev_serial_flush(s);
+	if (flush)
+		dev_serial_flush(s);
 	if (!s->input)
 		s->input = calloc(1, sizeof(*s->input));
 	if (!s->input) {
@@ -199,6 +200,8 @@ static void serial_transmit(struct serial *s, uint8_t byte)
 			s->overrun = true;
 		return;
 	}
+	if (s->sent)
+		s->sent(byte, s->arg);
 	if (byte == '\n') {
 		s->fn(s->line, s->len, s->arg);
 		s->len = 0;

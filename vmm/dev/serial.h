@@ -28,6 +28,9 @@
 /* Receives each line, without its newline: raw bytes of the guest, up to SERIAL_LINE_MAX. */
 typedef void (*serial_line_fn)(const char *line, size_t len, void *arg);
 
+/* Receives each byte that the guest sends, at once. Called with the UART's lock held. */
+typedef void (*serial_byte_fn)(uint8_t byte, void *arg);
+
 /* The interrupt output changes to @level. Called with the UART's lock held. */
 typedef void (*serial_irq_fn)(bool level, void *arg);
 
@@ -36,8 +39,9 @@ struct serial_input; /* bytes that wait for room in the FIFO */
 struct serial {
 	pthread_mutex_t lock; /* protects everything below */
 	serial_line_fn fn;
-	serial_irq_fn irq; /* NULL: it only sends */
-	void *arg;	   /* of fn and irq */
+	serial_irq_fn irq;   /* NULL: it only sends */
+	serial_byte_fn sent; /* NULL: only lines are wanted. Set after serial_init */
+	void *arg;	     /* of fn, irq and sent */
 	char line[SERIAL_LINE_MAX];
 	unsigned int len;
 	uint8_t ier, lcr, mcr, scr, dll, dlm;
@@ -63,10 +67,10 @@ int serial_claim(struct serial *s, struct bus *bus);
 /* serial_flush - hand out an unfinished line. Any thread. */
 void serial_flush(struct serial *s);
 
-/* serial_input - @n bytes arrive for the guest, at a UART that has an interrupt. An unfinished line
- * is handed out first: it may be the prompt for this input. Returns the number of bytes taken, or
- * -ENOMEM. Any thread. */
-long serial_input(struct serial *s, const void *data, size_t n);
+/* serial_input - @n bytes arrive for the guest, at a UART that has an interrupt. @flush: an
+ * unfinished line is handed out first, since it may be the prompt for this input. Returns the
+ * number of bytes taken, or -ENOMEM. Any thread. */
+long serial_input(struct serial *s, const void *data, size_t n, bool flush);
 
 /* serial_save - append a section with the registers and the unfinished line; of a UART with an
  * interrupt also its FIFO and the input that waits. serial_load - the reverse, into a UART of the

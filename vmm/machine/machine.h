@@ -59,6 +59,8 @@ struct machine_opts {
 	/* A line of a console, raw bytes of the guest. Thread of the vCPU. */
 	void (*console)(const struct machine_vm *vm, unsigned int vcpu, const char *line,
 			size_t len, void *arg);
+	/* A byte that a stock kernel sent to its serial port. Thread of the vCPU; may be NULL. */
+	void (*sent)(const struct machine_vm *vm, uint8_t byte, void *arg);
 	/* Call machine_reap soon. Any thread. */
 	void (*wake)(void *arg);
 	/* @vm has ended; state, status and reason are set. */

@@ -19,6 +19,13 @@ static void vms_on_console(struct vm *vm, unsigned int vcpu, const char *line, s
 	e->machine->opts.console(e, vcpu, line, len, e->machine->opts.arg);
 }
 
+static void vms_on_sent(struct vm *vm, uint8_t byte, void *arg)
+{
+	struct machine_vm *e = arg;
+
+	e->machine->opts.sent(e, byte, e->machine->opts.arg);
+}
+
 static void vms_on_ended(struct vm *vm, void *arg)
 {
 	struct machine_vm *e = arg;
@@ -76,6 +83,7 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		.account = vpmu_backend_core_account(node_in(e->node, source)),
 		.vcpu_accounts = vcpus,
 		.console = vms_on_console,
+		.sent = m->opts.sent ? vms_on_sent : NULL,
 		.ended = vms_on_ended,
 		.join = on_join,
 		.arg = e,

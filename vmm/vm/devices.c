@@ -32,6 +32,13 @@ static void devices_console_line(const char *line, size_t len, void *arg)
 	memcpy(d->panic, text, n);
 }
 
+static void devices_byte(uint8_t byte, void *arg)
+{
+	struct vm *vm = ((struct vm_devices *)arg)->vm;
+
+	vm->sent(vm, byte, vm->arg);
+}
+
 static void serial_irq(bool level, void *arg)
 {
 	struct vm *vm = ((struct vm_devices *)arg)->vm;
@@ -88,6 +95,7 @@ struct vm_devices *vm_devices_new(struct vm *vm)
 		return NULL;
 	d->vm = vm;
 	serial_init(&d->serial, devices_console_line, serial_irq, d);
+	d->serial.sent = vm->sent ? devices_byte : NULL;
 	d->power = (struct power){.off = off, .reset = reset, .arg = d};
 	return d;
 }

@@ -172,6 +172,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	vm->sched = o->sched;
 	share_init(&vm->share, o->share, o->weight ? o->weight : SHARE_WEIGHT_DEFAULT);
 	vm->console = o->console;
+	vm->sent = o->sent;
 	vm->ended = o->ended;
 	vm->join = o->join;
 	vm->arg = o->arg;
@@ -401,7 +402,7 @@ uint32_t vm_status(const struct vm *vm)
 
 /* ---- input ---- */
 
-long vm_input(struct vm *vm, const void *data, size_t n)
+long vm_input(struct vm *vm, const void *data, size_t n, bool flush)
 {
-	return vm->devices ? serial_input(&vm->devices->serial, data, n) : -EOPNOTSUPP;
+	return vm->devices ? serial_input(&vm->devices->serial, data, n, flush) : -EOPNOTSUPP;
 }

@@ -73,6 +73,8 @@ struct vm_opts {
 
 	/* A vCPU has printed a line: raw bytes. Called by the thread that runs the vCPU. */
 	void (*console)(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg);
+	/* A stock kernel has sent a byte to its serial port. Same thread; may be NULL. */
+	void (*sent)(struct vm *vm, uint8_t byte, void *arg);
 	/* The last vCPU has ended. Called by the thread that ran it, which must not vm_destroy. */
 	void (*ended)(struct vm *vm, void *arg);
 	/* Thread @tid will run a vCPU: put it into the VM's cgroup. Called by the control thread;
@@ -110,6 +112,7 @@ struct vm {
 	struct share share; /* of the CPU time, if the scheduler divides it */
 	struct vmm_ram ram;
 	void (*console)(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg);
+	void (*sent)(struct vm *vm, uint8_t byte, void *arg);
 	void (*ended)(struct vm *vm, void *arg);
 	int (*join)(struct vm *vm, int tid, void *arg, char *err, size_t errlen);
 	void *arg;
@@ -166,9 +169,9 @@ uint32_t vm_status(const struct vm *vm);
 enum vm_how vm_how(const struct vm *vm);
 const char *vm_how_name(enum vm_how how);
 
-/* vm_input - @n bytes for the serial port of a VM with a stock kernel. Returns the number taken;
- * -EOPNOTSUPP: the guest takes no input; -ENOMEM. */
-long vm_input(struct vm *vm, const void *data, size_t n);
+/* vm_input - @n bytes for the serial port of a VM with a stock kernel; @flush as in serial_input().
+ * Returns the number taken; -EOPNOTSUPP: the guest takes no input; -ENOMEM. */
+long vm_input(struct vm *vm, const void *data, size_t n, bool flush);
 
 /* ---- for the scheduler's threads, vcpu.c and devices.c ---- */
 
