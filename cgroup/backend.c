@@ -46,7 +46,7 @@ int bpf_backend_slot(const struct vpmu_counting *c, size_t i)
 {
 	unsigned int slot = backend_counting_of(c)->key[i].slot;
 
-	return backend_of(c->source)->slot[slot].error ? -1 : (int)slot;
+	return slot >= VPMU_MAX_SLOTS || backend_of(c->source)->slot[slot].error ? -1 : (int)slot;
 }
 
 static void backend_counting_free(struct vpmu_counting *c)

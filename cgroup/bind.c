@@ -90,6 +90,7 @@ static void bind_unbind(struct knode *n, bool task, uint64_t id)
 		whose_task_gone(k, b);
 		branches_end(k, b);
 		sched_end(k, b);
+		totals_drop(k, n);
 		k->sys->map_del(bpf_map__fd(k->skel->maps.tasks), &tid);
 		count_bit(k, tid, false);
 	} else {

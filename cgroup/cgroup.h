@@ -130,10 +130,13 @@ int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_bac
  * bpf_backend_totals_close
  * - end the page. Removing the node or binding more to it does the same. bpf_backend_has_totals -
  * returns true if @n has a page, which may be a former process's. bpf_backend_slot - the slot of
- * key @i of an attached counting, which it keeps until it is detached; -1: it has none.
+ * key @i of an attached counting, which it keeps until it is detached; -1: it has none, or no
+ * event. bpf_backend_totals_show - the page has the charges of @slots, a bit each, and of no
+ * others, from now on; a new page has none.
  */
 int bpf_backend_totals_open(struct vpmu_backend_node *n);
 void bpf_backend_totals_close(struct vpmu_backend_node *n);
+void bpf_backend_totals_show(struct vpmu_backend_node *n, uint64_t slots);
 bool bpf_backend_has_totals(const struct vpmu_backend_node *n);
 int bpf_backend_slot(const struct vpmu_counting *c, size_t i);
 

@@ -151,6 +151,7 @@ static int totals_new(struct bpf_backend *k, struct kp_account *a)
 		pages_remove(&k->totals, i);
 		return ret;
 	}
+	__atomic_store_n(&a->shown, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&a->totals, i + 1, __ATOMIC_SEQ_CST);
 	backend_changed(k);
 	backend_flush_all(k);
@@ -162,9 +163,8 @@ int bpf_backend_totals_open(struct vpmu_backend_node *node)
 	struct bpf_backend *k = backend_of(node->source);
 	struct knode *n = knode_of(node);
 	struct kp_account *a = account_at(k, n->account);
-	int ret;
-
 	char rt[256];
+	int ret;
 
 	snprintf(rt, sizeof(rt), "%s/sys/kernel/realtime", k->sys->files);
 	/* With PREEMPT_RT a switch can interrupt the program at KVM's exit. */
@@ -183,6 +183,15 @@ int bpf_backend_totals_open(struct vpmu_backend_node *node)
 void bpf_backend_totals_close(struct vpmu_backend_node *node)
 {
 	totals_drop(backend_of(node->source), knode_of(node));
+}
+
+void bpf_backend_totals_show(struct vpmu_backend_node *node, uint64_t slots)
+{
+	struct bpf_backend *k = backend_of(node->source);
+	struct kp_account *a = account_at(k, knode_of(node)->account);
+
+	if (a && a->totals)
+		__atomic_store_n(&a->shown, slots, __ATOMIC_RELAXED);
 }
 
 bool bpf_backend_has_totals(const struct vpmu_backend_node *node)

@@ -139,8 +139,12 @@ static void add_targets(struct what_opts *o, enum target_kind kind, char *list,
 {
 	char *part;
 
-	while ((part = strsep(&list, ",")))
+	while ((part = strsep(&list, ","))) {
+		if (!*part)
+			cli_usage("%s: %s: a part of the list is empty", cli_command(state),
+				  kind == TARGET_PID ? "-p" : "-G");
 		add_target(o, kind, part, state);
+	}
 }
 
 static error_t parse_what(int key, char *arg, struct argp_state *state)

@@ -176,6 +176,8 @@ static void series_take(struct history *h, struct series *t, const struct sessio
 		}
 		t->delta += v->count - was->count;
 		t->has = true;
+	} else if (t->has) { /* what this row has counted so far is missing */
+		t->flags |= HISTORY_PARTIAL;
 	}
 	t->session = s;
 	t->session_ns = s->opened_ns;

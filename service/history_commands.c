@@ -15,9 +15,10 @@
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
-#define POINTS_MAX  100000
-#define VALUES_MAX  262144
-#define SERIES_ROOM 256
+#define POINTS_MAX     100000
+#define GAP_POINTS_MAX 8640 /* intervals that a gap is shown as */
+#define VALUES_MAX     262144
+#define SERIES_ROOM    256
 
 /* Values of an interval of the answer. */
 struct point {
@@ -92,7 +93,7 @@ static void query_time_add(struct query *q, uint64_t time_ns)
 		q->times[q->nr_times++] = time_ns;
 }
 
-/* A time at which vpmud did not run has intervals without values. */
+/* A time at which vpmud did not run has intervals without values, or one if it was long. */
 static bool query_tick(void *arg, uint64_t time_ns, uint64_t width_ns)
 {
 	struct query *q = arg;
@@ -103,6 +104,8 @@ static bool query_tick(void *arg, uint64_t time_ns, uint64_t width_ns)
 	last = q->nr_times ? q->times[q->nr_times - 1] : time_ns - step;
 	if (time_ns <= last) /* the clock was set back */
 		return false;
+	if (time_ns - last > GAP_POINTS_MAX * step)
+		last = time_ns - 2 * step;
 	while (time_ns - last > step + step / 2 && q->nr_times < POINTS_MAX && !q->failed) {
 		last += step;
 		query_time_add(q, last);

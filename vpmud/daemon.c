@@ -241,7 +241,7 @@ static int on_named(sd_event_source *s, uint64_t usec, void *arg)
 
 	tree_restored(d->tree);
 	sessions_restored(server_sessions(d->server));
-	guests_restored(d->guests);
+	guests_restored(d->guests, d->ts, d->kernel);
 	bpf_backend_named(d->kernel);
 	return 0;
 }

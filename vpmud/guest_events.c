@@ -23,6 +23,9 @@ int guests_parse(const char *list, vpmu_key_t key[GUESTS_EVENTS_MAX], char *err,
 			break;
 		}
 		ret = vpmu_event_parse(name, vpmu_event_host_space(), &key[n], err, errlen);
+		if (!ret && vpmu_key_space(key[n]) == VPMU_SPACE_SCHED)
+			ret = fail(-EINVAL, err, errlen,
+				   "event '%s' is the scheduler's; expected one of perf's", name);
 		if (!ret)
 			key[n++] &= ~(VPMU_KEY_USR | VPMU_KEY_OS);
 	}

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "service/clock.h"
 #include "service/program/memory.h"
 #include "service/socket_file.h"
 #include "vpmu/totals.h"
@@ -22,9 +23,10 @@
 #include "vpmud/guests.h"
 
 #define VMMS_MAX     1024
-#define REQUESTS_MAX 200  /* of a connection in a second; further ones wait */
-#define BINDS_MAX    1024 /* of a connection */
-#define KEYS_MAX     24	  /* distinct keys of all binds: the host has 64 slots */
+#define REQUESTS_MAX 200	 /* of a connection in a second; further ones wait */
+#define BINDS_MAX    1024	 /* of a connection */
+#define KEYS_MAX     24		 /* distinct keys of all binds: the host has 64 slots */
+#define BUSY_NS	     50000000ull /* likewise: time that requests of a connection take in a second */
 #define MODES	     (VPMU_KEY_USR | VPMU_KEY_OS)
 
 struct bind {
@@ -32,6 +34,7 @@ struct bind {
 	struct node *vcpu;
 	pid_t tid;
 	vpmu_key_t key;
+	unsigned int slot;
 	struct vpmu_value value;
 	struct vpmu_counting *counting;
 };
@@ -45,6 +48,7 @@ struct vmm {
 	uint64_t start_time;
 	struct bind *binds;
 	unsigned int nr_binds, requests; /* requests: in this second */
+	uint64_t busy_ns;		 /* likewise */
 	size_t have;			 /* bytes of a request that has not arrived whole */
 	unsigned char in[sizeof(struct vpmu_totals_request)];
 };
@@ -78,6 +82,18 @@ static struct bind **guests_find(struct vmm *v, pid_t tid, vpmu_key_t key)
 	return b;
 }
 
+/* The page of @vcpu shows what is bound, and nothing else that is counted there. */
+static void guests_show(const struct guests *g, const struct node *vcpu)
+{
+	uint64_t slots = 0;
+
+	for (const struct vmm *v = g->vmms; v; v = v->next)
+		for (const struct bind *b = v->binds; b; b = b->next)
+			if (b->vcpu == vcpu)
+				slots |= 1ull << b->slot;
+	bpf_backend_totals_show(guests_node(g, vcpu), slots);
+}
+
 /* Take @link's bind out and free it; @v's vCPU keeps its page while other binds need it. */
 static void guests_unbind(struct vmm *v, struct bind **link, bool detach)
 {
@@ -91,6 +107,8 @@ static void guests_unbind(struct vmm *v, struct bind **link, bool detach)
 		vpmu_counting_free(b->counting);
 		if (!*guests_find(v, b->tid, 0))
 			bpf_backend_totals_close(guests_node(v->g, b->vcpu));
+		else
+			guests_show(v->g, b->vcpu);
 	}
 	free(b);
 }
@@ -155,14 +173,17 @@ static int guests_bind(struct vmm *v, struct node *vcpu, pid_t tid, vpmu_key_t k
 		ret = *fd < 0 ? *fd : 0;
 	}
 	if (ret) {
+		if (first)
+			bpf_backend_totals_close(n);
 		vpmu_backend_detach(b->counting);
 		goto err;
 	}
-	*slot = (unsigned int)at;
+	*slot = b->slot = (unsigned int)at;
 	b->next = v->binds;
 	v->binds = b;
 	v->nr_binds++;
 	v->g->nr_binds++;
+	guests_show(v->g, vcpu);
 	return 0;
 err:
 	vpmu_counting_free(b->counting);
@@ -235,14 +256,12 @@ static bool vmm_request(struct vmm *v)
 		return false;
 	}
 	vcpu = tree_vcpu(v->g->o.tree, v->pid, v->start_time, q.tid);
-	if (!vcpu) {
-		ret = -ESRCH;
-	} else if (q.what == VPMU_TOTALS_BIND) {
-		ret = guests_bind(v, vcpu, q.tid, q.key, &reply.slot, &fd);
+	if (q.what == VPMU_TOTALS_BIND) {
+		ret = vcpu ? guests_bind(v, vcpu, q.tid, q.key, &reply.slot, &fd) : -ESRCH;
 		v->g->refused += ret == -EACCES || ret == -ENOSPC;
-	} else if (q.what == VPMU_TOTALS_UNBIND) {
+	} else if (q.what == VPMU_TOTALS_UNBIND) { /* the thread may have ended */
 		b = guests_find(v, q.tid, q.key);
-		ret = *b && q.key ? 0 : -ENOENT;
+		ret = *b && q.key ? 0 : vcpu ? -ENOENT : -ESRCH;
 		if (!ret)
 			guests_unbind(v, b, true);
 	} else {
@@ -258,10 +277,12 @@ static bool vmm_request(struct vmm *v)
 static int vmm_on_io(sd_event_source *s, int fd, uint32_t events, void *arg)
 {
 	struct vmm *v = arg;
+	uint64_t begin;
 	ssize_t n;
 
 	/* A second's requests are used up: guests_tend goes on with it. */
-	if (v->requests == REQUESTS_MAX && !(events & (EPOLLHUP | EPOLLERR))) {
+	if ((v->requests == REQUESTS_MAX || v->busy_ns > BUSY_NS) &&
+	    !(events & (EPOLLHUP | EPOLLERR))) {
 		sd_event_source_set_enabled(s, SD_EVENT_OFF);
 		return 0;
 	}
@@ -275,7 +296,12 @@ static int vmm_on_io(sd_event_source *s, int fd, uint32_t events, void *arg)
 		return 0;
 	}
 	v->requests++;
-	if (v->have == sizeof(v->in) && !vmm_request(v))
+	if (v->have < sizeof(v->in))
+		return 0;
+	begin = now_ns();
+	if (vmm_request(v))
+		v->busy_ns += now_ns() - begin;
+	else
 		vmm_close(v, true);
 	return 0;
 }
@@ -377,6 +403,7 @@ void guests_tend(struct guests *g)
 {
 	for (struct vmm *v = g ? g->vmms : NULL; v; v = v->next) {
 		v->requests = 0;
+		v->busy_ns = 0;
 		sd_event_source_set_enabled(v->io, SD_EVENT_ON);
 	}
 }
@@ -390,20 +417,31 @@ static bool guests_is_bound(const struct guests *g, const struct node *vcpu)
 	return false;
 }
 
+struct restored {
+	const struct guests *g;
+	struct bpf_backend *kernel;
+};
+
 static int guests_drop_page(struct node *n, unsigned int depth, void *arg)
 {
-	const struct guests *g = arg;
-	struct vpmu_backend_node *in = n->kind == NODE_VCPU ? guests_node(g, n) : NULL;
+	const struct restored *r = arg;
+	struct vpmu_backend_node *in =
+		n->kind == NODE_VCPU ? node_in(n, bpf_as_backend(r->kernel)) : NULL;
 
-	if (in && bpf_backend_has_totals(in) && !guests_is_bound(g, n))
+	if (!in || !bpf_backend_has_totals(in))
+		return 0;
+	if (r->g && guests_is_bound(r->g, n))
+		guests_show(r->g, n);
+	else
 		bpf_backend_totals_close(in);
 	return 0;
 }
 
-void guests_restored(struct guests *g)
+void guests_restored(const struct guests *g, struct tenants *ts, struct bpf_backend *kernel)
 {
-	if (g)
-		tenants_walk(g->o.ts, guests_drop_page, g);
+	struct restored r = {g, kernel};
+
+	tenants_walk(ts, guests_drop_page, &r);
 }
 
 unsigned int guests_vm(const struct guests *g, const struct node *vm)

@@ -44,9 +44,9 @@ void guests_leave(struct guests *g);
 
 /* guests_tend - call it once a second.
  * guests_restored - the time for VMMs to bind again after a takeover is over: end other pages. Call
- * it before bpf_backend_named. */
+ * it before bpf_backend_named. Without @g, all pages. */
 void guests_tend(struct guests *g);
-void guests_restored(struct guests *g);
+void guests_restored(const struct guests *g, struct tenants *ts, struct bpf_backend *kernel);
 
 /* guests_vm - number of events bound to vCPUs of @vm. NULL @g: 0. */
 unsigned int guests_vm(const struct guests *g, const struct node *vm);

@@ -214,11 +214,15 @@ __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 wha
 	struct vpmu_totals *t;
 	struct vpmu_row *row, was = {0};
 	struct kp_account *a;
-	__u32 i, nr, slot;
+	__u32 i, nr, slot, shown = 0;
 
 	if (!st)
 		return 0;
 	t = totals_of(st);
+	if (t) {
+		a = account_of(st->at.account);
+		shown = a ? (__u32)(a->shown >> (chunk * KP_CHUNK & 63)) : 0;
+	}
 	if (what >> KP_CHUNK) {
 		nr = find_cell(st, cpu, st->at.account, chunk);
 		if (nr)
@@ -246,7 +250,7 @@ __noinline int charge_chunk(struct kp_cpu *st, __u32 cpu, __u32 chunk, __u32 wha
 		if (row)
 			was = *row;
 		charge_slot(st, cpu, slot, row, ran_ns);
-		if (row)
+		if (row && shown >> i & 1)
 			charge_totals(t, slot, row->total - was.total, row->lost - was.lost);
 	}
 	return 0;
@@ -258,21 +262,26 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 	const __u32 all = (1 << KP_CHUNK) - 1;
 	struct vpmu_totals *t;
 	__u32 chunk;
+	__u64 seq;
 
 	if (!st)
 		return 0;
 	t = owed ? totals_of(st) : NULL;
 	if (t) {
-		/* Atomic: a full barrier on either side of the changes. */
-		__sync_fetch_and_add(&t->seq, 1);
+		/* A full barrier on either side of the changes, since the result is used: otherwise
+		 * the compiler may choose an addition without a barrier. */
+		seq = __sync_fetch_and_add(&t->seq, 1);
+		barrier_var(seq);
 		VPMU_STORE(&t->time_ns, t->time_ns + ran_ns);
 	}
 	for (chunk = 0; chunk < KP_CHUNKS && read; chunk++, read >>= KP_CHUNK, owed >>= KP_CHUNK)
 		if (read & all)
 			charge_chunk(st, cpu, chunk, (read & all) | (owed & all) << KP_CHUNK,
 				     ran_ns);
-	if (t)
-		__sync_fetch_and_add(&t->seq, 1);
+	if (t) {
+		seq = __sync_fetch_and_add(&t->seq, 1);
+		barrier_var(seq);
+	}
 	return 0;
 }
 

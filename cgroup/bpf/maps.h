@@ -65,6 +65,7 @@ struct kp_account {
 		       * because of a missed switch or move */
 	__u32 parent; /* daemon: its parent's account; 0: the account is free */
 	__u32 totals; /* daemon: 1 + index of its page in the map of totals; 0: it has none */
+	__u64 shown;  /* daemon: slots that the page shows */
 	/* daemon: figures of the scheduler (schedstat.c), by enum vpmu_sched, and how often some of
 	 * a bound thread's were lost. */
 	__u32 sched_lost, pad;

@@ -238,6 +238,7 @@ static void daemon_open(struct daemon *d, pid_t tid, int found)
 		cr_skip_test("this kernel has no tracepoint " KP_EXIT_HOOK);
 	cr_assert_geq(d->fd, 0, "%s", strerror(-d->fd));
 	cr_assert(bpf_backend_has_totals(d->vcpu));
+	bpf_backend_totals_show(d->vcpu, ~0ull);
 	if (found)
 		bpf_backend_named(d->k);
 	for (unsigned int i = 0; i < KEYS; i++) {
@@ -321,6 +322,7 @@ Test(cgroup_totals, a_vcpu_reads_all_that_it_has_counted)
 	close(d.fd);
 	d.fd = bpf_backend_totals_open(d.vcpu);
 	cr_assert_geq(d.fd, 0);
+	bpf_backend_totals_show(d.vcpu, ~0ull);
 	page_map(d.fd);
 	cr_assert(!c.page->ended);
 	counts_begin();

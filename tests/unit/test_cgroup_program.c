@@ -322,7 +322,7 @@ static bool model_charge(unsigned int cpu, unsigned int slot, bool owed, __u64 r
 	bool some = now != model[cpu].snap[slot];
 	struct vpmu_totals none = {0}, *t = model[cpu].paged ? model_page(a) : NULL;
 
-	t = t ? t : &none;
+	t = t && account_map[a].shown >> slot & 1 ? t : &none;
 
 	if (!event[cpu][slot].there ||
 	    ((int)slot == sw && model[cpu].seen[slot] != state(cpu)->opened[slot])) {
@@ -681,6 +681,7 @@ static void turn_totals(void)
 	__u32 i = (__u32)rnd(TOTALS), a = KP_OTHER + 1 + i;
 
 	account_map[a].totals = account_map[a].totals ? 0 : i + 1;
+	account_map[a].shown = rnd(4) ? ~0ull : rnd(~0ull);
 	totals_map[i] = want_page[i] = (struct vpmu_totals){0};
 	changed();
 	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
