@@ -21,7 +21,8 @@ ask_history() { # TIMES SERIES
 		history 100000000000 "$(at 10)" ""
 		history 60000000000 "$(at 10)" "$all"
 		history 10000000000 "$1" "$2"
-	} | answers
+	} >"$dir/lines"
+	answers <"$dir/lines"
 }
 since() { # ARG...
 	"$vpmu" stat --since "$(date -d "@$((now - 67))" "+%F %T")" "$@" >"$dir/out" 2>"$dir/err"
@@ -90,13 +91,18 @@ wrong delta "$(at 10)" "$(series / page-faults -1)"
 wrong tenant "$(at 10)" "$(series acme page-faults 1)"
 wrong running "$(at 10)" "$(series / page-faults 1 ',"running":[101]')"
 wrong quality "$(at 10)" "$(series / page-faults 1 ',"quality":[1]')"
-history 1 "" "" | answers
+history 1 "" "" >"$dir/lines"
+answers <"$dir/lines"
 since
 check_match "an interval of 1 ns" "$(cat "$dir/err")" 'field "interval_ns"'
 {
 	history 10000000000 "" ""
 	history 9000000000000000000 "$(at 10)" ""
-} | answers
+} >"$dir/lines"
+answers <"$dir/lines"
 since
 check_match "290 years are kept" "$(cat "$dir/err")" 'field "interval_ns"'
+kill "$server"
+wait "$server" 2>/dev/null
+server=
 finish
