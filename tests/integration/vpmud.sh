@@ -170,7 +170,7 @@ if [ -n "$qemu" ]; then
 	busy() { [ "$(vcpu 0)" -gt 1000000 ]; }
 	wait_for "$server" busy
 	"$vpmu" attach one -e task-clock -t web || exit 1
-	one() { "$vpmu" stat --session one -x, | cut -d, -f1; }
+	one() { "$vpmu" stat --session one -x, | counts_of; }
 	grows() { [ "$(one)" -gt "$o" ]; }
 	o=1000000
 	wait_for "$server" grows
@@ -179,14 +179,14 @@ if [ -n "$qemu" ]; then
 	wait_for "$server" ended
 	o=$(one)
 	at_least "the session of a VM that has ended" "$o" 1000000
-	at_least "what its vCPU counted is the tenant's" "$("$vpmu" stat --session sum -x, | cut -d, -f1)" "$v"
+	at_least "what its vCPU counted is the tenant's" "$("$vpmu" stat --session sum -x, | counts_of)" "$v"
 	start_vm
 	wait_for "$server" runs
 	wait_for "$server" busy
 	wait_for "$server" grows # started again, and counted on
 	o=$(one)
 	if [ "$pin_dir" != none ]; then # it runs when vpmud starts
-		sum() { "$vpmu" stat --session sum -x, | cut -d, -f1; }
+		sum() { "$vpmu" stat --session sum -x, | counts_of; }
 		v=$(sum)
 		kill -KILL "$server"
 		wait "$server" 2>/dev/null
@@ -199,7 +199,7 @@ if [ -n "$qemu" ]; then
 	fi
 	stop_vm
 	wait_for "$server" ended
-	at_least "the tenant of a VM that has ended" "$("$vpmu" stat --session sum -x, | cut -d, -f1)" "$v"
+	at_least "the tenant of a VM that has ended" "$("$vpmu" stat --session sum -x, | counts_of)" "$v"
 	"$vpmu" detach vm >/dev/null
 	"$vpmu" detach sum >/dev/null
 	"$vpmu" detach one >/dev/null

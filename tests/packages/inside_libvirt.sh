@@ -47,9 +47,9 @@ domain() { # NAME: a guest without an operating system, whose vCPU loops with in
 }
 row() { vpmu list -j | jq -r --arg v "$1" 'select(.vm == $v) | "\(.path) \(.found) \(.counted) \(.uuid)"'; }
 scope() { vpmu list -j | jq -r --arg v "$1" 'select(.vm == $v) | .cgroup'; }
-counted() { # SESSION TENANT VM VCPU: its CPU time in ns
+counted() { # SESSION TENANT VM VCPU: its CPU time in ns (it is printed in msec)
 	vpmu stat --session "$1" -x, | awk -F, -v t="$2" -v m="$3" -v c="$4" \
-		'$3 == "task-clock" && $4 == t && $5 == m && $6 == c { print $1 }'
+		'$3 == "task-clock" && $4 == t && $5 == m && $6 == c { printf "%.0f", $1 * 1000000 }'
 }
 web() { counted vms /acme/web web-1 ""; }
 libvirt_says() { # the same, by the domain's cgroup
