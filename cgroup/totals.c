@@ -143,7 +143,7 @@ static int totals_new(struct bpf_backend *k, struct kp_account *a)
 	if (ret)
 		return ret;
 	if (!k->nr_totals++)
-		k->totals_blind = totals_blind(k);
+		k->cfg->told = totals_blind(k);
 	ret = totals_attach(k);
 	if (ret) {
 		k->nr_totals--;
@@ -206,11 +206,11 @@ void totals_tend(struct bpf_backend *k)
 {
 	uint32_t blind = totals_blind(k);
 
-	if (blind != k->totals_blind)
+	if (blind != k->cfg->told)
 		for (uint32_t i = 0; i < KP_MAX_TOTALS; i++)
 			if (k->totals.page[i])
 				totals_note(k, i, KP_GAP);
-	k->totals_blind = blind;
+	k->cfg->told = blind;
 }
 
 void totals_take(struct bpf_backend *k)

@@ -261,6 +261,8 @@ struct kp_cfg {
 		      * number each time this begins. 0: moves can be missed */
 	/* daemon: losses of the slot's events that no time accounts for. */
 	__u32 gaps[VPMU_MAX_SLOTS];
+	__u32 told; /* daemon: losses that all pages of totals have been told of (totals.c) */
+	__u32 pad;
 };
 
 /* The mask of the current account of a CPU. */

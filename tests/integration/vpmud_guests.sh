@@ -35,6 +35,12 @@ says() { # VMM COMMAND WANT
 	check "$1: $2" "$answer" "$3"
 }
 
+# page_is VMM WANT: ended and version. Not gaps: on a kernel that hides switches there are some.
+page_is() {
+	$1 page
+	check "$1: page" "$(echo "$answer" | cut -d " " -f 1,3)" "$2"
+}
+
 # bind_soon VMM: vpmud finds new VMs within seconds.
 bind_soon() {
 	for _ in $(seq 50); do
@@ -102,7 +108,7 @@ for _ in 1 2 3; do
 	exact one 9
 	bind_soon one
 	bind_soon two
-	says one page "0 0 1"
+	page_is one "0 1"
 	exact one 11
 	exact two 13
 	"$vpmu" stat -e page-faults -a -- true >/dev/null 2>&1
@@ -121,15 +127,15 @@ for _ in $(seq 100); do
 	sleep 0.1
 done
 check "a page that nobody binds ends" "${answer%% *}" 1
-says one page "0 0 1"
+page_is one "0 1"
 exact one 12
 
 # Garbage, and the end of a bind: the page ends with the last one.
 bind_soon two
 says two "garbage 24" closed
-says two page "1 0 1"
+page_is two "1 1"
 says one "unbind $faults" 0
-says one page "1 0 1"
+page_is one "1 1"
 bind_soon one
 exact one 6
 kill -KILL "$vmm1"
