@@ -22,7 +22,7 @@ struct vpmu_totals {
 	 * program did not see, or no memory for the account. Each makes the totals inexact. */
 	__u64 gaps;
 	/* By slot. total: events; lost: the part of time_ns without a counter, in ns. They grow
-	 * while the slot's key is counted for the vCPU. */
+	 * while the slot's key is bound; what others count for the vCPU is not here. */
 	struct vpmu_row row[VPMU_MAX_SLOTS];
 };
 
