@@ -162,7 +162,7 @@ struct bpf_backend {
 	uint64_t *task_bits; /* mapped */
 	uint32_t *bit_users; /* bound tasks by bit */
 	struct pages accounts, index, cells, totals;
-	uint32_t nr_totals; /* accounts with a page of totals */
+	uint32_t nr_totals;   /* accounts with a page of totals */
 	uint32_t nr_accounts; /* numbers allocated so far, 0 included */
 	uint32_t *free_accounts, nr_free, room_free;
 	unsigned int chunks; /* chunks that may be in use: of slots 0 .. highest */
