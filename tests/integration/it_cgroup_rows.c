@@ -248,7 +248,7 @@ Test(cgroup_rows, one_that_tasks_move_into)
 	report(k);
 	/* The end of each process, and of the host's what forks and waits, are not in the numbers.
 	 */
-	cr_expect(is_honest(b, 0, m->own, m->own + 3 * 30));
+	cr_expect(is_honest(b, 0, m->own, m->own + 3 * 60));
 	cr_expect(is_honest(host, 0, m->others, m->others + 12 * 200));
 	bed_counting_free(host);
 	bpf_backend_close(k);
