@@ -77,9 +77,7 @@ int totals_attach(struct bpf_backend *k)
 
 void totals_detach(struct bpf_backend *k)
 {
-	if (!k->exit_link)
-		return;
-	pin_unlink(k, PIN_EXITS);
+	pin_unlink(k, PIN_EXITS); /* a former process's, too */
 	bpf_link__destroy(k->exit_link);
 	k->exit_link = NULL;
 }
@@ -99,7 +97,7 @@ void totals_drop(struct bpf_backend *k, struct knode *n)
 	if (!a || !a->totals)
 		return;
 	totals_end(k, a);
-	if (!k->nr_totals && !k->taken_over)
+	if (!k->nr_totals)
 		totals_detach(k);
 }
 

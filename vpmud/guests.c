@@ -27,6 +27,7 @@
 #define BINDS_MAX    1024	 /* of a connection */
 #define KEYS_MAX     24		 /* distinct keys of all binds: the host has 64 slots */
 #define BUSY_NS	     50000000ull /* likewise: time that requests of a connection take in a second */
+#define PRIORITY     (SD_EVENT_PRIORITY_NORMAL + 10) /* the control socket goes first */
 #define MODES	     (VPMU_KEY_USR | VPMU_KEY_OS)
 
 struct bind {
@@ -82,16 +83,15 @@ static struct bind **guests_find(struct vmm *v, pid_t tid, vpmu_key_t key)
 	return b;
 }
 
-/* The page of @vcpu shows what is bound, and nothing else that is counted there. */
-static void guests_show(const struct guests *g, const struct node *vcpu)
+/* The page of @vcpu, which is @v's, shows what is bound, and nothing else that is counted there. */
+static void guests_show(const struct vmm *v, const struct node *vcpu)
 {
 	uint64_t slots = 0;
 
-	for (const struct vmm *v = g->vmms; v; v = v->next)
-		for (const struct bind *b = v->binds; b; b = b->next)
-			if (b->vcpu == vcpu)
-				slots |= 1ull << b->slot;
-	bpf_backend_totals_show(guests_node(g, vcpu), slots);
+	for (const struct bind *b = v->binds; b; b = b->next)
+		if (b->vcpu == vcpu)
+			slots |= 1ull << b->slot;
+	bpf_backend_totals_show(guests_node(v->g, vcpu), slots);
 }
 
 /* Take @link's bind out and free it; @v's vCPU keeps its page while other binds need it. */
@@ -108,7 +108,7 @@ static void guests_unbind(struct vmm *v, struct bind **link, bool detach)
 		if (!*guests_find(v, b->tid, 0))
 			bpf_backend_totals_close(guests_node(v->g, b->vcpu));
 		else
-			guests_show(v->g, b->vcpu);
+			guests_show(v, b->vcpu);
 	}
 	free(b);
 }
@@ -183,7 +183,7 @@ static int guests_bind(struct vmm *v, struct node *vcpu, pid_t tid, vpmu_key_t k
 	v->binds = b;
 	v->nr_binds++;
 	v->g->nr_binds++;
-	guests_show(v->g, vcpu);
+	guests_show(v, vcpu);
 	return 0;
 err:
 	vpmu_counting_free(b->counting);
@@ -336,7 +336,9 @@ static int guests_on_connect(sd_event_source *s, int fd, uint32_t events, void *
 	v = xcalloc(1, sizeof(*v));
 	*v = (struct vmm){
 		.g = g, .fd = conn, .pid = cred.pid, .start_time = start_time, .next = g->vmms};
-	if (sd_event_add_io(g->o.ev, &v->io, conn, EPOLLIN, vmm_on_io, v) < 0) {
+	if (sd_event_add_io(g->o.ev, &v->io, conn, EPOLLIN, vmm_on_io, v) < 0 ||
+	    sd_event_source_set_priority(v->io, PRIORITY) < 0) {
+		sd_event_source_disable_unref(v->io);
 		close(conn);
 		free(v);
 		return 0;
@@ -366,6 +368,8 @@ int guests_open(const struct guests_opts *o, struct guests **out, char *err, siz
 	}
 	if (!ret) {
 		ret = sd_event_add_io(o->ev, &g->io, g->file.fd, EPOLLIN, guests_on_connect, g);
+		if (ret >= 0)
+			ret = sd_event_source_set_priority(g->io, PRIORITY);
 		if (ret < 0)
 			fail(ret, err, errlen, "socket %s: %s", g->path, strerror(-ret));
 	}
@@ -408,13 +412,14 @@ void guests_tend(struct guests *g)
 	}
 }
 
-static bool guests_is_bound(const struct guests *g, const struct node *vcpu)
+/* The connection that has bound events of @vcpu. */
+static const struct vmm *guests_owner(const struct guests *g, const struct node *vcpu)
 {
-	for (const struct vmm *v = g->vmms; v; v = v->next)
+	for (const struct vmm *v = g ? g->vmms : NULL; v; v = v->next)
 		for (const struct bind *b = v->binds; b; b = b->next)
 			if (b->vcpu == vcpu)
-				return true;
-	return false;
+				return v;
+	return NULL;
 }
 
 struct restored {
@@ -428,10 +433,13 @@ static int guests_drop_page(struct node *n, unsigned int depth, void *arg)
 	struct vpmu_backend_node *in =
 		n->kind == NODE_VCPU ? node_in(n, bpf_as_backend(r->kernel)) : NULL;
 
+	const struct vmm *owner;
+
 	if (!in || !bpf_backend_has_totals(in))
 		return 0;
-	if (r->g && guests_is_bound(r->g, n))
-		guests_show(r->g, n);
+	owner = guests_owner(r->g, n);
+	if (owner)
+		guests_show(owner, n);
 	else
 		bpf_backend_totals_close(in);
 	return 0;

@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -530,4 +531,26 @@ uint64_t bed_unseen(struct bpf_backend *k)
 
 	bpf_backend_usage(k, &u);
 	return u.missed + u.moved;
+}
+
+/* ---- pins ---- */
+
+static char pin_mount[64];
+
+static void pin_unmount(void)
+{
+	umount2(pin_mount, MNT_DETACH);
+	rmdir(pin_mount);
+}
+
+void bed_pin_dir(char dir[BED_PIN_DIR])
+{
+	strcpy(pin_mount, "/tmp/vpmu-bpffs-XXXXXX");
+	cr_assert(mkdtemp(pin_mount));
+	if (mount("bpf", pin_mount, "bpf", 0, "mode=0700")) {
+		rmdir(pin_mount);
+		cr_skip_test("cannot mount a BPF file system: %s", strerror(errno));
+	}
+	atexit(pin_unmount);
+	snprintf(dir, BED_PIN_DIR, "%s/vpmu", pin_mount);
 }

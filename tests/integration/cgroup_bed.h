@@ -84,6 +84,11 @@ unsigned int bed_conserved(struct vpmu_backend *s);
 /* bed_unseen - how many switches and moves the kernel has not shown: then values may be partial. */
 uint64_t bed_unseen(struct bpf_backend *k);
 
+/* bed_pin_dir - @dir becomes a path for pins in a BPF file system of the test's own, until the
+ * test's end. Skips the test if there can be none. */
+#define BED_PIN_DIR 80
+void bed_pin_dir(char dir[BED_PIN_DIR]);
+
 struct vpmu_backend_node *bed_node(struct vpmu_backend_node *parent);
 
 #endif

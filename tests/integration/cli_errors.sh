@@ -93,6 +93,9 @@ bad 2 'profile: -d is given twice' profile -d 1 -d 2
 bad 2 'lbr: --mode is given twice' lbr --mode calls --mode branches
 bad 2 'lbr: -n is given twice' lbr -n 1 -n 2
 bad 2 'attach: -t is given twice; a session has one target' attach a -e cycles -t web-1 -t /acme
+bad 2 'stat: -G: a part of the list is empty' stat -G ''
+bad 2 'stat: -G: a part of the list is empty' stat -G a,,b
+bad 2 'stat: -p: a part of the list is empty' stat -p 1,
 bad 2 'stat: -t: give up to 16 targets' stat $(seq -f '-t /t%g' 17)
 bad 1 'no VM "nope"' stat -t web-1 -t nope
 bad 2 'attach: give a NAME' attach -e cycles

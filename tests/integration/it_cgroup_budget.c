@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -284,19 +283,14 @@ Test(bpf_backend_budget, keys_that_do_not_fit_take_turns)
 Test(bpf_backend_budget, turns_go_on_after_a_restart)
 {
 	struct bpf_backend_opts o = {.sys = &sys, .leave_counters = 2};
-	char dir[100], mnt[] = "/tmp/vpmu-bpffs-XXXXXX", why[256];
+	char dir[BED_PIN_DIR], why[256];
 	struct bpf_backend_base base[KEYS];
 	struct vpmu_counting *c;
 	vpmu_key_t keys[KEYS];
 	struct bpf_backend_budget b;
 	size_t failed;
 
-	cr_assert(mkdtemp(mnt));
-	if (mount("bpf", mnt, "bpf", 0, "mode=0700")) {
-		rmdir(mnt);
-		cr_skip_test("cannot mount a BPF file system: %s", strerror(errno));
-	}
-	snprintf(dir, sizeof(dir), "%s/vpmu", mnt);
+	bed_pin_dir(dir);
 	o.pin_dir = dir;
 	make_keys(keys);
 	for (int i = 0; i < 3; i++) {
@@ -332,8 +326,6 @@ Test(bpf_backend_budget, turns_go_on_after_a_restart)
 	}
 	bed_counting_free(c);
 	bpf_backend_close(backend);
-	umount2(mnt, MNT_DETACH);
-	rmdir(mnt);
 }
 
 /* ---- mediated vPMUs ----------------------------------------------------------------------- */

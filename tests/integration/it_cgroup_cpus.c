@@ -15,7 +15,6 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +38,8 @@ static const vpmu_key_t keys[KEYS] = {
 	(vpmu_key_t)VPMU_SPACE_GENERIC << VPMU_KEY_SPACE_SHIFT | VPMU_EV_CYCLES | VPMU_KEY_USR |
 		VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST};
 
-static char mnt[64], dir[80], files[64];
+static char dir[BED_PIN_DIR];
+static char files[64];
 static struct bpf_backend_sys sys;
 static pid_t job;
 
@@ -109,10 +109,6 @@ static void job_on_cpu1(void)
 static void finish(void)
 {
 	bed_end();
-	if (mnt[0]) {
-		umount2(mnt, MNT_DETACH);
-		rmdir(mnt);
-	}
 	if (files[0]) {
 		char cmd[128];
 
@@ -131,13 +127,7 @@ static void begin(bool real)
 	bpf_backend_close(bed_open(&plain));
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("one CPU");
-	strcpy(mnt, "/tmp/vpmu-bpffs-XXXXXX");
-	cr_assert(mkdtemp(mnt));
-	if (mount("bpf", mnt, "bpf", 0, "mode=0700")) {
-		rmdir(mnt);
-		cr_skip_test("cannot mount a BPF file system: %s", strerror(errno));
-	}
-	snprintf(dir, sizeof(dir), "%s/vpmu", mnt);
+	bed_pin_dir(dir);
 	strcpy(files, "/tmp/vpmu-cpus-XXXXXX");
 	cr_assert(mkdtemp(files));
 	sys = bpf_backend_sys_real;

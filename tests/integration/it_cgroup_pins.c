@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,28 +30,7 @@
 static const vpmu_key_t keys[2] = {SW(PERF_COUNT_SW_PAGE_FAULTS),
 				   SW(PERF_COUNT_SW_CONTEXT_SWITCHES)};
 
-static char mnt[64], dir[80];
-
-static void unmount(void)
-{
-	if (mnt[0]) {
-		umount2(mnt, MNT_DETACH);
-		rmdir(mnt);
-	}
-}
-
-static void mount_bpf(void)
-{
-	strcpy(mnt, "/tmp/vpmu-bpffs-XXXXXX");
-	cr_assert(mkdtemp(mnt));
-	if (mount("bpf", mnt, "bpf", 0, "mode=0700")) {
-		rmdir(mnt);
-		mnt[0] = '\0';
-		cr_skip_test("cannot mount a BPF file system: %s", strerror(errno));
-	}
-	atexit(unmount);
-	snprintf(dir, sizeof(dir), "%s/vpmu", mnt);
-}
+static char dir[BED_PIN_DIR];
 
 /* Shared by the processes. */
 struct shared {
@@ -190,7 +168,7 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	pid_t pid;
 
 	bpf_backend_close(k);
-	mount_bpf();
+	bed_pin_dir(dir);
 	for (int i = 0; i < 2; i++)
 		bed_counters(&truth[i], keys[i]);
 	sh->cgroup = bed_cgroup("t");
@@ -254,7 +232,7 @@ Test(cgroup_pins, totals_are_taken_over_to_the_count)
 	struct tree t;
 
 	bpf_backend_close(k);
-	mount_bpf();
+	bed_pin_dir(dir);
 	sh->cgroup = bed_cgroup("t");
 	kill_it(start(sh, first));
 	tree_open(&t, sh, 1);
@@ -334,7 +312,7 @@ Test(cgroup_pins, what_was_missed_is_taken_over)
 	uint32_t missed;
 
 	bpf_backend_close(k);
-	mount_bpf();
+	bed_pin_dir(dir);
 	sh->cgroup = bed_cgroup("t");
 	for (int what = 0; what < 3; what++) {
 		tree_open(&t, sh, what != 0);
@@ -474,7 +452,7 @@ Test(cgroup_pins, killed_while_a_cpu_gets_new_events)
 	bpf_backend_close(k);
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("one CPU");
-	mount_bpf();
+	bed_pin_dir(dir);
 	own_files();
 	sh->cgroup = bed_cgroup("t");
 	job = bed_job("t", FAULTS);
@@ -571,7 +549,7 @@ Test(cgroup_pins, what_cannot_be_taken_over_is_refused)
 	bpf_backend_close(k);
 	expect_refused("/tmp/vpmu-not-bpf", -EOPNOTSUPP, "mount -t bpf");
 	expect_refused("/nowhere/at/all", -ENOENT, "/nowhere/at/all");
-	mount_bpf();
+	bed_pin_dir(dir);
 
 	/* Somebody else could remove them. */
 	cr_assert(!mkdir(dir, 0700) && !chmod(dir, 0777));
@@ -641,7 +619,7 @@ Test(cgroup_pins, a_binding_to_no_node_is_the_roots)
 	int fd;
 
 	bpf_backend_close(k);
-	mount_bpf();
+	bed_pin_dir(dir);
 	cr_assert_eq(bpf_backend_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
 	cr_assert_eq(bpf_backend_bind_cgroup(bed_node(bpf_as_backend(k)->root), id), 0);
 	next = k->cfg->nr_accounts;

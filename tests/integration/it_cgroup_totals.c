@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -186,28 +185,7 @@ static void guest_round(unsigned int i)
 /* ---- the daemon -------------------------------------------------------------------------------
  */
 
-static char mnt[64], dir[80];
-
-static void unmount(void)
-{
-	if (mnt[0]) {
-		umount2(mnt, MNT_DETACH);
-		rmdir(mnt);
-	}
-}
-
-static void mount_bpf(void)
-{
-	strcpy(mnt, "/tmp/vpmu-bpffs-XXXXXX");
-	cr_assert(mkdtemp(mnt));
-	if (mount("bpf", mnt, "bpf", 0, "mode=0700")) {
-		rmdir(mnt);
-		mnt[0] = '\0';
-		cr_skip_test("cannot mount a BPF file system: %s", strerror(errno));
-	}
-	atexit(unmount);
-	snprintf(dir, sizeof(dir), "%s/vpmu", mnt);
-}
+static char dir[BED_PIN_DIR];
 
 struct daemon {
 	struct bpf_backend *k;
@@ -272,7 +250,7 @@ Test(cgroup_totals, a_vcpu_reads_all_that_it_has_counted)
 	uint64_t before[KEYS], page[KEYS], perf[KEYS];
 	void *p;
 
-	mount_bpf();
+	bed_pin_dir(dir);
 	guest_open();
 	perf_open();
 	daemon_open(&d, (pid_t)syscall(SYS_gettid), 0);
@@ -346,7 +324,7 @@ Test(cgroup_totals, a_page_outlives_the_daemon)
 	int status, pipes[2], fd;
 	pid_t first;
 
-	mount_bpf();
+	bed_pin_dir(dir);
 	guest_open();
 	perf_open();
 	cr_assert_eq(pipe(pipes), 0);

@@ -13,7 +13,7 @@ switches=0x043c00000003 # context-switches, which the list does not have
 
 begin_conf
 sed 's/^pin_dir.*/pin_dir = none/' "$conf" >"$conf.none"
-for events in "no-such-event" ""; do
+for events in "no-such-event" "page-faults run-delay" ""; do
 	{ cat "$conf"; echo "guest_events = $events"; } >"$conf.bad"
 	"$vpmud" -c "$conf.bad" -C >"$dir/bad.out" 2>&1
 	check "guest_events = $events" "$? $(wc -l <"$dir/bad.out")" "2 1"
@@ -136,6 +136,24 @@ says two "garbage 24" closed
 page_is two "1 1"
 says one "unbind $faults" 0
 page_is one "1 1"
+bind_soon one
+exact one 6
+# A vpmud whose configuration has no list any more ends the pages that it finds.
+kill -KILL "$server"
+wait "$server" 2>/dev/null
+sed '/^guest_events/d' "$conf" >"$conf.without"
+with=$conf conf=$conf.without
+start
+for _ in $(seq 300); do
+	one page
+	[ "${answer%% *}" = 1 ] && break
+	sleep 0.1
+done
+check "without guest_events a page ends" "${answer%% *}" 1
+conf=$with
+kill "$server"
+wait "$server"
+start
 bind_soon one
 exact one 6
 kill -KILL "$vmm1"

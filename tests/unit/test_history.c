@@ -364,6 +364,37 @@ Test(history, it_survives_the_process)
 	cr_expect(strstr(notes, "of another interval"), "%s", notes);
 }
 
+/* As after a jump of the clock: one answer has no room for an interval each. */
+Test(history, a_gap_of_weeks_is_bounded)
+{
+	json_t *a;
+
+	ATTACH("vms", "vm");
+	tick();
+	run(vm, 5);
+	tick();
+	history_tick(h, realtime_us() + 14ull * 86400 * 1000000);
+	a = must("{\"cmd\":\"history\"}");
+	cr_expect_lt(json_array_size(json_object_get(a, "times")), 10);
+	json_decref(a);
+}
+
+/* The session of one VM goes on with the next VM of that name, which is another row. */
+Test(history, a_vm_that_starts_again_marks_its_interval)
+{
+	json_decref(must("{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"none\","
+			 "\"target\":\"web\",\"name\":\"one\",\"keep\":true}"));
+	tick();
+	run(vm, 5);
+	tick();
+	run(vm, 3);
+	tenant_vm_remove(ts, vm);
+	vm = add_vm("web");
+	run(vm, 4);
+	tick();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5 3(exact partial)");
+}
+
 Test(history, a_foreign_file_is_not_read)
 {
 	char path[128];
