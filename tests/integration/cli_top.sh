@@ -140,8 +140,11 @@ plain() { tmux capture-pane -p -t plain | grep -Eq '^    web +2/2 .*[0-9.]+[kMG]
 wait_for "$server" plain || exit 1
 coloured plain && check "NO_COLOR" "$(tmux capture-pane -e -p -t plain | cat -v)" "no colours"
 tmux send-keys -t plain q
+gone() { ! tmux has-session -t plain 2>/dev/null; }
+wait_for "$server" gone || exit 1
 # The filter, and the help.
 key v
+shown '^NAME '
 key /
 shown '^only names with: _'
 key b
