@@ -57,14 +57,9 @@ bool capture_is_call_stack(const struct capture *c)
 	return strcmp(c->mode, "call-stack") == 0;
 }
 
-static struct origin origin_of(const struct capture *c)
+void capture_chain(const struct images *im, const struct capture *c, struct chain *out)
 {
-	return (struct origin){.vm = c->vm, .vcpu = (int)c->vcpu};
-}
-
-void capture_chain(const struct capture *c, struct chain *out)
-{
-	out->in = origin_of(c);
+	out->in = (struct origin){.vm = c->vm, .vcpu = (int)c->vcpu};
 	out->nr = 0;
 	for (size_t i = 0; i < c->nr; i++) {
 		const struct branch *b = &c->branch[i];
@@ -73,6 +68,20 @@ void capture_chain(const struct capture *c, struct chain *out)
 			chain_push(out, b->to.known, b->to.address);
 		chain_push(out, b->from.known, b->from.address);
 	}
+	chain_settle(im, out);
+}
+
+void capture_want(struct images *im, const struct capture *c)
+{
+	struct chain ch;
+
+	/* Both ends of each branch, as if they were calls. */
+	capture_chain(im, c, &ch);
+	chain_want(im, &ch);
+	ch.nr = 0;
+	for (size_t i = 0; i < c->nr; i++)
+		chain_push(&ch, c->branch[i].to.known, c->branch[i].to.address);
+	chain_want(im, &ch);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */
@@ -83,7 +92,7 @@ static json_t *chain_list(struct images *im, const struct capture *c)
 	char buf[ADDRESS_LEN];
 	struct chain ch;
 
-	capture_chain(c, &ch);
+	capture_chain(im, c, &ch);
 	for (size_t i = 0; i < ch.nr; i++)
 		json_array_append_new(list,
 				      json_string(place_function(im, &ch.in, &ch.place[i], buf)));
@@ -92,15 +101,16 @@ static json_t *chain_list(struct images *im, const struct capture *c)
 
 static json_t *branch_list(struct images *im, const struct capture *c)
 {
-	const struct origin in = origin_of(c);
 	json_t *list = json_array();
 	char from[ADDRESS_LEN], to[ADDRESS_LEN];
+	struct chain ch;
 
+	capture_chain(im, c, &ch);
 	for (size_t i = 0; i < c->nr; i++) {
 		const struct branch *b = &c->branch[i];
 		json_t *o =
-			json_pack("{s:s, s:s, s:s}", "from", place_name(im, &in, &b->from, from),
-				  "to", place_name(im, &in, &b->to, to), "type", b->type);
+			json_pack("{s:s, s:s, s:s}", "from", place_name(im, &ch.in, &b->from, from),
+				  "to", place_name(im, &ch.in, &b->to, to), "type", b->type);
 
 		if (b->cycles >= 0)
 			json_object_set_new(o, "cycles", json_integer(b->cycles));
@@ -133,7 +143,6 @@ void capture_print(struct images *im, const struct capture *c)
 	/* Only the emulator models cycles; a server that reports no backends has only that one. */
 	const char *modelled = !c->backend || !strcmp(c->backend, "emulator") ? " (modelled)" : "";
 	char from[ADDRESS_LEN], to[ADDRESS_LEN], group[GROUP_LEN];
-	const struct origin in = origin_of(c);
 	struct chain ch;
 
 	printf("%s/%u: ", c->vm, c->vcpu);
@@ -145,17 +154,17 @@ void capture_print(struct images *im, const struct capture *c)
 	       strcmp(c->source, "guest") ? "captured" : "the guest's own", c->mode, c->nr,
 	       out_group(c->total, group), c->backend ? ", backend: " : "",
 	       c->backend ? c->backend : "");
+	capture_chain(im, c, &ch);
 	if (capture_is_call_stack(c)) {
-		capture_chain(c, &ch);
 		for (size_t i = 0; i < ch.nr; i++)
-			printf("    %s\n", place_name(im, &in, &ch.place[i], from));
+			printf("    %s\n", place_name(im, &ch.in, &ch.place[i], from));
 		return;
 	}
 	for (size_t i = 0; i < c->nr; i++) {
 		const struct branch *b = &c->branch[i];
 
-		printf("    %-8s %-30s -> %s", b->type, place_name(im, &in, &b->from, from),
-		       place_name(im, &in, &b->to, to));
+		printf("    %-8s %-30s -> %s", b->type, place_name(im, &ch.in, &b->from, from),
+		       place_name(im, &ch.in, &b->to, to));
 		if (b->cycles >= 0)
 			printf("  %d cycles%s", b->cycles, modelled);
 		putchar('\n');

@@ -38,7 +38,10 @@ void capture_fini(struct capture *c);
 bool capture_is_call_stack(const struct capture *c);
 /* capture_chain - convert such records to a call chain: the target of the newest call, then the
  * origin of each call. */
-void capture_chain(const struct capture *c, struct chain *out);
+void capture_chain(const struct images *im, const struct capture *c, struct chain *out);
+
+/* capture_want - name the host's user code in it at the next images_look(). */
+void capture_want(struct images *im, const struct capture *c);
 
 /* capture_print, capture_print_json - print to standard output, as text or as one JSON line. */
 void capture_print(struct images *im, const struct capture *c);

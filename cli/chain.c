@@ -48,11 +48,49 @@ static const char *chain_find(struct images *im, const struct origin *o, const s
 	}
 }
 
+/* Return true for user code of a known process of the host. */
+static bool chain_in_process(const struct origin *o, const struct place *p)
+{
+	return p->known && o->pid && place_code(o, p) == CODE_HOST_USER;
+}
+
+const char *place_object(struct images *im, const struct origin *o, const struct place *p,
+			 char buf[ADDRESS_LEN])
+{
+	struct process_code code = {0};
+
+	if (chain_in_process(o, p))
+		images_process(im, o->pid, p->address, &code);
+	return images_spell(code.object ? code.object : "[unknown]", NULL, 0, buf);
+}
+
+/* Write the function, with its offset if @offset; without one @buf gets "[FILE]" if @file, else
+ * "[unknown]". */
+static const char *chain_process_name(struct images *im, const struct origin *o,
+				      const struct place *p, bool offset, bool file,
+				      char buf[ADDRESS_LEN])
+{
+	struct process_code code;
+	const char *base;
+	char text[ADDRESS_LEN];
+
+	images_process(im, o->pid, p->address, &code);
+	if (code.function)
+		return images_spell(code.function, offset ? &code.offset : NULL, 0, buf);
+	if (!file || !code.object)
+		return strcpy(buf, "[unknown]");
+	base = strrchr(code.object, '/');
+	snprintf(text, sizeof(text), base ? "[%.200s]" : "%.200s", base ? base + 1 : code.object);
+	return images_spell(text, NULL, 0, buf);
+}
+
 const char *place_function(struct images *im, const struct origin *o, const struct place *p,
 			   char buf[ADDRESS_LEN])
 {
 	uint64_t offset;
 
+	if (chain_in_process(o, p))
+		return chain_process_name(im, o, p, false, true, buf);
 	return p->known ? images_spell(chain_find(im, o, p, &offset), NULL, p->address, buf)
 			: strcpy(buf, "[unknown]");
 }
@@ -61,9 +99,22 @@ const char *place_name(struct images *im, const struct origin *o, const struct p
 		       char buf[ADDRESS_LEN])
 {
 	uint64_t offset = 0;
-	const char *name = p->known ? chain_find(im, o, p, &offset) : NULL;
+	const char *name;
 
+	if (chain_in_process(o, p))
+		return chain_process_name(im, o, p, true, false, buf);
+	name = p->known ? chain_find(im, o, p, &offset) : NULL;
 	return p->known ? images_spell(name, &offset, p->address, buf) : strcpy(buf, "[unknown]");
+}
+
+const char *origin_name(const struct origin *o)
+{
+	return o->vm ? o->vm : o->tenant ? o->tenant : "/host";
+}
+
+const char *origin_comm(struct images *im, const struct origin *o, char buf[ADDRESS_LEN])
+{
+	return o->pid && !o->vm ? images_spell(images_comm(im, o->pid), NULL, 0, buf) : NULL;
 }
 
 void chain_push(struct chain *ch, bool known, uint64_t address)
@@ -72,7 +123,17 @@ void chain_push(struct chain *ch, bool known, uint64_t address)
 		ch->place[ch->nr++] = (struct place){.known = known, .address = address};
 }
 
-void chain_parse(struct fields *f, const json_t *row, struct chain *ch)
+void chain_settle(const struct images *im, struct chain *ch)
+{
+	struct origin *o = &ch->in;
+
+	if (o->side || !images_is_thread(im, o->vm))
+		return;
+	o->side = ch->nr && ch->place[0].known && !(ch->place[0].address >> 63) ? "qemu" : "host";
+	o->pid = images_pid(im, o->vm);
+}
+
+void chain_parse(struct fields *f, const struct images *im, const json_t *row, struct chain *ch)
 {
 	const json_t *ips = field_array(f, row, "chain"), *ip;
 	size_t i;
@@ -85,27 +146,61 @@ void chain_parse(struct fields *f, const json_t *row, struct chain *ch)
 
 		chain_push(ch, known, address);
 	}
+	chain_settle(im, ch);
 }
 
 void chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count)
 {
-	char buf[CHAIN_MAX][ADDRESS_LEN], vcpu[24], side[24];
+	char buf[CHAIN_MAX][ADDRESS_LEN], comm[ADDRESS_LEN], vcpu[24], side[24];
 	const struct origin *o = &ch->in;
-	const char *name[CHAIN_MAX + 4];
+	const char *name[CHAIN_FRAMES_MAX];
 	size_t n = 0;
 
 	snprintf(vcpu, sizeof(vcpu), "vcpu%d", o->vcpu);
 	snprintf(side, sizeof(side), "[%s]", o->side ? o->side : "");
-	name[n++] = o->vm ? o->vm : o->tenant ? o->tenant : "[host]";
+	name[n++] = origin_name(o);
 	if (o->vm && o->vcpu >= 0)
 		name[n++] = vcpu;
-	if (o->side && strcmp(name[n - 1], side) != 0)
+	if (o->side)
 		name[n++] = side;
+	if (origin_comm(im, o, comm))
+		name[n++] = comm;
 	for (size_t i = ch->nr; i--;)
 		name[n++] = place_function(im, o, &ch->place[i], buf[i]);
 	if (!ch->nr)
 		name[n++] = "[no calls]";
 	stacks_add(root, name, n, count);
+}
+
+void chain_want(struct images *im, const struct chain *ch)
+{
+	for (size_t i = 0; i < ch->nr; i++)
+		if (chain_in_process(&ch->in, &ch->place[i]))
+			images_want(im, ch->in.pid, ch->place[i].address);
+}
+
+void chains_look(struct fields *f, struct images *im, const json_t *answer)
+{
+	const json_t *rows = json_object_get(answer, "rows"), *row;
+	const json_t *chains = json_object_get(answer, "chains");
+	struct chain ch;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		const json_t *ip = json_object_get(row, "ip");
+		uint64_t address = 0;
+
+		ch.nr = 0;
+		origin_parse(f, row, &ch.in);
+		if (ip && field_address(f, ip, "ip", &address))
+			chain_push(&ch, true, address);
+		chain_want(im, &ch);
+	}
+	json_array_foreach (chains, i, row) {
+		chain_parse(f, im, row, &ch);
+		chain_want(im, &ch);
+	}
+	images_look(im);
 }
 
 void chains_add(struct fields *f, struct images *im, const json_t *answer, struct frame *root)
@@ -118,7 +213,7 @@ void chains_add(struct fields *f, struct images *im, const json_t *answer, struc
 	json_array_foreach (chains, i, row) {
 		struct chain ch;
 
-		chain_parse(f, row, &ch);
+		chain_parse(f, im, row, &ch);
 		chain_add(root, im, &ch, field_u64(f, row, "samples"));
 	}
 	if (others)

@@ -11,7 +11,8 @@
 #include "cli/images.h"
 #include "cli/stacks.h"
 
-#define CHAIN_MAX 64
+#define CHAIN_MAX	 64
+#define CHAIN_FRAMES_MAX (CHAIN_MAX + 5) /* of chain_add: with the frames around it */
 
 /* An address; unknown where branch records omit a privilege level. */
 struct place {
@@ -42,22 +43,47 @@ enum code { CODE_GUEST, CODE_GUEST_KERNEL, CODE_HOST_KERNEL, CODE_HOST_USER };
 enum code place_code(const struct origin *o, const struct place *p);
 
 /* place_function, place_name - write the function, or the function and the offset ("fib+0x12");
- * "[unknown]" if the address is unknown. Both return @buf. */
+ * "[unknown]" if the address is unknown. User code of the host without a name is "[FILE]" or
+ * "[unknown]" for place_function, "[unknown]" for place_name. Both return @buf. */
 const char *place_function(struct images *im, const struct origin *o, const struct place *p,
 			   char buf[ADDRESS_LEN]);
 const char *place_name(struct images *im, const struct origin *o, const struct place *p,
 		       char buf[ADDRESS_LEN]);
 
+/* place_object - write the file of code in the user mode of a process of the host: its path,
+ * "[vdso]", "[anon]", or "[unknown]". Returns @buf. */
+const char *place_object(struct images *im, const struct origin *o, const struct place *p,
+			 char buf[ADDRESS_LEN]);
+
+/* origin_name - the VM, else the tenant, else "/host", the rest of the host. */
+const char *origin_name(const struct origin *o);
+
+/* origin_comm - write the command name of a process of the host outside VMs; NULL: none, or no
+ * process is known. Returns @buf. */
+const char *origin_comm(struct images *im, const struct origin *o, char buf[ADDRESS_LEN]);
+
 /* chain_push - append a place; places beyond CHAIN_MAX are dropped. */
 void chain_push(struct chain *ch, bool known, uint64_t address);
 
+/* chain_settle - find the side of branch records of @ch: those of vCPU threads, of backend bpf, are
+ * the host's. Samples have theirs. */
+void chain_settle(const struct images *im, struct chain *ch);
+
 /* chain_parse - parse @row of "chains". */
-void chain_parse(struct fields *f, const json_t *row, struct chain *ch);
+void chain_parse(struct fields *f, const struct images *im, const json_t *row, struct chain *ch);
 
 /* chain_add - add @count samples of @ch to the tree @root: "vm;vcpuN;outermost;...;innermost". With
- * a side, "[side]" is the frame after the VM or tenant. An empty chain gets the frame "[no
+ * a side, "[side]" is the frame after the VM or tenant, and after it the command, if one is known.
+ * An empty chain gets the frame "[no
  * calls]". */
 void chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count);
+
+/* chain_want - name user code of the host in @ch at the next images_look(). */
+void chain_want(struct images *im, const struct chain *ch);
+
+/* chains_look - look at the processes of the host in @answer, so that their code has names. Invalid
+ * fields are recorded in @f. */
+void chains_look(struct fields *f, struct images *im, const json_t *answer);
 
 /* chains_add - add "chains" and "other-chains" of @answer to the tree @root. Invalid fields are
  * recorded in @f. */

@@ -33,9 +33,11 @@ struct images {
 	json_t *vms;	  /* name of a VM -> path of its image */
 	json_t *tenants;  /* name of a VM -> path of its tenant */
 	json_t *pids;	  /* name of a VM -> its process */
+	json_t *backends; /* name of a VM -> its backend */
 	unsigned int pid; /* of the server */
 	struct image *first;
 	struct kernel *guests;
+	struct processes *processes;
 	struct kallsyms *host; /* NULL: not needed so far, or unreadable */
 	bool host_looked;
 };
@@ -61,6 +63,8 @@ int images_refresh(struct images *im, struct client *c)
 			json_object_set(im->tenants, vm, json_object_get(node, "path"));
 		if (vm && json_object_get(node, "pid"))
 			json_object_set(im->pids, vm, json_object_get(node, "pid"));
+		if (vm && json_object_get(node, "backend"))
+			json_object_set(im->backends, vm, json_object_get(node, "backend"));
 	}
 	ok = fields_ok(&f); /* before the answer with the names is freed */
 	json_decref(list);
@@ -78,9 +82,11 @@ struct images *images_load(struct client *c)
 	im = xcalloc(1, sizeof(*im));
 	im->pid = field_int(&f, hello, "pid", INT32_MAX);
 	json_decref(hello);
+	im->processes = processes_new();
 	im->vms = json_object();
 	im->tenants = json_object();
 	im->pids = json_object();
+	im->backends = json_object();
 	if (fields_ok(&f) && images_refresh(im, c) == 0)
 		return im;
 	images_free(im);
@@ -108,9 +114,11 @@ void images_free(struct images *im)
 		free(k);
 	}
 	kallsyms_free(im->host);
+	processes_free(im->processes);
 	json_decref(im->vms);
 	json_decref(im->tenants);
 	json_decref(im->pids);
+	json_decref(im->backends);
 	free(im);
 }
 
@@ -222,9 +230,39 @@ const char *images_path(const struct images *im, const char *vm)
 	return vm ? json_string_value(json_object_get(im->vms, vm)) : NULL;
 }
 
+bool images_is_thread(const struct images *im, const char *vm)
+{
+	const char *backend = vm ? json_string_value(json_object_get(im->backends, vm)) : NULL;
+
+	return backend && !strcmp(backend, "bpf");
+}
+
 unsigned int images_pid(const struct images *im, const char *vm)
 {
 	return vm ? (unsigned int)json_integer_value(json_object_get(im->pids, vm)) : 0;
+}
+
+/* ---- processes ---------------------------------------------------------------------------- */
+
+void images_want(struct images *im, unsigned int pid, uint64_t address)
+{
+	processes_want(im->processes, pid, address);
+}
+
+void images_look(struct images *im)
+{
+	processes_look(im->processes, im->pid);
+}
+
+const char *images_comm(struct images *im, unsigned int pid)
+{
+	return processes_comm(im->processes, pid);
+}
+
+void images_process(const struct images *im, unsigned int pid, uint64_t address,
+		    struct process_code *out)
+{
+	processes_find(im->processes, pid, address, out);
 }
 
 /* ---- formatting --------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Finds names for addresses: of guests, from the image files that the server reports for its VMs or
- * from a kernel's list of symbols; and of the host's kernel. Names are as good as those files: an
+ * from a kernel's list of symbols; of the host's kernel; and of the host's processes (processes.h).
+ * Names are as good as those files: an
  * address stays a number if it is outside of every function, such as in code that the guest loaded
  * itself, or if the image is unreadable.
  */
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #include "cli/client.h"
+#include "cli/processes.h"
 #include "cli/symbols.h"
 
 struct images;
@@ -36,11 +38,21 @@ const char *images_guest_kernel(struct images *im, const char *vm, uint64_t addr
 				uint64_t *offset);
 const char *images_host_kernel(struct images *im, uint64_t address, uint64_t *offset);
 
+/* images_want, images_look, images_comm, images_process - as processes.h has them. */
+void images_want(struct images *im, unsigned int pid, uint64_t address);
+void images_look(struct images *im);
+const char *images_comm(struct images *im, unsigned int pid);
+void images_process(const struct images *im, unsigned int pid, uint64_t address,
+		    struct process_code *out);
+
 /* images_path - the image of @vm as reported by the server; NULL: none. It belongs to @im. */
 const char *images_path(const struct images *im, const char *vm);
 
 /* images_tenant - the path of the tenant that has @vm, as images_path. */
 const char *images_tenant(const struct images *im, const char *vm);
+
+/* images_is_thread - returns true if the server counts @vm as threads of the host (backend bpf). */
+bool images_is_thread(const struct images *im, const char *vm);
 
 /* images_segment - as symbols_segment(), for the image of @vm. */
 bool images_segment(struct images *im, const char *vm, size_t i, struct segment *out);

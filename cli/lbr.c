@@ -81,30 +81,42 @@ struct result {
 	int64_t start_ns; /* since 1970 */
 };
 
+static void lbr_show_one(const struct lbr_opts *o, struct result *r, const struct capture *c)
+{
+	r->rows++;
+	r->any |= !c->error && c->total;
+	if (o->look.format == DATA_BRSTACK)
+		brstack_print(&r->brstack, r->images, c, outfile_stream(r->out));
+	else if (o->look.json)
+		capture_print_json(r->images, c);
+	else
+		capture_print(r->images, c);
+}
+
 /* Print one reading. Returns false to stop; the error was printed, or main() will print it. */
 static bool lbr_show(const struct lbr_opts *o, struct result *r, const json_t *answer)
 {
 	struct fields f = {0};
 	const json_t *rows = field_array(&f, answer, "rows"), *row;
+	bool names = o->look.format != DATA_BRSTACK;
 	size_t i;
 
-	json_array_foreach (rows, i, row) {
-		struct capture c;
+	/* First collect the code to be named, then print. */
+	for (int print = !names; print < 2 && !f.wrong; print++) {
+		json_array_foreach (rows, i, row) {
+			struct capture c;
 
-		capture_parse(&f, row, &c);
-		if (!f.wrong) {
-			r->rows++;
-			r->any |= !c.error && c.total;
-			if (o->look.format == DATA_BRSTACK)
-				brstack_print(&r->brstack, r->images, &c, outfile_stream(r->out));
-			else if (o->look.json)
-				capture_print_json(r->images, &c);
-			else
-				capture_print(r->images, &c);
+			capture_parse(&f, row, &c);
+			if (!f.wrong && print)
+				lbr_show_one(o, r, &c);
+			else if (!f.wrong)
+				capture_want(r->images, &c);
+			capture_fini(&c);
+			if (f.wrong)
+				break;
 		}
-		capture_fini(&c);
-		if (f.wrong)
-			break;
+		if (!print)
+			images_look(r->images);
 	}
 	/* A closed pipe or a full disk ends it here; main() prints the error. */
 	terminal_flush();
@@ -173,6 +185,8 @@ static int print_sum(const struct lbr_opts *o, struct client *c, const struct re
 	struct fields f = {0};
 	int ret = a ? 0 : 1;
 
+	if (a)
+		chains_look(&f, r->images, a);
 	if (a && o->look.folded)
 		print_folded(r, &f, a);
 	else if (a && o->look.format == DATA_PERF_SCRIPT)

@@ -13,23 +13,32 @@
 #include "service/program/memory.h"
 
 /* Return the object of the code at @p, named as by perf. */
-static const char *object_of(const struct chain *ch, const struct place *p)
+static const char *object_of(struct images *im, const struct chain *ch, const struct place *p,
+			     char buf[ADDRESS_LEN])
 {
 	switch (place_code(&ch->in, p)) {
 	case CODE_GUEST_KERNEL:
 		return "[guest.kernel.kallsyms]";
 	case CODE_HOST_KERNEL:
 		return "[kernel.kallsyms]";
+	case CODE_HOST_USER:
+		return place_object(im, &ch->in, p, buf);
 	default:
 		return "[unknown]";
 	}
 }
 
-const char *perf_script_who(const struct origin *o, char buf[WHO_LEN])
+const char *perf_script_who(struct images *im, const struct origin *o, char buf[WHO_LEN])
 {
-	const char *who = o->vm ? o->vm : o->tenant ? o->tenant : "[host]";
+	const char *who = origin_name(o), *comm;
+	char text[ADDRESS_LEN];
 
-	snprintf(buf, WHO_LEN, o->vm && o->vcpu >= 0 ? "%.256s/vcpu%d" : "%.256s", who, o->vcpu);
+	comm = origin_comm(im, o, text);
+	if (comm)
+		snprintf(buf, WHO_LEN, "%.256s:%.64s", who, comm);
+	else
+		snprintf(buf, WHO_LEN, o->vm && o->vcpu >= 0 ? "%.256s/vcpu%d" : "%.256s", who,
+			 o->vcpu);
 	return buf;
 }
 
@@ -37,15 +46,15 @@ const char *perf_script_who(const struct origin *o, char buf[WHO_LEN])
 static char *perf_script_text_of(struct fields *fields, struct images *im, const json_t *row,
 				 const struct perf_script_about *about)
 {
-	char buf[ADDRESS_LEN], who[WHO_LEN], *text = NULL;
+	char buf[ADDRESS_LEN], object[ADDRESS_LEN], who[WHO_LEN], *text = NULL;
 	struct chain ch;
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 
 	if (!f)
 		memory_out();
-	chain_parse(fields, row, &ch);
-	fprintf(f, "%s %u", perf_script_who(&ch.in, who),
+	chain_parse(fields, im, row, &ch);
+	fprintf(f, "%s %u", perf_script_who(im, &ch.in, who),
 		ch.in.pid ? ch.in.pid : images_pid(im, ch.in.vm));
 	fputc('\0', f);
 	fprintf(f, " %" PRIu64 " %s:\n", about->period, about->event);
@@ -53,7 +62,8 @@ static char *perf_script_text_of(struct fields *fields, struct images *im, const
 		const struct place *p = &ch.place[i];
 
 		fprintf(f, "\t%16" PRIx64 " %s (%s)\n", p->address,
-			p->known ? place_name(im, &ch.in, p, buf) : "[unknown]", object_of(&ch, p));
+			p->known ? place_name(im, &ch.in, p, buf) : "[unknown]",
+			object_of(im, &ch, p, object));
 	}
 	fputc('\n', f);
 	/* fclose() may not report that memory ran out. */

@@ -235,6 +235,7 @@ static void labels(struct pprof *p, struct images *im, Perftools__Profiles__Samp
 		   const struct origin *o)
 {
 	const char *tenant = o->tenant ? o->tenant : images_tenant(im, o->vm);
+	char comm[ADDRESS_LEN];
 
 	if (o->vm)
 		pprof_label(p, s, "vm", o->vm, 0);
@@ -251,6 +252,8 @@ static void labels(struct pprof *p, struct images *im, Perftools__Profiles__Samp
 		pprof_label(p, s, "side", o->side, 0);
 	if (o->pid)
 		pprof_label(p, s, "pid", NULL, o->pid);
+	if (origin_comm(im, o, comm))
+		pprof_label(p, s, "comm", comm, 0);
 }
 
 /* Return the mapping of the code at @pl: a file, or a name in brackets as in perf. */
@@ -269,6 +272,8 @@ static uint64_t mapping_of(struct pprof *p, struct images *im, const struct orig
 	case CODE_GUEST:
 		snprintf(name, sizeof(name), "[guest] %.200s", o->vm ? o->vm : "");
 		return mapping(p, path ? path : name);
+	case CODE_HOST_USER:
+		return mapping(p, place_object(im, o, pl, name));
 	default:
 		return mapping(p, "[unknown]");
 	}
@@ -329,7 +334,7 @@ void pprof_add_answer(struct pprof *p, struct fields *f, struct images *im, cons
 	json_array_foreach (chains, i, row) {
 		struct chain ch;
 
-		chain_parse(f, row, &ch);
+		chain_parse(f, im, row, &ch);
 		add_chain(p, im, &ch, field_u64(f, row, "samples"));
 		if (f->wrong)
 			return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Writes a profile in pprof's format, a gzipped protocol buffer, for `go tool pprof`, speedscope
- * and many services for continuous profiling. A sample has the labels vm, vcpu, tenant, side and
- * pid where known. Called by vpmu profile and vpmu lbr, from one thread.
+ * and many services for continuous profiling. A sample has the labels vm, vcpu, tenant, side, pid
+ * and comm where known. Called by vpmu profile and vpmu lbr, from one thread.
  */
 #ifndef CLI_PPROF_H
 #define CLI_PPROF_H

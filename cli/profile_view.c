@@ -60,7 +60,8 @@ struct line {
 	char *name; /* of the VM, "VM/vCPU", or the tenant's path */
 	struct origin in;
 	char *function;
-	bool kernel, known; /* known: the address is known */
+	char *comm, *object; /* of the host's processes; "" */
+	bool kernel, known;  /* known: the address is known */
 	uint64_t samples;
 };
 
@@ -69,11 +70,18 @@ struct lines {
 	size_t nr;
 };
 
+static void line_free(struct line *l)
+{
+	free(l->name);
+	free(l->function);
+	free(l->comm);
+	free(l->object);
+}
+
 static void lines_free(struct lines *ls)
 {
 	for (size_t i = 0; i < ls->nr; i++) {
-		free(ls->line[i].name);
-		free(ls->line[i].function);
+		line_free(&ls->line[i]);
 	}
 	free(ls->line);
 }
@@ -84,7 +92,11 @@ static int by_place(const void *a, const void *b)
 	int ret = strcmp(x->name, y->name);
 
 	if (!ret)
+		ret = strcmp(x->comm, y->comm);
+	if (!ret)
 		ret = strcmp(x->function, y->function);
+	if (!ret)
+		ret = strcmp(x->object, y->object);
 	if (!ret)
 		ret = strcmp(x->in.side ? x->in.side : "", y->in.side ? y->in.side : "");
 	return ret ? ret : x->kernel - y->kernel;
@@ -104,6 +116,7 @@ static void parse_line(struct fields *f, struct images *im, const json_t *row, b
 {
 	char buf[ADDRESS_LEN];
 	struct place p = {0};
+	const char *comm;
 
 	p.known = json_object_get(row, "ip") &&
 		  field_address(f, json_object_get(row, "ip"), "ip", &p.address);
@@ -114,11 +127,12 @@ static void parse_line(struct fields *f, struct images *im, const json_t *row, b
 	l->kernel = l->known && field_int(f, row, "cpl", 3) < 3;
 	l->samples = field_u64(f, row, "samples");
 	l->function = xstrdup(place_function(im, &l->in, &p, buf));
-	l->name = xasprintf(l->in.vcpu < 0 ? "%s" : "%s/%d",
-			    l->in.vm	   ? l->in.vm
-			    : l->in.tenant ? l->in.tenant
-					   : "[host]",
-			    l->in.vcpu);
+	l->object = xstrdup(l->known && l->in.pid && place_code(&l->in, &p) == CODE_HOST_USER
+				    ? place_object(im, &l->in, &p, buf)
+				    : "");
+	comm = origin_comm(im, &l->in, buf);
+	l->comm = xstrdup(comm ? comm : "");
+	l->name = xasprintf(l->in.vcpu < 0 ? "%s" : "%s/%d", origin_name(&l->in), l->in.vcpu);
 }
 
 /* Merge the rows, which are per address, into lines per function, most samples first. */
@@ -139,8 +153,7 @@ static void make_lines(struct fields *f, bool each_vcpu, struct images *im, cons
 	for (i = 1; i < ls->nr; i++) {
 		if (by_place(&ls->line[to], &ls->line[i]) == 0) {
 			ls->line[to].samples += ls->line[i].samples;
-			free(ls->line[i].name);
-			free(ls->line[i].function);
+			line_free(&ls->line[i]);
 		} else {
 			ls->line[++to] = ls->line[i];
 		}
@@ -191,16 +204,30 @@ static const char *side_mark(const struct line *l, char buf[32])
 	return buf;
 }
 
+static const char *profile_view_base(const char *object)
+{
+	const char *slash = strrchr(object, '/');
+
+	return slash ? slash + 1 : object;
+}
+
 static int print_histogram(const struct facts *p, const struct lines *ls)
 {
 	struct libscols_table *t = rows_new_table();
 	char buf[ADDRESS_LEN + 32], mark[32];
+	bool processes = false;
 
 	if (!t)
 		return 1;
+	for (size_t i = 0; i < ls->nr; i++)
+		processes |= *ls->line[i].comm || *ls->line[i].object;
 	scols_table_new_column(t, "OVERHEAD", 0, SCOLS_FL_RIGHT);
 	scols_table_new_column(t, "SAMPLES", 0, SCOLS_FL_RIGHT);
 	scols_table_new_column(t, "VM", 0, 0);
+	if (processes) {
+		scols_table_new_column(t, "COMMAND", 0, 0);
+		scols_table_new_column(t, "OBJECT", 0, 0);
+	}
 	scols_table_new_column(t, "FUNCTION", 0, 0);
 	for (size_t i = 0; i < ls->nr + (p->other_rows != 0); i++) {
 		const struct line *l = i < ls->nr ? &ls->line[i] : NULL;
@@ -214,9 +241,13 @@ static int print_histogram(const struct facts *p, const struct lines *ls)
 		scols_line_set_data(out, 0, buf);
 		scols_line_set_data(out, 1, out_group(n, group));
 		scols_line_set_data(out, 2, l ? l->name : "");
+		if (processes) {
+			scols_line_set_data(out, 3, l ? l->comm : "");
+			scols_line_set_data(out, 4, l ? profile_view_base(l->object) : "");
+		}
 		snprintf(buf, sizeof(buf), "%s%s", l ? side_mark(l, mark) : "",
 			 l ? l->function : "[other addresses]");
-		scols_line_set_data(out, 3, buf);
+		scols_line_set_data(out, processes ? 5 : 3, buf);
 	}
 	scols_print_table(t);
 	scols_unref_table(t);
@@ -236,10 +267,12 @@ static void profile_view_print_json(const struct facts *p, const json_t *a, cons
 		char n[24];
 
 		snprintf(n, sizeof(n), "%" PRIu64, l->samples);
-		obj = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:s, s:f, s:s*}", "kind", "profile",
-				"vm", l->in.vm, "tenant", l->in.tenant, "side", l->in.side,
-				"function", l->function, "samples", n, "percent",
-				percent(l->samples, p->samples), "backend", p->backend);
+		obj = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:s*, s:s*, s:s, s:f, s:s*}", "kind",
+				"profile", "vm", l->in.vm, "tenant", l->in.tenant, "side",
+				l->in.side, "function", l->function, "comm",
+				*l->comm ? l->comm : NULL, "object", *l->object ? l->object : NULL,
+				"samples", n, "percent", percent(l->samples, p->samples), "backend",
+				p->backend);
 		if (l->in.vcpu >= 0)
 			json_object_set_new(obj, "vcpu", json_integer(l->in.vcpu));
 		if (l->known)
@@ -263,7 +296,7 @@ static void profile_view_print_json(const struct facts *p, const json_t *a, cons
 struct stack {
 	uint64_t samples;
 	size_t n;
-	const char *name[CHAIN_MAX + 4];
+	const char *name[CHAIN_FRAMES_MAX];
 };
 
 /* Insert @st into @top, the TOP_CHAINS stacks with most samples, if it is one of them. */
@@ -299,7 +332,7 @@ static size_t profile_view_collect(const struct frame *f, struct stack *path, st
 /* Print one stack, innermost frame first. Repeated frames are merged. */
 static void print_stack(const struct stack *st, uint64_t all)
 {
-	/* "[host]" and tenants, which are paths, have no vCPU; no VM is named so. */
+	/* Tenants, which are paths, and "[other chains]" have no vCPU; no VM is named so. */
 	bool vcpu = st->n > 1 && !strchr("[/", st->name[0][0]) &&
 		    !strncmp(st->name[1], "vcpu", strlen("vcpu"));
 	size_t first = vcpu ? 2 : 1;
@@ -430,6 +463,7 @@ int profile_show(const struct profile_format *format, struct images *im, const j
 	int ret = 0;
 
 	parse_facts(&f, a, &p);
+	chains_look(&f, im, a);
 	if (!format->folded && !format->data)
 		make_lines(&f, format->vcpu, im, a, &ls);
 	if (format->chains && !format->json && !format->data)

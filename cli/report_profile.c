@@ -109,6 +109,7 @@ static json_t *report_profile_json(struct images *im, const json_t *a)
 	json_object_set_new(out, "event", json_string(field_string(&f, a, "event")));
 	json_object_set_new(out, "backend", json_string(field_string_or(&f, a, "backend", "")));
 	json_object_set_new(out, "note", json_string(field_string_or(&f, a, "note", "")));
+	chains_look(&f, im, a);
 	chains_add(&f, im, a, &root);
 	if (!f.wrong) {
 		n = root.total / PRUNE;

@@ -18,9 +18,10 @@
  * a million symbols may share one long name. Only one symbol table is read, because thousands of
  * tables may overlap.
  */
-#define FILE_MAX     (256u << 20) /* bytes; vpmu-vmm boots no larger image */
-#define SYMBOLS_MAX  (4u << 20)
-#define SEGMENTS_MAX 16 /* of code; linkers make one or two */
+#define FILE_MAX	   (256u << 20) /* bytes; vpmu-vmm boots no larger image */
+#define SYMBOLS_MAX	   (4u << 20)
+#define SEGMENTS_MAX	   16	 /* of code; linkers make one or two */
+#define BUILD_ID_NOTES_MAX 65536 /* bytes of a section; linkers put it into a small one */
 
 struct symbol {
 	uint64_t start, end; /* end: of the last byte, exclusive */
@@ -35,6 +36,9 @@ struct symbols {
 	Elf *elf; /* owns the names */
 	struct segment code[SEGMENTS_MAX];
 	size_t nr_code;
+	bool dynamic; /* sym[] is of the dynamic table */
+	uint8_t build_id[SYMBOLS_BUILD_ID_MAX];
+	size_t build_id_len;
 };
 
 static int symbols_add(struct symbols *s, const GElf_Sym *sym, const char *name,
@@ -175,36 +179,65 @@ static int take_segments(struct symbols *s)
 	return 0;
 }
 
-static int read_file(struct symbols *s, int fd, const char *path, char *err, size_t errlen)
+/* Return the first section of type @type, and its header. */
+static Elf_Scn *section_of(Elf *elf, GElf_Word type, GElf_Shdr *sh)
 {
 	Elf_Scn *scn = NULL;
-	struct stat st;
+
+	do
+		scn = elf_nextscn(elf, scn);
+	while (scn && (!gelf_getshdr(scn, sh) || sh->sh_type != type));
+	return scn;
+}
+
+static int read_symbols(struct symbols *s, GElf_Word type)
+{
 	GElf_Shdr sh = {0};
-	int ret = 0;
+	Elf_Scn *scn = section_of(s->elf, type, &sh);
+
+	return scn ? take_table(s, scn, &sh) : 0;
+}
+
+/* Read the symbols and segments of @fd. Returns 0 or -errno. */
+static int read_elf(struct symbols *s, int fd)
+{
+	struct stat st;
+	int ret;
 
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-		return fail(-EINVAL, err, errlen, "%s: not a regular file", path);
+		return -EINVAL;
 	if (st.st_size > FILE_MAX)
-		return fail(-EFBIG, err, errlen, "%s: larger than %u MiB", path, FILE_MAX >> 20);
+		return -EFBIG;
 	elf_version(EV_CURRENT);
 	s->elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!s->elf || elf_kind(s->elf) != ELF_K_ELF)
-		return fail(-ENOEXEC, err, errlen, "%s: not an ELF file", path);
-	do
-		scn = elf_nextscn(s->elf, scn);
-	while (scn && (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_SYMTAB));
-	if (scn)
-		ret = take_table(s, scn, &sh);
-	if (!ret && take_segments(s))
-		ret = -ENOEXEC;
+		return -ENOEXEC;
+	ret = read_symbols(s, SHT_SYMTAB);
+	return !ret && take_segments(s) ? -EILSEQ : ret;
+}
+
+static int read_file(struct symbols *s, int fd, const char *path, char *err, size_t errlen)
+{
+	int ret = read_elf(s, fd);
+
 	/* Everything that is needed has been read, so the file can be closed. */
-	elf_cntl(s->elf, ELF_C_FDDONE);
-	if (ret)
+	if (s->elf)
+		elf_cntl(s->elf, ELF_C_FDDONE);
+	switch (ret) {
+	case 0:
+		return s->nr ? 0 : fail(-ENODATA, err, errlen, "%s: no symbols", path);
+	case -EINVAL:
+		return fail(ret, err, errlen, "%s: not a regular file", path);
+	case -EFBIG:
+		return fail(ret, err, errlen, "%s: larger than %u MiB", path, FILE_MAX >> 20);
+	case -ENOEXEC:
+		return fail(ret, err, errlen, "%s: not an ELF file", path);
+	case -EILSEQ:
+		return fail(-ENOEXEC, err, errlen, "%s: its segments cannot be read", path);
+	default:
 		return fail(ret, err, errlen, "%s: %s", path,
-			    ret == -E2BIG     ? "too many symbols"
-			    : ret == -ENOEXEC ? "its segments cannot be read"
-					      : strerror(-ret));
-	return s->nr ? 0 : fail(-ENODATA, err, errlen, "%s: no symbols", path);
+			    ret == -E2BIG ? "too many symbols" : strerror(-ret));
+	}
 }
 
 int symbols_load(const char *path, struct symbols **out, char *err, size_t errlen)
@@ -228,6 +261,52 @@ int symbols_load(const char *path, struct symbols **out, char *err, size_t errle
 	symbols_finish(s);
 	*out = s;
 	return 0;
+}
+
+/* Take the first note that is a build id. */
+static void take_build_id(struct symbols *s)
+{
+	GElf_Shdr sh = {0};
+	Elf_Scn *scn = NULL;
+
+	while ((scn = elf_nextscn(s->elf, scn))) {
+		Elf_Data *data;
+		size_t at = 0, name, desc;
+		GElf_Nhdr note;
+
+		if (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_NOTE ||
+		    sh.sh_size > BUILD_ID_NOTES_MAX)
+			continue;
+		data = elf_getdata(scn, NULL);
+		while (data && data->d_buf && (at = gelf_getnote(data, at, &note, &name, &desc))) {
+			if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != sizeof("GNU") ||
+			    memcmp((char *)data->d_buf + name, "GNU", sizeof("GNU")) ||
+			    note.n_descsz > SYMBOLS_BUILD_ID_MAX)
+				continue;
+			memcpy(s->build_id, (char *)data->d_buf + desc, note.n_descsz);
+			s->build_id_len = note.n_descsz;
+			return;
+		}
+	}
+}
+
+int symbols_load_fd(int fd, struct symbols **out)
+{
+	struct symbols *s = calloc(1, sizeof(*s));
+	int ret = s ? read_elf(s, fd) : -ENOMEM;
+
+	if (!ret && !s->nr) {
+		s->dynamic = true;
+		ret = read_symbols(s, SHT_DYNSYM);
+	}
+	if (!ret) {
+		take_build_id(s);
+		symbols_finish(s);
+		*out = s;
+	} else {
+		symbols_free(s);
+	}
+	return ret;
 }
 
 void symbols_free(struct symbols *s)
@@ -264,4 +343,23 @@ bool symbols_segment(const struct symbols *s, size_t i, struct segment *out)
 		return false;
 	*out = s->code[i];
 	return true;
+}
+
+uint64_t symbols_linked(const struct symbols *s, uint64_t offset)
+{
+	for (size_t i = 0; i < s->nr_code; i++)
+		if (offset >= s->code[i].offset && offset - s->code[i].offset < s->code[i].len)
+			return s->code[i].address + (offset - s->code[i].offset);
+	return SYMBOLS_NOWHERE;
+}
+
+bool symbols_are_own(const struct symbols *s)
+{
+	return s->nr && !s->dynamic;
+}
+
+size_t symbols_build_id(const struct symbols *s, uint8_t id[SYMBOLS_BUILD_ID_MAX])
+{
+	memcpy(id, s->build_id, s->build_id_len);
+	return s->build_id_len;
 }

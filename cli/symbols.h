@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reads the functions of one ELF file, to name addresses of a guest. images.c calls it. The file is
- * untrusted: a damaged one causes an error or wrong names, nothing worse.
+ * Reads the functions of one ELF file, to name addresses. images.c calls it for guests,
+ * object_names.c for processes of the host. The file is untrusted: a damaged one causes an error or
+ * wrong names, nothing worse.
  */
 #ifndef CLI_SYMBOLS_H
 #define CLI_SYMBOLS_H
@@ -14,6 +15,10 @@ struct symbols;
 
 /* symbols_load - read the symbols of the file @path. Returns 0, or -errno and one line in @err. */
 int symbols_load(const char *path, struct symbols **out, char *err, size_t errlen);
+
+/* symbols_load_fd - read those of the open file @fd, dynamic ones if it has no others. A file
+ * without any is loaded, too, for its build id and segments. Returns 0 or -errno. */
+int symbols_load_fd(int fd, struct symbols **out);
 /* symbols_free - NULL is allowed. */
 void symbols_free(struct symbols *s);
 
@@ -28,5 +33,18 @@ struct segment {
 
 /* symbols_segment - return the @i-th code segment. Returns false beyond the last. */
 bool symbols_segment(const struct symbols *s, size_t i, struct segment *out);
+
+/* symbols_linked - return the address at which the byte at @offset of the file runs, before
+ * relocation; SYMBOLS_NOWHERE: it is no code. */
+#define SYMBOLS_NOWHERE UINT64_MAX
+uint64_t symbols_linked(const struct symbols *s, uint64_t offset);
+
+/* symbols_are_own - returns true if they are more than the dynamic ones. */
+bool symbols_are_own(const struct symbols *s);
+
+/* symbols_build_id - write the build id of symbols_load_fd()'s file; returns its length, 0: none.
+ */
+#define SYMBOLS_BUILD_ID_MAX 32
+size_t symbols_build_id(const struct symbols *s, uint8_t id[SYMBOLS_BUILD_ID_MAX]);
 
 #endif

@@ -164,7 +164,7 @@ check "profile: what is left out" "$("$vpmu" profile -d 0.01 -j 2>&1 >/dev/null)
 check_match "profile: in the heading" "$("$vpmu" profile -d 0.01 | head -n 1)" \
 	'^# /: cycles every 100: 3 samples, 1 lost, 400 counted, backend: kvm$'
 check "profile -j: in every line" "$("$vpmu" profile -d 0.01 -j | grep -c '"backend":"kvm"')" 3
-check "profile --folded" "$("$vpmu" profile -d 0.01 --folded 2>"$dir/notes")" '[host];[no calls] 1
+check "profile --folded" "$("$vpmu" profile -d 0.01 --folded 2>"$dir/notes")" '/host;[no calls] 1
 k-1;vcpu0;[unknown];0x10 2'
 check "profile --folded: what is missing" "$(cat "$dir/notes")" \
 'vpmu: 1 samples were lost and are missing: they arrived faster than the server reads them; raise the period with -c
@@ -297,4 +297,57 @@ wrong lbr-read '{"ok":true,"rows":[{"vm":"a","vcpu":0,"source":"capture","mode":
 kill "$server"
 wait "$server" 2>/dev/null
 server=
+# ---- code of the host: names of processes, of their functions and of the kernel's ----
+spin=$VPMU_BIN/../tests/vpmu-spin
+"$spin" &
+spinning=$!
+on_exit='kill $spinning'
+sleep 0.01 &
+ended=$!
+wait "$ended"
+at=0x$(nm "$spin" | sed -n 's/^0*\([0-9a-f]*\) t spin_here$/\1/p')
+in_file() { printf '0x%x' $((at + $1)); }
+wait_for "$spinning" grep -q vpmu-spin "/proc/$spinning/maps"
+kernel=$(awk '$3 == "schedule" && $1 !~ /^0*$/ { print "0x" $1; exit }' /proc/kallsyms)
+if [ -n "$kernel" ]; then schedule=schedule; else schedule=0xffffffff81000001 kernel=$schedule; fi
+total='"backend":"bpf","profile":"p","event":"cpu-clock","target":"/","period":"100","samples":"9","lost":"0","late-max":"0","count":"900","enabled-ns":"1","running-ns":"1","quality":"exact","supported":true,"other-rows":"0","nr-rows":4'
+vm="{\"kind\":\"vm\",\"path\":\"/acme\",\"depth\":2,\"vm\":\"q-1\",\"vcpus\":1,\"backend\":\"bpf\",\"pid\":$spinning}"
+answers <<END
+hello {"pid":$$,"ok":true}
+list {"nodes":[$vm],"ok":true}
+profile-start {"profile":"p","ok":true}
+profile-stop {$total,"rows":[{"tenant":"/acme","side":"user","pid":$spinning,"ip":"$at","cpl":3,"samples":"4"},{"side":"user","pid":$ended,"ip":"0x7f0000000010","cpl":3,"samples":"2"},{"vm":"q-1","side":"qemu","pid":$spinning,"ip":"$(in_file 1)","cpl":3,"samples":"1"},{"side":"host","ip":"$kernel","cpl":0,"samples":"1"},{"tenant":"/acme","side":"user","pid":$spinning,"ip":"0x10","cpl":3,"samples":"1"}],"chains":[{"tenant":"/acme","side":"host","pid":$spinning,"cpl":0,"chain":["$kernel","$(in_file 4)"],"samples":"5"},{"vm":"q-1","vcpu":0,"side":"qemu","pid":$spinning,"cpl":3,"chain":["$(in_file 1)"],"samples":"1"},{"side":"user","pid":$ended,"cpl":3,"chain":["0x7f0000000010","0x7f0000000020"],"samples":"3"}],"other-chains":"0","unchained":"0","ok":true}
+lbr-attach {"capture":"c","ok":true}
+lbr-read {"rows":[{"vm":"q-1","vcpu":0,"backend":"bpf","entries":[{"from":"$(in_file 2)","to":"$kernel","type":"other"},{"from":"$kernel","to":"$at","type":"ret"}],"source":"capture","mode":"branches","filters":["user"],"depth":32,"total":"2"}],"ok":true}
+END
+"$vpmu" profile -d 0.01 >"$dir/out" 2>"$dir/notes"
+check "names: the histogram" "$(sed '1d; s/ *$//' "$dir/out")" \
+"OVERHEAD SAMPLES VM    COMMAND   OBJECT    FUNCTION
+  44.44%       4 /acme vpmu-spin vpmu-spin [user] spin_here
+  22.22%       2 /host $(printf '%-9s' ":$ended") [unknown] [user] [unknown]
+  11.11%       1 /acme vpmu-spin [unknown] [user] [unknown]
+  11.11%       1 /host                     [host] $schedule
+  11.11%       1 q-1             vpmu-spin [qemu] spin_here"
+check "names: a process that has ended" "$(cat "$dir/notes")" \
+	"vpmu: 1 of 2 processes have ended; their user code is [unknown]"
+check "names: folded" "$("$vpmu" profile -d 0.01 --folded 2>/dev/null)" \
+"/acme;[host];vpmu-spin;spin_here;$schedule 5
+/host;[user];:$ended;[unknown];[unknown] 3
+q-1;vcpu0;[qemu];spin_here 1"
+check "names: perf-script" "$("$vpmu" profile -d 0.01 --format=perf-script 2>/dev/null | sed -n '1,/^$/p' | sed 's,(.*/vpmu-spin),(vpmu-spin),')" \
+"/acme:vpmu-spin $spinning 100 cpu-clock:
+	$(printf '%16s' "${kernel#0x}") $schedule$([ $schedule = schedule ] && echo +0x0) ([kernel.kallsyms])
+	$(printf '%16x' "$(in_file 4)") spin_here+0x4 (vpmu-spin)"
+check "names: JSON" "$("$vpmu" profile -d 0.01 -j 2>/dev/null | sed -n '1s/.*"function":"\([^"]*\)","comm":"\([^"]*\)","object":"[^"]*\/\([^"]*\)".*/\1 \2 \3/p')" \
+	'spin_here vpmu-spin vpmu-spin'
+"$vpmu" profile -d 0.01 --format=pprof -o "$dir/pprof" 2>/dev/null
+check "names: pprof" "$(zcat <"$dir/pprof" | grep -ao 'spin_here\|comm\|/vpmu-spin' | sort -u | tr '\n' ' ')" '/vpmu-spin comm spin_here '
+check "names: lbr" "$("$vpmu" lbr --mode branches -d 0.01 | sed 1d | tr -s ' ')" \
+" other spin_here+0x2 -> $schedule$([ $schedule = schedule ] && echo +0x0)
+ ret $schedule$([ $schedule = schedule ] && echo +0x0) -> spin_here+0x0"
+check "names: brstack has addresses" "$("$vpmu" lbr --format=brstack -d 0.01 | tail -n 1)" \
+"$(printf '%16s' "${kernel#0x}") $(in_file 2)/$kernel/-/-/-/0 $kernel/$at/-/-/-/0"
+kill "$spinning"
+wait "$spinning" 2>/dev/null
+on_exit=
 finish

@@ -18,7 +18,7 @@ END
 start
 
 # A program that only computes, in a cgroup below the one that the rule names.
-sh -c 'echo $$ >"$0/cgroup.procs" && while :; do :; done' "$ground/acme/web" &
+sh -c 'echo $$ >"$0/cgroup.procs" && exec "$1"' "$ground/acme/web" "$VPMU_BIN/../tests/vpmu-spin" &
 busy=$!
 jobs=$busy
 
@@ -48,6 +48,9 @@ check "and no VM's" "$(jq -r 'select(.kind == "profile") | .vm // "none"' "$dir/
 check "whose code it is" "$(jq -r 'select(.kind == "profile") | .side' "$dir/rows" | grep -vxE 'user|host')" ""
 user=$(jq -s '[.[] | select(.side == "user") | .samples | tonumber] | add // 0' "$dir/rows")
 [ "$user" -ge 1 ] || check "samples of the program" "$user" "at least 1"
+check "the program's code has its name" \
+	"$(jq -r 'select(.side == "user") | "\(.comm) \(.function) \(.object | sub(".*/"; ""))"' "$dir/rows" | head -n 1)" \
+	"vpmu-spin spin_here vpmu-spin"
 check "all samples are in rows" \
 	"$(jq -s '([.[] | select(.kind == "profile") | .samples | tonumber] | add) ==
 		(.[-1].samples | tonumber) - (.[-1]["other-rows"] | tonumber)' "$dir/rows")" true
@@ -73,10 +76,12 @@ collapse() {
 sample "$dir/script" --format=perf-script
 n=$(collapse "$dir/script")
 [ "$n" -ge 1 ] 2>/dev/null || check "perf-script: samples" "$n" "at least 1"
-check "perf-script: all of them" "$n" "$(grep -cE '^/acme [0-9]+ [0-9]+\.[0-9]{9}: 1000000 cpu-clock:$' "$dir/script")"
+check "perf-script: all of them" "$n" "$(grep -cE '^/acme(:vpmu-spin)? [0-9]+ [0-9]+\.[0-9]{9}: 1000000 cpu-clock:$' "$dir/script")"
+check "perf-script: names" "$(grep -q '^/acme:vpmu-spin ' "$dir/script" && grep -c -m 1 ' spin_here+0x[0-9a-f]* (/.*/vpmu-spin)$' "$dir/script")" 1
 check "perf-script: in the order of their times" "$(awk '/^[^\t]/ && NF { print $3 }' "$dir/script" | sort -c -t . -k 1,1n -k 2,2 2>&1)" ""
 sample "$dir/folded" --folded
 check "folded: lines" "$(grep -vcE '^/acme;\[(user|host)\](;[^;]+)+ [0-9]+$' "$dir/folded")" 0
+check "folded: names" "$(grep -c -m 1 '^/acme;\[user\];vpmu-spin;.*spin_here [0-9]*$' "$dir/folded")" 1
 [ -s "$dir/folded" ] || check "folded: samples" "$(cat "$dir/folded")" "some"
 check "one format only" "$("$vpmu" profile --format=perf-script --folded 2>&1 | head -n 1)" \
 	"vpmu: profile: give only one of --format, --folded and -j"

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Names of processes of the host and of their code; files of tenants that may be hostile. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/object_names.h"
+#include "cli/processes.h"
+#include "cli/symbols.h"
+#include "tests/random.h"
+
+#define NO_DEBUG "/nonexistent"
+#define HANG_NS	 600000000000ULL
+
+/* ---- a reader that does what an exploited one would --------------------------------------- */
+
+enum { READ, REACH_OUT, LOOP };
+static int reader;
+
+/* What reach_out() could do, as bits. */
+enum {
+	DID_OPEN = 1,
+	DID_CONNECT = 2,
+	DID_EXEC = 4,
+	DID_KILL = 8,
+	DID_ALLOCATE = 16,
+	DID_FORK = 32
+};
+#define DID_BASE 1000
+
+static int reach_out(void)
+{
+	int did = 0;
+	pid_t pid;
+
+	if (open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0)
+		did |= DID_OPEN;
+	if (socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0)
+		did |= DID_CONNECT;
+	if (kill(getppid(), 0) == 0)
+		did |= DID_KILL;
+	if (malloc(2UL << 30))
+		did |= DID_ALLOCATE;
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	if (pid > 0)
+		did |= DID_FORK;
+	return -DID_BASE - did;
+}
+
+int __real_symbols_load_fd(int fd, struct symbols **out);
+int __wrap_symbols_load_fd(int fd, struct symbols **out);
+
+int __wrap_symbols_load_fd(int fd, struct symbols **out)
+{
+	while (reader == LOOP)
+		;
+	return reader == REACH_OUT ? reach_out() : __real_symbols_load_fd(fd, out);
+}
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+static char folder[64], file[80];
+
+static void make_folder(void)
+{
+	strcpy(folder, "/tmp/vpmu-processes-XXXXXX");
+	cr_assert(mkdtemp(folder));
+	snprintf(file, sizeof(file), "%s/file", folder);
+	reader = READ;
+}
+
+static void remove_folder(void)
+{
+	unlink(file);
+	rmdir(folder);
+}
+
+TestSuite(cli_processes, .init = make_folder, .fini = remove_folder);
+
+static uint64_t in_ns(uint64_t ns)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec + ns;
+}
+
+/* Ask for the name at the start of @path. */
+static int ask(const char *path, uint64_t inode, uint64_t deadline_ns)
+{
+	const char *const paths[2] = {path, NULL};
+	struct object_place place = {0};
+	int ret = object_names(paths, inode, NO_DEBUG, &place, 1, deadline_ns);
+
+	free(place.name);
+	return ret;
+}
+
+static void write_bytes(const unsigned char *data, size_t n)
+{
+	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	cr_assert(fd >= 0);
+	cr_assert_eq(write(fd, data, n), (ssize_t)n);
+	close(fd);
+}
+
+/* ---- processes ---------------------------------------------------------------------------- */
+
+static __attribute__((noinline, noclone)) int named_here(int x)
+{
+	return x * 3 + getpid();
+}
+
+Test(cli_processes, own_code_has_its_name)
+{
+	struct processes *ps = processes_new();
+	uint64_t here = (uint64_t)(uintptr_t)named_here;
+	unsigned int pid = (unsigned int)getpid();
+	struct process_code code;
+	char comm[17] = "a;b\x1b[1m c";
+
+	cr_assert_eq(prctl(PR_SET_NAME, comm), 0);
+	cr_assert_neq(named_here(1), 0);
+	processes_want(ps, pid, here + 1);
+	processes_want(ps, pid, here);
+	processes_want(ps, pid, here);
+	processes_want(ps, pid, 0x10); /* nothing is mapped there */
+	processes_look(ps, pid);
+	processes_find(ps, pid, here, &code);
+	cr_assert(code.object && strstr(code.object, "test_cli_processes"), "%s", code.object);
+	cr_assert(code.function, "no name");
+	cr_assert_str_eq(code.function, "named_here");
+	cr_assert_eq(code.offset, 0);
+	processes_find(ps, pid, here + 1, &code);
+	cr_assert(code.function);
+	cr_assert_eq(code.offset, 1);
+	processes_find(ps, pid, 0x10, &code);
+	cr_assert_null(code.object);
+	cr_assert_null(code.function);
+	processes_find(ps, pid + 1, here, &code); /* never wanted */
+	cr_assert_null(code.object);
+	cr_assert_str_eq(processes_comm(ps, pid), comm);
+	processes_free(ps);
+}
+
+Test(cli_processes, looks_again)
+{
+	struct processes *ps = processes_new();
+	uint64_t here = (uint64_t)(uintptr_t)named_here;
+	unsigned int pid = (unsigned int)getpid();
+	struct process_code code;
+
+	for (uint64_t i = 0; i < 1000; i++) {
+		processes_want(ps, pid, here + i % 3);
+		if (i % 300 == 0)
+			processes_look(ps, pid);
+	}
+	processes_look(ps, pid);
+	processes_find(ps, pid, here + 2, &code);
+	cr_assert(code.function);
+	cr_assert_eq(code.offset, 2);
+	processes_free(ps);
+}
+
+Test(cli_processes, an_ended_process_is_unknown)
+{
+	struct processes *ps = processes_new();
+	struct process_code code;
+	char want[24];
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	processes_want(ps, (unsigned int)pid, (uint64_t)(uintptr_t)named_here);
+	processes_look(ps, (unsigned int)getpid());
+	processes_find(ps, (unsigned int)pid, (uint64_t)(uintptr_t)named_here, &code);
+	cr_assert_null(code.object);
+	cr_assert_null(code.function);
+	snprintf(want, sizeof(want), ":%d", pid);
+	cr_assert_str_eq(processes_comm(ps, (unsigned int)pid), want);
+	processes_free(ps);
+}
+
+/* ---- hostile files ------------------------------------------------------------------------ */
+
+Test(cli_processes, only_the_regular_file_that_was_mapped)
+{
+	struct stat st;
+
+	cr_assert_eq(ask("/nonexistent", 0, in_ns(HANG_NS)), -ENOENT);
+	cr_assert_eq(ask(folder, 0, in_ns(HANG_NS)), -EINVAL);
+	cr_assert_eq(ask("/dev/zero", 0, in_ns(HANG_NS)), -EINVAL);
+	cr_assert_eq(mkfifo(file, 0600), 0); /* an open for reading would wait */
+	cr_assert_eq(ask(file, 0, in_ns(HANG_NS)), -EINVAL);
+	cr_assert_eq(stat("/proc/self/exe", &st), 0);
+	cr_assert_eq(ask("/proc/self/exe", st.st_ino + 1, in_ns(HANG_NS)), -ESTALE);
+	unlink(file);
+	write_bytes((const unsigned char *)"#!/bin/sh\n", 10);
+	cr_assert_eq(ask(file, 0, in_ns(HANG_NS)), -ENOEXEC);
+	/* The second path is for one that cannot be opened. */
+	cr_assert_eq(object_names((const char *const[2]){"/nonexistent", file}, 0, NO_DEBUG, NULL,
+				  0, in_ns(HANG_NS)),
+		     -ENOEXEC);
+}
+
+Test(cli_processes, damaged_files_harm_nobody)
+{
+	static unsigned char data[1 << 16];
+	uint64_t seed = 1;
+	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+	ssize_t n = read(fd, data, sizeof(data));
+
+	cr_assert(fd >= 0 && n > 1000);
+	close(fd);
+	for (int i = 0; i < 100; i++) {
+		/* In the ELF header, or anywhere. */
+		size_t at = random_split(&seed) % (i % 2 ? 64 : (uint64_t)n);
+		unsigned char old = data[at];
+
+		data[at] = (unsigned char)random_split(&seed);
+		write_bytes(data, (size_t)n);
+		cr_assert(ask(file, 0, in_ns(HANG_NS)) <= 0);
+		data[at] = i % 4 ? old : data[at];
+	}
+}
+
+Test(cli_processes, the_reader_can_do_nothing_else)
+{
+#if defined(__SANITIZE_ADDRESS__)
+	cr_skip("sanitizers are not confined");
+#endif
+	reader = REACH_OUT;
+	cr_assert_eq(ask("/proc/self/exe", 0, in_ns(HANG_NS)), -DID_BASE);
+}
+
+Test(cli_processes, a_reader_that_never_ends_is_ended)
+{
+	reader = LOOP;
+	cr_assert_eq(ask("/proc/self/exe", 0, in_ns(100000000)), -ETIMEDOUT);
+	cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1); /* and is not left behind */
+	cr_assert_eq(errno, ECHILD);
+}
