@@ -86,6 +86,12 @@ static bool aggregate_is_below(const struct knode *n)
 	return false;
 }
 
+/* Returns true if @s wants the pass's CPU. */
+static bool aggregate_has(const struct pass *p, const struct sums *s)
+{
+	return !s->cpus || (p->cpu < p->k->nr_cpus && s->cpus[p->cpu]);
+}
+
 static void read_cpu(const struct pass *p, const struct sums *list)
 {
 	const struct kp_cpu *st = cpu_state(p->k, p->cpu);
@@ -102,7 +108,7 @@ static void read_cpu(const struct pass *p, const struct sums *list)
 		fence_loads();
 	} while (done != VPMU_LOAD(&st->last_ns) && ++tries < TRIES);
 	for (s = list; s; s = s->next)
-		for (size_t i = 0; i < s->nr; i++)
+		for (size_t i = 0; i < s->nr && aggregate_has(p, s); i++)
 			aggregate_add(&s->key[i].now, &s->key[i].pass);
 }
 

@@ -18,6 +18,7 @@ struct kcounting {
 	struct sums sums;	/* of the last reading */
 	uint64_t since_ns;	/* when it was attached */
 	uint32_t blind;		/* backend_blind() at attach */
+	struct kcounting *next_on_cpus;
 	struct {
 		unsigned int slot;
 		uint32_t gaps; /* the slot's cfg.gaps at attach */
@@ -51,6 +52,12 @@ int bpf_backend_slot(const struct vpmu_counting *c, size_t i)
 
 static void backend_counting_free(struct vpmu_counting *c)
 {
+	struct kcounting **at = &backend_of(c->source)->on_cpus;
+
+	while (*at && *at != backend_counting_of(c))
+		at = &(*at)->next_on_cpus;
+	if (*at)
+		*at = (*at)->next_on_cpus;
 	free(backend_counting_of(c));
 }
 
@@ -74,7 +81,7 @@ static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *
 		const struct kp_cpu *st = cpu_state(k, cpu);
 		uint32_t account;
 
-		if (!k->online[cpu] || !k->quiet[cpu])
+		if (!k->online[cpu] || !k->quiet[cpu] || (c->cpus && !c->cpus[cpu]))
 			continue;
 		account = __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE);
 		/* Account 0: no switch yet, so the CPU may run anything. */
@@ -98,7 +105,8 @@ static void read_sched(const struct bpf_backend *k, const struct kcounting *c, s
 	uint64_t time_ns = now->time_ns - base->time_ns;
 
 	*v = (struct vpmu_value){
-		.supported = !k->sched.error[c->key[i].slot - SCHED_SLOT],
+		/* The scheduler's figures are of threads, not of CPUs. */
+		.supported = !k->sched.error[c->key[i].slot - SCHED_SLOT] && !c->c.cpus,
 		.enabled_ns = time_ns,
 		.running_ns = time_ns,
 		.partial = now->lacks != base->lacks,
@@ -138,6 +146,26 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 		    kc->blind + k->cfg->gaps[kc->key[i].slot] - kc->key[i].gaps;
 }
 
+/* A value is a difference, so the base moves with what the CPU's sum loses. */
+void countings_folded(struct bpf_backend *k, const struct knode *to, unsigned int cpu,
+		      unsigned int chunk, const struct kp_cell *c)
+{
+	for (struct kcounting *kc = k->on_cpus; kc; kc = kc->next_on_cpus) {
+		if (!kc->c.cpus[cpu] || !backend_is_below(to, knode_of(kc->c.node)))
+			continue;
+		for (size_t i = 0; i < kc->c.nr_keys; i++) {
+			struct ksum *base = &kc->key[i].base, lost = {0};
+
+			if (kc->key[i].slot >= SCHED_SLOT || kc->key[i].slot / KP_CHUNK != chunk)
+				continue;
+			node_add_cell(c, kc->key[i].slot, &lost);
+			base->total -= lost.total;
+			base->time_ns -= lost.time_ns;
+			base->lost_ns -= lost.lost_ns;
+		}
+	}
+}
+
 /* Read the sums of all countings in @list in one pass. */
 static void backend_take(struct bpf_backend *k, struct vpmu_counting *list)
 {
@@ -148,6 +176,7 @@ static void backend_take(struct bpf_backend *k, struct vpmu_counting *list)
 
 		for (size_t i = 0; i < list->nr_keys; i++)
 			c->sums.key[i].slot = c->key[i].slot;
+		c->sums.cpus = list->cpus;
 		c->sums.next = all;
 		all = &c->sums;
 	}
@@ -392,6 +421,12 @@ static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *l
 	backend_flush_all(k);
 	mark_list(k, list);
 	base(k, list);
+	for (; list; list = list->next) {
+		if (!list->cpus)
+			continue;
+		backend_counting_of(list)->next_on_cpus = k->on_cpus;
+		k->on_cpus = backend_counting_of(list);
+	}
 	return 0;
 }
 

@@ -345,7 +345,8 @@ int bpf_backend_open(const struct bpf_backend_opts *o, struct bpf_backend **out,
 		.ops = &bpf_backend_ops,
 		.backend = "bpf",
 		.can = VPMU_BACKEND_CONSERVES | VPMU_BACKEND_SAMPLES | VPMU_BACKEND_CHAINS |
-		       VPMU_BACKEND_BRANCHES,
+		       VPMU_BACKEND_BRANCHES | VPMU_BACKEND_CPUS,
+		.nr_cpus = k->nr_cpus,
 		.root = &k->root.n,
 		.other = &k->other.n,
 	};

@@ -396,6 +396,8 @@ static bool fold_chunk(struct bpf_backend *k, const struct knode *n, const struc
 			dst = own_cell(k, to->account, chunk);
 		if (!dst)
 			return false;
+		if (cpu < k->nr_cpus)
+			countings_folded(k, to, cpu, chunk, c);
 		dst->time_ns += c->time_ns;
 		for (unsigned int i = 0; i < KP_CHUNK; i++) {
 			dst->row[i].total += c->row[i].total;

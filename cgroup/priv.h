@@ -142,6 +142,7 @@ enum move_means { MOVE_FENTRY, MOVE_KPROBE, MOVE_TRACEPOINT, MOVE_MEANS };
 struct bpf_backend {
 	struct vpmu_backend source;
 	struct bpf_backend_opts opts;
+	struct kcounting *on_cpus; /* countings of chosen CPUs */
 	const struct bpf_backend_sys *sys;
 	struct account_bpf *skel;
 	struct bpf_program *on_switch, *flush_cpu; /* of the right kind */
@@ -232,10 +233,16 @@ struct ksum {
 	uint32_t lacks, missed; /* as in kp_account */
 };
 
+/* countings_folded - the charges @c of one chunk of @cpu are about to move to the daemon's cells of
+ * @to, where they are of no CPU any more. */
+void countings_folded(struct bpf_backend *k, const struct knode *to, unsigned int cpu,
+		      unsigned int chunk, const struct kp_cell *c);
+
 /* ---- aggregate.c ---- */
 /* A request for one node's sums, and the result. The caller links them by next. */
 struct sums {
 	struct knode *node;
+	const bool *cpus; /* only these CPUs; NULL: all */
 	size_t nr;
 	struct sum_key {
 		unsigned int slot;

@@ -35,9 +35,6 @@ static const struct {
 static const struct {
 	const char *command, *letter, *name, *hint;
 } habits_options[] = {
-	{"stat", "-C", "--cpu",
-	 "counts are of tenants and VMs on all CPUs; give --for-each vcpu, or see "
-	 "`vpmu conservation` for each CPU"},
 	{"stat", "-A", "--no-aggr", "counts are per tenant, VM or vCPU: give --for-each KIND"},
 	{"stat", NULL, "--per-core", "counts are per tenant, VM or vCPU: give --for-each KIND"},
 	{"stat", NULL, "--per-socket", "counts are per tenant, VM or vCPU: give --for-each KIND"},

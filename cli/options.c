@@ -164,6 +164,10 @@ static error_t parse_what(int key, char *arg, struct argp_state *state)
 	case 't':
 		add_target(o, TARGET_NAME, arg, state);
 		return 0;
+	case 'C':
+		cli_once(state, key, "-C");
+		o->cpus = arg;
+		return 0;
 	case 'a':
 		o->all = true;
 		return 0;
@@ -186,6 +190,7 @@ static const struct argp_option what_options[] = {
 	{"all-cpus", 'a', NULL, 0, "Everything, as without -t", 0},
 	{"pid", 'p', "PID", 0, "The VM or the tenant of process PID, as -t", 0},
 	{"cgroup", 'G', "CGROUP", 0, "The tenant of cgroup CGROUP, as -t", 0},
+	{"cpu", 'C', "CPUS", 0, "Only what runs on these CPUs of the host (0,2-4)", 0},
 	{0},
 };
 

@@ -70,6 +70,7 @@ struct what_opts {
 	const char *target[CLI_TARGETS_MAX];
 	enum target_kind kind[CLI_TARGETS_MAX];
 	bool all;	     /* -a */
+	const char *cpus;    /* -C; NULL: all */
 	size_t nr_targets;   /* 0: not given, which means "/" */
 	const char *metrics; /* set by the caller: names that the session keeps; NULL: none */
 };

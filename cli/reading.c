@@ -112,6 +112,8 @@ static void reading_parse_answer(struct fields *f, const json_t *answer, struct 
 	r->session = xstrdup(field_string(f, answer, "session"));
 	r->target = xstrdup(field_string(f, answer, "target"));
 	r->scope = xstrdup(field_string(f, answer, "scope"));
+	if (json_is_string(json_object_get(answer, "cpus")))
+		r->cpus = xstrdup(field_string(f, answer, "cpus"));
 	if (json_is_string(json_object_get(answer, "metrics")))
 		r->metrics = xstrdup(field_string(f, answer, "metrics"));
 	parse_events(f, field_array(f, answer, "events"), r);
@@ -199,6 +201,7 @@ void reading_free(struct reading *r)
 	free(r->session);
 	free(r->target);
 	free(r->scope);
+	free(r->cpus);
 	free(r->metrics);
 	free(r);
 }

@@ -49,6 +49,7 @@ struct unsupported {
  */
 struct reading {
 	char *session, *target, *scope;
+	char *cpus;    /* the CPUs that it counts; NULL: all */
 	char *metrics; /* those that the session was attached with; NULL: none */
 	uint64_t age_ns, dropped;
 	uint64_t start_ns, end_ns; /* of the past, in ns since 1970: cli/since.c; 0: of now */

@@ -18,12 +18,12 @@ static void session_add_name(struct sessions *s, const char *name)
 static bool session_attach(struct sessions *s, const struct what_opts *what, const char *target,
 			   const char *name)
 {
-	json_t *resp =
-		names_ask(s->c,
-			  json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:b, s:s*}", "cmd", "attach",
-				    "events", what->events, "scope", what->scope, "target", target,
-				    "name", name, "keep", name != NULL, "metrics", what->metrics),
-			  "target");
+	json_t *resp = names_ask(s->c,
+				 json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:b, s:s*, s:s*}", "cmd",
+					   "attach", "events", what->events, "scope", what->scope,
+					   "target", target, "name", name, "keep", name != NULL,
+					   "metrics", what->metrics, "cpus", what->cpus),
+				 "target");
 	struct fields f = {0};
 	bool ok;
 

@@ -427,9 +427,12 @@ static void stat_check_since(const struct stat_opts *o)
 
 static void stat_check(const struct stat_opts *o)
 {
-	if (o->session && (o->what.events || strcmp(o->what.scope, "none") || o->what.nr_targets))
-		cli_usage("stat: --session has its own events and rows; give -e, --for-each and -t "
-			  "without it only");
+	if (o->session &&
+	    (o->what.events || strcmp(o->what.scope, "none") || o->what.nr_targets || o->what.cpus))
+		cli_usage("stat: --session has its own events and rows; give -e, --for-each, -t "
+			  "and -C without it only");
+	if (o->since && o->what.cpus)
+		cli_usage("stat: --since: what vpmud has kept is of all CPUs; give it without -C");
 	if (o->append && !o->file)
 		cli_usage("stat: --append needs a file: give -o FILE as well");
 	if (o->runs > 1 && !o->command)

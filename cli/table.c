@@ -29,6 +29,8 @@ static void print_title(FILE *to, const struct reading *r, const struct run_info
 	if (strcmp(r->scope, "none"))
 		fprintf(to, "each %s of ", r->scope);
 	fprintf(to, "'%s'", r->target);
+	if (r->cpus)
+		fprintf(to, " on CPUs %s", r->cpus);
 	if (backend)
 		fprintf(to, " (backend: %s)", backend);
 	if (run && run->runs > 1)

@@ -187,7 +187,7 @@ static void series_take(struct history *h, struct series *t, const struct sessio
 
 static bool is_kept(const struct session *s, const struct row *r)
 {
-	return access_all(&s->reg.who) && r->pub.kind != NODE_VCPU;
+	return access_all(&s->reg.who) && !s->cpus && r->pub.kind != NODE_VCPU;
 }
 
 /* A node goes: its last values are shown to others only once. */
@@ -247,7 +247,7 @@ static bool is_double(const struct registry *r, const struct session *s)
 {
 	for (const struct registered *e = r->first; e && e != &s->reg; e = e->next) {
 		const struct session *o = (const struct session *)e;
-		bool same = access_all(&o->reg.who) && o->scope == s->scope &&
+		bool same = access_all(&o->reg.who) && !o->cpus && o->scope == s->scope &&
 			    !strcmp(o->reg.target, s->reg.target) && o->nr_events == s->nr_events &&
 			    !memcmp(o->keys, s->keys, s->nr_events * sizeof(*s->keys));
 
@@ -361,7 +361,7 @@ void history_tick(struct history *h, uint64_t at_us)
 		for (struct registered *e = reg->first; e; e = e->next) {
 			struct session *s = (struct session *)e;
 
-			if (!access_all(&s->reg.who) || history_ranks(h, s) != first ||
+			if (!access_all(&s->reg.who) || s->cpus || history_ranks(h, s) != first ||
 			    (!first && is_double(reg, s)))
 				continue;
 			history_session(h, s);

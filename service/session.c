@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "service/clock.h"
+#include "service/cpu_list.h"
 #include "service/session_rows.h"
 #include "service/session_save.h"
 #include "vpmu/util/fail.h"
@@ -213,6 +214,8 @@ static void session_free(struct session *s)
 	free(s->events);
 	free(s->keys);
 	free(s->metrics);
+	free(s->cpu_list);
+	free(s->cpus);
 	free(s);
 }
 
@@ -308,6 +311,25 @@ static int check_keys(struct sessions *ss, const struct session_spec *spec, char
 		    SESSION_USER_KEYS, SESSION_TENANT_KEYS, SESSION_READERS_KEYS);
 }
 
+/* Take the list of CPUs, which all backends must be able to count. */
+static int session_cpus(struct session *s, const char *list, char *err, size_t errlen)
+{
+	struct vpmu_backend *source;
+	unsigned int nr = 0;
+
+	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++) {
+		if (!(source->can & VPMU_BACKEND_CPUS))
+			return fail(-EOPNOTSUPP, err, errlen,
+				    "cpus: backend %s does not count single CPUs", source->backend);
+		nr = source->nr_cpus;
+	}
+	s->cpu_list = strdup(list);
+	s->cpus = calloc(nr ? nr : 1, sizeof(*s->cpus));
+	if (!s->cpu_list || !s->cpus)
+		return fail(-ENOMEM, err, errlen, "attach: out of memory");
+	return cpu_list_parse(list, s->cpus, nr, err, errlen);
+}
+
 static int session_start(struct session *s, const struct session_spec *spec, char *err,
 			 size_t errlen)
 {
@@ -357,7 +379,10 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 	ret = registry_prepare(&ss->reg, &s->reg, &spec->open, err, errlen);
 	if (ret)
 		goto fail;
-	ret = session_start(s, spec, err, errlen);
+	if (spec->cpus)
+		ret = session_cpus(s, spec->cpus, err, errlen);
+	if (!ret)
+		ret = session_start(s, spec, err, errlen);
 	if (ret)
 		goto fail_registered;
 	s->opened_ns = now_ns();

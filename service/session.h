@@ -45,7 +45,9 @@ struct session {
 	size_t nr_events;
 	char **events; /* as given */
 	vpmu_key_t *keys;
-	char *metrics; /* names of metrics that the client wants of it; NULL: none */
+	char *metrics;	/* names of metrics that the client wants of it; NULL: none */
+	char *cpu_list; /* as given; NULL: all CPUs */
+	bool *cpus;	/* of cpu_list, one per CPU of the backends; NULL: all */
 	size_t nr_rows;
 	uint64_t opened_ns, read_ns; /* now_ns of the attach, and of the last read */
 	uint64_t dropped;	     /* rows that were never shown: too many, or out of memory */
@@ -88,11 +90,13 @@ struct session_spec {
 	const char *const *events; /* as given; copied */
 	const vpmu_key_t *keys;
 	const char *metrics; /* kept for clients, as given; NULL: none */
+	const char *cpus;    /* a list of CPUs to count; NULL: all. Not for sessions with a name */
 	enum session_scope scope;
 };
 
 /*
- * session_open - count from now on. -EEXIST: name taken; -EINVAL: scope and target do not fit;
+ * session_open - count from now on. -EEXIST: name taken; -EINVAL: scope and target do not fit,
+ * or the CPUs; -EOPNOTSUPP: a backend counts no single CPUs;
  * -ENOSPC: a backend has no counter slot left, or a reader's share of them is used up; -ETIMEDOUT:
  * a CPU of a backend is stalled (in these cases no backend counts); -E2BIG: too many rows or
  * sessions. One line to @err. The session is bound to the target's name: a later tenant or VM of

@@ -11,6 +11,7 @@
 #include "vpmu/util/fail.h"
 
 #define EVENTS_BYTES_MAX 8192
+#define CPUS_BYTES_MAX	 4096
 #define KEEP_GONE_MAX	 3600 /* seconds */
 
 /* ---- attach --------------------------------------------------------------------------------- */
@@ -62,6 +63,8 @@ static void session_commands_describe(const struct registered *e, const struct a
 	json_object_set_new(obj, "events", names);
 	if (s->metrics)
 		json_object_set_new(obj, "metrics", json_string(s->metrics));
+	if (s->cpu_list)
+		json_object_set_new(obj, "cpus", json_string(s->cpu_list));
 	json_object_set_new(obj, "scope", json_string(session_scope_name(s->scope)));
 	json_object_set_new(obj, "nr-rows", json_integer((json_int_t)session_rows_for(s, who)));
 	json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
@@ -90,6 +93,12 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 	if (!ret)
 		ret = request_string(req, "metrics", false, SESSION_METRICS_MAX, &spec.metrics, err,
 				     errlen);
+	if (!ret)
+		ret = request_string(req, "cpus", false, CPUS_BYTES_MAX, &spec.cpus, err, errlen);
+	/* Names are for sessions that last, and files of state have no CPUs. */
+	if (!ret && spec.cpus && json_object_get(req, "name"))
+		ret = fail(-EINVAL, err, errlen,
+			   "cpus: a session with a name counts all CPUs; expected no name");
 	if (!ret)
 		ret = command_opening(c, req, false, spec.scope != SESSION_ONE, &spec.open, err,
 				      errlen);
@@ -126,7 +135,7 @@ int command_events(struct commands *c, const json_t *req, vpmu_key_t keys[SESSIO
 int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"events", "scope",	  "target", "name",
-					     "keep",   "metrics", NULL};
+					     "keep",   "metrics", "cpus",   NULL};
 	vpmu_key_t keys[SESSION_EVENTS_MAX];
 	char *names[SESSION_EVENTS_MAX] = {0};
 	size_t n = 0;

@@ -88,6 +88,8 @@ static struct row *row_new(struct session *s, struct node *n, struct vpmu_backen
 	r->path = strdup(n->path);
 	r->final = calloc(s->nr_events, sizeof(*r->final));
 	r->c = r->final ? vpmu_counting_new(in, s->keys, s->nr_events, r->final) : NULL;
+	if (r->c)
+		r->c->cpus = s->cpus;
 	if (n->kind >= NODE_VM)
 		r->vm = strdup(vm_of(n)->name);
 	if (!r->path || !r->c || (n->kind >= NODE_VM && !r->vm)) {

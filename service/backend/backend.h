@@ -35,12 +35,14 @@
 #define VPMU_BACKEND_BRANCHES  (1u << 1) /* branches_... */
 #define VPMU_BACKEND_CONSERVES (1u << 2) /* conservation */
 #define VPMU_BACKEND_CHAINS    (1u << 3) /* call chains do not need branch records */
+#define VPMU_BACKEND_CPUS      (1u << 4) /* vpmu_counting.cpus */
 
 /* Filled in by the backend's maker; constant for its users. */
 struct vpmu_backend {
 	const struct vpmu_backend_ops *ops;
 	const char *backend;
-	unsigned int can; /* VPMU_BACKEND_... */
+	unsigned int can;     /* VPMU_BACKEND_... */
+	unsigned int nr_cpus; /* with VPMU_BACKEND_CPUS */
 	/* Permanent nodes: everything that the backend counts, and below it everything outside of
 	 * tenants. */
 	struct vpmu_backend_node *root, *other;
@@ -63,6 +65,9 @@ struct vpmu_counting {
 	const vpmu_key_t *keys;
 	size_t nr_keys;
 	struct vpmu_value *values; /* nr_keys of them: results of read and detach */
+	/* One per CPU of the source: only those that are true are counted. NULL: all. With
+	 * VPMU_BACKEND_CPUS; set before attach, valid until vpmu_counting_free. */
+	const bool *cpus;
 	struct vpmu_counting *next;
 };
 
