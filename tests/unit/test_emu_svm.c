@@ -763,7 +763,8 @@ Test(emu_svm, nested_paging)
 		{m_store, m_store_end, 0x340007, 0},
 		{m_fetch, m_fetch_end, 0x340007 | BED_NX, 1ULL << 32 | 0x15},
 		{m_fetch, m_fetch_end, 0, 1ULL << 32 | 0x14},
-		{m_load, m_load_end, 0x350007, 0}, /* to another page */
+		{m_load, m_load_end, 1ULL << 45 | 0x340007, 1ULL << 32 | 0xd}, /* reserved */
+		{m_load, m_load_end, 0x350007, 0},			       /* to another page */
 	};
 
 	start();

@@ -110,7 +110,8 @@ again:
 		if (!(pte & PTE_P))
 			return page_fault(v, va, acc, 0);
 		if (((pte & PTE_NX) && !(v->efer & EFER_NXE)) ||
-		    (level == 0 && (pte & (v->intel ? PTE_PS : PTE_PS | PTE_G))))
+		    (level == 0 && (pte & (v->intel ? PTE_PS : PTE_PS | PTE_G))) ||
+		    (unlikely(v->guest) && (pte & v->svm->no_address))) /* KVM relies on it */
 			return page_fault(v, va, acc, PF_P | PF_RSVD);
 		perm = (perm & (pte | ~(PTE_W | PTE_U))) | (pte & PTE_NX);
 		if (level == 3)

@@ -57,7 +57,8 @@ again:
 		pte = seen[level] = atomic_load_explicit(slot[level], memory_order_relaxed);
 		if (!(pte & PTE_P))
 			return npt_fault(v, gpa, acc, of);
-		if (((pte & PTE_NX) && !s->host_nxe) || (level == 0 && (pte & (PTE_PS | PTE_G))))
+		if (((pte & PTE_NX) && !s->host_nxe) || (pte & s->no_address) ||
+		    (level == 0 && (pte & (PTE_PS | PTE_G))))
 			return npt_fault(v, gpa, acc, of | NPF_P | NPF_RSVD);
 		perm = (perm & (pte | ~(PTE_W | PTE_U))) | (pte & PTE_NX);
 		if (level == 3)

@@ -46,6 +46,7 @@ struct emu_svm {
 	uint64_t outer;	       /* the event in delivery, as in EXITINTINFO; or 0 */
 	uint8_t vtpr;	       /* with V_INTR_MASKING: the guest's CR8 */
 	bool host_nxe;	       /* EFER.NXE for the nested page tables */
+	uint64_t no_address;   /* reserved in page-table entries: emu_no_address() */
 	struct {
 		uint64_t code, info1, info2;
 		unsigned int len; /* of the intercepted instruction; 0: NRIP is not saved */
