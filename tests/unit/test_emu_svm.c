@@ -19,9 +19,7 @@ TestSuite(emu_svm, .fini = bed_end);
 
 #define IF 0x200ULL
 
-/* Four guests can run, one after the other. */
 BED_GUEST(g_run, "vmrun\n hlt");
-BED_GUEST(g_run2, "vmrun\n vmrun\n hlt");
 BED_GUEST(g_nop, "nop\n nop\n hlt");
 
 static struct vmcb_control *ctl(void)
@@ -310,9 +308,6 @@ Test(emu_svm, only_what_is_intercepted)
 	}
 }
 
-CASE(u_hlt, "mov %rax,%cr3");
-CASE(u_vmmcall, "vmmcall");
-
 /* #GP of a program comes before the intercept; VMMCALL has no such check. */
 Test(emu_svm, at_cpl_3)
 {
@@ -427,8 +422,6 @@ Test(emu_svm, faults_of_vmrun)
 }
 
 /* ---- events ---- */
-
-BED_GUEST(g_frame, "hlt"); /* of the handlers */
 
 static uint64_t pushed(unsigned int i)
 {
