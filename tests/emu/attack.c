@@ -4,6 +4,7 @@
 
 #include "tests/emu/attack.h"
 #include "tests/emu/flat.h"
+#include "vmm/emu/svm/vmcb.h"
 
 #define PML4	 0x10000ULL
 #define PDPT	 0x11000ULL
@@ -17,6 +18,8 @@
 #define STACK0	 0x80000ULL
 #define STACK	 0x90000ULL
 #define IST1	 0xa0000ULL
+#define VMCB_AT	 0xb0000ULL
+#define NPT	 0xb1000ULL /* three tables */
 #define CODE	 ATTACK_CODE
 #define DATA	 0x300000ULL
 #define FIELD	 0x400000ULL   /* 1 MiB of short jumps, and the targets of JUMPS */
@@ -35,10 +38,13 @@ enum { /* attack.special */
        FAULTS,	 /* #PF and #UD handlers skip two bytes; INT 80H returns */
        NO_FETCH, /* the #PF handler cannot be fetched */
        SYSCALLS,
-       DF,     /* RFLAGS.DF */
-       FIELDS, /* FIELD is full of short jumps */
-       JUMPS,  /* DATA is a table of 2,000 places in FIELD */
-       CHASE   /* CHAIN is filled */
+       DF,	     /* RFLAGS.DF */
+       FIELDS,	     /* FIELD is full of short jumps */
+       JUMPS,	     /* DATA is a table of 2,000 places in FIELD */
+       CHASE,	     /* CHAIN is filled */
+       WORLDS,	     /* RAX has a VMCB of a guest at FIELD */
+       WORLDS_FLUSH, /* its translations are flushed by each VMRUN */
+       WORLDS_NPT    /* and it has nested page tables */
 };
 
 /* clang-format off */
@@ -160,6 +166,13 @@ GUEST(att_tiny, "1: inc %rax\n jmp 1b");
 GUEST(att_xchg, "1: .rept 100\n xchg %rax,(%rdi)\n .endr\n jmp 1b");
 GUEST(att_chase, "mov $0x800000,%eax\n 1: .rept 32\n mov (%rax),%rax\n .endr\n jmp 1b");
 GUEST(att_setcc, "1: .rept 50\n add %eax,%edx\n seto %cl\n .endr\n jmp 1b");
+/* World switches. The first instruction of the guest of att_vmmcall leaves it. */
+GUEST(att_vmrun, "1: vmrun\n jmp 1b");
+GUEST(att_vmrun_touch, "1: movq $0x400000,0xb0578\n vmrun\n jmp 1b");
+GUEST(att_vmload, "1: vmload\n vmsave\n jmp 1b");
+GUEST(att_clgi, "1: clgi\n stgi\n jmp 1b");
+GUEST(att_vmmcall, "vmmcall");
+GUEST(att_touch, ".set i,0\n .rept 32\n mov i*4096(%rsi),%ecx\n .set i,i+1\n .endr\n vmmcall");
 GUEST(att_call_gp, "mov $0x8000000000000000,%rax\n 1: jmp *%rax");
 
 GUEST(att_skip2, "add $8,%rsp\n addq $2,(%rsp)\n iretq");
@@ -332,6 +345,12 @@ const struct attack attacks[] = {
 	A("ldmxcsr", att_ldmxcsr, 2330, NOTHING),
 	A("clflush", att_clflush, 1069, NOTHING),
 	A("jmp #gp", att_call_gp, 20610, STEPS),
+	A("vmrun", att_vmrun, 60000, WORLDS),
+	A("vmrun, flush", att_vmrun, 80000, WORLDS_FLUSH),
+	A("vmrun, touch", att_vmrun_touch, 10000, WORLDS_FLUSH),
+	A("vmrun, nested touch", att_vmrun_touch, 15000, WORLDS_NPT),
+	A("vmload", att_vmload, 4000, WORLDS),
+	A("clgi", att_clgi, 600, WORLDS),
 };
 const size_t nr_attacks = sizeof(attacks) / sizeof(attacks[0]);
 
@@ -374,6 +393,42 @@ static void tables(uint8_t *ram)
 	for (unsigned int i = 0; i < 256; i++)
 		gate(ram, i, HANDLERS, 0, 0);
 	ram[HANDLERS] = 0xf4;
+}
+
+/* A guest of the guest, in its own mode and with its page tables. */
+static void world(const struct attack *a, uint8_t *ram)
+{
+	const struct vmcb_seg data = {.selector = 0x10, .attrib = 0xc93, .limit = ~0u};
+	struct vmcb_control c = {
+		.icpt = {0, 3}, /* VMRUN, VMMCALL */
+		.asid = 1,
+		.tlb_control = a->special == WORLDS ? VMCB_FLUSH_NONE : VMCB_FLUSH_ASID,
+		.nested_ctl = a->special == WORLDS_NPT ? VMCB_NP_ENABLE : 0,
+		.ncr3 = NPT,
+	};
+	struct vmcb_save s = {
+		.es = data,
+		.cs = {.selector = 8, .attrib = 0xa9b, .limit = ~0u},
+		.ss = data,
+		.ds = data,
+		.efer = 0x1d01,
+		.cr4 = 0x20,
+		.cr3 = PML4,
+		.cr0 = 0x80010033,
+		.rip = FIELD,
+		.rsp = STACK,
+		.g_pat = 0x0007040600070406,
+	};
+	bool touch = a->code == att_vmrun_touch;
+
+	memcpy(ram + VMCB_AT, &c, sizeof(c));
+	memcpy(ram + VMCB_AT + VMCB_SAVE, &s, sizeof(s));
+	memcpy(ram + FIELD, touch ? att_touch : att_vmmcall,
+	       (size_t)(touch ? att_touch_end - att_touch : att_vmmcall_end - att_vmmcall));
+	put(ram, NPT, (NPT + 0x1000) | 7);
+	put(ram, NPT + 0x1000, (NPT + 0x2000) | 7);
+	for (uint64_t i = 0; i < ATTACK_RAM >> 21; i++)
+		put(ram, NPT + 0x2000 + i * 8, i << 21 | 0x80 | 7);
 }
 
 static void prepare(const struct attack *a, uint8_t *ram)
@@ -419,6 +474,11 @@ static void prepare(const struct attack *a, uint8_t *ram)
 			at = next;
 		}
 		break;
+	case WORLDS:
+	case WORLDS_FLUSH:
+	case WORLDS_NPT:
+		world(a, ram);
+		break;
 	default:
 		break;
 	}
@@ -437,6 +497,12 @@ static const uint8_t set_syscall[] = {
 	0x44, 0x89, 0xc1,		 /* mov %r8d, %ecx: CODE */
 	0x41, 0xbb, 2,	  0,	0,    0, /* mov $2, %r11d */
 	0x48, 0x0f, 0x07,		 /* sysretq */
+};
+
+static const struct kvm_cpuid_entry2 svm_shown[] = {
+	{.function = 0x80000000, .eax = 0x8000000a},
+	{.function = 0x80000001, .ecx = 1u << 2},
+	{.function = 0x80000008, .eax = 40},
 };
 
 int attack_load(const struct attack *a, const struct vmm_engine_ops *ops, struct vmm_engine_vcpu *v,
@@ -459,6 +525,12 @@ int attack_load(const struct attack *a, const struct vmm_engine_ops *ops, struct
 		memcpy(ram + DATA, set_syscall, sizeof(set_syscall));
 		r.rip = DATA;
 	}
+	if (a->special >= WORLDS) {
+		ret = ops->set_cpuid(v, svm_shown, sizeof(svm_shown) / sizeof(svm_shown[0]));
+		if (ret)
+			return ret;
+		r.rax = VMCB_AT;
+	}
 	ret = ops->get_sregs(v, &s);
 	if (ret)
 		return ret;
@@ -466,6 +538,8 @@ int attack_load(const struct attack *a, const struct vmm_engine_ops *ops, struct
 	s.cr3 = PML4;
 	s.cr4 = 0x120;	/* PCE PAE */
 	s.efer = 0xd01; /* SCE LME LMA NXE */
+	if (a->special >= WORLDS)
+		s.efer |= 0x1000; /* SVME */
 	s.cs = flat_segment(0x08, true);
 	s.ss = s.ds = s.es = flat_segment(0x10, false);
 	s.gdt.base = GDT;

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "vmm/emu/svm/svm.h"
 #include "vmm/engine/simd.h"
 #include "vmm/vm/cpuid.h"
 #include "vpmu/context.h"
@@ -147,6 +148,9 @@ Test(vmm_cpuid, stock_kernels)
 		cr_assert_lt(n, VMM_CPUID_MAX);
 		ext = sub(e, n, 0x80000000, 0)->eax;
 		cr_assert_eq(sub(e, n, 0, 0)->eax, rows[i].max_basic);
+		cr_assert_eq(sub(e, n, 0x80000001, 0)->ecx & 4, 0, "SVM is off by default");
+		for (size_t a = 0; a < n; a++)
+			cr_assert_neq(e[a].function, 0x8000000a);
 		for (size_t a = 0; a < n; a++) {
 			for (size_t b = 0; b < a; b++)
 				cr_assert(e[a].function != e[b].function ||
@@ -210,4 +214,26 @@ Test(vmm_cpuid, stock_kernels)
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx >> 12 & 1, 0);
 		vpmu_guest_fini(&g);
 	}
+}
+
+/* A VM with svm = yes: as many ASIDs as the emulator has, and no feature that it lacks. */
+Test(vmm_cpuid, svm)
+{
+	static const struct vmm_cpuid_host host = {.tsc_khz = 1000000, .svm = true};
+	struct vpmu_guest_cfg cfg = {.model = VPMU_GUEST_AMD_V2, .rdpmc = true};
+	struct kvm_cpuid_entry2 e[VMM_CPUID_MAX];
+	struct vpmu_context ctx = {0};
+	struct vpmu_emupmu pmu;
+	struct vpmu_guest g = {0};
+	size_t n;
+
+	cr_assert_eq(vpmu_emupmu_init(&pmu, NULL), 0);
+	cr_assert_eq(vpmu_guest_init(&g, &cfg, &ctx, &pmu.pmu), 0);
+	n = vmm_cpuid_linux(&g, 0, 1, &host, e);
+	cr_assert_lt(n, VMM_CPUID_MAX);
+	cr_assert_eq(sub(e, n, 0x80000001, 0)->ecx & 4, 4);
+	cr_assert_eq(sub(e, n, 0x8000000a, 0)->eax, 1);
+	cr_assert_eq(sub(e, n, 0x8000000a, 0)->ebx, EMU_SVM_ASIDS);
+	cr_assert_eq(sub(e, n, 0x8000000a, 0)->edx, 0xcd);
+	vpmu_guest_fini(&g);
 }

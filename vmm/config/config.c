@@ -248,6 +248,7 @@ static const struct config_key vm_keys[] = {
 	{"fixed", config_set_uint, V(pmu.fixed), 1, VPMU_GUEST_MAX_FIXED, "1 to 4 (Intel only)"},
 	{"engine", set_engine, V(engine), 0, 0, "auto, emulator or kvm"},
 	{"rdpmc", set_rdpmc, V(rdpmc_off), 0, 0, "auto or off"},
+	{"svm", config_set_bool, V(svm), 0, 0, "yes or no"},
 	{"policy", set_policy, V(policy), 0, 0, "full, standard, architectural or off"},
 	{"allow", config_set_text, V(allow), 1, 4095, "a list of events of 1 to 4095 bytes"},
 	{"deny", config_set_text, V(deny), 1, 4095, "a list of events of 1 to 4095 bytes"},

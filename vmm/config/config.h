@@ -58,6 +58,7 @@ struct vm_config {
 	enum vm_engine engine;
 	/* With a kernel on an engine that must rewrite its RDPMC: show the guest no PMU instead. */
 	bool rdpmc_off;
+	bool svm; /* the guest of a kernel can run guests itself: AMD's models on the emulator */
 	enum vpmu_policy_tier policy;
 	char *allow, *deny; /* lists of events; NULL: not given. They exclude each other */
 	/* Weights for CPU time on the emulator (vmm/vm/share.h), 1 .. 10000: of the VM among the

@@ -202,6 +202,21 @@ static int check_boot(const struct vm_config *vm, char *err, size_t errlen)
 	return 0;
 }
 
+static int check_svm(const struct vm_config *vm, char *err, size_t errlen)
+{
+	if (!vm->svm)
+		return 0;
+	if (vm->pmu.model != VPMU_GUEST_AMD_K7 && vm->pmu.model != VPMU_GUEST_AMD_CORE &&
+	    vm->pmu.model != VPMU_GUEST_AMD_V2)
+		return bad_vm(vm, "svm", "no (only AMD's models can have it)", err, errlen);
+	if (!vm->kernel || vm->engine != VM_ENGINE_EMU)
+		return fail(-EINVAL, err, errlen,
+			    "%s: vm %s/svm: yes given without %s; expected it with kernel and "
+			    "engine = emulator",
+			    vm->where, vm->name, vm->kernel ? "engine = emulator" : "kernel");
+	return 0;
+}
+
 int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
 {
 	int ret;
@@ -212,5 +227,7 @@ int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
 	ret = check_boot(vm, err, errlen);
 	if (!ret)
 		ret = check_counters(vm, err, errlen);
+	if (!ret)
+		ret = check_svm(vm, err, errlen);
 	return ret ? ret : check_policy(vm, err, errlen);
 }

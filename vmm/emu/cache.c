@@ -31,6 +31,7 @@
 #include "vmm/emu/debug.h"
 #include "vmm/emu/jit/jit.h"
 #include "vmm/emu/pool.h"
+#include "vmm/emu/svm/svm.h"
 
 #define MAP_GEN_LIMIT (0xffffff00u >> EMU_CTX_GEN)
 
@@ -101,7 +102,7 @@ static void ltlb_reset(struct emu_vcpu *v)
 
 int emu_cache_init(struct emu_vcpu *v)
 {
-	v->map_gen = 1;
+	v->map_gen = v->last_gen = 1;
 	little_tables(v);
 	emu_cache_reset(v);
 	v->nr_filled = EMU_FILLED + 1;
@@ -507,9 +508,10 @@ static struct emu_block *find_slow(struct emu_vcpu *v)
 	uint32_t epoch;
 	bool same, good;
 
-	if (unlikely(v->map_gen >= MAP_GEN_LIMIT)) {
+	if (unlikely(v->last_gen >= MAP_GEN_LIMIT)) {
 		emu_cache_reset(v);
-		v->map_gen = 0;
+		emu_svm_forget(v);
+		v->last_gen = 0;
 		ltlb_reset(v);
 		emu_tlb_flush(v);
 	}

@@ -15,7 +15,7 @@
  * vCPU in the same way, which then wakes the sleeper.
  */
 #include "vmm/emu/irqchip/chip.h"
-#include "vmm/emu/internal.h"
+#include "vmm/emu/svm/svm.h"
 
 /* ---- the clock ---- */
 
@@ -289,7 +289,8 @@ bool emu_chip_halt(struct emu_vcpu *v)
 	struct vmm_run *run = v->run;
 	struct emu_wakes others = {0};
 	struct vmm_waker waker;
-	bool open = !v->plat.wait_sipi && (v->rflags & EMU_IF);
+	bool open = !v->plat.wait_sipi && !v->gif_clear &&
+		    (v->guest ? emu_svm_open(v) : !!(v->rflags & EMU_IF));
 
 	emu_chip_now(v, 0);
 	pthread_mutex_lock(&c->lock);

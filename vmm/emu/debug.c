@@ -118,14 +118,14 @@ static int dr_index(struct emu_vcpu *v, unsigned int n)
 }
 
 /* Bits that are fixed: SDM vol. 3, 18.2. */
-static uint64_t dr_fixed(unsigned int n, uint64_t x)
+uint64_t emu_dr_fixed(unsigned int n, uint64_t x)
 {
 	return n == 6 ? (x & 0xe00f) | 0xffff0ff0 : (x & 0xffff2bff) | 0x400;
 }
 
 bool emu_dr_valid(unsigned int n, uint64_t x)
 {
-	return x == dr_fixed(n, x);
+	return x == emu_dr_fixed(n, x);
 }
 
 /* Checks that MOV to and from DR share. Returns the register, or -1 with v->trap set. With DR7.GD
@@ -161,7 +161,7 @@ int emu_sys_mov_to_dr(struct emu_vcpu *v, const struct emu_op *op)
 		return 1;
 	if (n >= 6 && x >> 32)
 		return emu_gp(v, 0);
-	v->dr[n] = n < 6 ? x : dr_fixed((unsigned int)n, x);
+	v->dr[n] = n < 6 ? x : emu_dr_fixed((unsigned int)n, x);
 	if (n == 7 || (n < 4 && enabled(v, (unsigned int)n)))
 		emu_debug_update(v);
 	return 0;

@@ -49,6 +49,8 @@ enum {
 	EMU_EFFORT_PINS = 150,	    /* an end of an interrupt that the I/O APIC sees */
 	EMU_EFFORT_INTERRUPT = 250, /* an interrupt of a VM with interrupt controllers, besides */
 	EMU_EFFORT_EVENT = 150,	    /* an interrupt, an exception, INT n */
+	EMU_EFFORT_WORLD = 900,	    /* VMRUN, and #VMEXIT */
+	EMU_EFFORT_VMLOAD = 60,	    /* VMLOAD, VMSAVE */
 	EMU_EFFORT_SLICE = 30,	    /* leaving the dispatch loop and coming back */
 
 	EMU_EFFORT_SLOW = 6,   /* a memory access that misses the TLB's fast path */

@@ -146,6 +146,7 @@ enum emu_trap {
 	/* The store hits decoded code, or the access meets a breakpoint or a device: execute this
 	 * instruction alone. */
 	EMU_TRAP_SMC,
+	EMU_TRAP_VMEXIT, /* leave the guest of SVM as v->svm->exit says; as for a fault */
 	EMU_TRAP_EXIT,	 /* v->run->exit is filled; the instruction did not retire (yet) */
 	EMU_TRAP_STOP,	 /* the chunk ended inside a block */
 	EMU_TRAP_KICK,	 /* a repeated string instruction was interrupted between elements */
@@ -218,6 +219,9 @@ struct emu_vcpu {
 	bool single; /* one instruction executes alone: EMU_TRAP_SMC */
 	bool sti_shadow;
 	bool nmi_masked;
+	/* SVM (svm/svm.h): a guest runs; interrupts and NMIs wait for STGI; a virtual interrupt of
+	 * the guest waits; its memory has nested page tables. */
+	bool guest, gif_clear, virq, npt;
 	uint64_t rflags; /* without the six arithmetic flags: emu_get_rflags() has all */
 
 	/* events */
@@ -282,7 +286,7 @@ struct emu_vcpu {
 	uint32_t smc_seen;
 	bool intr_pending, nmi_pending; /* queued: by the local APIC (irq.c) or by the caller */
 	uint8_t intr_vec;
-	uint32_t map_gen;
+	uint32_t map_gen, last_gen; /* last_gen: the newest one of any mapping */
 	uint32_t nr_cpages, nr_chunks, nr_unsettled;
 	uint32_t hash_mask, max_cpages, max_chunks;
 	struct {
@@ -310,6 +314,7 @@ struct emu_vcpu {
 		bool has_err;
 		bool canon; /* the address was not canonical: #SS if the stack segment was used */
 		uint32_t err;
+		uint64_t cr2; /* of a #PF: becomes CR2 when it is delivered */
 	} fault;
 	uint64_t cr2;
 
@@ -327,6 +332,8 @@ struct emu_vcpu {
 	/* system state */
 	uint64_t star, lstar, cstar, fmask, kernel_gs_base, apic_base, pat, tsc_aux;
 	uint64_t tsc_offset;
+	uint64_t guest_tsc;  /* what RDTSC adds in a guest of SVM; else 0 */
+	struct emu_svm *svm; /* NULL: CPUID does not show SVM */
 	uint64_t dr[8];
 
 	struct lapic lapic;
@@ -390,7 +397,8 @@ struct emu_vcpu {
 		struct emu_cpage cpages[EMU_CPAGES];
 		uint16_t cpage_first[EMU_CPAGES], cpage_next[EMU_CPAGES];
 	} little;
-	struct emu_tlbe tlbs[2][EMU_TLB_SIZE]; /* supervisor, user */
+	struct emu_tlbe (*tlbs)[EMU_TLB_SIZE]; /* supervisor, user: own_tlbs, or a guest's */
+	struct emu_tlbe own_tlbs[2][EMU_TLB_SIZE];
 };
 
 #endif

@@ -16,9 +16,10 @@
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/jit/jit.h"
 #include "vmm/emu/pool.h"
+#include "vmm/emu/svm/svm.h"
 
 #define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
-#define EFER_KNOWN 0x200d01ULL	/* SCE LME LMA NXE AIBRSE */
+#define EFER_KNOWN 0x200d01ULL	/* SCE LME LMA NXE AIBRSE; and SVME with SVM */
 /* 2020-01-01: time of birth of VMs whose runs must repeat. */
 #define REPEATED_BIRTH (1577836800ULL * 1000000000ULL)
 
@@ -193,6 +194,7 @@ static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vm
 	v->vm = vm;
 	v->id = id;
 	v->tally = &v->own_tally;
+	v->tlbs = v->own_tlbs;
 	v->tlb = v->tlbs[0];
 	v->simd = vmm_simd_host();
 	emu_reset(v);
@@ -234,6 +236,7 @@ static void emu_vcpu_destroy(struct vmm_engine_vcpu *ev)
 	*p = v->vm_next;
 	pthread_mutex_unlock(&v->vm->lock);
 	emu_chip_remove(v);
+	emu_svm_fini(v);
 	emu_cache_fini(v);
 	free(v->cpuid);
 	emu_pool_put(v, sizeof(*v));
@@ -289,7 +292,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 		emu_cache_reset(v);
 		emu_tlb_flush(v);
 	}
-	return 0;
+	return emu_svm_show(v);
 }
 
 /* The registers of *@r in the order of emu_vcpu.r. */
@@ -364,9 +367,10 @@ static int emu_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 {
 	struct emu_vcpu *v = to_vcpu(ev);
 
-	if (s->cs.dpl > 3 || s->cr8 > 15 || (s->efer & ~EFER_KNOWN) || !emu_canonical(s->fs.base) ||
-	    !emu_canonical(s->gs.base))
+	if (s->cs.dpl > 3 || s->cr8 > 15 || (s->efer & ~(EFER_KNOWN | emu_svm_efer(v))) ||
+	    !emu_canonical(s->fs.base) || !emu_canonical(s->gs.base))
 		return -EINVAL;
+	emu_svm_reset(v);
 	v->seg[EMU_ES] = s->es;
 	v->seg[EMU_CS] = s->cs;
 	v->seg[EMU_SS] = s->ss;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "vmm/emu/debug.h"
+#include "vmm/emu/svm/svm.h"
 
 #define EFER_SCE       1ULL
 #define GATE_INTERRUPT 0xe
@@ -139,17 +140,32 @@ int emu_deliver(struct emu_vcpu *v)
 	for (;;) {
 		v->trap = EMU_TRAP_NONE;
 		v->fault.canon = false;
+		if (unlikely(v->guest) && emu_svm_exception(v, first, has_err, err))
+			goto leave_guest;
+		if (first == EMU_PF_VEC)
+			v->cr2 = v->fault.cr2;
 		/* #DB never needs RF here: it is a trap, an instruction breakpoint, or a fault that
 		 * has set RF already (debug.c). #DF is an abort. */
 		kind = first == EMU_DB || first == EMU_DOUBLE ? EMU_EVENT_TRAP : EMU_EVENT_FAULT;
 		if (!emu_interrupt(v, first, kind, has_err, err)) {
 			if (first == EMU_DB)
 				v->dr[7] &= ~EMU_DR7_GD; /* SDM vol. 3, 18.2.4 */
+			if (unlikely(v->guest))
+				v->svm->outer = 0;
 			return 0;
+		}
+		vec = v->fault.vec;
+		if (unlikely(v->guest)) {
+			emu_svm_event(v, VMCB_TYPE_EXCEPTION, first, has_err, err);
+			if (v->trap == EMU_TRAP_VMEXIT ||
+			    (v->trap == EMU_TRAP_FAULT &&
+			     emu_svm_exception(v, vec, v->fault.has_err, v->fault.err)))
+				goto leave_guest;
 		}
 		if (v->trap != EMU_TRAP_FAULT)
 			return 1;
-		vec = v->fault.vec;
+		if (first == EMU_DOUBLE && unlikely(v->guest) && emu_svm_shutdown(v))
+			goto leave_guest;
 		if (first == EMU_DOUBLE) {
 			v->run->exit = VMM_EXIT_SHUTDOWN;
 			v->trap = EMU_TRAP_EXIT;
@@ -158,6 +174,10 @@ int emu_deliver(struct emu_vcpu *v)
 		/* SDM vol. 3, table 6-5. */
 		if ((contributory(first) && contributory(vec)) ||
 		    (first == EMU_PF_VEC && (vec == EMU_PF_VEC || contributory(vec)))) {
+			if (vec == EMU_PF_VEC)
+				v->cr2 = v->fault.cr2;
+			if (unlikely(v->guest))
+				v->svm->outer = 0;
 			first = EMU_DOUBLE;
 			has_err = true;
 			err = 0;
@@ -167,6 +187,9 @@ int emu_deliver(struct emu_vcpu *v)
 			err = v->fault.err;
 		}
 	}
+leave_guest:
+	emu_svm_exit(v);
+	return 0;
 }
 
 /*
@@ -385,6 +408,9 @@ int emu_sys_int(struct emu_vcpu *v, const struct emu_op *op)
 	emu_taken(v);
 	if (emu_interrupt(v, (uint8_t)op->imm, EMU_EVENT_EMU, false, 0)) {
 		v->acc = acc;
+		if (unlikely(v->guest))
+			emu_svm_event(v, op->idx ? VMCB_TYPE_EXCEPTION : VMCB_TYPE_SOFT,
+				      (uint8_t)op->imm, false, 0);
 		return 1;
 	}
 	v->step = false; /* INT clears TF, and no debug trap follows it (SDM vol. 3, 18.3.1.4) */

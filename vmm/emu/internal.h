@@ -27,6 +27,7 @@
 #define CR4_WRITABLE 0x1107ffULL
 #define EFER_LME     (1ULL << 8)
 #define EFER_LMA     (1ULL << 10)
+#define EFER_SVME    (1ULL << 12)
 #define EFER_AIBRSE  (1ULL << 21)
 #define MSR_EFER     0xc0000080u
 #define APIC_BASE_EN (1ULL << 11)
@@ -168,6 +169,9 @@ int emu_st_wide(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int b
 int emu_sys_read(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes, unsigned int acc);
 int emu_sys_write(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes,
 		  unsigned int acc);
+/* emu_pte_set - set A and D bits in a page-table entry that was read as @seen. Returns false if it
+ * has changed: walk again. */
+bool emu_pte_set(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t seen, uint64_t bits);
 void emu_tlb_flush(struct emu_vcpu *v);
 void emu_tlb_flush_page(struct emu_vcpu *v, uint64_t va);
 /* emu_seen_bit - the bit of page or region number @n in the sets of emu_vcpu. */
@@ -328,13 +332,17 @@ void emu_set_cpl(struct emu_vcpu *v, unsigned int cpl);
  * waits or TF is set. */
 static inline void emu_recheck(struct emu_vcpu *v)
 {
-	if (v->intr_pending || v->nmi_pending || (v->rflags & EMU_TF))
+	if (v->intr_pending || v->nmi_pending || v->virq || (v->rflags & EMU_TF))
 		v->attn |= EMU_ATTN_EVENT;
 }
+/* emu_svm_wakes - emu_deliverable() in a guest of SVM: svm/inject.c. */
+bool emu_svm_wakes(const struct emu_vcpu *v);
 /* emu_deliverable - returns true if the vCPU would take a queued interrupt or NMI now. */
 static inline bool emu_deliverable(const struct emu_vcpu *v)
 {
-	if (v->sti_shadow)
+	if (unlikely(v->guest))
+		return emu_svm_wakes(v);
+	if (v->sti_shadow || v->gif_clear)
 		return false;
 	return (v->nmi_pending && !v->nmi_masked) ||
 	       (v->intr_pending && (v->rflags & EMU_IF) && v->intr_vec >> 4 > v->cr8);
@@ -353,9 +361,16 @@ emu_op_fn emu_sys_ud, emu_sys_gp, emu_sys_closed, emu_sys_cli, emu_sys_sti, emu_
 	emu_sys_pause, emu_sys_pushf, emu_sys_popf, emu_sys_mov_to_cr, emu_sys_mov_from_cr,
 	emu_sys_mov_to_dr, emu_sys_mov_from_dr, emu_sys_clts, emu_sys_invlpg, emu_sys_wbinvd,
 	emu_sys_lmsw, emu_help_smsw, emu_sys_vmcall;
+/* svm/svm.c, svm/world.c */
+emu_op_fn emu_sys_vmrun, emu_sys_vmload, emu_sys_vmsave, emu_sys_stgi, emu_sys_clgi,
+	emu_sys_invlpga, emu_sys_skinit, emu_sys_vmmcall;
+/* emu_svm_sys - in a guest: execute system instruction @op, or trap. Returns as emu_sys_*. */
+emu_op_fn emu_svm_sys;
 int emu_set_cr(struct emu_vcpu *v, unsigned int cr, uint64_t x);
 /* emu_dr_valid - returns true if debug register @n (6 or 7) can hold @x: debug.c. */
 bool emu_dr_valid(unsigned int n, uint64_t x);
+/* emu_dr_fixed - @x with the fixed bits of debug register @n (6 or 7). */
+uint64_t emu_dr_fixed(unsigned int n, uint64_t x);
 
 /* ---- segment.c ---- */
 emu_op_fn emu_sys_mov_to_seg, emu_sys_pop_seg, emu_sys_lgdt, emu_sys_lidt, emu_sys_sgdt,
@@ -418,6 +433,8 @@ int emu_set_state(struct emu_vcpu *v, const void *buf, size_t bytes);
 /* ---- msr.c ---- */
 /* emu_pat_valid - returns true if IA32_PAT can hold @x. */
 bool emu_pat_valid(uint64_t x);
+/* emu_no_address - the bits of physical addresses that this CPU lacks. */
+uint64_t emu_no_address(const struct emu_vcpu *v);
 /* emu_tsc - the value that RDTSC would read now. */
 uint64_t emu_tsc(struct emu_vcpu *v);
 /* emu_unfolded - modelled cycles up to the instruction in progress, since the last emu_fold(). */
@@ -448,6 +465,13 @@ void emu_whole_stopped(struct emu_vcpu *v);
 void emu_whole_set_tsc(struct emu_vcpu *v, uint64_t tsc);
 /* emu_show_simd - CPUID shows these of VMM_SIMD_ALL from now on; the host must have them. */
 void emu_show_simd(struct emu_vcpu *v, uint32_t simd);
+
+/* emu_in_64bit - returns true if the vCPU executes 64-bit code. */
+static inline bool emu_in_64bit(const struct emu_vcpu *v)
+{
+	return (v->cr0 & (CR0_PE | CR0_PG)) == (CR0_PE | CR0_PG) && (v->cr4 & CR4_PAE) &&
+	       (v->efer & EFER_LMA) && v->seg[EMU_CS].l && !v->seg[EMU_CS].db;
+}
 
 /* ---- arith.c, atomic.c, string.c: the rarer instructions ----
  * Every emu_help_* returns 0: done; or 1: trap. */

@@ -10,6 +10,7 @@
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/debug.h"
 #include "vmm/emu/jit/jit.h"
+#include "vmm/emu/svm/svm.h"
 
 #define PTE_P	 1ULL
 #define PTE_W	 2ULL
@@ -37,7 +38,7 @@ static int page_fault(struct emu_vcpu *v, uint64_t va, unsigned int acc, unsigne
 	/* The I bit exists only where instruction fetches can be forbidden. */
 	if ((acc & EMU_ACC_X) && ((v->efer & EFER_NXE) || (v->cr4 & CR4_SMEP)))
 		err |= EMU_ACC_X;
-	v->cr2 = va;
+	v->fault.cr2 = va;
 	return emu_fault(v, EMU_PF_VEC, true, err);
 }
 
@@ -65,7 +66,7 @@ static bool mmu_allowed(const struct emu_vcpu *v, uint64_t perm, unsigned int ac
  * final state. No bit may be set after that, as CPUs set them in locked cycles (SDM vol. 3,
  * "Automatic Locking"). Linux would take the leftover bits for a swapped-out page.
  */
-static bool set_bits(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t seen, uint64_t bits)
+bool emu_pte_set(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t seen, uint64_t bits)
 {
 	if (!atomic_compare_exchange_strong(pte, &seen, seen | bits))
 		return false;
@@ -97,6 +98,8 @@ again:
 	for (level = 0, shift = 39;; level++, shift -= 9) {
 		uint64_t at = table + (va >> shift & 511) * 8;
 
+		if (unlikely(v->npt) && emu_svm_table(v, &at))
+			return 1;
 		if (!emu_is_ram(v->vm, at))
 			return emu_error(v,
 					 "page table entry at guest-physical 0x%llx, where there "
@@ -107,7 +110,8 @@ again:
 		if (!(pte & PTE_P))
 			return page_fault(v, va, acc, 0);
 		if (((pte & PTE_NX) && !(v->efer & EFER_NXE)) ||
-		    (level == 0 && (pte & (v->intel ? PTE_PS : PTE_PS | PTE_G))))
+		    (level == 0 && (pte & (v->intel ? PTE_PS : PTE_PS | PTE_G))) ||
+		    (unlikely(v->guest) && (pte & v->svm->no_address))) /* KVM relies on it */
 			return page_fault(v, va, acc, PF_P | PF_RSVD);
 		perm = (perm & (pte | ~(PTE_W | PTE_U))) | (pte & PTE_NX);
 		if (level == 3)
@@ -125,17 +129,23 @@ again:
 		return page_fault(v, va, acc, PF_P);
 
 	for (int i = 0; i < level; i++)
-		if (!(seen[i] & PTE_A) && !set_bits(v, slot[i], seen[i], PTE_A))
+		if (!(seen[i] & PTE_A) && !emu_pte_set(v, slot[i], seen[i], PTE_A))
 			goto again;
 	if (!(pte & PTE_A) || ((acc & EMU_ACC_W) && !(pte & PTE_D))) {
 		uint64_t bits = PTE_A | (acc & EMU_ACC_W ? PTE_D : 0);
 
-		if (!set_bits(v, slot[level], pte, bits))
+		if (!emu_pte_set(v, slot[level], pte, bits))
 			goto again;
 		pte |= bits;
 	}
 	*pa = (pte & PTE_ADDR & ~((1ULL << shift) - 1)) | (va & ((1ULL << shift) - 1));
 	*wr = writable_now(v, perm, pte & PTE_D, acc);
+	if (large) {
+		v->large_seen |= emu_seen_bit(va >> 21);
+		v->huge_seen |= shift == 30;
+	}
+	if (unlikely(v->npt)) /* a nested page may be smaller, and have fewer rights */
+		return emu_svm_page(v, acc, pa, wr);
 	if (large) {
 		struct emu_ltlbe *e = &v->ltlb[va >> 21 & (EMU_LTLB_SIZE - 1)];
 
@@ -144,8 +154,6 @@ again:
 		e->perm = (uint32_t)perm | (perm & PTE_NX ? 1u << 30 : 0) |
 			  (pte & PTE_D ? LTLB_DIRTY : 0);
 		e->ctx = v->map_gen;
-		v->large_seen |= emu_seen_bit(va >> 21);
-		v->huge_seen |= shift == 30;
 	}
 	return 0;
 }
@@ -161,7 +169,7 @@ int emu_translate(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *p
 		*pa = va;
 		if (perm)
 			*perm = EMU_ACC_W;
-		return 0;
+		return unlikely(v->npt) ? emu_svm_page(v, acc, pa, perm) : 0;
 	}
 	if (unlikely(!emu_canonical(va))) {
 		emu_gp(v, 0);
@@ -486,7 +494,7 @@ static void entry_drop(struct emu_tlbe *e)
 /* Invalidate all known virtual addresses of blocks. */
 static void new_mapping(struct emu_vcpu *v)
 {
-	v->map_gen++;
+	v->map_gen = ++v->last_gen;
 	v->code_seen = v->large_code_seen = 0;
 	emu_ctx_update(v);
 }

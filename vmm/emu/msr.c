@@ -6,6 +6,7 @@
  */
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/debug.h"
+#include "vmm/emu/svm/svm.h"
 
 /* AMD64 APM vol. 2, appendix A; SDM vol. 4. */
 #define MSR_TSC		   0x10u
@@ -91,7 +92,7 @@ int emu_sys_cpuid(struct emu_vcpu *v, const struct emu_op *op)
 
 int emu_sys_rdtsc(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t t = emu_tsc(v);
+	uint64_t t = emu_tsc(v) + v->guest_tsc;
 
 	if ((v->cr4 & CR4_TSD) && v->cpl)
 		return emu_gp(v, 0);
@@ -174,11 +175,13 @@ int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op)
 
 	if (v->cpl)
 		return emu_gp(v, 0);
+	if (unlikely(v->guest) && emu_svm_msr(v, msr, false))
+		return 1;
 	if (trapped(v, msr))
 		goto out;
 	switch (msr) {
 	case MSR_TSC:
-		x = emu_tsc(v);
+		x = emu_tsc(v) + v->guest_tsc;
 		break;
 	case MSR_TSC_DEADLINE:
 		if (!v->lapic.deadline)
@@ -194,6 +197,8 @@ int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op)
 			x = *plain;
 			break;
 		}
+		if (unlikely(v->svm) && !emu_svm_rdmsr(v, msr, &x))
+			break;
 		if (!v->whole)
 			goto out;
 		rc = emu_whole_rdmsr(v, msr, &x);
@@ -234,8 +239,8 @@ static bool apic_mode_ok(uint64_t from, uint64_t to)
 	return (from & APIC_BASE_EN) || !extd;
 }
 
-/* Physical address bits that this CPU lacks (SDM vol. 3, 4.1.4). */
-static uint64_t no_address(const struct emu_vcpu *v)
+/* SDM vol. 3, 4.1.4. */
+uint64_t emu_no_address(const struct emu_vcpu *v)
 {
 	const struct kvm_cpuid_entry2 *e = find_leaf(v, 0x80000008, 0);
 	unsigned int bits = e && e->eax & 0xff ? e->eax & 0xff : 36;
@@ -251,6 +256,8 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 
 	if (v->cpl)
 		return emu_gp(v, 0);
+	if (unlikely(v->guest) && emu_svm_msr(v, msr, true))
+		return 1;
 	if (trapped(v, msr))
 		goto out;
 	switch (msr) {
@@ -263,7 +270,8 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 		emu_lapic_deadline(v, &x);
 		return 0;
 	case MSR_APIC_BASE:
-		if ((x & (APIC_BASE_RESERVED | no_address(v))) || !apic_mode_ok(v->apic_base, x))
+		if ((x & (APIC_BASE_RESERVED | emu_no_address(v))) ||
+		    !apic_mode_ok(v->apic_base, x))
 			return emu_gp(v, 0);
 		v->apic_base = x;
 		v->extra += EMU_EFFORT_APIC_MODE;
@@ -279,9 +287,12 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 		 * here. */
 		if (v->whole && !v->intel)
 			efer |= EFER_AIBRSE;
+		efer |= emu_svm_efer(v);
 		if ((x & ~(efer | EFER_LMA)) || !(x & EFER_LME))
 			return emu_gp(v, 0);
-		v->efer = (x & efer) | EFER_LMA;
+		/* A guest that clears SVME keeps it: what it would then do is undefined. */
+		v->efer = (x & efer) | EFER_LMA | (v->guest ? EFER_SVME : 0);
+		v->gif_clear &= !!(v->efer & EFER_SVME);
 		emu_tlb_flush(v);
 		return 0;
 	case MSR_STAR:
@@ -308,6 +319,9 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 	case LAPIC_MSR_BASE ... LAPIC_MSR_BASE + LAPIC_MSR_COUNT - 1:
 		return emu_lapic_wrmsr(v, msr, x);
 	default:
+		rc = unlikely(v->svm) ? emu_svm_wrmsr(v, msr, x) : -1;
+		if (rc >= 0)
+			return rc;
 		rc = v->whole ? emu_whole_wrmsr(v, msr, x) : -1;
 		if (rc >= 0)
 			return rc;
@@ -350,6 +364,8 @@ static int msr_port_io(struct emu_vcpu *v, const struct emu_op *op, bool in)
 	unsigned int bytes = 1u << op->base;
 
 	if (port_allowed(v, port, bytes))
+		return 1;
+	if (unlikely(v->guest) && emu_svm_port(v, port, bytes, in))
 		return 1;
 	emu_debug_port(v, port, bytes);
 	v->run->u.io.port = port;

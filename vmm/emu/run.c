@@ -13,8 +13,7 @@
 #include "vmm/emu/debug.h"
 #include "vmm/emu/jit/jit.h"
 #include "vmm/emu/realmode/legacy.h"
-
-#define CR0_PE_PG 0x80000001ULL
+#include "vmm/emu/svm/svm.h"
 
 /* Faults and interrupts in a row, without a retired instruction, after which run() returns. Without
  * this limit a handler that faults on its first byte would never let run() return. */
@@ -124,7 +123,7 @@ static int run_events(struct emu_vcpu *v)
 {
 	uint8_t vec;
 
-	if (v->sti_shadow)
+	if (v->sti_shadow || v->gif_clear)
 		return 0;
 	if (v->nmi_pending && !v->nmi_masked) {
 		v->nmi_pending = false;
@@ -264,12 +263,6 @@ static void chunk(struct emu_vcpu *v, uint64_t budget)
 	}
 }
 
-static bool in_64bit_mode(const struct emu_vcpu *v)
-{
-	return (v->cr0 & CR0_PE_PG) == CR0_PE_PG && (v->cr4 & CR4_PAE) && (v->efer & EFER_LMA) &&
-	       v->seg[EMU_CS].l && !v->seg[EMU_CS].db;
-}
-
 /* Effort of this run() so far. */
 static inline uint64_t spent(const struct emu_vcpu *v)
 {
@@ -307,7 +300,7 @@ static void run_loop(struct emu_vcpu *v)
 			run->exit = VMM_EXIT_INTR; /* a message has come */
 		return;
 	}
-	if (!in_64bit_mode(v) && !v->whole) {
+	if (!emu_in_64bit(v) && !v->whole && !v->guest) {
 		emu_error(v, "not in 64-bit mode (CR0 0x%llx, CR4 0x%llx, EFER 0x%llx, CS.L %u)",
 			  (unsigned long long)v->cr0, (unsigned long long)v->cr4,
 			  (unsigned long long)v->efer, v->seg[EMU_CS].l);
@@ -357,11 +350,19 @@ static void run_loop(struct emu_vcpu *v)
 		emu_sync(v);
 		v->attn = v->tally->armed ? EMU_ATTN_ARMED : 0;
 		v->trap = EMU_TRAP_NONE;
-		if (unlikely(!in_64bit_mode(v))) {
+		if (unlikely(v->guest)) {
+			int rc = emu_svm_events(v);
+
+			if (rc > 1)
+				return;
+			if (rc)
+				continue;
+		}
+		if (unlikely(!emu_in_64bit(v))) {
 			emu_legacy_step(v); /* events wait: none can be delivered there */
 			v->brk.hits = 0;
 		} else {
-			if (run_events(v))
+			if (!v->guest && run_events(v))
 				return;
 			v->trap = EMU_TRAP_NONE;
 			left = most - spent(v);
@@ -371,6 +372,9 @@ static void run_loop(struct emu_vcpu *v)
 		case EMU_TRAP_FAULT:
 			if (emu_deliver(v))
 				return;
+			break;
+		case EMU_TRAP_VMEXIT:
+			emu_svm_exit(v);
 			break;
 		case EMU_TRAP_SMC:
 			v->single = true;

@@ -75,6 +75,7 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 			 : backend == &m->emulator ? &share->emulator
 						   : &share->kvm,
 		.pmu = pmu_of(c, backend),
+		.svm = c->svm,
 		.ops = backend->ops,
 		.engine = backend->engine,
 		.sched = backend->sched,

@@ -189,6 +189,11 @@ int snapshot_save(struct machine_vm *e, int dir, const char *file, char *err, si
 
 	if (ret)
 		return ret;
+	if (e->vm->svm)
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "vm %s: svm = yes: the state of SVM cannot be saved; expected a VM "
+			    "without it",
+			    e->name);
 	ran = vm_state(e->vm) == VM_RUNNING;
 	if (vm_unplace(e->vm))
 		return fail(-EOPNOTSUPP, err, errlen,

@@ -30,6 +30,7 @@ struct vmm_cpuid_host {
 	size_t nr_supported;
 	uint32_t tsc_khz;  /* of the guest's TSC; 0: not known, leaves 15H and 16H are absent */
 	uint32_t simd;	   /* VMM_SIMD_* that an engine without a table has */
+	bool svm;	   /* show SVM to AMD's models */
 	uint32_t timer_hz; /* input clock of the local APIC's timer */
 };
 

@@ -43,6 +43,7 @@
 /* 80000001H ECX */
 #define F81C_LAHF      BIT(0)
 #define F81C_CMPLEGACY BIT(1)
+#define F81C_SVM       BIT(2)
 #define F81C_LZCNT     BIT(5)
 #define F81C_PREFETCHW BIT(8)
 /* 7H.0 EBX: FSGSBASE TSC_ADJUST SMEP ERMS */
@@ -58,6 +59,11 @@
 /* 80000008H EBX: FXSAVE always stores the error pointers */
 #define F88B_XSAVEERPTR BIT(2)
 #define F88B_SSB_NO	BIT(26)
+/* 8000000AH: SVM of the emulator (vmm/emu/svm/svm.h). EBX: ASIDs */
+#define SVM_REVISION 1
+#define SVM_ASIDS    8
+/* EDX: nested paging, SVM lock, NRIP save, flush by ASID, decode assists */
+#define SVM_FEATURES (BIT(0) | BIT(2) | BIT(3) | BIT(6) | BIT(7))
 /* 80000021H: properties that every interpreter has (docs/internals/emulator.md, "Stock kernels") */
 #define F821A_LFENCE   BIT(2) /* LFENCE serialises */
 #define F821A_AUTOIBRS BIT(8)
@@ -237,7 +243,8 @@ static void extended_leaves(struct table *t)
 	cpuid_linux_add(
 		t, 0x80000001, -1, amd ? t->id->signature : 0, 0,
 		common(t, 0x80000001, F81C_LAHF | F81C_LZCNT | F81C_PREFETCHW, ECX) |
-			(amd && t->nr_vcpus > 1 ? F81C_CMPLEGACY : 0),
+			(amd && t->nr_vcpus > 1 ? F81C_CMPLEGACY : 0) |
+			(amd && t->host->svm ? F81C_SVM : 0),
 		common(t, 0x80000001, F81D_ALL, EDX) |
 			(amd ? F81D_REPEATED | machine_check(t) | common(t, 1, F1D_MTRR, EDX) : 0));
 	for (uint32_t i = 0; i < 3; i++)
@@ -251,6 +258,8 @@ static void extended_leaves(struct table *t)
 			amd ? (t->nr_vcpus - 1) | t->shift << 12 : 0, 0);
 	if (!amd)
 		return;
+	if (t->host->svm)
+		cpuid_linux_add(t, 0x8000000a, -1, SVM_REVISION, SVM_ASIDS, 0, SVM_FEATURES);
 	cpuid_linux_add(t, 0x80000021, -1,
 			common(t, 0x80000021, F821A_LFENCE | F821A_AUTOIBRS | F821A_SRSO_NO, EAX),
 			0, common(t, 0x80000021, F821C_TSA_NO, ECX), 0);

@@ -49,6 +49,7 @@ static int boot_vcpu(struct vcpu *v, const struct boot *boot, const struct vmm_e
 	}
 	ops->supported_cpuid(engine, &host.supported, &host.nr_supported);
 	host.simd = vmm_simd_host();
+	host.svm = v->vm->svm;
 	n = v->vm->devices ? vmm_cpuid_linux(v->guest, v->id, v->vm->nr_vcpus, &host, cpuid)
 			   : vmm_cpuid(v->guest, v->id, ops->can & VMM_CAN_LAPIC, cpuid);
 	ret = ops->set_cpuid(v->ev, cpuid, n);
@@ -177,6 +178,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	vm->join = o->join;
 	vm->arg = o->arg;
 	vm->nr_vcpus = o->vcpus;
+	vm->svm = o->svm;
 	vm->name = strdup(o->name);
 	vm->vcpus = aligned_alloc(_Alignof(struct vcpu), o->vcpus * sizeof(*vm->vcpus));
 	if (vm->vcpus)

@@ -65,6 +65,7 @@ struct vm_opts {
 	const struct vmm_engine_ops *ops;
 	struct vmm_engine *engine;
 	bool irqchip; /* give it interrupt controllers (VMM_CAN_IRQCHIP); implied by boot_linux */
+	bool svm;     /* CPUID shows SVM; with boot_linux and an engine that has it */
 	struct vm_sched *sched;
 	struct share *share;	      /* of the tenant; NULL: the VM competes with all tenants */
 	unsigned int weight;	      /* among the VMs of the tenant; 0: SHARE_WEIGHT_DEFAULT */
@@ -117,6 +118,7 @@ struct vm {
 	int (*join)(struct vm *vm, int tid, void *arg, char *err, size_t errlen);
 	void *arg;
 	bool irqchip;		    /* it has interrupt controllers */
+	bool svm;		    /* CPUID shows SVM; it cannot be saved */
 	struct vm_devices *devices; /* shared by all vCPUs; NULL: each has its own */
 	/* Only for halt.c: */
 	bool waits;			  /* its vCPUs wait outside of run() (VMM_CAN_WAKE) */

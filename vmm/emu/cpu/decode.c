@@ -85,7 +85,7 @@ int emu_decode(struct emu_vcpu *v, uint64_t pa, struct emu_code *c, uint8_t buf[
 	c->intel = v->intel;
 	c->simd = v->simd;
 	c->alone = v->vm->vcpus == v && !v->vm_next;
-	c->yields = v->chip && !c->alone;
+	c->yields = (v->chip && !c->alone) || v->svm;
 	c->fclass = EMU_FC_UNKNOWN;
 
 	while (!c->ended) {

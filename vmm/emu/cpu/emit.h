@@ -3,7 +3,7 @@
  * Shared declarations of the emitters (emit*.c). An emitter turns one decoded instruction into ops;
  * there is one emitter per group of instructions. The table in isa.c assigns an emitter to every
  * instruction of the closed list, and emu_emit() calls it. An emitter must never access guest
- * memory or change the vCPU. Of these, state.c uses only emu_isa_row().
+ * memory or change the vCPU. state.c uses emu_isa_row(), svm/intercept.c also enum emit_sys.
  */
 #ifndef VMM_EMU_CPU_EMIT_H
 #define VMM_EMU_CPU_EMIT_H
@@ -274,7 +274,9 @@ enum emit_simd_class {
 		X(CPUID, cpuid), X(RDTSC, rdtsc), X(RDTSCP, rdtsc), X(RDMSR, rdmsr),               \
 		X(WRMSR, wrmsr), X(RDPMC, rdpmc), X(IN, in), X(OUT, out), X(SYSCALL, syscall),     \
 		X(SYSRET, sysret), X(SYSENTER, sysenter), X(SYSEXIT, sysexit), X(IRETQ, iret),     \
-		X(INT, int), X(INT3, int)
+		X(INT, int), X(INT3, int), X(PAUSE, pause), X(INVD, wbinvd), X(VMMCALL, vmmcall),  \
+		X(VMRUN, vmrun), X(VMLOAD, vmload), X(VMSAVE, vmsave), X(STGI, stgi),              \
+		X(CLGI, clgi), X(INVLPGA, invlpga), X(SKINIT, skinit)
 #define EMIT_SYS_ENUM(name, fn) SYS_##name
 enum emit_sys { EMIT_SYS(EMIT_SYS_ENUM), SYS_STR, SYS_SLDT, SYS_SMSW };
 

@@ -442,9 +442,8 @@ bool emit_pause(struct emit *e, unsigned int arg)
 
 	if (!e->zi->raw.rex.B || e->c->intel) {
 		if (e->c->yields)
-			emit_sysop(e, emu_sys_pause);
-		else
-			emit_add(e, EMU_OP_NOP);
+			return emit_system(e, SYS_PAUSE);
+		emit_add(e, EMU_OP_NOP);
 		return true;
 	}
 	/* With REX.B the opcode is XCHG r8, rAX, and AMD's CPUs ignore F3 (measured). Intel's take

@@ -151,6 +151,7 @@ bool emit_system(struct emit *e, unsigned int which)
 		if (mem)
 			emit_tea(e, 0);
 		op = emit_sysop(e, sys_fn[which]);
+		op->scale = (uint8_t)which;
 		op->idx = mem;
 		op->src = mem ? 0 : (uint8_t)emit_reg(e, 0);
 		op->flags |= mem && e->zo[0].mem.segment == ZYDIS_REGISTER_SS ? EMU_OPF_SS : 0;
@@ -176,6 +177,7 @@ bool emit_system(struct emit *e, unsigned int which)
 		break;
 	}
 	op = emit_sysop(e, sys_fn[which]);
+	op->scale = (uint8_t)which;
 	op->flags |= stack ? EMU_OPF_SS : 0;
 	switch (which) {
 	case SYS_PUSHF:
@@ -207,9 +209,11 @@ bool emit_system(struct emit *e, unsigned int which)
 		break;
 	case SYS_INT:
 		op->imm = emit_imm(e, 0) & 0xff;
+		op->idx = 0;
 		break;
 	case SYS_INT3:
 		op->imm = EMU_BP;
+		op->idx = 1;
 		break;
 	}
 	return true;

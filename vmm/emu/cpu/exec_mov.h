@@ -142,7 +142,7 @@ OP(SYS)
 	v->acc = acc;
 	v->rip = v->cur->next;
 	v->extra += EMU_EFFORT_SYSTEM;
-	rc = op->fn(v, op);
+	rc = unlikely(v->guest) ? emu_svm_sys(v, op) : op->fn(v, op);
 	left = v->left;
 	acc = v->acc;
 	tlb = v->tlb;

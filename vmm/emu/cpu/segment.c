@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "vmm/emu/cpu/flags.h"
-#include "vmm/emu/internal.h"
+#include "vmm/emu/svm/svm.h"
 
 #define CR4_FSGSBASE (1ULL << 16)
 
@@ -201,6 +201,9 @@ int emu_help_from_seg(struct emu_vcpu *v, const struct emu_op *op)
 		       : op->src == EMU_NSEGS ? v->tr.selector
 					      : v->ldt.selector;
 
+	if (unlikely(v->guest) && op->src >= EMU_NSEGS &&
+	    emu_svm_read(v, op, op->src == EMU_NSEGS ? VMEXIT_TR_READ : VMEXIT_LDTR_READ))
+		return 1;
 	emu_wr(v, op->dst, 1u << op->base, sel);
 	return 0;
 }

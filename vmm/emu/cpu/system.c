@@ -9,7 +9,7 @@
 #include <Zydis/Zydis.h>
 #include <linux/kvm_para.h>
 
-#include "vmm/emu/internal.h"
+#include "vmm/emu/svm/svm.h"
 
 #define CR3_RESERVED 0xfff0000000000000ULL
 
@@ -111,7 +111,9 @@ int emu_sys_hlt(struct emu_vcpu *v, const struct emu_op *op)
 
 int emu_sys_pause(struct emu_vcpu *v, const struct emu_op *op)
 {
-	if (!v->run->pauses || --v->run->pauses)
+	bool alone = v->vm->vcpus == v && !v->vm_next;
+
+	if (alone || !v->run->pauses || --v->run->pauses)
 		return 0;
 	v->run->exit = VMM_EXIT_YIELD;
 	v->trap = EMU_TRAP_EXIT;
@@ -232,6 +234,8 @@ int emu_sys_wbinvd(struct emu_vcpu *v, const struct emu_op *op)
 /* The machine status word: the lower half of CR0. */
 int emu_help_smsw(struct emu_vcpu *v, const struct emu_op *op)
 {
+	if (unlikely(v->guest) && emu_svm_read(v, op, VMEXIT_CR_READ))
+		return 1;
 	emu_wr(v, op->dst, 1u << op->base, v->cr0);
 	return 0;
 }

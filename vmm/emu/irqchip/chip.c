@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "vmm/emu/irqchip/chip.h"
-#include "vmm/emu/internal.h"
+#include "vmm/emu/svm/svm.h"
 
 /* Of the ICR: SDM vol. 3, figure 11-28. */
 #define ICR_VECTOR(icr)	   ((uint8_t)(icr))
@@ -331,6 +331,7 @@ static void irqchip_chip_init(struct emu_vcpu *v)
 	for (size_t i = 0; i < v->nr_cpuid; i++)
 		if (v->cpuid[i].function == 1)
 			sig = &v->cpuid[i];
+	emu_svm_reset(v);
 	emu_reset(v);
 	v->apic_base = apic_base;
 	v->pat = pat;

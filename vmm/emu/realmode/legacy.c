@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "vmm/emu/realmode/legacy.h"
+#include "vmm/emu/svm/svm.h"
 
 /* Modelled cycles of an instruction that only exists here, such as a far JMP. */
 #define COST_OTHER 20u
@@ -108,7 +109,9 @@ void emu_legacy_step(struct emu_vcpu *v)
 		here.next = l.next;
 		v->cur = &here;
 		ev = emu_insn_events(&zi, zo, COST_OTHER);
-		rc = emu_legacy_insn(&l);
+		rc = unlikely(v->guest) ? emu_svm_legacy(v, &zi, zo) : 0;
+		if (!rc)
+			rc = emu_legacy_insn(&l);
 		v->cur = cur;
 		if (rc < 0)
 			legacy_refuse(v, raw, &zi, zo);
@@ -118,6 +121,8 @@ void emu_legacy_step(struct emu_vcpu *v)
 		}
 	}
 	v->single = false;
+	if (v->trap == EMU_TRAP_FAULT && v->guest)
+		emu_svm_exception(v, v->fault.vec, v->fault.has_err, v->fault.err);
 	if (v->trap == EMU_TRAP_FAULT)
 		emu_error(v, "exception %u in 16- or 32-bit code, where none is delivered",
 			  v->fault.vec);

@@ -4,6 +4,7 @@
  * is 0. legacy_insn.c calls this file.
  */
 #include "vmm/emu/realmode/legacy.h"
+#include "vmm/emu/svm/svm.h"
 
 #define EFER_KNOWN 0x901ULL /* SCE LME NXE */
 
@@ -168,9 +169,12 @@ int legacy_wrmsr(struct legacy *l)
 
 	if ((uint32_t)v->r[EMU_RCX] != MSR_EFER || (v->efer & EFER_LMA))
 		return emu_sys_wrmsr(v, &op);
+	if (unlikely(v->guest) && emu_svm_msr(v, MSR_EFER, true))
+		return 1;
+	known |= emu_svm_efer(v);
 	if (x & ~(known | EFER_LMA))
 		return emu_gp(v, 0);
-	v->efer = x & known;
+	v->efer = (x & known) | (v->guest ? EFER_SVME : 0);
 	return 0;
 }
 
