@@ -6,7 +6,7 @@ if [[ $1 == inside ]]; then
 	PROMPT= RPROMPT= fpath=($2 $fpath)
 	unset zle_bracketed_paste
 	autoload -U compinit
-	compinit -D -u
+	compinit -u -d $2.dump # made by the first question: without it each one takes a second more
 	zstyle ':completion:*' completer _complete
 	ask() {
 		compadd() {

@@ -180,16 +180,16 @@ static void ask_one(struct virt_worker *w, virConnectPtr conn, const char *uuid)
 /* Wait for work, up to @seconds unless 0. Returns true to stop. */
 static bool wait_for_work(struct virt_worker *w, unsigned int seconds)
 {
-	struct timespec virt_worker_end;
+	struct timespec deadline;
 	bool stop;
 
-	clock_gettime(CLOCK_MONOTONIC, &virt_worker_end);
-	virt_worker_end.tv_sec += seconds;
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
+	deadline.tv_sec += seconds;
 	pthread_mutex_lock(&w->lock);
 	while (!w->stop && (seconds || (!w->lost && !w->all && !w->nr_named)))
 		if (!seconds)
 			pthread_cond_wait(&w->cond, &w->lock);
-		else if (pthread_cond_timedwait(&w->cond, &w->lock, &virt_worker_end) == ETIMEDOUT)
+		else if (pthread_cond_timedwait(&w->cond, &w->lock, &deadline) == ETIMEDOUT)
 			break;
 	stop = w->stop;
 	pthread_mutex_unlock(&w->lock);
