@@ -6,9 +6,9 @@
 /*
  * Intel: SDM vol. 3 table 20-1 (architectural events, CPUID 0AH EBX bits) and 20-2 (fixed
  * counters). Architectural event 2 (3C/01, core crystal clock) is not the event of fixed counter 2
- * (TSC rate), so its bit does not apply to ref-cycles. BR_INST_RETIRED.NEAR_TAKEN C4/20 and
- * MEM_INST_RETIRED D0/81, D0/82 are as in Skylake and later. AMD: PPR of family 19h, PMCx0C0, 076,
- * 120 (P0 frequency cycles), 0C2, 0C4, 029, 0C3.
+ * (TSC rate), so its bit does not apply to ref-cycles. BR_INST_RETIRED.NEAR_TAKEN C4/20, COND C4/11
+ * and MEM_INST_RETIRED D0/81, D0/82 are as in Skylake and later. AMD: PPR of family 19h, PMCx0C0,
+ * 076, 120 (P0 frequency cycles), 0C2, 0C4, 0D1, 029, 0C3.
  */
 const struct event_desc event_table[EV_RAW] = {
 	[EV_INSTRUCTIONS] = {"instructions", NULL, 0x00c0, 0x00c0, 0, 1},
@@ -16,6 +16,7 @@ const struct event_desc event_table[EV_RAW] = {
 	[EV_REF_CYCLES] = {"ref-cycles", NULL, 0, 0x100000120, 2, -1},
 	[EV_BRANCHES] = {"branches", "branch-instructions", 0x00c4, 0x00c2, -1, 5},
 	[EV_BRANCHES_TAKEN] = {"branches-taken", NULL, 0x20c4, 0x00c4, -1, -1},
+	[EV_BRANCHES_CONDITIONAL] = {"branches-conditional", NULL, 0x11c4, 0x00d1, -1, -1},
 	[EV_LOADS] = {"loads", NULL, 0x81d0, 0x0129, -1, -1},
 	[EV_STORES] = {"stores", NULL, 0x82d0, 0x0229, -1, -1},
 	[EV_BRANCH_MISSES] = {"branch-misses", NULL, 0x00c5, 0x00c3, -1, 6},

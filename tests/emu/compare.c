@@ -257,6 +257,7 @@ bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path
 		out->stores += insn_stores(&in) && !idle;
 		if (insn_is_branch(&in)) {
 			out->branches++;
+			out->conditional += in.i.meta.category == ZYDIS_CATEGORY_COND_BR;
 			if (in.i.meta.category != ZYDIS_CATEGORY_COND_BR ||
 			    next != ip + in.i.length) {
 				out->last[out->taken++ % VPMU_LBR_DEPTH_MAX] =

@@ -11,7 +11,7 @@
 
 /* Counts of one path through a sequence. */
 struct path_counts {
-	uint64_t insns, branches, taken, loads, stores;
+	uint64_t insns, branches, taken, conditional, loads, stores;
 	uint64_t recorded; /* of taken: those that stayed in CPL3 */
 	struct vpmu_lbr_entry
 		last[VPMU_LBR_DEPTH_MAX]; /* taken branch n is at n %; info: type only */

@@ -32,7 +32,7 @@ enum kind { K_STATE, K_COUNT, K_BRANCH, K_SLICE, K_WARM, K_KINDS };
 
 static const char *const kind_name[K_KINDS] = {
 	"registers, flags, memory and faults equal the native CPU's",
-	"instructions, branches, taken branches, loads and stores equal single-stepping",
+	"instructions, branches (taken, conditional), loads and stores equal single-stepping",
 	"the last branches recorded are the single-stepped ones",
 	"random budget slices and alarms change neither state nor counts",
 	"nor do translated code and a full TLB (--warm)",
@@ -80,6 +80,7 @@ static bool counts_equal(const struct path_counts *p, const struct emu_counts *c
 		{"instructions", p->insns, c->ev[VPMU_EMU_INSTRUCTIONS]},
 		{"branches", p->branches, c->ev[VPMU_EMU_BRANCHES]},
 		{"taken branches", p->taken, c->ev[VPMU_EMU_BRANCHES_TAKEN]},
+		{"conditional branches", p->conditional, c->ev[VPMU_EMU_BRANCHES_CONDITIONAL]},
 		{"loads", p->loads, c->ev[VPMU_EMU_LOADS]},
 		{"stores", p->stores, c->ev[VPMU_EMU_STORES]},
 	};

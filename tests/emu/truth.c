@@ -132,6 +132,9 @@ static int count_to_return(pid_t pid, struct user_regs_struct *r, struct truth *
 		if (insn_is_branch(&in) &&
 		    (in.i.meta.category != ZYDIS_CATEGORY_COND_BR || r->rip != rip + in.i.length))
 			what |= TRUTH_TAKEN;
+		if (in.i.meta.category == ZYDIS_CATEGORY_COND_BR)
+			what |= TRUTH_CONDITIONAL;
+		out->conditional += !!(what & TRUTH_CONDITIONAL);
 		out->loads += !!(what & TRUTH_LOAD);
 		out->stores += !!(what & TRUTH_STORE);
 		out->branches += !!(what & TRUTH_BRANCH);

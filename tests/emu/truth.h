@@ -15,6 +15,7 @@ struct truth {
 	uint64_t insns;
 	uint64_t branches;
 	uint64_t taken;
+	uint64_t conditional;
 	uint64_t loads; /* instructions that loaded; a rep string instruction with RCX = 0 does not
 			 */
 	uint64_t stores;
@@ -35,7 +36,7 @@ struct truth_log {
 };
 
 /* An instruction that was executed, and its further counts. */
-enum { TRUTH_BRANCH = 1, TRUTH_TAKEN = 2, TRUTH_LOAD = 4, TRUTH_STORE = 8 };
+enum { TRUTH_BRANCH = 1, TRUTH_TAKEN = 2, TRUTH_LOAD = 4, TRUTH_STORE = 8, TRUTH_CONDITIONAL = 16 };
 
 struct truth_step {
 	uint64_t rip;

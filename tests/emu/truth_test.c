@@ -208,6 +208,7 @@ static bool right(struct svm *s, unsigned int i, const struct account *a, bool o
 		{"instructions", t->insns, a->ev[VPMU_EMU_INSTRUCTIONS]},
 		{"branches", t->branches, a->ev[VPMU_EMU_BRANCHES]},
 		{"taken branches", t->taken, a->ev[VPMU_EMU_BRANCHES_TAKEN]},
+		{"conditional branches", t->conditional, a->ev[VPMU_EMU_BRANCHES_CONDITIONAL]},
 		{"loads", t->loads, a->ev[VPMU_EMU_LOADS]},
 		{"stores", t->stores, a->ev[VPMU_EMU_STORES]},
 	};

@@ -26,13 +26,15 @@ static unsigned int ev_count(uint8_t ev, enum vpmu_emu_event event)
 		return 1;
 	case VPMU_EMU_CYCLES:
 	case VPMU_EMU_REF_CYCLES:
-		return ev >> EMU_EV_COST_SHIFT;
+		return emu_ev_cost(ev);
 	case VPMU_EMU_LOADS:
 		return !!(ev & EMU_EV_LOAD);
 	case VPMU_EMU_STORES:
 		return !!(ev & EMU_EV_STORE);
 	case VPMU_EMU_BRANCHES:
 		return !!(ev & EMU_EV_BRANCH);
+	case VPMU_EMU_BRANCHES_CONDITIONAL:
+		return emu_ev_conditional(ev);
 	default:
 		return 0; /* taken branches are known only at the end of the block */
 	}

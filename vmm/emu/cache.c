@@ -457,6 +457,7 @@ static struct emu_block *block_new(struct emu_vcpu *v, uint64_t pa, const struct
 		.rip = c->rip,
 		.ctx = v->ctx,
 		.n = (int32_t)c->n,
+		.step = c->step,
 		.sum = c->sum,
 	};
 	memcpy(b->ops, c->ops, c->nr_ops * sizeof(struct emu_op));

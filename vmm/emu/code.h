@@ -58,7 +58,7 @@ struct emu_op {
 	};
 	uint8_t scale;
 	uint8_t len;
-	uint8_t ev;    /* EMU_EV_*, cost << EMU_EV_COST_SHIFT */
+	uint8_t ev;    /* EMU_EV_*, cost << EMU_EV_COST_SHIFT; or EMU_EV_CONDITIONAL alone */
 	uint8_t flags; /* EMU_OPF_* */
 };
 
@@ -66,7 +66,10 @@ struct emu_op {
 #define EMU_EV_STORE	  2u
 #define EMU_EV_BRANCH	  4u
 #define EMU_EV_COST_SHIFT 3
-#define EMU_COST_MAX	  31u /* most cycles that ev can hold; helpers may add further ones */
+/* A conditional branch: the only branch without a cost in ev. It costs EMU_COST_CONDITIONAL. */
+#define EMU_EV_CONDITIONAL   EMU_EV_BRANCH
+#define EMU_COST_CONDITIONAL 1
+#define EMU_COST_MAX	     31u /* most cycles that ev can hold; helpers may add further ones */
 
 #define EMU_OPF_FUSED 1u /* also executes the op that follows */
 #define EMU_OPF_SS    2u /* addresses the stack segment: non-canonical is #SS */
@@ -89,6 +92,12 @@ struct emu_op {
 #define EMU_TAKEN_CYCLES  1ULL
 #define EMU_TAKEN_SUM	  ((1ULL << EMU_LANE_TAKEN) | EMU_TAKEN_CYCLES)
 
+/* Instructions and conditional branches of a chunk share a word, v->left: it counts down from
+ * n << EMU_LEFT_SHIFT | EMU_LEFT_LOW for a chunk of n instructions. The low bits never borrow,
+ * because no more than EMU_CHUNK conditional branches run in a chunk. */
+#define EMU_LEFT_SHIFT 12
+#define EMU_LEFT_LOW   ((1LL << EMU_LEFT_SHIFT) - 1)
+
 #define EMU_BLOCK_INSNS 32 /* most instructions of a block */
 #define EMU_BLOCK_OPS	96 /* most ops */
 #define EMU_BLOCK_BYTES (EMU_BLOCK_INSNS * 15)
@@ -99,6 +108,7 @@ struct emu_block {
 	uint64_t next;	 /* address after the last instruction */
 	struct emu_block *hash_next;
 	struct emu_block *page_next[2]; /* in the lists of the one or two pages that it covers */
+	int32_t n;			/* instructions */
 	uint32_t pfn2; /* second page, if its only instruction crosses pages; else UINT32_MAX */
 	uint16_t nr_ops;
 	uint16_t bytes;
@@ -117,7 +127,7 @@ struct emu_block {
 	/* The dispatch loop reads only the fields from here on. */
 	uint64_t rip;
 	uint32_t ctx; /* v->ctx in which rip was last known to lead here; 0: the block is stale */
-	int32_t n;    /* instructions */
+	int32_t step; /* instructions and conditional branches, as v->left has them */
 	uint64_t sum; /* events, packed */
 	struct emu_op ops[];
 };

@@ -207,8 +207,9 @@ struct emu_vcpu {
 	uint32_t lbr_sel;     /* branches recorded in this mode: VPMU_LBR_* types and CALL_STACK */
 	struct emu_tlbe *tlb; /* TLB of the current privilege level */
 	struct emu_block *cur;
-	int64_t left, left0; /* instructions left in this chunk: now, and at the last fold */
-	uint64_t acc;	     /* packed events that emu_fold() has not taken yet */
+	/* Instructions left in this chunk, now and at the last fold, as EMU_LEFT_SHIFT says. */
+	int64_t left, left0;
+	uint64_t acc;	/* packed events that emu_fold() has not taken yet */
 	uint64_t extra; /* effort beyond instructions since the vCPU was created; never reset */
 	uint64_t extra_stop; /* leave the dispatch loop soon once extra reaches this */
 	uint64_t rip;

@@ -126,9 +126,25 @@ static inline bool emu_canonical(uint64_t a)
 	return (uint64_t)((int64_t)(a << 16) >> 16) == a;
 }
 
+static inline bool emu_ev_conditional(uint8_t ev)
+{
+	return ev == EMU_EV_CONDITIONAL;
+}
+
+static inline unsigned int emu_ev_cost(uint8_t ev)
+{
+	return emu_ev_conditional(ev) ? EMU_COST_CONDITIONAL : ev >> EMU_EV_COST_SHIFT;
+}
+
+/* What an instruction with @ev takes off v->left. */
+static inline int32_t emu_ev_step(uint8_t ev)
+{
+	return (1 << EMU_LEFT_SHIFT) + emu_ev_conditional(ev);
+}
+
 static inline uint64_t emu_ev_sum(uint8_t ev)
 {
-	return (uint64_t)(ev >> EMU_EV_COST_SHIFT) << EMU_LANE_CYCLES |
+	return (uint64_t)emu_ev_cost(ev) << EMU_LANE_CYCLES |
 	       (uint64_t)(ev & EMU_EV_LOAD) << EMU_LANE_LOADS |
 	       (uint64_t)(ev >> 1 & 1) << EMU_LANE_STORES |
 	       (uint64_t)(ev >> 2 & 1) << EMU_LANE_BRANCHES;
@@ -224,6 +240,7 @@ struct emu_code { /* a block being built */
 	uint64_t rip, next, target;
 	uint64_t last;	 /* address of the last instruction */
 	uint32_t branch; /* VPMU_LBR_* type of the branch at the end, or 0 */
+	int32_t step;
 	uint64_t sum;
 	uint32_t pfn2;
 	bool crosses;  /* the block's only instruction reaches into the next page */

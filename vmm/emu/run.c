@@ -21,7 +21,7 @@
 
 void emu_fold(struct emu_vcpu *v)
 {
-	uint64_t n = (uint64_t)(v->left0 - v->left), acc = v->acc;
+	uint64_t done = (uint64_t)(v->left0 - v->left), n = done >> EMU_LEFT_SHIFT, acc = v->acc;
 	uint64_t cycles = (acc >> EMU_LANE_CYCLES & 0xffff) + v->extra_cycles;
 
 	const uint64_t ev[VPMU_EMU_EVENTS] = {
@@ -32,6 +32,7 @@ void emu_fold(struct emu_vcpu *v)
 		[VPMU_EMU_STORES] = (acc >> EMU_LANE_STORES & 0xfff) + (uint64_t)v->adj_stores,
 		[VPMU_EMU_BRANCHES] = acc >> EMU_LANE_BRANCHES & 0xfff,
 		[VPMU_EMU_BRANCHES_TAKEN] = acc >> EMU_LANE_TAKEN,
+		[VPMU_EMU_BRANCHES_CONDITIONAL] = done & EMU_LEFT_LOW,
 	};
 
 	vpmu_emu_count(v->tally, v->cpl ? VPMU_EMU_USR : VPMU_EMU_OS, ev);
@@ -69,7 +70,7 @@ int emu_fault(struct emu_vcpu *v, uint8_t vec, bool has_err, uint32_t err)
 
 void emu_count_one(struct emu_vcpu *v, uint8_t ev, bool taken)
 {
-	v->left0 = 1;
+	v->left0 = emu_ev_step(ev);
 	v->left = 0;
 	v->acc = emu_ev_sum(ev) + (taken ? EMU_TAKEN_SUM : 0);
 	emu_fold(v);
@@ -245,7 +246,7 @@ static void chunk(struct emu_vcpu *v, uint64_t budget)
 	v->sti_shadow = v->brk.ss_shadow = false;
 	v->rflags &= ~EMU_RF; /* RF is clear once an instruction is done (SDM vol. 3, 18.3.1.1) */
 	v->step = tf;
-	v->left = v->left0 = n;
+	v->left = v->left0 = n << EMU_LEFT_SHIFT | EMU_LEFT_LOW;
 	v->acc = 0;
 	if (b->n > n && insns_from(b, from) > n)
 		exec_part(v, b, from, n);

@@ -77,7 +77,8 @@ void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f
 		 h->gp, h->fixed, h->width);
 	info_row(&d, BACKEND_EMU, "emulator", true, text);
 	info_row(&d, BACKEND_EMU, "emulator: events", true,
-		 "instructions, branches, branches-taken, loads, stores exact; cycles, ref-cycles "
+		 "instructions, branches, branches-taken, branches-conditional, loads, stores "
+		 "exact; cycles, ref-cycles "
 		 "modelled");
 	why = vmm_emu_translate(!h->no_jit);
 	info_row(&d, BACKEND_EMU, "emulator: translated code", !why,

@@ -28,6 +28,8 @@ const struct generic_row vpmu_generic_rows[VPMU_EV_GENERIC_NR] = {
 	[VPMU_EV_BRANCHES] = {"branches", "branch-instructions", "retired branches",
 			      PERF_COUNT_HW_BRANCH_INSTRUCTIONS},
 	[VPMU_EV_BRANCHES_TAKEN] = {"branches-taken", NULL, "retired taken branches", -1},
+	[VPMU_EV_BRANCHES_CONDITIONAL] = {"branches-conditional", NULL,
+					  "retired conditional branches, taken or not", -1},
 	[VPMU_EV_LOADS] = {"loads", NULL, "retired instructions that load", -1},
 	[VPMU_EV_STORES] = {"stores", NULL, "retired instructions that store", -1},
 	[VPMU_EV_BRANCH_MISSES] = {"branch-misses", NULL, "retired mispredicted branches",

@@ -105,6 +105,8 @@ static bool intel_host_has(enum vpmu_generic ev)
 	switch (ev) {
 	case VPMU_EV_BRANCHES_TAKEN:
 		return intel_table_has("BR_INST_RETIRED:NEAR_TAKEN", ev);
+	case VPMU_EV_BRANCHES_CONDITIONAL:
+		return intel_table_has("BR_INST_RETIRED:COND", ev);
 	case VPMU_EV_LOADS:
 		return intel_table_has("MEM_INST_RETIRED:ALL_LOADS", ev) ||
 		       intel_table_has("MEM_UOPS_RETIRED:ALL_LOADS", ev);
@@ -278,11 +280,12 @@ static const struct event_cache amd_cache[] = {
  * Intel: the architectural events of SDM vol. 3, 20.2.1.2, table 20-1 (cycles, instructions,
  * bus-cycles = "unhalted reference cycles", cache-*, branches, branch-misses, slots). C4/20, D0/81
  * and D0/82 are not architectural, but they have been BR_INST_RETIRED.NEAR_TAKEN and
- * MEM_{UOPS,INST}_RETIRED.ALL_{LOADS,STORES} on every core since Sandy Bridge (SDM vol. 3 ch. 20,
- * event tables); intel_host_has checks them against the running CPU's table before use. ref-cycles
- * has a fixed counter (2) and no event select; fixed counters 0, 1 and 3 count instructions, cycles
- * and slots. perf's stalled-cycles-* is a different event on each model, and on AMD's, so only
- * perf's own ids are used.
+ * MEM_{UOPS,INST}_RETIRED.ALL_{LOADS,STORES} on every core since Sandy Bridge, and C4/11
+ * BR_INST_RETIRED.COND since Ice Lake (before, C4/01 was) (SDM vol. 3 ch. 20, event tables);
+ * intel_host_has checks them against the running CPU's table before use. ref-cycles has a fixed
+ * counter (2) and no event select; fixed counters 0, 1 and 3 count instructions, cycles and slots.
+ * perf's stalled-cycles-* is a different event on each model, and on AMD's, so only perf's own ids
+ * are used.
  */
 const struct event_vendor vpmu_event_intel = {
 	.space = VPMU_SPACE_INTEL,
@@ -296,6 +299,7 @@ const struct event_vendor vpmu_event_intel = {
 			[VPMU_EV_REF_CYCLES] = VPMU_NO_CONFIG,
 			[VPMU_EV_BRANCHES] = SEL(0xc4, 0),
 			[VPMU_EV_BRANCHES_TAKEN] = SEL(0xc4, 0x20),
+			[VPMU_EV_BRANCHES_CONDITIONAL] = SEL(0xc4, 0x11),
 			[VPMU_EV_LOADS] = SEL(0xd0, 0x81),
 			[VPMU_EV_STORES] = SEL(0xd0, 0x82),
 			[VPMU_EV_BRANCH_MISSES] = SEL(0xc5, 0),
@@ -319,10 +323,10 @@ const struct event_vendor vpmu_event_intel = {
 
 /*
  * AMD: PPR for family 19h, 2.1.17, core performance monitor counters: PMCx076, 0C0, 0C2, 0C3, 0C4,
- * 120 (unhalted cycles at P0 frequency, which is the TSC's rate; family 19h model 10h and later)
- * and 029 (LsDispatch: on hardware, loads and stores are counted as dispatched). No AMD event has
- * the meaning of cache-* and bus-cycles: perf's own mapping of cache-* counts requests to L2, not
- * to the last level.
+ * 0D1, 120 (unhalted cycles at P0 frequency, which is the TSC's rate; family 19h model 10h and
+ * later) and 029 (LsDispatch: on hardware, loads and stores are counted as dispatched). No AMD
+ * event has the meaning of cache-* and bus-cycles: perf's own mapping of cache-* counts requests to
+ * L2, not to the last level.
  */
 const struct event_vendor vpmu_event_amd = {
 	.space = VPMU_SPACE_AMD,
@@ -336,6 +340,7 @@ const struct event_vendor vpmu_event_amd = {
 			[VPMU_EV_REF_CYCLES] = AMD_SEL(0x120, 1),
 			[VPMU_EV_BRANCHES] = AMD_SEL(0xc2, 0),
 			[VPMU_EV_BRANCHES_TAKEN] = AMD_SEL(0xc4, 0),
+			[VPMU_EV_BRANCHES_CONDITIONAL] = AMD_SEL(0xd1, 0),
 			[VPMU_EV_LOADS] = AMD_SEL(0x29, 1),
 			[VPMU_EV_STORES] = AMD_SEL(0x29, 2),
 			[VPMU_EV_BRANCH_MISSES] = AMD_SEL(0xc3, 0),

@@ -80,6 +80,7 @@ int emu_decode(struct emu_vcpu *v, uint64_t pa, struct emu_code *c, uint8_t buf[
 	c->last = v->rip;
 	c->branch = 0;
 	c->sum = 0;
+	c->step = 0;
 	c->crosses = c->ended = c->full = c->solo = false;
 	c->pfn2 = UINT32_MAX;
 	c->intel = v->intel;
@@ -91,6 +92,7 @@ int emu_decode(struct emu_vcpu *v, uint64_t pa, struct emu_code *c, uint8_t buf[
 	while (!c->ended) {
 		unsigned int nr_ops = c->nr_ops, n = c->n, room = avail - at;
 		uint64_t sum = c->sum, next = c->next, last = c->last;
+		int32_t step = c->step;
 		enum outcome o;
 
 		if (c->full || n == EMU_BLOCK_INSNS || nr_ops + INSN_OPS >= EMU_BLOCK_OPS ||
@@ -116,6 +118,7 @@ int emu_decode(struct emu_vcpu *v, uint64_t pa, struct emu_code *c, uint8_t buf[
 			c->n = n;
 			c->bytes = at;
 			c->sum = sum;
+			c->step = step;
 			c->next = next;
 			c->last = last;
 			c->solo = false;

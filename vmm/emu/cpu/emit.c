@@ -191,6 +191,7 @@ static void emit_finish(struct emu_code *c, unsigned int first, uint64_t rip, un
 	c->ops[first].len = (uint8_t)len;
 	c->ops[first].ev = ev;
 	c->sum += emu_ev_sum(ev);
+	c->step += emu_ev_step(ev);
 	c->n++;
 	c->bytes += len;
 	c->next = rip + len;
@@ -202,6 +203,8 @@ static uint8_t emit_events(const ZydisDecodedInstruction *zi, const ZydisDecoded
 {
 	unsigned int ev = row->flags & ISA_BRANCH ? EMU_EV_BRANCH : 0, cost = row->cost;
 
+	if (zi->meta.category == ZYDIS_CATEGORY_COND_BR)
+		return EMU_EV_CONDITIONAL;
 	for (unsigned int i = 0; i < zi->operand_count; i++) {
 		if (zo[i].type != ZYDIS_OPERAND_TYPE_MEMORY ||
 		    zo[i].mem.type != ZYDIS_MEMOP_TYPE_MEM || (row->flags & ISA_NO_MEM))

@@ -116,7 +116,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 /* Continue in block blk, which must be valid in the current mapping. */
 #define ENTER                                                                                      \
 	do {                                                                                       \
-		left -= blk->n;                                                                    \
+		left -= blk->step;                                                                 \
 		if (unlikely(left < 0))                                                            \
 			goto chunk_end;                                                            \
 		v->cur = blk;                                                                      \
@@ -212,7 +212,7 @@ static void unwind(struct emu_vcpu *v, const struct emu_op *op)
 		}
 	for (o = start; o < b->ops + b->nr_ops; o++)
 		if (o->len) {
-			v->left++;
+			v->left += emu_ev_step(o->ev);
 			v->acc -= emu_ev_sum(o->ev);
 		}
 	v->rip = rip;
@@ -269,12 +269,12 @@ void emu_exec(struct emu_vcpu *v, struct emu_block *blk, unsigned int from)
 	}
 	tlb = v->tlb;
 	/* The block fits in the chunk, or the caller has patched a STOP into it. */
-	left = v->left - blk->n;
+	left = v->left - blk->step;
 	acc = blk->sum;
 	v->cur = blk;
 	for (op = blk->ops; op < blk->ops + from; op++)
 		if (op->len) {
-			left++;
+			left += emu_ev_step(op->ev);
 			acc -= emu_ev_sum(op->ev);
 		}
 	goto * op->h;
@@ -314,7 +314,7 @@ indirect:
 find:
 	/* Fetch nothing more at the end of the chunk: an alarm, the end of the budget or a debug
 	 * trap may be due, and these come before a fault of the next fetch. */
-	if (unlikely(!left)) {
+	if (unlikely(left <= EMU_LEFT_LOW)) {
 		v->link = NULL;
 		goto out;
 	}
@@ -323,7 +323,7 @@ find:
 		ENTER;
 	goto out;
 chunk_end:
-	left += blk->n;
+	left += blk->step;
 	v->rip = blk->rip;
 out:
 	v->left = left;

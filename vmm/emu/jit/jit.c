@@ -390,7 +390,7 @@ uint32_t emu_jit_run(struct emu_vcpu *v, struct emu_block *b)
 	v->acc = v->jit.sums[0];
 	v->jit.quarters = (int64_t)v->jit.sums[1] - (int16_t)(word >> JIT_WORD_REST);
 	f = (v->jit.ax >> 8 & EMU_ARITH & 0xff) | (v->jit.ax & 1 ? EMU_OF : 0);
-	insns = left - v->left;
+	insns = (left - v->left) >> EMU_LEFT_SHIFT;
 	word &= (1u << JIT_WORD_REST) - 1;
 	if (EMU_JIT_KIND(word) == EMU_JIT_OP) {
 		flags_inside(v, f, word & JIT_WORD_SUB);

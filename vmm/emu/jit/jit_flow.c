@@ -407,7 +407,7 @@ bool jit_block(struct jit *j)
 	}
 	for (unsigned int t = 0; t < 2; t++) {
 		entry[t] = j->b.at;
-		x_alu_imm(&j->b, X_SUB, 3, rm_reg(HOST_LEFT), blk->n);
+		x_alu_imm(&j->b, X_SUB, 3, rm_reg(HOST_LEFT), blk->step);
 		no_room[t] = x_jcc(&j->b, CC_S);
 		x_add_sums(&j->b, sum[t]);
 		if (!t)
@@ -424,7 +424,7 @@ bool jit_block(struct jit *j)
 	write_exits(j);
 	for (unsigned int t = 0; t < 2; t++) {
 		x_link(&j->b, no_room[t], j->b.at);
-		x_alu_imm(&j->b, X_ADD, 3, rm_reg(HOST_LEFT), blk->n);
+		x_alu_imm(&j->b, X_ADD, 3, rm_reg(HOST_LEFT), blk->step);
 		slot(j, EMU_SLOT_SELF);
 		jit_reloc(j, x_jmp(&j->b), jit_common.untranslated[t]);
 	}

@@ -60,20 +60,21 @@ enum vpmu_space {
 /* Events with the same meaning on every host PMU. Their encodings are in the vendors' tables
  * (x86.c, arm64.c). */
 enum vpmu_generic {
-	VPMU_EV_CYCLES = 0,	  /* unhalted core cycles */
-	VPMU_EV_INSTRUCTIONS,	  /* retired instructions */
-	VPMU_EV_REF_CYCLES,	  /* unhalted cycles at the rate of the TSC */
-	VPMU_EV_BRANCHES,	  /* retired branches */
-	VPMU_EV_BRANCHES_TAKEN,	  /* retired taken branches */
-	VPMU_EV_LOADS,		  /* retired instructions that load */
-	VPMU_EV_STORES,		  /* retired instructions that store */
-	VPMU_EV_BRANCH_MISSES,	  /* retired mispredicted branches */
-	VPMU_EV_CACHE_REFERENCES, /* references to the last-level cache */
-	VPMU_EV_CACHE_MISSES,	  /* misses of the last-level cache */
-	VPMU_EV_BUS_CYCLES,	  /* unhalted cycles of the reference clock */
-	VPMU_EV_SLOTS,		  /* top-down issue slots */
-	VPMU_EV_STALLED_FRONTEND, /* cycles without front-end delivery, as perf defines it */
-	VPMU_EV_STALLED_BACKEND,  /* cycles without back-end allocation, as perf defines it */
+	VPMU_EV_CYCLES = 0,	      /* unhalted core cycles */
+	VPMU_EV_INSTRUCTIONS,	      /* retired instructions */
+	VPMU_EV_REF_CYCLES,	      /* unhalted cycles at the rate of the TSC */
+	VPMU_EV_BRANCHES,	      /* retired branches */
+	VPMU_EV_BRANCHES_TAKEN,	      /* retired taken branches */
+	VPMU_EV_LOADS,		      /* retired instructions that load */
+	VPMU_EV_STORES,		      /* retired instructions that store */
+	VPMU_EV_BRANCH_MISSES,	      /* retired mispredicted branches */
+	VPMU_EV_CACHE_REFERENCES,     /* references to the last-level cache */
+	VPMU_EV_CACHE_MISSES,	      /* misses of the last-level cache */
+	VPMU_EV_BUS_CYCLES,	      /* unhalted cycles of the reference clock */
+	VPMU_EV_SLOTS,		      /* top-down issue slots */
+	VPMU_EV_STALLED_FRONTEND,     /* cycles without front-end delivery, as perf defines it */
+	VPMU_EV_STALLED_BACKEND,      /* cycles without back-end allocation, as perf defines it */
+	VPMU_EV_BRANCHES_CONDITIONAL, /* retired conditional branches, taken or not */
 	VPMU_EV_GENERIC_NR
 };
 
