@@ -136,7 +136,7 @@ tenants() { # KEYS-OF-ONE KEYS-OF-TWO, with ; between keys
 		printf '[tenant /one]\nvm = *-%s\nvm_owner = 0\n%s\n' "$vmm1" "$(echo "$1" | tr ';' '\n')"
 		printf '[tenant /two]\nvm = *-%s\nvm_owner = 0\n%s\n' "$vmm2" "$(echo "$2" | tr ';' '\n')"
 	} >"$conf"
-	"$vpmu" reload || check "reload" failed done
+	"$vpmu" reload >/dev/null || check "reload" failed done
 }
 has_ended() { # VMM: its page, soon
 	for _ in $(seq 100); do
@@ -199,10 +199,43 @@ check "no VM: bind" "$("$vmm" "$run/vcpus.sock" bind)" closed
 cp "$conf.plain" "$conf"
 echo "guest_events = instructions cycles page-faults" >"$conf.list"
 sed -i -e "/^guest_events/{r $conf.list" -e 'd}' "$conf"
-"$vpmu" reload
+"$vpmu" reload >/dev/null
 check "no VM: config of the host's list" "$("$vmm" "$run/vcpus.sock" config)" "0 allow=instructions,cycles "
 cp "$conf.plain" "$conf"
-"$vpmu" reload
+"$vpmu" reload >/dev/null
+bind_soon one
+bind_soon two
+
+# vpmu-qemu asks before QEMU runs: its process has the name and the user of the VM that it will be.
+if [ -e "$VPMU_BIN/vpmu-preload.so" ]; then
+	printf '#!/bin/sh\necho "$VPMU_PRELOAD" | tr "\\n" " "\n' >"$dir/qemu"
+	chmod +x "$dir/qemu"
+	qemu() { # VPMUD KEYS: what the library would get
+		VPMU_QEMU_CONFIG=$dir/qemu.conf VPMU_VPMUD=$1 VPMU_ALLOW=$2 "$VPMU_BIN/vpmu-qemu" \
+			--qemu "$dir/qemu" -accel kvm -cpu host -name guest=q-1 2>"$dir/qemu.err" |
+			sed 's/vpmud=[^ ]* //; s/ *$//'
+	}
+	printf '[default]\npmu = amd-v2\n[vm q-1]\ngp = 8\n' >"$dir/qemu.conf"
+	{
+		cat "$conf.plain"
+		printf '[tenant /q]\nvm = q-*\nvm_owner = 0\npmu = amd-v2\ngp = 6\npolicy = standard\n'
+	} >"$conf"
+	"$vpmu" reload >/dev/null
+	check "vpmu-qemu, vpmud" "$(qemu "$run/vcpus.sock" cycles)" \
+		"pmu=amd-v2 gp=6 allow=cycles limit_policy=standard"
+	check "vpmu-qemu, no vpmud" "$(qemu "$run/none.sock" cycles)" "pmu=amd-v2 gp=8 allow=cycles"
+	check "vpmu-qemu, vpmud = none" "$(qemu none cycles)" "pmu=amd-v2 gp=8 allow=cycles"
+	sed -i 's/^pmu = .*/pmu = intel-v2/' "$conf"
+	"$vpmu" reload >/dev/null
+	check "vpmu-qemu, another model" "$(qemu "$run/vcpus.sock" cycles)" ""
+	check "its line" "$(grep -c 'gets no PMU.*expected intel-v2' "$dir/qemu.err")" 1
+	sed -i 's/^policy = .*/policy = off/' "$conf"
+	"$vpmu" reload >/dev/null
+	VPMU_PMU=intel-v2 qemu "$run/vcpus.sock" cycles >"$dir/qemu.out"
+	check "vpmu-qemu, no counters" "$(cat "$dir/qemu.out"; wc -l <"$dir/qemu.err")" 1
+	cp "$conf.plain" "$conf"
+	"$vpmu" reload >/dev/null
+fi
 bind_soon one
 bind_soon two
 
