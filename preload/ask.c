@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,10 +49,13 @@ static int ask_once(const struct sockaddr_un *at, char text[VPMU_TOTALS_CONFIG_M
 					      .what = VPMU_TOTALS_CONFIG};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), ret = 0;
 	struct vpmu_totals_reply r = {0};
+	const struct timeval limit = {.tv_sec = ATTEMPT_MS / 1000};
 
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (const struct sockaddr *)at, sizeof(*at)) ||
+	/* connect() waits as long as a vpmud that hangs leaves its queue full. */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
+	    connect(fd, (const struct sockaddr *)at, sizeof(*at)) ||
 	    send(fd, &q, sizeof(q), MSG_NOSIGNAL) != (ssize_t)sizeof(q))
 		ret = -errno;
 	if (!ret)
