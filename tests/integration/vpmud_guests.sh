@@ -208,7 +208,11 @@ bind_soon two
 
 # vpmu-qemu asks before QEMU runs: its process has the name and the user of the VM that it will be.
 if [ -e "$VPMU_BIN/vpmu-preload.so" ]; then
-	printf '#!/bin/sh\necho "$VPMU_PRELOAD" | tr "\\n" " "\n' >"$dir/qemu"
+	# The library takes its variable out of the environment: this is how the process began.
+	cat >"$dir/qemu" <<-'EOF'
+		#!/bin/sh
+		tr '\n\0' ' \n' </proc/$$/environ | sed -n 's/^VPMU_PRELOAD=//p'
+	EOF
 	chmod +x "$dir/qemu"
 	qemu() { # VPMUD KEYS: what the library would get
 		VPMU_QEMU_CONFIG=$dir/qemu.conf VPMU_VPMUD=$1 VPMU_ALLOW=$2 "$VPMU_BIN/vpmu-qemu" \
