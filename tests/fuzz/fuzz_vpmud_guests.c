@@ -370,15 +370,17 @@ static void request(size_t c, const uint8_t **p, const uint8_t *stop)
 					 VPMU_TOTALS_CONFIG};
 	struct vpmu_totals_request q = {.version = VPMU_TOTALS_VERSION};
 	uint8_t what = take(p, stop), event = take(p, stop), thread = take(p, stop);
+	vpmu_key_t key;
 	char err[200];
 
 	q.what = whats[what % NR(whats)];
 	if (what >= 250)
 		q.what = what;
 	if (q.what != VPMU_TOTALS_CONFIG || what >= 128) {
-		if (vpmu_event_parse(events[event % NR(events)], vpmu_event_host_space(), &q.key,
-				     err, sizeof(err)))
-			q.key = 0;
+		q.key = vpmu_event_parse(events[event % NR(events)], vpmu_event_host_space(), &key,
+					 err, sizeof(err))
+				? 0
+				: key;
 		q.tid = 10 * (1 + thread / 4 % VMS) + thread % 4;
 	}
 	if (event >= 248)
