@@ -21,13 +21,15 @@
 #include "tests/unit/fake_backend.h"
 
 #define STEPS_MAX 400
-#define VMS	  3 /* and as many processes that are none */
+#define STEP	  12 /* bytes */
+#define VMS	  3  /* and as many processes that are none */
 #define VCPUS	  2
 #define CLIENTS	  8
 #define PAGES_MAX (VMS * VCPUS)
 #define NR(a)	  (sizeof(a) / sizeof((a)[0]))
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
 
 static const char *const configs[] = {
 	"[vpmud]\nguest_events = instructions cycles page-faults\n",
@@ -428,7 +430,7 @@ static void step(const uint8_t **p, const uint8_t *stop)
 {
 	uint8_t op = take(p, stop);
 	size_t c = op / 16 % CLIENTS;
-	char bytes[64];
+	char bytes[STEP];
 	size_t n = 0;
 
 	switch (op % 16) {
@@ -441,7 +443,7 @@ static void step(const uint8_t **p, const uint8_t *stop)
 		settle();
 		break;
 	case 3:
-		for (size_t len = 1 + take(p, stop) % sizeof(bytes); n < len; n++)
+		for (size_t len = 1 + take(p, stop) % (STEP - 2); n < len; n++)
 			bytes[n] = (char)take(p, stop);
 		send_bytes(c, bytes, n);
 		break;
@@ -518,8 +520,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint8_t *p = data, *stop = data + size;
 
 	begin(take(&p, stop) % NR(configs));
-	for (int i = 0; i < STEPS_MAX && p < stop; i++)
-		step(&p, stop);
+	for (int i = 0; i < STEPS_MAX && stop - p >= STEP; i++) {
+		const uint8_t *at = p;
+
+		p += STEP;
+		step(&at, p);
+	}
 	guests_close(guests);
 	for (size_t i = 0; i < CLIENTS; i++)
 		hang_up(i);
@@ -536,4 +542,35 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sd_event_unref(ev);
 	vpmud_config_fini(&conf);
 	return 0;
+}
+
+/* ---- mutation: mostly a whole step, such as a VMM of a VM makes in good order ------------------
+ */
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed)
+{
+	uint8_t whole[STEP] = {0}, vm = seed >> 4 & 3, any = (uint8_t)(seed >> 6);
+	size_t at;
+
+	if (seed % 4 == 0 || size < 1 || size + STEP > max)
+		return LLVMFuzzerMutate(data, size, max);
+	whole[0] = (uint8_t)(vm << 4);
+	switch (seed >> 2 & 3) {
+	case 0:
+		whole[1] = vm;
+		break;
+	case 1:
+		whole[0] |= any % 4 ? 4 : any >> 2 & 7;
+		whole[1] = any >> 2;
+		break;
+	default: /* to bind or unbind */
+		whole[0] |= 8;
+		whole[1] = any % 8 ? 0 : 2;
+		whole[2] = (uint8_t)(seed >> 12 & 7);
+		whole[3] = (uint8_t)(vm * 4 + (any >> 7));
+	}
+	at = 1 + (seed >> 15) % ((size - 1) / STEP + 1) * STEP;
+	memmove(data + at + STEP, data + at, size - at);
+	memcpy(data + at, whole, STEP);
+	return size + STEP;
 }
