@@ -140,6 +140,11 @@ void bpf_backend_totals_show(struct vpmu_backend_node *n, uint64_t slots);
 bool bpf_backend_has_totals(const struct vpmu_backend_node *n);
 int bpf_backend_slot(const struct vpmu_counting *c, size_t i);
 
+/* bpf_backend_users - how many values of countings share the counters of @key; 0: it is not
+ * counted.
+ */
+unsigned int bpf_backend_users(const struct bpf_backend *k, vpmu_key_t key);
+
 /*
  * bpf_backend_tend - periodic maintenance, once a second: grows maps ahead of new nodes, notices
  * CPUs that have come or gone, folds the counts of removed nodes. Every other call does it too, so

@@ -357,3 +357,11 @@ int slot_probe(const struct bpf_backend *k, vpmu_key_t key)
 	close(fd);
 	return 0;
 }
+
+unsigned int bpf_backend_users(const struct bpf_backend *k, vpmu_key_t key)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (k->slot[i].key == key)
+			return k->slot[i].users;
+	return 0;
+}

@@ -88,6 +88,15 @@ static const struct {
 	 "unmount the hierarchy of version 1 with perf_event, or boot with "
 	 "cgroup_no_v1=perf_event"},
 	{"tasks that move while they run", NULL, ""},
+	{"events denied to guests", NULL,
+	 "vpmu list shows whose; policy and allow in [tenant /PATH] of vpmud.conf, or "
+	 "guest_events, "
+	 "permit them"},
+	{"guests beyond their quota", NULL,
+	 "vpmu list shows whose; raise max_events or tenant_max_events in vpmud.conf, up to 24"},
+	{"VMMs dropped", NULL,
+	 "vpmu list shows the VMs; vpmu-qemu sends no such requests: which other VMM uses "
+	 "vcpus.sock?"},
 	{"vpmud may count", NULL,
 	 "the reason is the kernel's: journalctl -u vpmud and dmesg; sysctl "
 	 "kernel.perf_event_paranoid=2 if that is greater"},
@@ -116,6 +125,7 @@ static const struct {
 	const char *what, *why; /* as in the table */
 	const char *but;	/* not with this in the reason; NULL: any */
 } designed[] = {
+	{"events denied to guests", NULL, NULL},
 	{NULL, "this CPU's PMU does not have it", NULL},
 	{NULL, "no event of this meaning on this CPU", NULL},
 	{"perf events of vpmud", NULL, "not known"},

@@ -18,14 +18,11 @@ static void sharing_parse(struct fields *f, const json_t *o, struct sharing *out
 	out->refused = field_u64_or(f, o, "refused", 0);
 }
 
-int sharing_ask(struct client *c, struct sharing out[SHARING_BACKENDS_MAX])
+static int sharing_backends(const json_t *answer, struct sharing out[SHARING_BACKENDS_MAX])
 {
-	json_t *answer = client_simple(c, "sharing");
 	struct fields f = {0};
 	int n = 0;
 
-	if (!answer)
-		return -1;
 	if (json_object_get(answer, "backends")) {
 		const json_t *backends = field_array(&f, answer, "backends"), *backend;
 		size_t i;
@@ -36,8 +33,16 @@ int sharing_ask(struct client *c, struct sharing out[SHARING_BACKENDS_MAX])
 	} else {
 		sharing_parse(&f, answer, &out[n++]);
 	}
-	json_decref(answer);
 	return fields_ok(&f) ? n : -1;
+}
+
+int sharing_ask(struct client *c, struct sharing out[SHARING_BACKENDS_MAX])
+{
+	json_t *answer = client_simple(c, "sharing");
+	int n = answer ? sharing_backends(answer, out) : -1;
+
+	json_decref(answer);
+	return n;
 }
 
 static void sharing_print_json(const struct sharing *s)
@@ -62,15 +67,44 @@ static void print_line(const struct sharing *s)
 	putchar('\n');
 }
 
+/* The events that guests of other VMMs have bound: a line each. False: the answer is wrong. */
+static bool sharing_guests(const json_t *answer, bool json)
+{
+	const json_t *guests = json_object_get(answer, "guests"), *event;
+	struct fields f = {0};
+	size_t i;
+
+	if (!guests)
+		return true;
+	json_array_foreach (field_array(&f, guests, "events"), i, event) {
+		const char *name = field_string(&f, event, "event");
+		unsigned int vcpus = field_int(&f, event, "guests", UINT32_MAX),
+			     values = field_int(&f, event, "operators", UINT32_MAX);
+
+		if (!fields_ok(&f))
+			return false;
+		if (json) {
+			json_dumpf(event, stdout, JSON_COMPACT);
+			putchar('\n');
+		} else {
+			printf("%s: %u vCPU%s of guests and %u value%s of operators share it\n",
+			       name, vcpus, vcpus == 1 ? "" : "s", values, values == 1 ? "" : "s");
+		}
+	}
+	return fields_ok(&f);
+}
+
 int cmd_sharing(struct cli *cli, int argc, char **argv)
 {
 	bool json = rows_parse_json(cli, argc, argv,
-				    "Show how many consumers share how many host counters. A "
-				    "consumer is a counter of a guest or a value of an operator's "
-				    "session. Each backend has counters of its own.");
+				    "Show how many consumers share how many host counters, and the "
+				    "events that guests have bound. A consumer is a counter of a "
+				    "guest or a value of an operator's session. Each backend has "
+				    "counters of its own.");
 	struct client *c = client_open(cli, false);
+	json_t *answer = c ? client_simple(c, "sharing") : NULL;
 	struct sharing s[SHARING_BACKENDS_MAX];
-	int n = c ? sharing_ask(c, s) : -1;
+	int n = answer ? sharing_backends(answer, s) : -1;
 
 	client_close(c);
 	for (int i = 0; i < n; i++) {
@@ -81,5 +115,8 @@ int cmd_sharing(struct cli *cli, int argc, char **argv)
 	}
 	if (!n && !json)
 		puts("nothing counts: the server has no CPUs yet");
+	if (n >= 0 && !sharing_guests(answer, json))
+		n = -1;
+	json_decref(answer);
 	return n < 0 ? 1 : 0;
 }

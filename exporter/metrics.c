@@ -262,6 +262,28 @@ static void kernel(const json_t *k, struct expo *e)
 	       KEYS("perf-events"), NULL);
 }
 
+/* Write vpmud's figures of guests that read its counts; omitted without guest_events. */
+static void guests(const json_t *g, uint64_t started_us, struct expo *e)
+{
+	uint64_t v;
+
+	figure(e, g, "vpmu_guest_vms", NULL, "VMs whose VMM is connected to vcpus.sock.",
+	       KEYS("vms"), NULL);
+	figure(e, g, "vpmu_guest_counters", NULL, "Events that guests have bound, of all vCPUs.",
+	       KEYS("counters"), NULL);
+	expo_family(e, "vpmu_guest_refusals", EXPO_COUNTER, NULL,
+		    "Events that guests did not get: denied by the policy, or beyond a quota.");
+	if (answer_u64(g, "denied", &v))
+		expo_u64(e, "reason=\"denied\"", v, started_us);
+	if (answer_u64(g, "refused", &v))
+		expo_u64(e, "reason=\"quota\"", v, started_us);
+	expo_family(e, "vpmu_guest_connections_dropped", EXPO_COUNTER, NULL,
+		    "Connections to vcpus.sock that vpmud did not take or closed for what they "
+		    "sent.");
+	if (answer_u64(g, "dropped", &v))
+		expo_u64(e, "", v, started_us);
+}
+
 static void server(const struct metrics_answers *a, uint64_t started_us, struct expo *e,
 		   uint64_t began_ns)
 {
@@ -290,6 +312,8 @@ static void server(const struct metrics_answers *a, uint64_t started_us, struct 
 		expo_u64(e, "", v, started_us);
 	if (json_object_get(a->sharing, "kernel"))
 		kernel(json_object_get(a->sharing, "kernel"), e);
+	if (json_object_get(a->sharing, "guests"))
+		guests(json_object_get(a->sharing, "guests"), started_us, e);
 	expo_family(e, "vpmu_scrape_duration_seconds", EXPO_GAUGE, "seconds",
 		    "What reading the counts and writing this text took, up to here.");
 	expo_ns(e, "", now_ns() - began_ns, 0);

@@ -19,6 +19,11 @@ static const struct {
 	[CONF_POLICY] = {"policy", "VPMU_POLICY", "full, standard, architectural or off"},
 	[CONF_ALLOW] = {"allow", "VPMU_ALLOW", "events, comma separated"},
 	[CONF_DENY] = {"deny", "VPMU_DENY", "events, comma separated"},
+	[CONF_VPMUD] = {"vpmud", "VPMU_VPMUD", "the absolute path of vcpus.sock, or none"},
+	/* vpmud's, for which there are neither keys of the file nor variables */
+	[CONF_LIMIT_POLICY] = {"limit_policy", NULL, "full, standard, architectural or off"},
+	[CONF_LIMIT_ALLOW] = {"limit_allow", NULL, "events, comma separated"},
+	[CONF_LIMIT_DENY] = {"limit_deny", NULL, "events, comma separated"},
 };
 
 const char *conf_key_name(enum conf_key k)
@@ -65,6 +70,9 @@ static bool conf_valid(enum conf_key k, const char *value)
 		return !conf_model(value, &model);
 	case CONF_GP:
 		return !config_parse_u64(value, &n) && n >= 2 && n <= 15;
+	case CONF_VPMUD:
+		return !strcmp(value, "none") || (*value == '/' && strlen(value) < 108);
+	case CONF_LIMIT_POLICY:
 	case CONF_POLICY:
 		return !vpmu_policy_tier_parse(value, &tier);
 	default:
@@ -72,10 +80,10 @@ static bool conf_valid(enum conf_key k, const char *value)
 	}
 }
 
-int conf_set(struct conf *c, const char *where, const char *name, const char *value, char *err,
-	     size_t errlen)
+static int conf_set_below(struct conf *c, unsigned int end, const char *where, const char *name,
+			  const char *value, char *err, size_t errlen)
 {
-	for (unsigned int k = 0; k < CONF_KEYS; k++) {
+	for (unsigned int k = 0; k < end; k++) {
 		char *copy;
 
 		if (strcmp(name, conf_keys[k].name))
@@ -92,6 +100,12 @@ int conf_set(struct conf *c, const char *where, const char *name, const char *va
 		return 0;
 	}
 	return -ENOENT;
+}
+
+int conf_set(struct conf *c, const char *where, const char *name, const char *value, char *err,
+	     size_t errlen)
+{
+	return conf_set_below(c, CONF_OWN, where, name, value, err, errlen);
 }
 
 int conf_over(struct conf *c, const struct conf *over)
@@ -124,11 +138,24 @@ void conf_fini(struct conf *c)
 	*c = (struct conf){0};
 }
 
+const char *conf_vpmud(const struct conf *c)
+{
+	const char *value = c->value[CONF_VPMUD];
+
+	if (!value)
+		return "/run/vpmu/vcpus.sock";
+	return strcmp(value, "none") ? value : "";
+}
+
+static bool conf_has(const struct conf *c, enum conf_key k, const char *value)
+{
+	return c->value[k] && !strcmp(c->value[k], value);
+}
+
 bool conf_is_off(const struct conf *c)
 {
-	const char *pmu = c->value[CONF_PMU], *policy = c->value[CONF_POLICY];
-
-	return (pmu && !strcmp(pmu, "none")) || (policy && !strcmp(policy, "off"));
+	return conf_has(c, CONF_PMU, "none") || conf_has(c, CONF_POLICY, "off") ||
+	       conf_has(c, CONF_LIMIT_POLICY, "off");
 }
 
 char *conf_text(const struct conf *c)
@@ -163,7 +190,8 @@ int conf_parse(struct conf *c, const char *text, char *err, size_t errlen)
 			continue;
 		if (value)
 			*value++ = 0;
-		ret = value ? conf_set(c, CONF_VARIABLE, line, value, err, errlen) : -ENOENT;
+		ret = value ? conf_set_below(c, CONF_KEYS, CONF_VARIABLE, line, value, err, errlen)
+			    : -ENOENT;
 		if (ret == -ENOENT)
 			ret = fail(-EINVAL, err, errlen,
 				   CONF_VARIABLE ": \"%.80s\" is invalid; expected KEY=VALUE of "
@@ -206,38 +234,93 @@ bool conf_host_is_intel(void)
 	return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
 }
 
-int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
-	       struct vpmu_policy *policy, char *err, size_t errlen)
+/* Make *p of three keys from @first on: policy, allow and deny. *@limits: it denies anything. */
+static int conf_policy(const struct conf *c, enum conf_key first, enum vpmu_space space,
+		       struct vpmu_policy *p, bool *limits, char *err, size_t errlen)
 {
-	const char *allow = c->value[CONF_ALLOW], *deny = c->value[CONF_DENY];
+	const char *tier = c->value[first], *allow = c->value[first + 1],
+		   *deny = c->value[first + 2];
+	const char *list = allow ? allow : deny;
 	char why[200] = "";
 	int ret;
 
+	memset(p, 0, sizeof(*p));
+	if (tier)
+		vpmu_policy_tier_parse(tier, &p->tier);
+	if (allow && deny)
+		return fail(-EINVAL, err, errlen,
+			    "deny: given with allow; expected only one of them");
+	if (list) {
+		p->action = allow ? VPMU_POLICY_ALLOW : VPMU_POLICY_DENY;
+		ret = vpmu_policy_add(p, space, list, why, sizeof(why));
+		if (ret)
+			return fail(ret, err, errlen, "%s%s: %s",
+				    first == CONF_LIMIT_POLICY ? "vpmud: " : "",
+				    allow ? "allow" : "deny", why);
+	}
+	*limits = p->tier != VPMU_POLICY_FULL || p->action != VPMU_POLICY_NO_LIST;
+	return 0;
+}
+
+int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
+	       struct vpmu_policy policy[2], char *err, size_t errlen)
+{
+	enum vpmu_space space;
+	bool own, limit;
+	int ret;
+
 	*cfg = (struct vpmu_guest_cfg){.no_lbr = true};
-	memset(policy, 0, sizeof(*policy));
 	if (conf_model(c->value[CONF_PMU], &cfg->model))
 		return fail(-EINVAL, err, errlen,
 			    "pmu: \"%.80s\" is invalid; expected auto, none or a model",
 			    c->value[CONF_PMU]);
 	if (cfg->model == VPMU_GUEST_MODELS)
 		cfg->model = intel ? VPMU_GUEST_INTEL_V5 : VPMU_GUEST_AMD_V2;
+	space = words_is_intel(cfg->model) ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD;
 	ret = conf_gp(c, cfg, err, errlen);
+	if (!ret)
+		ret = conf_policy(c, CONF_POLICY, space, &policy[0], &own, err, errlen);
+	if (!ret)
+		ret = conf_policy(c, CONF_LIMIT_POLICY, space, &policy[1], &limit, err, errlen);
 	if (ret)
 		return ret;
-	if (c->value[CONF_POLICY])
-		vpmu_policy_tier_parse(c->value[CONF_POLICY], &policy->tier);
-	if (allow && deny)
-		return fail(-EINVAL, err, errlen,
-			    "deny: given with allow; expected only one of them");
-	if (allow || deny) {
-		policy->action = allow ? VPMU_POLICY_ALLOW : VPMU_POLICY_DENY;
-		ret = vpmu_policy_add(
-			policy, words_is_intel(cfg->model) ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD,
-			allow ? allow : deny, why, sizeof(why));
-		if (ret)
-			return fail(ret, err, errlen, "%s: %s", allow ? "allow" : "deny", why);
-	}
-	if (policy->tier != VPMU_POLICY_FULL || policy->action != VPMU_POLICY_NO_LIST)
-		cfg->policy = policy;
+	policy[0].also = limit ? &policy[1] : NULL;
+	cfg->policy = own || limit ? &policy[0] : NULL;
 	return 0;
+}
+
+/* ---- vpmud's limits ---- */
+
+static int conf_replace(struct conf *c, enum conf_key k, const char *value)
+{
+	char *copy = value ? strdup(value) : NULL;
+
+	if (value && !copy)
+		return -ENOMEM;
+	free(c->value[k]);
+	c->value[k] = copy;
+	return 0;
+}
+
+int conf_limit(struct conf *c, const struct conf *limit, char *err, size_t errlen)
+{
+	const char *pmu = limit->value[CONF_PMU], *gp = limit->value[CONF_GP];
+	uint64_t own_gp, max_gp;
+	int ret = 0;
+
+	for (unsigned int k = CONF_POLICY; !ret && k <= CONF_DENY; k++)
+		ret = conf_replace(c, CONF_LIMIT_POLICY + (k - CONF_POLICY), limit->value[k]);
+	if (!ret && pmu && strcmp(pmu, "auto") && !conf_has(c, CONF_PMU, "none")) {
+		if (c->value[CONF_PMU] && !conf_has(c, CONF_PMU, "auto") &&
+		    !conf_has(c, CONF_PMU, pmu))
+			return fail(-EACCES, err, errlen,
+				    "pmu: %s is invalid; expected %s, which vpmud gives this "
+				    "tenant, or none",
+				    c->value[CONF_PMU], pmu);
+		ret = conf_replace(c, CONF_PMU, pmu);
+	}
+	if (!ret && gp && !config_parse_u64(gp, &max_gp) &&
+	    (!c->value[CONF_GP] || config_parse_u64(c->value[CONF_GP], &own_gp) || own_gp > max_gp))
+		ret = conf_replace(c, CONF_GP, gp);
+	return ret == -ENOMEM ? fail(ret, err, errlen, "out of memory") : ret;
 }

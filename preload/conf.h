@@ -15,13 +15,26 @@
 
 #define CONF_VARIABLE "VPMU_PRELOAD"
 
-enum conf_key { CONF_PMU, CONF_GP, CONF_POLICY, CONF_ALLOW, CONF_DENY, CONF_KEYS };
+enum conf_key {
+	CONF_PMU,
+	CONF_GP,
+	CONF_POLICY,
+	CONF_ALLOW,
+	CONF_DENY,
+	CONF_VPMUD,
+	CONF_OWN, /* so many may be given by the VM's owner; the others are vpmud's */
+	CONF_LIMIT_POLICY = CONF_OWN,
+	CONF_LIMIT_ALLOW,
+	CONF_LIMIT_DENY,
+	CONF_KEYS
+};
 
 struct conf {
 	char *value[CONF_KEYS]; /* as given, or NULL */
 };
 
-/* conf_key_name - as the file has it. conf_variable - the environment's name of it. */
+/* conf_key_name - as the file has it. conf_variable - the environment's name of it; for keys below
+ * CONF_OWN. */
 const char *conf_key_name(enum conf_key k);
 const char *conf_variable(enum conf_key k);
 
@@ -44,12 +57,22 @@ int conf_parse(struct conf *c, const char *text, char *err, size_t errlen);
 /* conf_host_is_intel - the vendor of this host's CPU. */
 bool conf_host_is_intel(void);
 
+/* conf_vpmud - the path of vpmud's socket for VMMs; "": none is to be used. */
+const char *conf_vpmud(const struct conf *c);
+
+/*
+ * conf_limit - narrow *@c to what vpmud allows, @limit: the model must be the same or none, the
+ * smaller gp counts, and an event must be permitted by both. 0; -EACCES with one line in @err:
+ * another model; -ENOMEM.
+ */
+int conf_limit(struct conf *c, const struct conf *limit, char *err, size_t errlen);
+
 /*
  * conf_apply - the register model's configuration. pmu = auto is what fits a CPU of Intel's, or of
- * AMD's: @intel. cfg->policy is @policy, or NULL if nothing is limited. 0 or -EINVAL, with one line
- * in @err: keys that do not fit each other.
+ * AMD's: @intel. cfg->policy is @policy, the VM's own and vpmud's, or NULL if nothing is limited. 0
+ * or -EINVAL, with one line in @err: keys that do not fit each other.
  */
 int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
-	       struct vpmu_policy *policy, char *err, size_t errlen);
+	       struct vpmu_policy policy[2], char *err, size_t errlen);
 
 #endif

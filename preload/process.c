@@ -11,7 +11,7 @@
 
 struct process process;
 
-static struct vpmu_policy process_policy;
+static struct vpmu_policy process_policy[2];
 
 void say(const char *fmt, ...)
 {
@@ -35,7 +35,7 @@ int process_init(const char *text, bool host_intel, char *err, size_t errlen)
 	int ret = conf_parse(&c, text, err, errlen);
 
 	if (!ret)
-		ret = conf_apply(&c, host_intel, &process.guest, &process_policy, err, errlen);
+		ret = conf_apply(&c, host_intel, &process.guest, process_policy, err, errlen);
 	process.on = !ret && !conf_is_off(&c);
 	conf_fini(&c);
 	return ret;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "preload/arguments.h"
+#include "preload/ask.h"
 #include "preload/conf.h"
 #include "service/daemon/inifile.h"
 #include "service/program/memory.h"
@@ -88,8 +89,8 @@ static int file_set(void *arg, const struct config_at *at, const char *key, cons
 	}
 	ret = conf_set(f->conf, at->where, key, value, at->err, at->errlen);
 	return ret == -ENOENT ? fail(-EINVAL, at->err, at->errlen,
-				     "%s: %s/%.80s is no key; expected pmu, gp, policy, allow or "
-				     "deny, and qemu in [default]",
+				     "%s: %s/%.80s is no key; expected pmu, gp, policy, allow, "
+				     "deny or vpmud, and qemu in [default]",
 				     at->where, at->section, key)
 			      : ret;
 }
@@ -167,7 +168,7 @@ static int qemu_configure(struct qemu_file *f, const char *file, char *err, size
 	if (!ret)
 		ret = conf_over(&f->common, &f->own);
 	conf_fini(&f->own);
-	for (unsigned int k = 0; !ret && k < CONF_KEYS; k++) {
+	for (unsigned int k = 0; !ret && k < CONF_OWN; k++) {
 		const char *name = conf_variable((enum conf_key)k), *value = getenv(name);
 
 		if (value)
@@ -184,10 +185,28 @@ static int qemu_configure(struct qemu_file *f, const char *file, char *err, size
 /* So that the library will have nothing to complain about. */
 static int qemu_check(const struct conf *c, char *err, size_t errlen)
 {
-	static struct vpmu_policy policy;
+	static struct vpmu_policy policy[2];
 	struct vpmu_guest_cfg cfg;
 
-	return conf_apply(c, conf_host_is_intel(), &cfg, &policy, err, errlen);
+	return conf_apply(c, conf_host_is_intel(), &cfg, policy, err, errlen);
+}
+
+/* What vpmud lets this VM have, if it runs. */
+static int qemu_limit(struct conf *c, char *err, size_t errlen)
+{
+	struct conf limit = {0};
+	int ret = ask_vpmud(conf_vpmud(c), &limit, err, errlen);
+
+	if (!ret) {
+		ret = conf_limit(c, &limit, err, errlen);
+	} else if (ret == -ENOENT) {
+		ret = 0; /* there is none */
+	} else if (ret == -ETIMEDOUT) {
+		qemu_say(err);
+		ret = 0;
+	}
+	conf_fini(&limit);
+	return ret;
 }
 
 static void qemu_preload(const char *library, const struct conf *c)
@@ -252,6 +271,16 @@ int main(int argc, char **argv)
 	unfit = qemu_unfit(&a);
 	if (unfit) {
 		qemu_say(unfit);
+		return qemu_exec(path, argv);
+	}
+	/* The VM's owner cannot correct vpmud.conf: QEMU starts in any case. */
+	if (qemu_limit(&f.common, err, sizeof(err)) || conf_is_off(&f.common) ||
+	    qemu_check(&f.common, err, sizeof(err))) {
+		char why[900];
+
+		snprintf(why, sizeof(why), "this VM gets no PMU from vpmu: %s",
+			 conf_is_off(&f.common) ? "vpmud allows its tenant no counters" : err);
+		qemu_say(why);
 		return qemu_exec(path, argv);
 	}
 	library = qemu_library();

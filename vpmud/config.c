@@ -11,7 +11,6 @@
 #include "service/daemon/inifile.h"
 #include "service/program/memory.h"
 #include "vpmud/config.h"
-#include "vpmud/guests.h"
 #include "vpmu/util/fail.h"
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -85,6 +84,14 @@ static int set_owner(const struct config_key *k, void *field, const char *value,
 	return config_many(rule_add_owner(field, (uid_t)uid), why);
 }
 
+static int set_guest(const struct config_key *k, void *field, const char *value, char *why)
+{
+	struct rule *rule = field;
+
+	return *value ? guest_policy_set(rule->guest, k->name, value, why, CONFIG_WHY_MAX)
+		      : -EINVAL;
+}
+
 #define C(field)   offsetof(struct vpmud_config, field)
 #define R(field)   offsetof(struct rule, field)
 #define SOCKET_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
@@ -99,7 +106,7 @@ static const struct config_key vpmud_keys[] = {
 	{"libvirt", set_libvirt, C(libvirt), 1, 1023,
 	 "URIs such as qemu:///system, but not qemu:///embed, separated by blanks, or none"},
 	{"guest_events", set_guest_events, C(guest_events), 1, 1023,
-	 "up to 16 names of events, separated by blanks"},
+	 "up to 16 names of events, separated by blanks, or none"},
 	{"isolated", config_set_bool, C(isolated), 0, 0, "yes or no"},
 	{"leave_counters", config_set_uint, C(leave_counters), 0, 64, "0 to 64"},
 	{"counters", config_set_uint, C(counters), 1, 64, "1 to 64"},
@@ -116,6 +123,13 @@ static const struct config_key tenant_keys[] = {
 	{"metadata", set_patterns, R(metadata), 0, 0, "a pattern for the metadata of VMs"},
 	{"vm", set_patterns, R(vm), 0, 0, "a pattern for names of VMs"},
 	{"vm_owner", set_owner, 0, 0, 0, "a user of this host, or its number"},
+	{"pmu", set_guest, 0, 0, 0, "auto, none, amd-core, amd-v2, intel-v2 or intel-v5"},
+	{"gp", set_guest, 0, 0, 0, "2 to 15"},
+	{"policy", set_guest, 0, 0, 0, "full, standard, architectural or off"},
+	{"allow", set_guest, 0, 0, 0, "events, separated by commas"},
+	{"deny", set_guest, 0, 0, 0, "events, separated by commas"},
+	{"max_events", set_guest, 0, 0, 0, "1 to 24"},
+	{"tenant_max_events", set_guest, 0, 0, 0, "1 to 24"},
 };
 
 #define NR(keys) (sizeof(keys) / sizeof((keys)[0]))
@@ -171,6 +185,14 @@ static char **config_place(struct vpmud_config *c, const char *key)
 					      : NULL;
 }
 
+static bool config_is_guest(const char *key)
+{
+	for (size_t i = 0; i < NR(tenant_keys); i++)
+		if (!strcmp(key, tenant_keys[i].name))
+			return tenant_keys[i].set == set_guest;
+	return false;
+}
+
 static int vpmud_config_set(void *arg, const struct config_at *at, const char *key,
 			    const char *value)
 {
@@ -180,6 +202,8 @@ static int vpmud_config_set(void *arg, const struct config_at *at, const char *k
 	char **place;
 	int ret;
 
+	if (f->in_tenant && config_is_guest(key) && !r->rule[r->nr - 1].guest)
+		r->rule[r->nr - 1].guest = guest_policy_new(at->where);
 	if (f->in_tenant)
 		return config_set(tenant_keys, NR(tenant_keys), &r->rule[r->nr - 1], &given, at,
 				  key, value);
@@ -194,12 +218,30 @@ static int config_end(void *arg, const struct config_at *at)
 {
 	const struct file *f = arg;
 	const struct rule *rule = f->in_tenant ? &f->c->rules.rule[f->c->rules.nr - 1] : NULL;
+	char why[200];
 
+	if (rule && rule->guest && guest_policy_check(rule->guest, why, sizeof(why)))
+		return fail(-EINVAL, at->err, at->errlen, "%s: tenant %s%s/%s", rule->guest->at,
+			    rule->path, rule->each ? "/*" : "", why);
 	if (rule && rule->each && !rule->cgroup.nr && !rule->vm.nr && !rule->metadata.nr)
 		return fail(-EINVAL, at->err, at->errlen,
 			    "%s: the section before has neither cgroup nor metadata nor vm, and "
 			    "its * stands for their matches; expected at least one of them",
 			    at->where);
+	return 0;
+}
+
+/* Without the host's list there is no socket, and keys for guests would do nothing. */
+static int config_check_guests(const struct vpmud_config *c, char *err, size_t errlen)
+{
+	for (size_t i = 0; !c->guest_events && i < c->rules.nr; i++)
+		if (c->rules.rule[i].guest)
+			return fail(-EINVAL, err, errlen,
+				    "%s: tenant %s%s: guests have no counters without "
+				    "guest_events; expected guest_events = none or a list in "
+				    "[vpmud]",
+				    c->rules.rule[i].guest->at, c->rules.rule[i].path,
+				    c->rules.rule[i].each ? "/*" : "");
 	return 0;
 }
 
@@ -236,15 +278,17 @@ int vpmud_config_text(struct vpmud_config *c, const char *name, const char *text
 		      char *err, size_t errlen)
 {
 	struct file f = {.c = c};
+	int ret = config_read_text(&sections, &f, name, text, len, err, errlen);
 
-	return config_read_text(&sections, &f, name, text, len, err, errlen);
+	return ret ? ret : config_check_guests(c, err, errlen);
 }
 
 int vpmud_config_file(struct vpmud_config *c, const char *path, char *err, size_t errlen)
 {
 	struct file f = {.c = c};
+	int ret = config_read_file(&sections, &f, path, err, errlen);
 
-	return config_read_file(&sections, &f, path, err, errlen);
+	return ret ? ret : config_check_guests(c, err, errlen);
 }
 
 static bool differ(const char *a, const char *b)
@@ -258,7 +302,7 @@ const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_
 	       : differ(a->pin_dir, b->pin_dir)		    ? "pin_dir"
 	       : differ(a->cgroup_root, b->cgroup_root)	    ? "cgroup_root"
 	       : differ(a->libvirt, b->libvirt)		    ? "libvirt"
-	       : differ(a->guest_events, b->guest_events)   ? "guest_events"
+	       : !a->guest_events != !b->guest_events	    ? "guest_events"
 	       : a->isolated != b->isolated		    ? "isolated"
 	       : a->leave_counters != b->leave_counters	    ? "leave_counters"
 	       : a->counters != b->counters		    ? "counters"

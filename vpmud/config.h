@@ -23,7 +23,7 @@ struct vpmud_config {
 	char *cgroup_root;		  /* mount point of cgroup2; NULL: find it */
 	char *admin_group, *reader_group; /* service/access.h; may be NULL */
 	char *libvirt;		       /* URIs, separated by blanks; "none": libvirt is not used */
-	char *guest_events;	       /* that VMMs may bind, separated by blanks; NULL: none */
+	char *guest_events;	       /* that VMMs may bind; "none"; NULL: no socket for VMMs */
 	bool isolated;		       /* count on isolated and nohz_full CPUs as on others */
 	unsigned int leave_counters;   /* general counters per CPU for other users of perf */
 	unsigned int counters;	       /* general counters per CPU; 0: detect */

@@ -115,7 +115,12 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen)
 		     "rules for tenants are in force now",
 		     fixed);
 	*d->reload_error = '\0';
-	/* Take only the rules from the new file; all else is fixed at the start. */
+	/* Take only the rules from the new file, and the events of VMs that have none by rules; all
+	 * else is fixed at the start. */
+	if (d->guests && next.guest_events) {
+		d->config.guest_events = next.guest_events;
+		next.guest_events = old.guest_events;
+	}
 	d->config.rules = next.rules;
 	next.rules = old.rules;
 	d->config.rules.commands = old.rules.commands;
@@ -123,6 +128,7 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen)
 	tree_rules(d->tree, &d->config.rules);
 	cgroups_rules(d->cgroups, &d->config.rules);
 	tree_prune(d->tree);
+	guests_rules(d->guests, &d->config.rules, d->config.guest_events);
 	vpmud_config_fini(&next);
 	return 0;
 }
@@ -187,11 +193,9 @@ static void daemon_check(json_t *rows, bool all, void *arg)
 static void daemon_vm_info(const struct node *vm, json_t *obj, void *arg)
 {
 	const struct daemon *d = arg;
-	unsigned int n = guests_vm(d->guests, vm);
 
 	tree_vm_info(vm, obj, arg);
-	if (n)
-		json_object_set_new(obj, "guest-counters", json_integer(n));
+	guests_vm_info(d->guests, vm, obj);
 }
 
 /* Save before the client gets its answer. */
@@ -396,9 +400,11 @@ static int open_guests(struct daemon *d, char *err, size_t errlen)
 		.path = path,
 		.own_dir = !d->config.socket,
 		.events = d->config.guest_events,
+		.rules = &d->config.rules,
 		.kernel = d->kernel,
 		.ts = d->ts,
 		.tree = d->tree,
+		.disc = d->disc,
 	};
 
 	if (!d->config.guest_events)
@@ -519,14 +525,12 @@ void daemon_destroy(struct daemon *d)
 
 void daemon_leave(struct daemon *d)
 {
-	struct guests_usage u = {0};
 	int ret;
 
 	/* Its sessions and the guests' counters stay. */
 	server_leave(d->server);
-	if (d->guests)
-		guests_usage(d->guests, &u);
-	if (!d->persist || (!sessions_registry(server_sessions(d->server))->nr && !u.binds))
+	if (!d->persist ||
+	    (!sessions_registry(server_sessions(d->server))->nr && !guests_bound(d->guests)))
 		return;
 	guests_leave(d->guests);
 	ret = persist_now(d->persist);

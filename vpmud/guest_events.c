@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The list of events that guests may have; see guests.h. config.c checks it. */
+/* The host's list of events that guests may have; see guest_policy.h. config.c checks it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +7,15 @@
 #include "service/program/memory.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
-#include "vpmud/guests.h"
+#include "vpmud/guest_policy.h"
 
 int guests_parse(const char *list, vpmu_key_t key[GUESTS_EVENTS_MAX], char *err, size_t errlen)
 {
 	char *copy = xstrdup(list), *rest = copy, *name;
 	int n = 0, ret = 0;
 
+	if (!strcmp(list, "none"))
+		rest = NULL;
 	while (!ret && (name = strsep(&rest, " \t"))) {
 		if (!*name)
 			continue;

@@ -8,6 +8,7 @@
  * and binds again, before guests_restored, goes on with the same page.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,55 +18,18 @@
 
 #include "service/clock.h"
 #include "service/program/memory.h"
-#include "service/socket_file.h"
-#include "vpmu/totals.h"
 #include "vpmu/util/fail.h"
-#include "vpmud/guests.h"
+#include "vpmud/guests_priv.h"
 
 #define VMMS_MAX     1024
 #define REQUESTS_MAX 200	 /* of a connection in a second; further ones wait */
 #define BINDS_MAX    1024	 /* of a connection */
-#define KEYS_MAX     24		 /* distinct keys of all binds: the host has 64 slots */
 #define BUSY_NS	     50000000ull /* likewise: time that requests of a connection take in a second */
+#define ACCEPT_NS    200000000ull /* likewise: time that connecting takes, of all */
+#define STRANGERS    64		  /* connections of processes that are no VMs */
+#define STRANGERS_OF 16		  /* likewise, of one user */
+#define STRANGER_S   3		  /* seconds that such a connection may last */
 #define PRIORITY     (SD_EVENT_PRIORITY_NORMAL + 10) /* the control socket goes first */
-#define MODES	     (VPMU_KEY_USR | VPMU_KEY_OS)
-
-struct bind {
-	struct bind *next;
-	struct node *vcpu;
-	pid_t tid;
-	vpmu_key_t key;
-	unsigned int slot;
-	struct vpmu_value value;
-	struct vpmu_counting *counting;
-};
-
-struct vmm {
-	struct vmm *next;
-	struct guests *g;
-	int fd;
-	sd_event_source *io;
-	pid_t pid;
-	uint64_t start_time;
-	struct bind *binds;
-	unsigned int nr_binds, requests; /* requests: in this second */
-	uint64_t busy_ns;		 /* likewise */
-	size_t have;			 /* bytes of a request that has not arrived whole */
-	unsigned char in[sizeof(struct vpmu_totals_request)];
-};
-
-struct guests {
-	struct guests_opts o;
-	struct socket_file file;
-	char path[128];
-	sd_event_source *io;
-	struct tenants_watch watch;
-	struct vmm *vmms;
-	unsigned int nr_vmms, nr_binds;
-	vpmu_key_t event[GUESTS_EVENTS_MAX];
-	int nr_events;
-	uint64_t refused, dropped;
-};
 
 /* ---- binds ---------------------------------------------------------------------------------- */
 
@@ -102,6 +66,7 @@ static void guests_unbind(struct vmm *v, struct bind **link, bool detach)
 	*link = b->next;
 	v->nr_binds--;
 	v->g->nr_binds--;
+	guest_quota_release(&v->g->quotas, &v->quota, b->key);
 	if (detach) {
 		vpmu_backend_detach(b->counting);
 		vpmu_counting_free(b->counting);
@@ -113,34 +78,19 @@ static void guests_unbind(struct vmm *v, struct bind **link, bool detach)
 	free(b);
 }
 
-static bool guests_permits(const struct guests *g, vpmu_key_t key)
+static void guests_deny(struct vmm *v, const struct node *vm, vpmu_key_t key, int ret)
 {
-	for (int i = 0; i < g->nr_events; i++)
-		if ((key & ~MODES) == g->event[i] && (key & MODES))
-			return true;
-	return false;
-}
+	struct guests *g = v->g;
+	struct guest_denials *const of[2] = {&v->denials, &g->denials};
 
-static bool guests_has_key(const struct guests *g, vpmu_key_t key)
-{
-	for (const struct vmm *v = g->vmms; v; v = v->next)
-		for (const struct bind *b = v->binds; b; b = b->next)
-			if (b->key == key)
-				return true;
-	return false;
-}
+	for (int i = 0; i < 2; i++) {
+		uint64_t *n = ret == -EACCES ? &of[i]->denied : &of[i]->full;
+		vpmu_key_t *last = ret == -EACCES ? &of[i]->denied_last : &of[i]->full_last;
 
-static unsigned int guests_keys(const struct guests *g)
-{
-	unsigned int n = 0;
-	vpmu_key_t key;
-
-	for (int i = 0; i < g->nr_events; i++)
-		for (vpmu_key_t modes = VPMU_KEY_USR; modes <= MODES; modes += VPMU_KEY_USR) {
-			key = g->event[i] | modes;
-			n += guests_has_key(g, key);
-		}
-	return n;
+		++*n;
+		*last = key;
+	}
+	snprintf(ret == -EACCES ? g->denied_by : g->full_by, sizeof(g->full_by), "%s", vm->name);
 }
 
 /* A vCPU has one owner: the one connection of its process. */
@@ -155,10 +105,12 @@ static int guests_bind(struct vmm *v, struct node *vcpu, pid_t tid, vpmu_key_t k
 
 	if (*guests_find(v, tid, key))
 		return -EEXIST;
-	if (!guests_permits(v->g, key))
+	if (!v->nr_binds)
+		guests_enter_tenant(v, vcpu->path);
+	v->vm = vcpu->parent->serial;
+	if (!guest_policy_allows(v->policy, &v->g->events, key))
 		return -EACCES;
-	if (v->nr_binds == BINDS_MAX ||
-	    (!guests_has_key(v->g, key) && guests_keys(v->g) >= KEYS_MAX))
+	if (v->nr_binds == BINDS_MAX || guest_quota_take(&v->g->quotas, &v->quota, key))
 		return -ENOSPC;
 	b = xcalloc(1, sizeof(*b));
 	*b = (struct bind){.vcpu = vcpu, .tid = tid, .key = key};
@@ -186,6 +138,7 @@ static int guests_bind(struct vmm *v, struct node *vcpu, pid_t tid, vpmu_key_t k
 	guests_show(v, vcpu);
 	return 0;
 err:
+	guest_quota_release(&v->g->quotas, &v->quota, key);
 	vpmu_counting_free(b->counting);
 	free(b);
 	return ret;
@@ -213,22 +166,29 @@ static void vmm_close(struct vmm *v, bool detach)
 		link = &(*link)->next;
 	*link = v->next;
 	v->g->nr_vmms--;
+	v->g->nr_strangers -= v->waited > 0;
 	while (v->binds)
 		guests_unbind(v, &v->binds, detach);
+	guests_leave_tenant(v);
 	sd_event_source_disable_unref(v->io);
+	sd_event_source_disable_unref(v->ended);
+	guest_peer_close(&v->peer);
 	close(v->fd);
 	free(v);
 }
 
-/* Send @reply with @fd (-1: none). Returns false if the VMM does not read its replies. */
-static bool vmm_reply(const struct vmm *v, const struct vpmu_totals_reply *reply, int fd)
+/* Send @reply, then @text, with @fd (-1: none). Returns false if the VMM does not read its replies.
+ */
+static bool vmm_reply(const struct vmm *v, const struct vpmu_totals_reply *reply, const char *text,
+		      int fd)
 {
-	struct iovec iov = {(void *)(uintptr_t)reply, sizeof(*reply)};
+	struct iovec iov[2] = {{(void *)(uintptr_t)reply, sizeof(*reply)},
+			       {(void *)(uintptr_t)text, strlen(text)}};
 	union {
 		struct cmsghdr h;
 		char room[CMSG_SPACE(sizeof(int))];
 	} c = {0};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
 
 	if (fd >= 0) {
 		m.msg_control = &c;
@@ -236,7 +196,8 @@ static bool vmm_reply(const struct vmm *v, const struct vpmu_totals_reply *reply
 		c.h = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
 		memcpy(CMSG_DATA(&c.h), &fd, sizeof(fd));
 	}
-	return sendmsg(v->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*reply);
+	return sendmsg(v->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+	       (ssize_t)(sizeof(*reply) + iov[1].iov_len);
 }
 
 /* Answer one request. Returns false: the connection is to be closed. */
@@ -244,6 +205,7 @@ static bool vmm_request(struct vmm *v)
 {
 	struct vpmu_totals_request q;
 	struct vpmu_totals_reply reply = {0};
+	char *text = NULL;
 	struct node *vcpu;
 	struct bind **b;
 	int ret, fd = -1;
@@ -251,14 +213,21 @@ static bool vmm_request(struct vmm *v)
 
 	memcpy(&q, v->in, sizeof(q));
 	v->have = 0;
-	if (q.version != VPMU_TOTALS_VERSION || q.zero) {
+	if (q.version != VPMU_TOTALS_VERSION || q.zero ||
+	    (v->waited && q.what != VPMU_TOTALS_CONFIG)) {
 		v->g->dropped++;
+		v->g->invalid += !v->waited;
 		return false;
 	}
-	vcpu = tree_vcpu(v->g->o.tree, v->pid, v->start_time, q.tid);
-	if (q.what == VPMU_TOTALS_BIND) {
+	vcpu = tree_vcpu(v->g->o.tree, v->peer.pid, v->peer.start_time, q.tid);
+	if (q.what == VPMU_TOTALS_CONFIG) {
+		text = q.key || q.tid ? NULL : guests_config(v);
+		ret = text ? 0 : -EINVAL;
+		reply.slot = text ? (__u32)strlen(text) : 0;
+	} else if (q.what == VPMU_TOTALS_BIND) {
 		ret = vcpu ? guests_bind(v, vcpu, q.tid, q.key, &reply.slot, &fd) : -ESRCH;
-		v->g->refused += ret == -EACCES || ret == -ENOSPC;
+		if (ret == -EACCES || ret == -ENOSPC)
+			guests_deny(v, vcpu->parent, q.key, ret);
 	} else if (q.what == VPMU_TOTALS_UNBIND) { /* the thread may have ended */
 		b = guests_find(v, q.tid, q.key);
 		ret = *b && q.key ? 0 : vcpu ? -ENOENT : -ESRCH;
@@ -268,10 +237,11 @@ static bool vmm_request(struct vmm *v)
 		ret = -EINVAL;
 	}
 	reply.error = (__u32)-ret;
-	sent = vmm_reply(v, &reply, fd);
+	sent = vmm_reply(v, &reply, text ? text : "", fd);
 	if (fd >= 0)
 		close(fd);
-	return sent;
+	free(text);
+	return sent && !v->waited;
 }
 
 static int vmm_on_io(sd_event_source *s, int fd, uint32_t events, void *arg)
@@ -306,45 +276,85 @@ static int vmm_on_io(sd_event_source *s, int fd, uint32_t events, void *arg)
 	return 0;
 }
 
-static bool guests_may_connect(const struct guests *g, pid_t pid, uint64_t *start_time)
+/* The process has ended, and another one has its connection. */
+static int vmm_on_end(sd_event_source *s, int fd, uint32_t events, void *arg)
 {
-	if (g->nr_vmms == VMMS_MAX || !tree_vm_start(g->o.tree, pid, start_time))
+	vmm_close(arg, true);
+	return 0;
+}
+
+/* The client has closed it, which the event loop has not seen yet. */
+static bool vmm_hung_up(const struct vmm *v)
+{
+	struct pollfd f = {.fd = v->fd};
+
+	return poll(&f, 1, 0) > 0 && f.revents & (POLLHUP | POLLERR);
+}
+
+static bool guests_may_connect(struct guests *g, const struct guest_peer *p, bool stranger)
+{
+	struct vmm *former = NULL;
+	unsigned int same = 0;
+
+	for (struct vmm *v = g->vmms; v; v = v->next) {
+		if (v->peer.pid == p->pid && v->peer.start_time == p->start_time)
+			former = v;
+		same += v->waited && v->peer.uid == p->uid;
+	}
+	if (former && !vmm_hung_up(former))
 		return false;
-	for (const struct vmm *v = g->vmms; v; v = v->next)
-		if (v->pid == pid && v->start_time == *start_time)
-			return false;
-	return true;
+	if (former)
+		vmm_close(former, true);
+	if (g->nr_vmms == VMMS_MAX)
+		return false;
+	return !stranger || (g->nr_strangers < STRANGERS && same < STRANGERS_OF);
+}
+
+/* Takes @conn and @peer over. */
+static void guests_connected(struct guests *g, int conn, struct guest_peer *peer)
+{
+	bool stranger = !tree_vm(g->o.tree, peer->pid, peer->start_time);
+	struct vmm *v;
+
+	if (!guests_may_connect(g, peer, stranger)) {
+		g->dropped++;
+		guest_peer_close(peer);
+		close(conn);
+		return;
+	}
+	v = xcalloc(1, sizeof(*v));
+	*v = (struct vmm){.g = g, .fd = conn, .peer = *peer, .waited = stranger, .next = g->vmms};
+	g->vmms = v;
+	g->nr_vmms++;
+	g->nr_strangers += stranger;
+	if (sd_event_add_io(g->o.ev, &v->io, conn, EPOLLIN, vmm_on_io, v) < 0 ||
+	    sd_event_source_set_priority(v->io, PRIORITY) < 0 ||
+	    (peer->pidfd >= 0 &&
+	     sd_event_add_io(g->o.ev, &v->ended, peer->pidfd, EPOLLIN, vmm_on_end, v) < 0))
+		vmm_close(v, true);
 }
 
 static int guests_on_connect(sd_event_source *s, int fd, uint32_t events, void *arg)
 {
 	struct guests *g = arg;
-	struct ucred cred = {0};
-	socklen_t len = sizeof(cred);
-	int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	uint64_t start_time;
-	struct vmm *v;
+	uint64_t begin = now_ns();
+	struct guest_peer peer;
+	int conn;
 
+	if (g->accept_ns > ACCEPT_NS) { /* guests_tend goes on with it */
+		sd_event_source_set_enabled(s, SD_EVENT_OFF);
+		return 0;
+	}
+	conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (conn < 0)
 		return 0;
-	if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
-	    !guests_may_connect(g, cred.pid, &start_time)) {
+	if (guest_peer_read(conn, &peer)) {
 		g->dropped++;
 		close(conn);
-		return 0;
+	} else {
+		guests_connected(g, conn, &peer);
 	}
-	v = xcalloc(1, sizeof(*v));
-	*v = (struct vmm){
-		.g = g, .fd = conn, .pid = cred.pid, .start_time = start_time, .next = g->vmms};
-	if (sd_event_add_io(g->o.ev, &v->io, conn, EPOLLIN, vmm_on_io, v) < 0 ||
-	    sd_event_source_set_priority(v->io, PRIORITY) < 0) {
-		sd_event_source_disable_unref(v->io);
-		close(conn);
-		free(v);
-		return 0;
-	}
-	g->vmms = v;
-	g->nr_vmms++;
+	g->accept_ns += now_ns() - begin;
 	return 0;
 }
 
@@ -360,9 +370,9 @@ int guests_open(const struct guests_opts *o, struct guests **out, char *err, siz
 	snprintf(g->path, sizeof(g->path), "%s", o->path);
 	g->watch = (struct tenants_watch){.removing = guests_removing, .arg = g};
 	tenants_watch(o->ts, &g->watch);
-	ret = guests_parse(o->events, g->event, err, errlen);
+	g->rules = o->rules;
+	ret = g->events.nr = guests_parse(o->events, g->events.key, err, errlen);
 	if (ret >= 0) {
-		g->nr_events = ret;
 		/* Everyone may connect; the process must be a VM. */
 		ret = socket_file_make(&g->file, g->path, o->own_dir, 0666, (gid_t)-1, err, errlen);
 	}
@@ -405,10 +415,44 @@ void guests_leave(struct guests *g)
 
 void guests_tend(struct guests *g)
 {
-	for (struct vmm *v = g ? g->vmms : NULL; v; v = v->next) {
+	struct vmm *next;
+
+	for (struct vmm *v = g ? g->vmms : NULL; v; v = next) {
+		next = v->next;
 		v->requests = 0;
 		v->busy_ns = 0;
+		if (v->waited && v->waited++ > STRANGER_S) {
+			g->dropped++;
+			vmm_close(v, true);
+			continue;
+		}
 		sd_event_source_set_enabled(v->io, SD_EVENT_ON);
+	}
+	if (!g)
+		return;
+	g->accept_ns = 0;
+	sd_event_source_set_enabled(g->io, SD_EVENT_ON);
+}
+
+void guests_rules(struct guests *g, const struct rules *rules, const char *events)
+{
+	struct vmm *next;
+	char why[200];
+
+	if (!g)
+		return;
+	g->rules = rules;
+	g->generation++;
+	g->events.nr = guests_parse(events, g->events.key, why, sizeof(why));
+	guest_quota_limits(&g->quotas, guests_limit, g);
+	for (struct vmm *v = g->vmms; v; v = next) {
+		next = v->next;
+		if (!v->binds) {
+			guests_leave_tenant(v);
+		} else if (!guests_still_permitted(v)) {
+			g->ended++;
+			vmm_close(v, true);
+		}
 	}
 }
 
@@ -450,19 +494,4 @@ void guests_restored(const struct guests *g, struct tenants *ts, struct bpf_back
 	struct restored r = {g, kernel};
 
 	tenants_walk(ts, guests_drop_page, &r);
-}
-
-unsigned int guests_vm(const struct guests *g, const struct node *vm)
-{
-	unsigned int n = 0;
-
-	for (const struct vmm *v = g ? g->vmms : NULL; v; v = v->next)
-		for (const struct bind *b = v->binds; b; b = b->next)
-			n += b->vcpu->parent == vm;
-	return n;
-}
-
-void guests_usage(const struct guests *g, struct guests_usage *out)
-{
-	*out = (struct guests_usage){g->nr_vmms, g->nr_binds, g->refused, g->dropped};
 }

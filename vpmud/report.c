@@ -47,7 +47,6 @@ void report_check(const struct report *r, json_t *rows, bool all)
 {
 	struct bpf_backend_budget b;
 	struct bpf_backend_usage k;
-	struct guests_usage g;
 	struct tree_usage u;
 	enum vpmu_quality q;
 	char why[600];
@@ -105,14 +104,7 @@ void report_check(const struct report *r, json_t *rows, bool all)
 			 (unsigned long long)k.moved);
 		report_check_row("moves of running tasks that were not shown", true, why, rows);
 	}
-	if (r->guests) {
-		guests_usage(r->guests, &g);
-		snprintf(why, sizeof(why),
-			 "%u of %u VM%s; %llu requests refused, %llu connections dropped", g.binds,
-			 g.vmms, g.vmms == 1 ? "" : "s", (unsigned long long)g.refused,
-			 (unsigned long long)g.dropped);
-		report_check_row("counters of guests", true, why, rows);
-	}
+	guests_check(r->guests, report_check_row, rows);
 	bpf_backend_budget(r->kernel, &b);
 	budget_rows(&b, report_check_row, rows);
 	/* Test our own privileges, not the client's: most were dropped. */
@@ -123,7 +115,6 @@ void report_check(const struct report *r, json_t *rows, bool all)
 
 void report_figures(struct bpf_backend *kernel, const struct guests *guests, json_t *resp)
 {
-	struct guests_usage g;
 	struct bpf_backend_budget b;
 	struct bpf_backend_usage u;
 	json_t *o;
@@ -141,11 +132,5 @@ void report_figures(struct bpf_backend *kernel, const struct guests *guests, jso
 		json_object_set_new(o, "left", json_integer(b.left));
 	}
 	json_object_set_new(resp, "kernel", o);
-	if (!guests)
-		return;
-	guests_usage(guests, &g);
-	json_object_set_new(resp, "guests",
-			    json_pack("{s:I, s:I, s:o, s:o}", "vms", (json_int_t)g.vmms, "counters",
-				      (json_int_t)g.binds, "refused", json_u64(g.refused),
-				      "dropped", json_u64(g.dropped)));
+	guests_figures(guests, resp);
 }

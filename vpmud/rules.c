@@ -59,6 +59,7 @@ void rules_fini(struct rules *r)
 		patterns_fini(&r->rule[i].cgroup);
 		patterns_fini(&r->rule[i].vm);
 		patterns_fini(&r->rule[i].metadata);
+		guest_policy_free(r->rule[i].guest);
 		free(r->rule[i].owners);
 	}
 	free(r->rule);
@@ -307,4 +308,52 @@ const struct rule *rules_cgroup(const struct rules *r, const char *path,
 	if (whylen)
 		*why = '\0';
 	return rules_place(r, path, true, &len, tenant, why, whylen);
+}
+
+/* ---- guests --------------------------------------------------------------------------------- */
+
+/* The section of the tenant whose path is the @len bytes at @path: its own, else one that stands
+ * for several. */
+static const struct rule *rules_section(const struct rules *r, const char *path, size_t len)
+{
+	const struct rule *each = NULL;
+	size_t above = len;
+
+	while (above && path[above - 1] != '/')
+		above--;
+	if (!above)
+		return NULL;
+	above--;
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct rule *rule = &r->rule[i];
+		size_t n = rule->each ? above : len;
+
+		if (strncmp(rule->path, path, n) || rule->path[n])
+			continue;
+		if (!rule->each)
+			return rule;
+		each = rule;
+	}
+	return each;
+}
+
+const struct guest_policy *rules_guest(const struct rules *r, const char *path)
+{
+	for (size_t len = strlen(path); len; len--) {
+		const struct rule *rule;
+
+		if (path[len] && path[len] != '/')
+			continue;
+		rule = rules_section(r, path, len);
+		if (rule && guest_policy_decides(rule->guest))
+			return rule->guest;
+	}
+	return NULL;
+}
+
+unsigned int rules_guest_max(const struct rules *r, const char *path)
+{
+	const struct rule *rule = rules_section(r, path, strlen(path));
+
+	return rule && rule->guest ? rule->guest->tenant_max_events : 0;
 }

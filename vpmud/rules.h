@@ -27,6 +27,7 @@
 #include <sys/types.h>
 
 #include "service/tenant/tenant.h"
+#include "vpmud/guest_policy.h"
 
 #define RULES_TENANTS_MAX    10000
 #define RULES_PATTERNS_MAX   256 /* per key and tenant */
@@ -42,7 +43,8 @@ struct rule {
 	bool each;			/* the section's path ends in "*" */
 	struct patterns cgroup, vm, metadata;
 	size_t nr_owners;
-	uid_t *owners; /* users trusted to name their VMs as in @vm */
+	uid_t *owners;		    /* users trusted to name their VMs as in @vm */
+	struct guest_policy *guest; /* what its guests may count; NULL: no such key */
 };
 
 struct rules {
@@ -71,6 +73,14 @@ int patterns_add(struct patterns *p, const char *pattern);
 void patterns_remove(struct patterns *p, size_t i);
 int rule_add_owner(struct rule *rule, uid_t uid);
 bool cgroup_pattern_ok(const char *pattern);
+
+/*
+ * rules_guest - what guests of the tenant at @path may count: by its section or, if that says
+ * nothing, by that of the nearest tenant above; NULL: none does. rules_guest_max - the
+ * tenant_max_events of its own section; 0: not given.
+ */
+const struct guest_policy *rules_guest(const struct rules *r, const char *path);
+unsigned int rules_guest_max(const struct rules *r, const char *path);
 
 /* The properties of a VM that rules match. */
 struct rules_vm {

@@ -71,10 +71,11 @@ void tree_tend(struct tree *t);
 /* tree_vm_info - for struct server_opts: add the properties of a VM to @obj. */
 void tree_vm_info(const struct node *vm, json_t *obj, void *arg);
 
-/* tree_vm_start - returns true if process @pid is a VM, with its start time in *@start_time.
- * tree_vcpu - the vCPU that thread @tid of VM (@pid, @start_time) runs; NULL: none that is
- * counted. */
-bool tree_vm_start(const struct tree *t, pid_t pid, uint64_t *start_time);
+/* tree_tenant_of - the path of the tenant that process @vm would be in as a VM; "/host": in none.
+ * tree_vm - the node of VM (@pid, @start_time); NULL: no such VM, or none that is counted.
+ * tree_vcpu - the vCPU that thread @tid of that VM runs; NULL: none that is counted. */
+void tree_tenant_of(const struct tree *t, const struct disc_vm *vm, char path[TENANT_PATH_MAX + 1]);
+struct node *tree_vm(const struct tree *t, pid_t pid, uint64_t start_time);
 struct node *tree_vcpu(const struct tree *t, pid_t pid, uint64_t start_time, pid_t tid);
 
 /*

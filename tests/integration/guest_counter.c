@@ -2,20 +2,23 @@
 /*
  * A VMM that binds events of its vCPU at vpmud's socket, for vpmud_guests.sh:
  *
- *   vpmu-guest-counter SOCKET    a VM of one vCPU, run by this thread
+ *   vpmu-guest-counter SOCKET            a VM of one vCPU, run by this thread
+ *   vpmu-guest-counter SOCKET COMMAND    no VM: one command
  *
  * Reads commands from standard input and answers each with one line:
  *
  *   connect       "0", or the error's number
  *   tid N         name thread N from now on (0: its own): "0"
- *   bind KEY      "ERROR SLOT", ERROR 0: bound; maps the page that comes with it
- *   unbind KEY    "ERROR"
- *   faults N      take N page faults, run the vCPU once: "PAGE PERF", both since the first bind
- *   page          "ENDED GAPS MAPPED"
- *   write         try to map the page for writing: the error's number
- *   flood N       N requests that are not permitted, without waiting: number of answers "13"
- *   garbage N     N bytes that are no request, then what the connection gives: "closed" or "open"
- *   second        another connection of this process: "closed" or "open"
+ *   bind KEY      "ERROR SLOT", ERROR 0: bound; maps the page that comes with it. The slot of page
+ * faults is the one that is read unbind KEY    "ERROR" faults N      take N page faults, run the
+ * vCPU once: "PAGE PERF", both since the first bind page          "ENDED GAPS MAPPED" write try to
+ * map the page for writing: the error's number flood N       N requests that are not permitted,
+ * without waiting: number of answers "13" garbage N     N bytes that are no request, then what the
+ * connection gives: "closed" or "open" second        another connection of this process: "closed"
+ * or "open" config        what vpmud lets it have: "ERROR KEY=VALUE ...", or "closed" storm TID 100
+ * connections, each with thousands of forged requests, for this thread and thread TID, and garbage:
+ * the number of requests leave         this process ends, and a child keeps its connection, which
+ * is then "closed" or "open"; "old": the kernel cannot tell
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -163,7 +166,7 @@ static void bind_key(uint64_t key)
 			die("page");
 		page = p;
 	}
-	if (!r.error) {
+	if (!r.error && (key & 0xffff) == PERF_COUNT_SW_PAGE_FAULTS) {
 		slot = r.slot;
 		if (!had || page->seq < had->seq || had->ended) {
 			vm_run();
@@ -213,6 +216,85 @@ static void closes(int fd, size_t garbage)
 	printf("%s\n", recv(fd, &c, 1, 0) <= 0 ? "closed" : "open");
 }
 
+static void config(void)
+{
+	const struct vpmu_totals_request q = {.version = VPMU_TOTALS_VERSION,
+					      .what = VPMU_TOTALS_CONFIG};
+	struct vpmu_totals_reply r = {0};
+	char text[VPMU_TOTALS_CONFIG_MAX + 1] = "";
+
+	if (send(conn, &q, sizeof(q), MSG_NOSIGNAL) != sizeof(q) || reply(&r) ||
+	    r.slot >= sizeof(text) ||
+	    (r.slot && recv(conn, text, r.slot, MSG_WAITALL) != (ssize_t)r.slot)) {
+		printf("closed\n");
+		return;
+	}
+	for (char *p = text; *p; p++)
+		if (*p == '\n')
+			*p = ' ';
+	printf("%u %s\n", r.error, text);
+}
+
+/* Requests of all kinds: valid ones for what is not this VM's or not permitted, and invalid ones.
+ */
+static void forge(struct vpmu_totals_request *q, size_t n, int32_t other)
+{
+	static uint64_t x = 88172645463325252ULL;
+
+	for (size_t i = 0; i < n; i++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		q[i] = (struct vpmu_totals_request){
+			.version = VPMU_TOTALS_VERSION + !(x % 997),
+			.what = (uint32_t)(x >> 8 & 7),
+			.key = x & 1 << 20 ? x : 0x043c00000002 ^ (x >> 40 & 3),
+			.tid = x & 1 << 21   ? other
+			       : x & 1 << 22 ? tid
+					     : (int32_t)(x >> 32),
+		};
+	}
+}
+
+static void storm(int32_t other)
+{
+	static struct vpmu_totals_request q[2048];
+	unsigned long sent = 0;
+	ssize_t n;
+
+	for (int i = 0; i < 100; i++) {
+		forge(q, 2048, other);
+		if (conn >= 0)
+			close(conn);
+		conn = socket_open();
+		/* Without waiting; the last request may be cut off. */
+		n = send(conn, q, sizeof(q), MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0)
+			sent += (unsigned long)n / sizeof(*q);
+		send(conn, "garbage", 7, MSG_NOSIGNAL | MSG_DONTWAIT);
+		usleep(10000);
+	}
+	printf("%lu\n", sent);
+}
+
+static void leave(void)
+{
+	const struct timeval limit = {.tv_sec = 30};
+	socklen_t len = sizeof(int);
+	int pidfd;
+	char c;
+
+	/* SO_PEERPIDFD */
+	if (getsockopt(conn, SOL_SOCKET, 77, &pidfd, &len)) {
+		printf("old\n");
+		return;
+	}
+	if (fork())
+		_exit(0);
+	setsockopt(conn, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	printf("%s\n", recv(conn, &c, 1, 0) == 0 ? "closed" : "open");
+	fflush(stdout);
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	char line[128], word[32];
@@ -220,9 +302,20 @@ int main(int argc, char **argv)
 	unsigned long long n;
 	int fd;
 
-	if (argc != 2)
+	if (argc != 2 && argc != 3)
 		return 2;
 	path = argv[1];
+	if (argc == 3) {
+		tid = (int32_t)syscall(SYS_gettid);
+		conn = socket_open();
+		if (conn < 0)
+			die(path);
+		if (!strcmp(argv[2], "config"))
+			config();
+		else
+			bind_key(0x043c00000002);
+		return 0;
+	}
 	tid = (int32_t)syscall(SYS_gettid);
 	prctl(PR_SET_NAME, "CPU 0/KVM"); /* as QEMU names it: vpmud finds the thread by that */
 	vm_make();
@@ -262,6 +355,12 @@ int main(int argc, char **argv)
 			flood((unsigned int)n);
 		} else if (!strcmp(word, "garbage")) {
 			closes(conn, n);
+		} else if (!strcmp(word, "config")) {
+			config();
+		} else if (!strcmp(word, "storm")) {
+			storm((int32_t)n);
+		} else if (!strcmp(word, "leave")) {
+			leave();
 		} else if (!strcmp(word, "second")) {
 			fd = socket_open();
 			closes(fd, 0);

@@ -96,9 +96,8 @@ exact one 3
 
 # What is shown.
 check "list" "$("$vpmu" list -j | grep -c '"guest-counters": *1')" 2
-check "check" "$("$vpmu" check | grep -c '2 of 2 VMs')" 1
-"$vpmu" check | grep -q '25[1-9] requests refused' || check "check" "$("$vpmu" check | grep refused)" "251 refused"
-
+check "check" "$("$vpmu" check | grep -c '2 of 2 VMs; 1 of 24 distinct events')" 1
+"$vpmu" check | grep -q '25[1-9] times; the newest: ' || check "check" "$("$vpmu" check | grep denied)" "251 times"
 # vpmud is killed: the pages go on. The next one takes them over.
 for _ in 1 2 3; do
 	kill -KILL "$server"
@@ -129,6 +128,150 @@ done
 check "a page that nobody binds ends" "${answer%% *}" 1
 page_is one "0 1"
 exact one 12
+
+# Rules of tenants: who may bind what, and how many events.
+tenants() { # KEYS-OF-ONE KEYS-OF-TWO, with ; between keys
+	{
+		cat "$conf.plain"
+		printf '[tenant /one]\nvm = *-%s\nvm_owner = 0\n%s\n' "$vmm1" "$(echo "$1" | tr ';' '\n')"
+		printf '[tenant /two]\nvm = *-%s\nvm_owner = 0\n%s\n' "$vmm2" "$(echo "$2" | tr ';' '\n')"
+	} >"$conf"
+	"$vpmu" reload >/dev/null || check "reload" failed done
+}
+has_ended() { # VMM: its page, soon
+	for _ in $(seq 100); do
+		$1 page
+		[ "${answer%% *}" = 1 ] && return
+		sleep 0.1
+	done
+	check "$1: the page ends" "$answer" "1 ..."
+}
+cp "$conf" "$conf.plain"
+bind_soon two
+tenants "allow = page-faults, context-switches;max_events = 1" "deny = page-faults"
+# They have moved to these tenants.
+has_ended one
+has_ended two
+bind_soon one
+says one "bind $switches" "28 0"
+two connect
+two bind $faults
+check "a denied event" "$answer" "13 0"
+says two "bind $switches" "13 0"
+"$vpmu" list -j | tr -d ' ' | grep -q '"refused":"1"' || check "list" "$("$vpmu" list -j)" "1 refused"
+check "check, quota" "$("$vpmu" check | grep -c "1 refused; the newest: context-switches, of VM .*-$vmm1")" 1
+exact one 4
+# A greater quota is for the next bind, and ends none.
+tenants "allow = page-faults, context-switches;max_events = 2" "allow = page-faults;tenant_max_events = 1"
+page_is one "0 1"
+one bind $switches
+check "a greater quota" "${answer%% *}" 0
+says one "unbind $switches" 0
+two connect
+two bind $faults
+check "an allowed event" "${answer%% *}" 0
+exact one 5
+exact two 6
+# The quota of a tenant counts an event of several VMs once.
+says two "bind $switches" "13 0"
+check "sharing" "$("$vpmu" sharing | grep -c "page-faults: 2 vCPUs of guests")" 1
+"$vpmu" stat -e page-faults -a -- "$vpmu" sharing -j >"$dir/sharing.out" 2>/dev/null
+tr -d ' ' <"$dir/sharing.out" | grep -q '"event":"page-faults","guests":2,"operators":[1-9]' ||
+	check "sharing, with an operator" "$(cat "$dir/sharing.out")" "2 guests, operators"
+# A bind that is no longer permitted ends, and others go on.
+tenants "allow = context-switches;pmu = amd-v2;gp = 6" "allow = page-faults;policy = full"
+page_is one "1 1"
+page_is two "0 1"
+exact two 7
+one connect
+says one "bind $faults" "13 0"
+one bind $switches
+check "what is permitted now" "${answer%% *}" 0
+says one config "0 pmu=amd-v2 gp=6 policy=off"
+tenants "allow = context-switches, instructions,!r00c4" "policy = standard;deny = branch-misses,page-faults"
+says one config "0 allow=instructions,!r00c4"
+page_is two "1 1"
+two connect
+says two config "0 policy=standard deny=branch-misses"
+# A process that is no VM may only ask, and gets what its own place gives it.
+check "no VM: config" "$("$vmm" "$run/vcpus.sock" config)" "0 policy=off "
+check "no VM: bind" "$("$vmm" "$run/vcpus.sock" bind)" closed
+cp "$conf.plain" "$conf"
+echo "guest_events = instructions cycles page-faults" >"$conf.list"
+sed -i -e "/^guest_events/{r $conf.list" -e 'd}' "$conf"
+"$vpmu" reload >/dev/null
+check "no VM: config of the host's list" "$("$vmm" "$run/vcpus.sock" config)" "0 allow=instructions,cycles "
+cp "$conf.plain" "$conf"
+"$vpmu" reload >/dev/null
+bind_soon one
+bind_soon two
+
+# vpmu-qemu asks before QEMU runs: its process has the name and the user of the VM that it will be.
+if [ -e "$VPMU_BIN/vpmu-preload.so" ]; then
+	# The library takes its variable out of the environment: this is how the process began.
+	cat >"$dir/qemu" <<-'EOF'
+		#!/bin/sh
+		tr '\n\0' ' \n' </proc/$$/environ | sed -n 's/^VPMU_PRELOAD=//p'
+	EOF
+	chmod +x "$dir/qemu"
+	qemu() { # VPMUD KEYS: what the library would get
+		VPMU_QEMU_CONFIG=$dir/qemu.conf VPMU_VPMUD=$1 VPMU_ALLOW=$2 "$VPMU_BIN/vpmu-qemu" \
+			--qemu "$dir/qemu" -accel kvm -cpu host -name guest=q-1 2>"$dir/qemu.err" |
+			sed 's/vpmud=[^ ]* //; s/ *$//'
+	}
+	printf '[default]\npmu = amd-v2\n[vm q-1]\ngp = 8\n' >"$dir/qemu.conf"
+	{
+		cat "$conf.plain"
+		printf '[tenant /q]\nvm = q-*\nvm_owner = 0\npmu = amd-v2\ngp = 6\npolicy = standard\n'
+	} >"$conf"
+	"$vpmu" reload >/dev/null
+	check "vpmu-qemu, vpmud" "$(qemu "$run/vcpus.sock" cycles)" \
+		"pmu=amd-v2 gp=6 allow=cycles limit_policy=standard"
+	check "vpmu-qemu, no vpmud" "$(qemu "$run/none.sock" cycles)" "pmu=amd-v2 gp=8 allow=cycles"
+	check "vpmu-qemu, vpmud = none" "$(qemu none cycles)" "pmu=amd-v2 gp=8 allow=cycles"
+	sed -i 's/^pmu = .*/pmu = intel-v2/' "$conf"
+	"$vpmu" reload >/dev/null
+	check "vpmu-qemu, another model" "$(qemu "$run/vcpus.sock" cycles)" ""
+	check "its line" "$(grep -c 'gets no PMU.*expected intel-v2' "$dir/qemu.err")" 1
+	sed -i 's/^policy = .*/policy = off/' "$conf"
+	"$vpmu" reload >/dev/null
+	VPMU_PMU=intel-v2 qemu "$run/vcpus.sock" cycles >"$dir/qemu.out"
+	check "vpmu-qemu, no counters" "$(cat "$dir/qemu.out"; wc -l <"$dir/qemu.err")" 1
+	cp "$conf.plain" "$conf"
+	"$vpmu" reload >/dev/null
+fi
+bind_soon one
+bind_soon two
+
+# A hostile VMM: tens of thousands of forged requests, connections and garbage; others keep their counts, control
+# calls are answered.
+vmm_start 3
+exec 7>"$dir/in3" 8<"$dir/out3"
+read -r answer <&8
+for _ in $(seq 50); do
+	"$vpmu" list -j | grep -q -- "-$vmm3\"" && break
+	sleep 0.1
+done
+echo "storm $vmm1" >&7
+for n in 1 2 3 4 5; do
+	exact one "$n"
+	exact two "$n"
+	"$vpmu" list >"$dir/list.out" || check "list in a storm" failed answered
+done
+read -r answer <&8
+at_least "requests of a hostile VMM" "$answer" 10000
+exact one 11
+exact two 12
+page_is one "0 1"
+page_is two "0 1"
+check "check, dropped" "$("$vpmu" check | grep -c "of them of VMs that sent invalid requests")" 1
+# It ends, but its connection lives on in a child.
+echo connect >&7
+read -r answer <&8
+echo leave >&7
+read -r answer <&8
+[ "$answer" = old ] || check "a connection whose process has ended" "$answer" closed
+exec 7>&- 8<&-
 
 # Garbage, and the end of a bind: the page ends with the last one.
 bind_soon two

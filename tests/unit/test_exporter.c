@@ -308,6 +308,39 @@ static double value(const char *series)
 #define VM(name)     EVENTS("domain", "domain=\"" name "\",")
 #define TENANT(path) EVENTS("tenant", "tenant=\"" path "\",")
 
+/* The server's answer, with what vpmud adds. */
+static int ask_with_guests(void *arg, json_t *req, json_t **resp, char *err, size_t errlen)
+{
+	const char *cmd = json_string_value(json_object_get(req, "cmd"));
+	bool sharing = cmd && !strcmp(cmd, "sharing");
+	int ret = exporter_server_ask(arg, req, resp, err, errlen);
+
+	if (!ret && sharing)
+		json_object_set_new(*resp, "guests",
+				    json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:[]}", "vms", 2,
+					      "counters", 7, "denied", "18446744073709551615",
+					      "refused", "3", "dropped", "4", "ended", "5",
+					      "events"));
+	return ret;
+}
+
+Test(metrics, refusals_of_guests)
+{
+	struct metrics *m = begin();
+
+	cr_assert_null(strstr(page, "vpmu_guest_"), "this server has no such guests");
+	metrics_destroy(m);
+	opts.ask = ask_with_guests;
+	m = begin();
+	cr_assert_eq(value("vpmu_guest_vms"), 2);
+	cr_assert_eq(value("vpmu_guest_counters"), 7);
+	cr_assert_not_null(strstr(page, "\nvpmu_guest_refusals_total{reason=\"denied\"} "
+					"18446744073709551615\n"));
+	cr_assert_eq(value("vpmu_guest_refusals_total{reason=\"quota\"}"), 3);
+	cr_assert_eq(value("vpmu_guest_connections_dropped_total"), 4);
+	metrics_destroy(m);
+}
+
 Test(metrics, counts_of_host_tenants_and_vms)
 {
 	struct node *acme = test_tenant(&h, "/acme"), *vm = test_vm(&h, acme, "web", 1);

@@ -3,12 +3,19 @@
  * QEMU carries its registers. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "preload/arguments.h"
+#include "preload/ask.h"
 #include "preload/conf.h"
 #include "preload/words.h"
+#include "vpmu/totals.h"
 
 #define ARGV(...)                                                                                  \
 	(char *const[])                                                                            \
@@ -95,7 +102,7 @@ Test(preload_conf, text_and_back)
 {
 	struct conf c = {0}, back = {0}, over = {0};
 	struct vpmu_guest_cfg cfg;
-	struct vpmu_policy policy;
+	struct vpmu_policy policy[2];
 	char err[300] = "", *text;
 
 	cr_assert_eq(conf_set(&c, "f:1", "pmu", "amd-v2", err, sizeof(err)), 0);
@@ -105,26 +112,26 @@ Test(preload_conf, text_and_back)
 	text = conf_text(&c);
 	cr_assert_str_eq(text, "pmu=amd-v2\ngp=8\npolicy=standard\ndeny=r0c0,instructions\n");
 	cr_assert_eq(conf_parse(&back, text, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(conf_apply(&back, true, &cfg, &policy, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(conf_apply(&back, true, &cfg, policy, err, sizeof(err)), 0, "%s", err);
 	cr_expect_eq(cfg.model, VPMU_GUEST_AMD_V2);
 	cr_expect_eq(cfg.gp, 8);
 	cr_expect(cfg.no_lbr);
-	cr_expect_eq(cfg.policy, &policy);
-	cr_expect_eq(policy.action, VPMU_POLICY_DENY);
-	cr_expect_eq(policy.nr_events, 2);
+	cr_expect_eq(cfg.policy, policy);
+	cr_expect_eq(policy[0].action, VPMU_POLICY_DENY);
+	cr_expect_eq(policy[0].nr_events, 2);
 	/* a list replaces a list of the other kind */
 	cr_assert_eq(conf_set(&over, "env", "allow", "cycles", err, sizeof(err)), 0);
 	cr_assert_eq(conf_over(&back, &over), 0);
-	cr_assert_eq(conf_apply(&back, true, &cfg, &policy, err, sizeof(err)), 0, "%s", err);
-	cr_expect_eq(policy.action, VPMU_POLICY_ALLOW);
+	cr_assert_eq(conf_apply(&back, true, &cfg, policy, err, sizeof(err)), 0, "%s", err);
+	cr_expect_eq(policy[0].action, VPMU_POLICY_ALLOW);
 	free(text);
 	conf_fini(&c);
 	conf_fini(&back);
 	conf_fini(&over);
 	/* by default, what the host's CPU is, without limits */
-	cr_assert_eq(conf_apply(&c, true, &cfg, &policy, err, sizeof(err)), 0);
+	cr_assert_eq(conf_apply(&c, true, &cfg, policy, err, sizeof(err)), 0);
 	cr_expect(cfg.model == VPMU_GUEST_INTEL_V5 && !cfg.policy);
-	cr_assert_eq(conf_apply(&c, false, &cfg, &policy, err, sizeof(err)), 0);
+	cr_assert_eq(conf_apply(&c, false, &cfg, policy, err, sizeof(err)), 0);
 	cr_expect(cfg.model == VPMU_GUEST_AMD_V2 && !cfg.policy);
 	cr_expect_not(conf_is_off(&c));
 }
@@ -140,7 +147,7 @@ Test(preload_conf, invalid)
 		"allow=cycles\ndeny=cycles\n", "deny=nonesuch\n",
 	};
 	struct vpmu_guest_cfg cfg;
-	struct vpmu_policy policy;
+	struct vpmu_policy policy[2];
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct conf c = {0};
@@ -155,11 +162,169 @@ Test(preload_conf, invalid)
 		char err[300] = "";
 
 		cr_assert_eq(conf_parse(&c, misfits[i], err, sizeof(err)), 0, "%s", err);
-		cr_expect_lt(conf_apply(&c, false, &cfg, &policy, err, sizeof(err)), 0, "%s",
+		cr_expect_lt(conf_apply(&c, false, &cfg, policy, err, sizeof(err)), 0, "%s",
 			     misfits[i]);
 		cr_expect(*err && !strchr(err, '\n'), "%s", misfits[i]);
 		conf_fini(&c);
 	}
+}
+
+/* VMs' own keys and vpmud's: events must be permitted by both. */
+Test(preload_conf, limit)
+{
+	static const struct {
+		const char *own, *limit;
+		const char *pmu; /* NULL: an error */
+		unsigned int gp;
+		bool cycles, misses, raw; /* allowed: cycles, branch-misses, r01ff */
+	} rows[] = {
+		{"", "", "amd-v2", 0, true, true, true},
+		{"", "pmu=amd-core\n", "amd-core", 0, true, true, true},
+		{"pmu=auto\n", "pmu=amd-core\n", "amd-core", 0, true, true, true},
+		{"pmu=amd-v2\n", "pmu=amd-core\n", NULL, 0, 0, 0, 0},
+		{"pmu=amd-v2\n", "pmu=auto\n", "amd-v2", 0, true, true, true},
+		{"pmu=amd-v2\ngp=8\n", "gp=6\n", "amd-v2", 6, true, true, true},
+		{"pmu=amd-v2\ngp=5\n", "pmu=amd-v2\ngp=6\n", "amd-v2", 5, true, true, true},
+		{"", "policy=standard\n", "amd-v2", 0, true, true, false},
+		{"policy=full\n", "policy=standard\n", "amd-v2", 0, true, true, false},
+		{"policy=standard\n", "policy=full\n", "amd-v2", 0, true, true, false},
+		{"allow=r01ff,cycles\n", "policy=standard\n", "amd-v2", 0, true, false, false},
+		{"allow=r01ff,cycles\n", "allow=cycles,branch-misses\n", "amd-v2", 0, true, false,
+		 false},
+		{"deny=cycles\n", "deny=branch-misses\n", "amd-v2", 0, false, false, true},
+	};
+	struct vpmu_guest_cfg cfg;
+	struct vpmu_policy policy[2];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct conf own = {0}, limit = {0}, back = {0};
+		char err[300] = "", *text;
+		int ret;
+
+		cr_assert_eq(conf_parse(&own, rows[i].own, err, sizeof(err)), 0, "%s", err);
+		cr_assert_eq(conf_parse(&limit, rows[i].limit, err, sizeof(err)), 0, "%s", err);
+		ret = conf_limit(&own, &limit, err, sizeof(err));
+		cr_expect_eq(!ret, rows[i].pmu != NULL, "%zu: %s", i, err);
+		/* as the library gets it */
+		text = conf_text(&own);
+		cr_assert_eq(conf_parse(&back, text, err, sizeof(err)), 0, "%zu: %s", i, err);
+		if (!ret) {
+			const struct vpmu_policy *p;
+
+			cr_assert_eq(conf_apply(&back, false, &cfg, policy, err, sizeof(err)), 0,
+				     "%zu: %s", i, err);
+			p = cfg.policy;
+			cr_expect_str_eq(vpmu_guest_model_name(cfg.model), rows[i].pmu, "%zu", i);
+			cr_expect_eq(cfg.gp, rows[i].gp, "%zu", i);
+#define ALLOWS(sel)                                                                                \
+	vpmu_policy_allows(p, VPMU_SPACE_AMD, sel,                                                 \
+			   vpmu_key_from_raw(VPMU_SPACE_AMD, sel, VPMU_KEY_USR | VPMU_KEY_GUEST))
+			cr_expect_eq(ALLOWS(0x76), rows[i].cycles, "%zu", i);
+			cr_expect_eq(ALLOWS(0xc3), rows[i].misses, "%zu", i);
+			cr_expect_eq(ALLOWS(0x1ff), rows[i].raw, "%zu", i);
+		}
+		free(text);
+		conf_fini(&own);
+		conf_fini(&limit);
+		conf_fini(&back);
+	}
+}
+
+/* vpmud's keys are no keys of the VM's owner. */
+Test(preload_conf, limit_is_vpmuds)
+{
+	struct conf c = {0}, limit = {0};
+	char err[300];
+
+	cr_expect_eq(conf_set(&c, "f", "limit_policy", "full", err, sizeof(err)), -ENOENT);
+	cr_assert_eq(conf_set(&limit, "f", "policy", "off", err, sizeof(err)), 0);
+	cr_assert_eq(conf_limit(&c, &limit, err, sizeof(err)), 0);
+	cr_expect(conf_is_off(&c));
+	cr_expect_str_eq(conf_vpmud(&c), "/run/vpmu/vcpus.sock");
+	conf_fini(&c);
+	conf_fini(&limit);
+}
+
+/* ---- the question to vpmud ------------------------------------------------------------------- */
+
+struct answerer {
+	int fd;
+	const char *bytes;
+	size_t len;
+	unsigned int closes; /* connections that are closed without an answer, first */
+	struct vpmu_totals_request got;
+};
+
+static void *answerer_run(void *arg)
+{
+	struct answerer *a = arg;
+
+	for (;; a->closes--) {
+		int conn = accept(a->fd, NULL, NULL);
+
+		if (conn < 0)
+			return NULL;
+		if (!a->closes) {
+			if (recv(conn, &a->got, sizeof(a->got), MSG_WAITALL) < 0 ||
+			    send(conn, a->bytes, a->len, MSG_NOSIGNAL) < 0)
+				a->got.version = 0;
+			close(conn);
+			return NULL;
+		}
+		close(conn);
+	}
+}
+
+/* Ask a vpmud that answers @text, of which its reply says that it has @said bytes. */
+static int asked(const char *text, uint32_t error, uint32_t said, unsigned int closes,
+		 struct conf *c, char err[300])
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct vpmu_totals_reply r = {error, said};
+	char dir[] = "/tmp/ask.XXXXXX", bytes[sizeof(r) + 400];
+	struct answerer a = {.bytes = bytes, .len = sizeof(r) + strlen(text), .closes = closes};
+	pthread_t thread;
+	int ret;
+
+	memcpy(bytes, &r, sizeof(r));
+	memcpy(bytes + sizeof(r), text, strlen(text));
+	cr_assert(mkdtemp(dir));
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", dir);
+	a.fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	cr_assert(!bind(a.fd, (struct sockaddr *)&at, sizeof(at)) && !listen(a.fd, 8));
+	cr_assert_eq(pthread_create(&thread, NULL, answerer_run, &a), 0);
+	ret = ask_vpmud(at.sun_path, c, err, 300);
+	shutdown(a.fd, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(a.fd);
+	unlink(at.sun_path);
+	rmdir(dir);
+	if (!ret)
+		cr_expect(a.got.version == VPMU_TOTALS_VERSION &&
+			  a.got.what == VPMU_TOTALS_CONFIG && !a.got.key && !a.got.tid);
+	return ret;
+}
+
+Test(preload_ask, answers)
+{
+	static const char good[] = "pmu=amd-v2\ngp=6\nnewer=x\nvpmud=/x\nallow=cycles,r01c0\n";
+	struct conf c = {0};
+	char err[300] = "", *text;
+
+	/* a vpmud that is busy at first */
+	cr_assert_eq(asked(good, 0, strlen(good), 3, &c, err), 0, "%s", err);
+	text = conf_text(&c);
+	cr_expect_str_eq(text, "pmu=amd-v2\ngp=6\nallow=cycles,r01c0\n");
+	free(text);
+	conf_fini(&c);
+	cr_expect_eq(ask_vpmud("", &c, err, sizeof(err)), -ENOENT);
+	cr_expect_eq(ask_vpmud("/nonexistent/s", &c, err, sizeof(err)), -ENOENT);
+	cr_expect_eq(asked("pmu=best\n", 0, 9, 0, &c, err), -EPROTO);
+	cr_expect(*err && !strchr(err, '\n'), "%s", err);
+	conf_fini(&c);
+	cr_expect_eq(asked("", 0, VPMU_TOTALS_CONFIG_MAX + 1, 0, &c, err), -EPROTO);
+	cr_expect_eq(asked("pmu=none\n", 0, 100, 0, &c, err), -ETIMEDOUT); /* cut off, then gone */
+	cr_expect_null(c.value[CONF_PMU]);
 }
 
 Test(preload_conf, off)

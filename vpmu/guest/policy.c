@@ -249,22 +249,28 @@ static bool listed_raw(const struct vpmu_policy *p, enum vpmu_space space, uint6
 bool vpmu_policy_allows(const struct vpmu_policy *p, enum vpmu_space space, uint64_t evtsel,
 			vpmu_key_t key)
 {
-	return !p || policy_decide(p, listed_raw(p, space, evtsel), key);
+	for (; p; p = p->also)
+		if (!policy_decide(p, listed_raw(p, space, evtsel), key))
+			return false;
+	return true;
 }
 
 bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, vpmu_key_t key)
 {
 	uint64_t config = PSEUDO_REF_CYCLES;
 
-	if (!p)
-		return true;
 	if (vpmu_key_event(key) != VPMU_EV_REF_CYCLES &&
 	    vpmu_key_to_raw(key, VPMU_SPACE_INTEL, &config))
 		config = 0;
-	return policy_decide(p, listed_raw(p, VPMU_SPACE_INTEL, config), key);
+	for (; p; p = p->also)
+		if (!policy_decide(p, listed_raw(p, VPMU_SPACE_INTEL, config), key))
+			return false;
+	return true;
 }
 
 bool vpmu_policy_lbr(const struct vpmu_policy *p)
 {
-	return !p || p->tier == VPMU_POLICY_FULL;
+	while (p && p->tier == VPMU_POLICY_FULL)
+		p = p->also;
+	return !p;
 }

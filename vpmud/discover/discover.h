@@ -89,6 +89,14 @@ int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops
 int disc_scan(struct disc *d);
 
 /*
+ * disc_process - call @fn with what is known of process (@pid, @start_time) as a VM, without vCPUs,
+ * before it is one: its cgroup, its user, the -name among its arguments, and libvirt's word if
+ * that has been heard. -ESRCH, -ENOENT: it has ended; other errors of /proc.
+ */
+int disc_process(struct disc *d, pid_t pid, uint64_t start_time,
+		 void (*fn)(const struct disc_vm *vm, void *arg), void *arg);
+
+/*
  * disc_libvirt - call @fn for each libvirt URI: @connected if its domains are known, @text has
  * their number or the error. @text is one line, valid during the call.
  */

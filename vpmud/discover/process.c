@@ -6,9 +6,11 @@
  * /proc.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "service/program/memory.h"
 #include "vpmud/discover/priv.h"
@@ -248,4 +250,47 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 	domains_join(d, p, vm);
 	*out = vm;
 	return 0;
+}
+
+int disc_process(struct disc *d, pid_t pid, uint64_t start_time,
+		 void (*fn)(const struct disc_vm *vm, void *arg), void *arg)
+{
+	struct proc p = {.kind = PROC_QEMU, .pid = pid, .start_time = start_time};
+	struct disc_vm *vm;
+	struct proc_stat st;
+	char name[16];
+	ssize_t n;
+	int dir, ret;
+
+	snprintf(name, sizeof(name), "%d", (int)pid);
+	dir = openat(d->proc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -errno;
+	vm = xcalloc(1, sizeof(*vm));
+	vm->kind = "qemu";
+	vm->pid = pid;
+	vm->start_time = start_time;
+	ret = procfile_stat(dir, "stat", &st);
+	if (!ret && st.start_time != start_time)
+		ret = -ESRCH;
+	if (!ret)
+		ret = procfile_uid(dir, &vm->uid);
+	if (!ret)
+		ret = cgroup2_of(d, &p, dir, true, vm);
+	n = ret ? ret : procfile_read(dir, "cmdline", d->args, sizeof(d->args));
+	if (n < 0) {
+		ret = (int)n;
+	} else {
+		p.args = xmalloc(sizeof(*p.args));
+		cmdline_qemu(d->args, (size_t)n, p.args);
+		process_set_name(&p, vm);
+		if (p.args->uuid[0])
+			vm_set(&vm->uuid, p.args->uuid);
+		domains_join(d, &p, vm);
+		fn(vm, arg);
+	}
+	process_forget(&p);
+	vm_free(vm);
+	close(dir);
+	return ret;
 }

@@ -33,8 +33,15 @@ struct vpmu_totals {
  *   BIND    count @key for the vCPU that thread @tid runs: row[slot] of its page grows from now on.
  *           The first bind of a vCPU comes with a file descriptor of its page (SCM_RIGHTS): map it
  *           with PROT_READ and MAP_SHARED, and close it.
+ *   CONFIG  what the tenant of this process may have, as VPMU_TOTALS_CONFIG_MAX bytes at most of
+ *           lines KEY=VALUE after the reply, whose slot is their number: pmu, gp, policy, allow and
+ *           deny, as in vpmu-vmm(1). key and tid are 0. Also a process that is no VM yet may ask,
+ *           once per connection. For new versions: other keys are to be ignored.
  *   UNBIND  stop; the slot may get another key. The last unbind of a vCPU ends its page, as do the
  *           end of the connection and of the thread.
+ *
+ * A bind ends as well when the administrator's rules no longer permit it: the VM's connection is
+ * closed then, and all its pages end. It connects again and binds what it may.
  *
  * When vpmud ends, pages go on. After a reconnect within VPMU_TOTALS_AGAIN_NS, binding the same
  * keys again gives the same page and slots, and nothing is missed; otherwise the page ends.
@@ -46,17 +53,20 @@ struct vpmu_totals_request {
 	__s32 tid;
 	__u32 zero;
 };
-#define VPMU_TOTALS_VERSION  1
-#define VPMU_TOTALS_BIND     1
-#define VPMU_TOTALS_UNBIND   2
-#define VPMU_TOTALS_AGAIN_NS 5000000000ULL
+#define VPMU_TOTALS_VERSION    1
+#define VPMU_TOTALS_BIND       1
+#define VPMU_TOTALS_UNBIND     2
+#define VPMU_TOTALS_CONFIG     4
+#define VPMU_TOTALS_CONFIG_MAX 8192
+#define VPMU_TOTALS_AGAIN_NS   5000000000ULL
 
 struct vpmu_totals_reply {
 	/* An errno; 0: done. ESRCH: no thread of a vCPU of this VM, or not found yet; EACCES: the
-	 * host's policy denies the event; EOPNOTSUPP: this host cannot count it; ENOSPC: no counter
-	 * left; EEXIST: bound already; ENOENT: not bound, or KVM has no tracepoint. */
+	 * host's policy denies the event; EOPNOTSUPP: this host cannot count it; ENOSPC: the quota
+	 * of the VM or its tenant is used up, or no counter is left; EEXIST: bound already; ENOENT:
+	 * not bound, or KVM has no tracepoint. */
 	__u32 error;
-	__u32 slot; /* BIND */
+	__u32 slot; /* BIND; CONFIG: bytes that follow */
 };
 
 /* Attempts of vpmu_totals_read. The program holds the page for less than a microsecond. */

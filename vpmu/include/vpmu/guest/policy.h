@@ -55,6 +55,9 @@ struct vpmu_policy {
 	enum { VPMU_POLICY_NO_LIST = 0, VPMU_POLICY_ALLOW, VPMU_POLICY_DENY } action;
 	size_t nr_events;
 	struct vpmu_policy_event events[VPMU_POLICY_EVENTS_MAX];
+	/* Another policy that must permit an event, too, such as the host's beside the VM's own;
+	 * NULL: none. It must outlive this one. */
+	const struct vpmu_policy *also;
 };
 
 /*

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Shared by guests.c, which owns all of it, guests_tenant.c and guests_view.c, which shows it. */
+#ifndef VPMUD_GUESTS_PRIV_H
+#define VPMUD_GUESTS_PRIV_H
+
+#include "service/socket_file.h"
+#include "vpmu/totals.h"
+#include "vpmud/guest_peer.h"
+#include "vpmud/guest_quota.h"
+#include "vpmud/guests.h"
+
+struct bind {
+	struct bind *next;
+	struct node *vcpu;
+	pid_t tid;
+	vpmu_key_t key;
+	unsigned int slot;
+	struct vpmu_value value;
+	struct vpmu_counting *counting;
+};
+
+/* Requests that were not granted. */
+struct guest_denials {
+	uint64_t denied, full; /* by the policy; by a quota, or no counter was left */
+	vpmu_key_t denied_last, full_last;
+};
+
+struct vmm {
+	struct vmm *next;
+	struct guests *g;
+	int fd;
+	sd_event_source *io, *ended;
+	struct guest_peer peer;
+	unsigned int waited; /* guests_tend calls, of a process that is no VM */
+	uint64_t vm;	     /* serial of the VM's node as of the last bind; 0: no VM so far */
+	struct bind *binds;
+	unsigned int nr_binds, requests; /* requests: in this second */
+	uint64_t busy_ns;		 /* likewise */
+	/* By the VM's tenant as of the first bind; the VM cannot change it while events are
+	 * bound. The quota's parent is the tenant's. */
+	const struct guest_policy *policy;
+	struct guest_quota quota;
+	unsigned int rules; /* guests.generation of these */
+	struct guest_denials denials;
+	size_t have; /* bytes of a request that has not arrived whole */
+	unsigned char in[sizeof(struct vpmu_totals_request)];
+};
+
+struct guests {
+	struct guests_opts o;
+	struct socket_file file;
+	char path[128];
+	sd_event_source *io;
+	struct tenants_watch watch;
+	struct vmm *vmms;
+	unsigned int nr_vmms, nr_strangers, nr_binds; /* strangers: those that are no VM */
+	const struct rules *rules;
+	unsigned int generation; /* of rules */
+	struct guest_events events;
+	struct guest_quotas quotas;
+	uint64_t accept_ns; /* time that connecting took in this second */
+	struct guest_denials denials;
+	char full_by[TENANT_VM_NAME_MAX + 1]; /* the newest VM beyond a quota */
+	char denied_by[TENANT_VM_NAME_MAX + 1];
+	uint64_t dropped, invalid, ended;
+};
+
+/* ---- guests_tenant.c ---- */
+
+/* guests_limit - the quota of the tenant at @path, for guest_quota_enter; @arg: struct guests. */
+unsigned int guests_limit(const void *arg, const char *path);
+/* guests_enter_tenant - set what the tenant at @path may have. @v has nothing bound.
+ * guests_leave_tenant - the opposite. */
+void guests_enter_tenant(struct vmm *v, const char *path);
+void guests_leave_tenant(struct vmm *v);
+/* guests_config - the answer to VPMU_TOTALS_CONFIG, malloc'd; NULL: the process has ended. */
+char *guests_config(struct vmm *v);
+/* guests_still_permitted - @v, which has something bound, follows the present rules from now on:
+ * false if they do not permit all that is bound. */
+bool guests_still_permitted(struct vmm *v);
+
+#endif
