@@ -115,14 +115,18 @@ static int call_vm(struct vm *vm, unsigned long request, void *arg)
 /* /dev/kvm, or anything else whose requests have KVM's type. */
 static int call_other(int fd, unsigned long request, void *arg)
 {
-	int rc = sys_ioctl(fd, request, arg);
+	uint32_t room = 0;
+	int rc;
 
+	if (request == KVM_GET_SUPPORTED_CPUID && atomic_load(&process.watched) && arg)
+		room = ((struct kvm_cpuid2 *)arg)->nent;
+	rc = sys_ioctl(fd, request, arg);
 	if (request == KVM_CHECK_EXTENSION && (unsigned long)arg == KVM_CAP_IMMEDIATE_EXIT)
 		atomic_store(&process.immediate_exit, true);
 	else if (request == KVM_CREATE_VM && rc >= 0)
 		vm_created(fd, rc, (unsigned long)arg);
-	else if (request == KVM_GET_SUPPORTED_CPUID && !rc && atomic_load(&process.watched))
-		cpuid_supported(arg);
+	else if (request == KVM_GET_SUPPORTED_CPUID && !rc && room)
+		rc = cpuid_supported(arg, room);
 	return rc;
 }
 

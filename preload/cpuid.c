@@ -4,7 +4,8 @@
  *
  * What KVM supports: leaf 0AH is shown with as many counters as QEMU has words for, because it
  * saves and sets the words of those only (words.h). For AMD's models PERFCTR_CORE is shown as well,
- * so that a VM started with enforce is refused where there is no such PMU.
+ * so that a VM started with enforce is refused where there is no such PMU, and PerfMonV2, also for
+ * a model without it, because QEMU 11.1 saves only with it what it has words for.
  *
  * What the guest gets: the model's PMU. A VMM that gives the guest no leaf 0AH would not carry its
  * PMU, and a CPU of the other vendor could not use it: such a VM is refused, and gets back what KVM
@@ -19,7 +20,9 @@
 #include "preload/words.h"
 
 #define ARCH_PMU	  0xau
+#define EXTENDED_MAX	  0x80000000u
 #define EXTENDED_FEATURES 0x80000001u
+#define PERFMON_V2	  0x80000022u
 #define PERFCTR_CORE	  (1u << 23)
 #define EBX_INTEL	  0x756e6547u /* "Genu" */
 #define EBX_AMD		  0x68747541u /* "Auth" */
@@ -35,12 +38,17 @@ static const struct kvm_cpuid_entry2 *cpuid_find(const struct kvm_cpuid2 *c, uin
 	return NULL;
 }
 
-void cpuid_supported(struct kvm_cpuid2 *c)
+int cpuid_supported(struct kvm_cpuid2 *c, uint32_t room)
 {
-	bool shown = atomic_load(&process.shown);
+	bool shown = atomic_load(&process.shown), amd = !words_is_intel(process.guest.model);
 
 	if (!cpuid_find(c, ARCH_PMU))
-		return; /* no room was made for it: cpuid_set refuses */
+		return 0; /* no room was made for it: cpuid_set refuses */
+	if (amd && !cpuid_find(c, PERFMON_V2)) {
+		if (c->nent >= room)
+			return -E2BIG;
+		c->entries[c->nent++] = (struct kvm_cpuid_entry2){.function = PERFMON_V2};
+	}
 	for (uint32_t i = 0; i < c->nent; i++) {
 		struct kvm_cpuid_entry2 *e = &c->entries[i];
 
@@ -56,11 +64,23 @@ void cpuid_supported(struct kvm_cpuid2 *c)
 		} else if (e->function == EXTENDED_FEATURES) {
 			if (!shown)
 				process.real_core = e->ecx & PERFCTR_CORE;
-			if (!words_is_intel(process.guest.model))
+			if (amd)
 				e->ecx |= PERFCTR_CORE;
+		} else if (e->function == EXTENDED_MAX && amd) {
+			if (!shown)
+				process.real_max = e->eax;
+			if (e->eax < PERFMON_V2)
+				e->eax = PERFMON_V2;
+		} else if (e->function == PERFMON_V2 && amd) {
+			if (!shown)
+				memcpy(process.real_22, (uint32_t[]){e->eax, e->ebx},
+				       sizeof(process.real_22));
+			e->eax |= 1;
+			e->ebx = (e->ebx & ~0xfu) | WORDS_AMD_GP;
 		}
 	}
 	atomic_store(&process.shown, true);
+	return 0;
 }
 
 /* The reason to refuse, or NULL. */
@@ -91,6 +111,12 @@ static void cpuid_restore(struct kvm_cpuid2 *c)
 			e->edx = process.real_0a[3];
 		} else if (e->function == EXTENDED_FEATURES && !process.real_core) {
 			e->ecx &= ~PERFCTR_CORE;
+		} else if (e->function == EXTENDED_MAX && process.real_max &&
+			   e->eax == PERFMON_V2 && process.real_max < PERFMON_V2) {
+			e->eax = process.real_max;
+		} else if (e->function == PERFMON_V2 && !words_is_intel(process.guest.model)) {
+			e->eax &= process.real_22[0];
+			e->ebx = e->ebx && e->eax ? process.real_22[1] & 0xf : 0;
 		}
 	}
 }

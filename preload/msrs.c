@@ -17,6 +17,7 @@
 
 #define RESET_RIP    0xfff0u
 #define RESET_RFLAGS 2u
+#define DEBUGCTL     0x1d9u
 
 #define MSRS_MAX      4096u /* as KVM */
 #define REGISTERS_MAX 256u  /* vpmu_kvm_vcpu_msrs */
@@ -26,9 +27,11 @@ struct msrs_state {
 	bool tagged;
 	uint64_t tag;
 	uint32_t tag_at;
+	unsigned int marked;
 	size_t n;
 	struct msrs_word {
 		uint32_t reg, at;
+		bool marked;
 		uint64_t value;
 	} word[REGISTERS_MAX];
 };
@@ -38,15 +41,22 @@ static int msrs_get_word(struct vcpu *v, struct kvm_msr_entry *e)
 	uint32_t reg = words_register(process.guest.model, v->gp, e->index);
 	uint64_t val = 0;
 
-	if (e->index == WORDS_TAG)
-		val = words_tag(process.guest.model, v->gp);
-	else if (reg && vpmu_kvm_vcpu_get_msr(v->kvm, reg, &val))
-		val = 0; /* the model lacks it */
+	if (words_is_tag(process.guest.model, e->index)) {
+		if (vpmu_kvm_vcpu_get_msr(v->kvm, DEBUGCTL, &val))
+			val = 0;
+		val = words_tag(process.guest.model, v->gp, e->index, val);
+	} else if (reg) {
+		if (vpmu_kvm_vcpu_get_msr(v->kvm, reg, &val))
+			val = 0; /* the model lacks it */
+		/* Intel's numbers are those of a VMM that keeps each word in its place. */
+		if (e->index == reg)
+			val = words_mark(process.guest.model, reg, val);
+	}
 	e->data = val;
 	return 0;
 }
 
-static void msrs_note(struct msrs_state *s, uint32_t reg, uint32_t at, uint64_t value)
+static void msrs_note(struct msrs_state *s, uint32_t reg, uint32_t at, uint64_t value, bool marked)
 {
 	size_t i = 0;
 
@@ -54,21 +64,27 @@ static void msrs_note(struct msrs_state *s, uint32_t reg, uint32_t at, uint64_t 
 		i++;
 	if (i == REGISTERS_MAX)
 		return;
+	if (i < s->n && s->word[i].marked && !marked)
+		return;
+	s->marked += marked && !(i < s->n && s->word[i].marked);
 	s->n += i == s->n;
-	s->word[i] = (struct msrs_word){reg, at, value};
+	s->word[i] = (struct msrs_word){reg, at, marked, value};
 }
 
 static void msrs_note_word(struct vcpu *v, struct msrs_state *s, const struct kvm_msr_entry *e,
 			   uint32_t at)
 {
-	uint32_t reg = words_register(process.guest.model, v->gp, e->index);
+	enum vpmu_guest_model model = process.guest.model;
+	uint32_t reg = words_marked(model, v->gp, e->index, e->data);
 
-	if (e->index == WORDS_TAG) {
+	if (words_is_tag(model, e->index)) {
 		s->tagged = true;
 		s->tag = e->data;
 		s->tag_at = at;
 	} else if (reg) {
-		msrs_note(s, reg, at, e->data);
+		msrs_note(s, reg, at, e->data & WORDS_VALUE, true);
+	} else if ((reg = words_register(model, v->gp, e->index))) {
+		msrs_note(s, reg, at, e->data, false);
 	}
 }
 
@@ -80,6 +96,14 @@ static bool msrs_zero(const struct msrs_state *s)
 	return true;
 }
 
+/* A marked state has all counters and selects, or the VMM has lost some. */
+static bool msrs_whole(const struct vcpu *v, const struct msrs_state *s)
+{
+	if (!s->marked && !(s->tagged && words_tag_has_marks(s->tag)))
+		return true;
+	return s->tagged && words_tag_has_marks(s->tag) && s->marked == 2 * v->gp;
+}
+
 static uint32_t msrs_bad(const struct vcpu *v, uint32_t at, const char *why)
 {
 	say("vCPU %u: %s; the VM cannot go on here", v->id, why);
@@ -87,7 +111,7 @@ static uint32_t msrs_bad(const struct vcpu *v, uint32_t at, const char *why)
 }
 
 /* Write the registers. Returns the index of the first entry that is refused, or @end. */
-static uint32_t msrs_apply(struct vcpu *v, const struct msrs_state *s, uint32_t end)
+static uint32_t msrs_apply(struct vcpu *v, struct msrs_state *s, uint32_t end)
 {
 	uint32_t order[REGISTERS_MAX]; /* in which they can be set */
 	size_t n = REGISTERS_MAX;
@@ -95,7 +119,7 @@ static uint32_t msrs_apply(struct vcpu *v, const struct msrs_state *s, uint32_t 
 
 	if (!s->n)
 		return end;
-	v->carried = true;
+	v->carried |= s->tagged;
 	/* A CPU after its reset has zeros nearly everywhere, and QEMU writes zeros everywhere. */
 	if (msrs_zero(s) && (!s->tagged || !s->tag)) {
 		vpmu_kvm_vcpu_reset(v->kvm);
@@ -103,6 +127,11 @@ static uint32_t msrs_apply(struct vcpu *v, const struct msrs_state *s, uint32_t 
 	}
 	if (s->tagged && words_tag_check(process.guest.model, v->gp, s->tag, why, sizeof(why)))
 		return msrs_bad(v, s->tag_at, why);
+	if (!msrs_whole(v, s))
+		return msrs_bad(v, s->word[0].at,
+				"the VMM has saved only a part of the PMU's state");
+	if (!words_is_intel(process.guest.model) && words_tag_debugctl(s->tag))
+		msrs_note(s, DEBUGCTL, s->tag_at, words_tag_debugctl(s->tag), false);
 	if (s->tagged)
 		vpmu_kvm_vcpu_reset(v->kvm); /* a whole state */
 	vpmu_kvm_vcpu_msrs(v->kvm, order, &n);
@@ -118,13 +147,27 @@ static uint32_t msrs_apply(struct vcpu *v, const struct msrs_state *s, uint32_t 
 	return end;
 }
 
+static bool msrs_dead_amd(const struct vcpu *v, uint32_t msr)
+{
+	bool v2 = process.real_22[0] & 1;
+	unsigned int gp = v2 ? process.real_22[1] & 0xf : 6;
+
+	if (v->vm->opened)
+		return true;
+	if (msr >= 0xc0010200)
+		return !process.real_core || (msr - 0xc0010200) / 2 >= gp;
+	return msr - 0xc0000300 < 4 && !v2;
+}
+
 /* True if CPUID showed @msr to the VMM of a refused VM, but no PMU answers it: it reads 0. */
 static bool msrs_dead_word(const struct vcpu *v, uint32_t msr)
 {
 	unsigned int gp = process.real_0a[0] >> 8 & 0xff, fixed = process.real_0a[3] & 31;
 
-	if (!atomic_load(&process.shown) || !words_has(msr) || msr > WORDS_TAG)
+	if (!atomic_load(&process.shown) || !words_has(msr))
 		return false;
+	if (msr > WORDS_TAG)
+		return !words_is_intel(process.guest.model) && msrs_dead_amd(v, msr);
 	if (v->vm->opened || !(process.real_0a[0] & 0xff))
 		return true;
 	/* KVM's own vPMU is on: its registers are KVM's. */

@@ -91,6 +91,7 @@ struct process {
 	_Atomic bool immediate_exit;	/* the VMM asked for KVM_CAP_IMMEDIATE_EXIT */
 	_Atomic bool shown;		/* KVM_GET_SUPPORTED_CPUID was edited */
 	uint32_t real_0a[4], real_core; /* what KVM had there */
+	uint32_t real_max, real_22[2];	/* leaves 80000000H, 80000022H; 0: none */
 };
 extern struct process process;
 
@@ -133,8 +134,8 @@ int memory_get_dirty_log(struct vm *vm, struct kvm_dirty_log *log);
 
 /* ---- cpuid.c, msrs.c ---- */
 
-/* KVM_GET_SUPPORTED_CPUID has returned @c. */
-void cpuid_supported(struct kvm_cpuid2 *c);
+/* KVM_GET_SUPPORTED_CPUID has returned @c, which has room for @room leaves. 0, or -E2BIG. */
+int cpuid_supported(struct kvm_cpuid2 *c, uint32_t room);
 int cpuid_set(struct vcpu *v, const struct kvm_cpuid2 *c);
 /* The VMM is about to call KVM_SET_CPUID, whose leaves have no index. */
 void cpuid_set_old(struct vcpu *v);

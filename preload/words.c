@@ -5,8 +5,10 @@
 #include "preload/words.h"
 #include "vpmu/util/fail.h"
 
-#define TAG_MAGIC   0x5650ull /* "VP" */
-#define TAG_VERSION 1ull
+#define TAG_MAGIC    0x5650ull /* "VP" */
+#define TAG_VERSION  1ull
+#define TAG_MARKED   2ull	   /* AMD's own registers, with marks */
+#define TAG_DEBUGCTL 0xffff0000ull /* of AMD's models */
 
 #define PMC0	      0x0c1u
 #define A_PMC0	      0x4c1u /* the same counters at full width */
@@ -19,6 +21,9 @@
 #define AMD_CTR0      0xc0010201u
 #define AMD_STATUS    0xc0000300u
 #define AMD_CTRL      0xc0000301u
+#define AMD_CLEAR     0xc0000302u
+
+#define MARK_SHIFT 56
 
 static const struct vpmu_msr_range words[] = {
 	{PMC0, WORDS_GP},
@@ -50,6 +55,28 @@ bool words_has(uint32_t msr)
 			return true;
 	}
 	return false;
+}
+
+bool words_is_tag(enum vpmu_guest_model model, uint32_t msr)
+{
+	return msr == WORDS_TAG || (msr == AMD_CLEAR && !words_is_intel(model));
+}
+
+uint64_t words_mark(enum vpmu_guest_model model, uint32_t msr, uint64_t val)
+{
+	if (words_is_intel(model) || msr - AMD_CTL0 >= 2 * WORDS_AMD_GP)
+		return val;
+	return (val & WORDS_VALUE) | (uint64_t)(msr - AMD_CTL0 + 1) << MARK_SHIFT;
+}
+
+uint32_t words_marked(enum vpmu_guest_model model, unsigned int gp, uint32_t msr, uint64_t val)
+{
+	uint32_t i = (uint32_t)(val >> MARK_SHIFT);
+
+	if (words_is_intel(model) || (msr - PMC0 >= WORDS_GP && msr - EVTSEL0 >= WORDS_GP &&
+				      msr - AMD_CTL0 >= 2 * WORDS_AMD_GP))
+		return 0;
+	return i && i <= 2 * gp ? AMD_CTL0 + i - 1 : 0;
 }
 
 static uint32_t words_amd(enum vpmu_guest_model model, unsigned int gp, uint32_t msr)
@@ -96,9 +123,24 @@ uint32_t words_register(enum vpmu_guest_model model, unsigned int gp, uint32_t m
 	return words_is_intel(model) ? words_intel(gp, msr) : words_amd(model, gp, msr);
 }
 
-uint64_t words_tag(enum vpmu_guest_model model, unsigned int gp)
+uint64_t words_tag(enum vpmu_guest_model model, unsigned int gp, uint32_t msr, uint64_t debugctl)
 {
-	return TAG_MAGIC << 48 | TAG_VERSION << 32 | (uint64_t)model << 8 | gp;
+	uint64_t version = msr == WORDS_TAG ? TAG_VERSION : TAG_MARKED;
+
+	if (words_is_intel(model))
+		debugctl = 0; /* it has a word */
+	return TAG_MAGIC << 48 | version << 32 | (debugctl << 16 & TAG_DEBUGCTL) |
+	       (uint64_t)model << 8 | gp;
+}
+
+uint64_t words_tag_debugctl(uint64_t tag)
+{
+	return (tag & TAG_DEBUGCTL) >> 16;
+}
+
+bool words_tag_has_marks(uint64_t tag)
+{
+	return (tag >> 32 & 0xffff) == TAG_MARKED;
 }
 
 int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, char *why,
@@ -106,14 +148,17 @@ int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, 
 {
 	unsigned int version = tag >> 32 & 0xffff, other = tag >> 8 & 0xff;
 
-	if (tag == words_tag(model, gp))
+	uint64_t plain = words_is_intel(model) ? tag : tag & ~TAG_DEBUGCTL;
+
+	if (plain == words_tag(model, gp, WORDS_TAG, 0) ||
+	    (!words_is_intel(model) && plain == words_tag(model, gp, AMD_CLEAR, 0)))
 		return 0;
 	if (tag >> 48 != TAG_MAGIC)
 		return fail(-EINVAL, why, whylen, "the PMU's state is not of vpmu-preload");
-	if (version != TAG_VERSION)
+	if (version != TAG_VERSION && (words_is_intel(model) || version != TAG_MARKED))
 		return fail(-EINVAL, why, whylen,
-			    "the PMU's state is of version %u; expected version %u", version,
-			    (unsigned int)TAG_VERSION);
+			    "the PMU's state is of version %u; expected version %u%s", version,
+			    (unsigned int)TAG_VERSION, words_is_intel(model) ? "" : " or 2");
 	return fail(-EINVAL, why, whylen,
 		    "the PMU's state is of model %s with %u counters; expected %s with %u",
 		    vpmu_guest_model_name((enum vpmu_guest_model)other), (unsigned int)(tag & 0xff),

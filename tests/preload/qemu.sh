@@ -108,6 +108,14 @@ migrated() {
 	} >one.monitor.in
 	wait "$pid"
 	[ -s state ] || wrong "$1: no state: $(tail -n 3 one.answers) $(cat one.err)"
+	# QEMU 11.1 carries the PMU of a CPU of this machine's vendor only, and the library says so.
+	if grep -q 'this VMM does not save the PMU' one.err; then
+		sed 's/^/  /' one.text
+		echo "  not saved by this QEMU: $(cat one.err)"
+		case $1 in "$model"-*) wrong "$1: not saved" ;; esac
+		cd ..
+		return
+	fi
 	VPMU_PMU=$1 start two "$run" -accel kvm -cpu "$2" -incoming 'exec:cat state'
 	# A byte that comes before the state would be overwritten by it.
 	until grep -q '^before' two.text || ! kill -0 "$pid" 2>/dev/null || [ $((n += 1)) -gt 10000 ]; do
@@ -129,7 +137,7 @@ grep -q GenuineIntel /proc/cpuinfo && model=intel
 if [ $model = amd ]; then
 	migrated amd-v2 $cpu
 	migrated amd-core $cpu
-	intel=$cpu,vendor=GenuineIntel,family=6,model=85,stepping=4
+	intel=$cpu,-arch-capabilities,vendor=GenuineIntel,family=6,model=85,stepping=4
 else
 	intel=$cpu
 fi
@@ -138,7 +146,7 @@ migrated intel-v5 "$intel"
 
 # another model's state is refused with one line, and nothing runs
 if [ $model = amd ] && [ -s amd-core/state ]; then
-	VPMU_PMU=amd-v2 timeout 600 "$run" -accel kvm -cpu $cpu $vm -serial none \
+	VPMU_PMU=amd-v2 timeout 600 "$run" -accel kvm -cpu $cpu $vm -serial null \
 		-incoming "exec:cat amd-core/state" >other.out 2>&1 </dev/null
 	[ $? -gt 1 ] || wrong "the state of amd-core in amd-v2: QEMU goes on"
 	grep -q "the PMU's state is of model amd-core with 6 counters; expected amd-v2" other.out ||

@@ -56,7 +56,7 @@ static struct fake {
 	unsigned long fail_request; /* with fail_error */
 	int fail_error;
 	int no_cap; /* KVM_CAP_*; -1: none */
-	bool no_dup, no_map, amd, thread_lives;
+	bool no_dup, no_map, amd, amd_core, thread_lives;
 	bool any_filter; /* KVM takes MSR filters without bitmaps */
 	unsigned int mmap_size;
 	int tid; /* 0: the thread's own */
@@ -150,7 +150,8 @@ static inline int fake_supported(struct kvm_cpuid2 *c)
 		{.function = 1, .eax = 0x806f0, .ecx = 1u << 15},
 		{.function = 0xa, .eax = 2 | FAKE_GP << 8 | 48 << 16, .edx = 3 | 48 << 5},
 		{.function = 0x40000000, .ebx = 7},
-		{.function = 0x80000001, .ecx = 1},
+		{.function = 0x80000000, .eax = 0x8000001f},
+		{.function = 0x80000001, .ecx = 1 | (uint32_t)fake.amd_core << 23},
 	};
 	const unsigned int n = sizeof(leaf) / sizeof(leaf[0]);
 

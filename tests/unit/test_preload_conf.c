@@ -396,16 +396,16 @@ Test(preload_words, one_for_each)
 
 Test(preload_words, tag)
 {
-	uint64_t tag = words_tag(VPMU_GUEST_AMD_V2, 6);
+	uint64_t tag = words_tag(VPMU_GUEST_AMD_V2, 6, WORDS_TAG, 0);
 	char why[200] = "";
 
 	cr_expect_eq(words_tag_check(VPMU_GUEST_AMD_V2, 6, tag, why, sizeof(why)), 0);
 	cr_expect_eq(words_tag_check(VPMU_GUEST_AMD_V2, 8, tag, why, sizeof(why)), -EINVAL);
 	cr_expect_eq(words_tag_check(VPMU_GUEST_INTEL_V2, 6, tag, why, sizeof(why)), -EINVAL);
 	cr_expect(strstr(why, "amd-v2") && strstr(why, "intel-v2"), "%s", why);
-	cr_expect_eq(words_tag_check(VPMU_GUEST_AMD_V2, 6, tag + (1ull << 32), why, sizeof(why)),
+	cr_expect_eq(words_tag_check(VPMU_GUEST_AMD_V2, 6, tag + (2ull << 32), why, sizeof(why)),
 		     -EINVAL);
-	cr_expect(strstr(why, "version 2"), "%s", why);
+	cr_expect(strstr(why, "version 3; expected version 1 or 2"), "%s", why);
 	cr_expect_eq(words_tag_check(VPMU_GUEST_AMD_V2, 6, 7, why, sizeof(why)), -EINVAL);
 	cr_expect_eq(words_tag_check(VPMU_GUEST_AMD_V2, 6, ~0ull, why, sizeof(why)), -EINVAL);
 }
