@@ -81,7 +81,7 @@ function showSuspects() {
 function usedEvents(data) {
 	const names = [];
 	for (const s of data.series)
-		if (!names.includes(s.event) && !CPU.includes(s.event) && !WAIT.includes(s.event))
+		if (!s.why && !names.includes(s.event) && !CPU.includes(s.event) && !WAIT.includes(s.event))
 			names.push(s.event);
 	return names.slice(0, 12);
 }
@@ -152,7 +152,7 @@ function showChart(j, rows, totals) {
 			cpuOf(r.row).delta.forEach((v, i) => { rest[i] += (v ?? 0) / View.dt[i]; });
 	if (sum(rest) > 0)
 		layers.push({ row: null, values: rest, colour: OTHERS });
-	const heights = View.dt.map((_, i) => sum(layers.map((l) => l.values[i]))), max = Math.max(...heights, 1e-9);
+	const heights = View.dt.map((_, i) => sum(layers.map((l) => l.values[i]))), max = Math.max(...heights, 1); // an idle host looks idle
 	doc.textContent = `CPUs in use over time, from ${clock(View.data.start_ns)} to ${clock(View.data.times.at(-1))} UTC; the full height is ${max.toPrecision(2)} CPUs${j.gaps.length ? "; grey: nothing was counted" : ""}. The table has the sums.`;
 	box.append(stacked(layers, max, `CPUs in use over time by ${layers.map((l) => (l.row ? plain(nameOf(l.row)) : "others")).join(", ")}`, View.at, j.gaps),
 		el("ul", { class: "key" }, ...layers.map((l) => el("li", {}, svg("svg", { width: 12, height: 12, "aria-hidden": "true" }, svg("rect", { width: 12, height: 12, fill: l.colour })), l.row ? bdi(nameOf(l.row)) : "others"))));
@@ -176,14 +176,17 @@ function showSuffering() {
 	const nr = new Set(j.victims.map((v) => v.row)).size;
 	$("suffers-doc").textContent = !rows.length
 		? "Nothing here shows suffering: it takes cycles and instructions, or the run-queue wait."
-		: `${nr || "None"} of ${rows.length} ${nr === 1 ? "suffers" : "suffer"} by the rule below. The usual CPI is the row's own: the lower quarter of its intervals${remembered ? " of all that vpmud remembers" : ""}. Run-queue wait is that of the vCPU threads: what KVM tells a guest as steal.`;
+		: `${nr || "None"} of ${rows.length} ${nr === 1 ? "suffers" : "suffer"} by the rule below.` +
+			(j.can.cpi ? ` The usual CPI is the row's own: the lower quarter of its intervals${remembered ? " of all that vpmud remembers" : ""}.` : " No CPI: cycles and instructions are not both counted.") +
+			(j.can.wait ? " Run-queue wait is that of the vCPU threads: what KVM tells a guest as steal." : " The run-queue wait is not counted.");
 	const part1 = (p) => part(p.mean), bad = (p) => `${p.bad} of ${p.nr} intervals`;
-	fill($("suffers"), rows.length ? [{ title: "VM or tenant" }, { title: "CPI" }, { title: "Usual CPI" }, { title: "Worst" }, { title: "Run-queue wait" }] : [],
-		rows.slice(0, PAGE_ROWS).map(({ row, p }) => el("tr", {}, rowHead(row),
-			painCell(p.cpi, (c) => c.mean.toPrecision(3), bad),
-			cell(p.cpi ? approx(p.cpi.usual.toPrecision(3), p.cpi.estimated) : NONE, p.cpi ? null : "dim"),
-			cell(p.cpi ? approx(p.cpi.worst.toPrecision(3), p.cpi.estimated) : NONE, p.cpi ? null : "dim"),
-			painCell(p.wait, part1, bad))));
+	const none = cell(NONE, "dim"), columns = [
+		[j.can.cpi, { title: "CPI" }, (p) => painCell(p.cpi, (c) => c.mean.toPrecision(3), bad)],
+		[j.can.cpi, { title: "Usual CPI" }, (p) => (p.cpi ? cell(approx(p.cpi.usual.toPrecision(3), p.cpi.estimated)) : none.cloneNode(true))],
+		[j.can.cpi, { title: "Worst" }, (p) => (p.cpi ? cell(approx(p.cpi.worst.toPrecision(3), p.cpi.estimated)) : none.cloneNode(true))],
+		[j.can.wait, { title: "Run-queue wait (steal)" }, (p) => painCell(p.wait, part1, bad)]].filter(([can]) => can);
+	fill($("suffers"), rows.length ? [{ title: "VM or tenant" }, ...columns.map((c) => c[1])] : [],
+		rows.slice(0, PAGE_ROWS).map(({ row, p }) => el("tr", {}, rowHead(row), ...columns.map((c) => c[2](p)))));
 	if (rows.length > PAGE_ROWS)
 		$("suffers-doc").textContent += ` The first ${PAGE_ROWS} are shown.`;
 }
@@ -217,6 +220,8 @@ function showQuality() {
 		notes.push("Some counts are partial: events are missing in them.");
 	if (list.some((e) => e.words.has("modelled")))
 		notes.push("Modelled counts are of modelled CPUs, not of this host's.");
+	if (list.some((e) => e.missing))
+		notes.push("Some rows were not counted in all intervals.");
 	if (!list.some((e) => e.counted))
 		notes.push("Nothing was counted.");
 	$("notes").replaceChildren(...(notes.length ? notes : ["All counts shown are complete."]).map((n) => el("li", {}, plain(n))));
@@ -274,7 +279,8 @@ function show(data) {
 	showWhere(data);
 	showGaps(data, View.verdict.gaps);
 	showSuspects();
-	$("runs-doc").textContent = "Shares are of the whole host where that is counted. Time is that of all CPUs together.";
+	const have = usedEvents(data), lacking = [...new Set(data.series.map((s) => s.event))].filter((e) => !have.includes(e) && !CPU.includes(e) && !WAIT.includes(e) && data.series.every((s) => s.event !== e || s.why));
+	$("runs-doc").textContent = "Shares are of the whole host where that is counted. Time is that of all CPUs together." + (lacking.length ? ` Not supported on this host: ${lacking.map(plain).join(", ")}.` : "");
 	showRows();
 	showSuffering();
 	showQuality();

@@ -143,12 +143,15 @@ check "the past: the chart has the gap, and nothing is drawn across it" "$(js 'c
 	const x = d.split("Z").filter(Boolean).map((p) => p.match(/[\d.]+ [\d.]+/g).map((q) => +q.split(" ")[0]));
 	return x.length === 2 && x[0].every((v) => v <= from + 0.1) && x[1].every((v) => v >= to - 0.1)')" true
 check "the past: the gap is no missing value" "$(js 'return document.getElementById("quality").innerText.includes("40 values of intervals are missing")')" true
+check "the past: it is not called complete" "$(text notes)" "Some rows were not counted in all intervals."
 case_of 'remembered()' >/dev/null
 check_match "remembered: it is said" "$(text suffers-doc)" 'of all that vpmud remembers'
 case_of 'nocounts()' >/dev/null
 check_match "no PMU: why" "$(text quality)" 'not supported: no hardware PMU'
+check "no profile: no graph is left of it" "$(js 'return document.querySelectorAll("#flame button").length')" 0
 check_match "no PMU: the verdict says what it does not see" "$(text verdict-line)" 'Nobody: this host has no count that shows suffering.*no CPI'
-check_match "no PMU: no number is made up" "$(text runs | tr '\n\t' '  ')" 'ini-1 /initech +[0-9.]+ % [0-9.]+ s +– not supported +– not supported'
+check "no PMU: no column for what is not counted" "$(js 'return [...document.querySelectorAll("#runs th[scope=col]")].map((t) => t.innerText.trim()).join()')" "VM,CPU time,context-switches"
+check_match "no PMU: and the page says so" "$(text runs-doc)" 'Not supported on this host: cycles, instructions, cache-misses'
 check_match "no profile: why" "$(text flame-doc)" 'No profile: event cycles: not supported'
 
 # ---- 1,000 VMs: a part is drawn, the rest is found ----
