@@ -39,9 +39,9 @@ function evidenceCharts(suspect, e) {
 function verdictText(j) {
 	const missing = [];
 	if (!j.can.cpi)
-		missing.push("no CPI (cycles and instructions are not both counted)");
+		missing.push("CPI (cycles and instructions are not both counted)");
 	if (!j.can.wait)
-		missing.push("no run-queue wait");
+		missing.push("run-queue wait");
 	const without = missing.length ? ` Not seen here: ${missing.join(", ")}.` : "";
 	if (j.can.intervals < RULE.intervals)
 		return `Nobody: ${j.can.intervals} intervals are too few for a statement; ${RULE.intervals} are needed.`;
@@ -67,7 +67,7 @@ function showSuspects() {
 	$("suspects").replaceChildren(...j.suspects.slice(0, 5).map((s) => el("li", {},
 		el("h3", {}, bdi(nameOf(s.row)), s.row.vm === null ? null : " of ", s.row.vm === null ? null : bdi(s.row.tenant)),
 		...s.evidence.slice(0, 3).flatMap((e) => [evidenceText(e), evidenceCharts(s, e)]),
-		s.evidence.length > 3 ? el("p", { class: "dim" }, `And ${s.evidence.length - 3} more pieces of evidence of this kind.`) : null)));
+		s.evidence.length > 3 ? el("p", { class: "dim" }, `And ${s.evidence.length - 3} more of this kind.`) : null)));
 	$("unproven").replaceChildren();
 	if (j.unproven.length) {
 		const u = j.unproven[0];
@@ -175,7 +175,7 @@ function showSuffering() {
 	const remembered = rows.some((r) => r.p.cpi?.remembered);
 	const nr = new Set(j.victims.map((v) => v.row)).size;
 	$("suffers-doc").textContent = !rows.length
-		? "Nothing here shows suffering: it takes cycles and instructions, or the run-queue wait."
+		? j.can.cpi ? "No row ran long enough for a CPI: 1 % of an interval." : "Nothing here shows suffering: it takes cycles and instructions, or the run-queue wait."
 		: `${nr || "None"} of ${rows.length} ${nr === 1 ? "suffers" : "suffer"} by the rule below.` +
 			(j.can.cpi ? ` The usual CPI is the row's own: the lower quarter of its intervals${remembered ? " of all that vpmud remembers" : ""}.` : " No CPI: cycles and instructions are not both counted.") +
 			(j.can.wait ? " Run-queue wait is that of the vCPU threads: what KVM tells a guest as steal." : " The run-queue wait is not counted.");

@@ -126,6 +126,11 @@ for c in idle noisy waits nopmu multiplexed many past nocounts; do
 	case_of "$c()" >/dev/null
 	shot $c
 done
+case_of 'idle()' >/dev/null
+check "idle: what is not counted" "$(text verdict-line)" "Nobody: no evidence that a VM or tenant suffers. Not seen here: run-queue wait."
+check "idle: why there is no CPI" "$(text suffers-doc)" "No row ran long enough for a CPI: 1 % of an interval."
+case_of 'waits()' >/dev/null
+check_match "three digits of a time" "$(text runs | tr '\n\t' '  ')" ' 24\.0 s '
 case_of 'noisy()' >/dev/null
 check_match "the verdict" "$(text verdict-line)" '^Suspect: gx-1 of /globex'
 check_match "the evidence" "$(text suspects)" 'db-1 suffers: its CPI is 1.3× its usual'
@@ -149,7 +154,7 @@ check_match "remembered: it is said" "$(text suffers-doc)" 'of all that vpmud re
 case_of 'nocounts()' >/dev/null
 check_match "no PMU: why" "$(text quality)" 'not supported: no hardware PMU'
 check "no profile: no graph is left of it" "$(js 'return document.querySelectorAll("#flame button").length')" 0
-check_match "no PMU: the verdict says what it does not see" "$(text verdict-line)" 'Nobody: this host has no count that shows suffering.*no CPI'
+check_match "no PMU: the verdict says what it does not see" "$(text verdict-line)" 'Nobody: this host has no count that shows suffering\. Not seen here: CPI .*, run-queue wait\.$'
 check "no PMU: no column for what is not counted" "$(js 'return [...document.querySelectorAll("#runs th[scope=col]")].map((t) => t.innerText.trim()).join()')" "VM,CPU time,context-switches"
 check_match "no PMU: and the page says so" "$(text runs-doc)" 'Not supported on this host: cycles, instructions, cache-misses'
 check_match "no profile: why" "$(text flame-doc)" 'No profile: event cycles: not supported'
