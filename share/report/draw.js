@@ -45,7 +45,7 @@ const approx = (text, estimated) => (estimated && text !== NONE ? "\u2248 " + te
 
 function span(ns) {
 	const s = ns / 1e9;
-	return s < 0.001 ? +s.toPrecision(3) + " s" : s < 120 ? s.toPrecision(3) + " s" : s < 7200 ? (s / 60).toFixed(1) + " min" : (s / 3600).toFixed(1) + " h";
+	return s < 120 ? +s.toPrecision(3) + " s" : s < 7200 ? (s / 60).toFixed(1) + " min" : (s / 3600).toFixed(1) + " h";
 }
 
 const when = (ns) => new Date(ns / 1e6).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");

@@ -129,8 +129,6 @@ done
 case_of 'idle()' >/dev/null
 check "idle: what is not counted" "$(text verdict-line)" "Nobody: no evidence that a VM or tenant suffers. Not seen here: run-queue wait."
 check "idle: why there is no CPI" "$(text suffers-doc)" "No row ran long enough for a CPI: 1 % of an interval."
-case_of 'waits()' >/dev/null
-check_match "three digits of a time" "$(text runs | tr '\n\t' '  ')" ' 24\.0 s '
 case_of 'noisy()' >/dev/null
 check_match "the verdict" "$(text verdict-line)" '^Suspect: gx-1 of /globex'
 check_match "the evidence" "$(text suspects)" 'db-1 suffers: its CPI is 1.3× its usual'
