@@ -47,6 +47,11 @@ static struct binding *bind_find(void *const *tree, uint64_t id)
 	return b ? *b : NULL;
 }
 
+struct binding *bind_task(const struct bpf_backend *k, uint64_t tid)
+{
+	return bind_find(&k->task_bindings, tid);
+}
+
 /* -ENOSPC: the map is full. Updating a binding that exists cannot fail so. */
 static int bind_set(struct bpf_backend *k, const struct binding *b)
 {

@@ -410,6 +410,7 @@ void bpf_backend_close(struct bpf_backend *k)
 	budget_exit(k);
 	slot_exit(k);
 	bind_exit(k);
+	schedtask_close(k);
 	sampling_close(k);
 	node_exit(k);
 	pages_free(&k->accounts);

@@ -16,6 +16,7 @@
  *   budget.c          limits counter use; multiplexes keys
  *   pmu.c             counters of the platform
  *   schedstat.c       the scheduler's figures of bound threads
+ *   schedtask.c       the same of all of them at once
  *   totals.c          pages of totals, for the VMMs that run the vCPUs
  *   growmap.c         maps that grow
  *   pin.c             pins; takeover from a former process
@@ -105,6 +106,7 @@ struct knode {
 struct sched_thread {
 	bool open;
 	int schedstat, status; /* its files in /proc; status: -1 unless requested */
+	unsigned int pass;     /* of the iterator that found it last */
 	uint64_t runs;
 	uint64_t figure[KP_SCHED];
 };
@@ -190,6 +192,8 @@ struct bpf_backend {
 		unsigned int users[KP_SCHED]; /* attached keys */
 		int error[KP_SCHED];	      /* why it cannot be read; 0: it can */
 		uint64_t read_ns;	      /* when all threads were read last */
+		struct sched_bpf *tasks;      /* schedtask.c; NULL: /proc only */
+		unsigned int pass;	      /* number of its last reading */
 	} sched;
 	struct samples *samples;
 	bool *sampled_cpus; /* online and not quiet */
@@ -312,6 +316,8 @@ void bind_exit(struct bpf_backend *k);
 struct knode *bind_task_node(const struct bpf_backend *k, uint32_t tid);
 struct knode *bind_cgroup_node(const struct bpf_backend *k, uint64_t id);
 
+/* bind_task - the binding of task @tid; NULL: none. */
+struct binding *bind_task(const struct bpf_backend *k, uint64_t tid);
 /* bind_is_thread - returns true if the thread of @b is the one that was bound. */
 bool bind_is_thread(const struct bpf_backend *k, const struct binding *b);
 
@@ -335,6 +341,16 @@ void sched_close(struct binding *b);
 void sched_flush(struct bpf_backend *k);
 void sched_tend(struct bpf_backend *k, uint64_t now_ns);
 int sched_probe(const struct bpf_backend *k, unsigned int i);
+
+/* ---- schedtask.c ---- */
+struct sched_record;
+/* schedtask_open - load the iterator; sched_use() calls it. -EOPNOTSUPP and others: not here.
+ * schedtask_close - NULL is fine.
+ * schedtask_read - call @fn for each bound task that lives. */
+int schedtask_open(struct bpf_backend *k);
+void schedtask_close(struct bpf_backend *k);
+int schedtask_read(struct bpf_backend *k,
+		   void (*fn)(struct bpf_backend *k, const struct sched_record *r));
 static inline bool key_is_sched(vpmu_key_t key)
 {
 	return vpmu_key_space(key) == VPMU_SPACE_SCHED;

@@ -2,8 +2,8 @@
 /*
  * The scheduler's own figures of bound threads (vCPUs): time waited for a CPU, and involuntary
  * context switches. backend.c, bind.c and node.c call this. The kernel keeps them anyway, so the
- * program at a switch has no part in them: they are read from /proc, and differences are added to
- * the account of the thread's node (kp_account.sched).
+ * program at a switch has no part in them: they are read from /proc, or those of many threads by
+ * schedtask.c, and differences are added to the account of the thread's node (kp_account.sched).
  *
  * A reading is a difference: what a thread did before it was bound is not counted. What it did
  * between its last reading and its end cannot be read any more: the account is marked
@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cgroup/bpf/sched.h"
 #include "cgroup/priv.h"
 
 _Static_assert(KP_SCHED_RAN == VPMU_SCHED_NR && KP_SCHED == VPMU_SCHED_NR + 1,
@@ -25,11 +26,15 @@ _Static_assert(KP_SCHED_RAN == VPMU_SCHED_NR && KP_SCHED == VPMU_SCHED_NR + 1,
 /* Between two readings of all threads without a request, which bounds what is lost at an end. */
 #define SCHED_EVERY_NS 10000000000ULL
 
+/* From so many threads on, the iterator of all tasks is cheaper than their files. */
+#define SCHED_MANY 64
+
 #define STATUS_MAX 8192 /* bytes: lists of CPUs and memory nodes can be long */
 
 /* twalk() has no argument. Control thread only. */
 static struct bpf_backend *sched_backend;
 static bool sched_all;
+static unsigned int sched_nr;
 
 /* Open a file of thread @tid. It stays that thread's, even if another one gets its number. */
 static int sched_file(const struct bpf_backend *k, pid_t tid, const char *name)
@@ -117,6 +122,16 @@ static void sched_mark(const struct binding *b)
 		a->sched_lost++;
 }
 
+/* Charge what @b has done since its last reading, up to @now. */
+static void sched_add(struct kp_account *a, struct binding *b, const struct sched_thread *now)
+{
+	for (unsigned int i = 0; i < KP_SCHED; i++)
+		/* Of the first reading of status there is no difference. */
+		if (i != VPMU_SCHED_INVOLUNTARY || b->sched.status >= 0)
+			a->sched[i] += now->figure[i] - b->sched.figure[i];
+	b->sched = *now;
+}
+
 void sched_read(struct bpf_backend *k, struct binding *b)
 {
 	struct kp_account *a = account_at(k, b->node->account);
@@ -136,11 +151,7 @@ void sched_read(struct bpf_backend *k, struct binding *b)
 		sched_close(b);
 		return;
 	}
-	for (unsigned int i = 0; i < KP_SCHED; i++)
-		/* Of the first reading of status there is no difference. */
-		if (i != VPMU_SCHED_INVOLUNTARY || b->sched.status >= 0)
-			a->sched[i] += now.figure[i] - b->sched.figure[i];
-	b->sched = now;
+	sched_add(a, b, &now);
 }
 
 static bool sched_used(const struct bpf_backend *k)
@@ -181,16 +192,37 @@ void sched_end(struct bpf_backend *k, struct binding *b)
 
 /* ---- all threads ---------------------------------------------------------------------------- */
 
+static bool sched_wanted(const struct binding *b)
+{
+	const struct knode *n;
+
+	for (n = b->node; n && n->mark != sched_backend->mark && !sched_all; n = n->parent)
+		;
+	return n != NULL;
+}
+
 static void sched_walk_read(const void *node, VISIT which, int depth)
 {
 	struct binding *b = *(struct binding *const *)node;
-	const struct knode *n;
 
-	if (which != postorder && which != leaf)
-		return;
-	for (n = b->node; n && n->mark != sched_backend->mark && !sched_all; n = n->parent)
-		;
-	if (n)
+	if ((which == postorder || which == leaf) && sched_wanted(b))
+		sched_read(sched_backend, b);
+}
+
+static void sched_walk_count(const void *node, VISIT which, int depth)
+{
+	const struct binding *b = *(struct binding *const *)node;
+
+	if (which == postorder || which == leaf)
+		sched_nr += b->sched.open && sched_wanted(b);
+}
+
+/* A thread that the iterator has not found has ended, or was not in the map yet. */
+static void sched_walk_rest(const void *node, VISIT which, int depth)
+{
+	struct binding *b = *(struct binding *const *)node;
+
+	if ((which == postorder || which == leaf) && b->sched.pass != sched_backend->sched.pass)
 		sched_read(sched_backend, b);
 }
 
@@ -222,15 +254,47 @@ static void sched_walk(struct bpf_backend *k, bool all,
 		k->sched.read_ns = backend_now_ns(CLOCK_MONOTONIC);
 }
 
+static void sched_record(struct bpf_backend *k, const struct sched_record *r)
+{
+	struct binding *b = bind_task(k, r->tid);
+	struct kp_account *a = b && b->sched.open ? account_at(k, b->node->account) : NULL;
+	struct sched_thread now;
+
+	/* The first number of status is yet to be read: sched_use(). */
+	if (!a || b->start != r->start ||
+	    (b->sched.status < 0 && k->sched.users[VPMU_SCHED_INVOLUNTARY]))
+		return;
+	now = b->sched;
+	now.pass = k->sched.pass;
+	now.figure[KP_SCHED_RAN] = r->ran_ns;
+	now.figure[VPMU_SCHED_RUN_DELAY] = r->run_delay_ns;
+	now.figure[VPMU_SCHED_INVOLUNTARY] = r->involuntary;
+	sched_add(a, b, &now);
+}
+
+/* Read all threads of marked nodes; all threads if @all. */
+static void sched_read_many(struct bpf_backend *k, bool all)
+{
+	sched_nr = 0;
+	sched_walk(k, all, sched_walk_count);
+	if (sched_nr < SCHED_MANY || !k->sched.tasks) {
+		sched_walk(k, all, sched_walk_read);
+		return;
+	}
+	k->sched.pass++;
+	schedtask_read(k, sched_record);
+	sched_walk(k, true, sched_walk_rest);
+}
+
 void sched_flush(struct bpf_backend *k)
 {
-	sched_walk(k, false, sched_walk_read);
+	sched_read_many(k, false);
 }
 
 void sched_tend(struct bpf_backend *k, uint64_t now_ns)
 {
 	if (sched_used(k) && now_ns - k->sched.read_ns >= SCHED_EVERY_NS)
-		sched_walk(k, true, sched_walk_read);
+		sched_read_many(k, true);
 }
 
 void sched_use(struct bpf_backend *k, unsigned int i)
@@ -242,13 +306,17 @@ void sched_use(struct bpf_backend *k, unsigned int i)
 	/* From now on status is read: take the first number at once. */
 	if (!k->sched.users[i]++)
 		sched_walk(k, true, first ? sched_walk_begin : sched_walk_read);
+	if (first)
+		schedtask_open(k);
 }
 
 void sched_unuse(struct bpf_backend *k, unsigned int i)
 {
 	k->sched.users[i]--;
-	if (!sched_used(k))
+	if (!sched_used(k)) {
 		sched_walk(k, true, sched_walk_close);
+		schedtask_close(k);
+	}
 }
 
 int sched_probe(const struct bpf_backend *k, unsigned int i)

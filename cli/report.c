@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu report: counts and samples the whole host for a time, and writes one HTML page of it: who
- * runs, who suffers, who may be the cause. The page itself draws conclusions
- * (share/report/rule.js), the same on the page of vpmu-exporter.
+ * vpmu report: counts and samples the whole host for a time, or takes what vpmud has kept, and
+ * writes one HTML page of it: who runs, who suffers, who may be the cause. The page itself draws
+ * conclusions (share/report/rule.js), the same on the page of vpmu-exporter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,11 @@
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/error.h"
+#include "cli/history_range.h"
 #include "cli/outfile.h"
 #include "cli/progress.h"
 #include "cli/report_data.h"
+#include "cli/report_past.h"
 #include "cli/report_profile.h"
 #include "cli/session.h"
 #include "cli/wait.h"
@@ -29,10 +31,13 @@
 #define INTERVAL_MIN_S 0.2 /* shorter ones have few events */
 
 struct report_opts {
-	const char *events; /* -e; NULL: what the host counts of the list below */
-	const char *output; /* -o */
-	double duration_s;
+	const char *events;	   /* -e; NULL: what the host counts of the list below */
+	const char *output;	   /* -o */
+	const char *since, *until; /* of the past; NULL: not given */
+	double duration_s;	   /* below 0: not given */
 };
+
+enum { OPT_SINCE = 1000, OPT_UNTIL };
 
 /* What the page can use. Three of them need a hardware counter, of which two are fixed ones. */
 static const char *const report_events[] = {
@@ -46,6 +51,9 @@ static const struct argp_option options[] = {
 	{"duration", 'd', "SEC", 0, "Count for SEC seconds (default: 30); fractions are allowed",
 	 0},
 	{"output", 'o', "FILE", 0, "Write the page to FILE", 0},
+	{"since", OPT_SINCE, "TIME", 0,
+	 "Show what vpmud has kept since TIME: -30m, 03:12, \"2026-11-28 03:12:00\"", 0},
+	{"until", OPT_UNTIL, "TIME", 0, "With --since, up to TIME instead of now", 0},
 	{0},
 };
 
@@ -65,6 +73,14 @@ static error_t report_parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		cli_once(state, key, "-o");
 		o->output = arg;
+		return 0;
+	case OPT_SINCE:
+		cli_once(state, key, "--since");
+		o->since = arg;
+		return 0;
+	case OPT_UNTIL:
+		cli_once(state, key, "--until");
+		o->until = arg;
 		return 0;
 	default:
 		return cli_no_args(key, arg, state);
@@ -229,15 +245,16 @@ static json_t *report_page(struct report_run *run, json_t *host, json_t *profile
 		report_note(notes, xasprintf("%llu rows of removed VMs were dropped unread; their "
 					     "counts are in their tenants.",
 					     (unsigned long long)run->data.dropped));
-	return json_pack("{s:i, s:s, s:o*, s:I, s:O, s:o, s:o, s:o*}", "format", 1, "made_by",
+	return json_pack("{s:i, s:s, s:o*, s:I, s:O, s:o, s:o, s:o*, s:o*}", "format", 1, "made_by",
 			 "Made by vpmu " VPMU_VERSION ".", "host", host, "start_ns",
 			 (json_int_t)run->start_ns, "times", run->data.times, "series",
-			 report_data_end(&run->data), "notes", notes, "profile", profile);
+			 report_data_end(&run->data), "notes", notes, "profile", profile,
+			 "baseline", report_past_baseline(run->c));
 }
 
-static int report_write(struct report_run *run, json_t *host, json_t *profile, struct outfile *out)
+/* Write the page of @data, which it frees. */
+static int report_write(json_t *data, struct outfile *out)
 {
-	json_t *data = report_page(run, host, profile);
 	size_t len;
 	char *text = data ? page_text(data, false, &len) : NULL;
 
@@ -268,7 +285,7 @@ static int report_run(struct report_run *run, const char *events, struct outfile
 		run->lost = true;
 	profile = report_profile_end(p);
 	if (json_array_size(run->data.times))
-		ret = report_write(run, host, profile, out);
+		ret = report_write(report_page(run, host, profile), out);
 	else {
 		json_decref(host);
 		json_decref(profile);
@@ -276,32 +293,67 @@ static int report_run(struct report_run *run, const char *events, struct outfile
 	return ret;
 }
 
+static int report_of_past(struct client *c, const struct report_opts *o, struct outfile *out)
+{
+	struct report_past past;
+	int ret;
+
+	if (!report_past_read(c, o->since, o->until, o->events, &past))
+		return 1;
+	ret = report_write(json_pack("{s:i, s:s, s:o*, s:I, s:I, s:O, s:O, s:[], s:{s:s}, s:o*}",
+				     "format", 1, "made_by", "Made by vpmu " VPMU_VERSION ".",
+				     "host", report_host(c), "start_ns", (json_int_t)past.start_ns,
+				     "kept_ns", (json_int_t)past.interval_ns, "times", past.times,
+				     "series", past.series, "notes", "profile", "error",
+				     "vpmud keeps counts of the past, but no samples.", "baseline",
+				     report_past_baseline(c)),
+			   out);
+	report_past_fini(&past);
+	return ret;
+}
+
+static void report_check(const struct report_opts *o)
+{
+	uint64_t since_ns, until_ns;
+
+	if ((!o->output || !strcmp(o->output, "-")) && isatty(STDOUT_FILENO))
+		cli_usage("report: a page is not text for a terminal: give a file with -o");
+	if (o->until && !o->since)
+		cli_usage("report: --until needs a begin: give --since TIME as well");
+	if (o->since && o->duration_s >= 0)
+		cli_usage("report: --since shows the past; give it without -d");
+	if (o->since)
+		history_range_times("report", o->since, o->until, &since_ns, &until_ns);
+}
+
 int cmd_report(struct cli *cli, int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
 		.parser = report_parse,
-		.doc = "Count and sample the whole host for a time, and write a page for a "
+		.doc = "Count and sample the whole host for a time, or show what vpmud has kept of "
+		       "the past, and write a page for a "
 		       "browser: who runs, who suffers, and "
 		       "who may be the cause. Ctrl-C ends it early.\vThe page is one file without "
 		       "links, and needs no network. "
 		       "It shows the rule by which it names a suspect.",
 	};
-	struct report_opts o = {.duration_s = DURATION_S};
+	struct report_opts o = {.duration_s = -1};
 	struct report_run run = {.o = &o};
 	struct outfile *out = NULL;
 	char *events = NULL;
 	int ret = 1;
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
-	if ((!o.output || !strcmp(o.output, "-")) && isatty(STDOUT_FILENO))
-		cli_usage("report: a page is not text for a terminal: give a file with -o");
+	report_check(&o);
+	if (o.duration_s < 0)
+		o.duration_s = DURATION_S;
 	report_data_init(&run.data);
 	run.c = client_open(cli, false);
-	if (run.c && cli_wait_init() == 0)
+	if (run.c && !o.since && cli_wait_init() == 0)
 		events = report_choose(run.c, o.events);
-	if (events && !outfile_open(o.output, &out))
-		ret = report_run(&run, events, out);
+	if (run.c && (events || o.since) && !outfile_open(o.output, &out))
+		ret = events ? report_run(&run, events, out) : report_of_past(run.c, &o, out);
 	if (outfile_close(out, !ret))
 		ret = 1;
 	if (run.lost)

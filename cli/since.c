@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/error.h"
 #include "cli/history_answer.h"
+#include "cli/history_range.h"
 #include "cli/output.h"
 #include "cli/names.h"
 #include "cli/places.h"
@@ -20,11 +20,8 @@
 #include "service/program/memory.h"
 #include "vpmu/event/event.h"
 
-#define NS_PER_S   1000000000ULL
-#define VALUES_MAX 262144 /* of an answer, docs/protocol.md */
-#define EVENTS_MAX 64	  /* of a request */
-#define TICKS_MAX  100000 /* that a server keeps, as above */
-#define GAPS_MAX   8	  /* lines */
+#define EVENTS_MAX 64 /* of a request */
+#define GAPS_MAX   8  /* lines */
 
 /* The sum of one event of one row. */
 struct past_sum {
@@ -42,14 +39,17 @@ struct past_series {
 
 struct past {
 	const struct since_opts *o;
-	struct client *c;
+	struct history_range range;
 	const char *target;
 	json_t *first; /* the answer for the whole range */
 	struct past_series *series;
 	size_t nr;
 	struct reading r;     /* rows and events; values are set when it is printed */
 	struct past_sum *sum; /* of the reading that is in work: [row * nr_events + event] */
-	uint64_t from_ns, to_ns, step_ns;
+	/* Of the answer in work: its series, and their places in series above. */
+	const json_t **json;
+	const struct past_series **of;
+	size_t nr_of;
 	uint64_t last_ns, begin_ns; /* end of the last interval; begin of the reading in work */
 	size_t ticks, each;	    /* intervals in the reading in work, and at most; 0: no limit */
 	uint64_t gap_ns;	    /* where the gap in work begins; 0: none */
@@ -57,64 +57,11 @@ struct past {
 	bool shown;
 };
 
-static uint64_t past_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
-static void past_range(const struct since_opts *o, uint64_t *since_ns, uint64_t *until_ns)
-{
-	uint64_t now_ns = past_now_ns();
-
-	*until_ns = now_ns;
-	if (!when_parse(o->since, now_ns, since_ns))
-		cli_usage("stat: --since: \"%s\" is invalid; expected " WHEN_EXPECTED, o->since);
-	if (o->until && !when_parse(o->until, now_ns, until_ns))
-		cli_usage("stat: --until: \"%s\" is invalid; expected " WHEN_EXPECTED, o->until);
-	if (*until_ns > now_ns)
-		cli_usage("stat: --until: \"%s\" is invalid; expected a time up to now", o->until);
-	if (*since_ns >= *until_ns)
-		cli_usage("stat: --since: \"%s\" is invalid; expected a time before %s", o->since,
-			  o->until ? o->until : "now");
-}
-
 void since_times(const struct since_opts *o)
 {
 	uint64_t since_ns, until_ns;
 
-	past_range(o, &since_ns, &until_ns);
-}
-
-/* ---- the server's answers ------------------------------------------------------------------- */
-
-/* Returns the checked answer for the intervals that end from @since_ns to @until_ns, or NULL after
- * an error was printed. @points: 0: all. */
-static json_t *past_ask(const struct past *p, uint64_t since_ns, uint64_t until_ns, int points)
-{
-	const struct what_opts *what = p->o->what;
-	/* Without --for-each the only row is the target's, which for a VM is one of its own. */
-	const char *scope = strcmp(what->scope, "none") ? what->scope
-			    : *p->target == '/'		? "tenant"
-							: "vm";
-	char since[24], until[24];
-	json_t *req, *answer;
-
-	snprintf(since, sizeof(since), "%llu", (unsigned long long)since_ns);
-	snprintf(until, sizeof(until), "%llu", (unsigned long long)until_ns);
-	req = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "cmd", "history", "since", since,
-			"until", until, "target", p->target, "scope", scope, "events",
-			what->events);
-	if (req && points)
-		json_object_set_new(req, "points", json_integer(points));
-	answer = client_ask(p->c, req);
-	if (answer && !history_answer_ok(answer)) {
-		json_decref(answer);
-		return NULL;
-	}
-	return answer;
+	history_range_times("stat", o->since, o->until, &since_ns, &until_ns);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -299,7 +246,7 @@ static void past_val(const struct past *p, const struct past_sum *sum, struct va
 		past_words(v->quality, sizeof(v->quality), "partial");
 	if (!*v->quality)
 		strcpy(v->quality, "exact");
-	v->enabled_ns = v->running_ns = sum->ticks * p->step_ns;
+	v->enabled_ns = v->running_ns = sum->ticks * p->range.step_ns;
 	if (sum->share < 100) {
 		v->running_ns = sum->delta ? sum->delta : sum->share;
 		v->enabled_ns = sum->delta ? sum->scaled : 100;
@@ -348,41 +295,6 @@ static void past_gap_end(struct past *p)
 	p->gap_ns = 0;
 }
 
-/* An interval has ended at @end_ns. @counted: any row has a count. */
-static void past_tick(struct past *p, uint64_t end_ns, bool counted)
-{
-	if (counted)
-		past_gap_end(p);
-	else if (!p->gap_ns)
-		p->gap_ns = p->last_ns;
-	p->last_ns = end_ns;
-	p->ticks++;
-}
-
-static void past_reading_end(struct past *p)
-{
-	if (p->each && p->ticks == p->each)
-		past_print(p);
-}
-
-/* Intervals that are not there, up to that which ends at @end_ns. */
-static void past_missing(struct past *p, uint64_t end_ns)
-{
-	while (end_ns > p->last_ns && end_ns - p->last_ns > p->step_ns + p->step_ns / 2) {
-		past_tick(p, p->last_ns + p->step_ns, false);
-		past_reading_end(p);
-	}
-}
-
-/* The first interval that is kept ends at @end_ns. Those that are missing before it begin with the
- * range. */
-static void past_begin(struct past *p, uint64_t end_ns)
-{
-	uint64_t n = (end_ns - p->from_ns + p->step_ns / 2) / p->step_ns;
-
-	p->last_ns = p->begin_ns = end_ns - (n ? n : 1) * p->step_ns;
-}
-
 static bool past_is(const struct past_series *s, const json_t *json)
 {
 	return past_same(history_answer_field(s->json, "tenant"),
@@ -392,14 +304,16 @@ static bool past_is(const struct past_series *s, const json_t *json)
 			 history_answer_field(json, "event"));
 }
 
-static void past_add(struct past *p, const json_t *answer)
+/* Both answers have the same order; this one may lack some series. */
+static void past_answer(void *arg, const json_t *answer)
 {
 	const json_t *list = json_object_get(answer, "series"), *s;
-	size_t n = json_array_size(json_object_get(answer, "times")), k, at = 0, nr = 0;
-	const struct past_series **of = xcalloc(json_array_size(list) + 1, sizeof(*of));
-	const json_t **json = xcalloc(json_array_size(list) + 1, sizeof(*json));
+	struct past *p = arg;
+	size_t k, at = 0;
 
-	/* Both answers have the same order; this one may lack some. */
+	p->nr_of = 0;
+	p->of = xreallocarray(p->of, json_array_size(list) + 1, sizeof(*p->of));
+	p->json = xreallocarray(p->json, json_array_size(list) + 1, sizeof(*p->json));
 	json_array_foreach (list, k, s) {
 		size_t i = at;
 
@@ -408,47 +322,42 @@ static void past_add(struct past *p, const json_t *answer)
 		if (i == p->nr)
 			continue;
 		at = i + 1;
-		of[nr] = &p->series[i];
-		json[nr++] = s;
+		p->of[p->nr_of] = &p->series[i];
+		p->json[p->nr_of++] = s;
 	}
-	for (size_t i = 0; i < n; i++) {
-		uint64_t end_ns = history_answer_time(answer, i);
-		bool counted = false;
-
-		if (!p->last_ns) /* the first interval may begin before the range */
-			past_begin(p, end_ns);
-		if (end_ns <= p->last_ns)
-			continue;
-		past_missing(p, end_ns);
-		for (k = 0; k < nr && !counted; k++)
-			counted = json_is_integer(
-				json_array_get(json_object_get(json[k], "delta"), i));
-		past_tick(p, end_ns, counted);
-		for (k = 0; k < nr; k++)
-			past_value(p, of[k], json[k], i);
-		past_reading_end(p);
-	}
-	free(of);
-	free(json);
 }
 
-static bool past_slices(struct past *p)
+static void past_tick(void *arg, uint64_t begin_ns, uint64_t end_ns, size_t i)
 {
-	size_t all = json_array_size(json_object_get(p->first, "series"));
-	uint64_t ticks = VALUES_MAX / (all ? all : 1), slice;
+	size_t nr, k;
+	struct past *p = arg;
+	bool counted = false;
 
-	ticks = ticks > 4096 ? 4096 : ticks > 2 ? ticks - 1 : 1;
-	slice = ticks * p->step_ns;
-	for (uint64_t at = p->from_ns; at < p->to_ns; at += slice) {
-		uint64_t end = p->to_ns - at > slice ? at + slice : p->to_ns;
-		json_t *answer = past_ask(p, at + 1, end, 0);
+	if (!p->last_ns)
+		p->begin_ns = begin_ns;
+	p->last_ns = begin_ns;
+	nr = i == SIZE_MAX ? 0 : p->nr_of;
+	for (k = 0; k < nr && !counted; k++)
+		counted = json_is_integer(json_array_get(json_object_get(p->json[k], "delta"), i));
+	if (counted)
+		past_gap_end(p);
+	else if (!p->gap_ns)
+		p->gap_ns = begin_ns;
+	p->last_ns = end_ns;
+	p->ticks++;
+	for (k = 0; k < nr; k++)
+		past_value(p, p->of[k], p->json[k], i);
+	if (p->each && p->ticks == p->each)
+		past_print(p);
+}
 
-		if (!answer)
-			return false;
-		past_add(p, answer);
-		json_decref(answer);
-	}
-	past_missing(p, p->to_ns);
+static bool past_walk(struct past *p)
+{
+	const struct history_visit v = {.answer = past_answer, .tick = past_tick, .arg = p};
+
+	if (!history_range_walk(&p->range, json_array_size(json_object_get(p->first, "series")),
+				&v))
+		return false;
 	past_gap_end(p);
 	if (p->gaps > GAPS_MAX)
 		cli_error("stat: and %zu more gaps", p->gaps - GAPS_MAX);
@@ -458,76 +367,26 @@ static bool past_slices(struct past *p)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* Returns false after an error was printed: nothing was kept of @since_ns to @until_ns. */
-static bool past_clip(struct past *p, uint64_t since_ns, uint64_t until_ns)
-{
-	char text[WHEN_LEN], other[WHEN_LEN];
-	json_t *none = past_ask(p, 0, 0, 0), *all = NULL;
-	uint64_t oldest, newest;
-	bool ok = false;
-
-	/* Without times, it has the interval alone; with one point, the time of all. */
-	if (none)
-		all = past_ask(p, 0, UINT64_MAX, 1);
-	if (!all)
-		goto out;
-	p->step_ns = history_answer_interval(none);
-	newest = history_answer_time(all, 0);
-	if (!newest) {
-		cli_error("stat: vpmud has kept no counts yet; it keeps what sessions count, every "
-			  "%llu s",
-			  (unsigned long long)(p->step_ns / NS_PER_S));
-		goto out;
-	}
-	if (history_answer_interval(all) / p->step_ns > TICKS_MAX) {
-		cli_error("the server's answer is invalid: field \"interval_ns\"");
-		goto out;
-	}
-	oldest = newest -
-		 (history_answer_interval(all) < newest ? history_answer_interval(all) : newest);
-	if (until_ns <= oldest || since_ns >= newest) {
-		cli_error("stat: nothing was kept of that time; vpmud has counts from %s to %s",
-			  when_text(oldest, text), when_text(newest, other));
-		goto out;
-	}
-	if (since_ns < oldest)
-		cli_error("stat: nothing is kept from before %s", when_text(oldest, text));
-	p->from_ns = since_ns < oldest ? oldest : since_ns;
-	/* The interval in which the range ends is a part of it. */
-	p->to_ns = until_ns + p->step_ns - 1;
-	ok = true;
-out:
-	json_decref(none);
-	json_decref(all);
-	return ok;
-}
-
 static bool past_find(struct past *p, uint64_t until_ns)
 {
+	const struct history_range *r = &p->range;
 	char from[WHEN_LEN], to[WHEN_LEN];
-	uint64_t end_ns;
 
-	p->first = past_ask(p, p->from_ns + 1, p->to_ns, 1);
+	p->first = history_range_first(&p->range, until_ns);
 	if (!p->first)
 		return false;
 	past_rows(p);
-	if (!p->nr) {
+	if (!p->nr)
 		cli_error("stat: nothing was kept of %s%s%s from %s to %s: no session counted it; "
 			  "see history in vpmud.conf(5)",
-			  p->o->what->events ? p->o->what->events : "",
-			  p->o->what->events ? " of " : "", p->target, when_text(p->from_ns, from),
-			  when_text(until_ns, to));
-		return false;
-	}
-	/* Nothing that ends later is in the rows. The interval in work is no gap. */
-	end_ns = history_answer_time(p->first, 0);
-	p->to_ns = end_ns > until_ns || until_ns - end_ns <= 2 * p->step_ns ? end_ns : until_ns;
-	return true;
+			  r->events ? r->events : "", r->events ? " of " : "", p->target,
+			  when_text(r->from_ns, from), when_text(until_ns, to));
+	return p->nr != 0;
 }
 
 static bool past_each(struct past *p)
 {
-	uint64_t ms = p->step_ns / 1000000, want = (uint64_t)(p->o->interval_s * 1000 + 0.5);
+	uint64_t ms = p->range.step_ns / 1000000, want = (uint64_t)(p->o->interval_s * 1000 + 0.5);
 
 	if (p->o->interval_s <= 0)
 		return true;
@@ -556,6 +415,8 @@ static void past_free(struct past *p)
 	free(p->r.target);
 	free(p->r.scope);
 	free(p->series);
+	free(p->json);
+	free(p->of);
 	free(p->sum);
 	json_decref(p->first);
 }
@@ -565,15 +426,23 @@ int since_run(const struct since_opts *o, struct client *c)
 	const struct what_opts *what = o->what;
 	char *target =
 		what->nr_targets ? places_target(c, what->kind[0], what->target[0]) : xstrdup("/");
-	struct past p = {.o = o, .c = c};
+	struct past p = {.o = o};
 	uint64_t since_ns, until_ns;
 	bool ok = false;
 
-	past_range(o, &since_ns, &until_ns);
+	history_range_times("stat", o->since, o->until, &since_ns, &until_ns);
 	if (target) {
 		p.target = names_target(c, target);
-		ok = past_clip(&p, since_ns, until_ns) && past_each(&p) &&
-		     past_find(&p, until_ns) && past_slices(&p);
+		/* Without --for-each the only row is the target's, which for a VM is its own. */
+		p.range = (struct history_range){.c = c,
+						 .cmd = "stat",
+						 .target = p.target,
+						 .scope = strcmp(what->scope, "none") ? what->scope
+							  : *p.target == '/'	      ? "tenant"
+										      : "vm",
+						 .events = what->events};
+		ok = history_range_clip(&p.range, since_ns, until_ns) && past_each(&p) &&
+		     past_find(&p, until_ns) && past_walk(&p);
 	}
 	past_free(&p);
 	free(target);

@@ -58,8 +58,20 @@ function bar(v) {
 		svg("rect", { width: 100, height: 4, fill: "var(--line)" }), svg("rect", { width: w, height: 4, fill: "var(--bar)" }));
 }
 
-// A line over time with gaps where there is no value; @limit: a dashed line.
-function spark(series, label, limit) {
+// Where each interval is in a chart: { from, to, mid }, parts of its width.
+function placesOf(start_ns, times) {
+	const all = Math.max((times.at(-1) ?? start_ns) - start_ns, 1);
+	return times.map((t, k) => {
+		const from = ((k ? times[k - 1] : start_ns) - start_ns) / all, to = (t - start_ns) / all;
+		return { from, to, mid: (from + to) / 2 };
+	});
+}
+
+const greyed = (gaps, at, W, H) => gaps.map((g) => svg("rect", { x: (at[g.from].from * W).toFixed(1), y: 0,
+	width: Math.max((at[g.from + g.n - 1].to - at[g.from].from) * W, 1).toFixed(1), height: H, fill: "var(--gap)" }));
+
+// A line over time, broken where there is no value; @at: placesOf(); @gaps: gapsOf(); @limit: a dashed line.
+function spark(series, label, at, gaps, limit) {
 	const W = 320, H = 56, values = known(series), max = Math.max(...values, limit ?? 0, 1e-12);
 	let d = "", pen = false;
 	series.forEach((v, k) => {
@@ -67,11 +79,11 @@ function spark(series, label, limit) {
 			pen = false;
 			return;
 		}
-		const x = (k * W / Math.max(series.length - 1, 1)).toFixed(1), y = (H - 2 - (v / max) * (H - 4)).toFixed(1);
+		const x = (at[k].mid * W).toFixed(1), y = (H - 2 - (v / max) * (H - 4)).toFixed(1);
 		d += (pen ? "L" : "M") + x + " " + y + (pen ? "" : "h.01");
 		pen = true;
 	});
-	const g = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "spark", role: "img", "aria-label": label },
+	const g = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "spark", role: "img", "aria-label": label }, ...greyed(gaps, at, W, H),
 		svg("path", { d: `M0 ${H - 1}H${W}`, stroke: "var(--line)", fill: "none" }));
 	if (limit !== undefined && limit !== null) {
 		const y = (H - 2 - (limit / max) * (H - 4)).toFixed(1);
@@ -85,15 +97,19 @@ function spark(series, label, limit) {
 const COLOURS = ["#2f6fab", "#e09f3e", "#3a7d44", "#b5524e", "#8a6fb0", "#6aa6a6", "#c98bb9", "#7a6a53"];
 const OTHERS = "#9aa3ad";
 
-// Areas stacked over time: @layers: { name, values, colour }.
-function stacked(layers, max, label) {
-	const W = 960, H = 220, n = Math.max(...layers.map((l) => l.values.length)), base = Array(n).fill(0);
-	const x = (k) => (n > 1 ? (k * W) / (n - 1) : 0).toFixed(1), y = (v) => (H - (Math.min(v, max) / max) * H).toFixed(1);
-	const g = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label, preserveAspectRatio: "none" });
+// Areas stacked over time, not across gaps: @layers: { name, values, colour }.
+function stacked(layers, max, label, at, gaps) {
+	const W = 960, H = 220, runs = [], base = Array(at.length).fill(0), gap = new Set();
+	const x = (v) => (v * W).toFixed(1), y = (v) => (H - (Math.min(v, max) / max) * H).toFixed(1);
+	const g = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label, preserveAspectRatio: "none" }, ...greyed(gaps, at, W, H));
+	gaps.forEach(({ from, n }) => { for (let k = from; k < from + n; k++) gap.add(k); });
+	at.forEach((_, k) => gap.has(k) || (k && !gap.has(k - 1) ? runs.at(-1).push(k) : runs.push([k])));
+	// From the begin of the first interval to the end of the last one.
+	const edge = (run) => [[at[run[0]].from, base[run[0]]], ...run.map((k) => [at[k].mid, base[k]]), [at[run.at(-1)].to, base[run.at(-1)]]].map(([u, v]) => `${x(u)} ${y(v)}`);
 	for (const l of layers) {
-		const low = base.map((b, k) => `${x(k)} ${y(b)}`).reverse();
+		const low = runs.map((run) => edge(run).reverse());
 		l.values.forEach((v, k) => { base[k] += v ?? 0; });
-		g.append(svg("path", { d: "M" + base.map((b, k) => `${x(k)} ${y(b)}`).join("L") + "L" + low.join("L") + "Z", fill: l.colour }));
+		g.append(svg("path", { d: runs.map((run, i) => "M" + edge(run).join("L") + "L" + low[i].join("L") + "Z").join(""), fill: l.colour }));
 	}
 	return g;
 }

@@ -73,7 +73,9 @@ function showFlame(profile, verdict) {
 	const doc = $("flame-doc"), who = $("flame-who");
 	if (!profile || profile.error || !profile.root) {
 		doc.textContent = "No profile: " + plain(profile?.error ?? "this page has none; vpmu report takes one.");
-		$("flame-controls").hidden = true;
+		$("flame-controls").hidden = $("functions-box").hidden = true;
+		$("flame").replaceChildren();
+		$("flame").style.height = 0;
 		return;
 	}
 	const have = profile.root[2].slice().sort((a, b) => b[1] - a[1]);

@@ -10,7 +10,6 @@ const RULE = {
 	cpiPart: 0.1, // a row suffers if this part of its intervals does,
 	cpiMin: 3, // and at least so many
 	wait: 0.1, // or if it waits in the run queue this part of the time in which it could run
-	steal: 0.05,
 	share: 0.1, // a suspect uses this part of what all rows use of a resource,
 	contrast: 1.5, // this many times more while the other suffers,
 	r: 0.5, // and the two correlate, beyond chance:
@@ -20,8 +19,7 @@ const RULE = {
 };
 
 const CPU = ["task-clock", "cpu-time"];
-const WAIT = ["run-delay"];
-const STEAL = ["steal"];
+const WAIT = ["run-delay", "steal"]; // one figure of the kernel by two names
 const SHARED = /cache|llc|l3|mem|bus|dram|offcore/; // what neighbours of a CPU share
 
 const sum = (a) => a.reduce((s, v) => s + (v ?? 0), 0);
@@ -74,8 +72,8 @@ function actorsOf(rows) {
 	return rows.filter((row) => row.vm !== null || (inside("/", row.tenant) && row.tenant !== "/" && !seen.has(row.tenant) && !parents.has(row.tenant)));
 }
 
-// CPI of each interval, null where it cannot be told, and what is usual for the row.
-function cpiOf(row, dt) {
+// CPI of each interval, null where it cannot be told.
+function cpiSeries(row, dt) {
 	const i = firstOf(row, ["instructions"]), c = firstOf(row, ["cycles", "cpu-cycles"]), cpu = cpuOf(row);
 	if (!i || !c)
 		return null;
@@ -83,11 +81,18 @@ function cpiOf(row, dt) {
 		const ran = cpu ? (cpu.delta[k] ?? 0) / dt[k] : 1;
 		return n > 0 && c.delta[k] !== null && ran >= RULE.ran ? c.delta[k] / n : null;
 	});
-	const values = known(series);
+	return { i, c, series };
+}
+
+// The CPI of the row and what is usual for it: of @baseline, the same row in what vpmud remembers, if that is long enough.
+function cpiOf(row, dt, baseline) {
+	const own = cpiSeries(row, dt), values = known(own?.series ?? []);
 	if (!values.length)
 		return null;
-	const usual = quantile(values, 0.25), bad = values.filter((v) => v >= usual * RULE.cpi);
-	return { kind: "CPI", series, usual, worst: quantile(values, 0.95), nr: values.length, bad: bad.length,
+	const { i, c, series } = own, before = known(baseline ? cpiSeries(baseline.row, baseline.dt)?.series ?? [] : []);
+	const remembered = before.length >= RULE.intervals ? before.length : 0;
+	const usual = quantile(remembered ? before : values, 0.25), bad = values.filter((v) => v >= usual * RULE.cpi);
+	return { kind: "CPI", series, usual, remembered, worst: quantile(values, 0.95), nr: values.length, bad: bad.length,
 		mean: sum(c.delta) / sum(i.delta), estimated: (i.running ?? 1) < 1 || (c.running ?? 1) < 1,
 		limit: usual * RULE.cpi,
 		suffers: values.length >= RULE.intervals && bad.length >= RULE.cpiMin && bad.length >= RULE.cpiPart * values.length };
@@ -147,18 +152,33 @@ function contrastOf(use, pain, limit) {
 	return bad.length && good.length ? mean(bad) / Math.max(mean(good), 1e-12) : null;
 }
 
-// Everything that the page says: { rows, actors, pains, victims, suspects, unproven, can, ran }.
+// Runs of intervals in which nothing was counted, while something was in others: { from, n }, numbers of intervals.
+function gapsOf(data) {
+	const gaps = [];
+	data.times.forEach((_, k) => {
+		if (data.series.some((s) => s.delta[k] !== null && s.delta[k] !== undefined))
+			return;
+		const last = gaps.at(-1);
+		if (last && last.from + last.n === k)
+			last.n++;
+		else
+			gaps.push({ from: k, n: 1 });
+	});
+	return gaps.length && gaps[0].n === data.times.length ? [] : gaps;
+}
+
+// Everything that the page says: { rows, actors, pains, victims, suspects, unproven, gaps, can, ran }.
 function judge(data, dt) {
 	const rows = subjectsOf(data), actors = actorsOf(rows), uses = [], victims = [];
-	const pains = new Map();
-	const can = { cpi: false, wait: false, steal: false, intervals: dt.length >= RULE.intervals };
+	const pains = new Map(), gaps = gapsOf(data);
+	const can = { cpi: false, wait: false, intervals: dt.length - sum(gaps.map((g) => g.n)) };
+	const baseline = new Map((data.baseline ? subjectsOf(data.baseline) : []).map((row) => [row.key, { row, dt: data.baseline.times.map(() => data.baseline.interval_ns) }]));
 	for (const row of actors) {
-		const pain = { cpi: cpiOf(row, dt), wait: partOf(row, WAIT, "run-queue wait", RULE.wait), steal: partOf(row, STEAL, "steal", RULE.steal) };
+		const pain = { cpi: cpiOf(row, dt, baseline.get(row.key)), wait: partOf(row, WAIT, "run-queue wait", RULE.wait) };
 		pains.set(row.key, pain);
 		can.cpi ||= counts(row, ["instructions"]) && counts(row, ["cycles", "cpu-cycles"]);
 		can.wait ||= counts(row, WAIT);
-		can.steal ||= counts(row, STEAL);
-		for (const k of ["cpi", "wait", "steal"]) {
+		for (const k of ["cpi", "wait"]) {
 			if (pain[k]?.suffers)
 				victims.push({ row, pain: pain[k], by: k });
 		}
@@ -218,5 +238,5 @@ function judge(data, dt) {
 	const ranked = [...suspects.values()].sort((a, b) => b.score - a.score);
 	ranked.forEach((s) => s.evidence.sort((a, b) => b.r * b.share - a.r * a.share));
 	unproven.sort((a, b) => b.r - a.r);
-	return { rows, actors, pains, victims, suspects: ranked, unproven: unproven.filter((u) => !suspects.has(u.row.key)), can, ran: actors.some((row) => sum(cpuOf(row)?.delta ?? []) > 0) };
+	return { rows, actors, pains, victims, suspects: ranked, unproven: unproven.filter((u) => !suspects.has(u.row.key)), gaps, can, ran: actors.some((row) => sum(cpuOf(row)?.delta ?? []) > 0) };
 }

@@ -3,7 +3,7 @@
 "use strict";
 
 const PAGE_ROWS = 20;
-const View = { kind: null, sort: null, search: "", rows: PAGE_ROWS, data: null, verdict: null, dt: null };
+const View = { kind: null, sort: null, search: "", rows: PAGE_ROWS, data: null, verdict: null, dt: null, at: null };
 
 function spansOf(data) {
 	return data.times.map((t, k) => Math.max((t - (k ? data.times[k - 1] : data.start_ns)) / 1, 1));
@@ -31,27 +31,25 @@ function evidenceText(e) {
 function evidenceCharts(suspect, e) {
 	const v = e.victim;
 	return el("div", { class: "pair" },
-		el("figure", {}, el("figcaption", {}, bdi(nameOf(suspect.row)), ": ", bdi(e.event), " per second"), spark(e.use, `${plain(nameOf(suspect.row))}: ${plain(e.event)} over time`)),
+		el("figure", {}, el("figcaption", {}, bdi(nameOf(suspect.row)), ": ", bdi(e.event), " per second"), spark(e.use, `${plain(nameOf(suspect.row))}: ${plain(e.event)} over time`, View.at, View.verdict.gaps)),
 		el("figure", {}, el("figcaption", {}, bdi(nameOf(v.row)), `: ${v.pain.kind}, dashed: where suffering begins`),
-			spark(v.pain.series, `${plain(nameOf(v.row))}: ${v.pain.kind} over time`, v.pain.limit)));
+			spark(v.pain.series, `${plain(nameOf(v.row))}: ${v.pain.kind} over time`, View.at, View.verdict.gaps, v.pain.limit)));
 }
 
 function verdictText(j) {
 	const missing = [];
 	if (!j.can.cpi)
-		missing.push("no CPI (cycles and instructions are not both counted)");
+		missing.push("CPI (cycles and instructions are not both counted)");
 	if (!j.can.wait)
-		missing.push("no run-queue wait");
-	if (!j.can.steal)
-		missing.push("no steal time");
+		missing.push("run-queue wait");
 	const without = missing.length ? ` Not seen here: ${missing.join(", ")}.` : "";
-	if (!j.can.intervals)
-		return `Nobody: ${View.dt.length} intervals are too few for a statement; ${RULE.intervals} are needed.`;
+	if (j.can.intervals < RULE.intervals)
+		return `Nobody: ${j.can.intervals} intervals are too few for a statement; ${RULE.intervals} are needed.`;
 	if (j.suspects.length)
 		return null;
 	if (!j.ran)
 		return "Nobody: no VM or tenant ran.";
-	if (!j.can.cpi && !j.can.wait && !j.can.steal)
+	if (!j.can.cpi && !j.can.wait)
 		return "Nobody: this host has no count that shows suffering." + without;
 	if (!j.victims.length)
 		return "Nobody: no evidence that a VM or tenant suffers." + without;
@@ -69,7 +67,7 @@ function showSuspects() {
 	$("suspects").replaceChildren(...j.suspects.slice(0, 5).map((s) => el("li", {},
 		el("h3", {}, bdi(nameOf(s.row)), s.row.vm === null ? null : " of ", s.row.vm === null ? null : bdi(s.row.tenant)),
 		...s.evidence.slice(0, 3).flatMap((e) => [evidenceText(e), evidenceCharts(s, e)]),
-		s.evidence.length > 3 ? el("p", { class: "dim" }, `And ${s.evidence.length - 3} more pieces of evidence of this kind.`) : null)));
+		s.evidence.length > 3 ? el("p", { class: "dim" }, `And ${s.evidence.length - 3} more of this kind.`) : null)));
 	$("unproven").replaceChildren();
 	if (j.unproven.length) {
 		const u = j.unproven[0];
@@ -83,7 +81,7 @@ function showSuspects() {
 function usedEvents(data) {
 	const names = [];
 	for (const s of data.series)
-		if (!names.includes(s.event) && !CPU.includes(s.event) && !STEAL.includes(s.event) && !WAIT.includes(s.event))
+		if (!s.why && !names.includes(s.event) && !CPU.includes(s.event) && !WAIT.includes(s.event))
 			names.push(s.event);
 	return names.slice(0, 12);
 }
@@ -154,15 +152,15 @@ function showChart(j, rows, totals) {
 			cpuOf(r.row).delta.forEach((v, i) => { rest[i] += (v ?? 0) / View.dt[i]; });
 	if (sum(rest) > 0)
 		layers.push({ row: null, values: rest, colour: OTHERS });
-	const heights = View.dt.map((_, i) => sum(layers.map((l) => l.values[i]))), max = Math.max(...heights, 1e-9);
-	doc.textContent = `CPUs in use over time, from ${clock(View.data.start_ns)} to ${clock(View.data.times.at(-1))} UTC; the full height is ${max.toPrecision(2)} CPUs. The table has the sums.`;
-	box.append(stacked(layers, max, `CPUs in use over time by ${layers.map((l) => (l.row ? plain(nameOf(l.row)) : "others")).join(", ")}`),
+	const heights = View.dt.map((_, i) => sum(layers.map((l) => l.values[i]))), max = Math.max(...heights, 1); // an idle host looks idle
+	doc.textContent = `CPUs in use over time, from ${clock(View.data.start_ns)} to ${clock(View.data.times.at(-1))} UTC; the full height is ${max.toPrecision(2)} CPUs${j.gaps.length ? "; grey: nothing was counted" : ""}. The table has the sums.`;
+	box.append(stacked(layers, max, `CPUs in use over time by ${layers.map((l) => (l.row ? plain(nameOf(l.row)) : "others")).join(", ")}`, View.at, j.gaps),
 		el("ul", { class: "key" }, ...layers.map((l) => el("li", {}, svg("svg", { width: 12, height: 12, "aria-hidden": "true" }, svg("rect", { width: 12, height: 12, fill: l.colour })), l.row ? bdi(nameOf(l.row)) : "others"))));
 }
 
 // ---- who suffers ----
 
-const painOrder = (p) => Math.max(p.cpi?.suffers ? p.cpi.worst / p.cpi.usual : 0, p.wait?.suffers ? 10 * p.wait.mean : 0, p.steal?.suffers ? 10 * p.steal.mean : 0);
+const painOrder = (p) => Math.max(p.cpi?.suffers ? p.cpi.worst / p.cpi.usual : 0, p.wait?.suffers ? 10 * p.wait.mean : 0);
 
 function painCell(p, text, sub) {
 	if (!p || p.mean === null)
@@ -172,19 +170,23 @@ function painCell(p, text, sub) {
 
 function showSuffering() {
 	const j = View.verdict, data = View.data;
-	const rows = j.actors.map((row) => ({ row, p: j.pains.get(row.key) })).filter((r) => r.p.cpi || r.p.wait || r.p.steal);
+	const rows = j.actors.map((row) => ({ row, p: j.pains.get(row.key) })).filter((r) => r.p.cpi || r.p.wait);
 	rows.sort((a, b) => painOrder(b.p) - painOrder(a.p) || (b.p.cpi?.worst ?? 0) / (b.p.cpi?.usual ?? 1) - (a.p.cpi?.worst ?? 0) / (a.p.cpi?.usual ?? 1));
+	const remembered = rows.some((r) => r.p.cpi?.remembered);
 	const nr = new Set(j.victims.map((v) => v.row)).size;
 	$("suffers-doc").textContent = !rows.length
-		? "Nothing here shows suffering: it takes cycles and instructions, the run-queue wait, or the steal time."
-		: `${nr || "None"} of ${rows.length} ${nr === 1 ? "suffers" : "suffer"} by the rule below. The usual CPI is the row's own: the lower quarter of its intervals.`;
+		? j.can.cpi ? "No row ran long enough for a CPI: 1 % of an interval." : "Nothing here shows suffering: it takes cycles and instructions, or the run-queue wait."
+		: `${nr || "None"} of ${rows.length} ${nr === 1 ? "suffers" : "suffer"} by the rule below.` +
+			(j.can.cpi ? ` The usual CPI is the row's own: the lower quarter of its intervals${remembered ? " of all that vpmud remembers" : ""}.` : " No CPI: cycles and instructions are not both counted.") +
+			(j.can.wait ? " Run-queue wait is that of the vCPU threads: what KVM tells a guest as steal." : " The run-queue wait is not counted.");
 	const part1 = (p) => part(p.mean), bad = (p) => `${p.bad} of ${p.nr} intervals`;
-	fill($("suffers"), rows.length ? [{ title: "VM or tenant" }, { title: "CPI" }, { title: "Usual CPI" }, { title: "Worst" }, { title: "Run-queue wait" }, { title: "Steal" }] : [],
-		rows.slice(0, PAGE_ROWS).map(({ row, p }) => el("tr", {}, rowHead(row),
-			painCell(p.cpi, (c) => c.mean.toPrecision(3), bad),
-			cell(p.cpi ? approx(p.cpi.usual.toPrecision(3), p.cpi.estimated) : NONE, p.cpi ? null : "dim"),
-			cell(p.cpi ? approx(p.cpi.worst.toPrecision(3), p.cpi.estimated) : NONE, p.cpi ? null : "dim"),
-			painCell(p.wait, part1, bad), painCell(p.steal, part1, bad))));
+	const none = cell(NONE, "dim"), columns = [
+		[j.can.cpi, { title: "CPI" }, (p) => painCell(p.cpi, (c) => c.mean.toPrecision(3), bad)],
+		[j.can.cpi, { title: "Usual CPI" }, (p) => (p.cpi ? cell(approx(p.cpi.usual.toPrecision(3), p.cpi.estimated)) : none.cloneNode(true))],
+		[j.can.cpi, { title: "Worst" }, (p) => (p.cpi ? cell(approx(p.cpi.worst.toPrecision(3), p.cpi.estimated)) : none.cloneNode(true))],
+		[j.can.wait, { title: "Run-queue wait (steal)" }, (p) => painCell(p.wait, part1, bad)]].filter(([can]) => can);
+	fill($("suffers"), rows.length ? [{ title: "VM or tenant" }, ...columns.map((c) => c[1])] : [],
+		rows.slice(0, PAGE_ROWS).map(({ row, p }) => el("tr", {}, rowHead(row), ...columns.map((c) => c[2](p)))));
 	if (rows.length > PAGE_ROWS)
 		$("suffers-doc").textContent += ` The first ${PAGE_ROWS} are shown.`;
 }
@@ -192,21 +194,22 @@ function showSuffering() {
 // ---- quality ----
 
 function showQuality() {
-	const data = View.data, events = new Map(), notes = [...(data.notes ?? [])];
+	const data = View.data, events = new Map(), notes = [...(data.notes ?? [])], lost = sum(View.verdict.gaps.map((g) => g.n));
 	for (const s of data.series) {
 		const id = (s.backend ?? "") + " " + s.event;
 		let e = events.get(id);
 		if (!e)
-			events.set(id, e = { event: s.event, backend: s.backend ?? NONE, rows: 0, counted: 0, missing: 0, lowest: 1, words: new Set(), why: new Set(), empty: 0 });
+			events.set(id, e = { event: s.event, backend: s.backend ?? NONE, rows: 0, counted: 0, missing: 0, inexact: 0, lowest: 1, words: new Set(), why: new Set(), empty: 0 });
 		e.rows++;
 		if (s.why)
 			e.why.add(s.why);
 		const n = known(s.delta).length;
 		e.counted += n > 0 && !s.why;
 		if (n && !s.why)
-			e.missing += s.delta.length - n;
+			e.missing += s.delta.length - n - lost;
 		else if (!s.why)
 			e.empty++;
+		e.inexact += s.inexact ?? 0;
 		e.lowest = Math.min(e.lowest, s.running ?? 1);
 		(s.quality ?? "").split(" ").forEach((w) => w && e.words.add(w));
 	}
@@ -217,23 +220,38 @@ function showQuality() {
 		notes.push("Some counts are partial: events are missing in them.");
 	if (list.some((e) => e.words.has("modelled")))
 		notes.push("Modelled counts are of modelled CPUs, not of this host's.");
+	if (list.some((e) => e.missing))
+		notes.push("Some rows were not counted in all intervals.");
 	if (!list.some((e) => e.counted))
 		notes.push("Nothing was counted.");
 	$("notes").replaceChildren(...(notes.length ? notes : ["All counts shown are complete."]).map((n) => el("li", {}, plain(n))));
 	fill($("quality"), [{ title: "Event" }, { title: "Backend", left: true }, { title: "Rows counted" }, { title: "Running share" }, { title: "Remarks", left: true }], list.map((e) => el("tr", {},
 		el("th", { scope: "row" }, bdi(e.event)), cell(plain(e.backend), "left"), cell(`${e.counted} of ${e.rows}`), cell(e.counted ? (e.lowest < 1 ? "from " : "") + part(e.lowest) : NONE, bad(e) ? "est" : null),
 		cell(plain([e.counted < e.rows && e.why.size ? "not supported: " + [...e.why].join("; ") : "", e.empty ? `not counted in ${e.empty} rows` : "",
-			e.missing ? `${e.missing} values of intervals are missing` : "", [...e.words].join(", ")].filter(Boolean).join("; ")), "wrap"))));
+			e.missing ? `${e.missing} values of intervals are missing` : "", e.inexact ? `${e.inexact} values of intervals are not exact` : "", [...e.words].join(", ")].filter(Boolean).join("; ")), "wrap"))));
 }
 
 function showRule() {
 	const p = (text) => el("li", {}, text);
 	$("rule").replaceChildren(el("ul", {},
 		p(`Rows are VMs, and tenants without known VMs. Nothing is said with fewer than ${RULE.intervals} intervals.`),
-		p(`A row suffers if its CPI is at least ${RULE.cpi} times its usual one (the lower quarter of its own intervals) in ${100 * RULE.cpiPart} % of the intervals in which it ran, and in ${RULE.cpiMin} or more; if the run-queue wait takes ${100 * RULE.wait} % of the time in which it could run; or if steal takes ${100 * RULE.steal} %.`),
+		p(`A row suffers if its CPI is at least ${RULE.cpi} times its usual one (the lower quarter of its own intervals, of all that vpmud remembers if it remembers ${RULE.intervals} or more) in ${100 * RULE.cpiPart} % of the intervals in which it ran, and in ${RULE.cpiMin} or more; or if the run-queue wait takes ${100 * RULE.wait} % of the time in which it could run.`),
 		p(`A suspect uses at least ${100 * RULE.share} % of what all rows use of a resource: CPU time, and for a raised CPI also events of caches and memory. It uses ${RULE.contrast} times more of it while the other suffers than otherwise. Both series correlate by ${RULE.r} or more, and by so much that chance names somebody on ${100 * RULE.alpha} % of the hosts where nobody is to blame (Fisher's z for all pairs compared; intervals that resemble their neighbours count less).`),
 		p(`Without a change over time: who has ${100 * RULE.holds} % of the CPU time of all rows, and ${RULE.timesMore} times as much as a row that waits in the run queue, is a suspect, too.`),
 		p("Suspects are ranked by correlation times share, summed up over those who suffer. If no pair passes, nobody is named. Counts of different backends are never compared.")));
+}
+
+// ---- gaps ----
+
+const GAPS = 8; // lines
+
+function showGaps(data, gaps) {
+	const begin = (g) => (g.from ? data.times[g.from - 1] : data.start_ns), end = (g) => data.times[g.from + g.n - 1];
+	const lines = gaps.slice(0, GAPS).map((g) => `Nothing was counted from ${clock(begin(g))} to ${clock(end(g))} UTC (${span(end(g) - begin(g))}): the server did not run, or no session counted.`);
+	if (gaps.length > GAPS)
+		lines.push(`And ${gaps.length - GAPS} more gaps.`);
+	$("gaps").hidden = !lines.length;
+	$("gaps").replaceChildren(...lines.map((l) => el("p", {}, l)));
 }
 
 // ---- the whole ----
@@ -243,7 +261,7 @@ function showWhere(data) {
 	$("title").replaceChildren("vpmu report", h.name ? " of " : "", h.name ? bdi(h.name) : "");
 	document.title = "vpmu report" + (h.name ? " of " + shortName(h.name) : "");
 	const facts = [last ? `${when(data.start_ns)} to ${when(last)} (${span(last - data.start_ns)}, ${data.times.length} intervals)` : "no intervals yet",
-		h.cpus ? `${h.cpus} CPUs` : "", h.kernel ?? "", h.server ? `${h.server} ${h.version ?? ""}` : "", [...new Set(data.series.map((s) => s.backend).filter(Boolean))].map((b) => "backend " + b).join(", ")];
+		data.kept_ns ? `as vpmud remembers it, counted every ${span(data.kept_ns)}` : "", h.cpus ? `${h.cpus} CPUs` : "", h.kernel ?? "", h.server ? `${h.server} ${h.version ?? ""}` : "", [...new Set(data.series.map((s) => s.backend).filter(Boolean))].map((b) => "backend " + b).join(", ")];
 	$("where").textContent = plain(facts.filter(Boolean).join("; "));
 	$("made").textContent = plain(data.made_by ?? "");
 }
@@ -251,6 +269,7 @@ function showWhere(data) {
 function show(data) {
 	View.data = data;
 	View.dt = spansOf(data);
+	View.at = placesOf(data.start_ns, data.times);
 	View.verdict = judge(data, View.dt);
 	if (View.kind === null && data.series.length) {
 		View.kind = View.verdict.rows.some((r) => r.vm !== null) ? "vm" : "tenant";
@@ -258,8 +277,10 @@ function show(data) {
 	}
 	View.sort ??= "cpu";
 	showWhere(data);
+	showGaps(data, View.verdict.gaps);
 	showSuspects();
-	$("runs-doc").textContent = "Shares are of the whole host where that is counted. Time is that of all CPUs together.";
+	const have = usedEvents(data), lacking = [...new Set(data.series.map((s) => s.event))].filter((e) => !have.includes(e) && !CPU.includes(e) && !WAIT.includes(e) && data.series.every((s) => s.event !== e || s.why));
+	$("runs-doc").textContent = "Shares are of the whole host where that is counted. Time is that of all CPUs together." + (lacking.length ? ` Not supported on this host: ${lacking.map(plain).join(", ")}.` : "");
 	showRows();
 	showSuffering();
 	showQuality();

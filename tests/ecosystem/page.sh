@@ -96,7 +96,7 @@ shot real
 quiet real
 
 # ---- whom it names ----
-named() { js "const j = (show(cases.$1), View.verdict); return j.suspects.map((s) => nameOf(s.row)).join(' ') || 'nobody'"; }
+named() { js "const j = (show($(printf %s "$1" | sed 's/^[a-z]/cases.&/')), View.verdict); return j.suspects.map((s) => nameOf(s.row)).join(' ') || 'nobody'"; }
 victims() { js "return [...new Set(View.verdict.victims.map((v) => nameOf(v.row)))].sort().join(' ') || 'nobody'"; }
 check "bursts of cache misses and CPI" "$(named 'noisy()')" gx-1
 check "who suffers from them" "$(victims)" "db-1 web-1"
@@ -107,7 +107,11 @@ check "one that suffers from itself" "$(named 'phases()'): $(victims)" "nobody: 
 check "one change of both is a coincidence" "$(named 'step()')" nobody
 check_match "and is called so" "$(text unproven)" "Not enough to name: gx-1's cache-misses"
 check "6 intervals" "$(named 'short()')" nobody
-check "no counters" "$(named 'nopmu()')" nobody
+check "no counters" "$(named 'nocounts()')" nobody
+check "no PMU: a hog, and others wait for a CPU" "$(named 'nopmu()')" hog
+check "the past, with a gap" "$(named 'past()')" gx-1
+check "all of the range is bad: vpmud remembers better times" "$(named 'remembered()'): $(victims)" "nobody: db-1"
+check "and nobody knows without that" "$(named '{ ...cases.remembered(), baseline: null }'): $(victims)" "nobody: nobody"
 check "an idle host" "$(named 'idle()')" nobody
 check "no intervals" "$(named 'empty()')" nobody
 check "a culprit among 1,000 VMs" "$(named 'many()')" gx-1
@@ -118,10 +122,13 @@ check "the culprit is found" "$(js 'let n = 0; for (let s = 1; s <= 10; s++) { c
 quiet "the cases"
 
 # ---- what it says, and how it looks ----
-for c in idle noisy waits nopmu multiplexed many; do
+for c in idle noisy waits nopmu multiplexed many past nocounts; do
 	case_of "$c()" >/dev/null
 	shot $c
 done
+case_of 'idle()' >/dev/null
+check "idle: what is not counted" "$(text verdict-line)" "Nobody: no evidence that a VM or tenant suffers. Not seen here: run-queue wait."
+check "idle: why there is no CPI" "$(text suffers-doc)" "No row ran long enough for a CPI: 1 % of an interval."
 case_of 'noisy()' >/dev/null
 check_match "the verdict" "$(text verdict-line)" '^Suspect: gx-1 of /globex'
 check_match "the evidence" "$(text suspects)" 'db-1 suffers: its CPI is 1.3× its usual'
@@ -131,10 +138,23 @@ check_match "multiplexed: in the table of who runs" "$(text runs)" '≈ [0-9.]+ 
 check_match "multiplexed: in that of who suffers" "$(text suffers)" '≈ [0-9.]+'
 check_match "multiplexed: with the evidence" "$(text suspects)" 'From multiplexed counts, which are estimates'
 check_match "multiplexed: the running share, and what is missing" "$(text quality | tr '\n\t' '  ')" 'cache-misses bpf [0-9]+ of [0-9]+ from 41.0 % .*values of intervals are missing; estimated, partial'
-case_of 'nopmu()' >/dev/null
+case_of 'past()' >/dev/null
+check_match "the past: that it is" "$(text where)" 'as vpmud remembers it, counted every 10 s'
+check "the past: the gap, once" "$(text gaps)" "Nothing was counted from 08:05:00 to 08:10:00 UTC (5.0 min): the server did not run, or no session counted."
+check_match "the past: no flame graph, in one line" "$(text flame-doc)" '^No profile: vpmud keeps counts of the past, but no samples.$'
+check "the past: the chart has the gap, and nothing is drawn across it" "$(js 'const r = document.querySelector("#chart svg rect"), from = +r.getAttribute("x"), to = from + +r.getAttribute("width"), d = document.querySelector("#chart path").getAttribute("d");
+	const x = d.split("Z").filter(Boolean).map((p) => p.match(/[\d.]+ [\d.]+/g).map((q) => +q.split(" ")[0]));
+	return x.length === 2 && x[0].every((v) => v <= from + 0.1) && x[1].every((v) => v >= to - 0.1)')" true
+check "the past: the gap is no missing value" "$(js 'return document.getElementById("quality").innerText.includes("40 values of intervals are missing")')" true
+check "the past: it is not called complete" "$(text notes)" "Some rows were not counted in all intervals."
+case_of 'remembered()' >/dev/null
+check_match "remembered: it is said" "$(text suffers-doc)" 'of all that vpmud remembers'
+case_of 'nocounts()' >/dev/null
 check_match "no PMU: why" "$(text quality)" 'not supported: no hardware PMU'
-check_match "no PMU: the verdict says what it does not see" "$(text verdict-line)" 'Nobody: this host has no count that shows suffering.*no CPI'
-check_match "no PMU: no number is made up" "$(text runs | tr '\n\t' '  ')" 'ini-1 /initech +[0-9.]+ % [0-9.]+ s +– not supported +– not supported'
+check "no profile: no graph is left of it" "$(js 'return document.querySelectorAll("#flame button").length')" 0
+check_match "no PMU: the verdict says what it does not see" "$(text verdict-line)" 'Nobody: this host has no count that shows suffering\. Not seen here: CPI .*, run-queue wait\.$'
+check "no PMU: no column for what is not counted" "$(js 'return [...document.querySelectorAll("#runs th[scope=col]")].map((t) => t.innerText.trim()).join()')" "VM,CPU time,context-switches"
+check_match "no PMU: and the page says so" "$(text runs-doc)" 'Not supported on this host: cycles, instructions, cache-misses'
 check_match "no profile: why" "$(text flame-doc)" 'No profile: event cycles: not supported'
 
 # ---- 1,000 VMs: a part is drawn, the rest is found ----

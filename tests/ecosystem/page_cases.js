@@ -56,7 +56,7 @@ function neighbours(r, culprit) {
 
 const tree = (who) => ["", 1000, [[who, 640, [["vcpu0", 640, [["[guest.k]", 140, [["do_syscall_64", 140, [["copy_page", 90, []]]]]], ["main", 500, [["stream_triad", 400, []], ["fill", 60, []]]]]]]],
 	["db-1", 360, [["vcpu0", 360, [["exec_query", 360, [["btree_find", 200, []], ["hash_join", 120, []]]]]]]]]];
-const profile = (who) => ({ event: "cycles", samples: 1000, lost: 0, period: 10000000, throttled: 0, backend: "bpf", note: "", pruned: false, root: tree(who) });
+const profile = (who, event = "cycles") => ({ event, samples: 1000, lost: 0, period: event === "cycles" ? 10000000 : 5000000, throttled: 0, backend: "bpf", note: "", pruned: false, root: tree(who) });
 
 const HOSTILE = ["</script><script>window.hacked=1</script>", "<img src=x onerror=window.hacked=1>", "\u202egnp.exe", "a\u0000b\u001b[31mred", "\u200b\u2066hidden",
 	"\"'><svg onload=window.hacked=1>", "{{nonce}}", "__proto__", "constructor", "x".repeat(5000), "\ud800 alone", "javascript:window.hacked=1"];
@@ -72,7 +72,16 @@ const cases = {
 	step: (seed = 1) => { const r = random(seed); return host(60, [busy(r, "/acme/db", "db-1", 1, (k) => (k < 40 ? 1 : 2), few), busy(r, "/globex", "gx-1", 1, one, (k) => (k < 40 ? 1e6 : 4e7))]); },
 	waits: (seed = 1) => { const r = random(seed); return host(60, [busy(r, "/globex", "hog", 6, one, few, () => 1e7), ...[1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 0.4, one, few, () => 4e8))]); },
 	equal: (seed = 1) => { const r = random(seed); return host(60, [1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 2, one, few, () => 2e9))); },
-	nopmu: (seed = 1) => { const d = host(60, neighbours(random(seed), true).map((v) => ({ ...v, events: { ...v.events, cycles: "no hardware PMU", instructions: "no hardware PMU", "cache-misses": "no hardware PMU" } })));
+	nopmu: (seed = 1) => { const d = cases.waits(seed), no = "no hardware PMU on this host"; d.series.forEach((s) => { if (/cycles|instr|cache/.test(s.event)) { s.delta.fill(null); s.why = no; } });
+		return { ...d, profile: profile("hog", "cpu-clock") }; },
+	// The range that vpmud remembers, with a gap of five minutes and a VM that began later; and an hour to compare with.
+	past: (seed = 1) => { const d = cases.noisy(seed), gap = (a) => [...a.slice(0, 30), null, ...a.slice(30)];
+		return { ...d, kept_ns: 1e10, times: Array.from({ length: 61 }, (_, k) => START + (k < 30 ? (k + 1) * 1e10 : k * 1e10 + 3e11)), profile: { error: "vpmud keeps counts of the past, but no samples." },
+			series: d.series.map((s) => ({ ...s, delta: gap(s.vm === "ini-2" ? s.delta.map((v, k) => (k < 40 ? null : v)) : s.delta) })) }; },
+	// All the range is bad, which only what is remembered can tell.
+	remembered: (seed = 1) => { const r = random(seed), d = host(60, [busy(r, "/acme/db", "db-1", 1, () => 2, few), busy(r, "/globex", "gx-1", 1, one, few)]), b = host(60, [busy(r, "/acme/db", "db-1", 1, (k) => (k < 50 ? 1 : 2), few)]);
+		return { ...d, baseline: { interval_ns: STEP, times: b.times, series: b.series } }; },
+	nocounts: (seed = 1) => { const d = host(60, neighbours(random(seed), true).map((v) => ({ ...v, events: { ...v.events, cycles: "no hardware PMU", instructions: "no hardware PMU", "cache-misses": "no hardware PMU" } })));
 		return { ...d, profile: { error: "event cycles: not supported by this host" } }; },
 	multiplexed: (seed = 1) => { const d = cases.noisy(seed);
 		d.series.forEach((s) => { if (/cycles|instr|cache/.test(s.event)) { s.running = 0.41; s.quality = "estimated partial"; } if (s.event === "cache-misses") s.delta[7] = null; }); return d; },

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# vpmu stat --since: what a session counted, per interval and in sum, before and after vpmud was killed, and the gap
-# between. Sums are those of the session itself.
+# vpmu stat --since and vpmu report --since: what a session counted, per interval and in sum, before and after vpmud was
+# killed, and the gap between. Sums are those of the session itself.
 . "$(dirname "$0")/vpmud_lib.inc"
 need_cgroups
 need_run
@@ -97,6 +97,32 @@ grep -q 'page-faults.*(partial)' "$dir/text" || check "the sum over a gap" "$(ca
 check "the gap is reported with the sum" "$(grep -c 'nothing was counted from' "$dir/err")" 1
 "$vpmu" stat --since "$since" -t /acme -I 1000 >"$dir/text" 2>/dev/null
 grep -q '<not counted> .*page-faults .*/acme$' "$dir/text" || check "text of a gap" "$(cat "$dir/text")" "<not counted>"
+# The page of the same time: its data, and what it compares with.
+"$vpmu" report --since "$since" -o "$dir/page.html" 2>"$dir/err" || check "report --since" "$(cat "$dir/err")" "status 0"
+sed -n 's,.*<script type="application/json" id="data">\(.*\)</script>$,\1,p' "$dir/page.html" >"$dir/data"
+page() { # FILTER: of the series of page faults of /acme
+	jq -c --argjson k "$kill_at" '. as $d | .series[] | select(.tenant == "/acme" and .event == "page-faults") |'"$1" "$dir/data"
+}
+check "the page's counts before the gap" "$(page '. as $s | [range($d.times | length) | select($d.times[.] <= $k) | $s.delta[.]] | add')" "$acme"
+check "the page's gap is an interval without any count" "$(jq '. as $d | [range(.times | length) as $i | select(all($d.series[].delta[$i]; . == null)) | $d.times[$i] - (if $i > 0 then $d.times[$i - 1] else $d.start_ns end)] | length == 1 and .[0] >= 2e9' "$dir/data")" true
+at_least "the page's counts after the gap" "$(page '. as $s | [range($d.times | length) | select($d.times[.] > $k) | $s.delta[.]] | add')" 30
+check "all intervals: as many as values" "$(jq '(.times | length) as $n | all(.series[]; (.delta | length) == $n)' "$dir/data")" true
+check "the page is of vpmud's memory" "$(jq -c '[.kept_ns, .profile.error, (.baseline.series | map(.event) | unique)]' "$dir/data")" '[1000000000,"vpmud keeps counts of the past, but no samples.",["task-clock"]]'
+"$vpmu" report --since "$since" -e task-clock -o "$dir/page.html" && check "only the events asked for" "$(sed -n 's,.*id="data">\(.*\)</script>$,\1,p' "$dir/page.html" | jq -c '[.series[].event] | unique')" '["task-clock"]'
+fails_report() { # STATUS WANT ARG...
+	status=$1 want=$2
+	shift 2
+	"$vpmu" report "$@" -o "$dir/none.html" >"$dir/out" 2>"$dir/err"
+	check "report $*: status" $? "$status"
+	check "report $*: one line" "$(wc -l <"$dir/err")" 1
+	grep -qF -e "$want" "$dir/err" || check "report $*: message" "$(cat "$dir/err")" "$want"
+	check "report $*: no page" "$(ls "$dir/none.html" 2>/dev/null)" ""
+}
+fails_report 1 "report: nothing was kept of that time; vpmud has counts from" --since -9h --until -8h
+fails_report 1 "report: nothing was kept of minor-faults" --since "$since" -e minor-faults
+fails_report 2 "report: --until needs a begin" --until now
+fails_report 2 "give it without -d" --since -5m -d 3
+fails_report 2 'report: --since: "tomorrow" is invalid' --since tomorrow
 # The gap alone: nothing was counted in it, and that is no 0.
 gap=$(date -d "@$((kill_at / 1000000000 + 1))" '+%Y-%m-%d %H:%M:%S')
 fails 1 "nothing was kept" --since "$gap" --until "$gap.5" -t /acme

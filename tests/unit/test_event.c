@@ -79,7 +79,7 @@ static const struct {
 	{__LINE__, "stalled-cycles-backend:u", 0, GENERIC(VPMU_EV_STALLED_BACKEND, U | G),
 	 "stalled-cycles-backend:u"},
 	{__LINE__, "run-delay", 0, KEY(6, 0, UK | G | H), "run-delay"},
-	{__LINE__, "runqueue-wait", 0, KEY(6, 0, UK | G | H), "run-delay"},
+	{__LINE__, "steal", 0, KEY(6, 0, UK | G | H), "run-delay"},
 	{__LINE__, "run-delay:uk", 0, KEY(6, 0, UK | G | H), "run-delay"},
 	{__LINE__, "involuntary-context-switches", 0, KEY(6, 1, UK | G | H),
 	 "involuntary-context-switches"},

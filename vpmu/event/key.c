@@ -78,8 +78,10 @@ const struct software_row vpmu_software_rows[VPMU_SW_NR] = {
 };
 
 const struct software_row vpmu_sched_rows[VPMU_SCHED_NR] = {
-	[VPMU_SCHED_RUN_DELAY] = {"run-delay", "runqueue-wait",
-				  "time vCPU threads waited for a CPU, ns", SW_PRIV_NONE},
+	[VPMU_SCHED_RUN_DELAY] =
+		{"run-delay", "steal",
+		 "time vCPU threads waited for a CPU, ns: what KVM tells guests as steal",
+		 SW_PRIV_NONE},
 	[VPMU_SCHED_INVOLUNTARY] = {"involuntary-context-switches", "nivcsw",
 				    "context switches of vCPU threads that could go on",
 				    SW_PRIV_NONE},

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A range of the past; see history_range.h. */
+#include <stdio.h>
+#include <time.h>
+
+#include "cli/error.h"
+#include "cli/history_answer.h"
+#include "cli/history_range.h"
+#include "cli/when.h"
+
+#define NS_PER_S  1000000000ULL
+#define TICKS_MAX 100000 /* that a server keeps, docs/protocol.md */
+#define TICKS_ASK 4096	 /* of an answer */
+
+void history_range_times(const char *cmd, const char *since, const char *until, uint64_t *since_ns,
+			 uint64_t *until_ns)
+{
+	struct timespec ts;
+	uint64_t now_ns;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	now_ns = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+	*until_ns = now_ns;
+	if (!when_parse(since, now_ns, since_ns))
+		cli_usage("%s: --since: \"%s\" is invalid; expected " WHEN_EXPECTED, cmd, since);
+	if (until && !when_parse(until, now_ns, until_ns))
+		cli_usage("%s: --until: \"%s\" is invalid; expected " WHEN_EXPECTED, cmd, until);
+	if (*until_ns > now_ns)
+		cli_usage("%s: --until: \"%s\" is invalid; expected a time up to now", cmd, until);
+	if (*since_ns >= *until_ns)
+		cli_usage("%s: --since: \"%s\" is invalid; expected a time before %s", cmd, since,
+			  until ? until : "now");
+}
+
+/* ---- the server's answers ------------------------------------------------------------------- */
+
+json_t *history_range_ask(const struct history_range *r, uint64_t since_ns, uint64_t until_ns,
+			  int points)
+{
+	char since[24], until[24];
+	json_t *req, *answer;
+
+	snprintf(since, sizeof(since), "%llu", (unsigned long long)since_ns);
+	snprintf(until, sizeof(until), "%llu", (unsigned long long)until_ns);
+	req = json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*}", "cmd", "history", "since", since,
+			"until", until, "target", r->target, "scope", r->scope, "events",
+			r->events);
+	if (req && points)
+		json_object_set_new(req, "points", json_integer(points));
+	answer = client_ask(r->c, req);
+	if (answer && !history_answer_ok(answer)) {
+		json_decref(answer);
+		return NULL;
+	}
+	return answer;
+}
+
+bool history_range_clip(struct history_range *r, uint64_t since_ns, uint64_t until_ns)
+{
+	char text[WHEN_LEN], other[WHEN_LEN];
+	json_t *none = history_range_ask(r, 0, 0, 0), *all = NULL;
+	bool ok = false;
+	uint64_t ns;
+
+	/* Without times, it has the interval alone; with one point, the time of all. */
+	if (none)
+		all = history_range_ask(r, 0, UINT64_MAX, 1);
+	if (!all)
+		goto out;
+	r->step_ns = history_answer_interval(none);
+	r->newest_ns = history_answer_time(all, 0);
+	if (!r->newest_ns) {
+		cli_error("%s: vpmud has kept no counts yet; it keeps what sessions count, every "
+			  "%llu s",
+			  r->cmd, (unsigned long long)(r->step_ns / NS_PER_S));
+		goto out;
+	}
+	ns = history_answer_interval(all);
+	if (ns / r->step_ns > TICKS_MAX) {
+		cli_error("the server's answer is invalid: field \"interval_ns\"");
+		goto out;
+	}
+	r->oldest_ns = r->newest_ns - (ns < r->newest_ns ? ns : r->newest_ns);
+	if (until_ns <= r->oldest_ns || since_ns >= r->newest_ns) {
+		cli_error("%s: nothing was kept of that time; vpmud has counts from %s to %s",
+			  r->cmd, when_text(r->oldest_ns, text), when_text(r->newest_ns, other));
+		goto out;
+	}
+	if (since_ns < r->oldest_ns)
+		cli_error("%s: nothing is kept from before %s", r->cmd,
+			  when_text(r->oldest_ns, text));
+	r->from_ns = since_ns < r->oldest_ns ? r->oldest_ns : since_ns;
+	/* The interval in which the range ends is a part of it. */
+	r->to_ns = until_ns + r->step_ns - 1;
+	ok = true;
+out:
+	json_decref(none);
+	json_decref(all);
+	return ok;
+}
+
+json_t *history_range_first(struct history_range *r, uint64_t until_ns)
+{
+	json_t *first = history_range_ask(r, r->from_ns + 1, r->to_ns, 1);
+	uint64_t end_ns = first ? history_answer_time(first, 0) : 0;
+
+	/* Nothing that ends later is in the rows. The interval in work is no gap. */
+	r->to_ns = end_ns > until_ns || until_ns - end_ns <= 2 * r->step_ns ? end_ns : until_ns;
+	return first;
+}
+
+/* ---- intervals ------------------------------------------------------------------------------ */
+
+struct history_walker {
+	const struct history_range *r;
+	const struct history_visit *v;
+	uint64_t last_ns; /* end of the last interval; 0: none yet */
+};
+
+static void history_walk_tick(struct history_walker *w, uint64_t end_ns, size_t i)
+{
+	w->v->tick(w->v->arg, w->last_ns, end_ns, i);
+	w->last_ns = end_ns;
+}
+
+/* Intervals that are not there, up to that which ends at @end_ns. */
+static void history_walk_missing(struct history_walker *w, uint64_t end_ns)
+{
+	uint64_t step = w->r->step_ns;
+
+	while (end_ns > w->last_ns && end_ns - w->last_ns > step + step / 2)
+		history_walk_tick(w, w->last_ns + step, SIZE_MAX);
+}
+
+/* The first interval that is kept ends at @end_ns. Those that are missing before it begin with the
+ * range. */
+static void history_walk_begin(struct history_walker *w, uint64_t end_ns)
+{
+	uint64_t step = w->r->step_ns, n = (end_ns - w->r->from_ns + step / 2) / step;
+
+	w->last_ns = end_ns - (n ? n : 1) * step;
+}
+
+static void history_walk_answer(struct history_walker *w, const json_t *answer)
+{
+	size_t n = json_array_size(json_object_get(answer, "times"));
+
+	w->v->answer(w->v->arg, answer);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t end_ns = history_answer_time(answer, i);
+
+		if (!w->last_ns) /* the first interval may begin before the range */
+			history_walk_begin(w, end_ns);
+		if (end_ns <= w->last_ns)
+			continue;
+		history_walk_missing(w, end_ns);
+		history_walk_tick(w, end_ns, i);
+	}
+}
+
+bool history_range_walk(const struct history_range *r, size_t nr, const struct history_visit *v)
+{
+	uint64_t ticks = HISTORY_VALUES_MAX / (nr ? nr : 1), slice;
+	struct history_walker w = {.r = r, .v = v};
+
+	ticks = ticks > TICKS_ASK ? TICKS_ASK : ticks > 2 ? ticks - 1 : 1;
+	slice = ticks * r->step_ns;
+	for (uint64_t at = r->from_ns; at < r->to_ns; at += slice) {
+		uint64_t end = r->to_ns - at > slice ? at + slice : r->to_ns;
+		json_t *answer = history_range_ask(r, at + 1, end, 0);
+
+		if (!answer)
+			return false;
+		history_walk_answer(&w, answer);
+		json_decref(answer);
+	}
+	history_walk_missing(&w, r->to_ns);
+	return true;
+}
