@@ -68,7 +68,7 @@ need virsh version
 need apt-get install -y --no-install-recommends ./new/vpmud_*.deb ./new/vpmu_*.deb ./new/vpmu-qemu_*.deb
 domain web-1 qemu
 need virsh start web-1
-becomes "a domain of plain QEMU" 1 said web-1 'wrong\|WRONG'
+becomes "a domain of plain QEMU" 1 said web-1 'wrong$'
 check "a guest of plain QEMU finds no PMU" "$(grep -c 'ok: a PMI' web-1.text)" 0
 need virsh destroy web-1
 : >web-1.text
