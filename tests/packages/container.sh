@@ -94,13 +94,17 @@ fi
 
 # ---- a layer, with the packages and the version before ----
 layer=$(mktemp -d) || exit 1
+pid=
 leave() {
+	# unshare(1) ignores SIGTERM; what it has started dies with it.
+	[ -z "$pid" ] || { kill -9 "$pid" && wait "$pid"; } 2>/dev/null
 	umount "$layer" 2>/dev/null
 	rmdir "$layer"
 	find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null
 	[ -z "$lent" ] || echo "-$lent" >"$cg2/cgroup.subtree_control"
 }
 trap leave EXIT
+trap "exit 1" HUP INT TERM
 mount -t tmpfs tmpfs "$layer" || skip "no tmpfs can be mounted"
 
 # A cgroup that is the root inside: a service manager removes all empty cgroups when it ends. libvirt wants a
@@ -136,8 +140,11 @@ printf '%s %s\n' "$before" "$now" >"$layer/test/versions"
 printf 'VMS=%s\nKILLS=%s\nPLANT=%s\n' "${VMS:-10}" "${KILLS:-10}" "${PLANT-}" >"$layer/test/settings"
 
 sh -c 'echo $$ >"$0/cgroup.procs" && exec unshare -m -p -f -C -u -n --kill-child sh "$@"' \
-	"$cgroup" "$0" boot "$layer" "$clean" >"$layer/boot.log" 2>&1
+	"$cgroup" "$0" boot "$layer" "$clean" >"$layer/boot.log" 2>&1 &
+pid=$!
+wait $pid
 rc=$?
+pid=
 out=$layer/upper/root/test/out
 if [ ! -s "$out" ]; then
 	[ -s "$layer/boot.log" ] && show "$layer/boot.log"
