@@ -98,6 +98,7 @@ pid=
 leave() {
 	# unshare(1) ignores SIGTERM; what it has started dies with it.
 	[ -z "$pid" ] || { kill -9 "$pid" && wait "$pid"; } 2>/dev/null
+	while grep -qs 'populated 1' "$cgroup/cgroup.events"; do sleep 0.1; done
 	umount "$layer" 2>/dev/null
 	rmdir "$layer"
 	find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null
