@@ -78,7 +78,7 @@ has vpmu usr/bin/vpmu usr/share/man/man1/vpmu.1.gz usr/share/vpmu/metrics/core.m
 has vpmu-exporter usr/bin/vpmu-exporter $units/vpmu-exporter.service \
 	$units/vpmu-exporter.socket usr/share/bash-completion/completions/vpmu-exporter \
 	usr/lib/sysusers.d/vpmu-exporter.conf etc/vpmu/vpmu-exporter.conf usr/share/man/man8/vpmu-exporter.8.gz
-has vpmu-qemu usr/bin/vpmu-qemu usr/share/man/man1/vpmu-qemu.1.gz
+has vpmu-qemu usr/bin/vpmu-qemu usr/share/man/man1/vpmu-qemu.1.gz etc/apparmor.d/abstractions/libvirt-qemu.d/vpmu-qemu
 has vpmu-vmm usr/bin/vpmu-vmm usr/lib/vpmu/guest.elf usr/share/man/man1/vpmu-vmm.1.gz
 check "no file is in two packages" "$(for p in x-*; do (cd "$p" && find . ! -type d); done |
 	grep -v /usr/share/doc/ | sort | uniq -d)" ""

@@ -4,12 +4,12 @@
 # (CONTAINER_RELEASE=trixie: of another one, on which those in VPMU_BUILD were built): installed, started, upgraded from
 # the version before with a session alive, removed, purged. What happens inside is in inside.sh. With "libvirt": on a
 # host of Debian's libvirt, QEMU, Prometheus and prometheus-libvirt-exporter; what happens inside is in
-# inside_libvirt.sh.
+# inside_libvirt.sh. With "qemu": on that host with /dev/kvm; inside_qemu.sh.
 #
 # The Debian is made by debootstrap once, with the packages that ours depend on, and stays in build/packages/.
 # Each run is on a fresh layer above it (overlayfs, in memory), in namespaces of its own, with a BPF file system and
 # a /run of its own; nothing of it is left behind.
-#   VPMU_BUILD=build sh tests/packages/container.sh [libvirt]
+#   VPMU_BUILD=build sh tests/packages/container.sh [libvirt|qemu]
 . "$(dirname "$0")/lib.inc"
 
 # ---- inside of the namespaces: make the Debian's mounts and become its service manager ----
@@ -37,6 +37,7 @@ if [ "${1-}" = boot ]; then
 		After=basic.target
 		[Service]
 		Type=oneshot
+		EnvironmentFile=-/root/test/settings
 		ExecStart=/bin/sh /root/test/inside.sh
 		StandardOutput=append:/root/test/out
 		StandardError=append:/root/test/out
@@ -53,14 +54,14 @@ fi
 # ---- requirements ----
 case ${1-} in
 "") inside=inside.sh host=debian with= ;;
-libvirt)
-	inside=inside_libvirt.sh host=debian-libvirt
+libvirt | qemu)
+	inside=inside_$1.sh host=debian-libvirt
 	# debootstrap does not know which package is the default-logind and the dbus-system-bus that polkitd wants.
 	with="dbus libpam-systemd libvirt-daemon-system systemd-container qemu-system-x86 prometheus prometheus-libvirt-exporter
-		curl jq"
+		curl jq apparmor bpftool procps"
 	;;
 *)
-	echo "container.sh: unknown \"$1\"; expected nothing, or libvirt" >&2
+	echo "container.sh: unknown \"$1\"; expected nothing, libvirt or qemu" >&2
 	exit 2
 	;;
 esac
@@ -72,7 +73,7 @@ ls "$debs"/vpmud_*.deb >/dev/null 2>&1 || skip "no packages in $debs: build.sh m
 
 # ---- the Debian ----
 # Alternatives ("systemd | ...") are served by the first one; our own packages are not fetched.
-depends=$({ for p in vpmud vpmu vpmu-exporter vpmu-vmm libvpmu0; do dpkg-deb -f "$debs/$p"_*.deb Depends; done && echo $with | tr ' ' ,; } |
+depends=$({ for p in vpmud vpmu vpmu-exporter vpmu-vmm vpmu-qemu libvpmu0; do dpkg-deb -f "$debs/$p"_*.deb Depends; done && echo $with | tr ' ' ,; } |
 	tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g' | grep -v '^lib\{0,1\}vpmu' | sort -u)
 clean=$work/$host
 here=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -93,13 +94,18 @@ fi
 
 # ---- a layer, with the packages and the version before ----
 layer=$(mktemp -d) || exit 1
+pid=
 leave() {
+	# unshare(1) ignores SIGTERM; what it has started dies with it.
+	[ -z "$pid" ] || { kill -9 "$pid" && wait "$pid"; } 2>/dev/null
+	while grep -qs 'populated 1' "$cgroup/cgroup.events"; do sleep 0.1; done
 	umount "$layer" 2>/dev/null
 	rmdir "$layer"
 	find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null
 	[ -z "$lent" ] || echo "-$lent" >"$cg2/cgroup.subtree_control"
 }
 trap leave EXIT
+trap "exit 1" HUP INT TERM
 mount -t tmpfs tmpfs "$layer" || skip "no tmpfs can be mounted"
 
 # A cgroup that is the root inside: a service manager removes all empty cgroups when it ends. libvirt wants a
@@ -113,9 +119,10 @@ if [ $host = debian-libvirt ] && [ -z "$(cat "$cgroup/cgroup.controllers")" ]; t
 	[ -n "$(cat "$cgroup/cgroup.controllers")" ] || skip "cgroup2 has no controller here, and libvirt wants one"
 fi
 mkdir "$layer/test" "$layer/test/new" "$layer/test/old"
-cp "$debs"/vpmud_*.deb "$debs"/vpmu_*.deb "$debs"/vpmu-exporter_*.deb "$debs"/vpmu-vmm_*.deb "$debs"/libvpmu0_*.deb "$layer/test/new/"
+cp "$debs"/vpmud_*.deb "$debs"/vpmu_*.deb "$debs"/vpmu-exporter_*.deb "$debs"/vpmu-vmm_*.deb "$debs"/libvpmu0_*.deb "$debs"/vpmu-qemu_*.deb "$layer/test/new/"
 cp "$(dirname "$0")/$inside" "$layer/test/inside.sh" &&
-	cp "$(dirname "$0")/inside.inc" "$src/docs/building.md" "$src/docs/operator-guide.md" "$layer/test/" || exit 1
+	cp "$(dirname "$0")/inside.inc" "$src/docs/building.md" "$src/docs/operator-guide.md" "$src/docs/guest-guide.md" "$layer/test/" || exit 1
+[ $inside != inside_qemu.sh ] || cp "$build/tests/preload/guest.elf" "$layer/test/" || exit 1
 
 # The version before is the same packages with another version, in their control files and in the version that the
 # programs print (three bytes of equal length in place of three).
@@ -131,10 +138,14 @@ for p in vpmud vpmu; do
 	rm -rf "$layer/x"
 done
 printf '%s %s\n' "$before" "$now" >"$layer/test/versions"
+printf 'VMS=%s\nKILLS=%s\nPLANT=%s\n' "${VMS:-10}" "${KILLS:-10}" "${PLANT-}" >"$layer/test/settings"
 
 sh -c 'echo $$ >"$0/cgroup.procs" && exec unshare -m -p -f -C -u -n --kill-child sh "$@"' \
-	"$cgroup" "$0" boot "$layer" "$clean" >"$layer/boot.log" 2>&1
+	"$cgroup" "$0" boot "$layer" "$clean" >"$layer/boot.log" 2>&1 &
+pid=$!
+wait $pid
 rc=$?
+pid=
 out=$layer/upper/root/test/out
 if [ ! -s "$out" ]; then
 	[ -s "$layer/boot.log" ] && show "$layer/boot.log"

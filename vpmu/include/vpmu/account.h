@@ -9,6 +9,10 @@
 #ifndef VPMU_ACCOUNT_H
 #define VPMU_ACCOUNT_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_account;
 
 /*
@@ -29,5 +33,9 @@ int vpmu_account_del(struct vpmu_account *account);
 
 /* vpmu_account_owner - the @owner given to vpmu_account_create. Any thread. */
 void *vpmu_account_owner(const struct vpmu_account *account);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

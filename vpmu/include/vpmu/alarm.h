@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_consumer;
 struct vpmu_context;
 struct vpmu_pcpu;
@@ -57,5 +61,9 @@ void vpmu_alarm_set(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct
 /* vpmu_alarm_clear - charge, so that the alarm fires if it is due, then clear it. Does nothing if
  * it is not set. @pcpu is NULL while the context is placed nowhere. */
 void vpmu_alarm_clear(struct vpmu_alarm *a, struct vpmu_pcpu *pcpu);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

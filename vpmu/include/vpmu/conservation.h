@@ -12,6 +12,10 @@
 
 #include "vpmu/event/key.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_host;
 
 struct vpmu_conservation {
@@ -31,5 +35,9 @@ struct vpmu_conservation {
  */
 int vpmu_host_conservation(struct vpmu_host *host,
 			   int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -25,6 +25,10 @@
 #include "vpmu/event/key.h"
 #include "vpmu/value.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_account;
 struct vpmu_pcpu;
 
@@ -47,7 +51,7 @@ enum vpmu_state_kind {
 /* The state that readers use. Private. */
 struct vpmu_state {
 	struct {
-		_Alignas(8) uint8_t kind; /* enum vpmu_state_kind */
+		uint8_t kind __attribute__((aligned(8))); /* enum vpmu_state_kind */
 		uint8_t slot;
 		uint8_t quality; /* enum vpmu_quality: the worst so far */
 		bool supported;
@@ -132,5 +136,9 @@ void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out);
 
 /* vpmu_rcu_free - free(@ptr) after a grace period. Cannot fail. Any thread. */
 void vpmu_rcu_free(void *ptr);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 
 #include "vpmu/lbr_regs.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_account;
 struct vpmu_alarm;
 struct vpmu_cell;
@@ -82,5 +86,9 @@ void vpmu_context_fini(struct vpmu_context *ctx);
  * still placed where it was. Owner of @pcpu, or control while @pcpu is offline.
  */
 int vpmu_context_place(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

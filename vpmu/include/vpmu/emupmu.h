@@ -15,6 +15,10 @@
 #include "vpmu/hostpmu.h"
 #include "vpmu/lbr_regs.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum vpmu_emu_mode { VPMU_EMU_OS = 0, VPMU_EMU_USR = 1, VPMU_EMU_HOST = 2, VPMU_EMU_MODES };
 
 /* Events that the emulator can count; their meanings are those of enum vpmu_generic. Cycles and
@@ -68,14 +72,16 @@ struct vpmu_emu_tally {
 /* vpmu_emu_row - returns the row of the set @modes (bit per enum vpmu_emu_mode, not 0). Pure. */
 static inline unsigned int vpmu_emu_row(unsigned int modes)
 {
+	/* OS, USR and HOST are bits 0, 1 and 2. */
 	static const uint8_t row[1 << VPMU_EMU_MODES] = {
-		[1 << VPMU_EMU_OS] = VPMU_EMU_OS,
-		[1 << VPMU_EMU_USR] = VPMU_EMU_USR,
-		[1 << VPMU_EMU_HOST] = VPMU_EMU_HOST,
-		[1 << VPMU_EMU_OS | 1 << VPMU_EMU_USR] = VPMU_EMU_ROW_OS_USR,
-		[1 << VPMU_EMU_OS | 1 << VPMU_EMU_HOST] = VPMU_EMU_ROW_OS_HOST,
-		[1 << VPMU_EMU_USR | 1 << VPMU_EMU_HOST] = VPMU_EMU_ROW_USR_HOST,
-		[(1 << VPMU_EMU_MODES) - 1] = VPMU_EMU_ROW_ALL,
+		0,
+		VPMU_EMU_OS,
+		VPMU_EMU_USR,
+		VPMU_EMU_ROW_OS_USR,
+		VPMU_EMU_HOST,
+		VPMU_EMU_ROW_OS_HOST,
+		VPMU_EMU_ROW_USR_HOST,
+		VPMU_EMU_ROW_ALL,
 	};
 
 	return row[modes];
@@ -84,9 +90,9 @@ static inline unsigned int vpmu_emu_row(unsigned int modes)
 /* The rows, besides the mode's own, in which an event in a mode is counted: one per set that
  * contains the mode. */
 static const uint8_t vpmu_emu_sums[VPMU_EMU_MODES][3] = {
-	[VPMU_EMU_OS] = {VPMU_EMU_ROW_OS_USR, VPMU_EMU_ROW_OS_HOST, VPMU_EMU_ROW_ALL},
-	[VPMU_EMU_USR] = {VPMU_EMU_ROW_OS_USR, VPMU_EMU_ROW_USR_HOST, VPMU_EMU_ROW_ALL},
-	[VPMU_EMU_HOST] = {VPMU_EMU_ROW_OS_HOST, VPMU_EMU_ROW_USR_HOST, VPMU_EMU_ROW_ALL},
+	{VPMU_EMU_ROW_OS_USR, VPMU_EMU_ROW_OS_HOST, VPMU_EMU_ROW_ALL},	 /* OS */
+	{VPMU_EMU_ROW_OS_USR, VPMU_EMU_ROW_USR_HOST, VPMU_EMU_ROW_ALL},	 /* USR */
+	{VPMU_EMU_ROW_OS_HOST, VPMU_EMU_ROW_USR_HOST, VPMU_EMU_ROW_ALL}, /* HOST */
 };
 
 /* vpmu_emu_add - count @n more of @event in @mode. Owner. */
@@ -170,5 +176,9 @@ struct vpmu_emupmu_opts {
  * Returns 0; -EINVAL: @opts out of range.
  */
 int vpmu_emupmu_init(struct vpmu_emupmu *sp, const struct vpmu_emupmu_opts *opts);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -36,6 +36,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_account;
 struct vpmu_host;
 
@@ -96,5 +100,9 @@ struct vpmu_sharing {
 	uint64_t refused;	    /* enables that failed so far: no free slot, or quota used up */
 };
 void vpmu_host_sharing(struct vpmu_host *host, struct vpmu_sharing *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -40,6 +40,10 @@
 
 #include "vpmu/hostpmu.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct perf_event_mmap_page;
 
 /* The default of leave_counters. */
@@ -172,5 +176,9 @@ void vpmu_hostpmu_perf_why_not(vpmu_key_t key, char *why, size_t whylen);
 int vpmu_hostpmu_perf_check(unsigned int leave_counters,
 			    int (*fn)(const char *what, bool ok, const char *why, void *arg),
 			    void *arg);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -26,6 +26,10 @@
 
 #include "vpmu/lbr_regs.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_account;
 struct vpmu_context;
 struct vpmu_host;
@@ -107,5 +111,9 @@ struct vpmu_lbr_usage {
 	size_t bytes; /* all memory for them, including the unused part of the pool */
 };
 void vpmu_lbr_usage(const struct vpmu_host *host, struct vpmu_lbr_usage *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -11,6 +11,10 @@
 
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_context;
 struct vpmu_host;
 struct vpmu_hostpmu;
@@ -76,5 +80,9 @@ bool vpmu_pcpu_wants_tick(const struct vpmu_pcpu *pcpu);
 /* vpmu_pcpu_overflow - the host PMU's alarm went off (hostpmu.h: arm): charge, call the alarms and
  * samplers that are due, and arm again. Harmless if none is due. Owner. */
 void vpmu_pcpu_overflow(struct vpmu_pcpu *pcpu);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

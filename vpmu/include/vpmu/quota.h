@@ -12,6 +12,10 @@
 
 #include "vpmu/charge.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Guests never take the last VPMU_SLOTS_OPERATORS free slots, nor, for events outside the generic
  * list, the last VPMU_SLOTS_OPERATORS + VPMU_SLOTS_GENERIC. A key that is already in use can always
  * be shared. */
@@ -42,5 +46,9 @@ static inline void vpmu_quota_set_max(struct vpmu_quota *q, unsigned int max)
 {
 	__atomic_store_n(&q->max, max, __ATOMIC_RELAXED);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -19,6 +19,10 @@
 #include "vpmu/lbr_regs.h"
 #include "vpmu/value.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_account;
 struct vpmu_host;
 struct vpmu_sampler;
@@ -79,5 +83,9 @@ void vpmu_sampler_destroy(struct vpmu_sampler *s);
 
 /* vpmu_sampler_read - read the sampler's own consumer, as vpmu_consumer_read does. */
 void vpmu_sampler_read(const struct vpmu_sampler *s, struct vpmu_value *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

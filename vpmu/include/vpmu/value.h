@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Quality of a count; a greater number is worse. */
 enum vpmu_quality {
 	VPMU_Q_EXACT = 0,     /* each event was counted */
@@ -47,5 +51,9 @@ struct vpmu_value {
  * gaps. Saturates at UINT64_MAX; 0 if enabled but never running. Pure.
  */
 uint64_t vpmu_value_scaled(const struct vpmu_value *v);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 
 #include "vpmu/event/key.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct perf_event_attr;
 
 /*
@@ -79,5 +83,9 @@ struct vpmu_event_info {
 	vpmu_key_t key;
 };
 int vpmu_event_list(int (*fn)(const struct vpmu_event_info *info, void *arg), void *arg);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

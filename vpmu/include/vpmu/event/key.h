@@ -15,6 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Layout of a key. A valid key is never 0.
  *   bits  0..15  event: generic id, software id, or raw event select
@@ -138,5 +142,9 @@ int vpmu_key_to_raw(vpmu_key_t key, enum vpmu_space space, uint64_t *config);
  * key without the flags that the kernel ignores. Pure.
  */
 bool vpmu_key_valid(vpmu_key_t key);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -21,6 +21,10 @@
 #include "vpmu/consumer.h"
 #include "vpmu/guest/model.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vpmu_hostpmu;
 
 struct vpmu_guest_ops; /* one per vendor, private */
@@ -188,5 +192,9 @@ int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val);
  */
 void vpmu_guest_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,
 		      uint32_t regs[4]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
