@@ -164,10 +164,6 @@ static error_t parse_what(int key, char *arg, struct argp_state *state)
 	case 't':
 		add_target(o, TARGET_NAME, arg, state);
 		return 0;
-	case 'C':
-		cli_once(state, key, "-C");
-		o->cpus = arg;
-		return 0;
 	case 'a':
 		o->all = true;
 		return 0;
@@ -190,11 +186,28 @@ static const struct argp_option what_options[] = {
 	{"all-cpus", 'a', NULL, 0, "Everything, as without -t", 0},
 	{"pid", 'p', "PID", 0, "The VM or the tenant of process PID, as -t", 0},
 	{"cgroup", 'G', "CGROUP", 0, "The tenant of cgroup CGROUP, as -t", 0},
-	{"cpu", 'C', "CPUS", 0, "Only what runs on these CPUs of the host (0,2-4)", 0},
 	{0},
 };
 
 const struct argp cli_what_argp = {.options = what_options, .parser = parse_what};
+
+static error_t parse_cpus(int key, char *arg, struct argp_state *state)
+{
+	struct what_opts *o = state->input;
+
+	if (key != 'C')
+		return ARGP_ERR_UNKNOWN;
+	cli_once(state, key, "-C");
+	o->cpus = arg;
+	return 0;
+}
+
+static const struct argp_option cpus_options[] = {
+	{"cpu", 'C', "CPUS", 0, "Only what runs on these CPUs of the host (0,2-4)", 0},
+	{0},
+};
+
+const struct argp cli_cpus_argp = {.options = cpus_options, .parser = parse_cpus};
 
 static error_t parse_metric(int key, char *arg, struct argp_state *state)
 {

@@ -34,6 +34,7 @@ static error_t top_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &o->what;
 		state->child_inputs[1] = &o->format;
 		state->child_inputs[2] = &o->asked;
+		state->child_inputs[3] = &o->what;
 		return 0;
 	case 'd':
 		cli_once(state, key, "-d");
@@ -97,6 +98,7 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 	static const struct argp_child children[] = {{&cli_what_argp, 0, NULL, 0},
 						     {&cli_format_argp, 0, NULL, 0},
 						     {&cli_metric_argp, 0, NULL, 0},
+						     {&cli_cpus_argp, 0, NULL, 0},
 						     {0}};
 	static const struct argp argp = {
 		.options = options,
