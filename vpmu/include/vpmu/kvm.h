@@ -140,6 +140,9 @@ struct vpmu_kvm_vm_opts {
 	 * not libc's ioctl(), which may be interposed. Any thread. */
 	int (*ioctl)(int fd, unsigned long request, void *arg);
 	void *arg; /* of hva and dirty */
+	/* The socket of vpmud for VMMs, /run/vpmu/vcpus.sock, for vCPUs whose host counters are the
+	 * library's; copied. NULL: none. See "Counts of vpmud". */
+	const char *vpmud;
 };
 
 /*
@@ -353,6 +356,7 @@ struct vpmu_kvm_report {
 	uint64_t faults;			/* of which #GP */
 	uint64_t alarms, pmis, pmi_errors;	/* PMIs raised; lost by an error of KVM */
 	uint64_t guest_tsc; /* TSC ticks between enter and leave in which the thread had a CPU */
+	unsigned int shared; /* events that are counted on vpmud's page now */
 };
 
 /* vpmu_kvm_vcpu_report - store the totals. Each is right by itself. Any. */

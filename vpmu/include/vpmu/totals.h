@@ -35,6 +35,11 @@ struct vpmu_totals {
  *           with PROT_READ and MAP_SHARED, and close it.
  *   UNBIND  stop; the slot may get another key. The last unbind of a vCPU ends its page, as do the
  *           end of the connection and of the thread.
+ *   EVENT   for a VMM that samples @key, which is bound, and may not open perf events itself: comes
+ *           with a file descriptor of a disabled perf event of the key and thread @tid, which
+ *           overflows never: set its period (PERF_EVENT_IOC_PERIOD), signal and owner, enable it.
+ *
+ * A request that vpmud does not know fails with EINVAL; EVENT is newer than the others.
  *
  * When vpmud ends, pages go on. After a reconnect within VPMU_TOTALS_AGAIN_NS, binding the same
  * keys again gives the same page and slots, and nothing is missed; otherwise the page ends.
@@ -49,12 +54,14 @@ struct vpmu_totals_request {
 #define VPMU_TOTALS_VERSION  1
 #define VPMU_TOTALS_BIND     1
 #define VPMU_TOTALS_UNBIND   2
+#define VPMU_TOTALS_EVENT    3
 #define VPMU_TOTALS_AGAIN_NS 5000000000ULL
 
 struct vpmu_totals_reply {
 	/* An errno; 0: done. ESRCH: no thread of a vCPU of this VM, or not found yet; EACCES: the
 	 * host's policy denies the event; EOPNOTSUPP: this host cannot count it; ENOSPC: no counter
-	 * left; EEXIST: bound already; ENOENT: not bound, or KVM has no tracepoint. */
+	 * left, or too many events in a short time; EEXIST: bound already; ENOENT: not bound, or
+	 * KVM has no tracepoint; EINVAL: no such request. EVENT: perf_event_open(2)'s, too. */
 	__u32 error;
 	__u32 slot; /* BIND */
 };
