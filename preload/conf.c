@@ -19,6 +19,7 @@ static const struct {
 	[CONF_POLICY] = {"policy", "VPMU_POLICY", "full, standard, architectural or off"},
 	[CONF_ALLOW] = {"allow", "VPMU_ALLOW", "events, comma separated"},
 	[CONF_DENY] = {"deny", "VPMU_DENY", "events, comma separated"},
+	[CONF_VPMUD] = {"vpmud", "VPMU_VPMUD", "the absolute path of vcpus.sock, or none"},
 };
 
 const char *conf_key_name(enum conf_key k)
@@ -65,6 +66,8 @@ static bool conf_valid(enum conf_key k, const char *value)
 		return !conf_model(value, &model);
 	case CONF_GP:
 		return !config_parse_u64(value, &n) && n >= 2 && n <= 15;
+	case CONF_VPMUD:
+		return !strcmp(value, "none") || (*value == '/' && strlen(value) < 108);
 	case CONF_POLICY:
 		return !vpmu_policy_tier_parse(value, &tier);
 	default:
@@ -122,6 +125,15 @@ void conf_fini(struct conf *c)
 	for (unsigned int k = 0; k < CONF_KEYS; k++)
 		free(c->value[k]);
 	*c = (struct conf){0};
+}
+
+const char *conf_vpmud(const struct conf *c)
+{
+	const char *value = c->value[CONF_VPMUD];
+
+	if (!value)
+		return "/run/vpmu/vcpus.sock";
+	return strcmp(value, "none") ? value : "";
 }
 
 bool conf_is_off(const struct conf *c)

@@ -15,7 +15,7 @@
 
 #define CONF_VARIABLE "VPMU_PRELOAD"
 
-enum conf_key { CONF_PMU, CONF_GP, CONF_POLICY, CONF_ALLOW, CONF_DENY, CONF_KEYS };
+enum conf_key { CONF_PMU, CONF_GP, CONF_POLICY, CONF_ALLOW, CONF_DENY, CONF_VPMUD, CONF_KEYS };
 
 struct conf {
 	char *value[CONF_KEYS]; /* as given, or NULL */
@@ -43,6 +43,9 @@ int conf_parse(struct conf *c, const char *text, char *err, size_t errlen);
 
 /* conf_host_is_intel - the vendor of this host's CPU. */
 bool conf_host_is_intel(void);
+
+/* conf_vpmud - the path of vpmud's socket for VMMs; "": none is to be used. */
+const char *conf_vpmud(const struct conf *c);
 
 /*
  * conf_apply - the register model's configuration. pmu = auto is what fits a CPU of Intel's, or of

@@ -13,11 +13,15 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/perf_event.h>
 
 #include "service/clock.h"
 #include "service/program/memory.h"
 #include "service/socket_file.h"
+#include "vpmu/event/event.h"
 #include "vpmu/totals.h"
 #include "vpmu/util/fail.h"
 #include "vpmud/guests.h"
@@ -28,6 +32,7 @@
 #define KEYS_MAX     24		 /* distinct keys of all binds: the host has 64 slots */
 #define BUSY_NS	     50000000ull /* likewise: time that requests of a connection take in a second */
 #define PRIORITY     (SD_EVENT_PRIORITY_NORMAL + 10) /* the control socket goes first */
+#define EVENTS_MAX   128	     /* of a connection; one more each second */
 #define MODES	     (VPMU_KEY_USR | VPMU_KEY_OS)
 
 struct bind {
@@ -49,6 +54,7 @@ struct vmm {
 	uint64_t start_time;
 	struct bind *binds;
 	unsigned int nr_binds, requests; /* requests: in this second */
+	unsigned int events;		 /* handed out; one less each second */
 	uint64_t busy_ns;		 /* likewise */
 	size_t have;			 /* bytes of a request that has not arrived whole */
 	unsigned char in[sizeof(struct vpmu_totals_request)];
@@ -191,6 +197,29 @@ err:
 	return ret;
 }
 
+/* A sampling event of thread @tid for its bound @key: the VMM sets its period. */
+static int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
+{
+	struct perf_event_attr attr;
+	int ret;
+
+	if (!key || !*guests_find(v, tid, key))
+		return -ENOENT;
+	if (v->events == EVENTS_MAX)
+		return -ENOSPC;
+	ret = vpmu_key_to_attr(key, &attr);
+	if (ret)
+		return ret;
+	attr.disabled = 1;
+	attr.sample_period = 1ULL << 62; /* never */
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	*fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (*fd < 0)
+		return -errno;
+	v->events++;
+	return 0;
+}
+
 static void guests_removing(struct node *n, void *arg)
 {
 	struct guests *g = arg;
@@ -259,6 +288,8 @@ static bool vmm_request(struct vmm *v)
 	if (q.what == VPMU_TOTALS_BIND) {
 		ret = vcpu ? guests_bind(v, vcpu, q.tid, q.key, &reply.slot, &fd) : -ESRCH;
 		v->g->refused += ret == -EACCES || ret == -ENOSPC;
+	} else if (q.what == VPMU_TOTALS_EVENT) {
+		ret = vcpu ? guests_event(v, q.tid, q.key, &fd) : -ESRCH;
 	} else if (q.what == VPMU_TOTALS_UNBIND) { /* the thread may have ended */
 		b = guests_find(v, q.tid, q.key);
 		ret = *b && q.key ? 0 : vcpu ? -ENOENT : -ESRCH;
@@ -408,6 +439,7 @@ void guests_tend(struct guests *g)
 	for (struct vmm *v = g ? g->vmms : NULL; v; v = v->next) {
 		v->requests = 0;
 		v->busy_ns = 0;
+		v->events -= v->events > 0;
 		sd_event_source_set_enabled(v->io, SD_EVENT_ON);
 	}
 }
