@@ -39,12 +39,18 @@ static void pages_advance(struct kvm_pages *p, uint64_t now)
 		p->clock_ns = now;
 }
 
+static bool pages_ended(const struct vpmu_totals *page)
+{
+	return __atomic_load_n(&page->ended, __ATOMIC_ACQUIRE);
+}
+
+/* Returns false if the clock of @page cannot be used. */
 static bool pages_time(const struct vpmu_totals *page, uint64_t *ns)
 {
 	struct vpmu_row row;
 	__u64 time_ns;
 
-	if (vpmu_totals_read(page, 0, &row, &time_ns))
+	if (pages_ended(page) || vpmu_totals_read(page, 0, &row, &time_ns))
 		return false;
 	*ns = time_ns;
 	return true;
@@ -59,7 +65,8 @@ static void pages_sync(struct kvm_pages *p)
 	pages_advance(p, p->perf->pmu.ops->now(&p->perf->pmu));
 	p->by = NULL;
 	for (unsigned int i = 0; i < VPMU_MAX_CTRS && !p->nr_perf && !p->by; i++)
-		if (p->ctr[i].kind == PAGES_SHARED && !p->ctr[i].ended)
+		if (p->ctr[i].kind == PAGES_SHARED && !p->ctr[i].ended &&
+		    !pages_ended(p->ctr[i].use.page))
 			p->by = p->ctr[i].use.page;
 	if (!p->by)
 		return;
@@ -78,6 +85,8 @@ static uint64_t pages_now(const struct vpmu_hostpmu *pmu)
 		pages_advance(p, p->perf->pmu.ops->now(&p->perf->pmu));
 	else if (pages_time(p->by, &page_ns))
 		pages_advance(p, page_ns + p->offset_ns);
+	else
+		pages_sync(p);
 	for (; p->fresh; p->fresh &= p->fresh - 1)
 		p->ctr[__builtin_ctz(p->fresh)].seen_ns = p->clock_ns;
 	return p->clock_ns;
@@ -127,10 +136,12 @@ static uint64_t pages_read_shared(struct kvm_pages *p, unsigned int ctr)
 	__u64 time_ns;
 	bool ended, good;
 
+	/* A reading that no now() has followed: its time is that of the one before. */
+	p->fresh &= ~(1u << ctr);
 	if (c->ended)
 		return c->last;
 	ended = atomic_load(&c->use.share->bind) != c->use.bind ||
-		__atomic_load_n(&c->use.page->ended, __ATOMIC_ACQUIRE);
+		pages_ended(c->use.page);
 	good = !vpmu_totals_read(c->use.page, c->use.slot, &row, &time_ns);
 	if (good && (row.total < c->last || row.lost < c->lost_ns)) {
 		good = false; /* it is no page of totals */
