@@ -91,7 +91,6 @@ static struct share *share_want(struct share_thread *t, vpmu_key_t key)
 		s = share_find(t, 0);
 	if (!s)
 		return NULL;
-	s->idle_ns = share_now();
 	if (!s->key) {
 		*s = (struct share){.key = key, .event_fd = -1};
 		share_set(t, s, SHARE_WANTED);
@@ -102,6 +101,7 @@ static struct share *share_want(struct share_thread *t, vpmu_key_t key)
 		s->retry_ns = 0;
 		share_wake(t->client);
 	}
+	s->idle_ns = share_now();
 	return s;
 }
 
