@@ -32,7 +32,7 @@
 #define KEYS_MAX     24		 /* distinct keys of all binds: the host has 64 slots */
 #define BUSY_NS	     50000000ull /* likewise: time that requests of a connection take in a second */
 #define PRIORITY     (SD_EVENT_PRIORITY_NORMAL + 10) /* the control socket goes first */
-#define EVENTS_MAX   128	     /* of a connection; one more each second */
+#define EVENTS_MAX   128			     /* of a connection; one more each second */
 #define MODES	     (VPMU_KEY_USR | VPMU_KEY_OS)
 
 struct bind {

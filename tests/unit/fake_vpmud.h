@@ -80,8 +80,8 @@ static inline int vpmud_memory(bool sealed)
 static inline void vpmud_new_page(void)
 {
 	vpmud.fd = vpmud_memory(true);
-	vpmud.page = mmap(NULL, sizeof(*vpmud.page), PROT_READ | PROT_WRITE, MAP_SHARED, vpmud.fd,
-			  0);
+	vpmud.page =
+		mmap(NULL, sizeof(*vpmud.page), PROT_READ | PROT_WRITE, MAP_SHARED, vpmud.fd, 0);
 	cr_assert(vpmud.page != MAP_FAILED);
 	vpmud.page->time_ns = 12345;
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)

@@ -17,10 +17,9 @@
 #include "vpmu/kvm/pages.h"
 #include "vpmu/pcpu.h"
 
-#define MS	     1000000ULL
-#define KEY(ev)                                                                                    \
-	((uint64_t)VPMU_SPACE_GENERIC << VPMU_KEY_SPACE_SHIFT | (ev) | UK | VPMU_KEY_GUEST)
-#define KEYS 3
+#define MS	1000000ULL
+#define KEY(ev) ((uint64_t)VPMU_SPACE_GENERIC << VPMU_KEY_SPACE_SHIFT | (ev) | UK | VPMU_KEY_GUEST)
+#define KEYS	3
 
 static const vpmu_key_t keys[KEYS] = {KEY(VPMU_EV_INSTRUCTIONS), KEY(VPMU_EV_CYCLES),
 				      KEY(VPMU_EV_BRANCHES)};
@@ -40,7 +39,8 @@ static struct {
 	uint64_t ticks;
 } b;
 
-/* ---- given events: descriptors of the fake vpmud's ------------------------------------------------- */
+/* ---- given events: descriptors of the fake vpmud's
+ * ------------------------------------------------- */
 
 static struct vpmu_perf_sys sys;
 static int given = -1;
@@ -91,7 +91,8 @@ static void sys_close(int fd)
 	given = -1;
 }
 
-/* ---- the bed --------------------------------------------------------------------------------------- */
+/* ---- the bed
+ * --------------------------------------------------------------------------------------- */
 
 static void no_kick(void *arg)
 {
@@ -225,7 +226,8 @@ static bool whole(const struct vpmu_value *v, unsigned int i)
 	return v->supported && v->count == b.truth - b.from[i] && v->running_ns == v->enabled_ns;
 }
 
-/* ---- one counter ----------------------------------------------------------------------------------- */
+/* ---- one counter
+ * ----------------------------------------------------------------------------------- */
 
 Test(kvm_pages, counts_without_events_of_the_thread)
 {
@@ -300,7 +302,8 @@ Test(kvm_pages, lost_time_of_the_page_is_shown)
 	cr_expect_eq(v.enabled_ns - v.running_ns, 3 * MS);
 }
 
-/* ---- vpmud ends and comes back ---------------------------------------------------------------------- */
+/* ---- vpmud ends and comes back
+ * ---------------------------------------------------------------------- */
 
 Test(kvm_pages, goes_on_while_vpmud_is_dead)
 {
@@ -365,8 +368,7 @@ Test(kvm_pages, an_ended_page_becomes_an_event_and_a_page_again)
 	run(MS);
 	v = value(0);
 	cr_expect_eq(b.truth - b.from[0] - v.count, 3000);
-	cr_expect_leq(v.enabled_ns - v.running_ns, gap + 10000, "%lu",
-		      v.enabled_ns - v.running_ns);
+	cr_expect_leq(v.enabled_ns - v.running_ns, gap + 10000, "%lu", v.enabled_ns - v.running_ns);
 }
 
 /* Without a right to events there is nothing in between, and the time shows it. */
@@ -397,7 +399,8 @@ Test(kvm_pages, who_may_not_open_events_waits)
 	cr_expect_eq(v.count, b.truth - b.from[0]);
 }
 
-/* ---- vpmud refuses, is silent, lies ----------------------------------------------------------------- */
+/* ---- vpmud refuses, is silent, lies
+ * ----------------------------------------------------------------- */
 
 Test(kvm_pages, refused_keys_are_events)
 {
@@ -512,7 +515,8 @@ Test(kvm_pages, lies_are_not_believed)
 	value(0);
 }
 
-/* ---- binds end -------------------------------------------------------------------------------------- */
+/* ---- binds end
+ * -------------------------------------------------------------------------------------- */
 
 Test(kvm_pages, gives_back_what_is_not_used)
 {
@@ -545,7 +549,8 @@ Test(kvm_pages, gives_back_what_is_not_used)
 	cr_expect_eq(kvm_pages_shared(&b.pages), 1);
 }
 
-/* ---- alarms ----------------------------------------------------------------------------------------- */
+/* ---- alarms
+ * ----------------------------------------------------------------------------------------- */
 
 static unsigned int ctr_of(vpmu_key_t key)
 {
@@ -617,7 +622,8 @@ Test(kvm_pages, who_may_not_open_events_gets_them_from_vpmud)
 	cr_expect_eq(given_period, 6000);
 }
 
-/* ---- any order -------------------------------------------------------------------------------------- */
+/* ---- any order
+ * -------------------------------------------------------------------------------------- */
 
 static void any_order(uint64_t seed, bool perf, unsigned int steps)
 {

@@ -3,8 +3,8 @@
  * Counters on vpmud's pages; see pages.h. All operations are the thread's that is counted, but for
  * those that hostpmu.h has for any thread.
  *
- * Time without a counter must never be time counted. When a page has ended, or has a gap, all of the
- * time since the last good reading is one.
+ * Time without a counter must never be time counted. When a page has ended, or has a gap, all of
+ * the time since the last good reading is one.
  */
 #include "vpmu/kvm/pages.h"
 
@@ -31,7 +31,8 @@ static bool pages_is_owner(const struct kvm_pages *p)
 	return p->thread && p->tid == tid;
 }
 
-/* ---- time ----------------------------------------------------------------------------------------- */
+/* ---- time
+ * ----------------------------------------------------------------------------------------- */
 
 static void pages_advance(struct kvm_pages *p, uint64_t now)
 {
@@ -56,8 +57,8 @@ static bool pages_time(const struct vpmu_totals *page, uint64_t *ns)
 	return true;
 }
 
-/* Set now() by the thread's CPU time; then it goes on by the clock of a page, if there is one and no
- * counter needs the other. Takes a system call. */
+/* Set now() by the thread's CPU time; then it goes on by the clock of a page, if there is one and
+ * no counter needs the other. Takes a system call. */
 static void pages_sync(struct kvm_pages *p)
 {
 	uint64_t page_ns;
@@ -92,7 +93,8 @@ static uint64_t pages_now(const struct vpmu_hostpmu *pmu)
 	return p->clock_ns;
 }
 
-/* ---- what can be counted -------------------------------------------------------------------------- */
+/* ---- what can be counted
+ * -------------------------------------------------------------------------- */
 
 static bool pages_could_share(vpmu_key_t key)
 {
@@ -117,7 +119,8 @@ static enum vpmu_quality pages_quality(const struct vpmu_hostpmu *pmu, vpmu_key_
 	return p->perf->pmu.ops->quality(&p->perf->pmu, key);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------- */
+/* ---- reading
+ * -------------------------------------------------------------------------------------- */
 
 /* All time since the last good reading is without a counter. */
 static void pages_gap(struct kvm_pages *p, struct kvm_pages_ctr *c)
@@ -140,8 +143,7 @@ static uint64_t pages_read_shared(struct kvm_pages *p, unsigned int ctr)
 	p->fresh &= ~(1u << ctr);
 	if (c->ended)
 		return c->last;
-	ended = atomic_load(&c->use.share->bind) != c->use.bind ||
-		pages_ended(c->use.page);
+	ended = atomic_load(&c->use.share->bind) != c->use.bind || pages_ended(c->use.page);
 	good = !vpmu_totals_read(c->use.page, c->use.slot, &row, &time_ns);
 	if (good && (row.total < c->last || row.lost < c->lost_ns)) {
 		good = false; /* it is no page of totals */
@@ -200,7 +202,8 @@ static uint64_t pages_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 				       : p->perf->pmu.ops->audit(&p->perf->pmu, ctr);
 }
 
-/* ---- alarms --------------------------------------------------------------------------------------- */
+/* ---- alarms
+ * --------------------------------------------------------------------------------------- */
 
 /* Open the event that interrupts for @c. 0; -EAGAIN: perhaps later. */
 static int pages_event(struct kvm_pages *p, struct kvm_pages_ctr *c)
@@ -232,7 +235,9 @@ static void pages_arm_shared(struct kvm_pages *p, struct kvm_pages_ctr *c)
 	}
 	c->armed = c->event.nr;
 	if (c->armed)
-		vpmu_perf_event_arm(&c->event, !c->due ? 0 : c->due > c->last ? c->due - c->last : 1);
+		vpmu_perf_event_arm(&c->event, !c->due		  ? 0
+					       : c->due > c->last ? c->due - c->last
+								  : 1);
 }
 
 static void pages_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events)
@@ -248,7 +253,8 @@ static void pages_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t event
 	pages_arm_shared(p, c);
 }
 
-/* ---- binding -------------------------------------------------------------------------------------- */
+/* ---- binding
+ * -------------------------------------------------------------------------------------- */
 
 static bool pages_needs_perf_clock(unsigned int ctr)
 {
@@ -342,7 +348,8 @@ static void pages_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
 		share_put(p->thread, was.key);
 }
 
-/* ---- ticks ---------------------------------------------------------------------------------------- */
+/* ---- ticks
+ * ---------------------------------------------------------------------------------------- */
 
 /* True if @c is better bound again: to a page, or not to this one. */
 static bool pages_moves(const struct kvm_pages *p, const struct kvm_pages_ctr *c)
@@ -394,8 +401,8 @@ static const struct vpmu_hostpmu_ops pages_ops = {
 	.arm = pages_arm,
 };
 
-void kvm_pages_init(struct kvm_pages *p, struct vpmu_hostpmu_perf *perf, struct share_client *client,
-		    int alarm_signal)
+void kvm_pages_init(struct kvm_pages *p, struct vpmu_hostpmu_perf *perf,
+		    struct share_client *client, int alarm_signal)
 {
 	*p = (struct kvm_pages){
 		.pmu = {.ops = &pages_ops,

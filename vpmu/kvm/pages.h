@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The host PMU of a vCPU's thread that reads vpmud's page where vpmud grants a key (share.h), and is
- * the thread's own perf events otherwise. A counter changes from one to the other at a tick: the
+ * The host PMU of a vCPU's thread that reads vpmud's page where vpmud grants a key (share.h), and
+ * is the thread's own perf events otherwise. A counter changes from one to the other at a tick: the
  * count goes on, and what was missed in between is time without a counter.
  *
  * A counter on a page is read without a system call. As the page is written when KVM_RUN returns,
@@ -41,7 +41,7 @@ struct kvm_pages {
 	struct share_client *client;
 	struct share_thread *thread; /* NULL: no thread */
 	int tid, alarm_signal;
-	bool access; /* the guest accesses its PMU: it may wait for vpmud */
+	bool access;		      /* the guest accesses its PMU: it may wait for vpmud */
 	unsigned int nr_perf;	      /* counters that need the perf PMU's clock */
 	const struct vpmu_totals *by; /* whose clock now() is; NULL: the thread's CPU time */
 	uint64_t clock_ns;	      /* what now() returned last */
@@ -57,10 +57,10 @@ static inline unsigned int kvm_pages_shared(const struct kvm_pages *p)
 	return atomic_load_explicit(&p->nr_shared, memory_order_relaxed);
 }
 
-/* kvm_pages_init - over @perf, both the caller's. kvm_pages_thread - the thread that is counted from
- * now on, as that of @perf; 0: none: no counter is bound. Owner. */
-void kvm_pages_init(struct kvm_pages *p, struct vpmu_hostpmu_perf *perf, struct share_client *client,
-		    int alarm_signal);
+/* kvm_pages_init - over @perf, both the caller's. kvm_pages_thread - the thread that is counted
+ * from now on, as that of @perf; 0: none: no counter is bound. Owner. */
+void kvm_pages_init(struct kvm_pages *p, struct vpmu_hostpmu_perf *perf,
+		    struct share_client *client, int alarm_signal);
 void kvm_pages_thread(struct kvm_pages *p, int tid);
 
 #endif

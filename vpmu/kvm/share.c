@@ -27,7 +27,8 @@ uint64_t share_now(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* ---- shares, under c->lock ---------------------------------------------------------------------- */
+/* ---- shares, under c->lock ----------------------------------------------------------------------
+ */
 
 struct share *share_find(struct share_thread *t, vpmu_key_t key)
 {
@@ -220,7 +221,8 @@ int share_event(struct share_thread *t, struct share *s, bool wait)
 		s->event_wanted = true;
 		share_wake(c);
 	}
-	while (wait && s->event_wanted && s->event_fd < 0 && !s->event_error && !c->down && !c->late)
+	while (wait && s->event_wanted && s->event_fd < 0 && !s->event_error && !c->down &&
+	       !c->late)
 		if (pthread_cond_timedwait(&c->changed, &c->lock, &at) == ETIMEDOUT)
 			c->late = s->event_fd < 0 && !s->event_error;
 	fd = s->event_fd >= 0 ? s->event_fd : s->event_error ? -s->event_error : -EAGAIN;
@@ -232,7 +234,8 @@ int share_event(struct share_thread *t, struct share *s, bool wait)
 	return fd;
 }
 
-/* ---- threads of vCPUs ----------------------------------------------------------------------------- */
+/* ---- threads of vCPUs
+ * ----------------------------------------------------------------------------- */
 
 struct share_thread *share_begin(struct share_client *c, int tid)
 {
@@ -277,7 +280,8 @@ void share_thread_free(struct share_thread *t)
 	free(t);
 }
 
-/* ---- clients -------------------------------------------------------------------------------------- */
+/* ---- clients
+ * -------------------------------------------------------------------------------------- */
 
 static void share_free(struct share_client *c)
 {

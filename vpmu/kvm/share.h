@@ -2,8 +2,8 @@
 /*
  * Counts of vpmud for the vCPUs of this process (vpmu/totals.h): who wants which key of which
  * thread, and what vpmud has granted. share.c talks to vpmud on a thread of its own, so that a
- * vCPU's thread never does: that one notes what it wants, waits for at most SHARE_WAIT_NS, and reads
- * pages. pages.c is its user.
+ * vCPU's thread never does: that one notes what it wants, waits for at most SHARE_WAIT_NS, and
+ * reads pages. pages.c is its user.
  *
  * vpmud may be absent, refuse, answer late or wrongly, and end at any time. What has been granted
  * stays readable then, and is bound again when vpmud is back.
@@ -43,18 +43,18 @@ struct share_page {
 
 /* A key of a thread. Written under the client's lock. */
 struct share {
-	vpmu_key_t key;	    /* 0: free */
-	bool used;	    /* by a counter of the vCPU */
-	bool again;	    /* bound by a connection that has ended */
-	int error;	    /* an errno, while SHARE_REFUSED */
-	unsigned int slot;  /* while SHARE_BOUND */
+	vpmu_key_t key;	   /* 0: free */
+	bool used;	   /* by a counter of the vCPU */
+	bool again;	   /* bound by a connection that has ended */
+	int error;	   /* an errno, while SHARE_REFUSED */
+	unsigned int slot; /* while SHARE_BOUND */
 	enum share_state state;
 	uint64_t retry_ns, idle_ns;
 	struct share_page *page; /* the user's, from share_get to share_put; NULL: not bound then */
 	/* Which bind it is: changes with each one that begins a new count; 0: not SHARE_BOUND. The
 	 * vCPU's thread reads it without the lock. */
 	_Atomic uint32_t bind;
-	bool event_wanted;	  /* an event of the thread that samples, */
+	bool event_wanted;	   /* an event of the thread that samples, */
 	int event_fd, event_error; /* -1, or it has come; an errno */
 };
 
@@ -63,8 +63,8 @@ struct share_client; /* opaque: a connection */
 /* A thread that runs a vCPU. It lives until vpmud has been told that it has ended. */
 struct share_thread;
 
-/* share_open - the client of the socket @path, shared by all users of it. 0 or -errno. share_close -
- * drop it; the last one ends the connection. NULL does nothing. */
+/* share_open - the client of the socket @path, shared by all users of it. 0 or -errno. share_close
+ * - drop it; the last one ends the connection. NULL does nothing. */
 int share_open(const char *path, struct share_client **out);
 void share_close(struct share_client *c);
 

@@ -31,7 +31,8 @@
 #define LINK_RETRY_NS  (5000 * MS)
 #define LINK_DENIED_NS (60000 * MS)
 
-/* ---- the connection ------------------------------------------------------------------------------- */
+/* ---- the connection
+ * ------------------------------------------------------------------------------- */
 
 static void link_close(struct share_client *c)
 {
@@ -75,11 +76,11 @@ static void link_connect(struct share_client *c)
 		c->down = false;
 }
 
-/* ---- what to ask for next --------------------------------------------------------------------------- */
+/* ---- what to ask for next
+ * --------------------------------------------------------------------------- */
 
 /* Send request @what. Returns false if the connection has ended. */
-static bool link_ask(struct share_client *c, struct share_thread *t, struct share *s,
-		     uint32_t what)
+static bool link_ask(struct share_client *c, struct share_thread *t, struct share *s, uint32_t what)
 {
 	const struct vpmu_totals_request q = {
 		.version = VPMU_TOTALS_VERSION, .what = what, .key = s->key, .tid = t->tid};
@@ -120,7 +121,7 @@ static uint64_t link_due(const struct share_thread *t, const struct share *s, ui
 			return used ? s->retry_ns : idle;
 		}
 		*what = s->event_wanted && s->event_fd < 0 && !s->event_error ? VPMU_TOTALS_EVENT
-									       : VPMU_TOTALS_UNBIND;
+									      : VPMU_TOTALS_UNBIND;
 		return *what == VPMU_TOTALS_EVENT ? 0 : used ? UINT64_MAX : idle;
 	case SHARE_UNBIND:
 		*what = VPMU_TOTALS_UNBIND;
@@ -185,7 +186,8 @@ static uint64_t link_work(struct share_client *c)
 	return next;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------- */
+/* ---- answers
+ * ---------------------------------------------------------------------------------------- */
 
 /* Map page @fd. One of a file could shrink, which would be fatal at a read. NULL: it is none. */
 static struct share_page *link_map(int fd)
@@ -372,7 +374,10 @@ void *share_link_run(void *arg)
 					       .tv_nsec = (long)((next - now) % 1000000000u)};
 
 		pthread_mutex_unlock(&c->lock);
-		ppoll(p, 2, next == UINT64_MAX ? NULL : next > now ? &sleep : &(struct timespec){0},
+		ppoll(p, 2,
+		      next == UINT64_MAX ? NULL
+		      : next > now	 ? &sleep
+					 : &(struct timespec){0},
 		      NULL);
 		pthread_mutex_lock(&c->lock);
 		if (p[0].revents && read(c->wake, &woken, sizeof(woken)) < 0)
