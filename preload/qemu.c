@@ -87,11 +87,12 @@ static int file_set(void *arg, const struct config_at *at, const char *key, cons
 		return 0;
 	}
 	ret = conf_set(f->conf, at->where, key, value, at->err, at->errlen);
-	return ret == -ENOENT ? fail(-EINVAL, at->err, at->errlen,
-				     "%s: %s/%.80s is no key; expected pmu, gp, policy, allow, deny "
-				     "or vpmud, and qemu in [default]",
-				     at->where, at->section, key)
-			      : ret;
+	return ret == -ENOENT
+		       ? fail(-EINVAL, at->err, at->errlen,
+			      "%s: %s/%.80s is no key; expected pmu, gp, policy, allow, deny "
+			      "or vpmud, and qemu in [default]",
+			      at->where, at->section, key)
+		       : ret;
 }
 
 /* ---- paths ---- */

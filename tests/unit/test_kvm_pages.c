@@ -486,7 +486,7 @@ Test(kvm_pages, lies_are_not_believed)
 	for (int mode = VPMUD_CLOSES; mode < VPMUD_MODES; mode++) {
 		vpmud.mode = mode;
 		start(0);
-		for (unsigned int i = 0; i < 60; i++) {
+		for (unsigned int i = 0; i < 160; i++) {
 			usleep(5000);
 			run(MS);
 			tick();
