@@ -260,8 +260,7 @@ static bool link_bound(struct share_thread *t, struct share *s, unsigned int slo
 	if (ended && new) {
 		link_renew(t, new);
 	} else if (ended) {
-		link_refused(t, s, EOPNOTSUPP);
-		return true;
+		return false; /* begin anew: a first bind comes with a page */
 	} else {
 		share_page_put(new);
 	}
