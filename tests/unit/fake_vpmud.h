@@ -44,7 +44,7 @@ static struct {
 	int listener, conn, stop;
 	bool alive;
 	_Atomic int mode, error;
-	_Atomic unsigned int requests, binds, unbinds, events, connections;
+	_Atomic unsigned int requests, binds, unbinds, events, connections, pages;
 	unsigned int bad;
 	/* Pages and binds outlive the server. */
 	int fd; /* of the page, or -1 */
@@ -79,6 +79,7 @@ static inline int vpmud_memory(bool sealed)
 
 static inline void vpmud_new_page(void)
 {
+	vpmud.pages++;
 	vpmud.fd = vpmud_memory(true);
 	vpmud.page =
 		mmap(NULL, sizeof(*vpmud.page), PROT_READ | PROT_WRITE, MAP_SHARED, vpmud.fd, 0);

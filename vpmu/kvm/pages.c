@@ -61,9 +61,9 @@ static bool pages_time(const struct vpmu_totals *page, uint64_t *ns)
  * no counter needs the other. Takes a system call. */
 static void pages_sync(struct kvm_pages *p)
 {
-	uint64_t page_ns;
+	uint64_t now = p->perf->pmu.ops->now(&p->perf->pmu), page_ns;
 
-	pages_advance(p, p->perf->pmu.ops->now(&p->perf->pmu));
+	pages_advance(p, now);
 	p->by = NULL;
 	for (unsigned int i = 0; i < VPMU_MAX_CTRS && !p->nr_perf && !p->by; i++)
 		if (p->ctr[i].kind == PAGES_SHARED && !p->ctr[i].ended &&
@@ -72,7 +72,7 @@ static void pages_sync(struct kvm_pages *p)
 	if (!p->by)
 		return;
 	if (pages_time(p->by, &page_ns))
-		p->offset_ns = p->clock_ns - page_ns;
+		p->offset_ns = now - page_ns; /* not clock_ns: it would stay ahead */
 	else
 		p->by = NULL;
 }
