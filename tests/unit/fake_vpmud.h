@@ -55,16 +55,21 @@ static struct {
 	uint64_t began_ns;
 } vpmud = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-static inline void vpmud_end_page(void)
+static inline void vpmud_forget_page(void)
 {
-	if (!vpmud.page)
-		return;
-	__atomic_store_n(&vpmud.page->ended, 1, __ATOMIC_RELEASE);
 	munmap(vpmud.page, sizeof(*vpmud.page));
 	close(vpmud.fd);
 	vpmud.page = NULL;
 	vpmud.fd = -1;
 	vpmud.shown = 0;
+}
+
+static inline void vpmud_end_page(void)
+{
+	if (!vpmud.page)
+		return;
+	__atomic_store_n(&vpmud.page->ended, 1, __ATOMIC_RELEASE);
+	vpmud_forget_page();
 }
 
 static inline int vpmud_memory(bool sealed)

@@ -230,6 +230,29 @@ static bool whole(const struct vpmu_value *v, unsigned int i)
 	return v->supported && v->count == b.truth - b.from[i] && v->running_ns == v->enabled_ns;
 }
 
+/* All keys get on the page, however late; who begins there counts all. */
+static void all_shared(void)
+{
+	struct vpmu_value v;
+
+	for (unsigned int i = 0; i < KEYS; i++)
+		if (!b.on[i])
+			start(i);
+	until_shared(KEYS);
+	for (unsigned int i = 0; i < KEYS; i++) {
+		stop(i);
+		start(i);
+	}
+	cr_assert_eq(kvm_pages_shared(&b.pages), KEYS);
+	for (unsigned int n = 0; n < 10; n++) {
+		run(MS);
+		for (unsigned int i = 0; i < KEYS; i++) {
+			v = value(i);
+			cr_assert(whole(&v, i), "%lu of %lu", v.count, b.truth - b.from[i]);
+		}
+	}
+}
+
 /* ---- one counter
  * ----------------------------------------------------------------------------------- */
 
@@ -373,6 +396,29 @@ Test(kvm_pages, an_ended_page_becomes_an_event_and_a_page_again)
 	v = value(0);
 	cr_expect_eq(b.truth - b.from[0] - v.count, 3000);
 	cr_expect_leq(v.enabled_ns - v.running_ns, gap + 10000, "%lu", v.enabled_ns - v.running_ns);
+}
+
+/* The next vpmud knows nothing of the page, which does not end. */
+Test(kvm_pages, a_page_that_is_left_behind_is_not_gone_on_with)
+{
+	struct vpmu_value v;
+
+	begin(true);
+	all_shared();
+	vpmud_kill();
+	pthread_mutex_lock(&vpmud.lock);
+	vpmud_forget_page();
+	pthread_mutex_unlock(&vpmud.lock);
+	vpmud_start(true);
+	for (unsigned int i = 0, binds = vpmud.binds; vpmud.binds < binds + KEYS; i++) {
+		cr_assert(i < 120000);
+		usleep(5000);
+		run(10000);
+		tick();
+	}
+	all_shared(); /* each stop() checks the count and the gap */
+	v = value(0);
+	cr_expect(whole(&v, 0));
 }
 
 /* Without a right to events there is nothing in between, and the time shows it. */
@@ -628,29 +674,6 @@ Test(kvm_pages, who_may_not_open_events_gets_them_from_vpmud)
 
 /* ---- any order
  * -------------------------------------------------------------------------------------- */
-
-/* All keys get on the page, however late; who begins there counts all. */
-static void all_shared(void)
-{
-	struct vpmu_value v;
-
-	for (unsigned int i = 0; i < KEYS; i++)
-		if (!b.on[i])
-			start(i);
-	until_shared(KEYS);
-	for (unsigned int i = 0; i < KEYS; i++) {
-		stop(i);
-		start(i);
-	}
-	cr_assert_eq(kvm_pages_shared(&b.pages), KEYS);
-	for (unsigned int n = 0; n < 10; n++) {
-		run(MS);
-		for (unsigned int i = 0; i < KEYS; i++) {
-			v = value(i);
-			cr_assert(whole(&v, i), "%lu of %lu", v.count, b.truth - b.from[i]);
-		}
-	}
-}
 
 static void any_order(uint64_t seed, bool perf, unsigned int steps)
 {

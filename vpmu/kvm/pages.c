@@ -164,10 +164,13 @@ static uint64_t pages_read_shared(struct kvm_pages *p, unsigned int ctr)
 			pages_gap(p, c);
 		} else {
 			c->gap_ns += row.lost - c->lost_ns;
-			p->fresh |= 1u << ctr;
+			/* Without a charge since the last reading nothing shows that it goes on. */
+			if (time_ns != c->page_ns)
+				p->fresh |= 1u << ctr;
 		}
 		c->gaps = gaps;
 		c->lost_ns = row.lost;
+		c->page_ns = time_ns;
 	}
 	return c->last;
 }
@@ -314,6 +317,7 @@ static int pages_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key
 		.base = row.total,
 		.last = row.total,
 		.lost_ns = row.lost,
+		.page_ns = time_ns,
 		.gaps = __atomic_load_n(&use.page->gaps, __ATOMIC_RELAXED),
 	};
 	if (!p->by)

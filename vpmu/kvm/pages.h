@@ -27,6 +27,7 @@ struct kvm_pages_ctr {
 	bool ended;		    /* nothing comes from the page any more, or yet */
 	uint64_t base, last;	    /* totals: at the bind, newest */
 	uint64_t lost_ns, gaps;	    /* of the page, as of the last read */
+	uint64_t page_ns;	    /* likewise */
 	uint64_t gap_ns;	    /* time without a counter since the bind */
 	uint64_t bound_ns, seen_ns; /* now() at the bind, and after the last good read */
 	uint64_t due;		    /* an alarm at this total; 0: none */

@@ -241,17 +241,31 @@ static void link_renew(struct share_thread *t, struct share_page *new)
 	}
 }
 
+/* True if both map the same memory: a seq in between, and the clock with it. A page that no one
+ * writes any more must not be taken for one that goes on. */
+static bool link_same(const struct vpmu_totals *old, const struct vpmu_totals *new)
+{
+	uint64_t seq = __atomic_load_n(&old->seq, __ATOMIC_SEQ_CST);
+	uint64_t ns = __atomic_load_n(&old->time_ns, __ATOMIC_SEQ_CST);
+	uint64_t new_seq = __atomic_load_n(&new->seq, __ATOMIC_SEQ_CST);
+	uint64_t new_ns = __atomic_load_n(&new->time_ns, __ATOMIC_SEQ_CST);
+
+	return new_seq >= seq && new_seq <= __atomic_load_n(&old->seq, __ATOMIC_SEQ_CST) &&
+	       new_ns >= ns && new_ns <= __atomic_load_n(&old->time_ns, __ATOMIC_SEQ_CST);
+}
+
 /* The answer to a bind: in @slot, with the page @fd or -1. Returns false: it is none. */
 static bool link_bound(struct share_thread *t, struct share *s, unsigned int slot, int fd)
 {
 	struct share_page *new = fd >= 0 ? link_map(fd) : NULL;
-	bool ended = !t->page || t->page->totals->ended;
+	bool ended = !t->page || t->page->totals->ended ||
+		     (new && !link_same(t->page->totals, new->totals));
 
 	if (slot >= VPMU_MAX_SLOTS || (fd >= 0 && !new)) {
 		share_page_put(new);
 		return false;
 	}
-	/* The page goes on: then it is the same, since a new one ends the last. */
+	/* The page goes on. */
 	if (!ended && s->again && s->slot == slot) {
 		share_page_put(new);
 		s->again = false;
