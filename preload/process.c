@@ -36,6 +36,8 @@ int process_init(const char *text, bool host_intel, char *err, size_t errlen)
 
 	if (!ret)
 		ret = conf_apply(&c, host_intel, &process.guest, process_policy, err, errlen);
+	if (!ret)
+		snprintf(process.vpmud, sizeof(process.vpmud), "%s", conf_vpmud(&c));
 	process.on = !ret && !conf_is_off(&c);
 	conf_fini(&c);
 	return ret;

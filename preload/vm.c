@@ -214,6 +214,7 @@ static void vm_begin(struct vm *vm)
 		.dirty = memory_dirty,
 		.ioctl = vm_real_ioctl,
 		.arg = vm,
+		.vpmud = *process.vpmud ? process.vpmud : NULL,
 	};
 	int rc;
 

@@ -86,6 +86,7 @@ static inline int vcpu_fd(const struct vcpu *v)
 struct process {
 	bool on; /* vpmu-qemu has set a configuration */
 	struct vpmu_guest_cfg guest;
+	char vpmud[108]; /* its socket for VMMs; "": none */
 	struct vpmu_host *host;
 	_Atomic unsigned int watched;	/* VMs that are not refused */
 	_Atomic bool immediate_exit;	/* the VMM asked for KVM_CAP_IMMEDIATE_EXIT */

@@ -14,10 +14,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/perf_event.h>
 
 #include "service/clock.h"
 #include "service/program/memory.h"
+#include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 #include "vpmud/guests_priv.h"
 
@@ -30,6 +34,7 @@
 #define STRANGERS_OF 16		  /* likewise, of one user */
 #define STRANGER_S   3		  /* seconds that such a connection may last */
 #define PRIORITY     (SD_EVENT_PRIORITY_NORMAL + 10) /* the control socket goes first */
+#define EVENTS_MAX   128			     /* of a connection; one more each second */
 
 /* ---- binds ---------------------------------------------------------------------------------- */
 
@@ -144,6 +149,29 @@ err:
 	return ret;
 }
 
+/* A sampling event of thread @tid for its bound @key: the VMM sets its period. */
+static int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
+{
+	struct perf_event_attr attr;
+	int ret;
+
+	if (!key || !*guests_find(v, tid, key))
+		return -ENOENT;
+	if (v->events == EVENTS_MAX)
+		return -ENOSPC;
+	ret = vpmu_key_to_attr(key, &attr);
+	if (ret)
+		return ret;
+	attr.disabled = 1;
+	attr.sample_period = 1ULL << 62; /* never */
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	*fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (*fd < 0)
+		return -errno;
+	v->events++;
+	return 0;
+}
+
 static void guests_removing(struct node *n, void *arg)
 {
 	struct guests *g = arg;
@@ -228,6 +256,8 @@ static bool vmm_request(struct vmm *v)
 		ret = vcpu ? guests_bind(v, vcpu, q.tid, q.key, &reply.slot, &fd) : -ESRCH;
 		if (ret == -EACCES || ret == -ENOSPC)
 			guests_deny(v, vcpu->parent, q.key, ret);
+	} else if (q.what == VPMU_TOTALS_EVENT) {
+		ret = vcpu ? guests_event(v, q.tid, q.key, &fd) : -ESRCH;
 	} else if (q.what == VPMU_TOTALS_UNBIND) { /* the thread may have ended */
 		b = guests_find(v, q.tid, q.key);
 		ret = *b && q.key ? 0 : vcpu ? -ENOENT : -ESRCH;
@@ -426,6 +456,7 @@ void guests_tend(struct guests *g)
 			vmm_close(v, true);
 			continue;
 		}
+		v->events -= v->events > 0;
 		sd_event_source_set_enabled(v->io, SD_EVENT_ON);
 	}
 	if (!g)

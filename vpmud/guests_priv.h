@@ -35,6 +35,7 @@ struct vmm {
 	uint64_t vm;	     /* serial of the VM's node as of the last bind; 0: no VM so far */
 	struct bind *binds;
 	unsigned int nr_binds, requests; /* requests: in this second */
+	unsigned int events;		 /* handed out; one less each second */
 	uint64_t busy_ns;		 /* likewise */
 	/* By the VM's tenant as of the first bind; the VM cannot change it while events are
 	 * bound. The quota's parent is the tenant's. */

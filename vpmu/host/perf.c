@@ -25,8 +25,8 @@ enum kind { KIND_FREE = 0, KIND_PERF, KIND_TSC, KIND_NOMINAL };
 
 /* Counter numbers by use. */
 #define CTR_FIXED    VPMU_PERF_MAX_GP
-#define CTR_SOFTWARE (CTR_FIXED + 3)
-#define CTR_TSC	     (VPMU_MAX_CTRS - 2)
+#define CTR_SOFTWARE VPMU_PERF_CTR_SOFTWARE
+#define CTR_TSC	     VPMU_PERF_CTR_TSC
 #define CTR_NOMINAL  (VPMU_MAX_CTRS - 1)
 
 /* A group without counters for this long, while its thread ran, loses events. Multiplexed events

@@ -64,6 +64,10 @@ struct vpmu_perf_capacity {
 };
 #define VPMU_PERF_MAX_GP 10
 
+/* Counter numbers: general ones, then three fixed ones, then these. */
+#define VPMU_PERF_CTR_SOFTWARE (VPMU_PERF_MAX_GP + 3) /* software events, up to */
+#define VPMU_PERF_CTR_TSC      (VPMU_MAX_CTRS - 2) /* ticks of the TSC, by the thread's own time */
+
 /* Probes the host in the first call of the process, and again later after an error that may pass.
  * Any thread; takes no lock. */
 struct vpmu_perf_capacity vpmu_perf_capacity(void);

@@ -46,21 +46,32 @@ int kvm_vcpu_perf_init(struct vpmu_kvm_vcpu *v)
 		.alarm_signal = kvm_alarm_signal(),
 	};
 
-	return v->theirs ? 0 : vpmu_hostpmu_perf_init(&v->perf, &opts);
+	int rc = v->theirs ? 0 : vpmu_hostpmu_perf_init(&v->perf, &opts);
+
+	if (!rc && v->vm->share && !v->theirs)
+		kvm_pages_init(&v->pages, &v->perf, v->vm->share, kvm_alarm_signal());
+	return rc;
 }
 
 void kvm_vcpu_perf_fini(struct vpmu_kvm_vcpu *v)
 {
+	if (v->pages.client)
+		kvm_pages_thread(&v->pages, 0);
 	if (!v->theirs)
 		vpmu_hostpmu_perf_fini(&v->perf);
 }
 
 static int bind_pmu(struct vpmu_kvm_vcpu *v, int tid)
 {
+	struct vpmu_hostpmu *pmu = v->theirs ? v->theirs : &v->perf.pmu;
+
 	if (!v->theirs)
 		vpmu_hostpmu_perf_set_thread(&v->perf, tid);
-	return vpmu_pcpu_create(v->vm->opts.host, v->theirs ? v->theirs : &v->perf.pmu, v->port.id,
-				&v->pcpu);
+	if (v->pages.client) {
+		kvm_pages_thread(&v->pages, tid);
+		pmu = &v->pages.pmu;
+	}
+	return vpmu_pcpu_create(v->vm->opts.host, pmu, v->port.id, &v->pcpu);
 }
 
 /* The pCPU is offline, and nothing runs on it. The register model continues to ask the PMU which

@@ -9,6 +9,7 @@
 #include "vpmu/guest/guest.h"
 #include "vpmu/hostpmu_perf.h"
 #include "vpmu/kvm.h"
+#include "vpmu/kvm/pages.h"
 #include "vpmu/kvm/port.h"
 
 struct vpmu_kvm_vm {
@@ -18,6 +19,7 @@ struct vpmu_kvm_vm {
 	const struct vpmu_msr_range *ranges;
 	struct vpmu_account *account;
 	_Atomic unsigned int vcpus;
+	struct share_client *share; /* NULL: no vpmud */
 
 	/* search.c */
 	pthread_mutex_t search_lock; /* only tried on vCPU threads */
@@ -43,6 +45,7 @@ struct vpmu_kvm_vcpu {
 	struct vpmu_context ctx;
 	struct vpmu_hostpmu *theirs;   /* vpmu_kvm_vcpu_opts.pmu */
 	struct vpmu_hostpmu_perf perf; /* without @theirs */
+	struct kvm_pages pages;	       /* over perf, if the VM has vpmud's counts */
 	struct vpmu_pcpu *pcpu;	       /* own: while a thread is bound */
 	_Atomic int tid;	       /* of the bound thread, or 0 */
 	timer_t timer;		       /* of ticks; while a thread is bound */

@@ -176,5 +176,6 @@ void vpmu_kvm_vcpu_report(const struct vpmu_kvm_vcpu *v, struct vpmu_kvm_report 
 		.pmis = get(v->pmis),
 		.pmi_errors = get(v->pmi_errors),
 		.guest_tsc = get(v->guest_tsc),
+		.shared = kvm_pages_shared(&v->pages),
 	};
 }

@@ -252,7 +252,9 @@ static enum vpmu_kvm_next vcpu_wrmsr(struct vpmu_kvm_vcpu *v, struct kvm_run *kr
 	/* DEBUGCTL and MISC_ENABLE are written by code that runs before the kernel's own. */
 	if (v->vm->opts.flags & VPMU_KVM_RDPMC && msr != 0x1d9 && msr != 0x1a0)
 		kvm_search(v, false);
+	v->pages.access = true;
 	kr->msr.error = vpmu_guest_wrmsr(v->guest, msr, kr->msr.data) != 0;
+	v->pages.access = false;
 	if (kr->msr.error)
 		count(&v->faults);
 	else

@@ -89,7 +89,8 @@ int vpmu_kvm_vm_open(const struct vpmu_kvm_vm_opts *opts, struct vpmu_kvm_vm **o
 	kvm_thread_use();
 	kvm_thread_start_rcu();
 	vm->opts = *opts;
-	vm->opts.filter = NULL; /* not kept */
+	vm->opts.filter = NULL; /* not kept, as vpmud */
+	vm->opts.vpmud = NULL;
 	if (!vm->opts.leave_counters)
 		vm->opts.leave_counters = VPMU_PERF_LEAVE;
 	if (!vm->opts.tick_ns)
@@ -104,6 +105,9 @@ int vpmu_kvm_vm_open(const struct vpmu_kvm_vm_opts *opts, struct vpmu_kvm_vm **o
 	vm->opts.filter = opts->filter;
 	rc = vm_prepare(vm, why, whylen);
 	vm->opts.filter = NULL;
+	/* Without it (no thread, no file), events of the vCPUs' threads count. */
+	if (!rc && opts->vpmud && share_open(opts->vpmud, &vm->share))
+		vm->share = NULL;
 	if (!rc) {
 		rc = vpmu_account_create(opts->parent ? opts->parent : vpmu_host_root(opts->host),
 					 vm, &vm->account);
@@ -111,6 +115,7 @@ int vpmu_kvm_vm_open(const struct vpmu_kvm_vm_opts *opts, struct vpmu_kvm_vm **o
 			fail(rc, why, whylen, "account of the VM: %s", strerror(-rc));
 	}
 	if (rc) {
+		share_close(vm->share);
 		kvm_port_vm_fini(&vm->port);
 		pthread_mutex_destroy(&vm->search_lock);
 		free(vm);
@@ -126,6 +131,7 @@ void vpmu_kvm_vm_close(struct vpmu_kvm_vm *vm)
 		return;
 	kvm_thread_use();
 	vpmu_account_del(vm->account);
+	share_close(vm->share);
 	kvm_port_vm_fini(&vm->port);
 	pthread_mutex_destroy(&vm->search_lock);
 	free(vm);

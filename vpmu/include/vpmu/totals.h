@@ -39,6 +39,11 @@ struct vpmu_totals {
  *           once per connection. For new versions: other keys are to be ignored.
  *   UNBIND  stop; the slot may get another key. The last unbind of a vCPU ends its page, as do the
  *           end of the connection and of the thread.
+ *   EVENT   for a VMM that samples @key, which is bound, and may not open perf events itself: comes
+ *           with a file descriptor of a disabled perf event of the key and thread @tid, which
+ *           overflows never: set its period (PERF_EVENT_IOC_PERIOD), signal and owner, enable it.
+ *
+ * A request that vpmud does not know fails with EINVAL; EVENT is newer than the others.
  *
  * A bind ends as well when the administrator's rules no longer permit it: the VM's connection is
  * closed then, and all its pages end. It connects again and binds what it may.
@@ -56,6 +61,7 @@ struct vpmu_totals_request {
 #define VPMU_TOTALS_VERSION    1
 #define VPMU_TOTALS_BIND       1
 #define VPMU_TOTALS_UNBIND     2
+#define VPMU_TOTALS_EVENT      3
 #define VPMU_TOTALS_CONFIG     4
 #define VPMU_TOTALS_CONFIG_MAX 8192
 #define VPMU_TOTALS_AGAIN_NS   5000000000ULL
@@ -63,8 +69,9 @@ struct vpmu_totals_request {
 struct vpmu_totals_reply {
 	/* An errno; 0: done. ESRCH: no thread of a vCPU of this VM, or not found yet; EACCES: the
 	 * host's policy denies the event; EOPNOTSUPP: this host cannot count it; ENOSPC: the quota
-	 * of the VM or its tenant is used up, or no counter is left; EEXIST: bound already; ENOENT:
-	 * not bound, or KVM has no tracepoint. */
+	 * of the VM or its tenant is used up, no counter is left, or EVENT came too often; EEXIST:
+	 * bound already; ENOENT: not bound, or KVM has no tracepoint; EINVAL: no such request.
+	 * EVENT: perf_event_open(2)'s, too. */
 	__u32 error;
 	__u32 slot; /* BIND; CONFIG: bytes that follow */
 };

@@ -1,0 +1,727 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A vCPU's counters on vpmud's page (vpmu/kvm/pages.c) under libvpmu's core, with a vpmud
+ * (fake_vpmud.h) that is killed, restarted, refuses, is silent or lies, on a fake kernel with a PMU
+ * (fake_perf.h). Whatever it does: no count has an event too many, and what it lacks is shown as
+ * time without a counter.
+ */
+#include "conserved.h"
+#include "fake_perf.h"
+#include "fake_vpmud.h"
+#include "tests/random.h"
+#include "vpmu/account.h"
+#include "vpmu/consumer.h"
+#include "vpmu/context.h"
+#include "vpmu/core/rcu.h"
+#include "vpmu/host.h"
+#include "vpmu/kvm/pages.h"
+#include "vpmu/pcpu.h"
+
+#define MS	1000000ULL
+#define KEY(ev) ((uint64_t)VPMU_SPACE_GENERIC << VPMU_KEY_SPACE_SHIFT | (ev) | UK | VPMU_KEY_GUEST)
+#define KEYS	3
+
+static const vpmu_key_t keys[KEYS] = {KEY(VPMU_EV_INSTRUCTIONS), KEY(VPMU_EV_CYCLES),
+				      KEY(VPMU_EV_BRANCHES)};
+
+static struct {
+	struct vpmu_hostpmu_perf perf;
+	struct kvm_pages pages;
+	struct share_client *client;
+	struct vpmu_host *host;
+	struct vpmu_pcpu *pcpu;
+	struct vpmu_account *vm;
+	struct vpmu_context ctx;
+	struct vpmu_consumer c[KEYS];
+	bool on[KEYS];
+	uint64_t from[KEYS], last[KEYS]; /* truth at the begin, count when last read */
+	unsigned int pages_at[KEYS];	 /* of vpmud's, at the begin */
+	uint64_t truth, charged_ns;	 /* events so far; fake.cpu_ns as of the last charge */
+	uint64_t ticks;
+} b;
+
+/* ---- given events: descriptors of the fake vpmud's
+ * ------------------------------------------------- */
+
+static struct vpmu_perf_sys sys;
+static int given = -1;
+static uint64_t given_period;
+static bool given_on;
+static int given_tid, given_sig;
+
+static bool is_given(int fd)
+{
+	return fd >= 0 && fd == given;
+}
+
+static int sys_notify(int fd, int tid, int sig)
+{
+	/* No event of the fake kernel has been opened: the descriptor is vpmud's. */
+	if (fake.fail && given < 0)
+		given = fd;
+	if (!is_given(fd))
+		return fake_notify(fd, tid, sig);
+	given_tid = tid;
+	given_sig = sig;
+	return 0;
+}
+
+static int sys_period(int fd, uint64_t events)
+{
+	if (!is_given(fd))
+		return fake_period(fd, events);
+	given_period = events;
+	return 0;
+}
+
+static int sys_enable(int fd, bool on)
+{
+	if (!is_given(fd))
+		return fake_enable(fd, on);
+	given_on = on;
+	return 0;
+}
+
+static void sys_close(int fd)
+{
+	if (!is_given(fd)) {
+		fake_close(fd);
+		return;
+	}
+	close(fd);
+	given = -1;
+}
+
+/* ---- the bed
+ * --------------------------------------------------------------------------------------- */
+
+static void no_kick(void *arg)
+{
+}
+
+static void begin(bool perf)
+{
+	const struct vpmu_hostpmu_perf_opts o = {
+		.cpu = VPMU_PERF_THREAD, .leave_counters = 1, .kick = no_kick, .alarm_signal = 40};
+
+	fake_start(4, false);
+	sys = fake_sys;
+	sys.notify = sys_notify;
+	sys.period = sys_period;
+	sys.enable = sys_enable;
+	sys.close = sys_close;
+	vpmu_perf_sys = &sys;
+	vpmu_perf_capacity();
+	fake.fail = perf ? 0 : -EACCES;
+	urcu_memb_register_thread();
+	if (!*vpmud.dir)
+		vpmud_start(true);
+	cr_assert(!share_open(vpmud.path, &b.client));
+	cr_assert(!vpmu_hostpmu_perf_init(&b.perf, &o));
+	kvm_pages_init(&b.pages, &b.perf, b.client, 40);
+	vpmu_hostpmu_perf_set_thread(&b.perf, gettid_());
+	kvm_pages_thread(&b.pages, gettid_());
+	b.host = vpmu_host_create();
+	cr_assert(!vpmu_pcpu_create(b.host, &b.pages.pmu, 0, &b.pcpu));
+	cr_assert(!vpmu_account_create(vpmu_host_root(b.host), NULL, &b.vm));
+	cr_assert(!vpmu_context_init(&b.ctx, b.vm, NULL));
+	cr_assert(!vpmu_context_place(&b.ctx, b.pcpu));
+	vpmu_pcpu_switch(b.pcpu, &b.ctx);
+}
+
+/* KVM_RUN, and its return. */
+static void run(uint64_t ns)
+{
+	uint64_t now;
+
+	fake_run(ns);
+	now = fake.cpu_ns;
+	vpmud_charge(ns / 2 / 1000 * 2, now - b.charged_ns, 0);
+	b.charged_ns = now;
+	b.truth += ns / 2 / 1000 * 2;
+}
+
+static void start(unsigned int i)
+{
+	int rc;
+
+	b.pages.access = true; /* as in WRMSR */
+	rc = vpmu_consumer_add(&b.c[i], b.vm, keys[i], b.pcpu);
+	b.pages.access = false;
+	cr_assert(!rc || rc == -EOPNOTSUPP, "%d", rc);
+	b.on[i] = true;
+	b.from[i] = b.truth;
+	b.last[i] = 0;
+	b.pages_at[i] = vpmud.pages;
+}
+
+/* The value of @i, after what must hold of any. */
+static struct vpmu_value value(unsigned int i)
+{
+	uint64_t truth = b.truth - b.from[i], gap, slack;
+	struct vpmu_value v;
+
+	vpmu_pcpu_flush(b.pcpu);
+	vpmu_consumer_read(&b.c[i], &v);
+	if (!v.supported)
+		return v;
+	gap = v.enabled_ns - v.running_ns;
+	cr_assert_leq(v.running_ns, v.enabled_ns);
+	cr_assert_geq(v.count, b.last[i]);
+	cr_assert_leq(v.count, truth, "%lu of %lu", v.count, truth);
+	/* An event is 1000 ns. The clocks of a page and of the thread differ by the system calls
+	 * since the last charge, and a gap that a page's end begins by so much. */
+	slack = 2000 + 1000 * (vpmud.pages - b.pages_at[i]);
+	cr_assert_leq((truth - v.count) * 1000, gap + slack, "%lu of %lu events, gap of %lu ns",
+		      v.count, truth, gap);
+	b.last[i] = v.count;
+	return v;
+}
+
+static void stop(unsigned int i)
+{
+	value(i);
+	vpmu_consumer_del(&b.c[i], b.pcpu, NULL);
+	b.on[i] = false;
+}
+
+static void tick(void)
+{
+	vpmu_pcpu_tick(b.pcpu);
+	b.ticks++;
+}
+
+/* Let vpmud's threads run until @n keys are on its page; the guest runs all the while. */
+static void until_shared(unsigned int n)
+{
+	for (unsigned int i = 0; kvm_pages_shared(&b.pages) != n; i++) {
+		cr_assert(i < 120000, "%u keys on the page", kvm_pages_shared(&b.pages));
+		usleep(5000);
+		run(10000);
+		tick();
+	}
+}
+
+static void end(void)
+{
+	if (!b.host)
+		return;
+	for (unsigned int i = 0; i < KEYS; i++)
+		if (b.on[i])
+			stop(i);
+	conserved(b.host);
+	vpmu_pcpu_switch(b.pcpu, NULL);
+	vpmu_context_fini(&b.ctx);
+	vpmu_host_destroy(b.host);
+	kvm_pages_thread(&b.pages, 0);
+	vpmu_hostpmu_perf_fini(&b.perf);
+	share_close(b.client);
+	vpmud_fini();
+	cr_expect_eq(fake.open_fds, 0);
+	cr_expect_eq(given, -1);
+	urcu_memb_unregister_thread();
+	b.host = NULL;
+}
+
+TestSuite(kvm_pages, .fini = end);
+
+static bool whole(const struct vpmu_value *v, unsigned int i)
+{
+	return v->supported && v->count == b.truth - b.from[i] && v->running_ns == v->enabled_ns;
+}
+
+/* All keys get on the page, however late; who begins there counts all. */
+static void all_shared(void)
+{
+	struct vpmu_value v;
+
+	for (unsigned int i = 0; i < KEYS; i++)
+		if (!b.on[i])
+			start(i);
+	until_shared(KEYS);
+	for (unsigned int i = 0; i < KEYS; i++) {
+		stop(i);
+		start(i);
+	}
+	cr_assert_eq(kvm_pages_shared(&b.pages), KEYS);
+	for (unsigned int n = 0; n < 10; n++) {
+		run(MS);
+		for (unsigned int i = 0; i < KEYS; i++) {
+			v = value(i);
+			cr_assert(whole(&v, i), "%lu of %lu", v.count, b.truth - b.from[i]);
+		}
+	}
+}
+
+/* ---- one counter
+ * ----------------------------------------------------------------------------------- */
+
+Test(kvm_pages, counts_without_events_of_the_thread)
+{
+	struct vpmu_value v;
+	unsigned int opens;
+
+	begin(true);
+	opens = fake.opens; /* of the probe */
+	for (unsigned int i = 0; i < KEYS; i++)
+		start(i);
+	cr_assert_eq(kvm_pages_shared(&b.pages), KEYS);
+	for (unsigned int n = 0; n < 50; n++) {
+		run(3 * MS);
+		for (unsigned int i = 0; i < KEYS; i++) {
+			v = value(i);
+			cr_expect(whole(&v, i), "%lu of %lu", v.count, b.truth);
+			cr_expect_eq(v.quality, VPMU_Q_EXACT);
+		}
+	}
+	cr_expect_eq(v.enabled_ns / MS, 150);
+	cr_expect_eq(fake.open_fds, 0);
+	cr_expect_leq(fake.opens, opens + KEYS); /* probes */
+	cr_expect_eq(vpmud.binds, KEYS);
+}
+
+/* Reading makes no system call of perf's: none takes the thread's time. */
+Test(kvm_pages, reads_without_system_calls)
+{
+	uint64_t ns;
+
+	begin(true);
+	start(0);
+	run(MS);
+	ns = fake.cpu_ns;
+	fake.reads = 0;
+	for (unsigned int i = 0; i < 100; i++)
+		value(0);
+	cr_expect_eq(fake.cpu_ns, ns);
+	cr_expect_eq(fake.reads, 0);
+}
+
+Test(kvm_pages, counts_for_who_may_not_open_events)
+{
+	struct vpmu_value v;
+
+	begin(false);
+	start(0);
+	cr_assert_eq(kvm_pages_shared(&b.pages), 1);
+	run(5 * MS);
+	v = value(0);
+	cr_expect(whole(&v, 0));
+}
+
+Test(kvm_pages, lost_time_of_the_page_is_shown)
+{
+	struct vpmu_value v;
+
+	begin(true);
+	start(0);
+	vpmud_charge(0, 4 * MS, MS);
+	b.charged_ns += 4 * MS;
+	fake.cpu_ns += 4 * MS;
+	v = value(0);
+	cr_expect_eq(v.enabled_ns - v.running_ns, MS);
+	run(MS);
+	v = value(0);
+	cr_expect_eq(v.enabled_ns - v.running_ns, MS);
+	/* A gap: all of the time since the last reading. */
+	__atomic_fetch_add(&vpmud.page->gaps, 1, __ATOMIC_RELAXED);
+	run(2 * MS);
+	v = value(0);
+	cr_expect_eq(v.enabled_ns - v.running_ns, 3 * MS);
+}
+
+/* ---- vpmud ends and comes back
+ * ---------------------------------------------------------------------- */
+
+Test(kvm_pages, goes_on_while_vpmud_is_dead)
+{
+	struct vpmu_value v;
+
+	begin(true);
+	start(0);
+	start(1);
+	for (unsigned int n = 0; n < 3; n++) {
+		unsigned int binds = vpmud.binds;
+
+		vpmud_kill();
+		for (unsigned int i = 0; i < 20; i++) {
+			run(MS);
+			tick();
+			usleep(1000);
+			v = value(0);
+			cr_assert(whole(&v, 0));
+		}
+		vpmud_start(true);
+		for (unsigned int i = 0; vpmud.binds < binds + 2; i++) {
+			cr_assert(i < 120000);
+			usleep(5000);
+			run(10000);
+			tick();
+			v = value(1);
+			cr_assert(whole(&v, 1));
+		}
+		run(MS);
+		v = value(0);
+		cr_expect(whole(&v, 0));
+	}
+	cr_expect_eq(fake.open_fds, 0);
+}
+
+Test(kvm_pages, an_ended_page_becomes_an_event_and_a_page_again)
+{
+	struct vpmu_value v;
+	uint64_t gap;
+
+	begin(true);
+	start(0);
+	run(MS);
+	value(0);
+	vpmud_kill();
+	pthread_mutex_lock(&vpmud.lock);
+	vpmud_end_page();
+	pthread_mutex_unlock(&vpmud.lock);
+	run(3 * MS); /* no one counts this */
+	v = value(0);
+	cr_expect_eq(v.count, 1000);
+	cr_expect_geq(v.enabled_ns - v.running_ns, 3 * MS - 10000); /* clocks differ a little */
+	tick();
+	cr_expect_eq(kvm_pages_shared(&b.pages), 0);
+	cr_expect_gt(fake.open_fds, 0);
+	gap = value(0).enabled_ns - value(0).running_ns;
+	run(2 * MS);
+	v = value(0);
+	cr_expect_eq(v.count, 3000);
+	vpmud_start(true);
+	until_shared(1);
+	run(MS);
+	v = value(0);
+	cr_expect_eq(b.truth - b.from[0] - v.count, 3000);
+	cr_expect_leq(v.enabled_ns - v.running_ns, gap + 10000, "%lu", v.enabled_ns - v.running_ns);
+}
+
+/* The next vpmud knows nothing of the page, which does not end. */
+Test(kvm_pages, a_page_that_is_left_behind_is_not_gone_on_with)
+{
+	struct vpmu_value v;
+
+	begin(true);
+	all_shared();
+	vpmud_kill();
+	pthread_mutex_lock(&vpmud.lock);
+	vpmud_forget_page();
+	pthread_mutex_unlock(&vpmud.lock);
+	vpmud_start(true);
+	for (unsigned int i = 0, binds = vpmud.binds; vpmud.binds < binds + KEYS; i++) {
+		cr_assert(i < 120000);
+		usleep(5000);
+		run(10000);
+		tick();
+	}
+	all_shared(); /* each stop() checks the count and the gap */
+	v = value(0);
+	cr_expect(whole(&v, 0));
+}
+
+/* Without a right to events there is nothing in between, and the time shows it. */
+Test(kvm_pages, who_may_not_open_events_waits)
+{
+	struct vpmu_value v;
+
+	begin(false);
+	start(0);
+	run(MS);
+	vpmud_kill();
+	pthread_mutex_lock(&vpmud.lock);
+	vpmud_end_page();
+	pthread_mutex_unlock(&vpmud.lock);
+	for (unsigned int i = 0; i < 10; i++) {
+		run(MS);
+		tick();
+		v = value(0);
+	}
+	cr_expect_eq(v.count, 1000);
+	cr_expect_lt(v.running_ns, v.enabled_ns);
+	vpmud_start(true);
+	until_shared(1);
+	value(0);
+	b.from[0] = b.truth - b.last[0]; /* from now on nothing is missing */
+	run(MS);
+	v = value(0);
+	cr_expect_eq(v.count, b.truth - b.from[0]);
+}
+
+/* ---- vpmud refuses, is silent, lies
+ * ----------------------------------------------------------------- */
+
+Test(kvm_pages, refused_keys_are_events)
+{
+	static const int errors[] = {EACCES, EOPNOTSUPP, ENOSPC, ESRCH, EINVAL};
+	struct vpmu_value v;
+
+	vpmud_start(true);
+	vpmud.mode = VPMUD_REFUSES;
+	begin(true);
+	for (size_t n = 0; n < sizeof(errors) / sizeof(errors[0]); n++) {
+		vpmud.error = errors[n];
+		start(n % KEYS);
+		run(MS);
+		v = value(n % KEYS);
+		cr_expect(whole(&v, n % KEYS));
+		stop(n % KEYS);
+	}
+	cr_expect_eq(kvm_pages_shared(&b.pages), 0);
+}
+
+Test(kvm_pages, refused_without_right_is_unsupported)
+{
+	struct vpmu_value v;
+
+	vpmud_start(true);
+	vpmud.mode = VPMUD_REFUSES;
+	vpmud.error = EACCES;
+	begin(false);
+	start(0);
+	run(MS);
+	v = value(0);
+	cr_expect(!v.supported);
+	cr_expect_eq(v.count, 0);
+}
+
+Test(kvm_pages, without_vpmud_as_ever)
+{
+	struct vpmu_value v;
+
+	vpmud_start(true);
+	vpmud_kill();
+	begin(true);
+	start(0);
+	run(MS);
+	v = value(0);
+	cr_expect(whole(&v, 0));
+	stop(0);
+	fake.fail = -EACCES;
+	start(1);
+	cr_expect_eq(kvm_pages_shared(&b.pages), 0);
+}
+
+/* A silent vpmud: the event counts, until the answer comes. */
+Test(kvm_pages, a_late_answer_is_taken)
+{
+	struct vpmu_value v;
+
+	vpmud_start(true);
+	vpmud.mode = VPMUD_SILENT;
+	begin(true);
+	start(0);
+	start(1);
+	run(MS);
+	v = value(0);
+	cr_expect(whole(&v, 0));
+	cr_expect_eq(kvm_pages_shared(&b.pages), 0);
+	vpmud.mode = VPMUD_GOOD;
+	until_shared(2);
+	run(MS);
+	v = value(0);
+	cr_expect(whole(&v, 0), "%lu of %lu", v.count, b.truth);
+	for (unsigned int i = 0; i < 200; i++)
+		tick(); /* parked events are closed */
+	cr_expect_eq(fake.open_fds, 0);
+}
+
+Test(kvm_pages, lies_are_not_believed)
+{
+	struct vpmu_value v;
+
+	vpmud_start(true);
+	begin(true);
+	for (int mode = VPMUD_CLOSES; mode < VPMUD_MODES; mode++) {
+		vpmud.mode = mode;
+		start(0);
+		for (unsigned int i = 0; i < 160; i++) {
+			usleep(5000);
+			run(MS);
+			tick();
+			v = value(0);
+			cr_assert(whole(&v, 0), "mode %d", mode);
+			cr_assert_eq(kvm_pages_shared(&b.pages), 0, "mode %d", mode);
+		}
+		stop(0);
+	}
+	/* A page whose numbers go back. */
+	vpmud.mode = VPMUD_GOOD;
+	start(0);
+	until_shared(1);
+	b.last[0] = 0;
+	pthread_mutex_lock(&vpmud.lock);
+	vpmud.page->row[vpmud_slot(keys[0])].total = 0;
+	pthread_mutex_unlock(&vpmud.lock);
+	run(MS);
+	v = value(0);
+	cr_expect_lt(v.running_ns, v.enabled_ns);
+	/* One that is always being written. */
+	pthread_mutex_lock(&vpmud.lock);
+	if (vpmud.page)
+		vpmud.page->seq |= 1;
+	pthread_mutex_unlock(&vpmud.lock);
+	value(0);
+}
+
+/* ---- binds end
+ * -------------------------------------------------------------------------------------- */
+
+Test(kvm_pages, gives_back_what_is_not_used)
+{
+	begin(true);
+	start(0);
+	start(1);
+	stop(0);
+	/* At once again: it is still bound. */
+	start(0);
+	cr_expect_eq(vpmud.binds, 2);
+	stop(0);
+	for (unsigned int i = 0; !vpmud.unbinds; i++) {
+		cr_assert(i < 120000);
+		usleep(5000);
+		tick();
+	}
+	cr_expect_eq(vpmud.unbinds, 1);
+	run(MS);
+	cr_expect_eq(value(1).count, b.truth - b.from[1]);
+	stop(1);
+	for (unsigned int i = 0; vpmud.unbinds < 2; i++) {
+		cr_assert(i < 120000);
+		usleep(5000);
+		tick();
+	}
+	/* And again, on a new page. */
+	start(2);
+	run(MS);
+	cr_expect_eq(value(2).count, b.truth - b.from[2]);
+	cr_expect_eq(kvm_pages_shared(&b.pages), 1);
+}
+
+/* ---- alarms
+ * ----------------------------------------------------------------------------------------- */
+
+static unsigned int ctr_of(vpmu_key_t key)
+{
+	unsigned int i = 0;
+
+	while (i < VPMU_MAX_CTRS && b.pages.ctr[i].key != key)
+		i++;
+	cr_assert(i < VPMU_MAX_CTRS);
+	return i;
+}
+
+Test(kvm_pages, an_alarm_is_an_event_and_the_count_is_the_pages)
+{
+	unsigned int opens, signals;
+	struct vpmu_value v;
+
+	begin(true);
+	start(0);
+	run(MS);
+	value(0);
+	opens = fake.open_fds;
+	b.pages.pmu.ops->arm(&b.pages.pmu, ctr_of(keys[0]), 5000);
+	cr_expect_eq(fake.open_fds, opens + 1);
+	signals = fake.signals;
+	run(4 * MS);
+	cr_expect_eq(fake.signals, signals);
+	run(2 * MS);
+	cr_expect_eq(fake.signals, signals + 1);
+	b.pages.pmu.ops->arm(&b.pages.pmu, ctr_of(keys[0]), 0);
+	run(20 * MS);
+	cr_expect_eq(fake.signals, signals + 1);
+	v = value(0);
+	cr_expect(whole(&v, 0));
+	stop(0);
+	run(MS);
+	tick();
+	cr_expect_eq(fake.open_fds, 0);
+}
+
+Test(kvm_pages, who_may_not_open_events_gets_them_from_vpmud)
+{
+	begin(false);
+	start(0);
+	run(MS);
+	value(0);
+	b.pages.access = true;
+	b.pages.pmu.ops->arm(&b.pages.pmu, ctr_of(keys[0]), 5000);
+	b.pages.access = false;
+	cr_expect_eq(vpmud.events, 1);
+	cr_assert_geq(given, 0);
+	cr_expect(given_on);
+	cr_expect_eq(given_period, 5000);
+	cr_expect_eq(given_tid, gettid_());
+	cr_expect_eq(given_sig, 40);
+	/* Outside of an access it does not wait: it comes by a later tick. */
+	stop(0);
+	tick();
+	cr_expect_eq(given, -1);
+	start(1);
+	b.pages.pmu.ops->arm(&b.pages.pmu, ctr_of(keys[1]), 7000);
+	for (unsigned int i = 0; given < 0; i++) {
+		cr_assert(i < 120000);
+		usleep(5000);
+		tick();
+	}
+	run(MS);
+	value(1);
+	b.pages.pmu.ops->arm(&b.pages.pmu, ctr_of(keys[1]), 6000);
+	cr_expect_eq(given_period, 6000);
+}
+
+/* ---- any order
+ * -------------------------------------------------------------------------------------- */
+
+static void any_order(uint64_t seed, bool perf, unsigned int steps)
+{
+	begin(perf);
+	all_shared();
+	for (unsigned int n = 0; n < steps; n++) {
+		unsigned int what = random_split(&seed) % 40, i = random_split(&seed) % KEYS;
+
+		if (what < 4 && !b.on[i])
+			start(i);
+		else if (what == 4 && b.on[i])
+			stop(i);
+		else if (what == 5)
+			vpmud_kill();
+		else if (what < 8 && !vpmud.alive)
+			vpmud_start(random_split(&seed) % 3);
+		else if (what == 8)
+			vpmud.mode = (int)(random_split(&seed) % VPMUD_MODES);
+		else if (what < 13)
+			vpmud.mode = VPMUD_GOOD;
+		else if (what < 18)
+			usleep(random_split(&seed) % 8000);
+		else if (what < 30)
+			tick();
+		vpmud.error = 1 + random_split(&seed) % 40;
+		run(1000 + random_split(&seed) % 2000 * 1000);
+		for (i = 0; i < KEYS; i++)
+			if (b.on[i] && random_split(&seed) % 3 == 0)
+				value(i);
+	}
+	/* A new connection: no refusal is remembered. */
+	vpmud_kill();
+	vpmud.mode = VPMUD_GOOD;
+	vpmud_start(true);
+	all_shared();
+	end();
+	memset(&b, 0, sizeof(b));
+	*vpmud.dir = 0;
+}
+
+Test(kvm_pages, no_order_of_troubles_makes_a_count_wrong)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++)
+		any_order(seed, true, 1500);
+}
+
+Test(kvm_pages, nor_for_who_may_not_open_events)
+{
+	for (uint64_t seed = 11; seed <= 13; seed++)
+		any_order(seed, false, 1500);
+}
