@@ -40,8 +40,7 @@ static struct {
 	uint64_t ticks;
 } b;
 
-/* ---- given events: descriptors of the fake vpmud's
- * ------------------------------------------------- */
+/* ---- given events: descriptors of the fake vpmud's ---------------------- */
 
 static struct vpmu_perf_sys sys;
 static int given = -1;
@@ -92,8 +91,7 @@ static void sys_close(int fd)
 	given = -1;
 }
 
-/* ---- the bed
- * --------------------------------------------------------------------------------------- */
+/* ---- the bed ------------------------------------------------------------ */
 
 static void no_kick(void *arg)
 {
@@ -253,8 +251,7 @@ static void all_shared(void)
 	}
 }
 
-/* ---- one counter
- * ----------------------------------------------------------------------------------- */
+/* ---- one counter -------------------------------------------------------- */
 
 Test(kvm_pages, counts_without_events_of_the_thread)
 {
@@ -329,8 +326,7 @@ Test(kvm_pages, lost_time_of_the_page_is_shown)
 	cr_expect_eq(v.enabled_ns - v.running_ns, 3 * MS);
 }
 
-/* ---- vpmud ends and comes back
- * ---------------------------------------------------------------------- */
+/* ---- vpmud ends and comes back ------------------------------------------ */
 
 Test(kvm_pages, goes_on_while_vpmud_is_dead)
 {
@@ -421,6 +417,36 @@ Test(kvm_pages, a_page_that_is_left_behind_is_not_gone_on_with)
 	cr_expect(whole(&v, 0));
 }
 
+/* Nobody ends the page, and no vpmud comes back: the time that it stands still is a gap,
+ * but for the 100 ms in which this is not certain yet. */
+Test(kvm_pages, a_page_that_nobody_writes_is_a_gap)
+{
+	struct vpmu_value v;
+	uint64_t before;
+
+	begin(true);
+	all_shared();
+	vpmud_kill();
+	pthread_mutex_lock(&vpmud.lock);
+	vpmud_forget_page();
+	pthread_mutex_unlock(&vpmud.lock);
+	before = b.truth;
+	for (unsigned int i = 0; i < 300; i++) {
+		run(MS);
+		tick();
+	}
+	cr_assert_geq(b.truth - before, 100000);
+	for (unsigned int i = 0; i < KEYS; i++) {
+		vpmu_pcpu_flush(b.pcpu);
+		vpmu_consumer_read(&b.c[i], &v);
+		cr_expect_eq(v.count, before - b.from[i]);
+		cr_expect_geq(v.enabled_ns - v.running_ns, 200 * MS, "of 300 ms, %lu ns",
+			      v.enabled_ns - v.running_ns);
+		vpmu_consumer_del(&b.c[i], b.pcpu, NULL);
+		b.on[i] = false;
+	}
+}
+
 /* Without a right to events there is nothing in between, and the time shows it. */
 Test(kvm_pages, who_may_not_open_events_waits)
 {
@@ -449,8 +475,7 @@ Test(kvm_pages, who_may_not_open_events_waits)
 	cr_expect_eq(v.count, b.truth - b.from[0]);
 }
 
-/* ---- vpmud refuses, is silent, lies
- * ----------------------------------------------------------------- */
+/* ---- vpmud refuses, is silent, lies ------------------------------------- */
 
 Test(kvm_pages, refused_keys_are_events)
 {
@@ -565,8 +590,7 @@ Test(kvm_pages, lies_are_not_believed)
 	value(0);
 }
 
-/* ---- binds end
- * -------------------------------------------------------------------------------------- */
+/* ---- binds end ---------------------------------------------------------- */
 
 Test(kvm_pages, gives_back_what_is_not_used)
 {
@@ -599,8 +623,7 @@ Test(kvm_pages, gives_back_what_is_not_used)
 	cr_expect_eq(kvm_pages_shared(&b.pages), 1);
 }
 
-/* ---- alarms
- * ----------------------------------------------------------------------------------------- */
+/* ---- alarms ------------------------------------------------------------- */
 
 static unsigned int ctr_of(vpmu_key_t key)
 {
@@ -672,8 +695,7 @@ Test(kvm_pages, who_may_not_open_events_gets_them_from_vpmud)
 	cr_expect_eq(given_period, 6000);
 }
 
-/* ---- any order
- * -------------------------------------------------------------------------------------- */
+/* ---- any order ---------------------------------------------------------- */
 
 static void any_order(uint64_t seed, bool perf, unsigned int steps)
 {

@@ -15,6 +15,9 @@
 
 #include "vpmu/host/perf_priv.h"
 
+/* CPU time of a thread without a charge after which its page is taken for abandoned. */
+#define PAGES_DEAD_NS 100000000ull
+
 #define PAGES_SOFTWARE (((1u << VPMU_PERF_CTR_TSC) - 1) & ~((1u << VPMU_PERF_CTR_SOFTWARE) - 1))
 
 static struct kvm_pages *pages_of(const struct vpmu_hostpmu *pmu)
@@ -31,8 +34,7 @@ static bool pages_is_owner(const struct kvm_pages *p)
 	return p->thread && p->tid == tid;
 }
 
-/* ---- time
- * ----------------------------------------------------------------------------------------- */
+/* ---- time --------------------------------------------------------------- */
 
 static void pages_advance(struct kvm_pages *p, uint64_t now)
 {
@@ -71,10 +73,34 @@ static void pages_sync(struct kvm_pages *p)
 			p->by = p->ctr[i].use.page;
 	if (!p->by)
 		return;
-	if (pages_time(p->by, &page_ns))
+	if (pages_time(p->by, &page_ns)) {
 		p->offset_ns = now - page_ns; /* not clock_ns: it would stay ahead */
-	else
+		p->synced_ns = page_ns;
+	} else {
 		p->by = NULL;
+	}
+}
+
+/*
+ * At a tick: the two clocks differ a little. If the page's has stood still for long, nobody writes
+ * it any more, nor says so: the program was taken off the kernel without vpmud, pins and all. It
+ * would have charged the thread at each switch and return of KVM_RUN. A counter may be bound to it
+ * again, and again it takes so long to see.
+ */
+static void pages_check(struct kvm_pages *p)
+{
+	uint64_t page_ns;
+
+	if (!p->by)
+		return;
+	if (pages_time(p->by, &page_ns) && page_ns == p->synced_ns) {
+		if (p->perf->pmu.ops->now(&p->perf->pmu) < page_ns + p->offset_ns + PAGES_DEAD_NS)
+			return;
+		for (unsigned int i = 0; i < VPMU_MAX_CTRS; i++)
+			if (p->ctr[i].kind == PAGES_SHARED && p->ctr[i].use.page == p->by)
+				p->ctr[i].ended = true;
+	}
+	pages_sync(p);
 }
 
 static uint64_t pages_now(const struct vpmu_hostpmu *pmu)
@@ -93,8 +119,7 @@ static uint64_t pages_now(const struct vpmu_hostpmu *pmu)
 	return p->clock_ns;
 }
 
-/* ---- what can be counted
- * -------------------------------------------------------------------------- */
+/* ---- what can be counted ------------------------------------------------ */
 
 static bool pages_could_share(vpmu_key_t key)
 {
@@ -119,8 +144,7 @@ static enum vpmu_quality pages_quality(const struct vpmu_hostpmu *pmu, vpmu_key_
 	return p->perf->pmu.ops->quality(&p->perf->pmu, key);
 }
 
-/* ---- reading
- * -------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 /* All time since the last good reading is without a counter. */
 static void pages_gap(struct kvm_pages *p, struct kvm_pages_ctr *c)
@@ -205,8 +229,7 @@ static uint64_t pages_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 				       : p->perf->pmu.ops->audit(&p->perf->pmu, ctr);
 }
 
-/* ---- alarms
- * --------------------------------------------------------------------------------------- */
+/* ---- alarms ------------------------------------------------------------- */
 
 /* Open the event that interrupts for @c. 0; -EAGAIN: perhaps later. */
 static int pages_event(struct kvm_pages *p, struct kvm_pages_ctr *c)
@@ -256,8 +279,7 @@ static void pages_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t event
 	pages_arm_shared(p, c);
 }
 
-/* ---- binding
- * -------------------------------------------------------------------------------------- */
+/* ---- binding ------------------------------------------------------------ */
 
 static bool pages_needs_perf_clock(unsigned int ctr)
 {
@@ -352,8 +374,7 @@ static void pages_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
 		share_put(p->thread, was.key);
 }
 
-/* ---- ticks
- * ---------------------------------------------------------------------------------------- */
+/* ---- ticks -------------------------------------------------------------- */
 
 /* True if @c is better bound again: to a page, or not to this one. */
 static bool pages_moves(const struct kvm_pages *p, const struct kvm_pages_ctr *c)
@@ -370,6 +391,7 @@ static uint32_t pages_lost(struct vpmu_hostpmu *pmu)
 	struct kvm_pages *p = pages_of(pmu);
 	uint32_t lost = p->perf->pmu.ops->lost(&p->perf->pmu);
 
+	pages_check(p);
 	for (unsigned int i = 0; i < VPMU_MAX_CTRS; i++) {
 		struct kvm_pages_ctr *c = &p->ctr[i];
 
@@ -378,8 +400,6 @@ static uint32_t pages_lost(struct vpmu_hostpmu *pmu)
 		else if (c->kind == PAGES_SHARED && c->due && !c->armed)
 			pages_arm_shared(p, c);
 	}
-	if (p->by)
-		pages_sync(p); /* the two clocks differ a little */
 	return lost;
 }
 

@@ -47,6 +47,7 @@ struct kvm_pages {
 	const struct vpmu_totals *by; /* whose clock now() is; NULL: the thread's CPU time */
 	uint64_t clock_ns;	      /* what now() returned last */
 	uint64_t offset_ns;	      /* now() minus the page's */
+	uint64_t synced_ns;	      /* the page's time when offset_ns was set */
 	uint32_t fresh;		      /* read since the last now() */
 	_Atomic unsigned int nr_shared;
 	struct kvm_pages_ctr ctr[VPMU_MAX_CTRS];

@@ -234,8 +234,7 @@ int share_event(struct share_thread *t, struct share *s, bool wait)
 	return fd;
 }
 
-/* ---- threads of vCPUs
- * ----------------------------------------------------------------------------- */
+/* ---- threads of vCPUs --------------------------------------------------- */
 
 struct share_thread *share_begin(struct share_client *c, int tid)
 {
@@ -280,8 +279,7 @@ void share_thread_free(struct share_thread *t)
 	free(t);
 }
 
-/* ---- clients
- * -------------------------------------------------------------------------------------- */
+/* ---- clients ------------------------------------------------------------ */
 
 static void share_free(struct share_client *c)
 {

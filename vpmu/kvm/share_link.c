@@ -31,8 +31,7 @@
 #define LINK_RETRY_NS  (5000 * MS)
 #define LINK_DENIED_NS (60000 * MS)
 
-/* ---- the connection
- * ------------------------------------------------------------------------------- */
+/* ---- the connection ----------------------------------------------------- */
 
 static void link_close(struct share_client *c)
 {
@@ -76,8 +75,7 @@ static void link_connect(struct share_client *c)
 		c->down = false;
 }
 
-/* ---- what to ask for next
- * --------------------------------------------------------------------------- */
+/* ---- what to ask for next ----------------------------------------------- */
 
 /* Send request @what. Returns false if the connection has ended. */
 static bool link_ask(struct share_client *c, struct share_thread *t, struct share *s, uint32_t what)
@@ -186,8 +184,7 @@ static uint64_t link_work(struct share_client *c)
 	return next;
 }
 
-/* ---- answers
- * ---------------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------ */
 
 /* Map page @fd. One of a file could shrink, which would be fatal at a read. NULL: it is none. */
 static struct share_page *link_map(int fd)
