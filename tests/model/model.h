@@ -15,7 +15,7 @@
 
 #include "vpmu/event/event.h"
 
-#define M_EVENTS 7 /* the machine's events, in the order of enum vpmu_emu_event */
+#define M_EVENTS 7 /* the machine's first events, in the order of enum vpmu_emu_event */
 #define M_MODES	 3 /* guest kernel, guest user, host: the order of enum vpmu_emu_mode */
 #define M_KEYS	 128
 #define M_PCPUS	 16 /* ever, in one history */
