@@ -19,14 +19,29 @@ static uint64_t generated[SEQ_MNEMONICS], reached[SEQ_MNEMONICS];
 static const struct {
 	const char *name, *why;
 } left_out[] = {
-	{"rdtsc", "time stamps differ"},	   {"rdtscp", "time stamps differ"},
-	{"syscall", "enters the host's kernel"},   {"sgdt", "answers for the host's kernel"},
-	{"sidt", "answers for the host's kernel"}, {"sldt", "answers for the host's kernel"},
-	{"str", "answers for the host's kernel"},  {"smsw", "answers for the host's kernel"},
-	{"lar", "answers for the host's kernel"},  {"lsl", "answers for the host's kernel"},
-	{"verr", "answers for the host's kernel"}, {"verw", "answers for the host's kernel"},
-	{"sysenter", "enters the host's kernel"},  {"sysexit", "belongs to kernels"},
-	{"vmcall", "calls the host's hypervisor"}, {"vmmcall", "calls the host's hypervisor"},
+	{"rdtsc", "time stamps differ"},
+	{"rdtscp", "time stamps differ"},
+	{"syscall", "enters the host's kernel"},
+	{"sgdt", "answers for the host's kernel"},
+	{"sidt", "answers for the host's kernel"},
+	{"sldt", "answers for the host's kernel"},
+	{"str", "answers for the host's kernel"},
+	{"smsw", "answers for the host's kernel"},
+	{"lar", "answers for the host's kernel"},
+	{"lsl", "answers for the host's kernel"},
+	{"verr", "answers for the host's kernel"},
+	{"verw", "answers for the host's kernel"},
+	{"sysenter", "enters the host's kernel"},
+	{"sysexit", "belongs to kernels"},
+	{"vmcall", "calls the host's hypervisor"},
+	{"vmmcall", "calls the host's hypervisor"},
+	{"vmrun", "SVM: the fault depends on the host"},
+	{"vmload", "SVM: the fault depends on the host"},
+	{"vmsave", "SVM: the fault depends on the host"},
+	{"stgi", "SVM: the fault depends on the host"},
+	{"clgi", "SVM: the fault depends on the host"},
+	{"invlpga", "SVM: the fault depends on the host"},
+	{"skinit", "SVM: the fault depends on the host"},
 };
 
 /* These store FIP, FDP and FOP. */
