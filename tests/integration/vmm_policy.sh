@@ -41,10 +41,10 @@ counted 0xc2 0x0
 counted 0x56504d06 0xff
 listed '.unsupported == "1" and (."unsupported-last" | endswith("r1c4")) and (has("denied") | not)'
 
-run "pmu=amd-v2" "wr 0xc0010200 0x4300d1 count 0xc0000301 1 loop 100 rd 0xc0010201 rd 0x56504d02"
+run "pmu=amd-v2" "wr 0xc0010200 0x4300e7 count 0xc0000301 1 loop 100 rd 0xc0010201 rd 0x56504d02"
 counted 0xc0010201 0x0
 counted 0x56504d02 0xff
-listed '.unsupported == "1" and (."unsupported-last" | endswith("rd1"))'
+listed '.unsupported == "1" and (."unsupported-last" | endswith("re7"))'
 
 run "policy=standard" "$both"
 counted 0xc2 $some
