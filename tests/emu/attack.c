@@ -43,8 +43,11 @@ enum { /* attack.special */
        JUMPS,	     /* DATA is a table of 2,000 places in FIELD */
        CHASE,	     /* CHAIN is filled */
        WORLDS,	     /* RAX has a VMCB of a guest at FIELD */
-       WORLDS_FLUSH, /* its translations are flushed by each VMRUN */
-       WORLDS_NPT    /* and it has nested page tables */
+       WORLDS_TOUCH, /* it touches pages, and each VMRUN flushes its translations */
+       WORLDS_FLUSH, /* each VMRUN flushes */
+       WORLDS_NPT,   /* WORLDS_TOUCH with nested page tables */
+       WORLDS_FILL,  /* it has filled its TLB with pages that it stores to */
+       WORLDS_INSIDE /* its code is in the page of the VMCB */
 };
 
 /* clang-format off */
@@ -169,9 +172,12 @@ GUEST(att_setcc, "1: .rept 50\n add %eax,%edx\n seto %cl\n .endr\n jmp 1b");
 /* World switches. The first instruction of the guest of att_vmmcall leaves it. */
 GUEST(att_vmrun, "1: vmrun\n jmp 1b");
 GUEST(att_vmrun_touch, "1: movq $0x400000,0xb0578\n vmrun\n jmp 1b");
+/* The page at RDI holds code anew, so translations that stores use are searched. */
+GUEST(att_vmrun_code, "1: movl $0xc390,(%rdi)\n call *%rdi\n vmrun\n jmp 1b");
 GUEST(att_vmload, "1: vmload\n vmsave\n jmp 1b");
 GUEST(att_clgi, "1: clgi\n stgi\n jmp 1b");
 GUEST(att_vmmcall, "vmmcall");
+GUEST(att_fill, "1: mov %ecx,(%rsi)\n add $4096,%rsi\n add $1,%cl\n jnz 1b\n vmmcall");
 GUEST(att_touch, ".set i,0\n .rept 32\n mov i*4096(%rsi),%ecx\n .set i,i+1\n .endr\n vmmcall");
 GUEST(att_call_gp, "mov $0x8000000000000000,%rax\n 1: jmp *%rax");
 
@@ -345,12 +351,14 @@ const struct attack attacks[] = {
 	A("ldmxcsr", att_ldmxcsr, 2330, NOTHING),
 	A("clflush", att_clflush, 1069, NOTHING),
 	A("jmp #gp", att_call_gp, 20610, STEPS),
-	A("vmrun", att_vmrun, 60000, WORLDS),
-	A("vmrun, flush", att_vmrun, 80000, WORLDS_FLUSH),
-	A("vmrun, touch", att_vmrun_touch, 10000, WORLDS_FLUSH),
-	A("vmrun, nested touch", att_vmrun_touch, 15000, WORLDS_NPT),
-	A("vmload", att_vmload, 4000, WORLDS),
-	A("clgi", att_clgi, 600, WORLDS),
+	A("vmrun", att_vmrun, 23900, WORLDS),
+	A("vmrun, flush", att_vmrun, 36100, WORLDS_FLUSH),
+	A("vmrun, touch", att_vmrun_touch, 7400, WORLDS_TOUCH),
+	A("vmrun, nested touch", att_vmrun_touch, 17100, WORLDS_NPT),
+	A("vmrun, new code", att_vmrun_code, 29200, WORLDS_FILL),
+	A("vmrun, code in the VMCB", att_vmrun, 71000, WORLDS_INSIDE),
+	A("vmload", att_vmload, 4600, WORLDS),
+	A("clgi", att_clgi, 660, WORLDS),
 };
 const size_t nr_attacks = sizeof(attacks) / sizeof(attacks[0]);
 
@@ -396,14 +404,17 @@ static void tables(uint8_t *ram)
 }
 
 /* A guest of the guest, in its own mode and with its page tables. */
-static void world(const struct attack *a, uint8_t *ram)
+static void world(unsigned int special, uint8_t *ram)
 {
+	bool touch = special == WORLDS_TOUCH || special == WORLDS_NPT;
+	bool flush = touch || special == WORLDS_FLUSH;
+	uint64_t code = special == WORLDS_INSIDE ? VMCB_AT + 0x800 : FIELD;
 	const struct vmcb_seg data = {.selector = 0x10, .attrib = 0xc93, .limit = ~0u};
 	struct vmcb_control c = {
 		.icpt = {0, 3}, /* VMRUN, VMMCALL */
 		.asid = 1,
-		.tlb_control = a->special == WORLDS ? VMCB_FLUSH_NONE : VMCB_FLUSH_ASID,
-		.nested_ctl = a->special == WORLDS_NPT ? VMCB_NP_ENABLE : 0,
+		.tlb_control = flush ? VMCB_FLUSH_ASID : VMCB_FLUSH_NONE,
+		.nested_ctl = special == WORLDS_NPT ? VMCB_NP_ENABLE : 0,
 		.ncr3 = NPT,
 	};
 	struct vmcb_save s = {
@@ -415,16 +426,19 @@ static void world(const struct attack *a, uint8_t *ram)
 		.cr4 = 0x20,
 		.cr3 = PML4,
 		.cr0 = 0x80010033,
-		.rip = FIELD,
+		.rip = code,
 		.rsp = STACK,
 		.g_pat = 0x0007040600070406,
 	};
-	bool touch = a->code == att_vmrun_touch;
 
 	memcpy(ram + VMCB_AT, &c, sizeof(c));
 	memcpy(ram + VMCB_AT + VMCB_SAVE, &s, sizeof(s));
-	memcpy(ram + FIELD, touch ? att_touch : att_vmmcall,
-	       (size_t)(touch ? att_touch_end - att_touch : att_vmmcall_end - att_vmmcall));
+	if (touch)
+		memcpy(ram + code, att_touch, (size_t)(att_touch_end - att_touch));
+	else if (special == WORLDS_FILL)
+		memcpy(ram + code, att_fill, (size_t)(att_fill_end - att_fill));
+	else
+		memcpy(ram + code, att_vmmcall, (size_t)(att_vmmcall_end - att_vmmcall));
 	put(ram, NPT, (NPT + 0x1000) | 7);
 	put(ram, NPT + 0x1000, (NPT + 0x2000) | 7);
 	for (uint64_t i = 0; i < ATTACK_RAM >> 21; i++)
@@ -474,10 +488,8 @@ static void prepare(const struct attack *a, uint8_t *ram)
 			at = next;
 		}
 		break;
-	case WORLDS:
-	case WORLDS_FLUSH:
-	case WORLDS_NPT:
-		world(a, ram);
+	case WORLDS ... WORLDS_INSIDE:
+		world(a->special, ram);
 		break;
 	default:
 		break;

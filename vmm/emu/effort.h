@@ -49,7 +49,7 @@ enum {
 	EMU_EFFORT_PINS = 150,	    /* an end of an interrupt that the I/O APIC sees */
 	EMU_EFFORT_INTERRUPT = 250, /* an interrupt of a VM with interrupt controllers, besides */
 	EMU_EFFORT_EVENT = 150,	    /* an interrupt, an exception, INT n */
-	EMU_EFFORT_WORLD = 900,	    /* VMRUN, and #VMEXIT */
+	EMU_EFFORT_WORLD = 200,	    /* VMRUN, and #VMEXIT */
 	EMU_EFFORT_VMLOAD = 60,	    /* VMLOAD, VMSAVE */
 	EMU_EFFORT_SLICE = 30,	    /* leaving the dispatch loop and coming back */
 
@@ -62,6 +62,7 @@ enum {
 	EMU_EFFORT_FLUSH = 60,	      /* translations dropped */
 	EMU_EFFORT_FLUSH_ENTRIES = 4, /* dropped entries per further unit */
 	EMU_EFFORT_SITES = 120,	      /* last TLB hits of translated code, dropped */
+	EMU_EFFORT_DEMOTE = 400,      /* search for the entries of pages that hold code now */
 	EMU_EFFORT_FLUSH_LARGE = 400, /* search for the entries of a large page */
 
 	EMU_EFFORT_FIND = 36,		 /* a block that is looked up in the hash table */

@@ -27,8 +27,10 @@ void svm_stored(struct emu_vcpu *v, const uint8_t *page)
 {
 	/* As in emu_st_slow() (mmu.c): pairs with the fence in cache_settle(). */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (emu_code_hit(v->vm, page, EMU_PAGE_SIZE))
+	if (emu_code_hit(v->vm, page, EMU_PAGE_SIZE)) {
+		v->extra += EMU_EFFORT_CODE;
 		emu_code_written(v->vm, page, EMU_PAGE_SIZE);
+	}
 }
 
 void svm_to_vmcb(struct vmcb_seg *to, const struct kvm_segment *s, uint64_t base)
@@ -106,8 +108,10 @@ static void space_enter(struct emu_vcpu *v, struct svm_space *p)
 	emu_jit_drop_sites(v);
 	emu_ctx_update(v);
 	/* Pages have begun to hold code meanwhile. */
-	if (p->epoch != atomic_load_explicit(&v->epoch_seen, memory_order_relaxed))
+	if (p->epoch != atomic_load_explicit(&v->epoch_seen, memory_order_relaxed)) {
+		v->extra += EMU_EFFORT_DEMOTE;
 		emu_tlb_demote(v);
+	}
 }
 
 void svm_flush(struct emu_vcpu *v, uint32_t asid)
