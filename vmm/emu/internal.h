@@ -27,6 +27,7 @@
 #define CR4_WRITABLE 0x1107ffULL
 #define EFER_LME     (1ULL << 8)
 #define EFER_LMA     (1ULL << 10)
+#define EFER_NXE     (1ULL << 11)
 #define EFER_SVME    (1ULL << 12)
 #define EFER_AIBRSE  (1ULL << 21)
 #define MSR_EFER     0xc0000080u

@@ -10,21 +10,11 @@
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/debug.h"
 #include "vmm/emu/jit/jit.h"
+#include "vmm/emu/pte.h"
 #include "vmm/emu/svm/svm.h"
-
-#define PTE_P	 1ULL
-#define PTE_W	 2ULL
-#define PTE_U	 4ULL
-#define PTE_A	 0x20ULL
-#define PTE_D	 0x40ULL
-#define PTE_PS	 0x80ULL
-#define PTE_G	 0x100ULL
-#define PTE_NX	 (1ULL << 63)
-#define PTE_ADDR 0x000ffffffffff000ULL
 
 #define CR0_WP	 (1ULL << 16)
 #define CR4_SMEP (1ULL << 20)
-#define EFER_NXE (1ULL << 11)
 
 #define PF_P	1u
 #define PF_RSVD 8u

@@ -22,7 +22,7 @@
 #define MSR_KERNEL_GS_BASE 0xc0000102u
 #define MSR_TSC_AUX	   0xc0000103u
 
-#define EFER_WRITABLE	   ((1ULL << 0) | EFER_LME | (1ULL << 11)) /* SCE, LME, NXE */
+#define EFER_WRITABLE	   ((1ULL << 0) | EFER_LME | EFER_NXE) /* SCE, LME, NXE */
 #define APIC_BASE_RESERVED 0x2ffULL /* all but BSP (8), EXTD (10), EN (11) and the address */
 #define APIC_BASE_EXTD	   (1ULL << 10)
 #define CPUID_APIC	   (1u << 9)

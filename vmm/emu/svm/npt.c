@@ -4,17 +4,8 @@
  * calls it for every address that a walk of the guest's tables meets. A fault is an exit, never an
  * exception. A nested entry must never lead outside of RAM unchecked: callers check the result.
  */
+#include "vmm/emu/pte.h"
 #include "vmm/emu/svm/svm.h"
-
-#define PTE_P	 1ULL
-#define PTE_W	 2ULL
-#define PTE_U	 4ULL
-#define PTE_A	 0x20ULL
-#define PTE_D	 0x40ULL
-#define PTE_PS	 0x80ULL
-#define PTE_G	 0x100ULL
-#define PTE_NX	 (1ULL << 63)
-#define PTE_ADDR 0x000ffffffffff000ULL
 
 /* EXITINFO1: the low bits are those of a #PF error code. */
 #define NPF_P	  1ULL

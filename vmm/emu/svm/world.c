@@ -7,13 +7,12 @@
 
 #include "vmm/emu/debug.h"
 #include "vmm/emu/jit/jit.h"
+#include "vmm/emu/pte.h"
 #include "vmm/emu/svm/svm.h"
 
-#define CR0_BITS    (CR0_WRITABLE | CR0_ET)
-#define EFER_KNOWN  0x201d01ULL /* SCE LME LMA SVME NXE AIBRSE */
-#define EFER_NXE    (1ULL << 11)
-#define RFLAGS_SET  2ULL
-#define PTE_ADDRESS 0x000ffffffffff000ULL
+#define CR0_BITS   (CR0_WRITABLE | CR0_ET)
+#define EFER_KNOWN 0x201d01ULL /* SCE LME LMA SVME NXE AIBRSE */
+#define RFLAGS_SET 2ULL
 
 /* Segment attributes: the descriptor's bits 47:40 and 55:52. */
 enum { ATTR_S = 4, ATTR_DPL = 5, ATTR_P = 7, ATTR_AVL = 8, ATTR_L = 9, ATTR_DB = 10, ATTR_G = 11 };
@@ -279,7 +278,7 @@ int emu_sys_vmrun(struct emu_vcpu *v, const struct emu_op *op)
 		return 1;
 	s->icpt = s->c.icpt[0] | (uint64_t)s->c.icpt[1] << 32;
 	s->host_nxe = v->efer & EFER_NXE;
-	s->no_address = emu_no_address(v) & PTE_ADDRESS;
+	s->no_address = emu_no_address(v) & PTE_ADDR;
 	s->inject = s->c.event_inj & VMCB_EVENT_VALID ? s->c.event_inj : 0;
 	s->outer = 0;
 	host_save(v);
