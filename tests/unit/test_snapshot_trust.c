@@ -3,6 +3,7 @@
  * Files of whole VMs that request more than their VM may have, or that belong elsewhere: only the
  * operator's values count.
  */
+#include "bz_image.h"
 #include "snapshot_bed.h"
 
 TestSuite(snapshot_trust, .init = snapshot_setup, .fini = snapshot_teardown);
@@ -170,7 +171,7 @@ Test(snapshot_trust, what_belongs_to_the_operator)
 	static const char *const forgeries[][3] = {
 		{"weight", "10000", NULL},     {"tenant_weight", "10000", NULL},
 		{"max_events", "56", NULL},    {"tenant_max_events", "56", NULL},
-		{"console", "/tmp/x/y", NULL},
+		{"console", "/tmp/x/y", NULL}, {"svm", "yes", NULL},
 	};
 	const struct snapshot_said trusted = {.trust = true};
 	const struct snapshot_said said = {.trust = true,
@@ -271,6 +272,44 @@ Test(snapshot_trust, engine_that_cannot_save)
 	vm->vm->ops = was;
 	machine_vm_remove(vm);
 	free(good.data);
+}
+
+/* A VM with svm = yes is refused before it is paused, and runs on. Without it the same VM is saved.
+ */
+Test(snapshot_trust, svm_cannot_be_saved)
+{
+	struct bz_vmlinux kernel;
+	struct machine_vm *vm;
+	char option[300], err[500];
+	struct image img;
+	FILE *out = fopen(image_path, "w");
+
+	bz_vmlinux(&kernel);
+	memcpy(kernel.text + 0x40, (const uint8_t[]){0xeb, 0xfe}, 2); /* jmp itself */
+	cr_assert(out && bz_image(BZ_GZIP, &kernel, sizeof(kernel), &img));
+	cr_assert(fwrite(img.data, img.bytes, 1, out) == 1 && !fclose(out));
+	image_free(&img);
+	for (int svm = 0; svm < 2; svm++) {
+		snprintf(option, sizeof(option),
+			 "name=k%d,memory=64M,engine=emulator,pmu=amd-v2,svm=%s,kernel=%s", svm,
+			 svm ? "yes" : "no", image_path);
+		cr_assert_eq(config_vm_option(&config, option, err, sizeof(err)), 0, "%s", err);
+		cr_assert_eq(machine_vm_add(machine, &config.vms[config.nr_vms - 1], &vm, err,
+					    sizeof(err)),
+			     0, "%s", err);
+		cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0);
+		cr_assert_eq(machine_step(machine, 10), 10);
+		cr_assert_eq(save(vm, err, sizeof(err)), svm ? -EOPNOTSUPP : 0, "%s", err);
+		if (svm) {
+			cr_assert(strstr(err, "vm k1: svm = yes: the state of SVM cannot be saved"),
+				  "%s", err);
+			cr_assert_neq(access(file_path, F_OK), 0);
+			cr_assert_eq(vm_state(vm->vm), VM_RUNNING);
+			cr_assert_eq(machine_step(machine, 10), 10);
+		}
+		machine_vm_remove(vm);
+		unlink(file_path);
+	}
 }
 
 /* Nothing outside of the directory is opened or written, whatever the name says. */

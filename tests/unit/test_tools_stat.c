@@ -246,6 +246,7 @@ Test(stat, event_encodings)
 	} rows[] = {
 		{__LINE__, PMU_INTEL, "branches", 0x4300c4},
 		{__LINE__, PMU_INTEL, "branches-taken:u", 0x4120c4},
+		{__LINE__, PMU_INTEL, "branches-conditional", 0x4311c4},
 		{__LINE__, PMU_INTEL, "loads:k", 0x4281d0},
 		{__LINE__, PMU_INTEL, "stores", 0x4382d0},
 		{__LINE__, PMU_INTEL, "branch-misses", 0x4300c5},
@@ -256,6 +257,7 @@ Test(stat, event_encodings)
 		{__LINE__, PMU_AMD, "cycles", 0x430076},
 		{__LINE__, PMU_AMD, "branches:u", 0x4100c2},
 		{__LINE__, PMU_AMD, "branches-taken", 0x4300c4},
+		{__LINE__, PMU_AMD, "branches-conditional:u", 0x4100d1},
 		{__LINE__, PMU_AMD, "loads", 0x430129},
 		{__LINE__, PMU_AMD, "stores", 0x430229},
 		{__LINE__, PMU_AMD, "branch-misses", 0x4300c3},
