@@ -14,8 +14,8 @@
 
 static int map(struct emu_side *s, uint32_t va, size_t bytes, uint64_t bits, uint64_t *pa)
 {
-	*pa = svm_alloc(&s->vm, bytes);
-	return *pa ? svm_map(&s->vm, va, *pa, bytes, bits) : -ENOMEM;
+	*pa = bare_alloc(&s->vm, bytes);
+	return *pa ? bare_map(&s->vm, va, *pa, bytes, bits) : -ENOMEM;
 }
 
 int emu_side_init(struct emu_side *s, unsigned int vcpus, const uint8_t *pool,
@@ -25,20 +25,20 @@ int emu_side_init(struct emu_side *s, unsigned int vcpus, const uint8_t *pool,
 
 	memset(s, 0, sizeof(*s));
 	s->pool = pool;
-	rc = svm_create(&s->vm, RAM_BYTES, vcpus, why, why_len);
+	rc = bare_create(&s->vm, RAM_BYTES, vcpus, why, why_len);
 	if (rc)
 		return rc;
-	rc = map(s, DT_CODE, DT_CODE_BYTES, SVM_U | SVM_W, &s->code);
+	rc = map(s, DT_CODE, DT_CODE_BYTES, BARE_U | BARE_W, &s->code);
 	if (!rc)
-		rc = map(s, DT_EDGE, 0x1000, SVM_U | SVM_W, &s->edge);
+		rc = map(s, DT_EDGE, 0x1000, BARE_U | BARE_W, &s->edge);
 	if (!rc)
-		rc = map(s, DT_DATA, DT_DATA_BYTES, SVM_U | SVM_W | SVM_NX, &s->data);
+		rc = map(s, DT_DATA, DT_DATA_BYTES, BARE_U | BARE_W | BARE_NX, &s->data);
 	if (!rc)
-		rc = map(s, DT_RO, 0x1000, SVM_U | SVM_NX, &s->ro);
+		rc = map(s, DT_RO, 0x1000, BARE_U | BARE_NX, &s->ro);
 	if (!rc)
-		rc = map(s, DT_STACK, DT_STACK_BYTES, SVM_U | SVM_W | SVM_NX, &s->stack);
+		rc = map(s, DT_STACK, DT_STACK_BYTES, BARE_U | BARE_W | BARE_NX, &s->stack);
 	if (!rc)
-		rc = map(s, DT_EXIT, 0x1000, SVM_U, &s->exit);
+		rc = map(s, DT_EXIT, 0x1000, BARE_U, &s->exit);
 	if (!rc)
 		rc = vmm_emu_ops.set_cpuid(s->vm.vcpu[0], cpuid, n);
 	if (rc) {
@@ -50,14 +50,14 @@ int emu_side_init(struct emu_side *s, unsigned int vcpus, const uint8_t *pool,
 	memcpy(s->vm.ram + s->ro, pool, 0x1000);
 	s->vm.ram[s->exit] = 0xf4; /* HLT in CPL3: #GP, which ends the case */
 	/* HLT; IRETQ: the #DB of a breakpoint is passed. */
-	memcpy(s->vm.ram + SVM_HANDLERS + 1 * 16 + 1, "\x48\xcf", 2);
+	memcpy(s->vm.ram + BARE_HANDLERS + 1 * 16 + 1, "\x48\xcf", 2);
 	vmm_emu_ops.set_tally(s->vm.vcpu[0], &s->tally);
 	return 0;
 }
 
 void emu_side_fini(struct emu_side *s)
 {
-	svm_destroy(&s->vm);
+	bare_destroy(&s->vm);
 }
 
 void emu_side_load(struct emu_side *s, const struct dt_case *c, unsigned int n)
@@ -139,16 +139,16 @@ static bool pass_trap(struct emu_side *s, enum vmm_exit exit)
 {
 	struct emu_vcpu *v = (struct emu_vcpu *)s->vm.vcpu[0];
 	uint32_t hits = v->dr[6] & 15;
-	struct svm_stop stop;
+	struct bare_stop stop;
 	struct kvm_regs k;
 	uint64_t *flags;
 
-	if (!s->watch || exit != VMM_EXIT_HLT || svm_stopped(&s->vm, 0, exit, &stop) ||
+	if (!s->watch || exit != VMM_EXIT_HLT || bare_stopped(&s->vm, 0, exit, &stop) ||
 	    stop.vector != 1 || !hits)
 		return false;
 	s->traps->at[s->traps->n++] = (struct dt_trap){stop.rip, hits};
 	vmm_emu_ops.get_regs(s->vm.vcpu[0], &k);
-	flags = (uint64_t *)(s->vm.ram + (k.rsp - SVM_KERNEL) + 16);
+	flags = (uint64_t *)(s->vm.ram + (k.rsp - BARE_KERNEL) + 16);
 	if (hits & v->brk.code)
 		*flags |= DT_RF;
 	v->dr[6] = 0xffff0ff0;
@@ -203,8 +203,8 @@ static int run_slices(struct emu_side *s, uint64_t slices, struct vmm_run *run,
 
 static void fill_result(struct emu_side *s, const struct vmm_run *run, struct dt_result *r)
 {
-	struct svm_stop stop;
-	int rc = svm_stopped(&s->vm, 0, run->exit, &stop);
+	struct bare_stop stop;
+	int rc = bare_stopped(&s->vm, 0, run->exit, &stop);
 
 	if (rc) {
 		snprintf(r->msg, sizeof(r->msg), "reading the state back: %s", strerror(-rc));
@@ -301,7 +301,7 @@ void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, 
 		s->tally.lbr.depth = VPMU_LBR_DEPTH_MAX;
 	}
 	regs_in(c, &k);
-	rc = svm_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
+	rc = bare_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
 	fx_in(s, c);
 	if (!rc && slices == EMU_SIDE_WARM)
 		warm_up(s);

@@ -4,11 +4,11 @@
 #define TESTS_EMU_EMU_SIDE_H
 
 #include "tests/emu/dt.h"
-#include "tests/emu/svm.h"
+#include "tests/emu/bare.h"
 #include "vpmu/emupmu.h"
 
 struct emu_side {
-	struct svm vm;
+	struct bare vm;
 	const uint8_t *pool;
 	uint64_t code, edge, data, ro, stack, exit; /* guest-physical */
 	struct vpmu_emu_tally tally;

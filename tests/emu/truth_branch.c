@@ -61,7 +61,7 @@ static bool records_right(const struct run *r, uint64_t insns, bool stack,
 }
 
 /* In random slices on two pCPUs, the records moving along; looked at after each slice. */
-static int follow(const struct run *r, struct svm *s, bool stack, uint64_t *rng)
+static int follow(const struct run *r, struct bare *s, bool stack, uint64_t *rng)
 {
 	struct vpmu_emu_tally tally[NR_PCPUS] = {0};
 	struct vpmu_lbr_regs regs = {
@@ -96,17 +96,17 @@ void truth_branches(const struct run *runs, unsigned int nr, bool stack, uint64_
 		int rc = 0;
 
 		for (unsigned int round = 0; round < 10 && !rc; round++) {
-			struct svm s = {0};
+			struct bare s = {0};
 			char why[200];
 
-			rc = svm_create(&s, RAM_BYTES, 1, why, sizeof(why));
+			rc = bare_create(&s, RAM_BYTES, 1, why, sizeof(why));
 			if (!rc)
 				rc = map_machine(&s);
 			if (!rc)
 				rc = start_vcpu(&s, 0, &runs[k], false);
 			if (!rc)
 				rc = follow(&runs[k], &s, stack, &rng);
-			svm_destroy(&s);
+			bare_destroy(&s);
 		}
 		if (rc)
 			printf("# %s: %s\n", runs[k].name, strerror(-rc));

@@ -4,7 +4,7 @@
 #define TESTS_EMU_TRUTH_RUN_H
 
 #include "guest-tools/workloads.h"
-#include "tests/emu/svm.h"
+#include "tests/emu/bare.h"
 #include "tests/emu/truth.h"
 #include "vpmu/emupmu.h"
 
@@ -31,10 +31,10 @@ struct account {
 
 /* map_machine, start_vcpu - a created @s gets the code of this process and vCPU @i is put at the
  * start of @r. 0 or -errno. */
-int map_machine(struct svm *s);
-int start_vcpu(struct svm *s, unsigned int i, const struct run *r, bool shared);
+int map_machine(struct bare *s);
+int start_vcpu(struct bare *s, unsigned int i, const struct run *r, bool shared);
 /* slice - one of vCPU @i on @tally; additions there are the vCPU's. Returns 0, or -errno. */
-int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_emu_tally *tally, int pcpu,
+int slice(struct bare *s, unsigned int i, struct account *a, struct vpmu_emu_tally *tally, int pcpu,
 	  uint64_t budget);
 /* result - one line of the test's output. */
 void result(bool ok, const char *fmt, const char *name);

@@ -148,39 +148,39 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
 static uint64_t mem_pa[NR_VCPUS];
 static uint64_t shared_pa;
 
-int map_machine(struct svm *s)
+int map_machine(struct bare *s)
 {
 	struct text t = {0};
 	uint64_t pa;
 	int rc;
 
 	dl_iterate_phdr(find_text, &t);
-	pa = svm_alloc(s, t.bytes);
+	pa = bare_alloc(s, t.bytes);
 	if (!t.bytes || !pa)
 		return -ENOMEM;
 	memcpy(s->ram + pa, (const void *)(uintptr_t)t.start, t.bytes);
-	rc = svm_map(s, t.start, pa, t.bytes, SVM_U);
-	pa = svm_alloc(s, 4096);
+	rc = bare_map(s, t.start, pa, t.bytes, BARE_U);
+	pa = bare_alloc(s, 4096);
 	if (!rc && pa)
-		rc = svm_map(s, EXIT_VA, pa, 4096, SVM_U);
+		rc = bare_map(s, EXIT_VA, pa, 4096, BARE_U);
 	if (rc || !pa)
 		return rc ? rc : -ENOMEM;
 	s->ram[pa] = 0xf4;
-	shared_pa = svm_alloc(s, 8192);
+	shared_pa = bare_alloc(s, 8192);
 	if (!shared_pa)
 		return -ENOMEM;
-	rc = svm_map(s, SHARED_BASE, shared_pa, 8192, SVM_U | SVM_W | SVM_NX);
+	rc = bare_map(s, SHARED_BASE, shared_pa, 8192, BARE_U | BARE_W | BARE_NX);
 	for (unsigned int i = 0; i < s->nr_vcpus && !rc; i++) {
-		mem_pa[i] = svm_alloc(s, MEM_STRIDE);
+		mem_pa[i] = bare_alloc(s, MEM_STRIDE);
 		if (!mem_pa[i])
 			return -ENOMEM;
-		rc = svm_map(s, MEM_BASE + i * MEM_STRIDE, mem_pa[i], MEM_STRIDE,
-			     SVM_U | SVM_W | SVM_NX);
+		rc = bare_map(s, MEM_BASE + i * MEM_STRIDE, mem_pa[i], MEM_STRIDE,
+			      BARE_U | BARE_W | BARE_NX);
 	}
 	return rc;
 }
 
-int start_vcpu(struct svm *s, unsigned int i, const struct run *r, bool shared)
+int start_vcpu(struct bare *s, unsigned int i, const struct run *r, bool shared)
 {
 	uint32_t mem = MEM_BASE + i * MEM_STRIDE;
 	uint64_t ret_at = STACK_OFF + STACK_BYTES - 64, ret = EXIT_VA;
@@ -194,13 +194,13 @@ int start_vcpu(struct svm *s, unsigned int i, const struct run *r, bool shared)
 
 	memset(s->ram + mem_pa[i], 0, MEM_BYTES);
 	memcpy(s->ram + mem_pa[i] + ret_at, &ret, 8);
-	return svm_user(s, i, &regs, 0, 0);
+	return bare_user(s, i, &regs, 0, 0);
 }
 
-static bool right(struct svm *s, unsigned int i, const struct account *a, bool own_memory)
+static bool right(struct bare *s, unsigned int i, const struct account *a, bool own_memory)
 {
 	const struct truth *t = &a->r->truth;
-	struct svm_stop stop;
+	struct bare_stop stop;
 	const struct {
 		const char *name;
 		uint64_t truth, emulator;
@@ -214,7 +214,7 @@ static bool right(struct svm *s, unsigned int i, const struct account *a, bool o
 	};
 	bool ok = true;
 
-	if (svm_stopped(s, i, VMM_EXIT_HLT, &stop) || stop.vector != 13 || stop.rip != EXIT_VA) {
+	if (bare_stopped(s, i, VMM_EXIT_HLT, &stop) || stop.vector != 13 || stop.rip != EXIT_VA) {
 		printf("# vcpu %u, %s: stopped by vector %d at %#" PRIx64 " error %#x cr2 %#" PRIx64
 		       "\n",
 		       i, a->r->name, stop.vector, stop.rip, stop.error, stop.cr2);
@@ -240,7 +240,7 @@ static bool right(struct svm *s, unsigned int i, const struct account *a, bool o
 	return ok;
 }
 
-int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_emu_tally *tally, int pcpu,
+int slice(struct bare *s, unsigned int i, struct account *a, struct vpmu_emu_tally *tally, int pcpu,
 	  uint64_t budget)
 {
 	struct vpmu_emu_tally before = *tally;
@@ -271,9 +271,9 @@ static void test_alone(void)
 	for (unsigned int k = 0; k < nr_runs; k++) {
 		struct vpmu_emu_tally tally = {0};
 		struct account a = {.r = &runs[k]};
-		struct svm s = {0};
+		struct bare s = {0};
 		char why[200];
-		int rc = svm_create(&s, RAM_BYTES, 1, why, sizeof(why));
+		int rc = bare_create(&s, RAM_BYTES, 1, why, sizeof(why));
 
 		if (rc)
 			printf("# %s\n", why);
@@ -289,12 +289,12 @@ static void test_alone(void)
 			printf("# %s: %s\n", a.r->name, strerror(-rc));
 		result(!rc && right(&s, 0, &a, true),
 		       "%s: emulator counts are the single-stepped ones", a.r->name);
-		svm_destroy(&s);
+		bare_destroy(&s);
 	}
 }
 
 struct schedule {
-	struct svm s;
+	struct bare s;
 	struct account acc[NR_VCPUS];
 	struct vpmu_emu_tally tally[NR_PCPUS];
 	pthread_mutex_t lock; /* what follows */
@@ -412,7 +412,7 @@ static bool conserved(const struct schedule *sc)
 }
 
 /* What @vcpus times @n rounds of truth_shared() leave, by plain arithmetic. */
-static bool shared_right(const struct svm *s, uint64_t vcpus, uint64_t n)
+static bool shared_right(const struct bare *s, uint64_t vcpus, uint64_t n)
 {
 	const uint8_t *mem = s->ram + shared_pa;
 	uint64_t rounds = vcpus * n, quad[2];
@@ -443,7 +443,7 @@ static void test_sliced(bool threads, const struct run *shared)
 	memset(&sc, 0, sizeof(sc));
 	pthread_mutex_init(&sc.lock, NULL);
 	sc.left = NR_VCPUS;
-	rc = svm_create(&sc.s, RAM_BYTES, NR_VCPUS, why, sizeof(why));
+	rc = bare_create(&sc.s, RAM_BYTES, NR_VCPUS, why, sizeof(why));
 	if (rc)
 		printf("# %s\n", why);
 	if (!rc)
@@ -473,7 +473,7 @@ static void test_sliced(bool threads, const struct run *shared)
 	       shared ? "100 vCPUs in random slices on shared memory, %s"
 		      : "100 vCPUs in random slices on 2 pCPUs, %s",
 	       threads ? "two threads" : "one thread");
-	svm_destroy(&sc.s);
+	bare_destroy(&sc.s);
 	pthread_mutex_destroy(&sc.lock);
 }
 

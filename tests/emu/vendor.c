@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/emu/svm.h"
+#include "tests/emu/bare.h"
 #include "tests/emu/vendor.h"
 
 /* CPUs on which all of difftest was run and agreed with the emulator. */
@@ -67,7 +67,7 @@ void vendor_case(const struct vendor_diff *d, struct dt_case *c)
 	memset(c, 0, sizeof(*c));
 	for (unsigned int i = 0; i < DT_NREGS; i++)
 		c->regs[i] = 0xa5a5000000000000u + i;
-	c->regs[DT_RSP] = d->kernel ? SVM_KERNEL + SVM_CPU + 0x800 : DT_STACK + 0x7c0;
+	c->regs[DT_RSP] = d->kernel ? BARE_KERNEL + BARE_CPU + 0x800 : DT_STACK + 0x7c0;
 	for (unsigned int i = 0; i < d->nr; i++)
 		c->regs[d->before[i].reg] = d->before[i].value;
 	c->rflags = DT_IF | 2;

@@ -8,7 +8,7 @@
  * was written against such a CPU, and 100,000 sequences of emu-difftest, which reach this case,
  * agreed with it.
  */
-#include "tests/emu/svm.h"
+#include "tests/emu/bare.h"
 #include "tests/emu/vendor.h"
 
 #define HIGH	  0x1234567800000000u /* upper half of a 64-bit register */
@@ -336,7 +336,7 @@ const struct vendor_diff vendor_diffs[] = {
 		 * MOV [RAX + 8], RCX; XOR ECX, ECX; MOV EDX, [RBX]; INT3 */
 		CODE(0x48, 0x8b, 0x08, 0x48, 0x81, 0xc9, 0x00, 0x01, 0x00, 0x00, 0x48, 0x89, 0x48,
 		     0x08, 0x31, 0xc9, 0x8b, 0x13, 0xcc),
-		BEFORE({DT_RAX, SVM_KERNEL + SVM_CR3}, {DT_RBX, PML4E_1 + DT_DATA}),
+		BEFORE({DT_RAX, BARE_KERNEL + BARE_CR3}, {DT_RBX, PML4E_1 + DT_DATA}),
 		.result = {{PF(9, PML4E_1 + DT_DATA), .rip = 16, .cs = 0x10, AFTER({DT_RCX, 0})},
 			   {CPL0(3, 19), AFTER({DT_RCX, 0}, {DT_RDX, 0})}},
 	},

@@ -33,14 +33,14 @@ static int run_kernel(struct emu_side *s, const struct dt_case *c, struct dt_res
 	struct kvm_regs k = {.rip = c->rip, .rflags = c->rflags};
 	struct vmm_run run = {.budget = 1000};
 	struct kvm_sregs sr;
-	struct svm_stop stop;
+	struct bare_stop stop;
 	int rc;
 
 	k.rax = x[0], k.rcx = x[1], k.rdx = x[2], k.rbx = x[3];
 	k.rsp = x[4], k.rbp = x[5], k.rsi = x[6], k.rdi = x[7];
 	k.r8 = x[8], k.r9 = x[9], k.r10 = x[10], k.r11 = x[11];
 	k.r12 = x[12], k.r13 = x[13], k.r14 = x[14], k.r15 = x[15];
-	rc = svm_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
+	rc = bare_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
 	if (!rc)
 		rc = o->get_sregs(v, &sr);
 	sr.cs.selector = 0x10;
@@ -51,7 +51,7 @@ static int run_kernel(struct emu_side *s, const struct dt_case *c, struct dt_res
 	if (!rc)
 		rc = o->run(v, &run);
 	if (!rc)
-		rc = svm_stopped(&s->vm, 0, run.exit, &stop);
+		rc = bare_stopped(&s->vm, 0, run.exit, &stop);
 	if (rc)
 		return rc;
 	memset(r, 0, sizeof(*r));

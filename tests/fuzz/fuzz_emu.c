@@ -14,7 +14,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/emu/dt.h"
-#include "tests/emu/svm.h"
+#include "tests/emu/bare.h"
 #include "vmm/emu/debug.h"
 #include "vmm/emu/jit/jit.h"
 #include "vpmu/emupmu.h"
@@ -55,12 +55,12 @@ struct __attribute__((packed)) header {
 };
 
 struct __attribute__((packed)) patch {
-	uint16_t at; /* index of a page table entry, from SVM_CR3 */
+	uint16_t at; /* index of a page table entry, from BARE_CR3 */
 	uint64_t value;
 };
 
 struct machine {
-	struct svm s;
+	struct bare s;
 	struct vpmu_emu_tally tally;
 	uint64_t retired, exits, costly, alarms;
 	uint64_t halted_at; /* instructions up to the last HLT exit */
@@ -77,12 +77,12 @@ static void must(int rc, const char *what)
 	CHECK(rc == 0, "%s: %s", what, strerror(-rc));
 }
 
-/* The tables' last level entry for a large page, by hand: svm_map() makes small ones. */
-static void map_big(struct svm *s)
+/* The tables' last level entry for a large page, by hand: bare_map() makes small ones. */
+static void map_big(struct bare *s)
 {
-	uint64_t entry = 0x200000 | 1 | SVM_W | SVM_U | 0x80, table = SVM_CR3, e;
+	uint64_t entry = 0x200000 | 1 | BARE_W | BARE_U | 0x80, table = BARE_CR3, e;
 
-	must(svm_map(s, BIG_VA, 0x200000, 4096, SVM_W | SVM_U), "svm_map");
+	must(bare_map(s, BIG_VA, 0x200000, 4096, BARE_W | BARE_U), "bare_map");
 	for (int shift = 39; shift > 21; shift -= 9) {
 		memcpy(&e, s->ram + table + ((BIG_VA >> shift) & 511) * 8, 8);
 		table = e & 0x000ffffffffff000ull;
@@ -93,21 +93,21 @@ static void map_big(struct svm *s)
 static void build(struct machine *m, const struct header *h, const struct patch *p,
 		  unsigned int nr_patches, const uint8_t *code, size_t code_len)
 {
-	struct svm *s = &m->s;
+	struct bare *s = &m->s;
 	uint64_t code_pa, data_pa;
 	char why[200] = "";
 
-	must(svm_create(s, RAM_BYTES, 1, why, sizeof(why)), why);
-	code_pa = svm_alloc(s, CODE_BYTES);
-	data_pa = svm_alloc(s, CODE_BYTES);
+	must(bare_create(s, RAM_BYTES, 1, why, sizeof(why)), why);
+	code_pa = bare_alloc(s, CODE_BYTES);
+	data_pa = bare_alloc(s, CODE_BYTES);
 	CHECK(code_pa && data_pa, "out of guest memory");
-	must(svm_map(s, CODE_VA, code_pa, CODE_BYTES, SVM_U | SVM_W), "svm_map");
-	must(svm_map(s, DATA_VA, data_pa, CODE_BYTES, SVM_U | SVM_W | SVM_NX), "svm_map");
+	must(bare_map(s, CODE_VA, code_pa, CODE_BYTES, BARE_U | BARE_W), "bare_map");
+	must(bare_map(s, DATA_VA, data_pa, CODE_BYTES, BARE_U | BARE_W | BARE_NX), "bare_map");
 	map_big(s);
 	if (h->mode & M_SELF)
-		must(svm_map(s, TABLES_VA, SVM_CR3, 16 * 4096, SVM_U | SVM_W), "svm_map");
+		must(bare_map(s, TABLES_VA, BARE_CR3, 16 * 4096, BARE_U | BARE_W), "bare_map");
 	for (unsigned int i = 0; i < nr_patches; i++)
-		memcpy(s->ram + SVM_CR3 + p[i].at % (16 * 512) * 8, &p[i].value, 8);
+		memcpy(s->ram + BARE_CR3 + p[i].at % (16 * 512) * 8, &p[i].value, 8);
 	/* At the start, or so that it runs off the end of the mapping. */
 	memcpy(s->ram + code_pa + (h->mode & M_EDGE ? CODE_BYTES - code_len : 0), code, code_len);
 }
@@ -178,7 +178,7 @@ static void start_breakpoints(struct machine *m, const struct header *h)
 					  1,	0,    0x48, 0xcf}; /* or [rsp+16], RF; iretq */
 	struct emu_vcpu *v = (struct emu_vcpu *)m->s.vcpu[0];
 
-	memcpy(m->s.ram + SVM_HANDLERS + 1 * 16, handler, sizeof(handler));
+	memcpy(m->s.ram + BARE_HANDLERS + 1 * 16, handler, sizeof(handler));
 	for (unsigned int i = 0; i < 4; i++)
 		v->dr[i] = reg_value(h->regs[i * 3]) + (h->rflags >> (16 + i * 4) & 15);
 	v->dr[7] = ((h->cr4 + h->nr_patches + 1) * 0x9e3779b1u & 0xffff03ff) | 0x400;
@@ -220,7 +220,7 @@ static void start(struct machine *m, const struct header *h, size_t code_len)
 	if (h->slice & SLICE_INTEL)
 		must(vmm_emu_ops.set_cpuid(m->s.vcpu[0], &intel, 1), "set_cpuid");
 	/* Refusing flags the architecture does not have is an answer too. */
-	if (svm_user(&m->s, 0, &k, DATA_VA, DATA_VA + 0x1000))
+	if (bare_user(&m->s, 0, &k, DATA_VA, DATA_VA + 0x1000))
 		return;
 	must(vmm_emu_ops.get_sregs(m->s.vcpu[0], &sr), "get_sregs");
 	if (h->mode & M_KERNEL) {
@@ -506,7 +506,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_same(&m[0], &m[1]);
 	for (int i = 0; i < 2; i++) {
 		hostile_state(&m[i], data, size);
-		svm_destroy(&m[i].s);
+		bare_destroy(&m[i].s);
 	}
 	return 0;
 }

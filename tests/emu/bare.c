@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A bare emulator VM for tests, see svm.h. Descriptor and page table formats: SDM vol. 3,
+ * A bare emulator VM for tests, see bare.h. Descriptor and page table formats: SDM vol. 3,
  * 3.4.5 (segments), 8.2.3 (64-bit TSS descriptor), 8.7 (64-bit TSS), 6.14.1 (64-bit IDT), 4.5.
  */
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "tests/emu/svm.h"
+#include "tests/emu/bare.h"
 
 #define PAGE	  0x1000ull
 #define GUARD	  (64ull << 20)
@@ -20,12 +20,12 @@
 #define TSS_SEL	  0x40u
 #define TSS_LIMIT 0x67u
 
-static void put64(struct svm *s, uint64_t pa, uint64_t v)
+static void put64(struct bare *s, uint64_t pa, uint64_t v)
 {
 	memcpy(s->ram + pa, &v, sizeof(v));
 }
 
-static uint64_t get64(const struct svm *s, uint64_t pa)
+static uint64_t get64(const struct bare *s, uint64_t pa)
 {
 	uint64_t v;
 
@@ -33,7 +33,7 @@ static uint64_t get64(const struct svm *s, uint64_t pa)
 	return v;
 }
 
-uint64_t svm_alloc(struct svm *s, size_t bytes)
+uint64_t bare_alloc(struct bare *s, size_t bytes)
 {
 	uint64_t pa = s->next_free;
 
@@ -45,18 +45,18 @@ uint64_t svm_alloc(struct svm *s, size_t bytes)
 }
 
 /* Page tables come from the kernel's area while it lasts, so that small VMs stay small. */
-static uint64_t alloc_table(struct svm *s)
+static uint64_t alloc_table(struct bare *s)
 {
-	if (s->next_table < SVM_CPU) {
+	if (s->next_table < BARE_CPU) {
 		s->next_table += PAGE;
 		return s->next_table - PAGE;
 	}
-	return svm_alloc(s, PAGE);
+	return bare_alloc(s, PAGE);
 }
 
-static int map_page(struct svm *s, uint64_t va, uint64_t pa, uint64_t bits)
+static int map_page(struct bare *s, uint64_t va, uint64_t pa, uint64_t bits)
 {
-	uint64_t table = SVM_CR3;
+	uint64_t table = BARE_CR3;
 
 	for (int shift = 39; shift > 12; shift -= 9) {
 		uint64_t at = table + ((va >> shift) & 511) * 8, entry = get64(s, at);
@@ -75,7 +75,7 @@ static int map_page(struct svm *s, uint64_t va, uint64_t pa, uint64_t bits)
 	return 0;
 }
 
-int svm_map(struct svm *s, uint64_t va, uint64_t pa, size_t bytes, uint64_t bits)
+int bare_map(struct bare *s, uint64_t va, uint64_t pa, size_t bytes, uint64_t bits)
 {
 	for (uint64_t off = 0; off < bytes; off += PAGE) {
 		int rc = map_page(s, va + off, pa + off, bits);
@@ -88,10 +88,10 @@ int svm_map(struct svm *s, uint64_t va, uint64_t pa, size_t bytes, uint64_t bits
 
 static uint64_t cpu_page(unsigned int i)
 {
-	return SVM_CPU + i * PAGE;
+	return BARE_CPU + i * PAGE;
 }
 
-static void init_tables(struct svm *s)
+static void init_tables(struct bare *s)
 {
 	static const uint64_t gdt[] = {
 		0,
@@ -103,32 +103,32 @@ static void init_tables(struct svm *s)
 		0x00affb000000ffffull, /* 30h user code */
 	};
 
-	memcpy(s->ram + SVM_GDT, gdt, sizeof(gdt));
-	memset(s->ram + SVM_HANDLERS, 0xf4 /* HLT */, 32 * 16);
+	memcpy(s->ram + BARE_GDT, gdt, sizeof(gdt));
+	memset(s->ram + BARE_HANDLERS, 0xf4 /* HLT */, 32 * 16);
 	for (unsigned int v = 0; v < 32; v++) {
-		uint64_t at = SVM_KERNEL + SVM_HANDLERS + v * 16;
+		uint64_t at = BARE_KERNEL + BARE_HANDLERS + v * 16;
 		/* Interrupt gate; DPL 3 for INT3 (and INTO's vector), as Linux has it. */
 		uint64_t type = v == 3 || v == 4 ? 0xee : 0x8e;
 
-		put64(s, SVM_IDT + v * 16,
+		put64(s, BARE_IDT + v * 16,
 		      (at & 0xffff) | (uint64_t)KERNEL_CS << 16 | type << 40 |
 			      ((at >> 16) & 0xffff) << 48);
-		put64(s, SVM_IDT + v * 16 + 8, at >> 32);
+		put64(s, BARE_IDT + v * 16 + 8, at >> 32);
 	}
 	for (unsigned int i = 0; i < s->nr_vcpus; i++) {
-		put64(s, cpu_page(i) + 4, SVM_KERNEL + cpu_page(i) + PAGE); /* RSP0 */
+		put64(s, cpu_page(i) + 4, BARE_KERNEL + cpu_page(i) + PAGE); /* RSP0 */
 		s->ram[cpu_page(i) + 0x66] = TSS_LIMIT + 1; /* no I/O permission bitmap */
 	}
 }
 
-int svm_create(struct svm *s, size_t ram_bytes, unsigned int nr_vcpus, char *why, size_t why_len)
+int bare_create(struct bare *s, size_t ram_bytes, unsigned int nr_vcpus, char *why, size_t why_len)
 {
 	static const struct vpmu_msr_range no_msrs[1];
 	int rc;
 
 	memset(s, 0, sizeof(*s));
-	if (nr_vcpus > SVM_MAX_VCPUS || ram_bytes < 2 * SVM_FREE) {
-		snprintf(why, why_len, "svm_create: bad size");
+	if (nr_vcpus > BARE_MAX_VCPUS || ram_bytes < 2 * BARE_FREE) {
+		snprintf(why, why_len, "bare_create: bad size");
 		return -EINVAL;
 	}
 	/* Nothing is mapped around it, so that an access beyond guest memory is a crash. */
@@ -145,11 +145,11 @@ int svm_create(struct svm *s, size_t ram_bytes, unsigned int nr_vcpus, char *why
 		snprintf(why, why_len, "mprotect of guest memory: %s", strerror(errno));
 		return -ENOMEM;
 	}
-	s->next_free = SVM_FREE;
-	s->next_table = SVM_CR3 + PAGE;
+	s->next_free = BARE_FREE;
+	s->next_table = BARE_CR3 + PAGE;
 	s->nr_vcpus = nr_vcpus;
 	init_tables(s);
-	rc = svm_map(s, SVM_KERNEL, 0, SVM_CPU + SVM_MAX_VCPUS * PAGE, SVM_W);
+	rc = bare_map(s, BARE_KERNEL, 0, BARE_CPU + BARE_MAX_VCPUS * PAGE, BARE_W);
 	if (rc)
 		return rc;
 	rc = vmm_emu_ops.open(&s->e, why, why_len);
@@ -167,7 +167,7 @@ int svm_create(struct svm *s, size_t ram_bytes, unsigned int nr_vcpus, char *why
 	return rc;
 }
 
-void svm_destroy(struct svm *s)
+void bare_destroy(struct bare *s)
 {
 	for (unsigned int i = 0; i < s->nr_vcpus; i++)
 		if (s->vcpu[i])
@@ -205,8 +205,8 @@ static struct kvm_segment data_segment(uint16_t sel)
 				    .g = 1};
 }
 
-int svm_user(struct svm *s, unsigned int i, const struct kvm_regs *regs, uint64_t fs_base,
-	     uint64_t gs_base)
+int bare_user(struct bare *s, unsigned int i, const struct kvm_regs *regs, uint64_t fs_base,
+	      uint64_t gs_base)
 {
 	const struct kvm_segment null = {.unusable = 1};
 	struct kvm_sregs sr;
@@ -219,29 +219,29 @@ int svm_user(struct svm *s, unsigned int i, const struct kvm_regs *regs, uint64_
 	sr.ds = sr.es = sr.fs = sr.gs = sr.ldt = null;
 	sr.fs.base = fs_base;
 	sr.gs.base = gs_base;
-	sr.tr = (struct kvm_segment){.base = SVM_KERNEL + cpu_page(i),
+	sr.tr = (struct kvm_segment){.base = BARE_KERNEL + cpu_page(i),
 				     .limit = TSS_LIMIT,
 				     .selector = TSS_SEL,
 				     .type = 0xb,
 				     .present = 1};
-	sr.gdt.base = SVM_KERNEL + SVM_GDT;
+	sr.gdt.base = BARE_KERNEL + BARE_GDT;
 	sr.gdt.limit = 7 * 8 - 1;
-	sr.idt.base = SVM_KERNEL + SVM_IDT;
+	sr.idt.base = BARE_KERNEL + BARE_IDT;
 	sr.idt.limit = 32 * 16 - 1;
 	sr.cr0 = 0x80050033; /* PG AM WP NE ET MP PE */
 	sr.cr2 = 0;
-	sr.cr3 = SVM_CR3;
+	sr.cr3 = BARE_CR3;
 	sr.cr4 = 0x10620; /* PAE OSFXSR OSXMMEXCPT FSGSBASE */
 	sr.efer = 0xd01;  /* NXE LMA LME SCE */
 	rc = vmm_emu_ops.set_sregs(s->vcpu[i], &sr);
 	return rc ? rc : vmm_emu_ops.set_regs(s->vcpu[i], regs);
 }
 
-int svm_stopped(struct svm *s, unsigned int i, enum vmm_exit exit, struct svm_stop *stop)
+int bare_stopped(struct bare *s, unsigned int i, enum vmm_exit exit, struct bare_stop *stop)
 {
 	/* Vectors that push an error code (SDM vol. 3, table 6-1). */
 	const uint32_t with_error = 1u << 8 | 0x1fu << 10 | 1u << 17 | 1u << 21;
-	const uint64_t handlers = SVM_KERNEL + SVM_HANDLERS;
+	const uint64_t handlers = BARE_KERNEL + BARE_HANDLERS;
 	struct kvm_sregs sr;
 	uint64_t frame;
 	int rc = vmm_emu_ops.get_regs(s->vcpu[i], &stop->regs);
@@ -260,7 +260,7 @@ int svm_stopped(struct svm *s, unsigned int i, enum vmm_exit exit, struct svm_st
 	if (exit != VMM_EXIT_HLT || stop->rip - handlers >= 32 * 16)
 		return 0;
 	stop->vector = (int)((stop->rip - handlers) / 16);
-	frame = stop->regs.rsp - SVM_KERNEL;
+	frame = stop->regs.rsp - BARE_KERNEL;
 	if (frame < cpu_page(i) || frame > cpu_page(i) + PAGE - 40)
 		return -EFAULT;
 	if (with_error & 1u << stop->vector) {
