@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A hypervisor in the emulator whose VMCBs, nested page tables and guest's code come from the
- * input. Whatever they are, run() must return, soon, with an exit that its caller knows, and the
+ * A hypervisor in the emulator. Its VMCBs, nested page tables and guest's code come from the input.
+ * Whatever they are, run() must return, soon, with an exit that its caller knows, and the
  * vCPU must be able to run again.
  */
 #include <stdlib.h>

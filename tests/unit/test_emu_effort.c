@@ -143,7 +143,7 @@ Test(emu_effort, is_charged)
 	}
 }
 
-/* Whoever sends an interrupt to many, or takes many, is charged for each. vCPU 0 runs alone. */
+/* Interrupts sent to many vCPUs, or taken, are charged one by one. vCPU 0 runs alone. */
 Test(emu_effort, interrupts_are_charged)
 {
 	static const struct {

@@ -853,6 +853,43 @@ Test(emu_svm, asids)
 	}
 }
 
+/* ---- what is not modelled ---- */
+
+CASE(e_avx, "vaddps %xmm0,%xmm1,%xmm2");
+
+/* It ends the VM with a message, in a guest as outside. */
+Test(emu_svm, not_modelled)
+{
+	static const char *const why[] = {"32-bit paging", "virtual-8086 mode",
+					  "16- or 32-bit code at CPL 3", "injected into 16-",
+					  "vaddps"};
+
+	for (size_t i = 0; i < sizeof(why) / sizeof(why[0]); i++) {
+		start();
+		host(g_run, g_run_end, 0);
+		guest(e_avx, e_avx_end);
+		switch (i) {
+		case 0:
+			save()->efer = SVME;
+			break;
+		case 1:
+			save()->rflags |= EMU_VM;
+			break;
+		case 2:
+			save()->cs.attrib = 0xcfb;
+			save()->cpl = 3;
+			break;
+		case 3:
+			save()->cs.attrib = 0x9b;
+			save()->cr0 = 0x10;
+			ctl()->event_inj = VMCB_EVENT_VALID | 0x60;
+			break;
+		}
+		cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_ERROR, "%s: exit %d", why[i], b.run.exit);
+		cr_expect(strstr(b.run.u.error.msg, why[i]), "%s: %s", why[i], b.run.u.error.msg);
+	}
+}
+
 /* ---- without SVM ---- */
 
 BED_GUEST(n_vmrun, "vmrun");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * AMD's virtualization (SVM) for a vCPU whose CPUID shows it: APM vol. 2, chapter 15. The vCPU is
+ * AMD's virtualization (SVM) for a vCPU with SVM in its CPUID: APM vol. 2, chapter 15. The vCPU is
  * the *host*; between VMRUN and #VMEXIT it runs a *guest*, and v->guest is true. While CPUID does
  * not show SVM, v->svm is NULL, its instructions do not exist, and none of this costs anything.
  *
