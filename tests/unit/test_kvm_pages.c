@@ -417,7 +417,43 @@ Test(kvm_pages, a_page_that_is_left_behind_is_not_gone_on_with)
 	cr_expect(whole(&v, 0));
 }
 
-/* Nobody ends the page, and no vpmud comes back: the time that it stands still is a gap,
+/* A bind without a page, the first one of its connection, may be on any page. */
+Test(kvm_pages, a_connection_without_a_page_is_not_gone_on_with)
+{
+	unsigned int of_conn;
+	struct vpmu_value v;
+
+	begin(true);
+	all_shared();
+	vpmud_kill();
+	pthread_mutex_lock(&vpmud.lock);
+	vpmud_forget_page();
+	pthread_mutex_unlock(&vpmud.lock);
+	vpmud.mode = VPMUD_NO_FD;
+	vpmud_start(true);
+	for (unsigned int i = 0, n = vpmud.connections; vpmud.connections < n + 3; i++) {
+		cr_assert(i < 120000);
+		usleep(5000);
+		run(10000);
+		tick();
+		pthread_mutex_lock(&vpmud.lock);
+		of_conn = vpmud.of_conn;
+		pthread_mutex_unlock(&vpmud.lock);
+		cr_assert_leq(of_conn, 1);
+	}
+	vpmud.mode = VPMUD_GOOD;
+	for (unsigned int i = 0; !vpmud.page || vpmud.of_conn < KEYS; i++) {
+		cr_assert(i < 120000);
+		usleep(5000);
+		run(10000);
+		tick();
+	}
+	all_shared();
+	v = value(0);
+	cr_expect(whole(&v, 0));
+}
+
+/* Without an end of the page or a new vpmud, the time that it stands still is a gap,
  * but for the 100 ms in which this is not certain yet. */
 Test(kvm_pages, a_page_that_nobody_writes_is_a_gap)
 {

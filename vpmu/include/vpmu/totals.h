@@ -31,8 +31,8 @@ struct vpmu_totals {
  * is answered in order. A VM process has one connection; it may name its own vCPUs' threads only.
  *
  *   BIND    count @key for the vCPU that thread @tid runs: row[slot] of its page grows from now on.
- *           The first bind of a vCPU comes with a file descriptor of its page (SCM_RIGHTS): map it
- *           with PROT_READ and MAP_SHARED, and close it.
+ *           A vCPU's first bind on a connection comes with a file descriptor of its page
+ *           (SCM_RIGHTS): map it with PROT_READ and MAP_SHARED, and close it.
  *   CONFIG  what the tenant of this process may have, as VPMU_TOTALS_CONFIG_MAX bytes at most of
  *           lines KEY=VALUE after the reply, whose slot is their number: pmu, gp, policy, allow and
  *           deny, as in vpmu-vmm(1). key and tid are 0. Also a process that is no VM yet may ask,
