@@ -547,6 +547,19 @@ Test(kvm_pages, refused_without_right_is_unsupported)
 	cr_expect_eq(v.count, 0);
 }
 
+/* Not an event of the thread, nor wanted of vpmud: such a counter would wait for ever. */
+Test(kvm_pages, a_key_without_room_is_not_bound)
+{
+	struct share_use use;
+
+	begin(false);
+	for (unsigned int i = 0; i < SHARE_KEYS; i++)
+		share_get(b.pages.thread, KEY(100 + i), false, &use);
+	cr_expect_lt(b.pages.pmu.ops->bind(&b.pages.pmu, VPMU_PERF_CTR_SOFTWARE, keys[0]), 0);
+	share_put(b.pages.thread, KEY(100));
+	cr_expect(!share_may(b.pages.thread, keys[0]));
+}
+
 Test(kvm_pages, without_vpmud_as_ever)
 {
 	struct vpmu_value v;
