@@ -2,7 +2,7 @@
 /*
  * Hostile VMMs at vpmud's socket for VMMs: whole and broken requests of several VMs and of a
  * process that is none, while VMs end, their numbers are used again and the rules change. The
- * kernel's part is a fake: who the peer is, the pages, and the backend.
+ * kernel's part is a fake: the peer's identity, the pages, and the backend.
  *
  * After each step: a VM has bound only events that its rules permit, of its own vCPUs only; quotas
  * are what is bound; a vCPU has a page exactly while something of it is bound, which shows that.

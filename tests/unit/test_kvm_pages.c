@@ -228,7 +228,7 @@ static bool whole(const struct vpmu_value *v, unsigned int i)
 	return v->supported && v->count == b.truth - b.from[i] && v->running_ns == v->enabled_ns;
 }
 
-/* All keys get on the page, however late; who begins there counts all. */
+/* All keys get on the page, however late; a count that begins there lacks nothing. */
 static void all_shared(void)
 {
 	struct vpmu_value v;
