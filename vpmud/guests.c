@@ -473,13 +473,12 @@ void guests_rules(struct guests *g, const struct rules *rules, const char *event
 	if (!g)
 		return;
 	g->rules = rules;
-	g->generation++;
 	g->events.nr = guests_parse(events, g->events.key, why, sizeof(why));
 	guest_quota_limits(&g->quotas, guests_limit, g);
 	for (struct vmm *v = g->vmms; v; v = next) {
 		next = v->next;
 		if (!v->binds) {
-			guests_leave_tenant(v);
+			guests_leave_tenant(v); /* it enters one again by the new rules */
 		} else if (!guests_still_permitted(v)) {
 			g->ended++;
 			vmm_close(v, true);

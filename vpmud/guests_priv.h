@@ -41,7 +41,6 @@ struct vmm {
 	 * bound. The quota's parent is the tenant's. */
 	const struct guest_policy *policy;
 	struct guest_quota quota;
-	unsigned int rules; /* guests.generation of these */
 	struct guest_denials denials;
 	size_t have; /* bytes of a request that has not arrived whole */
 	unsigned char in[sizeof(struct vpmu_totals_request)];
@@ -56,7 +55,6 @@ struct guests {
 	struct vmm *vmms;
 	unsigned int nr_vmms, nr_strangers, nr_binds; /* strangers: those that are no VM */
 	const struct rules *rules;
-	unsigned int generation; /* of rules */
 	struct guest_events events;
 	struct guest_quotas quotas;
 	uint64_t accept_ns; /* time that connecting took in this second */
