@@ -29,7 +29,7 @@
 #define REQUESTS_MAX 200	 /* of a connection in a second; further ones wait */
 #define BINDS_MAX    1024	 /* of a connection */
 #define BUSY_NS	     50000000ull /* likewise: time that requests of a connection take in a second */
-#define ACCEPT_NS    200000000ull /* likewise: time that connecting takes, of all */
+#define ACCEPT_NS    200000000ull /* likewise, of all: time of connecting and of closed ones */
 #define STRANGERS    64		  /* connections of processes that are no VMs */
 #define STRANGERS_OF 16		  /* likewise, of one user */
 #define STRANGER_S   3		  /* seconds that such a connection may last */
@@ -186,9 +186,12 @@ static void guests_removing(struct node *n, void *arg)
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
+/* What @v has cost in this second, its end included, delays new connections: otherwise it would be
+ * forgotten when @v connects again. */
 static void vmm_close(struct vmm *v, bool detach)
 {
 	struct vmm **link = &v->g->vmms;
+	uint64_t begin = now_ns();
 
 	while (*link != v)
 		link = &(*link)->next;
@@ -198,6 +201,7 @@ static void vmm_close(struct vmm *v, bool detach)
 	while (v->binds)
 		guests_unbind(v, &v->binds, detach);
 	guests_leave_tenant(v);
+	v->g->accept_ns += v->busy_ns + (now_ns() - begin);
 	sd_event_source_disable_unref(v->io);
 	sd_event_source_disable_unref(v->ended);
 	guest_peer_close(&v->peer);
@@ -278,6 +282,7 @@ static int vmm_on_io(sd_event_source *s, int fd, uint32_t events, void *arg)
 {
 	struct vmm *v = arg;
 	uint64_t begin;
+	bool goes_on;
 	ssize_t n;
 
 	/* A second's requests are used up: guests_tend goes on with it. */
@@ -299,9 +304,9 @@ static int vmm_on_io(sd_event_source *s, int fd, uint32_t events, void *arg)
 	if (v->have < sizeof(v->in))
 		return 0;
 	begin = now_ns();
-	if (vmm_request(v))
-		v->busy_ns += now_ns() - begin;
-	else
+	goes_on = vmm_request(v);
+	v->busy_ns += now_ns() - begin;
+	if (!goes_on)
 		vmm_close(v, true);
 	return 0;
 }

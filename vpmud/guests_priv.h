@@ -57,7 +57,7 @@ struct guests {
 	const struct rules *rules;
 	struct guest_events events;
 	struct guest_quotas quotas;
-	uint64_t accept_ns; /* time that connecting took in this second */
+	uint64_t accept_ns; /* in this second: of connecting, and of connections that have ended */
 	struct guest_denials denials;
 	char full_by[TENANT_VM_NAME_MAX + 1]; /* the newest VM beyond a quota */
 	char denied_by[TENANT_VM_NAME_MAX + 1];
