@@ -278,7 +278,7 @@ int conf_limit(struct conf *c, const struct conf *limit, char *err, size_t errle
 	for (unsigned int k = CONF_POLICY; !ret && k <= CONF_DENY; k++)
 		ret = conf_replace(c, CONF_LIMIT_POLICY + (k - CONF_POLICY), limit->value[k]);
 	if (!ret && pmu && strcmp(pmu, "auto") && !conf_has(c, CONF_PMU, "none")) {
-		if (c->value[CONF_PMU] && !conf_has(c, CONF_PMU, "auto") &&
+		if (strcmp(pmu, "none") && c->value[CONF_PMU] && !conf_has(c, CONF_PMU, "auto") &&
 		    !conf_has(c, CONF_PMU, pmu))
 			return fail(-EACCES, err, errlen,
 				    "pmu: %s is invalid; expected %s, which vpmud gives this "

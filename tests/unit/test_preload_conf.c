@@ -182,6 +182,7 @@ Test(preload_conf, limit)
 		{"", "pmu=amd-core\n", "amd-core", 0, true, true, true},
 		{"pmu=auto\n", "pmu=amd-core\n", "amd-core", 0, true, true, true},
 		{"pmu=amd-v2\n", "pmu=amd-core\n", NULL, 0, 0, 0, 0},
+		{"pmu=amd-v2\n", "pmu=none\n", "none", 0, true, true, true},
 		{"pmu=amd-v2\n", "pmu=auto\n", "amd-v2", 0, true, true, true},
 		{"pmu=amd-v2\ngp=8\n", "gp=6\n", "amd-v2", 6, true, true, true},
 		{"pmu=amd-v2\ngp=5\n", "pmu=amd-v2\ngp=6\n", "amd-v2", 5, true, true, true},
