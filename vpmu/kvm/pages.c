@@ -10,8 +10,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "vpmu/host/perf_priv.h"
 
@@ -27,11 +25,7 @@ static struct kvm_pages *pages_of(const struct vpmu_hostpmu *pmu)
 
 static bool pages_is_owner(const struct kvm_pages *p)
 {
-	static __thread int tid;
-
-	if (!tid)
-		tid = (int)syscall(SYS_gettid);
-	return p->thread && p->tid == tid;
+	return p->thread && p->tid == vpmu_perf_this_tid();
 }
 
 /* ---- time --------------------------------------------------------------- */
