@@ -15,9 +15,9 @@
 #include "vpmu/util/fail.h"
 
 /* A vpmud that is busy closes connections, or lets them wait. */
-#define ATTEMPTS   20
-#define PAUSE_NS   100000000L
-#define ATTEMPT_MS 2000
+#define ASK_ATTEMPTS   20
+#define ASK_PAUSE_NS   100000000L
+#define ASK_ATTEMPT_MS 2000
 
 /* Read @len bytes. 0 or -errno; -ECONNRESET: vpmud has closed the connection. */
 static int ask_read(int fd, void *buf, size_t len)
@@ -25,7 +25,7 @@ static int ask_read(int fd, void *buf, size_t len)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	for (size_t have = 0; have < len;) {
-		int ready = poll(&p, 1, ATTEMPT_MS);
+		int ready = poll(&p, 1, ASK_ATTEMPT_MS);
 		ssize_t n;
 
 		if (ready < 0 && errno == EINTR)
@@ -49,7 +49,7 @@ static int ask_once(const struct sockaddr_un *at, char text[VPMU_TOTALS_CONFIG_M
 					      .what = VPMU_TOTALS_CONFIG};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), ret = 0;
 	struct vpmu_totals_reply r = {0};
-	const struct timeval limit = {.tv_sec = ATTEMPT_MS / 1000};
+	const struct timeval limit = {.tv_sec = ASK_ATTEMPT_MS / 1000};
 
 	if (fd < 0)
 		return -errno;
@@ -57,7 +57,7 @@ static int ask_once(const struct sockaddr_un *at, char text[VPMU_TOTALS_CONFIG_M
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
 	    connect(fd, (const struct sockaddr *)at, sizeof(*at)) ||
 	    send(fd, &q, sizeof(q), MSG_NOSIGNAL) != (ssize_t)sizeof(q))
-		ret = -errno;
+		ret = errno == EAGAIN ? -ETIMEDOUT : -errno;
 	if (!ret)
 		ret = ask_read(fd, &r, sizeof(r));
 	if (!ret && r.error)
@@ -94,7 +94,7 @@ static int ask_take(struct conf *c, char *text, char *err, size_t errlen)
 
 int ask_vpmud(const char *path, struct conf *c, char *err, size_t errlen)
 {
-	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	const struct timespec pause = {.tv_nsec = ASK_PAUSE_NS};
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	char text[VPMU_TOTALS_CONFIG_MAX + 1];
 	int ret = -ENOENT;
@@ -102,7 +102,7 @@ int ask_vpmud(const char *path, struct conf *c, char *err, size_t errlen)
 	if (!*path || strlen(path) >= sizeof(at.sun_path))
 		return -ENOENT;
 	strcpy(at.sun_path, path);
-	for (int i = 0; i < ATTEMPTS; i++) {
+	for (int i = 0; i < ASK_ATTEMPTS; i++) {
 		ret = ask_once(&at, text);
 		if (!ret)
 			return ask_take(c, text, err, errlen);

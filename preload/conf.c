@@ -8,7 +8,7 @@
 
 #include "preload/conf.h"
 #include "preload/words.h"
-#include "service/daemon/keys.h"
+#include "service/daemon/guest_keys.h"
 #include "vpmu/util/fail.h"
 
 static const struct {
@@ -36,40 +36,19 @@ const char *conf_variable(enum conf_key k)
 	return conf_keys[k].variable;
 }
 
-/* 0: by the host's CPU. */
-static int conf_model(const char *value, enum vpmu_guest_model *model)
-{
-	if (!value || !strcmp(value, "auto")) {
-		*model = VPMU_GUEST_MODELS;
-		return 0;
-	}
-	if (vpmu_guest_model_parse(value, model))
-		return -EINVAL;
-	switch (*model) {
-	case VPMU_GUEST_NONE:
-	case VPMU_GUEST_AMD_CORE:
-	case VPMU_GUEST_AMD_V2:
-	case VPMU_GUEST_INTEL_V2:
-	case VPMU_GUEST_INTEL_V5:
-		return 0;
-	default:
-		return -EINVAL;
-	}
-}
-
 static bool conf_valid(enum conf_key k, const char *value)
 {
 	enum vpmu_guest_model model;
 	enum vpmu_policy_tier tier;
-	uint64_t n;
+	unsigned int gp;
 
 	if (strchr(value, '\n'))
 		return false;
 	switch (k) {
 	case CONF_PMU:
-		return !conf_model(value, &model);
+		return !guest_pmu_parse(value, &model);
 	case CONF_GP:
-		return !config_parse_u64(value, &n) && n >= 2 && n <= 15;
+		return !guest_gp_parse(value, &gp);
 	case CONF_VPMUD:
 		return !strcmp(value, "none") || (*value == '/' && strlen(value) < 108);
 	case CONF_LIMIT_POLICY:
@@ -205,22 +184,10 @@ int conf_parse(struct conf *c, const char *text, char *err, size_t errlen)
 static int conf_gp(const struct conf *c, struct vpmu_guest_cfg *cfg, char *err, size_t errlen)
 {
 	const char *expected;
-	uint64_t n;
 
-	if (!c->value[CONF_GP] || config_parse_u64(c->value[CONF_GP], &n))
+	if (!c->value[CONF_GP] || guest_gp_parse(c->value[CONF_GP], &cfg->gp))
 		return 0;
-	cfg->gp = (unsigned int)n;
-	switch (cfg->model) {
-	case VPMU_GUEST_AMD_CORE:
-		expected = n == 6 ? NULL : "6";
-		break;
-	case VPMU_GUEST_AMD_V2:
-		expected = n >= 4 ? NULL : "4 to 15";
-		break;
-	default:
-		expected = n <= 8 ? NULL : "2 to 8";
-		break;
-	}
+	expected = guest_gp_expected(cfg->model, cfg->gp);
 	if (!expected)
 		return 0;
 	return fail(-EINVAL, err, errlen, "gp: %s is invalid; with pmu = %s, expected %s",
@@ -270,7 +237,7 @@ int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
 	int ret;
 
 	*cfg = (struct vpmu_guest_cfg){.no_lbr = true};
-	if (conf_model(c->value[CONF_PMU], &cfg->model))
+	if (guest_pmu_parse(c->value[CONF_PMU] ? c->value[CONF_PMU] : "auto", &cfg->model))
 		return fail(-EINVAL, err, errlen,
 			    "pmu: \"%.80s\" is invalid; expected auto, none or a model",
 			    c->value[CONF_PMU]);
@@ -305,13 +272,13 @@ static int conf_replace(struct conf *c, enum conf_key k, const char *value)
 int conf_limit(struct conf *c, const struct conf *limit, char *err, size_t errlen)
 {
 	const char *pmu = limit->value[CONF_PMU], *gp = limit->value[CONF_GP];
-	uint64_t own_gp, max_gp;
+	unsigned int own_gp, max_gp;
 	int ret = 0;
 
 	for (unsigned int k = CONF_POLICY; !ret && k <= CONF_DENY; k++)
 		ret = conf_replace(c, CONF_LIMIT_POLICY + (k - CONF_POLICY), limit->value[k]);
 	if (!ret && pmu && strcmp(pmu, "auto") && !conf_has(c, CONF_PMU, "none")) {
-		if (c->value[CONF_PMU] && !conf_has(c, CONF_PMU, "auto") &&
+		if (strcmp(pmu, "none") && c->value[CONF_PMU] && !conf_has(c, CONF_PMU, "auto") &&
 		    !conf_has(c, CONF_PMU, pmu))
 			return fail(-EACCES, err, errlen,
 				    "pmu: %s is invalid; expected %s, which vpmud gives this "
@@ -319,8 +286,8 @@ int conf_limit(struct conf *c, const struct conf *limit, char *err, size_t errle
 				    c->value[CONF_PMU], pmu);
 		ret = conf_replace(c, CONF_PMU, pmu);
 	}
-	if (!ret && gp && !config_parse_u64(gp, &max_gp) &&
-	    (!c->value[CONF_GP] || config_parse_u64(c->value[CONF_GP], &own_gp) || own_gp > max_gp))
+	if (!ret && gp && !guest_gp_parse(gp, &max_gp) &&
+	    (!c->value[CONF_GP] || guest_gp_parse(c->value[CONF_GP], &own_gp) || own_gp > max_gp))
 		ret = conf_replace(c, CONF_GP, gp);
 	return ret == -ENOMEM ? fail(ret, err, errlen, "out of memory") : ret;
 }

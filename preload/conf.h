@@ -61,9 +61,9 @@ bool conf_host_is_intel(void);
 const char *conf_vpmud(const struct conf *c);
 
 /*
- * conf_limit - narrow *@c to what vpmud allows, @limit: the model must be the same or none, the
- * smaller gp counts, and an event must be permitted by both. 0; -EACCES with one line in @err:
- * another model; -ENOMEM.
+ * conf_limit - narrow *@c to what vpmud allows, @limit: the model must be the same, or one of them
+ * none, the smaller gp counts, and an event must be permitted by both. 0; -EACCES with one line in
+ * @err: another model; -ENOMEM.
  */
 int conf_limit(struct conf *c, const struct conf *limit, char *err, size_t errlen);
 

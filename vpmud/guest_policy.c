@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/daemon/guest_keys.h"
 #include "service/daemon/keys.h"
 #include "service/program/memory.h"
 #include "vpmu/event/event.h"
@@ -37,31 +38,11 @@ void guest_policy_free(struct guest_policy *p)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* "auto" is the host's own vendor: VPMU_GUEST_MODELS. */
-static int policy_model(const char *value, enum vpmu_guest_model *model)
-{
-	*model = VPMU_GUEST_MODELS;
-	if (!strcmp(value, "auto"))
-		return 0;
-	if (vpmu_guest_model_parse(value, model))
-		return -EINVAL;
-	switch (*model) {
-	case VPMU_GUEST_NONE:
-	case VPMU_GUEST_AMD_CORE:
-	case VPMU_GUEST_AMD_V2:
-	case VPMU_GUEST_INTEL_V2:
-	case VPMU_GUEST_INTEL_V5:
-		return 0;
-	default:
-		return -EINVAL;
-	}
-}
-
-static int policy_number(unsigned int *field, const char *value, unsigned int min, unsigned int max)
+static int policy_number(unsigned int *field, const char *value)
 {
 	uint64_t n;
 
-	if (config_parse_u64(value, &n) || n < min || n > max)
+	if (config_parse_u64(value, &n) || n < 1 || n > GUEST_KEYS_MAX)
 		return -EINVAL;
 	*field = (unsigned int)n;
 	return 0;
@@ -142,7 +123,7 @@ int guest_policy_set(struct guest_policy *p, const char *name, const char *value
 		return policy_set_list(p, *name == 'a', value, why, whylen);
 	if (!strcmp(name, "pmu")) {
 		twice = p->pmu;
-		ret = policy_model(value, &model);
+		ret = guest_pmu_parse(value, &model);
 		if (!ret && !twice)
 			p->pmu = xstrdup(value);
 	} else if (!strcmp(name, "policy")) {
@@ -151,13 +132,13 @@ int guest_policy_set(struct guest_policy *p, const char *name, const char *value
 		p->tier_given = true;
 	} else if (!strcmp(name, "gp")) {
 		twice = p->gp;
-		ret = policy_number(&p->gp, value, 2, 15);
+		ret = guest_gp_parse(value, &p->gp);
 	} else if (!strcmp(name, "max_events")) {
 		twice = p->max_events;
-		ret = policy_number(&p->max_events, value, 1, GUEST_KEYS_MAX);
+		ret = policy_number(&p->max_events, value);
 	} else if (!strcmp(name, "tenant_max_events")) {
 		twice = p->tenant_max_events;
-		ret = policy_number(&p->tenant_max_events, value, 1, GUEST_KEYS_MAX);
+		ret = policy_number(&p->tenant_max_events, value);
 	}
 	return twice ? fail(-EINVAL, why, whylen, "given twice; expected once") : ret;
 }
@@ -165,34 +146,27 @@ int guest_policy_set(struct guest_policy *p, const char *name, const char *value
 int guest_policy_check(const struct guest_policy *p, char *err, size_t errlen)
 {
 	enum vpmu_guest_model model = VPMU_GUEST_MODELS;
-	const char *expected = NULL;
+	const char *expected;
 
 	if (p->tier_given && p->events.tier == VPMU_POLICY_OFF && (p->allow || p->deny))
 		return fail(-EINVAL, err, errlen,
 			    "%s: invalid with policy = off; expected only one of them",
 			    p->allow ? "allow" : "deny");
 	if (p->pmu)
-		policy_model(p->pmu, &model);
+		guest_pmu_parse(p->pmu, &model);
 	if (!p->gp)
 		return 0;
-	switch (model) {
-	case VPMU_GUEST_MODELS: /* the number must fit one model on every host */
-	case VPMU_GUEST_NONE:
-		expected = "pmu = amd-v2, intel-v2 or intel-v5 beside it";
-		break;
-	case VPMU_GUEST_AMD_CORE:
-		expected = p->gp == 6 ? NULL : "6 with pmu = amd-core";
-		break;
-	case VPMU_GUEST_AMD_V2:
-		expected = p->gp >= 4 ? NULL : "4 to 15 with pmu = amd-v2";
-		break;
-	default:
-		expected = p->gp <= 8 ? NULL : "2 to 8 with an Intel pmu";
-		break;
-	}
-	return expected ? fail(-EINVAL, err, errlen, "gp: %u is invalid; expected %s", p->gp,
-			       expected)
-			: 0;
+	/* The number must fit one model on every host. */
+	if (model == VPMU_GUEST_MODELS || model == VPMU_GUEST_NONE)
+		return fail(-EINVAL, err, errlen,
+			    "gp: %u is invalid; expected pmu = amd-v2, intel-v2 or intel-v5 beside "
+			    "it",
+			    p->gp);
+	expected = guest_gp_expected(model, p->gp);
+	return expected
+		       ? fail(-EINVAL, err, errlen, "gp: %u is invalid; with pmu = %s, expected %s",
+			      p->gp, p->pmu, expected)
+		       : 0;
 }
 
 bool guest_policy_decides(const struct guest_policy *p)

@@ -2,8 +2,8 @@
 /*
  * What guests of a tenant may count: the keys pmu, gp, policy, allow, deny, max_events and
  * tenant_max_events of a section [tenant /PATH] in vpmud.conf, with the meaning that vpmu-vmm(1)
- * gives them. The host's list, guest_events, is for VMs whose tenant says nothing. config.c makes a
- * policy, guests.c applies it. Not thread-safe; no function blocks.
+ * gives them. The host's list, guest_events, is for VMs of tenants without such keys. config.c
+ * makes a policy, guests.c applies it. Not thread-safe; no function blocks.
  */
 #ifndef VPMUD_GUEST_POLICY_H
 #define VPMUD_GUEST_POLICY_H

@@ -14,181 +14,30 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#include <linux/perf_event.h>
 
 #include "service/clock.h"
 #include "service/program/memory.h"
-#include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 #include "vpmud/guests_priv.h"
 
 #define VMMS_MAX     1024
 #define REQUESTS_MAX 200	 /* of a connection in a second; further ones wait */
-#define BINDS_MAX    1024	 /* of a connection */
 #define BUSY_NS	     50000000ull /* likewise: time that requests of a connection take in a second */
-#define ACCEPT_NS    200000000ull /* likewise: time that connecting takes, of all */
+#define ACCEPT_NS    200000000ull /* likewise, of all: time of connecting and of closed ones */
 #define STRANGERS    64		  /* connections of processes that are no VMs */
 #define STRANGERS_OF 16		  /* likewise, of one user */
 #define STRANGER_S   3		  /* seconds that such a connection may last */
 #define PRIORITY     (SD_EVENT_PRIORITY_NORMAL + 10) /* the control socket goes first */
-#define EVENTS_MAX   128			     /* of a connection; one more each second */
-
-/* ---- binds ---------------------------------------------------------------------------------- */
-
-static struct vpmu_backend_node *guests_node(const struct guests *g, const struct node *vcpu)
-{
-	return node_in(vcpu, bpf_as_backend(g->o.kernel));
-}
-
-static struct bind **guests_find(struct vmm *v, pid_t tid, vpmu_key_t key)
-{
-	struct bind **b = &v->binds;
-
-	while (*b && ((*b)->tid != tid || (key && (*b)->key != key)))
-		b = &(*b)->next;
-	return b;
-}
-
-/* The page of @vcpu, which is @v's, shows what is bound, and nothing else that is counted there. */
-static void guests_show(const struct vmm *v, const struct node *vcpu)
-{
-	uint64_t slots = 0;
-
-	for (const struct bind *b = v->binds; b; b = b->next)
-		if (b->vcpu == vcpu)
-			slots |= 1ull << b->slot;
-	bpf_backend_totals_show(guests_node(v->g, vcpu), slots);
-}
-
-/* Take @link's bind out and free it; @v's vCPU keeps its page while other binds need it. */
-static void guests_unbind(struct vmm *v, struct bind **link, bool detach)
-{
-	struct bind *b = *link;
-
-	*link = b->next;
-	v->nr_binds--;
-	v->g->nr_binds--;
-	guest_quota_release(&v->g->quotas, &v->quota, b->key);
-	if (detach) {
-		vpmu_backend_detach(b->counting);
-		vpmu_counting_free(b->counting);
-		if (!*guests_find(v, b->tid, 0))
-			bpf_backend_totals_close(guests_node(v->g, b->vcpu));
-		else
-			guests_show(v, b->vcpu);
-	}
-	free(b);
-}
-
-static void guests_deny(struct vmm *v, const struct node *vm, vpmu_key_t key, int ret)
-{
-	struct guests *g = v->g;
-	struct guest_denials *const of[2] = {&v->denials, &g->denials};
-
-	for (int i = 0; i < 2; i++) {
-		uint64_t *n = ret == -EACCES ? &of[i]->denied : &of[i]->full;
-		vpmu_key_t *last = ret == -EACCES ? &of[i]->denied_last : &of[i]->full_last;
-
-		++*n;
-		*last = key;
-	}
-	snprintf(ret == -EACCES ? g->denied_by : g->full_by, sizeof(g->full_by), "%s", vm->name);
-}
-
-/* A vCPU has one owner: the one connection of its process. */
-static int guests_bind(struct vmm *v, struct node *vcpu, pid_t tid, vpmu_key_t key,
-		       unsigned int *slot, int *fd)
-{
-	struct vpmu_backend_node *n = guests_node(v->g, vcpu);
-	bool first = !*guests_find(v, tid, 0);
-	struct bind *b;
-	size_t failed;
-	int ret, at;
-
-	if (*guests_find(v, tid, key))
-		return -EEXIST;
-	if (!v->nr_binds)
-		guests_enter_tenant(v, vcpu->path);
-	v->vm = vcpu->parent->serial;
-	if (!guest_policy_allows(v->policy, &v->g->events, key))
-		return -EACCES;
-	if (v->nr_binds == BINDS_MAX || guest_quota_take(&v->g->quotas, &v->quota, key))
-		return -ENOSPC;
-	b = xcalloc(1, sizeof(*b));
-	*b = (struct bind){.vcpu = vcpu, .tid = tid, .key = key};
-	b->counting = vpmu_counting_new(n, &b->key, 1, &b->value);
-	ret = b->counting ? vpmu_backend_attach(b->counting, &failed) : -ENOMEM;
-	if (ret)
-		goto err;
-	at = bpf_backend_slot(b->counting, 0);
-	ret = at < 0 ? -EOPNOTSUPP : 0;
-	if (!ret && first) {
-		*fd = bpf_backend_totals_open(n);
-		ret = *fd < 0 ? *fd : 0;
-	}
-	if (ret) {
-		if (first)
-			bpf_backend_totals_close(n);
-		vpmu_backend_detach(b->counting);
-		goto err;
-	}
-	*slot = b->slot = (unsigned int)at;
-	b->next = v->binds;
-	v->binds = b;
-	v->nr_binds++;
-	v->g->nr_binds++;
-	guests_show(v, vcpu);
-	return 0;
-err:
-	guest_quota_release(&v->g->quotas, &v->quota, key);
-	vpmu_counting_free(b->counting);
-	free(b);
-	return ret;
-}
-
-/* A sampling event of thread @tid for its bound @key: the VMM sets its period. */
-static int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
-{
-	struct perf_event_attr attr;
-	int ret;
-
-	if (!key || !*guests_find(v, tid, key))
-		return -ENOENT;
-	if (v->events == EVENTS_MAX)
-		return -ENOSPC;
-	ret = vpmu_key_to_attr(key, &attr);
-	if (ret)
-		return ret;
-	attr.disabled = 1;
-	attr.sample_period = 1ULL << 62; /* never */
-	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-	*fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (*fd < 0)
-		return -errno;
-	v->events++;
-	return 0;
-}
-
-static void guests_removing(struct node *n, void *arg)
-{
-	struct guests *g = arg;
-
-	for (struct vmm *v = g->vmms; v; v = v->next)
-		for (struct bind **b = &v->binds; *b;)
-			if ((*b)->vcpu == n)
-				guests_unbind(v, b, true);
-			else
-				b = &(*b)->next;
-}
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
+/* What @v has cost in this second, its end included, delays new connections: otherwise it would be
+ * forgotten when @v connects again. */
 static void vmm_close(struct vmm *v, bool detach)
 {
 	struct vmm **link = &v->g->vmms;
+	uint64_t begin = now_ns();
 
 	while (*link != v)
 		link = &(*link)->next;
@@ -198,6 +47,7 @@ static void vmm_close(struct vmm *v, bool detach)
 	while (v->binds)
 		guests_unbind(v, &v->binds, detach);
 	guests_leave_tenant(v);
+	v->g->accept_ns += v->busy_ns + (now_ns() - begin);
 	sd_event_source_disable_unref(v->io);
 	sd_event_source_disable_unref(v->ended);
 	guest_peer_close(&v->peer);
@@ -278,6 +128,7 @@ static int vmm_on_io(sd_event_source *s, int fd, uint32_t events, void *arg)
 {
 	struct vmm *v = arg;
 	uint64_t begin;
+	bool goes_on;
 	ssize_t n;
 
 	/* A second's requests are used up: guests_tend goes on with it. */
@@ -299,9 +150,9 @@ static int vmm_on_io(sd_event_source *s, int fd, uint32_t events, void *arg)
 	if (v->have < sizeof(v->in))
 		return 0;
 	begin = now_ns();
-	if (vmm_request(v))
-		v->busy_ns += now_ns() - begin;
-	else
+	goes_on = vmm_request(v);
+	v->busy_ns += now_ns() - begin;
+	if (!goes_on)
 		vmm_close(v, true);
 	return 0;
 }
@@ -473,56 +324,15 @@ void guests_rules(struct guests *g, const struct rules *rules, const char *event
 	if (!g)
 		return;
 	g->rules = rules;
-	g->generation++;
 	g->events.nr = guests_parse(events, g->events.key, why, sizeof(why));
 	guest_quota_limits(&g->quotas, guests_limit, g);
 	for (struct vmm *v = g->vmms; v; v = next) {
 		next = v->next;
 		if (!v->binds) {
-			guests_leave_tenant(v);
+			guests_leave_tenant(v); /* it enters one again by the new rules */
 		} else if (!guests_still_permitted(v)) {
 			g->ended++;
 			vmm_close(v, true);
 		}
 	}
-}
-
-/* The connection that has bound events of @vcpu. */
-static const struct vmm *guests_owner(const struct guests *g, const struct node *vcpu)
-{
-	for (const struct vmm *v = g ? g->vmms : NULL; v; v = v->next)
-		for (const struct bind *b = v->binds; b; b = b->next)
-			if (b->vcpu == vcpu)
-				return v;
-	return NULL;
-}
-
-struct restored {
-	const struct guests *g;
-	struct bpf_backend *kernel;
-};
-
-static int guests_drop_page(struct node *n, unsigned int depth, void *arg)
-{
-	const struct restored *r = arg;
-	struct vpmu_backend_node *in =
-		n->kind == NODE_VCPU ? node_in(n, bpf_as_backend(r->kernel)) : NULL;
-
-	const struct vmm *owner;
-
-	if (!in || !bpf_backend_has_totals(in))
-		return 0;
-	owner = guests_owner(r->g, n);
-	if (owner)
-		guests_show(owner, n);
-	else
-		bpf_backend_totals_close(in);
-	return 0;
-}
-
-void guests_restored(const struct guests *g, struct tenants *ts, struct bpf_backend *kernel)
-{
-	struct restored r = {g, kernel};
-
-	tenants_walk(ts, guests_drop_page, &r);
 }

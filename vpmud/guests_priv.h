@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shared by guests.c, which owns all of it, guests_tenant.c and guests_view.c, which shows it. */
+/* Shared by guests.c, which owns all of it, guests_bind.c, guests_tenant.c, and guests_view.c,
+ * which shows it. */
 #ifndef VPMUD_GUESTS_PRIV_H
 #define VPMUD_GUESTS_PRIV_H
 
@@ -41,7 +42,6 @@ struct vmm {
 	 * bound. The quota's parent is the tenant's. */
 	const struct guest_policy *policy;
 	struct guest_quota quota;
-	unsigned int rules; /* guests.generation of these */
 	struct guest_denials denials;
 	size_t have; /* bytes of a request that has not arrived whole */
 	unsigned char in[sizeof(struct vpmu_totals_request)];
@@ -56,15 +56,31 @@ struct guests {
 	struct vmm *vmms;
 	unsigned int nr_vmms, nr_strangers, nr_binds; /* strangers: those that are no VM */
 	const struct rules *rules;
-	unsigned int generation; /* of rules */
 	struct guest_events events;
 	struct guest_quotas quotas;
-	uint64_t accept_ns; /* time that connecting took in this second */
+	uint64_t accept_ns; /* in this second: of connecting, and of connections that have ended */
 	struct guest_denials denials;
 	char full_by[TENANT_VM_NAME_MAX + 1]; /* the newest VM beyond a quota */
 	char denied_by[TENANT_VM_NAME_MAX + 1];
 	uint64_t dropped, invalid, ended;
 };
+
+/* ---- guests_bind.c ---- */
+
+/* guests_find - the place of the bind of @key, or of any (0), of thread @tid; *place NULL: none. */
+struct bind **guests_find(struct vmm *v, pid_t tid, vpmu_key_t key);
+/* guests_bind - bind @key for @vcpu, which thread @tid of @v runs. 0, with the slot in *@slot and,
+ * if it is the thread's first, the page in *@fd; or -errno, as struct vpmu_totals_reply.
+ * guests_unbind - take *@link out and free it; without @detach its count goes on.
+ * guests_event - open a sampling event of thread @tid for @key, which is bound, as *@fd.
+ * guests_deny - note that @key of @vm was refused with @ret, -EACCES or -ENOSPC. */
+int guests_bind(struct vmm *v, struct node *vcpu, pid_t tid, vpmu_key_t key, unsigned int *slot,
+		int *fd);
+void guests_unbind(struct vmm *v, struct bind **link, bool detach);
+int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd);
+void guests_deny(struct vmm *v, const struct node *vm, vpmu_key_t key, int ret);
+/* guests_removing - for struct tenants_watch; @arg: struct guests. */
+void guests_removing(struct node *n, void *arg);
 
 /* ---- guests_tenant.c ---- */
 

@@ -23,10 +23,9 @@ void guests_enter_tenant(struct vmm *v, const char *path)
 {
 	struct guests *g = v->g;
 
-	if (v->quota.parent && v->rules == g->generation && !strcmp(v->quota.parent->path, path))
+	if (v->quota.parent && !strcmp(v->quota.parent->path, path))
 		return;
 	guests_leave_tenant(v);
-	v->rules = g->generation;
 	v->policy = rules_guest(g->rules, path);
 	v->quota.max = v->policy ? v->policy->max_events : 0;
 	v->quota.parent = guest_quota_enter(&g->quotas, path, guests_limit, g);
@@ -55,7 +54,6 @@ char *guests_config(struct vmm *v)
 
 bool guests_still_permitted(struct vmm *v)
 {
-	v->rules = v->g->generation;
 	v->policy = rules_guest(v->g->rules, v->binds->vcpu->path);
 	v->quota.max = v->policy ? v->policy->max_events : 0;
 	for (const struct bind *b = v->binds; b; b = b->next)

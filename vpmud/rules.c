@@ -312,7 +312,7 @@ const struct rule *rules_cgroup(const struct rules *r, const char *path,
 
 /* ---- guests --------------------------------------------------------------------------------- */
 
-/* The section of the tenant whose path is the @len bytes at @path: its own, else one that stands
+/* The section of the tenant with the path of @len bytes at @path: its own, else one that stands
  * for several. */
 static const struct rule *rules_section(const struct rules *r, const char *path, size_t len)
 {

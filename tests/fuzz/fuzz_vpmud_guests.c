@@ -2,7 +2,7 @@
 /*
  * Hostile VMMs at vpmud's socket for VMMs: whole and broken requests of several VMs and of a
  * process that is none, while VMs end, their numbers are used again and the rules change. The
- * kernel's part is a fake: who the peer is, the pages, and the backend.
+ * kernel's part is a fake: the peer's identity, the pages, and the backend.
  *
  * After each step: a VM has bound only events that its rules permit, of its own vCPUs only; quotas
  * are what is bound; a vCPU has a page exactly while something of it is bound, which shows that.
@@ -111,6 +111,7 @@ static struct page {
 	uint64_t shown;
 } pages[PAGES_MAX];
 static int page_error, slot_error;
+static uint64_t spent_ns;
 static bool lowered; /* a quota, maybe, below what was bound: that goes on */
 
 static struct page *page_of(const struct vpmu_backend_node *n)
@@ -232,10 +233,22 @@ static void check_bind(const struct vmm *v, const struct bind *b)
 	CHECK(p && p->shown == shown, "the page shows something else than what is bound");
 }
 
+/* What VMMs have cost in this second does not get less when one connects again. */
+static void check_spent(void)
+{
+	uint64_t now = guests->accept_ns;
+
+	for (const struct vmm *v = guests->vmms; v; v = v->next)
+		now += v->busy_ns;
+	CHECK(now >= spent_ns, "%lu ns of %lu are forgotten", spent_ns - now, spent_ns);
+	spent_ns = now;
+}
+
 static void all_is_right(void)
 {
 	unsigned int binds = 0, vmms = 0, with_page = 0, refs = 0;
 
+	check_spent();
 	lowered &= guests->nr_binds > 0;
 	for (const struct vmm *v = guests->vmms; v; v = v->next) {
 		unsigned int n = 0;
@@ -457,6 +470,7 @@ static void step(const uint8_t **p, const uint8_t *stop)
 		break;
 	case 6:
 		guests_tend(guests);
+		spent_ns = 0;
 		break;
 	case 7:
 		fake.attach_error = op & 0x80 ? -ENOSPC : 0;
@@ -501,6 +515,7 @@ static void begin(size_t config)
 	fake.s.ops = &ops;
 	page_error = slot_error = 0;
 	lowered = false;
+	spent_ns = 0;
 	read_rules(config);
 	CHECK(sd_event_new(&ev) >= 0, "no event loop");
 	CHECK(!tenants_create(NULL, &ts, err, sizeof(err)) && !tenants_add_source(ts, &fake.s),

@@ -228,7 +228,7 @@ static bool whole(const struct vpmu_value *v, unsigned int i)
 	return v->supported && v->count == b.truth - b.from[i] && v->running_ns == v->enabled_ns;
 }
 
-/* All keys get on the page, however late; who begins there counts all. */
+/* All keys get on the page, however late; a count that begins there lacks nothing. */
 static void all_shared(void)
 {
 	struct vpmu_value v;
@@ -417,7 +417,43 @@ Test(kvm_pages, a_page_that_is_left_behind_is_not_gone_on_with)
 	cr_expect(whole(&v, 0));
 }
 
-/* Nobody ends the page, and no vpmud comes back: the time that it stands still is a gap,
+/* A bind without a page, the first one of its connection, may be on any page. */
+Test(kvm_pages, a_connection_without_a_page_is_not_gone_on_with)
+{
+	unsigned int of_conn;
+	struct vpmu_value v;
+
+	begin(true);
+	all_shared();
+	vpmud_kill();
+	pthread_mutex_lock(&vpmud.lock);
+	vpmud_forget_page();
+	pthread_mutex_unlock(&vpmud.lock);
+	vpmud.mode = VPMUD_NO_FD;
+	vpmud_start(true);
+	for (unsigned int i = 0, n = vpmud.connections; vpmud.connections < n + 3; i++) {
+		cr_assert(i < 120000);
+		usleep(5000);
+		run(10000);
+		tick();
+		pthread_mutex_lock(&vpmud.lock);
+		of_conn = vpmud.of_conn;
+		pthread_mutex_unlock(&vpmud.lock);
+		cr_assert_leq(of_conn, 1);
+	}
+	vpmud.mode = VPMUD_GOOD;
+	for (unsigned int i = 0; !vpmud.page || vpmud.of_conn < KEYS; i++) {
+		cr_assert(i < 120000);
+		usleep(5000);
+		run(10000);
+		tick();
+	}
+	all_shared();
+	v = value(0);
+	cr_expect(whole(&v, 0));
+}
+
+/* Without an end of the page or a new vpmud, the time that it stands still is a gap,
  * but for the 100 ms in which this is not certain yet. */
 Test(kvm_pages, a_page_that_nobody_writes_is_a_gap)
 {
@@ -509,6 +545,19 @@ Test(kvm_pages, refused_without_right_is_unsupported)
 	v = value(0);
 	cr_expect(!v.supported);
 	cr_expect_eq(v.count, 0);
+}
+
+/* Not an event of the thread, nor wanted of vpmud: such a counter would wait for ever. */
+Test(kvm_pages, a_key_without_room_is_not_bound)
+{
+	struct share_use use;
+
+	begin(false);
+	for (unsigned int i = 0; i < SHARE_KEYS; i++)
+		share_get(b.pages.thread, KEY(100 + i), false, &use);
+	cr_expect_lt(b.pages.pmu.ops->bind(&b.pages.pmu, VPMU_PERF_CTR_SOFTWARE, keys[0]), 0);
+	share_put(b.pages.thread, KEY(100));
+	cr_expect(!share_may(b.pages.thread, keys[0]));
 }
 
 Test(kvm_pages, without_vpmud_as_ever)

@@ -182,6 +182,7 @@ Test(preload_conf, limit)
 		{"", "pmu=amd-core\n", "amd-core", 0, true, true, true},
 		{"pmu=auto\n", "pmu=amd-core\n", "amd-core", 0, true, true, true},
 		{"pmu=amd-v2\n", "pmu=amd-core\n", NULL, 0, 0, 0, 0},
+		{"pmu=amd-v2\n", "pmu=none\n", "none", 0, true, true, true},
 		{"pmu=amd-v2\n", "pmu=auto\n", "amd-v2", 0, true, true, true},
 		{"pmu=amd-v2\ngp=8\n", "gp=6\n", "amd-v2", 6, true, true, true},
 		{"pmu=amd-v2\ngp=5\n", "pmu=amd-v2\ngp=6\n", "amd-v2", 5, true, true, true},
@@ -275,6 +276,23 @@ static void *answerer_run(void *arg)
 	}
 }
 
+struct stopped {
+	int fd;
+	const void *bytes;
+	size_t len;
+	int conn; /* which stays open */
+};
+
+static void *stopped_run(void *arg)
+{
+	struct stopped *s = arg;
+
+	s->conn = accept(s->fd, NULL, NULL);
+	if (s->conn >= 0 && send(s->conn, s->bytes, s->len, MSG_NOSIGNAL) < 0)
+		s->len = 0;
+	return NULL;
+}
+
 /* Ask a vpmud that answers @text, of which its reply says that it has @said bytes. */
 static int asked(const char *text, uint32_t error, uint32_t said, unsigned int closes,
 		 struct conf *c, char err[300])
@@ -325,6 +343,57 @@ Test(preload_ask, answers)
 	cr_expect_eq(asked("", 0, VPMU_TOTALS_CONFIG_MAX + 1, 0, &c, err), -EPROTO);
 	cr_expect_eq(asked("pmu=none\n", 0, 100, 0, &c, err), -ETIMEDOUT); /* cut off, then gone */
 	cr_expect_null(c.value[CONF_PMU]);
+}
+
+/* A vpmud that is stopped: @full: its queue, so that not even connect() returns. @bytes is what it
+ * had answered before. */
+static void asked_stopped(bool full, const void *bytes, size_t len)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	char dir[] = "/tmp/ask.XXXXXX", err[300] = "";
+	struct conf c = {0};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), other = socket(AF_UNIX, SOCK_STREAM, 0);
+	pthread_t thread;
+	struct stopped s = {fd, bytes, len, -1};
+
+	cr_assert(mkdtemp(dir));
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", dir);
+	cr_assert(!bind(fd, (struct sockaddr *)&at, sizeof(at)) && !listen(fd, full ? 0 : 8));
+	if (full)
+		cr_assert(!connect(other, (struct sockaddr *)&at, sizeof(at)));
+	if (len)
+		cr_assert_eq(pthread_create(&thread, NULL, stopped_run, &s), 0);
+	cr_expect_eq(ask_vpmud(at.sun_path, &c, err, sizeof(err)), -ETIMEDOUT);
+	/* Not the error of the last of many attempts. */
+	cr_expect(strstr(err, strerror(ETIMEDOUT)), "%s", err);
+	cr_expect_null(c.value[CONF_PMU]);
+	if (len)
+		pthread_join(thread, NULL);
+	close(s.conn);
+	close(other);
+	close(fd);
+	unlink(at.sun_path);
+	rmdir(dir);
+}
+
+Test(preload_ask, stopped)
+{
+	asked_stopped(false, NULL, 0);
+}
+
+Test(preload_ask, stopped_with_a_full_queue)
+{
+	asked_stopped(true, NULL, 0);
+}
+
+Test(preload_ask, stopped_within_its_answer)
+{
+	const struct {
+		struct vpmu_totals_reply r;
+		char text[9];
+	} part = {{0, 100}, "pmu=none"};
+
+	asked_stopped(false, &part, sizeof(part.r) + strlen(part.text));
 }
 
 Test(preload_conf, off)

@@ -176,7 +176,7 @@ Test(vpmud_policy, errors)
 		{"[vpmud]\nguest_events=none\n[tenant /a]\ngp = 6\n",
 		 "f.conf:4: tenant /a/gp: 6 is invalid; expected pmu = "},
 		{"[vpmud]\nguest_events=none\n[tenant /a]\ngp = 9\npmu = intel-v5\n",
-		 "2 to 8 with an Intel pmu"},
+		 "gp: 9 is invalid; with pmu = intel-v5, expected 2 to 8"},
 		{"[vpmud]\nguest_events=none\n[tenant /a]\nmax_events = 25\n", "1 to 24"},
 		{"[vpmud]\nguest_events=none\n[tenant /a]\ntenant_max_events = 0\n", "1 to 24"},
 		{"[vpmud]\nguest_events=none\n[tenant /a]\npolicy = off\nallow = cycles\n",

@@ -161,7 +161,7 @@ static uint64_t tsc_in_guest(const struct vpmu_hostpmu_perf *p)
 	return p->opts.guest_tsc(p->opts.arg);
 }
 
-static int this_tid(void)
+int vpmu_perf_this_tid(void)
 {
 	static __thread int tid;
 
@@ -174,8 +174,8 @@ static int this_tid(void)
 static int read_event(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_event *e,
 		      struct vpmu_perf_reading *r)
 {
-	return of_thread(p) && this_tid() == p->tid ? vpmu_perf_event_read_here(e, r)
-						    : vpmu_perf_event_read(e, r);
+	return of_thread(p) && vpmu_perf_this_tid() == p->tid ? vpmu_perf_event_read_here(e, r)
+							      : vpmu_perf_event_read(e, r);
 }
 
 /* Add the time for which @c was throttled since its last reading: the event's own running time

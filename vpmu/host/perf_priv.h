@@ -85,6 +85,9 @@ int vpmu_perf_probe(vpmu_key_t key, int cpu);
 /* True if error @rc of an open is transient: counters in use, too many files, out of memory. */
 bool vpmu_perf_passes(int rc);
 
+/* The number of the calling thread, without a system call but for its first time. */
+int vpmu_perf_this_tid(void);
+
 /* True if events of @key use hardware counters. */
 static inline bool vpmu_perf_hardware(vpmu_key_t key)
 {

@@ -10,8 +10,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "vpmu/host/perf_priv.h"
 
@@ -27,11 +25,7 @@ static struct kvm_pages *pages_of(const struct vpmu_hostpmu *pmu)
 
 static bool pages_is_owner(const struct kvm_pages *p)
 {
-	static __thread int tid;
-
-	if (!tid)
-		tid = (int)syscall(SYS_gettid);
-	return p->thread && p->tid == tid;
+	return p->thread && p->tid == vpmu_perf_this_tid();
 }
 
 /* ---- time --------------------------------------------------------------- */
@@ -82,10 +76,10 @@ static void pages_sync(struct kvm_pages *p)
 }
 
 /*
- * At a tick: the two clocks differ a little. If the page's has stood still for long, nobody writes
- * it any more, nor says so: the program was taken off the kernel without vpmud, pins and all. It
- * would have charged the thread at each switch and return of KVM_RUN. A counter may be bound to it
- * again, and again it takes so long to see.
+ * At a tick: the two clocks differ a little. If the page's has stood still for long, it is not
+ * written any more and does not say so: the program was taken off the kernel without vpmud, pins
+ * and all. It would have charged the thread at each switch and return of KVM_RUN. A counter may be
+ * bound to it again, and again it takes so long to see.
  */
 static void pages_check(struct kvm_pages *p)
 {

@@ -44,7 +44,7 @@ struct kvm_pages {
 	int tid, alarm_signal;
 	bool access;		      /* the guest accesses its PMU: it may wait for vpmud */
 	unsigned int nr_perf;	      /* counters that need the perf PMU's clock */
-	const struct vpmu_totals *by; /* whose clock now() is; NULL: the thread's CPU time */
+	const struct vpmu_totals *by; /* its clock is now()'s; NULL: the thread's CPU time */
 	uint64_t clock_ns;	      /* what now() returned last */
 	uint64_t offset_ns;	      /* now() minus the page's */
 	uint64_t synced_ns;	      /* the page's time when offset_ns was set */

@@ -111,22 +111,27 @@ static bool share_settled(const struct share *s)
 	return s->state == SHARE_BOUND || s->state == SHARE_REFUSED;
 }
 
-static void share_wait(struct share_client *c, const struct share *s, vpmu_key_t key)
+static struct timespec share_deadline(void)
 {
 	uint64_t due = share_now() + SHARE_WAIT_NS;
-	const struct timespec at = {.tv_sec = (time_t)(due / 1000000000u),
-				    .tv_nsec = (long)(due % 1000000000u)};
+
+	return (struct timespec){.tv_sec = (time_t)(due / 1000000000u),
+				 .tv_nsec = (long)(due % 1000000000u)};
+}
+
+static void share_wait(struct share_client *c, const struct share *s, vpmu_key_t key)
+{
+	const struct timespec at = share_deadline();
 
 	while (s->key == key && !share_settled(s) && !c->down && !c->late)
 		if (pthread_cond_timedwait(&c->changed, &c->lock, &at) == ETIMEDOUT)
 			c->late = !share_settled(s);
 }
 
+/* False as well for a key that is not wanted, as the table has no room: nothing will bind it. */
 static bool share_hopeful(const struct share_client *c, const struct share *s)
 {
-	if (!s)
-		return !c->down;
-	return s->state == SHARE_BOUND || (s->state != SHARE_REFUSED && !c->down);
+	return s && (s->state == SHARE_BOUND || (s->state != SHARE_REFUSED && !c->down));
 }
 
 bool share_ask(struct share_thread *t, vpmu_key_t key, bool wait)
@@ -139,7 +144,7 @@ bool share_ask(struct share_thread *t, vpmu_key_t key, bool wait)
 	s = share_want(t, key);
 	if (s && wait)
 		share_wait(c, s, key);
-	hopeful = s && share_hopeful(c, s);
+	hopeful = share_hopeful(c, s);
 	pthread_mutex_unlock(&c->lock);
 	return hopeful;
 }
@@ -211,9 +216,7 @@ bool share_ready(struct share_thread *t, vpmu_key_t key)
 int share_event(struct share_thread *t, struct share *s, bool wait)
 {
 	struct share_client *c = t->client;
-	uint64_t due = share_now() + SHARE_WAIT_NS;
-	const struct timespec at = {.tv_sec = (time_t)(due / 1000000000u),
-				    .tv_nsec = (long)(due % 1000000000u)};
+	const struct timespec at = share_deadline();
 	int fd;
 
 	pthread_mutex_lock(&c->lock);

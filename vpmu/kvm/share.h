@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Counts of vpmud for the vCPUs of this process (vpmu/totals.h): who wants which key of which
- * thread, and what vpmud has granted. share.c talks to vpmud on a thread of its own, so that a
- * vCPU's thread never does: that one notes what it wants, waits for at most SHARE_WAIT_NS, and
+ * Counts of vpmud for the vCPUs of this process (vpmu/totals.h): which keys are wanted of
+ * which thread, and what vpmud has granted. share.c talks to vpmud on a thread of its own, so that
+ * a vCPU's thread never does: that one notes what it wants, waits for at most SHARE_WAIT_NS, and
  * reads pages. pages.c is its user.
  *
  * vpmud may be absent, refuse, answer late or wrongly, and end at any time. What has been granted

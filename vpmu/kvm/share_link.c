@@ -251,6 +251,15 @@ static bool link_same(const struct vpmu_totals *old, const struct vpmu_totals *n
 	       new_ns >= ns && new_ns <= __atomic_load_n(&old->time_ns, __ATOMIC_SEQ_CST);
 }
 
+/* True if nothing of @t is bound by this connection: the next bind comes with a page. */
+static bool link_first(const struct share_thread *t)
+{
+	for (unsigned int i = 0; i < SHARE_KEYS; i++)
+		if (t->share[i].state == SHARE_BOUND && !t->share[i].again)
+			return false;
+	return true;
+}
+
 /* The answer to a bind: in @slot, with the page @fd or -1. Returns false: it is none. */
 static bool link_bound(struct share_thread *t, struct share *s, unsigned int slot, int fd)
 {
@@ -258,7 +267,7 @@ static bool link_bound(struct share_thread *t, struct share *s, unsigned int slo
 	bool ended = !t->page || t->page->totals->ended ||
 		     (new && !link_same(t->page->totals, new->totals));
 
-	if (slot >= VPMU_MAX_SLOTS || (fd >= 0 && !new)) {
+	if (slot >= VPMU_MAX_SLOTS || (!new && (fd >= 0 || ended || link_first(t)))) {
 		share_page_put(new);
 		return false;
 	}
@@ -268,13 +277,10 @@ static bool link_bound(struct share_thread *t, struct share *s, unsigned int slo
 		s->again = false;
 		return true;
 	}
-	if (ended && new) {
+	if (ended)
 		link_renew(t, new);
-	} else if (ended) {
-		return false; /* begin anew: a first bind comes with a page */
-	} else {
+	else
 		share_page_put(new);
-	}
 	s->slot = slot;
 	share_set(t, s, SHARE_BOUND);
 	return true;

@@ -48,8 +48,8 @@ struct share_client {
 
 uint64_t share_now(void);
 
-/* Under c->lock: the share of @key, or NULL (0: a free one); change its state and wake who waits.
- */
+/* Under c->lock: the share of @key, or NULL (0: a free one); change its state and wake the
+ * waiting. */
 struct share *share_find(struct share_thread *t, vpmu_key_t key);
 void share_set(struct share_thread *t, struct share *s, enum share_state state);
 void share_page_put(struct share_page *p);

@@ -46,11 +46,11 @@
  * Counts of vpmud. With vpmu_kvm_vm_opts.vpmud, what vCPUs count is read from vpmud's pages
  * (totals.h), as far as vpmud permits: no perf event of the thread, and the count that the operator
  * reads. A thread of the library talks to vpmud; an access to a PMU MSR that needs a new event
- *waits for it for at most 20 ms, and no other exit waits. Everything else is counted by events of
- *the thread, if the process may open them: what vpmud refuses, and what a page that has ended
- *leaves, until vpmud is back. Time that neither has counted is time without a counter
- *(MULTIPLEXED). Of a key that counts the host, too, an interval begins and ends when KVM_RUN last
- *returned.
+ * waits for it for at most 20 ms, and no other exit waits. Everything else is counted by events of
+ * the thread, if the process may open them: what vpmud refuses, and what a page that has ended
+ * leaves, until vpmud is back. Time that neither has counted is time without a counter
+ * (MULTIPLEXED). Of a key that counts the host, too, an interval begins and ends when KVM_RUN last
+ * returned.
  *
  * Errors are negative errno values. "why" arguments take one line of at most whylen bytes with the
  * reason; whylen may be 0. Callers zero each struct and set its @size; another size is -EINVAL.
@@ -149,8 +149,8 @@ struct vpmu_kvm_vm_opts {
 	 * not libc's ioctl(), which may be interposed. Any thread. */
 	int (*ioctl)(int fd, unsigned long request, void *arg);
 	void *arg; /* of hva and dirty */
-	/* The socket of vpmud for VMMs, /run/vpmu/vcpus.sock, for vCPUs whose host counters are the
-	 * library's; copied. NULL: none. See "Counts of vpmud". */
+	/* The socket of vpmud for VMMs, /run/vpmu/vcpus.sock, for vCPUs without a PMU of the VMM's
+	 * (vpmu_kvm_vcpu_opts.pmu); copied. NULL: none. See "Counts of vpmud". */
 	const char *vpmud;
 };
 

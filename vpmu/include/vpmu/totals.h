@@ -31,12 +31,12 @@ struct vpmu_totals {
  * is answered in order. A VM process has one connection; it may name its own vCPUs' threads only.
  *
  *   BIND    count @key for the vCPU that thread @tid runs: row[slot] of its page grows from now on.
- *           The first bind of a vCPU comes with a file descriptor of its page (SCM_RIGHTS): map it
- *           with PROT_READ and MAP_SHARED, and close it.
- *   CONFIG  what the tenant of this process may have, as VPMU_TOTALS_CONFIG_MAX bytes at most of
- *           lines KEY=VALUE after the reply, whose slot is their number: pmu, gp, policy, allow and
- *           deny, as in vpmu-vmm(1). key and tid are 0. Also a process that is no VM yet may ask,
- *           once per connection. For new versions: other keys are to be ignored.
+ *           A vCPU's first bind on a connection comes with a file descriptor of its page
+ *           (SCM_RIGHTS): map it with PROT_READ and MAP_SHARED, and close it.
+ *   CONFIG  what the tenant of this process may have, as lines KEY=VALUE after the reply: pmu,
+ *           gp, policy, allow and deny, as in vpmu-vmm(1). The reply's slot is the number of their
+ *           bytes, at most VPMU_TOTALS_CONFIG_MAX. key and tid are 0. A process that is no VM yet
+ *           may ask as well, once per connection. For new versions: ignore other keys.
  *   UNBIND  stop; the slot may get another key. The last unbind of a vCPU ends its page, as do the
  *           end of the connection and of the thread.
  *   EVENT   for a VMM that samples @key, which is bound, and may not open perf events itself: comes
