@@ -12,9 +12,10 @@
 #define TICKS_MAX 100000 /* that a server keeps, docs/protocol.md */
 #define TICKS_ASK 4096	 /* of an answer */
 
-void history_range_times(const char *cmd, const char *since, const char *until, uint64_t *since_ns,
+void history_range_times(const char *cmd, const struct past_opts *o, uint64_t *since_ns,
 			 uint64_t *until_ns)
 {
+	const char *since = o->since, *until = o->until;
 	struct timespec ts;
 	uint64_t now_ns;
 
@@ -30,6 +31,16 @@ void history_range_times(const char *cmd, const char *since, const char *until, 
 	if (*since_ns >= *until_ns)
 		cli_usage("%s: --since: \"%s\" is invalid; expected a time before %s", cmd, since,
 			  until ? until : "now");
+}
+
+void history_range_check(const char *cmd, const struct past_opts *o)
+{
+	uint64_t since_ns, until_ns;
+
+	if (o->until && !o->since)
+		cli_usage("%s: --until needs a begin: give --since TIME as well", cmd);
+	if (o->since)
+		history_range_times(cmd, o, &since_ns, &until_ns);
 }
 
 /* ---- the server's answers ------------------------------------------------------------------- */

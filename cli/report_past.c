@@ -236,7 +236,7 @@ static size_t report_past_merge(const struct history_range *r, size_t nr)
 	return (size_t)((ticks + want - 1) / want);
 }
 
-bool report_past_read(struct client *c, const char *since, const char *until, const char *events,
+bool report_past_read(struct client *c, const struct past_opts *past, const char *events,
 		      struct report_past *out)
 {
 	struct history_range r = {.c = c, .cmd = "report", .target = "/", .events = events};
@@ -248,7 +248,7 @@ bool report_past_read(struct client *c, const char *since, const char *until, co
 	json_t *first = NULL;
 	bool ok = false;
 
-	history_range_times("report", since, until, &since_ns, &until_ns);
+	history_range_times("report", past, &since_ns, &until_ns);
 	if (history_range_clip(&r, since_ns, until_ns))
 		first = history_range_first(&r, until_ns);
 	if (!first)

@@ -57,13 +57,6 @@ struct past {
 	bool shown;
 };
 
-void since_times(const struct since_opts *o)
-{
-	uint64_t since_ns, until_ns;
-
-	history_range_times("stat", o->since, o->until, &since_ns, &until_ns);
-}
-
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 static bool past_same(const char *a, const char *b)
@@ -430,7 +423,7 @@ int since_run(const struct since_opts *o, struct client *c)
 	uint64_t since_ns, until_ns;
 	bool ok = false;
 
-	history_range_times("stat", o->since, o->until, &since_ns, &until_ns);
+	history_range_times("stat", o->past, &since_ns, &until_ns);
 	if (target) {
 		p.target = names_target(c, target);
 		/* Without --for-each the only row is the target's, which for a VM is its own. */
