@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Names places in files that processes of the host execute: programs and libraries, which tenants
- * may have made to harm whoever reads them. So a child process reads each file: it has limits of
+ * may have made to harm their reader. So a child process reads each file: it has limits of
  * time and memory and almost no system calls, and only its answer comes back. processes.c calls
  * this, from one thread.
  */

@@ -293,7 +293,7 @@ static int object_by_order(const void *a, const void *b)
 	return ((*x)->first > (*y)->first) - ((*x)->first < (*y)->first);
 }
 
-/* Files whose code has no names, or not all. */
+/* Files with code that could not be named. */
 struct unread {
 	size_t files, late, failed; /* all; too slow; others */
 	int error;		    /* of one that failed */
