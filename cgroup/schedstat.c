@@ -26,8 +26,10 @@ _Static_assert(KP_SCHED_RAN == VPMU_SCHED_NR && KP_SCHED == VPMU_SCHED_NR + 1,
 /* Between two readings of all threads without a request, which bounds what is lost at an end. */
 #define SCHED_EVERY_NS 10000000000ULL
 
-/* From so many threads on, the iterator of all tasks is cheaper than their files. */
-#define SCHED_MANY 64
+/* From so many threads on, the iterator of all tasks is cheaper than their files, unless the host
+ * has so many tasks for each of them. */
+#define SCHED_MANY  64
+#define SCHED_TASKS 8
 
 #define STATUS_MAX 8192 /* bytes: lists of CPUs and memory nodes can be long */
 
@@ -272,12 +274,29 @@ static void sched_record(struct bpf_backend *k, const struct sched_record *r)
 	sched_add(a, b, &now);
 }
 
+/* Return the number of the host's tasks; 0: unknown. */
+static unsigned int sched_tasks(const struct bpf_backend *k)
+{
+	unsigned int nr = 0;
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/loadavg", k->sys->files);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*s %*s %*s %*u/%u", &nr) != 1)
+		nr = 0;
+	fclose(f);
+	return nr;
+}
+
 /* Read all threads of marked nodes; all threads if @all. */
 static void sched_read_many(struct bpf_backend *k, bool all)
 {
 	sched_nr = 0;
 	sched_walk(k, all, sched_walk_count);
-	if (sched_nr < SCHED_MANY || !k->sched.tasks) {
+	if (sched_nr < SCHED_MANY || !k->sched.tasks || sched_tasks(k) / SCHED_TASKS > sched_nr) {
 		sched_walk(k, all, sched_walk_read);
 		return;
 	}

@@ -85,3 +85,10 @@ const char *history_answer_field(const json_t *series, const char *key)
 {
 	return json_string_value(json_object_get(series, key));
 }
+
+bool history_answer_same(const json_t *a, const json_t *b)
+{
+	return json_equal(json_object_get(a, "tenant"), json_object_get(b, "tenant")) &&
+	       json_equal(json_object_get(a, "vm"), json_object_get(b, "vm")) &&
+	       json_equal(json_object_get(a, "event"), json_object_get(b, "event"));
+}

@@ -16,6 +16,9 @@ bool history_answer_ok(const json_t *answer);
 uint64_t history_answer_time(const json_t *answer, size_t i);
 /* history_answer_interval - return the length of an interval in ns. */
 uint64_t history_answer_interval(const json_t *answer);
+/* history_answer_same - return true if two elements of "series" are of the same tenant, VM and
+ * event. */
+bool history_answer_same(const json_t *a, const json_t *b);
 /* history_answer_field - return the string @key of an element of "series"; NULL: null. */
 const char *history_answer_field(const json_t *series, const char *key);
 

@@ -8,13 +8,15 @@
 #include "cli/history_range.h"
 #include "cli/when.h"
 
-#define NS_PER_S  1000000000ULL
-#define TICKS_MAX 100000 /* that a server keeps, docs/protocol.md */
-#define TICKS_ASK 4096	 /* of an answer */
+#define NS_PER_S    1000000000ULL
+#define STEP_MAX_NS (3600 * NS_PER_S) /* history_interval, vpmud.conf(5) */
+#define TICKS_MAX   100000	      /* that a server keeps, docs/protocol.md */
+#define TICKS_ASK   4096	      /* of an answer */
 
-void history_range_times(const char *cmd, const char *since, const char *until, uint64_t *since_ns,
+void history_range_times(const char *cmd, const struct past_opts *o, uint64_t *since_ns,
 			 uint64_t *until_ns)
 {
+	const char *since = o->since, *until = o->until;
 	struct timespec ts;
 	uint64_t now_ns;
 
@@ -32,7 +34,37 @@ void history_range_times(const char *cmd, const char *since, const char *until, 
 			  until ? until : "now");
 }
 
+void history_range_check(const char *cmd, const struct past_opts *o)
+{
+	uint64_t since_ns, until_ns;
+
+	if (o->until && !o->since)
+		cli_usage("%s: --until needs a begin: give --since TIME as well", cmd);
+	if (o->since)
+		history_range_times(cmd, o, &since_ns, &until_ns);
+}
+
 /* ---- the server's answers ------------------------------------------------------------------- */
+
+static bool history_range_wrong(const char *field)
+{
+	cli_error("the server's answer is invalid: field \"%s\"", field);
+	return false;
+}
+
+/* Times outside of those that were requested could be without end. */
+static bool history_range_ok(const json_t *answer, uint64_t since_ns, uint64_t until_ns)
+{
+	size_t n;
+
+	if (!history_answer_ok(answer))
+		return false;
+	n = json_array_size(json_object_get(answer, "times"));
+	if (n && (history_answer_time(answer, 0) < since_ns ||
+		  history_answer_time(answer, n - 1) > until_ns)) /* they ascend */
+		return history_range_wrong("times");
+	return true;
+}
 
 json_t *history_range_ask(const struct history_range *r, uint64_t since_ns, uint64_t until_ns,
 			  int points)
@@ -48,7 +80,7 @@ json_t *history_range_ask(const struct history_range *r, uint64_t since_ns, uint
 	if (req && points)
 		json_object_set_new(req, "points", json_integer(points));
 	answer = client_ask(r->c, req);
-	if (answer && !history_answer_ok(answer)) {
+	if (answer && !history_range_ok(answer, since_ns, until_ns)) {
 		json_decref(answer);
 		return NULL;
 	}
@@ -68,6 +100,10 @@ bool history_range_clip(struct history_range *r, uint64_t since_ns, uint64_t unt
 	if (!all)
 		goto out;
 	r->step_ns = history_answer_interval(none);
+	if (r->step_ns > STEP_MAX_NS) {
+		history_range_wrong("interval_ns");
+		goto out;
+	}
 	r->newest_ns = history_answer_time(all, 0);
 	if (!r->newest_ns) {
 		cli_error("%s: vpmud has kept no counts yet; it keeps what sessions count, every "
@@ -77,7 +113,7 @@ bool history_range_clip(struct history_range *r, uint64_t since_ns, uint64_t unt
 	}
 	ns = history_answer_interval(all);
 	if (ns / r->step_ns > TICKS_MAX) {
-		cli_error("the server's answer is invalid: field \"interval_ns\"");
+		history_range_wrong("interval_ns");
 		goto out;
 	}
 	r->oldest_ns = r->newest_ns - (ns < r->newest_ns ? ns : r->newest_ns);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "cli/client.h"
+#include "cli/options.h"
 
 #define HISTORY_VALUES_MAX 262144 /* of an answer, docs/protocol.md */
 
@@ -24,8 +25,10 @@ struct history_range {
 	uint64_t oldest_ns, newest_ns;	     /* of all that is kept */
 };
 
-/* history_range_times - parse the times as typed (@until NULL: now). Exits with a usage error. */
-void history_range_times(const char *cmd, const char *since, const char *until, uint64_t *since_ns,
+/* history_range_check - exit with a usage error if the times are wrong; they may be not given.
+ * history_range_times - parse them, with since given. */
+void history_range_check(const char *cmd, const struct past_opts *o);
+void history_range_times(const char *cmd, const struct past_opts *o, uint64_t *since_ns,
 			 uint64_t *until_ns);
 
 /* history_range_ask - return the checked answer for the intervals that end from @since_ns to

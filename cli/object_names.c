@@ -278,20 +278,20 @@ static ssize_t parent_ask(const struct question *q, uint64_t deadline_ns, char *
 }
 
 /* Take the names in the answer, which an exploited child may have made up: any bytes, but within
- * bounds. @address[i] becomes the linked address of place i. */
-static void parent_take(const char *at, size_t left, struct object_place *place, uint64_t *address,
+ * bounds. @address[i] becomes the linked address of place i. Returns false if it lacks places. */
+static bool parent_take(const char *at, size_t left, struct object_place *place, uint64_t *address,
 			size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
 		struct answer_record r;
 
 		if (left < sizeof(r))
-			return;
+			return false;
 		memcpy(&r, at, sizeof(r));
 		at += sizeof(r);
 		left -= sizeof(r);
 		if (r.len > OBJECT_NAME_MAX || r.len > left)
-			return;
+			return false;
 		address[i] = r.address;
 		if (r.len) {
 			free(place[i].name);
@@ -303,6 +303,7 @@ static void parent_take(const char *at, size_t left, struct object_place *place,
 		at += r.len;
 		left -= r.len;
 	}
+	return true;
 }
 
 /* Ask, and take the answer. Returns 0 or -errno. */
@@ -311,25 +312,26 @@ static int parent_names(const struct question *q, uint64_t deadline_ns, struct a
 {
 	char *answer = NULL;
 	ssize_t n = parent_ask(q, deadline_ns, &answer);
-	int ret = 0;
+	bool whole = false;
 
 	if (n < 0)
 		return (int)n;
-	if ((size_t)n < sizeof(*head)) {
-		ret = object_now_ns() >= deadline_ns ? -ETIMEDOUT : -EIO;
-	} else {
+	if ((size_t)n >= sizeof(*head)) {
 		memcpy(head, answer, sizeof(*head));
-		parent_take(answer + sizeof(*head), (size_t)n - sizeof(*head), place, address,
-			    q->nr);
-		ret = head->error > 0 ? -EIO : head->error;
+		whole = head->error ||
+			parent_take(answer + sizeof(*head), (size_t)n - sizeof(*head), place,
+				    address, q->nr);
 	}
 	free(answer);
-	return ret;
+	if (!whole)
+		return object_now_ns() >= deadline_ns ? -ETIMEDOUT : -EIO;
+	return head->error > 0 ? -EIO : head->error;
 }
 
-/* Name the places by the debug file of the build id, as distributions install them. */
-static void parent_debug(const struct answer_head *head, const char *dir, uint64_t deadline_ns,
-			 struct object_place *place, uint64_t *address, size_t nr)
+/* Name the places by the debug file of the build id, as distributions install them. Returns 0, also
+ * without one, or -errno. */
+static int parent_debug(const struct answer_head *head, const char *dir, uint64_t deadline_ns,
+			struct object_place *place, uint64_t *address, size_t nr)
 {
 	char file[300], hex[2 * SYMBOLS_BUILD_ID_MAX + 1] = "";
 	const char *path[2] = {file, NULL};
@@ -338,12 +340,11 @@ static void parent_debug(const struct answer_head *head, const char *dir, uint64
 	struct answer_head other;
 
 	if (head->build_id_len < 2 || head->build_id_len > SYMBOLS_BUILD_ID_MAX)
-		return;
+		return 0;
 	for (size_t i = 0; i < head->build_id_len; i++)
 		snprintf(hex + 2 * i, 3, "%02x", head->build_id[i]);
 	snprintf(file, sizeof(file), "%.200s/.build-id/%.2s/%s.debug", dir, hex, hex + 2);
-	if (!access(file, R_OK))
-		parent_names(&q, deadline_ns, &other, place, address);
+	return access(file, R_OK) ? 0 : parent_names(&q, deadline_ns, &other, place, address);
 }
 
 int object_names(const char *const path[2], uint64_t inode, const char *debug_dir,
@@ -356,7 +357,7 @@ int object_names(const char *const path[2], uint64_t inode, const char *debug_di
 
 	/* It may have no symbols at all, but a build id. */
 	if (!ret && !head.own)
-		parent_debug(&head, debug_dir, deadline_ns, place, address, nr);
+		ret = parent_debug(&head, debug_dir, deadline_ns, place, address, nr);
 	free(address);
 	return ret;
 }

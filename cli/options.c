@@ -103,7 +103,7 @@ error_t cli_no_args(int key, char *arg, struct argp_state *state)
 
 /* ---- options of several subcommands ------------------------------------------------------- */
 
-enum { OPT_FOR_EACH = 2000, OPT_FOLDED, OPT_FORMAT, OPT_NO_BIG_NUM };
+enum { OPT_FOR_EACH = 2000, OPT_FOLDED, OPT_FORMAT, OPT_NO_BIG_NUM, OPT_SINCE, OPT_UNTIL };
 
 /* Repeated -e or -M form one list: append @arg to @all. */
 static const char *add_list(char all[LIST_MAX], const char *option, const char *arg,
@@ -208,6 +208,33 @@ static const struct argp_option cpus_options[] = {
 };
 
 const struct argp cli_cpus_argp = {.options = cpus_options, .parser = parse_cpus};
+
+static error_t parse_past(int key, char *arg, struct argp_state *state)
+{
+	struct past_opts *o = state->input;
+
+	switch (key) {
+	case OPT_SINCE:
+		cli_once(state, key, "--since");
+		o->since = arg;
+		return 0;
+	case OPT_UNTIL:
+		cli_once(state, key, "--until");
+		o->until = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option past_options[] = {
+	{"since", OPT_SINCE, "TIME", 0,
+	 "Show what vpmud has kept since TIME: -30m, 03:12, \"2026-11-28 03:12:00\"", 0},
+	{"until", OPT_UNTIL, "TIME", 0, "With --since, up to TIME instead of now", 0},
+	{0},
+};
+
+const struct argp cli_past_argp = {.options = past_options, .parser = parse_past};
 
 static error_t parse_metric(int key, char *arg, struct argp_state *state)
 {

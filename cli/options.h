@@ -79,6 +79,12 @@ extern const struct argp cli_what_argp;
 /* -C, of the same input; not for sessions with a name, which count all CPUs. */
 extern const struct argp cli_cpus_argp;
 
+/* --since and --until, as typed; NULL: not given. */
+struct past_opts {
+	const char *since, *until;
+};
+extern const struct argp cli_past_argp;
+
 /* -M: metrics; cumulative. Its input is a const char *, set to the list; NULL: not given. */
 extern const struct argp cli_metric_argp;
 

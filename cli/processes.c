@@ -293,24 +293,38 @@ static int object_by_order(const void *a, const void *b)
 	return ((*x)->first > (*y)->first) - ((*x)->first < (*y)->first);
 }
 
-static void object_read(struct object *o, uint64_t deadline_ns)
+/* Files with code that could not be named. */
+struct unread {
+	size_t files, late, failed; /* all; too slow; others */
+	int error;		    /* of one that failed */
+};
+
+static void object_read(struct object *o, uint64_t deadline_ns, struct unread *un)
 {
 	const char *const path[2] = {o->mapped, o->rooted};
-	uint64_t end = processes_now_ns() + OBJECT_NS;
+	uint64_t now = processes_now_ns();
+	int ret = -ETIMEDOUT;
 
-	/* What cannot be read is shown by the file's name. */
-	object_names(path, o->inode, DEBUG_DIR, o->addresses, o->nr,
-		     end < deadline_ns ? end : deadline_ns);
+	if (now < deadline_ns)
+		ret = object_names(path, o->inode, DEBUG_DIR, o->addresses, o->nr,
+				   deadline_ns - now > OBJECT_NS ? now + OBJECT_NS : deadline_ns);
+	un->files++;
+	if (ret == -ETIMEDOUT) {
+		un->late++;
+	} else if (ret && ret != -ENOEXEC) { /* no ELF file has functions */
+		un->failed++;
+		un->error = -ret;
+	}
 }
 
-/* Name the addresses in all files, those with the first wanted addresses first. Returns the number
- * of files for which there was no time. */
-static size_t processes_name(struct processes *ps)
+/* Name the addresses in all files, those with the first wanted addresses first. */
+static struct unread processes_name(struct processes *ps)
 {
 	struct object **all = xcalloc(ps->nr_objects + 1, sizeof(*all));
 	struct object_place *places = xcalloc(ps->nr + 1, sizeof(*places)), *next = places;
 	uint64_t deadline_ns = processes_now_ns() + LOOK_NS;
-	size_t n = 0, late = 0;
+	struct unread un = {0};
+	size_t n = 0;
 
 	for (struct object *o = ps->objects; o; o = o->next)
 		all[n++] = o;
@@ -330,10 +344,8 @@ static size_t processes_name(struct processes *ps)
 			o->addresses[o->nr++].at = ps->code[i].in_file;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (all[i]->inode && processes_now_ns() < deadline_ns)
-			object_read(all[i], deadline_ns);
-		else
-			late += all[i]->inode != 0;
+		if (all[i]->inode)
+			object_read(all[i], deadline_ns, &un);
 		all[i]->nr = 0;
 	}
 	for (size_t i = 0; i < ps->nr; i++) {
@@ -346,7 +358,7 @@ static size_t processes_name(struct processes *ps)
 	}
 	free(places);
 	free(all);
-	return late;
+	return un;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */
@@ -358,11 +370,11 @@ static bool same_namespace(unsigned int server)
 	struct stat ours, its;
 
 	snprintf(file, sizeof(file), "/proc/%u/ns/pid", server);
-	/* Whoever may not read this may not read the maps of others either. */
+	/* Without the right to read this, maps of others cannot be read either. */
 	return stat(file, &its) || stat("/proc/self/ns/pid", &ours) || its.st_ino == ours.st_ino;
 }
 
-static void processes_report(const struct processes *ps, size_t late)
+static void processes_report(const struct processes *ps, const struct unread *un)
 {
 	size_t gone = 0, refused = 0;
 	int why = 0;
@@ -383,14 +395,20 @@ static void processes_report(const struct processes *ps, size_t late)
 	if (refused)
 		cli_error("%zu of %zu processes cannot be read (%s); their user code is [unknown]",
 			  refused, ps->nr_processes, strerror(why));
-	if (late)
-		cli_error("%zu files were not read, because others took too long; functions in "
-			  "them are shown by the file's name",
-			  late);
+	if (un->late)
+		cli_error("%zu of %zu files with code take too long to read; functions in them may "
+			  "be shown by the file's name",
+			  un->late, un->files);
+	if (un->failed)
+		cli_error("%zu of %zu files with code cannot be read (%s); functions in them are "
+			  "shown by the file's name",
+			  un->failed, un->files, strerror(un->error));
 }
 
 void processes_look(struct processes *ps, unsigned int server)
 {
+	struct unread un;
+
 	processes_sort(ps);
 	if (ps->nr == ps->looked) /* nothing is new */
 		return;
@@ -403,7 +421,8 @@ void processes_look(struct processes *ps, unsigned int server)
 		return;
 	}
 	processes_read(ps);
-	processes_report(ps, processes_name(ps));
+	un = processes_name(ps);
+	processes_report(ps, &un);
 }
 
 static int process_compare(const void *key, const void *p)

@@ -20,8 +20,8 @@ void processes_free(struct processes *ps);
 void processes_want(struct processes *ps, unsigned int pid, uint64_t address);
 
 /* processes_look - read /proc for all that is wanted. @server: the process of the server that
- * reported the numbers; if it has another PID namespace, nothing is named. Prints one line about
- * processes that could not be read. */
+ * reported the numbers; if it has another PID namespace, nothing is named. Prints a line about
+ * processes, and one about files, that could not be read. */
 void processes_look(struct processes *ps, unsigned int server);
 
 /* processes_comm - the command name of @pid; ":PID" if unknown, as in perf. It belongs to @ps and

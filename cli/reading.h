@@ -14,12 +14,13 @@
 enum row_kind { ROW_ROOT, ROW_HOST, ROW_TENANT, ROW_VM, ROW_VCPU };
 
 #define ROW_DEPTH_MAX 255
+#define QUALITY_LEN   48
 
 /* One event of one row. */
 struct val {
 	uint64_t count, enabled_ns, running_ns;
 	uint64_t age_ns; /* counts of this long before the reading are missing, for a stalled CPU */
-	char quality[48]; /* words: "modelled", or "tsc partial" */
+	char quality[QUALITY_LEN]; /* words: "modelled", or "tsc partial" */
 	bool supported;
 	double variance; /* standard error of the mean of several runs, in percent of it; below 0:
 			    one run */
@@ -96,6 +97,9 @@ uint64_t val_scaled(const struct val *v);
 double val_percent(const struct val *v);
 /* val_is_scaled - returns true if the value was multiplexed. */
 bool val_is_scaled(const struct val *v);
+/* quality_add - append the words of @more that @all lacks, without "ok" and "exact", and without
+ * those for which there is no room. Returns true if @more has a word to append. */
+bool quality_add(char all[QUALITY_LEN], const char *more);
 /* val_has - returns true if @word is in the quality. */
 bool val_has(const struct val *v, const char *word);
 /* val_counted - returns true if there is a count: the event is supported, the row was counted, and

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Interprets the values of a reading; see reading.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/reading.h"
@@ -34,14 +35,38 @@ bool val_counted(const struct rrow *row, const struct val *v)
 	return v->running_ns || v->count;
 }
 
-bool val_has(const struct val *v, const char *word)
+static bool quality_has(const char *all, const char *word)
 {
 	size_t n = strlen(word);
 
-	for (const char *p = v->quality; (p = strstr(p, word)); p += n)
-		if ((p == v->quality || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+	for (const char *p = all; (p = strstr(p, word)); p += n)
+		if ((p == all || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
 			return true;
 	return false;
+}
+
+bool val_has(const struct val *v, const char *word)
+{
+	return quality_has(v->quality, word);
+}
+
+bool quality_add(char all[QUALITY_LEN], const char *more)
+{
+	char word[QUALITY_LEN];
+	bool any = false;
+
+	for (size_t n; *(more += strspn(more, " ")); more += n) {
+		size_t len = strlen(all);
+
+		n = strcspn(more, " ");
+		snprintf(word, sizeof(word), "%.*s", (int)n, more);
+		if (!strcmp(word, "ok") || !strcmp(word, "exact"))
+			continue;
+		any = true;
+		if (len + n + 2 <= QUALITY_LEN && !quality_has(all, word))
+			snprintf(all + len, QUALITY_LEN - len, "%s%s", len ? " " : "", word);
+	}
+	return any;
 }
 
 static size_t base_len(const char *event)

@@ -89,11 +89,11 @@ static const struct {
 	 "cgroup_no_v1=perf_event"},
 	{"tasks that move while they run", NULL, ""},
 	{"events denied to guests", NULL,
-	 "vpmu list shows whose; policy and allow in [tenant /PATH] of vpmud.conf, or "
+	 "vpmu list shows the VMs; policy and allow in [tenant /PATH] of vpmud.conf, or "
 	 "guest_events, "
 	 "permit them"},
 	{"guests beyond their quota", NULL,
-	 "vpmu list shows whose; raise max_events or tenant_max_events in vpmud.conf, up to 24"},
+	 "vpmu list shows the VMs; raise max_events or tenant_max_events in vpmud.conf, up to 24"},
 	{"VMMs dropped", NULL,
 	 "vpmu list shows the VMs; vpmu-qemu sends no such requests: which other VMM uses "
 	 "vcpus.sock?"},

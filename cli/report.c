@@ -31,13 +31,11 @@
 #define INTERVAL_MIN_S 0.2 /* shorter ones have few events */
 
 struct report_opts {
-	const char *events;	   /* -e; NULL: what the host counts of the list below */
-	const char *output;	   /* -o */
-	const char *since, *until; /* of the past; NULL: not given */
-	double duration_s;	   /* below 0: not given */
+	const char *events; /* -e; NULL: what the host counts of the list below */
+	const char *output; /* -o */
+	struct past_opts past;
+	double duration_s; /* below 0: not given */
 };
-
-enum { OPT_SINCE = 1000, OPT_UNTIL };
 
 /* What the page can use. Three of them need a hardware counter, of which two are fixed ones. */
 static const char *const report_events[] = {
@@ -51,9 +49,6 @@ static const struct argp_option options[] = {
 	{"duration", 'd', "SEC", 0, "Count for SEC seconds (default: 30); fractions are allowed",
 	 0},
 	{"output", 'o', "FILE", 0, "Write the page to FILE", 0},
-	{"since", OPT_SINCE, "TIME", 0,
-	 "Show what vpmud has kept since TIME: -30m, 03:12, \"2026-11-28 03:12:00\"", 0},
-	{"until", OPT_UNTIL, "TIME", 0, "With --since, up to TIME instead of now", 0},
 	{0},
 };
 
@@ -62,6 +57,9 @@ static error_t report_parse(int key, char *arg, struct argp_state *state)
 	struct report_opts *o = state->input;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->past;
+		return 0;
 	case 'e':
 		cli_once(state, key, "-e");
 		o->events = arg;
@@ -73,14 +71,6 @@ static error_t report_parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		cli_once(state, key, "-o");
 		o->output = arg;
-		return 0;
-	case OPT_SINCE:
-		cli_once(state, key, "--since");
-		o->since = arg;
-		return 0;
-	case OPT_UNTIL:
-		cli_once(state, key, "--until");
-		o->until = arg;
 		return 0;
 	default:
 		return cli_no_args(key, arg, state);
@@ -298,7 +288,7 @@ static int report_of_past(struct client *c, const struct report_opts *o, struct 
 	struct report_past past;
 	int ret;
 
-	if (!report_past_read(c, o->since, o->until, o->events, &past))
+	if (!report_past_read(c, &o->past, o->events, &past))
 		return 1;
 	ret = report_write(json_pack("{s:i, s:s, s:o*, s:I, s:I, s:O, s:O, s:[], s:{s:s}, s:o*}",
 				     "format", 1, "made_by", "Made by vpmu " VPMU_VERSION ".",
@@ -314,23 +304,20 @@ static int report_of_past(struct client *c, const struct report_opts *o, struct 
 
 static void report_check(const struct report_opts *o)
 {
-	uint64_t since_ns, until_ns;
-
 	if ((!o->output || !strcmp(o->output, "-")) && isatty(STDOUT_FILENO))
 		cli_usage("report: a page is not text for a terminal: give a file with -o");
-	if (o->until && !o->since)
-		cli_usage("report: --until needs a begin: give --since TIME as well");
-	if (o->since && o->duration_s >= 0)
+	if (o->past.since && o->duration_s >= 0)
 		cli_usage("report: --since shows the past; give it without -d");
-	if (o->since)
-		history_range_times("report", o->since, o->until, &since_ns, &until_ns);
+	history_range_check("report", &o->past);
 }
 
 int cmd_report(struct cli *cli, int argc, char **argv)
 {
+	static const struct argp_child children[] = {{&cli_past_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		.options = options,
 		.parser = report_parse,
+		.children = children,
 		.doc = "Count and sample the whole host for a time, or show what vpmud has kept of "
 		       "the past, and write a page for a "
 		       "browser: who runs, who suffers, and "
@@ -350,9 +337,9 @@ int cmd_report(struct cli *cli, int argc, char **argv)
 		o.duration_s = DURATION_S;
 	report_data_init(&run.data);
 	run.c = client_open(cli, false);
-	if (run.c && !o.since && cli_wait_init() == 0)
+	if (run.c && !o.past.since && cli_wait_init() == 0)
 		events = report_choose(run.c, o.events);
-	if (run.c && (events || o.since) && !outfile_open(o.output, &out))
+	if (run.c && (events || o.past.since) && !outfile_open(o.output, &out))
 		ret = events ? report_run(&run, events, out) : report_of_past(run.c, &o, out);
 	if (outfile_close(out, !ret))
 		ret = 1;

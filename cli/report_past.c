@@ -33,7 +33,7 @@ struct report_kept {
 	uint64_t raw_share;	/* sum of the running shares, in percent of a tick */
 	size_t all_ticks;
 	bool multiplexed, marked;
-	char words[64];
+	char words[QUALITY_LEN];
 };
 
 struct report_pastwork {
@@ -44,19 +44,6 @@ struct report_pastwork {
 	size_t each, ticks; /* intervals to merge; in the one in work */
 	bool gap;	    /* the one in work is one */
 };
-
-static bool report_kept_same(const char *a, const char *b)
-{
-	return !strcmp(a ? a : "", b ? b : "");
-}
-
-static bool report_kept_is(const json_t *a, const json_t *b)
-{
-	return report_kept_same(history_answer_field(a, "tenant"),
-				history_answer_field(b, "tenant")) &&
-	       report_kept_same(history_answer_field(a, "vm"), history_answer_field(b, "vm")) &&
-	       report_kept_same(history_answer_field(a, "event"), history_answer_field(b, "event"));
-}
 
 static json_t *report_kept_number(uint64_t n)
 {
@@ -98,26 +85,6 @@ static void report_pastwork_init(struct report_pastwork *w, const json_t *first)
 
 /* ---- intervals ------------------------------------------------------------------------------ */
 
-static void report_kept_words(struct report_kept *k, const char *more)
-{
-	while (*more) {
-		size_t n = strcspn(more, " "), len = strlen(k->words);
-		struct val v = {0};
-		char word[sizeof(v.quality)];
-
-		snprintf(word, sizeof(word), "%.*s", (int)n, more);
-		snprintf(v.quality, sizeof(v.quality), "%.31s", k->words);
-		more += n;
-		more += *more == ' ';
-		if (!n || !strcmp(word, "ok") || !strcmp(word, "exact"))
-			continue;
-		k->marked = true;
-		if (!val_has(&v, word) && len + n + 2 <= sizeof(v.quality))
-			snprintf(k->words + len, sizeof(k->words) - len, "%s%s", len ? " " : "",
-				 word);
-	}
-}
-
 /* A multiplexed count is scaled up by its share of the time. */
 static void report_kept_add(struct report_kept *k, size_t i)
 {
@@ -137,7 +104,7 @@ static void report_kept_add(struct report_kept *k, size_t i)
 	}
 	k->raw_share += share;
 	k->all_ticks++;
-	report_kept_words(k, quality ? quality : "");
+	k->marked |= quality_add(k->words, quality ? quality : "");
 	if (!share) /* nothing was counted */
 		return;
 	count = (unsigned __int128)json_integer_value(delta) * 100 / share + k->scaled;
@@ -155,7 +122,7 @@ static void report_past_close(struct report_pastwork *w)
 		json_array_append_new(k->delta,
 				      k->ticks ? report_kept_number(k->scaled) : json_null());
 		if (k->ticks && k->ticks < w->ticks)
-			report_kept_words(k, "partial");
+			k->marked |= quality_add(k->words, "partial");
 		k->values += k->ticks != 0;
 		k->inexact += k->ticks && k->marked;
 		k->scaled = k->ticks = 0;
@@ -177,7 +144,7 @@ static void report_past_answer(void *arg, const json_t *answer)
 	json_array_foreach (list, i, s) {
 		size_t k = at;
 
-		while (k < w->nr && !report_kept_is(w->kept[k].first, s))
+		while (k < w->nr && !history_answer_same(w->kept[k].first, s))
 			k++;
 		if (k == w->nr)
 			continue;
@@ -236,7 +203,7 @@ static size_t report_past_merge(const struct history_range *r, size_t nr)
 	return (size_t)((ticks + want - 1) / want);
 }
 
-bool report_past_read(struct client *c, const char *since, const char *until, const char *events,
+bool report_past_read(struct client *c, const struct past_opts *past, const char *events,
 		      struct report_past *out)
 {
 	struct history_range r = {.c = c, .cmd = "report", .target = "/", .events = events};
@@ -248,7 +215,7 @@ bool report_past_read(struct client *c, const char *since, const char *until, co
 	json_t *first = NULL;
 	bool ok = false;
 
-	history_range_times("report", since, until, &since_ns, &until_ns);
+	history_range_times("report", past, &since_ns, &until_ns);
 	if (history_range_clip(&r, since_ns, until_ns))
 		first = history_range_first(&r, until_ns);
 	if (!first)

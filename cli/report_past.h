@@ -10,15 +10,16 @@
 #include <stdint.h>
 
 #include "cli/client.h"
+#include "cli/options.h"
 
 struct report_past {
 	uint64_t start_ns, interval_ns;
 	json_t *times, *series; /* as in the page's data */
 };
 
-/* report_past_read - read what is kept of @since to @until (as typed; NULL: now) of @events (NULL:
- * all). Returns false after an error was printed. report_past_fini - free it. */
-bool report_past_read(struct client *c, const char *since, const char *until, const char *events,
+/* report_past_read - read what is kept of the time @past of @events (NULL: all). Returns false
+ * after an error was printed. report_past_fini - free it. */
+bool report_past_read(struct client *c, const struct past_opts *past, const char *events,
 		      struct report_past *out);
 void report_past_fini(struct report_past *p);
 

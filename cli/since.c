@@ -28,7 +28,7 @@ struct past_sum {
 	size_t ticks; /* with a count */
 	uint64_t delta, scaled;
 	unsigned int share; /* the least of multiplexed ticks; 100: none is */
-	char quality[sizeof(((struct val *)NULL)->quality)];
+	char quality[QUALITY_LEN];
 };
 
 /* An event of a row, in the order of the server's answers. */
@@ -57,19 +57,7 @@ struct past {
 	bool shown;
 };
 
-void since_times(const struct since_opts *o)
-{
-	uint64_t since_ns, until_ns;
-
-	history_range_times("stat", o->since, o->until, &since_ns, &until_ns);
-}
-
 /* ---- rows ----------------------------------------------------------------------------------- */
-
-static bool past_same(const char *a, const char *b)
-{
-	return !strcmp(a ? a : "", b ? b : "");
-}
 
 static unsigned int past_depth(const char *path)
 {
@@ -86,7 +74,7 @@ static size_t past_row(struct past *p, const json_t *s)
 	const char *path = history_answer_field(s, "tenant"), *vm = history_answer_field(s, "vm");
 	struct rrow *row = r->nr_rows ? &r->rows[r->nr_rows - 1] : NULL;
 
-	if (row && past_same(row->path, path) && past_same(row->vm, vm))
+	if (row && !strcmp(row->path, path) && !strcmp(row->vm ? row->vm : "", vm ? vm : ""))
 		return r->nr_rows - 1;
 	row = &r->rows[r->nr_rows];
 	*row = (struct rrow){
@@ -192,23 +180,6 @@ static void past_rows(struct past *p)
 
 /* ---- adding up ------------------------------------------------------------------------------ */
 
-/* Add the words of @more that @all lacks. */
-static void past_words(char *all, size_t room, const char *more)
-{
-	while (*more) {
-		size_t n = strcspn(more, " "), len = strlen(all);
-		struct val v = {0};
-		char word[sizeof(v.quality)];
-
-		snprintf(word, sizeof(word), "%.*s", (int)n, more);
-		memcpy(v.quality, all, len + 1);
-		if (n && strcmp(word, "ok") && strcmp(word, "exact") && !val_has(&v, word))
-			snprintf(all + len, room - len, "%s%s", len ? " " : "", word);
-		more += n;
-		more += *more == ' ';
-	}
-}
-
 static void past_value(struct past *p, const struct past_series *s, const json_t *json, size_t i)
 {
 	const json_t *delta = json_array_get(json_object_get(json, "delta"), i);
@@ -231,7 +202,7 @@ static void past_value(struct past *p, const struct past_series *s, const json_t
 	sum->delta += count;
 	sum->scaled += scaled;
 	quality = json_string_value(json_array_get(json_object_get(json, "quality"), i));
-	past_words(sum->quality, sizeof(sum->quality), quality ? quality : "");
+	quality_add(sum->quality, quality ? quality : "");
 }
 
 /* The times of @v are in such a relation that it is scaled to the sum of what intervals are scaled
@@ -243,7 +214,7 @@ static void past_val(const struct past *p, const struct past_sum *sum, struct va
 	if (!sum->ticks)
 		return;
 	if (sum->ticks < p->ticks)
-		past_words(v->quality, sizeof(v->quality), "partial");
+		quality_add(v->quality, "partial");
 	if (!*v->quality)
 		strcpy(v->quality, "exact");
 	v->enabled_ns = v->running_ns = sum->ticks * p->range.step_ns;
@@ -295,15 +266,6 @@ static void past_gap_end(struct past *p)
 	p->gap_ns = 0;
 }
 
-static bool past_is(const struct past_series *s, const json_t *json)
-{
-	return past_same(history_answer_field(s->json, "tenant"),
-			 history_answer_field(json, "tenant")) &&
-	       past_same(history_answer_field(s->json, "vm"), history_answer_field(json, "vm")) &&
-	       past_same(history_answer_field(s->json, "event"),
-			 history_answer_field(json, "event"));
-}
-
 /* Both answers have the same order; this one may lack some series. */
 static void past_answer(void *arg, const json_t *answer)
 {
@@ -317,7 +279,7 @@ static void past_answer(void *arg, const json_t *answer)
 	json_array_foreach (list, k, s) {
 		size_t i = at;
 
-		while (i < p->nr && !past_is(&p->series[i], s))
+		while (i < p->nr && !history_answer_same(p->series[i].json, s))
 			i++;
 		if (i == p->nr)
 			continue;
@@ -430,7 +392,7 @@ int since_run(const struct since_opts *o, struct client *c)
 	uint64_t since_ns, until_ns;
 	bool ok = false;
 
-	history_range_times("stat", o->since, o->until, &since_ns, &until_ns);
+	history_range_times("stat", o->past, &since_ns, &until_ns);
 	if (target) {
 		p.target = names_target(c, target);
 		/* Without --for-each the only row is the target's, which for a VM is its own. */

@@ -13,12 +13,9 @@
 struct since_opts {
 	const struct what_opts *what;
 	const struct format_opts *format;
-	const char *since, *until; /* times as typed; until may be NULL: now */
-	double interval_s;	   /* -I: a reading for each; 0: one for the range */
+	const struct past_opts *past; /* since is given */
+	double interval_s;	      /* -I: a reading for each; 0: one for the range */
 };
-
-/* since_times - check both times, before there is a server: exits with a usage error. */
-void since_times(const struct since_opts *o);
 
 /* since_run - ask @c and print. Returns the exit status: 1 if nothing was kept of that time. */
 int since_run(const struct since_opts *o, struct client *c);

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/error.h"
+#include "cli/history_range.h"
 #include "cli/metrics.h"
 #include "cli/output.h"
 #include "cli/own_cgroup.h"
@@ -40,14 +41,14 @@ struct stat_opts {
 	double duration_s;   /* -d or --timeout; 0: none */
 	const char *file;    /* -o; NULL: none */
 	bool append;
-	size_t runs;		   /* -r; 1: not given */
-	long intervals;		   /* --interval-count; 0: no limit */
-	const char *since, *until; /* of the past; NULL: not given */
-	bool own;		   /* count the command itself */
-	char **command;		   /* NULL: none */
+	size_t runs;	/* -r; 1: not given */
+	long intervals; /* --interval-count; 0: no limit */
+	struct past_opts past;
+	bool own;	/* count the command itself */
+	char **command; /* NULL: none */
 };
 
-enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE, OPT_COUNT, OPT_SINCE, OPT_UNTIL };
+enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE, OPT_COUNT };
 
 static const struct argp_option options[] = {
 	{"interval-print", 'I', "MS", 0,
@@ -60,9 +61,6 @@ static const struct argp_option options[] = {
 	{"repeat", 'r', "N", 0, "Run COMMAND N times (1 to 100) and print the means", 0},
 	{"session", OPT_SESSION, "NAME", 0,
 	 "Show the attached session NAME, which goes on, instead of a new one", 0},
-	{"since", OPT_SINCE, "TIME", 0,
-	 "Show what vpmud has kept since TIME: -30m, 03:12, \"2026-11-28 03:12:00\"", 0},
-	{"until", OPT_UNTIL, "TIME", 0, "With --since, up to TIME instead of now", 0},
 	{"tree", OPT_TREE, NULL, 0, "Show VMs and vCPUs as a tree below their tenants", 0},
 	{0},
 };
@@ -77,6 +75,7 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[1] = &o->format;
 		state->child_inputs[2] = &o->metrics;
 		state->child_inputs[3] = &o->what;
+		state->child_inputs[4] = &o->past;
 		return 0;
 	case 'I':
 		cli_once(state, key, "-I");
@@ -111,14 +110,6 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 	case 'r':
 		cli_once(state, key, "-r");
 		o->runs = (size_t)cli_number(state, "-r", arg, 1, RUNS_MAX);
-		return 0;
-	case OPT_SINCE:
-		cli_once(state, key, "--since");
-		o->since = arg;
-		return 0;
-	case OPT_UNTIL:
-		cli_once(state, key, "--until");
-		o->until = arg;
 		return 0;
 	case OPT_SESSION:
 		cli_once(state, key, "--session");
@@ -407,15 +398,12 @@ static struct since_opts stat_since(const struct stat_opts *o)
 {
 	return (struct since_opts){.what = &o->what,
 				   .format = &o->format,
-				   .since = o->since,
-				   .until = o->until,
+				   .past = &o->past,
 				   .interval_s = o->interval_s};
 }
 
 static void stat_check_since(const struct stat_opts *o)
 {
-	const struct since_opts since = stat_since(o);
-
 	if (o->session || o->command || o->duration_s > 0 || o->intervals || o->format.sep)
 		cli_usage("stat: --since shows the past; give it without --session, -d, "
 			  "--interval-count, -x and COMMAND");
@@ -423,7 +411,6 @@ static void stat_check_since(const struct stat_opts *o)
 		cli_usage("stat: --since: vCPUs are not kept; give --for-each tenant or vm");
 	if (o->what.nr_targets > 1)
 		cli_usage("stat: --since: give one target");
-	since_times(&since);
 }
 
 static void stat_check(const struct stat_opts *o)
@@ -432,7 +419,7 @@ static void stat_check(const struct stat_opts *o)
 	    (o->what.events || strcmp(o->what.scope, "none") || o->what.nr_targets || o->what.cpus))
 		cli_usage("stat: --session has its own events and rows; give -e, --for-each, -t "
 			  "and -C without it only");
-	if (o->since && o->what.cpus)
+	if (o->past.since && o->what.cpus)
 		cli_usage("stat: --since: what vpmud has kept is of all CPUs; give it without -C");
 	if (o->append && !o->file)
 		cli_usage("stat: --append needs a file: give -o FILE as well");
@@ -444,19 +431,17 @@ static void stat_check(const struct stat_opts *o)
 		cli_usage("stat: --interval-count needs intervals: give -I MS as well");
 	if (o->runs > 1 && o->interval_s > 0)
 		cli_usage("stat: give only one of -r and -I");
-	if (o->until && !o->since)
-		cli_usage("stat: --until needs a begin: give --since TIME as well");
-	if (o->since)
+	if (o->past.since)
 		stat_check_since(o);
+	history_range_check("stat", &o->past);
 }
 
 int cmd_stat(struct cli *cli, int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&cli_what_argp, 0, NULL, 0},
-						     {&cli_format_argp, 0, NULL, 0},
-						     {&cli_metric_argp, 0, NULL, 0},
-						     {&cli_cpus_argp, 0, NULL, 0},
-						     {0}};
+	static const struct argp_child children[] = {
+		{&cli_what_argp, 0, NULL, 0},	{&cli_format_argp, 0, NULL, 0},
+		{&cli_metric_argp, 0, NULL, 0}, {&cli_cpus_argp, 0, NULL, 0},
+		{&cli_past_argp, 0, NULL, 0},	{0}};
 	static const struct argp argp = {
 		.options = options,
 		.parser = stat_parse,
@@ -489,9 +474,9 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 	}
 	if (open_output(&o)) {
 		c = client_open(cli, false);
-		if (c && !o.what.events && !o.session && !o.since)
+		if (c && !o.what.events && !o.session && !o.past.since)
 			o.what.events = events = defaults_events(c, "stat", DEFAULT_EVENTS, NULL);
-		if (c && o.since) {
+		if (c && o.past.since) {
 			const struct since_opts since = stat_since(&o);
 
 			ret = since_run(&since, c);

@@ -220,16 +220,31 @@ static void sources(const struct metrics *m, const struct metrics_answers *a, ui
 	}
 }
 
+static void figure_samples(struct expo *e, const json_t *from, uint64_t started_us,
+			   const char *const keys[], const char *const labels[])
+{
+	uint64_t v;
+
+	for (int i = 0; keys[i]; i++)
+		if (answer_u64(from, keys[i], &v))
+			expo_u64(e, labels ? labels[i] : "", v, started_us);
+}
+
 /* Write a family with one sample, or one per label; omitted if the server does not report it. */
 static void figure(struct expo *e, const json_t *from, const char *name, const char *unit,
 		   const char *help, const char *const keys[], const char *const labels[])
 {
-	uint64_t v;
-
 	expo_family(e, name, EXPO_GAUGE, unit, help);
-	for (int i = 0; keys[i]; i++)
-		if (answer_u64(from, keys[i], &v))
-			expo_u64(e, labels ? labels[i] : "", v, 0);
+	figure_samples(e, from, 0, keys, labels);
+}
+
+/* As figure(), of what is counted since the start of vpmud. */
+static void figure_counter(struct expo *e, const json_t *from, uint64_t started_us,
+			   const char *name, const char *help, const char *const keys[],
+			   const char *const labels[])
+{
+	expo_family(e, name, EXPO_COUNTER, NULL, help);
+	figure_samples(e, from, started_us, keys, labels);
 }
 
 #define KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -265,33 +280,25 @@ static void kernel(const json_t *k, struct expo *e)
 /* Write vpmud's figures of guests that read its counts; omitted without guest_events. */
 static void guests(const json_t *g, uint64_t started_us, struct expo *e)
 {
-	uint64_t v;
-
 	figure(e, g, "vpmu_guest_vms", NULL, "VMs whose VMM is connected to vcpus.sock.",
 	       KEYS("vms"), NULL);
 	figure(e, g, "vpmu_guest_counters", NULL, "Events that guests have bound, of all vCPUs.",
 	       KEYS("counters"), NULL);
-	expo_family(e, "vpmu_guest_refusals", EXPO_COUNTER, NULL,
-		    "Events that guests did not get: denied by the policy, or beyond a quota.");
-	if (answer_u64(g, "denied", &v))
-		expo_u64(e, "reason=\"denied\"", v, started_us);
-	if (answer_u64(g, "refused", &v))
-		expo_u64(e, "reason=\"quota\"", v, started_us);
-	expo_family(e, "vpmu_guest_connections_dropped", EXPO_COUNTER, NULL,
-		    "Connections to vcpus.sock that vpmud did not take or closed for what they "
-		    "sent.");
-	if (answer_u64(g, "dropped", &v))
-		expo_u64(e, "", v, started_us);
+	figure_counter(e, g, started_us, "vpmu_guest_refusals",
+		       "Events that guests did not get: denied by the policy, or beyond a quota.",
+		       KEYS("denied", "refused"), KEYS("reason=\"denied\"", "reason=\"quota\""));
+	figure_counter(e, g, started_us, "vpmu_guest_connections_dropped",
+		       "Connections to vcpus.sock that vpmud did not take or closed for what they "
+		       "sent.",
+		       KEYS("dropped"), NULL);
 }
 
 static void server(const struct metrics_answers *a, uint64_t started_us, struct expo *e,
 		   uint64_t began_ns)
 {
 	const char *version = json_string_value(json_object_get(a->hello, "version"));
-	const json_t *refused = json_object_get(a->sharing, "refused");
 	char label[100];
 	size_t used = 0;
-	uint64_t v;
 
 	expo_family(e, "vpmu_build", EXPO_INFO, NULL, "Which vpmud this is.");
 	if (version && expo_label(label, sizeof(label), &used, "version", version))
@@ -300,16 +307,13 @@ static void server(const struct metrics_answers *a, uint64_t started_us, struct 
 		    "When this vpmud began, in seconds since 1970.");
 	if (started_us)
 		expo_ns(e, "", started_us * 1000, 0);
-	expo_family(e, "vpmu_session_refusals", EXPO_COUNTER, NULL,
-		    "Sessions and profiles that were refused, because there were too many.");
-	if (answer_u64(refused, "sessions", &v))
-		expo_u64(e, "kind=\"session\"", v, started_us);
-	if (answer_u64(refused, "profiles", &v))
-		expo_u64(e, "kind=\"profile\"", v, started_us);
-	expo_family(e, "vpmu_samples_lost", EXPO_COUNTER, NULL,
-		    "Samples of profiles that came faster than they were taken in.");
-	if (answer_u64(a->sharing, "samples-lost", &v))
-		expo_u64(e, "", v, started_us);
+	figure_counter(e, json_object_get(a->sharing, "refused"), started_us,
+		       "vpmu_session_refusals",
+		       "Sessions and profiles that were refused, because there were too many.",
+		       KEYS("sessions", "profiles"), KEYS("kind=\"session\"", "kind=\"profile\""));
+	figure_counter(e, a->sharing, started_us, "vpmu_samples_lost",
+		       "Samples of profiles that came faster than they were taken in.",
+		       KEYS("samples-lost"), NULL);
 	if (json_object_get(a->sharing, "kernel"))
 		kernel(json_object_get(a->sharing, "kernel"), e);
 	if (json_object_get(a->sharing, "guests"))

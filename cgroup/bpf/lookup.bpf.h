@@ -8,8 +8,6 @@
 
 #include "cgroup/bpf/charge.bpf.h"
 
-#define NS_PER_TICK 10000000ULL /* tick of a start time in /proc: USER_HZ is 100 */
-
 /*
  * Slow paths are global functions: the verifier checks each of them once, by itself, instead of on
  * every path to it. Their arguments can be numbers but not kernel structs, so they take addresses

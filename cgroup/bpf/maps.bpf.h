@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "cgroup/bpf/maps.h"
+#include "cgroup/bpf/tasks.bpf.h"
 
 struct kp_cfg cfg = {.schema = KP_SCHEMA};
 
@@ -38,14 +39,6 @@ struct {
 	__type(key, __u64);
 	__type(value, __u32);
 } cgroups SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, KP_MAX_BINDINGS);
-	__type(key, __u32);
-	__type(value, struct kp_task);
-} tasks SEC(".maps");
 
 /* Bit N is set if tasks has a task number that is N modulo KP_TASK_BITS. */
 __u64 task_bits[KP_TASK_BITS / 64] SEC(".data.bits");

@@ -11,10 +11,8 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "cgroup/bpf/maps.h"
 #include "cgroup/bpf/sched.h"
-
-#define NS_PER_TICK 10000000ULL /* as in lookup.bpf.h */
+#include "cgroup/bpf/tasks.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -46,15 +44,6 @@ struct bpf_iter__task {
 };
 
 #pragma clang attribute pop
-
-/* The map of account.bpf.c. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, KP_MAX_BINDINGS);
-	__type(key, __u32);
-	__type(value, struct kp_task);
-} tasks SEC(".maps");
 
 SEC("iter/task") int on_task(struct bpf_iter__task *ctx)
 {

@@ -86,6 +86,8 @@ wrong() { # WHAT TIMES SERIES
 }
 wrong times "$(at 10),$(at 20)" ""
 wrong times '"now"' ""
+wrong times "$(at 10),9000000000000000000" ""
+wrong times "$(at 100),$(at 10)" ""
 wrong delta "$(at 10)" "$(series / page-faults 1,2)"
 wrong delta "$(at 10)" "$(series / page-faults -1)"
 wrong tenant "$(at 10)" "$(series acme page-faults 1)"
@@ -102,6 +104,29 @@ check_match "an interval of 1 ns" "$(cat "$dir/err")" 'field "interval_ns"'
 answers <"$dir/lines"
 since
 check_match "290 years are kept" "$(cat "$dir/err")" 'field "interval_ns"'
+history 9000000000000000000 "" "" >"$dir/lines"
+history 9000000000000000000 "$(at 10)" "" >>"$dir/lines"
+answers <"$dir/lines"
+since
+check_match "an interval of 290 years" "$(cat "$dir/err")" 'field "interval_ns"'
+
+# ---- vpmu report --since: one line, status 1, no page ----
+no_page() { # WHAT MESSAGE
+	"$vpmu" report --since "$(date -d "@$((now - 67))" "+%F %T")" -o "$dir/page" >"$dir/out" 2>"$dir/err"
+	check "report, $1: status" $? 1
+	check "report, $1: one line" "$(wc -l <"$dir/err")" 1
+	check_match "report, $1" "$(cat "$dir/err")" "$2"
+	[ ! -e "$dir/page" ] || check "report, $1" "a page" "none"
+}
+ask_history "$(at 10),9000000000000000000" "$(series / page-faults 1,2)"
+no_page "a time to come" 'field "times"'
+all=
+ask_history "$(at 10)" ""
+no_page "no series" 'report: nothing was kept from .*: no session counted it'
+history 10000000000 "" "" >"$dir/lines"
+history 10000000000 "" "" >>"$dir/lines"
+answers <"$dir/lines"
+no_page "nothing kept" 'report: vpmud has kept no counts yet'
 kill "$server"
 wait "$server" 2>/dev/null
 server=

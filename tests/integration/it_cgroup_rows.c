@@ -390,3 +390,55 @@ Test(cgroup_rows, are_those_of_perf_or_partial)
 	bpf_backend_close(k);
 	bed_end();
 }
+
+/* ---- a node that goes while CPUs are counted ------------------------------------------------ */
+
+/* Its charges become its parent's, and are of no CPU any more: the CPU's count keeps them. */
+Test(cgroup_rows, a_removed_node_stays_in_the_count_of_its_cpu)
+{
+	enum { FAULTS = 1000, MORE = 100 };
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend_node *n = bed_node(bpf_as_backend(k)->root), *below = bed_node(n);
+	struct vpmu_counting *all = bed_counting(n, keys, 1, NULL);
+	struct vpmu_counting *rest = bed_counting(n, keys, 1, all);
+	struct vpmu_counting *zero = bed_counting(n, keys, 1, rest);
+	bool *is_zero = calloc(k->nr_cpus, sizeof(bool));
+	bool *is_rest = calloc(k->nr_cpus, sizeof(bool));
+	cpu_set_t set;
+	pid_t job;
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		*(cpu ? &is_rest[cpu] : &is_zero[cpu]) = true;
+	zero->cpus = is_zero;
+	rest->cpus = is_rest;
+	cr_assert_eq(bpf_backend_bind_cgroup(below, bed_cgroup("b")), 0);
+	job = bed_job("b", FAULTS);
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	cr_assert_eq(sched_setaffinity(job, sizeof(set), &set), 0);
+	bed_attach(zero);
+	for (uint64_t want = FAULTS; want <= 2 * FAULTS; want += FAULTS) {
+		bed_job_go();
+		vpmu_backend_flush(zero);
+		zero->source->ops->read_list(zero);
+		cr_expect(is_honest(zero, 0, want, want + MORE), "%lu faults, %lu counted", want,
+			  zero->values[0].count);
+		cr_expect(is_honest(rest, 0, 0, MORE), "%lu on other CPUs", rest->values[0].count);
+		cr_expect_eq(all->values[0].count, zero->values[0].count + rest->values[0].count);
+		if (want == FAULTS)
+			vpmu_backend_node_remove(below);
+		for (int t = 0; t < 100000 && k->nr_removed; t++) {
+			usleep(1000); /* a CPU may not have left it yet */
+			node_fold(k);
+		}
+		cr_assert_eq(k->nr_removed, 0);
+	}
+	report(k);
+	vpmu_backend_detach(zero);
+	bed_counting_free(zero);
+	bpf_backend_close(k);
+	bed_end();
+	free(is_zero);
+	free(is_rest);
+}

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Names of processes of the host and of their code; files of tenants that may be hostile. */
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +27,7 @@
 
 /* ---- a reader that does what an exploited one would --------------------------------------- */
 
-enum { READ, REACH_OUT, LOOP };
+enum { READ, REACH_OUT, LOOP, WAIT, END, END_LATER };
 static int reader;
 
 /* What reach_out() could do, as bits. */
@@ -66,7 +69,23 @@ int __wrap_symbols_load_fd(int fd, struct symbols **out)
 {
 	while (reader == LOOP)
 		;
+	while (reader == WAIT)
+		syscall(SYS_futex, &reader, FUTEX_WAIT_PRIVATE, WAIT, NULL, NULL, 0);
+	if (reader == END)
+		_exit(0);
 	return reader == REACH_OUT ? reach_out() : __real_symbols_load_fd(fd, out);
+}
+
+const char *__real_symbols_find(const struct symbols *s, uint64_t address, uint64_t *offset);
+const char *__wrap_symbols_find(const struct symbols *s, uint64_t address, uint64_t *offset);
+
+const char *__wrap_symbols_find(const struct symbols *s, uint64_t address, uint64_t *offset)
+{
+	static unsigned int calls;
+
+	if (reader == END_LATER && ++calls == 2)
+		_exit(0);
+	return __real_symbols_find(s, address, offset);
 }
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -253,4 +272,56 @@ Test(cli_processes, a_reader_that_never_ends_is_ended)
 	cr_assert_eq(ask("/proc/self/exe", 0, in_ns(100000000)), -ETIMEDOUT);
 	cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1); /* and is not left behind */
 	cr_assert_eq(errno, ECHILD);
+}
+
+Test(cli_processes, a_part_of_an_answer_is_an_error)
+{
+	uint64_t here = (uint64_t)(uintptr_t)named_here;
+	struct processes *ps = processes_new();
+	unsigned int pid = (unsigned int)getpid();
+	struct process_code code;
+
+	reader = END_LATER;
+	processes_want(ps, pid, here);
+	processes_want(ps, pid, here + 1);
+	cr_redirect_stderr();
+	processes_look(ps, pid);
+	processes_find(ps, pid, here, &code);
+	cr_assert(code.function && !strcmp(code.function, "named_here"));
+	processes_find(ps, pid, here + 1, &code);
+	cr_assert(code.object && !code.function);
+	fflush(stderr);
+	cr_assert_stderr_eq_str("vpmu: 1 of 1 files with code cannot be read (Input/output error); "
+				"functions in them are shown by the file's name\n");
+	processes_free(ps);
+}
+
+static void look_fails(int as, const char *want)
+{
+	struct processes *ps = processes_new();
+	unsigned int pid = (unsigned int)getpid();
+	struct process_code code;
+
+	reader = as;
+	processes_want(ps, pid, (uint64_t)(uintptr_t)named_here);
+	cr_redirect_stderr();
+	processes_look(ps, pid);
+	processes_find(ps, pid, (uint64_t)(uintptr_t)named_here, &code);
+	cr_assert(code.object && !code.function);
+	fflush(stderr);
+	cr_assert_stderr_eq_str(want);
+	processes_free(ps);
+}
+
+Test(cli_processes, files_that_cannot_be_read_are_reported)
+{
+	look_fails(END, "vpmu: 1 of 1 files with code cannot be read (Input/output error); "
+			"functions in them are shown by the file's name\n");
+}
+
+/* After 5 s. */
+Test(cli_processes, files_that_take_too_long_are_reported)
+{
+	look_fails(WAIT, "vpmu: 1 of 1 files with code take too long to read; functions in them "
+			 "may be shown by the file's name\n");
 }

@@ -309,6 +309,33 @@ Test(cli_reading, damaged_answers)
 	}
 }
 
+Test(cli_reading, words_of_quality_are_added_once)
+{
+	static const struct {
+		int line;
+		bool any;
+		const char *more, *want;
+	} row[] = {
+		{__LINE__, false, "", ""},
+		{__LINE__, false, "ok", ""},
+		{__LINE__, false, " exact  ok ", ""},
+		{__LINE__, true, "partial", "partial"},
+		{__LINE__, true, "ok part partial", "partial part"},
+		{__LINE__, true, "a-word-for-which-there-is-no-more-room", "partial part"},
+		{__LINE__, true, "artial", "partial part artial"},
+		/* Up to the last byte. */
+		{__LINE__, true, "123456789-123456789-1234567",
+		 "partial part artial 123456789-123456789-1234567"},
+		{__LINE__, true, "x", "partial part artial 123456789-123456789-1234567"},
+	};
+	char all[QUALITY_LEN] = "";
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		cr_expect_eq(quality_add(all, row[i].more), row[i].any, "line %d", row[i].line);
+		cr_expect_str_eq(all, row[i].want, "line %d: %s", row[i].line, all);
+	}
+}
+
 /* ---- text for a terminal ------------------------------------------------------------------ */
 
 Test(cli_terminal, what_a_terminal_acts_on_is_replaced)
