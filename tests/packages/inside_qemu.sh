@@ -11,27 +11,8 @@
 export LIBVIRT_DEFAULT_URI=qemu:///system
 images=/var/lib/libvirt/images
 
-need() { # COMMAND...: without it nothing below makes sense
-	must "$@" || exit 1
-}
 names() { virsh list --name | grep .; }
 trap 'for d in $(names); do virsh destroy "$d"; done >/dev/null 2>&1' EXIT
-becomes() { # WHAT WANT COMMAND...: COMMAND prints WANT, sooner or later. The limit is for what hangs.
-	what=$1 want=$2 tries=600
-	shift 2
-	until got=$("$@" 2>&1) && [ "$got" = "$want" ]; do
-		tries=$((tries - 1))
-		if [ $tries = 0 ]; then
-			check "$what" "$got" "$want"
-			journalctl -u vpmud -u libvirtd -o cat -n 20
-			exit 1
-		fi
-		sleep 1
-	done
-}
-block() { # PLACE: a block of guest-guide.md
-	sed -n "/^ *\`\`\`[a-z]* place=$1\$/,/^ *\`\`\`\$/p" guest-guide.md | grep -v '^ *```' | sed 's/^ *//'
-}
 
 # ---- the device ----
 mknod -m 660 /dev/kvm c 10 232 && chgrp kvm /dev/kvm || exit 1
@@ -43,11 +24,13 @@ fi
 
 # domain NAME EMULATOR: the test guest, whose serial port is a pair of FIFOs. The CPU as this KVM lets QEMU 7.2 have it.
 domain() {
-	[ -e "$images/$1.in" ] || mkfifo "$images/$1.in" "$images/$1.out" || exit 1
-	sleep infinity <>"$images/$1.in" >/dev/null &
-	cat <>"$images/$1.out" >"$1.text" &
-	[ "$2" = vpmu-qemu ] && emulator=$(block vpmu-qemu-devices) || emulator="<emulator>/usr/bin/qemu-system-x86_64</emulator>"
-	cpu=$(block vpmu-qemu-domain | sed "s|/>|><feature policy='disable' name='arch-capabilities'/></cpu>|")
+	[ -e "$images/$1.in" ] || {
+		mkfifo "$images/$1.in" "$images/$1.out" || exit 1
+		sleep infinity <>"$images/$1.in" >/dev/null &
+		cat <>"$images/$1.out" >>"$1.text" &
+	}
+	[ "$2" = vpmu-qemu ] && emulator=$(block guest-guide.md vpmu-qemu-devices) || emulator="<emulator>/usr/bin/qemu-system-x86_64</emulator>"
+	cpu=$(block guest-guide.md vpmu-qemu-domain | sed "s|/>|><feature policy='disable' name='arch-capabilities'/></cpu>|")
 	cat >"$1.xml" <<-END
 		<domain type='kvm'><name>$1</name><memory unit='MiB'>64</memory><vcpu>1</vcpu>
 		<metadata><vpmu:vpmu xmlns:vpmu='urn:vpmu:1'><tenant>${3-/acme}</tenant></vpmu:vpmu></metadata>
@@ -72,16 +55,19 @@ becomes "a domain of plain QEMU" 1 said web-1 'wrong$'
 check "a guest of plain QEMU finds no PMU" "$(grep -c 'ok: a PMI' web-1.text)" 0
 need virsh destroy web-1
 : >web-1.text
-block vpmu-qemu-conf >/etc/vpmu/qemu.conf
+block guest-guide.md vpmu-qemu-conf >/etc/vpmu/qemu.conf
 [ "${PLANT-}" = lines ] || {
 	before=$(grep -c . /etc/apparmor.d/local/abstractions/libvirt-qemu)
 	[ -d /etc/apparmor.d/abstractions/libvirt-qemu.d ] || check "the package's lines" none some
 	if ! grep -q 'include.*abstractions/libvirt-qemu.d>' /etc/apparmor.d/abstractions/libvirt-qemu; then
-		block vpmu-qemu-apparmor | need sh -e
+		block guest-guide.md vpmu-qemu-apparmor | need sh -e
 		check "one line more" "$(grep -c . /etc/apparmor.d/local/abstractions/libvirt-qemu)" $((before + 1))
 	fi
 }
-[ "${PLANT-}" = emulator ] || domain web-1 vpmu-qemu
+[ "${PLANT-}" = emulator ] || {
+	need virsh undefine web-1
+	domain web-1 vpmu-qemu
+}
 need virsh start web-1
 becomes "a domain of vpmu-qemu" 1 said web-1 ready
 check "PMIs of its guest" "$(said web-1 'ok: a PMI')" 3
@@ -102,7 +88,7 @@ echo "ok: libvirt's system daemon, libvirt-qemu, seccomp: the page's domain has 
 # The kernel's part is not tried: the rules are compiled, not loaded.
 uuid=12345678-1234-1234-1234-123456789abc
 need sh -c "sed 's|<memory|<uuid>$uuid</uuid><memory|' web-1.xml >aa.xml"
-need sh -c "/usr/lib/libvirt/virt-aa-helper -d -r -p 0 -c -u libvirt-$uuid <aa.xml >aa.files"
+need sh -c "/usr/lib/libvirt/virt-aa-helper -d -r -u libvirt-$uuid <aa.xml >aa.files 2>&1"
 {
 	sed "s/LIBVIRT_TEMPLATE/libvirt-$uuid/; /^}/d" /etc/apparmor.d/libvirt/TEMPLATE.qemu
 	grep '^  *"/\|^  *deny' aa.files
@@ -111,7 +97,7 @@ need sh -c "/usr/lib/libvirt/virt-aa-helper -d -r -p 0 -c -u libvirt-$uuid <aa.x
 need apparmor_parser -QKT aa.profile
 apparmor_parser -p aa.profile >aa.all 2>/dev/null
 for rule in '/usr/bin/vpmu-qemu rmix,' '/usr/lib/@{multiarch}/vpmu/vpmu-preload.so mr,' '/etc/vpmu/qemu.conf r,' \
-	'@{run}/vpmu/vcpus.sock rw,' '/dev/kvm rw,'; do
+	'@{run}/vpmu/vcpus.sock rw,' '/dev/kvm rw,' '"/var/lib/libvirt/images/guest.elf" r,'; do
 	check "AppArmor: $rule" "$(grep -cF "$rule" aa.all)" 1
 done
 echo "ok: AppArmor: the domain's profile of $(grep -c , aa.all) lines compiles with the package's lines"
