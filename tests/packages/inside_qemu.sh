@@ -33,7 +33,7 @@ domain() {
 	cpu=$(block guest-guide.md vpmu-qemu-domain | sed "s|/>|><feature policy='disable' name='arch-capabilities'/></cpu>|")
 	cat >"$1.xml" <<-END
 		<domain type='kvm'><name>$1</name><memory unit='MiB'>64</memory><vcpu>1</vcpu>
-		<metadata><vpmu:vpmu xmlns:vpmu='urn:vpmu:1'><tenant>${3-/acme}</tenant></vpmu:vpmu></metadata>
+		<metadata><vpmu:tenant xmlns:vpmu='urn:vpmu:1'>${3-/acme}</vpmu:tenant></metadata>
 		<os><type arch='x86_64' machine='pc'>hvm</type><kernel>$images/guest.elf</kernel></os>
 		<features><acpi/><apic/></features>$cpu<devices>$emulator
 		<serial type='pipe'><source path='$images/$1'/><target port='0'/></serial>
