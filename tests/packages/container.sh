@@ -140,7 +140,7 @@ for p in vpmud vpmu; do
 	rm -rf "$layer/x"
 done
 printf '%s %s\n' "$before" "$now" >"$layer/test/versions"
-printf 'VMS=%s\nKILLS=%s\nPLANT=%s\n' "${VMS:-10}" "${KILLS:-10}" "${PLANT-}" >"$layer/test/settings"
+printf 'VMS=%s\nKILLS=%s\nPLANT=%s\n' "${VMS-}" "${KILLS:-10}" "${PLANT-}" >"$layer/test/settings"
 
 sh -c 'echo $$ >"$0/cgroup.procs" && exec unshare -m -p -f -C -u -n --kill-child sh "$@"' \
 	"$cgroup" "$0" boot "$layer" "$clean" >"$layer/boot.log" 2>&1 &
