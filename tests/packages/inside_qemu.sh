@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What "container.sh qemu" runs inside of a Debian with libvirt's system daemon (qemu:///system), as root, under systemd:
 # "Under libvirt" of docs/guest-guide.md as it is written there, with /dev/kvm, QEMU as libvirt-qemu and libvirt's seccomp
-# sandbox. With VMS=10, which takes minutes: so many VMs of two tenants under one libvirt, each with a PMU that its guest uses all the while, counted by a
-# vpmud that is killed KILLS times: each tenant's count is the sum of its VMs', conservation holds, the guests' counters
-# go on, and when VMs are killed, too, nothing is left behind.
+# sandbox. With VMS=10, which takes minutes: so many VMs of two tenants under one libvirt, each with a PMU that its guest
+# uses all the while, counted by a vpmud that is killed KILLS times: each tenant's count is the sum of its VMs',
+# conservation holds, the guests' counters go on, and when VMs are killed, too, nothing is left behind.
 # With PLANT=pins vpmud's pins are removed after the first kill, with PLANT=lines AppArmor's lines are not included, with
 # PLANT=emulator the domain keeps QEMU as it is: then the script must fail.
 . /root/test/inside.inc
