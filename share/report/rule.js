@@ -15,7 +15,7 @@ const RULE = {
 	r: 0.5, // and the two correlate, beyond chance:
 	holds: 0.5, // or: it holds this part of the CPU time of all rows, and
 	timesMore: 3, // this many times as much as one that waits in the run queue
-	alpha: 0.01, // chance of naming anybody on a host where nobody is to blame
+	alpha: 0.01, // chance of naming a suspect on a host that has none
 };
 
 const CPU = ["task-clock", "cpu-time"];

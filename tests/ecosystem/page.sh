@@ -88,7 +88,7 @@ check "the counts are those of the CPUs" "$(js 'const v = View.verdict.rows.filt
 check "a tenant has what its VM has" "$(js 'const i = (f) => sum(View.verdict.rows.find(f).events.get("instructions").delta);
 	const vm = i((r) => r.vm === "web-1"), t = i((r) => r.vm === null && r.tenant === "/acme/web");
 	return Math.abs(vm - t) < 0.2 * t')" true
-check "nobody suffers from anybody there" "$(text verdict-line | cut -c1-6)" "Nobody"
+check "nobody suffers from anybody there" "$(text verdict-line | cut -c1-4)" "None"
 check_match "modelled cycles are called so" "$(text quality | tr '\n\t' '  ')" 'cycles emulator .*modelled'
 js 'document.getElementById("flame-who").value = "web-1"; document.getElementById("flame-who").dispatchEvent(new Event("change"))' >/dev/null
 check_match "the flame graph has the guest's function" "$(js 'return [...document.querySelectorAll("#flame button")].map((b) => b.textContent).join(" ")')" 'web-1 vcpu[01] .*fib'
@@ -127,7 +127,7 @@ for c in idle noisy waits nopmu multiplexed many past nocounts; do
 	shot $c
 done
 case_of 'idle()' >/dev/null
-check "idle: what is not counted" "$(text verdict-line)" "Nobody: no evidence that a VM or tenant suffers. Not seen here: run-queue wait."
+check "idle: what is not counted" "$(text verdict-line)" "None: no evidence that a VM or tenant suffers. Not seen here: run-queue wait."
 check "idle: why there is no CPI" "$(text suffers-doc)" "No row ran long enough for a CPI: 1 % of an interval."
 case_of 'noisy()' >/dev/null
 check_match "the verdict" "$(text verdict-line)" '^Suspect: gx-1 of /globex'
@@ -152,7 +152,7 @@ check_match "remembered: it is said" "$(text suffers-doc)" 'of all that vpmud re
 case_of 'nocounts()' >/dev/null
 check_match "no PMU: why" "$(text quality)" 'not supported: no hardware PMU'
 check "no profile: no graph is left of it" "$(js 'return document.querySelectorAll("#flame button").length')" 0
-check_match "no PMU: the verdict says what it does not see" "$(text verdict-line)" 'Nobody: this host has no count that shows suffering\. Not seen here: CPI .*, run-queue wait\.$'
+check_match "no PMU: the verdict says what it does not see" "$(text verdict-line)" 'None: this host has no count that shows suffering\. Not seen here: CPI .*, run-queue wait\.$'
 check "no PMU: no column for what is not counted" "$(js 'return [...document.querySelectorAll("#runs th[scope=col]")].map((t) => t.innerText.trim()).join()')" "VM,CPU time,context-switches"
 check_match "no PMU: and the page says so" "$(text runs-doc)" 'Not supported on this host: cycles, instructions, cache-misses'
 check_match "no profile: why" "$(text flame-doc)" 'No profile: event cycles: not supported'

@@ -9,82 +9,43 @@
  *
  *   connect       "0", or the error's number
  *   tid N         name thread N from now on (0: its own): "0"
- *   bind KEY      "ERROR SLOT", ERROR 0: bound; maps the page that comes with it. The slot of page
- * faults is the one that is read unbind KEY    "ERROR" faults N      take N page faults, run the
- * vCPU once: "PAGE PERF", both since the first bind page          "ENDED GAPS MAPPED" write try to
- * map the page for writing: the error's number flood N       N requests that are not permitted,
- * without waiting: number of answers "13" garbage N     N bytes that are no request, then what the
- * connection gives: "closed" or "open" second        another connection of this process: "closed"
- * or "open" config        what vpmud lets it have: "ERROR KEY=VALUE ...", or "closed" storm TID 100
- * connections, each with thousands of forged requests, for this thread and thread TID, and garbage:
- * the number of requests leave         this process ends, and a child keeps its connection, which
- * is then "closed" or "open"; "old": the kernel cannot tell
+ *   bind KEY      "ERROR SLOT", ERROR 0: bound; maps the page that comes with it. The slot of
+ *                 page faults is the one that is read
+ *   unbind KEY    "ERROR"
+ *   faults N      take N page faults, run the vCPU once: "PAGE PERF", both since the first bind
+ *   page          "ENDED GAPS MAPPED"
+ *   write         try to map the page for writing: the error's number
+ *   flood N       N requests that are not permitted, without waiting: number of answers "13"
+ *   garbage N     N bytes that are no request, then what the connection gives: "closed" or "open"
+ *   second        another connection of this process: "closed" or "open"
+ *   config        what vpmud lets it have: "ERROR KEY=VALUE ...", or "closed"
+ *   storm TID     100 connections, each with thousands of forged requests, for this thread and
+ *                 thread TID, and garbage: the number of requests
+ *   leave         this process ends, and a child keeps its connection, which is then "closed" or
+ *                 "open"; "old": the kernel cannot tell
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/kvm.h>
-#include <linux/perf_event.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
-#include <unistd.h>
 
+#include "tests/integration/guest_faults.h"
 #include "vpmu/totals.h"
 
-#define PAGES 256
-
 static const char *path;
-static int conn = -1, page_fd = -1, vcpu, perf;
+static int conn = -1, page_fd = -1, vcpu;
 static int32_t tid;
 static const struct vpmu_totals *page;
 static unsigned int slot;
 static uint64_t page_base, perf_base;
-static char *memory;
-
-static void die(const char *what)
-{
-	printf("%s: %s\n", what, strerror(errno));
-	exit(errno == ENOENT || errno == EACCES ? 77 : 1);
-}
 
 static void vm_make(void)
 {
-	static const uint8_t code[] = {0xe6, 0x10, 0xeb, 0xfc}; /* 1: out %al, $0x10; jmp 1b */
-	struct kvm_userspace_memory_region mem = {.memory_size = 0x2000};
-	struct kvm_regs r = {.rip = 0x1000, .rflags = 2};
-	struct kvm_sregs s;
-	struct perf_event_attr a = {
-		.type = PERF_TYPE_SOFTWARE, .size = sizeof(a), .config = PERF_COUNT_SW_PAGE_FAULTS};
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm;
-	uint8_t *ram =
-		mmap(NULL, 0x2000, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int kvm, vm = guest_vm(&kvm);
 
-	memory = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		      0);
-	if (kvm < 0 || ram == MAP_FAILED || memory == MAP_FAILED)
-		die("/dev/kvm");
-	madvise(memory, PAGES * 4096, MADV_NOHUGEPAGE);
-	memcpy(ram + 0x1000, code, sizeof(code));
-	mem.userspace_addr = (uintptr_t)ram;
-	vm = ioctl(kvm, KVM_CREATE_VM, 0);
-	vcpu = vm < 0 || ioctl(vm, KVM_SET_USER_MEMORY_REGION, &mem)
-		       ? -1
-		       : ioctl(vm, KVM_CREATE_VCPU, 0);
-	if (vcpu < 0 || ioctl(vcpu, KVM_GET_SREGS, &s))
+	vcpu = ioctl(vm, KVM_CREATE_VCPU, 0);
+	if (vcpu < 0)
 		die("KVM");
-	s.cs.base = s.cs.selector = 0;
-	if (ioctl(vcpu, KVM_SET_SREGS, &s) || ioctl(vcpu, KVM_SET_REGS, &r))
-		die("KVM");
-	perf = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (perf < 0)
-		die("perf_event_open");
+	guest_begin(vcpu);
 }
 
 static void vm_run(void)
@@ -142,13 +103,6 @@ static uint64_t page_read(void)
 	return page && !vpmu_totals_read(page, slot, &row, &time_ns) ? row.total : 0;
 }
 
-static uint64_t perf_read(void)
-{
-	uint64_t n = 0;
-
-	return read(perf, &n, sizeof(n)) == sizeof(n) ? n : 0;
-}
-
 static void bind_key(uint64_t key)
 {
 	struct vpmu_totals_reply r = {0};
@@ -171,10 +125,10 @@ static void bind_key(uint64_t key)
 		if (!had || page->seq < had->seq || had->ended) {
 			vm_run();
 			page_read();
-			perf_read();
+			faults_by_perf();
 			vm_run();
 			page_base = page_read();
-			perf_base = perf_read();
+			perf_base = faults_by_perf();
 		}
 	}
 	printf("%u %u\n", r.error, r.slot);
@@ -184,12 +138,10 @@ static void faults(unsigned int n)
 {
 	uint64_t by_page, by_perf;
 
-	madvise(memory, PAGES * 4096, MADV_DONTNEED);
-	for (unsigned int i = 0; i < n && i < PAGES; i++)
-		*(volatile char *)(memory + i * 4096) = 1;
+	faults_take(n);
 	vm_run();
 	by_page = page_read();
-	by_perf = perf_read();
+	by_perf = faults_by_perf();
 	printf("%lu %lu\n", (unsigned long)(by_page - page_base),
 	       (unsigned long)(by_perf - perf_base));
 }

@@ -14,28 +14,16 @@
  *              consumer and by a perf event of this program; the ns without a counter
  */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/kvm.h>
-#include <linux/perf_event.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "tests/integration/guest_faults.h"
 #include "vpmu/consumer.h"
 #include "vpmu/guest/guest.h"
 #include "vpmu/host.h"
 #include "vpmu/kvm.h"
 #include "vpmu/pcpu.h"
 
-#define PAGES 256
 #define FAULTS                                                                                     \
 	vpmu_key_make(VPMU_SPACE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS,                              \
 		      VPMU_KEY_USR | VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)
@@ -43,47 +31,22 @@
 static struct vpmu_kvm_vm *vm;
 static struct vpmu_kvm_vcpu *v;
 static struct vpmu_consumer *consumer;
-static int vcpu, perf;
+static int vcpu;
 static uint64_t perf_base;
-static char *memory;
-
-static void die(const char *what)
-{
-	printf("%s: %s\n", what, strerror(errno));
-	exit(errno == ENOENT || errno == EACCES ? 77 : 1);
-}
 
 static void vm_make(const char *socket)
 {
-	static const uint8_t code[] = {0xe6, 0x10, 0xeb, 0xfc}; /* 1: out %al, $0x10; jmp 1b */
 	static struct vpmu_guest_cfg cfg = {.model = VPMU_GUEST_AMD_CORE};
-	struct kvm_userspace_memory_region mem = {.memory_size = 0x2000};
-	struct kvm_regs r = {.rip = 0x1000, .rflags = 2};
-	struct perf_event_attr a = {
-		.type = PERF_TYPE_SOFTWARE, .size = sizeof(a), .config = PERF_COUNT_SW_PAGE_FAULTS};
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), fd;
-	uint8_t *ram =
-		mmap(NULL, 0x2000, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct vpmu_kvm_vcpu_opts vo = {.size = sizeof(vo)};
+	char why[300] = "";
+	int kvm, fd = guest_vm(&kvm);
 	struct vpmu_kvm_vm_opts o = {.size = sizeof(o),
+				     .fd = fd,
 				     .flags = VPMU_KVM_NO_IRQCHIP,
 				     .guest = &cfg,
 				     .host = vpmu_host_create(),
 				     .vpmud = socket};
-	struct vpmu_kvm_vcpu_opts vo = {.size = sizeof(vo)};
-	struct kvm_sregs s;
-	char why[300] = "";
 
-	memory = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		      0);
-	if (kvm < 0 || ram == MAP_FAILED || memory == MAP_FAILED)
-		die("/dev/kvm");
-	madvise(memory, PAGES * 4096, MADV_NOHUGEPAGE);
-	memcpy(ram + 0x1000, code, sizeof(code));
-	mem.userspace_addr = (uintptr_t)ram;
-	fd = ioctl(kvm, KVM_CREATE_VM, 0);
-	if (fd < 0 || ioctl(fd, KVM_SET_USER_MEMORY_REGION, &mem))
-		die("KVM");
-	o.fd = fd;
 	if (vpmu_kvm_vm_open(&o, &vm, why, sizeof(why))) {
 		errno = ENOENT; /* a KVM without MSR filters */
 		die(why);
@@ -92,16 +55,11 @@ static void vm_make(const char *socket)
 	vo.fd = vcpu;
 	vo.run = mmap(NULL, (size_t)ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), PROT_READ | PROT_WRITE,
 		      MAP_SHARED, vcpu, 0);
-	if (vcpu < 0 || vo.run == MAP_FAILED || ioctl(vcpu, KVM_GET_SREGS, &s))
+	if (vcpu < 0 || vo.run == MAP_FAILED)
 		die("KVM");
 	if (vpmu_kvm_vcpu_open(vm, &vo, &v, why, sizeof(why)))
 		die(why);
-	s.cs.base = s.cs.selector = 0;
-	if (ioctl(vcpu, KVM_SET_SREGS, &s) || ioctl(vcpu, KVM_SET_REGS, &r))
-		die("KVM");
-	perf = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (perf < 0)
-		die("perf_event_open");
+	guest_begin(vcpu);
 }
 
 static void vm_run(void)
@@ -116,13 +74,6 @@ static void vm_run(void)
 		rc = ioctl(vcpu, KVM_RUN, 0);
 		next = vpmu_kvm_leave(v, rc < 0 ? -errno : rc);
 	} while (next != VPMU_KVM_EXIT);
-}
-
-static uint64_t perf_read(void)
-{
-	uint64_t n = 0;
-
-	return read(perf, &n, sizeof(n)) == sizeof(n) ? n : 0;
 }
 
 static struct vpmu_value consumer_value(void)
@@ -146,7 +97,7 @@ static int start(void)
 	consumer = calloc(1, sizeof(*consumer));
 	rc = consumer ? vpmu_consumer_add(consumer, vpmu_kvm_vcpu_account(v), FAULTS, pcpu) : -1;
 	vm_run();
-	perf_base = perf_read() - consumer_value().count;
+	perf_base = faults_by_perf() - consumer_value().count;
 	return -rc;
 }
 
@@ -173,12 +124,10 @@ static void faults(unsigned int n)
 	struct vpmu_value value;
 	uint64_t by_perf;
 
-	madvise(memory, PAGES * 4096, MADV_DONTNEED);
-	for (unsigned int i = 0; i < n && i < PAGES; i++)
-		*(volatile char *)(memory + i * 4096) = 1;
+	faults_take(n);
 	vm_run();
 	value = consumer_value();
-	by_perf = perf_read();
+	by_perf = faults_by_perf();
 	printf("%lu %lu %lu\n", (unsigned long)value.count, (unsigned long)(by_perf - perf_base),
 	       (unsigned long)(value.enabled_ns - value.running_ns));
 }

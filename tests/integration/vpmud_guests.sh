@@ -301,11 +301,7 @@ bind_soon one
 exact one 6
 kill -KILL "$vmm1"
 wait "$vmm1" 2>/dev/null
-for _ in $(seq 100); do
-	[ -z "$(ls "$pin_dir" | grep -- 'totals-')" ] && break
-	sleep 0.1
-done
-check "pages that are left" "$(ls "$pin_dir" | grep -- 'totals-')" ""
+no_pages_left
 check "programs that are left" "$(ls "$pin_dir" | grep -x exits)" ""
 stop
 check "sockets that are left" "$(ls "$run")" "$(ls "$run" | grep -x s.state)"

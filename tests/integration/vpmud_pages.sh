@@ -95,9 +95,5 @@ exact 13
 at_least "exact intervals" "$intervals" 5
 kill -KILL "$vmm_pid"
 wait "$vmm_pid" 2>/dev/null
-for _ in $(seq 100); do
-	[ -z "$(ls "$pin_dir" | grep -- 'totals-')" ] && break
-	sleep 0.1
-done
-check "pages that are left" "$(ls "$pin_dir" | grep -- 'totals-')" ""
+no_pages_left
 finish

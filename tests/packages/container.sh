@@ -98,11 +98,13 @@ pid=
 leave() {
 	# unshare(1) ignores SIGTERM; what it has started dies with it.
 	[ -z "$pid" ] || { kill -9 "$pid" && wait "$pid"; } 2>/dev/null
-	while grep -qs 'populated 1' "$cgroup/cgroup.events"; do sleep 0.1; done
+	tries=600 # 60 s
+	while grep -qs 'populated 1' "$cgroup/cgroup.events" && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
 	umount "$layer" 2>/dev/null
 	rmdir "$layer"
 	find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null
 	[ -z "$lent" ] || echo "-$lent" >"$cg2/cgroup.subtree_control"
+	[ $tries -gt 0 ] || { echo "FAILED: processes are left in $cgroup"; exit 1; }
 }
 trap leave EXIT
 trap "exit 1" HUP INT TERM
@@ -138,7 +140,7 @@ for p in vpmud vpmu; do
 	rm -rf "$layer/x"
 done
 printf '%s %s\n' "$before" "$now" >"$layer/test/versions"
-printf 'VMS=%s\nKILLS=%s\nPLANT=%s\n' "${VMS:-10}" "${KILLS:-10}" "${PLANT-}" >"$layer/test/settings"
+printf 'VMS=%s\nKILLS=%s\nPLANT=%s\n' "${VMS-}" "${KILLS:-10}" "${PLANT-}" >"$layer/test/settings"
 
 sh -c 'echo $$ >"$0/cgroup.procs" && exec unshare -m -p -f -C -u -n --kill-child sh "$@"' \
 	"$cgroup" "$0" boot "$layer" "$clean" >"$layer/boot.log" 2>&1 &

@@ -7,27 +7,8 @@
 . /root/test/inside.inc
 export LIBVIRT_DEFAULT_URI=qemu:///system
 
-need() { # COMMAND...: without it nothing below makes sense
-	must "$@" || exit 1
-}
 # Or else the host waits for its guests when it powers off.
 trap 'for d in $(virsh list --name); do virsh destroy "$d"; done >/dev/null 2>&1' EXIT
-becomes() { # WHAT WANT COMMAND...: COMMAND prints WANT, sooner or later. The limit is for what hangs.
-	what=$1 want=$2 tries=600
-	shift 2
-	until got=$("$@" 2>&1) && [ "$got" = "$want" ]; do
-		tries=$((tries - 1))
-		if [ $tries = 0 ]; then
-			check "$what" "$got" "$want"
-			journalctl -u vpmud -u libvirtd -o cat -n 20
-			exit 1
-		fi
-		sleep 1
-	done
-}
-block() { # PLACE: its part of vpmud.conf
-	sed -n "/^\`\`\`ini place=$1\$/,/^\`\`\`\$/p" operator-guide.md | grep -v '^```'
-}
 domain() { # NAME: a guest without an operating system, whose vCPU loops with interrupts off (cli; jmp .)
 	{
 		printf '\372\353\376'
@@ -84,8 +65,8 @@ becomes "web-1 with metadata" "/acme/web libvirt cgroup $uuid" row web-1
 
 # ---- another one by its scope, with the section of operator-guide.md; metrics ----
 {
-	block libvirt-metadata
-	block libvirt-scope
+	block operator-guide.md libvirt-metadata
+	block operator-guide.md libvirt-scope
 } >>/etc/vpmu/vpmud.conf
 need vpmud --check-config
 printf '[vpmu-exporter]\nevents = task-clock,context-switches\n' >/etc/vpmu/vpmu-exporter.conf

@@ -37,7 +37,8 @@ mkdir -p "$tmp" && cd "$tmp" || exit 2
 [ -n "$qemu" ] || { echo "# SKIP no qemu-system-x86_64"; exit 77; }
 [ -r /dev/kvm ] && [ -w /dev/kvm ] || { echo "# SKIP no /dev/kvm"; exit 77; }
 
-unset VPMU_QEMU VPMU_QEMU_CONFIG VPMU_PMU VPMU_GP VPMU_POLICY VPMU_ALLOW VPMU_DENY
+unset VPMU_QEMU VPMU_PMU VPMU_GP VPMU_POLICY VPMU_ALLOW VPMU_DENY
+export VPMU_QEMU_CONFIG=/dev/null VPMU_VPMUD=none # not this host's
 pids=
 trap 'kill $pids $(jobs -p) 2>/dev/null; wait' EXIT
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -380,6 +381,8 @@ void *share_link_run(void *arg)
 	struct share_client *c = arg;
 	uint64_t woken;
 
+	/* Not the name that a vCPU's thread has passed on, by which vpmud finds vCPUs. */
+	prctl(PR_SET_NAME, "vpmu-share");
 	pthread_mutex_lock(&c->lock);
 	c->came = -1;
 	while (!c->stop) {

@@ -8,7 +8,8 @@ set -u
 build=$(cd "$1" && pwd) || exit 2
 rounds=${2-20} exits=${3-10000}
 prog=$build/bench/vpmu-preload-exits
-unset VPMU_QEMU VPMU_QEMU_CONFIG VPMU_GP VPMU_POLICY VPMU_ALLOW VPMU_DENY LD_PRELOAD
+unset VPMU_QEMU VPMU_GP VPMU_POLICY VPMU_ALLOW VPMU_DENY LD_PRELOAD
+export VPMU_QEMU_CONFIG=/dev/null VPMU_VPMUD=none # not this host's
 [ -e "$build/bin/vpmu-preload.so" ] || { echo "# SKIP no vpmu-preload.so"; exit 77; }
 grep -q GenuineIntel /proc/cpuinfo && model=intel-v2 || model=amd-core
 export EXITS="$exits" EXITS_MODEL=$model VPMU_PMU=$model
