@@ -15,6 +15,7 @@
 #include "vpmu/core/rcu.h"
 #include "vpmu/host.h"
 #include "vpmu/kvm/pages.h"
+#include "vpmu/kvm/share_priv.h"
 #include "vpmu/pcpu.h"
 
 #define MS	1000000ULL
@@ -143,6 +144,10 @@ static void start(unsigned int i)
 {
 	int rc;
 
+	/* A vpmud that answers may take as long as a busy machine needs. */
+	b.client->wait_ns = vpmud.mode == VPMUD_GOOD || vpmud.mode == VPMUD_REFUSES
+				    ? 600 * 1000 * MS
+				    : SHARE_WAIT_NS;
 	b.pages.access = true; /* as in WRMSR */
 	rc = vpmu_consumer_add(&b.c[i], b.vm, keys[i], b.pcpu);
 	b.pages.access = false;

@@ -111,9 +111,9 @@ static bool share_settled(const struct share *s)
 	return s->state == SHARE_BOUND || s->state == SHARE_REFUSED;
 }
 
-static struct timespec share_deadline(void)
+static struct timespec share_deadline(const struct share_client *c)
 {
-	uint64_t due = share_now() + SHARE_WAIT_NS;
+	uint64_t due = share_now() + c->wait_ns;
 
 	return (struct timespec){.tv_sec = (time_t)(due / 1000000000u),
 				 .tv_nsec = (long)(due % 1000000000u)};
@@ -121,7 +121,7 @@ static struct timespec share_deadline(void)
 
 static void share_wait(struct share_client *c, const struct share *s, vpmu_key_t key)
 {
-	const struct timespec at = share_deadline();
+	const struct timespec at = share_deadline(c);
 
 	while (s->key == key && !share_settled(s) && !c->down && !c->late)
 		if (pthread_cond_timedwait(&c->changed, &c->lock, &at) == ETIMEDOUT)
@@ -216,7 +216,7 @@ bool share_ready(struct share_thread *t, vpmu_key_t key)
 int share_event(struct share_thread *t, struct share *s, bool wait)
 {
 	struct share_client *c = t->client;
-	const struct timespec at = share_deadline();
+	const struct timespec at = share_deadline(c);
 	int fd;
 
 	pthread_mutex_lock(&c->lock);
@@ -325,6 +325,7 @@ static int share_new(const char *path, struct share_client **out)
 	if (!c)
 		return -ENOMEM;
 	strcpy(c->path, path);
+	c->wait_ns = SHARE_WAIT_NS;
 	c->fd = -1;
 	c->users = 1;
 	pthread_mutex_init(&c->lock, NULL);

@@ -29,8 +29,9 @@ struct share_client {
 	pthread_cond_t changed;
 	struct share_thread *threads;
 	bool stop;
-	bool down; /* the last attempt to connect has failed, or ended without an answer */
-	bool late; /* a vCPU has waited in vain since the last answer */
+	bool down;	  /* the last attempt to connect has failed, or ended without an answer */
+	bool late;	  /* a vCPU has waited in vain since the last answer */
+	uint64_t wait_ns; /* SHARE_WAIT_NS; longer in tests, for busy machines */
 
 	/* share_link.c */
 	int fd; /* -1: not connected */
