@@ -5,11 +5,14 @@
  */
 #include <criterion/criterion.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/kvm.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "vpmu/core/rcu.h"
 #include "vpmu/emupmu.h"
@@ -243,6 +246,36 @@ static bool filter_has(uint32_t msr)
 		if (msr - fake.filter.ranges[i].base < fake.filter.ranges[i].nmsrs)
 			return true;
 	return false;
+}
+
+/* Threads that it starts are not taken for the vCPU whose thread opens the VM. */
+Test(kvm_pmu, own_threads_have_own_names)
+{
+	unsigned int same = 0;
+	struct dirent *e;
+	struct bed b;
+	DIR *dir;
+
+	prctl(PR_SET_NAME, "CPU 0/KVM");
+	bed_vm(&b, VPMU_GUEST_AMD_V2, 0);
+	cr_assert(!bed_open(&b), "%s", b.why);
+	dir = opendir("/proc/self/task");
+	cr_assert(dir);
+	while ((e = readdir(dir))) {
+		char path[300], name[17] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
+		f = *e->d_name == '.' ? NULL : fopen(path, "r");
+		if (!f)
+			continue;
+		same += fgets(name, sizeof(name), f) && !strcmp(name, "CPU 0/KVM\n");
+		fclose(f);
+	}
+	closedir(dir);
+	cr_expect_eq(same, 1, "%u", same);
+	vpmu_kvm_vm_close(b.vm);
+	vpmu_host_destroy(b.host);
 }
 
 Test(kvm_pmu, filter_leaves_the_other_vendor_out)

@@ -2,6 +2,7 @@
 /* The VMM's threads: registered with liburcu at their first call, and released at their end. */
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include "vpmu/core/rcu.h"
 #include "vpmu/kvm/priv.h"
@@ -49,10 +50,15 @@ struct vpmu_kvm_vcpu **kvm_thread_bound(void)
 
 void kvm_thread_start_rcu(void)
 {
+	char name[16] = "";
 	sigset_t all, old;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
+	/* A new thread has the name of its maker, and by that name vpmud knows QEMU's vCPUs. */
+	prctl(PR_GET_NAME, name);
+	prctl(PR_SET_NAME, "vpmu-rcu");
 	urcu_memb_get_default_call_rcu_data();
+	prctl(PR_SET_NAME, name);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
