@@ -163,8 +163,9 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	struct bpf_backend *k = bed_open(&plain);
 	struct bed_counters truth[2];
 	struct bpf_backend_usage u;
-	uint64_t begin[2][2], end[2][2], v;
+	uint64_t begin[2][2], end[2][2], missed, v;
 	struct tree t;
+	bool partial;
 	pid_t pid;
 
 	bpf_backend_close(k);
@@ -193,6 +194,8 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	bed_conserved(bpf_as_backend(t.k));
 	cr_expect_eq(pinned("moves"), t.k->move_link != NULL);
 	cr_expect(pinned("link"));
+	bpf_backend_usage(t.k, &u);
+	missed = u.missed + u.moved;
 	for (int i = 0; i < 2; i++)
 		end[0][i] = bed_counters_read(&truth[i]);
 	vpmu_backend_detach(t.root);
@@ -200,7 +203,12 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 		end[1][i] = bed_counters_read(&truth[i]);
 	vpmu_backend_detach(t.tenants);
 	v = t.tenants->values[0].count;
-	cr_expect(v >= (1 + 2 * KILLS) * FAULTS && v <= (1 + 2 * KILLS) * FAULTS + SLACK * KILLS,
+	/* Where the kernel hides a switch, the value says that it is partial, and for no other
+	 * reason. */
+	partial = t.tenants->values[0].partial;
+	cr_expect(!partial || missed, "partial, and no switch was missed");
+	cr_expect((partial || v >= (1 + 2 * KILLS) * FAULTS) &&
+			  v <= (1 + 2 * KILLS) * FAULTS + SLACK * KILLS,
 		  "%llu faults of the tenant", (unsigned long long)v);
 	for (int i = 0; i < 2; i++) {
 		v = t.root->values[i].count;
