@@ -425,13 +425,11 @@ static void many_few(const struct many *m)
 Test(cgroup_sched, many_threads_are_read)
 {
 	const struct bpf_backend_opts o = {0};
-	struct many m = {
-		.nr = getenv("IT_CGROUP_SCHED")
-			      ? (unsigned int)atoi(getenv("IT_CGROUP_SCHED")) / 4 * 4
-			      : 600,
-		.k = bed_open(&o),
-	};
+	static struct many m; /* the threads use it until the process ends */
 
+	m.nr = getenv("IT_CGROUP_SCHED") ? (unsigned int)atoi(getenv("IT_CGROUP_SCHED")) / 4 * 4
+					 : 600;
+	m.k = bed_open(&o);
 	many_start(&m);
 	cr_assert(m.k->sched.tasks, "the kernel refuses the iterator");
 	many_rounds(&m, "by the iterator");
