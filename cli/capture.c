@@ -52,12 +52,14 @@ void capture_fini(struct capture *c)
 	c->branch = NULL;
 }
 
-bool capture_is_call_stack(const struct capture *c)
+/* Returns true if the records are calls that have not returned. */
+static bool capture_is_call_stack(const struct capture *c)
 {
 	return strcmp(c->mode, "call-stack") == 0;
 }
 
-void capture_chain(const struct images *im, const struct capture *c, struct chain *out)
+/* Convert records of calls to a chain: the target of the newest call, then the origin of each. */
+static void capture_chain(const struct images *im, const struct capture *c, struct chain *out)
 {
 	out->in = (struct origin){.vm = c->vm, .vcpu = (int)c->vcpu};
 	out->nr = 0;

@@ -34,12 +34,6 @@ struct capture {
 void capture_parse(struct fields *f, const json_t *row, struct capture *c);
 void capture_fini(struct capture *c);
 
-/* capture_is_call_stack - returns true if the records are calls that have not returned. */
-bool capture_is_call_stack(const struct capture *c);
-/* capture_chain - convert such records to a call chain: the target of the newest call, then the
- * origin of each call. */
-void capture_chain(const struct images *im, const struct capture *c, struct chain *out);
-
 /* capture_want - name the host's user code in it at the next images_look(). */
 void capture_want(struct images *im, const struct capture *c);
 

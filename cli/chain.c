@@ -149,7 +149,10 @@ void chain_parse(struct fields *f, const struct images *im, const json_t *row, s
 	chain_settle(im, ch);
 }
 
-void chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count)
+/* Add @count samples of @ch to the tree @root: "vm;vcpuN;outermost;...;innermost". With a side,
+ * "[side]" is the frame after the VM or tenant, and after it the command, if one is known. An empty
+ * chain gets the frame "[no calls]". */
+static void chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count)
 {
 	char buf[CHAIN_MAX][ADDRESS_LEN], comm[ADDRESS_LEN], vcpu[24], side[24];
 	const struct origin *o = &ch->in;

@@ -72,12 +72,6 @@ void chain_settle(const struct images *im, struct chain *ch);
 /* chain_parse - parse @row of "chains". */
 void chain_parse(struct fields *f, const struct images *im, const json_t *row, struct chain *ch);
 
-/* chain_add - add @count samples of @ch to the tree @root: "vm;vcpuN;outermost;...;innermost". With
- * a side, "[side]" is the frame after the VM or tenant, and after it the command, if one is known.
- * An empty chain gets the frame "[no
- * calls]". */
-void chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count);
-
 /* chain_want - name user code of the host in @ch at the next images_look(). */
 void chain_want(struct images *im, const struct chain *ch);
 

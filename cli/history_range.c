@@ -66,8 +66,10 @@ static bool history_range_ok(const json_t *answer, uint64_t since_ns, uint64_t u
 	return true;
 }
 
-json_t *history_range_ask(const struct history_range *r, uint64_t since_ns, uint64_t until_ns,
-			  int points)
+/* Return the checked answer for the intervals that end from @since_ns to @until_ns, NULL after an
+ * error was printed. @points: 0: all. */
+static json_t *history_range_ask(const struct history_range *r, uint64_t since_ns,
+				 uint64_t until_ns, int points)
 {
 	char since[24], until[24];
 	json_t *req, *answer;

@@ -31,11 +31,6 @@ void history_range_check(const char *cmd, const struct past_opts *o);
 void history_range_times(const char *cmd, const struct past_opts *o, uint64_t *since_ns,
 			 uint64_t *until_ns);
 
-/* history_range_ask - return the checked answer for the intervals that end from @since_ns to
- * @until_ns, NULL after an error was printed. @points: 0: all. */
-json_t *history_range_ask(const struct history_range *r, uint64_t since_ns, uint64_t until_ns,
-			  int points);
-
 /* history_range_clip - set the range to what is kept of @since_ns to @until_ns. Returns false after
  * an error was printed: nothing is. */
 bool history_range_clip(struct history_range *r, uint64_t since_ns, uint64_t until_ns);

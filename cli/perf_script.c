@@ -28,7 +28,10 @@ static const char *object_of(struct images *im, const struct chain *ch, const st
 	}
 }
 
-const char *perf_script_who(struct images *im, const struct origin *o, char buf[WHO_LEN])
+#define WHO_LEN 400
+
+/* Write the origin as a command name: "web-1/vcpu0", "/acme:nginx" or "/acme". Returns @buf. */
+static const char *perf_script_who(struct images *im, const struct origin *o, char buf[WHO_LEN])
 {
 	const char *who = origin_name(o), *comm;
 	char text[ADDRESS_LEN];

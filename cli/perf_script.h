@@ -32,9 +32,4 @@ void perf_script_print(const struct perf_script_about *about, struct fields *fie
 		       struct images *im, const json_t *answer, FILE *f,
 		       struct perf_script_gaps *gaps);
 
-/* perf_script_who - write the origin as a command name: "web-1/vcpu0", "/acme:nginx" or "/acme".
- * Returns @buf. */
-#define WHO_LEN 400
-const char *perf_script_who(struct images *im, const struct origin *o, char buf[WHO_LEN]);
-
 #endif

@@ -11,8 +11,6 @@
 #include "guest-tools/pmu.h"
 #include "guest-tools/tools.h"
 
-#define SAMPLE_PERIOD_MAX 0x7fffffffu /* longest period that a 32-bit write can set (Intel) */
-
 struct sample_opts {
 	struct event ev;
 	uint64_t period;

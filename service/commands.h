@@ -88,7 +88,6 @@ struct command_kind {
 	/* Add the fields of this kind only. */
 	void (*describe)(const struct registered *e, const struct access *who, json_t *obj);
 };
-extern const struct command_kind command_sessions, command_profiles, command_captures;
 
 /* command_describe - add @e's name, target and keep, and the fields of its kind for this client. */
 void command_describe(const struct commands *c, const struct command_kind *kind,

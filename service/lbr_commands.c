@@ -20,7 +20,7 @@ static void lbr_commands_describe(const struct registered *e, const struct acces
 	command_backend(cap->backend, cap->node, resp);
 }
 
-const struct command_kind command_captures = {"capture", lbr_commands_describe};
+static const struct command_kind command_captures = {"capture", lbr_commands_describe};
 
 /* Memory for branch records on the host, including the guests' own, on all backends: memory may be
  * added over backends, unlike counts. */

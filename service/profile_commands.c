@@ -54,7 +54,7 @@ static void profile_commands_describe(const struct registered *e, const struct a
 	command_backend(p->backend, p->node, resp);
 }
 
-const struct command_kind command_profiles = {"profile", profile_commands_describe};
+static const struct command_kind command_profiles = {"profile", profile_commands_describe};
 
 static void started(bool ok, void *arg)
 {

@@ -13,7 +13,8 @@
 #include "service/registry.h"
 #include "vpmu/util/fail.h"
 
-bool registry_name_ok(const char *name, char *err, size_t errlen)
+/* Returns true for 1 to REGISTRY_NAME_MAX of [A-Za-z0-9_.:-]; else one line to @err. */
+static bool registry_name_ok(const char *name, char *err, size_t errlen)
 {
 	size_t len = strlen(name);
 

@@ -55,10 +55,6 @@ struct registry {
 	uint64_t refused;      /* opens refused because of kind->max */
 };
 
-/* registry_name_ok - returns true for 1 to REGISTRY_NAME_MAX of [A-Za-z0-9_.:-]; else one line to
- * @err. Pure. */
-bool registry_name_ok(const char *name, char *err, size_t errlen);
-
 /*
  * registry_prepare - set @e's name, target and owner from @o. It is not in the list yet:
  * registry_add inserts it, registry_discard undoes this. -E2BIG: limit of the kind reached;

@@ -70,7 +70,7 @@ static void session_commands_describe(const struct registered *e, const struct a
 	json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
 }
 
-const struct command_kind command_sessions = {"session", session_commands_describe};
+static const struct command_kind command_sessions = {"session", session_commands_describe};
 
 static void session_commands_attached(bool ok, void *arg)
 {

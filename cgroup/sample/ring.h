@@ -18,8 +18,6 @@
 
 /* Supported fields; perf_event_attr.sample_type must be a subset that includes RING_FIXED. */
 #define RING_FIXED (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
-#define RING_TYPES                                                                                 \
-	(RING_FIXED | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_BRANCH_STACK | RING_SAMPLE_CGROUP)
 
 #define RING_CALLS_MAX	  63 /* of a call chain; outer callers are dropped */
 #define RING_BRANCHES_MAX 64

@@ -73,12 +73,6 @@ void aml_integer(struct aml *a, uint32_t v)
 		aml_byte(a, (uint8_t)(v >> 8 * i));
 }
 
-void aml_string(struct aml *a, const char *s)
-{
-	aml_byte(a, 0x0d);
-	aml_bytes(a, s, strlen(s) + 1);
-}
-
 static unsigned int aml_hex(char c)
 {
 	return (unsigned int)(c <= '9' ? c - '0' : c - 'A' + 10);

@@ -25,9 +25,8 @@ void aml_close(struct aml *a, size_t at);
 /* aml_name - a name of up to 4 characters as a NameSeg; a leading '\' is written before it. */
 void aml_name(struct aml *a, const char *name);
 
-/* aml_integer - an integer constant. aml_string - a string of ASCII characters. */
+/* aml_integer - an integer constant. */
 void aml_integer(struct aml *a, uint32_t v);
-void aml_string(struct aml *a, const char *s);
 
 /* aml_eisa_id - an EISA ID such as "PNP0501" as the integer that it is encoded as. */
 void aml_eisa_id(struct aml *a, const char *id);

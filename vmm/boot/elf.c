@@ -17,8 +17,8 @@ int elf_bad_field(const struct elf_check *c, const char *field, uint64_t value,
 		    c->img->name, field, value, accepted);
 }
 
-int elf_bad_phdr(const struct elf_check *c, unsigned int i, const char *field, uint64_t value,
-		 const char *accepted)
+static int elf_bad_phdr(const struct elf_check *c, unsigned int i, const char *field,
+			uint64_t value, const char *accepted)
 {
 	return fail(-ENOEXEC, c->err, c->errlen,
 		    "%s: program header %u: %s is 0x%" PRIx64 "; expected %s", c->img->name, i,

@@ -28,12 +28,9 @@ struct elf_check {
 	size_t errlen;
 };
 
-/* elf_bad_field, elf_bad_phdr - return -ENOEXEC with one line: the field, its value, and the
- * values expected. */
+/* elf_bad_field - return -ENOEXEC with one line: the field, its value, and the values expected. */
 int elf_bad_field(const struct elf_check *c, const char *field, uint64_t value,
 		  const char *accepted);
-int elf_bad_phdr(const struct elf_check *c, unsigned int i, const char *field, uint64_t value,
-		 const char *accepted);
 
 /* elf_probe - returns true if @img begins like an ELF file. Pure. */
 bool elf_probe(const struct image *img);

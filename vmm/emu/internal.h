@@ -117,11 +117,6 @@ static inline void emu_wr(struct emu_vcpu *v, unsigned int reg, unsigned int byt
 		v->r[reg] = bytes == 4 ? (uint32_t)x : x;
 }
 
-static inline uint64_t emu_ea(const struct emu_vcpu *v, const struct emu_op *op)
-{
-	return v->r[op->base] + (v->r[op->idx] << op->scale) + (uint64_t)op->disp;
-}
-
 static inline bool emu_canonical(uint64_t a)
 {
 	return (uint64_t)((int64_t)(a << 16) >> 16) == a;

@@ -23,7 +23,8 @@ struct virt {
 
 /* ---- the queue ---- */
 
-void virt_queue_put(struct virt_queue *q)
+/* Drop a reference to @q. */
+static void virt_queue_put(struct virt_queue *q)
 {
 	unsigned int left;
 

@@ -45,9 +45,6 @@ struct virt_worker {
 	char bad[320]; /* last error about a domain's XML */
 };
 
-/* virt_queue_put - drop a reference to @q. */
-void virt_queue_put(struct virt_queue *q);
-
 /* virt_post - append @m to the queue, which then owns it. */
 void virt_post(struct virt_queue *q, struct virt_message *m);
 

@@ -227,7 +227,7 @@ void lapic_send(struct lapic *l, uint64_t icr)
 /* ---- registers ---- */
 
 /* Index of the LVT entry at @reg, or -1. */
-int lapic_lvt_of(uint32_t reg)
+static int lapic_lvt_of(uint32_t reg)
 {
 	if (reg == REG_CMCI)
 		return LVT_CMCI;

@@ -33,7 +33,6 @@
 
 #define LAPIC_MSR_BASE	0x800u /* ID 802H, VERSION 803H, TPR 808H, EOI 80BH, SVR 80FH, ... */
 #define LAPIC_MSR_COUNT 0x100u
-#define LAPIC_LVTPC	0x834u
 
 struct lapic {
 	uint32_t id;

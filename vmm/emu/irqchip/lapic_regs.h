@@ -82,10 +82,9 @@ static inline bool lapic_enabled(const struct lapic *l)
 
 /* lapic.c */
 void lapic_error(struct lapic *l, uint32_t bits);
-/* lapic_lvt_of - index of the LVT entry at @reg, or -1. lapic_writable - the bits of @reg that can
+/* lapic_writable - the bits of @reg that can
  * be written in x2APIC mode without #GP, or -1; lapic_lvt_writable - those of LVT entry @i.
  * lapic_write - write @val, of these bits only, to a writable @reg. */
-int lapic_lvt_of(uint32_t reg);
 int64_t lapic_writable(const struct lapic *l, uint32_t reg);
 uint32_t lapic_lvt_writable(const struct lapic *l, int i);
 void lapic_write(struct lapic *l, uint32_t reg, uint32_t val);
