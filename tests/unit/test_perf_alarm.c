@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Alarms of a vCPU thread's perf events, under libvpmu's core, on a fake kernel (fake_perf.h) and
  * for timers on the real one: opened and armed events, and that no alarm is lost or invented. */
-#include "fake_perf.h"
-#include "vpmu/account.h"
+#include "perf_core_bed.h"
 #include "vpmu/alarm.h"
-#include "vpmu/consumer.h"
-#include "vpmu/context.h"
-#include "vpmu/host.h"
-#include "vpmu/pcpu.h"
-#include "vpmu/core/rcu.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
 #include <x86intrin.h>
 
-#define INSTRUCTIONS vpmu_key_generic(VPMU_EV_INSTRUCTIONS, UK)
-#define CYCLES	     vpmu_key_generic(VPMU_EV_CYCLES, UK)
-#define REF_CYCLES   vpmu_key_generic(VPMU_EV_REF_CYCLES, UK)
-#define SIGNAL	     (SIGRTMIN + 9)
+#define REF_CYCLES vpmu_key_generic(VPMU_EV_REF_CYCLES, UK)
+#define SIGNAL	   (SIGRTMIN + 9)
 
 static uint64_t guest_ticks;
 
@@ -42,37 +34,24 @@ static uint64_t fire(struct vpmu_alarm *a, uint64_t over)
 }
 
 struct bed {
-	struct vpmu_hostpmu_perf p;
-	struct vpmu_host *host;
-	struct vpmu_pcpu *pcpu;
-	struct vpmu_account *vm;
-	struct vpmu_context ctx;
+	struct perf_core k;
 	struct vpmu_consumer guest;
 	struct alarm alarm;
 };
 
 static void begin_with(struct bed *b, struct vpmu_hostpmu_perf_opts opts)
 {
-	opts.cpu = VPMU_PERF_THREAD;
-	opts.alarm_signal = SIGNAL;
-	urcu_memb_register_thread();
 	memset(b, 0, sizeof(*b));
-	cr_assert(!vpmu_hostpmu_perf_init(&b->p, &opts));
-	b->host = vpmu_host_create();
-	cr_assert(!vpmu_pcpu_create(b->host, &b->p.pmu, 0, &b->pcpu));
-	vpmu_hostpmu_perf_set_thread(&b->p, gettid_());
-	cr_assert(!vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vm));
-	cr_assert(!vpmu_context_init(&b->ctx, b->vm, NULL));
-	cr_assert(!vpmu_context_place(&b->ctx, b->pcpu));
-	vpmu_pcpu_switch(b->pcpu, &b->ctx);
+	opts.alarm_signal = SIGNAL;
+	perf_core_begin(&b->k, opts);
 }
 
 static void set_alarm(struct bed *b, vpmu_key_t key, uint64_t period)
 {
-	cr_assert(!vpmu_consumer_add(&b->guest, b->vm, key, b->pcpu));
+	cr_assert(!vpmu_consumer_add(&b->guest, b->k.vm, key, b->k.pcpu));
 	b->alarm.a.fire = fire;
 	b->alarm.period = period;
-	vpmu_alarm_set(&b->alarm.a, &b->ctx, &b->guest, b->pcpu, period);
+	vpmu_alarm_set(&b->alarm.a, &b->k.ctx, &b->guest, b->k.pcpu, period);
 }
 
 /* The guest runs for @us and leaves only when a signal takes it out. */
@@ -88,18 +67,19 @@ static unsigned int run_guest(struct bed *b, unsigned int us)
 		if (fake.signals == before)
 			continue;
 		exits++;
-		vpmu_pcpu_overflow(b->pcpu);
+		vpmu_pcpu_overflow(b->k.pcpu);
 	}
 	return exits;
 }
 
+static struct vpmu_value value(struct bed *b)
+{
+	return perf_core_read(&b->k, &b->guest);
+}
+
 static uint64_t counted(struct bed *b)
 {
-	struct vpmu_value v;
-
-	vpmu_pcpu_flush(b->pcpu);
-	vpmu_consumer_read(&b->guest, &v);
-	return v.count;
+	return value(b).count;
 }
 
 static struct fake_event *event_of(uint64_t config)
@@ -117,23 +97,12 @@ static struct fake_event *event_of(uint64_t config)
 	return found;
 }
 
-/* What begin_with() has made. */
-static void end_host(struct bed *b)
-{
-	vpmu_pcpu_switch(b->pcpu, NULL);
-	vpmu_context_fini(&b->ctx);
-	vpmu_host_destroy(b->host);
-	vpmu_hostpmu_perf_fini(&b->p);
-}
-
 static void end(struct bed *b)
 {
-	vpmu_alarm_clear(&b->alarm.a, b->pcpu);
-	vpmu_consumer_del(&b->guest, b->pcpu, NULL);
-	end_host(b);
-	cr_expect_eq(fake.open_fds, 0);
+	vpmu_alarm_clear(&b->alarm.a, b->k.pcpu);
+	vpmu_consumer_del(&b->guest, b->k.pcpu, NULL);
+	perf_core_end(&b->k);
 	cr_expect(!fake.timer[0].used && !fake.timer[1].used);
-	b->host = NULL;
 }
 
 /* The bed of the test that runs. */
@@ -141,7 +110,7 @@ static struct bed b;
 
 static void end_last(void)
 {
-	if (b.host)
+	if (b.k.host)
 		end(&b);
 }
 
@@ -157,7 +126,7 @@ Test(perf_alarm, an_event_samples_from_the_start)
 	struct fake_event *e;
 
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	cr_assert(!vpmu_consumer_add(&b.guest, b.vm, INSTRUCTIONS, b.pcpu));
+	cr_assert(!vpmu_consumer_add(&b.guest, b.k.vm, INSTRUCTIONS, b.k.pcpu));
 	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
 	cr_assert(e && e->attr.sample_period);
 	cr_expect(e->sig == SIGNAL && e->tid == gettid_());
@@ -175,7 +144,7 @@ Test(perf_alarm, each_alarm_comes_once_and_in_time)
 	cr_expect_leq(b.alarm.latest, 2);
 	cr_expect_eq(counted(&b), 1000000);
 	/* Cleared: the event is not armed any longer. */
-	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
+	vpmu_alarm_clear(&b.alarm.a, b.k.pcpu);
 	cr_expect_eq(run_guest(&b, 100000), 0);
 }
 
@@ -206,13 +175,13 @@ Test(perf_alarm, one_event_for_all)
 	set_alarm(&b, INSTRUCTIONS, 500);
 	opens = fake.opens;
 	for (int i = 0; i < 2; i++)
-		cr_assert(!vpmu_consumer_add(&operators[i], i ? vpmu_host_root(b.host) : b.vm,
+		cr_assert(!vpmu_consumer_add(&operators[i], i ? vpmu_host_root(b.k.host) : b.k.vm,
 					     INSTRUCTIONS, NULL));
 	run_guest(&b, 10000);
 	cr_expect_eq(fake.opens, opens, "the operator opened events of his own");
 	cr_assert(event_of(PERF_COUNT_HW_INSTRUCTIONS));
 	cr_expect_eq(b.alarm.fired, 20);
-	vpmu_pcpu_flush(b.pcpu);
+	vpmu_pcpu_flush(b.k.pcpu);
 	for (int i = 0; i < 2; i++) {
 		vpmu_consumer_read(&operators[i], &v);
 		cr_expect_eq(v.count, 10000);
@@ -229,11 +198,11 @@ Test(perf_alarm, an_unbound_event_is_not_armed)
 	set_alarm(&b, INSTRUCTIONS, 1000);
 	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
 	cr_assert_eq(e->period, 1000);
-	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
-	vpmu_consumer_del(&b.guest, b.pcpu, NULL);
+	vpmu_alarm_clear(&b.alarm.a, b.k.pcpu);
+	vpmu_consumer_del(&b.guest, b.k.pcpu, NULL);
 	cr_expect(!e->used || e->period > 1ULL << 60, "period %lu", e->period);
 	b.guest = (struct vpmu_consumer){0};
-	cr_assert(!vpmu_consumer_add(&b.guest, b.vm, INSTRUCTIONS, b.pcpu));
+	cr_assert(!vpmu_consumer_add(&b.guest, b.k.vm, INSTRUCTIONS, b.k.pcpu));
 	cr_expect_eq(run_guest(&b, 10000), 0);
 }
 
@@ -268,23 +237,6 @@ Test(perf_alarm, two_kinds_of_core)
 }
 
 /* ---- throttling ---- */
-
-#define MS 1000000ULL
-
-static struct vpmu_value value(struct bed *b)
-{
-	struct vpmu_value v;
-
-	vpmu_pcpu_flush(b->pcpu);
-	vpmu_consumer_read(&b->guest, &v);
-	return v;
-}
-
-/* System calls take a little of the thread's time. */
-static bool about(uint64_t a, uint64_t b)
-{
-	return a + b / 50 + 20000 >= b && b + b / 50 + 20000 >= a;
-}
 
 static void throttled_for(struct bed *b, bool on, uint64_t ns)
 {
@@ -443,12 +395,12 @@ Test(perf_alarm, a_timer_of_the_thread)
 	cr_expect_leq(b.alarm.latest, 4000);
 	/* While the thread has no CPU its guest counts nothing, and the timer goes on. */
 	fake_sleep(10000000);
-	vpmu_pcpu_overflow(b.pcpu);
+	vpmu_pcpu_overflow(b.k.pcpu);
 	cr_expect_eq(b.alarm.fired, 200);
 	cr_expect_eq(run_guest(&b, 490), 0);
 	cr_expect_eq(run_guest(&b, 20), 1);
 	cr_expect_eq(b.alarm.fired, 201);
-	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
+	vpmu_alarm_clear(&b.alarm.a, b.k.pcpu);
 	cr_expect_eq(run_guest(&b, 10000), 0);
 }
 
@@ -462,17 +414,17 @@ static void timer_fails(bool made)
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks, .arg = &guest_ticks});
 	if (made) {
 		set_alarm(&b, REF_CYCLES, 1000000);
-		vpmu_alarm_clear(&b.alarm.a, b.pcpu);
+		vpmu_alarm_clear(&b.alarm.a, b.k.pcpu);
 		fake.no_timer = -EAGAIN;
-		vpmu_alarm_set(&b.alarm.a, &b.ctx, &b.guest, b.pcpu, 1000000);
+		vpmu_alarm_set(&b.alarm.a, &b.k.ctx, &b.guest, b.k.pcpu, 1000000);
 	} else {
 		fake.no_timer = -EAGAIN;
 		set_alarm(&b, REF_CYCLES, 1000000);
 	}
-	vpmu_pcpu_tick(b.pcpu);
+	vpmu_pcpu_tick(b.k.pcpu);
 	cr_expect_eq(run_guest(&b, 100), 0);
 	fake.no_timer = 0;
-	vpmu_pcpu_tick(b.pcpu);
+	vpmu_pcpu_tick(b.k.pcpu);
 	cr_expect_eq(run_guest(&b, 398), 0, "after 498 us");
 	cr_expect_eq(run_guest(&b, 4), 1, "after 502 us");
 	cr_expect_eq(b.alarm.fired, 1);
@@ -482,14 +434,14 @@ static void timer_fails(bool made)
 	cr_expect_eq(run_guest(&b, 500), 1, "the timer of the second");
 	cr_expect_eq(run_guest(&b, 2000), 0, "none for the third");
 	fake.no_timer = 0;
-	vpmu_pcpu_tick(b.pcpu);
+	vpmu_pcpu_tick(b.k.pcpu);
 	cr_expect_eq(b.alarm.fired, 6);
 	/* One that was cleared is not set. */
 	fake.no_timer = -EAGAIN;
-	vpmu_alarm_set(&b.alarm.a, &b.ctx, &b.guest, b.pcpu, 1000);
-	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
+	vpmu_alarm_set(&b.alarm.a, &b.k.ctx, &b.guest, b.k.pcpu, 1000);
+	vpmu_alarm_clear(&b.alarm.a, b.k.pcpu);
 	fake.no_timer = 0;
-	vpmu_pcpu_tick(b.pcpu);
+	vpmu_pcpu_tick(b.k.pcpu);
 	cr_expect_eq(run_guest(&b, 10000), 0);
 	end(&b);
 }
@@ -554,14 +506,14 @@ Test(perf_alarm_real, a_timer)
 	sigaction(SIGNAL, &sa, NULL);
 	cr_assert(!pthread_create(&t, NULL, sleep_through, &over));
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = real_ticks});
-	if (!(b.p.pmu.ops->eligible(&b.p.pmu, REF_CYCLES) & 1u << CTR_TSC))
+	if (!(b.k.p.pmu.ops->eligible(&b.k.p.pmu, REF_CYCLES) & 1u << CTR_TSC))
 		cr_skip_test("this host counts ref-cycles in hardware");
 	set_alarm(&b, REF_CYCLES, 2000000);
 	while (b.alarm.fired < 50) {
 		if (alarms == seen)
 			continue;
 		seen = alarms;
-		vpmu_pcpu_overflow(b.pcpu);
+		vpmu_pcpu_overflow(b.k.pcpu);
 	}
 	/* Each was late by less than a period, or fire() was called twice for one signal. */
 	cr_expect_geq(seen, 1);
@@ -584,23 +536,23 @@ Test(perf_alarm_real, an_event)
 	tid = gettid_();
 	sigaction(SIGNAL, &sa, NULL);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	ops = b.p.pmu.ops;
-	if (!ops->eligible(&b.p.pmu, clock)) {
-		end_host(&b);
+	ops = b.k.p.pmu.ops;
+	if (!ops->eligible(&b.k.p.pmu, clock)) {
+		perf_core_end(&b.k);
 		cr_skip_test("no right to count");
 	}
-	ctr = bind_key(&b.p, clock);
-	from = read_ctr(&b.p, ctr);
-	ops->arm(&b.p.pmu, ctr, 3000000);
+	ctr = bind_key(&b.k.p, clock);
+	from = read_ctr(&b.k.p, ctr);
+	ops->arm(&b.k.p.pmu, ctr, 3000000);
 	while (!alarms)
 		;
-	cr_expect_geq(read_ctr(&b.p, ctr) - from, 3000000);
-	ops->arm(&b.p.pmu, ctr, 0);
+	cr_expect_geq(read_ctr(&b.k.p, ctr) - from, 3000000);
+	ops->arm(&b.k.p.pmu, ctr, 0);
 	alarms = 0;
-	from = read_ctr(&b.p, ctr);
-	while (read_ctr(&b.p, ctr) - from < 20000000)
+	from = read_ctr(&b.k.p, ctr);
+	while (read_ctr(&b.k.p, ctr) - from < 20000000)
 		;
 	cr_expect_eq(alarms, 0);
-	ops->unbind(&b.p.pmu, ctr);
-	end_host(&b);
+	ops->unbind(&b.k.p.pmu, ctr);
+	perf_core_end(&b.k);
 }

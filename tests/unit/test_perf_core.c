@@ -3,52 +3,28 @@
  * see when the kernel takes counters away, multiplexes groups, runs out of files or has several
  * kinds of core. Nothing here asks the PMU; everything is seen through the core. */
 #include "conserved.h"
-#include "fake_perf.h"
-#include "vpmu/account.h"
-#include "vpmu/consumer.h"
-#include "vpmu/context.h"
-#include "vpmu/host.h"
-#include "vpmu/pcpu.h"
-#include "vpmu/core/rcu.h"
+#include "perf_core_bed.h"
 
-#define MS	     1000000ULL
-#define INSTRUCTIONS vpmu_key_generic(VPMU_EV_INSTRUCTIONS, UK)
-#define CYCLES	     vpmu_key_generic(VPMU_EV_CYCLES, UK)
-#define BRANCHES     vpmu_key_generic(VPMU_EV_BRANCHES, UK)
-#define KEYS_MAX     16
+#define BRANCHES vpmu_key_generic(VPMU_EV_BRANCHES, UK)
+#define KEYS_MAX 16
 
 struct bed {
-	struct vpmu_hostpmu_perf p;
-	struct vpmu_host *host;
-	struct vpmu_pcpu *pcpu;
-	struct vpmu_account *vm;
-	struct vpmu_context ctx;
+	struct perf_core k;
 	struct vpmu_consumer c[KEYS_MAX];
 	unsigned int nr;
 };
 
 static void begin(struct bed *b, unsigned int leave, bool pinned)
 {
-	struct vpmu_hostpmu_perf_opts opts = {
-		.cpu = VPMU_PERF_THREAD, .leave_counters = leave, .pinned = pinned};
-
-	urcu_memb_register_thread();
 	memset(b, 0, sizeof(*b));
-	cr_assert(!vpmu_hostpmu_perf_init(&b->p, &opts));
-	b->host = vpmu_host_create();
-	cr_assert(b->host);
-	cr_assert(!vpmu_pcpu_create(b->host, &b->p.pmu, 0, &b->pcpu));
-	vpmu_hostpmu_perf_set_thread(&b->p, gettid_());
-	cr_assert(!vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vm));
-	cr_assert(!vpmu_context_init(&b->ctx, b->vm, NULL));
-	cr_assert(!vpmu_context_place(&b->ctx, b->pcpu));
-	vpmu_pcpu_switch(b->pcpu, &b->ctx);
+	perf_core_begin(&b->k,
+			(struct vpmu_hostpmu_perf_opts){.leave_counters = leave, .pinned = pinned});
 }
 
 static struct vpmu_consumer *count(struct bed *b, vpmu_key_t key)
 {
 	struct vpmu_consumer *c = &b->c[b->nr++];
-	int rc = vpmu_consumer_add(c, b->vm, key, NULL);
+	int rc = vpmu_consumer_add(c, b->k.vm, key, NULL);
 
 	cr_assert(!rc || rc == -EOPNOTSUPP);
 	return c;
@@ -56,11 +32,7 @@ static struct vpmu_consumer *count(struct bed *b, vpmu_key_t key)
 
 static struct vpmu_value read_now(struct bed *b, const struct vpmu_consumer *c)
 {
-	struct vpmu_value v;
-
-	vpmu_pcpu_flush(b->pcpu);
-	vpmu_consumer_read(c, &v);
-	return v;
+	return perf_core_read(&b->k, c);
 }
 
 /* The guest runs for @ms, and its pCPU ticks every @each ms. */
@@ -68,22 +40,16 @@ static void run_ticking(struct bed *b, unsigned int ms, unsigned int each)
 {
 	for (unsigned int done = 0; done < ms; done += each) {
 		fake_run(each * MS);
-		vpmu_pcpu_tick(b->pcpu);
+		vpmu_pcpu_tick(b->k.pcpu);
 	}
 }
 
 static void end(struct bed *b)
 {
-	conserved(b->host);
+	conserved(b->k.host);
 	while (b->nr)
 		vpmu_consumer_del(&b->c[--b->nr], NULL, NULL);
-	vpmu_pcpu_switch(b->pcpu, NULL);
-	vpmu_context_fini(&b->ctx);
-	vpmu_host_destroy(b->host);
-	vpmu_hostpmu_perf_fini(&b->p);
-	cr_expect_eq(fake.open_fds, 0);
-	urcu_memb_unregister_thread();
-	b->host = NULL;
+	perf_core_end(&b->k);
 }
 
 /* The bed of the test that runs. */
@@ -91,7 +57,7 @@ static struct bed b;
 
 static void end_last(void)
 {
-	if (b.host)
+	if (b.k.host)
 		end(&b);
 }
 
@@ -106,12 +72,6 @@ TestSuite(perf_core, .init = setup, .fini = end_last);
 static unsigned int share(const struct vpmu_value *v)
 {
 	return v->enabled_ns ? (unsigned int)(v->running_ns * 100 / v->enabled_ns) : 0;
-}
-
-/* System calls take a little of the thread's time. */
-static bool about(uint64_t a, uint64_t b)
-{
-	return a + b / 50 + 20000 >= b && b + b / 50 + 20000 >= a;
 }
 
 static bool exact(const struct vpmu_value *v)
@@ -186,7 +146,7 @@ Test(perf_core, gaps_in_the_page)
 	fake.rival = 4;
 	fake_run(10 * MS);
 	fake.rival = 0;
-	vpmu_pcpu_flush(b.pcpu);
+	vpmu_pcpu_flush(b.k.pcpu);
 	reads = fake.reads;
 	fake_run(10 * MS);
 	v = read_now(&b, c);
@@ -460,7 +420,7 @@ Test(perf_core, a_group_that_was_made_asleep)
 	first[0] = count(&b, fake_raw(0x1d0));
 	fake_run(1 * MS);
 	vpmu_consumer_disable(first[0], NULL);
-	vpmu_pcpu_tick(b.pcpu); /* its event waits, disabled */
+	vpmu_pcpu_tick(b.k.pcpu); /* its event waits, disabled */
 	first[1] = count(&b, fake_raw(0x2d0));
 	good = count(&b, BRANCHES);
 	fake.sleeps = true;
@@ -585,7 +545,7 @@ Test(perf_core, one_event_for_each_kind_of_core)
 	for (unsigned int i = 0; i < 20; i++) {
 		fake.core = i % 4 == 3;
 		fake_run(20 * MS);
-		vpmu_pcpu_tick(b.pcpu);
+		vpmu_pcpu_tick(b.k.pcpu);
 	}
 	v = read_now(&b, both);
 	cr_expect(exact(&v) && v.count == 400000 && about(v.running_ns, v.enabled_ns), "%lu: %lu",
@@ -607,7 +567,7 @@ Test(perf_core, on_all_kinds_of_core_or_none)
 	count(&b, vpmu_key_generic(VPMU_EV_CACHE_MISSES, UK));
 	for (unsigned int i = 0; i < 50; i++) {
 		fake_run(1 * MS);
-		vpmu_pcpu_tick(b.pcpu);
+		vpmu_pcpu_tick(b.k.pcpu);
 		on[0] = on[1] = 0;
 		fake_for_each(e)
 		{
@@ -684,8 +644,8 @@ Test(perf_core, events_are_opened_at_a_bounded_rate)
 			before = fake.opens;
 		for (unsigned int i = 0; i < 40; i++) {
 			c = &b.c[0];
-			cr_assert(!vpmu_consumer_add(c, b.vm, fake_raw(0x4b0 + i), b.pcpu));
-			vpmu_consumer_del(c, b.pcpu, NULL);
+			cr_assert(!vpmu_consumer_add(c, b.k.vm, fake_raw(0x4b0 + i), b.k.pcpu));
+			vpmu_consumer_del(c, b.k.pcpu, NULL);
 		}
 	}
 	cr_expect_leq(fake.opens - before, 65, "%u events were opened", fake.opens - before);
