@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The emulator's page tables: permissions, accessed and dirty bits, INVLPG and accesses across
+ * pages. */
+#include "tests/unit/emu_bed.h"
+
+TestSuite(emu_paging, .fini = bed_end);
+
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
+
+static uint64_t cr2(struct bed *b)
+{
+	struct kvm_sregs s;
+
+	o->get_sregs(b->v, &s);
+	return s.cr2;
+}
+
+BED_GUEST(guest_access, "mov (%rsi), %eax\nhlt\n"); /* at 0 */
+BED_GUEST(guest_store, "mov %eax, (%rsi)\nhlt\n");
+BED_GUEST(guest_jump, "jmp *%rsi\n");
+
+struct page_row {
+	int line;
+	const uint8_t *code, *end;
+	bool user;
+	uint64_t pte;
+	uint64_t cr0_off; /* bits to clear in CR0 */
+	int vec;	  /* -1: none, HLT reached (a user's HLT is #GP, 13) */
+	uint64_t err;
+	uint64_t after; /* A and D bits in the entry afterwards */
+};
+
+#define LOAD_	guest_access, guest_access_end
+#define STORE_	guest_store, guest_store_end
+#define JUMP_	guest_jump, guest_jump_end
+#define AT(pte) (BED_DATA | (pte))
+
+Test(emu_paging, page_permissions)
+{
+	static const struct page_row rows[] = {
+		{__LINE__, LOAD_, true, AT(7), 0, 13, 0, BED_A},
+		{__LINE__, STORE_, true, AT(7), 0, 13, 0, BED_A | BED_D},
+		{__LINE__, LOAD_, true, 0, 0, 14, 4, 0},
+		{__LINE__, STORE_, true, 0, 0, 14, 6, 0},
+		{__LINE__, LOAD_, true, AT(BED_P | BED_W), 0, 14, 5, 0},
+		{__LINE__, STORE_, true, AT(BED_P | BED_U), 0, 14, 7, 0},
+		{__LINE__, LOAD_, false, AT(BED_P), 0, -1, 0, BED_A},
+		{__LINE__, STORE_, false, AT(BED_P), 0, 14, 3, 0},
+		{__LINE__, STORE_, false, AT(BED_P), 1 << 16, -1, 0, BED_A | BED_D},
+		{__LINE__, STORE_, true, AT(BED_P | BED_U), 1 << 16, 14, 7, 0},
+		{__LINE__, STORE_, false, 0, 0, 14, 2, 0},
+		{__LINE__, JUMP_, false, AT(3), 0, -1, 0, BED_A},
+		{__LINE__, JUMP_, false, AT(3) | BED_NX, 0, 14, 0x11, 0},
+		{__LINE__, JUMP_, true, AT(7) | BED_NX, 0, 14, 0x15, 0},
+		{__LINE__, JUMP_, true, AT(3), 0, 14, 0x15, 0},
+		{__LINE__, JUMP_, true, 0, 0, 14, 0x14, 0},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct page_row *row = &rows[i];
+		struct kvm_sregs s;
+		int vec;
+
+		bed_start(&b, row->code, row->end, row->user);
+		o->get_sregs(b.v, &s);
+		s.cr0 &= ~row->cr0_off;
+		o->set_sregs(b.v, &s);
+		*bed_u64(&b, BED_PT + 8) = row->pte;
+		b.ram[BED_DATA + 0x10] = 0xf4; /* where guest_jump goes */
+		b.r.rsi = BED_WIN + 0x1010;
+		o->set_regs(b.v, &b.r);
+		vec = bed_run_to_hlt(&b);
+		cr_assert_eq(vec, row->vec, "line %d: vector %d", row->line, vec);
+		if (vec == 14) {
+			cr_assert_eq(bed_stack(&b, 0), row->err, "line %d: error 0x%lx", row->line,
+				     bed_stack(&b, 0));
+			cr_assert_eq(cr2(&b), BED_WIN + 0x1010, "line %d", row->line);
+			cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS),
+				     row->code == guest_jump ? 2 : 1, "line %d", row->line);
+		}
+		cr_assert_eq(*bed_u64(&b, BED_PT + 8) & (BED_A | BED_D), row->after, "line %d",
+			     row->line);
+	}
+}
+
+/* U, W and NX of every level count, and not only those of the last one (SDM vol. 3, 4.6). */
+Test(emu_paging, permissions_of_every_level)
+{
+	static const struct {
+		int line;
+		const uint8_t *code, *end;
+		bool user;
+		uint64_t clear, set; /* bits of one entry */
+		int vec;
+		uint64_t err;
+	} rows[] = {
+		{__LINE__, LOAD_, true, BED_U, 0, 14, 5},
+		{__LINE__, STORE_, true, BED_U, 0, 14, 7},
+		{__LINE__, JUMP_, true, BED_U, 0, 14, 0x15},
+		{__LINE__, LOAD_, true, BED_W, 0, 13, 0},
+		{__LINE__, STORE_, true, BED_W, 0, 14, 7},
+		{__LINE__, STORE_, false, BED_W, 0, 14, 3},
+		{__LINE__, JUMP_, true, 0, BED_NX, 14, 0x15},
+		{__LINE__, JUMP_, false, 0, BED_NX, 14, 0x11},
+		{__LINE__, LOAD_, false, BED_U, 0, -1, 0},
+		{__LINE__, LOAD_, true, BED_P, 0, 14, 4},
+	};
+	/* The entries of the upper levels must not be those of the code and stack, so the window
+	 * has a PML4 entry of its own. */
+	const uint64_t va = 1ULL << 39 | 0x1010, pdpt = 0x20000, pd = 0x21000;
+	const uint64_t entries[] = {BED_PML4 + 8, pdpt, pd, BED_PT + 8};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (unsigned int level = 0; level < 4; level++)
+			/* Again, with the entry of a page of 2 MiB as the last one. */
+			for (unsigned int large = 0; large < (level < 3 ? 2 : 1); large++) {
+				int vec;
+
+				bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
+				*bed_u64(&b, BED_PML4 + 8) = pdpt | 7;
+				*bed_u64(&b, pdpt) = pd | 7;
+				*bed_u64(&b, pd) = large ? 0x200000 | BED_PS | 7 : BED_PT | 7;
+				*bed_u64(&b, BED_PT + 8) = BED_DATA | 7;
+				b.ram[BED_DATA + 0x10] = 0xf4;
+				b.ram[0x200000 + 0x1010] = 0xf4;
+				*bed_u64(&b, entries[level]) &= ~rows[i].clear;
+				*bed_u64(&b, entries[level]) |= rows[i].set;
+				b.r.rsi = va;
+				o->set_regs(b.v, &b.r);
+				vec = bed_run_to_hlt(&b);
+				cr_expect_eq(vec, rows[i].vec, "line %d level %u%s: vector %d",
+					     rows[i].line, level, large ? ", large" : "", vec);
+				if (vec == 14)
+					cr_expect_eq(bed_stack(&b, 0), rows[i].err,
+						     "line %d level %u: error 0x%lx", rows[i].line,
+						     level, bed_stack(&b, 0));
+			}
+}
+
+BED_GUEST(guest_load_store, "mov (%rsi), %eax\nmov %eax, 8(%rsi)\nhlt\n");
+
+/* A store sets D in the entry of a page of any size, whether A is set already (by a load, or by the
+ * guest) or not (SDM vol. 3, 4.8). */
+Test(emu_paging, dirty_bits_of_every_size)
+{
+	const uint64_t va = 1ULL << 39, pdpt = 0x20000, pd = 0x21000;
+	const uint64_t entries[] = {pdpt, pd, BED_PT}; /* 1 GiB, 2 MiB, 4 KiB */
+
+	for (unsigned int size = 0; size < 3; size++)
+		for (unsigned int a = 0; a < 2; a++)
+			for (unsigned int load_first = 0; load_first < 2; load_first++) {
+				uint64_t leaf = 7 | (size < 2 ? BED_PS : 0) | (a ? BED_A : 0);
+
+				bed_start(&b, load_first ? guest_load_store : guest_store,
+					  load_first ? guest_load_store_end : guest_store_end,
+					  false);
+				*bed_u64(&b, BED_PML4 + 8) = pdpt | 7;
+				*bed_u64(&b, pdpt) = pd | 7;
+				*bed_u64(&b, pd) = BED_PT | 7;
+				*bed_u64(&b, entries[size]) = leaf | (size == 2 ? BED_DATA
+								      : size	? 0x200000
+										: 0);
+				b.r.rsi = va + (size ? 0x10 : 0x300010);
+				o->set_regs(b.v, &b.r);
+				cr_assert_eq(bed_run_to_hlt(&b), -1);
+				cr_expect_eq(*bed_u64(&b, entries[size]) & (BED_A | BED_D),
+					     BED_A | BED_D, "size %u, A %u, load first %u", size, a,
+					     load_first);
+			}
+}
+
+/* A load sets only A. */
+Test(emu_paging, loads_leave_pages_clean)
+{
+	bed_start(&b, guest_access, guest_access_end, false);
+	*bed_u64(&b, BED_PD2 + 8) = 0x200000 | BED_PS | 7;
+	b.r.rsi = BED_WIN + 0x200010;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(*bed_u64(&b, BED_PD2 + 8) & (BED_A | BED_D), BED_A);
+}
+
+BED_GUEST(guest_invlpg, "mov (%rsi), %eax\n"
+			"mov %rdx, (%rdi)\n" /* another page table entry */
+			"invlpg (%r8)\n"
+			"mov (%rsi), %ebx\n"
+			"hlt\n");
+BED_GUEST(guest_invlpg_code, "call *%rsi\n"
+			     "mov %rdx, (%rdi)\n"
+			     "invlpg (%r8)\n"
+			     "call *%rsi\n"
+			     "hlt\n");
+
+#define INVLPG_PDPT 0x20000ULL
+#define INVLPG_PD   0x21000ULL
+/* A region of 2 MiB for which none of the bed's pages stands in the engine's sets. */
+#define INVLPG_VA (1ULL << 39 | 5ULL << 21)
+
+/* Load at, or call, @at; write @new to @entry; INVLPG @va; do it again. */
+static void invlpg_row(struct bed *b, uint64_t at, uint64_t entry, uint64_t new, uint64_t va)
+{
+	*bed_u64(b, BED_PML4 + 8) = INVLPG_PDPT | 7;
+	*bed_u64(b, INVLPG_PDPT) |= INVLPG_PD | 7;
+	b->r.rsi = at;
+	b->r.rdi = entry;
+	b->r.rdx = new;
+	b->r.r8 = va;
+	o->set_regs(b->v, &b->r);
+	cr_assert_eq(bed_run_to_hlt(b), -1);
+}
+
+/* Behind INVLPG of any address in a page the new translation of the whole page is used, whatever
+ * its size. */
+Test(emu_paging, invlpg_of_every_size)
+{
+	/* 1 GiB, that becomes tables because there are only 4 MiB of RAM */
+	BED_START(&b, guest_invlpg, false);
+	*bed_u64(&b, INVLPG_PDPT) = BED_PS | 7;
+	*bed_u64(&b, 0x22000 + 8) = 0 | BED_PS | 7;
+	*bed_u64(&b, BED_DATA) = 1;
+	*bed_u64(&b, 0x100000) = 2;
+	*bed_u64(&b, BED_PML4 + 8) = INVLPG_PDPT | 7;
+	b.r.rsi = (1ULL << 39) + BED_DATA;
+	b.r.rdi = INVLPG_PDPT;
+	b.r.rdx = 0x22000 | 7;
+	b.r.r8 = (1ULL << 39) + 0x5000;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_expect(b.r.rax == 1 && b.r.rbx == 2, "1 GiB: %llu %llu", b.r.rax, b.r.rbx);
+
+	for (unsigned int user = 0; user < 2; user++) {
+		BED_START(&b, guest_invlpg, false);
+		*bed_u64(&b, INVLPG_PD + 5 * 8) = 0x200000 | BED_PS | 7;
+		*bed_u64(&b, BED_DATA) = 1;
+		*bed_u64(&b, 0x100000) = 2;
+		invlpg_row(&b, INVLPG_VA + 0x100000, INVLPG_PD + 5 * 8, 0 | BED_PS | 7,
+			   INVLPG_VA + (user ? 0x100123 : 0x1000));
+		cr_expect(b.r.rax == 1 && b.r.rbx == 2, "2 MiB: %llu %llu", b.r.rax, b.r.rbx);
+	}
+
+	BED_START(&b, guest_invlpg, false);
+	*bed_u64(&b, INVLPG_PD + 5 * 8) = BED_PT | 7;
+	*bed_u64(&b, BED_PT) = BED_DATA | 7;
+	*bed_u64(&b, BED_DATA) = 1;
+	*bed_u64(&b, 0x100000) = 2;
+	invlpg_row(&b, INVLPG_VA, BED_PT, 0x100000 | 7, INVLPG_VA + 0x123);
+	cr_expect(b.r.rax == 1 && b.r.rbx == 2, "4 KiB: %llu %llu", b.r.rax, b.r.rbx);
+}
+
+/* The same for code, also code that reaches in from the page before. */
+Test(emu_paging, invlpg_of_code)
+{
+	static const uint8_t one[] = {0xb9, 1, 0, 0, 0, 0xc3}, two[] = {0xb9, 2, 0, 0, 0, 0xc3};
+
+	for (unsigned int row = 0; row < 3; row++) {
+		uint64_t at = row == 2 ? 0xfff : 0; /* row 2: its second page moves */
+
+		BED_START(&b, guest_invlpg_code, false);
+		*bed_u64(&b, INVLPG_PD + 5 * 8) = row == 1 ? 0x200000 | BED_PS | 7 : BED_PT | 7;
+		*bed_u64(&b, BED_PT) = 0x300000 | 7;
+		*bed_u64(&b, BED_PT + 8) = 0x301000 | 7;
+		memcpy(b.ram + 0x300000, one, sizeof(one));
+		memcpy(b.ram + 0x300010, two, sizeof(two));
+		memcpy(b.ram + 0x100000, two, sizeof(two));
+		b.ram[0x300fff] = 0xe9; /* JMP to the page's begin, then to the other function */
+		*bed_u64(&b, 0x301000) = (uint32_t)-0x1004;
+		*bed_u64(&b, 0x101000) = (uint32_t)-0xff4;
+		if (row == 1) /* far from the address that INVLPG names */
+			invlpg_row(&b, INVLPG_VA + 0x100000, INVLPG_PD + 5 * 8, 0 | BED_PS | 7,
+				   INVLPG_VA + 0x1f0000);
+		else if (row == 2)
+			invlpg_row(&b, INVLPG_VA + at, BED_PT + 8, 0x101000 | 7,
+				   INVLPG_VA + 0x1000);
+		else
+			invlpg_row(&b, INVLPG_VA, BED_PT, 0x100000 | 7, INVLPG_VA);
+		cr_expect_eq(b.r.rcx, 2, "row %u", row);
+	}
+}
+
+BED_GUEST(guest_cmps, "sahf\nrepe cmpsb\nhlt\n");
+BED_GUEST(guest_cmpsq, "sahf\nrepe cmpsq\nhlt\n");
+BED_GUEST(guest_scas, "sahf\nrepne scasb\nhlt\n");
+BED_GUEST(guest_cmps_back, "sahf\nstd\nrepe cmpsb\nhlt\n");
+
+/* A repeated CMPS or SCAS that faults leaves in RCX, RSI and RDI how far it came, and compares the
+ * rest when it is executed again. In the frame are the flags of before the instruction on Intel's
+ * CPUs (SDM vol. 2, REP), those of the last comparison on AMD's. */
+Test(emu_paging, string_comparisons_that_fault)
+{
+	static const struct {
+		const uint8_t *code, *end;
+		uint64_t bytes, before; /* elements until the page that is not there */
+		bool back, scas;
+	} rows[] = {
+		{guest_cmps, guest_cmps_end, 1, 100, false, false},
+		{guest_cmps, guest_cmps_end, 1, 1, false, false},
+		{guest_cmps, guest_cmps_end, 1, 0, false, false},
+		{guest_cmpsq, guest_cmpsq_end, 8, 50, false, false},
+		{guest_cmps_back, guest_cmps_back_end, 1, 100, true, false},
+		{guest_scas, guest_scas_end, 1, 100, false, true},
+		{guest_scas, guest_scas_end, 1, 1, false, true},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (unsigned int k = 0; k < 4; k++) {
+			bool flags = k & 1, intel = k & 2;
+			uint64_t n = rows[i].before, bytes = rows[i].bytes;
+			uint64_t first = rows[i].back ? BED_WIN + 0x1000 + n - 1
+						      : BED_WIN + 0x2000 - n * bytes;
+			/* SAHF: SF AF PF CF, or none. Equal bytes leave ZF and PF; SCAS compares 1
+			 * with 0. */
+			uint64_t want = intel || !n ? (flags ? 0x95 : 0) : rows[i].scas ? 0 : 0x44;
+
+			bed_start(&b, rows[i].code, rows[i].end, false);
+			if (intel)
+				bed_intel(&b);
+			*bed_u64(&b, BED_PT + 8) = BED_DATA | 7;
+			b.r.rdi = first;
+			b.r.rsi = rows[i].back ? BED_DATA + 0x8fff : BED_DATA + 0x8000;
+			b.r.rcx = 200;
+			b.r.rax = flags ? 0x9501 : 0x0001;
+			o->set_regs(b.v, &b.r);
+			cr_assert_eq(bed_run_to_hlt(&b), 14, "row %u", i);
+			cr_expect_eq(b.r.rcx, 200 - n, "row %u: RCX %llu", i, b.r.rcx);
+			cr_expect_eq(b.r.rdi, rows[i].back ? first - n : first + n * bytes,
+				     "row %u", i);
+			want |= 0x10002 | (rows[i].back ? 0x400 : 0);
+			cr_expect_eq(bed_stack(&b, 3), want, "row %u, %u: flags 0x%lx", i, k,
+				     bed_stack(&b, 3));
+		}
+}
+
+BED_GUEST(guest_push, "push %rax\nhlt\n");
+
+Test(emu_paging, accesses_across_the_end_of_the_address_space)
+{
+	static const struct {
+		const uint8_t *code, *end;
+		int vec;
+	} rows[] = {{LOAD_, 13}, {STORE_, 13}, {guest_push, guest_push_end, 12}};
+
+	/* The page of the first byte is not mapped, but the address is looked at first. */
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		bed_start(&b, rows[i].code, rows[i].end, true);
+		b.r.rsi = 0x7ffffffffffe;
+		b.r.rsp = 0x7ffffffffffe + 8;
+		o->set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), rows[i].vec, "row %u", i);
+		cr_assert_eq(bed_stack(&b, 0), 0);
+	}
+}
+
+Test(emu_paging, reserved_bits_and_large_pages)
+{
+	/* A bit between PAT and the address of a 2 MiB page. */
+	BED_START(&b, guest_access, true);
+	*bed_u64(&b, BED_PD2 + 8) = 0x2000 | BED_PS | 7;
+	b.r.rsi = BED_WIN + (2 << 20);
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(bed_stack(&b, 0), 0xd);
+
+	/* A 1 GiB page: its tail is in RAM when it maps from 0. */
+	BED_START(&b, guest_access, false);
+	*bed_u64(&b, BED_PDPT + 16) = BED_PS | 7;
+	*bed_u64(&b, BED_DATA + 8) = 0x12345678;
+	b.r.rsi = 0x80000000 + BED_DATA + 8;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.rax, 0x12345678);
+	cr_assert_eq(*bed_u64(&b, BED_PDPT + 16) & (BED_A | BED_D), BED_A);
+
+	/* NX without EFER.NXE is reserved. */
+	BED_START(&b, guest_access, false);
+	struct kvm_sregs s;
+
+	o->get_sregs(b.v, &s);
+	s.efer &= ~0x800ULL;
+	o->set_sregs(b.v, &s);
+	*bed_u64(&b, BED_PT) = BED_DATA | 7 | BED_NX;
+	b.r.rsi = BED_WIN;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(bed_stack(&b, 0), 9);
+}
+
+BED_GUEST(guest_cross, "mov %rax, (%rsi)\n"
+		       "mov (%rsi), %rbx\n"
+		       "add %rax, (%rsi)\n"
+		       "lock incl (%rsi)\n"
+		       "pushq (%rsi)\n"
+		       "hlt\n");
+
+Test(emu_paging, accesses_across_pages)
+{
+	BED_START(&b, guest_cross, false);
+	*bed_u64(&b, BED_PT) = BED_DATA | 3;
+	*bed_u64(&b, BED_PT + 8) = (BED_DATA + 0x8000) | 3;
+	b.r.rsi = BED_WIN + 0xffd;
+	b.r.rax = 0x1122334455667788;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.rbx, b.r.rax);
+	cr_assert_eq(bed_stack(&b, 0), 2 * 0x1122334455667788 + 1);
+	cr_assert_eq(b.ram[BED_DATA + 0xfff], 0xcc);
+	cr_assert_eq(b.ram[BED_DATA + 0x8000], 0xaa);
+
+	/* The second page is missing: nothing is stored in the first. */
+	BED_START(&b, guest_cross, false);
+	*bed_u64(&b, BED_PT) = BED_DATA | 3;
+	b.r.rsi = BED_WIN + 0xffd;
+	b.r.rax = ~0ULL;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(cr2(&b), BED_WIN + 0x1000);
+	cr_assert_eq(b.ram[BED_DATA + 0xffd], 0);
+}
