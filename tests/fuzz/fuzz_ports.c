@@ -8,7 +8,7 @@
  * often as the input has it.
  *
  * Must hold: no crash, no undefined behaviour, no leak; IN changes the bytes of RAX that it should,
- * and no value has more bits than its access; lines of the console have at most SERIAL_LINE_MAX
+ * and no value has more bits than its access; lines of the console have up to SERIAL_LINE_MAX
  * bytes; the VM goes on, or ends with one line. The restored VM prints, reads and ends as the one
  * that stayed, and both are the same file at the end.
  */

@@ -202,7 +202,7 @@ static void step_regs(int fd)
 	call(fd, KVM_SET_REGS, &r);
 }
 
-/* Each of the VMM's numbers has one of the library's at most. */
+/* No two of the library's descriptors belong to one of the VMM's. */
 static bool step_make_room(void)
 {
 	return fake_open_fds() < FD_LIMIT;

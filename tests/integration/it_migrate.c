@@ -156,7 +156,7 @@ static bool overflow_waits(const struct machine_vm *vm)
 	return false;
 }
 
-/* Step until the VM has ended, at most @slices; @seek: or until an overflow waits. */
+/* Step until the VM has ended, up to @slices; @seek: or until an overflow waits. */
 static bool step(struct bed *b, const struct machine_vm *vm, uint64_t slices, bool seek)
 {
 	if (!seek)

@@ -246,7 +246,7 @@ Test(emu_chip, odd_accesses)
 
 /* ---- the timer ---- */
 
-/* Spin for at most RCX iterations; the interrupt ends nothing, so the log shows that it came. */
+/* Spin for up to RCX iterations; the interrupt ends nothing, so the log shows that it came. */
 #define SPIN(n) "mov $" #n ",%ecx\n1: dec %ecx\njnz 1b\n"
 
 /* One-shot: once. Periodic, 3000 cycles: 10 times in 30,000. */

@@ -87,7 +87,7 @@ static void close_chip_guest(struct guest *g, unsigned int vcpus)
 	munmap(g->ram, ATTACK_RAM);
 }
 
-/* One run() of at most @most units, and its exit answered. Returns the effort. */
+/* One run() of up to @most units, and its exit answered. Returns the effort. */
 static uint64_t run(struct guest *g, uint64_t most)
 {
 	g->run.effort_max = most;
@@ -255,8 +255,7 @@ Test(emu_effort, is_charged_translated)
 }
 
 /* What run() does beyond effort_max is bounded for every guest and length of run: the
- * rest of a chunk of 2,000 instructions at most. So is the time until its caller reaches a safe
- * point. */
+ * rest of a chunk of 2,000 instructions. So is the time until its caller reaches a safe point. */
 Test(emu_effort, run_returns_soon)
 {
 	for (size_t i = 0; i < nr_attacks; i++) {

@@ -2,8 +2,8 @@
 /*
  * Guests' registers when memory runs out: each allocation that a guest's accesses cause fails in
  * turn, alone and with all that follow. The registers behave as if there were memory; a counter
- * shows at most what happened, and if it shows less, the guest is notified; nothing is lost on the
- * host.
+ * never shows more than happened, and if it shows less, the guest is notified; nothing is lost on
+ * the host.
  */
 #include <errno.h>
 

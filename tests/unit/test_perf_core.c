@@ -628,7 +628,8 @@ Test(perf_core, guest_and_host_are_told_apart)
 
 /* ---- a guest that selects events all the time ---- */
 
-/* So many opened events per time at most. A key beyond waits, which shows, and is counted later. */
+/* The rate of opened events is limited. A key beyond it waits, which shows, and is counted later.
+ */
 Test(perf_core, events_are_opened_at_a_bounded_rate)
 {
 	struct vpmu_consumer *c;
