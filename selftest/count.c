@@ -10,7 +10,7 @@
 #include "selftest/priv.h"
 
 #define TRIES  5  /* of a measurement with partial values */
-#define SLICES 8  /* jobs of each worker that share a CPU */
+#define SLICES 5  /* jobs of each worker that share a CPU */
 #define MOVES  40 /* of a task between the two cgroups */
 
 /* The keys of all usable events. */
@@ -35,11 +35,6 @@ static bool count_can(const struct selftest *t, enum work work)
 	return false;
 }
 
-static uint64_t count_n(enum work work)
-{
-	return work == WORK_FAULTS ? 5000 : 10000000;
-}
-
 /* All values of @node after @n units of @work: what other work counts is none. */
 static void count_expect(struct selftest *t, const struct known *const *known, unsigned int node,
 			 enum work work, uint64_t n, const char *where)
@@ -56,7 +51,7 @@ static void count_expect(struct selftest *t, const struct known *const *known, u
 static int alone_work(struct selftest *t, enum work work)
 {
 	const struct known *known[SELFTEST_KNOWN];
-	const uint64_t n = count_n(work);
+	const uint64_t n = work_n(t, work);
 	vpmu_key_t keys[SELFTEST_KNOWN];
 	struct worker w[2] = {{.to = -1, .from = -1}, {.to = -1, .from = -1}};
 	int ret = worker_start(t, NODE_A, &w[0]);
@@ -89,12 +84,15 @@ static int alone_work(struct selftest *t, enum work work)
 static void count_try(struct selftest *t, enum work work,
 		      int (*fn)(struct selftest *t, enum work work))
 {
+	struct bpf_backend_usage u;
 	int ret = -EAGAIN;
 
 	for (unsigned int i = 0; i < TRIES && ret == -EAGAIN; i++)
 		ret = fn(t, work);
+	bpf_backend_usage(t->k, &u);
 	if (ret == -EAGAIN)
-		skip(t, "partial, %d times: the kernel does not show all context switches", TRIES);
+		skip(t, "partial, %d times: %llu context switches and %llu moves were not shown",
+		     TRIES, (unsigned long long)u.missed, (unsigned long long)u.moved);
 	else if (ret)
 		give_up(t, "a worker", ret);
 }
@@ -116,7 +114,7 @@ void check_alone(struct selftest *t)
 static int shared_work(struct selftest *t, enum work work)
 {
 	const struct known *known[SELFTEST_KNOWN];
-	const uint64_t n[2] = {count_n(work), count_n(work) / 4 * 3};
+	const uint64_t n[2] = {work_n(t, work), work_n(t, work) / 4 * 3};
 	vpmu_key_t keys[SELFTEST_KNOWN];
 	struct worker w[2] = {{.to = -1, .from = -1}, {.to = -1, .from = -1}};
 	int ret = 0;
@@ -163,7 +161,7 @@ static int cpus_one(struct selftest *t, const struct worker *w, bool *mask, enum
 	const struct known *known[SELFTEST_KNOWN];
 	vpmu_key_t keys[SELFTEST_KNOWN];
 	const unsigned int cpu = t->cpus[c], other = t->cpus[(c + 1) % t->nr_cpus];
-	const uint64_t n = count_n(work) / 8;
+	const uint64_t n = work_n(t, work) / 8;
 	char where[32];
 	int ret = worker_do(t, w, WORK_PIN, cpu);
 
@@ -272,7 +270,7 @@ static int hotplug_work(struct selftest *t, enum work work)
 {
 	const struct known *known[SELFTEST_KNOWN];
 	const unsigned int cpu = t->cpus[t->nr_cpus - 1];
-	const uint64_t n = count_n(work);
+	const uint64_t n = work_n(t, work);
 	vpmu_key_t keys[SELFTEST_KNOWN];
 	struct worker w = {.to = -1, .from = -1};
 	int ret = worker_start(t, NODE_A, &w), back;
@@ -303,10 +301,7 @@ static int hotplug_work(struct selftest *t, enum work work)
 		ret = worker_do(t, &w, work, n);
 	if (!ret) {
 		expect_conserved(t);
-		measure_end(t);
-		ret = measure_partial(t);
-	}
-	if (!ret) {
+		measure_end(t); /* values are partial: the CPU's return was seen late */
 		count_expect(t, known, NODE_A, work, 3 * n, "a CPU was away");
 		expect_sum(t);
 	}

@@ -9,8 +9,12 @@
 #include "selftest/priv.h"
 
 #define MANY_ROUNDS 200 /* at most, until each event has had a counter */
-#define MANY_LOOP   2000000
-#define MANY_ENOUGH 20 /* percent of the time with a counter for a good estimate */
+#define MANY_ENOUGH 20	/* percent of the time with a counter for a good estimate */
+
+static uint64_t many_loop(const struct selftest *t)
+{
+	return work_n(t, WORK_LOOP) / 5;
+}
 
 static size_t many_keys(const struct selftest *t, vpmu_key_t *keys)
 {
@@ -34,6 +38,14 @@ static size_t many_keys(const struct selftest *t, vpmu_key_t *keys)
 					     "cache-misses:uH",
 					     "cache-misses:kH",
 					     "cache-misses:H",
+					     "instructions:uGH",
+					     "instructions:kGH",
+					     "instructions:GH",
+					     "cycles:uGH",
+					     "cycles:kGH",
+					     "cycles:GH",
+					     "branches:GH",
+					     "branches:uGH",
 					     "page-faults",
 					     "context-switches",
 					     "cpu-migrations",
@@ -84,7 +96,8 @@ static void many_expect(struct selftest *t, uint64_t rounds)
 		expect(t, "events that waited", hardware - b.general - b.fixed, hardware, waited,
 		       "they share %u counters", b.general + b.fixed);
 	for (const struct known *k = t->known; k < t->known + SELFTEST_KNOWN; k++) {
-		const uint64_t n = k->unit * rounds * (k->work == WORK_FAULTS ? 1000 : MANY_LOOP);
+		const uint64_t n =
+			k->unit * rounds * (k->work == WORK_FAULTS ? 1000 : many_loop(t));
 
 		for (size_t i = 0; i < t->nr_keys && k->usable; i++) {
 			const struct vpmu_value *v = &t->value[NODE_A][i];
@@ -115,7 +128,7 @@ void check_many(struct selftest *t)
 	if (!ret)
 		ret = measure_begin(t, keys, many_keys(t, keys));
 	while (!ret && rounds < MANY_ROUNDS && (rounds < 10 || !many_enough(t))) {
-		ret = worker_do(t, &w, WORK_LOOP, MANY_LOOP);
+		ret = worker_do(t, &w, WORK_LOOP, many_loop(t));
 		if (!ret)
 			ret = worker_do(t, &w, WORK_FAULTS, 1000);
 		rounds++;

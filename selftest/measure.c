@@ -93,6 +93,13 @@ int measure_partial(const struct selftest *t)
 	return 0;
 }
 
+uint64_t work_n(const struct selftest *t, enum work work)
+{
+	if (work == WORK_FAULTS)
+		return 5000;
+	return t->o->exact ? 500000 : 10000000;
+}
+
 uint64_t known_most(const struct selftest *t, const struct known *k, uint64_t count)
 {
 	if (!k->hardware)

@@ -44,7 +44,7 @@ static int perf_add(struct selftest *t, int fd, uint64_t *sum)
 /* The worker is alone in its cgroup: its own event must have the cgroup's count. */
 static int perf_task(struct selftest *t, const struct known *k)
 {
-	const uint64_t n = k->work == WORK_FAULTS ? 5000 : 10000000;
+	const uint64_t n = work_n(t, k->work);
 	struct worker w = {.to = -1, .from = -1};
 	uint64_t count = 0, most;
 	char subject[VPMU_EVENT_NAME_MAX + 16];

@@ -13,7 +13,7 @@
 enum { NODE_A, NODE_B, NODE_OTHER, NODE_ROOT, NODE_NR };
 
 /* What a worker does; each is counted by events of known_work[]. */
-enum work { WORK_LOOP, WORK_FAULTS, WORK_PIN, WORK_MOVES, WORK_YIELD, WORK_END };
+enum work { WORK_LOOP, WORK_FAULTS, WORK_PIN, WORK_MOVES, WORK_YIELD, WORK_FLOW };
 
 /* An event with a known count: loops are 2 instructions and 1 branch, n times. */
 struct known {
@@ -35,7 +35,6 @@ struct worker {
 struct job {
 	enum work work;
 	uint64_t n;
-	uint64_t first; /* WORK_MOVES: see worker.c */
 };
 
 struct selftest {
@@ -71,7 +70,7 @@ struct selftest_check {
 	unsigned int needs; /* NEED_... */
 	void (*run)(struct selftest *t);
 };
-enum { NEED_PMU = 1, NEED_CPUS = 2, NEED_HOTPLUG = 4, NEED_BRANCHES = 8, NEED_KVM = 16 };
+enum { NEED_PMU = 1, NEED_CPUS = 2, NEED_HOTPLUG = 4 };
 
 /* ---- run.c: lines of the report ---- */
 
@@ -96,6 +95,10 @@ int scratch_join(unsigned int which, pid_t pid);
 
 int worker_start(struct selftest *t, unsigned int cgroup, struct worker *w);
 void worker_end(struct worker *w);
+/* worker_start_time - as bpf_backend_bind_task wants it. */
+uint64_t worker_start_time(const struct worker *w);
+/* branches_flow - the work of WORK_FLOW, without end. */
+void branches_flow(void);
 /* worker_begin - let it work; worker_wait - until it has. Errors end the run (t->error). */
 int worker_begin(struct selftest *t, const struct worker *w, enum work work, uint64_t n);
 int worker_wait(struct selftest *t, const struct worker *w);
@@ -118,6 +121,8 @@ bool expect_known(struct selftest *t, unsigned int n, size_t i, const struct kno
 void expect_conserved(struct selftest *t);
 void expect_sum(struct selftest *t);
 uint64_t host_interrupts(void);
+/* work_n - so much work that 0.1 % of it is more than what interrupts add meanwhile. */
+uint64_t work_n(const struct selftest *t, enum work work);
 /* known_most - the highest count that is right for @count of @k. */
 uint64_t known_most(const struct selftest *t, const struct known *k, uint64_t count);
 

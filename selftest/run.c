@@ -28,6 +28,7 @@ static const struct selftest_check checks[] = {
 	{"moves", "a task that moves between cgroups while it runs", 0, check_moves},
 	{"hotplug", "a CPU goes offline and returns", NEED_HOTPLUG | NEED_CPUS, check_hotplug},
 	{"samples", "as many samples as periods, at the right place", 0, check_samples},
+	{"branches", "records of a program with known branches", NEED_PMU, check_branches},
 };
 
 const char *selftest_name(unsigned int i, const char **brief)

@@ -30,10 +30,10 @@ static void samples_take(void *arg, const struct vpmu_backend_sample *s)
 /* Returns 0, or -EOPNOTSUPP: nothing is sampled here. */
 static int samples_of(struct selftest *t, const struct known *k)
 {
-	const uint64_t n = k->work == WORK_FAULTS ? 5000 : 10000000, rounds = 5;
+	const uint64_t n = work_n(t, k->work), rounds = 5;
 	struct samples got = {.serial = t->node[NODE_A]->serial};
 	struct vpmu_sampling_opts o = {.key = k->key,
-				       .period = k->work == WORK_FAULTS ? 50 : 100003,
+				       .period = n * k->unit / 100 + 3,
 				       .sample = samples_take,
 				       .arg = &got};
 	const uint64_t most = rounds * n * k->unit / o.period;
@@ -64,8 +64,8 @@ static int samples_of(struct selftest *t, const struct known *k)
 		else
 			/* A CPU's event is everyone's: a period that ends in the worker may have
 			 * begun in other tasks. */
-			expect(t, subject, most - most / 20 - 5,
-			       most + most / 20 + 5 + interrupts / o.period,
+			expect(t, subject, most - most / 4 - 5,
+			       most + most / 4 + 5 + interrupts / o.period,
 			       atomic_load(&got.periods), "period %llu",
 			       (unsigned long long)o.period);
 		expect(t, "samples of an unknown cgroup", 0, 0, atomic_load(&got.unknown), "%s",

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -111,6 +112,9 @@ static int work_do(const struct job *j)
 		for (uint64_t i = 0; i < j->n; i++)
 			sched_yield();
 		return 0;
+	case WORK_FLOW:
+		branches_flow();
+		return 0;
 	default:
 		return -EINVAL;
 	}
@@ -182,6 +186,21 @@ void worker_end(struct worker *w)
 	if (w->from >= 0)
 		close(w->from);
 	*w = (struct worker){.to = -1, .from = -1};
+}
+
+uint64_t worker_start_time(const struct worker *w)
+{
+	char path[64], line[1024] = "", *at;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", w->pid);
+	f = fopen(path, "re");
+	at = f && fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (f)
+		fclose(f);
+	return at ? strtoull(at, NULL, 10) : 0;
 }
 
 int worker_begin(struct selftest *t, const struct worker *w, enum work work, uint64_t n)
