@@ -13,7 +13,16 @@
 enum { NODE_A, NODE_B, NODE_OTHER, NODE_ROOT, NODE_NR };
 
 /* What a worker does; each is counted by events of known_work[]. */
-enum work { WORK_LOOP, WORK_FAULTS, WORK_PIN, WORK_MOVES, WORK_YIELD, WORK_FLOW };
+enum work {
+	WORK_LOOP,
+	WORK_FAULTS,
+	WORK_PIN,
+	WORK_MOVES,
+	WORK_YIELD,
+	WORK_FLOW,
+	WORK_GUEST,
+	WORK_GUEST_PMU
+};
 
 /* An event with a known count: loops are 2 instructions and 1 branch, n times. */
 struct known {
@@ -54,7 +63,8 @@ struct selftest {
 	vpmu_key_t keys[SELFTEST_KEYS];
 	size_t nr_keys;
 	struct vpmu_value value[NODE_NR][SELFTEST_KEYS];
-	uint64_t interrupts; /* of the host, before the attach; then meanwhile */
+	struct guest_seen *guest; /* of WORK_GUEST_PMU */
+	uint64_t interrupts;	  /* of the host, before the attach; then meanwhile */
 
 	/* the check's current line */
 	const char *check;

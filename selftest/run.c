@@ -29,6 +29,7 @@ static const struct selftest_check checks[] = {
 	{"hotplug", "a CPU goes offline and returns", NEED_HOTPLUG | NEED_CPUS, check_hotplug},
 	{"samples", "as many samples as periods, at the right place", 0, check_samples},
 	{"branches", "records of a program with known branches", NEED_PMU, check_branches},
+	{"kvm", "a guest: its count, the host's, its PMU", 0, check_kvm},
 };
 
 const char *selftest_name(unsigned int i, const char **brief)

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "selftest/guest.h"
 #include "selftest/priv.h"
 
 #define WAIT_S 120 /* a worker that takes longer hangs */
@@ -96,7 +97,7 @@ static int work_moves(uint64_t n)
 	return ret;
 }
 
-static int work_do(const struct job *j)
+static int work_do(const struct selftest *t, const struct job *j)
 {
 	switch (j->work) {
 	case WORK_LOOP:
@@ -115,18 +116,22 @@ static int work_do(const struct job *j)
 	case WORK_FLOW:
 		branches_flow();
 		return 0;
+	case WORK_GUEST:
+		return guest_loop(j->n);
+	case WORK_GUEST_PMU:
+		return guest_pmu(t->guest);
 	default:
 		return -EINVAL;
 	}
 }
 
-__attribute__((noreturn)) static void worker_main(int in, int out)
+__attribute__((noreturn)) static void worker_main(const struct selftest *t, int in, int out)
 {
 	struct job j;
 	int ret;
 
 	while (read(in, &j, sizeof(j)) == (ssize_t)sizeof(j)) {
-		ret = work_do(&j);
+		ret = work_do(t, &j);
 		if (write(out, &ret, sizeof(ret)) != (ssize_t)sizeof(ret))
 			break;
 	}
@@ -156,7 +161,7 @@ int worker_start(struct selftest *t, unsigned int cgroup, struct worker *w)
 		if (getppid() != parent)
 			_exit(1);
 		mlockall(MCL_CURRENT); /* no faults on what the kernel reclaims; may be refused */
-		worker_main(to[0], from[1]);
+		worker_main(t, to[0], from[1]);
 	}
 	ret = w->pid < 0 ? -errno : 0;
 	w->to = to[1];
