@@ -294,7 +294,8 @@ static int hotplug_work(struct selftest *t, enum work work)
 		back = hotplug_set(cpu, true); /* whatever has happened */
 		ret = ret ? ret : back;
 	}
-	bpf_backend_tend(t->k);
+	for (int i = 0; i < 20; i++, usleep(50000))
+		bpf_backend_tend(t->k); /* as vpmud does, until the CPU has answered */
 	if (!ret)
 		ret = worker_do(t, &w, WORK_PIN, cpu);
 	if (!ret)

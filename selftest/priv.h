@@ -98,6 +98,8 @@ void give_up(struct selftest *t, const char *what, int error);
 
 int scratch_open(uint64_t id[2], char *err, size_t errlen);
 void scratch_close(void);
+/* scratch_controllers - returns true if a controller is on for the root's children. */
+bool scratch_controllers(void);
 /* scratch_join - cgroup 0 or 1 for process @pid (0: the caller). */
 int scratch_join(unsigned int which, pid_t pid);
 

@@ -112,6 +112,20 @@ void scratch_close(void)
 	scratch_top[0] = '\0';
 }
 
+bool scratch_controllers(void)
+{
+	char path[sizeof(scratch_root) + 32], line[256] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", scratch_root);
+	f = fopen(path, "re");
+	if (!f || !fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	if (f)
+		fclose(f);
+	return line[0] && line[0] != '\n';
+}
+
 int scratch_join(unsigned int which, pid_t pid)
 {
 	char path[340], text[16];

@@ -253,6 +253,14 @@ static bool in_bed(void)
 	return !access("/bed", F_OK);
 }
 
+/* A controller, as systemd does on every host. */
+static void switch_on(void)
+{
+	FILE *f = fopen("/sys/fs/cgroup/cgroup.subtree_control", "we");
+
+	cr_assert(f && fputs("+pids", f) >= 0 && !fclose(f));
+}
+
 static int run(const struct fault *f, struct seen *s)
 {
 	struct selftest_opts o = {.exact = in_bed(),
@@ -266,6 +274,8 @@ static int run(const struct fault *f, struct seen *s)
 	int ret;
 
 	*s = (struct seen){.f = f};
+	if (in_bed())
+		switch_on();
 	if (f)
 		plant(f);
 	ret = selftest_run(&o, err, sizeof(err));
@@ -294,8 +304,11 @@ Test(bed_selftest, nothing_fails)
 
 Test(bed_selftest, each_planted_fault_is_named)
 {
+	unsigned int named = 0;
 	struct seen s;
 
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		cr_skip_test("one CPU");
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		const struct fault *f = &faults[i];
 
@@ -309,5 +322,7 @@ Test(bed_selftest, each_planted_fault_is_named)
 		printf("%s: %s, %u failures\n", f->name, s.named ? f->check : "NOT SEEN",
 		       s.rows[SELFTEST_FAIL]);
 		cr_expect(s.named, "%s: not named by %s", f->name, f->check);
+		named += s.named;
 	}
+	cr_expect_geq(named, 8u); /* not all may be skipped */
 }
