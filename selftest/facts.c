@@ -76,6 +76,7 @@ void facts(struct selftest *t)
 	struct cpu c;
 
 	cpu_read(&c);
+	t->amd = !strcmp(c.vendor, "AuthenticAMD");
 	if (c.vendor[0])
 		fact(t, "CPU", "%s (%s %u/%u/%u)%s", c.name, c.vendor, c.family, c.model,
 		     c.stepping, c.hypervisor ? ", in a virtual machine" : "");

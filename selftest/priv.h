@@ -55,6 +55,7 @@ struct selftest {
 	uint64_t cgroup_id[2];
 	struct known known[SELFTEST_KNOWN];
 	bool pmu; /* a hardware event is usable */
+	bool amd; /* an AMD CPU */
 	unsigned int cpus[SELFTEST_CPUS], nr_cpus;
 
 	/* what is attached */

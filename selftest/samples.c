@@ -32,10 +32,8 @@ static int samples_of(struct selftest *t, const struct known *k)
 {
 	const uint64_t n = work_n(t, k->work), rounds = 5;
 	struct samples got = {.serial = t->node[NODE_A]->serial};
-	struct vpmu_sampling_opts o = {.key = k->key,
-				       .period = n * k->unit / 100 + 3,
-				       .sample = samples_take,
-				       .arg = &got};
+	struct vpmu_sampling_opts o = {
+		.key = k->key, .period = n * k->unit / 10 + 3, .sample = samples_take, .arg = &got};
 	const uint64_t most = rounds * n * k->unit / o.period;
 	struct vpmu_sampling_state state = {0};
 	struct vpmu_sampling *s = NULL;

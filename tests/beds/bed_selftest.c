@@ -161,6 +161,8 @@ static const struct fault faults[] = {
 	{"a counter loses 0.1 %", "alone", "instructions:uH", true, .change = value_loses},
 	{"a counter counts 1 % too much", "alone", NULL, .change = value_gains},
 	{"an event with a wrong code", "alone", "page-faults", .backend.event_open = open_other},
+	{"an event with a wrong code", "alone", "instructions:uH", true,
+	 .backend.event_open = open_other},
 	{"kernel mode is counted as user mode", "alone", "instructions:uH", true,
 	 .backend.event_open = open_kernel_too},
 	{"a charge is lost", "alone", "hardware = charged", .backend.event_read = read_more},
@@ -285,12 +287,6 @@ static int run(const struct fault *f, struct seen *s)
 	return ret;
 }
 
-static bool has_pmu(void)
-{
-	return !access("/sys/bus/event_source/devices/cpu", F_OK) ||
-	       !access("/sys/bus/event_source/devices/armv8_pmuv3_0", F_OK);
-}
-
 /* ---- the tests ---- */
 
 Test(bed_selftest, nothing_fails)
@@ -312,10 +308,12 @@ Test(bed_selftest, each_planted_fault_is_named)
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		const struct fault *f = &faults[i];
 
-		if (f->pmu && !has_pmu())
+		/* Those of software events are for the program outside of the beds, which is cheap.
+		 */
+		if (f->pmu != in_bed())
 			continue;
 		run(f, &s);
-		if (!s.rows[SELFTEST_PASS] && !s.rows[SELFTEST_FAIL] && s.rows[SELFTEST_SKIP]) {
+		if (!s.rows[SELFTEST_FAIL] && s.rows[SELFTEST_SKIP]) {
 			printf("%s: not here: %s\n", f->name, s.skipped);
 			continue;
 		}
@@ -324,5 +322,5 @@ Test(bed_selftest, each_planted_fault_is_named)
 		cr_expect(s.named, "%s: not named by %s", f->name, f->check);
 		named += s.named;
 	}
-	cr_expect_geq(named, 8u); /* not all may be skipped */
+	cr_expect_geq(named, in_bed() ? 5u : 8u); /* not all may be skipped */
 }
