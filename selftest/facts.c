@@ -97,8 +97,7 @@ void facts(struct selftest *t)
 		fact(t, "missing", "hardware counters (%s): software events only", t->known[1].why);
 	if (!scratch_controllers())
 		fact(t, "missing",
-		     "no controller is on in cgroup.subtree_control of the root, as "
-		     "systemd has: the kernel shows neither moves of tasks nor the "
-		     "cgroups of samples");
+		     "no controller is on in cgroup.subtree_control of the root, as systemd has: "
+		     "the kernel may show neither moves of tasks nor the cgroups of samples");
 	facts_errata(t, &c);
 }
