@@ -17,6 +17,7 @@ int cmd_top(struct cli *cli, int argc, char **argv);
 int cmd_events(struct cli *cli, int argc, char **argv);
 int cmd_metrics(struct cli *cli, int argc, char **argv);
 int cmd_check(struct cli *cli, int argc, char **argv);
+int cmd_selftest(struct cli *cli, int argc, char **argv);
 int cmd_attach(struct cli *cli, int argc, char **argv);
 int cmd_detach(struct cli *cli, int argc, char **argv);
 int cmd_sessions(struct cli *cli, int argc, char **argv);

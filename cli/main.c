@@ -43,6 +43,7 @@ static const struct subcommand {
 	{"events", "show event names, and which of them the host counts", cmd_events},
 	{"metrics", "show the metrics that -M computes from events", cmd_metrics},
 	{"check", "show what the host can count, and why not", cmd_check},
+	{"selftest", "count known work on this host, and compare", cmd_selftest},
 	{"attach", "start a session that goes on without a client", cmd_attach},
 	{"detach", "end a session and show its counts", cmd_detach},
 	{"sessions", "show running sessions, profiles and captures", cmd_sessions},

@@ -27,13 +27,13 @@ if ! grep -q '^floor' "$tmp/rules"; then
 fi
 
 # One line per use: from-file, line, to-file, and how.
-find vpmu cgroup service exporter vpmud cli vmm preload guest-tools -name '*.[chS]' | sort >"$tmp/files"
+find vpmu cgroup selftest service exporter vpmud cli vmm preload guest-tools -name '*.[chS]' | sort >"$tmp/files"
 xargs grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' /dev/null <"$tmp/files" |
 	sed -E 's/^([^:]+):([0-9]+):[^"<]*(["<])([^">]+).*/\1 \2 \4 \3/' >"$tmp/uses"
 
 if [ -n "$build" ]; then
 	# .../CMakeFiles/TARGET.dir/path.c.o of folder F is F/path.c. interpose.c defines functions of libc.
-	find "$build/vpmu" "$build/cgroup" "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" "$build/preload" -name '*.c.o' ! -name interpose.c.o | sort | while read -r obj; do
+	find "$build/vpmu" "$build/cgroup" "$build/selftest" "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" "$build/preload" -name '*.c.o' ! -name interpose.c.o | sort | while read -r obj; do
 		src=$(printf '%s\n' "$obj" | sed -E "s|^$build/||; s|CMakeFiles/[^/]+\.dir/||; s|/\./|/|g; s|\.o$||")
 		[ -f "$src" ] || continue
 		nm "$obj" | awk -v f="$src" '
@@ -53,7 +53,7 @@ fi
 
 if [ -n "$build" ]; then
 	# vpmu_cgroup_other is vpmu_cgroup again, for a test; libvpmu-kvm.a is libvpmu and vpmu_kvmpmu again, to be installed.
-	find "$build/vpmu" "$build/cgroup" "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" "$build/preload" -name '*.a' ! -name libvpmu_cgroup_other.a ! -name libvpmu-kvm.a | sort | while read -r lib; do
+	find "$build/vpmu" "$build/cgroup" "$build/selftest" "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" "$build/preload" -name '*.a' ! -name libvpmu_cgroup_other.a ! -name libvpmu-kvm.a | sort | while read -r lib; do
 		nm -g --defined-only "$lib" 2>/dev/null |
 			awk -v lib="${lib##*/}" 'NF == 3 && $2 ~ /^[TDBRCVW]$/ { print $3, lib }'
 	done | sort -u | awk '$1 == name { print "layers: " name "() is in " lib " and in " $2 }

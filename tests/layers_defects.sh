@@ -11,7 +11,7 @@ fresh() {
 	rm -rf "$tmp/tree"
 	mkdir -p "$tmp/tree/docs/internals" "$tmp/tree/tests"
 	cp "$src/docs/internals/architecture.md" "$tmp/tree/docs/internals/"
-	tar cf - -C "$src" vpmu cgroup service exporter vpmud cli vmm preload guest-tools | tar xf - -C "$tmp/tree"
+	tar cf - -C "$src" vpmu cgroup selftest service exporter vpmud cli vmm preload guest-tools | tar xf - -C "$tmp/tree"
 }
 expect() { # pattern that the output must have, what was planted, and the build folder if it is in there
 	out=$(sh "$src/tests/layers.sh" "$tmp/tree" ${3-} 2>&1) && {
@@ -59,7 +59,7 @@ for f in vpmu cgroup; do
 	echo 'int in_both(void); int in_both(void) { return 1; } static int f(void) { return 2; } int (*in_'$f')(void) = f;' >"$tmp/x.c"
 	cc -c -o "$build/$f/CMakeFiles/x.dir/slot.c.o" "$tmp/x.c" && ar cr "$build/$f/lib$f.a" "$build/$f/CMakeFiles/x.dir/slot.c.o"
 done
-mkdir "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" "$build/preload"
+mkdir "$build/selftest" "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" "$build/preload"
 expect '^layers: in_both\(\) is in libcgroup.a and in libvpmu.a$' "a function in two libraries" "$build"
 case $out in
 *in_vpmu* | *in_cgroup* | *" f()"*)

@@ -195,7 +195,7 @@ for arg in --help --version "stat --help" "top -b -n 1 -d 0.1"; do
 done
 check "sessions left" "$("$vpmu" sessions -j | wc -l)" 1
 check "VMs left" "$("$vpmu" list -j | grep -c '"kind":"vm"')" 1
-for c in list stat top profile report lbr events check attach detach sessions sharing conservation tenant vm pause resume reload quit; do
+for c in list stat top profile report lbr events check selftest attach detach sessions sharing conservation tenant vm pause resume reload quit; do
 	"$vpmu" $c --help >"$dir/help" || check "$c --help" $? 0
 	check_match "$c --help names itself" "$(cat "$dir/help")" "Usage: vpmu $c"
 done
