@@ -17,6 +17,7 @@ struct kcounting {
 	struct vpmu_counting c; /* first */
 	struct sums sums;	/* of the last reading */
 	uint64_t since_ns;	/* when it was attached */
+	uint64_t age_ns;	/* of the last reading */
 	uint32_t blind;		/* backend_blind() at attach */
 	struct kcounting *next_on_cpus;
 	struct {
@@ -116,8 +117,7 @@ static void read_sched(const struct bpf_backend *k, const struct kcounting *c, s
 		v->count = now->total - base->total;
 }
 
-static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c, size_t i,
-		     uint64_t age_ns)
+static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c, size_t i)
 {
 	const struct kcounting *kc = backend_counting_of(c);
 	const struct ksum *base = &kc->key[i].base;
@@ -130,7 +130,8 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 		read_sched(k, kc, i, v);
 		return;
 	}
-	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error, .age_ns = age_ns};
+	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error,
+				 .age_ns = kc->age_ns};
 	if (!v->supported)
 		return;
 	v->count = now.total - base->total;
@@ -185,16 +186,19 @@ static void backend_take(struct bpf_backend *k, struct vpmu_counting *list)
 
 static void read_list(struct vpmu_counting *list)
 {
+	struct bpf_backend *k;
+
 	if (!list)
 		return;
-	backend_take(backend_of(list->source), list);
-	for (; list; list = list->next) {
-		const struct bpf_backend *k = backend_of(list->source);
-		uint64_t age_ns = age_of(k, list);
-
+	k = backend_of(list->source);
+	/* Ages first: what a CPU has charged by then is in the sums. After them, a charge in
+	 * between would make a value that lacks it look current. */
+	for (struct vpmu_counting *c = list; c; c = c->next)
+		backend_counting_of(c)->age_ns = age_of(k, c);
+	backend_take(k, list);
+	for (; list; list = list->next)
 		for (size_t i = 0; i < list->nr_keys; i++)
-			read_key(k, list, i, age_ns);
-	}
+			read_key(k, list, i);
 }
 
 static void backend_read_values(const struct vpmu_counting *c)
@@ -418,6 +422,7 @@ static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *l
 			*failed = 0;
 		return ret;
 	}
+	s->base_ns = backend_now_ns(CLOCK_MONOTONIC);
 	backend_flush_all(k);
 	mark_list(k, list);
 	base(k, list);

@@ -92,3 +92,66 @@ bool history_answer_same(const json_t *a, const json_t *b)
 	       json_equal(json_object_get(a, "vm"), json_object_get(b, "vm")) &&
 	       json_equal(json_object_get(a, "event"), json_object_get(b, "event"));
 }
+
+/* ---- sums of intervals ---------------------------------------------------------------------- */
+
+static unsigned int history_answer_share(const json_t *s, size_t i)
+{
+	const json_t *running = json_array_get(json_object_get(s, "running"), i);
+
+	return running ? (unsigned int)json_integer_value(running) : 100;
+}
+
+bool history_answer_counted(const json_t *s, size_t i)
+{
+	const json_t *delta = json_array_get(json_object_get(s, "delta"), i);
+
+	return json_is_integer(delta) && (json_integer_value(delta) || history_answer_share(s, i));
+}
+
+void history_sum_add(struct history_sum *sum, const json_t *s, size_t i)
+{
+	const json_t *delta = json_array_get(json_object_get(s, "delta"), i);
+	const char *quality = json_string_value(json_array_get(json_object_get(s, "quality"), i));
+	uint64_t count = (uint64_t)json_integer_value(delta);
+	unsigned int share = history_answer_share(s, i);
+	unsigned __int128 scaled;
+
+	sum->multiplexed |= json_is_integer(delta) && share < 100;
+	if (!history_answer_counted(s, i))
+		return;
+	share = share ? share : 1; /* shares are rounded down */
+	scaled = (unsigned __int128)count * 100 / share + sum->scaled;
+	sum->ticks++;
+	sum->count += count;
+	sum->scaled = scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+	sum->shares += share;
+	sum->marked |= quality_add(sum->quality, quality ? quality : "");
+}
+
+void history_sum_partial(struct history_sum *sum, size_t ticks)
+{
+	if (sum->ticks && sum->ticks < ticks)
+		sum->marked |= quality_add(sum->quality, "partial");
+}
+
+void history_sum_merge(struct history_sum *sum, const struct history_sum *more)
+{
+	sum->ticks += more->ticks;
+	sum->count += more->count;
+	sum->scaled =
+		more->scaled > UINT64_MAX - sum->scaled ? UINT64_MAX : sum->scaled + more->scaled;
+	sum->shares += more->shares;
+	sum->multiplexed |= more->multiplexed;
+	sum->marked |= more->marked;
+	quality_add(sum->quality, more->quality);
+}
+
+double history_sum_running(const struct history_sum *sum)
+{
+	if (!sum->multiplexed)
+		return 1;
+	if (sum->count && sum->count < sum->scaled)
+		return (double)sum->count / (double)sum->scaled;
+	return sum->ticks ? (double)sum->shares / (double)sum->ticks / 100 : 0;
+}

@@ -4,6 +4,7 @@
 
 #include "cli/legend.h"
 #include "cli/output.h"
+#include "cli/when.h"
 
 /* Explain each word of a quality that occurs, once. Returns true if there was one. */
 static bool print_qualities(FILE *to, const struct reading *r)
@@ -99,6 +100,28 @@ bool legend_print(FILE *to, const struct reading *r, const struct metrics *ms)
 			"tenants above them\n",
 			(unsigned long long)r->dropped);
 	return any || scaled || r->dropped;
+}
+
+static char *legend_width(const struct moment *m, char buf[40])
+{
+	if (m->width_ns == UINT64_MAX)
+		snprintf(buf, 40, "an unknown time");
+	else
+		snprintf(buf, 40, "%.3f ms", (double)m->width_ns / 1e6);
+	return buf;
+}
+
+void legend_as_of(FILE *to, const char *mark, const struct reading *r)
+{
+	char when[WHEN_LEN], end[40], start[40];
+
+	if (r->to_us)
+		fprintf(to,
+			"%s as of %s.%06u, read within %s; the counts are of %.9f s, which began "
+			"within %s\n",
+			mark, when_text(r->to_us * 1000, when), (unsigned int)(r->to_us % 1000000),
+			legend_width(&r->to, end), reading_seconds(r),
+			legend_width(&r->from, start));
 }
 
 void legend_meanings(FILE *to, const struct metrics *ms)

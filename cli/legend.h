@@ -14,6 +14,10 @@
  * anything was printed. */
 bool legend_print(FILE *to, const struct reading *r, const struct metrics *ms);
 
+/* legend_as_of - print as of when @r is, how long it took to read it, and of which time its counts
+ * are, in a line that begins with @mark. Nothing if the server does not report it. */
+void legend_as_of(FILE *to, const char *mark, const struct reading *r);
+
 /* legend_meanings - print the description of each metric, for tables, which have no room for it. */
 void legend_meanings(FILE *to, const struct metrics *ms);
 

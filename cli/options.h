@@ -96,6 +96,7 @@ struct format_opts {
 	const char *sep;  /* separator of -x; NULL: not given */
 	FILE *to;	  /* NULL: standard output */
 	bool tree;	  /* text: VMs and vCPUs as a tree; set by the caller */
+	bool verbose;	  /* text: with the time of the reading; set by the caller */
 	/* Set by the caller: metrics to print after the events; NULL: none. */
 	const struct metrics *metrics;
 };

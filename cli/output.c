@@ -351,6 +351,20 @@ void out_csv(const struct format_opts *f, const struct reading *r, double time_s
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
+void out_json_as_of(json_t *o, const struct reading *r)
+{
+	if (!r->to_us)
+		return;
+	json_object_set_new(o, "as-of-ns", json_integer((json_int_t)r->to.ns));
+	json_object_set_new(o, "as-of-us", json_integer((json_int_t)r->to_us));
+	if (r->to.width_ns != UINT64_MAX)
+		json_object_set_new(o, "width-ns", json_integer((json_int_t)r->to.width_ns));
+	json_object_set_new(o, "span-ns", json_integer((json_int_t)(r->to.ns - r->from.ns)));
+	if (r->from.width_ns != UINT64_MAX)
+		json_object_set_new(o, "start-width-ns",
+				    json_integer((json_int_t)r->from.width_ns));
+}
+
 /* Fields that counts and metrics share. */
 static json_t *json_row(const struct reading *r, const struct rrow *row, double time_s)
 {
@@ -374,6 +388,7 @@ static json_t *json_row(const struct reading *r, const struct rrow *row, double 
 		json_object_set_new(o, "gone", json_true());
 	if (row->error)
 		json_object_set_new(o, "error", json_string(row->error));
+	out_json_as_of(o, r);
 	return o;
 }
 

@@ -64,6 +64,9 @@ void out_lines(const struct format_opts *f, const struct reading *r, double time
 void out_csv(const struct format_opts *f, const struct reading *r, double time_s);
 void out_json(const struct format_opts *f, const struct reading *r, double time_s);
 
+/* out_json_as_of - add the times of @r to @o, if the server reports them. */
+void out_json_as_of(json_t *o, const struct reading *r);
+
 /* out_auto_ipc - return the instructions per cycle to print beside instructions; below 0: none, or
  * -M was given. */
 double out_auto_ipc(const struct format_opts *f, const struct reading *r, const struct rrow *row,

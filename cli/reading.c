@@ -107,6 +107,11 @@ static void reading_parse_answer(struct fields *f, const json_t *answer, struct 
 	size_t n = json_array_size(rows);
 
 	r->age_ns = field_u64(f, answer, "age-ns");
+	r->to.ns = field_u64_or(f, answer, "as-of-ns", r->age_ns);
+	r->to.width_ns = field_u64_or(f, answer, "width-ns", UINT64_MAX);
+	r->to_us = field_u64_or(f, answer, "as-of-us", 0);
+	r->from.ns = r->to.ns - r->age_ns;
+	r->from.width_ns = field_u64_or(f, answer, "start-width-ns", UINT64_MAX);
 	r->dropped = field_u64(f, answer, "dropped");
 	r->rows = xcalloc(n + 1, sizeof(*r->rows));
 	r->session = xstrdup(field_string(f, answer, "session"));
@@ -270,6 +275,16 @@ static void level(struct reading *r)
 	}
 }
 
+/* Let @a include the time of @b. */
+static void moment_add(struct moment *a, const struct moment *b)
+{
+	uint64_t begin = a->ns - a->width_ns, other = b->ns - b->width_ns;
+	bool known = a->width_ns != UINT64_MAX && b->width_ns != UINT64_MAX;
+
+	a->ns = b->ns > a->ns ? b->ns : a->ns;
+	a->width_ns = known ? a->ns - (other < begin ? other : begin) : UINT64_MAX;
+}
+
 void reading_merge(struct reading *into, struct reading *from)
 {
 	const struct rrow **names = xcalloc(into->nr_rows + 1, sizeof(*names));
@@ -278,6 +293,9 @@ void reading_merge(struct reading *into, struct reading *from)
 	size_t n = into->nr_rows;
 
 	copy_unsupported(into, from);
+	into->to_us = from->to.ns > into->to.ns ? from->to_us : into->to_us;
+	moment_add(&into->from, &from->from);
+	moment_add(&into->to, &from->to);
 	level(into);
 	level(from);
 	for (size_t i = 0; i < n; i++) {
@@ -341,6 +359,8 @@ void reading_subtract(struct reading *now, const struct reading *before)
 {
 	const struct rrow **sorted;
 
+	if (before)
+		now->from = before->to;
 	if (!before || !before->nr_rows || before->nr_events != now->nr_events)
 		return;
 	sorted = xcalloc(before->nr_rows, sizeof(*sorted));

@@ -43,6 +43,11 @@ struct unsupported {
 	char *backend, *event, *why;
 };
 
+/* When values were read: between @ns - @width_ns and @ns of the server's CLOCK_MONOTONIC. */
+struct moment {
+	uint64_t ns, width_ns; /* width_ns: UINT64_MAX: unknown */
+};
+
 /*
  * Rows are grouped by backend, in the order of the answer: parents before children. A tenant with
  * VMs on two backends has two rows. Their counts must never be added: a modelled count of the
@@ -53,6 +58,10 @@ struct reading {
 	char *cpus;    /* the CPUs that it counts; NULL: all */
 	char *metrics; /* those that the session was attached with; NULL: none */
 	uint64_t age_ns, dropped;
+	/* The counts are of the time between the two; rates are computed from to.ns - from.ns. If
+	 * the server reports no times, only that difference is known. */
+	struct moment from, to;
+	uint64_t to_us;		   /* CLOCK_REALTIME at to.ns; 0: the server reports no times */
 	uint64_t start_ns, end_ns; /* of the past, in ns since 1970: cli/since.c; 0: of now */
 	size_t nr_merged;	   /* readings added by reading_merge() */
 	bool target_gone;	   /* the target was removed: counts no longer change */
@@ -82,13 +91,16 @@ size_t reading_backends(const struct reading *r);
 /* reading_backend - return the backend of all rows, or NULL: several, or unknown. */
 const char *reading_backend(const struct reading *r);
 
-/* reading_subtract - subtract the counts of @before (NULL: nothing) from @now. Rows are matched by
- * id; a row missing in @before keeps its counts. */
+/* reading_subtract - subtract the counts of @before (NULL: nothing) from @now, which are then those
+ * since @before. Rows are matched by id; a row missing in @before keeps its counts. */
 void reading_subtract(struct reading *now, const struct reading *before);
 
 /* reading_difference - return the counts of @now (taken; NULL gives NULL) since *@before (NULL:
  * all). *@before is freed and set to @now. */
 struct reading *reading_difference(struct reading *now, struct reading **before);
+
+/* reading_seconds - return the time that the counts cover. */
+double reading_seconds(const struct reading *r);
 
 /* val_scaled - return count * enabled / running, capped at UINT64_MAX; the count itself if it was
  * always or never running. */

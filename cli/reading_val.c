@@ -5,6 +5,11 @@
 
 #include "cli/reading.h"
 
+double reading_seconds(const struct reading *r)
+{
+	return (double)(r->to.ns - r->from.ns) / 1e9;
+}
+
 uint64_t val_scaled(const struct val *v)
 {
 	unsigned __int128 n = (unsigned __int128)v->count * v->enabled_ns;

@@ -58,6 +58,7 @@ void repeat_mean(struct reading *last, struct reading *const *run, size_t n)
 	struct val *v = xcalloc(nr + 1, sizeof(*v));
 	double *x = xcalloc(n + 1, sizeof(*x));
 
+	last->to_us = 0; /* the mean is of several times */
 	for (size_t k = 0; k < nr; k++)
 		v[k] = mean_of(last, k / last->nr_events, k % last->nr_events, run, n, x);
 	/* Only now: @last may be one of the runs. */

@@ -136,8 +136,8 @@ struct report_run {
 	struct sessions sessions[REPORT_SESSIONS];
 	struct reading *before[REPORT_SESSIONS];
 	struct report_data data;
-	uint64_t start_ns;
-	bool lost; /* the server went away */
+	uint64_t start_ns, first_ns; /* the first reading: ns since 1970, and its own time */
+	bool lost;		     /* the server went away */
 };
 
 static bool report_attach(struct report_run *run, const char *events)
@@ -154,6 +154,20 @@ static bool report_attach(struct report_run *run, const char *events)
 	return true;
 }
 
+/* Return the time of the last readings: no step of the clock moves it against the first. */
+static uint64_t report_time(struct report_run *run)
+{
+	const struct reading *last = run->before[0];
+
+	for (int i = 1; i < REPORT_SESSIONS; i++)
+		last = run->before[i]->to.ns > last->to.ns ? run->before[i] : last;
+	if (!run->start_ns) {
+		run->start_ns = last->to_us ? last->to_us * 1000 : report_clock_ns();
+		run->first_ns = last->to.ns;
+	}
+	return run->start_ns + (last->to.ns - run->first_ns);
+}
+
 /* Read both sessions, VMs first. Returns false after an error was printed. @first: only from now
  * on. */
 static bool report_take(struct report_run *run, bool first)
@@ -167,10 +181,10 @@ static bool report_take(struct report_run *run, bool first)
 		ok = now != NULL;
 		diff[i] = reading_difference(now, &run->before[i]);
 	}
-	if (first)
-		run->start_ns = report_clock_ns();
+	if (ok && first)
+		report_time(run);
 	else if (ok)
-		report_data_add(&run->data, report_clock_ns(), diff, REPORT_SESSIONS);
+		report_data_add(&run->data, report_time(run), diff, REPORT_SESSIONS);
 	for (int i = 0; i < REPORT_SESSIONS; i++)
 		reading_free(diff[i]);
 	return ok;

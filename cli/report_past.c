@@ -24,16 +24,9 @@
 struct report_kept {
 	const json_t *first; /* in the first answer */
 	json_t *json, *delta;
-	const json_t *now; /* in the answer in work; NULL: it lacks it */
-	/* The interval in work. */
-	uint64_t scaled;
-	size_t ticks;
-	/* All. */
-	size_t values, inexact; /* intervals with a count; of them those that are not exact */
-	uint64_t raw_share;	/* sum of the running shares, in percent of a tick */
-	size_t all_ticks;
-	bool multiplexed, marked;
-	char words[QUALITY_LEN];
+	const json_t *now;	     /* in the answer in work; NULL: it lacks it */
+	struct history_sum sum, all; /* of the interval in work; of all that ended */
+	size_t inexact;		     /* intervals with a count that is not exact */
 };
 
 struct report_pastwork {
@@ -85,33 +78,6 @@ static void report_pastwork_init(struct report_pastwork *w, const json_t *first)
 
 /* ---- intervals ------------------------------------------------------------------------------ */
 
-/* A multiplexed count is scaled up by its share of the time. */
-static void report_kept_add(struct report_kept *k, size_t i)
-{
-	const json_t *delta = json_array_get(json_object_get(k->now, "delta"), i);
-	const json_t *running = json_array_get(json_object_get(k->now, "running"), i);
-	unsigned int share = running ? (unsigned int)json_integer_value(running) : 100;
-	const char *quality =
-		json_string_value(json_array_get(json_object_get(k->now, "quality"), i));
-	unsigned __int128 count;
-
-	if (!json_is_integer(delta))
-		return;
-	if (share < 100) {
-		k->multiplexed = true;
-		if (!share && json_integer_value(delta)) /* below half a percent */
-			share = 1;
-	}
-	k->raw_share += share;
-	k->all_ticks++;
-	k->marked |= quality_add(k->words, quality ? quality : "");
-	if (!share) /* nothing was counted */
-		return;
-	count = (unsigned __int128)json_integer_value(delta) * 100 / share + k->scaled;
-	k->scaled = count > UINT64_MAX ? UINT64_MAX : (uint64_t)count;
-	k->ticks++;
-}
-
 static void report_past_close(struct report_pastwork *w)
 {
 	if (!w->ticks)
@@ -119,14 +85,12 @@ static void report_past_close(struct report_pastwork *w)
 	for (size_t n = 0; n < w->nr; n++) {
 		struct report_kept *k = &w->kept[n];
 
-		json_array_append_new(k->delta,
-				      k->ticks ? report_kept_number(k->scaled) : json_null());
-		if (k->ticks && k->ticks < w->ticks)
-			k->marked |= quality_add(k->words, "partial");
-		k->values += k->ticks != 0;
-		k->inexact += k->ticks && k->marked;
-		k->scaled = k->ticks = 0;
-		k->marked = false;
+		history_sum_partial(&k->sum, w->ticks);
+		json_array_append_new(k->delta, k->sum.ticks ? report_kept_number(k->sum.scaled)
+							     : json_null());
+		k->inexact += k->sum.marked;
+		history_sum_merge(&k->all, &k->sum);
+		k->sum = (struct history_sum){0};
 	}
 	json_array_append_new(w->times, report_kept_number(w->end_ns));
 	w->ticks = 0;
@@ -159,7 +123,7 @@ static void report_past_tick(void *arg, uint64_t begin_ns, uint64_t end_ns, size
 	bool gap = true;
 
 	for (size_t k = 0; k < w->nr && i != SIZE_MAX && gap; k++)
-		gap = !json_is_integer(json_array_get(json_object_get(w->kept[k].now, "delta"), i));
+		gap = !history_answer_counted(w->kept[k].now, i);
 	if (!w->start_ns)
 		w->start_ns = begin_ns;
 	if (gap != w->gap || (!gap && w->ticks == w->each))
@@ -167,8 +131,8 @@ static void report_past_tick(void *arg, uint64_t begin_ns, uint64_t end_ns, size
 	w->gap = gap;
 	w->end_ns = end_ns;
 	w->ticks++;
-	for (size_t k = 0; k < w->nr && !gap; k++)
-		report_kept_add(&w->kept[k], i);
+	for (size_t k = 0; k < w->nr && i != SIZE_MAX; k++)
+		history_sum_add(&w->kept[k].sum, w->kept[k].now, i);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -180,15 +144,14 @@ static json_t *report_past_series(struct report_pastwork *w)
 	for (size_t n = 0; n < w->nr; n++) {
 		struct report_kept *k = &w->kept[n];
 
-		if (*k->words)
-			json_object_set_new(k->json, "quality", json_string(k->words));
+		if (*k->all.quality)
+			json_object_set_new(k->json, "quality", json_string(k->all.quality));
 		if (k->inexact)
 			json_object_set_new(k->json, "inexact",
 					    json_integer((json_int_t)k->inexact));
-		if (k->multiplexed)
-			json_object_set_new(
-				k->json, "running",
-				json_real((double)k->raw_share / (double)k->all_ticks / 100));
+		if (k->all.multiplexed)
+			json_object_set_new(k->json, "running",
+					    json_real(history_sum_running(&k->all)));
 		json_array_append(list, k->json);
 	}
 	return list;

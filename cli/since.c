@@ -23,14 +23,6 @@
 #define EVENTS_MAX 64 /* of a request */
 #define GAPS_MAX   8  /* lines */
 
-/* The sum of one event of one row. */
-struct past_sum {
-	size_t ticks; /* with a count */
-	uint64_t delta, scaled;
-	unsigned int share; /* the least of multiplexed ticks; 100: none is */
-	char quality[QUALITY_LEN];
-};
-
 /* An event of a row, in the order of the server's answers. */
 struct past_series {
 	const json_t *json; /* in the first answer */
@@ -44,8 +36,8 @@ struct past {
 	json_t *first; /* the answer for the whole range */
 	struct past_series *series;
 	size_t nr;
-	struct reading r;     /* rows and events; values are set when it is printed */
-	struct past_sum *sum; /* of the reading that is in work: [row * nr_events + event] */
+	struct reading r;	 /* rows and events; values are set when it is printed */
+	struct history_sum *sum; /* of the reading that is in work: [row * nr_events + event] */
 	/* Of the answer in work: its series, and their places in series above. */
 	const json_t **json;
 	const struct past_series **of;
@@ -180,47 +172,21 @@ static void past_rows(struct past *p)
 
 /* ---- adding up ------------------------------------------------------------------------------ */
 
-static void past_value(struct past *p, const struct past_series *s, const json_t *json, size_t i)
-{
-	const json_t *delta = json_array_get(json_object_get(json, "delta"), i);
-	const json_t *running = json_array_get(json_object_get(json, "running"), i);
-	struct past_sum *sum = &p->sum[s->row * p->r.nr_events + s->event];
-	uint64_t count = (uint64_t)json_integer_value(delta), scaled = count;
-	unsigned int share = running ? (unsigned int)json_integer_value(running) : 100;
-	const char *quality;
-
-	if (!json_is_integer(delta))
-		return;
-	if (!sum->ticks++)
-		sum->share = 100;
-	if (share < 100) {
-		unsigned __int128 up = (unsigned __int128)count * 100 / (share ? share : 1);
-
-		scaled = up > UINT64_MAX ? UINT64_MAX : (uint64_t)up;
-		sum->share = share < sum->share ? share : sum->share;
-	}
-	sum->delta += count;
-	sum->scaled += scaled;
-	quality = json_string_value(json_array_get(json_object_get(json, "quality"), i));
-	quality_add(sum->quality, quality ? quality : "");
-}
-
 /* The times of @v are in such a relation that it is scaled to the sum of what intervals are scaled
  * to. */
-static void past_val(const struct past *p, const struct past_sum *sum, struct val *v)
+static void past_val(const struct past *p, struct history_sum *sum, struct val *v)
 {
-	*v = (struct val){.supported = true, .variance = -1, .count = sum->delta};
-	memcpy(v->quality, sum->quality, sizeof(v->quality));
+	*v = (struct val){.supported = true, .variance = -1, .count = sum->count};
 	if (!sum->ticks)
 		return;
-	if (sum->ticks < p->ticks)
-		quality_add(v->quality, "partial");
+	history_sum_partial(sum, p->ticks);
+	memcpy(v->quality, sum->quality, sizeof(v->quality));
 	if (!*v->quality)
 		strcpy(v->quality, "exact");
 	v->enabled_ns = v->running_ns = sum->ticks * p->range.step_ns;
-	if (sum->share < 100) {
-		v->running_ns = sum->delta ? sum->delta : sum->share;
-		v->enabled_ns = sum->delta ? sum->scaled : 100;
+	if (sum->multiplexed) {
+		v->running_ns = sum->count ? sum->count : sum->shares;
+		v->enabled_ns = sum->count ? sum->scaled : sum->ticks * 100;
 	}
 }
 
@@ -300,7 +266,7 @@ static void past_tick(void *arg, uint64_t begin_ns, uint64_t end_ns, size_t i)
 	p->last_ns = begin_ns;
 	nr = i == SIZE_MAX ? 0 : p->nr_of;
 	for (k = 0; k < nr && !counted; k++)
-		counted = json_is_integer(json_array_get(json_object_get(p->json[k], "delta"), i));
+		counted = history_answer_counted(p->json[k], i);
 	if (counted)
 		past_gap_end(p);
 	else if (!p->gap_ns)
@@ -308,7 +274,8 @@ static void past_tick(void *arg, uint64_t begin_ns, uint64_t end_ns, size_t i)
 	p->last_ns = end_ns;
 	p->ticks++;
 	for (k = 0; k < nr; k++)
-		past_value(p, p->of[k], p->json[k], i);
+		history_sum_add(&p->sum[p->of[k]->row * p->r.nr_events + p->of[k]->event],
+				p->json[k], i);
 	if (p->each && p->ticks == p->each)
 		past_print(p);
 }

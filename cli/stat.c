@@ -15,6 +15,7 @@
 #include "cli/defaults.h"
 #include "cli/error.h"
 #include "cli/history_range.h"
+#include "cli/legend.h"
 #include "cli/metrics.h"
 #include "cli/output.h"
 #include "cli/own_cgroup.h"
@@ -61,6 +62,7 @@ static const struct argp_option options[] = {
 	{"repeat", 'r', "N", 0, "Run COMMAND N times (1 to 100) and print the means", 0},
 	{"session", OPT_SESSION, "NAME", 0,
 	 "Show the attached session NAME, which goes on, instead of a new one", 0},
+	{"verbose", 'v', NULL, 0, "Show as of when the counts are, as -j does", 0},
 	{"tree", OPT_TREE, NULL, 0, "Show VMs and vCPUs as a tree below their tenants", 0},
 	{0},
 };
@@ -104,6 +106,9 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 	case OPT_APPEND:
 		o->append = true;
 		return 0;
+	case 'v':
+		o->format.verbose = true;
+		return 0;
 	case OPT_TREE:
 		o->format.tree = true;
 		return 0;
@@ -145,6 +150,8 @@ static void print_interval(const struct stat_opts *o, const struct reading *r,
 			out_lines_heading(&o->format, r);
 			*before = now;
 		}
+		if (o->format.verbose)
+			legend_as_of(out_stream(&o->format), "#", r);
 		out_lines(&o->format, r, time_s);
 	}
 	fflush(out_stream(&o->format));
@@ -421,6 +428,9 @@ static void stat_check(const struct stat_opts *o)
 			  "and -C without it only");
 	if (o->past.since && o->what.cpus)
 		cli_usage("stat: --since: what vpmud has kept is of all CPUs; give it without -C");
+	if (o->format.verbose && (o->format.sep || o->past.since))
+		cli_usage("stat: -v: lines of -x and counts of --since have no such time; give it "
+			  "without them");
 	if (o->append && !o->file)
 		cli_usage("stat: --append needs a file: give -o FILE as well");
 	if (o->runs > 1 && !o->command)

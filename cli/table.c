@@ -456,6 +456,8 @@ static void table_print_text(const struct format_opts *f, const struct reading *
 	fputc('\n', to);
 	if (legend_print(to, r, f->metrics))
 		fputc('\n', to);
+	if (f->verbose)
+		legend_as_of(to, "", r);
 	print_times(to, r, run);
 }
 

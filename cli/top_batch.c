@@ -109,6 +109,7 @@ static void top_batch_json_line(const struct top_source *src, const struct top_v
 			    json_real(round(top_batch_running(v, row) * 100) / 100));
 	if (r->gone)
 		json_object_set_new(line, "gone", json_true());
+	out_json_as_of(line, v->diff);
 	json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
 	putchar('\n');
 	json_decref(line);

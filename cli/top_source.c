@@ -110,14 +110,15 @@ static bool has_time(const struct reading *r, const struct rrow *row)
 	return false;
 }
 
-/* Return the time of all pCPUs of @backend, that of /; below 0: unknown. */
-static double all_time(const struct reading *r, const char *backend)
+/* Return how many pCPUs @backend has that are always counted: the time of / per time; below 0:
+ * unknown. */
+static double all_cpus(const struct reading *r, const char *backend)
 {
-	for (size_t i = 0; r && i < r->nr_rows; i++) {
+	for (size_t i = 0; r && reading_seconds(r) > 0 && i < r->nr_rows; i++) {
 		const struct rrow *row = &r->rows[i];
 
 		if (row->kind == ROW_ROOT && strcmp(row->backend ? row->backend : "", backend) == 0)
-			return (double)time_of(r, row);
+			return (double)time_of(r, row) / 1e9 / reading_seconds(r);
 	}
 	return -1;
 }
@@ -125,13 +126,13 @@ static double all_time(const struct reading *r, const char *backend)
 static double share(const struct reading *host, const struct reading *r, const struct rrow *row)
 {
 	const char *backend = row->backend ? row->backend : "";
-	double total = all_time(r, backend), percent;
+	double cpus = all_cpus(r, backend), seconds = reading_seconds(r), percent;
 
-	if (total < 0)
-		total = all_time(host, backend);
-	if (total < 0 || !has_time(r, row))
+	if (cpus < 0)
+		cpus = all_cpus(host, backend);
+	if (cpus < 0 || !has_time(r, row))
 		return -1;
-	percent = total > 0 ? 100 * (double)time_of(r, row) / total : 0;
+	percent = cpus > 0 && seconds > 0 ? (double)time_of(r, row) / 1e7 / seconds / cpus : 0;
 	return percent > 100 ? 100 : percent; /* the two were read at different times */
 }
 
@@ -172,14 +173,13 @@ bool top_open(struct top_source *src, struct client *c, const struct top_opts *o
 
 const struct reading *top_take(struct top_source *src)
 {
-	uint64_t last = src->before ? src->before->age_ns : 0;
 	struct reading *diff =
 		reading_difference(sessions_read(&src->sessions, SESSION_READ), &src->before);
 
 	if (!diff)
 		return NULL;
 	src->age_s = (double)src->before->age_ns / 1e9;
-	src->seconds = (double)(src->before->age_ns - last) / 1e9;
+	src->seconds = reading_seconds(diff);
 	reading_free(src->diff);
 	src->diff = diff;
 	free(src->facts);

@@ -62,6 +62,7 @@ static const struct config_key keys[] = {
 	{"max_tenants", config_set_uint, C(max_tenants), 0, 32768, "0 to 32768"},
 	{"keep_gone", config_set_uint, C(keep_gone), 0, 3600, "0 to 3600 seconds"},
 	{"created", set_created, C(created), 0, 0, "all, tenants or no"},
+	{"as_of", config_set_bool, C(as_of), 0, 0, "yes or no"},
 };
 
 static int begin(void *arg, const struct config_at *at);
@@ -150,6 +151,7 @@ int exporter_metrics(const struct exporter_config *c, void *connection, struct m
 	const struct metrics_opts o = {
 		.events = c->events ? c->events : EVENTS_USUAL,
 		.created = c->created,
+		.as_of = c->as_of,
 		.max_vms = c->max_domains,
 		.max_tenants = c->max_tenants,
 		.keep_gone_sec = c->keep_gone,

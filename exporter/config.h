@@ -19,6 +19,7 @@ struct exporter_config {
 	unsigned int max_domains, max_tenants;
 	unsigned int keep_gone; /* seconds */
 	enum metrics_created created;
+	bool as_of;
 	uint32_t given;
 };
 

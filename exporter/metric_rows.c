@@ -448,6 +448,26 @@ static void sizes(const struct metrics_answers *a, const struct rows *tenants,
 	dropped(a->read[0], "kind=\"tenant\"", e);
 }
 
+/* One time holds for all counts of a session's reading. */
+static void metric_rows_times(const struct metrics_answers *a, struct expo *e)
+{
+	static const char *const kind[] = {"kind=\"tenant\"", "kind=\"domain\""};
+	uint64_t n;
+
+	expo_family(e, "vpmu_counts_as_of_seconds", EXPO_GAUGE, "seconds",
+		    "When the last part of the counts of tenants and the host, or of VMs, had been "
+		    "read; since 1970.");
+	for (int i = 0; i < 2; i++)
+		if (answer_u64(a->read[i], "as-of-us", &n) && n < UINT64_MAX / 1000)
+			expo_ns(e, kind[i], n * 1000, 0);
+	expo_family(e, "vpmu_counts_width_seconds", EXPO_GAUGE, "seconds",
+		    "How long it took to read them: of the events of this time before, some are "
+		    "not in the counts.");
+	for (int i = 0; i < 2; i++)
+		if (answer_u64(a->read[i], "width-ns", &n))
+			expo_ns(e, kind[i], n, 0);
+}
+
 int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo *e)
 {
 	struct rows hosts = {.g = &host}, tenants = {.g = &tenant}, vms = {.g = &domain};
@@ -481,6 +501,8 @@ int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo
 	families(m, &vms, e);
 	e->created = m->o.created != METRICS_CREATED_NO;
 	sizes(a, &tenants, &vms, e);
+	if (m->o.as_of)
+		metric_rows_times(a, e);
 	rows_fini(&hosts);
 	rows_fini(&tenants);
 	rows_fini(&vms);

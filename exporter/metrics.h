@@ -30,6 +30,7 @@ enum metrics_created {
 struct metrics_opts {
 	const char *events; /* as for `vpmu stat -e` */
 	enum metrics_created created;
+	bool as_of;		    /* with the families of the readings' times */
 	unsigned int max_vms;	    /* limit of VMs with rows */
 	unsigned int max_tenants;   /* limit of tenants with rows */
 	unsigned int keep_gone_sec; /* how long a removed VM's last counts are kept */

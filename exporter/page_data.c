@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "exporter/answer.h"
 #include "exporter/exposition.h"
 #include "exporter/metric_rows.h"
+#include "service/clock.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
@@ -123,9 +123,11 @@ int metrics_sums(struct metrics *m, struct expo *e, char *err, size_t errlen)
 	struct metrics_answers a = {{NULL, NULL}, NULL, NULL, NULL};
 	json_t *series = json_array(), *all = NULL;
 	int ret = metrics_ask_all(m, &a, err, errlen);
-	struct timespec t;
+	uint64_t as_of_us;
 
-	clock_gettime(CLOCK_REALTIME, &t);
+	/* The tenants are read last. An older server does not report it. */
+	if (!answer_u64(a.read[0], "as-of-us", &as_of_us))
+		as_of_us = realtime_us();
 	for (int i = 0; i < 2 && !ret; i++) {
 		ret = page_rows(m, a.read[i], series);
 		if (ret)
@@ -135,8 +137,8 @@ int metrics_sums(struct metrics *m, struct expo *e, char *err, size_t errlen)
 	if (!ret) {
 		all = json_pack("{s:i, s:s, s:I, s:o*, s:O, s:[]}", "format", 1, "made_by",
 				"Made by vpmu-exporter " VPMU_VERSION ".", "time_ns",
-				(json_int_t)t.tv_sec * 1000000000 + t.tv_nsec, "host",
-				page_host(a.hello), "series", series, "notes");
+				(json_int_t)as_of_us * 1000, "host", page_host(a.hello), "series",
+				series, "notes");
 		e->text = all ? json_dumps(all, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 		e->len = e->room = e->text ? strlen(e->text) : 0;
 		if (!e->text || e->len > EXPO_MAX)

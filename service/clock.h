@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The clocks of ages, deadlines and dates in the service. Never used for counts: backends have
- * their own. */
+/* The clocks of ages, deadlines, readings and dates in the service. Never used for counts: backends
+ * have their own. */
 #ifndef SERVICE_CLOCK_H
 #define SERVICE_CLOCK_H
 
@@ -29,6 +29,22 @@ static inline uint64_t realtime_us(void)
 
 	clock_gettime(CLOCK_REALTIME, &t);
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/*
+ * The time of a reading: each of its parts was read at some instant between @ns - @width_ns and @ns
+ * of CLOCK_MONOTONIC. @us is CLOCK_REALTIME at @ns.
+ */
+struct as_of {
+	uint64_t ns, us, width_ns;
+};
+
+/* as_of_now - the reading began at @begin_ns (now_ns) and has just ended. Any thread. */
+static inline struct as_of as_of_now(uint64_t begin_ns)
+{
+	uint64_t ns = now_ns();
+
+	return (struct as_of){.ns = ns, .us = realtime_us(), .width_ns = ns - begin_ns};
 }
 
 #endif

@@ -70,6 +70,13 @@ json_t *command_value(const struct vpmu_value *v)
 			 v->age_ns ? json_u64(v->age_ns) : NULL);
 }
 
+void command_as_of(json_t *obj, const struct as_of *a)
+{
+	json_object_set_new(obj, "as-of-ns", json_u64(a->ns));
+	json_object_set_new(obj, "as-of-us", json_u64(a->us));
+	json_object_set_new(obj, "width-ns", json_u64(a->width_ns));
+}
+
 int command_target(struct commands *c, const json_t *req, bool required, bool narrows,
 		   struct node **out, char *err, size_t errlen)
 {

@@ -9,6 +9,7 @@
 #define SERVICE_COMMANDS_H
 
 #include "service/capture.h"
+#include "service/clock.h"
 #include "service/json_text.h"
 #include "service/profile.h"
 #include "service/server.h"
@@ -54,6 +55,9 @@ json_t *command_address(uint64_t address);
  * command_value_text - the same, as text. */
 json_t *command_value(const struct vpmu_value *v);
 void command_value_text(struct json_text *t, const struct vpmu_value *v);
+
+/* command_as_of - add the fields of a reading's time to @obj. */
+void command_as_of(json_t *obj, const struct as_of *a);
 
 /* command_traces - add the @max largest of @t as array @key to @resp, their number as "nr-@key",
  * and the samples of the rest as "other-@key". @chains: whole call chains, else only the first

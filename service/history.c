@@ -212,9 +212,7 @@ static void history_gone(const struct session *s, const struct row *r, void *arg
 /* Take the rows of @s whose series have no value of another session in this tick. */
 static void history_session(struct history *h, struct session *s)
 {
-	rows_flush(s);
-	rows_sort(s);
-	rows_read(s);
+	rows_take(s);
 	for (size_t i = 0; i < s->nr_rows; i++) {
 		const struct row *r = s->rows[i];
 

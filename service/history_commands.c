@@ -46,6 +46,7 @@ struct query {
 	/* Ticks, and the intervals that they are in. */
 	uint64_t *times;
 	size_t nr_times, room_times, each;
+	uint64_t width_ns; /* the longest */
 	size_t nr_points;
 	struct line *line;
 	size_t nr, room;
@@ -114,6 +115,7 @@ static bool query_tick(void *arg, uint64_t time_ns, uint64_t width_ns)
 		query_time_add(q, time_ns);
 	else
 		q->failed = true;
+	q->width_ns = width_ns > q->width_ns ? width_ns : q->width_ns;
 	return false;
 }
 
@@ -371,6 +373,10 @@ static void query_answer(struct json_text *t, const struct query *q)
 {
 	json_text_add(t, "{\"interval_ns\":");
 	json_text_number(t, history_interval_ns(q->h) * q->each);
+	if (access_all(q->who)) { /* it depends on what all count */
+		json_text_add(t, ",\"width_ns\":");
+		json_text_number(t, q->width_ns);
+	}
 	json_text_add(t, ",\"times\":[");
 	for (size_t i = 0; i < q->nr_points; i++) {
 		size_t end = (i + 1) * q->each < q->nr_times ? (i + 1) * q->each : q->nr_times;

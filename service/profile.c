@@ -157,13 +157,15 @@ static int profile_on_timer(sd_event_source *src, uint64_t usec, void *arg)
 
 void profile_read(struct profile *p)
 {
+	uint64_t begin_ns = now_ns();
+
 	if (p->gone)
 		return;
 	vpmu_backend_flush_node(p->in);
 	take_state(p);
 	drain(p);
 	vpmu_backend_sample_read(p->sampling, &p->value);
-	p->read_ns = now_ns();
+	p->read = as_of_now(begin_ns);
 }
 
 /* ---- following the tree --------------------------------------------------------------------- */
@@ -382,7 +384,8 @@ static int service_profile_start(struct profile *p, const struct profile_spec *s
 		return ret;
 	p->in = in; /* from now on profile_end() must detach */
 	p->node = spec->open.target;
-	p->opened_ns = p->read_ns = now_ns();
+	p->opened_ns = now_ns();
+	p->read = as_of_now(p->opened_ns);
 	ret = start_sampling(p, in, spec->key, err, errlen);
 	return ret ? ret : start_timer(p->ps, err, errlen);
 }

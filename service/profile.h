@@ -20,6 +20,7 @@
 
 #include <systemd/sd-event.h>
 
+#include "service/clock.h"
 #include "service/registry.h"
 #include "service/sample_ring.h"
 #include "service/traces.h"
@@ -55,7 +56,7 @@ struct profile {
 	uint64_t nobodys;   /* samples with an unknown node */
 	const char *note;   /* a limitation of the samples; NULL. Constant. */
 	uint64_t late_max;  /* maximum number of events by which a sample was late */
-	uint64_t read_ns;   /* now_ns; opened_ns: of the start */
+	struct as_of read;  /* the last reading, or the start */
 	uint64_t opened_ns;
 	struct vpmu_value value;
 	struct traces rows;   /* one address each */

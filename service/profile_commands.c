@@ -50,7 +50,7 @@ static void profile_commands_describe(const struct registered *e, const struct a
 	json_object_set_new(resp, "period", json_u64(p->period));
 	json_object_set_new(resp, "lbr", json_boolean(p->lbr));
 	json_object_set_new(resp, "gone", json_boolean(p->gone));
-	json_object_set_new(resp, "age-ns", json_u64(p->read_ns - p->opened_ns));
+	json_object_set_new(resp, "age-ns", json_u64(p->read.ns - p->opened_ns));
 	command_backend(p->backend, p->node, resp);
 }
 
@@ -109,6 +109,7 @@ static int profile_commands_answer(const struct commands *c, struct profile *p, 
 
 	profile_read(p);
 	command_describe(c, &command_profiles, &p->reg, resp);
+	command_as_of(resp, &p->read);
 	json_object_set_new(resp, "samples", json_u64(p->samples));
 	json_object_set_new(resp, "lost", json_u64(p->lost));
 	json_object_set_new(resp, "late-max", json_u64(p->late_max));

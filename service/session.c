@@ -358,6 +358,18 @@ static int session_start(struct session *s, const struct session_spec *spec, cha
 	return 0;
 }
 
+/* Note when the counts began. */
+static void session_opened(struct session *s)
+{
+	struct vpmu_backend *source;
+
+	s->opened_ns = now_ns();
+	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
+		if (session_counts_on(s, source) &&
+		    s->opened_ns - source->base_ns > s->opened_width_ns)
+			s->opened_width_ns = s->opened_ns - source->base_ns;
+}
+
 int session_open(struct sessions *ss, const struct session_spec *spec, struct session **out,
 		 char *err, size_t errlen)
 {
@@ -385,7 +397,7 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 		ret = session_start(s, spec, err, errlen);
 	if (ret)
 		goto fail_registered;
-	s->opened_ns = now_ns();
+	session_opened(s);
 	registry_add(&ss->reg, &s->reg);
 	ss->generation++;
 	*out = s;
@@ -408,10 +420,7 @@ void session_close(struct session *s)
 void session_read(struct session *s, void (*fn)(const struct session_row *row, void *arg),
 		  void *arg)
 {
-	rows_flush(s);
-	s->read_ns = now_ns();
-	rows_sort(s);
-	rows_read(s);
+	rows_take(s);
 	for (size_t i = 0; i < s->nr_rows; i++) {
 		s->rows[i]->pub.values = row_values(s, s->rows[i]);
 		fn(&s->rows[i]->pub, arg);

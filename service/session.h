@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "service/clock.h"
 #include "service/registry.h"
 
 #define SESSION_EVENTS_MAX  64	   /* events of one session */
@@ -49,8 +50,10 @@ struct session {
 	char *cpu_list; /* as given; NULL: all CPUs */
 	bool *cpus;	/* of cpu_list, one per CPU of the backends; NULL: all */
 	size_t nr_rows;
-	uint64_t opened_ns, read_ns; /* now_ns of the attach, and of the last read */
-	uint64_t dropped;	     /* rows that were never shown: too many, or out of memory */
+	uint64_t opened_ns;	  /* now_ns of the attach: its values were 0 between this */
+	uint64_t opened_width_ns; /* less this and it; UINT64_MAX: unknown */
+	struct as_of read;	  /* the last reading */
+	uint64_t dropped;	  /* rows that were never shown: too many, or out of memory */
 	/* private */
 	struct sessions *ss;
 	struct tenants *ts;
@@ -132,10 +135,10 @@ struct session_row {
 };
 
 /*
- * session_read - flush every backend that has rows here once and call @fn for every row, parents
- * before children; a row stays unchanged until the next call about the session or the tree. While
- * vCPUs run, a parent shows at least the sum of its children on its backend. @fn must not use
- * sessions.
+ * session_read - flush every backend that has rows here once, set @s->read, and call @fn for every
+ * row, parents before children; a row stays unchanged until the next call about the session or the
+ * tree. While vCPUs run, a parent shows at least the sum of its children on its backend. @fn must
+ * not use sessions.
  */
 void session_read(struct session *s, void (*fn)(const struct session_row *row, void *arg),
 		  void *arg);

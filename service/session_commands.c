@@ -68,6 +68,8 @@ static void session_commands_describe(const struct registered *e, const struct a
 	json_object_set_new(obj, "scope", json_string(session_scope_name(s->scope)));
 	json_object_set_new(obj, "nr-rows", json_integer((json_int_t)session_rows_for(s, who)));
 	json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
+	if (s->opened_width_ns != UINT64_MAX)
+		json_object_set_new(obj, "start-width-ns", json_u64(s->opened_width_ns));
 }
 
 static const struct command_kind command_sessions = {"session", session_commands_describe};
@@ -266,7 +268,8 @@ static void session_commands_answer_read(struct commands *c, struct session *s, 
 	session_read(s, session_commands_read_row, &st);
 	add_stalled(s, resp);
 	session_commands_add_unsupported(s, resp);
-	json_object_set_new(resp, "age-ns", json_u64(s->read_ns - s->opened_ns));
+	json_object_set_new(resp, "age-ns", json_u64(s->read.ns - s->opened_ns));
+	command_as_of(resp, &s->read);
 	json_text_add(&c->text, "],");
 }
 

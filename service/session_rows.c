@@ -212,8 +212,10 @@ int rows_start(struct session *s, size_t first, size_t *event, struct vpmu_backe
 	struct vpmu_backend *source;
 
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++) {
-		int ret = vpmu_backend_attach(rows_of(rows, n, source), event);
+		int ret;
 
+		source->base_ns = now_ns();
+		ret = vpmu_backend_attach(rows_of(rows, n, source), event);
 		if (!ret)
 			continue;
 		*failed = source;
@@ -253,18 +255,17 @@ bool session_counts_on(const struct session *s, const struct vpmu_backend *sourc
 	return false;
 }
 
-void rows_flush(struct session *s)
+void rows_take(struct session *s)
 {
 	struct vpmu_backend *source;
+	uint64_t begin_ns;
 
+	rows_sort(s);
+	/* What a CPU has charged before it is flushed is current; so is all of a CPU that does not
+	 * run the row then. */
+	begin_ns = now_ns();
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
 		vpmu_backend_flush(rows_of(s->rows, s->nr_rows, source));
-}
-
-void rows_read(struct session *s)
-{
-	struct vpmu_backend *source;
-
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
 		if (source->ops->read_list)
 			source->ops->read_list(rows_of(s->rows, s->nr_rows, source));
@@ -273,6 +274,7 @@ void rows_read(struct session *s)
 	for (size_t i = s->nr_rows; i--;)
 		if (s->rows[i]->c && !s->rows[i]->c->source->ops->read_list)
 			vpmu_backend_read(s->rows[i]->c);
+	s->read = as_of_now(begin_ns);
 }
 
 void rows_forget(struct session *s, size_t keep, uint64_t before)

@@ -48,12 +48,12 @@ int rows_start(struct session *s, size_t first, size_t *event, struct vpmu_backe
 /* rows_stop - detach @n rows at @rows, in one batch per backend, and keep their last values. */
 void rows_stop(struct session *s, struct row **rows, size_t n);
 
-/* rows_flush - flush the backends for the rows that count. */
-void rows_flush(struct session *s);
-
-/* rows_read - read the values of all rows that count: of one moment per backend, if it supports
- * that. In tree order (rows_sort). */
-void rows_read(struct session *s);
+/*
+ * rows_take - read the values of all rows that count, and set s->read: a value includes all events
+ * until the begin of that time, some or none of those during it, and none from later. Exceptions
+ * are in the values (age_ns, partial) or in vpmu_backend_stalled(). In tree order (rows_sort).
+ */
+void rows_take(struct session *s);
 
 /* rows_forget - free rows of nodes that were removed before @before (now_ns), until @keep rows of
  * removed nodes are left. A session of one VM keeps its row. */

@@ -95,11 +95,12 @@ static json_t *save_session(const struct session *s, const struct session_bases 
 	for (size_t i = 0; i < s->nr_rows; i++)
 		if (s->rows[i]->c && !strcmp(s->rows[i]->pub.backend, b->backend))
 			json_array_append_new(rows, save_row(s, s->rows[i], b));
-	return json_pack("{s:s, s:s, s:s*, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "name", s->reg.name,
-			 "target", s->reg.target, "metrics", s->metrics, "scope",
+	return json_pack("{s:s, s:s, s:s*, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+			 s->reg.name, "target", s->reg.target, "metrics", s->metrics, "scope",
 			 session_scope_name(s->scope), "keep", keep, "opened",
-			 json_u64(s->opened_ns), "next-id", json_u64(s->next_id), "who",
-			 save_access(&s->reg.who), "events", events, "rows", rows);
+			 json_u64(s->opened_ns), "opened-width", json_u64(s->opened_width_ns),
+			 "next-id", json_u64(s->next_id), "who", save_access(&s->reg.who), "events",
+			 events, "rows", rows);
 }
 
 json_t *sessions_save(struct sessions *ss, const struct session_bases *b)
@@ -307,6 +308,8 @@ static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o
 	if (session_open(ss, &spec, &s, err, errlen))
 		return;
 	s->opened_ns = opened;
+	if (!session_save_get_u64(json_object_get(o, "opened-width"), &s->opened_width_ns))
+		s->opened_width_ns = UINT64_MAX; /* an older server's */
 	s->reg.lost_ns = json_is_true(json_object_get(o, "keep")) ? 0 : now_ns();
 	s->saved = o;
 	s->bases = b;

@@ -37,7 +37,7 @@
 #define VPMU_BACKEND_CHAINS    (1u << 3) /* call chains do not need branch records */
 #define VPMU_BACKEND_CPUS      (1u << 4) /* vpmu_counting.cpus */
 
-/* Filled in by the backend's maker; constant for its users. */
+/* Filled in by the backend's maker; constant for its users, but for base_ns. */
 struct vpmu_backend {
 	const struct vpmu_backend_ops *ops;
 	const char *backend;
@@ -46,6 +46,9 @@ struct vpmu_backend {
 	/* Permanent nodes: everything that the backend counts, and below it everything outside of
 	 * tenants. */
 	struct vpmu_backend_node *root, *other;
+	/* CLOCK_MONOTONIC: the last attach took the values at which its countings begin after this.
+	 * Its caller sets it; a backend that prepares for long sets it again. */
+	uint64_t base_ns;
 };
 
 /* A node. A backend embeds it first in a struct of its own. */

@@ -69,6 +69,7 @@ plain exact
 old aged
 old modelled aged'
 check "-j: the age" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"age-ns":\([0-9]*\).*/\1 \2/p')" "old 2100000000"
+check "-j: no time that the server does not report" "$(printf '%s\n' "$out" | grep -c '"as-of-ns"\|"span-ns"\|"width-ns"')" 0
 out=$("$vpmu" stat -d 0.01)
 check_match "table: both words" "$out" '^missing .* 200 \(tsc\) \(partial\) \(50\.00%\)$'
 check_match "table: how old" "$out" '^ aged: .* \(up to 2\.100 s\)$'
@@ -77,6 +78,38 @@ for word in modelled tsc partial aged; do
 done
 out=$("$vpmu" stat -d 0.01)
 check_match "lines: the quotient has the words of both" "$out" '# +6\.00  insn per cycle \(tsc\) \(modelled\)  \(tsc\)  \(50\.00%\)$'
+
+# ---- as of when: rates are computed from the server's times, whenever the client gets its answers ----
+timed() { # SECONDS SINCE THE ATTACH, WIDTH, COUNT
+	printf '{"session":"s","target":"/","scope":"vm","dropped":"0","events":["instructions"],"age-ns":"%s000000000",' "$1"
+	printf '"as-of-ns":"10%s000000000","as-of-us":"17900000%s000123","width-ns":"%s","start-width-ns":"500000",' "$1" "$1" "$2"
+	printf '"rows":[%s],"ok":true}' "$(vm_row 1 web "$(v "$3" 100 100 exact)")"
+}
+answers <<END
+attach {"session":"s","ok":true}
+read $(timed 11 1000000 1000)
+read $(timed 11 1000000 1000)
+read $(timed 15 2000000 9000)
+detach $(timed 15 2000000 9000)
+sharing {"backends":[],"ok":true}
+list {"nodes":[],"ok":true}
+END
+as_of() {
+	jq -r '[.rate // .count, ."as-of-ns", ."as-of-us", ."width-ns", ."span-ns", ."start-width-ns"] | join(" ")'
+}
+check "top: 8000 events in 4 s" "$("$vpmu" top -b -n 1 -d 0.01 --for-each vm -e instructions -j | as_of)" \
+	"2000.00 1015000000000 1790000015000123 2000000 4000000000 1000000"
+check "stat: from the attach on" "$("$vpmu" stat -d 0.01 -e instructions -j | as_of)" \
+	"9000 1015000000000 1790000015000123 2000000 15000000000 500000"
+at=$(date -d @1790000015 "+%F %T")
+check_match "-v" "$("$vpmu" stat -d 0.01 -e instructions -v)" \
+	"^ as of $at\\.000123, read within 2\\.000 ms; the counts are of 15\\.000000000 s, which began within 0\\.500 ms\$"
+check_match "-I -v" "$("$vpmu" stat -I 10 --interval-count 1 -e instructions -v)" "^# as of $at\\.000123, read within 2"
+check "no line without -v" "$("$vpmu" stat -d 0.01 -e instructions | grep -c 'as of')" 0
+"$vpmu" stat -v -x, -d 0.01 2>"$dir/err"
+check "-v -x: exit status" $? 2
+check "-v -x" "$(cat "$dir/err")" \
+	'vpmu: stat: -v: lines of -x and counts of --since have no such time; give it without them'
 kill "$server"
 wait "$server" 2>/dev/null
 server=

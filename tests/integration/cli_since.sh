@@ -60,6 +60,18 @@ since -t /acme
 check_match "text: scaled and partial" "$(cat "$dir/out")" '^ +200 +page-faults +\(partial\) +\(90.00%\)$'
 check_match "text: exact" "$(cat "$dir/out")" '^ +6 +context-switches$'
 
+# ---- no counter: what stat and report make of the same intervals ----
+all=$(series /acme page-faults 60)
+ask_history "$times" "$(series /acme page-faults 10,20,0,0,30,0 ',"running":[100,50,0,0,100,50]')"
+since -t /acme -j
+check "no counter in two intervals: not 0, but missing" "$(values)" "/acme page-faults 80 60 75 partial scaled"
+check "no counter: a gap" "$(grep -c 'nothing was counted from .* to ' "$dir/err")" 1
+ask_history "$times" "$(series /acme page-faults 10,20,0,0,30,0 ',"running":[100,50,0,0,100,50]')"
+"$vpmu" report --since "$(date -d "@$((now - 67))" "+%F %T")" -o "$dir/page" 2>"$dir/err"
+check "the same of a page" "$(sed -n 's,.*id="data">\(.*\)</script>$,\1,p' "$dir/page" |
+	jq -c '.series[] | select(.event == "page-faults") | [.delta, .running, .quality]')" '[[10,40,null,30,0],0.75,null]'
+rm "$dir/page"
+
 # ---- a gap: two intervals that are not there, and the range begins before the first one ----
 all=$(series / page-faults 100)
 ask_history "$(at 40),$(at 10)" "$(series / page-faults 40,60)"

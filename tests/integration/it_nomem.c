@@ -139,6 +139,7 @@ static char *state(void)
 		cr_assert(list, "%s", asks[i][0]);
 		json_array_foreach (list, k, e) {
 			json_object_del(e, "age-ns");
+			json_object_del(e, "start-width-ns");
 			/* Without memory a session misses a new VM, and reports it: "dropped". */
 			json_object_del(e, "nr-rows");
 			json_object_del(e, "id");

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "service/backend/backend.h"
+#include "service/clock.h"
 
 #define FAKE_EVENTS 2 /* VPMU_EV_CYCLES, VPMU_EV_INSTRUCTIONS: as they are numbered */
 
@@ -31,6 +32,8 @@ struct fake_source {
 	int attach_error;		/* what attach answers; 0: it attaches */
 	struct fake_sampling *sampling; /* the only one there may be */
 	bool stalled;			/* a CPU does not answer */
+	/* fake_instant() of the first flush or attach, and of the last read or attach; 0: none */
+	uint64_t first_ns, last_ns;
 };
 
 struct fake_counting {
@@ -44,6 +47,28 @@ struct fake_sampling {
 	struct vpmu_sampling_opts opts;
 	uint64_t base;
 };
+
+/* An instant of CLOCK_MONOTONIC that is no other call's. */
+static inline uint64_t fake_instant(void)
+{
+	static uint64_t last;
+	uint64_t now;
+
+	do
+		now = now_ns();
+	while (now == last);
+	return last = now;
+}
+
+/* A part of what the caller does was done. */
+static inline void fake_part(struct vpmu_backend *s)
+{
+	struct fake_source *f = (struct fake_source *)s;
+
+	f->last_ns = fake_instant();
+	if (!f->first_ns)
+		f->first_ns = f->last_ns;
+}
 
 static inline struct fake_source *fake_of(const struct vpmu_backend_node *n)
 {
@@ -133,6 +158,7 @@ static inline int fake_attach(struct vpmu_backend *s, struct vpmu_counting *list
 
 		cr_assert_eq(list->source, s, "a list has countings of one source");
 		cr_assert_not(c->attached, "attached twice");
+		fake_part(s);
 		c->attached = true;
 		fake_node(list->node)->countings++;
 		for (size_t i = 0; i < list->nr_keys; i++)
@@ -150,6 +176,7 @@ static inline void fake_read(const struct vpmu_counting *c)
 	char why[80];
 
 	cr_assert(f->attached, "read while it is not attached");
+	fake_part(c->source);
 	for (size_t i = 0; i < c->nr_keys; i++) {
 		c->values[i] = (struct vpmu_value){0};
 		if (!fake_can_count(NULL, c->keys[i], &q, why, sizeof(why)))
@@ -174,6 +201,7 @@ static inline void fake_detach(struct vpmu_backend *s, struct vpmu_counting *lis
 static inline void fake_flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 {
 	((struct fake_source *)s)->flushes++;
+	fake_part(s);
 }
 
 static inline void fake_flush_node(struct vpmu_backend_node *n)

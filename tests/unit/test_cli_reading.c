@@ -213,6 +213,48 @@ Test(cli_reading, a_server_that_knows_no_backends)
 	reading_free(r);
 }
 
+#define TIMED(age, as_of, us, width, more)                                                         \
+	"{\"session\":\"s\",\"target\":\"/\",\"scope\":\"tenant\",\"age-ns\":\"" age "\","         \
+	"\"as-of-ns\":\"" as_of "\",\"as-of-us\":\"" us "\",\"width-ns\":\"" width "\"," more      \
+	"\"dropped\":\"0\",\"events\":[\"cycles\"],\"rows\":[]}"
+
+static void expect_moment(const struct moment *m, uint64_t ns, uint64_t width_ns)
+{
+	cr_expect(m->ns == ns && m->width_ns == width_ns, "%lu %lu, expected %lu %lu", m->ns,
+		  m->width_ns, ns, width_ns);
+}
+
+Test(cli_reading, counts_are_of_the_time_between_two_readings)
+{
+	struct reading *before =
+		parse(TIMED("3000", "10000", "77", "40", "\"start-width-ns\":\"500\","));
+	struct reading *now =
+		parse(TIMED("5500", "12500", "79", "30", "\"start-width-ns\":\"500\","));
+	struct reading *other = parse(TIMED("100", "12600", "80", "200", ""));
+	struct reading *old = parse(ANSWER("")), *diff;
+
+	cr_assert(before && now && other && old);
+	diff = reading_difference(before, &(struct reading *){NULL});
+	expect_moment(&diff->from, 7000, 500);
+	expect_moment(&diff->to, 10000, 40);
+	reading_free(diff);
+	reading_subtract(now, before);
+	expect_moment(&now->from, 10000, 40);
+	expect_moment(&now->to, 12500, 30);
+	cr_expect_float_eq(reading_seconds(now), 2.5e-6, 1e-12);
+	/* Of two targets: both are within the sum's times; the start of one is unknown. */
+	reading_merge(now, other);
+	expect_moment(&now->to, 12600, 200);
+	expect_moment(&now->from, 12500, UINT64_MAX);
+	cr_expect_eq(now->to_us, 80);
+	/* Without times, only their difference. */
+	cr_expect_eq(old->to_us, 0);
+	cr_expect_float_eq(reading_seconds(old), 5e-9, 1e-15);
+	reading_free(before);
+	reading_free(now);
+	reading_free(old);
+}
+
 #define UNSUPPORTED(rows, list)                                                                    \
 	"{\"session\":\"s\",\"target\":\"/\",\"scope\":\"tenant\",\"age-ns\":\"5\","               \
 	"\"dropped\":\"0\",\"events\":[\"cycles\"],\"rows\":[" rows "],\"unsupported\":" list "}"

@@ -324,6 +324,41 @@ static int ask_with_guests(void *arg, json_t *req, json_t **resp, char *err, siz
 	return ret;
 }
 
+/* The server's answer, with times that are known. */
+static int ask_at_times(void *arg, json_t *req, json_t **resp, char *err, size_t errlen)
+{
+	int ret = exporter_server_ask(arg, req, resp, err, errlen);
+	const char *scope = ret ? NULL : json_string_value(json_object_get(*resp, "scope"));
+	bool vms = scope && !strcmp(scope, "vm");
+
+	if (!ret && json_object_get(*resp, "rows")) {
+		cr_expect(json_object_get(*resp, "as-of-us") && json_object_get(*resp, "width-ns"));
+		json_object_set_new(*resp, "as-of-us",
+				    json_string(vms ? "1790000000000002" : "1790000000000001"));
+		json_object_set_new(*resp, "width-ns", json_string(vms ? "2000000" : "1500000"));
+	}
+	return ret;
+}
+
+Test(metrics, times_of_the_counts_if_asked_for)
+{
+	struct metrics *m;
+
+	opts.ask = ask_at_times;
+	m = begin();
+	cr_expect_null(strstr(page, "vpmu_counts_"), "not by default");
+	metrics_destroy(m);
+	opts.as_of = true;
+	m = begin();
+	cr_expect(strstr(page, "\nvpmu_counts_as_of_seconds{kind=\"tenant\"} 1790000000.000001\n"
+			       "vpmu_counts_as_of_seconds{kind=\"domain\"} 1790000000.000002\n"),
+		  "%s", page);
+	cr_expect(strstr(page, "\nvpmu_counts_width_seconds{kind=\"tenant\"} 0.001500\n"
+			       "vpmu_counts_width_seconds{kind=\"domain\"} 0.002000\n"),
+		  "%s", page);
+	metrics_destroy(m);
+}
+
 Test(metrics, refusals_of_guests)
 {
 	struct metrics *m = begin();

@@ -35,6 +35,7 @@ Test(exporter_config, defaults_and_all_keys)
 	cr_expect_eq(c.max_domains, 2000);
 	cr_expect_eq(c.max_tenants, 2000);
 	cr_expect_eq(c.keep_gone, 60);
+	cr_expect(!c.as_of);
 	cr_expect_null(c.listen);
 	for (int i = 0; i < 3; i++) {
 		sprintf(text, "[vpmu-exporter]\ncreated = %s\n", words[i]);
@@ -42,9 +43,10 @@ Test(exporter_config, defaults_and_all_keys)
 		cr_expect_eq((int)c.created, i);
 		exporter_config_fini(&c);
 	}
-	cr_assert_eq(read_text(&c, "[vpmu-exporter]\nsocket = /s\nevents = cycles:u,r1234\n"
-				   "listen = [::1]:9\ntls_cert = /c\ntls_key = /k\nusers = /u\n"
-				   "max_domains = 0\nmax_tenants = 5\nkeep_gone = 0\n"),
+	cr_assert_eq(read_text(&c,
+			       "[vpmu-exporter]\nsocket = /s\nevents = cycles:u,r1234\n"
+			       "listen = [::1]:9\ntls_cert = /c\ntls_key = /k\nusers = /u\n"
+			       "max_domains = 0\nmax_tenants = 5\nkeep_gone = 0\nas_of = yes\n"),
 		     0, "%s", err);
 	cr_expect_str_eq(c.socket, "/s");
 	cr_expect_str_eq(c.events, "cycles:u,r1234");
@@ -52,6 +54,7 @@ Test(exporter_config, defaults_and_all_keys)
 	cr_expect_str_eq(c.users, "/u");
 	cr_expect_eq(c.max_domains, 0);
 	cr_expect_eq(c.keep_gone, 0);
+	cr_expect(c.as_of);
 	exporter_config_fini(&c);
 }
 
@@ -78,6 +81,7 @@ Test(exporter_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, S "listen = unix:x\n", "expected ADDRESS:PORT"},
 		{__LINE__, S "listen = [::1:1\n", "expected ADDRESS:PORT"},
 		{__LINE__, S "created = yes\n", "expected all, tenants or no"},
+		{__LINE__, S "as_of = tenants\n", "expected yes or no"},
 		{__LINE__, S "keep_gone = 3601\n", "expected 0 to 3600 seconds"},
 	};
 	struct exporter_config c;

@@ -143,6 +143,7 @@ Test(session_save, a_session_goes_on_where_it_was)
 	run(100);
 	s = attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
 	opened = s->opened_ns;
+	s->opened_width_ns = 12345;
 	attach(NULL, tenants_root(ts), SESSION_ONE, "a connection", NULL);
 	run(7);
 	saved = again();
@@ -154,6 +155,7 @@ Test(session_save, a_session_goes_on_where_it_was)
 	run(5);
 	cr_expect_eq(value(s, "/acme"), 12);
 	cr_expect_eq(s->opened_ns, opened);
+	cr_expect_eq(s->opened_width_ns, 12345);
 	cr_expect_eq(s->nr_events, 2);
 	cr_expect_str_eq(s->events[1], "cycles:u");
 	cr_expect_eq(s->reg.lost_ns, 0, "it was to be kept");
