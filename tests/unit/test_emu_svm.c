@@ -126,7 +126,7 @@ CASE(i_cr3w, "mov %rax,%cr3");
 CASE(i_cr4w, "mov %r10,%cr4");
 CASE(i_cr8w, "mov %rsi,%cr8");
 CASE(i_clts, "clts");
-CASE(i_lmsw, "mov $4,%ebx\n lmsw %bx");
+CASE(i_lmsw, "mov $3,%ebx\n lmsw %bx");
 CASE(i_smsw, "smsw %ebx");
 CASE(i_dr0w, "mov %rcx,%dr0");
 CASE(i_dr7r, "mov %dr7,%rdx");
@@ -346,7 +346,7 @@ static const struct bad {
 			v                                                                          \
 	}
 	CTL(asid, 0),
-	CTL(asid, EMU_SVM_ASIDS),
+	CTL(asid, VMM_SVM_ASIDS),
 	CTL(icpt[1], 0),
 	CTL(iopm, 1ULL << 40),
 	CTL(iopm, (1ULL << 40) - 0x2000),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * 16- and 32-bit code at CPL 0, one instruction at a time: the trampoline of a stock kernel, from
- * the start-up IPI to 64-bit mode. legacy.c fetches and counts, legacy_insn.c, legacy_lock.c and
- * legacy_mode.c execute.
+ * the start-up IPI to 64-bit mode. legacy.c fetches and counts, the other files execute.
  */
 #ifndef VMM_EMU_REALMODE_LEGACY_H
 #define VMM_EMU_REALMODE_LEGACY_H
@@ -23,8 +22,11 @@ struct legacy {
 void emu_legacy_step(struct emu_vcpu *v);
 
 /* emu_legacy_insn - execute the decoded instruction. Returns as emu_sys_* (internal.h), or -1 if
- * the instruction is not in the list of legacy_insn.c. */
+ * the instruction is not in the list. LEGACY_AGAIN. */
 int emu_legacy_insn(struct legacy *l);
+
+/* A repeated string instruction is not done; it goes on from the registers. */
+#define LEGACY_AGAIN 3
 
 /* ---- legacy_insn.c: shared by the files of instructions. Return as emu_sys_*. ---- */
 /* The segment register @r; DS if @r is no segment register. */
@@ -34,8 +36,17 @@ int legacy_linear(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off,
 		  bool write, uint64_t *la);
 int legacy_load(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
 		uint64_t *x);
+int legacy_insn_store(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off,
+		      unsigned int bytes, uint64_t x);
+/* Read or write operand @i. */
+int legacy_insn_get(struct legacy *l, unsigned int i, uint64_t *x);
+int legacy_insn_put(struct legacy *l, unsigned int i, uint64_t x);
 /* The offset of a memory operand in its segment. */
 uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m);
+
+/* ---- legacy_arith.c ---- */
+/* legacy_arith - an instruction that legacy_insn.c does not have. As emu_legacy_insn(). */
+int legacy_arith(struct legacy *l);
 
 /* ---- legacy_lock.c ---- */
 /* legacy_locked - an instruction with a LOCK prefix, or XCHG with memory. */

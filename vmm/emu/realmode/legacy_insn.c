@@ -41,8 +41,8 @@ int legacy_load(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, u
 	return v->trap != EMU_TRAP_NONE;
 }
 
-static int legacy_insn_store(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off,
-			     unsigned int bytes, uint64_t x)
+int legacy_insn_store(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off,
+		      unsigned int bytes, uint64_t x)
 {
 	uint64_t la = 0;
 
@@ -69,7 +69,7 @@ static unsigned int legacy_insn_bytes_of(const struct legacy *l, unsigned int i)
 	return l->zo[i].size / 8u;
 }
 
-static int legacy_insn_get(struct legacy *l, unsigned int i, uint64_t *x)
+int legacy_insn_get(struct legacy *l, unsigned int i, uint64_t *x)
 {
 	const ZydisDecodedOperand *o = &l->zo[i];
 	struct emu_vcpu *v = l->v;
@@ -90,7 +90,7 @@ static int legacy_insn_get(struct legacy *l, unsigned int i, uint64_t *x)
 	}
 }
 
-static int legacy_insn_put(struct legacy *l, unsigned int i, uint64_t x)
+int legacy_insn_put(struct legacy *l, unsigned int i, uint64_t x)
 {
 	const ZydisDecodedOperand *o = &l->zo[i];
 
@@ -201,7 +201,7 @@ static int alu(struct legacy *l, unsigned int kind, bool keep)
 {
 	unsigned int n = legacy_insn_bytes_of(l, 0);
 	enum emu_fk fk = EMU_FK_SUB;
-	uint64_t a, b, res;
+	uint64_t a, b, res, cf = carry(l->v);
 
 	if (legacy_insn_get(l, 0, &a) || legacy_insn_get(l, 1, &b))
 		return 1;
@@ -210,8 +210,16 @@ static int alu(struct legacy *l, unsigned int kind, bool keep)
 		res = a + b;
 		fk = EMU_FK_ADD;
 		break;
+	case ALU_ADC:
+		res = a + b + cf;
+		fk = cf ? EMU_FK_ADC : EMU_FK_ADD;
+		break;
 	case ALU_SUB:
 		res = a - b;
+		break;
+	case ALU_SBB:
+		res = a - b - cf;
+		fk = cf ? EMU_FK_SBB : EMU_FK_SUB;
 		break;
 	case ALU_AND:
 		res = a & b;
@@ -224,10 +232,20 @@ static int alu(struct legacy *l, unsigned int kind, bool keep)
 	}
 	if (keep && legacy_insn_put(l, 0, res))
 		return 1;
-	if (kind == ALU_SUB)
+	if (kind == ALU_SUB || kind == ALU_SBB)
 		set_flags(l->v, fk, n, a, b);
 	else
-		set_flags(l->v, fk, n, res, kind == ALU_ADD ? b : 0);
+		set_flags(l->v, fk, n, res, kind == ALU_ADD || kind == ALU_ADC ? b : 0);
+	return 0;
+}
+
+static int negate(struct legacy *l)
+{
+	uint64_t a;
+
+	if (legacy_insn_get(l, 0, &a) || legacy_insn_put(l, 0, 0 - a))
+		return 1;
+	set_flags(l->v, EMU_FK_SUB, legacy_insn_bytes_of(l, 0), 0, a);
 	return 0;
 }
 
@@ -255,10 +273,12 @@ static int legacy_insn_shift(struct legacy *l, bool left)
 	by &= 31;
 	if (!by)
 		return 0;
-	if (by > bits)
+	if (l->zi->mnemonic == ZYDIS_MNEMONIC_SAR)
+		a = emu_sext(a, (unsigned int)__builtin_ctz(n)); /* and is 64 bits wide */
+	else if (by > bits)
 		return -1; /* the carry is undefined */
 	cf = left ? a >> (bits - by) & 1 : a >> (by - 1) & 1;
-	a = left ? a << by : a >> by;
+	a = left ? a << by : (uint64_t)((int64_t)a >> by);
 	if (legacy_insn_put(l, 0, a))
 		return 1;
 	set_flags(l->v, left ? EMU_FK_SHL : EMU_FK_SHR, n, a, cf);
@@ -429,7 +449,7 @@ int emu_legacy_insn(struct legacy *l)
 	struct emu_op op = {.ev = emu_insn_events(l->zi, l->zo, 0)};
 	struct emu_vcpu *v = l->v;
 
-	if (l->zi->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPNE))
+	if (l->zi->attributes & ZYDIS_ATTRIB_HAS_REPNE)
 		return -1;
 	if (l->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK)
 		return legacy_locked(l);
@@ -451,6 +471,12 @@ int emu_legacy_insn(struct legacy *l)
 		return alu(l, ALU_ADD, true);
 	case ZYDIS_MNEMONIC_SUB:
 		return alu(l, ALU_SUB, true);
+	case ZYDIS_MNEMONIC_ADC:
+		return alu(l, ALU_ADC, true);
+	case ZYDIS_MNEMONIC_SBB:
+		return alu(l, ALU_SBB, true);
+	case ZYDIS_MNEMONIC_NEG:
+		return negate(l);
 	case ZYDIS_MNEMONIC_CMP:
 		return alu(l, ALU_SUB, false);
 	case ZYDIS_MNEMONIC_AND:
@@ -468,6 +494,7 @@ int emu_legacy_insn(struct legacy *l)
 	case ZYDIS_MNEMONIC_SHL:
 		return legacy_insn_shift(l, true);
 	case ZYDIS_MNEMONIC_SHR:
+	case ZYDIS_MNEMONIC_SAR:
 		return legacy_insn_shift(l, false);
 	case ZYDIS_MNEMONIC_BT:
 	case ZYDIS_MNEMONIC_BTS:
@@ -514,6 +541,6 @@ int emu_legacy_insn(struct legacy *l)
 	case ZYDIS_MNEMONIC_OUT:
 		return port(l, false);
 	default:
-		return -1;
+		return legacy_arith(l);
 	}
 }
