@@ -319,8 +319,47 @@ Test(emu_legacy, instructions_are_those_of_64_bit_mode)
 	bed_stop(&b);
 }
 
+BED_GUEST(guest_16_stack, ".code16\n"
+			  "movw $(1f - guest_16_stack), 0x180\n"
+			  "movw $0x800, 0x182\n"
+			  "sti\n"
+			  "mov $0x1111, %ax\n"
+			  "pushaw\n"
+			  "mov $3, %ax\n"
+			  "popaw\n"
+			  "int $0x60\n"
+			  "lcallw $0x800, $(2f - guest_16_stack)\n"
+			  "lesw 0x180, %di\n"
+			  "hlt\n"
+			  "1: pushfw\n"
+			  "pop %cx\n"
+			  "mov $7, %bp\n"
+			  "iretw\n"
+			  "2: mov $9, %dx\n"
+			  "lretw\n"
+			  ".code64\n");
+
+Test(emu_legacy, interrupts_of_real_mode)
+{
+	struct kvm_sregs s;
+
+	BED_START(&b, guest_trampoline, false);
+	whole(&b, false);
+	real_mode(&b, guest_16_stack, guest_16_stack_end);
+	cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_HLT, "exit %d: %s", b.run.exit, b.run.u.error.msg);
+	o->get_sregs(b.v, &s);
+	cr_expect_eq(b.r.rax, 0x1111);
+	cr_expect_eq(b.r.rcx & 0x202, 2, "flags of the handler 0x%llx", b.r.rcx);
+	cr_expect_eq(b.r.rflags & 0x200, 0x200);
+	cr_expect_eq(b.r.rbp, 7);
+	cr_expect_eq(b.r.rdx, 9);
+	cr_expect_eq(b.r.rsp, 0x9000);
+	cr_expect_eq(s.es.base, 0x8000);
+	cr_expect_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 11 + 4 + 2);
+	cr_expect_eq(bed_total(&b.t, VPMU_EMU_BRANCHES_TAKEN), 4);
+}
+
 BED_GUEST(guest_16_aaa, ".code16\naaa\n.code64\n");
-BED_GUEST(guest_16_int, ".code16\nint $0x10\n.code64\n");
 BED_GUEST(guest_16_ud, ".code16\nud2\n.code64\n");
 BED_GUEST(guest_16_page, ".code16\nmov $1, %eax\nmov %eax, %cr0\nmov $0x80000001, %eax\n"
 			 "mov %eax, %cr0\n.code64\n");
@@ -333,7 +372,6 @@ Test(emu_legacy, what_is_refused_is_one_line)
 		const char *says;
 	} rows[] = {
 		{guest_16_aaa, guest_16_aaa_end, "outside the emulator's list of real-mode code"},
-		{guest_16_int, guest_16_int_end, "outside the emulator's list of real-mode code"},
 		{guest_16_ud, guest_16_ud_end, "outside the emulator's list of real-mode code"},
 		{guest_16_page, guest_16_page_end, "turns on paging"},
 		{guest_16_limit, guest_16_limit_end, "exception 13"},

@@ -21,6 +21,10 @@ struct legacy {
  * here. */
 void emu_legacy_step(struct emu_vcpu *v);
 
+/* emu_legacy_interrupt - deliver vector @vec in real mode; v->rip is the return address. Nothing
+ * changes if it traps. */
+int emu_legacy_interrupt(struct emu_vcpu *v, uint8_t vec);
+
 /* emu_legacy_insn - execute the decoded instruction. Returns as emu_sys_* (internal.h), or -1 if
  * the instruction is not in the list. LEGACY_AGAIN. */
 int emu_legacy_insn(struct legacy *l);
@@ -41,8 +45,20 @@ int legacy_insn_store(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t 
 /* Read or write operand @i. */
 int legacy_insn_get(struct legacy *l, unsigned int i, uint64_t *x);
 int legacy_insn_put(struct legacy *l, unsigned int i, uint64_t x);
+/* Store @n values of @bytes below the top of the stack, the first one first. Traps. */
+int legacy_push(struct emu_vcpu *v, unsigned int bytes, const uint64_t *x, unsigned int n);
+/* Read the value at SP + @skip; the caller moves SP once nothing can fail any more. */
+int legacy_insn_peek(struct emu_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x);
+void legacy_insn_drop(struct emu_vcpu *v, unsigned int bytes);
 /* The offset of a memory operand in its segment. */
 uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m);
+
+/* ---- legacy_stack.c ---- */
+/* legacy_stack - PUSHA, POPA, INT, IRET, far CALL, and loads of far pointers. As
+ * emu_legacy_insn(). */
+int legacy_stack(struct legacy *l);
+/* The flags that POPF and IRET load from @x, of operands of @bytes. */
+int legacy_put_flags(struct emu_vcpu *v, unsigned int bytes, uint64_t x);
 
 /* ---- legacy_arith.c ---- */
 /* legacy_arith - an instruction that legacy_insn.c does not have. As emu_legacy_insn(). */

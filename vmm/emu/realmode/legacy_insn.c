@@ -132,23 +132,30 @@ static void set_sp(struct emu_vcpu *v, uint64_t sp)
 	emu_wr(v, EMU_RSP, v->seg[EMU_SS].db ? 4 : 2, sp);
 }
 
-static int push(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
+int legacy_push(struct emu_vcpu *v, unsigned int bytes, const uint64_t *x, unsigned int n)
 {
-	uint64_t sp = (v->r[EMU_RSP] - bytes) & stack_mask(v);
+	uint64_t sp = v->r[EMU_RSP];
 
-	if (legacy_insn_store(v, &v->seg[EMU_SS], sp, bytes, x))
-		return 1;
+	for (unsigned int i = 0; i < n; i++) {
+		sp = (sp - bytes) & stack_mask(v);
+		if (legacy_insn_store(v, &v->seg[EMU_SS], sp, bytes, x[i]))
+			return 1;
+	}
 	set_sp(v, sp);
 	return 0;
 }
 
-/* Read the value at SP + @skip; the caller moves SP once nothing can fail any more. */
-static int legacy_insn_peek(struct emu_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
+static int push(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
+{
+	return legacy_push(v, bytes, &x, 1);
+}
+
+int legacy_insn_peek(struct emu_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
 {
 	return legacy_load(v, &v->seg[EMU_SS], (v->r[EMU_RSP] + skip) & stack_mask(v), bytes, x);
 }
 
-static void legacy_insn_drop(struct emu_vcpu *v, unsigned int bytes)
+void legacy_insn_drop(struct emu_vcpu *v, unsigned int bytes)
 {
 	set_sp(v, v->r[EMU_RSP] + bytes);
 }
@@ -309,6 +316,18 @@ static int bit(struct legacy *l)
 	return 0;
 }
 
+int legacy_put_flags(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
+{
+	uint64_t f = emu_get_rflags(v), bits = POPF_BITS | EMU_IOPL;
+
+	if (x & EMU_TF)
+		return emu_error(v, "single-stepping of 16- or 32-bit code");
+	if (bytes == 2)
+		x |= f & ~0xffffULL;
+	emu_put_rflags(v, ((f & ~bits) | (x & bits)) & ~EMU_RF);
+	return 0;
+}
+
 static int stack_insn(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
@@ -339,14 +358,9 @@ static int stack_insn(struct legacy *l)
 	default: /* POPF */
 		if (legacy_insn_peek(v, 0, n, &x))
 			return 1;
-		if (x & EMU_TF)
-			return emu_error(v, "single-stepping of 16- or 32-bit code");
-		if (n == 2)
-			x |= f & ~0xffffULL;
+		if (legacy_put_flags(v, n, x))
+			return 1;
 		legacy_insn_drop(v, n);
-		emu_put_rflags(v, ((f & ~(uint64_t)(POPF_BITS | EMU_IOPL)) |
-				   (x & (POPF_BITS | EMU_IOPL))) &
-					  ~EMU_RF);
 		return 0;
 	}
 }
@@ -357,7 +371,7 @@ static int call_insn(struct legacy *l)
 	uint64_t off, back = l->next;
 
 	if (l->zi->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
-		return -1;
+		return legacy_stack(l);
 	if (near_target(l, &off))
 		return 1;
 	off &= n == 2 ? 0xffff : 0xffffffff;
@@ -522,6 +536,26 @@ int emu_legacy_insn(struct legacy *l)
 		return 0;
 	case ZYDIS_MNEMONIC_CLI:
 		return flag(v, EMU_IF, 0);
+	case ZYDIS_MNEMONIC_STI:
+		v->sti_shadow = !(v->rflags & EMU_IF);
+		return flag(v, 0, EMU_IF);
+	case ZYDIS_MNEMONIC_RDTSC:
+		return emu_sys_rdtsc(v, &op);
+	case ZYDIS_MNEMONIC_STD:
+		return flag(v, 0, EMU_DF);
+	case ZYDIS_MNEMONIC_PUSHA:
+	case ZYDIS_MNEMONIC_PUSHAD:
+	case ZYDIS_MNEMONIC_POPA:
+	case ZYDIS_MNEMONIC_POPAD:
+	case ZYDIS_MNEMONIC_INT:
+	case ZYDIS_MNEMONIC_IRET:
+	case ZYDIS_MNEMONIC_IRETD:
+	case ZYDIS_MNEMONIC_LDS:
+	case ZYDIS_MNEMONIC_LES:
+	case ZYDIS_MNEMONIC_LSS:
+	case ZYDIS_MNEMONIC_LFS:
+	case ZYDIS_MNEMONIC_LGS:
+		return legacy_stack(l);
 	case ZYDIS_MNEMONIC_CLD:
 		return flag(v, EMU_DF, 0);
 	case ZYDIS_MNEMONIC_HLT:

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Interrupts of real mode and instructions with several values on the stack, see legacy.h: 16-bit
+ * firmware of guests of SVM needs them. SDM vol. 3, 21.1.4; APM vol. 3, INT, IRET.
+ */
+#include "vmm/emu/realmode/legacy.h"
+
+#define EFLAGS_AC (1u << 18)
+
+static bool stack_real(const struct emu_vcpu *v)
+{
+	return !(v->cr0 & CR0_PE);
+}
+
+int emu_legacy_interrupt(struct emu_vcpu *v, uint8_t vec)
+{
+	uint64_t flags = emu_get_rflags(v), entry,
+		 frame[3] = {flags, v->seg[EMU_CS].selector, v->rip};
+	bool single = v->single;
+	int rc;
+
+	if (vec * 4u + 3 > v->idt.limit)
+		return emu_error(v, "interrupt %u in real mode beyond the limit 0x%x of its table",
+				 vec, v->idt.limit);
+	v->single = true; /* stores may hit decoded code */
+	entry = emu_ld_slow(v, v->idt.base + vec * 4u, 4);
+	rc = v->trap != EMU_TRAP_NONE || legacy_push(v, 2, frame, 3);
+	v->single = single;
+	if (rc)
+		return 1;
+	emu_put_rflags(v, flags & ~((uint64_t)(EMU_IF | EMU_TF | EMU_RF | EFLAGS_AC)));
+	v->seg[EMU_CS].selector = (uint16_t)(entry >> 16);
+	v->seg[EMU_CS].base = (entry >> 16) << 4;
+	v->rip = entry & 0xffff;
+	v->sti_shadow = v->brk.ss_shadow = false;
+	v->halted = false;
+	return 0;
+}
+
+/* The order of both: AX CX DX BX SP BP SI DI, which are registers 0 to 7. */
+static int push_all(struct legacy *l)
+{
+	unsigned int n = l->zi->operand_width / 8u;
+	uint64_t x[8];
+
+	for (unsigned int i = 0; i < 8; i++)
+		x[i] = emu_rd(l->v, i, n);
+	return legacy_push(l->v, n, x, 8);
+}
+
+static int pop_all(struct legacy *l)
+{
+	unsigned int n = l->zi->operand_width / 8u;
+	uint64_t x[8];
+
+	for (unsigned int i = 0; i < 8; i++)
+		if (legacy_insn_peek(l->v, (7 - i) * n, n, &x[i]))
+			return 1;
+	for (unsigned int i = 0; i < 8; i++)
+		if (i != EMU_RSP)
+			emu_wr(l->v, i, n, x[i]);
+	legacy_insn_drop(l->v, 8 * n);
+	return 0;
+}
+
+static int stack_int(struct legacy *l)
+{
+	struct emu_vcpu *v = l->v;
+	uint64_t rip = v->rip;
+
+	if (!stack_real(v))
+		return -1;
+	v->rip = l->next;
+	if (emu_legacy_interrupt(v, (uint8_t)l->zo[0].imm.value.u)) {
+		v->rip = rip;
+		return 1;
+	}
+	l->next = v->rip;
+	l->taken = true;
+	return 0;
+}
+
+static int stack_iret(struct legacy *l)
+{
+	unsigned int n = l->zi->operand_width / 8u;
+	struct emu_vcpu *v = l->v;
+	uint64_t off, sel, flags;
+
+	if (!stack_real(v))
+		return -1;
+	if (legacy_insn_peek(v, 0, n, &off) || legacy_insn_peek(v, n, n, &sel) ||
+	    legacy_insn_peek(v, 2 * n, n, &flags))
+		return 1;
+	if (flags & EMU_TF)
+		return emu_error(v, "single-stepping of 16- or 32-bit code");
+	if (legacy_far_to(l, (uint16_t)sel, off) || legacy_put_flags(v, n, flags))
+		return 1;
+	legacy_insn_drop(v, 3 * n);
+	v->nmi_masked = false;
+	return 0;
+}
+
+/* The far pointer in memory. Traps. */
+static int far_pointer(struct legacy *l, const ZydisDecodedOperand *o, uint64_t *off, uint64_t *sel)
+{
+	const struct kvm_segment *s = legacy_segment(l->v, o->mem.segment);
+	uint64_t at = legacy_address(l, &o->mem);
+	unsigned int n = l->zi->operand_width / 8u;
+
+	return legacy_load(l->v, s, at, n, off) || legacy_load(l->v, s, at + n, 2, sel);
+}
+
+/* Only in real mode, where nothing can fail behind the stores. */
+static int far_call(struct legacy *l)
+{
+	uint64_t off, sel, frame[2] = {l->v->seg[EMU_CS].selector, l->next};
+
+	if (!stack_real(l->v))
+		return -1;
+	if (l->zo[0].type == ZYDIS_OPERAND_TYPE_POINTER) {
+		off = l->zo[0].ptr.offset;
+		sel = l->zo[0].ptr.segment;
+	} else if (far_pointer(l, &l->zo[0], &off, &sel)) {
+		return 1;
+	}
+	if (off > l->v->seg[EMU_CS].limit)
+		return emu_gp(l->v, 0);
+	return legacy_push(l->v, l->zi->operand_width / 8u, frame, 2) ||
+	       legacy_far_to(l, (uint16_t)sel, off);
+}
+
+static int load_far(struct legacy *l, unsigned int seg)
+{
+	uint64_t off, sel;
+
+	if (far_pointer(l, &l->zo[1], &off, &sel) || legacy_load_segment(l->v, seg, (uint16_t)sel))
+		return 1;
+	return legacy_insn_put(l, 0, off); /* a register */
+}
+
+int legacy_stack(struct legacy *l)
+{
+	switch (l->zi->mnemonic) {
+	case ZYDIS_MNEMONIC_CALL:
+		return far_call(l);
+	case ZYDIS_MNEMONIC_PUSHA:
+	case ZYDIS_MNEMONIC_PUSHAD:
+		return push_all(l);
+	case ZYDIS_MNEMONIC_POPA:
+	case ZYDIS_MNEMONIC_POPAD:
+		return pop_all(l);
+	case ZYDIS_MNEMONIC_INT:
+		return stack_int(l);
+	case ZYDIS_MNEMONIC_IRET:
+	case ZYDIS_MNEMONIC_IRETD:
+		return stack_iret(l);
+	case ZYDIS_MNEMONIC_LDS:
+		return load_far(l, EMU_DS);
+	case ZYDIS_MNEMONIC_LES:
+		return load_far(l, EMU_ES);
+	case ZYDIS_MNEMONIC_LSS:
+		return load_far(l, EMU_SS);
+	case ZYDIS_MNEMONIC_LFS:
+		return load_far(l, EMU_FS);
+	default: /* LGS */
+		return load_far(l, EMU_GS);
+	}
+}
