@@ -54,7 +54,7 @@ void legacy_insn_drop(struct emu_vcpu *v, unsigned int bytes);
 uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m);
 
 /* ---- legacy_stack.c ---- */
-/* legacy_stack - PUSHA, POPA, INT, IRET, far CALL, and loads of far pointers. As
+/* legacy_stack - PUSHA, POPA, INT, IRET, far CALL, LEAVE, far pointers, SGDT, SIDT. As
  * emu_legacy_insn(). */
 int legacy_stack(struct legacy *l);
 /* The flags that POPF and IRET load from @x, of operands of @bytes. */

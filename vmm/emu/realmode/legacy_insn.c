@@ -543,6 +543,9 @@ int emu_legacy_insn(struct legacy *l)
 		return emu_sys_rdtsc(v, &op);
 	case ZYDIS_MNEMONIC_STD:
 		return flag(v, 0, EMU_DF);
+	case ZYDIS_MNEMONIC_SGDT:
+	case ZYDIS_MNEMONIC_SIDT:
+	case ZYDIS_MNEMONIC_LEAVE:
 	case ZYDIS_MNEMONIC_PUSHA:
 	case ZYDIS_MNEMONIC_PUSHAD:
 	case ZYDIS_MNEMONIC_POPA:

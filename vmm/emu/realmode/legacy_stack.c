@@ -138,9 +138,39 @@ static int load_far(struct legacy *l, unsigned int seg)
 	return legacy_insn_put(l, 0, off); /* a register */
 }
 
+/* The base has 32 bits at every operand size, as on AMD's CPUs (APM vol. 3, SGDT). */
+static int store_table(struct legacy *l, const struct kvm_dtable *t)
+{
+	const struct kvm_segment *s = legacy_segment(l->v, l->zo[0].mem.segment);
+	uint64_t at = legacy_address(l, &l->zo[0].mem);
+
+	return legacy_insn_store(l->v, s, at, 2, t->limit) ||
+	       legacy_insn_store(l->v, s, at + 2, 4, t->base);
+}
+
+static int stack_leave(struct legacy *l)
+{
+	unsigned int n = l->zi->operand_width / 8u, width = l->v->seg[EMU_SS].db ? 4 : 2;
+	struct emu_vcpu *v = l->v;
+	uint64_t bp = emu_rd(v, EMU_RBP, width), x;
+
+	if (legacy_load(v, &v->seg[EMU_SS], bp, n, &x))
+		return 1;
+	emu_wr(v, EMU_RSP, width, bp);
+	legacy_insn_drop(v, n);
+	emu_wr(v, EMU_RBP, n, x);
+	return 0;
+}
+
 int legacy_stack(struct legacy *l)
 {
 	switch (l->zi->mnemonic) {
+	case ZYDIS_MNEMONIC_SGDT:
+		return store_table(l, &l->v->gdt);
+	case ZYDIS_MNEMONIC_SIDT:
+		return store_table(l, &l->v->idt);
+	case ZYDIS_MNEMONIC_LEAVE:
+		return stack_leave(l);
 	case ZYDIS_MNEMONIC_CALL:
 		return far_call(l);
 	case ZYDIS_MNEMONIC_PUSHA:
