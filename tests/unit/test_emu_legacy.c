@@ -331,6 +331,8 @@ BED_GUEST(guest_16_stack, ".code16\n"
 			  "lcallw $0x800, $(2f - guest_16_stack)\n"
 			  "lesw 0x180, %di\n"
 			  "sidtl 0x190\n"
+			  "pushw $0x77\n"
+			  "popw 0x198\n"
 			  "pushw $0x55\n"
 			  "mov %sp, %bp\n"
 			  "mov $4, %sp\n"
@@ -358,11 +360,11 @@ Test(emu_legacy, interrupts_of_real_mode)
 	cr_expect_eq(b.r.rflags & 0x200, 0x200);
 	cr_expect_eq(b.r.rbp, 0x55);
 	cr_expect_eq(b.r.rsi, 7);
-	cr_expect(!memcmp(b.ram + 0x190, (uint16_t[]){0xffff, 0, 0}, 6));
+	cr_expect(!memcmp(b.ram + 0x190, (uint16_t[]){0xffff, 0, 0, 0, 0x77}, 10));
 	cr_expect_eq(b.r.rdx, 9);
 	cr_expect_eq(b.r.rsp, 0x9000);
 	cr_expect_eq(s.es.base, 0x8000);
-	cr_expect_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 16 + 4 + 2);
+	cr_expect_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 18 + 4 + 2);
 	cr_expect_eq(bed_total(&b.t, VPMU_EMU_BRANCHES_TAKEN), 4);
 }
 

@@ -54,11 +54,9 @@ void legacy_insn_drop(struct emu_vcpu *v, unsigned int bytes);
 uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m);
 
 /* ---- legacy_stack.c ---- */
-/* legacy_stack - PUSHA, POPA, INT, IRET, far CALL, LEAVE, far pointers, SGDT, SIDT. As
- * emu_legacy_insn(). */
+/* legacy_stack - PUSH, POP, PUSHF, POPF, PUSHA, POPA, INT, IRET, far CALL, LEAVE, far pointers,
+ * SGDT, SIDT. As emu_legacy_insn(). */
 int legacy_stack(struct legacy *l);
-/* The flags that POPF and IRET load from @x, of operands of @bytes. */
-int legacy_put_flags(struct emu_vcpu *v, unsigned int bytes, uint64_t x);
 
 /* ---- legacy_arith.c ---- */
 /* legacy_arith - an instruction that legacy_insn.c does not have. As emu_legacy_insn(). */
@@ -75,6 +73,8 @@ int legacy_far_to(struct legacy *l, uint16_t sel, uint64_t off);
 int legacy_far_jump(struct legacy *l);
 int legacy_mov_cr(struct legacy *l);
 int legacy_wrmsr(struct legacy *l);
+/* legacy_load_system - LTR of a 32-bit TSS, LLDT of a null selector, from a register. */
+int legacy_load_system(struct legacy *l);
 int legacy_load_table(struct legacy *l, struct kvm_dtable *t);
 
 #endif

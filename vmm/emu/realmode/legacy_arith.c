@@ -92,6 +92,21 @@ static int arith_flag(struct emu_vcpu *v, unsigned int kind)
 	return emu_help_flagop(v, &op);
 }
 
+/* FNINIT, FNSTCW, FNSTSW: a boot loader's search for an FPU. */
+static int arith_x87(struct legacy *l, unsigned int what)
+{
+	struct emu_op op = {.scale = (uint8_t)what, .dst = 0xdb - 0xd8, .src = 0xe3}; /* FNINIT */
+	const ZydisDecodedOperandMem *m = &l->zo[0].mem;
+	struct emu_vcpu *v = l->v;
+
+	if (what == X87_STSW && l->zo[0].type == ZYDIS_OPERAND_TYPE_REGISTER)
+		op.scale = X87_STSW_AX;
+	else if (what != X87_INIT && legacy_linear(v, legacy_segment(v, m->segment),
+						   legacy_address(l, m), 2, true, &v->r[EMU_TEA]))
+		return 1;
+	return emu_help_x87_control(v, &op);
+}
+
 /* ---- strings ---- */
 
 static void string_move(struct legacy *l, unsigned int reg, unsigned int bytes)
@@ -221,6 +236,15 @@ int legacy_arith(struct legacy *l)
 	case ZYDIS_MNEMONIC_CDQ:
 		emu_wr(v, EMU_RDX, 4, v->r[EMU_RAX] & 0x80000000 ? 0xffffffff : 0);
 		return 0;
+	case ZYDIS_MNEMONIC_FNINIT:
+		return arith_x87(l, X87_INIT);
+	case ZYDIS_MNEMONIC_FNSTCW:
+		return arith_x87(l, X87_STCW);
+	case ZYDIS_MNEMONIC_FNSTSW:
+		return arith_x87(l, X87_STSW);
+	case ZYDIS_MNEMONIC_LLDT:
+	case ZYDIS_MNEMONIC_LTR:
+		return legacy_load_system(l);
 	case ZYDIS_MNEMONIC_CLC:
 		return arith_flag(v, FLAG_CLC);
 	case ZYDIS_MNEMONIC_STC:

@@ -7,8 +7,6 @@
 #include "vmm/emu/cpu/flags.h"
 #include "vmm/emu/realmode/legacy.h"
 
-#define POPF_BITS 0x257fd5u /* loaded by POPF at CPL 0, without IOPL and TF: ID AC RF NT ... */
-
 /* ---- segments and memory ---- */
 
 struct kvm_segment *legacy_segment(struct emu_vcpu *v, ZydisRegister r)
@@ -316,55 +314,6 @@ static int bit(struct legacy *l)
 	return 0;
 }
 
-int legacy_put_flags(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
-{
-	uint64_t f = emu_get_rflags(v), bits = POPF_BITS | EMU_IOPL;
-
-	if (x & EMU_TF)
-		return emu_error(v, "single-stepping of 16- or 32-bit code");
-	if (bytes == 2)
-		x |= f & ~0xffffULL;
-	emu_put_rflags(v, ((f & ~bits) | (x & bits)) & ~EMU_RF);
-	return 0;
-}
-
-static int stack_insn(struct legacy *l)
-{
-	unsigned int n = l->zi->operand_width / 8u;
-	struct emu_vcpu *v = l->v;
-	uint64_t x, f = emu_get_rflags(v);
-
-	switch (l->zi->mnemonic) {
-	case ZYDIS_MNEMONIC_PUSH:
-		return legacy_insn_get(l, 0, &x) || push(v, n, x);
-	case ZYDIS_MNEMONIC_PUSHF:
-	case ZYDIS_MNEMONIC_PUSHFD:
-		return push(v, n, f & ~(EMU_VM | EMU_RF));
-	case ZYDIS_MNEMONIC_POP:
-		if (l->zo[0].type != ZYDIS_OPERAND_TYPE_REGISTER)
-			return -1;
-		if (legacy_insn_peek(v, 0, n, &x))
-			return 1;
-		if (l->zo[0].reg.value >= ZYDIS_REGISTER_ES &&
-		    l->zo[0].reg.value <= ZYDIS_REGISTER_GS) {
-			if (legacy_load_segment(v, l->zo[0].reg.value - ZYDIS_REGISTER_ES,
-						(uint16_t)x))
-				return 1;
-			legacy_insn_drop(v, n);
-			return 0;
-		}
-		legacy_insn_drop(v, n);
-		return legacy_insn_put(l, 0, x);
-	default: /* POPF */
-		if (legacy_insn_peek(v, 0, n, &x))
-			return 1;
-		if (legacy_put_flags(v, n, x))
-			return 1;
-		legacy_insn_drop(v, n);
-		return 0;
-	}
-}
-
 static int call_insn(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
@@ -520,7 +469,7 @@ int emu_legacy_insn(struct legacy *l)
 	case ZYDIS_MNEMONIC_POP:
 	case ZYDIS_MNEMONIC_POPF:
 	case ZYDIS_MNEMONIC_POPFD:
-		return stack_insn(l);
+		return legacy_stack(l);
 	case ZYDIS_MNEMONIC_CALL:
 		return call_insn(l);
 	case ZYDIS_MNEMONIC_RET:

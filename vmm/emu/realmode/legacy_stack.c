@@ -3,8 +3,10 @@
  * Interrupts of real mode and instructions with several values on the stack, see legacy.h: 16-bit
  * firmware of guests of SVM needs them. SDM vol. 3, 21.1.4; APM vol. 3, INT, IRET.
  */
+#include "vmm/emu/cpu/flags.h"
 #include "vmm/emu/realmode/legacy.h"
 
+#define POPF_BITS 0x257fd5u /* loaded by POPF at CPL 0, without IOPL and TF: ID AC RF NT ... */
 #define EFLAGS_AC (1u << 18)
 
 static bool stack_real(const struct emu_vcpu *v)
@@ -35,6 +37,58 @@ int emu_legacy_interrupt(struct emu_vcpu *v, uint8_t vec)
 	v->sti_shadow = v->brk.ss_shadow = false;
 	v->halted = false;
 	return 0;
+}
+
+static int stack_put_flags(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
+{
+	uint64_t f = emu_get_rflags(v), bits = POPF_BITS | EMU_IOPL;
+
+	if (x & EMU_TF)
+		return emu_error(v, "single-stepping of 16- or 32-bit code");
+	if (bytes == 2)
+		x |= f & ~0xffffULL;
+	emu_put_rflags(v, ((f & ~bits) | (x & bits)) & ~EMU_RF);
+	return 0;
+}
+
+static int push_pop(struct legacy *l)
+{
+	unsigned int n = l->zi->operand_width / 8u;
+	struct emu_vcpu *v = l->v;
+	uint64_t x, f = emu_get_rflags(v), sp = v->r[EMU_RSP];
+
+	switch (l->zi->mnemonic) {
+	case ZYDIS_MNEMONIC_PUSH:
+		return legacy_insn_get(l, 0, &x) || legacy_push(v, n, &x, 1);
+	case ZYDIS_MNEMONIC_PUSHF:
+	case ZYDIS_MNEMONIC_PUSHFD:
+		x = f & ~(EMU_VM | EMU_RF);
+		return legacy_push(v, n, &x, 1);
+	case ZYDIS_MNEMONIC_POP:
+		if (legacy_insn_peek(v, 0, n, &x))
+			return 1;
+		if (l->zo[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		    l->zo[0].reg.value >= ZYDIS_REGISTER_ES &&
+		    l->zo[0].reg.value <= ZYDIS_REGISTER_GS) {
+			if (legacy_load_segment(v, l->zo[0].reg.value - ZYDIS_REGISTER_ES,
+						(uint16_t)x))
+				return 1;
+			legacy_insn_drop(v, n);
+			return 0;
+		}
+		legacy_insn_drop(v, n); /* an address in ESP is that behind it (SDM vol. 2, POP) */
+		if (!legacy_insn_put(l, 0, x))
+			return 0;
+		v->r[EMU_RSP] = sp;
+		return 1;
+	default: /* POPF */
+		if (legacy_insn_peek(v, 0, n, &x))
+			return 1;
+		if (stack_put_flags(v, n, x))
+			return 1;
+		legacy_insn_drop(v, n);
+		return 0;
+	}
 }
 
 /* The order of both: AX CX DX BX SP BP SI DI, which are registers 0 to 7. */
@@ -93,7 +147,7 @@ static int stack_iret(struct legacy *l)
 		return 1;
 	if (flags & EMU_TF)
 		return emu_error(v, "single-stepping of 16- or 32-bit code");
-	if (legacy_far_to(l, (uint16_t)sel, off) || legacy_put_flags(v, n, flags))
+	if (legacy_far_to(l, (uint16_t)sel, off) || stack_put_flags(v, n, flags))
 		return 1;
 	legacy_insn_drop(v, 3 * n);
 	v->nmi_masked = false;
@@ -192,7 +246,9 @@ int legacy_stack(struct legacy *l)
 		return load_far(l, EMU_SS);
 	case ZYDIS_MNEMONIC_LFS:
 		return load_far(l, EMU_FS);
-	default: /* LGS */
+	case ZYDIS_MNEMONIC_LGS:
 		return load_far(l, EMU_GS);
+	default: /* PUSH, POP, PUSHF, POPF */
+		return push_pop(l);
 	}
 }
