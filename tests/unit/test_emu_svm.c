@@ -857,8 +857,7 @@ Test(emu_svm, asids)
 
 BED_GUEST(r_code, ".code16\nnop\n hlt\n.code64");
 
-/* An event is delivered by the interrupt table, in real mode as in 64-bit mode. */
-Test(emu_svm, injection_into_real_mode)
+static void real_guest(void)
 {
 	start();
 	host(g_run, g_run_end, 0);
@@ -866,13 +865,22 @@ Test(emu_svm, injection_into_real_mode)
 	save()->efer = SVME;
 	save()->cr0 = 0x10;
 	save()->cs = (struct vmcb_seg){
-		.selector = 0x1000, .attrib = 0x9b, .limit = 0xffff, .base = 0x10000};
+		.selector = 0x500, .attrib = 0x9b, .limit = 0xffff, .base = 0x5000};
 	save()->ss = (struct vmcb_seg){.attrib = 0x93, .limit = 0xffff};
 	save()->idtr.base = 0x2000;
-	save()->rip = 0x77;
+	save()->rip = 0x230;
 	save()->rsp = 0x9000;
 	save()->rflags = 0x202;
 	memcpy(b.ram + 0x5230, r_code, 2);
+}
+
+/* An event is delivered by the interrupt table, in real mode as in 64-bit mode. */
+Test(emu_svm, injection_into_real_mode)
+{
+	real_guest();
+	save()->cs.selector = 0x1000;
+	save()->cs.base = 0x10000;
+	save()->rip = 0x77;
 	memcpy(b.ram + 0x2000 + 0x60 * 4, (uint16_t[]){0x230, 0x500}, 4);
 	ctl()->event_inj = VMCB_EVENT_VALID | 0x60;
 	run();
@@ -881,6 +889,16 @@ Test(emu_svm, injection_into_real_mode)
 	cr_expect_eq(save()->rflags & 0x200, 0);
 	cr_expect_eq(save()->rsp, 0x8ffa);
 	cr_expect(!memcmp(b.ram + 0x8ffa, (uint16_t[]){0x77, 0x1000, 0x202}, 6));
+}
+
+/* The first instruction ends an interrupt shadow there, too. */
+Test(emu_svm, shadow_of_real_mode)
+{
+	real_guest();
+	ctl()->int_state = VMCB_SHADOW;
+	run();
+	expect("shadow", VMEXIT_HLT, 0, 0x231, 1);
+	cr_expect_eq(ctl()->int_state, 0);
 }
 
 /* ---- what is not modelled ---- */
