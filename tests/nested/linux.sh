@@ -10,6 +10,8 @@
 #   move      a guest that is saved and goes on in another vpmu-vmm, while its perf counts
 #   stop      guests of a vpmu-vmm that is stopped for 30 s (SIGSTOP), and that are then paused for 30 s: of each model of
 #             the next arguments (none: amd-v2), with one vCPU that is busy and one that is idle
+#   boot      boots a guest of model amd-v2 for each of the next arguments (none: 1): a number of vCPUs, or qemu:NUMBER for
+#             one of this system's QEMU
 #   matrix    all of it: every model, 10,000 PMIs of each
 # Each case is one boot of the nested bed (tests/nested/run), in which vpmu-vmm runs the guests with Debian 12's
 # cloud kernel, or another one of tools/linux-guest: BED_GUEST=generic, BED_GUEST=newcloud and so on. Exit status
@@ -28,7 +30,7 @@ skip() {
 }
 
 [ $# -gt 0 ] || {
-	sed -n '3,17s/^# //p' "$0"
+	sed -n '3,19s/^# //p' "$0"
 	exit 2
 }
 case=$1
@@ -83,6 +85,14 @@ script() { # [--exact]
 		BED_MB=${BED_MB:-1600} bed "$@" "$tmp/script"
 }
 
+# This system's QEMU and what it loads.
+qemu_files() {
+	command -v qemu-system-x86_64
+	for rom in bios-256k.bin linuxboot_dma.bin kvmvapic.bin; do
+		ls /usr/share/qemu/$rom /usr/share/seabios/$rom 2>/dev/null || :
+	done
+}
+
 guests_see() { # model
 	case $1 in
 	amd-k7) echo 'Performance Events: AMD PMU driver' && echo 'generic (registers|counters): +4$' ;;
@@ -131,6 +141,32 @@ new*) slack=20000 ;;
 esac
 
 case $case in
+boot)
+	[ $# != 0 ] || set -- 1
+	for g; do
+		n=${g#qemu:}
+		initrd "$g.initrd" <<-END
+			echo "CPUs online: \$(nproc), \$(uname -r)"
+			dmesg -r | sed -n 's/^<[0-3]>/complaint: /p'
+		END
+		case $g in
+		qemu:*)
+			files=$(qemu_files)
+			# The bed's processor has no XSAVE that its guests could use.
+			echo "{ qemu-system-x86_64 -L /bed -accel kvm -M q35 -m 192 -smp $n -cpu host,-xsave -nodefaults -display none -no-reboot" \
+				"-serial stdio -kernel /bed/$guest.vmlinuz -initrd /bed/$g.initrd -append 'console=ttyS0 quiet panic=-1' </dev/null 2>&1 &&" \
+				"echo 'vm $g: done'; } | sed 's/^[^v]/[$g] &/'"
+			;;
+		*) echo "vpmu-vmm --no-socket --vm '$(vm "$g" "$g.initrd" amd-v2 "$n" 192M)'" ;;
+		esac
+	done >"$tmp/starts"
+	BED_MB=${BED_MB:-768} script <"$tmp/starts"
+	for g; do
+		echo "CPUs online: ${g#qemu:}, " | expect "$g"
+		! grep "^\[$g\] complaint: " "$tmp/out" || fail "guest $g complains"
+		grep -q "^vm $g: done" "$tmp/out" || fail "guest $g did not switch itself off"
+	done
+	;;
 models)
 	models=${*:-$all_models}
 	for m in $models; do

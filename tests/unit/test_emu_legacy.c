@@ -205,11 +205,55 @@ static const struct {
 	{4, {0x8d, 0x44, 0x8b, 0x11}},		   /* lea 0x11(%ebx, %ecx, 4), %eax */
 	{2, {0x03, 0x07}},			   /* add (%edi), %eax */
 	{2, {0x29, 0x07}},			   /* sub %eax, (%edi) */
-	{1, {0xfa}},				   /* cli */
-	{1, {0xfc}},				   /* cld */
-	{2, {0x72, 0x01}},			   /* jb over the hlt */
-	{2, {0x7f, 0x01}},			   /* jg */
-	{2, {0xeb, 0x01}},			   /* jmp */
+	{2, {0x11, 0xd8}},			   /* adc %ebx, %eax */
+	{2, {0x10, 0xd8}},			   /* adc %bl, %al */
+	{2, {0x19, 0xd8}},			   /* sbb */
+	{3, {0x66, 0x19, 0xd8}},		   /* sbb %bx, %ax */
+	{2, {0xf7, 0xd8}},			   /* neg %eax */
+	{2, {0xf6, 0x1f}},			   /* negb (%edi) */
+	{2, {0xf7, 0xd0}},			   /* not */
+	{3, {0xc1, 0xf8, 0x05}},		   /* sar $5, %eax */
+	{2, {0xd2, 0xf8}},			   /* sar %cl, %al */
+	{3, {0xc1, 0xc0, 0x03}},		   /* rol $3, %eax */
+	{3, {0x66, 0xd3, 0xc8}},		   /* ror %cl, %ax */
+	{3, {0xc1, 0x17, 0x02}},		   /* rcll $2, (%edi) */
+	{2, {0xd1, 0xd8}},			   /* rcr %eax */
+	{4, {0x0f, 0xa4, 0xd8, 0x04}},		   /* shld $4, %ebx, %eax */
+	{3, {0x0f, 0xad, 0xd8}},		   /* shrd %cl, %ebx, %eax */
+	{3, {0x0f, 0xbc, 0xc3}},		   /* bsf %ebx, %eax */
+	{3, {0x0f, 0xbd, 0xc3}},		   /* bsr */
+	{2, {0xf7, 0xe3}},			   /* mul %ebx */
+	{2, {0xf6, 0xe3}},			   /* mul %bl */
+	{2, {0xf7, 0xeb}},			   /* imul %ebx */
+	{3, {0x0f, 0xaf, 0xc3}},		   /* imul %ebx, %eax */
+	{4, {0x66, 0x0f, 0xaf, 0xc3}},		   /* imul %bx, %ax */
+	{3, {0x6b, 0xc3, 0x07}},		   /* imul $7, %ebx, %eax */
+	{5, {0x83, 0xc9, 0x01, 0xf7, 0xf1}},	   /* or $1, %ecx; div %ecx */
+	{6, {0x83, 0xc9, 0x01, 0x99, 0xf7, 0xf9}}, /* or $1, %ecx; cdq; idiv %ecx */
+	{3, {0x0f, 0xbe, 0xc3}},		   /* movsx %bl, %eax */
+	{3, {0x0f, 0xbf, 0xc3}},		   /* movsx %bx, %eax */
+	{2, {0x0f, 0xc8}},			   /* bswap %eax */
+	{2, {0x66, 0x98}},			   /* cbw */
+	{1, {0x98}},				   /* cwde */
+	{2, {0x66, 0x99}},			   /* cwd */
+	{1, {0x99}},				   /* cdq */
+	{3, {0x0f, 0x92, 0xc0}},		   /* setb %al */
+	{3, {0x0f, 0x9c, 0x07}},		   /* setl (%edi) */
+	{3, {0x0f, 0x42, 0xc3}},		   /* cmovb %ebx, %eax */
+	{1, {0xf8}},				   /* clc */
+	{1, {0xf9}},				   /* stc */
+	{1, {0xf5}},				   /* cmc */
+	{1, {0xab}},				   /* stosl */
+	{3, {0x89, 0xfe, 0xac}},		   /* mov %edi, %esi; lodsb */
+	{5, {0x83, 0xe1, 0x1f, 0xf3, 0xaa}},	   /* and $31, %ecx; rep stosb */
+	{7,
+	 {0x89, 0xfe, 0x83, 0xe1, 0x03, 0xf3, 0xa5}}, /* mov %edi, %esi; and $3, %ecx; rep movsl */
+	{7, {0xb1, 0xc8, 0x0f, 0xb6, 0xc9, 0xf3, 0xaa}}, /* movzx $200, %ecx; rep stosb */
+	{1, {0xfa}},					 /* cli */
+	{1, {0xfc}},					 /* cld */
+	{2, {0x72, 0x01}},				 /* jb over the hlt */
+	{2, {0x7f, 0x01}},				 /* jg */
+	{2, {0xeb, 0x01}},				 /* jmp */
 };
 
 static uint64_t random64(uint64_t *seed)
@@ -263,7 +307,9 @@ Test(emu_legacy, instructions_are_those_of_64_bit_mode)
 					     x->run.u.error.msg);
 			}
 			cr_assert(a.r.rax == b.r.rax && a.r.rbx == b.r.rbx && a.r.rcx == b.r.rcx &&
-					  a.r.rip == b.r.rip && a.r.rflags == b.r.rflags,
+					  a.r.rdx == b.r.rdx && a.r.rdi == b.r.rdi &&
+					  a.r.rsi == b.r.rsi && a.r.rip == b.r.rip &&
+					  a.r.rflags == b.r.rflags,
 				  "row %u: eax 0x%llx 0x%llx, flags 0x%llx 0x%llx", i, a.r.rax,
 				  b.r.rax, a.r.rflags, b.r.rflags);
 			cr_assert_eq(*bed_u64(&a, BED_DATA), *bed_u64(&b, BED_DATA), "row %u", i);
@@ -273,8 +319,56 @@ Test(emu_legacy, instructions_are_those_of_64_bit_mode)
 	bed_stop(&b);
 }
 
+BED_GUEST(guest_16_stack, ".code16\n"
+			  "movw $(1f - guest_16_stack), 0x180\n"
+			  "movw $0x800, 0x182\n"
+			  "sti\n"
+			  "mov $0x1111, %ax\n"
+			  "pushaw\n"
+			  "mov $3, %ax\n"
+			  "popaw\n"
+			  "int $0x60\n"
+			  "lcallw $0x800, $(2f - guest_16_stack)\n"
+			  "lesw 0x180, %di\n"
+			  "sidtl 0x190\n"
+			  "pushw $0x77\n"
+			  "popw 0x198\n"
+			  "pushw $0x55\n"
+			  "mov %sp, %bp\n"
+			  "mov $4, %sp\n"
+			  "leavew\n"
+			  "hlt\n"
+			  "1: pushfw\n"
+			  "pop %cx\n"
+			  "mov $7, %si\n"
+			  "iretw\n"
+			  "2: mov $9, %dx\n"
+			  "lretw\n"
+			  ".code64\n");
+
+Test(emu_legacy, interrupts_of_real_mode)
+{
+	struct kvm_sregs s;
+
+	BED_START(&b, guest_trampoline, false);
+	whole(&b, false);
+	real_mode(&b, guest_16_stack, guest_16_stack_end);
+	cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_HLT, "exit %d: %s", b.run.exit, b.run.u.error.msg);
+	o->get_sregs(b.v, &s);
+	cr_expect_eq(b.r.rax, 0x1111);
+	cr_expect_eq(b.r.rcx & 0x202, 2, "flags of the handler 0x%llx", b.r.rcx);
+	cr_expect_eq(b.r.rflags & 0x200, 0x200);
+	cr_expect_eq(b.r.rbp, 0x55);
+	cr_expect_eq(b.r.rsi, 7);
+	cr_expect(!memcmp(b.ram + 0x190, (uint16_t[]){0xffff, 0, 0, 0, 0x77}, 10));
+	cr_expect_eq(b.r.rdx, 9);
+	cr_expect_eq(b.r.rsp, 0x9000);
+	cr_expect_eq(s.es.base, 0x8000);
+	cr_expect_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 18 + 4 + 2);
+	cr_expect_eq(bed_total(&b.t, VPMU_EMU_BRANCHES_TAKEN), 4);
+}
+
 BED_GUEST(guest_16_aaa, ".code16\naaa\n.code64\n");
-BED_GUEST(guest_16_int, ".code16\nint $0x10\n.code64\n");
 BED_GUEST(guest_16_ud, ".code16\nud2\n.code64\n");
 BED_GUEST(guest_16_page, ".code16\nmov $1, %eax\nmov %eax, %cr0\nmov $0x80000001, %eax\n"
 			 "mov %eax, %cr0\n.code64\n");
@@ -287,7 +381,6 @@ Test(emu_legacy, what_is_refused_is_one_line)
 		const char *says;
 	} rows[] = {
 		{guest_16_aaa, guest_16_aaa_end, "outside the emulator's list of real-mode code"},
-		{guest_16_int, guest_16_int_end, "outside the emulator's list of real-mode code"},
 		{guest_16_ud, guest_16_ud_end, "outside the emulator's list of real-mode code"},
 		{guest_16_page, guest_16_page_end, "turns on paging"},
 		{guest_16_limit, guest_16_limit_end, "exception 13"},

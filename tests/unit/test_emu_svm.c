@@ -126,7 +126,7 @@ CASE(i_cr3w, "mov %rax,%cr3");
 CASE(i_cr4w, "mov %r10,%cr4");
 CASE(i_cr8w, "mov %rsi,%cr8");
 CASE(i_clts, "clts");
-CASE(i_lmsw, "mov $4,%ebx\n lmsw %bx");
+CASE(i_lmsw, "mov $3,%ebx\n lmsw %bx");
 CASE(i_smsw, "smsw %ebx");
 CASE(i_dr0w, "mov %rcx,%dr0");
 CASE(i_dr7r, "mov %dr7,%rdx");
@@ -346,7 +346,7 @@ static const struct bad {
 			v                                                                          \
 	}
 	CTL(asid, 0),
-	CTL(asid, EMU_SVM_ASIDS),
+	CTL(asid, VMM_SVM_ASIDS),
 	CTL(icpt[1], 0),
 	CTL(iopm, 1ULL << 40),
 	CTL(iopm, (1ULL << 40) - 0x2000),
@@ -853,6 +853,54 @@ Test(emu_svm, asids)
 	}
 }
 
+/* ---- real mode ---- */
+
+BED_GUEST(r_code, ".code16\nnop\n hlt\n.code64");
+
+static void real_guest(void)
+{
+	start();
+	host(g_run, g_run_end, 0);
+	guest(r_code, r_code_end);
+	save()->efer = SVME;
+	save()->cr0 = 0x10;
+	save()->cs = (struct vmcb_seg){
+		.selector = 0x500, .attrib = 0x9b, .limit = 0xffff, .base = 0x5000};
+	save()->ss = (struct vmcb_seg){.attrib = 0x93, .limit = 0xffff};
+	save()->idtr.base = 0x2000;
+	save()->rip = 0x230;
+	save()->rsp = 0x9000;
+	save()->rflags = 0x202;
+	memcpy(b.ram + 0x5230, r_code, 2);
+}
+
+/* An event is delivered by the interrupt table, in real mode as in 64-bit mode. */
+Test(emu_svm, injection_into_real_mode)
+{
+	real_guest();
+	save()->cs.selector = 0x1000;
+	save()->cs.base = 0x10000;
+	save()->rip = 0x77;
+	memcpy(b.ram + 0x2000 + 0x60 * 4, (uint16_t[]){0x230, 0x500}, 4);
+	ctl()->event_inj = VMCB_EVENT_VALID | 0x60;
+	run();
+	expect("real", VMEXIT_HLT, 0, 0x231, 1);
+	cr_expect_eq(save()->cs.selector, 0x500);
+	cr_expect_eq(save()->rflags & 0x200, 0);
+	cr_expect_eq(save()->rsp, 0x8ffa);
+	cr_expect(!memcmp(b.ram + 0x8ffa, (uint16_t[]){0x77, 0x1000, 0x202}, 6));
+}
+
+/* The first instruction ends an interrupt shadow there, too. */
+Test(emu_svm, shadow_of_real_mode)
+{
+	real_guest();
+	ctl()->int_state = VMCB_SHADOW;
+	run();
+	expect("shadow", VMEXIT_HLT, 0, 0x231, 1);
+	cr_expect_eq(ctl()->int_state, 0);
+}
+
 /* ---- what is not modelled ---- */
 
 CASE(e_avx, "vaddps %xmm0,%xmm1,%xmm2");
@@ -861,8 +909,8 @@ CASE(e_avx, "vaddps %xmm0,%xmm1,%xmm2");
 Test(emu_svm, not_modelled)
 {
 	static const char *const why[] = {"32-bit paging", "virtual-8086 mode",
-					  "16- or 32-bit code at CPL 3", "injected into 16-",
-					  "vaddps"};
+					  "16- or 32-bit code at CPL 3",
+					  "injected into protected mode", "vaddps"};
 
 	for (size_t i = 0; i < sizeof(why) / sizeof(why[0]); i++) {
 		start();
@@ -880,8 +928,9 @@ Test(emu_svm, not_modelled)
 			save()->cpl = 3;
 			break;
 		case 3:
-			save()->cs.attrib = 0x9b;
-			save()->cr0 = 0x10;
+			save()->cs.attrib = 0xc9b;
+			save()->cr0 = 0x11;
+			save()->efer = SVME;
 			ctl()->event_inj = VMCB_EVENT_VALID | 0x60;
 			break;
 		}

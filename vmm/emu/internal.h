@@ -376,7 +376,7 @@ emu_op_fn emu_sys_ud, emu_sys_gp, emu_sys_closed, emu_sys_cli, emu_sys_sti, emu_
 	emu_sys_lmsw, emu_help_smsw, emu_sys_vmcall;
 /* svm/svm.c, svm/world.c */
 emu_op_fn emu_sys_vmrun, emu_sys_vmload, emu_sys_vmsave, emu_sys_stgi, emu_sys_clgi,
-	emu_sys_invlpga, emu_sys_skinit, emu_sys_vmmcall;
+	emu_sys_invlpga, emu_sys_absent, emu_sys_vmmcall;
 /* emu_svm_sys - in a guest: execute system instruction @op, or trap. Returns as emu_sys_*. */
 emu_op_fn emu_svm_sys;
 int emu_set_cr(struct emu_vcpu *v, unsigned int cr, uint64_t x);

@@ -365,7 +365,7 @@ static int msr_port_io(struct emu_vcpu *v, const struct emu_op *op, bool in)
 
 	if (port_allowed(v, port, bytes))
 		return 1;
-	if (unlikely(v->guest) && emu_svm_port(v, port, bytes, in))
+	if (unlikely(v->guest) && emu_svm_port(v, port, bytes, in, 0))
 		return 1;
 	emu_debug_port(v, port, bytes);
 	v->run->u.io.port = port;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "vmm/engine/simd.h"
+#include "vmm/engine/svm.h"
 #include "vmm/vm/cpuid.h"
 #include "vmm/vm/cpuid_parts.h"
 #include "vpmu/guest/abi.h"
@@ -59,9 +60,8 @@
 /* 80000008H EBX: FXSAVE always stores the error pointers */
 #define F88B_XSAVEERPTR BIT(2)
 #define F88B_SSB_NO	BIT(26)
-/* 8000000AH: SVM of the emulator (vmm/emu/svm/svm.h). EBX: ASIDs */
+/* 8000000AH: SVM of the emulator (vmm/emu/svm/svm.h) */
 #define SVM_REVISION 1
-#define SVM_ASIDS    8
 /* EDX: nested paging, SVM lock, NRIP save, flush by ASID, decode assists */
 #define SVM_FEATURES (BIT(0) | BIT(2) | BIT(3) | BIT(6) | BIT(7))
 /* 80000021H: properties that every interpreter has (docs/internals/emulator.md, "Stock kernels") */
@@ -259,7 +259,7 @@ static void extended_leaves(struct table *t)
 	if (!amd)
 		return;
 	if (t->host->svm)
-		cpuid_linux_add(t, 0x8000000a, -1, SVM_REVISION, SVM_ASIDS, 0, SVM_FEATURES);
+		cpuid_linux_add(t, 0x8000000a, -1, SVM_REVISION, VMM_SVM_ASIDS, 0, SVM_FEATURES);
 	cpuid_linux_add(t, 0x80000021, -1,
 			common(t, 0x80000021, F821A_LFENCE | F821A_AUTOIBRS | F821A_SRSO_NO, EAX),
 			0, common(t, 0x80000021, F821C_TSA_NO, ECX), 0);

@@ -166,6 +166,7 @@ static const struct emu_isa_row rows[] = {
 	I(CLGI, emit_system, SYS_CLGI, 20, | ISA_NO_MEM),
 	I(INVLPGA, emit_system, SYS_INVLPGA, 31, | ISA_NO_MEM),
 	I(SKINIT, emit_system, SYS_SKINIT, 31, | ISA_NO_MEM),
+	I(RSM, emit_system, SYS_RSM, 31, | ISA_NO_MEM),
 	I(SWAPGS, emit_system, SYS_SWAPGS, 4),
 	I(RDFSBASE, emit_system, SYS_RDBASE, 4),
 	I(RDGSBASE, emit_system, SYS_RDBASE, 4),

@@ -94,11 +94,13 @@ void emu_legacy_step(struct emu_vcpu *v)
 	uint8_t raw[INSN_MAX] = {0};
 	ZydisDecodedInstruction zi;
 	struct legacy l = {.v = v, .zi = &zi, .zo = zo};
+	bool shadow = v->sti_shadow, ss = v->brk.ss_shadow;
 	uint64_t mask;
 	uint8_t ev;
 	int rc;
 
 	v->extra += EMU_EFFORT_SLICE + EMU_EFFORT_DECODE;
+	v->sti_shadow = v->brk.ss_shadow = false;
 	v->single = true; /* stores may hit decoded code */
 	rc = legacy_decode(v, raw, &zi, zo);
 	if (!rc) {
@@ -119,6 +121,10 @@ void emu_legacy_step(struct emu_vcpu *v)
 			v->rip = l.next;
 			emu_count_one(v, ev, l.taken);
 		}
+	}
+	if (v->trap == EMU_TRAP_FAULT || v->trap == EMU_TRAP_VMEXIT) {
+		v->sti_shadow = shadow; /* it did not execute */
+		v->brk.ss_shadow = ss;
 	}
 	v->single = false;
 	if (v->trap == EMU_TRAP_FAULT && v->guest)

@@ -7,8 +7,6 @@
 #include "vmm/emu/cpu/flags.h"
 #include "vmm/emu/realmode/legacy.h"
 
-#define POPF_BITS 0x257fd5u /* loaded by POPF at CPL 0, without IOPL and TF: ID AC RF NT ... */
-
 /* ---- segments and memory ---- */
 
 struct kvm_segment *legacy_segment(struct emu_vcpu *v, ZydisRegister r)
@@ -41,8 +39,8 @@ int legacy_load(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, u
 	return v->trap != EMU_TRAP_NONE;
 }
 
-static int legacy_insn_store(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off,
-			     unsigned int bytes, uint64_t x)
+int legacy_insn_store(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off,
+		      unsigned int bytes, uint64_t x)
 {
 	uint64_t la = 0;
 
@@ -69,7 +67,7 @@ static unsigned int legacy_insn_bytes_of(const struct legacy *l, unsigned int i)
 	return l->zo[i].size / 8u;
 }
 
-static int legacy_insn_get(struct legacy *l, unsigned int i, uint64_t *x)
+int legacy_insn_get(struct legacy *l, unsigned int i, uint64_t *x)
 {
 	const ZydisDecodedOperand *o = &l->zo[i];
 	struct emu_vcpu *v = l->v;
@@ -90,7 +88,7 @@ static int legacy_insn_get(struct legacy *l, unsigned int i, uint64_t *x)
 	}
 }
 
-static int legacy_insn_put(struct legacy *l, unsigned int i, uint64_t x)
+int legacy_insn_put(struct legacy *l, unsigned int i, uint64_t x)
 {
 	const ZydisDecodedOperand *o = &l->zo[i];
 
@@ -132,23 +130,30 @@ static void set_sp(struct emu_vcpu *v, uint64_t sp)
 	emu_wr(v, EMU_RSP, v->seg[EMU_SS].db ? 4 : 2, sp);
 }
 
-static int push(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
+int legacy_push(struct emu_vcpu *v, unsigned int bytes, const uint64_t *x, unsigned int n)
 {
-	uint64_t sp = (v->r[EMU_RSP] - bytes) & stack_mask(v);
+	uint64_t sp = v->r[EMU_RSP];
 
-	if (legacy_insn_store(v, &v->seg[EMU_SS], sp, bytes, x))
-		return 1;
+	for (unsigned int i = 0; i < n; i++) {
+		sp = (sp - bytes) & stack_mask(v);
+		if (legacy_insn_store(v, &v->seg[EMU_SS], sp, bytes, x[i]))
+			return 1;
+	}
 	set_sp(v, sp);
 	return 0;
 }
 
-/* Read the value at SP + @skip; the caller moves SP once nothing can fail any more. */
-static int legacy_insn_peek(struct emu_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
+static int push(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
+{
+	return legacy_push(v, bytes, &x, 1);
+}
+
+int legacy_insn_peek(struct emu_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
 {
 	return legacy_load(v, &v->seg[EMU_SS], (v->r[EMU_RSP] + skip) & stack_mask(v), bytes, x);
 }
 
-static void legacy_insn_drop(struct emu_vcpu *v, unsigned int bytes)
+void legacy_insn_drop(struct emu_vcpu *v, unsigned int bytes)
 {
 	set_sp(v, v->r[EMU_RSP] + bytes);
 }
@@ -201,7 +206,7 @@ static int alu(struct legacy *l, unsigned int kind, bool keep)
 {
 	unsigned int n = legacy_insn_bytes_of(l, 0);
 	enum emu_fk fk = EMU_FK_SUB;
-	uint64_t a, b, res;
+	uint64_t a, b, res, cf = carry(l->v);
 
 	if (legacy_insn_get(l, 0, &a) || legacy_insn_get(l, 1, &b))
 		return 1;
@@ -210,8 +215,16 @@ static int alu(struct legacy *l, unsigned int kind, bool keep)
 		res = a + b;
 		fk = EMU_FK_ADD;
 		break;
+	case ALU_ADC:
+		res = a + b + cf;
+		fk = cf ? EMU_FK_ADC : EMU_FK_ADD;
+		break;
 	case ALU_SUB:
 		res = a - b;
+		break;
+	case ALU_SBB:
+		res = a - b - cf;
+		fk = cf ? EMU_FK_SBB : EMU_FK_SUB;
 		break;
 	case ALU_AND:
 		res = a & b;
@@ -224,10 +237,20 @@ static int alu(struct legacy *l, unsigned int kind, bool keep)
 	}
 	if (keep && legacy_insn_put(l, 0, res))
 		return 1;
-	if (kind == ALU_SUB)
+	if (kind == ALU_SUB || kind == ALU_SBB)
 		set_flags(l->v, fk, n, a, b);
 	else
-		set_flags(l->v, fk, n, res, kind == ALU_ADD ? b : 0);
+		set_flags(l->v, fk, n, res, kind == ALU_ADD || kind == ALU_ADC ? b : 0);
+	return 0;
+}
+
+static int negate(struct legacy *l)
+{
+	uint64_t a;
+
+	if (legacy_insn_get(l, 0, &a) || legacy_insn_put(l, 0, 0 - a))
+		return 1;
+	set_flags(l->v, EMU_FK_SUB, legacy_insn_bytes_of(l, 0), 0, a);
 	return 0;
 }
 
@@ -255,10 +278,12 @@ static int legacy_insn_shift(struct legacy *l, bool left)
 	by &= 31;
 	if (!by)
 		return 0;
-	if (by > bits)
+	if (l->zi->mnemonic == ZYDIS_MNEMONIC_SAR)
+		a = emu_sext(a, (unsigned int)__builtin_ctz(n)); /* and is 64 bits wide */
+	else if (by > bits)
 		return -1; /* the carry is undefined */
 	cf = left ? a >> (bits - by) & 1 : a >> (by - 1) & 1;
-	a = left ? a << by : a >> by;
+	a = left ? a << by : (uint64_t)((int64_t)a >> by);
 	if (legacy_insn_put(l, 0, a))
 		return 1;
 	set_flags(l->v, left ? EMU_FK_SHL : EMU_FK_SHR, n, a, cf);
@@ -289,55 +314,13 @@ static int bit(struct legacy *l)
 	return 0;
 }
 
-static int stack_insn(struct legacy *l)
-{
-	unsigned int n = l->zi->operand_width / 8u;
-	struct emu_vcpu *v = l->v;
-	uint64_t x, f = emu_get_rflags(v);
-
-	switch (l->zi->mnemonic) {
-	case ZYDIS_MNEMONIC_PUSH:
-		return legacy_insn_get(l, 0, &x) || push(v, n, x);
-	case ZYDIS_MNEMONIC_PUSHF:
-	case ZYDIS_MNEMONIC_PUSHFD:
-		return push(v, n, f & ~(EMU_VM | EMU_RF));
-	case ZYDIS_MNEMONIC_POP:
-		if (l->zo[0].type != ZYDIS_OPERAND_TYPE_REGISTER)
-			return -1;
-		if (legacy_insn_peek(v, 0, n, &x))
-			return 1;
-		if (l->zo[0].reg.value >= ZYDIS_REGISTER_ES &&
-		    l->zo[0].reg.value <= ZYDIS_REGISTER_GS) {
-			if (legacy_load_segment(v, l->zo[0].reg.value - ZYDIS_REGISTER_ES,
-						(uint16_t)x))
-				return 1;
-			legacy_insn_drop(v, n);
-			return 0;
-		}
-		legacy_insn_drop(v, n);
-		return legacy_insn_put(l, 0, x);
-	default: /* POPF */
-		if (legacy_insn_peek(v, 0, n, &x))
-			return 1;
-		if (x & EMU_TF)
-			return emu_error(v, "single-stepping of 16- or 32-bit code");
-		if (n == 2)
-			x |= f & ~0xffffULL;
-		legacy_insn_drop(v, n);
-		emu_put_rflags(v, ((f & ~(uint64_t)(POPF_BITS | EMU_IOPL)) |
-				   (x & (POPF_BITS | EMU_IOPL))) &
-					  ~EMU_RF);
-		return 0;
-	}
-}
-
 static int call_insn(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
 	uint64_t off, back = l->next;
 
 	if (l->zi->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
-		return -1;
+		return legacy_stack(l);
 	if (near_target(l, &off))
 		return 1;
 	off &= n == 2 ? 0xffff : 0xffffffff;
@@ -429,7 +412,7 @@ int emu_legacy_insn(struct legacy *l)
 	struct emu_op op = {.ev = emu_insn_events(l->zi, l->zo, 0)};
 	struct emu_vcpu *v = l->v;
 
-	if (l->zi->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPNE))
+	if (l->zi->attributes & ZYDIS_ATTRIB_HAS_REPNE)
 		return -1;
 	if (l->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK)
 		return legacy_locked(l);
@@ -451,6 +434,12 @@ int emu_legacy_insn(struct legacy *l)
 		return alu(l, ALU_ADD, true);
 	case ZYDIS_MNEMONIC_SUB:
 		return alu(l, ALU_SUB, true);
+	case ZYDIS_MNEMONIC_ADC:
+		return alu(l, ALU_ADC, true);
+	case ZYDIS_MNEMONIC_SBB:
+		return alu(l, ALU_SBB, true);
+	case ZYDIS_MNEMONIC_NEG:
+		return negate(l);
 	case ZYDIS_MNEMONIC_CMP:
 		return alu(l, ALU_SUB, false);
 	case ZYDIS_MNEMONIC_AND:
@@ -468,6 +457,7 @@ int emu_legacy_insn(struct legacy *l)
 	case ZYDIS_MNEMONIC_SHL:
 		return legacy_insn_shift(l, true);
 	case ZYDIS_MNEMONIC_SHR:
+	case ZYDIS_MNEMONIC_SAR:
 		return legacy_insn_shift(l, false);
 	case ZYDIS_MNEMONIC_BT:
 	case ZYDIS_MNEMONIC_BTS:
@@ -479,7 +469,7 @@ int emu_legacy_insn(struct legacy *l)
 	case ZYDIS_MNEMONIC_POP:
 	case ZYDIS_MNEMONIC_POPF:
 	case ZYDIS_MNEMONIC_POPFD:
-		return stack_insn(l);
+		return legacy_stack(l);
 	case ZYDIS_MNEMONIC_CALL:
 		return call_insn(l);
 	case ZYDIS_MNEMONIC_RET:
@@ -495,6 +485,29 @@ int emu_legacy_insn(struct legacy *l)
 		return 0;
 	case ZYDIS_MNEMONIC_CLI:
 		return flag(v, EMU_IF, 0);
+	case ZYDIS_MNEMONIC_STI:
+		v->sti_shadow = !(v->rflags & EMU_IF);
+		return flag(v, 0, EMU_IF);
+	case ZYDIS_MNEMONIC_RDTSC:
+		return emu_sys_rdtsc(v, &op);
+	case ZYDIS_MNEMONIC_STD:
+		return flag(v, 0, EMU_DF);
+	case ZYDIS_MNEMONIC_SGDT:
+	case ZYDIS_MNEMONIC_SIDT:
+	case ZYDIS_MNEMONIC_LEAVE:
+	case ZYDIS_MNEMONIC_PUSHA:
+	case ZYDIS_MNEMONIC_PUSHAD:
+	case ZYDIS_MNEMONIC_POPA:
+	case ZYDIS_MNEMONIC_POPAD:
+	case ZYDIS_MNEMONIC_INT:
+	case ZYDIS_MNEMONIC_IRET:
+	case ZYDIS_MNEMONIC_IRETD:
+	case ZYDIS_MNEMONIC_LDS:
+	case ZYDIS_MNEMONIC_LES:
+	case ZYDIS_MNEMONIC_LSS:
+	case ZYDIS_MNEMONIC_LFS:
+	case ZYDIS_MNEMONIC_LGS:
+		return legacy_stack(l);
 	case ZYDIS_MNEMONIC_CLD:
 		return flag(v, EMU_DF, 0);
 	case ZYDIS_MNEMONIC_HLT:
@@ -514,6 +527,6 @@ int emu_legacy_insn(struct legacy *l)
 	case ZYDIS_MNEMONIC_OUT:
 		return port(l, false);
 	default:
-		return -1;
+		return legacy_arith(l);
 	}
 }

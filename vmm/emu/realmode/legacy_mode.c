@@ -178,6 +178,42 @@ int legacy_wrmsr(struct legacy *l)
 	return 0;
 }
 
+int legacy_load_system(struct legacy *l)
+{
+	bool ltr = l->zi->mnemonic == ZYDIS_MNEMONIC_LTR;
+	struct kvm_segment s = {.unusable = 1};
+	struct emu_vcpu *v = l->v;
+	uint8_t byte;
+	uint16_t sel;
+	uint64_t d;
+
+	if (l->zo[0].type != ZYDIS_OPERAND_TYPE_REGISTER || !(v->cr0 & CR0_PE))
+		return -1;
+	sel = (uint16_t)v->r[emu_gpr(l->zo[0].reg.value)];
+	if (!ltr && (sel & ~3u))
+		return -1;
+	if (!ltr) {
+		s.selector = sel;
+		v->ldt = s;
+		return 0;
+	}
+	if (!(sel & ~3u) || (sel & 4))
+		return emu_gp(v, sel & ~3u);
+	if (emu_read_desc(v, sel, 0, &d))
+		return 1;
+	emu_desc_segment(&s, sel, d);
+	if (s.s || s.type != 9)
+		return emu_gp(v, sel & ~3u);
+	if (!s.present)
+		return emu_fault(v, EMU_NP, true, sel & ~3u);
+	byte = (uint8_t)(d >> 40) | 2; /* busy */
+	if (emu_sys_write(v, v->gdt.base + (sel & ~7u) + 5, &byte, 1, 0))
+		return 1;
+	s.type = 0xb;
+	v->tr = s;
+	return 0;
+}
+
 int legacy_load_table(struct legacy *l, struct kvm_dtable *t)
 {
 	const ZydisDecodedOperand *o = &l->zo[0];

@@ -4,6 +4,7 @@
  * exits by exceptions, interrupts and NMIs (15.12, 15.13). run.c asks before each chunk. Delivery
  * itself is event.c's; an exit in the middle of one reports the event in EXITINTINFO.
  */
+#include "vmm/emu/realmode/legacy.h"
 #include "vmm/emu/svm/svm.h"
 
 static bool event_wanted(const struct emu_vcpu *v, unsigned int code)
@@ -45,16 +46,26 @@ static int svm_deliver(struct emu_vcpu *v, unsigned int type, uint8_t vec, bool 
 
 	emu_svm_event(v, type, vec, has_err, err);
 	v->rip = ret;
-	if (!emu_interrupt(v, vec, kind, has_err, err)) {
+	if (!(emu_in_64bit(v) ? emu_interrupt(v, vec, kind, has_err, err)
+			      : emu_legacy_interrupt(v, vec))) {
 		v->svm->outer = 0;
 		return 1;
 	}
 	v->rip = rip;
+	if (v->trap == EMU_TRAP_FAULT && !emu_in_64bit(v) &&
+	    !emu_svm_exception(v, v->fault.vec, v->fault.has_err, v->fault.err))
+		emu_error(v, "exception %u while an event is delivered in real mode", v->fault.vec);
 	if (v->trap == EMU_TRAP_VMEXIT) {
 		emu_svm_exit(v);
 		return 1;
 	}
 	return v->trap == EMU_TRAP_FAULT && !emu_deliver(v) ? 1 : 2;
+}
+
+/* Events are delivered in 64-bit code and in real mode; in other code they wait. */
+static bool delivers(const struct emu_vcpu *v)
+{
+	return emu_in_64bit(v) || !(v->cr0 & 1);
 }
 
 /* EVENTINJ. Software interrupts and #BP, #OF push the RIP behind the instruction (15.20, 15.7.1).
@@ -70,9 +81,9 @@ static int inject(struct emu_vcpu *v)
 		vec = EMU_NMI;
 	if (type == VMCB_TYPE_SOFT || (type == VMCB_TYPE_EXCEPTION && (vec == 3 || vec == 4)))
 		ret = v->svm->c.next_rip;
-	if (!emu_in_64bit(v)) {
+	if (!delivers(v)) {
 		emu_error(v,
-			  "event of vector %u injected into 16- or 32-bit code, where none is "
+			  "event of vector %u injected into protected mode, where none is "
 			  "delivered",
 			  vec);
 		return 2;
@@ -128,7 +139,7 @@ int emu_svm_events(struct emu_vcpu *v)
 	if (nmi_due(v)) {
 		if (event_wanted(v, VMEXIT_NMI))
 			return exit_by(v, VMEXIT_NMI);
-		if (emu_in_64bit(v)) {
+		if (delivers(v)) {
 			v->nmi_pending = false;
 			v->nmi_masked = true;
 			emu_irq_taken(v);
@@ -138,7 +149,7 @@ int emu_svm_events(struct emu_vcpu *v)
 	if (physical_due(v)) {
 		if (event_wanted(v, VMEXIT_INTR))
 			return exit_by(v, VMEXIT_INTR);
-		if (emu_in_64bit(v) && (v->rflags & EMU_IF)) {
+		if (delivers(v) && (v->rflags & EMU_IF)) {
 			vec = v->intr_vec;
 			v->intr_pending = false;
 			emu_irq_taken(v);
@@ -148,7 +159,7 @@ int emu_svm_events(struct emu_vcpu *v)
 	if (virtual_due(v)) {
 		if (event_wanted(v, VMEXIT_VINTR))
 			return exit_by(v, VMEXIT_VINTR);
-		if (emu_in_64bit(v)) {
+		if (delivers(v)) {
 			v->virq = false;
 			return svm_deliver(v, VMCB_TYPE_INTR, (uint8_t)v->svm->c.int_vector, false,
 					   0, v->rip);

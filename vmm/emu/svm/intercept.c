@@ -141,6 +141,7 @@ static const struct {
 	[SYS_IRETQ] = {VMEXIT_IRET, 0},
 	[SYS_INT] = {VMEXIT_SWINT, 0},
 	[SYS_PAUSE] = {VMEXIT_PAUSE, 0},
+	[SYS_RSM] = {VMEXIT_RSM, 0}, /* before its #UD */
 	[SYS_VMRUN] = {VMEXIT_VMRUN, CPL0 | SVME},
 	[SYS_VMLOAD] = {VMEXIT_VMLOAD, CPL0 | SVME},
 	[SYS_VMSAVE] = {VMEXIT_VMSAVE, CPL0 | SVME},
@@ -163,14 +164,8 @@ static int svm_check(struct emu_vcpu *v, unsigned int which, const struct emu_op
 		if (!(v->svm->c.exceptions >> EMU_BP & 1))
 			return 0;
 		return svm_trap(v, VMEXIT_EXCP + EMU_BP, 0, 0, intercept_len(v));
-	case SYS_LMSW: /* of memory: as if it changed a bit */
-		if (v->cpl)
-			return 0;
-		return write_cr0(v,
-				 op->idx ? ~v->cr0
-					 : (v->cr0 & ~0xfULL) | (v->r[op->src] & 0xf) |
-						   (v->cr0 & CR0_PE),
-				 0);
+	case SYS_LMSW: /* the selective intercept does not look at what it writes (15.9) */
+		return v->cpl ? 0 : write_cr0(v, ~v->cr0, 0);
 	case SYS_RDTSC:
 	case SYS_RDTSCP:
 		if (v->cpl && (v->cr4 & CR4_TSD))
@@ -266,7 +261,7 @@ int emu_svm_msr(struct emu_vcpu *v, uint32_t msr, bool write)
 	return svm_trap(v, VMEXIT_MSR, write, 0, intercept_len(v));
 }
 
-int emu_svm_port(struct emu_vcpu *v, uint16_t port, unsigned int bytes, bool in)
+int emu_svm_port(struct emu_vcpu *v, uint16_t port, unsigned int bytes, bool in, uint32_t info)
 {
 	bool hit = false;
 
@@ -278,7 +273,7 @@ int emu_svm_port(struct emu_vcpu *v, uint16_t port, unsigned int bytes, bool in)
 		return 0;
 	/* Bit 0: IN; from bit 4 on: the operand's size, and then the address size, 64 bits. */
 	return svm_trap(v, VMEXIT_IOIO,
-			in | bytes << 4 | (emu_in_64bit(v) ? 1u << 9 : 1u << 8) |
+			in | info | bytes << 4 | (emu_in_64bit(v) ? 1u << 9 : 1u << 8) |
 				(uint32_t)port << 16,
 			v->cur->next, intercept_len(v));
 }

@@ -7,6 +7,8 @@
 #include "vmm/emu/pte.h"
 #include "vmm/emu/svm/svm.h"
 
+#define CR4_SMEP (1ULL << 20)
+
 /* EXITINFO1: the low bits are those of a #PF error code. */
 #define NPF_P	  1ULL
 #define NPF_RSVD  8ULL
@@ -16,7 +18,11 @@
 /* Every access is a user access for the nested tables. */
 static int npt_fault(struct emu_vcpu *v, uint64_t gpa, unsigned int acc, uint64_t why)
 {
-	why |= EMU_ACC_U | (acc & (EMU_ACC_W | EMU_ACC_X));
+	const struct emu_svm *s = v->svm;
+
+	/* The bit of an instruction fetch exists with NX or SMEP only (APM vol. 2, 8.4.2). */
+	why |= EMU_ACC_U | (acc & EMU_ACC_W) |
+	       (s->host_nxe || (s->host.cr4 & CR4_SMEP) ? acc & EMU_ACC_X : 0);
 	svm_trap(v, VMEXIT_NPF, why, gpa, 0);
 	v->svm->exit.bytes = !(acc & EMU_ACC_X);
 	return 1;

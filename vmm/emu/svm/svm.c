@@ -38,7 +38,7 @@ int emu_svm_show(struct emu_vcpu *v)
 		return -ENOMEM;
 	emu_cache_reset(v); /* PAUSE is decoded anew */
 	v->svm->space[0].tlbs = v->own_tlbs;
-	for (unsigned int i = 1; i < EMU_SVM_ASIDS; i++)
+	for (unsigned int i = 1; i < VMM_SVM_ASIDS; i++)
 		v->svm->space[i].tlbs = v->svm->tlbs[i - 1];
 	return 0;
 }
@@ -209,7 +209,7 @@ int emu_sys_invlpga(struct emu_vcpu *v, const struct emu_op *op)
 
 	if (svm_begin(v, op))
 		return 1;
-	if (asid >= EMU_SVM_ASIDS)
+	if (asid >= VMM_SVM_ASIDS)
 		return 0; /* no such translations */
 	if (asid == (v->guest ? v->svm->c.asid : 0))
 		emu_tlb_flush_page(v, v->r[EMU_RAX]);
@@ -218,8 +218,8 @@ int emu_sys_invlpga(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 }
 
-/* CPUID does not show SKINIT: there is no TPM. */
-int emu_sys_skinit(struct emu_vcpu *v, const struct emu_op *op)
+/* CPUID does not show SKINIT: there is no TPM. RSM: there is no SMM (APM vol. 2, 10.3.4). */
+int emu_sys_absent(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return v->svm ? emu_ud(v) : emu_sys_closed(v, op);
 }

@@ -17,10 +17,9 @@
 #ifndef VMM_EMU_SVM_SVM_H
 #define VMM_EMU_SVM_SVM_H
 
+#include "vmm/engine/svm.h"
 #include "vmm/emu/internal.h"
 #include "vmm/emu/svm/vmcb.h"
-
-#define EMU_SVM_ASIDS 8u /* 0 is the host's: CPUID 8000000AH EBX */
 
 /* The translations of one ASID while it does not run. */
 struct svm_space {
@@ -58,8 +57,8 @@ struct emu_svm {
 		struct kvm_dtable gdt, idt;
 		uint8_t cpl;
 	} host;
-	struct svm_space space[EMU_SVM_ASIDS];
-	struct emu_tlbe tlbs[EMU_SVM_ASIDS - 1][2][EMU_TLB_SIZE];
+	struct svm_space space[VMM_SVM_ASIDS];
+	struct emu_tlbe tlbs[VMM_SVM_ASIDS - 1][2][EMU_TLB_SIZE];
 };
 
 /* ---- svm.c ---- */
@@ -104,9 +103,9 @@ int emu_svm_legacy(struct emu_vcpu *v, const struct ZydisDecodedInstruction_ *zi
 /* emu_svm_read - a guest reads CR0 by SMSW, or LDTR or TR: @code is its exit. Traps. */
 int emu_svm_read(struct emu_vcpu *v, const struct emu_op *op, unsigned int code);
 /* emu_svm_msr, emu_svm_port - a guest may access this MSR, or @bytes at this port, as far as its
- * own privileges go. Traps. */
+ * own privileges go; @info: bits of EXITINFO1 of string instructions. Traps. */
 int emu_svm_msr(struct emu_vcpu *v, uint32_t msr, bool write);
-int emu_svm_port(struct emu_vcpu *v, uint16_t port, unsigned int bytes, bool in);
+int emu_svm_port(struct emu_vcpu *v, uint16_t port, unsigned int bytes, bool in, uint32_t info);
 
 /* ---- inject.c ---- */
 /* emu_svm_exception - a guest is about to get exception @vec. Returns true if that is intercepted:

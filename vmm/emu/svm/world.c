@@ -120,7 +120,7 @@ void svm_flush(struct emu_vcpu *v, uint32_t asid)
 
 void emu_svm_forget(struct emu_vcpu *v)
 {
-	for (unsigned int i = 0; v->svm && i < EMU_SVM_ASIDS; i++)
+	for (unsigned int i = 0; v->svm && i < VMM_SVM_ASIDS; i++)
 		v->svm->space[i].valid = false;
 }
 
@@ -162,9 +162,10 @@ static bool state_valid(const struct emu_vcpu *v, const struct vmcb_control *c,
 		return false;
 	if (!(c->icpt[1] & 1)) /* VMRUN must be intercepted */
 		return false;
-	if (((c->iopm + 0x2fff) | (c->msrpm + 0x1fff)) & no)
+	/* Bits 11:0 are ignored. CPUs check three pages of either, as kvm-unit-tests has it. */
+	if ((((c->iopm & EMU_PAGE_MASK) + 0x2fff) | ((c->msrpm & EMU_PAGE_MASK) + 0x2fff)) & no)
 		return false;
-	if (!c->asid || c->asid >= EMU_SVM_ASIDS || !event_valid(c->event_inj))
+	if (!c->asid || c->asid >= VMM_SVM_ASIDS || !event_valid(c->event_inj))
 		return false;
 	return !(c->nested_ctl & VMCB_NP_ENABLE) || (!(c->ncr3 & no) && emu_pat_valid(m->g_pat));
 }
@@ -233,7 +234,7 @@ static void flush_as_asked(struct emu_vcpu *v)
 	struct emu_svm *s = v->svm;
 
 	if (s->c.tlb_control == VMCB_FLUSH_ALL)
-		for (unsigned int i = 1; i < EMU_SVM_ASIDS; i++)
+		for (unsigned int i = 1; i < VMM_SVM_ASIDS; i++)
 			svm_flush(v, i);
 	else if (s->c.tlb_control != VMCB_FLUSH_NONE)
 		svm_flush(v, s->c.asid);
