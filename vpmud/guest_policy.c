@@ -213,7 +213,7 @@ bool guest_policy_allows(const struct guest_policy *p, const struct guest_events
 	if (vpmu_key_space(key) == VPMU_SPACE_SOFTWARE)
 		return policy_allows_software(p, host, key);
 	/* Guests' counters count in guests only. */
-	if (!(key & VPMU_KEY_GUEST) || key & VPMU_KEY_HOST)
+	if (!(key & VPMU_KEY_GUEST) || key & (VPMU_KEY_HOST | VPMU_KEY_SVM))
 		return false;
 	if (!p->tier_given && !p->allow && !policy_in_host_list(host, key))
 		return false;

@@ -2,7 +2,8 @@
 /*
  * A hypervisor in the emulator. Its VMCBs, nested page tables and guest's code come from the input.
  * Whatever they are, run() must return, soon, with an exit that its caller knows, and the
- * vCPU must be able to run again.
+ * vCPU must be able to run again. The counts of HostOnly and GuestOnly add up, and no alarm on them
+ * is passed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,18 +48,61 @@ static uint64_t place(const struct patch *p)
 	return page + p->at % (page == 0xb0400 ? 0x280 : 0xff8);
 }
 
-static void drive(struct vmm_engine_vcpu *v)
+/* The sets of HostOnly and GuestOnly add up, and are part of all. */
+static void check_sets(const struct vpmu_emu_tally *t)
+{
+	const unsigned int g = VPMU_EMU_GUESTONLY, h = VPMU_EMU_HOSTONLY;
+
+	for (int e = 0; e < VPMU_EMU_EVENTS; e++) {
+#define SET(s) t->ev[vpmu_emu_row(s)][e]
+		for (unsigned int m = 1; m <= 3; m++) {
+			CHECK(SET(g | m) + SET(h | m) == SET(g | h | m), "event %d, set %u", e, m);
+			CHECK(SET(g | h | m) <= SET(m), "event %d, set %u", e, m);
+		}
+		for (unsigned int s = 1; s <= 3; s++)
+			CHECK(SET(s << VPMU_EMU_SVM_SHIFT | 1) + SET(s << VPMU_EMU_SVM_SHIFT | 2) ==
+				      SET(s << VPMU_EMU_SVM_SHIFT | 3),
+			      "event %d, SVM %u", e, s);
+#undef SET
+	}
+}
+
+/* An alarm on instructions, in a set that @n chooses. */
+static void arm(struct vpmu_emu_tally *t, unsigned int n)
+{
+	unsigned int modes = (n % 4) << VPMU_EMU_SVM_SHIFT | (1 + n / 4 % 3);
+
+	t->alarm[0] = (struct vpmu_emu_alarm){
+		.event = VPMU_EMU_INSTRUCTIONS,
+		.modes = (uint8_t)modes,
+		.at = t->ev[vpmu_emu_row(modes)][VPMU_EMU_INSTRUCTIONS] + 1 + n % 13};
+	t->armed = 1;
+}
+
+static void drive(struct vmm_engine_vcpu *v, struct vpmu_emu_tally *t, unsigned int seed)
 {
 	struct vmm_run run = {0};
 
 	for (unsigned int i = 0; i < SLICES; i++) {
 		run.budget = run.effort_max = EFFORT;
+		if (seed & 1)
+			arm(t, seed >> 1 ^ i);
 		CHECK(!vmm_emu_ops.run(v, &run), "run");
+		check_sets(t);
+		if (t->armed) {
+			const struct vpmu_emu_alarm *a = &t->alarm[0];
+			uint64_t is = t->ev[vpmu_emu_row(a->modes)][a->event];
+
+			CHECK(is <= a->at, "the alarm was passed: %llu, due at %llu",
+			      (unsigned long long)is, (unsigned long long)a->at);
+			CHECK(run.exit != VMM_EXIT_ALARM || is == a->at, "not due");
+		}
 		CHECK(run.retired <= EFFORT, "retired %llu", (unsigned long long)run.retired);
 		CHECK(run.effort <= EFFORT + SLACK, "effort %llu", (unsigned long long)run.effort);
 		switch (run.exit) {
 		case VMM_EXIT_BUDGET:
 		case VMM_EXIT_INTR:
+		case VMM_EXIT_ALARM:
 			break;
 		case VMM_EXIT_IO:
 			run.u.io.data = i;
@@ -92,6 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct vmm_engine_vcpu *v;
 	struct vmm_engine_vm *vm;
 	struct vmm_engine *e;
+	unsigned int seed;
 	struct patch p;
 	char why[128];
 
@@ -109,11 +154,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&tally, 0, sizeof(tally));
 	vmm_emu_ops.set_tally(v, &tally);
 	CHECK(!attack_load(guest(data[0]), &vmm_emu_ops, v, ram), "attack_load");
+	seed = data[0] >> 2; /* guest() takes two bits */
 	for (data++, size--; size >= sizeof(p); data += sizeof(p), size -= sizeof(p)) {
 		memcpy(&p, data, sizeof(p));
 		memcpy(ram + place(&p), &p.value, 1 + p.bytes % 8);
 	}
-	drive(v);
+	drive(v, &tally, seed);
 	vmm_emu_ops.vcpu_destroy(v);
 	vmm_emu_ops.vm_destroy(vm);
 	vmm_emu_ops.close(e);

@@ -182,6 +182,40 @@ Test(emupmu, sums)
 	}
 }
 
+/* The same of the sets with HostOnly or GuestOnly; the counters and audits of their keys. */
+Test(emupmu, svm_sets)
+{
+	static const unsigned int svm[] = {VPMU_EMU_GUESTONLY, VPMU_EMU_HOSTONLY};
+	static const uint64_t where[] = {VPMU_KEY_GUESTONLY, VPMU_KEY_HOSTONLY, VPMU_KEY_SVM};
+	static const uint64_t levels[] = {VPMU_KEY_OS, VPMU_KEY_USR, VPMU_KEY_OS | VPMU_KEY_USR};
+	uint64_t sum[2][2] = {{0}};
+
+	vpmu_emupmu_init(&sp, &(struct vpmu_emupmu_opts){.gp = 16});
+	for (unsigned int i = 0; i < 100; i++) {
+		uint64_t n[VPMU_EMU_EVENTS] = {0};
+
+		if (i == 50)
+			for (unsigned int c = 0; c < 9; c++)
+				cr_assert_eq(
+					OPS->bind(&sp.pmu, c,
+						  vpmu_key_generic(VPMU_EV_LOADS, levels[c % 3]) |
+							  where[c / 3]),
+					0);
+		n[VPMU_EMU_LOADS] = i * i + 1;
+		vpmu_emu_count_svm(sp.tally, svm[i & 1], i >> 1 & 1, n);
+		sum[i & 1][i >> 1 & 1] += i >= 50 ? n[VPMU_EMU_LOADS] : 0;
+	}
+	for (unsigned int c = 0; c < 9; c++) {
+		uint64_t expect = 0;
+
+		for (unsigned int s = 0; s < 4; s++)
+			if ((c / 3 + 1) >> (s & 1) & 1 && (c % 3 + 1) >> (s >> 1) & 1)
+				expect += sum[s & 1][s >> 1];
+		cr_expect_eq(OPS->audit(&sp.pmu, c), expect, "counter %u", c);
+		vpmu_emu_add(sp.tally, VPMU_EMU_OS, VPMU_EMU_LOADS, 1); /* without SVME */
+	}
+}
+
 /* The engine's view of an alarm: armed for a counter's own event and modes, counted from now,
  * replaced, dropped by 0 and by unbind. */
 Test(emupmu, arm)

@@ -400,7 +400,8 @@ Test(event, lists)
 /* ---- properties of keys ------------------------------------------------------------------------
  */
 
-/* Any 64 bits: a valid key's name parses back to it under either raw space. */
+/* Any 64 bits: a valid key's name parses back to it under either raw space. If only a guest can ask
+ * for the key, its name is refused, and so is a perf event. */
 static void check_name(vpmu_key_t key)
 {
 	static const enum vpmu_space spaces[] = {VPMU_SPACE_INTEL, VPMU_SPACE_AMD};
@@ -408,6 +409,13 @@ static void check_name(vpmu_key_t key)
 	vpmu_key_t back;
 
 	vpmu_event_name(key, name);
+	if (key & VPMU_KEY_SVM) {
+		struct perf_event_attr attr;
+
+		cr_assert(vpmu_event_parse(name, spaces[0], &back, err, sizeof(err)), "%s", name);
+		cr_assert_eq(vpmu_key_to_attr(key, &attr), -EOPNOTSUPP, "%s", name);
+		return;
+	}
 	for (size_t i = 0; i < 2; i++) {
 		cr_assert(!vpmu_event_parse(name, spaces[i], &back, err, sizeof(err)),
 			  "0x%lx '%s': %s", key, name, err);
@@ -544,7 +552,14 @@ Test(event, valid)
 		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK), false},
 		{__LINE__, GENERIC(VPMU_EV_GENERIC_NR, UK | G), false},
 		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G) | 1 << 16, false},
-		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G) | 1ULL << 38, false},
+		/* of a guest's SVM */
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G | VPMU_KEY_GUESTONLY), true},
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G | VPMU_KEY_SVM), true},
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | H | VPMU_KEY_HOSTONLY), false},
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G | H | VPMU_KEY_HOSTONLY), false},
+		{__LINE__, KEY(VPMU_SPACE_AMD, 0xc1, UK | G | VPMU_KEY_HOSTONLY), true},
+		{__LINE__, KEY(VPMU_SPACE_INTEL, 0xc1, UK | G | VPMU_KEY_HOSTONLY), false},
+		{__LINE__, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK) | VPMU_KEY_HOSTONLY, false},
 		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G) | 1ULL << 44, false},
 		{__LINE__, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), true},
 		{__LINE__, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, U), false},

@@ -59,12 +59,13 @@ int64_t emu_alarm_limit(const struct emu_vcpu *v, const struct emu_block *b, int
 {
 	const struct vpmu_emu_tally *t = v->tally;
 	unsigned int mode = v->cpl ? 1u << VPMU_EMU_USR : 1u << VPMU_EMU_OS;
+	unsigned int svm = emu_svm_mode(v);
 
 	for (uint32_t armed = t->armed; armed; armed &= armed - 1) {
 		const struct vpmu_emu_alarm *a = &t->alarm[__builtin_ctz(armed)];
 		uint64_t left, most;
 
-		if (!(a->modes & mode))
+		if (!(a->modes & mode) || (a->modes >> VPMU_EMU_SVM_SHIFT && !(a->modes & svm)))
 			continue;
 		left = vpmu_emu_alarm_left(t, a);
 		most = left;

@@ -302,8 +302,19 @@ static inline void emu_warm_left(struct emu_vcpu *v, const struct emu_block *b)
 void emu_warm_note(struct emu_vcpu *v);
 /* emu_count_one - count one instruction, with events @ev, that retired outside of emu_exec(). */
 void emu_count_one(struct emu_vcpu *v, uint8_t ev, bool taken);
-/* emu_fold - add the counts since the last fold to the tally, for the current mode. */
+/* emu_fold - add the counts since the last fold to the tally, for the current mode.
+ * emu_fold_before - the same without the instruction in progress, with events @ev, which counts in
+ * the mode that it enters. */
 void emu_fold(struct emu_vcpu *v);
+void emu_fold_before(struct emu_vcpu *v, uint8_t ev);
+/* emu_svm_mode - the mode of @v for HostOnly and GuestOnly: VPMU_EMU_HOSTONLY or _GUESTONLY; 0
+ * without EFER.SVME. */
+static inline unsigned int emu_svm_mode(const struct emu_vcpu *v)
+{
+	if (likely(!(v->efer & EFER_SVME)))
+		return 0;
+	return v->guest ? VPMU_EMU_GUESTONLY : VPMU_EMU_HOSTONLY;
+}
 /* emu_error - the engine cannot continue: run() will return VMM_EXIT_ERROR with this one-line
  * message. Sets v->trap and returns 1. */
 int emu_error(struct emu_vcpu *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

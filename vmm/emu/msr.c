@@ -291,7 +291,10 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 		if ((x & ~(efer | EFER_LMA)) || !(x & EFER_LME))
 			return emu_gp(v, 0);
 		/* A guest that clears SVME keeps it: what it would then do is undefined. */
-		v->efer = (x & efer) | EFER_LMA | (v->guest ? EFER_SVME : 0);
+		x = (x & efer) | EFER_LMA | (v->guest ? EFER_SVME : 0);
+		if ((x ^ v->efer) & EFER_SVME)
+			emu_fold_before(v, op->ev);
+		v->efer = x;
 		v->gif_clear &= !!(v->efer & EFER_SVME);
 		emu_tlb_flush(v);
 		return 0;

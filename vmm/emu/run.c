@@ -35,7 +35,12 @@ void emu_fold(struct emu_vcpu *v)
 		[VPMU_EMU_BRANCHES_CONDITIONAL] = done & EMU_LEFT_LOW,
 	};
 
-	vpmu_emu_count(v->tally, v->cpl ? VPMU_EMU_USR : VPMU_EMU_OS, ev);
+	enum vpmu_emu_mode mode = v->cpl ? VPMU_EMU_USR : VPMU_EMU_OS;
+	unsigned int svm = emu_svm_mode(v);
+
+	vpmu_emu_count(v->tally, mode, ev);
+	if (unlikely(svm))
+		vpmu_emu_count_svm(v->tally, svm, mode, ev);
 	v->retired += n;
 	v->cycles += cycles;
 	v->clock += cycles;
@@ -43,6 +48,17 @@ void emu_fold(struct emu_vcpu *v)
 	v->acc = 0;
 	v->extra_cycles = 0;
 	v->adj_loads = v->adj_stores = 0;
+}
+
+void emu_fold_before(struct emu_vcpu *v, uint8_t ev)
+{
+	if (v->left == v->left0) /* 16- and 32-bit code: emu_count_one() follows */
+		return;
+	v->left += emu_ev_step(ev);
+	v->acc -= emu_ev_sum(ev);
+	emu_fold(v);
+	v->left -= emu_ev_step(ev);
+	v->acc = emu_ev_sum(ev);
 }
 
 int emu_error(struct emu_vcpu *v, const char *fmt, ...)

@@ -103,6 +103,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o,
 	struct vpmu_hostpmu *pmu = NULL;
 	int ret;
 
+	cfg.svm = o->svm;
 	cfg.rdpmc = vm->ops->can & VMM_CAN_RDPMC || boot->rdpmc.nr || restored_rdpmc(vm, o);
 	v->vm = vm;
 	v->id = id;

@@ -60,6 +60,8 @@ int vpmu_key_to_attr(vpmu_key_t key, struct perf_event_attr *attr)
 	attr->size = sizeof(*attr);
 	if (!vpmu_key_valid(key))
 		return -EINVAL;
+	if (key & VPMU_KEY_SVM) /* the mode of a guest's own SVM: perf cannot tell */
+		return -EOPNOTSUPP;
 
 	attr->exclude_user = !(key & VPMU_KEY_USR);
 	attr->exclude_kernel = !(key & VPMU_KEY_OS);

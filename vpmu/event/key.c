@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <linux/perf_event.h>
 
@@ -130,7 +131,8 @@ static bool raw_valid(vpmu_key_t key)
 {
 	const struct event_vendor *vendor = vpmu_event_vendor(vpmu_key_space(key));
 
-	return vendor && vpmu_key_from_raw(vendor->space, vendor->decode(key), key) == key;
+	return vendor &&
+	       vpmu_key_from_raw(vendor->space, vendor->decode(key), key) == (key & ~VPMU_KEY_SVM);
 }
 
 bool vpmu_key_valid(vpmu_key_t key)
@@ -142,10 +144,13 @@ bool vpmu_key_valid(vpmu_key_t key)
 
 	if (key & ~VPMU_KEY_VALID_MASK || !(key & VPMU_KEY_PRIV) || !(key & VPMU_KEY_WHERE))
 		return false;
+	if (key & VPMU_KEY_SVM && ((key & VPMU_KEY_WHERE) != VPMU_KEY_GUEST ||
+				   (space != VPMU_SPACE_GENERIC && space != VPMU_SPACE_AMD)))
+		return false;
 
 	switch (space) {
 	case VPMU_SPACE_GENERIC:
-		return !(key & ~plain) && event < VPMU_EV_GENERIC_NR;
+		return !(key & ~(plain | VPMU_KEY_SVM)) && event < VPMU_EV_GENERIC_NR;
 	case VPMU_SPACE_SOFTWARE:
 		if (key & ~plain || event >= VPMU_SW_NR || !vpmu_software_rows[event].name)
 			return false;
@@ -206,6 +211,10 @@ const char *vpmu_event_name(vpmu_key_t key, char buf[VPMU_EVENT_NAME_MAX])
 			 (unsigned long long)vendor->decode(key), *mods ? ":" : "", mods);
 		break;
 	}
+	if (key & VPMU_KEY_SVM)
+		snprintf(buf + strlen(buf), VPMU_EVENT_NAME_MAX - strlen(buf), "%s%s",
+			 key & VPMU_KEY_GUESTONLY ? "/GuestOnly" : "",
+			 key & VPMU_KEY_HOSTONLY ? "/HostOnly" : "");
 	return buf;
 }
 

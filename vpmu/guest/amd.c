@@ -23,17 +23,23 @@
 #define WIDTH	48
 
 /* PERF_CTLn, APM vol. 2 figure 13-6 */
-#define SEL_USR BIT(16)
-#define SEL_OS	BIT(17)
-#define SEL_INT BIT(20)
-#define SEL_EN	BIT(22)
+#define SEL_USR	      BIT(16)
+#define SEL_OS	      BIT(17)
+#define SEL_INT	      BIT(20)
+#define SEL_EN	      BIT(22)
+#define SEL_GUESTONLY BIT(40)
+#define SEL_HOSTONLY  BIT(41)
 /*
  * Bits that keep what is written: event 7:0 and 35:32, unit mask, USR, OS, edge, INT, EN, INV,
- * cmask. Bits 19 (once pin control), 21 and 63:36 do not. HostOnly and GuestOnly (41:40) take
- * effect only with EFER.SVME, which these guests do not have. Linux sets HostOnly nevertheless and
- * must not fault.
+ * cmask. Bits 19 (once pin control), 21, 39:36 and 63:42 do not. HostOnly and GuestOnly (41:40) of
+ * a guest without SVM do not either, and do not fault: Linux sets HostOnly nevertheless.
+ *
+ * With SVM, either bit makes a counter count only while EFER.SVME is 1, and only in the modes
+ * named: outside of guests, or in them (PPR, MSRC001_020x HostGuestOnly: "count ... events if SVME
+ * == 1"; Linux 1018faa6cf23: with SVME 0 a counter with either "does not count at all").
  */
 #define SEL_BITS (~0xfffffff000280000ULL)
+#define SEL_SVM	 (SEL_GUESTONLY | SEL_HOSTONLY)
 
 /* ---- counters and selects ---- */
 
@@ -50,19 +56,21 @@ static int ctl_wr(struct vpmu_guest *g, unsigned int n, uint64_t val)
 {
 	if (n >= g->cfg.gp)
 		return -EFAULT;
-	guest_evtsel_write(g, n, val & SEL_BITS);
+	guest_evtsel_write(g, n, val & (SEL_BITS | (g->cfg.svm ? SEL_SVM : 0)));
 	return 0;
 }
 
 static vpmu_key_t amd_selects(const struct vpmu_guest *g, unsigned int i, bool *intr)
 {
-	uint64_t sel = g->ctr[i].evtsel, flags = VPMU_KEY_GUEST;
+	uint64_t sel = g->ctr[i].evtsel, flags = VPMU_KEY_GUEST, svm = 0;
 
 	*intr = sel & SEL_INT;
 	if (!(sel & SEL_EN) || !(sel & (SEL_USR | SEL_OS)))
 		return 0;
 	flags |= (sel & SEL_OS ? VPMU_KEY_OS : 0) | (sel & SEL_USR ? VPMU_KEY_USR : 0);
-	return vpmu_key_from_raw(VPMU_SPACE_AMD, sel, flags);
+	svm |= sel & SEL_GUESTONLY ? VPMU_KEY_GUESTONLY : 0;
+	svm |= sel & SEL_HOSTONLY ? VPMU_KEY_HOSTONLY : 0;
+	return vpmu_key_from_raw(VPMU_SPACE_AMD, sel, flags) | svm;
 }
 
 /* PERF_CTLn at even, PERF_CTRn at odd addresses from C001_0200 */

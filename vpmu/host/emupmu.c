@@ -5,7 +5,7 @@
  *
  * A bound counter is the tally's word with the sum of its event over its modes, truncated to the
  * counter's width. So its initial value is arbitrary, and it wraps as hardware does. audit() does
- * not use these sums: it adds up the modes' own counts since a 64-bit base for each.
+ * not use these sums: it adds up the modes' own counts, in 64 bits.
  */
 #include <errno.h>
 
@@ -58,7 +58,30 @@ static uint8_t emu_modes(vpmu_key_t key)
 		modes |= 1 << VPMU_EMU_OS;
 	if ((key & VPMU_KEY_HOST) && (key & VPMU_KEY_OS))
 		modes |= 1 << VPMU_EMU_HOST;
+	if (key & VPMU_KEY_GUESTONLY)
+		modes |= VPMU_EMU_GUESTONLY;
+	if (key & VPMU_KEY_HOSTONLY)
+		modes |= VPMU_EMU_HOSTONLY;
 	return modes;
+}
+
+/* Sum of the own counts of each mode in @c's set. */
+static uint64_t own_counts(const struct vpmu_emupmu *sp, const struct vpmu_emu_ctr *c)
+{
+	unsigned int svm = c->modes & (VPMU_EMU_GUESTONLY | VPMU_EMU_HOSTONLY);
+	uint64_t sum = 0;
+
+	for (unsigned int m = 0; m < VPMU_EMU_MODES; m++) {
+		if (!(c->modes & 1u << m))
+			continue;
+		if (!svm)
+			sum += sp->tally->ev[m][c->event];
+		if (svm & VPMU_EMU_GUESTONLY)
+			sum += sp->tally->ev[vpmu_emu_row(VPMU_EMU_GUESTONLY | 1u << m)][c->event];
+		if (svm & VPMU_EMU_HOSTONLY)
+			sum += sp->tally->ev[vpmu_emu_row(VPMU_EMU_HOSTONLY | 1u << m)][c->event];
+	}
+	return sum;
 }
 
 static uint32_t emu_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
@@ -99,8 +122,7 @@ static int emu_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 	c->event = (uint8_t)emu_event(key);
 	c->modes = emu_modes(key);
 	sp->word[ctr] = &sp->tally->ev[vpmu_emu_row(c->modes)][c->event];
-	for (int m = 0; m < VPMU_EMU_MODES; m++)
-		c->audit_base[m] = sp->tally->ev[m][c->event];
+	c->audit_base = own_counts(sp, c);
 	return 0;
 }
 
@@ -162,14 +184,8 @@ static uint64_t emu_read(struct vpmu_hostpmu *pmu, unsigned int ctr)
 static uint64_t emu_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 {
 	const struct vpmu_emupmu *sp = emulator(pmu);
-	const struct vpmu_emu_ctr *c = &sp->ctr[ctr];
-	uint64_t sum = 0;
 
-	for (int m = 0; m < VPMU_EMU_MODES; m++) {
-		if (c->modes & (1 << m))
-			sum += sp->tally->ev[m][c->event] - c->audit_base[m];
-	}
-	return sum;
+	return own_counts(sp, &sp->ctr[ctr]) - sp->ctr[ctr].audit_base;
 }
 
 static uint64_t emu_now(const struct vpmu_hostpmu *pmu)

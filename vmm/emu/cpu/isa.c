@@ -159,7 +159,7 @@ static const struct emu_isa_row rows[] = {
 	I(VERW, emit_descriptor, EMU_VERW, 20),
 	I(VMCALL, emit_system, SYS_VMCALL, 31, | ISA_NO_MEM),
 	I(VMMCALL, emit_system, SYS_VMMCALL, 31, | ISA_NO_MEM),
-	I(VMRUN, emit_system, SYS_VMRUN, 31, | ISA_NO_MEM),
+	I(VMRUN, emit_system, SYS_VMRUN, 31, | ISA_BRANCH | ISA_NO_MEM),
 	I(VMLOAD, emit_system, SYS_VMLOAD, 31, | ISA_NO_MEM),
 	I(VMSAVE, emit_system, SYS_VMSAVE, 31, | ISA_NO_MEM),
 	I(STGI, emit_system, SYS_STGI, 20, | ISA_NO_MEM),

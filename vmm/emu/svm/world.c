@@ -2,6 +2,12 @@
 /*
  * World switches: VMRUN with its checks, and #VMEXIT (APM vol. 2, 15.5 and 15.6). svm.c has the
  * other instructions. Between the two, v holds the guest's registers and svm->host the host's.
+ *
+ * For counters VMRUN is a far branch and #VMEXIT an exception, and what changes the mode counts in
+ * the mode that it enters: a VMRUN that succeeds in the guest, at the guest's CPL, and an exit not
+ * at all (S. Das of AMD on kvm@vger, 2023-04-26, "Hide guest counter updates from the VMRUN
+ * instruction"; Linux's svm/pmu.c). CPUID shows no LBR virtualization, so DebugCtl and branch
+ * records are not switched, and bit 0 of the VMCB's offset B8H is ignored (15.23).
  */
 #include <string.h>
 
@@ -192,7 +198,6 @@ static void host_save(struct emu_vcpu *v)
 	s->host.cpl = v->cpl;
 }
 
-/* CPL and mode have an effect on counts: emu_set_cpl() folds. */
 static void guest_load(struct emu_vcpu *v, const struct vmcb_save *m)
 {
 	struct emu_svm *s = v->svm;
@@ -225,7 +230,7 @@ static void guest_load(struct emu_vcpu *v, const struct vmcb_save *m)
 	v->guest_tsc = s->c.tsc_offset;
 	v->virq = s->c.int_ctl & VMCB_V_IRQ;
 	s->vtpr = s->c.int_ctl & 0xf;
-	emu_set_cpl(v, real ? 0 : m->cpl & 3);
+	v->cpl = real ? 0 : m->cpl & 3;
 }
 
 /* TLB_CONTROL (15.16.2). All encodings flush at least what they must. */
@@ -284,9 +289,11 @@ int emu_sys_vmrun(struct emu_vcpu *v, const struct emu_op *op)
 	s->outer = 0;
 	host_save(v);
 	space_leave(v, &s->space[0]);
+	emu_fold_before(v, op->ev);
 	v->guest = true;
 	v->gif_clear = false;
 	guest_load(v, &m);
+	emu_taken(v);
 	flush_as_asked(v);
 	space_enter(v, &s->space[s->c.asid]);
 	emu_debug_update(v);
@@ -383,7 +390,7 @@ static void host_load(struct emu_vcpu *v)
 	v->gdt = s->host.gdt;
 	v->idt = s->host.idt;
 	v->dr[7] = 0x400;
-	emu_set_cpl(v, s->host.cpl);
+	v->cpl = s->host.cpl;
 }
 
 void emu_svm_exit(struct emu_vcpu *v)

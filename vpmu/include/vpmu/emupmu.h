@@ -36,6 +36,16 @@ enum vpmu_emu_event {
 };
 
 /*
+ * A set of modes: bit per enum vpmu_emu_mode. With GUESTONLY, HOSTONLY or both only the events of
+ * vCPUs that have EFER.SVME set (AMD's SVM), in their guests, outside of them, or wherever they
+ * are; then HOST is not in the set.
+ */
+#define VPMU_EMU_SVM_SHIFT VPMU_EMU_MODES
+#define VPMU_EMU_GUESTONLY (1u << VPMU_EMU_SVM_SHIFT)
+#define VPMU_EMU_HOSTONLY  (2u << VPMU_EMU_SVM_SHIFT)
+#define VPMU_EMU_SETS	   (4u << VPMU_EMU_SVM_SHIFT)
+
+/*
  * Counts are kept per mode, and per set of two or three modes, so that a counter is one word for
  * any set of modes. vpmu_emu_row maps a set to its row.
  */
@@ -44,13 +54,14 @@ enum vpmu_emu_row {
 	VPMU_EMU_ROW_OS_HOST,
 	VPMU_EMU_ROW_USR_HOST,
 	VPMU_EMU_ROW_ALL,
-	VPMU_EMU_ROWS
+	VPMU_EMU_ROW_SVM, /* GUESTONLY, HOSTONLY, both: each OS, USR, and both of these */
+	VPMU_EMU_ROWS = VPMU_EMU_ROW_SVM + 9
 };
 
 /* An alarm is due when the sum of an event over a set of modes reaches a value. */
 struct vpmu_emu_alarm {
 	uint8_t event; /* enum vpmu_emu_event */
-	uint8_t modes; /* bit per enum vpmu_emu_mode */
+	uint8_t modes; /* a set of modes */
 	uint64_t at;   /* the sum at which it is due */
 };
 
@@ -63,13 +74,14 @@ struct vpmu_emu_alarm {
  * to the save; lbr_save and lbr_restore convert.
  */
 struct vpmu_emu_tally {
-	uint64_t ev[VPMU_EMU_ROWS][VPMU_EMU_EVENTS]; /* written by vpmu_emu_count and _add */
-	uint32_t armed;				     /* bit per counter: its alarm[] is set */
+	/* Written by vpmu_emu_count, _count_svm and _add. */
+	uint64_t ev[VPMU_EMU_ROWS][VPMU_EMU_EVENTS];
+	uint32_t armed; /* bit per counter: its alarm[] is set */
 	struct vpmu_emu_alarm alarm[VPMU_MAX_CTRS];
 	struct vpmu_lbr_regs lbr;
 };
 
-/* vpmu_emu_row - returns the row of the set @modes (bit per enum vpmu_emu_mode, not 0). Pure. */
+/* vpmu_emu_row - returns the row of the set @modes, which is not empty. Pure. */
 static inline unsigned int vpmu_emu_row(unsigned int modes)
 {
 	/* OS, USR and HOST are bits 0, 1 and 2. */
@@ -83,7 +95,10 @@ static inline unsigned int vpmu_emu_row(unsigned int modes)
 		VPMU_EMU_ROW_USR_HOST,
 		VPMU_EMU_ROW_ALL,
 	};
+	unsigned int svm = modes >> VPMU_EMU_SVM_SHIFT;
 
+	if (svm)
+		return VPMU_EMU_ROW_SVM + (svm - 1) * 3 + (modes & 3) - 1;
 	return row[modes];
 }
 
@@ -112,6 +127,22 @@ static inline void vpmu_emu_count(struct vpmu_emu_tally *t, enum vpmu_emu_mode m
 		t->ev[mode][e] += n[e];
 	for (int i = 0; i < 3; i++) {
 		uint64_t *sum = t->ev[vpmu_emu_sums[mode][i]];
+
+		for (int e = 0; e < VPMU_EMU_EVENTS; e++)
+			sum[e] += n[e];
+	}
+}
+
+/* vpmu_emu_count_svm - count them for the sets with GUESTONLY or HOSTONLY, too: EFER.SVME is 1.
+ * @svm: which of the two is the vCPU's mode. @mode: OS or USR. Owner. */
+static inline void vpmu_emu_count_svm(struct vpmu_emu_tally *t, unsigned int svm,
+				      enum vpmu_emu_mode mode, const uint64_t n[VPMU_EMU_EVENTS])
+{
+	const unsigned int both = VPMU_EMU_GUESTONLY | VPMU_EMU_HOSTONLY;
+	const unsigned int sets[] = {svm | 1u << mode, svm | 3, both | 1u << mode, both | 3};
+
+	for (int i = 0; i < 4; i++) {
+		uint64_t *sum = t->ev[vpmu_emu_row(sets[i])];
 
 		for (int e = 0; e < VPMU_EMU_EVENTS; e++)
 			sum[e] += n[e];
@@ -155,9 +186,9 @@ struct vpmu_emupmu {
 	struct vpmu_emu_ctr {
 		bool bound;
 		vpmu_key_t key;
-		uint8_t event;			     /* enum vpmu_emu_event */
-		uint8_t modes;			     /* bit per enum vpmu_emu_mode */
-		uint64_t audit_base[VPMU_EMU_MODES]; /* counts by mode at the bind */
+		uint8_t event;	     /* enum vpmu_emu_event */
+		uint8_t modes;	     /* a set of modes */
+		uint64_t audit_base; /* sum of the modes' own counts at the bind */
 	} ctr[VPMU_MAX_CTRS];
 };
 

@@ -70,7 +70,8 @@ int vpmu_event_parse_list(const char *list, enum vpmu_space raw_space, vpmu_key_
 enum vpmu_space vpmu_event_host_space(void);
 
 /* vpmu_event_name - write the canonical name of @key ("instructions:u") to @buf and return @buf.
- * vpmu_event_parse maps it back to @key. Any thread. */
+ * vpmu_event_parse maps it back to @key, except for keys with VPMU_KEY_SVM, which only a guest can
+ * ask for: it refuses their names ("instructions/GuestOnly"). Any thread. */
 #define VPMU_EVENT_NAME_MAX 96
 const char *vpmu_event_name(vpmu_key_t key, char buf[VPMU_EVENT_NAME_MAX]);
 

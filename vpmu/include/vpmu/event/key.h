@@ -30,6 +30,9 @@ extern "C" {
  *   bit  35      OS    count at kernel privilege
  *   bit  36      guest count while in a guest (perf: exclude_guest = 0)
  *   bit  37      host  count while in the host (perf: exclude_host = 0)
+ *   bits 38, 39  of a guest that runs guests itself by AMD's SVM: GuestOnly and HostOnly of its
+ *                event select. With either, the key counts only while that guest's EFER.SVME is 1,
+ *                and only in the modes named: in its guests, or outside of them.
  *   bits 40..43  space (enum vpmu_space), never 0
  */
 typedef uint64_t vpmu_key_t;
@@ -58,8 +61,11 @@ enum vpmu_space {
 #define VPMU_KEY_OS	     (1ULL << 35)
 #define VPMU_KEY_GUEST	     (1ULL << 36)
 #define VPMU_KEY_HOST	     (1ULL << 37)
+#define VPMU_KEY_GUESTONLY   (1ULL << 38)
+#define VPMU_KEY_HOSTONLY    (1ULL << 39)
+#define VPMU_KEY_SVM	     (VPMU_KEY_GUESTONLY | VPMU_KEY_HOSTONLY)
 #define VPMU_KEY_SPACE_SHIFT 40
-#define VPMU_KEY_VALID_MASK  0x0f3fffffffffULL
+#define VPMU_KEY_VALID_MASK  0x0fffffffffffULL
 
 /* Events with the same meaning on every host PMU. Their encodings are in the vendors' tables
  * (x86.c, arm64.c). */
@@ -137,7 +143,8 @@ int vpmu_key_to_raw(vpmu_key_t key, enum vpmu_space space, uint64_t *config);
 
 /*
  * vpmu_key_valid - returns true if @key is well formed and canonical. Well formed: a known space,
- * an event in range, at least one of USR and OS, at least one of GUEST and HOST. Canonical: no
+ * an event in range, at least one of USR and OS, at least one of GUEST and HOST; SVM's bits only
+ * with GUEST alone, and with generic events and AMD's. Canonical: no
  * other key has the same meaning, so a raw key of a generic event is invalid, and so is a software
  * key without the flags that the kernel ignores. Pure.
  */

@@ -47,6 +47,9 @@ struct vpmu_guest_cfg {
 	unsigned int fixed; /* fixed counters: Intel 1..4, 0 is the default 3; AMD 0 */
 	bool rdpmc;	    /* the engine supports RDPMC; shown in the paravirtual leaf */
 	bool no_lbr;	    /* no branch records, even if model and policy permit them */
+	/* AMD: the guest can run guests itself (SVM), and the engine counts by its EFER.SVME and
+	 * mode: HostOnly and GuestOnly of event selects have their effect. Else they have none. */
+	bool svm;
 	const struct vpmu_policy *policy; /* policy.h; must outlive the guest; NULL: no limit */
 };
 
