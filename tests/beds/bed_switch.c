@@ -90,7 +90,18 @@ static const char *const keys[] = {"instructions:GH", "cycles:GH", "instructions
  * Limits of the backend's cost of a switch. "goal" is the target; more than "most" is a
  * step back and fails. There are no goals for x86.
  */
-enum row { KEY_1, KEYS_2, KEYS_4, SAME, UNCOUNTED_SAME, UNCOUNTED, NOBODY, TO_UNCOUNTED, BOUND, PREEMPTS };
+enum row {
+	KEY_1,
+	KEYS_2,
+	KEYS_4,
+	SAME,
+	UNCOUNTED_SAME,
+	UNCOUNTED,
+	NOBODY,
+	TO_UNCOUNTED,
+	BOUND,
+	PREEMPTS
+};
 static const struct {
 	const char *what;
 	double goal, most;
@@ -199,7 +210,8 @@ Test(bed_switch, of_bound_tasks)
 /* Who asks for preemptions by others pays for them. */
 Test(bed_switch, of_preemptions)
 {
-	static const char *const events[] = {"instructions:GH", "cycles:GH", "preempted-by-others", NULL};
+	static const char *const events[] = {"instructions:GH", "cycles:GH", "preempted-by-others",
+					     NULL};
 	struct tenants p;
 	double plain;
 
