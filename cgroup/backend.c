@@ -141,7 +141,10 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 	/* An event of switches counts after the program has run: the next task has the switch. */
 	inexact = now.missed != base->missed || backend_blind(k) != kc->blind ||
 		  (!k->sees_hidden && slot_is_switches(k->slot[kc->key[i].slot].key));
-	v->partial = now.lacks != base->lacks || (inexact && knode_of(c->node) != &k->root) ||
+	/* A switch that was not seen is in no account's number of preemptions. */
+	v->partial = now.lacks != base->lacks ||
+		     (inexact && (knode_of(c->node) != &k->root ||
+				  slot_is_preempts(k->slot[kc->key[i].slot].key))) ||
 		     k->cfg->gaps[kc->key[i].slot] != kc->key[i].gaps;
 	v->losses = now.lacks - base->lacks + now.missed - base->missed + backend_blind(k) -
 		    kc->blind + k->cfg->gaps[kc->key[i].slot] - kc->key[i].gaps;
@@ -488,6 +491,11 @@ static bool backend_can_count(const struct vpmu_backend *s, vpmu_key_t key, enum
 		snprintf(why, whylen,
 			 "guests have the counters to themselves here (enable_mediated_pmu of "
 			 "KVM); with :H the host is counted");
+		return false;
+	}
+	if (slot_is_preempts(key)) {
+		snprintf(why, whylen,
+			 "this kernel does not number its switches (CONFIG_FAIR_GROUP_SCHED)");
 		return false;
 	}
 	if (key_is_sched(key)) {

@@ -289,6 +289,7 @@ void node_unuse(struct knode *n, unsigned int slot)
 void knode_link(struct knode *n, struct knode *parent)
 {
 	struct bpf_backend *k = backend_of(parent->n.source);
+	struct kp_account *a = account_at(k, n->account);
 
 	n->parent = parent;
 	n->next = parent->child;
@@ -296,7 +297,11 @@ void knode_link(struct knode *n, struct knode *parent)
 		parent->child->link = &n->next;
 	n->link = &parent->child;
 	parent->child = n;
-	account_at(k, n->account)->parent = parent->account;
+	a->parent = parent->account;
+	/* A VM without a tenant is one of its own. */
+	a->tenant = parent == &k->root || parent == &k->other
+			    ? n->account
+			    : account_at(k, parent->account)->tenant;
 }
 
 void knode_unlink(struct knode *n)

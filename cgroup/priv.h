@@ -351,9 +351,10 @@ int schedtask_open(struct bpf_backend *k);
 void schedtask_close(struct bpf_backend *k);
 int schedtask_read(struct bpf_backend *k,
 		   void (*fn)(struct bpf_backend *k, const struct sched_record *r));
+/* key_is_sched - returns true if @key is a figure of /proc. The others are the program's. */
 static inline bool key_is_sched(vpmu_key_t key)
 {
-	return vpmu_key_space(key) == VPMU_SPACE_SCHED;
+	return vpmu_key_space(key) == VPMU_SPACE_SCHED && vpmu_key_event(key) < KP_SCHED_RAN;
 }
 
 /* ---- sampling.c ---- */
@@ -414,6 +415,8 @@ void slot_exit(struct bpf_backend *k);
 /* slot_is_switches - returns true if @key counts context switches, as the kernel's own number does.
  */
 bool slot_is_switches(vpmu_key_t key);
+/* slot_is_preempts - returns true if @key counts preemptions by other tenants. */
+bool slot_is_preempts(vpmu_key_t key);
 /* slot_is_hardware - returns true if @key needs a counter of the CPU. */
 bool slot_is_hardware(vpmu_key_t key);
 /* slot_drop_guests - guests own the PMU now: close the events that count in guests. Values of these
@@ -446,7 +449,7 @@ void slot_hide_on(struct bpf_backend *k, unsigned int slot, unsigned int cpu);
  * when CPUs come and go. */
 static inline bool slot_needs_none(const struct bpf_backend *k, unsigned int slot)
 {
-	return k->cfg->switches >> slot & 1;
+	return (k->cfg->switches | k->cfg->preempts) >> slot & 1;
 }
 /* slot_has - returns true if @cpu has an event of the slot's key, perhaps a former process's. */
 static inline bool slot_has(const struct bpf_backend *k, unsigned int slot, unsigned int cpu)

@@ -106,9 +106,8 @@ static void sampling_take(struct sample_user *u, const struct ring_sample *s)
 {
 	struct ksampling *ks = user_of(u);
 	struct bpf_backend *k = backend_of(ks->s.node->source);
-	struct knode *n = whose_node(k, s), *top = knode_of(ks->s.node);
+	struct knode *n, *top = knode_of(ks->s.node);
 	struct vpmu_backend_sample out = {
-		.serial = n ? n->n.serial : 0,
 		.cpu = s->cpu,
 		.side = side_of(k, s),
 		.known = s->mode != RING_UNKNOWN,
@@ -120,6 +119,10 @@ static void sampling_take(struct sample_user *u, const struct ring_sample *s)
 		.time_ns = s->time_ns,
 	};
 
+	if (ks->opts.cpus && !ks->opts.cpus[s->cpu])
+		return;
+	n = whose_node(k, s);
+	out.serial = n ? n->n.serial : 0;
 	if (!n) {
 		ks->nobodys++;
 		n = &k->root;
@@ -173,6 +176,8 @@ static int sampling_begin(struct ksampling *ks)
 	whose_forget(k);
 	whose_begin(k);
 	c = vpmu_counting_new(ks->s.node, &ks->key, 1, &ks->value);
+	if (c)
+		c->cpus = ks->opts.cpus;
 	ret = c ? vpmu_backend_attach(c, &failed) : -ENOMEM;
 	if (ret) {
 		vpmu_counting_free(c);

@@ -20,20 +20,28 @@
 
 bool slot_is_hardware(vpmu_key_t key)
 {
-	return vpmu_key_space(key) != VPMU_SPACE_SOFTWARE;
+	return vpmu_key_space(key) != VPMU_SPACE_SOFTWARE && !slot_is_preempts(key);
 }
 
 /* Returns true if the kernel counts the event in a word of memory. Clocks are computed when they
  * are read. */
 static bool is_memory(vpmu_key_t key)
 {
-	return !slot_is_hardware(key) && vpmu_key_event(key) != PERF_COUNT_SW_CPU_CLOCK &&
+	return vpmu_key_space(key) == VPMU_SPACE_SOFTWARE &&
+	       vpmu_key_event(key) != PERF_COUNT_SW_CPU_CLOCK &&
 	       vpmu_key_event(key) != PERF_COUNT_SW_TASK_CLOCK;
 }
 
 bool slot_is_switches(vpmu_key_t key)
 {
-	return !slot_is_hardware(key) && vpmu_key_event(key) == PERF_COUNT_SW_CONTEXT_SWITCHES;
+	return vpmu_key_space(key) == VPMU_SPACE_SOFTWARE &&
+	       vpmu_key_event(key) == PERF_COUNT_SW_CONTEXT_SWITCHES;
+}
+
+bool slot_is_preempts(vpmu_key_t key)
+{
+	return vpmu_key_space(key) == VPMU_SPACE_SCHED &&
+	       vpmu_key_event(key) == VPMU_SCHED_PREEMPTED;
 }
 
 static void slot_set_bit(__u64 *word, unsigned int bit, bool on)
@@ -212,6 +220,7 @@ int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigne
 	s->counted = false;
 	slot_set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));
 	slot_set_bit(&k->cfg->switches, (unsigned int)i, k->sees_hidden && slot_is_switches(key));
+	slot_set_bit(&k->cfg->preempts, (unsigned int)i, k->sees_hidden && slot_is_preempts(key));
 	budget_new(k, (unsigned int)i);
 	ret = open_all(k, (unsigned int)i);
 	if (ret) {
@@ -347,6 +356,9 @@ int slot_probe(const struct bpf_backend *k, vpmu_key_t key)
 {
 	int fd = -ENODEV;
 
+	/* Without it a switch that the program does not see goes unnoticed, too. */
+	if (slot_is_preempts(key))
+		return k->sees_hidden ? 0 : -EOPNOTSUPP;
 	if (slot_is_hardware(key) && key & VPMU_KEY_GUEST && pmu_is_mediated(k->sys))
 		return -EOPNOTSUPP;
 	for (unsigned int cpu = 0; cpu < k->nr_cpus && fd == -ENODEV; cpu++)

@@ -16,6 +16,7 @@ void origin_parse(struct fields *f, const json_t *row, struct origin *o)
 		o->vcpu = (int)field_int(f, row, "vcpu", INT32_MAX);
 	if (json_object_get(row, "pid"))
 		o->pid = (unsigned int)field_int(f, row, "pid", INT32_MAX);
+	o->first_ns = field_u64_or(f, row, "first-ns", 0);
 }
 
 static bool chain_is(const struct origin *o, const char *side)
@@ -179,7 +180,7 @@ void chain_want(struct images *im, const struct chain *ch)
 {
 	for (size_t i = 0; i < ch->nr; i++)
 		if (chain_in_process(&ch->in, &ch->place[i]))
-			images_want(im, ch->in.pid, ch->place[i].address);
+			images_want(im, ch->in.pid, ch->in.first_ns, ch->place[i].address);
 }
 
 void chains_look(struct fields *f, struct images *im, const json_t *answer)

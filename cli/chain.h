@@ -27,6 +27,7 @@ struct origin {
 	const char *tenant; /* without a VM: the tenant that has the cgroup, or NULL */
 	const char *side;   /* "guest.k", "guest.u", "qemu", "user", "host"; NULL: a guest's */
 	unsigned int pid;   /* process of user-mode addresses; 0: unknown */
+	uint64_t first_ns;  /* CLOCK_MONOTONIC of its first sample; 0: unknown */
 };
 
 struct chain {

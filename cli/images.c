@@ -244,9 +244,9 @@ unsigned int images_pid(const struct images *im, const char *vm)
 
 /* ---- processes ---------------------------------------------------------------------------- */
 
-void images_want(struct images *im, unsigned int pid, uint64_t address)
+void images_want(struct images *im, unsigned int pid, uint64_t first_ns, uint64_t address)
 {
-	processes_want(im->processes, pid, address);
+	processes_want(im->processes, pid, first_ns, address);
 }
 
 void images_look(struct images *im)

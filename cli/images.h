@@ -39,7 +39,7 @@ const char *images_guest_kernel(struct images *im, const char *vm, uint64_t addr
 const char *images_host_kernel(struct images *im, uint64_t address, uint64_t *offset);
 
 /* images_want, images_look, images_comm, images_process - as processes.h has them. */
-void images_want(struct images *im, unsigned int pid, uint64_t address);
+void images_want(struct images *im, unsigned int pid, uint64_t first_ns, uint64_t address);
 void images_look(struct images *im);
 const char *images_comm(struct images *im, unsigned int pid);
 void images_process(const struct images *im, unsigned int pid, uint64_t address,

@@ -39,6 +39,7 @@ struct object {
 
 struct code {
 	unsigned int pid;
+	uint64_t first_ns; /* CLOCK_MONOTONIC; UINT64_MAX: unknown */
 	uint64_t address;
 	size_t order;
 	struct object *object; /* NULL: unknown */
@@ -63,12 +64,17 @@ struct processes {
 	char unknown[24]; /* of processes_comm */
 };
 
-static uint64_t processes_now_ns(void)
+static uint64_t processes_clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t processes_now_ns(void)
+{
+	return processes_clock_ns(CLOCK_MONOTONIC);
 }
 
 struct processes *processes_new(void)
@@ -125,15 +131,18 @@ static void processes_sort(struct processes *ps)
 		qsort(ps->code, ps->nr, sizeof(*ps->code), code_compare);
 	for (size_t i = 0; i < ps->nr; i++) {
 		if (to && ps->code[to - 1].pid == ps->code[i].pid &&
-		    ps->code[to - 1].address == ps->code[i].address)
+		    ps->code[to - 1].address == ps->code[i].address) {
+			if (ps->code[i].first_ns < ps->code[to - 1].first_ns)
+				ps->code[to - 1].first_ns = ps->code[i].first_ns;
 			free(ps->code[i].function);
-		else
+		} else {
 			ps->code[to++] = ps->code[i];
+		}
 	}
 	ps->nr = to;
 }
 
-void processes_want(struct processes *ps, unsigned int pid, uint64_t address)
+void processes_want(struct processes *ps, unsigned int pid, uint64_t first_ns, uint64_t address)
 {
 	if (ps->nr == ps->cap) {
 		processes_sort(ps);
@@ -145,7 +154,10 @@ void processes_want(struct processes *ps, unsigned int pid, uint64_t address)
 			ps->code = xreallocarray(NULL, ps->cap, sizeof(*ps->code));
 		}
 	}
-	ps->code[ps->nr++] = (struct code){.pid = pid, .address = address, .order = ps->orders++};
+	ps->code[ps->nr++] = (struct code){.pid = pid,
+					   .first_ns = first_ns ? first_ns : UINT64_MAX,
+					   .address = address,
+					   .order = ps->orders++};
 }
 
 /* ---- maps --------------------------------------------------------------------------------- */
@@ -263,16 +275,56 @@ static void process_comm(struct process *p)
 	p->comm[strcspn(p->comm, "\n")] = 0;
 }
 
+/* Return true if process @pid began after @first_ns of CLOCK_MONOTONIC: it is another one than the
+ * process of that number that ran then. */
+static bool process_is_later(unsigned int pid, uint64_t first_ns)
+{
+	const uint64_t tick_ns = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	char file[40], text[1024], *at;
+	uint64_t start = 0;
+	size_t n;
+	FILE *f;
+
+	if (first_ns == UINT64_MAX)
+		return false;
+	snprintf(file, sizeof(file), "/proc/%u/stat", pid);
+	f = fopen(file, "re");
+	if (!f)
+		return true;
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = 0;
+	at = strrchr(text, ')');
+	/* The 22nd field, in ticks since the boot, rounded down; the second one ends with ')'. */
+	if (!at || sscanf(at + 1,
+			  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+			  "%*d %*d %" SCNu64,
+			  &start) != 1)
+		return true;
+	first_ns += processes_clock_ns(CLOCK_BOOTTIME) - processes_now_ns();
+	return start > first_ns / tick_ns;
+}
+
+/* Forget what was read of a process that has the number of another one. */
+static void process_forget(struct process *p, struct code *code, size_t n)
+{
+	p->comm[0] = 0;
+	p->error = ESRCH;
+	for (size_t i = 0; i < n; i++)
+		code[i].object = NULL;
+}
+
 static void processes_read(struct processes *ps)
 {
 	size_t cap = 0;
 
 	for (size_t i = 0, n; i < ps->nr; i += n) {
 		struct code *c = &ps->code[i];
+		uint64_t first_ns = c->first_ns;
 		struct process *p;
 
-		for (n = 1; i + n < ps->nr && c[n].pid == c->pid;)
-			n++;
+		for (n = 1; i + n < ps->nr && c[n].pid == c->pid; n++)
+			first_ns = c[n].first_ns < first_ns ? c[n].first_ns : first_ns;
 		if (ps->nr_processes == cap) {
 			cap = cap ? cap * 2 : 16;
 			ps->process = xreallocarray(ps->process, cap, sizeof(*p));
@@ -281,6 +333,9 @@ static void processes_read(struct processes *ps)
 		*p = (struct process){.pid = c->pid};
 		process_comm(p);
 		p->error = maps_read(ps, c, n);
+		/* Last: the number can get another process at any time. */
+		if (process_is_later(p->pid, first_ns))
+			process_forget(p, c, n);
 	}
 }
 
@@ -344,7 +399,7 @@ static struct unread processes_name(struct processes *ps)
 			o->addresses[o->nr++].at = ps->code[i].in_file;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (all[i]->inode)
+		if (all[i]->inode && all[i]->nr)
 			object_read(all[i], deadline_ns, &un);
 		all[i]->nr = 0;
 	}

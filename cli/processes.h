@@ -16,8 +16,10 @@ struct processes *processes_new(void);
 /* processes_free - NULL is allowed. */
 void processes_free(struct processes *ps);
 
-/* processes_want - name @address of process @pid, too, at the next processes_look(). */
-void processes_want(struct processes *ps, unsigned int pid, uint64_t address);
+/* processes_want - name @address of process @pid, too, at the next processes_look(). @first_ns:
+ * when it ran there first, by CLOCK_MONOTONIC; 0: unknown. A process that began later than that has
+ * the number of one that has ended, and gives it no names. */
+void processes_want(struct processes *ps, unsigned int pid, uint64_t first_ns, uint64_t address);
 
 /* processes_look - read /proc for all that is wanted. @server: the process of the server that
  * reported the numbers; if it has another PID namespace, nothing is named. Prints a line about

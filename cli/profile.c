@@ -34,6 +34,7 @@ struct profile_opts {
 	char computed[FREQUENCY_LEN];
 	char *found; /* the name of the target, if places_target() found it */
 	struct look_opts look;
+	const char *cpus; /* -C; NULL: all */
 	bool vcpu, chains;
 	const char *guests[GUESTS_MAX]; /* --guestkallsyms */
 	size_t nr_guests;
@@ -48,6 +49,7 @@ static const struct argp_option options[] = {
 	{"all-cpus", 'a', NULL, 0, "Everything, as without TARGET", 0},
 	{"pid", 'p', "PID", 0, "The VM or the tenant of process PID, instead of TARGET", 0},
 	{"cgroup", 'G', "CGROUP", 0, "The tenant of cgroup CGROUP, instead of TARGET", 0},
+	{"cpu", 'C', "CPUS", 0, "Only what runs on these CPUs of the host (0,2-4)", 0},
 	{"call-graph", 'g', NULL, 0, "Show call chains too", 0},
 	{"vcpu", OPT_VCPU, NULL, 0, "Show each vCPU separately", 0},
 	{"guestkallsyms", OPT_GUESTS, "[VM=]FILE", 0,
@@ -81,6 +83,10 @@ static error_t profile_parse(int key, char *arg, struct argp_state *state)
 	case 'G':
 		cli_one_arg(&o->look.target, arg, "target", state);
 		o->kind = key == 'p' ? TARGET_PID : TARGET_CGROUP;
+		return 0;
+	case 'C':
+		cli_once(state, key, "-C");
+		o->cpus = arg;
 		return 0;
 	case 'g':
 		o->chains = true;
@@ -116,10 +122,10 @@ static void profile_check_period(const char *text)
 static json_t *cli_profile_start(const struct profile_opts *o, struct client *c)
 {
 	json_t *a = names_ask(c,
-			      json_pack("{s:s, s:s, s:s*, s:s, s:b, s:b}", "cmd", "profile-start",
-					"event", o->event, "period", o->period, "target",
-					o->look.target, "lbr", o->chains, "times",
-					o->look.format == DATA_PERF_SCRIPT),
+			      json_pack("{s:s, s:s, s:s*, s:s, s:b, s:b, s:s*}", "cmd",
+					"profile-start", "event", o->event, "period", o->period,
+					"target", o->look.target, "lbr", o->chains, "times",
+					o->look.format == DATA_PERF_SCRIPT, "cpus", o->cpus),
 			      "target");
 	struct fields f = {0};
 	const char *name = a ? field_string(&f, a, "profile") : NULL;

@@ -27,6 +27,7 @@
 struct facts {
 	const char *event, *target, *quality, *backend; /* backend: may be NULL */
 	const char *note;				/* limits of the samples; NULL */
+	const char *cpus;				/* those that were sampled; NULL: all */
 	uint64_t period, samples, lost, late_max, count, enabled_ns, running_ns;
 	uint64_t other_rows, unchained, throttled, nobodys;
 	bool gone;
@@ -39,6 +40,7 @@ static void parse_facts(struct fields *f, const json_t *a, struct facts *p)
 		.target = field_string(f, a, "target"),
 		.quality = field_string(f, a, "quality"),
 		.backend = field_string_or(f, a, "backend", NULL),
+		.cpus = field_string_or(f, a, "cpus", NULL),
 		.period = field_u64(f, a, "period"),
 		.samples = field_u64(f, a, "samples"),
 		.lost = field_u64(f, a, "lost"),
@@ -178,6 +180,8 @@ static void print_facts(const struct facts *p)
 	       out_group(p->period, n[0]), out_group(p->samples, n[1]), out_group(p->lost, n[2]),
 	       out_group(p->count, n[3]));
 	fputs(out_labels(p->quality, NULL, labels), stdout);
+	if (p->cpus)
+		printf(", on CPUs %s", p->cpus);
 	if (p->late_max)
 		printf(", up to %s events late", out_group(p->late_max, n[0]));
 	if (p->running_ns < p->enabled_ns)

@@ -11,6 +11,7 @@
 
 #include "service/capture.h"
 #include "service/clock.h"
+#include "service/cpu_list.h"
 #include "service/backend_choice.h"
 #include "service/profile.h"
 #include "vpmu/util/fail.h"
@@ -84,6 +85,7 @@ static void profile_take(const struct sample_record *r, void *arg)
 	struct trace t = {
 		.who = whos_find(&p->ps->whos, r->vcpu),
 		.samples = r->periods,
+		.first_ns = r->time_ns,
 		.pid = r->pid,
 		.side = r->side,
 		.cpl = r->cpl,
@@ -264,6 +266,8 @@ static void profile_free(struct profile *p)
 	traces_free(&p->chains);
 	sample_rings_free(p->rings);
 	free(p->event);
+	free(p->cpu_list);
+	free(p->cpus);
 	free(p);
 }
 
@@ -292,6 +296,7 @@ static int start_sampling(struct profile *p, struct vpmu_backend_node *in, vpmu_
 		.branches = p->lbr,
 		.chains = p->lbr,
 		.times = p->times,
+		.cpus = p->cpus,
 		.sample = profile_sample,
 		.arg = p,
 	};
@@ -351,6 +356,20 @@ static int profile_prepare(struct profile *p, const char *event, char *err, size
 	return ret ? fail(ret, err, errlen, "profile-start: %s", strerror(-ret)) : 0;
 }
 
+/* Take the list of CPUs, which the backend must be able to count. */
+static int profile_cpus(struct profile *p, const struct vpmu_backend *source, const char *list,
+			char *err, size_t errlen)
+{
+	if (!(source->can & VPMU_BACKEND_CPUS))
+		return fail(-EOPNOTSUPP, err, errlen, "cpus: backend %s does not count single CPUs",
+			    source->backend);
+	p->cpu_list = strdup(list);
+	p->cpus = calloc(source->nr_cpus, sizeof(*p->cpus));
+	if (!p->cpu_list || !p->cpus)
+		return fail(-ENOMEM, err, errlen, "profile-start: out of memory");
+	return cpu_list_parse(list, p->cpus, source->nr_cpus, err, errlen);
+}
+
 static int start_timer(struct profiles *ps, char *err, size_t errlen)
 {
 	/* The rate of samples is still unknown. */
@@ -376,6 +395,8 @@ static int service_profile_start(struct profile *p, const struct profile_spec *s
 		return ret;
 	p->backend = in->source->backend;
 	ret = profile_prepare(p, spec->event, err, errlen);
+	if (!ret && spec->cpus)
+		ret = profile_cpus(p, in->source, spec->cpus, err, errlen);
 	if (!ret && spec->lbr && !(in->source->can & VPMU_BACKEND_CHAINS)) {
 		ret = capture_attach(in, capture_ctl(CAPTURE_CALL_STACK), "lbr", err, errlen);
 		p->captures = !ret;

@@ -45,9 +45,10 @@ struct profile {
 	const char *backend;   /* name of the backend that samples */
 	char *event;	       /* as given */
 	uint64_t period;
-	bool lbr;   /* with call chains */
-	bool times; /* with the times of the chains' samples */
-	bool gone;  /* the target was removed: all is final */
+	bool lbr;	/* with call chains */
+	bool times;	/* with the times of the chains' samples */
+	char *cpu_list; /* the CPUs that are sampled, as given; NULL: all */
+	bool gone;	/* the target was removed: all is final */
 	/* as of the last profile_read */
 	uint64_t samples;   /* in rows and rows.other */
 	uint64_t lost;	    /* taken, but a ring was full */
@@ -67,6 +68,7 @@ struct profile {
 	struct vpmu_backend_node *in; /* the target on the backend; NULL when gone */
 	struct vpmu_sampling *sampling;
 	struct sample_rings *rings;
+	bool *cpus; /* of cpu_list, one per CPU of the backend */
 	uint64_t source_lost;
 	bool captures; /* branch records, for the chains */
 };
@@ -89,6 +91,7 @@ struct profile_spec {
 	uint64_t period; /* 1..PROFILE_PERIOD_MAX */
 	bool lbr;   /* with call chains: the backend's own, else from captured call-stack records */
 	bool times; /* with @lbr: with the time of each sample */
+	const char *cpus; /* a list of CPUs to sample; NULL: all */
 };
 
 /*

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "service/commands.h"
+#include "service/cpu_list.h"
 #include "service/request.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
@@ -49,6 +50,8 @@ static void profile_commands_describe(const struct registered *e, const struct a
 	json_object_set_new(resp, "event", json_string(p->event));
 	json_object_set_new(resp, "period", json_u64(p->period));
 	json_object_set_new(resp, "lbr", json_boolean(p->lbr));
+	if (p->cpu_list)
+		json_object_set_new(resp, "cpus", json_string(p->cpu_list));
 	json_object_set_new(resp, "gone", json_boolean(p->gone));
 	json_object_set_new(resp, "age-ns", json_u64(p->read.ns - p->opened_ns));
 	command_backend(p->backend, p->node, resp);
@@ -64,8 +67,8 @@ static void started(bool ok, void *arg)
 
 int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"event", "period",	 "target", "lbr", "name",
-					     "keep",  "backend", "times",  NULL};
+	static const char *const fields[] = {"event", "period",	 "target", "lbr",  "name",
+					     "keep",  "backend", "times",  "cpus", NULL};
 	struct profile_spec spec = {.period = PROFILE_PERIOD};
 	char why[200] = "";
 	struct profile *p;
@@ -81,6 +84,9 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 		ret = request_bool(req, "lbr", false, &spec.lbr, err, errlen);
 	if (!ret)
 		ret = request_bool(req, "times", false, &spec.times, err, errlen);
+	if (!ret)
+		ret = request_string(req, "cpus", false, CPU_LIST_BYTES_MAX, &spec.cpus, err,
+				     errlen);
 	if (!ret && spec.times && !spec.lbr)
 		ret = fail(-EINVAL, err, errlen,
 			   "times: true without lbr: true; expected both (call chains have times "

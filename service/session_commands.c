@@ -6,12 +6,12 @@
 
 #include "service/clock.h"
 #include "service/commands.h"
+#include "service/cpu_list.h"
 #include "service/request.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
 #define EVENTS_BYTES_MAX 8192
-#define CPUS_BYTES_MAX	 4096
 #define KEEP_GONE_MAX	 3600 /* seconds */
 
 /* ---- attach --------------------------------------------------------------------------------- */
@@ -96,7 +96,8 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 		ret = request_string(req, "metrics", false, SESSION_METRICS_MAX, &spec.metrics, err,
 				     errlen);
 	if (!ret)
-		ret = request_string(req, "cpus", false, CPUS_BYTES_MAX, &spec.cpus, err, errlen);
+		ret = request_string(req, "cpus", false, CPU_LIST_BYTES_MAX, &spec.cpus, err,
+				     errlen);
 	/* Names are for sessions that last, and files of state have no CPUs. */
 	if (!ret && spec.cpus && json_object_get(req, "name"))
 		ret = fail(-EINVAL, err, errlen,

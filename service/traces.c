@@ -214,6 +214,9 @@ void traces_add(struct traces *t, const struct trace *what, const uint64_t *ip)
 
 	if (slot && *slot) {
 		(*slot)->samples += what->samples;
+		/* Samples of several CPUs are not in order. */
+		if (what->first_ns < (*slot)->first_ns)
+			(*slot)->first_ns = what->first_ns;
 		add_times(t, *slot, what->at_ns, what->samples);
 		return;
 	}

@@ -48,12 +48,13 @@ struct trace {
 	uint64_t at_ns;	   /* in traces_add: the time of its samples; 0: unknown */
 	uint64_t *time_ns; /* of as many samples as there was room for, in order of traces_add */
 	size_t nr_times, cap_times;
-	uint32_t pid;  /* process of host user addresses; else 0 */
-	uint8_t side;  /* enum vpmu_side */
-	uint8_t cpl;   /* at ip[0], or TRACE_CPL_UNKNOWN */
-	bool known;    /* ip[0] is valid */
-	uint8_t nr;    /* 0: a vCPU that made no calls */
-	uint64_t ip[]; /* the sample's address, then the calls that led there, newest first */
+	uint64_t first_ns; /* CLOCK_MONOTONIC of the first of its samples; 0: unknown */
+	uint32_t pid;	   /* process of host user addresses; else 0 */
+	uint8_t side;	   /* enum vpmu_side */
+	uint8_t cpl;	   /* at ip[0], or TRACE_CPL_UNKNOWN */
+	bool known;	   /* ip[0] is valid */
+	uint8_t nr;	   /* 0: a vCPU that made no calls */
+	uint64_t ip[];	   /* the sample's address, then the calls that led there, newest first */
 };
 
 struct traces {

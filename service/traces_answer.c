@@ -25,6 +25,8 @@ static json_t *trace_object(const struct trace *t)
 		json_object_set_new(obj, "vcpu", json_integer(w->vcpu));
 	if (t->pid)
 		json_object_set_new(obj, "pid", json_integer(t->pid));
+	if (t->pid && t->first_ns)
+		json_object_set_new(obj, "first-ns", json_u64(t->first_ns));
 	if (t->known && t->cpl != TRACE_CPL_UNKNOWN)
 		json_object_set_new(obj, "cpl", json_integer(t->cpl));
 	return obj;

@@ -18,6 +18,7 @@ static __always_inline void enters(struct kp_cpu *st, __u64 cset, const struct k
 {
 	VPMU_STORE(&st->mask, c->mask);
 	st->other_cset = cset;
+	st->tenant = c->tenant;
 	VPMU_STORE(&st->cset, c->usual ? cset : 0);
 	STORE_IN_ORDER(&st->place, c->place);
 	VPMU_STORE(&st->done_ns, charged);
@@ -39,6 +40,7 @@ __noinline int misses(__u32 account)
 /* The reason for the slow path. */
 enum cause {
 	SWITCHES,
+	PREEMPTIONS, /* the same; the task could go on: is_preempted() */
 	FLUSHES,
 	MOVES, /* the running task was just moved to another cgroup */
 };
@@ -80,8 +82,23 @@ static __always_inline enum known what_ran(struct kp_cpu *st, __u64 to, __u32 p,
 }
 
 /*
+ * Nonzero if the task that is switched away from could go on, as the kernel counts involuntary
+ * switches, and another one took its place. The tracepoint's arguments: whether the kernel was
+ * preempted, and the task's state. A task of a group that has used up its quota could not go on.
+ */
+static __always_inline int is_preempted(const unsigned long long *ctx)
+{
+	const struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+
+	if ((!(ctx[0] & 1) && (__u32)ctx[3]) || !prev->pid || !next->pid)
+		return 0;
+	return !bpf_core_field_exists(struct cfs_rq, throttle_count) ||
+	       !prev->se.cfs_rq->throttle_count;
+}
+
+/*
  * Slow path: task @prev has run on this CPU and @next runs from now on (addresses of their
- * task_structs). Unless @cause is SWITCHES they are the same task, and all counts up to now are
+ * task_structs). If @cause is FLUSHES or MOVES they are the same task, and all counts up to now are
  * charged.
  *
  * Counts that cannot be divided: after missed switches they are unclaimed, except those that the
@@ -95,7 +112,7 @@ static __always_inline enum known what_ran(struct kp_cpu *st, __u64 to, __u32 p,
  */
 __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, __u32 cause)
 {
-	const int account_flush = cause != SWITCHES;
+	const int account_flush = cause >= FLUSHES;
 	__u32 gen, moves = VPMU_LOAD(&cfg.moves), former, p, missed;
 	__u64 nr, last, owed, fresh = 0, read, now, since, cset, prev_cset, held;
 	enum known known = ALL_KNOWN;
@@ -136,6 +153,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 			known = what_ran(st, prev_cset, p, missed, cause);
 		} else { /* nothing is owed, or a flush has charged the time before the move */
 			VPMU_STORE(&st->place, c->place);
+			st->tenant = c->tenant;
 			owed &= c->mask;
 		}
 		if (known != ALL_KNOWN)
@@ -152,6 +170,10 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 	if (!account_flush && known == ALL_KNOWN && c->at.account == st->at.account &&
 	    gen == st->gen)
 		goto enter;
+	/* Before charges, and before a new slot takes up the number. */
+	if (cause == PREEMPTIONS && known == ALL_KNOWN && owed & cfg.preempts &&
+	    c->tenant != st->tenant)
+		st->preempted++;
 	since = st->last_ns;
 	if (gen != st->gen) {
 		fresh = take_up_events(st, cpu, account_flush, held, now);
@@ -171,7 +193,8 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 		if (!fresh) /* else take_up_events() has */
 			STORE_IN_ORDER(&st->last_ns, now);
 		charge(st, cpu, read, owed, now > since ? now - since : 0);
-		if (known != ALL_KNOWN && st->counted) {
+		/* A preemption that was not seen leaves no trace. */
+		if (known != ALL_KNOWN && (st->counted || st->mask & ~fresh & cfg.preempts)) {
 			misses(former);
 			misses(p);
 			if (known == A_MOVE)
@@ -268,8 +291,9 @@ static __always_inline void charge_usual(struct kp_cpu *st, struct kp_cell *cell
 static __noinline int switch_slow(unsigned long long *ctx, struct kp_cpu *st)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	__u32 cause = cfg.preempts && is_preempted(ctx) ? PREEMPTIONS : SWITCHES;
 
-	return switch_all(st, next_cpu(next), address_of(st, prev), address_of(st, next), SWITCHES);
+	return switch_all(st, next_cpu(next), address_of(st, prev), address_of(st, next), cause);
 }
 
 /* Medium path: the CPU's state is valid, but the fast path does not apply. */
@@ -300,6 +324,8 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 		ran_ns = now - st->last_ns;
 		STORE_IN_ORDER(&st->last_ns, now);
 		st->nr++; /* before charges: see count_word() */
+		if (owed & cfg.preempts && c->tenant != st->tenant && is_preempted(ctx))
+			st->preempted++;
 		if (read & (cfg.timed | st->held) || read >> KP_CHUNK ||
 		    near > KP_NEAR * sizeof(*cell)) {
 			charge(st, next_cpu(next), read, owed, ran_ns);

@@ -42,7 +42,8 @@ struct rq {
 };
 
 struct cfs_rq {
-	struct rq *rq; /* cfs_rq.rq and sched_entity.cfs_rq: with CONFIG_FAIR_GROUP_SCHED */
+	int throttle_count; /* with CONFIG_CFS_BANDWIDTH: of it and its ancestors */
+	struct rq *rq;	    /* cfs_rq.rq and sched_entity.cfs_rq: with CONFIG_FAIR_GROUP_SCHED */
 };
 
 struct sched_entity {

@@ -126,14 +126,14 @@ static __always_inline __u64 event_at(struct kp_cpu *st, __u32 cpu, __u32 slot)
 }
 
 /*
- * The count of @slot, which where has. Without a cast only the number of switches is there: the one
- * that the caller has just compared, so that no helper reads it again.
+ * The count of @slot, which where has. Without a cast it is the number of switches that the caller
+ * has just compared, so that no helper reads it again, or that of preemptions.
  */
 static __always_inline __u64 count_word(struct kp_cpu *st, __u32 slot)
 {
 	if (HAS_CAST())
 		return count_at(st->where[slot]);
-	return (st->nr & ~KP_BOUND) - 1;
+	return st->where[slot] == 1 ? (st->nr & ~KP_BOUND) - 1 : st->preempted;
 }
 
 /*
@@ -166,32 +166,31 @@ __noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu
 {
 	__u64 event = kp_event(cpu, slot), now, lost = 0;
 	struct bpf_perf_event_value v;
-	int missing = 0;
 
 	if (!st || slot >= VPMU_MAX_SLOTS)
 		return 0;
-	if (st->held >> slot & 1) {
-		now = 0;
-		missing = 1;
-	} else if (cfg.timed >> slot & 1) {
-		missing = bpf_perf_event_read_value(&events, event, &v, sizeof(v)) != 0;
+	if (st->held >> slot & 1)
+		goto missing;
+	if (cfg.timed >> slot & 1) {
+		if (bpf_perf_event_read_value(&events, event, &v, sizeof(v)))
+			goto missing;
 		now = v.counter;
-		if (!missing)
-			lost = waited(st, slot, &v, ran_ns);
+		lost = waited(st, slot, &v, ran_ns);
 	} else if (st->where[slot]) {
 		now = count_word(st, slot);
 	} else {
 		now = bpf_perf_event_read(&events, event);
-		missing = (__s64)now < 0;
+		if ((__s64)now < 0)
+			goto missing;
 	}
-	if (missing)
-		lost = ran_ns;
 	if (row && lost)
 		VPMU_STORE(&row->lost, row->lost + lost);
-	if (!missing) {
-		st->counted |= now - st->snap[slot];
-		vpmu_charge(row ? &row->total : &st->unclaimed[slot], &st->snap[slot], now, ~0ULL);
-	}
+	st->counted |= now - st->snap[slot];
+	vpmu_charge(row ? &row->total : &st->unclaimed[slot], &st->snap[slot], now, ~0ULL);
+	return 0;
+missing:
+	if (row)
+		VPMU_STORE(&row->lost, row->lost + ran_ns);
 	return 0;
 }
 
@@ -310,6 +309,13 @@ static __always_inline __u64 switches_at(struct kp_cpu *st)
 	       bpf_core_field_offset(struct perf_event, count);
 }
 
+/* The same for its number of preemptions. */
+static __always_inline __u64 preempted_at(struct kp_cpu *st)
+{
+	*(void *volatile *)&st->key = &st->preempted;
+	return VPMU_LOAD(&st->key) - bpf_core_field_offset(struct perf_event, count);
+}
+
 /* The event of @slot has counted while it was held: start from its current value. */
 static __always_inline void begin_now(struct kp_cpu *st, __u32 cpu, __u32 slot)
 {
@@ -350,6 +356,9 @@ __noinline __u64 take_up_event(struct kp_cpu *st, __u32 cpu, __u32 slot, int flu
 	if (cfg.switches >> slot & 1) {
 		st->where[slot] = HAS_CAST() ? switches_at(st) : 1;
 		st->snap[slot] = count_word(st, slot) - !flush;
+	} else if (cfg.preempts >> slot & 1) {
+		st->where[slot] = HAS_CAST() ? preempted_at(st) : 2;
+		st->snap[slot] = st->preempted;
 	} else if (held >> slot & 1) {
 		begin_now(st, cpu, slot);
 	}

@@ -148,9 +148,10 @@ __noinline __u32 look_up(struct kp_cpu *st, __u32 cpu, __u64 task)
 	a = account_of(e.account);
 	c->at.account = e.account;
 	c->mask = a ? a->mask : 0;
+	c->tenant = a ? a->tenant : 0;
 	c->at.near = near_cell(st, cpu, c, a);
 	st->start[e.at] = e.start;
-	slow = cfg.timed | st->held | VPMU_LOAD(&st->opening);
+	slow = cfg.timed | cfg.preempts | st->held | VPMU_LOAD(&st->opening);
 	if (!HAS_CAST()) /* the fast path reads by the helper only */
 		slow |= cfg.switches;
 	c->usual = !c->mask || (c->mask == (1ULL << st->usual) - 1 && !(c->mask & slow) &&

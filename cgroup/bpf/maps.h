@@ -18,7 +18,7 @@
 #include "vpmu/totals.h"
 
 #ifndef KP_SCHEMA /* a test builds vpmud with another one */
-#define KP_SCHEMA 7u
+#define KP_SCHEMA 8u
 #endif
 
 #define KP_CHUNK  4u /* slots of a cell */
@@ -31,7 +31,7 @@
 #define KP_ACCOUNT_PAGES 64u
 #define KP_MAX_ACCOUNTS	 (KP_PAGE_ACCOUNTS * KP_ACCOUNT_PAGES)
 
-#define KP_SCHED     3u /* VPMU_SCHED_NR, and the time that the threads ran */
+#define KP_SCHED     3u /* figures of /proc (schedstat.c), and the time that the threads ran */
 #define KP_SCHED_RAN 2u
 
 #define KP_MAX_BINDINGS (1u << 18) /* cgroups, and as many tasks */
@@ -68,7 +68,8 @@ struct kp_account {
 	__u64 shown;  /* daemon: slots that the page shows */
 	/* daemon: figures of the scheduler (schedstat.c), by enum vpmu_sched, and how often some of
 	 * a bound thread's were lost. */
-	__u32 sched_lost, pad;
+	__u32 sched_lost;
+	__u32 tenant; /* daemon: account of the node below the root that it belongs to */
 	__u64 sched[KP_SCHED];
 };
 
@@ -107,7 +108,7 @@ struct kp_cached {
 		__u64 place; /* at, as one word */
 	};
 	__u32 usual;
-	__u32 pad;
+	__u32 tenant; /* kp_account.tenant */
 };
 
 /* In kp_cpu.nr: tasks of one css_set may be in different accounts. */
@@ -150,19 +151,19 @@ struct kp_cpu {
 	__u32 full;    /* charges lost because no cell was left */
 	__u64 skew_ns; /* CLOCK_MONOTONIC minus the CPU's clock; see skew */
 	__u32 cells;   /* cells in use */
-	__u32 cells_max;  /* daemon */
-	__u64 mask;	  /* of the current account if it is not usual; see kp_mask() */
-	__u64 other_cset; /* css_set of the running task at its lookup, if cset is 0 */
-	__u64 events;	  /* address of the map of events */
-	__u64 key;	  /* scratch: makes a number of an address */
-	__u64 counted;	  /* not 0: the last charge counted something */
-	__u32 moves;	  /* kp_cfg.moves at the last slow path */
-	__u32 pad;
+	__u32 cells_max;	      /* daemon */
+	__u64 mask;		      /* of the current account if it is not usual; see kp_mask() */
+	__u64 other_cset;	      /* css_set of the running task at its lookup, if cset is 0 */
+	__u64 events;		      /* address of the map of events */
+	__u64 key;		      /* scratch: makes a number of an address */
+	__u64 counted;		      /* not 0: the last charge counted something */
+	__u32 moves;		      /* kp_cfg.moves at the last slow path */
+	__u32 tenant;		      /* of the current account, if it is not usual */
 	__u64 snap[VPMU_MAX_SLOTS];   /* last reading */
 	__u64 first[VPMU_MAX_SLOTS];  /* the reading with which counting began */
 	__u64 where[VPMU_MAX_SLOTS];  /* address of the event, if its count is a word in memory; 1:
-				       * it is in nr; the daemon clears it before the event is
-				       * closed */
+				       * it is in nr, 2: in preempted; the daemon clears it before
+				       * the event is closed */
 	__u64 gap_ns[VPMU_MAX_SLOTS]; /* time enabled minus running at the last reading */
 	__u64 unclaimed[VPMU_MAX_SLOTS]; /* counted for no account */
 	__u64 folded[VPMU_MAX_SLOTS];	 /* daemon: moved from this CPU's cells to the daemon's */
@@ -183,6 +184,8 @@ struct kp_cpu {
 				     * change */
 	__u32 turned[VPMU_MAX_SLOTS]; /* turn at the last reading */
 	__u64 start[KP_CACHE]; /* by index in cache: the task's start time, ns; 0: a cgroup */
+	__u64 preempted; /* switches from a task that could go on, and for which this is counted,
+			  * to a task of another tenant */
 	__u64 ident; /* daemon: identifies the CPU's hotplug cycle in which its events were opened
 		      * (hotplug.c); 0: all events are hidden from the program */
 	/* The first cells, by number. Cell 0 collects fast-path counts of no account, which are not
@@ -263,6 +266,7 @@ struct kp_cfg {
 	__u32 gaps[VPMU_MAX_SLOTS];
 	__u32 told; /* daemon: losses that all pages of totals have been told of (totals.c) */
 	__u32 pad;
+	__u64 preempts; /* slots without an event: count kp_cpu.preempted */
 };
 
 /* The mask of the current account of a CPU. */

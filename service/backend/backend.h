@@ -114,10 +114,12 @@ struct vpmu_backend_sample {
 
 struct vpmu_sampling_opts {
 	vpmu_key_t key;
-	uint64_t period; /* events between two samples, 1 .. 2^47 */
-	bool branches;	 /* with branch records, if the node has any */
-	bool chains;	 /* with calls; VPMU_BACKEND_CHAINS */
-	bool times;	 /* with the time of each sample */
+	uint64_t period;  /* events between two samples, 1 .. 2^47 */
+	bool branches;	  /* with branch records, if the node has any */
+	bool chains;	  /* with calls; VPMU_BACKEND_CHAINS */
+	bool times;	  /* with the time of each sample */
+	const bool *cpus; /* by CPU: sample those only; NULL: all. Needs VPMU_BACKEND_CPUS; valid
+			   * until sample_stop */
 	/* Receives a sample. Called on the CPU that counts, or in sample_take, flush_node and calls
 	 * that change nodes; also before sample_start returns, and for several CPUs at a time: no
 	 * locks, no allocation, no calls of the backend. */

@@ -168,6 +168,10 @@ function painCell(p, text, sub) {
 	return cell(approx(text(p), p.estimated), p.suffers ? "bad" : p.estimated ? "est" : null, el("span", { class: "sub" }, sub(p)));
 }
 
+// How often another tenant took a CPU from tasks that could go on.
+const TAKEN = ["preempted-by-others"];
+const takenCell = (s) => (s ? cell(count(sum(s.delta)), (s.quality ?? "").includes("partial") ? "est" : null) : cell(NONE, "dim"));
+
 function showSuffering() {
 	const j = View.verdict, data = View.data;
 	const rows = j.actors.map((row) => ({ row, p: j.pains.get(row.key) })).filter((r) => r.p.cpi || r.p.wait);
@@ -184,9 +188,10 @@ function showSuffering() {
 		[j.can.cpi, { title: "CPI" }, (p) => painCell(p.cpi, (c) => c.mean.toPrecision(3), bad)],
 		[j.can.cpi, { title: "Usual CPI" }, (p) => (p.cpi ? cell(approx(p.cpi.usual.toPrecision(3), p.cpi.estimated)) : none.cloneNode(true))],
 		[j.can.cpi, { title: "Worst" }, (p) => (p.cpi ? cell(approx(p.cpi.worst.toPrecision(3), p.cpi.estimated)) : none.cloneNode(true))],
-		[j.can.wait, { title: "Run-queue wait (steal)" }, (p) => painCell(p.wait, part1, bad)]].filter(([can]) => can);
+		[j.can.wait, { title: "Run-queue wait (steal)" }, (p) => painCell(p.wait, part1, bad)],
+		[rows.some(({ row }) => firstOf(row, TAKEN)), { title: "Preempted by others" }, (p, row) => takenCell(firstOf(row, TAKEN))]].filter(([can]) => can);
 	fill($("suffers"), rows.length ? [{ title: "VM or tenant" }, ...columns.map((c) => c[1])] : [],
-		rows.slice(0, PAGE_ROWS).map(({ row, p }) => el("tr", {}, rowHead(row), ...columns.map((c) => c[2](p)))));
+		rows.slice(0, PAGE_ROWS).map(({ row, p }) => el("tr", {}, rowHead(row), ...columns.map((c) => c[2](p, row)))));
 	if (rows.length > PAGE_ROWS)
 		$("suffers-doc").textContent += ` The first ${PAGE_ROWS} are shown.`;
 }

@@ -90,7 +90,18 @@ static const char *const keys[] = {"instructions:GH", "cycles:GH", "instructions
  * Limits of the backend's cost of a switch. "goal" is the target; more than "most" is a
  * step back and fails. There are no goals for x86.
  */
-enum row { KEY_1, KEYS_2, KEYS_4, SAME, UNCOUNTED_SAME, UNCOUNTED, NOBODY, TO_UNCOUNTED, BOUND };
+enum row {
+	KEY_1,
+	KEYS_2,
+	KEYS_4,
+	SAME,
+	UNCOUNTED_SAME,
+	UNCOUNTED,
+	NOBODY,
+	TO_UNCOUNTED,
+	BOUND,
+	PREEMPTS
+};
 static const struct {
 	const char *what;
 	double goal, most;
@@ -106,6 +117,7 @@ static const struct {
 	/* These have no goal: the parts that the rows above leave out. */
 	[TO_UNCOUNTED] = {"between a tenant and others, 4 keys", 1050, PER_ARCH(1050, 860)},
 	[BOUND] = {"between a bound task and others, 4 keys", 1050, PER_ARCH(1075, 890)},
+	[PREEMPTS] = {"to another tenant, 2 keys and preempted-by-others", 1050, 1000},
 };
 
 static void check(enum row row, double added)
@@ -193,6 +205,26 @@ Test(bed_switch, of_bound_tasks)
 	tenants_detach(&p);
 	tenants_close(&p);
 	cgroup_remove("none");
+}
+
+/* Who asks for preemptions by others pays for them. */
+Test(bed_switch, of_preemptions)
+{
+	static const char *const events[] = {"instructions:GH", "cycles:GH", "preempted-by-others",
+					     NULL};
+	struct tenants p;
+	double plain;
+
+	bed_one_cpu();
+	tenants_open(&p, 2, events);
+	plain = pair_cost("t0", "t1");
+	tenants_attach(&p, 2, false);
+	check(KEYS_2, pair_cost("t0", "t1") - plain);
+	tenants_detach(&p);
+	tenants_attach(&p, 3, false);
+	check(PREEMPTS, pair_cost("t0", "t1") - plain);
+	tenants_detach(&p);
+	tenants_close(&p);
 }
 
 /* Instructions in the kernel of each switch of the pair that runs, by @count: the rest of

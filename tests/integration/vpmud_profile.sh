@@ -57,6 +57,17 @@ check "all samples are in rows" \
 check "nothing is lost" "$(jq -r 'select(.kind == "profile-total") | .lost' "$dir/rows")" 0
 check "backend" "$(jq -r .backend "$dir/rows" | sort -u)" bpf
 
+# ---- CPUs: the program is on one of them ----
+last=$(sed 's/.*[-,]//' /sys/devices/system/cpu/online)
+if [ "$last" != 0 ]; then
+	taskset -pc 0 "$busy" >/dev/null
+	sample "$dir/on" -j -C 0
+	check "its CPU: samples" "$(jq -s '.[-1].samples | tonumber >= 100' "$dir/on")" true
+	"$vpmu" profile -e cpu-clock -c 1000000 -d 0.5 -j -C "1-$last" / >"$dir/off" 2>"$dir/err"
+	check "other CPUs: no sample of it" "$(jq -s '[.[] | select(.tenant == "/acme")] | length' "$dir/off")" 0
+	taskset -pc "0-$last" "$busy" >/dev/null
+fi
+
 # ---- a tenant in which nothing runs ----
 "$vpmu" profile -e cpu-clock -c 1000000 -d 0.2 /globex >"$dir/out" 2>"$dir/err"
 check "nothing ran: exit status" $? 1

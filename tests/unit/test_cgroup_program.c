@@ -57,6 +57,7 @@ static struct {
 } event[CPUS][VPMU_MAX_SLOTS];
 static __u64 mono, ahead[CPUS], serials, ids;
 static int sw;			/* the slot of the CPU's number of switches; -1: none */
+static int pre;			/* the slot of preemptions by other tenants; -1: none */
 static unsigned int here;	/* the CPU that runs */
 static unsigned int hides = 40; /* the kernel does not show one of so many switches */
 
@@ -200,7 +201,8 @@ __u64 bpf_perf_event_read(const void *map, __u64 index)
 	int slot = slot_of(index);
 
 	cr_assert_eq(map, &events);
-	return event[here][slot].there && slot != sw ? event[here][slot].count : (__u64)-2;
+	return event[here][slot].there && slot != sw && slot != pre ? event[here][slot].count
+								    : (__u64)-2;
 }
 
 long bpf_perf_event_read_value(const void *map, __u64 index, struct bpf_perf_event_value *v,
@@ -265,7 +267,7 @@ void *bpf_rdonly_cast(const void *obj, __u32 btf_id)
 
 static struct {
 	__u64 snap[SLOTS], gap[SLOTS], unclaimed[SLOTS], mask, last_ns;
-	__u64 nr;
+	__u64 nr, preempted;
 	__u32 account, gen, seen[SLOTS], missed, moved, blind;
 	__u32 moves;
 	bool bound;
@@ -278,7 +280,7 @@ static __u64 want_total[ACCOUNTS][SLOTS], want_lost[ACCOUNTS][SLOTS],
 	want_ns[ACCOUNTS][SLOTS / KP_CHUNK], ended[CPUS][SLOTS];
 static __u32 want_missed[ACCOUNTS];
 static __u64 truth[ACCOUNTS][SLOTS]; /* the running task when it was counted */
-static unsigned long long seed, steps_done, exhausted, hidden, marked;
+static unsigned long long seed, steps_done, exhausted, hidden, marked, preemptions;
 
 /* Where a task runs. */
 static __u32 model_account(const struct task_struct *t)
@@ -324,8 +326,8 @@ static bool model_charge(unsigned int cpu, unsigned int slot, bool owed, __u64 r
 
 	t = t && account_map[a].shown >> slot & 1 ? t : &none;
 
-	if (!event[cpu][slot].there ||
-	    ((int)slot == sw && model[cpu].seen[slot] != state(cpu)->opened[slot])) {
+	if (!event[cpu][slot].there || (((int)slot == sw || (int)slot == pre) &&
+					model[cpu].seen[slot] != state(cpu)->opened[slot])) {
 		want_lost[a][slot] += owed ? ran_ns : 0;
 		t->row[slot].lost += owed ? ran_ns : 0;
 		return false;
@@ -356,7 +358,7 @@ static bool is_told(const struct css_set *to)
 static void model_switch(unsigned int cpu, const struct task_struct *prev,
 			 const struct task_struct *next, enum cause cause)
 {
-	bool fresh_gen = model[cpu].gen != cfg.gen, flush = cause != SWITCHES;
+	bool fresh_gen = model[cpu].gen != cfg.gen, flush = cause >= FLUSHES;
 	bool shown = cause == MOVES ||
 		     (cfg.moves && model[cpu].moves == cfg.moves && is_told(prev->cgroups));
 	bool same = prev->cgroups == model[cpu].cset, unseen, moved, some = false;
@@ -381,6 +383,12 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 	}
 	if (unseen || moved)
 		model[cpu].mask |= account_map[p].mask;
+	if (cause == PREEMPTIONS && !unseen && !moved && owed & cfg.preempts &&
+	    account_map[model[cpu].account].tenant != account_map[to].tenant) {
+		event[cpu][pre].count = ++model[cpu].preempted;
+		event[cpu][pre].e.count.a.a.counter = (__s64)event[cpu][pre].count;
+		preemptions++;
+	}
 	since = model[cpu].last_ns;
 	if (now <= since) /* two in one ns: readers see by the time that the CPU has charged */
 		now = since + 1;
@@ -392,7 +400,9 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 			if (state(cpu)->final[i] != KP_NONE)
 				model[cpu].unclaimed[i] +=
 					state(cpu)->final[i] - model[cpu].snap[i];
-			model[cpu].snap[i] = (int)i == sw ? event[cpu][i].count - !flush : 0;
+			model[cpu].snap[i] = (int)i == sw    ? event[cpu][i].count - !flush
+					     : (int)i == pre ? event[cpu][i].count
+							     : 0;
 			ended[cpu][i] -= model[cpu].snap[i];
 			model[cpu].gap[i] = cfg.timed >> i & 1 ? 0 : KP_NONE;
 			fresh |= 1ULL << i;
@@ -417,7 +427,7 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 				some |= model_charge(cpu, i, owed >> i & 1, ran);
 		model[cpu].last_ns = now;
 	}
-	if (some && (unseen || moved)) {
+	if ((some || model[cpu].mask & ~fresh & cfg.preempts) && (unseen || moved)) {
 		model_misses(former);
 		model_misses(p);
 		if (unseen && owed)
@@ -464,6 +474,8 @@ static void pass_time(void)
 	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
 		for (unsigned int i = 0; i < SLOTS; i++) {
 			if (!event[cpu][i].there)
+				continue;
+			if ((int)i == pre)
 				continue;
 			more = (int)i == sw || !rnd(4) ? 0 : rnd(1000);
 			is_true(cpu, i, more);
@@ -590,7 +602,9 @@ static bool runs(int t)
 static void run_switch(unsigned int cpu, int t)
 {
 	struct task_struct *prev, *next;
-	unsigned long long ctx[3];
+	unsigned long long ctx[4];
+	__u32 from, to;
+	bool preempted;
 
 	here = cpu;
 	if (t == current[cpu] || (t >= 0 && runs(t)))
@@ -604,6 +618,15 @@ static void run_switch(unsigned int cpu, int t)
 	next->se.cfs_rq = &cfs[cpu];
 	prev->on_cpu = 0;
 	next->on_cpu = 1;
+	ctx[0] = !rnd(3);
+	ctx[3] = rnd(3) ? 0 : rnd(256);
+	cfs[cpu].throttle_count = !rnd(6);
+	preempted = (ctx[0] || !ctx[3]) && !cfs[cpu].throttle_count && prev->pid && next->pid;
+	from = model_account(prev);
+	to = model_account(next);
+	if (pre >= 0 && preempted && event[cpu][pre].there && account_map[from].mask >> pre & 1 &&
+	    account_map[from].tenant != account_map[to].tenant)
+		truth[from][pre]++;
 	rq[cpu].nr_switches++;
 	if (sw >= 0 && event[cpu][sw].there)
 		event[cpu][sw].count = rq[cpu].nr_switches;
@@ -617,7 +640,7 @@ static void run_switch(unsigned int cpu, int t)
 	program[seed % KINDS](ctx);
 	if (!rnd(10)) /* a former process's program is attached, too */
 		program[seed % KINDS](ctx);
-	model_switch(cpu, prev, next, SWITCHES);
+	model_switch(cpu, prev, next, preempted ? PREEMPTIONS : SWITCHES);
 }
 
 /* @t was moved. The CPU is notified a little later, if moves are shown and if @t still runs there.
@@ -691,7 +714,7 @@ static void turn_totals(void)
 
 static void new_event(unsigned int cpu, unsigned int i)
 {
-	bool same_key = event[cpu][i].there && rnd(2) && (int)i != sw;
+	bool same_key = event[cpu][i].there && rnd(2) && (int)i != sw && (int)i != pre;
 
 	state(cpu)->final[i] = same_key ? event[cpu][i].count : KP_NONE;
 	if (same_key) /* the end of the former event is part of the key's count */
@@ -704,6 +727,8 @@ static void new_event(unsigned int cpu, unsigned int i)
 	event[cpu][i].there = 1;
 	if ((int)i == sw)
 		event[cpu][i].count = rq[cpu].nr_switches;
+	if ((int)i == pre)
+		event[cpu][i].count = model[cpu].preempted;
 	state(cpu)->opened[i]++;
 }
 
@@ -719,7 +744,7 @@ static int new_events(void)
 		cfg.memory |= 1ULL << i;
 	else
 		cfg.memory &= ~(1ULL << i);
-	if ((int)i == sw) {
+	if ((int)i == sw || (int)i == pre) {
 		cfg.timed &= ~(1ULL << i);
 		cfg.memory &= ~(1ULL << i);
 	}
@@ -809,7 +834,7 @@ static void step(void)
 		changed();
 		/* A CPU that is not interrupted takes it up at its next switch. */
 		for (unsigned int i = 0; i < CPUS; i++)
-			if (slot != sw || rnd(2))
+			if ((slot != sw && slot != pre) || rnd(2))
 				run_flush(i);
 		break;
 	case 6:
@@ -1022,13 +1047,18 @@ static void begin(void)
 	}
 	has_cast = seed % KINDS == 1 || (seed % KINDS == 2 && rnd(2));
 	sw = rnd(3) ? (int)rnd(SLOTS) : -1;
+	pre = rnd(2) ? (int)rnd(SLOTS) : -1;
+	pre = pre == sw ? -1 : pre;
+	for (__u32 a = 0; a < ACCOUNTS; a++)
+		account_map[a].tenant = a % 5;
 	for (unsigned int i = 0; i < SLOTS; i++)
 		for (unsigned int cpu = 0; cpu < CPUS; cpu++)
 			if (i < 4 || rnd(10))
 				new_event(cpu, i);
 	cfg.switches = sw >= 0 ? 1ULL << sw : 0;
-	cfg.timed = rnd(2) ? 0 : rnd(1 << SLOTS) & ~cfg.switches;
-	cfg.memory = rnd(1 << SLOTS) & ~cfg.timed & ~cfg.switches;
+	cfg.preempts = pre >= 0 ? 1ULL << pre : 0;
+	cfg.timed = rnd(2) ? 0 : rnd(1 << SLOTS) & ~cfg.switches & ~cfg.preempts;
+	cfg.memory = rnd(1 << SLOTS) & ~cfg.timed & ~cfg.switches & ~cfg.preempts;
 	cfg.since_ns = mono;
 	changed();
 	cfg.moves = rnd(3) ? cfg.gen : 0;
@@ -1058,9 +1088,11 @@ Test(cgroup_program, charges_as_the_model)
 	}
 	printf("# %llu steps; %llu times an account had lacked a cell; %llu switches hidden; "
 	       "%llu times accounts were marked; %llu flushes interrupted; %llu "
-	       "charges to pages, %llu exits, %llu of them interrupted\n",
-	       steps_done, exhausted, hidden, marked, moved_in_flush, paged, exits, asked_in_exit);
+	       "charges to pages, %llu exits, %llu of them interrupted; %llu preemptions\n",
+	       steps_done, exhausted, hidden, marked, moved_in_flush, paged, exits, asked_in_exit,
+	       preemptions);
 	cr_assert(exhausted && hidden && marked && moved_in_flush);
+	cr_assert_gt(preemptions, 1000);
 	cr_assert(paged > 1000 && exits > 1000 && asked_in_exit);
 }
 

@@ -153,10 +153,10 @@ Test(cli_processes, own_code_has_its_name)
 
 	cr_assert_eq(prctl(PR_SET_NAME, comm), 0);
 	cr_assert_neq(named_here(1), 0);
-	processes_want(ps, pid, here + 1);
-	processes_want(ps, pid, here);
-	processes_want(ps, pid, here);
-	processes_want(ps, pid, 0x10); /* nothing is mapped there */
+	processes_want(ps, pid, 0, here + 1);
+	processes_want(ps, pid, 0, here);
+	processes_want(ps, pid, 0, here);
+	processes_want(ps, pid, 0, 0x10); /* nothing is mapped there */
 	processes_look(ps, pid);
 	processes_find(ps, pid, here, &code);
 	cr_assert(code.object && strstr(code.object, "test_cli_processes"), "%s", code.object);
@@ -183,7 +183,7 @@ Test(cli_processes, looks_again)
 	struct process_code code;
 
 	for (uint64_t i = 0; i < 1000; i++) {
-		processes_want(ps, pid, here + i % 3);
+		processes_want(ps, pid, 0, here + i % 3);
 		if (i % 300 == 0)
 			processes_look(ps, pid);
 	}
@@ -204,7 +204,7 @@ Test(cli_processes, an_ended_process_is_unknown)
 	if (!pid)
 		_exit(0);
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
-	processes_want(ps, (unsigned int)pid, (uint64_t)(uintptr_t)named_here);
+	processes_want(ps, (unsigned int)pid, 0, (uint64_t)(uintptr_t)named_here);
 	processes_look(ps, (unsigned int)getpid());
 	processes_find(ps, (unsigned int)pid, (uint64_t)(uintptr_t)named_here, &code);
 	cr_assert_null(code.object);
@@ -212,6 +212,30 @@ Test(cli_processes, an_ended_process_is_unknown)
 	snprintf(want, sizeof(want), ":%d", pid);
 	cr_assert_str_eq(processes_comm(ps, (unsigned int)pid), want);
 	processes_free(ps);
+}
+
+/* This process has the number now, but what was sampled is of one that began before it did. */
+Test(cli_processes, a_process_with_the_number_of_another_one_gives_no_names)
+{
+	const uint64_t here = (uint64_t)(uintptr_t)named_here;
+	unsigned int pid = (unsigned int)getpid();
+	char want[24];
+
+	snprintf(want, sizeof(want), ":%u", pid);
+	for (int later = 0; later < 2; later++) {
+		struct processes *ps = processes_new();
+		struct process_code code;
+
+		processes_want(ps, pid, in_ns(0), here);
+		/* One sample from before is enough. */
+		processes_want(ps, pid, later ? 1000000 : 0, here + 1);
+		processes_look(ps, pid);
+		processes_find(ps, pid, here, &code);
+		cr_expect_eq(!code.function, later);
+		cr_expect_eq(!code.object, later);
+		cr_expect_eq(!strcmp(processes_comm(ps, pid), want), later);
+		processes_free(ps);
+	}
 }
 
 /* ---- hostile files ------------------------------------------------------------------------ */
@@ -282,8 +306,8 @@ Test(cli_processes, a_part_of_an_answer_is_an_error)
 	struct process_code code;
 
 	reader = END_LATER;
-	processes_want(ps, pid, here);
-	processes_want(ps, pid, here + 1);
+	processes_want(ps, pid, 0, here);
+	processes_want(ps, pid, 0, here + 1);
 	cr_redirect_stderr();
 	processes_look(ps, pid);
 	processes_find(ps, pid, here, &code);
@@ -303,7 +327,7 @@ static void look_fails(int as, const char *want)
 	struct process_code code;
 
 	reader = as;
-	processes_want(ps, pid, (uint64_t)(uintptr_t)named_here);
+	processes_want(ps, pid, 0, (uint64_t)(uintptr_t)named_here);
 	cr_redirect_stderr();
 	processes_look(ps, pid);
 	processes_find(ps, pid, (uint64_t)(uintptr_t)named_here, &code);

@@ -84,6 +84,7 @@ static const struct {
 	{__LINE__, "involuntary-context-switches", 0, KEY(6, 1, UK | G | H),
 	 "involuntary-context-switches"},
 	{__LINE__, "nivcsw", 0, KEY(6, 1, UK | G | H), "involuntary-context-switches"},
+	{__LINE__, "preempted-by-others", 0, KEY(6, 2, UK | G | H), "preempted-by-others"},
 	/* software: a thread in guest and host alike */
 	{__LINE__, "task-clock", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
 	{__LINE__, "task-clock:GH", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},

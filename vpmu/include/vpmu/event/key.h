@@ -88,10 +88,11 @@ enum vpmu_generic {
 	VPMU_EV_GENERIC_NR
 };
 
-/* Figures of threads that the scheduler keeps anyway. No perf event counts them. */
+/* What the scheduler does to tasks. No perf event counts it. */
 enum vpmu_sched {
 	VPMU_SCHED_RUN_DELAY = 0, /* ns a runnable thread waited for a CPU: /proc/PID/schedstat */
 	VPMU_SCHED_INVOLUNTARY,	  /* context switches of a thread that could go on */
+	VPMU_SCHED_PREEMPTED,	  /* those of any task to a task of another tenant: vpmud only */
 	VPMU_SCHED_NR
 };
 
