@@ -41,6 +41,11 @@ void bed_move(pid_t pid, const char *name);
  * was killed has left is removed by the next bed_open. */
 void bed_end(void);
 
+/* bed_first - from now on, the calling process runs before all that bed_fork() starts, if this user
+ * may do that. Otherwise a test of some hundred steps waits for a CPU at each, while its workers
+ * burn them. */
+void bed_first(void);
+
 /* bed_fork - as fork(), but the child is killed when its parent ends. An assertion that fails in
  * the child is printed and ends the child with status 1: Criterion's runner listens to the test's
  * own process only. */

@@ -130,6 +130,7 @@ static void churn(const struct bpf_backend_opts *o)
 	bed_attach(list);
 	for (unsigned int i = 0; i < NR_KEYS; i++)
 		before[1][i] = bed_counters_read(&truth[i]);
+	bed_first();
 	end = now() + (seconds ? atof(seconds) : 3);
 	/* On a slow machine a step can take a second. */
 	for (unsigned int steps = 0; now() < end || steps < 300; steps++) {

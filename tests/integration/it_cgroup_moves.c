@@ -149,6 +149,7 @@ Test(bpf_backend_moves, nothing_is_lost_in_churn)
 	pid_t pid[TASKS];
 
 	make_tenants(&t, &o);
+	bed_first();
 	for (int i = 0; i < TASKS; i++)
 		pid[i] = bed_spawn("a", take_faults, &c[i]);
 	for (int i = 0; i < TASKS; i++) /* the process's first part */
