@@ -177,7 +177,7 @@ models)
 			echo "CPUs online: \$(nproc)"
 			echo 0 >/proc/sys/kernel/randomize_va_space
 			for n in 100000 300000; do
-				taskset 2 perf stat -v -r 50 -e $ev spin \$n 2>&1 | sed -n "s/^$ev: \([0-9]*\) .*/count of \$n: \1/p"
+				taskset 2 perf stat -v -r 20 -e $ev spin \$n 2>&1 | sed -n "s/^$ev: \([0-9]*\) .*/count of \$n: \1/p"
 			done
 			taskset 2 spin --event $(event_numbers "$m") 100000 300000
 			perf stat -x, -a -A -e $ev sh -c 'taskset 1 spin 20000000 & taskset 2 spin 20000000; wait' 2>&1 |
