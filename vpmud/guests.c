@@ -205,6 +205,8 @@ static void guests_connected(struct guests *g, int conn, struct guest_peer *peer
 	}
 	v = xcalloc(1, sizeof(*v));
 	*v = (struct vmm){.g = g, .fd = conn, .peer = *peer, .waited = stranger, .next = g->vmms};
+	/* The process may have events of an earlier connection: count before it gets one. */
+	v->passed = g->passed ? GUESTS_PASSED_MAX : 0;
 	g->vmms = v;
 	g->nr_vmms++;
 	g->nr_strangers += stranger;
@@ -248,6 +250,7 @@ int guests_open(const struct guests_opts *o, struct guests **out, char *err, siz
 
 	g->o = *o;
 	g->file.fd = -1;
+	g->kept.set = -1;
 	snprintf(g->path, sizeof(g->path), "%s", o->path);
 	g->watch = (struct tenants_watch){.removing = guests_removing, .arg = g};
 	tenants_watch(o->ts, &g->watch);
@@ -281,6 +284,7 @@ static void guests_end(struct guests *g, bool detach)
 	sd_event_source_disable_unref(g->io);
 	socket_file_close(&g->file, g->path);
 	tenants_unwatch(g->o.ts, &g->watch);
+	guest_kept_close(&g->kept);
 	free(g);
 }
 
@@ -307,7 +311,6 @@ void guests_tend(struct guests *g)
 			vmm_close(v, true);
 			continue;
 		}
-		v->events -= v->events > 0;
 		sd_event_source_set_enabled(v->io, SD_EVENT_ON);
 	}
 	if (!g)

@@ -13,8 +13,8 @@
 #include "vpmu/event/event.h"
 #include "vpmud/guests_priv.h"
 
-#define BINDS_MAX  1024 /* of a connection */
-#define EVENTS_MAX 128	/* of a connection; one more each second */
+#define BINDS_MAX      1024 /* of a connection */
+#define PASSED_ALL_MAX 16384
 
 static struct vpmu_backend_node *guests_node(const struct guests *g, const struct node *vcpu)
 {
@@ -127,15 +127,28 @@ err:
 	return ret;
 }
 
+/* False: @v, or all, keep as many events as they may. Those that are closed are only looked for
+ * when the limit seems to be reached. */
+static bool guests_may_keep(struct vmm *v, uint64_t owner)
+{
+	struct guests *g = v->g;
+
+	if (v->passed < GUESTS_PASSED_MAX && g->passed < PASSED_ALL_MAX)
+		return true;
+	return !guest_kept_count(&g->kept, owner, &v->passed, &g->passed) &&
+	       v->passed < GUESTS_PASSED_MAX && g->passed < PASSED_ALL_MAX;
+}
+
 /* A sampling event of thread @tid for its bound @key: the VMM sets its period. */
 int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
 {
+	const uint64_t owner = (uint64_t)v->peer.pid << 32 | (uint32_t)v->peer.start_time;
 	struct perf_event_attr attr;
 	int ret;
 
 	if (!key || !*guests_find(v, tid, key))
 		return -ENOENT;
-	if (v->events == EVENTS_MAX)
+	if (!guests_may_keep(v, owner))
 		return -ENOSPC;
 	ret = vpmu_key_to_attr(key, &attr);
 	if (ret)
@@ -146,7 +159,14 @@ int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
 	*fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (*fd < 0)
 		return -errno;
-	v->events++;
+	ret = guest_kept_add(&v->g->kept, owner, *fd);
+	if (ret) {
+		close(*fd);
+		*fd = -1;
+		return ret;
+	}
+	v->passed++;
+	v->g->passed++;
 	return 0;
 }
 

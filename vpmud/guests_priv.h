@@ -6,6 +6,7 @@
 
 #include "service/socket_file.h"
 #include "vpmu/totals.h"
+#include "vpmud/guest_kept.h"
 #include "vpmud/guest_peer.h"
 #include "vpmud/guest_quota.h"
 #include "vpmud/guests.h"
@@ -36,8 +37,8 @@ struct vmm {
 	uint64_t vm;	     /* serial of the VM's node as of the last bind; 0: no VM so far */
 	struct bind *binds;
 	unsigned int nr_binds, requests; /* requests: in this second */
-	unsigned int events;		 /* handed out; one less each second */
-	uint64_t busy_ns;		 /* likewise */
+	unsigned int passed;		 /* events, and still open, at most */
+	uint64_t busy_ns;		 /* in this second */
 	/* By the VM's tenant as of the first bind; the VM cannot change it while events are
 	 * bound. The quota's parent is the tenant's. */
 	const struct guest_policy *policy;
@@ -58,7 +59,9 @@ struct guests {
 	const struct rules *rules;
 	struct guest_events events;
 	struct guest_quotas quotas;
-	uint64_t accept_ns; /* in this second: of connecting, and of connections that have ended */
+	struct guest_kept kept;
+	unsigned int passed; /* as of struct vmm, of all, also of connections that have ended */
+	uint64_t accept_ns;  /* in this second: of connecting, and of connections that have ended */
 	struct guest_denials denials;
 	char full_by[TENANT_VM_NAME_MAX + 1]; /* the newest VM beyond a quota */
 	char denied_by[TENANT_VM_NAME_MAX + 1];
@@ -66,6 +69,9 @@ struct guests {
 };
 
 /* ---- guests_bind.c ---- */
+
+/* Events that a VM may keep, one for each bind. */
+#define GUESTS_PASSED_MAX 1024
 
 /* guests_find - the place of the bind of @key, or of any (0), of thread @tid; *place NULL: none. */
 struct bind **guests_find(struct vmm *v, pid_t tid, vpmu_key_t key);

@@ -18,6 +18,8 @@
  *   flood N       N requests that are not permitted, without waiting: number of answers "13"
  *   garbage N     N bytes that are no request, then what the connection gives: "closed" or "open"
  *   second        another connection of this process: "closed" or "open"
+ *   events N      ask for N events of page faults and keep them: "GOT ERROR" of the last reply
+ *   close N       close N of them
  *   config        what vpmud lets it have: "ERROR KEY=VALUE ...", or "closed"
  *   storm TID     100 connections, each with thousands of forged requests, for this thread and
  *                 thread TID, and garbage: the number of requests
@@ -33,6 +35,8 @@
 
 static const char *path;
 static int conn = -1, page_fd = -1, vcpu;
+static int kept[2048]; /* events */
+static unsigned int nr_kept;
 static int32_t tid;
 static const struct vpmu_totals *page;
 static unsigned int slot;
@@ -166,6 +170,31 @@ static void closes(int fd, size_t garbage)
 		if (send(fd, "x", 1, MSG_NOSIGNAL) != 1)
 			break;
 	printf("%s\n", recv(fd, &c, 1, 0) <= 0 ? "closed" : "open");
+}
+
+/* Each reply comes with one descriptor, which reply() takes for a page. */
+static void events(unsigned int n)
+{
+	struct vpmu_totals_reply r = {0};
+	int page_was = page_fd;
+	unsigned int got = 0;
+
+	for (; got < n && !r.error && nr_kept < sizeof(kept) / sizeof(kept[0]); got += !r.error) {
+		page_fd = -1;
+		if (request(VPMU_TOTALS_EVENT, 0x043c00000002) || reply(&r))
+			break;
+		if (!r.error)
+			kept[nr_kept++] = page_fd;
+	}
+	page_fd = page_was;
+	printf("%u %u\n", got, r.error);
+}
+
+static void events_close(unsigned int n)
+{
+	for (; n && nr_kept; n--)
+		close(kept[--nr_kept]);
+	printf("%u\n", nr_kept);
 }
 
 static void config(void)
@@ -309,6 +338,10 @@ int main(int argc, char **argv)
 			closes(conn, n);
 		} else if (!strcmp(word, "config")) {
 			config();
+		} else if (!strcmp(word, "events")) {
+			events((unsigned int)n);
+		} else if (!strcmp(word, "close")) {
+			events_close((unsigned int)n);
 		} else if (!strcmp(word, "storm")) {
 			storm((int32_t)n);
 		} else if (!strcmp(word, "leave")) {

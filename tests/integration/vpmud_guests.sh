@@ -22,6 +22,7 @@ echo "guest_events = page-faults" >>"$conf.none"
 echo "guest_events = page-faults" >>"$conf"
 
 # vmm_start N: a VMM with its commands in fd 3 and answers in fd 4, or 5 and 6.
+ulimit -n 4096
 vmm_start() {
 	mkfifo "$dir/in$1" "$dir/out$1"
 	"$vmm" "$run/vcpus.sock" <"$dir/in$1" >"$dir/out$1" &
@@ -92,6 +93,20 @@ says one "tid 0" 0
 says one "unbind $switches" 2
 says one second closed
 says one "flood 250" 250
+exact one 3
+
+# Events that it keeps: as many as it may, whatever its connection; those that are closed count no more, also for others.
+says one "events 1025" "1024 28"
+says two "events 3" "3 0"
+says one "close 2" 1022
+says one "events 3" "2 28"
+says one connect 0
+bind_soon one
+says one "events 1" "0 28"
+says one "close 1024" 0
+says one "events 5" "5 0"
+says one "close 5" 0
+says two "close 3" 0
 exact one 3
 
 # What is shown.

@@ -69,9 +69,9 @@ struct vpmu_totals_request {
 struct vpmu_totals_reply {
 	/* An errno; 0: done. ESRCH: no thread of a vCPU of this VM, or not found yet; EACCES: the
 	 * host's policy denies the event; EOPNOTSUPP: this host cannot count it; ENOSPC: the quota
-	 * of the VM or its tenant is used up, no counter is left, or EVENT came too often; EEXIST:
-	 * bound already; ENOENT: not bound, or KVM has no tracepoint; EINVAL: no such request.
-	 * EVENT: perf_event_open(2)'s, too. */
+	 * of the VM or its tenant is used up, no counter is left, or as many EVENTs are open as may
+	 * be; EEXIST: bound already; ENOENT: not bound, or KVM has no tracepoint; EINVAL: no such
+	 * request. EVENT: perf_event_open(2)'s, too. */
 	__u32 error;
 	__u32 slot; /* BIND; CONFIG: bytes that follow */
 };
