@@ -19,7 +19,7 @@
 
 /* ---- the rules ------------------------------------------------------------------------------ */
 
-static int find_group(const char *option, const char *name, gid_t *gid, char *err, size_t errlen)
+static int find_group(const char *at, const char *name, gid_t *gid, char *err, size_t errlen)
 {
 	char *end;
 	unsigned long n;
@@ -35,33 +35,32 @@ static int find_group(const char *option, const char *name, gid_t *gid, char *er
 	if (!g)
 		return fail(-ENOENT, err, errlen,
 			    "%s: no group \"%.64s\"; expected a group of this host, or its number",
-			    option, name);
+			    at, name);
 	*gid = g->gr_gid;
 	return 0;
 }
 
-static int add_tenants(struct access_rule *r, const char *option, char *list, char *err,
-		       size_t errlen)
+static int add_tenants(struct access_rule *r, const char *at, char *list, char *err, size_t errlen)
 {
-	char *path;
+	char *path, why[300];
 
 	while ((path = strsep(&list, ","))) {
 		if (strcmp(path, "/") == 0) {
 			r->all = true;
 			continue;
 		}
-		if (!tenant_path_ok(path, err, errlen))
-			return -EINVAL;
+		if (!tenant_path_ok(path, why, sizeof(why)))
+			return fail(-EINVAL, err, errlen, "%s: %s", at, why);
 		if (r->nr == ACCESS_TENANTS_MAX)
-			return fail(-E2BIG, err, errlen, "%s: more than %d tenants of a group",
-				    option, ACCESS_TENANTS_MAX);
+			return fail(-E2BIG, err, errlen, "%s: more than %d tenants of a group", at,
+				    ACCESS_TENANTS_MAX);
 		r->tenants[r->nr++] = path;
 	}
 	return 0;
 }
 
-static int add_rules(struct access_rules *rules, const char *option, char *list, bool admin,
-		     char *err, size_t errlen)
+static int add_rules(struct access_rules *rules, const char *at, char *list, bool admin, char *err,
+		     size_t errlen)
 {
 	char *item, *tenants;
 	int ret = 0;
@@ -72,7 +71,7 @@ static int add_rules(struct access_rules *rules, const char *option, char *list,
 		if (!*item)
 			continue;
 		if (rules->nr == ACCESS_RULES_MAX)
-			return fail(-E2BIG, err, errlen, "%s: more than %d groups in all", option,
+			return fail(-E2BIG, err, errlen, "%s: more than %d groups in all", at,
 				    ACCESS_RULES_MAX);
 		tenants = strchr(item, '=');
 		if (tenants)
@@ -81,31 +80,32 @@ static int add_rules(struct access_rules *rules, const char *option, char *list,
 			return fail(-EINVAL, err, errlen,
 				    "%s: \"%.64s=\" is invalid; expected groups only (an "
 				    "administrator sees every tenant)",
-				    option, item);
+				    at, item);
 		*r = (struct access_rule){.admin = admin, .all = !tenants};
-		ret = find_group(option, item, &r->gid, err, errlen);
+		ret = find_group(at, item, &r->gid, err, errlen);
 		if (!ret && tenants)
-			ret = add_tenants(r, option, tenants, err, errlen);
+			ret = add_tenants(r, at, tenants, err, errlen);
 		rules->nr += !ret;
 	}
 	return ret;
 }
 
-int access_parse(struct access_rules *rules, const char *admins, const char *readers, char *err,
-		 size_t errlen)
+int access_parse(struct access_rules *rules, struct access_list admins, struct access_list readers,
+		 char *err, size_t errlen)
 {
-	size_t a = admins ? strlen(admins) + 1 : 0, r = readers ? strlen(readers) + 1 : 0;
+	size_t a = admins.groups ? strlen(admins.groups) + 1 : 0;
+	size_t r = readers.groups ? strlen(readers.groups) + 1 : 0;
 	int ret = 0;
 
 	*rules = (struct access_rules){.text = malloc(a + r + 1)};
 	if (!rules->text)
 		return fail(-ENOMEM, err, errlen, "groups: out of memory");
-	if (admins)
-		ret = add_rules(rules, "admin-group", memcpy(rules->text, admins, a), true, err,
+	if (a)
+		ret = add_rules(rules, admins.at, memcpy(rules->text, admins.groups, a), true, err,
 				errlen);
-	if (readers && !ret)
-		ret = add_rules(rules, "reader-group", memcpy(rules->text + a, readers, r), false,
-				err, errlen);
+	if (r && !ret)
+		ret = add_rules(rules, readers.at, memcpy(rules->text + a, readers.groups, r),
+				false, err, errlen);
 	if (ret)
 		access_fini(rules);
 	return ret;

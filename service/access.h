@@ -39,15 +39,20 @@ struct access_rules {
 	char *text; /* storage of the rules' strings */
 };
 
+/* A list of groups, and what gives it, for messages. Both may be NULL: no list. */
+struct access_list {
+	const char *at, *groups;
+};
+
 /*
- * access_parse - parse the options to *rules: @admins is "GROUP ..." and @readers is
- * "GROUP[=/tenant,...] ...", both separated by blanks; either may be NULL. A group is a name or a
- * number. A reader's group without tenants sees all. -EINVAL, -ENOENT (no such group), -E2BIG or
- * -ENOMEM with one line to @err.
+ * access_parse - parse the lists to *rules: @admins is "GROUP ..." and @readers is
+ * "GROUP[=/tenant,...] ...", both separated by blanks. A group is a name or a number. A reader's
+ * group without tenants sees all. -EINVAL, -ENOENT (no such group), -E2BIG or -ENOMEM with one line
+ * to @err, which begins with the list's @at.
  * access_fini - free; zeroed rules are fine.
  */
-int access_parse(struct access_rules *rules, const char *admins, const char *readers, char *err,
-		 size_t errlen);
+int access_parse(struct access_rules *rules, struct access_list admins, struct access_list readers,
+		 char *err, size_t errlen);
 void access_fini(struct access_rules *rules);
 
 /* access_of - the rights of the client at the other end of socket @fd. Root and this process's user

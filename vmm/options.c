@@ -178,6 +178,7 @@ static error_t vmm_options_parse(int key, char *arg, struct argp_state *state)
 static int options_apply(struct found *f)
 {
 	struct options *o = f->o;
+	const struct host_config *h = &o->config.host;
 	char where[32], key[HOST_KEY_MAX];
 	int ret = 0;
 
@@ -195,8 +196,10 @@ static int options_apply(struct found *f)
 	if (!ret)
 		ret = config_check(&o->config, f->err, f->errlen);
 	if (!ret)
-		ret = access_parse(&o->access, o->config.host.admin_group,
-				   o->config.host.reader_group, f->err, f->errlen);
+		ret = access_parse(&o->access,
+				   (struct access_list){h->at_admin_group, h->admin_group},
+				   (struct access_list){h->at_reader_group, h->reader_group},
+				   f->err, f->errlen);
 	if (ret)
 		return ret;
 	if (o->config.host.console == VM_CONSOLE_DEFAULT)

@@ -54,31 +54,24 @@ static int check_directory(const char *at, const char *key, const char *value, u
 		    ret ? ")" : "");
 }
 
-/* Check one of the keys with groups. */
-static int check_group(const char *at, const char *key, const char *admins, const char *readers,
-		       char *err, size_t errlen)
+static int check_groups(const struct vpmud_config *c, char *err, size_t errlen)
 {
+	char admins[4300], readers[4300];
 	struct access_rules access = {0};
-	char why[300];
-	const char *text = why;
-	int ret = at ? access_parse(&access, admins, readers, why, sizeof(why)) : 0;
+	int ret;
 
+	snprintf(admins, sizeof(admins), "%s: vpmud/admin_group", c->at_admin_group);
+	snprintf(readers, sizeof(readers), "%s: vpmud/reader_group", c->at_reader_group);
+	ret = access_parse(&access, (struct access_list){admins, c->admin_group},
+			   (struct access_list){readers, c->reader_group}, err, errlen);
 	access_fini(&access);
-	if (!ret)
-		return 0;
-	/* It begins with the name of vpmu-vmm's option. */
-	if (!strncmp(why, "admin-group: ", 13) || !strncmp(why, "reader-group: ", 14))
-		text = strchr(why, ' ') + 1;
-	return fail(-EINVAL, err, errlen, "%s: vpmud/%s: %s", at, key, text);
+	return ret ? -EINVAL : 0;
 }
 
 int vpmud_config_host(const struct vpmud_config *c, char *err, size_t errlen)
 {
-	int ret = check_group(c->at_admin_group, "admin_group", c->admin_group, NULL, err, errlen);
+	int ret = check_groups(c, err, errlen);
 
-	if (!ret) /* with the other: there is a limit to both */
-		ret = check_group(c->at_reader_group, "reader_group", c->admin_group,
-				  c->reader_group, err, errlen);
 	if (!ret)
 		ret = check_directory(c->at_pin_dir, "pin_dir", c->pin_dir, BPF_FS_MAGIC,
 				      "the path of a directory in a BPF file system (mount -t bpf "

@@ -92,7 +92,8 @@ static int check_groups(const struct vpmud_config *c, struct access_rules *acces
 			      : getgrnam(VPMUD_READERS_USUAL) ? VPMUD_READERS_USUAL
 							      : NULL;
 
-	return access_parse(access, c->admin_group, readers, err, errlen);
+	return access_parse(access, (struct access_list){"admin_group", c->admin_group},
+			    (struct access_list){"reader_group", readers}, err, errlen);
 }
 
 int daemon_reload(struct daemon *d, char *err, size_t errlen)

@@ -39,13 +39,15 @@ refused 2 'vm/colour: no such key' --vm "$vm,colour=red"
 refused 2 'a VM of that name' --vm "$vm" --vm "$vm"
 refused 2 'with pmu = amd-v2; expected no value' --vm "$vm,pmu=amd-v2,fixed=1"
 refused 2 'key=value,key=value' --vm 'just text'
-refused 2 'admin-group: no group "no-such-group"' --admin-group no-such-group --vm "$vm"
-refused 2 'reader-group: no group "1x"' --reader-group '0=/a 1x=/b' --vm "$vm"
+refused 2 '--admin-group: host/admin_group: no group "no-such-group"' --admin-group no-such-group --vm "$vm"
+refused 2 '--reader-group: host/reader_group: no group "1x"' --reader-group '0=/a 1x=/b' --vm "$vm"
 
 # configuration
 refused 2 'none.ini: No such file or directory' -c none.ini
 printf '[host]\npcpus = many\n' >a.ini
 refused 2 'a.ini:2: host/pcpus: "many" is invalid; expected 1 to 64' -c a.ini
+printf '[host]\npcpus = 1\nreader_group = 0=/a 0=b\n' >a.ini
+refused 2 'a.ini:3: host/reader_group: tenant path "b" is invalid' -c a.ini
 printf '[vm a]\nmemory = 3M\n' >a.ini
 refused 2 'a.ini:2: vm a/memory: "3M" is invalid; expected 4M to 64G in steps of 2M' -c a.ini
 printf '[vm a]\nargs = %0300d\n' 0 >a.ini

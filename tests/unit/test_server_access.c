@@ -88,7 +88,9 @@ static bool with_groups(const char *admins, const char *readers)
 		return false;
 	}
 	server_destroy(srv);
-	cr_assert_eq(access_parse(&rules, admins, readers, h.err, sizeof(h.err)), 0, "%s", h.err);
+	cr_assert_eq(access_parse(&rules, (struct access_list){"a", admins},
+				  (struct access_list){"r", readers}, h.err, sizeof(h.err)),
+		     0, "%s", h.err);
 	cr_assert_eq(server_create(h.ts, ev, &opts, &srv, h.err, sizeof(h.err)), 0, "%s", h.err);
 	test_vm(&h, test_tenant(&h, "/victim/secret"), "hidden-vm", 1);
 	test_tenant(&h, "/acme-evil");
@@ -512,10 +514,12 @@ Test(server_access, rules_of_groups)
 		{__LINE__, "root", NULL, 0, ""},
 		{__LINE__, NULL, "root 12=/a,/b/c  13=/", 0, ""},
 		{__LINE__, "no-such-group", NULL, -ENOENT,
-		 "admin-group: no group \"no-such-group\""},
-		{__LINE__, NULL, "12x", -ENOENT, "reader-group: no group \"12x\""},
-		{__LINE__, "root=/a", NULL, -EINVAL, "sees every tenant"},
-		{__LINE__, NULL, "root=a", -EINVAL, "tenant path"},
+		 "f:1: admins: no group \"no-such-group\""},
+		{__LINE__, NULL, "12x", -ENOENT, "f:2: readers: no group \"12x\""},
+		{__LINE__, "root=/a", NULL, -EINVAL,
+		 "f:1: admins: \"root=\" is invalid; expected groups only (an "
+		 "administrator sees every tenant"},
+		{__LINE__, NULL, "root=a", -EINVAL, "f:2: readers: tenant path"},
 		{__LINE__, NULL, "root=", -EINVAL, "tenant path"},
 	};
 	struct access_rules r;
@@ -523,9 +527,10 @@ Test(server_access, rules_of_groups)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		h.err[0] = 0;
-		cr_expect_eq(
-			access_parse(&r, rows[i].admins, rows[i].readers, h.err, sizeof(h.err)),
-			rows[i].ret, "line %d: %s", rows[i].line, h.err);
+		cr_expect_eq(access_parse(&r, (struct access_list){"f:1: admins", rows[i].admins},
+					  (struct access_list){"f:2: readers", rows[i].readers},
+					  h.err, sizeof(h.err)),
+			     rows[i].ret, "line %d: %s", rows[i].line, h.err);
 		cr_expect(strstr(h.err, rows[i].says), "line %d: %s", rows[i].line, h.err);
 		if (i == 1) {
 			cr_expect(r.nr == 3 && r.rule[0].all && !r.rule[1].all && r.rule[2].all);

@@ -265,7 +265,19 @@ static const struct config_key vm_keys[] = {
 int config_set_host(struct host_config *h, uint32_t *given, const struct config_at *at,
 		    const char *key, const char *value)
 {
-	return config_set(host_keys, NR(host_keys), h, given, at, key, value);
+	char **place = !strcmp(key, "admin_group")    ? &h->at_admin_group
+		       : !strcmp(key, "reader_group") ? &h->at_reader_group
+						      : NULL;
+	int ret = config_set(host_keys, NR(host_keys), h, given, at, key, value);
+
+	if (ret || !place)
+		return ret;
+	free(*place);
+	if (asprintf(place, "%s: %s/%s", at->where, at->section, key) < 0) {
+		*place = NULL;
+		return fail(-ENOMEM, at->err, at->errlen, "%s: out of memory", at->where);
+	}
+	return 0;
 }
 
 int config_set_vm(struct vm_config *vm, const struct config_at *at, const char *key,
@@ -379,6 +391,8 @@ void config_fini(struct config *c)
 	free(c->host.cgroup_root);
 	free(c->host.admin_group);
 	free(c->host.reader_group);
+	free(c->host.at_admin_group);
+	free(c->host.at_reader_group);
 	*c = (struct config){0};
 }
 

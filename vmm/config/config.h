@@ -107,8 +107,9 @@ struct host_config {
 	uint64_t ram_limit;	 /* bytes of RAM of all VMs; 0: the machine's RAM */
 	char *snapshot_dir;	 /* where clients may save and restore VMs; NULL: nowhere */
 	char *cgroup_root;	 /* NULL: tenants are plain paths */
-	char *admin_group, *reader_group; /* groups with access: service/access.h; or NULL */
-	uint32_t given;			  /* as in struct vm_config */
+	char *admin_group, *reader_group;	/* groups with access: service/access.h; or NULL */
+	char *at_admin_group, *at_reader_group; /* where they are given; or NULL */
+	uint32_t given;				/* as in struct vm_config */
 };
 
 struct config {
