@@ -200,6 +200,8 @@ static void pmu_find(void)
 		cpuid(0x80000022, r);
 		v2 = r[0] & 1;
 	}
+	if (v2)
+		put_hex("leaf 80000022H EBX", r[1]);
 	put(v2 ? "PerfMonV2\n" : "no PerfMonV2\n");
 	ctr = 0xc0010201;
 	sel = 0xc0010200;
