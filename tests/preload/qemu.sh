@@ -3,9 +3,10 @@
 # A stock QEMU with vpmu-qemu on this machine's /dev/kvm: tests/preload/qemu.sh BUILD TMP
 #
 # BED_QEMU=13 or BED_QEMU=new: the QEMU of tools/qemu, for which root is needed.
-# The guest (guest.c) finds its PMU, counts, takes PMIs, is migrated to a file, and goes on from there in
-# another QEMU. Then what must not get a PMU: it must run as without vpmu-qemu. Skipped (77) without QEMU
-# or a KVM that QEMU can use, and in builds with sanitizers, which have no library. Time limits catch hangs only.
+# The guest (guest.c) finds its PMU, counts, takes PMIs, is migrated to a file, and goes on from there in another QEMU.
+# Another one reads a counter from vpmud's page. Then what must not get a PMU: it must run as without vpmu-qemu.
+# Skipped (77) without QEMU or a KVM that QEMU can use, and in builds with sanitizers, which have no library. Time limits
+# catch hangs only.
 set -u
 build=$(cd "$1" && pwd) || exit 2
 tmp=$2
@@ -153,6 +154,36 @@ if [ $model = amd ] && [ -s amd-core/state ]; then
 	grep -q "the PMU's state is of model amd-core with 6 counters; expected amd-v2" other.out ||
 		wrong "the state of amd-core in amd-v2: $(cat other.out)"
 fi
+
+# vpmud's pages, by a server that permits all, with libvirt's sandbox: the library connects, gets the page, and does so
+# again when the server is killed and another one comes.
+serve() {
+	"$build/tests/preload-pages" "$tmp/vcpus.sock" >"pages.$1" 2>&1 &
+	server=$!
+	pids="$pids $server"
+	until [ -S "$tmp/vcpus.sock" ] || ! kill -0 $server 2>/dev/null; do sleep 0.1; done
+}
+pages() {
+	echo "--- vpmud's pages, -sandbox on"
+	mkdir pages && cd pages || exit 2
+	serve one
+	VPMU_VPMUD=$tmp/vcpus.sock start one "$run" -accel kvm -cpu $cpu -append pages \
+		-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
+	wait_for '^\(ready\|wrong\)' one.text
+	grep -q '^Seccomp:.*2' /proc/$pid/status || wrong "pages: no sandbox"
+	kill -9 $server
+	serve two
+	wait_for '^request 1 ' pages.two || kill "$pid" 2>/dev/null
+	printf g 1<>one.serial.in
+	wait_for '^\(done\|wrong\)' one.text || kill "$pid" 2>/dev/null
+	wait "$pid"
+	got=$?
+	[ $got = 1 ] || wrong "pages: status $got, expected 1"
+	[ "$(tail -n 1 one.text)" = done ] || wrong "pages: $(cat one.text one.err pages.one pages.two)"
+	sed 's/^/  /' one.text pages.one pages.two
+	cd ..
+}
+pages
 
 # left NAME MODEL LINE ARGUMENTS...: the VM runs as without vpmu-qemu, with LINE on standard error
 left() {
