@@ -85,6 +85,7 @@ need virsh destroy web-1
 need virsh undefine web-1
 rm /etc/vpmu/qemu.conf
 domain web-1 vpmu-qemu
+need virsh undefine web-1
 { sed 's|</domain>||' web-1.xml; block guest-guide.md vpmu-qemu-env; echo '</domain>'; } >web-2.xml
 : >web-1.text
 need virsh define web-2.xml
