@@ -151,8 +151,8 @@ sum() { # SESSION TENANT: ns of the tenant's rows with a VM (vms) or of itself (
 	vpmu stat --session "$1" -x, | awk -F, -v t="$2" -v s="$1" \
 		'$3 == "task-clock" && $4 == t && ($5 != "") == (s == "vms") && $6 == "" { n += $1 } END { printf "%.0f", n * 1000000 }'
 }
-cpu() { # VM: by the kernel, in ns
-	virsh domstats --cpu-total "$1" | sed -n 's/^ *cpu.time=//p'
+cpu() { # VM: by the kernel, in ns. Not by libvirt, which would wait for the frozen QEMU's monitor.
+	sed -n 's/^usage_usec \(.*\)/\1000/p' /sys/fs/cgroup/machine.slice/machine-qemu*x2d"${1%-*}"*x2d"${1#*-}".scope/cpu.stat
 }
 one() { # VM: by vpmu
 	vpmu stat --session vms -x, | awk -F, -v m="$1" '$3 == "task-clock" && $5 == m && $6 == "" { printf "%.0f", $1 * 1000000 }'
@@ -182,8 +182,8 @@ for t in /t0 /t1; do
 done
 kernel=$(($(cpu vm-1) - begin)) ours=$(one vm-1)
 [ $((kernel - ours)) -lt 50000000 ] && [ $((ours - kernel)) -lt 50000000 ] ||
-	check "CPU time of vm-1 over all kills" "$ours" "$kernel, as libvirt has it"
-echo "ok: CPU time of vm-1 over all kills: $ours ns; libvirt has $kernel"
+	check "CPU time of vm-1 over all kills" "$ours" "$kernel, as its cgroup has it"
+echo "ok: CPU time of vm-1 over all kills: $ours ns; its cgroup has $kernel"
 need vpmu conservation
 freeze 0
 for v in $vms; do printf g >"$images/$v.in"; done
@@ -196,8 +196,7 @@ echo "ok: $VMS guests counted and took PMIs all the while"
 # ---- killed: nothing is left ----
 before=$(sum tenants /t1)
 for v in $vms; do kill -9 "$(process "$v")"; done
-gone() { names | grep -c '^vm-'; }
-becomes "VMs that libvirt runs" 0 gone
+becomes "VMs that libvirt runs" "" virsh list --name
 becomes "VMs that vpmud has" 0 found
 [ "$(sum tenants /t1)" -ge "$before" ] || check "the count of /t1 when its VMs are gone" "$(sum tenants /t1)" "at least $before"
 need vpmu conservation
