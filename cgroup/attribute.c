@@ -94,14 +94,6 @@ void whose_task_gone(struct bpf_backend *k, struct binding *b)
 	free(v);
 }
 
-void whose_begin(struct bpf_backend *k)
-{
-	for (uint32_t i = 0; i < k->nr_accounts; i++)
-		for (struct binding *b = k->nodes[i] ? k->nodes[i]->bound : NULL; b; b = b->next)
-			if (b->task)
-				whose_task(k, b);
-}
-
 /* ---- cgroups -------------------------------------------------------------------------------- */
 
 void whose_forget(struct bpf_backend *k)
@@ -128,6 +120,39 @@ static const char *root_of(struct bpf_backend *k)
 	if (f)
 		endmntent(f);
 	return k->whose.root;
+}
+
+#define ROOT_CGROUP 1 /* id of the root */
+
+/*
+ * Which ids of cgroups in samples are those of the tasks' cgroups? The kernel takes them from the
+ * controller perf_event. That is off in all cgroups but the root until some other controller is put
+ * in cgroup.subtree_control of the root, and every sample has the root's id (seen on Linux 6.1;
+ * systemd puts some there at boot). With a hierarchy of cgroup v1 for perf_event the ids are of
+ * that one.
+ */
+static void whose_ids(struct bpf_backend *k)
+{
+	const char *root = root_of(k);
+	char path[4200], line[4096];
+	FILE *f;
+
+	k->whose.ids = WHOSE_IDS;
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", root ? root : "");
+	f = root ? fopen(path, "re") : NULL;
+	if (f) {
+		if (!fgets(line, sizeof(line), f) || line[0] == '\n')
+			k->whose.ids = WHOSE_IDS_BUT_ROOT;
+		fclose(f);
+	}
+	snprintf(path, sizeof(path), "%s/proc/self/cgroup", k->sys->files);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, ":perf_event:") || strstr(line, ",perf_event:") ||
+		    strstr(line, ":perf_event,") || strstr(line, ",perf_event,"))
+			k->whose.ids = WHOSE_NO_IDS;
+	if (f)
+		fclose(f);
 }
 
 /* The cgroup2 directory of task @tid. Returns false if the task is gone or cgroup2 is not mounted.
@@ -198,6 +223,15 @@ static struct knode *cgroup_node(struct bpf_backend *k, uint64_t cgroup, uint32_
 	return n;
 }
 
+void whose_begin(struct bpf_backend *k)
+{
+	whose_ids(k);
+	for (uint32_t i = 0; i < k->nr_accounts; i++)
+		for (struct binding *b = k->nodes[i] ? k->nodes[i]->bound : NULL; b; b = b->next)
+			if (b->task)
+				whose_task(k, b);
+}
+
 struct knode *whose_node(struct bpf_backend *k, const struct ring_sample *s)
 {
 	struct knode *n;
@@ -205,7 +239,12 @@ struct knode *whose_node(struct bpf_backend *k, const struct ring_sample *s)
 	if (!s->tid)
 		return &k->other; /* the idle task */
 	n = bind_task_node(k, s->tid);
-	return n ? n : cgroup_node(k, s->cgroup, s->tid);
+	if (n)
+		return n;
+	if (k->whose.ids == WHOSE_NO_IDS ||
+	    (k->whose.ids == WHOSE_IDS_BUT_ROOT && s->cgroup == ROOT_CGROUP))
+		return cgroup_node(k, 0, s->tid);
+	return cgroup_node(k, s->cgroup, s->tid);
 }
 
 void whose_exit(struct bpf_backend *k)

@@ -135,6 +135,7 @@ struct whose {
 	char *root;  /* where cgroup2 is mounted; NULL: not known */
 	void *vmms;  /* tsearch tree of processes with vCPU threads */
 	bool looked; /* root was looked up */
+	enum { WHOSE_IDS, WHOSE_IDS_BUT_ROOT, WHOSE_NO_IDS } ids; /* of samples, that are right */
 };
 
 /* How moves of tasks are seen, best first. The first two see all running tasks, the tracepoint only
@@ -378,7 +379,7 @@ struct knode *whose_node(struct bpf_backend *k, const struct ring_sample *s);
 /* whose_vmm - returns true if process @pid runs a VM. */
 bool whose_vmm(const struct bpf_backend *k, pid_t pid);
 /* whose_task, whose_task_gone - task @b was bound; will be unbound.
- * whose_begin - learn all bound tasks. */
+ * whose_begin - learn all bound tasks, and which cgroups of samples are right. */
 void whose_task(struct bpf_backend *k, struct binding *b);
 void whose_task_gone(struct bpf_backend *k, struct binding *b);
 void whose_begin(struct bpf_backend *k);

@@ -301,6 +301,25 @@ static void run(const struct fault *f, struct seen *s)
 
 /* ---- the tests ---- */
 
+/* The first test: a controller that was on once changes what the kernel does for good. */
+Test(bed_selftest, samples_before_any_controller_is_on)
+{
+	struct seen s = {0};
+	const struct selftest_opts o = {
+		.exact = true, .only = "samples", .fact = print_fact, .row = look_at, .arg = &s};
+	char err[512] = "", on[64] = "";
+	FILE *f;
+
+	if (!in_bed())
+		cr_skip_test("only in a bed");
+	f = fopen("/sys/fs/cgroup/cgroup.subtree_control", "re");
+	cr_assert(f);
+	cr_expect(!fgets(on, sizeof(on), f) || on[0] == '\n', "on: %s", on);
+	fclose(f);
+	cr_expect_eq(selftest_run(&o, err, sizeof(err)), 0, "%s", err);
+	cr_expect_gt(s.rows[SELFTEST_PASS], 0u);
+}
+
 Test(bed_selftest, nothing_fails)
 {
 	struct seen s;

@@ -137,6 +137,7 @@ Test(it_cgroup_sampling, whose_samples_they_are)
 	a = start(s->root, CLOCK, &all, false);
 	t = start(tenant, CLOCK, &mine, false);
 	v = start(vm, CLOCK, &vms, false);
+	k->whose.ids = WHOSE_IDS; /* the fake kernel's are right, whatever this host's are */
 	cr_expect_eq(fake_events(), samples_events(k->samples));
 	cr_expect(fake[0].attr.use_clockid && fake[0].attr.clockid == CLOCK_MONOTONIC);
 
@@ -166,6 +167,13 @@ Test(it_cgroup_sampling, whose_samples_they_are)
 	SAMPLE(USER, other, other, cgroup, tenant, VPMU_SIDE_USER, 1, 0);
 	SAMPLE(KERNEL, 0, 0, 1, s->other, VPMU_SIDE_HOST, 0, 0);
 	SAMPLE(USER, getpid(), getpid(), 0, s->other, VPMU_SIDE_USER, 0, 0);
+	/* A kernel that gives the root's id to all. */
+	k->whose.ids = WHOSE_IDS_BUT_ROOT;
+	SAMPLE(USER, getpid(), getpid(), 1, s->other, VPMU_SIDE_USER, 0, 0);
+	SAMPLE(USER, other, other, 1, tenant, VPMU_SIDE_USER, 1, 0);
+	k->whose.ids = WHOSE_NO_IDS;
+	SAMPLE(USER, getpid(), getpid(), cgroup, s->other, VPMU_SIDE_USER, 0, 0);
+	k->whose.ids = WHOSE_IDS;
 	/* A task that is gone, of a cgroup that is known. */
 	bed_kill(other);
 	SAMPLE(USER, other, other, cgroup, tenant, VPMU_SIDE_USER, 1, 0);
