@@ -129,15 +129,19 @@ static error_t parse_selftest(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The checks that there are, for an unknown one. */
-static void selftest_names(char *text, size_t len)
+/* Ends the program if there is no check @only; it names those that there are. */
+static void selftest_expect(const char *only)
 {
 	const char *name, *brief;
+	char text[200] = "";
 	size_t n = 0;
 
-	text[0] = '\0';
-	for (unsigned int i = 0; (name = selftest_name(i, &brief)) && n < len; i++)
-		n += (size_t)snprintf(text + n, len - n, "%s%s", i ? ", " : "", name);
+	for (unsigned int i = 0; (name = selftest_name(i, &brief)) && n < sizeof(text); i++) {
+		if (!strcmp(name, only))
+			return;
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", i ? ", " : "", name);
+	}
+	cli_usage("selftest: \"%s\" is invalid; expected one of %s", only, text);
 }
 
 static const struct argp selftest_argp = {
@@ -154,10 +158,12 @@ int cmd_selftest(struct cli *cli, int argc, char **argv)
 	const struct sigaction on_stop = {.sa_handler = selftest_stop};
 	struct selftest_input in = {.o = {.stop = &selftest_stopped}};
 	struct report r = {0};
-	char err[512] = "", names[200];
+	char err[512] = "";
 	int ret;
 
 	cli_parse(cli, &selftest_argp, argc, argv, NULL, &in);
+	if (in.o.only)
+		selftest_expect(in.o.only);
 	r.json = in.json;
 	r.facts = json_array();
 	r.rows = json_array();
@@ -169,10 +175,6 @@ int cmd_selftest(struct cli *cli, int argc, char **argv)
 	sigaction(SIGHUP, &on_stop, NULL);
 	fflush(stdout); /* the checks fork */
 	ret = selftest_run(&in.o, err, sizeof(err));
-	if (ret == -ENOENT && in.o.only) {
-		selftest_names(names, sizeof(names));
-		cli_usage("selftest: \"%s\" is invalid; expected one of %s", in.o.only, names);
-	}
 	if (in.json) {
 		json_t *o = json_pack("{s:s, s:b, s:o, s:o, s:i, s:i, s:i}", "version",
 				      VPMU_VERSION, "ok", ret == 0, "host", r.facts, "rows", r.rows,

@@ -70,7 +70,7 @@ static void scratch_leftovers(void)
 		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
 			continue;
 		pid = strtol(e->d_name + strlen(PREFIX), NULL, 10);
-		if (pid <= 0 || !kill((pid_t)pid, 0) || errno != ESRCH)
+		if (pid <= 0 || (pid != getpid() && (!kill((pid_t)pid, 0) || errno != ESRCH)))
 			continue;
 		snprintf(top, sizeof(top), "%s/" PREFIX "%ld", scratch_root, pid);
 		scratch_remove(top);
