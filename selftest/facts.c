@@ -54,8 +54,8 @@ static void facts_errata(struct selftest *t, const struct cpu *c)
 	    (c->model == 42 || c->model == 45 || c->model == 58 || c->model == 62 ||
 	     c->model == 60 || c->model == 63 || c->model == 69 || c->model == 70))
 		fact(t, "erratum",
-		     "BJ122, BV98, HSD29: with hyper-threading, memory events can "
-		     "corrupt the sibling's counter; not instructions or branches");
+		     "BJ122, BV98, HSD29: with hyper-threading, events of memory accesses can "
+		     "corrupt a counter of the sibling CPU; the kernel keeps them apart");
 	/* Linux, arch/x86/events/intel/core.c, intel_tfa: counter 3 is used by microcode. */
 	if (!access("/sys/devices/cpu/allow_tsx_force_abort", F_OK))
 		fact(t, "erratum",
@@ -64,8 +64,8 @@ static void facts_errata(struct selftest *t, const struct cpu *c)
 	/* github.com/rr-debugger/rr, wiki "Zen". */
 	if (amd && (c->family == 0x17 || c->family == 0x19))
 		fact(t, "erratum",
-		     "family %xh: retired conditional branches overcount unless "
-		     "SpecLockMap is off (rr's zen_workaround)",
+		     "family %xh: rr trusts the count of retired conditional branches only with "
+		     "SpecLockMap off (its scripts/zen_workaround.py)",
 		     c->family);
 }
 
@@ -92,12 +92,12 @@ void facts(struct selftest *t)
 		fact(t, "counters", "unknown: %s", b.from);
 	for (const struct known *k = t->known; k < t->known + SELFTEST_KNOWN; k++)
 		if (!k->usable && (t->pmu || !k->hardware))
-			fact(t, "missing", "%s: %s", k->event, k->why[0] ? k->why : "not exact");
+			fact(t, "missing", "%s: %s", k->event, k->why);
 	if (!t->pmu)
 		fact(t, "missing", "hardware counters (%s): software events only", t->known[1].why);
 	if (!scratch_controllers())
 		fact(t, "missing",
 		     "no controller is on in cgroup.subtree_control of the root, as systemd has: "
-		     "the kernel may show neither moves of tasks nor the cgroups of samples");
+		     "the kernel may show no moves of tasks");
 	facts_errata(t, &c);
 }

@@ -3,10 +3,10 @@
  * Counting by the backend, and the comparisons that the checks share: a known count, conservation,
  * the root as the sum of all nodes.
  *
- * What silicon adds to a known count. Each interrupt, and each return from a fault, may count as an
- * instruction in user mode and as a branch: V. Weaver, D. Terpstra, S. Moore, "Non-Determinism and
- * Overcount on Modern Hardware Performance Counter Implementations", ISPASS 2013, section 4. So the
- * upper bound grows by the host's interrupts of that time. Nothing may be missing.
+ * What silicon adds to a known count. On x86 an interrupt may count as an instruction in user mode,
+ * and as a branch: V. Weaver, D. Terpstra, S. Moore, "Non-Determinism and Overcount on Modern
+ * Hardware Performance Counter Implementations", ISPASS 2013. So the upper bound grows by the
+ * host's interrupts of that time. Nothing may be missing.
  */
 #include <errno.h>
 #include <stdio.h>
