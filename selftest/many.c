@@ -110,8 +110,7 @@ static void many_expect(struct selftest *t, uint64_t rounds)
 			if (v->running_ns < v->enabled_ns)
 				expect(t, subject, n / 2, n * 2, vpmu_value_scaled(v),
 				       "the estimate is not of this work");
-			else /* faults count as instructions in user mode of the loop that touches
-			      */
+			else /* the loop that touches pages is user mode, too */
 				expect(t, subject, n, k->hardware ? n + n / 10 : n, v->count,
 				       "it always had a counter");
 		}

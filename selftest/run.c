@@ -149,17 +149,22 @@ void give_up(struct selftest *t, const char *what, int error)
 
 /* ---- the run ---- */
 
-static void find_cpus(struct selftest *t)
+static int find_cpus(struct selftest *t, char *err, size_t errlen)
 {
 	const size_t bytes = CPU_ALLOC_SIZE(SELFTEST_CPUS);
 	cpu_set_t *set = CPU_ALLOC(SELFTEST_CPUS);
 
-	if (set && !sched_getaffinity(0, bytes, set))
+	int ret = !set ? -ENOMEM : sched_getaffinity(0, bytes, set) ? -errno : 0;
+
+	if (ret)
+		snprintf(err, errlen, "cannot get this process's CPUs: %s", strerror(-ret));
+	else
 		for (unsigned int i = 0; i < SELFTEST_CPUS && i < t->s->nr_cpus; i++)
 			if (CPU_ISSET_S(i, bytes, set))
 				t->cpus[t->nr_cpus++] = i;
 	if (set)
 		CPU_FREE(set);
+	return ret;
 }
 
 /* Which known events does this host count? */
@@ -179,6 +184,8 @@ static void find_known(struct selftest *t)
 					      sizeof(k->why)) &&
 			    vpmu_backend_can_count(t->s, k->key, &q, k->why, sizeof(k->why)) &&
 			    q == VPMU_Q_EXACT;
+		if (!k->usable && !k->why[0])
+			snprintf(k->why, sizeof(k->why), "its count is not exact");
 		t->pmu |= k->usable && k->hardware;
 	}
 }
@@ -248,7 +255,9 @@ int selftest_run(const struct selftest_opts *o, char *err, size_t errlen)
 	ret = open_nodes(&t, err, errlen);
 	if (ret)
 		goto backend;
-	find_cpus(&t);
+	ret = find_cpus(&t, err, errlen);
+	if (ret)
+		goto backend;
 	find_known(&t);
 	facts(&t);
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && !t.error; i++)

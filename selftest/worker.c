@@ -156,7 +156,10 @@ int worker_start(struct selftest *t, unsigned int cgroup, struct worker *w)
 	if (!w->pid) {
 		close(to[1]);
 		close(from[0]);
-		signal(SIGINT, SIG_IGN); /* the terminal's is for the parent, which ends us */
+		/* The terminal's, and those to the process group: the parent ends us. */
+		signal(SIGINT, SIG_IGN);
+		signal(SIGTERM, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
