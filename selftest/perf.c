@@ -151,6 +151,8 @@ static int perf_host(struct selftest *t, const char *event)
 		measure_end(t);
 		ret = perf_cpus_read(t, &p, &outer[1]);
 	}
+	if (!ret && t->value[NODE_ROOT][0].partial)
+		ret = -EAGAIN;
 	if (!ret) {
 		snprintf(subject, sizeof(subject), "%s of the host", event);
 		expect(t, subject, inner[1] - inner[0], outer[1] - outer[0],
@@ -173,8 +175,11 @@ void check_perf(struct selftest *t)
 		for (int i = 0; i < 5 && ret == -EAGAIN; i++)
 			ret = perf_task(t, k);
 	}
-	for (size_t i = 0; i < sizeof(of_host) / sizeof(of_host[0]) && !ret; i++)
+	for (size_t i = 0; i < sizeof(of_host) / sizeof(of_host[0]) && !ret; i++) {
 		ret = perf_host(t, of_host[i]);
+		for (int again = 0; again < 5 && ret == -EAGAIN; again++)
+			ret = perf_host(t, of_host[i]);
+	}
 	measure_end(t);
 	if (ret == -EBUSY)
 		skip(t, "perf's own event waited for a counter: others use the PMU");
