@@ -316,7 +316,8 @@ Test(bed_selftest, samples_before_any_controller_is_on)
 	cr_assert(f);
 	cr_expect(!fgets(on, sizeof(on), f) || on[0] == '\n', "on: %s", on);
 	fclose(f);
-	cr_expect_eq(selftest_run(&o, err, sizeof(err)), 0, "%s", err);
+	cr_assert(selftest_run(&o, err, sizeof(err)) >= 0, "%s", err);
+	cr_expect_eq(s.rows[SELFTEST_FAIL], 0u);
 	cr_expect_gt(s.rows[SELFTEST_PASS], 0u);
 }
 
