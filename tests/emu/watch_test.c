@@ -143,6 +143,50 @@ static void join(const struct dt_watch *w, struct dt_traps *t)
 	t->n = n;
 }
 
+/* Returns true if REP MOVS or REP STOS is at @rip. */
+static bool rep_string(const struct dt_seq *q, uint64_t rip)
+{
+	uint64_t off = rip - q->c.slot;
+	struct insn in;
+
+	if (off >= DT_SLOT || !insn_decode(q->c.code + off, DT_SLOT - off, &in) ||
+	    in.i.meta.category != ZYDIS_CATEGORY_STRINGOP || !insn_is_rep_string(&in))
+		return false;
+	switch (in.i.mnemonic) {
+	case ZYDIS_MNEMONIC_MOVSB:
+	case ZYDIS_MNEMONIC_MOVSW:
+	case ZYDIS_MNEMONIC_MOVSD:
+	case ZYDIS_MNEMONIC_MOVSQ:
+	case ZYDIS_MNEMONIC_STOSB:
+	case ZYDIS_MNEMONIC_STOSW:
+	case ZYDIS_MNEMONIC_STOSD:
+	case ZYDIS_MNEMONIC_STOSQ:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * Take the traps amid one REP MOVS or REP STOS for one. Intel's CPUs may report what an iteration
+ * has met after the next one, and in one #DB what both have met (SDM vol. 3, "Data Memory and I/O
+ * Breakpoint Exception Conditions").
+ */
+static void join_group(const struct dt_seq *q, struct dt_traps *t)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct dt_trap *x = &t->at[i];
+
+		if (n && t->at[n - 1].rip == x->rip && rep_string(q, x->rip))
+			t->at[n - 1].dr6 |= x->dr6;
+		else
+			t->at[n++] = *x;
+	}
+	t->n = n;
+}
+
 static bool counts_equal(const struct emu_counts *a, const struct emu_counts *b, char *why,
 			 size_t len)
 {
@@ -211,6 +255,11 @@ static int check(uint64_t seed)
 	if (together) {
 		join(&w, &emulator);
 		join(&w, &emu_sliced);
+	}
+	if (host.vendor == VENDOR_INTEL) {
+		join_group(&q, &cpu);
+		join_group(&q, &emulator);
+		join_group(&q, &emu_sliced);
 	}
 	for (uint32_t i = 0; i < cpu.n; i++) {
 		bool code = false, data = false;

@@ -817,6 +817,30 @@ Test(emu_svm, shadow_of_real_mode)
 	cr_expect_eq(ctl()->int_state, 0);
 }
 
+/* Intercepts of instructions that have another name there, and of INT with its vector. */
+Test(emu_svm, intercepts_of_real_mode)
+{
+	static const struct {
+		const char *name;
+		uint8_t code[3], len;
+		uint64_t exit, info;
+	} c[] = {{"iret", {0xcf}, 1, VMEXIT_IRET, 0},
+		 {"iretd", {0x66, 0xcf}, 2, VMEXIT_IRET, 0},
+		 {"pushf", {0x9c}, 1, VMEXIT_PUSHF, 0},
+		 {"pushfd", {0x66, 0x9c}, 2, VMEXIT_PUSHF, 0},
+		 {"popf", {0x9d}, 1, VMEXIT_POPF, 0},
+		 {"popfd", {0x66, 0x9d}, 2, VMEXIT_POPF, 0},
+		 {"int", {0xcd, 0x81}, 2, VMEXIT_SWINT, 0x81}};
+
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		real_guest();
+		memcpy(b.ram + 0x5230, c[i].code, sizeof(c[i].code));
+		ctl()->icpt[0] |= 1u << (c[i].exit - VMEXIT_INTR);
+		run();
+		expect(c[i].name, c[i].exit, c[i].info, 0x230, c[i].len);
+	}
+}
+
 /* ---- what is not modelled ---- */
 
 CASE(e_avx, "vaddps %xmm0,%xmm1,%xmm2");

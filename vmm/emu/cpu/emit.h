@@ -276,7 +276,7 @@ enum emit_simd_class {
 		X(SYSRET, sysret), X(SYSENTER, sysenter), X(SYSEXIT, sysexit), X(IRETQ, iret),     \
 		X(INT, int), X(INT3, int), X(PAUSE, pause), X(INVD, wbinvd), X(VMMCALL, vmmcall),  \
 		X(VMRUN, vmrun), X(VMLOAD, vmload), X(VMSAVE, vmsave), X(STGI, stgi),              \
-		X(CLGI, clgi), X(INVLPGA, invlpga), X(SKINIT, absent), X(RSM, absent)
+		X(CLGI, clgi), X(INVLPGA, invlpga), X(SKINIT, absent), X(RSM, ud)
 #define EMIT_SYS_ENUM(name, fn) SYS_##name
 enum emit_sys { EMIT_SYS(EMIT_SYS_ENUM), SYS_STR, SYS_SLDT, SYS_SMSW };
 

@@ -222,6 +222,20 @@ int emu_svm_legacy(struct emu_vcpu *v, const ZydisDecodedInstruction *zi,
 		op.dst = op.src = (uint8_t)emu_gpr(zo[!cr].reg.value);
 		return to ? to_cr(v, &op) : from_cr(v, &op);
 	}
+	switch (zi->mnemonic) { /* what 64-bit mode has by another name, or not at all */
+	case ZYDIS_MNEMONIC_IRET:
+	case ZYDIS_MNEMONIC_IRETD:
+		return svm_check(v, SYS_IRETQ, &op);
+	case ZYDIS_MNEMONIC_PUSHFD:
+		return svm_check(v, SYS_PUSHF, &op);
+	case ZYDIS_MNEMONIC_POPFD:
+		return svm_check(v, SYS_POPF, &op);
+	case ZYDIS_MNEMONIC_INT:
+		op.imm = (int64_t)zo[0].imm.value.u;
+		break;
+	default:
+		break;
+	}
 	return row && row->fn == emit_system ? svm_check(v, row->arg, &op) : 0;
 }
 

@@ -218,7 +218,7 @@ int emu_sys_invlpga(struct emu_vcpu *v, const struct emu_op *op)
 	return 0;
 }
 
-/* CPUID does not show SKINIT: there is no TPM. RSM: there is no SMM (APM vol. 2, 10.3.4). */
+/* CPUID does not show SKINIT: there is no TPM. */
 int emu_sys_absent(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return v->svm ? emu_ud(v) : emu_sys_closed(v, op);
