@@ -45,9 +45,18 @@ start
 fails 1 "vpmud has kept no counts yet" --since -5m
 "$vpmu" attach kept -e page-faults,task-clock --for-each tenant || exit 1
 settle
+# Not always exact: a task that moves while it runs is not charged exactly on every kernel.
+quality() { # TENANT
+	jq -r --arg t "$1" 'select(.tenant == $t) | .event + " " + .quality' | sort
+}
+session_quality() { # TENANT
+	"$vpmu" stat --session kept -j | quality "$1"
+}
+quality_before=$(session_quality /acme)
 begin=$(date +%s)
 load acme 40
 load bob 10
+quality_after=$(session_quality /acme)
 settle
 acme=$(session_faults /acme)
 at_least "page faults of /acme" "$acme" 40
@@ -56,12 +65,14 @@ since="$(date -d "@$begin" '+%Y-%m-%d %H:%M:%S')"
 check "the sum is the session's: /acme" "$(total /acme <"$dir/json")" "$acme"
 check "the sum is the session's: /bob" "$(total /bob <"$dir/json")" "$(session_faults /bob)"
 check "nothing on standard error" "$(cat "$dir/err")" ""
-# Not always exact: a task that moves while it runs is not charged exactly on every kernel.
-quality() { # TENANT
-	jq -r --arg t "$1" 'select(.tenant == $t) | .event + " " + .quality' | sort
-}
-check "the quality is the session's" "$(quality /acme <"$dir/json")" "$("$vpmu" stat --session kept -j | quality /acme)"
-check "it begins with the range" "$(jq -r --argjson b "$begin" 'select(."start-ns" / 1e9 > $b or ."start-ns" / 1e9 < $b - 1.5)' "$dir/json")" ""
+# What the session lost before the range is not in it; what it lost later may be.
+quality=$(session_quality /acme)
+case "$quality_before" in
+*partial*) echo "# a loss before the range: $quality_before" ;;
+*) [ "$quality" != "$quality_after" ] || check "the quality is the session's" "$(quality /acme <"$dir/json")" "$quality" ;;
+esac
+# To half an interval: the first one may have been longer than the others.
+check "it begins with the range" "$(jq -r --argjson b "$begin" 'select(."start-ns" / 1e9 > $b + 0.5 or ."start-ns" / 1e9 < $b - 1.5)' "$dir/json")" ""
 check "no time of a counter" "$(jq -r 'select(has("event-runtime")) | .event' "$dir/json")" ""
 check "one target" "$("$vpmu" stat --since "$since" -t acme -e page-faults -j | jq -r .tenant)" /acme
 check "one target: its sum" "$("$vpmu" stat --since "$since" -t acme -e page-faults -j | total /acme)" "$acme"
