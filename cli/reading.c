@@ -401,7 +401,8 @@ static struct reading *copy_of(const struct reading *r)
 	c->session = xstrdup(r->session);
 	c->target = xstrdup(r->target);
 	c->scope = xstrdup(r->scope);
-	c->cpus = r->cpus ? xstrdup(r->cpus) : NULL;
+	c->cpus = xstrdup(r->cpus);
+	c->metrics = xstrdup(r->metrics);
 	copy_unsupported(c, r);
 	c->events = xcalloc(r->nr_events + 1, sizeof(*c->events));
 	for (size_t e = 0; e < r->nr_events; e++)

@@ -227,7 +227,8 @@ static void expect_moment(const struct moment *m, uint64_t ns, uint64_t width_ns
 Test(cli_reading, counts_are_of_the_time_between_two_readings)
 {
 	struct reading *before =
-		parse(TIMED("3000", "10000", "77", "40", "\"start-width-ns\":\"500\","));
+		parse(TIMED("3000", "10000", "77", "40",
+			    "\"start-width-ns\":\"500\",\"cpus\":\"0\",\"metrics\":\"ipc\","));
 	struct reading *now =
 		parse(TIMED("5500", "12500", "79", "30", "\"start-width-ns\":\"500\","));
 	struct reading *other = parse(TIMED("100", "12600", "80", "200", ""));
@@ -237,6 +238,10 @@ Test(cli_reading, counts_are_of_the_time_between_two_readings)
 	diff = reading_difference(before, &(struct reading *){NULL});
 	expect_moment(&diff->from, 7000, 500);
 	expect_moment(&diff->to, 10000, 40);
+	/* Both are freed, so they share no string. */
+	cr_expect_str_eq(diff->cpus, "0");
+	cr_expect_str_eq(diff->metrics, "ipc");
+	cr_expect(diff->cpus != before->cpus && diff->metrics != before->metrics);
 	reading_free(diff);
 	reading_subtract(now, before);
 	expect_moment(&now->from, 10000, 40);
