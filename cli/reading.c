@@ -359,6 +359,9 @@ void reading_subtract(struct reading *now, const struct reading *before)
 {
 	const struct rrow **sorted;
 
+	/* Another session has got the name: its counts began after @before. */
+	if (before && before->to_us && now->from.ns > before->to.ns)
+		return;
 	if (before)
 		now->from = before->to;
 	if (!before || !before->nr_rows || before->nr_events != now->nr_events)

@@ -92,7 +92,8 @@ size_t reading_backends(const struct reading *r);
 const char *reading_backend(const struct reading *r);
 
 /* reading_subtract - subtract the counts of @before (NULL: nothing) from @now, which are then those
- * since @before. Rows are matched by id; a row missing in @before keeps its counts. */
+ * since @before. Rows are matched by id; a row missing in @before keeps its counts, as do all if
+ * @now is of a session that began after @before. */
 void reading_subtract(struct reading *now, const struct reading *before);
 
 /* reading_difference - return the counts of @now (taken; NULL gives NULL) since *@before (NULL:

@@ -247,6 +247,8 @@ Test(cli_reading, counts_are_of_the_time_between_two_readings)
 	expect_moment(&now->from, 10000, 40);
 	expect_moment(&now->to, 12500, 30);
 	cr_expect_float_eq(reading_seconds(now), 2.5e-6, 1e-12);
+	reading_subtract(other, before); /* of a later session of the same name */
+	expect_moment(&other->from, 12500, UINT64_MAX);
 	/* Of two targets: both are within the sum's times; the start of one is unknown. */
 	reading_merge(now, other);
 	expect_moment(&now->to, 12600, 200);
