@@ -137,7 +137,7 @@ int metrics_sums(struct metrics *m, struct expo *e, char *err, size_t errlen)
 	if (!ret) {
 		all = json_pack("{s:i, s:s, s:I, s:o*, s:O, s:[]}", "format", 1, "made_by",
 				"Made by vpmu-exporter " VPMU_VERSION ".", "time_ns",
-				(json_int_t)as_of_us * 1000, "host", page_host(a.hello), "series",
+				(json_int_t)(as_of_us * 1000), "host", page_host(a.hello), "series",
 				series, "notes");
 		e->text = all ? json_dumps(all, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 		e->len = e->room = e->text ? strlen(e->text) : 0;
