@@ -431,6 +431,8 @@ static void stat_check(const struct stat_opts *o)
 	if (o->format.verbose && (o->format.sep || o->past.since))
 		cli_usage("stat: -v: lines of -x and counts of --since have no such time; give it "
 			  "without them");
+	if (o->format.verbose && o->runs > 1)
+		cli_usage("stat: -v: the means of -r are of several times; give it without -r");
 	if (o->append && !o->file)
 		cli_usage("stat: --append needs a file: give -o FILE as well");
 	if (o->runs > 1 && !o->command)

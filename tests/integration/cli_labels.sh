@@ -110,6 +110,9 @@ check "no line without -v" "$("$vpmu" stat -d 0.01 -e instructions | grep -c 'as
 check "-v -x: exit status" $? 2
 check "-v -x" "$(cat "$dir/err")" \
 	'vpmu: stat: -v: lines of -x and counts of --since have no such time; give it without them'
+"$vpmu" stat -v -r 2 -- true 2>"$dir/err"
+check "-v -r: exit status" $? 2
+check "-v -r" "$(cat "$dir/err")" 'vpmu: stat: -v: the means of -r are of several times; give it without -r'
 kill "$server"
 wait "$server" 2>/dev/null
 server=
