@@ -55,6 +55,8 @@ function firstOf(row, names) {
 
 const counts = (row, names) => names.some((n) => row.events.has(n) && !row.events.get(n).why);
 const cpuOf = (row) => firstOf(row, CPU);
+// The clock of /host also counts the time in which CPUs are idle: it does not tell who has a CPU.
+const idles = (row) => row.vm === null && row.tenant === "/host";
 const nameOf = (row) => row.vm ?? row.tenant;
 
 // Those that may suffer or make others suffer: VMs, and tenants of which no VM is known. Not / and not what contains them.
@@ -192,6 +194,8 @@ function judge(data, dt) {
 				continue;
 			const id = row.backend + " " + event;
 			totals.set(id, (totals.get(id) ?? 0) + sum(s.delta));
+			if (s === cpu && idles(row))
+				continue;
 			uses.push({ row, event, s, id, sum: sum(s.delta), cpu: s === cpu });
 		}
 	}

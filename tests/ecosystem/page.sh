@@ -101,6 +101,7 @@ victims() { js "return [...new Set(View.verdict.victims.map((v) => nameOf(v.row)
 check "bursts of cache misses and CPI" "$(named 'noisy()')" gx-1
 check "who suffers from them" "$(victims)" "db-1 web-1"
 check "a hog, and others wait for a CPU" "$(named 'waits()')" hog
+check "CPUs that idle make nobody wait" "$(named 'idleHost()'): $(victims)" "nobody: web-1 web-2 web-3 web-4"
 check "all wait, all alike" "$(named 'equal()'): $(victims)" "nobody: web-1 web-2 web-3 web-4"
 check "no culprit" "$(named 'quiet()')" nobody
 check "one that suffers from itself" "$(named 'phases()'): $(victims)" "nobody: db-1"

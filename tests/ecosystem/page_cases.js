@@ -71,6 +71,7 @@ const cases = {
 	// Both change once.
 	step: (seed = 1) => { const r = random(seed); return host(60, [busy(r, "/acme/db", "db-1", 1, (k) => (k < 40 ? 1 : 2), few), busy(r, "/globex", "gx-1", 1, one, (k) => (k < 40 ? 1e6 : 4e7))]); },
 	waits: (seed = 1) => { const r = random(seed); return host(60, [busy(r, "/globex", "hog", 6, one, few, () => 1e7), ...[1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 0.4, one, few, () => 4e8))]); },
+	idleHost: (seed = 1) => { const r = random(seed); return host(60, [busy(r, "/host", null, 6, one, few), ...[1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 0.4, one, few, () => 4e8))]); },
 	equal: (seed = 1) => { const r = random(seed); return host(60, [1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 2, one, few, () => 2e9))); },
 	nopmu: (seed = 1) => { const d = cases.waits(seed), no = "no hardware PMU on this host"; d.series.forEach((s) => { if (/cycles|instr|cache/.test(s.event)) { s.delta.fill(null); s.why = no; } });
 		return { ...d, profile: profile("hog", "cpu-clock") }; },
