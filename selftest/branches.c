@@ -65,10 +65,11 @@ static unsigned int branches_look(struct selftest *t, const struct vpmu_lbr_regs
 		if (!branches_within(e->from) || !branches_within(e->to))
 			continue; /* to or from the kernel */
 		n++;
-		expect(t, "records that are branches", 1, 1, branches_known(e),
-		       "record %u, from %lld to %lld behind the program's begin: no branch", i,
-		       (long long)(e->from - (uintptr_t)selftest_flow),
-		       (long long)(e->to - (uintptr_t)selftest_flow));
+		selftest_expect(
+			t, "records that are branches", 1, 1, branches_known(e),
+			"record %u, from %lld to %lld behind the program's begin: no branch", i,
+			(long long)(e->from - (uintptr_t)selftest_flow),
+			(long long)(e->to - (uintptr_t)selftest_flow));
 	}
 	return n;
 }
@@ -91,8 +92,8 @@ static int branches_read(struct selftest *t, struct vpmu_backend_node *task)
 		else if (ret != -EAGAIN && ret != -ENOENT)
 			return ret;
 	}
-	expect(t, "records of the program", 8, UINT64_MAX, records, "%d readings",
-	       BRANCHES_READINGS);
+	selftest_expect(t, "records of the program", 8, UINT64_MAX, records, "%d readings",
+			BRANCHES_READINGS);
 	return 0;
 }
 
@@ -116,7 +117,7 @@ void check_branches(struct selftest *t)
 	attached = !ret;
 	if (ret == -EOPNOTSUPP) {
 		why = vpmu_backend_branches_why(t->s);
-		skip(t, "%s", why ? why : "this CPU has no branch records");
+		selftest_skip(t, "%s", why ? why : "this CPU has no branch records");
 		ret = 0;
 	} else if (!ret) {
 		ret = branches_read(t, task);
@@ -127,7 +128,7 @@ void check_branches(struct selftest *t)
 	if (task)
 		vpmu_backend_node_remove(task);
 	if (ret)
-		give_up(t, "branch records", ret);
+		selftest_give_up(t, "branch records", ret);
 }
 
 #else
@@ -138,7 +139,7 @@ void branches_flow(void)
 
 void check_branches(struct selftest *t)
 {
-	skip(t, "the BPF backend records branches on x86 only");
+	selftest_skip(t, "the BPF backend records branches on x86 only");
 }
 
 #endif

@@ -91,10 +91,11 @@ static void count_try(struct selftest *t, enum work work,
 		ret = fn(t, work);
 	bpf_backend_usage(t->k, &u);
 	if (ret == -EAGAIN)
-		skip(t, "partial, %d times: %llu context switches and %llu moves were not shown",
-		     TRIES, (unsigned long long)u.missed, (unsigned long long)u.moved);
+		selftest_skip(
+			t, "partial, %d times: %llu context switches and %llu moves were not shown",
+			TRIES, (unsigned long long)u.missed, (unsigned long long)u.moved);
 	else if (ret)
-		give_up(t, "a worker", ret);
+		selftest_give_up(t, "a worker", ret);
 }
 
 static void count_both(struct selftest *t, int (*fn)(struct selftest *t, enum work work))
@@ -205,7 +206,7 @@ static int cpus_work(struct selftest *t, enum work work)
 void check_cpus(struct selftest *t)
 {
 	if (!(t->s->can & VPMU_BACKEND_CPUS))
-		skip(t, "the backend does not count single CPUs");
+		selftest_skip(t, "the backend does not count single CPUs");
 	else
 		count_both(t, cpus_work);
 }
@@ -231,10 +232,10 @@ static int moves_work(struct selftest *t, enum work work)
 		ret = measure_partial(t);
 	}
 	if (!ret) {
-		expect(t, "page-faults of a", a, a, t->value[NODE_A][0].count,
-		       "charged to the other cgroup, or lost");
-		expect(t, "page-faults of b", b, b, t->value[NODE_B][0].count,
-		       "charged to the other cgroup, or lost");
+		selftest_expect(t, "page-faults of a", a, a, t->value[NODE_A][0].count,
+				"charged to the other cgroup, or lost");
+		selftest_expect(t, "page-faults of b", b, b, t->value[NODE_B][0].count,
+				"charged to the other cgroup, or lost");
 		expect_sum(t);
 	}
 	worker_end(&w);
@@ -246,7 +247,7 @@ void check_moves(struct selftest *t)
 	if (t->known[0].usable)
 		count_try(t, WORK_MOVES, moves_work);
 	else
-		skip(t, "%s: %s", t->known[0].event, t->known[0].why);
+		selftest_skip(t, "%s: %s", t->known[0].event, t->known[0].why);
 }
 
 /* ---- hotplug ---- */
@@ -286,7 +287,7 @@ static int hotplug_work(struct selftest *t, enum work work)
 	if (!ret) {
 		ret = hotplug_set(cpu, false);
 		if (ret) {
-			skip(t, "CPU %u: %s", cpu, strerror(-ret));
+			selftest_skip(t, "CPU %u: %s", cpu, strerror(-ret));
 			ret = 0;
 			goto end;
 		}

@@ -46,27 +46,29 @@ static void facts_errata(struct selftest *t, const struct cpu *c)
 	if (!t->pmu || t->o->exact)
 		return;
 	if (c->vendor[0])
-		fact(t, "known",
-		     "each interrupt may count as one instruction and one branch of user "
-		     "mode (Weaver et al., ISPASS 2013): upper bounds allow for it");
+		selftest_fact(t, "known",
+			      "each interrupt may count as one instruction and one branch of user "
+			      "mode (Weaver et al., ISPASS 2013): upper bounds allow for it");
 	/* Linux, arch/x86/events/intel/core.c, intel_ht_bug(): "PMU erratum BJ122, BV98, HSD29". */
 	if (intel && c->family == 6 &&
 	    (c->model == 42 || c->model == 45 || c->model == 58 || c->model == 62 ||
 	     c->model == 60 || c->model == 63 || c->model == 69 || c->model == 70))
-		fact(t, "erratum",
-		     "BJ122, BV98, HSD29: with hyper-threading, events of memory accesses can "
-		     "corrupt a counter of the sibling CPU; the kernel keeps them apart");
+		selftest_fact(
+			t, "erratum",
+			"BJ122, BV98, HSD29: with hyper-threading, events of memory accesses can "
+			"corrupt a counter of the sibling CPU; the kernel keeps them apart");
 	/* Linux, arch/x86/events/intel/core.c, intel_tfa: counter 3 is used by microcode. */
 	if (!access("/sys/devices/cpu/allow_tsx_force_abort", F_OK))
-		fact(t, "erratum",
-		     "TSX force abort: counter 3 may be the microcode's; see "
-		     "/sys/devices/cpu/allow_tsx_force_abort");
+		selftest_fact(t, "erratum",
+			      "TSX force abort: counter 3 may be the microcode's; see "
+			      "/sys/devices/cpu/allow_tsx_force_abort");
 	/* github.com/rr-debugger/rr, wiki "Zen". */
 	if (amd && (c->family == 0x17 || c->family == 0x19))
-		fact(t, "erratum",
-		     "family %xh: rr trusts the count of retired conditional branches only with "
-		     "SpecLockMap off (its scripts/zen_workaround.py)",
-		     c->family);
+		selftest_fact(
+			t, "erratum",
+			"family %xh: rr trusts the count of retired conditional branches only with "
+			"SpecLockMap off (its scripts/zen_workaround.py)",
+			c->family);
 }
 
 void facts(struct selftest *t)
@@ -78,26 +80,29 @@ void facts(struct selftest *t)
 	cpu_read(&c);
 	t->amd = !strcmp(c.vendor, "AuthenticAMD");
 	if (c.vendor[0])
-		fact(t, "CPU", "%s (%s %u/%u/%u)%s", c.name, c.vendor, c.family, c.model,
-		     c.stepping, c.hypervisor ? ", in a virtual machine" : "");
+		selftest_fact(t, "CPU", "%s (%s %u/%u/%u)%s", c.name, c.vendor, c.family, c.model,
+			      c.stepping, c.hypervisor ? ", in a virtual machine" : "");
 	else
-		fact(t, "CPU", "%s", c.name[0] ? c.name : "unknown");
-	fact(t, "CPUs", "%u", t->nr_cpus);
+		selftest_fact(t, "CPU", "%s", c.name[0] ? c.name : "unknown");
+	selftest_fact(t, "CPUs", "%u", t->nr_cpus);
 	if (!uname(&uts))
-		fact(t, "kernel", "%s %s %s", uts.sysname, uts.release, uts.machine);
+		selftest_fact(t, "kernel", "%s %s %s", uts.sysname, uts.release, uts.machine);
 	bpf_backend_budget(t->k, &b);
 	if (b.known)
-		fact(t, "counters", "%u general, %u fixed: %s", b.general, b.fixed, b.from);
+		selftest_fact(t, "counters", "%u general, %u fixed: %s", b.general, b.fixed,
+			      b.from);
 	else
-		fact(t, "counters", "unknown: %s", b.from);
+		selftest_fact(t, "counters", "unknown: %s", b.from);
 	for (const struct known *k = t->known; k < t->known + SELFTEST_KNOWN; k++)
 		if (!k->usable && (t->pmu || !k->hardware))
-			fact(t, "missing", "%s: %s", k->event, k->why);
+			selftest_fact(t, "missing", "%s: %s", k->event, k->why);
 	if (!t->pmu)
-		fact(t, "missing", "hardware counters (%s): software events only", t->known[1].why);
+		selftest_fact(t, "missing", "hardware counters (%s): software events only",
+			      t->known[1].why);
 	if (!scratch_controllers())
-		fact(t, "missing",
-		     "no controller is on in cgroup.subtree_control of the root, as systemd has: "
-		     "the kernel may show no moves of tasks");
+		selftest_fact(t, "missing",
+			      "no controller is on in cgroup.subtree_control of the root, as "
+			      "systemd has: "
+			      "the kernel may show no moves of tasks");
 	facts_errata(t, &c);
 }

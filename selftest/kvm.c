@@ -22,7 +22,7 @@ static int kvm_usable(struct selftest *t)
 	int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0) {
-		skip(t, "/dev/kvm: %s", strerror(errno));
+		selftest_skip(t, "/dev/kvm: %s", strerror(errno));
 		return -errno;
 	}
 	close(fd);
@@ -46,7 +46,7 @@ static int kvm_split(struct selftest *t)
 		if (vpmu_event_parse(events[i], vpmu_event_host_space(), &keys[i], why,
 				     sizeof(why)) ||
 		    !vpmu_backend_can_count(t->s, keys[i], &q, why, sizeof(why))) {
-			skip(t, "guest and host: %s: %s", events[i], why);
+			selftest_skip(t, "guest and host: %s: %s", events[i], why);
 			return 0;
 		}
 	ret = worker_start(t, NODE_A, &w);
@@ -60,16 +60,16 @@ static int kvm_split(struct selftest *t)
 		ret = measure_partial(t);
 	}
 	if (!ret) {
-		expect(t, "instructions:G of a guest", 2 * n,
-		       2 * n + KVM_AROUND + (t->o->exact ? 0 : t->interrupts), v[GUEST].count,
-		       "a loop of %llu", (unsigned long long)n);
-		expect(t, "instructions:uH beside it", 1, KVM_HOST_MOST, v[USER].count,
-		       "the guest leaks into the host's count");
-		expect(t, "guest + host", v[ALL].count - v[ALL].count / 20,
-		       v[ALL].count + v[ALL].count / 20, v[GUEST].count + v[HOST].count,
-		       "cgroup a; one of the sides counts for another one");
-		expect(t, "instructions:G of others", 0, 0, t->value[NODE_B][GUEST].count,
-		       "cgroup b");
+		selftest_expect(t, "instructions:G of a guest", 2 * n,
+				2 * n + KVM_AROUND + (t->o->exact ? 0 : t->interrupts),
+				v[GUEST].count, "a loop of %llu", (unsigned long long)n);
+		selftest_expect(t, "instructions:uH beside it", 1, KVM_HOST_MOST, v[USER].count,
+				"the guest leaks into the host's count");
+		selftest_expect(t, "guest + host", v[ALL].count - v[ALL].count / 20,
+				v[ALL].count + v[ALL].count / 20, v[GUEST].count + v[HOST].count,
+				"cgroup a; one of the sides counts for another one");
+		selftest_expect(t, "instructions:G of others", 0, 0, t->value[NODE_B][GUEST].count,
+				"cgroup b");
 	}
 	worker_end(&w);
 	return ret;
@@ -89,19 +89,20 @@ static int kvm_pmu(struct selftest *t)
 	if (!ret)
 		ret = worker_do(t, &w, WORK_GUEST_PMU, 1);
 	if (ret == -EOPNOTSUPP || ret == -EBUSY) {
-		skip(t, "a guest's PMU: %s", seen->why);
+		selftest_skip(t, "a guest's PMU: %s", seen->why);
 		ret = 0;
 	} else if (ret && seen->why[0]) {
-		expect(t, "a guest with a PMU", 0, 0, (uint64_t)-ret, "%s", seen->why);
+		selftest_expect(t, "a guest with a PMU", 0, 0, (uint64_t)-ret, "%s", seen->why);
 		ret = 0;
 	} else if (!ret) {
-		expect(t, "PMIs that a guest took", GUEST_PMIS, GUEST_PMIS, seen->pmis,
-		       "of its fixed counter 2");
-		expect(t, "PMIs that were raised", GUEST_PMIS, GUEST_PMIS, seen->raised,
-		       "of its fixed counter 2");
-		expect(t, "RDPMC of a stopped counter", seen->msr, seen->msr, seen->rdpmc,
-		       "RDMSR has another value");
-		expect(t, "its count of a loop", 1000, UINT32_MAX, seen->msr, "ref-cycles");
+		selftest_expect(t, "PMIs that a guest took", GUEST_PMIS, GUEST_PMIS, seen->pmis,
+				"of its fixed counter 2");
+		selftest_expect(t, "PMIs that were raised", GUEST_PMIS, GUEST_PMIS, seen->raised,
+				"of its fixed counter 2");
+		selftest_expect(t, "RDPMC of a stopped counter", seen->msr, seen->msr, seen->rdpmc,
+				"RDMSR has another value");
+		selftest_expect(t, "its count of a loop", 1000, UINT32_MAX, seen->msr,
+				"ref-cycles");
 	}
 	worker_end(&w);
 	t->guest = NULL;
@@ -120,14 +121,15 @@ void check_kvm(struct selftest *t)
 		for (int i = 0; i < 4 && ret == -EAGAIN; i++)
 			ret = kvm_split(t);
 		if (ret == -EAGAIN)
-			skip(t, "guest and host: partial each time: context switches were not "
-				"shown");
+			selftest_skip(
+				t, "guest and host: partial each time: context switches were not "
+				   "shown");
 		else if (ret)
-			give_up(t, "a guest", ret);
+			selftest_give_up(t, "a guest", ret);
 	} else {
-		skip(t, "guest and host: no hardware counters");
+		selftest_skip(t, "guest and host: no hardware counters");
 	}
 	ret = kvm_pmu(t);
 	if (ret)
-		give_up(t, "a guest's PMU", ret);
+		selftest_give_up(t, "a guest's PMU", ret);
 }

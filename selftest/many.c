@@ -88,13 +88,13 @@ static void many_expect(struct selftest *t, uint64_t rounds)
 			continue;
 		hardware += vpmu_key_space(t->keys[i]) != VPMU_SPACE_SOFTWARE;
 		waited += v->running_ns < v->enabled_ns;
-		expect(t, "time with a counter", 0, v->enabled_ns, v->running_ns, "%s",
-		       vpmu_event_name(t->keys[i], name));
+		selftest_expect(t, "time with a counter", 0, v->enabled_ns, v->running_ns, "%s",
+				vpmu_event_name(t->keys[i], name));
 	}
 	bpf_backend_budget(t->k, &b);
 	if (b.known && hardware > b.general + b.fixed)
-		expect(t, "events that waited", hardware - b.general - b.fixed, hardware, waited,
-		       "they share %u counters", b.general + b.fixed);
+		selftest_expect(t, "events that waited", hardware - b.general - b.fixed, hardware,
+				waited, "they share %u counters", b.general + b.fixed);
 	for (const struct known *k = t->known; k < t->known + SELFTEST_KNOWN; k++) {
 		const uint64_t n =
 			k->unit * rounds * (k->work == WORK_FAULTS ? 1000 : many_loop(t));
@@ -108,11 +108,11 @@ static void many_expect(struct selftest *t, uint64_t rounds)
 			snprintf(subject, sizeof(subject), "%s, %s", k->event,
 				 v->running_ns < v->enabled_ns ? "estimated" : "counted");
 			if (v->running_ns < v->enabled_ns)
-				expect(t, subject, n / 2, n * 2, vpmu_value_scaled(v),
-				       "the estimate is not of this work");
+				selftest_expect(t, subject, n / 2, n * 2, vpmu_value_scaled(v),
+						"the estimate is not of this work");
 			else /* the loop that touches pages is user mode, too */
-				expect(t, subject, n, k->hardware ? n + n / 10 : n, v->count,
-				       "it always had a counter");
+				selftest_expect(t, subject, n, k->hardware ? n + n / 10 : n,
+						v->count, "it always had a counter");
 		}
 	}
 }
@@ -140,5 +140,5 @@ void check_many(struct selftest *t)
 	}
 	worker_end(&w);
 	if (ret)
-		give_up(t, "a worker", ret);
+		selftest_give_up(t, "a worker", ret);
 }

@@ -56,7 +56,7 @@ fail:
 		vpmu_counting_free(t->counting[i]);
 		t->counting[i] = NULL;
 	}
-	give_up(t, "attaching", ret);
+	selftest_give_up(t, "attaching", ret);
 	return ret;
 }
 
@@ -113,21 +113,22 @@ bool expect_known(struct selftest *t, unsigned int n, size_t i, const struct kno
 	const struct vpmu_value *v = &t->value[n][i];
 
 	if (!v->supported)
-		return expect(t, k->event, 1, 1, 0, "%s: it cannot be counted", where);
+		return selftest_expect(t, k->event, 1, 1, 0, "%s: it cannot be counted", where);
 	if (v->running_ns < v->enabled_ns && t->nr_keys <= SELFTEST_KNOWN)
-		return expect(t, k->event, v->enabled_ns, v->enabled_ns, v->running_ns,
-			      "%s: ns with a counter: others use the PMU; `vpmu check` names them",
-			      where);
-	return expect(t, k->event, count, known_most(t, k, count), v->count, "%s%s", where,
-		      v->partial ? ": partial" : "");
+		return selftest_expect(
+			t, k->event, v->enabled_ns, v->enabled_ns, v->running_ns,
+			"%s: ns with a counter: others use the PMU; `vpmu check` names them",
+			where);
+	return selftest_expect(t, k->event, count, known_most(t, k, count), v->count, "%s%s", where,
+			       v->partial ? ": partial" : "");
 }
 
 static int measure_compare(const struct vpmu_conservation *c, void *arg)
 {
 	char name[VPMU_EVENT_NAME_MAX];
 
-	expect(arg, "hardware = charged", c->hardware, c->hardware, c->charged, "CPU %u, %s",
-	       c->pcpu, vpmu_event_name(c->key, name));
+	selftest_expect(arg, "hardware = charged", c->hardware, c->hardware, c->charged,
+			"CPU %u, %s", c->pcpu, vpmu_event_name(c->key, name));
 	return 0;
 }
 
@@ -136,7 +137,7 @@ void expect_conserved(struct selftest *t)
 	int ret = vpmu_backend_conservation(t->s, measure_compare, t);
 
 	if (ret)
-		give_up(t, "conservation", ret);
+		selftest_give_up(t, "conservation", ret);
 }
 
 void expect_sum(struct selftest *t)
@@ -148,7 +149,8 @@ void expect_sum(struct selftest *t)
 
 		for (unsigned int n = 0; n < NODE_ROOT; n++)
 			sum += t->value[n][i].count;
-		expect(t, "cgroups + others = host", sum, sum, t->value[NODE_ROOT][i].count, "%s",
-		       vpmu_event_name(t->keys[i], name));
+		selftest_expect(t, "cgroups + others = host", sum, sum,
+				t->value[NODE_ROOT][i].count, "%s",
+				vpmu_event_name(t->keys[i], name));
 	}
 }

@@ -69,10 +69,11 @@ static int perf_task(struct selftest *t, const struct known *k)
 		snprintf(subject, sizeof(subject), "%s of a task", k->event);
 		/* Both events count the same instructions; one is scheduled before the other. */
 		most = k->hardware && !t->o->exact ? t->interrupts : 0;
-		expect(t, subject, count > most ? count - most : 0, count + most,
-		       t->value[NODE_A][0].count, "perf's own event, and the cgroup's count");
-		expect(t, subject, n * k->unit, known_most(t, k, n * k->unit), count,
-		       "perf's own event: not ours, but the kernel's or the CPU's");
+		selftest_expect(t, subject, count > most ? count - most : 0, count + most,
+				t->value[NODE_A][0].count,
+				"perf's own event, and the cgroup's count");
+		selftest_expect(t, subject, n * k->unit, known_most(t, k, n * k->unit), count,
+				"perf's own event: not ours, but the kernel's or the CPU's");
 	}
 	if (fd >= 0)
 		close(fd);
@@ -155,8 +156,8 @@ static int perf_host(struct selftest *t, const char *event)
 		ret = -EAGAIN;
 	if (!ret) {
 		snprintf(subject, sizeof(subject), "%s of the host", event);
-		expect(t, subject, inner[1] - inner[0], outer[1] - outer[0],
-		       t->value[NODE_ROOT][0].count, "perf's own events around ours");
+		selftest_expect(t, subject, inner[1] - inner[0], outer[1] - outer[0],
+				t->value[NODE_ROOT][0].count, "perf's own events around ours");
 	}
 	while (p.nr)
 		close(p.fd[--p.nr]);
@@ -182,11 +183,11 @@ void check_perf(struct selftest *t)
 	}
 	measure_end(t);
 	if (ret == -EBUSY)
-		skip(t, "perf's own event waited for a counter: others use the PMU");
+		selftest_skip(t, "perf's own event waited for a counter: others use the PMU");
 	else if (ret == -EAGAIN)
-		skip(t, "partial each time: context switches or moves were not shown");
+		selftest_skip(t, "partial each time: context switches or moves were not shown");
 	else if (ret)
-		give_up(t, "perf's own event", ret);
+		selftest_give_up(t, "perf's own event", ret);
 }
 
 /* ---- sides ---- */
@@ -198,8 +199,8 @@ static void sides_add(struct selftest *t, const char *subject, uint64_t whole, u
 {
 	const uint64_t most = whole / SIDES_PART + 1000;
 
-	expect(t, subject, whole > most ? whole - most : 0, whole + most, a + b,
-	       "cgroup a; one of the sides counts for another one");
+	selftest_expect(t, subject, whole > most ? whole - most : 0, whole + most, a + b,
+			"cgroup a; one of the sides counts for another one");
 }
 
 /*
@@ -220,13 +221,14 @@ static int sides_vm(void)
 static void sides_guest(struct selftest *t, uint64_t guest, uint64_t host, uint64_t all, int vm)
 {
 	if (t->amd && vm < 0) {
-		skip(t, "guest and host: AMD's CPUs tell them apart only while KVM has a VM "
-			"(EFER.SVME), and /dev/kvm cannot be used");
+		selftest_skip(t,
+			      "guest and host: AMD's CPUs tell them apart only while KVM has a VM "
+			      "(EFER.SVME), and /dev/kvm cannot be used");
 		return;
 	}
 	/* No VM runs in this cgroup. */
-	expect(t, "instructions:G without a guest", 0, 0, guest,
-	       "the host leaks into the guest's count");
+	selftest_expect(t, "instructions:G without a guest", 0, 0, guest,
+			"the host leaks into the guest's count");
 	sides_add(t, "guest + host", all, host, guest);
 }
 
@@ -245,7 +247,7 @@ void check_sides(struct selftest *t)
 	for (int i = 0; i < NR; i++)
 		if (vpmu_event_parse(events[i], vpmu_event_host_space(), &keys[i], why,
 				     sizeof(why))) {
-			skip(t, "%s", why);
+			selftest_skip(t, "%s", why);
 			return;
 		}
 	vm = sides_vm();
@@ -260,7 +262,7 @@ void check_sides(struct selftest *t)
 	if (!ret) {
 		measure_end(t);
 		if (v[ALL].supported && v[ALL].running_ns < v[ALL].enabled_ns)
-			skip(t, "fewer than %d counters", NR);
+			selftest_skip(t, "fewer than %d counters", NR);
 		else {
 			sides_add(t, "user + kernel", v[HOST].count, v[USER].count,
 				  v[KERNEL].count);
@@ -272,5 +274,5 @@ void check_sides(struct selftest *t)
 	if (vm >= 0)
 		close(vm);
 	if (ret)
-		give_up(t, "a worker", ret);
+		selftest_give_up(t, "a worker", ret);
 }

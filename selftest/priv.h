@@ -85,15 +85,15 @@ enum { NEED_PMU = 1, NEED_CPUS = 2, NEED_HOTPLUG = 4 };
 
 /* ---- run.c: lines of the report ---- */
 
-/* expect - @seen must be from @low to @high. Comparisons of one @subject in a row are one line.
- * Returns true if it is. @fmt: where it was, and what it means if it is not. */
-bool expect(struct selftest *t, const char *subject, uint64_t low, uint64_t high, uint64_t seen,
-	    const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-void skip(struct selftest *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void fact(struct selftest *t, const char *what, const char *fmt, ...)
+/* selftest_expect - @seen must be from @low to @high. Comparisons of one @subject in a row are one
+ * line. Returns true if it is. @fmt: where it was, and what it means if it is not. */
+bool selftest_expect(struct selftest *t, const char *subject, uint64_t low, uint64_t high,
+		     uint64_t seen, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+void selftest_skip(struct selftest *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void selftest_fact(struct selftest *t, const char *what, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* give_up - a call failed: the check has failed. */
-void give_up(struct selftest *t, const char *what, int error);
+/* selftest_give_up - a call failed: the check has failed. */
+void selftest_give_up(struct selftest *t, const char *what, int error);
 
 /* ---- scratch.c: cgroups of its own ---- */
 

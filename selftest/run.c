@@ -42,14 +42,14 @@ const char *selftest_name(unsigned int i, const char **brief)
 
 /* ---- system calls ---- */
 
-static int sys_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu)
+static int run_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu)
 {
 	long fd = syscall(SYS_perf_event_open, attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-static int sys_event_read(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_t *running_ns)
+static int run_event_read(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_t *running_ns)
 {
 	uint64_t v[3];
 
@@ -62,28 +62,28 @@ static int sys_event_read(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_
 }
 
 const struct selftest_sys selftest_sys_real = {
-	.event_open = sys_event_open,
-	.event_read = sys_event_read,
+	.event_open = run_event_open,
+	.event_read = run_event_read,
 };
 
 /* ---- the report ---- */
 
-static void line_end(struct selftest *t)
+static void run_line_end(struct selftest *t)
 {
 	if (t->line.times && t->line.result == SELFTEST_PASS)
 		t->o->row(t->o->arg, &t->line);
 	t->line.times = 0;
 }
 
-bool expect(struct selftest *t, const char *subject, uint64_t low, uint64_t high, uint64_t seen,
-	    const char *fmt, ...)
+bool selftest_expect(struct selftest *t, const char *subject, uint64_t low, uint64_t high,
+		     uint64_t seen, const char *fmt, ...)
 {
 	const bool right = seen >= low && seen <= high;
 	struct selftest_row failed;
 	va_list ap;
 
 	if (t->line.times && strcmp(t->subject, subject) != 0)
-		line_end(t);
+		run_line_end(t);
 	if (!t->line.times) {
 		snprintf(t->subject, sizeof(t->subject), "%s", subject);
 		t->line =
@@ -112,12 +112,12 @@ bool expect(struct selftest *t, const char *subject, uint64_t low, uint64_t high
 	return false;
 }
 
-void skip(struct selftest *t, const char *fmt, ...)
+void selftest_skip(struct selftest *t, const char *fmt, ...)
 {
 	struct selftest_row r = {.check = t->check, .subject = "", .result = SELFTEST_SKIP};
 	va_list ap;
 
-	line_end(t);
+	run_line_end(t);
 	va_start(ap, fmt);
 	vsnprintf(t->why, sizeof(t->why), fmt, ap);
 	va_end(ap);
@@ -125,7 +125,7 @@ void skip(struct selftest *t, const char *fmt, ...)
 	t->o->row(t->o->arg, &r);
 }
 
-void fact(struct selftest *t, const char *what, const char *fmt, ...)
+void selftest_fact(struct selftest *t, const char *what, const char *fmt, ...)
 {
 	char text[400];
 	struct selftest_fact f = {.what = what, .text = text};
@@ -137,19 +137,19 @@ void fact(struct selftest *t, const char *what, const char *fmt, ...)
 	t->o->fact(t->o->arg, &f);
 }
 
-void give_up(struct selftest *t, const char *what, int error)
+void selftest_give_up(struct selftest *t, const char *what, int error)
 {
 	char why[300];
 
 	if (error == -EINTR && t->error)
 		return; /* stopped: it says nothing about the host */
-	expect(t, what, 0, 0, (uint64_t)-error, "%s",
-	       vpmu_backend_error(t->s, error, why, sizeof(why)));
+	selftest_expect(t, what, 0, 0, (uint64_t)-error, "%s",
+			vpmu_backend_error(t->s, error, why, sizeof(why)));
 }
 
 /* ---- the run ---- */
 
-static int find_cpus(struct selftest *t, char *err, size_t errlen)
+static int run_find_cpus(struct selftest *t, char *err, size_t errlen)
 {
 	const size_t bytes = CPU_ALLOC_SIZE(SELFTEST_CPUS);
 	cpu_set_t *set = CPU_ALLOC(SELFTEST_CPUS);
@@ -168,7 +168,7 @@ static int find_cpus(struct selftest *t, char *err, size_t errlen)
 }
 
 /* Which known events does this host count? */
-static void find_known(struct selftest *t)
+static void run_find_known(struct selftest *t)
 {
 	static const struct known known[SELFTEST_KNOWN] = {
 		{.event = "page-faults", .work = WORK_FAULTS, .unit = 1},
@@ -190,7 +190,7 @@ static void find_known(struct selftest *t)
 	}
 }
 
-static int open_nodes(struct selftest *t, char *err, size_t errlen)
+static int run_open_nodes(struct selftest *t, char *err, size_t errlen)
 {
 	int ret = 0;
 
@@ -206,26 +206,26 @@ static int open_nodes(struct selftest *t, char *err, size_t errlen)
 	return ret;
 }
 
-static void check_one(struct selftest *t, const struct selftest_check *c)
+static void run_check(struct selftest *t, const struct selftest_check *c)
 {
 	t->check = c->name;
 	t->reported = 0;
 	t->mask = NULL;
 	if (c->needs & NEED_PMU && !t->pmu)
-		skip(t, "no hardware counters: %s", t->known[1].why);
+		selftest_skip(t, "no hardware counters: %s", t->known[1].why);
 	else if (c->needs & NEED_HOTPLUG && !t->o->hotplug)
-		skip(t, "only with --hotplug");
+		selftest_skip(t, "only with --hotplug");
 	else if (c->needs & NEED_CPUS && t->nr_cpus < 2)
-		skip(t, "one CPU");
+		selftest_skip(t, "one CPU");
 	else
 		c->run(t);
-	line_end(t);
+	run_line_end(t);
 	measure_end(t); /* after a failure in between */
 	if (t->reported > MOST_FAILURES)
-		skip(t, "%u more failures of this check", t->reported - MOST_FAILURES);
+		selftest_skip(t, "%u more failures of this check", t->reported - MOST_FAILURES);
 }
 
-static bool is_check(const char *name)
+static bool run_has_check(const char *name)
 {
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
 		if (!strcmp(checks[i].name, name))
@@ -239,7 +239,7 @@ int selftest_run(const struct selftest_opts *o, char *err, size_t errlen)
 	struct bpf_backend_opts opts = {.isolated = true, .sys = t.sys->backend};
 	int ret;
 
-	if (o->only && !is_check(o->only)) {
+	if (o->only && !run_has_check(o->only)) {
 		snprintf(err, errlen, "%s: no such check", o->only);
 		return -ENOENT;
 	}
@@ -252,17 +252,17 @@ int selftest_run(const struct selftest_opts *o, char *err, size_t errlen)
 	if (t.sys->opened)
 		t.sys->opened(t.k);
 	t.s = bpf_as_backend(t.k);
-	ret = open_nodes(&t, err, errlen);
+	ret = run_open_nodes(&t, err, errlen);
 	if (ret)
 		goto backend;
-	ret = find_cpus(&t, err, errlen);
+	ret = run_find_cpus(&t, err, errlen);
 	if (ret)
 		goto backend;
-	find_known(&t);
+	run_find_known(&t);
 	facts(&t);
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && !t.error; i++)
 		if (!o->only || !strcmp(checks[i].name, o->only))
-			check_one(&t, &checks[i]);
+			run_check(&t, &checks[i]);
 	ret = t.error ? t.error : (int)t.failed;
 	if (t.error)
 		snprintf(err, errlen, "stopped");

@@ -56,18 +56,19 @@ static int samples_of(struct selftest *t, const struct known *k)
 		interrupts = t->o->exact || !k->hardware ? 0 : host_interrupts() - interrupts;
 		snprintf(subject, sizeof(subject), "%s, samples", k->event);
 		if (state.throttled || state.lost)
-			skip(t, "%s: %llu lost, the kernel has stopped sampling %llu times",
-			     subject, (unsigned long long)state.lost,
-			     (unsigned long long)state.throttled);
+			selftest_skip(t,
+				      "%s: %llu lost, the kernel has stopped sampling %llu times",
+				      subject, (unsigned long long)state.lost,
+				      (unsigned long long)state.throttled);
 		else
 			/* A CPU's event is everyone's: a period that ends in the worker may have
 			 * begun in other tasks. */
-			expect(t, subject, most - most / 4 - 5,
-			       most + most / 4 + 5 + interrupts / o.period,
-			       atomic_load(&got.periods), "period %llu",
-			       (unsigned long long)o.period);
-		expect(t, "samples of an unknown cgroup", 0, 0, atomic_load(&got.unknown), "%s",
-		       k->event);
+			selftest_expect(t, subject, most - most / 4 - 5,
+					most + most / 4 + 5 + interrupts / o.period,
+					atomic_load(&got.periods), "period %llu",
+					(unsigned long long)o.period);
+		selftest_expect(t, "samples of an unknown cgroup", 0, 0, atomic_load(&got.unknown),
+				"%s", k->event);
 	}
 	vpmu_backend_sample_stop(s);
 	worker_end(&w);
@@ -80,7 +81,7 @@ void check_samples(struct selftest *t)
 	int ret = 0;
 
 	if (!(t->s->can & VPMU_BACKEND_SAMPLES)) {
-		skip(t, "the backend does not sample");
+		selftest_skip(t, "the backend does not sample");
 		return;
 	}
 	for (const struct known *k = t->known; k < t->known + SELFTEST_KNOWN && !ret; k++) {
@@ -90,7 +91,7 @@ void check_samples(struct selftest *t)
 			ret = 0;
 	}
 	if (ret)
-		give_up(t, "sampling", ret);
+		selftest_give_up(t, "sampling", ret);
 	else if (!sampled)
-		skip(t, "no event with a known count can be sampled");
+		selftest_skip(t, "no event with a known count can be sampled");
 }
