@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Consumers, see consumer.h. Register models and sessions call this.
+ * Consumers, see consumer.h. Register models and sessions call this. The control form is in
+ * consumer_ctl.c.
  *
  * The state for readers is a latch: two copies and a sequence number, as in the kernel's
  * seqcount_latch_t. Readers use the copy that the number selects. A writer changes the other copy
@@ -12,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "vpmu/core/consumer_ctl.h"
 #include "vpmu/core/consumer_local.h"
 #include "vpmu/core/internal.h"
 
@@ -177,8 +179,7 @@ static struct vpmu_quota *quota_of(const struct vpmu_consumer *c)
 	return c->local && c->account->ctx ? c->account->ctx->quota : NULL;
 }
 
-/* Control form: after keys_ctl_del. */
-static void consumer_release(struct vpmu_consumer *c)
+void consumer_release(struct vpmu_consumer *c)
 {
 	if (c->local)
 		keys_local_del(c->account, c->slot);
@@ -226,7 +227,7 @@ static bool supported_now(const struct vpmu_state *s, const struct vpmu_sum *v)
 }
 
 /* Start counting from the consumer's present value. The account's total must be current. */
-static void consumer_start(struct vpmu_consumer *c)
+void consumer_start(struct vpmu_consumer *c)
 {
 	struct vpmu_sum base = sum_of(c->account, c->slot), v = value_now(c);
 	unsigned int q = consumer_now(c)->how.quality;
@@ -248,7 +249,7 @@ static void consumer_start(struct vpmu_consumer *c)
  * the final value is known. In the control form other pCPUs go on charging it, so the final value
  * is decided after the publication (cut_sum), and before the slot can get another key.
  */
-static void consumer_stop(struct vpmu_consumer *c)
+void consumer_stop(struct vpmu_consumer *c)
 {
 	struct vpmu_sum v = value_now(c);
 	struct vpmu_state s = *consumer_now(c);
@@ -274,7 +275,7 @@ static void consumer_stop(struct vpmu_consumer *c)
 
 /* ---- support of a key ---- */
 
-static void ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu)
+void consumer_ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu)
 {
 	enum vpmu_quality q;
 
@@ -284,17 +285,6 @@ static void ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu)
 	if (!c->supported || q > c->quality)
 		c->quality = q; /* the worst of all pCPUs */
 	c->supported = true;
-}
-
-/* Under ctl_lock. A host without pCPUs supports every key. */
-static void ask_host(struct vpmu_consumer *c)
-{
-	struct vpmu_host *host = c->account->host;
-	struct vpmu_pcpu *p;
-
-	c->supported = cds_list_empty(&host->pcpus);
-	cds_list_for_each_entry (p, &host->pcpus, node)
-		ask_pmu(c, p->pmu);
 }
 
 /* ---- local form ---- */
@@ -346,24 +336,9 @@ static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 	consumer_stop(c);
 }
 
-/* ---- control form: many at once ---- */
+/* ---- adding and ending ---- */
 
-/* Under ctl_lock. Take a slot. To start counting, keys_ctl_add, a sync that charges all earlier
- * counts, and consumer_start must follow. */
-static int ctl_take(struct vpmu_consumer *c)
-{
-	int slot = slot_get(c->account->host, c->key, NULL);
-
-	if (slot < 0)
-		return slot;
-	c->slot = slot;
-	return 0;
-}
-
-/* ---- public ---- */
-
-static int consumer_init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
-			 bool local)
+int consumer_init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key, bool local)
 {
 	if (!vpmu_key_valid(key))
 		return -EINVAL;
@@ -378,7 +353,7 @@ static int consumer_init(struct vpmu_consumer *c, struct vpmu_account *account, 
 	return 0;
 }
 
-static void fini(struct vpmu_consumer *c)
+void consumer_fini(struct vpmu_consumer *c)
 {
 	struct vpmu_state none = {0};
 	struct vpmu_account *account = c->account;
@@ -388,8 +363,8 @@ static void fini(struct vpmu_consumer *c)
 	__atomic_sub_fetch(&account->nr_consumers, 1, __ATOMIC_RELEASE);
 }
 
-/* End a consumer with current totals; fini must follow. */
-static void consumer_end(struct vpmu_consumer *c, struct vpmu_value *last)
+/* End a consumer with current totals; consumer_fini must follow. */
+void consumer_end(struct vpmu_consumer *c, struct vpmu_value *last)
 {
 	/*
 	 * With concurrent readers: in the control form, none may read more than the final value, or
@@ -427,10 +402,10 @@ int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_ke
 	ret = consumer_init(c, account, key, true);
 	if (ret)
 		return ret;
-	ask_pmu(c, p->pmu);
+	consumer_ask_pmu(c, p->pmu);
 	ret = local_take(c, p);
 	if (ret && ret != -EOPNOTSUPP)
-		fini(c);
+		consumer_fini(c);
 	return ret;
 }
 
@@ -439,81 +414,17 @@ void consumer_begin(struct vpmu_consumer *c)
 	consumer_start(c);
 }
 
-/* Sync the pCPUs on which the accounts of @n consumers were placed. */
-static int ctl_sync(struct vpmu_host *host, struct vpmu_consumer *const *c, size_t n)
-{
-	const struct vpmu_account *last = NULL;
-
-	sync_spare_all(host);
-	for (size_t i = 0; i < n; i++) {
-		if (c[i]->account != last)
-			sync_concerns(c[i]->account);
-		last = c[i]->account;
-	}
-	return host_sync_locked(host, NULL, NULL);
-}
-
-/* Free the cells of @n accounts, after the release of their consumers' slots. */
-static void ctl_reap(struct vpmu_account *const *account, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (!i || account[i] != account[i - 1])
-			cells_reap(account[i]);
-	}
-}
-
-static int ctl_enable(struct vpmu_consumer *c)
-{
-	struct vpmu_host *host = c->account->host;
-	int ret = ctl_take(c);
-
-	if (ret)
-		return ret;
-	ret = keys_ctl_add(c->account, &c, 1);
-	if (ret) {
-		consumer_release(c);
-		return ret;
-	}
-	ret = ctl_sync(host, &c, 1);
-	if (ret) {
-		keys_ctl_del(c);
-		consumer_release(c);
-		cells_reap(c->account);
-	} else {
-		consumer_start(c);
-	}
-	return ret;
-}
-
 int vpmu_consumer_enable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 {
-	struct vpmu_host *host = c->account->host;
-	int ret = 0;
-
-	if (pcpu)
-		return local_enable(c, pcpu);
-	pthread_mutex_lock(&host->ctl_lock);
-	ret = c->slot >= 0 ? 0 : ctl_enable(c);
-	pthread_mutex_unlock(&host->ctl_lock);
-	return ret ? ret : c->supported ? 0 : -EOPNOTSUPP;
+	return pcpu ? local_enable(c, pcpu) : consumer_ctl_enable(c);
 }
 
 void vpmu_consumer_disable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 {
-	struct vpmu_host *host = c->account->host;
-
-	if (pcpu) {
+	if (pcpu)
 		local_disable(c, pcpu);
-		return;
-	}
-	pthread_mutex_lock(&host->ctl_lock);
-	if (c->slot >= 0) {
-		keys_ctl_del(c);
-		ctl_sync(host, &c, 1);
-		consumer_stop(c);
-		cells_reap(c->account);
-	}
-	pthread_mutex_unlock(&host->ctl_lock);
+	else
+		consumer_ctl_disable(c);
 }
 
 void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct vpmu_value *last)
@@ -525,90 +436,7 @@ void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct v
 	if (c->slot >= 0)
 		local_charge(pcpu, c->account, c->slot);
 	consumer_end(c, last);
-	fini(c);
-}
-
-int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const *account,
-			   const vpmu_key_t *key, size_t n, size_t *failed)
-{
-	struct vpmu_host *host;
-	bool unsupported = false;
-	size_t i, taken = 0, inited = 0, used = 0;
-	int ret = 0;
-
-	if (!n)
-		return 0;
-	host = account[0]->host;
-	pthread_mutex_lock(&host->ctl_lock);
-	for (i = 0; i < n; i++) {
-		ret = consumer_init(c[i], account[i], key[i], false);
-		if (ret)
-			goto fail;
-		inited++;
-		ask_host(c[i]);
-		unsupported |= !c[i]->supported;
-		ret = ctl_take(c[i]);
-		if (ret)
-			goto fail;
-		taken++;
-	}
-	for (i = 0; i < n; i = used) {
-		size_t same = 1;
-
-		while (i + same < n && account[i + same] == account[i])
-			same++;
-		ret = keys_ctl_add(account[i], &c[i], same);
-		if (ret)
-			goto fail;
-		used += same;
-	}
-	i = 0;
-	ret = ctl_sync(host, c, n);
-	if (ret)
-		goto fail;
-	for (; i < n; i++)
-		consumer_start(c[i]);
-	pthread_mutex_unlock(&host->ctl_lock);
-	return unsupported ? -EOPNOTSUPP : 0;
-fail:
-	if (failed)
-		*failed = i;
-	for (size_t k = 0; k < used; k++)
-		keys_ctl_del(c[k]);
-	ctl_sync(host, c, used);
-	for (size_t k = 0; k < inited; k++) {
-		if (k < taken)
-			consumer_release(c[k]);
-		fini(c[k]);
-	}
-	ctl_reap(account, inited);
-	pthread_mutex_unlock(&host->ctl_lock);
-	return ret;
-}
-
-void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_value *last)
-{
-	struct vpmu_account *before = NULL;
-	struct vpmu_host *host;
-
-	if (!n)
-		return;
-	host = c[0]->account->host;
-	pthread_mutex_lock(&host->ctl_lock);
-	for (size_t i = 0; i < n; i++) {
-		if (c[i]->slot >= 0)
-			keys_ctl_del(c[i]);
-	}
-	ctl_sync(host, c, n);
-	for (size_t i = 0; i < n; i++)
-		consumer_end(c[i], last ? &last[i] : NULL);
-	for (size_t i = 0; i < n; i++) {
-		if (c[i]->account != before)
-			cells_reap(c[i]->account);
-		before = c[i]->account;
-		fini(c[i]);
-	}
-	pthread_mutex_unlock(&host->ctl_lock);
+	consumer_fini(c);
 }
 
 void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
