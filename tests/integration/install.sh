@@ -1,16 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# cmake --install, with DESTDIR and with a prefix: the installed files are those of docs/building.md, and they run
-# from where it is, with the guest image by its name. Also: it lists the packages of tools/deps.
+# cmake --install, with DESTDIR and with a prefix: the installed files are those of install.files, and they run
+# from where it is, with the guest image by its name.
 . "$(dirname "$0")/cli_lib.inc"
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
 src=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 build=$(cd "$VPMU_BIN/.." && pwd) || exit 1
 guest='name=g,engine=emulator,image=guest,args=run fib 20'
 
-# ---- the files in docs/building.md ----
-sed -n '/^## Files of an installation/,/^## [^F]/p' "$src/docs/building.md" |
-	sed -n 's/^| `\([^`]*\)` |.*/\1/p' | sort >"$dir/listed"
-grep -q bin/vpmu-vmm "$dir/listed" || { echo "FAILED: no table of files in docs/building.md"; exit 1; }
+LC_ALL=C; export LC_ALL
+sort "$here/install.files" >"$dir/listed"
 # The libraries for other programs are not built with a sanitizer.
 grep -q '^VPMU_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt" && sed -i '\|^include/|d; \|^lib/libvpmu|d; \|^lib/pkgconfig/|d; \|/vpmu-preload|d' "$dir/listed"
 command -v scdoc >/dev/null || sed -i '\|^share/man/|d' "$dir/listed"
@@ -29,7 +28,7 @@ while read -r row; do
 	esac
 done <"$dir/listed" | sort >"$dir/rows"
 mv "$dir/rows" "$dir/listed"
-check "files that are installed, against docs/building.md" "$(cat "$dir/installed")" "$(cat "$dir/listed")"
+check "files that are installed, against install.files" "$(cat "$dir/installed")" "$(cat "$dir/listed")"
 check "outside of the prefix" "$(cd "$dir/dest" && find . ! -type d ! -path './opt/vpmu/*')" ""
 check "files that everybody may read" \
 	"$(cd "$dir/dest" && find . -type f ! -perm -444)" ""
@@ -63,19 +62,5 @@ stop_server
 start_server -c "$dir/prefix/share/vpmu/examples/tenants.ini"
 check "VMs of an installed example" "$("$vpmu" list -j | grep -c '"state":"running"')" 5
 stop_server
-
-# ---- packages ----
-block() { # WORDS: the block with this info string, one word a line
-	sed -n "/^\`\`\`text $1\$/,/^\`\`\`\$/p" "$src/docs/building.md" | grep -v '^```' | tr -s ' ' '\n'
-}
-deps() { sh "$src/tools/deps" list "$@"; }
-check "packages in docs/building.md" "$(block packages)" "$(deps)"
-check "packages for the tests" "$(block packages; block 'packages check')" "$(deps check)"
-check "packages for the fuzzers" \
-	"$(block packages; block 'packages check'; block 'packages fuzz')" "$(deps check fuzz)"
-check "packages for aarch64" "$(block packages; block 'packages aarch64')" "$(deps aarch64)"
-check "packages for tests of the ecosystem" "$(deps ecosystem | sed 's/^bolt-19$/bolt-16/')" \
-	"$(block packages; block 'packages ecosystem')"
-[ -n "$(deps fuzz)" ] || check "tools/deps list" "nothing" "packages"
 
 [ $failures = 0 ] || exit 1
