@@ -322,34 +322,87 @@ static bool open_perf(const char *name, vpmu_key_t key, struct bed_counters *c)
 	return c->nr > 0;
 }
 
-Test(cgroup_rows, are_those_of_perf_or_partial)
+/* The rows of the churn; shared by the processes that count them one after another. */
+static struct rows {
+	uint64_t cgroup[GROUPS];
+	struct bpf_backend_base base[GROUPS][KEYS];
+	int ready;
+} * rows;
+
+/* Counts all cgroups. @pins: NULL, or where the pins are; @found: those of a former process. */
+static struct bpf_backend *rows_open(const char *pins, bool found, struct vpmu_counting **row)
+{
+	const struct bpf_backend_opts o = {.pin_dir = pins};
+	struct bpf_backend *k;
+	char why[512];
+
+	cr_assert_eq(bpf_backend_open(&o, &k, why, sizeof(why)), 0, "%s", why);
+	for (unsigned int i = 0; i < GROUPS; i++) {
+		struct vpmu_backend_node *n = bed_node(bpf_as_backend(k)->root);
+
+		cr_assert(!pins || bpf_backend_name(n, 1000 + i) == found);
+		cr_assert(found || !bpf_backend_bind_cgroup(n, rows->cgroup[i]));
+		row[i] = bed_counting(n, keys, KEYS, i ? row[i - 1] : NULL);
+	}
+	bed_attach(row[GROUPS - 1]);
+	return k;
+}
+
+/* A process that counts them and is killed before anything runs there. */
+static void rows_of_former(const char *pins, struct vpmu_counting **row)
+{
+	pid_t pid = bed_fork();
+	int status;
+
+	if (!pid) {
+		rows_open(pins, false, row);
+		for (unsigned int i = 0; i < GROUPS; i++)
+			for (size_t j = 0; j < KEYS; j++)
+				bpf_backend_base_get(row[i], j, &rows->base[i][j]);
+		__atomic_store_n(&rows->ready, 1, __ATOMIC_RELEASE);
+		for (;;)
+			pause();
+	}
+	while (!__atomic_load_n(&rows->ready, __ATOMIC_ACQUIRE)) {
+		cr_assert_eq(waitpid(pid, &status, WNOHANG), 0, "it ended: %#x", status);
+		usleep(1000);
+	}
+	bed_kill(pid);
+}
+
+/* @away: the process that counts is killed before the churn, and the next one comes after it. */
+static void churn_beside_perf(bool away)
 {
 	static const char *const what[KEYS] = {"page-faults", "context-switches", "cpu-migrations"};
 	static struct bed_counters perf[GROUPS][KEYS];
-	const char *many = getenv("IT_CGROUP_ROWS");
+	static char dir[BED_PIN_DIR];
+	const char *many = getenv("IT_CGROUP_ROWS"), *pins = away ? dir : NULL;
 	const unsigned int processes = many ? (unsigned int)atoi(many) : 200;
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
-	struct vpmu_backend *s = bpf_as_backend(k);
-	struct vpmu_counting *list = NULL, *row[GROUPS];
+	const struct bpf_backend_opts plain = {0};
+	struct bpf_backend *k = bed_open(&plain);
+	struct vpmu_counting *row[GROUPS], *list;
 	struct churn *c =
 		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	unsigned int partial = 0;
 	bool opened = true;
 
+	bpf_backend_close(k);
+	rows = mmap(NULL, sizeof(*rows), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	bed_controllers();
 	for (unsigned int i = 0; i < GROUPS; i++) {
-		struct vpmu_backend_node *n = bed_node(s->root);
-
 		snprintf(names[i], sizeof(names[i]), "g%u", i);
-		cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup(names[i])), 0);
-		row[i] = list = bed_counting(n, keys, KEYS, list);
+		rows->cgroup[i] = bed_cgroup(names[i]);
 		for (int j = 0; j < KEYS; j++)
 			opened &= open_perf(names[i], keys[j], &perf[i][j]);
 	}
 	if (!opened)
 		cr_skip_test("no perf events of cgroups");
-	bed_attach(list);
+	if (away) {
+		bed_pin_dir(dir);
+		rows_of_former(pins, row);
+	} else {
+		k = rows_open(pins, false, row);
+	}
 	for (unsigned int i = 0; i < processes; i++)
 		bed_spawn(names[i % GROUPS], work_churn, c);
 	usleep(2000000);
@@ -357,6 +410,14 @@ Test(cgroup_rows, are_those_of_perf_or_partial)
 	while (__atomic_load_n(&c->ended, __ATOMIC_ACQUIRE) < processes)
 		usleep(10000);
 	usleep(200000); /* all pause */
+	if (away) {
+		k = rows_open(pins, true, row);
+		for (unsigned int i = 0; i < GROUPS; i++)
+			for (size_t j = 0; j < KEYS; j++)
+				cr_assert_eq(bpf_backend_base_set(row[i], j, &rows->base[i][j]), 0);
+		bpf_backend_named(k);
+	}
+	list = row[GROUPS - 1];
 	vpmu_backend_flush(list);
 	for (unsigned int i = 0; i < GROUPS; i++)
 		vpmu_backend_read(row[i]);
@@ -381,7 +442,7 @@ Test(cgroup_rows, are_those_of_perf_or_partial)
 	}
 	printf("# %u rows of %u are partial\n", partial, GROUPS * KEYS);
 	report(k);
-	cr_expect_gt(bed_conserved(s), 0);
+	cr_expect_gt(bed_conserved(bpf_as_backend(k)), 0);
 	for (unsigned int i = 0; i < GROUPS; i++)
 		for (int j = 0; j < KEYS; j++)
 			bed_counters_close(&perf[i][j]);
@@ -389,6 +450,17 @@ Test(cgroup_rows, are_those_of_perf_or_partial)
 	bed_counting_free(list);
 	bpf_backend_close(k);
 	bed_end();
+}
+
+Test(cgroup_rows, are_those_of_perf_or_partial)
+{
+	churn_beside_perf(false);
+}
+
+/* All of the churn is while no process is there that looks at CPUs now and then. */
+Test(cgroup_rows, are_those_of_perf_while_nobody_is_there)
+{
+	churn_beside_perf(true);
 }
 
 /* ---- a node that goes while CPUs are counted ------------------------------------------------ */
