@@ -41,7 +41,7 @@ enum fds_kind fds_get(int fd, void **obj)
 	__atomic_fetch_add(&r->users, 1, __ATOMIC_SEQ_CST);
 	o = __atomic_load_n(&r->obj, __ATOMIC_SEQ_CST);
 	if (!o) {
-		fds_put(fd);
+		__atomic_fetch_sub(&r->users, 1, __ATOMIC_SEQ_CST);
 		return FDS_NONE;
 	}
 	*obj = (void *)(o & ~KIND_MASK);
@@ -50,7 +50,10 @@ enum fds_kind fds_get(int fd, void **obj)
 
 void fds_put(int fd)
 {
-	__atomic_fetch_sub(&fds_row(fd)->users, 1, __ATOMIC_SEQ_CST);
+	struct fds_row *r = fds_row(fd);
+
+	if (r)
+		__atomic_fetch_sub(&r->users, 1, __ATOMIC_SEQ_CST);
 }
 
 int fds_reserve(int fd)

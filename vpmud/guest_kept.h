@@ -6,19 +6,34 @@
 #ifndef VPMUD_GUEST_KEPT_H
 #define VPMUD_GUEST_KEPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#define GUEST_KEPT_VM_MAX 1024 /* of a VM: one for each bind */
+#define GUEST_KEPT_MAX	  16384
 
 struct guest_kept {
 	int set; /* an epoll set; -1: none so far */
 };
 
+/* Open events: of a VM, of all VMs of its tenant (the one at the top), of all. */
+struct guest_kept_nr {
+	unsigned int vm, tenant, all;
+};
+
+/* guest_kept_room - returns true if the VM may get one more. A tenant has at most as many as are
+ * free: however many it fills, others find room. Pure. */
+bool guest_kept_room(const struct guest_kept_nr *n);
+/* guest_kept_owner - process @pid as a VM of the tenant at @path. Two VMs or tenants have the same
+ * number with a probability of 2^-32, and then share their limits. Pure. */
+uint64_t guest_kept_owner(const char *path, pid_t pid, uint64_t start_time);
 /* guest_kept_add - @fd is passed to @owner: it counts until its last descriptor anywhere is closed.
  * 0 or -errno. */
 int guest_kept_add(struct guest_kept *k, uint64_t owner, int fd);
-/* guest_kept_count - those of @owner in *@of, and of all in *@all. 0; or -errno, and both are
- * unchanged. At least one has been added. Its time grows with the number of all. */
-int guest_kept_count(const struct guest_kept *k, uint64_t owner, unsigned int *of,
-		     unsigned int *all);
+/* guest_kept_count - set *@n for @owner. 0; or -errno, and *@n is unchanged. At least one has been
+ * added. Its time grows with the number of all. */
+int guest_kept_count(const struct guest_kept *k, uint64_t owner, struct guest_kept_nr *n);
 void guest_kept_close(struct guest_kept *k);
 
 #endif

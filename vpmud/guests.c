@@ -205,8 +205,6 @@ static void guests_connected(struct guests *g, int conn, struct guest_peer *peer
 	}
 	v = xcalloc(1, sizeof(*v));
 	*v = (struct vmm){.g = g, .fd = conn, .peer = *peer, .waited = stranger, .next = g->vmms};
-	/* The process may have events of an earlier connection: count before it gets one. */
-	v->passed = g->passed ? GUESTS_PASSED_MAX : 0;
 	g->vmms = v;
 	g->nr_vmms++;
 	g->nr_strangers += stranger;

@@ -13,8 +13,7 @@
 #include "vpmu/event/event.h"
 #include "vpmud/guests_priv.h"
 
-#define BINDS_MAX      1024 /* of a connection */
-#define PASSED_ALL_MAX 16384
+#define BINDS_MAX 1024 /* of a connection */
 
 static struct vpmu_backend_node *guests_node(const struct guests *g, const struct node *vcpu)
 {
@@ -127,28 +126,36 @@ err:
 	return ret;
 }
 
-/* False: @v, or all, keep as many events as they may. Those that are closed are only looked for
- * when the limit seems to be reached. */
-static bool guests_may_keep(struct vmm *v, uint64_t owner)
+/* False: @v, its tenant, which is below @top, or all keep as many events as they may. Those that
+ * are closed are only looked for when the limit seems to be reached. */
+static bool guests_may_keep(struct vmm *v, struct guest_quota *top, uint64_t owner)
 {
-	struct guests *g = v->g;
+	struct guest_kept_nr n = {v->passed, top->passed, v->g->passed};
 
-	if (v->passed < GUESTS_PASSED_MAX && g->passed < PASSED_ALL_MAX)
+	if (guest_kept_room(&n))
 		return true;
-	return !guest_kept_count(&g->kept, owner, &v->passed, &g->passed) &&
-	       v->passed < GUESTS_PASSED_MAX && g->passed < PASSED_ALL_MAX;
+	if (guest_kept_count(&v->g->kept, owner, &n))
+		return false;
+	v->passed = n.vm;
+	top->passed = n.tenant;
+	v->g->passed = n.all;
+	return guest_kept_room(&n);
 }
 
 /* A sampling event of thread @tid for its bound @key: the VMM sets its period. */
 int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
 {
-	const uint64_t owner = (uint64_t)v->peer.pid << 32 | (uint32_t)v->peer.start_time;
+	struct guest_quota *top = v->quota.parent;
 	struct perf_event_attr attr;
+	uint64_t owner;
 	int ret;
 
 	if (!key || !*guests_find(v, tid, key))
 		return -ENOENT;
-	if (!guests_may_keep(v, owner))
+	owner = guest_kept_owner(top->path, v->peer.pid, v->peer.start_time);
+	while (top->parent)
+		top = top->parent;
+	if (!guests_may_keep(v, top, owner))
 		return -ENOSPC;
 	ret = vpmu_key_to_attr(key, &attr);
 	if (ret)
@@ -166,6 +173,7 @@ int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
 		return ret;
 	}
 	v->passed++;
+	top->passed++;
 	v->g->passed++;
 	return 0;
 }

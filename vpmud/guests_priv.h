@@ -37,7 +37,7 @@ struct vmm {
 	uint64_t vm;	     /* serial of the VM's node as of the last bind; 0: no VM so far */
 	struct bind *binds;
 	unsigned int nr_binds, requests; /* requests: in this second */
-	unsigned int passed;		 /* events, and still open, at most */
+	unsigned int passed;		 /* events that are still open, at most */
 	uint64_t busy_ns;		 /* in this second */
 	/* By the VM's tenant as of the first bind; the VM cannot change it while events are
 	 * bound. The quota's parent is the tenant's. */
@@ -69,9 +69,6 @@ struct guests {
 };
 
 /* ---- guests_bind.c ---- */
-
-/* Events that a VM may keep, one for each bind. */
-#define GUESTS_PASSED_MAX 1024
 
 /* guests_find - the place of the bind of @key, or of any (0), of thread @tid; *place NULL: none. */
 struct bind **guests_find(struct vmm *v, pid_t tid, vpmu_key_t key);

@@ -258,6 +258,53 @@ fi
 bind_soon one
 bind_soon two
 
+# Nine VMs of a tenant keep all that they may: it gets half of what there is, and another tenant's VM what a VM may have.
+{
+	cat "$conf.plain"
+	printf '[tenant /two]\nvm = *-%s\nvm_owner = 0\n[tenant /crowd]\nvm = *\nvm_owner = 0\n' "$vmm2"
+} >"$conf"
+"$vpmu" reload >/dev/null
+has_ended two
+crowd=
+for n in 1 2 3 4 5 6 7 8 9; do
+	mkfifo "$dir/crowd$n"
+	"$vmm" "$run/vcpus.sock" <>"$dir/crowd$n" >"$dir/crowd$n.out" &
+	crowd="$crowd $!"
+	jobs="$jobs $!"
+done
+crowd_says() { # VMM COMMAND
+	lines=$(wc -l <"$dir/crowd$1.out")
+	echo "$2" >"$dir/crowd$1"
+	until [ "$(wc -l <"$dir/crowd$1.out")" -gt "$lines" ]; do sleep 0.05; done
+	answer=$(tail -n 1 "$dir/crowd$1.out")
+}
+for n in 1 2 3 4 5 6 7 8 9; do
+	crowd() { crowd_says $n "$*"; }
+	until [ -s "$dir/crowd$n.out" ]; do sleep 0.05; done
+	bind_soon crowd
+done
+for n in 1 2 3 4 5 6 7 8; do echo "events 1024" >"$dir/crowd$n"; done
+for n in 1 2 3 4 5 6 7 8; do
+	until grep -q '^1024 \| 28$' "$dir/crowd$n.out"; do sleep 0.1; done
+	check "events of VM $n of the tenant" "$(tail -n 1 "$dir/crowd$n.out")" "1024 0"
+done
+n=9
+crowd events 5
+check "events of VM 9 of the tenant" "$answer" "0 28"
+bind_soon two
+says two "events 1025" "1024 28"
+# Room that a VM of the tenant gives back is the tenant's.
+crowd_says 1 "close 600"
+crowd events 1024
+check "events of VM 9 when VM 1 has closed some" "$answer" "88 28"
+says two "close 1024" 0
+kill $crowd
+wait $crowd 2>/dev/null
+cp "$conf.plain" "$conf"
+"$vpmu" reload >/dev/null
+bind_soon one
+bind_soon two
+
 # A hostile VMM: tens of thousands of forged requests, connections and garbage; others keep their counts, control
 # calls are answered.
 vmm_start 3

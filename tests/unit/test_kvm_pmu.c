@@ -353,6 +353,28 @@ Test(kvm_pmu, counts_of_the_guest)
 	bed_end(&b);
 }
 
+/* The clocks around KVM_RUN are not read before something counts. */
+Test(kvm_pmu, time_is_taken_while_something_counts)
+{
+	struct vpmu_kvm_report r;
+	uint64_t was;
+	struct bed b;
+
+	bed_new(&b, VPMU_GUEST_AMD_CORE, 0);
+	retire(&b, 1);
+	vpmu_kvm_vcpu_report(b.v, &r);
+	cr_expect_eq(r.guest_tsc, 0);
+	count_from(&b, 0);
+	for (int i = 0; i < 3; i++) {
+		vpmu_kvm_vcpu_report(b.v, &r);
+		was = r.guest_tsc;
+		retire(&b, 1);
+		vpmu_kvm_vcpu_report(b.v, &r);
+		cr_expect_gt(r.guest_tsc, was);
+	}
+	bed_end(&b);
+}
+
 Test(kvm_pmu, release_keeps_counts)
 {
 	struct bed b;

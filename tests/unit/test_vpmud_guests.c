@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "vpmu/event/event.h"
 #include "vpmud/config.h"
+#include "vpmud/guest_kept.h"
 #include "vpmud/guest_quota.h"
 
 static struct vpmud_config c;
@@ -261,4 +264,59 @@ Test(vpmud_quota, random)
 	}
 	cr_expect_eq(s.all.nr, 0);
 	cr_expect_null(s.tenants);
+}
+
+/* ---- events that are kept ------------------------------------------------------------------- */
+
+/* However many events tenants fill in turn, the next one gets some, and all together stay below
+ * the limit. */
+Test(vpmud_kept, each_tenant_finds_room)
+{
+	unsigned int all = 0;
+
+	for (int tenant = 0; tenant < 12; tenant++) {
+		unsigned int own = 0;
+
+		for (unsigned int vm = 0; vm < 20; vm++)
+			for (struct guest_kept_nr n = {0, own, all}; guest_kept_room(&n); n.vm++)
+				n.tenant = ++own, n.all = ++all;
+		cr_expect_eq(own, (GUEST_KEPT_MAX >> (tenant + 1)), "tenant %d: %u", tenant, own);
+	}
+	cr_expect_leq(all, GUEST_KEPT_MAX);
+	cr_expect_not(guest_kept_room(&(struct guest_kept_nr){GUEST_KEPT_VM_MAX, 0, 0}));
+	cr_expect_not(guest_kept_room(&(struct guest_kept_nr){0, 0, GUEST_KEPT_MAX}));
+	cr_expect_not(guest_kept_room(&(struct guest_kept_nr){0, 0, GUEST_KEPT_MAX + 1}));
+}
+
+Test(vpmud_kept, whose_they_are)
+{
+	struct {
+		const char *path;
+		pid_t pid;
+		uint64_t start_time;
+	} vms[] = {{"/a", 7, 1}, {"/a/b", 8, 1}, {"/a", 8, 2}, {"/ab", 9, 1}, {"/", 10, 1}};
+	struct guest_kept k = {.set = -1};
+	struct guest_kept_nr n = {1, 2, 3};
+	uint64_t owner[5];
+	int fd[5];
+
+	for (size_t i = 0; i < 5; i++) {
+		fd[i] = eventfd(0, EFD_CLOEXEC);
+		owner[i] = guest_kept_owner(vms[i].path, vms[i].pid, vms[i].start_time);
+		cr_assert_eq(guest_kept_add(&k, owner[i], fd[i]), 0);
+	}
+	for (size_t i = 0; i < 5; i++) {
+		cr_assert_eq(guest_kept_count(&k, owner[i], &n), 0);
+		cr_expect_eq(n.vm, 1, "%s: %u", vms[i].path, n.vm);
+		cr_expect_eq(n.tenant, i < 3 ? 3 : 1, "%s: %u", vms[i].path, n.tenant);
+		cr_expect_eq(n.all, 5);
+	}
+	/* A VM that has moved to another tenant has what it had. */
+	cr_assert_eq(guest_kept_count(&k, guest_kept_owner("/c", 7, 1), &n), 0);
+	cr_expect_eq(n.vm, 1);
+	cr_expect_eq(n.tenant, 0);
+	close(fd[1]);
+	cr_assert_eq(guest_kept_count(&k, owner[0], &n), 0);
+	cr_expect_eq(n.tenant, 2);
+	guest_kept_close(&k);
 }

@@ -38,8 +38,8 @@ struct vpmu_kvm_vm {
 struct vpmu_kvm_vcpu {
 	struct kvm_port port;
 	struct vpmu_kvm_vm *vm;
-	bool own;		  /* guest, context and pCPU are the library's */
-	bool measuring;		  /* between enter and leave, with kvm_oncpu_enter done */
+	bool own;	/* guest, context and pCPU are the library's */
+	bool measuring; /* between enter and leave, of a vCPU that counts: kvm_oncpu_enter */
 	struct vpmu_guest *guest; /* malloc'd if own */
 	struct vpmu_account *account;
 	struct vpmu_context ctx;

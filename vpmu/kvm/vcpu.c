@@ -215,8 +215,10 @@ int vpmu_kvm_enter(struct vpmu_kvm_vcpu *v)
 	if (v->own)
 		vpmu_pcpu_poll(v->pcpu);
 	kvm_alarms_to(v->port.kr);
-	kvm_oncpu_enter(&v->port.oncpu);
-	v->measuring = true;
+	/* The time is for what counts the TSC: without a counter or key nothing does. */
+	v->measuring = !v->own || vpmu_pcpu_wants_tick(v->pcpu);
+	if (v->measuring)
+		kvm_oncpu_enter(&v->port.oncpu);
 	return rc;
 }
 
@@ -304,9 +306,9 @@ enum vpmu_kvm_next vpmu_kvm_leave(struct vpmu_kvm_vcpu *v, int rc)
 	if (v->measuring) {
 		v->port.tsc += kvm_oncpu_leave(&v->port.oncpu);
 		atomic_store_explicit(&v->guest_tsc, v->port.tsc, memory_order_relaxed);
-		kvm_alarms_to(NULL);
 		v->measuring = false;
 	}
+	kvm_alarms_to(NULL);
 	if (rc == -EINTR)
 		return vcpu_interrupted(v);
 	if (rc < 0)

@@ -364,7 +364,7 @@ struct vpmu_kvm_report {
 	uint64_t rdmsr, wrmsr, rdpmc;		/* accesses answered, */
 	uint64_t faults;			/* of which #GP */
 	uint64_t alarms, pmis, pmi_errors;	/* PMIs raised; lost by an error of KVM */
-	uint64_t guest_tsc;  /* TSC ticks between enter and leave in which the thread had a CPU */
+	uint64_t guest_tsc;  /* TSC ticks in KVM_RUN on a CPU, while something counts */
 	unsigned int shared; /* events that are counted on vpmud's page now */
 };
 
