@@ -8,12 +8,21 @@
 
 #include <stdint.h>
 
-/* Where the guest's code is, in guest addresses: these bytes and nothing else. */
+/* Where the guest's code is, in guest addresses: these bytes and nothing else. LINES: where its
+ * five instructions are in it. */
 #define BED_GUEST_CODE 0x40000000ULL
 #ifdef __aarch64__
 #define BED_GUEST_CODE_BYTES 20
+#define BED_GUEST_LINES                                                                            \
+	{                                                                                          \
+		0, 4, 8, 12, 16                                                                    \
+	}
 #else
 #define BED_GUEST_CODE_BYTES 11
+#define BED_GUEST_LINES                                                                            \
+	{                                                                                          \
+		0, 2, 5, 7, 9                                                                      \
+	}
 #endif
 
 struct bed_guest {

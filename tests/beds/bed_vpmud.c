@@ -18,6 +18,7 @@
 
 #define TENANTS 3u
 #define TIMES	20u
+#define SHOWS	20000000u /* a loop of some ticks */
 #define CONFIG                                                                                     \
 	"[vpmud]\n"                                                                                \
 	"libvirt = none\n"                                                                         \
@@ -281,11 +282,13 @@ static uint64_t guest_instructions(void)
 	return n;
 }
 
-/* A process of tenant @i with a VM of one vCPU, which executes one loop and then waits. Nothing
- * has a VM, not that it is one. */
+/* A process of tenant @i with a VM of one vCPU, which has executed a loop, and waits. Neither a
+ * name nor a system call shows the vCPU's thread: that it has been in a guest for some ticks does.
+ */
 static void make_vm(struct vm *vm, unsigned int i)
 {
 	struct bed_guest g;
+	uint64_t entries;
 	int start[2];
 	char c;
 
@@ -299,6 +302,10 @@ static void make_vm(struct vm *vm, unsigned int i)
 		close(start[1]);
 		cgroup_enter(tenant[i]);
 		bed_guest_make(&g);
+		bed_guest_start(&g, SHOWS);
+		while (bed_guest_run(&g))
+			;
+		entries = bed_guest_entries(&g);
 		if (read(start[0], &c, 1) != 0)
 			_exit(1);
 		for (unsigned int k = 0; k < TIMES; k++) {
@@ -307,7 +314,8 @@ static void make_vm(struct vm *vm, unsigned int i)
 				;
 			sched_yield();
 		}
-		__atomic_store_n(vm->executed, guest_instructions() + bed_guest_entries(&g),
+		__atomic_store_n(vm->executed,
+				 guest_instructions() + bed_guest_entries(&g) - entries,
 				 __ATOMIC_RELEASE);
 		pause();
 		_exit(0);
@@ -316,14 +324,17 @@ static void make_vm(struct vm *vm, unsigned int i)
 	vm->start = start[1];
 }
 
-/* Wait until `vpmu list` shows @want for the VM of process @pid. The time is the machine's own,
- * which is its instructions: a look at all processes begins each second of it. */
+/* Wait until `vpmu list` shows the VM of process @pid with its vCPU, or (!@want) not at all. The
+ * time is the machine's own, which is its instructions: a look at all processes begins each second
+ * of it. */
 static void until_found(pid_t pid, bool want)
 {
 	char word[24];
 
 	snprintf(word, sizeof(word), "pid=%d", pid);
-	for (int i = 0; has_line(asked("list"), "vm", word, NULL) != want; i++) {
+	for (int i = 0; has_line(asked("list"), want ? " vm   " : "vm", want ? " 1 state=" : word,
+				 want ? word : NULL) != want;
+	     i++) {
 		cr_assert_lt(i, 400, "%s: %s after 20 seconds", word,
 			     want ? "not found" : "still there");
 		usleep(50000);
@@ -367,5 +378,9 @@ Test(bed_vpmud, finds_a_vm_and_counts_its_guest)
 	out = asked("stat --session s -x,");
 	cr_expect_eq(cell(out, "instructions:G", "/t1", "", ""), done,
 		     "what a VM that has ended counted is the tenant's: %s", out);
+	out = asked("conservation");
+	cr_expect(has_line(out, "instructions:G ", " yes", NULL) &&
+			  !has_line(out, " no", NULL, NULL),
+		  "%s", out);
 	vpmud_stop(vpmud);
 }
