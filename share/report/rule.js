@@ -11,6 +11,7 @@ const RULE = {
 	cpiMin: 3, // and at least so many
 	wait: 0.1, // or if it waits in the run queue this part of the time in which it could run
 	share: 0.1, // a suspect uses this part of what all rows use of a resource,
+	ofWait: 0.25, // or runs for this part of the time that another one waits,
 	contrast: 1.5, // this many times more while the other suffers,
 	r: 0.5, // and the two correlate, beyond chance:
 	holds: 0.5, // or: it holds this part of the CPU time of all rows, and
@@ -108,7 +109,7 @@ function partOf(row, names, kind, limit) {
 	const series = w.delta.map((v, k) => (v === null || cpu.delta[k] === null || v + cpu.delta[k] <= 0 ? null : v / (v + cpu.delta[k])));
 	const all = sum(w.delta) + sum(cpu.delta), values = known(series);
 	const part = all > 0 ? sum(w.delta) / all : null;
-	return { kind, series, mean: part, nr: values.length, limit, bad: values.filter((v) => v >= limit).length, estimated: (w.running ?? 1) < 1,
+	return { kind, series, sum: sum(w.delta), mean: part, nr: values.length, limit, bad: values.filter((v) => v >= limit).length, estimated: (w.running ?? 1) < 1,
 		suffers: values.length >= RULE.intervals && part !== null && part >= limit };
 }
 
@@ -148,9 +149,11 @@ function correlate(use, pain, tests) {
 	return { r: pearson(x, y), n, need };
 }
 
+// Use in the bad intervals against that in the others. Where one of both is missing, worse than its mean is bad.
 function contrastOf(use, pain, limit) {
-	const bad = [], good = [];
-	use.forEach((v, k) => v !== null && pain[k] !== null && (pain[k] >= limit ? bad : good).push(v));
+	const bad = [], good = [], all = known(pain), bads = all.filter((v) => v >= limit).length;
+	const from = bads < RULE.cpiMin || all.length - bads < RULE.cpiMin ? mean(all) : limit;
+	use.forEach((v, k) => v !== null && pain[k] !== null && (pain[k] >= from ? bad : good).push(v));
 	return bad.length && good.length ? mean(bad) / Math.max(mean(good), 1e-12) : null;
 }
 
@@ -201,10 +204,11 @@ function judge(data, dt) {
 	}
 	for (const u of uses)
 		u.share = totals.get(u.id) > 0 ? u.sum / totals.get(u.id) : 0;
-	const big = uses.filter((u) => u.share >= RULE.share), pairs = [];
+	const pairs = [];
 	for (const victim of victims)
-		for (const u of big)
-			if (u.row !== victim.row && u.row.backend === victim.row.backend && (u.cpu || victim.by === "cpi"))
+		for (const u of uses)
+			if (u.row !== victim.row && u.row.backend === victim.row.backend && (victim.by === "cpi" ? u.share >= RULE.share :
+				u.cpu && (u.share >= RULE.share || u.sum >= RULE.ofWait * victim.pain.sum)))
 				pairs.push({ victim, u });
 	const suspects = new Map(), unproven = [];
 	for (const p of pairs) {
