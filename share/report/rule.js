@@ -21,6 +21,7 @@ const RULE = {
 
 const CPU = ["task-clock", "cpu-time"];
 const WAIT = ["run-delay", "steal"]; // one figure of the kernel by two names
+const TAKEN = ["preempted-by-others"]; // how often another tenant took a CPU from tasks that could go on
 const SHARED = /cache|llc|l3|mem|bus|dram|offcore/; // what neighbours of a CPU share
 
 const sum = (a) => a.reduce((s, v) => s + (v ?? 0), 0);
@@ -149,12 +150,12 @@ function correlate(use, pain, tests) {
 	return { r: pearson(x, y), n, need };
 }
 
-// Use in the bad intervals against that in the others. Where one of both is missing, worse than its mean is bad.
+// Use in the bad intervals against that in the others. If nearly all are bad, those above the mean are compared with the rest.
 function contrastOf(use, pain, limit) {
-	const bad = [], good = [], all = known(pain), bads = all.filter((v) => v >= limit).length;
-	const from = bads < RULE.cpiMin || all.length - bads < RULE.cpiMin ? mean(all) : limit;
+	const bad = [], good = [], all = known(pain), worse = all.filter((v) => v < limit).length < RULE.cpiMin;
+	const from = worse ? mean(all) : limit;
 	use.forEach((v, k) => v !== null && pain[k] !== null && (pain[k] >= from ? bad : good).push(v));
-	return bad.length && good.length ? mean(bad) / Math.max(mean(good), 1e-12) : null;
+	return { worse, contrast: bad.length && good.length ? mean(bad) / Math.max(mean(good), 1e-12) : null };
 }
 
 // Runs of intervals in which nothing was counted, while something was in others: { from, n }, numbers of intervals.
@@ -214,10 +215,10 @@ function judge(data, dt) {
 	for (const p of pairs) {
 		const rate = p.u.s.delta.map((v, k) => (v === null ? null : v / dt[k]));
 		const c = correlate(rate, p.victim.pain.series, pairs.length);
-		const contrast = contrastOf(rate, p.victim.pain.series, p.victim.pain.limit);
+		const { worse, contrast } = contrastOf(rate, p.victim.pain.series, p.victim.pain.limit);
 		if (!c || c.r < RULE.r || !(contrast >= RULE.contrast))
 			continue;
-		const e = { victim: p.victim, event: p.u.event, share: p.u.share, contrast, ...c, use: rate, estimated: p.victim.pain.estimated || (p.u.s.running ?? 1) < 1 };
+		const e = { victim: p.victim, event: p.u.event, share: p.u.share, contrast, worse, ...c, use: rate, estimated: p.victim.pain.estimated || (p.u.s.running ?? 1) < 1 };
 		if (c.r < c.need) {
 			unproven.push({ row: p.u.row, ...e });
 			continue;

@@ -22,7 +22,10 @@ function evidenceText(e) {
 		: ` suffers: ${v.pain.kind} takes ${part(v.pain.mean)} of the time in which it could run. `);
 	p.append("This one " + (e.holds ? "holds " : "uses ") + `${approx(part(e.share), e.estimated)} of all `, bdi(e.event), e.holds
 		? `, ${times(e.holds)} as much as the one that waits.`
-		: `, ${times(e.contrast)} as much in those intervals as in the others; correlation ${e.r.toFixed(2)} (needed: ${e.need.toFixed(2)}, for ${Math.round(e.n)} independent intervals).`);
+		: `, ${times(e.contrast)} as much in ${e.worse ? "the intervals that are worse than the mean" : "those intervals"} as in the others; correlation ${e.r.toFixed(2)} (needed: ${e.need.toFixed(2)}, for ${Math.round(e.n)} independent intervals).`);
+	const taken = v.by === "wait" ? firstOf(v.row, TAKEN) : null, cpu = cpuOf(v.row);
+	if (taken && sum(cpu.delta) > 0)
+		p.append(` Other tenants took a CPU from tasks of `, bdi(nameOf(v.row)), ` that could go on ${count(sum(taken.delta) * 1e9 / sum(cpu.delta))} times for each second that it ran.`);
 	if (e.estimated)
 		p.append(" ", el("span", { class: "est" }, "From multiplexed counts, which are estimates."));
 	return p;
@@ -81,7 +84,7 @@ function showSuspects() {
 function usedEvents(data) {
 	const names = [];
 	for (const s of data.series)
-		if (!s.why && !names.includes(s.event) && !CPU.includes(s.event) && !WAIT.includes(s.event))
+		if (!s.why && !names.includes(s.event) && ![...CPU, ...WAIT, ...TAKEN].includes(s.event))
 			names.push(s.event);
 	return names.slice(0, 12);
 }
@@ -168,8 +171,6 @@ function painCell(p, text, sub) {
 	return cell(approx(text(p), p.estimated), p.suffers ? "bad" : p.estimated ? "est" : null, el("span", { class: "sub" }, sub(p)));
 }
 
-// How often another tenant took a CPU from tasks that could go on.
-const TAKEN = ["preempted-by-others"];
 const takenCell = (s) => (s ? cell(count(sum(s.delta)), (s.quality ?? "").includes("partial") ? "est" : null) : cell(NONE, "dim"));
 
 function showSuffering() {
@@ -241,7 +242,7 @@ function showRule() {
 	$("rule").replaceChildren(el("ul", {},
 		p(`Rows are VMs, and tenants without known VMs. Nothing is said with fewer than ${RULE.intervals} intervals.`),
 		p(`A row suffers if its CPI is at least ${RULE.cpi} times its usual one (the lower quarter of its own intervals, of all that vpmud remembers if it remembers ${RULE.intervals} or more) in ${100 * RULE.cpiPart} % of the intervals in which it ran, and in ${RULE.cpiMin} or more; or if the run-queue wait takes ${100 * RULE.wait} % of the time in which it could run.`),
-		p(`A suspect uses at least ${100 * RULE.share} % of what all rows use of a resource: CPU time, and for a raised CPI also events of caches and memory. It uses ${RULE.contrast} times more of it while the other suffers than otherwise. Both series correlate by ${RULE.r} or more, and by so much that chance names a suspect on ${100 * RULE.alpha} % of the hosts that have none (Fisher's z for all pairs compared; intervals that resemble their neighbours count less).`),
+		p(`A suspect uses at least ${100 * RULE.share} % of what all rows use of a resource: CPU time, and for a raised CPI also events of caches and memory; or it runs for at least ${100 * RULE.ofWait} % of the time that the other one waits. It uses ${RULE.contrast} times more of it while the other suffers than otherwise (if it always suffers: than in its better intervals). Both series correlate by ${RULE.r} or more, and by so much that chance names a suspect on ${100 * RULE.alpha} % of the hosts that have none (Fisher's z for all pairs compared; intervals that resemble their neighbours count less).`),
 		p(`Without a change over time: a row that has ${100 * RULE.holds} % of the CPU time of all rows, and ${RULE.timesMore} times as much as a row that waits in the run queue, is a suspect, too. The CPU time of /host makes none, as idle CPUs are in it.`),
 		p("Suspects are ranked by correlation times share, summed up over the rows that suffer. If no pair passes, no row is named. Counts of different backends are never compared.")));
 }

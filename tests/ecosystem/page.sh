@@ -101,6 +101,7 @@ victims() { js "return [...new Set(View.verdict.victims.map((v) => nameOf(v.row)
 check "bursts of cache misses and CPI" "$(named 'noisy()')" gx-1
 check "who suffers from them" "$(victims)" "db-1 web-1"
 check "a hog, and others wait for a CPU" "$(named 'waits()')" hog
+check "one of 8 CPUs, and two that always wait" "$(named 'slices()'): $(victims)" "batch-7: batch-7 db-1 web-1"
 check "CPUs that idle make nobody wait" "$(named 'idleHost()'): $(victims)" "nobody: web-1 web-2 web-3 web-4"
 check "all wait, all alike" "$(named 'equal()'): $(victims)" "nobody: web-1 web-2 web-3 web-4"
 check "no culprit" "$(named 'quiet()')" nobody
@@ -119,6 +120,8 @@ check "a culprit among 1,000 VMs" "$(named 'many()')" gx-1
 check "1,000 VMs, of which most suffer from themselves" "$(named 'many(1, false)') $(js 'return View.verdict.victims.length > 900')" "nobody true"
 # The rule's own words: chance names somebody on 1 of 100 hosts.
 check_match "chance" "$(js 'let n = 0; for (let s = 1; s <= 40; s++) { const d = cases.phases(s); n += judge(d, spansOf(d)).suspects.length > 0 } return n')" '^[0-2]$'
+check_match "chance, while all wait" "$(js 'let n = 0; for (let s = 1; s <= 40; s++) { const d = cases.slices(s, false); n += judge(d, spansOf(d)).suspects.length > 0 } return n')" '^[0-2]$'
+check "the culprit is found, of those that wait" "$(js 'let n = 0; for (let s = 1; s <= 10; s++) { const d = cases.slices(s), j = judge(d, spansOf(d)); n += j.suspects.length === 1 && nameOf(j.suspects[0].row) === "batch-7" } return n')" 10
 check "the culprit is found" "$(js 'let n = 0; for (let s = 1; s <= 10; s++) { const d = cases.noisy(s), j = judge(d, spansOf(d)); n += j.suspects.length === 1 && nameOf(j.suspects[0].row) === "gx-1" } return n')" 10
 quiet "the cases"
 
