@@ -39,8 +39,9 @@ struct report_opts {
 
 /* What the page can use. Three of them need a hardware counter, of which two are fixed ones. */
 static const char *const report_events[] = {
-	"task-clock",  "run-delay",    "preempted-by-others", "context-switches",
-	"page-faults", "instructions", "cycles",	      "cache-misses"};
+	"task-clock",	    "idle-time",   "run-delay",	   "preempted-by-others",
+	"context-switches", "page-faults", "instructions", "cycles",
+	"cache-misses"};
 
 static const struct argp_option options[] = {
 	{"event", 'e', "LIST", 0,

@@ -20,6 +20,7 @@ const RULE = {
 };
 
 const CPU = ["task-clock", "cpu-time"];
+const IDLE = "idle-time"; // a part of the clocks of / and /host
 const WAIT = ["run-delay", "steal"]; // one figure of the kernel by two names
 const TAKEN = ["preempted-by-others"]; // how often another tenant took a CPU from tasks that could go on
 const SHARED = /cache|llc|l3|mem|bus|dram|offcore/; // what neighbours of a CPU share
@@ -43,7 +44,19 @@ function subjectsOf(data) {
 			map.set(key, row = { key, backend: s.backend ?? "", tenant: s.tenant, vm: s.vm ?? null, events: new Map() });
 		row.events.set(s.event, s);
 	}
-	return [...map.values()];
+	return [...map.values()].flatMap(splitIdle);
+}
+
+// Where idle time is known it is a row of its own, and no longer in the clock of /host.
+function splitIdle(row) {
+	const idle = row.events.get(IDLE), name = CPU.find((n) => row.events.has(n)), cpu = row.events.get(name);
+	row.events.delete(IDLE);
+	if (!isHost(row) || !idle || idle.why || !cpu || cpu.why)
+		return [row];
+	const part = cpu.delta.map((v, k) => (v === null || (idle.delta[k] ?? null) === null ? null : Math.min(v, idle.delta[k])));
+	row.events.set(name, { ...cpu, delta: cpu.delta.map((v, k) => (part[k] === null ? null : v - part[k])) });
+	row.split = true;
+	return [row, { key: row.key + IDLE, backend: row.backend, tenant: "/idle", vm: null, idle: true, events: new Map([[name, { ...cpu, tenant: "/idle", delta: part }]]) }];
 }
 
 function firstOf(row, names) {
@@ -57,8 +70,9 @@ function firstOf(row, names) {
 
 const counts = (row, names) => names.some((n) => row.events.has(n) && !row.events.get(n).why);
 const cpuOf = (row) => firstOf(row, CPU);
-// The clock of /host also counts the time in which CPUs are idle: it does not tell who has a CPU.
-const idles = (row) => row.vm === null && row.tenant === "/host";
+const isHost = (row) => row.vm === null && row.tenant === "/host";
+// The clock of /host also counts the time in which CPUs are idle, unless it is split: it does not tell who has a CPU.
+const idles = (row) => isHost(row) && !row.split;
 const nameOf = (row) => row.vm ?? row.tenant;
 
 // Those that may suffer or make others suffer: VMs, and tenants of which no VM is known. Not / and not what contains them.
@@ -73,7 +87,7 @@ function actorsOf(rows) {
 		if (row.vm === null)
 			for (let p = row.tenant.slice(0, row.tenant.lastIndexOf("/")); p.length > 1; p = p.slice(0, Math.max(p.lastIndexOf("/"), 0)))
 				parents.add(p);
-	return rows.filter((row) => row.vm !== null || (inside("/", row.tenant) && row.tenant !== "/" && !seen.has(row.tenant) && !parents.has(row.tenant)));
+	return rows.filter((row) => row.vm !== null || (!row.idle && inside("/", row.tenant) && row.tenant !== "/" && !seen.has(row.tenant) && !parents.has(row.tenant)));
 }
 
 // CPI of each interval, null where it cannot be told.

@@ -84,7 +84,7 @@ function showSuspects() {
 function usedEvents(data) {
 	const names = [];
 	for (const s of data.series)
-		if (!s.why && !names.includes(s.event) && ![...CPU, ...WAIT, ...TAKEN].includes(s.event))
+		if (!s.why && !names.includes(s.event) && ![...CPU, ...WAIT, ...TAKEN, IDLE].includes(s.event))
 			names.push(s.event);
 	return names.slice(0, 12);
 }
@@ -142,6 +142,7 @@ function showRows() {
 }
 
 function showChart(j, rows, totals) {
+	rows = rows.filter((r) => !r.row.idle);
 	const top = rows.filter((r) => r.cpu?.used > 0 && r.row.backend === rows[0].row.backend).sort((a, b) => b.cpu.used - a.cpu.used).slice(0, COLOURS.length);
 	const doc = $("chart-doc"), box = $("chart");
 	box.replaceChildren();
@@ -202,6 +203,8 @@ function showSuffering() {
 function showQuality() {
 	const data = View.data, events = new Map(), notes = [...(data.notes ?? [])], lost = sum(View.verdict.gaps.map((g) => g.n));
 	for (const s of data.series) {
+		if (s.event === IDLE && !s.why && !known(s.delta).length) // of a tenant
+			continue;
 		const id = (s.backend ?? "") + " " + s.event;
 		let e = events.get(id);
 		if (!e)
@@ -243,7 +246,7 @@ function showRule() {
 		p(`Rows are VMs, and tenants without known VMs. Nothing is said with fewer than ${RULE.intervals} intervals.`),
 		p(`A row suffers if its CPI is at least ${RULE.cpi} times its usual one (the lower quarter of its own intervals, of all that vpmud remembers if it remembers ${RULE.intervals} or more) in ${100 * RULE.cpiPart} % of the intervals in which it ran, and in ${RULE.cpiMin} or more; or if the run-queue wait takes ${100 * RULE.wait} % of the time in which it could run.`),
 		p(`A suspect uses at least ${100 * RULE.share} % of what all rows use of a resource: CPU time, and for a raised CPI also events of caches and memory; or it runs for at least ${100 * RULE.ofWait} % of the time that the other one waits. It uses ${RULE.contrast} times more of it while the other suffers than otherwise (if it always suffers: than in its better intervals). Both series correlate by ${RULE.r} or more, and by so much that chance names a suspect on ${100 * RULE.alpha} % of the hosts that have none (Fisher's z for all pairs compared; intervals that resemble their neighbours count less).`),
-		p(`Without a change over time: a row that has ${100 * RULE.holds} % of the CPU time of all rows, and ${RULE.timesMore} times as much as a row that waits in the run queue, is a suspect, too. The CPU time of /host makes none, as idle CPUs are in it.`),
+		p(`Without a change over time: a row that has ${100 * RULE.holds} % of the CPU time of all rows, and ${RULE.timesMore} times as much as a row that waits in the run queue, is a suspect, too. The CPU time of /host makes none where idle-time is not counted, as idle CPUs are in it.`),
 		p("Suspects are ranked by correlation times share, summed up over the rows that suffer. If no pair passes, no row is named. Counts of different backends are never compared.")));
 }
 

@@ -103,6 +103,10 @@ check "who suffers from them" "$(victims)" "db-1 web-1"
 check "a hog, and others wait for a CPU" "$(named 'waits()')" hog
 check "one of 8 CPUs, and two that always wait" "$(named 'slices()'): $(victims)" "batch-7: batch-7 db-1 web-1"
 check "CPUs that idle make nobody wait" "$(named 'idleHost()'): $(victims)" "nobody: web-1 web-2 web-3 web-4"
+check "idle time is known: a hog" "$(named 'idleKnown()')" hog
+check "and that is a row of its own, in no other" "$(js 'const d = cases.idleKnown(); show(d); const rows = View.verdict.rows.filter((r) => r.vm === null), ns = (r) => sum(cpuOf(r).delta), of = (t) => ns(rows.find((r) => r.tenant === t));
+	const clock = sum(d.series.find((s) => s.tenant === "/host" && s.event === "task-clock").delta); return of("/host") + of("/idle") === clock && of("/idle") > 0.8 * clock && of("/") === sum(d.series.filter((s) => s.vm !== null && s.event === "task-clock").flatMap((s) => s.delta)) + clock')" true
+check "the host's own work makes them wait" "$(named 'idleKnown(1, 1e8)')" /host
 check "all wait, all alike" "$(named 'equal()'): $(victims)" "nobody: web-1 web-2 web-3 web-4"
 check "no culprit" "$(named 'quiet()')" nobody
 check "one that suffers from itself" "$(named 'phases()'): $(victims)" "nobody: db-1"

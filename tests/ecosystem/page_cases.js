@@ -16,7 +16,7 @@ const STEP = 1e9, START = 1.8e18;
 
 function host(n, vms, more) {
 	const times = Array.from({ length: n }, (_, k) => START + (k + 1) * STEP), series = [];
-	const add = (tenant, vm, event, delta, extra) => series.push({ backend: "bpf", tenant, vm, event, unit: /clock|delay/.test(event) ? "ns" : "", delta, ...extra });
+	const add = (tenant, vm, event, delta, extra) => series.push({ backend: "bpf", tenant, vm, event, unit: /clock|delay|idle/.test(event) ? "ns" : "", delta, ...extra });
 	const tenants = new Map([["/", new Map()]]);
 	for (const v of vms)
 		for (const [event, f] of Object.entries(v.events)) {
@@ -77,6 +77,9 @@ const cases = {
 		const victim = (tenant, vm) => { const at = culprit ? on : phases(); return busy(r, tenant, vm, (k) => (at[k] ? 0.3 : 0.4), one, few, (k) => (at[k] ? 5e8 : 2.5e8)); };
 		return host(60, [busy(r, "/host", null, 6, one, few), victim("/acme/web", "web-1"), victim("/acme/db", "db-1"), busy(r, "/globex", "batch-7", (k) => (on[k] ? 0.4 : 0.01), one, few, (k) => (on[k] ? 6e8 : 0))]); },
 	idleHost: (seed = 1) => { const r = random(seed); return host(60, [busy(r, "/host", null, 6, one, few), ...[1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 0.4, one, few, () => 4e8))]); },
+	// A hog on one of 8 CPUs, and most of /host's clock is idle time; or of the host's own work.
+	idleKnown: (seed = 1, idle = 6e9) => { const r = random(seed), h = busy(r, "/host", null, 6.4, one, few), clock = h.events["task-clock"];
+		return host(60, [{ ...h, events: { ...h.events, "idle-time": (k) => Math.min(idle, clock(k)) } }, busy(r, "/globex", "hog", 0.85, one, few, () => 1e8), ...[1, 2].map((i) => busy(r, "/acme/web", "web-" + i, 0.05, one, few, () => 6e7))]); },
 	equal: (seed = 1) => { const r = random(seed); return host(60, [1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 2, one, few, () => 2e9))); },
 	nopmu: (seed = 1) => { const d = cases.waits(seed), no = "no hardware PMU on this host"; d.series.forEach((s) => { if (/cycles|instr|cache/.test(s.event)) { s.delta.fill(null); s.why = no; } });
 		return { ...d, profile: profile("hog", "cpu-clock") }; },
