@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "cgroup/priv.h"
 
@@ -39,6 +40,9 @@ void idle_take(struct bpf_backend *k)
 	uint64_t ns;
 
 	/* Where a CPU goes offline the sum can be less than before: it stands still then. */
-	if (a && !idle_read(k, &ns) && ns > a->sched[VPMU_SCHED_IDLE])
+	if (!a || idle_read(k, &ns))
+		return;
+	if (ns > a->sched[VPMU_SCHED_IDLE])
 		a->sched[VPMU_SCHED_IDLE] = ns;
+	a->sched[KP_SCHED_IDLE] = backend_now_ns(CLOCK_MONOTONIC);
 }

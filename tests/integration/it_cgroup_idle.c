@@ -133,6 +133,10 @@ Test(cgroup_idle, only_grows_and_has_waits_for_disks)
 	s = bpf_as_backend(bed_open(&o));
 	c = bed_counting(s->root, keys, 1, NULL);
 	bed_attach(c);
+	/* CPUs that are never idle: 0 is a number. */
+	idle_read_all(c);
+	cr_expect_eq(c->values[0].count, 0);
+	cr_expect(c->values[0].running_ns && c->values[0].running_ns == c->values[0].enabled_ns);
 	stat_is("cpu  1 2 3 220 80 6\ncpu0 1 2 3 220 80 6\n");
 	idle_read_all(c);
 	cr_expect_eq(c->values[0].count, 150 * TICK_NS);
