@@ -187,6 +187,16 @@ function gapsOf(data) {
 	return gaps.length && gaps[0].n === data.times.length ? [] : gaps;
 }
 
+// How much of the CPUs' time that row @v ran on was row @u's, of the report as a whole: a function (u, v), or null where it is not known
+// who ran on which CPU. A CPU counts as much as @v used it.
+function localOf(data) {
+	const on = new Map((data.cpus ?? []).map((c) => [JSON.stringify([c.backend ?? "", c.tenant, c.vm ?? null]), c.ns]));
+	return !on.size ? null : (u, v) => {
+		const all = on.get(JSON.stringify([v.backend, "/", null])), mine = on.get(v.key), other = on.get(u.key), ran = sum(mine ?? []);
+		return all && other && ran > 0 ? sum(mine.map((ns, c) => (ns / ran) * (other[c] / Math.max(all[c], 1)))) : 0;
+	};
+}
+
 // Everything that the page says: { rows, actors, pains, victims, suspects, unproven, gaps, can, ran }.
 function judge(data, dt) {
 	const rows = subjectsOf(data), actors = actorsOf(rows), uses = [], victims = [];
@@ -217,13 +227,14 @@ function judge(data, dt) {
 			uses.push({ row, event, s, id, sum: sum(s.delta), cpu: s === cpu });
 		}
 	}
+	const local = localOf(data);
 	for (const u of uses)
 		u.share = totals.get(u.id) > 0 ? u.sum / totals.get(u.id) : 0;
 	const pairs = [];
 	for (const victim of victims)
 		for (const u of uses)
 			if (u.row !== victim.row && u.row.backend === victim.row.backend && (victim.by === "cpi" ? u.share >= RULE.share :
-				u.cpu && (u.share >= RULE.share || u.sum >= RULE.ofWait * victim.pain.sum)))
+				u.cpu && (local ? local(u.row, victim.row) >= RULE.share : u.share >= RULE.share || u.sum >= RULE.ofWait * victim.pain.sum)))
 				pairs.push({ victim, u });
 	const suspects = new Map(), unproven = [];
 	for (const p of pairs) {
@@ -232,7 +243,7 @@ function judge(data, dt) {
 		const { worse, contrast } = contrastOf(rate, p.victim.pain.series, p.victim.pain.limit);
 		if (!c || c.r < RULE.r || !(contrast >= RULE.contrast))
 			continue;
-		const e = { victim: p.victim, event: p.u.event, share: p.u.share, contrast, worse, ...c, use: rate, estimated: p.victim.pain.estimated || (p.u.s.running ?? 1) < 1 };
+		const e = { victim: p.victim, event: p.u.event, share: p.u.share, contrast, worse, local: p.u.cpu && local ? local(p.u.row, p.victim.row) : null, ...c, use: rate, estimated: p.victim.pain.estimated || (p.u.s.running ?? 1) < 1 };
 		if (c.r < c.need) {
 			unproven.push({ row: p.u.row, ...e });
 			continue;
@@ -248,12 +259,15 @@ function judge(data, dt) {
 			continue;
 		const own = uses.find((u) => u.cpu && u.row === victim.row);
 		for (const u of uses) {
-			if (!u.cpu || u.row === victim.row || u.row.backend !== victim.row.backend || u.share < RULE.holds || u.share < RULE.timesMore * (own?.share ?? 1))
+			if (!u.cpu || u.row === victim.row || u.row.backend !== victim.row.backend || u.share < RULE.timesMore * (own?.share ?? 1))
+				continue;
+			const held = local && !isHost(u.row) ? local(u.row, victim.row) : u.share;
+			if (held < RULE.holds || (local && isHost(u.row)))
 				continue;
 			const s = suspects.get(u.row.key) ?? { row: u.row, evidence: [], score: 0 };
 			if (s.evidence.some((e) => e.victim === victim && e.event === u.event))
 				continue;
-			s.evidence.push({ victim, event: u.event, share: u.share, r: 0, holds: u.share / Math.max(own.share, 1e-9), use: u.s.delta.map((v, k) => (v === null ? null : v / dt[k])), estimated: victim.pain.estimated });
+			s.evidence.push({ victim, event: u.event, share: u.share, r: 0, local: local ? held : null, holds: u.share / Math.max(own.share, 1e-9), use: u.s.delta.map((v, k) => (v === null ? null : v / dt[k])), estimated: victim.pain.estimated });
 			s.score += u.share / 2;
 			suspects.set(u.row.key, s);
 		}

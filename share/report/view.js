@@ -20,7 +20,8 @@ function evidenceText(e) {
 	p.append(bdi(nameOf(v.row)), v.by === "cpi"
 		? ` suffers: its CPI is ${RULE.cpi}\u00d7 its usual ${v.pain.usual.toPrecision(3)} or more in ${bad}, up to ${v.pain.worst.toPrecision(3)}. `
 		: ` suffers: ${v.pain.kind} takes ${part(v.pain.mean)} of the time in which it could run. `);
-	p.append("This one " + (e.holds ? "holds " : "uses ") + `${approx(part(e.share), e.estimated)} of all `, bdi(e.event), e.holds
+	p.append("This one " + (e.holds ? "holds " : "uses ") + `${approx(part(e.share), e.estimated)} of all `, bdi(e.event),
+		(e.local ?? null) === null ? "" : ` and ${approx(part(e.local), e.estimated)} of the CPUs that the other ran on`, e.holds
 		? `, ${times(e.holds)} as much as the one that waits.`
 		: `, ${times(e.contrast)} as much in ${e.worse ? "the intervals that are worse than the mean" : "those intervals"} as in the others; correlation ${e.r.toFixed(2)} (needed: ${e.need.toFixed(2)}, for ${Math.round(e.n)} independent intervals).`);
 	const taken = v.by === "wait" ? firstOf(v.row, TAKEN) : null, cpu = cpuOf(v.row);
@@ -246,7 +247,8 @@ function showRule() {
 		p(`Rows are VMs, and tenants without known VMs. Nothing is said with fewer than ${RULE.intervals} intervals.`),
 		p(`A row suffers if its CPI is at least ${RULE.cpi} times its usual one (the lower quarter of its own intervals, of all that vpmud remembers if it remembers ${RULE.intervals} or more) in ${100 * RULE.cpiPart} % of the intervals in which it ran, and in ${RULE.cpiMin} or more; or if the run-queue wait takes ${100 * RULE.wait} % of the time in which it could run.`),
 		p(`A suspect uses at least ${100 * RULE.share} % of what all rows use of a resource: CPU time, and for a raised CPI also events of caches and memory; or it runs for at least ${100 * RULE.ofWait} % of the time that the other one waits. It uses ${RULE.contrast} times more of it while the other suffers than otherwise (if it always suffers: than in its better intervals). Both series correlate by ${RULE.r} or more, and by so much that chance names a suspect on ${100 * RULE.alpha} % of the hosts that have none (Fisher's z for all pairs compared; intervals that resemble their neighbours count less).`),
-		p(`Without a change over time: a row that has ${100 * RULE.holds} % of the CPU time of all rows, and ${RULE.timesMore} times as much as a row that waits in the run queue, is a suspect, too. The CPU time of /host makes none where idle-time is not counted, as idle CPUs are in it.`),
+		p(`Where it is known who ran on which CPU, the CPU time of a suspect for run-queue wait is that on the CPUs that the other ran on, of all time of these.`),
+		p(`Without a change over time: a row that has ${100 * RULE.holds} % of the CPU time of all rows, or of these CPUs, and ${RULE.timesMore} times as much as a row that waits in the run queue, is a suspect, too. The CPU time of /host makes none where idle-time is not counted, as idle CPUs are in it.`),
 		p("Suspects are ranked by correlation times share, summed up over the rows that suffer. If no pair passes, no row is named. Counts of different backends are never compared.")));
 }
 

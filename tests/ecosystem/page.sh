@@ -107,6 +107,9 @@ check "idle time is known: a hog" "$(named 'idleKnown()')" hog
 check "and that is a row of its own, in no other" "$(js 'const d = cases.idleKnown(); show(d); const rows = View.verdict.rows.filter((r) => r.vm === null), ns = (r) => sum(cpuOf(r).delta), of = (t) => ns(rows.find((r) => r.tenant === t));
 	const clock = sum(d.series.find((s) => s.tenant === "/host" && s.event === "task-clock").delta); return of("/host") + of("/idle") === clock && of("/idle") > 0.8 * clock && of("/") === sum(d.series.filter((s) => s.vm !== null && s.event === "task-clock").flatMap((s) => s.delta)) + clock')" true
 check "the host's own work makes them wait" "$(named 'idleKnown(1, 1e8)')" /host
+check "who has the CPU on which two wait" "$(named 'apart()')" hog
+check "and nobody, if those that run are elsewhere" "$(named 'apart(1, 0)'): $(victims)" "nobody: web-1 web-2"
+check "the same where the CPUs are not known" "$(named '{ ...cases.apart(1, 0), cpus: undefined }')" gx-1
 check "all wait, all alike" "$(named 'equal()'): $(victims)" "nobody: web-1 web-2 web-3 web-4"
 check "no culprit" "$(named 'quiet()')" nobody
 check "one that suffers from itself" "$(named 'phases()'): $(victims)" "nobody: db-1"
@@ -232,6 +235,7 @@ read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 1 exact)
 read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 5000 "partial")")
 END
 "$vpmu" report -d 0.5 -o "$dir/bad.html" || check "a report with hostile names" failed done
+check "a server that cannot count one CPU: no CPUs" "$(grep -c '"cpus":\[' "$dir/real.html")" 0
 check "one script of data, one of the page" "$(grep -o '</script>' "$dir/bad.html" | wc -l)" 2
 go "file://$dir/bad.html"
 harmless "a hostile server"

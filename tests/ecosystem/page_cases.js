@@ -80,6 +80,10 @@ const cases = {
 	// A hog on one of 8 CPUs, and most of /host's clock is idle time; or of the host's own work.
 	idleKnown: (seed = 1, idle = 6e9) => { const r = random(seed), h = busy(r, "/host", null, 6.4, one, few), clock = h.events["task-clock"];
 		return host(60, [{ ...h, events: { ...h.events, "idle-time": (k) => Math.min(idle, clock(k)) } }, busy(r, "/globex", "hog", 0.85, one, few, () => 1e8), ...[1, 2].map((i) => busy(r, "/acme/web", "web-" + i, 0.05, one, few, () => 6e7))]); },
+	// Two CPUs, who runs on which is known: gx-1 has CPU 0 alone, hog most of CPU 1, on which two wait. Or hog is on CPU 0, too.
+	apart: (seed = 1, hogs = 1) => { const r = random(seed), on = (tenant, vm, ...ns) => ({ backend: "bpf", tenant, vm, ns });
+		const d = host(60, [busy(r, "/globex", "gx-1", 1, one, few, () => 1e6), busy(r, "/initech", "hog", 0.6, one, few, () => 1e7), ...["web-1", "web-2"].map((v) => busy(r, "/acme/web", v, 0.13, one, few, () => 1e8))]);
+		return { ...d, cpus: [on("/", null, 6e10, 6e10), on("/globex", "gx-1", 6e10, 0), on("/initech", "hog", hogs ? 0 : 3.6e10, hogs ? 3.6e10 : 0), on("/acme/web", "web-1", 0, 8e9), on("/acme/web", "web-2", 0, 8e9)] }; },
 	equal: (seed = 1) => { const r = random(seed); return host(60, [1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 2, one, few, () => 2e9))); },
 	nopmu: (seed = 1) => { const d = cases.waits(seed), no = "no hardware PMU on this host"; d.series.forEach((s) => { if (/cycles|instr|cache/.test(s.event)) { s.delta.fill(null); s.why = no; } });
 		return { ...d, profile: profile("hog", "cpu-clock") }; },
