@@ -33,9 +33,12 @@ static void add_own(const struct pass *p, const struct knode *n, struct ksum *su
 		if (p->slot[i] >= SCHED_SLOT) {
 			/* Only this thread writes them, and they are of no CPU. */
 			if (a && p->cpu == p->k->nr_cpus) {
-				sum[i].total += a->sched[p->slot[i] - SCHED_SLOT];
-				sum[i].time_ns += a->sched[KP_SCHED_RAN];
-				sum[i].lacks += a->sched_lost;
+				const unsigned int f = p->slot[i] - SCHED_SLOT;
+				const bool idle = f == VPMU_SCHED_IDLE;
+
+				sum[i].total += a->sched[f];
+				sum[i].time_ns += a->sched[idle ? KP_SCHED_IDLE : KP_SCHED_RAN];
+				sum[i].lacks += idle ? 0 : a->sched_lost;
 			}
 			continue;
 		}

@@ -484,7 +484,7 @@ static bool backend_can_count(const struct vpmu_backend *s, vpmu_key_t key, enum
 	int ret = key_is_sched(key) ? sched_probe(k, vpmu_key_event(key)) : slot_probe(k, key);
 
 	if (!ret) {
-		*q = VPMU_Q_EXACT;
+		*q = key == vpmu_key_sched(VPMU_SCHED_IDLE) ? VPMU_Q_ESTIMATED : VPMU_Q_EXACT;
 		return true;
 	}
 	if (ret == -EOPNOTSUPP && key & VPMU_KEY_GUEST && pmu_is_mediated(k->sys)) {
@@ -496,6 +496,10 @@ static bool backend_can_count(const struct vpmu_backend *s, vpmu_key_t key, enum
 	if (slot_is_preempts(key)) {
 		snprintf(why, whylen,
 			 "this kernel does not number its switches (CONFIG_FAIR_GROUP_SCHED)");
+		return false;
+	}
+	if (key == vpmu_key_sched(VPMU_SCHED_IDLE)) {
+		snprintf(why, whylen, "/proc/stat does not have it: %s", strerror(-ret));
 		return false;
 	}
 	if (key_is_sched(key)) {

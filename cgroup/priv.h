@@ -325,7 +325,7 @@ bool bind_is_thread(const struct bpf_backend *k, const struct binding *b);
 /* ---- schedstat.c ---- */
 /* The slot of a figure of the scheduler in a request for sums: it has none of the program's. */
 #define SCHED_SLOT VPMU_MAX_SLOTS
-#define SUM_SLOTS  (VPMU_MAX_SLOTS + KP_SCHED_RAN)
+#define SUM_SLOTS  (VPMU_MAX_SLOTS + KP_SCHED)
 /* sched_use, sched_unuse - a key of enum vpmu_sched @i is attached, detached.
  * sched_begin, sched_end - task @b was bound; is about to be unbound or bound to another node.
  * sched_close - forget it without a last reading.
@@ -343,6 +343,12 @@ void sched_flush(struct bpf_backend *k);
 void sched_tend(struct bpf_backend *k, uint64_t now_ns);
 int sched_probe(const struct bpf_backend *k, unsigned int i);
 
+/* ---- idle.c ---- */
+/* idle_read - the time in which CPUs were idle since the boot. Returns 0 or -errno.
+ * idle_take - set it in the account of the idle task, `other`. */
+void idle_take(struct bpf_backend *k);
+int idle_read(const struct bpf_backend *k, uint64_t *ns);
+
 /* ---- schedtask.c ---- */
 struct sched_record;
 /* schedtask_open - load the iterator; sched_use() calls it. -EOPNOTSUPP and others: not here.
@@ -355,7 +361,8 @@ int schedtask_read(struct bpf_backend *k,
 /* key_is_sched - returns true if @key is a figure of /proc. The others are the program's. */
 static inline bool key_is_sched(vpmu_key_t key)
 {
-	return vpmu_key_space(key) == VPMU_SPACE_SCHED && vpmu_key_event(key) < KP_SCHED_RAN;
+	return vpmu_key_space(key) == VPMU_SPACE_SCHED &&
+	       vpmu_key_event(key) != VPMU_SCHED_PREEMPTED;
 }
 
 /* ---- sampling.c ---- */

@@ -20,7 +20,7 @@
 #include "cgroup/bpf/sched.h"
 #include "cgroup/priv.h"
 
-_Static_assert(KP_SCHED_RAN == VPMU_SCHED_PREEMPTED && KP_SCHED == KP_SCHED_RAN + 1,
+_Static_assert(KP_SCHED_RAN == VPMU_SCHED_PREEMPTED && KP_SCHED == VPMU_SCHED_NR + 1,
 	       "a figure has no place in the accounts");
 
 /* Between two readings of all threads without a request, which bounds what is lost at an end. */
@@ -127,7 +127,7 @@ static void sched_mark(const struct binding *b)
 /* Charge what @b has done since its last reading, up to @now. */
 static void sched_add(struct kp_account *a, struct binding *b, const struct sched_thread *now)
 {
-	for (unsigned int i = 0; i < KP_SCHED; i++)
+	for (unsigned int i = 0; i <= KP_SCHED_RAN; i++)
 		/* Of the first reading of status there is no difference. */
 		if (i != VPMU_SCHED_INVOLUNTARY || b->sched.status >= 0)
 			a->sched[i] += now->figure[i] - b->sched.figure[i];
@@ -158,10 +158,7 @@ void sched_read(struct bpf_backend *k, struct binding *b)
 
 static bool sched_used(const struct bpf_backend *k)
 {
-	for (unsigned int i = 0; i < KP_SCHED; i++)
-		if (k->sched.users[i])
-			return true;
-	return false;
+	return k->sched.users[VPMU_SCHED_RUN_DELAY] || k->sched.users[VPMU_SCHED_INVOLUNTARY];
 }
 
 void sched_begin(struct bpf_backend *k, struct binding *b)
@@ -307,7 +304,10 @@ static void sched_read_many(struct bpf_backend *k, bool all)
 
 void sched_flush(struct bpf_backend *k)
 {
-	sched_read_many(k, false);
+	if (k->sched.users[VPMU_SCHED_IDLE])
+		idle_take(k);
+	if (sched_used(k))
+		sched_read_many(k, false);
 }
 
 void sched_tend(struct bpf_backend *k, uint64_t now_ns)
@@ -322,6 +322,11 @@ void sched_use(struct bpf_backend *k, unsigned int i)
 
 	if (!k->sched.users[i])
 		k->sched.error[i] = sched_probe(k, i);
+	if (i == VPMU_SCHED_IDLE) {
+		k->sched.users[i]++;
+		idle_take(k);
+		return;
+	}
 	/* From now on status is read: take the first number at once. */
 	if (!k->sched.users[i]++)
 		sched_walk(k, true, first ? sched_walk_begin : sched_walk_read);
@@ -332,13 +337,13 @@ void sched_use(struct bpf_backend *k, unsigned int i)
 void sched_unuse(struct bpf_backend *k, unsigned int i)
 {
 	k->sched.users[i]--;
-	if (!sched_used(k)) {
+	if (i != VPMU_SCHED_IDLE && !sched_used(k)) {
 		sched_walk(k, true, sched_walk_close);
 		schedtask_close(k);
 	}
 }
 
-int sched_probe(const struct bpf_backend *k, unsigned int i)
+static int sched_probe_thread(const struct bpf_backend *k, unsigned int i)
 {
 	struct sched_thread own = {.schedstat = sched_file(k, getpid(), "schedstat"),
 				   .status = sched_file(k, getpid(), "status")};
@@ -352,4 +357,11 @@ int sched_probe(const struct bpf_backend *k, unsigned int i)
 		close(own.status);
 	/* This process has run: a kernel that keeps the figures shows that. */
 	return ret ? ret : own.figure[KP_SCHED_RAN] || i != VPMU_SCHED_RUN_DELAY ? 0 : -EOPNOTSUPP;
+}
+
+int sched_probe(const struct bpf_backend *k, unsigned int i)
+{
+	uint64_t idle_ns;
+
+	return i == VPMU_SCHED_IDLE ? idle_read(k, &idle_ns) : sched_probe_thread(k, i);
 }

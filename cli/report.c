@@ -17,6 +17,7 @@
 #include "cli/history_range.h"
 #include "cli/outfile.h"
 #include "cli/progress.h"
+#include "cli/report_cpus.h"
 #include "cli/report_data.h"
 #include "cli/report_past.h"
 #include "cli/report_profile.h"
@@ -39,9 +40,8 @@ struct report_opts {
 
 /* What the page can use. Three of them need a hardware counter, of which two are fixed ones. */
 static const char *const report_events[] = {
-	"task-clock",	    "run-delay",   "involuntary-context-switches",
-	"context-switches", "page-faults", "instructions",
-	"cycles",	    "cache-misses"};
+	"task-clock",  "idle-time",    "run-delay", "preempted-by-others", "context-switches",
+	"page-faults", "instructions", "cycles",    "cache-misses"};
 
 static const struct argp_option options[] = {
 	{"event", 'e', "LIST", 0,
@@ -236,7 +236,7 @@ static void report_note(json_t *notes, char *text)
 	free(text);
 }
 
-static json_t *report_page(struct report_run *run, json_t *host, json_t *profile)
+static json_t *report_page(struct report_run *run, json_t *host, json_t *profile, json_t *cpus)
 {
 	json_t *notes = json_array();
 
@@ -249,11 +249,11 @@ static json_t *report_page(struct report_run *run, json_t *host, json_t *profile
 		report_note(notes, xasprintf("%llu rows of removed VMs were dropped unread; their "
 					     "counts are in their tenants.",
 					     (unsigned long long)run->data.dropped));
-	return json_pack("{s:i, s:s, s:o*, s:I, s:O, s:o, s:o, s:o*, s:o*}", "format", 1, "made_by",
-			 "Made by vpmu " VPMU_VERSION ".", "host", host, "start_ns",
+	return json_pack("{s:i, s:s, s:o*, s:I, s:O, s:o, s:o, s:o*, s:o*, s:o*}", "format", 1,
+			 "made_by", "Made by vpmu " VPMU_VERSION ".", "host", host, "start_ns",
 			 (json_int_t)run->start_ns, "times", run->data.times, "series",
-			 report_data_end(&run->data), "notes", notes, "profile", profile,
-			 "baseline", report_past_baseline(run->c));
+			 report_data_end(&run->data), "notes", notes, "profile", profile, "cpus",
+			 cpus, "baseline", report_past_baseline(run->c));
 }
 
 /* Write the page of @data, which it frees. */
@@ -276,23 +276,27 @@ static int report_write(json_t *data, struct outfile *out)
 static int report_run(struct report_run *run, const char *events, struct outfile *out)
 {
 	struct report_profile *p;
-	json_t *host, *profile;
+	struct report_cpus *on;
+	json_t *host, *profile, *cpus;
 	int ret = 1;
 
 	if (!report_attach(run, events))
 		return 1;
 	host = report_host(run->c);
 	p = report_profile_start(run->c);
+	on = report_cpus_start(run->c, (unsigned int)sysconf(_SC_NPROCESSORS_CONF));
 	if (report_take(run, true))
 		report_count(run);
 	else
 		run->lost = true;
+	cpus = report_cpus_end(on);
 	profile = report_profile_end(p);
 	if (json_array_size(run->data.times))
-		ret = report_write(report_page(run, host, profile), out);
+		ret = report_write(report_page(run, host, profile, cpus), out);
 	else {
 		json_decref(host);
 		json_decref(profile);
+		json_decref(cpus);
 	}
 	return ret;
 }

@@ -65,8 +65,8 @@ static void report_series_pad(const struct report_series *s, size_t n)
 
 static bool report_in_ns(const char *event)
 {
-	static const char *const clocks[] = {CPU_TIME, "task-clock", "cpu-clock", "run-delay",
-					     "steal"};
+	static const char *const clocks[] = {CPU_TIME,	  "task-clock", "cpu-clock",
+					     "run-delay", "steal",	"idle-time"};
 	size_t len = strcspn(event, ":");
 
 	for (size_t i = 0; i < sizeof(clocks) / sizeof(*clocks); i++)

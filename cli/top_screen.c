@@ -33,7 +33,8 @@ struct screen {
 
 enum key_result { KEY_REDRAW, KEY_QUIT, KEY_SCOPE };
 
-/* Update the second line: consumers and counters of each backend. Returns false after an error. */
+/* Update the second line: consumers and counters of each backend, and the idle time. Returns false
+ * after an error. */
 static bool ask_sharing(struct screen *s)
 {
 	struct sharing all[SHARING_BACKENDS_MAX];
@@ -46,6 +47,8 @@ static bool ask_sharing(struct screen *s)
 				      "%s%s%s%u consumers on %u counters", i ? ", " : "",
 				      all[i].backend, *all[i].backend ? ": " : "", all[i].consumers,
 				      all[i].counters);
+	if (s->src->idle >= 0 && n < sizeof(s->sharing))
+		snprintf(s->sharing + n, sizeof(s->sharing) - n, "  idle %.1f%%", s->src->idle);
 	return nr >= 0;
 }
 

@@ -123,33 +123,61 @@ static double all_cpus(const struct reading *r, const char *backend)
 	return -1;
 }
 
-static double share(const struct reading *host, const struct reading *r, const struct rrow *row)
+/* Return how many percent of the pCPUs' time of @row's backend are @ns of @r. */
+static double percent_of(const struct reading *host, const struct reading *r,
+			 const struct rrow *row, uint64_t ns)
 {
 	const char *backend = row->backend ? row->backend : "";
 	double cpus = all_cpus(r, backend), seconds = reading_seconds(r), percent;
 
 	if (cpus < 0)
 		cpus = all_cpus(host, backend);
-	if (cpus < 0 || !has_time(r, row))
+	if (cpus < 0)
 		return -1;
-	percent = cpus > 0 && seconds > 0 ? (double)time_of(r, row) / 1e7 / seconds / cpus : 0;
+	percent = cpus > 0 && seconds > 0 ? (double)ns / 1e7 / seconds / cpus : 0;
 	return percent > 100 ? 100 : percent; /* the two were read at different times */
+}
+
+/* Return the row of / with the idle time; NULL: unknown. */
+static const struct rrow *idle_row(const struct reading *idling)
+{
+	for (size_t i = 0; idling && i < idling->nr_rows; i++)
+		if (idling->rows[i].v[0].supported)
+			return &idling->rows[i];
+	return NULL;
+}
+
+static double share(const struct reading *host, const struct reading *r, const struct rrow *row,
+		    const struct rrow *idle)
+{
+	uint64_t ns = time_of(r, row);
+
+	if (!has_time(r, row))
+		return -1;
+	if (idle && row->kind == ROW_HOST)
+		ns -= ns < idle->v[0].count ? ns : idle->v[0].count;
+	return percent_of(host, r, row, ns);
 }
 
 static void add_shares(struct top_source *src)
 {
 	struct reading *host = src->host.nr ? sessions_read(&src->host, SESSION_READ) : NULL;
 	struct reading *diff = reading_difference(host, &src->host_before);
+	struct reading *now = src->idling.nr ? sessions_read(&src->idling, SESSION_READ) : NULL;
+	struct reading *idling = reading_difference(now, &src->idling_before);
+	const struct rrow *idle = idle_row(idling);
 
+	src->idle = idle ? percent_of(diff, src->diff, idle, idle->v[0].count) : -1;
 	for (size_t i = 0; i < src->diff->nr_rows; i++)
-		src->facts[i].share = share(diff, src->diff, &src->diff->rows[i]);
+		src->facts[i].share = share(diff, src->diff, &src->diff->rows[i], idle);
+	reading_free(idling);
 	reading_free(diff);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-/* Count / as well, silently omitted without permission. */
-static void open_host(struct top_source *src, const char *events)
+/* Count @events of / as well, silently omitted without permission. */
+static void open_host(struct top_source *src, struct sessions *s, const char *events)
 {
 	char *err;
 	json_t *resp = client_try(src->c,
@@ -157,7 +185,7 @@ static void open_host(struct top_source *src, const char *events)
 	const char *name = json_string_value(json_object_get(resp, "session"));
 
 	if (name)
-		sessions_named(&src->host, src->c, name);
+		sessions_named(s, src->c, name);
 	json_decref(resp);
 	free(err);
 }
@@ -167,7 +195,9 @@ bool top_open(struct top_source *src, struct client *c, const struct top_opts *o
 	*src = (struct top_source){.c = c, .o = o};
 	if (!sessions_attach(&src->sessions, c, &o->what, NULL))
 		return false;
-	open_host(src, o->what.events);
+	open_host(src, &src->host, o->what.events);
+	if (!o->what.cpus) /* else the time of / is of these CPUs only */
+		open_host(src, &src->idling, "idle-time");
 	return top_take(src) != NULL;
 }
 
@@ -207,9 +237,11 @@ void top_close(struct top_source *src)
 {
 	top_source_detach(src->c, &src->sessions);
 	top_source_detach(src->c, &src->host);
+	top_source_detach(src->c, &src->idling);
 	reading_free(src->diff);
 	reading_free(src->before);
 	reading_free(src->host_before);
+	reading_free(src->idling_before);
 	free(src->facts);
 	*src = (struct top_source){0};
 }

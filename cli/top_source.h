@@ -33,9 +33,13 @@ struct top_source {
 	struct top_fact *facts; /* one per row of diff */
 	double seconds;		/* interval of diff */
 	double age_s;		/* of the last update, since top_open */
+	double idle; /* percent of the time of all pCPUs, which the share of /host lacks then; below
+		      * 0: unknown */
 	/* private */
 	struct sessions host; /* session of /, which has the pCPUs' time; empty: no permission */
 	struct reading *host_before;
+	struct sessions idling; /* the same of idle-time */
+	struct reading *idling_before;
 };
 
 /* top_open - start a session and read it once. Returns false after an error was printed. Call

@@ -300,7 +300,8 @@ static const char *unit_of(vpmu_key_t key)
 	unsigned int event = vpmu_key_event(key);
 	bool ns = (vpmu_key_space(key) == VPMU_SPACE_SOFTWARE &&
 		   (event == PERF_COUNT_SW_CPU_CLOCK || event == PERF_COUNT_SW_TASK_CLOCK)) ||
-		  (vpmu_key_space(key) == VPMU_SPACE_SCHED && event == VPMU_SCHED_RUN_DELAY);
+		  (vpmu_key_space(key) == VPMU_SPACE_SCHED &&
+		   (event == VPMU_SCHED_RUN_DELAY || event == VPMU_SCHED_IDLE));
 
 	return ns ? "ns" : "";
 }

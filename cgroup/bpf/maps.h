@@ -18,7 +18,7 @@
 #include "vpmu/totals.h"
 
 #ifndef KP_SCHEMA /* a test builds vpmud with another one */
-#define KP_SCHEMA 8u
+#define KP_SCHEMA 9u
 #endif
 
 #define KP_CHUNK  4u /* slots of a cell */
@@ -31,8 +31,11 @@
 #define KP_ACCOUNT_PAGES 64u
 #define KP_MAX_ACCOUNTS	 (KP_PAGE_ACCOUNTS * KP_ACCOUNT_PAGES)
 
-#define KP_SCHED     3u /* figures of /proc (schedstat.c), and the time that the threads ran */
-#define KP_SCHED_RAN 2u
+/* Figures of /proc (schedstat.c), the time that the threads ran, and for how long idle time was
+ * counted. */
+#define KP_SCHED      5u
+#define KP_SCHED_RAN  2u
+#define KP_SCHED_IDLE 4u
 
 #define KP_MAX_BINDINGS (1u << 18) /* cgroups, and as many tasks */
 #define KP_MAX_TOTALS	4096u	   /* accounts with a page of totals (vpmu/totals.h) */

@@ -11,6 +11,7 @@ const RULE = {
 	cpiMin: 3, // and at least so many
 	wait: 0.1, // or if it waits in the run queue this part of the time in which it could run
 	share: 0.1, // a suspect uses this part of what all rows use of a resource,
+	ofWait: 0.25, // or runs for this part of the time that another one waits,
 	contrast: 1.5, // this many times more while the other suffers,
 	r: 0.5, // and the two correlate, beyond chance:
 	holds: 0.5, // or: it holds this part of the CPU time of all rows, and
@@ -19,7 +20,9 @@ const RULE = {
 };
 
 const CPU = ["task-clock", "cpu-time"];
+const IDLE = "idle-time"; // a part of the clocks of / and /host
 const WAIT = ["run-delay", "steal"]; // one figure of the kernel by two names
+const TAKEN = ["preempted-by-others"]; // how often another tenant took a CPU from tasks that could go on
 const SHARED = /cache|llc|l3|mem|bus|dram|offcore/; // what neighbours of a CPU share
 
 const sum = (a) => a.reduce((s, v) => s + (v ?? 0), 0);
@@ -41,7 +44,19 @@ function subjectsOf(data) {
 			map.set(key, row = { key, backend: s.backend ?? "", tenant: s.tenant, vm: s.vm ?? null, events: new Map() });
 		row.events.set(s.event, s);
 	}
-	return [...map.values()];
+	return [...map.values()].flatMap(splitIdle);
+}
+
+// Where idle time is known it is a row of its own, and no longer in the clock of /host.
+function splitIdle(row) {
+	const idle = row.events.get(IDLE), name = CPU.find((n) => row.events.has(n)), cpu = row.events.get(name);
+	row.events.delete(IDLE);
+	if (!isHost(row) || !idle || idle.why || !cpu || cpu.why)
+		return [row];
+	const part = cpu.delta.map((v, k) => (v === null || (idle.delta[k] ?? null) === null ? null : Math.min(v, idle.delta[k])));
+	row.events.set(name, { ...cpu, delta: cpu.delta.map((v, k) => (part[k] === null ? null : v - part[k])) });
+	row.split = true;
+	return [row, { key: row.key + IDLE, backend: row.backend, tenant: "/idle", vm: null, idle: true, events: new Map([[name, { ...cpu, tenant: "/idle", delta: part }]]) }];
 }
 
 function firstOf(row, names) {
@@ -55,8 +70,9 @@ function firstOf(row, names) {
 
 const counts = (row, names) => names.some((n) => row.events.has(n) && !row.events.get(n).why);
 const cpuOf = (row) => firstOf(row, CPU);
-// The clock of /host also counts the time in which CPUs are idle: it does not tell who has a CPU.
-const idles = (row) => row.vm === null && row.tenant === "/host";
+const isHost = (row) => row.vm === null && row.tenant === "/host";
+// The clock of /host also counts the time in which CPUs are idle, unless it is split: it does not tell who has a CPU.
+const idles = (row) => isHost(row) && !row.split;
 const nameOf = (row) => row.vm ?? row.tenant;
 
 // Those that may suffer or make others suffer: VMs, and tenants of which no VM is known. Not / and not what contains them.
@@ -71,7 +87,7 @@ function actorsOf(rows) {
 		if (row.vm === null)
 			for (let p = row.tenant.slice(0, row.tenant.lastIndexOf("/")); p.length > 1; p = p.slice(0, Math.max(p.lastIndexOf("/"), 0)))
 				parents.add(p);
-	return rows.filter((row) => row.vm !== null || (inside("/", row.tenant) && row.tenant !== "/" && !seen.has(row.tenant) && !parents.has(row.tenant)));
+	return rows.filter((row) => row.vm !== null || (!row.idle && inside("/", row.tenant) && row.tenant !== "/" && !seen.has(row.tenant) && !parents.has(row.tenant)));
 }
 
 // CPI of each interval, null where it cannot be told.
@@ -108,7 +124,7 @@ function partOf(row, names, kind, limit) {
 	const series = w.delta.map((v, k) => (v === null || cpu.delta[k] === null || v + cpu.delta[k] <= 0 ? null : v / (v + cpu.delta[k])));
 	const all = sum(w.delta) + sum(cpu.delta), values = known(series);
 	const part = all > 0 ? sum(w.delta) / all : null;
-	return { kind, series, mean: part, nr: values.length, limit, bad: values.filter((v) => v >= limit).length, estimated: (w.running ?? 1) < 1,
+	return { kind, series, sum: sum(w.delta), mean: part, nr: values.length, limit, bad: values.filter((v) => v >= limit).length, estimated: (w.running ?? 1) < 1,
 		suffers: values.length >= RULE.intervals && part !== null && part >= limit };
 }
 
@@ -148,10 +164,12 @@ function correlate(use, pain, tests) {
 	return { r: pearson(x, y), n, need };
 }
 
+// Use in the bad intervals against that in the others. If nearly all are bad, those above the mean are compared with the rest.
 function contrastOf(use, pain, limit) {
-	const bad = [], good = [];
-	use.forEach((v, k) => v !== null && pain[k] !== null && (pain[k] >= limit ? bad : good).push(v));
-	return bad.length && good.length ? mean(bad) / Math.max(mean(good), 1e-12) : null;
+	const bad = [], good = [], all = known(pain), worse = all.filter((v) => v < limit).length < RULE.cpiMin;
+	const from = worse ? mean(all) : limit;
+	use.forEach((v, k) => v !== null && pain[k] !== null && (pain[k] >= from ? bad : good).push(v));
+	return { worse, contrast: bad.length && good.length ? mean(bad) / Math.max(mean(good), 1e-12) : null };
 }
 
 // Runs of intervals in which nothing was counted, while something was in others: { from, n }, numbers of intervals.
@@ -167,6 +185,16 @@ function gapsOf(data) {
 			gaps.push({ from: k, n: 1 });
 	});
 	return gaps.length && gaps[0].n === data.times.length ? [] : gaps;
+}
+
+// How much of the CPUs' time that row @v ran on was row @u's, of the report as a whole: a function (u, v), or null where it is not known
+// who ran on which CPU. A CPU counts as much as @v used it.
+function localOf(data) {
+	const on = new Map((data.cpus ?? []).map((c) => [JSON.stringify([c.backend ?? "", c.tenant, c.vm ?? null]), c.ns]));
+	return !on.size ? null : (u, v) => {
+		const all = on.get(JSON.stringify([v.backend, "/", null])), mine = on.get(v.key), other = on.get(u.key), ran = sum(mine ?? []);
+		return all && other && ran > 0 ? sum(mine.map((ns, c) => (ns / ran) * (other[c] / Math.max(all[c], 1)))) : 0;
+	};
 }
 
 // Everything that the page says: { rows, actors, pains, victims, suspects, unproven, gaps, can, ran }.
@@ -199,21 +227,23 @@ function judge(data, dt) {
 			uses.push({ row, event, s, id, sum: sum(s.delta), cpu: s === cpu });
 		}
 	}
+	const local = localOf(data);
 	for (const u of uses)
 		u.share = totals.get(u.id) > 0 ? u.sum / totals.get(u.id) : 0;
-	const big = uses.filter((u) => u.share >= RULE.share), pairs = [];
+	const pairs = [];
 	for (const victim of victims)
-		for (const u of big)
-			if (u.row !== victim.row && u.row.backend === victim.row.backend && (u.cpu || victim.by === "cpi"))
+		for (const u of uses)
+			if (u.row !== victim.row && u.row.backend === victim.row.backend && (victim.by === "cpi" ? u.share >= RULE.share :
+				u.cpu && (local ? local(u.row, victim.row) >= RULE.share : u.share >= RULE.share || u.sum >= RULE.ofWait * victim.pain.sum)))
 				pairs.push({ victim, u });
 	const suspects = new Map(), unproven = [];
 	for (const p of pairs) {
 		const rate = p.u.s.delta.map((v, k) => (v === null ? null : v / dt[k]));
 		const c = correlate(rate, p.victim.pain.series, pairs.length);
-		const contrast = contrastOf(rate, p.victim.pain.series, p.victim.pain.limit);
+		const { worse, contrast } = contrastOf(rate, p.victim.pain.series, p.victim.pain.limit);
 		if (!c || c.r < RULE.r || !(contrast >= RULE.contrast))
 			continue;
-		const e = { victim: p.victim, event: p.u.event, share: p.u.share, contrast, ...c, use: rate, estimated: p.victim.pain.estimated || (p.u.s.running ?? 1) < 1 };
+		const e = { victim: p.victim, event: p.u.event, share: p.u.share, contrast, worse, local: p.u.cpu && local ? local(p.u.row, p.victim.row) : null, ...c, use: rate, estimated: p.victim.pain.estimated || (p.u.s.running ?? 1) < 1 };
 		if (c.r < c.need) {
 			unproven.push({ row: p.u.row, ...e });
 			continue;
@@ -229,12 +259,15 @@ function judge(data, dt) {
 			continue;
 		const own = uses.find((u) => u.cpu && u.row === victim.row);
 		for (const u of uses) {
-			if (!u.cpu || u.row === victim.row || u.row.backend !== victim.row.backend || u.share < RULE.holds || u.share < RULE.timesMore * (own?.share ?? 1))
+			if (!u.cpu || u.row === victim.row || u.row.backend !== victim.row.backend || u.share < RULE.timesMore * (own?.share ?? 1))
+				continue;
+			const held = local && !isHost(u.row) ? local(u.row, victim.row) : u.share;
+			if (held < RULE.holds || (local && isHost(u.row)))
 				continue;
 			const s = suspects.get(u.row.key) ?? { row: u.row, evidence: [], score: 0 };
 			if (s.evidence.some((e) => e.victim === victim && e.event === u.event))
 				continue;
-			s.evidence.push({ victim, event: u.event, share: u.share, r: 0, holds: u.share / Math.max(own.share, 1e-9), use: u.s.delta.map((v, k) => (v === null ? null : v / dt[k])), estimated: victim.pain.estimated });
+			s.evidence.push({ victim, event: u.event, share: u.share, r: 0, local: local ? held : null, holds: u.share / Math.max(own.share, 1e-9), use: u.s.delta.map((v, k) => (v === null ? null : v / dt[k])), estimated: victim.pain.estimated });
 			s.score += u.share / 2;
 			suspects.set(u.row.key, s);
 		}

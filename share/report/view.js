@@ -20,9 +20,13 @@ function evidenceText(e) {
 	p.append(bdi(nameOf(v.row)), v.by === "cpi"
 		? ` suffers: its CPI is ${RULE.cpi}\u00d7 its usual ${v.pain.usual.toPrecision(3)} or more in ${bad}, up to ${v.pain.worst.toPrecision(3)}. `
 		: ` suffers: ${v.pain.kind} takes ${part(v.pain.mean)} of the time in which it could run. `);
-	p.append("This one " + (e.holds ? "holds " : "uses ") + `${approx(part(e.share), e.estimated)} of all `, bdi(e.event), e.holds
+	p.append("This one " + (e.holds ? "holds " : "uses ") + `${approx(part(e.share), e.estimated)} of all `, bdi(e.event),
+		(e.local ?? null) === null ? "" : ` and ${approx(part(e.local), e.estimated)} of the CPUs that the other ran on`, e.holds
 		? `, ${times(e.holds)} as much as the one that waits.`
-		: `, ${times(e.contrast)} as much in those intervals as in the others; correlation ${e.r.toFixed(2)} (needed: ${e.need.toFixed(2)}, for ${Math.round(e.n)} independent intervals).`);
+		: `, ${times(e.contrast)} as much in ${e.worse ? "the intervals that are worse than the mean" : "those intervals"} as in the others; correlation ${e.r.toFixed(2)} (needed: ${e.need.toFixed(2)}, for ${Math.round(e.n)} independent intervals).`);
+	const taken = v.by === "wait" ? firstOf(v.row, TAKEN) : null, cpu = cpuOf(v.row);
+	if (taken && sum(cpu.delta) > 0)
+		p.append(` Other tenants took a CPU from tasks of `, bdi(nameOf(v.row)), ` that could go on ${count(sum(taken.delta) * 1e9 / sum(cpu.delta))} times for each second that it ran.`);
 	if (e.estimated)
 		p.append(" ", el("span", { class: "est" }, "From multiplexed counts, which are estimates."));
 	return p;
@@ -81,7 +85,7 @@ function showSuspects() {
 function usedEvents(data) {
 	const names = [];
 	for (const s of data.series)
-		if (!s.why && !names.includes(s.event) && !CPU.includes(s.event) && !WAIT.includes(s.event))
+		if (!s.why && !names.includes(s.event) && ![...CPU, ...WAIT, ...TAKEN, IDLE].includes(s.event))
 			names.push(s.event);
 	return names.slice(0, 12);
 }
@@ -139,6 +143,7 @@ function showRows() {
 }
 
 function showChart(j, rows, totals) {
+	rows = rows.filter((r) => !r.row.idle);
 	const top = rows.filter((r) => r.cpu?.used > 0 && r.row.backend === rows[0].row.backend).sort((a, b) => b.cpu.used - a.cpu.used).slice(0, COLOURS.length);
 	const doc = $("chart-doc"), box = $("chart");
 	box.replaceChildren();
@@ -168,8 +173,6 @@ function painCell(p, text, sub) {
 	return cell(approx(text(p), p.estimated), p.suffers ? "bad" : p.estimated ? "est" : null, el("span", { class: "sub" }, sub(p)));
 }
 
-// How often another tenant took a CPU from tasks that could go on.
-const TAKEN = ["preempted-by-others"];
 const takenCell = (s) => (s ? cell(count(sum(s.delta)), (s.quality ?? "").includes("partial") ? "est" : null) : cell(NONE, "dim"));
 
 function showSuffering() {
@@ -201,6 +204,8 @@ function showSuffering() {
 function showQuality() {
 	const data = View.data, events = new Map(), notes = [...(data.notes ?? [])], lost = sum(View.verdict.gaps.map((g) => g.n));
 	for (const s of data.series) {
+		if (s.event === IDLE && !s.why && !known(s.delta).length) // of a tenant
+			continue;
 		const id = (s.backend ?? "") + " " + s.event;
 		let e = events.get(id);
 		if (!e)
@@ -241,8 +246,9 @@ function showRule() {
 	$("rule").replaceChildren(el("ul", {},
 		p(`Rows are VMs, and tenants without known VMs. Nothing is said with fewer than ${RULE.intervals} intervals.`),
 		p(`A row suffers if its CPI is at least ${RULE.cpi} times its usual one (the lower quarter of its own intervals, of all that vpmud remembers if it remembers ${RULE.intervals} or more) in ${100 * RULE.cpiPart} % of the intervals in which it ran, and in ${RULE.cpiMin} or more; or if the run-queue wait takes ${100 * RULE.wait} % of the time in which it could run.`),
-		p(`A suspect uses at least ${100 * RULE.share} % of what all rows use of a resource: CPU time, and for a raised CPI also events of caches and memory. It uses ${RULE.contrast} times more of it while the other suffers than otherwise. Both series correlate by ${RULE.r} or more, and by so much that chance names a suspect on ${100 * RULE.alpha} % of the hosts that have none (Fisher's z for all pairs compared; intervals that resemble their neighbours count less).`),
-		p(`Without a change over time: a row that has ${100 * RULE.holds} % of the CPU time of all rows, and ${RULE.timesMore} times as much as a row that waits in the run queue, is a suspect, too. The CPU time of /host makes none, as idle CPUs are in it.`),
+		p(`A suspect uses at least ${100 * RULE.share} % of what all rows use of a resource: CPU time, and for a raised CPI also events of caches and memory; or it runs for at least ${100 * RULE.ofWait} % of the time that the other one waits. It uses ${RULE.contrast} times more of it while the other suffers than otherwise (if it always suffers: than in its better intervals). Both series correlate by ${RULE.r} or more, and by so much that chance names a suspect on ${100 * RULE.alpha} % of the hosts that have none (Fisher's z for all pairs compared; intervals that resemble their neighbours count less).`),
+		p(`Where it is known who ran on which CPU, the CPU time of a suspect for run-queue wait is that on the CPUs that the other ran on, of all time of these.`),
+		p(`Without a change over time: a row that has ${100 * RULE.holds} % of the CPU time of all rows, or of these CPUs, and ${RULE.timesMore} times as much as a row that waits in the run queue, is a suspect, too. The CPU time of /host makes none where idle-time is not counted, as idle CPUs are in it.`),
 		p("Suspects are ranked by correlation times share, summed up over the rows that suffer. If no pair passes, no row is named. Counts of different backends are never compared.")));
 }
 

@@ -101,7 +101,15 @@ victims() { js "return [...new Set(View.verdict.victims.map((v) => nameOf(v.row)
 check "bursts of cache misses and CPI" "$(named 'noisy()')" gx-1
 check "who suffers from them" "$(victims)" "db-1 web-1"
 check "a hog, and others wait for a CPU" "$(named 'waits()')" hog
+check "one of 8 CPUs, and two that always wait" "$(named 'slices()'): $(victims)" "batch-7: batch-7 db-1 web-1"
 check "CPUs that idle make nobody wait" "$(named 'idleHost()'): $(victims)" "nobody: web-1 web-2 web-3 web-4"
+check "idle time is known: a hog" "$(named 'idleKnown()')" hog
+check "and that is a row of its own, in no other" "$(js 'const d = cases.idleKnown(); show(d); const rows = View.verdict.rows.filter((r) => r.vm === null), ns = (r) => sum(cpuOf(r).delta), of = (t) => ns(rows.find((r) => r.tenant === t));
+	const clock = sum(d.series.find((s) => s.tenant === "/host" && s.event === "task-clock").delta); return of("/host") + of("/idle") === clock && of("/idle") > 0.8 * clock && of("/") === sum(d.series.filter((s) => s.vm !== null && s.event === "task-clock").flatMap((s) => s.delta)) + clock')" true
+check "the host's own work makes them wait" "$(named 'idleKnown(1, 1e8)')" /host
+check "who has the CPU on which two wait" "$(named 'apart()')" hog
+check "and nobody, if those that run are elsewhere" "$(named 'apart(1, 0)'): $(victims)" "nobody: web-1 web-2"
+check "the same where the CPUs are not known" "$(named '{ ...cases.apart(1, 0), cpus: undefined }')" gx-1
 check "all wait, all alike" "$(named 'equal()'): $(victims)" "nobody: web-1 web-2 web-3 web-4"
 check "no culprit" "$(named 'quiet()')" nobody
 check "one that suffers from itself" "$(named 'phases()'): $(victims)" "nobody: db-1"
@@ -119,6 +127,8 @@ check "a culprit among 1,000 VMs" "$(named 'many()')" gx-1
 check "1,000 VMs, of which most suffer from themselves" "$(named 'many(1, false)') $(js 'return View.verdict.victims.length > 900')" "nobody true"
 # The rule's own words: chance names somebody on 1 of 100 hosts.
 check_match "chance" "$(js 'let n = 0; for (let s = 1; s <= 40; s++) { const d = cases.phases(s); n += judge(d, spansOf(d)).suspects.length > 0 } return n')" '^[0-2]$'
+check_match "chance, while all wait" "$(js 'let n = 0; for (let s = 1; s <= 40; s++) { const d = cases.slices(s, false); n += judge(d, spansOf(d)).suspects.length > 0 } return n')" '^[0-2]$'
+check "the culprit is found, of those that wait" "$(js 'let n = 0; for (let s = 1; s <= 10; s++) { const d = cases.slices(s), j = judge(d, spansOf(d)); n += j.suspects.length === 1 && nameOf(j.suspects[0].row) === "batch-7" } return n')" 10
 check "the culprit is found" "$(js 'let n = 0; for (let s = 1; s <= 10; s++) { const d = cases.noisy(s), j = judge(d, spansOf(d)); n += j.suspects.length === 1 && nameOf(j.suspects[0].row) === "gx-1" } return n')" 10
 quiet "the cases"
 
@@ -225,6 +235,7 @@ read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 1 exact)
 read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 5000 "partial")")
 END
 "$vpmu" report -d 0.5 -o "$dir/bad.html" || check "a report with hostile names" failed done
+check "a server that cannot count one CPU: no CPUs" "$(grep -c '"cpus":\[' "$dir/real.html")" 0
 check "one script of data, one of the page" "$(grep -o '</script>' "$dir/bad.html" | wc -l)" 2
 go "file://$dir/bad.html"
 harmless "a hostile server"

@@ -16,7 +16,7 @@ const STEP = 1e9, START = 1.8e18;
 
 function host(n, vms, more) {
 	const times = Array.from({ length: n }, (_, k) => START + (k + 1) * STEP), series = [];
-	const add = (tenant, vm, event, delta, extra) => series.push({ backend: "bpf", tenant, vm, event, unit: /clock|delay/.test(event) ? "ns" : "", delta, ...extra });
+	const add = (tenant, vm, event, delta, extra) => series.push({ backend: "bpf", tenant, vm, event, unit: /clock|delay|idle/.test(event) ? "ns" : "", delta, ...extra });
 	const tenants = new Map([["/", new Map()]]);
 	for (const v of vms)
 		for (const [event, f] of Object.entries(v.events)) {
@@ -34,11 +34,11 @@ function host(n, vms, more) {
 		start_ns: START, times, series, notes: [], ...more };
 }
 
-// A VM that runs the part @cpu of a CPU, with CPI @cpi(k) and @misses(k) per second.
+// A VM that runs the part @cpu of a CPU, a number or of each interval, with CPI @cpi(k) and @misses(k) per second.
 function busy(r, tenant, vm, cpu, cpi, misses, wait) {
 	const ran = [], cycles = [];
 	const once = (list, k, f) => (list[k] ??= f());
-	const c = (k) => once(ran, k, () => cpu * STEP * (0.9 + 0.2 * r()));
+	const c = (k) => once(ran, k, () => (typeof cpu === "function" ? cpu(k) : cpu) * STEP * (0.9 + 0.2 * r()));
 	return { tenant, vm, events: {
 		"task-clock": c, cycles: (k) => once(cycles, k, () => 2.5 * c(k)), instructions: (k) => once(cycles, k, () => 2.5 * c(k)) / (cpi(k) * (0.97 + 0.06 * r())),
 		"cache-misses": (k) => misses(k) * (0.9 + 0.2 * r()), "context-switches": () => 100 * r(), ...(wait ? { "run-delay": (k) => wait(k) * (0.9 + 0.2 * r()) } : {}) } };
@@ -71,7 +71,19 @@ const cases = {
 	// Both change once.
 	step: (seed = 1) => { const r = random(seed); return host(60, [busy(r, "/acme/db", "db-1", 1, (k) => (k < 40 ? 1 : 2), few), busy(r, "/globex", "gx-1", 1, one, (k) => (k < 40 ? 1e6 : 4e7))]); },
 	waits: (seed = 1) => { const r = random(seed); return host(60, [busy(r, "/globex", "hog", 6, one, few, () => 1e7), ...[1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 0.4, one, few, () => 4e8))]); },
+	// Three VMs on one of 8 CPUs, of which two always wait, and more while the third one runs. Without a culprit each has phases of
+	// its own.
+	slices: (seed = 1, culprit = true) => { const r = random(seed), phases = () => Array.from({ length: 60 }, () => r() < 0.5), on = culprit ? Array.from({ length: 60 }, (_, k) => k % 7 < 4) : phases();
+		const victim = (tenant, vm) => { const at = culprit ? on : phases(); return busy(r, tenant, vm, (k) => (at[k] ? 0.3 : 0.4), one, few, (k) => (at[k] ? 5e8 : 2.5e8)); };
+		return host(60, [busy(r, "/host", null, 6, one, few), victim("/acme/web", "web-1"), victim("/acme/db", "db-1"), busy(r, "/globex", "batch-7", (k) => (on[k] ? 0.4 : 0.01), one, few, (k) => (on[k] ? 6e8 : 0))]); },
 	idleHost: (seed = 1) => { const r = random(seed); return host(60, [busy(r, "/host", null, 6, one, few), ...[1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 0.4, one, few, () => 4e8))]); },
+	// A hog on one of 8 CPUs, and most of /host's clock is idle time; or of the host's own work.
+	idleKnown: (seed = 1, idle = 6e9) => { const r = random(seed), h = busy(r, "/host", null, 6.4, one, few), clock = h.events["task-clock"];
+		return host(60, [{ ...h, events: { ...h.events, "idle-time": (k) => Math.min(idle, clock(k)) } }, busy(r, "/globex", "hog", 0.85, one, few, () => 1e8), ...[1, 2].map((i) => busy(r, "/acme/web", "web-" + i, 0.05, one, few, () => 6e7))]); },
+	// Two CPUs, who runs on which is known: gx-1 has CPU 0 alone, hog most of CPU 1, on which two wait. Or hog is on CPU 0, too.
+	apart: (seed = 1, hogs = 1) => { const r = random(seed), on = (tenant, vm, ...ns) => ({ backend: "bpf", tenant, vm, ns });
+		const d = host(60, [busy(r, "/globex", "gx-1", 1, one, few, () => 1e6), busy(r, "/initech", "hog", 0.6, one, few, () => 1e7), ...["web-1", "web-2"].map((v) => busy(r, "/acme/web", v, 0.13, one, few, () => 1e8))]);
+		return { ...d, cpus: [on("/", null, 6e10, 6e10), on("/globex", "gx-1", 6e10, 0), on("/initech", "hog", hogs ? 0 : 3.6e10, hogs ? 3.6e10 : 0), on("/acme/web", "web-1", 0, 8e9), on("/acme/web", "web-2", 0, 8e9)] }; },
 	equal: (seed = 1) => { const r = random(seed); return host(60, [1, 2, 3, 4].map((i) => busy(r, "/acme/web", "web-" + i, 2, one, few, () => 2e9))); },
 	nopmu: (seed = 1) => { const d = cases.waits(seed), no = "no hardware PMU on this host"; d.series.forEach((s) => { if (/cycles|instr|cache/.test(s.event)) { s.delta.fill(null); s.why = no; } });
 		return { ...d, profile: profile("hog", "cpu-clock") }; },

@@ -85,6 +85,8 @@ static const struct {
 	 "involuntary-context-switches"},
 	{__LINE__, "nivcsw", 0, KEY(6, 1, UK | G | H), "involuntary-context-switches"},
 	{__LINE__, "preempted-by-others", 0, KEY(6, 2, UK | G | H), "preempted-by-others"},
+	{__LINE__, "idle-time", 0, KEY(6, 3, UK | G | H), "idle-time"},
+	{__LINE__, "idle", 0, KEY(6, 3, UK | G | H), "idle-time"},
 	/* software: a thread in guest and host alike */
 	{__LINE__, "task-clock", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
 	{__LINE__, "task-clock:GH", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},

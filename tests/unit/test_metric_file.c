@@ -232,7 +232,8 @@ Test(metric_file, shipped)
 					    "backend-stalls",
 					    "guest-share",
 					    "kernel-share",
-					    "wait-share"};
+					    "wait-share",
+					    "preemption-rate"};
 	const size_t nr = sizeof(names) / sizeof(names[0]);
 	char said[2000] = "", folder[4096], *slash;
 	struct metric_set set = {0};

@@ -89,6 +89,9 @@ const struct software_row vpmu_sched_rows[VPMU_SCHED_NR] = {
 	[VPMU_SCHED_PREEMPTED] = {"preempted-by-others", "preempted",
 				  "context switches of tasks that could go on to another tenant",
 				  SW_PRIV_NONE},
+	[VPMU_SCHED_IDLE] = {"idle-time", "idle",
+			     "time CPUs were idle, ns: a part of the clocks of / and /host",
+			     SW_PRIV_NONE},
 };
 
 vpmu_key_t vpmu_key_from_raw(enum vpmu_space space, uint64_t config, uint64_t flags)

@@ -93,6 +93,7 @@ enum vpmu_sched {
 	VPMU_SCHED_RUN_DELAY = 0, /* ns a runnable thread waited for a CPU: /proc/PID/schedstat */
 	VPMU_SCHED_INVOLUNTARY,	  /* context switches of a thread that could go on */
 	VPMU_SCHED_PREEMPTED,	  /* those of any task to a task of another tenant: vpmud only */
+	VPMU_SCHED_IDLE,	  /* ns in which CPUs were idle: /proc/stat */
 	VPMU_SCHED_NR
 };
 

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The event idle-time on the running kernel: of / and of `other` it is what /proc/stat shows, of a
+ * tenant it is 0; it is no more than the clock of `other`, which the idle task is charged to; and
+ * a new daemon goes on with it.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cgroup/priv.h"
+#include "tests/integration/cgroup_bed.h"
+
+#define IDLE                                                                                       \
+	((SW(VPMU_SCHED_IDLE) & ~(15ULL << VPMU_KEY_SPACE_SHIFT)) | 6ULL << VPMU_KEY_SPACE_SHIFT)
+#define TICK_NS 10000000ULL
+
+static const vpmu_key_t keys[2] = {IDLE, SW(PERF_COUNT_SW_TASK_CLOCK)};
+
+static uint64_t idle_now(void)
+{
+	unsigned long long idle, iowait;
+	FILE *f = fopen("/proc/stat", "re");
+
+	cr_assert(f && fscanf(f, "cpu %*u %*u %*u %llu %llu", &idle, &iowait) == 2);
+	fclose(f);
+	return (idle + iowait) * TICK_NS;
+}
+
+/* Until CPUs were idle for some ticks; a busy host has none. */
+static void idle_for(unsigned int ticks)
+{
+	uint64_t end = idle_now() + ticks * TICK_NS;
+
+	for (int i = 0; i < 50 && idle_now() < end; i++)
+		usleep(20000);
+}
+
+static void idle_read_all(struct vpmu_counting *list)
+{
+	vpmu_backend_flush(list);
+	list->source->ops->read_list(list);
+}
+
+Test(cgroup_idle, is_the_kernels_and_a_part_of_the_clock)
+{
+	const struct bpf_backend_opts o = {0};
+	struct vpmu_counting *root, *other, *tenant;
+	uint64_t was[2], now[2];
+	struct bpf_backend *k;
+
+	k = bed_open(&o);
+	tenant = bed_counting(bed_node(bpf_as_backend(k)->root), keys, 2, NULL);
+	other = bed_counting(bpf_as_backend(k)->other, keys, 2, tenant);
+	root = bed_counting(bpf_as_backend(k)->root, keys, 2, other);
+	was[0] = idle_now();
+	bed_attach(root);
+	was[1] = idle_now();
+	for (int round = 0; round < 3; round++) {
+		idle_for(20);
+		now[0] = idle_now();
+		idle_read_all(root);
+		now[1] = idle_now();
+		for (struct vpmu_counting *c = root; c; c = c->next)
+			cr_expect(c->values[0].supported && !c->values[0].partial);
+		cr_expect_geq(root->values[0].count, now[0] - was[1]);
+		cr_expect_leq(root->values[0].count, now[1] - was[0]);
+		cr_expect_eq(other->values[0].count, root->values[0].count);
+		cr_expect_eq(tenant->values[0].count, 0);
+		cr_expect_eq(root->values[0].enabled_ns, root->values[0].running_ns);
+		/* It was read just before the clock, and is a tick off at both ends. */
+		cr_expect_leq(other->values[0].count, other->values[1].count + 2 * TICK_NS);
+		printf("# idle %.2f s of %.2f s of `other`\n", (double)other->values[0].count / 1e9,
+		       (double)other->values[1].count / 1e9);
+	}
+	vpmu_backend_detach(root);
+	bed_counting_free(root);
+	bpf_backend_close(k);
+	bed_end();
+}
+
+/* No program and no event is needed for it, and it is an estimate. */
+Test(cgroup_idle, adds_nothing_to_a_switch)
+{
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
+	struct vpmu_counting *c = bed_counting(s->root, keys, 1, NULL);
+	struct bpf_backend_usage u;
+	enum vpmu_quality q;
+	char why[200];
+
+	bed_attach(c);
+	bpf_backend_usage(k, &u);
+	cr_expect_eq(u.programs, 0);
+	cr_expect_eq(u.events, 0);
+	cr_expect(s->ops->can_count(s, IDLE, &q, why, sizeof(why)) && q == VPMU_Q_ESTIMATED);
+	vpmu_backend_detach(c);
+	bed_counting_free(c);
+	bpf_backend_close(k);
+	bed_end();
+}
+
+/* ---- a made-up /proc/stat ------------------------------------------------------------------ */
+
+static char files[] = "/tmp/vpmu-idle-XXXXXX";
+
+static void stat_is(const char *text)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/stat", files);
+	f = fopen(path, "we");
+	cr_assert(f && fputs(text, f) >= 0 && !fclose(f));
+}
+
+Test(cgroup_idle, only_grows_and_has_waits_for_disks)
+{
+	struct bpf_backend_sys sys = bpf_backend_sys_real;
+	const struct bpf_backend_opts o = {.sys = &sys};
+	struct vpmu_counting *c;
+	enum vpmu_quality q;
+	struct vpmu_backend *s;
+	char command[200], why[200];
+
+	cr_assert(mkdtemp(files));
+	snprintf(command, sizeof(command), "cd %s && ln -s /sys . && mkdir proc", files);
+	cr_assert_eq(system(command), 0);
+	sys.files = files;
+	stat_is("cpu  1 2 3 100 50 6\ncpu0 1 2 3 100 50 6\n");
+	s = bpf_as_backend(bed_open(&o));
+	c = bed_counting(s->root, keys, 1, NULL);
+	bed_attach(c);
+	/* CPUs that are never idle: 0 is a number. */
+	idle_read_all(c);
+	cr_expect_eq(c->values[0].count, 0);
+	cr_expect(c->values[0].running_ns && c->values[0].running_ns == c->values[0].enabled_ns);
+	stat_is("cpu  1 2 3 220 80 6\ncpu0 1 2 3 220 80 6\n");
+	idle_read_all(c);
+	cr_expect_eq(c->values[0].count, 150 * TICK_NS);
+	/* A CPU went offline. */
+	stat_is("cpu  1 2 3 130 60 6\n");
+	idle_read_all(c);
+	cr_expect_eq(c->values[0].count, 150 * TICK_NS);
+	stat_is("cpu  1 2 3 221 80 6\n");
+	idle_read_all(c);
+	cr_expect_eq(c->values[0].count, 151 * TICK_NS);
+	cr_expect(s->ops->can_count(s, IDLE, &q, why, sizeof(why)));
+	stat_is("intr 7\n");
+	cr_expect_not(s->ops->can_count(s, IDLE, &q, why, sizeof(why)));
+	printf("# %s\n", why);
+	vpmu_backend_detach(c);
+	bed_counting_free(c);
+	bpf_backend_close((struct bpf_backend *)s);
+	snprintf(command, sizeof(command), "rm -r %s", files);
+	cr_expect_eq(system(command), 0);
+	bed_end();
+}
