@@ -200,6 +200,7 @@ int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o
 	ks->opts = *o;
 	ks->key = o->key;
 	ks->user.take = sampling_take;
+	ks->user.cpus = o->cpus;
 	bpf_backend_tend(k);
 	k->samplings++;
 	sampling_tend(k);

@@ -48,10 +48,17 @@ static const struct {
 	 "give -M LIST; -x, and -j have metrics as lines of their own"},
 	{"stat", "-i", "--no-inherit", "vpmu counts cgroups and VMs with all of their threads"},
 	{"stat", "-b", "--bpf-prog", "vpmu counts cgroups and VMs; `vpmu list` shows them"},
+	{"stat", "-u", "--uid", "vpmu counts cgroups and VMs: give -G CGROUP, or -p PID"},
+	{"stat", "-B", "--big-num", "numbers are grouped, unless --no-big-num is given"},
 	{"stat", NULL, "--tid", "give -p PID: the VM or tenant of a process or thread"},
 	{"stat", NULL, "--timeout-sec", "give -d SEC"},
 	{"profile", NULL, "--call-graph-mode", "give -g"},
 	{"top", "-s", "--sort", "press the keys that h shows"},
+	{"top", "-g", "--call-graph", "`vpmu profile -g` shows call chains"},
+	{"report", "-i", "--input",
+	 "there is no perf.data: `vpmu profile` samples and shows at once"},
+	{"report", NULL, "--stdio", "`vpmu profile` shows the functions as text"},
+	{"report", "-s", "--sort", "`vpmu profile` shows the functions as text, by samples"},
 };
 
 const char *habits_command(const char *name)

@@ -179,6 +179,19 @@ static void history_walk_begin(struct history_walker *w, uint64_t end_ns)
 	w->last_ns = end_ns - (n ? n : 1) * step;
 }
 
+/* Returns true if interval @i has a value. The server has made it begin where the one before ended:
+ * it is longer than others if it was read late. */
+static bool history_walk_has(const json_t *answer, size_t i)
+{
+	const json_t *list = json_object_get(answer, "series"), *s;
+	size_t k;
+
+	json_array_foreach (list, k, s)
+		if (json_is_integer(json_array_get(json_object_get(s, "delta"), i)))
+			return true;
+	return false;
+}
+
 static void history_walk_answer(struct history_walker *w, const json_t *answer)
 {
 	size_t n = json_array_size(json_object_get(answer, "times"));
@@ -191,7 +204,8 @@ static void history_walk_answer(struct history_walker *w, const json_t *answer)
 			history_walk_begin(w, end_ns);
 		if (end_ns <= w->last_ns)
 			continue;
-		history_walk_missing(w, end_ns);
+		if (!i || !history_walk_has(answer, i))
+			history_walk_missing(w, end_ns);
 		history_walk_tick(w, end_ns, i);
 	}
 }

@@ -19,6 +19,7 @@ enum row_kind { ROW_ROOT, ROW_HOST, ROW_TENANT, ROW_VM, ROW_VCPU };
 /* One event of one row. */
 struct val {
 	uint64_t count, enabled_ns, running_ns;
+	uint64_t estimate; /* what the count is scaled to; 0: count * enabled / running */
 	uint64_t age_ns; /* counts of this long before the reading are missing, for a stalled CPU */
 	char quality[QUALITY_LEN]; /* words: "modelled", or "tsc partial" */
 	bool supported;
@@ -103,8 +104,8 @@ struct reading *reading_difference(struct reading *now, struct reading **before)
 /* reading_seconds - return the time that the counts cover. */
 double reading_seconds(const struct reading *r);
 
-/* val_scaled - return count * enabled / running, capped at UINT64_MAX; the count itself if it was
- * always or never running. */
+/* val_scaled - return the estimate, or count * enabled / running, capped at UINT64_MAX; the count
+ * itself if it was always or never running. */
 uint64_t val_scaled(const struct val *v);
 /* val_percent - return running / enabled in percent; 100 if never enabled. */
 double val_percent(const struct val *v);

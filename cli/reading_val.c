@@ -14,6 +14,8 @@ uint64_t val_scaled(const struct val *v)
 {
 	unsigned __int128 n = (unsigned __int128)v->count * v->enabled_ns;
 
+	if (v->estimate)
+		return v->estimate;
 	if (!v->running_ns || v->running_ns >= v->enabled_ns)
 		return v->count;
 	n /= v->running_ns;

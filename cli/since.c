@@ -172,8 +172,7 @@ static void past_rows(struct past *p)
 
 /* ---- adding up ------------------------------------------------------------------------------ */
 
-/* The times of @v are in such a relation that it is scaled to the sum of what intervals are scaled
- * to. */
+/* The running share is history_sum_running(). */
 static void past_val(const struct past *p, struct history_sum *sum, struct val *v)
 {
 	*v = (struct val){.supported = true, .variance = -1, .count = sum->count};
@@ -185,8 +184,13 @@ static void past_val(const struct past *p, struct history_sum *sum, struct val *
 		strcpy(v->quality, "exact");
 	v->enabled_ns = v->running_ns = sum->ticks * p->range.step_ns;
 	if (sum->multiplexed) {
-		v->running_ns = sum->count ? sum->count : sum->shares;
-		v->enabled_ns = sum->count ? sum->scaled : sum->ticks * 100;
+		/* If each multiplexed interval was 0, nothing was scaled up; it is an estimate all
+		 * the same. */
+		const bool up = sum->count < sum->scaled;
+
+		v->estimate = sum->scaled;
+		v->running_ns = up ? sum->count : sum->shares;
+		v->enabled_ns = up ? sum->scaled : sum->ticks * 100;
 	}
 }
 

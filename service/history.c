@@ -42,6 +42,7 @@ struct history {
 	struct series **series;
 	size_t nr, room;
 	uint64_t ticks, last_us; /* realtime_us of the last tick; 0: none */
+	uint64_t kept_ns;	 /* CLOCK_MONOTONIC of the last tick, if it was kept; else 0 */
 	uint64_t dropped;
 	bool noted;
 };
@@ -304,7 +305,7 @@ static struct history_segment *history_segment_now(struct history *h)
 }
 
 /* Append the tick's deltas, in the order of their ids. */
-static int history_append(struct history *h, uint64_t time_ns, uint64_t width_ns)
+static int history_append(struct history *h, const struct history_tick *t)
 {
 	struct history_segment *seg = history_segment_now(h);
 	struct history_delta *d;
@@ -339,14 +340,25 @@ static int history_append(struct history *h, uint64_t time_ns, uint64_t width_ns
 		d[n] = d[id];
 		d[n++].id = id;
 	}
-	ret = history_log_tick(seg, time_ns, width_ns, d, n);
+	ret = history_log_tick(seg, t, d, n);
 	free(d);
 	return ret;
 }
 
-void history_tick(struct history *h, uint64_t at_us)
+/* The clocks went the same way since the last tick, which was kept. After a jump of the time there
+ * is a gap. */
+static bool history_follows(const struct history *h, uint64_t at_us, uint64_t mono_ns)
+{
+	int64_t jump = (int64_t)(at_us - h->last_us) - (int64_t)((mono_ns - h->kept_ns) / 1000);
+
+	return h->kept_ns && (uint64_t)llabs(jump) * 1000 < h->opts.interval_ns / 2;
+}
+
+void history_tick(struct history *h, uint64_t at_us, uint64_t mono_ns)
 {
 	const struct registry *reg = sessions_registry(h->ss);
+	struct history_tick t = {.time_ns = at_us * 1000,
+				 .follows = history_follows(h, at_us, mono_ns)};
 	uint64_t begin = now_ns();
 	bool any = false;
 	int ret = 0;
@@ -368,8 +380,10 @@ void history_tick(struct history *h, uint64_t at_us)
 	}
 	for (size_t i = 0; i < h->nr; i++)
 		any |= h->series[i]->has;
+	t.width_ns = now_ns() - begin;
 	if (any)
-		ret = history_append(h, at_us * 1000, now_ns() - begin);
+		ret = history_append(h, &t);
+	h->kept_ns = any && !ret ? mono_ns : 0;
 	if (any && h->file && !ret)
 		ret = history_file_write(h->file, &h->seg[h->nr_segs - 1]);
 	if (ret && !h->noted) {
@@ -380,11 +394,11 @@ void history_tick(struct history *h, uint64_t at_us)
 	}
 	h->noted = ret != 0;
 	for (size_t i = 0; i < h->nr; i++) {
-		struct series *t = h->series[i];
+		struct series *e = h->series[i];
 
-		t->has = t->ended = false;
-		t->flags = t->share = 0;
-		t->delta = 0;
+		e->has = e->ended = false;
+		e->flags = e->share = 0;
+		e->delta = 0;
 	}
 	series_forget(h);
 	h->last_us = at_us;

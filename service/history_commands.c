@@ -95,10 +95,10 @@ static void query_time_add(struct query *q, uint64_t time_ns)
 }
 
 /* A time at which vpmud did not run has intervals without values, or one if it was long. */
-static bool query_tick(void *arg, uint64_t time_ns, uint64_t width_ns)
+static bool query_tick(void *arg, const struct history_tick *t)
 {
 	struct query *q = arg;
-	uint64_t step = history_interval_ns(q->h), last;
+	uint64_t step = history_interval_ns(q->h), last, time_ns = t->time_ns;
 
 	if (time_ns < q->since_ns || time_ns > q->until_ns || q->failed)
 		return false;
@@ -107,7 +107,8 @@ static bool query_tick(void *arg, uint64_t time_ns, uint64_t width_ns)
 		return false;
 	if (time_ns - last > GAP_POINTS_MAX * step)
 		last = time_ns - 2 * step;
-	while (time_ns - last > step + step / 2 && q->nr_times < POINTS_MAX && !q->failed) {
+	while (!t->follows && time_ns - last > step + step / 2 && q->nr_times < POINTS_MAX &&
+	       !q->failed) {
 		last += step;
 		query_time_add(q, last);
 	}
@@ -115,7 +116,7 @@ static bool query_tick(void *arg, uint64_t time_ns, uint64_t width_ns)
 		query_time_add(q, time_ns);
 	else
 		q->failed = true;
-	q->width_ns = width_ns > q->width_ns ? width_ns : q->width_ns;
+	q->width_ns = t->width_ns > q->width_ns ? t->width_ns : q->width_ns;
 	return false;
 }
 
@@ -194,14 +195,14 @@ static void query_id(void *arg, uint32_t id, const char *path, const char *vm, v
 			    : NULL;
 }
 
-static bool query_tick_value(void *arg, uint64_t time_ns, uint64_t width_ns)
+static bool query_tick_value(void *arg, const struct history_tick *t)
 {
 	struct query *q = arg;
 	size_t at = q->tick;
 
-	while (at < q->nr_times && q->times[at] < time_ns)
+	while (at < q->nr_times && q->times[at] < t->time_ns)
 		at++;
-	if (at == q->nr_times || q->times[at] != time_ns || q->failed)
+	if (at == q->nr_times || q->times[at] != t->time_ns || q->failed)
 		return false;
 	q->tick = at;
 	return true;

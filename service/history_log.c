@@ -11,14 +11,14 @@
  * A segment: records of kind (1 byte), length of the rest (4), checksum of the rest (4), rest.
  *   BEGIN   magic, seq, interval
  *   SERIES  key, path, vm, event (strings with NUL)
- *   TICK    time, width, then for each delta: id less the last one, flags, [share,] delta
- * Numbers of rests are of 7 bits a byte, the least significant first.
+ *   TICK    time, width * 2 + follows, then for each delta: id less the last one, flags, [share,]
+ * delta Numbers of rests are of 7 bits a byte, the least significant first.
  */
 #define BEGIN	   1
 #define SERIES	   2
 #define TICK	   3
 #define HEAD	   9
-#define MAGIC	   0x31796f7473696876ULL /* "vhistoy1" */
+#define MAGIC	   0x32796f7473696876ULL /* "vhistoy2" */
 #define STEP	   (64u << 10)
 #define NAME_BYTES 320 /* of a string: a path has up to 255 */
 
@@ -113,7 +113,7 @@ int history_log_series(struct history_segment *s, const char *path, const char *
 	return 0;
 }
 
-int history_log_tick(struct history_segment *s, uint64_t time_ns, uint64_t width_ns,
+int history_log_tick(struct history_segment *s, const struct history_tick *t,
 		     const struct history_delta *d, size_t n)
 {
 	uint8_t *p = log_room(s, 20 + n * 17);
@@ -121,7 +121,7 @@ int history_log_tick(struct history_segment *s, uint64_t time_ns, uint64_t width
 
 	if (!p)
 		return -ENOMEM;
-	p = log_number(log_number(p, time_ns), width_ns);
+	p = log_number(log_number(p, t->time_ns), t->width_ns << 1 | t->follows);
 	for (size_t i = 0; i < n; i++) {
 		p = log_number(p, d[i].id - last);
 		last = d[i].id;
@@ -131,8 +131,8 @@ int history_log_tick(struct history_segment *s, uint64_t time_ns, uint64_t width
 		p = log_number(p, d[i].delta);
 	}
 	log_done(s, TICK, p);
-	s->first_ns = s->first_ns ? s->first_ns : time_ns;
-	s->last_ns = time_ns;
+	s->first_ns = s->first_ns ? s->first_ns : t->time_ns;
+	s->last_ns = t->time_ns;
 	s->ticks++;
 	return 0;
 }
@@ -206,14 +206,16 @@ static bool read_series(struct rest r, uint32_t id, const struct history_walk *w
 static bool read_tick(struct rest r, uint32_t nr_ids, uint64_t *time_ns,
 		      const struct history_walk *w)
 {
-	uint64_t width, id = 0;
+	struct history_tick t = {.time_ns = rest_number(&r)};
 	struct history_delta d;
+	uint64_t width = rest_number(&r), id = 0;
 
-	*time_ns = rest_number(&r);
-	width = rest_number(&r);
-	if (r.bad || !*time_ns)
+	t.width_ns = width >> 1;
+	t.follows = width & 1;
+	*time_ns = t.time_ns;
+	if (r.bad || !t.time_ns)
 		return false;
-	if (w->tick && !w->tick(w->arg, *time_ns, width))
+	if (w->tick && !w->tick(w->arg, &t))
 		return true;
 	while (r.p < r.end && w->delta) {
 		id += rest_number(&r);

@@ -25,6 +25,11 @@ struct history_delta {
 	uint64_t delta;
 };
 
+struct history_tick {
+	uint64_t time_ns, width_ns;
+	bool follows; /* it has all since the tick before, however late it is */
+};
+
 struct history_segment {
 	uint8_t *buf;
 	size_t len, room;
@@ -39,7 +44,7 @@ struct history_walk {
 	void (*series)(void *arg, uint32_t id, const char *path, const char *vm, vpmu_key_t key,
 		       const char *event); /* vm: "": a tenant */
 	/* Deltas of a tick follow; returns false to skip them. */
-	bool (*tick)(void *arg, uint64_t time_ns, uint64_t width_ns);
+	bool (*tick)(void *arg, const struct history_tick *t);
 	void (*delta)(void *arg, const struct history_delta *d);
 	void *arg;
 };
@@ -50,7 +55,7 @@ struct history_walk {
 int history_log_begin(struct history_segment *s, uint64_t interval_ns);
 int history_log_series(struct history_segment *s, const char *path, const char *vm, vpmu_key_t key,
 		       const char *event, uint32_t *id);
-int history_log_tick(struct history_segment *s, uint64_t time_ns, uint64_t width_ns,
+int history_log_tick(struct history_segment *s, const struct history_tick *t,
 		     const struct history_delta *d, size_t n);
 
 /* history_log_walk - call @w for the records of @s; returns the length of the valid part.

@@ -31,8 +31,9 @@
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
-#define TEND_US	 1000000
-#define NAMED_US 5000000 /* after the start: by then libvirt has identified the VMs */
+#define TEND_US		 1000000
+#define PAST_ACCURACY_US 1000
+#define NAMED_US	 5000000 /* after the start: by then libvirt has identified the VMs */
 
 struct daemon {
 	sd_event *ev;
@@ -230,13 +231,17 @@ static int on_turn(sd_event_source *s, int fd, uint32_t events, void *arg)
 	return 0;
 }
 
-/* An interval of the history has ended. */
+/* An interval of the history has ended. A late one does not move those that follow: readers take an
+ * interval that is longer than one and a half for two, of which one was not counted. */
 static int on_past(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct daemon *d = arg;
+	const uint64_t interval = d->config.history_interval * 1000000ULL;
+	uint64_t late;
 
-	history_tick(d->history, realtime_us());
-	return sd_event_source_set_time_relative(s, d->config.history_interval * 1000000ULL);
+	history_tick(d->history, realtime_us(), now_ns());
+	late = now_ns() / 1000 - usec;
+	return sd_event_source_set_time(s, usec + (late / interval + 1) * interval);
 }
 
 /* The time for rediscovery is over: drop what was saved but not found again. */
@@ -446,10 +451,13 @@ static int open_timers(struct daemon *d)
 						 on_named, d);
 	if (ret >= 0 && d->history)
 		ret = sd_event_add_time_relative(d->ev, &d->past, CLOCK_MONOTONIC,
-						 d->config.history_interval * 1000000ULL, 0,
-						 on_past, d);
+						 d->config.history_interval * 1000000ULL,
+						 PAST_ACCURACY_US, on_past, d);
 	if (ret >= 0 && d->history)
 		ret = sd_event_source_set_enabled(d->past, SD_EVENT_ON);
+	/* Before requests: an interval that has ended is in the answer. */
+	if (ret >= 0 && d->history)
+		ret = sd_event_source_set_priority(d->past, SD_EVENT_PRIORITY_IMPORTANT);
 	if (ret >= 0 && d->pin_dir)
 		ret = sd_event_add_post(d->ev, &d->post, daemon_on_post, d);
 	return ret < 0 ? ret : 0;

@@ -26,6 +26,7 @@ struct cpu_event {
 	uint64_t sample_type;
 	struct ring ring;
 	struct ring_counts counts;
+	struct ring_counts gone; /* of former events: the CPU was offline meanwhile */
 };
 
 /* An event and a ring on each CPU. */
@@ -33,7 +34,6 @@ struct sample_set {
 	struct sample_set *next;
 	struct sample_spec spec;
 	struct sample_user *users;
-	struct ring_counts gone; /* of CPUs that have gone */
 	struct cpu_event cpu[];
 };
 
@@ -135,7 +135,7 @@ static void close_event(const struct samples *ss, struct cpu_event *e)
 	if (e->ring.page)
 		ss->sys->unmap(e->ring.page, ss->page + e->ring.bytes);
 	ss->sys->close(e->fd);
-	*e = (struct cpu_event){.fd = -1};
+	*e = (struct cpu_event){.fd = -1, .gone = e->gone};
 }
 
 static int open_cpu(struct samples *ss, struct sample_set *set, unsigned int cpu)
@@ -214,26 +214,39 @@ static uint64_t lost_of(const struct samples *ss, const struct cpu_event *e)
 	return lost;
 }
 
-static void add_counts(const struct samples *ss, const struct cpu_event *e, struct ring_counts *to)
+/* All losses on the CPU of @e so far. */
+static struct ring_counts events_cpu_counts(const struct samples *ss, const struct cpu_event *e)
 {
+	struct ring_counts all = e->gone;
+
 	if (e->fd < 0)
-		return;
-	to->lost += lost_of(ss, e);
-	to->throttled += e->counts.throttled;
-	to->bad += e->counts.bad;
+		return all;
+	all.lost += lost_of(ss, e);
+	all.throttled += e->counts.throttled;
+	all.bad += e->counts.bad;
+	return all;
 }
 
-static void set_counts(const struct samples *ss, const struct sample_set *set,
+/* @cpus: those to add up; NULL: all. */
+static void set_counts(const struct samples *ss, const struct sample_set *set, const bool *cpus,
 		       struct ring_counts *out)
 {
-	*out = set->gone;
-	for (unsigned int cpu = 0; cpu < ss->nr_cpus; cpu++)
-		add_counts(ss, &set->cpu[cpu], out);
+	*out = (struct ring_counts){0};
+	for (unsigned int cpu = 0; cpu < ss->nr_cpus; cpu++) {
+		struct ring_counts one;
+
+		if (cpus && !cpus[cpu])
+			continue;
+		one = events_cpu_counts(ss, &set->cpu[cpu]);
+		out->lost += one.lost;
+		out->throttled += one.throttled;
+		out->bad += one.bad;
+	}
 }
 
 void samples_counts(const struct samples *ss, const struct sample_user *u, struct ring_counts *out)
 {
-	set_counts(ss, u->set, out);
+	set_counts(ss, u->set, u->cpus, out);
 	out->lost -= u->before.lost;
 	out->throttled -= u->before.throttled;
 	out->bad -= u->before.bad;
@@ -336,7 +349,7 @@ int samples_start(struct samples *ss, struct sample_user *u)
 	u->before = (struct ring_counts){0}; /* the first user of a set */
 	if (set->users) {
 		take_set(set, ss->nr_cpus); /* earlier samples are not this user's */
-		set_counts(ss, set, &u->before);
+		set_counts(ss, set, u->cpus, &u->before);
 	}
 	for (unsigned int cpu = 0; !set->users && cpu < ss->nr_cpus; cpu++) {
 		if (set->cpu[cpu].fd < 0)
@@ -378,7 +391,7 @@ void samples_cpus(struct samples *ss)
 					enable_cpu(ss, e);
 			} else if (!ss->use[cpu] && e->fd >= 0) {
 				ring_read(&e->ring, e->sample_type, &e->counts, take_one, set);
-				add_counts(ss, e, &set->gone);
+				e->gone = events_cpu_counts(ss, e);
 				close_event(ss, e);
 			}
 		}

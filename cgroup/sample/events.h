@@ -36,7 +36,9 @@ struct sample_spec {
 
 /* Part of a user's own struct. */
 struct sample_user {
-	void (*take)(struct sample_user *u, const struct ring_sample *s); /* set by the user */
+	/* Set by the user. */
+	void (*take)(struct sample_user *u, const struct ring_sample *s);
+	const bool *cpus; /* of samples_counts: those whose losses count; NULL: all */
 	/* private */
 	struct sample_set *set;
 	struct sample_user *next;
@@ -63,8 +65,8 @@ unsigned int samples_take(struct samples *ss);
  * latter. */
 void samples_cpus(struct samples *ss);
 
-/* samples_counts - losses since @u's start, of everything that ran on the CPUs: lost samples cannot
- * be attributed. */
+/* samples_counts - losses since @u's start, of everything that ran on @u's CPUs: lost samples
+ * cannot be attributed. */
 void samples_counts(const struct samples *ss, const struct sample_user *u, struct ring_counts *out);
 
 /* samples_cgroups - returns true if samples carry the task's cgroup. Known after the first

@@ -129,8 +129,8 @@ struct vpmu_sampling_opts {
 
 /* State of a sampling. */
 struct vpmu_sampling_state {
-	uint64_t lost; /* samples for which the backend had no room; of the whole backend if lost
-			* samples cannot be attributed */
+	uint64_t lost; /* samples for which the backend had no room; of all that ran on the CPUs
+			* sampled if lost samples cannot be attributed */
 	uint64_t throttled; /* how often the kernel stopped sampling for a while */
 	uint64_t nobodys;   /* samples with an unknown node */
 	const char *note;   /* one line on a limitation of its samples; NULL. Constant. */

@@ -60,6 +60,11 @@ since -t /acme
 check_match "text: scaled and partial" "$(cat "$dir/out")" '^ +200 +page-faults +\(partial\) +\(90.00%\)$'
 check_match "text: exact" "$(cat "$dir/out")" '^ +6 +context-switches$'
 
+# 0 events in a part of the time: the count is the sum, and an estimate.
+ask_history "$times" "$(series /acme page-faults 10,20,0,0,30,0 ',"running":[100,100,40,100,100,60]')"
+since -t /acme -j
+check "multiplexed intervals of 0" "$(values | head -1)" "/acme page-faults 60 60 83.33 scaled"
+
 # ---- no counter: what stat and report make of the same intervals ----
 all=$(series /acme page-faults 60)
 ask_history "$times" "$(series /acme page-faults 10,20,0,0,30,0 ',"running":[100,50,0,0,100,50]')"
@@ -72,9 +77,9 @@ check "the same of a page" "$(sed -n 's,.*id="data">\(.*\)</script>$,\1,p' "$dir
 	jq -c '.series[] | select(.event == "page-faults") | [.delta, .running, .quality]')" '[[10,40,null,30,0],0.75,null]'
 rm "$dir/page"
 
-# ---- a gap: two intervals that are not there, and the range begins before the first one ----
+# ---- a gap: an interval without a value stands for two, and the range begins before the first one ----
 all=$(series / page-faults 100)
-ask_history "$(at 40),$(at 10)" "$(series / page-faults 40,60)"
+ask_history "$(at 40),$(at 20),$(at 10)" "$(series / page-faults 40,null,60)"
 since -I 10000 -j
 check "a gap" "$(values)" "/ page-faults <not counted> 0 0 null
 / page-faults <not counted> 0 0 null
@@ -83,9 +88,15 @@ check "a gap" "$(values)" "/ page-faults <not counted> 0 0 null
 / page-faults <not counted> 0 0 null
 / page-faults 60 60 100 exact"
 check "gaps are reported" "$(grep -c 'vpmu: stat: nothing was counted from .* to ' "$dir/err")" 2
-ask_history "$(at 40),$(at 10)" "$(series / page-faults 40,60)"
+ask_history "$(at 40),$(at 20),$(at 10)" "$(series / page-faults 40,null,60)"
 since -j
 check "the sum over a gap" "$(values)" "/ page-faults 100 100 100 partial"
+# Read 12 s late: nothing is missing.
+ask_history "$(at 60),$(at 50),$(at 28),$(at 20),$(at 10)" "$(series / page-faults 10,20,30,40,50)"
+since -I 10000 -j
+check "a late interval" "$(values)" "$(printf '/ page-faults %s %s 100 exact\n' 10 10 20 20 30 30 40 40 50 50)"
+check "a late interval: no gap" "$(cat "$dir/err")" ""
+check "a late interval: joined" "$(jq -s '[range(1; length) as $i | .[$i]."start-ns" == .[$i - 1]."end-ns"] | all' "$dir/out")" true
 
 # ---- wrong answers: one line, status 1, nothing printed ----
 wrong() { # WHAT TIMES SERIES

@@ -43,8 +43,6 @@ settle() {
 
 start
 fails 1 "vpmud has kept no counts yet" --since -5m
-"$vpmu" attach kept -e page-faults,task-clock --for-each tenant || exit 1
-settle
 # Not always exact: a task that moves while it runs is not charged exactly on every kernel.
 quality() { # TENANT
 	jq -r --arg t "$1" 'select(.tenant == $t) | .event + " " + .quality' | sort
@@ -52,25 +50,32 @@ quality() { # TENANT
 session_quality() { # TENANT
 	"$vpmu" stat --session kept -j | quality "$1"
 }
-quality_before=$(session_quality /acme)
+# The range has the session's quality only if the session lost nothing before it. A row that never ran has none to show.
+for _ in 1 2 3 4 5 6 7 8; do
+	"$vpmu" attach kept -e page-faults,task-clock --for-each tenant || exit 1
+	load acme 1
+	settle
+	quality_before=$(session_quality /acme)
+	case "$quality_before" in *partial*) "$vpmu" detach kept >"$dir/out" ;; *) break ;; esac
+done
+"$vpmu" sessions -j | grep -q kept || { echo "# SKIP the kernel hides switches each time"; exit 77; }
+acme_before=$(session_faults /acme)
+at_least "page faults of /acme before the range" "$acme_before" 1
 begin=$(date +%s)
 load acme 40
 load bob 10
 quality_after=$(session_quality /acme)
 settle
-acme=$(session_faults /acme)
+acme=$(($(session_faults /acme) - acme_before))
 at_least "page faults of /acme" "$acme" 40
 since="$(date -d "@$begin" '+%Y-%m-%d %H:%M:%S')"
 "$vpmu" stat --since "$since" --for-each tenant -j >"$dir/json" 2>"$dir/err" || check "stat --since" "$(cat "$dir/err")" "status 0"
 check "the sum is the session's: /acme" "$(total /acme <"$dir/json")" "$acme"
 check "the sum is the session's: /bob" "$(total /bob <"$dir/json")" "$(session_faults /bob)"
 check "nothing on standard error" "$(cat "$dir/err")" ""
-# What the session lost before the range is not in it; what it lost later may be.
+# What the session lost after the range is not in it.
 quality=$(session_quality /acme)
-case "$quality_before" in
-*partial*) echo "# a loss before the range: $quality_before" ;;
-*) [ "$quality" != "$quality_after" ] || check "the quality is the session's" "$(quality /acme <"$dir/json")" "$quality" ;;
-esac
+[ "$quality" != "$quality_after" ] || check "the quality is the session's" "$(quality /acme <"$dir/json")" "$quality"
 # To half an interval: the first one may have been longer than the others.
 check "it begins with the range" "$(jq -r --argjson b "$begin" 'select(."start-ns" / 1e9 > $b + 0.5 or ."start-ns" / 1e9 < $b - 1.5)' "$dir/json")" ""
 check "no time of a counter" "$(jq -r 'select(has("event-runtime")) | .event' "$dir/json")" ""

@@ -75,7 +75,7 @@ static void server_up(void)
 	cr_assert_eq(history_create(server_sessions(srv), &opts, &h), 0);
 	cr_assert_eq(server_history(srv, h), 0);
 	/* What was counted before the first interval began is not known. */
-	history_tick(h, realtime_us());
+	history_tick(h, realtime_us(), now_ns());
 	usleep(20);
 }
 
@@ -144,7 +144,7 @@ static void run(struct node *n, uint64_t count)
 static void tick(void)
 {
 	usleep(20);
-	history_tick(h, realtime_us());
+	history_tick(h, realtime_us(), now_ns());
 	usleep(20);
 }
 
@@ -375,9 +375,52 @@ Test(history, a_gap_of_weeks_is_bounded)
 	tick();
 	run(vm, 5);
 	tick();
-	history_tick(h, realtime_us() + 14ull * 86400 * 1000000);
+	history_tick(h, realtime_us() + 14ull * 86400 * 1000000, now_ns());
 	a = must("{\"cmd\":\"history\"}");
 	cr_expect_lt(json_array_size(json_object_get(a, "times")), 10);
+	json_decref(a);
+}
+
+/* The next tick, when @mono_s more have passed, and the time of day has moved by @real_s. */
+static void tick_at(uint64_t at[2], unsigned int real_s, unsigned int mono_s)
+{
+	history_tick(h, at[0] += real_s * 1000000ULL, at[1] += mono_s * SECOND);
+}
+
+/* A late tick has all that was counted since the one before. If the time jumped, that is not known
+ * of the time between. */
+Test(history, a_late_tick_is_no_gap)
+{
+	uint64_t at[2] = {realtime_us() - 1000000000, now_ns() - 1000 * SECOND};
+	const json_t *times;
+	json_t *a;
+
+	ATTACH("vms", "vm");
+	tick_at(at, 10, 10);
+	tick_at(at, 10, 10);
+	run(vm, 5);
+	tick_at(at, 47, 47);
+	run(vm, 6);
+	tick_at(at, 10, 10);
+	run(vm, 7);
+	tick_at(at, 30, 10);
+	a = must("{\"cmd\":\"history\"}");
+	cr_expect_str_eq(deltas(a, "/acme", "web"), "0(exact partial) 0 5 6 null null 7");
+	times = json_object_get(a, "times");
+	cr_expect_eq(json_integer_value(json_array_get(times, 2)) -
+			     json_integer_value(json_array_get(times, 1)),
+		     47 * SECOND);
+	json_decref(a);
+	/* After a tick that was not kept, because there was no session. */
+	json_decref(must("{\"cmd\":\"detach\",\"session\":\"vms\"}"));
+	tick_at(at, 10, 10);
+	tick_at(at, 10, 10);
+	ATTACH("vms", "vm");
+	run(vm, 8);
+	tick_at(at, 10, 10);
+	a = must("{\"cmd\":\"history\"}");
+	cr_expect(strstr(deltas(a, "/acme", "web"), "7 null null 8(exact partial)"), "%s",
+		  deltas(a, "/acme", "web"));
 	json_decref(a);
 }
 
@@ -426,7 +469,11 @@ Test(history, damaged_segments_are_cut)
 							&id),
 				     0);
 		if (i)
-			cr_assert_eq(history_log_tick(&good, (uint64_t)i + 1, 1, d, 2), 0);
+			cr_assert_eq(
+				history_log_tick(&good,
+						 &(struct history_tick){(uint64_t)i + 1, 1, true},
+						 d, 2),
+				0);
 	}
 	for (int i = 0; i < 20000; i++) {
 		state ^= state << 13;
@@ -533,7 +580,7 @@ Test(history, memory_is_bounded)
 				fake_charge(node_in(node_vcpu(vms[i], 0), &fake.s), e,
 					    100000000000ULL + (uint64_t)(i * t));
 		begin = cpu_ms();
-		history_tick(h, at_us += 10000000);
+		history_tick(h, at_us += 10000000, now_ns());
 		ms += cpu_ms() - begin;
 	}
 	after = mallinfo2().uordblks + mallinfo2().hblkhd;

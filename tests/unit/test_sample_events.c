@@ -144,6 +144,41 @@ Test(sample_events, what_is_lost_since_the_start)
 	samples_stop(ss, &b.u);
 }
 
+/* A user of some CPUs beside one of all. CPU 1 loses samples, goes and comes back. */
+Test(sample_events, losses_of_some_cpus)
+{
+	static const bool first[CPUS] = {true, false, false}, second[CPUS] = {false, true, false};
+	struct user all = {0}, a = {.u = {.cpus = first}}, b = {.u = {.cpus = second}};
+	struct fake_record r = {.header = {.type = PERF_RECORD_THROTTLE, .size = 8}};
+	struct ring_counts counts;
+
+	start(&all, &spec);
+	fake_event(-1, 0, 0)->lost = 100;
+	fake_event(-1, 1, 0)->lost = 200;
+	start(&a, &spec);
+	start(&b, &spec);
+	fake_event(-1, 0, 0)->lost += 1;
+	fake_event(-1, 1, 0)->lost += 20;
+	cr_assert(fake_put(fake_event(-1, 1, 0), &r));
+	use[1] = false;
+	samples_cpus(ss);
+	use[1] = true;
+	samples_cpus(ss);
+	fake_event(-1, 1, 0)->lost += 3;
+	samples_counts(ss, &a.u, &counts);
+	cr_expect(counts.lost == 1 && counts.throttled == 0, "%lu, %lu", counts.lost,
+		  counts.throttled);
+	samples_counts(ss, &b.u, &counts);
+	cr_expect(counts.lost == 23 && counts.throttled == 1, "%lu, %lu", counts.lost,
+		  counts.throttled);
+	samples_counts(ss, &all.u, &counts);
+	cr_expect(counts.lost == 324 && counts.throttled == 1, "%lu, %lu", counts.lost,
+		  counts.throttled);
+	samples_stop(ss, &all.u);
+	samples_stop(ss, &a.u);
+	samples_stop(ss, &b.u);
+}
+
 Test(sample_events, throttling_is_counted)
 {
 	struct fake_record r = {.header = {.type = PERF_RECORD_THROTTLE, .size = 8}};

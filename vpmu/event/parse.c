@@ -344,6 +344,9 @@ int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *ke
 		return fail(-EINVAL, err, errlen,
 			    "event '%.32s...' is %zu bytes long; expected up to %d", name, len,
 			    NAME_MAX_BYTES);
+	if (name[good] == '/')
+		return fail(-EINVAL, err, errlen,
+			    "event '%.64s': perf's PMU/TERMS/ is unknown here; " ACCEPTED, name);
 	if (good != len)
 		return fail(-EINVAL, err, errlen,
 			    "event '%.64s': character %zu cannot be part of a name; expected "
