@@ -8,8 +8,8 @@
 #   operator  what `vpmu stat` has for the VM, in its user mode
 #   truth     the same instructions single-stepped on this machine, and one for each VMRUN with a RIP of user mode: AMD's
 #             counters count the VMRUN as the guest's, or, if it injects an interrupt, the IRET from that
-# In the last round perf samples in the guest, 10 times; the truth is only printed there. And: what counts in guests (:G) and in
-# the host (:H) is all (:GH), and `vpmu conservation` is equal.
+# In the last round perf samples in the guest, 10 times. And: what counts in guests (:G) and in the host (:H) is all (:GH),
+# and `vpmu conservation` is equal.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -134,7 +134,7 @@ awk -F '[ ,]' '
 			h = operator[n, "instructions:uH"] - operator[n - 1, "instructions:uH"]
 			all = operator[n, "instructions:uGH"] - operator[n - 1, "instructions:uGH"]
 			truth = stepped[n] + extra[n - 1]
-			good = g > 0 && g == o && (n < rounds ? g == truth : g > stepped[n]) && o + h == all
+			good = g > 0 && g == o && g == truth && o + h == all
 			bad += !good
 			printf "round %d: guest %d, operator %d, truth %d (%d, and %d at entries); host %d, together %d%s\n", n, g, o,
 				truth, stepped[n], extra[n - 1], h, all, good ? "" : ": WRONG"
