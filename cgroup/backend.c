@@ -112,6 +112,8 @@ static void read_sched(const struct bpf_backend *k, const struct kcounting *c, s
 		.running_ns = time_ns,
 		.partial = now->lacks != base->lacks,
 		.losses = now->lacks - base->lacks,
+		.quality = c->key[i].slot == SCHED_SLOT + VPMU_SCHED_IDLE ? VPMU_Q_ESTIMATED
+									  : VPMU_Q_EXACT,
 	};
 	if (v->supported)
 		v->count = now->total - base->total;

@@ -29,6 +29,7 @@ detach {$head,"scope":"vm","rows":[$rows],"ok":true}
 detach {$head,"scope":"vm","rows":[$rows],"ok":true}
 detach {$head,"scope":"vm","rows":[$rows],"ok":true}
 detach {$head,"scope":"vm","rows":[$rows],"ok":true}
+detach {$head,"scope":"vm","rows":[$rows],"ok":true}
 detach {$head,"scope":"none","rows":[$one],"ok":true}
 sharing {"backends":[],"ok":true}
 list {"nodes":[],"ok":true}

@@ -63,7 +63,8 @@ Test(cgroup_idle, is_the_kernels_and_a_part_of_the_clock)
 		idle_read_all(root);
 		now[1] = idle_now();
 		for (struct vpmu_counting *c = root; c; c = c->next)
-			cr_expect(c->values[0].supported && !c->values[0].partial);
+			cr_expect(c->values[0].supported && !c->values[0].partial &&
+				  c->values[0].quality == VPMU_Q_ESTIMATED);
 		cr_expect_geq(root->values[0].count, now[0] - was[1]);
 		cr_expect_leq(root->values[0].count, now[1] - was[0]);
 		cr_expect_eq(other->values[0].count, root->values[0].count);
