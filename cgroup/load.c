@@ -66,6 +66,7 @@ static void load_forget(struct bpf_backend *k)
 		st->other_cset = 0;
 		st->nr = 0;
 		st->held = 0;
+		st->whole = 0;
 		st->skew = KP_SKEW_NONE;
 	}
 }

@@ -162,8 +162,7 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 	st->moves = moves;
 	st->nr = nr | (cfg.tasks ? KP_BOUND : 0);
 	if (known == NOT_KNOWN) {
-		a = account_of(KP_ROOT);
-		owed &= a ? a->mask : 0;
+		owed &= st->whole;
 		VPMU_STORE(&st->at.account, KP_OTHER);
 	}
 	c = &st->cache[look_up(st, cpu, next) % KP_CACHE];
@@ -210,9 +209,12 @@ __noinline int switch_all(struct kp_cpu *st, __u32 cpu, __u64 prev, __u64 next, 
 	st->event[1] = kp_event(cpu, 1);
 	st->event[2] = kp_event(cpu, 2);
 	st->event[3] = kp_event(cpu, 3);
-	/* The time up to now was counted by the old events. */
-	if (st->gen != gen)
+	/* The time up to now was counted by the old events, for the old masks. */
+	if (st->gen != gen) {
 		st->held = VPMU_LOAD(&st->opening);
+		a = account_of(KP_ROOT);
+		st->whole = a ? a->mask : 0;
+	}
 	st->gen = gen;
 enter:
 	enters(st, WORD(next, struct task_struct, cgroups), c, st->last_ns);

@@ -191,6 +191,7 @@ struct kp_cpu {
 			  * to a task of another tenant */
 	__u64 ident; /* daemon: identifies the CPU's hotplug cycle in which its events were opened
 		      * (hotplug.c); 0: all events are hidden from the program */
+	__u64 whole; /* slots that the root counts, as of the CPU's generation */
 	/* The first cells, by number. Cell 0 collects fast-path counts of no account, which are not
 	 * in unclaimed. */
 	struct kp_cell near_cell[KP_NEAR + 1];

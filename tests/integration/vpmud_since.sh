@@ -51,14 +51,17 @@ session_quality() { # TENANT
 	"$vpmu" stat --session kept -j | quality "$1"
 }
 # The range has the session's quality only if the session lost nothing before it. A row that never ran has none to show.
-for _ in 1 2 3 4 5 6 7 8; do
+for try in 1 2 3 4 5 6 7 8; do
 	"$vpmu" attach kept -e page-faults,task-clock --for-each tenant || exit 1
 	load acme 1
 	settle
 	quality_before=$(session_quality /acme)
-	case "$quality_before" in *partial*) "$vpmu" detach kept >"$dir/out" ;; *) break ;; esac
+	case $try,$quality_before in
+	8,*partial*) echo "# a loss before the range each time: its quality is not compared" ;;
+	*partial*) "$vpmu" detach kept >"$dir/out" ;;
+	*) break ;;
+	esac
 done
-"$vpmu" sessions -j | grep -q kept || { echo "# SKIP the kernel hides switches each time"; exit 77; }
 acme_before=$(session_faults /acme)
 at_least "page faults of /acme before the range" "$acme_before" 1
 begin=$(date +%s)
@@ -75,7 +78,10 @@ check "the sum is the session's: /bob" "$(total /bob <"$dir/json")" "$(session_f
 check "nothing on standard error" "$(cat "$dir/err")" ""
 # What the session lost after the range is not in it.
 quality=$(session_quality /acme)
-[ "$quality" != "$quality_after" ] || check "the quality is the session's" "$(quality /acme <"$dir/json")" "$quality"
+case $quality_before in
+*partial*) ;;
+*) [ "$quality" != "$quality_after" ] || check "the quality is the session's" "$(quality /acme <"$dir/json")" "$quality" ;;
+esac
 # To half an interval: the first one may have been longer than the others.
 check "it begins with the range" "$(jq -r --argjson b "$begin" 'select(."start-ns" / 1e9 > $b + 0.5 or ."start-ns" / 1e9 < $b - 1.5)' "$dir/json")" ""
 check "no time of a counter" "$(jq -r 'select(has("event-runtime")) | .event' "$dir/json")" ""

@@ -54,6 +54,7 @@ if [ "${1-}" = --inside ]; then
 		case $line in
 		apt-get*)
 			typed "$(echo "$line" | sed 's/ install / install -y /')"
+			[ $failed = 0 ] || exit 1
 			setsid vpmud >/root/vpmud.log 2>&1 </dev/null &
 			vpmud=$!
 			timed "(vpmud answers; systemd has started it)" answers vpmu list
