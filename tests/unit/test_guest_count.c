@@ -162,6 +162,30 @@ Test(guest_count, amd_events)
 	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED);
 }
 
+/* C4/01 is all conditional branches up to version 4, and only the taken ones since: no event here.
+ */
+Test(guest_count, intel_conditional)
+{
+	static const enum vpmu_guest_model models[] = {VPMU_GUEST_INTEL_V2, VPMU_GUEST_INTEL_V3,
+						       VPMU_GUEST_INTEL_V4, VPMU_GUEST_INTEL_V5};
+
+	for (unsigned int i = 0; i < 4; i++) {
+		bool v5 = models[i] == VPMU_GUEST_INTEL_V5;
+
+		start(models[i]);
+		if (v5)
+			wr(0x38f, 3);
+		wr(0x186, 0x1c4 | USR | EN);
+		wr(0x187, 0x1c4 | USR | EN | INV | 1ULL << 24);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_BRANCHES_CONDITIONAL, 12);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_BRANCHES_TAKEN, 5);
+		cr_assert_eq(rd(0xc1), v5 ? 0 : 12);
+		cr_assert_eq(PV_Q(0) == VPMU_PV_UNSUPPORTED, v5);
+		cr_assert_eq(rd(0xc2), 0);
+		cr_assert_eq(PV_Q(1), VPMU_PV_UNSUPPORTED);
+	}
+}
+
 /* ---- overflow ---- */
 
 struct ovf {

@@ -24,6 +24,9 @@
 #define SEL_INT BIT(20)
 #define SEL_ANY BIT(21)
 #define SEL_EN	BIT(22)
+/* Event, unit mask, edge, INV and counter mask */
+#define SEL_FIELDS 0xff84ffffULL
+#define COND_OLD   0x1c4ULL
 
 /* IA32_FIXED_CTR_CTRL, four bits a counter, figure 20-2; bit 2 is AnyThread */
 #define FIXED_OS   1
@@ -141,6 +144,21 @@ static vpmu_key_t fixed_key(unsigned int n, unsigned int ctrl)
 	return vpmu_key_generic(event[n], key_flags(ctrl & FIXED_OS, ctrl & FIXED_USR));
 }
 
+/*
+ * The key of an event select. C4/01 is BR_INST_RETIRED.CONDITIONAL on CPUs before Ice Lake, and
+ * COND_TAKEN since then (SDM vol. 3 ch. 20, event tables). A host for which the generic event is
+ * not known, but which is Intel's, gets the guest's own select.
+ */
+static vpmu_key_t intel_raw_key(const struct vpmu_guest *g, uint64_t sel)
+{
+	uint64_t flags = key_flags(sel & SEL_OS, sel & SEL_USR);
+	vpmu_key_t key = vpmu_key_generic(VPMU_EV_BRANCHES_CONDITIONAL, flags);
+
+	if ((sel & SEL_FIELDS) == COND_OLD && version(g) < 5 && g->pmu->ops->eligible(g->pmu, key))
+		return key;
+	return vpmu_key_from_raw(VPMU_SPACE_INTEL, sel, flags);
+}
+
 static vpmu_key_t intel_selects(const struct vpmu_guest *g, unsigned int i, bool *intr)
 {
 	uint64_t sel;
@@ -155,7 +173,7 @@ static vpmu_key_t intel_selects(const struct vpmu_guest *g, unsigned int i, bool
 	*intr = sel & SEL_INT;
 	if (!(sel & SEL_EN) || !(sel & (SEL_USR | SEL_OS)))
 		return 0;
-	return vpmu_key_from_raw(VPMU_SPACE_INTEL, sel, key_flags(sel & SEL_OS, sel & SEL_USR));
+	return intel_raw_key(g, sel);
 }
 
 static int fixed_ctrl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
