@@ -43,7 +43,8 @@ struct emu_fx {
 #define EMU_FX_WRITTEN 416u
 
 struct emu_fpu {
-	struct emu_fx fx; /* the registers; fop, fip, fdp and MXCSR are below */
+	struct emu_fx fx;	    /* the registers; fop, fip, fdp and MXCSR are below */
+	union emu_xmm ymm_high[16]; /* bits 255:128 of the YMM registers */
 	uint32_t mxcsr, mxcsr_mask;
 	/* The last x87 instruction that was not a control instruction (SDM vol. 1, 8.1.8). */
 	uint64_t fip, fdp;
