@@ -227,12 +227,13 @@ static const struct {
 	uint8_t weight;
 	void (*fn)(struct gen *g);
 } templates[] = {
-	{110, gen_simple_op}, {10, t_jump_over}, {3, t_jump_indirect}, {5, t_call},
-	{4, t_loop},	      {12, t_string},	 {10, t_shift_cl},     {6, t_div},
-	{7, t_bit},	      {6, t_cmpxchg},	 {3, t_flags},	       {1, t_iret},
-	{2, t_self_modify},   {1, t_bad_jump},	 {1, t_fault},	       {3, t_fixed},
-	{4, t_stack},	      {1, t_cpuid},	 {1, t_segment_base},  {1, t_bad_access},
-	{1, t_selector},      {36, t_simd},	 {22, t_x87},	       {6, t_fp_control},
+	{110, gen_simple_op}, {10, t_jump_over},  {3, t_jump_indirect}, {5, t_call},
+	{4, t_loop},	      {12, t_string},	  {10, t_shift_cl},	{6, t_div},
+	{7, t_bit},	      {6, t_cmpxchg},	  {3, t_flags},		{1, t_iret},
+	{2, t_self_modify},   {1, t_bad_jump},	  {1, t_fault},		{3, t_fixed},
+	{4, t_stack},	      {1, t_cpuid},	  {1, t_segment_base},	{1, t_bad_access},
+	{1, t_selector},      {36, t_simd},	  {22, t_x87},		{6, t_fp_control},
+	{8, t_bmi},	      {1, t_vex_illegal},
 };
 
 static void random_op(struct gen *g)

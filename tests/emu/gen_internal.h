@@ -112,6 +112,9 @@ extern bool gen_misalign, gen_masked;
 void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES]);
 gen_fn t_simd, t_x87, t_fp_control;
 
+/* ---- gen_vex.c ---- */
+gen_fn t_bmi, t_vex_illegal;
+
 /* ---- gen_ops.c ---- */
 
 /* One random instruction from the opcode table / from random bytes. */

@@ -497,14 +497,14 @@ static inline bool emu_in_64bit(const struct emu_vcpu *v)
 	       (v->efer & EFER_LMA) && v->seg[EMU_CS].l && !v->seg[EMU_CS].db;
 }
 
-/* ---- arith.c, atomic.c, string.c: the rarer instructions ----
+/* ---- arith.c, atomic.c, bmi.c, string.c: the rarer instructions ----
  * Every emu_help_* returns 0: done; or 1: trap. */
 emu_op_fn emu_help_mul, emu_help_imul1, emu_help_imul2, emu_help_imul3, emu_help_div, emu_help_idiv,
 	emu_help_rotate, emu_help_shiftd, emu_help_extend, emu_help_cbw, emu_help_cwd,
 	emu_help_flagop, emu_help_lahf, emu_help_sahf, emu_help_bt, emu_help_btea, emu_help_scan,
 	emu_help_bswap16, emu_help_locked, emu_help_cmpxchg, emu_help_cmpxchgb, emu_help_xadd,
 	emu_help_xchg, emu_help_push16, emu_help_pop16, emu_help_popm, emu_help_xlat,
-	emu_help_enter, emu_help_fence, emu_help_string;
+	emu_help_enter, emu_help_fence, emu_help_string, emu_help_bmi, emu_help_movbe16;
 
 /* ---- x87.c, simd.c, mmx.c, sse4.c: as above ---- */
 emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, emu_help_fxrstor,

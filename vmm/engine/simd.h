@@ -1,24 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The extensions of SSE2 that the emulator has if the host's CPU has them. */
+/* The extensions of x86-64 with SSE2 that the emulator has if the host's CPU has them. */
 #ifndef VMM_ENGINE_SIMD_H
 #define VMM_ENGINE_SIMD_H
 
 #include <cpuid.h>
 #include <stdint.h>
 
-/* 1H ECX: SSE3, SSSE3, SSE4.1, SSE4.2 */
+/* One word has all of them: each bit is where CPUID has it, in 1H ECX or in 7H EBX. */
 #define VMM_SIMD_SSE3  (1u << 0)
 #define VMM_SIMD_SSSE3 (1u << 9)
 #define VMM_SIMD_SSE41 (1u << 19)
 #define VMM_SIMD_SSE42 (1u << 20)
-#define VMM_SIMD_ALL   (VMM_SIMD_SSE3 | VMM_SIMD_SSSE3 | VMM_SIMD_SSE41 | VMM_SIMD_SSE42)
+#define VMM_SIMD_MOVBE (1u << 22)
+#define VMM_SIMD_1C    (VMM_SIMD_V2 | VMM_SIMD_MOVBE)
+#define VMM_SIMD_BMI1  (1u << 3)
+#define VMM_SIMD_BMI2  (1u << 8)
+#define VMM_SIMD_7B    (VMM_SIMD_BMI1 | VMM_SIMD_BMI2)
+#define VMM_SIMD_ALL   (VMM_SIMD_1C | VMM_SIMD_7B)
+/* Those of x86-64-v2, which every model has. The others are of v3. */
+#define VMM_SIMD_V2 (VMM_SIMD_SSE3 | VMM_SIMD_SSSE3 | VMM_SIMD_SSE41 | VMM_SIMD_SSE42)
+
+/* vmm_simd_of - the word of a CPU with these registers. */
+static inline uint32_t vmm_simd_of(uint32_t ecx_1, uint32_t ebx_7)
+{
+	return (ecx_1 & VMM_SIMD_1C) | (ebx_7 & VMM_SIMD_7B);
+}
 
 /* vmm_simd_host - return those of VMM_SIMD_ALL that the host's CPU has. */
 static inline uint32_t vmm_simd_host(void)
 {
-	unsigned int a, b, c, d;
+	unsigned int a, b = 0, c = 0, d, basic;
 
-	return __get_cpuid(1, &a, &b, &c, &d) ? c & VMM_SIMD_ALL : 0;
+	if (!__get_cpuid(1, &a, &basic, &c, &d))
+		return 0;
+	if (!__get_cpuid_count(7, 0, &a, &b, &basic, &d))
+		b = 0;
+	return vmm_simd_of(c, b);
 }
 
 #endif

@@ -85,6 +85,23 @@ enum {
 };
 enum { ROT_ROL, ROT_ROR, ROT_RCL, ROT_RCR };
 enum { SCAN_BSF, SCAN_BSR, SCAN_TZCNT, SCAN_LZCNT, SCAN_POPCNT };
+/* bmi.c: those that set flags are first. */
+enum {
+	BMI_ANDN,
+	BMI_BEXTR,
+	BMI_BLSI,
+	BMI_BLSMSK,
+	BMI_BLSR,
+	BMI_BZHI,
+	BMI_MULX,
+	BMI_PDEP,
+	BMI_PEXT,
+	BMI_RORX,
+	BMI_SARX,
+	BMI_SHLX,
+	BMI_SHRX
+};
+#define BMI_IS_BLS(kind) ((kind) >= BMI_BLSI && (kind) <= BMI_BLSR)
 enum { STR_MOVS, STR_STOS, STR_LODS, STR_CMPS, STR_SCAS };
 enum { FLAG_CLC, FLAG_STC, FLAG_CMC, FLAG_CLD, FLAG_STD };
 #define EMIT_IMM 0xff /* src: the operand is op->imm */
@@ -242,7 +259,7 @@ emit_fn emit_alu, emit_mov, emit_movx, emit_lea, emit_unary, emit_shift, emit_ro
 	emit_push, emit_pop, emit_leave, emit_enter, emit_jcc, emit_setcc, emit_cmov, emit_jmp,
 	emit_call, emit_ret, emit_loop, emit_string, emit_fence, emit_system;
 bool emit_mov_special(struct emit *e);
-emit_fn emit_descriptor, emit_xlat;
+emit_fn emit_descriptor, emit_xlat, emit_bmi, emit_movbe;
 
 /* emit_fp.c, emit_simd.c. emit_fp_helper - emit a helper call with memory operand @mem, of size
  * @bytes, which becomes op->base, or with EMIT_NO_MEM. */

@@ -125,6 +125,12 @@ bool emu_isa_shown(const ZydisDecodedInstruction *zi, uint32_t simd)
 		return simd & VMM_SIMD_SSE41;
 	case ZYDIS_ISA_SET_SSE42:
 		return simd & VMM_SIMD_SSE42;
+	case ZYDIS_ISA_SET_MOVBE:
+		return simd & VMM_SIMD_MOVBE;
+	case ZYDIS_ISA_SET_BMI1: /* TZCNT is BSF with a prefix, and always exists */
+		return (simd & VMM_SIMD_BMI1) || zi->mnemonic == ZYDIS_MNEMONIC_TZCNT;
+	case ZYDIS_ISA_SET_BMI2:
+		return simd & VMM_SIMD_BMI2;
 	default:
 		return true;
 	}
