@@ -231,7 +231,7 @@ int bare_user(struct bare *s, unsigned int i, const struct kvm_regs *regs, uint6
 	sr.cr0 = 0x80050033; /* PG AM WP NE ET MP PE */
 	sr.cr2 = 0;
 	sr.cr3 = BARE_CR3;
-	sr.cr4 = 0x10620; /* PAE OSFXSR OSXMMEXCPT FSGSBASE */
+	sr.cr4 = 0x50620; /* PAE OSFXSR OSXMMEXCPT FSGSBASE OSXSAVE */
 	sr.efer = 0xd01;  /* NXE LMA LME SCE */
 	rc = vmm_emu_ops.set_sregs(s->vcpu[i], &sr);
 	return rc ? rc : vmm_emu_ops.set_regs(s->vcpu[i], regs);

@@ -243,6 +243,8 @@ static void fx_in(struct emu_side *s, const struct dt_case *c)
 	f->fip = f->fdp = 0;
 	f->fop = f->fcs = f->fds = 0;
 	emu_fpu_settle(f);
+	memset(f->ymm_high, 0, sizeof(f->ymm_high));
+	f->xcr0 = 7;
 }
 
 /* As FXSAVE64 of an AMD CPU: pointers only while an exception waits. */

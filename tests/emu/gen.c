@@ -233,7 +233,7 @@ static const struct {
 	{2, t_self_modify},   {1, t_bad_jump},	  {1, t_fault},		{3, t_fixed},
 	{4, t_stack},	      {1, t_cpuid},	  {1, t_segment_base},	{1, t_bad_access},
 	{1, t_selector},      {36, t_simd},	  {22, t_x87},		{6, t_fp_control},
-	{8, t_bmi},	      {1, t_vex_illegal},
+	{8, t_bmi},	      {1, t_vex_illegal}, {10, t_xsave},
 };
 
 static void random_op(struct gen *g)

@@ -115,6 +115,9 @@ gen_fn t_simd, t_x87, t_fp_control;
 /* ---- gen_vex.c ---- */
 gen_fn t_bmi, t_vex_illegal;
 
+/* ---- gen_xsave.c ---- */
+gen_fn t_xsave;
+
 /* ---- gen_ops.c ---- */
 
 /* One random instruction from the opcode table / from random bytes. */

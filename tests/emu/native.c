@@ -173,6 +173,8 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	/* What an earlier case may have loaded; null, as the emulator side begins. */
 	__asm__ volatile("mov %0, %%ds\n\tmov %0, %%es" : : "r"(0));
 	wrgsbase(DT_GS_BASE);
+	if (__builtin_cpu_supports("avx"))
+		__asm__ volatile("vzeroupper");
 	in_guest = true;
 	wrfsbase(DT_FS_BASE);
 	dt_enter(c->regs);

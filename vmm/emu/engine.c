@@ -197,6 +197,7 @@ static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vm
 	v->tlbs = v->own_tlbs;
 	v->tlb = v->tlbs[0];
 	v->simd = vmm_simd_host();
+	v->xsave = EMU_XSAVE_ALL;
 	emu_reset(v);
 	/* INIT does not reset these two: SDM vol. 3, table 9-1. */
 	emu_fpu_reset(&v->fpu);
@@ -275,6 +276,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	const struct kvm_cpuid_entry2 vendor = leaf_of(e, n, 0), features = leaf_of(e, n, 1);
 	bool intel = !memcmp(&vendor.ebx, "Genu", 4) && !memcmp(&vendor.edx, "ineI", 4) &&
 		     !memcmp(&vendor.ecx, "ntel", 4);
+	const struct kvm_cpuid_entry2 *leaf;
 	uint32_t simd = vmm_simd_host();
 
 	if (n && !copy)
@@ -286,6 +288,10 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	v->nr_cpuid = n;
 	v->whole = features.edx >> 24 & 1; /* FXSR: only the tables for stock kernels have it */
 	emu_fpu_mask(v);
+	leaf = emu_cpuid(v, 0xd, 1);
+	v->xsave = !v->whole			   ? EMU_XSAVE_ALL
+		   : leaf && leaf->function == 0xd ? leaf->eax & EMU_XSAVE_ALL
+						   : 0;
 	if (v->chip)
 		v->lapic.deadline = features.ecx >> 24 & 1;
 	if (v->whole)

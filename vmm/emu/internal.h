@@ -12,9 +12,9 @@
 #include "vmm/emu/emu.h"
 
 /* Bits that several files use. CR0: SDM vol. 3, 2.5. CR4_WRITABLE has VME PVI TSD DE PSE PAE MCE
- * PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP; the emulator lacks the rest (LA57, PCID, SMAP, UMIP,
- * XSAVE, keys): #GP, as on CPUs without them. EFER_AIBRSE (APM vol. 2, 3.1.7) has no effect:
- * nothing is speculated. */
+ * PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP, and emu_cr4_writable() may add OSXSAVE; the emulator
+ * lacks the rest (LA57, PCID, SMAP, UMIP, keys): #GP, as on CPUs without them. EFER_AIBRSE (APM
+ * vol. 2, 3.1.7) has no effect: nothing is speculated. */
 #define CR0_PE	     (1ULL << 0)
 #define CR0_TS	     (1ULL << 3)
 #define CR0_ET	     (1ULL << 4)
@@ -24,6 +24,7 @@
 #define CR0_WRITABLE 0xe005003fULL
 #define CR4_PAE	     (1ULL << 5)
 #define CR4_OSFXSR   (1ULL << 9)
+#define CR4_OSXSAVE  (1ULL << 18)
 #define CR4_WRITABLE 0x1107ffULL
 #define EFER_LME     (1ULL << 8)
 #define EFER_LMA     (1ULL << 10)
@@ -176,7 +177,15 @@ void emu_rmw_commit(struct emu_vcpu *v);
 /* Loads and stores of the state of x87 or SSE, up to 512 bytes, in the current mode. Trap. */
 int emu_ld_wide(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes);
 int emu_st_wide(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes);
-/* Accesses of up to 512 bytes to system structures and interrupt frames. They are supervisor
+/* emu_touch - access one byte in the current mode; @acc is R or W. Traps. */
+int emu_touch(struct emu_vcpu *v, uint64_t va, unsigned int acc);
+/* Stores to parts of an area of up to 832 bytes. emu_area_open checks the whole area, and
+ * emu_area_io then reads or writes @bytes at offset @at of it; none of these must be called between
+ * open and close but emu_area_io. Only open traps. */
+int emu_area_open(struct emu_vcpu *v, uint64_t va, unsigned int bytes);
+void emu_area_io(struct emu_vcpu *v, unsigned int at, void *buf, unsigned int bytes, bool store);
+void emu_area_close(struct emu_vcpu *v);
+/* Accesses of up to 832 bytes to system structures and interrupt frames. They are supervisor
  * accesses, or user accesses if @acc is EMU_ACC_U. Stores may hit decoded code. Traps. */
 int emu_sys_read(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes, unsigned int acc);
 int emu_sys_write(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes,
@@ -505,6 +514,35 @@ emu_op_fn emu_help_mul, emu_help_imul1, emu_help_imul2, emu_help_imul3, emu_help
 	emu_help_bswap16, emu_help_locked, emu_help_cmpxchg, emu_help_cmpxchgb, emu_help_xadd,
 	emu_help_xchg, emu_help_push16, emu_help_pop16, emu_help_popm, emu_help_xlat,
 	emu_help_enter, emu_help_fence, emu_help_string, emu_help_bmi, emu_help_movbe16;
+
+/* ---- xsave.c ---- */
+/* Bits of v->xsave. */
+#define EMU_XSAVE_OPT	  (1u << 0)
+#define EMU_XSAVE_COMPACT (1u << 1)
+#define EMU_XSAVE_INUSE	  (1u << 2) /* XGETBV with ECX = 1 */
+#define EMU_XSAVE_SUPER	  (1u << 3) /* XSAVES, XRSTORS and IA32_XSS */
+#define EMU_XSAVE_ALL	  15u
+/* emu_xcr0_valid - the bits that XCR0 can hold on a vCPU of @simd (VMM_SIMD_*) that shows a whole
+ * CPU, or does not. 0: there is no XSAVE. */
+uint64_t emu_xcr0_valid(bool whole, uint32_t simd);
+/* emu_xcr0_ok - returns true if XCR0 can be @x where @valid is emu_xcr0_valid(): it has x87, and
+ * AVX only with SSE. */
+static inline bool emu_xcr0_ok(uint64_t x, uint64_t valid)
+{
+	return (x & 1) && (x & 6) != 4 && !(x & ~(valid | 1));
+}
+static inline uint64_t emu_cr4_writable(const struct emu_vcpu *v)
+{
+	return CR4_WRITABLE | (emu_xcr0_valid(v->whole, v->simd) ? CR4_OSXSAVE : 0);
+}
+static inline bool emu_xss_exists(const struct emu_vcpu *v)
+{
+	return (v->xsave & EMU_XSAVE_SUPER) && emu_xcr0_valid(v->whole, v->simd);
+}
+/* emu_xsave_cpuid - @regs (EAX, EBX, ECX, EDX) of CPUID leaf 0DH, sub-leaf @sub, are as in the
+ * vCPU's table: make them right for XCR0. */
+void emu_xsave_cpuid(const struct emu_vcpu *v, uint32_t sub, uint32_t regs[4]);
+emu_op_fn emu_help_xsave, emu_help_xrstor, emu_sys_xgetbv, emu_sys_xsetbv;
 
 /* ---- x87.c, simd.c, mmx.c, sse4.c: as above ---- */
 emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, emu_help_fxrstor,

@@ -397,13 +397,18 @@ static int no_device(struct emu_vcpu *v, uint64_t va)
 	return 1;
 }
 
+int emu_touch(struct emu_vcpu *v, uint64_t va, unsigned int acc)
+{
+	return emu_host(v, va, cur_acc(v, acc)) ? 0 : no_device(v, va);
+}
+
 /* AMD's CPUs access the last byte of x87 or SSE state first; for FXSAVE and FXRSTOR it is the last
  * of 512 (measured on family 1AH). Not if the operand wraps to address 0 (family 19H). */
 static bool last_byte(struct emu_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc)
 {
 	unsigned int all = bytes == EMU_FX_WRITTEN ? EMU_FX_BYTES : bytes;
 
-	return v->intel || va + all - 1 < va || emu_host(v, va + all - 1, acc) || !no_device(v, va);
+	return v->intel || va + all - 1 < va || !emu_touch(v, va + all - 1, acc);
 }
 
 int emu_ld_wide(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes)
@@ -413,27 +418,43 @@ int emu_ld_wide(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes)
 	return last_byte(v, va, bytes, acc) ? emu_sys_read(v, va, buf, bytes, acc) : 1;
 }
 
-int emu_st_wide(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes)
+int emu_area_open(struct emu_vcpu *v, uint64_t va, unsigned int bytes)
 {
-	unsigned int acc = cur_acc(v, EMU_ACC_W);
-	int parts;
+	int parts = span(v, va, bytes, cur_acc(v, EMU_ACC_W), v->bounce.host, v->bounce.n);
 	bool hit;
 
-	if (!last_byte(v, va, bytes, acc))
-		return 1;
-	parts = span(v, va, bytes, acc, v->bounce.host, v->bounce.n);
 	if (!parts)
 		return no_device(v, va);
-	if (code_check(v, parts, v->bounce.host, v->bounce.n, &hit))
-		return 1;
-	memcpy(v->bounce.host[0], buf, v->bounce.n[0]);
-	if (parts == 2)
-		memcpy(v->bounce.host[1], (const uint8_t *)buf + v->bounce.n[0], v->bounce.n[1]);
+	return code_check(v, parts, v->bounce.host, v->bounce.n, &hit);
+}
+
+void emu_area_io(struct emu_vcpu *v, unsigned int at, void *buf, unsigned int bytes, bool store)
+{
+	unsigned int first = v->bounce.n[0];
+
+	for (unsigned int n; bytes; at += n, bytes -= n, buf = (uint8_t *)buf + n) {
+		uint8_t *p = at < first ? v->bounce.host[0] + at : v->bounce.host[1] + at - first;
+
+		n = at < first && bytes > first - at ? first - at : bytes;
+		memcpy(store ? p : buf, store ? buf : p, n);
+	}
+}
+
+void emu_area_close(struct emu_vcpu *v)
+{
 	/* As in emu_st_slow(): pairs with the fence in cache_settle(). */
 	atomic_thread_fence(memory_order_seq_cst);
-	for (int i = 0; i < parts; i++)
+	for (int i = 0; i < 2 && v->bounce.n[i]; i++)
 		if (emu_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
 			emu_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
+}
+
+int emu_st_wide(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes)
+{
+	if (!last_byte(v, va, bytes, cur_acc(v, EMU_ACC_W)) || emu_area_open(v, va, bytes))
+		return 1;
+	emu_area_io(v, 0, (void *)(uintptr_t)buf, bytes, true);
+	emu_area_close(v);
 	return 0;
 }
 

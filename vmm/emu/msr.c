@@ -4,6 +4,8 @@
  * irq.c. Accesses that the engine cannot serve exit to its caller. The instruction retires when the
  * caller has answered, at the next run().
  */
+#include <string.h>
+
 #include "vmm/emu/irqchip/chip.h"
 #include "vmm/emu/debug.h"
 #include "vmm/emu/svm/svm.h"
@@ -26,6 +28,7 @@
 #define APIC_BASE_RESERVED 0x2ffULL /* all but BSP (8), EXTD (10), EN (11) and the address */
 #define APIC_BASE_EXTD	   (1ULL << 10)
 #define CPUID_APIC	   (1u << 9)
+#define CPUID_OSXSAVE	   (1u << 27)
 #define CR4_TSD		   (1ULL << 2)
 #define CR4_PCE		   (1ULL << 8)
 
@@ -78,10 +81,18 @@ int emu_sys_cpuid(struct emu_vcpu *v, const struct emu_op *op)
 	const struct kvm_cpuid_entry2 *e =
 		emu_cpuid(v, (uint32_t)v->r[EMU_RAX], (uint32_t)v->r[EMU_RCX]);
 
-	v->r[EMU_RAX] = e ? e->eax : 0;
-	v->r[EMU_RBX] = e ? e->ebx : 0;
-	v->r[EMU_RCX] = e ? e->ecx : 0;
-	v->r[EMU_RDX] = e ? e->edx : 0;
+	uint32_t regs[4] = {0};
+
+	if (e)
+		memcpy(regs, &e->eax, sizeof(regs));
+	if (e && e->function == 1 && (v->cr4 & CR4_OSXSAVE))
+		regs[2] |= CPUID_OSXSAVE;
+	if (e && e->function == 0xd)
+		emu_xsave_cpuid(v, e->index, regs);
+	v->r[EMU_RAX] = regs[0];
+	v->r[EMU_RBX] = regs[1];
+	v->r[EMU_RCX] = regs[2];
+	v->r[EMU_RDX] = regs[3];
 	/* 1H EDX, which AMD's CPUs repeat, has the APIC bit only while the APIC is enabled (SDM
 	 * vol. 3, 11.4.3). */
 	if (e && !(v->apic_base & APIC_BASE_EN) &&

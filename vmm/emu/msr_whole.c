@@ -27,6 +27,7 @@
 #define MSR_SYSENTER_ESP      0x175u
 #define MSR_SYSENTER_EIP      0x176u
 #define MSR_MTRR_DEF_TYPE     0x2ffu
+#define MSR_XSS		      0xda0u
 /* APM vol. 2, appendix A; linux/arch/x86/include/asm/msr-index.h */
 #define MSR_SYSCFG	0xc0010010u
 #define MSR_HWCR	0xc0010015u
@@ -232,6 +233,7 @@ static const struct whole_msr {
 	VARIABLE(MSR_SYSENTER_ESP, OF_BOTH, 0, 0, sysenter_esp),
 	VARIABLE(MSR_SYSENTER_EIP, OF_BOTH, 0, 0, sysenter_eip),
 	CONSTANT(MSR_PLATFORM_ID, OF_INTEL, 0, 0, 0, 0),
+	CONSTANT(MSR_XSS, OF_BOTH, 0, 0, 0, 0),
 	VARIABLE(MSR_SPEC_CTRL, OF_INTEL, 7, 26, spec_ctrl),
 	CONSTANT(MSR_ARCH_CAPABILITIES, OF_INTEL, 7, 29, ARCH_CAPABILITIES, 0),
 	CONSTANT(MSR_HWCR, OF_AMD, 0, 0, 0, HWCR_TSC_FREQ_SEL),
@@ -255,6 +257,7 @@ int emu_whole_rdmsr(struct emu_vcpu *v, uint32_t msr, uint64_t *x)
 		if (m->msr != msr)
 			continue;
 		if (!(m->vendors & (v->intel ? OF_INTEL : OF_AMD)) ||
+		    (msr == MSR_XSS && !emu_xss_exists(v)) ||
 		    (m->leaf && !shows(v, m->leaf, m->bit)))
 			return -1;
 		if (m->member == SIZE_MAX)

@@ -253,6 +253,7 @@ static bool lapic_valid(const struct emu_vcpu *v, const struct state *s)
 static bool valid(const struct emu_vcpu *v, const struct state *s)
 {
 	const struct kvm_segment *cs = &v->seg[EMU_CS];
+	uint64_t xcr0 = emu_xcr0_valid(v->whole, s->simd);
 
 	/* Conforming code runs at the CPL of its caller, which is not below its DPL. */
 	if (s->cpl > 3 || ((cs->type & 0xc) == 0xc ? s->cpl < cs->dpl : s->cpl != cs->dpl))
@@ -262,6 +263,8 @@ static bool valid(const struct emu_vcpu *v, const struct state *s)
 	if (s->halted && s->cpl)
 		return false;
 	if (s->fpu.mxcsr & ~v->fpu.mxcsr_mask)
+		return false;
+	if (!emu_xcr0_ok(s->fpu.xcr0, xcr0) || ((v->cr4 & CR4_OSXSAVE) && !xcr0))
 		return false;
 	if (!emu_canonical(s->lstar) || !emu_canonical(s->cstar) ||
 	    !emu_canonical(s->kernel_gs_base))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The extensions of x86-64 with SSE2 that the emulator has if the host's CPU has them. */
+/* The extensions of x86-64 with SSE2 that the emulator has if the host's CPU has them, and XSAVE. */
 #ifndef VMM_ENGINE_SIMD_H
 #define VMM_ENGINE_SIMD_H
 
@@ -12,7 +12,11 @@
 #define VMM_SIMD_SSE41 (1u << 19)
 #define VMM_SIMD_SSE42 (1u << 20)
 #define VMM_SIMD_MOVBE (1u << 22)
-#define VMM_SIMD_1C    (VMM_SIMD_V2 | VMM_SIMD_MOVBE)
+/* XSAVE needs nothing of the host. AVX is not in VMM_SIMD_ALL, so no CPU shows it: XCR0 alone knows
+ * its state. */
+#define VMM_SIMD_XSAVE (1u << 26)
+#define VMM_SIMD_AVX   (1u << 28)
+#define VMM_SIMD_1C    (VMM_SIMD_V2 | VMM_SIMD_MOVBE | VMM_SIMD_XSAVE)
 #define VMM_SIMD_BMI1  (1u << 3)
 #define VMM_SIMD_BMI2  (1u << 8)
 #define VMM_SIMD_7B    (VMM_SIMD_BMI1 | VMM_SIMD_BMI2)
@@ -26,16 +30,16 @@ static inline uint32_t vmm_simd_of(uint32_t ecx_1, uint32_t ebx_7)
 	return (ecx_1 & VMM_SIMD_1C) | (ebx_7 & VMM_SIMD_7B);
 }
 
-/* vmm_simd_host - return those of VMM_SIMD_ALL that the host's CPU has. */
+/* vmm_simd_host - return those of VMM_SIMD_ALL that the emulator can have on this host. */
 static inline uint32_t vmm_simd_host(void)
 {
 	unsigned int a, b = 0, c = 0, d, basic;
 
 	if (!__get_cpuid(1, &a, &basic, &c, &d))
-		return 0;
+		return VMM_SIMD_XSAVE;
 	if (!__get_cpuid_count(7, 0, &a, &b, &basic, &d))
 		b = 0;
-	return vmm_simd_of(c, b);
+	return vmm_simd_of(c, b) | VMM_SIMD_XSAVE;
 }
 
 #endif

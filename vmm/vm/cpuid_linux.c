@@ -143,13 +143,17 @@ static uint32_t common(const struct table *t, uint32_t leaf, uint32_t want, unsi
 }
 enum { EAX, EBX, ECX, EDX };
 
+/* CPUs of family 10h lack XSAVE. On KVM no model has it: its leaf 0DH follows XCR0 only in the
+ * engine. */
 static uint32_t simd(const struct table *t)
 {
-	uint32_t host = t->host->supported ? vmm_simd_of(common(t, 1, VMM_SIMD_1C, ECX),
-							 common(t, 7, VMM_SIMD_7B, EBX))
-					   : t->host->simd;
+	uint32_t host = t->host->simd;
 
+	if (t->host->supported)
+		host = vmm_simd_of(common(t, 1, VMM_SIMD_1C & ~VMM_SIMD_XSAVE, ECX),
+				   common(t, 7, VMM_SIMD_7B, EBX));
 	return is_k7(t) ? host & VMM_SIMD_V2 : host;
+}
 }
 
 static uint32_t machine_check(const struct table *t)
@@ -164,7 +168,24 @@ static uint32_t max_basic(const struct table *t)
 		return 0x1f;
 	if (cpuid_linux_is_intel(t))
 		return 0x16;
-	return is_k7(t) ? 0x7 : 0xb;
+	return is_k7(t) ? 0x7 : 0xd;
+}
+
+/* Leaf 0DH with the sizes for XCR0 = 1; the emulator sets those for the XCR0 of the moment. */
+static void xsave_leaves(struct table *t)
+{
+	bool avx = simd(t) & VMM_SIMD_AVX;
+	/* Broadwell has XSAVEOPT; Skylake and Zen have XSAVEC, XGETBV with ECX = 1 and XSAVES, too.
+	 */
+	bool old = t->guest->cfg.model == VPMU_GUEST_INTEL_V2 ||
+		   t->guest->cfg.model == VPMU_GUEST_INTEL_V3;
+
+	if (!(simd(t) & VMM_SIMD_XSAVE))
+		return;
+	cpuid_linux_add(t, 0xd, 0, avx ? 7 : 3, 576, avx ? 832 : 576, 0);
+	cpuid_linux_add(t, 0xd, 1, old ? 1 : 0xf, old ? 0 : 576, 0, 0);
+	if (avx)
+		cpuid_linux_add(t, 0xd, 2, 256, 576, 0, 0);
 }
 
 static void topology(struct table *t, uint32_t leaf)
@@ -200,6 +221,7 @@ static void basic_leaves(struct table *t)
 		cpuid_linux_add(t, 0xa, -1, 0, 0, 0, 0);
 	if (max_basic(t) >= 0xb)
 		topology(t, 0xb);
+	xsave_leaves(t);
 	if (cpuid_linux_is_intel(t) && khz) {
 		/* The crystal is the clock of the APIC's timer: SDM vol. 3, 11.5.4. */
 		uint32_t timer = t->host->timer_hz;

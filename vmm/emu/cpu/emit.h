@@ -266,9 +266,11 @@ emit_fn emit_descriptor, emit_xlat, emit_bmi, emit_movbe;
 #define EMIT_NO_MEM 0xffu
 struct emu_op *emit_fp_helper(struct emit *e, emu_op_fn *fn, unsigned int mem, unsigned int bytes,
 			      unsigned int flags);
-emit_fn emit_x87, emit_fwait, emit_fxstate, emit_clflush, emit_emms, emit_simd, emit_simd_mov,
-	emit_maskmov, emit_pcmpstr, emit_blendv, emit_crc32;
+emit_fn emit_x87, emit_fwait, emit_fxstate, emit_xsave, emit_clflush, emit_emms, emit_simd,
+	emit_simd_mov, emit_maskmov, emit_pcmpstr, emit_blendv, emit_crc32;
 enum { FX_SAVE, FX_RSTOR, FX_LDMXCSR, FX_STMXCSR };
+/* emit_xsave; XS_SAVES is XRSTORS, too, and XS_RSTOR is added for the loads. */
+enum { XS_SAVE, XS_SAVEOPT, XS_SAVEC, XS_SAVES, XS_RSTOR };
 enum emit_simd_class {
 	SIMD_PLAIN,
 	SIMD_ARITH,
@@ -293,7 +295,8 @@ enum emit_simd_class {
 		X(SYSRET, sysret), X(SYSENTER, sysenter), X(SYSEXIT, sysexit), X(IRETQ, iret),     \
 		X(INT, int), X(INT3, int), X(PAUSE, pause), X(INVD, wbinvd), X(VMMCALL, vmmcall),  \
 		X(VMRUN, vmrun), X(VMLOAD, vmload), X(VMSAVE, vmsave), X(STGI, stgi),              \
-		X(CLGI, clgi), X(INVLPGA, invlpga), X(SKINIT, absent), X(RSM, ud)
+		X(CLGI, clgi), X(INVLPGA, invlpga), X(SKINIT, absent), X(RSM, ud),                 \
+		X(XGETBV, xgetbv), X(XSETBV, xsetbv)
 #define EMIT_SYS_ENUM(name, fn) SYS_##name
 enum emit_sys { EMIT_SYS(EMIT_SYS_ENUM), SYS_STR, SYS_SLDT, SYS_SMSW };
 

@@ -186,6 +186,8 @@ static const struct emu_isa_row rows[] = {
 	I(RDGSBASE, emit_system, SYS_RDBASE, 4),
 	I(WRFSBASE, emit_system, SYS_WRBASE, 4),
 	I(WRGSBASE, emit_system, SYS_WRBASE, 4),
+	I(XGETBV, emit_system, SYS_XGETBV, 8),
+	I(XSETBV, emit_system, SYS_XSETBV, 31),
 	I(CPUID, emit_system, SYS_CPUID, 31),
 	I(RDTSC, emit_system, SYS_RDTSC, 20),
 	I(RDTSCP, emit_system, SYS_RDTSCP, 24),

@@ -175,7 +175,7 @@ int emu_set_cr(struct emu_vcpu *v, unsigned int cr, uint64_t x)
 		emu_tlb_flush(v);
 		return 0;
 	case 4:
-		if ((x & ~CR4_WRITABLE) || !(x & CR4_PAE))
+		if ((x & ~emu_cr4_writable(v)) || !(x & CR4_PAE))
 			return emu_gp(v, 0);
 		v->cr4 = x;
 		emu_tlb_flush(v);

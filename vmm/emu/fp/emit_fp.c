@@ -114,6 +114,17 @@ bool emit_fxstate(struct emit *e, unsigned int which)
 	return true;
 }
 
+bool emit_xsave(struct emit *e, unsigned int which)
+{
+	bool wide = e->zi->operand_width == 64;
+
+	if (which & XS_RSTOR)
+		emit_fp_helper(e, emu_help_xrstor, 0, wide, which & ~(unsigned int)XS_RSTOR);
+	else
+		emit_fp_helper(e, emu_help_xsave, 0, wide, which);
+	return true;
+}
+
 bool emit_clflush(struct emit *e, unsigned int arg)
 {
 	emit_fp_helper(e, emu_help_clflush, 0, 1, 0);

@@ -24,6 +24,7 @@ void emu_fpu_reset(struct emu_fpu *f)
 	f->fx.mxcsr = EMU_MXCSR_INIT;
 	f->mxcsr = EMU_MXCSR_INIT;
 	f->mxcsr_mask = mask ? mask : 0xffff;
+	f->xcr0 = 1;
 }
 
 void emu_fpu_settle(struct emu_fpu *f)
@@ -93,9 +94,30 @@ static unsigned int user(const struct emu_vcpu *v)
 	return v->cpl == 3 ? EMU_ACC_U : 0;
 }
 
+void emu_fx_out(const struct emu_vcpu *v, struct emu_fx *fx, bool wide)
+{
+	const struct emu_fpu *f = &v->fpu;
+
+	memcpy(fx, &f->fx, EMU_FX_WRITTEN);
+	fx->fop = 0;
+	fx->fip = fx->fdp = 0;
+	/* AMD's CPUs store pointers only while an exception is pending, and otherwise zeros if they
+	 * have XSaveErPtr (APM vol. 2, 11.4.4.3). */
+	if (v->intel || (fx->fsw & EMU_FSW_ES)) {
+		fx->fop = f->fop;
+		fx->fip = f->fip;
+		fx->fdp = f->fdp;
+		if (!wide) {
+			fx->fip = (uint32_t)f->fip | (uint64_t)(v->intel ? 0 : f->fcs) << 32;
+			fx->fdp = (uint32_t)f->fdp | (uint64_t)(v->intel ? 0 : f->fds) << 32;
+		}
+	}
+	fx->mxcsr = f->mxcsr;
+	fx->mxcsr_mask = f->mxcsr_mask;
+}
+
 int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op)
 {
-	struct emu_fpu *f = &v->fpu;
 	uint64_t va = v->r[EMU_TEA];
 	struct emu_fx fx;
 
@@ -104,22 +126,7 @@ int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op)
 		return 1;
 	if (va & 15)
 		return emu_gp(v, 0);
-	memcpy(&fx, &f->fx, EMU_FX_WRITTEN);
-	fx.fop = 0;
-	fx.fip = fx.fdp = 0;
-	/* AMD's CPUs store pointers only while an exception is pending, and otherwise zeros if they
-	 * have XSaveErPtr (APM vol. 2, 11.4.4.3). */
-	if (v->intel || (fx.fsw & EMU_FSW_ES)) {
-		fx.fop = f->fop;
-		fx.fip = f->fip;
-		fx.fdp = f->fdp;
-		if (!op->base) {
-			fx.fip = (uint32_t)f->fip | (uint64_t)(v->intel ? 0 : f->fcs) << 32;
-			fx.fdp = (uint32_t)f->fdp | (uint64_t)(v->intel ? 0 : f->fds) << 32;
-		}
-	}
-	fx.mxcsr = f->mxcsr;
-	fx.mxcsr_mask = f->mxcsr_mask;
+	emu_fx_out(v, &fx, op->base);
 	return emu_st_wide(v, va, &fx, EMU_FX_WRITTEN);
 }
 
@@ -129,9 +136,23 @@ static uint64_t fpu_pointer(const struct emu_vcpu *v, uint64_t x)
 	return v->intel ? x : (uint64_t)((int64_t)(x << 16) >> 16);
 }
 
-int emu_help_fxrstor(struct emu_vcpu *v, const struct emu_op *op)
+void emu_fx_in(struct emu_vcpu *v, const struct emu_fx *fx, bool wide, bool sse)
 {
 	struct emu_fpu *f = &v->fpu;
+
+	memcpy(&f->fx, fx, sse ? EMU_FX_WRITTEN : offsetof(struct emu_fx, xmm));
+	emu_fpu_settle(f);
+	if (sse)
+		f->mxcsr = fx->mxcsr;
+	f->fop = fx->fop & 0x7ff;
+	f->fip = wide ? fpu_pointer(v, fx->fip) : (uint32_t)fx->fip;
+	f->fdp = wide ? fpu_pointer(v, fx->fdp) : (uint32_t)fx->fdp;
+	f->fcs = wide ? 0 : (uint16_t)(fx->fip >> 32);
+	f->fds = wide ? 0 : (uint16_t)(fx->fdp >> 32);
+}
+
+int emu_help_fxrstor(struct emu_vcpu *v, const struct emu_op *op)
+{
 	uint64_t va = v->r[EMU_TEA];
 	struct emu_fx fx;
 
@@ -142,16 +163,9 @@ int emu_help_fxrstor(struct emu_vcpu *v, const struct emu_op *op)
 		return emu_gp(v, 0);
 	if (emu_ld_wide(v, va, &fx, EMU_FX_WRITTEN))
 		return 1;
-	if (fx.mxcsr & ~f->mxcsr_mask)
+	if (fx.mxcsr & ~v->fpu.mxcsr_mask)
 		return emu_gp(v, 0);
-	memcpy(&f->fx, &fx, EMU_FX_WRITTEN);
-	emu_fpu_settle(f);
-	f->mxcsr = fx.mxcsr;
-	f->fop = fx.fop & 0x7ff;
-	f->fip = op->base ? fpu_pointer(v, fx.fip) : (uint32_t)fx.fip;
-	f->fdp = op->base ? fpu_pointer(v, fx.fdp) : (uint32_t)fx.fdp;
-	f->fcs = op->base ? 0 : (uint16_t)(fx.fip >> 32);
-	f->fds = op->base ? 0 : (uint16_t)(fx.fdp >> 32);
+	emu_fx_in(v, &fx, op->base, true);
 	return 0;
 }
 

@@ -45,6 +45,7 @@ struct emu_fx {
 struct emu_fpu {
 	struct emu_fx fx;	    /* the registers; fop, fip, fdp and MXCSR are below */
 	union emu_xmm ymm_high[16]; /* bits 255:128 of the YMM registers */
+	uint64_t xcr0;
 	uint32_t mxcsr, mxcsr_mask;
 	/* The last x87 instruction that was not a control instruction (SDM vol. 1, 8.1.8). */
 	uint64_t fip, fdp;
@@ -130,15 +131,19 @@ static inline const uint8_t *emu_simd_stub(unsigned int prefix, unsigned int opc
 }
 
 /* ---- fpu.c ---- */
-
 struct emu_vcpu;
+
 /* emu_fpu_reset - the state after a reset (SDM vol. 3, table 9-1; APM vol. 2, table 14-1). */
 void emu_fpu_reset(struct emu_fpu *f);
 /* emu_fpu_settle - make the x87 registers in @f valid: reserved bits, and the summary bits of
  * FSW. */
 void emu_fpu_settle(struct emu_fpu *f);
-/* fpu_save.c: the section of get_state. emu_fpu_load returns false if emu_fpu_save() could not have
- * written these registers; it does not check the reserved bits of MXCSR. */
+/* emu_fx_out - the FXSAVE image of a vCPU. emu_fx_in - load one, with an MXCSR that is valid; of
+ * the x87 registers alone if !@sse. @wide: REX.W. */
+void emu_fx_out(const struct emu_vcpu *v, struct emu_fx *fx, bool wide);
+void emu_fx_in(struct emu_vcpu *v, const struct emu_fx *fx, bool wide, bool sse);
+/* fpu_save.c: the sections of get_state. emu_fpu_load returns false if emu_fpu_save() could not
+ * have written these registers; it does not check the reserved bits of MXCSR and XCR0. */
 struct vpmu_blob;
 struct vpmu_blob_reader;
 void emu_fpu_save(const struct emu_fpu *f, struct vpmu_blob *b);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The registers of x87 and SSE in get_state and set_state: a section of its own, which state.c
- * writes and reads.
+ * The registers of x87, SSE and AVX in get_state and set_state: two sections of their own, which
+ * state.c writes and reads. The second one is absent after a reset and while only x87 and SSE are
+ * in use.
  */
 #include <string.h>
 
 #include "vmm/emu/fp/fpu.h"
 #include "vpmu/core/blob_io.h"
 
-#define TAG	0x20555046u /* "FPU " */
-#define VERSION 1
+#define TAG	 0x20555046u /* "FPU " */
+#define VERSION	 1
+#define XTAG	 0x56415358u /* "XSAV" */
+#define XVERSION 1
 
 static void fpu_io(struct blob_io *io, void *of)
 {
@@ -23,18 +26,45 @@ static void fpu_io(struct blob_io *io, void *of)
 		IO(f->fx.xmm[i].q[0]), IO(f->fx.xmm[i].q[1]);
 }
 
+static void xsave_io(struct blob_io *io, void *of)
+{
+	struct emu_fpu *f = of;
+
+	IO(f->xcr0);
+	for (int i = 0; i < 16; i++)
+		IO(f->ymm_high[i].q[0]), IO(f->ymm_high[i].q[1]);
+}
+
+/* Returns true if the second section has something to say. */
+static bool xsave_differs(const struct emu_fpu *f)
+{
+	static const union emu_xmm zero[16];
+
+	return f->xcr0 != 1 || memcmp(f->ymm_high, zero, sizeof(zero)) != 0;
+}
+
 void emu_fpu_save(const struct emu_fpu *f, struct vpmu_blob *b)
 {
 	blob_save(b, TAG, VERSION, fpu_io, f);
+	if (xsave_differs(f))
+		blob_save(b, XTAG, XVERSION, xsave_io, f);
 }
 
 bool emu_fpu_load(struct emu_fpu *f, struct vpmu_blob_reader *all)
 {
+	struct vpmu_blob_reader next;
 	struct emu_fx fx;
 
 	memset(f, 0, sizeof(*f));
 	if (!blob_load(all, TAG, VERSION, fpu_io, f) || f->fop > 0x7ff)
 		return false;
+	f->xcr0 = 1;
+	next = *all;
+	if (blob_load(&next, XTAG, XVERSION, xsave_io, f)) {
+		if (!xsave_differs(f))
+			return false;
+		*all = next;
+	}
 	/* Registers are valid if FXRSTOR and FXSAVE do not change them. */
 	fx = f->fx;
 	emu_fpu_settle(f);

@@ -126,7 +126,7 @@ static int set_cr0(struct emu_vcpu *v, uint64_t x)
 
 static int set_cr4(struct emu_vcpu *v, uint64_t x)
 {
-	if ((x & ~CR4_WRITABLE) || ((v->efer & EFER_LMA) && !(x & CR4_PAE)))
+	if ((x & ~emu_cr4_writable(v)) || ((v->efer & EFER_LMA) && !(x & CR4_PAE)))
 		return emu_gp(v, 0);
 	v->cr4 = x;
 	emu_tlb_flush(v);

@@ -142,6 +142,7 @@ static const struct {
 	[SYS_INT] = {VMEXIT_SWINT, 0},
 	[SYS_PAUSE] = {VMEXIT_PAUSE, 0},
 	[SYS_RSM] = {VMEXIT_RSM, 0}, /* before its #UD */
+	[SYS_XSETBV] = {VMEXIT_XSETBV, CPL0},
 	[SYS_VMRUN] = {VMEXIT_VMRUN, CPL0 | SVME},
 	[SYS_VMLOAD] = {VMEXIT_VMLOAD, CPL0 | SVME},
 	[SYS_VMSAVE] = {VMEXIT_VMSAVE, CPL0 | SVME},
@@ -173,6 +174,10 @@ static int svm_check(struct emu_vcpu *v, unsigned int which, const struct emu_op
 		break;
 	case SYS_RDPMC:
 		if (v->cpl && !(v->cr4 & CR4_PCE))
+			return 0;
+		break;
+	case SYS_XSETBV:
+		if (!(v->cr4 & CR4_OSXSAVE))
 			return 0;
 		break;
 	case SYS_INT:

@@ -141,7 +141,8 @@ enum vmexit_bit { /* in icpt[] */
 		  VMEXIT_SKINIT,
 		  VMEXIT_RDTSCP,
 		  VMEXIT_ICEBP,
-		  VMEXIT_WBINVD
+		  VMEXIT_WBINVD,
+		  VMEXIT_XSETBV = 0x8d
 };
 
 #endif

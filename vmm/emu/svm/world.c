@@ -162,7 +162,7 @@ static bool state_valid(const struct emu_vcpu *v, const struct vmcb_control *c,
 	if (!(m->efer & EFER_SVME) || (m->efer & ~EFER_KNOWN))
 		return false;
 	if (m->cr0 >> 32 || ((m->cr0 & CR0_NW) && !(m->cr0 & CR0_CD)) || (m->cr3 & no) ||
-	    (m->cr4 & ~CR4_WRITABLE) || m->dr6 >> 32 || m->dr7 >> 32)
+	    (m->cr4 & ~emu_cr4_writable(v)) || m->dr6 >> 32 || m->dr7 >> 32)
 		return false;
 	if (lme && pg && (!(m->cr4 & CR4_PAE) || !(m->cr0 & CR0_PE) || (l && d)))
 		return false;
