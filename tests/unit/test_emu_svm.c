@@ -41,6 +41,8 @@ CASE(i_cr0ts, "mov $0x8001003b,%eax\n mov %rax,%cr0");
 CASE(i_cr3w, "mov %rax,%cr3");
 CASE(i_cr4w, "mov %r10,%cr4");
 CASE(i_cr8w, "mov %rsi,%cr8");
+CASE(i_xsetbv, "mov $0x40020,%eax\n mov %rax,%cr4\n mov $1,%eax\n xor %edx,%edx\n xor %ecx,%ecx\n"
+	       "xsetbv");
 CASE(i_clts, "clts");
 CASE(i_lmsw, "mov $3,%ebx\n lmsw %bx");
 CASE(i_smsw, "smsw %ebx");
@@ -118,6 +120,7 @@ static const struct one {
 	I(rdtsc, 2, VMEXIT_RDTSC),
 	I(rdtscp, 3, VMEXIT_RDTSCP),
 	I(rdpmc, 2, VMEXIT_RDPMC),
+	{C(xsetbv, 3), VMEXIT_XSETBV, 0, 23, BIT(VMEXIT_XSETBV), 0, 0},
 	I(pushf, 1, VMEXIT_PUSHF),
 	I(popf, 1, VMEXIT_POPF),
 	I(cpuid, 2, VMEXIT_CPUID),

@@ -187,7 +187,7 @@ static bool xsave_header_valid(const struct emu_vcpu *v, const struct xsave_area
 	for (int i = 0; i < 6; i++)
 		any |= a->reserved[i];
 	return (v->xsave & EMU_XSAVE_COMPACT) && !any && !(a->comp & ~XS_COMPACT & ~v->fpu.xcr0) &&
-	       !(a->bv & ~a->comp);
+	       !(a->bv & ~(a->comp & ~XS_COMPACT));
 }
 
 /* The initial state of x87 and SSE. */
