@@ -150,10 +150,9 @@ static uint32_t simd(const struct table *t)
 	uint32_t host = t->host->simd;
 
 	if (t->host->supported)
-		host = vmm_simd_of(common(t, 1, VMM_SIMD_1C & ~VMM_SIMD_XSAVE, ECX),
-				   common(t, 7, VMM_SIMD_7B, EBX));
+		host = vmm_simd_of(common(t, 1, VMM_SIMD_1C, ECX), common(t, 7, VMM_SIMD_7B, EBX)) &
+		       ~(VMM_SIMD_XSAVE | VMM_SIMD_YMM);
 	return is_k7(t) ? host & VMM_SIMD_V2 : host;
-}
 }
 
 static uint32_t machine_check(const struct table *t)

@@ -198,11 +198,19 @@ static const struct emu_isa_row rows[] = {
 	I(OUT, emit_system, SYS_OUT, 31),
 };
 
-#define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
+#define NR_ROWS (unsigned int)(sizeof(rows) / sizeof(rows[0]))
 
 static const struct emu_isa_row *row_at(unsigned int i)
 {
-	return i < NR_ROWS ? &rows[i] : &emu_isa_fp[i - NR_ROWS];
+	if (i < NR_ROWS)
+		return &rows[i];
+	i -= NR_ROWS;
+	return i < emu_isa_nr_fp ? &emu_isa_fp[i] : &emu_isa_avx[i - emu_isa_nr_fp];
+}
+
+static unsigned int isa_nr_rows(void)
+{
+	return NR_ROWS + emu_isa_nr_fp + emu_isa_nr_avx;
 }
 
 const struct emu_isa_row *emu_isa_row(ZydisMnemonic m)
@@ -212,7 +220,7 @@ const struct emu_isa_row *emu_isa_row(ZydisMnemonic m)
 
 	/* Threads may race here: all of them write the same values. */
 	if (!atomic_load(&ready)) {
-		for (unsigned int i = 0; i < NR_ROWS + emu_isa_nr_fp; i++)
+		for (unsigned int i = 0; i < isa_nr_rows(); i++)
 			__atomic_store_n(&index[row_at(i)->mnemonic], (uint16_t)(i + 1),
 					 __ATOMIC_RELAXED);
 		atomic_store(&ready, true);
@@ -222,7 +230,7 @@ const struct emu_isa_row *emu_isa_row(ZydisMnemonic m)
 
 int emu_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg)
 {
-	for (unsigned int i = 0; i < NR_ROWS + emu_isa_nr_fp; i++) {
+	for (unsigned int i = 0; i < isa_nr_rows(); i++) {
 		int rc = fn(ZydisMnemonicGetString(row_at(i)->mnemonic), arg);
 
 		if (rc)
