@@ -215,6 +215,24 @@ static bool fx_equal(const uint8_t *a, const uint8_t *b, bool no_pointers, char 
 	return true;
 }
 
+static bool ymm_equal(const uint8_t *a, const uint8_t *b, char *why, size_t why_len)
+{
+	for (unsigned int i = 0; i < 16; i++) {
+		uint64_t x[2], y[2];
+
+		memcpy(x, a + 16 * i, 16);
+		memcpy(y, b + 16 * i, 16);
+		if (x[0] == y[0] && x[1] == y[1])
+			continue;
+		snprintf(why, why_len,
+			 "ymm%u, upper half: native %016" PRIx64 " %016" PRIx64
+			 ", emulator %016" PRIx64 " %016" PRIx64,
+			 i, x[1], x[0], y[1], y[0]);
+		return false;
+	}
+	return true;
+}
+
 bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
 		   const struct dt_result *emulator, unsigned int how,
 		   const struct host_facts *host, char *why, size_t why_len)
@@ -264,6 +282,7 @@ bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
 	}
 	return (either || fp || fault_equal(q, nat, emulator, host, why, why_len)) &&
 	       (fp || fx_equal(nat->fx, emulator->fx, how & COMPARE_FP_FAULTS, why, why_len)) &&
+	       (fp || ymm_equal(nat->ymm, emulator->ymm, why, why_len)) &&
 	       memory_equal("data", DT_DATA, nat->data, data, DT_DATA_BYTES, why, why_len) &&
 	       memory_equal("stack", DT_STACK, nat->stack, stack, DT_STACK_BYTES, why, why_len) &&
 	       memory_equal("code", q->c.slot, nat->code, emulator->code, DT_SLOT, why, why_len);

@@ -8,6 +8,7 @@
 
 #include "tests/emu/coverage.h"
 #include "vmm/emu/emu.h"
+#include "vmm/engine/simd.h"
 
 static bool isa[SEQ_MNEMONICS];
 static uint64_t generated[SEQ_MNEMONICS], reached[SEQ_MNEMONICS];
@@ -85,6 +86,8 @@ static const char *why_left_out(const char *name)
 	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
 		if (!strcmp(left_out[i].name, name))
 			return left_out[i].why;
+	if (name[0] == 'v' && (vmm_simd_host() & VMM_SIMD_YMM) != VMM_SIMD_YMM)
+		return "this host lacks AVX2, FMA or F16C";
 	return NULL;
 }
 

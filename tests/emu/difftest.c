@@ -531,8 +531,8 @@ static const char *host_lacks(void)
 
 	if (!(getauxval(AT_HWCAP2) & 2))
 		return "user-space FSGSBASE";
-	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_BMI))
-		return "BMI1 (TZCNT)";
+	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_BMI) || !(b & bit_BMI2))
+		return "BMI1 or BMI2";
 	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_POPCNT) || !(c & bit_MOVBE))
 		return "POPCNT or MOVBE";
 	if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT) || !(c & bit_LAHF_LM))

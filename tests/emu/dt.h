@@ -49,6 +49,7 @@
 #define DT_POOL_TAIL 0x3000u
 #define DT_STEPS     384u
 #define DT_FX_BYTES  416u /* what FXSAVE64 writes */
+#define DT_YMM_BYTES 256u /* the upper halves of YMM0 to YMM15 */
 
 enum dt_reg {
 	DT_RAX,
@@ -92,6 +93,7 @@ struct dt_case {
 	uint32_t data_pool; /* offset in the pool of the scratch area's contents */
 	uint32_t stack_pool;
 	uint8_t fx[DT_FX_BYTES];
+	uint8_t ymm[DT_YMM_BYTES];
 	bool step; /* native: run a second time, single-stepped, and record the path */
 	uint8_t code[DT_SLOT];
 };
@@ -109,6 +111,7 @@ struct dt_result {
 	uint64_t rflags;
 	uint16_t cs, ss;
 	uint8_t fx[DT_FX_BYTES];
+	uint8_t ymm[DT_YMM_BYTES];
 	uint32_t nr_steps; /* native: how often it was interrupted; > DT_STEPS: not recorded */
 	uint32_t step[DT_STEPS]; /* RIP - DT_CODE after each */
 	uint64_t step_rcx[DT_STEPS];

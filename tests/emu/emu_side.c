@@ -243,7 +243,7 @@ static void fx_in(struct emu_side *s, const struct dt_case *c)
 	f->fip = f->fdp = 0;
 	f->fop = f->fcs = f->fds = 0;
 	emu_fpu_settle(f);
-	memset(f->ymm_high, 0, sizeof(f->ymm_high));
+	memcpy(f->ymm_high, c->ymm, DT_YMM_BYTES);
 	f->xcr0 = 7;
 }
 
@@ -316,6 +316,7 @@ void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, 
 	else
 		fill_result(s, &run, r);
 	fx_out(s, r->fx);
+	memcpy(r->ymm, ((struct emu_vcpu *)s->vm.vcpu[0])->fpu.ymm_high, DT_YMM_BYTES);
 	memcpy(r->code, s->vm.ram + slot, DT_SLOT);
 	memcpy(r->data, s->vm.ram + s->data, DT_DATA_BYTES);
 	memcpy(r->stack, s->vm.ram + s->stack, DT_STACK_BYTES);

@@ -122,7 +122,13 @@ uint32_t insn_undefined_flags(const struct insn *in, uint32_t before, int cl)
 	case ZYDIS_MNEMONIC_TEST:
 		return DT_AF;
 	case ZYDIS_MNEMONIC_ANDN:
+	case ZYDIS_MNEMONIC_BLSI:
+	case ZYDIS_MNEMONIC_BLSMSK:
+	case ZYDIS_MNEMONIC_BLSR:
+	case ZYDIS_MNEMONIC_BZHI:
 		return DT_AF | DT_PF;
+	case ZYDIS_MNEMONIC_BEXTR:
+		return DT_AF | DT_SF | DT_PF;
 	case ZYDIS_MNEMONIC_MUL:
 	case ZYDIS_MNEMONIC_IMUL:
 		return DT_SF | DT_ZF | DT_AF | DT_PF;

@@ -157,6 +157,27 @@ static bool form_left_out(const struct insn *in)
 	return false;
 }
 
+/* XINUSE does not follow from the registers while AVX instructions execute: a sequence has either
+ * these, or those that show it. */
+static bool other_sequence(const struct gen *g, const struct insn *in)
+{
+	switch (in->i.meta.isa_set) {
+	case ZYDIS_ISA_SET_AVX:
+	case ZYDIS_ISA_SET_AVX2:
+	case ZYDIS_ISA_SET_AVX2GATHER:
+	case ZYDIS_ISA_SET_FMA:
+	case ZYDIS_ISA_SET_F16C:
+		return !g->avx;
+	case ZYDIS_ISA_SET_XSAVE:
+	case ZYDIS_ISA_SET_XSAVEC:
+	case ZYDIS_ISA_SET_XSAVEOPT:
+	case ZYDIS_ISA_SET_XSAVES:
+		return g->avx;
+	default:
+		return false;
+	}
+}
+
 int emit_bytes(struct gen *g, const uint8_t *b, unsigned int n)
 {
 	const unsigned int definer = 4;
@@ -165,7 +186,7 @@ int emit_bytes(struct gen *g, const uint8_t *b, unsigned int n)
 
 	if (!insn_decode(b, n, &in) || in.i.length != n || !gen_isa[in.i.mnemonic] ||
 	    !room(g, n + definer) || written_regs(&in) & g->frozen ||
-	    insn_undefined_result(&in, known_cl(g)) || form_left_out(&in))
+	    insn_undefined_result(&in, known_cl(g)) || form_left_out(&in) || other_sequence(g, &in))
 		return -1;
 	undef = g->undef | g->join_undef[g->pos];
 	if (insn_reads_flags(&in) & undef) {
@@ -227,13 +248,14 @@ static const struct {
 	uint8_t weight;
 	void (*fn)(struct gen *g);
 } templates[] = {
-	{110, gen_simple_op}, {10, t_jump_over}, {3, t_jump_indirect}, {5, t_call},
-	{4, t_loop},	      {12, t_string},	 {10, t_shift_cl},     {6, t_div},
-	{7, t_bit},	      {6, t_cmpxchg},	 {3, t_flags},	       {1, t_iret},
-	{2, t_self_modify},   {1, t_bad_jump},	 {1, t_fault},	       {3, t_fixed},
-	{4, t_stack},	      {1, t_cpuid},	 {1, t_segment_base},  {1, t_bad_access},
-	{1, t_selector},      {36, t_simd},	 {22, t_x87},	       {6, t_fp_control},
-	{10, t_xsave},
+	{110, gen_simple_op}, {10, t_jump_over},  {3, t_jump_indirect}, {5, t_call},
+	{4, t_loop},	      {12, t_string},	  {10, t_shift_cl},	{6, t_div},
+	{7, t_bit},	      {6, t_cmpxchg},	  {3, t_flags},		{1, t_iret},
+	{2, t_self_modify},   {1, t_bad_jump},	  {1, t_fault},		{3, t_fixed},
+	{4, t_stack},	      {1, t_cpuid},	  {1, t_segment_base},	{1, t_bad_access},
+	{1, t_selector},      {36, t_simd},	  {22, t_x87},		{6, t_fp_control},
+	{8, t_bmi},	      {1, t_vex_illegal}, {10, t_xsave},	{40, t_avx},
+	{3, t_gather},
 };
 
 static void random_op(struct gen *g)
@@ -265,6 +287,8 @@ static void init_state(struct gen *g)
 	c->data_pool = below(g, DT_POOL);
 	c->stack_pool = below(g, DT_POOL);
 	gen_fx(g, c->fx);
+	g->avx = gen_isa[ZYDIS_MNEMONIC_VZEROUPPER] && percent(g, 50);
+	gen_ymm(g, c->ymm);
 	memcpy(g->val, c->regs, sizeof(g->val));
 	g->known = (1u << DT_NREGS) - 1;
 }

@@ -172,6 +172,18 @@ void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES])
 	}
 }
 
+void gen_ymm(struct gen *g, uint8_t ymm[DT_YMM_BYTES])
+{
+	bool any = gen_isa[ZYDIS_MNEMONIC_VZEROUPPER] && percent(g, g->avx ? 80 : 30);
+
+	for (unsigned int i = 0; i < DT_YMM_BYTES; i += 8) {
+		uint64_t v = percent(g, 50) ? value64(g) : value32(g) | (uint64_t)value32(g) << 32;
+
+		v = any ? v : 0;
+		memcpy(ymm + i, &v, 8);
+	}
+}
+
 static void put_operand(struct gen *g, struct enc *e, const struct memop *m, bool mem,
 			unsigned int reg, unsigned int *disp_at)
 {
@@ -226,6 +238,9 @@ static bool simd_op(struct gen *g)
 		map = percent(g, 65) ? 0x38 : 0x3a;
 		opcode = map == 0x38 ? op38[below(g, sizeof(op38))] : op3a[below(g, sizeof(op3a))];
 		p = percent(g, 75) ? 1 : map == 0x38 && opcode >= 0xf0 ? 3 : 0;
+	} else if (percent(g, 1)) { /* MXCSR, CLFLUSH */
+		opcode = 0xae;
+		p = 0;
 	} else if (percent(g, 3)) { /* shifts by a constant: one of 8 values of reg is PSRLDQ */
 		opcode = (uint8_t)(0x71 + below(g, 3));
 		p = 1;

@@ -16,6 +16,7 @@ struct gen {
 	uint32_t known;		 /* bit per register: val[] is its value */
 	uint32_t frozen;	 /* must not be written (a loop relies on it) */
 	unsigned int skip_until; /* up to here code may be jumped over: learn no values */
+	bool avx;		 /* has AVX instructions, and then none that show XINUSE */
 	uint32_t undef;
 	uint32_t join_undef[DT_SLOT + 1];
 };
@@ -110,7 +111,11 @@ struct memop gen_mem_operand(struct gen *g, uint32_t align, int64_t bit_bytes);
 extern bool gen_misalign, gen_masked;
 /* A state of x87 and SSE that FXRSTOR64 accepts. */
 void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES]);
+void gen_ymm(struct gen *g, uint8_t ymm[DT_YMM_BYTES]);
 gen_fn t_simd, t_x87, t_fp_control;
+
+/* ---- gen_vex.c ---- */
+gen_fn t_bmi, t_avx, t_gather, t_vex_illegal;
 
 /* ---- gen_xsave.c ---- */
 gen_fn t_xsave;

@@ -137,6 +137,8 @@ void t_xsave(struct gen *g)
 {
 	uint32_t at = xsave_address(g);
 
+	if (g->avx)
+		return;
 	if (percent(g, 15)) {
 		get_bv(g);
 		return;

@@ -23,7 +23,8 @@ uint64_t dt_host_rsp, dt_host_fs;
 uint64_t dt_frame[5]; /* IRETQ: RIP, CS, RFLAGS, RSP, SS */
 uint64_t dt_out[DT_NREGS + 1];
 uint8_t dt_fx_in[512] __attribute__((aligned(64))), dt_fx_out[512] __attribute__((aligned(64)));
-uint32_t dt_mxcsr = 0x1f80;
+uint8_t dt_ymm[DT_YMM_BYTES] __attribute__((aligned(16))); /* before and after */
+uint32_t dt_mxcsr = 0x1f80, dt_avx, dt_avx_load;
 void dt_enter(const uint64_t *regs);
 void dt_leave(void);
 void dt_recover(void);
@@ -39,6 +40,21 @@ __asm__(".text\n"
 	"	push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
 	"	mov %rsp, dt_host_rsp(%rip)\n"
 	"	fxrstor64 dt_fx_in(%rip)\n"
+	"	cmpl $0, dt_avx_load(%rip)\n"
+	"	je 1f\n"
+	".altmacro\n"
+	".macro dt_load n\n"
+	"	vinsertf128 $1, dt_ymm + 16 * \\n(%rip), %ymm\\n, %ymm\\n\n"
+	".endm\n"
+	".macro dt_save n\n"
+	"	vextractf128 $1, %ymm\\n, dt_ymm + 16 * \\n(%rip)\n"
+	".endm\n"
+	".set dt_n, 0\n"
+	".rept 16\n"
+	"	dt_load %dt_n\n"
+	".set dt_n, dt_n + 1\n"
+	".endr\n"
+	"1:\n"
 	"	mov 0(%rdi), %rax; mov 8(%rdi), %rcx; mov 16(%rdi), %rdx; mov 24(%rdi), %rbx\n"
 	"	mov 40(%rdi), %rbp; mov 48(%rdi), %rsi\n"
 	"	mov 64(%rdi), %r8; mov 72(%rdi), %r9; mov 80(%rdi), %r10; mov 88(%rdi), %r11\n"
@@ -61,8 +77,20 @@ __asm__(".text\n"
 	"	mov %r11, dt_out+88(%rip); mov %r12, dt_out+96(%rip)\n"
 	"	mov %r13, dt_out+104(%rip); mov %r14, dt_out+112(%rip)\n"
 	"	mov %r15, dt_out+120(%rip)\n"
+	"	cmpl $0, dt_avx(%rip)\n"
+	"	je dt_recover\n"
+	".set dt_n, 0\n"
+	".rept 16\n"
+	"	dt_save %dt_n\n"
+	".set dt_n, dt_n + 1\n"
+	".endr\n"
+	".noaltmacro\n"
 	".globl dt_recover\n"
 	"dt_recover:\n"
+	"	cmpl $0, dt_avx(%rip)\n"
+	"	je 1f\n"
+	"	vzeroupper\n"
+	"1:\n"
 	"	fninit\n"
 	"	ldmxcsr dt_mxcsr(%rip)\n"
 	"	push $0x202\n"
@@ -105,7 +133,13 @@ static void save_fault(const ucontext_t *u, int vector)
 	const greg_t *g = u->uc_mcontext.gregs;
 	struct dt_result *r = cur;
 
-	memcpy(r->fx, u->uc_mcontext.fpregs, DT_FX_BYTES);
+	const uint8_t *fx = (const uint8_t *)u->uc_mcontext.fpregs;
+
+	memcpy(r->fx, fx, DT_FX_BYTES);
+	/* XSAVE's image: XSTATE_BV at 512, the AVX state at 576 */
+	memset(r->ymm, 0, sizeof(r->ymm));
+	if (dt_avx && fx[512] & 4)
+		memcpy(r->ymm, fx + 576, sizeof(r->ymm));
 	r->vector = vector;
 	r->error = (uint32_t)g[REG_ERR];
 	r->cr2 = (uint64_t)g[REG_CR2];
@@ -165,6 +199,10 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	r->error = 0;
 	r->cr2 = 0;
 	memcpy(dt_fx_in, c->fx, DT_FX_BYTES);
+	memcpy(dt_ymm, c->ymm, DT_YMM_BYTES);
+	dt_avx_load = false; /* as the last dt_recover left them: XINUSE does not have AVX */
+	for (unsigned int i = 0; dt_avx && i < DT_YMM_BYTES; i++)
+		dt_avx_load |= c->ymm[i] != 0;
 	dt_frame[0] = c->rip;
 	dt_frame[1] = DT_USER_CS;
 	dt_frame[2] = c->rflags | (step ? DT_TF : 0);
@@ -182,6 +220,7 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	if (r->vector == DT_END) {
 		memcpy(r->regs, dt_out, sizeof(r->regs));
 		memcpy(r->fx, dt_fx_out, DT_FX_BYTES);
+		memcpy(r->ymm, dt_ymm, DT_YMM_BYTES);
 		r->rflags = dt_out[DT_NREGS];
 		r->rip = DT_EXIT;
 		r->cs = DT_USER_CS;
@@ -247,6 +286,7 @@ static int setup(const struct dt_shm *shm)
 		if (sigaction(sigs[i], &sa, NULL))
 			return -1;
 	dt_host_fs = rdfsbase();
+	dt_avx = __builtin_cpu_supports("avx");
 	return 0;
 }
 

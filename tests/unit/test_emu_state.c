@@ -177,39 +177,50 @@ Test(emu_state, every_exit_waits)
 
 BED_GUEST(g_simd, "mov %cr4,%rax\n or $0x200,%eax\n mov %rax,%cr4\n haddps %xmm1,%xmm0\n pshufb "
 		  "%xmm1,%xmm0\n ptest %xmm1,%xmm0\n"
-		  "crc32 %eax,%ebx\n mov $1,%eax\n cpuid\n hlt");
+		  "crc32 %eax,%ebx\n movbe (%rsp),%eax\n andn %eax,%eax,%ebx\n "
+		  "pdep %eax,%eax,%ebx\n mov $1,%eax\n cpuid\n mov %ecx,%esi\n mov $7,%eax\n "
+		  "xor %ecx,%ecx\n cpuid\n hlt");
 
-/* CPUID of a whole CPU decides which of SSE3 to SSE4.2 there are, and belongs to the state. */
+static void show(struct kvm_cpuid_entry2 *e, uint32_t word)
+{
+	e[1].ecx = word & VMM_SIMD_1C;
+	e[2].ebx = word & VMM_SIMD_7B;
+}
+
+/* CPUID of a whole CPU decides which of the extensions there are, and belongs to the state. */
 Test(emu_state, extensions_of_sse2)
 {
-	static const uint32_t bits[] = {VMM_SIMD_SSE3, VMM_SIMD_SSSE3, VMM_SIMD_SSE41,
-					VMM_SIMD_SSE42};
-	struct kvm_cpuid_entry2 e[] = {{.function = 0, .eax = 1}, {.function = 1, .edx = 1u << 24}};
+	static const uint32_t bits[] = {VMM_SIMD_SSE3,	VMM_SIMD_SSSE3, VMM_SIMD_SSE41,
+					VMM_SIMD_SSE42, VMM_SIMD_MOVBE, VMM_SIMD_BMI1,
+					VMM_SIMD_BMI2};
+	const unsigned int nr = sizeof(bits) / sizeof(bits[0]);
+	struct kvm_cpuid_entry2 e[] = {
+		{.function = 0, .eax = 7}, {.function = 1, .edx = 1u << 24}, {.function = 7}};
 	uint8_t with[STATE_ROOM], bad[STATE_ROOM];
 	size_t n;
 	struct bed b;
 
 	if (vmm_simd_host() != VMM_SIMD_ALL)
-		cr_skip_test("this CPU lacks SSE4.2");
+		cr_skip_test("this CPU lacks BMI2");
 	BED_START(&b, g_simd, false);
 	cr_assert_eq(bed_run_to_hlt(&b), -1, "without CPUID: what the host has");
-	for (unsigned int k = 0; k <= 4; k++) { /* without one of them, then with all */
-		e[1].ecx = VMM_SIMD_ALL & ~(k < 4 ? bits[k] : 0);
+	for (unsigned int k = 0; k <= nr; k++) { /* without one of them, then with all */
+		show(e, VMM_SIMD_ALL & ~(k < nr ? bits[k] : 0));
 		bed_load(&b, g_simd, g_simd_end, false);
-		cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 2), 0);
-		cr_assert_eq(bed_run_to_hlt(&b), k < 4 ? 6 : -1, "#UD without feature %u", k);
-		cr_assert_eq(b.run.retired, k < 4 ? 4 + k : 10, "%u", k);
+		cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 3), 0);
+		cr_assert_eq(bed_run_to_hlt(&b), k < nr ? 6 : -1, "#UD without feature %u", k);
+		cr_assert_eq(b.run.retired, k < nr ? 4 + k : 10 + nr, "%u", k);
 	}
 	/* The state goes to a vCPU whose table shows none of them, and back. */
 	bed_load(&b, g_simd, g_simd_end, false);
 	n = get(b.v, with);
-	e[1].ecx = 0;
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 2), 0);
+	show(e, 0);
+	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 3), 0);
 	cr_assert_lt(get(b.v, bad), n);
 	cr_assert_eq(vmm_emu_ops.set_state(b.v, with, n), 0);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	vmm_emu_ops.get_regs(b.v, &b.r);
-	cr_assert_eq(b.r.rcx & VMM_SIMD_ALL, VMM_SIMD_ALL);
+	cr_assert_eq(vmm_simd_of((uint32_t)b.r.rsi, (uint32_t)b.r.rbx), VMM_SIMD_ALL);
 	for (unsigned int bit = 0; bit < 32; bit++) { /* the last 4 bytes are the section's */
 		memcpy(bad, with, n);
 		bad[n - 4 + bit / 8] ^= (uint8_t)(1u << bit % 8);

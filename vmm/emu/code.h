@@ -76,6 +76,7 @@ struct emu_op {
 #define EMU_OPF_LOCK  4u
 #define EMU_OPF_REP   8u /* REP / REPE */
 #define EMU_OPF_REPNE 16u
+#define EMU_OPF_VEX   16u  /* helpers of SSE: the instruction has a VEX prefix */
 #define EMU_OPF_A32   32u  /* 32-bit addresses (string instructions, LOOP, JRCXZ) */
 #define EMU_OPF_TAKEN 64u  /* ->taken is in use */
 #define EMU_OPF_FALL  128u /* ->fall is in use */

@@ -322,7 +322,7 @@ struct emu_vcpu {
 	/* copy of an operand for emu_rmw_slow(): the operand crosses a page, or its page holds
 	 * decoded code */
 	struct {
-		uint8_t buf[16];
+		uint8_t buf[32];
 		uint8_t *host[2];
 		uint16_t n[2];
 	} bounce;

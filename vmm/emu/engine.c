@@ -254,9 +254,14 @@ static struct kvm_cpuid_entry2 leaf_of(const struct kvm_cpuid_entry2 *e, size_t 
 
 void emu_show_simd(struct emu_vcpu *v, uint32_t simd)
 {
-	for (size_t i = 0; i < v->nr_cpuid; i++)
-		if (v->cpuid[i].function == 1)
-			v->cpuid[i].ecx = (v->cpuid[i].ecx & ~VMM_SIMD_ALL) | simd;
+	for (size_t i = 0; i < v->nr_cpuid; i++) {
+		struct kvm_cpuid_entry2 *e = &v->cpuid[i];
+
+		if (e->function == 1)
+			e->ecx = (e->ecx & ~VMM_SIMD_1C) | (simd & VMM_SIMD_1C);
+		else if (e->function == 7 && !e->index)
+			e->ebx = (e->ebx & ~VMM_SIMD_7B) | (simd & VMM_SIMD_7B);
+	}
 	if (v->simd == simd)
 		return;
 	v->simd = simd;
@@ -290,7 +295,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	if (v->chip)
 		v->lapic.deadline = features.ecx >> 24 & 1;
 	if (v->whole)
-		simd &= features.ecx;
+		simd &= vmm_simd_of(features.ecx, leaf_of(e, n, 7).ebx);
 	if (intel != v->intel || simd != v->simd) {
 		/* Decoded code and translations depend on these: forget them. */
 		v->intel = intel;

@@ -506,14 +506,43 @@ static inline bool emu_in_64bit(const struct emu_vcpu *v)
 	       (v->efer & EFER_LMA) && v->seg[EMU_CS].l && !v->seg[EMU_CS].db;
 }
 
-/* ---- arith.c, atomic.c, string.c: the rarer instructions ----
+/* ---- arith.c, atomic.c, bmi.c, string.c: the rarer instructions ----
  * Every emu_help_* returns 0: done; or 1: trap. */
 emu_op_fn emu_help_mul, emu_help_imul1, emu_help_imul2, emu_help_imul3, emu_help_div, emu_help_idiv,
 	emu_help_rotate, emu_help_shiftd, emu_help_extend, emu_help_cbw, emu_help_cwd,
 	emu_help_flagop, emu_help_lahf, emu_help_sahf, emu_help_bt, emu_help_btea, emu_help_scan,
 	emu_help_bswap16, emu_help_locked, emu_help_cmpxchg, emu_help_cmpxchgb, emu_help_xadd,
 	emu_help_xchg, emu_help_push16, emu_help_pop16, emu_help_popm, emu_help_xlat,
-	emu_help_enter, emu_help_fence, emu_help_string;
+	emu_help_enter, emu_help_fence, emu_help_string, emu_help_bmi, emu_help_movbe16;
+
+/* ---- xsave.c ---- */
+/* Bits of v->xsave. */
+#define EMU_XSAVE_OPT	  (1u << 0)
+#define EMU_XSAVE_COMPACT (1u << 1)
+#define EMU_XSAVE_INUSE	  (1u << 2) /* XGETBV with ECX = 1 */
+#define EMU_XSAVE_SUPER	  (1u << 3) /* XSAVES, XRSTORS and IA32_XSS */
+#define EMU_XSAVE_ALL	  15u
+/* emu_xcr0_valid - the bits that XCR0 can hold on a vCPU of @simd (VMM_SIMD_*) that shows a whole
+ * CPU, or does not. 0: there is no XSAVE. */
+uint64_t emu_xcr0_valid(bool whole, uint32_t simd);
+/* emu_xcr0_ok - returns true if XCR0 can be @x where @valid is emu_xcr0_valid(): it has x87, and
+ * AVX only with SSE. */
+static inline bool emu_xcr0_ok(uint64_t x, uint64_t valid)
+{
+	return (x & 1) && (x & 6) != 4 && !(x & ~(valid | 1));
+}
+static inline uint64_t emu_cr4_writable(const struct emu_vcpu *v)
+{
+	return CR4_WRITABLE | (emu_xcr0_valid(v->whole, v->simd) ? CR4_OSXSAVE : 0);
+}
+static inline bool emu_xss_exists(const struct emu_vcpu *v)
+{
+	return (v->xsave & EMU_XSAVE_SUPER) && emu_xcr0_valid(v->whole, v->simd);
+}
+/* emu_xsave_cpuid - @regs (EAX, EBX, ECX, EDX) of CPUID leaf 0DH, sub-leaf @sub, are as in the
+ * vCPU's table: make them right for XCR0. */
+void emu_xsave_cpuid(const struct emu_vcpu *v, uint32_t sub, uint32_t regs[4]);
+emu_op_fn emu_help_xsave, emu_help_xrstor, emu_sys_xgetbv, emu_sys_xsetbv;
 
 /* ---- xsave.c ---- */
 /* Bits of v->xsave. */
@@ -550,5 +579,9 @@ emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, e
 	emu_help_mmx_shift, emu_help_simd_shift, emu_help_simd_load, emu_help_simd_store,
 	emu_help_simd_mov, emu_help_maskmov, emu_help_mmx, emu_help_mmx_mov, emu_help_emms,
 	emu_help_clflush, emu_help_simd_extract, emu_help_pcmpstr, emu_help_blendv, emu_help_crc32;
+/* avx.c, avx_perm.c, avx_mem.c: as above */
+emu_op_fn emu_help_avx, emu_help_avx_gpr, emu_help_avx_ps2ph, emu_help_avx_load, emu_help_avx_store,
+	emu_help_avx_mov, emu_help_avx_zero, emu_help_avx_perm, emu_help_avx_extract,
+	emu_help_avx_bits, emu_help_avx_maskmov, emu_help_avx_gather;
 
 #endif

@@ -1,29 +1,56 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The extensions of SSE2 that the emulator has if the host's CPU has them, and XSAVE. */
+/* The extensions of x86-64 with SSE2 that the emulator has if the host's CPU has them, and XSAVE.
+ */
 #ifndef VMM_ENGINE_SIMD_H
 #define VMM_ENGINE_SIMD_H
 
 #include <cpuid.h>
 #include <stdint.h>
 
-/* 1H ECX: SSE3, SSSE3, SSE4.1, SSE4.2 */
+/* One word has all of them: each bit is where CPUID has it, in 1H ECX or in 7H EBX. */
 #define VMM_SIMD_SSE3  (1u << 0)
 #define VMM_SIMD_SSSE3 (1u << 9)
 #define VMM_SIMD_SSE41 (1u << 19)
 #define VMM_SIMD_SSE42 (1u << 20)
-/* XSAVE needs nothing of the host. AVX is not in VMM_SIMD_ALL, so no CPU shows it: XCR0 alone knows
- * its state. */
-#define VMM_SIMD_XSAVE (1u << 26)
+#define VMM_SIMD_MOVBE (1u << 22)
+#define VMM_SIMD_FMA   (1u << 12)
+#define VMM_SIMD_XSAVE (1u << 26) /* needs nothing of the host */
 #define VMM_SIMD_AVX   (1u << 28)
-#define VMM_SIMD_ALL                                                                               \
-	(VMM_SIMD_SSE3 | VMM_SIMD_SSSE3 | VMM_SIMD_SSE41 | VMM_SIMD_SSE42 | VMM_SIMD_XSAVE)
+#define VMM_SIMD_F16C  (1u << 29)
+#define VMM_SIMD_1C                                                                                \
+	(VMM_SIMD_V2 | VMM_SIMD_MOVBE | VMM_SIMD_FMA | VMM_SIMD_XSAVE | VMM_SIMD_AVX |             \
+	 VMM_SIMD_F16C)
+#define VMM_SIMD_BMI1 (1u << 3)
+#define VMM_SIMD_BMI2 (1u << 8)
+#define VMM_SIMD_AVX2 (1u << 5)
+#define VMM_SIMD_7B   (VMM_SIMD_BMI1 | VMM_SIMD_BMI2 | VMM_SIMD_AVX2)
+#define VMM_SIMD_ALL  (VMM_SIMD_1C | VMM_SIMD_7B)
+/* Those of x86-64-v2, which every model has. The others are of v3. */
+#define VMM_SIMD_V2 (VMM_SIMD_SSE3 | VMM_SIMD_SSSE3 | VMM_SIMD_SSE41 | VMM_SIMD_SSE42)
+/* Those that need the YMM registers, and so XSAVE. */
+#define VMM_SIMD_YMM (VMM_SIMD_FMA | VMM_SIMD_AVX | VMM_SIMD_F16C | VMM_SIMD_AVX2)
 
-/* vmm_simd_host - return those of VMM_SIMD_ALL that the emulator can have on this host. */
+/* vmm_simd_of - the word of a CPU with these registers. */
+static inline uint32_t vmm_simd_of(uint32_t ecx_1, uint32_t ebx_7)
+{
+	return (ecx_1 & VMM_SIMD_1C) | (ebx_7 & VMM_SIMD_7B);
+}
+
+/* vmm_simd_host - return those of VMM_SIMD_ALL that the emulator can have on this host. YMM
+ * registers need its kernel, too. */
 static inline uint32_t vmm_simd_host(void)
 {
-	unsigned int a, b, c, d;
+	unsigned int a, b = 0, c = 0, d, other, xcr0 = 0;
+	uint32_t all;
 
-	return (__get_cpuid(1, &a, &b, &c, &d) ? c & VMM_SIMD_ALL : 0) | VMM_SIMD_XSAVE;
+	if (!__get_cpuid(1, &a, &other, &c, &d))
+		return VMM_SIMD_XSAVE;
+	if (!__get_cpuid_count(7, 0, &a, &b, &other, &d))
+		b = 0;
+	all = vmm_simd_of(c, b) | VMM_SIMD_XSAVE;
+	if (c & bit_OSXSAVE)
+		__asm__("xgetbv" : "=a"(xcr0), "=d"(d) : "c"(0));
+	return (xcr0 & 6) == 6 && (all & VMM_SIMD_AVX) ? all : all & ~VMM_SIMD_YMM;
 }
 
 #endif

@@ -147,9 +147,12 @@ enum { EAX, EBX, ECX, EDX };
  * engine. */
 static uint32_t simd(const struct table *t)
 {
+	uint32_t host = t->host->simd;
+
 	if (t->host->supported)
-		return common(t, 1, VMM_SIMD_ALL & ~VMM_SIMD_XSAVE, ECX);
-	return t->host->simd & ~(is_k7(t) ? VMM_SIMD_XSAVE : 0);
+		host = vmm_simd_of(common(t, 1, VMM_SIMD_1C, ECX), common(t, 7, VMM_SIMD_7B, EBX)) &
+		       ~(VMM_SIMD_XSAVE | VMM_SIMD_YMM);
+	return is_k7(t) ? host & VMM_SIMD_V2 : host;
 }
 
 static uint32_t machine_check(const struct table *t)
@@ -202,14 +205,14 @@ static void basic_leaves(struct table *t)
 	cpuid_linux_add(t, 1, -1, t->id->signature,
 			8u << 8 | (t->nr_vcpus > 1 ? t->nr_vcpus << 16 : 0) |
 				t->vcpu << 24, /* CLFLUSH: 64 */
-			common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | simd(t) | F1C_X2APIC |
-				F1C_TSC_DEADLINE | F1C_HYPERVISOR,
+			common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | (simd(t) & VMM_SIMD_1C) |
+				F1C_X2APIC | F1C_TSC_DEADLINE | F1C_HYPERVISOR,
 			F1D_ALL | machine_check(t) | common(t, 1, F1D_SEP | F1D_MTRR, EDX) |
 				(t->nr_vcpus > 1 ? F1D_HTT : 0));
 	if (max_basic(t) >= 6)
 		cpuid_linux_add(t, 6, -1, F6A_ARAT, 0, 0, 0);
 	cpuid_linux_add(
-		t, 7, 0, 0, common(t, 7, F7B_ALL, EBX), 0,
+		t, 7, 0, 0, common(t, 7, F7B_ALL, EBX) | (simd(t) & VMM_SIMD_7B), 0,
 		common(t, 7,
 		       F7D_FSRM | (cpuid_linux_is_intel(t) ? F7D_SPEC_CTRL | F7D_ARCH_CAPS : 0),
 		       EDX));

@@ -22,8 +22,13 @@ static enum outcome decode_one(const uint8_t *p, unsigned int room, ZydisDecoded
 
 	ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	st = ZydisDecoderDecodeFull(&d, p, room < INSN_MAX ? room : INSN_MAX, zi, zo);
+	/* Knights Corner has VEX forms of TZCNT, LZCNT and POPCNT. */
 	if (ZYAN_SUCCESS(st))
-		return GOT;
+		return zi->encoding == ZYDIS_INSTRUCTION_ENCODING_VEX &&
+				       zi->meta.isa_ext >= ZYDIS_ISA_EXT_KNC &&
+				       zi->meta.isa_ext <= ZYDIS_ISA_EXT_KNCV
+			       ? BAD
+			       : GOT;
 	if (st == ZYDIS_STATUS_NO_MORE_DATA)
 		return room < INSN_MAX ? SHORT : TOO_LONG;
 	return st == ZYDIS_STATUS_INSTRUCTION_TOO_LONG ? TOO_LONG : BAD;

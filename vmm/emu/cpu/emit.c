@@ -207,7 +207,9 @@ static uint8_t emit_events(const ZydisDecodedInstruction *zi, const ZydisDecoded
 		return EMU_EV_CONDITIONAL;
 	for (unsigned int i = 0; i < zi->operand_count; i++) {
 		if (zo[i].type != ZYDIS_OPERAND_TYPE_MEMORY ||
-		    zo[i].mem.type != ZYDIS_MEMOP_TYPE_MEM || (row->flags & ISA_NO_MEM))
+		    (zo[i].mem.type != ZYDIS_MEMOP_TYPE_MEM &&
+		     zo[i].mem.type != ZYDIS_MEMOP_TYPE_VSIB) ||
+		    (row->flags & ISA_NO_MEM))
 			continue;
 		if (zo[i].actions & ZYDIS_OPERAND_ACTION_MASK_READ)
 			ev |= EMU_EV_LOAD;

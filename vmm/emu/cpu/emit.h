@@ -85,6 +85,23 @@ enum {
 };
 enum { ROT_ROL, ROT_ROR, ROT_RCL, ROT_RCR };
 enum { SCAN_BSF, SCAN_BSR, SCAN_TZCNT, SCAN_LZCNT, SCAN_POPCNT };
+/* bmi.c: those that set flags are first. */
+enum {
+	BMI_ANDN,
+	BMI_BEXTR,
+	BMI_BLSI,
+	BMI_BLSMSK,
+	BMI_BLSR,
+	BMI_BZHI,
+	BMI_MULX,
+	BMI_PDEP,
+	BMI_PEXT,
+	BMI_RORX,
+	BMI_SARX,
+	BMI_SHLX,
+	BMI_SHRX
+};
+#define BMI_IS_BLS(kind) ((kind) >= BMI_BLSI && (kind) <= BMI_BLSR)
 enum { STR_MOVS, STR_STOS, STR_LODS, STR_CMPS, STR_SCAS };
 enum { FLAG_CLC, FLAG_STC, FLAG_CMC, FLAG_CLD, FLAG_STD };
 #define EMIT_IMM 0xff /* src: the operand is op->imm */
@@ -143,8 +160,15 @@ enum { MMX_MOVE, MMX_LOAD, MMX_STORE, MMX_FROM_GPR, MMX_TO_GPR, MMX_FROM_XMM, MM
 /* simd.c: the memory operand at EMU_TEA. Traps. */
 int emu_simd_load(struct emu_vcpu *v, const struct emu_op *op, void *to);
 int emu_simd_store(struct emu_vcpu *v, const struct emu_op *op, const void *from);
-int emu_simd_run_fp(struct emu_vcpu *v, const struct emu_op *op, struct emu_simd_io *io,
+/* simd_fp.c: execute @stub on the @n (1 or 2) lanes of an instruction, with its exceptions. Traps.
+ */
+int emu_simd_run_fp(struct emu_vcpu *v, const uint8_t *stub, struct emu_simd_io *io, unsigned int n,
 		    void (*call)(struct emu_simd_io *, const void *));
+/* avx_fp.c: the exceptions of one lane of FMA and of VCVTPS2PH. */
+uint32_t emu_fma_flags(const uint8_t *stub, uint32_t mxcsr, uint32_t masks, const union emu_xmm *a,
+		       const struct emu_simd_io *io);
+uint32_t emu_ps2ph_flags(const uint8_t *stub, uint32_t mxcsr, uint32_t masks,
+			 const struct emu_simd_io *io);
 /* mmx.c: emu_mmx_enter traps if an MMX instruction may not execute; emu_mmx returns MMn;
  * emu_mmx_done has the effect on the x87 state that each such instruction has unless it faults. */
 int emu_mmx_enter(struct emu_vcpu *v);
@@ -157,6 +181,9 @@ int emu_simd_source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *
 /* isa_fp.c: the rows of x87, MMX, and SSE to SSE4.2. */
 extern const struct emu_isa_row emu_isa_fp[];
 extern const unsigned int emu_isa_nr_fp;
+/* isa_avx.c: the rows of AVX, AVX2, FMA and F16C. */
+extern const struct emu_isa_row emu_isa_avx[];
+extern const unsigned int emu_isa_nr_avx;
 /* emu_isa_same_name - return @row, or the row of the SSE instruction that shares its mnemonic with
  * a string instruction. */
 const struct emu_isa_row *emu_isa_same_name(const struct emu_isa_row *row,
@@ -242,7 +269,7 @@ emit_fn emit_alu, emit_mov, emit_movx, emit_lea, emit_unary, emit_shift, emit_ro
 	emit_push, emit_pop, emit_leave, emit_enter, emit_jcc, emit_setcc, emit_cmov, emit_jmp,
 	emit_call, emit_ret, emit_loop, emit_string, emit_fence, emit_system;
 bool emit_mov_special(struct emit *e);
-emit_fn emit_descriptor, emit_xlat;
+emit_fn emit_descriptor, emit_xlat, emit_bmi, emit_movbe;
 
 /* emit_fp.c, emit_simd.c. emit_fp_helper - emit a helper call with memory operand @mem, of size
  * @bytes, which becomes op->base, or with EMIT_NO_MEM. */
@@ -265,6 +292,23 @@ enum emit_simd_class {
 	SIMD_CVT_FROM_R,
 	SIMD_CVT_MMX,
 	SIMD_SHIFT
+};
+/* emit_avx.c */
+emit_fn emit_avx, emit_avx_gpr, emit_avx_ps2ph, emit_avx_bits, emit_avx_perm, emit_avx_extract,
+	emit_avx_zero, emit_avx_maskmov, emit_avx_gather, emit_avx_mov;
+enum emit_avx_kind {
+	VEX_PLAIN,
+	VEX_ARITH,
+	VEX_LONG,
+	VEX_COMPARE,
+	VEX_SHIFT,
+	VEX_WIDEN_2, /* elements of the source have half the bytes */
+	VEX_WIDEN_4,
+	VEX_WIDEN_8,
+	VEX_WIDEN_FP,
+	VEX_NARROW,
+	VEX_FMA,
+	VEX_PH2PS
 };
 
 /* The instructions of emit_system(), with the function of each, emu_sys_*. */

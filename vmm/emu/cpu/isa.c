@@ -59,6 +59,19 @@ static const struct emu_isa_row rows[] = {
 	I(LZCNT, emit_scan, SCAN_LZCNT, 1),
 	I(POPCNT, emit_scan, SCAN_POPCNT, 1),
 	I(BSWAP, emit_bswap, 0, 1),
+	I(ANDN, emit_bmi, BMI_ANDN, 1),
+	I(BEXTR, emit_bmi, BMI_BEXTR, 2),
+	I(BLSI, emit_bmi, BMI_BLSI, 1),
+	I(BLSMSK, emit_bmi, BMI_BLSMSK, 1),
+	I(BLSR, emit_bmi, BMI_BLSR, 1),
+	I(BZHI, emit_bmi, BMI_BZHI, 1),
+	I(MULX, emit_bmi, BMI_MULX, 4),
+	I(PDEP, emit_bmi, BMI_PDEP, 3),
+	I(PEXT, emit_bmi, BMI_PEXT, 3),
+	I(RORX, emit_bmi, BMI_RORX, 1),
+	I(SARX, emit_bmi, BMI_SARX, 1),
+	I(SHLX, emit_bmi, BMI_SHLX, 1),
+	I(SHRX, emit_bmi, BMI_SHRX, 1),
 	I(CBW, emit_cbw, 0, 1),
 	I(CWDE, emit_simple, EMU_OP_CWDE, 1),
 	I(CDQE, emit_simple, EMU_OP_CDQE, 1),
@@ -68,6 +81,7 @@ static const struct emu_isa_row rows[] = {
 	/* moves */
 	I(MOV, emit_mov, 0, 1),
 	I(MOVNTI, emit_mov, 0, 1),
+	I(MOVBE, emit_movbe, 0, 1),
 	I(MOVZX, emit_movx, 0, 1),
 	I(MOVSX, emit_movx, 1, 1),
 	I(MOVSXD, emit_movx, 1, 1),
@@ -184,11 +198,19 @@ static const struct emu_isa_row rows[] = {
 	I(OUT, emit_system, SYS_OUT, 31),
 };
 
-#define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
+#define NR_ROWS (unsigned int)(sizeof(rows) / sizeof(rows[0]))
 
 static const struct emu_isa_row *row_at(unsigned int i)
 {
-	return i < NR_ROWS ? &rows[i] : &emu_isa_fp[i - NR_ROWS];
+	if (i < NR_ROWS)
+		return &rows[i];
+	i -= NR_ROWS;
+	return i < emu_isa_nr_fp ? &emu_isa_fp[i] : &emu_isa_avx[i - emu_isa_nr_fp];
+}
+
+static unsigned int isa_nr_rows(void)
+{
+	return NR_ROWS + emu_isa_nr_fp + emu_isa_nr_avx;
 }
 
 const struct emu_isa_row *emu_isa_row(ZydisMnemonic m)
@@ -198,7 +220,7 @@ const struct emu_isa_row *emu_isa_row(ZydisMnemonic m)
 
 	/* Threads may race here: all of them write the same values. */
 	if (!atomic_load(&ready)) {
-		for (unsigned int i = 0; i < NR_ROWS + emu_isa_nr_fp; i++)
+		for (unsigned int i = 0; i < isa_nr_rows(); i++)
 			__atomic_store_n(&index[row_at(i)->mnemonic], (uint16_t)(i + 1),
 					 __ATOMIC_RELAXED);
 		atomic_store(&ready, true);
@@ -208,7 +230,7 @@ const struct emu_isa_row *emu_isa_row(ZydisMnemonic m)
 
 int emu_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg)
 {
-	for (unsigned int i = 0; i < NR_ROWS + emu_isa_nr_fp; i++) {
+	for (unsigned int i = 0; i < isa_nr_rows(); i++) {
 		int rc = fn(ZydisMnemonicGetString(row_at(i)->mnemonic), arg);
 
 		if (rc)

@@ -16,6 +16,8 @@ struct emu_op *emit_fp_helper(struct emit *e, emu_op_fn *fn, unsigned int mem, u
 	op = emit_helper(e, fn, is_mem ? bytes : 0, flags);
 	if (is_mem && e->zo[mem].mem.segment == ZYDIS_REGISTER_SS)
 		op->flags |= EMU_OPF_SS;
+	if (e->zi->encoding == ZYDIS_INSTRUCTION_ENCODING_VEX)
+		op->flags |= EMU_OPF_VEX;
 	return op;
 }
 

@@ -32,6 +32,8 @@ static unsigned int emit_simd_number(const struct emit *e, unsigned int i)
 /* The mandatory prefix: the last F2 or F3, else 66 (SDM vol. 2, 2.1.2). */
 static unsigned int prefix_of(const struct emit *e)
 {
+	if (e->zi->encoding == ZYDIS_INSTRUCTION_ENCODING_VEX)
+		return e->zi->raw.vex.pp;
 	for (unsigned int i = 0; i < e->zi->raw.prefix_count; i++)
 		if (e->zi->raw.prefixes[i].type == ZYDIS_PREFIX_TYPE_MANDATORY)
 			switch (e->zi->raw.prefixes[i].value) {
@@ -45,12 +47,6 @@ static unsigned int prefix_of(const struct emit *e)
 	return SIMD_NP;
 }
 
-static const uint8_t *wide_stub(unsigned int prefix, unsigned int opcode)
-{
-	return emu_stub_wide +
-	       ((prefix == SIMD_F2 ? 3u : 0) + (opcode == 0x2a ? 0 : opcode - 0x2b)) * 8;
-}
-
 static unsigned int emit_simd_bytes_of(const struct emit *e, unsigned int i)
 {
 	return e->zo[i].size / 8u;
@@ -59,6 +55,18 @@ static unsigned int emit_simd_bytes_of(const struct emit *e, unsigned int i)
 static bool legacy(const struct emit *e)
 {
 	return e->zi->encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY;
+}
+
+/* No EVEX prefix. The instructions with a VEX prefix here have no vector as destination. */
+static bool plain(const struct emit *e)
+{
+	return legacy(e) || e->zi->encoding == ZYDIS_INSTRUCTION_ENCODING_VEX;
+}
+
+/* REX.W, or VEX.W. */
+static bool emit_simd_wide(const struct emit *e)
+{
+	return legacy(e) ? e->zi->raw.rex.W : e->zi->raw.vex.W;
 }
 
 /* A shift by a constant runs the stub of the shift by a register, which holds the constant. */
@@ -100,7 +108,7 @@ static const uint8_t *emit_simd_stub(const struct emit *e, unsigned int class)
 	case ZYDIS_OPCODE_MAP_0F:
 		if ((class == SIMD_CVT_TO_R && emit_lg(e, 0) == 3) ||
 		    (class == SIMD_CVT_FROM_R && emit_lg(e, 1) == 3))
-			return wide_stub(prefix, opcode);
+			return emu_wide_stub(prefix, opcode);
 		return has_imm ? emu_imm_stub(prefix, opcode, imm) : emu_simd_stub(prefix, opcode);
 	case ZYDIS_OPCODE_MAP_0F38:
 		return prefix > SIMD_66 ? NULL : emu_stub_38 + (prefix * 256 + opcode) * 8;
@@ -108,7 +116,7 @@ static const uint8_t *emit_simd_stub(const struct emit *e, unsigned int class)
 		/* INSERTPS from memory has one source (SDM vol. 2). */
 		if (e->zi->mnemonic == ZYDIS_MNEMONIC_INSERTPS && emit_is_mem(e, 1))
 			imm &= 0x3f;
-		return emu_3a_stub(prefix, opcode, e->zi->raw.rex.W, imm);
+		return emu_3a_stub(prefix, opcode, emit_simd_wide(e), imm);
 	default:
 		return NULL;
 	}
@@ -166,7 +174,7 @@ bool emit_simd(struct emit *e, unsigned int class)
 	const uint8_t *stub;
 	struct emu_op *op;
 
-	if (!legacy(e))
+	if (!plain(e))
 		return false;
 	if (class == SIMD_SHIFT && emit_is_imm(e, 1))
 		return shift_imm(e);
@@ -175,7 +183,7 @@ bool emit_simd(struct emit *e, unsigned int class)
 		return false;
 	if (class == SIMD_TO_R && emit_is_mem(e, 0))
 		return extract_to_mem(e, stub);
-	if (bytes == 16)
+	if (bytes == 16 && legacy(e))
 		flags |= SIMD_ALIGN;
 	if (mmx) {
 		fn = emu_help_mmx;
@@ -307,7 +315,7 @@ bool emit_maskmov(struct emit *e, unsigned int mmx)
 
 	while (mem < e->zi->operand_count && !emit_is_mem(e, mem))
 		mem++;
-	if (mem == e->zi->operand_count || !legacy(e))
+	if (mem == e->zi->operand_count || !plain(e))
 		return false;
 	op = emit_fp_helper(e, emu_help_maskmov, mem, mmx ? 8 : 16, mmx ? SIMD_MMX : 0);
 	op->dst = (uint8_t)emit_simd_number(e, mem == 0 ? 1 : 0);
@@ -322,10 +330,10 @@ bool emit_pcmpstr(struct emit *e, unsigned int kind)
 	const uint8_t *stub = emit_simd_stub(e, SIMD_PLAIN);
 	struct emu_op *op;
 
-	if (!legacy(e) || !stub)
+	if (!plain(e) || !stub)
 		return false;
 	op = emit_fp_helper(e, emu_help_pcmpstr, mem, mem == 1 ? 16 : 0, kind);
-	op->scale = e->zi->raw.rex.W;
+	op->scale = emit_simd_wide(e);
 	op->dst = (uint8_t)emit_simd_number(e, 0);
 	op->src = mem == 1 ? 0 : (uint8_t)emit_simd_number(e, 1);
 	op->imm = (int64_t)(uintptr_t)stub;

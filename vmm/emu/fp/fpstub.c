@@ -100,6 +100,43 @@ __asm__(".text\n"
 	"emu_rows 0x66, 0x3a, 0x61\n"
 	"emu_rows 0x66, 0x3a, 0x62\n"
 	"emu_rows 0x66, 0x3a, 0x63\n"
+	".globl emu_stub_fma\n"
+	"emu_stub_fma:\n"
+	".set emu_w, 0x69\n" /* VEX.vvvv: register 2 */
+	".rept 2\n"
+	".set emu_n, 0x96\n"
+	".rept 42\n"
+	".balign 8, 0xcc\n"
+	".byte 0xc4, 0xe2, emu_w, emu_n, 0xc1, 0xc3\n"
+	".set emu_n, emu_n + 1\n"
+	".endr\n"
+	".set emu_w, emu_w + 0x80\n"
+	".endr\n"
+	".balign 8, 0xcc\n"
+	".globl emu_stub_cmp\n"
+	"emu_stub_cmp:\n"
+	".set emu_w, 0xf8\n" /* VEX.vvvv: register 0 */
+	".rept 4\n"
+	".set emu_n, 0\n"
+	".rept 32\n"
+	".balign 8, 0xcc\n"
+	".byte 0xc5, emu_w, 0xc2, 0xc1, emu_n, 0xc3\n"
+	".set emu_n, emu_n + 1\n"
+	".endr\n"
+	".set emu_w, emu_w + 1\n"
+	".endr\n"
+	".balign 8, 0xcc\n"
+	".globl emu_stub_ph2ps\n"
+	"emu_stub_ph2ps:\n"
+	".byte 0xc4, 0xe2, 0x79, 0x13, 0xc1, 0xc3\n"
+	".balign 8, 0xcc\n"
+	".globl emu_stub_ps2ph\n"
+	"emu_stub_ps2ph:\n"
+	".set emu_n, 0\n"
+	".rept 8\n"
+	".byte 0xc4, 0xe3, 0x79, 0x1d, 0xc8, emu_n, 0xc3, 0xcc\n"
+	".set emu_n, emu_n + 1\n"
+	".endr\n"
 	".globl emu_stub_x87_reg\n"
 	"emu_stub_x87_reg:\n"
 	".set emu_op, 0xd8\n"
@@ -142,6 +179,7 @@ _Static_assert(offsetof(struct emu_simd_io, b) == 16 && offsetof(struct emu_simd
 		       offsetof(struct emu_simd_io, flags) == 40 &&
 		       offsetof(struct emu_simd_io, mm_a) == 48 &&
 		       offsetof(struct emu_simd_io, mm_b) == 56 &&
+		       offsetof(struct emu_simd_io, c) == 48 &&
 		       offsetof(struct emu_simd_io, mxcsr) == 64 &&
 		       offsetof(struct emu_simd_io, host) == 68,
 	       "the assembler code knows these");
@@ -168,6 +206,7 @@ __asm__(".text\n"
 	"	ldmxcsr 64(%rdi)\n"
 	"	movaps (%rdi), %xmm0\n"
 	"	movaps 16(%rdi), %xmm1\n"
+	"	movaps 48(%rdi), %xmm2\n"
 	"	mov 32(%rdi), %rcx\n"
 	"	call *%rsi\n"
 	"	lfence\n"
@@ -282,6 +321,12 @@ const uint8_t *emu_3a_stub(unsigned int prefix, unsigned int opcode, bool wide, 
 		    rows_3a[i].wide == wide)
 			return emu_stub_3a + (i * 256 + (imm & 0xff)) * 8;
 	return NULL;
+}
+
+const uint8_t *emu_wide_stub(unsigned int prefix, unsigned int opcode)
+{
+	return emu_stub_wide +
+	       ((prefix == SIMD_F2 ? 3u : 0) + (opcode == 0x2a ? 0 : opcode - 0x2b)) * 8;
 }
 
 bool emu_stub_is_dp(const uint8_t *stub, bool *is64, unsigned int *imm)

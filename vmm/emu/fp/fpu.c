@@ -8,8 +8,9 @@
 
 #include "vmm/emu/internal.h"
 
-#define CR0_MP (1ULL << 1)
-#define CR0_EM (1ULL << 2)
+#define CR0_MP	 (1ULL << 1)
+#define CR0_EM	 (1ULL << 2)
+#define XCR0_YMM 6ULL /* the states of SSE and AVX */
 
 #define LEAF_AMD	0x80000001u
 #define AMD_MISALIGNSSE (1u << 7) /* ECX: MXCSR has the bit MM */
@@ -78,6 +79,19 @@ int emu_fp_sse(struct emu_vcpu *v)
 	if (unlikely((v->cr0 & CR0_EM) || !(v->cr4 & CR4_OSFXSR)))
 		return emu_ud(v);
 	return unlikely(v->cr0 & CR0_TS) ? not_now(v) : 0;
+}
+
+int emu_fp_avx(struct emu_vcpu *v)
+{
+	v->extra += EMU_EFFORT_SIMD;
+	if (unlikely(!(v->cr4 & CR4_OSXSAVE) || (v->fpu.xcr0 & XCR0_YMM) != XCR0_YMM))
+		return emu_ud(v);
+	return unlikely(v->cr0 & CR0_TS) ? not_now(v) : 0;
+}
+
+int emu_fp_simd(struct emu_vcpu *v, const struct emu_op *op)
+{
+	return op->flags & EMU_OPF_VEX ? emu_fp_avx(v) : emu_fp_sse(v);
 }
 
 int emu_help_fwait(struct emu_vcpu *v, const struct emu_op *op)
@@ -174,7 +188,7 @@ int emu_help_mxcsr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint32_t x;
 
-	if (emu_fp_sse(v))
+	if (emu_fp_simd(v, op))
 		return 1;
 	if (op->base)
 		return emu_st_slow(v, v->r[EMU_TEA], 4, v->fpu.mxcsr);

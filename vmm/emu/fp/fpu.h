@@ -76,7 +76,12 @@ struct emu_simd_io {
 	union emu_xmm a, b;
 	uint64_t gpr;	/* in: RCX, out: RAX */
 	uint64_t flags; /* out: RFLAGS */
-	uint64_t mm_a, mm_b;
+	union {
+		struct {
+			uint64_t mm_a, mm_b;
+		};
+		union emu_xmm c; /* register 2 of FMA */
+	};
 	uint32_t mxcsr, host;
 };
 /* Execute a stub: _int without MXCSR; _text with RAX = mm_a and RDX = mm_b (PCMPxSTRx), which
@@ -113,6 +118,11 @@ extern const uint8_t emu_stub_imm[];
 /* [0F 38 opcode /r], without and with prefix 66; [0F 3A opcode /r imm], see emu_3a_stub(). In those
  * of PEXTRx and EXTRACTPS the general register is rm: RAX. */
 extern const uint8_t emu_stub_38[], emu_stub_3a[];
+/* VEX stubs of 128 bits. emu_stub_fma: with VEX.W 0 and 1, opcodes 96 to BF. emu_stub_cmp: VCMPxx
+ * without a prefix and with 66, F3, F2, the 32 predicates each. VCVTPH2PS; VCVTPS2PH with the
+ * immediate bytes 0 to 7, from register 1 to register 0. */
+extern const uint8_t emu_stub_fma[], emu_stub_cmp[], emu_stub_ph2ps[], emu_stub_ps2ph[];
+#define EMU_STUBS_FMA (2u * 42)
 /* 4-byte stubs: D8..DF with a register (C0..FF), and with memory, /0../7. */
 extern const uint8_t emu_stub_x87_reg[], emu_stub_x87_mem[];
 /* 8-byte stubs: D9 and DD with memory, with prefix 66. */
@@ -122,6 +132,7 @@ extern const uint8_t emu_stub_none[];
 enum { SIMD_NP, SIMD_66, SIMD_F3, SIMD_F2 };
 /* emu_imm_stub - return the stub of an instruction with the immediate byte @imm, or NULL. */
 const uint8_t *emu_imm_stub(unsigned int prefix, unsigned int opcode, unsigned int imm);
+const uint8_t *emu_wide_stub(unsigned int prefix, unsigned int opcode);
 const uint8_t *emu_3a_stub(unsigned int prefix, unsigned int opcode, bool wide, unsigned int imm);
 /* Returns true if @stub is one of DPPS or DPPD, with its immediate byte. */
 bool emu_stub_is_dp(const uint8_t *stub, bool *is64, unsigned int *imm);
@@ -132,6 +143,7 @@ static inline const uint8_t *emu_simd_stub(unsigned int prefix, unsigned int opc
 
 /* ---- fpu.c ---- */
 struct emu_vcpu;
+struct emu_op;
 
 /* emu_fpu_reset - the state after a reset (SDM vol. 3, table 9-1; APM vol. 2, table 14-1). */
 void emu_fpu_reset(struct emu_fpu *f);
@@ -151,9 +163,12 @@ bool emu_fpu_load(struct emu_fpu *f, struct vpmu_blob_reader *all);
 /* emu_fpu_mask - call it when CPUID has changed: updates the set of valid MXCSR bits. */
 void emu_fpu_mask(struct emu_vcpu *v);
 /* Check if an instruction may execute now. All trap. emu_fp_x87 - #NM, and #MF if @wait;
- * emu_fp_mmx, emu_fp_sse - #UD, #NM, #MF of MMX. */
+ * emu_fp_mmx, emu_fp_sse - #UD, #NM, #MF of MMX. emu_fp_avx - an instruction with a VEX prefix.
+ * emu_fp_simd - one of both. */
 int emu_fp_x87(struct emu_vcpu *v, bool wait);
 int emu_fp_mmx(struct emu_vcpu *v);
 int emu_fp_sse(struct emu_vcpu *v);
+int emu_fp_avx(struct emu_vcpu *v);
+int emu_fp_simd(struct emu_vcpu *v, const struct emu_op *op);
 
 #endif

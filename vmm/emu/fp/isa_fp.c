@@ -131,6 +131,21 @@ bool emu_isa_shown(const ZydisDecodedInstruction *zi, uint32_t simd)
 		return simd & VMM_SIMD_SSE41;
 	case ZYDIS_ISA_SET_SSE42:
 		return simd & VMM_SIMD_SSE42;
+	case ZYDIS_ISA_SET_MOVBE:
+		return simd & VMM_SIMD_MOVBE;
+	case ZYDIS_ISA_SET_BMI1: /* TZCNT is BSF with a prefix, and always exists */
+		return (simd & VMM_SIMD_BMI1) || zi->mnemonic == ZYDIS_MNEMONIC_TZCNT;
+	case ZYDIS_ISA_SET_BMI2:
+		return simd & VMM_SIMD_BMI2;
+	case ZYDIS_ISA_SET_AVX:
+		return simd & VMM_SIMD_AVX;
+	case ZYDIS_ISA_SET_AVX2:
+	case ZYDIS_ISA_SET_AVX2GATHER:
+		return simd & VMM_SIMD_AVX2;
+	case ZYDIS_ISA_SET_FMA:
+		return simd & VMM_SIMD_FMA;
+	case ZYDIS_ISA_SET_F16C:
+		return simd & VMM_SIMD_F16C;
 	default:
 		return true;
 	}

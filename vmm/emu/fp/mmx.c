@@ -86,7 +86,7 @@ int emu_help_mmx(struct emu_vcpu *v, const struct emu_op *op)
 	else if (op->idx & SIMD_XMM)
 		io.a = v->fpu.fx.xmm[op->dst];
 	if (op->idx & SIMD_FP) {
-		if (emu_simd_run_fp(v, op, &io, emu_simd_mm_fp)) {
+		if (emu_simd_run_fp(v, stub, &io, 1, emu_simd_mm_fp)) {
 			if (!stays) /* as measured on AMD family 1AH */
 				emu_mmx_done(v);
 			return 1;

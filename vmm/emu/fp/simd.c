@@ -10,13 +10,13 @@
 
 /* ---- operands ---- */
 
-/* 16 bytes on an address that is not a multiple of 16 (SDM vol. 1, 4.1.1; APM vol. 2, 8.2.14). It
+/* 16 or 32 bytes on an address that is not a multiple (SDM vol. 1, 4.1.1; APM vol. 2, 8.2.14). It
  * is #GP in the stack segment, too. */
 static int simd_misaligned(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t va = v->r[EMU_TEA];
 
-	if (!(op->idx & SIMD_ALIGN) || !(va & 15))
+	if (!(op->idx & SIMD_ALIGN) || !(va & (op->base - 1u)))
 		return 0;
 	if ((v->fpu.mxcsr & EMU_MXCSR_MM) && !(op->idx & SIMD_STRICT))
 		return 0;
@@ -89,9 +89,9 @@ int emu_simd_source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *
 	return emu_simd_load(v, op, to);
 }
 
-static const void *simd_stub_of(const struct emu_op *op)
+static const uint8_t *simd_stub_of(const struct emu_op *op)
 {
-	return (const void *)(uintptr_t)op->imm;
+	return (const uint8_t *)(uintptr_t)op->imm;
 }
 
 /* ---- helpers: op->dst, op->src: registers; op->base: bytes of the memory operand at EMU_TEA, or
@@ -119,7 +119,7 @@ int emu_help_simd_fp(struct emu_vcpu *v, const struct emu_op *op)
 		return 1;
 	io.a = v->fpu.fx.xmm[op->dst];
 	io.gpr = 0;
-	if (emu_simd_run_fp(v, op, &io, emu_simd_fp))
+	if (emu_simd_run_fp(v, simd_stub_of(op), &io, 1, emu_simd_fp))
 		return 1;
 	v->fpu.fx.xmm[op->dst] = io.a;
 	return 0;
@@ -131,7 +131,7 @@ int emu_help_simd_gpr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	struct emu_simd_io io = {.gpr = 0};
 
-	if (emu_fp_sse(v))
+	if (emu_fp_simd(v, op))
 		return 1;
 	if (op->idx & SIMD_FROM_GPR) {
 		if (op->base) {
@@ -146,7 +146,7 @@ int emu_help_simd_gpr(struct emu_vcpu *v, const struct emu_op *op)
 	if (!(op->idx & SIMD_TO_GPR))
 		io.a = v->fpu.fx.xmm[op->dst];
 	if (op->idx & SIMD_FP) {
-		if (emu_simd_run_fp(v, op, &io, emu_simd_fp))
+		if (emu_simd_run_fp(v, simd_stub_of(op), &io, 1, emu_simd_fp))
 			return 1;
 	} else {
 		emu_simd_int(&io, simd_stub_of(op));
@@ -216,7 +216,7 @@ int emu_help_simd_mov(struct emu_vcpu *v, const struct emu_op *op)
 {
 	union emu_xmm *x = v->fpu.fx.xmm;
 
-	if (emu_fp_sse(v))
+	if (emu_fp_simd(v, op))
 		return 1;
 	switch (op->scale) {
 	case MOV_ALL:
@@ -263,7 +263,7 @@ int emu_help_maskmov(struct emu_vcpu *v, const struct emu_op *op)
 			return 1;
 		data.q[0] = emu_mmx(v, op->dst);
 		mask.q[0] = emu_mmx(v, op->src);
-	} else if (emu_fp_sse(v)) {
+	} else if (emu_fp_simd(v, op)) {
 		return 1;
 	}
 	if (op->idx & SIMD_MMX) /* even if the store faults, as measured on AMD family 1AH */

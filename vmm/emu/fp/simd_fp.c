@@ -158,17 +158,18 @@ static uint64_t dp_one(struct shape *s, uint32_t mxcsr, uint32_t masks, uint64_t
 /* DPPS and DPPD: a step of products, one of sums of two, and one of four (SDM vol. 2). Each raises
  * as an instruction would, and one with an unmasked exception is the last. */
 static uint32_t dp_flags(bool is64, unsigned int imm, uint32_t mxcsr, uint32_t masks,
-			 const union emu_xmm *a, const struct emu_simd_io *io)
+			 const union emu_xmm *a, const struct emu_simd_io *io, unsigned int n)
 {
 	struct shape s = {.opcode = 0x59, .from64 = is64, .to64 = is64, .host = io->host};
 	unsigned int lanes = is64 ? 2 : 4;
 	uint32_t all = 0, f = 0;
-	uint64_t t[4] = {0};
+	uint64_t t[2][4] = {0};
 
-	for (unsigned int i = 0; i < lanes; i++)
-		if (imm >> (4 + i) & 1)
-			t[i] = dp_one(&s, mxcsr, masks, element(a, is64, i),
-				      element(&io->b, is64, i), &f);
+	for (unsigned int k = 0; k < n; k++)
+		for (unsigned int i = 0; i < lanes; i++)
+			if (imm >> (4 + i) & 1)
+				t[k][i] = dp_one(&s, mxcsr, masks, element(&a[k], is64, i),
+						 element(&io[k].b, is64, i), &f);
 	for (;;) {
 		all |= f & ~masks & BEFORE ? f & BEFORE : f;
 		lanes /= 2;
@@ -176,20 +177,27 @@ static uint32_t dp_flags(bool is64, unsigned int imm, uint32_t mxcsr, uint32_t m
 			return all;
 		s.opcode = 0x58;
 		f = 0;
-		for (unsigned int i = 0; i < lanes; i++)
-			t[i] = dp_one(&s, mxcsr, masks, t[2 * i], t[2 * i + 1], &f);
+		for (unsigned int k = 0; k < n; k++)
+			for (unsigned int i = 0; i < lanes; i++)
+				t[k][i] =
+					dp_one(&s, mxcsr, masks, t[k][2 * i], t[k][2 * i + 1], &f);
 	}
 }
 
-/* The exceptions that the instruction raises if underflow or overflow may be unmasked. */
-static uint32_t exactly(const struct emu_op *op, uint32_t mxcsr, uint32_t masks,
-			const union emu_xmm *a, const struct emu_simd_io *io, uint32_t raised)
+/* The exceptions that a lane raises if underflow or overflow may be unmasked. @a, @io: its operands
+ * and what the stub returned. */
+static uint32_t exactly(const uint8_t *stub, uint32_t mxcsr, uint32_t masks, const union emu_xmm *a,
+			const struct emu_simd_io *io)
 {
 	struct shape s = {.host = io->host};
 	uint32_t f = 0;
 
-	if (!shape_of((const uint8_t *)(uintptr_t)op->imm, &s))
-		return raised;
+	if (stub >= emu_stub_fma && stub < emu_stub_fma + EMU_STUBS_FMA * 8)
+		return emu_fma_flags(stub, mxcsr, masks, a, io);
+	if (stub >= emu_stub_ps2ph && stub < emu_stub_ps2ph + 64)
+		return emu_ps2ph_flags(stub, mxcsr, masks, io);
+	if (!shape_of(stub, &s))
+		return io->mxcsr & EMU_FP_FLAGS;
 	for (unsigned int i = 0; i < s.lanes; i++)
 		f |= element_flags(&s, mxcsr, masks, a, &io->b, i);
 	return f;
@@ -203,34 +211,39 @@ static int raise_xm(struct emu_vcpu *v, uint32_t flags)
 	return emu_fault(v, EMU_XM, false, 0);
 }
 
-int emu_simd_run_fp(struct emu_vcpu *v, const struct emu_op *op, struct emu_simd_io *io,
+int emu_simd_run_fp(struct emu_vcpu *v, const uint8_t *stub, struct emu_simd_io *io, unsigned int n,
 		    void (*call)(struct emu_simd_io *, const void *))
 {
-	uint32_t mxcsr = v->fpu.mxcsr, masks = mxcsr >> EMU_MXCSR_MASKS & EMU_FP_FLAGS, raised;
+	uint32_t mxcsr = v->fpu.mxcsr, masks = mxcsr >> EMU_MXCSR_MASKS & EMU_FP_FLAGS, raised = 0;
 	uint32_t run = (mxcsr & 0xffff & ~EMU_FP_FLAGS) | RUN_ALL;
-	union emu_xmm a = io->a;
+	union emu_xmm a[2];
 	unsigned int imm;
 	bool is64;
 
 	/* FTZ has an effect only while underflow is masked (SDM vol. 1, 10.2.3.3). */
 	if (unlikely(!(masks & EMU_FP_UE)))
 		run &= ~EMU_MXCSR_FTZ;
-	io->mxcsr = run;
-	io->host = v->host_mxcsr;
-	call(io, (const void *)(uintptr_t)op->imm);
-	raised = io->mxcsr & EMU_FP_FLAGS;
+	for (unsigned int i = 0; i < n; i++) {
+		a[i] = io[i].a;
+		io[i].mxcsr = run;
+		io[i].host = v->host_mxcsr;
+		call(&io[i], stub);
+		raised |= io[i].mxcsr & EMU_FP_FLAGS;
+	}
 	v->extra += EMU_EFFORT_MXCSR;
 	if (unlikely(raised & (EMU_FP_DE | EMU_FP_UE)))
 		v->extra += EMU_EFFORT_ASSIST;
 	if (unlikely(masks != EMU_FP_FLAGS)) {
-		if (emu_stub_is_dp((const uint8_t *)(uintptr_t)op->imm, &is64, &imm)) {
+		if (emu_stub_is_dp(stub, &is64, &imm)) {
 			v->extra += 4 * EMU_EFFORT_EXACT;
-			raised = dp_flags(is64, imm, run, masks, &a, io);
+			raised = dp_flags(is64, imm, run, masks, a, io, n);
 		} else if (raised & ~masks & BEFORE) {
 			return raise_xm(v, raised & BEFORE);
 		} else if ((masks & RANGE) != RANGE) {
-			v->extra += EMU_EFFORT_EXACT;
-			raised = exactly(op, run, masks, &a, io, raised);
+			v->extra += EMU_EFFORT_EXACT * n;
+			raised = 0;
+			for (unsigned int i = 0; i < n; i++)
+				raised |= exactly(stub, run, masks, &a[i], &io[i]);
 		}
 		if (raised & ~masks)
 			return raise_xm(v, raised);

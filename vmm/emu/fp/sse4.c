@@ -12,7 +12,7 @@ int emu_help_simd_extract(struct emu_vcpu *v, const struct emu_op *op)
 {
 	struct emu_simd_io io = {.gpr = 0};
 
-	if (emu_fp_sse(v))
+	if (emu_fp_simd(v, op))
 		return 1;
 	io.b = v->fpu.fx.xmm[op->src];
 	emu_simd_int(&io, (const void *)(uintptr_t)op->imm);
@@ -36,7 +36,7 @@ int emu_help_pcmpstr(struct emu_vcpu *v, const struct emu_op *op)
 
 	unaligned.idx = 0;
 	v->extra += EMU_EFFORT_SIMD;
-	if (emu_fp_sse(v) || emu_simd_source(v, &unaligned, &io.b))
+	if (emu_fp_simd(v, op) || emu_simd_source(v, &unaligned, &io.b))
 		return 1;
 	io.a = v->fpu.fx.xmm[op->dst];
 	if (op->idx & TEXT_EXPLICIT) {
@@ -44,6 +44,8 @@ int emu_help_pcmpstr(struct emu_vcpu *v, const struct emu_op *op)
 		io.mm_b = sse4_length(v, EMU_RDX, op->scale);
 	}
 	emu_simd_text(&io, (const void *)(uintptr_t)op->imm);
+	if (op->idx & TEXT_MASK && op->flags & EMU_OPF_VEX)
+		v->fpu.ymm_high[0] = (union emu_xmm){.q = {0}};
 	if (op->idx & TEXT_MASK)
 		v->fpu.fx.xmm[0] = io.a;
 	else

@@ -130,7 +130,11 @@ void x_byte(struct jit_buf *b, unsigned int x);
 void x_word(struct jit_buf *b, uint64_t x, unsigned int bytes);
 /* x_op - one opcode with the register (or opcode extension) @reg and the operand @m. An @lg of 0
  * means that @reg and @m are bytes.
+ * x_vex - one with a VEX prefix: @prefix is SIMD_*, @opcode has 0x0f3800 or 0x0f3a00 added; @lg: 2
+ * or 3.
  * x_ext - the same if @m has another size than @reg, which has @lg. */
+void x_vex(struct jit_buf *b, unsigned int prefix, unsigned int opcode, unsigned int lg,
+	   unsigned int reg, unsigned int vvvv, struct rm m);
 void x_op(struct jit_buf *b, unsigned int opcode, unsigned int lg, unsigned int reg, struct rm m);
 void x_ext(struct jit_buf *b, unsigned int opcode, unsigned int lg, unsigned int reg, struct rm m,
 	   unsigned int from);

@@ -5,6 +5,7 @@
  * effect on registers, flags and memory that the op's handler in exec_*.h has. It may exit from
  * translated code only before it has changed anything.
  */
+#include "vmm/emu/cpu/emit.h"
 #include "vmm/emu/jit/jit.h"
 
 #define IN(code, first, last) JIT_IN(code, EMU_OP_##first, EMU_OP_##last)
@@ -315,6 +316,9 @@ unsigned int jit_op_flow(const struct jit *j, unsigned int i)
 		return 0; /* these overwrite some flags and read none that is needed */
 	if (IN(code, NEG8, NEG64) || IN(code, SHL_I8, SAR_I64))
 		return JIT_KILLS;
+	if (code == EMU_OP_HELPER && j->blk->ops[i].fn == emu_help_bmi &&
+	    j->blk->ops[i].idx != BMI_BEXTR)
+		return j->blk->ops[i].idx <= BMI_BZHI ? JIT_KILLS : 0;
 	return JIT_READS | JIT_LEAVES;
 }
 

@@ -251,6 +251,65 @@ static bool scan_op(struct jit *j, const struct emu_op *op)
 	return true;
 }
 
+/* ---- BMI1, BMI2 ---- */
+
+static bool bmi_op(struct jit *j, const struct emu_op *op)
+{
+	static const struct {
+		uint8_t prefix, opcode;
+	} code[] = {
+		[BMI_ANDN] = {SIMD_NP, 0xf2}, [BMI_BEXTR] = {SIMD_NP, 0xf7},
+		[BMI_BLSI] = {SIMD_NP, 0xf3}, [BMI_BLSMSK] = {SIMD_NP, 0xf3},
+		[BMI_BLSR] = {SIMD_NP, 0xf3}, [BMI_BZHI] = {SIMD_NP, 0xf5},
+		[BMI_MULX] = {SIMD_F2, 0xf6}, [BMI_PDEP] = {SIMD_F2, 0xf5},
+		[BMI_PEXT] = {SIMD_F3, 0xf5}, [BMI_RORX] = {SIMD_F2, 0xf0},
+		[BMI_SARX] = {SIMD_F3, 0xf7}, [BMI_SHLX] = {SIMD_66, 0xf7},
+		[BMI_SHRX] = {SIMD_F2, 0xf7},
+	};
+	unsigned int kind = op->idx, lg = op->base, d = jit_host(op->dst), reg, vvvv;
+	bool live = kind <= BMI_BZHI && j->live[j->i + 1];
+
+	if (live && kind == BMI_BEXTR)
+		return false;
+	if (kind <= BMI_BZHI)
+		jit_clobber(j);
+	if (d == HOST_NONE)
+		d = HOST_S1;
+	reg = d;
+	vvvv = 0;
+	if (BMI_IS_BLS(kind)) {
+		vvvv = d;
+		reg = kind == BMI_BLSR ? 1 : kind == BMI_BLSMSK ? 2 : 3;
+	} else if (kind == BMI_MULX) { /* the lower half is in the register of VEX.vvvv */
+		vvvv = jit_host(op->scale);
+		if (vvvv == HOST_NONE)
+			vvvv = HOST_S2;
+	} else if (kind != BMI_RORX) {
+		vvvv = jit_get(j, op->scale, HOST_S2);
+	}
+	x_vex(&j->b, code[kind].prefix,
+	      (kind == BMI_RORX ? 0x0f3a00u : 0x0f3800u) | code[kind].opcode, lg, reg, vvvv,
+	      jit_src(j, op->src));
+	if (kind == BMI_RORX)
+		x_byte(&j->b, (unsigned int)op->imm);
+	if (kind == BMI_MULX)
+		jit_put(j, op->scale, vvvv);
+	if (live)
+		x_setcc(&j->b, CC_B, rm_reg(HOST_S2));
+	jit_put(j, op->dst, d);
+	if (kind > BMI_BZHI)
+		return true;
+	if (live) { /* ZF, SF and PF are the result's, AF and OF 0 */
+		x_alu_imm(&j->b, X_CMP, lg, rm_reg(d), 0);
+		x_lahf(&j->b);
+		x_store_imm(&j->b, 0, rm_reg(HOST_RAX), 0);
+		jit_or_carry(j);
+	}
+	j->fl = live ? FL_AX : FL_DEAD;
+	j->sub = false;
+	return true;
+}
+
 bool jit_helper(struct jit *j, const struct emu_op *op)
 {
 	if (op->fn == emu_help_div)
@@ -263,5 +322,7 @@ bool jit_helper(struct jit *j, const struct emu_op *op)
 		return bt_op(j, op);
 	if (op->fn == emu_help_scan)
 		return scan_op(j, op);
+	if (op->fn == emu_help_bmi)
+		return bmi_op(j, op);
 	return jit_simd_level(op) != JIT_SSE_NONE && jit_simd(j, op);
 }

@@ -286,6 +286,8 @@ static bool jit_simd_mov(struct jit *j, const struct emu_op *op)
 
 unsigned int jit_simd_level(const struct emu_op *op)
 {
+	if (op->flags & EMU_OPF_VEX)
+		return JIT_SSE_NONE;
 	if (op->fn == emu_help_simd || op->fn == emu_help_simd_count ||
 	    op->fn == emu_help_simd_shift || op->fn == emu_help_simd_load ||
 	    op->fn == emu_help_simd_store || op->fn == emu_help_simd_mov)

@@ -93,6 +93,19 @@ void x_op(struct jit_buf *b, unsigned int opcode, unsigned int lg, unsigned int 
 	rex_op(b, opcode, lg, reg, m, lg == 0, lg == 0);
 }
 
+void x_vex(struct jit_buf *b, unsigned int prefix, unsigned int opcode, unsigned int lg,
+	   unsigned int reg, unsigned int vvvv, struct rm m)
+{
+	bool x = m.idx != HOST_NONE && m.idx >> 3, base = m.base != HOST_NONE && m.base >> 3;
+
+	x_byte(b, 0xc4);
+	x_byte(b, (reg >> 3 ? 0 : 0x80u) | (x ? 0 : 0x40u) | (base ? 0 : 0x20u) |
+			  (opcode >> 8 == 0x0f38 ? 2 : 3));
+	x_byte(b, (lg == 3 ? 0x80u : 0) | (~vvvv & 15) << 3 | prefix);
+	x_byte(b, opcode & 0xff);
+	modrm(b, reg, m);
+}
+
 void x_ext(struct jit_buf *b, unsigned int opcode, unsigned int lg, unsigned int reg, struct rm m,
 	   unsigned int from)
 {
