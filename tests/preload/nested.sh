@@ -423,6 +423,7 @@ eoi)
 		done
 	END
 	BED_VM_SECONDS=${BED_VM_SECONDS:-300}
+	export BED_SECONDS=${BED_SECONDS:-86400}
 	for n in $(seq $(((${BED_RUNS:-200} + 9) / 10))); do
 		for cpu in host,-xsave host,-xsave,-kvm-pv-eoi; do
 			echo "$(vm "$1") -smp 1 -no-reboot -serial stdio </dev/null 2>&1 | sed 's/\\r\$//; s/^/[$cpu $n] /'"
