@@ -11,7 +11,7 @@
 #   kexec     a guest of each MODEL (none: amd-v2) that starts another kernel by kexec: it counts, by RDPMC, and takes
 #             PMIs in both
 #   eoi       guests of the first MODEL (none: amd-v2) with and without KVM's PV EOI in turn, ten runs of BED_PMIS periods
-#             each, BED_RUNS (200) runs of both kinds: how many ended and how many guests hung; fails if one without hung
+#             each, BED_RUNS (200) runs of both kinds: how many ended, and guests that did not; fails if one is without it
 # Each case is one boot of the nested bed (tests/nested/run), in which this system's QEMU runs Debian 12's cloud kernel, or
 # another one of tools/linux-guest (BED_GUEST=13cloud and so on), with stock perf. Skipped (77) when something is missing.
 set -eu
@@ -433,9 +433,9 @@ eoi)
 	for cpu in host,-xsave host,-xsave,-kvm-pv-eoi; do
 		guests=$(grep -c -- "-cpu $cpu " "$tmp/vms")
 		ended=$(grep -c "^\[$cpu [0-9]*\] job: exit status 0" "$tmp/out" || :)
-		echo "-cpu $cpu: $(grep -c "^\[$cpu [0-9]*\] run " "$tmp/out") runs of $pmis periods ended; $((guests - ended)) of $guests guests hung"
+		echo "-cpu $cpu: $(grep -c "^\[$cpu [0-9]*\] run " "$tmp/out") runs of $pmis periods ended; $((guests - ended)) of $guests guests did not end"
 		case $cpu in
-		*-pv-eoi) [ "$ended" = "$guests" ] || fail "a guest without PV EOI hung" ;;
+		*-pv-eoi) [ "$ended" = "$guests" ] || fail "a guest without PV EOI did not end" ;;
 		esac
 	done
 	;;
