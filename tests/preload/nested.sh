@@ -10,6 +10,8 @@
 #             third one, while its perf counts
 #   kexec     a guest of each MODEL (none: amd-v2) that starts another kernel by kexec: it counts, by RDPMC, and takes
 #             PMIs in both
+#   eoi       guests of the first MODEL (none: amd-v2) with and without KVM's PV EOI in turn, ten runs of BED_PMIS periods
+#             each, BED_RUNS (200) runs of both kinds: how many ended, and guests that did not; fails if one is without it
 # Each case is one boot of the nested bed (tests/nested/run), in which this system's QEMU runs Debian 12's cloud kernel, or
 # another one of tools/linux-guest (BED_GUEST=13cloud and so on), with stock perf. Skipped (77) when something is missing.
 set -eu
@@ -149,7 +151,7 @@ check() { # guest times
 }
 
 [ $# -gt 0 ] || {
-	sed -n '3,17s/^# //p' "$0"
+	sed -n '3,19s/^# //p' "$0"
 	exit 2
 }
 case=$1
@@ -411,6 +413,30 @@ kexec)
 		[ "$(grep -c "^\[$vm\] 200000 instructions more, 200000 ticks more\$" "$tmp/out")" = 2 ] ||
 			fail "guest $vm: 200000 instructions are not 200000 ticks in both kernels"
 		check "$vm" 1
+	done
+	;;
+eoi)
+	initrd --perf <<-END
+		for n in 1 2 3 4 5 6 7 8 9 10; do
+			periods 0 $pmis
+			echo "run \$n"
+		done
+	END
+	BED_VM_SECONDS=${BED_VM_SECONDS:-300}
+	export BED_SECONDS=${BED_SECONDS:-86400}
+	for n in $(seq $(((${BED_RUNS:-200} + 9) / 10))); do
+		for cpu in host,-xsave host,-xsave,-kvm-pv-eoi; do
+			echo "$(vm "$1") -smp 1 -no-reboot -serial stdio </dev/null 2>&1 | sed 's/\\r\$//; s/^/[$cpu $n] /'"
+		done
+	done >"$tmp/vms"
+	bed <"$tmp/vms"
+	for cpu in host,-xsave host,-xsave,-kvm-pv-eoi; do
+		guests=$(grep -c -- "-cpu $cpu " "$tmp/vms")
+		ended=$(grep -c "^\[$cpu [0-9]*\] job: exit status 0" "$tmp/out" || :)
+		echo "-cpu $cpu: $(grep -c "^\[$cpu [0-9]*\] run " "$tmp/out") runs of $pmis periods ended; $((guests - ended)) of $guests guests did not end"
+		case $cpu in
+		*-pv-eoi) [ "$ended" = "$guests" ] || fail "a guest without PV EOI did not end" ;;
+		esac
 	done
 	;;
 *)
