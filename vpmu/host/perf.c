@@ -36,6 +36,9 @@ enum kind { KIND_FREE = 0, KIND_PERF, KIND_TSC, KIND_NOMINAL };
 #define ROOM_TICKS 16
 /* Ticks after which a parked event is closed. */
 #define PARKED_TICKS 64
+/* An alarm so far away takes seconds, and ticks come each few milliseconds: it is armed when it is
+ * closer. Guests that only count start each counter 2^47 events before its end. */
+#define FAR_EVENTS (1ULL << 40)
 
 static struct vpmu_hostpmu_perf *perf(const struct vpmu_hostpmu *pmu)
 {
@@ -351,11 +354,26 @@ static void perf_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events
 	struct vpmu_hostpmu_perf *p = perf(pmu);
 	struct vpmu_perf_ctr *c = &p->ctr[ctr];
 
-	if (c->kind == KIND_PERF)
-		vpmu_perf_event_arm(&c->event, events);
-	else
+	if (c->kind == KIND_PERF) {
+		c->due = events < FAR_EVENTS ? 0 : c->last + events;
+		events = c->due ? 0 : events;
+		if (events || c->armed)
+			vpmu_perf_event_arm(&c->event, events);
+	} else {
 		vpmu_perf_timer_arm(p, ctr - CTR_TSC, events);
+	}
 	c->armed = events;
+}
+
+/* Arm what is not far any more. */
+static void arm_near(struct vpmu_hostpmu_perf *p)
+{
+	for (unsigned int i = 0; i < CTR_TSC; i++) {
+		uint64_t left = p->ctr[i].due - p->ctr[i].last;
+
+		if (p->ctr[i].due && left < FAR_EVENTS)
+			perf_arm(&p->pmu, i, left);
+	}
 }
 
 static void perf_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
@@ -432,6 +450,7 @@ static uint32_t perf_lost(struct vpmu_hostpmu *pmu)
 			lost |= 1u << i;
 	}
 	p->polls++;
+	arm_near(p);
 	try_room(p);
 	vpmu_perf_close_waiting(p, PARKED_TICKS);
 	vpmu_perf_timers_retry(p);

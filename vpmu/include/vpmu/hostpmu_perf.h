@@ -115,11 +115,12 @@ struct vpmu_hostpmu_perf {
 		uint8_t kind; /* private: see perf.c */
 		bool lost;    /* the kernel has stopped the event, or a stalled group gave it up */
 		bool based;   /* base and base_gap_ns are set */
-		bool armed;
+		bool armed;   /* the event or timer has a period */
 		vpmu_key_t key;
 		struct vpmu_perf_event event;
 		uint64_t base;	      /* first value read after the bind */
 		uint64_t last;	      /* last value read */
+		uint64_t due;	      /* its value at a far alarm; 0: none */
 		uint64_t base_gap_ns; /* enabled - running of the event at the first reading */
 		uint64_t gap_ns; /* time without counting since then, as of the last good reading */
 		uint64_t throttled_ns; /* part of gap_ns: throttled */
