@@ -141,7 +141,8 @@ static uint64_t perf_clock_now(const struct vpmu_hostpmu_perf *p)
 {
 	uint64_t now;
 
-	if ((of_thread(p) && !p->tid) || vpmu_perf_sys->clock(of_thread(p) ? p->tid : 0, &now))
+	if (p->held || (of_thread(p) && !p->tid) ||
+	    vpmu_perf_sys->clock(of_thread(p) ? p->tid : 0, &now))
 		return p->clock_ns;
 	now += p->clock_offset;
 	return now > p->clock_ns ? now : p->clock_ns;
@@ -152,6 +153,7 @@ static uint64_t perf_now(const struct vpmu_hostpmu *pmu)
 	struct vpmu_hostpmu_perf *p = perf(pmu);
 
 	p->clock_ns = perf_clock_now(p);
+	p->held = p->hold;
 	for (; p->fresh; p->fresh &= p->fresh - 1)
 		p->ctr[__builtin_ctz(p->fresh)].seen_ns = p->clock_ns;
 	return p->clock_ns;
@@ -199,8 +201,8 @@ static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_c
 	c->throttled_ns += stopped;
 }
 
-/* Update the times of @c from @r. */
-static void note_times(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
+/* Update the times of @c from @r. A gap is part of the time up to now. */
+static void note_times(struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
 		       const struct vpmu_perf_reading *r)
 {
 	uint64_t gap = r->enabled_ns > r->running_ns ? r->enabled_ns - r->running_ns : 0;
@@ -210,6 +212,7 @@ static void note_times(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *
 		c->base_gap_ns = gap;
 	if (gap + c->throttled_ns > c->base_gap_ns + c->gap_ns)
 		c->gap_ns = gap + c->throttled_ns - c->base_gap_ns;
+	p->held &= c->gap_ns == before;
 	c->running_ns = r->running_ns;
 	note_throttled(p, c, before);
 }

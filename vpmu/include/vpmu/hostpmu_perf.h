@@ -101,6 +101,7 @@ struct vpmu_hostpmu_perf {
 	int tid;	       /* thread PMUs; 0: not set yet */
 	uint64_t clock_ns;     /* what now() returned last */
 	uint64_t clock_offset; /* now() minus the clock of the thread */
+	bool hold, held;       /* vpmu_hostpmu_perf_hold; now() has read the clock since */
 	uint32_t fresh;	       /* counters read since the last now() */
 	uint64_t binds;	       /* grows with each bind */
 	unsigned int polls;    /* calls of lost() */
@@ -157,6 +158,17 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
  * and now() stands still. Owner, or control before there is one.
  */
 void vpmu_hostpmu_perf_set_thread(struct vpmu_hostpmu_perf *p, int tid);
+
+/*
+ * vpmu_hostpmu_perf_hold - while @on, now() reads the clock once and then stands still, unless an
+ * event was without a counter meanwhile. For the answer to one exit of a guest, which charges many
+ * times. Owner.
+ */
+static inline void vpmu_hostpmu_perf_hold(struct vpmu_hostpmu_perf *p, bool on)
+{
+	p->hold = on;
+	p->held = false;
+}
 
 /* vpmu_hostpmu_perf_fini - close all events. The pCPU must have been destroyed. Control. */
 void vpmu_hostpmu_perf_fini(struct vpmu_hostpmu_perf *p);
