@@ -264,11 +264,11 @@ static void print_row(int i, enum contest_vpmu kind)
 	printf("| %s | %s | %" PRId64 " | %" PRId64 " | %" PRId64 " | %.1f | %.1f |", row->name,
 	       kinds[kind], more(i, kind, ALONE, false), more(i, kind, ALONE, true),
 	       more(i, kind, BESIDE, false), (double)r->exits / UNITS, (double)r->user / UNITS);
-	if (row->row == L2_PLAIN || kind == VPMU_NONE)
+	if (row->row == L2_PLAIN)
 		printf(" |");
 	else
 		printf(" %.2f%% |", guest_share(row, r));
-	if (row->period && kind != VPMU_NONE)
+	if (row->period)
 		printf(" %" PRIu64 ", %" PRId64 " |", r->job.pmis - r->job.none,
 		       (int64_t)(due - (r->job.pmis - r->job.none)));
 	else
@@ -283,7 +283,7 @@ static void print_table(bool counting)
 	       "| guest's count | PMIs, lost | operator's count "
 	       "|\n|---|---|---|---|---|---|---|---|---|---|\n");
 	for (int i = 0; i < ROWS; i++)
-		for (int kind = 0; kind < VPMU_KINDS; kind++)
+		for (int kind = VPMU_EMULATED; kind < VPMU_KINDS; kind++)
 			if (there[kind] && !(counting && rows[i].row == L2_SAMPLE))
 				print_row(i, kind);
 }
