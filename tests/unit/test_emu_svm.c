@@ -587,6 +587,27 @@ Test(emu_svm, tsc_offset)
 	cr_expect_gt(b.r.rax, (uint32_t)b.r.rbx);
 }
 
+/* Two readings, with the guest between them. */
+BED_GUEST(h_irperf, "mov %rax,%rsi\n mov $0xc00000e9,%ecx\n rdmsr\n mov %rax,%rbx\n"
+		    "mov %rsi,%rax\n vmrun\n mov $0xc00000e9,%ecx\n rdmsr\n hlt");
+BED_GUEST(g_irperf, "mov $1000,%ecx\n 1: dec %ecx\n jnz 1b\n hlt");
+
+/* Instructions retired, in and outside of guests, whatever counters do; also over several run()s.
+ */
+Test(emu_svm, irperf)
+{
+	start();
+	for (int i = 0; i < 2; i++) {
+		host(h_irperf, h_irperf_end, 0);
+		guest(g_irperf, g_irperf_end);
+		run();
+		/* RDMSR, two MOV, VMRUN; 2001 of the guest, whose HLT exits; MOV */
+		cr_expect_eq(b.r.rax - b.r.rbx, 4 + 2001 + 1, "%llu",
+			     (unsigned long long)(b.r.rax - b.r.rbx));
+		cr_expect_eq(b.r.rbx, 2 + i * (2 + 2006 + 2), "%llu", (unsigned long long)b.r.rbx);
+	}
+}
+
 BED_GUEST(
 	h_msr,
 	"mov $0x77000,%eax\n xor %edx,%edx\n mov $0xc0010117,%ecx\n wrmsr\n rdmsr\n mov %rax,%rbx\n"

@@ -148,6 +148,31 @@ Test(perf_alarm, each_alarm_comes_once_and_in_time)
 	cr_expect_eq(run_guest(&b, 100000), 0);
 }
 
+/* Guests that only count have alarms that are far away: no system call at a start or a stop. A
+ * tick arms one that has come near. */
+Test(perf_alarm, a_far_alarm_is_armed_when_it_is_near)
+{
+	struct fake_event *e;
+	uint64_t never;
+
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, (1ULL << 41) + 1000);
+	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
+	never = e->period;
+	cr_assert_gt(never, 1ULL << 60);
+	vpmu_pcpu_tick(b.k.pcpu);
+	cr_expect_eq(e->period, never);
+	e->count += 1ULL << 41;
+	vpmu_pcpu_tick(b.k.pcpu);
+	cr_expect_eq(e->period, 1000, "period %lu", e->period);
+	b.alarm.period = 1ULL << 41;
+	run_guest(&b, 1001);
+	cr_expect_eq(b.alarm.fired, 1);
+	cr_expect_leq(b.alarm.latest, 2);
+	cr_expect_eq(e->period, never, "the next one is far away again");
+	cr_expect_eq(run_guest(&b, 10000), 0);
+}
+
 /* The kernel takes no short period: alarms are late, and none is lost. */
 Test(perf_alarm, a_period_that_the_kernel_refuses)
 {

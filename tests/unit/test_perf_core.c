@@ -102,6 +102,33 @@ Test(perf_core, a_thread_that_sleeps_is_not_enabled)
 	cr_expect(about(v.enabled_ns, 5 * MS), "%lu", v.enabled_ns);
 }
 
+/* The answer to one exit reads the clock once; but a gap is never more than the time charged. */
+Test(perf_core, the_clock_stands_still_while_it_is_held)
+{
+	struct vpmu_consumer *c;
+	struct vpmu_value v;
+	uint64_t before;
+
+	begin(&b, 2, false);
+	c = count(&b, BRANCHES);
+	fake_run(10 * MS);
+	vpmu_hostpmu_perf_hold(&b.k.p, true);
+	before = read_now(&b, c).enabled_ns;
+	fake_run(10 * MS);
+	cr_expect_eq(read_now(&b, c).enabled_ns, before);
+	fake.held = fake.gp; /* no counter for us */
+	fake_run(10 * MS);
+	v = read_now(&b, c);
+	cr_expect(about(v.enabled_ns, 30 * MS) && about(v.running_ns, 20 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+	fake.held = 0;
+	vpmu_hostpmu_perf_hold(&b.k.p, false);
+	fake_run(10 * MS);
+	v = read_now(&b, c);
+	cr_expect(about(v.enabled_ns, 40 * MS) && about(v.running_ns, 30 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+}
+
 Test(perf_core, turns_with_others_are_seen_as_gaps)
 {
 	struct vpmu_consumer *branches, *cycles;

@@ -22,6 +22,7 @@
 #define MSR_FS_BASE	   0xc0000100u
 #define MSR_GS_BASE	   0xc0000101u
 #define MSR_KERNEL_GS_BASE 0xc0000102u
+#define MSR_IRPERF	   0xc00000e9u
 #define MSR_TSC_AUX	   0xc0000103u
 
 #define EFER_WRITABLE	   ((1ULL << 0) | EFER_LME | EFER_NXE) /* SCE, LME, NXE */
@@ -193,6 +194,12 @@ int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op)
 	switch (msr) {
 	case MSR_TSC:
 		x = emu_tsc(v) + v->guest_tsc;
+		break;
+	case MSR_IRPERF:
+		if (!v->svm)
+			goto out;
+		emu_fold_before(v, op->ev);
+		x = v->svm->retired + v->retired;
 		break;
 	case MSR_TSC_DEADLINE:
 		if (!v->lapic.deadline)

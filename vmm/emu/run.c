@@ -468,6 +468,8 @@ int emu_run(struct emu_vcpu *v, struct vmm_run *run)
 			 (unsigned long long)v->rip);
 	}
 	run->retired = v->retired;
+	if (unlikely(v->svm))
+		v->svm->retired += v->retired;
 	run->effort = spent(v);
 	v->run = NULL;
 	return 0;

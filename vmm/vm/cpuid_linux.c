@@ -59,6 +59,7 @@
 #define F87D_INVARIANT BIT(8)
 /* 80000008H EBX: FXSAVE always stores the error pointers */
 #define F88B_XSAVEERPTR BIT(2)
+#define F88B_IRPERF	BIT(1) /* instructions retired, whatever the PMU does: for hosts of guests */
 #define F88B_SSB_NO	BIT(26)
 /* 8000000AH: SVM of the emulator (vmm/emu/svm/svm.h) */
 #define SVM_REVISION 1
@@ -279,7 +280,9 @@ static void extended_leaves(struct table *t)
 				cpuid_text(cpuid_brand, i * 16 + 12));
 	cpuid_linux_add(t, 0x80000007, -1, 0, 0, 0, F87D_INVARIANT);
 	cpuid_linux_add(t, 0x80000008, -1, CPUID_ADDRESS_BITS,
-			amd ? common(t, 0x80000008, F88B_XSAVEERPTR | F88B_SSB_NO, EBX) : 0,
+			amd ? common(t, 0x80000008, F88B_XSAVEERPTR | F88B_SSB_NO, EBX) |
+					(t->host->svm ? F88B_IRPERF : 0)
+			    : 0,
 			amd ? (t->nr_vcpus - 1) | t->shift << 12 : 0, 0);
 	if (!amd)
 		return;

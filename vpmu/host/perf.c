@@ -36,6 +36,9 @@ enum kind { KIND_FREE = 0, KIND_PERF, KIND_TSC, KIND_NOMINAL };
 #define ROOM_TICKS 16
 /* Ticks after which a parked event is closed. */
 #define PARKED_TICKS 64
+/* An alarm so far away takes seconds, and ticks come each few milliseconds: it is armed when it is
+ * closer. Guests that only count start each counter 2^47 events before its end. */
+#define FAR_EVENTS (1ULL << 40)
 
 static struct vpmu_hostpmu_perf *perf(const struct vpmu_hostpmu *pmu)
 {
@@ -138,7 +141,8 @@ static uint64_t perf_clock_now(const struct vpmu_hostpmu_perf *p)
 {
 	uint64_t now;
 
-	if ((of_thread(p) && !p->tid) || vpmu_perf_sys->clock(of_thread(p) ? p->tid : 0, &now))
+	if (p->held || (of_thread(p) && !p->tid) ||
+	    vpmu_perf_sys->clock(of_thread(p) ? p->tid : 0, &now))
 		return p->clock_ns;
 	now += p->clock_offset;
 	return now > p->clock_ns ? now : p->clock_ns;
@@ -149,6 +153,7 @@ static uint64_t perf_now(const struct vpmu_hostpmu *pmu)
 	struct vpmu_hostpmu_perf *p = perf(pmu);
 
 	p->clock_ns = perf_clock_now(p);
+	p->held = p->hold;
 	for (; p->fresh; p->fresh &= p->fresh - 1)
 		p->ctr[__builtin_ctz(p->fresh)].seen_ns = p->clock_ns;
 	return p->clock_ns;
@@ -196,8 +201,8 @@ static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_c
 	c->throttled_ns += stopped;
 }
 
-/* Update the times of @c from @r. */
-static void note_times(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
+/* Update the times of @c from @r. A gap is part of the time up to now. */
+static void note_times(struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
 		       const struct vpmu_perf_reading *r)
 {
 	uint64_t gap = r->enabled_ns > r->running_ns ? r->enabled_ns - r->running_ns : 0;
@@ -207,6 +212,7 @@ static void note_times(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *
 		c->base_gap_ns = gap;
 	if (gap + c->throttled_ns > c->base_gap_ns + c->gap_ns)
 		c->gap_ns = gap + c->throttled_ns - c->base_gap_ns;
+	p->held &= c->gap_ns == before;
 	c->running_ns = r->running_ns;
 	note_throttled(p, c, before);
 }
@@ -351,11 +357,26 @@ static void perf_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events
 	struct vpmu_hostpmu_perf *p = perf(pmu);
 	struct vpmu_perf_ctr *c = &p->ctr[ctr];
 
-	if (c->kind == KIND_PERF)
-		vpmu_perf_event_arm(&c->event, events);
-	else
+	if (c->kind == KIND_PERF) {
+		c->due = events < FAR_EVENTS ? 0 : c->last + events;
+		events = c->due ? 0 : events;
+		if (events || c->armed)
+			vpmu_perf_event_arm(&c->event, events);
+	} else {
 		vpmu_perf_timer_arm(p, ctr - CTR_TSC, events);
+	}
 	c->armed = events;
+}
+
+/* Arm what is not far any more. */
+static void arm_near(struct vpmu_hostpmu_perf *p)
+{
+	for (unsigned int i = 0; i < CTR_TSC; i++) {
+		uint64_t left = p->ctr[i].due - p->ctr[i].last;
+
+		if (p->ctr[i].due && left < FAR_EVENTS)
+			perf_arm(&p->pmu, i, left);
+	}
 }
 
 static void perf_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
@@ -432,6 +453,7 @@ static uint32_t perf_lost(struct vpmu_hostpmu *pmu)
 			lost |= 1u << i;
 	}
 	p->polls++;
+	arm_near(p);
 	try_room(p);
 	vpmu_perf_close_waiting(p, PARKED_TICKS);
 	vpmu_perf_timers_retry(p);

@@ -214,6 +214,7 @@ int vpmu_kvm_enter(struct vpmu_kvm_vcpu *v)
 		rc = vcpu_raise(v);
 	if (v->own)
 		vpmu_pcpu_poll(v->pcpu);
+	vpmu_hostpmu_perf_hold(&v->perf, false);
 	kvm_alarms_to(v->port.kr);
 	/* The time is for what counts the TSC: without a counter or key nothing does. */
 	v->measuring = !v->own || vpmu_pcpu_wants_tick(v->pcpu);
@@ -313,6 +314,7 @@ enum vpmu_kvm_next vpmu_kvm_leave(struct vpmu_kvm_vcpu *v, int rc)
 		return vcpu_interrupted(v);
 	if (rc < 0)
 		return VPMU_KVM_EXIT;
+	vpmu_hostpmu_perf_hold(&v->perf, true); /* until the next entry */
 	switch (kr->exit_reason) {
 	case KVM_EXIT_X86_RDMSR:
 		return vpmu_kvm_vm_traps(v->vm, kr->msr.index) ? vcpu_rdmsr(v, kr) : VPMU_KVM_EXIT;

@@ -37,6 +37,7 @@ struct svm_space {
 
 struct emu_svm {
 	uint64_t vm_cr, hsave; /* MSRs */
+	uint64_t retired;      /* instructions of earlier run()s: IRPERF (PPR, MSRC000_00E9) */
 	/* The rest has a meaning only while v->guest: */
 	uint64_t vmcb;	       /* its guest-physical address, in RAM */
 	struct vmcb_control c; /* as VMRUN read it */

@@ -101,6 +101,7 @@ struct vpmu_hostpmu_perf {
 	int tid;	       /* thread PMUs; 0: not set yet */
 	uint64_t clock_ns;     /* what now() returned last */
 	uint64_t clock_offset; /* now() minus the clock of the thread */
+	bool hold, held;       /* vpmu_hostpmu_perf_hold; now() has read the clock since */
 	uint32_t fresh;	       /* counters read since the last now() */
 	uint64_t binds;	       /* grows with each bind */
 	unsigned int polls;    /* calls of lost() */
@@ -115,11 +116,12 @@ struct vpmu_hostpmu_perf {
 		uint8_t kind; /* private: see perf.c */
 		bool lost;    /* the kernel has stopped the event, or a stalled group gave it up */
 		bool based;   /* base and base_gap_ns are set */
-		bool armed;
+		bool armed;   /* the event or timer has a period */
 		vpmu_key_t key;
 		struct vpmu_perf_event event;
 		uint64_t base;	      /* first value read after the bind */
 		uint64_t last;	      /* last value read */
+		uint64_t due;	      /* its value at a far alarm; 0: none */
 		uint64_t base_gap_ns; /* enabled - running of the event at the first reading */
 		uint64_t gap_ns; /* time without counting since then, as of the last good reading */
 		uint64_t throttled_ns; /* part of gap_ns: throttled */
@@ -156,6 +158,17 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
  * and now() stands still. Owner, or control before there is one.
  */
 void vpmu_hostpmu_perf_set_thread(struct vpmu_hostpmu_perf *p, int tid);
+
+/*
+ * vpmu_hostpmu_perf_hold - while @on, now() reads the clock once and then stands still, unless an
+ * event was without a counter meanwhile. For the answer to one exit of a guest, which charges many
+ * times. Owner.
+ */
+static inline void vpmu_hostpmu_perf_hold(struct vpmu_hostpmu_perf *p, bool on)
+{
+	p->hold = on;
+	p->held = false;
+}
 
 /* vpmu_hostpmu_perf_fini - close all events. The pCPU must have been destroyed. Control. */
 void vpmu_hostpmu_perf_fini(struct vpmu_hostpmu_perf *p);
