@@ -9,6 +9,7 @@
 #include "preload/conf.h"
 #include "preload/words.h"
 #include "service/daemon/guest_keys.h"
+#include "vpmu/hostpmu_perf.h"
 #include "vpmu/util/fail.h"
 
 static const struct {
@@ -201,6 +202,50 @@ bool conf_host_is_intel(void)
 	return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
 }
 
+static int conf_replace(struct conf *c, enum conf_key k, const char *value)
+{
+	char *copy = value ? strdup(value) : NULL;
+
+	if (value && !copy)
+		return -ENOMEM;
+	free(c->value[k]);
+	c->value[k] = copy;
+	return 0;
+}
+
+unsigned int conf_host_counters(void)
+{
+	unsigned int a, b, c, d;
+
+	if (conf_host_is_intel()) /* SDM vol. 3, 20.2.1 */
+		return __get_cpuid(0xa, &a, &b, &c, &d) && (a & 0xff) ? a >> 8 & 0xff : 0;
+	/* APM vol. 3, appendix E: NumPerfCtrCore; PerfCtrExtCore */
+	if (__get_cpuid(0x80000022, &a, &b, &c, &d) && (a & 1))
+		return b & 0xf;
+	return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c >> 23 & 1) ? 6 : 0;
+}
+
+int conf_default_gp(struct conf *c, bool intel, unsigned int host)
+{
+	unsigned int gp = host > VPMU_PERF_LEAVE ? host - VPMU_PERF_LEAVE : 0, least, most;
+	enum vpmu_guest_model model;
+	char text[12];
+
+	if (c->value[CONF_GP] || !host ||
+	    guest_pmu_parse(c->value[CONF_PMU] ? c->value[CONF_PMU] : "auto", &model))
+		return 0;
+	if (model == VPMU_GUEST_AMD_CORE)
+		return 0; /* it always has six */
+	if (model != VPMU_GUEST_MODELS)
+		intel = words_is_intel(model);
+	least = intel ? 2 : 4;
+	most = intel ? 8 : 6;
+	if (gp >= most)
+		return 0;
+	snprintf(text, sizeof(text), "%u", gp < least ? least : gp);
+	return conf_replace(c, CONF_GP, text);
+}
+
 /* Make *p of three keys from @first on: policy, allow and deny. *@limits: it denies anything. */
 static int conf_policy(const struct conf *c, enum conf_key first, enum vpmu_space space,
 		       struct vpmu_policy *p, bool *limits, char *err, size_t errlen)
@@ -257,17 +302,6 @@ int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
 }
 
 /* ---- vpmud's limits ---- */
-
-static int conf_replace(struct conf *c, enum conf_key k, const char *value)
-{
-	char *copy = value ? strdup(value) : NULL;
-
-	if (value && !copy)
-		return -ENOMEM;
-	free(c->value[k]);
-	c->value[k] = copy;
-	return 0;
-}
 
 int conf_limit(struct conf *c, const struct conf *limit, char *err, size_t errlen)
 {

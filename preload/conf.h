@@ -57,6 +57,16 @@ int conf_parse(struct conf *c, const char *text, char *err, size_t errlen);
 /* conf_host_is_intel - the vendor of this host's CPU. */
 bool conf_host_is_intel(void);
 
+/*
+ * conf_host_counters - the general counters that this host's CPU shows; 0: none.
+ * conf_default_gp - unless gp is given, let the model have no more counters than @host less those
+ * that are left to others, so that it is the guest that multiplexes and scales. The model's own
+ * default is kept without a PMU (@host 0); it is never below the least that the model can have. 0
+ * or -ENOMEM.
+ */
+unsigned int conf_host_counters(void);
+int conf_default_gp(struct conf *c, bool intel, unsigned int host);
+
 /* conf_vpmud - the path of vpmud's socket for VMMs; "": none is to be used. */
 const char *conf_vpmud(const struct conf *c);
 

@@ -136,6 +136,44 @@ Test(preload_conf, text_and_back)
 	cr_expect_not(conf_is_off(&c));
 }
 
+/* A guest with more counters than the host has for it would be multiplexed without its knowledge.
+ */
+Test(preload_conf, no_more_counters_than_the_host_has_for_it)
+{
+	static const struct {
+		const char *pmu, *gp;
+		bool intel;
+		unsigned int host;
+		const char *want;
+	} rows[] = {
+		{NULL, NULL, false, 6, "4"},	    {NULL, NULL, false, 8, NULL},
+		{NULL, NULL, false, 4, "4"},	    {NULL, NULL, false, 0, NULL},
+		{"auto", NULL, true, 8, "6"},	    {NULL, NULL, true, 4, "2"},
+		{NULL, NULL, true, 1, "2"},	    {NULL, NULL, true, 10, NULL},
+		{"amd-core", NULL, false, 6, NULL}, {"intel-v2", NULL, false, 6, "4"},
+		{"amd-v2", "6", false, 6, "6"},	    {"amd-v2", "15", false, 6, "15"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct vpmu_policy policy[2];
+		struct vpmu_guest_cfg cfg;
+		struct conf c = {0};
+		char err[300];
+
+		if (rows[i].pmu)
+			cr_assert_eq(conf_set(&c, "f:1", "pmu", rows[i].pmu, err, sizeof(err)), 0);
+		if (rows[i].gp)
+			cr_assert_eq(conf_set(&c, "f:2", "gp", rows[i].gp, err, sizeof(err)), 0);
+		cr_assert_eq(conf_default_gp(&c, rows[i].intel, rows[i].host), 0);
+		if (rows[i].want && c.value[CONF_GP])
+			cr_expect_str_eq(c.value[CONF_GP], rows[i].want, "row %zu", i);
+		cr_expect_eq(!rows[i].want, !c.value[CONF_GP], "row %zu", i);
+		cr_expect_eq(conf_apply(&c, rows[i].intel, &cfg, policy, err, sizeof(err)), 0,
+			     "row %zu", i);
+		conf_fini(&c);
+	}
+}
+
 Test(preload_conf, invalid)
 {
 	static const char *const bad[] = {
