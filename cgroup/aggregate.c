@@ -38,7 +38,8 @@ static void add_own(const struct pass *p, const struct knode *n, struct ksum *su
 
 				sum[i].total += a->sched[f];
 				sum[i].time_ns += a->sched[idle ? KP_SCHED_IDLE : KP_SCHED_RAN];
-				sum[i].lacks += idle ? 0 : a->sched_lost;
+				sum[i].lacks += idle ? (uint32_t)a->sched[KP_SCHED_IDLE_LOST]
+						     : a->sched_lost;
 			}
 			continue;
 		}

@@ -5,6 +5,10 @@
  * switch instructions; the kernel keeps its time anyway, of all CPUs together, and shows it in
  * steps of a clock tick. With NO_HZ it is measured, without it is the number of ticks that found
  * the CPU idle: so the figure is an estimate, never behind the clocks by more than a tick.
+ *
+ * The kernel has two sums for each CPU, and shows the other one while the CPU is offline; until 6.8
+ * the first one began anew when it came back. Such a step, of up to the time since the boot, is no
+ * idle time: counting goes on from there, and what was idle since the last reading is lost.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +17,8 @@
 
 #include "cgroup/priv.h"
 
-#define IDLE_TICK_NS 10000000u /* USER_HZ is 100 */
+#define IDLE_TICK_NS 10000000u		 /* USER_HZ is 100 */
+#define IDLE_OFF_NS  (10 * IDLE_TICK_NS) /* of a CPU: what is less than that is no step */
 
 int idle_read(const struct bpf_backend *k, uint64_t *ns)
 {
@@ -37,12 +42,20 @@ int idle_read(const struct bpf_backend *k, uint64_t *ns)
 void idle_take(struct bpf_backend *k)
 {
 	struct kp_account *a = account_at(k, KP_OTHER);
-	uint64_t ns;
+	const int64_t off = (int64_t)k->nr_cpus * IDLE_OFF_NS;
+	uint64_t ns, now = backend_now_ns(CLOCK_MONOTONIC);
+	__int128 most;
+	int64_t more;
 
-	/* Where a CPU goes offline the sum can be less than before: it stands still then. */
 	if (!a || idle_read(k, &ns))
 		return;
-	if (ns > a->sched[VPMU_SCHED_IDLE])
-		a->sched[VPMU_SCHED_IDLE] = ns;
-	a->sched[KP_SCHED_IDLE] = backend_now_ns(CLOCK_MONOTONIC);
+	more = (int64_t)(ns + k->sched.idle_step - a->sched[VPMU_SCHED_IDLE]);
+	most = (__int128)(now - a->sched[KP_SCHED_IDLE]) * k->nr_cpus + off;
+	if (more > most || more < -off) {
+		k->sched.idle_step -= (uint64_t)more;
+		a->sched[KP_SCHED_IDLE_LOST]++;
+	} else if (more > 0) {
+		a->sched[VPMU_SCHED_IDLE] += (uint64_t)more;
+	}
+	a->sched[KP_SCHED_IDLE] = now;
 }

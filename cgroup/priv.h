@@ -195,6 +195,7 @@ struct bpf_backend {
 		uint64_t read_ns;	      /* when all threads were read last */
 		struct sched_bpf *tasks;      /* schedtask.c; NULL: /proc only */
 		unsigned int pass;	      /* number of its last reading */
+		uint64_t idle_step;	      /* idle.c: added to the kernel's figure */
 	} sched;
 	struct samples *samples;
 	bool *sampled_cpus; /* online and not quiet */

@@ -20,7 +20,7 @@
 #include "cgroup/bpf/sched.h"
 #include "cgroup/priv.h"
 
-_Static_assert(KP_SCHED_RAN == VPMU_SCHED_PREEMPTED && KP_SCHED == VPMU_SCHED_NR + 1,
+_Static_assert(KP_SCHED_RAN == VPMU_SCHED_PREEMPTED && KP_SCHED == VPMU_SCHED_NR + 2,
 	       "a figure has no place in the accounts");
 
 /* Between two readings of all threads without a request, which bounds what is lost at an end. */

@@ -59,7 +59,8 @@ const char *out_quality(const char *quality)
 	} texts[] = {
 		{"modelled",
 		 "modelled: computed from the emulator's cost table, not measured by hardware"},
-		{"estimated", "estimated: derived from the nominal clock rate, not counted"},
+		{"estimated",
+		 "estimated: derived from the nominal clock rate, or by clock ticks, not counted"},
 		{"partial", "partial: part of the time the event could not be counted, and what "
 			    "happened then is missing"},
 		{"aged", "aged: an isolated CPU runs it, and its work there since its last context "
@@ -143,8 +144,9 @@ const char *out_unit(const char *name)
 	size_t n = strcspn(name, ":");
 
 	return n == 10 && !strncmp(name, "task-clock", n) ? "msec"
-	       : n == 9 && !strncmp(name, "cpu-clock", n) ? "msec"
-							  : "";
+	       : n == 9 && (!strncmp(name, "cpu-clock", n) || !strncmp(name, "idle-time", n))
+		       ? "msec"
+		       : "";
 }
 
 const char *out_spell_in(const char *unit, const struct rrow *row, const struct val *v,

@@ -32,8 +32,8 @@ const char *out_not_exact(const char *quality);
 #define LABELS_LEN 80
 char *out_labels(const char *quality, const char *more, char buf[LABELS_LEN]);
 
-/* out_unit - return the unit in which perf prints the event @name: "msec" for task-clock and
- * cpu-clock, whose counts are nanoseconds, else "". */
+/* out_unit - return the unit in which perf prints the event @name: "msec" for task-clock
+ * and cpu-clock, whose counts are nanoseconds, and for idle-time, a part of them; else "". */
 const char *out_unit(const char *name);
 
 /* out_spell - format the count like perf: digits, "<not supported>" or "<not counted>". @group:

@@ -42,6 +42,14 @@ static bool report_cpus_attach(struct report_cpus *p, unsigned int cpu, const ch
 	return s->nr != 0;
 }
 
+/* Others may need the room that some of the sessions have. */
+static void report_cpus_refused(struct report_cpus *p)
+{
+	for (unsigned int i = 0; i < p->nr * CPUS_OF; i++)
+		reading_free(sessions_read(&p->of[i / CPUS_OF][i % CPUS_OF], SESSION_END));
+	report_cpus_free(p);
+}
+
 struct report_cpus *report_cpus_start(struct client *c, unsigned int nr_cpus)
 {
 	static const char *const scopes[CPUS_OF] = {"tenant", "vm"};
@@ -56,7 +64,7 @@ struct report_cpus *report_cpus_start(struct client *c, unsigned int nr_cpus)
 			if (report_cpus_attach(p, p->nr, scopes[i], &p->of[p->nr][i]))
 				continue;
 			p->nr++;
-			report_cpus_free(p);
+			report_cpus_refused(p);
 			return NULL;
 		}
 	}
@@ -69,9 +77,13 @@ static void report_cpus_add(json_t *list, json_t *by_name, const struct reading 
 {
 	for (size_t i = 0; i < r->nr_rows; i++) {
 		const struct rrow *row = &r->rows[i];
-		json_t *name = json_pack("[s?, s, s?]", row->backend, row->path, row->vm), *e, *ns;
-		char *key = name ? json_dumps(name, JSON_COMPACT) : NULL;
+		json_t *name, *e, *ns;
+		char *key;
 
+		if (!row->v[0].supported)
+			continue;
+		name = json_pack("[s?, s, s?]", row->backend, row->path, row->vm);
+		key = name ? json_dumps(name, JSON_COMPACT) : NULL;
 		if (!key) /* the strings of an answer are UTF-8 */
 			memory_out();
 		e = json_object_get(by_name, key);
@@ -100,7 +112,7 @@ json_t *report_cpus_end(struct report_cpus *p)
 	list = json_array();
 	by_name = json_object();
 	for (unsigned int i = 0; ok && i < p->nr * CPUS_OF; i++) {
-		struct reading *r = sessions_read(&p->of[i / CPUS_OF][i % CPUS_OF], SESSION_READ);
+		struct reading *r = sessions_read(&p->of[i / CPUS_OF][i % CPUS_OF], SESSION_END);
 
 		ok = r != NULL;
 		if (r)

@@ -108,7 +108,8 @@ int history_file_open(const char *base, uint64_t interval_ns, struct history_seg
 		/* Else it would be taken for a newer one some day. */
 		unlink(path);
 		fail(0, line, sizeof(line), "history file %s: not used: %s", path,
-		     ret == -EINVAL ? "of another interval, or damaged" : strerror(-ret));
+		     ret == -EINVAL ? "of another interval or version, or damaged"
+				    : strerror(-ret));
 		note(arg, line);
 	}
 	if (*nr > 1)

@@ -13,7 +13,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-bool guest_kept_room(const struct guest_kept_nr *n)
+#define READ_EVERY_NS 1000000000u
+
+bool guest_kept_fits(const struct guest_kept_nr *n)
 {
 	return n->vm < GUEST_KEPT_VM_MAX && n->all < GUEST_KEPT_MAX &&
 	       n->tenant < GUEST_KEPT_MAX - n->all;
@@ -32,35 +34,56 @@ int guest_kept_add(struct guest_kept *k, uint64_t owner, int fd)
 {
 	struct epoll_event e = {.data.u64 = owner};
 
+	if (k->nr == GUEST_KEPT_MAX)
+		return -ENOSPC;
 	if (k->set < 0)
 		k->set = epoll_create1(EPOLL_CLOEXEC);
-	return k->set < 0 || epoll_ctl(k->set, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+	if (k->set < 0 || epoll_ctl(k->set, EPOLL_CTL_ADD, fd, &e))
+		return -errno;
+	k->owner[k->nr++] = owner;
+	return 0;
 }
 
-int guest_kept_count(const struct guest_kept *k, uint64_t owner, struct guest_kept_nr *n)
+void guest_kept_count(const struct guest_kept *k, uint64_t owner, struct guest_kept_nr *n)
 {
-	struct guest_kept_nr nr = {0};
+	*n = (struct guest_kept_nr){.all = k->nr};
+	for (unsigned int i = 0; i < k->nr; i++) {
+		n->tenant += k->owner[i] >> 32 == owner >> 32;
+		n->vm += (uint32_t)k->owner[i] == (uint32_t)owner;
+	}
+}
+
+/* Forget those that are closed; none, after an error. */
+static void kept_read(struct guest_kept *k)
+{
+	unsigned int nr = 0, before = k->nr;
 	char path[40], line[160];
-	uint64_t data;
 	FILE *f;
-	int ret;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", k->set);
 	f = fopen(path, "re");
 	if (!f)
-		return -errno;
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "tfd: %*d events: %*x data: %" SCNx64, &data) != 1)
-			continue;
-		nr.all++;
-		nr.tenant += data >> 32 == owner >> 32;
-		nr.vm += (uint32_t)data == (uint32_t)owner;
-	}
-	ret = ferror(f) ? -EIO : 0;
+		return;
+	while (nr < before && fgets(line, sizeof(line), f))
+		nr += sscanf(line, "tfd: %*d events: %*x data: %" SCNx64, &k->owner[nr]) == 1;
+	if (!ferror(f))
+		k->nr = nr;
 	fclose(f);
-	if (!ret)
-		*n = nr;
-	return ret;
+}
+
+bool guest_kept_room(struct guest_kept *k, uint64_t owner, uint64_t now_ns)
+{
+	struct guest_kept_nr n;
+
+	guest_kept_count(k, owner, &n);
+	if (guest_kept_fits(&n))
+		return true;
+	if (k->read_ns && now_ns - k->read_ns < READ_EVERY_NS)
+		return false;
+	k->read_ns = now_ns;
+	kept_read(k);
+	guest_kept_count(k, owner, &n);
+	return guest_kept_fits(&n);
 }
 
 void guest_kept_close(struct guest_kept *k)
@@ -68,4 +91,5 @@ void guest_kept_close(struct guest_kept *k)
 	if (k->set >= 0)
 		close(k->set);
 	k->set = -1;
+	k->nr = 0;
 }

@@ -25,7 +25,6 @@ struct guest_quota {
 	/* of a tenant */
 	struct guest_quota *next;
 	unsigned int users;
-	unsigned int passed; /* of the tenant at the top: as struct vmm's, of its VMs */
 	char *path;
 };
 

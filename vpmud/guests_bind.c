@@ -9,6 +9,7 @@
 
 #include <linux/perf_event.h>
 
+#include "service/clock.h"
 #include "service/program/memory.h"
 #include "vpmu/event/event.h"
 #include "vpmud/guests_priv.h"
@@ -126,36 +127,17 @@ err:
 	return ret;
 }
 
-/* False: @v, its tenant, which is below @top, or all keep as many events as they may. Those that
- * are closed are only looked for when the limit seems to be reached. */
-static bool guests_may_keep(struct vmm *v, struct guest_quota *top, uint64_t owner)
-{
-	struct guest_kept_nr n = {v->passed, top->passed, v->g->passed};
-
-	if (guest_kept_room(&n))
-		return true;
-	if (guest_kept_count(&v->g->kept, owner, &n))
-		return false;
-	v->passed = n.vm;
-	top->passed = n.tenant;
-	v->g->passed = n.all;
-	return guest_kept_room(&n);
-}
-
 /* A sampling event of thread @tid for its bound @key: the VMM sets its period. */
 int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
 {
-	struct guest_quota *top = v->quota.parent;
 	struct perf_event_attr attr;
 	uint64_t owner;
 	int ret;
 
 	if (!key || !*guests_find(v, tid, key))
 		return -ENOENT;
-	owner = guest_kept_owner(top->path, v->peer.pid, v->peer.start_time);
-	while (top->parent)
-		top = top->parent;
-	if (!guests_may_keep(v, top, owner))
+	owner = guest_kept_owner(v->quota.parent->path, v->peer.pid, v->peer.start_time);
+	if (!guest_kept_room(&v->g->kept, owner, now_ns()))
 		return -ENOSPC;
 	ret = vpmu_key_to_attr(key, &attr);
 	if (ret)
@@ -172,9 +154,6 @@ int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
 		*fd = -1;
 		return ret;
 	}
-	v->passed++;
-	top->passed++;
-	v->g->passed++;
 	return 0;
 }
 

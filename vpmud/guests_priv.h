@@ -37,7 +37,6 @@ struct vmm {
 	uint64_t vm;	     /* serial of the VM's node as of the last bind; 0: no VM so far */
 	struct bind *binds;
 	unsigned int nr_binds, requests; /* requests: in this second */
-	unsigned int passed;		 /* events that are still open, at most */
 	uint64_t busy_ns;		 /* in this second */
 	/* By the VM's tenant as of the first bind; the VM cannot change it while events are
 	 * bound. The quota's parent is the tenant's. */
@@ -60,8 +59,7 @@ struct guests {
 	struct guest_events events;
 	struct guest_quotas quotas;
 	struct guest_kept kept;
-	unsigned int passed; /* as of struct vmm, of all, also of connections that have ended */
-	uint64_t accept_ns;  /* in this second: of connecting, and of connections that have ended */
+	uint64_t accept_ns; /* in this second: of connecting, and of connections that have ended */
 	struct guest_denials denials;
 	char full_by[TENANT_VM_NAME_MAX + 1]; /* the newest VM beyond a quota */
 	char denied_by[TENANT_VM_NAME_MAX + 1];

@@ -29,9 +29,6 @@ void guests_enter_tenant(struct vmm *v, const char *path)
 	v->policy = rules_guest(g->rules, path);
 	v->quota.max = v->policy ? v->policy->max_events : 0;
 	v->quota.parent = guest_quota_enter(&g->quotas, path, guests_limit, g);
-	/* Its process and its tenant may have events of earlier connections: count before it gets
-	 * one. */
-	v->passed = g->passed ? GUEST_KEPT_VM_MAX : 0;
 }
 
 static void guests_on_process(const struct disc_vm *vm, void *arg)

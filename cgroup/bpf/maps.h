@@ -18,7 +18,7 @@
 #include "vpmu/totals.h"
 
 #ifndef KP_SCHEMA /* a test builds vpmud with another one */
-#define KP_SCHEMA 9u
+#define KP_SCHEMA 10u
 #endif
 
 #define KP_CHUNK  4u /* slots of a cell */
@@ -31,11 +31,12 @@
 #define KP_ACCOUNT_PAGES 64u
 #define KP_MAX_ACCOUNTS	 (KP_PAGE_ACCOUNTS * KP_ACCOUNT_PAGES)
 
-/* Figures of /proc (schedstat.c), the time that the threads ran, and for how long idle time was
- * counted. */
-#define KP_SCHED      5u
-#define KP_SCHED_RAN  2u
-#define KP_SCHED_IDLE 4u
+/* Figures of /proc (schedstat.c), the time that the threads ran, when idle time was last read, and
+ * how often some of it was lost. */
+#define KP_SCHED	   6u
+#define KP_SCHED_RAN	   2u
+#define KP_SCHED_IDLE	   4u
+#define KP_SCHED_IDLE_LOST 5u
 
 #define KP_MAX_BINDINGS (1u << 18) /* cgroups, and as many tasks */
 #define KP_MAX_TOTALS	4096u	   /* accounts with a page of totals (vpmu/totals.h) */

@@ -233,6 +233,7 @@ profile-stop {"event":"$bad","samples":"2","lost":"0","period":"1","count":"9","
 read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 1 exact)")
 read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 1 exact)")
 read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 5000 "partial")")
+detach $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 5000 "partial")")
 END
 "$vpmu" report -d 0.5 -o "$dir/bad.html" || check "a report with hostile names" failed done
 check "a server that cannot count one CPU: no CPUs" "$(grep -c '"cpus":\[' "$dir/real.html")" 0

@@ -114,10 +114,41 @@ check "check: one line for a cause" "$(sed '1,2d; /^$/,$d' "$dir/out")" \
 cycles and 2 more    no  no hardware PMU (in a VM: its host gives it no vPMU); also loads, stores
 cpu-clock and 1 more yes also task-clock
 KVM: cycles          no  no hardware PMU (in a VM: its host gives it no vPMU)'
-check_match "check: by design" "$(sed '1,/^# as designed/d; /^$/,$d' "$dir/out")" '^tenants are cgroups none +--cgroup-root DIR'
+check_match "check: by design" "$(sed '1,/^# as designed/d; /^$/,$d' "$dir/out")" '^tenants are cgroups +none +--cgroup-root DIR'
 check_match "check: by design" "$(sed '1,/^# as designed/d; /^$/,$d' "$dir/out")" '^slots +no event of this meaning'
 check "check: no remedy for what is by design" "$(sed '1,/^# what to do/d' "$dir/out" | grep -c 'cgroups\|slots')" 0
 check "check -j: every row" "$("$vpmu" check -j | grep -c '"what":"\(cycles\|loads\|stores\|slots\)"')" 4
+
+# ---- report: the CPUs ----
+on_cpu() { # SUPPORTED
+	read_answer tenant "$(row 1 tenant 1 /acme "" 6000 exact | sed "s/\"supported\":true/\"supported\":$1/")"
+}
+report_with() { # ATTACH... with what is counted on one CPU as the last argument
+	{
+		echo 'events {"events":[{"event":"task-clock","desc":"","backends":[{"backend":"bpf","supported":true}]}],"ok":true}'
+		while [ $# -gt 1 ]; do
+			echo "attach $1"
+			shift
+		done
+		echo "read $(on_cpu true)"
+		echo "detach $(on_cpu "$1")"
+	} >"$dir/lines"
+	answers <"$dir/lines"
+	"$vpmu" report -d 0.3 -o "$dir/page" >"$dir/out" 2>"$dir/err"
+	check "report: status" $? 0
+}
+attached='{"session":"s","ok":true}'
+cpus=$(getconf _NPROCESSORS_CONF)
+if [ "$cpus" -le 16 ]; then
+	report_with "$attached" true
+	check "report: each row has its time on each CPU" "$(grep -c "{\"backend\":null,\"tenant\":\"/acme\",\"vm\":null,\"ns\":\[12000" "$dir/page")" 1
+	check "report: the CPUs' sessions end with their reading" "$(grep -c '^detach' "$dir/answers.asked")" $((cpus * 2))
+	report_with "$attached" false
+	check "report: no time where it is not counted" "$(grep -c '"cpus":\[\]' "$dir/page")" 1
+	report_with "$attached" "$attached" "$attached" '{"ok":false,"error":"no room"}' true
+	check "report: no CPUs if there is no room for all" "$(grep -c '"cpus":\[' "$dir/page")" 0
+	check "report: and none keep it" "$(grep -c '^detach' "$dir/answers.asked")" 1
+fi
 
 # ---- one backend: shown once ----
 one="$(row 1 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"

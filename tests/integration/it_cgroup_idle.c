@@ -5,6 +5,7 @@
  * a new daemon goes on with it.
  */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -117,8 +118,21 @@ static void stat_is(const char *text)
 	cr_assert(f && fputs(text, f) >= 0 && !fclose(f));
 }
 
-Test(cgroup_idle, only_grows_and_has_waits_for_disks)
+Test(cgroup_idle, only_grows_and_a_step_is_no_idle_time)
 {
+	/* Waits for disks are in it, and can become less. */
+	static const struct {
+		const char *text;
+		unsigned int ticks, losses;
+	} steps[] = {
+		{"cpu  1 2 3 103 52 6\n", 5, 0},
+		{"cpu  1 2 3 103 51 6\n", 5, 0},
+		{"cpu  1 2 3 104 52 6\n", 6, 0},
+		{"cpu  1 2 3 90000000 52 6\n", 6, 1}, /* a CPU went offline */
+		{"cpu  1 2 3 90000003 52 6\n", 9, 1},
+		{"cpu  1 2 3 40 20 6\n", 9, 2}, /* and came back */
+		{"cpu  1 2 3 41 22 6\n", 12, 2},
+	};
 	struct bpf_backend_sys sys = bpf_backend_sys_real;
 	const struct bpf_backend_opts o = {.sys = &sys};
 	struct vpmu_counting *c;
@@ -138,16 +152,14 @@ Test(cgroup_idle, only_grows_and_has_waits_for_disks)
 	idle_read_all(c);
 	cr_expect_eq(c->values[0].count, 0);
 	cr_expect(c->values[0].running_ns && c->values[0].running_ns == c->values[0].enabled_ns);
-	stat_is("cpu  1 2 3 220 80 6\ncpu0 1 2 3 220 80 6\n");
-	idle_read_all(c);
-	cr_expect_eq(c->values[0].count, 150 * TICK_NS);
-	/* A CPU went offline. */
-	stat_is("cpu  1 2 3 130 60 6\n");
-	idle_read_all(c);
-	cr_expect_eq(c->values[0].count, 150 * TICK_NS);
-	stat_is("cpu  1 2 3 221 80 6\n");
-	idle_read_all(c);
-	cr_expect_eq(c->values[0].count, 151 * TICK_NS);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		stat_is(steps[i].text);
+		idle_read_all(c);
+		cr_expect_eq(c->values[0].count, steps[i].ticks * TICK_NS, "step %zu: %" PRIu64, i,
+			     c->values[0].count);
+		cr_expect_eq(c->values[0].losses, steps[i].losses);
+		cr_expect_eq(c->values[0].partial, steps[i].losses > 0);
+	}
 	cr_expect(s->ops->can_count(s, IDLE, &q, why, sizeof(why)));
 	stat_is("intr 7\n");
 	cr_expect_not(s->ops->can_count(s, IDLE, &q, why, sizeof(why)));

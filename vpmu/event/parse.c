@@ -202,15 +202,11 @@ static int unknown_event(const char *name, const char *base, char *err, size_t e
 	vpmu_nearest_init(&near, base);
 	for (i = 0; i < VPMU_EV_GENERIC_NR; i++) {
 		vpmu_nearest_try(&near, vpmu_generic_rows[i].name);
-		if (vpmu_generic_rows[i].alias)
-			vpmu_nearest_try(&near, vpmu_generic_rows[i].alias);
+		vpmu_nearest_try(&near, vpmu_generic_rows[i].alias);
 	}
 	for (i = 0; i < VPMU_SW_NR; i++) {
-		if (!vpmu_software_rows[i].name)
-			continue;
 		vpmu_nearest_try(&near, vpmu_software_rows[i].name);
-		if (vpmu_software_rows[i].alias)
-			vpmu_nearest_try(&near, vpmu_software_rows[i].alias);
+		vpmu_nearest_try(&near, vpmu_software_rows[i].alias);
 	}
 	for (i = 0; vpmu_cache_name(i); i++)
 		vpmu_nearest_try(&near, vpmu_cache_name(i));

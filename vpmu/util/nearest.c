@@ -49,7 +49,7 @@ void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate)
 {
 	unsigned int d;
 
-	if (!n->distance)
+	if (!n->distance || !candidate)
 		return;
 	d = nearest_distance(n->word, candidate, n->distance - 1);
 	if (d < n->distance) {
