@@ -544,35 +544,6 @@ static inline bool emu_xss_exists(const struct emu_vcpu *v)
 void emu_xsave_cpuid(const struct emu_vcpu *v, uint32_t sub, uint32_t regs[4]);
 emu_op_fn emu_help_xsave, emu_help_xrstor, emu_sys_xgetbv, emu_sys_xsetbv;
 
-/* ---- xsave.c ---- */
-/* Bits of v->xsave. */
-#define EMU_XSAVE_OPT	  (1u << 0)
-#define EMU_XSAVE_COMPACT (1u << 1)
-#define EMU_XSAVE_INUSE	  (1u << 2) /* XGETBV with ECX = 1 */
-#define EMU_XSAVE_SUPER	  (1u << 3) /* XSAVES, XRSTORS and IA32_XSS */
-#define EMU_XSAVE_ALL	  15u
-/* emu_xcr0_valid - the bits that XCR0 can hold on a vCPU of @simd (VMM_SIMD_*) that shows a whole
- * CPU, or does not. 0: there is no XSAVE. */
-uint64_t emu_xcr0_valid(bool whole, uint32_t simd);
-/* emu_xcr0_ok - returns true if XCR0 can be @x where @valid is emu_xcr0_valid(): it has x87, and
- * AVX only with SSE. */
-static inline bool emu_xcr0_ok(uint64_t x, uint64_t valid)
-{
-	return (x & 1) && (x & 6) != 4 && !(x & ~(valid | 1));
-}
-static inline uint64_t emu_cr4_writable(const struct emu_vcpu *v)
-{
-	return CR4_WRITABLE | (emu_xcr0_valid(v->whole, v->simd) ? CR4_OSXSAVE : 0);
-}
-static inline bool emu_xss_exists(const struct emu_vcpu *v)
-{
-	return (v->xsave & EMU_XSAVE_SUPER) && emu_xcr0_valid(v->whole, v->simd);
-}
-/* emu_xsave_cpuid - @regs (EAX, EBX, ECX, EDX) of CPUID leaf 0DH, sub-leaf @sub, are as in the
- * vCPU's table: make them right for XCR0. */
-void emu_xsave_cpuid(const struct emu_vcpu *v, uint32_t sub, uint32_t regs[4]);
-emu_op_fn emu_help_xsave, emu_help_xrstor, emu_sys_xgetbv, emu_sys_xsetbv;
-
 /* ---- x87.c, simd.c, mmx.c, sse4.c: as above ---- */
 emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, emu_help_fxrstor,
 	emu_help_mxcsr, emu_help_simd, emu_help_simd_fp, emu_help_simd_gpr, emu_help_simd_count,
