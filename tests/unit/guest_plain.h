@@ -73,6 +73,7 @@ static inline int code_of(const struct plain *p, uint64_t sel, int *tier)
 					    {0x00c0, VPMU_EMU_INSTRUCTIONS, ARCH},
 					    {0x00c4, VPMU_EMU_BRANCHES, ARCH},
 					    {0x20c4, VPMU_EMU_BRANCHES_TAKEN, STANDARD},
+					    {0x11c4, VPMU_EMU_BRANCHES_CONDITIONAL, STANDARD},
 					    {0x81d0, VPMU_EMU_LOADS, STANDARD},
 					    {0x82d0, VPMU_EMU_STORES, STANDARD},
 					    {0x00c5, -1, ARCH},
@@ -85,6 +86,7 @@ static inline int code_of(const struct plain *p, uint64_t sel, int *tier)
 					  {0x00c0, VPMU_EMU_INSTRUCTIONS, ARCH},
 					  {0x00c2, VPMU_EMU_BRANCHES, ARCH},
 					  {0x00c4, VPMU_EMU_BRANCHES_TAKEN, STANDARD},
+					  {0x00d1, VPMU_EMU_BRANCHES_CONDITIONAL, STANDARD},
 					  {0x0129, VPMU_EMU_LOADS, STANDARD},
 					  {0x0229, VPMU_EMU_STORES, STANDARD},
 					  {0x00c3, -1, ARCH},
@@ -100,6 +102,8 @@ static inline int code_of(const struct plain *p, uint64_t sel, int *tier)
 			return -1;
 		if (sel >> 32 & 0xf) /* event 1xxH: as if the unit mask began at bit 16 */
 			code = (sel >> 32 & 0xf) << 8 | (sel & 0xff) | (sel & 0xff00) << 8;
+	} else if (code == 0x01c4 && p->ver < 5 && !(sel >> 23 & 1)) {
+		code = 0x11c4; /* before Ice Lake it was unit mask 01H */
 	}
 	for (const struct code *c = p->intel ? intel : amd; c->tier >= 0; c++) {
 		if (c->code == code) {

@@ -459,16 +459,16 @@ Test(emu_exec, a_string_instruction_without_end_is_interrupted)
 
 /* ---- the closed list ---- */
 
-BED_GUEST(guest_avx, "add $1, %eax\nvaddps %xmm1, %xmm2, %xmm0\n");
+BED_GUEST(guest_avx512, "add $1, %eax\nvaddps %zmm1, %zmm2, %zmm0\n");
 
 Test(emu_exec, an_instruction_outside_the_list_is_named)
 {
-	BED_START(&b, guest_avx, true);
+	BED_START(&b, guest_avx512, true);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(b.run.u.error.rip, BED_CODE + 3);
-	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the emulator's list: c5 e8 58 c1 "
-					    "(vaddps xmm0, xmm2, xmm1) at rip 0x200003");
+	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the emulator's list: 62 f1 6c 48 "
+					    "58 c1 (vaddps zmm0, zmm2, zmm1) at rip 0x200003");
 }
 
 static int find_name(const char *mnemonic, void *arg)

@@ -398,7 +398,7 @@ Test(emu_legacy, what_is_refused_is_one_line)
 
 /* ---- 64-bit code of vCPUs that show a whole CPU ---- */
 
-BED_GUEST(guest_avx, "vxorps %ymm0, %ymm0, %ymm0\nhlt\n");
+BED_GUEST(guest_avx512, "vaddps %zmm0, %zmm0, %zmm0\nhlt\n");
 BED_GUEST(guest_rdrand, "rdrand %eax\nhlt\n");
 BED_GUEST(guest_sysenter, "sysenter\nhlt\n");
 BED_GUEST(guest_outsb, "outsb\nhlt\n");
@@ -410,8 +410,8 @@ Test(emu_legacy, extensions_that_cpuid_does_not_show_are_ud)
 		bool user;
 		int vec; /* with a whole CPU; -2: an error */
 	} rows[] = {
-		{guest_avx, guest_avx_end, true, 6},
-		{guest_avx, guest_avx_end, false, 6},
+		{guest_avx512, guest_avx512_end, true, 6},
+		{guest_avx512, guest_avx512_end, false, 6},
 		{guest_rdrand, guest_rdrand_end, false, 6},
 		{guest_sysenter, guest_sysenter_end, false, 6},
 		{guest_outsb, guest_outsb_end, true, 6},

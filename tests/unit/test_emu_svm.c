@@ -867,7 +867,7 @@ Test(emu_svm, intercepts_of_real_mode)
 
 /* ---- what is not modelled ---- */
 
-CASE(e_avx, "vaddps %xmm0,%xmm1,%xmm2");
+CASE(e_avx512, "vaddps %zmm0,%zmm1,%zmm2");
 
 /* It ends the VM with a message, in a guest as outside. */
 Test(emu_svm, not_modelled)
@@ -879,7 +879,7 @@ Test(emu_svm, not_modelled)
 	for (size_t i = 0; i < sizeof(why) / sizeof(why[0]); i++) {
 		start();
 		host(g_run, g_run_end, 0);
-		guest(e_avx, e_avx_end);
+		guest(e_avx512, e_avx512_end);
 		switch (i) {
 		case 0:
 			save()->efer = SVME;
