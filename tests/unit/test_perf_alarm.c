@@ -180,7 +180,7 @@ Test(perf_alarm, a_far_alarm_comes_after_multiplexing)
 	unsigned int turns = 0;
 
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, (1ULL << 42) + 200000);
+	set_alarm(&b, INSTRUCTIONS, (1ULL << 42) + 100500);
 	for (unsigned int i = 0; i < 5; i++)
 		cr_assert(!vpmu_consumer_add(&more[i], b.k.vm, fake_raw(0x10 + i), b.k.pcpu));
 	for (unsigned int i = 0; i < 50; i++) {
