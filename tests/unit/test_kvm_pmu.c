@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
+#include "vpmu/consumer.h"
 #include "vpmu/core/rcu.h"
 #include "vpmu/emupmu.h"
 #include "vpmu/guest/guest.h"
@@ -21,6 +23,7 @@
 #include "vpmu/host.h"
 #include "vpmu/kvm.h"
 #include "vpmu/kvm/priv.h"
+#include "vpmu/pcpu.h"
 
 enum { VM_FD = 1000, VCPU_FD = 1001, RAM = 8 << 20 };
 
@@ -371,6 +374,67 @@ Test(kvm_pmu, time_is_taken_while_something_counts)
 		retire(&b, 1);
 		vpmu_kvm_vcpu_report(b.v, &r);
 		cr_expect_gt(r.guest_tsc, was);
+	}
+	bed_end(&b);
+}
+
+static struct operator
+{
+	struct vpmu_account *account;
+	struct vpmu_consumer c;
+	_Atomic bool counts;
+}
+operator;
+
+static void *operator_attach(void *arg)
+{
+	struct operator* o = arg;
+
+	urcu_memb_register_thread();
+	cr_assert(!vpmu_consumer_add(
+		&o->c, o->account,
+		vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR | VPMU_KEY_OS), NULL));
+	atomic_store(&o->counts, true);
+	while (atomic_load(&o->counts))
+		usleep(100);
+	vpmu_consumer_del(&o->c, NULL, NULL);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* What a control call changes is in effect when the guest runs next: ticks of a guest that does not
+ * exit any more, and a PMI that the call has found. */
+Test(kvm_pmu, control_calls_take_effect_before_the_guest_runs)
+{
+	pthread_t t;
+	struct bed b;
+
+	bed_vm(&b, VPMU_GUEST_AMD_CORE, 0);
+	b.opts.tick_ns = 1ull << 60; /* one at the start */
+	cr_assert(!bed_open(&b), "%s", b.why);
+	bed_vcpu(&b, 3);
+	retire(&b, 1);
+	for (int i = 0; i < 2; i++) {
+		operator=(struct operator){.account = vpmu_kvm_vcpu_account(b.v)};
+		cr_assert(!pthread_create(&t, NULL, operator_attach, &operator));
+		while (!atomic_load(&operator.counts)) {
+			retire(&b, 0);
+			cr_assert_eq(b.v->timer_on, vpmu_pcpu_wants_tick(b.v->pcpu));
+			cr_assert(!vpmu_guest_pending(b.v->guest));
+		}
+		cr_expect(b.v->timer_on);
+		cr_expect_eq(fake.nmis, i);
+		if (!i) {
+			fake.lvtpc = 0x400;
+			count_from(&b, (1ull << 48) - 5);
+			retire(&b, 10);
+		}
+		atomic_store(&operator.counts, false);
+		while (pthread_tryjoin_np(t, NULL)) {
+			retire(&b, 0);
+			cr_assert(!vpmu_guest_pending(b.v->guest));
+		}
+		cr_expect_eq(fake.nmis, 1);
 	}
 	bed_end(&b);
 }

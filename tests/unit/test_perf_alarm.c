@@ -173,6 +173,39 @@ Test(perf_alarm, a_far_alarm_is_armed_when_it_is_near)
 	cr_expect_eq(run_guest(&b, 10000), 0);
 }
 
+/* Nor is one lost whose counter was taken for other keys, and whose context did not always run. */
+Test(perf_alarm, a_far_alarm_comes_after_multiplexing)
+{
+	struct vpmu_consumer more[5];
+	unsigned int turns = 0;
+
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, (1ULL << 42) + 100500);
+	for (unsigned int i = 0; i < 5; i++)
+		cr_assert(!vpmu_consumer_add(&more[i], b.k.vm, fake_raw(0x10 + i), b.k.pcpu));
+	for (unsigned int i = 0; i < 50; i++) {
+		uint64_t binds = b.k.p.binds;
+
+		cr_expect_eq(run_guest(&b, 1000), 0);
+		vpmu_pcpu_tick(b.k.pcpu);
+		turns += b.k.p.binds > binds;
+	}
+	cr_expect_gt(turns, 10);
+	for (unsigned int i = 0; i < 5; i++)
+		vpmu_consumer_del(&more[i], b.k.pcpu, NULL);
+	vpmu_pcpu_tick(b.k.pcpu);
+	vpmu_pcpu_switch(b.k.pcpu, NULL);
+	vpmu_pcpu_switch(b.k.pcpu, &b.k.ctx);
+	event_of(PERF_COUNT_HW_INSTRUCTIONS)->count += 1ULL << 42;
+	b.alarm.period = 1ULL << 42;
+	for (unsigned int i = 0; i < 200; i++) {
+		run_guest(&b, 1000);
+		vpmu_pcpu_tick(b.k.pcpu);
+	}
+	cr_expect_eq(b.alarm.fired, 1);
+	cr_expect_leq(b.alarm.latest, 2);
+}
+
 /* The kernel takes no short period: alarms are late, and none is lost. */
 Test(perf_alarm, a_period_that_the_kernel_refuses)
 {
@@ -317,6 +350,25 @@ Test(perf_alarm, throttled_time_is_a_gap)
 Test(perf_alarm, throttled_time_is_a_gap_by_rdpmc)
 {
 	stopped_time(true);
+}
+
+/* While the clock is held, too. */
+Test(perf_alarm, throttled_while_an_exit_is_answered)
+{
+	struct vpmu_value v;
+
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 1000);
+	run_guest(&b, 10000);
+	vpmu_hostpmu_perf_hold(&b.k.p, true);
+	value(&b);
+	throttled_for(&b, true, 5 * MS);
+	value(&b);
+	throttled_for(&b, false, 0);
+	vpmu_hostpmu_perf_hold(&b.k.p, false);
+	v = value(&b);
+	cr_expect(about(v.enabled_ns, 15 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
 }
 
 /* A thread without a CPU loses nothing by it. */

@@ -185,7 +185,7 @@ static int read_event(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_
 
 /* Add the time for which @c was throttled since its last reading: the event's own running time
  * includes it. */
-static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
+static void note_throttled(struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
 			   uint64_t gap_before)
 {
 	uint64_t stopped = vpmu_perf_event_stopped(&c->event), since;
@@ -193,6 +193,7 @@ static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_c
 	if (!c->based || !stopped)
 		return;
 	/* Limit: the time for which the thread has run since. */
+	p->held = false;
 	since = perf_clock_now(p) - c->seen_ns;
 	since -= c->gap_ns - gap_before < since ? c->gap_ns - gap_before : since;
 	if (stopped > since)
@@ -368,7 +369,7 @@ static void perf_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events
 	c->armed = events;
 }
 
-/* Arm what is not far any more. */
+/* Arm what is not far any more. The tick has read all counters. */
 static void arm_near(struct vpmu_hostpmu_perf *p)
 {
 	for (unsigned int i = 0; i < CTR_TSC; i++) {

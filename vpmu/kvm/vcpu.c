@@ -208,12 +208,13 @@ int vpmu_kvm_enter(struct vpmu_kvm_vcpu *v)
 		count(&v->alarms);
 		vpmu_pcpu_overflow(v->pcpu);
 	}
-	if (v->own)
+	if (v->own) {
+		/* May bind counters, which want ticks, and be what finds that a PMI is due. */
+		vpmu_pcpu_poll(v->pcpu);
 		kvm_vcpu_tick(v);
+	}
 	if (vpmu_guest_pending(v->guest) && vpmu_guest_service(v->guest))
 		rc = vcpu_raise(v);
-	if (v->own)
-		vpmu_pcpu_poll(v->pcpu);
 	vpmu_hostpmu_perf_hold(&v->perf, false);
 	kvm_alarms_to(v->port.kr);
 	/* The time is for what counts the TSC: without a counter or key nothing does. */

@@ -71,7 +71,8 @@ struct vpmu_hostpmu_perf_opts {
 	 * Thread PMUs: the signal sent to the thread when an alarm set by arm() is due; 0: no
 	 * alarms. Perf events send it on overflow. For TSC counts a timer sends it: no earlier than
 	 * VPMU_PERF_ALARM_MIN_NS from now, and too early if the thread lost its CPU. The handler
-	 * must make the owner call vpmu_pcpu_overflow.
+	 * must make the owner call vpmu_pcpu_overflow. Ticks (vpmu_pcpu_tick) must come each few
+	 * seconds: an alarm 2^40 events away is armed by one.
 	 */
 	int alarm_signal;
 };

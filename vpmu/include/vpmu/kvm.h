@@ -133,8 +133,8 @@ struct vpmu_kvm_vm_opts {
 	int alarm_signal;
 	/* With more events in use than counters, they are multiplexed at this interval, in ns; also
 	 * the longest time after which a change by a control call reaches a vCPU that never exits.
-	 * 0: 10 ms. It needs no right and no thread: it is a timer of the vCPU's thread while the
-	 * guest or an operator counts. */
+	 * 0: 10 ms; with more than a few seconds PMIs can be late. It needs no right and no thread:
+	 * it is a timer of the vCPU's thread while the guest or an operator counts. */
 	uint64_t tick_ns;
 	/*
 	 * Returns the address of guest-physical @gpa in this process, and in *@left the bytes from
