@@ -379,7 +379,7 @@ Test(bed_vpmud, finds_a_vm_and_counts_its_guest)
 	cr_expect_eq(cell(out, "instructions:G", "/t1", "", ""), done,
 		     "what a VM that has ended counted is the tenant's: %s", out);
 	out = asked("conservation");
-	cr_expect(has_line(out, "instructions:G ", " yes", NULL) &&
+	cr_expect(has_line(out, " instructions ", " yes", NULL) &&
 			  !has_line(out, " no", NULL, NULL),
 		  "%s", out);
 	vpmud_stop(vpmud);
