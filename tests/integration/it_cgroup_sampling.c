@@ -433,7 +433,8 @@ Test(it_cgroup_sampling, the_real_clock)
 	cr_expect_gt(mine_v.count, 0u);
 	cr_expect_leq(mine_v.count, all_v.count);
 	cr_expect_eq(mine.last.serial, tenant->serial);
-	cr_expect_eq(mine.last.pid, (uint32_t)pid);
+	cr_expect_eq(mine.last.pid, (uint32_t)pid, "a sample of %u at %llx, not of %d",
+		     mine.last.pid, (unsigned long long)mine.last.ip, pid);
 	vpmu_backend_sample_stop(a);
 	vpmu_backend_sample_stop(t);
 	bed_kill(pid);
