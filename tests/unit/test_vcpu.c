@@ -344,7 +344,7 @@ Test(vcpu, denials)
 Test(vcpu, unsupported_events)
 {
 	static const struct fake_step script[] = {
-		WR(0x38f, 3), WR(0x186, 0x4301c4), /* conditional branches */
+		WR(0x38f, 3), WR(0x186, 0x4308c4), /* near returns */
 		RUN(10),      WR(0x38f, 0),
 		WR(0x38f, 3),			   /* the same again */
 		RD(0xc1, 0),  WR(0x187, 0x4300c5), /* mispredicted branches */
