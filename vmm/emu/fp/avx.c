@@ -39,11 +39,12 @@ int emu_help_avx(struct emu_vcpu *v, const struct emu_op *op)
 	const union emu_ymm first = op->idx & AVX_THREE ? avx_get(v, op->dst) : third;
 	struct emu_simd_io io[2];
 	struct emu_op memory = *op;
-	union emu_ymm y;
+	union emu_ymm y = {.q = {0}};
 
 	memory.idx = 0; /* any address */
 	v->extra += op->idx & SIMD_LONG ? EMU_EFFORT_FP_LONG : 0;
-	if (emu_fp_avx(v) || avx_source(v, &memory, &y))
+	/* With AVX_COUNT op->src is no register. */
+	if (emu_fp_avx(v) || (!(op->idx & AVX_COUNT) && avx_source(v, &memory, &y)))
 		return 1;
 	for (unsigned int i = 0; i < n; i++) {
 		io[i].a = first.x[i];
