@@ -84,7 +84,7 @@ if [ "${1-}" = --inside ]; then
 	typed "apt-get install -y ./vpmu-exporter_*.deb"
 	# On a socket of its own: the ports are this host's.
 	install -d -o vpmu-exporter /run/vpmu-exporter
-	echo 'listen = unix:/run/vpmu-exporter/http' >/root/exporter.conf
+	printf '[vpmu-exporter]\nlisten = unix:/run/vpmu-exporter/http\n' >/root/exporter.conf
 	setsid vpmu-exporter -c /root/exporter.conf --user vpmu-exporter >/root/exporter.log 2>&1 </dev/null &
 	exporter=$!
 	page() {
