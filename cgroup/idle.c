@@ -6,9 +6,10 @@
  * steps of a clock tick. With NO_HZ it is measured, without it is the number of ticks that found
  * the CPU idle: so the figure is an estimate, never behind the clocks by more than a tick.
  *
- * The kernel has two sums for each CPU, and shows the other one while the CPU is offline; until 6.8
- * the first one began anew when it came back. Such a step, of up to the time since the boot, is no
- * idle time: counting goes on from there, and what was idle since the last reading is lost.
+ * The kernel has two sums for each CPU, and shows the other one while the CPU is offline; older
+ * kernels begin the first one anew when it comes back. Such a step, of up to the time since the
+ * boot, is no idle time: counting goes on from there, and what was idle since the last reading is
+ * lost.
  */
 #include <errno.h>
 #include <inttypes.h>

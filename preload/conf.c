@@ -213,6 +213,15 @@ static int conf_replace(struct conf *c, enum conf_key k, const char *value)
 	return 0;
 }
 
+static int conf_model(const struct conf *c, bool intel, enum vpmu_guest_model *model)
+{
+	int ret = guest_pmu_parse(c->value[CONF_PMU] ? c->value[CONF_PMU] : "auto", model);
+
+	if (!ret && *model == VPMU_GUEST_MODELS)
+		*model = intel ? VPMU_GUEST_INTEL_V5 : VPMU_GUEST_AMD_V2;
+	return ret;
+}
+
 unsigned int conf_host_counters(void)
 {
 	unsigned int a, b, c, d;
@@ -227,22 +236,18 @@ unsigned int conf_host_counters(void)
 
 int conf_default_gp(struct conf *c, bool intel, unsigned int host)
 {
-	unsigned int gp = host > VPMU_PERF_LEAVE ? host - VPMU_PERF_LEAVE : 0, least, most;
+	unsigned int gp = host > VPMU_PERF_LEAVE ? host - VPMU_PERF_LEAVE : 0, most;
 	enum vpmu_guest_model model;
 	char text[12];
 
-	if (c->value[CONF_GP] || !host ||
-	    guest_pmu_parse(c->value[CONF_PMU] ? c->value[CONF_PMU] : "auto", &model))
+	if (c->value[CONF_GP] || !host || conf_model(c, intel, &model))
 		return 0;
-	if (model == VPMU_GUEST_AMD_CORE)
-		return 0; /* it always has six */
-	if (model != VPMU_GUEST_MODELS)
-		intel = words_is_intel(model);
-	least = intel ? 2 : 4;
-	most = intel ? 8 : 6;
+	most = words_is_intel(model) ? 8 : 6; /* the models' own default */
+	while (gp < most && guest_gp_expected(model, gp))
+		gp++;
 	if (gp >= most)
 		return 0;
-	snprintf(text, sizeof(text), "%u", gp < least ? least : gp);
+	snprintf(text, sizeof(text), "%u", gp);
 	return conf_replace(c, CONF_GP, text);
 }
 
@@ -282,12 +287,10 @@ int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
 	int ret;
 
 	*cfg = (struct vpmu_guest_cfg){.no_lbr = true};
-	if (guest_pmu_parse(c->value[CONF_PMU] ? c->value[CONF_PMU] : "auto", &cfg->model))
+	if (conf_model(c, intel, &cfg->model))
 		return fail(-EINVAL, err, errlen,
 			    "pmu: \"%.80s\" is invalid; expected auto, none or a model",
 			    c->value[CONF_PMU]);
-	if (cfg->model == VPMU_GUEST_MODELS)
-		cfg->model = intel ? VPMU_GUEST_INTEL_V5 : VPMU_GUEST_AMD_V2;
 	space = words_is_intel(cfg->model) ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD;
 	ret = conf_gp(c, cfg, err, errlen);
 	if (!ret)

@@ -11,8 +11,8 @@
  * A segment: records of kind (1 byte), length of the rest (4), checksum of the rest (4), rest.
  *   BEGIN   magic, seq, interval
  *   SERIES  key, path, vm, event (strings with NUL)
- *   TICK    time, width * 2 + follows, then for each delta: id less the last one, flags, [share,]
- * delta Numbers of rests are of 7 bits a byte, the least significant first.
+ *   TICK    time, width * 2 + follows, then the deltas: id less the last one, flags, [share,] delta
+ * Numbers of rests are of 7 bits a byte, the least significant first.
  */
 #define BEGIN	   1
 #define SERIES	   2

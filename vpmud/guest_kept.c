@@ -53,7 +53,8 @@ void guest_kept_count(const struct guest_kept *k, uint64_t owner, struct guest_k
 	}
 }
 
-/* Forget those that are closed; none, after an error. */
+/* Forget those that are closed. An error in the middle leaves numbers that are too large, until the
+ * next reading. */
 static void kept_read(struct guest_kept *k)
 {
 	unsigned int nr = 0, before = k->nr;

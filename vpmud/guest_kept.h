@@ -26,14 +26,14 @@ struct guest_kept_nr {
 	unsigned int vm, tenant, all;
 };
 
-/* guest_kept_fits - returns true if the VM may get one more. A tenant has at most as many as are
- * free: however many it fills, others find room. Pure. */
+/* guest_kept_fits - returns true if the VM may get one more. A tenant has no more than are free:
+ * however many it fills, others find room. Pure. */
 bool guest_kept_fits(const struct guest_kept_nr *n);
 /* guest_kept_owner - process @pid as a VM of the tenant at @path. Two VMs or tenants have the same
  * number with a probability of 2^-32, and then share their limits. Pure. */
 uint64_t guest_kept_owner(const char *path, pid_t pid, uint64_t start_time);
-/* guest_kept_room - returns true if @owner may get one more. Those that are closed are only looked
- * for if there seems to be no room, and once a second at most: of 16384 this takes 30 ms.
+/* guest_kept_room - returns true if @owner may get one more. Closed ones are only looked for if
+ * there seems to be no room, and once a second, since the time grows with the number of all.
  * guest_kept_add - @fd is passed to @owner, for which there is room: it counts until its last
  * descriptor anywhere is closed. 0 or -errno.
  * guest_kept_count - set *@n for @owner. */

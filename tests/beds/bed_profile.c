@@ -48,7 +48,7 @@ static void make_backend(void)
 	cr_assert(!bpf_backend_bind_task(vcpu, gettid(), bed_start_time(gettid())));
 }
 
-/* Up to Linux 6.8 KVM on x86 tells perf the mode that the vCPU had when it was last preempted. */
+/* KVM of Linux 6.1 on x86 tells perf the mode that the vCPU had when it was last preempted. */
 static bool is_guest_kernel(enum vpmu_side side)
 {
 #ifdef __x86_64__

@@ -96,7 +96,7 @@ says one "flood 250" 250
 exact one 3
 
 # Events that it keeps: as many as it may, whatever its connection; those that are closed count no more, also for others.
-# At a limit vpmud looks for closed ones once a second at most.
+# At a limit vpmud looks for closed ones once a second.
 look_again() { sleep 1.1; }
 says one "events 1025" "1024 28"
 says two "events 3" "3 0"

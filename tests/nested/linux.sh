@@ -18,6 +18,7 @@
 # 77 with a line "# SKIP" when something is missing.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/qemu.inc"
 top=$(cd "$here/../.." && pwd)
 build=${VPMU_BUILD:-$top/build}
 linux=$build/linux
@@ -85,14 +86,6 @@ script() { # [--exact]
 		BED_MB=${BED_MB:-1600} bed "$@" "$tmp/script"
 }
 
-# This system's QEMU and what it loads.
-qemu_files() {
-	command -v qemu-system-x86_64
-	for rom in bios-256k.bin linuxboot_dma.bin kvmvapic.bin; do
-		ls /usr/share/qemu/$rom /usr/share/seabios/$rom 2>/dev/null || :
-	done
-}
-
 guests_see() { # model
 	case $1 in
 	amd-k7) echo 'Performance Events: AMD PMU driver' && echo 'generic (registers|counters): +4$' ;;
@@ -151,7 +144,7 @@ boot)
 		END
 		case $g in
 		qemu:*)
-			files=$(qemu_files)
+			files=$(qemu_files) || skip "$(echo "$files" | tail -n 1)"
 			# The bed's processor has no XSAVE that its guests could use.
 			echo "{ qemu-system-x86_64 -L /bed -accel kvm -M q35 -m 192 -smp $n -cpu host,-xsave -nodefaults -display none -no-reboot" \
 				"-serial stdio -kernel /bed/$guest.vmlinuz -initrd /bed/$g.initrd -append 'console=ttyS0 quiet panic=-1' </dev/null 2>&1 &&" \

@@ -24,12 +24,9 @@ skip() {
 	exit 77
 }
 
-qemu=$(command -v qemu-system-x86_64) || skip "no qemu-system-x86_64 (tools/deps nested)"
+. "$here/qemu.inc"
+files=$(qemu_files) || skip "$(echo "$files" | tail -n 1)"
 [ -e "$linux/complete" ] || skip "no Linux guests (tools/linux-guest)"
-roms=
-for rom in bios-256k.bin linuxboot_dma.bin kvmvapic.bin; do
-	roms="$roms $(ls /usr/share/qemu/$rom /usr/share/seabios/$rom 2>/dev/null | head -n 1)"
-done
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM PIPE
@@ -113,7 +110,7 @@ cat >>"$tmp/script" <<-'END'
 END
 chmod +x "$tmp/script"
 "$build/tests/linux-truth" trace "$tmp/path" "$build/tests/nested-rounds" </dev/null >/dev/null &
-BED_FILES="$linux/busybox $linux/cloud.vmlinuz $tmp/guest.initrd $build/bin/vpmu-qemu $build/bin/vpmu-preload.so $build/bin/vpmud $build/bin/vpmu $qemu $roms" \
+BED_FILES="$linux/busybox $linux/cloud.vmlinuz $tmp/guest.initrd $build/bin/vpmu-qemu $build/bin/vpmu-preload.so $build/bin/vpmud $build/bin/vpmu $files" \
 	BED_MB=768 "$here/run" "$tmp/script" >"$tmp/out" 2>&1 || {
 	rc=$?
 	cat "$tmp/out"

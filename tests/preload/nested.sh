@@ -30,18 +30,9 @@ skip() {
 	exit 77
 }
 
-qemu=$(command -v qemu-system-x86_64) || skip "no qemu-system-x86_64 (tools/deps nested)"
+. "$here/../nested/qemu.inc"
+files=$(qemu_files) || skip "$(echo "$files" | tail -n 1)"
 [ -e "$linux/complete" ] && [ -e "$linux/$guest.vmlinuz" ] || skip "no Linux guests (tools/linux-guest)"
-roms=
-for rom in bios-256k.bin linuxboot_dma.bin kvmvapic.bin; do
-	for dir in /usr/share/qemu /usr/share/seabios; do
-		[ ! -e $dir/$rom ] || roms="$roms $dir/$rom"
-	done
-	case $roms in
-	*$rom) ;;
-	*) skip "no $rom (tools/deps nested)" ;;
-	esac
-done
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM PIPE
@@ -122,7 +113,7 @@ bed() { # an operator's script in the bed, from standard input
 		cat
 	} >"$tmp/script"
 	chmod +x "$tmp/script"
-	export BED_FILES="$linux/busybox $linux/$guest.vmlinuz $build/bin/vpmu-qemu $build/bin/vpmu-preload.so $qemu $tmp/guest.initrd $roms"
+	export BED_FILES="$linux/busybox $linux/$guest.vmlinuz $build/bin/vpmu-qemu $build/bin/vpmu-preload.so $tmp/guest.initrd $files"
 	{ VPMU_BUILD=$build BED_MB=${BED_MB:-1800} "$top/tests/nested/run" --exact "$tmp/script" 2>&1 || echo "exit status of the bed: $?"; } | tee "$tmp/out"
 	! grep -qx 'exit status of the bed: 77' "$tmp/out" || exit 77 # it has said what is missing
 	! grep -q '^exit status of the bed: ' "$tmp/out" || fail "the bed failed"

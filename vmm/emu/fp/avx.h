@@ -69,6 +69,12 @@ static inline union emu_ymm avx_get(const struct emu_vcpu *v, unsigned int n)
 	return (union emu_ymm){.x = {v->fpu.fx.xmm[n], v->fpu.ymm_high[n]}};
 }
 
+/* Element @i of @bytes bytes has its top bit set. */
+static inline bool avx_sign(const union emu_ymm *y, unsigned int i, unsigned int bytes)
+{
+	return y->b[(i + 1) * bytes - 1] & 0x80;
+}
+
 /* A VEX instruction writes @lanes lanes of register @n, and clears the rest. */
 static inline void avx_put(struct emu_vcpu *v, unsigned int n, const union emu_ymm *y,
 			   unsigned int lanes)

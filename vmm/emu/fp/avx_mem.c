@@ -8,13 +8,8 @@
 
 #include "vmm/emu/fp/avx.h"
 
-static bool mask_bit(const union emu_ymm *mask, unsigned int i, unsigned int bytes)
-{
-	return mask->b[(i + 1) * bytes - 1] & 0x80;
-}
-
-static int masked_load(struct emu_vcpu *v, const struct emu_op *op, const union emu_ymm *mask,
-		       unsigned int bytes)
+static int avx_masked_load(struct emu_vcpu *v, const struct emu_op *op, const union emu_ymm *mask,
+			   unsigned int bytes)
 {
 	uint64_t at = v->r[EMU_TEA];
 	union emu_ymm y = {.q = {0}};
@@ -22,7 +17,7 @@ static int masked_load(struct emu_vcpu *v, const struct emu_op *op, const union 
 
 	for (unsigned int i = 0; i < op->base / bytes; i++) {
 		v->r[EMU_TEA] = at + i * bytes;
-		if (mask_bit(mask, i, bytes) && emu_simd_load(v, &one, y.b + i * bytes))
+		if (avx_sign(mask, i, bytes) && emu_simd_load(v, &one, y.b + i * bytes))
 			return 1;
 	}
 	avx_put(v, op->dst, &y, AVX_LANES(op));
@@ -30,8 +25,8 @@ static int masked_load(struct emu_vcpu *v, const struct emu_op *op, const union 
 }
 
 /* The first pass checks, the second cannot fault. */
-static int masked_store(struct emu_vcpu *v, const struct emu_op *op, const union emu_ymm *mask,
-			unsigned int bytes)
+static int avx_masked_store(struct emu_vcpu *v, const struct emu_op *op, const union emu_ymm *mask,
+			    unsigned int bytes)
 {
 	const union emu_ymm y = avx_get(v, op->dst);
 
@@ -39,7 +34,7 @@ static int masked_store(struct emu_vcpu *v, const struct emu_op *op, const union
 		for (unsigned int i = 0; i < op->base / bytes; i++) {
 			uint8_t *p;
 
-			if (!mask_bit(mask, i, bytes))
+			if (!avx_sign(mask, i, bytes))
 				continue;
 			p = emu_rmw_slow(v, v->r[EMU_TEA] + i * bytes, bytes);
 			if (!p)
@@ -61,7 +56,8 @@ int emu_help_avx_maskmov(struct emu_vcpu *v, const struct emu_op *op)
 	if (emu_fp_avx(v))
 		return 1;
 	v->extra += EMU_EFFORT_SIMD * (op->base / (op->idx & 15u));
-	return (op->idx & AVX_STORE ? masked_store : masked_load)(v, op, &mask, op->idx & 15u);
+	return (op->idx & AVX_STORE ? avx_masked_store : avx_masked_load)(v, op, &mask,
+									  op->idx & 15u);
 }
 
 /* The elements of @op are at EMU_TEA plus an index each. */
@@ -84,7 +80,7 @@ int emu_help_avx_gather(struct emu_vcpu *v, const struct emu_op *op)
 
 		x = at + (x << scale);
 		v->r[EMU_TEA] = seg + (op->flags & EMU_OPF_A32 ? (uint32_t)x : x);
-		if (mask_bit(&mask, i, bytes) && emu_simd_load(v, &one, y.b + i * bytes)) {
+		if (avx_sign(&mask, i, bytes) && emu_simd_load(v, &one, y.b + i * bytes)) {
 			avx_put(v, op->dst, &y, 2); /* the rest is unchanged */
 			avx_put(v, m, &mask, 2);
 			return 1;

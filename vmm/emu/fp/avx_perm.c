@@ -7,12 +7,6 @@
 
 #include "vmm/emu/fp/avx.h"
 
-/* Element @i of @bytes bytes has its top bit set. */
-static bool perm_top(const union emu_ymm *y, unsigned int i, unsigned int bytes)
-{
-	return y->b[(i + 1) * bytes - 1] & 0x80;
-}
-
 static void perm_shift_d(union emu_ymm *r, const union emu_ymm *a, const union emu_ymm *b,
 			 unsigned int kind)
 {
@@ -113,7 +107,7 @@ static void perm_compute(union emu_ymm *r, const union emu_ymm *a, const union e
 			r->b[i] = b->b[i % bytes];
 	else if (kind >= PERM_BLENDV)
 		for (unsigned int i = 0; i < 32; i++)
-			r->b[i] = (perm_top(m, i / bytes, bytes) ? b : a)->b[i];
+			r->b[i] = (avx_sign(m, i / bytes, bytes) ? b : a)->b[i];
 	else
 		perm_elements(r, a, b, kind, imm);
 }
@@ -158,7 +152,7 @@ int emu_help_avx_bits(struct emu_vcpu *v, const struct emu_op *op)
 		return 1;
 	if (op->idx & AVX_TO_GPR) {
 		for (unsigned int i = 0; i < n / bytes; i++)
-			bits |= (uint64_t)perm_top(&b, i, bytes) << i;
+			bits |= (uint64_t)avx_sign(&b, i, bytes) << i;
 		v->r[op->dst] = bits;
 		return 0;
 	}

@@ -104,7 +104,7 @@ static uint64_t xsave_mask(const struct emu_vcpu *v)
 	return ((uint32_t)v->r[EMU_RAX] | v->r[EMU_RDX] << 32) & v->fpu.xcr0;
 }
 
-/* Checks before memory is accessed. @super: XSAVES, XRSTORS. */
+/* Checks before memory is accessed. @feature: of v->xsave, what the instruction belongs to. */
 static int xsave_enter(struct emu_vcpu *v, uint32_t feature)
 {
 	v->extra += EMU_EFFORT_X87_STATE;
