@@ -239,7 +239,7 @@ static json_t *set_request(const char *cmd, const char *field, const struct word
 		if (strcmp(key, "cmd") == 0 || strcmp(key, field) == 0)
 			continue;
 		if (!*text || text[strspn(text, "0123456789")] || strlen(text) > 9)
-			cli_usage("%s: %s: \"%s\": give a number", what, key, text);
+			cli_usage("%s: %s: \"%s\" is invalid; expected a number", what, key, text);
 		json_object_set_new(req, key, json_integer(atoi(text)));
 	}
 	return req;

@@ -57,7 +57,7 @@ unsigned int cli_choice(const struct argp_state *state, const char *option, cons
 					       : ", ",
 					values[i]);
 	}
-	cli_usage("%s: %s \"%s\": give %s", cli_command(state), option, text, list);
+	cli_usage("%s: %s \"%s\" is invalid; expected %s", cli_command(state), option, text, list);
 }
 
 long cli_number(const struct argp_state *state, const char *option, const char *text, long min,
@@ -69,8 +69,8 @@ long cli_number(const struct argp_state *state, const char *option, const char *
 	errno = 0;
 	v = strtol(text, &end, 10);
 	if (end == text || *end || errno || v < min || v > max)
-		cli_usage("%s: %s \"%s\": give a number from %ld to %ld", cli_command(state),
-			  option, text, min, max);
+		cli_usage("%s: %s \"%s\" is invalid; expected a number from %ld to %ld",
+			  cli_command(state), option, text, min, max);
 	return v;
 }
 
@@ -80,8 +80,8 @@ double cli_seconds(const struct argp_state *state, const char *option, const cha
 	double v = strtod(text, &end);
 
 	if (end == text || *end || !isfinite(v) || v <= 0 || v > max)
-		cli_usage("%s: %s \"%s\": give seconds above 0 and up to %g", cli_command(state),
-			  option, text, max);
+		cli_usage("%s: %s \"%s\" is invalid; expected seconds above 0 and up to %.0f",
+			  cli_command(state), option, text, max);
 	return v;
 }
 
@@ -347,6 +347,10 @@ static error_t parse_look(int key, char *arg, struct argp_state *state)
 		o->output = arg;
 		return 0;
 	case ARGP_KEY_ARG:
+		if (state->quoted) /* as for perf record */
+			cli_usage("%s: \"%s\" is invalid behind --; expected a TARGET of `vpmu "
+				  "list`; `vpmu stat -- COMMAND` counts a command",
+				  cli_command(state), arg);
 		cli_one_arg(&o->target, arg, "target", state);
 		return 0;
 	case ARGP_KEY_END:

@@ -114,8 +114,9 @@ static void profile_check_period(const char *text)
 	errno = 0;
 	n = strtoull(text, NULL, 10);
 	if (!*text || text[strspn(text, "0123456789")] || errno || !n || n > PERIOD_MAX)
-		cli_usage("profile: -c \"%s\": give a number of events from 1 to %llu", text,
-			  PERIOD_MAX);
+		cli_usage(
+			"profile: -c \"%s\" is invalid; expected a number of events from 1 to %llu",
+			text, PERIOD_MAX);
 }
 
 /* Start a profile. Returns the request that stops it, or NULL after an error was printed. */

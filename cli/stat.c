@@ -4,6 +4,7 @@
  * prints one line per value and interval. With --session it reads an attached session, which
  * continues. With a command, standard output is the command's.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,11 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'd':
 		cli_once(state, OPT_TIMEOUT, "-d or --timeout");
+		if (isalpha((unsigned char)*arg)) /* perf's -d has no value */
+			cli_usage(
+				"stat: -d \"%s\" is invalid; expected seconds above 0; perf's -d, "
+				"more events, is -e LIST or -M LIST here",
+				arg);
 		o->duration_s = cli_seconds(state, "-d", arg, 1e6);
 		return 0;
 	case OPT_TIMEOUT:
@@ -475,6 +481,11 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 	cli_parse(cli, &argp, argc, argv, &first, &o);
 	if (first < argc)
 		o.command = argv + first;
+	if (o.command && (!strcmp(*o.command, "record") || !strcmp(*o.command, "report")) &&
+	    strcmp(argv[first - 1], "--"))
+		cli_usage("stat: \"%s\" is invalid; expected -- COMMAND; there is no perf.data: "
+			  "`vpmu attach NAME` keeps counts, `vpmu stat --session NAME` shows them",
+			  *o.command);
 	/* As in perf: a command alone is counted itself. */
 	o.own = o.command && !o.what.all && !o.what.nr_targets && !o.session &&
 		!strcmp(o.what.scope, "none");

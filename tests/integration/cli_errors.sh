@@ -69,11 +69,17 @@ bad 2 '^vpmu: stat: -A: counts are per tenant' stat -A
 bad 2 '^vpmu: lst: no such command; did you mean "list"' lst
 bad 2 '^vpmu: record: no such command: `vpmu profile ' record -a
 bad 2 '^vpmu: recrod: no such command; for perf.s "record": `vpmu profile ' recrod
-bad 2 'stat: -I "5": give a number from 10 to 3600000' stat -I 5
+bad 2 'stat: -I "5" is invalid; expected a number from 10 to 3600000' stat -I 5
 bad 2 'a number from 10' stat -I 1e3
 bad 2 'seconds above 0' stat -d 0
-bad 2 'seconds above 0' stat -d nan
-bad 2 'give tenant, vm or vcpu' stat --for-each pod
+bad 2 "^vpmu: stat: -d \"nan\" is invalid; expected seconds above 0; perf's -d" stat -d nan
+bad 2 '^vpmu: stat: -d "-1" is invalid; expected seconds above 0 and up to 1000000$' stat -d -1
+bad 2 '^vpmu: stat: "report" is invalid; expected -- COMMAND; there is no perf.data: ' stat report
+bad 2 '^vpmu: stat: "record" is invalid; expected -- COMMAND; ' stat -e cycles record true
+bad 1 '^vpmu: stat: report cannot be counted by itself' stat -- report
+bad 2 '^vpmu: profile: "ls" is invalid behind --; expected a TARGET of `vpmu list`; ' profile -- ls -l
+bad 2 "^vpmu: -e: event 'sched:sched_switch' is invalid: tracepoints are not counted; expected names that " stat -e sched:sched_switch
+bad 2 'expected tenant, vm or vcpu' stat --for-each pod
 bad 2 'give only one of -j and -x' stat -j -x,
 bad 2 'give a separator' stat -x ''
 bad 2 'has its own events' stat --session a -e cycles
@@ -131,7 +137,7 @@ bad 2 '^vpmu: -p "x": give the number of a process$' stat -p x
 bad 1 '^vpmu: -p 999999999: no such process$' stat -p 999999999
 bad 2 'stat: --interval-count needs intervals' stat --interval-count 3
 bad 2 'profile: give only one of -c and -F' profile -c 1 -F 99
-bad 2 'profile: -F "0": give a number from 1 to 100000' profile -F 0
+bad 2 'profile: -F "0" is invalid; expected a number from 1 to 100000' profile -F 0
 bad 2 '^vpmu: --for-each: "tenant" of VM web-1; expected none, vm or vcpu for a VM$' stat -t web-1 --for-each tenant
 bad 1 '^vpmu: no session "nope"; `vpmu sessions` shows what there is$' stat --session nope
 bad 1 'no session "nope"' detach nope
@@ -149,8 +155,8 @@ bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' vm set nope weight=5
 bad 1 '^vpmu: no tenant "/nope"; `vpmu list` shows the tenants$' tenant set /nope weight=5
 bad 2 '^vpmu: weight: 0 is invalid; expected 1 to 10000$' vm set web-1 weight=0
 bad 2 '^vpmu: weight: 10001 is invalid; expected 1 to 10000$' tenant set /acme weight=10001
-bad 2 '^vpmu: vm set: weight: "1e3": give a number$' vm set web-1 weight=1e3
-bad 2 '^vpmu: tenant set: weight: "": give a number$' tenant set /acme weight=
+bad 2 '^vpmu: vm set: weight: "1e3" is invalid; expected a number$' vm set web-1 weight=1e3
+bad 2 '^vpmu: tenant set: weight: "" is invalid; expected a number$' tenant set /acme weight=
 bad 2 '^vpmu: tenant set: "5": give KEY=VALUE$' tenant set /acme 5
 bad 2 '^vpmu: tenant set: weight is given twice' tenant set /acme weight=5 weight=6
 bad 2 'give `tenant add PATH`, `tenant rm PATH` or `tenant set PATH KEY=VALUE' tenant set /acme
@@ -165,9 +171,9 @@ bad 1 . vm add name=web-1 image="$image" engine=emulator
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' pause nope
 bad 2 "unknown event 'bogus'" profile -e bogus -d 1
 bad 1 '^vpmu: -e: cache-misses: no CPU of backend emulator can sample it; it can sample instructions; `vpmu events` shows what is counted there$' profile -e cache-misses -d 1
-bad 2 '-c "0": give a number of events from 1 to 140737488355328' profile -c 0 -d 1
-bad 2 '-c "140737488355329": give a number' profile -c 140737488355329 -d 1
-bad 2 '-c "1e6": give a number' profile -c 1e6
+bad 2 '-c "0" is invalid; expected a number of events from 1 to 140737488355328' profile -c 0 -d 1
+bad 2 '-c "140737488355329" is invalid; expected a number' profile -c 140737488355329 -d 1
+bad 2 '-c "1e6" is invalid; expected a number' profile -c 1e6
 bad 2 'seconds above 0' profile -d 0
 bad 2 'give only one of --format, --folded and -j' profile --folded -j
 bad 2 '"a" and "b": give only one target' profile a b

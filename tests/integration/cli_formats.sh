@@ -142,8 +142,8 @@ wait $reader
 check_match "a named pipe is written to" "$(head -n 1 "$dir/through")" '^spin/vcpu0 '
 check "and stays" "$(test -p "$dir/fifo" && echo yes)" yes
 for row in \
-	"profile --format=x|profile: --format \"x\": give perf-script or pprof" \
-	"lbr --format=x|lbr: --format \"x\": give perf-script, pprof or brstack" \
+	"profile --format=x|profile: --format \"x\" is invalid; expected perf-script or pprof" \
+	"lbr --format=x|lbr: --format \"x\" is invalid; expected perf-script, pprof or brstack" \
 	"lbr --format=brstack --mode calls|lbr: --format=brstack needs --mode branches" \
 	"lbr --format=pprof --mode branches|lbr: this --format needs --mode call-stack" \
 	"profile --format=pprof -j|profile: give only one of --format, --folded and -j" \

@@ -97,7 +97,7 @@ check "folded: names" "$(grep -c -m 1 '^/acme;\[user\];vpmu-spin;.*spin_here [0-
 check "one format only" "$("$vpmu" profile --format=perf-script --folded 2>&1 | head -n 1)" \
 	"vpmu: profile: give only one of --format, --folded and -j"
 check_match "another format" "$("$vpmu" profile --format=perf 2>&1 | head -n 1)" \
-	'^vpmu: profile: --format "perf": give perf-script'
+	'^vpmu: profile: --format "perf" is invalid; expected perf-script'
 
 # ---- names of guests' kernels: files that are none are refused before anything is sampled ----
 echo 'not kallsyms' >"$dir/syms"

@@ -217,6 +217,11 @@ static int unknown_event(const char *name, const char *base, char *err, size_t e
 	if (near.best)
 		return fail(-ENOENT, err, errlen,
 			    "unknown event '%s'; did you mean '%s'? " ACCEPTED, name, near.best);
+	/* perf's SUBSYSTEM:NAME; events of libpfm4 have capitals. */
+	if (colon && colon > base && strlen(colon) > 3 &&
+	    strspn(base, "abcdefghijklmnopqrstuvwxyz0123456789_:") == strlen(base))
+		return fail(-ENOENT, err, errlen,
+			    "event '%s' is invalid: tracepoints are not counted; " ACCEPTED, name);
 	return fail(-ENOENT, err, errlen, "unknown event '%s'; " ACCEPTED, name);
 }
 
