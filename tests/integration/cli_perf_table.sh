@@ -6,16 +6,19 @@
 page=${1:-$(dirname "$0")/../../docs/perf.md}
 rows=0
 
-# The rows below the heading "## $1": command, status and text, each on a line of its own.
+# The rows below the heading "## $1": command, status and text, each on a line of its own. The status is that of the
+# line "Exit status N" above the table, unless the row has "status N" itself; the text is the last cell.
 rows_of() {
 	awk -v want="## $1" '
 	/^## / { on = $0 == want }
+	/^Exit status [0-9]/ { status = $3 + 0 }
 	on && /^\| `vpmu / {
-		n = split($0, cell, / \| /)
-		sub(/^\| `/, "", cell[1]); sub(/`$/, "", cell[1])
-		text = cell[4]; sub(/ *\|$/, "", text); gsub(/^`|`$/, "", text)
-		if (n == 3) { sub(/ *\|.*/, "", cell[3]); text = "" }
-		print cell[1]; print cell[3]; print text
+		row = $0; sub(/^\| `/, "", row); sub(/ *\|$/, " ", row)
+		n = split(row, cell, / \| ?/)
+		sub(/`$/, "", cell[1]); sub(/ *$/, "", cell[n]); gsub(/^`|`$/, "", cell[n])
+		own = status
+		if (n == 3 && match(cell[2], /status [0-9]+/)) own = substr(cell[2], RSTART + 7, RLENGTH - 7)
+		print cell[1]; print own; print cell[n]
 	}' "$page"
 }
 
