@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The totals of one vCPU as a page of memory. vpmud's BPF program (cgroup/bpf/account.bpf.c) writes
- * it; the VMM that runs the vCPU maps it read-only (docs/protocol.md, "vcpu_totals").
+ * it; the VMM that runs the vCPU maps it read-only (docs/protocol.md, "Counters of guests").
  *
  * The program adds to the page whenever it charges the vCPU's thread: when the thread leaves a CPU,
  * and when KVM_RUN returns to user space. So the thread itself, after KVM_RUN, reads all that its
