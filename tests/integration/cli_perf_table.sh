@@ -1,24 +1,31 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Runs every row of the tables in docs/perf.md: the command ends with the status and prints the text
-# that the row has. A row without a text must print nothing. $1: another page, for the test of this test.
+# Runs every row of the tables in docs/perf.md: the command ends with the status of its table and prints the text of the
+# row, or for those that succeed each text that cli_perf_table.want has for the command; a command without a text must
+# print nothing. $1: another page, for the test of this test.
 . "$(dirname "$0")/vpmud_lib.inc"
 page=${1:-$(dirname "$0")/../../docs/perf.md}
 rows=0
 
 # The rows below the heading "## $1": command, status and text, each on a line of its own. The status is that of the
-# line "Exit status N" above the table, unless the row has "status N" itself; the text is the last cell.
+# line "Exit status N" above the table, unless the row has "status N" itself.
 rows_of() {
-	awk -v want="## $1" '
+	awk -v want="## $1" -v texts="$(dirname "$0")/cli_perf_table.want" '
+	BEGIN { FS = "\t"; while ((getline <texts) > 0) text[$1, ++texts_of[$1]] = $2; FS = " " }
 	/^## / { on = $0 == want }
 	/^Exit status [0-9]/ { status = $3 + 0 }
 	on && /^\| `vpmu / {
-		row = $0; sub(/^\| `/, "", row); sub(/ *\|$/, " ", row)
-		n = split(row, cell, / \| ?/)
-		sub(/`$/, "", cell[1]); sub(/ *$/, "", cell[n]); gsub(/^`|`$/, "", cell[n])
-		own = status
-		if (n == 3 && match(cell[2], /status [0-9]+/)) own = substr(cell[2], RSTART + 7, RLENGTH - 7)
-		print cell[1]; print own; print cell[n]
+		row = $0; sub(/^\| `/, "", row); sub(/ *\|$/, "", row)
+		at = index(row, "` | ")
+		command = substr(row, 1, at - 1); cell = substr(row, at + 4)
+		if (status) {
+			gsub(/^`|`$/, "", cell)
+			print command; print status; print cell
+			next
+		}
+		own = match(cell, /status [0-9]+/) ? substr(cell, RSTART + 7, RLENGTH - 7) : 0
+		if (!texts_of[command]) { print command; print own; print "(a text in cli_perf_table.want)" }
+		for (i = 1; i <= texts_of[command]; i++) { print command; print own; print text[command, i] }
 	}' "$page"
 }
 
