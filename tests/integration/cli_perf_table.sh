@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Runs every row of the tables in docs/perf.md: the command ends with the status of its table and prints the text of the
+# Runs every row of the lists in docs/perf.md: the command ends with the status of its list and prints the text of the
 # row, or for those that succeed each text that cli_perf_table.want has for the command; a command without a text must
 # print nothing. $1: another page, for the test of this test.
 . "$(dirname "$0")/vpmud_lib.inc"
@@ -8,16 +8,16 @@ page=${1:-$(dirname "$0")/../../docs/perf.md}
 rows=0
 
 # The rows below the heading "## $1": command, status and text, each on a line of its own. The status is that of the
-# line "Exit status N" above the table, unless the row has "status N" itself.
+# line "Exit status N" above the list, unless the row has "status N" itself.
 rows_of() {
 	awk -v want="## $1" -v texts="$(dirname "$0")/cli_perf_table.want" '
 	BEGIN { FS = "\t"; while ((getline <texts) > 0) text[$1, ++texts_of[$1]] = $2; FS = " " }
 	/^## / { on = $0 == want }
 	/^Exit status [0-9]/ { status = $3 + 0 }
-	on && /^\| `vpmu / {
-		row = $0; sub(/^\| `/, "", row); sub(/ *\|$/, "", row)
-		at = index(row, "` | ")
-		command = substr(row, 1, at - 1); cell = substr(row, at + 4)
+	on && /^- `vpmu / {
+		row = substr($0, 4)
+		at = index(row, "`: ")
+		command = substr(row, 1, at - 1); cell = substr(row, at + 3)
 		if (status) {
 			gsub(/^`|`$/, "", cell)
 			print command; print status; print cell
