@@ -116,6 +116,23 @@ answers <"$dir/lines"
 check "late at the begin of an answer" "$(values)" "/ page-faults 6 6 100 exact"
 check "late at the begin of an answer: no gap" "$(cat "$dir/err")" ""
 
+# ---- without a target: all that a reader may see ----
+ask_seen() { # ARG...: a reader of /acme and of the tenants $seen
+	all=$(series /acme page-faults 60)
+	ask_history "$times" "$(series /acme page-faults 10,10,10,10,10,10)"
+	printf 'list {"nodes":[{"kind":"tenant","path":"/acme","depth":1}%s],"ok":true}\n' "$seen" >>"$dir/lines"
+	answers <"$dir/lines"
+	since -j "$@"
+}
+seen=',{"kind":"tenant","path":"/acme/web","depth":2}' ask_seen
+check "a reader's tenant" "$(values)" "/acme page-faults 60 60 100 exact"
+seen=',{"kind":"tenant","path":"/acme2","depth":1}'
+ask_seen
+check "a reader of two tenants" "$(cat "$dir/err")" "vpmu: stat: --since: you may see several tenants; give -t or --for-each"
+ask_seen --for-each tenant
+check "a reader of two tenants, each" "$(values)" "/acme page-faults 60 60 100 exact"
+all=$(series / page-faults 100)
+
 # ---- wrong answers: one line, status 1, nothing printed ----
 wrong() { # WHAT TIMES SERIES
 	ask_history "$2" "$3"
