@@ -100,6 +100,7 @@ bool history_range_clip(struct history_range *r, uint64_t since_ns, uint64_t unt
 	char text[WHEN_LEN], other[WHEN_LEN];
 	json_t *none = history_range_ask(r, 0, 0, 0), *all = NULL;
 	bool ok = false;
+	json_int_t start;
 	uint64_t ns;
 
 	if (!none)
@@ -126,6 +127,12 @@ bool history_range_clip(struct history_range *r, uint64_t since_ns, uint64_t unt
 		history_range_wrong("interval_ns");
 		goto out;
 	}
+	/* Those that were read late, and gaps, are longer than an interval. */
+	start = json_integer_value(json_object_get(all, "start_ns"));
+	if (start > (json_int_t)r->step_ns && (uint64_t)start <= r->newest_ns)
+		ns = r->newest_ns - (uint64_t)start + r->step_ns;
+	if (ns > TICKS_MAX * r->step_ns)
+		ns = TICKS_MAX * r->step_ns;
 	r->oldest_ns = r->newest_ns - (ns < r->newest_ns ? ns : r->newest_ns);
 	if (until_ns <= r->oldest_ns || since_ns >= r->newest_ns) {
 		cli_error("%s: nothing was kept of that time; vpmud has counts from %s to %s",

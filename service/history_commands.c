@@ -395,8 +395,7 @@ static void query_answer(struct json_text *t, const struct query *q)
 		json_text_number(t, q->times[end - 1]);
 	}
 	json_text_add(t, "],\"start_ns\":");
-	json_text_number(
-		t, q->nr_times ? q->times[(q->each < q->nr_times ? q->each : q->nr_times) - 1] : 0);
+	json_text_number(t, q->nr_times ? q->times[0] : 0);
 	json_text_add(t, ",\"series\":[");
 	for (size_t i = 0; i < q->nr; i++) {
 		json_text_add(t, i ? "," : "");

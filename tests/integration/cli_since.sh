@@ -116,6 +116,18 @@ answers <"$dir/lines"
 check "late at the begin of an answer" "$(values)" "/ page-faults 6 6 100 exact"
 check "late at the begin of an answer: no gap" "$(cat "$dir/err")" ""
 
+# What is kept is longer than its intervals if one was read late.
+{
+	history 10000000000 "" ""
+	history 20000000000 "$(at 10)" "" | sed "s/\"start_ns\":0/\"start_ns\":$(at 70)/"
+	history 60000000000 "$(at 10)" "$all"
+	history 10000000000 "$(at 70),$(at 10)" "$(series / page-faults 1,2)"
+} >"$dir/lines"
+answers <"$dir/lines"
+since -j
+check "from the oldest that is kept" "$(values)" "/ page-faults 2 2 100 exact"
+check "from the oldest that is kept: nothing is missing" "$(cat "$dir/err")" ""
+
 # ---- without a target: all that a reader may see ----
 ask_seen() { # ARG...: a reader of /acme and of the tenants $seen
 	all=$(series /acme page-faults 60)

@@ -214,6 +214,8 @@ Test(history, each_interval_has_what_was_counted_in_it)
 	cr_expect_str_eq(deltas(a, "/acme", "web"), "5(exact partial) 7");
 	cr_expect_str_eq(deltas(a, "/acme", ""), "no series");
 	cr_expect_eq(json_integer_value(json_object_get(a, "interval_ns")), 20 * SECOND);
+	cr_expect_lt(json_integer_value(json_object_get(a, "start_ns")),
+		     json_integer_value(json_array_get(json_object_get(a, "times"), 0)));
 	/* Of what it took to read. */
 	cr_expect_gt(json_integer_value(json_object_get(a, "width_ns")), 0);
 	json_decref(a);
