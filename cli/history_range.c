@@ -12,16 +12,22 @@
 #define STEP_MAX_NS (3600 * NS_PER_S) /* history_interval, vpmud.conf(5) */
 #define TICKS_MAX   100000	      /* that a server keeps, docs/protocol.md */
 #define TICKS_ASK   4096	      /* of an answer */
+#define TICKS_LATE  8		      /* before the range: how late its first interval may be */
+
+static uint64_t history_range_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
 
 void history_range_times(const char *cmd, const struct past_opts *o, uint64_t *since_ns,
 			 uint64_t *until_ns)
 {
 	const char *since = o->since, *until = o->until;
-	struct timespec ts;
-	uint64_t now_ns;
+	uint64_t now_ns = history_range_now();
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	now_ns = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 	*until_ns = now_ns;
 	if (!when_parse(since, now_ns, since_ns))
 		cli_usage("%s: --since: \"%s\" is invalid; expected " WHEN_EXPECTED, cmd, since);
@@ -94,18 +100,21 @@ bool history_range_clip(struct history_range *r, uint64_t since_ns, uint64_t unt
 	char text[WHEN_LEN], other[WHEN_LEN];
 	json_t *none = history_range_ask(r, 0, 0, 0), *all = NULL;
 	bool ok = false;
+	json_int_t start;
 	uint64_t ns;
 
-	/* Without times, it has the interval alone; with one point, the time of all. */
-	if (none)
-		all = history_range_ask(r, 0, UINT64_MAX, 1);
-	if (!all)
+	if (!none)
 		goto out;
+	/* Without times, it has the interval alone; with one point, the time of all. What was kept
+	 * before the clock was set back may have a time to come. */
 	r->step_ns = history_answer_interval(none);
 	if (r->step_ns > STEP_MAX_NS) {
 		history_range_wrong("interval_ns");
 		goto out;
 	}
+	all = history_range_ask(r, 0, history_range_now() + r->step_ns, 1);
+	if (!all)
+		goto out;
 	r->newest_ns = history_answer_time(all, 0);
 	if (!r->newest_ns) {
 		cli_error("%s: vpmud has kept no counts yet; it keeps what sessions count, every "
@@ -118,6 +127,12 @@ bool history_range_clip(struct history_range *r, uint64_t since_ns, uint64_t unt
 		history_range_wrong("interval_ns");
 		goto out;
 	}
+	/* Those that were read late, and gaps, are longer than an interval. */
+	start = json_integer_value(json_object_get(all, "start_ns"));
+	if (start > (json_int_t)r->step_ns && (uint64_t)start <= r->newest_ns)
+		ns = r->newest_ns - (uint64_t)start + r->step_ns;
+	if (ns > TICKS_MAX * r->step_ns)
+		ns = TICKS_MAX * r->step_ns;
 	r->oldest_ns = r->newest_ns - (ns < r->newest_ns ? ns : r->newest_ns);
 	if (until_ns <= r->oldest_ns || since_ns >= r->newest_ns) {
 		cli_error("%s: nothing was kept of that time; vpmud has counts from %s to %s",
@@ -157,7 +172,8 @@ struct history_walker {
 
 static void history_walk_tick(struct history_walker *w, uint64_t end_ns, size_t i)
 {
-	w->v->tick(w->v->arg, w->last_ns, end_ns, i);
+	if (end_ns > w->r->from_ns)
+		w->v->tick(w->v->arg, w->last_ns, end_ns, i);
 	w->last_ns = end_ns;
 }
 
@@ -174,7 +190,8 @@ static void history_walk_missing(struct history_walker *w, uint64_t end_ns)
  * range. */
 static void history_walk_begin(struct history_walker *w, uint64_t end_ns)
 {
-	uint64_t step = w->r->step_ns, n = (end_ns - w->r->from_ns + step / 2) / step;
+	uint64_t step = w->r->step_ns, from_ns = w->r->from_ns;
+	uint64_t n = end_ns > from_ns ? (end_ns - from_ns + step / 2) / step : 0;
 
 	w->last_ns = end_ns - (n ? n : 1) * step;
 }
@@ -210,22 +227,28 @@ static void history_walk_answer(struct history_walker *w, const json_t *answer)
 	}
 }
 
+/* Each answer but the first begins with the last interval of the one before, the first with those
+ * before the range: only from the interval before it the server knows that one is late. */
 bool history_range_walk(const struct history_range *r, size_t nr, const struct history_visit *v)
 {
-	uint64_t ticks = HISTORY_VALUES_MAX / (nr ? nr : 1), slice;
+	uint64_t ticks = HISTORY_VALUES_MAX / (nr ? nr : 1), slice, late, at, end;
 	struct history_walker w = {.r = r, .v = v};
 
 	ticks = ticks > TICKS_ASK ? TICKS_ASK : ticks > 2 ? ticks - 1 : 1;
 	slice = ticks * r->step_ns;
-	for (uint64_t at = r->from_ns; at < r->to_ns; at += slice) {
-		uint64_t end = r->to_ns - at > slice ? at + slice : r->to_ns;
-		json_t *answer = history_range_ask(r, at + 1, end, 0);
+	late = (ticks / 2 < TICKS_LATE ? ticks / 2 : TICKS_LATE) * r->step_ns;
+	at = r->from_ns > late ? r->from_ns - late : 0;
+	do {
+		json_t *answer;
 
+		end = r->to_ns - at > slice ? at + slice : r->to_ns;
+		answer = history_range_ask(r, at + 1, end, 0);
 		if (!answer)
 			return false;
 		history_walk_answer(&w, answer);
 		json_decref(answer);
-	}
+		at = w.last_ns > at + 1 ? w.last_ns - 1 : end;
+	} while (end < r->to_ns);
 	history_walk_missing(&w, r->to_ns);
 	return true;
 }

@@ -114,7 +114,7 @@ int cmd_sharing(struct cli *cli, int argc, char **argv)
 			print_line(&s[i]);
 	}
 	if (!n && !json)
-		puts("nothing counts: the server has no CPUs yet");
+		puts("nothing to show: the server has no CPUs yet, or you may not see all tenants");
 	if (n >= 0 && !sharing_guests(answer, json))
 		n = -1;
 	json_decref(answer);

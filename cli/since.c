@@ -354,11 +354,35 @@ static void past_free(struct past *p)
 	json_decref(p->first);
 }
 
+/* All that the user may see, as without a target in a session: "/", or a reader's only tenant. NULL
+ * after an error was printed. */
+static char *since_all(const struct what_opts *what, struct client *c)
+{
+	char *err, *all = NULL;
+	json_t *list = client_try(c, json_pack("{s:s}", "cmd", "list"), &err);
+	const json_t *nodes = json_object_get(list, "nodes"), *node;
+	const char *top = history_answer_field(json_array_get(nodes, 0), "path"), *path;
+	size_t n = top ? strlen(top) : 0, i;
+	bool several = false;
+
+	free(err);
+	json_array_foreach (nodes, i, node) {
+		path = history_answer_field(node, "path");
+		several |= n > 1 && path && (strncmp(path, top, n) || (path[n] && path[n] != '/'));
+	}
+	if (several && !strcmp(what->scope, "none"))
+		cli_error("stat: --since: you may see several tenants; give -t or --for-each");
+	else
+		all = xstrdup(n && !several ? top : "/");
+	json_decref(list);
+	return all;
+}
+
 int since_run(const struct since_opts *o, struct client *c)
 {
 	const struct what_opts *what = o->what;
-	char *target =
-		what->nr_targets ? places_target(c, what->kind[0], what->target[0]) : xstrdup("/");
+	char *target = what->nr_targets ? places_target(c, what->kind[0], what->target[0])
+					: since_all(what, c);
 	struct past p = {.o = o};
 	uint64_t since_ns, until_ns;
 	bool ok = false;

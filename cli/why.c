@@ -18,8 +18,8 @@ static bool is_of(const char *target, const char *path, const char *vm)
 
 	if (*target != '/')
 		return strcmp(vm, target) == 0;
-	if (strcmp(target, "/host") == 0)
-		return strcmp(path, "/") == 0;
+	if (strcmp(target, "/host") == 0 && strcmp(path, "/") == 0) /* of vpmu-vmm */
+		return true;
 	return n == 1 || (strncmp(path, target, n) == 0 && (!path[n] || path[n] == '/'));
 }
 
@@ -55,7 +55,8 @@ bool why_not_running(struct client *c, const char *target, char why[WHY_LEN])
 	if (s.running)
 		snprintf(why, WHY_LEN, "nothing of it ran in that time");
 	else if (!s.all)
-		snprintf(why, WHY_LEN, vm ? "it was removed" : "it has no VMs");
+		snprintf(why, WHY_LEN,
+			 vm ? "it was removed" : "nothing of it ran, and it has no VMs");
 	else if (vm && s.paused)
 		snprintf(why, WHY_LEN, "it is paused; `vpmu resume %.64s` lets it run", target);
 	else if (vm)

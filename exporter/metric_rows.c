@@ -241,14 +241,25 @@ static void rows_fini(struct rows *rows)
 
 /* ---- families ------------------------------------------------------------------------------- */
 
+/* Returns true if no thread of the VM is known that could be counted. */
+static bool uncounted(const struct item *t)
+{
+	const char *counted = json_string_value(json_object_get(t->vm, "counted"));
+
+	return counted && !strcmp(counted, "vcpus") &&
+	       !json_integer_value(json_object_get(t->vm, "vcpus"));
+}
+
 /* Return why there is no number; NULL: there is one. A row that has not run has counted 0
  * events. */
-static const char *why_missing(const struct answer_row *r, const struct answer_value *v)
+static const char *why_missing(const struct item *t, const struct answer_value *v)
 {
-	if (r->error)
+	if (t->r->error)
 		return "not_counted";
 	if (!v->supported)
 		return "unsupported";
+	if (!v->enabled_ns && uncounted(t))
+		return "not_counted";
 	return v->enabled_ns && !v->running_ns ? "no_counter" : NULL;
 }
 
@@ -290,7 +301,7 @@ static void metric_rows_counts(const struct metrics *m, const struct rows *rows,
 		for (size_t v = 0; v < m->nr; v++) {
 			const struct answer_value *val = &r->values[v];
 
-			if (why_missing(r, val))
+			if (why_missing(&rows->item[i], val))
 				continue;
 			event_labels(m, &rows->item[i], v, buf);
 			if (times)
@@ -336,7 +347,7 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 	for (size_t i = 0; i < rows->nr; i++)
 		for (size_t v = 0; v < m->nr; v++) {
 			const struct answer_row *r = rows->item[i].r;
-			const char *why = why_missing(r, &r->values[v]);
+			const char *why = why_missing(&rows->item[i], &r->values[v]);
 
 			if (why)
 				metric_rows_one(e, event_labels(m, &rows->item[i], v, buf),
@@ -350,7 +361,7 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 			const struct answer_row *r = rows->item[i].r;
 			const struct answer_value *val = &r->values[v];
 
-			if (why_missing(r, val))
+			if (why_missing(&rows->item[i], val))
 				continue;
 			event_labels(m, &rows->item[i], v, buf);
 			qualities(e, buf, val->quality);
@@ -362,7 +373,7 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 		for (size_t v = 0; v < m->nr; v++) {
 			const struct answer_row *r = rows->item[i].r;
 
-			if (!why_missing(r, &r->values[v]) && r->values[v].age_ns)
+			if (!why_missing(&rows->item[i], &r->values[v]) && r->values[v].age_ns)
 				expo_ns(e, event_labels(m, &rows->item[i], v, buf),
 					r->values[v].age_ns, 0);
 		}

@@ -46,6 +46,7 @@ struct query {
 	/* Ticks, and the intervals that they are in. */
 	uint64_t *times;
 	size_t nr_times, room_times, each;
+	bool repeated;	   /* ticks were dropped since the last one of times */
 	uint64_t width_ns; /* the longest */
 	size_t nr_points;
 	struct line *line;
@@ -103,8 +104,15 @@ static bool query_tick(void *arg, const struct history_tick *t)
 	if (time_ns < q->since_ns || time_ns > q->until_ns || q->failed)
 		return false;
 	last = q->nr_times ? q->times[q->nr_times - 1] : time_ns - step;
-	if (time_ns <= last) /* the clock was set back */
+	if (time_ns <= last) { /* the clock was set back: this time has an interval already */
+		q->repeated = true;
 		return false;
+	}
+	if (q->repeated && q->nr_times < POINTS_MAX) { /* what they counted is missing */
+		last += (time_ns - last) / 2;
+		query_time_add(q, last);
+		q->repeated = false;
+	}
 	if (time_ns - last > GAP_POINTS_MAX * step)
 		last = time_ns - 2 * step;
 	while (!t->follows && time_ns - last > step + step / 2 && q->nr_times < POINTS_MAX &&
@@ -387,8 +395,7 @@ static void query_answer(struct json_text *t, const struct query *q)
 		json_text_number(t, q->times[end - 1]);
 	}
 	json_text_add(t, "],\"start_ns\":");
-	json_text_number(
-		t, q->nr_times ? q->times[(q->each < q->nr_times ? q->each : q->nr_times) - 1] : 0);
+	json_text_number(t, q->nr_times ? q->times[0] : 0);
 	json_text_add(t, ",\"series\":[");
 	for (size_t i = 0; i < q->nr; i++) {
 		json_text_add(t, i ? "," : "");

@@ -113,6 +113,13 @@ int history_log_series(struct history_segment *s, const char *path, const char *
 	return 0;
 }
 
+/* Times go back if the clock was set back. */
+static void log_span(uint64_t *first_ns, uint64_t *last_ns, uint64_t time_ns)
+{
+	*first_ns = *first_ns && *first_ns < time_ns ? *first_ns : time_ns;
+	*last_ns = *last_ns > time_ns ? *last_ns : time_ns;
+}
+
 int history_log_tick(struct history_segment *s, const struct history_tick *t,
 		     const struct history_delta *d, size_t n)
 {
@@ -131,8 +138,7 @@ int history_log_tick(struct history_segment *s, const struct history_tick *t,
 		p = log_number(p, d[i].delta);
 	}
 	log_done(s, TICK, p);
-	s->first_ns = s->first_ns ? s->first_ns : t->time_ns;
-	s->last_ns = t->time_ns;
+	log_span(&s->first_ns, &s->last_ns, t->time_ns);
 	s->ticks++;
 	return 0;
 }
@@ -257,8 +263,7 @@ static bool read_record(struct walk *at, uint8_t kind, struct rest r, const stru
 	case TICK:
 		if (!at->interval_ns || !read_tick(r, at->nr_ids, &time_ns, w))
 			return false;
-		at->first_ns = at->first_ns ? at->first_ns : time_ns;
-		at->last_ns = time_ns;
+		log_span(&at->first_ns, &at->last_ns, time_ns);
 		at->ticks++;
 		return true;
 	default:

@@ -34,8 +34,9 @@ struct history_segment {
 	uint8_t *buf;
 	size_t len, room;
 	uint32_t nr_ids;
-	uint64_t seq;		    /* number of the segment */
-	uint64_t first_ns, last_ns; /* times of its ticks, CLOCK_REALTIME; 0: none */
+	uint64_t seq; /* number of the segment */
+	uint64_t first_ns,
+		last_ns; /* least and greatest time of its ticks, CLOCK_REALTIME; 0: none */
 	unsigned int ticks;
 };
 

@@ -188,7 +188,7 @@ check_match "check: who uses the counters" "$("$vpmu" check)" '^NMI watchdog '
 check "check: a row without a backend" "$("$vpmu" check | sed '1,2d; /^$/,$d')" 'BACKEND  WHAT OK  WHY
 emulator x    yes y
          z    yes none'
-check "nothing counts yet" "$("$vpmu" sharing)" 'nothing counts: the server has no CPUs yet'
+check "nothing counts yet" "$("$vpmu" sharing)" 'nothing to show: the server has no CPUs yet, or you may not see all tenants'
 check "nothing counts yet, -j" "$("$vpmu" sharing -j)" ''
 check "profile: what is left out" "$("$vpmu" profile -d 0.01 -j 2>&1 >/dev/null)" \
 	'vpmu: profile: VMs that backend emulator counts are left out'
@@ -266,6 +266,19 @@ check "-j: no field" "$("$vpmu" stat --session s -j | grep -c backend)" 0
 check "sharing" "$("$vpmu" sharing)" '9 consumers of 3 distinct events on 4 host counters'
 check "sharing -j" "$("$vpmu" sharing -j)" '{"consumers":9,"keys":3,"host-counters":4}'
 check_match "events" "$("$vpmu" events)" '^cycles +modelled +core cycles$'
+
+# ---- vpmud's /host has VMs, and work without one ----
+no_samples() { # NODES WHY
+	answers <<END
+hello {"pid":1,"ok":true}
+list {"nodes":[$1],"ok":true}
+profile-start {"profile":"p","ok":true}
+profile-stop {"backend":"bpf","profile":"p","event":"cpu-clock","target":"/host","period":"100","samples":"0","lost":"0","late-max":"0","count":"0","enabled-ns":"0","running-ns":"0","quality":"exact","supported":true,"other-rows":"0","nr-rows":0,"rows":[],"ok":true}
+END
+	check "no samples: $2" "$("$vpmu" profile -d 0.01 -e cpu-clock /host 2>&1 >/dev/null)" "vpmu: profile: no samples of /host: $2"
+}
+no_samples "" "nothing of it ran, and it has no VMs"
+no_samples '{"kind":"vm","path":"/host","depth":2,"vm":"a","vcpus":1,"state":"running"}' "nothing of it ran in that time"
 
 # ---- wrong answers ----
 wrong() { # CMD ANSWER MESSAGE ARG...: after the right answers to attach, hello and list

@@ -134,7 +134,7 @@ why() { # STATUS PATTERN ARG...
 why 1 'profile: no samples of web-1: it is paused; `vpmu resume web-1` lets it run' profile -d 0.01 web-1
 why 1 'lbr: no vCPU of web-1 has records: it is paused; `vpmu resume web-1`' lbr -d 0.01 web-1
 why 1 'profile: no samples of /acme: none of its VMs runs: 2 paused, 0 ended' profile -d 0.01 /acme
-why 1 'profile: no samples of /host: it has no VMs' profile -d 0.01 /host
+why 1 'profile: no samples of /host: nothing of it ran, and it has no VMs' profile -d 0.01 /host
 "$vpmu" resume
 wait_state web-2 done
 why 1 'profile: no samples of web-2: it has ended' profile -d 0.01 web-2

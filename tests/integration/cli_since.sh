@@ -98,6 +98,53 @@ check "a late interval" "$(values)" "$(printf '/ page-faults %s %s 100 exact\n' 
 check "a late interval: no gap" "$(cat "$dir/err")" ""
 check "a late interval: joined" "$(jq -s '[range(1; length) as $i | .[$i]."start-ns" == .[$i - 1]."end-ns"] | all' "$dir/out")" true
 
+# Late at the begin of the range, and at the begin of an answer: the interval before tells.
+ask_history "$(at 110),$(at 100),$(at 40),$(at 30),$(at 20),$(at 10)" "$(series / page-faults 1,2,30,40,50,60)"
+since -I 10000 -j
+check "late at the begin" "$(values)" "$(printf '/ page-faults %s %s 100 exact\n' 30 30 40 40 50 50 60 60)"
+check "late at the begin: no gap" "$(cat "$dir/err")" ""
+check "late at the begin: where" "$(jq -s '.[0]."start-ns" / 1e9' "$dir/out")" $((now - 100))
+{
+	history 10000000000 "" ""
+	history 60000000000000 "$(at 10)" ""
+	history 60000000000000 "$(at 10)" "$all"
+	history 10000000000 "$(at 59990),$(at 20000)" "$(series / page-faults 1,2)"
+	history 10000000000 "$(at 20000),$(at 10)" "$(series / page-faults 2,3)"
+} >"$dir/lines"
+answers <"$dir/lines"
+"$vpmu" stat --since "$(date -d "@$((now - 60000))" "+%F %T")" -j >"$dir/out" 2>"$dir/err"
+check "late at the begin of an answer" "$(values)" "/ page-faults 6 6 100 exact"
+check "late at the begin of an answer: no gap" "$(cat "$dir/err")" ""
+
+# What is kept is longer than its intervals if one was read late.
+{
+	history 10000000000 "" ""
+	history 20000000000 "$(at 10)" "" | sed "s/\"start_ns\":0/\"start_ns\":$(at 70)/"
+	history 60000000000 "$(at 10)" "$all"
+	history 10000000000 "$(at 70),$(at 10)" "$(series / page-faults 1,2)"
+} >"$dir/lines"
+answers <"$dir/lines"
+since -j
+check "from the oldest that is kept" "$(values)" "/ page-faults 2 2 100 exact"
+check "from the oldest that is kept: nothing is missing" "$(cat "$dir/err")" ""
+
+# ---- without a target: all that a reader may see ----
+ask_seen() { # ARG...: a reader of /acme and of the tenants $seen
+	all=$(series /acme page-faults 60)
+	ask_history "$times" "$(series /acme page-faults 10,10,10,10,10,10)"
+	printf 'list {"nodes":[{"kind":"tenant","path":"/acme","depth":1}%s],"ok":true}\n' "$seen" >>"$dir/lines"
+	answers <"$dir/lines"
+	since -j "$@"
+}
+seen=',{"kind":"tenant","path":"/acme/web","depth":2}' ask_seen
+check "a reader's tenant" "$(values)" "/acme page-faults 60 60 100 exact"
+seen=',{"kind":"tenant","path":"/acme2","depth":1}'
+ask_seen
+check "a reader of two tenants" "$(cat "$dir/err")" "vpmu: stat: --since: you may see several tenants; give -t or --for-each"
+ask_seen --for-each tenant
+check "a reader of two tenants, each" "$(values)" "/acme page-faults 60 60 100 exact"
+all=$(series / page-faults 100)
+
 # ---- wrong answers: one line, status 1, nothing printed ----
 wrong() { # WHAT TIMES SERIES
 	ask_history "$2" "$3"
@@ -110,7 +157,7 @@ wrong() { # WHAT TIMES SERIES
 wrong times "$(at 10),$(at 20)" ""
 wrong times '"now"' ""
 wrong times "$(at 10),9000000000000000000" ""
-wrong times "$(at 100),$(at 10)" ""
+wrong times "$(at 200),$(at 10)" ""
 wrong delta "$(at 10)" "$(series / page-faults 1,2)"
 wrong delta "$(at 10)" "$(series / page-faults -1)"
 wrong tenant "$(at 10)" "$(series acme page-faults 1)"
@@ -127,6 +174,14 @@ check_match "an interval of 1 ns" "$(cat "$dir/err")" 'field "interval_ns"'
 answers <"$dir/lines"
 since
 check_match "290 years are kept" "$(cat "$dir/err")" 'field "interval_ns"'
+# What was kept before the clock was set back is not asked for.
+{
+	history 10000000000 "" ""
+	history 100000000000 "$(at -3600)" ""
+} >"$dir/lines"
+answers <"$dir/lines"
+since
+check_match "a newest time to come" "$(cat "$dir/err")" 'field "times"'
 history 9000000000000000000 "" "" >"$dir/lines"
 history 9000000000000000000 "$(at 10)" "" >>"$dir/lines"
 answers <"$dir/lines"

@@ -13,11 +13,12 @@
 #include "service/session.h"
 #include "vpmu/util/fail.h"
 
-/* VMs called "u7-...": of user 1007; the others are libvirt's. */
+/* VMs called "u7-...": of user 1007; the others are libvirt's. "n...": counted by their vCPUs. */
 static inline void exporter_vm_info(const struct node *vm, json_t *obj, void *arg)
 {
 	json_object_set_new(obj, "uuid", json_string("6f0c1b9e-0000-4000-8000-000000000001"));
 	json_object_set_new(obj, "cgroup", json_string("/a\"b"));
+	json_object_set_new(obj, "counted", json_string(vm->name[0] == 'n' ? "vcpus" : "cgroup"));
 	if (vm->name[0] == 'u')
 		json_object_set_new(obj, "owner", json_integer(1000 + atoi(vm->name + 1)));
 }

@@ -426,6 +426,25 @@ Test(metrics, counts_of_host_tenants_and_vms)
 	metrics_destroy(m);
 }
 
+/* Of a VM without a known vCPU nothing is known, unless its cgroup is counted. */
+Test(metrics, a_vm_without_known_vcpus_has_no_zeros)
+{
+	struct node *acme = test_tenant(&h, "/acme");
+	struct metrics *m;
+
+	test_vm(&h, acme, "none", 0);
+	test_vm(&h, acme, "new", 1);
+	test_vm(&h, acme, "web", 0);
+	m = begin();
+	cr_expect_eq(value(VM("none")), -1, "%s", page);
+	cr_expect_eq(value("vpmu_domain_events_missing{domain=\"none\",backend=\"emulator\",event="
+			   "\"instructions\",reason=\"not_counted\"}"),
+		     1);
+	cr_expect_eq(value(VM("new")), 0);
+	cr_expect_eq(value(VM("web")), 0);
+	metrics_destroy(m);
+}
+
 Test(metrics, a_vm_that_goes_is_shown_once_more_and_its_tenant_keeps_all)
 {
 	struct node *acme = test_tenant(&h, "/acme"), *vm = test_vm(&h, acme, "web", 1);

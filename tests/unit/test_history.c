@@ -214,6 +214,8 @@ Test(history, each_interval_has_what_was_counted_in_it)
 	cr_expect_str_eq(deltas(a, "/acme", "web"), "5(exact partial) 7");
 	cr_expect_str_eq(deltas(a, "/acme", ""), "no series");
 	cr_expect_eq(json_integer_value(json_object_get(a, "interval_ns")), 20 * SECOND);
+	cr_expect_lt(json_integer_value(json_object_get(a, "start_ns")),
+		     json_integer_value(json_array_get(json_object_get(a, "times"), 0)));
 	/* Of what it took to read. */
 	cr_expect_gt(json_integer_value(json_object_get(a, "width_ns")), 0);
 	json_decref(a);
@@ -382,9 +384,9 @@ Test(history, a_gap_of_weeks_is_bounded)
 }
 
 /* The next tick, when @mono_s more have passed, and the time of day has moved by @real_s. */
-static void tick_at(uint64_t at[2], unsigned int real_s, unsigned int mono_s)
+static void tick_at(uint64_t at[2], int real_s, unsigned int mono_s)
 {
-	history_tick(h, at[0] += real_s * 1000000ULL, at[1] += mono_s * SECOND);
+	history_tick(h, at[0] += (uint64_t)(real_s * 1000000LL), at[1] += mono_s * SECOND);
 }
 
 /* A late tick has all that was counted since the one before. If the time jumped, that is not known
@@ -421,6 +423,51 @@ Test(history, a_late_tick_is_no_gap)
 	a = must("{\"cmd\":\"history\"}");
 	cr_expect(strstr(deltas(a, "/acme", "web"), "7 null null 8(exact partial)"), "%s",
 		  deltas(a, "/acme", "web"));
+	json_decref(a);
+}
+
+/* A time that comes twice has the counts of the first time; a gap shows that others are missing.
+ * What was kept under a time to come hides nothing that comes before. */
+Test(history, a_clock_that_was_set_back_leaves_a_gap)
+{
+	uint64_t at[2] = {realtime_us() - 1000000000, now_ns() - 1000 * SECOND}, began;
+	char line[140];
+	json_t *a;
+
+	ATTACH("vms", "vm");
+	tick_at(at, 10, 10);
+	run(vm, 5);
+	tick_at(at, 10, 10);
+	began = at[0];
+	run(vm, 6);
+	tick_at(at, -14, 10);
+	run(vm, 7);
+	tick_at(at, 10, 10);
+	run(vm, 8);
+	tick_at(at, 10, 10);
+	run(vm, 9);
+	tick_at(at, 10, 10);
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5 null 8 9");
+	/* A segment that begins in the time to come. */
+	server_down();
+	snprintf(line, sizeof(line), "rm -f %s*", file);
+	cr_assert_eq(system(line), 0);
+	server_up();
+	ATTACH("vms", "vm");
+	tick_at(at, 7200, 10);
+	tick_at(at, 10, 10);
+	tick_at(at, -7200, 10);
+	run(vm, 3);
+	tick_at(at, 10, 10);
+	snprintf(line, sizeof(line),
+		 "{\"cmd\":\"history\",\"since\":\"%lu000\",\"until\":\"%lu000\"}", began, at[0]);
+	a = must(line);
+	cr_expect(strstr(deltas(a, "/acme", "web"), " 3"), "%s", deltas(a, "/acme", "web"));
+	json_decref(a);
+	server_down();
+	server_up();
+	a = must(line);
+	cr_expect(strstr(deltas(a, "/acme", "web"), " 3"), "%s", deltas(a, "/acme", "web"));
 	json_decref(a);
 }
 
