@@ -7,15 +7,8 @@
 . "$(dirname "$0")/prom_lib.inc"
 need prometheus curl jq
 hosts=3 vms=4
-fleet=${VPMU_FLEET:-$VPMU_BIN/../tests/vpmu-fleet}
 cp "$share/prometheus/vpmu.rules.yml" "$dir/vpmu.rules.yml"
-while :; do
-	free_port
-	"$fleet" serve "$port" $hosts $vms 8 2>"$dir/fleet.log" &
-	fleet_pid=$!
-	jobs="$jobs $fleet_pid"
-	wait_for "$fleet_pid" curl -sf -o "$dir/one" "http://127.0.0.1:$port/0/metrics" && break
-done
+serve_fleet $hosts $vms 8
 fleet_port=$port
 
 # ---- the store that is written to ----

@@ -9,15 +9,8 @@
 . "$(dirname "$0")/prom_lib.inc"
 need prometheus curl jq
 hosts=${FLEET_HOSTS:-12} vms=${FLEET_VMS:-5} interval=${FLEET_INTERVAL:-2} seconds=${FLEET_SECONDS:-1}
-fleet=${VPMU_FLEET:-$VPMU_BIN/../tests/vpmu-fleet}
 cp "$share/prometheus/vpmu.rules.yml" "$dir/vpmu.rules.yml"
-while :; do
-	free_port
-	"$fleet" serve "$port" "$hosts" "$vms" 8 2>"$dir/fleet.log" &
-	fleet_pid=$!
-	jobs="$jobs $fleet_pid"
-	wait_for "$fleet_pid" curl -sf -o "$dir/one" "http://127.0.0.1:$port/0/metrics" && break
-done
+serve_fleet "$hosts" "$vms" 8
 "$fleet" config "$port" "$hosts" "$interval" >"$dir/prometheus.yml"
 start_prometheus "$dir/prometheus.yml"
 printf '  - job_name: self\n    static_configs:\n      - {targets: ["127.0.0.1:%s"]}\n' "$port" >>"$dir/prometheus.yml"

@@ -12,7 +12,6 @@ fi
 need_run
 need_cgroups
 events=context-switches,page-faults,task-clock
-fleet=${VPMU_FLEET:-$VPMU_BIN/../tests/vpmu-fleet}
 
 host() { # NAME: a vpmud whose tenants are the cgroups of $ground/NAME, and its exporter
 	mkdir -p "$ground/$1/acme" "$ground/$1/mover"
@@ -35,13 +34,7 @@ host h1
 port1=$port
 host h2
 port2=$port
-while :; do
-	free_port
-	"$fleet" serve "$port" 2 3 8 2>"$dir/fleet.log" &
-	fleet_pid=$!
-	jobs="$jobs $fleet_pid"
-	wait_for "$fleet_pid" curl -sf -o "$dir/one" "http://127.0.0.1:$port/0/metrics" && break
-done
+serve_fleet 2 3 8
 cat >"$dir/prometheus.yml" <<END
 global: {scrape_interval: 2s, evaluation_interval: 2s}
 rule_files: ["$dir/*.rules.yml"]

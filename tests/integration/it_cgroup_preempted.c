@@ -37,7 +37,7 @@ static struct worker {
 static const char *const names[WORKERS] = {"a1", "a2", "b"};
 static volatile struct {
 	bool stop;
-	bool runs[WORKERS];
+	bool ready[WORKERS], runs[WORKERS];
 } * shared; /* with the workers */
 
 static uint64_t cpu_ns(void)
@@ -68,10 +68,22 @@ static void set_policy(int policy, int priority)
 	cr_assert_eq(sched_setscheduler(0, policy, &p), 0);
 }
 
+/* Real-time tasks that never sleep keep all others from the CPU: those that have yet to become one,
+ * or the parent. So none begins before all are. */
+static void wait_for_all(unsigned int i)
+{
+	const struct timespec nap = {0, 1000000};
+
+	shared->ready[i] = true;
+	while (!shared->ready[0] || !shared->ready[1] || !shared->ready[2])
+		nanosleep(&nap, NULL);
+}
+
 /* Gives the CPU to its sibling now and then, to which nothing else of the host is equal. */
 static void yield(unsigned int i)
 {
 	set_policy(SCHED_RR, 1);
+	wait_for_all(i);
 	while (!shared->stop) {
 		shared->runs[i] = true;
 		for (uint64_t part = cpu_ns() + 300000; cpu_ns() < part;)
@@ -82,17 +94,18 @@ static void yield(unsigned int i)
 }
 
 /* Takes the CPU from the one that runs, NAPS times. */
-static void take(void)
+static void take(unsigned int i)
 {
 	const struct timespec nap = {0, 1000000};
 
 	set_policy(SCHED_FIFO, 2);
+	wait_for_all(i);
 	while (!shared->runs[0] || !shared->runs[1])
 		nanosleep(&nap, NULL);
-	for (unsigned int i = 0; i < NAPS; i++)
+	for (unsigned int n = 0; n < NAPS; n++)
 		nanosleep(&nap, NULL);
+	shared->stop = true; /* as long as it has a priority above theirs */
 	set_policy(SCHED_OTHER, 0);
-	shared->stop = true;
 }
 
 static void work(void *arg)
@@ -109,7 +122,7 @@ static void work(void *arg)
 		if (c == 'n')
 			burn_and_nap();
 		else if (c == 't')
-			take();
+			take((unsigned int)(w - workers));
 		else
 			yield((unsigned int)(w - workers));
 		cr_assert_eq(write(w->done[1], &c, 1), 1);

@@ -38,9 +38,11 @@ attach() { # SOCKET
 	"$vpmu" -S "$1" attach -e $events --target /acme bill >/dev/null || exit 1
 }
 
-# Two programs: one counts, one samples and keeps branch records. Long enough to be met running.
-for args in "stat -e instructions,branches,cycles,stores fib 33" \
-	"record -g -c 1000000 fib 33" "lbr -c 200000 chain 4000000"; do
+# Two programs: one counts, one samples and keeps branch records. Long enough to be met running: sanitizers' emulator takes
+# longer for less.
+fib=${MIGRATE_FIB:-33}
+for args in "stat -e instructions,branches,cycles,stores fib $fib" \
+	"record -g -c 1000000 fib $fib" "lbr -c 200000 chain ${MIGRATE_CHAIN:-4000000}"; do
 	# It stays
 	start_server --paused --vm "$(vm web vcpus=2,tenant=/acme "$args")"
 	attach "$here"

@@ -6,7 +6,8 @@
 # host of Debian's libvirt, QEMU, Prometheus and prometheus-libvirt-exporter; what happens inside is in
 # inside_libvirt.sh. With "qemu": on that host with /dev/kvm; inside_qemu.sh.
 #
-# The Debian is made by debootstrap once, with the packages that ours depend on, and stays in build/packages/.
+# The Debian is made by debootstrap once, with the packages that ours depend on, and stays in build/packages/; so does a layer
+# above it with the host's packages, for "libvirt" and "qemu".
 # Each run is on a fresh layer above it (overlayfs, in memory), in namespaces of its own, with a BPF file system and
 # a /run of its own; nothing of it is left behind.
 #   VPMU_BUILD=build sh tests/packages/container.sh [libvirt|qemu]
@@ -51,12 +52,29 @@ if [ "${1-}" = boot ]; then
 	exec chroot . /bin/sh -c 'umount -l /mnt; exec env -i container=vpmu-test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd'
 fi
 
+# ---- inside of a mount namespace: install packages in a layer above a Debian ----
+if [ "${1-}" = install ]; then
+	top=$2 lower=$3
+	shift 3
+	m=$top/root
+	mkdir -p "$top/upper" "$top/work" "$m" && mount --make-rprivate / &&
+		mount -t overlay overlay -o "lowerdir=$lower,upperdir=$top/upper,workdir=$top/work" "$m" &&
+		mount -t proc proc "$m/proc" || exit 1
+	apt-config dump | grep -i '^Acquire::.*proxy' >"$m/etc/apt/apt.conf.d/90proxy"
+	printf '#!/bin/sh\nexit 101\n' >"$m/usr/sbin/policy-rc.d" # no service starts
+	chmod 755 "$m/usr/sbin/policy-rc.d"
+	export DEBIAN_FRONTEND=noninteractive DPKG_FORCE=unsafe-io
+	chroot "$m" apt-get -q update -o APT::Update::Error-Mode=any &&
+		chroot "$m" apt-get -q install -y --no-install-recommends "$@" && chroot "$m" apt-get clean || exit 1
+	rm -rf "$m/etc/apt/apt.conf.d/90proxy" "$m/usr/sbin/policy-rc.d" "$m"/var/lib/apt/lists/*
+	exit
+fi
+
 # ---- requirements ----
 case ${1-} in
 "") inside=inside.sh host=debian with= ;;
 libvirt | qemu)
 	inside=inside_$1.sh host=debian-libvirt
-	# debootstrap does not know which package is the default-logind and the dbus-system-bus that polkitd wants.
 	with="dbus libpam-systemd libvirt-daemon-system systemd-container qemu-system-x86 prometheus prometheus-libvirt-exporter
 		curl jq apparmor bpftool procps"
 	;;
@@ -73,16 +91,16 @@ ls "$debs"/vpmud_*.deb >/dev/null 2>&1 || skip "no packages in $debs: build.sh m
 
 # ---- the Debian ----
 # Alternatives ("systemd | ...") are served by the first one; our own packages are not fetched.
-depends=$({ for p in vpmud vpmu vpmu-exporter vpmu-vmm vpmu-qemu libvpmu0; do dpkg-deb -f "$debs/$p"_*.deb Depends; done && echo $with | tr ' ' ,; } |
+depends=$(for p in vpmud vpmu vpmu-exporter vpmu-vmm vpmu-qemu libvpmu0; do dpkg-deb -f "$debs/$p"_*.deb Depends; done |
 	tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g' | grep -v '^lib\{0,1\}vpmu' | sort -u)
-clean=$work/$host
+clean=$work/debian
 here=$(. /etc/os-release && echo "$VERSION_CODENAME")
 release=${CONTAINER_RELEASE-$here}
 want="$release: $depends"
 if [ "$(cat "$clean.packages" 2>/dev/null)" != "$want" ]; then
 	rm -rf "$clean" "$clean.new" "$clean.packages"
 	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $here" 2>/dev/null | head -1)
-	if ! debootstrap --variant=minbase --include="$(echo $depends | tr ' ' ,)" "$release" "$clean.new" \
+	if ! DPKG_FORCE=unsafe-io debootstrap --variant=minbase --include="$(echo $depends | tr ' ' ,)" "$release" "$clean.new" \
 		"${mirror:-http://deb.debian.org/debian}" >"$clean.log" 2>&1; then
 		rm -rf "$clean.new"
 		skip "debootstrap: $(tail -1 "$clean.log")"
@@ -90,6 +108,15 @@ if [ "$(cat "$clean.packages" 2>/dev/null)" != "$want" ]; then
 	rm -f "$clean.new"/var/cache/apt/archives/*.deb
 	mv "$clean.new" "$clean" || exit 1
 	echo "$want" >"$clean.packages"
+fi
+if [ -n "$with" ]; then
+	top=$work/$host
+	if [ "$(cat "$top.packages" 2>/dev/null)" != "$want $with" ] || [ "$clean.packages" -nt "$top.packages" ]; then
+		rm -rf "$top" "$top.packages"
+		unshare -m sh "$0" install "$top" "$clean" $with >"$top.log" 2>&1 || skip "apt-get: $(grep '^E:' "$top.log" | head -1)"
+		echo "$want $with" >"$top.packages"
+	fi
+	clean=$top/upper:$clean
 fi
 
 # ---- a layer, with the packages and the version before ----

@@ -13,7 +13,7 @@
 # To clone anew, remove FOLDER/CASE.
 # Prints the command's output. The exit status is the command's.
 # It runs in mount, cgroup, IPC and host name namespaces, with the host's network and processes. FRESH_CCACHE=1 lends it
-# the host's compiler cache, which changes its time and nothing else. FRESH_RELEASE=trixie makes another Debian than
+# the host's compiler cache, which changes its time and nothing else; neither does it that dpkg waits for no disk. FRESH_RELEASE=trixie makes another Debian than
 # bookworm (12); a FOLDER has one.
 set -eu
 
@@ -75,7 +75,7 @@ if [ "${1-}" = --enter ]; then
 		[ $home = /root ] || cache="$cache CCACHE_READONLY=1 CCACHE_TEMPDIR=/tmp"
 	fi
 	# shellcheck disable=SC2086
-	exec chroot "$m" $as env -i HOME=$home USER="${home##*/}" TERM=dumb $cache \
+	exec chroot "$m" $as env -i HOME=$home USER="${home##*/}" TERM=dumb DPKG_FORCE=unsafe-io $cache \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c 'cd "$0" && exec "$@"' "$home/vpmu" "$@"
 fi
 
@@ -117,7 +117,7 @@ if [ ! -d "$top/debian" ]; then
 	release=${FRESH_RELEASE-bookworm}
 	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $(. /etc/os-release && echo "$VERSION_CODENAME")" 2>/dev/null | head -1)
 	mirror=${mirror:-http://deb.debian.org/debian}
-	debootstrap --variant=minbase "$release" "$top/debian.new" "$mirror" >"$top/debootstrap.log"
+	DPKG_FORCE=unsafe-io debootstrap --variant=minbase "$release" "$top/debian.new" "$mirror" >"$top/debootstrap.log"
 	# Packages come from where this host gets Debian's.
 	rm -f "$top/debian.new/etc/apt/sources.list"
 	echo "deb $mirror $release main" >"$top/debian.new/etc/apt/sources.list.d/debian.list"

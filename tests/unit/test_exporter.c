@@ -200,7 +200,12 @@ static unsigned int found_hashes(void)
 			ssize_t n = pread(mem, buf, CHUNK, (off_t)from);
 
 			for (ssize_t i = 0; i + LEN <= n; i++) {
+				const unsigned char *first =
+					memchr(buf + i, hidden[SALT] ^ HIDE, (size_t)(n - i));
 				int k = 0;
+
+				if (!first || (i = first - buf) + LEN > n)
+					break;
 
 				while (k < LEN && buf[i + k] == (hidden[SALT + k] ^ HIDE))
 					k++;

@@ -182,6 +182,14 @@ Test(snapshot_file, zero_pages_take_no_memory)
 	free(b.data);
 }
 
+/* The plain build shows which bits are refused. For AddressSanitizer a bit of each byte is enough.
+ */
+#ifdef VPMU_FEWER
+enum { EVERY_BIT = 7 };
+#else
+enum { EVERY_BIT = 1 };
+#endif
+
 Test(snapshot_file, every_bit_of_the_description)
 {
 	struct bytes b = good_file("intel-v5", 40);
@@ -189,10 +197,10 @@ Test(snapshot_file, every_bit_of_the_description)
 	unsigned int taken = 0, refused = 0;
 	uint8_t *copy = malloc(b.len);
 
-	for (size_t bit = 0; bit < 8 * end; bit++) {
+	for (size_t bit = 0; bit < 8 * end; bit += EVERY_BIT) {
 		memcpy(copy, b.data, b.len);
 		copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		if (bit % 8 == 0)
+		if (bit % 8 < EVERY_BIT)
 			cr_assert(!try(copy, b.len), "wrong CRC, byte %zu", bit / 8);
 		fix_crc(copy, b.len);
 		if (try(copy, b.len))
