@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 
 /* ---- processes that run VMs ----------------------------------------------------------------- */
 
@@ -29,17 +30,12 @@ static int attribute_by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-static struct vmm *vmm_find(const struct bpf_backend *k, pid_t pid)
+struct vmm *whose_vmm(const struct bpf_backend *k, pid_t pid)
 {
 	const struct vmm key = {.pid = pid};
 	struct vmm **v = tfind(&key, &k->whose.vmms, attribute_by_pid);
 
 	return v ? *v : NULL;
-}
-
-bool whose_vmm(const struct bpf_backend *k, pid_t pid)
-{
-	return vmm_find(k, pid);
 }
 
 /* The process of task @tid; 0: the task is gone. */
@@ -59,7 +55,6 @@ static pid_t process_of(const struct bpf_backend *k, pid_t tid)
 	return pid;
 }
 
-/* On -ENOMEM the samples of the process's other threads are shown as a plain process's. */
 void whose_task(struct bpf_backend *k, struct binding *b)
 {
 	struct vmm *v;
@@ -69,23 +64,18 @@ void whose_task(struct bpf_backend *k, struct binding *b)
 	b->pid = process_of(k, (pid_t)b->id);
 	if (!b->pid)
 		return;
-	v = vmm_find(k, b->pid);
+	v = whose_vmm(k, b->pid);
 	if (!v) {
-		v = calloc(1, sizeof(*v));
-		if (v)
-			v->pid = b->pid;
-		if (!v || !tsearch(v, &k->whose.vmms, attribute_by_pid)) {
-			free(v);
-			b->pid = 0;
-			return;
-		}
+		v = xcalloc(1, sizeof(*v));
+		v->pid = b->pid;
+		xtsearch(v, &k->whose.vmms, attribute_by_pid);
 	}
 	v->tasks++;
 }
 
 void whose_task_gone(struct bpf_backend *k, struct binding *b)
 {
-	struct vmm *v = b->pid ? vmm_find(k, b->pid) : NULL;
+	struct vmm *v = b->pid ? whose_vmm(k, b->pid) : NULL;
 
 	b->pid = 0;
 	if (!v || --v->tasks)
@@ -116,7 +106,7 @@ static const char *root_of(struct bpf_backend *k)
 	f = setmntent(path, "re");
 	while (f && !k->whose.root && getmntent_r(f, &m, buf, sizeof(buf)))
 		if (!strcmp(m.mnt_type, "cgroup2"))
-			k->whose.root = strdup(m.mnt_dir);
+			k->whose.root = xstrdup(m.mnt_dir);
 	if (f)
 		endmntent(f);
 	return k->whose.root;

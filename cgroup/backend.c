@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 #include "vpmu/event/event.h"
 
 struct kcounting {
@@ -35,10 +36,8 @@ static struct kcounting *backend_counting_of(const struct vpmu_counting *c)
 static struct vpmu_counting *backend_counting_new(struct vpmu_backend_node *n, size_t nr_keys)
 {
 	struct kcounting *c =
-		calloc(1, sizeof(*c) + nr_keys * (sizeof(c->key[0]) + sizeof(struct sum_key)));
+		xcalloc(1, sizeof(*c) + nr_keys * (sizeof(c->key[0]) + sizeof(struct sum_key)));
 
-	if (!c)
-		return NULL;
 	c->sums = (struct sums){
 		.node = knode_of(n), .nr = nr_keys, .key = (struct sum_key *)&c->key[nr_keys]};
 	return &c->c;
@@ -296,13 +295,11 @@ static int use_key(struct bpf_backend *k, struct knode *n, vpmu_key_t key, unsig
 		return 0;
 	}
 	ret = kslot_get(k, key, slot, fresh);
-	if (!ret) {
-		ret = node_use(n, *slot);
-		if (ret)
-			kslot_put(k, *slot);
-	}
-	k->countings += !ret;
-	return ret;
+	if (ret)
+		return ret;
+	node_use(n, *slot);
+	k->countings++;
+	return 0;
 }
 
 static int use(struct bpf_backend *k, struct vpmu_counting *list, size_t *n, unsigned int *fresh)

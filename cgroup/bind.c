@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 
 #include <account.skel.h> /* it needs maps.h */
 
@@ -107,6 +108,16 @@ static void bind_unbind(struct knode *n, bool task, uint64_t id)
 	backend_changed(k);
 }
 
+/* A new binding, of no node yet. */
+static struct binding *bind_new(struct bpf_backend *k, bool task, uint64_t id, uint64_t start)
+{
+	struct binding *b = xcalloc(1, sizeof(*b));
+
+	*b = (struct binding){.id = id, .start = start, .task = task};
+	xtsearch(b, task ? &k->task_bindings : &k->cgroup_bindings, bind_by_id);
+	return b;
+}
+
 static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 {
 	struct bpf_backend *k = backend_of(n->n.source);
@@ -145,14 +156,8 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		backend_changed(k);
 		return 0;
 	}
-	b = calloc(1, sizeof(*b));
-	if (!b)
-		return -ENOMEM;
-	*b = (struct binding){.id = id, .start = start, .task = task, .node = n};
-	if (!tsearch(b, tree, bind_by_id)) {
-		free(b);
-		return -ENOMEM;
-	}
+	b = bind_new(k, task, id, start);
+	b->node = n;
 	ret = bind_set(k, b);
 	if (ret) {
 		tdelete(b, tree, bind_by_id);
@@ -175,22 +180,13 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 	return 0;
 }
 
-int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start)
+void bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start)
 {
 	struct knode *n = account < k->nr_accounts ? k->nodes[account] : NULL;
-	struct binding *b = calloc(1, sizeof(*b));
 
-	if (!b)
-		return -ENOMEM;
-	*b = (struct binding){.id = id, .start = start, .task = task};
-	if (!tsearch(b, task ? &k->task_bindings : &k->cgroup_bindings, bind_by_id)) {
-		free(b);
-		return -ENOMEM;
-	}
-	link_to(b, n ? n : &k->root);
+	link_to(bind_new(k, task, id, start), n ? n : &k->root);
 	if (task)
 		count_bit(k, (uint32_t)id, true);
-	return 0;
 }
 
 void bind_found_all(struct bpf_backend *k)

@@ -53,9 +53,9 @@ struct pages {
 	const char *pin_dir, *name; /* page I is pinned as name-I; NULL: it is not */
 	bool frozen;		    /* only programs write to pages */
 };
-/* pages_init, pages_free - the caller keeps ownership of @fd. -ENOMEM. */
-int pages_init(struct pages *p, const struct bpf_backend_sys *sys, int fd, uint32_t nr,
-	       uint32_t entries, uint32_t value_size);
+/* pages_init, pages_free - the caller keeps ownership of @fd. */
+void pages_init(struct pages *p, const struct bpf_backend_sys *sys, int fd, uint32_t nr,
+		uint32_t entries, uint32_t value_size);
 void pages_free(struct pages *p);
 /* pages_add - make the pages @index[0..n), which must not exist. All or nothing. Waits for a grace
  * period of the kernel. */
@@ -273,9 +273,8 @@ int node_init(struct bpf_backend *k);
 void node_exit(struct bpf_backend *k);
 int node_add(struct vpmu_backend_node *parent, uint64_t serial, struct vpmu_backend_node **out);
 void node_remove(struct vpmu_backend_node *n);
-/* node_use, node_unuse - add or drop a counting of @slot; the caller then updates the masks.
- * node_use: -ENOMEM. */
-int node_use(struct knode *n, unsigned int slot);
+/* node_use, node_unuse - add or drop a counting of @slot; the caller then updates the masks. */
+void node_use(struct knode *n, unsigned int slot);
 void node_unuse(struct knode *n, unsigned int slot);
 /* node_masks - compute all masks and store changed ones in the accounts. */
 void node_masks(struct bpf_backend *k);
@@ -290,7 +289,7 @@ void node_add_cell(const struct kp_cell *c, unsigned int slot, struct ksum *out)
 /* cpu_sum - sum of all accounts on one CPU, unclaimed counts included. */
 uint64_t cpu_sum(const struct bpf_backend *k, unsigned int cpu, unsigned int slot);
 /* node_grow - make the pages that accounts, slots and CPUs need now. Waits for a grace period if
- * any is missing. -ENOMEM. */
+ * any is missing. */
 int node_grow(struct bpf_backend *k);
 /* Limit of removed nodes that wait to be folded. */
 #define KP_REMOVED_MAX 256u
@@ -306,8 +305,8 @@ int node_orphan(struct bpf_backend *k, uint32_t i);
 void node_set_name(struct bpf_backend *k, struct knode *n, uint64_t name);
 
 /* ---- bind.c ---- */
-/* bind_found - record a former process's binding. -ENOMEM. */
-int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start);
+/* bind_found - record a former process's binding. */
+void bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start);
 /* bind_found_all - all are recorded. Those to accounts that no node has are the root's now; in the
  * maps, too, so that they are not those of the next node with the number. */
 void bind_found_all(struct bpf_backend *k);
@@ -367,7 +366,7 @@ static inline bool key_is_sched(vpmu_key_t key)
 }
 
 /* ---- sampling.c ---- */
-int sampling_open(struct bpf_backend *k);
+void sampling_open(struct bpf_backend *k);
 void sampling_close(struct bpf_backend *k);
 /* sampling_tend - call when CPUs may have come or gone. */
 void sampling_tend(struct bpf_backend *k);
@@ -384,8 +383,8 @@ void sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out
 /* ---- attribute.c ---- */
 /* whose_node - the node of a sample; NULL: unknown. */
 struct knode *whose_node(struct bpf_backend *k, const struct ring_sample *s);
-/* whose_vmm - returns true if process @pid runs a VM. */
-bool whose_vmm(const struct bpf_backend *k, pid_t pid);
+/* whose_vmm - process @pid if it runs a VM, else NULL. */
+struct vmm *whose_vmm(const struct bpf_backend *k, pid_t pid);
 /* whose_task, whose_task_gone - task @b was bound; will be unbound.
  * whose_begin - learn all bound tasks, and which cgroups of samples are right. */
 void whose_task(struct bpf_backend *k, struct binding *b);
@@ -419,7 +418,7 @@ const char *branches_why(const struct vpmu_backend *s);
 #define FRESH_HARDWARE 2u
 int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh);
 void kslot_put(struct bpf_backend *k, unsigned int slot);
-int slot_init(struct bpf_backend *k);
+void slot_init(struct bpf_backend *k);
 void slot_exit(struct bpf_backend *k);
 /* slot_is_switches - returns true if @key counts context switches, as the kernel's own number does.
  */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 #include "vpmu/event/event.h"
 
 struct ksampling {
@@ -40,15 +41,14 @@ static void find_cpus(struct bpf_backend *k)
 		k->sampled_cpus[cpu] = k->online[cpu] && !k->quiet[cpu];
 }
 
-int sampling_open(struct bpf_backend *k)
+void sampling_open(struct bpf_backend *k)
 {
-	k->sampled_cpus = calloc(k->nr_cpus, sizeof(*k->sampled_cpus));
-	if (!k->sampled_cpus)
-		return -ENOMEM;
+	k->sampled_cpus = xcalloc(k->nr_cpus, sizeof(*k->sampled_cpus));
 	find_cpus(k);
 	k->samples = samples_create(k->nr_cpus, k->sampled_cpus, k->opts.sample_sys);
+	if (!k->samples)
+		memory_out();
 	branches_init(k);
-	return k->samples ? 0 : -ENOMEM;
 }
 
 void sampling_close(struct bpf_backend *k)
@@ -176,9 +176,8 @@ static int sampling_begin(struct ksampling *ks)
 	whose_forget(k);
 	whose_begin(k);
 	c = vpmu_counting_new(ks->s.node, &ks->key, 1, &ks->value);
-	if (c)
-		c->cpus = ks->opts.cpus;
-	ret = c ? vpmu_backend_attach(c, &failed) : -ENOMEM;
+	c->cpus = ks->opts.cpus;
+	ret = vpmu_backend_attach(c, &failed);
 	if (ret) {
 		vpmu_counting_free(c);
 		return ret;
@@ -191,11 +190,9 @@ int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o
 		 struct vpmu_sampling **out)
 {
 	struct bpf_backend *k = backend_of(n->source);
-	struct ksampling *ks = calloc(1, sizeof(*ks));
+	struct ksampling *ks = xcalloc(1, sizeof(*ks));
 	int ret;
 
-	if (!ks)
-		return -ENOMEM;
 	ks->s.node = n;
 	ks->opts = *o;
 	ks->key = o->key;

@@ -67,16 +67,6 @@ static bool sys_cpuid(uint32_t leaf, uint32_t r[4])
 #endif
 }
 
-static int sys_load(struct bpf_object_skeleton *s)
-{
-	return bpf_object__load_skeleton(s);
-}
-
-static struct bpf_link *sys_attach(struct bpf_program *p)
-{
-	return bpf_program__attach(p);
-}
-
 /* Attach an empty program to the hook. Returns a file descriptor; negative: refused. */
 static int hook_trace(int hook)
 {
@@ -124,11 +114,6 @@ static int sys_map_set(int fd, const void *key, const void *value)
 	return bpf_map_update_elem(fd, key, value, BPF_ANY);
 }
 
-static int sys_map_del(int fd, const void *key)
-{
-	return bpf_map_delete_elem(fd, key);
-}
-
 /* One call for all pages, because each call waits for a grace period. */
 static int sys_pages(int fd, const uint32_t *index, const int *page, uint32_t n)
 {
@@ -170,11 +155,11 @@ const struct bpf_backend_sys bpf_backend_sys_real = {
 	.event_reset = sys_event_reset,
 	.event_read = sys_event_read,
 	.cpuid = sys_cpuid,
-	.load = sys_load,
-	.attach = sys_attach,
+	.load = bpf_object__load_skeleton,
+	.attach = bpf_program__attach,
 	.may_hook = sys_may_hook,
 	.map_set = sys_map_set,
-	.map_del = sys_map_del,
+	.map_del = bpf_map_delete_elem,
 	.pages = sys_pages,
 	.run = sys_run,
 	.ask = sys_ask,
