@@ -13,6 +13,7 @@
 
 #include "cgroup/priv.h"
 #include "service/program/memory.h"
+#include "vpmu/util/proctext.h"
 
 #include <account.skel.h> /* it needs maps.h */
 
@@ -240,28 +241,13 @@ void bpf_backend_unbind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id)
 	bind_unbind(knode_of(n), false, cgroup_id);
 }
 
-/* Field 22 of /proc/TID/stat. The name in field 2 may contain spaces and parentheses. Reads the
- * file below task/, because in /proc/TID/stat the kernel adds up the whole process. */
+/* Reads the file below task/, because in /proc/TID/stat the kernel adds up the whole process. */
 static int start_time(const struct bpf_backend *k, pid_t tid, uint64_t *start)
 {
-	char path[256], line[1024], *at;
-	unsigned long long v;
-	bool found;
-	FILE *f;
+	char text[1024];
 
-	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/stat", k->sys->files, tid, tid);
-	f = fopen(path, "re");
-	if (!f)
-		return -ESRCH;
-	found = fgets(line, sizeof(line), f);
-	fclose(f);
-	at = found ? strrchr(line, ')') : NULL;
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (!at || sscanf(at, "%llu", &v) != 1)
-		return -ESRCH;
-	*start = v;
-	return 0;
+	proctext_read(text, sizeof(text), "%s/proc/%d/task/%d/stat", k->sys->files, tid, tid);
+	return proctext_start(text, start);
 }
 
 bool bind_is_thread(const struct bpf_backend *k, const struct binding *b)

@@ -19,6 +19,7 @@
 
 #include "cgroup/bpf/sched.h"
 #include "cgroup/priv.h"
+#include "vpmu/util/proctext.h"
 
 _Static_assert(KP_SCHED_RAN == VPMU_SCHED_PREEMPTED && KP_SCHED == VPMU_SCHED_NR + 2,
 	       "a figure has no place in the accounts");
@@ -274,18 +275,11 @@ static void sched_record(struct bpf_backend *k, const struct sched_record *r)
 /* Return the number of the host's tasks; 0: unknown. */
 static unsigned int sched_tasks(const struct bpf_backend *k)
 {
-	unsigned int nr = 0;
-	char path[256];
-	FILE *f;
+	unsigned int nr;
+	char text[128];
 
-	snprintf(path, sizeof(path), "%s/proc/loadavg", k->sys->files);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	if (fscanf(f, "%*s %*s %*s %*u/%u", &nr) != 1)
-		nr = 0;
-	fclose(f);
-	return nr;
+	proctext_read(text, sizeof(text), "%s/proc/loadavg", k->sys->files);
+	return sscanf(text, "%*s %*s %*s %*u/%u", &nr) == 1 ? nr : 0;
 }
 
 /* Read all threads of marked nodes; all threads if @all. */

@@ -20,6 +20,7 @@
 #include <linux/perf_event.h>
 
 #include "cgroup/priv.h"
+#include "vpmu/util/proctext.h"
 
 static int sys_event_open(const struct perf_event_attr *attr, int cpu, int group)
 {
@@ -88,13 +89,11 @@ static int hook_trace(int hook)
 static int hook_probe(void)
 {
 	struct perf_event_attr attr = {.size = sizeof(attr)};
-	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
-	int n = f ? fscanf(f, "%u", &attr.type) : 0;
+	char type[16];
 
-	if (f)
-		fclose(f);
+	proctext_read(type, sizeof(type), "/sys/bus/event_source/devices/kprobe/type");
 	attr.kprobe_func = (uintptr_t)KP_MOVE_HOOK;
-	return n == 1 ? sys_event_open(&attr, 0, -1) : -ENOENT;
+	return sscanf(type, "%u", &attr.type) == 1 ? sys_event_open(&attr, 0, -1) : -ENOENT;
 }
 
 static bool sys_may_hook(unsigned int means, int hook)
@@ -170,19 +169,13 @@ const struct bpf_backend_sys bpf_backend_sys_real = {
 bool bpf_backend_cpus(const struct bpf_backend_sys *sys, const char *name, bool *set,
 		      unsigned int nr)
 {
-	char path[256], line[4096], *at = line, *end;
+	char text[4096], *at = text, *end;
 	unsigned long first, last;
-	bool found;
-	FILE *f;
 
 	memset(set, 0, nr * sizeof(*set));
-	snprintf(path, sizeof(path), "%s%s", sys->files, name);
-	f = fopen(path, "re");
-	if (!f)
+	if (proctext_read(text, sizeof(text), "%s%s", sys->files, name) < 0)
 		return false;
-	found = fgets(line, sizeof(line), f);
-	fclose(f);
-	while (found && *at >= '0' && *at <= '9') {
+	while (*at >= '0' && *at <= '9') {
 		first = last = strtoul(at, &end, 10);
 		if (*end == '-')
 			last = strtoul(end + 1, &end, 10);

@@ -7,6 +7,7 @@
 #include "cli/history_answer.h"
 #include "cli/history_range.h"
 #include "cli/when.h"
+#include "service/clock.h"
 
 #define NS_PER_S    1000000000ULL
 #define STEP_MAX_NS (3600 * NS_PER_S) /* history_interval, vpmud.conf(5) */
@@ -17,17 +18,14 @@ void history_range_times(const char *cmd, const struct past_opts *o, uint64_t *s
 			 uint64_t *until_ns)
 {
 	const char *since = o->since, *until = o->until;
-	struct timespec ts;
-	uint64_t now_ns;
+	const uint64_t now = clock_ns(CLOCK_REALTIME);
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	now_ns = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-	*until_ns = now_ns;
-	if (!when_parse(since, now_ns, since_ns))
+	*until_ns = now;
+	if (!when_parse(since, now, since_ns))
 		cli_usage("%s: --since: \"%s\" is invalid; expected " WHEN_EXPECTED, cmd, since);
-	if (until && !when_parse(until, now_ns, until_ns))
+	if (until && !when_parse(until, now, until_ns))
 		cli_usage("%s: --until: \"%s\" is invalid; expected " WHEN_EXPECTED, cmd, until);
-	if (*until_ns > now_ns)
+	if (*until_ns > now)
 		cli_usage("%s: --until: \"%s\" is invalid; expected a time up to now", cmd, until);
 	if (*since_ns >= *until_ns)
 		cli_usage("%s: --since: \"%s\" is invalid; expected a time before %s", cmd, since,

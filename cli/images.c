@@ -26,7 +26,7 @@ struct image {
 struct kernel {
 	struct kernel *next;
 	char *vm; /* "": all VMs without a file of their own */
-	struct kallsyms *symbols;
+	struct symbols *symbols;
 };
 
 struct images {
@@ -38,7 +38,7 @@ struct images {
 	struct image *first;
 	struct kernel *guests;
 	struct processes *processes;
-	struct kallsyms *host; /* NULL: not needed so far, or unreadable */
+	struct symbols *host; /* NULL: not needed so far, or unreadable */
 	bool host_looked;
 };
 
@@ -109,11 +109,11 @@ void images_free(struct images *im)
 		struct kernel *k = im->guests;
 
 		im->guests = k->next;
-		kallsyms_free(k->symbols);
+		symbols_free(k->symbols);
 		free(k->vm);
 		free(k);
 	}
-	kallsyms_free(im->host);
+	symbols_free(im->host);
 	processes_free(im->processes);
 	json_decref(im->vms);
 	json_decref(im->tenants);
@@ -204,12 +204,12 @@ const char *images_guest_kernel(struct images *im, const char *vm, uint64_t addr
 
 	for (const struct kernel *k = im->guests; k; k = k->next) {
 		if (vm && *k->vm && !strcmp(k->vm, vm))
-			return kallsyms_find(k->symbols, address, offset);
+			return symbols_find(k->symbols, address, offset);
 		if (!*k->vm)
 			all = k;
 	}
 	if (all)
-		return kallsyms_find(all->symbols, address, offset);
+		return symbols_find(all->symbols, address, offset);
 	return images_image(im, vm, address, offset);
 }
 
@@ -222,7 +222,7 @@ const char *images_host_kernel(struct images *im, uint64_t address, uint64_t *of
 			  "instead",
 			  err);
 	im->host_looked = true;
-	return im->host ? kallsyms_find(im->host, address, offset) : NULL;
+	return im->host ? symbols_find(im->host, address, offset) : NULL;
 }
 
 const char *images_path(const struct images *im, const char *vm)

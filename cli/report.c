@@ -24,6 +24,7 @@
 #include "cli/session.h"
 #include "cli/wait.h"
 #include "exporter/page.h"
+#include "service/clock.h"
 #include "service/program/memory.h"
 
 #define DURATION_S     30
@@ -75,14 +76,6 @@ static error_t report_parse(int key, char *arg, struct argp_state *state)
 	default:
 		return cli_no_args(key, arg, state);
 	}
-}
-
-static uint64_t report_clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* Return true if a backend counts @event, of the answer to `events`. */
@@ -162,7 +155,7 @@ static uint64_t report_time(struct report_run *run)
 	for (int i = 1; i < REPORT_SESSIONS; i++)
 		last = run->before[i]->to.ns > last->to.ns ? run->before[i] : last;
 	if (!run->start_ns) {
-		run->start_ns = last->to_us ? last->to_us * 1000 : report_clock_ns();
+		run->start_ns = last->to_us ? last->to_us * 1000 : clock_ns(CLOCK_REALTIME);
 		run->first_ns = last->to.ns;
 	}
 	return run->start_ns + (last->to.ns - run->first_ns);
