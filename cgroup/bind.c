@@ -271,6 +271,28 @@ void bpf_backend_unbind_task(struct vpmu_backend_node *n, pid_t tid)
 	bind_unbind(knode_of(n), true, (uint64_t)tid);
 }
 
+/* What bind_each_task() calls. */
+struct bind_each {
+	void (*fn)(struct binding *b, void *arg);
+	void *arg;
+};
+
+static void bind_visit(const void *node, VISIT which, void *closure)
+{
+	const struct bind_each *each = closure;
+
+	if (which == postorder || which == leaf)
+		each->fn(*(struct binding *const *)node, each->arg);
+}
+
+void bind_each_task(const struct bpf_backend *k, void (*fn)(struct binding *b, void *arg),
+		    void *arg)
+{
+	struct bind_each each = {fn, arg};
+
+	twalk_r(k->task_bindings, bind_visit, &each);
+}
+
 static void free_task(void *p)
 {
 	struct binding *b = p;

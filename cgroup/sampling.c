@@ -95,13 +95,6 @@ static bool is_user(enum vpmu_side side)
 	return side == VPMU_SIDE_VMM || side == VPMU_SIDE_USER;
 }
 
-static bool sampling_is_below(const struct knode *n, const struct knode *top)
-{
-	while (n && n != top)
-		n = n->parent;
-	return n;
-}
-
 static void sampling_take(struct sample_user *u, const struct ring_sample *s)
 {
 	struct ksampling *ks = user_of(u);
@@ -127,7 +120,7 @@ static void sampling_take(struct sample_user *u, const struct ring_sample *s)
 		ks->nobodys++;
 		n = &k->root;
 	}
-	if (!sampling_is_below(n, top))
+	if (!knode_is_below(n, top))
 		return;
 	if (bind_task_node(k, s->tid)) {
 		ks->guests |=

@@ -242,27 +242,14 @@ unsigned int images_pid(const struct images *im, const char *vm)
 	return vm ? (unsigned int)json_integer_value(json_object_get(im->pids, vm)) : 0;
 }
 
-/* ---- processes ---------------------------------------------------------------------------- */
-
-void images_want(struct images *im, unsigned int pid, uint64_t first_ns, uint64_t address)
+struct processes *images_processes(const struct images *im)
 {
-	processes_want(im->processes, pid, first_ns, address);
+	return im->processes;
 }
 
 void images_look(struct images *im)
 {
 	processes_look(im->processes, im->pid);
-}
-
-const char *images_comm(struct images *im, unsigned int pid)
-{
-	return processes_comm(im->processes, pid);
-}
-
-void images_process(const struct images *im, unsigned int pid, uint64_t address,
-		    struct process_code *out)
-{
-	processes_find(im->processes, pid, address, out);
 }
 
 /* ---- formatting --------------------------------------------------------------------------- */

@@ -62,17 +62,13 @@ static error_t report_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &o->past;
 		return 0;
 	case 'e':
-		cli_once(state, key, "-e");
-		o->events = arg;
-		return 0;
+		return cli_text(state, key, "-e", arg, &o->events);
 	case 'd':
 		cli_once(state, key, "-d");
 		o->duration_s = cli_seconds(state, "-d", arg, DURATION_MAX_S);
 		return 0;
 	case 'o':
-		cli_once(state, key, "-o");
-		o->output = arg;
-		return 0;
+		return cli_text(state, key, "-o", arg, &o->output);
 	default:
 		return cli_no_args(key, arg, state);
 	}

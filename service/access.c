@@ -197,12 +197,9 @@ bool access_sees(const struct access *a, const char *path)
 {
 	if (access_all(a))
 		return true;
-	for (unsigned int i = 0; i < a->nr; i++) {
-		size_t n = strlen(a->tenants[i]);
-
-		if (strncmp(path, a->tenants[i], n) == 0 && (!path[n] || path[n] == '/'))
+	for (unsigned int i = 0; i < a->nr; i++)
+		if (tenant_path_within(a->tenants[i], path))
 			return true;
-	}
 	return false;
 }
 

@@ -57,13 +57,6 @@ struct query {
 	bool failed; /* more than POINTS_MAX times */
 };
 
-static bool query_within(const char *target, const char *path)
-{
-	size_t n = strlen(target);
-
-	return n == 1 || (strncmp(path, target, n) == 0 && (path[n] == '\0' || path[n] == '/'));
-}
-
 static bool query_wants(const struct query *q, const char *path, const char *vm, vpmu_key_t key)
 {
 	bool event = !q->nr_keys;
@@ -72,7 +65,7 @@ static bool query_wants(const struct query *q, const char *path, const char *vm,
 	    (q->scope == SESSION_VM && !*vm))
 		return false;
 	if (q->target &&
-	    !(*q->target == '/' ? query_within(q->target, path) : !strcmp(q->target, vm)))
+	    !(*q->target == '/' ? tenant_path_within(q->target, path) : !strcmp(q->target, vm)))
 		return false;
 	for (size_t i = 0; i < q->nr_keys && !event; i++)
 		event = q->keys[i] == key;
