@@ -52,11 +52,10 @@ static long places_process(const char *text)
 static char *places_vm(struct client *c, long pid)
 {
 	const json_t *row;
-	char *err, *name = NULL;
-	json_t *list = client_try(c, json_pack("{s:s}", "cmd", "list"), &err);
+	char *name = NULL;
+	json_t *list = client_silent(c, "list");
 	size_t i;
 
-	free(err);
 	json_array_foreach (json_object_get(list, "nodes"), i, row) {
 		const char *vm = json_string_value(json_object_get(row, "vm"));
 

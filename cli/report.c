@@ -206,8 +206,7 @@ static void report_count(struct report_run *run)
 static json_t *report_host(struct client *c)
 {
 	struct utsname name = {0};
-	char *err = NULL;
-	json_t *hello = client_try(c, json_pack("{s:s}", "cmd", "hello"), &err), *host;
+	json_t *hello = client_silent(c, "hello"), *host;
 
 	uname(&name);
 	host = json_pack("{s:s*, s:s*, s:i, s:O*, s:O*}", "name", name.nodename, "kernel",
@@ -215,7 +214,6 @@ static json_t *report_host(struct client *c)
 			 json_object_get(hello, "server"), "version",
 			 json_object_get(hello, "version"));
 	json_decref(hello);
-	free(err);
 	return host;
 }
 

@@ -419,16 +419,6 @@ void history_destroy(struct history *h)
 	free(h);
 }
 
-size_t history_bytes(const struct history *h)
-{
-	size_t n = sizeof(*h) + segment_bytes(h) + h->room * sizeof(*h->series);
-
-	for (size_t i = 0; i < h->nr; i++)
-		n += sizeof(struct series) + strlen(h->series[i]->path) + strlen(h->series[i]->vm) +
-		     strlen(h->series[i]->event) + 3;
-	return n;
-}
-
 uint64_t history_interval_ns(const struct history *h)
 {
 	return h->opts.interval_ns;

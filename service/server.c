@@ -392,7 +392,6 @@ int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *op
 	s->c.opts = &s->opts;
 	s->c.ts = ts;
 	s->c.sessions = sessions_create(ts);
-	s->c.captures = captures_create(ts);
 	ret = add_command(s, &hello);
 	for (const struct command *b = builtin_commands; b->name && !ret; b++) {
 		struct entry e = {.name = b->name, .builtin = b, .who = b->who};
@@ -401,6 +400,8 @@ int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *op
 	}
 	if (!ret)
 		ret = profiles_create(ts, ev, &s->c.profiles);
+	if (!ret)
+		s->c.captures = captures_create(ts);
 	if (ret) {
 		fail(ret, err, errlen, "socket: %s", strerror(-ret));
 		goto fail;

@@ -14,7 +14,7 @@
 ssize_t proctext_read(char *buf, size_t len, const char *fmt, ...)
 {
 	char path[PATH_MAX];
-	ssize_t n = 1, all = 0;
+	ssize_t n, all = 0;
 	va_list ap;
 	int fd;
 
