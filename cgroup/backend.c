@@ -459,8 +459,6 @@ int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_bac
 	return 0;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
-
 static void backend_sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 {
 	const struct bpf_backend *k = backend_of(s);
