@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
+#include "vpmu/util/proctext.h"
 
 /* ---- processes that run VMs ----------------------------------------------------------------- */
 
@@ -29,7 +31,7 @@ static int attribute_by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-static struct vmm *vmm_find(const struct bpf_backend *k, pid_t pid)
+struct vmm *whose_vmm(const struct bpf_backend *k, pid_t pid)
 {
 	const struct vmm key = {.pid = pid};
 	struct vmm **v = tfind(&key, &k->whose.vmms, attribute_by_pid);
@@ -37,29 +39,16 @@ static struct vmm *vmm_find(const struct bpf_backend *k, pid_t pid)
 	return v ? *v : NULL;
 }
 
-bool whose_vmm(const struct bpf_backend *k, pid_t pid)
-{
-	return vmm_find(k, pid);
-}
-
 /* The process of task @tid; 0: the task is gone. */
 static pid_t process_of(const struct bpf_backend *k, pid_t tid)
 {
-	char path[256], line[256];
-	int pid = 0;
-	FILE *f;
+	char status[4096], *field;
 
-	snprintf(path, sizeof(path), "%s/proc/%d/status", k->sys->files, tid);
-	f = fopen(path, "re");
-	while (f && !pid && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Tgid: %d", &pid) != 1)
-			pid = 0;
-	if (f)
-		fclose(f);
-	return pid;
+	proctext_read(status, sizeof(status), "%s/proc/%d/status", k->sys->files, tid);
+	field = proctext_field(status, "Tgid:");
+	return field ? (pid_t)strtol(field, NULL, 10) : 0;
 }
 
-/* On -ENOMEM the samples of the process's other threads are shown as a plain process's. */
 void whose_task(struct bpf_backend *k, struct binding *b)
 {
 	struct vmm *v;
@@ -69,23 +58,18 @@ void whose_task(struct bpf_backend *k, struct binding *b)
 	b->pid = process_of(k, (pid_t)b->id);
 	if (!b->pid)
 		return;
-	v = vmm_find(k, b->pid);
+	v = whose_vmm(k, b->pid);
 	if (!v) {
-		v = calloc(1, sizeof(*v));
-		if (v)
-			v->pid = b->pid;
-		if (!v || !tsearch(v, &k->whose.vmms, attribute_by_pid)) {
-			free(v);
-			b->pid = 0;
-			return;
-		}
+		v = xcalloc(1, sizeof(*v));
+		v->pid = b->pid;
+		xtsearch(v, &k->whose.vmms, attribute_by_pid);
 	}
 	v->tasks++;
 }
 
 void whose_task_gone(struct bpf_backend *k, struct binding *b)
 {
-	struct vmm *v = b->pid ? vmm_find(k, b->pid) : NULL;
+	struct vmm *v = b->pid ? whose_vmm(k, b->pid) : NULL;
 
 	b->pid = 0;
 	if (!v || --v->tasks)
@@ -116,7 +100,7 @@ static const char *root_of(struct bpf_backend *k)
 	f = setmntent(path, "re");
 	while (f && !k->whose.root && getmntent_r(f, &m, buf, sizeof(buf)))
 		if (!strcmp(m.mnt_type, "cgroup2"))
-			k->whose.root = strdup(m.mnt_dir);
+			k->whose.root = xstrdup(m.mnt_dir);
 	if (f)
 		endmntent(f);
 	return k->whose.root;
@@ -134,47 +118,30 @@ static const char *root_of(struct bpf_backend *k)
 static void whose_ids(struct bpf_backend *k)
 {
 	const char *root = root_of(k);
-	char path[4200], line[4096];
-	FILE *f;
+	char text[4096];
 
-	k->whose.ids = WHOSE_IDS;
-	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", root ? root : "");
-	f = root ? fopen(path, "re") : NULL;
-	if (f) {
-		if (!fgets(line, sizeof(line), f) || line[0] == '\n')
-			k->whose.ids = WHOSE_IDS_BUT_ROOT;
-		fclose(f);
-	}
-	snprintf(path, sizeof(path), "%s/proc/self/cgroup", k->sys->files);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (strstr(line, ":perf_event:") || strstr(line, ",perf_event:") ||
-		    strstr(line, ":perf_event,") || strstr(line, ",perf_event,"))
-			k->whose.ids = WHOSE_NO_IDS;
-	if (f)
-		fclose(f);
+	if (!moves_in_cgroup2(k))
+		k->whose.ids = WHOSE_NO_IDS;
+	else if (root &&
+		 proctext_read(text, sizeof(text), "%s/cgroup.subtree_control", root) >= 0 &&
+		 (!*text || *text == '\n'))
+		k->whose.ids = WHOSE_IDS_BUT_ROOT;
+	else
+		k->whose.ids = WHOSE_IDS;
 }
 
 /* The cgroup2 directory of task @tid. Returns false if the task is gone or cgroup2 is not mounted.
  */
 static bool directory_of(struct bpf_backend *k, uint32_t tid, char dir[8192])
 {
-	char path[256], line[4096];
-	const char *root = root_of(k);
-	bool found = false;
-	FILE *f;
+	const char *root = root_of(k), *path;
+	char text[8192];
 
-	snprintf(path, sizeof(path), "%s/proc/%u/cgroup", k->sys->files, tid);
-	f = root ? fopen(path, "re") : NULL;
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		found = !strncmp(line, "0::/", 4) && strchr(line, '\n');
-		line[strcspn(line, "\n")] = '\0';
-		if (found)
-			snprintf(dir, 8192, "%s%s", root, line + 3);
-	}
-	if (f)
-		fclose(f);
-	return found;
+	proctext_read(text, sizeof(text), "%s/proc/%u/cgroup", k->sys->files, tid);
+	path = proctext_field(text, "0::");
+	if (!root || !path || *path != '/')
+		return false;
+	return snprintf(dir, 8192, "%s%s", root, path) < 8192;
 }
 
 /* The node of cgroup @dir or of its nearest ancestor that has one, else `other`; NULL: the

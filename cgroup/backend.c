@@ -5,13 +5,11 @@
  * counts from before its attach, and any loss must show in it.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "cgroup/priv.h"
-#include "vpmu/event/event.h"
+#include "service/program/memory.h"
 
 struct kcounting {
 	struct vpmu_counting c; /* first */
@@ -35,10 +33,8 @@ static struct kcounting *backend_counting_of(const struct vpmu_counting *c)
 static struct vpmu_counting *backend_counting_new(struct vpmu_backend_node *n, size_t nr_keys)
 {
 	struct kcounting *c =
-		calloc(1, sizeof(*c) + nr_keys * (sizeof(c->key[0]) + sizeof(struct sum_key)));
+		xcalloc(1, sizeof(*c) + nr_keys * (sizeof(c->key[0]) + sizeof(struct sum_key)));
 
-	if (!c)
-		return NULL;
 	c->sums = (struct sums){
 		.node = knode_of(n), .nr = nr_keys, .key = (struct sum_key *)&c->key[nr_keys]};
 	return &c->c;
@@ -64,13 +60,6 @@ static void backend_counting_free(struct vpmu_counting *c)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static bool backend_is_below(const struct knode *n, const struct knode *top)
-{
-	while (n && n != top)
-		n = n->parent;
-	return n;
-}
-
 /* Age of the value: for how long a quiet CPU that runs @c's node or one below it now has charged
  * nothing. The maximum over CPUs. */
 static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *c)
@@ -87,7 +76,7 @@ static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *
 		account = __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE);
 		/* Account 0: no switch yet, so the CPU may run anything. */
 		if (account && (account >= k->nr_accounts ||
-				!backend_is_below(k->nodes[account], knode_of(c->node))))
+				!knode_is_below(k->nodes[account], knode_of(c->node))))
 			continue;
 		/* last_ns is on the CPU's own clock. */
 		last = VPMU_LOAD(&st->last_ns) + VPMU_LOAD(&st->skew_ns);
@@ -157,7 +146,7 @@ void countings_folded(struct bpf_backend *k, const struct knode *to, unsigned in
 		      unsigned int chunk, const struct kp_cell *c)
 {
 	for (struct kcounting *kc = k->on_cpus; kc; kc = kc->next_on_cpus) {
-		if (!kc->c.cpus[cpu] || !backend_is_below(to, knode_of(kc->c.node)))
+		if (!kc->c.cpus[cpu] || !knode_is_below(to, knode_of(kc->c.node)))
 			continue;
 		for (size_t i = 0; i < kc->c.nr_keys; i++) {
 			struct ksum *base = &kc->key[i].base, lost = {0};
@@ -219,11 +208,6 @@ static void backend_read_values(const struct vpmu_counting *c)
 
 /* ---- flush -------------------------------------------------------------------------------- */
 
-static bool reachable(const struct bpf_backend *k, unsigned int cpu)
-{
-	return k->online[cpu] && !k->quiet[cpu];
-}
-
 static bool is_marked(const struct bpf_backend *k, uint32_t account)
 {
 	const struct knode *n = account < k->nr_accounts ? k->nodes[account] : NULL;
@@ -240,7 +224,7 @@ static void flush_marked(struct bpf_backend *k)
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		const struct kp_cpu *st = cpu_state(k, cpu);
 
-		if (reachable(k, cpu) &&
+		if (k->online[cpu] && !k->quiet[cpu] &&
 		    (VPMU_LOAD(&st->gen) != k->cfg->gen ||
 		     is_marked(k, __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE))))
 			backend_flush(k, cpu);
@@ -296,13 +280,11 @@ static int use_key(struct bpf_backend *k, struct knode *n, vpmu_key_t key, unsig
 		return 0;
 	}
 	ret = kslot_get(k, key, slot, fresh);
-	if (!ret) {
-		ret = node_use(n, *slot);
-		if (ret)
-			kslot_put(k, *slot);
-	}
-	k->countings += !ret;
-	return ret;
+	if (ret)
+		return ret;
+	node_use(n, *slot);
+	k->countings++;
+	return 0;
 }
 
 static int use(struct bpf_backend *k, struct vpmu_counting *list, size_t *n, unsigned int *fresh)
@@ -477,57 +459,6 @@ int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_bac
 	return 0;
 }
 
-/* ---- the host's figures ------------------------------------------------------------------- */
-
-static bool backend_can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q,
-			      char *why, size_t whylen)
-{
-	const struct bpf_backend *k = backend_of(s);
-	int ret = key_is_sched(key) ? sched_probe(k, vpmu_key_event(key)) : slot_probe(k, key);
-
-	if (!ret) {
-		*q = key == vpmu_key_sched(VPMU_SCHED_IDLE) ? VPMU_Q_ESTIMATED : VPMU_Q_EXACT;
-		return true;
-	}
-	if (ret == -EOPNOTSUPP && key & VPMU_KEY_GUEST && pmu_is_mediated(k->sys)) {
-		snprintf(why, whylen,
-			 "guests have the counters to themselves here (enable_mediated_pmu of "
-			 "KVM); with :H the host is counted");
-		return false;
-	}
-	if (slot_is_preempts(key)) {
-		snprintf(why, whylen,
-			 "this kernel does not number its switches (CONFIG_FAIR_GROUP_SCHED)");
-		return false;
-	}
-	if (key == vpmu_key_sched(VPMU_SCHED_IDLE)) {
-		snprintf(why, whylen, "/proc/stat does not have it: %s", strerror(-ret));
-		return false;
-	}
-	if (key_is_sched(key)) {
-		snprintf(why, whylen,
-			 "this kernel does not keep it for threads (CONFIG_SCHED_INFO)");
-		return false;
-	}
-	switch (ret) {
-	case -EACCES:
-	case -EPERM:
-		snprintf(why, whylen,
-			 "not permitted: counting whole CPUs needs CAP_PERFMON, and a "
-			 "perf_event_paranoid of 2 or less");
-		break;
-	case -ENOENT:
-	case -EOPNOTSUPP:
-	case -EINVAL:
-	case -ENODEV:
-		snprintf(why, whylen, "this host's PMU does not count it");
-		break;
-	default:
-		snprintf(why, whylen, "perf_event_open: %s", strerror(-ret));
-	}
-	return false;
-}
-
 static void backend_sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 {
 	const struct bpf_backend *k = backend_of(s);
@@ -553,7 +484,7 @@ const struct vpmu_backend_ops bpf_backend_ops = {
 	.flush_node = backend_flush_node,
 	.read = backend_read_values,
 	.read_list = read_list,
-	.can_count = backend_can_count,
+	.can_count = can_count,
 	.sharing = backend_sharing,
 	.conservation = conserve,
 	.sample_start = sample_start,

@@ -12,6 +12,8 @@
 #include <bpf/libbpf.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
+#include "vpmu/util/proctext.h"
 
 #include <account.skel.h> /* it needs maps.h */
 
@@ -107,6 +109,16 @@ static void bind_unbind(struct knode *n, bool task, uint64_t id)
 	backend_changed(k);
 }
 
+/* A new binding, of no node yet. */
+static struct binding *bind_new(struct bpf_backend *k, bool task, uint64_t id, uint64_t start)
+{
+	struct binding *b = xcalloc(1, sizeof(*b));
+
+	*b = (struct binding){.id = id, .start = start, .task = task};
+	xtsearch(b, task ? &k->task_bindings : &k->cgroup_bindings, bind_by_id);
+	return b;
+}
+
 static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 {
 	struct bpf_backend *k = backend_of(n->n.source);
@@ -145,14 +157,8 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		backend_changed(k);
 		return 0;
 	}
-	b = calloc(1, sizeof(*b));
-	if (!b)
-		return -ENOMEM;
-	*b = (struct binding){.id = id, .start = start, .task = task, .node = n};
-	if (!tsearch(b, tree, bind_by_id)) {
-		free(b);
-		return -ENOMEM;
-	}
+	b = bind_new(k, task, id, start);
+	b->node = n;
 	ret = bind_set(k, b);
 	if (ret) {
 		tdelete(b, tree, bind_by_id);
@@ -175,22 +181,13 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 	return 0;
 }
 
-int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start)
+void bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start)
 {
 	struct knode *n = account < k->nr_accounts ? k->nodes[account] : NULL;
-	struct binding *b = calloc(1, sizeof(*b));
 
-	if (!b)
-		return -ENOMEM;
-	*b = (struct binding){.id = id, .start = start, .task = task};
-	if (!tsearch(b, task ? &k->task_bindings : &k->cgroup_bindings, bind_by_id)) {
-		free(b);
-		return -ENOMEM;
-	}
-	link_to(b, n ? n : &k->root);
+	link_to(bind_new(k, task, id, start), n ? n : &k->root);
 	if (task)
 		count_bit(k, (uint32_t)id, true);
-	return 0;
 }
 
 void bind_found_all(struct bpf_backend *k)
@@ -244,28 +241,13 @@ void bpf_backend_unbind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id)
 	bind_unbind(knode_of(n), false, cgroup_id);
 }
 
-/* Field 22 of /proc/TID/stat. The name in field 2 may contain spaces and parentheses. Reads the
- * file below task/, because in /proc/TID/stat the kernel adds up the whole process. */
+/* Reads the file below task/, because in /proc/TID/stat the kernel adds up the whole process. */
 static int start_time(const struct bpf_backend *k, pid_t tid, uint64_t *start)
 {
-	char path[256], line[1024], *at;
-	unsigned long long v;
-	bool found;
-	FILE *f;
+	char text[1024];
 
-	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/stat", k->sys->files, tid, tid);
-	f = fopen(path, "re");
-	if (!f)
-		return -ESRCH;
-	found = fgets(line, sizeof(line), f);
-	fclose(f);
-	at = found ? strrchr(line, ')') : NULL;
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (!at || sscanf(at, "%llu", &v) != 1)
-		return -ESRCH;
-	*start = v;
-	return 0;
+	proctext_read(text, sizeof(text), "%s/proc/%d/task/%d/stat", k->sys->files, tid, tid);
+	return proctext_start(text, start);
 }
 
 bool bind_is_thread(const struct bpf_backend *k, const struct binding *b)
@@ -287,6 +269,28 @@ int bpf_backend_bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start
 void bpf_backend_unbind_task(struct vpmu_backend_node *n, pid_t tid)
 {
 	bind_unbind(knode_of(n), true, (uint64_t)tid);
+}
+
+/* What bind_each_task() calls. */
+struct bind_each {
+	void (*fn)(struct binding *b, void *arg);
+	void *arg;
+};
+
+static void bind_visit(const void *node, VISIT which, void *closure)
+{
+	const struct bind_each *each = closure;
+
+	if (which == postorder || which == leaf)
+		each->fn(*(struct binding *const *)node, each->arg);
+}
+
+void bind_each_task(const struct bpf_backend *k, void (*fn)(struct binding *b, void *arg),
+		    void *arg)
+{
+	struct bind_each each = {fn, arg};
+
+	twalk_r(k->task_bindings, bind_visit, &each);
 }
 
 static void free_task(void *p)

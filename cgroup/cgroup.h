@@ -49,7 +49,7 @@ struct bpf_backend_sys {
 	int (*event_reset)(int fd);
 	int (*event_read)(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_t *running_ns);
 	int (*load)(struct bpf_object_skeleton *s);
-	struct bpf_link *(*attach)(struct bpf_program *p); /* NULL and errno */
+	struct bpf_link *(*attach)(const struct bpf_program *p); /* NULL and errno */
 	/* Returns true if a program can be attached to KP_MOVE_HOOK by @means (enum move_means):
 	 * attaches an empty one. @hook: BTF id of the function. */
 	bool (*may_hook)(unsigned int means, int hook);

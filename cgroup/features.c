@@ -20,6 +20,7 @@
 #include <linux/bpf.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 
 #include <account.skel.h> /* it needs maps.h */
 
@@ -74,11 +75,9 @@ static int change(struct bpf_program *prog, struct bpf_prog_load_opts *opts, lon
 {
 	const char *section = bpf_program__section_name(prog);
 	const size_t n = bpf_program__insn_cnt(prog);
-	struct bpf_insn *insns = malloc(n * sizeof(*insns));
+	struct bpf_insn *insns = xmalloc(n * sizeof(*insns));
 	int ret;
 
-	if (!insns)
-		return -ENOMEM;
 	memcpy(insns, bpf_program__insns(prog), n * sizeof(*insns));
 	for (size_t i = 0; fit.cpus && i < n; i++) {
 		if (is_mask(&insns[i]))

@@ -19,6 +19,7 @@
 #include <bpf/bpf.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 
 static size_t page_bytes(const struct pages *p)
 {
@@ -27,13 +28,12 @@ static size_t page_bytes(const struct pages *p)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-int pages_init(struct pages *p, const struct bpf_backend_sys *sys, int fd, uint32_t nr,
-	       uint32_t entries, uint32_t value_size)
+void pages_init(struct pages *p, const struct bpf_backend_sys *sys, int fd, uint32_t nr,
+		uint32_t entries, uint32_t value_size)
 {
 	*p = (struct pages){
 		.fd = fd, .nr = nr, .entries = entries, .value_size = value_size, .sys = sys};
-	p->page = calloc(nr, sizeof(*p->page));
-	return p->page ? 0 : -ENOMEM;
+	p->page = xcalloc(nr, sizeof(*p->page));
 }
 
 static void unmap(struct pages *p, uint32_t i)
@@ -90,9 +90,8 @@ static void unpin(const struct pages *p, uint32_t i)
 int pages_add(struct pages *p, const uint32_t *index, uint32_t n)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
-	int *fd = calloc(n, sizeof(*fd));
+	int *fd = xcalloc(n, sizeof(*fd)), ret = 0;
 	uint32_t made = 0, mapped = 0;
-	int ret = fd ? 0 : -ENOMEM;
 
 	for (; !ret && made < n; made++) {
 		fd[made] = bpf_map_create(BPF_MAP_TYPE_ARRAY, "vpmu_page", sizeof(uint32_t),
@@ -170,12 +169,10 @@ static int open_page(const struct pages *p, uint32_t i)
 int pages_find(struct pages *p)
 {
 	DIR *dir = opendir(p->pin_dir);
-	uint32_t *index = calloc(p->nr, sizeof(*index)), n = 0;
-	int *fd = calloc(p->nr, sizeof(*fd)), ret = dir ? 0 : -errno;
+	uint32_t *index = xcalloc(p->nr, sizeof(*index)), n = 0;
+	int *fd = xcalloc(p->nr, sizeof(*fd)), ret = dir ? 0 : -errno;
 	struct dirent *e;
 
-	if (dir && (!index || !fd))
-		ret = -ENOMEM;
 	while (!ret && (errno = 0, e = readdir(dir))) {
 		int64_t i = growmap_page_of(p, e->d_name);
 

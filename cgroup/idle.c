@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "cgroup/priv.h"
+#include "vpmu/util/proctext.h"
 
 #define IDLE_TICK_NS 10000000u		 /* USER_HZ is 100 */
 #define IDLE_OFF_NS  (10 * IDLE_TICK_NS) /* of a CPU: what is less than that is no step */
@@ -24,17 +25,12 @@
 int idle_read(const struct bpf_backend *k, uint64_t *ns)
 {
 	uint64_t idle, iowait;
-	char path[256];
-	FILE *f;
-	int n;
+	char text[256];
+	ssize_t ret = proctext_read(text, sizeof(text), "%s/proc/stat", k->sys->files);
 
-	snprintf(path, sizeof(path), "%s/proc/stat", k->sys->files);
-	f = fopen(path, "re");
-	if (!f)
-		return -errno;
-	n = fscanf(f, "cpu %*u %*u %*u %" SCNu64 " %" SCNu64, &idle, &iowait);
-	fclose(f);
-	if (n != 2)
+	if (ret < 0)
+		return (int)ret;
+	if (sscanf(text, "cpu %*u %*u %*u %" SCNu64 " %" SCNu64, &idle, &iowait) != 2)
 		return -EOPNOTSUPP;
 	*ns = (idle + iowait) * IDLE_TICK_NS;
 	return 0;

@@ -17,6 +17,7 @@
 #include <bpf/libbpf.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #include <account.skel.h> /* it needs maps.h */
@@ -248,7 +249,6 @@ static int map_all(struct bpf_backend *k)
 {
 	struct account_bpf *skel = k->skel;
 	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
-	int ret;
 
 	k->cpus = map_memory(skel->maps.cpus, k->cpus_size);
 	k->task_bits = map_memory(skel->maps.data_bits, KP_TASK_BITS / 8);
@@ -260,43 +260,35 @@ static int map_all(struct bpf_backend *k)
 				      sizeof(struct kp_account), KP_PAGE_ACCOUNTS, &o);
 	if (k->sync_page < 0)
 		return -errno;
-	ret = pages_init(&k->accounts, k->sys, bpf_map__fd(skel->maps.accounts), KP_ACCOUNT_PAGES,
-			 KP_PAGE_ACCOUNTS, sizeof(struct kp_account));
-	if (!ret)
-		ret = pages_init(&k->index, k->sys, bpf_map__fd(skel->maps.cell_index),
-				 bpf_map__max_entries(skel->maps.cell_index), KP_PAGE_ACCOUNTS / 2,
-				 2 * sizeof(uint32_t));
-	if (!ret)
-		ret = pages_init(&k->cells, k->sys, bpf_map__fd(skel->maps.cells),
-				 bpf_map__max_entries(skel->maps.cells), KP_PAGE_CELLS,
-				 sizeof(struct kp_cell));
-	if (!ret)
-		ret = pages_init(&k->totals, k->sys, bpf_map__fd(skel->maps.totals), KP_MAX_TOTALS,
-				 1, sizeof(struct vpmu_totals));
+	pages_init(&k->accounts, k->sys, bpf_map__fd(skel->maps.accounts), KP_ACCOUNT_PAGES,
+		   KP_PAGE_ACCOUNTS, sizeof(struct kp_account));
+	pages_init(&k->index, k->sys, bpf_map__fd(skel->maps.cell_index),
+		   bpf_map__max_entries(skel->maps.cell_index), KP_PAGE_ACCOUNTS / 2,
+		   2 * sizeof(uint32_t));
+	pages_init(&k->cells, k->sys, bpf_map__fd(skel->maps.cells),
+		   bpf_map__max_entries(skel->maps.cells), KP_PAGE_CELLS, sizeof(struct kp_cell));
+	pages_init(&k->totals, k->sys, bpf_map__fd(skel->maps.totals), KP_MAX_TOTALS, 1,
+		   sizeof(struct vpmu_totals));
 	k->totals.frozen = true;
-	if (!ret)
-		pin_pages(k);
-	return ret;
+	pin_pages(k);
+	return 0;
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static int init_cpus(struct bpf_backend *k)
+static void init_cpus(struct bpf_backend *k)
 {
 	bool more[k->nr_cpus];
 
-	k->online = calloc(k->nr_cpus, sizeof(*k->online));
-	k->quiet = calloc(k->nr_cpus, sizeof(*k->quiet));
-	if (!k->online || !k->quiet)
-		return -ENOMEM;
+	k->online = xcalloc(k->nr_cpus, sizeof(*k->online));
+	k->quiet = xcalloc(k->nr_cpus, sizeof(*k->quiet));
 	hotplug_init(k);
 	if (k->opts.isolated)
-		return 0;
+		return;
 	bpf_backend_cpus(k->sys, "/sys/devices/system/cpu/isolated", k->quiet, k->nr_cpus);
 	if (bpf_backend_cpus(k->sys, "/sys/devices/system/cpu/nohz_full", more, k->nr_cpus))
 		for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
 			k->quiet[cpu] |= more[cpu];
-	return 0;
 }
 
 /* Take over a former process's pages, and derive the number of chunks from them. */
@@ -331,13 +323,11 @@ static bool slots_used(const struct bpf_backend *k)
 int bpf_backend_open(const struct bpf_backend_opts *o, struct bpf_backend **out, char *why,
 		     size_t whylen)
 {
-	struct bpf_backend *k = calloc(1, sizeof(*k));
+	struct bpf_backend *k = xcalloc(1, sizeof(*k));
 	libbpf_print_fn_t print;
 	int ret, cpus = libbpf_num_possible_cpus();
 
 	*out = NULL;
-	if (!k)
-		return fail(-ENOMEM, why, whylen, "no memory");
 	k->opts = *o;
 	k->sys = o->sys ? o->sys : &bpf_backend_sys_real;
 	k->nr_cpus = cpus > 0 ? (unsigned int)cpus : 1;
@@ -356,18 +346,16 @@ int bpf_backend_open(const struct bpf_backend_opts *o, struct bpf_backend **out,
 	libbpf_set_print(print);
 	if (ret)
 		goto err;
-	k->bit_users = calloc(KP_TASK_BITS, sizeof(*k->bit_users));
-	ret = k->bit_users ? map_all(k) : -ENOMEM;
+	k->bit_users = xcalloc(KP_TASK_BITS, sizeof(*k->bit_users));
+	slot_init(k);
+	ret = map_all(k);
 	if (!ret)
 		ret = alive_init(k);
-	if (!ret)
-		ret = init_cpus(k);
-	if (!ret)
-		ret = sampling_open(k);
-	if (!ret)
-		ret = slot_init(k);
-	if (!ret)
+	if (!ret) {
+		init_cpus(k);
+		sampling_open(k);
 		ret = budget_init(k);
+	}
 	if (!ret)
 		ret = find_pages(k);
 	if (!ret)

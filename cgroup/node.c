@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 
 /* Free cells kept ready on each CPU for accounts that run there for the first time. */
 #define CELLS_AHEAD 2048u
@@ -93,34 +94,23 @@ uint64_t cpu_sum(const struct bpf_backend *k, unsigned int cpu, unsigned int slo
 /* Indices of pages that are missing. */
 struct missing {
 	uint32_t *index, n, room;
-	bool failed;
 };
 
 static void miss(struct missing *m, const struct pages *p, uint32_t i)
 {
-	uint32_t *more;
-
 	if (p->page[i])
 		return;
 	if (m->n == m->room) {
 		m->room = m->room ? m->room * 2 : 64;
-		more = realloc(m->index, m->room * sizeof(*more));
-		if (!more) {
-			m->failed = true;
-			m->room = m->n;
-			return;
-		}
-		m->index = more;
+		m->index = xreallocarray(m->index, m->room, sizeof(*m->index));
 	}
 	m->index[m->n++] = i;
 }
 
 static int node_add_missing(struct pages *p, struct missing *m)
 {
-	int ret = m->failed ? -ENOMEM : 0;
+	int ret = m->n ? pages_add(p, m->index, m->n) : 0;
 
-	if (!ret && m->n)
-		ret = pages_add(p, m->index, m->n);
 	m->n = 0;
 	return ret;
 }
@@ -175,16 +165,11 @@ int node_grow(struct bpf_backend *k)
 /* Allocate the next unused number. */
 static int next_account(struct bpf_backend *k, struct knode *n)
 {
-	struct knode **more;
-
 	if (k->nr_accounts == KP_MAX_ACCOUNTS)
 		return -ENOSPC;
-	if (k->nr_accounts % KP_PAGE_ACCOUNTS == 0) {
-		more = realloc(k->nodes, (k->nr_accounts + KP_PAGE_ACCOUNTS) * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		k->nodes = more;
-	}
+	if (k->nr_accounts % KP_PAGE_ACCOUNTS == 0)
+		k->nodes = xreallocarray(k->nodes, k->nr_accounts + KP_PAGE_ACCOUNTS,
+					 sizeof(struct knode *));
 	n->account = k->nr_accounts++;
 	k->nodes[n->account] = n;
 	return 0;
@@ -204,20 +189,15 @@ static int new_account(struct bpf_backend *k, struct knode *n)
 	return ret;
 }
 
-/* Reserve room, so that freeing an account cannot fail. */
-static int room_for_free(struct bpf_backend *k)
+static void free_account(struct bpf_backend *k, uint32_t account)
 {
-	uint32_t *more, room;
-
-	if (k->nr_accounts < k->room_free)
-		return 0;
-	room = k->room_free + KP_PAGE_ACCOUNTS;
-	more = realloc(k->free_accounts, room * sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	k->free_accounts = more;
-	k->room_free = room;
-	return 0;
+	k->nodes[account] = NULL;
+	if (k->nr_free == k->room_free) {
+		k->room_free += KP_PAGE_ACCOUNTS;
+		k->free_accounts =
+			xreallocarray(k->free_accounts, k->room_free, sizeof(*k->free_accounts));
+	}
+	k->free_accounts[k->nr_free++] = account;
 }
 
 /* ---- masks -------------------------------------------------------------------------------- */
@@ -261,16 +241,12 @@ void node_mask(struct knode *n)
 	set_mask(backend_of(n->n.source), n, n->parent ? n->parent->mask : 0);
 }
 
-int node_use(struct knode *n, unsigned int slot)
+void node_use(struct knode *n, unsigned int slot)
 {
-	if (!n->refs) {
-		n->refs = calloc(VPMU_MAX_SLOTS, sizeof(*n->refs));
-		if (!n->refs)
-			return -ENOMEM;
-	}
+	if (!n->refs)
+		n->refs = xcalloc(VPMU_MAX_SLOTS, sizeof(*n->refs));
 	n->refs[slot]++;
 	n->own |= 1ULL << slot;
-	return 0;
 }
 
 void node_unuse(struct knode *n, unsigned int slot)
@@ -320,11 +296,9 @@ void node_set_name(struct bpf_backend *k, struct knode *n, uint64_t name)
 int node_orphan(struct bpf_backend *k, uint32_t i)
 {
 	const struct kp_account *a = account_at(k, i);
-	struct knode *n = calloc(1, sizeof(*n));
-	int ret = n ? room_for_free(k) : -ENOMEM;
+	struct knode *n = xcalloc(1, sizeof(*n));
+	int ret = next_account(k, n);
 
-	if (!ret)
-		ret = next_account(k, n);
 	if (!ret && a && a->parent) {
 		n->n.source = &k->source;
 		n->orphan = true;
@@ -332,10 +306,8 @@ int node_orphan(struct bpf_backend *k, uint32_t i)
 		n->mask = a->mask;
 		return 0;
 	}
-	if (!ret) {
-		k->nodes[i] = NULL;
-		k->free_accounts[k->nr_free++] = i;
-	}
+	if (!ret)
+		free_account(k, i);
 	free(n);
 	return ret;
 }
@@ -343,11 +315,9 @@ int node_orphan(struct bpf_backend *k, uint32_t i)
 int node_add(struct vpmu_backend_node *parent, uint64_t serial, struct vpmu_backend_node **out)
 {
 	struct bpf_backend *k = backend_of(parent->source);
-	struct knode *p = knode_of(parent), *n = calloc(1, sizeof(*n));
-	int ret = n ? room_for_free(k) : -ENOMEM;
+	struct knode *p = knode_of(parent), *n = xcalloc(1, sizeof(*n));
+	int ret = new_account(k, n);
 
-	if (!ret)
-		ret = new_account(k, n);
 	if (ret) {
 		free(n);
 		return ret;
@@ -356,8 +326,7 @@ int node_add(struct vpmu_backend_node *parent, uint64_t serial, struct vpmu_back
 	if (k->link || !account_at(k, n->account))
 		ret = node_grow(k);
 	if (ret) {
-		k->nodes[n->account] = NULL;
-		k->free_accounts[k->nr_free++] = n->account;
+		free_account(k, n->account);
 		free(n);
 		return ret;
 	}
@@ -440,8 +409,7 @@ static void fold(struct bpf_backend *k, struct knode *n)
 		*a = (struct kp_account){0};
 	}
 	knode_unlink(n);
-	k->nodes[n->account] = NULL;
-	k->free_accounts[k->nr_free++] = n->account;
+	free_account(k, n->account);
 	k->nr_removed--;
 	free(n->refs);
 	free(n);
@@ -476,12 +444,8 @@ int node_init(struct bpf_backend *k)
 {
 	int ret;
 
-	k->nr_accounts = 0;
 	k->root.n.source = k->other.n.source = &k->source;
-	k->nodes = calloc(KP_PAGE_ACCOUNTS, sizeof(struct knode *));
-	ret = k->nodes ? room_for_free(k) : -ENOMEM;
-	if (ret)
-		return ret;
+	k->nodes = xcalloc(KP_PAGE_ACCOUNTS, sizeof(struct knode *));
 	k->nr_accounts = KP_OTHER + 1; /* account 0 belongs to no node */
 	k->root.account = KP_ROOT;
 	k->other.account = KP_OTHER;

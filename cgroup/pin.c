@@ -24,6 +24,7 @@
 #include <linux/magic.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #include <account.skel.h> /* it needs maps.h */
@@ -88,12 +89,10 @@ static int look_at_cfg(struct bpf_backend *k, char *why, size_t whylen)
 			       ? 0
 			       : fail(-EBUSY, why, whylen, "%s: not a map of vpmu: %s; %s", path,
 				      strerror(errno), "remove the directory, or name another one");
-	cfg = calloc(1, sizeof(*cfg) + 4096);
-	if (!cfg) {
-		ret = fail(-ENOMEM, why, whylen, "no memory");
-	} else if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.type != BPF_MAP_TYPE_ARRAY ||
-		   info.value_size < sizeof(uint32_t) * 2 ||
-		   info.value_size > sizeof(*cfg) + 4096 || bpf_map_lookup_elem(fd, &zero, cfg)) {
+	cfg = xcalloc(1, sizeof(*cfg) + 4096);
+	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.type != BPF_MAP_TYPE_ARRAY ||
+	    info.value_size < sizeof(uint32_t) * 2 || info.value_size > sizeof(*cfg) + 4096 ||
+	    bpf_map_lookup_elem(fd, &zero, cfg)) {
 		ret = fail(-EBUSY, why, whylen,
 			   "%s: not a map of vpmu; remove the directory, or name another one",
 			   path);
@@ -231,31 +230,28 @@ static int take_nodes(struct bpf_backend *k)
 			if (up == n)
 				parent = NULL;
 		knode_link(n, parent ? parent : &k->root);
-		if (n->name && !tsearch(n, &k->orphans, pin_by_name))
-			ret = -ENOMEM;
+		if (n->name)
+			xtsearch(n, &k->orphans, pin_by_name);
 	}
 	return ret;
 }
 
-static int take_bindings(struct bpf_backend *k)
+static void take_bindings(struct bpf_backend *k)
 {
 	int cgroups = bpf_map__fd(k->skel->maps.cgroups), tasks = bpf_map__fd(k->skel->maps.tasks);
 	uint64_t id, *last_id = NULL;
 	uint32_t tid, account, *last_tid = NULL;
 	struct kp_task t;
-	int ret = 0;
 
 	memset(k->task_bits, 0, KP_TASK_BITS / 8);
 	k->cfg->tasks = 0;
-	for (; !ret && !bpf_map_get_next_key(cgroups, last_id, &id); last_id = &id)
+	for (; !bpf_map_get_next_key(cgroups, last_id, &id); last_id = &id)
 		if (!bpf_map_lookup_elem(cgroups, &id, &account))
-			ret = bind_found(k, account, false, id, 0);
-	for (; !ret && !bpf_map_get_next_key(tasks, last_tid, &tid); last_tid = &tid)
+			bind_found(k, account, false, id, 0);
+	for (; !bpf_map_get_next_key(tasks, last_tid, &tid); last_tid = &tid)
 		if (!bpf_map_lookup_elem(tasks, &tid, &t))
-			ret = bind_found(k, t.account, true, tid, t.start);
-	if (!ret) /* not before: a map that changes cannot be walked */
-		bind_found_all(k);
-	return ret;
+			bind_found(k, t.account, true, tid, t.start);
+	bind_found_all(k); /* not before: a map that changes cannot be walked */
 }
 
 int pin_take(struct bpf_backend *k)
@@ -265,9 +261,8 @@ int pin_take(struct bpf_backend *k)
 	if (!k->taken_over)
 		return 0;
 	ret = take_nodes(k);
-	if (!ret)
-		ret = take_bindings(k);
 	if (!ret) {
+		take_bindings(k);
 		slot_take(k);
 		hotplug_take(k);
 		totals_take(k);
@@ -306,8 +301,8 @@ int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 			tdelete(c, &k->orphans, pin_by_name);
 		knode_unlink(c);
 		knode_link(c, n);
-		if (c->name && !tsearch(c, &k->orphans, pin_by_name))
-			c->name = 0; /* cannot be claimed; its counts go to its parent */
+		if (c->name)
+			xtsearch(c, &k->orphans, pin_by_name);
 	}
 	bind_move(k, orphan, n);
 	orphan->removed = true;

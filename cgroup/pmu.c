@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cgroup/priv.h"
+#include "vpmu/util/proctext.h"
 
 #define PMUS "/sys/bus/event_source/devices"
 
@@ -154,20 +155,12 @@ void pmu_find(const struct bpf_backend_sys *sys, unsigned int counters, struct b
 bool pmu_is_mediated(const struct bpf_backend_sys *sys)
 {
 	static const char *const modules[] = {"kvm_intel", "kvm_amd", "kvm"};
-	char path[256], on = 'N';
+	char on[8];
 
 	for (unsigned int i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-		int fd;
-
-		snprintf(path, sizeof(path), "%s/sys/module/%s/parameters/enable_mediated_pmu",
-			 sys->files, modules[i]);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			continue;
-		if (read(fd, &on, 1) != 1)
-			on = 'N';
-		close(fd);
-		if (on == 'Y' || on == '1')
+		proctext_read(on, sizeof(on), "%s/sys/module/%s/parameters/enable_mediated_pmu",
+			      sys->files, modules[i]);
+		if (*on == 'Y' || *on == '1')
 			return true;
 	}
 	return false;

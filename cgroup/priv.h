@@ -6,6 +6,7 @@
  *   features.c        selects the variant of the program for this kernel
  *   cgroup_migrate.c  the program that sees running tasks move
  *   backend.c         service/backend/backend.h: attach, flush, read
+ *   can_count.c       which keys can be counted, and why not
  *   conserve.c        compares counts with charges
  *   node.c            the tree of nodes, their masks; folding of removed nodes
  *   aggregate.c       sums of many nodes in one pass
@@ -33,6 +34,7 @@
 
 #include "cgroup/cgroup.h"
 #include "cgroup/bpf/maps.h"
+#include "cgroup/growmap.h"
 #include "cgroup/sample/events.h"
 #include "vpmu/core/taskdata.h"
 
@@ -40,32 +42,6 @@
 #define PIN_LINK  "link"  /* the pin of the link of the program of switches, */
 #define PIN_MOVES "moves" /* of the link of the program of moves, */
 #define PIN_EXITS "exits" /* and of that of the flush program at the exit of KVM_RUN */
-
-/* An array of maps; its inner maps (pages) are mapped into this process. */
-struct pages {
-	int fd;
-	uint32_t nr;	     /* maximum number of pages */
-	uint32_t entries;    /* of a page */
-	uint32_t value_size; /* of an entry, a multiple of 8 */
-	void **page;	     /* nr of them; NULL: not made */
-	uint64_t bytes;	     /* memory of the pages made */
-	const struct bpf_backend_sys *sys;
-	const char *pin_dir, *name; /* page I is pinned as name-I; NULL: it is not */
-	bool frozen;		    /* only programs write to pages */
-};
-/* pages_init, pages_free - the caller keeps ownership of @fd. -ENOMEM. */
-int pages_init(struct pages *p, const struct bpf_backend_sys *sys, int fd, uint32_t nr,
-	       uint32_t entries, uint32_t value_size);
-void pages_free(struct pages *p);
-/* pages_add - make the pages @index[0..n), which must not exist. All or nothing. Waits for a grace
- * period of the kernel. */
-int pages_add(struct pages *p, const uint32_t *index, uint32_t n);
-/* pages_remove - unmap page @i and remove its pin. The caller has taken it out of the outer map. */
-void pages_remove(struct pages *p, uint32_t i);
-/* pages_find - take over the pages that a former process has pinned.
- * pages_unpin - remove the pins of all pages, including unknown ones. */
-int pages_find(struct pages *p);
-void pages_unpin(const struct pages *p);
 
 /* A key, and the perf event of each CPU that counts it. */
 struct slot {
@@ -210,6 +186,14 @@ static inline struct knode *knode_of(const struct vpmu_backend_node *n)
 	return (struct knode *)n;
 }
 
+/* knode_is_below - returns true if @n is @top or below it. */
+static inline bool knode_is_below(const struct knode *n, const struct knode *top)
+{
+	while (n && n != top)
+		n = n->parent;
+	return n;
+}
+
 static inline struct bpf_backend *backend_of(const struct vpmu_backend *s)
 {
 	return (struct bpf_backend *)s; /* its first member */
@@ -273,9 +257,8 @@ int node_init(struct bpf_backend *k);
 void node_exit(struct bpf_backend *k);
 int node_add(struct vpmu_backend_node *parent, uint64_t serial, struct vpmu_backend_node **out);
 void node_remove(struct vpmu_backend_node *n);
-/* node_use, node_unuse - add or drop a counting of @slot; the caller then updates the masks.
- * node_use: -ENOMEM. */
-int node_use(struct knode *n, unsigned int slot);
+/* node_use, node_unuse - add or drop a counting of @slot; the caller then updates the masks. */
+void node_use(struct knode *n, unsigned int slot);
 void node_unuse(struct knode *n, unsigned int slot);
 /* node_masks - compute all masks and store changed ones in the accounts. */
 void node_masks(struct bpf_backend *k);
@@ -290,7 +273,7 @@ void node_add_cell(const struct kp_cell *c, unsigned int slot, struct ksum *out)
 /* cpu_sum - sum of all accounts on one CPU, unclaimed counts included. */
 uint64_t cpu_sum(const struct bpf_backend *k, unsigned int cpu, unsigned int slot);
 /* node_grow - make the pages that accounts, slots and CPUs need now. Waits for a grace period if
- * any is missing. -ENOMEM. */
+ * any is missing. */
 int node_grow(struct bpf_backend *k);
 /* Limit of removed nodes that wait to be folded. */
 #define KP_REMOVED_MAX 256u
@@ -306,8 +289,8 @@ int node_orphan(struct bpf_backend *k, uint32_t i);
 void node_set_name(struct bpf_backend *k, struct knode *n, uint64_t name);
 
 /* ---- bind.c ---- */
-/* bind_found - record a former process's binding. -ENOMEM. */
-int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start);
+/* bind_found - record a former process's binding. */
+void bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start);
 /* bind_found_all - all are recorded. Those to accounts that no node has are the root's now; in the
  * maps, too, so that they are not those of the next node with the number. */
 void bind_found_all(struct bpf_backend *k);
@@ -320,54 +303,14 @@ struct knode *bind_cgroup_node(const struct bpf_backend *k, uint64_t id);
 
 /* bind_task - the binding of task @tid; NULL: none. */
 struct binding *bind_task(const struct bpf_backend *k, uint64_t tid);
+/* bind_each_task - call @fn for each bound task; it must neither bind nor unbind. */
+void bind_each_task(const struct bpf_backend *k, void (*fn)(struct binding *b, void *arg),
+		    void *arg);
 /* bind_is_thread - returns true if the thread of @b is the one that was bound. */
 bool bind_is_thread(const struct bpf_backend *k, const struct binding *b);
 
-/* ---- schedstat.c ---- */
-/* The slot of a figure of the scheduler in a request for sums: it has none of the program's. */
-#define SCHED_SLOT VPMU_MAX_SLOTS
-#define SUM_SLOTS  (VPMU_MAX_SLOTS + KP_SCHED)
-/* sched_use, sched_unuse - a key of enum vpmu_sched @i is attached, detached.
- * sched_begin, sched_end - task @b was bound; is about to be unbound or bound to another node.
- * sched_close - forget it without a last reading.
- * sched_read - charge what @b has done since the last reading.
- * sched_flush - the same for all threads of the nodes that are marked (k->mark).
- * sched_tend - the same for all threads, if none was requested for a while.
- * sched_probe - returns 0 or the error for which figure @i cannot be read. */
-void sched_use(struct bpf_backend *k, unsigned int i);
-void sched_unuse(struct bpf_backend *k, unsigned int i);
-void sched_begin(struct bpf_backend *k, struct binding *b);
-void sched_end(struct bpf_backend *k, struct binding *b);
-void sched_read(struct bpf_backend *k, struct binding *b);
-void sched_close(struct binding *b);
-void sched_flush(struct bpf_backend *k);
-void sched_tend(struct bpf_backend *k, uint64_t now_ns);
-int sched_probe(const struct bpf_backend *k, unsigned int i);
-
-/* ---- idle.c ---- */
-/* idle_read - the time in which CPUs were idle since the boot. Returns 0 or -errno.
- * idle_take - set it in the account of the idle task, `other`. */
-void idle_take(struct bpf_backend *k);
-int idle_read(const struct bpf_backend *k, uint64_t *ns);
-
-/* ---- schedtask.c ---- */
-struct sched_record;
-/* schedtask_open - load the iterator; sched_use() calls it. -EOPNOTSUPP and others: not here.
- * schedtask_close - NULL is fine.
- * schedtask_read - call @fn for each bound task that lives. */
-int schedtask_open(struct bpf_backend *k);
-void schedtask_close(struct bpf_backend *k);
-int schedtask_read(struct bpf_backend *k,
-		   void (*fn)(struct bpf_backend *k, const struct sched_record *r));
-/* key_is_sched - returns true if @key is a figure of /proc. The others are the program's. */
-static inline bool key_is_sched(vpmu_key_t key)
-{
-	return vpmu_key_space(key) == VPMU_SPACE_SCHED &&
-	       vpmu_key_event(key) != VPMU_SCHED_PREEMPTED;
-}
-
 /* ---- sampling.c ---- */
-int sampling_open(struct bpf_backend *k);
+void sampling_open(struct bpf_backend *k);
 void sampling_close(struct bpf_backend *k);
 /* sampling_tend - call when CPUs may have come or gone. */
 void sampling_tend(struct bpf_backend *k);
@@ -384,8 +327,8 @@ void sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out
 /* ---- attribute.c ---- */
 /* whose_node - the node of a sample; NULL: unknown. */
 struct knode *whose_node(struct bpf_backend *k, const struct ring_sample *s);
-/* whose_vmm - returns true if process @pid runs a VM. */
-bool whose_vmm(const struct bpf_backend *k, pid_t pid);
+/* whose_vmm - process @pid if it runs a VM, else NULL. */
+struct vmm *whose_vmm(const struct bpf_backend *k, pid_t pid);
 /* whose_task, whose_task_gone - task @b was bound; will be unbound.
  * whose_begin - learn all bound tasks, and which cgroups of samples are right. */
 void whose_task(struct bpf_backend *k, struct binding *b);
@@ -419,7 +362,7 @@ const char *branches_why(const struct vpmu_backend *s);
 #define FRESH_HARDWARE 2u
 int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh);
 void kslot_put(struct bpf_backend *k, unsigned int slot);
-int slot_init(struct bpf_backend *k);
+void slot_init(struct bpf_backend *k);
 void slot_exit(struct bpf_backend *k);
 /* slot_is_switches - returns true if @key counts context switches, as the kernel's own number does.
  */
@@ -597,7 +540,14 @@ int pin_dir_open(const char *path, char *why, size_t whylen);
 int conserve(struct vpmu_backend *s, int (*fn)(const struct vpmu_conservation *c, void *arg),
 	     void *arg);
 
+/* ---- can_count.c ---- */
+/* For bpf_backend_ops. */
+bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
+	       size_t whylen);
+
 /* ---- backend.c ---- */
 extern const struct vpmu_backend_ops bpf_backend_ops;
+
+#include "cgroup/sched.h"
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 #include "vpmu/event/event.h"
 
 struct ksampling {
@@ -40,15 +41,14 @@ static void find_cpus(struct bpf_backend *k)
 		k->sampled_cpus[cpu] = k->online[cpu] && !k->quiet[cpu];
 }
 
-int sampling_open(struct bpf_backend *k)
+void sampling_open(struct bpf_backend *k)
 {
-	k->sampled_cpus = calloc(k->nr_cpus, sizeof(*k->sampled_cpus));
-	if (!k->sampled_cpus)
-		return -ENOMEM;
+	k->sampled_cpus = xcalloc(k->nr_cpus, sizeof(*k->sampled_cpus));
 	find_cpus(k);
 	k->samples = samples_create(k->nr_cpus, k->sampled_cpus, k->opts.sample_sys);
+	if (!k->samples)
+		memory_out();
 	branches_init(k);
-	return k->samples ? 0 : -ENOMEM;
 }
 
 void sampling_close(struct bpf_backend *k)
@@ -95,13 +95,6 @@ static bool is_user(enum vpmu_side side)
 	return side == VPMU_SIDE_VMM || side == VPMU_SIDE_USER;
 }
 
-static bool sampling_is_below(const struct knode *n, const struct knode *top)
-{
-	while (n && n != top)
-		n = n->parent;
-	return n;
-}
-
 static void sampling_take(struct sample_user *u, const struct ring_sample *s)
 {
 	struct ksampling *ks = user_of(u);
@@ -127,7 +120,7 @@ static void sampling_take(struct sample_user *u, const struct ring_sample *s)
 		ks->nobodys++;
 		n = &k->root;
 	}
-	if (!sampling_is_below(n, top))
+	if (!knode_is_below(n, top))
 		return;
 	if (bind_task_node(k, s->tid)) {
 		ks->guests |=
@@ -176,9 +169,8 @@ static int sampling_begin(struct ksampling *ks)
 	whose_forget(k);
 	whose_begin(k);
 	c = vpmu_counting_new(ks->s.node, &ks->key, 1, &ks->value);
-	if (c)
-		c->cpus = ks->opts.cpus;
-	ret = c ? vpmu_backend_attach(c, &failed) : -ENOMEM;
+	c->cpus = ks->opts.cpus;
+	ret = vpmu_backend_attach(c, &failed);
 	if (ret) {
 		vpmu_counting_free(c);
 		return ret;
@@ -191,11 +183,9 @@ int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o
 		 struct vpmu_sampling **out)
 {
 	struct bpf_backend *k = backend_of(n->source);
-	struct ksampling *ks = calloc(1, sizeof(*ks));
+	struct ksampling *ks = xcalloc(1, sizeof(*ks));
 	int ret;
 
-	if (!ks)
-		return -ENOMEM;
 	ks->s.node = n;
 	ks->opts = *o;
 	ks->key = o->key;

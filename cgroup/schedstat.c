@@ -19,6 +19,7 @@
 
 #include "cgroup/bpf/sched.h"
 #include "cgroup/priv.h"
+#include "vpmu/util/proctext.h"
 
 _Static_assert(KP_SCHED_RAN == VPMU_SCHED_PREEMPTED && KP_SCHED == VPMU_SCHED_NR + 2,
 	       "a figure has no place in the accounts");
@@ -33,10 +34,12 @@ _Static_assert(KP_SCHED_RAN == VPMU_SCHED_PREEMPTED && KP_SCHED == VPMU_SCHED_NR
 
 #define STATUS_MAX 8192 /* bytes: lists of CPUs and memory nodes can be long */
 
-/* twalk() has no argument. Control thread only. */
-static struct bpf_backend *sched_backend;
-static bool sched_all;
-static unsigned int sched_nr;
+/* Of a walk over the bound threads. */
+struct sched_walk {
+	struct bpf_backend *k;
+	bool all; /* not only those of marked nodes */
+	unsigned int nr;
+};
 
 /* Open a file of thread @tid. It stays that thread's, even if another one gets its number. */
 static int sched_file(const struct bpf_backend *k, pid_t tid, const char *name)
@@ -191,66 +194,64 @@ void sched_end(struct bpf_backend *k, struct binding *b)
 
 /* ---- all threads ---------------------------------------------------------------------------- */
 
-static bool sched_wanted(const struct binding *b)
+static bool sched_wanted(const struct sched_walk *w, const struct binding *b)
 {
 	const struct knode *n;
 
-	for (n = b->node; n && n->mark != sched_backend->mark && !sched_all; n = n->parent)
+	for (n = b->node; n && n->mark != w->k->mark && !w->all; n = n->parent)
 		;
 	return n != NULL;
 }
 
-static void sched_walk_read(const void *node, VISIT which, int depth)
+static void sched_walk_read(struct binding *b, void *arg)
 {
-	struct binding *b = *(struct binding *const *)node;
+	const struct sched_walk *w = arg;
 
-	if ((which == postorder || which == leaf) && sched_wanted(b))
-		sched_read(sched_backend, b);
+	if (sched_wanted(w, b))
+		sched_read(w->k, b);
 }
 
-static void sched_walk_count(const void *node, VISIT which, int depth)
+static void sched_walk_count(struct binding *b, void *arg)
 {
-	const struct binding *b = *(struct binding *const *)node;
+	struct sched_walk *w = arg;
 
-	if (which == postorder || which == leaf)
-		sched_nr += b->sched.open && sched_wanted(b);
+	w->nr += b->sched.open && sched_wanted(w, b);
 }
 
 /* A thread that the iterator has not found has ended, or was not in the map yet. */
-static void sched_walk_rest(const void *node, VISIT which, int depth)
+static void sched_walk_rest(struct binding *b, void *arg)
 {
-	struct binding *b = *(struct binding *const *)node;
+	const struct sched_walk *w = arg;
 
-	if ((which == postorder || which == leaf) && b->sched.pass != sched_backend->sched.pass)
-		sched_read(sched_backend, b);
+	if (b->sched.pass != w->k->sched.pass)
+		sched_read(w->k, b);
 }
 
-static void sched_walk_begin(const void *node, VISIT which, int depth)
+static void sched_walk_begin(struct binding *b, void *arg)
 {
-	struct binding *b = *(struct binding *const *)node;
+	const struct sched_walk *w = arg;
 
-	if (which != postorder && which != leaf)
-		return;
 	/* What the former process had not read yet is lost. */
-	if (sched_backend->taken_over)
+	if (w->k->taken_over)
 		sched_mark(b);
-	sched_begin(sched_backend, b);
+	sched_begin(w->k, b);
 }
 
-static void sched_walk_close(const void *node, VISIT which, int depth)
+static void sched_walk_close(struct binding *b, void *arg)
 {
-	if (which == postorder || which == leaf)
-		sched_close(*(struct binding *const *)node);
+	sched_close(b);
 }
 
-static void sched_walk(struct bpf_backend *k, bool all,
-		       void (*fn)(const void *node, VISIT which, int depth))
+/* Returns the number that sched_walk_count() counts. */
+static unsigned int sched_walk(struct bpf_backend *k, bool all,
+			       void (*fn)(struct binding *b, void *arg))
 {
-	sched_backend = k;
-	sched_all = all;
-	twalk(k->task_bindings, fn);
+	struct sched_walk w = {.k = k, .all = all};
+
+	bind_each_task(k, fn, &w);
 	if (all)
 		k->sched.read_ns = backend_now_ns(CLOCK_MONOTONIC);
+	return w.nr;
 }
 
 static void sched_record(struct bpf_backend *k, const struct sched_record *r)
@@ -274,26 +275,19 @@ static void sched_record(struct bpf_backend *k, const struct sched_record *r)
 /* Return the number of the host's tasks; 0: unknown. */
 static unsigned int sched_tasks(const struct bpf_backend *k)
 {
-	unsigned int nr = 0;
-	char path[256];
-	FILE *f;
+	unsigned int nr;
+	char text[128];
 
-	snprintf(path, sizeof(path), "%s/proc/loadavg", k->sys->files);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	if (fscanf(f, "%*s %*s %*s %*u/%u", &nr) != 1)
-		nr = 0;
-	fclose(f);
-	return nr;
+	proctext_read(text, sizeof(text), "%s/proc/loadavg", k->sys->files);
+	return sscanf(text, "%*s %*s %*s %*u/%u", &nr) == 1 ? nr : 0;
 }
 
 /* Read all threads of marked nodes; all threads if @all. */
 static void sched_read_many(struct bpf_backend *k, bool all)
 {
-	sched_nr = 0;
-	sched_walk(k, all, sched_walk_count);
-	if (sched_nr < SCHED_MANY || !k->sched.tasks || sched_tasks(k) / SCHED_TASKS > sched_nr) {
+	unsigned int nr = sched_walk(k, all, sched_walk_count);
+
+	if (nr < SCHED_MANY || !k->sched.tasks || sched_tasks(k) / SCHED_TASKS > nr) {
 		sched_walk(k, all, sched_walk_read);
 		return;
 	}

@@ -14,6 +14,7 @@
 #include <linux/perf_event.h>
 
 #include "cgroup/priv.h"
+#include "service/program/memory.h"
 #include "vpmu/event/event.h"
 
 #include <account.skel.h> /* it needs maps.h */
@@ -327,17 +328,14 @@ bool slot_gaps(struct bpf_backend *k)
 	return found;
 }
 
-int slot_init(struct bpf_backend *k)
+void slot_init(struct bpf_backend *k)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		struct slot *s = &k->slot[i];
 
-		s->fd = malloc(k->nr_cpus * sizeof(*s->fd));
-		if (!s->fd)
-			return -ENOMEM;
+		s->fd = xmalloc(k->nr_cpus * sizeof(*s->fd));
 		memset(s->fd, 0xff, k->nr_cpus * sizeof(*s->fd));
 	}
-	return 0;
 }
 
 void slot_exit(struct bpf_backend *k)

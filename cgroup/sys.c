@@ -20,6 +20,7 @@
 #include <linux/perf_event.h>
 
 #include "cgroup/priv.h"
+#include "vpmu/util/proctext.h"
 
 static int sys_event_open(const struct perf_event_attr *attr, int cpu, int group)
 {
@@ -67,16 +68,6 @@ static bool sys_cpuid(uint32_t leaf, uint32_t r[4])
 #endif
 }
 
-static int sys_load(struct bpf_object_skeleton *s)
-{
-	return bpf_object__load_skeleton(s);
-}
-
-static struct bpf_link *sys_attach(struct bpf_program *p)
-{
-	return bpf_program__attach(p);
-}
-
 /* Attach an empty program to the hook. Returns a file descriptor; negative: refused. */
 static int hook_trace(int hook)
 {
@@ -98,13 +89,11 @@ static int hook_trace(int hook)
 static int hook_probe(void)
 {
 	struct perf_event_attr attr = {.size = sizeof(attr)};
-	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
-	int n = f ? fscanf(f, "%u", &attr.type) : 0;
+	char type[16];
 
-	if (f)
-		fclose(f);
+	proctext_read(type, sizeof(type), "/sys/bus/event_source/devices/kprobe/type");
 	attr.kprobe_func = (uintptr_t)KP_MOVE_HOOK;
-	return n == 1 ? sys_event_open(&attr, 0, -1) : -ENOENT;
+	return sscanf(type, "%u", &attr.type) == 1 ? sys_event_open(&attr, 0, -1) : -ENOENT;
 }
 
 static bool sys_may_hook(unsigned int means, int hook)
@@ -122,11 +111,6 @@ static bool sys_may_hook(unsigned int means, int hook)
 static int sys_map_set(int fd, const void *key, const void *value)
 {
 	return bpf_map_update_elem(fd, key, value, BPF_ANY);
-}
-
-static int sys_map_del(int fd, const void *key)
-{
-	return bpf_map_delete_elem(fd, key);
 }
 
 /* One call for all pages, because each call waits for a grace period. */
@@ -170,11 +154,11 @@ const struct bpf_backend_sys bpf_backend_sys_real = {
 	.event_reset = sys_event_reset,
 	.event_read = sys_event_read,
 	.cpuid = sys_cpuid,
-	.load = sys_load,
-	.attach = sys_attach,
+	.load = bpf_object__load_skeleton,
+	.attach = bpf_program__attach,
 	.may_hook = sys_may_hook,
 	.map_set = sys_map_set,
-	.map_del = sys_map_del,
+	.map_del = bpf_map_delete_elem,
 	.pages = sys_pages,
 	.run = sys_run,
 	.ask = sys_ask,
@@ -185,19 +169,13 @@ const struct bpf_backend_sys bpf_backend_sys_real = {
 bool bpf_backend_cpus(const struct bpf_backend_sys *sys, const char *name, bool *set,
 		      unsigned int nr)
 {
-	char path[256], line[4096], *at = line, *end;
+	char text[4096], *at = text, *end;
 	unsigned long first, last;
-	bool found;
-	FILE *f;
 
 	memset(set, 0, nr * sizeof(*set));
-	snprintf(path, sizeof(path), "%s%s", sys->files, name);
-	f = fopen(path, "re");
-	if (!f)
+	if (proctext_read(text, sizeof(text), "%s%s", sys->files, name) < 0)
 		return false;
-	found = fgets(line, sizeof(line), f);
-	fclose(f);
-	while (found && *at >= '0' && *at <= '9') {
+	while (*at >= '0' && *at <= '9') {
 		first = last = strtoul(at, &end, 10);
 		if (*end == '-')
 			last = strtoul(end + 1, &end, 10);

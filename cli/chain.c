@@ -61,7 +61,7 @@ const char *place_object(struct images *im, const struct origin *o, const struct
 	struct process_code code = {0};
 
 	if (chain_in_process(o, p))
-		images_process(im, o->pid, p->address, &code);
+		processes_find(images_processes(im), o->pid, p->address, &code);
 	return images_spell(code.object ? code.object : "[unknown]", NULL, 0, buf);
 }
 
@@ -75,7 +75,7 @@ static const char *chain_process_name(struct images *im, const struct origin *o,
 	const char *base;
 	char text[ADDRESS_LEN];
 
-	images_process(im, o->pid, p->address, &code);
+	processes_find(images_processes(im), o->pid, p->address, &code);
 	if (code.function)
 		return images_spell(code.function, offset ? &code.offset : NULL, 0, buf);
 	if (!file || !code.object)
@@ -115,7 +115,9 @@ const char *origin_name(const struct origin *o)
 
 const char *origin_comm(struct images *im, const struct origin *o, char buf[ADDRESS_LEN])
 {
-	return o->pid && !o->vm ? images_spell(images_comm(im, o->pid), NULL, 0, buf) : NULL;
+	return o->pid && !o->vm
+		       ? images_spell(processes_comm(images_processes(im), o->pid), NULL, 0, buf)
+		       : NULL;
 }
 
 void chain_push(struct chain *ch, bool known, uint64_t address)
@@ -180,7 +182,8 @@ void chain_want(struct images *im, const struct chain *ch)
 {
 	for (size_t i = 0; i < ch->nr; i++)
 		if (chain_in_process(&ch->in, &ch->place[i]))
-			images_want(im, ch->in.pid, ch->in.first_ns, ch->place[i].address);
+			processes_want(images_processes(im), ch->in.pid, ch->in.first_ns,
+				       ch->place[i].address);
 }
 
 void chains_look(struct fields *f, struct images *im, const json_t *answer)

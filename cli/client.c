@@ -328,6 +328,15 @@ json_t *client_ask(struct client *c, json_t *req)
 	return resp;
 }
 
+json_t *client_silent(struct client *c, const char *cmd)
+{
+	char *err;
+	json_t *answer = client_try(c, json_pack("{s:s}", "cmd", cmd), &err);
+
+	free(err);
+	return answer;
+}
+
 json_t *client_simple(struct client *c, const char *cmd)
 {
 	return client_ask(c, json_pack("{s:s}", "cmd", cmd));

@@ -60,7 +60,9 @@ json_t *client_try(struct client *c, json_t *req, char **err);
 /* client_exit_status - the exit status of a command that ends with @status: EXIT_USAGE instead of 1
  * if the server rejected the command line. */
 int client_exit_status(int status);
-/* client_simple - client_ask() for a command without fields. */
+/* client_simple - client_ask() for a command without fields. client_silent - the same, but an error
+ * in the answer is not printed. */
 json_t *client_simple(struct client *c, const char *cmd);
+json_t *client_silent(struct client *c, const char *cmd);
 
 #endif

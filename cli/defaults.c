@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Default events by what the server's host counts; see defaults.h. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/client.h"
@@ -13,16 +12,6 @@
 #define DEFAULTS_OFFERED "instructions,cycles,ref-cycles," DEFAULTS_SOFTWARE
 
 #define DEFAULTS_LIST 400
-
-/* Return the answer to `events`, or NULL: the server does not report them. Nothing is printed. */
-static json_t *defaults_ask(struct client *c)
-{
-	char *err;
-	json_t *answer = client_try(c, json_pack("{s:s}", "cmd", "events"), &err);
-
-	free(err);
-	return answer;
-}
 
 /* Return true if a backend counts the event of @len bytes at @name. A server that has no counter
  * to ask yet reports no backends: true. */
@@ -85,7 +74,7 @@ static void defaults_split(const json_t *answer, const char *names, char counted
 char *defaults_events(struct client *c, const char *command, const char *usual, bool *software)
 {
 	char counted[DEFAULTS_LIST], others[DEFAULTS_LIST];
-	json_t *answer = defaults_ask(c);
+	json_t *answer = client_silent(c, "events");
 
 	if (software)
 		*software = false;
@@ -117,7 +106,7 @@ char *defaults_events(struct client *c, const char *command, const char *usual, 
 
 const char *defaults_sampled(struct client *c, const char *command, const char *usual)
 {
-	json_t *answer = defaults_ask(c);
+	json_t *answer = client_silent(c, "events");
 	bool clock = json_array_size(json_object_get(answer, "events")) &&
 		     !defaults_counted(answer, usual, strlen(usual)) &&
 		     defaults_counted(answer, DEFAULTS_SAMPLED, strlen(DEFAULTS_SAMPLED));
@@ -133,7 +122,7 @@ const char *defaults_sampled(struct client *c, const char *command, const char *
 void defaults_none_counted(struct client *c, const char *command)
 {
 	char counted[DEFAULTS_LIST], others[DEFAULTS_LIST];
-	json_t *answer = defaults_ask(c);
+	json_t *answer = client_silent(c, "events");
 
 	defaults_split(answer, DEFAULTS_OFFERED, counted, others);
 	if (*counted)

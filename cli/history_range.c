@@ -7,6 +7,7 @@
 #include "cli/history_answer.h"
 #include "cli/history_range.h"
 #include "cli/when.h"
+#include "service/clock.h"
 
 #define NS_PER_S    1000000000ULL
 #define STEP_MAX_NS (3600 * NS_PER_S) /* history_interval, vpmud.conf(5) */
@@ -14,26 +15,18 @@
 #define TICKS_ASK   4096	      /* of an answer */
 #define TICKS_LATE  8		      /* before the range: how late its first interval may be */
 
-static uint64_t history_range_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
 void history_range_times(const char *cmd, const struct past_opts *o, uint64_t *since_ns,
 			 uint64_t *until_ns)
 {
 	const char *since = o->since, *until = o->until;
-	uint64_t now_ns = history_range_now();
+	const uint64_t now = clock_ns(CLOCK_REALTIME);
 
-	*until_ns = now_ns;
-	if (!when_parse(since, now_ns, since_ns))
+	*until_ns = now;
+	if (!when_parse(since, now, since_ns))
 		cli_usage("%s: --since: \"%s\" is invalid; expected " WHEN_EXPECTED, cmd, since);
-	if (until && !when_parse(until, now_ns, until_ns))
+	if (until && !when_parse(until, now, until_ns))
 		cli_usage("%s: --until: \"%s\" is invalid; expected " WHEN_EXPECTED, cmd, until);
-	if (*until_ns > now_ns)
+	if (*until_ns > now)
 		cli_usage("%s: --until: \"%s\" is invalid; expected a time up to now", cmd, until);
 	if (*since_ns >= *until_ns)
 		cli_usage("%s: --since: \"%s\" is invalid; expected a time before %s", cmd, since,
@@ -112,7 +105,7 @@ bool history_range_clip(struct history_range *r, uint64_t since_ns, uint64_t unt
 		history_range_wrong("interval_ns");
 		goto out;
 	}
-	all = history_range_ask(r, 0, history_range_now() + r->step_ns, 1);
+	all = history_range_ask(r, 0, clock_ns(CLOCK_REALTIME) + r->step_ns, 1);
 	if (!all)
 		goto out;
 	r->newest_ns = history_answer_time(all, 0);

@@ -11,6 +11,7 @@
 
 #include "cli/holders.h"
 #include "service/program/memory.h"
+#include "vpmu/util/proctext.h"
 #include "vpmu/util/utf8.h"
 
 #define NAMES_MAX 16 /* maximum of lines for process names */
@@ -340,19 +341,12 @@ static int check_processes(const struct holders *h)
 /* Read the effective capabilities of this process. */
 static bool read_capabilities(const struct holders *h, uint64_t *capabilities)
 {
-	char path[PATH_MAX], line[TEXT_LEN];
-	unsigned long long value;
-	bool found = false;
-	FILE *f;
+	char status[4096], *field;
 
-	snprintf(path, sizeof(path), "%s/proc/self/status", h->root);
-	f = fopen(path, "re");
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = sscanf(line, "CapEff: %llx", &value) == 1;
-	if (f)
-		fclose(f);
-	*capabilities = found ? value : 0;
-	return found;
+	proctext_read(status, sizeof(status), "%s/proc/self/status", h->root);
+	field = proctext_field(status, "CapEff:");
+	*capabilities = field ? strtoull(field, NULL, 16) : 0;
+	return field;
 }
 
 /* Return true if a bpffs is mounted anywhere. */

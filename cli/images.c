@@ -26,7 +26,7 @@ struct image {
 struct kernel {
 	struct kernel *next;
 	char *vm; /* "": all VMs without a file of their own */
-	struct kallsyms *symbols;
+	struct symbols *symbols;
 };
 
 struct images {
@@ -38,7 +38,7 @@ struct images {
 	struct image *first;
 	struct kernel *guests;
 	struct processes *processes;
-	struct kallsyms *host; /* NULL: not needed so far, or unreadable */
+	struct symbols *host; /* NULL: not needed so far, or unreadable */
 	bool host_looked;
 };
 
@@ -109,11 +109,11 @@ void images_free(struct images *im)
 		struct kernel *k = im->guests;
 
 		im->guests = k->next;
-		kallsyms_free(k->symbols);
+		symbols_free(k->symbols);
 		free(k->vm);
 		free(k);
 	}
-	kallsyms_free(im->host);
+	symbols_free(im->host);
 	processes_free(im->processes);
 	json_decref(im->vms);
 	json_decref(im->tenants);
@@ -204,12 +204,12 @@ const char *images_guest_kernel(struct images *im, const char *vm, uint64_t addr
 
 	for (const struct kernel *k = im->guests; k; k = k->next) {
 		if (vm && *k->vm && !strcmp(k->vm, vm))
-			return kallsyms_find(k->symbols, address, offset);
+			return symbols_find(k->symbols, address, offset);
 		if (!*k->vm)
 			all = k;
 	}
 	if (all)
-		return kallsyms_find(all->symbols, address, offset);
+		return symbols_find(all->symbols, address, offset);
 	return images_image(im, vm, address, offset);
 }
 
@@ -222,7 +222,7 @@ const char *images_host_kernel(struct images *im, uint64_t address, uint64_t *of
 			  "instead",
 			  err);
 	im->host_looked = true;
-	return im->host ? kallsyms_find(im->host, address, offset) : NULL;
+	return im->host ? symbols_find(im->host, address, offset) : NULL;
 }
 
 const char *images_path(const struct images *im, const char *vm)
@@ -242,27 +242,14 @@ unsigned int images_pid(const struct images *im, const char *vm)
 	return vm ? (unsigned int)json_integer_value(json_object_get(im->pids, vm)) : 0;
 }
 
-/* ---- processes ---------------------------------------------------------------------------- */
-
-void images_want(struct images *im, unsigned int pid, uint64_t first_ns, uint64_t address)
+struct processes *images_processes(const struct images *im)
 {
-	processes_want(im->processes, pid, first_ns, address);
+	return im->processes;
 }
 
 void images_look(struct images *im)
 {
 	processes_look(im->processes, im->pid);
-}
-
-const char *images_comm(struct images *im, unsigned int pid)
-{
-	return processes_comm(im->processes, pid);
-}
-
-void images_process(const struct images *im, unsigned int pid, uint64_t address,
-		    struct process_code *out)
-{
-	processes_find(im->processes, pid, address, out);
 }
 
 /* ---- formatting --------------------------------------------------------------------------- */

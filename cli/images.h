@@ -38,12 +38,9 @@ const char *images_guest_kernel(struct images *im, const char *vm, uint64_t addr
 				uint64_t *offset);
 const char *images_host_kernel(struct images *im, uint64_t address, uint64_t *offset);
 
-/* images_want, images_look, images_comm, images_process - as processes.h has them. */
-void images_want(struct images *im, unsigned int pid, uint64_t first_ns, uint64_t address);
+/* images_processes - the processes of the server's host. images_look - processes_look() of them. */
+struct processes *images_processes(const struct images *im);
 void images_look(struct images *im);
-const char *images_comm(struct images *im, unsigned int pid);
-void images_process(const struct images *im, unsigned int pid, uint64_t address,
-		    struct process_code *out);
 
 /* images_path - the image of @vm as reported by the server; NULL: none. It belongs to @im. */
 const char *images_path(const struct images *im, const char *vm);

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/brstack.h"
 #include "cli/capture.h"
@@ -23,6 +22,7 @@
 #include "cli/terminal.h"
 #include "cli/wait.h"
 #include "cli/why.h"
+#include "service/clock.h"
 
 #define DATA_TIMES 100 /* readings with --folded or --format and without -n */
 #define CALL_STACK "call-stack"
@@ -279,13 +279,11 @@ static int capture(const struct lbr_opts *o, struct client *c, struct outfile *o
 	double start = cli_now(); /* recording starts here, before images are loaded */
 	struct result r = {.out = out};
 	struct fields f = {0};
-	struct timespec now;
 	int ret = 1;
 
 	if (!a)
 		return 1;
-	clock_gettime(CLOCK_REALTIME, &now);
-	r.start_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
+	r.start_ns = (int64_t)clock_ns(CLOCK_REALTIME);
 	r.capture = field_string(&f, a, "capture");
 	if (fields_ok(&f)) {
 		rows_note_left_out("lbr", a);

@@ -64,13 +64,9 @@ static error_t parse_metrics(int key, char *arg, struct argp_state *state)
 		o->openmetrics = true;
 		return 0;
 	case KEY_TEXTFILE:
-		cli_once(state, key, "--textfile");
-		o->textfile = arg;
-		return 0;
+		return cli_text(state, key, "--textfile", arg, &o->textfile);
 	case KEY_CONFIG:
-		cli_once(state, key, "--config");
-		o->config = arg;
-		return 0;
+		return cli_text(state, key, "--config", arg, &o->config);
 	case ARGP_KEY_END:
 		if (o->json + (o->prometheus || o->textfile) + o->openmetrics > 1)
 			cli_usage("metrics: give one of -j, --prometheus or --textfile, "

@@ -111,15 +111,8 @@ json_t *names_ask(struct client *c, json_t *req, const char *field)
 		return resp;
 	}
 	word = xstrdup(names_text(req, field) ? names_text(req, field) : "");
-	if (names_unknown(err)) {
-		char *none;
-
-		list = client_try(
-			c,
-			json_pack("{s:s}", "cmd", strcmp(field, "session") ? "list" : "sessions"),
-			&none);
-		free(none);
-	}
+	if (names_unknown(err))
+		list = client_silent(c, strcmp(field, "session") ? "list" : "sessions");
 	if (list && !strcmp(field, "target") && *word != '/')
 		meant = names_tenant(list, word);
 	if (meant) {
@@ -142,12 +135,10 @@ const char *names_target(struct client *c, const char *target)
 	const char *path;
 	json_t *list;
 	size_t i;
-	char *err;
 
 	if (*target == '/')
 		return target;
-	list = client_try(c, json_pack("{s:s}", "cmd", "list"), &err);
-	free(err);
+	list = client_silent(c, "list");
 	json_array_foreach (json_object_get(list, "nodes"), i, row) {
 		const char *vm = names_text(row, "vm");
 

@@ -16,11 +16,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/object_names.h"
 #include "cli/symbols.h"
+#include "service/clock.h"
 #include "service/program/memory.h"
 
 /* symbols.c reads up to 256 MiB and 4 million symbols. */
@@ -210,21 +210,13 @@ static _Noreturn void child_main(const struct question *q, int out)
 
 /* ---- the parent --------------------------------------------------------------------------- */
 
-static uint64_t object_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 /* Read up to @max bytes until the writers are gone or the deadline. Returns the number. */
 static size_t parent_read(int fd, char *buf, size_t max, uint64_t deadline_ns)
 {
 	size_t n = 0;
 
 	while (n < max) {
-		uint64_t now = object_now_ns();
+		uint64_t now = now_ns();
 		struct pollfd p = {.fd = fd, .events = POLLIN};
 		ssize_t got;
 
@@ -324,7 +316,7 @@ static int parent_names(const struct question *q, uint64_t deadline_ns, struct a
 	}
 	free(answer);
 	if (!whole)
-		return object_now_ns() >= deadline_ns ? -ETIMEDOUT : -EIO;
+		return now_ns() >= deadline_ns ? -ETIMEDOUT : -EIO;
 	return head->error > 0 ? -EIO : head->error;
 }
 

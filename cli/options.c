@@ -36,6 +36,14 @@ void cli_once(const struct argp_state *state, int key, const char *option)
 	given[key] = true;
 }
 
+error_t cli_text(const struct argp_state *state, int key, const char *option, const char *text,
+		 const char **out)
+{
+	cli_once(state, key, option);
+	*out = text;
+	return 0;
+}
+
 unsigned int cli_choice(const struct argp_state *state, const char *option, const char *text,
 			unsigned int have)
 {
@@ -197,9 +205,7 @@ static error_t parse_cpus(int key, char *arg, struct argp_state *state)
 
 	if (key != 'C')
 		return ARGP_ERR_UNKNOWN;
-	cli_once(state, key, "-C");
-	o->cpus = arg;
-	return 0;
+	return cli_text(state, key, "-C", arg, &o->cpus);
 }
 
 static const struct argp_option cpus_options[] = {
@@ -215,13 +221,9 @@ static error_t parse_past(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case OPT_SINCE:
-		cli_once(state, key, "--since");
-		o->since = arg;
-		return 0;
+		return cli_text(state, key, "--since", arg, &o->since);
 	case OPT_UNTIL:
-		cli_once(state, key, "--until");
-		o->until = arg;
-		return 0;
+		return cli_text(state, key, "--until", arg, &o->until);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -343,9 +345,7 @@ static error_t parse_look(int key, char *arg, struct argp_state *state)
 		o->format = 1u << cli_choice(state, "--format", arg, o->formats);
 		return 0;
 	case 'o':
-		cli_once(state, key, "-o");
-		o->output = arg;
-		return 0;
+		return cli_text(state, key, "-o", arg, &o->output);
 	case ARGP_KEY_ARG:
 		if (state->quoted) /* as for perf record */
 			cli_usage("%s: \"%s\" is invalid behind --; expected a TARGET of `vpmu "

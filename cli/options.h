@@ -47,6 +47,10 @@ void cli_one_arg(const char **out, const char *arg, const char *what,
  * exits. */
 void cli_once(const struct argp_state *state, int key, const char *option);
 
+/* cli_text - the same, and store the option's value @text. Returns 0. */
+error_t cli_text(const struct argp_state *state, int key, const char *option, const char *text,
+		 const char **out);
+
 /* cli_choice - return the index of @text in cli_values(@option + 2), limited to the values whose
  * bit in @have is set. @option: "--mode". */
 unsigned int cli_choice(const struct argp_state *state, const char *option, const char *text,

@@ -10,24 +10,15 @@
 #include "cli/error.h"
 #include "cli/places.h"
 #include "service/program/memory.h"
+#include "vpmu/util/proctext.h"
 
 bool places_cgroup(const char *pid, char *path, size_t len)
 {
-	char file[64], line[PATH_MAX + 16];
-	bool found = false;
-	FILE *f;
+	char text[2 * PATH_MAX], *found;
 
-	snprintf(file, sizeof(file), "/proc/%.20s/cgroup", pid);
-	f = fopen(file, "re");
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\n")] = '\0';
-		found = !strncmp(line, "0::/", 4) && strlen(line + 3) < len;
-		if (found)
-			strcpy(path, line + 3);
-	}
-	if (f)
-		fclose(f);
-	return found;
+	proctext_read(text, sizeof(text), "/proc/%.20s/cgroup", pid);
+	found = proctext_field(text, "0::");
+	return found && *found == '/' && (size_t)snprintf(path, len, "%s", found) < len;
 }
 
 bool places_mount(char *dir, size_t len)
@@ -50,29 +41,21 @@ bool places_mount(char *dir, size_t len)
 /* Return the process of the thread @text; 0: there is none. */
 static long places_process(const char *text)
 {
-	char file[64], line[256];
-	long pid = 0;
-	FILE *f;
+	char status[4096], *field;
 
-	snprintf(file, sizeof(file), "/proc/%.20s/status", text);
-	f = fopen(file, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Tgid: %ld", &pid) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return pid;
+	proctext_read(status, sizeof(status), "/proc/%.20s/status", text);
+	field = proctext_field(status, "Tgid:");
+	return field ? strtol(field, NULL, 10) : 0;
 }
 
 /* Return the name of the VM whose process is @pid; NULL: none. */
 static char *places_vm(struct client *c, long pid)
 {
 	const json_t *row;
-	char *err, *name = NULL;
-	json_t *list = client_try(c, json_pack("{s:s}", "cmd", "list"), &err);
+	char *name = NULL;
+	json_t *list = client_silent(c, "list");
 	size_t i;
 
-	free(err);
 	json_array_foreach (json_object_get(list, "nodes"), i, row) {
 		const char *vm = json_string_value(json_object_get(row, "vm"));
 

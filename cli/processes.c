@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/error.h"
 #include "cli/object_names.h"
 #include "cli/processes.h"
+#include "service/clock.h"
 #include "service/program/memory.h"
+#include "vpmu/util/proctext.h"
 
 #define DEBUG_DIR "/usr/lib/debug"
 
@@ -63,19 +64,6 @@ struct processes {
 	size_t nr_objects;
 	char unknown[24]; /* of processes_comm */
 };
-
-static uint64_t processes_clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t processes_now_ns(void)
-{
-	return processes_clock_ns(CLOCK_MONOTONIC);
-}
 
 struct processes *processes_new(void)
 {
@@ -263,15 +251,7 @@ static int maps_read(struct processes *ps, struct code *code, size_t n)
 
 static void process_comm(struct process *p)
 {
-	char file[40];
-	FILE *f;
-
-	snprintf(file, sizeof(file), "/proc/%u/comm", p->pid);
-	f = fopen(file, "re");
-	if (f && !fgets(p->comm, sizeof(p->comm), f))
-		p->comm[0] = 0;
-	if (f)
-		fclose(f);
+	proctext_read(p->comm, sizeof(p->comm), "/proc/%u/comm", p->pid);
 	p->comm[strcspn(p->comm, "\n")] = 0;
 }
 
@@ -280,29 +260,16 @@ static void process_comm(struct process *p)
 static bool process_is_later(unsigned int pid, uint64_t first_ns)
 {
 	const uint64_t tick_ns = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
-	char file[40], text[1024], *at;
-	uint64_t start = 0;
-	size_t n;
-	FILE *f;
+	char text[1024];
+	uint64_t start;
 
 	if (first_ns == UINT64_MAX)
 		return false;
-	snprintf(file, sizeof(file), "/proc/%u/stat", pid);
-	f = fopen(file, "re");
-	if (!f)
+	proctext_read(text, sizeof(text), "/proc/%u/stat", pid);
+	if (proctext_start(text, &start))
 		return true;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = 0;
-	at = strrchr(text, ')');
-	/* The 22nd field, in ticks since the boot, rounded down; the second one ends with ')'. */
-	if (!at || sscanf(at + 1,
-			  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-			  "%*d %*d %" SCNu64,
-			  &start) != 1)
-		return true;
-	first_ns += processes_clock_ns(CLOCK_BOOTTIME) - processes_now_ns();
-	return start > first_ns / tick_ns;
+	first_ns += clock_ns(CLOCK_BOOTTIME) - now_ns();
+	return start > first_ns / tick_ns; /* ticks are rounded down */
 }
 
 /* Forget what was read of a process that has the number of another one. */
@@ -357,7 +324,7 @@ struct unread {
 static void object_read(struct object *o, uint64_t deadline_ns, struct unread *un)
 {
 	const char *const path[2] = {o->mapped, o->rooted};
-	uint64_t now = processes_now_ns();
+	uint64_t now = now_ns();
 	int ret = -ETIMEDOUT;
 
 	if (now < deadline_ns)
@@ -377,7 +344,7 @@ static struct unread processes_name(struct processes *ps)
 {
 	struct object **all = xcalloc(ps->nr_objects + 1, sizeof(*all));
 	struct object_place *places = xcalloc(ps->nr + 1, sizeof(*places)), *next = places;
-	uint64_t deadline_ns = processes_now_ns() + LOOK_NS;
+	uint64_t deadline_ns = now_ns() + LOOK_NS;
 	struct unread un = {0};
 	size_t n = 0;
 

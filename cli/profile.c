@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/client.h"
 #include "cli/commands.h"
@@ -20,6 +19,7 @@
 #include "cli/rows.h"
 #include "cli/wait.h"
 #include "cli/why.h"
+#include "service/clock.h"
 
 #define DEFAULT_EVENT "instructions"
 #define PERIOD_MAX    (1ULL << 47) /* docs/protocol.md */
@@ -66,13 +66,9 @@ static error_t profile_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &o->look;
 		return 0;
 	case 'e':
-		cli_once(state, key, "-e");
-		o->event = arg;
-		return 0;
+		return cli_text(state, key, "-e", arg, &o->event);
 	case 'c':
-		cli_once(state, key, "-c");
-		o->period = arg;
-		return 0;
+		return cli_text(state, key, "-c", arg, &o->period);
 	case 'F':
 		cli_once(state, key, "-F");
 		o->hz = cli_number(state, "-F", arg, 1, FREQUENCY_MAX);
@@ -85,9 +81,7 @@ static error_t profile_parse(int key, char *arg, struct argp_state *state)
 		o->kind = key == 'p' ? TARGET_PID : TARGET_CGROUP;
 		return 0;
 	case 'C':
-		cli_once(state, key, "-C");
-		o->cpus = arg;
-		return 0;
+		return cli_text(state, key, "-C", arg, &o->cpus);
 	case 'g':
 		o->chains = true;
 		return 0;
@@ -207,7 +201,6 @@ static int profile_run(const struct profile_opts *o, struct client *c)
 	json_t *stop = NULL, *a = NULL;
 	struct outfile *out = NULL;
 	struct images *im;
-	struct timespec now;
 	enum cli_wait why;
 	double begin;
 	int ret = 1;
@@ -219,14 +212,13 @@ static int profile_run(const struct profile_opts *o, struct client *c)
 		return 1;
 	if (guests_load(o, im) || outfile_open(o->look.output, &out))
 		goto out;
-	clock_gettime(CLOCK_REALTIME, &now);
+	format.start_ns = (int64_t)clock_ns(CLOCK_REALTIME);
 	begin = cli_now();
 	stop = cli_profile_start(o, c);
 	if (!stop)
 		goto out;
 	why = wait_until(o, end, c);
 	format.duration_ns = (int64_t)((cli_now() - begin) * 1e9);
-	format.start_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
 	format.f = outfile_stream(out);
 	if (why == CLI_WAIT_SERVER_GONE)
 		cli_error("profile: the server went away");

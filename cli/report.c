@@ -24,6 +24,7 @@
 #include "cli/session.h"
 #include "cli/wait.h"
 #include "exporter/page.h"
+#include "service/clock.h"
 #include "service/program/memory.h"
 
 #define DURATION_S     30
@@ -61,28 +62,16 @@ static error_t report_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &o->past;
 		return 0;
 	case 'e':
-		cli_once(state, key, "-e");
-		o->events = arg;
-		return 0;
+		return cli_text(state, key, "-e", arg, &o->events);
 	case 'd':
 		cli_once(state, key, "-d");
 		o->duration_s = cli_seconds(state, "-d", arg, DURATION_MAX_S);
 		return 0;
 	case 'o':
-		cli_once(state, key, "-o");
-		o->output = arg;
-		return 0;
+		return cli_text(state, key, "-o", arg, &o->output);
 	default:
 		return cli_no_args(key, arg, state);
 	}
-}
-
-static uint64_t report_clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* Return true if a backend counts @event, of the answer to `events`. */
@@ -162,7 +151,7 @@ static uint64_t report_time(struct report_run *run)
 	for (int i = 1; i < REPORT_SESSIONS; i++)
 		last = run->before[i]->to.ns > last->to.ns ? run->before[i] : last;
 	if (!run->start_ns) {
-		run->start_ns = last->to_us ? last->to_us * 1000 : report_clock_ns();
+		run->start_ns = last->to_us ? last->to_us * 1000 : clock_ns(CLOCK_REALTIME);
 		run->first_ns = last->to.ns;
 	}
 	return run->start_ns + (last->to.ns - run->first_ns);
@@ -217,8 +206,7 @@ static void report_count(struct report_run *run)
 static json_t *report_host(struct client *c)
 {
 	struct utsname name = {0};
-	char *err = NULL;
-	json_t *hello = client_try(c, json_pack("{s:s}", "cmd", "hello"), &err), *host;
+	json_t *hello = client_silent(c, "hello"), *host;
 
 	uname(&name);
 	host = json_pack("{s:s*, s:s*, s:i, s:O*, s:O*}", "name", name.nodename, "kernel",
@@ -226,7 +214,6 @@ static json_t *report_host(struct client *c)
 			 json_object_get(hello, "server"), "version",
 			 json_object_get(hello, "version"));
 	json_decref(hello);
-	free(err);
 	return host;
 }
 

@@ -32,8 +32,7 @@ static const struct {
 /* Return true if the server's emulator runs VMs. */
 static bool report_has_emulator(struct client *c)
 {
-	char *err = NULL;
-	json_t *list = client_try(c, json_pack("{s:s}", "cmd", "list"), &err);
+	json_t *list = client_silent(c, "list");
 	const json_t *node, *name;
 	bool has = false;
 	size_t i;
@@ -43,7 +42,6 @@ static bool report_has_emulator(struct client *c)
 		has |= json_is_string(name) && !strcmp(json_string_value(name), "emulator");
 	}
 	json_decref(list);
-	free(err);
 	return has;
 }
 

@@ -36,7 +36,7 @@ struct past {
 	json_t *first; /* the answer for the whole range */
 	struct past_series *series;
 	size_t nr;
-	struct reading r;	 /* rows and events; values are set when it is printed */
+	struct reading *r;	 /* rows and events; values are set when it is printed */
 	struct history_sum *sum; /* of the reading that is in work: [row * nr_events + event] */
 	/* Of the answer in work: its series, and their places in series above. */
 	const json_t **json;
@@ -62,7 +62,7 @@ static unsigned int past_depth(const char *path)
 
 static size_t past_row(struct past *p, const json_t *s)
 {
-	struct reading *r = &p->r;
+	struct reading *r = p->r;
 	const char *path = history_answer_field(s, "tenant"), *vm = history_answer_field(s, "vm");
 	struct rrow *row = r->nr_rows ? &r->rows[r->nr_rows - 1] : NULL;
 
@@ -85,7 +85,7 @@ static size_t past_row(struct past *p, const json_t *s)
 
 static size_t past_event(struct past *p, const char *name)
 {
-	struct reading *r = &p->r;
+	struct reading *r = p->r;
 
 	for (size_t e = 0; e < r->nr_events; e++)
 		if (!strcmp(r->events[e], name))
@@ -102,7 +102,7 @@ static void past_asked(struct past *p)
 	enum vpmu_space raw = vpmu_event_host_space();
 	vpmu_key_t keys[EVENTS_MAX], kept;
 	char *names[EVENTS_MAX] = {0}, why[200];
-	size_t n = EVENTS_MAX, have = p->r.nr_events;
+	size_t n = EVENTS_MAX, have = p->r->nr_events;
 
 	if (!have || !p->o->what->events ||
 	    vpmu_event_parse_list(p->o->what->events, raw, keys, names, &n, why, sizeof(why)))
@@ -111,7 +111,7 @@ static void past_asked(struct past *p)
 		bool found = false;
 
 		for (size_t e = 0; e < have && !found; e++)
-			found = !vpmu_event_parse(p->r.events[e], raw, &kept, why, sizeof(why)) &&
+			found = !vpmu_event_parse(p->r->events[e], raw, &kept, why, sizeof(why)) &&
 				kept == keys[i];
 		if (!found)
 			past_event(p, names[i]);
@@ -152,7 +152,7 @@ static void past_rows(struct past *p)
 	size_t n = json_array_size(list), i;
 
 	p->series = xcalloc(n + 1, sizeof(*p->series));
-	p->r.rows = xcalloc(n + 1, sizeof(*p->r.rows));
+	p->r->rows = xcalloc(n + 1, sizeof(*p->r->rows));
 	json_array_foreach (list, i, s) {
 		if (!past_wants(p, s))
 			continue;
@@ -161,13 +161,13 @@ static void past_rows(struct past *p)
 		p->series[p->nr++].event = past_event(p, history_answer_field(s, "event"));
 	}
 	past_asked(p);
-	for (i = 0; i < p->r.nr_rows; i++)
-		p->r.rows[i].v = xcalloc(p->r.nr_events, sizeof(*p->r.rows[i].v));
-	p->sum = xcalloc(p->r.nr_rows * p->r.nr_events + 1, sizeof(*p->sum));
-	if (p->r.nr_rows)
-		qsort(p->r.rows, p->r.nr_rows, sizeof(*p->r.rows), past_by_path);
-	p->r.target = xstrdup(p->target);
-	p->r.scope = xstrdup(p->o->what->scope);
+	for (i = 0; i < p->r->nr_rows; i++)
+		p->r->rows[i].v = xcalloc(p->r->nr_events, sizeof(*p->r->rows[i].v));
+	p->sum = xcalloc(p->r->nr_rows * p->r->nr_events + 1, sizeof(*p->sum));
+	if (p->r->nr_rows)
+		qsort(p->r->rows, p->r->nr_rows, sizeof(*p->r->rows), past_by_path);
+	p->r->target = xstrdup(p->target);
+	p->r->scope = xstrdup(p->o->what->scope);
 }
 
 /* ---- adding up ------------------------------------------------------------------------------ */
@@ -197,7 +197,7 @@ static void past_val(const struct past *p, struct history_sum *sum, struct val *
 static void past_print(struct past *p)
 {
 	const struct format_opts *f = p->o->format;
-	struct reading *r = &p->r;
+	struct reading *r = p->r;
 	FILE *to = out_stream(f);
 
 	if (!p->ticks)
@@ -278,7 +278,7 @@ static void past_tick(void *arg, uint64_t begin_ns, uint64_t end_ns, size_t i)
 	p->last_ns = end_ns;
 	p->ticks++;
 	for (k = 0; k < nr; k++)
-		history_sum_add(&p->sum[p->of[k]->row * p->r.nr_events + p->of[k]->event],
+		history_sum_add(&p->sum[p->of[k]->row * p->r->nr_events + p->of[k]->event],
 				p->json[k], i);
 	if (p->each && p->ticks == p->each)
 		past_print(p);
@@ -335,18 +335,7 @@ static bool past_each(struct past *p)
 
 static void past_free(struct past *p)
 {
-	for (size_t i = 0; i < p->r.nr_rows; i++) {
-		free(p->r.rows[i].path);
-		free(p->r.rows[i].vm);
-		free(p->r.rows[i].backend);
-		free(p->r.rows[i].v);
-	}
-	for (size_t e = 0; e < p->r.nr_events; e++)
-		free(p->r.events[e]);
-	free(p->r.rows);
-	free(p->r.events);
-	free(p->r.target);
-	free(p->r.scope);
+	reading_free(p->r);
 	free(p->series);
 	free(p->json);
 	free(p->of);
@@ -383,7 +372,7 @@ int since_run(const struct since_opts *o, struct client *c)
 	const struct what_opts *what = o->what;
 	char *target = what->nr_targets ? places_target(c, what->kind[0], what->target[0])
 					: since_all(what, c);
-	struct past p = {.o = o};
+	struct past p = {.o = o, .r = xcalloc(1, sizeof(struct reading))};
 	uint64_t since_ns, until_ns;
 	bool ok = false;
 

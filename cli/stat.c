@@ -106,9 +106,7 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 				1000;
 		return 0;
 	case 'o':
-		cli_once(state, key, "-o");
-		o->file = arg;
-		return 0;
+		return cli_text(state, key, "-o", arg, &o->file);
 	case OPT_APPEND:
 		o->append = true;
 		return 0;
@@ -123,9 +121,7 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 		o->runs = (size_t)cli_number(state, "-r", arg, 1, RUNS_MAX);
 		return 0;
 	case OPT_SESSION:
-		cli_once(state, key, "--session");
-		o->session = arg;
-		return 0;
+		return cli_text(state, key, "--session", arg, &o->session);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/symbols.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 /*
@@ -20,20 +21,22 @@
  */
 #define FILE_MAX	   (256u << 20) /* bytes; vpmu-vmm boots no larger image */
 #define SYMBOLS_MAX	   (4u << 20)
-#define SEGMENTS_MAX	   16	 /* of code; linkers make one or two */
-#define BUILD_ID_NOTES_MAX 65536 /* bytes of a section; linkers put it into a small one */
+#define NAMES_MAX	   (256u << 20) /* bytes of copied names */
+#define SEGMENTS_MAX	   16		/* of code; linkers make one or two */
+#define BUILD_ID_NOTES_MAX 65536	/* bytes of a section; linkers put it into a small one */
 
 struct symbol {
 	uint64_t start, end; /* end: of the last byte, exclusive */
 	size_t order;	     /* place in the file: the first of equals wins */
-	const char *name;    /* in the file's string table */
+	const char *name;    /* in the file's string table, or a copy */
 	bool function, global, sized;
 };
 
 struct symbols {
 	struct symbol *sym;
 	size_t nr, cap;
-	Elf *elf; /* owns the names */
+	Elf *elf;     /* owns the names; NULL: they are copies */
+	size_t names; /* bytes of copies */
 	struct segment code[SEGMENTS_MAX];
 	size_t nr_code;
 	bool dynamic; /* sym[] is of the dynamic table */
@@ -41,38 +44,21 @@ struct symbols {
 	size_t build_id_len;
 };
 
-static int symbols_add(struct symbols *s, const GElf_Sym *sym, const char *name,
-		       uint64_t section_end)
+static int symbols_add(struct symbols *s, struct symbol new)
 {
-	struct symbol *n;
-
 	if (s->nr == SYMBOLS_MAX)
 		return -E2BIG;
 	if (s->nr == s->cap) {
 		size_t cap = s->cap ? s->cap * 2 : 256;
+		struct symbol *more = reallocarray(s->sym, cap, sizeof(*more));
 
-		n = reallocarray(s->sym, cap, sizeof(*n));
-		if (!n)
+		if (!more)
 			return -ENOMEM;
-		s->sym = n;
+		s->sym = more;
 		s->cap = cap;
 	}
-	n = &s->sym[s->nr];
-	*n = (struct symbol){
-		.start = sym->st_value,
-		/* A symbol of an assembler file may have no size. symbols_finish() ends it at the
-		 * next one.
-		 */
-		.end = sym->st_size && sym->st_size < section_end - sym->st_value
-			       ? sym->st_value + sym->st_size
-			       : section_end,
-		.order = s->nr,
-		.function = GELF_ST_TYPE(sym->st_info) == STT_FUNC,
-		.global = GELF_ST_BIND(sym->st_info) == STB_GLOBAL,
-		.sized = sym->st_size != 0,
-		.name = name,
-	};
-	s->nr++;
+	new.order = s->nr;
+	s->sym[s->nr++] = new;
 	return 0;
 }
 
@@ -80,6 +66,7 @@ static int symbols_add(struct symbols *s, const GElf_Sym *sym, const char *name,
 static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym *sym)
 {
 	int type = GELF_ST_TYPE(sym->st_info);
+	uint64_t section_end;
 	const char *name;
 	Elf_Scn *scn;
 	GElf_Shdr sh;
@@ -97,7 +84,20 @@ static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym 
 	if (!scn || !gelf_getshdr(scn, &sh) || !(sh.sh_flags & SHF_EXECINSTR) ||
 	    sym->st_value < sh.sh_addr || sym->st_value - sh.sh_addr >= sh.sh_size)
 		return 0;
-	return symbols_add(s, sym, name, sh.sh_addr + sh.sh_size);
+	section_end = sh.sh_addr + sh.sh_size;
+	return symbols_add(s,
+			   (struct symbol){
+				   .start = sym->st_value,
+				   /* A symbol of an assembler file may have no size.
+				    * symbols_finish() ends it at the next one. */
+				   .end = sym->st_size && sym->st_size < section_end - sym->st_value
+						  ? sym->st_value + sym->st_size
+						  : section_end,
+				   .function = type == STT_FUNC,
+				   .global = GELF_ST_BIND(sym->st_info) == STB_GLOBAL,
+				   .sized = sym->st_size != 0,
+				   .name = name,
+			   });
 }
 
 /* Return the string table of the symbol table @table, or NULL. Its last byte is 0, so every name
@@ -151,8 +151,11 @@ static void symbols_finish(struct symbols *s)
 		bool inside = to && !s->sym[i].function && s->sym[to - 1].sized &&
 			      s->sym[i].start < s->sym[to - 1].end;
 
-		if (inside || (to && s->sym[to - 1].start == s->sym[i].start))
+		if (inside || (to && s->sym[to - 1].start == s->sym[i].start)) {
+			if (s->names)
+				free((char *)s->sym[i].name);
 			continue;
+		}
 		if (to && s->sym[to - 1].end > s->sym[i].start)
 			s->sym[to - 1].end = s->sym[i].start;
 		s->sym[to++] = s->sym[i];
@@ -309,12 +312,49 @@ int symbols_load_fd(int fd, struct symbols **out)
 	return ret;
 }
 
+/* ---- functions by address only ----------------------------------------------------------------
+ */
+
+struct symbols *symbols_new(void)
+{
+	return xcalloc(1, sizeof(struct symbols));
+}
+
+int symbols_add_function(struct symbols *s, uint64_t start, const char *name)
+{
+	int ret = symbols_add(s,
+			      (struct symbol){.start = start, .end = UINT64_MAX, .function = true});
+
+	if (ret)
+		return ret;
+	s->sym[s->nr - 1].name = xstrdup(name);
+	s->names += strlen(name) + 1;
+	return s->names > NAMES_MAX ? -E2BIG : 0;
+}
+
+bool symbols_end(struct symbols *s, uint64_t last_bytes)
+{
+	struct symbol *last;
+
+	symbols_finish(s);
+	if (!s->nr)
+		return false;
+	last = &s->sym[s->nr - 1];
+	if (last->start < UINT64_MAX - last_bytes)
+		last->end = last->start + last_bytes;
+	return true;
+}
+
+/* ---- use ------------------------------------------------------------------------------------ */
+
 void symbols_free(struct symbols *s)
 {
 	if (!s)
 		return;
 	if (s->elf)
 		elf_end(s->elf);
+	for (size_t i = 0; s->names && i < s->nr; i++)
+		free((char *)s->sym[i].name);
 	free(s->sym);
 	free(s);
 }

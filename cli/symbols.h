@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reads the functions of one ELF file, to name addresses. images.c calls it for guests,
- * object_names.c for processes of the host. The file is untrusted: a damaged one causes an error or
- * wrong names, nothing worse.
+ * Functions by address: of one ELF file, or of a list. images.c calls it for guests,
+ * object_names.c for processes of the host, kallsyms.c for kernels. A file is untrusted: a damaged
+ * one causes an error or wrong names, nothing worse.
  */
 #ifndef CLI_SYMBOLS_H
 #define CLI_SYMBOLS_H
@@ -19,6 +19,14 @@ int symbols_load(const char *path, struct symbols **out, char *err, size_t errle
 /* symbols_load_fd - read those of the open file @fd, dynamic ones if it has no others. A file
  * without any is loaded, too, for its build id and segments. Returns 0 or -errno. */
 int symbols_load_fd(int fd, struct symbols **out);
+
+/* symbols_new - without any. symbols_add_function - add one that ends where the next one begins;
+ * @name is copied. Returns 0, -E2BIG or -ENOMEM. symbols_end - all are there; the last one has
+ * @last_bytes. Returns false if there are none. */
+struct symbols *symbols_new(void);
+int symbols_add_function(struct symbols *s, uint64_t start, const char *name);
+bool symbols_end(struct symbols *s, uint64_t last_bytes);
+
 /* symbols_free - NULL is allowed. */
 void symbols_free(struct symbols *s);
 

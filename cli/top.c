@@ -41,9 +41,7 @@ static error_t top_parse(int key, char *arg, struct argp_state *state)
 		o->delay_s = cli_seconds(state, "-d", arg, 3600);
 		return 0;
 	case 'f':
-		cli_once(state, key, "-f");
-		o->filter = arg;
-		return 0;
+		return cli_text(state, key, "-f", arg, &o->filter);
 	case 'b':
 		o->batch = true;
 		return 0;

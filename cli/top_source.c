@@ -64,10 +64,8 @@ static void top_source_collect(const json_t *list, json_t *states, json_t *tenan
 static void add_states(struct top_source *src)
 {
 	json_t *states = json_object(), *tenants = json_object(), *list;
-	char *err;
 
-	list = client_try(src->c, json_pack("{s:s}", "cmd", "list"), &err);
-	free(err);
+	list = client_silent(src->c, "list");
 	top_source_collect(list, states, tenants);
 	for (size_t i = 0; i < src->diff->nr_rows; i++) {
 		const struct rrow *row = &src->diff->rows[i];

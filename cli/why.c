@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Explains empty results; see why.h. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/field.h"
@@ -44,12 +43,10 @@ static void count_states(const json_t *list, const char *target, struct states *
 
 bool why_not_running(struct client *c, const char *target, char why[WHY_LEN])
 {
-	char *err;
-	json_t *list = client_try(c, json_pack("{s:s}", "cmd", "list"), &err);
+	json_t *list = client_silent(c, "list");
 	bool vm = *target != '/', known = list != NULL;
 	struct states s = {0};
 
-	free(err);
 	count_states(list, target, &s);
 	json_decref(list);
 	if (s.running)

@@ -21,6 +21,7 @@
 #include "exporter/http.h"
 #include "exporter/texts.h"
 #include "exporter/users.h"
+#include "service/clock.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
@@ -47,14 +48,6 @@ struct http {
 	unsigned int nr_conns, nr_cut; /* all; those with @cut */
 	uint64_t requests[CODES], cut;
 };
-
-static uint64_t http_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
-}
 
 static void conn_cut(struct http *h, struct conn *c)
 {
@@ -132,7 +125,7 @@ static int http_allowed(struct http *h, struct MHD_Connection *c)
 		return 1;
 	name = MHD_basic_auth_get_username_password(c, &password);
 	if (name && password)
-		ret = users_check(h->o->users, name, password, http_now());
+		ret = users_check(h->o->users, name, password, now_ns());
 	if (password)
 		explicit_bzero(password, strlen(password));
 	MHD_free(password);
@@ -201,7 +194,7 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **context,
 		*context = conn;
 		conn->fd =
 			MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-		conn->since_ns = http_now();
+		conn->since_ns = now_ns();
 		conn->next = h->conns;
 		conn->back = &h->conns;
 		if (conn->next)
@@ -231,14 +224,14 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **state,
 	if (!conn)
 		return;
 	conn->reads = 0;
-	conn->since_ns = http_now();
+	conn->since_ns = now_ns();
 }
 
 /* Cut off slow connections. A client that transfers a byte now and then is as slow as a silent
  * one. */
 static void cut_slow(struct http *h)
 {
-	uint64_t at = http_now();
+	uint64_t at = now_ns();
 
 	for (struct conn *c = h->conns; c; c = c->next)
 		if (at - c->since_ns >= HTTP_SLOW_SEC * SEC)

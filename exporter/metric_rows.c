@@ -18,38 +18,20 @@
 #define LABELS_MAX 1024 /* of a row; its names have up to 256 bytes */
 
 /* Names of the families for a kind of rows. */
-static const struct group {
+struct group {
 	const char *label; /* NULL: the host, which is unnamed */
 	const char *run, *events, *running, *missing, *quality, *age;
-} host =
-	{
-		NULL,
-		"vpmu_host_run_seconds",
-		"vpmu_host_events",
-		"vpmu_host_events_running_seconds",
-		"vpmu_host_events_missing",
-		"vpmu_host_events_quality",
-		"vpmu_host_events_age_seconds",
-},
-  tenant =
-	  {
-		  "tenant",
-		  "vpmu_tenant_run_seconds",
-		  "vpmu_tenant_events",
-		  "vpmu_tenant_events_running_seconds",
-		  "vpmu_tenant_events_missing",
-		  "vpmu_tenant_events_quality",
-		  "vpmu_tenant_events_age_seconds",
-},
-  domain = {
-	  "domain",
-	  "vpmu_domain_run_seconds",
-	  "vpmu_domain_events",
-	  "vpmu_domain_events_running_seconds",
-	  "vpmu_domain_events_missing",
-	  "vpmu_domain_events_quality",
-	  "vpmu_domain_events_age_seconds",
 };
+
+#define GROUP(label, rows)                                                                         \
+	{                                                                                          \
+		label, rows "_run_seconds", rows "_events", rows "_events_running_seconds",        \
+			rows "_events_missing", rows "_events_quality", rows "_events_age_seconds" \
+	}
+
+static const struct group host = GROUP(NULL, "vpmu_host");
+static const struct group tenant = GROUP("tenant", "vpmu_tenant");
+static const struct group domain = GROUP("domain", "vpmu_domain");
 
 /* A row to write. */
 struct item {

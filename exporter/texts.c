@@ -9,20 +9,13 @@
 
 #include "exporter/http.h"
 #include "exporter/texts.h"
+#include "service/clock.h"
 
 #define GZIP_LEVEL 1
 #define SEC	   1000000000ULL
 #define MSEC	   1000000ULL
 
 static unsigned int live; /* buffers held by responses, including old ones */
-
-static uint64_t texts_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
-}
 
 static void buffer_free(void *buffer)
 {
@@ -48,7 +41,7 @@ static int refresh(struct texts *x, enum expo_form form)
 	struct text *t = &x->text[form];
 	int ret;
 
-	if (t->plain && texts_now() - t->at_ns < HTTP_SHARE_MS * MSEC)
+	if (t->plain && now_ns() - t->at_ns < HTTP_SHARE_MS * MSEC)
 		return 0;
 	if (live >= HTTP_TEXTS_MAX / 2)
 		x->cut_readers(x->arg);
@@ -64,7 +57,7 @@ static int refresh(struct texts *x, enum expo_form form)
 	text_drop(t);
 	t->plain = e.text;
 	t->len = e.len;
-	t->at_ns = texts_now();
+	t->at_ns = now_ns();
 	t->serial = ++x->serial;
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "service/access.h"
+#include "service/program/memory.h"
 #include "service/tenant/tenant.h"
 #include "vpmu/util/fail.h"
 
@@ -97,9 +98,7 @@ int access_parse(struct access_rules *rules, struct access_list admins, struct a
 	size_t r = readers.groups ? strlen(readers.groups) + 1 : 0;
 	int ret = 0;
 
-	*rules = (struct access_rules){.text = malloc(a + r + 1)};
-	if (!rules->text)
-		return fail(-ENOMEM, err, errlen, "groups: out of memory");
+	*rules = (struct access_rules){.text = xmalloc(a + r + 1)};
 	if (a)
 		ret = add_rules(rules, admins.at, memcpy(rules->text, admins.groups, a), true, err,
 				errlen);
@@ -198,12 +197,9 @@ bool access_sees(const struct access *a, const char *path)
 {
 	if (access_all(a))
 		return true;
-	for (unsigned int i = 0; i < a->nr; i++) {
-		size_t n = strlen(a->tenants[i]);
-
-		if (strncmp(path, a->tenants[i], n) == 0 && (!path[n] || path[n] == '/'))
+	for (unsigned int i = 0; i < a->nr; i++)
+		if (tenant_path_within(a->tenants[i], path))
 			return true;
-	}
 	return false;
 }
 

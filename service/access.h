@@ -47,7 +47,7 @@ struct access_list {
 /*
  * access_parse - parse the lists to *rules: @admins is "GROUP ..." and @readers is
  * "GROUP[=/tenant,...] ...", both separated by blanks. A group is a name or a number. A reader's
- * group without tenants sees all. -EINVAL, -ENOENT (no such group), -E2BIG or -ENOMEM with one line
+ * group without tenants sees all. -EINVAL, -ENOENT (no such group) or -E2BIG with one line
  * to @err, which begins with the list's @at.
  * access_fini - free; zeroed rules are fine.
  */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "service/capture.h"
+#include "service/program/memory.h"
 #include "service/backend_choice.h"
 #include "vpmu/util/fail.h"
 
@@ -98,19 +99,16 @@ static void capture_node_removing(struct node *n, void *arg)
 	}
 }
 
-int captures_create(struct tenants *ts, struct captures **out)
+struct captures *captures_create(struct tenants *ts)
 {
-	struct captures *cs = calloc(1, sizeof(*cs));
+	struct captures *cs = xcalloc(1, sizeof(*cs));
 
-	if (!cs)
-		return -ENOMEM;
 	cs->ts = ts;
 	cs->reg.kind = &kind;
 	/* No `added`: attaching includes later vCPUs. */
 	cs->watch = (struct tenants_watch){.removing = capture_node_removing, .arg = cs};
 	tenants_watch(ts, &cs->watch);
-	*out = cs;
-	return 0;
+	return cs;
 }
 
 void captures_destroy(struct captures *cs)

@@ -49,7 +49,7 @@ struct capture {
 
 /* captures_create - watches @ts.
  * captures_destroy - ends every capture. */
-int captures_create(struct tenants *ts, struct captures **out);
+struct captures *captures_create(struct tenants *ts);
 void captures_destroy(struct captures *cs);
 
 /* captures_registry - the registry of struct capture. */

@@ -7,13 +7,19 @@
 #include <stdint.h>
 #include <time.h>
 
-/* now_ns - CLOCK_MONOTONIC in ns. Any thread. */
-static inline uint64_t now_ns(void)
+/* clock_ns - @clock in ns. Any thread. */
+static inline uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+/* now_ns - CLOCK_MONOTONIC in ns. Any thread. */
+static inline uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* now_us - the same in us. */
@@ -25,10 +31,7 @@ static inline uint64_t now_us(void)
 /* realtime_us - CLOCK_REALTIME in us. Any thread. */
 static inline uint64_t realtime_us(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+	return clock_ns(CLOCK_REALTIME) / 1000;
 }
 
 /*

@@ -187,6 +187,32 @@ int command_named(const struct commands *c, const struct registry *r, const json
 			   "%s: no \"%s\"; `vpmu sessions` shows what there is", kind, name);
 }
 
+static void close_opened(bool ok, void *arg)
+{
+	struct registered *e = arg;
+
+	if (!ok)
+		e->kind->close(e);
+}
+
+void command_opened(struct commands *c, struct registered *e)
+{
+	server_then(c->server, close_opened, e);
+}
+
+static void close_ended(bool ok, void *arg)
+{
+	struct registered *e = arg;
+
+	if (ok)
+		e->kind->close(e);
+}
+
+void command_ended(struct commands *c, struct registered *e)
+{
+	server_then(c->server, close_ended, e);
+}
+
 const char *command_node_kind(enum node_kind kind)
 {
 	static const char *const names[] = {"root", "host", "tenant", "vm", "vcpu"};

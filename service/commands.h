@@ -105,6 +105,10 @@ void command_backend(const char *backend, const struct node *target, json_t *obj
 int command_list(const struct commands *c, const struct command_kind *kind,
 		 const struct registry *r, const json_t *req, json_t *resp, char *err,
 		 size_t errlen);
+/* command_opened - @e is new: close it again if the client gets no answer.
+ * command_ended - close @e if the client gets its answer. */
+void command_opened(struct commands *c, struct registered *e);
+void command_ended(struct commands *c, struct registered *e);
 /* command_named - look up the object of @r that field r->kind->kind names. */
 int command_named(const struct commands *c, const struct registry *r, const json_t *req,
 		  struct registered **out, char *err, size_t errlen);

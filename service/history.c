@@ -12,6 +12,7 @@
 #include "service/clock.h"
 #include "service/history.h"
 #include "service/history_file.h"
+#include "service/program/memory.h"
 #include "service/session_rows.h"
 #include "vpmu/util/fail.h"
 
@@ -69,18 +70,13 @@ static void series_free(struct series *s)
 
 static struct series *series_new(const struct series *like)
 {
-	struct series *s = calloc(1, sizeof(*s));
+	struct series *s = xcalloc(1, sizeof(*s));
 
-	if (!s)
-		return NULL;
-	s->path = strdup(like->path);
-	s->vm = strdup(like->vm);
-	s->event = strdup(like->event);
+	s->path = xstrdup(like->path);
+	s->vm = xstrdup(like->vm);
+	s->event = xstrdup(like->event);
 	s->key = like->key;
-	if (s->path && s->vm && s->event)
-		return s;
-	series_free(s);
-	return NULL;
+	return s;
 }
 
 /* The series of event @e of a row; NULL: no room. */
@@ -91,24 +87,20 @@ static struct series *series_of(struct history *h, const struct session *s, cons
 			      .vm = r->vm ? r->vm : (char *)"",
 			      .event = s->events[e],
 			      .key = s->keys[e]},
-		      **found = tfind(&like, &h->by_name, series_by_name), *new, **more;
+		      **found = tfind(&like, &h->by_name, series_by_name), *new;
 
 	if (found)
 		return *found;
-	if (h->nr == h->room && h->room < HISTORY_SERIES_MAX) {
-		more = realloc(h->series, (h->room + 1024) * sizeof(*more));
-		if (more) {
-			h->series = more;
-			h->room += 1024;
-		}
-	}
-	new = h->nr < h->room ? series_new(&like) : NULL;
-	if (!new || !tsearch(new, &h->by_name, series_by_name)) {
-		if (new)
-			series_free(new);
+	if (h->nr == HISTORY_SERIES_MAX) {
 		h->dropped++;
 		return NULL;
 	}
+	if (h->nr == h->room) {
+		h->room += 1024;
+		h->series = xreallocarray(h->series, h->room, sizeof(struct series *));
+	}
+	new = series_new(&like);
+	xtsearch(new, &h->by_name, series_by_name);
 	h->series[h->nr++] = new;
 	return new;
 }
@@ -264,20 +256,17 @@ static void drop_oldest(struct history *h)
 	memmove(&h->seg[0], &h->seg[1], --h->nr_segs * sizeof(h->seg[0]));
 }
 
-static int history_next_segment(struct history *h)
+static void history_next_segment(struct history *h)
 {
 	struct history_segment *last = h->nr_segs ? &h->seg[h->nr_segs - 1] : NULL;
 	struct history_segment new = {.seq = last ? last->seq + 1 : 1};
-	int ret = history_log_begin(&new, h->opts.interval_ns);
 
-	if (ret)
-		return ret;
+	history_log_begin(&new, h->opts.interval_ns);
 	if (last)
 		history_log_trim(last);
 	if (h->nr_segs == HISTORY_SEGMENTS)
 		drop_oldest(h);
 	h->seg[h->nr_segs++] = new;
-	return 0;
 }
 
 static size_t segment_bytes(const struct history *h)
@@ -297,36 +286,28 @@ static struct history_segment *history_segment_now(struct history *h)
 
 	if (!last || (uint64_t)last->ticks * h->opts.interval_ns >= part ||
 	    last->len > HISTORY_BYTES_MAX / (HISTORY_SEGMENTS - 1))
-		if (history_next_segment(h))
-			return NULL;
+		history_next_segment(h);
 	while (h->nr_segs > 1 && segment_bytes(h) > HISTORY_BYTES_MAX)
 		drop_oldest(h);
 	return &h->seg[h->nr_segs - 1];
 }
 
 /* Append the tick's deltas, in the order of their ids. */
-static int history_append(struct history *h, const struct history_tick *t)
+static void history_append(struct history *h, const struct history_tick *t)
 {
 	struct history_segment *seg = history_segment_now(h);
 	struct history_delta *d;
 	size_t n = 0;
-	int ret = 0;
 
-	if (!seg)
-		return -ENOMEM;
-	for (size_t i = 0; i < h->nr && !ret; i++) {
+	for (size_t i = 0; i < h->nr; i++) {
 		struct series *t = h->series[i];
 
 		if (!t->has || t->seq == seg->seq)
 			continue;
-		ret = history_log_series(seg, t->path, t->vm, t->key, t->event, &t->id);
-		t->seq = ret ? 0 : seg->seq;
+		t->id = history_log_series(seg, t->path, t->vm, t->key, t->event);
+		t->seq = seg->seq;
 	}
-	d = calloc(seg->nr_ids + 1, sizeof(*d));
-	if (ret || !d) {
-		free(d);
-		return -ENOMEM;
-	}
+	d = xcalloc(seg->nr_ids + 1, sizeof(*d));
 	/* By id: then those that are there move together. */
 	for (size_t i = 0; i < h->nr; i++) {
 		const struct series *t = h->series[i];
@@ -340,9 +321,8 @@ static int history_append(struct history *h, const struct history_tick *t)
 		d[n] = d[id];
 		d[n++].id = id;
 	}
-	ret = history_log_tick(seg, t, d, n);
+	history_log_tick(seg, t, d, n);
 	free(d);
-	return ret;
 }
 
 /* The clocks went the same way since the last tick, which was kept. After a jump of the time there
@@ -382,9 +362,9 @@ void history_tick(struct history *h, uint64_t at_us, uint64_t mono_ns)
 		any |= h->series[i]->has;
 	t.width_ns = now_ns() - begin;
 	if (any)
-		ret = history_append(h, &t);
-	h->kept_ns = any && !ret ? mono_ns : 0;
-	if (any && h->file && !ret)
+		history_append(h, &t);
+	h->kept_ns = any ? mono_ns : 0;
+	if (any && h->file)
 		ret = history_file_write(h->file, &h->seg[h->nr_segs - 1]);
 	if (ret && !h->noted) {
 		char line[200];
@@ -406,26 +386,18 @@ void history_tick(struct history *h, uint64_t at_us, uint64_t mono_ns)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-int history_create(struct sessions *ss, const struct history_opts *o, struct history **out)
+struct history *history_create(struct sessions *ss, const struct history_opts *o)
 {
-	struct history *h = calloc(1, sizeof(*h));
-	int ret = 0;
+	struct history *h = xcalloc(1, sizeof(*h));
 
-	if (!h)
-		return -ENOMEM;
 	h->ss = ss;
 	h->opts = *o;
 	if (o->file)
-		ret = history_file_open(o->file, o->interval_ns, h->seg, HISTORY_SEGMENTS,
-					&h->nr_segs, &h->file, o->note, o->arg);
-	if (ret) {
-		free(h);
-		return ret;
-	}
+		h->file = history_file_open(o->file, o->interval_ns, h->seg, HISTORY_SEGMENTS,
+					    &h->nr_segs, o->note, o->arg);
 	h->opts.file = NULL; /* the caller's */
 	sessions_on_gone(ss, history_gone, h);
-	*out = h;
-	return 0;
+	return h;
 }
 
 static void series_keep(void *p)
@@ -445,16 +417,6 @@ void history_destroy(struct history *h)
 		series_free(h->series[i]);
 	free(h->series);
 	free(h);
-}
-
-size_t history_bytes(const struct history *h)
-{
-	size_t n = sizeof(*h) + segment_bytes(h) + h->room * sizeof(*h->series);
-
-	for (size_t i = 0; i < h->nr; i++)
-		n += sizeof(struct series) + strlen(h->series[i]->path) + strlen(h->series[i]->vm) +
-		     strlen(h->series[i]->event) + 3;
-	return n;
 }
 
 uint64_t history_interval_ns(const struct history *h)

@@ -28,15 +28,14 @@ struct history_opts {
 };
 
 /*
- * history_create - read what a former process has kept. -ENOMEM. Call it before sessions are opened
- * or restored. history_destroy - NULL is fine. Call it before @ss is destroyed.
+ * history_create - read what a former process has kept. Call it before sessions are opened or
+ * restored. history_destroy - NULL is fine. Call it before @ss is destroyed.
  * history_tick - an interval has ended at @at_us, CLOCK_REALTIME: read the sessions and keep what
- * they have counted; @mono_ns is CLOCK_MONOTONIC. history_bytes - memory in use.
+ * they have counted; @mono_ns is CLOCK_MONOTONIC.
  */
-int history_create(struct sessions *ss, const struct history_opts *o, struct history **out);
+struct history *history_create(struct sessions *ss, const struct history_opts *o);
 void history_destroy(struct history *h);
 void history_tick(struct history *h, uint64_t at_us, uint64_t mono_ns);
-size_t history_bytes(const struct history *h);
 
 /* For the command (history_commands.c). history_segment - the @i-th oldest; NULL: no more. */
 uint64_t history_interval_ns(const struct history *h);

@@ -11,6 +11,7 @@
 
 #include "service/commands.h"
 #include "service/history.h"
+#include "service/program/memory.h"
 #include "service/request.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
@@ -54,15 +55,8 @@ struct query {
 	/* Of the segment that is walked: the lines of its ids. */
 	struct line **id;
 	size_t room_ids, tick;
-	bool failed;
+	bool failed; /* more than POINTS_MAX times */
 };
-
-static bool query_within(const char *target, const char *path)
-{
-	size_t n = strlen(target);
-
-	return n == 1 || (strncmp(path, target, n) == 0 && (path[n] == '\0' || path[n] == '/'));
-}
 
 static bool query_wants(const struct query *q, const char *path, const char *vm, vpmu_key_t key)
 {
@@ -72,7 +66,7 @@ static bool query_wants(const struct query *q, const char *path, const char *vm,
 	    (q->scope == SESSION_VM && !*vm))
 		return false;
 	if (q->target &&
-	    !(*q->target == '/' ? query_within(q->target, path) : !strcmp(q->target, vm)))
+	    !(*q->target == '/' ? tenant_path_within(q->target, path) : !strcmp(q->target, vm)))
 		return false;
 	for (size_t i = 0; i < q->nr_keys && !event; i++)
 		event = q->keys[i] == key;
@@ -83,16 +77,15 @@ static bool query_wants(const struct query *q, const char *path, const char *vm,
 
 static void query_time_add(struct query *q, uint64_t time_ns)
 {
-	uint64_t *more;
-
+	if (q->nr_times == POINTS_MAX) {
+		q->failed = true;
+		return;
+	}
 	if (q->nr_times == q->room_times) {
 		q->room_times += 1024;
-		more = realloc(q->times, q->room_times * sizeof(*more));
-		q->times = more ? more : q->times;
-		q->failed |= !more;
+		q->times = xreallocarray(q->times, q->room_times, sizeof(*q->times));
 	}
-	if (!q->failed)
-		q->times[q->nr_times++] = time_ns;
+	q->times[q->nr_times++] = time_ns;
 }
 
 /* A time at which vpmud did not run has intervals without values, or one if it was long. */
@@ -115,15 +108,11 @@ static bool query_tick(void *arg, const struct history_tick *t)
 	}
 	if (time_ns - last > GAP_POINTS_MAX * step)
 		last = time_ns - 2 * step;
-	while (!t->follows && time_ns - last > step + step / 2 && q->nr_times < POINTS_MAX &&
-	       !q->failed) {
+	while (!t->follows && time_ns - last > step + step / 2 && !q->failed) {
 		last += step;
 		query_time_add(q, last);
 	}
-	if (q->nr_times < POINTS_MAX)
-		query_time_add(q, time_ns);
-	else
-		q->failed = true;
+	query_time_add(q, time_ns);
 	q->width_ns = t->width_ns > q->width_ns ? t->width_ns : q->width_ns;
 	return false;
 }
@@ -145,18 +134,12 @@ static void query_collect(void *arg, uint32_t id, const char *path, const char *
 			  const char *event)
 {
 	struct query *q = arg;
-	struct line *more;
 
-	if (q->failed || !query_wants(q, path, vm, key))
+	if (!query_wants(q, path, vm, key))
 		return;
 	if (q->nr == q->room) {
 		q->room = q->room * 2 + SERIES_ROOM;
-		more = realloc(q->line, q->room * sizeof(*more));
-		if (!more) {
-			q->failed = true;
-			return;
-		}
-		q->line = more;
+		q->line = xreallocarray(q->line, q->room, sizeof(*q->line));
 	}
 	q->line[q->nr++] = (struct line){.path = path, .vm = vm, .event = event, .key = key};
 }
@@ -187,16 +170,10 @@ static void query_id(void *arg, uint32_t id, const char *path, const char *vm, v
 {
 	const struct line like = {.path = path, .vm = vm, .key = key};
 	struct query *q = arg;
-	struct line **more;
 
 	if (id >= q->room_ids) {
-		more = realloc(q->id, (id + SERIES_ROOM) * sizeof(*more));
-		if (!more) {
-			q->failed = true;
-			return;
-		}
-		q->id = more;
 		q->room_ids = id + SERIES_ROOM;
+		q->id = xreallocarray(q->id, q->room_ids, sizeof(struct line *));
 	}
 	q->id[id] = query_wants(q, path, vm, key)
 			    ? bsearch(&like, q->line, q->nr, sizeof(*q->line), line_cmp)
@@ -210,7 +187,7 @@ static bool query_tick_value(void *arg, const struct history_tick *t)
 
 	while (at < q->nr_times && q->times[at] < t->time_ns)
 		at++;
-	if (at == q->nr_times || q->times[at] != t->time_ns || q->failed)
+	if (at == q->nr_times || q->times[at] != t->time_ns)
 		return false;
 	q->tick = at;
 	return true;
@@ -275,20 +252,16 @@ static int query_run(struct query *q, char *err, size_t errlen)
 						       : 1;
 	q->nr_points = (q->nr_times + q->each - 1) / q->each;
 	if (q->failed)
-		return fail(-ENOMEM, err, errlen, "history: out of memory");
+		return fail(-E2BIG, err, errlen,
+			    "history: more than %d intervals; give a shorter time", POINTS_MAX);
 	if (q->nr * q->nr_points > VALUES_MAX)
 		return fail(-E2BIG, err, errlen,
 			    "history: %zu series of %zu intervals; expected up to %d values: give "
 			    "points, events, scope, target or a shorter time",
 			    q->nr, q->nr_points, VALUES_MAX);
-	for (size_t i = 0; i < q->nr; i++) {
-		q->line[i].point = calloc(q->nr_points + 1, sizeof(*q->line[i].point));
-		if (!q->line[i].point)
-			return fail(-ENOMEM, err, errlen, "history: out of memory");
-	}
+	for (size_t i = 0; i < q->nr; i++)
+		q->line[i].point = xcalloc(q->nr_points + 1, sizeof(*q->line[i].point));
 	query_walk(q, &values);
-	if (q->failed)
-		return fail(-ENOMEM, err, errlen, "history: out of memory");
 	query_finish(q);
 	return 0;
 }
@@ -459,11 +432,9 @@ static int query_parse(struct commands *c, const json_t *req, struct query *q, c
 
 int cmd_history(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	struct query *q = calloc(1, sizeof(*q));
+	struct query *q = xcalloc(1, sizeof(*q));
 	int ret;
 
-	if (!q)
-		return fail(-ENOMEM, err, errlen, "history: out of memory");
 	q->h = c->history;
 	q->who = c->who;
 	ret = query_parse(c, req, q, err, errlen);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "service/history_file.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 #include "vpmu/util/replace.h"
 
@@ -23,18 +24,15 @@ struct history_file {
 	size_t written; /* bytes of the segment */
 };
 
-/* Read all of @fd. -EFBIG, -EIO, -ENOMEM. */
-static int file_read(int fd, size_t len, struct history_segment *s)
+/* Read up to @len bytes of @fd. */
+static void file_read(int fd, size_t len, struct history_segment *s)
 {
 	ssize_t n;
 
-	s->buf = malloc(len + 1);
-	if (!s->buf)
-		return -ENOMEM;
+	s->buf = xmalloc(len + 1);
 	s->room = len + 1;
 	while (s->len < len && (n = read(fd, s->buf + s->len, len - s->len)) > 0)
 		s->len += (size_t)n;
-	return 0;
 }
 
 /* Returns 0; -ENOENT: no file. */
@@ -52,10 +50,10 @@ static int file_load(const char *path, uint64_t interval_ns, struct history_segm
 		ret = -EPERM;
 	else if (st.st_size > FILE_BYTES_MAX)
 		ret = -EFBIG;
-	if (!ret)
-		ret = file_read(fd, (size_t)st.st_size, s);
-	if (!ret)
+	if (!ret) {
+		file_read(fd, (size_t)st.st_size, s);
 		ret = history_log_check(s, interval_ns);
+	}
 	close(fd);
 	if (ret) {
 		free(s->buf);
@@ -79,21 +77,15 @@ static int file_path(const struct history_file *f, uint64_t seq, const char *suf
 		       : 0;
 }
 
-int history_file_open(const char *base, uint64_t interval_ns, struct history_segment *seg,
-		      size_t max, size_t *nr, struct history_file **out,
-		      void (*note)(void *arg, const char *line), void *arg)
+struct history_file *history_file_open(const char *base, uint64_t interval_ns,
+				       struct history_segment *seg, size_t max, size_t *nr,
+				       void (*note)(void *arg, const char *line), void *arg)
 {
-	struct history_file *f = calloc(1, sizeof(*f));
+	struct history_file *f = xcalloc(1, sizeof(*f));
 	char path[PATH_MAX], line[PATH_MAX + 100];
 
 	*nr = 0;
-	if (!f)
-		return -ENOMEM;
-	*f = (struct history_file){.base = strdup(base), .nr = max, .fd = -1};
-	if (!f->base) {
-		free(f);
-		return -ENOMEM;
-	}
+	*f = (struct history_file){.base = xstrdup(base), .nr = max, .fd = -1};
 	for (size_t i = 0; i < max; i++) {
 		int ret = file_path(f, i, "", path);
 
@@ -114,8 +106,7 @@ int history_file_open(const char *base, uint64_t interval_ns, struct history_seg
 	}
 	if (*nr > 1)
 		qsort(seg, *nr, sizeof(*seg), by_seq);
-	*out = f;
-	return 0;
+	return f;
 }
 
 /* Begin the file of @s with all of it. */

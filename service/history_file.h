@@ -14,13 +14,13 @@ struct history_file;
 /*
  * history_file_open - read the segments of files @base.0 to @base.(max - 1) into @seg, the oldest
  * first. Files of another interval, of another user, or that others may write, are not read: a line
- * to @note. -ENOMEM.
+ * to @note.
  * history_file_write - bring the file of @s, the newest segment, up to date. On an error the next
  * call writes all of it.
  */
-int history_file_open(const char *base, uint64_t interval_ns, struct history_segment *seg,
-		      size_t max, size_t *nr, struct history_file **out,
-		      void (*note)(void *arg, const char *line), void *arg);
+struct history_file *history_file_open(const char *base, uint64_t interval_ns,
+				       struct history_segment *seg, size_t max, size_t *nr,
+				       void (*note)(void *arg, const char *line), void *arg);
 int history_file_write(struct history_file *f, const struct history_segment *s);
 void history_file_close(struct history_file *f);
 

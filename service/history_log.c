@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "service/history_log.h"
+#include "service/program/memory.h"
 
 /*
  * A segment: records of kind (1 byte), length of the rest (4), checksum of the rest (4), rest.
@@ -51,19 +52,14 @@ static uint8_t *log_number(uint8_t *p, uint64_t v)
 	return p;
 }
 
-/* Room for a record with a rest of @len bytes; its address, NULL: no memory. */
+/* Room for a record with a rest of @len bytes; its address. */
 static uint8_t *log_room(struct history_segment *s, size_t len)
 {
 	size_t need = s->len + HEAD + len;
-	uint8_t *more;
 
 	if (need > s->room) {
-		need += STEP + s->len / 8;
-		more = realloc(s->buf, need);
-		if (!more)
-			return NULL;
-		s->buf = more;
-		s->room = need;
+		s->room = need + STEP + s->len / 8;
+		s->buf = xreallocarray(s->buf, s->room, 1);
 	}
 	return s->buf + s->len + HEAD;
 }
@@ -79,14 +75,11 @@ static void log_done(struct history_segment *s, uint8_t kind, const uint8_t *end
 	s->len = (size_t)(end - s->buf);
 }
 
-int history_log_begin(struct history_segment *s, uint64_t interval_ns)
+void history_log_begin(struct history_segment *s, uint64_t interval_ns)
 {
 	uint8_t *p = log_room(s, 30);
 
-	if (!p)
-		return -ENOMEM;
 	log_done(s, BEGIN, log_number(log_number(log_number(p, MAGIC), s->seq), interval_ns));
-	return 0;
 }
 
 static uint8_t *log_string(uint8_t *p, const char *text)
@@ -97,20 +90,14 @@ static uint8_t *log_string(uint8_t *p, const char *text)
 	return p + len;
 }
 
-int history_log_series(struct history_segment *s, const char *path, const char *vm, vpmu_key_t key,
-		       const char *event, uint32_t *id)
+uint32_t history_log_series(struct history_segment *s, const char *path, const char *vm,
+			    vpmu_key_t key, const char *event)
 {
-	uint8_t *p;
+	uint8_t *p = log_room(s, 10 + strlen(path) + strlen(vm) + strlen(event) + 3);
 
-	if (strlen(path) >= NAME_BYTES || strlen(vm) >= NAME_BYTES || strlen(event) >= NAME_BYTES)
-		return -EINVAL;
-	p = log_room(s, 10 + strlen(path) + strlen(vm) + strlen(event) + 3);
-	if (!p)
-		return -ENOMEM;
 	p = log_string(log_string(log_string(log_number(p, key), path), vm), event);
 	log_done(s, SERIES, p);
-	*id = s->nr_ids++;
-	return 0;
+	return s->nr_ids++;
 }
 
 /* Times go back if the clock was set back. */
@@ -120,14 +107,12 @@ static void log_span(uint64_t *first_ns, uint64_t *last_ns, uint64_t time_ns)
 	*last_ns = *last_ns > time_ns ? *last_ns : time_ns;
 }
 
-int history_log_tick(struct history_segment *s, const struct history_tick *t,
-		     const struct history_delta *d, size_t n)
+void history_log_tick(struct history_segment *s, const struct history_tick *t,
+		      const struct history_delta *d, size_t n)
 {
 	uint8_t *p = log_room(s, 20 + n * 17);
 	uint32_t last = 0;
 
-	if (!p)
-		return -ENOMEM;
 	p = log_number(log_number(p, t->time_ns), t->width_ns << 1 | t->follows);
 	for (size_t i = 0; i < n; i++) {
 		p = log_number(p, d[i].id - last);
@@ -140,16 +125,11 @@ int history_log_tick(struct history_segment *s, const struct history_tick *t,
 	log_done(s, TICK, p);
 	log_span(&s->first_ns, &s->last_ns, t->time_ns);
 	s->ticks++;
-	return 0;
 }
 
 void history_log_trim(struct history_segment *s)
 {
-	uint8_t *less = realloc(s->buf, s->len);
-
-	if (!less)
-		return;
-	s->buf = less;
+	s->buf = xreallocarray(s->buf, s->len, 1);
 	s->room = s->len;
 }
 

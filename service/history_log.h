@@ -51,13 +51,13 @@ struct history_walk {
 };
 
 /* history_log_begin - start @s, all 0 but seq, with its first record.
- * history_log_series - append a series; *id is its id here.
- * history_log_tick - append a tick: deltas of ascending ids. -ENOMEM: @s is unchanged. */
-int history_log_begin(struct history_segment *s, uint64_t interval_ns);
-int history_log_series(struct history_segment *s, const char *path, const char *vm, vpmu_key_t key,
-		       const char *event, uint32_t *id);
-int history_log_tick(struct history_segment *s, const struct history_tick *t,
-		     const struct history_delta *d, size_t n);
+ * history_log_series - append a series; returns its id here.
+ * history_log_tick - append a tick: deltas of ascending ids. */
+void history_log_begin(struct history_segment *s, uint64_t interval_ns);
+uint32_t history_log_series(struct history_segment *s, const char *path, const char *vm,
+			    vpmu_key_t key, const char *event);
+void history_log_tick(struct history_segment *s, const struct history_tick *t,
+		      const struct history_delta *d, size_t n);
 
 /* history_log_walk - call @w for the records of @s; returns the length of the valid part.
  * history_log_check - of @s only buf and len are set, from a file: set the rest, and cut off what

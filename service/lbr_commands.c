@@ -41,12 +41,6 @@ static void usage(struct commands *c, json_t *resp)
 				      (json_int_t)sum.bytes));
 }
 
-static void lbr_commands_attached(bool ok, void *arg)
-{
-	if (!ok)
-		capture_close(arg);
-}
-
 int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"target", "mode", "name", "keep", "backend", NULL};
@@ -69,7 +63,7 @@ int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *er
 		return ret;
 	command_describe(c, &command_captures, &cap->reg, resp);
 	usage(c, resp);
-	server_then(c->server, lbr_commands_attached, cap);
+	command_opened(c, &cap->reg);
 	return 0;
 }
 
@@ -211,12 +205,6 @@ int cmd_lbr_read(struct commands *c, const json_t *req, json_t *resp, char *err,
 	return ret ? ret : lbr_commands_answer_read(c, target, resp, err, errlen);
 }
 
-static void lbr_commands_detach_done(bool ok, void *arg)
-{
-	if (ok)
-		capture_close(arg);
-}
-
 int cmd_lbr_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"capture", NULL};
@@ -234,7 +222,7 @@ int cmd_lbr_detach(struct commands *c, const json_t *req, json_t *resp, char *er
 		ret = command_traces(resp, "chains", &cap->chains, CAPTURE_CHAINS_MAX, true);
 	usage(c, resp);
 	if (!ret)
-		server_then(c->server, lbr_commands_detach_done, e);
+		command_ended(c, e);
 	return ret;
 }
 

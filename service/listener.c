@@ -17,6 +17,7 @@
 #include "vpmu/util/fail.h"
 #include "service/clock.h"
 #include "service/listener.h"
+#include "service/program/memory.h"
 #include "service/socket_file.h"
 
 #define FAREWELL_MS 2000 /* limit of the wait for all clients together when the server ends */
@@ -400,13 +401,11 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 int listener_create(struct server *s, sd_event *ev, const struct server_opts *opts,
 		    struct listener **out, char *err, size_t errlen)
 {
-	struct listener *l = calloc(1, sizeof(*l));
+	struct listener *l = xcalloc(1, sizeof(*l));
 	mode_t mode;
 	gid_t gid;
 	int ret;
 
-	if (!l)
-		return fail(-ENOMEM, err, errlen, "socket: out of memory");
 	l->s = s;
 	l->ev = sd_event_ref(ev);
 	l->opts = opts;

@@ -13,6 +13,7 @@
 #include "service/clock.h"
 #include "service/cpu_list.h"
 #include "service/backend_choice.h"
+#include "service/program/memory.h"
 #include "service/profile.h"
 #include "vpmu/util/fail.h"
 #include "vpmu/event/event.h"
@@ -221,11 +222,9 @@ static int add_who(struct node *n, unsigned int depth, void *arg)
 
 int profiles_create(struct tenants *ts, sd_event *ev, struct profiles **out)
 {
-	struct profiles *ps = calloc(1, sizeof(*ps));
+	struct profiles *ps = xcalloc(1, sizeof(*ps));
 	int ret = 0;
 
-	if (!ps)
-		return -ENOMEM;
 	ps->ts = ts;
 	ps->reg.kind = &kind;
 	if (ev)

@@ -59,12 +59,6 @@ static void profile_commands_describe(const struct registered *e, const struct a
 
 static const struct command_kind command_profiles = {"profile", profile_commands_describe};
 
-static void started(bool ok, void *arg)
-{
-	if (!ok)
-		profile_stop(arg);
-}
-
 int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"event", "period",	 "target", "lbr",  "name",
@@ -102,7 +96,7 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 	if (ret)
 		return ret;
 	command_describe(c, &command_profiles, &p->reg, resp);
-	server_then(c->server, started, p);
+	command_opened(c, &p->reg);
 	return 0;
 }
 
@@ -163,19 +157,13 @@ int cmd_profile_read(struct commands *c, const json_t *req, json_t *resp, char *
 	return read_named(c, req, resp, &p, err, errlen);
 }
 
-static void stop_done(bool ok, void *arg)
-{
-	if (ok)
-		profile_stop(arg);
-}
-
 int cmd_profile_stop(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	struct profile *p;
 	int ret = read_named(c, req, resp, &p, err, errlen);
 
 	if (!ret)
-		server_then(c->server, stop_done, p);
+		command_ended(c, &p->reg);
 	return ret;
 }
 

@@ -110,6 +110,7 @@ int registry_prepare(struct registry *r, struct registered *e, const struct open
 		snprintf(e->name, sizeof(e->name), "@%llu", (unsigned long long)++r->next_auto);
 	else
 		name_by_chance(r, e, o->who);
+	e->kind = k;
 	e->owner = o->owner;
 	e->who = o->who ? *o->who : (struct access){.owner = true, .admin = true, .all = true};
 	e->next = NULL;

@@ -25,6 +25,7 @@ struct opening {
 
 /* The registry's part of an object: first in the object's own struct. */
 struct registered {
+	const struct registry_kind *kind;
 	char name[REGISTRY_NAME_MAX + 1];
 	char *target;	   /* node_target of its target, which may come and go */
 	char *path;	   /* of the target, which a user must be allowed to see; NULL: see

@@ -13,6 +13,7 @@
 #include "service/commands.h"
 #include "service/json_memory.h"
 #include "service/listener.h"
+#include "service/program/memory.h"
 #include "service/request.h"
 #include "vpmu/util/fail.h"
 
@@ -380,18 +381,17 @@ void server_conn_closed(struct server *s, const void *conn)
 int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *opts,
 		  struct server **out, char *err, size_t errlen)
 {
-	struct server *s = calloc(1, sizeof(*s));
+	struct server *s = xcalloc(1, sizeof(*s));
 	const struct entry hello = {.name = "hello", .fn = cmd_hello, .arg = s, .who = FOR_READERS};
 	int ret;
 
-	if (!s)
-		return fail(-ENOMEM, err, errlen, "socket: out of memory");
 	json_memory_init();
 	s->opts = *opts;
 	s->started_us = realtime_us();
 	s->c.server = s;
 	s->c.opts = &s->opts;
 	s->c.ts = ts;
+	s->c.sessions = sessions_create(ts);
 	ret = add_command(s, &hello);
 	for (const struct command *b = builtin_commands; b->name && !ret; b++) {
 		struct entry e = {.name = b->name, .builtin = b, .who = b->who};
@@ -399,17 +399,16 @@ int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *op
 		ret = add_command(s, &e);
 	}
 	if (!ret)
-		ret = sessions_create(ts, &s->c.sessions);
-	if (!ret)
 		ret = profiles_create(ts, ev, &s->c.profiles);
 	if (!ret)
-		ret = captures_create(ts, &s->c.captures);
+		s->c.captures = captures_create(ts);
 	if (ret) {
 		fail(ret, err, errlen, "socket: %s", strerror(-ret));
 		goto fail;
 	}
 	sessions_registry(s->c.sessions)->keep_lost_ns =
 		(opts->lost_sec ? opts->lost_sec : SERVER_LOST_SEC) * 1000000000ULL;
+	/* Without an event loop there are no clients: only server_dispatch is used. */
 	if (ev) {
 		ret = sd_event_add_time(ev, &s->lost_timer, CLOCK_MONOTONIC, 0, 0, on_lost_timer,
 					s);
@@ -417,9 +416,6 @@ int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *op
 			fail(ret, err, errlen, "socket: event loop: %s", strerror(-ret));
 			goto fail;
 		}
-	}
-	/* Without an event loop there are no clients: only server_dispatch is used. */
-	if (ev) {
 		ret = listener_create(s, ev, &s->opts, &s->listener, err, errlen);
 		if (ret)
 			goto fail;

@@ -11,6 +11,7 @@
 
 #include "service/clock.h"
 #include "service/cpu_list.h"
+#include "service/program/memory.h"
 #include "service/session_rows.h"
 #include "service/session_save.h"
 #include "vpmu/util/fail.h"
@@ -165,19 +166,16 @@ static void session_node_removing(struct node *n, void *arg)
 	}
 }
 
-int sessions_create(struct tenants *ts, struct sessions **out)
+struct sessions *sessions_create(struct tenants *ts)
 {
-	struct sessions *ss = calloc(1, sizeof(*ss));
+	struct sessions *ss = xcalloc(1, sizeof(*ss));
 
-	if (!ss)
-		return -ENOMEM;
 	ss->ts = ts;
 	ss->reg.kind = &kind;
 	ss->watch = (struct tenants_watch){
 		.added = session_node_added, .removing = session_node_removing, .arg = ss};
 	tenants_watch(ts, &ss->watch);
-	*out = ss;
-	return 0;
+	return ss;
 }
 
 void sessions_destroy(struct sessions *ss)

@@ -70,7 +70,7 @@ struct session {
 
 /* sessions_create - watches @ts.
  * sessions_destroy - closes every session. */
-int sessions_create(struct tenants *ts, struct sessions **out);
+struct sessions *sessions_create(struct tenants *ts);
 void sessions_destroy(struct sessions *ss);
 
 /* sessions_on_gone - call @fn when a row's node is removed, with its last values; they may be

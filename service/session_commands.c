@@ -74,12 +74,6 @@ static void session_commands_describe(const struct registered *e, const struct a
 
 static const struct command_kind command_sessions = {"session", session_commands_describe};
 
-static void session_commands_attached(bool ok, void *arg)
-{
-	if (!ok)
-		session_close(arg);
-}
-
 static int open_session(struct commands *c, const json_t *req, char *const *names,
 			const vpmu_key_t *keys, size_t n, json_t *resp, char *err, size_t errlen)
 {
@@ -111,7 +105,7 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 	if (ret)
 		return ret;
 	command_describe(c, &command_sessions, &s->reg, resp);
-	server_then(c->server, session_commands_attached, s);
+	command_opened(c, &s->reg);
 	return 0;
 }
 
@@ -283,12 +277,6 @@ static void read_done(bool ok, void *arg)
 		session_forget_before(s, s->forget_ns);
 }
 
-static void session_commands_detach_done(bool ok, void *arg)
-{
-	if (ok)
-		session_close(arg);
-}
-
 /* "keep-gone": a boolean, or the seconds for which a row is shown after its end. *@ns: rows that
  * ended before are forgotten. */
 static int keep_gone(const json_t *req, uint64_t *ns, char *err, size_t errlen)
@@ -338,7 +326,7 @@ int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, s
 	if (ret)
 		return ret;
 	session_commands_answer_read(c, (struct session *)s, resp);
-	server_then(c->server, session_commands_detach_done, s);
+	command_ended(c, s);
 	return 0;
 }
 

@@ -12,15 +12,6 @@
 
 /* ---- which nodes a session counts ----------------------------------------------------------- */
 
-static bool path_within(const char *target, const char *path)
-{
-	size_t n = strlen(target);
-
-	if (n == 1) /* "/" */
-		return true;
-	return strncmp(path, target, n) == 0 && (path[n] == '\0' || path[n] == '/');
-}
-
 static const struct node *vm_of(const struct node *n)
 {
 	return n->kind == NODE_VCPU ? n->parent : n;
@@ -30,7 +21,7 @@ static bool in_target(const struct session *s, const struct node *n)
 {
 	if (s->target_vm)
 		return strcmp(vm_of(n)->name, s->reg.target) == 0;
-	return path_within(s->reg.target, n->path);
+	return tenant_path_within(s->reg.target, n->path);
 }
 
 bool session_counts(const struct session *s, const struct node *n)

@@ -389,10 +389,9 @@ static int open_history(struct daemon *d, char *err, size_t errlen)
 		return 0;
 	file = xasprintf("%s.history", d->socket);
 	o.file = file;
-	ret = history_create(server_sessions(d->server), &o, &d->history);
+	d->history = history_create(server_sessions(d->server), &o);
 	free(file);
-	if (!ret)
-		ret = server_history(d->server, d->history);
+	ret = server_history(d->server, d->history);
 	return ret ? fail(ret, err, errlen, "history: %s", strerror(-ret)) : 0;
 }
 

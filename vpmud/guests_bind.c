@@ -98,7 +98,7 @@ int guests_bind(struct vmm *v, struct node *vcpu, pid_t tid, vpmu_key_t key, uns
 	b = xcalloc(1, sizeof(*b));
 	*b = (struct bind){.vcpu = vcpu, .tid = tid, .key = key};
 	b->counting = vpmu_counting_new(n, &b->key, 1, &b->value);
-	ret = b->counting ? vpmu_backend_attach(b->counting, &failed) : -ENOMEM;
+	ret = vpmu_backend_attach(b->counting, &failed);
 	if (ret)
 		goto err;
 	at = bpf_backend_slot(b->counting, 0);

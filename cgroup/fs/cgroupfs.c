@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 
 #include "cgroup/fs/cgroupfs.h"
 #include "vpmu/util/fail.h"
+#include "vpmu/util/proctext.h"
 
 struct cgroupfs {
 	char *root;  /* real path of the directory above all tenants */
@@ -46,26 +48,6 @@ static int cgroupfs_write_file(const char *dir, const char *file, const char *te
 		ret = -errno;
 	close(fd);
 	return ret;
-}
-
-/* Read the first @len - 1 bytes of file @path, without a final newline. */
-static int read_path(const char *path, char *buf, size_t len)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = read(fd, buf, len - 1);
-	if (n < 0)
-		n = -errno;
-	close(fd);
-	if (n < 0)
-		return (int)n;
-	buf[n] = '\0';
-	if (n && buf[n - 1] == '\n')
-		buf[n - 1] = '\0';
-	return 0;
 }
 
 int cgroupfs_open(const char *root, struct cgroupfs **out, char *err, size_t errlen)
@@ -185,36 +167,30 @@ int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen)
  */
 #define MAKER "user.vpmu.maker"
 
-static int start_of(int pid, unsigned long long *start)
+static int start_of(int pid, uint64_t *start)
 {
-	char path[64], buf[1024];
-	const char *p;
+	char text[1024];
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (read_path(path, buf, sizeof(buf)))
-		return -ESRCH;
-	p = strrchr(buf, ')'); /* the process name before it may contain anything */
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	return p && sscanf(p, " %llu", start) == 1 ? 0 : -ESRCH;
+	proctext_read(text, sizeof(text), "/proc/%d/stat", pid);
+	return proctext_start(text, start);
 }
 
 static void sign(const char *dir)
 {
-	unsigned long long start;
+	uint64_t start;
 	char text[64];
 	int n;
 
 	if (start_of(getpid(), &start))
 		return;
-	n = snprintf(text, sizeof(text), "%d %llu", getpid(), start);
+	n = snprintf(text, sizeof(text), "%d %" PRIu64, getpid(), start);
 	setxattr(dir, MAKER, text, (size_t)n, 0);
 }
 
 /* Returns true if @dir was made by a process that has ended. */
 static bool left_behind(const char *dir)
 {
-	unsigned long long start, now;
+	uint64_t start, now;
 	char text[64];
 	ssize_t n = getxattr(dir, MAKER, text, sizeof(text) - 1);
 	int pid;
@@ -222,7 +198,7 @@ static bool left_behind(const char *dir)
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	if (sscanf(text, "%d %llu", &pid, &start) != 2)
+	if (sscanf(text, "%d %" SCNu64, &pid, &start) != 2)
 		return false;
 	return start_of(pid, &now) || now != start;
 }
@@ -268,16 +244,14 @@ int cgroupfs_remove(const char *dir, char *err, size_t errlen)
 /* The process of thread @tid; *alone: it has no other threads. */
 static int thread_group(int tid, int *tgid, bool *alone)
 {
-	char path[64], buf[4096], *p;
+	char path[64], status[4096], *field;
 	struct stat st;
-	int ret;
+	ssize_t ret = proctext_read(status, sizeof(status), "/proc/%d/status", tid);
 
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	ret = read_path(path, buf, sizeof(buf));
-	if (ret)
-		return ret == -ENOENT ? -ESRCH : ret;
-	p = strstr(buf, "\nTgid:");
-	if (!p || sscanf(p, "\nTgid: %d", tgid) != 1)
+	if (ret < 0)
+		return ret == -ENOENT ? -ESRCH : (int)ret;
+	field = proctext_field(status, "Tgid:");
+	if (!field || sscanf(field, "%d", tgid) != 1)
 		return -ESRCH;
 	snprintf(path, sizeof(path), "/proc/%d/task", *tgid);
 	if (stat(path, &st))
@@ -290,21 +264,16 @@ static int thread_group(int tid, int *tgid, bool *alone)
 /* The cgroup2 directory of process @pid, malloc'd; NULL if it is not visible from here. */
 static char *cgroup_of(const struct cgroupfs *fs, int pid)
 {
-	char path[64], buf[2 * PATH_MAX], *dir, *line;
+	char text[2 * PATH_MAX], *dir, *path;
 
-	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	if (read_path(path, buf, sizeof(buf)))
+	proctext_read(text, sizeof(text), "/proc/%d/cgroup", pid);
+	path = proctext_field(text, "0::");
+	/* /..: outside of our cgroup namespace */
+	if (!path || *path != '/' || strncmp(path, "/..", 3) == 0)
 		return NULL;
-	line = strncmp(buf, "0::", 3) == 0 ? buf : strstr(buf, "\n0::");
-	if (!line)
-		return NULL;
-	line = strchr(line, '/');
-	if (!line || strncmp(line, "/..", 3) == 0) /* outside of our cgroup namespace */
-		return NULL;
-	line[strcspn(line, "\n")] = '\0';
-	if (strcmp(line, "/") == 0)
+	if (strcmp(path, "/") == 0)
 		return strdup(fs->mount);
-	return asprintf(&dir, "%s%s", fs->mount, line) < 0 ? NULL : dir;
+	return asprintf(&dir, "%s%s", fs->mount, path) < 0 ? NULL : dir;
 }
 
 static bool cgroupfs_is_below(const char *root, const char *dir)
@@ -316,15 +285,13 @@ static bool cgroupfs_is_below(const char *root, const char *dir)
 
 static int make_threaded(const char *dir, char *err, size_t errlen)
 {
-	char path[PATH_MAX], type[32];
-	int ret;
+	char type[32];
+	int ret = (int)proctext_read(type, sizeof(type), "%s/cgroup.type", dir);
 
-	if (snprintf(path, sizeof(path), "%s/cgroup.type", dir) >= (int)sizeof(path))
-		return fail(-ENAMETOOLONG, err, errlen, "cgroup %s: name too long", dir);
-	ret = read_path(path, type, sizeof(type));
-	if (ret)
+	if (ret < 0)
 		return fail(ret, err, errlen, "cgroup %s: cannot read cgroup.type: %s", dir,
 			    strerror(-ret));
+	type[strcspn(type, "\n")] = '\0';
 	if (strcmp(type, "threaded") == 0)
 		return 0;
 	ret = cgroupfs_write_file(dir, "cgroup.type", "threaded");
@@ -389,7 +356,7 @@ static int enter_domain(struct cgroupfs *fs, int tgid, char *err, size_t errlen)
 
 int cgroupfs_join(struct cgroupfs *fs, const char *path, int tid, char *err, size_t errlen)
 {
-	char *dir = cgroupfs_dir(fs, path), text[16], type[32] = "", type_path[PATH_MAX];
+	char *dir = cgroupfs_dir(fs, path), text[16], type[32];
 	bool alone, threaded;
 	int tgid, ret;
 
@@ -401,11 +368,10 @@ int cgroupfs_join(struct cgroupfs *fs, const char *path, int tid, char *err, siz
 		     strerror(-ret));
 		goto out;
 	}
-	snprintf(type_path, sizeof(type_path), "%s/cgroup.type", dir);
-	read_path(type_path, type, sizeof(type));
+	proctext_read(type, sizeof(type), "%s/cgroup.type", dir);
 	/* This process may start threads for other tenants at any time: always use threaded mode.
 	 */
-	threaded = !alone || tgid == getpid() || strcmp(type, "domain") != 0;
+	threaded = !alone || tgid == getpid() || strcmp(type, "domain\n") != 0;
 	if (threaded) {
 		ret = make_way_threaded(fs, path, err, errlen);
 		if (ret)

@@ -397,18 +397,3 @@ void samples_cpus(struct samples *ss)
 		}
 	}
 }
-
-bool samples_cgroups(const struct samples *ss)
-{
-	return !ss->no_cgroups;
-}
-
-unsigned int samples_events(const struct samples *ss)
-{
-	unsigned int n = 0;
-
-	for (const struct sample_set *set = ss->sets; set; set = set->next)
-		for (unsigned int cpu = 0; cpu < ss->nr_cpus; cpu++)
-			n += set->cpu[cpu].fd >= 0;
-	return n;
-}

@@ -69,11 +69,4 @@ void samples_cpus(struct samples *ss);
  * cannot be attributed. */
 void samples_counts(const struct samples *ss, const struct sample_user *u, struct ring_counts *out);
 
-/* samples_cgroups - returns true if samples carry the task's cgroup. Known after the first
- * samples_open. */
-bool samples_cgroups(const struct samples *ss);
-
-/* samples_events - number of open events, for usage figures. */
-unsigned int samples_events(const struct samples *ss);
-
 #endif

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "service/daemon/inifile.h"
+#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 #define BLANKS	    " \t\r\n\v\f"
@@ -140,11 +141,9 @@ static int inifile_handle(void *arg, const char *section, const char *key, const
 int config_read_text(const struct config_sections *s, void *arg, const char *name, const char *text,
 		     size_t len, char *err, size_t errlen)
 {
-	struct reader *r = calloc(1, sizeof(*r));
+	struct reader *r = xcalloc(1, sizeof(*r));
 	int rc, ret;
 
-	if (!r)
-		return fail(-ENOMEM, err, errlen, "%s: out of memory", name);
 	*r = (struct reader){.sections = s, .arg = arg, .name = name, .text = text, .left = len};
 	r->at = (struct config_at){r->where, r->section_name, err, errlen};
 	if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* UTF-8 byte order mark */
@@ -157,7 +156,7 @@ int config_read_text(const struct config_sections *s, void *arg, const char *nam
 		bad_line(r, "this line is not understood; expected [section], key = value or ; "
 			    "comment");
 	} else if (!r->ret && rc < 0) {
-		r->ret = fail(-ENOMEM, err, errlen, "%s: out of memory", name);
+		memory_out();
 	}
 	end_section(r);
 	ret = r->ret;
@@ -175,13 +174,11 @@ static bool is_fifo(int fd)
 int config_read_file(const struct config_sections *s, void *arg, const char *path, char *err,
 		     size_t errlen)
 {
-	char *text = malloc(CONFIG_FILE_MAX + 1);
+	char *text = xmalloc(CONFIG_FILE_MAX + 1);
 	size_t len = 0;
 	ssize_t n = 0;
-	int fd = -1, ret;
+	int fd, ret;
 
-	if (!text)
-		return fail(-ENOMEM, err, errlen, "%s: out of memory", path);
 	/* A pipe is read to its end. O_NONBLOCK, because opening a pipe without a writer would
 	 * block forever. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

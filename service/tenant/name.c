@@ -11,6 +11,15 @@ static bool name_char(char c)
 	       (c != '\0' && strchr("_.:@-", c));
 }
 
+bool tenant_path_within(const char *top, const char *path)
+{
+	size_t n = strlen(top);
+
+	if (n == 1) /* "/" */
+		return true;
+	return strncmp(path, top, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
 bool tenant_path_ok(const char *path, char *err, size_t errlen)
 {
 	unsigned int levels = 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cgroup/fs/cgroupfs.h"
+#include "service/program/memory.h"
 #include "service/tenant/priv.h"
 #include "vpmu/util/fail.h"
 
@@ -169,11 +170,9 @@ fail:
 
 int tenants_create(const char *cgroup_root, struct tenants **out, char *err, size_t errlen)
 {
-	struct tenants *ts = calloc(1, sizeof(*ts));
+	struct tenants *ts = xcalloc(1, sizeof(*ts));
 	int ret = 0;
 
-	if (!ts)
-		return fail(-ENOMEM, err, errlen, "tenants: out of memory");
 	ts->next_id = 1;
 	if (cgroup_root)
 		ret = cgroupfs_open(cgroup_root, &ts->fs, err, errlen);

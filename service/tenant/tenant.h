@@ -74,6 +74,9 @@ struct node *tenants_root(const struct tenants *ts);
 /* tenant_path_ok - returns true for "/a/b": components of [A-Za-z0-9_.:@-], not "." or "..", not
  * "/host", up to 255 bytes and 16 levels. Else one line to @err. Pure. */
 bool tenant_path_ok(const char *path, char *err, size_t errlen);
+
+/* tenant_path_within - returns true if @path is @top or below it. */
+bool tenant_path_within(const char *top, const char *path);
 /* tenant_vm_name_ok - returns true for 1..64 of [A-Za-z0-9_.:@-], the first one a letter, digit or
  * '_'. Pure. */
 bool tenant_vm_name_ok(const char *name, char *err, size_t errlen);

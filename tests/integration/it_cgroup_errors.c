@@ -30,7 +30,7 @@ static int no_load(struct bpf_object_skeleton *s)
 	return error;
 }
 
-static struct bpf_link *no_attach(struct bpf_program *p)
+static struct bpf_link *no_attach(const struct bpf_program *p)
 {
 	if (!error)
 		return bpf_backend_sys_real.attach(p);

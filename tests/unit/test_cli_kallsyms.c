@@ -9,7 +9,7 @@
 
 #include "cli/kallsyms.h"
 
-static struct kallsyms *k;
+static struct symbols *k;
 static char path[] = "/tmp/vpmu-kallsyms-XXXXXX", err[400];
 
 static int load(const char *text, size_t len)
@@ -32,7 +32,7 @@ static int load(const char *text, size_t len)
 static void is(uint64_t address, const char *name, uint64_t offset)
 {
 	uint64_t at = 0;
-	const char *got = kallsyms_find(k, address, &at);
+	const char *got = symbols_find(k, address, &at);
 
 	if (!name)
 		cr_expect_null(got, "%lx: %s", (unsigned long)address, got);
@@ -65,14 +65,14 @@ Test(cli_kallsyms, names)
 	is(0xffffffffd0000000, NULL, 0);
 	is(0, NULL, 0);
 	is(UINT64_MAX, NULL, 0);
-	kallsyms_free(k);
+	symbols_free(k);
 }
 
 static void wrong(const char *text, int ret, const char *why)
 {
 	cr_expect_eq(load(text, strlen(text)), ret, "%s", text);
 	cr_expect(strstr(err, why) && !strchr(err, '\n'), "%s", err);
-	kallsyms_free(k);
+	symbols_free(k);
 }
 
 Test(cli_kallsyms, files_that_are_none)

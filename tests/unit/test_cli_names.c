@@ -39,6 +39,15 @@ json_t *client_try(struct client *c, json_t *req, char **err)
 	return answer;
 }
 
+json_t *client_silent(struct client *c, const char *cmd)
+{
+	char *err;
+	json_t *answer = client_try(c, json_pack("{s:s}", "cmd", cmd), &err);
+
+	free(err);
+	return answer;
+}
+
 json_t *client_ask(struct client *c, json_t *req)
 {
 	char *err;

@@ -11,6 +11,7 @@
 
 #include "vpmu/event/event.h"
 #include "vpmu/host/perf_priv.h"
+#include "vpmu/util/proctext.h"
 
 struct check {
 	int (*fn)(const char *what, bool ok, const char *why, void *arg);
@@ -21,15 +22,11 @@ struct check {
 
 static int paranoid_level(void)
 {
-	FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+	char text[16];
 	int level;
 
-	if (!f)
-		return -ENOENT;
-	if (fscanf(f, "%d", &level) != 1)
-		level = -ENOENT;
-	fclose(f);
-	return level;
+	proctext_read(text, sizeof(text), "/proc/sys/kernel/perf_event_paranoid");
+	return sscanf(text, "%d", &level) == 1 ? level : -ENOENT;
 }
 
 /* Write one line to @buf: the reason why a probe of @key returned @rc. */

@@ -16,6 +16,7 @@
 #include <linux/perf_event.h>
 
 #include "vpmu/host/perf_priv.h"
+#include "vpmu/util/proctext.h"
 
 static int perf_sys_open(const struct perf_event_attr *attr, int tid, int cpu, int group)
 {
@@ -127,17 +128,10 @@ static bool perf_sys_more_files(void)
 
 static bool perf_sys_read_type(const char *pmu, uint32_t *type)
 {
-	char path[320];
-	bool found;
-	FILE *f;
+	char text[16];
 
-	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", pmu);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	found = fscanf(f, "%u", type) == 1;
-	fclose(f);
-	return found;
+	proctext_read(text, sizeof(text), "/sys/bus/event_source/devices/%s/type", pmu);
+	return sscanf(text, "%u", type) == 1;
 }
 
 /* The PMU of a core type has a file "cpus" with its cores. Uncore PMUs have a "cpumask", and the
