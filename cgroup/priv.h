@@ -529,6 +529,7 @@ uint64_t budget_plan(const struct bpf_backend_pmu *p, unsigned int leave, struct
  * used. */
 int fit_init(void);
 int fit_program(struct bpf_backend *k, enum move_means from);
+bool fit_without_symbol(const struct bpf_backend *k);
 
 /* ---- cgroup_migrate.c ---- */
 /* moves_in_cgroup2 - returns true if the kernel calls the programs for moves in the cgroup2
