@@ -122,7 +122,7 @@ struct kp_cached {
 #define KP_EMPTY     (1ULL << 62) /* no key, and no inverse of one */
 #define KP_FAR	     0xffffu	  /* not a near cell, or not made yet */
 #define KP_TOTALS    0xfffeu
-#define KP_NEAR_MASK 0x7fffu
+#define KP_NEAR_MASK 0x7ff8u /* multiples of 8: atomic operations must be aligned */
 
 #define KP_USUAL_SHIFT 16
 
