@@ -35,6 +35,8 @@ static struct {
 	int hook;		    /* BTF id of sched_switch's tracepoint */
 	int move;		    /* BTF id of KP_MOVE_HOOK; <= 0: none */
 	int attach;		    /* BTF id of the tracepoint of moves; <= 0: none */
+	bool symbol;		    /* BTF has runqueues */
+	bool no_symbol;		    /* but the kernel does not find it: fit_without_symbol() */
 } fit;
 
 static bool has_member(const struct btf *btf, const char *type, const char *member)
@@ -210,14 +212,23 @@ static void features_choose(struct bpf_backend *k, bool one, bool cast, enum mov
 	};
 	struct bpf_program *p;
 
-	k->on_switch = !one   ? s->progs.on_switch_any
-		       : cast ? s->progs.on_switch_cast
-			      : s->progs.on_switch;
+	k->on_switch = !one			      ? s->progs.on_switch_any
+		       : cast			      ? s->progs.on_switch_cast
+		       : fit.symbol && !fit.no_symbol ? s->progs.on_switch_symbol
+						      : s->progs.on_switch;
 	k->flush_cpu = one ? s->progs.flush_cpu : s->progs.flush_cpu_any;
 	k->move_by = best_means(k, from);
 	k->on_move = by[k->move_by];
 	bpf_object__for_each_program(p, s->obj) bpf_program__set_autoload(
 		p, p == k->on_switch || p == k->flush_cpu || p == k->on_move);
+}
+
+bool fit_without_symbol(const struct bpf_backend *k)
+{
+	bool used = k->skel && k->on_switch == k->skel->progs.on_switch_symbol;
+
+	fit.no_symbol |= used;
+	return used;
 }
 
 int fit_program(struct bpf_backend *k, enum move_means from)
@@ -235,6 +246,7 @@ int fit_program(struct bpf_backend *k, enum move_means from)
 	one = k->sees_hidden && has_member(btf, "thread_info", "cpu") &&
 	      fits_element(nr * KP_CPU_BYTES);
 	cast = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
+	fit.symbol = btf && btf__find_by_name_kind(btf, "runqueues", BTF_KIND_VAR) > 0;
 	fit.cpu_mask = mask;
 	fit.hook = btf ? btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF)
 		       : libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);

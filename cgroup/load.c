@@ -201,9 +201,10 @@ static int load_prepare(struct bpf_backend *k, enum move_means from)
 }
 
 /* On refusal retries with the next means for moves, and finally without any. A retry costs start-up
- * time. */
+ * time, but not if a symbol is missing, which the kernel finds out first. */
 static int cgroup_load(struct bpf_backend *k, enum move_means from, char *why, size_t whylen)
 {
+	bool retry;
 	int ret;
 
 	first_line[0] = '\0';
@@ -215,10 +216,11 @@ static int cgroup_load(struct bpf_backend *k, enum move_means from, char *why, s
 	}
 	if (!ret)
 		ret = k->sys->load(k->skel->skeleton);
-	if (ret && ret != -ENOMEM && k->on_move) {
+	retry = ret == -ENOENT && fit_without_symbol(k);
+	if (retry || (ret && ret != -ENOMEM && k->on_move)) {
 		account_bpf__destroy(k->skel);
 		k->skel = NULL;
-		return cgroup_load(k, k->move_by + 1, why, whylen);
+		return cgroup_load(k, retry ? from : k->move_by + 1, why, whylen);
 	}
 	return ret ? load_why_not(k, ret, why, whylen) : 0;
 }

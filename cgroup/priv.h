@@ -469,9 +469,12 @@ uint64_t budget_plan(const struct bpf_backend_pmu *p, unsigned int leave, struct
 /* fit_init - register the handlers of program sections; call before the program is opened.
  * fit_program - between opening and loading: select the variant of the program and the size of the
  * map of CPUs. libbpf loads the last selection. @from: the first of the means for moves that may be
- * used. */
+ * used.
+ * fit_without_symbol - the kernel has refused the selection since it does not find a symbol:
+ * returns true if another one needs none. */
 int fit_init(void);
 int fit_program(struct bpf_backend *k, enum move_means from);
+bool fit_without_symbol(const struct bpf_backend *k);
 
 /* ---- cgroup_migrate.c ---- */
 /* moves_in_cgroup2 - returns true if the kernel calls the programs for moves in the cgroup2

@@ -10,7 +10,7 @@
  * runs the vCPU's thread. A program must never guess: counts that it cannot attribute
  * are unclaimed, and are still in the sum.
  */
-#include "cgroup/bpf/lookup.bpf.h"
+#include "cgroup/bpf/switch.bpf.h"
 
 /* @c's account runs from now on. @charged: the time up to which all is charged. */
 static __always_inline void enters(struct kp_cpu *st, __u64 cset, const struct kp_cached *c,
@@ -221,19 +221,6 @@ enter:
 	return 0;
 }
 
-/* Read the event of @slot on this CPU into @now, by the helper. Returns 0 if there is none. */
-static __always_inline int account_read(const struct kp_cpu *st, __u32 slot, __u64 *now)
-{
-	*now = bpf_perf_event_read(&events, st->event[slot]);
-	return (__s64)*now >= 0;
-}
-
-/* The CPU has no event for the slot: all the time since the last charge is lost for @row. */
-static __always_inline void no_event(struct kp_cpu *st, struct vpmu_row *row)
-{
-	VPMU_STORE(&row->lost, row->lost + (VPMU_LOAD(&st->last_ns) - st->done_ns));
-}
-
 /* As charge(), for one slot with an event that never waits for a counter: charges its row of @cell,
  * or unclaimed. */
 static __always_inline void account_charge_some(struct kp_cpu *st, __u32 slot, __u64 read,
@@ -253,40 +240,6 @@ static __always_inline void account_charge_some(struct kp_cpu *st, __u32 slot, _
 	if (owed >> slot & 1)
 		total = &cell->row[slot % KP_CHUNK].total;
 	vpmu_charge(total, &st->snap[slot], now, ~0ULL);
-}
-
-static __always_inline void charge_row(struct kp_cpu *st, __u32 slot, struct vpmu_row *row,
-				       int memory)
-{
-	__u64 now, total;
-
-	if (memory && st->where[slot]) {
-		now = count_at(st->where[slot]);
-	} else if (!account_read(st, slot, &now)) {
-		no_event(st, row);
-		return;
-	}
-	/* As vpmu_charge(), in an order that saves an instruction. */
-	total = row->total + now;
-	barrier_var(total);
-	VPMU_STORE(&row->total, total - st->snap[slot]);
-	st->snap[slot] = now;
-}
-
-/* Charge the first slots to the near cell, or to cell 0. Accounts with a single key are tested
- * first, because the tests are a larger share of their cost. */
-static __always_inline void charge_usual(struct kp_cpu *st, struct kp_cell *cell, int memory)
-{
-	charge_row(st, 0, &cell->row[0], memory);
-	if (VPMU_LOAD(&st->usual) == 1)
-		return;
-	charge_row(st, 1, &cell->row[1], memory);
-	if (VPMU_LOAD(&st->usual) == 2)
-		return;
-	charge_row(st, 2, &cell->row[2], memory);
-	if (VPMU_LOAD(&st->usual) == 3)
-		return;
-	charge_row(st, 3, &cell->row[3], memory);
 }
 
 /* Slow path of a switch. */
@@ -329,7 +282,7 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 		if (owed & cfg.preempts && c->tenant != st->tenant && is_preempted(ctx))
 			st->preempted++;
 		if (read & (cfg.timed | st->held) || read >> KP_CHUNK ||
-		    near > KP_NEAR * sizeof(*cell)) {
+		    (__u16)near > KP_NEAR * sizeof(*cell)) {
 			charge(st, next_cpu(next), read, owed, ran_ns);
 		} else {
 			barrier_var(near); /* a spilled register has lost its bound */
@@ -348,106 +301,6 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 }
 
 /*
- * Kernel features, detected by features.c: each variant of the program needs no instruction to test
- * for them. In all but ANY the map of CPUs is one element, and features.c puts its address into the
- * instructions.
- */
-enum kind {
-	ANY,	/* tests for each feature at run time */
-	HELPER, /* thread_info.cpu and cfs_rq.rq exist; events are read by a helper */
-	CAST,	/* the same, and events in memory are read by bpf_rdonly_cast */
-};
-
-static __always_inline struct kp_cpu *find_cpu(__u32 cpu)
-{
-	return bpf_map_lookup_elem(&cpus, &cpu);
-}
-
-#ifdef __bpf__
-static __always_inline struct kp_cpu *cpu_at(__u32 cpu)
-{
-	char *base = (char *)&cpus;
-	__u64 at = cpu;
-
-	asm volatile("%0 &= %1" : "+r"(at) : "i"(KP_FIT_CPUS));
-	barrier_var(base); /* the map's address stands for its element's */
-	return (struct kp_cpu *)(base + (at << KP_CPU_SHIFT));
-}
-#else
-#define cpu_at(cpu) find_cpu(cpu)
-#endif
-
-/* @st advanced by @bytes, as a base: the member's own offset is then part of each load and store
- * instruction. */
-#ifdef __bpf__
-#define BEHIND(st, bytes)                                                                          \
-	({                                                                                         \
-		__u64 to_ = (bytes);                                                               \
-		asm volatile("%0 += %1" : "+r"(to_) : "r"(st));                                    \
-		(struct kp_cpu *)to_;                                                              \
-	})
-#else
-#define BEHIND(st, bytes) ((struct kp_cpu *)((char *)(st) + (bytes)))
-#endif
-
-/* Ends the program here: a jump to a common exit would be an instruction more. The kernel ignores
- * the return value, but r0 must be a number. */
-#ifdef __bpf__
-#define LEAVE_WITH(set_r0)                                                                         \
-	do {                                                                                       \
-		asm volatile(set_r0 "exit");                                                       \
-		__builtin_unreachable();                                                           \
-	} while (0)
-#else
-#define LEAVE_WITH(set_r0) return 1
-#endif
-#define LEAVE()		   LEAVE_WITH("r0 = 0\n\t")
-#define LEAVE_AFTER_READ() LEAVE_WITH("") /* r0 is the count of the last event */
-
-/*
- * Fast path: a switch between usual accounts, no switch missed. @my: @st advanced to the cache
- * entry of @next's account; @rq: not for ANY; @nr: the next kp_cpu.nr. Returns 0 if something has
- * changed and the slow path must run; otherwise ends the program.
- */
-static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
-				       struct task_struct *next, const struct css_set *to,
-				       const struct rq *rq, __u64 nr, enum kind kind)
-{
-	struct kp_cpu *cell;
-	__u64 now, was, place, time;
-
-	place = VPMU_LOAD(&my->cache[0].place);
-	was = VPMU_LOAD(&st->place);
-	/* The same cell: one account, or two for which nothing is counted. */
-	if ((__u32)place == (__u32)was) {
-		if (st->gen != st->want)
-			return 0;
-		VPMU_STORE(&st->cset, (__u64)to);
-		VPMU_STORE(&st->nr, nr);
-		VPMU_STORE(&st->place, place); /* no charges: nothing to be ordered */
-		LEAVE();
-	}
-	now = kind == ANY ? switch_clock(next) : rq->clock;
-	if (now >= st->until_ns)
-		return 0;
-	VPMU_STORE(&st->cset, (__u64)to);
-	VPMU_STORE(&st->nr, nr);
-	cell = BEHIND(st, was & KP_NEAR_MASK);
-	/* As vpmu_charge_time(), in an order that saves an instruction. */
-	time = cell->near_cell[0].time_ns - st->last_ns;
-	barrier_var(time);
-	STORE_IN_ORDER(&st->last_ns, now);
-	VPMU_STORE(&cell->near_cell[0].time_ns, time + now);
-	if (kind == CAST || (kind == ANY && HAS_CAST()))
-		charge_usual(st, cell->near_cell, 1);
-	else
-		charge_usual(st, cell->near_cell, 0);
-	STORE_IN_ORDER(&st->place, place);
-	VPMU_STORE(&st->done_ns, now);
-	LEAVE_AFTER_READ();
-}
-
-/*
  * The fast path of a switch: nothing has changed, no switch was missed, and both accounts are
  * cached and usual. Equivalent to switch_all, in few instructions.
  *
@@ -457,19 +310,30 @@ static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
  */
 static __always_inline int switched(unsigned long long *ctx, enum kind kind)
 {
-	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	struct css_set *from = prev->cgroups, *to = next->cgroups;
+	const struct css_set *from, *to;
+	const struct rq *rq = NULL;
+	struct task_struct *next;
 	struct kp_cpu *st, *my;
-	struct rq *rq = NULL;
 	__u64 key, nr;
 	__u32 at;
 
-	st = kind == ANY ? find_cpu(next_cpu(next)) : cpu_at(next->thread_info.cpu);
-	if (kind == ANY && !st)
-		return 0;
-	if (kind != ANY)
-		rq = next->se.cfs_rq->rq;
-	nr = kind == ANY ? switches_of(next, st, 0) : rq->nr_switches;
+	if (kind == ANY) {
+		next = (void *)ctx[2];
+		st = find_cpu(next_cpu(next));
+		if (!st)
+			return 0;
+		nr = switches_of(next, st, 0);
+	} else {
+		if (BY_HELPERS(kind))
+			st = cpu_at(this_cpu());
+		rq = this_rq(ctx, kind);
+		next = (void *)ctx[2];
+		if (!BY_HELPERS(kind))
+			st = cpu_at(next->thread_info.cpu);
+		nr = rq->nr_switches;
+	}
+	from = ((struct task_struct *)ctx[1])->cgroups;
+	to = next->cgroups;
 	if (st->nr == nr) {
 		nr++;
 		if (st->cset != (__u64)from)
@@ -480,13 +344,14 @@ static __always_inline int switched(unsigned long long *ctx, enum kind kind)
 		}
 	} else {
 		nr += KP_BOUND;
+		barrier_var(nr); /* else it takes two more registers */
 		if (st->nr != nr)
 			goto slow;
 		nr++;
 		if (st->cset != (__u64)from)
 			goto other;
 		if (maybe_bound((__u32)next->pid)) {
-			at = cache_at((__u32)next->pid);
+			at = cache_at(cache_key((__u32)next->pid));
 			my = BEHIND(st, at * sizeof(struct kp_cached));
 			if (my->cache[0].key != (__u64)next ||
 			    st->start[at] != next->start_boottime)
@@ -494,7 +359,7 @@ static __always_inline int switched(unsigned long long *ctx, enum kind kind)
 			goto found;
 		}
 	}
-	key = to->dfl_cgrp->self.serial_nr;
+	key = cache_key(to->dfl_cgrp->self.serial_nr);
 	my = BEHIND(st, cache_at(key) * sizeof(struct kp_cached));
 	if (my->cache[0].key != key)
 		goto other;
@@ -516,6 +381,7 @@ other:
 	}
 
 ON_SWITCH(on_switch, HELPER)
+ON_SWITCH(on_switch_symbol, SYMBOL)
 ON_SWITCH(on_switch_cast, CAST)
 ON_SWITCH(on_switch_any, ANY)
 

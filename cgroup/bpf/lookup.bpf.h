@@ -86,9 +86,17 @@ static __always_inline int is_shown(__u64 to)
 	       WORD(css, struct cgroup_subsys_state, cgroup) == WORD(to, struct css_set, dfl_cgrp);
 }
 
+/* Serial numbers of cgroups and task numbers grow by different steps. Multiplied by an odd number,
+ * the golden section of all bits that cache_at() looks at, they spread over the cache and stay
+ * unique. */
+static __always_inline __u64 cache_key(__u64 nr)
+{
+	return nr * 10125;
+}
+
 static __always_inline __u32 cache_at(__u64 key)
 {
-	return (key ^ key >> 4) % KP_CACHE;
+	return (key >> 5) % KP_CACHE;
 }
 
 /* Clear the cache: all its entries are of one generation. */
@@ -115,9 +123,9 @@ static __always_inline struct entry entry_of(__u64 task, __u32 tid, __u64 start,
 	__u32 account = cfg.tasks && maybe_bound(tid) ? task_account(tid, start) : 0;
 
 	return (struct entry){
-		.key = account ? task : serial,
+		.key = account ? task : cache_key(serial),
 		.start = account ? start : 0,
-		.at = cache_at(account ? tid : serial),
+		.at = cache_at(cache_key(account ? tid : serial)),
 		.account = account,
 	};
 }
@@ -156,6 +164,7 @@ __noinline __u32 look_up(struct kp_cpu *st, __u32 cpu, __u64 task)
 		slow |= cfg.switches;
 	c->usual = !c->mask || (c->mask == (1ULL << st->usual) - 1 && !(c->mask & slow) &&
 				c->at.near < KP_TOTALS);
+	c->at.near |= c->usual * st->usual << KP_USUAL_SHIFT; /* a branch doubles paths */
 	c->key = c->usual ? e.key : ~e.key;
 	return e.at;
 }

@@ -18,7 +18,7 @@
 #include "vpmu/totals.h"
 
 #ifndef KP_SCHEMA /* a test builds vpmud with another one */
-#define KP_SCHEMA 10u
+#define KP_SCHEMA 11u
 #endif
 
 #define KP_CHUNK  4u /* slots of a cell */
@@ -89,7 +89,8 @@ struct kp_place {
 	__u32 near; /* its cell for the first slots if that is a near one: byte offset in
 		     * kp_cpu.near_cell, which saves a multiplication. 0 (cell 0) if nothing in the
 		     * first slots is counted for the account; else KP_FAR. KP_TOTALS: the account
-		     * has a page of totals, and something is counted for it */
+		     * has a page of totals, and something is counted for it. From KP_USUAL_SHIFT
+		     * on kp_cpu.usual, if the account is usual */
 	__u32 account;
 };
 
@@ -104,8 +105,8 @@ struct kp_place {
  * accounts have the inverse of their key, so that the fast path does not find them.
  */
 struct kp_cached {
-	__u64 key;  /* the cgroup's serial number (the root's is 0), or the task's address; KP_EMPTY
-		     */
+	__u64 key;  /* cache_key() of the cgroup's serial number (the root's is 0), or the task's
+		     * address; KP_EMPTY */
 	__u64 mask; /* slots that are counted for the account */
 	union {
 		struct kp_place at;
@@ -121,7 +122,9 @@ struct kp_cached {
 #define KP_EMPTY     (1ULL << 62) /* no key, and no inverse of one */
 #define KP_FAR	     0xffffu	  /* not a near cell, or not made yet */
 #define KP_TOTALS    0xfffeu
-#define KP_NEAR_MASK 0x7fffu
+#define KP_NEAR_MASK 0x7ff8u /* multiples of 8: atomic operations must be aligned */
+
+#define KP_USUAL_SHIFT 16
 
 /*
  * State of a CPU. Written by the program, except members marked "daemon".
@@ -279,7 +282,7 @@ static inline __u64 kp_mask(const struct kp_cpu *st)
 {
 	if (!VPMU_LOAD(&st->cset))
 		return VPMU_LOAD(&st->mask);
-	return VPMU_LOAD(&st->at.near) ? (1ULL << VPMU_LOAD(&st->usual)) - 1 : 0;
+	return VPMU_LOAD(&st->at.near) & KP_NEAR_MASK ? (1ULL << VPMU_LOAD(&st->usual)) - 1 : 0;
 }
 
 /* Counts of a CPU for @slot that are charged to no account. */

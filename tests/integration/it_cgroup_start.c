@@ -115,3 +115,40 @@ Test(cgroup_start, moves_that_are_refused_cost_nothing_else)
 	cr_expect(!u.moves);
 	bpf_backend_close(k);
 }
+
+/* Refuses the program that needs runqueues as a kernel without CONFIG_KALLSYMS_ALL does, at once.
+ */
+static int load_without_symbols(struct bpf_object_skeleton *s)
+{
+	struct bpf_program *p = bpf_object__find_program_by_name(*s->obj, "on_switch_symbol");
+
+	if (!bpf_program__autoload(p))
+		return load(s);
+	loads++;
+	return -ENOENT;
+}
+
+/* On Linux 6.1: the nested bed. */
+Test(cgroup_start, a_kernel_that_does_not_find_its_symbols)
+{
+	struct bpf_backend *k;
+	enum move_means means;
+	bool symbol;
+
+	sys = bpf_backend_sys_real;
+	sys.load = load;
+	k = start();
+	means = k->move_by;
+	symbol = !strcmp(bpf_program__name(k->on_switch), "on_switch_symbol");
+	bpf_backend_close(k);
+	if (!symbol)
+		cr_skip_test("this kernel has no use for runqueues");
+	sys.load = load_without_symbols;
+	for (unsigned int i = 0; i < 2; i++) { /* it remembers that */
+		k = start();
+		cr_expect_eq(loads, 2u - i);
+		cr_expect_eq(k->move_by, means);
+		cr_expect_str_eq(bpf_program__name(k->on_switch), "on_switch");
+		bpf_backend_close(k);
+	}
+}
