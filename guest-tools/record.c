@@ -230,6 +230,8 @@ static void record_print_json(uint32_t vcpu)
 	}
 }
 
+TOOL_COMMAND(record, "[-e EV] [-c PERIOD] [-g] [--raw] [--vector] [-j] WORKLOAD [ARG]",
+	     "sample a workload by PMIs and print a histogram by function");
 int record_main(const struct guest_info *info, const char *text)
 {
 	static char err[ARGS_ERR_MAX];
