@@ -274,6 +274,13 @@ void emu_emit_fault(struct emu_code *c, uint64_t rip, unsigned int len, bool gp)
 /* emu_emit_end - close a block that its last instruction does not end. */
 void emu_emit_end(struct emu_code *c);
 
+/* ---- atomic.c ---- */
+/* The new value of the operand of @op, of kind op->idx as of emu_help_locked, from the old one and
+ * the second operand @b. emu_atomic_finish - set the other registers and the flags afterwards. */
+uint64_t emu_atomic_result(const struct emu_vcpu *v, const struct emu_op *op, uint64_t old,
+			   uint64_t b);
+void emu_atomic_finish(struct emu_vcpu *v, const struct emu_op *op, uint64_t old, uint64_t b);
+
 /* ---- exec.c ---- */
 /* emu_exec - run from op @from of @b until a trap, the end of the chunk, or v->attn. @from is the
  * first op of an instruction, and 0 unless the ops before it were executed last. */
