@@ -4,7 +4,6 @@
  * wrong word and the values expected.
  */
 #include "guest-tools/args.h"
-#include "guest-tools/layout.h"
 
 /* Number of bytes of a word that an error line shows. */
 static int args_cut(struct word w)
@@ -67,17 +66,7 @@ bool args_end(const char *s, char *err)
 
 /* ---- options ---- */
 
-struct option {
-	const char *name;  /* "-c", "--raw" */
-	const char *value; /* its value in the list of options; NULL: it has none */
-	bool (*set)(const struct option *o, struct word value, char *err);
-	void *to;
-	uint64_t min, max; /* of numbers */
-};
-
-#define OPTIONS(o) (o), sizeof(o) / sizeof((o)[0])
-
-static bool option_on(const struct option *o, struct word value, char *err)
+bool option_on(const struct option *o, struct word value, char *err)
 {
 	*(bool *)o->to = true;
 	return true;
@@ -89,7 +78,7 @@ static bool option_off(const struct option *o, struct word value, char *err)
 	return true;
 }
 
-static bool option_u64(const struct option *o, struct word w, char *err)
+bool option_u64(const struct option *o, struct word w, char *err)
 {
 	uint64_t *v = o->to;
 
@@ -134,9 +123,7 @@ static bool option_unknown(const char *cmd, const struct option *o, size_t nr, s
 	return false;
 }
 
-/* Parse the options at *@s, up to the first word that is none, or behind "--". */
-static bool args_options(const char **s, const char *cmd, const struct option *o, size_t nr,
-			 char *err)
+bool args_options(const char **s, const char *cmd, const struct option *o, size_t nr, char *err)
 {
 	for (;;) {
 		const char *behind = *s;
@@ -165,9 +152,8 @@ static bool args_options(const char **s, const char *cmd, const struct option *o
 	}
 }
 
-/* Parse a number that has no option's name and may be left out. */
-static bool args_number(const char **s, const char *name, uint64_t min, uint64_t max, uint64_t *v,
-			char *err)
+bool args_number(const char **s, const char *name, uint64_t min, uint64_t max, uint64_t *v,
+		 char *err)
 {
 	const struct option o = {name, NULL, NULL, v, min, max};
 	struct word w = text_next_word(s);
@@ -292,50 +278,4 @@ bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char 
 	if (!text_next_word(&rest).len)
 		return args_workload(&fallback, mem_bytes, &a->work, err);
 	return args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
-}
-
-/* ---- torture, leak, victim ---- */
-
-bool args_torture_parse(const char *s, struct args_torture *a, char *err)
-{
-	const struct option options[] = {
-		{"-j", NULL, option_on, &a->json, 0, 0},
-	};
-
-	*a = (struct args_torture){.seed = 1, .ops = 10000};
-	return args_options(&s, "torture", OPTIONS(options), err) &&
-	       args_number(&s, "SEED", 0, UINT64_MAX, &a->seed, err) &&
-	       args_number(&s, "N", 1, ARGS_OPS_MAX, &a->ops, err) && args_end(s, err);
-}
-
-static bool args_address_ok(uint64_t va, char *err)
-{
-	if (va >= UEXEC_MIN && va <= UEXEC_MAX && va % GUEST_PAGE == 0)
-		return true;
-	text_format(err, ARGS_ERR_MAX,
-		    "address 0x%lx is invalid; expected 0x%x to 0x%x in steps of 0x%x", va,
-		    UEXEC_MIN, UEXEC_MAX, GUEST_PAGE);
-	return false;
-}
-
-bool args_leak_parse(const char *s, struct args_leak *a, char *err)
-{
-	const struct option options[] = {
-		{"--spin", "N", option_u64, &a->spin, 1, ARGS_OPS_MAX},
-		{"--at", "ADDRESS", option_u64, &a->address, 0, UINT64_MAX},
-		{"-j", NULL, option_on, &a->json, 0, 0},
-	};
-
-	*a = (struct args_leak){.rounds = 10, .spin = 100000, .address = UEXEC_MIN};
-	return args_options(&s, "leak", OPTIONS(options), err) &&
-	       args_number(&s, "ROUNDS", 1, ARGS_OPS_MAX, &a->rounds, err) && args_end(s, err) &&
-	       args_address_ok(a->address, err);
-}
-
-bool args_victim_parse(const char *s, struct args_victim *a, char *err)
-{
-	*a = (struct args_victim){.address = 0x20000000};
-	return args_number(&s, "ADDRESS", 0, UINT64_MAX, &a->address, err) &&
-	       args_number(&s, "ROUNDS", 0, ARGS_OPS_MAX, &a->rounds, err) && args_end(s, err) &&
-	       args_address_ok(a->address, err);
 }

@@ -37,7 +37,6 @@ struct args_run {
 };
 
 #define ARGS_PERIOD_MAX 0x7fffffffu
-#define ARGS_OPS_MAX	1000000000u
 
 struct args_record {
 	struct event ev; /* default instructions:u */
@@ -59,23 +58,6 @@ struct args_lbr {
 	struct args_work work; /* default chain, or branches */
 };
 
-struct args_torture {
-	uint64_t seed, ops; /* default 1, 10000 */
-	bool json;
-};
-
-struct args_leak {
-	uint64_t rounds;  /* default 10 */
-	uint64_t spin;	  /* instructions to spin, so that a switch happens; default 100000 */
-	uint64_t address; /* where the copy of the workload is mapped */
-	bool json;
-};
-
-struct args_victim {
-	uint64_t address;
-	uint64_t rounds; /* 0: endless */
-};
-
 /*
  * args_workload - parse "WORKLOAD [ARG]" at *@s and move *@s behind it. ARG is taken only if it
  * starts with a digit. Refuses a workload that needs more than @mem_bytes of scratch memory.
@@ -89,8 +71,24 @@ bool args_stat_parse(const char *s, uint64_t mem_bytes, struct args_stat *a, cha
 bool args_run_parse(const char *s, uint64_t mem_bytes, struct args_run *a, char *err);
 bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a, char *err);
 bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char *err);
-bool args_torture_parse(const char *s, struct args_torture *a, char *err);
-bool args_leak_parse(const char *s, struct args_leak *a, char *err);
-bool args_victim_parse(const char *s, struct args_victim *a, char *err);
+
+/* For commands' own parse functions: */
+struct option {
+	const char *name;  /* "-c", "--raw" */
+	const char *value; /* its value in the list of options; NULL: it has none */
+	bool (*set)(const struct option *o, struct word value, char *err);
+	void *to;
+	uint64_t min, max; /* of numbers */
+};
+
+#define OPTIONS(o) (o), sizeof(o) / sizeof((o)[0])
+
+bool option_on(const struct option *o, struct word value, char *err); /* *(bool *)to = true */
+bool option_u64(const struct option *o, struct word w, char *err);
+/* args_options - parse the options at *@s, up to the first word that is none, or behind "--".
+ * args_number - parse a number that has no option's name and may be left out. */
+bool args_options(const char **s, const char *cmd, const struct option *o, size_t nr, char *err);
+bool args_number(const char **s, const char *name, uint64_t min, uint64_t max, uint64_t *v,
+		 char *err);
 
 #endif

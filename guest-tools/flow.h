@@ -2,7 +2,7 @@
 /*
  * The workloads of flow.S, and functions that compute their true history: the true call chain of
  * "chain" is on its stack, and the true branches of "branches" follow from RIP and R8. truth.c and
- * leak.c compare branch records with it. Both C and assembly include this file.
+ * tests compare branch records with it. Both C and assembly include this file.
  */
 #ifndef GUEST_TOOLS_FLOW_H
 #define GUEST_TOOLS_FLOW_H

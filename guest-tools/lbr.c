@@ -130,6 +130,8 @@ static void lbr_print(uint32_t vcpu)
 	    edge);
 }
 
+TOOL_COMMAND(lbr, "[--depth N] [--branches] [-c PERIOD] [-j] [WORKLOAD [ARG]]",
+	     "compare branch records at PMIs with the true call chain");
 int lbr_main(const struct guest_info *info, const char *text)
 {
 	static char err[ARGS_ERR_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The guest tools' driver of branch records: Intel architectural LBR (SDM vol. 3, 19.1) or AMD
- * LbrExtV2 (APM vol. 2, 13.1.1.9). In both, record 0 is the newest. sample.c and leak.c use it.
+ * LbrExtV2 (APM vol. 2, 13.1.1.9). In both, record 0 is the newest. sample.c uses it.
  */
 #ifndef GUEST_TOOLS_LBRDEV_H
 #define GUEST_TOOLS_LBRDEV_H

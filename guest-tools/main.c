@@ -6,7 +6,9 @@
 
 int tools_main(const struct guest_info *info);
 
-static int run_main(const struct guest_info *info, const char *args)
+TOOL_COMMAND(run, "[-r N] WORKLOAD [ARG]",
+	     "run a workload N times (0: until interrupted) and print its result");
+int run_main(const struct guest_info *info, const char *args)
 {
 	static char err[ARGS_ERR_MAX];
 	struct guest_run run = {.msr = 0};
@@ -23,7 +25,8 @@ static int run_main(const struct guest_info *info, const char *args)
 }
 
 /* Keep the vCPU busy for N million iterations, or until the VM is removed. */
-static int spin_main(const struct guest_info *info, const char *args)
+TOOL_COMMAND(spin, "[N]", "run N million loop iterations; without N until interrupted");
+int spin_main(const struct guest_info *info, const char *args)
 {
 	static char err[ARGS_ERR_MAX];
 	struct word w = text_next_word(&args);
@@ -44,41 +47,16 @@ static int spin_main(const struct guest_info *info, const char *args)
 	return TOOL_OK;
 }
 
-static tool_fn help_main;
+extern const struct tool_command __commands_start[], __commands_end[]; /* guest.lds */
 
-static const struct command {
-	const char *name;
-	tool_fn *fn;
-	const char *args, *desc;
-} commands[] = {
-	{"stat", stat_main, "[-e EV,...] [-x SEP | -j] [-r N] [-v] WORKLOAD [ARG]",
-	 "count events while a workload runs"},
-	{"record", record_main, "[-e EV] [-c PERIOD] [-g] [--raw] [--vector] [-j] WORKLOAD [ARG]",
-	 "sample a workload by PMIs and print a histogram by function"},
-	{"lbr", lbr_main, "[--depth N] [--branches] [-c PERIOD] [-j] [WORKLOAD [ARG]]",
-	 "compare branch records at PMIs with the true call chain"},
-	{"torture", torture_main, "[-j] [SEED] [N]", "execute random PMU, LBR and APIC operations"},
-	{"leak", leak_main, "[--spin N] [--at ADDRESS] [-j] [ROUNDS]",
-	 "look for PMU state of another VM"},
-	{"victim", victim_main, "[ADDRESS] [ROUNDS]",
-	 "make branches and counts for leak to look for"},
-	{"run", run_main, "[-r N] WORKLOAD [ARG]",
-	 "run a workload N times (0: until interrupted) and print its result"},
-	{"spin", spin_main, "[N]", "run N million loop iterations; without N until interrupted"},
-	{"msr", msr_main, "rd|wr|pmc|cpuid|run|count ...",
-	 "execute a script of privileged operations"},
-	{"selftest", selftest_main, "",
-	 "test faults, system calls and PMU registers; print PASS or FAIL lines"},
-	{"help", help_main, "", "print this text"},
-};
-
-static int help_main(const struct guest_info *info, const char *args)
+TOOL_COMMAND(help, "", "print this text");
+int help_main(const struct guest_info *info, const char *args)
 {
 	if (info->vcpu) /* only the first vCPU prints it */
 		return TOOL_OK;
 	out("Guest arguments: COMMAND [ARGUMENTS]\n");
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		out("  %-8s %-57s %s\n", commands[i].name, commands[i].args, commands[i].desc);
+	for (const struct tool_command *c = __commands_start; c < __commands_end; c++)
+		out("  %-8s %-57s %s\n", c->name, c->args, c->desc);
 	out("Workloads:\n");
 	for (size_t i = 0; i < nr_workloads; i++)
 		out("  %-8s %s (%s, default %lu)\n", workloads[i].name, workloads[i].desc,
@@ -97,18 +75,18 @@ static int dispatch(const struct guest_info *info)
 	struct word name = text_next_word(&args);
 	size_t n;
 
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		if (name.len && word_is(name, commands[i].name))
-			return commands[i].fn(info, args);
+	for (const struct tool_command *c = __commands_start; c < __commands_end; c++) {
+		if (name.len && word_is(name, c->name))
+			return c->fn(info, args);
 	}
 	if (name.len)
 		n = text_format(err, sizeof(err), "unknown command '%.*s' in the guest's arguments",
 				(int)(name.len < 64 ? name.len : 64), name.s);
 	else
 		n = text_format(err, sizeof(err), "no command in the guest's arguments");
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		n += text_format(err + n, sizeof(err) - n, "%s%s", i ? ", " : ": known are ",
-				 commands[i].name);
+	for (const struct tool_command *c = __commands_start; c < __commands_end; c++)
+		n += text_format(err + n, sizeof(err) - n, "%s%s",
+				 c == __commands_start ? ": known are " : ", ", c->name);
 	return tool_error(info, err);
 }
 

@@ -138,6 +138,7 @@ static void execute(const struct guest_info *info, struct step *step)
 	}
 }
 
+TOOL_COMMAND(msr, "rd|wr|pmc|cpuid|run|count ...", "execute a script of privileged operations");
 int msr_main(const struct guest_info *info, const char *args)
 {
 	static char err[ARGS_ERR_MAX];

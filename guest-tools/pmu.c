@@ -19,18 +19,12 @@
 #define MSR_AMD_K7_CTL0	      0xc0010000u
 #define MSR_AMD_K7_CTR0	      0xc0010004u
 
-static void op_cpuid(uint32_t leaf, struct guest_op *op)
-{
-	*op = (struct guest_op){.kind = GUEST_CPUID, .index = leaf};
-	sys_pmu(op, 1);
-}
-
-static bool vendor_is(const struct guest_op *op, const char *id) /* EBX EDX ECX */
+static bool vendor_is(const uint32_t r[4], const char *id) /* EBX EDX ECX */
 {
 	static const uint8_t order[3] = {1, 3, 2};
 
 	for (int i = 0; i < 12; i++) {
-		if ((char)(op->regs[order[i / 4]] >> i % 4 * 8) != id[i])
+		if ((char)(r[order[i / 4]] >> i % 4 * 8) != id[i])
 			return false;
 	}
 	return true;
@@ -38,38 +32,38 @@ static bool vendor_is(const struct guest_op *op, const char *id) /* EBX EDX ECX 
 
 static void probe_pv(struct pmu *pmu)
 {
-	struct guest_op op;
+	uint32_t r[4];
 
-	op_cpuid(1, &op);
-	if (!(op.regs[2] & 1u << 31)) /* hypervisor present: leaves 40000000H are valid */
+	tool_cpuid(1, 0, r);
+	if (!(r[2] & 1u << 31)) /* hypervisor present: leaves 40000000H are valid */
 		return;
-	op_cpuid(VPMU_PV_CPUID_BASE, &op);
-	if (op.regs[0] <= VPMU_PV_CPUID_BASE || op.regs[1] != VPMU_PV_SIG_EBX ||
-	    op.regs[2] != VPMU_PV_SIG_EBX || op.regs[3] != VPMU_PV_SIG_EBX)
+	tool_cpuid(VPMU_PV_CPUID_BASE, 0, r);
+	if (r[0] <= VPMU_PV_CPUID_BASE || r[1] != VPMU_PV_SIG_EBX || r[2] != VPMU_PV_SIG_EBX ||
+	    r[3] != VPMU_PV_SIG_EBX)
 		return;
-	op_cpuid(VPMU_PV_CPUID_BASE + 1, &op);
-	if (op.regs[0] == VPMU_PV_VERSION)
-		pmu->pv = op.regs[1];
+	tool_cpuid(VPMU_PV_CPUID_BASE + 1, 0, r);
+	if (r[0] == VPMU_PV_VERSION)
+		pmu->pv = r[1];
 }
 
 /* SDM vol. 3, 20.2: EAX version, counters, width, length of EBX; EDX (and ECX from v5) fixed */
 static void pmu_probe_intel(struct pmu *pmu, uint32_t max_leaf)
 {
-	struct guest_op op;
+	uint32_t r[4];
 	unsigned int bits;
 
 	if (max_leaf < 0xa)
 		return;
-	op_cpuid(0xa, &op);
-	pmu->version = op.regs[0] & 0xff;
-	pmu->gp = op.regs[0] >> 8 & 0xff;
-	pmu->width = op.regs[0] >> 16 & 0xff;
-	bits = op.regs[0] >> 24;
-	pmu->missing = op.regs[1];
+	tool_cpuid(0xa, 0, r);
+	pmu->version = r[0] & 0xff;
+	pmu->gp = r[0] >> 8 & 0xff;
+	pmu->width = r[0] >> 16 & 0xff;
+	bits = r[0] >> 24;
+	pmu->missing = r[1];
 	if (bits < 32)
 		pmu->missing |= ~0u << bits;
 	if (pmu->version >= 2)
-		pmu->fixed = op.regs[3] & 0x1f;
+		pmu->fixed = r[3] & 0x1f;
 	/* The paravirtual MSRs have numbers for 16 GP and 4 fixed counters. */
 	if (pmu->gp > VPMU_PV_FIXED)
 		pmu->gp = VPMU_PV_FIXED;
@@ -89,40 +83,39 @@ static void pmu_probe_intel(struct pmu *pmu, uint32_t max_leaf)
 /* APM vol. 2, 13.2.1: four counters always; six with PERFCTR_CORE, 80000001H ECX[23] */
 static void probe_amd_legacy(struct pmu *pmu)
 {
-	struct guest_op op;
+	uint32_t r[4];
+	uint64_t v;
 
-	op_cpuid(0x80000001u, &op);
+	tool_cpuid(0x80000001u, 0, r);
 	pmu->vendor = PMU_AMD;
 	pmu->version = 1;
 	pmu->width = 48;
-	pmu->gp = op.regs[2] & 1u << 23 ? 6 : 4;
+	pmu->gp = r[2] & 1u << 23 ? 6 : 4;
 	pmu->evtsel0 = pmu->gp == 6 ? MSR_AMD_PERF_CTL0 : MSR_AMD_K7_CTL0;
 	pmu->ctr0 = pmu->gp == 6 ? MSR_AMD_PERF_CTL0 + 1 : MSR_AMD_K7_CTR0;
 	pmu->stride = pmu->gp == 6 ? 2 : 1;
 	/* Without a PMU, CPUID looks the same: try to access a register. */
-	op = (struct guest_op){.kind = GUEST_RDMSR, .index = pmu->evtsel0};
-	sys_pmu(&op, 1);
-	if (op.fault)
+	if (!tool_rdmsr(pmu->evtsel0, &v))
 		*pmu = (struct pmu){.vendor = PMU_NONE, .pv = pmu->pv};
 }
 
 /* APM vol. 2, 13.2: PerfMonV2 in 80000022H EAX[0], counters in EBX[3:0] */
 static void pmu_probe_amd(struct pmu *pmu)
 {
-	struct guest_op op;
+	uint32_t r[4];
 	uint32_t max_leaf;
 
-	op_cpuid(0x80000000u, &op);
-	max_leaf = op.regs[0];
+	tool_cpuid(0x80000000u, 0, r);
+	max_leaf = r[0];
 	if (max_leaf >= 0x80000022u)
-		op_cpuid(0x80000022u, &op);
-	if (max_leaf < 0x80000022u || !(op.regs[0] & 1)) {
+		tool_cpuid(0x80000022u, 0, r);
+	if (max_leaf < 0x80000022u || !(r[0] & 1)) {
 		probe_amd_legacy(pmu);
 		return;
 	}
 	pmu->vendor = PMU_AMD;
 	pmu->version = 2;
-	pmu->gp = op.regs[1] & 0xf;
+	pmu->gp = r[1] & 0xf;
 	pmu->width = 48;
 	pmu->global_ctrl = MSR_AMD_GLOBAL_CTL;
 	pmu->status = MSR_AMD_GLOBAL_STATUS;
@@ -134,13 +127,13 @@ static void pmu_probe_amd(struct pmu *pmu)
 
 void pmu_probe(struct pmu *pmu)
 {
-	struct guest_op op;
+	uint32_t r[4];
 
 	*pmu = (struct pmu){.vendor = PMU_NONE};
-	op_cpuid(0, &op);
-	if (vendor_is(&op, "GenuineIntel"))
-		pmu_probe_intel(pmu, op.regs[0]);
-	else if (vendor_is(&op, "AuthenticAMD"))
+	tool_cpuid(0, 0, r);
+	if (vendor_is(r, "GenuineIntel"))
+		pmu_probe_intel(pmu, r[0]);
+	else if (vendor_is(r, "AuthenticAMD"))
 		pmu_probe_amd(pmu);
 	probe_pv(pmu);
 }

@@ -11,14 +11,14 @@
 #define CHAINS_MAX 16
 #define JSON_MAX   480 /* a line of the serial port has 512 bytes */
 
+/* Samples of one function, or with one chain of functions. */
 struct row {
-	uint64_t start, samples;
+	union {
+		uint64_t start; /* of the function */
+		uint64_t first; /* sample of the chain: its index */
+	};
+	uint64_t samples;
 	bool kernel;
-};
-
-/* Samples with equal chains of functions. */
-struct chain {
-	uint64_t samples, first; /* number of samples, index of the first one */
 };
 
 extern const char __urodata_start[]; /* guest.lds: the end of all code */
@@ -28,7 +28,7 @@ static struct sampler s;
 static struct row rows[ROWS_MAX];
 static size_t nr_rows;
 static uint64_t other; /* samples of functions beyond ROWS_MAX */
-static struct chain chains[CHAINS_MAX];
+static struct row chains[CHAINS_MAX];
 static size_t nr_chains;
 static uint64_t other_chains;
 
@@ -88,8 +88,20 @@ static void add_chain(uint64_t nr)
 		return;
 	}
 	if (i == nr_chains)
-		chains[nr_chains++] = (struct chain){.first = nr};
+		chains[nr_chains++] = (struct row){.first = nr};
 	chains[i].samples++;
+}
+
+/* Most samples first. */
+static void record_sort(struct row *r, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		for (size_t k = i; k && r[k].samples > r[k - 1].samples; k--) {
+			struct row tmp = r[k];
+
+			r[k] = r[k - 1];
+			r[k - 1] = tmp;
+		}
 }
 
 static void aggregate(void)
@@ -101,22 +113,8 @@ static void aggregate(void)
 		if (args.chains)
 			add_chain(i);
 	}
-	for (size_t i = 1; i < nr_rows; i++) {
-		for (size_t k = i; k && rows[k].samples > rows[k - 1].samples; k--) {
-			struct row tmp = rows[k];
-
-			rows[k] = rows[k - 1];
-			rows[k - 1] = tmp;
-		}
-	}
-	for (size_t i = 1; i < nr_chains; i++) {
-		for (size_t k = i; k && chains[k].samples > chains[k - 1].samples; k--) {
-			struct chain tmp = chains[k];
-
-			chains[k] = chains[k - 1];
-			chains[k - 1] = tmp;
-		}
-	}
+	record_sort(rows, nr_rows);
+	record_sort(chains, nr_chains);
 }
 
 /* Write a chain to @text, outermost first, cut to fit a line. @quote is put around each name. */
@@ -230,6 +228,8 @@ static void record_print_json(uint32_t vcpu)
 	}
 }
 
+TOOL_COMMAND(record, "[-e EV] [-c PERIOD] [-g] [--raw] [--vector] [-j] WORKLOAD [ARG]",
+	     "sample a workload by PMIs and print a histogram by function");
 int record_main(const struct guest_info *info, const char *text)
 {
 	static char err[ARGS_ERR_MAX];

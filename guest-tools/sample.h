@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sampling for record, lbr and selftest: one counter that interrupts, a second one that counts the
+ * Sampling for record and lbr: one counter that interrupts, a second one that counts the
  * same event, and the kernel's samples (struct guest_pmi). Nothing here may wait for a PMI, because
  * some hosts deliver none.
  */

@@ -218,6 +218,8 @@ static void add_run(const struct pmu_slot *s, struct total *t)
 	t->running_ns += s->running_ns;
 }
 
+TOOL_COMMAND(stat, "[-e EV,...] [-x SEP | -j] [-r N] [-v] WORKLOAD [ARG]",
+	     "count events while a workload runs");
 int stat_main(const struct guest_info *info, const char *text)
 {
 	static char err[ARGS_ERR_MAX];

@@ -16,8 +16,18 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 }; /* exit status of a vCPU 
 /* A command. @args is the text after its name. Returns the exit status. */
 typedef int tool_fn(const struct guest_info *info, const char *args);
 
-tool_fn stat_main, msr_main, selftest_main, record_main, lbr_main, torture_main, leak_main,
-	victim_main;
+struct tool_command {
+	const char *name;
+	tool_fn *fn;
+	const char *args, *desc;
+};
+
+/* TOOL_COMMAND - add a command to the image. guest.lds collects them, in the order of the link. */
+#define TOOL_COMMAND(name, args, desc)                                                             \
+	tool_fn name##_main;                                                                       \
+	static const struct tool_command name##_command                                            \
+		__attribute__((used, section("tool_commands"), aligned(8))) = {#name, name##_main, \
+									       args, desc}
 
 /* tool_error - print "vcpu N: error: @text" for wrong arguments. Returns TOOL_USAGE. */
 int tool_error(const struct guest_info *info, const char *text);
@@ -45,13 +55,5 @@ void sys_exit(int status) __attribute__((noreturn));
 int64_t sys_write(const char *buf, size_t bytes);
 int64_t sys_pmu(struct guest_op *ops, size_t n);
 int64_t sys_pmi(struct guest_pmi *pmi);
-int64_t sys_exec(const void *code, size_t bytes, uint64_t va);
-
-struct user_fault {
-	uint64_t vector, error, address;
-};
-
-/* user_try - call fn(arg). Returns 0 if it returned, or 1 with *fault set if it faulted. */
-int user_try(void (*fn)(void *), void *arg, struct user_fault *fault);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Compares the branch records of a sample with the true history of its workload (flow.h). lbr and
- * selftest use it. */
+/* For lbr: compares a sample's branch records with the true history of its workload (flow.h). */
 #ifndef GUEST_TOOLS_TRUTH_H
 #define GUEST_TOOLS_TRUTH_H
 

@@ -60,23 +60,30 @@ static bool conf_valid(enum conf_key k, const char *value)
 	}
 }
 
+/* NULL: no value. */
+static int conf_replace(struct conf *c, enum conf_key k, const char *value)
+{
+	char *copy = value ? strdup(value) : NULL;
+
+	if (value && !copy)
+		return -ENOMEM;
+	free(c->value[k]);
+	c->value[k] = copy;
+	return 0;
+}
+
 static int conf_set_below(struct conf *c, unsigned int end, const char *where, const char *name,
 			  const char *value, char *err, size_t errlen)
 {
 	for (unsigned int k = 0; k < end; k++) {
-		char *copy;
-
 		if (strcmp(name, conf_keys[k].name))
 			continue;
 		if (!conf_valid((enum conf_key)k, value))
 			return fail(-EINVAL, err, errlen,
 				    "%s: %s: \"%.80s\" is invalid; expected %s", where, name, value,
 				    conf_keys[k].expected);
-		copy = strdup(value);
-		if (!copy)
+		if (conf_replace(c, (enum conf_key)k, value))
 			return fail(-ENOMEM, err, errlen, "%s: out of memory", where);
-		free(c->value[k]);
-		c->value[k] = copy;
 		return 0;
 	}
 	return -ENOENT;
@@ -92,22 +99,12 @@ int conf_over(struct conf *c, const struct conf *over)
 {
 	/* A list of either kind replaces both. */
 	if (over->value[CONF_ALLOW] || over->value[CONF_DENY]) {
-		for (unsigned int k = CONF_ALLOW; k <= CONF_DENY; k++) {
-			free(c->value[k]);
-			c->value[k] = NULL;
-		}
+		for (unsigned int k = CONF_ALLOW; k <= CONF_DENY; k++)
+			conf_replace(c, (enum conf_key)k, NULL);
 	}
-	for (unsigned int k = 0; k < CONF_KEYS; k++) {
-		char *copy;
-
-		if (!over->value[k])
-			continue;
-		copy = strdup(over->value[k]);
-		if (!copy)
+	for (unsigned int k = 0; k < CONF_KEYS; k++)
+		if (over->value[k] && conf_replace(c, (enum conf_key)k, over->value[k]))
 			return -ENOMEM;
-		free(c->value[k]);
-		c->value[k] = copy;
-	}
 	return 0;
 }
 
@@ -200,17 +197,6 @@ bool conf_host_is_intel(void)
 	unsigned int a, b = 0, c, d;
 
 	return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
-}
-
-static int conf_replace(struct conf *c, enum conf_key k, const char *value)
-{
-	char *copy = value ? strdup(value) : NULL;
-
-	if (value && !copy)
-		return -ENOMEM;
-	free(c->value[k]);
-	c->value[k] = copy;
-	return 0;
 }
 
 static int conf_model(const struct conf *c, bool intel, enum vpmu_guest_model *model)

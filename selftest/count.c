@@ -64,11 +64,8 @@ static int alone_work(struct selftest *t, enum work work)
 		ret = worker_do(t, &w[0], work, n);
 	if (!ret)
 		ret = worker_do(t, &w[1], work, n / 4 * 3);
-	if (!ret) {
-		expect_conserved(t);
-		measure_end(t);
-		ret = measure_partial(t);
-	}
+	if (!ret)
+		ret = measure_whole(t);
 	if (!ret) {
 		count_expect(t, known, NODE_A, work, n, "cgroup a");
 		count_expect(t, known, NODE_B, work, n / 4 * 3, "cgroup b");
@@ -133,11 +130,8 @@ static int shared_work(struct selftest *t, enum work work)
 		for (unsigned int i = 0; i < 2 && !ret; i++)
 			ret = worker_wait(t, &w[i]);
 	}
-	if (!ret) {
-		expect_conserved(t);
-		measure_end(t);
-		ret = measure_partial(t);
-	}
+	if (!ret)
+		ret = measure_whole(t);
 	if (!ret) {
 		count_expect(t, known, NODE_A, work, SLICES * n[0], "cgroup a");
 		count_expect(t, known, NODE_B, work, SLICES * n[1], "cgroup b");
@@ -226,11 +220,8 @@ static int moves_work(struct selftest *t, enum work work)
 		ret = measure_begin(t, &t->known[0].key, 1);
 	if (!ret)
 		ret = worker_do(t, &w, work, MOVES);
-	if (!ret) {
-		expect_conserved(t);
-		measure_end(t);
-		ret = measure_partial(t);
-	}
+	if (!ret)
+		ret = measure_whole(t);
 	if (!ret) {
 		selftest_expect(t, "page-faults of a", a, a, t->value[NODE_A][0].count,
 				"charged to the other cgroup, or lost");

@@ -54,11 +54,8 @@ static int kvm_split(struct selftest *t)
 		ret = measure_begin(t, keys, NR);
 	if (!ret)
 		ret = worker_do(t, &w, WORK_GUEST, n);
-	if (!ret) {
-		expect_conserved(t);
-		measure_end(t);
-		ret = measure_partial(t);
-	}
+	if (!ret)
+		ret = measure_whole(t);
 	if (!ret) {
 		selftest_expect(t, "instructions:G of a guest", 2 * n,
 				2 * n + KVM_AROUND + (t->o->exact ? 0 : t->interrupts),

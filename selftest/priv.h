@@ -126,6 +126,8 @@ void measure_read(struct selftest *t);
 void measure_end(struct selftest *t);
 /* measure_partial - after measure_end: -EAGAIN if a value of a or b says that it is partial. */
 int measure_partial(const struct selftest *t);
+/* measure_whole - expect_conserved, measure_end, and measure_partial. */
+int measure_whole(struct selftest *t);
 /* expect_known - node @n's value of key @i is @count, with what interrupts add. */
 bool expect_known(struct selftest *t, unsigned int n, size_t i, const struct known *k,
 		  uint64_t count, const char *where);

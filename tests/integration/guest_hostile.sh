@@ -2,6 +2,7 @@
 # Guests that abuse their PMU, and guests that look for others' state: torture, leak and
 # victim, all models together on two pCPUs.
 . "$(dirname "$0")/guest_lib.inc"
+VPMU_GUEST=$VPMU_TEST_GUEST # with tests/guest's commands
 
 # Random operations: every vCPU lives, and what must hold holds.
 models="intel-v2 intel-v3 intel-v4 intel-v5 amd-k7 amd-core amd-v2 none"

@@ -104,11 +104,6 @@ int64_t sys_pmi(struct guest_pmi *pmi)
 	return 0;
 }
 
-int64_t sys_exec(const void *code, size_t bytes, uint64_t va)
-{
-	return -1;
-}
-
 /* The kernel's part, at the PMIs the test asks for. */
 uint64_t sys_run(struct guest_run *r)
 {

@@ -11,6 +11,8 @@
 #include "guest-tools/args.h"
 #include "guest-tools/tools.h"
 
+tool_fn stat_main, record_main, lbr_main, msr_main; /* TOOL_COMMAND */
+
 #define MEM_BYTES (1u << 20)
 
 static char output[16384];

@@ -171,18 +171,24 @@ bool emu_code_hit(struct emu_vm *vm, const uint8_t *p, unsigned int bytes)
 	return atomic_load(&vm->pages[pa >> EMU_PAGE_SHIFT].mask) & piece_mask(pa, bytes);
 }
 
-void emu_code_written(struct emu_vm *vm, const uint8_t *p, unsigned int bytes)
+bool emu_code_stored(struct emu_vm *vm, const uint8_t *p, unsigned int bytes)
 {
 	uint64_t pfn = (uint64_t)(p - vm->ram) >> EMU_PAGE_SHIFT;
 	struct emu_page *page = &vm->pages[pfn];
 	uint32_t seq;
 
+	/* Another vCPU may have decoded these bytes since the storing one checked. Pairs with the
+	 * fence in cache_settle(): either this vCPU sees the mask, or that one the new bytes. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (likely(!emu_code_hit(vm, p, bytes)))
+		return false;
 	/* The mask must be cleared first: cache_settle() on another vCPU that reads the new
 	 * generation must also see that its mask bits are cleared. */
 	atomic_store(&page->mask, 0);
 	atomic_fetch_add(&page->gen, 1);
 	seq = atomic_fetch_add(&vm->smc_seq, 1);
 	atomic_store(&vm->smc_log[seq % EMU_SMC_LOG], (uint64_t)(uint32_t)(seq + 1) << 32 | pfn);
+	return true;
 }
 
 void emu_ack_code(struct emu_vcpu *v)
@@ -381,8 +387,7 @@ static bool cache_settle(struct emu_vcpu *v, uint64_t pa, const struct emu_code 
 		if (!all_acked(v, e))
 			*epoch = e | !e; /* 0 means settled: use the next epoch */
 		gen[i] = atomic_load(&page->gen);
-		/* Pairs with the fence after the stores of mmu.c: either the storing vCPU sees the
-		 * mask, or this vCPU sees the new bytes. */
+		/* Pairs with the fence in emu_code_stored(). */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (memcmp(vm->ram + at[i], buf + (i ? n[0] : 0), n[i]))
 			return false;

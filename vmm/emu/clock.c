@@ -185,31 +185,27 @@ void emu_chip_wake(struct emu_chip *c, const struct emu_wakes *w)
 	call_waker(&waker, w);
 }
 
-void emu_chip_expire(struct emu_chip *c, uint64_t *next)
+/* @now: a running vCPU has reached the time at which a timer of a sleeping one is due; 0: if all
+ * sleep, those that are due by the waker's clock. Returns when to call it again, 0: never. */
+static uint64_t expire(struct emu_chip *c, uint64_t now)
 {
 	struct emu_wakes w = {0};
 	struct vmm_waker waker;
+	uint64_t next;
 
 	pthread_mutex_lock(&c->lock);
-	if (!c->awake)
-		wake_due(c, emu_clock_now(c), &w);
-	*next = wake_time(c);
+	if (now || !c->awake)
+		wake_due(c, now ? now : emu_clock_now(c), &w);
+	next = wake_time(c);
 	waker = c->waker;
 	pthread_mutex_unlock(&c->lock);
 	call_waker(&waker, &w);
+	return next;
 }
 
-/* A running vCPU has reached the time at which a timer of a sleeping one is due. */
-static void expire_others(struct emu_chip *c, uint64_t now)
+void emu_chip_expire(struct emu_chip *c, uint64_t *next)
 {
-	struct emu_wakes w = {0};
-	struct vmm_waker waker;
-
-	pthread_mutex_lock(&c->lock);
-	wake_due(c, now, &w);
-	waker = c->waker;
-	pthread_mutex_unlock(&c->lock);
-	call_waker(&waker, &w);
+	*next = expire(c, 0);
 }
 
 void emu_chip_waker(struct emu_chip *c, const struct vmm_waker *w)
@@ -253,7 +249,7 @@ bool emu_chip_poll(struct emu_vcpu *v)
 		emu_irq_update(v);
 	}
 	if (unlikely(now >= atomic_load_explicit(&v->chip->due, memory_order_relaxed)))
-		expire_others(v->chip, now);
+		expire(v->chip, now);
 	if (unlikely(emu_chip_posted(v))) {
 		emu_chip_take(v);
 		return atomic_load(&v->plat.signals) & (EMU_POST_INIT | EMU_POST_SIPI);

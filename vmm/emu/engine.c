@@ -23,16 +23,6 @@
 /* 2020-01-01: time of birth of VMs whose runs must repeat. */
 #define REPEATED_BIRTH (1577836800ULL * 1000000000ULL)
 
-static inline struct emu_vm *to_vm(struct vmm_engine_vm *vm)
-{
-	return (struct emu_vm *)vm;
-}
-
-static inline struct emu_vcpu *to_vcpu(struct vmm_engine_vcpu *v)
-{
-	return (struct emu_vcpu *)v;
-}
-
 static int emu_open(struct vmm_engine **e, char *why, size_t why_len)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -82,7 +72,7 @@ static int emu_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
 
 static void emu_vm_destroy(struct vmm_engine_vm *evm)
 {
-	struct emu_vm *vm = to_vm(evm);
+	struct emu_vm *vm = emu_to_vm(evm);
 
 	if (!vm)
 		return;
@@ -96,7 +86,7 @@ static void emu_vm_destroy(struct vmm_engine_vm *evm)
 
 static int emu_vm_trap_msrs(struct vmm_engine_vm *evm, const struct vpmu_msr_range *r)
 {
-	struct emu_vm *vm = to_vm(evm);
+	struct emu_vm *vm = emu_to_vm(evm);
 	struct vpmu_msr_range *copy;
 	size_t n = 0;
 
@@ -117,7 +107,7 @@ static int emu_vm_trap_msrs(struct vmm_engine_vm *evm, const struct vpmu_msr_ran
 
 static int emu_irqchip_create(struct vmm_engine_vm *evm)
 {
-	struct emu_vm *vm = to_vm(evm);
+	struct emu_vm *vm = emu_to_vm(evm);
 
 	if (vm->chip)
 		return -EEXIST;
@@ -126,43 +116,33 @@ static int emu_irqchip_create(struct vmm_engine_vm *evm)
 
 static int emu_irq_line(struct vmm_engine_vm *evm, unsigned int gsi, bool level)
 {
-	return emu_chip_line(to_vm(evm)->chip, gsi, level);
+	return emu_chip_line(emu_to_vm(evm)->chip, gsi, level);
 }
 
 static int emu_set_waker(struct vmm_engine_vm *evm, const struct vmm_waker *w)
 {
-	if (!to_vm(evm)->chip)
+	if (!emu_to_vm(evm)->chip)
 		return -ENXIO;
-	emu_chip_waker(to_vm(evm)->chip, w);
+	emu_chip_waker(emu_to_vm(evm)->chip, w);
 	if (w && w->repeats)
-		to_vm(evm)->born_ns = REPEATED_BIRTH;
+		emu_to_vm(evm)->born_ns = REPEATED_BIRTH;
 	return 0;
 }
 
 static int emu_expire(struct vmm_engine_vm *evm, uint64_t *next)
 {
-	if (!to_vm(evm)->chip)
+	if (!emu_to_vm(evm)->chip)
 		return -ENXIO;
-	emu_chip_expire(to_vm(evm)->chip, next);
+	emu_chip_expire(emu_to_vm(evm)->chip, next);
 	return 0;
 }
 
 static int emu_retire(struct vmm_engine_vcpu *ev, uint64_t *next)
 {
-	if (!to_vcpu(ev)->chip)
+	if (!emu_to_vcpu(ev)->chip)
 		return -ENXIO;
-	emu_chip_retire(to_vcpu(ev), next);
+	emu_chip_retire(emu_to_vcpu(ev), next);
 	return 0;
-}
-
-static int emu_engine_get_vm_state(struct vmm_engine_vm *evm, void *buf, size_t *bytes)
-{
-	return emu_get_vm_state(to_vm(evm), buf, bytes);
-}
-
-static int emu_engine_set_vm_state(struct vmm_engine_vm *evm, const void *buf, size_t bytes)
-{
-	return emu_set_vm_state(to_vm(evm), buf, bytes);
 }
 
 void emu_reset(struct emu_vcpu *v)
@@ -185,7 +165,7 @@ void emu_reset(struct emu_vcpu *v)
 
 static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vmm_engine_vcpu **out)
 {
-	struct emu_vm *vm = to_vm(evm);
+	struct emu_vm *vm = emu_to_vm(evm);
 	struct emu_vcpu *v = emu_pool_get(sizeof(*v));
 	int rc;
 
@@ -227,7 +207,7 @@ static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vm
 
 static void emu_vcpu_destroy(struct vmm_engine_vcpu *ev)
 {
-	struct emu_vcpu *v = to_vcpu(ev), **p;
+	struct emu_vcpu *v = emu_to_vcpu(ev), **p;
 
 	if (!v)
 		return;
@@ -271,7 +251,7 @@ void emu_show_simd(struct emu_vcpu *v, uint32_t simd)
 
 static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entry2 *e, size_t n)
 {
-	struct emu_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = emu_to_vcpu(ev);
 	struct kvm_cpuid_entry2 *copy = n ? malloc(n * sizeof(*copy)) : NULL;
 	const struct kvm_cpuid_entry2 vendor = leaf_of(e, n, 0), features = leaf_of(e, n, 1);
 	bool intel = !memcmp(&vendor.ebx, "Genu", 4) && !memcmp(&vendor.edx, "ineI", 4) &&
@@ -316,7 +296,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 
 static int emu_get_regs(struct vmm_engine_vcpu *ev, struct kvm_regs *r)
 {
-	const struct emu_vcpu *v = to_vcpu(ev);
+	const struct emu_vcpu *v = emu_to_vcpu(ev);
 	__u64 *const order[16] = KVM_ORDER(r);
 
 	for (unsigned int i = 0; i < 16; i++)
@@ -328,7 +308,7 @@ static int emu_get_regs(struct vmm_engine_vcpu *ev, struct kvm_regs *r)
 
 static int emu_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 {
-	struct emu_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = emu_to_vcpu(ev);
 	const __u64 *const order[16] = KVM_ORDER(r);
 
 	for (unsigned int i = 0; i < 16; i++)
@@ -347,7 +327,7 @@ static int emu_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 
 static int emu_get_sregs(struct vmm_engine_vcpu *ev, struct kvm_sregs *s)
 {
-	const struct emu_vcpu *v = to_vcpu(ev);
+	const struct emu_vcpu *v = emu_to_vcpu(ev);
 
 	memset(s, 0, sizeof(*s));
 	s->es = v->seg[EMU_ES];
@@ -376,7 +356,7 @@ static int emu_get_sregs(struct vmm_engine_vcpu *ev, struct kvm_sregs *s)
 
 static int emu_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 {
-	struct emu_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = emu_to_vcpu(ev);
 
 	if (s->cs.dpl > 3 || s->cr8 > 15 || (s->efer & ~(EFER_KNOWN | emu_svm_efer(v))) ||
 	    !emu_canonical(s->fs.base) || !emu_canonical(s->gs.base))
@@ -424,24 +404,14 @@ static int emu_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 	return 0;
 }
 
-static int emu_engine_run(struct vmm_engine_vcpu *ev, struct vmm_run *run)
-{
-	return emu_run(to_vcpu(ev), run);
-}
-
-static void emu_engine_warm(const struct vmm_engine_vcpu *ev, bool next)
-{
-	emu_warm((const struct emu_vcpu *)ev, next);
-}
-
 static void engine_emu_kick(struct vmm_engine_vcpu *ev)
 {
-	atomic_store(&to_vcpu(ev)->kicked, true);
+	atomic_store(&emu_to_vcpu(ev)->kicked, true);
 }
 
 static int emu_interrupt_queue(struct vmm_engine_vcpu *ev, uint8_t vector)
 {
-	struct emu_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = emu_to_vcpu(ev);
 
 	if (v->intr_pending)
 		return -EBUSY;
@@ -452,7 +422,7 @@ static int emu_interrupt_queue(struct vmm_engine_vcpu *ev, uint8_t vector)
 
 static int emu_nmi_queue(struct vmm_engine_vcpu *ev)
 {
-	struct emu_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = emu_to_vcpu(ev);
 
 	if (v->nmi_pending)
 		return -EBUSY;
@@ -462,26 +432,16 @@ static int emu_nmi_queue(struct vmm_engine_vcpu *ev)
 
 static int emu_engine_pmi(struct vmm_engine_vcpu *ev)
 {
-	emu_pmi(to_vcpu(ev));
+	emu_pmi(emu_to_vcpu(ev));
 	return 0;
 }
 
 static int emu_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_emu_tally *t)
 {
-	struct emu_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = emu_to_vcpu(ev);
 
 	v->tally = t ? t : &v->own_tally;
 	return 0;
-}
-
-static int emu_engine_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes)
-{
-	return emu_get_state(to_vcpu(ev), buf, bytes);
-}
-
-static int emu_engine_set_state(struct vmm_engine_vcpu *ev, const void *buf, size_t bytes)
-{
-	return emu_set_state(to_vcpu(ev), buf, bytes);
 }
 
 const struct vmm_engine_ops vmm_emu_ops = {
@@ -507,16 +467,16 @@ const struct vmm_engine_ops vmm_emu_ops = {
 	.set_regs = emu_set_regs,
 	.get_sregs = emu_get_sregs,
 	.set_sregs = emu_set_sregs,
-	.run = emu_engine_run,
-	.warm = emu_engine_warm,
+	.run = emu_run,
+	.warm = emu_warm,
 	.kick = engine_emu_kick,
 	.interrupt = emu_interrupt_queue,
 	.nmi = emu_nmi_queue,
 	.pmi = emu_engine_pmi,
 	.set_tally = emu_set_tally,
-	.get_state = emu_engine_get_state,
-	.set_state = emu_engine_set_state,
-	.get_vm_state = emu_engine_get_vm_state,
-	.set_vm_state = emu_engine_set_vm_state,
+	.get_state = emu_get_state,
+	.set_state = emu_set_state,
+	.get_vm_state = emu_get_vm_state,
+	.set_vm_state = emu_set_vm_state,
 	.guest_tsc = vmm_no_guest_tsc,
 };

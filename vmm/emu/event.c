@@ -352,10 +352,26 @@ static int read_return_cs(struct emu_vcpu *v, uint64_t sel, struct kvm_segment *
 		       : 0;
 }
 
+/* Go to the code of frame @f, at the CPL of its CS. v->rip is set already. */
+static void far_return(struct emu_vcpu *v, const uint64_t *f, const struct kvm_segment *cs,
+		       const struct kvm_segment *ss)
+{
+	unsigned int old = v->cpl, rpl = f[1] & 3;
+
+	emu_taken(v);
+	emu_set_cpl(v, rpl);
+	v->seg[EMU_CS] = *cs;
+	v->seg[EMU_CS].selector = (uint16_t)f[1];
+	v->seg[EMU_SS] = *ss;
+	if (rpl > old)
+		drop_segments(v);
+	emu_lbr_far(v, v->cur->rip, old);
+}
+
 int emu_sys_iret(struct emu_vcpu *v, const struct emu_op *op)
 {
 	static const uint8_t rest[] = {4, 3};
-	unsigned int acc = v->cpl == 3 ? EMU_ACC_U : 0, old = v->cpl, rpl;
+	unsigned int acc = v->cpl == 3 ? EMU_ACC_U : 0, rpl;
 	uint64_t f[5], keep, now = emu_get_rflags(v);
 	struct kvm_segment cs, ss;
 	bool late;
@@ -383,16 +399,9 @@ int emu_sys_iret(struct emu_vcpu *v, const struct emu_op *op)
 	emu_put_rflags(v, (now & keep) | (f[2] & 0x3f7fd7 & ~keep));
 	v->rip = f[0];
 	v->r[EMU_RSP] = f[3];
-	emu_taken(v);
-	emu_set_cpl(v, rpl);
-	cs.selector = (uint16_t)f[1];
-	v->seg[EMU_CS] = cs;
-	v->seg[EMU_SS] = ss;
-	if (rpl > old)
-		drop_segments(v);
+	far_return(v, f, &cs, &ss);
 	v->nmi_masked = false;
 	v->sti_shadow = false;
-	emu_lbr_far(v, v->cur->rip, old);
 	emu_recheck(v);
 	if (v->rflags & EMU_RF)
 		v->attn |= EMU_ATTN_EVENT; /* chunk() clears it for the next instruction */
@@ -420,7 +429,7 @@ int emu_sys_int(struct emu_vcpu *v, const struct emu_op *op)
 /* RETF to 64-bit code. Kernels use it to load CS. */
 int emu_sys_retf(struct emu_vcpu *v, const struct emu_op *op)
 {
-	unsigned int acc = v->cpl == 3 ? EMU_ACC_U : 0, old = v->cpl, rpl;
+	unsigned int acc = v->cpl == 3 ? EMU_ACC_U : 0, rpl;
 	uint64_t f[4] = {0}, rsp = v->r[EMU_RSP];
 	struct kvm_segment cs, ss = v->seg[EMU_SS];
 	bool late;
@@ -441,13 +450,6 @@ int emu_sys_retf(struct emu_vcpu *v, const struct emu_op *op)
 		return emu_gp(v, 0);
 	v->rip = f[0];
 	v->r[EMU_RSP] = rsp;
-	emu_taken(v);
-	emu_set_cpl(v, rpl);
-	cs.selector = (uint16_t)f[1];
-	v->seg[EMU_CS] = cs;
-	v->seg[EMU_SS] = ss;
-	if (rpl > old)
-		drop_segments(v);
-	emu_lbr_far(v, v->cur->rip, old);
+	far_return(v, f, &cs, &ss);
 	return 0;
 }

@@ -147,6 +147,16 @@ static inline uint64_t emu_ev_sum(uint8_t ev)
 	       (uint64_t)(ev >> 2 & 1) << EMU_LANE_BRANCHES;
 }
 
+static inline struct emu_vm *emu_to_vm(const struct vmm_engine_vm *vm)
+{
+	return (struct emu_vm *)(uintptr_t)vm;
+}
+
+static inline struct emu_vcpu *emu_to_vcpu(const struct vmm_engine_vcpu *v)
+{
+	return (struct emu_vcpu *)(uintptr_t)v;
+}
+
 /* emu_is_ram - returns true if guest-physical @pa is RAM. Then its whole page is RAM. */
 static inline bool emu_is_ram(const struct emu_vm *vm, uint64_t pa)
 {
@@ -218,8 +228,9 @@ struct emu_block *emu_find(struct emu_vcpu *v);
 /* emu_code_hit - returns true if a store of @bytes at host address @p, inside one page, hits code
  * decoded by any vCPU of the VM. */
 bool emu_code_hit(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
-/* emu_code_written - call it after a store that hit code: all blocks of that page become stale. */
-void emu_code_written(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
+/* emu_code_stored - call it after a store of @bytes at host address @p, inside one page: if it hit
+ * code, all blocks of that page become stale. Returns true if it did. */
+bool emu_code_stored(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
 /* emu_sync - drop the blocks with overwritten code; includes emu_ack_code. Call it at safe
  * points (cache.c). */
 void emu_sync(struct emu_vcpu *v);
@@ -274,6 +285,13 @@ void emu_emit_fault(struct emu_code *c, uint64_t rip, unsigned int len, bool gp)
 /* emu_emit_end - close a block that its last instruction does not end. */
 void emu_emit_end(struct emu_code *c);
 
+/* ---- atomic.c ---- */
+/* The new value of the operand of @op, of kind op->idx as of emu_help_locked, from the old one and
+ * the second operand @b. emu_atomic_finish - set the other registers and the flags afterwards. */
+uint64_t emu_atomic_result(const struct emu_vcpu *v, const struct emu_op *op, uint64_t old,
+			   uint64_t b);
+void emu_atomic_finish(struct emu_vcpu *v, const struct emu_op *op, uint64_t old, uint64_t b);
+
 /* ---- exec.c ---- */
 /* emu_exec - run from op @from of @b until a trap, the end of the chunk, or v->attn. @from is the
  * first op of an instruction, and 0 unless the ops before it were executed last. */
@@ -291,10 +309,11 @@ unsigned int emu_opcode(const void *label);
 void emu_reset(struct emu_vcpu *v);
 
 /* ---- run.c ---- */
-int emu_run(struct emu_vcpu *v, struct vmm_run *run);
+/* emu_run - vmm_engine_ops.run. */
+int emu_run(struct vmm_engine_vcpu *ev, struct vmm_run *run);
 /* ---- warm.c ---- */
 /* emu_warm - vmm_engine_ops.warm. */
-void emu_warm(const struct emu_vcpu *v, bool next);
+void emu_warm(const struct vmm_engine_vcpu *ev, bool next);
 /* emu_warm_left - translated code was left in @b: it is likely to run again. */
 static inline void emu_warm_left(struct emu_vcpu *v, const struct emu_block *b)
 {
@@ -457,11 +476,8 @@ void emu_irq_taken(struct emu_vcpu *v);
 bool emu_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector);
 
 /* ---- state.c: see get_state and set_state in vmm/engine/engine.h ---- */
-int emu_get_state(const struct emu_vcpu *v, void *buf, size_t *bytes);
-/* emu_state_out - copy @b to @buf, which holds *bytes bytes; *bytes becomes the length of @b, which
- * this frees. Returns 0, -ENOSPC (@buf is too small) or -ENOMEM. */
-int emu_state_out(struct vpmu_blob *b, void *buf, size_t *bytes);
-int emu_set_state(struct emu_vcpu *v, const void *buf, size_t bytes);
+int emu_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes);
+int emu_set_state(struct vmm_engine_vcpu *ev, const void *buf, size_t bytes);
 
 /* ---- msr.c ---- */
 /* emu_pat_valid - returns true if IA32_PAT can hold @x. */

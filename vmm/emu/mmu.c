@@ -60,8 +60,7 @@ bool emu_pte_set(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t seen, uint6
 {
 	if (!atomic_compare_exchange_strong(pte, &seen, seen | bits))
 		return false;
-	if (unlikely(emu_code_hit(v->vm, (uint8_t *)pte, 8)))
-		emu_code_written(v->vm, (uint8_t *)pte, 8);
+	emu_code_stored(v->vm, (uint8_t *)pte, 8);
 	return true;
 }
 
@@ -314,6 +313,13 @@ static int code_check(struct emu_vcpu *v, int parts, uint8_t *host[2], const uin
 	return 0;
 }
 
+/* Call it after a store to the parts that span() has returned. */
+static void stored(struct emu_vcpu *v, uint8_t *const host[2], const uint16_t n[2])
+{
+	for (int i = 0; i < 2 && n[i]; i++)
+		emu_code_stored(v->vm, host[i], n[i]);
+}
+
 int emu_st_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x)
 {
 	uint8_t *host[2], buf[8];
@@ -332,12 +338,7 @@ int emu_st_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x)
 		memcpy(host[0], buf, n[0]);
 		memcpy(host[1], buf + n[0], n[1]);
 	}
-	/* Another vCPU may have decoded these bytes since the check: check again after the store.
-	 * Pairs with the fence in cache_settle() (cache.c). */
-	atomic_thread_fence(memory_order_seq_cst);
-	for (int i = 0; i < parts; i++)
-		if (emu_code_hit(v->vm, host[i], n[i]))
-			emu_code_written(v->vm, host[i], n[i]);
+	stored(v, host, n);
 	return 0;
 }
 
@@ -379,11 +380,8 @@ void emu_rmw_commit(struct emu_vcpu *v)
 	for (int i = 0; i < 2 && v->bounce.n[i]; i++) {
 		memcpy(v->bounce.host[i], src, v->bounce.n[i]);
 		src += v->bounce.n[i];
-		/* As in emu_st_slow(): pairs with the fence in cache_settle(). */
-		atomic_thread_fence(memory_order_seq_cst);
-		if (emu_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
-			emu_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
 	}
+	stored(v, v->bounce.host, v->bounce.n);
 }
 
 /* System structures, stacks of interrupts and the state of x87 and SSE are in RAM. Returns 1. */
@@ -442,11 +440,7 @@ void emu_area_io(struct emu_vcpu *v, unsigned int at, void *buf, unsigned int by
 
 void emu_area_close(struct emu_vcpu *v)
 {
-	/* As in emu_st_slow(): pairs with the fence in cache_settle(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	for (int i = 0; i < 2 && v->bounce.n[i]; i++)
-		if (emu_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
-			emu_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
+	stored(v, v->bounce.host, v->bounce.n);
 }
 
 int emu_st_wide(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes)
@@ -484,11 +478,7 @@ int emu_sys_write(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int
 	memcpy(host[0], buf, n[0]);
 	if (parts == 2)
 		memcpy(host[1], (const uint8_t *)buf + n[0], n[1]);
-	/* As in emu_st_slow(): pairs with the fence in cache_settle(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	for (int i = 0; i < parts; i++)
-		if (emu_code_hit(v->vm, host[i], n[i]))
-			emu_code_written(v->vm, host[i], n[i]);
+	stored(v, host, n);
 	return 0;
 }
 

@@ -128,10 +128,7 @@ static int msr_whole_store(struct emu_vcpu *v, uint64_t pa, const void *buf, uns
 	if ((pa & EMU_PAGE_MASK) != ((pa + bytes - 1) & EMU_PAGE_MASK) || !emu_is_ram(v->vm, pa))
 		return emu_gp(v, 0);
 	memcpy(at, buf, bytes);
-	/* As in emu_st_slow() (mmu.c): pairs with the fence in cache_settle(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (emu_code_hit(v->vm, at, bytes))
-		emu_code_written(v->vm, at, bytes);
+	emu_code_stored(v->vm, at, bytes);
 	return 0;
 }
 
@@ -170,8 +167,7 @@ void emu_whole_stopped(struct emu_vcpu *v)
 		return;
 	at = v->vm->ram + pa;
 	__atomic_fetch_or(at, PVCLOCK_GUEST_STOPPED, __ATOMIC_SEQ_CST);
-	if (emu_code_hit(v->vm, at, 1))
-		emu_code_written(v->vm, at, 1);
+	emu_code_stored(v->vm, at, 1);
 }
 
 /* The time of day at which the VM's clock was 0. */

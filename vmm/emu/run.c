@@ -434,8 +434,10 @@ static void run_loop(struct emu_vcpu *v)
 	}
 }
 
-int emu_run(struct emu_vcpu *v, struct vmm_run *run)
+int emu_run(struct vmm_engine_vcpu *ev, struct vmm_run *run)
 {
+	struct emu_vcpu *v = emu_to_vcpu(ev);
+
 	v->run = run;
 	v->host_mxcsr = emu_host_mxcsr();
 	v->retired = 0;

@@ -86,22 +86,6 @@ static void state_collect(const struct emu_vcpu *v, struct state *s)
 		emu_plat_get(v, &s->plat);
 }
 
-int emu_state_out(struct vpmu_blob *b, void *buf, size_t *bytes)
-{
-	int ret = 0;
-
-	if (b->failed)
-		ret = -ENOMEM;
-	else if (*bytes < b->len)
-		ret = -ENOSPC;
-	else
-		memcpy(buf, b->data, b->len);
-	if (ret != -ENOMEM)
-		*bytes = b->len;
-	vpmu_blob_fini(b);
-	return ret;
-}
-
 static void state_io(struct blob_io *io, void *of)
 {
 	struct state *s = of;
@@ -128,8 +112,9 @@ static void simd_io(struct blob_io *io, void *of)
 	IO(s->simd);
 }
 
-int emu_get_state(const struct emu_vcpu *v, void *buf, size_t *bytes)
+int emu_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes)
 {
+	const struct emu_vcpu *v = emu_to_vcpu(ev);
 	struct vpmu_blob b = {0};
 	struct state s;
 
@@ -145,7 +130,7 @@ int emu_get_state(const struct emu_vcpu *v, void *buf, size_t *bytes)
 		blob_save(&b, SIMD_TAG, SIMD_FORMAT, simd_io, &s);
 	if (s.ss_shadow || s.hits)
 		blob_save(&b, BRK_TAG, BRK_VERSION, brk_io, &s);
-	return emu_state_out(&b, buf, bytes);
+	return blob_out(&b, 0, buf, bytes);
 }
 
 /* The local APIC of @v after a reset. */
@@ -276,8 +261,9 @@ static bool valid(const struct emu_vcpu *v, const struct state *s)
 	return exit_valid(v, s) && brk_valid(s) && lapic_valid(v, s);
 }
 
-int emu_set_state(struct emu_vcpu *v, const void *buf, size_t bytes)
+int emu_set_state(struct vmm_engine_vcpu *ev, const void *buf, size_t bytes)
 {
+	struct emu_vcpu *v = emu_to_vcpu(ev);
 	struct state s;
 
 	if (!state_parse(&s, v, buf, bytes) || !valid(v, &s))

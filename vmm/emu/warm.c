@@ -45,8 +45,9 @@ void emu_warm_note(struct emu_vcpu *v)
 				: NULL;
 }
 
-void emu_warm(const struct emu_vcpu *v, bool next)
+void emu_warm(const struct vmm_engine_vcpu *ev, bool next)
 {
+	const struct emu_vcpu *v = emu_to_vcpu(ev);
 	const struct emu_block *b;
 	uint32_t sites;
 

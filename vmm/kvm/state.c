@@ -86,20 +86,6 @@ static int save_ioctl(struct vpmu_blob *b, int fd, unsigned long get, uint32_t t
 	return rc;
 }
 
-static int state_finish(struct vpmu_blob *b, int rc, void *buf, size_t *bytes)
-{
-	if (!rc && b->failed)
-		rc = -ENOMEM;
-	if (!rc && *bytes < b->len)
-		rc = -ENOSPC;
-	else if (!rc)
-		memcpy(buf, b->data, b->len);
-	if (!rc || rc == -ENOSPC)
-		*bytes = b->len;
-	vpmu_blob_fini(b);
-	return rc;
-}
-
 /* If the kernel rejects a part, the file is invalid. */
 static int refused(int rc)
 {
@@ -274,7 +260,7 @@ int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes)
 		rc = save_ioctl(&b, v->fd, KVM_GET_DEBUGREGS, TAG_DEBUG, &dr, sizeof(dr));
 	if (!rc)
 		rc = save_ioctl(&b, v->fd, KVM_GET_VCPU_EVENTS, TAG_EVENTS, &ev, sizeof(ev));
-	return state_finish(&b, rc, buf, bytes);
+	return blob_out(&b, rc, buf, bytes);
 }
 
 int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
@@ -345,7 +331,7 @@ int kvm_vm_get_state(struct vmm_engine_vm *vm, void *buf, size_t *bytes)
 	for (size_t i = 0; i < n; i++)
 		vpmu_blob_u64(&b, vm->port.site[i]);
 	vpmu_blob_end(&b, section);
-	return state_finish(&b, rc, buf, bytes);
+	return blob_out(&b, rc, buf, bytes);
 }
 
 static int load_sites(struct vmm_engine_vm *vm, struct vpmu_blob_reader *in)

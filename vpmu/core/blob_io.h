@@ -7,6 +7,9 @@
 #ifndef VPMU_CORE_BLOB_IO_H
 #define VPMU_CORE_BLOB_IO_H
 
+#include <errno.h>
+#include <string.h>
+
 #include "vpmu/core/blob.h"
 
 struct blob_io {
@@ -63,6 +66,22 @@ static inline bool blob_load(struct vpmu_blob_reader *r, uint32_t tag, uint16_t 
 		return false;
 	fn(&(struct blob_io){.in = &s}, of);
 	return vpmu_blob_done(&s);
+}
+
+/* blob_out - copy @b to @buf, which has room for *bytes, set *bytes to its length, and free it.
+ * @rc: an error until here, or 0. Returns 0, @rc, -ENOMEM, or with *bytes set -ENOSPC. */
+static inline int blob_out(struct vpmu_blob *b, int rc, void *buf, size_t *bytes)
+{
+	if (!rc && b->failed)
+		rc = -ENOMEM;
+	else if (!rc && *bytes < b->len)
+		rc = -ENOSPC;
+	else if (!rc)
+		memcpy(buf, b->data, b->len);
+	if (!rc || rc == -ENOSPC)
+		*bytes = b->len;
+	vpmu_blob_fini(b);
+	return rc;
 }
 
 #endif

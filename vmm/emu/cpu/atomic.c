@@ -49,9 +49,8 @@ static __attribute__((no_sanitize("alignment"))) uint64_t atomic_peek(const void
 	}
 }
 
-/* The new value of the operand, from the old one. */
-static uint64_t atomic_modify(const struct emu_vcpu *v, const struct emu_op *op, uint64_t old,
-			      uint64_t b)
+uint64_t emu_atomic_result(const struct emu_vcpu *v, const struct emu_op *op, uint64_t old,
+			   uint64_t b)
 {
 	unsigned int lg = op->base;
 	uint64_t bit = 1ULL << (b & ((8u << lg) - 1));
@@ -103,11 +102,10 @@ static void carry_flags(struct emu_vcpu *v, unsigned int lg, uint64_t a, uint64_
 			      (of ? EMU_OF : 0));
 }
 
-/* Set registers and flags after the memory access. */
-static void atomic_finish(struct emu_vcpu *v, const struct emu_op *op, uint64_t a, uint64_t b)
+void emu_atomic_finish(struct emu_vcpu *v, const struct emu_op *op, uint64_t a, uint64_t b)
 {
 	unsigned int lg = op->base, bytes = 1u << lg;
-	uint64_t r = atomic_modify(v, op, a, b), sr = emu_sext(r, lg);
+	uint64_t r = emu_atomic_result(v, op, a, b), sr = emu_sext(r, lg);
 	uint64_t cf;
 
 	switch (op->idx) {
@@ -173,7 +171,7 @@ int emu_help_locked(struct emu_vcpu *v, const struct emu_op *op)
 		return 1;
 	if (p != v->bounce.buf && (at & (LINE - 1)) + bytes <= LINE) {
 		old = atomic_peek(p, lg);
-		while (!cas(p, lg, &old, atomic_modify(v, op, old, b)))
+		while (!cas(p, lg, &old, emu_atomic_result(v, op, old, b)))
 			;
 	} else {
 		v->extra += EMU_EFFORT_SPLIT;
@@ -184,12 +182,12 @@ int emu_help_locked(struct emu_vcpu *v, const struct emu_op *op)
 			return 1;
 		}
 		old = emu_get(p, bytes);
-		emu_put(p, bytes, atomic_modify(v, op, old, b));
+		emu_put(p, bytes, emu_atomic_result(v, op, old, b));
 		if (p == v->bounce.buf)
 			emu_rmw_commit(v);
 		pthread_mutex_unlock(&v->vm->split_lock);
 	}
-	atomic_finish(v, op, old, b);
+	emu_atomic_finish(v, op, old, b);
 	return 0;
 }
 

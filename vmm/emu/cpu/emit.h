@@ -143,6 +143,8 @@ enum {
 /* emu_help_pcmpstr */
 #define TEXT_MASK     1u /* the result is a mask in XMM0, not an index in ECX */
 #define TEXT_EXPLICIT 2u /* the lengths are in EAX and EDX */
+/* Kinds of moves: between registers, as op->scale or op->idx, and in the table's arg with MOVE_*.
+ */
 enum {
 	MOV_ALL,
 	MOV_LOW32,
@@ -155,6 +157,13 @@ enum {
 	MOV_TO32,
 	MOV_TO64
 };
+/* arg of emit_simd_mov and emit_avx_mov, with MOV_* */
+#define MOVE_ALIGNED 16u /* the memory operand must be aligned */
+#define MOVE_LOW     32u /* memory is the lower half; a load keeps the rest */
+#define MOVE_HIGH    64u /* the same for the upper half */
+/* simd.c: move @s to *d in a way of MOV_ALL to MOV_FROM64; the latter from a general register. */
+void emu_simd_mov(const struct emu_vcpu *v, const struct emu_op *op, unsigned int kind,
+		  union emu_xmm *d, const union emu_xmm *s);
 enum { MMX_MOVE, MMX_LOAD, MMX_STORE, MMX_FROM_GPR, MMX_TO_GPR, MMX_FROM_XMM, MMX_TO_XMM };
 
 /* simd.c: the memory operand at EMU_TEA. Traps. */

@@ -4,15 +4,15 @@
  */
 #include "vmm/emu/cpu/emit.h"
 
-/* A LOCK-prefixed read-modify-write of operand 0 with the register @src. */
-static bool locked(struct emit *e, unsigned int kind, unsigned int src)
+/* A locked read-modify-write of operand @m, which is memory, with the register @src. */
+static bool locked(struct emit *e, unsigned int m, unsigned int kind, unsigned int src)
 {
 	struct emu_op *op;
 
-	emit_tea(e, 0);
-	op = emit_helper(e, emu_help_locked, emit_lg(e, 0), kind);
+	emit_tea(e, m);
+	op = emit_helper(e, emu_help_locked, emit_lg(e, m), kind);
 	op->src = (uint8_t)src;
-	op->flags |= e->zo[0].mem.segment == ZYDIS_REGISTER_SS ? EMU_OPF_SS : 0;
+	op->flags |= e->zo[m].mem.segment == ZYDIS_REGISTER_SS ? EMU_OPF_SS : 0;
 	return true;
 }
 
@@ -54,7 +54,7 @@ static bool emit_int_exchange(struct emit *e, unsigned int op32, emu_op_fn *fn, 
 		return true;
 	}
 	if (!e->c->alone)
-		return locked(e, kind, src);
+		return locked(e, 0, kind, src);
 	t0 = exchange_begin(e, 0, &m);
 	exchange_regs(e, op32, fn, t0, src);
 	emit_store(e, &m, emit_lg(e, 0), t0);
@@ -78,11 +78,11 @@ bool emit_alu(struct emit *e, unsigned int alu)
 		if (emit_locked(e)) {
 			e->fc = EMU_FC_UNKNOWN;
 			if (!emit_is_imm(e, 1))
-				return locked(e, alu, emit_reg(e, 1));
+				return locked(e, 0, alu, emit_reg(e, 1));
 			op = emit_add(e, EMU_OP_MOV_RI64);
 			op->dst = EMU_T0;
 			op->imm = emit_imm(e, 1);
-			return locked(e, alu, emit_t0(lg));
+			return locked(e, 0, alu, emit_t0(lg));
 		}
 		if (emit_lock_prefix(e)) { /* in a VM of one vCPU */
 			unsigned int t0 = emit_rmw_begin(e, 0, &m);
@@ -126,7 +126,7 @@ bool emit_unary(struct emit *e, unsigned int opcode)
 	struct emit_mem m;
 
 	if (emit_locked(e))
-		return locked(e,
+		return locked(e, 0,
 			      opcode == EMU_OP_NOT8   ? LOCKED_NOT
 			      : opcode == EMU_OP_NEG8 ? LOCKED_NEG
 			      : opcode == EMU_OP_INC8 ? LOCKED_INC
@@ -165,34 +165,34 @@ bool emit_shift(struct emit *e, unsigned int which)
 	return true;
 }
 
+/* A helper that modifies operand 0. */
+static struct emu_op *modify(struct emit *e, emu_op_fn *fn, unsigned int kind)
+{
+	struct emit_mem m;
+	unsigned int dst = emit_rmw_begin(e, 0, &m);
+	struct emu_op *op = emit_helper(e, fn, emit_lg(e, 0), kind);
+
+	op->dst = (uint8_t)dst;
+	emit_rmw_end(e, 0, &m);
+	return op;
+}
+
 bool emit_rotate(struct emit *e, unsigned int kind)
 {
-	unsigned int lg = emit_lg(e, 0), dst;
-	struct emit_mem m;
-	struct emu_op *op;
+	struct emu_op *op = modify(e, emu_help_rotate, kind);
 
-	dst = emit_rmw_begin(e, 0, &m);
-	op = emit_helper(e, emu_help_rotate, lg, kind);
-	op->dst = (uint8_t)dst;
 	op->src = emit_is_imm(e, 1) ? EMIT_IMM : EMU_RCX * 8;
 	op->imm = emit_is_imm(e, 1) ? emit_imm(e, 1) : 0;
-	emit_rmw_end(e, 0, &m);
 	return true;
 }
 
 bool emit_shiftd(struct emit *e, unsigned int right)
 {
-	unsigned int lg = emit_lg(e, 0), dst;
-	struct emit_mem m;
-	struct emu_op *op;
+	struct emu_op *op = modify(e, emu_help_shiftd, right);
 
-	dst = emit_rmw_begin(e, 0, &m);
-	op = emit_helper(e, emu_help_shiftd, lg, right);
-	op->dst = (uint8_t)dst;
 	op->src = (uint8_t)emit_reg(e, 1);
 	op->scale = !emit_is_imm(e, 2);
 	op->imm = emit_is_imm(e, 2) ? emit_imm(e, 2) : 0;
-	emit_rmw_end(e, 0, &m);
 	return true;
 }
 
@@ -422,13 +422,8 @@ bool emit_xchg(struct emit *e, unsigned int arg)
 		op->src = (uint8_t)t0;
 		return true;
 	}
-	if (emit_is_mem(e, m)) { /* locked, with or without the prefix */
-		emit_tea(e, m);
-		op = emit_helper(e, emu_help_locked, lg, LOCKED_XCHG);
-		op->src = (uint8_t)emit_reg(e, !m);
-		op->flags |= e->zo[m].mem.segment == ZYDIS_REGISTER_SS ? EMU_OPF_SS : 0;
-		return true;
-	}
+	if (emit_is_mem(e, m)) /* locked, with or without the prefix */
+		return locked(e, m, LOCKED_XCHG, emit_reg(e, !m));
 	op = lg < 2 ? emit_helper(e, emu_help_xchg, lg, 0) : emit_add(e, EMU_OP_XCHG32 + (lg - 2));
 	op->dst = (uint8_t)emit_reg(e, 0);
 	op->src = (uint8_t)emit_reg(e, 1);

@@ -153,30 +153,10 @@ int emu_help_avx_mov(struct emu_vcpu *v, const struct emu_op *op)
 
 	if (emu_fp_avx(v))
 		return 1;
-	switch (op->idx) {
-	case MOV_ALL:
+	if (op->idx == MOV_ALL)
 		y = s;
-		break;
-	case MOV_LOW32:
-		y.d[0] = s.d[0];
-		break;
-	case MOV_LOW64:
-		y.q[0] = s.q[0];
-		break;
-	case MOV_HL:
-		y.q[0] = s.q[1];
-		break;
-	case MOV_LH:
-		y.q[1] = s.q[0];
-		break;
-	case MOV_ZERO64:
-		y.q[0] = s.q[0];
-		y.q[1] = 0;
-		break;
-	default:
-		y.q[0] = emu_rd(v, op->src, op->idx == MOV_FROM32 ? 4 : 8);
-		y.q[1] = 0;
-	}
+	else
+		emu_simd_mov(v, op, op->idx, &y.x[0], &s.x[0]);
 	avx_put(v, op->dst, &y, AVX_LANES(op));
 	return 0;
 }

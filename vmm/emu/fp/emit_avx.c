@@ -280,42 +280,20 @@ bool emit_avx_gather(struct emit *e, unsigned int kind)
 
 /* ---- moves ---- */
 
-static bool emit_avx_reg_mov(struct emit *e)
+static bool emit_avx_reg_mov(struct emit *e, unsigned int kind)
 {
-	unsigned int n = e->zi->operand_count_visible, kind = MOV_ALL;
-	bool wide = e->zi->mnemonic == ZYDIS_MNEMONIC_VMOVQ;
+	unsigned int n = e->zi->operand_count_visible, to = emit_avx_class(e, 0);
 	struct emu_op *op;
 
-	if (emit_avx_class(e, 0) != ZYDIS_REGCLASS_XMM &&
-	    emit_avx_class(e, 0) != ZYDIS_REGCLASS_YMM) {
+	if (to != ZYDIS_REGCLASS_XMM && to != ZYDIS_REGCLASS_YMM) {
 		op = emit_fp_helper(e, emu_help_simd_mov, EMIT_NO_MEM, 0, 0);
 		op->scale = emit_lg(e, 0) == 3 ? MOV_TO64 : MOV_TO32;
 		op->dst = (uint8_t)emit_reg(e, 0);
 		op->src = emit_avx_number(e, 1);
 		return true;
 	}
-	switch (e->zi->mnemonic) {
-	case ZYDIS_MNEMONIC_VMOVSS:
-		kind = MOV_LOW32;
-		break;
-	case ZYDIS_MNEMONIC_VMOVSD:
-		kind = MOV_LOW64;
-		break;
-	case ZYDIS_MNEMONIC_VMOVHLPS:
-		kind = MOV_HL;
-		break;
-	case ZYDIS_MNEMONIC_VMOVLHPS:
-		kind = MOV_LH;
-		break;
-	case ZYDIS_MNEMONIC_VMOVD:
-	case ZYDIS_MNEMONIC_VMOVQ:
-		kind = emit_avx_class(e, 1) == ZYDIS_REGCLASS_XMM ? MOV_ZERO64
-		       : wide && emit_lg(e, 1) == 3		  ? MOV_FROM64
-								  : MOV_FROM32;
-		break;
-	default:
-		break;
-	}
+	if (kind == MOV_ZERO64 && emit_avx_class(e, 1) != ZYDIS_REGCLASS_XMM)
+		kind = emit_lg(e, 1) == 3 ? MOV_FROM64 : MOV_FROM32;
 	op = emit_fp_helper(e, emu_help_avx_mov, EMIT_NO_MEM, 0, kind);
 	op->dst = emit_avx_number(e, 0);
 	op->src = emit_avx_number(e, n - 1);
@@ -332,27 +310,13 @@ bool emit_avx_mov(struct emit *e, unsigned int arg)
 	if (!emit_avx_vex(e))
 		return false;
 	if (!store && !emit_is_mem(e, n - 1))
-		return emit_avx_reg_mov(e);
-	switch (e->zi->mnemonic) {
-	case ZYDIS_MNEMONIC_VMOVAPS:
-	case ZYDIS_MNEMONIC_VMOVAPD:
-	case ZYDIS_MNEMONIC_VMOVDQA:
-	case ZYDIS_MNEMONIC_VMOVNTPS:
-	case ZYDIS_MNEMONIC_VMOVNTPD:
-	case ZYDIS_MNEMONIC_VMOVNTDQ:
-	case ZYDIS_MNEMONIC_VMOVNTDQA:
-		flags = SIMD_ALIGN | SIMD_STRICT | (store ? 0 : SIMD_ZERO);
-		break;
-	case ZYDIS_MNEMONIC_VMOVHPS:
-	case ZYDIS_MNEMONIC_VMOVHPD:
-		flags = SIMD_RIGHT;
-		break;
-	case ZYDIS_MNEMONIC_VMOVLPS:
-	case ZYDIS_MNEMONIC_VMOVLPD:
-		break;
-	default:
-		flags = store ? 0 : SIMD_ZERO;
-	}
+		return emit_avx_reg_mov(e, arg & 15);
+	if (arg & MOVE_ALIGNED)
+		flags |= SIMD_ALIGN | SIMD_STRICT;
+	if (arg & MOVE_HIGH)
+		flags |= SIMD_RIGHT;
+	else if (!store && !(arg & MOVE_LOW))
+		flags |= SIMD_ZERO;
 	op = emit_avx_op(e, store ? emu_help_avx_store : emu_help_avx_load, flags);
 	if (store)
 		op->src = emit_avx_number(e, n - 1);

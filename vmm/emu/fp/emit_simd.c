@@ -233,35 +233,14 @@ static bool mmx_mov(struct emit *e)
 	return true;
 }
 
-static bool reg_mov(struct emit *e)
+static bool reg_mov(struct emit *e, unsigned int kind)
 {
 	struct emu_op *op = emit_helper(e, emu_help_simd_mov, 0, 0);
-	unsigned int kind = MOV_ALL;
 
 	if (!is_xmm(e, 0))
 		kind = emit_lg(e, 0) == 3 ? MOV_TO64 : MOV_TO32;
 	else if (!is_xmm(e, 1))
 		kind = emit_lg(e, 1) == 3 ? MOV_FROM64 : MOV_FROM32;
-	else
-		switch (e->zi->mnemonic) {
-		case ZYDIS_MNEMONIC_MOVSS:
-			kind = MOV_LOW32;
-			break;
-		case ZYDIS_MNEMONIC_MOVSD:
-			kind = MOV_LOW64;
-			break;
-		case ZYDIS_MNEMONIC_MOVQ:
-			kind = MOV_ZERO64;
-			break;
-		case ZYDIS_MNEMONIC_MOVHLPS:
-			kind = MOV_HL;
-			break;
-		case ZYDIS_MNEMONIC_MOVLHPS:
-			kind = MOV_LH;
-			break;
-		default:
-			break;
-		}
 	op->scale = (uint8_t)kind;
 	op->dst = (uint8_t)emit_simd_number(e, 0);
 	op->src = (uint8_t)emit_simd_number(e, 1);
@@ -270,8 +249,7 @@ static bool reg_mov(struct emit *e)
 
 bool emit_simd_mov(struct emit *e, unsigned int arg)
 {
-	unsigned int mem = emit_is_mem(e, 0) ? 0 : emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM, flags = 0;
-	unsigned int bytes, part = 0;
+	unsigned int mem = emit_is_mem(e, 0) ? 0 : emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM, flags;
 	struct emu_op *op;
 
 	if (!legacy(e))
@@ -279,30 +257,13 @@ bool emit_simd_mov(struct emit *e, unsigned int arg)
 	if (is_mmx(e, 0) || is_mmx(e, 1))
 		return mmx_mov(e);
 	if (mem == EMIT_NO_MEM)
-		return reg_mov(e);
-	bytes = emit_simd_bytes_of(e, mem);
-	switch (e->zi->mnemonic) {
-	case ZYDIS_MNEMONIC_MOVAPS:
-	case ZYDIS_MNEMONIC_MOVAPD:
-	case ZYDIS_MNEMONIC_MOVDQA:
-	case ZYDIS_MNEMONIC_MOVNTPS:
-	case ZYDIS_MNEMONIC_MOVNTPD:
-	case ZYDIS_MNEMONIC_MOVNTDQ:
-	case ZYDIS_MNEMONIC_MOVNTDQA:
-		flags = SIMD_ALIGN | SIMD_STRICT;
-		break;
-	case ZYDIS_MNEMONIC_MOVHPS:
-	case ZYDIS_MNEMONIC_MOVHPD:
-		part = 8;
-		break;
-	case ZYDIS_MNEMONIC_MOVLPS:
-	case ZYDIS_MNEMONIC_MOVLPD:
-		break;
-	default:
-		flags = SIMD_ZERO;
-	}
-	op = emit_fp_helper(e, mem ? emu_help_simd_load : emu_help_simd_store, mem, bytes, flags);
-	op->scale = (uint8_t)part;
+		return reg_mov(e, arg & 15);
+	flags = arg & MOVE_ALIGNED	       ? SIMD_ALIGN | SIMD_STRICT
+		: arg & (MOVE_LOW | MOVE_HIGH) ? 0
+					       : SIMD_ZERO;
+	op = emit_fp_helper(e, mem ? emu_help_simd_load : emu_help_simd_store, mem,
+			    emit_simd_bytes_of(e, mem), flags);
+	op->scale = arg & MOVE_HIGH ? 8 : 0;
 	op->dst = mem ? (uint8_t)emit_simd_number(e, 0) : 0;
 	op->src = mem ? 0 : (uint8_t)emit_simd_number(e, 1);
 	return true;

@@ -103,9 +103,11 @@ int emu_help_fwait(struct emu_vcpu *v, const struct emu_op *op)
 
 /* ---- FXSAVE, FXRSTOR: op->base is 1 with REX.W ---- */
 
-static unsigned int user(const struct emu_vcpu *v)
+static int fx_ready(struct emu_vcpu *v)
 {
-	return v->cpl == 3 ? EMU_ACC_U : 0;
+	if (emu_fp_x87(v, false))
+		return 1;
+	return v->r[EMU_TEA] & 15 ? emu_gp(v, 0) : 0;
 }
 
 void emu_fx_out(const struct emu_vcpu *v, struct emu_fx *fx, bool wide)
@@ -132,16 +134,13 @@ void emu_fx_out(const struct emu_vcpu *v, struct emu_fx *fx, bool wide)
 
 int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t va = v->r[EMU_TEA];
 	struct emu_fx fx;
 
 	v->extra += EMU_EFFORT_X87_STATE;
-	if (emu_fp_x87(v, false))
+	if (fx_ready(v))
 		return 1;
-	if (va & 15)
-		return emu_gp(v, 0);
 	emu_fx_out(v, &fx, op->base);
-	return emu_st_wide(v, va, &fx, EMU_FX_WRITTEN);
+	return emu_st_wide(v, v->r[EMU_TEA], &fx, EMU_FX_WRITTEN);
 }
 
 /* AMD's CPUs keep 48 bits of a pointer (measured on family 19H). */
@@ -167,15 +166,10 @@ void emu_fx_in(struct emu_vcpu *v, const struct emu_fx *fx, bool wide, bool sse)
 
 int emu_help_fxrstor(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t va = v->r[EMU_TEA];
 	struct emu_fx fx;
 
 	v->extra += EMU_EFFORT_X87;
-	if (emu_fp_x87(v, false))
-		return 1;
-	if (va & 15)
-		return emu_gp(v, 0);
-	if (emu_ld_wide(v, va, &fx, EMU_FX_WRITTEN))
+	if (fx_ready(v) || emu_ld_wide(v, v->r[EMU_TEA], &fx, EMU_FX_WRITTEN))
 		return 1;
 	if (fx.mxcsr & ~v->fpu.mxcsr_mask)
 		return emu_gp(v, 0);
@@ -206,5 +200,5 @@ int emu_help_clflush(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint8_t byte;
 
-	return emu_sys_read(v, v->r[EMU_TEA], &byte, 1, user(v));
+	return emu_sys_read(v, v->r[EMU_TEA], &byte, 1, v->cpl == 3 ? EMU_ACC_U : 0);
 }

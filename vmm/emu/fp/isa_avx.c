@@ -8,6 +8,7 @@
 	VROW(f, a, c, m)                                                                           \
 	__VA_OPT__(, VROWS_AGAIN ROWS_PARENS(f, a, c, __VA_ARGS__))
 #define VROWS_AGAIN()  VROWS_NEXT
+#define VMOVE(k, ...)  VROWS(emit_avx_mov, k, 1, __VA_ARGS__)
 #define VPLAIN(c, ...) VROWS(emit_avx, VEX_PLAIN, c, __VA_ARGS__)
 #define VARITH(c, ...) VROWS(emit_avx, VEX_ARITH, c, __VA_ARGS__)
 #define FMA_ORDERS(m)  m##132PS, m##132PD, m##213PS, m##213PD, m##231PS, m##231PD
@@ -15,9 +16,15 @@
 
 const struct emu_isa_row emu_isa_avx[] = {
 	/* moves */
-	VROWS(emit_avx_mov, 0, 1, MOVAPS, MOVAPD, MOVUPS, MOVUPD, MOVDQA, MOVDQU, MOVSS, MOVSD,
-	      MOVD, MOVQ, MOVLPS, MOVLPD, MOVHPS, MOVHPD, MOVHLPS, MOVLHPS, MOVNTPS, MOVNTPD,
-	      MOVNTDQ, LDDQU, MOVNTDQA),
+	VMOVE(MOV_ALL | MOVE_ALIGNED, MOVAPS, MOVAPD, MOVDQA, MOVNTPS, MOVNTPD, MOVNTDQ, MOVNTDQA),
+	VMOVE(MOV_ALL, MOVUPS, MOVUPD, MOVDQU, LDDQU),
+	VMOVE(MOV_LOW32, MOVSS),
+	VMOVE(MOV_LOW64, MOVSD),
+	VMOVE(MOV_ZERO64, MOVD, MOVQ),
+	VMOVE(MOVE_LOW, MOVLPS, MOVLPD),
+	VMOVE(MOVE_HIGH, MOVHPS, MOVHPD),
+	VMOVE(MOV_HL, MOVHLPS),
+	VMOVE(MOV_LH, MOVLHPS),
 	VROWS(emit_avx_zero, 0, 1, ZEROUPPER),
 	VROWS(emit_avx_zero, AVX_256, 4, ZEROALL),
 	VROWS(emit_maskmov, 0, 4, MASKMOVDQU),

@@ -10,7 +10,7 @@
 #define X87L(c, ...)  ROWS(emit_x87, 1, c, __VA_ARGS__)
 #define PLAIN(c, ...) ROWS(emit_simd, SIMD_PLAIN, c, __VA_ARGS__)
 #define ARITH(c, ...) ROWS(emit_simd, SIMD_ARITH, c, __VA_ARGS__)
-#define MOVE(...)     ROWS(emit_simd_mov, 0, 1, __VA_ARGS__)
+#define MOVE(k, ...)  ROWS(emit_simd_mov, k, 1, __VA_ARGS__)
 
 const struct emu_isa_row emu_isa_fp[] = {
 	/* x87 */
@@ -45,9 +45,14 @@ const struct emu_isa_row emu_isa_fp[] = {
 	ROWS(emit_fxstate, FX_STMXCSR, 2, STMXCSR),
 	{ZYDIS_MNEMONIC_CLFLUSH, emit_clflush, 0, 4, ISA_NO_MEM},
 	/* moves */
-	MOVE(MOVAPS, MOVAPD, MOVUPS, MOVUPD, MOVDQA, MOVDQU, MOVSS, MOVD, MOVQ, MOVLPS, MOVLPD,
-	     MOVHPS, MOVHPD, MOVHLPS, MOVLHPS, MOVNTPS, MOVNTPD, MOVNTDQ, MOVNTQ, MOVDQ2Q, MOVQ2DQ,
-	     LDDQU, MOVNTDQA),
+	MOVE(MOV_ALL | MOVE_ALIGNED, MOVAPS, MOVAPD, MOVDQA, MOVNTPS, MOVNTPD, MOVNTDQ, MOVNTDQA),
+	MOVE(MOV_ALL, MOVUPS, MOVUPD, MOVDQU, LDDQU, MOVD, MOVNTQ, MOVDQ2Q, MOVQ2DQ),
+	MOVE(MOV_LOW32, MOVSS),
+	MOVE(MOV_ZERO64, MOVQ),
+	MOVE(MOVE_LOW, MOVLPS, MOVLPD),
+	MOVE(MOVE_HIGH, MOVHPS, MOVHPD),
+	MOVE(MOV_HL, MOVHLPS),
+	MOVE(MOV_LH, MOVLHPS),
 	ROWS(emit_maskmov, 0, 4, MASKMOVDQU),
 	ROWS(emit_maskmov, 1, 4, MASKMOVQ),
 	ROWS(emit_emms, 0, 4, EMMS),
@@ -108,7 +113,7 @@ const unsigned int emu_isa_nr_fp = sizeof(emu_isa_fp) / sizeof(emu_isa_fp[0]);
 const struct emu_isa_row *emu_isa_same_name(const struct emu_isa_row *row,
 					    const struct ZydisDecodedInstruction_ *zi)
 {
-	static const struct emu_isa_row movsd = ISA_ROW(emit_simd_mov, 0, 1, MOVSD),
+	static const struct emu_isa_row movsd = ISA_ROW(emit_simd_mov, MOV_LOW64, 1, MOVSD),
 					cmpsd = ISA_ROW(emit_simd, SIMD_ARITH, 1, CMPSD);
 
 	if (zi->opcode_map != ZYDIS_OPCODE_MAP_0F)

@@ -211,6 +211,32 @@ int emu_help_simd_store(struct emu_vcpu *v, const struct emu_op *op)
 	return emu_simd_store(v, op, v->fpu.fx.xmm[op->src].b + op->scale);
 }
 
+void emu_simd_mov(const struct emu_vcpu *v, const struct emu_op *op, unsigned int kind,
+		  union emu_xmm *d, const union emu_xmm *s)
+{
+	switch (kind) {
+	case MOV_ALL:
+		*d = *s;
+		break;
+	case MOV_LOW32:
+		d->d[0] = s->d[0];
+		break;
+	case MOV_LOW64:
+		d->q[0] = s->q[0];
+		break;
+	case MOV_HL:
+		d->q[0] = s->q[1];
+		break;
+	case MOV_LH:
+		d->q[1] = s->q[0];
+		break;
+	default:
+		d->q[0] = kind == MOV_ZERO64 ? s->q[0]
+					     : emu_rd(v, op->src, kind == MOV_FROM32 ? 4 : 8);
+		d->q[1] = 0;
+	}
+}
+
 /* Register to register. */
 int emu_help_simd_mov(struct emu_vcpu *v, const struct emu_op *op)
 {
@@ -218,36 +244,10 @@ int emu_help_simd_mov(struct emu_vcpu *v, const struct emu_op *op)
 
 	if (emu_fp_simd(v, op))
 		return 1;
-	switch (op->scale) {
-	case MOV_ALL:
-		x[op->dst] = x[op->src];
-		break;
-	case MOV_LOW32:
-		x[op->dst].d[0] = x[op->src].d[0];
-		break;
-	case MOV_LOW64:
-		x[op->dst].q[0] = x[op->src].q[0];
-		break;
-	case MOV_ZERO64:
-		x[op->dst].q[0] = x[op->src].q[0];
-		x[op->dst].q[1] = 0;
-		break;
-	case MOV_HL:
-		x[op->dst].q[0] = x[op->src].q[1];
-		break;
-	case MOV_LH:
-		x[op->dst].q[1] = x[op->src].q[0];
-		break;
-	case MOV_FROM32:
-	case MOV_FROM64:
-		x[op->dst].q[0] = emu_rd(v, op->src, op->scale == MOV_FROM32 ? 4 : 8);
-		x[op->dst].q[1] = 0;
-		break;
-	case MOV_TO32:
-	case MOV_TO64:
+	if (op->scale == MOV_TO32 || op->scale == MOV_TO64)
 		emu_wr(v, op->dst, op->scale == MOV_TO32 ? 4 : 8, x[op->src].q[0]);
-		break;
-	}
+	else
+		emu_simd_mov(v, op, op->scale, &x[op->dst], &x[op->src & 15]);
 	return 0;
 }
 

@@ -138,7 +138,7 @@ void emu_plat_get(const struct emu_vcpu *v, struct emu_plat_state *s);
 void emu_plat_save(const struct emu_plat_state *s, struct vpmu_blob *b);
 bool emu_plat_load(struct emu_plat_state *s, struct vpmu_blob_reader *all);
 void emu_plat_set(struct emu_vcpu *v, const struct emu_plat_state *s);
-int emu_get_vm_state(struct emu_vm *vm, void *buf, size_t *bytes);
-int emu_set_vm_state(struct emu_vm *vm, const void *buf, size_t bytes);
+int emu_get_vm_state(struct vmm_engine_vm *evm, void *buf, size_t *bytes);
+int emu_set_vm_state(struct vmm_engine_vm *evm, const void *buf, size_t bytes);
 
 #endif

@@ -22,8 +22,9 @@ static void clock_io(struct blob_io *io, void *now)
 	IO(*(uint64_t *)now);
 }
 
-int emu_get_vm_state(struct emu_vm *vm, void *buf, size_t *bytes)
+int emu_get_vm_state(struct vmm_engine_vm *evm, void *buf, size_t *bytes)
 {
+	struct emu_vm *vm = emu_to_vm(evm);
 	struct vpmu_blob b = {0};
 	uint64_t now;
 
@@ -34,11 +35,12 @@ int emu_get_vm_state(struct emu_vm *vm, void *buf, size_t *bytes)
 	pthread_mutex_lock(&vm->chip->ioapic_lock);
 	ioapic_save(&vm->chip->ioapic, &b);
 	pthread_mutex_unlock(&vm->chip->ioapic_lock);
-	return emu_state_out(&b, buf, bytes);
+	return blob_out(&b, 0, buf, bytes);
 }
 
-int emu_set_vm_state(struct emu_vm *vm, const void *buf, size_t bytes)
+int emu_set_vm_state(struct vmm_engine_vm *evm, const void *buf, size_t bytes)
 {
+	struct emu_vm *vm = emu_to_vm(evm);
 	struct vpmu_blob_reader all = {.data = buf, .len = bytes};
 	struct emu_chip *c = vm->chip;
 	struct ioapic a;

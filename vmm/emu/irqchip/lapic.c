@@ -4,6 +4,7 @@
  * 11.12.1, table 11-6.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "vmm/emu/irqchip/lapic_regs.h"
@@ -103,11 +104,6 @@ void lapic_accept(struct lapic *l, unsigned int vector, bool level)
 		clear_bit(l->tmr, vector);
 }
 
-static void accept(struct lapic *l, unsigned int vector)
-{
-	lapic_accept(l, vector, false);
-}
-
 void lapic_pmi(struct lapic *l, bool automask)
 {
 	uint32_t entry = l->lvt[LVT_PERF];
@@ -116,7 +112,7 @@ void lapic_pmi(struct lapic *l, bool automask)
 		return;
 	switch (entry & LVT_MODE) {
 	case MODE_FIXED:
-		accept(l, entry & LVT_VECTOR);
+		lapic_accept(l, entry & LVT_VECTOR, false);
 		break;
 	case MODE_NMI:
 		l->nmi = true;
@@ -212,7 +208,7 @@ void lapic_send(struct lapic *l, uint64_t icr)
 		if (vector < FIRST_VECTOR)
 			lapic_error(l, self ? ESR_SEND | ESR_RECEIVE : ESR_SEND);
 		else if (self)
-			accept(l, vector);
+			lapic_accept(l, vector, false);
 		break;
 	case MODE_NMI:
 		/* With the self shorthand only fixed delivery is valid: table 11-3. */
@@ -234,62 +230,52 @@ static int lapic_lvt_of(uint32_t reg)
 	return reg >= REG_LVT && reg < REG_LVT + LVTS - 1 ? (int)(reg - REG_LVT) + LVT_TIMER : -1;
 }
 
+/* The registers that are read as they are kept: @nr of them from @reg on. */
+static const struct {
+	uint8_t reg, nr;
+	uint16_t at;
+} kept[] = {
+	{REG_ID, 1, offsetof(struct lapic, id)},
+	{REG_TPR, 1, offsetof(struct lapic, tpr)},
+	{REG_SVR, 1, offsetof(struct lapic, svr)},
+	{REG_ISR, 8, offsetof(struct lapic, isr)},
+	{REG_TMR, 8, offsetof(struct lapic, tmr)},
+	{REG_IRR, 8, offsetof(struct lapic, irr)},
+	{REG_ESR, 1, offsetof(struct lapic, esr_shown)},
+	{REG_CMCI, 1, offsetof(struct lapic, lvt[LVT_CMCI])},
+	{REG_LVT, LVTS - 1, offsetof(struct lapic, lvt[LVT_TIMER])},
+	{REG_INITIAL, 1, offsetof(struct lapic, timer_initial)},
+	{REG_DIVIDE, 1, offsetof(struct lapic, timer_divide)},
+};
+
 int lapic_rdmsr(const struct lapic *l, uint32_t msr, uint64_t *val)
 {
 	uint32_t reg = msr - LAPIC_MSR_BASE;
 
 	if (reg >= LAPIC_MSR_COUNT)
 		return -ENOENT;
-	if (lapic_lvt_of(reg) >= 0) {
-		*val = l->lvt[lapic_lvt_of(reg)];
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		uint32_t n = reg - kept[i].reg, x;
+
+		if (n >= kept[i].nr)
+			continue;
+		memcpy(&x, (const char *)l + kept[i].at + n * sizeof(x), sizeof(x));
+		*val = x;
 		return 0;
 	}
-	switch (reg) {
-	case REG_ID:
-		*val = l->id;
-		return 0;
-	case REG_VERSION:
+	if (reg == REG_VERSION)
 		*val = VERSION;
-		return 0;
-	case REG_TPR:
-		*val = l->tpr;
-		return 0;
-	case REG_PPR:
+	else if (reg == REG_PPR)
 		*val = ppr(l);
-		return 0;
-	case REG_LDR:
+	else if (reg == REG_LDR)
 		*val = ldr(l);
-		return 0;
-	case REG_SVR:
-		*val = l->svr;
-		return 0;
-	case REG_ISR ... REG_ISR + 7:
-		*val = l->isr[reg - REG_ISR];
-		return 0;
-	case REG_TMR ... REG_TMR + 7:
-		*val = l->tmr[reg - REG_TMR];
-		return 0;
-	case REG_IRR ... REG_IRR + 7:
-		*val = l->irr[reg - REG_IRR];
-		return 0;
-	case REG_ESR:
-		*val = l->esr_shown;
-		return 0;
-	case REG_ICR:
+	else if (reg == REG_ICR)
 		*val = l->icr;
-		return 0;
-	case REG_INITIAL:
-		*val = l->timer_initial;
-		return 0;
-	case REG_CURRENT:
+	else if (reg == REG_CURRENT)
 		*val = l->full ? lapic_timer_current(l) : 0;
-		return 0;
-	case REG_DIVIDE:
-		*val = l->timer_divide;
-		return 0;
-	default:
+	else
 		return -EFAULT; /* write-only, or does not exist */
-	}
+	return 0;
 }
 
 uint32_t lapic_lvt_writable(const struct lapic *l, int i)

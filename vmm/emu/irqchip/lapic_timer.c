@@ -13,14 +13,9 @@
 #define MODE_PERIODIC (1u << 17)
 #define MODE_DEADLINE (2u << 17)
 
-static uint32_t lapic_timer_mode_of(uint32_t lvt)
-{
-	return lvt & LVT_MODE;
-}
-
 static uint32_t mode(const struct lapic *l)
 {
-	return lapic_timer_mode_of(l->lvt[LVT_TIMER]);
+	return l->lvt[LVT_TIMER] & LVT_MODE;
 }
 
 /* Figure 11-10: bits 3, 1 and 0 give 2, 4, 8, 16, 32, 64, 128, 1. */
@@ -108,7 +103,7 @@ void lapic_timer_wr_divide(struct lapic *l, uint32_t x)
 /* A change to or from TSC-deadline mode disarms the timer (11.5.4.1). */
 void lapic_timer_wr_lvt(struct lapic *l, uint32_t x)
 {
-	if ((mode(l) == MODE_DEADLINE) == (lapic_timer_mode_of(x) == MODE_DEADLINE))
+	if ((mode(l) == MODE_DEADLINE) == ((x & LVT_MODE) == MODE_DEADLINE))
 		return;
 	l->tsc_deadline = 0;
 	l->timer_left = 0;

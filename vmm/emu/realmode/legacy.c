@@ -31,19 +31,14 @@ static int legacy_fetch(struct emu_vcpu *v, uint32_t la, uint8_t *buf, unsigned 
 
 static void decoder(const struct emu_vcpu *v, ZydisDecoder *d)
 {
-	bool wide = v->seg[EMU_CS].db;
+	bool wide = v->seg[EMU_CS].db && v->cr0 & CR0_PE;
+	ZydisMachineMode mode = wide ? ZYDIS_MACHINE_MODE_LEGACY_32 : ZYDIS_MACHINE_MODE_LEGACY_16;
 
 	if (!(v->cr0 & CR0_PE))
-		ZydisDecoderInit(d, ZYDIS_MACHINE_MODE_REAL_16, ZYDIS_STACK_WIDTH_16);
+		mode = ZYDIS_MACHINE_MODE_REAL_16;
 	else if (v->efer & EFER_LMA)
-		ZydisDecoderInit(d,
-				 wide ? ZYDIS_MACHINE_MODE_LONG_COMPAT_32
-				      : ZYDIS_MACHINE_MODE_LONG_COMPAT_16,
-				 wide ? ZYDIS_STACK_WIDTH_32 : ZYDIS_STACK_WIDTH_16);
-	else
-		ZydisDecoderInit(d,
-				 wide ? ZYDIS_MACHINE_MODE_LEGACY_32 : ZYDIS_MACHINE_MODE_LEGACY_16,
-				 wide ? ZYDIS_STACK_WIDTH_32 : ZYDIS_STACK_WIDTH_16);
+		mode = wide ? ZYDIS_MACHINE_MODE_LONG_COMPAT_32 : ZYDIS_MACHINE_MODE_LONG_COMPAT_16;
+	ZydisDecoderInit(d, mode, wide ? ZYDIS_STACK_WIDTH_32 : ZYDIS_STACK_WIDTH_16);
 }
 
 /* Fetch and decode the instruction at CS:IP into *zi, zo[] and raw[]. Traps. */

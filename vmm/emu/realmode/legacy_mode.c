@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Segment, control and table registers in 16- and 32-bit code, and far transfers, see legacy.h. CPL
- * is 0. legacy_insn.c calls this file.
+ * is 0.
  */
 #include "vmm/emu/realmode/legacy.h"
 #include "vmm/emu/svm/svm.h"
@@ -87,17 +87,11 @@ int legacy_far_to(struct legacy *l, uint16_t sel, uint64_t off)
 int legacy_far_jump(struct legacy *l)
 {
 	const ZydisDecodedOperand *o = &l->zo[0];
-	const struct kvm_segment *s;
-	unsigned int bytes = l->zi->operand_width / 8u;
 	uint64_t off, sel;
 
 	if (o->type == ZYDIS_OPERAND_TYPE_POINTER)
 		return legacy_far_to(l, o->ptr.segment, o->ptr.offset);
-	s = legacy_segment(l->v, o->mem.segment);
-	if (legacy_load(l->v, s, legacy_address(l, &o->mem), bytes, &off) ||
-	    legacy_load(l->v, s, legacy_address(l, &o->mem) + bytes, 2, &sel))
-		return 1;
-	return legacy_far_to(l, (uint16_t)sel, off);
+	return legacy_far_pointer(l, o, &off, &sel) || legacy_far_to(l, (uint16_t)sel, off);
 }
 
 /* ---- control registers and EFER ---- */
@@ -214,8 +208,9 @@ int legacy_load_system(struct legacy *l)
 	return 0;
 }
 
-int legacy_load_table(struct legacy *l, struct kvm_dtable *t)
+int legacy_load_table(struct legacy *l)
 {
+	struct kvm_dtable *t = l->zi->mnemonic == ZYDIS_MNEMONIC_LGDT ? &l->v->gdt : &l->v->idt;
 	const ZydisDecodedOperand *o = &l->zo[0];
 	const struct kvm_segment *s = legacy_segment(l->v, o->mem.segment);
 	uint64_t at = legacy_address(l, &o->mem), limit, base;

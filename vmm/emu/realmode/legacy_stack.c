@@ -51,48 +51,56 @@ static int stack_put_flags(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
 	return 0;
 }
 
-static int push_pop(struct legacy *l)
+int legacy_pushv(struct legacy *l)
+{
+	uint64_t x;
+
+	return legacy_insn_get(l, 0, &x) || legacy_push(l->v, l->zi->operand_width / 8u, &x, 1);
+}
+
+int legacy_pushf(struct legacy *l)
+{
+	uint64_t x = emu_get_rflags(l->v) & ~(EMU_VM | EMU_RF);
+
+	return legacy_push(l->v, l->zi->operand_width / 8u, &x, 1);
+}
+
+int legacy_pop(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
+	ZydisRegister r = l->zo[0].type == ZYDIS_OPERAND_TYPE_REGISTER ? l->zo[0].reg.value
+								       : ZYDIS_REGISTER_NONE;
 	struct emu_vcpu *v = l->v;
-	uint64_t x, f = emu_get_rflags(v), sp = v->r[EMU_RSP];
+	uint64_t x, sp = v->r[EMU_RSP];
 
-	switch (l->zi->mnemonic) {
-	case ZYDIS_MNEMONIC_PUSH:
-		return legacy_insn_get(l, 0, &x) || legacy_push(v, n, &x, 1);
-	case ZYDIS_MNEMONIC_PUSHF:
-	case ZYDIS_MNEMONIC_PUSHFD:
-		x = f & ~(EMU_VM | EMU_RF);
-		return legacy_push(v, n, &x, 1);
-	case ZYDIS_MNEMONIC_POP:
-		if (legacy_insn_peek(v, 0, n, &x))
-			return 1;
-		if (l->zo[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-		    l->zo[0].reg.value >= ZYDIS_REGISTER_ES &&
-		    l->zo[0].reg.value <= ZYDIS_REGISTER_GS) {
-			if (legacy_load_segment(v, l->zo[0].reg.value - ZYDIS_REGISTER_ES,
-						(uint16_t)x))
-				return 1;
-			legacy_insn_drop(v, n);
-			return 0;
-		}
-		legacy_insn_drop(v, n); /* an address in ESP is that behind it (SDM vol. 2, POP) */
-		if (!legacy_insn_put(l, 0, x))
-			return 0;
-		v->r[EMU_RSP] = sp;
+	if (legacy_insn_peek(v, 0, n, &x))
 		return 1;
-	default: /* POPF */
-		if (legacy_insn_peek(v, 0, n, &x))
-			return 1;
-		if (stack_put_flags(v, n, x))
+	if (r >= ZYDIS_REGISTER_ES && r <= ZYDIS_REGISTER_GS) {
+		if (legacy_load_segment(v, r - ZYDIS_REGISTER_ES, (uint16_t)x))
 			return 1;
 		legacy_insn_drop(v, n);
 		return 0;
 	}
+	legacy_insn_drop(v, n); /* an address in ESP is that behind it (SDM vol. 2, POP) */
+	if (!legacy_insn_put(l, 0, x))
+		return 0;
+	v->r[EMU_RSP] = sp;
+	return 1;
+}
+
+int legacy_popf(struct legacy *l)
+{
+	unsigned int n = l->zi->operand_width / 8u;
+	uint64_t x;
+
+	if (legacy_insn_peek(l->v, 0, n, &x) || stack_put_flags(l->v, n, x))
+		return 1;
+	legacy_insn_drop(l->v, n);
+	return 0;
 }
 
 /* The order of both: AX CX DX BX SP BP SI DI, which are registers 0 to 7. */
-static int push_all(struct legacy *l)
+int legacy_push_all(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
 	uint64_t x[8];
@@ -102,7 +110,7 @@ static int push_all(struct legacy *l)
 	return legacy_push(l->v, n, x, 8);
 }
 
-static int pop_all(struct legacy *l)
+int legacy_pop_all(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
 	uint64_t x[8];
@@ -117,7 +125,7 @@ static int pop_all(struct legacy *l)
 	return 0;
 }
 
-static int stack_int(struct legacy *l)
+int legacy_int(struct legacy *l)
 {
 	struct emu_vcpu *v = l->v;
 	uint64_t rip = v->rip;
@@ -134,7 +142,7 @@ static int stack_int(struct legacy *l)
 	return 0;
 }
 
-static int stack_iret(struct legacy *l)
+int legacy_iret(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
 	struct emu_vcpu *v = l->v;
@@ -154,8 +162,7 @@ static int stack_iret(struct legacy *l)
 	return 0;
 }
 
-/* The far pointer in memory. Traps. */
-static int far_pointer(struct legacy *l, const ZydisDecodedOperand *o, uint64_t *off, uint64_t *sel)
+int legacy_far_pointer(struct legacy *l, const ZydisDecodedOperand *o, uint64_t *off, uint64_t *sel)
 {
 	const struct kvm_segment *s = legacy_segment(l->v, o->mem.segment);
 	uint64_t at = legacy_address(l, &o->mem);
@@ -165,7 +172,7 @@ static int far_pointer(struct legacy *l, const ZydisDecodedOperand *o, uint64_t 
 }
 
 /* Only in real mode, where nothing can fail behind the stores. */
-static int far_call(struct legacy *l)
+int legacy_far_call(struct legacy *l)
 {
 	uint64_t off, sel, frame[2] = {l->v->seg[EMU_CS].selector, l->next};
 
@@ -174,7 +181,7 @@ static int far_call(struct legacy *l)
 	if (l->zo[0].type == ZYDIS_OPERAND_TYPE_POINTER) {
 		off = l->zo[0].ptr.offset;
 		sel = l->zo[0].ptr.segment;
-	} else if (far_pointer(l, &l->zo[0], &off, &sel)) {
+	} else if (legacy_far_pointer(l, &l->zo[0], &off, &sel)) {
 		return 1;
 	}
 	if (off > l->v->seg[EMU_CS].limit)
@@ -183,18 +190,21 @@ static int far_call(struct legacy *l)
 	       legacy_far_to(l, (uint16_t)sel, off);
 }
 
-static int load_far(struct legacy *l, unsigned int seg)
+int legacy_load_far(struct legacy *l)
 {
 	uint64_t off, sel;
 
-	if (far_pointer(l, &l->zo[1], &off, &sel) || legacy_load_segment(l->v, seg, (uint16_t)sel))
+	if (legacy_far_pointer(l, &l->zo[1], &off, &sel) ||
+	    legacy_load_segment(l->v, l->row->arg, (uint16_t)sel))
 		return 1;
 	return legacy_insn_put(l, 0, off); /* a register */
 }
 
 /* The base has 32 bits at every operand size, as on AMD's CPUs (APM vol. 3, SGDT). */
-static int store_table(struct legacy *l, const struct kvm_dtable *t)
+int legacy_store_table(struct legacy *l)
 {
+	const struct kvm_dtable *t =
+		l->zi->mnemonic == ZYDIS_MNEMONIC_SGDT ? &l->v->gdt : &l->v->idt;
 	const struct kvm_segment *s = legacy_segment(l->v, l->zo[0].mem.segment);
 	uint64_t at = legacy_address(l, &l->zo[0].mem);
 
@@ -202,7 +212,7 @@ static int store_table(struct legacy *l, const struct kvm_dtable *t)
 	       legacy_insn_store(l->v, s, at + 2, 4, t->base);
 }
 
-static int stack_leave(struct legacy *l)
+int legacy_leave(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u, width = l->v->seg[EMU_SS].db ? 4 : 2;
 	struct emu_vcpu *v = l->v;
@@ -214,41 +224,4 @@ static int stack_leave(struct legacy *l)
 	legacy_insn_drop(v, n);
 	emu_wr(v, EMU_RBP, n, x);
 	return 0;
-}
-
-int legacy_stack(struct legacy *l)
-{
-	switch (l->zi->mnemonic) {
-	case ZYDIS_MNEMONIC_SGDT:
-		return store_table(l, &l->v->gdt);
-	case ZYDIS_MNEMONIC_SIDT:
-		return store_table(l, &l->v->idt);
-	case ZYDIS_MNEMONIC_LEAVE:
-		return stack_leave(l);
-	case ZYDIS_MNEMONIC_CALL:
-		return far_call(l);
-	case ZYDIS_MNEMONIC_PUSHA:
-	case ZYDIS_MNEMONIC_PUSHAD:
-		return push_all(l);
-	case ZYDIS_MNEMONIC_POPA:
-	case ZYDIS_MNEMONIC_POPAD:
-		return pop_all(l);
-	case ZYDIS_MNEMONIC_INT:
-		return stack_int(l);
-	case ZYDIS_MNEMONIC_IRET:
-	case ZYDIS_MNEMONIC_IRETD:
-		return stack_iret(l);
-	case ZYDIS_MNEMONIC_LDS:
-		return load_far(l, EMU_DS);
-	case ZYDIS_MNEMONIC_LES:
-		return load_far(l, EMU_ES);
-	case ZYDIS_MNEMONIC_LSS:
-		return load_far(l, EMU_SS);
-	case ZYDIS_MNEMONIC_LFS:
-		return load_far(l, EMU_FS);
-	case ZYDIS_MNEMONIC_LGS:
-		return load_far(l, EMU_GS);
-	default: /* PUSH, POP, PUSHF, POPF */
-		return push_pop(l);
-	}
 }

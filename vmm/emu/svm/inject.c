@@ -7,11 +7,6 @@
 #include "vmm/emu/realmode/legacy.h"
 #include "vmm/emu/svm/svm.h"
 
-static bool event_wanted(const struct emu_vcpu *v, unsigned int code)
-{
-	return v->svm->icpt >> (code - VMEXIT_INTR) & 1;
-}
-
 bool emu_svm_exception(struct emu_vcpu *v, uint8_t vec, bool has_err, uint32_t err)
 {
 	if (vec > 31 || !(v->svm->c.exceptions >> vec & 1))
@@ -24,7 +19,7 @@ bool emu_svm_exception(struct emu_vcpu *v, uint8_t vec, bool has_err, uint32_t e
 
 bool emu_svm_shutdown(struct emu_vcpu *v)
 {
-	if (!event_wanted(v, VMEXIT_SHUTDOWN))
+	if (!svm_wants(v, VMEXIT_SHUTDOWN))
 		return false;
 	svm_trap(v, VMEXIT_SHUTDOWN, 0, 0, 0);
 	v->svm->outer = 0;
@@ -137,7 +132,7 @@ int emu_svm_events(struct emu_vcpu *v)
 	if (v->svm->inject)
 		return inject(v);
 	if (nmi_due(v)) {
-		if (event_wanted(v, VMEXIT_NMI))
+		if (svm_wants(v, VMEXIT_NMI))
 			return exit_by(v, VMEXIT_NMI);
 		if (delivers(v)) {
 			v->nmi_pending = false;
@@ -147,7 +142,7 @@ int emu_svm_events(struct emu_vcpu *v)
 		}
 	}
 	if (physical_due(v)) {
-		if (event_wanted(v, VMEXIT_INTR))
+		if (svm_wants(v, VMEXIT_INTR))
 			return exit_by(v, VMEXIT_INTR);
 		if (delivers(v) && (v->rflags & EMU_IF)) {
 			vec = v->intr_vec;
@@ -157,7 +152,7 @@ int emu_svm_events(struct emu_vcpu *v)
 		}
 	}
 	if (virtual_due(v)) {
-		if (event_wanted(v, VMEXIT_VINTR))
+		if (svm_wants(v, VMEXIT_VINTR))
 			return exit_by(v, VMEXIT_VINTR);
 		if (delivers(v)) {
 			v->virq = false;

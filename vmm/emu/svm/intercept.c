@@ -27,11 +27,6 @@ int svm_trap(struct emu_vcpu *v, uint64_t code, uint64_t info1, uint64_t info2, 
 	return 1;
 }
 
-static bool svm_wants(const struct emu_vcpu *v, unsigned int code)
-{
-	return v->svm->icpt >> (code - VMEXIT_INTR) & 1;
-}
-
 /* Length of the system instruction in progress, which is alone in its block. */
 static unsigned int intercept_len(const struct emu_vcpu *v)
 {

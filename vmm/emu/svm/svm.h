@@ -95,6 +95,12 @@ void svm_stored(struct emu_vcpu *v, const uint8_t *page);
 /* svm_flush - drop the translations of @asid, which does not run. */
 void svm_flush(struct emu_vcpu *v, uint32_t asid);
 
+/* svm_wants - returns true if the VMCB intercepts what exits with @code. */
+static inline bool svm_wants(const struct emu_vcpu *v, unsigned int code)
+{
+	return v->svm->icpt >> (code - VMEXIT_INTR) & 1;
+}
+
 /* ---- intercept.c ---- */
 /* svm_trap - an exit; @len as in svm->exit. Returns 1. */
 int svm_trap(struct emu_vcpu *v, uint64_t code, uint64_t info1, uint64_t info2, unsigned int len);

@@ -30,12 +30,8 @@ uint8_t *svm_phys(struct emu_vcpu *v, uint64_t pa)
 
 void svm_stored(struct emu_vcpu *v, const uint8_t *page)
 {
-	/* As in emu_st_slow() (mmu.c): pairs with the fence in cache_settle(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (emu_code_hit(v->vm, page, EMU_PAGE_SIZE)) {
+	if (emu_code_stored(v->vm, page, EMU_PAGE_SIZE))
 		v->extra += EMU_EFFORT_CODE;
-		emu_code_written(v->vm, page, EMU_PAGE_SIZE);
-	}
 }
 
 void svm_to_vmcb(struct vmcb_seg *to, const struct kvm_segment *s, uint64_t base)

@@ -8,9 +8,9 @@
  * afterwards is known. All other records are foreign. Between the steps it spins, so that the host
  * switches to another vCPU.
  */
-#include "guest-tools/args.h"
 #include "guest-tools/flow.h"
 #include "guest-tools/sample.h"
+#include "tests/guest/hostile.h"
 
 #define CODE_BYTES  ((size_t)(branch_code_end - branch_code))
 #define SHOWN_MAX   8 /* findings that get a line of their own */
@@ -265,6 +265,7 @@ static void check_watched(void)
 		       before[i]);
 }
 
+TOOL_COMMAND(leak, "[--spin N] [--at ADDRESS] [-j] [ROUNDS]", "look for PMU state of another VM");
 int leak_main(const struct guest_info *info, const char *text)
 {
 	static char err[ARGS_ERR_MAX];
@@ -327,6 +328,7 @@ int leak_main(const struct guest_info *info, const char *text)
 }
 
 /* Run branches at its own address, always recorded and counted. */
+TOOL_COMMAND(victim, "[ADDRESS] [ROUNDS]", "make branches and counts for leak to look for");
 int victim_main(const struct guest_info *info, const char *text)
 {
 	static char err[ARGS_ERR_MAX];

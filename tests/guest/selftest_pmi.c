@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The part of selftest that checks PMIs and branch records; see selftest.h. */
 #include "guest-tools/flow.h"
-#include "guest-tools/selftest.h"
+#include "tests/guest/selftest.h"
 #include "guest-tools/truth.h"
 
 #define MSR_X2APIC_LVTPC 0x834u

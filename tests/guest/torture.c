@@ -5,9 +5,9 @@
  * functions below must pass after every CHECK_EVERY operations; in particular a counter must still
  * count exactly.
  */
-#include "guest-tools/args.h"
 #include "guest-tools/flow.h"
 #include "guest-tools/sample.h"
+#include "tests/guest/hostile.h"
 
 #define CHECK_EVERY 50 /* operations between two checks */
 #define SHOWN_MAX   8
@@ -322,6 +322,7 @@ static bool open_pmi(char *err, size_t err_size)
 	return false;
 }
 
+TOOL_COMMAND(torture, "[-j] [SEED] [N]", "execute random PMU, LBR and APIC operations");
 int torture_main(const struct guest_info *info, const char *text)
 {
 	static char err[ARGS_ERR_MAX];

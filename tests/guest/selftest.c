@@ -2,7 +2,7 @@
 /* The command selftest: checks on the current engine and PMU model what the other tools rely on.
  * This file checks faults, system calls, workloads and PMU registers. */
 #include "guest-tools/pmu.h"
-#include "guest-tools/selftest.h"
+#include "tests/guest/selftest.h"
 #include "guest-tools/tools.h"
 
 enum { VEC_DE = 0, VEC_UD = 6, VEC_GP = 13, VEC_PF = 14 };
@@ -265,6 +265,7 @@ static void check_pmu(void)
 	selftest_check_counting(&pmu);
 }
 
+TOOL_COMMAND(selftest, "", "test faults, system calls and PMU registers; print PASS or FAIL lines");
 int selftest_main(const struct guest_info *info, const char *args)
 {
 	while (*args == ' ')
