@@ -154,6 +154,7 @@ void check_many(struct selftest *t);
 void check_perf(struct selftest *t);
 void check_sides(struct selftest *t);
 void check_moves(struct selftest *t);
+void check_switch(struct selftest *t);
 void check_hotplug(struct selftest *t);
 void check_samples(struct selftest *t);
 void check_branches(struct selftest *t);

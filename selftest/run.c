@@ -26,6 +26,7 @@ static const struct selftest_check checks[] = {
 	{"sides", "user and kernel mode, guest and host", NEED_PMU, check_sides},
 	{"many", "more events than counters", 0, check_many},
 	{"moves", "a task that moves between cgroups while it runs", 0, check_moves},
+	{"switch", "context switches between two cgroups, and their cost", 0, check_switch},
 	{"hotplug", "a CPU goes offline and returns", NEED_HOTPLUG | NEED_CPUS, check_hotplug},
 	{"samples", "as many samples as periods, at the right place", 0, check_samples},
 	{"branches", "records of a program with known branches", NEED_PMU, check_branches},

@@ -18,6 +18,7 @@
 
 #include "selftest/guest.h"
 #include "selftest/priv.h"
+#include "vpmu/core/rcu.h"
 
 #define WAIT_S 120 /* a worker that takes longer hangs */
 
@@ -119,6 +120,9 @@ static int work_do(const struct selftest *t, const struct job *j)
 	case WORK_GUEST:
 		return guest_loop(j->n);
 	case WORK_GUEST_PMU:
+		/* The library's thread of RCU callbacks was not forked: without one, the end of
+		 * the VM would wait for its callbacks forever. Here, where no count is exact. */
+		urcu_memb_call_rcu_after_fork_child();
 		return guest_pmu(t->guest);
 	default:
 		return -EINVAL;
@@ -152,7 +156,10 @@ int worker_start(struct selftest *t, unsigned int cgroup, struct worker *w)
 		close(to[1]);
 		return ret;
 	}
+	urcu_memb_call_rcu_before_fork();
 	w->pid = fork();
+	if (w->pid)
+		urcu_memb_call_rcu_after_fork_parent();
 	if (!w->pid) {
 		close(to[1]);
 		close(from[0]);

@@ -37,6 +37,12 @@ static void value_loses(const struct vpmu_counting *c)
 		c->values[i].count -= c->values[i].count / 1000;
 }
 
+static void value_loses_many(const struct vpmu_counting *c)
+{
+	for (size_t i = 0; i < c->nr_keys; i++)
+		c->values[i].count -= c->values[i].count / 100;
+}
+
 static void value_gains(const struct vpmu_counting *c)
 {
 	for (size_t i = 0; i < c->nr_keys; i++)
@@ -122,6 +128,14 @@ static int open_leaky(const struct perf_event_attr *attr, int cpu, int group)
 	return bpf_backend_sys_real.event_open(&a, cpu, group);
 }
 
+static int open_guest_too(const struct perf_event_attr *attr, int cpu, int group)
+{
+	struct perf_event_attr a = *attr;
+
+	a.exclude_guest = 0;
+	return bpf_backend_sys_real.event_open(&a, cpu, group);
+}
+
 static int open_kernel_too(const struct perf_event_attr *attr, int cpu, int group)
 {
 	struct perf_event_attr a = *attr;
@@ -171,10 +185,16 @@ static const struct fault faults[] = {
 	{"the sum lacks a part", "alone", "cgroups + others = host", .change = value_root},
 	{"a neighbour's counts", "shared", "page-faults", .change = value_neighbour},
 	{"a dead CPU", "cpus", "page-faults", .backend.event_open = open_dead},
+	{"a dead CPU", "cpus", "instructions:uH", true, .backend.event_open = open_dead},
 	{"a CPU that was not asked for", "cpus", "page-faults", .ops.attach = all_cpus},
 	{"perf disagrees", "perf", NULL, .event_read = read_less},
 	{"the host leaks into the guest", "sides", "instructions:G without a guest", true,
 	 .backend.event_open = open_leaky},
+	{"the host leaks into the guest", "kvm", "instructions:G of a guest", true,
+	 .backend.event_open = open_leaky},
+	{"the guest leaks into the host", "kvm", "guest + host", true,
+	 .backend.event_open = open_guest_too},
+	{"switches are lost", "switch", "context-switches", .change = value_loses_many},
 	{"time without a counter is hidden", "many", "events that waited", true,
 	 .change = value_running},
 	{"half of the samples", "samples", "page-faults, samples",

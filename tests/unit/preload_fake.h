@@ -282,11 +282,26 @@ static inline int fake_run_vcpu(struct fake_file *v)
 	return 0;
 }
 
+/* KVM_CAP_SYNC_REGS: registers in kvm_run, at the begin and the end of KVM_RUN. */
+static inline int fake_run_synced(struct fake_file *v)
+{
+	struct kvm_run *run = &v->run->run;
+	int rc;
+
+	if (run->kvm_dirty_regs & KVM_SYNC_X86_REGS)
+		v->s.regs = run->s.regs.regs;
+	run->kvm_dirty_regs = 0;
+	rc = fake_run_vcpu(v);
+	if (run->kvm_valid_regs & KVM_SYNC_X86_REGS)
+		run->s.regs.regs = v->s.regs;
+	return rc;
+}
+
 static inline int fake_vcpu_ioctl(struct fake_file *v, unsigned long request, void *arg)
 {
 	switch (request) {
 	case KVM_RUN:
-		return fake_run_vcpu(v);
+		return fake_run_synced(v);
 	case KVM_SET_CPUID:
 		return arg ? 0 : -EFAULT;
 	case KVM_SET_CPUID2:

@@ -37,7 +37,8 @@ static struct {
 	struct kvm_regs regs;
 	struct kvm_sregs sregs;
 	bool no_filter_cap, has_vcpu;
-	unsigned int regs_read;
+	unsigned int regs_read, regs_written;
+	bool sync; /* KVM_CAP_SYNC_REGS */
 } fake;
 
 static union {
@@ -64,6 +65,8 @@ static int fake_ioctl(int fd, unsigned long request, void *arg)
 	cr_assert(fd == VM_FD || fd == VCPU_FD);
 	switch (request) {
 	case KVM_CHECK_EXTENSION:
+		if ((unsigned long)arg == KVM_CAP_SYNC_REGS)
+			return fake.sync ? KVM_SYNC_X86_VALID_FIELDS : 0;
 		return !(fake.no_filter_cap && (unsigned long)arg == KVM_CAP_X86_MSR_FILTER);
 	case KVM_ENABLE_CAP:
 		return fake_enable(arg);
@@ -85,6 +88,7 @@ static int fake_ioctl(int fd, unsigned long request, void *arg)
 		*(struct kvm_regs *)arg = fake.regs;
 		return 0;
 	case KVM_SET_REGS:
+		fake.regs_written++;
 		fake.regs = *(struct kvm_regs *)arg;
 		return 0;
 	case KVM_GET_SREGS:
@@ -168,9 +172,21 @@ static void bed_end(struct bed *b)
 
 /* ---- exits ---- */
 
+/* KVM_RUN begins with registers that the VMM has changed, and ends with those that it asks for. */
+static void fake_run(void)
+{
+	if (kr.run.kvm_dirty_regs & KVM_SYNC_X86_REGS)
+		fake.regs = kr.run.s.regs.regs;
+	kr.run.kvm_dirty_regs = 0;
+	memset(&kr.run.s, 0x5a, sizeof(kr.run.s));
+	if (kr.run.kvm_valid_regs & KVM_SYNC_X86_REGS)
+		kr.run.s.regs.regs = fake.regs;
+}
+
 static int wrmsr(struct bed *b, uint32_t msr, uint64_t val)
 {
 	cr_assert(!vpmu_kvm_enter(b->v));
+	fake_run();
 	kr.run.exit_reason = KVM_EXIT_X86_WRMSR;
 	kr.run.msr.index = msr;
 	kr.run.msr.data = val;
@@ -195,6 +211,7 @@ static void retire(struct bed *b, uint64_t n)
 {
 	cr_assert(!vpmu_kvm_enter(b->v));
 	vpmu_emu_add(b->emu.tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, n);
+	fake_run();
 	kr.run.exit_reason = KVM_EXIT_HLT;
 	cr_assert_eq(vpmu_kvm_leave(b->v, 0), VPMU_KVM_EXIT);
 }
@@ -745,6 +762,7 @@ static enum vpmu_kvm_next in_eax(struct bed *b, uint64_t rip, uint32_t ecx)
 	fake.regs.rcx = ecx;
 	fake.regs.rdx = 0xdead;
 	cr_assert(!vpmu_kvm_enter(b->v));
+	fake_run();
 	kr.run.exit_reason = KVM_EXIT_IO;
 	kr.run.io.direction = KVM_EXIT_IO_IN;
 	kr.run.io.size = 4;
@@ -779,6 +797,50 @@ Test(kvm_pmu, rdpmc_is_found_and_answered)
 	cr_expect_eq(vpmu_kvm_rdpmc_restore(b.vm), 1);
 	cr_expect(!memcmp(ram + TEXT_GPA + SITE, "\x0f\x33", 2));
 	cr_expect_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_EXIT);
+	bed_end(&b);
+}
+
+/* As a guest's kernel does at a context switch, WRMSR before each RDPMC. */
+Test(kvm_pmu, rdpmc_without_system_calls)
+{
+	uint32_t eax;
+	struct bed b;
+
+	bed_vm(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
+	fake.sync = true;
+	cr_assert(!bed_open(&b), "%s", b.why);
+	bed_vcpu(&b, 3);
+	make_kernel();
+	count_from(&b, 0x700000001);
+	wrmsr(&b, 0xc0010200, 0);
+	fake.regs_read = fake.regs_written = 0;
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+		memcpy(&eax, kr.bytes + 4096, 4);
+		cr_expect_eq(eax, 1);
+		cr_expect_eq(fake.regs.rdx, 0xdead);
+		wrmsr(&b, 0xc0010200, 0);
+		cr_expect_eq(fake.regs.rdx, 7);
+		cr_expect_eq(fake.regs.rcx, 0);
+		cr_expect_eq(fake.regs.rip, TEXT_VA + SITE);
+	}
+	cr_expect_eq(fake.regs_read + fake.regs_written, 0);
+	/* A guest that is not at its PMU does not pay for it. */
+	cr_expect(kr.run.kvm_valid_regs & KVM_SYNC_X86_REGS);
+	retire(&b, 1);
+	cr_expect_eq(kr.run.kvm_valid_regs, 0);
+	/* The first RDPMC behind another exit is answered all the same. */
+	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	cr_expect_eq(fake.regs.rdx, 7);
+	cr_expect_eq(fake.regs_read, 1);
+	/* What the VMM itself has asked for stays. */
+	kr.run.kvm_valid_regs |= KVM_SYNC_X86_SREGS;
+	retire(&b, 1);
+	cr_expect_eq(kr.run.kvm_valid_regs, KVM_SYNC_X86_SREGS);
+	kr.run.kvm_valid_regs = KVM_SYNC_X86_REGS;
+	wrmsr(&b, 0xc0010200, 0);
+	retire(&b, 1);
+	cr_expect_eq(kr.run.kvm_valid_regs, KVM_SYNC_X86_REGS);
 	bed_end(&b);
 }
 

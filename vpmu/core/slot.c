@@ -141,10 +141,13 @@ static int slot_refuse(struct vpmu_host *host, struct vpmu_quota *q, int ret)
 
 static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quota *q)
 {
-	int slot = -ENOSPC;
+	int slot = -ENOSPC, hint;
 
 	pthread_mutex_lock(&host->slots_lock);
-	for (int i = 0; i < VPMU_MAX_SLOTS; i++) {
+	hint = (int)load_relaxed(&host->hash[key_hash(key)]) - 1;
+	if (hint >= 0 && host->slot[hint].key == key)
+		slot = hint;
+	for (int i = 0; slot < 0 && i < VPMU_MAX_SLOTS; i++) {
 		if (host->slot[i].key == key) {
 			slot = i;
 			break;
@@ -189,6 +192,9 @@ static int find_shared(struct vpmu_host *host, vpmu_key_t key)
 
 	if (slot >= 0 && slot_share(&host->slot[slot], key))
 		return slot;
+	/* A key has one slot: this one is its, and nobody uses it at present. */
+	if (slot >= 0 && load_relaxed(&host->slot[slot].key) == key)
+		return -1;
 	/* The hint is for another key with the same hash: try all slots before taking the lock. */
 	for (slot = 0; slot < VPMU_MAX_SLOTS; slot++) {
 		if (load_relaxed(&host->slot[slot].key) == key &&

@@ -150,6 +150,7 @@ int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val)
 /*
  * Each model traps its own registers, and those registers of the other vendor that KVM would answer
  * without a fault when its own vPMU is off (kvm_get_msr_common: K7 and P6 counters and selects).
+ * Its own come first: each exit looks for its register.
  */
 #define INTEL_COMMON                                                                               \
 	{0x0c1, 10},	       /* IA32_PMCx */                                                     \
@@ -175,17 +176,17 @@ const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model)
 	};
 	/* amd-k7, amd-core, and the model without a PMU */
 	static const struct vpmu_msr_range amd[] = {
-		INTEL_COMMON,	 {0x1d9, 1}, /* DebugCtl */
+		AMD_COMMON,	 {0x1d9, 1}, /* DebugCtl */
 		{0xc0000300, 4},	     /* PerfCntrGlobal* */
-		AMD_COMMON,	 {VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
+		INTEL_COMMON,	 {VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
 		{0, 0},
 	};
 	static const struct vpmu_msr_range amd_v2[] = {
-		INTEL_COMMON,
-		{0x1d9, 1},	 /* DebugCtl */
-		{0xc000010e, 2}, /* LBR_SELECT, DBG_EXTN_CFG */
-		{0xc0000300, 4}, /* PerfCntrGlobal* */
 		AMD_COMMON,
+		{0xc0000300, 4}, /* PerfCntrGlobal* */
+		INTEL_COMMON,
+		{0x1d9, 1},	  /* DebugCtl */
+		{0xc000010e, 2},  /* LBR_SELECT, DBG_EXTN_CFG */
 		{0xc0010300, 32}, /* LBR stack */
 		{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
 		{0, 0},

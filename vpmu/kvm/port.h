@@ -27,6 +27,7 @@
 struct kvm_port_vm {
 	int fd;
 	int (*ioctl)(int fd, unsigned long request, void *arg);
+	bool sync_regs; /* general registers may go through kvm_run (KVM_CAP_SYNC_REGS) */
 	/* RIPs of that instruction, changed under @lock. A reader may miss one while others are
 	 * forgotten. */
 	pthread_mutex_t lock;
@@ -43,7 +44,9 @@ struct kvm_port {
 	bool pmi_masked;    /* our shadow of that mask: pmi.c */
 	uint64_t tsc;	    /* TSC ticks in KVM_RUN and on a CPU */
 	struct kvm_oncpu oncpu;
-	struct kvm_regs rdpmc_regs; /* of the RDPMC that is to be completed */
+	struct kvm_regs rdpmc_regs; /* of the RDPMC that is to be completed, */
+	bool rdpmc_synced;	    /* and they came through kvm_run */
+	bool regs_asked;	    /* KVM_SYNC_X86_REGS in kvm_valid_regs is ours, not the VMM's */
 };
 
 /* The system call itself, since libc's ioctl() may be interposed. */
@@ -77,12 +80,17 @@ void kvm_port_wrote(struct kvm_port *p, uint32_t msr);
  * kvm_port_add_site - -ENOSPC. kvm_port_forget_sites - forget all. kvm_port_is_rdpmc - returns true
  * if the I/O exit is of an IN that stands for RDPMC: then *@index is ECX. kvm_port_may_be_rdpmc -
  * the same without the test of the site, with the registers in p->rdpmc_regs.
- * kvm_port_rdpmc_complete - answer it: KVM writes EAX, from the exit's data. */
+ * kvm_port_rdpmc_complete - answer it: KVM writes EAX, from the exit's data.
+ * kvm_port_sync_regs - let registers of an RDPMC go through kvm_run if this KVM can. Then the
+ * exit's next user must be KVM_RUN: until that, the answer is in kvm_run only.
+ * kvm_port_ask_regs - have the next exits come with registers, or not any more. */
 int kvm_port_add_site(struct kvm_port_vm *vm, uint64_t rip);
 void kvm_port_forget_sites(struct kvm_port_vm *vm);
 bool kvm_port_may_be_rdpmc(struct kvm_port *p);
 bool kvm_port_is_rdpmc(struct kvm_port *p, uint32_t *index);
 void kvm_port_rdpmc_complete(struct kvm_port *p, uint64_t data);
+void kvm_port_sync_regs(struct kvm_port_vm *vm);
+void kvm_port_ask_regs(struct kvm_port *p, bool ask);
 
 /*
  * alarm.c

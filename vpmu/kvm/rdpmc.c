@@ -3,7 +3,8 @@
  * RDPMC of stock kernels. No interface of KVM lets user space answer RDPMC: with KVM's own PMU
  * switched off it is #GP. So somebody has replaced the kernel's RDPMC by IN EAX,33H (search.c, or
  * vmm/boot/rdpmc.c before the kernel starts), which exits with ECX intact. KVM then writes EAX from
- * the exit's data and continues behind the instruction. This file writes RDX.
+ * the exit's data and continues behind the instruction. This file writes RDX. It reads and writes
+ * registers through kvm_run where the VMM's exit loop allows that: two system calls less.
  *
  * Only an IN at one of these addresses stands for RDPMC: elsewhere it is a plain IN.
  */
@@ -49,13 +50,43 @@ void kvm_port_forget_sites(struct kvm_port_vm *vm)
 	pthread_mutex_unlock(&vm->lock);
 }
 
+void kvm_port_sync_regs(struct kvm_port_vm *vm)
+{
+	int fields = vm->ioctl(vm->fd, KVM_CHECK_EXTENSION, (void *)KVM_CAP_SYNC_REGS);
+
+	vm->sync_regs = fields > 0 && fields & KVM_SYNC_X86_REGS;
+}
+
+/* KVM copies the registers at each exit, which a guest that reads no counters should not pay for.
+ * The VMM may have asked itself. */
+void kvm_port_ask_regs(struct kvm_port *p, bool ask)
+{
+	if (!p->vm->sync_regs || ask == p->regs_asked)
+		return;
+	if (!ask)
+		p->kr->kvm_valid_regs &= ~(uint64_t)KVM_SYNC_X86_REGS;
+	else if (p->kr->kvm_valid_regs & KVM_SYNC_X86_REGS)
+		return;
+	else
+		p->kr->kvm_valid_regs |= KVM_SYNC_X86_REGS;
+	p->regs_asked = ask;
+}
+
+static int rdpmc_get_regs(struct kvm_port *p)
+{
+	p->rdpmc_synced = p->vm->sync_regs && p->kr->kvm_valid_regs & KVM_SYNC_X86_REGS;
+	if (!p->rdpmc_synced)
+		return p->vm->ioctl(p->fd, KVM_GET_REGS, &p->rdpmc_regs);
+	p->rdpmc_regs = p->kr->s.regs.regs;
+	return 0;
+}
+
 bool kvm_port_may_be_rdpmc(struct kvm_port *p)
 {
 	const struct kvm_run *kr = p->kr;
 
 	return kr->io.port == KVM_PORT_RDPMC && kr->io.direction == KVM_EXIT_IO_IN &&
-	       kr->io.size == 4 && kr->io.count == 1 &&
-	       !p->vm->ioctl(p->fd, KVM_GET_REGS, &p->rdpmc_regs);
+	       kr->io.size == 4 && kr->io.count == 1 && !rdpmc_get_regs(p);
 }
 
 bool kvm_port_is_rdpmc(struct kvm_port *p, uint32_t *index)
@@ -75,6 +106,12 @@ void kvm_port_rdpmc_complete(struct kvm_port *p, uint64_t data)
 	p->rdpmc_regs.rdx = data >> 32;
 	/* Set RAX, too: another version of KVM may take the result from there. */
 	p->rdpmc_regs.rax = low;
+	if (p->rdpmc_synced) {
+		/* KVM_RUN takes them before it completes the IN. */
+		p->kr->s.regs.regs = p->rdpmc_regs;
+		p->kr->kvm_dirty_regs |= KVM_SYNC_X86_REGS;
+		return;
+	}
 	/* It can only fail if the vCPU does not exist any more. */
 	p->vm->ioctl(p->fd, KVM_SET_REGS, &p->rdpmc_regs);
 }

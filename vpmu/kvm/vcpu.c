@@ -301,9 +301,24 @@ static enum vpmu_kvm_next vcpu_interrupted(struct vpmu_kvm_vcpu *v)
 	return old || kvm_alarm_pending() ? VPMU_KVM_AGAIN : VPMU_KVM_INTERRUPTED;
 }
 
+static enum vpmu_kvm_next vcpu_exit(struct vpmu_kvm_vcpu *v, struct kvm_run *kr)
+{
+	switch (kr->exit_reason) {
+	case KVM_EXIT_X86_RDMSR:
+		return vpmu_kvm_vm_traps(v->vm, kr->msr.index) ? vcpu_rdmsr(v, kr) : VPMU_KVM_EXIT;
+	case KVM_EXIT_X86_WRMSR:
+		return vpmu_kvm_vm_traps(v->vm, kr->msr.index) ? vcpu_wrmsr(v, kr) : VPMU_KVM_EXIT;
+	case KVM_EXIT_IO:
+		return vcpu_io(v);
+	default:
+		return VPMU_KVM_EXIT;
+	}
+}
+
 enum vpmu_kvm_next vpmu_kvm_leave(struct vpmu_kvm_vcpu *v, int rc)
 {
 	struct kvm_run *kr = v->port.kr;
+	enum vpmu_kvm_next next;
 
 	if (v->measuring) {
 		v->port.tsc += kvm_oncpu_leave(&v->port.oncpu);
@@ -316,14 +331,10 @@ enum vpmu_kvm_next vpmu_kvm_leave(struct vpmu_kvm_vcpu *v, int rc)
 	if (rc < 0)
 		return VPMU_KVM_EXIT;
 	vpmu_hostpmu_perf_hold(&v->perf, true); /* until the next entry */
-	switch (kr->exit_reason) {
-	case KVM_EXIT_X86_RDMSR:
-		return vpmu_kvm_vm_traps(v->vm, kr->msr.index) ? vcpu_rdmsr(v, kr) : VPMU_KVM_EXIT;
-	case KVM_EXIT_X86_WRMSR:
-		return vpmu_kvm_vm_traps(v->vm, kr->msr.index) ? vcpu_wrmsr(v, kr) : VPMU_KVM_EXIT;
-	case KVM_EXIT_IO:
-		return vcpu_io(v);
-	default:
-		return VPMU_KVM_EXIT;
-	}
+	next = vcpu_exit(v, kr);
+	/* RDPMC comes between other accesses, or behind one. */
+	kvm_port_ask_regs(&v->port,
+			  next == VPMU_KVM_AGAIN && atomic_load_explicit(&v->port.vm->nr_sites,
+									 memory_order_relaxed));
+	return next;
 }

@@ -101,6 +101,8 @@ int vpmu_kvm_vm_open(const struct vpmu_kvm_vm_opts *opts, struct vpmu_kvm_vm **o
 	vm->opts.guest = &vm->cfg;
 	vm->ranges = vpmu_guest_msr_ranges(vm->cfg.model);
 	kvm_port_vm_init(&vm->port, opts->fd, opts->ioctl);
+	if (vm->cfg.rdpmc)
+		kvm_port_sync_regs(&vm->port);
 	pthread_mutex_init(&vm->search_lock, NULL);
 	vm->opts.filter = opts->filter;
 	rc = vm_prepare(vm, why, whylen);

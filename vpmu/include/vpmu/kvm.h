@@ -14,7 +14,7 @@
  *		vpmu_kvm_enter(v);
  *		rc = ioctl(fd, KVM_RUN, 0);
  *		switch (vpmu_kvm_leave(v, rc < 0 ? -errno : rc)) {
- *		case VPMU_KVM_AGAIN:		continue;	it is answered
+ *		case VPMU_KVM_AGAIN:		continue;	KVM_RUN ends the answer
  *		case VPMU_KVM_INTERRUPTED:	EINTR for the VMM
  *		case VPMU_KVM_EXIT:		as without libvpmu
  *		}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Context switches between two cgroups on one CPU: their number, and their cost with and without
+ * counting. The cost is a line about the host: there is no right one. run.c calls this.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "selftest/priv.h"
+
+enum { SWITCH_ROUNDS = 5, SWITCH_YIELDS = 4000 };
+/* Each worker begins and ends a round in a read(2), where it may be in either round. */
+enum { SWITCH_EDGES = 4 };
+
+/* How often @w has lost its CPU. */
+static uint64_t switch_of(const struct worker *w)
+{
+	unsigned long long n, sum = 0;
+	char path[40], line[200];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)w->pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "voluntary_ctxt_switches: %llu", &n) == 1 ||
+		    sscanf(line, "nonvoluntary_ctxt_switches: %llu", &n) == 1)
+			sum += n;
+	if (f)
+		fclose(f);
+	return sum;
+}
+
+/* The CPU time of @w, which is its own whatever else runs. */
+static uint64_t switch_ns(const struct worker *w)
+{
+	struct timespec ts = {0};
+	clockid_t clock;
+
+	if (!clock_getcpuclockid(w->pid, &clock))
+		clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* Both yield the CPU to each other; *@least: the lowest cost so far. */
+static int switch_round(struct selftest *t, const struct worker w[2], uint64_t *switches,
+			uint64_t *least)
+{
+	uint64_t ns = switch_ns(&w[0]) + switch_ns(&w[1]);
+	int ret = 0;
+
+	*switches = switch_of(&w[0]) + switch_of(&w[1]);
+	for (int i = 0; i < 2 && !ret; i++)
+		ret = worker_begin(t, &w[i], WORK_YIELD, SWITCH_YIELDS);
+	for (int i = 0; i < 2 && !ret; i++)
+		ret = worker_wait(t, &w[i]);
+	*switches = switch_of(&w[0]) + switch_of(&w[1]) - *switches;
+	ns = switch_ns(&w[0]) + switch_ns(&w[1]) - ns;
+	if (!ret && *switches >= SWITCH_YIELDS && ns / *switches < *least)
+		*least = ns / *switches;
+	return ret;
+}
+
+static int switch_counted(struct selftest *t, const struct worker w[2], const vpmu_key_t *keys,
+			  size_t nr, uint64_t *least)
+{
+	uint64_t switches, seen;
+	int ret = measure_begin(t, keys, nr);
+
+	if (!ret)
+		ret = switch_round(t, w, &switches, least);
+	if (ret)
+		return ret;
+	measure_end(t);
+	if (measure_partial(t))
+		return 0; /* the next round may be whole */
+	seen = t->value[NODE_A][0].count + t->value[NODE_B][0].count;
+	selftest_expect(t, "context-switches",
+			switches > SWITCH_EDGES ? switches - SWITCH_EDGES : 0,
+			switches + SWITCH_EDGES, seen, "of both workers, by /proc/PID/status");
+	return 0;
+}
+
+void check_switch(struct selftest *t)
+{
+	struct worker w[2] = {{.to = -1, .from = -1}, {.to = -1, .from = -1}};
+	vpmu_key_t keys[1 + SELFTEST_KNOWN];
+	uint64_t plain = UINT64_MAX, counted = UINT64_MAX, switches;
+	char why[200];
+	size_t nr = 1;
+	int ret = vpmu_event_parse("context-switches", vpmu_event_host_space(), &keys[0], why,
+				   sizeof(why));
+
+	for (const struct known *k = t->known; k < t->known + SELFTEST_KNOWN; k++)
+		if (k->usable)
+			keys[nr++] = k->key;
+	for (unsigned int i = 0; i < 2 && !ret; i++) {
+		ret = worker_start(t, i, &w[i]);
+		if (!ret)
+			ret = worker_do(t, &w[i], WORK_PIN, t->cpus[0]);
+	}
+	for (int i = 0; i < SWITCH_ROUNDS && !ret; i++) {
+		ret = switch_round(t, w, &switches, &plain);
+		if (!ret)
+			ret = switch_counted(t, w, keys, nr, &counted);
+	}
+	if (ret)
+		selftest_give_up(t, "a worker", ret);
+	else if (plain == UINT64_MAX || counted == UINT64_MAX)
+		selftest_skip(t, "the workers did not switch to each other");
+	else
+		selftest_fact(t, "switch cost",
+			      "%" PRIu64 " ns from one cgroup to another, %" PRIu64
+			      " ns while %zu events are counted",
+			      plain, counted, nr);
+	for (int i = 0; i < 2; i++)
+		worker_end(&w[i]);
+}
