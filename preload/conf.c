@@ -16,7 +16,7 @@ static const struct {
 	const char *name, *variable, *expected;
 } conf_keys[CONF_KEYS] = {
 	[CONF_PMU] = {"pmu", "VPMU_PMU", "auto, none, amd-core, amd-v2, intel-v2 or intel-v5"},
-	[CONF_GP] = {"gp", "VPMU_GP", "4 to 15 for amd-v2, 2 to 8 for Intel"},
+	[CONF_GP] = {"gp", "VPMU_GP", "6 for amd-core, 4 to 15 for amd-v2, 2 to 8 for Intel"},
 	[CONF_POLICY] = {"policy", "VPMU_POLICY", "full, standard, architectural or off"},
 	[CONF_ALLOW] = {"allow", "VPMU_ALLOW", "events, comma separated"},
 	[CONF_DENY] = {"deny", "VPMU_DENY", "events, comma separated"},
@@ -220,14 +220,41 @@ unsigned int conf_host_counters(void)
 	return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c >> 23 & 1) ? 6 : 0;
 }
 
+/* How many of the host's general counters are the guest's. AMD's CPUs have no fixed ones. */
+static unsigned int conf_share(enum vpmu_guest_model model, bool intel, unsigned int host)
+{
+	unsigned int others = VPMU_PERF_LEAVE + (words_is_intel(model) && !intel ? 3 : 0);
+
+	return host > others ? host - others : 0;
+}
+
+int conf_fits(const struct conf *c, bool intel, unsigned int host, char *err, size_t errlen)
+{
+	enum vpmu_guest_model model;
+	unsigned int gp;
+
+	if (c->value[CONF_GP] || !host || conf_model(c, intel, &model) ||
+	    model != VPMU_GUEST_AMD_CORE)
+		return 0;
+	gp = conf_share(model, intel, host);
+	if (gp >= 6)
+		return 0;
+	return fail(-EINVAL, err, errlen,
+		    "pmu: amd-core has 6 counters, this host %u less 2 for others: more events "
+		    "than %u would count too little; expected amd-v2, or gp = 6, which leaves "
+		    "others fewer",
+		    host, gp);
+}
+
 int conf_default_gp(struct conf *c, bool intel, unsigned int host)
 {
-	unsigned int gp = host > VPMU_PERF_LEAVE ? host - VPMU_PERF_LEAVE : 0, most;
 	enum vpmu_guest_model model;
+	unsigned int gp, most;
 	char text[12];
 
 	if (c->value[CONF_GP] || !host || conf_model(c, intel, &model))
 		return 0;
+	gp = conf_share(model, intel, host);
 	most = words_is_intel(model) ? 8 : 6; /* the models' own default */
 	while (gp < most && guest_gp_expected(model, gp))
 		gp++;

@@ -59,12 +59,15 @@ bool conf_host_is_intel(void);
 
 /*
  * conf_host_counters - the general counters that this host's CPU shows; 0: none.
+ * conf_fits - 0, or -EINVAL with one line in @err: the model's number of counters is fixed, and
+ * more than @host less those left to others, and the configuration does not give gp.
  * conf_default_gp - unless gp is given, let the model have no more counters than @host less those
  * that are left to others, so that it is the guest that multiplexes and scales. The model's own
  * default is kept without a PMU (@host 0); it is never below the least that the model can have. 0
  * or -ENOMEM.
  */
 unsigned int conf_host_counters(void);
+int conf_fits(const struct conf *c, bool intel, unsigned int host, char *err, size_t errlen);
 int conf_default_gp(struct conf *c, bool intel, unsigned int host);
 
 /* conf_vpmud - the path of vpmud's socket for VMMs; "": none is to be used. */

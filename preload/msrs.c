@@ -28,6 +28,7 @@ struct msrs_state {
 	uint64_t tag;
 	uint32_t tag_at;
 	unsigned int marked;
+	bool amd; /* a counter or select under AMD's own number, without a mark */
 	size_t n;
 	struct msrs_word {
 		uint32_t reg, at;
@@ -84,6 +85,7 @@ static void msrs_note_word(struct vcpu *v, struct msrs_state *s, const struct kv
 	} else if (reg) {
 		msrs_note(s, reg, at, e->data & WORDS_VALUE, true);
 	} else if ((reg = words_register(model, v->gp, e->index))) {
+		s->amd |= words_is_amd(e->index);
 		msrs_note(s, reg, at, e->data, false);
 	}
 }
@@ -96,11 +98,12 @@ static bool msrs_zero(const struct msrs_state *s)
 	return true;
 }
 
-/* A marked state has all counters and selects, or the VMM has lost some. */
+/* A marked state has all counters and selects, or the VMM has lost some. Without marks and tag, one
+ * of AMD's numbers is of a library without marks, and the VMM has moved its counters. */
 static bool msrs_whole(const struct vcpu *v, const struct msrs_state *s)
 {
 	if (!s->marked && !(s->tagged && words_tag_has_marks(s->tag)))
-		return true;
+		return s->tagged || !s->amd;
 	return s->tagged && words_tag_has_marks(s->tag) && s->marked == 2 * v->gp;
 }
 

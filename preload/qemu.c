@@ -182,13 +182,16 @@ static int qemu_configure(struct qemu_file *f, const char *file, char *err, size
 	return ret;
 }
 
-/* So that the library will have nothing to complain about. */
+/* The library must have nothing to complain about, nor the guest fewer counters than it is shown.
+ */
 static int qemu_check(const struct conf *c, char *err, size_t errlen)
 {
 	static struct vpmu_policy policy[2];
 	struct vpmu_guest_cfg cfg;
+	bool intel = conf_host_is_intel();
+	int ret = conf_apply(c, intel, &cfg, policy, err, errlen);
 
-	return conf_apply(c, conf_host_is_intel(), &cfg, policy, err, errlen);
+	return ret ? ret : conf_fits(c, intel, conf_host_counters(), err, errlen);
 }
 
 /* What vpmud lets this VM have, if it runs. */

@@ -57,6 +57,11 @@ bool words_has(uint32_t msr)
 	return false;
 }
 
+bool words_is_amd(uint32_t msr)
+{
+	return msr - AMD_CTL0 < 2 * WORDS_AMD_GP;
+}
+
 bool words_is_tag(enum vpmu_guest_model model, uint32_t msr)
 {
 	return msr == WORDS_TAG || (msr == AMD_CLEAR && !words_is_intel(model));
@@ -64,7 +69,7 @@ bool words_is_tag(enum vpmu_guest_model model, uint32_t msr)
 
 uint64_t words_mark(enum vpmu_guest_model model, uint32_t msr, uint64_t val)
 {
-	if (words_is_intel(model) || msr - AMD_CTL0 >= 2 * WORDS_AMD_GP)
+	if (words_is_intel(model) || !words_is_amd(msr))
 		return val;
 	return (val & WORDS_VALUE) | (uint64_t)(msr - AMD_CTL0 + 1) << MARK_SHIFT;
 }
@@ -73,8 +78,8 @@ uint32_t words_marked(enum vpmu_guest_model model, unsigned int gp, uint32_t msr
 {
 	uint32_t i = (uint32_t)(val >> MARK_SHIFT);
 
-	if (words_is_intel(model) || (msr - PMC0 >= WORDS_GP && msr - EVTSEL0 >= WORDS_GP &&
-				      msr - AMD_CTL0 >= 2 * WORDS_AMD_GP))
+	if (words_is_intel(model) ||
+	    (msr - PMC0 >= WORDS_GP && msr - EVTSEL0 >= WORDS_GP && !words_is_amd(msr)))
 		return 0;
 	return i && i <= 2 * gp ? AMD_CTL0 + i - 1 : 0;
 }

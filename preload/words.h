@@ -38,6 +38,9 @@
  * AMD's own numbers, which later VMMs know. */
 bool words_has(uint32_t msr);
 
+/* words_is_amd - @msr is one of AMD's own numbers of counters and selects. */
+bool words_is_amd(uint32_t msr);
+
 /* words_register - the guest's register that travels in @msr; 0: none. @gp: the model's number of
  * general counters. */
 uint32_t words_register(enum vpmu_guest_model model, unsigned int gp, uint32_t msr);

@@ -470,6 +470,9 @@ void tree_vm_info(const struct node *vm, json_t *obj, void *arg)
 	if (!v->libvirt)
 		json_object_set_new(obj, "owner", json_integer(v->vm->uid));
 	json_object_set_new(obj, "counted", json_string(v->whole ? "cgroup" : "vcpus"));
+	if (v->vm->nr_unknown)
+		json_object_set_new(obj, "vcpus-unknown",
+				    json_integer((json_int_t)v->vm->nr_unknown));
 	if (v->vm->cgroup)
 		json_object_set_new(obj, "cgroup", json_string(v->vm->cgroup));
 	if (v->vm->backend_socket)

@@ -2,7 +2,8 @@
 /*
  * vpmud/discover on this host: a QEMU that gets another vCPU, domains of libvirt's embedded
  * driver, a vpmu-vmm. Other VMs may come and go in that time; a test looks at those of its own
- * names. QEMU executes its guest's firmware by TCG, so neither /dev/kvm nor an image is needed.
+ * names. QEMU executes its guest's firmware by TCG, so neither /dev/kvm nor an image is needed for
+ * it.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,12 +11,14 @@
 #include <ftw.h>
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
+#include <linux/kvm.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -40,7 +43,7 @@ static struct {
 	bool there;
 	char kind[16], tenant[64], socket[128], uuid[64];
 	pid_t pid;
-	size_t nr_vcpus;
+	size_t nr_vcpus, nr_unknown;
 	struct disc_vcpu vcpus[8];
 } seen;
 
@@ -60,6 +63,7 @@ static void copy(const struct disc_vm *vm)
 	seen.pid = vm->pid;
 	cr_assert_leq(vm->nr_vcpus, 8);
 	seen.nr_vcpus = vm->nr_vcpus;
+	seen.nr_unknown = vm->nr_unknown;
 	if (vm->nr_vcpus)
 		memcpy(seen.vcpus, vm->vcpus, vm->nr_vcpus * sizeof(*vm->vcpus));
 }
@@ -343,6 +347,35 @@ Test(discover, vpmu_vmm)
 		printf("# SKIP vCPU threads of the KVM engine: no usable /dev/kvm\n");
 	killed = true;
 	kill(child, SIGTERM);
+	wait_until(seen.removed);
+}
+
+/* Its vCPUs have never run: which threads they will have nothing shows, but how many there are. */
+Test(discover, vcpus_without_threads)
+{
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm;
+
+	if (kvm < 0 || (vm = ioctl(kvm, KVM_CREATE_VM, 0)) < 0) {
+		teardown();
+		cr_skip_test("/dev/kvm: %s", strerror(errno));
+	}
+	close(vm);
+	discover(NULL);
+	child = fork();
+	if (!child) {
+		vm = ioctl(kvm, KVM_CREATE_VM, 0);
+		if (vm < 0 || ioctl(vm, KVM_CREATE_VCPU, 0) < 0 ||
+		    ioctl(vm, KVM_CREATE_VCPU, 1) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(kvm);
+	seen.pid = child;
+	wait_until(seen.there && seen.nr_unknown == 2);
+	cr_expect_str_eq(seen.kind, "kvm");
+	cr_expect_eq(seen.nr_vcpus, 0);
+	end_child();
 	wait_until(seen.removed);
 }
 

@@ -160,10 +160,12 @@ static void open_ours(struct contest_vm *m)
 {
 	const struct vpmu_guest_cfg model = {.model = m->v2 ? VPMU_GUEST_AMD_V2
 							    : VPMU_GUEST_AMD_CORE};
+	/* The operator of the table has counters. */
 	struct vpmu_kvm_vm_opts o = {.size = sizeof(o),
 				     .fd = m->vm,
 				     .guest = &model,
 				     .flags = VPMU_KVM_RDPMC,
+				     .leave_counters = 2,
 				     .hva = hva,
 				     .arg = m};
 	char why[200];

@@ -17,7 +17,7 @@ enum { LEAVES = 40, WORDS = 2 * WORDS_GP + WORDS_FIXED + 4 };
 
 #define RAM_BYTES (1u << 20)
 
-static uint8_t ram[RAM_BYTES] __attribute__((aligned(4096)));
+static uint8_t ram[RAM_BYTES] __attribute__((aligned(4096), unused));
 
 struct bed {
 	int dev, vm, vcpu;

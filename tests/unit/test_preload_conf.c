@@ -144,14 +144,26 @@ Test(preload_conf, no_more_counters_than_the_host_has_for_it)
 		const char *pmu, *gp;
 		bool intel;
 		unsigned int host;
-		const char *want;
+		const char *want; /* "none": it does not fit */
 	} rows[] = {
-		{NULL, NULL, false, 6, "4"},	    {NULL, NULL, false, 8, NULL},
-		{NULL, NULL, false, 4, "4"},	    {NULL, NULL, false, 0, NULL},
-		{"auto", NULL, true, 8, "6"},	    {NULL, NULL, true, 4, "2"},
-		{NULL, NULL, true, 1, "2"},	    {NULL, NULL, true, 10, NULL},
-		{"amd-core", NULL, false, 6, NULL}, {"intel-v2", NULL, false, 6, "4"},
-		{"amd-v2", "6", false, 6, "6"},	    {"amd-v2", "15", false, 6, "15"},
+		{NULL, NULL, false, 6, "4"},
+		{NULL, NULL, false, 8, NULL},
+		{NULL, NULL, false, 4, "4"},
+		{NULL, NULL, false, 0, NULL},
+		{"auto", NULL, true, 8, "6"},
+		{NULL, NULL, true, 4, "2"},
+		{NULL, NULL, true, 1, "2"},
+		{NULL, NULL, true, 10, NULL},
+		{"amd-core", NULL, false, 6, "none"},
+		{"amd-core", NULL, true, 7, "none"},
+		{"amd-core", NULL, false, 8, NULL},
+		{"amd-core", NULL, false, 0, NULL},
+		{"amd-core", "6", false, 6, "6"},
+		/* the three fixed counters take general ones of AMD's */
+		{"intel-v2", NULL, false, 6, "2"},
+		{"intel-v2", NULL, false, 10, "5"},
+		{"amd-v2", "6", false, 6, "6"},
+		{"amd-v2", "15", false, 6, "15"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -164,6 +176,14 @@ Test(preload_conf, no_more_counters_than_the_host_has_for_it)
 			cr_assert_eq(conf_set(&c, "f:1", "pmu", rows[i].pmu, err, sizeof(err)), 0);
 		if (rows[i].gp)
 			cr_assert_eq(conf_set(&c, "f:2", "gp", rows[i].gp, err, sizeof(err)), 0);
+		*err = 0;
+		if (conf_fits(&c, rows[i].intel, rows[i].host, err, sizeof(err))) {
+			cr_expect(rows[i].want && !strcmp(rows[i].want, "none"), "row %zu: %s", i,
+				  err);
+			cr_expect(*err && !strchr(err, '\n'), "row %zu", i);
+			conf_fini(&c);
+			continue;
+		}
 		cr_assert_eq(conf_default_gp(&c, rows[i].intel, rows[i].host), 0);
 		if (rows[i].want && c.value[CONF_GP])
 			cr_expect_str_eq(c.value[CONF_GP], rows[i].want, "row %zu", i);

@@ -266,11 +266,14 @@ Test(vpmud_tree, a_vpmu_vmm_belongs_where_its_cgroup_is)
 	/* Where its server listens is known when it does. */
 	tree_vm_info(tenant_vm_find(ts, "vpmu-vmm-7"), info, NULL);
 	cr_expect_null(json_object_get(info, "server"));
+	cr_expect_null(json_object_get(info, "vcpus-unknown"));
+	vm.nr_unknown = 3;
 	vm.backend_socket = "/run/vpmu/a.sock";
 	vm_changed(&vm);
 	tree_vm_info(tenant_vm_find(ts, "vpmu-vmm-7"), info, NULL);
 	cr_expect_str_eq(json_string_value(json_object_get(info, "server")), "/run/vpmu/a.sock");
 	cr_expect_str_eq(json_string_value(json_object_get(info, "found")), "vpmu-vmm");
+	cr_expect_eq(json_integer_value(json_object_get(info, "vcpus-unknown")), 3);
 	json_decref(info);
 }
 

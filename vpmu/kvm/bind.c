@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "vpmu/host.h"
+#include "vpmu/host/perf_priv.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/pcpu.h"
 
@@ -37,7 +38,6 @@ int kvm_vcpu_perf_init(struct vpmu_kvm_vcpu *v)
 	const struct vpmu_kvm_vm_opts *o = &v->vm->opts;
 	const struct vpmu_hostpmu_perf_opts opts = {
 		.cpu = VPMU_PERF_THREAD,
-		.leave_counters = o->leave_counters,
 		.pinned = o->flags & VPMU_KVM_PINNED,
 		.guest_tsc = bind_guest_tsc,
 		.kick = bind_kick,
@@ -61,12 +61,29 @@ void kvm_vcpu_perf_fini(struct vpmu_kvm_vcpu *v)
 		vpmu_hostpmu_perf_fini(&v->perf);
 }
 
+/* The default leaves others nothing that the guest has counters for: most guests cannot know that
+ * their events are multiplexed, and would count too little. */
+static unsigned int bind_leave(const struct vpmu_kvm_vcpu *v)
+{
+	const struct vpmu_perf_capacity host = vpmu_perf_capacity();
+	unsigned int need = v->guest->cfg.gp, left;
+
+	if (v->vm->opts.leave_counters)
+		return v->vm->opts.leave_counters;
+	if (v->guest->cfg.fixed > host.fixed)
+		need += v->guest->cfg.fixed - host.fixed;
+	left = host.gp > need ? host.gp - need : 0;
+	return left < VPMU_PERF_LEAVE ? left : VPMU_PERF_LEAVE;
+}
+
 static int bind_pmu(struct vpmu_kvm_vcpu *v, int tid)
 {
 	struct vpmu_hostpmu *pmu = v->theirs ? v->theirs : &v->perf.pmu;
 
-	if (!v->theirs)
+	if (!v->theirs) {
+		v->perf.opts.leave_counters = bind_leave(v);
 		vpmu_hostpmu_perf_set_thread(&v->perf, tid);
+	}
 	if (v->pages.client) {
 		kvm_pages_thread(&v->pages, tid);
 		pmu = &v->pages.pmu;

@@ -91,8 +91,6 @@ int vpmu_kvm_vm_open(const struct vpmu_kvm_vm_opts *opts, struct vpmu_kvm_vm **o
 	vm->opts = *opts;
 	vm->opts.filter = NULL; /* not kept, as vpmud */
 	vm->opts.vpmud = NULL;
-	if (!vm->opts.leave_counters)
-		vm->opts.leave_counters = VPMU_PERF_LEAVE;
 	if (!vm->opts.tick_ns)
 		vm->opts.tick_ns = 10000000;
 	vm->cfg = *opts->guest;

@@ -44,7 +44,8 @@ struct disc_vm {
 	uint64_t cgroup_id;  /* as from bpf_get_current_cgroup_id(); 0: unknown */
 	/* From libvirt's metadata, begins with "/"; NULL: none. The caller must validate it. */
 	const char *tenant;
-	size_t nr_vcpus; /* the threads known so far, sorted by index; no index twice */
+	size_t nr_vcpus;   /* the threads known so far, sorted by index; no index twice */
+	size_t nr_unknown; /* vCPUs besides whose threads are not known yet */
 	const struct disc_vcpu *vcpus;
 	/* The socket of a vpmu-vmm, as a path in the process's view, or NULL. All VMs of one
 	 * vpmu-vmm are one VM here, with all their vCPU threads; clients ask the socket for the

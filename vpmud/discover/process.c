@@ -247,6 +247,7 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 	vm->vcpus = xmalloc(nr * sizeof(*vm->vcpus));
 	memcpy((void *)vm->vcpus, d->vcpus, nr * sizeof(*vm->vcpus));
 	vm->nr_vcpus = nr;
+	vm->nr_unknown = d->files.nr > nr ? d->files.nr - nr : 0;
 	domains_join(d, p, vm);
 	*out = vm;
 	return 0;

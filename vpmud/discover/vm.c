@@ -37,7 +37,8 @@ bool vm_equal(const struct disc_vm *a, const struct disc_vm *b)
 	    !vm_same(a->name, b->name) || !vm_same(a->uuid, b->uuid) ||
 	    !vm_same(a->kind, b->kind) || !vm_same(a->cgroup, b->cgroup) ||
 	    a->cgroup_id != b->cgroup_id || !vm_same(a->tenant, b->tenant) ||
-	    !vm_same(a->backend_socket, b->backend_socket) || a->nr_vcpus != b->nr_vcpus)
+	    !vm_same(a->backend_socket, b->backend_socket) || a->nr_vcpus != b->nr_vcpus ||
+	    a->nr_unknown != b->nr_unknown)
 		return false;
 	for (size_t i = 0; i < a->nr_vcpus; i++)
 		if (a->vcpus[i].index != b->vcpus[i].index || a->vcpus[i].tid != b->vcpus[i].tid ||

@@ -127,7 +127,9 @@ struct vpmu_kvm_vm_opts {
 	 * vpmu_kvm_vm_msr_exits. NULL and 0: none. */
 	const struct kvm_msr_filter *filter;
 	unsigned int msr_exits;
-	/* General counters to leave to others on each CPU (hostpmu_perf.h); 0: the default, 2. */
+	/* General counters to leave to others on each CPU (hostpmu_perf.h); 0: the default, 2, or
+	 * fewer if the guest has counters for all others. A guest that does not read the
+	 * paravirtual running times counts too little while its events are multiplexed. */
 	unsigned int leave_counters;
 	/* The alarm signal; 0: SIGRTMIN + 5. The same for all VMs of a process. */
 	int alarm_signal;

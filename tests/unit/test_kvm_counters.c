@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * How many of the host's counters a vCPU of vpmu/kvm.h takes: a guest whose counters all count gets
+ * the truth, on a fake kernel with a PMU (fake_perf.h) that has counters for it, and others keep
+ * what is left.
+ */
+#include "fake_perf.h"
+#include "vpmu/core/rcu.h"
+#include "vpmu/guest/guest.h"
+#include "vpmu/host.h"
+#include "vpmu/kvm.h"
+#include "vpmu/kvm/priv.h"
+#include "vpmu/pcpu.h"
+
+#include <linux/kvm.h>
+
+#define MS    1000000ull
+#define TRUTH 40000u /* events of 40 ms */
+
+static int kvm_ioctl(int fd, unsigned long request, void *arg)
+{
+	switch (request) {
+	case KVM_CHECK_EXTENSION:
+	case KVM_SIGNAL_MSI:
+		return 1;
+	case KVM_GET_REGS:
+		memset(arg, 0, sizeof(struct kvm_regs));
+		return 0;
+	case KVM_GET_SREGS:
+		memset(arg, 0, sizeof(struct kvm_sregs));
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+struct row {
+	enum vpmu_guest_model model;
+	unsigned int gp, leave; /* 0: the defaults */
+	unsigned int host;
+	bool host_fixed;
+	unsigned int most; /* general counters of the host that are in use at a time */
+};
+
+/* Six events that are all different, and known to any CPU. */
+static void guest_writes(struct vpmu_guest *g, bool intel)
+{
+	static const uint64_t mode[] = {1u << 16, 1u << 17, 3u << 16};
+
+	for (unsigned int i = 0; i < g->cfg.gp && i < 6; i++) {
+		uint64_t sel = mode[i % 3] | 1u << 22;
+
+		if (intel)
+			sel |= i < 3 ? 0xc4 : 0xc5;
+		else
+			sel |= i < 3 ? 0xc2 : 0xc3;
+		cr_assert_eq(vpmu_guest_wrmsr(g, intel ? 0x186 + i : 0xc0010200 + 2 * i, sel), 0);
+	}
+	if (!intel && g->cfg.model == VPMU_GUEST_AMD_V2)
+		cr_assert_eq(vpmu_guest_wrmsr(g, 0xc0000301, (1u << g->cfg.gp) - 1), 0);
+	if (!intel)
+		return;
+	cr_assert_eq(vpmu_guest_wrmsr(g, 0x38d, 0x033), 0); /* instructions and cycles */
+	cr_assert_eq(vpmu_guest_wrmsr(g, 0x38f, 3ull << 32 | ((1u << g->cfg.gp) - 1)), 0);
+}
+
+static uint64_t guest_reads(struct vpmu_guest *g, uint32_t msr)
+{
+	uint64_t val = 0;
+
+	cr_assert_eq(vpmu_guest_rdmsr(g, msr, &val), 0);
+	return val;
+}
+
+static void bed_run(const struct row *r, unsigned int n)
+{
+	const struct vpmu_guest_cfg cfg = {.model = r->model, .gp = r->gp};
+	struct vpmu_kvm_vm_opts o = {.size = sizeof(o),
+				     .fd = 1000,
+				     .guest = &cfg,
+				     .leave_counters = r->leave,
+				     .ioctl = kvm_ioctl,
+				     .tick_ns = 3600ull * 1000 * MS};
+	struct kvm_run *run = calloc(1, 8192);
+	struct vpmu_kvm_vcpu_opts vo = {.size = sizeof(vo), .fd = 1001, .run = run};
+	struct vpmu_kvm_vcpu *v;
+	struct vpmu_kvm_vm *vm;
+	struct vpmu_guest *g;
+	char why[200] = "";
+	uint64_t sum = 0;
+	bool intel;
+
+	fake_start(r->host, r->host_fixed);
+	o.host = vpmu_host_create();
+	cr_assert(!vpmu_kvm_vm_open(&o, &vm, why, sizeof(why)), "%s", why);
+	cr_assert(!vpmu_kvm_vcpu_open(vm, &vo, &v, why, sizeof(why)), "%s", why);
+	g = vpmu_kvm_vcpu_guest(v);
+	intel = vpmu_guest_is_intel(g);
+	cr_assert(!vpmu_kvm_enter(v));
+	guest_writes(g, intel);
+	run->exit_reason = KVM_EXIT_HLT;
+	for (int i = 0; i < 40; i++) {
+		vpmu_pcpu_tick(v->pcpu);
+		fake_run(MS);
+	}
+	vpmu_kvm_leave(v, 0);
+	for (unsigned int i = 0; i < g->cfg.gp && i < 6; i++) {
+		uint64_t val = guest_reads(g, intel ? 0xc1 + i : 0xc0010201 + 2 * i);
+
+		sum += val;
+		cr_expect(r->leave || val == TRUTH, "row %u, counter %u: %lu", n, i, val);
+	}
+	for (unsigned int i = 0; intel && i < 2; i++)
+		cr_expect_eq(guest_reads(g, 0x309 + i), TRUTH, "row %u, fixed %u: %lu", n, i,
+			     guest_reads(g, 0x309 + i));
+	if (r->leave) /* what the guest cannot know */
+		cr_expect(sum > 3 * TRUTH && sum < 5 * TRUTH, "row %u: %lu", n, sum);
+	else
+		cr_expect_eq(fake.most_gp, r->most, "row %u: %u of the host's counters", n,
+			     fake.most_gp);
+	cr_assert(!vpmu_kvm_vcpu_close(v));
+	vpmu_kvm_vm_close(vm);
+	vpmu_host_destroy(o.host);
+	free(run);
+}
+
+/* One row in a process: the host's capacity is looked at once. */
+#define ROW(name, ...)                                                                             \
+	Test(kvm_counters, name)                                                                   \
+	{                                                                                          \
+		const struct row r = {__VA_ARGS__};                                                \
+                                                                                                   \
+		urcu_memb_register_thread();                                                       \
+		bed_run(&r, __LINE__);                                                             \
+		urcu_memb_unregister_thread();                                                     \
+	}
+
+ROW(all_six_of_amd_core, .model = VPMU_GUEST_AMD_CORE, .host = 6, .most = 6)
+ROW(six_of_seven, .model = VPMU_GUEST_AMD_CORE, .host = 7, .most = 6)
+ROW(six_of_eight, .model = VPMU_GUEST_AMD_V2, .host = 8, .most = 6)
+ROW(four_leave_two, .model = VPMU_GUEST_AMD_V2, .gp = 4, .host = 6, .most = 4)
+ROW(intels_with_fixed_ones, .model = VPMU_GUEST_INTEL_V2, .gp = 4, .host = 4, .host_fixed = true,
+    .most = 4)
+ROW(fixed_ones_take_general_ones, .model = VPMU_GUEST_INTEL_V5, .gp = 4, .host = 6, .most = 6)
+ROW(what_the_vmm_leaves_others, .model = VPMU_GUEST_AMD_CORE, .leave = 2, .host = 6)
