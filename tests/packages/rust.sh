@@ -38,7 +38,8 @@ for how in program layout; do
 done
 check "what the program counts" "$(LD_LIBRARY_PATH=$lib "$dir/program" 2>&1)" "vcpu 100, tenant 150"
 LD_LIBRARY_PATH=$lib "$dir/layout" >"$dir/log" 2>&1 || check "layouts" "$(grep -v '^test .* ok$' "$dir/log")" "those of C"
-layouts=$(grep -c '^test bindgen_test_layout.* ok$' "$dir/log")
-[ "$layouts" -gt 20 ] || check "tests of layouts" "$layouts" "more than 20"
+# Older bindgens write a test for each struct, newer ones an expression that does not compile if the size is another.
+layouts=$(($(grep -c '^test bindgen_test_layout.* ok$' "$dir/log") + $(grep -o '"Size of ' "$VPMU_BINDINGS" | wc -l)))
+[ "$layouts" -gt 20 ] || check "layouts" "$layouts" "more than 20"
 [ $failures = 0 ] && echo "rust: $(wc -l <"$dir/bound") functions, layouts of $layouts structs, a program that counts"
 [ $failures = 0 ]
