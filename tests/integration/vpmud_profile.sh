@@ -28,7 +28,7 @@ ran() { [ "$(ticks)" -ge "$1" ]; }
 sampled() { "$vpmu" sessions -j | grep -q '"profile"'; }
 # Samples may be lost if vpmud does not run for seconds, and never untold: at the end the sum of the numbers told is vpmud's
 # own.
-told=0
+told=0 stopped= period=1000000
 tell() { told=$((told + ${1:-0})); }
 # told_messages WHAT: standard error has nothing but a line that tells how many were lost.
 told_messages() {
@@ -38,15 +38,17 @@ told_messages() {
 }
 told_total() { tell "$(jq -r 'select(.kind == "profile-total") | .lost' "$1")"; }
 # sample OUT ARG...: a profile of the tenant until its program has run for 0.3 s. Another may have this CPU
-# for a while.
+# for a while. $stopped: so many ticks more, in which vpmud is stopped.
 sample() {
 	out=$1
 	shift
-	"$vpmu" profile -e cpu-clock -c 1000000 -d 3000 "$@" /acme >"$out" 2>"$dir/err" &
+	"$vpmu" profile -e cpu-clock -c "$period" -d 3000 "$@" /acme >"$out" 2>"$dir/err" &
 	profile=$!
 	jobs="$busy $profile"
 	wait_for "$profile" sampled
-	wait_for "$busy" ran $(($(ticks) + 30))
+	[ -z "$stopped" ] || kill -STOP "$server"
+	wait_for "$busy" ran $(($(ticks) + 30 + ${stopped:-0}))
+	[ -z "$stopped" ] || kill -CONT "$server"
 	kill -INT "$profile"
 	wait "$profile"
 	check "profile $*: exit status" $? 0
@@ -114,6 +116,9 @@ sample "$dir/folded" --folded
 check "folded: lines" "$(grep -vcE '^/acme;\[(user|host)\](;[^;]+)+ [0-9]+$' "$dir/folded")" 0
 check "folded: names" "$(grep -c -m 1 '^/acme;\[user\];vpmu-spin;.*spin_here [0-9]*$' "$dir/folded")" 1
 [ -s "$dir/folded" ] || check "folded: samples" "$(cat "$dir/folded")" "some"
+stopped=70 period=100000
+sample "$dir/folded" --folded
+check_match "vpmud was stopped: lost samples" "$(cat "$dir/err")" '^vpmu: [1-9][0-9]* samples were lost and are missing: '
 check "one format only" "$("$vpmu" profile --format=perf-script --folded 2>&1 | head -n 1)" \
 	"vpmu: profile: give only one of --format, --folded and -j"
 check_match "another format" "$("$vpmu" profile --format=perf 2>&1 | head -n 1)" \
