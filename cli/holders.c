@@ -341,7 +341,7 @@ static int check_processes(const struct holders *h)
 /* Read the effective capabilities of this process. */
 static bool read_capabilities(const struct holders *h, uint64_t *capabilities)
 {
-	char status[4096], *field;
+	char status[65536], *field; /* the user's groups come first, and can be thousands */
 
 	proctext_read(status, sizeof(status), "%s/proc/self/status", h->root);
 	field = proctext_field(status, "CapEff:");

@@ -8,7 +8,7 @@
  *
  * No sample is lost silently: samples + lost equals floor(count / period) on each CPU. On real
  * hosts it is slightly less for work that runs all the time, since counting begins earlier and ends
- * later than sampling.
+ * later than sampling; of cpu-clock also because the kernel's timer skips samples when it is late.
  *
  * Samples carry the serial of the vCPU's node, which is never reused. The control thread maps
  * serials to names (struct whos): a serial is known from before its first sample until its node's

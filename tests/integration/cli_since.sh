@@ -24,8 +24,13 @@ ask_history() { # TIMES SERIES
 	} >"$dir/lines"
 	answers <"$dir/lines"
 }
+# --until: the answers are of a fixed time, however long this takes.
+ago() { # SECONDS
+	date -d "@$((now - $1))" "+%F %T"
+}
+until=$(ago 0)
 since() { # ARG...
-	"$vpmu" stat --since "$(date -d "@$((now - 67))" "+%F %T")" "$@" >"$dir/out" 2>"$dir/err"
+	"$vpmu" stat --since "$(ago 67)" --until "$until" "$@" >"$dir/out" 2>"$dir/err"
 }
 values() {
 	jq -r '"\(.tenant) \(.event) \(."counter-value") \(.count) \(."pcnt-running") \(.quality)"' "$dir/out"
@@ -72,7 +77,7 @@ since -t /acme -j
 check "no counter in two intervals: not 0, but missing" "$(values)" "/acme page-faults 80 60 75 partial scaled"
 check "no counter: a gap" "$(grep -c 'nothing was counted from .* to ' "$dir/err")" 1
 ask_history "$times" "$(series /acme page-faults 10,20,0,0,30,0 ',"running":[100,50,0,0,100,50]')"
-"$vpmu" report --since "$(date -d "@$((now - 67))" "+%F %T")" -o "$dir/page" 2>"$dir/err"
+"$vpmu" report --since "$(ago 67)" --until "$until" -o "$dir/page" 2>"$dir/err"
 check "the same of a page" "$(sed -n 's,.*id="data">\(.*\)</script>$,\1,p' "$dir/page" |
 	jq -c '.series[] | select(.event == "page-faults") | [.delta, .running, .quality]')" '[[10,40,null,30,0],0.75,null]'
 rm "$dir/page"
@@ -112,7 +117,7 @@ check "late at the begin: where" "$(jq -s '.[0]."start-ns" / 1e9' "$dir/out")" $
 	history 10000000000 "$(at 20000),$(at 10)" "$(series / page-faults 2,3)"
 } >"$dir/lines"
 answers <"$dir/lines"
-"$vpmu" stat --since "$(date -d "@$((now - 60000))" "+%F %T")" -j >"$dir/out" 2>"$dir/err"
+"$vpmu" stat --since "$(ago 60000)" --until "$until" -j >"$dir/out" 2>"$dir/err"
 check "late at the begin of an answer" "$(values)" "/ page-faults 6 6 100 exact"
 check "late at the begin of an answer: no gap" "$(cat "$dir/err")" ""
 
@@ -190,7 +195,7 @@ check_match "an interval of 290 years" "$(cat "$dir/err")" 'field "interval_ns"'
 
 # ---- vpmu report --since: one line, status 1, no page ----
 no_page() { # WHAT MESSAGE
-	"$vpmu" report --since "$(date -d "@$((now - 67))" "+%F %T")" -o "$dir/page" >"$dir/out" 2>"$dir/err"
+	"$vpmu" report --since "$(ago 67)" --until "$until" -o "$dir/page" >"$dir/out" 2>"$dir/err"
 	check "report, $1: status" $? 1
 	check "report, $1: one line" "$(wc -l <"$dir/err")" 1
 	check_match "report, $1" "$(cat "$dir/err")" "$2"

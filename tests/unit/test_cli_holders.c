@@ -216,6 +216,20 @@ Test(cli_holders, rights)
 	}
 }
 
+/* A user may be in thousands of groups, which /proc/self/status lists before the capabilities. */
+Test(cli_holders, many_groups)
+{
+	static char text[30000];
+	size_t n = (size_t)snprintf(text, sizeof(text), "Name:\tx\nGroups:\t");
+
+	plain_host();
+	while (n < sizeof(text) - 100)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "1000000000 ");
+	snprintf(text + n, sizeof(text) - n, "\nCapInh:\t0\nCapEff:\t000001ffffffffff\n");
+	put("/proc/self/status", text);
+	cr_expect(strstr(checked(), "right to BPF|yes|this user has"), "%s", checked());
+}
+
 Test(cli_holders, hostile_files)
 {
 	char big[5000];
