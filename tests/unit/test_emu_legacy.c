@@ -369,6 +369,7 @@ Test(emu_legacy, interrupts_of_real_mode)
 }
 
 BED_GUEST(guest_16_aaa, ".code16\naaa\n.code64\n");
+BED_GUEST(guest_16_xbegin, ".code16\nxor %ax, %ax\nxbegin 1f\nhlt\n1:\nhlt\n.code64\n");
 BED_GUEST(guest_16_ud, ".code16\nud2\n.code64\n");
 BED_GUEST(guest_16_page, ".code16\nmov $1, %eax\nmov %eax, %cr0\nmov $0x80000001, %eax\n"
 			 "mov %eax, %cr0\n.code64\n");
@@ -381,6 +382,7 @@ Test(emu_legacy, what_is_refused_is_one_line)
 		const char *says;
 	} rows[] = {
 		{guest_16_aaa, guest_16_aaa_end, "outside the emulator's list of real-mode code"},
+		{guest_16_xbegin, guest_16_xbegin_end, "outside the emulator's list"},
 		{guest_16_ud, guest_16_ud_end, "outside the emulator's list of real-mode code"},
 		{guest_16_page, guest_16_page_end, "turns on paging"},
 		{guest_16_limit, guest_16_limit_end, "exception 13"},
