@@ -398,6 +398,27 @@ Test(emu_legacy, what_is_refused_is_one_line)
 	}
 }
 
+BED_GUEST(guest_32_cs, ".code32\nmov %cs:0, %eax\nhlt\n.code64\n");
+
+/* SDM vol. 3, table 3-1: code is executable, and readable if bit 1 of its type is set. */
+Test(emu_legacy, code_that_is_not_readable)
+{
+	struct kvm_sregs s;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		BED_START(&b, guest_trampoline, false);
+		whole(&b, false);
+		real_mode(&b, guest_32_cs, guest_32_cs_end);
+		o->get_sregs(b.v, &s);
+		s.cr0 |= i < 2; /* in real mode types do not matter */
+		s.cs.type = i == 1 ? 11 : 9;
+		s.cs.db = i < 2;
+		cr_assert_eq(o->set_sregs(b.v, &s), 0);
+		cr_assert_eq(bed_run(&b, 100), i ? VMM_EXIT_HLT : VMM_EXIT_ERROR, "row %u", i);
+		cr_expect(i || strstr(b.run.u.error.msg, "exception 13"), "%s", b.run.u.error.msg);
+	}
+}
+
 /* ---- 64-bit code of vCPUs that show a whole CPU ---- */
 
 BED_GUEST(guest_avx512, "vaddps %zmm0, %zmm0, %zmm0\nhlt\n");
