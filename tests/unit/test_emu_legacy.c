@@ -369,6 +369,7 @@ Test(emu_legacy, interrupts_of_real_mode)
 }
 
 BED_GUEST(guest_16_aaa, ".code16\naaa\n.code64\n");
+BED_GUEST(guest_16_xbegin, ".code16\nxor %ax, %ax\nxbegin 1f\nhlt\n1:\nhlt\n.code64\n");
 BED_GUEST(guest_16_ud, ".code16\nud2\n.code64\n");
 BED_GUEST(guest_16_page, ".code16\nmov $1, %eax\nmov %eax, %cr0\nmov $0x80000001, %eax\n"
 			 "mov %eax, %cr0\n.code64\n");
@@ -381,6 +382,7 @@ Test(emu_legacy, what_is_refused_is_one_line)
 		const char *says;
 	} rows[] = {
 		{guest_16_aaa, guest_16_aaa_end, "outside the emulator's list of real-mode code"},
+		{guest_16_xbegin, guest_16_xbegin_end, "outside the emulator's list"},
 		{guest_16_ud, guest_16_ud_end, "outside the emulator's list of real-mode code"},
 		{guest_16_page, guest_16_page_end, "turns on paging"},
 		{guest_16_limit, guest_16_limit_end, "exception 13"},
@@ -393,6 +395,27 @@ Test(emu_legacy, what_is_refused_is_one_line)
 		cr_assert_eq(bed_run(&b, 100), VMM_EXIT_ERROR, "row %u: exit %d", i, b.run.exit);
 		cr_assert(strstr(b.run.u.error.msg, rows[i].says), "row %u: %s", i,
 			  b.run.u.error.msg);
+	}
+}
+
+BED_GUEST(guest_32_cs, ".code32\nmov %cs:0, %eax\nhlt\n.code64\n");
+
+/* SDM vol. 3, table 3-1: code is executable, and readable if bit 1 of its type is set. */
+Test(emu_legacy, code_that_is_not_readable)
+{
+	struct kvm_sregs s;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		BED_START(&b, guest_trampoline, false);
+		whole(&b, false);
+		real_mode(&b, guest_32_cs, guest_32_cs_end);
+		o->get_sregs(b.v, &s);
+		s.cr0 |= i < 2; /* in real mode types do not matter */
+		s.cs.type = i == 1 ? 11 : 9;
+		s.cs.db = i < 2;
+		cr_assert_eq(o->set_sregs(b.v, &s), 0);
+		cr_assert_eq(bed_run(&b, 100), i ? VMM_EXIT_HLT : VMM_EXIT_ERROR, "row %u", i);
+		cr_expect(i || strstr(b.run.u.error.msg, "exception 13"), "%s", b.run.u.error.msg);
 	}
 }
 

@@ -38,7 +38,8 @@ static struct {
 	struct kvm_sregs sregs;
 	bool no_filter_cap, has_vcpu;
 	unsigned int regs_read, regs_written;
-	bool sync; /* KVM_CAP_SYNC_REGS */
+	bool sync;	/* KVM_CAP_SYNC_REGS */
+	uint64_t asked; /* kvm_valid_regs in the last KVM_RUN */
 } fake;
 
 static union {
@@ -179,6 +180,7 @@ static void fake_run(void)
 		fake.regs = kr.run.s.regs.regs;
 	kr.run.kvm_dirty_regs = 0;
 	memset(&kr.run.s, 0x5a, sizeof(kr.run.s));
+	fake.asked = kr.run.kvm_valid_regs;
 	if (kr.run.kvm_valid_regs & KVM_SYNC_X86_REGS)
 		kr.run.s.regs.regs = fake.regs;
 }
@@ -825,10 +827,11 @@ Test(kvm_pmu, rdpmc_without_system_calls)
 		cr_expect_eq(fake.regs.rip, TEXT_VA + SITE);
 	}
 	cr_expect_eq(fake.regs_read + fake.regs_written, 0);
+	cr_expect_eq(fake.asked, KVM_SYNC_X86_REGS);
 	/* A guest that is not at its PMU does not pay for it. */
-	cr_expect(kr.run.kvm_valid_regs & KVM_SYNC_X86_REGS);
 	retire(&b, 1);
-	cr_expect_eq(kr.run.kvm_valid_regs, 0);
+	retire(&b, 1);
+	cr_expect_eq(fake.asked, 0);
 	/* The first RDPMC behind another exit is answered all the same. */
 	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
 	cr_expect_eq(fake.regs.rdx, 7);
@@ -841,6 +844,58 @@ Test(kvm_pmu, rdpmc_without_system_calls)
 	wrmsr(&b, 0xc0010200, 0);
 	retire(&b, 1);
 	cr_expect_eq(kr.run.kvm_valid_regs, KVM_SYNC_X86_REGS);
+	bed_end(&b);
+}
+
+static int kvm_run_ends(struct bed *b, int rc)
+{
+	cr_assert(!vpmu_kvm_enter(b->v));
+	fake_run();
+	return (int)vpmu_kvm_leave(b->v, rc);
+}
+
+/* Between KVM_RUNs kvm_valid_regs is the VMM's, however they end; and it may unmap kvm_run before
+ * the thread is released. */
+Test(kvm_pmu, registers_are_asked_for_in_kvm_run_only)
+{
+	struct bed b;
+
+	bed_vm(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
+	fake.sync = true;
+	cr_assert(!bed_open(&b), "%s", b.why);
+	bed_vcpu(&b, 3);
+	make_kernel();
+	count_from(&b, 0x700000001);
+	cr_expect_eq(kr.run.kvm_valid_regs, 0);
+	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	cr_expect_eq(fake.asked, KVM_SYNC_X86_REGS);
+	cr_expect_eq(kr.run.kvm_valid_regs, 0);
+	/* A kick of the VMM: KVM_RUN takes the answer first. */
+	cr_expect_eq(kvm_run_ends(&b, -EINTR), VPMU_KVM_INTERRUPTED);
+	cr_expect_eq(fake.regs.rdx, 7);
+	cr_expect_eq(kr.run.kvm_valid_regs, 0);
+	/* Registers that the VMM sets there are not lost to those of the answer. */
+	cr_expect_eq(kr.run.kvm_dirty_regs, 0);
+	cr_expect_eq(kvm_run_ends(&b, -EFAULT), VPMU_KVM_EXIT);
+	cr_expect_eq(fake.asked, KVM_SYNC_X86_REGS);
+	cr_expect_eq(kr.run.kvm_valid_regs, 0);
+	/* The VMM begins to ask while it has the vCPU. */
+	kr.run.kvm_valid_regs = KVM_SYNC_X86_REGS;
+	wrmsr(&b, 0xc0010200, 0);
+	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	retire(&b, 1);
+	cr_expect_eq(kr.run.kvm_valid_regs, KVM_SYNC_X86_REGS);
+	/* Without KVM_RUN between them */
+	kr.run.kvm_valid_regs = 0;
+	wrmsr(&b, 0xc0010200, 0);
+	cr_assert(!vpmu_kvm_enter(b.v));
+	wrmsr(&b, 0xc0010200, 0);
+	cr_expect_eq(kr.run.kvm_valid_regs, 0);
+	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	memset(&kr, 0xa5, sizeof(kr)); /* no longer kvm_run */
+	vpmu_kvm_release(b.v);
+	for (size_t i = 0; i < sizeof(kr.run); i++)
+		cr_assert_eq(((uint8_t *)&kr.run)[i], 0xa5, "byte %zu", i);
 	bed_end(&b);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Shared by the perf_*.c files and their tests: the table of system calls, so that a test can act
- * as a kernel with a hardware PMU; the probed capacity of the host; and events.
+ * Shared by the perf_*.c files, vpmu/kvm and tests: the table of system calls, so that a test can
+ * act as a kernel with a hardware PMU; the probed capacity of the host; and events.
  */
 #ifndef VPMU_HOST_PERF_PRIV_H
 #define VPMU_HOST_PERF_PRIV_H

@@ -154,7 +154,6 @@ void vpmu_kvm_release(struct vpmu_kvm_vcpu *v)
 	if (*bound != v)
 		return;
 	*bound = NULL;
-	kvm_port_ask_regs(&v->port, false);
 	vpmu_hostpmu_perf_hold(&v->perf, false);
 	kvm_oncpu_close(&v->port.oncpu);
 	if (v->own) {

@@ -45,7 +45,7 @@ struct kvm_port {
 	uint64_t tsc;	    /* TSC ticks in KVM_RUN and on a CPU */
 	struct kvm_oncpu oncpu;
 	struct kvm_regs rdpmc_regs; /* of the RDPMC that is to be completed, */
-	bool rdpmc_synced;	    /* and they came through kvm_run */
+	bool rdpmc_synced;	    /* and this exit came with registers in kvm_run */
 	bool regs_asked;	    /* KVM_SYNC_X86_REGS in kvm_valid_regs is ours, not the VMM's */
 };
 
@@ -83,14 +83,17 @@ void kvm_port_wrote(struct kvm_port *p, uint32_t msr);
  * kvm_port_rdpmc_complete - answer it: KVM writes EAX, from the exit's data.
  * kvm_port_sync_regs - let registers of an RDPMC go through kvm_run if this KVM can. Then the
  * exit's next user must be KVM_RUN: until that, the answer is in kvm_run only.
- * kvm_port_ask_regs - have the next exits come with registers, or not any more. */
+ * kvm_port_ask_regs - before KVM_RUN: have its exit come with registers.
+ * kvm_port_take_regs - after KVM_RUN, whatever it returns, and once only. kvm_valid_regs is the
+ * VMM's again. */
 int kvm_port_add_site(struct kvm_port_vm *vm, uint64_t rip);
 void kvm_port_forget_sites(struct kvm_port_vm *vm);
 bool kvm_port_may_be_rdpmc(struct kvm_port *p);
 bool kvm_port_is_rdpmc(struct kvm_port *p, uint32_t *index);
 void kvm_port_rdpmc_complete(struct kvm_port *p, uint64_t data);
 void kvm_port_sync_regs(struct kvm_port_vm *vm);
-void kvm_port_ask_regs(struct kvm_port *p, bool ask);
+void kvm_port_ask_regs(struct kvm_port *p);
+void kvm_port_take_regs(struct kvm_port *p);
 
 /*
  * alarm.c

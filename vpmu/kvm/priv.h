@@ -39,6 +39,7 @@ struct vpmu_kvm_vcpu {
 	struct kvm_port port;
 	struct vpmu_kvm_vm *vm;
 	bool own;	/* guest, context and pCPU are the library's */
+	bool may_rdpmc; /* the last exit was an access to the PMU: the next one may be an RDPMC */
 	bool measuring; /* between enter and leave, of a vCPU that counts: kvm_oncpu_enter */
 	struct vpmu_guest *guest; /* malloc'd if own */
 	struct vpmu_account *account;

@@ -59,22 +59,24 @@ void kvm_port_sync_regs(struct kvm_port_vm *vm)
 
 /* KVM copies the registers at each exit, which a guest that reads no counters should not pay for.
  * The VMM may have asked itself. */
-void kvm_port_ask_regs(struct kvm_port *p, bool ask)
+void kvm_port_ask_regs(struct kvm_port *p)
 {
-	if (!p->vm->sync_regs || ask == p->regs_asked)
+	if (!p->vm->sync_regs || p->kr->kvm_valid_regs & KVM_SYNC_X86_REGS)
 		return;
-	if (!ask)
+	p->kr->kvm_valid_regs |= KVM_SYNC_X86_REGS;
+	p->regs_asked = true;
+}
+
+void kvm_port_take_regs(struct kvm_port *p)
+{
+	p->rdpmc_synced = p->vm->sync_regs && p->kr->kvm_valid_regs & KVM_SYNC_X86_REGS;
+	if (p->regs_asked)
 		p->kr->kvm_valid_regs &= ~(uint64_t)KVM_SYNC_X86_REGS;
-	else if (p->kr->kvm_valid_regs & KVM_SYNC_X86_REGS)
-		return;
-	else
-		p->kr->kvm_valid_regs |= KVM_SYNC_X86_REGS;
-	p->regs_asked = ask;
+	p->regs_asked = false;
 }
 
 static int rdpmc_get_regs(struct kvm_port *p)
 {
-	p->rdpmc_synced = p->vm->sync_regs && p->kr->kvm_valid_regs & KVM_SYNC_X86_REGS;
 	if (!p->rdpmc_synced)
 		return p->vm->ioctl(p->fd, KVM_GET_REGS, &p->rdpmc_regs);
 	p->rdpmc_regs = p->kr->s.regs.regs;

@@ -221,6 +221,8 @@ int vpmu_kvm_enter(struct vpmu_kvm_vcpu *v)
 	v->measuring = !v->own || vpmu_pcpu_wants_tick(v->pcpu);
 	if (v->measuring)
 		kvm_oncpu_enter(&v->port.oncpu);
+	if (v->may_rdpmc)
+		kvm_port_ask_regs(&v->port);
 	return rc;
 }
 
@@ -326,15 +328,14 @@ enum vpmu_kvm_next vpmu_kvm_leave(struct vpmu_kvm_vcpu *v, int rc)
 		v->measuring = false;
 	}
 	kvm_alarms_to(NULL);
+	kvm_port_take_regs(&v->port);
 	if (rc == -EINTR)
 		return vcpu_interrupted(v);
 	if (rc < 0)
 		return VPMU_KVM_EXIT;
 	vpmu_hostpmu_perf_hold(&v->perf, true); /* until the next entry */
 	next = vcpu_exit(v, kr);
-	/* RDPMC comes between other accesses, or behind one. */
-	kvm_port_ask_regs(&v->port,
-			  next == VPMU_KVM_AGAIN && atomic_load_explicit(&v->port.vm->nr_sites,
-									 memory_order_relaxed));
+	v->may_rdpmc = next == VPMU_KVM_AGAIN &&
+		       atomic_load_explicit(&v->port.vm->nr_sites, memory_order_relaxed);
 	return next;
 }

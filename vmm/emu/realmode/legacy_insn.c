@@ -19,10 +19,13 @@ int legacy_linear(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off,
 		  bool write, uint64_t *la)
 {
 	uint8_t vec = s == &v->seg[EMU_SS] ? EMU_STACK : EMU_GP;
-	bool code = s->type & 8;
+	bool code = s->type & 8, denied = write && code;
 
+	/* Data can be read, code never be written; bit 1 permits the other access. */
+	if (write || code)
+		denied |= !(s->type & 2);
 	if (s->unusable || off + bytes - 1 > s->limit || (!code && (s->type & 4)) ||
-	    (write && (v->cr0 & CR0_PE) && (code || !(s->type & 2))))
+	    (denied && (v->cr0 & CR0_PE)))
 		return emu_fault(v, vec, true, 0);
 	*la = (uint32_t)(s->base + off);
 	return 0;

@@ -152,8 +152,9 @@ int emu_legacy_insn(struct legacy *l)
 		return legacy_insn_put(l, 0, emu_cc(l->v, cc));
 	if (l->zi->meta.category == ZYDIS_CATEGORY_CMOV)
 		return legacy_insn_get(l, 1, &x) || (emu_cc(l->v, cc) && legacy_insn_put(l, 0, x));
-	/* E0 to E3 are LOOP and JCXZ. */
-	if (l->zi->meta.category == ZYDIS_CATEGORY_COND_BR && (l->zi->opcode & 0xf0) != 0xe0)
+	/* 70 to 7F, or 80 to 8F behind 0F; LOOP, JCXZ and XBEGIN are of the same category. */
+	if (l->zi->meta.category == ZYDIS_CATEGORY_COND_BR &&
+	    l->zi->opcode >> 4 == (l->zi->opcode_map == ZYDIS_OPCODE_MAP_0F ? 8 : 7))
 		return legacy_jcc(l);
 	l->row = row_of(l->zi->mnemonic);
 	if (!l->row)

@@ -260,7 +260,9 @@ enum vpmu_kvm_next {
 /*
  * vpmu_kvm_leave - call it directly after each KVM_RUN. @rc: its result, or -errno. Answers RDMSR
  * and WRMSR exits of the library's ranges and the I/O exits that stand for RDPMC; KVM completes
- * them in the next KVM_RUN. An access that is #GP by the manuals becomes #GP. vCPU.
+ * them in the next KVM_RUN, with immediate_exit, too. Until then registers that the VMM reads are
+ * those from before the access, and it must not set any: an answer may be in kvm_run.s and
+ * kvm_dirty_regs. An access that is #GP by the manuals becomes #GP. vCPU.
  */
 enum vpmu_kvm_next vpmu_kvm_leave(struct vpmu_kvm_vcpu *v, int rc);
 
