@@ -43,6 +43,12 @@ static void value_loses_many(const struct vpmu_counting *c)
 		c->values[i].count -= c->values[i].count / 100;
 }
 
+static void value_partial(const struct vpmu_counting *c)
+{
+	for (size_t i = 0; i < c->nr_keys; i++)
+		c->values[i].partial = true;
+}
+
 static void value_gains(const struct vpmu_counting *c)
 {
 	for (size_t i = 0; i < c->nr_keys; i++)
@@ -375,4 +381,21 @@ Test(bed_selftest, each_planted_fault_is_named)
 		named += s.named;
 	}
 	cr_expect_geq(named, in_bed() ? 4u : 8u); /* not all may be skipped */
+}
+
+/* Counts that are never whole show nothing, and the check says so. */
+Test(bed_selftest, partial_is_not_right)
+{
+	static const char *const checks[] = {"alone", "switch"};
+	struct seen s;
+
+	if (in_bed())
+		cr_skip_test("the same outside, where it is cheap");
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		const struct fault f = {"all is partial", checks[i], .change = value_partial};
+
+		run(&f, &s);
+		cr_expect_eq(s.rows[SELFTEST_FAIL], 0u, "%s", checks[i]);
+		cr_expect(!strncmp(s.skipped, "partial", 7), "%s: %s", checks[i], s.skipped);
+	}
 }

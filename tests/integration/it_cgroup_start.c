@@ -15,10 +15,10 @@
 #include "cgroup/priv.h"
 #include "tests/integration/cgroup_bed.h"
 
-/* The most of each program on Linux 6.1, 6.12, 6.18 and 7.3 is 20,942. The verifier goes through a
- * path of a function that is not global each time it is called, and so often that a small change
- * can cost a hundred times as much. */
-#define MOST_INSNS 30000u
+/* The most of a program is 25,487 on Linux 6.1 and 22,390 on 6.18; compiled by clang 19, 29,387 and
+ * 21,754. The verifier goes through a path of a function that is not global each time it is called,
+ * and so often that a small change can cost a hundred times as much. */
+#define MOST_INSNS 40000u
 
 static struct bpf_backend_sys sys;
 static unsigned int loads, programs, most; /* programs: of the last load */
