@@ -186,6 +186,61 @@ Test(linux_boot, bzimage)
 	image_free(&bz);
 }
 
+/* boot.rst, "setup_data": a list of one node, outside of all that is used until the kernel has read
+ * it, in the least RAM that has room for the kernel, too. */
+Test(linux_boot, rng_seed)
+{
+	static const uint64_t ram_bytes[] = {(BZ_END + 2 * MIB) & ~(2 * MIB - 1), 64 * MIB,
+					     5 * GIB};
+	static uint8_t disk[5000];
+	struct image initrd = {.name = "initrd", .data = disk, .bytes = sizeof(disk)};
+	uint8_t seed[BOOT_RNG_SEED_BYTES];
+	char cmdline[2047 - 12 + 1]; /* the longest */
+	uint64_t at, end;
+	struct e820 e;
+
+	for (size_t i = 0; i < sizeof(seed); i++)
+		seed[i] = (uint8_t)(0xa0 + i);
+	memset(cmdline, 'x', sizeof(cmdline) - 1);
+	cmdline[sizeof(cmdline) - 1] = 0;
+	memset(disk, 0x5a, sizeof(disk));
+	for (size_t i = 0; i < sizeof(ram_bytes) / sizeof(ram_bytes[0]); i++) {
+		vm_ram_unmap(&ram);
+		vm_ram_layout(ram_bytes[i], &ram);
+		cr_assert_eq(vm_ram_map(&ram, false), 0);
+		p = (struct boot_params){.args = cmdline,
+					 .initrd = &initrd,
+					 .rng_seed = seed,
+					 .nr_vcpus = PLATFORM_VCPUS_MAX};
+		cr_assert_eq(load(), 0, "%s", err);
+		at = get_u64(zero_page() + LINUX_HDR_SETUP_DATA);
+		end = at + 16 + sizeof(seed);
+		e = e820(0);
+		cr_assert(e.type == 1 && e.gpa <= at && end <= e.gpa + e.bytes);
+		cr_assert(end <= get_u32(zero_page() + LINUX_HDR_RAMDISK) && end <= BZ_TEXT);
+		cr_assert(at >= LINUX_ZERO_PAGE + 4096 && end <= LINUX_PAGES);
+		cr_assert(end <= LINUX_CMDLINE, "the page tables are in between");
+		/* next, type, len, data */
+		cr_assert_eq(get_u64(ram.base + at), 0);
+		cr_assert_eq(get_u32(ram.base + at + 8), 9);
+		cr_assert_eq(get_u32(ram.base + at + 12), 32);
+		cr_assert(!memcmp(ram.base + at + 16, seed, sizeof(seed)));
+		/* All else is as without a seed. */
+		cr_assert_eq(walk(4 * GIB - 1), 4 * GIB - 1);
+		cr_assert_eq(strlen((char *)ram.base + LINUX_CMDLINE), strlen(cmdline) + 12);
+		cr_assert(!memcmp(ram.base + get_u32(zero_page() + LINUX_HDR_RAMDISK), disk,
+				  sizeof(disk)));
+	}
+	/* Without one there is no list. */
+	vm_ram_unmap(&ram);
+	vm_ram_layout(64 * MIB, &ram);
+	cr_assert_eq(vm_ram_map(&ram, false), 0);
+	p.rng_seed = NULL;
+	cr_assert_eq(load(), 0, "%s", err);
+	cr_assert_eq(get_u64(zero_page() + LINUX_HDR_SETUP_DATA), 0);
+	cr_assert_eq(ram.base[LINUX_RNG_SEED + 8], 0);
+}
+
 Test(linux_boot, e820)
 {
 	cr_assert_eq(load(), 0, "%s", err);

@@ -17,7 +17,8 @@
 
 #include "vmm/engine/ram.h"
 
-#define BOOT_FILE_MAX (256ULL << 20)
+#define BOOT_FILE_MAX	    (256ULL << 20)
+#define BOOT_RNG_SEED_BYTES 32 /* the least that Linux takes for enough */
 
 /* A file in memory. */
 struct image {
@@ -49,6 +50,8 @@ void image_free(struct image *img);
 struct boot_params {
 	const char *args;	    /* arguments for the guest, or its command line; NULL: none */
 	const struct image *initrd; /* NULL: none */
+	/* BOOT_RNG_SEED_BYTES that a Linux kernel begins its random numbers with; NULL: none */
+	const uint8_t *rng_seed;
 	unsigned int nr_vcpus;
 	bool lapic; /* vCPUs have local APICs (VMM_CAN_LAPIC) */
 };

@@ -162,6 +162,17 @@ static void linux_write_pagetables(const struct vmm_ram *ram)
 		put_u64(pd + 8 * n, n * VMM_RAM_ALIGN | PTE_P | PTE_W | PTE_PS);
 }
 
+/* The kernel overwrites the seed when it has used it. */
+static void linux_write_rng_seed(const struct vmm_ram *ram, const uint8_t *seed)
+{
+	uint8_t *node = ram->base + LINUX_RNG_SEED;
+
+	put_u64(node, 0); /* the last one */
+	put_u32(node + LINUX_SETUP_DATA_TYPE, LINUX_SETUP_RNG_SEED);
+	put_u32(node + LINUX_SETUP_DATA_BYTES, BOOT_RNG_SEED_BYTES);
+	memcpy(node + LINUX_SETUP_DATA_DATA, seed, BOOT_RNG_SEED_BYTES);
+}
+
 static void add_e820(uint8_t *zp, uint64_t gpa, uint64_t bytes, uint32_t type)
 {
 	uint8_t *e = zp + LINUX_ZP_E820 + LINUX_E820_ENTRY_BYTES * zp[LINUX_ZP_E820_NR]++;
@@ -189,7 +200,7 @@ static void write_zero_page(const struct image *img, const struct vmm_ram *ram,
 	zp[LINUX_HDR_LOADER] = LOADER_OTHER;
 	zp[LINUX_HDR_LOADFLAGS] =
 		(uint8_t)((zp[LINUX_HDR_LOADFLAGS] & ~LOADFLAGS_CLEARS) | LOADED_HIGH);
-	put_u64(zp + LINUX_HDR_SETUP_DATA, 0);
+	put_u64(zp + LINUX_HDR_SETUP_DATA, p->rng_seed ? LINUX_RNG_SEED : 0);
 	put_u32(zp + LINUX_HDR_CMDLINE, LINUX_CMDLINE);
 	put_u32(zp + LINUX_HDR_RAMDISK, (uint32_t)l->initrd);
 	put_u32(zp + LINUX_HDR_RAMDISK_SIZE, l->initrd ? (uint32_t)p->initrd->bytes : 0);
@@ -238,6 +249,8 @@ static int linux_load(const struct image *img, const struct vmm_ram *ram,
 	strcpy((char *)ram->base + LINUX_CMDLINE, l.prefix);
 	strcat((char *)ram->base + LINUX_CMDLINE, l.cmdline);
 	linux_write_pagetables(ram);
+	if (p->rng_seed)
+		linux_write_rng_seed(ram, p->rng_seed);
 	write_zero_page(img, ram, p, &l);
 	acpi_write(ram, p->nr_vcpus);
 	write_reset(ram);

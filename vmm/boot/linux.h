@@ -59,9 +59,20 @@ enum {
 	LINUX_E820_RESERVED = 2,
 };
 
+/* A node of the list of setup_data: u64 next, u32 type, u32 bytes, data (boot.rst, "setup_data";
+ * struct setup_data and SETUP_RNG_SEED in the kernel's asm/setup_data.h, until 6.7
+ * asm/bootparam.h). */
+enum {
+	LINUX_SETUP_DATA_TYPE = 8,
+	LINUX_SETUP_DATA_BYTES = 12,
+	LINUX_SETUP_DATA_DATA = 16,
+	LINUX_SETUP_RNG_SEED = 9, /* since Linux 6.0; others skip it */
+};
+
 /* Guest-physical addresses, all below 1 MiB. The kernel is above. */
 #define LINUX_GDT	0x6000u
 #define LINUX_ZERO_PAGE 0x7000u
+#define LINUX_RNG_SEED	0x8000u /* setup_data, if there is a seed */
 #define LINUX_PAGES	0x9000u /* page tables: 1:1 for the first 4 GiB */
 #define LINUX_CMDLINE	0x20000u
 #define LINUX_LOW_END	0x9fc00u /* end of RAM below a PC's video memory and firmware */

@@ -50,6 +50,7 @@ struct machine {
 	struct runner *runner;
 	struct threads *threads;
 	bool launched;
+	uint64_t seeded;	      /* kernels that the emulator has given a seed */
 	struct machine_kernel kernel; /* kept until launched */
 	struct perfpmu_opts perf;     /* from host_cfg */
 	bool capture;	    /* host_cfg.lbr: attached to the root of the emulator backend */

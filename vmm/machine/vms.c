@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "vpmu/util/fail.h"
 #include "vmm/machine/priv.h"
+#include "vmm/sched/random.h"
 
 static void vms_on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len,
 			   void *arg)
@@ -52,6 +54,26 @@ static struct vpmu_guest_cfg pmu_of(const struct vm_config *c, const struct back
 	return c->pmu;
 }
 
+/* Fill in the seed of a kernel's random numbers. The emulator's depends on --seed, the VM's name
+ * and the number of kernels before it alone. Returns false if the host has none yet: the guest does
+ * without. */
+static bool vms_rng_seed(struct machine *m, const struct vm_config *c, bool emulator,
+			 uint8_t seed[BOOT_RNG_SEED_BYTES])
+{
+	uint64_t state = m->host_cfg.seed, word;
+
+	if (!emulator)
+		return getrandom(seed, BOOT_RNG_SEED_BYTES, GRND_NONBLOCK) == BOOT_RNG_SEED_BYTES;
+	state = random_next(&state) ^ m->seeded++;
+	for (const char *s = c->name; *s; s++)
+		state = random_next(&state) ^ (uint8_t)*s;
+	for (size_t i = 0; i < BOOT_RNG_SEED_BYTES; i += sizeof(word)) {
+		word = random_next(&state);
+		memcpy(seed + i, &word, sizeof(word));
+	}
+	return true;
+}
+
 static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_config *c,
 		     struct backend *backend, load_fn load, void *load_arg, char *err,
 		     size_t errlen)
@@ -89,6 +111,7 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		.join = on_join,
 		.arg = e,
 	};
+	uint8_t seed[BOOT_RNG_SEED_BYTES];
 	char why[VM_REASON_MAX];
 	int ret;
 
@@ -107,8 +130,12 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		o.protocol = &boot_multiboot;
 	if (!ret && !load && c->initrd)
 		ret = image_read(c->initrd, &initrd, why, sizeof(why));
+	if (!ret && !load && o.protocol == &boot_linux &&
+	    vms_rng_seed(m, c, backend == &m->emulator, seed))
+		o.rng_seed = seed;
 	if (!ret)
 		ret = vm_create(&o, &e->vm, why, sizeof(why));
+	explicit_bzero(seed, sizeof(seed));
 	if (ret)
 		fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
 	image_free(&img);

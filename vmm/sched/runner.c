@@ -3,25 +3,16 @@
  * The loop of a modelled pCPU: choose a vCPU, run a slice of it, idle. Only the owner of the pCPU
  * calls these functions; runner_priv.h has the rules for access to a vCPU.
  */
+#include "vmm/sched/random.h"
 #include "vmm/sched/runner_priv.h"
 #include "vpmu/pcpu.h"
 
 /* ---- random numbers ---- */
 
-/* splitmix64 (Steele, Lea, Flood 2014): one word of state, any seed. */
-static uint64_t next_random(struct runner_pcpu *p)
-{
-	uint64_t z = (p->rng += 0x9e3779b97f4a7c15ULL);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-	return z ^ (z >> 31);
-}
-
 /* Uniform in 0 .. n - 1, to within 2^-32. */
 static uint64_t random_below(struct runner_pcpu *p, uint64_t n)
 {
-	return (uint64_t)((unsigned __int128)next_random(p) * n >> 64);
+	return (uint64_t)((unsigned __int128)random_next(&p->rng) * n >> 64);
 }
 
 /* ---- releasing a vCPU ---- */

@@ -163,6 +163,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	struct boot boot = {.protocol = o->load ? NULL : o->protocol,
 			    .params = {.args = o->args,
 				       .initrd = o->initrd,
+				       .rng_seed = o->rng_seed,
 				       .nr_vcpus = o->vcpus,
 				       .lapic = o->ops->can & VMM_CAN_LAPIC}};
 	struct vm *vm = calloc(1, sizeof(*vm));

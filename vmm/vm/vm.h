@@ -54,6 +54,7 @@ struct vm_opts {
 	 * needs VMM_CAN_IRQCHIP. */
 	const struct boot_protocol *protocol;
 	const struct image *initrd; /* NULL: none; needed during vm_create only */
+	const uint8_t *rng_seed;    /* as in boot_params; needed during vm_create only */
 	/* Instead of an image: load RAM, the vCPUs (fresh from the engine) and shared devices from
 	 * a snapshot. Called by vm_create. */
 	int (*load)(struct vm *vm, void *arg, char *err, size_t errlen);
