@@ -90,7 +90,7 @@ else
 	mkdir "$dir/objects"
 	for o in "$tools"/*.o; do
 		case $o in
-		*/workloads.c.o | */symbols_none.S.o) ;;
+		*/workloads.c.o | */guest_none.S.o | */test_*.o) ;;
 		*) strip -g -o "$dir/objects/${o##*/}" "$o" || exit 1 ;;
 		esac
 	done

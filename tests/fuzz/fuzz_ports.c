@@ -17,6 +17,7 @@
 #include "tests/elf_image.h"
 #include "tests/fuzz/fuzz_machine.h"
 #include "vmm/engine/platform.h"
+#include "vmm/machine/priv.h"
 
 #define AT	0x200000u    /* of the image */
 #define SLOTS	(AT + 0x400) /* code of the records, then the end */
@@ -382,6 +383,7 @@ static void run(struct outcome *o, const struct record *actions, size_t n, bool 
 
 	*o = (struct outcome){.digest = 1, .file = o->file};
 	running = o;
+	machine->seeded = 0; /* both kernels get the same seed */
 	vm = add_vm("vcpus=1,memory=4M,kernel", image_fd, NULL);
 	for (size_t i = 0; i < ACTIONS; i++) {
 		machine_step(machine, SLICES);

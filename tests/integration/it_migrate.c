@@ -249,7 +249,7 @@ static const struct program {
 	/* sampling */
 	{__LINE__, "pcpus=1,slice=300", "pmu=intel-v5", "record -j -c 500 fib 15", 20},
 	{__LINE__, "pcpus=1,slice=300", "pmu=intel-v2", "record -j --vector -c 777 sieve 3000", 20},
-	{__LINE__, "pcpus=1,slice=50", "pmu=intel-v4", "record -j -c 64 fib 11", 60},
+	{__LINE__, "pcpus=1,slice=50,gp=16", "pmu=intel-v4", "record -j -c 64 fib 11", 60},
 	{__LINE__, "pcpus=1,slice=5,gp=16", "pmu=intel-v5", "record -j -c 200 fib 9", 400},
 	{__LINE__, "pcpus=1,slice=5,gp=16", "pmu=amd-k7", "record -j -c 200 fib 9", 400},
 	{__LINE__, "pcpus=1,slice=300", "pmu=amd-v2", "record -j -c 500 fib 15", 20},
