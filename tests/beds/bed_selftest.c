@@ -120,7 +120,7 @@ static int open_dead(const struct perf_event_attr *attr, int cpu, int group)
 {
 	struct perf_event_attr a = *attr;
 
-	if (cpu == 1)
+	if (cpu == sysconf(_SC_NPROCESSORS_ONLN) - 1) /* a bed has one or two */
 		a.exclude_user = a.exclude_kernel = 1;
 	return bpf_backend_sys_real.event_open(&a, cpu, group);
 }
