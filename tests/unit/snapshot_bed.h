@@ -80,7 +80,7 @@ static inline void on_ended(const struct machine_vm *vm, void *arg)
 	vms_ended++;
 }
 
-static inline void snapshot_setup(void)
+static inline void snapshot_machine(void)
 {
 	const struct machine_opts mo = {
 		.host = &config.host,
@@ -90,13 +90,18 @@ static inline void snapshot_setup(void)
 	};
 	char err[300];
 
+	cr_assert_eq(machine_create(&mo, &machine, err, sizeof(err)), 0, "%s", err);
+}
+
+static inline void snapshot_setup(void)
+{
 	urcu_memb_register_thread();
 	cr_assert(mkdtemp(dir));
 	snprintf(image_path, sizeof(image_path), "%s/image", dir);
 	snprintf(file_path, sizeof(file_path), "%s/snap", dir);
 	config_init(&config);
 	config.host.slice_insns = 500;
-	cr_assert_eq(machine_create(&mo, &machine, err, sizeof(err)), 0, "%s", err);
+	snapshot_machine();
 }
 
 static inline void snapshot_teardown(void)

@@ -29,17 +29,9 @@ static void boot(const char *name, uint8_t seed[SEED_BYTES])
 /* The same host again, with another --seed. */
 static void again(uint64_t seed)
 {
-	const struct machine_opts mo = {
-		.host = &config.host,
-		.console = on_console,
-		.wake = on_wake,
-		.ended = on_ended,
-	};
-	char err[300];
-
 	machine_destroy(machine);
 	config.host.seed = seed;
-	cr_assert_eq(machine_create(&mo, &machine, err, sizeof(err)), 0, "%s", err);
+	snapshot_machine();
 }
 
 Test(machine_seed, repeats)
