@@ -189,7 +189,7 @@ static int new_account(struct bpf_backend *k, struct knode *n)
 	return ret;
 }
 
-static void free_account(struct bpf_backend *k, uint32_t account)
+static void node_free_account(struct bpf_backend *k, uint32_t account)
 {
 	k->nodes[account] = NULL;
 	if (k->nr_free == k->room_free) {
@@ -307,7 +307,7 @@ int node_orphan(struct bpf_backend *k, uint32_t i)
 		return 0;
 	}
 	if (!ret)
-		free_account(k, i);
+		node_free_account(k, i);
 	free(n);
 	return ret;
 }
@@ -326,7 +326,7 @@ int node_add(struct vpmu_backend_node *parent, uint64_t serial, struct vpmu_back
 	if (k->link || !account_at(k, n->account))
 		ret = node_grow(k);
 	if (ret) {
-		free_account(k, n->account);
+		node_free_account(k, n->account);
 		free(n);
 		return ret;
 	}
@@ -409,7 +409,7 @@ static void fold(struct bpf_backend *k, struct knode *n)
 		*a = (struct kp_account){0};
 	}
 	knode_unlink(n);
-	free_account(k, n->account);
+	node_free_account(k, n->account);
 	k->nr_removed--;
 	free(n->refs);
 	free(n);

@@ -33,7 +33,8 @@ static int kallsyms_take_line(struct symbols *s, const char *line, bool *hidden)
 	return start ? symbols_add_function(s, start, name) : 0;
 }
 
-static int read_lines(struct symbols *s, FILE *f, const char *path, char *err, size_t errlen)
+static int kallsyms_read_lines(struct symbols *s, FILE *f, const char *path, char *err,
+			       size_t errlen)
 {
 	bool hidden = false;
 	char line[LINE_MAX_];
@@ -79,7 +80,7 @@ int kallsyms_load(const char *path, struct symbols **out, char *err, size_t errl
 		return ret;
 	}
 	s = symbols_new();
-	ret = read_lines(s, f, path, err, errlen);
+	ret = kallsyms_read_lines(s, f, path, err, errlen);
 	fclose(f);
 	if (ret)
 		symbols_free(s);

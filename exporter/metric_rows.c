@@ -224,7 +224,7 @@ static void rows_fini(struct rows *rows)
 /* ---- families ------------------------------------------------------------------------------- */
 
 /* Returns true if no thread of the VM is known that could be counted. */
-static bool uncounted(const struct item *t)
+static bool metric_row_uncounted(const struct item *t)
 {
 	const char *counted = json_string_value(json_object_get(t->vm, "counted"));
 
@@ -234,13 +234,13 @@ static bool uncounted(const struct item *t)
 
 /* Return why there is no number; NULL: there is one. A row that has not run has counted 0
  * events. */
-static const char *why_missing(const struct item *t, const struct answer_value *v)
+static const char *metric_row_why(const struct item *t, const struct answer_value *v)
 {
 	if (t->r->error)
 		return "not_counted";
 	if (!v->supported)
 		return "unsupported";
-	if (!v->enabled_ns && uncounted(t))
+	if (!v->enabled_ns && metric_row_uncounted(t))
 		return "not_counted";
 	return v->enabled_ns && !v->running_ns ? "no_counter" : NULL;
 }
@@ -283,7 +283,7 @@ static void metric_rows_counts(const struct metrics *m, const struct rows *rows,
 		for (size_t v = 0; v < m->nr; v++) {
 			const struct answer_value *val = &r->values[v];
 
-			if (why_missing(&rows->item[i], val))
+			if (metric_row_why(&rows->item[i], val))
 				continue;
 			event_labels(m, &rows->item[i], v, buf);
 			if (times)
@@ -329,7 +329,7 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 	for (size_t i = 0; i < rows->nr; i++)
 		for (size_t v = 0; v < m->nr; v++) {
 			const struct answer_row *r = rows->item[i].r;
-			const char *why = why_missing(&rows->item[i], &r->values[v]);
+			const char *why = metric_row_why(&rows->item[i], &r->values[v]);
 
 			if (why)
 				metric_rows_one(e, event_labels(m, &rows->item[i], v, buf),
@@ -343,7 +343,7 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 			const struct answer_row *r = rows->item[i].r;
 			const struct answer_value *val = &r->values[v];
 
-			if (why_missing(&rows->item[i], val))
+			if (metric_row_why(&rows->item[i], val))
 				continue;
 			event_labels(m, &rows->item[i], v, buf);
 			qualities(e, buf, val->quality);
@@ -355,7 +355,7 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 		for (size_t v = 0; v < m->nr; v++) {
 			const struct answer_row *r = rows->item[i].r;
 
-			if (!why_missing(&rows->item[i], &r->values[v]) && r->values[v].age_ns)
+			if (!metric_row_why(&rows->item[i], &r->values[v]) && r->values[v].age_ns)
 				expo_ns(e, event_labels(m, &rows->item[i], v, buf),
 					r->values[v].age_ns, 0);
 		}

@@ -19,7 +19,7 @@
 #define MSR_AMD_K7_CTL0	      0xc0010000u
 #define MSR_AMD_K7_CTR0	      0xc0010004u
 
-static bool vendor_is(const uint32_t r[4], const char *id) /* EBX EDX ECX */
+static bool pmu_vendor_is(const uint32_t r[4], const char *id) /* EBX EDX ECX */
 {
 	static const uint8_t order[3] = {1, 3, 2};
 
@@ -131,9 +131,9 @@ void pmu_probe(struct pmu *pmu)
 
 	*pmu = (struct pmu){.vendor = PMU_NONE};
 	tool_cpuid(0, 0, r);
-	if (vendor_is(r, "GenuineIntel"))
+	if (pmu_vendor_is(r, "GenuineIntel"))
 		pmu_probe_intel(pmu, r[0]);
-	else if (vendor_is(r, "AuthenticAMD"))
+	else if (pmu_vendor_is(r, "AuthenticAMD"))
 		pmu_probe_amd(pmu);
 	probe_pv(pmu);
 }

@@ -5,10 +5,11 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "selftest/priv.h"
+#include "vpmu/util/proctext.h"
 
 enum { SWITCH_ROUNDS = 5, SWITCH_YIELDS = 4000 };
 /* Each worker begins and ends a round in a read(2), where it may be in either round. */
@@ -17,18 +18,17 @@ enum { SWITCH_EDGES = 4 };
 /* How often @w has lost its CPU. */
 static uint64_t switch_of(const struct worker *w)
 {
-	unsigned long long n, sum = 0;
-	char path[40], line[200];
-	FILE *f;
+	/* The last one first, as the text ends behind a line that was found. */
+	static const char *const names[] = {"nonvoluntary_ctxt_switches:",
+					    "voluntary_ctxt_switches:"};
+	char status[65536], *field; /* the user's groups come first, and can be thousands */
+	uint64_t sum = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)w->pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "voluntary_ctxt_switches: %llu", &n) == 1 ||
-		    sscanf(line, "nonvoluntary_ctxt_switches: %llu", &n) == 1)
-			sum += n;
-	if (f)
-		fclose(f);
+	proctext_read(status, sizeof(status), "/proc/%d/status", (int)w->pid);
+	for (int i = 0; i < 2; i++) {
+		field = proctext_field(status, names[i]);
+		sum += field ? strtoull(field, NULL, 10) : 0;
+	}
 	return sum;
 }
 

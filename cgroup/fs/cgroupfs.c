@@ -167,7 +167,7 @@ int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen)
  */
 #define MAKER "user.vpmu.maker"
 
-static int start_of(int pid, uint64_t *start)
+static int cgroupfs_start(int pid, uint64_t *start)
 {
 	char text[1024];
 
@@ -181,7 +181,7 @@ static void sign(const char *dir)
 	char text[64];
 	int n;
 
-	if (start_of(getpid(), &start))
+	if (cgroupfs_start(getpid(), &start))
 		return;
 	n = snprintf(text, sizeof(text), "%d %" PRIu64, getpid(), start);
 	setxattr(dir, MAKER, text, (size_t)n, 0);
@@ -200,7 +200,7 @@ static bool left_behind(const char *dir)
 	text[n] = '\0';
 	if (sscanf(text, "%d %" SCNu64, &pid, &start) != 2)
 		return false;
-	return start_of(pid, &now) || now != start;
+	return cgroupfs_start(pid, &now) || now != start;
 }
 
 int cgroupfs_make(const char *dir, bool *made, char *err, size_t errlen)

@@ -109,7 +109,7 @@ void emu_chip_end_idle(struct emu_chip *c)
 	atomic_store(&c->idle_from, 0);
 }
 
-/* When expire() must be called; 0: never, or there is no waker. */
+/* When clock_expire() must be called; 0: never, or there is no waker. */
 static uint64_t wake_time(const struct emu_chip *c)
 {
 	uint64_t due = atomic_load(&c->due), now = atomic_load(&c->now);
@@ -187,7 +187,7 @@ void emu_chip_wake(struct emu_chip *c, const struct emu_wakes *w)
 
 /* @now: a running vCPU has reached the time at which a timer of a sleeping one is due; 0: if all
  * sleep, those that are due by the waker's clock. Returns when to call it again, 0: never. */
-static uint64_t expire(struct emu_chip *c, uint64_t now)
+static uint64_t clock_expire(struct emu_chip *c, uint64_t now)
 {
 	struct emu_wakes w = {0};
 	struct vmm_waker waker;
@@ -205,7 +205,7 @@ static uint64_t expire(struct emu_chip *c, uint64_t now)
 
 void emu_chip_expire(struct emu_chip *c, uint64_t *next)
 {
-	*next = expire(c, 0);
+	*next = clock_expire(c, 0);
 }
 
 void emu_chip_waker(struct emu_chip *c, const struct vmm_waker *w)
@@ -249,7 +249,7 @@ bool emu_chip_poll(struct emu_vcpu *v)
 		emu_irq_update(v);
 	}
 	if (unlikely(now >= atomic_load_explicit(&v->chip->due, memory_order_relaxed)))
-		expire(v->chip, now);
+		clock_expire(v->chip, now);
 	if (unlikely(emu_chip_posted(v))) {
 		emu_chip_take(v);
 		return atomic_load(&v->plat.signals) & (EMU_POST_INIT | EMU_POST_SIPI);

@@ -353,8 +353,8 @@ static int read_return_cs(struct emu_vcpu *v, uint64_t sel, struct kvm_segment *
 }
 
 /* Go to the code of frame @f, at the CPL of its CS. v->rip is set already. */
-static void far_return(struct emu_vcpu *v, const uint64_t *f, const struct kvm_segment *cs,
-		       const struct kvm_segment *ss)
+static void event_far_return(struct emu_vcpu *v, const uint64_t *f, const struct kvm_segment *cs,
+			     const struct kvm_segment *ss)
 {
 	unsigned int old = v->cpl, rpl = f[1] & 3;
 
@@ -399,7 +399,7 @@ int emu_sys_iret(struct emu_vcpu *v, const struct emu_op *op)
 	emu_put_rflags(v, (now & keep) | (f[2] & 0x3f7fd7 & ~keep));
 	v->rip = f[0];
 	v->r[EMU_RSP] = f[3];
-	far_return(v, f, &cs, &ss);
+	event_far_return(v, f, &cs, &ss);
 	v->nmi_masked = false;
 	v->sti_shadow = false;
 	emu_recheck(v);
@@ -450,6 +450,6 @@ int emu_sys_retf(struct emu_vcpu *v, const struct emu_op *op)
 		return emu_gp(v, 0);
 	v->rip = f[0];
 	v->r[EMU_RSP] = rsp;
-	far_return(v, f, &cs, &ss);
+	event_far_return(v, f, &cs, &ss);
 	return 0;
 }

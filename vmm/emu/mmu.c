@@ -314,7 +314,7 @@ static int code_check(struct emu_vcpu *v, int parts, uint8_t *host[2], const uin
 }
 
 /* Call it after a store to the parts that span() has returned. */
-static void stored(struct emu_vcpu *v, uint8_t *const host[2], const uint16_t n[2])
+static void mmu_stored(struct emu_vcpu *v, uint8_t *const host[2], const uint16_t n[2])
 {
 	for (int i = 0; i < 2 && n[i]; i++)
 		emu_code_stored(v->vm, host[i], n[i]);
@@ -338,7 +338,7 @@ int emu_st_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x)
 		memcpy(host[0], buf, n[0]);
 		memcpy(host[1], buf + n[0], n[1]);
 	}
-	stored(v, host, n);
+	mmu_stored(v, host, n);
 	return 0;
 }
 
@@ -381,7 +381,7 @@ void emu_rmw_commit(struct emu_vcpu *v)
 		memcpy(v->bounce.host[i], src, v->bounce.n[i]);
 		src += v->bounce.n[i];
 	}
-	stored(v, v->bounce.host, v->bounce.n);
+	mmu_stored(v, v->bounce.host, v->bounce.n);
 }
 
 /* System structures, stacks of interrupts and the state of x87 and SSE are in RAM. Returns 1. */
@@ -440,7 +440,7 @@ void emu_area_io(struct emu_vcpu *v, unsigned int at, void *buf, unsigned int by
 
 void emu_area_close(struct emu_vcpu *v)
 {
-	stored(v, v->bounce.host, v->bounce.n);
+	mmu_stored(v, v->bounce.host, v->bounce.n);
 }
 
 int emu_st_wide(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes)
@@ -478,7 +478,7 @@ int emu_sys_write(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int
 	memcpy(host[0], buf, n[0]);
 	if (parts == 2)
 		memcpy(host[1], (const uint8_t *)buf + n[0], n[1]);
-	stored(v, host, n);
+	mmu_stored(v, host, n);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 #include "vmm/emu/cpu/emit.h"
 
 /* A locked read-modify-write of operand @m, which is memory, with the register @src. */
-static bool locked(struct emit *e, unsigned int m, unsigned int kind, unsigned int src)
+static bool emit_int_locked(struct emit *e, unsigned int m, unsigned int kind, unsigned int src)
 {
 	struct emu_op *op;
 
@@ -54,7 +54,7 @@ static bool emit_int_exchange(struct emit *e, unsigned int op32, emu_op_fn *fn, 
 		return true;
 	}
 	if (!e->c->alone)
-		return locked(e, 0, kind, src);
+		return emit_int_locked(e, 0, kind, src);
 	t0 = exchange_begin(e, 0, &m);
 	exchange_regs(e, op32, fn, t0, src);
 	emit_store(e, &m, emit_lg(e, 0), t0);
@@ -78,11 +78,11 @@ bool emit_alu(struct emit *e, unsigned int alu)
 		if (emit_locked(e)) {
 			e->fc = EMU_FC_UNKNOWN;
 			if (!emit_is_imm(e, 1))
-				return locked(e, 0, alu, emit_reg(e, 1));
+				return emit_int_locked(e, 0, alu, emit_reg(e, 1));
 			op = emit_add(e, EMU_OP_MOV_RI64);
 			op->dst = EMU_T0;
 			op->imm = emit_imm(e, 1);
-			return locked(e, 0, alu, emit_t0(lg));
+			return emit_int_locked(e, 0, alu, emit_t0(lg));
 		}
 		if (emit_lock_prefix(e)) { /* in a VM of one vCPU */
 			unsigned int t0 = emit_rmw_begin(e, 0, &m);
@@ -126,12 +126,12 @@ bool emit_unary(struct emit *e, unsigned int opcode)
 	struct emit_mem m;
 
 	if (emit_locked(e))
-		return locked(e, 0,
-			      opcode == EMU_OP_NOT8   ? LOCKED_NOT
-			      : opcode == EMU_OP_NEG8 ? LOCKED_NEG
-			      : opcode == EMU_OP_INC8 ? LOCKED_INC
-						      : LOCKED_DEC,
-			      0);
+		return emit_int_locked(e, 0,
+				       opcode == EMU_OP_NOT8   ? LOCKED_NOT
+				       : opcode == EMU_OP_NEG8 ? LOCKED_NEG
+				       : opcode == EMU_OP_INC8 ? LOCKED_INC
+							       : LOCKED_DEC,
+				       0);
 	e->fc = opcode == EMU_OP_NEG8 ? EMU_FC_SUB : EMU_FC_RES;
 	dst = emit_rmw_begin(e, 0, &m);
 	emit_add(e, opcode + lg)->dst = (uint8_t)dst;
@@ -166,7 +166,7 @@ bool emit_shift(struct emit *e, unsigned int which)
 }
 
 /* A helper that modifies operand 0. */
-static struct emu_op *modify(struct emit *e, emu_op_fn *fn, unsigned int kind)
+static struct emu_op *emit_int_modify(struct emit *e, emu_op_fn *fn, unsigned int kind)
 {
 	struct emit_mem m;
 	unsigned int dst = emit_rmw_begin(e, 0, &m);
@@ -179,7 +179,7 @@ static struct emu_op *modify(struct emit *e, emu_op_fn *fn, unsigned int kind)
 
 bool emit_rotate(struct emit *e, unsigned int kind)
 {
-	struct emu_op *op = modify(e, emu_help_rotate, kind);
+	struct emu_op *op = emit_int_modify(e, emu_help_rotate, kind);
 
 	op->src = emit_is_imm(e, 1) ? EMIT_IMM : EMU_RCX * 8;
 	op->imm = emit_is_imm(e, 1) ? emit_imm(e, 1) : 0;
@@ -188,7 +188,7 @@ bool emit_rotate(struct emit *e, unsigned int kind)
 
 bool emit_shiftd(struct emit *e, unsigned int right)
 {
-	struct emu_op *op = modify(e, emu_help_shiftd, right);
+	struct emu_op *op = emit_int_modify(e, emu_help_shiftd, right);
 
 	op->src = (uint8_t)emit_reg(e, 1);
 	op->scale = !emit_is_imm(e, 2);
@@ -423,7 +423,7 @@ bool emit_xchg(struct emit *e, unsigned int arg)
 		return true;
 	}
 	if (emit_is_mem(e, m)) /* locked, with or without the prefix */
-		return locked(e, m, LOCKED_XCHG, emit_reg(e, !m));
+		return emit_int_locked(e, m, LOCKED_XCHG, emit_reg(e, !m));
 	op = lg < 2 ? emit_helper(e, emu_help_xchg, lg, 0) : emit_add(e, EMU_OP_XCHG32 + (lg - 2));
 	op->dst = (uint8_t)emit_reg(e, 0);
 	op->src = (uint8_t)emit_reg(e, 1);

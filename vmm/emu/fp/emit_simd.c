@@ -233,7 +233,7 @@ static bool mmx_mov(struct emit *e)
 	return true;
 }
 
-static bool reg_mov(struct emit *e, unsigned int kind)
+static bool emit_simd_reg_mov(struct emit *e, unsigned int kind)
 {
 	struct emu_op *op = emit_helper(e, emu_help_simd_mov, 0, 0);
 
@@ -257,7 +257,7 @@ bool emit_simd_mov(struct emit *e, unsigned int arg)
 	if (is_mmx(e, 0) || is_mmx(e, 1))
 		return mmx_mov(e);
 	if (mem == EMIT_NO_MEM)
-		return reg_mov(e, arg & 15);
+		return emit_simd_reg_mov(e, arg & 15);
 	flags = arg & MOVE_ALIGNED	       ? SIMD_ALIGN | SIMD_STRICT
 		: arg & (MOVE_LOW | MOVE_HIGH) ? 0
 					       : SIMD_ZERO;

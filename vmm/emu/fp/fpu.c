@@ -103,7 +103,7 @@ int emu_help_fwait(struct emu_vcpu *v, const struct emu_op *op)
 
 /* ---- FXSAVE, FXRSTOR: op->base is 1 with REX.W ---- */
 
-static int fx_ready(struct emu_vcpu *v)
+static int fpu_fx_ready(struct emu_vcpu *v)
 {
 	if (emu_fp_x87(v, false))
 		return 1;
@@ -137,7 +137,7 @@ int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op)
 	struct emu_fx fx;
 
 	v->extra += EMU_EFFORT_X87_STATE;
-	if (fx_ready(v))
+	if (fpu_fx_ready(v))
 		return 1;
 	emu_fx_out(v, &fx, op->base);
 	return emu_st_wide(v, v->r[EMU_TEA], &fx, EMU_FX_WRITTEN);
@@ -169,7 +169,7 @@ int emu_help_fxrstor(struct emu_vcpu *v, const struct emu_op *op)
 	struct emu_fx fx;
 
 	v->extra += EMU_EFFORT_X87;
-	if (fx_ready(v) || emu_ld_wide(v, v->r[EMU_TEA], &fx, EMU_FX_WRITTEN))
+	if (fpu_fx_ready(v) || emu_ld_wide(v, v->r[EMU_TEA], &fx, EMU_FX_WRITTEN))
 		return 1;
 	if (fx.mxcsr & ~v->fpu.mxcsr_mask)
 		return emu_gp(v, 0);

@@ -8,7 +8,7 @@
 #include "vmm/emu/cpu/flags.h"
 #include "vmm/emu/realmode/legacy.h"
 
-static bool modifies_bit(unsigned int kind)
+static bool modify_is_bit(unsigned int kind)
 {
 	return kind >= LOCKED_BTS && kind <= LOCKED_BTC;
 }
@@ -23,7 +23,7 @@ int legacy_modify(struct legacy *l)
 	uint64_t a, b = 0;
 
 	if (l->row->arg & LEGACY_LOCKED ||
-	    (modifies_bit(op.idx) && reg && l->zo[0].type == ZYDIS_OPERAND_TYPE_MEMORY))
+	    (modify_is_bit(op.idx) && reg && l->zo[0].type == ZYDIS_OPERAND_TYPE_MEMORY))
 		return -1;
 	if (reg)
 		op.src = (uint8_t)emu_gpr(l->zo[1].reg.value);
@@ -92,7 +92,7 @@ int legacy_locked(struct legacy *l)
 		op.src = (uint8_t)emu_gpr(with->reg.value);
 		/* A bit number in a register addresses memory beyond the operand (SDM vol. 2, BTS).
 		 */
-		if (modifies_bit(kind))
+		if (modify_is_bit(kind))
 			skip = ((int64_t)emu_sext(emu_rd(v, op.src, n), op.base) >> (3 + op.base)) *
 			       n;
 	}

@@ -133,7 +133,7 @@ static const struct legacy_row rows[] = {
 	L(FNSTSW, legacy_x87, X87_STSW),
 };
 
-static const struct legacy_row *row_of(ZydisMnemonic m)
+static const struct legacy_row *legacy_row_of(ZydisMnemonic m)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].mnemonic == m)
@@ -156,7 +156,7 @@ int emu_legacy_insn(struct legacy *l)
 	if (l->zi->meta.category == ZYDIS_CATEGORY_COND_BR &&
 	    l->zi->opcode >> 4 == (l->zi->opcode_map == ZYDIS_OPCODE_MAP_0F ? 8 : 7))
 		return legacy_jcc(l);
-	l->row = row_of(l->zi->mnemonic);
+	l->row = legacy_row_of(l->zi->mnemonic);
 	if (!l->row)
 		return -1;
 	/* An XCHG with memory is always locked. */
