@@ -28,6 +28,13 @@ struct point {
 	uint8_t flags, share;
 };
 
+/* The end of an interval. Twice: the clock was set back and has shown a part of it a second time;
+ * only one of the two times is counted here. */
+struct query_time {
+	uint64_t ns;
+	bool twice;
+};
+
 struct line {
 	const char *path, *vm, *event; /* of a segment */
 	vpmu_key_t key;
@@ -45,10 +52,10 @@ struct query {
 	size_t nr_keys; /* 0: all */
 	uint64_t points;
 	/* Ticks, and the intervals that they are in. */
-	uint64_t *times;
+	struct query_time *times;
 	size_t nr_times, room_times, each;
-	bool repeated;	   /* ticks were dropped since the last one of times */
-	uint64_t width_ns; /* the longest */
+	uint64_t tick_ns, twice_ns; /* of the tick before; the clock may have been here before */
+	uint64_t width_ns;	    /* the longest */
 	size_t nr_points;
 	struct line *line;
 	size_t nr, room;
@@ -75,7 +82,7 @@ static bool query_wants(const struct query *q, const char *path, const char *vm,
 
 /* ---- times ---------------------------------------------------------------------------------- */
 
-static void query_time_add(struct query *q, uint64_t time_ns)
+static void query_time_add(struct query *q, uint64_t time_ns, bool twice)
 {
 	if (q->nr_times == POINTS_MAX) {
 		q->failed = true;
@@ -85,7 +92,24 @@ static void query_time_add(struct query *q, uint64_t time_ns)
 		q->room_times += 1024;
 		q->times = xreallocarray(q->times, q->room_times, sizeof(*q->times));
 	}
-	q->times[q->nr_times++] = time_ns;
+	q->times[q->nr_times++] = (struct query_time){time_ns, twice};
+}
+
+/* Returns true if the clock was set back between the tick before and this one, whether they are in
+ * the range or not. When, and so which times it showed twice, is known only to the interval. */
+static bool query_set_back(struct query *q, const struct history_tick *t)
+{
+	const uint64_t step = history_interval_ns(q->h), last_ns = q->tick_ns + step;
+	bool back = q->tick_ns && !t->follows && t->time_ns < last_ns;
+
+	q->tick_ns = t->time_ns;
+	if (!back)
+		return false;
+	q->twice_ns = last_ns > q->twice_ns ? last_ns : q->twice_ns;
+	if (q->nr_times && t->time_ns <= q->times[q->nr_times - 1].ns)
+		for (size_t i = q->nr_times; i && q->times[i - 1].ns + step > t->time_ns; i--)
+			q->times[i - 1].twice = true;
+	return true;
 }
 
 /* A time at which vpmud did not run has intervals without values, or one if it was long. */
@@ -93,26 +117,21 @@ static bool query_tick(void *arg, const struct history_tick *t)
 {
 	struct query *q = arg;
 	uint64_t step = history_interval_ns(q->h), last, time_ns = t->time_ns;
+	bool back = query_set_back(q, t);
 
 	if (time_ns < q->since_ns || time_ns > q->until_ns || q->failed)
 		return false;
-	last = q->nr_times ? q->times[q->nr_times - 1] : time_ns - step;
-	if (time_ns <= last) { /* the clock was set back: this time has an interval already */
-		q->repeated = true;
+	last = q->nr_times ? q->times[q->nr_times - 1].ns : time_ns - step;
+	if (time_ns <= last) /* this time has an interval already */
 		return false;
-	}
-	if (q->repeated && q->nr_times < POINTS_MAX) { /* what they counted is missing */
-		last += (time_ns - last) / 2;
-		query_time_add(q, last);
-		q->repeated = false;
-	}
 	if (time_ns - last > GAP_POINTS_MAX * step)
 		last = time_ns - 2 * step;
 	while (!t->follows && time_ns - last > step + step / 2 && !q->failed) {
 		last += step;
-		query_time_add(q, last);
+		query_time_add(q, last, false);
 	}
-	query_time_add(q, time_ns);
+	/* What was counted before the clock was set back is in the first interval after that. */
+	query_time_add(q, time_ns, !back && last < q->twice_ns);
 	q->width_ns = t->width_ns > q->width_ns ? t->width_ns : q->width_ns;
 	return false;
 }
@@ -185,9 +204,9 @@ static bool query_tick_value(void *arg, const struct history_tick *t)
 	struct query *q = arg;
 	size_t at = q->tick;
 
-	while (at < q->nr_times && q->times[at] < t->time_ns)
+	while (at < q->nr_times && q->times[at].ns < t->time_ns)
 		at++;
-	if (at == q->nr_times || q->times[at] != t->time_ns)
+	if (at == q->nr_times || q->times[at].ns != t->time_ns)
 		return false;
 	q->tick = at;
 	return true;
@@ -213,16 +232,23 @@ static void query_delta(void *arg, const struct history_delta *d)
 	p->ticks++;
 }
 
+/* Segments with times of the range, or of the interval before it, and those that begin with a clock
+ * that was set back. */
 static void query_walk(struct query *q, const struct history_walk *w)
 {
+	const uint64_t step = history_interval_ns(q->h);
 	const struct history_segment *s;
+	uint64_t newest_ns = 0;
 
-	for (size_t i = 0; (s = history_segment(q->h, i)); i++)
-		if (s->ticks && s->last_ns >= q->since_ns && s->first_ns <= q->until_ns)
+	for (size_t i = 0; (s = history_segment(q->h, i)); i++) {
+		if (s->ticks && (s->first_ns < newest_ns ||
+				 (s->last_ns + step >= q->since_ns && s->first_ns <= q->until_ns)))
 			history_log_walk(s, w);
+		newest_ns = s->last_ns > newest_ns ? s->last_ns : newest_ns;
+	}
 }
 
-/* A merged interval in which a part has no value is partial. */
+/* An interval is partial if a part of it has no value, or if its time came twice. */
 static void query_finish(struct query *q)
 {
 	for (size_t i = 0; i < q->nr; i++) {
@@ -231,8 +257,11 @@ static void query_finish(struct query *q)
 		for (size_t t = 0; t < q->nr_points; t++) {
 			struct point *p = &l->point[t];
 			size_t all = t + 1 < q->nr_points ? q->each : q->nr_times - t * q->each;
+			bool part = p->ticks < all;
 
-			if (p->ticks && p->ticks < all)
+			for (size_t i = t * q->each; i < t * q->each + all; i++)
+				part |= q->times[i].twice;
+			if (p->ticks && part)
 				p->flags |= HISTORY_PARTIAL;
 			l->inexact |= p->ticks && p->flags;
 			l->multiplexed |= p->ticks && p->flags & HISTORY_MULTIPLEXED;
@@ -365,10 +394,10 @@ static void query_answer(struct json_text *t, const struct query *q)
 		size_t end = (i + 1) * q->each < q->nr_times ? (i + 1) * q->each : q->nr_times;
 
 		json_text_add(t, i ? "," : "");
-		json_text_number(t, q->times[end - 1]);
+		json_text_number(t, q->times[end - 1].ns);
 	}
 	json_text_add(t, "],\"start_ns\":");
-	json_text_number(t, q->nr_times ? q->times[0] : 0);
+	json_text_number(t, q->nr_times ? q->times[0].ns : 0);
 	json_text_add(t, ",\"series\":[");
 	for (size_t i = 0; i < q->nr; i++) {
 		json_text_add(t, i ? "," : "");

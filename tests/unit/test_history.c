@@ -148,6 +148,12 @@ static void tick(void)
 	usleep(20);
 }
 
+/* The next tick, when @mono_s more have passed, and the time of day has moved by @real_s. */
+static void tick_at(uint64_t at[2], int real_s, unsigned int mono_s)
+{
+	history_tick(h, at[0] += (uint64_t)(real_s * 1000000LL), at[1] += mono_s * SECOND);
+}
+
 /* The deltas of a node's instructions as text: "5 null 7", with the quality behind each that is not
  * "ok". */
 static const char *deltas(const json_t *answer, const char *tenant, const char *name)
@@ -323,20 +329,21 @@ static off_t size_of(const char *path)
 
 Test(history, it_survives_the_process)
 {
+	uint64_t at[2] = {realtime_us() - 1000000000, now_ns() - 1000 * SECOND};
 	char path[128];
 	json_t *a;
 	off_t len;
 	int fd;
 
 	ATTACH("vms", "vm");
-	tick();
+	tick_at(at, 10, 10);
 	run(vm, 5);
-	tick();
+	tick_at(at, 10, 10);
 	again();
 	EXPECT_PAST("/acme", "web", "0(exact partial) 5");
 	ATTACH("vms", "vm");
 	run(vm, 6);
-	tick();
+	tick_at(at, 10, 10);
 	again();
 	/* The session is another one, which began in this interval. */
 	EXPECT_PAST("/acme", "web", "0(exact partial) 5 6(exact partial)");
@@ -347,11 +354,11 @@ Test(history, it_survives_the_process)
 	again();
 	EXPECT_PAST("/acme", "web", "0(exact partial) 5");
 	ATTACH("vms", "vm");
-	tick();
+	tick_at(at, 10, 10);
 	run(vm, 7);
-	tick();
+	tick_at(at, 10, 10);
 	again();
-	EXPECT_PAST("/acme", "web", "0(exact partial) 5 0(exact partial) 7");
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5 null 0(exact partial) 7");
 	/* One bit is wrong in the middle. */
 	len = size_of(path);
 	fd = open(path, O_RDWR);
@@ -381,12 +388,6 @@ Test(history, a_gap_of_weeks_is_bounded)
 	a = must("{\"cmd\":\"history\"}");
 	cr_expect_lt(json_array_size(json_object_get(a, "times")), 10);
 	json_decref(a);
-}
-
-/* The next tick, when @mono_s more have passed, and the time of day has moved by @real_s. */
-static void tick_at(uint64_t at[2], int real_s, unsigned int mono_s)
-{
-	history_tick(h, at[0] += (uint64_t)(real_s * 1000000LL), at[1] += mono_s * SECOND);
 }
 
 /* A late tick has all that was counted since the one before. If the time jumped, that is not known
@@ -426,9 +427,21 @@ Test(history, a_late_tick_is_no_gap)
 	json_decref(a);
 }
 
-/* A time that comes twice has the counts of the first time; a gap shows that others are missing.
- * What was kept under a time to come hides nothing that comes before. */
-Test(history, a_clock_that_was_set_back_leaves_a_gap)
+/* Delete what is kept, and start again. */
+static void anew(void)
+{
+	char command[128];
+
+	server_down();
+	snprintf(command, sizeof(command), "rm -f %s*", file);
+	cr_assert_eq(system(command), 0);
+	server_up();
+	ATTACH("vms", "vm");
+}
+
+/* A time that comes twice has the counts of the first time, and is marked. What was kept under a
+ * time to come hides nothing that comes before. */
+Test(history, a_clock_that_was_set_back_marks_its_intervals)
 {
 	uint64_t at[2] = {realtime_us() - 1000000000, now_ns() - 1000 * SECOND}, began;
 	char line[140];
@@ -436,24 +449,25 @@ Test(history, a_clock_that_was_set_back_leaves_a_gap)
 
 	ATTACH("vms", "vm");
 	tick_at(at, 10, 10);
-	run(vm, 5);
-	tick_at(at, 10, 10);
+	for (unsigned int i = 1; i < 4; i++) {
+		run(vm, i);
+		tick_at(at, 10, 10);
+	}
 	began = at[0];
 	run(vm, 6);
 	tick_at(at, -14, 10);
 	run(vm, 7);
 	tick_at(at, 10, 10);
-	run(vm, 8);
-	tick_at(at, 10, 10);
-	run(vm, 9);
-	tick_at(at, 10, 10);
-	EXPECT_PAST("/acme", "web", "0(exact partial) 5 null 8 9");
+	for (unsigned int i = 8; i < 11; i++) {
+		run(vm, i);
+		tick_at(at, 10, 10);
+	}
+	EXPECT_PAST("/acme", "web",
+		    "0(exact partial) 1(exact partial) 2(exact partial) 3(exact partial) 8(exact "
+		    "partial) 9(exact "
+		    "partial) 10");
 	/* A segment that begins in the time to come. */
-	server_down();
-	snprintf(line, sizeof(line), "rm -f %s*", file);
-	cr_assert_eq(system(line), 0);
-	server_up();
-	ATTACH("vms", "vm");
+	anew();
 	tick_at(at, 7200, 10);
 	tick_at(at, 10, 10);
 	tick_at(at, -7200, 10);
@@ -469,6 +483,48 @@ Test(history, a_clock_that_was_set_back_leaves_a_gap)
 	a = must(line);
 	cr_expect(strstr(deltas(a, "/acme", "web"), " 3"), "%s", deltas(a, "/acme", "web"));
 	json_decref(a);
+}
+
+/* The clock was set back after a range began, so the first interval after that ends before the
+ * range does. @ticks before it was set back by @back_s; the range begins @after_s after the last of
+ * them. */
+Test(history, a_clock_that_was_set_back_before_the_first_interval_of_a_range)
+{
+	static const struct {
+		int line, ticks, back_s, after_s;
+		const char *want;
+	} row[] = {
+		{__LINE__, 3, 52, 5, "5(exact partial) 5(exact partial) 5"},
+		{__LINE__, 3, 50, 5, "5(exact partial) 5"},
+		{__LINE__, 3, 50, 15, "5"},		   /* it was set back before the range */
+		{__LINE__, 3, 8, 5, "5(exact partial) 5"}, /* time goes on between the ticks */
+		{__LINE__, 3, 52, -5, "5(exact partial) 5(exact partial) 5(exact partial) 5"},
+		/* The last tick before that, the first after it and the range are in a segment
+		 * each. */
+		{__LINE__, 45, 902, 5, "5(exact partial) 5(exact partial) 5"},
+	};
+	uint64_t at[2] = {realtime_us() - 10000000000, now_ns() - 10000 * SECOND}, since;
+	char line[140], got[100];
+	json_t *a;
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		anew();
+		for (int k = 0; k < row[i].ticks; k++, run(vm, 5))
+			tick_at(at, 10, 10);
+		since = at[0] + (uint64_t)(row[i].after_s * 1000000LL);
+		tick_at(at, 10 - row[i].back_s, 10);
+		while ((int64_t)at[0] < (int64_t)since - row[i].after_s * 1000000LL + 10000000) {
+			run(vm, 5);
+			tick_at(at, 10, 10);
+		}
+		run(vm, 5);
+		tick_at(at, 10, 10);
+		snprintf(line, sizeof(line), "{\"cmd\":\"history\",\"since\":\"%lu000\"}", since);
+		a = must(line);
+		snprintf(got, sizeof(got), "%s", deltas(a, "/acme", "web"));
+		cr_expect_str_eq(got, row[i].want, "line %d: %s", row[i].line, got);
+		json_decref(a);
+	}
 }
 
 /* The session of one VM goes on with the next VM of that name, which is another row. */
