@@ -114,8 +114,7 @@ static void drop_doubles(struct rows *rows)
 	rows->nr = to;
 }
 
-/* Find the objects of the current VMs in `list`. */
-static void look_up(struct rows *rows, const json_t *list)
+json_t *metrics_vms(const json_t *list)
 {
 	json_t *vms = json_object(), *node;
 	size_t i;
@@ -126,7 +125,14 @@ static void look_up(struct rows *rows, const json_t *list)
 		if (name)
 			json_object_set(vms, name, node);
 	}
-	for (i = 0; i < rows->nr; i++)
+	return vms;
+}
+
+static void look_up(struct rows *rows, const json_t *list)
+{
+	json_t *vms = metrics_vms(list);
+
+	for (size_t i = 0; i < rows->nr; i++)
 		if (!rows->item[i].r->gone)
 			rows->item[i].vm = json_object_get(vms, rows->item[i].r->vm);
 	json_decref(vms);
@@ -223,13 +229,12 @@ static void rows_fini(struct rows *rows)
 
 /* ---- families ------------------------------------------------------------------------------- */
 
-/* Returns true if no thread of the VM is known that could be counted. */
-static bool metric_row_uncounted(const struct item *t)
+bool metrics_uncounted(const json_t *vm)
 {
-	const char *counted = json_string_value(json_object_get(t->vm, "counted"));
+	const char *counted = json_string_value(json_object_get(vm, "counted"));
 
 	return counted && !strcmp(counted, "vcpus") &&
-	       !json_integer_value(json_object_get(t->vm, "vcpus"));
+	       !json_integer_value(json_object_get(vm, "vcpus"));
 }
 
 /* Return why there is no number; NULL: there is one. A row that has not run has counted 0
@@ -240,7 +245,7 @@ static const char *metric_row_why(const struct item *t, const struct answer_valu
 		return "not_counted";
 	if (!v->supported)
 		return "unsupported";
-	if (!v->enabled_ns && metric_row_uncounted(t))
+	if (!v->enabled_ns && metrics_uncounted(t->vm))
 		return "not_counted";
 	return v->enabled_ns && !v->running_ns ? "no_counter" : NULL;
 }
@@ -267,7 +272,7 @@ static void runs(const struct metrics *m, const struct rows *rows, struct expo *
 			if (r->values[v].enabled_ns > ns)
 				ns = r->values[v].enabled_ns;
 		}
-		if (known)
+		if (known && (ns || !metrics_uncounted(rows->item[i].vm)))
 			expo_ns(e, rows->item[i].labels, ns, r->since_us);
 	}
 }

@@ -34,4 +34,10 @@ int metrics_prepare(struct metrics *m, char *err, size_t errlen);
  * answer violates the protocol. */
 int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo *e);
 
+/* metrics_vms - return the objects of the VMs in `list` by name, which the caller frees.
+ * metrics_uncounted - returns true if no thread of @vm, one of these, is known that could be
+ * counted: what was counted of it before is a number, 0 is none. */
+json_t *metrics_vms(const json_t *list);
+bool metrics_uncounted(const json_t *vm);
+
 #endif

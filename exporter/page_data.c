@@ -39,24 +39,27 @@ static const char *page_why(const json_t *read, const char *backend, const char 
 	return NULL;
 }
 
+/* @v: NULL: nothing was counted. */
 static void page_add(json_t *series, const struct answer_row *r, const char *event,
 		     const struct answer_value *v, const char *why)
 {
-	json_t *s = json_pack("{s:s, s:s, s:s?, s:s, s:o, s:o, s:o, s:o}", "backend", r->backend,
-			      "tenant", r->path, "vm", r->vm, "event", event, "count",
-			      why ? json_null() : page_number(v->count), "enabled_ns",
-			      page_number(v->enabled_ns), "running_ns", page_number(v->running_ns),
-			      "since_us", page_number(r->since_us));
+	json_t *s =
+		json_pack("{s:s, s:s, s:s?, s:s, s:o, s:o, s:o, s:o}", "backend", r->backend,
+			  "tenant", r->path, "vm", r->vm, "event", event, "count",
+			  why || !v ? json_null() : page_number(v->count), "enabled_ns",
+			  page_number(v ? v->enabled_ns : 0), "running_ns",
+			  page_number(v ? v->running_ns : 0), "since_us", page_number(r->since_us));
 
 	if (why)
 		json_object_set_new(s, "why", json_string(why));
-	else if (strcmp(v->quality, "exact") != 0)
+	else if (v && strcmp(v->quality, "exact") != 0)
 		json_object_set_new(s, "quality", json_string(v->quality));
 	json_array_append_new(series, s);
 }
 
 /* The time that a row ran, where task-clock is not counted; as in vpmu report. */
-static void page_add_time(const struct metrics *m, json_t *series, const struct answer_row *r)
+static void page_add_time(const struct metrics *m, json_t *series, const struct answer_row *r,
+			  bool uncounted)
 {
 	struct answer_value time = {.quality =
 					    strcmp(r->backend, "emulator") ? "exact" : "modelled"};
@@ -73,11 +76,11 @@ static void page_add_time(const struct metrics *m, json_t *series, const struct 
 		time.count = v->enabled_ns > time.count ? v->enabled_ns : time.count;
 	}
 	time.enabled_ns = time.running_ns = time.count;
-	if (known && !r->error)
+	if (known && !r->error && (time.count || !uncounted))
 		page_add(series, r, "cpu-time", &time, NULL);
 }
 
-static int page_rows(const struct metrics *m, const json_t *read, json_t *series)
+static int page_rows(const struct metrics *m, const json_t *read, const json_t *vms, json_t *series)
 {
 	struct answer_row *rows;
 	size_t nr;
@@ -87,17 +90,18 @@ static int page_rows(const struct metrics *m, const json_t *read, json_t *series
 		return ret;
 	for (size_t i = 0; i < nr; i++) {
 		const struct answer_row *r = &rows[i];
+		bool uncounted = r->vm && metrics_uncounted(json_object_get(vms, r->vm));
 
 		if (r->gone)
 			continue;
-		page_add_time(m, series, r);
+		page_add_time(m, series, r, uncounted);
 		for (size_t e = 0; e < m->nr; e++) {
 			const struct answer_value *v = &r->values[e];
 			const char *why = r->error	 ? r->error
 					  : v->supported ? NULL
 							 : page_why(read, r->backend, m->names[e]);
 
-			page_add(series, r, m->names[e], v,
+			page_add(series, r, m->names[e], uncounted && !v->enabled_ns ? NULL : v,
 				 why		? why
 				 : v->supported ? NULL
 						: "the host cannot count it");
@@ -121,15 +125,16 @@ static json_t *page_host(const json_t *hello)
 int metrics_sums(struct metrics *m, struct expo *e, char *err, size_t errlen)
 {
 	struct metrics_answers a = {{NULL, NULL}, NULL, NULL, NULL};
-	json_t *series = json_array(), *all = NULL;
+	json_t *series = json_array(), *all = NULL, *vms;
 	int ret = metrics_ask_all(m, &a, err, errlen);
 	uint64_t as_of_us;
 
 	/* The tenants are read last. An older server does not report it. */
 	if (!answer_u64(a.read[0], "as-of-us", &as_of_us))
 		as_of_us = realtime_us();
+	vms = metrics_vms(a.list);
 	for (int i = 0; i < 2 && !ret; i++) {
-		ret = page_rows(m, a.read[i], series);
+		ret = page_rows(m, a.read[i], vms, series);
 		if (ret)
 			fail(ret, err, errlen,
 			     "the server's answer does not follow vpmu's protocol");
@@ -145,6 +150,7 @@ int metrics_sums(struct metrics *m, struct expo *e, char *err, size_t errlen)
 			ret = fail(-ENOMEM, err, errlen, "out of memory");
 	}
 	json_decref(all);
+	json_decref(vms);
 	json_decref(series);
 	metrics_answers_free(&a);
 	return ret;

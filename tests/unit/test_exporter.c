@@ -431,11 +431,31 @@ Test(metrics, counts_of_host_tenants_and_vms)
 	metrics_destroy(m);
 }
 
+/* The count of @event of @vm in the JSON of the live page: -1: null; -2: it has no such series. */
+static json_int_t sum_of(const json_t *sums, const char *vm, const char *event)
+{
+	const json_t *s, *count;
+	size_t i;
+
+	json_array_foreach (json_object_get(sums, "series"), i, s) {
+		const char *name = json_string_value(json_object_get(s, "vm"));
+
+		count = json_object_get(s, "count");
+		if (name && !strcmp(name, vm) &&
+		    !strcmp(json_string_value(json_object_get(s, "event")), event))
+			return json_is_null(count) ? -1 : json_integer_value(count);
+	}
+	return -2;
+}
+
 /* Of a VM without a known vCPU nothing is known, unless its cgroup is counted. */
 Test(metrics, a_vm_without_known_vcpus_has_no_zeros)
 {
 	struct node *acme = test_tenant(&h, "/acme");
+	struct expo e = {.form = EXPO_JSON};
+	char err[300] = "";
 	struct metrics *m;
+	json_t *sums;
 
 	test_vm(&h, acme, "none", 0);
 	test_vm(&h, acme, "new", 1);
@@ -445,8 +465,21 @@ Test(metrics, a_vm_without_known_vcpus_has_no_zeros)
 	cr_expect_eq(value("vpmu_domain_events_missing{domain=\"none\",backend=\"emulator\",event="
 			   "\"instructions\",reason=\"not_counted\"}"),
 		     1);
+	cr_expect_eq(value("vpmu_domain_run_seconds_total{domain=\"none\",backend=\"emulator\"}"),
+		     -1);
 	cr_expect_eq(value(VM("new")), 0);
 	cr_expect_eq(value(VM("web")), 0);
+	cr_expect_eq(value("vpmu_domain_run_seconds_total{domain=\"new\",backend=\"emulator\"}"),
+		     0);
+	cr_assert_eq(metrics_sums(m, &e, err, sizeof(err)), 0, "%s", err);
+	sums = json_loadb(e.text, e.len, 0, NULL);
+	cr_expect_eq(sum_of(sums, "none", "instructions"), -1, "%s", e.text);
+	cr_expect_eq(sum_of(sums, "none", "cpu-time"), -2);
+	cr_expect_eq(sum_of(sums, "new", "instructions"), 0);
+	cr_expect_eq(sum_of(sums, "new", "cpu-time"), 0);
+	cr_expect_eq(sum_of(sums, "web", "cpu-time"), 0);
+	json_decref(sums);
+	expo_fini(&e);
 	metrics_destroy(m);
 }
 
