@@ -54,9 +54,18 @@ int metrics_known(struct metric_set *set, void (*bad)(const char *line, void *ar
 	int ret = 0;
 
 	for (size_t i = 0; i < 2; i++) {
-		char *path = folders[i]();
+		char *path = folders[i](), err[4200];
+		size_t before = set->nr;
 		int rc = path ? metric_set_folder(set, path, bad, arg) : 0;
 
+		/* The user need not have any. */
+		if (!rc && set->nr == before && folders[i] == metrics_program_folder) {
+			rc = fail(-ENOENT, err, sizeof(err),
+				  "%s: no metrics are here; expected the files *" METRIC_SUFFIX
+				  " that are installed with vpmu",
+				  path ? path : FOLDER_OF_PROGRAM);
+			bad(err, arg);
+		}
 		ret = ret ? ret : rc;
 		free(path);
 	}

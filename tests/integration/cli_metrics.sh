@@ -26,6 +26,15 @@ check_match "metrics: the user's file replaces" "$(cat "$dir/out")" '^ipc +mine 
 check_match "metrics: the others are there" "$(cat "$dir/out")" '^kernel-share '
 rm "$HOME/.config/vpmu/metrics/"*
 
+# A program without its files.
+mkdir "$dir/bin"
+cp "$vpmu" "$dir/bin/vpmu"
+"$dir/bin/vpmu" metrics >"$dir/out" 2>"$dir/err"
+check "metrics: exit status without files" $? 1
+check "metrics: without files" "$(cat "$dir/out" "$dir/err")" \
+	"vpmu: metrics: $dir/bin/../share/vpmu/metrics: no metrics are here; expected the files *.metrics that are installed with vpmu"
+rm "$dir/bin/vpmu"
+
 refused() { # PATTERN ARG...
 	pattern=$1
 	shift
