@@ -5,13 +5,13 @@
  * sample must never be given to a node on a guess.
  */
 #include <errno.h>
-#include <mntent.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cgroup/fs/cgroupfs.h"
 #include "cgroup/priv.h"
 #include "service/program/memory.h"
 #include "vpmu/util/proctext.h"
@@ -89,20 +89,13 @@ void whose_forget(struct bpf_backend *k)
 /* Mount point of cgroup2. */
 static const char *root_of(struct bpf_backend *k)
 {
-	char path[256], buf[4096];
-	struct mntent m;
-	FILE *f;
+	char path[256];
 
 	if (k->whose.looked)
 		return k->whose.root;
 	k->whose.looked = true;
 	snprintf(path, sizeof(path), "%s/proc/self/mounts", k->sys->files);
-	f = setmntent(path, "re");
-	while (f && !k->whose.root && getmntent_r(f, &m, buf, sizeof(buf)))
-		if (!strcmp(m.mnt_type, "cgroup2"))
-			k->whose.root = xstrdup(m.mnt_dir);
-	if (f)
-		endmntent(f);
+	k->whose.root = cgroupfs_mount(path);
 	return k->whose.root;
 }
 

@@ -374,8 +374,6 @@ bool slot_is_hardware(vpmu_key_t key);
 /* slot_drop_guests - guests own the PMU now: close the events that count in guests. Values of these
  * keys become unsupported. */
 void slot_drop_guests(struct bpf_backend *k);
-/* slot_more_files - raise the limit of open files as far as possible. */
-void slot_more_files(void);
 /* slot_probe - returns 0 or the error for which no CPU counts @key. Opens a disabled event. */
 int slot_probe(const struct bpf_backend *k, vpmu_key_t key);
 /* slot_take - take over a former process's keys, without users.

@@ -19,6 +19,7 @@
 
 #include "cgroup/bpf/sched.h"
 #include "cgroup/priv.h"
+#include "vpmu/util/files.h"
 #include "vpmu/util/proctext.h"
 
 _Static_assert(KP_SCHED_RAN == VPMU_SCHED_PREEMPTED && KP_SCHED == VPMU_SCHED_NR + 2,
@@ -49,10 +50,8 @@ static int sched_file(const struct bpf_backend *k, pid_t tid, const char *name)
 
 	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/%s", k->sys->files, tid, tid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno == EMFILE) {
-		slot_more_files();
+	if (fd < 0 && errno == EMFILE && files_more())
 		fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
 	return fd < 0 ? -errno : fd;
 }
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cgroup/fs/cgroupfs.h"
 #include "cli/error.h"
 #include "cli/own_cgroup.h"
 #include "cli/places.h"
@@ -67,17 +68,20 @@ __attribute__((noreturn)) static void own_cgroup_keep(const char *dir, int alive
 
 bool own_cgroup_make(struct own_cgroup *o)
 {
-	char mount[PATH_MAX / 2], above[PATH_MAX / 2], dir[PATH_MAX], file[PATH_MAX + 16];
+	char above[PATH_MAX / 2], dir[PATH_MAX], file[PATH_MAX + 16], *mount;
 	int fds[2];
 
 	*o = (struct own_cgroup){.procs_fd = -1, .alive_fd = -1};
-	if (!places_mount(mount, sizeof(mount)) || !places_cgroup("self", above, sizeof(above))) {
+	mount = cgroupfs_mount("/proc/self/mounts");
+	if (!mount || !places_cgroup("self", above, sizeof(above))) {
+		free(mount);
 		cli_error("stat: no cgroup2 is mounted here; give -a to count the host while the "
 			  "command runs");
 		return false;
 	}
 	snprintf(o->path, sizeof(o->path), "%s/vpmu-stat-%d", above[1] ? above : "", getpid());
-	snprintf(dir, sizeof(dir), "%s%.2000s", mount, o->path);
+	snprintf(dir, sizeof(dir), "%.2000s%.2000s", mount, o->path);
+	free(mount);
 	if (mkdir(dir, 0755)) {
 		cli_error("stat: %s: %s; only root can count a command by itself; give -a to count "
 			  "the host while it runs",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Targets by process and cgroup; see places.h. */
 #include <limits.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cgroup/fs/cgroupfs.h"
 #include "cli/client.h"
 #include "cli/error.h"
 #include "cli/places.h"
@@ -19,23 +19,6 @@ bool places_cgroup(const char *pid, char *path, size_t len)
 	proctext_read(text, sizeof(text), "/proc/%.20s/cgroup", pid);
 	found = proctext_field(text, "0::");
 	return found && *found == '/' && (size_t)snprintf(path, len, "%s", found) < len;
-}
-
-bool places_mount(char *dir, size_t len)
-{
-	FILE *f = setmntent("/proc/self/mounts", "re");
-	char buf[8192];
-	bool found = false;
-	struct mntent m;
-
-	while (f && !found && getmntent_r(f, &m, buf, sizeof(buf))) {
-		found = !strcmp(m.mnt_type, "cgroup2") && strlen(m.mnt_dir) < len;
-		if (found)
-			strcpy(dir, m.mnt_dir);
-	}
-	if (f)
-		endmntent(f);
-	return found;
 }
 
 /* Return the process of the thread @text; 0: there is none. */
@@ -116,13 +99,14 @@ static char *places_of_process(struct client *c, const char *text)
 
 static char *places_of_cgroup(struct client *c, const char *text)
 {
-	char mount[PATH_MAX], path[PATH_MAX], *name, *err = NULL;
-	size_t n = places_mount(mount, sizeof(mount)) ? strlen(mount) : 0;
+	char *mount = cgroupfs_mount("/proc/self/mounts"), path[PATH_MAX], *name, *err = NULL;
+	size_t n = mount ? strlen(mount) : 0;
 	bool whole;
 
 	/* As for perf, a path below the mount; or the whole path. */
 	if (n && !strncmp(text, mount, n) && text[n] == '/')
 		text += n;
+	free(mount);
 	snprintf(path, sizeof(path), "%s%s", *text == '/' ? "" : "/", text);
 	n = strlen(path);
 	if (n > 1 && path[n - 1] == '/')

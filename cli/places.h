@@ -19,7 +19,5 @@ char *places_target(struct client *c, enum target_kind kind, const char *text);
  * @path. False: it is not known. */
 bool places_cgroup(const char *pid, char *path, size_t len);
 
-/* places_mount - write the directory where cgroup2 is mounted to @dir. False: nowhere. */
-bool places_mount(char *dir, size_t len);
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgroup/fs/cgroupfs.h"
 #include "selftest/priv.h"
 
 #define PREFIX "vpmu-selftest-"
@@ -23,16 +24,12 @@ static const char *const scratch_names[2] = {"a", "b"};
 
 static bool scratch_mount(void)
 {
-	char line[1024], dir[200], type[32];
-	FILE *f = fopen("/proc/self/mounts", "re");
+	char *dir = cgroupfs_mount("/proc/self/mounts");
+	bool fits = dir && strlen(dir) < sizeof(scratch_root);
 
-	scratch_root[0] = '\0';
-	while (!scratch_root[0] && f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%*s %199s %31s", dir, type) == 2 && !strcmp(type, "cgroup2"))
-			strcpy(scratch_root, dir);
-	if (f)
-		fclose(f);
-	return scratch_root[0];
+	strcpy(scratch_root, fits ? dir : "");
+	free(dir);
+	return fits;
 }
 
 /* Remove a cgroup. A process that was just killed stays in it for a moment. */

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <mntent.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgroup/fs/cgroupfs.h"
 #include "cgroup/fs/cgroupfs.h"
 #include "service/clock.h"
 #include "service/program/memory.h"
@@ -313,16 +313,9 @@ static int on_inotify(sd_event_source *s, int fd, uint32_t revents, void *arg)
 
 int cgroups_mount(const char *named, char **out, char *err, size_t errlen)
 {
-	FILE *f = named ? NULL : setmntent("/proc/self/mounts", "r");
-	char *root = named ? realpath(named, NULL) : NULL, buf[8192];
+	char *root = named ? realpath(named, NULL) : cgroupfs_mount("/proc/self/mounts");
 	int ret = root ? 0 : -errno;
-	struct mntent m;
 
-	while (f && !root && getmntent_r(f, &m, buf, sizeof(buf)))
-		if (!strcmp(m.mnt_type, "cgroup2"))
-			root = xstrdup(m.mnt_dir);
-	if (f)
-		endmntent(f);
 	*out = root;
 	if (root)
 		return 0;

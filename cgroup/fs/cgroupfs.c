@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Files below the cgroup root: the only file that writes to cgroupfs. tenant.c calls it on the
- * control thread. It must never touch directories outside of the root.
+ * control thread; any program asks it where cgroup2 is mounted. It must never touch directories
+ * outside of the root.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,20 @@ struct cgroupfs {
 	char *mount; /* real path of the topmost cgroup2 directory above root */
 	char *home;  /* this process's cgroup before the first join; NULL: not moved */
 };
+
+char *cgroupfs_mount(const char *mounts)
+{
+	FILE *f = setmntent(mounts, "re");
+	char buf[8192], *dir = NULL;
+	struct mntent m;
+
+	while (f && !dir && getmntent_r(f, &m, buf, sizeof(buf)))
+		if (!strcmp(m.mnt_type, "cgroup2"))
+			dir = strdup(m.mnt_dir);
+	if (f)
+		endmntent(f);
+	return dir;
+}
 
 static bool is_cgroup2(const char *dir)
 {

@@ -12,6 +12,10 @@
 
 struct cgroupfs;
 
+/* cgroupfs_mount - return the directory where cgroup2 is mounted, the first in @mounts, the path of
+ * a file such as /proc/self/mounts; malloc'd. NULL: nowhere, or out of memory. */
+char *cgroupfs_mount(const char *mounts);
+
 /* cgroupfs_open - @root: an existing cgroup2 directory in which this process can make directories.
  * On failure returns -errno and one line in @err. */
 int cgroupfs_open(const char *root, struct cgroupfs **out, char *err, size_t errlen);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Other than regular files are refused, and not even opened. */
+/* Other than regular files are refused, and not even opened. The limit of open files is raised. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vpmu/util/files.h"
 #include "vpmu/util/regular.h"
 
 static char dir[] = "/tmp/regular.XXXXXX";
@@ -67,4 +69,17 @@ Test(regular, only_regular_files_are_opened)
 	unlinkat(at, "file", 0);
 	unlinkat(at, "dir", AT_REMOVEDIR);
 	rmdir(dir);
+}
+
+Test(files, the_limit_is_raised_once)
+{
+	struct rlimit l;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &l), 0);
+	l.rlim_cur = 20;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &l), 0);
+	cr_expect(files_more());
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &l), 0);
+	cr_expect_eq(l.rlim_cur, l.rlim_max);
+	cr_expect(!files_more(), "it cannot be raised further");
 }

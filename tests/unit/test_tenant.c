@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <linux/magic.h>
 
+#include "cgroup/fs/cgroupfs.h"
 #include "cgroup_host.h"
 #include "vpmu/core/internal.h"
 
@@ -502,4 +503,35 @@ Test(tenant, cgroup_roots_that_are_none)
 			     "line %d: %s", rows[i].line, h.err);
 		cr_expect(strstr(h.err, "expected"), "line %d: %s", rows[i].line, h.err);
 	}
+}
+
+/* As the kernel writes /proc/self/mounts: a blank in a name is \040. */
+Test(tenant, the_mount_of_cgroup2)
+{
+	static const struct {
+		int line;
+		const char *mounts, *dir; /* NULL: none */
+	} rows[] = {
+		{__LINE__, "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n", "/sys/fs/cgroup"},
+		{__LINE__, "x /cgroup2 tmpfs rw 0 0\ny /a cgroup2 rw 0 0\ny /b cgroup2 rw 0 0\n",
+		 "/a"},
+		{__LINE__, "none /my\\040groups cgroup2 rw 0 0\n", "/my groups"},
+		{__LINE__, "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n", NULL},
+		{__LINE__, "", NULL},
+	};
+	char path[] = "/tmp/vpmu-mounts-XXXXXX", *dir;
+	int fd = mkstemp(path);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		ssize_t n = (ssize_t)strlen(rows[i].mounts);
+
+		cr_assert(!ftruncate(fd, 0) && pwrite(fd, rows[i].mounts, (size_t)n, 0) == n);
+		dir = cgroupfs_mount(path);
+		cr_expect(!dir == !rows[i].dir && (!dir || !strcmp(dir, rows[i].dir)),
+			  "line %d: %s", rows[i].line, dir ? dir : "none");
+		free(dir);
+	}
+	close(fd);
+	unlink(path);
+	cr_expect_null(cgroupfs_mount(path));
 }
