@@ -173,15 +173,20 @@ Test(users, files_that_are_refused)
 	cr_assert_eq(users_text("f", "a:\0b", 4, &u, err, sizeof(err)), -EINVAL);
 }
 
-/* A hash that is nowhere in this program but in the file: each byte stands for another one. */
+/* A user with a hash, and the password of that: nowhere in this program once each byte stands for
+ * another one. The parts that are searched are behind what free() overwrites. */
 #define HIDE 0x80
-static unsigned char hidden[] =
-	"prom:$6$Tq3kZ8vW$x7Lw0Fhm2bYcR5sUeJd9aKgPoN1iXtQyVlBzCjHfMuEnDr6SkAwOpGvTqIc4";
+enum { BEHIND = 40, PART = 40 };
+static unsigned char hidden_user[] =
+	"prom:$6$rounds=1000$Tq3kZ8vW$22hOaj4XxcMJbsf2Xe8f.HVyamZXx0aEEvJj4ib8Cnw/PBbgTJLksrjjDeo"
+	"L3jGW.veagiENWAcpYoaqqeLgb.";
+static unsigned char hidden_password[] =
+	"u8jzPde0IgxLd6GncfBAepfJBd0Kh8oOOL8dKLzdocJ2isAjIhKtJ0RlgLKOmxgJTeKdNnFRx5Rq9sWm2TzK";
 
-/* In how many places of this process's memory the hash is. */
-static unsigned int found_hashes(void)
+/* In how many places of this process's memory the part of a hidden text is. */
+static unsigned int found_places(const unsigned char *text)
 {
-	enum { CHUNK = 1 << 20, SALT = 8, LEN = 40 };
+	enum { CHUNK = 1 << 20 };
 	unsigned char *buf =
 		mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
@@ -191,25 +196,26 @@ static unsigned int found_hashes(void)
 	unsigned long from, to;
 	char line[400], mode[5];
 
+	text += BEHIND;
 	cr_assert(buf != MAP_FAILED && mem >= 0 && maps);
 	while (fgets(line, sizeof(line), maps)) {
 		if (sscanf(line, "%lx-%lx %4s", &from, &to, mode) != 3 || mode[1] != 'w' ||
 		    to - from >= huge || from == (unsigned long)buf)
 			continue;
-		for (; from < to; from += CHUNK - LEN) {
+		for (; from < to; from += CHUNK - PART) {
 			ssize_t n = pread(mem, buf, CHUNK, (off_t)from);
 
-			for (ssize_t i = 0; i + LEN <= n; i++) {
+			for (ssize_t i = 0; i + PART <= n; i++) {
 				const unsigned char *first =
-					memchr(buf + i, hidden[SALT] ^ HIDE, (size_t)(n - i));
+					memchr(buf + i, text[0] ^ HIDE, (size_t)(n - i));
 				int k = 0;
 
-				if (!first || (i = first - buf) + LEN > n)
+				if (!first || (i = first - buf) + PART > n)
 					break;
 
-				while (k < LEN && buf[i + k] == (hidden[SALT + k] ^ HIDE))
+				while (k < PART && buf[i + k] == (text[k] ^ HIDE))
 					k++;
-				found += k == LEN && i < CHUNK - LEN;
+				found += k == PART && i < CHUNK - PART;
 			}
 			if (n < CHUNK)
 				break;
@@ -221,24 +227,37 @@ static unsigned int found_hashes(void)
 	return found;
 }
 
-/* Nothing is left of the file but the users. */
-Test(users, hashes_are_wiped)
+static void hide(unsigned char *text, size_t size, int fd)
 {
-	char path[] = "/tmp/vpmu-users-XXXXXX", err[300] = "";
+	for (size_t i = 0; i + 1 < size; i++) {
+		cr_assert(fd < 0 || write(fd, &text[i], 1) == 1);
+		text[i] ^= HIDE;
+	}
+}
+
+/* Nothing is left of the file and of passwords but the users. */
+Test(users, secrets_are_wiped)
+{
+	char path[] = "/tmp/vpmu-users-XXXXXX", err[300] = "", given[sizeof(hidden_password)];
 	int fd = mkstemp(path);
 	struct users *u;
 
 	cr_assert_geq(fd, 0);
-	for (size_t i = 0; i + 1 < sizeof(hidden); i++) {
-		cr_assert_eq(write(fd, &hidden[i], 1), 1);
-		hidden[i] ^= HIDE;
-	}
+	hide(hidden_user, sizeof(hidden_user), fd);
+	hide(hidden_password, sizeof(hidden_password), -1);
 	close(fd);
-	cr_expect_eq(found_hashes(), 0);
+	cr_expect_eq(found_places(hidden_user), 0);
+	cr_expect_eq(found_places(hidden_password), 0);
 	cr_assert_eq(users_read(path, &u, err, sizeof(err)), 0, "%s", err);
-	cr_expect_eq(found_hashes(), 1, "the user's: %u", found_hashes());
+	cr_expect_eq(found_places(hidden_user), 1, "the user's: %u", found_places(hidden_user));
+	for (size_t i = 0; i < sizeof(given); i++)
+		given[i] = (char)(i + 1 < sizeof(given) ? hidden_password[i] ^ HIDE : 0);
+	cr_assert_eq(users_check(u, "prom", given, 0), 1);
+	explicit_bzero(given, sizeof(given));
+	cr_expect_eq(found_places(hidden_password), 1, "%u", found_places(hidden_password));
 	users_free(u);
-	cr_expect_eq(found_hashes(), 0, "%u", found_hashes());
+	cr_expect_eq(found_places(hidden_user), 0, "%u", found_places(hidden_user));
+	cr_expect_eq(found_places(hidden_password), 0, "%u", found_places(hidden_password));
 	unlink(path);
 }
 
