@@ -8,7 +8,6 @@
  * A reset shows as the registers that a CPU has after it.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "preload/sys.h"
@@ -19,8 +18,8 @@
 #define RESET_RFLAGS 2u
 #define DEBUGCTL     0x1d9u
 
-#define MSRS_MAX      4096u /* as KVM */
-#define REGISTERS_MAX 256u  /* vpmu_kvm_vcpu_msrs */
+#define MSRS_MAX      256u /* KVM refuses so many with E2BIG */
+#define REGISTERS_MAX 256u /* vpmu_kvm_vcpu_msrs */
 
 /* A register may be given twice; the last one counts. */
 struct msrs_state {
@@ -234,23 +233,21 @@ static int msrs_do(struct vcpu *v, unsigned long request, struct kvm_msrs *m, st
 	return (int)end;
 }
 
+/* No memory is needed: QEMU ends when it cannot read MSRs. */
 int msrs_access(struct vcpu *v, unsigned long request, struct kvm_msrs *m)
 {
-	struct kvm_msrs *rest;
-	uint32_t *at;
-	int rc = -ENOMEM;
+	struct {
+		struct kvm_msrs head;
+		struct kvm_msr_entry e[MSRS_MAX];
+	} rest;
+	uint32_t at[MSRS_MAX];
+	int rc;
 
 	if (m->nmsrs >= MSRS_MAX)
 		return sys_ioctl(vcpu_fd(v), request, m);
-	rest = malloc(sizeof(*rest) + m->nmsrs * sizeof(rest->entries[0]));
-	at = malloc((m->nmsrs + 1) * sizeof(*at));
-	if (rest && at) {
-		pthread_mutex_lock(&v->lock);
-		rc = msrs_foreign(v) ? -EBUSY : msrs_do(v, request, m, rest, at);
-		pthread_mutex_unlock(&v->lock);
-	}
-	free(rest);
-	free(at);
+	pthread_mutex_lock(&v->lock);
+	rc = msrs_foreign(v) ? -EBUSY : msrs_do(v, request, m, &rest.head, at);
+	pthread_mutex_unlock(&v->lock);
 	return rc;
 }
 

@@ -156,16 +156,14 @@ static void vm_free(struct vm *vm)
 
 void vm_created(int dev, int fd, unsigned long type)
 {
-	struct vm *vm;
 	int rc = fds_reserve(fd);
+	struct vm *vm = rc ? NULL : calloc(1, sizeof(*vm));
 
-	if (rc) {
-		say("this VM gets no PMU from vpmu: its descriptor %d: %s", fd, strerror(-rc));
+	if (!vm) {
+		say("this VM gets no PMU from vpmu: its descriptor %d: %s", fd,
+		    strerror(rc ? -rc : ENOMEM));
 		return;
 	}
-	vm = calloc(1, sizeof(*vm));
-	if (!vm)
-		return;
 	vm->fd = fd;
 	vm->dup = sys_dup(fd);
 	vm->fds = 1;

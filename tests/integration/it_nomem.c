@@ -366,10 +366,11 @@ Test(nomem, vms)
 	}
 }
 
-/* VMs that boot a kernel: a bzImage, which is unpacked, and a multiboot image. */
+/* VMs that boot a kernel: a bzImage, which is unpacked, and a multiboot image; with SVM, and saved
+ * and restored. */
 Test(nomem, kernels)
 {
-	char files[3][128], command[2][600];
+	char files[3][128], command[2][700], save[256], restore[256];
 	struct bz_vmlinux vmlinux;
 	struct mb_image multiboot;
 	struct image bz;
@@ -396,10 +397,21 @@ Test(nomem, kernels)
 		snprintf(command[i], sizeof(command[i]),
 			 "{\"cmd\":\"vm-add\",\"kernel\":\"%s\",\"initrd\":\"%s\",\"engine\":"
 			 "\"emulator\",\"name\":\"kernel-web-1\",\"tenant\":\"/acme/web-front-9\","
-			 "\"vcpus\":2,\"memory\":\"32M\",\"cmdline\":\"quiet\"}",
-			 files[i], files[2]);
+			 "\"vcpus\":2,\"memory\":\"32M\",\"cmdline\":\"quiet\"%s}",
+			 files[i], files[2], i ? ",\"pmu\":\"amd-v2\",\"svm\":\"yes\"" : "");
 		sweep(&s);
 	}
+	must(command[0]);
+	must("{\"cmd\":\"pause\",\"name\":\"kernel-web-1\"}");
+	snprintf(save, sizeof(save),
+		 "{\"cmd\":\"vm-save\",\"name\":\"kernel-web-1\",\"file\":\"%s\"}", dir);
+	snprintf(
+		restore, sizeof(restore),
+		"{\"cmd\":\"vm-restore\",\"file\":\"%s\",\"name\":\"kernel-web-2\",\"trust\":true}",
+		dir);
+	sweep(&(struct step){.command = save, .early = true});
+	sweep(&(struct step){.command = restore,
+			     .undo = "{\"cmd\":\"vm-remove\",\"name\":\"kernel-web-2\"}"});
 	for (unsigned int i = 0; i < 3; i++)
 		unlink(files[i]);
 }

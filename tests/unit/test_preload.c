@@ -557,6 +557,29 @@ Test(preload_msrs, all_words_of_one_call)
 	bed_end(&b);
 }
 
+/* As many as fit in a call of KVM; one more is KVM's error. */
+Test(preload_msrs, longest_list)
+{
+	struct {
+		struct kvm_msrs head;
+		struct kvm_msr_entry e[256];
+	} l = {.head.nmsrs = 255};
+	struct bed b;
+
+	bed_on(&b, "pmu=intel-v2\ngp=4");
+	for (uint32_t i = 0; i < 256; i++)
+		l.e[i].index = i == 254 ? 0xc1 : 0x10;
+	l.e[254].data = 1000;
+	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), 255);
+	l.e[254].data = 0;
+	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 255);
+	cr_expect_eq(l.e[254].data, 1000);
+	l.head.nmsrs = 256;
+	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), -1);
+	cr_expect_eq(errno, E2BIG);
+	bed_end(&b);
+}
+
 Test(preload_msrs, index_of_the_first_that_fails)
 {
 	struct msr_list l = {0};

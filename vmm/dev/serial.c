@@ -371,13 +371,15 @@ void serial_save(struct serial *s, struct vpmu_blob *b)
 	vpmu_blob_end(b, section);
 }
 
-bool serial_load(struct serial *s, struct vpmu_blob_reader *r)
+int serial_load(struct serial *s, struct vpmu_blob_reader *r)
 {
 	struct serial_input *in = s->irq ? calloc(1, sizeof(*in)) : NULL;
 	struct serial n = {.irq = s->irq, .input = in};
 	struct vpmu_blob_reader first, again;
 
-	if (!vpmu_blob_get_section(r, TAG, s->irq ? 2 : 1, &first) || (s->irq && !in))
+	if (s->irq && !in)
+		return -ENOMEM;
+	if (!vpmu_blob_get_section(r, TAG, s->irq ? 2 : 1, &first))
 		goto bad;
 	again = first;
 	serial_io(&(struct blob_io){.in = &first}, &n);
@@ -389,10 +391,10 @@ bool serial_load(struct serial *s, struct vpmu_blob_reader *r)
 	serial_io(&(struct blob_io){.in = &again}, s); /* checked: it cannot fail */
 	s->level = level_of(s);
 	pthread_mutex_unlock(&s->lock);
-	return true;
+	return 0;
 bad:
 	free(in);
-	return false;
+	return -EINVAL;
 }
 
 /* ---- text ---- */

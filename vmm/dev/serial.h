@@ -75,10 +75,10 @@ long serial_input(struct serial *s, const void *data, size_t n, bool flush);
 /* serial_save - append a section with the registers and the unfinished line; of a UART with an
  * interrupt also its FIFO and the input that waits. serial_load - the reverse, into a UART of the
  * same kind that is not in use yet; the interrupt output is restored without a call of
- * serial_irq_fn. False: the section is damaged or no guest can cause that state (nothing changed),
- * or out of memory. */
+ * serial_irq_fn. -EINVAL: the section is damaged or no guest can cause that state (nothing
+ * changed); -ENOMEM. */
 void serial_save(struct serial *s, struct vpmu_blob *b);
-bool serial_load(struct serial *s, struct vpmu_blob_reader *r);
+int serial_load(struct serial *s, struct vpmu_blob_reader *r);
 
 /*
  * serial_text - @len raw bytes as printable UTF-8 in @out (NUL-terminated, SERIAL_TEXT_MAX bytes).

@@ -82,8 +82,10 @@ int snap_load_platform(struct vm *vm, struct vpmu_blob_reader *r, char *err, siz
 		return fail(ret, err, errlen, "no guest can have this state of the engine");
 	if (ret)
 		return fail(ret, err, errlen, "engine %s: %s", vm->ops->name, strerror(-ret));
-	if (!vm_devices_load(vm->devices, r))
-		return fail(-EINVAL, err, errlen, "its devices are damaged or out of range");
+	ret = vm_devices_load(vm->devices, r);
+	if (ret)
+		return fail(ret, err, errlen, "its devices%s",
+			    ret == -ENOMEM ? ": out of memory" : " are damaged or out of range");
 	if (!vpmu_blob_done(r))
 		return fail(-EINVAL, err, errlen, "there are bytes after its end");
 	return platform_check_same(vm, r, err, errlen);

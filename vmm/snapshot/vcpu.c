@@ -234,7 +234,7 @@ int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t
 			return ret;
 		if (!load_exit(r, &v->run))
 			return vcpu_bad(v, "its last exit is damaged or out of range", err, errlen);
-		if (!v->vm->devices && !serial_load(&v->serial, r))
+		if (!v->vm->devices && serial_load(&v->serial, r))
 			return vcpu_bad(v, "its serial line is damaged or out of range", err,
 					errlen);
 		ret = vpmu_guest_load(v->guest, r, why, sizeof(why));

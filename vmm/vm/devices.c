@@ -3,6 +3,7 @@
  * See devices.h. Decides how the VM ends: done if the guest powers off or resets; failed if its
  * kernel has reported a panic before a reset. VMs are not restarted.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,23 +143,26 @@ static bool devices_printable(const char *text, size_t len)
 	return !strcmp(serial_text(text, len, again), text);
 }
 
-bool vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r)
+int vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r)
 {
 	struct vpmu_blob_reader in;
 	char panic[VM_PANIC_MAX] = "";
 	uint16_t len;
+	int ret;
 
 	if (!vpmu_blob_get_section(r, TAG, 1, &in))
-		return false;
+		return -EINVAL;
 	len = vpmu_blob_get_u16(&in);
 	if (len >= VM_PANIC_MAX)
-		return false;
+		return -EINVAL;
 	vpmu_blob_get_bytes(&in, panic, len);
-	if (!devices_printable(panic, len) || !serial_load(&d->serial, &in) ||
-	    !pci_load(&d->pci, &in) || !vpmu_blob_done(&in))
-		return false;
+	ret = devices_printable(panic, len) ? serial_load(&d->serial, &in) : -EINVAL;
+	if (ret)
+		return ret;
+	if (!pci_load(&d->pci, &in) || !vpmu_blob_done(&in))
+		return -EINVAL;
 	pthread_mutex_lock(&d->serial.lock);
 	memcpy(d->panic, panic, VM_PANIC_MAX);
 	pthread_mutex_unlock(&d->serial.lock);
-	return true;
+	return 0;
 }

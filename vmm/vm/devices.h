@@ -40,9 +40,10 @@ int vm_devices_claim(struct vm_devices *d, struct bus *bus);
 void vm_devices_exited(struct vm_devices *d);
 
 /* vm_devices_save - append the devices' state to @b. vm_devices_load - the reverse, into new
- * devices; false: the state is damaged, or no guest can cause it. Call both while no vCPU runs. */
+ * devices; -EINVAL: the state is damaged, or no guest can cause it; -ENOMEM. Call both while no
+ * vCPU runs. */
 void vm_devices_save(struct vm_devices *d, struct vpmu_blob *b);
-bool vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r);
+int vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r);
 
 /* vm_devices_panicked - a vCPU of the VM cannot continue. Returns true if the kernel's panic is the
  * reason: the VM has failed then. Thread of that vCPU. */
