@@ -15,6 +15,8 @@
 #include "machine_bed.h"
 #include "tests/unit/bz_image.h"
 #include "tests/unit/multiboot_image.h"
+#include "vmm/emu/internal.h"
+#include "vmm/machine/priv.h"
 
 #define ADD(rest)                                                                                  \
 	"{\"cmd\":\"vm-add\",\"image\":\"" VPMU_GUEST "\",\"engine\":\"emulator\"," rest "}"
@@ -163,8 +165,9 @@ static void must(const char *line)
 struct step {
 	const char *before; /* the command's arguments; NULL: none */
 	const char *command;
-	const char *undo;  /* after the command was done */
-	const char *after; /* undoes before */
+	const char *undo;    /* after the command was done */
+	const char *after;   /* undoes before */
+	bool (*whole)(void); /* what the command has made is all there; NULL: state() has it */
 	bool early; /* it cannot be taken back: it may be done although the answer is ENOMEM */
 };
 
@@ -187,6 +190,7 @@ static bool try_one(const struct step *s, unsigned long n, bool all, const char 
 	answer = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
 	cr_assert(text ? answer != NULL : fails, "%s, allocation %lu: %s", s->command, n, text);
 	now = state();
+	cr_assert(failed(answer) || !s->whole || s->whole(), "%s, allocation %lu", s->command, n);
 	if (!failed(answer))
 		cr_assert_str_eq(now, done, "%s, allocation %lu: \"ok\", but\n%s\nis not\n%s",
 				 s->command, n, now, done);
@@ -366,6 +370,16 @@ Test(nomem, vms)
 	}
 }
 
+static bool all_have_svm(void)
+{
+	const struct machine_vm *vm = machine_vm_find(b.machine, "kernel-web-1");
+
+	for (unsigned int i = 0; vm && i < vm->vm->nr_vcpus; i++)
+		if (!emu_to_vcpu(vm->vm->vcpus[i].ev)->svm)
+			return false;
+	return vm;
+}
+
 /* VMs that boot a kernel: a bzImage, which is unpacked, and a multiboot image; with SVM, and saved
  * and restored. */
 Test(nomem, kernels)
@@ -392,7 +406,8 @@ Test(nomem, kernels)
 	image_free(&bz);
 	for (unsigned int i = 0; i < 2; i++) {
 		struct step s = {.command = command[i],
-				 .undo = "{\"cmd\":\"vm-remove\",\"name\":\"kernel-web-1\"}"};
+				 .undo = "{\"cmd\":\"vm-remove\",\"name\":\"kernel-web-1\"}",
+				 .whole = i ? all_have_svm : NULL};
 
 		snprintf(command[i], sizeof(command[i]),
 			 "{\"cmd\":\"vm-add\",\"kernel\":\"%s\",\"initrd\":\"%s\",\"engine\":"
