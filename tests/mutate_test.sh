@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# tests/mutate on a tree of one program: what it says of each kind of defect, and that --log continues a replay.
+# tests/mutate on a tree of one program: what it says of each kind of defect, that --log continues a replay, and which objects
+# of the build folder it uses.
 set -u
+unset VPMU_BUILD
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -23,17 +25,23 @@ cmake_minimum_required(VERSION 3.25)
 project(tree LANGUAGES C)
 add_compile_options(-Wall -Werror)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-add_executable(sum sum.c)
+add_executable(sum sum.c part.c)
 add_executable(no no.c)
 E2
 echo 'int main(void) { return 1; }' >"$dir/no.c"
+echo '#define PART 0' >"$dir/part.h"
+printf '#include "part.h"\nint part(void);\nint part(void) { return PART; }\n' >"$dir/part.c"
 cat >"$dir/sum.c" <<'E2'
+int part(void);
+
 int main(int argc, char **argv)
 {
 	int sum = argc + argc;
 	int spare = 1;
 
 	(void)argv;
+	if (part())
+		return 1;
 	return sum * spare != 2;
 }
 E2
@@ -90,6 +98,45 @@ like "some, again" "$(told <<<"$out")" "$("$dir/tests/mutate" --some 3 1000 | to
 out=$("$dir/tests/mutate" --some 9 1000)
 like "exit status of some" 1 $?
 like "some of a few" 7 "$(told <<<"$out" | wc -l)"
+
+# ---- with a build folder ----
+like "compiled without one" "mutate: 7 defects, 1 do not apply, none compiled: no $dir/build/build.ninja" \
+	"$("$dir/tests/mutate" --applies | tail -n 1)"
+build_there() { cmake -S "$dir" -B "$dir/build" -G Ninja && cmake --build "$dir/build"; }
+build_there >"$dir/log" 2>&1 || like "the build" "" "$(cat "$dir/log")"
+entry script sum '#!/bin/bash' '#!/bin/sh' | sed 's/^file: .*/file: tests\/mutate/' >>"$dir/tests/mutations.txt"
+printf 'name: header\nfile: part.h\ntest: sum\nwhy: A reason.\n-#define PART 0\n+#define PART 1\n\n' >>"$dir/tests/mutations.txt"
+printf 'name: no-header\nfile: part.h\ntest: sum\nwhy: A reason.\n-#define PART 0\n+#define PAR 1\n\n' >>"$dir/tests/mutations.txt"
+out=$("$dir/tests/mutate" --applies)
+like "exit status of what does not compile" 1 $?
+like "what does not compile" "syntax: does not compile
+gone: its lines are in sum.c 0 times
+script: nothing in $dir/build is compiled from tests/mutate
+no-header: does not compile
+mutate: 10 defects, 4 do not apply" "$(grep -E '^([a-z-]+: (does|its|nothing)|mutate)' <<<"$out")"
+like "the compiler's line" 1 "$(grep -c '^sum.c:[0-9]*:[0-9]*: error' <<<"$out")"
+rm -rf "$dir/build-mutate"
+like "what a defect in a header changes" "caught header" "$("$dir/tests/mutate" --trust header | told)"
+like "files of the build folder" "CMakeFiles/sum.dir/part.c.o.d
+CMakeFiles/sum.dir/sum.c.o.d" "$(cd "$dir/build-mutate/have" && find CMakeFiles/sum.dir -type f | sort)"
+# An object that tells where it is from.
+object=$dir/build/CMakeFiles/sum.dir/part.c.o
+echo 'int part(void) { return 1; }' >"$dir/build/part.c" && cp -p "$object" "$dir/build/old.o"
+mark() { cc -c "$dir/build/part.c" -o "$object" && touch -r "$dir/build/old.o" "$object"; }
+# harmless WHAT EXPECTED
+harmless() {
+	rm -rf "$dir/build-mutate"
+	like "$1" "$2 harmless" "$("$dir/tests/mutate" --trust harmless | told)"
+}
+mark && harmless "an object of the build folder" caught
+touch "$dir/part.h"
+harmless "an object that is older than a header" SURVIVED
+touch -r "$dir/no.c" "$dir/part.h" && harmless "an object that is newer again" caught
+build_there >/dev/null && sed -i 's/-Wall/-Wall -O1/' "$dir/CMakeLists.txt"
+mark && harmless "an object with other flags" SURVIVED
+sed -i 's/ -O1//' "$dir/CMakeLists.txt"
+rm -rf "$dir/build"
+
 sed -i '/^name: leaves-the-test-out/,/^$/!d' "$dir/tests/mutations.txt"
 out=$("$dir/tests/mutate" --some 4 1000)
 like "exit status of some that cannot run" 77 $?
