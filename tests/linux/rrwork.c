@@ -281,9 +281,10 @@ static void run_shared(void)
 
 	must(p != MAP_FAILED, "mmap");
 	pid = fork();
-	for (int i = 0; i < 100 * ROUNDS; i++) {
+	for (int i = 0; i < 2 * ROUNDS; i++) {
 		uint32_t old = atomic_exchange(p, pid ? 1 : 2);
 
+		wide(&place);
 		if (pid)
 			note(old);
 	}
