@@ -26,7 +26,9 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-#define ROUNDS 2000
+/* rr takes milliseconds of the guest for each system call that blocks, and for each exec. */
+#define ROUNDS	200
+#define SIGNALS 4
 
 /* FNV-1a (Fowler, Noll, Vo), by words. */
 static volatile uint64_t digest = 0xcbf29ce484222325;
@@ -34,6 +36,40 @@ static volatile uint64_t digest = 0xcbf29ce484222325;
 static void note(uint64_t x)
 {
 	digest = (digest ^ x) * 0x100000001b3;
+}
+
+/*
+ * A loop that takes long, with a conditional branch at each of 64 places. Where rr replays an
+ * interrupt it stops some thousand branches early, and goes on by a breakpoint at the place that
+ * was interrupted: it is hit the more seldom.
+ */
+#define STEP(p, k)                                                                                 \
+	do {                                                                                       \
+		*(p) = *(p)*31 + (k);                                                              \
+		if (*(p) >> ((k) % 64) & 1)                                                        \
+			*(p) ^= (k);                                                               \
+	} while (0)
+#define STEP4(p, k)                                                                                \
+	do {                                                                                       \
+		STEP(p, k);                                                                        \
+		STEP(p, (k) + 1);                                                                  \
+		STEP(p, (k) + 2);                                                                  \
+		STEP(p, (k) + 3);                                                                  \
+	} while (0)
+#define STEP16(p, k)                                                                               \
+	do {                                                                                       \
+		STEP4(p, k);                                                                       \
+		STEP4(p, (k) + 4);                                                                 \
+		STEP4(p, (k) + 8);                                                                 \
+		STEP4(p, (k) + 12);                                                                \
+	} while (0)
+
+static __attribute__((noinline)) void wide(volatile uint64_t *p)
+{
+	STEP16(p, 1);
+	STEP16(p, 17);
+	STEP16(p, 33);
+	STEP16(p, 49);
 }
 
 static void must(int ok, const char *what)
@@ -65,8 +101,10 @@ static void threads(void *(*fn)(void *), uintptr_t n)
 /* No lock: updates get lost, and which ones depends on where each thread is interrupted. */
 static void *race(void *arg)
 {
-	for (int i = 0; i < 50 * ROUNDS; i++)
-		raced = raced * 31 + (uintptr_t)arg;
+	for (int i = 0; i < 2 * ROUNDS; i++) {
+		raced += (uintptr_t)arg;
+		wide(&raced);
+	}
 	return NULL;
 }
 
@@ -84,7 +122,7 @@ static void *pingpong(void *arg)
 {
 	uint32_t me = (uint32_t)(uintptr_t)arg, now;
 
-	for (int i = 0; i < ROUNDS / 4; i++) {
+	for (int i = 0; i < ROUNDS / 8; i++) {
 		while ((now = atomic_load(&turn)) % 2 != me)
 			syscall(SYS_futex, &turn, FUTEX_WAIT_PRIVATE, now, NULL, NULL, 0);
 		note(__rdtsc());
@@ -157,27 +195,26 @@ static void handle(int sig)
 /* Signals at arbitrary instructions of a loop: the digest holds each place. */
 static void run_itimer(void)
 {
-	struct itimerval every = {{0, 500}, {0, 500}}, never = {0};
+	struct itimerval every = {{0, 2000}, {0, 2000}}, never = {0};
 
 	handle(SIGALRM);
 	setitimer(ITIMER_REAL, &every, NULL);
-	while (signals < 20)
-		for (int i = 0; i < 1000; i++)
-			place = place * 3 + (place & 4 ? 1 : 2);
+	while (signals < SIGNALS)
+		wide(&place);
 	setitimer(ITIMER_REAL, &never, NULL);
 }
 
 static void run_timer(void)
 {
 	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN};
-	struct itimerspec every = {{0, 700000}, {0, 700000}};
+	struct itimerspec every = {{0, 2000000}, {0, 2000000}};
 	timer_t id;
 
 	handle(SIGRTMIN);
 	must(!timer_create(CLOCK_MONOTONIC, &ev, &id), "timer_create");
 	timer_settime(id, 0, &every, NULL);
-	while (signals < 20)
-		place++;
+	while (signals < SIGNALS)
+		wide(&place);
 	timer_delete(id);
 }
 
@@ -188,15 +225,15 @@ static void run_sigqueue(void)
 	handle(SIGRTMIN + 1);
 	child = fork();
 	if (!child) {
-		for (int i = 0; i < 20; i++) {
+		for (int i = 0; i < SIGNALS; i++) {
 			while (sigqueue(parent, SIGRTMIN + 1, (union sigval){.sival_int = i}))
 				usleep(100);
 			usleep(200);
 		}
 		_exit(0);
 	}
-	while (signals < 20)
-		place++;
+	while (signals < SIGNALS)
+		wide(&place);
 	waitpid(child, NULL, 0);
 }
 
@@ -206,7 +243,7 @@ static void run_fork(void)
 {
 	int status;
 
-	for (int i = 0; i < 16; i++) {
+	for (int i = 0; i < 8; i++) {
 		pid_t pid = fork();
 
 		if (!pid) {
@@ -224,7 +261,7 @@ static void run_fork(void)
 
 static void run_exec(void)
 {
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 2; i++) {
 		pid_t pid = vfork();
 
 		if (!pid) {
@@ -244,9 +281,10 @@ static void run_shared(void)
 
 	must(p != MAP_FAILED, "mmap");
 	pid = fork();
-	for (int i = 0; i < 20 * ROUNDS; i++) {
+	for (int i = 0; i < 2 * ROUNDS; i++) {
 		uint32_t old = atomic_exchange(p, pid ? 1 : 2);
 
+		wide(&place);
 		if (pid)
 			note(old);
 	}
@@ -323,7 +361,7 @@ static void run_epoll(void)
 	epoll_ctl(ep, EPOLL_CTL_ADD, tfd, &ev);
 	ev.data.fd = sfd;
 	epoll_ctl(ep, EPOLL_CTL_ADD, sfd, &ev);
-	for (int i = 0; i < 20;) {
+	for (int i = 0; i < 8;) {
 		must(epoll_wait(ep, &got, 1, -1) == 1, "epoll_wait");
 		if (got.data.fd == tfd) {
 			uint64_t n;

@@ -72,38 +72,62 @@ static uint64_t guest_reads(struct vpmu_guest *g, uint32_t msr)
 	return val;
 }
 
-static void bed_run(const struct row *r, unsigned int n)
-{
-	const struct vpmu_guest_cfg cfg = {.model = r->model, .gp = r->gp};
-	struct vpmu_kvm_vm_opts o = {.size = sizeof(o),
-				     .fd = 1000,
-				     .guest = &cfg,
-				     .leave_counters = r->leave,
-				     .ioctl = kvm_ioctl,
-				     .tick_ns = 3600ull * 1000 * MS};
-	struct kvm_run *run = calloc(1, 8192);
-	struct vpmu_kvm_vcpu_opts vo = {.size = sizeof(vo), .fd = 1001, .run = run};
+struct bed {
+	struct vpmu_guest_cfg cfg;
+	struct vpmu_kvm_vm_opts o;
+	struct kvm_run *run;
 	struct vpmu_kvm_vcpu *v;
 	struct vpmu_kvm_vm *vm;
 	struct vpmu_guest *g;
+};
+
+/* The fake kernel has been started. */
+static void bed_open(struct bed *b, const struct row *r)
+{
+	struct vpmu_kvm_vcpu_opts vo = {.size = sizeof(vo), .fd = 1001};
 	char why[200] = "";
+
+	*b = (struct bed){.cfg = {.model = r->model, .gp = r->gp}};
+	b->o = (struct vpmu_kvm_vm_opts){.size = sizeof(b->o),
+					 .fd = 1000,
+					 .guest = &b->cfg,
+					 .leave_counters = r->leave,
+					 .ioctl = kvm_ioctl,
+					 .tick_ns = 3600ull * 1000 * MS};
+	b->run = vo.run = calloc(1, 8192);
+	b->o.host = vpmu_host_create();
+	cr_assert(!vpmu_kvm_vm_open(&b->o, &b->vm, why, sizeof(why)), "%s", why);
+	cr_assert(!vpmu_kvm_vcpu_open(b->vm, &vo, &b->v, why, sizeof(why)), "%s", why);
+	b->g = vpmu_kvm_vcpu_guest(b->v);
+	cr_assert(!vpmu_kvm_enter(b->v));
+	b->run->exit_reason = KVM_EXIT_HLT;
+}
+
+static void bed_close(struct bed *b)
+{
+	cr_assert(!vpmu_kvm_vcpu_close(b->v));
+	vpmu_kvm_vm_close(b->vm);
+	vpmu_host_destroy(b->o.host);
+	free(b->run);
+}
+
+static void bed_run(const struct row *r, unsigned int n)
+{
+	struct vpmu_guest *g;
 	uint64_t sum = 0;
+	struct bed b;
 	bool intel;
 
 	fake_start(r->host, r->host_fixed);
-	o.host = vpmu_host_create();
-	cr_assert(!vpmu_kvm_vm_open(&o, &vm, why, sizeof(why)), "%s", why);
-	cr_assert(!vpmu_kvm_vcpu_open(vm, &vo, &v, why, sizeof(why)), "%s", why);
-	g = vpmu_kvm_vcpu_guest(v);
+	bed_open(&b, r);
+	g = b.g;
 	intel = vpmu_guest_is_intel(g);
-	cr_assert(!vpmu_kvm_enter(v));
 	guest_writes(g, intel);
-	run->exit_reason = KVM_EXIT_HLT;
 	for (int i = 0; i < 40; i++) {
-		vpmu_pcpu_tick(v->pcpu);
+		vpmu_pcpu_tick(b.v->pcpu);
 		fake_run(MS);
 	}
-	vpmu_kvm_leave(v, 0);
+	vpmu_kvm_leave(b.v, 0);
 	for (unsigned int i = 0; i < g->cfg.gp && i < 6; i++) {
 		uint64_t val = guest_reads(g, intel ? 0xc1 + i : 0xc0010201 + 2 * i);
 
@@ -118,10 +142,7 @@ static void bed_run(const struct row *r, unsigned int n)
 	else
 		cr_expect_eq(fake.most_gp, r->most, "row %u: %u of the host's counters", n,
 			     fake.most_gp);
-	cr_assert(!vpmu_kvm_vcpu_close(v));
-	vpmu_kvm_vm_close(vm);
-	vpmu_host_destroy(o.host);
-	free(run);
+	bed_close(&b);
 }
 
 /* One row in a process: the host's capacity is looked at once. */
@@ -143,3 +164,36 @@ ROW(intels_with_fixed_ones, .model = VPMU_GUEST_INTEL_V2, .gp = 4, .host = 4, .h
     .most = 4)
 ROW(fixed_ones_take_general_ones, .model = VPMU_GUEST_INTEL_V5, .gp = 4, .host = 6, .most = 6)
 ROW(what_the_vmm_leaves_others, .model = VPMU_GUEST_AMD_CORE, .leave = 2, .host = 6)
+
+/* A guest's kernel stops and starts all of its counters by one write at each context switch, with
+ * interrupts on: each of the host's counters is read once. */
+Test(kvm_counters, one_reading_stops_or_starts_all)
+{
+	const struct row r = {.model = VPMU_GUEST_AMD_V2, .gp = 4};
+	struct bed b;
+
+	urcu_memb_register_thread();
+	fake_start(6, false);
+	fake.rdpmc = true;
+	bed_open(&b, &r);
+	for (uint32_t i = 0; i < 4; i++) {
+		cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0010201 + 2 * i, 1ull << 47));
+		cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0010200 + 2 * i, 0x5300c2 + i));
+	}
+	for (unsigned int n = 1; n < 5; n++) {
+		cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0000301, 15));
+		fake_run(MS);
+		fake.rdpmcs = fake.reads = 0;
+		cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0000301, 0));
+		cr_expect_eq(fake.rdpmcs + fake.reads, 4, "%u to stop", fake.rdpmcs + fake.reads);
+		for (uint32_t i = 0; i < 4; i++)
+			cr_expect_eq(guest_reads(b.g, 0xc0010201 + 2 * i),
+				     (1ull << 47) + n * TRUTH / 40);
+		fake.rdpmcs = fake.reads = 0;
+		cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0000301, 15));
+		cr_expect_eq(fake.rdpmcs + fake.reads, 4, "%u to start", fake.rdpmcs + fake.reads);
+	}
+	vpmu_kvm_leave(b.v, 0);
+	bed_close(&b);
+	urcu_memb_unregister_thread();
+}

@@ -14,6 +14,7 @@
  * the alarm and the reading. A longer distance is covered in steps, with the counter rearmed after
  * each. The steps are invisible outside this file.
  */
+#include "vpmu/core/consumer_local.h"
 #include "vpmu/core/internal.h"
 
 /* ---- updating distances ---- */
@@ -167,11 +168,46 @@ void watch_update(struct vpmu_context *ctx)
 	ctx->watch = watch;
 }
 
-/* ---- public ---- */
+/* ---- setting and clearing ---- */
 
 static bool alarm_running(const struct vpmu_pcpu *p, const struct vpmu_context *ctx)
 {
 	return p && p->ctx == ctx;
+}
+
+uint64_t alarm_put(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct vpmu_consumer *c,
+		   uint64_t events)
+{
+	if (c->slot < 0)
+		return 0;
+	a->left = events;
+	if (!a->ctx) {
+		a->ctx = ctx;
+		a->slot = c->slot;
+		a->next = ctx->alarms;
+		ctx->alarms = a;
+		ctx->watch |= VPMU_BIT(a->slot);
+	}
+	return VPMU_BIT(a->slot);
+}
+
+uint64_t alarm_drop(struct vpmu_alarm *a)
+{
+	if (!a->ctx)
+		return 0;
+	unlink_alarm(a);
+	return VPMU_BIT(a->slot);
+}
+
+void alarms_apply(struct vpmu_context *ctx, struct vpmu_pcpu *p, uint64_t slots)
+{
+	if (!alarm_running(p, ctx)) {
+		ctx->tree_gen = 0; /* recompute ctx->watch when it next runs; ctx->samplers may
+				    * be stale now */
+		return;
+	}
+	watch_update(ctx);
+	watch_rearm(p, slots & p->active);
 }
 
 void vpmu_alarm_clear(struct vpmu_alarm *a, struct vpmu_pcpu *p)
@@ -184,15 +220,8 @@ void vpmu_alarm_clear(struct vpmu_alarm *a, struct vpmu_pcpu *p)
 	slot = VPMU_BIT(a->slot);
 	if (alarm_running(p, ctx))
 		pcpu_charge(p, slot);
-	if (a->ctx) /* the charge may have ended it */
-		unlink_alarm(a);
-	if (alarm_running(p, ctx)) {
-		watch_update(ctx);
-		watch_rearm(p, slot & p->active);
-	} else {
-		ctx->tree_gen = 0; /* recompute ctx->watch when it next runs; ctx->samplers may
-				    * be stale now */
-	}
+	alarm_drop(a); /* unless the charge has ended it */
+	alarms_apply(ctx, p, slot);
 }
 
 void vpmu_alarm_set(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct vpmu_consumer *c,
@@ -204,14 +233,7 @@ void vpmu_alarm_set(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct
 		return;
 	if (alarm_running(p, ctx))
 		pcpu_charge(p, VPMU_BIT(c->slot));
-	a->left = events;
-	if (!a->ctx) {
-		a->ctx = ctx;
-		a->slot = c->slot;
-		a->next = ctx->alarms;
-		ctx->alarms = a;
-		ctx->watch |= VPMU_BIT(a->slot);
-	}
+	alarm_put(a, ctx, c, events);
 	if (alarm_running(p, ctx))
 		watch_rearm(p, VPMU_BIT(a->slot) & p->active);
 }

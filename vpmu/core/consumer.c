@@ -207,18 +207,6 @@ static enum vpmu_quality quality_now(const struct vpmu_state *s)
 	return (enum vpmu_quality)q;
 }
 
-/* Bring the total of @slot in @a up to date. Owner of @p. Pending key changes take effect at the
- * next switch and do not concern a consumer that counts already, so they are not applied here. */
-static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int slot)
-{
-	if (p->ctx->own != a)
-		return; /* not running: its totals are current */
-	if (likely(p->keys & VPMU_BIT(slot)))
-		pcpu_charge(p, VPMU_BIT(slot));
-	else
-		pcpu_refresh(p);
-}
-
 /* True if the key is counted. Until the account has run, this is the result of vpmu_consumer_add.
  */
 static bool supported_now(const struct vpmu_state *s, const struct vpmu_sum *v)
@@ -332,7 +320,7 @@ static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 {
 	if (c->slot < 0)
 		return;
-	local_charge(p, c->account, c->slot);
+	consumers_charge(p, c->account, VPMU_BIT(c->slot));
 	consumer_stop(c);
 }
 
@@ -414,6 +402,25 @@ void consumer_begin(struct vpmu_consumer *c)
 	consumer_start(c);
 }
 
+/* Pending key changes take effect at the next switch and do not concern a consumer that counts
+ * already, so they are not applied here. */
+void consumers_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, uint64_t slots)
+{
+	if (!slots || p->ctx->own != a)
+		return; /* not running: its totals are current */
+	if (likely(!(slots & ~p->keys)))
+		pcpu_charge(p, slots);
+	else
+		pcpu_refresh(p);
+}
+
+void consumer_cease(struct vpmu_consumer *c, struct vpmu_value *last)
+{
+	if (c->slot >= 0)
+		consumer_stop(c);
+	vpmu_consumer_read(c, last);
+}
+
 int vpmu_consumer_enable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 {
 	return pcpu ? local_enable(c, pcpu) : consumer_ctl_enable(c);
@@ -434,7 +441,7 @@ void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct v
 		return;
 	}
 	if (c->slot >= 0)
-		local_charge(pcpu, c->account, c->slot);
+		consumers_charge(pcpu, c->account, VPMU_BIT(c->slot));
 	consumer_end(c, last);
 	consumer_fini(c);
 }

@@ -125,26 +125,37 @@ void guest_ctr_write(struct vpmu_guest *g, unsigned int i, uint64_t val)
 
 /* ---- starting and stopping ---- */
 
-static void ctr_disable(struct vpmu_guest *g, unsigned int i)
+/* Stop @ctrs, which are enabled. */
+static void ctrs_disable(struct vpmu_guest *g, uint32_t ctrs)
 {
-	struct vpmu_guest_ctr *c = &g->ctr[i];
 	struct vpmu_value last;
+	uint64_t slots = 0;
+	unsigned int i;
 
-	g->work += VPMU_GUEST_WORK_SWITCH;
-	guest_disarm(g, i);
-	vpmu_consumer_disable(&c->consumer, g->pcpu);
-	vpmu_consumer_read(&c->consumer, &last);
-	ctr_fold(g, i, &last);
-	c->enabled = false;
-	g->enabled &= ~(1u << i);
+	if (!ctrs)
+		return;
+	guest_for_each_ctr(i, ctrs)
+	{
+		if (g->ctr[i].consumer.slot >= 0)
+			slots |= BIT(g->ctr[i].consumer.slot);
+	}
+	consumers_charge(g->pcpu, g->ctx->own, slots);
+	guest_disarm(g, ctrs);
+	guest_for_each_ctr(i, ctrs)
+	{
+		g->work += VPMU_GUEST_WORK_SWITCH;
+		consumer_cease(&g->ctr[i].consumer, &last);
+		ctr_fold(g, i, &last);
+		g->ctr[i].enabled = false;
+	}
+	g->enabled &= ~ctrs;
 }
 
+/* Counter @i is not enabled. */
 static void ctr_del(struct vpmu_guest *g, unsigned int i)
 {
 	struct vpmu_guest_ctr *c = &g->ctr[i];
 
-	if (c->enabled)
-		ctr_disable(g, i);
 	vpmu_consumer_del(&c->consumer, g->pcpu, NULL);
 	c->key = 0;
 	c->base = (struct vpmu_value){0};
@@ -193,20 +204,36 @@ static bool ctr_on(const struct vpmu_guest *g, unsigned int i)
 	return g->ctr[i].sel && globally_on(g, i);
 }
 
-/* Stop counter @i unless it continues. All stops precede all starts, so that starting counters can
- * use the freed slots. */
-static void ctr_stop(struct vpmu_guest *g, unsigned int i)
+/* True if counter @i has another event than its consumer. */
+static bool ctr_changes(const struct vpmu_guest *g, unsigned int i)
 {
-	struct vpmu_guest_ctr *c = &g->ctr[i];
+	return g->ctr[i].key && g->ctr[i].sel && g->ctr[i].key != g->ctr[i].sel;
+}
 
-	if (c->key && c->sel && c->key != c->sel)
-		ctr_del(g, i);
-	else if (c->enabled && !ctr_on(g, i))
-		ctr_disable(g, i);
-	if (c->denied && globally_on(g, i))
-		c->failed = c->lost = true; /* the guest expects it to count */
-	else if (c->failed && !ctr_on(g, i))
-		c->failed = false;
+/* Stop those of @ctrs that do not continue. All stops precede all starts, so that starting counters
+ * can use the freed slots. */
+static void ctrs_stop(struct vpmu_guest *g, uint32_t ctrs)
+{
+	uint32_t stop = 0;
+	unsigned int i;
+
+	guest_for_each_ctr(i, ctrs & g->enabled)
+	{
+		if (ctr_changes(g, i) || !ctr_on(g, i))
+			stop |= 1u << i;
+	}
+	ctrs_disable(g, stop);
+	guest_for_each_ctr(i, ctrs)
+	{
+		struct vpmu_guest_ctr *c = &g->ctr[i];
+
+		if (ctr_changes(g, i))
+			ctr_del(g, i);
+		if (c->denied && globally_on(g, i))
+			c->failed = c->lost = true; /* the guest expects it to count */
+		else if (c->failed && !ctr_on(g, i))
+			c->failed = false;
+	}
 }
 
 void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
@@ -216,8 +243,9 @@ void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
 
 	if (!g->pcpu)
 		return; /* no consumers exist now; vpmu_guest_placed calls this again */
-	guest_for_each_ctr(i, ctrs & g->ctrs) ctr_stop(g, i);
-	guest_for_each_ctr(i, ctrs & g->ctrs & ~g->enabled)
+	ctrs &= g->ctrs;
+	ctrs_stop(g, ctrs);
+	guest_for_each_ctr(i, ctrs & ~g->enabled)
 	{
 		if (ctr_on(g, i) && ctr_take(g, i))
 			begin |= 1u << i;
@@ -225,7 +253,7 @@ void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
 	if (begin)
 		vpmu_pcpu_flush(g->pcpu);
 	guest_for_each_ctr(i, begin) consumer_begin(&g->ctr[i].consumer);
-	guest_for_each_ctr(i, ctrs & g->ctrs) guest_arm(g, i);
+	guest_arm(g, ctrs);
 }
 
 static bool guest_allowed(const struct vpmu_guest *g, unsigned int i, vpmu_key_t key)
@@ -276,7 +304,7 @@ void guest_evtsel_write(struct vpmu_guest *g, unsigned int i, uint64_t val)
 
 void guest_set_global(struct vpmu_guest *g, uint64_t val)
 {
-	g->global_ctrl = val; /* no settle: events stay the same, and ctr_stop folds */
+	g->global_ctrl = val; /* no settle: events stay the same, and ctrs_disable folds */
 	guest_apply(g, g->ctrs);
 }
 
@@ -302,7 +330,7 @@ static void guest_detach(struct vpmu_guest *g)
 {
 	unsigned int i;
 
-	guest_settle(g, g->ctrs);
+	ctrs_disable(g, g->enabled);
 	guest_for_each_ctr(i, g->ctrs)
 	{
 		if (g->ctr[i].key)

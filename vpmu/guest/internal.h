@@ -122,8 +122,8 @@ void guest_derive(struct vpmu_guest *g, uint32_t ctrs);
 void guest_denied(struct vpmu_guest *g, uint32_t ctrs);
 
 /* guest_apply - start those of @ctrs that are on, stop those that are off, and set their alarms.
- * All start at the same instant. Call it after a change of sel, intr, global_ctrl or CTR_Frz; @ctrs
- * must have been settled before that change. */
+ * All start at the same instant, and all stop at the same instant. Call it after a change of sel,
+ * intr, global_ctrl or CTR_Frz; @ctrs must have been settled before that change. */
 void guest_apply(struct vpmu_guest *g, uint32_t ctrs);
 
 /* guest_ctr_read - the current value of counter @i.
@@ -141,12 +141,12 @@ void guest_set_global(struct vpmu_guest *g, uint64_t val);
 void guest_set_status(struct vpmu_guest *g, uint64_t clear, uint64_t set);
 uint64_t guest_status(struct vpmu_guest *g);
 
-/* pmi.c. guest_arm - set the alarm of counter @i if the counter is enabled and interrupts; clear it
- * otherwise. guest_arm_again - set it anew after the counter's value has changed. guest_disarm -
- * clear it. */
-void guest_arm(struct vpmu_guest *g, unsigned int i);
+/* pmi.c. guest_arm - set the alarms of those of @ctrs that are enabled and interrupt; clear those
+ * of the others. guest_disarm - clear them. Both right after a charge of these counters.
+ * guest_arm_again - set that of counter @i anew after the counter's value has changed. */
+void guest_arm(struct vpmu_guest *g, uint32_t ctrs);
+void guest_disarm(struct vpmu_guest *g, uint32_t ctrs);
 void guest_arm_again(struct vpmu_guest *g, unsigned int i);
-void guest_disarm(struct vpmu_guest *g, unsigned int i);
 
 /*
  * lbr.c. Memory for the records is allocated when the guest first enables them or writes one, and

@@ -15,6 +15,7 @@
  */
 #include <stddef.h>
 
+#include "vpmu/core/consumer_local.h"
 #include "vpmu/guest/internal.h"
 
 /* Called while libvpmu charges, so it must only record the overflow. */
@@ -36,27 +37,39 @@ void guest_arm_again(struct vpmu_guest *g, unsigned int i)
 
 	if (!c->enabled || !(g->intr & (1u << i)))
 		return;
-	c->alarm.fire = fire;
-	g->armed |= 1u << i;
 	vpmu_alarm_set(&c->alarm, g->ctx, &c->consumer, g->pcpu, g->width_mask + 1 - c->value);
 }
 
-void guest_arm(struct vpmu_guest *g, unsigned int i)
+void guest_disarm(struct vpmu_guest *g, uint32_t ctrs)
 {
-	bool want = g->ctr[i].enabled && (g->intr & (1u << i));
+	uint64_t slots = 0;
+	unsigned int i;
 
-	if (want && !(g->armed & (1u << i)))
-		guest_arm_again(g, i);
-	else if (!want)
-		guest_disarm(g, i);
+	ctrs &= g->armed;
+	guest_for_each_ctr(i, ctrs) slots |= alarm_drop(&g->ctr[i].alarm);
+	g->armed &= ~ctrs;
+	if (slots)
+		alarms_apply(g->ctx, g->pcpu, slots);
 }
 
-void guest_disarm(struct vpmu_guest *g, unsigned int i)
+void guest_arm(struct vpmu_guest *g, uint32_t ctrs)
 {
-	if (!(g->armed & (1u << i)))
-		return;
-	vpmu_alarm_clear(&g->ctr[i].alarm, g->pcpu);
-	g->armed &= ~(1u << i);
+	uint32_t want = ctrs & g->enabled & g->intr;
+	uint64_t slots = 0;
+	unsigned int i;
+
+	guest_disarm(g, ctrs & ~want);
+	want &= ~g->armed;
+	guest_for_each_ctr(i, want)
+	{
+		struct vpmu_guest_ctr *c = &g->ctr[i];
+
+		c->alarm.fire = fire;
+		slots |= alarm_put(&c->alarm, g->ctx, &c->consumer, g->width_mask + 1 - c->value);
+	}
+	g->armed |= want;
+	if (slots)
+		alarms_apply(g->ctx, g->pcpu, slots);
 }
 
 bool vpmu_guest_service(struct vpmu_guest *g)
