@@ -3,12 +3,7 @@
 # read what perf counts for the thread, through kills of vpmud, and get nothing of each other, whatever they ask for.
 . "$(dirname "$0")/vpmud_lib.inc"
 
-vmm=$VPMU_BIN/../tests/vpmu-guest-counter
-[ -x "$vmm" ] || { echo "# SKIP for x86-64 hosts"; exit 77; }
-[ -w /dev/kvm ] || { echo "# SKIP /dev/kvm cannot be used"; exit 77; }
-need_run
-mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
-faults=0x043c00000002   # page-faults
+. "$(dirname "$0")/vpmud_counter.inc"
 switches=0x043c00000003 # context-switches, which the list does not have
 
 begin_conf
@@ -20,52 +15,6 @@ for events in "no-such-event" "page-faults run-delay" ""; do
 done
 echo "guest_events = page-faults" >>"$conf.none"
 echo "guest_events = page-faults" >>"$conf"
-
-# vmm_start N: a VMM with its commands in fd 3 and answers in fd 4, or 5 and 6.
-ulimit -n 4096
-vmm_start() {
-	mkfifo "$dir/in$1" "$dir/out$1"
-	"$vmm" "$run/vcpus.sock" <"$dir/in$1" >"$dir/out$1" &
-	eval "vmm$1=$!"
-	jobs="$jobs $!"
-}
-one() { echo "$*" >&3; read -r answer <&4; }
-two() { echo "$*" >&5; read -r answer <&6; }
-says() { # VMM COMMAND WANT
-	$1 $2
-	check "$1: $2" "$answer" "$3"
-}
-
-# page_is VMM WANT: ended and version. Not gaps: on a kernel that hides switches there are some.
-page_is() {
-	$1 page
-	check "$1: page" "$(echo "$answer" | cut -d " " -f 1,3)" "$2"
-}
-
-# bind_soon VMM: vpmud finds new VMs within seconds.
-bind_soon() {
-	for _ in $(seq 50); do
-		$1 connect
-		$1 bind $faults
-		case $answer in "0 "*) return ;; esac
-		sleep 0.1
-	done
-	check "$1 binds" "$answer" "0 SLOT"
-}
-
-# exact VMM N...: N page faults are N more on the page, and as many as perf counts; both numbers begin with the bind.
-exact() {
-	who=$1
-	shift
-	for n; do
-		$who faults 0
-		was=${answer%% *}
-		$who faults "$n"
-		$who faults 0
-		check "$who: $n page faults are all on the page" "${answer%% *}" "${answer##* }"
-		at_least "$who: $n page faults" "$((${answer%% *} - was))" "$n"
-	done
-}
 
 start
 vmm_start 1
@@ -370,6 +319,7 @@ kill -KILL "$vmm1"
 wait "$vmm1" 2>/dev/null
 no_pages_left
 check "programs that are left" "$(ls "$pin_dir" | grep -x exits)" ""
+at_least "exact intervals" "$intervals" 30
 stop
 check "sockets that are left" "$(ls "$run")" "$(ls "$run" | grep -x s.state)"
 

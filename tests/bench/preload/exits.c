@@ -5,12 +5,14 @@
  * rdmsr: reads of a counter of reference cycles that counts; wrmsr: writes of one that is off; io:
  * OUT, an exit of the VMM's own. Alone, this program answers MSRs by the MSR filter with nothing
  * but KVM_RUN. With arguments (QEMU's) it is started by vpmu-qemu, and MSRs are the library's.
- * Prints the CPU time of an exit in ns, and the MSR exits that it has seen. EXITS: their number.
- * EXITS_MODEL: amd-core or intel-v2. Exits with 77 where KVM cannot be used.
+ * Prints the CPU time of an exit in ns, the MSR exits that it has seen, and the host's instructions
+ * of an exit (0: nothing counts them here). EXITS: their number. EXITS_MODEL: amd-core or intel-v2.
+ * Exits with 77 where KVM cannot be used.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kvm.h>
+#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -124,6 +127,24 @@ static double now(clockid_t clock)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+/* An event of this thread's instructions, the kernel's as well, or -1. */
+static int instructions_open(void)
+{
+	struct perf_event_attr a = {.type = PERF_TYPE_HARDWARE,
+				    .size = sizeof(a),
+				    .config = PERF_COUNT_HW_INSTRUCTIONS,
+				    .exclude_guest = 1};
+
+	return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static uint64_t instructions_read(int fd)
+{
+	uint64_t n = 0;
+
+	return fd >= 0 && read(fd, &n, sizeof(n)) == sizeof(n) ? n : 0;
+}
+
 /* As QEMU does; the library wants to see it. */
 static int cpuid(int kvm, int vcpu)
 {
@@ -196,7 +217,8 @@ int main(int argc, char **argv)
 	const struct msr *m = is_amd ? amd : intel;
 	const size_t n = is_amd ? sizeof(amd) / sizeof(amd[0]) : sizeof(intel) / sizeof(intel[0]);
 	const unsigned int batches = many ? (unsigned int)strtoul(many, NULL, 10) / BATCH : 10;
-	int kvm, vm, vcpu, rc;
+	int kvm, vm, vcpu, rc, event;
+	uint64_t insns;
 	double cpu;
 
 	if (!kind || !batches) {
@@ -215,13 +237,17 @@ int main(int argc, char **argv)
 	load(kind, m, n);
 	rc = work(vcpu, 1);
 	seen = 0;
+	event = instructions_open();
 	cpu = now(CLOCK_THREAD_CPUTIME_ID);
+	insns = instructions_read(event);
 	rc = rc ? rc : work(vcpu, batches);
+	insns = instructions_read(event) - insns;
 	cpu = now(CLOCK_THREAD_CPUTIME_ID) - cpu;
 	if (rc) {
 		fprintf(stderr, "%s: KVM_RUN: %s\n", argv[0], strerror(-rc));
 		return 1;
 	}
-	printf("%.1f %llu\n", cpu / (batches * (double)BATCH), (unsigned long long)seen);
+	printf("%.1f %llu %.1f\n", cpu / (batches * (double)BATCH), (unsigned long long)seen,
+	       (double)insns / (batches * (double)BATCH));
 	return 0;
 }

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What vpmu-preload.so costs a VMM: exits.sh BUILD [ROUNDS [EXITS]]
 # The same exits (exits.c) by a program that does nothing but KVM_RUN, and with the library, in turn. Prints the least CPU
-# time of an exit over all rounds, the difference (the library's user space), and the ratio of the two. Fails if the library
-# has not answered the guest's MSRs. No time is judged.
+# time of an exit over all rounds, the difference (the library's user space), and the ratio of the two; likewise instructions,
+# where they can be counted. Fails if the library has not answered the guest's MSRs. No time is judged. In the lab, where
+# instructions are exact:
+#   f=$PWD/build; BED_LAB=amd-v2 BED_FILES="$f/linux/busybox $f/bench/vpmu-preload-exits $f/bin/vpmu-qemu $f/bin/vpmu-preload.so" \
+#       tests/nested/run $PWD/tests/bench/preload/exits.sh $f 1
 set -u
 build=$(cd "$1" && pwd) || exit 2
 rounds=${2-20} exits=${3-10000}
@@ -32,6 +35,7 @@ one() { # KIND bare|library: a line more in its file
 		exit 1
 	fi
 	cut -d' ' -f1 "$dir/out" >>"$dir/$1.$2"
+	cut -d' ' -f3 "$dir/out" >>"$dir/$1.$2.instructions"
 }
 r=0
 while [ $((r += 1)) -le "$rounds" ]; do
@@ -40,9 +44,17 @@ while [ $((r += 1)) -le "$rounds" ]; do
 		one $kind library
 	done
 done
+table() { # SUFFIX
+	for kind in rdmsr wrmsr io; do
+		sort -n "$dir/$kind.bare$1" | head -1 >"$dir/a"
+		sort -n "$dir/$kind.library$1" | head -1 >"$dir/b"
+		paste "$dir/a" "$dir/b" |
+			awk -v k=$kind '{ printf "%-6s bare %7.0f  library %7.0f  difference %5.0f  ratio %.4f\n", k, $1, $2, $2 - $1, $2 / $1 }'
+	done
+}
 echo "CPU time of an exit in ns ($model; the least of $rounds rounds of $exits):"
-for kind in rdmsr wrmsr io; do
-	sort -n "$dir/$kind.bare" | head -1 >"$dir/a"
-	sort -n "$dir/$kind.library" | head -1 >"$dir/b"
-	paste "$dir/a" "$dir/b" | awk -v k=$kind '{ printf "%-6s bare %7.0f  library %7.0f  difference %5.0f  ratio %.3f\n", k, $1, $2, $2 - $1, $2 / $1 }'
-done
+table ""
+if ! grep -qx '0\.0' "$dir"/*.instructions; then
+	echo "Instructions of the host for an exit:"
+	table .instructions
+fi

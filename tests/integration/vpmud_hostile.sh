@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# A hostile guest (tests/preload/hostile.c) in a stock QEMU under vpmu-qemu, on vpmud's socket: it writes all MSRs, ports and
+# registers of its local APIC, puts RDPMC back, and switches its PMU on and off (HOSTILE_SWITCHES times; a million takes half a
+# minute of CPU). Beside it a VM whose page faults vpmud counts, and one more QEMU, whose guest counts and takes PMIs all the
+# while. The first keeps exact counts, in the second nothing goes wrong, vpmud answers, and when the hostile VM is killed,
+# nothing of it is left. vpmud_guests.sh has the hostile VMM on the socket.
+. "$(dirname "$0")/vpmud_lib.inc"
+. "$(dirname "$0")/vpmud_counter.inc"
+guests=$VPMU_BIN/../tests/preload
+[ -e "$VPMU_BIN/vpmu-preload.so" ] || { echo "# SKIP no vpmu-preload.so: a sanitizer cannot be preloaded into a plain QEMU"; exit 77; }
+command -v qemu-system-x86_64 >/dev/null || { echo "# SKIP no qemu-system-x86_64"; exit 77; }
+unset VPMU_QEMU VPMU_GP VPMU_POLICY VPMU_ALLOW VPMU_DENY
+export VPMU_QEMU_CONFIG=/dev/null VPMU_VPMUD="$run/vcpus.sock"
+
+# qemu NAME GUEST APPEND MODEL: in the background, its process in $pid. Its guest's text is in NAME.text; of its serial port
+# only what comes in is a FIFO, which it cannot block on.
+qemu() {
+	mkfifo "$dir/$1.in"
+	VPMU_PMU=$4 "$VPMU_BIN/vpmu-qemu" -name "guest=$1-$own,debug-threads=on" -M pc -m 64 -nodefaults -display none -no-reboot \
+		-accel kvm -cpu "$(cpu "$4")" -device isa-debug-exit,iobase=0xf4 -kernel "$guests/$2.elf" -append "$3" \
+		-serial stdio <>"$dir/$1.in" >"$dir/$1.text" 2>"$dir/$1.err" &
+	pid=$!
+	jobs="$jobs $pid"
+}
+cpu() { # MODEL: Intel's on AMD is another vendor's CPU
+	case $1:$host in
+	intel-*:amd) echo "$cpu,vendor=GenuineIntel,family=6,model=85,stepping=4" ;;
+	*) echo "$cpu" ;;
+	esac
+}
+said() { grep -q "^$2" "$dir/$1.text"; }
+grep -q GenuineIntel /proc/cpuinfo && host=intel models=intel-v5 || host=amd models="amd-v2 intel-v5"
+
+# Which CPU works on this KVM without vpmu-qemu? The guest must only come up.
+cpu=
+for c in host host,-arch-capabilities; do
+	timeout 600 qemu-system-x86_64 -M pc -m 64 -nodefaults -display none -no-reboot -device isa-debug-exit,iobase=0xf4 \
+		-accel kvm -cpu $c -kernel "$guests/guest.elf" -serial stdio >"$dir/plain" 2>&1 </dev/null
+	grep -q '^wrong' "$dir/plain" && cpu=$c && break
+done
+[ -n "$cpu" ] || { echo "# SKIP QEMU cannot use this KVM: $(tail -n 1 "$dir/plain")"; exit 77; }
+
+begin_conf
+printf 'guest_events = page-faults instructions\n[tenant /hostile]\nvm = hostile-%s\nvm_owner = 0\npolicy = full\n' "$own" >>"$conf"
+printf '[tenant /victim]\nvm = victim-%s\nvm_owner = 0\npolicy = full\n' "$own" >>"$conf"
+start
+vmm_start 1
+exec 3>"$dir/in1" 4<"$dir/out1"
+read -r answer <&4
+bind_soon one
+qemu victim guest victim "${models%% *}"
+victim=$pid
+wait_for "$victim" said victim ready
+
+for model in $models; do
+	rm -f "$dir/hostile.in"
+	qemu hostile hostile "${HOSTILE_SWITCHES:-20000}" "$model"
+	rounds=0
+	while kill -0 "$pid" 2>/dev/null; do
+		exact one 0 10 200
+		"$vpmu" list >"$dir/list" || check "$model: vpmu list" failed answered
+		grep -q "hostile-$own" "$dir/list" && seen=$model
+		rounds=$((rounds + 1))
+		sleep 0.5
+	done
+	wait "$pid"
+	check "$model: QEMU's status, and the guest's last line" "$? $(tail -n 1 "$dir/hostile.text")" "1 done"
+	check "$model: its phases" "$(grep -c '^phase' "$dir/hostile.text")" 7
+	check "$model: what is wrong in it" "$(grep -i -B8 '^wrong' "$dir/hostile.text"; cat "$dir/hostile.err")" ""
+	check "$model: vpmud has seen it" "${seen-}" "$model"
+	at_least "$model: rounds of the other VM" "$rounds" 3
+	echo "$model: $(grep -c '^ok' "$dir/hostile.text") checks in the hostile guest, $intervals exact intervals beside it"
+done
+
+# ---- killed while it switches ----
+rm -f "$dir/hostile.in"
+qemu hostile hostile 4000000000 "${models%% *}"
+wait_for "$pid" said hostile 'phase switches'
+exact one 30
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null
+gone() { "$vpmu" list >"$dir/list" && ! grep -q "hostile-$own" "$dir/list"; }
+wait_for "$server" gone
+exact one 7 50
+page_is one "0 1"
+
+printf g >"$dir/victim.in"
+wait "$victim"
+check "the other QEMU's status, and its guest's last line" "$? $(tail -n 1 "$dir/victim.text")" "1 done"
+check "what is wrong in it" "$(grep -i '^wrong' "$dir/victim.text"; cat "$dir/victim.err")" ""
+echo "the other QEMU's guest: $(grep -c '^ok: a PMI' "$dir/victim.text") PMIs, none missing"
+"$vpmu" conservation >"$dir/out" || check "conservation" "$(cat "$dir/out")" "equal everywhere"
+kill -KILL "$vmm1"
+wait "$vmm1" 2>/dev/null
+no_pages_left
+stop
+check "sockets that are left" "$(ls "$run")" "$(ls "$run" | grep -x s.state)"
+at_least "exact intervals" "$intervals" 20
+finish
