@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "cgroup/priv.h"
 #include "vpmu/util/proctext.h"

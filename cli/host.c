@@ -4,7 +4,6 @@
  * Without a server they report what is known locally: names of events, and the abilities of perf
  * events.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

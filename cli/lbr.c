@@ -3,7 +3,6 @@
  * vpmu lbr: captures branch records of VMs, reads them once or several times, and prints them as
  * call chains, branches, folded stacks or JSON.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

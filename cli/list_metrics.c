@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vpmu metrics: lists the metrics available for -M, without a server. */
 #include <argp.h>
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>

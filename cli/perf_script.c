@@ -3,7 +3,6 @@
  * Samples in the format of perf script; see perf_script.h. There is no CPU field, because the
  * server merges equal samples. A name must never break a line or a field.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

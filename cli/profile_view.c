@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Output of vpmu profile: a histogram of functions, call chains, folded stacks or JSON; see
  * profile_view.h. */
-#include <errno.h>
 #include <inttypes.h>
 #include <libsmartcols.h>
 #include <stdio.h>

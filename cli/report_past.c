@@ -9,7 +9,6 @@
 #include "cli/error.h"
 #include "cli/history_answer.h"
 #include "cli/history_range.h"
-#include "cli/reading.h"
 #include "cli/report_past.h"
 #include "cli/when.h"
 #include "service/program/memory.h"

@@ -5,7 +5,6 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
-#include "cli/error.h"
 #include "cli/field.h"
 #include "cli/rows.h"
 #include "service/program/memory.h"

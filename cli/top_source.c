@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/error.h"
 #include "cli/top_source.h"
 #include "service/program/memory.h"
 

@@ -14,7 +14,6 @@
 #include "exporter/exposition.h"
 #include "exporter/metric_rows.h"
 #include "service/clock.h"
-#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 /* JSON's integers are signed. */

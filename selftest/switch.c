@@ -3,7 +3,6 @@
  * Context switches between two cgroups on one CPU: their number, and their cost with and without
  * counting. The cost is a line about the host: there is no right one. run.c calls this.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>

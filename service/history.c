@@ -3,7 +3,6 @@
  * Recording: from sessions to segments; see history.h. A delta must never include events from
  * before the last tick, nor hide that some are missing: without an earlier value there is no delta.
  */
-#include <errno.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>

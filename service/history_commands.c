@@ -13,7 +13,6 @@
 #include "service/history.h"
 #include "service/program/memory.h"
 #include "service/request.h"
-#include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
 #define POINTS_MAX     100000

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vpmud's own rows of `vpmu check` and `sharing`; see report.h. daemon.c calls it. */
-#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -9,7 +8,6 @@
 #include "service/request.h"
 #include "vpmud/budget.h"
 #include "vpmud/report.h"
-#include "vpmu/event/event.h"
 
 /* Every kernel can count it on a CPU, and it needs the same privilege as the others. */
 #define ANY_EVENT                                                                                  \

@@ -3,7 +3,6 @@
  * The events that a machine can count, and the reasons for others: for `events` and `check`.
  * Nothing here may start a backend.
  */
-#include <errno.h>
 #include <stdio.h>
 
 #include "vmm/machine/priv.h"

@@ -4,7 +4,6 @@
  * the connection in share_link.c. One lock for both; no one holds it while waiting for vpmud.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
