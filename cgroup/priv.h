@@ -374,8 +374,6 @@ bool slot_is_hardware(vpmu_key_t key);
 /* slot_drop_guests - guests own the PMU now: close the events that count in guests. Values of these
  * keys become unsupported. */
 void slot_drop_guests(struct bpf_backend *k);
-/* slot_more_files - raise the limit of open files as far as possible. */
-void slot_more_files(void);
 /* slot_probe - returns 0 or the error for which no CPU counts @key. Opens a disabled event. */
 int slot_probe(const struct bpf_backend *k, vpmu_key_t key);
 /* slot_take - take over a former process's keys, without users.
@@ -503,7 +501,6 @@ void totals_take(struct bpf_backend *k);
 void totals_tend(struct bpf_backend *k);
 
 /* ---- load.c ---- */
-uint64_t backend_now_ns(clockid_t clock);
 /* backend_sync - wait until all programs that began before the call have ended. */
 void backend_sync(struct bpf_backend *k);
 /* backend_changed - masks, bindings or events have changed: increment the generation. */
@@ -552,5 +549,6 @@ bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *
 extern const struct vpmu_backend_ops bpf_backend_ops;
 
 #include "cgroup/sched.h"
+#include "vpmu/util/clock.h"
 
 #endif

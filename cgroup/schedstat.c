@@ -18,6 +18,7 @@
 
 #include "cgroup/bpf/sched.h"
 #include "cgroup/priv.h"
+#include "vpmu/util/files.h"
 #include "vpmu/util/proctext.h"
 
 _Static_assert(KP_SCHED_RAN == VPMU_SCHED_PREEMPTED && KP_SCHED == VPMU_SCHED_NR + 2,
@@ -49,7 +50,7 @@ static int sched_file(const struct bpf_backend *k, pid_t tid, const char *name)
 	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/%s", k->sys->files, tid, tid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && errno == EMFILE) {
-		slot_more_files();
+		files_raise_limit();
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	}
 	return fd < 0 ? -errno : fd;
@@ -249,7 +250,7 @@ static unsigned int sched_walk(struct bpf_backend *k, bool all,
 
 	bind_each_task(k, fn, &w);
 	if (all)
-		k->sched.read_ns = backend_now_ns(CLOCK_MONOTONIC);
+		k->sched.read_ns = clock_ns(CLOCK_MONOTONIC);
 	return w.nr;
 }
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
@@ -16,6 +15,7 @@
 #include "cgroup/priv.h"
 #include "service/program/memory.h"
 #include "vpmu/event/event.h"
+#include "vpmu/util/files.h"
 
 #include <account.skel.h> /* it needs maps.h */
 
@@ -50,16 +50,6 @@ static void slot_set_bit(__u64 *word, unsigned int bit, bool on)
 	*word = on ? *word | 1ULL << bit : *word & ~(1ULL << bit);
 }
 
-void slot_more_files(void)
-{
-	struct rlimit l;
-
-	if (!getrlimit(RLIMIT_NOFILE, &l) && l.rlim_cur < l.rlim_max) {
-		l.rlim_cur = l.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &l);
-	}
-}
-
 /* @group: leader's file descriptor or -1. With mediated vPMUs an event that counts in guests keeps
  * VMs from starting, or is refused while one runs. */
 static int slot_open_event(const struct bpf_backend *k, vpmu_key_t key, unsigned int cpu,
@@ -76,7 +66,7 @@ static int slot_open_event(const struct bpf_backend *k, vpmu_key_t key, unsigned
 	attr.disabled = disabled;
 	fd = k->sys->event_open(&attr, (int)cpu, group);
 	if (fd == -EMFILE) {
-		slot_more_files();
+		files_raise_limit();
 		fd = k->sys->event_open(&attr, (int)cpu, group);
 	}
 	return fd;

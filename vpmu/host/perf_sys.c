@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <linux/perf_event.h>
 
 #include "vpmu/host/perf_priv.h"
+#include "vpmu/util/files.h"
 #include "vpmu/util/proctext.h"
 
 static int perf_sys_open(const struct perf_event_attr *attr, int tid, int cpu, int group)
@@ -116,16 +116,6 @@ static int perf_sys_clock(int tid, uint64_t *ns)
 	return 0;
 }
 
-static bool perf_sys_more_files(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur == l.rlim_max)
-		return false;
-	l.rlim_cur = l.rlim_max;
-	return !setrlimit(RLIMIT_NOFILE, &l);
-}
-
 static bool perf_sys_read_type(const char *pmu, uint32_t *type)
 {
 	char text[16];
@@ -168,7 +158,7 @@ static const struct vpmu_perf_sys the_kernel = {
 	.timer_end = vpmu_perf_sys_timer_end,
 	.tsc_ns = vpmu_perf_sys_tsc_ns,
 	.clock = perf_sys_clock,
-	.more_files = perf_sys_more_files,
+	.more_files = files_raise_limit,
 	.core_types = perf_sys_core_types,
 };
 const struct vpmu_perf_sys *vpmu_perf_sys = &the_kernel;
