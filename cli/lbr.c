@@ -58,8 +58,7 @@ static error_t lbr_parse(int key, char *arg, struct argp_state *state)
 		o->mode = arg;
 		return 0;
 	case 'n':
-		cli_once(state, key, "-n");
-		o->times = cli_number(state, "-n", arg, 1, 1000000);
+		o->times = cli_number(state, key, "-n", arg, 1, 1000000);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

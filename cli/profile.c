@@ -70,8 +70,7 @@ static error_t profile_parse(int key, char *arg, struct argp_state *state)
 	case 'c':
 		return cli_text(state, key, "-c", arg, &o->period);
 	case 'F':
-		cli_once(state, key, "-F");
-		o->hz = cli_number(state, "-F", arg, 1, FREQUENCY_MAX);
+		o->hz = cli_number(state, key, "-F", arg, 1, FREQUENCY_MAX);
 		return 0;
 	case 'a':
 		return 0;

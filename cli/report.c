@@ -64,8 +64,7 @@ static error_t report_parse(int key, char *arg, struct argp_state *state)
 	case 'e':
 		return cli_text(state, key, "-e", arg, &o->events);
 	case 'd':
-		cli_once(state, key, "-d");
-		o->duration_s = cli_seconds(state, "-d", arg, DURATION_MAX_S);
+		o->duration_s = cli_seconds(state, key, "-d", arg, DURATION_MAX_S);
 		return 0;
 	case 'o':
 		return cli_text(state, key, "-o", arg, &o->output);

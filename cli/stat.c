@@ -50,7 +50,7 @@ struct stat_opts {
 	char **command; /* NULL: none */
 };
 
-enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE, OPT_COUNT };
+enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE, OPT_COUNT, OPT_LENGTH };
 
 static const struct argp_option options[] = {
 	{"interval-print", 'I', "MS", 0,
@@ -81,27 +81,25 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[4] = &o->past;
 		return 0;
 	case 'I':
-		cli_once(state, key, "-I");
-		o->interval_s =
-			(double)cli_number(state, "-I", arg, INTERVAL_MIN_MS, INTERVAL_MAX_MS) /
-			1000;
+		o->interval_s = (double)cli_number(state, key, "-I", arg, INTERVAL_MIN_MS,
+						   INTERVAL_MAX_MS) /
+				1000;
 		return 0;
 	case OPT_COUNT:
-		cli_once(state, key, "--interval-count");
-		o->intervals = cli_number(state, "--interval-count", arg, 1, 1000000000);
+		o->intervals = cli_number(state, key, "--interval-count", arg, 1, 1000000000);
 		return 0;
 	case 'd':
-		cli_once(state, OPT_TIMEOUT, "-d or --timeout");
+		cli_once(state, OPT_LENGTH, "-d or --timeout");
 		if (isalpha((unsigned char)*arg)) /* perf's -d has no value */
 			cli_usage(
 				"stat: -d \"%s\" is invalid; expected seconds above 0; perf's -d, "
 				"more events, is -e LIST or -M LIST here",
 				arg);
-		o->duration_s = cli_seconds(state, "-d", arg, 1e6);
+		o->duration_s = cli_seconds(state, key, "-d", arg, 1e6);
 		return 0;
 	case OPT_TIMEOUT:
-		cli_once(state, OPT_TIMEOUT, "-d or --timeout");
-		o->duration_s = (double)cli_number(state, "--timeout", arg, INTERVAL_MIN_MS,
+		cli_once(state, OPT_LENGTH, "-d or --timeout");
+		o->duration_s = (double)cli_number(state, key, "--timeout", arg, INTERVAL_MIN_MS,
 						   TIMEOUT_MAX_MS) /
 				1000;
 		return 0;
@@ -117,8 +115,7 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 		o->format.tree = true;
 		return 0;
 	case 'r':
-		cli_once(state, key, "-r");
-		o->runs = (size_t)cli_number(state, "-r", arg, 1, RUNS_MAX);
+		o->runs = (size_t)cli_number(state, key, "-r", arg, 1, RUNS_MAX);
 		return 0;
 	case OPT_SESSION:
 		return cli_text(state, key, "--session", arg, &o->session);

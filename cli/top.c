@@ -37,8 +37,7 @@ static error_t top_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[3] = &o->what;
 		return 0;
 	case 'd':
-		cli_once(state, key, "-d");
-		o->delay_s = cli_seconds(state, "-d", arg, 3600);
+		o->delay_s = cli_seconds(state, key, "-d", arg, 3600);
 		return 0;
 	case 'f':
 		return cli_text(state, key, "-f", arg, &o->filter);
@@ -46,8 +45,7 @@ static error_t top_parse(int key, char *arg, struct argp_state *state)
 		o->batch = true;
 		return 0;
 	case 'n':
-		cli_once(state, key, "-n");
-		o->iterations = cli_number(state, "-n", arg, 1, 1000000000);
+		o->iterations = cli_number(state, key, "-n", arg, 1, 1000000000);
 		return 0;
 	default:
 		return cli_no_args(key, arg, state);
