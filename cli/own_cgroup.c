@@ -12,9 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/client.h"
 #include "cli/error.h"
 #include "cli/own_cgroup.h"
 #include "cli/places.h"
+#include "service/program/memory.h"
 
 #define REMOVE_TRIES 500 /* of 10 ms: processes that end are in it a moment longer */
 
@@ -65,7 +67,7 @@ __attribute__((noreturn)) static void own_cgroup_keep(const char *dir, int alive
 	_exit(0);
 }
 
-bool own_cgroup_make(struct own_cgroup *o)
+static bool own_cgroup_make(struct own_cgroup *o)
 {
 	char mount[PATH_MAX / 2], above[PATH_MAX / 2], dir[PATH_MAX], file[PATH_MAX + 16];
 	int fds[2];
@@ -120,4 +122,25 @@ void own_cgroup_end(struct own_cgroup *o)
 	while (waitpid(o->keeper, NULL, 0) < 0 && errno == EINTR)
 		;
 	o->keeper = 0;
+}
+
+char *own_cgroup_tenant(struct own_cgroup *o, struct client *c, const char *cmd,
+			const char *command)
+{
+	json_t *answer = NULL;
+	char *err = NULL, *tenant = NULL;
+
+	if (!own_cgroup_make(o))
+		return NULL;
+	answer = client_try(c, json_pack("{s:s, s:s}", "cmd", "cgroup-add", "cgroup", o->path),
+			    &err);
+	if (json_is_string(json_object_get(answer, "tenant")))
+		tenant = xstrdup(json_string_value(json_object_get(answer, "tenant")));
+	else
+		cli_error("%s: %s cannot be counted by itself: %s; give -a to count everything "
+			  "while it runs, or -t TARGET",
+			  cmd, command, err ? err : "the server's answer has no tenant");
+	json_decref(answer);
+	free(err);
+	return tenant;
 }

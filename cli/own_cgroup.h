@@ -17,8 +17,13 @@ struct own_cgroup {
 	pid_t keeper;
 };
 
-/* own_cgroup_make - returns false after an error was printed. */
-bool own_cgroup_make(struct own_cgroup *o);
+struct client;
+
+/* own_cgroup_tenant - make the cgroup, which the server then counts as a tenant, for @command of
+ * `vpmu @cmd`. Returns the tenant, which the caller frees; NULL after an error was printed. In any
+ * case the caller calls own_cgroup_end(). */
+char *own_cgroup_tenant(struct own_cgroup *o, struct client *c, const char *cmd,
+			const char *command);
 
 /* own_cgroup_end - move what still runs in it to the cgroup above, and remove it. */
 void own_cgroup_end(struct own_cgroup *o);

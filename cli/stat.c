@@ -303,35 +303,6 @@ static int run_all(const struct stat_opts *o, struct watch *w)
 	return ret;
 }
 
-/*
- * Make a cgroup for the command, which the server then counts as a tenant, and make that the
- * target. Returns the tenant, which the caller must free; NULL after an error was printed. The
- * caller must call own_cgroup_end() in any case.
- */
-static char *stat_own_tenant(struct stat_opts *o, struct client *c, struct own_cgroup *own)
-{
-	json_t *answer = NULL;
-	char *err = NULL, *tenant = NULL;
-
-	if (!own_cgroup_make(own))
-		return NULL;
-	answer = client_try(c, json_pack("{s:s, s:s}", "cmd", "cgroup-add", "cgroup", own->path),
-			    &err);
-	if (json_is_string(json_object_get(answer, "tenant"))) {
-		tenant = xstrdup(json_string_value(json_object_get(answer, "tenant")));
-		o->what.target[0] = tenant;
-		o->what.nr_targets = 1;
-		cli_wait_cgroup(own->procs_fd);
-	} else {
-		cli_error("stat: %s cannot be counted by itself: %s; give -a to count everything "
-			  "while it runs, or -t TARGET",
-			  o->command[0], err ? err : "the server's answer has no tenant");
-	}
-	json_decref(answer);
-	free(err);
-	return tenant;
-}
-
 static int stat_count(const struct stat_opts *o, struct client *c)
 {
 	struct sessions s;
@@ -354,8 +325,11 @@ static int stat_run(struct stat_opts *o, struct client *c)
 	char *tenant = NULL;
 	int ret = 1;
 
-	if (o->own)
-		tenant = stat_own_tenant(o, c, &own);
+	if (o->own && (tenant = own_cgroup_tenant(&own, c, "stat", o->command[0]))) {
+		o->what.target[0] = tenant;
+		o->what.nr_targets = 1;
+		cli_wait_cgroup(own.procs_fd);
+	}
 	if (!o->own || tenant)
 		ret = stat_count(o, c);
 	if (o->own)
@@ -398,14 +372,6 @@ static int close_output(struct stat_opts *o, int ret)
 	if (o->file)
 		fclose(o->format.to);
 	return failed ? 1 : ret;
-}
-
-static struct since_opts stat_since(const struct stat_opts *o)
-{
-	return (struct since_opts){.what = &o->what,
-				   .format = &o->format,
-				   .past = &o->past,
-				   .interval_s = o->interval_s};
 }
 
 static void stat_check_since(const struct stat_opts *o)
@@ -493,7 +459,7 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 		if (c && !o.what.events && !o.session && !o.past.since)
 			o.what.events = events = defaults_events(c, "stat", DEFAULT_EVENTS, NULL);
 		if (c && o.past.since) {
-			const struct since_opts since = stat_since(&o);
+			const struct since_opts since = {&o.what, &o.format, &o.past, o.interval_s};
 
 			ret = since_run(&since, c);
 		} else if (c && cli_wait_init() == 0) {
