@@ -11,7 +11,6 @@
 #include "cli/error.h"
 #include "cli/options.h"
 #include "cli/options_check.h"
-#include "cli/values.h"
 #include "service/program/memory.h"
 
 #define DURATION_MAX_S 1e6

@@ -130,4 +130,7 @@ struct look_opts {
 };
 extern const struct argp cli_look_argp;
 
+/* cli_values - return the values of @option ("mode"), NULL-terminated; NULL: no fixed set. */
+const char *const *cli_values(const char *option);
+
 #endif

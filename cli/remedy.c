@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The remedies of `vpmu check`; see remedy.h. The first matching line of the table wins. The
+ * The remedies of `vpmu check`; see check.h. The first matching line of the table wins. The
  * reasons are strings of vpmu/host/perf_check.c, vpmud/ and vmm/machine/info.c; test_cli_remedy
  * checks each of them.
  */
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "cli/remedy.h"
+#include "cli/check.h"
 
 #define NO_PMU                                                                                     \
 	"on bare metal: look for a BIOS setting of performance counters; in a VM: let its host "   \

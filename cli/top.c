@@ -8,9 +8,7 @@
 #include "cli/defaults.h"
 #include "cli/error.h"
 #include "cli/metrics.h"
-#include "cli/top_batch.h"
-#include "cli/top_screen.h"
-#include "cli/top_source.h"
+#include "cli/top.h"
 
 /* Few enough for the general counters of a small CPU: cycles and instructions have fixed
  * counters. */
