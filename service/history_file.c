@@ -12,7 +12,7 @@
 #include "service/history_file.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
-#include "vpmu/util/replace.h"
+#include "vpmu/util/files.h"
 
 #define FILE_BYTES_MAX (64 << 20)
 

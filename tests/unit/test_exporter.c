@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "exporter/accept.h"
+#include "exporter/listen.h"
 #include "exporter/metrics.h"
 #include "exporter/users.h"
 #include "cgroup_host.h"

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vpmu/util/regular.h"
+#include "vpmu/util/files.h"
 
 static char dir[] = "/tmp/regular.XXXXXX";
 

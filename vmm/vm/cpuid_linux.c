@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "vmm/engine/simd.h"
-#include "vmm/engine/svm.h"
 #include "vmm/vm/cpuid.h"
 #include "vmm/vm/cpuid_parts.h"
 #include "vpmu/guest/abi.h"
