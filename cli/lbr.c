@@ -201,12 +201,12 @@ static int print_sum(const struct lbr_opts *o, struct client *c, const struct re
 			  "answer in time",
 			  o->times - r->missed, o->times);
 	if (r->custom)
-		cli_error("%" PRIu64 " of %" PRIu64 " readings are left out: the guests there "
-			  "record branches of their own",
+		cli_error("%" PRIu64 " of %" PRIu64
+			  " readings are left out: the guests there record branches of their own",
 			  r->custom, r->rows);
 	if (r->unread)
-		cli_error("%" PRIu64 " of %" PRIu64 " readings are left out: they could not be "
-			  "read whole",
+		cli_error("%" PRIu64 " of %" PRIu64
+			  " readings are left out: they could not be read whole",
 			  r->unread, r->rows);
 	return ret ? 1 : 0;
 }
@@ -319,9 +319,8 @@ int cmd_lbr(struct cli *cli, int argc, char **argv)
 		.children = children,
 		.args_doc = "[TARGET]",
 		.doc = "Record branches of a tenant, a VM or everything (/, the default) for a "
-		       "time "
-		       "(default: 1 second) and show them. A guest that records branches of its "
-		       "own goes on; its own records are shown.",
+		       "time (default: 1 second) and show them. A guest that records branches of "
+		       "its own goes on; its own records are shown.",
 	};
 	struct lbr_opts o = {
 		.look = {.duration_s = 1, .formats = DATA_PERF_SCRIPT | DATA_PPROF | DATA_BRSTACK}};

@@ -268,11 +268,9 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 		.children = children,
 		.args_doc = "[TARGET]",
 		.doc = "Sample a tenant, a VM or everything (/, the default) until Ctrl-C, or for "
-		       "a "
-		       "time, and show which functions they ran. The guests take no part in it.\v"
+		       "a time, and show which functions they ran. The guests take no part in it.\v"
 		       "The names are those of the VMs' image files, and of the kernels where "
-		       "these are "
-		       "known. --folded and --format imply -g.",
+		       "these are known. --folded and --format imply -g.",
 	};
 	struct profile_opts o = {
 		.look = {.duration_s = -1, .formats = DATA_PERF_SCRIPT | DATA_PPROF}};

@@ -60,8 +60,7 @@ static const struct {
 	/* no server */
 	{"server", "Permission denied",
 	 "only root, the server's user and members of its groups may use the socket: be root, or "
-	 "see "
-	 "admin_group and reader_group in vpmud.conf(5)"},
+	 "see admin_group and reader_group in vpmud.conf(5)"},
 	{"server", "none answers",
 	 "systemctl start vpmud; if it ends again, see journalctl -u vpmud. Or vpmu-vmm --socket "
 	 "PATH, and -S PATH here"},
@@ -90,8 +89,7 @@ static const struct {
 	{"tasks that move while they run", NULL, ""},
 	{"events denied to guests", NULL,
 	 "vpmu list shows the VMs; policy and allow in [tenant /PATH] of vpmud.conf, or "
-	 "guest_events, "
-	 "permit them"},
+	 "guest_events, permit them"},
 	{"guests beyond their quota", NULL,
 	 "vpmu list shows the VMs; raise max_events or tenant_max_events in vpmud.conf, up to 24"},
 	{"VMMs dropped", NULL,

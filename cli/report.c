@@ -320,11 +320,10 @@ int cmd_report(struct cli *cli, int argc, char **argv)
 		.parser = report_parse,
 		.children = children,
 		.doc = "Count and sample the whole host for a time, or show what vpmud has kept of "
-		       "the past, and write a page for a "
-		       "browser: who runs, who suffers, and "
-		       "who may be the cause. Ctrl-C ends it early.\vThe page is one file without "
-		       "links, and needs no network. "
-		       "It shows the rule by which it names a suspect.",
+		       "the past, and write a page for a browser: who runs, who suffers, and who "
+		       "may be the cause. Ctrl-C ends it early.\vThe page is one file without "
+		       "links, and needs no network. It shows the rule by which it names a "
+		       "suspect.",
 	};
 	struct report_opts o = {.duration_s = -1};
 	struct report_run run = {.o = &o};

@@ -91,10 +91,9 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 	case 'd':
 		cli_once(state, OPT_LENGTH, "-d or --timeout");
 		if (isalpha((unsigned char)*arg)) /* perf's -d has no value */
-			cli_usage(
-				"stat: -d \"%s\" is invalid; expected seconds above 0; perf's -d, "
-				"more events, is -e LIST or -M LIST here",
-				arg);
+			cli_usage("stat: -d \"%s\" is invalid; expected seconds above 0; perf's "
+				  "-d, more events, is -e LIST or -M LIST here",
+				  arg);
 		o->duration_s = cli_seconds(state, key, "-d", arg, 1e6);
 		return 0;
 	case OPT_TIMEOUT:
@@ -426,8 +425,7 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 		.args_doc = "[-- COMMAND [ARG...]]",
 		.doc = "Count events of the whole host, a tenant or a VM until Ctrl-C, for a time, "
 		       "or while COMMAND runs. COMMAND alone, without -a, -t, -p, -G, --for-each "
-		       "and "
-		       "--session, is counted itself. Without -e and -M: " DEFAULT_EVENTS
+		       "and --session, is counted itself. Without -e and -M: " DEFAULT_EVENTS
 		       ".\vA multiplexed count is scaled up and shows its running share. A "
 		       "modelled or estimated value is marked.",
 	};

@@ -99,8 +99,7 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 		.parser = top_parse,
 		.children = children,
 		.doc = "Show rates of tenants (the default), VMs or vCPUs, live. Without -e and "
-		       "-M: "
-		       "the events " DEFAULT_EVENTS " and the metrics " DEFAULT_METRICS ".\v"
+		       "-M: the events " DEFAULT_EVENTS " and the metrics " DEFAULT_METRICS ".\v"
 		       "Key h shows the keys. CPU% is the share of the time of all pCPUs that a "
 		       "row ran.",
 	};

@@ -176,8 +176,7 @@ static void tell_trouble(struct app *a)
 	a->trouble = true;
 	snprintf(line, sizeof(line),
 		 "standard output: %s; lines that cannot be printed are dropped and counted, and "
-		 "the "
-		 "VMs go on",
+		 "the VMs go on",
 		 strerror(error));
 	error_line(line);
 }

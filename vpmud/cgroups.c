@@ -173,9 +173,8 @@ static void cgroups_watch(struct cgroups *c, const char *dir)
 		return;
 	c->polls = true;
 	if (!c->told_watches)
-		cgroups_note(
-			c, "cgroups: directories cannot be watched (fs.inotify.max_user_watches?); "
-			   "they are looked at every second");
+		cgroups_note(c, "cgroups: directories cannot be watched "
+				"(fs.inotify.max_user_watches?); they are looked at every second");
 	c->told_watches = true;
 }
 

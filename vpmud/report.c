@@ -37,8 +37,7 @@ const char *report_pids(void)
 	if (stat("/proc/self/ns/pid", &st) || st.st_ino == 0xeffffffcu)
 		return NULL;
 	return "not the host's: cgroups are counted here, but no thread of a VM, so neither vCPUs "
-	       "nor VMs "
-	       "without a cgroup of their own";
+	       "nor VMs without a cgroup of their own";
 }
 
 void report_check(const struct report *r, json_t *rows, bool all)

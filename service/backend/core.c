@@ -233,8 +233,7 @@ static bool core_stalled(struct vpmu_backend *s, char *why, size_t whylen)
 	if (n)
 		snprintf(why, whylen,
 			 "pCPU %u%s of backend %s does not answer: its thread has not come to a "
-			 "safe "
-			 "point in time",
+			 "safe point in time",
 			 id, more, s->backend);
 	return n;
 }
