@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "cli/wait.h"
 #include "service/connection.h"
 #include "cli/client.h"
 #include "cli/error.h"
-#include "cli/progress.h"
 #include "cli/sockets.h"
 #include "cli/terminal.h"
 #include "service/program/memory.h"

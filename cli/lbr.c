@@ -16,7 +16,6 @@
 #include "cli/outfile.h"
 #include "cli/perf_script.h"
 #include "cli/pprof.h"
-#include "cli/progress.h"
 #include "cli/rows.h"
 #include "cli/terminal.h"
 #include "cli/wait.h"

@@ -15,7 +15,6 @@
 #include "cli/outfile.h"
 #include "cli/places.h"
 #include "cli/profile_view.h"
-#include "cli/progress.h"
 #include "cli/rows.h"
 #include "cli/wait.h"
 #include "cli/why.h"

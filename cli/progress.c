@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Progress lines; see progress.h. */
+/* Progress lines; see wait.h. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/progress.h"
+#include "cli/wait.h"
 #include "vpmu/util/clock.h"
 
 #define EVERY_S 0.2

@@ -16,7 +16,6 @@
 #include "cli/error.h"
 #include "cli/history_range.h"
 #include "cli/outfile.h"
-#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/session.h"
 #include "cli/wait.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Drops privileges of vpmu-exporter; see rights.h. Nothing that only the start needs may be kept:
+/* Drops privileges of vpmu-exporter; see config.h. Nothing that only the start needs may be kept:
  * clients are untrusted, and TLS and HTTP are large. */
 #include <libgen.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "exporter/config.h"
 #include "exporter/http.h"
-#include "exporter/rights.h"
 #include "service/daemon/contain.h"
 #include "service/program/memory.h"
 

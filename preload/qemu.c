@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "preload/arguments.h"
-#include "preload/ask.h"
 #include "preload/conf.h"
 #include "service/daemon/inifile.h"
 #include "service/program/memory.h"

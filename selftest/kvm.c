@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "selftest/guest.h"
 #include "selftest/priv.h"
 
 #define KVM_AROUND    10     /* instructions of the guest besides the loop */

@@ -64,16 +64,6 @@ int report_init(bool as_json, void (*trouble)(void *arg), void *arg)
 	return lineout_open(lost_line, trouble, arg);
 }
 
-int report_error(void)
-{
-	return lineout_error();
-}
-
-void report_close(void)
-{
-	lineout_close();
-}
-
 void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len)
 {
 	struct console *c = vm->user;

@@ -26,7 +26,6 @@
 #include "vpmud/guests.h"
 #include "vpmud/persist.h"
 #include "vpmud/report.h"
-#include "vpmud/caps.h"
 #include "vpmud/tree.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"

@@ -6,7 +6,6 @@
 
 #include "service/daemon/contain.h"
 #include "service/request.h"
-#include "vpmud/budget.h"
 #include "vpmud/report.h"
 
 /* Every kernel can count it on a CPU, and it needs the same privilege as the others. */

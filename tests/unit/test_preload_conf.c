@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "preload/arguments.h"
-#include "preload/ask.h"
 #include "preload/conf.h"
 #include "preload/words.h"
 #include "vpmu/totals.h"

@@ -12,7 +12,6 @@
 
 #include "vmm/engine/simd.h"
 #include "vmm/vm/cpuid.h"
-#include "vmm/vm/cpuid_parts.h"
 #include "vpmu/guest/abi.h"
 
 #define BIT(n) (1u << (n))

@@ -409,11 +409,6 @@ int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_ke
 	return ret;
 }
 
-void consumer_begin(struct vpmu_consumer *c)
-{
-	consumer_start(c);
-}
-
 int vpmu_consumer_enable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 {
 	return pcpu ? local_enable(c, pcpu) : consumer_ctl_enable(c);

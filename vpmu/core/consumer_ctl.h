@@ -5,7 +5,7 @@
 #ifndef VPMU_CORE_CONSUMER_CTL_H
 #define VPMU_CORE_CONSUMER_CTL_H
 
-#include "vpmu/consumer.h"
+#include "vpmu/core/consumer_local.h"
 
 struct vpmu_hostpmu;
 
@@ -21,9 +21,8 @@ void consumer_fini(struct vpmu_consumer *c);
 /* Let @c support what @pmu can count, with the worst quality of all that were asked. */
 void consumer_ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu);
 
-/* Start and stop with current totals. To stop, to end and to release a control consumer,
- * keys_ctl_del and a sync come first. */
-void consumer_start(struct vpmu_consumer *c);
+/* Stop with current totals (consumer_start: consumer_local.h). To stop, to end and to release a
+ * control consumer, keys_ctl_del and a sync come first. */
 void consumer_stop(struct vpmu_consumer *c);
 void consumer_end(struct vpmu_consumer *c, struct vpmu_value *last);
 void consumer_release(struct vpmu_consumer *c);

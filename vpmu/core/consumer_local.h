@@ -10,7 +10,7 @@
  *   1. consumer_take for each: adds @c if @account is not NULL, and takes its slot; it does not
  *      count yet. Errors, and the state of @c after one, are those of vpmu_consumer_add.
  *   2. vpmu_pcpu_flush
- *   3. consumer_begin for each that was taken
+ *   3. consumer_start for each that was taken
  */
 #ifndef VPMU_CORE_CONSUMER_LOCAL_H
 #define VPMU_CORE_CONSUMER_LOCAL_H
@@ -19,6 +19,6 @@
 
 int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
 		  struct vpmu_pcpu *p);
-void consumer_begin(struct vpmu_consumer *c);
+void consumer_start(struct vpmu_consumer *c);
 
 #endif
