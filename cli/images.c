@@ -11,7 +11,6 @@
 #include "cli/error.h"
 #include "cli/field.h"
 #include "cli/images.h"
-#include "cli/kallsyms.h"
 #include "cli/symbols.h"
 #include "service/program/memory.h"
 

@@ -7,19 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/brstack.h"
 #include "cli/capture.h"
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/error.h"
 #include "cli/names.h"
 #include "cli/outfile.h"
-#include "cli/perf_script.h"
-#include "cli/pprof.h"
+#include "cli/formats.h"
+#include "cli/profile.h"
 #include "cli/rows.h"
 #include "cli/terminal.h"
 #include "cli/wait.h"
-#include "cli/why.h"
 #include "service/clock.h"
 
 #define DATA_TIMES 100 /* readings with --folded or --format and without -n */

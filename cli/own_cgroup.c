@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A cgroup for one command; see own_cgroup.h. */
+/* A cgroup for one command; see stat.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -14,8 +14,8 @@
 
 #include "cli/client.h"
 #include "cli/error.h"
-#include "cli/own_cgroup.h"
 #include "cli/places.h"
+#include "cli/stat.h"
 #include "service/program/memory.h"
 
 #define REMOVE_TRIES 500 /* of 10 ms: processes that end are in it a moment longer */

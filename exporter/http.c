@@ -19,7 +19,6 @@
 
 #include "exporter/http.h"
 #include "exporter/listen.h"
-#include "exporter/texts.h"
 #include "exporter/users.h"
 #include "service/clock.h"
 #include "service/program/memory.h"

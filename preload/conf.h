@@ -96,4 +96,16 @@ int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
  * did not answer within a few seconds; -EPROTO, likewise: its answer is invalid; -ENOMEM. */
 int ask_vpmud(const char *path, struct conf *c, char *err, size_t errlen);
 
+/* arguments.c: what vpmu-qemu must know of QEMU's command line. QEMU checks it; here only what is
+ * found counts. */
+struct arguments {
+	bool probe; /* no VM: -machine none, -help, -version, -device help and the like */
+	bool kvm;
+	bool pmu;	/* -cpu has a PMU: host or max without pmu=off, or pmu=on */
+	char name[128]; /* guest name, or "" */
+};
+
+/* arguments_read - @argv is QEMU's, the program's name included, and ends with NULL. */
+void arguments_read(struct arguments *a, char *const argv[]);
+
 #endif

@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "preload/arguments.h"
 #include "preload/conf.h"
 #include "service/daemon/inifile.h"
 #include "service/program/memory.h"

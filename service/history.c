@@ -10,7 +10,7 @@
 
 #include "service/clock.h"
 #include "service/history.h"
-#include "service/history_file.h"
+#include "service/history_log.h"
 #include "service/program/memory.h"
 #include "service/session_rows.h"
 #include "vpmu/util/fail.h"

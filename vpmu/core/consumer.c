@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "vpmu/core/consumer_ctl.h"
 #include "vpmu/core/consumer_local.h"
 #include "vpmu/core/internal.h"
 

@@ -21,4 +21,26 @@ int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_ke
 		  struct vpmu_pcpu *p);
 void consumer_start(struct vpmu_consumer *c);
 
+/* ---- what consumer.c and consumer_ctl.c have of each other ---- */
+
+struct vpmu_hostpmu;
+
+/* vpmu_consumer_enable and _disable without a pCPU. Take ctl_lock. */
+int consumer_ctl_enable(struct vpmu_consumer *c);
+void consumer_ctl_disable(struct vpmu_consumer *c);
+
+/* -EINVAL: @key is invalid. Otherwise consumer_fini must follow. */
+int consumer_init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
+		  bool local);
+void consumer_fini(struct vpmu_consumer *c);
+
+/* Let @c support what @pmu can count, with the worst quality of all that were asked. */
+void consumer_ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu);
+
+/* Stop with current totals (consumer_start: above). To stop, to end and to release a
+ * control consumer, keys_ctl_del and a sync come first. */
+void consumer_stop(struct vpmu_consumer *c);
+void consumer_end(struct vpmu_consumer *c, struct vpmu_value *last);
+void consumer_release(struct vpmu_consumer *c);
+
 #endif
