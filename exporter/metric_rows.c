@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "exporter/answer.h"
-#include "exporter/metric_rows.h"
+#include "exporter/metrics.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 

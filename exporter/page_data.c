@@ -12,7 +12,7 @@
 
 #include "exporter/answer.h"
 #include "exporter/exposition.h"
-#include "exporter/metric_rows.h"
+#include "exporter/metrics.h"
 #include "service/clock.h"
 #include "vpmu/util/fail.h"
 
