@@ -65,7 +65,7 @@ static void backend_counting_free(struct vpmu_counting *c)
 static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *c)
 {
 	uint64_t since = backend_counting_of(c)->since_ns, last, age = 0;
-	uint64_t now = backend_now_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		const struct kp_cpu *st = cpu_state(k, cpu);
@@ -381,7 +381,7 @@ static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *l
 
 	*failed = 0;
 	bpf_backend_tend(k);
-	k->cfg->since_ns = backend_now_ns(CLOCK_MONOTONIC);
+	k->cfg->since_ns = clock_ns(CLOCK_MONOTONIC);
 	ret = use(k, list, &n, &fresh);
 	*failed = n;
 	if (!ret)
@@ -409,7 +409,7 @@ static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *l
 			*failed = 0;
 		return ret;
 	}
-	s->base_ns = backend_now_ns(CLOCK_MONOTONIC);
+	s->base_ns = clock_ns(CLOCK_MONOTONIC);
 	backend_flush_all(k);
 	mark_list(k, list);
 	base(k, list);

@@ -293,7 +293,7 @@ void budget_new(struct bpf_backend *k, unsigned int i)
 void budget_change(struct bpf_backend *k)
 {
 	struct budget_unit u[VPMU_MAX_SLOTS];
-	uint64_t all = hardware_slots(k), now = backend_now_ns(CLOCK_MONOTONIC);
+	uint64_t all = hardware_slots(k), now = clock_ns(CLOCK_MONOTONIC);
 
 	if (!all && !k->turns)
 		return;
@@ -336,7 +336,7 @@ void budget_tend(struct bpf_backend *k, bool thorough)
 	while (k->turn_timer >= 0 && read(k->turn_timer, &expired, sizeof(expired)) < 0 &&
 	       errno == EINTR)
 		;
-	now = backend_now_ns(CLOCK_MONOTONIC);
+	now = clock_ns(CLOCK_MONOTONIC);
 	if (now - k->turn_ns < TURN_NS)
 		return;
 	budget_serve(k, now);

@@ -135,10 +135,9 @@ bool moves_describe(const struct bpf_backend *k, char *why, size_t len)
 	else if (k->cfg->moves)
 		snprintf(why, len, "charged to the old cgroup up to the move (%s)", by[k->move_by]);
 	else
-		snprintf(
-			why, len,
-			"charged to the old cgroup up to the next switch%s; both are partial then: "
-			"%s",
-			k->move_link ? " unless they move themselves" : "", reason);
+		snprintf(why, len,
+			 "charged to the old cgroup up to the next switch%s; both are partial "
+			 "then: %s",
+			 k->move_link ? " unless they move themselves" : "", reason);
 	return k->cfg->moves;
 }

@@ -4,9 +4,7 @@
  * back gets new ones. load.c calls this. The difference of two unrelated events must never be
  * charged: a CPU takes up one new event before it gets the next.
  */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "cgroup/priv.h"
 #include "vpmu/util/proctext.h"
@@ -40,7 +39,7 @@ void idle_take(struct bpf_backend *k)
 {
 	struct kp_account *a = account_at(k, KP_OTHER);
 	const int64_t off = (int64_t)k->nr_cpus * IDLE_OFF_NS;
-	uint64_t ns, now = backend_now_ns(CLOCK_MONOTONIC);
+	uint64_t ns, now = clock_ns(CLOCK_MONOTONIC);
 	__int128 most;
 	int64_t more;
 

@@ -167,14 +167,6 @@ static int load_why_not(const struct bpf_backend *k, int ret, char *why, size_t 
 		    strerror(-ret), *first_line ? first_line : "no message");
 }
 
-uint64_t backend_now_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
 static int load_prepare(struct bpf_backend *k, enum move_means from)
 {
 	struct account_bpf *skel;
@@ -196,7 +188,7 @@ static int load_prepare(struct bpf_backend *k, enum move_means from)
 	if (!ret)
 		ret = bpf_map__set_max_entries(skel->maps.cells, (n + 1) * KP_CELL_PAGES);
 	skel->data->cfg.nr_cpus = n;
-	skel->data->cfg.epoch = backend_now_ns(CLOCK_REALTIME);
+	skel->data->cfg.epoch = clock_ns(CLOCK_REALTIME);
 	return ret;
 }
 
@@ -430,7 +422,7 @@ struct vpmu_backend *bpf_as_backend(struct bpf_backend *k)
 
 void bpf_backend_tend(struct bpf_backend *k)
 {
-	uint64_t now = backend_now_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	bool thorough = k->link && now - k->gaps_ns > GAPS_EVERY_NS;
 
 	hotplug_tend(k, thorough);

@@ -434,7 +434,7 @@ void node_fold(struct bpf_backend *k)
 		return;
 	if (node_grow(k))
 		return;
-	k->folded_ns = backend_now_ns(CLOCK_MONOTONIC);
+	k->folded_ns = clock_ns(CLOCK_MONOTONIC);
 	if (k->link)
 		backend_sync(k); /* after this no CPU looks up a removed account */
 	fold_below(k, &k->root);

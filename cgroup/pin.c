@@ -9,7 +9,6 @@
  * orphans.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
  * counters from others, and on a host with mediated vPMUs could keep a VM from starting.
  */
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

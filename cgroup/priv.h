@@ -501,7 +501,6 @@ void totals_take(struct bpf_backend *k);
 void totals_tend(struct bpf_backend *k);
 
 /* ---- load.c ---- */
-uint64_t backend_now_ns(clockid_t clock);
 /* backend_sync - wait until all programs that began before the call have ended. */
 void backend_sync(struct bpf_backend *k);
 /* backend_changed - masks, bindings or events have changed: increment the generation. */
@@ -550,5 +549,6 @@ bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *
 extern const struct vpmu_backend_ops bpf_backend_ops;
 
 #include "cgroup/sched.h"
+#include "vpmu/util/clock.h"
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "cgroup/priv.h"
 #include "service/program/memory.h"
-#include "vpmu/event/event.h"
 
 struct ksampling {
 	struct vpmu_sampling s; /* first */

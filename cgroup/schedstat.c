@@ -11,7 +11,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,7 +248,7 @@ static unsigned int sched_walk(struct bpf_backend *k, bool all,
 
 	bind_each_task(k, fn, &w);
 	if (all)
-		k->sched.read_ns = backend_now_ns(CLOCK_MONOTONIC);
+		k->sched.read_ns = clock_ns(CLOCK_MONOTONIC);
 	return w.nr;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Branch records for optimizers; see brstack.h. */
+/* Branch records for optimizers; see formats.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/brstack.h"
+#include "cli/formats.h"
 #include "service/program/memory.h"
 
 struct brstack_vcpu {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The text of `vpmu check`; see check_view.h. host.c calls it. */
+/* The text of `vpmu check`; see check.h. host.c calls it. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/check_view.h"
-#include "cli/remedy.h"
+#include "cli/check.h"
 
 #define NAMES_MAX 240 /* bytes of the names of folded rows, and of those in the verdict */
 

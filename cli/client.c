@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
-#include <unistd.h>
 
+#include "cli/wait.h"
 #include "service/connection.h"
 #include "cli/client.h"
 #include "cli/error.h"
-#include "cli/progress.h"
 #include "cli/sockets.h"
 #include "cli/terminal.h"
 #include "service/program/memory.h"

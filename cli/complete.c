@@ -8,7 +8,7 @@
 #include "cli/client.h"
 #include "cli/complete.h"
 #include "cli/metrics.h"
-#include "cli/values.h"
+#include "cli/options.h"
 #include "vpmu/event/event.h"
 
 /* ---- from the server ---------------------------------------------------------------------- */

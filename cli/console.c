@@ -13,8 +13,7 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
-#include "cli/console_filter.h"
-#include "cli/console_terminal.h"
+#include "cli/console.h"
 #include "cli/error.h"
 #include "cli/field.h"
 #include "cli/names.h"

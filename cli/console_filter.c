@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A guest's output for a terminal; see console_filter.h. */
+/* A guest's output for a terminal; see console.h. */
 #include <string.h>
 
-#include "cli/console_filter.h"
+#include "cli/console.h"
 #include "vpmu/util/utf8.h"
 
 #define ESC 0x1b

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The operator's terminal; see console_terminal.h. */
+/* The operator's terminal; see console.h. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include "cli/console_terminal.h"
+#include "cli/console.h"
 
 static struct termios before, during;
 static volatile sig_atomic_t changed;

@@ -13,7 +13,7 @@
 #include "cli/terminal.h"
 #include "exporter/config.h"
 #include "vpmu/util/fail.h"
-#include "vpmu/util/replace.h"
+#include "vpmu/util/files.h"
 
 static int render(const struct exporter_config *conf, struct client *c, struct expo *e, char *err,
 		  size_t errlen)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The period for a frequency; see frequency.h. */
+/* The period for a frequency; see profile.h. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "cli/client.h"
 #include "cli/error.h"
-#include "cli/frequency.h"
 #include "cli/output.h"
+#include "cli/profile.h"
 #include "cli/session.h"
 #include "cli/wait.h"
 

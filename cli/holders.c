@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Users of this host's counters; see holders.h. Unreadable facts are reported as unknown. */
+/* Users of this host's counters; see check.h. Unreadable facts are reported as unknown. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/holders.h"
+#include "cli/check.h"
 #include "service/program/memory.h"
 #include "vpmu/util/proctext.h"
 #include "vpmu/util/utf8.h"

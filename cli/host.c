@@ -4,18 +4,15 @@
  * Without a server they report what is known locally: names of events, and the abilities of perf
  * events.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/check_view.h"
+#include "cli/check.h"
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/error.h"
 #include "cli/field.h"
-#include "cli/holders.h"
-#include "cli/remedy.h"
 #include "cli/rows.h"
 #include "service/program/memory.h"
 #include "vpmu/event/event.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Names of addresses; see images.h. */
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -12,7 +11,6 @@
 #include "cli/error.h"
 #include "cli/field.h"
 #include "cli/images.h"
-#include "cli/kallsyms.h"
 #include "cli/symbols.h"
 #include "service/program/memory.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Functions of a Linux kernel; see kallsyms.h. A line is "ADDRESS TYPE NAME", optionally with a
+/* Functions of a Linux kernel; see symbols.h. A line is "ADDRESS TYPE NAME", optionally with a
  * module's name. */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/kallsyms.h"
+#include "cli/symbols.h"
 #include "vpmu/util/fail.h"
 
 #define LINE_MAX_ 1024 /* longer lines are invalid */

@@ -3,25 +3,21 @@
  * vpmu lbr: captures branch records of VMs, reads them once or several times, and prints them as
  * call chains, branches, folded stacks or JSON.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/brstack.h"
 #include "cli/capture.h"
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/error.h"
 #include "cli/names.h"
 #include "cli/outfile.h"
-#include "cli/perf_script.h"
-#include "cli/pprof.h"
-#include "cli/progress.h"
+#include "cli/formats.h"
+#include "cli/profile.h"
 #include "cli/rows.h"
 #include "cli/terminal.h"
 #include "cli/wait.h"
-#include "cli/why.h"
 #include "service/clock.h"
 
 #define DATA_TIMES 100 /* readings with --folded or --format and without -n */
@@ -59,8 +55,7 @@ static error_t lbr_parse(int key, char *arg, struct argp_state *state)
 		o->mode = arg;
 		return 0;
 	case 'n':
-		cli_once(state, key, "-n");
-		o->times = cli_number(state, "-n", arg, 1, 1000000);
+		o->times = cli_number(state, key, "-n", arg, 1, 1000000);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -203,12 +198,12 @@ static int print_sum(const struct lbr_opts *o, struct client *c, const struct re
 			  "answer in time",
 			  o->times - r->missed, o->times);
 	if (r->custom)
-		cli_error("%" PRIu64 " of %" PRIu64 " readings are left out: the guests there "
-			  "record branches of their own",
+		cli_error("%" PRIu64 " of %" PRIu64
+			  " readings are left out: the guests there record branches of their own",
 			  r->custom, r->rows);
 	if (r->unread)
-		cli_error("%" PRIu64 " of %" PRIu64 " readings are left out: they could not be "
-			  "read whole",
+		cli_error("%" PRIu64 " of %" PRIu64
+			  " readings are left out: they could not be read whole",
 			  r->unread, r->rows);
 	return ret ? 1 : 0;
 }
@@ -321,9 +316,8 @@ int cmd_lbr(struct cli *cli, int argc, char **argv)
 		.children = children,
 		.args_doc = "[TARGET]",
 		.doc = "Record branches of a tenant, a VM or everything (/, the default) for a "
-		       "time "
-		       "(default: 1 second) and show them. A guest that records branches of its "
-		       "own goes on; its own records are shown.",
+		       "time (default: 1 second) and show them. A guest that records branches of "
+		       "its own goes on; its own records are shown.",
 	};
 	struct lbr_opts o = {
 		.look = {.duration_s = 1, .formats = DATA_PERF_SCRIPT | DATA_PPROF | DATA_BRSTACK}};

@@ -96,8 +96,7 @@ bool legend_print(FILE *to, const struct reading *r, const struct metrics *ms)
 	if (r->dropped)
 		fprintf(to,
 			" %llu rows of removed VMs or tenants were dropped; their counts are in "
-			"the "
-			"tenants above them\n",
+			"the tenants above them\n",
 			(unsigned long long)r->dropped);
 	return any || scaled || r->dropped;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vpmu metrics: lists the metrics available for -M, without a server. */
 #include <argp.h>
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,11 +97,10 @@ int cmd_metrics(struct cli *cli, int argc, char **argv)
 		.options = options,
 		.parser = parse_metrics,
 		.children = children,
-		.doc = "Show the metrics that -M takes. -M with the name of a GROUP "
-		       "means all metrics of the group, which is a file. Your own files "
-		       "are in ~/.config/vpmu/metrics; vpmu-metrics(5) has their "
-		       "format. With --prometheus, --openmetrics or --textfile: what "
-		       "vpmu-exporter(8) serves."};
+		.doc = "Show the metrics that -M takes. -M with the name of a GROUP means all "
+		       "metrics of the group, which is a file. Your own files are in "
+		       "~/.config/vpmu/metrics; vpmu-metrics(5) has their format. With "
+		       "--prometheus, --openmetrics or --textfile: what vpmu-exporter(8) serves."};
 	struct metrics_cmd o = {0};
 	struct metric_set set = {0};
 	json_t *rows;

@@ -294,18 +294,16 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 	char *name;
 	int ret;
 
-	parse_all(
-		cli, argc, argv,
-		"add KEY=VALUE...\nrm NAME\nset NAME KEY=VALUE...\nsave NAME FILE\nrestore FILE "
-		"[KEY=VALUE...]",
-		"Add a VM, or stop and remove one. The keys are name and those of the [vm] "
-		"sections of vpmu-vmm(1). The counts of a removed VM stay in its tenant. Change a "
-		"VM while it runs; the keys are weight and max_events. Save a "
-		"VM to a file in the server's snapshot directory; the VM stays paused. Restore it "
-		"from there, in this server or another one; the keys are name, tenant, policy, "
-		"memory, allow, deny, weight, tenant_weight, max_events, tenant_max_events and "
-		"trust.",
-		&w);
+	parse_all(cli, argc, argv,
+		  "add KEY=VALUE...\nrm NAME\nset NAME KEY=VALUE...\nsave NAME FILE\nrestore FILE "
+		  "[KEY=VALUE...]",
+		  "Add a VM, or stop and remove one. The keys are name and those of the [vm] "
+		  "sections of vpmu-vmm(1). The counts of a removed VM stay in its tenant. Change "
+		  "a VM while it runs; the keys are weight and max_events. Save a VM to a file in "
+		  "the server's snapshot directory; the VM stays paused. Restore it from there, in "
+		  "this server or another one; the keys are name, tenant, policy, memory, allow, "
+		  "deny, weight, tenant_weight, max_events, tenant_max_events and trust.",
+		  &w);
 	if (w.n == 2 && strcmp(w.word[0], "rm") == 0)
 		return send_request(cli,
 				    json_pack("{s:s, s:s}", "cmd", "vm-remove", "name", w.word[1]),
@@ -325,9 +323,8 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 		return send_request(cli, set_request("vm-set", "name", &w), false, "VM %s changed",
 				    w.word[1]);
 	if (w.n < 2 || strcmp(w.word[0], "add") != 0)
-		cli_usage(
-			"vm: give `vm add KEY=VALUE...`, `vm rm NAME`, `vm set NAME KEY=VALUE...`, "
-			"`vm save NAME FILE` or `vm restore FILE`");
+		cli_usage("vm: give `vm add KEY=VALUE...`, `vm rm NAME`, `vm set NAME "
+			  "KEY=VALUE...`, `vm save NAME FILE` or `vm restore FILE`");
 	req = json_pack("{s:s}", "cmd", "vm-add");
 	add_fields(req, &w, 1, "vm add");
 	given = json_string_value(json_object_get(req, "name"));
@@ -360,10 +357,10 @@ int cmd_pause(struct cli *cli, int argc, char **argv)
 
 int cmd_resume(struct cli *cli, int argc, char **argv)
 {
-	return one_or_all(cli, argc, argv, "resume",
-			  "Let the VM NAME, or all VMs, run that are paused or wait for their "
-			  "start.",
-			  "VM %s resumed", "all %s resumed");
+	return one_or_all(
+		cli, argc, argv, "resume",
+		"Let the VM NAME, or all VMs, run that are paused or wait for their start.",
+		"VM %s resumed", "all %s resumed");
 }
 
 int cmd_reload(struct cli *cli, int argc, char **argv)

@@ -198,11 +198,10 @@ static int choose_name(struct chooser *c, const char *name)
 	}
 	if (found)
 		return ret;
-	return fail(
-		-ENOENT, c->err, c->errlen,
-		"\"%.60s\" is no metric; `vpmu metrics` lists them, and a path with \"/\" names "
-		"a file%s",
-		name, c->bad);
+	return fail(-ENOENT, c->err, c->errlen,
+		    "\"%.60s\" is no metric; `vpmu metrics` lists them, and a path with \"/\" "
+		    "names a file%s",
+		    name, c->bad);
 }
 
 int metrics_choose(struct metrics *ms, const char *list, char *err, size_t errlen)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Function names of files that may be hostile, read by a child process; see object_names.h. */
+/* Function names of files that may be hostile, read by a child process; see processes.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/object_names.h"
+#include "cli/processes.h"
 #include "cli/symbols.h"
 #include "service/clock.h"
 #include "service/program/memory.h"

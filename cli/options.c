@@ -11,7 +11,6 @@
 #include "cli/error.h"
 #include "cli/options.h"
 #include "cli/options_check.h"
-#include "cli/values.h"
 #include "service/program/memory.h"
 
 #define DURATION_MAX_S 1e6
@@ -68,12 +67,13 @@ unsigned int cli_choice(const struct argp_state *state, const char *option, cons
 	cli_usage("%s: %s \"%s\" is invalid; expected %s", cli_command(state), option, text, list);
 }
 
-long cli_number(const struct argp_state *state, const char *option, const char *text, long min,
-		long max)
+long cli_number(const struct argp_state *state, int key, const char *option, const char *text,
+		long min, long max)
 {
 	char *end;
 	long v;
 
+	cli_once(state, key, option);
 	errno = 0;
 	v = strtol(text, &end, 10);
 	if (end == text || *end || errno || v < min || v > max)
@@ -82,11 +82,13 @@ long cli_number(const struct argp_state *state, const char *option, const char *
 	return v;
 }
 
-double cli_seconds(const struct argp_state *state, const char *option, const char *text, double max)
+double cli_seconds(const struct argp_state *state, int key, const char *option, const char *text,
+		   double max)
 {
 	char *end;
 	double v = strtod(text, &end);
 
+	cli_once(state, key, option);
 	if (end == text || *end || !isfinite(v) || v <= 0 || v > max)
 		cli_usage("%s: %s \"%s\" is invalid; expected seconds above 0 and up to %.0f",
 			  cli_command(state), option, text, max);
@@ -331,8 +333,7 @@ static error_t parse_look(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'd':
-		cli_once(state, key, "-d");
-		o->duration_s = cli_seconds(state, "-d", arg, DURATION_MAX_S);
+		o->duration_s = cli_seconds(state, key, "-d", arg, DURATION_MAX_S);
 		return 0;
 	case OPT_FOLDED:
 		o->folded = true;

@@ -56,12 +56,13 @@ error_t cli_text(const struct argp_state *state, int key, const char *option, co
 unsigned int cli_choice(const struct argp_state *state, const char *option, const char *text,
 			unsigned int have);
 
-/* cli_number - parse all of @text as a decimal number from @min to @max. @option: "-I". */
-long cli_number(const struct argp_state *state, const char *option, const char *text, long min,
-		long max);
+/* cli_number - cli_once(), and parse all of @text as a decimal number from @min to @max. @option:
+ * "-I". */
+long cli_number(const struct argp_state *state, int key, const char *option, const char *text,
+		long min, long max);
 
-/* cli_seconds - parse all of @text as seconds, above 0 and up to @max. Fractions are allowed. */
-double cli_seconds(const struct argp_state *state, const char *option, const char *text,
+/* cli_seconds - the same with @text as seconds, above 0 and up to @max. Fractions are allowed. */
+double cli_seconds(const struct argp_state *state, int key, const char *option, const char *text,
 		   double max);
 
 /* -e, --for-each, -t, and perf's -a, -p and -G: the events and targets of a session. -e, -t, -p and
@@ -128,5 +129,8 @@ struct look_opts {
 	const char *output; /* a file; NULL: standard output */
 };
 extern const struct argp cli_look_argp;
+
+/* cli_values - return the values of @option ("mode"), NULL-terminated; NULL: no fixed set. */
+const char *const *cli_values(const char *option);
 
 #endif

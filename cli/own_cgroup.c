@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A cgroup for one command; see own_cgroup.h. */
+/* A cgroup for one command; see stat.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include "cgroup/fs/cgroupfs.h"
+#include "cli/client.h"
 #include "cli/error.h"
-#include "cli/own_cgroup.h"
 #include "cli/places.h"
+#include "cli/stat.h"
+#include "service/program/memory.h"
 
 #define REMOVE_TRIES 500 /* of 10 ms: processes that end are in it a moment longer */
 
@@ -66,7 +68,7 @@ __attribute__((noreturn)) static void own_cgroup_keep(const char *dir, int alive
 	_exit(0);
 }
 
-bool own_cgroup_make(struct own_cgroup *o)
+static bool own_cgroup_make(struct own_cgroup *o)
 {
 	char above[PATH_MAX / 2], dir[PATH_MAX], file[PATH_MAX + 16], *mount;
 	int fds[2];
@@ -124,4 +126,25 @@ void own_cgroup_end(struct own_cgroup *o)
 	while (waitpid(o->keeper, NULL, 0) < 0 && errno == EINTR)
 		;
 	o->keeper = 0;
+}
+
+char *own_cgroup_tenant(struct own_cgroup *o, struct client *c, const char *cmd,
+			const char *command)
+{
+	json_t *answer = NULL;
+	char *err = NULL, *tenant = NULL;
+
+	if (!own_cgroup_make(o))
+		return NULL;
+	answer = client_try(c, json_pack("{s:s, s:s}", "cmd", "cgroup-add", "cgroup", o->path),
+			    &err);
+	if (json_is_string(json_object_get(answer, "tenant")))
+		tenant = xstrdup(json_string_value(json_object_get(answer, "tenant")));
+	else
+		cli_error("%s: %s cannot be counted by itself: %s; give -a to count everything "
+			  "while it runs, or -t TARGET",
+			  cmd, command, err ? err : "the server's answer has no tenant");
+	json_decref(answer);
+	free(err);
+	return tenant;
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Samples in the format of perf script; see perf_script.h. There is no CPU field, because the
+ * Samples in the format of perf script; see formats.h. There is no CPU field, because the
  * server merges equal samples. A name must never break a line or a field.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/chain.h"
-#include "cli/perf_script.h"
+#include "cli/formats.h"
 #include "service/program/memory.h"
 
 /* Return the object of the code at @p, named as by perf. */

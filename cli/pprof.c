@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Profiles in pprof's format; see pprof.h. */
+/* Profiles in pprof's format; see formats.h. */
 #include <errno.h>
 #include <pprof.pb-c.h>
 #include <search.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "cli/pprof.h"
+#include "cli/formats.h"
 #include "service/program/memory.h"
 
 #define GZIP_WINDOW (15 + 16) /* deflateInit2 of zlib.h: the largest window, a gzip header */

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "cli/error.h"
-#include "cli/object_names.h"
 #include "cli/processes.h"
 #include "service/clock.h"
 #include "service/program/memory.h"

@@ -10,15 +10,12 @@
 #include "cli/defaults.h"
 #include "cli/error.h"
 #include "cli/field.h"
-#include "cli/frequency.h"
 #include "cli/names.h"
 #include "cli/outfile.h"
 #include "cli/places.h"
-#include "cli/profile_view.h"
-#include "cli/progress.h"
+#include "cli/profile.h"
 #include "cli/rows.h"
 #include "cli/wait.h"
-#include "cli/why.h"
 #include "service/clock.h"
 
 #define DEFAULT_EVENT "instructions"
@@ -70,8 +67,7 @@ static error_t profile_parse(int key, char *arg, struct argp_state *state)
 	case 'c':
 		return cli_text(state, key, "-c", arg, &o->period);
 	case 'F':
-		cli_once(state, key, "-F");
-		o->hz = cli_number(state, "-F", arg, 1, FREQUENCY_MAX);
+		o->hz = cli_number(state, key, "-F", arg, 1, FREQUENCY_MAX);
 		return 0;
 	case 'a':
 		return 0;
@@ -269,11 +265,9 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 		.children = children,
 		.args_doc = "[TARGET]",
 		.doc = "Sample a tenant, a VM or everything (/, the default) until Ctrl-C, or for "
-		       "a "
-		       "time, and show which functions they ran. The guests take no part in it.\v"
+		       "a time, and show which functions they ran. The guests take no part in it.\v"
 		       "The names are those of the VMs' image files, and of the kernels where "
-		       "these are "
-		       "known. --folded and --format imply -g.",
+		       "these are known. --folded and --format imply -g.",
 	};
 	struct profile_opts o = {
 		.look = {.duration_s = -1, .formats = DATA_PERF_SCRIPT | DATA_PPROF}};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Output of vpmu profile: a histogram of functions, call chains, folded stacks or JSON; see
- * profile_view.h. */
-#include <errno.h>
+ * profile.h. */
 #include <inttypes.h>
 #include <libsmartcols.h>
 #include <stdio.h>
@@ -12,9 +11,8 @@
 #include "cli/error.h"
 #include "cli/field.h"
 #include "cli/output.h"
-#include "cli/perf_script.h"
-#include "cli/pprof.h"
-#include "cli/profile_view.h"
+#include "cli/formats.h"
+#include "cli/profile.h"
 #include "cli/rows.h"
 #include "cli/stacks.h"
 #include "service/program/memory.h"

@@ -1,29 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Progress lines; see progress.h. */
+/* Progress lines; see wait.h. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "cli/progress.h"
+#include "cli/wait.h"
+#include "vpmu/util/clock.h"
 
 #define EVERY_S 0.2
 
 static double begin, last; /* CLOCK_MONOTONIC; 0: none yet */
 static bool shown;
 
-static double progress_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 void progress_show(const char *cmd, const char *fmt, ...)
 {
-	double t = progress_now();
+	double t = (double)clock_ns(CLOCK_MONOTONIC) / 1e9;
 	va_list ap;
 
 	if (!begin)

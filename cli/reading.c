@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/error.h"
 #include "cli/field.h"
 #include "cli/reading.h"
 #include "service/program/memory.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The remedies of `vpmu check`; see remedy.h. The first matching line of the table wins. The
+ * The remedies of `vpmu check`; see check.h. The first matching line of the table wins. The
  * reasons are strings of vpmu/host/perf_check.c, vpmud/ and vmm/machine/info.c; test_cli_remedy
  * checks each of them.
  */
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "cli/remedy.h"
+#include "cli/check.h"
 
 #define NO_PMU                                                                                     \
 	"on bare metal: look for a BIOS setting of performance counters; in a VM: let its host "   \
@@ -60,8 +60,7 @@ static const struct {
 	/* no server */
 	{"server", "Permission denied",
 	 "only root, the server's user and members of its groups may use the socket: be root, or "
-	 "see "
-	 "admin_group and reader_group in vpmud.conf(5)"},
+	 "see admin_group and reader_group in vpmud.conf(5)"},
 	{"server", "none answers",
 	 "systemctl start vpmud; if it ends again, see journalctl -u vpmud. Or vpmu-vmm --socket "
 	 "PATH, and -S PATH here"},
@@ -90,8 +89,7 @@ static const struct {
 	{"tasks that move while they run", NULL, ""},
 	{"events denied to guests", NULL,
 	 "vpmu list shows the VMs; policy and allow in [tenant /PATH] of vpmud.conf, or "
-	 "guest_events, "
-	 "permit them"},
+	 "guest_events, permit them"},
 	{"guests beyond their quota", NULL,
 	 "vpmu list shows the VMs; raise max_events or tenant_max_events in vpmud.conf, up to 24"},
 	{"VMMs dropped", NULL,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The means of several runs: see repeat.h. */
+/* The means of several runs: see stat.h. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/repeat.h"
+#include "cli/stat.h"
 #include "service/program/memory.h"
 
 double mean_error(const double *x, size_t n, double *error)

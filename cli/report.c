@@ -16,11 +16,7 @@
 #include "cli/error.h"
 #include "cli/history_range.h"
 #include "cli/outfile.h"
-#include "cli/progress.h"
-#include "cli/report_cpus.h"
-#include "cli/report_data.h"
-#include "cli/report_past.h"
-#include "cli/report_profile.h"
+#include "cli/report.h"
 #include "cli/session.h"
 #include "cli/wait.h"
 #include "exporter/page.h"
@@ -64,8 +60,7 @@ static error_t report_parse(int key, char *arg, struct argp_state *state)
 	case 'e':
 		return cli_text(state, key, "-e", arg, &o->events);
 	case 'd':
-		cli_once(state, key, "-d");
-		o->duration_s = cli_seconds(state, "-d", arg, DURATION_MAX_S);
+		o->duration_s = cli_seconds(state, key, "-d", arg, DURATION_MAX_S);
 		return 0;
 	case 'o':
 		return cli_text(state, key, "-o", arg, &o->output);
@@ -324,11 +319,10 @@ int cmd_report(struct cli *cli, int argc, char **argv)
 		.parser = report_parse,
 		.children = children,
 		.doc = "Count and sample the whole host for a time, or show what vpmud has kept of "
-		       "the past, and write a page for a "
-		       "browser: who runs, who suffers, and "
-		       "who may be the cause. Ctrl-C ends it early.\vThe page is one file without "
-		       "links, and needs no network. "
-		       "It shows the rule by which it names a suspect.",
+		       "the past, and write a page for a browser: who runs, who suffers, and who "
+		       "may be the cause. Ctrl-C ends it early.\vThe page is one file without "
+		       "links, and needs no network. It shows the rule by which it names a "
+		       "suspect.",
 	};
 	struct report_opts o = {.duration_s = -1};
 	struct report_run run = {.o = &o};

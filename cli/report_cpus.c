@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who ran on which CPU during a report: see report_cpus.h. A session for each CPU and scope. */
+/* Who ran on which CPU during a report: see report.h. A session for each CPU and scope. */
 #include <stdlib.h>
 
-#include "cli/report_cpus.h"
+#include "cli/report.h"
 #include "cli/session.h"
 #include "service/program/memory.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Collects the counts of `vpmu report`; see report_data.h. A missing count is null, never 0. */
+/* Collects the counts of `vpmu report`; see report.h. A missing count is null, never 0. */
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report_data.h"
+#include "cli/report.h"
 #include "service/program/memory.h"
 
 /* Made from the time that a row ran, where task-clock is not counted. */

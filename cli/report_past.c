@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A report of the past; see report_past.h. Intervals that vpmud kept are merged, so that the page
+ * A report of the past; see report.h. Intervals that vpmud kept are merged, so that the page
  * stays small; one without any count is never merged with others, so that it remains a gap.
  */
 #include <stdlib.h>
@@ -9,8 +9,7 @@
 #include "cli/error.h"
 #include "cli/history_answer.h"
 #include "cli/history_range.h"
-#include "cli/reading.h"
-#include "cli/report_past.h"
+#include "cli/report.h"
 #include "cli/when.h"
 #include "service/program/memory.h"
 

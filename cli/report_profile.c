@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Samples the host for `vpmu report`; see report_profile.h. */
+/* Samples the host for `vpmu report`; see report.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/chain.h"
 #include "cli/field.h"
 #include "cli/images.h"
-#include "cli/report_profile.h"
+#include "cli/report.h"
 #include "cli/stacks.h"
 #include "service/program/memory.h"
 

@@ -149,8 +149,7 @@ static const struct argp selftest_argp = {
 	.parser = parse_selftest,
 	.children = (const struct argp_child[]){{&cli_json_argp, 0, NULL, 0}, {0}},
 	.args_doc = "[CHECK]",
-	.doc = "Count known work on this host, in cgroups of its own, and compare. Needs "
-	       "the "
+	.doc = "Count known work on this host, in cgroups of its own, and compare. Needs the "
 	       "rights of vpmud, and no server."};
 
 int cmd_selftest(struct cli *cli, int argc, char **argv)

@@ -5,7 +5,6 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
-#include "cli/error.h"
 #include "cli/field.h"
 #include "cli/rows.h"
 #include "service/program/memory.h"
@@ -194,10 +193,9 @@ int cmd_sessions(struct cli *cli, int argc, char **argv)
 		{NULL, NULL, 0},
 	};
 	static const struct column plain[] = {{NULL, NULL, 0}};
-	bool json =
-		rows_parse_json(cli, argc, argv,
-				"Show the sessions, profiles and captures that run now. KEEP: it "
-				"goes on without the client that started it.");
+	bool json = rows_parse_json(cli, argc, argv,
+				    "Show the sessions, profiles and captures that run now. KEEP: "
+				    "it goes on without the client that started it.");
 	struct client *c = client_open(cli, false);
 	json_t *all = json_array(), *row;
 	struct fields f = {0};

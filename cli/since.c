@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu stat --since; see since.h. A first answer over the whole range names rows and events, then
+ * vpmu stat --since; see stat.h. A first answer over the whole range names rows and events, then
  * slices of it that fit in an answer give the intervals, which are added up as they come.
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "cli/names.h"
 #include "cli/places.h"
 #include "cli/reading.h"
-#include "cli/since.h"
+#include "cli/stat.h"
 #include "cli/table.h"
 #include "cli/when.h"
 #include "service/program/memory.h"

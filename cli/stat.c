@@ -19,13 +19,10 @@
 #include "cli/legend.h"
 #include "cli/metrics.h"
 #include "cli/output.h"
-#include "cli/own_cgroup.h"
-#include "cli/repeat.h"
 #include "cli/session.h"
-#include "cli/since.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
-#include "cli/watch.h"
+#include "cli/stat.h"
 #include "service/program/memory.h"
 
 #define DEFAULT_EVENTS	"instructions,cycles,branches,branches-taken"
@@ -50,7 +47,7 @@ struct stat_opts {
 	char **command; /* NULL: none */
 };
 
-enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE, OPT_COUNT };
+enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE, OPT_COUNT, OPT_LENGTH };
 
 static const struct argp_option options[] = {
 	{"interval-print", 'I', "MS", 0,
@@ -81,27 +78,24 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[4] = &o->past;
 		return 0;
 	case 'I':
-		cli_once(state, key, "-I");
-		o->interval_s =
-			(double)cli_number(state, "-I", arg, INTERVAL_MIN_MS, INTERVAL_MAX_MS) /
-			1000;
+		o->interval_s = (double)cli_number(state, key, "-I", arg, INTERVAL_MIN_MS,
+						   INTERVAL_MAX_MS) /
+				1000;
 		return 0;
 	case OPT_COUNT:
-		cli_once(state, key, "--interval-count");
-		o->intervals = cli_number(state, "--interval-count", arg, 1, 1000000000);
+		o->intervals = cli_number(state, key, "--interval-count", arg, 1, 1000000000);
 		return 0;
 	case 'd':
-		cli_once(state, OPT_TIMEOUT, "-d or --timeout");
+		cli_once(state, OPT_LENGTH, "-d or --timeout");
 		if (isalpha((unsigned char)*arg)) /* perf's -d has no value */
-			cli_usage(
-				"stat: -d \"%s\" is invalid; expected seconds above 0; perf's -d, "
-				"more events, is -e LIST or -M LIST here",
-				arg);
-		o->duration_s = cli_seconds(state, "-d", arg, 1e6);
+			cli_usage("stat: -d \"%s\" is invalid; expected seconds above 0; perf's "
+				  "-d, more events, is -e LIST or -M LIST here",
+				  arg);
+		o->duration_s = cli_seconds(state, key, "-d", arg, 1e6);
 		return 0;
 	case OPT_TIMEOUT:
-		cli_once(state, OPT_TIMEOUT, "-d or --timeout");
-		o->duration_s = (double)cli_number(state, "--timeout", arg, INTERVAL_MIN_MS,
+		cli_once(state, OPT_LENGTH, "-d or --timeout");
+		o->duration_s = (double)cli_number(state, key, "--timeout", arg, INTERVAL_MIN_MS,
 						   TIMEOUT_MAX_MS) /
 				1000;
 		return 0;
@@ -117,8 +111,7 @@ static error_t stat_parse(int key, char *arg, struct argp_state *state)
 		o->format.tree = true;
 		return 0;
 	case 'r':
-		cli_once(state, key, "-r");
-		o->runs = (size_t)cli_number(state, "-r", arg, 1, RUNS_MAX);
+		o->runs = (size_t)cli_number(state, key, "-r", arg, 1, RUNS_MAX);
 		return 0;
 	case OPT_SESSION:
 		return cli_text(state, key, "--session", arg, &o->session);
@@ -306,35 +299,6 @@ static int run_all(const struct stat_opts *o, struct watch *w)
 	return ret;
 }
 
-/*
- * Make a cgroup for the command, which the server then counts as a tenant, and make that the
- * target. Returns the tenant, which the caller must free; NULL after an error was printed. The
- * caller must call own_cgroup_end() in any case.
- */
-static char *stat_own_tenant(struct stat_opts *o, struct client *c, struct own_cgroup *own)
-{
-	json_t *answer = NULL;
-	char *err = NULL, *tenant = NULL;
-
-	if (!own_cgroup_make(own))
-		return NULL;
-	answer = client_try(c, json_pack("{s:s, s:s}", "cmd", "cgroup-add", "cgroup", own->path),
-			    &err);
-	if (json_is_string(json_object_get(answer, "tenant"))) {
-		tenant = xstrdup(json_string_value(json_object_get(answer, "tenant")));
-		o->what.target[0] = tenant;
-		o->what.nr_targets = 1;
-		cli_wait_cgroup(own->procs_fd);
-	} else {
-		cli_error("stat: %s cannot be counted by itself: %s; give -a to count everything "
-			  "while it runs, or -t TARGET",
-			  o->command[0], err ? err : "the server's answer has no tenant");
-	}
-	json_decref(answer);
-	free(err);
-	return tenant;
-}
-
 static int stat_count(const struct stat_opts *o, struct client *c)
 {
 	struct sessions s;
@@ -357,8 +321,11 @@ static int stat_run(struct stat_opts *o, struct client *c)
 	char *tenant = NULL;
 	int ret = 1;
 
-	if (o->own)
-		tenant = stat_own_tenant(o, c, &own);
+	if (o->own && (tenant = own_cgroup_tenant(&own, c, "stat", o->command[0]))) {
+		o->what.target[0] = tenant;
+		o->what.nr_targets = 1;
+		cli_wait_cgroup(own.procs_fd);
+	}
 	if (!o->own || tenant)
 		ret = stat_count(o, c);
 	if (o->own)
@@ -401,14 +368,6 @@ static int close_output(struct stat_opts *o, int ret)
 	if (o->file)
 		fclose(o->format.to);
 	return failed ? 1 : ret;
-}
-
-static struct since_opts stat_since(const struct stat_opts *o)
-{
-	return (struct since_opts){.what = &o->what,
-				   .format = &o->format,
-				   .past = &o->past,
-				   .interval_s = o->interval_s};
 }
 
 static void stat_check_since(const struct stat_opts *o)
@@ -463,8 +422,7 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 		.args_doc = "[-- COMMAND [ARG...]]",
 		.doc = "Count events of the whole host, a tenant or a VM until Ctrl-C, for a time, "
 		       "or while COMMAND runs. COMMAND alone, without -a, -t, -p, -G, --for-each "
-		       "and "
-		       "--session, is counted itself. Without -e and -M: " DEFAULT_EVENTS
+		       "and --session, is counted itself. Without -e and -M: " DEFAULT_EVENTS
 		       ".\vA multiplexed count is scaled up and shows its running share. A "
 		       "modelled or estimated value is marked.",
 	};
@@ -496,7 +454,7 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 		if (c && !o.what.events && !o.session && !o.past.since)
 			o.what.events = events = defaults_events(c, "stat", DEFAULT_EVENTS, NULL);
 		if (c && o.past.since) {
-			const struct since_opts since = stat_since(&o);
+			const struct since_opts since = {&o.what, &o.format, &o.past, o.interval_s};
 
 			ret = since_run(&since, c);
 		} else if (c && cli_wait_init() == 0) {

@@ -55,4 +55,13 @@ bool symbols_are_own(const struct symbols *s);
 #define SYMBOLS_BUILD_ID_MAX 32
 size_t symbols_build_id(const struct symbols *s, uint8_t id[SYMBOLS_BUILD_ID_MAX]);
 
+/*
+ * kallsyms.c reads the functions of a Linux kernel from a file like /proc/kallsyms: a copy from a
+ * guest, or the host's own. The file is untrusted: a damaged one causes an error or wrong names,
+ * nothing worse. images.c calls it.
+ */
+/* kallsyms_load - read the file @path. Returns 0, or -errno and one line in @err; -EACCES also if
+ * the kernel hides the addresses from this user; -ENODATA: no functions. */
+int kallsyms_load(const char *path, struct symbols **out, char *err, size_t errlen);
+
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/error.h"
 #include "cli/legend.h"
 #include "cli/metrics.h"
 #include "cli/output.h"

@@ -8,9 +8,7 @@
 #include "cli/defaults.h"
 #include "cli/error.h"
 #include "cli/metrics.h"
-#include "cli/top_batch.h"
-#include "cli/top_screen.h"
-#include "cli/top_source.h"
+#include "cli/top.h"
 
 /* Few enough for the general counters of a small CPU: cycles and instructions have fixed
  * counters. */
@@ -37,8 +35,7 @@ static error_t top_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[3] = &o->what;
 		return 0;
 	case 'd':
-		cli_once(state, key, "-d");
-		o->delay_s = cli_seconds(state, "-d", arg, 3600);
+		o->delay_s = cli_seconds(state, key, "-d", arg, 3600);
 		return 0;
 	case 'f':
 		return cli_text(state, key, "-f", arg, &o->filter);
@@ -46,8 +43,7 @@ static error_t top_parse(int key, char *arg, struct argp_state *state)
 		o->batch = true;
 		return 0;
 	case 'n':
-		cli_once(state, key, "-n");
-		o->iterations = cli_number(state, "-n", arg, 1, 1000000000);
+		o->iterations = cli_number(state, key, "-n", arg, 1, 1000000000);
 		return 0;
 	default:
 		return cli_no_args(key, arg, state);
@@ -103,8 +99,7 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 		.parser = top_parse,
 		.children = children,
 		.doc = "Show rates of tenants (the default), VMs or vCPUs, live. Without -e and "
-		       "-M: "
-		       "the events " DEFAULT_EVENTS " and the metrics " DEFAULT_METRICS ".\v"
+		       "-M: the events " DEFAULT_EVENTS " and the metrics " DEFAULT_METRICS ".\v"
 		       "Key h shows the keys. CPU% is the share of the time of all pCPUs that a "
 		       "row ran.",
 	};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Batch mode of vpmu top: see top_batch.h. */
+/* Batch mode of vpmu top: see top.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,7 @@
 #include "cli/metrics.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
-#include "cli/top_batch.h"
-#include "cli/top_marks.h"
+#include "cli/top.h"
 #include "cli/top_view.h"
 #include "cli/wait.h"
 

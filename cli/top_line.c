@@ -6,8 +6,6 @@
 
 #include "cli/metrics.h"
 #include "cli/output.h"
-#include "cli/top_marks.h"
-#include "cli/top_names.h"
 #include "cli/top_view.h"
 
 #define LOAD_HIGH 50 /* percent */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The marks of vpmu top: see top_marks.h. */
+/* The marks of vpmu top: see top_view.h. */
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/top_marks.h"
+#include "cli/top_view.h"
 
 /* Properties of a value and their marks. A value can have several. */
 static const struct {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Elided names of vpmu top; see top_names.h. */
+/* Elided names of vpmu top; see top_view.h. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/top_names.h"
 #include "cli/top_view.h"
 #include "service/program/memory.h"
 

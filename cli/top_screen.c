@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The full screen of vpmu top: ncurses, keys, scrolling; see top_screen.h. Designed for 80x24 and
+/* The full screen of vpmu top: ncurses, keys, scrolling; see top.h. Designed for 80x24 and
  * readable from 40x8 on. */
 #include <curses.h>
 #include <locale.h>
@@ -9,9 +9,7 @@
 
 #include "cli/error.h"
 #include "cli/sharing.h"
-#include "cli/top_screen.h"
-#include "cli/top_marks.h"
-#include "cli/top_names.h"
+#include "cli/top.h"
 #include "cli/top_view.h"
 #include "cli/wait.h"
 #include "service/program/memory.h"

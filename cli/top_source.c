@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The sessions behind vpmu top: see top_source.h. */
+/* The sessions behind vpmu top: see top.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/error.h"
-#include "cli/top_source.h"
+#include "cli/top.h"
 #include "service/program/memory.h"
 
 #define KEY_LEN 512

@@ -7,7 +7,6 @@
 
 #include "cli/metrics.h"
 #include "cli/output.h"
-#include "cli/top_marks.h"
 #include "cli/top_view.h"
 #include "service/program/memory.h"
 

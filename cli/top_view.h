@@ -4,9 +4,12 @@
 #ifndef CLI_TOP_VIEW_H
 #define CLI_TOP_VIEW_H
 
+#include <stddef.h>
+
 #include "cli/metrics.h"
 #include "cli/output.h"
-#include "cli/top_source.h"
+#include "cli/reading.h"
+#include "cli/top.h"
 
 /* The view selected by keys. Zeroed: all rows, sorted by the first event, or by the first metric if
  * there is no event. */
@@ -38,12 +41,12 @@ struct top_view {
 	bool backends;	      /* several backends: a column BACKEND */
 	size_t *order;	      /* rows in display order */
 	size_t nr_rows;
-	unsigned int marks; /* set of marks shown: see top_marks.h */
+	unsigned int marks; /* set of marks shown: top_marks.c */
 	/* Set by view_fit(). */
 	size_t first, last; /* columns first..last-1 are visible */
 	int name_width, tenant_width, backend_width;
 	int bar_width; /* of the bar behind CPU%, with a blank; 0: none */
-	int tail;      /* percent of an elided name that is its end; see top_names.h */
+	int tail;      /* percent of an elided name that is its end; top_names.c */
 };
 
 /* view_init - select and sort the rows of @src, which must outlive @v. In a tree, rows stay below
@@ -93,5 +96,40 @@ double view_running(const struct top_view *v, size_t row);
 
 /* view_rate - return the events per second of a cell; below 0: no count. */
 double view_rate(const struct top_view *v, size_t row, size_t event);
+
+/* top_names.c: long names are elided so that they stay distinguishable: the middle is left out
+ * where that is enough, else another part.
+ * names_elide - shorten @name, of which the first @indent bytes stay, in place to @width bytes.
+ * @tail: percent of what is left of it that is its end. No character of UTF-8 is cut. */
+void names_elide(char *name, size_t indent, size_t width, int tail);
+
+/* names_choose - set v->tail so that as few names of the rows as possible look the same. */
+void names_choose(struct top_view *v);
+
+/* top_marks.c: the marks after values that are not plain counts.
+ * marks_of - return the marks of @v as a set of bits. */
+unsigned int marks_of(const struct val *v);
+
+/* marks_spell - write the marks of @set, "" if there are none. Returns @buf. */
+#define MARKS_LEN 8
+const char *marks_spell(unsigned int set, char buf[MARKS_LEN]);
+
+/* How a part of a line is painted. */
+enum top_paint {
+	PAINT_PLAIN,
+	PAINT_DIM,   /* no value, or nothing happens */
+	PAINT_GOOD,  /* a moderate load */
+	PAINT_MODEL, /* modelled */
+	PAINT_WARN,  /* a high load; a value that is estimated or scaled up */
+	PAINT_BAD,   /* a full load; a value that lacks something */
+	PAINT_NR
+};
+
+/* marks_paint - return the paint of a value with the marks @set: that of the worst. */
+enum top_paint marks_paint(unsigned int set);
+
+/* marks_legend - explain the marks of @set, "" if there are none. */
+#define MARKS_LEGEND 128
+void marks_legend(unsigned int set, char legend[MARKS_LEGEND]);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Options with a fixed set of values; see values.h. */
+/* Options with a fixed set of values; see options.h. */
 #include <stddef.h>
 #include <string.h>
 
-#include "cli/values.h"
+#include "cli/options.h"
 
 const char *const *cli_values(const char *option)
 {

@@ -14,6 +14,7 @@
 
 #include "cli/error.h"
 #include "cli/wait.h"
+#include "vpmu/util/clock.h"
 
 static int signals = -1;
 static sigset_t mask_before; /* signal mask to restore in the command */
@@ -107,10 +108,7 @@ bool cli_wait_interrupted(void)
 
 double cli_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	return (double)clock_ns(CLOCK_MONOTONIC) / 1e9;
 }
 
 /* Read one signal. Returns true if it ends the wait. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Waits while sessions count; see watch.h. */
+/* Waits while sessions count; see stat.h. */
 #include <stdlib.h>
 
 #include "cli/error.h"
-#include "cli/watch.h"
+#include "cli/stat.h"
 
 #define GAP_MIN_S 0.1
 #define GAP_MAX_S 1

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Explains empty results; see why.h. */
+/* Explains empty results; see profile.h. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/field.h"
-#include "cli/why.h"
+#include "cli/profile.h"
 
 /* The VMs of a target, by state. */
 struct states {

@@ -65,12 +65,6 @@ static const struct config_key keys[] = {
 	{"as_of", config_set_bool, C(as_of), 0, 0, "yes or no"},
 };
 
-static int begin(void *arg, const struct config_at *at);
-static int set(void *arg, const struct config_at *at, const char *key, const char *value);
-static int end(void *arg, const struct config_at *at);
-
-static const struct config_sections sections = {"[vpmu-exporter]", begin, set, end};
-
 struct file {
 	struct exporter_config *c;
 	bool seen;
@@ -81,7 +75,7 @@ static int begin(void *arg, const struct config_at *at)
 	struct file *f = arg;
 
 	if (strcmp(at->section, "vpmu-exporter"))
-		return config_bad_section(&sections, at);
+		return CONFIG_NO_SECTION;
 	if (f->seen)
 		return fail(-EINVAL, at->err, at->errlen, "%s: [%s] given twice; expected once",
 			    at->where, at->section);
@@ -107,6 +101,8 @@ static int end(void *arg, const struct config_at *at)
 		"%s: [vpmu-exporter] with %s only; expected both of tls_cert and tls_key, or none",
 		at->where, c->tls_cert ? "tls_cert" : "tls_key");
 }
+
+static const struct config_sections sections = {"[vpmu-exporter]", begin, set, end};
 
 static const struct exporter_config usual = {
 	.max_domains = 2000,

@@ -6,6 +6,8 @@
 #ifndef EXPORTER_CONFIG_H
 #define EXPORTER_CONFIG_H
 
+#include <stddef.h>
+
 #include "exporter/metrics.h"
 
 #define EXPORTER_CONF "/etc/vpmu/vpmu-exporter.conf" /* default file; may be missing */
@@ -35,5 +37,10 @@ void exporter_config_fini(struct exporter_config *c);
 /* exporter_metrics - create the metrics configured by @c, queried over @connection. */
 int exporter_metrics(const struct exporter_config *c, void *connection, struct metrics **out,
 		     char *err, size_t errlen);
+
+/* rights.c drops privileges before the first client (docs/security.md). */
+/* exporter_contain - become @user (NULL: stay), and drop all that serving does not need. @file: the
+ * Unix socket to remove at the end; NULL: none. Returns 0, or -errno and one line in @err. */
+int exporter_contain(const char *user, const char *file, char *err, size_t errlen);
 
 #endif

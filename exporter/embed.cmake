@@ -4,7 +4,7 @@
 set(html report.html)
 set(css report.css)
 set(js rule.js draw.js flame.js view.js live.js start.js)
-set(text "/* Made by exporter/embed.cmake. */\n#include \"exporter/page_files.h\"\n")
+set(text "/* Made by exporter/embed.cmake. */\n#include \"exporter/page.h\"\n")
 foreach(name html css js)
   set(hex "")
   foreach(file ${${name}})

@@ -17,9 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "exporter/accept.h"
 #include "exporter/http.h"
-#include "exporter/texts.h"
+#include "exporter/listen.h"
 #include "exporter/users.h"
 #include "service/clock.h"
 #include "service/program/memory.h"

@@ -18,7 +18,6 @@
 #include "exporter/http.h"
 #include "exporter/listen.h"
 #include "exporter/page.h"
-#include "exporter/rights.h"
 #include "exporter/users.h"
 #include "service/connection.h"
 #include "service/program/complete.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "exporter/answer.h"
-#include "exporter/metric_rows.h"
+#include "exporter/metrics.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
@@ -250,12 +250,11 @@ static const char *metric_row_why(const struct item *t, const struct answer_valu
 	return v->enabled_ns && !v->running_ns ? "no_counter" : NULL;
 }
 
-static const char *event_labels(const struct metrics *m, const struct item *t, size_t event,
-				char buf[LABELS_MAX + METRICS_EVENT_LABEL])
+static void event_labels(const struct metrics *m, const struct item *t, size_t event,
+			 char buf[LABELS_MAX + METRICS_EVENT_LABEL])
 {
 	memcpy(buf, t->labels, t->len);
 	strcpy(buf + t->len, m->label[event]);
-	return buf;
 }
 
 static void runs(const struct metrics *m, const struct rows *rows, struct expo *e)
@@ -274,28 +273,6 @@ static void runs(const struct metrics *m, const struct rows *rows, struct expo *
 		}
 		if (known && (ns || !metrics_uncounted(rows->item[i].vm)))
 			expo_ns(e, rows->item[i].labels, ns, r->since_us);
-	}
-}
-
-static void metric_rows_counts(const struct metrics *m, const struct rows *rows, struct expo *e,
-			       bool times)
-{
-	char buf[LABELS_MAX + METRICS_EVENT_LABEL];
-
-	for (size_t i = 0; i < rows->nr; i++) {
-		const struct answer_row *r = rows->item[i].r;
-
-		for (size_t v = 0; v < m->nr; v++) {
-			const struct answer_value *val = &r->values[v];
-
-			if (metric_row_why(&rows->item[i], val))
-				continue;
-			event_labels(m, &rows->item[i], v, buf);
-			if (times)
-				expo_ns(e, buf, val->running_ns, r->since_us);
-			else
-				expo_u64(e, buf, val->count, r->since_us);
-		}
 	}
 }
 
@@ -325,45 +302,33 @@ static void qualities(struct expo *e, const char *labels, const char *words)
 	}
 }
 
-static void notes(const struct metrics *m, const struct rows *rows, struct expo *e)
+enum value_kind { VALUE_COUNT, VALUE_RUNNING, VALUE_MISSING, VALUE_QUALITY, VALUE_AGE };
+
+/* Write the samples of a family: @kind of each row and event that has it. */
+static void metric_rows_values(const struct metrics *m, const struct rows *rows, struct expo *e,
+			       enum value_kind kind)
 {
 	char buf[LABELS_MAX + METRICS_EVENT_LABEL];
 
-	expo_family(e, rows->g->missing, EXPO_GAUGE, NULL,
-		    "1 for each count that is not here, with the reason.");
-	for (size_t i = 0; i < rows->nr; i++)
-		for (size_t v = 0; v < m->nr; v++) {
-			const struct answer_row *r = rows->item[i].r;
-			const char *why = metric_row_why(&rows->item[i], &r->values[v]);
+	for (size_t i = 0; i < rows->nr * m->nr; i++) {
+		const struct item *t = &rows->item[i / m->nr];
+		const struct answer_value *val = &t->r->values[i % m->nr];
+		const char *why = metric_row_why(t, val);
 
-			if (why)
-				metric_rows_one(e, event_labels(m, &rows->item[i], v, buf),
-						"reason", why);
-		}
-	expo_family(e, rows->g->quality, EXPO_GAUGE, NULL,
-		    "1 for each count that is not exact: modelled, estimated, tsc, or partial "
-		    "(events are missing). Exact counts have no sample.");
-	for (size_t i = 0; i < rows->nr; i++)
-		for (size_t v = 0; v < m->nr; v++) {
-			const struct answer_row *r = rows->item[i].r;
-			const struct answer_value *val = &r->values[v];
-
-			if (metric_row_why(&rows->item[i], val))
-				continue;
-			event_labels(m, &rows->item[i], v, buf);
+		if (!why != (kind != VALUE_MISSING))
+			continue;
+		event_labels(m, t, i % m->nr, buf);
+		if (kind == VALUE_COUNT)
+			expo_u64(e, buf, val->count, t->r->since_us);
+		else if (kind == VALUE_RUNNING)
+			expo_ns(e, buf, val->running_ns, t->r->since_us);
+		else if (kind == VALUE_MISSING)
+			metric_rows_one(e, buf, "reason", why);
+		else if (kind == VALUE_QUALITY)
 			qualities(e, buf, val->quality);
-		}
-	expo_family(e, rows->g->age, EXPO_GAUGE, "seconds",
-		    "Age of a count: events of the last so many seconds on isolated CPUs, which "
-		    "are not interrupted, may be missing. Counts without a sample are current.");
-	for (size_t i = 0; i < rows->nr; i++)
-		for (size_t v = 0; v < m->nr; v++) {
-			const struct answer_row *r = rows->item[i].r;
-
-			if (!metric_row_why(&rows->item[i], &r->values[v]) && r->values[v].age_ns)
-				expo_ns(e, event_labels(m, &rows->item[i], v, buf),
-					r->values[v].age_ns, 0);
-		}
+		else if (val->age_ns)
+			expo_ns(e, buf, val->age_ns, 0);
+	}
 }
 
 static void families(const struct metrics *m, const struct rows *rows, struct expo *e)
@@ -371,11 +336,21 @@ static void families(const struct metrics *m, const struct rows *rows, struct ex
 	runs(m, rows, e);
 	expo_family(e, rows->g->events, EXPO_COUNTER, NULL,
 		    "Events counted, as they were counted: not scaled.");
-	metric_rows_counts(m, rows, e, false);
+	metric_rows_values(m, rows, e, VALUE_COUNT);
 	expo_family(e, rows->g->running, EXPO_COUNTER, "seconds",
 		    "Part of the CPU time in which a counter counted the event.");
-	metric_rows_counts(m, rows, e, true);
-	notes(m, rows, e);
+	metric_rows_values(m, rows, e, VALUE_RUNNING);
+	expo_family(e, rows->g->missing, EXPO_GAUGE, NULL,
+		    "1 for each count that is not here, with the reason.");
+	metric_rows_values(m, rows, e, VALUE_MISSING);
+	expo_family(e, rows->g->quality, EXPO_GAUGE, NULL,
+		    "1 for each count that is not exact: modelled, estimated, tsc, or partial "
+		    "(events are missing). Exact counts have no sample.");
+	metric_rows_values(m, rows, e, VALUE_QUALITY);
+	expo_family(e, rows->g->age, EXPO_GAUGE, "seconds",
+		    "Age of a count: events of the last so many seconds on isolated CPUs, which "
+		    "are not interrupted, may be missing. Counts without a sample are current.");
+	metric_rows_values(m, rows, e, VALUE_AGE);
 }
 
 static const char *known(const struct item *t, const char *key)
@@ -417,29 +392,34 @@ static size_t failures(const struct rows *rows)
 	return n;
 }
 
-static void dropped(const json_t *read, const char *metric_rows_label, struct expo *e)
+static void metric_rows_sizes(struct expo *e, const char *name, const char *help, size_t vms,
+			      size_t tenants)
+{
+	expo_family(e, name, EXPO_GAUGE, NULL, help);
+	expo_u64(e, "kind=\"domain\"", vms, 0);
+	expo_u64(e, "kind=\"tenant\"", tenants, 0);
+}
+
+static void dropped(const json_t *read, const char *label, struct expo *e)
 {
 	uint64_t n;
 
 	if (answer_u64(read, "dropped", &n))
-		expo_u64(e, metric_rows_label, n, 0);
+		expo_u64(e, label, n, 0);
 }
 
 static void sizes(const struct metrics_answers *a, const struct rows *tenants,
 		  const struct rows *vms, struct expo *e)
 {
-	expo_family(e, "vpmu_rows", EXPO_GAUGE, NULL, "VMs and tenants with counts of their own.");
-	expo_u64(e, "kind=\"domain\"", vms->nr, 0);
-	expo_u64(e, "kind=\"tenant\"", tenants->nr, 0);
-	expo_family(e, "vpmu_rows_left_out", EXPO_GAUGE, NULL,
-		    "VMs and tenants beyond the limits; their counts are in those of the tenants "
-		    "above.");
-	expo_u64(e, "kind=\"domain\"", vms->left_out, 0);
-	expo_u64(e, "kind=\"tenant\"", tenants->left_out, 0);
-	expo_family(e, "vpmu_rows_not_counted", EXPO_GAUGE, NULL,
-		    "VMs and tenants with a backend that cannot count them, or is lost.");
-	expo_u64(e, "kind=\"domain\"", failures(vms), 0);
-	expo_u64(e, "kind=\"tenant\"", failures(tenants), 0);
+	metric_rows_sizes(e, "vpmu_rows", "VMs and tenants with counts of their own.", vms->nr,
+			  tenants->nr);
+	metric_rows_sizes(e, "vpmu_rows_left_out",
+			  "VMs and tenants beyond the limits; their counts are in those of the "
+			  "tenants above.",
+			  vms->left_out, tenants->left_out);
+	metric_rows_sizes(e, "vpmu_rows_not_counted",
+			  "VMs and tenants with a backend that cannot count them, or is lost.",
+			  failures(vms), failures(tenants));
 	expo_family(e, "vpmu_rows_never_shown", EXPO_GAUGE, NULL,
 		    "VMs and tenants of which there is no trace here: too many, or no memory.");
 	dropped(a->read[1], "kind=\"domain\"", e);

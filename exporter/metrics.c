@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "exporter/answer.h"
-#include "exporter/metric_rows.h"
+#include "exporter/metrics.h"
 #include "service/clock.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"

@@ -6,7 +6,6 @@
 #include <sys/random.h>
 
 #include "exporter/page.h"
-#include "exporter/page_files.h"
 #include "service/program/memory.h"
 
 #define NONCE_BYTES 16

@@ -17,4 +17,9 @@
  */
 char *page_text(const json_t *data, bool live, size_t *len);
 
+/* The files of share/report, which the build puts into the programs. Without a final NUL; page.c
+ * uses them. */
+extern const char report_html[], report_css[], report_js[];
+extern const size_t report_html_len, report_css_len, report_js_len;
+
 #endif

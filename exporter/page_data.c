@@ -12,9 +12,8 @@
 
 #include "exporter/answer.h"
 #include "exporter/exposition.h"
-#include "exporter/metric_rows.h"
+#include "exporter/metrics.h"
 #include "service/clock.h"
-#include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 
 /* JSON's integers are signed. */

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Drops privileges of vpmu-exporter; see rights.h. Nothing that only the start needs may be kept:
+/* Drops privileges of vpmu-exporter; see config.h. Nothing that only the start needs may be kept:
  * clients are untrusted, and TLS and HTTP are large. */
-#include <errno.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "exporter/config.h"
 #include "exporter/http.h"
-#include "exporter/rights.h"
 #include "service/daemon/contain.h"
 #include "service/program/memory.h"
-#include "vpmu/util/fail.h"
 
 #define FILES_MAX (HTTP_CONNECTIONS_ALL + 64)
 

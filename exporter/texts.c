@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Texts shared by scrapers; see texts.h. A failure is returned as NULL: an old text must never be
+/* Texts shared by scrapers; see http.h. A failure is returned as NULL: an old text must never be
  * served in place of a missing one. */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include <zlib.h>
 
 #include "exporter/http.h"
-#include "exporter/texts.h"
 #include "service/clock.h"
 
 #define GZIP_LEVEL 1

@@ -203,23 +203,22 @@ static void record_print_json(uint32_t vcpu)
 	char name[SYMBOL_TEXT_MAX], line[JSON_MAX];
 	uint64_t p;
 
-	out("{\"kind\":\"sample-summary\",\"vcpu\":%u,\"workload\":\"%s\",\"arg\":%lu,"
-	    "\"event\":\"%s\",\"period\":%lu,\"delivery\":\"%s\",\"pmis\":%lu,\"samples\":%lu,"
-	    "\"expected\":%lu,\"count\":\"%lu\",\"lost\":%lu,\"without_cause\":%lu,"
-	    "\"partial\":%s,\"ok\":%s}\n",
+	out("{\"kind\":\"sample-summary\",\"vcpu\":%u,\"workload\":\"%s\",\"arg\":%lu,\"event\":\"%"
+	    "s\",\"period\":%lu,\"delivery\":\"%s\",\"pmis\":%lu,\"samples\":%lu,\"expected\":%lu,"
+	    "\"count\":\"%lu\",\"lost\":%lu,\"without_cause\":%lu,\"partial\":%s,\"ok\":%s}\n",
 	    vcpu, args.work.w->name, args.work.n, args.ev.name, args.period, delivery(), s.handled,
 	    s.pmi.samples, s.expected, s.count, record_lost(), s.pmi.no_cause,
 	    s.partial ? "true" : "false", s.partial || sampler_ok(&s) ? "true" : "false");
 	for (size_t i = 0; i < nr_rows; i++) {
 		p = mul_div(rows[i].samples, 10000, s.pmi.samples);
-		out("{\"kind\":\"sample-histogram\",\"vcpu\":%u,\"function\":\"%s\","
-		    "\"cpl\":%d,\"samples\":%lu,\"percent\":%lu.%lu%lu}\n",
+		out("{\"kind\":\"sample-histogram\",\"vcpu\":%u,\"function\":\"%s\",\"cpl\":%d,"
+		    "\"samples\":%lu,\"percent\":%lu.%lu%lu}\n",
 		    vcpu, symbol_text(rows[i].start, name), rows[i].kernel ? 0 : 3, rows[i].samples,
 		    p / 100, p / 10 % 10, p % 10);
 	}
 	if (other)
-		out("{\"kind\":\"sample-histogram\",\"vcpu\":%u,\"function\":null,"
-		    "\"samples\":%lu}\n",
+		out("{\"kind\":\"sample-histogram\",\"vcpu\":%u,\"function\":null,\"samples\":%lu}"
+		    "\n",
 		    vcpu, other);
 	for (size_t i = 0; i < nr_chains; i++) {
 		chain_text(sampler_get(&s, chains[i].first), ",", "\"", line, sizeof(line) - 80);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Finds a few of QEMU's options, see arguments.h. An option's value is the next argument, as with
+/* Finds a few of QEMU's options, see conf.h. An option's value is the next argument, as with
  * QEMU; which options have one is known only of those that are looked for. */
 #include <string.h>
 
-#include "preload/arguments.h"
+#include "preload/conf.h"
 
 /* Copy the value of KEY=VALUE in the list @opts ("a,b=c"); ",," is a comma. False: not there. */
 static bool list_get(const char *opts, const char *key, char *value, size_t len)

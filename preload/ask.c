@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The question to vpmud, see ask.h. */
+/* The question to vpmud, see conf.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/ask.h"
+#include "preload/conf.h"
 #include "vpmu/totals.h"
 #include "vpmu/util/fail.h"
 

@@ -3,7 +3,6 @@
  * call on as it came if it is not one of those that concern a PMU. */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "preload/fds.h"
 #include "preload/sys.h"

@@ -88,4 +88,24 @@ int conf_limit(struct conf *c, const struct conf *limit, char *err, size_t errle
 int conf_apply(const struct conf *c, bool intel, struct vpmu_guest_cfg *cfg,
 	       struct vpmu_policy policy[2], char *err, size_t errlen);
 
+/* ask.c: vpmu-qemu asks vpmud what its VM may have, before QEMU runs: the process is the one that
+ * becomes QEMU. */
+
+/* ask_vpmud - set the keys pmu, gp, policy, allow and deny of *@c as vpmud at the socket @path
+ * gives them. 0; -ENOENT: @path is "", or no vpmud is there; -ETIMEDOUT with one line in @err: it
+ * did not answer within a few seconds; -EPROTO, likewise: its answer is invalid; -ENOMEM. */
+int ask_vpmud(const char *path, struct conf *c, char *err, size_t errlen);
+
+/* arguments.c: what vpmu-qemu must know of QEMU's command line. QEMU checks it; here only what is
+ * found counts. */
+struct arguments {
+	bool probe; /* no VM: -machine none, -help, -version, -device help and the like */
+	bool kvm;
+	bool pmu;	/* -cpu has a PMU: host or max without pmu=off, or pmu=on */
+	char name[128]; /* guest name, or "" */
+};
+
+/* arguments_read - @argv is QEMU's, the program's name included, and ends with NULL. */
+void arguments_read(struct arguments *a, char *const argv[]);
+
 #endif

@@ -15,8 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "preload/arguments.h"
-#include "preload/ask.h"
 #include "preload/conf.h"
 #include "service/daemon/inifile.h"
 #include "service/program/memory.h"
@@ -49,21 +47,6 @@ struct qemu_file {
 	char *qemu;
 };
 
-static int file_begin(void *arg, const struct config_at *at);
-static int file_set(void *arg, const struct config_at *at, const char *key, const char *value);
-
-static int file_end(void *arg, const struct config_at *at)
-{
-	return 0;
-}
-
-static const struct config_sections sections = {
-	.accepted = "[default] or [vm NAME]",
-	.begin = file_begin,
-	.set = file_set,
-	.end = file_end,
-};
-
 static int file_begin(void *arg, const struct config_at *at)
 {
 	struct qemu_file *f = arg;
@@ -71,7 +54,7 @@ static int file_begin(void *arg, const struct config_at *at)
 	if (!strcmp(at->section, "default"))
 		f->conf = &f->common;
 	else if (strncmp(at->section, "vm ", 3))
-		return config_bad_section(&sections, at);
+		return CONFIG_NO_SECTION;
 	else
 		f->conf = *f->vm && !strcmp(at->section + 3, f->vm) ? &f->own : &f->other;
 	return 0;
@@ -94,6 +77,14 @@ static int file_set(void *arg, const struct config_at *at, const char *key, cons
 				     at->where, at->section, key)
 			      : ret;
 }
+
+static int file_end(void *arg, const struct config_at *at)
+{
+	return 0;
+}
+
+static const struct config_sections sections = {"[default] or [vm NAME]", file_begin, file_set,
+						file_end};
 
 /* ---- paths ---- */
 

@@ -2,7 +2,6 @@
 /* System calls as such: libc's ioctl() and close() are the ones that interpose.c replaces. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -64,11 +64,10 @@ static void facts_errata(struct selftest *t, const struct cpu *c)
 			      "/sys/devices/cpu/allow_tsx_force_abort");
 	/* github.com/rr-debugger/rr, wiki "Zen". */
 	if (amd && (c->family == 0x17 || c->family == 0x19))
-		selftest_fact(
-			t, "erratum",
-			"family %xh: rr trusts the count of retired conditional branches only with "
-			"SpecLockMap off (its scripts/zen_workaround.py)",
-			c->family);
+		selftest_fact(t, "erratum",
+			      "family %xh: rr trusts the count of retired conditional branches "
+			      "only with SpecLockMap off (its scripts/zen_workaround.py)",
+			      c->family);
 }
 
 void facts(struct selftest *t)
@@ -102,7 +101,6 @@ void facts(struct selftest *t)
 	if (!scratch_controllers())
 		selftest_fact(t, "missing",
 			      "no controller is on in cgroup.subtree_control of the root, as "
-			      "systemd has: "
-			      "the kernel may show no moves of tasks");
+			      "systemd has: the kernel may show no moves of tasks");
 	facts_errata(t, &c);
 }

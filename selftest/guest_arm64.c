@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The VMs of guest.h on arm64. kvm.c calls this, in workers. */
+/* The VMs of priv.h on arm64. kvm.c calls this, in workers. */
 #if defined(__aarch64__)
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "selftest/guest.h"
+#include "selftest/priv.h"
 
 #define RAM_AT	  0x40000000ULL
 #define RAM_BYTES 0x10000ULL

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The VMs of guest.h on x86. kvm.c calls this, in workers. */
+/* The VMs of priv.h on x86. kvm.c calls this, in workers. */
 #if defined(__x86_64__)
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "selftest/guest.h"
 #ifdef SELFTEST_PMU
+#include "selftest/priv.h"
 #include "vpmu/guest/model.h"
 #include "vpmu/host.h"
 #include "vpmu/kvm.h"

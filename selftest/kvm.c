@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "selftest/guest.h"
 #include "selftest/priv.h"
 
 #define KVM_AROUND    10     /* instructions of the guest besides the loop */
@@ -118,9 +117,8 @@ void check_kvm(struct selftest *t)
 		for (int i = 0; i < 4 && ret == -EAGAIN; i++)
 			ret = kvm_split(t);
 		if (ret == -EAGAIN)
-			selftest_skip(
-				t, "guest and host: partial each time: context switches were not "
-				   "shown");
+			selftest_skip(t, "guest and host: partial each time: context switches were "
+					 "not shown");
 		else if (ret)
 			selftest_give_up(t, "a guest", ret);
 	} else {

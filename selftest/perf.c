@@ -221,9 +221,8 @@ static int sides_vm(void)
 static void sides_guest(struct selftest *t, uint64_t guest, uint64_t host, uint64_t all, int vm)
 {
 	if (t->amd && vm < 0) {
-		selftest_skip(t,
-			      "guest and host: AMD's CPUs tell them apart only while KVM has a VM "
-			      "(EFER.SVME), and /dev/kvm cannot be used");
+		selftest_skip(t, "guest and host: AMD's CPUs tell them apart only while KVM has a "
+				 "VM (EFER.SVME), and /dev/kvm cannot be used");
 		return;
 	}
 	/* No VM runs in this cgroup. */

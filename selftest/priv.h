@@ -3,6 +3,8 @@
 #ifndef SELFTEST_PRIV_H
 #define SELFTEST_PRIV_H
 
+#include <stdint.h>
+
 #include "selftest/selftest.h"
 #include "vpmu/event/event.h"
 
@@ -159,5 +161,23 @@ void check_hotplug(struct selftest *t);
 void check_samples(struct selftest *t);
 void check_branches(struct selftest *t);
 void check_kvm(struct selftest *t);
+
+/* ---- guest_*.c: VMs that workers run, without an operating system, with known code ---- */
+
+/* What a guest with libvpmu's PMU has seen; in memory that a worker shares. */
+struct guest_seen {
+	uint64_t pmis;	     /* taken by the guest */
+	uint64_t raised;     /* by libvpmu */
+	uint64_t msr, rdpmc; /* a stopped counter, by RDMSR and by RDPMC; low 32 bits */
+	char why[200];
+};
+
+#define GUEST_PMIS 3
+
+/* guest_loop - a guest with a loop of @n rounds, 2 instructions each, and at most 10 around it.
+ * Returns 0 or -errno. */
+int guest_loop(uint64_t n);
+/* guest_pmu - a guest that counts for itself. -EOPNOTSUPP: not on this host, with a reason. */
+int guest_pmu(struct guest_seen *seen);
 
 #endif

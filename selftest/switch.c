@@ -3,12 +3,12 @@
  * Context switches between two cgroups on one CPU: their number, and their cost with and without
  * counting. The cost is a line about the host: there is no right one. run.c calls this.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "selftest/priv.h"
+#include "vpmu/util/clock.h"
 #include "vpmu/util/proctext.h"
 
 enum { SWITCH_ROUNDS = 5, SWITCH_YIELDS = 4000 };
@@ -35,12 +35,9 @@ static uint64_t switch_of(const struct worker *w)
 /* The CPU time of @w, which is its own whatever else runs. */
 static uint64_t switch_ns(const struct worker *w)
 {
-	struct timespec ts = {0};
 	clockid_t clock;
 
-	if (!clock_getcpuclockid(w->pid, &clock))
-		clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	return clock_getcpuclockid(w->pid, &clock) ? 0 : clock_ns(clock);
 }
 
 /* Both yield the CPU to each other; *@least: the lowest cost so far. */

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "selftest/guest.h"
 #include "selftest/priv.h"
 #include "vpmu/core/rcu.h"
 

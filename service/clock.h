@@ -4,17 +4,7 @@
 #ifndef SERVICE_CLOCK_H
 #define SERVICE_CLOCK_H
 
-#include <stdint.h>
-#include <time.h>
-
-/* clock_ns - @clock in ns. Any thread. */
-static inline uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
+#include "vpmu/util/clock.h"
 
 /* now_ns - CLOCK_MONOTONIC in ns. Any thread. */
 static inline uint64_t now_ns(void)

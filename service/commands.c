@@ -14,8 +14,6 @@
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
-#define NO_FIELDS NULL
-
 /* ---- shared by the commands ----------------------------------------------------------------- */
 
 #define QUALITY_LEN 32
@@ -168,7 +166,7 @@ int command_list(const struct commands *c, const struct command_kind *kind,
 		json_array_append_new(list, obj);
 	}
 	json_object_set_new(resp, key, list);
-	return request_fields(req, NO_FIELDS, err, errlen);
+	return 0;
 }
 
 int command_named(const struct commands *c, const struct registry *r, const json_t *req,
@@ -270,7 +268,7 @@ static int commands_cmd_list(struct commands *c, const json_t *req, json_t *resp
 
 	tenants_walk(c->ts, list_node, &st);
 	json_object_set_new(resp, "nodes", st.nodes);
-	return request_fields(req, NO_FIELDS, err, errlen);
+	return 0;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -307,9 +305,9 @@ static int commands_cmd_events(struct commands *c, const json_t *req, json_t *re
 			       size_t errlen)
 {
 	struct list_state st = {.c = c, .nodes = json_array()};
-	int ret = request_fields(req, NO_FIELDS, err, errlen);
+	int ret = vpmu_event_list(event_row, &st);
 
-	if (!ret && (ret = vpmu_event_list(event_row, &st)))
+	if (ret)
 		fail(ret, err, errlen, "events: %s", strerror(-ret));
 	json_object_set_new(resp, "events", st.nodes);
 	return ret;
@@ -324,11 +322,10 @@ static int commands_cmd_sharing(struct commands *c, const json_t *req, json_t *r
 	struct vpmu_backend *s;
 	struct vpmu_sharing sh;
 	char why[200];
-	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (ret || !access_all(c->who)) { /* the figures cover all tenants */
+	if (!access_all(c->who)) { /* the figures cover all tenants */
 		json_object_set_new(resp, "backends", backends);
-		return ret;
+		return 0;
 	}
 	json_object_set_new(resp, "refused",
 			    json_pack("{s:o, s:o, s:o}", "sessions",
@@ -376,7 +373,7 @@ static int commands_cmd_conservation(struct commands *c, const json_t *req, json
 	struct conservation_state st = {.rows = json_array()};
 	struct vpmu_backend *s;
 	char why[200];
-	int ret = request_fields(req, NO_FIELDS, err, errlen);
+	int ret = 0;
 
 	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
 		if (!(s->can & VPMU_BACKEND_CONSERVES))
@@ -395,12 +392,11 @@ static int commands_cmd_check(struct commands *c, const json_t *req, json_t *res
 			      size_t errlen)
 {
 	json_t *rows = json_array();
-	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (!ret && c->opts->check)
+	if (c->opts->check)
 		c->opts->check(rows, access_all(c->who), c->opts->arg);
 	json_object_set_new(resp, "rows", rows);
-	return ret;
+	return 0;
 }
 
 /* ---- tenants -------------------------------------------------------------------------------- */
@@ -408,13 +404,10 @@ static int commands_cmd_check(struct commands *c, const json_t *req, json_t *res
 static int cmd_tenant_add(struct commands *c, const json_t *req, json_t *resp, char *err,
 			  size_t errlen)
 {
-	static const char *const fields[] = {"path", NULL};
 	const char *path = NULL;
 	struct node *n;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = request_string(req, "path", true, TENANT_PATH_MAX, &path, err, errlen);
 
-	if (!ret)
-		ret = request_string(req, "path", true, TENANT_PATH_MAX, &path, err, errlen);
 	if (!ret)
 		ret = tenant_add(c->ts, path, &n, err, errlen);
 	if (ret)
@@ -429,35 +422,35 @@ static int cmd_tenant_add(struct commands *c, const json_t *req, json_t *resp, c
 static int cmd_tenant_remove(struct commands *c, const json_t *req, json_t *resp, char *err,
 			     size_t errlen)
 {
-	static const char *const fields[] = {"path", NULL};
 	const char *path = NULL;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = request_string(req, "path", true, TENANT_PATH_MAX, &path, err, errlen);
 
-	if (!ret)
-		ret = request_string(req, "path", true, TENANT_PATH_MAX, &path, err, errlen);
 	return ret ? ret : tenant_remove(c->ts, path, err, errlen);
 }
 
 const struct command builtin_commands[] = {
-	{"list", commands_cmd_list, FOR_READERS},
-	{"events", commands_cmd_events, FOR_READERS},
-	{"attach", cmd_attach, FOR_READERS},
-	{"reattach", cmd_reattach, FOR_READERS},
-	{"read", cmd_read, FOR_READERS},
-	{"detach", cmd_detach, FOR_READERS},
-	{"sessions", cmd_sessions, FOR_READERS},
-	{"sharing", commands_cmd_sharing, FOR_READERS},
-	{"conservation", commands_cmd_conservation, FOR_ALL_SEEING},
-	{"check", commands_cmd_check, FOR_READERS},
-	{"tenant-add", cmd_tenant_add, FOR_ADMINS},
-	{"tenant-remove", cmd_tenant_remove, FOR_ADMINS},
-	{"profile-start", cmd_profile_start, FOR_READERS},
-	{"profile-read", cmd_profile_read, FOR_READERS},
-	{"profile-stop", cmd_profile_stop, FOR_READERS},
-	{"profiles", cmd_profiles, FOR_READERS},
-	{"lbr-attach", cmd_lbr_attach, FOR_READERS},
-	{"lbr-read", cmd_lbr_read, FOR_READERS},
-	{"lbr-detach", cmd_lbr_detach, FOR_READERS},
-	{"captures", cmd_captures, FOR_READERS},
-	{NULL, NULL, FOR_ADMINS},
+	{"list", commands_cmd_list, FOR_READERS, NULL},
+	{"events", commands_cmd_events, FOR_READERS, NULL},
+	{"attach", cmd_attach, FOR_READERS,
+	 FIELDS("events", "scope", "target", "name", "keep", "metrics", "cpus")},
+	{"reattach", cmd_reattach, FOR_READERS, FIELDS("session")},
+	{"read", cmd_read, FOR_READERS, FIELDS("session", "keep-gone")},
+	{"detach", cmd_detach, FOR_READERS, FIELDS("session")},
+	{"sessions", cmd_sessions, FOR_READERS, NULL},
+	{"sharing", commands_cmd_sharing, FOR_READERS, NULL},
+	{"conservation", commands_cmd_conservation, FOR_ALL_SEEING, NULL},
+	{"check", commands_cmd_check, FOR_READERS, NULL},
+	{"tenant-add", cmd_tenant_add, FOR_ADMINS, FIELDS("path")},
+	{"tenant-remove", cmd_tenant_remove, FOR_ADMINS, FIELDS("path")},
+	{"profile-start", cmd_profile_start, FOR_READERS,
+	 FIELDS("event", "period", "target", "lbr", "name", "keep", "backend", "times", "cpus")},
+	{"profile-read", cmd_profile_read, FOR_READERS, FIELDS("profile", "max")},
+	{"profile-stop", cmd_profile_stop, FOR_READERS, FIELDS("profile", "max")},
+	{"profiles", cmd_profiles, FOR_READERS, NULL},
+	{"lbr-attach", cmd_lbr_attach, FOR_READERS,
+	 FIELDS("target", "mode", "name", "keep", "backend")},
+	{"lbr-read", cmd_lbr_read, FOR_READERS, FIELDS("target", "capture")},
+	{"lbr-detach", cmd_lbr_detach, FOR_READERS, FIELDS("capture")},
+	{"captures", cmd_captures, FOR_READERS, NULL},
+	{NULL, NULL, FOR_ADMINS, NULL},
 };

@@ -42,7 +42,9 @@ struct command {
 	const char *name;
 	command_fn *fn;
 	enum command_for who;
+	const char *const *fields; /* that a request may have besides "cmd" and "id"; NULL: none */
 };
+#define FIELDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Ends with name NULL. hello is in server.c, because it lists all names. */
 extern const struct command builtin_commands[];

@@ -3,7 +3,6 @@
  * Recording: from sessions to segments; see history.h. A delta must never include events from
  * before the last tick, nor hide that some are missing: without an earlier value there is no delta.
  */
-#include <errno.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 
 #include "service/clock.h"
 #include "service/history.h"
-#include "service/history_file.h"
+#include "service/history_log.h"
 #include "service/program/memory.h"
 #include "service/session_rows.h"
 #include "vpmu/util/fail.h"

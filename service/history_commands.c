@@ -13,7 +13,6 @@
 #include "service/history.h"
 #include "service/program/memory.h"
 #include "service/request.h"
-#include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
 #define POINTS_MAX     100000
@@ -429,15 +428,11 @@ static int time_field(const json_t *req, const char *key, uint64_t *out, char *e
 static int query_parse(struct commands *c, const json_t *req, struct query *q, char *err,
 		       size_t errlen)
 {
-	static const char *const fields[] = {"since",  "until",	 "target", "scope",
-					     "events", "points", NULL};
 	char *names[SESSION_EVENTS_MAX] = {0};
 	const char *scope = NULL;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = time_field(req, "since", &q->since_ns, err, errlen);
 
 	q->until_ns = UINT64_MAX;
-	if (!ret)
-		ret = time_field(req, "since", &q->since_ns, err, errlen);
 	if (!ret)
 		ret = time_field(req, "until", &q->until_ns, err, errlen);
 	if (!ret)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Files of segments; see history_file.h. A file may be of a process that was killed, or damaged. */
+/* Files of segments; see history_log.h. A file may be of a process that was killed, or damaged. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "service/history_file.h"
+#include "service/history_log.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
-#include "vpmu/util/replace.h"
+#include "vpmu/util/files.h"
 
 #define FILE_BYTES_MAX (64 << 20)
 

@@ -67,4 +67,23 @@ int history_log_check(struct history_segment *s, uint64_t interval_ns);
 /* history_log_trim - give memory that is not needed back. */
 void history_log_trim(struct history_segment *s);
 
+/*
+ * history_file.c: the files, one per segment, FILE.0 to FILE.8 by its number. A file grows by one
+ * write per interval; a segment that was cut off is written anew.
+ */
+struct history_file;
+
+/*
+ * history_file_open - read the segments of files @base.0 to @base.(max - 1) into @seg, the oldest
+ * first. Files of another interval, of another user, or that others may write, are not read: a line
+ * to @note.
+ * history_file_write - bring the file of @s, the newest segment, up to date. On an error the next
+ * call writes all of it.
+ */
+struct history_file *history_file_open(const char *base, uint64_t interval_ns,
+				       struct history_segment *seg, size_t max, size_t *nr,
+				       void (*note)(void *arg, const char *line), void *arg);
+int history_file_write(struct history_file *f, const struct history_segment *s);
+void history_file_close(struct history_file *f);
+
 #endif

@@ -43,14 +43,11 @@ static void usage(struct commands *c, json_t *resp)
 
 int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"target", "mode", "name", "keep", "backend", NULL};
 	struct capture_spec spec = {.mode = CAPTURE_CALL_STACK};
 	const char *mode = NULL;
 	struct capture *cap;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = command_opening(c, req, true, false, &spec.open, err, errlen);
 
-	if (!ret)
-		ret = command_opening(c, req, true, false, &spec.open, err, errlen);
 	if (!ret)
 		ret = request_string(req, "mode", false, 16, &mode, err, errlen);
 	if (!ret && mode && capture_mode_parse(mode, &spec.mode))
@@ -193,12 +190,9 @@ static int answer_fold(struct commands *c, const json_t *req, json_t *resp, char
 
 int cmd_lbr_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"target", "capture", NULL};
 	struct node *target;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret;
 
-	if (ret)
-		return ret;
 	if (json_object_get(req, "capture"))
 		return answer_fold(c, req, resp, err, errlen);
 	ret = command_target(c, req, true, true, &target, err, errlen);
@@ -207,13 +201,10 @@ int cmd_lbr_read(struct commands *c, const json_t *req, json_t *resp, char *err,
 
 int cmd_lbr_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"capture", NULL};
 	struct registered *e;
 	struct capture *cap;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = command_named(c, captures_registry(c->captures), req, &e, err, errlen);
 
-	if (!ret)
-		ret = command_named(c, captures_registry(c->captures), req, &e, err, errlen);
 	if (ret)
 		return ret;
 	cap = (struct capture *)e;

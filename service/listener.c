@@ -106,8 +106,8 @@ static void set_answer(struct client *c, char *line)
 
 	if (c->l->pending + len > max) {
 		free(line);
-		line = server_error_line(-EAGAIN, "answer: other clients have not read theirs; "
-						  "ask again later");
+		line = server_error_line(
+			-EAGAIN, "answer: other clients have not read theirs; ask again later");
 		len = line ? strlen(line) : 0;
 	}
 	c->out = line;
@@ -359,10 +359,9 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 			close(l->reserve_fd);
 			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			if (fd >= 0)
-				listener_refuse(
-					fd, -EMFILE,
-					"socket: the server has no file descriptor left; raise its "
-					"limit (ulimit -n), or try again later");
+				listener_refuse(fd, -EMFILE,
+						"socket: the server has no file descriptor left; "
+						"raise its limit (ulimit -n), or try again later");
 			l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		}
 		return 0;

@@ -307,16 +307,14 @@ static int start_sampling(struct profile *p, struct vpmu_backend_node *in, vpmu_
 	case 0:
 		return 0;
 	case -EOPNOTSUPP:
-		return fail(
-			ret, err, errlen,
-			"event: %s: no CPU of backend %s can sample it%s%s; `vpmu events` shows "
-			"what is counted there",
-			p->event, p->backend, *other ? "; it can sample " : "", other);
+		return fail(ret, err, errlen,
+			    "event: %s: no CPU of backend %s can sample it%s%s; `vpmu events` "
+			    "shows what is counted there",
+			    p->event, p->backend, *other ? "; it can sample " : "", other);
 	case -ENOSPC:
 		return fail(ret, err, errlen,
 			    "event: %s: all counter slots of backend %s are in use; end a session "
-			    "first, "
-			    "`vpmu sessions` shows them",
+			    "first, `vpmu sessions` shows them",
 			    p->event, p->backend);
 	case -E2BIG:
 		return fail(ret, err, errlen,

@@ -61,15 +61,11 @@ static const struct command_kind command_profiles = {"profile", profile_commands
 
 int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"event", "period",	 "target", "lbr",  "name",
-					     "keep",  "backend", "times",  "cpus", NULL};
 	struct profile_spec spec = {.period = PROFILE_PERIOD};
 	char why[200] = "";
 	struct profile *p;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = request_string(req, "event", true, EVENT_BYTES_MAX, &spec.event, err, errlen);
 
-	if (!ret)
-		ret = request_string(req, "event", true, EVENT_BYTES_MAX, &spec.event, err, errlen);
 	if (!ret)
 		ret = period_field(req, &spec.period, err, errlen);
 	if (!ret)
@@ -135,13 +131,10 @@ static int profile_commands_answer(const struct commands *c, struct profile *p, 
 static int read_named(struct commands *c, const json_t *req, json_t *resp, struct profile **p,
 		      char *err, size_t errlen)
 {
-	static const char *const fields[] = {"profile", "max", NULL};
 	struct registered *e;
 	uint64_t max = PROFILE_ROWS_MAX;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = request_uint(req, "max", false, 0, PROFILE_ROWS_MAX, &max, err, errlen);
 
-	if (!ret)
-		ret = request_uint(req, "max", false, 0, PROFILE_ROWS_MAX, &max, err, errlen);
 	if (!ret)
 		ret = command_named(c, profiles_registry(c->profiles), req, &e, err, errlen);
 	if (ret)

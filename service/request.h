@@ -18,7 +18,7 @@
 int request_parse(const char *line, size_t len, json_t **req, char *err, size_t errlen);
 
 /* request_fields - returns -EINVAL if @req has a field other than "cmd", "id" and those of @allowed
- * (NULL-terminated; NULL: none). Commands call this first. */
+ * (NULL-terminated; NULL: none). Commands that server_register() added call this first. */
 int request_fields(const json_t *req, const char *const *allowed, char *err, size_t errlen);
 
 /*

@@ -79,7 +79,9 @@ int server_register(struct server *s, const char *cmd, server_fn fn, void *arg)
 
 int server_history(struct server *s, struct history *h)
 {
-	static const struct command history = {"history", cmd_history, FOR_READERS};
+	static const char *const fields[] = {"since",  "until",	 "target", "scope",
+					     "events", "points", NULL};
+	static const struct command history = {"history", cmd_history, FOR_READERS, fields};
 	struct entry e = {.name = history.name, .builtin = &history, .who = history.who};
 
 	s->c.history = h;
@@ -198,6 +200,7 @@ static int server_run(struct server *s, const json_t *req, json_t *resp, char *e
 {
 	const char *name = json_string_value(json_object_get(req, "cmd"));
 	const struct entry *e = find_command(s, name);
+	int ret;
 
 	if (!e)
 		return fail(-ENOSYS, err, errlen,
@@ -207,8 +210,10 @@ static int server_run(struct server *s, const json_t *req, json_t *resp, char *e
 		return fail(-EACCES, err, errlen, "%s: %s", name,
 			    e->who == FOR_ADMINS ? "for administrators only"
 						 : "only for administrators");
-	return e->builtin ? e->builtin->fn(&s->c, req, resp, err, errlen)
-			  : e->fn(e->arg, req, resp, err, errlen);
+	if (!e->builtin)
+		return e->fn(e->arg, req, resp, err, errlen);
+	ret = request_fields(req, e->builtin->fields, err, errlen);
+	return ret ? ret : e->builtin->fn(&s->c, req, resp, err, errlen);
 }
 
 /* ---- requests that wait --------------------------------------------------------------------- */

@@ -131,15 +131,11 @@ int command_events(struct commands *c, const json_t *req, vpmu_key_t keys[SESSIO
 
 int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"events", "scope",	  "target", "name",
-					     "keep",   "metrics", "cpus",   NULL};
 	vpmu_key_t keys[SESSION_EVENTS_MAX];
 	char *names[SESSION_EVENTS_MAX] = {0};
 	size_t n = 0;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = command_events(c, req, keys, names, &n, err, errlen);
 
-	if (!ret)
-		ret = command_events(c, req, keys, names, &n, err, errlen);
 	if (ret)
 		return ret;
 	ret = open_session(c, req, names, keys, n, resp, err, errlen);
@@ -151,12 +147,9 @@ int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, s
 /* The client becomes the owner of a lost session, or of another connection's. */
 int cmd_reattach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"session", NULL};
 	struct registered *e;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = command_named(c, sessions_registry(c->sessions), req, &e, err, errlen);
 
-	if (!ret)
-		ret = command_named(c, sessions_registry(c->sessions), req, &e, err, errlen);
 	if (ret)
 		return ret;
 	if (e->owner || e->lost_ns) {
@@ -298,13 +291,10 @@ static int keep_gone(const json_t *req, uint64_t *ns, char *err, size_t errlen)
 
 int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"session", "keep-gone", NULL};
 	struct registered *s;
 	uint64_t forget_ns = 0;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = keep_gone(req, &forget_ns, err, errlen);
 
-	if (!ret)
-		ret = keep_gone(req, &forget_ns, err, errlen);
 	if (!ret)
 		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
 	if (ret)
@@ -317,12 +307,9 @@ int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, siz
 
 int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"session", NULL};
 	struct registered *s;
-	int ret = request_fields(req, fields, err, errlen);
+	int ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
 
-	if (!ret)
-		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
 	if (ret)
 		return ret;
 	session_commands_answer_read(c, (struct session *)s, resp);

@@ -10,7 +10,6 @@
 #include "service/commands.h"
 #include "service/request.h"
 #include "service/traces.h"
-#include "vpmu/lbr.h"
 
 /* Fields common to rows and chains. */
 static json_t *trace_object(const struct trace *t)

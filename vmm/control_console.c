@@ -71,29 +71,6 @@ static json_t *line_array(const char *text)
 	return lines;
 }
 
-static int control_console_read_text(struct console *con, uint64_t from,
-				     const struct machine_vm *vm, json_t *resp, char *err,
-				     size_t errlen)
-{
-	char *buf = malloc(ANSWER_BYTES);
-	bool over = !vm->vm; /* before reading: the output of an ended VM is complete */
-	uint64_t missed = 0;
-	long n = buf ? console_read(con, &from, &missed, buf, ANSWER_BYTES) : -ENOMEM;
-	int ret = n < 0 ? (int)n : 0;
-
-	if (ret == -EINVAL)
-		fail(ret, err, errlen,
-		     "from: not the start of a line; expected \"next\" of the last answer");
-	else if (ret || json_object_set_new(resp, "lines", line_array(buf)) ||
-		 json_object_set_new(resp, "next", json_u64(from)) ||
-		 json_object_set_new(resp, "missed", json_u64(missed)) ||
-		 json_object_set_new(resp, "input", json_boolean(vm->vm && vm->kernel)) ||
-		 json_object_set_new(resp, "end", json_boolean(over && !n)))
-		ret = fail(-ENOMEM, err, errlen, "console-read: out of memory");
-	free(buf);
-	return ret;
-}
-
 /* Two digits per byte, since a string of JSON is UTF-8. NULL: out of memory. */
 static json_t *bytes_string(const uint8_t *bytes, size_t n)
 {
@@ -109,23 +86,29 @@ static json_t *bytes_string(const uint8_t *bytes, size_t n)
 	return s;
 }
 
-static int control_console_read_bytes(struct console *con, uint64_t from,
-				      const struct machine_vm *vm, json_t *resp, char *err,
-				      size_t errlen)
+/* @raw: the bytes that were sent, instead of lines. */
+static int control_console_take(struct console *con, uint64_t from, bool raw,
+				const struct machine_vm *vm, json_t *resp, char *err, size_t errlen)
 {
-	uint8_t *buf = malloc(ANSWER_RAW);
-	bool over = !vm->vm; /* before reading, as above */
+	size_t room = raw ? ANSWER_RAW : ANSWER_BYTES;
+	char *buf = malloc(room);
+	bool over = !vm->vm; /* before reading: the output of an ended VM is complete */
 	uint64_t missed = 0;
-	long n = buf ? console_read_sent(con, &from, &missed, buf, ANSWER_RAW) : -ENOMEM;
+	long n = !buf  ? -ENOMEM
+		 : raw ? console_read_sent(con, &from, &missed, (uint8_t *)buf, room)
+		       : console_read(con, &from, &missed, buf, room);
 	int ret = n < 0 ? (int)n : 0;
 
 	if (ret == -EINVAL)
-		fail(ret, err, errlen,
-		     "from: beyond the guest's output; expected \"next\" of the last answer");
-	else if (ret || json_object_set_new(resp, "bytes", bytes_string(buf, (size_t)n)) ||
+		fail(ret, err, errlen, "from: %s; expected \"next\" of the last answer",
+		     raw ? "beyond the guest's output" : "not the start of a line");
+	else if (ret ||
+		 json_object_set_new(resp, raw ? "bytes" : "lines",
+				     raw ? bytes_string((uint8_t *)buf, (size_t)n)
+					 : line_array(buf)) ||
 		 json_object_set_new(resp, "next", json_u64(from)) ||
 		 json_object_set_new(resp, "missed", json_u64(missed)) ||
-		 json_object_set_new(resp, "input", json_boolean(vm->vm)) ||
+		 json_object_set_new(resp, "input", json_boolean(vm->vm && vm->kernel)) ||
 		 json_object_set_new(resp, "end", json_boolean(over && !n)))
 		ret = fail(-ENOMEM, err, errlen, "console-read: out of memory");
 	free(buf);
@@ -149,9 +132,7 @@ int control_console_read(void *arg, const json_t *req, json_t *resp, char *err, 
 		return ret;
 	if (!vm->user)
 		return fail(-ENOENT, err, errlen, "vm %s: it has no console", vm->name);
-	if (raw && vm->kernel)
-		return control_console_read_bytes(vm->user, from, vm, resp, err, errlen);
-	return control_console_read_text(vm->user, from, vm, resp, err, errlen);
+	return control_console_take(vm->user, from, raw && vm->kernel, vm, resp, err, errlen);
 }
 
 /* The client keeps the bytes that the guest has no room for, and retries. */

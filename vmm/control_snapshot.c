@@ -22,10 +22,9 @@ static int get_file(const struct control *c, const json_t *req, const char **fil
 	if (ret)
 		return ret;
 	if (!dir)
-		return fail(
-			-EPERM, err, errlen,
-			"file: this server has no directory for snapshots, so it neither writes "
-			"nor reads any; start it with --snapshot-dir DIR");
+		return fail(-EPERM, err, errlen,
+			    "file: this server has no directory for snapshots, so it neither "
+			    "writes nor reads any; start it with --snapshot-dir DIR");
 	if (**file == '/') {
 		while (n && dir[n - 1] == '/')
 			n--;

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "vmm/lineout.h"
 #include "vpmu/util/fail.h"
 #include "vmm/console.h"
 #include "vmm/contain.h"
@@ -169,15 +170,14 @@ static int main_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 static void tell_trouble(struct app *a)
 {
 	char line[ERR_MAX];
-	int error = report_error();
+	int error = lineout_error();
 
 	if (!error || a->trouble)
 		return;
 	a->trouble = true;
 	snprintf(line, sizeof(line),
 		 "standard output: %s; lines that cannot be printed are dropped and counted, and "
-		 "the "
-		 "VMs go on",
+		 "the VMs go on",
 		 strerror(error));
 	error_line(line);
 }
@@ -370,7 +370,7 @@ static void teardown(struct app *a)
 	if (a->machine)
 		machine_destroy(a->machine);
 	if (a->reports)
-		report_close();
+		lineout_close();
 	if (a->wake_fd >= 0)
 		close(a->wake_fd);
 	free(a->snapshot_dir);

@@ -243,9 +243,7 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 		{"vm", OPT_VM, "KEY=VALUE,...", 0,
 		 "add a VM; its keys: name, tenant, vcpus, memory, image, args, kernel, initrd, "
 		 "cmdline, ram, pmu, gp, fixed, engine, rdpmc, policy, allow, deny, lbr, "
-		 "max_events, "
-		 "tenant_max_events, weight, "
-		 "tenant_weight, console",
+		 "max_events, tenant_max_events, weight, tenant_weight, console",
 		 1},
 		{"json", OPT_JSON, NULL, 0, "print one JSON object per line", 4},
 		{"exit-when-done", OPT_EXIT, NULL, 0,

@@ -12,6 +12,7 @@
 #include "vmm/console.h"
 #include "vmm/lineout.h"
 #include "vmm/report.h"
+#include "vpmu/util/clock.h"
 
 static bool json;
 
@@ -63,31 +64,13 @@ int report_init(bool as_json, void (*trouble)(void *arg), void *arg)
 	return lineout_open(lost_line, trouble, arg);
 }
 
-int report_error(void)
-{
-	return lineout_error();
-}
-
-void report_close(void)
-{
-	lineout_close();
-}
-
-static uint64_t report_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len)
 {
 	struct console *c = vm->user;
 	char text[SERIAL_TEXT_MAX];
 
 	serial_text(line, len, text);
-	if (!console_line(c, vcpu, text, report_now_ns()) || !console_prints(c))
+	if (!console_line(c, vcpu, text, clock_ns(CLOCK_MONOTONIC)) || !console_prints(c))
 		return;
 	if (json)
 		console_print(c,

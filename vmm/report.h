@@ -13,12 +13,8 @@
 #include "vmm/machine/machine.h"
 
 /* report_init - start. Call it before any other function here. @trouble(arg) is called once, on
- * another thread, at the first error on standard output. -errno. */
+ * another thread, at the first error on standard output. -errno. lineout_close() ends it. */
 int report_init(bool json, void (*trouble)(void *arg), void *arg);
-
-/* report_close - print the queued lines and end. Gives up if the reader takes nothing for two
- * seconds. Must be the last call. */
-void report_close(void);
 
 /* report_console - give a line of a guest to its console, and print it if the console prints:
  * "[name] text", or "[name/1] text" if the VM has several vCPUs. JSON: kind "console". */
@@ -41,8 +37,5 @@ void report_removed(const struct machine_vm *vm);
 
 /* report_ready - JSON only: print that the VMs exist and @socket (NULL: none) is served. */
 void report_ready(const char *socket, size_t vms, bool paused);
-
-/* report_error - the first error on standard output (an errno), or 0. */
-int report_error(void);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Rows of `vpmu check` about hardware counters; see budget.h. Unknown values are reported as
+/* Rows of `vpmu check` about hardware counters; see report.h. Unknown values are reported as
  * unknown. */
 #include <stdio.h>
 
-#include "vpmud/budget.h"
+#include "vpmud/report.h"
 
 void budget_rows(const struct bpf_backend_budget *b,
 		 void (*row)(const char *what, bool ok, const char *why, void *arg), void *arg)

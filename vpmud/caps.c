@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The capabilities and system calls that vpmud keeps after its start; see caps.h. docs/security.md
- * gives the reason for each. Nothing that only the start needs may be kept.
+ * The capabilities and system calls that vpmud keeps after its start; see daemon.h.
+ * docs/security.md gives the reason for each. Nothing that only the start needs may be kept.
  */
 #include <linux/capability.h>
 #include <sys/syscall.h>
 
 #include "service/daemon/contain.h"
-#include "vpmud/caps.h"
+#include "vpmud/daemon.h"
 
 /* Newer than Debian 12's headers. */
 #ifndef CAP_PERFMON

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "cgroup/fs/cgroupfs.h"
-#include "cgroup/fs/cgroupfs.h"
 #include "service/clock.h"
 #include "service/program/memory.h"
 #include "vpmud/cgroups.h"
@@ -173,9 +172,8 @@ static void cgroups_watch(struct cgroups *c, const char *dir)
 		return;
 	c->polls = true;
 	if (!c->told_watches)
-		cgroups_note(
-			c, "cgroups: directories cannot be watched (fs.inotify.max_user_watches?); "
-			   "they are looked at every second");
+		cgroups_note(c, "cgroups: directories cannot be watched "
+				"(fs.inotify.max_user_watches?); they are looked at every second");
 	c->told_watches = true;
 }
 

@@ -32,11 +32,10 @@ static int command_cgroup_path(const char *root, const json_t *req, const char *
 		return ret;
 	/* No walk out of @root. "/" itself is every task's. */
 	if (strcmp(*path, "/") && !cgroup_pattern_ok(*path))
-		return fail(
-			-EINVAL, err, errlen,
-			"cgroup: \"%.200s\" is invalid; expected a path below the cgroup2 mount, "
-			"such as /acme.slice",
-			*path);
+		return fail(-EINVAL, err, errlen,
+			    "cgroup: \"%.200s\" is invalid; expected a path below the cgroup2 "
+			    "mount, such as /acme.slice",
+			    *path);
 	if (!command_cgroup_exists(root, *path))
 		return fail(-ENOENT, err, errlen, "cgroup: no \"%.200s\" in %.200s", *path, root);
 	return 0;

@@ -141,18 +141,6 @@ struct file {
 	bool vpmud_seen, in_tenant;
 };
 
-static int config_begin(void *arg, const struct config_at *at);
-static int vpmud_config_set(void *arg, const struct config_at *at, const char *key,
-			    const char *value);
-static int config_end(void *arg, const struct config_at *at);
-
-static const struct config_sections sections = {
-	.accepted = "[vpmud] or [tenant /PATH]",
-	.begin = config_begin,
-	.set = vpmud_config_set,
-	.end = config_end,
-};
-
 static int config_begin(void *arg, const struct config_at *at)
 {
 	struct file *f = arg;
@@ -169,7 +157,7 @@ static int config_begin(void *arg, const struct config_at *at)
 		return 0;
 	}
 	if (strncmp(at->section, "tenant ", 7))
-		return config_bad_section(&sections, at);
+		return CONFIG_NO_SECTION;
 	ret = rules_add(&f->c->rules, at->section + 7, &rule, why, sizeof(why));
 	return ret ? fail(-EINVAL, at->err, at->errlen, "%s: [%s]: %s", at->where, at->section, why)
 		   : 0;
@@ -230,6 +218,9 @@ static int config_end(void *arg, const struct config_at *at)
 			    at->where);
 	return 0;
 }
+
+static const struct config_sections sections = {"[vpmud] or [tenant /PATH]", config_begin,
+						vpmud_config_set, config_end};
 
 /* Without the host's list there is no socket, and keys for guests would do nothing. */
 static int config_check_guests(const struct vpmud_config *c, char *err, size_t errlen)

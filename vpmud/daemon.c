@@ -26,7 +26,6 @@
 #include "vpmud/guests.h"
 #include "vpmud/persist.h"
 #include "vpmud/report.h"
-#include "vpmud/caps.h"
 #include "vpmud/tree.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
@@ -420,8 +419,7 @@ static int open_guests(struct daemon *d, char *err, size_t errlen)
 	if (!slash || snprintf(path, sizeof(path), "%.*s/vcpus.sock", (int)(slash - d->socket),
 			       d->socket) >= (int)sizeof(path))
 		return fail(-ENAMETOOLONG, err, errlen,
-			    "guest_events: the path of the socket is "
-			    "too long");
+			    "guest_events: the path of the socket is too long");
 	return guests_open(&o, &d->guests, err, errlen);
 }
 

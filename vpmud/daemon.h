@@ -18,7 +18,7 @@ struct daemon_opts {
 struct daemon;
 
 /*
- * daemon_create - start counting and serving, and drop privileges (caps.h). Returns 0, or -errno
+ * daemon_create - start counting and serving, and drop privileges (caps.c). Returns 0, or -errno
  * (-EINVAL: invalid configuration) and one line in @err. Later failures are reported on standard
  * error.
  *
@@ -48,5 +48,10 @@ int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size
 
 /* daemon_say - print one line to standard error. */
 void daemon_say(const char *line);
+
+/* caps.c drops the privileges that only the start needs; service/daemon/contain.h has the steps.
+ * Called while there is one thread. Irreversible. */
+/* vpmud_contain - take all steps. Returns 0, or -errno and one line in @err. */
+int vpmud_contain(char *err, size_t errlen);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Identifies the peer of a socket, see guest_peer.h. */
+/* Identifies the peer of a socket, see guests_priv.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "vpmud/discover/procfile.h"
-#include "vpmud/guest_peer.h"
+#include "vpmud/guests_priv.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77

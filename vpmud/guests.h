@@ -4,7 +4,7 @@
  * pages that the BPF program writes (vpmu/totals.h has the requests). Each VMM has what the policy
  * of its tenant and its quotas permit (guest_policy.h, guest_quota.h), and sees its own vCPUs only.
  *
- * VMMs are hostile. One is identified by the kernel (guest_peer.h) as a VM that was discovered; it
+ * VMMs are hostile. One is identified by the kernel (guest_peer.c) as a VM that was discovered; it
  * can name only its own vCPUs' threads. Connections, requests per second and events are limited,
  * and vpmud never waits for a VMM. A process that is no VM may ask what its tenant may have, once
  * per connection. All functions: the event loop's thread.

@@ -18,11 +18,11 @@
 #include "service/program/memory.h"
 #include "service/request.h"
 #include "service/session_save.h"
+#include "vpmu/util/files.h"
 #include "vpmud/daemon.h"
 #include "vpmud/persist.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
-#include "vpmu/util/replace.h"
 
 #define STATE_MAX (256u << 20) /* bytes */
 #define SCHEMA	  4

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vpmud's own rows of `vpmu check` and `sharing`; see report.h. daemon.c calls it. */
-#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "service/daemon/contain.h"
 #include "service/request.h"
-#include "vpmud/budget.h"
 #include "vpmud/report.h"
-#include "vpmu/event/event.h"
 
 /* Every kernel can count it on a CPU, and it needs the same privilege as the others. */
 #define ANY_EVENT                                                                                  \
@@ -39,8 +36,7 @@ const char *report_pids(void)
 	if (stat("/proc/self/ns/pid", &st) || st.st_ino == 0xeffffffcu)
 		return NULL;
 	return "not the host's: cgroups are counted here, but no thread of a VM, so neither vCPUs "
-	       "nor VMs "
-	       "without a cgroup of their own";
+	       "nor VMs without a cgroup of their own";
 }
 
 void report_check(const struct report *r, json_t *rows, bool all)

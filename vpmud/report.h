@@ -5,6 +5,7 @@
 #define VPMUD_REPORT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "vpmud/discover/discover.h"
 #include "cgroup/cgroup.h"
@@ -31,5 +32,11 @@ const char *report_pids(void);
 /* report_figures - add to the answer of `sharing`: "kernel", counters and the backend's usage; and
  * "guests" (@guests, may be NULL). */
 void report_figures(struct bpf_backend *kernel, const struct guests *guests, json_t *resp);
+
+/* budget.c: the rows about hardware counters, built from the backend's budget. */
+/* budget_rows - call @row for each line about @b: a name, whether it is in order, and the
+ * reason. */
+void budget_rows(const struct bpf_backend_budget *b,
+		 void (*row)(const char *what, bool ok, const char *why, void *arg), void *arg);
 
 #endif

@@ -130,8 +130,7 @@ static void note_refused(struct tree *t, struct tree_vm *v)
 	rules_vm(t->rules, &vm, path, &r, NULL, 0);
 	fail(0, line, sizeof(line),
 	     "VM %.80s, process %d: its name makes it no VM of [tenant %.80s%s]: its user is not "
-	     "in "
-	     "vm_owner, and libvirt does not name the process",
+	     "in vm_owner, and libvirt does not name the process",
 	     v->vm->name, v->vm->pid, r->path, r->each ? "/*" : "");
 	tree_note(t, line);
 }

@@ -11,7 +11,7 @@
 #include "cli/metric/metric.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
-#include "vpmu/util/regular.h"
+#include "vpmu/util/files.h"
 
 int metric_set_file(struct metric_set *set, const char *path, char *err, size_t errlen)
 {

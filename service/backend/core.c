@@ -14,6 +14,7 @@
 #include "vpmu/consumer.h"
 #include "vpmu/sampler.h"
 #include "service/backend/core.h"
+#include "vpmu/util/clock.h"
 
 struct core_node {
 	struct vpmu_backend_node n; /* first */
@@ -232,8 +233,7 @@ static bool core_stalled(struct vpmu_backend *s, char *why, size_t whylen)
 	if (n)
 		snprintf(why, whylen,
 			 "pCPU %u%s of backend %s does not answer: its thread has not come to a "
-			 "safe "
-			 "point in time",
+			 "safe point in time",
 			 id, more, s->backend);
 	return n;
 }
@@ -267,13 +267,6 @@ static int conservation(struct vpmu_backend *s,
 
 /* ---- sampling ----------------------------------------------------------------------------- */
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	return clock_gettime(CLOCK_MONOTONIC, &t) ? 0 : t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
 /* The context runs, so its account and node exist. The host's own account has no node. */
 static void core_take_sample(void *arg, const struct vpmu_sample *v)
 {
@@ -288,7 +281,7 @@ static void core_take_sample(void *arg, const struct vpmu_sample *v)
 		.periods = v->periods,
 		.over = v->over,
 		.branches = v->has_lbr ? v->lbr : NULL,
-		.time_ns = cs->opts.times ? monotonic_ns() : 0,
+		.time_ns = cs->opts.times ? clock_ns(CLOCK_MONOTONIC) : 0,
 	};
 
 	cs->opts.sample(cs->opts.arg, &s);

@@ -53,12 +53,6 @@ static int bad_line(struct reader *r, const char *fmt, ...)
 	return r->ret;
 }
 
-int config_bad_section(const struct config_sections *s, const struct config_at *at)
-{
-	return fail(-EINVAL, at->err, at->errlen, "%s: [%s] is invalid; expected %s", at->where,
-		    at->section, s->accepted);
-}
-
 static int end_section(struct reader *r)
 {
 	if (r->in_section && !r->ret)
@@ -88,6 +82,8 @@ static int begin_section(struct reader *r, const char *line)
 	r->section_name[len] = 0;
 	r->in_section = true;
 	r->ret = r->sections->begin(r->arg, &r->at);
+	if (r->ret == CONFIG_NO_SECTION)
+		bad_line(r, "[%s] is invalid; expected %s", r->section_name, accepted);
 	return r->ret;
 }
 

@@ -8,22 +8,21 @@
 
 #include "service/daemon/keys.h"
 
-#define CONFIG_FILE_MAX (1u << 20) /* bytes of a file */
+#define CONFIG_FILE_MAX	  (1u << 20) /* bytes of a file */
+#define CONFIG_NO_SECTION 1
 
 /* A program's sections. The functions return 0, or -errno with one line in at->err, which ends the
  * reading. */
 struct config_sections {
 	const char *accepted; /* "[host] or [vm NAME]" */
-	/* A section begins: at->section is its name. */
+	/* A section begins: at->section is its name. Another one than @accepted: CONFIG_NO_SECTION.
+	 */
 	int (*begin)(void *arg, const struct config_at *at);
 	/* A key of the current section. */
 	int (*set)(void *arg, const struct config_at *at, const char *key, const char *value);
 	/* The current section is complete. */
 	int (*end)(void *arg, const struct config_at *at);
 };
-
-/* config_bad_section - for begin(): "NAME is invalid; expected ...". -EINVAL. */
-int config_bad_section(const struct config_sections *s, const struct config_at *at);
 
 /* config_read_file - read the file or pipe at @path, up to CONFIG_FILE_MAX bytes. -EINVAL: invalid
  * contents.

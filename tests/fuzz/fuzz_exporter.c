@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/accept.h"
 #include "exporter/config.h"
 #include "exporter/listen.h"
 #include "exporter/users.h"

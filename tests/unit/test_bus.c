@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "vmm/dev/exitport.h"
+#include "vmm/dev/power.h"
 #include "vmm/dev/serial.h"
 #include "vpmu/guest/abi.h"
 

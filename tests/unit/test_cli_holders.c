@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/holders.h"
+#include "cli/check.h"
 #include "vpmu/util/utf8.h"
 
 static char root[] = "/tmp/test_holders_XXXXXX";

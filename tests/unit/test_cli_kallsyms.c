@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/kallsyms.h"
+#include "cli/symbols.h"
 
 static struct symbols *k;
 static char path[] = "/tmp/vpmu-kallsyms-XXXXXX", err[400];

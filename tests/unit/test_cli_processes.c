@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/object_names.h"
 #include "cli/processes.h"
 #include "cli/symbols.h"
 #include "tests/random.h"

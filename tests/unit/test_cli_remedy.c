@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "cli/remedy.h"
+#include "cli/check.h"
 
 /* Each row that the programs can answer, with a reason, has a remedy or is a fact that needs none.
  */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/repeat.h"
+#include "cli/stat.h"
 
 Test(cli_repeat, mean_and_error)
 {

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "cli/console_filter.h"
+#include "cli/console.h"
 
 static const struct {
 	const char *in, *out;

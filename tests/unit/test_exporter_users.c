@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "exporter/accept.h"
 #include "exporter/exposition.h"
+#include "exporter/listen.h"
 #include "exporter/users.h"
 
 /* ---- the form ------------------------------------------------------------------------------- */

@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "exporter/config.h"
 #include "exporter/exposition.h"
 #include "exporter/http.h"
-#include "exporter/rights.h"
 
 #define HANG_SEC 60 /* only a server that will never answer takes so long */
 #define CROWD	 1000

@@ -11,8 +11,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "preload/arguments.h"
-#include "preload/ask.h"
 #include "preload/conf.h"
 #include "preload/words.h"
 #include "vpmu/totals.h"

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "vpmu/util/files.h"
-#include "vpmu/util/regular.h"
 
 static char dir[] = "/tmp/regular.XXXXXX";
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vpmu/util/replace.h"
+#include "vpmu/util/files.h"
 
 static char dir[] = "/tmp/replace.XXXXXX";
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What flow.h knows about the workloads chain and branches, at every single instruction of them:
- * stepped natively with TF, while the test keeps the branches taken and the calls that are live.
+ * The history of the workloads chain and branches (tests/guest/flow.h), at every single instruction
+ * of them: stepped natively with TF, while the test keeps the branches taken and the calls that are
+ * live.
  */
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -10,7 +11,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "guest-tools/flow.h"
+#include "tests/guest/flow.h"
 #include "guest-tools/workloads.h"
 
 #define MAX_BRANCHES 40000

@@ -11,7 +11,7 @@
 
 #include "vmm/boot/boot.h"
 #include "vpmu/util/fail.h"
-#include "vpmu/util/regular.h"
+#include "vpmu/util/files.h"
 
 int image_read(const char *path, struct image *img, char *err, size_t errlen)
 {

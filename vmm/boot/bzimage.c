@@ -13,7 +13,6 @@
 
 #include "vmm/boot/bytes.h"
 #include "vmm/boot/linux.h"
-#include "vmm/boot/unpack.h"
 #include "vpmu/util/fail.h"
 
 #define SECTOR	     512u

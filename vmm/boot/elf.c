@@ -151,12 +151,11 @@ static int check_load(const struct elf_check *c, const Elf64_Ehdr *eh, unsigned 
 	if (at != vmm_ram_end(c->ram) && !vmm_ram_holds(c->ram, at, 1))
 		return elf_bad_phdr(c, i, field, at, "an address in guest memory");
 	if (!vmm_ram_holds(c->ram, at, ph.p_memsz))
-		return elf_bad_phdr(c, i, "p_memsz", ph.p_memsz,
-				    r->same_addresses
-					    ? "p_vaddr + p_memsz inside guest memory (give the "
-					      "VM more?)"
-					    : "p_paddr + p_memsz inside guest memory (give the "
-					      "VM more?)");
+		return elf_bad_phdr(
+			c, i, "p_memsz", ph.p_memsz,
+			r->same_addresses
+				? "p_vaddr + p_memsz inside guest memory (give the VM more?)"
+				: "p_paddr + p_memsz inside guest memory (give the VM more?)");
 	if (r->same_addresses && ph.p_paddr != ph.p_vaddr)
 		return elf_bad_phdr(c, i, "p_paddr", ph.p_paddr, "the same as p_vaddr");
 	ret = r->elf32 ? 0 : check_align(c, i, &ph); /* multiboot loaders ignore it */

@@ -8,6 +8,9 @@
 #ifndef VMM_BOOT_LINUX_H
 #define VMM_BOOT_LINUX_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "vmm/boot/boot.h"
 
 /* linux_is_bzimage - returns true if @img is a bzImage, even if damaged. Pure. */
@@ -96,5 +99,19 @@ int linux_plan_initrd(const struct boot_params *p, uint64_t end, uint64_t top, u
 /* acpi_write - write the ACPI tables of a VM with @nr_vcpus vCPUs to @ram, from LINUX_ACPI to below
  * LINUX_RESET. Returns their size in bytes. */
 size_t acpi_write(const struct vmm_ram *ram, unsigned int nr_vcpus);
+
+/* ---- unpack.c: the payload of a bzImage, by the libraries that own the formats ---- */
+
+#define UNPACK_FORMATS "gzip, xz, lzma, zstd, lz4 or bzip2"
+
+/*
+ * unpack - decompress the @n bytes at @in, which may be followed by bytes that are not part of the
+ * compressed data, to the @room bytes at @out. Returns their number, or -ENOTSUP: the first bytes
+ * are not those of a format in UNPACK_FORMATS; -ENOSYS: this build has no library for the format;
+ * -ENOMEM; -E2BIG: the output exceeds @room; -EBADMSG: the data is damaged or ends too early, or
+ * needs a dictionary of more than 256 MiB. *@method is the name of the format; "" with -ENOTSUP.
+ * Uses no more memory than @room and the dictionary. Any thread.
+ */
+long unpack(const uint8_t *in, size_t n, uint8_t *out, size_t room, const char **method);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Decompressing the payload of a bzImage; see unpack.h. Called by bzimage.c. The data is hostile:
+ * Decompressing the payload of a bzImage; see linux.h. Called by bzimage.c. The data is hostile:
  * output never exceeds the caller's room, whatever size the data claims.
  *
  * Formats as the kernel writes them (linux scripts/Makefile.lib): one stream each; for lz4 the
@@ -10,8 +10,6 @@
 #include <limits.h>
 #include <string.h>
 #include <zlib.h>
-
-#include "vmm/boot/unpack.h"
 
 /* Each of these libraries is optional at build time. */
 #ifdef UNPACK_BZ2
@@ -26,6 +24,8 @@
 #ifdef UNPACK_ZSTD
 #include <zstd.h>
 #include <zstd_errors.h>
+
+#include "vmm/boot/linux.h"
 #endif
 
 #define DICTIONARY_MAX (256ULL << 20)

@@ -13,17 +13,6 @@ struct file {
 	bool in_vm; /* the last VM of the configuration belongs to the current section */
 };
 
-static int file_begin(void *arg, const struct config_at *at);
-static int file_set(void *arg, const struct config_at *at, const char *key, const char *value);
-static int file_end(void *arg, const struct config_at *at);
-
-static const struct config_sections sections = {
-	.accepted = "[host] or [vm NAME]",
-	.begin = file_begin,
-	.set = file_set,
-	.end = file_end,
-};
-
 static int file_begin(void *arg, const struct config_at *at)
 {
 	struct file *f = arg;
@@ -38,7 +27,7 @@ static int file_begin(void *arg, const struct config_at *at)
 		return 0;
 	}
 	if (strncmp(at->section, "vm ", 3))
-		return config_bad_section(&sections, at);
+		return CONFIG_NO_SECTION;
 	vm = config_add_vm(f->config, at);
 	return vm ? config_set_vm(vm, at, "name", at->section + 3) : -ENOMEM;
 }
@@ -65,6 +54,9 @@ static int file_end(void *arg, const struct config_at *at)
 
 	return f->in_vm ? vm_config_check(&c->vms[c->nr_vms - 1], at->err, at->errlen) : 0;
 }
+
+static const struct config_sections sections = {"[host] or [vm NAME]", file_begin, file_set,
+						file_end};
 
 int config_text(struct config *c, const char *name, const char *text, size_t len, char *err,
 		size_t errlen)

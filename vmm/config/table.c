@@ -134,15 +134,24 @@ static int set_vm_console(const struct config_key *k, void *field, const char *v
 	return config_set_text(k, &vm->console_file, value, why);
 }
 
-static int set_host_lbr(const struct config_key *k, void *field, const char *value, char *why)
+/* Words of keys, in the order of their enums. */
+static const char *const host_lbr_words[] = {"off", "branches", "call-stack"},
+			 *const engine_words[] = {"auto", "emulator", "kvm"},
+			 *const migrate_words[] = {"balance", "random", "none"};
+
+static int set_word(const char *const *words, int nr, void *field, const char *value)
 {
-	for (enum host_lbr m = HOST_LBR_OFF; m <= HOST_LBR_CALL_STACK; m++) {
-		if (!strcmp(value, host_lbr_name(m))) {
-			*(enum host_lbr *)field = m;
+	for (int i = 0; i < nr; i++)
+		if (!strcmp(value, words[i])) {
+			*(int *)field = i;
 			return 0;
 		}
-	}
 	return -EINVAL;
+}
+
+static int set_host_lbr(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return set_word(host_lbr_words, 3, field, value);
 }
 
 /* @field is true for "off". */
@@ -154,13 +163,7 @@ static int set_rdpmc(const struct config_key *k, void *field, const char *value,
 
 static int set_engine(const struct config_key *k, void *field, const char *value, char *why)
 {
-	for (enum vm_engine e = VM_ENGINE_AUTO; e <= VM_ENGINE_KVM; e++) {
-		if (!strcmp(value, vm_engine_name(e))) {
-			*(enum vm_engine *)field = e;
-			return 0;
-		}
-	}
-	return -EINVAL;
+	return set_word(engine_words, 3, field, value);
 }
 
 /* @field is the whole struct host_config, because "random:N" sets two fields. */
@@ -169,20 +172,12 @@ static int set_migrate(const struct config_key *k, void *field, const char *valu
 	struct host_config *h = field;
 	uint64_t every;
 
-	if (!strcmp(value, "balance")) {
-		h->migrate = RUNNER_MIGRATE_BALANCE;
-	} else if (!strcmp(value, "none")) {
-		h->migrate = RUNNER_MIGRATE_NONE;
-	} else if (!strcmp(value, "random")) {
-		h->migrate = RUNNER_MIGRATE_RANDOM;
-	} else if (!strncmp(value, "random:", 7)) {
-		if (config_parse_u64(value + 7, &every) || every < k->min || every > k->max)
-			return -EINVAL;
-		h->migrate = RUNNER_MIGRATE_RANDOM;
-		h->migrate_every = (unsigned int)every;
-	} else {
+	if (strncmp(value, "random:", 7))
+		return set_word(migrate_words, 3, &h->migrate, value);
+	if (config_parse_u64(value + 7, &every) || every < k->min || every > k->max)
 		return -EINVAL;
-	}
+	h->migrate = RUNNER_MIGRATE_RANDOM;
+	h->migrate_every = (unsigned int)every;
 	return 0;
 }
 
@@ -346,14 +341,10 @@ bool vm_name_ok(const char *name)
 
 const char *vm_engine_name(enum vm_engine e)
 {
-	static const char *const names[] = {"auto", "emulator", "kvm"};
-
-	return names[e];
+	return engine_words[e];
 }
 
 const char *host_lbr_name(enum host_lbr m)
 {
-	static const char *const names[] = {"off", "branches", "call-stack"};
-
-	return names[m];
+	return host_lbr_words[m];
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* See exitport.h. */
-#include "vmm/dev/exitport.h"
+/* See power.h. */
+#include "vmm/dev/power.h"
 #include "vmm/engine/platform.h"
 #include "vpmu/guest/abi.h"
 

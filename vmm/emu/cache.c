@@ -24,7 +24,6 @@
  * its bytes, and its vCPU compares them with the guest's memory at each of its own safe points,
  * until all others have passed one.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

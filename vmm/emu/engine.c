@@ -17,6 +17,7 @@
 #include "vmm/emu/jit/jit.h"
 #include "vmm/emu/pool.h"
 #include "vmm/emu/svm/svm.h"
+#include "vpmu/util/clock.h"
 
 #define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
 #define EFER_KNOWN 0x200d01ULL	/* SCE LME LMA NXE AIBRSE; and SVME with SVM */
@@ -43,7 +44,6 @@ static void emu_close(struct vmm_engine *e)
 static int emu_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
 			 struct vmm_engine_vm **out)
 {
-	struct timespec now;
 	struct emu_vm *vm;
 
 	if (!vmm_ram_valid(ram, RAM_MAX))
@@ -54,8 +54,7 @@ static int emu_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
 	vm->ram = ram->base;
 	vm->low = ram->slot[0].bytes;
 	vm->slots = *ram;
-	clock_gettime(CLOCK_REALTIME, &now);
-	vm->born_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	vm->born_ns = clock_ns(CLOCK_REALTIME);
 	/* Mapped rather than allocated: only the entries of pages in use take memory. */
 	vm->pages_bytes = (vmm_ram_end(ram) >> EMU_PAGE_SHIFT) * sizeof(struct emu_page);
 	vm->pages = mmap(NULL, vm->pages_bytes, PROT_READ | PROT_WRITE,

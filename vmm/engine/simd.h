@@ -53,4 +53,7 @@ static inline uint32_t vmm_simd_host(void)
 	return (xcr0 & 6) == 6 && (all & VMM_SIMD_AVX) ? all : all & ~VMM_SIMD_YMM;
 }
 
+/* What the emulator has of AMD's SVM, and CPUID shows. */
+#define VMM_SVM_ASIDS 8u /* with 0, the host's: CPUID 8000000AH EBX */
+
 #endif

@@ -3,7 +3,6 @@
  * Translates KVM's exits to those of vmm/engine/engine.h, and the caller's answers back. An exit
  * that cannot be handled becomes one line with RIP and the reason.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "vmm/kvm/kvm_priv.h"
+#include "vpmu/util/clock.h"
 
 /* A guest that could not run for this long is notified. The emulator has the same limit. */
 #define STOPPED_NS 1000000000ULL
@@ -241,15 +242,6 @@ static int inject(struct vmm_engine_vcpu *v)
 	return 0;
 }
 
-/* Coarse, because an entry must be cheap. */
-static uint64_t coarse_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
 /*
  * A vCPU could not run while its VM was paused or this process was stopped, but KVM's clock
  * advanced. Notify the guest, so that its watchdogs do not report locked-up CPUs. They allow 20 s
@@ -257,7 +249,7 @@ static uint64_t coarse_ns(void)
  */
 static void tell_stopped(struct vmm_engine_vcpu *v)
 {
-	uint64_t now = coarse_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
 
 	if (v->ran_ns && now - v->ran_ns >= STOPPED_NS)
 		kvm_ioctl(v->fd, KVM_KVMCLOCK_CTRL, 0);
@@ -279,7 +271,7 @@ static int enter_guest(struct vmm_engine_vcpu *v)
 		v->port.tsc += kvm_oncpu_leave(&v->port.oncpu);
 	/* After a signal the thread may have been stopped for long before this line. */
 	if (v->vm->irqchip && rc != -EINTR)
-		v->ran_ns = coarse_ns();
+		v->ran_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
 	v->irq_ready = v->kr->ready_for_interrupt_injection && v->kr->if_flag;
 	return rc;
 }

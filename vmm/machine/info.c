@@ -3,7 +3,6 @@
  * The events that a machine can count, and the reasons for others: for `events` and `check`.
  * Nothing here may start a backend.
  */
-#include <errno.h>
 #include <stdio.h>
 
 #include "vmm/machine/priv.h"
@@ -78,8 +77,7 @@ void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f
 	info_row(&d, BACKEND_EMU, "emulator", true, text);
 	info_row(&d, BACKEND_EMU, "emulator: events", true,
 		 "instructions, branches, branches-taken, branches-conditional, loads, stores "
-		 "exact; cycles, ref-cycles "
-		 "modelled");
+		 "exact; cycles, ref-cycles modelled");
 	why = vmm_emu_translate(!h->no_jit);
 	info_row(&d, BACKEND_EMU, "emulator: translated code", !why,
 		 why ? why : "hot code, exactly counted");

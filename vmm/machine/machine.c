@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
-#include "vmm/kvm/kvm.h"
 #include "vmm/machine/priv.h"
 #include "vmm/sched/perfpmu.h"
 #include "vmm/sched/runner.h"

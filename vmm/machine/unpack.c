@@ -4,14 +4,12 @@
  * vmm/control_kernel.c starts it for a VM that a client adds, and hands the result to the next
  * machine_vm_add. The thread touches nothing but its struct machine_unpack.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "vmm/boot/linux.h"
 #include "vmm/machine/priv.h"
 
 struct machine_unpack {

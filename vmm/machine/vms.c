@@ -9,9 +9,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "vmm/sched/runner.h"
 #include "vpmu/util/fail.h"
 #include "vmm/machine/priv.h"
-#include "vmm/sched/random.h"
 
 static void vms_on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len,
 			   void *arg)

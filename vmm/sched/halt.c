@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "vmm/sched/runner_priv.h"
+#include "vpmu/util/clock.h"
 
 enum { AWAKE, WOKEN, ASLEEP }; /* vcpu.sleep */
 
@@ -26,14 +27,6 @@ enum { AWAKE, WOKEN, ASLEEP }; /* vcpu.sleep */
 #define HALT_EFFORT 3000
 
 /* ---- the time that passes for VMs that wait ---- */
-
-static uint64_t monotonic(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
 
 /* The modelled clock of the pCPU that is ahead, plus the skipped time. */
 static uint64_t modelled(const struct runner *r)
@@ -50,13 +43,13 @@ static uint64_t modelled(const struct runner *r)
 
 static uint64_t time_now(const struct runner *r)
 {
-	return r->host_time ? monotonic() - r->time_from : modelled(r);
+	return r->host_time ? clock_ns(CLOCK_MONOTONIC) - r->time_from : modelled(r);
 }
 
 void halt_launch(struct runner *r)
 {
 	/* Continue from the modelled time. */
-	r->time_from = monotonic() - modelled(r);
+	r->time_from = clock_ns(CLOCK_MONOTONIC) - modelled(r);
 	r->host_time = !r->cfg.skip_idle;
 }
 

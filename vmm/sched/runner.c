@@ -3,7 +3,6 @@
  * The loop of a modelled pCPU: choose a vCPU, run a slice of it, idle. Only the owner of the pCPU
  * calls these functions; runner_priv.h has the rules for access to a vCPU.
  */
-#include "vmm/sched/random.h"
 #include "vmm/sched/runner_priv.h"
 #include "vpmu/pcpu.h"
 

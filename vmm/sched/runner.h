@@ -16,6 +16,8 @@
 #ifndef VMM_SCHED_RUNNER_H
 #define VMM_SCHED_RUNNER_H
 
+#include <stdint.h>
+
 #include "vmm/config/config.h"
 #include "vmm/vm/vm.h"
 
@@ -57,5 +59,17 @@ struct runner_stats {
 
 /* runner_stats - the sums over all pCPUs, as of their last slices. Any thread. */
 void runner_stats(const struct runner *r, struct runner_stats *out);
+
+/* Pseudo-random numbers that repeat with --seed: no secrets. For the modelled pCPUs, and the seeds
+ * of the kernels that they run. */
+/* random_next - splitmix64 (Steele, Lea, Flood 2014): one word of state, any seed. */
+static inline uint64_t random_next(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return z ^ (z >> 31);
+}
 
 #endif

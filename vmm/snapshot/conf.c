@@ -221,11 +221,10 @@ int snap_load_conf(struct snap_in *in, void *arg, char *err, size_t errlen)
 			return fail(-EINVAL, err, errlen, "%s: the configuration is damaged",
 				    in->name);
 		if (!saved_key(key))
-			return fail(
-				-EINVAL, err, errlen,
-				"%.160s: the configuration has the key %.80s, which no snapshot "
-				"has",
-				in->name, key);
+			return fail(-EINVAL, err, errlen,
+				    "%.160s: the configuration has the key %.80s, which no "
+				    "snapshot has",
+				    in->name, key);
 		if (!conf_replaced(rs->said, key))
 			ret = vm_config_set(&rs->cfg, key, value, err, errlen);
 	}

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "vpmu/util/fail.h"
-#include "vpmu/util/regular.h"
 #include "vmm/snapshot/priv.h"
+#include "vpmu/util/files.h"
 
 int snap_parent(int dir, const char *file, const char **base, char *err, size_t errlen)
 {

@@ -6,7 +6,6 @@
 
 #include "vmm/engine/ram.h"
 #include "vmm/vm/cpuid.h"
-#include "vmm/vm/cpuid_parts.h"
 #include "vpmu/guest/abi.h"
 
 /* 1H EDX and, for the bits both have, 80000001H EDX. */

@@ -10,6 +10,7 @@
 #include <linux/kvm.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "vpmu/guest/guest.h"
 
@@ -40,5 +41,25 @@ struct vmm_cpuid_host {
  */
 size_t vmm_cpuid_linux(const struct vpmu_guest *guest, unsigned int vcpu, unsigned int nr_vcpus,
 		       const struct vmm_cpuid_host *host, struct kvm_cpuid_entry2 *e);
+
+/* ---- shared by cpuid.c and cpuid_linux.c ---- */
+
+struct cpuid_identity {
+	const char *vendor; /* the caller stores it in EBX, EDX, ECX */
+	uint32_t signature; /* 1H EAX */
+	uint32_t max_basic; /* of the small table */
+};
+
+/* cpuid_identity - the vendor and the signature that a model shows: see cpuid.c. Never NULL. */
+const struct cpuid_identity *cpuid_identity(enum vpmu_guest_model model);
+
+/* cpuid_text - the four characters at @text + @offset as a register holds them. */
+uint32_t cpuid_text(const char *text, size_t offset);
+
+extern const char cpuid_brand[48];
+
+/* 80000008H EAX: 39 bits of physical address, which every KVM host has, and 48 of linear address.
+ */
+#define CPUID_ADDRESS_BITS (39 | 48 << 8)
 
 #endif

@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "vmm/engine/simd.h"
-#include "vmm/engine/svm.h"
 #include "vmm/vm/cpuid.h"
-#include "vmm/vm/cpuid_parts.h"
 #include "vpmu/guest/abi.h"
 
 #define BIT(n) (1u << (n))

@@ -4,7 +4,6 @@
  * hostile: each of its exits is completed, becomes the architectural fault, or ends its VM with one
  * line that gives the reason.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>

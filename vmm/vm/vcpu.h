@@ -9,8 +9,8 @@
 
 #include <stdatomic.h>
 
+#include "vmm/dev/power.h"
 #include "vmm/engine/engine.h"
-#include "vmm/dev/exitport.h"
 #include "vmm/dev/serial.h"
 #include "vpmu/context.h"
 #include "vpmu/guest/guest.h"

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "vpmu/core/consumer_ctl.h"
 #include "vpmu/core/consumer_local.h"
 #include "vpmu/core/internal.h"
 
@@ -395,11 +394,6 @@ int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_ke
 	if (ret && ret != -EOPNOTSUPP)
 		consumer_fini(c);
 	return ret;
-}
-
-void consumer_begin(struct vpmu_consumer *c)
-{
-	consumer_start(c);
 }
 
 /* Pending key changes take effect at the next switch and do not concern a consumer that counts

@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "vpmu/core/consumer_ctl.h"
+#include "vpmu/core/consumer_local.h"
 #include "vpmu/core/internal.h"
 
 /* A host without pCPUs supports every key. */

@@ -12,7 +12,7 @@
  *   1. consumer_take for each: adds @c if @account is not NULL, and takes its slot; it does not
  *      count yet. Errors, and the state of @c after one, are those of vpmu_consumer_add.
  *   2. vpmu_pcpu_flush
- *   3. consumer_begin for each that was taken
+ *   3. consumer_start for each that was taken
  *   4. alarm_put for each alarm, and alarms_apply
  *
  * Stopping:
@@ -32,7 +32,7 @@
 
 int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
 		  struct vpmu_pcpu *p);
-void consumer_begin(struct vpmu_consumer *c);
+void consumer_start(struct vpmu_consumer *c);
 void consumers_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, uint64_t slots);
 void consumer_cease(struct vpmu_consumer *c, struct vpmu_value *last);
 
@@ -40,5 +40,27 @@ uint64_t alarm_put(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct 
 		   uint64_t events);
 uint64_t alarm_drop(struct vpmu_alarm *a);
 void alarms_apply(struct vpmu_context *ctx, struct vpmu_pcpu *p, uint64_t slots);
+
+/* ---- what consumer.c and consumer_ctl.c have of each other ---- */
+
+struct vpmu_hostpmu;
+
+/* vpmu_consumer_enable and _disable without a pCPU. Take ctl_lock. */
+int consumer_ctl_enable(struct vpmu_consumer *c);
+void consumer_ctl_disable(struct vpmu_consumer *c);
+
+/* -EINVAL: @key is invalid. Otherwise consumer_fini must follow. */
+int consumer_init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
+		  bool local);
+void consumer_fini(struct vpmu_consumer *c);
+
+/* Let @c support what @pmu can count, with the worst quality of all that were asked. */
+void consumer_ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu);
+
+/* Stop with current totals (consumer_start: above). To stop, to end and to release a
+ * control consumer, keys_ctl_del and a sync come first. */
+void consumer_stop(struct vpmu_consumer *c);
+void consumer_end(struct vpmu_consumer *c, struct vpmu_value *last);
+void consumer_release(struct vpmu_consumer *c);
 
 #endif

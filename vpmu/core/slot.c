@@ -58,11 +58,11 @@ static bool quota_share_one(struct vpmu_quota *q, int slot)
 	return false;
 }
 
-/* The same for @q and all of its parents, or for none of them. */
-static bool quota_share(struct vpmu_quota *q, int slot)
+/* Call @one for @q and all of its parents, or for none of them. */
+static bool quota_all(struct vpmu_quota *q, int slot, bool (*one)(struct vpmu_quota *q, int slot))
 {
 	for (struct vpmu_quota *at = q; at; at = at->parent) {
-		if (!quota_share_one(at, slot)) {
+		if (!one(at, slot)) {
 			quota_put(q, at, slot);
 			return false;
 		}
@@ -91,7 +91,8 @@ static bool quota_full(const struct vpmu_quota *q)
 	return max && (unsigned int)__builtin_popcountll(q->held) >= max;
 }
 
-/* As quota_share_one, and hold the slot if max allows. Under slots_lock. */
+/* As quota_share_one, and hold the slot if max allows. Slots newly held below the one that refused
+ * are unused and can be reclaimed. Under slots_lock. */
 static bool quota_take_one(struct vpmu_quota *q, int slot)
 {
 	if (quota_share_one(q, slot))
@@ -102,19 +103,6 @@ static bool quota_take_one(struct vpmu_quota *q, int slot)
 		return false;
 	__atomic_or_fetch(&q->held, VPMU_BIT(slot), __ATOMIC_SEQ_CST);
 	return quota_share_one(q, slot);
-}
-
-/* For @q and all of its parents, or for none. After a failure, slots newly held below the one that
- * refused are unused and can be reclaimed. Under slots_lock. */
-static bool quota_take(struct vpmu_quota *q, int slot)
-{
-	for (struct vpmu_quota *at = q; at; at = at->parent) {
-		if (!quota_take_one(at, slot)) {
-			quota_put(q, at, slot);
-			return false;
-		}
-	}
-	return true;
 }
 
 /* True if guests may take one more slot for @key. Under slots_lock. */
@@ -165,7 +153,7 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quo
 	/* Check before the slot gets a new key, which affects every pCPU. */
 	if (slot >= 0 && q && !load_acquire(&host->slot[slot].refs) && !guest_room(host, key))
 		slot = -ENOSPC;
-	else if (slot >= 0 && q && !quota_take(q, slot))
+	else if (slot >= 0 && q && !quota_all(q, slot, quota_take_one))
 		slot = -EDQUOT;
 	if (slot >= 0) {
 		if (host->slot[slot].key != key) {
@@ -211,10 +199,10 @@ int slot_get(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quota *q)
 
 	if (slot < 0)
 		return slot_get_slow(host, key, q);
-	if (!q || quota_share(q, slot))
+	if (!q || quota_all(q, slot, quota_share_one))
 		return slot;
 	pthread_mutex_lock(&host->slots_lock);
-	ok = quota_take(q, slot);
+	ok = quota_all(q, slot, quota_take_one);
 	pthread_mutex_unlock(&host->slots_lock);
 	if (ok)
 		return slot;

@@ -177,9 +177,8 @@ static int parse_raw(const char *name, const char *base, enum vpmu_space raw_spa
 	spec->config = strtoull(base + 1, NULL, 16);
 	if (errno || spec->config & ~vendor->config_mask)
 		return fail(-EINVAL, err, errlen,
-			    "event '%s': bits outside of 0x%llx (%s); privilege is :u or "
-			    ":k",
-			    name, (unsigned long long)vendor->config_mask, vendor->fields);
+			    "event '%s': bits outside of 0x%llx (%s); privilege is :u or :k", name,
+			    (unsigned long long)vendor->config_mask, vendor->fields);
 	spec->space = vendor->space;
 	return 1;
 }

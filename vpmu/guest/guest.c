@@ -168,7 +168,7 @@ static uint64_t event_of(const struct vpmu_guest *g, unsigned int i)
 }
 
 /*
- * Prepare counter @i to count. Returns true if consumer_begin must follow. Hardware never refuses
+ * Prepare counter @i to count. Returns true if consumer_start must follow. Hardware never refuses
  * to count, so the guest's write always succeeds. If the host cannot count, the counter stands
  * still and its quality register shows it.
  */
@@ -252,7 +252,7 @@ void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
 	}
 	if (begin)
 		vpmu_pcpu_flush(g->pcpu);
-	guest_for_each_ctr(i, begin) consumer_begin(&g->ctr[i].consumer);
+	guest_for_each_ctr(i, begin) consumer_start(&g->ctr[i].consumer);
 	guest_arm(g, ctrs);
 }
 

@@ -104,10 +104,9 @@ static int policy_parse_name(struct vpmu_policy_event *e, enum vpmu_space space,
 	if (vpmu_key_space(key) == VPMU_SPACE_SOFTWARE || vpmu_key_space(key) == VPMU_SPACE_SCHED)
 		return policy_bad(err, errlen, entry, "guests have no software events");
 	if (key & VPMU_KEY_HOST)
-		return policy_bad(
-			err, errlen, entry,
-			"a policy is about what guests count of themselves, not about the host "
-			"(:H)");
+		return policy_bad(err, errlen, entry,
+				  "a policy is about what guests count of themselves, not about "
+				  "the host (:H)");
 	if ((key & everywhere) != everywhere)
 		return policy_bad(err, errlen, entry,
 				  "a policy cannot depend on the privilege level (:u, :k)");
@@ -118,10 +117,9 @@ static int policy_parse_name(struct vpmu_policy_event *e, enum vpmu_space space,
 		return policy_bad(err, errlen, entry,
 				  "guests of this vendor cannot select this event");
 	if (config & ~0xf0000ffffULL)
-		return policy_bad(
-			err, errlen, entry,
-			"a policy looks at event and unit mask only, not at edge, invert or "
-			"counter mask");
+		return policy_bad(err, errlen, entry,
+				  "a policy looks at event and unit mask only, not at edge, invert "
+				  "or counter mask");
 	e->event = (uint16_t)((config & 0xff) | (config >> 24 & 0xf00));
 	e->mask = 0xff;
 	e->match = (uint8_t)(config >> 8);

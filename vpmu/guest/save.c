@@ -149,10 +149,9 @@ static int save_head(const struct vpmu_guest *g, struct vpmu_blob_reader *b,
 	struct conf_byte conf[CONF_BYTES];
 
 	if (!vpmu_blob_get_section(b, SECTION_TAG, SECTION_VERSION, r))
-		return save_bad(e,
-				"PMU: the section is missing, cut off or of another version than "
-				"%u",
-				SECTION_VERSION);
+		return save_bad(
+			e, "PMU: the section is missing, cut off or of another version than %u",
+			SECTION_VERSION);
 	save_conf(g, conf);
 	for (int i = 0; i < CONF_BYTES; i++) {
 		uint8_t got = vpmu_blob_get_u8(r);
@@ -241,9 +240,8 @@ static int check_records(const struct vpmu_guest *scratch, const struct error *e
 		return save_bad(e, "PMU: %u branch records given; expected up to %u", r->count,
 				s->lbr_depth);
 	if (!r->count && !(scratch->ops->lbr(scratch) & VPMU_LBR_EN))
-		return save_bad(
-			e, "PMU: an empty set of branch records is given, but the guest records "
-			   "nothing");
+		return save_bad(e, "PMU: an empty set of branch records is given, but the guest "
+				   "records nothing");
 	for (unsigned int i = 0; i < r->count; i++) {
 		const struct vpmu_lbr_entry *x = &r->e[i];
 

@@ -57,8 +57,7 @@ static void perf_check_why_not(int paranoid, vpmu_key_t key, int rc, char *buf, 
 		else
 			snprintf(buf, len,
 				 "the PMU does not count guests apart now (no support, or VMs with "
-				 "a "
-				 "mediated vPMU run)");
+				 "a mediated vPMU run)");
 		return;
 	case -EINVAL:
 		snprintf(buf, len, "this CPU's PMU does not have it");

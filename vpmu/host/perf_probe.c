@@ -10,9 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include <linux/perf_event.h>
-
-#include "vpmu/event/event.h"
 #include "vpmu/host/perf_priv.h"
 
 /* Lifetime of results that can change. */

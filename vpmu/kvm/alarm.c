@@ -7,7 +7,6 @@
  * value but 0, and the VMM writes 1 and 0.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>

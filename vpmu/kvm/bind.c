@@ -15,6 +15,7 @@
 #include "vpmu/host/perf_priv.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/pcpu.h"
+#include "vpmu/util/clock.h"
 
 static uint64_t bind_guest_tsc(void *arg)
 {
@@ -168,14 +169,6 @@ void vpmu_kvm_release(struct vpmu_kvm_vcpu *v)
 	atomic_store(&v->tid, 0);
 }
 
-uint64_t kvm_coarse_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
 void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v)
 {
 	uint64_t tick_ns = v->vm->opts.tick_ns, now;
@@ -190,7 +183,7 @@ void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v)
 	}
 	if (!wants)
 		return;
-	now = kvm_coarse_ns();
+	now = clock_ns(CLOCK_MONOTONIC_COARSE);
 	if (now - v->ticked_ns < tick_ns)
 		return;
 	v->ticked_ns = now;

@@ -12,6 +12,7 @@
 #include <linux/perf_event.h>
 
 #include "vpmu/kvm/oncpu.h"
+#include "vpmu/util/clock.h"
 
 /* Maximum age of the last reading of the event's clock: its ns and the TSC drift apart by the error
  * of rate(). */
@@ -22,14 +23,6 @@ static uint64_t oncpu_tsc(void)
 	unsigned int aux;
 
 	return __rdtscp(&aux);
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
 /* ---- the rate of the TSC ------------------------------------------------------------------- */

@@ -69,14 +69,11 @@ void kvm_thread_start_rcu(void);
 /* bind.c
  * kvm_vcpu_bind - bind the calling thread @tid. 0, -EBUSY or -ENOMEM.
  * kvm_vcpu_tick - multiplex events, if it is time, and keep the timer running while something
- * counts. kvm_coarse_ns - the clock of ticks. kvm_vcpu_perf_init, _fini - make and end perf events
- * as its PMU, if it has no other. */
+ * counts. kvm_vcpu_perf_init, _fini - make and end perf events as its PMU, if it has no other. */
 int kvm_vcpu_perf_init(struct vpmu_kvm_vcpu *v);
 void kvm_vcpu_perf_fini(struct vpmu_kvm_vcpu *v);
 int kvm_vcpu_bind(struct vpmu_kvm_vcpu *v, int tid);
 void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v);
-
-uint64_t kvm_coarse_ns(void);
 
 /* state.c: note what an operator wants to see of the register model. */
 void kvm_vcpu_note(struct vpmu_kvm_vcpu *v);

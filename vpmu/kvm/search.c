@@ -12,6 +12,7 @@
 
 #include "vpmu/kvm/priv.h"
 #include "vpmu/kvm/text.h"
+#include "vpmu/util/clock.h"
 
 #define PHYS 0x000ffffffffff000ull
 #define NONE (~0ull)
@@ -191,7 +192,7 @@ static bool search_done(const struct vpmu_kvm_vm *vm, const struct kvm_sregs *sr
 /* Returns true if a guest may cause system calls and a search, and counts the former. */
 static bool search_allowed(struct vpmu_kvm_vm *vm)
 {
-	uint64_t now = kvm_coarse_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
 
 	if (now - vm->replenished_ns >= AGAIN_NS) {
 		vm->replenished_ns = now;

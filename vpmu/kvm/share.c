@@ -4,7 +4,6 @@
  * the connection in share_link.c. One lock for both; no one holds it while waiting for vpmud.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,17 +14,10 @@
 #include <unistd.h>
 
 #include "vpmu/kvm/share_priv.h"
+#include "vpmu/util/clock.h"
 
 static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct share_client *clients;
-
-uint64_t share_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 /* ---- shares, under c->lock ----------------------------------------------------------------------
  */
@@ -102,7 +94,7 @@ static struct share *share_want(struct share_thread *t, vpmu_key_t key)
 		s->retry_ns = 0;
 		share_wake(t->client);
 	}
-	s->idle_ns = share_now();
+	s->idle_ns = clock_ns(CLOCK_MONOTONIC);
 	return s;
 }
 
@@ -113,7 +105,7 @@ static bool share_settled(const struct share *s)
 
 static struct timespec share_deadline(const struct share_client *c)
 {
-	uint64_t due = share_now() + c->wait_ns;
+	uint64_t due = clock_ns(CLOCK_MONOTONIC) + c->wait_ns;
 
 	return (struct timespec){.tv_sec = (time_t)(due / 1000000000u),
 				 .tv_nsec = (long)(due % 1000000000u)};
@@ -194,7 +186,7 @@ void share_put(struct share_thread *t, vpmu_key_t key)
 		share_page_put(s->page);
 		s->page = NULL;
 		s->used = false;
-		s->idle_ns = share_now();
+		s->idle_ns = clock_ns(CLOCK_MONOTONIC);
 		share_event_drop(s);
 		share_wake(c); /* it may sleep, with nothing to do */
 	}

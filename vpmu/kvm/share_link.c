@@ -20,6 +20,7 @@
 #include <fcntl.h>
 
 #include "vpmu/kvm/share_priv.h"
+#include "vpmu/util/clock.h"
 
 #define MS 1000000ull
 
@@ -47,9 +48,10 @@ static void link_close(struct share_client *c)
 	c->down = true;
 	c->failures = c->answered ? 0 : c->failures < 4 ? c->failures + 1 : 4;
 	c->answered = false;
-	c->connect_ns = share_now() + (LINK_CONNECT_NS << c->failures < LINK_CONNECT_MAX_NS
-					       ? LINK_CONNECT_NS << c->failures
-					       : LINK_CONNECT_MAX_NS);
+	c->connect_ns =
+		clock_ns(CLOCK_MONOTONIC) + (LINK_CONNECT_NS << c->failures < LINK_CONNECT_MAX_NS
+						     ? LINK_CONNECT_NS << c->failures
+						     : LINK_CONNECT_MAX_NS);
 	for (struct share_thread *t = c->threads; t; t = t->next) {
 		for (unsigned int i = 0; i < SHARE_KEYS; i++) {
 			struct share *s = &t->share[i];
@@ -108,7 +110,7 @@ static uint64_t link_due(const struct share_thread *t, const struct share *s, ui
 	switch (s->state) {
 	case SHARE_WANTED:
 		/* One that is only asked for is as one in use for a while. */
-		if (used || t->gone || share_now() >= idle)
+		if (used || t->gone || clock_ns(CLOCK_MONOTONIC) >= idle)
 			return used ? s->retry_ns : 0;
 		*what = VPMU_TOTALS_BIND;
 		return s->retry_ns;
@@ -150,7 +152,7 @@ static void link_bury(struct share_client *c)
 /* Do what is due. Returns when something is due next: UINT64_MAX: when it is woken. */
 static uint64_t link_work(struct share_client *c)
 {
-	uint64_t next = UINT64_MAX, due, now = share_now();
+	uint64_t next = UINT64_MAX, due, now = clock_ns(CLOCK_MONOTONIC);
 	uint32_t what;
 
 	for (struct share_thread *t = c->threads; t; t = t->next) {
@@ -221,9 +223,9 @@ static void link_refused(struct share_thread *t, struct share *s, int error)
 	if (!again)
 		share_set(t, s, SHARE_REFUSED);
 	s->error = error;
-	s->retry_ns = share_now() + (error == ESRCH    ? LINK_FIND_NS
-				     : error == ENOSPC ? LINK_RETRY_NS
-						       : LINK_DENIED_NS);
+	s->retry_ns = clock_ns(CLOCK_MONOTONIC) + (error == ESRCH    ? LINK_FIND_NS
+						   : error == ENOSPC ? LINK_RETRY_NS
+								     : LINK_DENIED_NS);
 }
 
 /* @new takes the place of a page that has ended, with all that was bound on it. */
@@ -306,7 +308,7 @@ static bool link_answer(struct share_client *c, const struct vpmu_totals_reply *
 	if (asked == VPMU_TOTALS_UNBIND) {
 		share_set(t, s, s->used && !t->gone ? SHARE_WANTED : SHARE_NONE);
 		/* vpmud and this client did not agree: not at once. */
-		s->retry_ns = s->error == EEXIST ? share_now() + LINK_FIND_NS : 0;
+		s->retry_ns = s->error == EEXIST ? clock_ns(CLOCK_MONOTONIC) + LINK_FIND_NS : 0;
 		s->error = 0;
 	} else if (asked == VPMU_TOTALS_EVENT) {
 		if (!r->error && c->came < 0)
@@ -386,7 +388,7 @@ void *share_link_run(void *arg)
 	pthread_mutex_lock(&c->lock);
 	c->came = -1;
 	while (!c->stop) {
-		uint64_t next = link_work(c), now = share_now();
+		uint64_t next = link_work(c), now = clock_ns(CLOCK_MONOTONIC);
 		struct pollfd p[2] = {{.fd = c->wake, .events = POLLIN},
 				      {.fd = c->fd, .events = POLLIN}};
 		const struct timespec sleep = {.tv_sec = (time_t)((next - now) / 1000000000u),

@@ -47,8 +47,6 @@ struct share_client {
 	unsigned char in[sizeof(struct vpmu_totals_reply)];
 };
 
-uint64_t share_now(void);
-
 /* Under c->lock: the share of @key, or NULL (0: a free one); change its state and wake the
  * waiting. */
 struct share *share_find(struct share_thread *t, vpmu_key_t key);

@@ -11,7 +11,6 @@
 
 #include "vpmu/account.h"
 #include "vpmu/consumer.h"
-#include "vpmu/core/rcu.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/util/fail.h"

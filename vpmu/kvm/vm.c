@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "vpmu/account.h"
-#include "vpmu/core/rcu.h"
 #include "vpmu/host.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/util/fail.h"

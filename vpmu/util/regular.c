@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Opening regular files only, see regular.h. The type of a file is checked before it is opened. */
+/* Opening regular files only, see files.h. The type of a file is checked before it is opened. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vpmu/util/regular.h"
+#include "vpmu/util/files.h"
 
 int regular_open(int dir, const char *path, int flags)
 {

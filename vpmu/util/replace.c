@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Atomic replacement of a file, see replace.h. */
+/* Atomic replacement of a file, see files.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "vpmu/util/replace.h"
+#include "vpmu/util/files.h"
 
 static int replace_write_all(int fd, const char *text, size_t len)
 {

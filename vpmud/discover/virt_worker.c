@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "service/program/memory.h"
+#include "vpmu/util/files.h"
 #include "vpmud/discover/procfile.h"
 #include "vpmud/discover/virt_lib.h"
 #include "vpmud/discover/virt_priv.h"
 #include "vpmu/util/fail.h"
-#include "vpmu/util/regular.h"
 
 /* Seconds between connection attempts, doubling from the first to the last. */
 #define RETRY_FIRST 1

@@ -55,10 +55,9 @@ static int decode_crossing(struct emu_vcpu *v, struct emu_code *c, unsigned int 
 	if (emu_translate(v, va, acc, &pa, NULL))
 		return 1;
 	if (!emu_is_ram(v->vm, pa))
-		return emu_error(v,
-				 "instruction fetch from guest-physical 0x%llx, where there is "
-				 "no RAM",
-				 (unsigned long long)pa);
+		return emu_error(
+			v, "instruction fetch from guest-physical 0x%llx, where there is no RAM",
+			(unsigned long long)pa);
 	memcpy(buf + room, v->vm->ram + pa, INSN_MAX - room);
 	o = decode_one(buf, INSN_MAX, &zi, zo);
 	emit_one(c, v->rip, o, INSN_MAX, &zi, zo);

@@ -34,20 +34,21 @@ struct emu_isa_row {
 };
 #define ISA_NO_MEM 1u /* do not count the loads and stores of its memory operands */
 #define ISA_BRANCH 2u
-#define ISA_ROW(f, a, c, m)                                                                        \
+#define ISA_ROW(f, a, c, flags, m)                                                                 \
 	{                                                                                          \
-		ZYDIS_MNEMONIC_##m, f, a, c, 0                                                     \
+		ZYDIS_MNEMONIC_##m, f, a, c, flags                                                 \
 	}
 /* ROWS(f, a, c, MNEMONIC...): a row for each of up to 85 mnemonics. A macro cannot call itself, so
  * each pass of ROWS_ON expands one more call. */
-#define ROWS(...)    ROWS_64(ROWS_NEXT(__VA_ARGS__))
-#define ROWS_64(...) ROWS_16(ROWS_16(ROWS_16(ROWS_16(__VA_ARGS__))))
-#define ROWS_16(...) ROWS_4(ROWS_4(ROWS_4(ROWS_4(__VA_ARGS__))))
-#define ROWS_4(...)  ROWS_1(ROWS_1(ROWS_1(ROWS_1(__VA_ARGS__))))
-#define ROWS_1(...)  __VA_ARGS__
-#define ROWS_NEXT(f, a, c, m, ...)                                                                 \
-	ISA_ROW(f, a, c, m)                                                                        \
-	__VA_OPT__(, ROWS_AGAIN ROWS_PARENS(f, a, c, __VA_ARGS__))
+#define ROWS(f, a, c, ...) ROWS_FLAGS(f, a, c, 0, __VA_ARGS__)
+#define ROWS_FLAGS(...)	   ROWS_64(ROWS_NEXT(__VA_ARGS__))
+#define ROWS_64(...)	   ROWS_16(ROWS_16(ROWS_16(ROWS_16(__VA_ARGS__))))
+#define ROWS_16(...)	   ROWS_4(ROWS_4(ROWS_4(ROWS_4(__VA_ARGS__))))
+#define ROWS_4(...)	   ROWS_1(ROWS_1(ROWS_1(ROWS_1(__VA_ARGS__))))
+#define ROWS_1(...)	   __VA_ARGS__
+#define ROWS_NEXT(f, a, c, fl, m, ...)                                                             \
+	ISA_ROW(f, a, c, fl, m)                                                                    \
+	__VA_OPT__(, ROWS_AGAIN ROWS_PARENS(f, a, c, fl, __VA_ARGS__))
 #define ROWS_PARENS  ()
 #define ROWS_AGAIN() ROWS_NEXT
 

@@ -3,7 +3,6 @@
  * SIMD floating-point exceptions of FMA and VCVTPS2PH while underflow or overflow may be unmasked:
  * simd_fp.c calls these for a lane, for the reasons given there.
  */
-#include <string.h>
 
 #include "vmm/emu/cpu/emit.h"
 

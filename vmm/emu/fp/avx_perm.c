@@ -3,7 +3,6 @@
  * AVX and AVX2: instructions that move elements, shift each by its own count, or make bits of them.
  * The manuals define their results entirely, so no stub is needed (SDM vol. 2).
  */
-#include <string.h>
 
 #include "vmm/emu/fp/avx.h"
 

@@ -2,7 +2,7 @@
 /* The closed list, continued: AVX, AVX2, FMA and F16C. isa.c reads these rows. */
 #include "vmm/emu/fp/avx.h"
 
-#define VROW(f, a, c, m) ISA_ROW(f, a, c, V##m)
+#define VROW(f, a, c, m) ISA_ROW(f, a, c, 0, V##m)
 #define VROWS(...)	 ROWS_64(VROWS_NEXT(__VA_ARGS__))
 #define VROWS_NEXT(f, a, c, m, ...)                                                                \
 	VROW(f, a, c, m)                                                                           \

@@ -43,7 +43,7 @@ const struct emu_isa_row emu_isa_fp[] = {
 	ROWS(emit_xsave, XS_RSTOR | XS_SAVES, 28, XRSTORS, XRSTORS64),
 	ROWS(emit_fxstate, FX_LDMXCSR, 4, LDMXCSR),
 	ROWS(emit_fxstate, FX_STMXCSR, 2, STMXCSR),
-	{ZYDIS_MNEMONIC_CLFLUSH, emit_clflush, 0, 4, ISA_NO_MEM},
+	ROWS_FLAGS(emit_clflush, 0, 4, ISA_NO_MEM, CLFLUSH),
 	/* moves */
 	MOVE(MOV_ALL | MOVE_ALIGNED, MOVAPS, MOVAPD, MOVDQA, MOVNTPS, MOVNTPD, MOVNTDQ, MOVNTDQA),
 	MOVE(MOV_ALL, MOVUPS, MOVUPD, MOVDQU, LDDQU, MOVD, MOVNTQ, MOVDQ2Q, MOVQ2DQ),
@@ -113,8 +113,8 @@ const unsigned int emu_isa_nr_fp = sizeof(emu_isa_fp) / sizeof(emu_isa_fp[0]);
 const struct emu_isa_row *emu_isa_same_name(const struct emu_isa_row *row,
 					    const struct ZydisDecodedInstruction_ *zi)
 {
-	static const struct emu_isa_row movsd = ISA_ROW(emit_simd_mov, MOV_LOW64, 1, MOVSD),
-					cmpsd = ISA_ROW(emit_simd, SIMD_ARITH, 1, CMPSD);
+	static const struct emu_isa_row movsd = ISA_ROW(emit_simd_mov, MOV_LOW64, 1, 0, MOVSD),
+					cmpsd = ISA_ROW(emit_simd, SIMD_ARITH, 1, 0, CMPSD);
 
 	if (zi->opcode_map != ZYDIS_OPCODE_MAP_0F)
 		return row;

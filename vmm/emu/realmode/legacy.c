@@ -21,10 +21,9 @@ static int legacy_fetch(struct emu_vcpu *v, uint32_t la, uint8_t *buf, unsigned 
 	if (emu_translate(v, la, EMU_ACC_X, &pa, NULL))
 		return 1;
 	if (!emu_is_ram(v->vm, pa))
-		return emu_error(v,
-				 "instruction fetch from guest-physical 0x%llx, where there is "
-				 "no RAM",
-				 (unsigned long long)pa);
+		return emu_error(
+			v, "instruction fetch from guest-physical 0x%llx, where there is no RAM",
+			(unsigned long long)pa);
 	memcpy(buf, v->vm->ram + pa, n);
 	return 0;
 }

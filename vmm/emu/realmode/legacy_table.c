@@ -6,15 +6,22 @@
 #include "vmm/emu/cpu/flags.h"
 #include "vmm/emu/realmode/legacy.h"
 
-#define L(m, fn, arg)                                                                              \
-	{                                                                                          \
-		ZYDIS_MNEMONIC_##m, fn, arg, NULL                                                  \
-	}
 #define OP(m, fn, arg, op)                                                                         \
 	{                                                                                          \
 		ZYDIS_MNEMONIC_##m, fn, arg, op                                                    \
 	}
-#define STRING(m, fn, what) L(m##B, fn, what), L(m##W, fn, what), L(m##D, fn, what)
+/* L(FUNCTION, ARG, MNEMONIC...): a row for each. NAMED: the argument of each is @a with the
+ * mnemonic appended, or'ed with @flags. */
+#define L(...) ROWS_64(L_NEXT(__VA_ARGS__))
+#define L_NEXT(fn, arg, m, ...)                                                                    \
+	OP(m, fn, arg, NULL) __VA_OPT__(, L_AGAIN ROWS_PARENS(fn, arg, __VA_ARGS__))
+#define L_AGAIN()  L_NEXT
+#define NAMED(...) ROWS_64(NAMED_NEXT(__VA_ARGS__))
+#define NAMED_NEXT(fn, a, flags, m, ...)                                                           \
+	OP(m, fn, a##m | flags, NULL)                                                              \
+	__VA_OPT__(, NAMED_AGAIN ROWS_PARENS(fn, a, flags, __VA_ARGS__))
+#define NAMED_AGAIN() NAMED_NEXT
+#define STRING(m)     m##B, m##W, m##D
 
 static int legacy_nop(struct legacy *l)
 {
@@ -23,30 +30,14 @@ static int legacy_nop(struct legacy *l)
 
 static const struct legacy_row rows[] = {
 	/* arithmetic and logic */
-	L(ADD, legacy_modify, ALU_ADD),
-	L(OR, legacy_modify, ALU_OR),
-	L(ADC, legacy_modify, ALU_ADC),
-	L(SBB, legacy_modify, ALU_SBB),
-	L(AND, legacy_modify, ALU_AND),
-	L(SUB, legacy_modify, ALU_SUB),
-	L(XOR, legacy_modify, ALU_XOR),
-	L(CMP, legacy_modify, ALU_SUB | LEGACY_TEST),
-	L(TEST, legacy_modify, ALU_AND | LEGACY_TEST),
-	L(INC, legacy_modify, LOCKED_INC),
-	L(DEC, legacy_modify, LOCKED_DEC),
-	L(NEG, legacy_modify, LOCKED_NEG),
-	L(NOT, legacy_modify, LOCKED_NOT),
-	L(BT, legacy_modify, LOCKED_BTS | LEGACY_TEST),
-	L(BTS, legacy_modify, LOCKED_BTS),
-	L(BTR, legacy_modify, LOCKED_BTR),
-	L(BTC, legacy_modify, LOCKED_BTC | LEGACY_LOCKED),
-	L(XCHG, legacy_modify, LOCKED_XCHG),
-	L(XADD, legacy_modify, LOCKED_XADD | LEGACY_LOCKED),
-	L(CMPXCHG, legacy_modify, LOCKED_CMPXCHG | LEGACY_LOCKED),
-	L(CMPXCHG8B, legacy_modify, LEGACY_CMPXCHG8B | LEGACY_LOCKED),
-	L(SHL, legacy_shift, 0),
-	L(SHR, legacy_shift, 0),
-	L(SAR, legacy_shift, 0),
+	NAMED(legacy_modify, ALU_, 0, ADD, OR, ADC, SBB, AND, SUB, XOR),
+	L(legacy_modify, ALU_SUB | LEGACY_TEST, CMP),
+	L(legacy_modify, ALU_AND | LEGACY_TEST, TEST),
+	L(legacy_modify, LOCKED_BTS | LEGACY_TEST, BT),
+	NAMED(legacy_modify, LOCKED_, 0, INC, DEC, NEG, NOT, BTS, BTR, XCHG),
+	NAMED(legacy_modify, LOCKED_, LEGACY_LOCKED, BTC, XADD, CMPXCHG),
+	L(legacy_modify, LEGACY_CMPXCHG8B | LEGACY_LOCKED, CMPXCHG8B),
+	L(legacy_shift, 0, SHL, SHR, SAR),
 	OP(ROL, legacy_rotate, ROT_ROL, emu_help_rotate),
 	OP(ROR, legacy_rotate, ROT_ROR, emu_help_rotate),
 	OP(RCL, legacy_rotate, ROT_RCL, emu_help_rotate),
@@ -57,47 +48,40 @@ static const struct legacy_row rows[] = {
 	OP(IMUL, legacy_imul, 0, emu_help_imul1),
 	OP(DIV, legacy_multiply, 0, emu_help_div),
 	OP(IDIV, legacy_multiply, 0, emu_help_idiv),
-	L(BSF, legacy_scan, SCAN_BSF),
-	L(BSR, legacy_scan, SCAN_BSR),
-	L(BSWAP, legacy_bswap, 0),
+	NAMED(legacy_scan, SCAN_, 0, BSF, BSR),
+	L(legacy_bswap, 0, BSWAP),
 	OP(CBW, legacy_op, 0, emu_help_cbw),
 	OP(CWD, legacy_op, 0, emu_help_cwd),
-	L(CWDE, legacy_cwde, 0),
-	L(CDQ, legacy_cdq, 0),
+	L(legacy_cwde, 0, CWDE),
+	L(legacy_cdq, 0, CDQ),
 	/* moves */
-	L(MOV, legacy_mov, 0),
-	L(MOVZX, legacy_movx, 0),
-	L(MOVSX, legacy_movx, 0),
-	L(LEA, legacy_lea, 0),
-	L(LDS, legacy_load_far, EMU_DS),
-	L(LES, legacy_load_far, EMU_ES),
-	L(LSS, legacy_load_far, EMU_SS),
-	L(LFS, legacy_load_far, EMU_FS),
-	L(LGS, legacy_load_far, EMU_GS),
-	STRING(MOVS, legacy_string, LEGACY_LOAD | LEGACY_STORE),
-	STRING(STOS, legacy_string, LEGACY_STORE),
-	STRING(LODS, legacy_string, LEGACY_LOAD),
-	STRING(INS, legacy_string_port, LEGACY_STORE),
-	STRING(OUTS, legacy_string_port, LEGACY_LOAD),
+	L(legacy_mov, 0, MOV),
+	L(legacy_movx, 0, MOVZX, MOVSX),
+	L(legacy_lea, 0, LEA),
+	L(legacy_load_far, EMU_DS, LDS),
+	L(legacy_load_far, EMU_ES, LES),
+	L(legacy_load_far, EMU_SS, LSS),
+	L(legacy_load_far, EMU_FS, LFS),
+	L(legacy_load_far, EMU_GS, LGS),
+	L(legacy_string, LEGACY_LOAD | LEGACY_STORE, STRING(MOVS)),
+	L(legacy_string, LEGACY_STORE, STRING(STOS)),
+	L(legacy_string, LEGACY_LOAD, STRING(LODS)),
+	L(legacy_string_port, LEGACY_STORE, STRING(INS)),
+	L(legacy_string_port, LEGACY_LOAD, STRING(OUTS)),
 	/* the stack */
-	L(PUSH, legacy_pushv, 0),
-	L(PUSHA, legacy_push_all, 0),
-	L(PUSHAD, legacy_push_all, 0),
-	L(PUSHF, legacy_pushf, 0),
-	L(PUSHFD, legacy_pushf, 0),
-	L(POP, legacy_pop, 0),
-	L(POPA, legacy_pop_all, 0),
-	L(POPAD, legacy_pop_all, 0),
-	L(POPF, legacy_popf, 0),
-	L(POPFD, legacy_popf, 0),
-	L(LEAVE, legacy_leave, 0),
+	L(legacy_pushv, 0, PUSH),
+	L(legacy_push_all, 0, PUSHA, PUSHAD),
+	L(legacy_pushf, 0, PUSHF, PUSHFD),
+	L(legacy_pop, 0, POP),
+	L(legacy_pop_all, 0, POPA, POPAD),
+	L(legacy_popf, 0, POPF, POPFD),
+	L(legacy_leave, 0, LEAVE),
 	/* transfers of control; also Jcc, below */
-	L(CALL, legacy_call, 0),
-	L(RET, legacy_ret, 0),
-	L(JMP, legacy_jmp, 0),
-	L(INT, legacy_int, 0),
-	L(IRET, legacy_iret, 0),
-	L(IRETD, legacy_iret, 0),
+	L(legacy_call, 0, CALL),
+	L(legacy_ret, 0, RET),
+	L(legacy_jmp, 0, JMP),
+	L(legacy_int, 0, INT),
+	L(legacy_iret, 0, IRET, IRETD),
 	/* flags */
 	OP(CLC, legacy_op, FLAG_CLC, emu_help_flagop),
 	OP(STC, legacy_op, FLAG_STC, emu_help_flagop),
@@ -106,31 +90,22 @@ static const struct legacy_row rows[] = {
 	OP(STD, legacy_op, FLAG_STD, emu_help_flagop),
 	OP(CLI, legacy_op, 0, emu_sys_cli),
 	OP(STI, legacy_op, 0, emu_sys_sti),
-	/* hints */
-	L(NOP, legacy_nop, 0),
-	L(PAUSE, legacy_nop, 0),
-	L(ENDBR32, legacy_nop, 0),
-	L(ENDBR64, legacy_nop, 0),
+	/* hints, and what caches need not do */
+	L(legacy_nop, 0, NOP, PAUSE, ENDBR32, ENDBR64, WBINVD, INVD),
 	/* system */
-	L(WBINVD, legacy_nop, 0),
-	L(INVD, legacy_nop, 0),
-	L(LGDT, legacy_load_table, 0),
-	L(LIDT, legacy_load_table, 0),
-	L(SGDT, legacy_store_table, 0),
-	L(SIDT, legacy_store_table, 0),
-	L(LLDT, legacy_load_system, 0),
-	L(LTR, legacy_load_system, 0),
-	L(WRMSR, legacy_wrmsr, 0),
-	L(IN, legacy_port, 0),
-	L(OUT, legacy_port, 0),
+	L(legacy_load_table, 0, LGDT, LIDT),
+	L(legacy_store_table, 0, SGDT, SIDT),
+	L(legacy_load_system, 0, LLDT, LTR),
+	L(legacy_wrmsr, 0, WRMSR),
+	L(legacy_port, 0, IN, OUT),
 	OP(RDMSR, legacy_op, 0, emu_sys_rdmsr),
 	OP(RDTSC, legacy_op, 0, emu_sys_rdtsc),
 	OP(CPUID, legacy_op, 0, emu_sys_cpuid),
 	OP(HLT, legacy_op, 0, emu_sys_hlt),
 	/* a boot loader's search for an FPU */
-	L(FNINIT, legacy_x87, X87_INIT),
-	L(FNSTCW, legacy_x87, X87_STCW),
-	L(FNSTSW, legacy_x87, X87_STSW),
+	L(legacy_x87, X87_INIT, FNINIT),
+	L(legacy_x87, X87_STCW, FNSTCW),
+	L(legacy_x87, X87_STSW, FNSTSW),
 };
 
 static const struct legacy_row *legacy_row_of(ZydisMnemonic m)

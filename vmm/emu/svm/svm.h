@@ -17,9 +17,9 @@
 #ifndef VMM_EMU_SVM_SVM_H
 #define VMM_EMU_SVM_SVM_H
 
-#include "vmm/engine/svm.h"
 #include "vmm/emu/internal.h"
 #include "vmm/emu/svm/vmcb.h"
+#include "vmm/engine/simd.h"
 
 /* The translations of one ASID while it does not run. */
 struct svm_space {

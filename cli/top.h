@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The options of vpmu top and its sessions. Used by the screen and by batch mode. */
-#ifndef CLI_TOP_SOURCE_H
-#define CLI_TOP_SOURCE_H
+/* The options of vpmu top, its sessions, the screen and batch mode. */
+#ifndef CLI_TOP_H
+#define CLI_TOP_H
 
 #include "cli/session.h"
 
@@ -50,5 +50,12 @@ bool top_open(struct top_source *src, struct client *c, const struct top_opts *o
 const struct reading *top_take(struct top_source *src);
 /* top_close - end the sessions. Errors are not printed: the server may be gone. */
 void top_close(struct top_source *src);
+
+/* top_batch - print @src as often as @o requests. Returns the exit status. */
+int top_batch(struct top_source *src, const struct top_opts *o);
+
+/* top_screen - run the screen for @src until q. Keys change @o. Returns the exit status; errors
+ * were printed after the screen was closed. */
+int top_screen(struct top_source *src, struct top_opts *o);
 
 #endif

@@ -5,11 +5,11 @@
  * workload branches follows from its registers. Records of other workloads are printed and not
  * checked.
  */
-#include "guest-tools/args.h"
+#include "tests/guest/args.h"
 #include "guest-tools/flow.h"
 #include "guest-tools/sample.h"
 #include "guest-tools/symbols.h"
-#include "guest-tools/truth.h"
+#include "tests/guest/truth.h"
 
 extern const char __urodata_start[]; /* guest.lds: the end of all code */
 

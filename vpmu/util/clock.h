@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef VPMU_UTIL_CLOCK_H
+#define VPMU_UTIL_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* clock_ns - @clock in ns. Any thread. */
+static inline uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+#endif
