@@ -32,7 +32,8 @@ struct metrics {
 
 /*
  * metrics_known - load all metrics of the user's folder ($XDG_CONFIG_HOME/vpmu/metrics, else
- * ~/.config/vpmu/metrics) and of vpmu's own, which must have some; for a duplicate name, the user's.
+ * ~/.config/vpmu/metrics) and of vpmu's own, which must have some; for a duplicate name, the
+ * user's.
  * *@set starts zeroed.
  * @bad and the return value: see metric_set_folder().
  */

@@ -19,5 +19,4 @@ char *places_target(struct client *c, enum target_kind kind, const char *text);
  * @path. False: it is not known. */
 bool places_cgroup(const char *pid, char *path, size_t len);
 
-
 #endif

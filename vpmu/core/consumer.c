@@ -366,8 +366,11 @@ void consumer_end(struct vpmu_consumer *c, struct vpmu_value *last)
 		consumer_release(c);
 }
 
-int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
-		      struct vpmu_pcpu *pcpu)
+/* A guest counter comes and goes as often as its guest likes. Functions that consumer_ctl.c calls,
+ * too, are not inlined here without the attribute. */
+__attribute__((flatten)) int vpmu_consumer_add(struct vpmu_consumer *c,
+					       struct vpmu_account *account, vpmu_key_t key,
+					       struct vpmu_pcpu *pcpu)
 {
 	int ret;
 
@@ -428,7 +431,8 @@ void vpmu_consumer_disable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 		consumer_ctl_disable(c);
 }
 
-void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct vpmu_value *last)
+__attribute__((flatten)) void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu,
+						struct vpmu_value *last)
 {
 	if (!pcpu) {
 		vpmu_consumer_del_many(&c, 1, last);
