@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The first process of a bed (tests/beds/run, tests/nested/run): mounts what the tests need, loads
- * the kernel modules that the file /modules names (one a line, in that order), runs the command of
- * the file /command (one argument a line), prints its exit status for the host, and switches the
- * machine off. Whatever goes wrong, it must come to the last step: the machine would run on for
- * ever.
+ * the kernel modules that the file /modules names (one a line, in that order), runs the commands of
+ * the file /command (one argument a line, an empty line between two), prints their exit status for
+ * the host, and switches the machine off. Whatever goes wrong, it must come to the last step: the
+ * machine would run on for ever.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +111,7 @@ static void prepare(void)
 	make_links();
 }
 
-/* The arguments of /command; the list ends with NULL. */
+/* The lines of /command; the list ends with NULL. */
 static char **command(void)
 {
 	static char text[8192], *args[MAX_ARGS + 1];
@@ -156,6 +157,33 @@ static int run(char **args)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static bool failed(int status)
+{
+	return status != 0 && status != 77;
+}
+
+/* Run all commands, one after the other. Returns the status of the first that failed, else 0 if one
+ * passed, else 77: all were skipped. */
+static int run_all(char **args)
+{
+	int all = 77;
+
+	for (bool more = true; more;) {
+		char **end = args;
+		int status;
+
+		while (*end && **end)
+			end++;
+		more = *end;
+		*end = NULL;
+		status = run(args);
+		if (!failed(all) && status != 77)
+			all = status;
+		args = end + 1;
+	}
+	return all;
+}
+
 int main(void)
 {
 	static const char *const environment[] = {
@@ -166,7 +194,7 @@ int main(void)
 	for (int i = 0; environment[i]; i++)
 		putenv((char *)environment[i]);
 	prepare();
-	status = run(command());
+	status = run_all(command());
 	printf("\nbed: exit status %d\n", status);
 	fflush(stdout);
 	sync();
