@@ -111,7 +111,7 @@ static void *race(void *arg)
 
 static void *locked(void *arg)
 {
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < 2 * ROUNDS; i++) {
 		pthread_mutex_lock(&mutex);
 		wide(&place); /* so long that threads are interrupted in it */
 		note((uintptr_t)arg);
@@ -136,7 +136,7 @@ static void *pingpong(void *arg)
 
 static void *queue(void *arg)
 {
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < 2 * ROUNDS; i++) {
 		wide(&place);
 		pthread_mutex_lock(&mutex);
 		if (arg) {
