@@ -85,6 +85,7 @@ static void must(int ok, const char *what)
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static _Atomic uint32_t turn;
+static volatile uint64_t place; /* in a loop */
 static volatile uint64_t raced;
 static unsigned int queued, taken;
 
@@ -110,8 +111,9 @@ static void *race(void *arg)
 
 static void *locked(void *arg)
 {
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < 2 * ROUNDS; i++) {
 		pthread_mutex_lock(&mutex);
+		wide(&place); /* so long that threads are interrupted in it */
 		note((uintptr_t)arg);
 		pthread_mutex_unlock(&mutex);
 	}
@@ -134,7 +136,8 @@ static void *pingpong(void *arg)
 
 static void *queue(void *arg)
 {
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < 2 * ROUNDS; i++) {
+		wide(&place);
 		pthread_mutex_lock(&mutex);
 		if (arg) {
 			while (queued - taken == 16)
@@ -174,7 +177,6 @@ static void run_cond(void)
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
-static volatile uint64_t place;
 static volatile sig_atomic_t signals;
 
 static void on_signal(int sig, siginfo_t *info, void *context)
@@ -317,6 +319,7 @@ static void run_pipes(void)
 			ssize_t n = p[i].revents ? read(p[i].fd, buf, sizeof(buf)) : 0;
 
 			note((uint64_t)n + (uint64_t)i);
+			note(__rdtsc());
 			if (!p[i].revents || n > 0)
 				continue;
 			close(p[i].fd);

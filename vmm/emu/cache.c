@@ -37,11 +37,8 @@
 /* Stands for "no block" in the tables and links. Its ctx never equals the ctx of a vCPU. */
 static struct emu_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
 
-/* Of a block at v->rip. With the page of v->rip: processes map the same page of a library at
- * addresses of their own. */
 static unsigned int hash_index(const struct emu_vcpu *v, uint64_t pa)
 {
-	pa ^= v->rip >> EMU_PAGE_SHIFT;
 	return (unsigned int)(pa ^ pa >> EMU_HASH_BITS ^ pa >> EMU_BIG_HASH_BITS) & v->hash_mask;
 }
 
