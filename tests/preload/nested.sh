@@ -155,7 +155,7 @@ rounds() { # guest rounds
 		;;
 	esac
 	whole=$(sed -n "s/^\[$1\] all the time,\([0-9]*\),.*/\1/p" "$tmp/out")
-	[ "${whole:-0}" -ge $(($2 * 40000000)) ] && [ "$whole" -le 10000000000 ] || fail "guest $1: the whole of $2 rounds is ${whole:-not counted}"
+	[ "${whole:-0}" -ge 240000000 ] && [ "$whole" -le 10000000000 ] || fail "guest $1: the whole of at least six rounds is ${whole:-not counted}"
 }
 
 # What periods() and the log of guest $1 said; $2 times it ran.
@@ -282,9 +282,8 @@ life)
 			rdpmc 'after the start'
 			echo 'device_add host-x86_64-cpu,id=c1,socket-id=1,core-id=0,thread-id=0' >&5
 			said 'round 1,'
-			rdpmc 'after the reset'
-			said 'round 2,'
 			echo 'savevm one' >&5
+			rdpmc 'after the reset'
 			said 'round 5,'
 			echo "before loadvm: $(grep -a -c '^round' serial) rounds"
 			echo 'loadvm one' >&5
