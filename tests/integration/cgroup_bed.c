@@ -406,6 +406,21 @@ void bed_job_go(void)
 	cr_assert(write(job_pipe[1], &c, 1) == 1 && read(job_pipe[2], &c, 1) == 1);
 }
 
+bool bed_asleep(pid_t pid)
+{
+	char path[64], line[256];
+	bool sleeps = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		sleeps |= !strncmp(line, "State:\tS", 8);
+	if (f)
+		fclose(f);
+	return sleeps;
+}
+
 pid_t bed_job(const char *cgroup, size_t faults)
 {
 	static struct job j;
@@ -415,6 +430,8 @@ pid_t bed_job(const char *cgroup, size_t faults)
 	j = (struct job){.start = job_pipe[0], .done = job_pipe[3], .faults = faults};
 	pid = bed_spawn(cgroup, do_job, &j);
 	bed_job_go(); /* the process's first part is done */
+	while (!bed_asleep(pid))
+		usleep(1000); /* or its account could be charged before the test expects it */
 	return pid;
 }
 

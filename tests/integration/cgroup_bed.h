@@ -62,7 +62,9 @@ void work_migrations(void *arg);
 void work_sleeps(void *arg);
 
 /* bed_job - a worker in @cgroup that takes @faults page faults at each bed_job_go, which waits for
- * their end. bed_start_time - what bpf_backend_bind_task wants. */
+ * their end; bed_job itself also until the worker sleeps. bed_start_time - what
+ * bpf_backend_bind_task wants. */
+bool bed_asleep(pid_t pid);
 pid_t bed_job(const char *cgroup, size_t faults);
 void bed_job_go(void);
 uint64_t bed_start_time(pid_t tid);

@@ -200,21 +200,6 @@ static void work_host(void *arg)
 		pause();
 }
 
-static bool is_asleep(pid_t pid)
-{
-	char path[64], line[256];
-	bool sleeps = false;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		sleeps |= !strncmp(line, "State:\tS", 8);
-	if (f)
-		fclose(f);
-	return sleeps;
-}
-
 Test(cgroup_rows, one_that_tasks_move_into)
 {
 	const struct bpf_backend_opts o = {0};
@@ -235,7 +220,7 @@ Test(cgroup_rows, one_that_tasks_move_into)
 	pid = bed_spawn("host", work_host, m);
 	do
 		usleep(50000);
-	while (!is_asleep(pid) || __atomic_load_n(&m->others, __ATOMIC_RELAXED) < 30000);
+	while (!bed_asleep(pid) || __atomic_load_n(&m->others, __ATOMIC_RELAXED) < 30000);
 	usleep(100000);
 	vpmu_backend_detach(host);
 	printf("# the tenant's faults: %llu, charged %llu%s; those of the others: %llu, charged "
