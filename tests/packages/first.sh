@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The first five minutes: the commands of README.md's "Five minutes on a host" on a fresh Debian, as they are typed there,
-# and the seconds that each takes, from the packages to the first number, a report and the exporter's page.
-#   sh tests/packages/first.sh FOLDER RELEASE [DEBS]
+# and the seconds that each takes, from the packages to the first number, a report and the exporter's page; or those of the
+# guest guide's "perf in a QEMU guest", from the package to a guest that counts and has taken a PMI (its guest is the one
+# of tests/preload; container.sh has the page's libvirt).
+#   sh tests/packages/first.sh FOLDER RELEASE [DEBS [host|guest]]
 #     FOLDER   outside of the source tree, or in its folder build: the Debian by debootstrap stays there (fresh.sh)
 #     RELEASE  bookworm (12) or trixie (13)
 #     DEBS     the packages (default: build/packages/build, where build.sh makes them)
@@ -14,7 +16,7 @@ set -u
 # ---- inside of the Debian ----
 if [ "${1-}" = --inside ]; then
 	export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
-	readme=$PWD/README.md
+	readme=$PWD/README.md guide=$PWD/docs/guest-guide.md what=$2
 	cd /root/debs || exit 1
 	now() { date +%s.%N; }
 	begin=$(now) failed=0
@@ -49,6 +51,25 @@ if [ "${1-}" = --inside ]; then
 	}
 	echo "seconds   total  command, on $(. /etc/os-release && echo "$PRETTY_NAME")"
 	begin=$(now)
+	if [ "$what" = guest ]; then
+		typed 'apt-get install -y ./vpmu-qemu_*.deb'
+		[ $failed = 0 ] || exit 1
+		[ -w /dev/kvm ] || { echo "# SKIP no /dev/kvm"; exit 77; }
+		command=$(sed -n '/^## Start: perf in a QEMU guest$/,/^### /s/.*`\(vpmu-qemu [^`]*\) \.\.\.`.*/\1/p' "$guide")
+		# The rest is the user's own VM. This machine's KVM may not have all that -cpu host has.
+		vm='-M pc -m 64 -nodefaults -display none -no-reboot -device isa-debug-exit,iobase=0xf4 -kernel guest.elf'
+		timeout 300 qemu-system-x86_64 -accel kvm -cpu host $vm -serial file:/root/plain >/root/step.log 2>&1 </dev/null
+		[ -s /root/plain ] || command="$command,-arch-capabilities"
+		$command $vm -serial file:/root/guest >/root/qemu.log 2>&1 </dev/null &
+		qemu=$!
+		has() { grep -q "^$1" /root/guest; }
+		timed "$command ...: its guest counts" answers has 'ok: it stands still'
+		timed "(its guest has taken a PMI)" answers has 'ok: a PMI'
+		kill $qemu
+		wait $qemu
+		cat /root/qemu.log
+		exit $failed
+	fi
 	commands >/root/commands
 	while read -r line; do
 		case $line in
@@ -111,7 +132,9 @@ ls "$debs"/vpmud_*.deb >/dev/null 2>&1 || {
 top=$1
 rm -rf "$top/root" # what an earlier run has installed
 mkdir -p "$top/root/upper/root/debs" || exit 1
-for p in vpmud vpmu vpmu-exporter; do
+what=${4-host}
+[ "$what" = host ] || cp "$src/build/tests/preload/guest.elf" "$top/root/upper/root/debs/" || exit 1
+for p in vpmud vpmu vpmu-exporter vpmu-qemu; do
 	cp "$debs/$p"_*.deb "$top/root/upper/root/debs/" || exit 1
 done
-FRESH_RELEASE=$2 exec sh "$src/tests/packages/fresh.sh" "$top" root sh tests/packages/first.sh --inside
+FRESH_RELEASE=$2 exec sh "$src/tests/packages/fresh.sh" "$top" root sh tests/packages/first.sh --inside "$what"

@@ -48,7 +48,12 @@ process() { pgrep -f "guest=$1,"; }
 cp guest.elf "$images/" || exit 1
 need systemctl restart libvirtd
 need virsh version
-need apt-get install -y --no-install-recommends ./new/vpmud_*.deb ./new/vpmu_*.deb ./new/vpmu-qemu_*.deb
+now() { date +%s.%N; }
+took() { now | awk -v b="$1" '{ printf "%.1f", $1 - b }'; }
+begin=$(now)
+need apt-get install -y --no-install-recommends ./new/vpmu-qemu_*.deb
+install=$(took "$begin")
+need apt-get install -y --no-install-recommends ./new/vpmud_*.deb ./new/vpmu_*.deb
 domain web-1 qemu
 need virsh start web-1
 becomes "a domain of plain QEMU" 1 said web-1 'wrong$'
@@ -68,8 +73,10 @@ block guest-guide.md vpmu-qemu-conf >/etc/vpmu/qemu.conf
 	need virsh undefine web-1
 	domain web-1 vpmu-qemu
 }
+begin=$(now)
 need virsh start web-1
 becomes "a domain of vpmu-qemu" 1 said web-1 ready
+start=$(took "$begin")
 check "PMIs of its guest" "$(said web-1 'ok: a PMI')" 3
 four='leaf 0AH EAX 0*8300405$\|leaf 80000022H EBX 0*4$'
 check "its four counters" "$(said web-1 "$four")" 1
@@ -94,7 +101,8 @@ becomes "a domain with variables" 1 said web-1 ready
 check "its four counters, by a variable" "$(said web-1 "$four")" 1
 need virsh destroy web-1
 need virsh undefine web-1
-echo "ok: libvirt's system daemon, libvirt-qemu, seccomp: the page's domain has a PMU, and none without vpmu-qemu"
+echo "ok: libvirt's system daemon, libvirt-qemu, seccomp: the page's domain has a PMU, and none without vpmu-qemu; package \
+$install s, from virsh start to a guest that has counted and taken PMIs $start s"
 
 # ---- AppArmor: the profile that libvirt would write for this domain compiles, and has the package's lines ----
 # The kernel's part is not tried: the rules are compiled, not loaded.

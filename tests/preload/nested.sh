@@ -13,6 +13,8 @@
 #   eoi       eoi.c with and without KVM's PV EOI, vpmu-qemu and NMIs, for BED_INTERRUPTS (2000) of its timer: each
 #             interrupt must come once. QEMU's emulated SVM repeats some, which is only reported; with BED_LAB=amd-v2, in the
 #             emulator's lab, none may be
+#   apparmor  guest.c in a QEMU of each MODEL (none: amd-v2) with the profile that Debian 12's libvirt gives a domain, which
+#             the kernel enforces: with the guest guide's line nothing is denied, without it vpmu-qemu
 # Each case is one boot of the nested bed (tests/nested/run), in which this system's QEMU, or that of tools/qemu (BED_QEMU=13
 # or new), runs Debian 12's cloud kernel, or another one of tools/linux-guest (BED_GUEST=13cloud and so on), with stock perf.
 # Skipped (77) when something is missing.
@@ -40,11 +42,10 @@ trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM PIPE
 guest_files="$linux/$guest.vmlinuz $tmp/guest.initrd"
 exact=--exact
-failed=0
 
-fail() {
+fail() { # also behind a pipe, in a shell of its own
 	echo "nested.sh: $*"
-	failed=1
+	: >"$tmp/failed"
 }
 
 # The head of all jobs. What counts TSC ticks has no name in Linux 6.1 on AMD.
@@ -454,9 +455,73 @@ eoi)
 		esac
 	done
 	;;
+apparmor)
+	aa=$build/apparmor # libvirt's rules, and what compiles them
+	[ -e "$aa/complete" ] || (
+		. "$top/tools/apt.inc"
+		private_apt "$aa" bookworm
+		cd "$aa" && apt-get update -q && apt-get download -q apparmor libvirt-daemon-system &&
+			for deb in *.deb; do dpkg -x "$deb" . || exit; done && touch complete
+	) >"$tmp/log" 2>&1 || skip "no rules of Debian 12's libvirt: $(grep '^E:' "$tmp/log" | head -n 1)"
+	[ -e "$build/bin/vpmu-preload.so" ] || skip "no vpmu-preload.so"
+	line=$(sed -n "s/^ *echo '\(include .*vpmu-qemu>\)' >>\/etc\/apparmor.d\/local\/abstractions\/libvirt-qemu\$/\1/p" "$top/docs/guest-guide.md")
+	[ -n "$line" ] || fail "no line for AppArmor in guest-guide.md"
+	cp -r "$aa/etc/apparmor.d" "$tmp/rules"
+	mkdir -p "$tmp/rules/abstractions/libvirt-qemu.d" "$tmp/rules/local/abstractions"
+	cp "$top/debian/apparmor/vpmu-qemu" "$tmp/rules/abstractions/libvirt-qemu.d/"
+	: >"$tmp/rules/local/abstractions/libvirt-qemu"
+	for profile in without with; do
+		[ $profile = without ] || echo "$line" >>"$tmp/rules/local/abstractions/libvirt-qemu"
+		# A domain has its own files in it, here the guest and the roms of QEMU.
+		sed "s/LIBVIRT_TEMPLATE/$profile/; /^}/d" "$tmp/rules/libvirt/TEMPLATE.qemu" >"$tmp/profile"
+		echo '/var/lib/libvirt/images/guest.elf r, }' >>"$tmp/profile"
+		"$aa/sbin/apparmor_parser" --config-file=/dev/null -QK -b "$tmp/rules" -M "$tmp/rules/abi/3.0" -o "$tmp/$profile.policy" "$tmp/profile" ||
+			fail "the profile does not compile"
+	done
+	: | initrd
+	files="$files $build/tests/preload/guest.elf $tmp/with.policy $tmp/without.policy"
+	{
+		echo "library=$(strings -n 8 "$build/bin/vpmu-qemu" | sed -n 's,^\(/.*\)/vpmu-preload.so$,\1,p' | head -n 1)"
+		cat <<-'END'
+			export PATH=/bin:/usr/bin
+			images=/var/lib/libvirt/images
+			mkdir -p /usr/bin /usr/share/qemu /usr/lib/x86_64-linux-gnu/vpmu $images "${library%/*}"
+			mv /bed/vpmu-qemu /bed/qemu-system-x86_64 /usr/bin/
+			mv /bed/vpmu-preload.so /usr/lib/x86_64-linux-gnu/vpmu/
+			[ -e "$library" ] || ln -s /usr/lib/x86_64-linux-gnu/vpmu "$library"
+			mv /bed/*.bin /usr/share/qemu/
+			mv /bed/guest.elf $images/
+			mount -t securityfs none /sys/kernel/security
+			for p in with without; do cat /bed/$p.policy >/sys/kernel/security/apparmor/.replace; done
+			run() { # PROFILE MODEL[:VCPUS] CPU: the profile, then the emulator, as libvirt does
+				dmesg -c >/dev/null
+				{
+					echo g | VPMU_PMU=${2%:*} timeout -s KILL 100 sh -c 'echo "changeprofile $0" >/proc/self/attr/current && exec "$@"' \
+						$1 /usr/bin/vpmu-qemu -L /usr/share/qemu -accel kvm -M pc -m 64 -cpu $3 -nodefaults -display none -no-reboot \
+						-device isa-debug-exit,iobase=0xf4 -kernel $images/guest.elf -serial stdio -monitor none 2>&1
+					echo "status $?"
+					dmesg | sed -n 's/.*apparmor="DENIED" operation="\([^"]*\)".* name="\([^"]*\)".*/DENIED \1 \2/p'
+				} | cat | tr -d '\r' | sed "s/^/[$1 $2] /"
+			}
+		END
+		for vm; do
+			echo "run without $vm $(cpu "${vm%:*}")"
+			echo "run with $vm $(cpu "${vm%:*}")"
+		done
+	} >"$tmp/runs"
+	bed <"$tmp/runs"
+	for vm; do
+		printf '%s\n' 'ok: a PMI$' 'done$' 'status 1$' | expect "with $vm"
+		! grep "^\[with $vm\] DENIED" "$tmp/out" || fail "guest $vm: denied with the line"
+		expect "without $vm" <<-'END'
+			DENIED exec /usr/bin/vpmu-qemu
+			status 126$
+		END
+	done
+	;;
 *)
 	echo "nested.sh: unknown case '$case'" >&2
 	exit 2
 	;;
 esac
-[ $failed = 0 ]
+[ ! -e "$tmp/failed" ]
