@@ -72,7 +72,7 @@ bool option_on(const struct option *o, struct word value, char *err)
 	return true;
 }
 
-bool option_off(const struct option *o, struct word value, char *err)
+static bool option_off(const struct option *o, struct word value, char *err)
 {
 	*(bool *)o->to = false;
 	return true;
@@ -89,7 +89,7 @@ bool option_u64(const struct option *o, struct word w, char *err)
 	return false;
 }
 
-bool option_u32(const struct option *o, struct word w, char *err)
+static bool option_u32(const struct option *o, struct word w, char *err)
 {
 	uint64_t v;
 	struct option wide = *o;
@@ -220,7 +220,7 @@ bool args_run_parse(const char *s, uint64_t mem_bytes, struct args_run *a, char 
 	       args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
 }
 
-/* ---- record ---- */
+/* ---- record, lbr ---- */
 
 static bool record_event(const struct option *o, struct word w, char *err)
 {
@@ -256,4 +256,26 @@ bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a,
 	return events_parse("instructions:u", 14, &a->ev, &n, err, ARGS_ERR_MAX) &&
 	       args_options(&s, "record", OPTIONS(options), err) &&
 	       args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
+}
+
+bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char *err)
+{
+	const struct option options[] = {
+		{"--depth", "N", option_u32, &a->depth, 1, 32},
+		{"--branches", NULL, option_on, &a->branches, 0, 0},
+		{"-c", "PERIOD", option_u64, &a->period, 1, ARGS_PERIOD_MAX},
+		{"--nmi", NULL, option_off, &a->vector, 0, 0},
+		{"--vector", NULL, option_on, &a->vector, 0, 0},
+		{"-j", NULL, option_on, &a->json, 0, 0},
+	};
+	const char *rest, *fallback;
+
+	*a = (struct args_lbr){.period = 997};
+	if (!args_options(&s, "lbr", OPTIONS(options), err))
+		return false;
+	rest = s;
+	fallback = a->branches ? "branches" : "chain";
+	if (!text_next_word(&rest).len)
+		return args_workload(&fallback, mem_bytes, &a->work, err);
+	return args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
 }

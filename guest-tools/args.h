@@ -49,6 +49,15 @@ struct args_record {
 	struct args_work work;
 };
 
+struct args_lbr {
+	uint64_t period; /* in instructions in CPL3; default 997 */
+	uint32_t depth;	 /* 0: the largest */
+	bool branches;	 /* record all branches instead of the call stack */
+	bool vector;
+	bool json;
+	struct args_work work; /* default chain, or branches */
+};
+
 /*
  * args_workload - parse "WORKLOAD [ARG]" at *@s and move *@s behind it. ARG is taken only if it
  * starts with a digit. Refuses a workload that needs more than @mem_bytes of scratch memory.
@@ -61,6 +70,7 @@ bool args_end(const char *s, char *err);
 bool args_stat_parse(const char *s, uint64_t mem_bytes, struct args_stat *a, char *err);
 bool args_run_parse(const char *s, uint64_t mem_bytes, struct args_run *a, char *err);
 bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a, char *err);
+bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char *err);
 
 /* For commands' own parse functions: */
 struct option {
@@ -74,8 +84,6 @@ struct option {
 #define OPTIONS(o) (o), sizeof(o) / sizeof((o)[0])
 
 bool option_on(const struct option *o, struct word value, char *err); /* *(bool *)to = true */
-bool option_off(const struct option *o, struct word value, char *err);
-bool option_u32(const struct option *o, struct word w, char *err);
 bool option_u64(const struct option *o, struct word w, char *err);
 /* args_options - parse the options at *@s, up to the first word that is none, or behind "--".
  * args_number - parse a number that has no option's name and may be left out. */

@@ -12,7 +12,7 @@
  *
  * branches has 16 blocks of 64 bytes. The state of a generator (R8) selects the next block. The
  * generator can be run backwards, so RIP and R8 at any instruction give all branches taken so far
- * (flow_branches in tests/guest/flow.c).
+ * (flow_branches in flow.h).
  */
 #include "guest-tools/flow.h"
 

@@ -69,7 +69,7 @@ workload_fn workload_repmovs;
 workload_fn workload_chase;
 /* syscalls: calls @call(i) for i = 1 .. @n and returns the sum of its results. */
 workload_fn workload_syscalls;
-/* chain and branches are in flow.S; flow.h declares them. chain
+/* chain and branches are in flow.S; flow.h declares them and has functions for their history. chain
  * returns a checksum over @n visits of a call tree, branches the sum of @n states of its
  * generator. */
 

@@ -8,9 +8,9 @@
  * afterwards is known. All other records are foreign. Between the steps it spins, so that the host
  * switches to another vCPU.
  */
-#include "tests/guest/flow.h"
+#include "guest-tools/flow.h"
 #include "guest-tools/sample.h"
-#include "tests/guest/args.h"
+#include "tests/guest/hostile.h"
 
 #define CODE_BYTES  ((size_t)(branch_code_end - branch_code))
 #define SHOWN_MAX   8 /* findings that get a line of their own */

@@ -2,7 +2,7 @@
 /* The part of selftest that checks PMIs and branch records; see selftest.h. */
 #include "guest-tools/flow.h"
 #include "tests/guest/selftest.h"
-#include "tests/guest/truth.h"
+#include "guest-tools/truth.h"
 
 #define MSR_X2APIC_LVTPC 0x834u
 #define LVTPC_NMI	 (4u << 8)

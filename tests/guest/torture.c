@@ -7,7 +7,7 @@
  */
 #include "guest-tools/flow.h"
 #include "guest-tools/sample.h"
-#include "tests/guest/args.h"
+#include "tests/guest/hostile.h"
 
 #define CHECK_EVERY 50 /* operations between two checks */
 #define SHOWN_MAX   8

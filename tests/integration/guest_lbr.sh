@@ -2,7 +2,6 @@
 # Branch records as guests see them, against the truth the guests know themselves: call chains in
 # call-stack mode, last branches otherwise; 100 vCPUs on 2 pCPUs, random slices and migration.
 . "$(dirname "$0")/guest_lib.inc"
-VPMU_GUEST=$VPMU_TEST_GUEST # it has the command lbr
 
 ok='.judged and .equal == .captures and .captures > 100 and .short == 0 and .wrong == 0 and .lost == 0'
 

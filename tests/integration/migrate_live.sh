@@ -4,7 +4,6 @@
 # its tenant is together what one server's operator counts.
 set -u
 . "$(dirname "$0")/cli_lib.inc"
-image=$VPMU_TEST_GUEST # it has the command lbr
 
 here=$VPMU_SOCKET there=$dir/t.sock
 other=

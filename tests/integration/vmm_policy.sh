@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Policies of VMs: the guests' events, their notices, the operator's view.
 . "$(dirname "$0")/vmm_lib.inc"
-VPMU_GUEST=$VPMU_TEST_GUEST # it has the command msr
 
 # run KEYS SCRIPT: an emulator VM with these keys executes an msr script; then its line of `list`
 run() {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/guest/args.h"
+#include "tests/guest/hostile.h"
 #include "guest-tools/tools.h"
 
 #define MEM_BYTES (1u << 20)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The history of the workloads chain and branches (tests/guest/flow.h), at every single instruction
- * of them: stepped natively with TF, while the test keeps the branches taken and the calls that are
- * live.
+ * What flow.h knows about the workloads chain and branches, at every single instruction of them:
+ * stepped natively with TF, while the test keeps the branches taken and the calls that are live.
  */
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -11,7 +10,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "tests/guest/flow.h"
+#include "guest-tools/flow.h"
 #include "guest-tools/workloads.h"
 
 #define MAX_BRANCHES 40000

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* For lbr: compares a sample's branch records with the true history of its workload (flow.h). */
-#ifndef TESTS_GUEST_TRUTH_H
-#define TESTS_GUEST_TRUTH_H
+#ifndef GUEST_TOOLS_TRUTH_H
+#define GUEST_TOOLS_TRUTH_H
 
 #include "guest-tools/sample.h"
 

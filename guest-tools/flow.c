@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The true branches and calls of the workloads of flow.S; see flow.h. No system calls: tests also
  * build this for the host. */
-#include "tests/guest/flow.h"
+#include "guest-tools/flow.h"
 
 enum { FROM1, TO1, FROM2, TO2, JMP };
 

@@ -1,29 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Arguments of lbr, torture, leak and victim; see args.h. */
+/* Arguments of torture, leak and victim; see hostile.h. */
 #include "guest-tools/layout.h"
-#include "tests/guest/args.h"
-
-bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char *err)
-{
-	const struct option options[] = {
-		{"--depth", "N", option_u32, &a->depth, 1, 32},
-		{"--branches", NULL, option_on, &a->branches, 0, 0},
-		{"-c", "PERIOD", option_u64, &a->period, 1, ARGS_PERIOD_MAX},
-		{"--nmi", NULL, option_off, &a->vector, 0, 0},
-		{"--vector", NULL, option_on, &a->vector, 0, 0},
-		{"-j", NULL, option_on, &a->json, 0, 0},
-	};
-	const char *rest, *fallback;
-
-	*a = (struct args_lbr){.period = 997};
-	if (!args_options(&s, "lbr", OPTIONS(options), err))
-		return false;
-	rest = s;
-	fallback = a->branches ? "branches" : "chain";
-	if (!text_next_word(&rest).len)
-		return args_workload(&fallback, mem_bytes, &a->work, err);
-	return args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
-}
+#include "tests/guest/hostile.h"
 
 bool args_torture_parse(const char *s, struct args_torture *a, char *err)
 {

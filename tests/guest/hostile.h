@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The commands that only the guest image of the tests has: arguments as in
+/* The commands torture, leak and victim of the tests' guest image: arguments as in
  * guest-tools/args.h, and a system call that only they make. */
-#ifndef TESTS_GUEST_ARGS_H
-#define TESTS_GUEST_ARGS_H
+#ifndef TESTS_GUEST_HOSTILE_H
+#define TESTS_GUEST_HOSTILE_H
 
 #include "guest-tools/args.h"
 
 #define ARGS_OPS_MAX 1000000000u
-
-struct args_lbr {
-	uint64_t period; /* in instructions in CPL3; default 997 */
-	uint32_t depth;	 /* 0: the largest */
-	bool branches;	 /* record all branches instead of the call stack */
-	bool vector;
-	bool json;
-	struct args_work work; /* default chain, or branches */
-};
 
 struct args_torture {
 	uint64_t seed, ops; /* default 1, 10000 */
@@ -34,7 +25,6 @@ struct args_victim {
 	uint64_t rounds; /* 0: endless */
 };
 
-bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char *err);
 bool args_torture_parse(const char *s, struct args_torture *a, char *err);
 bool args_leak_parse(const char *s, struct args_leak *a, char *err);
 bool args_victim_parse(const char *s, struct args_victim *a, char *err);

@@ -5,11 +5,11 @@
  * workload branches follows from its registers. Records of other workloads are printed and not
  * checked.
  */
-#include "tests/guest/args.h"
+#include "guest-tools/args.h"
 #include "guest-tools/flow.h"
 #include "guest-tools/sample.h"
 #include "guest-tools/symbols.h"
-#include "tests/guest/truth.h"
+#include "guest-tools/truth.h"
 
 extern const char __urodata_start[]; /* guest.lds: the end of all code */
 

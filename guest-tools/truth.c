@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Compares the branch records of a sample with the truth; see truth.h. */
-#include "tests/guest/flow.h"
-#include "tests/guest/truth.h"
+#include "guest-tools/flow.h"
+#include "guest-tools/truth.h"
 
 unsigned int truth_chain(const struct sampler *s, const struct guest_sample *g, unsigned int *want)
 {
