@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 /* files_more - raise the limit of open files as far as possible: whoever opens a file per event and
- * CPU soon has more than the usual 1,024. Returns false if that changes nothing, so that what failed
- * with EMFILE would fail again. */
+ * CPU soon has more than the usual 1,024. Returns false if that changes nothing, so that what
+ * failed with EMFILE would fail again. */
 bool files_more(void);
 
 /*
