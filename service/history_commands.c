@@ -253,17 +253,16 @@ static void query_walk(struct query *q, const struct history_walk *w)
 /* An interval is partial if a part of it has no value, or if its time came twice. */
 static void query_finish(struct query *q)
 {
+	for (size_t i = 0; i < q->nr_times; i++) /* those that are merged: once for all lines */
+		q->times[i - i % q->each].twice |= q->times[i].twice;
 	for (size_t i = 0; i < q->nr; i++) {
 		struct line *l = &q->line[i];
 
 		for (size_t t = 0; t < q->nr_points; t++) {
 			struct point *p = &l->point[t];
 			size_t all = t + 1 < q->nr_points ? q->each : q->nr_times - t * q->each;
-			bool part = p->ticks < all;
 
-			for (size_t i = t * q->each; i < t * q->each + all; i++)
-				part |= q->times[i].twice;
-			if (p->ticks && part)
+			if (p->ticks && (p->ticks < all || q->times[t * q->each].twice))
 				p->flags |= HISTORY_PARTIAL;
 			l->inexact |= p->ticks && p->flags;
 			l->multiplexed |= p->ticks && p->flags & HISTORY_MULTIPLEXED;

@@ -548,6 +548,13 @@ Test(history, a_clock_that_was_set_back_to_the_end_of_a_range)
 	a = must(line);
 	cr_expect_str_eq(deltas(a, "/acme", "web"), "0(exact partial) 5 5(exact partial)");
 	json_decref(a);
+	/* A part of a merged one. */
+	snprintf(line, sizeof(line),
+		 "{\"cmd\":\"history\",\"since\":\"%lu000\",\"until\":\"%lu000\",\"points\":1}",
+		 until - 10000000, until);
+	a = must(line);
+	cr_expect_str_eq(deltas(a, "/acme", "web"), "10(exact partial)");
+	json_decref(a);
 }
 
 /* What was counted when the clock was first set back is missing after the second time. */
