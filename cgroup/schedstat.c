@@ -49,8 +49,10 @@ static int sched_file(const struct bpf_backend *k, pid_t tid, const char *name)
 
 	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/%s", k->sys->files, tid, tid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno == EMFILE && files_more())
+	if (fd < 0 && errno == EMFILE) {
+		files_more();
 		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
 	return fd < 0 ? -errno : fd;
 }
 

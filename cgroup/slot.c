@@ -65,8 +65,10 @@ static int slot_open_event(const struct bpf_backend *k, vpmu_key_t key, unsigned
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 	attr.disabled = disabled;
 	fd = k->sys->event_open(&attr, (int)cpu, group);
-	if (fd == -EMFILE && files_more())
+	if (fd == -EMFILE) {
+		files_more();
 		fd = k->sys->event_open(&attr, (int)cpu, group);
+	}
 	return fd;
 }
 

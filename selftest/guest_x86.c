@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifdef SELFTEST_PMU
 #include "selftest/priv.h"
+#ifdef SELFTEST_PMU
 #include "vpmu/guest/model.h"
 #include "vpmu/host.h"
 #include "vpmu/kvm.h"

@@ -60,8 +60,8 @@ struct query {
 	size_t nr, room;
 	/* Of the segment that is walked: the lines of its ids. */
 	struct line **id;
-	size_t room_ids, tick;
-	bool failed; /* more than POINTS_MAX times */
+	size_t room_ids, next_tick; /* behind the time of the tick that is read */
+	bool failed;		    /* more than POINTS_MAX times */
 };
 
 static bool query_wants(const struct query *q, const char *path, const char *vm, vpmu_key_t key)
@@ -94,21 +94,24 @@ static void query_time_add(struct query *q, uint64_t time_ns, bool twice)
 	q->times[q->nr_times++] = (struct query_time){time_ns, twice};
 }
 
-/* Returns true if the clock was set back between the tick before and this one, whether they are in
- * the range or not. When, and so which times it showed twice, is known only to the interval. */
-static bool query_set_back(struct query *q, const struct history_tick *t)
+/* Call it for each tick, in the range or not. If the clock was set back since the tick before, it
+ * may have shown the times of intervals of the answer again: they are marked, unless @t, which has
+ * what was counted then, is in the answer. When exactly it was set back is not known. Returns the
+ * time up to which the clock may have been before: an interval that begins earlier came twice. */
+static uint64_t query_set_back(struct query *q, const struct history_tick *t)
 {
-	const uint64_t step = history_interval_ns(q->h), last_ns = q->tick_ns + step;
-	bool back = q->tick_ns && !t->follows && t->time_ns < last_ns;
+	const uint64_t step = history_interval_ns(q->h), before_ns = q->tick_ns;
+	const uint64_t last_ns = before_ns + step, twice_ns = q->twice_ns;
 
 	q->tick_ns = t->time_ns;
-	if (!back)
-		return false;
-	q->twice_ns = last_ns > q->twice_ns ? last_ns : q->twice_ns;
-	if (q->nr_times && t->time_ns <= q->times[q->nr_times - 1].ns)
+	if (!before_ns || t->follows || t->time_ns >= last_ns)
+		return twice_ns;
+	q->twice_ns = last_ns > twice_ns ? last_ns : twice_ns;
+	if (q->nr_times && (t->time_ns <= q->times[q->nr_times - 1].ns || t->time_ns > q->until_ns))
 		for (size_t i = q->nr_times; i && q->times[i - 1].ns + step > t->time_ns; i--)
 			q->times[i - 1].twice = true;
-	return true;
+	/* This tick has what was counted since the one before. */
+	return before_ns > twice_ns ? before_ns : twice_ns;
 }
 
 /* A time at which vpmud did not run has intervals without values, or one if it was long. */
@@ -116,7 +119,7 @@ static bool query_tick(void *arg, const struct history_tick *t)
 {
 	struct query *q = arg;
 	uint64_t step = history_interval_ns(q->h), last, time_ns = t->time_ns;
-	bool back = query_set_back(q, t);
+	uint64_t twice_ns = query_set_back(q, t);
 
 	if (time_ns < q->since_ns || time_ns > q->until_ns || q->failed)
 		return false;
@@ -129,8 +132,7 @@ static bool query_tick(void *arg, const struct history_tick *t)
 		last += step;
 		query_time_add(q, last, false);
 	}
-	/* What was counted before the clock was set back is in the first interval after that. */
-	query_time_add(q, time_ns, !back && last < q->twice_ns);
+	query_time_add(q, time_ns, last < twice_ns);
 	q->width_ns = t->width_ns > q->width_ns ? t->width_ns : q->width_ns;
 	return false;
 }
@@ -201,13 +203,13 @@ static void query_id(void *arg, uint32_t id, const char *path, const char *vm, v
 static bool query_tick_value(void *arg, const struct history_tick *t)
 {
 	struct query *q = arg;
-	size_t at = q->tick;
+	size_t at = q->next_tick;
 
 	while (at < q->nr_times && q->times[at].ns < t->time_ns)
 		at++;
 	if (at == q->nr_times || q->times[at].ns != t->time_ns)
 		return false;
-	q->tick = at;
+	q->next_tick = at + 1; /* when it comes again, it is not counted */
 	return true;
 }
 
@@ -219,7 +221,7 @@ static void query_delta(void *arg, const struct history_delta *d)
 
 	if (!l)
 		return;
-	p = &l->point[q->tick / q->each];
+	p = &l->point[(q->next_tick - 1) / q->each];
 	p->share = !(d->flags & HISTORY_MULTIPLEXED)   ? p->share
 		   : !(p->flags & HISTORY_MULTIPLEXED) ? d->share
 		   : d->share < p->share	       ? d->share
@@ -231,8 +233,9 @@ static void query_delta(void *arg, const struct history_delta *d)
 	p->ticks++;
 }
 
-/* Segments with times of the range, or of the interval before it, and those that begin with a clock
- * that was set back. */
+/* Segments with times of the range, or of the two intervals before it, since the clock may have
+ * been set back up to an interval after the last tick; and those that begin with a clock that was
+ * set back. */
 static void query_walk(struct query *q, const struct history_walk *w)
 {
 	const uint64_t step = history_interval_ns(q->h);
@@ -240,8 +243,8 @@ static void query_walk(struct query *q, const struct history_walk *w)
 	uint64_t newest_ns = 0;
 
 	for (size_t i = 0; (s = history_segment(q->h, i)); i++) {
-		if (s->ticks && (s->first_ns < newest_ns ||
-				 (s->last_ns + step >= q->since_ns && s->first_ns <= q->until_ns)))
+		if (s->ticks && (s->first_ns < newest_ns || (s->last_ns + 2 * step >= q->since_ns &&
+							     s->first_ns <= q->until_ns)))
 			history_log_walk(s, w);
 		newest_ns = s->last_ns > newest_ns ? s->last_ns : newest_ns;
 	}
@@ -250,17 +253,16 @@ static void query_walk(struct query *q, const struct history_walk *w)
 /* An interval is partial if a part of it has no value, or if its time came twice. */
 static void query_finish(struct query *q)
 {
+	for (size_t i = 0; i < q->nr_times; i++) /* those that are merged: once for all lines */
+		q->times[i - i % q->each].twice |= q->times[i].twice;
 	for (size_t i = 0; i < q->nr; i++) {
 		struct line *l = &q->line[i];
 
 		for (size_t t = 0; t < q->nr_points; t++) {
 			struct point *p = &l->point[t];
 			size_t all = t + 1 < q->nr_points ? q->each : q->nr_times - t * q->each;
-			bool part = p->ticks < all;
 
-			for (size_t i = t * q->each; i < t * q->each + all; i++)
-				part |= q->times[i].twice;
-			if (p->ticks && part)
+			if (p->ticks && (p->ticks < all || q->times[t * q->each].twice))
 				p->flags |= HISTORY_PARTIAL;
 			l->inexact |= p->ticks && p->flags;
 			l->multiplexed |= p->ticks && p->flags & HISTORY_MULTIPLEXED;

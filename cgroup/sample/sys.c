@@ -15,8 +15,10 @@ static int sample_sys_open(const struct perf_event_attr *attr, pid_t tid, int cp
 {
 	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
-	if (fd < 0 && errno == EMFILE && files_more())
+	if (fd < 0 && errno == EMFILE) {
+		files_more();
 		fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	}
 	return fd < 0 ? -errno : (int)fd;
 }
 

@@ -52,6 +52,7 @@ static struct {
 	int fail;		 /* open fails with this */
 	unsigned int emu_limit;	 /* of open events; 0: FAKE_FDS */
 	unsigned int hard_limit; /* the highest soft limit */
+	bool other_raises;	 /* another thread raises it after an event is refused */
 	bool rdpmc;		 /* events have pages */
 	bool no_ring;		 /* no memory may be locked for rings */
 	bool sleeps;		 /* the thread does not run while others make calls */
@@ -380,8 +381,11 @@ static inline int fake_open(const struct perf_event_attr *attr, int tid, int cpu
 	}
 	for (fd = 0; fd < FAKE_FDS && fake.ev[fd].used; fd++)
 		;
-	if (fd == FAKE_FDS || (fake.emu_limit && fake.open_fds >= fake.emu_limit))
+	if (fd == FAKE_FDS || (fake.emu_limit && fake.open_fds >= fake.emu_limit)) {
+		if (fake.other_raises)
+			fake.emu_limit = fake.hard_limit;
 		return -EMFILE;
+	}
 	new.leader = group >= 0 ? group : fd;
 	if (group >= 0) {
 		int kind = fake_group_kind(group);
@@ -546,12 +550,10 @@ static inline int fake_clock(int tid, uint64_t *ns)
 	return 0;
 }
 
-static inline bool fake_more_files(void)
+static inline void fake_more_files(void)
 {
-	if (!fake.emu_limit || fake.emu_limit >= fake.hard_limit)
-		return false;
-	fake.emu_limit = fake.hard_limit;
-	return true;
+	if (fake.emu_limit)
+		fake.emu_limit = fake.hard_limit;
 }
 
 /* As in sysfs, in any order. */

@@ -499,9 +499,14 @@ Test(history, a_clock_that_was_set_back_before_the_first_interval_of_a_range)
 		{__LINE__, 3, 50, 15, "5"},		   /* it was set back before the range */
 		{__LINE__, 3, 8, 5, "5(exact partial) 5"}, /* time goes on between the ticks */
 		{__LINE__, 3, 52, -5, "5(exact partial) 5(exact partial) 5(exact partial) 5"},
+		/* Times that are the same to the µs are not added up. */
+		{__LINE__, 3, 50, -5, "5(exact partial) 5(exact partial) 5"},
+		/* The first interval has what was counted since the tick before the range. */
+		{__LINE__, 3, 8, 1, "5(exact partial) 5(exact partial) 5"},
 		/* The last tick before that, the first after it and the range are in a segment
 		 * each. */
 		{__LINE__, 45, 902, 5, "5(exact partial) 5(exact partial) 5"},
+		{__LINE__, 45, 902, 11, "5(exact partial) 5"},
 	};
 	uint64_t at[2] = {realtime_us() - 10000000000, now_ns() - 10000 * SECOND}, since;
 	char line[140], got[100];
@@ -525,6 +530,54 @@ Test(history, a_clock_that_was_set_back_before_the_first_interval_of_a_range)
 		cr_expect_str_eq(got, row[i].want, "line %d: %s", row[i].line, got);
 		json_decref(a);
 	}
+}
+
+/* The range ends before the clock was set back, and the first interval after that behind it. */
+Test(history, a_clock_that_was_set_back_to_the_end_of_a_range)
+{
+	uint64_t at[2] = {realtime_us() - 1000000000, now_ns() - 1000 * SECOND}, until;
+	char line[140];
+	json_t *a;
+
+	anew();
+	for (int i = 0; i < 8; i++, run(vm, 5))
+		tick_at(at, 10, 10);
+	until = at[0] - 50000000;
+	tick_at(at, -45, 10);
+	snprintf(line, sizeof(line), "{\"cmd\":\"history\",\"until\":\"%lu000\"}", until);
+	a = must(line);
+	cr_expect_str_eq(deltas(a, "/acme", "web"), "0(exact partial) 5 5(exact partial)");
+	json_decref(a);
+	/* A part of a merged one. */
+	snprintf(line, sizeof(line),
+		 "{\"cmd\":\"history\",\"since\":\"%lu000\",\"until\":\"%lu000\",\"points\":1}",
+		 until - 10000000, until);
+	a = must(line);
+	cr_expect_str_eq(deltas(a, "/acme", "web"), "10(exact partial)");
+	json_decref(a);
+}
+
+/* What was counted when the clock was first set back is missing after the second time. */
+Test(history, a_clock_that_was_set_back_twice)
+{
+	uint64_t at[2] = {realtime_us() - 1000000000, now_ns() - 1000 * SECOND};
+	json_t *a;
+
+	anew();
+	for (int i = 0; i < 3; i++, run(vm, 5))
+		tick_at(at, 10, 10);
+	tick_at(at, -21, 10);
+	tick_at(at, 10, 10);
+	tick_at(at, 10, 10);
+	for (int i = 0; i < 3; i++) {
+		run(vm, 5);
+		tick_at(at, i ? 10 : 4, 10);
+	}
+	a = must("{\"cmd\":\"history\"}");
+	cr_expect_str_eq(deltas(a, "/acme", "web"),
+			 "0(exact partial) 5(exact partial) 5(exact partial) 5(exact partial) "
+			 "5(exact partial) 5");
+	json_decref(a);
 }
 
 /* The session of one VM goes on with the next VM of that name, which is another row. */

@@ -521,7 +521,7 @@ Test(perf_core, files_that_run_out)
 	cr_expect(about(v.running_ns, v.count * 1000));
 }
 
-Test(perf_core, the_limit_of_files_is_raised)
+static void limit_is_raised(bool other)
 {
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
@@ -529,11 +529,22 @@ Test(perf_core, the_limit_of_files_is_raised)
 	begin(&b, 2, false);
 	fake.emu_limit = 1;
 	fake.hard_limit = 20;
+	fake.other_raises = other;
 	c = count(&b, BRANCHES);
 	fake_run(10 * MS);
 	v = read_now(&b, c);
 	cr_expect(v.count == 10000 && v.running_ns == v.enabled_ns);
 	cr_expect_eq(fake.emu_limit, 20);
+}
+
+Test(perf_core, the_limit_of_files_is_raised)
+{
+	limit_is_raised(false);
+}
+
+Test(perf_core, the_limit_of_files_is_raised_by_another_thread)
+{
+	limit_is_raised(true);
 }
 
 Test(perf_core, rights_that_are_given_later)

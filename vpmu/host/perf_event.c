@@ -74,8 +74,10 @@ static int open_attr(const struct perf_event_attr *attr, int tid, int cpu, int g
 
 	/* Each vCPU thread has files of its own. The usual soft limit, 1024, exists for users of
 	 * select(2), which this library is not. */
-	if (rc == -EMFILE && vpmu_perf_sys->more_files())
+	if (rc == -EMFILE) {
+		vpmu_perf_sys->more_files();
 		rc = vpmu_perf_sys->open(attr, tid, cpu, group);
+	}
 	return rc;
 }
 

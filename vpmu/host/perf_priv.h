@@ -44,8 +44,8 @@ struct vpmu_perf_sys {
 	/* The CPU time in ns of thread @tid of this process, or the wall clock if @tid is 0. -errno
 	 * if the thread has ended. */
 	int (*clock)(int tid, uint64_t *ns);
-	/* Raise the limit of open files. Returns false if it cannot be raised. */
-	bool (*more_files)(void);
+	/* Raise the limit of open files. */
+	void (*more_files)(void);
 	/* Store the perf types of the core types' PMUs, up to @max, and return their number; 0 or
 	 * 1: all cores are alike. */
 	unsigned int (*core_types)(uint32_t *types, unsigned int max);

@@ -4,12 +4,12 @@
 
 #include "vpmu/util/files.h"
 
-bool files_more(void)
+void files_more(void)
 {
 	struct rlimit l;
 
 	if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur == l.rlim_max)
-		return false;
+		return;
 	l.rlim_cur = l.rlim_max;
-	return !setrlimit(RLIMIT_NOFILE, &l);
+	setrlimit(RLIMIT_NOFILE, &l);
 }

@@ -12,9 +12,9 @@
 #include <sys/types.h>
 
 /* files_more - raise the limit of open files as far as possible: whoever opens a file per event and
- * CPU soon has more than the usual 1,024. Returns false if that changes nothing, so that what
- * failed with EMFILE would fail again. */
-bool files_more(void);
+ * CPU soon has more than the usual 1,024. What failed with EMFILE is tried once more in any case:
+ * another thread may have raised it just now. */
+void files_more(void);
 
 /*
  * regular_open - open the regular file @path, relative to the directory @dir (AT_FDCWD: the working
