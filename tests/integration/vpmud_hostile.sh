@@ -15,6 +15,7 @@ export VPMU_QEMU_CONFIG=/dev/null VPMU_VPMUD="$run/vcpus.sock"
 # qemu NAME GUEST APPEND MODEL: in the background, its process in $pid. Its guest's text is in NAME.text; of its serial port
 # only what comes in is a FIFO, which it cannot block on.
 qemu() {
+	rm -f "$dir/$1.in" "$dir/$1.text"
 	mkfifo "$dir/$1.in"
 	VPMU_PMU=$4 "$VPMU_BIN/vpmu-qemu" -name "guest=$1-$own,debug-threads=on" -M pc -m 64 -nodefaults -display none -no-reboot \
 		-accel kvm -cpu "$(cpu "$4")" -device isa-debug-exit,iobase=0xf4 -kernel "$guests/$2.elf" -append "$3" \
@@ -53,8 +54,8 @@ victim=$pid
 wait_for "$victim" said victim ready
 
 is_there() { "$vpmu" list >"$dir/list" && grep -q "hostile-$own" "$dir/list"; }
+gone() { "$vpmu" list >"$dir/list" && ! grep -q "hostile-$own" "$dir/list"; }
 for model in $models; do
-	rm -f "$dir/hostile.in"
 	qemu hostile hostile "${HOSTILE_SWITCHES:-20000}" "$model"
 	# On a fast host it could end before vpmud looks for new VMs.
 	wait_for "$pid" said hostile phase && kill -STOP "$pid" && wait_for "$server" is_there && seen=$model
@@ -72,17 +73,16 @@ for model in $models; do
 	check "$model: what is wrong in it" "$(grep -i -B8 '^wrong' "$dir/hostile.text"; cat "$dir/hostile.err")" ""
 	check "$model: vpmud has seen it" "${seen-}" "$model"
 	at_least "$model: rounds of the other VM" "$rounds" 1
+	wait_for "$server" gone
 	echo "$model: $(grep -c '^ok' "$dir/hostile.text") checks in the hostile guest, $intervals exact intervals beside it"
 done
 
 # ---- killed while it switches ----
-rm -f "$dir/hostile.in"
 qemu hostile hostile 4000000000 "${models%% *}"
 wait_for "$pid" said hostile 'phase switches'
 exact one 30
 kill -KILL "$pid"
 wait "$pid" 2>/dev/null
-gone() { "$vpmu" list >"$dir/list" && ! grep -q "hostile-$own" "$dir/list"; }
 wait_for "$server" gone
 exact one 7 50
 page_is one "0 1"
