@@ -27,6 +27,8 @@ add_compile_options(-Wall -Werror)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 add_executable(sum sum.c part.c)
 add_executable(no no.c)
+add_custom_target(first COMMAND sh -c "eval \"$FIRST\"" VERBATIM) # what the test does before the compiler runs
+add_dependencies(sum first)
 E2
 echo 'int main(void) { return 1; }' >"$dir/no.c"
 echo '#define PART 0' >"$dir/part.h"
@@ -132,10 +134,15 @@ mark && harmless "an object of the build folder" caught
 touch "$dir/part.h"
 harmless "an object that is older than a header" SURVIVED
 touch -r "$dir/no.c" "$dir/part.h" && harmless "an object that is newer again" caught
+cp "$object" "$dir/build/marked.o" && cp -p "$dir/build/old.o" "$object"
+FIRST="cp $dir/build/marked.o $object" harmless "an object that the build folder gets in the meantime" SURVIVED
 build_there >/dev/null && sed -i 's/-Wall/-Wall -O1/' "$dir/CMakeLists.txt"
 mark && harmless "an object with other flags" SURVIVED
+cmake "$dir/build" >/dev/null && mark && harmless "an object that does not have the flags of build.ninja yet" SURVIVED
 sed -i 's/ -O1//' "$dir/CMakeLists.txt"
-rm -rf "$dir/build"
+mkdir "$dir/a tree" && cp -r "$dir/CMakeLists.txt" "$dir"/*.[ch] "$dir/tests" "$dir/a tree/"
+like "a path with a blank" "caught wrong" "$("$dir/a tree/tests/mutate" wrong | told)"
+rm -rf "$dir/build" "$dir/a tree"
 
 sed -i '/^name: leaves-the-test-out/,/^$/!d' "$dir/tests/mutations.txt"
 out=$("$dir/tests/mutate" --some 4 1000)

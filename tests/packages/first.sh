@@ -121,9 +121,17 @@ fi
 # ---- outside ----
 src=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 if [ $# -lt 2 ]; then
-	echo "first.sh: too few arguments; expected FOLDER bookworm|trixie [DEBS]" >&2
+	echo "first.sh: too few arguments; expected FOLDER bookworm|trixie [DEBS [host|guest]]" >&2
 	exit 2
 fi
+what=${4-host}
+case $what in
+host | guest) ;;
+*)
+	echo "first.sh: '$what' is invalid; expected host or guest" >&2
+	exit 2
+	;;
+esac
 debs=${3-$src/build/packages/build}
 ls "$debs"/vpmud_*.deb >/dev/null 2>&1 || {
 	echo "# SKIP no packages in $debs: build.sh makes them"
@@ -132,7 +140,6 @@ ls "$debs"/vpmud_*.deb >/dev/null 2>&1 || {
 top=$1
 rm -rf "$top/root" # what an earlier run has installed
 mkdir -p "$top/root/upper/root/debs" || exit 1
-what=${4-host}
 [ "$what" = host ] || cp "$src/build/tests/preload/guest.elf" "$top/root/upper/root/debs/" || exit 1
 for p in vpmud vpmu vpmu-exporter vpmu-qemu; do
 	cp "$debs/$p"_*.deb "$top/root/upper/root/debs/" || exit 1

@@ -10,7 +10,8 @@
  *
  * QEMU's emulated SVM fails with "pv", without any NMI: an interrupt that VMRUN injects stays in
  * exception_index (helper_vmrun), and comes again, whatever RFLAGS.IF is, if the emulator returns
- * to its main loop before the next #VMEXIT. Without PV EOI the exit at the EOI comes before that.
+ * to its main loop before the next #VMEXIT. Without PV EOI the exit at the EOI mostly comes before
+ * that.
  * KVM's tracepoint kvm_exit shows it as exit_int_info 0000_03xxH, the type of exceptions, with the
  * vector of an interrupt: KVM injects none like that. 64 bits, one CPU.
  */
