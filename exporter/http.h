@@ -27,7 +27,6 @@
 	16 /* texts at a time; from half of them on, readers of the oldest are cut off */
 #define HTTP_MEMORY_MAX (1ull << 30) /* of the process */
 
-struct expo;
 struct users;
 
 struct http_opts {
