@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Parses lists of the form "a;p=1;q=0.5, b"; see listen.h. It must never write to its input or read
+/* Parses lists of the form "a;p=1;q=0.5, b"; see http.h. It must never write to its input or read
  * beyond its end. */
 #include <string.h>
 #include <strings.h>
 
-#include "exporter/listen.h"
+#include "exporter/http.h"
 
 /* A part of the text, trimmed. */
 struct span {

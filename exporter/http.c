@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "exporter/http.h"
-#include "exporter/listen.h"
 #include "exporter/users.h"
 #include "service/clock.h"
 #include "service/program/memory.h"

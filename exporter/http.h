@@ -27,7 +27,6 @@
 	16 /* texts at a time; from half of them on, readers of the oldest are cut off */
 #define HTTP_MEMORY_MAX (1ull << 30) /* of the process */
 
-struct expo;
 struct users;
 
 struct http_opts {
@@ -78,5 +77,17 @@ struct texts {
  * number. NULL: none, or no memory.
  */
 struct MHD_Response *texts_get(struct texts *x, enum expo_form form, bool gzip, uint64_t *serial);
+
+/* accept.c: content negotiation. Parses a scraper's header fields Accept and Accept-Encoding (RFC
+ * 9110, 12.5). They are untrusted; every input yields a valid choice. http.c calls it. Pure, any
+ * thread. */
+
+/* accept_form - return OpenMetrics if @accept (may be NULL) prefers its version 1.0.0 to plain text
+ * or weights both the same; else the text format. */
+enum expo_form accept_form(const char *accept);
+
+/* accept_gzip - returns true if @encodings (may be NULL) contains gzip or "*" with a weight above
+ * 0. */
+bool accept_gzip(const char *encodings);
 
 #endif

@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "exporter/exposition.h"
-
 /* metrics_listen_ok - returns true if @where is ADDRESS:PORT, :PORT, [ADDRESS]:PORT or unix:/PATH.
  * Pure. */
 bool metrics_listen_ok(const char *where);
@@ -18,16 +16,5 @@ bool metrics_listen_ok(const char *where);
  * which the caller removes at the end and frees. Returns 0, or -errno and one line in @err.
  */
 int metrics_listen(const char *where, int *fd, char **file, char *err, size_t errlen);
-
-/* accept.c: content negotiation. Parses a scraper's header fields Accept and Accept-Encoding (RFC
- * 9110, 12.5). They are untrusted; every input yields a valid choice. Pure, any thread. */
-
-/* accept_form - return OpenMetrics if @accept (may be NULL) prefers its version 1.0.0 to plain text
- * or weights both the same; else the text format. */
-enum expo_form accept_form(const char *accept);
-
-/* accept_gzip - returns true if @encodings (may be NULL) contains gzip or "*" with a weight above
- * 0. */
-bool accept_gzip(const char *encodings);
 
 #endif

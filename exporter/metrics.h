@@ -57,7 +57,8 @@ int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen);
  * EXPO_JSON. In page_data.c. */
 int metrics_sums(struct metrics *m, struct expo *e, char *err, size_t errlen);
 
-/* metric_rows.c: Shared by metrics.c, metric_rows.c and page_data.c only. */
+/* ---- shared by metrics.c, metric_rows.c and page_data.c only ---- */
+
 /* Bytes of ,event="NAME" with each byte of the name escaped. */
 #define METRICS_EVENT_LABEL (2 * VPMU_EVENT_NAME_MAX + 16)
 

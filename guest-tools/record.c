@@ -203,9 +203,10 @@ static void record_print_json(uint32_t vcpu)
 	char name[SYMBOL_TEXT_MAX], line[JSON_MAX];
 	uint64_t p;
 
-	out("{\"kind\":\"sample-summary\",\"vcpu\":%u,\"workload\":\"%s\",\"arg\":%lu,\"event\":\"%"
-	    "s\",\"period\":%lu,\"delivery\":\"%s\",\"pmis\":%lu,\"samples\":%lu,\"expected\":%lu,"
-	    "\"count\":\"%lu\",\"lost\":%lu,\"without_cause\":%lu,\"partial\":%s,\"ok\":%s}\n",
+	out("{\"kind\":\"sample-summary\",\"vcpu\":%u,\"workload\":\"%s\",\"arg\":%lu,"
+	    "\"event\":\"%s\",\"period\":%lu,\"delivery\":\"%s\",\"pmis\":%lu,\"samples\":%lu,"
+	    "\"expected\":%lu,\"count\":\"%lu\",\"lost\":%lu,\"without_cause\":%lu,"
+	    "\"partial\":%s,\"ok\":%s}\n",
 	    vcpu, args.work.w->name, args.work.n, args.ev.name, args.period, delivery(), s.handled,
 	    s.pmi.samples, s.expected, s.count, record_lost(), s.pmi.no_cause,
 	    s.partial ? "true" : "false", s.partial || sampler_ok(&s) ? "true" : "false");
@@ -217,8 +218,8 @@ static void record_print_json(uint32_t vcpu)
 		    p / 100, p / 10 % 10, p % 10);
 	}
 	if (other)
-		out("{\"kind\":\"sample-histogram\",\"vcpu\":%u,\"function\":null,\"samples\":%lu}"
-		    "\n",
+		out("{\"kind\":\"sample-histogram\",\"vcpu\":%u,\"function\":null,"
+		    "\"samples\":%lu}\n",
 		    vcpu, other);
 	for (size_t i = 0; i < nr_chains; i++) {
 		chain_text(sampler_get(&s, chains[i].first), ",", "\"", line, sizeof(line) - 80);

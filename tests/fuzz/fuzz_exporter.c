@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exporter/config.h"
+#include "exporter/http.h"
 #include "exporter/listen.h"
 #include "exporter/users.h"
 #include "vpmu/util/utf8.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "exporter/exposition.h"
-#include "exporter/listen.h"
+#include "exporter/http.h"
 #include "exporter/users.h"
 
 /* ---- the form ------------------------------------------------------------------------------- */

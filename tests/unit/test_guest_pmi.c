@@ -170,6 +170,54 @@ Test(guest_pmi, together)
 	cr_assert_eq(rd(0x38e), 1ULL << 32 | 0xf);
 }
 
+/* Two counters of one event share the host's counter and its alarm. One write stops or starts one
+ * of them: the other's interrupt comes at its event all the same. */
+Test(guest_pmi, other_of_the_event_stops)
+{
+	for (unsigned int k = 0; k < NR_TARGETS; k++) {
+		const struct target *t = &targets[k];
+		uint64_t at = 0;
+
+		if (!t->global)
+			continue;
+		start(t->model);
+		for (uint32_t i = 0; i < 2; i++) {
+			wr(t->ctr + i * t->stride, i ? W48 - 999 : W48 - 99);
+			wr(t->sel + i * t->stride, t->instr | USR | EN | INT);
+		}
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 40); /* not charged yet */
+		wr(t->global, 1);
+		cr_assert_eq(run(900, &at), 1u, "line %d", t->line);
+		cr_assert_eq(at, 60u, "line %d, stop: after %llu", t->line, (unsigned long long)at);
+		wr(t->ctr, W48 - 99);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 40);
+		wr(t->global, 3);
+		cr_assert_eq(run(900, &at), 1u, "line %d", t->line);
+		cr_assert_eq(at, 60u, "line %d, start: after %llu", t->line,
+			     (unsigned long long)at);
+		cr_assert_eq(run(900, &at), 1u, "line %d", t->line);
+		cr_assert_eq(at, 60u, "line %d: after %llu", t->line, (unsigned long long)at);
+	}
+}
+
+/* The host's counters have no alarm that no counter of the guest needs. */
+Test(guest_pmi, alarms_are_cleared)
+{
+	for (unsigned int k = 0; k < NR_TARGETS; k++) {
+		const struct target *t = &targets[k];
+
+		start(t->model);
+		wr(t->sel, t->instr | USR | EN | INT);
+		cr_assert(b.sp[0].tally->armed, "line %d", t->line);
+		wr(t->sel, t->instr | USR | EN);
+		cr_assert(!b.sp[0].tally->armed, "line %d: no INT", t->line);
+		wr(t->sel, t->instr | USR | EN | INT);
+		cr_assert(b.sp[0].tally->armed, "line %d", t->line);
+		wr(t->global ? t->global : t->sel, 0);
+		cr_assert(!b.sp[0].tally->armed, "line %d: stopped", t->line);
+	}
+}
+
 /* ---- the scheduler ---- */
 
 /* At the last event before the vCPU goes, in any way it can go and come back. */

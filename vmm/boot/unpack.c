@@ -24,9 +24,9 @@
 #ifdef UNPACK_ZSTD
 #include <zstd.h>
 #include <zstd_errors.h>
+#endif
 
 #include "vmm/boot/linux.h"
-#endif
 
 #define DICTIONARY_MAX (256ULL << 20)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The extensions of x86-64 with SSE2 that the emulator has if the host's CPU has them, and XSAVE.
- */
+/* The extensions of x86-64 with SSE2 that the emulator has if the host's CPU has them, XSAVE, and
+ * how much of SVM it has. */
 #ifndef VMM_ENGINE_SIMD_H
 #define VMM_ENGINE_SIMD_H
 
