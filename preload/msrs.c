@@ -191,18 +191,18 @@ static bool msrs_foreign(struct vcpu *v)
 	return tid && tid != sys_tid() && sys_thread_lives(tid);
 }
 
-/* Under v->lock. @at has room for the indexes of those that are KVM's, @rest for themselves. */
-static int msrs_do(struct vcpu *v, unsigned long request, struct kvm_msrs *m, struct kvm_msrs *rest,
-		   uint32_t *at)
+/* Under v->lock. @end: how many there are. @at has room for the indexes of those that are KVM's,
+ * @rest for themselves. */
+static int msrs_do(struct vcpu *v, unsigned long request, struct kvm_msrs *m, uint32_t end,
+		   struct kvm_msrs *rest, uint32_t *at)
 {
 	bool on = v->kvm && v->vm->state == PRE_ON, get = request == KVM_GET_MSRS;
 	struct msrs_state s = {0};
-	uint32_t end = m->nmsrs;
 	int rc = 0;
 
 	rest->nmsrs = 0;
 	rest->pad = m->pad;
-	for (uint32_t i = 0; i < m->nmsrs; i++) {
+	for (uint32_t i = 0; i < end; i++) {
 		if (msrs_is_ours(v, on, m->entries[i].index))
 			continue;
 		at[rest->nmsrs] = i;
@@ -240,13 +240,14 @@ int msrs_access(struct vcpu *v, unsigned long request, struct kvm_msrs *m)
 		struct kvm_msrs head;
 		struct kvm_msr_entry e[MSRS_MAX];
 	} rest;
-	uint32_t at[MSRS_MAX];
+	/* Once: another thread of the VMM could change it after the comparison. */
+	uint32_t at[MSRS_MAX], n = __atomic_load_n(&m->nmsrs, __ATOMIC_RELAXED);
 	int rc;
 
-	if (m->nmsrs >= MSRS_MAX)
+	if (n >= MSRS_MAX)
 		return sys_ioctl(vcpu_fd(v), request, m);
 	pthread_mutex_lock(&v->lock);
-	rc = msrs_foreign(v) ? -EBUSY : msrs_do(v, request, m, &rest.head, at);
+	rc = msrs_foreign(v) ? -EBUSY : msrs_do(v, request, m, n, &rest.head, at);
 	pthread_mutex_unlock(&v->lock);
 	return rc;
 }
