@@ -236,9 +236,9 @@ static int msrs_do(struct vcpu *v, unsigned long request, struct kvm_msrs *m, ui
 /* No memory is needed: QEMU ends when it cannot read MSRs. */
 int msrs_access(struct vcpu *v, unsigned long request, struct kvm_msrs *m)
 {
-	struct {
+	union {
 		struct kvm_msrs head;
-		struct kvm_msr_entry e[MSRS_MAX];
+		char room[sizeof(struct kvm_msrs) + MSRS_MAX * sizeof(struct kvm_msr_entry)];
 	} rest;
 	/* Once: another thread of the VMM could change it after the comparison. */
 	uint32_t at[MSRS_MAX], n = __atomic_load_n(&m->nmsrs, __ATOMIC_RELAXED);
