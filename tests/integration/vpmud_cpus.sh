@@ -16,18 +16,18 @@ start
 ticks() { awk '{ print $14 + $15 }' "/proc/$busy/stat"; }
 ran() { [ "$(ticks)" -ge "$1" ]; }
 count() { jq -r 'select(.event == "task-clock") | ."counter-value"' "$1" | awk '{ printf "%.0f", $1 }'; } # ns
-# Three sessions at a time, until the program has run for 0.3 s on CPU 1.
-sh -c 'echo $$ >"$0/cgroup.procs" && exec taskset -c 1 "$1"' "$ground/acme/web" "$VPMU_BIN/../tests/vpmu-spin" &
-busy=$!
-jobs=$busy
-wait_for "$busy" grep -q vpmu-spin "/proc/$busy/maps"
+# Three sessions, then a program that runs for 0.3 s on CPU 1: it begins and ends while all of them count.
 for list in 0 1 "0-$((cpus - 1))"; do
 	"$vpmu" stat -C "$list" -t /acme -e task-clock -d 3000 -j >"$dir/on-$list" 2>"$dir/err-$list" &
 	jobs="$jobs $!" readers="${readers-} $!"
 done
 sessions() { [ "$("$vpmu" sessions -j | grep -c '"session"')" -ge 3 ]; }
-wait_for "$busy" sessions
-wait_for "$busy" ran $(($(ticks) + 30))
+wait_for "${readers##* }" sessions
+sh -c 'echo $$ >"$0/cgroup.procs" && exec taskset -c 1 "$1"' "$ground/acme/web" "$VPMU_BIN/../tests/vpmu-spin" &
+busy=$!
+jobs="$jobs $busy"
+wait_for "$busy" grep -q vpmu-spin "/proc/$busy/maps"
+wait_for "$busy" ran 30
 kill "$busy"
 wait "$busy" 2>/dev/null
 kill -INT $readers
