@@ -18,11 +18,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define COM1	  0x3f8
-#define DEBUGEXIT 0xf4 /* isa-debug-exit: QEMU's status is 2 * value + 1 */
-#define TIMER	  0x40u
-#define IPI	  0x50u
-#define IF	  0x200u
+#include "tests/preload/machine.h"
+
+#define TIMER 0x40u
+#define IPI   0x50u
+#define IF    0x200u
 
 /* x2APIC */
 #define X2APIC_EOI    0x80b
@@ -42,57 +42,10 @@
 __attribute__((section(".multiboot"), used)) static const uint32_t multiboot[3] = {0x1badb002, 0,
 										   -0x1badb002u};
 
-static struct {
-	uint16_t off_low, selector, type, off_mid;
-	uint32_t off_high, zero;
-} idt[IPI + 1];
-
 static volatile uint32_t pv_eoi __attribute__((aligned(8)));
 static volatile uint32_t off, timers, ipis, nmis, by_pv, by_write;
 static volatile uint64_t last_timer;
 static bool pmi;
-
-/* ---- the machine ---- */
-
-static void outb(uint16_t port, uint8_t v)
-{
-	__asm__ volatile("outb %0, %1" ::"a"(v), "Nd"(port));
-}
-
-static uint8_t inb(uint16_t port)
-{
-	uint8_t v;
-
-	__asm__ volatile("inb %1, %0" : "=a"(v) : "Nd"(port));
-	return v;
-}
-
-static uint64_t rdmsr(uint32_t msr)
-{
-	uint32_t lo, hi;
-
-	__asm__ volatile("rdmsr" : "=a"(lo), "=d"(hi) : "c"(msr));
-	return (uint64_t)hi << 32 | lo;
-}
-
-static void wrmsr(uint32_t msr, uint64_t v)
-{
-	__asm__ volatile("wrmsr" ::"c"(msr), "a"((uint32_t)v), "d"((uint32_t)(v >> 32)) : "memory");
-}
-
-static uint64_t rdtsc(void)
-{
-	uint32_t lo, hi;
-
-	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
-	return (uint64_t)hi << 32 | lo;
-}
-
-static void put(const char *s)
-{
-	for (; *s; s++)
-		outb(COM1, (uint8_t)*s);
-}
 
 static void put_number(const char *what, uint64_t v)
 {
@@ -226,16 +179,6 @@ STUB(timer);
 STUB(ipi);
 STUB(nmi);
 STUB(gp);
-
-static void gate(unsigned int vector, void (*handler)(void))
-{
-	uint64_t at = (uint64_t)handler;
-
-	idt[vector].off_low = (uint16_t)at;
-	idt[vector].selector = 8;
-	idt[vector].type = 0x8e00;
-	idt[vector].off_mid = (uint16_t)(at >> 16);
-}
 
 /* ---- the run ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the freestanding guests of tests/preload have in common: the serial port, MSRs, and a PMU
- * that they find, count with and take PMIs from. guest.c is 32-bit code, hostile.c 64-bit. A guest
- * has its own interrupts: @pmis, which its handler of VECTOR counts.
+ * What guests of tests/preload have in common that test a PMU: they find it, count with it and take
+ * PMIs from it. guest.c is 32-bit code, hostile.c 64-bit. A guest has its own interrupts: @pmis,
+ * which its handler of VECTOR counts.
  */
 #ifndef PRELOAD_GUEST_H
 #define PRELOAD_GUEST_H
@@ -10,11 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define COM1	  0x3f8
-#define DEBUGEXIT 0xf4 /* isa-debug-exit: QEMU's status is 2 * value + 1 */
-#define LAPIC	  0xfee00000u
-#define LVTPC	  0x340
-#define VECTOR	  0x40u
+#include "tests/preload/machine.h"
+
+#define LAPIC  0xfee00000u
+#define LVTPC  0x340
+#define VECTOR 0x40u
 
 /* Bounds of loops, in the guest's own work: a PMI that never comes is an error. */
 #define WORK	   500u
@@ -22,56 +22,11 @@
 
 volatile uint32_t pmis;
 
-/* ---- the machine ---- */
-
-static void outb(uint16_t port, uint8_t v)
-{
-	__asm__ volatile("outb %0, %1" ::"a"(v), "Nd"(port));
-}
-
-static uint8_t inb(uint16_t port)
-{
-	uint8_t v;
-
-	__asm__ volatile("inb %1, %0" : "=a"(v) : "Nd"(port));
-	return v;
-}
-
-static uint64_t rdmsr(uint32_t msr)
-{
-	uint32_t lo, hi;
-
-	__asm__ volatile("rdmsr" : "=a"(lo), "=d"(hi) : "c"(msr));
-	return (uint64_t)hi << 32 | lo;
-}
-
-static void wrmsr(uint32_t msr, uint64_t v)
-{
-	__asm__ volatile("wrmsr" ::"c"(msr), "a"((uint32_t)v), "d"((uint32_t)(v >> 32)) : "memory");
-}
-
-static uint64_t rdtsc(void)
-{
-	uint32_t lo, hi;
-
-	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
-	return (uint64_t)hi << 32 | lo;
-}
-
 static void cpuid(uint32_t leaf, uint32_t r[4])
 {
 	__asm__ volatile("cpuid"
 			 : "=a"(r[0]), "=b"(r[1]), "=c"(r[2]), "=d"(r[3])
 			 : "a"(leaf), "c"(0));
-}
-
-static void put(const char *s)
-{
-	for (; *s; s++) {
-		while (!(inb(COM1 + 5) & 0x20))
-			;
-		outb(COM1, (uint8_t)*s);
-	}
 }
 
 static void put_hex(const char *what, uint64_t v)

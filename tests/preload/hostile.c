@@ -73,21 +73,6 @@ void stray(void)
 				 "\n1: movq $on_stray, fault_rip" __VA_ARGS__);                    \
 	} while (0)
 
-static struct {
-	uint16_t off_low, selector, type, off_mid;
-	uint32_t off_high, zero;
-} idt[256];
-
-static void gate(unsigned int vector, void (*handler)(void))
-{
-	uint64_t at = (uintptr_t)handler;
-
-	idt[vector].off_low = (uint16_t)at;
-	idt[vector].selector = 8;
-	idt[vector].type = 0x8e00;
-	idt[vector].off_mid = (uint16_t)(at >> 16);
-}
-
 static uint32_t apic_read(uint32_t reg)
 {
 	return *(volatile uint32_t *)(uintptr_t)(LAPIC + reg);
