@@ -166,7 +166,7 @@ static void report_add_time(struct report_data *d, size_t session, const struct 
 	s = report_series_of(d, session, row, CPU_TIME, true);
 	report_series_pad(s, json_array_size(d->times));
 	json_array_append_new(s->delta, known && !row->error ? report_number(max) : json_null());
-	s->count = s->running_ns = 1; /* 0 is a time */
+	s->count += row->vm ? max : 1; /* 0 is a time, but not of a VM without a known vCPU */
 	if (row->backend && !strcmp(row->backend, "emulator"))
 		report_series_words(s, "modelled");
 }
