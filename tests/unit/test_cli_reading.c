@@ -8,6 +8,7 @@
 
 #include "cli/field.h"
 #include "cli/reading.h"
+#include "cli/report.h"
 #include "cli/terminal.h"
 
 static void quiet(void)
@@ -383,6 +384,68 @@ Test(cli_reading, words_of_quality_are_added_once)
 		cr_expect_eq(quality_add(all, row[i].more), row[i].any, "line %d", row[i].line);
 		cr_expect_str_eq(all, row[i].want, "line %d: %s", row[i].line, all);
 	}
+}
+
+/* ---- the data of a report ------------------------------------------------------------------- */
+
+/* The series @event of VM @vm (NULL: of the tenant): its deltas as JSON; NULL: there is none. */
+static char *deltas_of(const json_t *list, const char *vm, const char *event)
+{
+	const json_t *s;
+	size_t i;
+
+	json_array_foreach (list, i, s) {
+		const char *its = json_string_value(json_object_get(s, "vm"));
+
+		if ((its && vm ? !strcmp(its, vm) : its == vm) &&
+		    !strcmp(json_string_value(json_object_get(s, "event")), event))
+			return json_dumps(json_object_get(s, "delta"), JSON_COMPACT);
+	}
+	return NULL;
+}
+
+/* Two intervals of a tenant, of a VM that halts in the second one, and of a VM without a known
+ * vCPU.
+ */
+Test(cli_reading, a_report_has_no_cpu_time_of_a_vm_without_a_known_vcpu)
+{
+#define COUNTED(id, vm, n, ns)                                                                     \
+	"{\"row\":" id ",\"kind\":\"vm\",\"depth\":1,\"path\":\"/a\",\"vm\":" vm                   \
+	",\"backend\":\"kvm\",\"gone\":false,\"values\":[{\"count\":\"" n                          \
+	"\",\"enabled-ns\":\"" ns "\",\"running-ns\":\"" ns                                        \
+	"\",\"quality\":\"exact\",\"supported\":true}]}"
+#define INTERVAL(n, ns)                                                                            \
+	parse(ANSWER(ROW("1", "tenant", "/a", "\"backend\":\"kvm\",", "0") "," COUNTED(            \
+		"2", "\"web\"", n, ns) "," COUNTED("3", "\"db\"", "0", "0")))
+	static const struct {
+		int line;
+		const char *vm, *event, *want;
+	} row[] = {
+		{__LINE__, "web", "cpu-time", "[400,0]"},
+		{__LINE__, "web", "cycles", "[900,0]"},
+		{__LINE__, "db", "cpu-time", "[null,null]"},
+		{__LINE__, "db", "cycles", "[null,null]"},
+		{__LINE__, NULL, "cpu-time", "[100,100]"},
+	};
+	struct reading *r[2] = {INTERVAL("900", "400"), INTERVAL("0", "0")};
+	struct report_data d;
+	json_t *list;
+
+	report_data_init(&d);
+	for (int i = 0; i < 2; i++)
+		report_data_add(&d, (uint64_t)i + 1, &r[i], 1);
+	list = report_data_end(&d);
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		char *got = deltas_of(list, row[i].vm, row[i].event);
+
+		cr_expect_str_eq(got ? got : "none", row[i].want, "line %d: %s", row[i].line,
+				 got ? got : "none");
+		free(got);
+	}
+	json_decref(list);
+	report_data_fini(&d);
+	reading_free(r[0]);
+	reading_free(r[1]);
 }
 
 /* ---- text for a terminal ------------------------------------------------------------------ */
