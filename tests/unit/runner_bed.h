@@ -39,6 +39,9 @@ static const struct host_config small_host = {
 	.tick_us = 10,
 };
 
+/* The engine of the VMs that are added; with VMM_CAN_WAKE they have interrupt controllers. */
+static const struct vmm_engine_ops *bed_ops = &fake_ops;
+
 static inline void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len,
 			      void *arg)
 {
@@ -80,7 +83,8 @@ static inline struct vm *add_vm_in(struct bed *b, unsigned int i, struct share *
 		.memory_bytes = 4 << 20,
 		.image = &img,
 		.pmu.model = VPMU_GUEST_INTEL_V2,
-		.ops = &fake_ops,
+		.irqchip = bed_ops->can & VMM_CAN_WAKE,
+		.ops = bed_ops,
 		.sched = runner_sched(b->runner),
 		.share = share,
 		.weight = weight,

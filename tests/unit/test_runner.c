@@ -261,6 +261,76 @@ Test(runner, halted_and_status)
 	cr_assert_eq(vm_status(b.vms[1].vm), 7);
 }
 
+/* ---- vCPUs that wait in HLT ---- */
+
+static struct vmm_waker waker;
+static unsigned int wakes; /* what comes between a HLT and its pCPU's letting go of the vCPU */
+
+static int waking_irqchip_create(struct vmm_engine_vm *vm)
+{
+	return 0;
+}
+
+static int waking_set_waker(struct vmm_engine_vm *vm, const struct vmm_waker *w)
+{
+	waker = w ? *w : (struct vmm_waker){0};
+	return 0;
+}
+
+static void nmi_to(struct vmm_engine_vcpu *v)
+{
+	v->nmi = true;
+	waker.wake(waker.arg, v->id);
+}
+
+static int waking_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
+{
+	int ret = fake_run(v, run);
+
+	if (ret || run->exit != VMM_EXIT_HLT)
+		return ret;
+	run->u.hlt.waits = true;
+	run->u.hlt.deadline = 0;
+	if (wakes) {
+		wakes--;
+		nmi_to(v);
+	}
+	return 0;
+}
+
+static const struct fake_step *nap_one(unsigned int vcpu)
+{
+	return vcpu ? one_script : exiting7;
+}
+
+Test(runner, a_wake_before_the_pcpu_lets_go_is_not_lost)
+{
+	static const struct fake_step napping[] = {
+		{FAKE_RUN, 5, 0, 0}, {FAKE_HLT, 0, 0, 0}, {FAKE_HLT, 0, 0, 0}, EXIT(7)};
+	static struct vmm_engine_ops waking_ops; /* .fini uses it */
+	struct vm *vm;
+
+	waking_ops = fake_ops;
+	waking_ops.can |= VMM_CAN_IRQCHIP | VMM_CAN_WAKE;
+	waking_ops.irqchip_create = waking_irqchip_create;
+	waking_ops.set_waker = waking_set_waker;
+	waking_ops.run = waking_run;
+	bed_ops = &waking_ops;
+	bed_init(&b, &small_host);
+	one_script = napping;
+	fake_script = nap_one;
+	vm = add_vm(&b, 0);
+	wakes = 1;
+	start(vm);
+	runner_step(b.runner, 100);
+	cr_assert_eq(vm->vcpus[1].ev->at, 2u, "the first HLT is over, the second is not");
+	cr_assert_eq(vm_state(vm), VM_RUNNING);
+	nmi_to(vm->vcpus[1].ev);
+	runner_step(b.runner, 100);
+	cr_assert_eq(vm_state(vm), VM_DONE);
+	cr_assert_eq(vm->vcpus[1].status, 7);
+}
+
 /* ---- devices ---- */
 
 Test(runner, ports_and_msrs)
