@@ -384,12 +384,45 @@ static void guest_samples(struct history *h, int v)
 	run(h, h->vcpu[v].place);
 }
 
+/* As a driver that stops one of two counters of an event, while what the vCPU has executed is not
+ * charged yet: the interrupt of the other one still comes in time. Not followed by a reading, which
+ * would charge. */
+static void guest_stops_one(struct history *h, int v)
+{
+	struct h_guest *g = h->vcpu[v].guest;
+	unsigned int pair[2] = {rnd(h, g->cfg.gp), rnd(h, g->cfg.gp)};
+	uint64_t bits = g_all_bits(g);
+
+	if (!g_has_status(g) || (g->status & G_CTR_FRZ) || pair[0] == pair[1])
+		return;
+	for (int n = 0; n < 2; n++) {
+		unsigned int i = pair[n];
+		uint64_t sel = (g->intel ? g_events[0].intel : g_events[0].amd) | 0x530000;
+
+		write_msr(h, v, g->intel ? 0x186 + i : 0xc0010200 + 2 * i, sel);
+		g_write_sel(h, v, i, sel);
+		write_ctr(h, v, i);
+	}
+	write_msr(h, v, g->intel ? 0x38f : 0xc0000301, bits);
+	g_write_global(h, v, bits);
+	run(h, h->vcpu[v].place);
+	bits &= ~g_bit(pair[1]);
+	write_msr(h, v, g->intel ? 0x38f : 0xc0000301, bits);
+	g_write_global(h, v, bits);
+	consumers_changed(h);
+	run(h, h->vcpu[v].place);
+}
+
 void step_guest(struct history *h)
 {
 	int v = pick(h, H_VCPUS, chance(h, 60) ? guest_current : vcpu_guest);
 
 	if (v == M_NONE)
 		return;
+	if (guest_current(h, v) && chance(h, 10)) {
+		guest_stops_one(h, v);
+		return;
+	}
 	if (guest_current(h, v) && chance(h, 50))
 		guest_samples(h, v);
 	for (unsigned int n = 1 + rnd(h, 4); n; n--)
