@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "tests/emu/coverage.h"
 #include "tests/emu/native_side.h"
 #include "tests/emu/emu_side.h"
+#include "tests/emu/host.h"
 #include "tests/emu/vendor.h"
 #include "vmm/emu/jit/jit.h"
 
@@ -508,38 +508,6 @@ static int parse(int argc, char **argv)
 		return -1;
 	}
 	return 0;
-}
-
-/* With 57-bit addresses other ones are canonical than on the emulator. */
-static bool five_level_paging(void)
-{
-	FILE *f = fopen("/proc/cpuinfo", "re");
-	char line[8192];
-	bool found = false;
-
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = !strncmp(line, "flags", 5) && strstr(line, " la57");
-	if (f)
-		fclose(f);
-	return found;
-}
-
-/* The CPU must have the list's features; TZCNT on an old one silently is BSF. */
-static const char *host_lacks(void)
-{
-	unsigned int a, b, c, d;
-
-	if (!(getauxval(AT_HWCAP2) & 2))
-		return "user-space FSGSBASE";
-	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_BMI) || !(b & bit_BMI2))
-		return "BMI1 or BMI2";
-	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_POPCNT) || !(c & bit_MOVBE))
-		return "POPCNT or MOVBE";
-	if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT) || !(c & bit_LAHF_LM))
-		return "LZCNT or LAHF";
-	if (five_level_paging())
-		return "four-level paging only (LA57 is on)";
-	return NULL;
 }
 
 /* Returns true if MXCSR has the bit MM, as CPUID has it for the emulator. */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Behaviour of the CPU that this runs on, see host.h. */
+#include <cpuid.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "tests/emu/host.h"
 #include "tests/emu/native_side.h"
@@ -142,4 +144,35 @@ void host_x87_part(const struct dt_seq *q, const struct dt_result *nat,
 			return;
 		}
 	}
+}
+
+/* With 57-bit addresses other ones are canonical than on the emulator. */
+static bool host_five_level(void)
+{
+	FILE *f = fopen("/proc/cpuinfo", "re");
+	char line[8192];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, "flags", 5) && strstr(line, " la57");
+	if (f)
+		fclose(f);
+	return found;
+}
+
+const char *host_lacks(void)
+{
+	unsigned int a, b, c, d;
+
+	if (!(getauxval(AT_HWCAP2) & 2))
+		return "user-space FSGSBASE";
+	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_BMI) || !(b & bit_BMI2))
+		return "BMI1 or BMI2";
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_POPCNT) || !(c & bit_MOVBE))
+		return "POPCNT or MOVBE";
+	if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT) || !(c & bit_LAHF_LM))
+		return "LZCNT or LAHF";
+	if (host_five_level())
+		return "four-level paging only (LA57 is on)";
+	return NULL;
 }

@@ -33,4 +33,8 @@ void host_x87_part(const struct dt_seq *q, const struct dt_result *nat,
 		   const struct dt_result *emulator, uint64_t base, const uint8_t *nat_mem,
 		   uint8_t *mem, size_t n);
 
+/* host_lacks - what the CPU lacks of the features of the ISA list; NULL: nothing. TZCNT on an old
+ * CPU silently is BSF. */
+const char *host_lacks(void);
+
 #endif

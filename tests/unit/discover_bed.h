@@ -24,7 +24,9 @@
 
 #include "vpmud/discover/discover.h"
 
-static struct {
+#define UUID "00112233-4455-6677-8899-aabbccddeeff"
+
+extern struct discover_bed {
 	char dir[64];	 /* has proc and cgroup */
 	char *seen;	 /* reports since bed_expect(), one line each */
 	size_t seen_len; /* bytes of it */
@@ -35,35 +37,6 @@ static struct {
 	/* Called before each openat() and readlinkat(); returns 0 or the errno to fail with. */
 	int (*hook)(const char *path);
 } bed;
-
-/* ---- hooks ---- */
-
-int __real_openat(int dir, const char *path, int flags, ...);
-int __wrap_openat(int dir, const char *path, int flags, ...);
-int __wrap_openat(int dir, const char *path, int flags, ...)
-{
-	int err = bed.hook ? bed.hook(path) : 0;
-
-	bed.opened++;
-	if (err) {
-		errno = err;
-		return -1;
-	}
-	return __real_openat(dir, path, flags);
-}
-
-ssize_t __real_readlinkat(int dir, const char *path, char *buf, size_t len);
-ssize_t __wrap_readlinkat(int dir, const char *path, char *buf, size_t len);
-ssize_t __wrap_readlinkat(int dir, const char *path, char *buf, size_t len)
-{
-	int err = bed.hook ? bed.hook(path) : 0;
-
-	if (err) {
-		errno = err;
-		return -1;
-	}
-	return __real_readlinkat(dir, path, buf, len);
-}
 
 /* ---- files ---- */
 
@@ -304,6 +277,15 @@ static inline void bed_stop(void)
 	fclose(bed.out);
 	free(bed.seen);
 }
+
+/* A QEMU of libvirt, bed_qemu(10, 1000, QEMU_WEB), and what is reported of it. */
+#define QEMU_WEB                                                                                   \
+	"/usr/bin/qemu-system-x86_64 -name guest=web-1,debug-threads=on -S -uuid " UUID            \
+	" -machine pc,accel=kvm -smp 2"
+
+#define QEMU_WEB_LINE(what)                                                                        \
+	what " qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "                    \
+	     "vcpus=0:11/1001,1:12/1002\n"
 
 #define expect_seen(want)                                                                          \
 	do {                                                                                       \

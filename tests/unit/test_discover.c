@@ -5,32 +5,22 @@
 
 TestSuite(discover, .init = bed_start, .fini = bed_stop);
 
-#define UUID "00112233-4455-6677-8899-aabbccddeeff"
-
-#define WEB                                                                                        \
-	"/usr/bin/qemu-system-x86_64 -name guest=web-1,debug-threads=on -S -uuid " UUID            \
-	" -machine pc,accel=kvm -smp 2"
-
-#define WEB_LINE(what)                                                                             \
-	what " qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "                    \
-	     "vcpus=0:11/1001,1:12/1002\n"
-
 /* ---- QEMU ---- */
 
 Test(discover, qemu_comes_and_goes)
 {
 	expect_seen("");
-	bed_qemu(10, 1000, WEB);
-	expect_seen(WEB_LINE("added"));
+	bed_qemu(10, 1000, QEMU_WEB);
+	expect_seen(QEMU_WEB_LINE("added"));
 	expect_seen("");
 	bed_end(10);
-	expect_seen(WEB_LINE("removed"));
+	expect_seen(QEMU_WEB_LINE("removed"));
 	expect_seen("");
 }
 
 Test(discover, a_vcpu_is_plugged_and_unplugged)
 {
-	bed_qemu(10, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
 	bed_scan();
 	bed_thread(10, 15, "CPU 2/KVM", 1500, 0, NULL);
 	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
@@ -44,7 +34,7 @@ Test(discover, a_vcpu_is_plugged_and_unplugged)
  * no user's. */
 Test(discover, whose_process_it_is)
 {
-	bed_qemu(10, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
 	bed_scan();
 	bed_status(10, 107, 107, 107);
 	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
@@ -55,17 +45,17 @@ Test(discover, whose_process_it_is)
 	bed_status(10, 107, 107, 0);
 	expect_seen("");
 	bed_status(10, 0, 0, 0);
-	expect_seen(WEB_LINE("changed"));
+	expect_seen(QEMU_WEB_LINE("changed"));
 }
 
 /* A thread has the name of the one that made it until it names itself. */
 Test(discover, a_thread_gets_its_name_late)
 {
-	bed_qemu(10, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
 	bed_thread(10, 12, "qemu-system-x86", 1002, 0, NULL);
 	bed_scan();
 	bed_thread(10, 12, "CPU 1/KVM", 1002, 0, NULL);
-	expect_seen(WEB_LINE("changed"));
+	expect_seen(QEMU_WEB_LINE("changed"));
 }
 
 Test(discover, command_lines_of_qemu)
@@ -227,32 +217,32 @@ Test(discover, one_thread_for_all_vcpus_says_so)
 
 Test(discover, two_threads_of_one_vcpu)
 {
-	bed_qemu(10, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
 	bed_thread(10, 9, "CPU 1/KVM", 2000, 0, NULL);
 	expect_seen("note process 10: threads 12 and 9 both have the name of vCPU 1; the older one "
-		    "counts\n" WEB_LINE("added"));
+		    "counts\n" QEMU_WEB_LINE("added"));
 	expect_seen("");
 }
 
 Test(discover, two_vms_of_one_name_and_uuid)
 {
-	bed_qemu(10, 1000, WEB);
-	bed_qemu(20, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
+	bed_qemu(20, 1000, QEMU_WEB);
 	bed_scan();
 	bed_end(10);
-	expect_seen(WEB_LINE("removed"));
+	expect_seen(QEMU_WEB_LINE("removed"));
 }
 
 /* ---- identity ---- */
 
 Test(discover, a_pid_is_used_again)
 {
-	bed_qemu(10, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
 	bed_scan();
 	bed_end(10);
 	bed_qemu(10, 5000, "qemu-system-x86_64 -name other");
-	expect_seen(WEB_LINE("removed") "added qemu other uuid=- id=10/5000 cgroup=/ tenant=- "
-					"socket=- vcpus=0:11/5001,1:12/5002\n");
+	expect_seen(QEMU_WEB_LINE("removed") "added qemu other uuid=- id=10/5000 cgroup=/ tenant=- "
+					     "socket=- vcpus=0:11/5001,1:12/5002\n");
 	/* By a process that is no VM. */
 	bed_end(10);
 	bed_process(&(struct bed_process){.pid = 10, .start = 6000, .comm = "sh", .cmdline = "sh"});
@@ -260,13 +250,13 @@ Test(discover, a_pid_is_used_again)
 		    "vcpus=0:11/5001,1:12/5002\n");
 	/* And by a VM again. */
 	bed_end(10);
-	bed_qemu(10, 1000, WEB);
-	expect_seen(WEB_LINE("added"));
+	bed_qemu(10, 1000, QEMU_WEB);
+	expect_seen(QEMU_WEB_LINE("added"));
 }
 
 Test(discover, a_tid_is_used_again)
 {
-	bed_qemu(10, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
 	bed_scan();
 	bed_thread(10, 12, "CPU 1/KVM", 7777, 0, NULL);
 	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
@@ -278,10 +268,10 @@ Test(discover, a_process_executes_another_program)
 {
 	bed_process(&(struct bed_process){.pid = 10, .comm = "sh", .cmdline = "sh"});
 	expect_seen("");
-	bed_qemu(10, 1000, WEB);
-	expect_seen(WEB_LINE("added"));
+	bed_qemu(10, 1000, QEMU_WEB);
+	expect_seen(QEMU_WEB_LINE("added"));
 	bed_process(&(struct bed_process){.pid = 10, .comm = "true", .cmdline = "true"});
-	expect_seen(WEB_LINE("removed"));
+	expect_seen(QEMU_WEB_LINE("removed"));
 }
 
 /* While a program is being started its arguments can't be read yet. */
@@ -290,8 +280,8 @@ Test(discover, arguments_come_late)
 	bed_qemu(10, 1000, "");
 	expect_seen("added qemu qemu-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
 		    "vcpus=0:11/1001,1:12/1002\n");
-	bed_qemu(10, 1000, WEB);
-	expect_seen(WEB_LINE("changed"));
+	bed_qemu(10, 1000, QEMU_WEB);
+	expect_seen(QEMU_WEB_LINE("changed"));
 	/* Arguments that were read are not read again. */
 	bed_qemu(10, 1000, "qemu-system-x86_64 -name liar");
 	expect_seen("");
@@ -306,8 +296,8 @@ Test(discover, a_program_is_started_slowly)
 	bed_process(&p);
 	for (int i = 0; i < 20; i++)
 		expect_seen("");
-	bed_qemu(10, 1000, WEB);
-	expect_seen(WEB_LINE("added"));
+	bed_qemu(10, 1000, QEMU_WEB);
+	expect_seen(QEMU_WEB_LINE("added"));
 	/* Under an arbitrary name. */
 	p.pid = 20;
 	p.comm = "vm";
@@ -325,171 +315,32 @@ Test(discover, a_program_is_started_slowly)
 
 Test(discover, a_zombie_is_no_vm)
 {
-	bed_qemu(10, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
 	bed_scan();
-	bed_process(&(struct bed_process){.pid = 10, .state = 'Z', .threads = 1, .cmdline = WEB});
-	expect_seen(WEB_LINE("removed"));
+	bed_process(
+		&(struct bed_process){.pid = 10, .state = 'Z', .threads = 1, .cmdline = QEMU_WEB});
+	expect_seen(QEMU_WEB_LINE("removed"));
 	expect_seen("");
 	bed_end(10);
 	/* The first thread ended, others run on. */
-	bed_process(&(struct bed_process){.pid = 10, .state = 'Z', .threads = 3, .cmdline = WEB});
+	bed_process(
+		&(struct bed_process){.pid = 10, .state = 'Z', .threads = 3, .cmdline = QEMU_WEB});
 	bed_thread(10, 11, "CPU 0/KVM", 1001, 0, NULL);
 	bed_thread(10, 12, "CPU 1/KVM", 1002, 0, NULL);
-	expect_seen(WEB_LINE("added"));
+	expect_seen(QEMU_WEB_LINE("added"));
 }
 
 /* The copy that QEMU makes of itself to start a helper is no second VM. */
 Test(discover, a_child_of_a_vm)
 {
-	bed_qemu(10, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
 	bed_scan();
-	bed_process(&(struct bed_process){.pid = 20, .ppid = 10, .cmdline = WEB});
+	bed_process(&(struct bed_process){.pid = 20, .ppid = 10, .cmdline = QEMU_WEB});
 	expect_seen("");
 	/* A child that runs vCPUs is one. */
 	bed_thread(20, 21, "CPU 0/KVM", 1001, 0, NULL);
 	expect_seen("added qemu web-1 uuid=" UUID " id=20/1000 cgroup=/ tenant=- socket=- "
 		    "vcpus=0:21/1001\n");
-}
-
-/* ---- between two reads ---- */
-
-static const char *when;
-static int error;
-
-static int end_10(const char *path)
-{
-	if (when && !strcmp(path, when)) {
-		when = NULL;
-		bed_end(10);
-	}
-	return 0;
-}
-
-static int replace_10(const char *path)
-{
-	if (when && !strcmp(path, when)) {
-		when = NULL;
-		cr_assert(!rename(bed_path("proc/10"), bed_path("gone")));
-		bed_qemu(10, 9000, "qemu-system-x86_64 -name new");
-	}
-	return 0;
-}
-
-static int refuse(const char *path)
-{
-	return when && !strcmp(path, when) ? error : 0;
-}
-
-static const char *const files_read[] = {"10", "stat", "cmdline", "task", "task/11/stat", "cgroup"};
-
-Test(discover, it_ends_between_two_reads)
-{
-	for (size_t i = 0; i < sizeof(files_read) / sizeof(files_read[0]); i++) {
-		bed_qemu(10, 1000 + i, WEB);
-		when = files_read[i];
-		bed.hook = end_10;
-		cr_expect_str_eq(bed_scan(), "", "%s", files_read[i]);
-		cr_expect(!when, "%s is not read", files_read[i]);
-		bed.hook = NULL;
-	}
-}
-
-/* Data of one process is never mixed with data of the next one of its pid. */
-Test(discover, it_is_replaced_between_two_reads)
-{
-	for (size_t i = 1; i < sizeof(files_read) / sizeof(files_read[0]); i++) {
-		const char *got;
-
-		bed_qemu(10, 1000, WEB);
-		when = files_read[i];
-		bed.hook = replace_10;
-		got = bed_scan();
-		cr_expect_str_eq(got, WEB_LINE("added"), "%s: %s", files_read[i], got);
-		cr_expect(!when, "%s is not read", files_read[i]);
-		bed.hook = NULL;
-		expect_seen(WEB_LINE("removed") "added qemu new uuid=- id=10/9000 cgroup=/ "
-						"tenant=- socket=- vcpus=0:11/9001,1:12/9002\n");
-		bed_end(10);
-		bed_remove(bed_path("gone"));
-		bed_scan();
-	}
-}
-
-/* An error is no end: nothing vanishes, and it is reported once. */
-Test(discover, errors_make_no_vm_vanish)
-{
-	static const char *const again[] = {"10", "stat", "task", "task/11/stat", "cgroup"};
-
-	bed_qemu(10, 1000, WEB);
-	bed_scan();
-	for (size_t i = 0; i < 5; i++) {
-		when = again[i];
-		error = EMFILE;
-		bed.hook = refuse;
-		cr_expect_eq(disc_scan(bed.d), -EMFILE, "%s", again[i]);
-		cr_expect_str_eq(bed_seen(),
-				 i ? ""
-				   : "note process 10 could not be looked at: Too many open files; "
-				     "it is tried again\n");
-		bed.hook = NULL;
-		expect_seen("");
-	}
-	bed_end(10);
-	expect_seen(WEB_LINE("removed"));
-}
-
-Test(discover, hidden_processes)
-{
-	bed_qemu(10, 1000, WEB);
-	bed_scan();
-	when = "stat";
-	error = EACCES;
-	bed.hook = refuse;
-	expect_seen("");
-}
-
-Test(discover, no_permission_for_files_is_one_note)
-{
-	bed_process(&(struct bed_process){.pid = 20, .comm = "sh", .cmdline = "sh"});
-	when = "fd";
-	error = EACCES;
-	bed.hook = refuse;
-	expect_seen(
-		"note process 20: its open files can't be seen, and perhaps not those of others. "
-		"VMMs other than QEMU are not found there, and QEMU's vCPUs only by their "
-		"threads' names. CAP_SYS_PTRACE permits it\n");
-	for (int pid = 21; pid < 40; pid++)
-		bed_process(&(struct bed_process){.pid = pid, .comm = "sh", .cmdline = "sh"});
-	bed_qemu(10, 1000, WEB);
-	expect_seen(WEB_LINE("added"));
-}
-
-static int list_error;
-
-struct dirent *__real_readdir(DIR *dir);
-struct dirent *__wrap_readdir(DIR *dir);
-struct dirent *__wrap_readdir(DIR *dir)
-{
-	if (!list_error)
-		return __real_readdir(dir);
-	errno = list_error;
-	return NULL;
-}
-
-/* A list of processes that cannot be read is of no process, and ends none. */
-Test(discover, proc_cannot_be_listed)
-{
-	char want[300];
-
-	bed_qemu(10, 1000, WEB);
-	bed_scan();
-	list_error = EIO;
-	cr_expect_eq(disc_scan(bed.d), -EIO);
-	list_error = 0;
-	snprintf(want, sizeof(want), "note %s: Input/output error; it is tried again\n",
-		 bed_path("proc"));
-	cr_expect_str_eq(bed_seen(), want);
-	expect_seen("");
 }
 
 /* ---- what libvirt says ---- */
@@ -515,7 +366,7 @@ Test(discover, a_list_of_one_uri_holds_up_no_other)
 
 	disc_close(bed.d);
 	bed_open(&(struct disc_opts){.proc = proc, .libvirt_uris = uris, .nr_uris = 2});
-	bed_qemu(10, 1000, WEB);
+	bed_qemu(10, 1000, QEMU_WEB);
 	bed_scan();
 	begin->what = VIRT_BEGIN;
 	begin->next = dom;
@@ -557,276 +408,12 @@ Test(discover, libvirt_is_not_installed)
 		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);
 		got = bed_seen();
 	}
-	bed_qemu(10, 1000, WEB);
-	while (!strstr(got, WEB_LINE("added"))) {
+	bed_qemu(10, 1000, QEMU_WEB);
+	while (!strstr(got, QEMU_WEB_LINE("added"))) {
 		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);
 		got = bed_seen();
 	}
 	free(proc);
-}
-
-/* ---- other users of KVM ---- */
-
-static void kvm_process(int pid, const char *comm, int vcpus)
-{
-	bed_process(&(struct bed_process){.pid = pid, .comm = comm, .cmdline = comm});
-	bed_link(pid, 3, "/dev/kvm");
-	bed_link(pid, 4, "anon_inode:kvm-vm");
-	for (int i = 0; i < vcpus; i++) {
-		char to[40];
-
-		snprintf(to, sizeof(to), "anon_inode:kvm-vcpu:%d", i);
-		bed_link(pid, 10 + i, to);
-	}
-}
-
-#if defined(__x86_64__)
-#define IOCTL "16"
-#else
-#define IOCTL "29"
-#endif
-#define RUNS(fd) IOCTL " " fd " 0xae80 0x0 0x0 0x55d5b5110290 0x0 0x7fe2ce157530 0x7fe2d00ded6b\n"
-
-Test(discover, firecracker)
-{
-	kvm_process(10, "firecracker", 2);
-	bed_thread(10, 11, "fc_vcpu 0", 1001, 0, NULL);
-	bed_thread(10, 12, "fc_vcpu 1", 1002, 0, NULL);
-	bed_thread(10, 13, "fc_api", 1003, 0, NULL);
-	expect_seen("added kvm firecracker-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/1002\n");
-	/* It ends its VM, and lives on. */
-	unlink(bed_path("proc/10/fd/4"));
-	expect_seen("removed kvm firecracker-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/1002\n");
-}
-
-/* A VM appears in a process that was there before: its memory map grows. */
-Test(discover, kvm_is_opened_late)
-{
-	bed_process(&(struct bed_process){.pid = 10, .comm = "vmm", .cmdline = "vmm"});
-	for (int i = 0; i < 4; i++)
-		expect_seen("");
-	kvm_process(10, "vmm", 1);
-	bed_process(&(struct bed_process){
-		.pid = 10, .comm = "vmm", .cmdline = "vmm", .vsize = 1 << 30});
-	bed_thread(10, 11, "vcpu0", 1001, 0, NULL);
-	expect_seen("added kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001\n");
-}
-
-Test(discover, kvm_users_that_have_no_vm)
-{
-	bed_process(&(struct bed_process){.pid = 10, .comm = "a", .cmdline = "a"});
-	bed_link(10, 3, "/dev/kvm");
-	bed_process(&(struct bed_process){.pid = 20, .comm = "b", .cmdline = "b"});
-	bed_link(20, 3, "/tmp/anon_inode:kvm-vm");
-	bed_process(&(struct bed_process){.pid = 30, .comm = "c", .cmdline = "c"});
-	bed_link(30, 3, "anon_inode:kvm-vmx");
-	expect_seen("");
-}
-
-/* Unnamed threads are recognized by the vCPU that they run. */
-Test(discover, vcpus_by_system_call)
-{
-	kvm_process(10, "vmm", 3);
-	bed_thread(10, 11, "vmm", 1001, 0, RUNS("0xb"));
-	bed_thread(10, 12, "vmm", 1002, 0, RUNS("0xa"));
-	bed_thread(10, 13, "vmm", 1003, 0, "running\n");
-	/* Made by the kernel, with its maker's system call and without a stack. */
-	bed_thread(10, 14, "kvm-nx-lpage-re", 1004, 0,
-		   IOCTL " 0xc 0xae80 0x0 0x0 0x55d5b5110290 0x0 0x0 0x0\n");
-	/* Other calls, other descriptors. */
-	bed_thread(10, 15, "vmm", 1005, 0, IOCTL " 0xc 0xae81 0x0 0x0 0x5 0x0 0x7f 0x7f\n");
-	bed_thread(10, 16, "vmm", 1006, 0, "0 0xc 0xae80 0x0 0x0 0x5 0x0 0x7f 0x7f\n");
-	bed_thread(10, 17, "vmm", 1007, 0, RUNS("0x3"));
-	expect_seen("added kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:12/1002,1:11/1001\n");
-	/* A known thread stays known while it runs; and the last one shows itself. */
-	bed_thread(10, 12, "vmm", 1002, 0, "running\n");
-	bed_thread(10, 13, "vmm", 1003, 0, RUNS("0xc"));
-	expect_seen("changed kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:12/1002,1:11/1001,2:13/1003\n");
-	/* But not for another thread of the same tid, and not without the vCPU. */
-	bed_thread(10, 12, "vmm", 8888, 0, "running\n");
-	unlink(bed_path("proc/10/fd/11"));
-	expect_seen("changed kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=2:13/1003\n");
-}
-
-/* The last vCPU is the last thread that has run a guest. Two would be a guess. */
-Test(discover, vcpus_by_elimination)
-{
-	kvm_process(10, "vmm", 2);
-	bed_thread(10, 11, "vmm", 1001, 5, "running\n");
-	bed_thread(10, 12, "vmm", 1002, 5, "running\n");
-	expect_seen("added kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- vcpus=\n");
-	bed_thread(10, 12, "vmm", 1002, 5, RUNS("0xa"));
-	expect_seen("changed kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:12/1002,1:11/1001\n");
-}
-
-Test(discover, vcpus_that_stay_unknown_are_noted_once)
-{
-	kvm_process(10, "vmm", 2);
-	bed_thread(10, 11, "vmm", 1001, 0, "running\n");
-	bed_scan();
-	for (int i = 0; i < 3; i++)
-		expect_seen("");
-	expect_seen("note process 10: it is not known yet which threads run 2 of its 2 vCPUs; "
-		    "QEMU's -name debug-threads=on shows it at once\n");
-	for (int i = 0; i < 40; i++)
-		expect_seen("");
-}
-
-Test(discover, qemu_without_names_of_threads)
-{
-	bed_process(&(struct bed_process){.pid = 10, .cmdline = "qemu-system-x86_64 -name web"});
-	bed_link(10, 9, "anon_inode:kvm-vm");
-	bed_link(10, 10, "anon_inode:kvm-vcpu:0");
-	bed_thread(10, 11, "qemu-system-x86", 1001, 0, RUNS("0xa"));
-	expect_seen("added qemu web uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001\n");
-}
-
-/* ---- vpmu-vmm ---- */
-
-Test(discover, vpmu_vmm_and_its_socket)
-{
-	static const char unix_sockets[] =
-		"Num       RefCount Protocol Flags    Type St Inode Path\n"
-		"0000000000000000: 00000002 00000000 00010000 0001 01 700 /run/other.sock\n"
-		"0000000000000000: 00000003 00000000 00000000 0001 03 701 /run/client.sock\n"
-		"0000000000000000: 00000002 00000000 00010000 0001 01 702 @abstract\n"
-		"0000000000000000: 00000002 00000000 00010000 0001 01 703\n"
-		"0000000000000000: 00000002 00000000 00010000 0001 01 704 a b/vpmu.sock\n";
-
-	/* Its VMs are not queried: their name is its process's, their place its
-	 * cgroup. */
-	bed_mkdir(bed_path("cgroup/acme"));
-	bed_process(&(struct bed_process){.pid = 10,
-					  .comm = "vpmu-vmm",
-					  .cmdline = "vpmu-vmm --vm name=web,tenant=/globex",
-					  .cgroup = "0::/acme\n"});
-	bed_mkdir(bed_path("proc/10/net"));
-	bed_write(bed_path("proc/10/net/unix"), unix_sockets, sizeof(unix_sockets) - 1);
-	cr_assert(!symlink("/home/me", bed_path("proc/10/cwd")));
-	bed_thread(10, 11, "CPU 0/KVM", 1001, 0, NULL);
-	bed_thread(10, 12, "CPU 1/KVM", 1002, 0, NULL);
-	expect_seen("added vpmu-vmm vpmu-vmm-10 uuid=- id=10/1000 cgroup=/acme tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/1002\n");
-	for (int i = 701; i <= 704; i++) {
-		char to[32];
-
-		snprintf(to, sizeof(to), "socket:[%d]", i);
-		bed_link(10, i, to);
-	}
-	/* It is looked for again, but not each time. */
-	for (int i = 0; i < 2; i++) {
-		const char *got = bed_scan();
-
-		if (!*got)
-			continue;
-		cr_expect_str_eq(got, "changed vpmu-vmm vpmu-vmm-10 uuid=- id=10/1000 cgroup=/acme "
-				      "tenant=- socket=/home/me/a b/vpmu.sock "
-				      "vcpus=0:11/1001,1:12/1002\n");
-		return;
-	}
-	cr_assert_fail("the socket is not found");
-}
-
-/* ---- cgroups ---- */
-
-Test(discover, cgroups)
-{
-	static const struct {
-		int line;
-		const char *file, *shown, *dir;
-	} rows[] = {
-		{__LINE__, "0::/a/b\n", "/a/b", "cgroup/a/b"},
-		{__LINE__, "9:name=systemd:/x\n1:cpu:/\n0::/a\n", "/a", "cgroup/a"},
-		{__LINE__, "0::/\n", "/", "cgroup"},
-		{__LINE__, "0::/machine.slice/m.scope/libvirt/emulator\n", "/machine.slice/m.scope",
-		 "cgroup/machine.slice/m.scope"},
-		{__LINE__, "0::/machine/qemu-1-a.libvirt-qemu/emulator\n",
-		 "/machine/qemu-1-a.libvirt-qemu", "cgroup/machine/qemu-1-a.libvirt-qemu"},
-		{__LINE__, "0::/a/emulator\n", "/a/emulator", NULL},
-		{__LINE__, "0::/gone (deleted)\n", "/gone (deleted)", NULL},
-		{__LINE__, "0::/../b\n", "-", NULL},
-		{__LINE__, "0::/a\x1b\n", "-", NULL},
-		{__LINE__, "0::/cut", "-", NULL},
-		{__LINE__, "1:cpu:/\n", "-", NULL},
-		{__LINE__, "", "-", NULL},
-	};
-
-	bed_mkdir(bed_path("cgroup/a"));
-	bed_mkdir(bed_path("cgroup/a/b"));
-	bed_mkdir(bed_path("cgroup/machine.slice"));
-	bed_mkdir(bed_path("cgroup/machine.slice/m.scope"));
-	bed_mkdir(bed_path("cgroup/machine"));
-	bed_mkdir(bed_path("cgroup/machine/qemu-1-a.libvirt-qemu"));
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char want[256];
-		const char *got;
-
-		bed_qemu(10, 1000 + i, WEB);
-		bed_write(bed_path("proc/10/cgroup"), rows[i].file, strlen(rows[i].file));
-		snprintf(want, sizeof(want), " cgroup=%s tenant", rows[i].shown);
-		got = bed_scan();
-		cr_expect(strstr(got, want), "line %d: got %s", rows[i].line, got);
-		bed_end(10);
-		bed_scan();
-	}
-	/* It is moved. */
-	bed_qemu(10, 1, "qemu-system-x86_64");
-	bed_scan();
-	bed_write(bed_path("proc/10/cgroup"), "0::/a\n", 6);
-	expect_seen("changed qemu qemu-10 uuid=- id=10/1 cgroup=/a tenant=- socket=- "
-		    "vcpus=0:11/2,1:12/3\n");
-}
-
-static uint64_t last_cgroup_id;
-
-static void take_id(void *arg, const struct disc_vm *vm)
-{
-	last_cgroup_id = vm->cgroup_id;
-}
-
-Test(discover, cgroup_ids)
-{
-	struct disc_ops ops = {take_id, take_id, take_id, bed_note};
-	struct stat st;
-
-	bed_mkdir(bed_path("cgroup/a"));
-	bed_qemu(10, 1, WEB);
-	bed_write(bed_path("proc/10/cgroup"), "0::/a\n", 6);
-	disc_close(bed.d);
-	cr_assert_eq(disc_open(bed.event,
-			       &(struct disc_opts){.proc = bed_path("proc"),
-						   .cgroup_root = bed_path("cgroup")},
-			       &ops, NULL, &bed.d),
-		     0);
-	bed_scan();
-	cr_assert(!stat(bed_path("cgroup/a"), &st));
-	cr_expect_eq(last_cgroup_id, st.st_ino);
-	/* Removed and made again: another cgroup of the same name. */
-	cr_assert(!rename(bed_path("cgroup/a"), bed_path("cgroup/b")));
-	bed_scan();
-	cr_expect_eq(last_cgroup_id, 0);
-	bed_mkdir(bed_path("cgroup/a"));
-	bed_scan();
-	cr_assert(!stat(bed_path("cgroup/a"), &st));
-	cr_expect_eq(last_cgroup_id, st.st_ino);
-}
-
-Test(discover, cgroup2_is_missing)
-{
-	struct disc_opts o = {.proc = "/proc", .cgroup_root = "/nonexistent"};
-
-	disc_close(bed.d);
-	bed_open(&o);
-	cr_expect_str_eq(bed_seen(), "note /nonexistent: No such file or directory; VMs are shown "
-				     "without the ids of their cgroups\n");
 }
 
 /* ---- cost ---- */

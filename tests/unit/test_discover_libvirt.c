@@ -12,8 +12,6 @@
 #include "vpmud/discover/domxml.h"
 #include "vpmud/discover/virt.h"
 
-#define UUID "00112233-4455-6677-8899-aabbccddeeff"
-
 char *__real_virt_pid_dir(const char *uri);
 char *__wrap_virt_pid_dir(const char *uri);
 char *__wrap_virt_pid_dir(const char *uri)

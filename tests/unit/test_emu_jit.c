@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Translated code against the interpreter: random programs in random slices must stop at the same
- * instructions with the same registers, flags, memory and counts. Then: code memory that is full,
- * and hosts that allow no executable memory.
+ * instructions with the same registers, flags, memory and counts. Then: code memory that is full.
+ * emu_jit_off.c: hosts that allow no executable memory.
  */
 #include <pthread.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/unit/emu_bed.h"
 #include "tests/unit/emu_random.h"
-#include "service/daemon/contain.h"
 #include "vmm/emu/jit/jit.h"
 #include "vpmu/lbr_regs.h"
 
@@ -560,62 +556,4 @@ Test(emu_jit, threads_share_equal_code)
 		cr_assert_eq(pthread_join(t[i], &bad), 0);
 		cr_assert_eq((uintptr_t)bad, 0, "thread %u: %lu programs", i, (uintptr_t)bad);
 	}
-}
-
-/* ---- no executable memory ---- */
-
-/* 0: the guest computed the right result without translated code. */
-static int without(void)
-{
-	static const uint8_t code[] = {0xb9, 0x10, 0x27, 0,    0,    0x48, 0x01,
-				       0xc8, 0xff, 0xc9, 0x75, 0xf9, 0xf4}; /* sums 10000 to 1 */
-	struct bed b;
-
-	bed_start(&b, code, code + sizeof(code), false);
-	if (!emu_jit_off() || bed_run(&b, 1000000) != VMM_EXIT_HLT || b.r.rax != 50005000 ||
-	    ((struct emu_vcpu *)b.v)->jit.nr_parts)
-		return 1;
-	bed_stop(&b);
-	return 0;
-}
-
-static int child(void (*before)(void))
-{
-	pid_t pid = fork();
-	int status;
-
-	cr_assert(pid >= 0);
-	if (!pid) {
-		before();
-		_exit(without());
-	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert(WIFEXITED(status), "status %x", status);
-	return WEXITSTATUS(status);
-}
-
-static void refuse(void)
-{
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || contain_syscalls(NULL, 0))
-		_exit(99);
-}
-
-static void forbid(void)
-{
-	if (!vmm_emu_translate(false) || strcmp(vmm_emu_translate(false), "--no-jit"))
-		_exit(2);
-}
-
-Test(emu_jit, executable_memory_is_refused)
-{
-	int status = child(refuse);
-
-	if (status == 99)
-		cr_skip_test("this build or kernel has no filter of system calls");
-	cr_assert_eq(status, 0);
-}
-
-Test(emu_jit, executable_memory_is_not_wanted)
-{
-	cr_assert_eq(child(forbid), 0);
 }

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A tree of vpmud with a fake backend that notes the bindings, and VMs and cgroups as discovery
+ * reports them. The tests stand for discovery. */
+#ifndef TESTS_UNIT_VPMUD_TREE_BED_H
+#define TESTS_UNIT_VPMUD_TREE_BED_H
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vpmud/config.h"
+#include "vpmud/tree_priv.h"
+#include "fake_backend.h"
+
+#define BINDS_MAX 64
+
+static struct fake_source fake;
+static struct tenants *ts;
+static struct vpmud_config conf, conf2;
+static struct tree *t;
+static char root[] = "/tmp/tree.XXXXXX", notes[2000], err[300];
+
+/* A binding: of a cgroup (tid 0) or a task. */
+static struct bind {
+	struct vpmu_backend_node *n;
+	uint64_t id;
+	pid_t tid;
+} binds[BINDS_MAX];
+static int bind_error;
+
+static struct bind *bind_of(uint64_t id, pid_t tid)
+{
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		if (binds[i].n && binds[i].id == id && binds[i].tid == tid)
+			return &binds[i];
+	return NULL;
+}
+
+static int bind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
+{
+	struct bind *b = bind_of(id, tid);
+
+	cr_assert(n);
+	if (bind_error)
+		return bind_error;
+	for (size_t i = 0; !b && i < BINDS_MAX; i++)
+		if (!binds[i].n)
+			b = &binds[i];
+	*b = (struct bind){n, id, tid};
+	return 0;
+}
+
+static void unbind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
+{
+	struct bind *b = bind_of(id, tid);
+
+	cr_assert(b, "unbound although it was not bound");
+	cr_assert_eq(b->n, n, "unbound from a node that it is not bound to");
+	b->n = NULL;
+}
+
+static int bind_cgroup(struct vpmu_backend_node *n, uint64_t id)
+{
+	return bind(n, id, 0);
+}
+
+static void unbind_cgroup(struct vpmu_backend_node *n, uint64_t id)
+{
+	unbind(n, id, 0);
+}
+
+static int bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
+{
+	cr_assert_eq(start, (uint64_t)tid * 10, "the start time goes with the thread");
+	return bind(n, 0, tid);
+}
+
+static void unbind_task(struct vpmu_backend_node *n, pid_t tid)
+{
+	unbind(n, 0, tid);
+}
+
+/* The lasting names that were given, in order. */
+static struct named {
+	const struct vpmu_backend_node *n;
+	uint64_t name;
+} names[BINDS_MAX];
+static size_t nr_names;
+
+static int name(struct vpmu_backend_node *n, uint64_t nr)
+{
+	cr_assert(nr && nr_names < BINDS_MAX);
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		cr_assert_neq(binds[i].n, n, "named after something was bound to it");
+	names[nr_names++] = (struct named){n, nr};
+	return 0;
+}
+
+static uint64_t name_of(const struct vpmu_backend_node *n)
+{
+	for (size_t i = nr_names; i--;)
+		if (names[i].n == n)
+			return names[i].name;
+	return 0;
+}
+
+/* The contract of node_remove that the fake source cannot see: nothing is bound. */
+static void node_remove(struct vpmu_backend_node *n)
+{
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		cr_assert_neq(binds[i].n, n, "removed while something is bound to it");
+	fake_node_remove(n);
+}
+
+static void note(void *arg, const char *line)
+{
+	snprintf(notes + strlen(notes), sizeof(notes) - strlen(notes), "%s\n", line);
+}
+
+static void read_rules(struct vpmud_config *c, const char *text)
+{
+	vpmud_config_init(c);
+	cr_assert_eq(vpmud_config_text(c, "f", text, strlen(text), err, sizeof(err)), 0, "%s", err);
+}
+
+static struct tree_backend backend;
+
+static void start(const char *text)
+{
+	static struct vpmu_backend_ops ops;
+
+	backend = (struct tree_backend){&fake.s,   bind_cgroup, unbind_cgroup,
+					bind_task, unbind_task, name};
+
+	cr_assert(mkdtemp(root));
+	ops = fake_ops;
+	ops.node_remove = node_remove;
+	fake_init(&fake, "bpf", 0);
+	fake.s.ops = &ops;
+	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
+	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
+	read_rules(&conf, text);
+	t = tree_create(ts, &backend, &conf.rules, root, note, NULL);
+}
+
+static void stop(void)
+{
+	char command[80];
+
+	tree_destroy(t);
+	memset(binds, 0, sizeof(binds)); /* the backend ends with us */
+	tenants_destroy(ts);
+	vpmud_config_fini(&conf);
+	vpmud_config_fini(&conf2);
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(vpmud_tree, .fini = stop);
+
+/* A VM of the process @pid in cgroup @cgroup with id @id, and vCPU threads 100 * pid + index for
+ * each index of @vcpus. */
+static struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant, const char *cgroup,
+			    uint64_t id, const char *vcpus)
+{
+	static struct disc_vcpu threads[8][8];
+	static int next;
+	struct disc_vm vm = {.name = name,
+			     .kind = "qemu",
+			     .pid = pid,
+			     .start_time = 1,
+			     .cgroup = cgroup,
+			     .cgroup_id = id,
+			     .tenant = tenant,
+			     .nr_vcpus = strlen(vcpus),
+			     .vcpus = threads[next]};
+
+	for (size_t i = 0; vcpus[i]; i++) {
+		pid_t tid = pid * 100 + vcpus[i] - '0';
+
+		threads[next][i] = (struct disc_vcpu){vcpus[i] - '0', tid, (uint64_t)tid * 10};
+	}
+	next = (next + 1) % 8;
+	return vm;
+}
+
+/* Discovery keeps what it reports, so each report is a copy here: the tests change their VMs. */
+static const struct disc_vm *vm_reported(const struct disc_vm *vm)
+{
+	static struct disc_vm copies[32];
+	static size_t next;
+
+	next = (next + 1) % 32;
+	copies[next] = *vm;
+	return &copies[next];
+}
+
+static void vm_added(const struct disc_vm *vm)
+{
+	tree_vm_added(t, vm_reported(vm));
+}
+
+static void vm_changed(const struct disc_vm *vm)
+{
+	tree_vm_changed(t, vm_reported(vm));
+}
+
+/* The processes in cgroup @path, as in its cgroup.procs. */
+static void procs(const char *path, const char *pids)
+{
+	char file[300];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%s%s", root, path);
+	mkdir(file, 0700);
+	strcat(file, "/cgroup.procs");
+	f = fopen(file, "w");
+	cr_assert(f);
+	fputs(pids, f);
+	fclose(f);
+}
+
+static struct vpmu_backend_node *in(const char *vm_or_path)
+{
+	const struct node *n =
+		*vm_or_path == '/' ? tenant_find(ts, vm_or_path) : tenant_vm_find(ts, vm_or_path);
+
+	return n ? node_in(n, &fake.s) : NULL;
+}
+
+static struct vpmu_backend_node *vcpu_in(const char *vm, unsigned int vcpu)
+{
+	const struct node *n = tenant_vm_find(ts, vm), *v = n ? node_vcpu(n, vcpu) : NULL;
+
+	return v ? node_in(v, &fake.s) : NULL;
+}
+
+static void expect_bound(unsigned int line, uint64_t id, pid_t tid,
+			 const struct vpmu_backend_node *n)
+{
+	const struct bind *b = bind_of(id, tid);
+
+	cr_expect_eq(b ? b->n : NULL, n, "line %u: cgroup %u, task %d", line, (unsigned int)id,
+		     tid);
+	cr_expect(n || !b, "line %u", line);
+}
+#define CGROUP_BOUND(id, n) expect_bound(__LINE__, id, 0, n)
+#define TASK_BOUND(tid, n)  expect_bound(__LINE__, 0, tid, n)
+
+#endif
