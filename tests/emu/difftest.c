@@ -41,7 +41,7 @@ static const char *const kind_name[K_KINDS] = {
 static struct {
 	uint64_t seed, count, seconds, min_coverage;
 	unsigned int max_report;
-	bool undefined, shrink, step_all, unlisted, unmasked, warm, quiet;
+	int undefined, shrink, step_all, unlisted, unmasked, warm, quiet; /* 0 or 1 */
 } opt = {.seed = 1, .count = 100000, .max_report = 6, .shrink = true};
 
 static struct native_side native;
@@ -436,13 +436,13 @@ static int parse(int argc, char **argv)
 						{"time", required_argument, NULL, 't'},
 						{"coverage", required_argument, NULL, 'c'},
 						{"max-report", required_argument, NULL, 'm'},
-						{"undefined", no_argument, NULL, 'u'},
-						{"no-shrink", no_argument, NULL, 'S'},
-						{"step-all", no_argument, NULL, 'a'},
-						{"unlisted", no_argument, NULL, 'l'},
-						{"unmasked", no_argument, NULL, 'x'},
-						{"warm", no_argument, NULL, 'w'},
-						{"quiet", no_argument, NULL, 'q'},
+						{"undefined", no_argument, &opt.undefined, 1},
+						{"no-shrink", no_argument, &opt.shrink, 0},
+						{"step-all", no_argument, &opt.step_all, 1},
+						{"unlisted", no_argument, &opt.unlisted, 1},
+						{"unmasked", no_argument, &opt.unmasked, 1},
+						{"warm", no_argument, &opt.warm, 1},
+						{"quiet", no_argument, &opt.quiet, 1},
 						{0}};
 	int o;
 
@@ -471,27 +471,7 @@ static int parse(int argc, char **argv)
 		case 'm':
 			opt.max_report = (unsigned int)v;
 			break;
-		case 'u':
-			opt.undefined = true;
-			break;
-		case 'S':
-			opt.shrink = false;
-			break;
-		case 'a':
-			opt.step_all = true;
-			break;
-		case 'l':
-			opt.unlisted = true;
-			break;
-		case 'x':
-			opt.unmasked = true;
-			break;
-		case 'w':
-			opt.warm = true;
-			emu_jit_set(EMU_JIT_ALL);
-			break;
-		case 'q':
-			opt.quiet = true;
+		case 0: /* stored */
 			break;
 		default:
 			fprintf(stderr,
@@ -502,6 +482,8 @@ static int parse(int argc, char **argv)
 			return -1;
 		}
 	}
+	if (opt.warm)
+		emu_jit_set(EMU_JIT_ALL);
 	if (opt.max_report < 1 || opt.max_report > MAX_REPORTS || !opt.count) {
 		fprintf(stderr, "difftest: --max-report is 1..%u, --count at least 1\n",
 			MAX_REPORTS);

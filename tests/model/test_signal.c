@@ -568,9 +568,7 @@ int main(int argc, char **argv)
 						{"rounds", required_argument, NULL, 'c'},
 						{"seed", required_argument, NULL, 's'},
 						{NULL, 0, NULL, 0}};
-	unsigned long traps = ENOUGH, signals = 2000;
-	unsigned int rounds = 9;
-	uint64_t seed = 1;
+	unsigned long arg[128] = {['t'] = ENOUGH, ['r'] = 2000, ['c'] = 9, ['s'] = 1};
 	int opt, failed = 0;
 
 #ifdef __SANITIZE_THREAD__
@@ -578,16 +576,9 @@ int main(int argc, char **argv)
 	return 77;
 #endif
 	while ((opt = getopt_long(argc, argv, "t:r:c:s:", options, NULL)) != -1) {
-		if (opt == 't')
-			traps = strtoul(optarg, NULL, 0);
-		else if (opt == 'r')
-			signals = strtoul(optarg, NULL, 0);
-		else if (opt == 'c')
-			rounds = (unsigned int)strtoul(optarg, NULL, 0);
-		else if (opt == 's')
-			seed = strtoull(optarg, NULL, 0);
-		else
+		if (opt == '?')
 			return 2;
+		arg[opt] = strtoul(optarg, NULL, 0);
 	}
 	m_keys_init();
 	urcu_memb_register_thread();
@@ -595,13 +586,13 @@ int main(int argc, char **argv)
 	urcu_memb_get_default_call_rcu_data();
 	printf("1..3\n");
 	if (TRAP_STEPS)
-		failed |= report(1, every_point(seed, traps),
+		failed |= report(1, every_point(arg['s'], arg['t']),
 				 "I4 reads after every single instruction");
 	else
 		printf("# SKIP reads after every instruction: no trap flag on this CPU\n");
-	failed |= report(2, random_points(seed, signals), "I4 reads at random times");
+	failed |= report(2, random_points(arg['s'], arg['r']), "I4 reads at random times");
 	if (TRAP_STEPS)
-		failed |= report(3, race_all(rounds),
+		failed |= report(3, race_all((unsigned int)arg['c']),
 				 "I2 control calls at every instruction of which an owner charges");
 	else
 		printf("# SKIP control calls one by one instruction: no trap flag on this CPU\n");

@@ -23,7 +23,6 @@
 #define TESTS_UNIT_FAKE_PERF_H
 
 #include "perf_bed.h"
-#include "vpmu/event/event.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -592,18 +591,6 @@ static inline void fake_start(unsigned int gp, bool fixed)
 	fake.fixed = fixed;
 	fake.wall_ns = 1000000000;
 	vpmu_perf_sys = &fake_sys;
-}
-
-/* The raw key of @config in the vendor space of the CPU that the test runs on. */
-static inline vpmu_key_t fake_raw(uint64_t config)
-{
-	enum vpmu_space space = VPMU_SPACE_AMD;
-	struct perf_event_attr attr;
-	vpmu_key_t key = vpmu_key_from_raw(space, config, UK | VPMU_KEY_GUEST);
-
-	if (vpmu_key_to_attr(key, &attr))
-		key = vpmu_key_from_raw(VPMU_SPACE_INTEL, config, UK | VPMU_KEY_GUEST);
-	return key;
 }
 
 #endif

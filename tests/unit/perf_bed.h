@@ -13,6 +13,7 @@
 
 #include <linux/perf_event.h>
 
+#include "vpmu/event/event.h"
 #include "vpmu/host/perf_priv.h"
 
 #define UK	    (VPMU_KEY_USR | VPMU_KEY_OS)
@@ -152,6 +153,18 @@ static inline void *sleeper(void *arg)
 	sem_post(&s->done);
 	sem_wait(&s->go);
 	return NULL;
+}
+
+/* The raw key of @config in the vendor space of the CPU that the test runs on. */
+static inline vpmu_key_t fake_raw(uint64_t config)
+{
+	enum vpmu_space space = VPMU_SPACE_AMD;
+	struct perf_event_attr attr;
+	vpmu_key_t key = vpmu_key_from_raw(space, config, UK | VPMU_KEY_GUEST);
+
+	if (vpmu_key_to_attr(key, &attr))
+		key = vpmu_key_from_raw(VPMU_SPACE_INTEL, config, UK | VPMU_KEY_GUEST);
+	return key;
 }
 
 #endif
