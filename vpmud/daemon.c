@@ -41,6 +41,7 @@ struct daemon {
 	struct access_rules access;
 	char usual_socket[128];
 	const char *socket;
+	int listen_fd; /* as daemon_opts.listen_fd */
 	struct bpf_backend *kernel;
 	struct tenants *ts;
 	char *cgroup_root;
@@ -73,26 +74,15 @@ static void daemon_on_log(const char *line, void *arg)
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
-int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size_t errlen)
+static int open_access(struct daemon *d, char *err, size_t errlen)
 {
-	int ret;
-
-	vpmud_config_init(c);
-	if (!path && access(VPMUD_CONF, F_OK) && errno == ENOENT)
-		return 0;
-	ret = vpmud_config_file(c, path ? path : VPMUD_CONF, err, errlen);
-	return ret ? ret : vpmud_config_host(c, err, errlen);
-}
-
-static int check_groups(const struct vpmud_config *c, struct access_rules *access, char *err,
-			size_t errlen)
-{
+	const struct vpmud_config *c = &d->config;
 	/* The exporter's package creates this group. */
 	const char *readers = c->reader_group		      ? c->reader_group
 			      : getgrnam(VPMUD_READERS_USUAL) ? VPMUD_READERS_USUAL
 							      : NULL;
 
-	return access_parse(access, (struct access_list){"admin_group", c->admin_group},
+	return access_parse(&d->access, (struct access_list){"admin_group", c->admin_group},
 			    (struct access_list){"reader_group", readers}, err, errlen);
 }
 
@@ -103,7 +93,7 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen)
 	int ret;
 
 	*err = '\0';
-	ret = daemon_read_config(d->config_path, &next, err, errlen);
+	ret = vpmud_config_read(&next, d->config_path, err, errlen);
 	if (ret) {
 		vpmud_config_fini(&next);
 		snprintf(d->reload_error, sizeof(d->reload_error), "%s", err);
@@ -280,8 +270,11 @@ static int open_kernel(struct daemon *d, char *err, size_t errlen)
 		daemon_say(why);
 	}
 	ret = bpf_backend_open(&o, &d->kernel, why, sizeof(why));
-
-	return ret ? fail(ret, err, errlen, "BPF backend: %s", why) : 0;
+	if (ret)
+		return fail(ret, err, errlen, "BPF backend: %s", why);
+	if (d->pin_dir)
+		d->persist = persist_create(d->socket, d->kernel, daemon_say);
+	return 0;
 }
 
 static int open_tree(struct daemon *d, char *err, size_t errlen)
@@ -343,11 +336,16 @@ static int open_discovery(struct daemon *d, char *err, size_t errlen)
 	return ret ? fail(ret, err, errlen, "finding VMs: %s", strerror(-ret)) : 0;
 }
 
-static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen)
+static int open_server(struct daemon *d, char *err, size_t errlen)
 {
-	struct server_opts o = {
+	const struct server_opts o = {
+		.path = d->socket,
 		.own_dir = !d->config.socket,
-		.listen_fd = listen_fd,
+		.listen_fd = d->listen_fd,
+		/* rHEX events are encodings of this machine's vendor, as in perf. */
+		.raw_space = vpmu_event_host_space(),
+		/* Cgroups without VMs have no count in guests. */
+		.host_too = true,
 		.name = "vpmud",
 		.check = daemon_check,
 		.figures = figures,
@@ -357,14 +355,8 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 		.log = daemon_on_log,
 		.arg = d,
 	};
-	int ret;
+	int ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
 
-	o.path = d->socket;
-	/* rHEX events are encodings of this machine's vendor, as in perf. */
-	o.raw_space = vpmu_event_host_space();
-	/* Cgroups without VMs have no count in guests. */
-	o.host_too = true;
-	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
 	if (!ret && d->persist)
 		persist_begin(d->persist, server_sessions(d->server), d->tree);
 	if (!ret && (server_register(d->server, "reload", daemon_cmd_reload, d) ||
@@ -424,7 +416,7 @@ static int open_guests(struct daemon *d, char *err, size_t errlen)
 }
 
 /* Choose the socket's path and the pin directory. */
-static int find_places(struct daemon *d, char *err, size_t errlen)
+static int open_places(struct daemon *d, char *err, size_t errlen)
 {
 	int ret = server_default_path("vpmud", d->usual_socket, sizeof(d->usual_socket));
 
@@ -433,7 +425,7 @@ static int find_places(struct daemon *d, char *err, size_t errlen)
 	return ret ? fail(ret, err, errlen, "socket: %s", strerror(-ret)) : 0;
 }
 
-static int open_timers(struct daemon *d)
+static int open_timers(struct daemon *d, char *err, size_t errlen)
 {
 	int ret = sd_event_add_time_relative(d->ev, &d->tend, CLOCK_MONOTONIC, TEND_US, 0, on_tend,
 					     d);
@@ -457,49 +449,34 @@ static int open_timers(struct daemon *d)
 		ret = sd_event_source_set_priority(d->past, SD_EVENT_PRIORITY_IMPORTANT);
 	if (ret >= 0 && d->pin_dir)
 		ret = sd_event_add_post(d->ev, &d->post, daemon_on_post, d);
-	return ret < 0 ? ret : 0;
+	return ret < 0 ? fail(ret, err, errlen, "event loop: %s", strerror(-ret)) : 0;
 }
 
 int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out, char *err,
 		  size_t errlen)
 {
+	static int (*const open[])(struct daemon * d, char *err, size_t errlen) = {
+		open_access,	open_places, open_kernel,  open_tree,
+		open_discovery, open_server, open_history, open_guests,
+	};
 	struct daemon *d = xcalloc(1, sizeof(*d));
 	int ret;
 
 	d->ev = sd_event_ref(ev);
 	d->config_path = xstrdup(o->config);
-	ret = daemon_read_config(o->config, &d->config, err, errlen);
-	if (!ret)
-		ret = check_groups(&d->config, &d->access, err, errlen);
-	if (!ret)
-		ret = find_places(d, err, errlen);
-	if (!ret)
-		ret = open_kernel(d, err, errlen);
-	if (!ret && d->pin_dir)
-		d->persist = persist_create(d->socket, d->kernel, daemon_say);
-	if (!ret)
-		ret = open_tree(d, err, errlen);
-	if (!ret)
-		ret = open_discovery(d, err, errlen);
-	if (!ret)
-		ret = open_server(d, o->listen_fd, err, errlen);
-	if (!ret)
-		ret = open_history(d, err, errlen);
-	if (!ret)
-		ret = open_guests(d, err, errlen);
+	d->listen_fd = o->listen_fd;
+	ret = vpmud_config_read(&d->config, o->config, err, errlen);
+	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]) && !ret; i++)
+		ret = open[i](d, err, errlen);
 	if (!ret)
 		ret = vpmud_contain(err, errlen);
-	if (!ret) {
-		ret = open_timers(d);
-		if (ret < 0)
-			fail(ret, err, errlen, "event loop: %s", strerror(-ret));
-	}
-	if (ret < 0) {
+	if (!ret)
+		ret = open_timers(d, err, errlen);
+	if (ret)
 		daemon_destroy(d);
-		return ret;
-	}
-	*out = d;
-	return 0;
+	else
+		*out = d;
+	return ret;
 }
 
 void daemon_destroy(struct daemon *d)

@@ -41,11 +41,6 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen);
 /* daemon_socket - the path of the socket; lives as long as @d. */
 const char *daemon_socket(const struct daemon *d);
 
-/* daemon_read_config - read the configuration at @path (NULL as in daemon_opts) into *@c, which the
- * caller frees even on error. Used for --check-config, too. */
-struct vpmud_config;
-int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size_t errlen);
-
 /* daemon_say - print one line to standard error. */
 void daemon_say(const char *line);
 
