@@ -27,8 +27,7 @@
  *   branches.c        branch records of vCPU threads
  *   sys.c             system calls
  */
-#ifndef CGROUP_PRIV_H
-#define CGROUP_PRIV_H
+#pragma once
 
 #include <time.h>
 
@@ -442,5 +441,3 @@ extern const struct vpmu_backend_ops bpf_backend_ops;
 
 #include "cgroup/sched.h"
 #include "vpmu/util/clock.h"
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The keys that are counted, their events on each CPU as CPUs come and go, and the counters that
  * they may use. Private to this folder, as priv.h is. */
-#ifndef CGROUP_SLOT_H
-#define CGROUP_SLOT_H
+#pragma once
 
 #include "cgroup/priv.h"
 
@@ -113,5 +112,3 @@ struct budget_unit {
  * least served first; sorts @u. Returns their slots. Pure. */
 uint64_t budget_plan(const struct bpf_backend_pmu *p, unsigned int leave, struct budget_unit *u,
 		     unsigned int n);
-
-#endif

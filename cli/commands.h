@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The subcommands of vpmu. Only main.c calls them, by its table. */
-#ifndef CLI_COMMANDS_H
-#define CLI_COMMANDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ int cmd_quit(struct cli *cli, int argc, char **argv);
  * NULL: to standard output. @config: of vpmu-exporter; NULL: the default. Returns the exit
  * status. */
 int exported_show(struct cli *cli, const char *config, bool openmetrics, const char *path);
-
-#endif

@@ -7,8 +7,7 @@
  * The functions must use no global variables and no libc, and must not return addresses. The number
  * of executed instructions depends on the arguments only, not on the addresses of code or memory.
  */
-#ifndef GUEST_TOOLS_WORKLOADS_H
-#define GUEST_TOOLS_WORKLOADS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -116,5 +115,3 @@ workload_fn workload_syscalls;
 #define WORKLOAD_CALL_TAKEN_K	 2
 #define WORKLOAD_CALL_LOADS_K	 0
 #define WORKLOAD_CALL_STORES_K	 0
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Shared by the checks of selftest.h. */
-#ifndef SELFTEST_PRIV_H
-#define SELFTEST_PRIV_H
+#pragma once
 
 #include <stdint.h>
 
@@ -179,5 +178,3 @@ struct guest_seen {
 int guest_loop(uint64_t n);
 /* guest_pmu - a guest that counts for itself. -EOPNOTSUPP: not on this host, with a reason. */
 int guest_pmu(struct guest_seen *seen);
-
-#endif

@@ -4,8 +4,7 @@
  * 10,000 tenants. The caller writes commas and brackets; jansson quotes strings. Running out of
  * memory is sticky: the text is valid only if json_text_ok.
  */
-#ifndef SERVICE_JSON_TEXT_H
-#define SERVICE_JSON_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ static inline bool json_text_ok(const struct json_text *t)
 
 /* json_text_free - free the text; @t is empty again. */
 void json_text_free(struct json_text *t);
-
-#endif

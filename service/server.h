@@ -9,8 +9,7 @@
  * lbr-attach, lbr-read, lbr-detach, captures. The owner registers its own commands (vm-add,
  * vm-remove, quit), which check their fields with request.h.
  */
-#ifndef SERVICE_SERVER_H
-#define SERVICE_SERVER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -130,5 +129,3 @@ void server_leave(struct server *s);
  * root, else $XDG_RUNTIME_DIR/vpmu, else /tmp/vpmu-UID. Returns 0 or -ENAMETOOLONG.
  */
 int server_default_path(const char *name, char *buf, size_t len);
-
-#endif

@@ -4,8 +4,7 @@
  * quit, vm-save, vm-restore, vm-set, tenant-set), and its part of `list` and `check`. Control
  * thread.
  */
-#ifndef VMM_CONTROL_H
-#define VMM_CONTROL_H
+#pragma once
 
 #include "service/server.h"
 #include "vmm/machine/machine.h"
@@ -72,5 +71,3 @@ int control_kernel_wait(struct control *c, const struct vm_config *vm, char *err
 
 /* control_kernels_close - drop all waiting requests: the server has closed its clients. */
 void control_kernels_close(struct control *c);
-
-#endif

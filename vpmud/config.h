@@ -4,8 +4,7 @@
  * is one line: file and line, the error, and the expected value. An object may be used by one
  * thread at a time.
  */
-#ifndef VPMUD_CONFIG_H
-#define VPMUD_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ int vpmud_config_host(const struct vpmud_config *c, char *err, size_t errlen);
 /* vpmud_config_fixed - return the first key of [vpmud] that differs between @a and @b and that a
  * reload cannot change, or NULL. */
 const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_config *b);
-
-#endif

@@ -4,8 +4,7 @@
  * from a configuration, on the caller's event loop. Call all functions on the event loop's thread,
  * which must be registered with liburcu.
  */
-#ifndef VPMUD_DAEMON_H
-#define VPMUD_DAEMON_H
+#pragma once
 
 #include <stddef.h>
 #include <systemd/sd-event.h>
@@ -48,5 +47,3 @@ void daemon_say(const char *line);
  * Called while there is one thread. Irreversible. */
 /* vpmud_contain - take all steps. Returns 0, or -errno and one line in @err. */
 int vpmud_contain(char *err, size_t errlen);
-
-#endif

@@ -3,8 +3,7 @@
  * What ran on a CPU since its last charge, as the programs of account.bpf.c find out when the usual
  * switch does not apply. It must never call an interval known that may have been divided.
  */
-#ifndef CGROUP_BPF_INTERVAL_BPF_H
-#define CGROUP_BPF_INTERVAL_BPF_H
+#pragma once
 
 #include "cgroup/bpf/switch.bpf.h"
 
@@ -79,5 +78,3 @@ static __always_inline int is_preempted(const unsigned long long *ctx)
 	return !bpf_core_field_exists(struct cfs_rq, throttle_count) ||
 	       !prev->se.cfs_rq->throttle_count;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * them, so a key has the same meaning everywhere. A message is one line: place, section and key,
  * the given value, valid values.
  */
-#ifndef SERVICE_DAEMON_KEYS_H
-#define SERVICE_DAEMON_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ int config_set_bool(const struct config_key *k, void *field, const char *value, 
 int config_set_bytes(const struct config_key *k, void *field, const char *value, char *why);
 int config_set_path(const struct config_key *k, void *field, const char *value, char *why);
 int config_set_text(const struct config_key *k, void *field, const char *value, char *why);
-
-#endif

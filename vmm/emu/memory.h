@@ -3,8 +3,7 @@
  * Guest memory, as the files of the emulator reach it: paging, accesses, and the decoded code in
  * it. Included by internal.h, whose rules hold here, too.
  */
-#ifndef VMM_EMU_MEMORY_H
-#define VMM_EMU_MEMORY_H
+#pragma once
 
 #include "vmm/emu/emu.h"
 
@@ -143,5 +142,3 @@ static inline uint8_t *emu_block_code(struct emu_block *b)
 {
 	return (uint8_t *)&b->ops[b->nr_ops];
 }
-
-#endif

@@ -10,8 +10,7 @@
  * An MSR exit must take no lock, allocate nothing and make no system call, except in consumer_take
  * for a counter that starts.
  */
-#ifndef VPMU_GUEST_INTERNAL_H
-#define VPMU_GUEST_INTERNAL_H
+#pragma once
 
 #include "vpmu/context.h"
 #include "vpmu/guest/guest.h"
@@ -195,5 +194,3 @@ uint32_t guest_amd_lbr(const struct vpmu_guest *g);
 /* pv.c: the paravirtual MSRs and CPUID leaves of abi.h. */
 int guest_pv_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
 void guest_pv_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t regs[4]);
-
-#endif

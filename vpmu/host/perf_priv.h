@@ -3,8 +3,7 @@
  * Shared by the perf_*.c files, vpmu/kvm and tests: the table of system calls, so that a test can
  * act as a kernel with a hardware PMU; the probed capacity of the host; and events.
  */
-#ifndef VPMU_HOST_PERF_PRIV_H
-#define VPMU_HOST_PERF_PRIV_H
+#pragma once
 
 #include "vpmu/hostpmu_perf.h"
 
@@ -210,5 +209,3 @@ void vpmu_perf_close_waiting(struct vpmu_hostpmu_perf *p, unsigned int ticks);
  * leave. */
 uint32_t vpmu_perf_group_lost(struct vpmu_hostpmu_perf *p);
 void vpmu_perf_group_room(struct vpmu_hostpmu_perf *p);
-
-#endif
