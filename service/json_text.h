@@ -21,6 +21,9 @@ struct json_text {
 void json_text_add(struct json_text *t, const char *text);
 void json_text_number(struct json_text *t, uint64_t n);
 void json_text_string(struct json_text *t, const char *text);
+/* The same behind @before, which is appended as it is: a comma, a key. */
+void json_text_count(struct json_text *t, const char *before, uint64_t n);
+void json_text_field(struct json_text *t, const char *before, const char *text);
 
 static inline bool json_text_ok(const struct json_text *t)
 {
