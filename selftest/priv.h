@@ -77,10 +77,11 @@ struct selftest {
 	int error;	       /* ends the run */
 };
 
+typedef void selftest_check_fn(struct selftest *t);
 struct selftest_check {
 	const char *name, *brief;
 	unsigned int needs; /* NEED_... */
-	void (*run)(struct selftest *t);
+	selftest_check_fn *run;
 };
 enum { NEED_PMU = 1, NEED_CPUS = 2, NEED_HOTPLUG = 4 };
 
@@ -148,18 +149,8 @@ void facts(struct selftest *t);
 
 /* ---- the checks ---- */
 
-void check_alone(struct selftest *t);
-void check_shared(struct selftest *t);
-void check_cpus(struct selftest *t);
-void check_many(struct selftest *t);
-void check_perf(struct selftest *t);
-void check_sides(struct selftest *t);
-void check_moves(struct selftest *t);
-void check_switch(struct selftest *t);
-void check_hotplug(struct selftest *t);
-void check_samples(struct selftest *t);
-void check_branches(struct selftest *t);
-void check_kvm(struct selftest *t);
+selftest_check_fn check_alone, check_shared, check_cpus, check_many, check_perf, check_sides,
+	check_moves, check_switch, check_hotplug, check_samples, check_branches, check_kvm;
 
 /* ---- guest_*.c: VMs that workers run, without an operating system, with known code ---- */
 

@@ -81,10 +81,10 @@ void server_destroy(struct server *s);
  * added). On error return -errno and one line in @err; the answer is then
  * {"ok":false,"errno":N,"error":"..."}.
  */
-typedef int (*server_fn)(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen);
+typedef int server_fn(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen);
 /* server_register - add a command for administrators only. -EEXIST: the name is taken; -ENOSPC: no
  * room. @cmd is not copied. */
-int server_register(struct server *s, const char *cmd, server_fn fn, void *arg);
+int server_register(struct server *s, const char *cmd, server_fn *fn, void *arg);
 
 /* server_history - add the command `history`, for readers, too, on @h. -EEXIST, -ENOSPC. */
 struct history;
