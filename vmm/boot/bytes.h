@@ -3,7 +3,6 @@
 #pragma once
 
 #include <stdint.h>
-#include <string.h>
 
 static inline uint16_t get_u16(const uint8_t *p)
 {
