@@ -13,7 +13,7 @@
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 
 #include <account.skel.h> /* it needs maps.h */
 

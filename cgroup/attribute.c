@@ -4,7 +4,6 @@
  * this for each sample, so results from /proc are cached by cgroup until a binding changes. A
  * sample must never be given to a node on a guess.
  */
-#include <errno.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>

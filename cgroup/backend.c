@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 #include "service/program/memory.h"
 
 struct kcounting {

@@ -16,7 +16,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 
 #define TURN_NS 100000000ULL
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 
 bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
 	       size_t whylen)

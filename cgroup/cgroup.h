@@ -8,8 +8,7 @@
  * The daemon creates one backend and binds cgroups and tasks to nodes. All functions: control
  * thread. Errors are negative errno. Nothing is attached to the kernel while no session counts.
  */
-#ifndef CGROUP_CGROUP_H
-#define CGROUP_CGROUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -189,5 +188,3 @@ struct bpf_backend_usage {
 	char moves_why[200]; /* how moves are seen, or why not */
 };
 void bpf_backend_usage(struct bpf_backend *k, struct bpf_backend_usage *out);
-
-#endif

@@ -6,7 +6,7 @@
  */
 #include <unistd.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 
 /*
  * Read the count of @cpu for slot @i and the sum of its charges, as of one moment: retry until the

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Maps that grow; see growmap.c. Private to this folder: included by priv.h. */
-#ifndef CGROUP_GROWMAP_H
-#define CGROUP_GROWMAP_H
+#pragma once
 
 #include "cgroup/cgroup.h"
 
@@ -30,5 +29,3 @@ void pages_remove(struct pages *p, uint32_t i);
  * pages_unpin - remove the pins of all pages, including unknown ones. */
 int pages_find(struct pages *p);
 void pages_unpin(const struct pages *p);
-
-#endif

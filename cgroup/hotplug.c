@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 
 /* The kernel creates this directory when a CPU comes online, so its inode number identifies the
  * hotplug cycle, even if the absence went unnoticed. 1: unknown. */

@@ -16,7 +16,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 

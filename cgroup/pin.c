@@ -22,7 +22,7 @@
 #include <bpf/libbpf.h>
 #include <linux/magic.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 #include "service/program/memory.h"
 #include "vpmu/util/fail.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 #include "vpmu/util/proctext.h"
 
 #define PMUS "/sys/bus/event_source/devices"

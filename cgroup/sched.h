@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The scheduler's figures of bound threads and CPUs. Private to this folder: included by priv.h. */
-#ifndef CGROUP_SCHED_H
-#define CGROUP_SCHED_H
+#pragma once
 
 #include "cgroup/bpf/maps.h"
 #include "vpmu/event/event.h"
@@ -51,5 +50,3 @@ static inline bool key_is_sched(vpmu_key_t key)
 	return vpmu_key_space(key) == VPMU_SPACE_SCHED &&
 	       vpmu_key_event(key) != VPMU_SCHED_PREEMPTED;
 }
-
-#endif

@@ -12,7 +12,7 @@
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 #include "service/program/memory.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/files.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Parses the branch records of one vCPU from an answer of lbr-read, and prints them for vpmu
  * lbr. */
-#ifndef CLI_CAPTURE_H
-#define CLI_CAPTURE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -40,5 +39,3 @@ void capture_want(struct images *im, const struct capture *c);
 /* capture_print, capture_print_json - print to standard output, as text or as one JSON line. */
 void capture_print(struct images *im, const struct capture *c);
 void capture_print_json(struct images *im, const struct capture *c);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Call chains: addresses, the code they belong to, and their names. Used by vpmu profile and vpmu
  * lbr. */
-#ifndef CLI_CHAIN_H
-#define CLI_CHAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,5 +82,3 @@ void chains_look(struct fields *f, struct images *im, const json_t *answer);
 /* chains_add - add "chains" and "other-chains" of @answer to the tree @root. Invalid fields are
  * recorded in @f. */
 void chains_add(struct fields *f, struct images *im, const json_t *answer, struct frame *root);
-
-#endif

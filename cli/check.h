@@ -4,8 +4,7 @@
  * cause as one, states by design apart from problems. JSON has every row. Pure but for standard
  * output; rows have been checked.
  */
-#ifndef CLI_CHECK_H
-#define CLI_CHECK_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ bool remedy_by_design(const char *what, const char *why);
  */
 int holders_check(const char *root,
 		  int (*fn)(const char *what, bool ok, const char *why, void *arg), void *arg);
-
-#endif

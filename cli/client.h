@@ -4,8 +4,7 @@
  * subcommands, from one thread. It checks that an answer is a JSON object with "ok"; field.h checks
  * its fields. Strings in an answer are safe to print (terminal_safe()).
  */
-#ifndef CLI_CLIENT_H
-#define CLI_CLIENT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ int client_exit_status(int status);
  * in the answer is not printed. */
 json_t *client_simple(struct client *c, const char *cmd);
 json_t *client_silent(struct client *c, const char *cmd);
-
-#endif

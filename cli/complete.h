@@ -3,8 +3,7 @@
  * Completes vpmu's command line (service/program/complete.h). Options, their values and arguments
  * come from the argp tables; tenants, VMs, sessions and events from the server.
  */
-#ifndef CLI_COMPLETE_H
-#define CLI_COMPLETE_H
+#pragma once
 
 #include "cli/options.h"
 #include "service/program/complete.h"
@@ -22,5 +21,3 @@ bool cli_complete_main(struct completion *comp, const struct argp *argp);
  * exit. */
 void cli_complete(struct cli *cli, const struct argp *argp, const char *name)
 	__attribute__((noreturn));
-
-#endif

@@ -6,8 +6,7 @@
  * cursor (ECMA-48). All others are left out: they can set titles, write the clipboard, change
  * modes, or make the terminal answer, which is as if the operator had typed it.
  */
-#ifndef CLI_CONSOLE_H
-#define CLI_CONSOLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ bool console_terminal_start(bool raw);
 
 /* console_terminal_restore - as it was before. May be called more than once. */
 void console_terminal_restore(void);
-
-#endif

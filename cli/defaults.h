@@ -4,8 +4,7 @@
  * of the server counts them, else software events, which every kernel counts. A choice that differs
  * from the usual one is reported on standard error, in one line.
  */
-#ifndef CLI_DEFAULTS_H
-#define CLI_DEFAULTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ const char *defaults_sampled(struct client *c, const char *command, const char *
 /* defaults_none_counted - report that the server counts none of the events asked for, and name
  * events that it counts. */
 void defaults_none_counted(struct client *c, const char *command);
-
-#endif

@@ -3,8 +3,7 @@
  * Errors of the vpmu command. Every error is one line on standard error: "vpmu: what: why". Every
  * file of cli may call these functions. They never touch standard output except to flush it.
  */
-#ifndef CLI_ERROR_H
-#define CLI_ERROR_H
+#pragma once
 
 /* Exit status for an invalid command line. 0: success. 1: the command failed. */
 #define EXIT_USAGE 2
@@ -17,5 +16,3 @@ void cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2), noretu
 
 /* cli_error_before - called before an error is printed, if it is set: gives the terminal back. */
 extern void (*cli_error_before)(void);
-
-#endif

@@ -13,8 +13,7 @@
  * 	if (!fields_ok(&f))
  * 		return -1;
  */
-#ifndef CLI_FIELD_H
-#define CLI_FIELD_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ const json_t *field_array(struct fields *f, const json_t *obj, const char *key);
 /* field_address - returns true if @value, an element of the answer, is an address ("0x..."). null
  * means unknown, and is valid. @key names the field in the error. */
 bool field_address(struct fields *f, const json_t *value, const char *key, uint64_t *address);
-
-#endif

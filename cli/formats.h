@@ -6,8 +6,7 @@
  * speedscope and many services for continuous profiling. A sample has the labels vm, vcpu, tenant,
  * side, pid and comm where known.
  */
-#ifndef CLI_FORMATS_H
-#define CLI_FORMATS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ struct brstack {
  */
 void brstack_print(struct brstack *b, struct images *im, const struct capture *c, FILE *f);
 void brstack_free(struct brstack *b);
-
-#endif

@@ -3,8 +3,7 @@
  * What people type who know perf and libvirt, and what does it here: one line each. For commands
  * and options that vpmu does not have.
  */
-#ifndef CLI_HABITS_H
-#define CLI_HABITS_H
+#pragma once
 
 /* habits_command - return what to use instead of the command @name of perf; NULL: nothing known. */
 const char *habits_command(const char *name);
@@ -17,5 +16,3 @@ void habits_offer(struct vpmu_nearest *n);
  * command
  * @command, as perf has it; NULL: nothing known. */
 const char *habits_option(const char *command, const char *typed);
-
-#endif

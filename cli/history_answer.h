@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Checked answers to the request `history` (docs/protocol.md): the server may answer anything. */
-#ifndef CLI_HISTORY_ANSWER_H
-#define CLI_HISTORY_ANSWER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -45,5 +44,3 @@ void history_sum_merge(struct history_sum *sum, const struct history_sum *more);
 /* history_sum_running - return the running share, from 0 to 1: count / scaled, so that the count
  * divided by it is what was scaled up; of a count of 0 the mean of the intervals' shares. */
 double history_sum_running(const struct history_sum *sum);
-
-#endif

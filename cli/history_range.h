@@ -4,8 +4,7 @@
  * --since` and `vpmu report --since`. Errors are printed, and begin with the command's name. A time
  * of which nothing is kept is an interval without an answer: nothing is made up.
  */
-#ifndef CLI_HISTORY_RANGE_H
-#define CLI_HISTORY_RANGE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ struct history_visit {
 /* history_range_walk - visit all intervals of the range in turn, in answers of @nr series. Returns
  * false after an error was printed. */
 bool history_range_walk(const struct history_range *r, size_t nr, const struct history_visit *v);
-
-#endif

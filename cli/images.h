@@ -6,8 +6,7 @@
  * address stays a number if it is outside of every function, such as in code that the guest loaded
  * itself, or if the image is unreadable.
  */
-#ifndef CLI_IMAGES_H
-#define CLI_IMAGES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -62,5 +61,3 @@ unsigned int images_pid(const struct images *im, const char *vm);
 #define ADDRESS_LEN 256
 const char *images_spell(const char *name, const uint64_t *offset, uint64_t address,
 			 char buf[ADDRESS_LEN]);
-
-#endif

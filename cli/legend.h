@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Prints the lines below a table of counts, for table.c: remarks on values, and why some are
  * missing. It must never change the reading. */
-#ifndef CLI_LEGEND_H
-#define CLI_LEGEND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,5 +19,3 @@ void legend_as_of(FILE *to, const char *mark, const struct reading *r);
 
 /* legend_meanings - print the description of each metric, for tables, which have no room for it. */
 void legend_meanings(FILE *to, const struct metrics *ms);
-
-#endif

@@ -27,12 +27,12 @@ static char program[] = "vpmu";
 
 const char *argp_program_version = "vpmu " VPMU_VERSION;
 
-static int cmd_help(struct cli *cli, int argc, char **argv);
+static subcommand_fn cmd_help;
 
 static const struct subcommand {
 	const char *name;
 	const char *brief; /* its line in `vpmu --help` */
-	int (*main)(struct cli *cli, int argc, char **argv);
+	subcommand_fn *main;
 } subcommands[] = {
 	{"list", "show the server's tenants and VMs", cmd_list},
 	{"stat", "count events, like perf stat", cmd_stat},

@@ -4,8 +4,7 @@
  * `metrics`. Definitions are in files (cli/metric/metric.h). A value must never look better than
  * the worst count that it is computed from.
  */
-#ifndef CLI_METRICS_H
-#define CLI_METRICS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ void metric_value(const struct chosen_metric *m, const struct reading *r, const 
 #define METRIC_TEXT 40
 const char *metric_spell(const struct metric_value *mv, char buf[METRIC_TEXT]);
 const char *metric_exactly(const struct metric_value *mv, char buf[METRIC_TEXT]);
-
-#endif

@@ -4,8 +4,7 @@
  * does not know is looked at once more, with the names that it lists: "acme" is the tenant /acme if
  * no VM has this name; otherwise the error names what was probably meant.
  */
-#ifndef CLI_NAMES_H
-#define CLI_NAMES_H
+#pragma once
 
 #include <jansson.h>
 
@@ -26,5 +25,3 @@ const char *names_nearest(const json_t *list, const char *field, const char *wor
 /* names_tenant - return the path of the tenant that @word, without a leading "/", names in the
  * answer to `list`: "/acme" for "acme". NULL: there is none. */
 const char *names_tenant(const json_t *list, const char *word);
-
-#endif

@@ -3,8 +3,7 @@
  * Command lines of the subcommands: one parser for all, and the options that several share. An
  * invalid value exits with EXIT_USAGE and one line with the expected values.
  */
-#ifndef CLI_OPTIONS_H
-#define CLI_OPTIONS_H
+#pragma once
 
 #include <argp.h>
 #include <stdbool.h>
@@ -132,5 +131,3 @@ extern const struct argp cli_look_argp;
 
 /* cli_values - return the values of @option ("mode"), NULL-terminated; NULL: no fixed set. */
 const char *const *cli_values(const char *option);
-
-#endif

@@ -3,8 +3,7 @@
  * Checks the options of a command line before argp parses it, so that an unknown option is one line
  * that names the nearest one; getopt and argp would print two. options.c calls it.
  */
-#ifndef CLI_OPTIONS_CHECK_H
-#define CLI_OPTIONS_CHECK_H
+#pragma once
 
 #include <argp.h>
 #include <stdbool.h>
@@ -17,5 +16,3 @@
  */
 bool options_fault(const struct argp *argp, int argc, char **argv, bool in_order, char *err,
 		   size_t errlen);
-
-#endif

@@ -3,8 +3,7 @@
  * An output file of a command, replaced atomically: the old file stays until the new one is
  * complete, and if the command fails.
  */
-#ifndef CLI_OUTFILE_H
-#define CLI_OUTFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,5 +24,3 @@ FILE *outfile_stream(const struct outfile *o);
  * failed; else remove it. Returns 0, or -errno after an error was printed. main() prints errors of
  * standard output. */
 int outfile_close(struct outfile *o, bool keep);
-
-#endif

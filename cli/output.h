@@ -3,8 +3,7 @@
  * Prints readings as one value per line: as text (intervals), separated values or JSON lines.
  * vpmu(1), OUTPUT, documents the fields. Also formats numbers and names for all other output.
  */
-#ifndef CLI_OUTPUT_H
-#define CLI_OUTPUT_H
+#pragma once
 
 #include "cli/options.h"
 #include "cli/reading.h"
@@ -78,5 +77,3 @@ const char *out_words(const struct val *v, char buf[LABELS_LEN]);
 
 /* out_field - print @text (NULL: empty) and @sep. A text that contains the separator is quoted. */
 void out_field(FILE *to, const char *text, const char *sep);
-
-#endif

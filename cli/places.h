@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The targets of perf's options: the VM or tenant of a process (-p), the tenant of a cgroup (-G).
  */
-#ifndef CLI_PLACES_H
-#define CLI_PLACES_H
+#pragma once
 
 #include "cli/options.h"
 
@@ -18,5 +17,3 @@ char *places_target(struct client *c, enum target_kind kind, const char *text);
 /* places_cgroup - write the path of the cgroup of process @pid, below the mount of cgroup2, to
  * @path. False: it is not known. */
 bool places_cgroup(const char *pid, char *path, size_t len);
-
-#endif

@@ -5,8 +5,7 @@
  * ended has no names any more. Everything read is untrusted; see object_names.c. images.c calls
  * this.
  */
-#ifndef CLI_PROCESSES_H
-#define CLI_PROCESSES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ struct object_place {
  * name now), -ENOEXEC (no ELF file). Even then, names that were found are set. */
 int object_names(const char *const path[2], uint64_t inode, const char *debug_dir,
 		 struct object_place *place, size_t nr, uint64_t deadline_ns);
-
-#endif

@@ -158,7 +158,7 @@ static int check_ran(const struct profile_opts *o, struct client *c, const json_
 /* cli_wait(), with a progress line. */
 static enum cli_wait wait_until(const struct profile_opts *o, double end, struct client *c)
 {
-	double cli_profile_start = end < 0 ? cli_now() : end - o->look.duration_s;
+	double start = end < 0 ? cli_now() : end - o->look.duration_s;
 	enum cli_wait why;
 	bool last;
 
@@ -168,10 +168,9 @@ static enum cli_wait wait_until(const struct profile_opts *o, double end, struct
 		last = end >= 0 && end <= next;
 		why = cli_wait(last ? end : next, client_fd(c));
 		if (end < 0)
-			progress_show("profile", "%.0f s; Ctrl-C ends it",
-				      cli_now() - cli_profile_start);
+			progress_show("profile", "%.0f s; Ctrl-C ends it", cli_now() - start);
 		else
-			progress_show("profile", "%.0f of %g s", cli_now() - cli_profile_start,
+			progress_show("profile", "%.0f of %g s", cli_now() - start,
 				      o->look.duration_s);
 	} while (why == CLI_WAIT_TIME && !last);
 	progress_end();

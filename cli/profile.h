@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The parts of vpmu profile. profile_view.c formats the server's answer. */
-#ifndef CLI_PROFILE_H
-#define CLI_PROFILE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -45,5 +44,3 @@ bool frequency_period(struct client *c, const char *event, const char *target, l
  * line; set even if one is. */
 #define WHY_LEN 256
 bool why_not_running(struct client *c, const char *target, char why[WHY_LEN]);
-
-#endif

@@ -3,8 +3,7 @@
  * The answer of `read` or `detach` as plain structures, and their difference and union. Used by
  * `vpmu stat`, `top` and `detach`. Every field is checked: the server may answer anything.
  */
-#ifndef CLI_READING_H
-#define CLI_READING_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -135,5 +134,3 @@ bool reading_none_supported(const struct reading *r);
 
 /* row_kind_name - return "root", "host", "tenant", "vm" or "vcpu". */
 const char *row_kind_name(enum row_kind kind);
-
-#endif

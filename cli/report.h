@@ -3,8 +3,7 @@
  * The parts of `vpmu report`, which report.c uses. Their JSON has the form of the page's data
  * (docs/report.md).
  */
-#ifndef CLI_REPORT_H
-#define CLI_REPORT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ struct report_cpus *report_cpus_start(struct client *c, unsigned int nr_cpus);
 
 /* report_cpus_end - return the page's "cpus", or NULL; frees @p, which may be NULL. */
 json_t *report_cpus_end(struct report_cpus *p);
-
-#endif

@@ -3,8 +3,7 @@
  * Prints answers that are lists of JSON objects as tables or as JSON lines: vpmu list, events,
  * check, sessions, conservation. Every field that a table shows is checked first.
  */
-#ifndef CLI_ROWS_H
-#define CLI_ROWS_H
+#pragma once
 
 #include <jansson.h>
 #include <libsmartcols.h>
@@ -64,5 +63,3 @@ struct libscols_table *rows_new_table(void);
 /* rows_print - check @rows, then print them as JSON lines or as a table. Returns the exit status.
  */
 int rows_print(const json_t *rows, const struct column *columns, bool json);
-
-#endif

@@ -10,7 +10,6 @@
 #include "cli/commands.h"
 #include "cli/error.h"
 #include "selftest/selftest.h"
-#include "service/program/memory.h"
 
 struct report {
 	bool json;

@@ -3,8 +3,7 @@
  * Sessions of the server, for `vpmu stat`, `top`, `attach` and `detach`. Several targets are
  * several sessions of the server, read one after another and merged into one reading.
  */
-#ifndef CLI_SESSION_H
-#define CLI_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -48,5 +47,3 @@ bool sessions_gone(const struct sessions *s);
 /* sessions_last - the counts that the server sent at its end; call it only once the server has
  * closed the connection. NULL: none, or not of all sessions. */
 struct reading *sessions_last(struct sessions *s);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The answer of `sharing`: the numbers of consumers and counters on each backend. Used by `vpmu
  * sharing` and by the heading of `vpmu top`. */
-#ifndef CLI_SHARING_H
-#define CLI_SHARING_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ struct sharing {
 /* sharing_ask - query the server. Returns the number of backends, up to SHARING_BACKENDS_MAX, or -1
  * after an error was printed. */
 int sharing_ask(struct client *c, struct sharing out[SHARING_BACKENDS_MAX]);
-
-#endif

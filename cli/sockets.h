@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Finds the sockets of servers (docs/protocol.md), for client.c. */
-#ifndef CLI_SOCKETS_H
-#define CLI_SOCKETS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ bool socket_trusted(const char *path);
  * user may use, but not @but (may be NULL). Empty if there are none. Nothing is sent to them. */
 #define SOCKETS_FOUND 1200
 void sockets_found(const char *but, char text[SOCKETS_FOUND]);
-
-#endif

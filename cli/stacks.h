@@ -4,8 +4,7 @@
  * stacks, one line "outermost;...;innermost COUNT" per stack, for flamegraph.pl, speedscope and
  * similar tools. The output depends only on the counts, not on the order of additions.
  */
-#ifndef CLI_STACKS_H
-#define CLI_STACKS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ void stacks_free(struct frame *root);
  * name is printed as '_', so that a name never creates a frame or a line.
  */
 void stacks_print_folded(const struct frame *root, FILE *f);
-
-#endif

@@ -23,7 +23,6 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/stat.h"
-#include "service/program/memory.h"
 
 #define DEFAULT_EVENTS	"instructions,cycles,branches,branches-taken"
 #define INTERVAL_MIN_MS 10

@@ -3,8 +3,7 @@
  * The parts of `vpmu stat`. watch.c waits while sessions count: the counts are read periodically,
  * so that some remain if the server is lost. A server that ends normally sends its last counts.
  */
-#ifndef CLI_STAT_H
-#define CLI_STAT_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -99,5 +98,3 @@ char *own_cgroup_tenant(struct own_cgroup *o, struct client *c, const char *cmd,
 
 /* own_cgroup_end - move what still runs in it to the cgroup above, and remove it. */
 void own_cgroup_end(struct own_cgroup *o);
-
-#endif

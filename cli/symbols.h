@@ -4,8 +4,7 @@
  * object_names.c for processes of the host, kallsyms.c for kernels. A file is untrusted: a damaged
  * one causes an error or wrong names, nothing worse.
  */
-#ifndef CLI_SYMBOLS_H
-#define CLI_SYMBOLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ size_t symbols_build_id(const struct symbols *s, uint8_t id[SYMBOLS_BUILD_ID_MAX
 /* kallsyms_load - read the file @path. Returns 0, or -errno and one line in @err; -EACCES also if
  * the kernel hides the addresses from this user; -ENODATA: no functions. */
 int kallsyms_load(const char *path, struct symbols **out, char *err, size_t errlen);
-
-#endif

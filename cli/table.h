@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Prints a reading as the final output of `vpmu stat` and `vpmu detach`. */
-#ifndef CLI_TABLE_H
-#define CLI_TABLE_H
+#pragma once
 
 #include "cli/options.h"
 #include "cli/reading.h"
@@ -20,5 +19,3 @@ struct run_info {
  */
 void table_print_as(const struct format_opts *format, const struct reading *r,
 		    const struct run_info *run);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Standard output of the vpmu command: its width, its end, and safe text. Used by all of cli/. */
-#ifndef CLI_TERMINAL_H
-#define CLI_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,5 +23,3 @@ bool terminal_is_safe(const char *text);
  * text from a server or a file must pass through it.
  */
 char *terminal_safe(char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The options of vpmu top, its sessions, the screen and batch mode. */
-#ifndef CLI_TOP_H
-#define CLI_TOP_H
+#pragma once
 
 #include "cli/session.h"
 
@@ -57,5 +56,3 @@ int top_batch(struct top_source *src, const struct top_opts *o);
 /* top_screen - run the screen for @src until q. Keys change @o. Returns the exit status; errors
  * were printed after the screen was closed. */
 int top_screen(struct top_source *src, struct top_opts *o);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Lays out the difference of two readings for vpmu top: rates, sorted, as lines of text. The screen
  * and batch mode only print the lines. */
-#ifndef CLI_TOP_VIEW_H
-#define CLI_TOP_VIEW_H
+#pragma once
 
 #include <stddef.h>
 
@@ -131,5 +130,3 @@ enum top_paint marks_paint(unsigned int set);
 /* marks_legend - explain the marks of @set, "" if there are none. */
 #define MARKS_LEGEND 128
 void marks_legend(unsigned int set, char legend[MARKS_LEGEND]);
-
-#endif

@@ -3,8 +3,7 @@
  * Waits for the first of: a time, Ctrl-C, the end of a command, the server's end. One waiter per
  * process; only its main thread may call these functions.
  */
-#ifndef CLI_WAIT_H
-#define CLI_WAIT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -60,5 +59,3 @@ enum cli_wait cli_wait_input(double end, int server_fd, int input_fd);
 void progress_show(const char *cmd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* progress_end - remove the line. Call it before anything else is printed. */
 void progress_end(void);
-
-#endif

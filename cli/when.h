@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Points in time as people type them, for `vpmu stat --since`. It reads no clock: the caller has
  * the time. */
-#ifndef CLI_WHEN_H
-#define CLI_WHEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ bool when_parse(const char *text, uint64_t now_ns, uint64_t *ns);
 /* when_text - write @ns as a local date and time to @buf, and return it. */
 #define WHEN_LEN 32
 char *when_text(uint64_t ns, char buf[WHEN_LEN]);
-
-#endif

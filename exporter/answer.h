@@ -4,8 +4,7 @@
  * error, never a number. Strings belong to the answer. metrics.c and metric_rows.c call it. No
  * state; one thread.
  */
-#ifndef EXPORTER_ANSWER_H
-#define EXPORTER_ANSWER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ int answer_ask(void *connection, json_t *req, json_t **resp, char *err, size_t e
 /* answer_u64 - read a number of @o, an integer or a string of digits. Returns false if there is
  * none. */
 bool answer_u64(const json_t *o, const char *key, uint64_t *v);
-
-#endif

@@ -3,8 +3,7 @@
  * Reads vpmu-exporter.conf: one section [vpmu-exporter] (vpmu-exporter(8)); for the exporter and
  * `vpmu metrics`. An error is one line: file and line, the error, the expected value.
  */
-#ifndef EXPORTER_CONFIG_H
-#define EXPORTER_CONFIG_H
+#pragma once
 
 #include <stddef.h>
 
@@ -42,5 +41,3 @@ int exporter_metrics(const struct exporter_config *c, void *connection, struct m
 /* exporter_contain - become @user (NULL: stay), and drop all that serving does not need. @file: the
  * Unix socket to remove at the end; NULL: none. Returns 0, or -errno and one line in @err. */
 int exporter_contain(const char *user, const char *file, char *err, size_t errlen);
-
-#endif

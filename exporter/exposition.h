@@ -4,8 +4,7 @@
  * writes family after family, with all samples of each. Running out of memory is recorded: only
  * expo_end() reports whether the text is complete.
  */
-#ifndef EXPORTER_EXPOSITION_H
-#define EXPORTER_EXPOSITION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ void expo_fini(struct expo *e);
 
 /* expo_content_type - return the value for HTTP's Content-Type. */
 const char *expo_content_type(enum expo_form form);
-
-#endif

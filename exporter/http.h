@@ -4,8 +4,7 @@
  * writes a text when a scraper requests one; all scrapers within a second share it. main.c calls
  * it.
  */
-#ifndef EXPORTER_HTTP_H
-#define EXPORTER_HTTP_H
+#pragma once
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -89,5 +88,3 @@ enum expo_form accept_form(const char *accept);
 /* accept_gzip - returns true if @encodings (may be NULL) contains gzip or "*" with a weight above
  * 0. */
 bool accept_gzip(const char *encodings);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The exporter's listening socket. main.c calls it; config.c only metrics_listen_ok(). */
-#ifndef EXPORTER_LISTEN_H
-#define EXPORTER_LISTEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ bool metrics_listen_ok(const char *where);
  * which the caller removes at the end and frees. Returns 0, or -errno and one line in @err.
  */
 int metrics_listen(const char *where, int *fd, char **file, char *err, size_t errlen);
-
-#endif

@@ -8,8 +8,7 @@
  * A missing count is absent, and a family "..._missing" has the reason. Counts must never be
  * scaled, because a scaled count can decrease.
  */
-#ifndef EXPORTER_METRICS_H
-#define EXPORTER_METRICS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -92,5 +91,3 @@ int metrics_rows(struct metrics *m, const struct metrics_answers *a, struct expo
  * counted: what was counted of it before is a number, 0 is none. */
 json_t *metrics_vms(const json_t *list);
 bool metrics_uncounted(const json_t *vm);
-
-#endif

@@ -4,8 +4,7 @@
  * docs/report.md has the data's form. Names in the data may be hostile: they are JSON in which no
  * markup is possible, and only scripts with the page's own random nonce run.
  */
-#ifndef EXPORTER_PAGE_H
-#define EXPORTER_PAGE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -21,5 +20,3 @@ char *page_text(const json_t *data, bool live, size_t *len);
  * uses them. */
 extern const char report_html[], report_css[], report_js[];
 extern const size_t report_html_len, report_css_len, report_js_len;
-
-#endif

@@ -3,8 +3,7 @@
  * The users allowed to scrape: names and password hashes from a file with lines NAME:HASH. Hashes
  * are those of crypt(5). http.c calls it. One thread.
  */
-#ifndef EXPORTER_USERS_H
-#define EXPORTER_USERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ void users_free(struct users *u);
  * @now_ns: CLOCK_MONOTONIC.
  */
 int users_check(struct users *u, const char *name, const char *password, uint64_t now_ns);
-
-#endif

@@ -4,8 +4,7 @@
  * (stat.c, record.c, ...) call these functions before they touch the machine. The functions must
  * make no system calls, because tests also build them for the host.
  */
-#ifndef GUEST_TOOLS_ARGS_H
-#define GUEST_TOOLS_ARGS_H
+#pragma once
 
 #include "guest-tools/events.h"
 #include "guest-tools/text.h"
@@ -90,5 +89,3 @@ bool option_u64(const struct option *o, struct word w, char *err);
 bool args_options(const char **s, const char *cmd, const struct option *o, size_t nr, char *err);
 bool args_number(const char **s, const char *name, uint64_t min, uint64_t max, uint64_t *v,
 		 char *err);
-
-#endif

@@ -3,8 +3,7 @@
  * The named events of the guest tools, their encodings by vendor, and the parser of event lists
  * (-e). No system calls: tests also build this for the host.
  */
-#ifndef GUEST_TOOLS_EVENTS_H
-#define GUEST_TOOLS_EVENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ bool events_parse(const char *s, size_t len, struct event *ev, size_t *n, char *
 
 /* event_same - returns true if both count the same event at the same privilege levels. */
 bool event_same(const struct event *a, const struct event *b);
-
-#endif

@@ -4,8 +4,7 @@
  * "chain" is on its stack, and the true branches of "branches" follow from RIP and R8. truth.c and
  * tests compare branch records with it. Both C and assembly include this file.
  */
-#ifndef GUEST_TOOLS_FLOW_H
-#define GUEST_TOOLS_FLOW_H
+#pragma once
 
 #define FLOW_CHAIN_DEPTH 22
 #define FLOW_CHAIN_SEED	 0x9e3779b97f4a7c15
@@ -45,6 +44,4 @@ int flow_branches(uint64_t code, uint64_t ip, uint64_t r8, struct flow_branch *b
  * stack, i.e. a CALL of chain or of user_call with that target ends at @ret. Reads the code at
  * @ret. */
 bool flow_call_ok(uint64_t from, uint64_t to, uint64_t ret);
-#endif
-
 #endif

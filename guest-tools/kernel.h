@@ -3,8 +3,7 @@
  * Interface between the files of the guest kernel (kernel.c, kernel_pmi.c, start.S): the data of a
  * vCPU and privileged instructions. The tools run in CPL3 and must not include this file.
  */
-#ifndef GUEST_TOOLS_KERNEL_H
-#define GUEST_TOOLS_KERNEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,5 +87,3 @@ bool user_range(const struct percpu *cpu, uint64_t p, uint64_t bytes);
 /* kernel_pmi.c: pmi_register - execute SYS_PMI. pmi_interrupt - handle an NMI or a vector >= 32. */
 int64_t pmi_register(struct percpu *cpu, uint64_t pmi);
 void pmi_interrupt(struct percpu *cpu, const struct trap_frame *f);
-
-#endif

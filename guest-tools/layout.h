@@ -24,8 +24,7 @@
  *
  * Pages between these are not mapped, so a stack overflow faults.
  */
-#ifndef GUEST_TOOLS_LAYOUT_H
-#define GUEST_TOOLS_LAYOUT_H
+#pragma once
 
 #define GUEST_PAGE 0x1000
 
@@ -226,6 +225,4 @@ struct guest_sample {
 	uint16_t nr_stack; /* words from RSP up to the RSP at SYS_RUN, limited to stack_nr */
 	uint16_t nr_lbr;   /* records that are not zero, the newest first */
 };
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * The guest tools' driver of branch records: Intel architectural LBR (SDM vol. 3, 19.1) or AMD
  * LbrExtV2 (APM vol. 2, 13.1.1.9). In both, record 0 is the newest. sample.c uses it.
  */
-#ifndef GUEST_TOOLS_LBRDEV_H
-#define GUEST_TOOLS_LBRDEV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ static inline bool lbr_record(const struct lbr_dev *dev, uint64_t *from, uint64_
 	}
 	return *from || *to;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * vpmu/guest/abi.h if these exist. It serves one vCPU and one user. It runs in CPL3; the kernel
  * executes the privileged instructions (SYS_PMU).
  */
-#ifndef GUEST_TOOLS_PMU_H
-#define GUEST_TOOLS_PMU_H
+#pragma once
 
 #include "guest-tools/events.h"
 #include "guest-tools/layout.h"
@@ -99,5 +98,3 @@ int pmu_fixed(const struct pmu *pmu, const struct event *e);
 /* The MSRs of counter @ctr. */
 uint32_t pmu_counter_msr(const struct pmu *pmu, int ctr);
 uint32_t pmu_evtsel_msr(const struct pmu *pmu, int ctr);
-
-#endif

@@ -4,8 +4,7 @@
  * same event, and the kernel's samples (struct guest_pmi). Nothing here may wait for a PMI, because
  * some hosts deliver none.
  */
-#ifndef GUEST_TOOLS_SAMPLE_H
-#define GUEST_TOOLS_SAMPLE_H
+#pragma once
 
 #include "guest-tools/lbrdev.h"
 #include "guest-tools/pmu.h"
@@ -74,5 +73,3 @@ static inline const uint64_t *sample_lbr(const struct sampler *s, const struct g
 /* apic_enable - switch the local APIC to x2APIC mode and enable it. False: this is not possible;
  * @err has one line. */
 bool apic_enable(char *err, size_t err_size);
-
-#endif

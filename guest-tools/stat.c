@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The command stat: counts events while a workload runs and prints them as `perf stat` does. It
- * prints the raw counts and must not subtract anything: they include WORKLOAD_OVERHEAD_* of
- * workloads.h. Values that are scaled, modelled or derived are marked.
+ * prints the raw counts and must not subtract anything: they include the tool's own instructions.
+ * Values that are scaled, modelled or derived are marked.
  */
 #include "guest-tools/args.h"
 #include "guest-tools/pmu.h"

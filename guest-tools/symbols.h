@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Names of the image's functions, from a table made by the build (symbols.cmake). record and lbr
  * print them. */
-#ifndef GUEST_TOOLS_SYMBOLS_H
-#define GUEST_TOOLS_SYMBOLS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ uint64_t symbol_start(uint64_t ip, uint64_t code_end);
 /* symbol_text - the name of the function that begins at @start, or if there is none the address in
  * hexadecimal, in @buf. */
 const char *symbol_text(uint64_t start, char buf[SYMBOL_TEXT_MAX]);
-
-#endif

@@ -4,8 +4,7 @@
  * string, and output to the serial port, line by line. Only the output makes system calls. Tests
  * also build this for the host.
  */
-#ifndef GUEST_TOOLS_TEXT_H
-#define GUEST_TOOLS_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ void out_flush(void);
 /* mul_div - @a * @b / @c with a 128-bit product; UINT64_MAX if the result does not fit or @c is 0.
  */
 uint64_t mul_div(uint64_t a, uint64_t b, uint64_t c);
-
-#endif

@@ -4,8 +4,7 @@
  * first word of the guest's arguments. Commands run in CPL3 on every vCPU; each vCPU has its own
  * variables, stack and memory (layout.h), so they need no locks.
  */
-#ifndef GUEST_TOOLS_TOOLS_H
-#define GUEST_TOOLS_TOOLS_H
+#pragma once
 
 #include "guest-tools/layout.h"
 #include "guest-tools/text.h"
@@ -55,5 +54,3 @@ void sys_exit(int status) __attribute__((noreturn));
 int64_t sys_write(const char *buf, size_t bytes);
 int64_t sys_pmu(struct guest_op *ops, size_t n);
 int64_t sys_pmi(struct guest_pmi *pmi);
-
-#endif

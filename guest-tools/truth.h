@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* For lbr: compares a sample's branch records with the true history of its workload (flow.h). */
-#ifndef GUEST_TOOLS_TRUTH_H
-#define GUEST_TOOLS_TRUTH_H
+#pragma once
 
 #include "guest-tools/sample.h"
 
@@ -18,5 +17,3 @@ unsigned int truth_branches(const struct sampler *s, const struct guest_sample *
 /* truth_edge - returns true if the truth is unknown where @g was taken: in the kernel, or, if
  * @branches, outside the blocks of workload_branches. */
 bool truth_edge(const struct guest_sample *g, bool branches);
-
-#endif

@@ -4,8 +4,7 @@
  * its file and the environment, and passes them to the library as lines KEY=VALUE in the variable
  * VPMU_PRELOAD.
  */
-#ifndef PRELOAD_CONF_H
-#define PRELOAD_CONF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,5 +106,3 @@ struct arguments {
 
 /* arguments_read - @argv is QEMU's, the program's name included, and ends with NULL. */
 void arguments_read(struct arguments *a, char *const argv[]);
-
-#endif

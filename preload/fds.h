@@ -7,8 +7,7 @@
  * that closes a descriptor which another thread still uses gets what the kernel makes of that; the
  * object is then never freed.
  */
-#ifndef PRELOAD_FDS_H
-#define PRELOAD_FDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ int fds_next(unsigned int fd);
 /* fds_take - forget @fd. Returns its kind and object; *@busy: a reference is held, so the object
  * must stay. Any thread. */
 enum fds_kind fds_take(int fd, void **obj, bool *busy);
-
-#endif

@@ -3,8 +3,7 @@
  * The kernel, below what the library interposes. sys.c makes the system calls; unit tests and the
  * fuzzer have a fake kernel instead.
  */
-#ifndef PRELOAD_SYS_H
-#define PRELOAD_SYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ void sys_unmap_run(void *run, size_t bytes);
 
 int sys_tid(void);
 bool sys_thread_lives(int tid);
-
-#endif

@@ -11,8 +11,7 @@
  * threads to leave the guest (host.h), so these take it only for a reset. KVM_RUN takes no lock at
  * all.
  */
-#ifndef PRELOAD_VM_H
-#define PRELOAD_VM_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -155,5 +154,3 @@ void call_closing(int fd);
 void call_closing_range(unsigned int first, unsigned int last);
 /* @fd has become a duplicate of @from. */
 void call_duplicated(int from, int fd);
-
-#endif

@@ -16,8 +16,7 @@
  * the model and the version of this table: another state is refused. Zero is a reset. For AMD's
  * models it has DEBUGCTL as well.
  */
-#ifndef PRELOAD_WORDS_H
-#define PRELOAD_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, 
 		    size_t whylen);
 
 bool words_is_intel(enum vpmu_guest_model model);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Shared by the checks of selftest.h. */
-#ifndef SELFTEST_PRIV_H
-#define SELFTEST_PRIV_H
+#pragma once
 
 #include <stdint.h>
 
@@ -78,10 +77,11 @@ struct selftest {
 	int error;	       /* ends the run */
 };
 
+typedef void selftest_check_fn(struct selftest *t);
 struct selftest_check {
 	const char *name, *brief;
 	unsigned int needs; /* NEED_... */
-	void (*run)(struct selftest *t);
+	selftest_check_fn *run;
 };
 enum { NEED_PMU = 1, NEED_CPUS = 2, NEED_HOTPLUG = 4 };
 
@@ -149,18 +149,8 @@ void facts(struct selftest *t);
 
 /* ---- the checks ---- */
 
-void check_alone(struct selftest *t);
-void check_shared(struct selftest *t);
-void check_cpus(struct selftest *t);
-void check_many(struct selftest *t);
-void check_perf(struct selftest *t);
-void check_sides(struct selftest *t);
-void check_moves(struct selftest *t);
-void check_switch(struct selftest *t);
-void check_hotplug(struct selftest *t);
-void check_samples(struct selftest *t);
-void check_branches(struct selftest *t);
-void check_kvm(struct selftest *t);
+selftest_check_fn check_alone, check_shared, check_cpus, check_many, check_perf, check_sides,
+	check_moves, check_switch, check_hotplug, check_samples, check_branches, check_kvm;
 
 /* ---- guest_*.c: VMs that workers run, without an operating system, with known code ---- */
 
@@ -179,5 +169,3 @@ struct guest_seen {
 int guest_loop(uint64_t n);
 /* guest_pmu - a guest that counts for itself. -EOPNOTSUPP: not on this host, with a reason. */
 int guest_pmu(struct guest_seen *seen);
-
-#endif

@@ -4,8 +4,7 @@
  * with the work, with the hardware's totals and with perf events of its own. cli/selftest.c and the
  * beds' bed_selftest call this. It needs the rights of vpmud, not vpmud itself.
  */
-#ifndef SELFTEST_SELFTEST_H
-#define SELFTEST_SELFTEST_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -66,5 +65,3 @@ int selftest_run(const struct selftest_opts *o, char *err, size_t errlen);
 
 /* selftest_name - the name of check @i, and in *@brief what it checks; NULL: there is none. */
 const char *selftest_name(unsigned int i, const char **brief);
-
-#endif

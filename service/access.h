@@ -5,8 +5,7 @@
  * object that the same user opened earlier with more rights. The kernel identifies the client
  * (SO_PEERCRED, SO_PEERGROUPS); options grant rights to groups.
  */
-#ifndef SERVICE_ACCESS_H
-#define SERVICE_ACCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -91,5 +90,3 @@ static inline bool access_all(const struct access *a)
 {
 	return !a || a->all;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Chooses the one backend of a profile or capture: samples and branch records of different backends
  * come from different CPUs. Control thread.
  */
-#ifndef SERVICE_BACKEND_CHOICE_H
-#define SERVICE_BACKEND_CHOICE_H
+#pragma once
 
 #include "service/tenant/tenant.h"
 
@@ -17,5 +16,3 @@
  */
 int backend_choose(struct tenants *ts, struct node *target, unsigned int can, const char *what,
 		   const char *backend, struct vpmu_backend_node **out, char *err, size_t errlen);
-
-#endif

@@ -5,8 +5,7 @@
  * and an owner, and ends with its target at the latest. A capture is of one backend. All functions:
  * control thread.
  */
-#ifndef SERVICE_CAPTURE_H
-#define SERVICE_CAPTURE_H
+#pragma once
 
 #include "service/registry.h"
 #include "service/traces.h"
@@ -97,5 +96,3 @@ struct capture_folded {
 	unsigned int unread; /* of these: could not be read whole */
 };
 int capture_fold(struct capture *cap, struct capture_folded *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The clocks of ages, deadlines, readings and dates in the service. Never used for counts: backends
  * have their own. */
-#ifndef SERVICE_CLOCK_H
-#define SERVICE_CLOCK_H
+#pragma once
 
 #include "vpmu/util/clock.h"
 
@@ -39,5 +38,3 @@ static inline struct as_of as_of_now(uint64_t begin_ns)
 
 	return (struct as_of){.ns = ns, .us = realtime_us(), .width_ns = ns - begin_ns};
 }
-
-#endif

@@ -39,18 +39,12 @@ void command_value_text(struct json_text *t, const struct vpmu_value *v)
 {
 	char words[QUALITY_LEN];
 
-	json_text_add(t, "{\"count\":\"");
-	json_text_number(t, v->count);
-	json_text_add(t, "\",\"counter-value\":\"");
-	json_text_number(t, vpmu_value_scaled(v));
-	json_text_add(t, "\",\"enabled-ns\":\"");
-	json_text_number(t, v->enabled_ns);
-	json_text_add(t, "\",\"running-ns\":\"");
-	json_text_number(t, v->running_ns);
-	if (v->age_ns) {
-		json_text_add(t, "\",\"age-ns\":\"");
-		json_text_number(t, v->age_ns);
-	}
+	json_text_count(t, "{\"count\":\"", v->count);
+	json_text_count(t, "\",\"counter-value\":\"", vpmu_value_scaled(v));
+	json_text_count(t, "\",\"enabled-ns\":\"", v->enabled_ns);
+	json_text_count(t, "\",\"running-ns\":\"", v->running_ns);
+	if (v->age_ns)
+		json_text_count(t, "\",\"age-ns\":\"", v->age_ns);
 	json_text_add(t, "\",\"quality\":\""); /* words that need no quoting */
 	json_text_add(t, lacks(v) ? quality_words(v, words) : vpmu_quality_name(v->quality));
 	json_text_add(t, v->supported ? "\",\"supported\":true}" : "\",\"supported\":false}");

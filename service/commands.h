@@ -5,8 +5,7 @@
  * checks: server.c discards an answer in which an allocation failed (json_memory_failed). A value
  * goes into its parent when it is complete, for a parent that cannot take it frees it.
  */
-#ifndef SERVICE_COMMANDS_H
-#define SERVICE_COMMANDS_H
+#pragma once
 
 #include "service/capture.h"
 #include "service/clock.h"
@@ -121,5 +120,3 @@ extern command_fn cmd_history;
 extern command_fn cmd_attach, cmd_reattach, cmd_read, cmd_detach, cmd_sessions;
 extern command_fn cmd_profile_start, cmd_profile_read, cmd_profile_stop, cmd_profiles;
 extern command_fn cmd_lbr_attach, cmd_lbr_read, cmd_lbr_detach, cmd_captures;
-
-#endif

@@ -4,8 +4,7 @@
  * vpmu-exporter use it. The server may be slow, may end, and may send invalid answers; the caller
  * checks the contents. One thread.
  */
-#ifndef SERVICE_CONNECTION_H
-#define SERVICE_CONNECTION_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ int connection_send(struct connection *c, const char *text);
  * -EMSGSIZE: more than CONNECTION_ANSWER_MAX; -ENOMEM.
  */
 int connection_receive(struct connection *c, void (*before)(int fd), json_t **resp);
-
-#endif

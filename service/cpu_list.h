@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Lists of CPUs as perf and the kernel have them: "0,2-4". */
-#ifndef SERVICE_CPU_LIST_H
-#define SERVICE_CPU_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,5 +10,3 @@
 /* cpu_list_parse - set the CPUs in @text, of @nr, in @set[0..nr). Returns 0, or -EINVAL and one
  * line in @err. */
 int cpu_list_parse(const char *text, bool *set, unsigned int nr, char *err, size_t errlen);
-
-#endif

@@ -8,8 +8,7 @@
  * With a file it survives the process: each interval is appended by one write, and a file that was
  * cut off is used up to there. Control thread.
  */
-#ifndef SERVICE_HISTORY_H
-#define SERVICE_HISTORY_H
+#pragma once
 
 #include "service/history_log.h"
 #include "service/session.h"
@@ -41,5 +40,3 @@ void history_tick(struct history *h, uint64_t at_us, uint64_t mono_ns);
 uint64_t history_interval_ns(const struct history *h);
 uint64_t history_dropped(const struct history *h);
 const struct history_segment *history_segment(const struct history *h, size_t i);
-
-#endif

@@ -141,7 +141,7 @@ static bool query_tick(void *arg, const struct history_tick *t)
 
 static int line_by_name(const void *a, const void *b)
 {
-	const struct line *x = *(struct line *const *)a, *y = *(struct line *const *)b;
+	const struct line *x = a, *y = b;
 	int c = strcmp(x->path, y->path);
 
 	if (!c)
@@ -164,21 +164,14 @@ static void query_collect(void *arg, uint32_t id, const char *path, const char *
 	q->line[q->nr++] = (struct line){.path = path, .vm = vm, .event = event, .key = key};
 }
 
-static int line_cmp(const void *a, const void *b)
-{
-	const struct line *x = a, *y = b;
-
-	return line_by_name(&x, &y);
-}
-
 static void query_unique(struct query *q)
 {
 	size_t to = 0;
 
 	if (q->nr > 1)
-		qsort(q->line, q->nr, sizeof(*q->line), line_cmp);
+		qsort(q->line, q->nr, sizeof(*q->line), line_by_name);
 	for (size_t i = 0; i < q->nr; i++)
-		if (!to || line_cmp(&q->line[to - 1], &q->line[i]))
+		if (!to || line_by_name(&q->line[to - 1], &q->line[i]))
 			q->line[to++] = q->line[i];
 	q->nr = to;
 }
@@ -196,7 +189,7 @@ static void query_id(void *arg, uint32_t id, const char *path, const char *vm, v
 		q->id = xreallocarray(q->id, q->room_ids, sizeof(struct line *));
 	}
 	q->id[id] = query_wants(q, path, vm, key)
-			    ? bsearch(&like, q->line, q->nr, sizeof(*q->line), line_cmp)
+			    ? bsearch(&like, q->line, q->nr, sizeof(*q->line), line_by_name)
 			    : NULL;
 }
 
@@ -372,10 +365,9 @@ static void add_line(struct json_text *t, const struct query *q, const struct li
 	if (l->multiplexed) {
 		json_text_add(t, ",\"running\":");
 		for (size_t i = 0; i < q->nr_points; i++) {
-			json_text_add(t, i ? "," : "[");
-			json_text_number(t, l->point[i].flags & HISTORY_MULTIPLEXED
-						    ? l->point[i].share
-						    : 100);
+			json_text_count(t, i ? "," : "[",
+					l->point[i].flags & HISTORY_MULTIPLEXED ? l->point[i].share
+										: 100);
 		}
 		json_text_add(t, "]");
 	}
@@ -384,28 +376,22 @@ static void add_line(struct json_text *t, const struct query *q, const struct li
 
 static void query_answer(struct json_text *t, const struct query *q)
 {
-	json_text_add(t, "{\"interval_ns\":");
-	json_text_number(t, history_interval_ns(q->h) * q->each);
-	if (access_all(q->who)) { /* it depends on what all count */
-		json_text_add(t, ",\"width_ns\":");
-		json_text_number(t, q->width_ns);
-	}
+	json_text_count(t, "{\"interval_ns\":", history_interval_ns(q->h) * q->each);
+	if (access_all(q->who)) /* it depends on what all count */
+		json_text_count(t, ",\"width_ns\":", q->width_ns);
 	json_text_add(t, ",\"times\":[");
 	for (size_t i = 0; i < q->nr_points; i++) {
 		size_t end = (i + 1) * q->each < q->nr_times ? (i + 1) * q->each : q->nr_times;
 
-		json_text_add(t, i ? "," : "");
-		json_text_number(t, q->times[end - 1].ns);
+		json_text_count(t, i ? "," : "", q->times[end - 1].ns);
 	}
-	json_text_add(t, "],\"start_ns\":");
-	json_text_number(t, q->nr_times ? q->times[0].ns : 0);
+	json_text_count(t, "],\"start_ns\":", q->nr_times ? q->times[0].ns : 0);
 	json_text_add(t, ",\"series\":[");
 	for (size_t i = 0; i < q->nr; i++) {
 		json_text_add(t, i ? "," : "");
 		add_line(t, q, &q->line[i]);
 	}
-	json_text_add(t, "],\"dropped\":");
-	json_text_number(t, access_all(q->who) ? history_dropped(q->h) : 0);
+	json_text_count(t, "],\"dropped\":", access_all(q->who) ? history_dropped(q->h) : 0);
 	json_text_add(t, ",");
 }
 

@@ -4,8 +4,7 @@
  * record has a length and a checksum; readers check every field, and a segment ends for them before
  * the first record that is damaged or incomplete. history.c calls this. Control thread.
  */
-#ifndef SERVICE_HISTORY_LOG_H
-#define SERVICE_HISTORY_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ struct history_file *history_file_open(const char *base, uint64_t interval_ns,
 				       void (*note)(void *arg, const char *line), void *arg);
 int history_file_write(struct history_file *f, const struct history_segment *s);
 void history_file_close(struct history_file *f);
-
-#endif

@@ -6,8 +6,7 @@
  * also calls json_memory_failed after it has built an answer; the answer is valid only if that
  * returns false.
  */
-#ifndef SERVICE_JSON_MEMORY_H
-#define SERVICE_JSON_MEMORY_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ bool json_memory_failed(void);
  * reference. Calls json_memory_begin first. Returns NULL if @text is not JSON (position in @error),
  * or json_memory_failed. Any thread. */
 json_t *json_memory_parse(const char *text, size_t len, size_t flags, json_error_t *error);
-
-#endif

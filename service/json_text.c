@@ -74,6 +74,18 @@ void json_text_string(struct json_text *t, const char *text)
 	json_decref(s);
 }
 
+void json_text_count(struct json_text *t, const char *before, uint64_t n)
+{
+	json_text_add(t, before);
+	json_text_number(t, n);
+}
+
+void json_text_field(struct json_text *t, const char *before, const char *text)
+{
+	json_text_add(t, before);
+	json_text_string(t, text);
+}
+
 void json_text_free(struct json_text *t)
 {
 	free(t->text);

@@ -4,8 +4,7 @@
  * 10,000 tenants. The caller writes commas and brackets; jansson quotes strings. Running out of
  * memory is sticky: the text is valid only if json_text_ok.
  */
-#ifndef SERVICE_JSON_TEXT_H
-#define SERVICE_JSON_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,6 +21,9 @@ struct json_text {
 void json_text_add(struct json_text *t, const char *text);
 void json_text_number(struct json_text *t, uint64_t n);
 void json_text_string(struct json_text *t, const char *text);
+/* The same behind @before, which is appended as it is: a comma, a key. */
+void json_text_count(struct json_text *t, const char *before, uint64_t n);
+void json_text_field(struct json_text *t, const char *before, const char *text);
 
 static inline bool json_text_ok(const struct json_text *t)
 {
@@ -30,5 +32,3 @@ static inline bool json_text_ok(const struct json_text *t)
 
 /* json_text_free - free the text; @t is empty again. */
 void json_text_free(struct json_text *t);
-
-#endif

@@ -6,8 +6,7 @@
  * the answer is written. So a client that does not read costs one answer, and is dropped if it
  * reads nothing for SERVER_SLOW_SEC.
  */
-#ifndef SERVICE_LISTENER_H
-#define SERVICE_LISTENER_H
+#pragma once
 
 #include "service/server.h"
 
@@ -43,5 +42,3 @@ bool server_conn_owns(struct server *s, const void *conn);
 /* server_conn_closed - connection @conn has ended: close its objects, or mark sessions that stay as
  * lost. */
 void server_conn_closed(struct server *s, const void *conn);
-
-#endif

@@ -15,8 +15,7 @@
  * removal. Nothing runs in a vCPU that is being removed, so all of its samples are in the rings by
  * then, and the rings are drained before the serial is forgotten.
  */
-#ifndef SERVICE_PROFILE_H
-#define SERVICE_PROFILE_H
+#pragma once
 
 #include <systemd/sd-event.h>
 
@@ -112,5 +111,3 @@ void profile_stop(struct profile *p);
 
 /* profile_sample - the backend's callback; @arg is the profile. Public for tests. */
 void profile_sample(void *arg, const struct vpmu_backend_sample *s);
-
-#endif

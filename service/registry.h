@@ -4,8 +4,7 @@
  * registry. It keeps names, owners and targets, the list in order of opening, and the limits. The
  * objects' function is in their own modules. Control thread.
  */
-#ifndef SERVICE_REGISTRY_H
-#define SERVICE_REGISTRY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -89,5 +88,3 @@ bool registry_usable(const struct registered *e, const struct access *who);
 struct registered *registry_find(const struct registry *r, const char *name,
 				 const struct access *who);
 struct registered *registry_owned(const struct registry *r, const void *owner);
-
-#endif

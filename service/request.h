@@ -3,8 +3,7 @@
  * Checks the fields of a request of the control socket. Clients are hostile. Each function reports
  * the field, the error and the expected value in one line.
  */
-#ifndef SERVICE_REQUEST_H
-#define SERVICE_REQUEST_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -36,5 +35,3 @@ int request_uint(const json_t *req, const char *key, bool required, uint64_t min
 /* json_u64 - a 64-bit count as a string, since many JSON readers lose bits of numbers. NULL when
  * out of memory, which json_object_set_new treats as an error. */
 json_t *json_u64(uint64_t v);
-
-#endif

@@ -7,8 +7,7 @@
  * CPUs share a ring without locks. A sample that finds its ring full is counted as lost; the CPU
  * never waits.
  */
-#ifndef SERVICE_SAMPLE_RING_H
-#define SERVICE_SAMPLE_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ unsigned int sample_rings_drain(struct sample_rings *rs,
 
 /* sample_rings_lost - number of samples that found their ring full so far. Any thread. */
 uint64_t sample_rings_lost(const struct sample_rings *rs);
-
-#endif

@@ -22,7 +22,7 @@
 struct entry {
 	const char *name;
 	const struct command *builtin; /* NULL: fn and arg, of server_register */
-	server_fn fn;
+	server_fn *fn;
 	void *arg;
 	enum command_for who;
 };
@@ -70,7 +70,7 @@ static int add_command(struct server *s, const struct entry *e)
 	return 0;
 }
 
-int server_register(struct server *s, const char *cmd, server_fn fn, void *arg)
+int server_register(struct server *s, const char *cmd, server_fn *fn, void *arg)
 {
 	struct entry e = {.name = cmd, .fn = fn, .arg = arg};
 

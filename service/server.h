@@ -9,8 +9,7 @@
  * lbr-attach, lbr-read, lbr-detach, captures. The owner registers its own commands (vm-add,
  * vm-remove, quit), which check their fields with request.h.
  */
-#ifndef SERVICE_SERVER_H
-#define SERVICE_SERVER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -82,10 +81,10 @@ void server_destroy(struct server *s);
  * added). On error return -errno and one line in @err; the answer is then
  * {"ok":false,"errno":N,"error":"..."}.
  */
-typedef int (*server_fn)(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen);
+typedef int server_fn(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen);
 /* server_register - add a command for administrators only. -EEXIST: the name is taken; -ENOSPC: no
  * room. @cmd is not copied. */
-int server_register(struct server *s, const char *cmd, server_fn fn, void *arg);
+int server_register(struct server *s, const char *cmd, server_fn *fn, void *arg);
 
 /* server_history - add the command `history`, for readers, too, on @h. -EEXIST, -ENOSPC. */
 struct history;
@@ -130,5 +129,3 @@ void server_leave(struct server *s);
  * root, else $XDG_RUNTIME_DIR/vpmu, else /tmp/vpmu-UID. Returns 0 or -ENAMETOOLONG.
  */
 int server_default_path(const char *name, char *buf, size_t len);
-
-#endif

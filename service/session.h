@@ -9,8 +9,7 @@
  * Counts of a tenant include everything below it on the same backend, so a row and the rows below
  * it overlap. A removed node's counts remain in its parent's row.
  */
-#ifndef SERVICE_SESSION_H
-#define SERVICE_SESSION_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -145,5 +144,3 @@ void session_read(struct session *s, void (*fn)(const struct session_row *row, v
 /* session_forget_before - forget rows of nodes that were removed before @ns (now_ns): later reads
  * do not show them. */
 void session_forget_before(struct session *s, uint64_t ns);
-
-#endif

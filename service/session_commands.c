@@ -178,31 +178,19 @@ static void session_commands_read_row(const struct session_row *r, void *arg)
 	/* The session may have been opened with other rights. */
 	if (!access_sees(st->who, r->path))
 		return;
-	json_text_add(t, st->first ? "{\"row\":" : ",{\"row\":");
+	json_text_count(t, st->first ? "{\"row\":" : ",{\"row\":", r->id);
 	st->first = false;
-	json_text_number(t, r->id);
-	json_text_add(t, ",\"backend\":");
-	json_text_string(t, r->backend);
-	json_text_add(t, ",\"kind\":");
-	json_text_string(t, command_node_kind(r->kind));
-	json_text_add(t, ",\"depth\":");
-	json_text_number(t, r->depth);
-	json_text_add(t, ",\"path\":");
-	json_text_string(t, r->path);
-	if (r->vm) {
-		json_text_add(t, ",\"vm\":");
-		json_text_string(t, r->vm);
-	}
-	if (r->kind == NODE_VCPU) {
-		json_text_add(t, ",\"vcpu\":");
-		json_text_number(t, r->vcpu);
-	}
-	if (r->error) {
-		json_text_add(t, ",\"error\":");
-		json_text_string(t, r->error);
-	}
-	json_text_add(t, ",\"since-us\":\"");
-	json_text_number(t, r->since_us);
+	json_text_field(t, ",\"backend\":", r->backend);
+	json_text_field(t, ",\"kind\":", command_node_kind(r->kind));
+	json_text_count(t, ",\"depth\":", r->depth);
+	json_text_field(t, ",\"path\":", r->path);
+	if (r->vm)
+		json_text_field(t, ",\"vm\":", r->vm);
+	if (r->kind == NODE_VCPU)
+		json_text_count(t, ",\"vcpu\":", r->vcpu);
+	if (r->error)
+		json_text_field(t, ",\"error\":", r->error);
+	json_text_count(t, ",\"since-us\":\"", r->since_us);
 	json_text_add(t,
 		      r->gone ? "\",\"gone\":true,\"values\":[" : "\",\"gone\":false,\"values\":[");
 	for (size_t e = 0; e < st->s->nr_events; e++) {

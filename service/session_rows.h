@@ -3,8 +3,7 @@
  * Rows of operator sessions: the nodes that a session counts, and the counting of each. session.c
  * decides when rows come and go. Control thread.
  */
-#ifndef SERVICE_SESSION_ROWS_H
-#define SERVICE_SESSION_ROWS_H
+#pragma once
 
 #include "service/session.h"
 
@@ -61,5 +60,3 @@ void rows_forget(struct session *s, size_t keep, uint64_t before);
 
 /* rows_sort - sort in tree order. Gone rows keep their node's place. */
 void rows_sort(struct session *s);
-
-#endif

@@ -34,8 +34,7 @@ static json_t *save_access(const struct access *a)
 
 static void add_word(struct json_text *words, uint64_t v)
 {
-	json_text_add(words, words->len ? " " : "");
-	json_text_number(words, v);
+	json_text_count(words, words->len ? " " : "", v);
 }
 
 static json_t *words_end(struct json_text *words)

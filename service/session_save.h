@@ -5,8 +5,7 @@
  * removed nodes are not. The counts stay with the backend: the bases are each row's start. Control
  * thread.
  */
-#ifndef SERVICE_SESSION_SAVE_H
-#define SERVICE_SESSION_SAVE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -41,5 +40,3 @@ void sessions_restored(struct sessions *ss);
 /* For session.c: row @r of @s has just started to count. If it was saved, restore its base. */
 struct row;
 void session_resume_row(struct session *s, struct row *r);
-
-#endif

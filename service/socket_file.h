@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The file of the control socket: its creation, owner and mode, and removal. */
-#ifndef SERVICE_SOCKET_FILE_H
-#define SERVICE_SOCKET_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ int socket_file_make(struct socket_file *s, const char *path, bool own_dir, mode
 int socket_file_take(struct socket_file *s, int fd, const char *path, char *err, size_t errlen);
 /* socket_file_close - stop listening, and remove the file if it is still the one made here. */
 void socket_file_close(struct socket_file *s, const char *path);
-
-#endif

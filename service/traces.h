@@ -6,8 +6,7 @@
  * `other`, so the sum is always the number of all samples. Names of vCPUs are kept here, too,
  * because traces outlive the vCPUs. Control thread.
  */
-#ifndef SERVICE_TRACES_H
-#define SERVICE_TRACES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +75,3 @@ void traces_add(struct traces *t, const struct trace *what, const uint64_t *ip);
 const struct trace **traces_sorted(const struct traces *t);
 
 void traces_free(struct traces *t);
-
-#endif

@@ -5,8 +5,7 @@
  * faster than its rate or than its output accepts, lines are dropped and counted. report.c feeds
  * it; control_console.c reads it.
  */
-#ifndef VMM_CONSOLE_H
-#define VMM_CONSOLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ long console_read(struct console *c, uint64_t *from, uint64_t *missed, char *buf
  */
 long console_read_sent(struct console *c, uint64_t *from, uint64_t *missed, uint8_t *buf,
 		       size_t room);
-
-#endif

@@ -4,8 +4,7 @@
  * breaks out of its engine gains little (docs/security.md). main.c calls it while there is only one
  * thread. The steps are in service/daemon/contain.h.
  */
-#ifndef VMM_CONTAIN_H
-#define VMM_CONTAIN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ struct vmm_contain_opts {
 /* vmm_contain - 0, or -errno and one line in @err if @o->user was given and the process cannot
  * become that user. */
 int vmm_contain(const struct vmm_contain_opts *o, char *err, size_t errlen);
-
-#endif

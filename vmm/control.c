@@ -325,7 +325,7 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 {
 	static const struct {
 		const char *cmd;
-		server_fn fn;
+		server_fn *fn;
 	} commands[] = {
 		{"vm-add", cmd_vm_add},
 		{"vm-remove", cmd_vm_remove},

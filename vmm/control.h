@@ -4,8 +4,7 @@
  * quit, vm-save, vm-restore, vm-set, tenant-set), and its part of `list` and `check`. Control
  * thread.
  */
-#ifndef VMM_CONTROL_H
-#define VMM_CONTROL_H
+#pragma once
 
 #include "service/server.h"
 #include "vmm/machine/machine.h"
@@ -51,14 +50,10 @@ unsigned int control_sessions(struct control *c);
 int control_named_vm(struct control *c, const json_t *req, const char *const *fields, bool required,
 		     struct machine_vm **vm, char *err, size_t errlen);
 
-/* ---- control_console.c, control_set.c, control_snapshot.c: commands (server_fn) ---- */
+/* ---- control_console.c, control_set.c, control_snapshot.c: commands ---- */
 
-int control_console_read(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int control_console_write(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int control_vm_set(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int control_tenant_set(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int control_vm_save(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int control_vm_restore(void *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+server_fn control_console_read, control_console_write, control_vm_set, control_tenant_set,
+	control_vm_save, control_vm_restore;
 
 /* control_console_info - add to the VM @obj of `list` the number of lines that its console lost, if
  * any. */
@@ -72,5 +67,3 @@ int control_kernel_wait(struct control *c, const struct vm_config *vm, char *err
 
 /* control_kernels_close - drop all waiting requests: the server has closed its clients. */
 void control_kernels_close(struct control *c);
-
-#endif

@@ -7,11 +7,9 @@
  * dropped and counted as well; nothing here may end the process. Any thread may call these
  * functions, unless noted.
  */
-#ifndef VMM_LINEOUT_H
-#define VMM_LINEOUT_H
+#pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* One guest, as a source of lines that may be dropped. */
@@ -48,5 +46,3 @@ int lineout_error(void);
 /* lineout_close - write the queued lines and end the thread. Gives up if the reader takes nothing
  * for two seconds. No other call may be in progress or follow, except lineout_error. */
 void lineout_close(void);
-
-#endif

@@ -3,8 +3,7 @@
  * The command line of vpmu-vmm. main.c calls options_parse once, before anything else. Nothing here
  * may start a thread or touch a VM.
  */
-#ifndef VMM_OPTIONS_H
-#define VMM_OPTIONS_H
+#pragma once
 
 #include "service/access.h"
 #include "vmm/config/config.h"
@@ -28,5 +27,3 @@ struct options {
  */
 int options_parse(struct options *o, int argc, char **argv, char *err, size_t errlen);
 void options_fini(struct options *o);
-
-#endif

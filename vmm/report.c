@@ -25,8 +25,7 @@ static char *json_text(json_t *obj)
 	return text;
 }
 
-static char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static char *format(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static char *format(const char *fmt, ...)
 {
 	char *text;
 	va_list ap;

@@ -5,8 +5,7 @@
  * reader of standard output (lineout.h). Guests' lines go through their consoles, which are
  * machine_vm.user (console.h). Any thread may call these functions.
  */
-#ifndef VMM_REPORT_H
-#define VMM_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ void report_removed(const struct machine_vm *vm);
 
 /* report_ready - JSON only: print that the VMs exist and @socket (NULL: none) is served. */
 void report_ready(const char *socket, size_t vms, bool paused);
-
-#endif

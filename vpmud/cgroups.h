@@ -4,8 +4,7 @@
  * created and removed. The daemon calls it, on the event loop's thread only. It must never write to
  * cgroupfs.
  */
-#ifndef VPMUD_CGROUPS_H
-#define VPMUD_CGROUPS_H
+#pragma once
 
 #include <stdint.h>
 #include <systemd/sd-event.h>
@@ -54,5 +53,3 @@ void cgroups_rules(struct cgroups *c, const struct rules *rules);
 
 /* cgroups_scan - scan now. */
 void cgroups_scan(struct cgroups *c);
-
-#endif

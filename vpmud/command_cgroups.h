@@ -4,8 +4,7 @@
  * client made to count one command (`vpmu stat -- COMMAND`). The daemon registers these commands of
  * the control socket, for administrators. Event loop's thread only; nothing is written to cgroupfs.
  */
-#ifndef VPMUD_COMMAND_CGROUPS_H
-#define VPMUD_COMMAND_CGROUPS_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ int command_cgroup_add(struct rules *r, const char *root, const json_t *req, cha
 
 /* command_cgroups_tend - call it once a second: forget those that are gone. */
 void command_cgroups_tend(struct rules *r, const char *root);
-
-#endif

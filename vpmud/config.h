@@ -4,8 +4,7 @@
  * is one line: file and line, the error, and the expected value. An object may be used by one
  * thread at a time.
  */
-#ifndef VPMUD_CONFIG_H
-#define VPMUD_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,6 +45,10 @@ int vpmud_config_file(struct vpmud_config *c, const char *path, char *err, size_
 int vpmud_config_text(struct vpmud_config *c, const char *name, const char *text, size_t len,
 		      char *err, size_t errlen);
 
+/* vpmud_config_read - set the defaults, read @path (NULL: VPMUD_CONF, if it exists) and check the
+ * values against this host. The caller frees *@c even on error. Returns as vpmud_config_file(). */
+int vpmud_config_read(struct vpmud_config *c, const char *path, char *err, size_t errlen);
+
 /* vpmud_config_host - check the values that depend on this host: groups, pin_dir, cgroup_root. What
  * this user cannot see passes. Returns as vpmud_config_file(). */
 int vpmud_config_host(const struct vpmud_config *c, char *err, size_t errlen);
@@ -53,5 +56,3 @@ int vpmud_config_host(const struct vpmud_config *c, char *err, size_t errlen);
 /* vpmud_config_fixed - return the first key of [vpmud] that differs between @a and @b and that a
  * reload cannot change, or NULL. */
 const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_config *b);
-
-#endif

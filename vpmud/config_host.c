@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "service/access.h"
 #include "service/program/memory.h"
@@ -81,4 +82,15 @@ int vpmud_config_host(const struct vpmud_config *c, char *err, size_t errlen)
 				      CGROUP2_SUPER_MAGIC, "the path where cgroup2 is mounted", err,
 				      errlen);
 	return ret;
+}
+
+int vpmud_config_read(struct vpmud_config *c, const char *path, char *err, size_t errlen)
+{
+	int ret;
+
+	vpmud_config_init(c);
+	if (!path && access(VPMUD_CONF, F_OK) && errno == ENOENT)
+		return 0;
+	ret = vpmud_config_file(c, path ? path : VPMUD_CONF, err, errlen);
+	return ret ? ret : vpmud_config_host(c, err, errlen);
 }

@@ -13,48 +13,17 @@
 #include <unistd.h>
 
 #include "service/daemon/contain.h"
-#include "cgroup/cgroup.h"
 #include "service/program/memory.h"
 #include "service/clock.h"
-#include "service/history.h"
-#include "service/request.h"
-#include "service/server.h"
 #include "service/session_save.h"
 #include "vpmud/command_cgroups.h"
-#include "vpmud/config.h"
-#include "vpmud/daemon.h"
-#include "vpmud/guests.h"
-#include "vpmud/persist.h"
+#include "vpmud/daemon_priv.h"
 #include "vpmud/report.h"
-#include "vpmud/tree.h"
-#include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
 #define TEND_US		 1000000
 #define PAST_ACCURACY_US 1000
 #define NAMED_US	 5000000 /* after the start: by then libvirt has identified the VMs */
-
-struct daemon {
-	sd_event *ev;
-	char *config_path; /* as daemon_opts.config */
-	struct vpmud_config config;
-	struct access_rules access;
-	char usual_socket[128];
-	const char *socket;
-	struct bpf_backend *kernel;
-	struct tenants *ts;
-	char *cgroup_root;
-	struct tree *tree;
-	struct cgroups *cgroups;
-	struct disc *disc;
-	struct server *server;
-	struct history *history; /* NULL: none is kept */
-	struct guests *guests;	 /* NULL: no events for guests */
-	sd_event_source *tend, *turn, *named, *post, *past;
-	const char *pin_dir;	 /* NULL: no pins */
-	struct persist *persist; /* NULL: no pins */
-	char reload_error[512];	 /* error of the last reload; "": it succeeded */
-};
 
 void daemon_say(const char *line)
 {
@@ -66,146 +35,16 @@ static void daemon_on_note(void *arg, const char *line)
 	daemon_say(line);
 }
 
-static void daemon_on_log(const char *line, void *arg)
+static int open_access(struct daemon *d, char *err, size_t errlen)
 {
-	daemon_say(line);
-}
-
-/* ---- the configuration ---------------------------------------------------------------------- */
-
-int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size_t errlen)
-{
-	int ret;
-
-	vpmud_config_init(c);
-	if (!path && access(VPMUD_CONF, F_OK) && errno == ENOENT)
-		return 0;
-	ret = vpmud_config_file(c, path ? path : VPMUD_CONF, err, errlen);
-	return ret ? ret : vpmud_config_host(c, err, errlen);
-}
-
-static int check_groups(const struct vpmud_config *c, struct access_rules *access, char *err,
-			size_t errlen)
-{
+	const struct vpmud_config *c = &d->config;
 	/* The exporter's package creates this group. */
 	const char *readers = c->reader_group		      ? c->reader_group
 			      : getgrnam(VPMUD_READERS_USUAL) ? VPMUD_READERS_USUAL
 							      : NULL;
 
-	return access_parse(access, (struct access_list){"admin_group", c->admin_group},
+	return access_parse(&d->access, (struct access_list){"admin_group", c->admin_group},
 			    (struct access_list){"reader_group", readers}, err, errlen);
-}
-
-int daemon_reload(struct daemon *d, char *err, size_t errlen)
-{
-	struct vpmud_config next = {0}, old = d->config;
-	const char *fixed;
-	int ret;
-
-	*err = '\0';
-	ret = daemon_read_config(d->config_path, &next, err, errlen);
-	if (ret) {
-		vpmud_config_fini(&next);
-		snprintf(d->reload_error, sizeof(d->reload_error), "%s", err);
-		return ret;
-	}
-	fixed = vpmud_config_fixed(&old, &next);
-	if (fixed)
-		fail(0, err, errlen,
-		     "%s has changed in the file, which takes effect when vpmud starts again; the "
-		     "rules for tenants are in force now",
-		     fixed);
-	*d->reload_error = '\0';
-	/* Take only the rules from the new file, and the events of VMs that have none by rules; all
-	 * else is fixed at the start. */
-	if (d->guests && next.guest_events) {
-		d->config.guest_events = next.guest_events;
-		next.guest_events = old.guest_events;
-	}
-	d->config.rules = next.rules;
-	next.rules = old.rules;
-	d->config.rules.commands = old.rules.commands;
-	next.rules.commands = (struct patterns){0};
-	tree_rules(d->tree, &d->config.rules);
-	cgroups_rules(d->cgroups, &d->config.rules);
-	tree_prune(d->tree);
-	guests_rules(d->guests, &d->config.rules, d->config.guest_events);
-	vpmud_config_fini(&next);
-	return 0;
-}
-
-static int daemon_cmd_reload(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
-{
-	struct daemon *d = arg;
-	int ret = request_fields(req, NULL, err, errlen);
-
-	if (!ret)
-		ret = daemon_reload(d, err, errlen);
-	if (!ret && *err)
-		json_object_set_new(resp, "note", json_string(err));
-	return ret;
-}
-
-static int daemon_cmd_cgroup_find(void *arg, const json_t *req, json_t *resp, char *err,
-				  size_t errlen)
-{
-	struct daemon *d = arg;
-
-	return command_cgroup_find(&d->config.rules, d->cgroup_root, req, resp, err, errlen);
-}
-
-static int daemon_cmd_cgroup_add(void *arg, const json_t *req, json_t *resp, char *err,
-				 size_t errlen)
-{
-	struct daemon *d = arg;
-	int ret = command_cgroup_add(&d->config.rules, d->cgroup_root, req, err, errlen);
-
-	if (ret)
-		return ret;
-	cgroups_scan(d->cgroups);
-	return command_cgroup_find(&d->config.rules, d->cgroup_root, req, resp, err, errlen);
-}
-
-/* ---- callbacks of the server ---------------------------------------------------------------- */
-
-static void figures(json_t *resp, void *arg)
-{
-	const struct daemon *d = arg;
-
-	report_figures(d->kernel, d->guests, resp);
-}
-
-static void daemon_check(json_t *rows, bool all, void *arg)
-{
-	const struct daemon *d = arg;
-	const struct report r = {
-		.kernel = d->kernel,
-		.disc = d->disc,
-		.tree = d->tree,
-		.cgroup_root = d->cgroup_root,
-		.sections = d->config.rules.nr,
-		.reload_error = d->reload_error,
-		.guests = d->guests,
-	};
-
-	report_check(&r, rows, all);
-}
-
-static void daemon_vm_info(const struct node *vm, json_t *obj, void *arg)
-{
-	const struct daemon *d = arg;
-
-	tree_vm_info(vm, obj, arg);
-	guests_vm_info(d->guests, vm, obj);
-}
-
-/* Save before the client gets its answer. */
-static void on_done(void *arg)
-{
-	struct daemon *d = arg;
-
-	if (d->persist)
-		persist_sessions(d->persist);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -280,8 +119,11 @@ static int open_kernel(struct daemon *d, char *err, size_t errlen)
 		daemon_say(why);
 	}
 	ret = bpf_backend_open(&o, &d->kernel, why, sizeof(why));
-
-	return ret ? fail(ret, err, errlen, "BPF backend: %s", why) : 0;
+	if (ret)
+		return fail(ret, err, errlen, "BPF backend: %s", why);
+	if (d->pin_dir)
+		d->persist = persist_create(d->socket, d->kernel, daemon_say);
+	return 0;
 }
 
 static int open_tree(struct daemon *d, char *err, size_t errlen)
@@ -343,37 +185,6 @@ static int open_discovery(struct daemon *d, char *err, size_t errlen)
 	return ret ? fail(ret, err, errlen, "finding VMs: %s", strerror(-ret)) : 0;
 }
 
-static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen)
-{
-	struct server_opts o = {
-		.own_dir = !d->config.socket,
-		.listen_fd = listen_fd,
-		.name = "vpmud",
-		.check = daemon_check,
-		.figures = figures,
-		.vm_info = daemon_vm_info,
-		.done = on_done,
-		.access = &d->access,
-		.log = daemon_on_log,
-		.arg = d,
-	};
-	int ret;
-
-	o.path = d->socket;
-	/* rHEX events are encodings of this machine's vendor, as in perf. */
-	o.raw_space = vpmu_event_host_space();
-	/* Cgroups without VMs have no count in guests. */
-	o.host_too = true;
-	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
-	if (!ret && d->persist)
-		persist_begin(d->persist, server_sessions(d->server), d->tree);
-	if (!ret && (server_register(d->server, "reload", daemon_cmd_reload, d) ||
-		     server_register(d->server, "cgroup-find", daemon_cmd_cgroup_find, d) ||
-		     server_register(d->server, "cgroup-add", daemon_cmd_cgroup_add, d)))
-		ret = fail(-EEXIST, err, errlen, "socket: a command is there already");
-	return ret;
-}
-
 static int open_history(struct daemon *d, char *err, size_t errlen)
 {
 	struct history_opts o = {
@@ -424,7 +235,7 @@ static int open_guests(struct daemon *d, char *err, size_t errlen)
 }
 
 /* Choose the socket's path and the pin directory. */
-static int find_places(struct daemon *d, char *err, size_t errlen)
+static int open_places(struct daemon *d, char *err, size_t errlen)
 {
 	int ret = server_default_path("vpmud", d->usual_socket, sizeof(d->usual_socket));
 
@@ -433,7 +244,7 @@ static int find_places(struct daemon *d, char *err, size_t errlen)
 	return ret ? fail(ret, err, errlen, "socket: %s", strerror(-ret)) : 0;
 }
 
-static int open_timers(struct daemon *d)
+static int open_timers(struct daemon *d, char *err, size_t errlen)
 {
 	int ret = sd_event_add_time_relative(d->ev, &d->tend, CLOCK_MONOTONIC, TEND_US, 0, on_tend,
 					     d);
@@ -457,49 +268,34 @@ static int open_timers(struct daemon *d)
 		ret = sd_event_source_set_priority(d->past, SD_EVENT_PRIORITY_IMPORTANT);
 	if (ret >= 0 && d->pin_dir)
 		ret = sd_event_add_post(d->ev, &d->post, daemon_on_post, d);
-	return ret < 0 ? ret : 0;
+	return ret < 0 ? fail(ret, err, errlen, "event loop: %s", strerror(-ret)) : 0;
 }
 
 int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out, char *err,
 		  size_t errlen)
 {
+	static int (*const open[])(struct daemon * d, char *err, size_t errlen) = {
+		open_access,	open_places,	    open_kernel,  open_tree,
+		open_discovery, daemon_open_server, open_history, open_guests,
+	};
 	struct daemon *d = xcalloc(1, sizeof(*d));
 	int ret;
 
 	d->ev = sd_event_ref(ev);
 	d->config_path = xstrdup(o->config);
-	ret = daemon_read_config(o->config, &d->config, err, errlen);
-	if (!ret)
-		ret = check_groups(&d->config, &d->access, err, errlen);
-	if (!ret)
-		ret = find_places(d, err, errlen);
-	if (!ret)
-		ret = open_kernel(d, err, errlen);
-	if (!ret && d->pin_dir)
-		d->persist = persist_create(d->socket, d->kernel, daemon_say);
-	if (!ret)
-		ret = open_tree(d, err, errlen);
-	if (!ret)
-		ret = open_discovery(d, err, errlen);
-	if (!ret)
-		ret = open_server(d, o->listen_fd, err, errlen);
-	if (!ret)
-		ret = open_history(d, err, errlen);
-	if (!ret)
-		ret = open_guests(d, err, errlen);
+	d->listen_fd = o->listen_fd;
+	ret = vpmud_config_read(&d->config, o->config, err, errlen);
+	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]) && !ret; i++)
+		ret = open[i](d, err, errlen);
 	if (!ret)
 		ret = vpmud_contain(err, errlen);
-	if (!ret) {
-		ret = open_timers(d);
-		if (ret < 0)
-			fail(ret, err, errlen, "event loop: %s", strerror(-ret));
-	}
-	if (ret < 0) {
+	if (!ret)
+		ret = open_timers(d, err, errlen);
+	if (ret)
 		daemon_destroy(d);
-		return ret;
-	}
-	*out = d;
-	return 0;
+	else
+		*out = d;
+	return ret;
 }
 
 void daemon_destroy(struct daemon *d)

@@ -4,8 +4,7 @@
  * from a configuration, on the caller's event loop. Call all functions on the event loop's thread,
  * which must be registered with liburcu.
  */
-#ifndef VPMUD_DAEMON_H
-#define VPMUD_DAEMON_H
+#pragma once
 
 #include <stddef.h>
 #include <systemd/sd-event.h>
@@ -41,11 +40,6 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen);
 /* daemon_socket - the path of the socket; lives as long as @d. */
 const char *daemon_socket(const struct daemon *d);
 
-/* daemon_read_config - read the configuration at @path (NULL as in daemon_opts) into *@c, which the
- * caller frees even on error. Used for --check-config, too. */
-struct vpmud_config;
-int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size_t errlen);
-
 /* daemon_say - print one line to standard error. */
 void daemon_say(const char *line);
 
@@ -53,5 +47,3 @@ void daemon_say(const char *line);
  * Called while there is one thread. Irreversible. */
 /* vpmud_contain - take all steps. Returns 0, or -errno and one line in @err. */
 int vpmud_contain(char *err, size_t errlen);
-
-#endif

@@ -3,8 +3,7 @@
  * How many of the perf events that vpmud has passed are still open somewhere: in the process that
  * asked, in one that it passed them on to, or in a socket's queue. guests_bind.c limits them.
  */
-#ifndef VPMUD_GUEST_KEPT_H
-#define VPMUD_GUEST_KEPT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ bool guest_kept_room(struct guest_kept *k, uint64_t owner, uint64_t now_ns);
 int guest_kept_add(struct guest_kept *k, uint64_t owner, int fd);
 void guest_kept_count(const struct guest_kept *k, uint64_t owner, struct guest_kept_nr *n);
 void guest_kept_close(struct guest_kept *k);
-
-#endif

@@ -5,8 +5,7 @@
  * gives them. The host's list, guest_events, is for VMs of tenants without such keys. config.c
  * makes a policy, guests.c applies it. Not thread-safe; no function blocks.
  */
-#ifndef VPMUD_GUEST_POLICY_H
-#define VPMUD_GUEST_POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ bool guest_policy_allows(const struct guest_policy *p, const struct guest_events
 /* guest_policy_text - @p, or @host, as lines KEY=VALUE with pmu, gp, policy, allow and deny, for
  * vpmu-qemu; software events, which no register model counts, are left out. malloc'd. */
 char *guest_policy_text(const struct guest_policy *p, const struct guest_events *host);
-
-#endif

@@ -5,8 +5,7 @@
  * once there. guests.c takes an event for each bind. Every step is bounded by GUEST_KEYS_MAX and
  * TENANT_LEVELS_MAX, because hostile VMMs cause it. The event loop's thread only.
  */
-#ifndef VPMUD_GUEST_QUOTA_H
-#define VPMUD_GUEST_QUOTA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ struct guest_quota *guest_quota_enter(struct guest_quotas *s, const char *path,
 				      guest_quota_limit *limit, const void *arg);
 void guest_quota_leave(struct guest_quotas *s, struct guest_quota *tenant);
 void guest_quota_limits(struct guest_quotas *s, guest_quota_limit *limit, const void *arg);
-
-#endif

@@ -9,8 +9,7 @@
  * and vpmud never waits for a VMM. A process that is no VM may ask what its tenant may have, once
  * per connection. All functions: the event loop's thread.
  */
-#ifndef VPMUD_GUESTS_H
-#define VPMUD_GUESTS_H
+#pragma once
 
 #include <jansson.h>
 #include <systemd/sd-event.h>
@@ -64,5 +63,3 @@ void guests_figures(const struct guests *g, json_t *resp);
 
 /* guests_bound - events that are bound now. */
 unsigned int guests_bound(const struct guests *g);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Shared by guests.c, which owns all of it, guests_bind.c, guests_tenant.c, and guests_view.c,
  * which shows it. */
-#ifndef VPMUD_GUESTS_PRIV_H
-#define VPMUD_GUESTS_PRIV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -119,5 +118,3 @@ char *guests_config(struct vmm *v);
 /* guests_still_permitted - @v, which has something bound, follows the present rules from now on:
  * false if they do not permit all that is bound. */
 bool guests_still_permitted(struct vmm *v);
-
-#endif

@@ -57,7 +57,7 @@ static int check_config(const char *path)
 {
 	struct vpmud_config c = {0};
 	char err[ERR_MAX];
-	int ret = daemon_read_config(path, &c, err, sizeof(err));
+	int ret = vpmud_config_read(&c, path, err, sizeof(err));
 
 	if (ret)
 		daemon_say(err);

@@ -4,8 +4,7 @@
  * and the count of each VM. Decides when the state file is written and which of its contents
  * are trusted. All functions run on the event loop's thread.
  */
-#ifndef VPMUD_PERSIST_H
-#define VPMUD_PERSIST_H
+#pragma once
 
 #include "cgroup/cgroup.h"
 #include "service/session.h"
@@ -51,5 +50,3 @@ void persist_begin(struct persist *k, struct sessions *ss, struct tree *tree);
 void persist_sessions(struct persist *k);
 void persist_all(struct persist *k);
 int persist_now(struct persist *k);
-
-#endif

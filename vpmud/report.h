@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* vpmud's own state: its rows of `vpmu check` and its part of `sharing`. The daemon calls it, on
  * the event loop's thread. */
-#ifndef VPMUD_REPORT_H
-#define VPMUD_REPORT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ void report_figures(struct bpf_backend *kernel, const struct guests *guests, jso
  * reason. */
 void budget_rows(const struct bpf_backend_budget *b,
 		 void (*row)(const char *what, bool ok, const char *why, void *arg), void *arg);
-
-#endif

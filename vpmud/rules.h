@@ -19,8 +19,7 @@
  * process are one in vm_owner, or if the process is in a cgroup of the section. Functions that take
  * only const rules: any thread.
  */
-#ifndef VPMUD_RULES_H
-#define VPMUD_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,5 +101,3 @@ bool rules_vm(const struct rules *r, const struct rules_vm *vm, char path[TENANT
  * its tenant and @why as in rules_vm(). NULL: none. */
 const struct rule *rules_cgroup(const struct rules *r, const char *path,
 				char tenant[TENANT_PATH_MAX + 1], char *why, size_t whylen);
-
-#endif

@@ -9,8 +9,7 @@
  * named after a cgroup (rules.h) go with the cgroup, and their counts move to the parent. The
  * daemon calls it, on the event loop's thread only.
  */
-#ifndef VPMUD_TREE_H
-#define VPMUD_TREE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -99,5 +98,3 @@ struct tree_usage {
 	size_t failed;	       /* VMs, threads and cgroups that failed to bind since the start */
 };
 void tree_usage(const struct tree *t, struct tree_usage *out);
-
-#endif

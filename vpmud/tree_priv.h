@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Shared by tree.c, tree_vm.c and tree_saved.c only. */
-#ifndef VPMUD_TREE_PRIV_H
-#define VPMUD_TREE_PRIV_H
+#pragma once
 
 #include "vpmud/tree.h"
 
@@ -107,5 +106,3 @@ void tree_vm_free(struct tree_vm *vm);
 json_t *tree_vm_save(const struct tree_vm *v);
 const char *tree_saved_text(const struct tree *t, const struct tree_vm *v, const char *key);
 bool tree_saved_for_another(const struct tree *t, const struct tree_vm *v, const char *name);
-
-#endif

@@ -3,8 +3,7 @@
  * The kernel structs that account.bpf.c reads, reduced to the members it uses. libbpf finds the
  * offsets in the running kernel's BTF when it loads the program, so the build needs no vmlinux.h.
  */
-#ifndef CGROUP_BPF_BTF_H
-#define CGROUP_BPF_BTF_H
+#pragma once
 
 #include <linux/types.h>
 
@@ -88,5 +87,3 @@ struct bpf_array {
 };
 
 #pragma clang attribute pop
-
-#endif

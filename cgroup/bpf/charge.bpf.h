@@ -4,8 +4,7 @@
  * account.bpf.c has a faster path for the most frequent switches. Counts that cannot be attributed
  * are unclaimed, and are still in the sum.
  */
-#ifndef CGROUP_BPF_CHARGE_BPF_H
-#define CGROUP_BPF_CHARGE_BPF_H
+#pragma once
 
 #include <linux/types.h> /* which libbpf's headers use and do not include */
 
@@ -389,5 +388,3 @@ __noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush, __u64 h
 	}
 	return fresh;
 }
-
-#endif

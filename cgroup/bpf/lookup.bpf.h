@@ -3,8 +3,7 @@
  * Lookups: the account of a task, each CPU's cache of accounts, support for moves, and the CPU's
  * clock.
  */
-#ifndef CGROUP_BPF_LOOKUP_BPF_H
-#define CGROUP_BPF_LOOKUP_BPF_H
+#pragma once
 
 #include "cgroup/bpf/charge.bpf.h"
 
@@ -273,5 +272,3 @@ static __always_inline __u64 clock_now(struct kp_cpu *st, __u64 task, int flush)
 	}
 	return (__s64)(now - last) <= 0 ? last + 1 : now;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * The maps of the BPF backend's programs (account.bpf.c), as libbpf creates them. maps.h defines
  * their contents. features.c and load.c set the sizes that depend on the host before loading.
  */
-#ifndef CGROUP_BPF_MAPS_BPF_H
-#define CGROUP_BPF_MAPS_BPF_H
+#pragma once
 
 #include <linux/bpf.h>
 
@@ -102,5 +101,3 @@ struct {
 	__type(key, __u32);
 	__array(values, struct totals_page);
 } totals SEC(".maps");
-
-#endif

@@ -9,8 +9,7 @@
  * in pages: inner maps of an array of maps. So they grow while the program runs, nothing is ever
  * copied, and the daemon reads them as memory.
  */
-#ifndef CGROUP_BPF_MAPS_H
-#define CGROUP_BPF_MAPS_H
+#pragma once
 
 #include <linux/types.h>
 
@@ -319,5 +318,3 @@ static inline __u32 kp_task_bit(__u32 tid)
 {
 	return tid % KP_TASK_BITS;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What sched.bpf.c writes of each bound task, and schedtask.c reads. */
-#ifndef CGROUP_BPF_SCHED_H
-#define CGROUP_BPF_SCHED_H
+#pragma once
 
 #include <linux/types.h>
 
@@ -10,5 +9,3 @@ struct sched_record {
 	__u64 start; /* clock ticks, as in kp_task */
 	__u64 ran_ns, run_delay_ns, involuntary;
 };
-
-#endif

@@ -3,8 +3,7 @@
  * The parts of a switch's fast path (switched() in account.bpf.c), whose instructions are counted:
  * what it reads of the kernel, where the CPU's state is, and the charge of a usual account.
  */
-#ifndef CGROUP_BPF_SWITCH_BPF_H
-#define CGROUP_BPF_SWITCH_BPF_H
+#pragma once
 
 #include "cgroup/bpf/lookup.bpf.h"
 
@@ -207,5 +206,3 @@ static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
 	VPMU_STORE(&st->done_ns, AGAIN(&st->last_ns, now));
 	LEAVE_AFTER_READ();
 }
-
-#endif

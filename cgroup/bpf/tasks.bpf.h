@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
 /* The map of bound tasks, which the programs of account.bpf.c and sched.bpf.c share. */
-#ifndef CGROUP_BPF_TASKS_BPF_H
-#define CGROUP_BPF_TASKS_BPF_H
+#pragma once
 
 #include <linux/bpf.h>
 
@@ -18,5 +17,3 @@ struct {
 	__type(key, __u32);
 	__type(value, struct kp_task);
 } tasks SEC(".maps");
-
-#endif

@@ -3,8 +3,7 @@
  * cgroup2 directories of tenants: making, identifying, joining and removing them. Handles paths and
  * thread ids only; the tree of tenants is in service/tenant/tenant.c. Control thread.
  */
-#ifndef CGROUP_FS_CGROUPFS_H
-#define CGROUP_FS_CGROUPFS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ int cgroupfs_remove(const char *dir, char *err, size_t errlen);
  * "domain threaded".
  */
 int cgroupfs_join(struct cgroupfs *fs, const char *path, int tid, char *err, size_t errlen);
-
-#endif

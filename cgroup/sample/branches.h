@@ -4,8 +4,7 @@
  * thread the kernel copies the CPU's records of it, overwriting older copies. The BPF backend calls
  * this for vCPU threads. One thread at a time.
  */
-#ifndef CGROUP_SAMPLE_BRANCHES_H
-#define CGROUP_SAMPLE_BRANCHES_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -32,5 +31,3 @@ int branches_read(struct branches *b, struct vpmu_lbr_regs *r);
 /* branches_probe - check that branches_open would succeed for the calling thread; records nothing.
  * Errors as there. */
 int branches_probe(const struct sample_sys *sys, uint32_t ctl);
-
-#endif

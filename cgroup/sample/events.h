@@ -6,11 +6,9 @@
  *
  * take() is called only from samples_take and from the functions documented to do so.
  */
-#ifndef CGROUP_SAMPLE_EVENTS_H
-#define CGROUP_SAMPLE_EVENTS_H
+#pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "cgroup/sample/ring.h"
@@ -68,5 +66,3 @@ void samples_cpus(struct samples *ss);
 /* samples_counts - losses since @u's start, of everything that ran on @u's CPUs: lost samples
  * cannot be attributed. */
 void samples_counts(const struct samples *ss, const struct sample_user *u, struct ring_counts *out);
-
-#endif

@@ -4,8 +4,7 @@
  * this. Records are untrusted data: nothing outside of the ring is read, and malformed records are
  * counted and skipped.
  */
-#ifndef CGROUP_SAMPLE_RING_H
-#define CGROUP_SAMPLE_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ unsigned int ring_read(struct ring *r, uint64_t sample_type, struct ring_counts 
  * is none. */
 bool ring_newest(const struct ring *r, uint64_t sample_type, struct ring_counts *counts,
 		 void (*take)(const struct ring_sample *s, void *arg), void *arg);
-
-#endif

@@ -3,8 +3,7 @@
  * System calls of this folder. The functions return a negative errno on failure. Tests replace
  * sample_sys_real.
  */
-#ifndef CGROUP_SAMPLE_SYS_H
-#define CGROUP_SAMPLE_SYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ struct sample_sys {
 };
 
 extern const struct sample_sys sample_sys_real;
-
-#endif

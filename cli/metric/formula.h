@@ -11,8 +11,7 @@
  * at least one side: "a - b" is a difference, "a-b" is one name. A number is decimal: 100, 0.5,
  * 1e9.
  */
-#ifndef CLI_METRIC_FORMULA_H
-#define CLI_METRIC_FORMULA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -56,5 +55,3 @@ void formula_free(struct formula *f);
  * allocates nothing.
  */
 int formula_compute(const struct formula *f, const double *value, double *result);
-
-#endif

@@ -9,8 +9,7 @@
  *   formula = instructions / cycles
  *   unit = insn per cycle
  */
-#ifndef CLI_METRIC_METRIC_H
-#define CLI_METRIC_METRIC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -65,5 +64,3 @@ const struct metric *metric_set_find(const struct metric_set *set, const char *n
 
 /* metric_set_free - free and zero *@set. */
 void metric_set_free(struct metric_set *set);
-
-#endif

@@ -16,8 +16,7 @@
  * contexts, pCPUs or RCU pointers. All functions: control thread, unless documented otherwise.
  * Errors are negative errno.
  */
-#ifndef SERVICE_BACKEND_BACKEND_H
-#define SERVICE_BACKEND_BACKEND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -312,5 +311,3 @@ int vpmu_backend_branches_read(const struct vpmu_backend_node *n, struct vpmu_lb
 			       enum vpmu_lbr_user *user);
 /* Zeroes from a backend without branch records. */
 void vpmu_backend_branches_usage(struct vpmu_backend *s, struct vpmu_lbr_usage *out);
-
-#endif

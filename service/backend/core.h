@@ -5,8 +5,7 @@
  * The VMM creates one per core backend, gives the host its pCPUs and puts contexts under the nodes'
  * accounts. cgroup/ must not include this header.
  */
-#ifndef SERVICE_BACKEND_CORE_H
-#define SERVICE_BACKEND_CORE_H
+#pragma once
 
 #include "service/backend/backend.h"
 
@@ -33,5 +32,3 @@ struct vpmu_host *vpmu_backend_core_host(const struct vpmu_backend *s);
  * its group is the VM's. Valid until the node's removal. A context that remains then stays charged,
  * and its counts are in the parent's sum. */
 struct vpmu_account *vpmu_backend_core_account(const struct vpmu_backend_node *n);
-
-#endif

@@ -4,8 +4,7 @@
  * over gains little (docs/security.md). vpmu-vmm and vpmud call contain() while there is only one
  * thread; later threads inherit everything. The steps cannot be undone.
  */
-#ifndef SERVICE_DAEMON_CONTAIN_H
-#define SERVICE_DAEMON_CONTAIN_H
+#pragma once
 
 #include <linux/landlock.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ void contain_describe(void (*fn)(const char *what, bool ok, const char *why, voi
  * -EOPNOTSUPP: not in this build, because it has a sanitizer or there is no list for this CPU;
  * -E2BIG. */
 int contain_syscalls(const uint16_t *calls, size_t nr_calls);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The keys pmu and gp of guests that QEMU runs, which vpmud.conf and qemu.conf have. */
-#ifndef SERVICE_DAEMON_GUEST_KEYS_H
-#define SERVICE_DAEMON_GUEST_KEYS_H
+#pragma once
 
 #include "vpmu/guest/model.h"
 
@@ -14,5 +13,3 @@ int guest_pmu_parse(const char *value, enum vpmu_guest_model *model);
  * string. */
 int guest_gp_parse(const char *value, unsigned int *gp);
 const char *guest_gp_expected(enum vpmu_guest_model model, unsigned int gp);
-
-#endif

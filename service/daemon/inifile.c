@@ -39,9 +39,7 @@ struct reader {
 	struct config_at at;
 };
 
-static int bad_line(struct reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static int bad_line(struct reader *r, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int bad_line(struct reader *r, const char *fmt, ...)
 {
 	char text[200];
 	va_list ap;

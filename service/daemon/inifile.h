@@ -3,8 +3,7 @@
  * Reads ini files, parsed by libinih: sections in brackets, with keys. vpmu-vmm and vpmud define
  * their sections. Input that libinih would silently ignore is an error here, with file and line.
  */
-#ifndef SERVICE_DAEMON_INIFILE_H
-#define SERVICE_DAEMON_INIFILE_H
+#pragma once
 
 #include "service/daemon/keys.h"
 
@@ -31,5 +30,3 @@ int config_read_file(const struct config_sections *s, void *arg, const char *pat
 		     size_t errlen);
 int config_read_text(const struct config_sections *s, void *arg, const char *name, const char *text,
 		     size_t len, char *err, size_t errlen);
-
-#endif

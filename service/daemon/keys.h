@@ -5,8 +5,7 @@
  * them, so a key has the same meaning everywhere. A message is one line: place, section and key,
  * the given value, valid values.
  */
-#ifndef SERVICE_DAEMON_KEYS_H
-#define SERVICE_DAEMON_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +16,11 @@
 /* One key. set() parses @value and stores it at @field, which is @offset bytes into the struct.
  * -EINVAL: invalid value; -ENOMEM. @why (CONFIG_WHY_MAX bytes) is empty on entry; set() may write a
  * reason to it that is more specific than @accepted. */
+struct config_key;
+typedef int config_set_fn(const struct config_key *k, void *field, const char *value, char *why);
 struct config_key {
 	const char *name;
-	int (*set)(const struct config_key *k, void *field, const char *value, char *why);
+	config_set_fn *set;
 	size_t offset;
 	uint64_t min, max; /* for set() */
 	const char *accepted;
@@ -47,11 +48,5 @@ int config_parse_u64(const char *s, uint64_t *v);
 /* For struct config_key. Numbers are min .. max; texts have min .. max bytes and are malloc'd.
  * config_set_text requires UTF-8 without control characters, because `list` shows it and JSON
  * carries it; config_set_bytes takes any bytes, config_set_path a text that begins with /. */
-int config_set_u64(const struct config_key *k, void *field, const char *value, char *why);
-int config_set_uint(const struct config_key *k, void *field, const char *value, char *why);
-int config_set_bool(const struct config_key *k, void *field, const char *value, char *why);
-int config_set_bytes(const struct config_key *k, void *field, const char *value, char *why);
-int config_set_path(const struct config_key *k, void *field, const char *value, char *why);
-int config_set_text(const struct config_key *k, void *field, const char *value, char *why);
-
-#endif
+config_set_fn config_set_u64, config_set_uint, config_set_bool, config_set_bytes, config_set_path,
+	config_set_text;

@@ -11,8 +11,7 @@
  * Names come from servers, which may be hostile: complete_offer drops words that a shell would
  * expand.
  */
-#ifndef SERVICE_PROGRAM_COMPLETE_H
-#define SERVICE_PROGRAM_COMPLETE_H
+#pragma once
 
 #include <argp.h>
 #include <stdbool.h>
@@ -61,5 +60,3 @@ void complete_option(const struct complete *c, const struct argp *argp);
 /* complete_by - execute @program, which is in this program's directory, to complete its command
  * line: the words @before (NULL-terminated) and the typed one. Returns only if that fails. */
 void complete_by(const struct complete *c, const char *program, const char *const before[]);
-
-#endif

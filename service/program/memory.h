@@ -4,8 +4,7 @@
  * and exit status 1 (atexit() handlers run). Not for libvpmu, nor where a VM or a count would be
  * lost, nor for sizes that others control: these need an error of their own.
  */
-#ifndef SERVICE_PROGRAM_MEMORY_H
-#define SERVICE_PROGRAM_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ char *xstrndup(const char *text, size_t len) __attribute__((returns_nonnull));
 /* xtsearch - tsearch(3). */
 void *xtsearch(const void *key, void **root, int (*cmp)(const void *, const void *));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull));
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Shared by tenant.c and vm.c; private to them. */
-#ifndef SERVICE_TENANT_PRIV_H
-#define SERVICE_TENANT_PRIV_H
+#pragma once
 
 #include "service/tenant/tenant.h"
 
@@ -52,5 +51,3 @@ unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_ba
 /* node_count_by - let source @i count @n, which must not be a VM or vCPU, and its ancestors.
  * -ENOMEM. */
 int node_count_by(struct node *n, unsigned int i);
-
-#endif

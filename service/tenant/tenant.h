@@ -16,8 +16,7 @@
  *
  * All functions: control thread (one at a time). Errors are negative errno.
  */
-#ifndef SERVICE_TENANT_TENANT_H
-#define SERVICE_TENANT_TENANT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -143,5 +142,3 @@ struct tenants_watch {
 };
 void tenants_watch(struct tenants *ts, struct tenants_watch *w);
 void tenants_unwatch(struct tenants *ts, struct tenants_watch *w);
-
-#endif

@@ -16,7 +16,7 @@
 #include <criterion/criterion.h>
 #include <linux/perf_event.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 #include "tests/integration/cgroup_bed.h"
 
 #define ALL    (VPMU_KEY_USR | VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)

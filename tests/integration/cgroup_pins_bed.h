@@ -19,7 +19,7 @@
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 #include "tests/integration/cgroup_bed.h"
 
 #define FAULTS 1000

@@ -22,7 +22,7 @@
 #include <criterion/criterion.h>
 #include <linux/perf_event.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 #include "tests/integration/cgroup_bed.h"
 
 #define FAULTS 1000

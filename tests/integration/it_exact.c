@@ -10,6 +10,7 @@
 
 #include "guest-tools/workloads.h"
 #include "machine_bed.h"
+#include "overhead.h"
 #include "tests/emu/truth.h"
 
 #define NR_VMS 70 /* each workload on each model */

@@ -11,7 +11,7 @@
 
 #include <criterion/criterion.h>
 
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 #include "vpmud/report.h"
 
 #define ALL (VPMU_KEY_USR | VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Writing AML, the byte code of ACPI tables (ACPI 6.4, ch. 20), into a buffer. On overflow the rest
  * is left out, and full is set. Only vmm/boot includes this. */
-#ifndef VMM_BOOT_AML_H
-#define VMM_BOOT_AML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ enum {
 	AML_EXT = 0x5b,
 	AML_EXT_DEVICE = 0x82,
 };
-
-#endif

@@ -7,8 +7,7 @@
  * image that it refuses leaves guest RAM as it was. Errors are one line: file, field, value, and
  * the values expected.
  */
-#ifndef VMM_BOOT_BOOT_H
-#define VMM_BOOT_BOOT_H
+#pragma once
 
 #include <linux/kvm.h>
 #include <stdbool.h>
@@ -94,5 +93,3 @@ extern const struct boot_protocol boot_freestanding;
 extern const struct boot_protocol boot_linux;
 /* A "kernel" with a multiboot header (multiboot.c). boot_find does not return it either. */
 extern const struct boot_protocol boot_multiboot;
-
-#endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Little-endian numbers at any address, for tables and headers. Only vmm/boot includes this. */
-#ifndef VMM_BOOT_BYTES_H
-#define VMM_BOOT_BYTES_H
+#pragma once
 
 #include <stdint.h>
-#include <string.h>
 
 static inline uint16_t get_u16(const uint8_t *p)
 {
@@ -38,5 +36,3 @@ static inline void put_u64(uint8_t *p, uint64_t v)
 	put_u32(p, (uint32_t)v);
 	put_u32(p + 4, (uint32_t)(v >> 32));
 }
-
-#endif

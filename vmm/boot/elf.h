@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ELF header and segment checks, shared by the boot protocols. Headers of ELF32 images are widened
  * to those of ELF64. Only vmm/boot includes this. System V ABI ch. 4 and 5. */
-#ifndef VMM_BOOT_ELF_H
-#define VMM_BOOT_ELF_H
+#pragma once
 
 #include <elf.h>
 
@@ -55,5 +54,3 @@ int elf_segments(const struct elf_check *c, const Elf64_Ehdr *eh);
 void elf_copy(const struct image *img, const Elf64_Ehdr *eh, const struct elf_rules *r,
 	      const struct vmm_ram *ram);
 uint64_t elf_load_end(const struct image *img, const Elf64_Ehdr *eh, const struct elf_rules *r);
-
-#endif

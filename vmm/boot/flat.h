@@ -3,8 +3,7 @@
  * Shared by the boot protocols: 64-bit mode with flat segments and one set of page tables. Only
  * vmm/boot includes this. SDM vol. 3, 2.5, 3.4.5 and 5.5 / APM vol. 2, 3.1, 4.8 and 5.3.
  */
-#ifndef VMM_BOOT_FLAT_H
-#define VMM_BOOT_FLAT_H
+#pragma once
 
 #include <linux/kvm.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@
  * and EFER only the bits that paging needs are set; the protocol adds others. Pure.
  */
 void flat_sregs(struct kvm_sregs *s, uint64_t gdt, uint16_t code, uint64_t pages);
-
-#endif

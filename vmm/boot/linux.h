@@ -5,8 +5,7 @@
  *
  * Documentation/arch/x86/boot.rst ("64-bit boot protocol") and zero-page.rst of the kernel.
  */
-#ifndef VMM_BOOT_LINUX_H
-#define VMM_BOOT_LINUX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -113,5 +112,3 @@ size_t acpi_write(const struct vmm_ram *ram, unsigned int nr_vcpus);
  * Uses no more memory than @room and the dictionary. Any thread.
  */
 long unpack(const uint8_t *in, size_t n, uint8_t *out, size_t room, const char **method);
-
-#endif

@@ -3,8 +3,7 @@
  * The layout of guest memory for multiboot images (boot_multiboot in boot.h). Only vmm/boot and
  * tests include this. Multiboot Specification 0.6.96, 3.2 and 3.3.
  */
-#ifndef VMM_BOOT_MULTIBOOT_H
-#define VMM_BOOT_MULTIBOOT_H
+#pragma once
 
 #include "vmm/boot/boot.h"
 
@@ -36,5 +35,3 @@ enum {
 	MULTIBOOT_HAS_MODULES = 1 << 3,
 	MULTIBOOT_HAS_MMAP = 1 << 6,
 };
-
-#endif

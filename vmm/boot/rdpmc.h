@@ -4,8 +4,7 @@
  * VMM replaces each by an instruction of the same length that exits, IN EAX,33H, before the kernel
  * starts (docs/guest-guide.md, "Stock kernels on KVM").
  */
-#ifndef VMM_BOOT_RDPMC_H
-#define VMM_BOOT_RDPMC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ int rdpmc_find(const struct image *img, struct rdpmc_sites *out, char *err, size
 
 /* rdpmc_rewrite - replace them in guest RAM, where @img was loaded. */
 void rdpmc_rewrite(const struct vmm_ram *ram, const struct rdpmc_sites *s);
-
-#endif

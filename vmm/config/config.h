@@ -8,8 +8,7 @@
  * line to @err: place (file:line, option), section and key, the value given, and the values
  * expected. One thread at a time may use an object.
  */
-#ifndef VMM_CONFIG_CONFIG_H
-#define VMM_CONFIG_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -169,5 +168,3 @@ bool vm_name_ok(const char *name);
 /* The name of a value, as the key of that name accepts it; a static string. Any thread. */
 const char *vm_engine_name(enum vm_engine e); /* "auto", "emulator", "kvm" */
 const char *host_lbr_name(enum host_lbr m);   /* "off", "branches", "call-stack" */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Interface between config.c (keys and values), vm.c (one VM) and file.c (files). No other file
  * includes this; config.h is the public interface. */
-#ifndef VMM_CONFIG_KEYS_H
-#define VMM_CONFIG_KEYS_H
+#pragma once
 
 #include "service/daemon/inifile.h"
 #include "vmm/config/config.h"
@@ -23,5 +22,3 @@ bool config_vm_given(const struct vm_config *vm, const char *name);
 /* config_add_vm - add a VM with default values at the end of c->vms. The pointer is valid until the
  * next call. NULL: error, with one line in at->err. */
 struct vm_config *config_add_vm(struct config *c, const struct config_at *at);
-
-#endif

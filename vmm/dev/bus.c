@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Finding the device of an access; splitting accesses that no device takes whole. See bus.h. */
 #include <errno.h>
-#include <stddef.h>
 
 #include "vmm/dev/bus.h"
 

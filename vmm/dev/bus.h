@@ -7,8 +7,7 @@
  * passes every guest access to the bus. Accesses are hostile: every address and every size is
  * handled.
  */
-#ifndef VMM_DEV_BUS_H
-#define VMM_DEV_BUS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -51,5 +50,3 @@ int bus_claim(struct bus *b, uint64_t base, uint64_t bytes, const struct bus_dev
  */
 uint64_t bus_read(const struct bus *b, uint64_t addr, unsigned int size);
 void bus_write(const struct bus *b, uint64_t addr, unsigned int size, uint64_t value);
-
-#endif

@@ -8,8 +8,7 @@
  * One for all vCPUs. As on hardware, a read of the data port uses the address that was written
  * last, by any vCPU.
  */
-#ifndef VMM_DEV_PCI_H
-#define VMM_DEV_PCI_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ int pci_claim(struct pci *p, struct bus *bus);
  * runs; false: the section is damaged, or no guest can cause that state (nothing changed). */
 void pci_save(struct pci *p, struct vpmu_blob *b);
 bool pci_load(struct pci *p, struct vpmu_blob_reader *r);
-
-#endif

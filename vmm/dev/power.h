@@ -4,8 +4,7 @@
  * only), the reset register of PCs at port CF9H, and the keyboard controller's reset command
  * (vmm/engine/platform.h). One for all vCPUs; it has no state.
  */
-#ifndef VMM_DEV_POWER_H
-#define VMM_DEV_POWER_H
+#pragma once
 
 #include "vmm/dev/bus.h"
 
@@ -34,5 +33,3 @@ int exitport_claim(struct exitport *e, struct bus *bus);
 /* exitport_claim_debug - the same at PLATFORM_DEBUG_EXIT (vmm/engine/platform.h), where the write
  * may have any size. */
 int exitport_claim_debug(struct exitport *e, struct bus *bus);
-
-#endif

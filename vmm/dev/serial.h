@@ -10,8 +10,7 @@
  *
  * Output is hostile: serial_text makes a line printable UTF-8 before it is shown.
  */
-#ifndef VMM_DEV_SERIAL_H
-#define VMM_DEV_SERIAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -86,5 +85,3 @@ int serial_load(struct serial *s, struct vpmu_blob_reader *r);
  */
 #define SERIAL_TEXT_MAX (4 * SERIAL_LINE_MAX + 1)
 const char *serial_text(const char *line, size_t len, char out[SERIAL_TEXT_MAX]);
-
-#endif

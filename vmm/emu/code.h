@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Guest code as the emulator executes it: registers, ops and blocks of ops. */
-#ifndef VMM_EMU_CODE_H
-#define VMM_EMU_CODE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -132,5 +131,3 @@ struct emu_block {
 	uint64_t sum; /* events, packed */
 	struct emu_op ops[];
 };
-
-#endif

@@ -15,8 +15,7 @@
  * blocks are found with a ctx of their own (EMU_CTX_NEAR), so no link leads there unnoticed. All
  * other code runs as always.
  */
-#ifndef VMM_EMU_DEBUG_H
-#define VMM_EMU_DEBUG_H
+#pragma once
 
 #include "vmm/emu/lbr.h"
 
@@ -73,5 +72,3 @@ static inline bool emu_debug_due(const struct emu_vcpu *v)
 }
 /* emu_debug_trap - raise that #DB. */
 void emu_debug_trap(struct emu_vcpu *v);
-
-#endif

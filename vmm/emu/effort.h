@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Effort: the cost of guests beyond instructions, as charged by a scheduler. */
-#ifndef VMM_EMU_EFFORT_H
-#define VMM_EMU_EFFORT_H
+#pragma once
 
 /*
  * Effort is a guest's cost in host time, in units of one plain instruction. A scheduler charges it,
@@ -97,5 +96,3 @@ enum {
 
 /* Extra effort at which run() returns VMM_EXIT_INTR if the caller sets no limit. */
 #define EMU_EXTRA_MAX (4u << 20)
-
-#endif

@@ -10,8 +10,7 @@
  * Layout rule: the fields that the dispatch loop touches come first in struct emu_vcpu. A vCPU that
  * gets its time slice after a thousand others then loads few cache lines.
  */
-#ifndef VMM_EMU_EMU_H
-#define VMM_EMU_EMU_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -402,5 +401,3 @@ struct emu_vcpu {
 	struct emu_tlbe (*tlbs)[EMU_TLB_SIZE]; /* supervisor, user: own_tlbs, or a guest's */
 	struct emu_tlbe own_tlbs[2][EMU_TLB_SIZE];
 };
-
-#endif

@@ -5,11 +5,11 @@
  * otherwise. "Traps" means: the function may return non-zero (or NULL) with v->trap set; then no
  * architectural state has changed.
  */
-#ifndef VMM_EMU_INTERNAL_H
-#define VMM_EMU_INTERNAL_H
+#pragma once
 
 #include "vmm/emu/cpu/flags.h"
 #include "vmm/emu/emu.h"
+#include "vmm/emu/memory.h"
 
 /* Bits that several files use. CR0: SDM vol. 3, 2.5. CR4_WRITABLE has VME PVI TSD DE PSE PAE MCE
  * PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP, and emu_cr4_writable() may add OSXSAVE; the emulator
@@ -52,52 +52,6 @@ enum {
 	EMU_MF = 16,
 	EMU_XM = 19
 };
-
-/* Types for accesses to guest memory: any alignment, and they may alias every other type. */
-typedef struct {
-	uint8_t v;
-} __attribute__((packed, may_alias)) emu_u8;
-typedef struct {
-	uint16_t v;
-} __attribute__((packed, may_alias)) emu_u16;
-typedef struct {
-	uint32_t v;
-} __attribute__((packed, may_alias)) emu_u32;
-typedef struct {
-	uint64_t v;
-} __attribute__((packed, may_alias)) emu_u64;
-
-static inline uint64_t emu_get(const void *p, unsigned int bytes)
-{
-	switch (bytes) {
-	case 1:
-		return ((const emu_u8 *)p)->v;
-	case 2:
-		return ((const emu_u16 *)p)->v;
-	case 4:
-		return ((const emu_u32 *)p)->v;
-	default:
-		return ((const emu_u64 *)p)->v;
-	}
-}
-
-static inline void emu_put(void *p, unsigned int bytes, uint64_t x)
-{
-	switch (bytes) {
-	case 1:
-		((emu_u8 *)p)->v = (uint8_t)x;
-		break;
-	case 2:
-		((emu_u16 *)p)->v = (uint16_t)x;
-		break;
-	case 4:
-		((emu_u32 *)p)->v = (uint32_t)x;
-		break;
-	default:
-		((emu_u64 *)p)->v = x;
-		break;
-	}
-}
 
 /* Register operands. @reg of a byte register is its byte offset in the register file, so that AH
  * needs no special case. @reg of a wider register is its number. */
@@ -157,62 +111,6 @@ static inline struct emu_vcpu *emu_to_vcpu(const struct vmm_engine_vcpu *v)
 	return (struct emu_vcpu *)(uintptr_t)v;
 }
 
-/* emu_is_ram - returns true if guest-physical @pa is RAM. Then its whole page is RAM. */
-static inline bool emu_is_ram(const struct emu_vm *vm, uint64_t pa)
-{
-	return likely(pa < vm->low) || vmm_ram_holds(&vm->slots, pa, 1);
-}
-
-/* ---- mmu.c ---- */
-#define EMU_ACC_R 0u
-#define EMU_ACC_W 2u /* as in the #PF error code */
-#define EMU_ACC_U 4u
-#define EMU_ACC_X 16u
-/* emu_translate - find the guest-physical address of one byte at guest-virtual @va. Sets A and D
- * bits like the CPU. Traps. On success *perm (@perm may be NULL) is EMU_ACC_W if a store in the
- * same mode needs no further walk, else 0. */
-int emu_translate(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa,
-		  unsigned int *perm);
-/* emu_host - host address of @va, inside one page; @acc is R or W, with U for a user access.
- * Stores through it must look for code (emu_code_hit). Traps. */
-uint8_t *emu_host(struct emu_vcpu *v, uint64_t va, unsigned int acc);
-/* Loads and stores of 1..8 bytes in the current mode, for accesses that miss the TLB's fast path.
- * Traps; emu_ld_slow then has v->trap set and returns 0. */
-uint64_t emu_ld_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes);
-int emu_st_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x);
-/* emu_rmw_slow - return the address at which to modify @bytes (1..16) in place: guest memory, or
- * v->bounce.buf, after which the caller must call emu_rmw_commit. Traps (NULL). */
-void *emu_rmw_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes);
-void emu_rmw_commit(struct emu_vcpu *v);
-/* Loads and stores of the state of x87 or SSE, up to 512 bytes, in the current mode. Trap. */
-int emu_ld_wide(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes);
-int emu_st_wide(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes);
-/* emu_touch - access one byte in the current mode; @acc is R or W. Traps. */
-int emu_touch(struct emu_vcpu *v, uint64_t va, unsigned int acc);
-/* Stores to parts of an area of up to 832 bytes. emu_area_open checks the whole area, and
- * emu_area_io then reads or writes @bytes at offset @at of it; none of these must be called between
- * open and close but emu_area_io. Only open traps. */
-int emu_area_open(struct emu_vcpu *v, uint64_t va, unsigned int bytes);
-void emu_area_io(struct emu_vcpu *v, unsigned int at, void *buf, unsigned int bytes, bool store);
-void emu_area_close(struct emu_vcpu *v);
-/* Accesses of up to 832 bytes to system structures and interrupt frames. They are supervisor
- * accesses, or user accesses if @acc is EMU_ACC_U. Stores may hit decoded code. Traps. */
-int emu_sys_read(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes, unsigned int acc);
-int emu_sys_write(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes,
-		  unsigned int acc);
-/* emu_pte_set - set A and D bits in a page-table entry that was read as @seen. Returns false if it
- * has changed: walk again. */
-bool emu_pte_set(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t seen, uint64_t bits);
-void emu_tlb_flush(struct emu_vcpu *v);
-void emu_tlb_flush_page(struct emu_vcpu *v, uint64_t va);
-/* emu_seen_bit - the bit of page or region number @n in the sets of emu_vcpu. */
-static inline uint64_t emu_seen_bit(uint64_t n)
-{
-	return 1ULL << (n & 63);
-}
-/* emu_tlb_demote - from now on, no store takes the fast path to a page that holds decoded code. */
-void emu_tlb_demote(struct emu_vcpu *v);
-
 /* ---- cache.c ---- */
 static inline unsigned int emu_jc_index(uint64_t rip)
 {
@@ -225,18 +123,6 @@ void emu_cache_reset(struct emu_vcpu *v);
 /* emu_find - return the block at v->rip for the current mode, and decode it if there is none.
  * Stores the block at *v->link if v->link is set. Traps (fetch faults). */
 struct emu_block *emu_find(struct emu_vcpu *v);
-/* emu_code_hit - returns true if a store of @bytes at host address @p, inside one page, hits code
- * decoded by any vCPU of the VM. */
-bool emu_code_hit(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
-/* emu_code_stored - call it after a store of @bytes at host address @p, inside one page: if it hit
- * code, all blocks of that page become stale. Returns true if it did. */
-bool emu_code_stored(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
-/* emu_sync - drop the blocks with overwritten code; includes emu_ack_code. Call it at safe
- * points (cache.c). */
-void emu_sync(struct emu_vcpu *v);
-/* emu_ack_code - remove this vCPU's fast paths to pages that hold decoded code, and publish that to
- * the other vCPUs (cache.c). Call it only where the vCPU keeps no host address of guest memory. */
-void emu_ack_code(struct emu_vcpu *v);
 
 /* ---- decode.c, emit.c ---- */
 enum emu_fclass { /* known state of the lazy flags at a point of a block */
@@ -570,5 +456,3 @@ emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, e
 emu_op_fn emu_help_avx, emu_help_avx_gpr, emu_help_avx_ps2ph, emu_help_avx_load, emu_help_avx_store,
 	emu_help_avx_mov, emu_help_avx_zero, emu_help_avx_perm, emu_help_avx_extract,
 	emu_help_avx_bits, emu_help_avx_maskmov, emu_help_avx_gather;
-
-#endif

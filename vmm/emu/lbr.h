@@ -9,8 +9,7 @@
  * v->tctx matches no block. Every taken branch then takes the slow path of a branch with a link
  * that is not made yet, and that path records it.
  */
-#ifndef VMM_EMU_LBR_H
-#define VMM_EMU_LBR_H
+#pragma once
 
 #include "vmm/emu/internal.h"
 #include "vpmu/lbr_regs.h"
@@ -107,5 +106,3 @@ static inline void emu_lbr_update(struct emu_vcpu *v)
 	v->lbr_sel = sel & VPMU_LBR_TYPES ? sel : 0;
 	v->tctx = v->lbr_sel ? EMU_CTX_NEVER : v->ctx;
 }
-
-#endif

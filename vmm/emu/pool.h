@@ -7,8 +7,7 @@
  * The first region of a size has small pages: a few vCPUs gain nothing and would take 2 MiB for
  * each size. All functions: any thread.
  */
-#ifndef VMM_EMU_POOL_H
-#define VMM_EMU_POOL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@
  * emu_pool_put - free @p, which was allocated with the same @bytes. NULL is fine. */
 void *emu_pool_get(size_t bytes);
 void emu_pool_put(void *p, size_t bytes);
-
-#endif

@@ -451,7 +451,7 @@ int emu_run(struct vmm_engine_vcpu *ev, struct vmm_run *run)
 	v->lbr_ctl = v->tally->lbr.ctl & VPMU_LBR_EN ? v->tally->lbr.ctl : 0;
 	emu_lbr_update(v);
 	emu_jit_settle();
-	/* Pairs with cache_settle(): either its all_acked() sees v->running, or emu_ack_code()
+	/* Pairs with emu_smc_settle(): either its all_acked() sees v->running, or emu_ack_code()
 	 * sees the epoch that its code_mark() has raised. */
 	atomic_store(&v->running, true);
 	emu_ack_code(v);

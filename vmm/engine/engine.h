@@ -11,8 +11,7 @@
  * Threads: one thread at a time uses a vCPU. Only kick() may be called from any other thread.
  * Errors: negative errno.
  */
-#ifndef VMM_ENGINE_ENGINE_H
-#define VMM_ENGINE_ENGINE_H
+#pragma once
 
 #include <linux/kvm.h>
 #include <signal.h>
@@ -370,5 +369,3 @@ extern const struct vmm_engine_ops vmm_kvm_ops;
  * not allow executable memory, or cannot run such code. Call it before containment, which forbids
  * new executable memory, and before the first vCPU. Without a call the first open() decides. */
 const char *vmm_emu_translate(bool on);
-
-#endif

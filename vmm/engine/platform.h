@@ -4,8 +4,7 @@
  * ACPI tables (vmm/boot/acpi.c) describe it, devices (vmm/dev/) and interrupt controllers (the
  * engines) implement it. Freestanding images do not have this hardware.
  */
-#ifndef VMM_ENGINE_PLATFORM_H
-#define VMM_ENGINE_PLATFORM_H
+#pragma once
 
 #define PLATFORM_VCPUS_MAX 16 /* vCPUs of such a VM; local APIC ID n is vCPU n */
 
@@ -37,5 +36,3 @@
 /* Only in VMs with a multiboot image: a write ends the VM, as with QEMU's isa-debug-exit (4 ports).
  * The VM's status is the value itself. */
 #define PLATFORM_DEBUG_EXIT 0xf4
-
-#endif

@@ -7,8 +7,7 @@
  * missing check crashes the VMM instead of leaking its memory. vmm/vm/ram.c makes it; boot
  * protocols, engines and snapshots use it.
  */
-#ifndef VMM_ENGINE_RAM_H
-#define VMM_ENGINE_RAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ static inline bool vmm_ram_valid(const struct vmm_ram *r, uint64_t max)
 	}
 	return true;
 }
-
-#endif

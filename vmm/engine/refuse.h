@@ -3,8 +3,7 @@
  * Stubs for the operations that an engine does not support (their flag is not in
  * vmm_engine_ops.can), so that no operation is NULL. Each does nothing and returns -EOPNOTSUPP.
  */
-#ifndef VMM_ENGINE_REFUSE_H
-#define VMM_ENGINE_REFUSE_H
+#pragma once
 
 #include <errno.h>
 
@@ -40,5 +39,3 @@ static inline void vmm_any_cpuid(const struct vmm_engine *e, const struct kvm_cp
 	*table = NULL;
 	*n = 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The extensions of x86-64 with SSE2 that the emulator has if the host's CPU has them, XSAVE, and
  * how much of SVM it has. */
-#ifndef VMM_ENGINE_SIMD_H
-#define VMM_ENGINE_SIMD_H
+#pragma once
 
 #include <cpuid.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ static inline uint32_t vmm_simd_host(void)
 
 /* What the emulator has of AMD's SVM, and CPUID shows. */
 #define VMM_SVM_ASIDS 8u /* with 0, the host's: CPUID 8000000AH EBX */
-
-#endif

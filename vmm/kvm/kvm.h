@@ -3,8 +3,7 @@
  * The interface of the KVM engine beyond vmm/engine/engine.h, for tests and `check`. Other users
  * need only vmm_kvm_ops.
  */
-#ifndef VMM_KVM_KVM_H
-#define VMM_KVM_KVM_H
+#pragma once
 
 #include <signal.h>
 
@@ -24,5 +23,3 @@
 
 /* vmm_kvm_open_path - vmm_kvm_ops.open with another device file than /dev/kvm. */
 int vmm_kvm_open_path(const char *path, struct vmm_engine **e, char *why, size_t why_len);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Shared by the files of the KVM engine. No other file includes this. */
-#ifndef VMM_KVM_KVM_PRIV_H
-#define VMM_KVM_KVM_PRIV_H
+#pragma once
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -123,5 +122,3 @@ bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run);
 void kvm_exit_complete(struct vmm_engine_vcpu *v, const struct vmm_run *run);
 /* Report the next element of a string instruction (KVM_PENDING_IO_NEXT). */
 void kvm_exit_next_io(struct vmm_engine_vcpu *v, struct vmm_run *run);
-
-#endif

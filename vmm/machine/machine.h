@@ -4,8 +4,7 @@
  * them: an engine, its scheduler and its source of counts. Control thread, unless noted. Errors:
  * -errno and one line in @err.
  */
-#ifndef VMM_MACHINE_MACHINE_H
-#define VMM_MACHINE_MACHINE_H
+#pragma once
 
 #include "service/tenant/tenant.h"
 #include "vmm/config/config.h"
@@ -162,5 +161,3 @@ struct machine_fact {
 /* machine_describe - for `check`: calls @fn for each fact. */
 void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f, void *arg),
 		      void *arg);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Shared by the files of this folder. No other file includes this. */
-#ifndef VMM_MACHINE_PRIV_H
-#define VMM_MACHINE_PRIV_H
+#pragma once
 
 #include <sys/stat.h>
 
@@ -85,5 +84,3 @@ void machine_shares_end(struct machine *m);
  */
 bool machine_emu_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg);
 bool machine_kvm_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg);
-
-#endif

@@ -3,8 +3,7 @@
  * Perf events as the PMU of vCPU threads. vmm/machine passes perfpmu_ops to threads_create, which
  * calls them; they use vpmu/hostpmu_perf.h.
  */
-#ifndef VMM_SCHED_PERFPMU_H
-#define VMM_SCHED_PERFPMU_H
+#pragma once
 
 #include "vmm/sched/threads.h"
 #include "vpmu/hostpmu_perf.h"
@@ -21,5 +20,3 @@ extern const struct threads_pmu perfpmu_ops;
 
 /* perfpmu_counts - returns true if such a PMU counts @key; then *q is the quality. Any thread. */
 bool perfpmu_counts(vpmu_key_t key, const struct perfpmu_opts *conf, enum vpmu_quality *q);
-
-#endif

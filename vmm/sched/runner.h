@@ -13,8 +13,7 @@
  *
  * Only the control thread may call these functions, unless noted.
  */
-#ifndef VMM_SCHED_RUNNER_H
-#define VMM_SCHED_RUNNER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -71,5 +70,3 @@ static inline uint64_t random_next(uint64_t *state)
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
 	return z ^ (z >> 31);
 }
-
-#endif

@@ -16,8 +16,7 @@
  * front of its queue. A pCPU that pops a vCPU with a request serves the request instead of running
  * the vCPU. So a register model is only touched by the owner of the pCPU on which it counts.
  */
-#ifndef VMM_SCHED_RUNNER_PRIV_H
-#define VMM_SCHED_RUNNER_PRIV_H
+#pragma once
 
 #include <pthread.h>
 
@@ -160,5 +159,3 @@ void runner_leave(struct runner_pcpu *p);
 bool runner_slice(struct runner_pcpu *p);
 /* runner_thread - the main function of a pCPU's thread; @arg: struct runner_pcpu. */
 void *runner_thread(void *arg);
-
-#endif

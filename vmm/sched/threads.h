@@ -6,8 +6,7 @@
  *
  * Only the control thread may call these functions.
  */
-#ifndef VMM_SCHED_THREADS_H
-#define VMM_SCHED_THREADS_H
+#pragma once
 
 #include "vmm/vm/vm.h"
 
@@ -40,5 +39,3 @@ struct vm_sched *threads_sched(struct threads *t);
  * multiplexed keys, release unused counters, retry those that the host refused. Other vCPUs are not
  * interrupted. Call it at a fixed rate. */
 void threads_tick(struct threads *t);
-
-#endif

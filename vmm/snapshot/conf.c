@@ -112,8 +112,7 @@ struct wants {
 	size_t len;
 };
 
-static void want(struct wants *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void want(struct wants *w, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void want(struct wants *w, const char *fmt, ...)
 {
 	va_list ap;
 	int n;

@@ -5,8 +5,7 @@
  * sections with a CRC), place.c (paths) and ram.c (pages that are not zero). Besides them only
  * fuzzers include this file.
  */
-#ifndef VMM_SNAPSHOT_PRIV_H
-#define VMM_SNAPSHOT_PRIV_H
+#pragma once
 
 #include "vmm/snapshot/snapshot.h"
 #include "vpmu/core/blob.h"
@@ -125,5 +124,3 @@ int snap_save_vcpu(struct vcpu *v, struct vpmu_blob *b, char *err, size_t errlen
 /* snap_load_vcpu - read these contents into @v, which was just created. After an error @v is
  * unusable and must be destroyed. -EINVAL: the contents are invalid. */
 int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t errlen);
-
-#endif

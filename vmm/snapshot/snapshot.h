@@ -4,8 +4,7 @@
  * guarantees. vmm/control_snapshot.c calls these functions, on the control thread. On an error they
  * return -errno, and @err has one line: the file, the place in it, the error.
  */
-#ifndef VMM_SNAPSHOT_SNAPSHOT_H
-#define VMM_SNAPSHOT_SNAPSHOT_H
+#pragma once
 
 #include "vmm/machine/machine.h"
 
@@ -49,5 +48,3 @@ struct snapshot_said {
  */
 int snapshot_restore(struct machine *m, int fd, const char *file, const struct snapshot_said *said,
 		     struct machine_vm **out, char *err, size_t errlen);
-
-#endif

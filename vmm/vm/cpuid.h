@@ -4,8 +4,7 @@
  * the same on every host: 64-bit mode and general registers, no FPU or SSE; a local APIC where the
  * engine has one; and the PMU of the VM's register model. Stock kernels see a whole CPU.
  */
-#ifndef VMM_VM_CPUID_H
-#define VMM_VM_CPUID_H
+#pragma once
 
 #include <linux/kvm.h>
 #include <stdbool.h>
@@ -61,5 +60,3 @@ extern const char cpuid_brand[48];
 /* 80000008H EAX: 39 bits of physical address, which every KVM host has, and 48 of linear address.
  */
 #define CPUID_ADDRESS_BITS (39 | 48 << 8)
-
-#endif

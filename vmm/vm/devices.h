@@ -4,8 +4,7 @@
  * registers and PCI's configuration space (vmm/engine/platform.h). vm.c makes them; vCPUs of
  * freestanding images have devices of their own (vcpu.c).
  */
-#ifndef VMM_VM_DEVICES_H
-#define VMM_VM_DEVICES_H
+#pragma once
 
 #include "vmm/dev/pci.h"
 #include "vmm/dev/power.h"
@@ -48,5 +47,3 @@ int vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r);
 /* vm_devices_panicked - a vCPU of the VM cannot continue. Returns true if the kernel's panic is the
  * reason: the VM has failed then. Thread of that vCPU. */
 bool vm_devices_panicked(struct vm_devices *d);
-
-#endif

@@ -3,8 +3,7 @@
  * The RAM of a VM: where it is in guest-physical memory, as on a PC, and its host memory. Used by
  * vm.c, and by snapshots, which know a VM's layout before it exists.
  */
-#ifndef VMM_VM_RAM_H
-#define VMM_VM_RAM_H
+#pragma once
 
 #include "vmm/engine/ram.h"
 
@@ -20,5 +19,3 @@ void vm_ram_layout(uint64_t bytes, struct vmm_ram *r);
 int vm_ram_map(struct vmm_ram *r, bool huge);
 /* vm_ram_unmap - undo vm_ram_map; does nothing if it is not mapped. */
 void vm_ram_unmap(struct vmm_ram *r);
-
-#endif

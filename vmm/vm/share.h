@@ -8,8 +8,7 @@
  * vmm/machine makes the shares of tenants, and vm_create() that of a VM. The scheduler reports when
  * vCPUs begin and cease to compete, and reads the resulting rates.
  */
-#ifndef VMM_VM_SHARE_H
-#define VMM_VM_SHARE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ double share_rate(const struct share *s);
 
 /* shares_generation - changes whenever share_rate() of any VM may have changed. Any thread. */
 uint64_t shares_generation(void);
-
-#endif

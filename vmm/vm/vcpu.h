@@ -4,8 +4,7 @@
  * the loop that runs it on any engine and handles its exits. A scheduler (vm.h) decides where and
  * when it runs: the modelled pCPUs of vmm/sched/runner.c or the threads of vmm/sched/threads.c.
  */
-#ifndef VMM_VM_VCPU_H
-#define VMM_VM_VCPU_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -145,5 +144,3 @@ struct vcpu_used {
  */
 enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint64_t budget,
 			       struct vcpu_used *used);
-
-#endif

@@ -5,8 +5,7 @@
  * Only the control thread calls vm_* functions, unless noted: a scheduler's threads call some.
  * Errors: -errno and one line in @err.
  */
-#ifndef VMM_VM_VM_H
-#define VMM_VM_VM_H
+#pragma once
 
 #include "vmm/boot/boot.h"
 #include "vmm/vm/devices.h"
@@ -193,5 +192,3 @@ static inline bool vm_failing(struct vm *vm)
 /* vm_vcpu_ended - @v will not run again. @v is current nowhere and its state is set. The thread
  * that ran it calls this before the scheduler lets go of it, so vm_destroy waits for the call. */
 void vm_vcpu_ended(struct vcpu *v);
-
-#endif

@@ -8,8 +8,7 @@
  * returns 0, so one check at the end (vpmu_blob_done) is enough; it also requires that all bytes
  * were read.
  */
-#ifndef VPMU_CORE_BLOB_H
-#define VPMU_CORE_BLOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ static inline bool vpmu_blob_done(const struct vpmu_blob_reader *r)
 {
 	return !r->failed && r->at == r->len;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * of a structure in the order of the format, and blob_save() or blob_load() calls it. Loaded bytes
  * are untrusted: after blob_load() the caller must check each field's range.
  */
-#ifndef VPMU_CORE_BLOB_IO_H
-#define VPMU_CORE_BLOB_IO_H
+#pragma once
 
 #include <errno.h>
 #include <string.h>
@@ -83,5 +82,3 @@ static inline int blob_out(struct vpmu_blob *b, int rc, void *buf, size_t *bytes
 	vpmu_blob_fini(b);
 	return rc;
 }
-
-#endif

@@ -24,8 +24,7 @@
  * alarm_put and alarm_drop return the alarm's slot as a mask, or 0 without one; alarms_apply gets
  * these.
  */
-#ifndef VPMU_CORE_CONSUMER_LOCAL_H
-#define VPMU_CORE_CONSUMER_LOCAL_H
+#pragma once
 
 #include "vpmu/alarm.h"
 #include "vpmu/consumer.h"
@@ -62,5 +61,3 @@ void consumer_ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu);
 void consumer_stop(struct vpmu_consumer *c);
 void consumer_end(struct vpmu_consumer *c, struct vpmu_value *last);
 void consumer_release(struct vpmu_consumer *c);
-
-#endif

@@ -14,8 +14,7 @@
  * ctl_lock and nothing else. The switch path takes no lock, and neither do local calls on keys that
  * are in use.
  */
-#ifndef VPMU_CORE_INTERNAL_H
-#define VPMU_CORE_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 
@@ -455,5 +454,3 @@ int host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, voi
 bool any_stalled(const struct vpmu_host *host);
 /* Free what was kept for stalled pCPUs, if none is stalled now. Under ctl_lock. */
 void host_reap(struct vpmu_host *host);
-
-#endif

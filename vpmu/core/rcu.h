@@ -12,8 +12,7 @@
  * This is stronger than RCU in one respect: it includes the unlock of a reader that began after the
  * grace period. tests/model and ASan cover the races that TSan misses for that reason.
  */
-#ifndef VPMU_CORE_RCU_H
-#define VPMU_CORE_RCU_H
+#pragma once
 
 #ifndef _LGPL_SOURCE
 #define _LGPL_SOURCE /* inline read side of liburcu; we are LGPL, too */
@@ -103,5 +102,3 @@ static inline void vpmu_tsan_synchronize(void)
 
 /* Must follow the macros above, which its inline functions use. */
 #include <urcu/rculist.h>
-
-#endif

@@ -8,8 +8,7 @@
  * branch records uses no memory for them. Readers find an object through an RCU pointer; a retired
  * object returns to its chunk a grace period later.
  */
-#ifndef VPMU_CORE_TASKDATA_H
-#define VPMU_CORE_TASKDATA_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -93,5 +92,3 @@ void taskdata_write(struct vpmu_taskdata *d, const struct vpmu_lbr_regs *r);
 /* taskdata_read - copy a consistent set of records. Returns false if a writer was active during
  * each of several tries. Any thread and any signal handler, inside an RCU read side. */
 bool taskdata_read(const struct vpmu_taskdata *d, struct vpmu_lbr_regs *r);
-
-#endif

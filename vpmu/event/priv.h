@@ -2,8 +2,7 @@
 /*
  * Private to this folder: the tables of generic and software events, and the parts of the parser.
  */
-#ifndef VPMU_EVENT_PRIV_H
-#define VPMU_EVENT_PRIV_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -69,5 +68,3 @@ const char *vpmu_cache_name(unsigned int nr);
 
 /* vpmu_find_modifiers - returns the last colon of @name if only @letters follow it; else NULL. */
 char *vpmu_find_modifiers(char *name, const char *letters);
-
-#endif

@@ -9,8 +9,7 @@
  * A "config" is a vendor's event select without the bits for privilege levels, enable and
  * interrupt, as in perf_event_attr.config of a raw event.
  */
-#ifndef VPMU_EVENT_VENDOR_H
-#define VPMU_EVENT_VENDOR_H
+#pragma once
 
 #include "vpmu/event/key.h"
 
@@ -119,5 +118,3 @@ const struct event_vendor *vpmu_event_host(void);
  * @mask) == @config; false if libpfm has no table of the CPU. Takes libpfm's lock.
  */
 bool vpmu_pfm_host_has(const char *event, uint64_t mask, uint64_t config);
-
-#endif

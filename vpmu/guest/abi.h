@@ -4,8 +4,7 @@
  * register models and freestanding guest code include this file, so it must contain only constants
  * and plain structs and must include nothing.
  */
-#ifndef VPMU_GUEST_ABI_H
-#define VPMU_GUEST_ABI_H
+#pragma once
 
 /* ---- paravirtual leaves: how good is a count? ----------------------------------------------
  * CPUID 40000000H: EAX = highest leaf, EBX ECX EDX = "vpmuvpmuvpmu".
@@ -69,5 +68,3 @@ struct vpmu_boot_info {
 #define VPMU_PORT_COM1	   0x3f8
 #define VPMU_PORT_COM1_LSR 0x3fd
 #define VPMU_PORT_EXIT	   0xf4
-
-#endif

@@ -10,8 +10,7 @@
  * An MSR exit must take no lock, allocate nothing and make no system call, except in consumer_take
  * for a counter that starts.
  */
-#ifndef VPMU_GUEST_INTERNAL_H
-#define VPMU_GUEST_INTERNAL_H
+#pragma once
 
 #include "vpmu/context.h"
 #include "vpmu/guest/guest.h"
@@ -32,11 +31,13 @@
  * A range of registers of a model. @rd and @wr get the index @i in the range and return 0, or
  * -EFAULT for #GP without any change. If @rd (@wr) is NULL, every read (write) is #GP.
  */
+typedef int guest_rd_fn(struct vpmu_guest *g, unsigned int i, uint64_t *val);
+typedef int guest_wr_fn(struct vpmu_guest *g, unsigned int i, uint64_t val);
 struct guest_reg {
 	uint32_t base;
 	uint32_t count;
-	int (*rd)(struct vpmu_guest *g, unsigned int i, uint64_t *val);
-	int (*wr)(struct vpmu_guest *g, unsigned int i, uint64_t val);
+	guest_rd_fn *rd;
+	guest_wr_fn *wr;
 };
 
 struct vpmu_guest_ops {
@@ -103,9 +104,7 @@ uint64_t guest_global_mask(const struct vpmu_guest *g);
 /* msr.c: what the register models have in common. guest_gp_rd, guest_evtsel_rd - counter and event
  * select @i. guest_debugctl_rd, guest_debugctl_write - the freeze bits; bits of @dropped are
  * ignored, others are #GP. guest_freeze - a PMI is being raised: freeze as DEBUGCTL requests. */
-int guest_gp_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
-int guest_evtsel_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
-int guest_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
+guest_rd_fn guest_gp_rd, guest_evtsel_rd, guest_debugctl_rd;
 int guest_debugctl_write(struct vpmu_guest *g, uint64_t val, uint64_t dropped);
 void guest_freeze(struct vpmu_guest *g);
 
@@ -173,27 +172,19 @@ void guest_lbr_reset(struct vpmu_guest *g);
 
 /* intel_lbr.c, amd_lbr.c: register functions, ops->lbr and CPUID of branch records;
  * guest_*_lbr_fits: true if record register @msr can read as @val. */
-int guest_intel_lbr_ctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
-int guest_intel_lbr_ctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
-int guest_intel_lbr_from_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
-int guest_intel_lbr_from_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
-int guest_intel_lbr_to_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
-int guest_intel_lbr_to_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
-int guest_intel_lbr_info_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
-int guest_intel_lbr_info_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
+guest_rd_fn guest_intel_lbr_ctl_rd, guest_intel_lbr_from_rd, guest_intel_lbr_to_rd,
+	guest_intel_lbr_info_rd;
+guest_wr_fn guest_intel_lbr_ctl_wr, guest_intel_lbr_from_wr, guest_intel_lbr_to_wr,
+	guest_intel_lbr_info_wr;
 bool guest_intel_lbr_fits(uint32_t msr, uint64_t val);
 uint32_t guest_intel_lbr(const struct vpmu_guest *g);
 void guest_intel_lbr_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,
 			   uint32_t regs[4]);
-int guest_amd_lbr_cfg_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
-int guest_amd_lbr_cfg_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
-int guest_amd_lbr_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
-int guest_amd_lbr_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
+guest_rd_fn guest_amd_lbr_cfg_rd, guest_amd_lbr_rd;
+guest_wr_fn guest_amd_lbr_cfg_wr, guest_amd_lbr_wr;
 bool guest_amd_lbr_fits(uint32_t msr, uint64_t val);
 uint32_t guest_amd_lbr(const struct vpmu_guest *g);
 
 /* pv.c: the paravirtual MSRs and CPUID leaves of abi.h. */
-int guest_pv_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
+guest_rd_fn guest_pv_rd;
 void guest_pv_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t regs[4]);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A vCPU's PMU as a section of a snapshot, for vmm/snapshot and vpmu/kvm. Not public: vpmu/kvm.h
  * and vpmu_guest_get_msr are. */
-#ifndef VPMU_GUEST_SAVE_H
-#define VPMU_GUEST_SAVE_H
+#pragma once
 
 #include "vpmu/core/blob.h"
 #include "vpmu/guest/guest.h"
@@ -20,5 +19,3 @@
  */
 int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b);
 int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err, size_t errlen);
-
-#endif

@@ -21,19 +21,6 @@
 
 #include "vpmu/host/perf_priv.h"
 
-enum kind { KIND_FREE = 0, KIND_PERF, KIND_TSC, KIND_NOMINAL };
-
-/* Counter numbers by use. */
-#define CTR_FIXED    VPMU_PERF_MAX_GP
-#define CTR_SOFTWARE VPMU_PERF_CTR_SOFTWARE
-#define CTR_TSC	     VPMU_PERF_CTR_TSC
-#define CTR_NOMINAL  (VPMU_MAX_CTRS - 1)
-
-/* A group without counters for this long, while its thread ran, loses events. Multiplexed events
- * get a counter after a few milliseconds. */
-#define LOST_NS 100000000ULL
-/* Ticks between attempts to use one more general counter than others seemed to leave. */
-#define ROOM_TICKS 16
 /* Ticks after which a parked event is closed. */
 #define PARKED_TICKS 64
 /* An alarm so far away takes seconds, and ticks come each few milliseconds: it is armed when it is
@@ -63,11 +50,6 @@ static bool invariant_tsc(void)
 #endif
 }
 
-static uint64_t bits(unsigned int from, unsigned int n)
-{
-	return ((1ULL << n) - 1) << from;
-}
-
 /* ---- eligible counters ------------------------------------------------------------------- */
 
 /* The TSC counts time in the guest only, both privilege levels together. */
@@ -76,19 +58,11 @@ static bool is_guest_only(vpmu_key_t key, enum vpmu_generic ev)
 	return key == vpmu_key_generic(ev, VPMU_KEY_USR | VPMU_KEY_OS);
 }
 
-/* The general counters that are not left to others. */
-static unsigned int usable(const struct vpmu_hostpmu_perf *p)
-{
-	const struct vpmu_perf_capacity c = vpmu_perf_capacity();
-
-	return vpmu_perf_usable(&c, p->opts.leave_counters);
-}
-
 static uint32_t hardware_ctrs(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
 {
 	const struct vpmu_perf_capacity c = vpmu_perf_capacity();
 	unsigned int gp = vpmu_perf_usable(&c, p->opts.leave_counters), i;
-	uint32_t ctrs = (uint32_t)bits(0, gp < p->room ? gp : p->room);
+	uint32_t ctrs = (uint32_t)vpmu_perf_bits(0, gp < p->room ? gp : p->room);
 
 	for (i = 0; i < c.fixed; i++) {
 		if (vpmu_key_space(key) != VPMU_SPACE_GENERIC ||
@@ -97,7 +71,7 @@ static uint32_t hardware_ctrs(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
 		/* Intel has no event select for it: only the fixed counter counts it. */
 		if (c.fixed_event[i] == VPMU_EV_REF_CYCLES)
 			ctrs = 0;
-		ctrs |= 1u << (CTR_FIXED + i);
+		ctrs |= 1u << (VPMU_PERF_CTR_FIXED + i);
 	}
 	return ctrs;
 }
@@ -112,15 +86,17 @@ static uint32_t perf_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
 	if (!rc || vpmu_perf_passes(rc)) {
 		uint32_t ctrs = vpmu_perf_hardware(key)
 					? hardware_ctrs(p, key)
-					: (uint32_t)bits(CTR_SOFTWARE, CTR_TSC - CTR_SOFTWARE);
+					: (uint32_t)vpmu_perf_bits(VPMU_PERF_CTR_SOFTWARE,
+								   VPMU_PERF_CTR_TSC -
+									   VPMU_PERF_CTR_SOFTWARE);
 
 		if (ctrs)
 			return ctrs;
 	}
 	if (p->opts.guest_tsc && is_guest_only(key, VPMU_EV_REF_CYCLES))
-		return 1u << CTR_TSC;
+		return 1u << VPMU_PERF_CTR_TSC;
 	if (p->opts.nominal_cycles && is_guest_only(key, VPMU_EV_CYCLES))
-		return 1u << CTR_NOMINAL;
+		return 1u << VPMU_PERF_CTR_NOMINAL;
 	return 0;
 }
 
@@ -128,9 +104,9 @@ static enum vpmu_quality perf_quality(const struct vpmu_hostpmu *pmu, vpmu_key_t
 {
 	uint32_t ctrs = perf_eligible(pmu, key);
 
-	if (ctrs & 1u << CTR_TSC)
+	if (ctrs & 1u << VPMU_PERF_CTR_TSC)
 		return VPMU_Q_TSC;
-	return ctrs & 1u << CTR_NOMINAL ? VPMU_Q_ESTIMATED : VPMU_Q_EXACT;
+	return ctrs & 1u << VPMU_PERF_CTR_NOMINAL ? VPMU_Q_ESTIMATED : VPMU_Q_EXACT;
 }
 
 /* ---- time --------------------------------------------------------------------------------- */
@@ -239,7 +215,8 @@ static uint64_t perf_read(struct vpmu_hostpmu *pmu, unsigned int ctr)
 	if (c->kind != KIND_PERF) {
 		c->last = tsc_in_guest(p);
 	} else if (!c->lost && (rc = read_event(p, &c->event, &r)) >= 0) {
-		if (ctr < CTR_SOFTWARE && c->based && (rc || r.running_ns > c->running_ns))
+		if (ctr < VPMU_PERF_CTR_SOFTWARE && c->based &&
+		    (rc || r.running_ns > c->running_ns))
 			p->counted_ns = p->clock_ns;
 		note_times(p, c, &r);
 		c->last = r.value;
@@ -290,50 +267,15 @@ static uint64_t perf_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 	return c->last - c->base;
 }
 
-/* ---- room in the group --------------------------------------------------------------------- */
-
-static unsigned int nr_general(const struct vpmu_hostpmu_perf *p)
-{
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < CTR_FIXED; i++)
-		n += p->ctr[i].kind == KIND_PERF;
-	return n;
-}
-
-static void set_room(struct vpmu_hostpmu_perf *p, unsigned int room)
-{
-	p->room = room ? room : 1;
-	p->room_polls = p->polls;
-	p->room_tried = false;
-}
-
-/*
- * Every ROOM_TICKS, offer one more general counter than others seemed to leave. In that tick all
- * waiting keys are tried on it. If it is unused at the next tick, each of them was one too many:
- * withdraw it, so that the keys are multiplexed on the available counters.
- */
-static void try_room(struct vpmu_hostpmu_perf *p)
-{
-	unsigned int since = p->polls - p->room_polls;
-
-	if (p->room == VPMU_PERF_MAX_GP)
-		return;
-	if (p->room_tried && since == 1 && nr_general(p) < p->room) {
-		set_room(p, p->room - 1);
-	} else if (since >= ROOM_TICKS) {
-		set_room(p, p->room < usable(p) ? p->room + 1 : VPMU_PERF_MAX_GP);
-		p->room_tried = true;
-	}
-}
-
 /* ---- binding ------------------------------------------------------------------------------ */
 
 static int perf_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 {
 	struct vpmu_hostpmu_perf *p = perf(pmu);
 	struct vpmu_perf_ctr *c = &p->ctr[ctr % VPMU_MAX_CTRS];
-	enum kind kind = ctr < CTR_TSC ? KIND_PERF : ctr == CTR_TSC ? KIND_TSC : KIND_NOMINAL;
+	enum vpmu_perf_kind kind = ctr < VPMU_PERF_CTR_TSC    ? KIND_PERF
+				   : ctr == VPMU_PERF_CTR_TSC ? KIND_TSC
+							      : KIND_NOMINAL;
 	struct vpmu_perf_event e = {0};
 	int rc;
 
@@ -364,7 +306,7 @@ static void perf_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events
 		if (events || c->armed)
 			vpmu_perf_event_arm(&c->event, events);
 	} else {
-		vpmu_perf_timer_arm(p, ctr - CTR_TSC, events);
+		vpmu_perf_timer_arm(p, ctr - VPMU_PERF_CTR_TSC, events);
 	}
 	c->armed = events;
 }
@@ -372,7 +314,7 @@ static void perf_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events
 /* Arm what is not far any more. The tick has read all counters. */
 static void arm_near(struct vpmu_hostpmu_perf *p)
 {
-	for (unsigned int i = 0; i < CTR_TSC; i++) {
+	for (unsigned int i = 0; i < VPMU_PERF_CTR_TSC; i++) {
 		uint64_t left = p->ctr[i].due - p->ctr[i].last;
 
 		if (p->ctr[i].due && left < FAR_EVENTS)
@@ -395,67 +337,18 @@ static void perf_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
 
 /* ---- events stopped by the kernel --------------------------------------------------------- */
 
-/* True if @c stands still only when its group has no counters: all core types have its event. */
-static bool is_witness(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_ctr *c)
-{
-	uint32_t types[VPMU_PERF_TYPES];
-
-	return c->kind == KIND_PERF && vpmu_perf_in_group(p, c->key) &&
-	       c->event.nr == vpmu_perf_types(types);
-}
-
-/*
- * One event too many stalls the whole group. If others took counters, several of ours can be too
- * many, and after the removal of one event another key would take its place. So half of the general
- * counters are released and no longer offered (try_room). With fewer than two in use, the event
- * bound last is released.
- *
- * With several core types, an event that only some of them have also stands still while its thread
- * is on the others. That must not make it lost (is_witness).
- */
-static uint32_t lost_of_group(struct vpmu_hostpmu_perf *p)
-{
-	struct vpmu_perf_ctr *last = NULL;
-	uint32_t lost = 0;
-
-	for (unsigned int i = 0; i < CTR_SOFTWARE; i++) {
-		struct vpmu_perf_ctr *c = &p->ctr[i];
-
-		if (is_witness(p, c) && (!last || c->bind > last->bind))
-			last = c;
-	}
-	if (!last)
-		p->counted_ns = p->clock_ns;
-	if (p->clock_ns - p->counted_ns < LOST_NS)
-		return 0;
-	p->counted_ns = p->clock_ns;
-	if (nr_general(p) < 2) {
-		lost = 1u << (last - p->ctr);
-	} else {
-		set_room(p, nr_general(p) / 2);
-		lost = (uint32_t)bits(p->room, CTR_FIXED - p->room);
-	}
-	for (unsigned int i = 0; i < CTR_SOFTWARE; i++) {
-		if (p->ctr[i].kind == KIND_FREE)
-			lost &= ~(1u << i);
-		else if (lost & 1u << i)
-			p->ctr[i].lost = true;
-	}
-	return lost;
-}
-
 static uint32_t perf_lost(struct vpmu_hostpmu *pmu)
 {
 	struct vpmu_hostpmu_perf *p = perf(pmu);
-	uint32_t lost = lost_of_group(p);
+	uint32_t lost = vpmu_perf_group_lost(p);
 
-	for (unsigned int i = 0; i < CTR_TSC; i++) {
+	for (unsigned int i = 0; i < VPMU_PERF_CTR_TSC; i++) {
 		if (p->ctr[i].lost)
 			lost |= 1u << i;
 	}
 	p->polls++;
 	arm_near(p);
-	try_room(p);
+	vpmu_perf_group_room(p);
 	vpmu_perf_close_waiting(p, PARKED_TICKS);
 	vpmu_perf_timers_retry(p);
 	return lost;
@@ -500,7 +393,8 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
 	if (opts->alarm_signal)
 		vpmu_perf_sys->tsc_ns(0); /* start measuring the TSC's rate */
 	p->pmu.nr_ctrs = VPMU_MAX_CTRS;
-	p->pmu.fixed_mask = (uint32_t)(bits(CTR_FIXED, 3) | bits(CTR_TSC, 2));
+	p->pmu.fixed_mask = (uint32_t)(vpmu_perf_bits(VPMU_PERF_CTR_FIXED, 3) |
+				       vpmu_perf_bits(VPMU_PERF_CTR_TSC, 2));
 	p->pmu.width_mask = UINT64_MAX; /* the kernel extends counters to 64 bits */
 	return 0;
 }

@@ -212,3 +212,103 @@ void vpmu_perf_close_waiting(struct vpmu_hostpmu_perf *p, unsigned int ticks)
 	}
 	close_group(p);
 }
+
+/* ---- a group that has no counters --------------------------------------------------------- */
+
+/* A group without counters for this long, while its thread ran, loses events. Multiplexed events
+ * get a counter after a few milliseconds. */
+#define LOST_NS 100000000ULL
+/* Ticks between attempts to use one more general counter than others seemed to leave. */
+#define ROOM_TICKS 16
+
+/* The general counters that are not left to others. */
+static unsigned int usable(const struct vpmu_hostpmu_perf *p)
+{
+	const struct vpmu_perf_capacity c = vpmu_perf_capacity();
+
+	return vpmu_perf_usable(&c, p->opts.leave_counters);
+}
+
+static unsigned int nr_general(const struct vpmu_hostpmu_perf *p)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < VPMU_PERF_CTR_FIXED; i++)
+		n += p->ctr[i].kind == KIND_PERF;
+	return n;
+}
+
+static void set_room(struct vpmu_hostpmu_perf *p, unsigned int room)
+{
+	p->room = room ? room : 1;
+	p->room_polls = p->polls;
+	p->room_tried = false;
+}
+
+/*
+ * Every ROOM_TICKS, offer one more general counter than others seemed to leave. In that tick all
+ * waiting keys are tried on it. If it is unused at the next tick, each of them was one too many:
+ * withdraw it, so that the keys are multiplexed on the available counters.
+ */
+void vpmu_perf_group_room(struct vpmu_hostpmu_perf *p)
+{
+	unsigned int since = p->polls - p->room_polls;
+
+	if (p->room == VPMU_PERF_MAX_GP)
+		return;
+	if (p->room_tried && since == 1 && nr_general(p) < p->room) {
+		set_room(p, p->room - 1);
+	} else if (since >= ROOM_TICKS) {
+		set_room(p, p->room < usable(p) ? p->room + 1 : VPMU_PERF_MAX_GP);
+		p->room_tried = true;
+	}
+}
+
+/* True if @c stands still only when its group has no counters: all core types have its event. */
+static bool is_witness(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_ctr *c)
+{
+	uint32_t types[VPMU_PERF_TYPES];
+
+	return c->kind == KIND_PERF && vpmu_perf_in_group(p, c->key) &&
+	       c->event.nr == vpmu_perf_types(types);
+}
+
+/*
+ * One event too many stalls the whole group. If others took counters, several of ours can be too
+ * many, and after the removal of one event another key would take its place. So half of the general
+ * counters are released and no longer offered (vpmu_perf_group_room). With fewer than two in use,
+ * the event bound last is released.
+ *
+ * With several core types, an event that only some of them have also stands still while its thread
+ * is on the others. That must not make it lost (is_witness).
+ */
+uint32_t vpmu_perf_group_lost(struct vpmu_hostpmu_perf *p)
+{
+	struct vpmu_perf_ctr *last = NULL;
+	uint32_t lost = 0;
+
+	for (unsigned int i = 0; i < VPMU_PERF_CTR_SOFTWARE; i++) {
+		struct vpmu_perf_ctr *c = &p->ctr[i];
+
+		if (is_witness(p, c) && (!last || c->bind > last->bind))
+			last = c;
+	}
+	if (!last)
+		p->counted_ns = p->clock_ns;
+	if (p->clock_ns - p->counted_ns < LOST_NS)
+		return 0;
+	p->counted_ns = p->clock_ns;
+	if (nr_general(p) < 2) {
+		lost = 1u << (last - p->ctr);
+	} else {
+		set_room(p, nr_general(p) / 2);
+		lost = (uint32_t)vpmu_perf_bits(p->room, VPMU_PERF_CTR_FIXED - p->room);
+	}
+	for (unsigned int i = 0; i < VPMU_PERF_CTR_SOFTWARE; i++) {
+		if (p->ctr[i].kind == KIND_FREE)
+			lost &= ~(1u << i);
+		else if (lost & 1u << i)
+			p->ctr[i].lost = true;
+	}
+	return lost;
+}

@@ -3,8 +3,7 @@
  * Shared by the perf_*.c files, vpmu/kvm and tests: the table of system calls, so that a test can
  * act as a kernel with a hardware PMU; the probed capacity of the host; and events.
  */
-#ifndef VPMU_HOST_PERF_PRIV_H
-#define VPMU_HOST_PERF_PRIV_H
+#pragma once
 
 #include "vpmu/hostpmu_perf.h"
 
@@ -65,8 +64,12 @@ struct vpmu_perf_capacity {
 #define VPMU_PERF_MAX_GP 10
 
 /* Counter numbers: general ones, then three fixed ones, then these. */
+#define VPMU_PERF_CTR_FIXED    VPMU_PERF_MAX_GP
 #define VPMU_PERF_CTR_SOFTWARE (VPMU_PERF_MAX_GP + 3) /* software events, up to */
 #define VPMU_PERF_CTR_TSC      (VPMU_MAX_CTRS - 2) /* ticks of the TSC, by the thread's own time */
+#define VPMU_PERF_CTR_NOMINAL  (VPMU_MAX_CTRS - 1) /* the same as cycles */
+
+enum vpmu_perf_kind { KIND_FREE = 0, KIND_PERF, KIND_TSC, KIND_NOMINAL };
 
 /* Probes the host in the first call of the process, and again later after an error that may pass.
  * Any thread; takes no lock. */
@@ -92,6 +95,12 @@ int vpmu_perf_this_tid(void);
 static inline bool vpmu_perf_hardware(vpmu_key_t key)
 {
 	return vpmu_key_space(key) != VPMU_SPACE_SOFTWARE;
+}
+
+/* @n bits from bit @from. */
+static inline uint64_t vpmu_perf_bits(unsigned int from, unsigned int n)
+{
+	return ((1ULL << n) - 1) << from;
 }
 
 /* ---- perf_event.c: events ---- */
@@ -194,4 +203,9 @@ int vpmu_perf_take(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_
 void vpmu_perf_put(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, bool lost);
 void vpmu_perf_close_waiting(struct vpmu_hostpmu_perf *p, unsigned int ticks);
 
-#endif
+/* At ticks:
+ * vpmu_perf_group_lost - returns the events that are released since the group has no counters, or
+ * 0. vpmu_perf_group_room - every ROOM_TICKS, offer one more general counter than others seemed to
+ * leave. */
+uint32_t vpmu_perf_group_lost(struct vpmu_hostpmu_perf *p);
+void vpmu_perf_group_room(struct vpmu_hostpmu_perf *p);

@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "vpmu/host.h"
 #include "vpmu/host/perf_priv.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/pcpu.h"

@@ -12,8 +12,7 @@
  * event, including 105 ns for two RDTSCP. On a later CPU: 28 ns with the event and 450 ns without
  * it.
  */
-#ifndef VPMU_KVM_ONCPU_H
-#define VPMU_KVM_ONCPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void kvm_oncpu_close(struct kvm_oncpu *o);
  * 1. The thread of kvm_oncpu_open. */
 void kvm_oncpu_enter(struct kvm_oncpu *o);
 uint64_t kvm_oncpu_leave(struct kvm_oncpu *o);
-
-#endif

@@ -11,8 +11,7 @@
  * An alarm of such a counter is a perf event of the thread that only interrupts. If the process may
  * not open it, vpmud does.
  */
-#ifndef VPMU_KVM_PAGES_H
-#define VPMU_KVM_PAGES_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -64,5 +63,3 @@ static inline unsigned int kvm_pages_shared(const struct kvm_pages *p)
 void kvm_pages_init(struct kvm_pages *p, struct vpmu_hostpmu_perf *perf,
 		    struct share_client *client, int alarm_signal);
 void kvm_pages_thread(struct kvm_pages *p, int tid);
-
-#endif

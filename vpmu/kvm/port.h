@@ -6,8 +6,7 @@
  *
  * A port is used by one thread at a time. Errors are negative errno values.
  */
-#ifndef VPMU_KVM_PORT_H
-#define VPMU_KVM_PORT_H
+#pragma once
 
 #include <linux/kvm.h>
 #include <pthread.h>
@@ -113,5 +112,3 @@ int kvm_alarm_open(void);
 void kvm_alarms_to(struct kvm_run *kr);
 bool kvm_alarm_pending(void);
 bool kvm_alarm_take(struct kvm_run *kr);
-
-#endif

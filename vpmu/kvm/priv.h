@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Private to the files of vpmu/kvm that implement vpmu/kvm.h: what is behind its opaque structs. */
-#ifndef VPMU_KVM_PRIV_H
-#define VPMU_KVM_PRIV_H
+#pragma once
 
 #include <time.h>
 
@@ -85,5 +84,3 @@ void kvm_vcpu_note(struct vpmu_kvm_vcpu *v);
  * there by another process. Then it is a site. */
 void kvm_search(struct vpmu_kvm_vcpu *v, bool starts);
 bool kvm_search_adopt(struct vpmu_kvm_vcpu *v);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Functions may be called by any thread, those on a share_thread by its vCPU's thread only.
  */
-#ifndef VPMU_KVM_SHARE_H
-#define VPMU_KVM_SHARE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -100,5 +99,3 @@ bool share_ready(struct share_thread *t, vpmu_key_t key);
 /* share_event - a sampling event of the thread for @s, which is used. The caller closes it. The fd;
  * -EAGAIN: not yet; or -errno: refused. */
 int share_event(struct share_thread *t, struct share *s, bool wait);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Private to share.c and share_link.c: the client of vpmud's socket for VMMs. */
-#ifndef VPMU_KVM_SHARE_PRIV_H
-#define VPMU_KVM_SHARE_PRIV_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -56,5 +55,3 @@ void share_thread_free(struct share_thread *t);
 
 /* The thread of client @arg. */
 void *share_link_run(void *arg);
-
-#endif

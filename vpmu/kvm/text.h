@@ -4,8 +4,7 @@
  * things must be true of it: code decoded from different starts before it reaches it as an
  * instruction, and SHL RDX,32 follows, as in the kernel's native_read_pmc(). Pure.
  */
-#ifndef VPMU_KVM_TEXT_H
-#define VPMU_KVM_TEXT_H
+#pragma once
 
 #include <Zydis/Zydis.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ void kvm_text_init(struct kvm_text *t, const uint8_t *data, uint64_t bytes);
  * kvm_text_shl_follows - returns true if SHL RDX,32 soon follows the instruction at @at. */
 bool kvm_text_is_instruction(const struct kvm_text *t, uint64_t at);
 bool kvm_text_shl_follows(const struct kvm_text *t, uint64_t at);
-
-#endif

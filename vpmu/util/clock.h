@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#ifndef VPMU_UTIL_CLOCK_H
-#define VPMU_UTIL_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -13,5 +12,3 @@ static inline uint64_t clock_ns(clockid_t clock)
 	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
-
-#endif

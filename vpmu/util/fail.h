@@ -4,8 +4,7 @@
  * the place, the fault and the expected form. It may quote the input, so control characters, on
  * which a terminal or a log would act, never get through.
  */
-#ifndef VPMU_UTIL_FAIL_H
-#define VPMU_UTIL_FAIL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,5 +12,3 @@
  * Characters outside printable ASCII become '?'. Any thread. */
 int fail(int ret, char *err, size_t errlen, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-
-#endif

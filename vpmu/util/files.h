@@ -4,8 +4,7 @@
  * such as of vpmud's state and the CLI's exports: readers see the old or the new file; the limit of
  * open ones. Any thread.
  */
-#ifndef VPMU_UTIL_FILES_H
-#define VPMU_UTIL_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ int regular_open(int dir, const char *path, int flags);
  */
 int replace_file(const char *path, const char *next, mode_t mode, bool lasting, const char *text,
 		 size_t len);
-
-#endif

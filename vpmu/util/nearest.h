@@ -3,8 +3,7 @@
  * For "did you mean": init with a word, try each candidate; then best is the nearest one, or NULL
  * if none is near. Case is ignored. Candidates must outlive the use of best. Any thread.
  */
-#ifndef VPMU_UTIL_NEAREST_H
-#define VPMU_UTIL_NEAREST_H
+#pragma once
 
 struct vpmu_nearest {
 	const char *word;
@@ -13,5 +12,3 @@ struct vpmu_nearest {
 };
 void vpmu_nearest_init(struct vpmu_nearest *n, const char *word);
 void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate);
-
-#endif

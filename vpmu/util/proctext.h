@@ -2,8 +2,7 @@
 /*
  * Small text files of /proc and /sys. Any thread.
  */
-#ifndef VPMU_UTIL_PROCTEXT_H
-#define VPMU_UTIL_PROCTEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ char *proctext_field(char *text, const char *name);
 /* proctext_start - field 22 of @text, a stat file: the clock tick after boot at which the process
  * or thread began. Returns 0 or -ESRCH. */
 int proctext_start(const char *text, uint64_t *start);
-
-#endif

@@ -3,8 +3,7 @@
  * Checks of text from guests, files and clients before it is displayed or put into JSON. Pure
  * functions, any thread.
  */
-#ifndef VPMU_UTIL_UTF8_H
-#define VPMU_UTIL_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ size_t utf8_shown(const char *p, size_t left);
 
 /* utf8_text - returns true if all of @text may be displayed. */
 bool utf8_text(const char *text);
-
-#endif

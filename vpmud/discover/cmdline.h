@@ -3,8 +3,7 @@
  * Parses names and command lines of processes for properties of a VM. The input is untrusted: any
  * bytes, truncated anywhere. Pure functions, any thread. process.c and threads.c call them.
  */
-#ifndef VPMUD_DISCOVER_CMDLINE_H
-#define VPMUD_DISCOVER_CMDLINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ enum { CMDLINE_NO_VCPU = -1, CMDLINE_ALL_VCPUS = -2 };
 /* cmdline_vcpu - return the index of the vCPU that a thread named @comm runs, by the names that
  * QEMU, vpmu-vmm, Firecracker, Cloud Hypervisor, crosvm and kvmtool use, or one of the above. */
 int cmdline_vcpu(const char *comm);
-
-#endif

@@ -8,8 +8,7 @@
  * Call all functions on the event loop's thread; callbacks run on it, too. Separate threads talk to
  * libvirt. They start with the first iteration of the event loop: drop privileges before it.
  */
-#ifndef VPMUD_DISCOVER_DISCOVER_H
-#define VPMUD_DISCOVER_DISCOVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,5 +106,3 @@ void disc_libvirt(const struct disc *d,
 
 /* disc_close - stop and free; nothing more is reported. NULL is allowed. */
 void disc_close(struct disc *d);
-
-#endif

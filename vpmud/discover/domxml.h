@@ -3,8 +3,7 @@
  * Extracts name, UUID and tenant from a domain's XML. virt_worker.c calls it for each domain. Any
  * thread, once domxml_init() has returned.
  */
-#ifndef VPMUD_DISCOVER_DOMXML_H
-#define VPMUD_DISCOVER_DOMXML_H
+#pragma once
 
 #include <stddef.h>
 
@@ -36,5 +35,3 @@ void domxml_init(void);
  * otherwise.
  */
 int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, size_t errlen);
-
-#endif

@@ -4,8 +4,7 @@
  * owns the table of processes; process.c, files.c and threads.c inspect one process; cgroup2.c
  * finds its cgroup; domains.c tracks libvirt's domains; vm.c handles reported VMs.
  */
-#ifndef VPMUD_DISCOVER_PRIV_H
-#define VPMUD_DISCOVER_PRIV_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -203,5 +202,3 @@ void vm_free(struct disc_vm *vm);
 void vm_set(const char **field, const char *text);
 
 bool vm_equal(const struct disc_vm *a, const struct disc_vm *b);
-
-#endif

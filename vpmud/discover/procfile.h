@@ -3,8 +3,7 @@
  * Reads files of /proc for scan.c, process.c and threads.c. Only fields written by the kernel are
  * trusted; names and command lines come from the process itself.
  */
-#ifndef VPMUD_DISCOVER_PROCFILE_H
-#define VPMUD_DISCOVER_PROCFILE_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ bool procfile_gone(int err);
 
 /* procfile_number - parse @name as a pid, tid or descriptor; -1 if it is not a number. */
 int procfile_number(const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  * daemon. The threads put messages into a queue, which domains.c reads. Connections are read-only.
  * It must never start a daemon or a domain.
  */
-#ifndef VPMUD_DISCOVER_VIRT_H
-#define VPMUD_DISCOVER_VIRT_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -54,5 +53,3 @@ void virt_close(struct virt *v);
 /* virt_pid_dir - the directory with the NAME.pid files that libvirt's QEMU driver writes for the
  * domains of @uri, malloc()ed; NULL: unknown. */
 char *virt_pid_dir(const char *uri);
-
-#endif

@@ -3,8 +3,7 @@
  * libvirt, loaded on demand: vpmud also runs on hosts without it. virt_worker.c calls it. The list
  * must contain only functions that read.
  */
-#ifndef VPMUD_DISCOVER_VIRT_LIB_H
-#define VPMUD_DISCOVER_VIRT_LIB_H
+#pragma once
 
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
@@ -42,5 +41,3 @@ struct virt_lib {
  * lives. Returns NULL and one line in @err if it is missing. Any thread.
  */
 const struct virt_lib *virt_lib_load(char *err, size_t errlen);
-
-#endif

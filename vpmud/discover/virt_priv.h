@@ -3,8 +3,7 @@
  * Shared by virt.c (the caller's thread) and virt_worker.c (the threads that talk to libvirt). Both
  * structures are reference-counted: a thread left behind by a close still uses them.
  */
-#ifndef VPMUD_DISCOVER_VIRT_PRIV_H
-#define VPMUD_DISCOVER_VIRT_PRIV_H
+#pragma once
 
 #include <pthread.h>
 
@@ -54,5 +53,3 @@ void virt_worker_put(void *w);
 
 /* virt_worker - the main function of a URI's thread; @w comes with a reference for it. */
 void *virt_worker(void *w);
-
-#endif

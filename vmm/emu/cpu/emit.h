@@ -5,8 +5,7 @@
  * instruction of the closed list, and emu_emit() calls it. An emitter must never access guest
  * memory or change the vCPU. state.c uses emu_isa_row(), svm/intercept.c also enum emit_sys.
  */
-#ifndef VMM_EMU_CPU_EMIT_H
-#define VMM_EMU_CPU_EMIT_H
+#pragma once
 
 #include <Zydis/Zydis.h>
 
@@ -336,5 +335,3 @@ enum emit_avx_kind {
 		X(XGETBV, xgetbv), X(XSETBV, xsetbv)
 #define EMIT_SYS_ENUM(name, fn) SYS_##name
 enum emit_sys { EMIT_SYS(EMIT_SYS_ENUM), SYS_STR, SYS_SLDT, SYS_SMSW };
-
-#endif

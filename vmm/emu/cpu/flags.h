@@ -6,8 +6,7 @@
  * flag undefined, the value is the one measured on AMD family 19h (docs/internals/emulator.md,
  * "Undefined flags").
  */
-#ifndef VMM_EMU_CPU_FLAGS_H
-#define VMM_EMU_CPU_FLAGS_H
+#pragma once
 
 #include "vmm/emu/emu.h"
 
@@ -225,5 +224,3 @@ static inline void emu_put_rflags(struct emu_vcpu *v, uint64_t f)
 	v->rflags = (f & ~EMU_ARITH) | 2;
 	emu_fl_raw(v, f & EMU_ARITH);
 }
-
-#endif

@@ -13,8 +13,7 @@
  *   MI [base + (idx << scale) + disp], immediate
  * The number after them is the operand size in bits.
  */
-#ifndef VMM_EMU_CPU_OPS_H
-#define VMM_EMU_CPU_OPS_H
+#pragma once
 
 #define OPS_SZ(X, n) X(n##8), X(n##16), X(n##32), X(n##64)
 
@@ -86,5 +85,3 @@ enum emu_opcode {
 #undef X
 	EMU_NR_OPS
 };
-
-#endif

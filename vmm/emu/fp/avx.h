@@ -4,8 +4,7 @@
  * op->dst and op->src are registers, op->base the bytes of the memory operand at EMU_TEA or 0, and
  * op->scale as here.
  */
-#ifndef VMM_EMU_FP_AVX_H
-#define VMM_EMU_FP_AVX_H
+#pragma once
 
 #include "vmm/emu/cpu/emit.h"
 
@@ -85,5 +84,3 @@ static inline void avx_put(struct emu_vcpu *v, unsigned int n, const union emu_y
 
 /* avx_source - the second operand: op->src, or its bytes in memory followed by zeros. Traps. */
 int avx_source(struct emu_vcpu *v, const struct emu_op *op, union emu_ymm *y);
-
-#endif

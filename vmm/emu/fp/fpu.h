@@ -10,8 +10,7 @@
  *
  * The stubs are part of the program, not generated at run time.
  */
-#ifndef VMM_EMU_FP_FPU_H
-#define VMM_EMU_FP_FPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -170,5 +169,3 @@ int emu_fp_mmx(struct emu_vcpu *v);
 int emu_fp_sse(struct emu_vcpu *v);
 int emu_fp_avx(struct emu_vcpu *v);
 int emu_fp_simd(struct emu_vcpu *v, const struct emu_op *op);
-
-#endif

@@ -12,8 +12,7 @@
  * Locks: chip.lock may be held when chip.ioapic_lock is taken, not the other way round. wake() of
  * the waker is called without a lock.
  */
-#ifndef VMM_EMU_IRQCHIP_CHIP_H
-#define VMM_EMU_IRQCHIP_CHIP_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -140,5 +139,3 @@ bool emu_plat_load(struct emu_plat_state *s, struct vpmu_blob_reader *all);
 void emu_plat_set(struct emu_vcpu *v, const struct emu_plat_state *s);
 int emu_get_vm_state(struct vmm_engine_vm *evm, void *buf, size_t *bytes);
 int emu_set_vm_state(struct vmm_engine_vm *evm, const void *buf, size_t bytes);
-
-#endif

@@ -5,8 +5,7 @@
  * APIC; chip.c sends the resulting messages. ioapic.c must never access a vCPU itself. The guest is
  * not trusted: no write may cause a fault.
  */
-#ifndef VMM_EMU_IRQCHIP_IOAPIC_H
-#define VMM_EMU_IRQCHIP_IOAPIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ enum ioapic_open ioapic_open(const struct ioapic *a);
  * could have produced this state. */
 void ioapic_save(const struct ioapic *a, struct vpmu_blob *b);
 bool ioapic_load(struct ioapic *a, struct vpmu_blob_reader *r);
-
-#endif

@@ -23,8 +23,7 @@
  * vCPU may call these functions. The guest is not trusted: an access that is #GP in the manual
  * returns -EFAULT and changes nothing.
  */
-#ifndef VMM_EMU_IRQCHIP_LAPIC_H
-#define VMM_EMU_IRQCHIP_LAPIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -135,5 +134,3 @@ void lapic_save(const struct lapic *l, struct vpmu_blob *b);
 int lapic_load(struct lapic *l, struct vpmu_blob_reader *r);
 /* lapic_plausible - for lapic_load: returns true if a guest could have produced these registers. */
 bool lapic_plausible(const struct lapic *l);
-
-#endif

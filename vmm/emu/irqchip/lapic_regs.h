@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Numbers and bits of the local APIC's registers (SDM vol. 3, 11.4 to 11.12), and the functions
  * that lapic.c shares with lapic_mmio.c. No other file includes this header. */
-#ifndef VMM_EMU_IRQCHIP_LAPIC_REGS_H
-#define VMM_EMU_IRQCHIP_LAPIC_REGS_H
+#pragma once
 
 #include "vmm/emu/irqchip/lapic.h"
 
@@ -89,5 +88,3 @@ int64_t lapic_writable(const struct lapic *l, uint32_t reg);
 uint32_t lapic_lvt_writable(const struct lapic *l, int i);
 void lapic_write(struct lapic *l, uint32_t reg, uint32_t val);
 void lapic_send(struct lapic *l, uint64_t icr);
-
-#endif

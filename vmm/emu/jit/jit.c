@@ -159,7 +159,7 @@ static bool unsettled(const struct emu_vcpu *v, const struct emu_block *b)
 
 /*
  * Two blocks on one page, guest-virtual and guest-physical, are valid at the same times: they share
- * the mapping, and a store to the page's code drops both (cpage_drop() in cache.c). Unsettled
+ * the mapping, and a store to the page's code drops both (cpage_drop() in smc.c). Unsettled
  * blocks are dropped alone, and a block that crosses pages depends on the second one as well.
  */
 bool jit_same_page(const struct emu_vcpu *v, const struct emu_block *from,

@@ -4,8 +4,7 @@
  * code", lists the translated instructions and argues exactness. exec.c and cache.c call only the
  * functions of the first part.
  */
-#ifndef VMM_EMU_JIT_JIT_H
-#define VMM_EMU_JIT_JIT_H
+#pragma once
 
 #include "vmm/emu/internal.h"
 #include "vmm/emu/cpu/ops.h"
@@ -394,5 +393,3 @@ static inline const void *jit_exec(const uint8_t *write)
 {
 	return jit_common.exec + (write - jit_common.write);
 }
-
-#endif

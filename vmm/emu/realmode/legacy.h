@@ -3,8 +3,7 @@
  * 16- and 32-bit code at CPL 0, one instruction at a time: the trampoline of a stock kernel, from
  * the start-up IPI to 64-bit mode. legacy.c fetches and counts, the other files execute.
  */
-#ifndef VMM_EMU_REALMODE_LEGACY_H
-#define VMM_EMU_REALMODE_LEGACY_H
+#pragma once
 
 #include "vmm/emu/cpu/emit.h"
 
@@ -100,5 +99,3 @@ int legacy_load_segment(struct emu_vcpu *v, unsigned int seg, uint16_t sel);
 /* legacy_far_to - transfer to @sel:@off. Only to code of CPL 0: everything else is #GP here. */
 int legacy_far_to(struct legacy *l, uint16_t sel, uint64_t off);
 legacy_fn legacy_far_jump, legacy_mov_cr, legacy_wrmsr, legacy_load_system, legacy_load_table;
-
-#endif

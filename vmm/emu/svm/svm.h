@@ -14,8 +14,7 @@
  * Everything in a VMCB is the host's input and may be hostile: it is copied once, and each field is
  * checked or masked before use. The host's registers are kept here, never in guest memory.
  */
-#ifndef VMM_EMU_SVM_SVM_H
-#define VMM_EMU_SVM_SVM_H
+#pragma once
 
 #include "vmm/emu/internal.h"
 #include "vmm/emu/svm/vmcb.h"
@@ -135,5 +134,3 @@ int emu_svm_table(struct emu_vcpu *v, uint64_t *at);
 /* emu_svm_page - translate *@pa, which a guest accesses; EMU_ACC_W in *@wr (NULL: not asked for) is
  * cleared if a store needs a further walk. Traps. */
 int emu_svm_page(struct emu_vcpu *v, unsigned int acc, uint64_t *pa, unsigned int *wr);
-
-#endif

@@ -3,8 +3,7 @@
  * The virtual machine control block of AMD's SVM, as it lies in memory: APM vol. 2, appendix B
  * (layout) and C (exit codes). Only the files of this folder and tests include it.
  */
-#ifndef VMM_EMU_SVM_VMCB_H
-#define VMM_EMU_SVM_VMCB_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -144,5 +143,3 @@ enum vmexit_bit { /* in icpt[] */
 		  VMEXIT_WBINVD,
 		  VMEXIT_XSETBV = 0x8d
 };
-
-#endif
