@@ -45,7 +45,7 @@ static uint64_t place(const struct patch *p)
 
 	if (page == 0xb0000)
 		return page + p->at % 0x100;
-	return page + p->at % (page == 0xb0400 ? 0x280 : 0xff8);
+	return page + p->at % (page == 0xb0400 ? 0x298 : 0xff8);
 }
 
 /* The sets of HostOnly and GuestOnly add up, and are part of all. */

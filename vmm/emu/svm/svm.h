@@ -90,8 +90,8 @@ static inline uint64_t svm_canonical(uint64_t x)
 uint8_t *svm_phys(struct emu_vcpu *v, uint64_t pa);
 /* emu_svm_exit - #VMEXIT with svm->exit and svm->outer: the host runs from now on. */
 void emu_svm_exit(struct emu_vcpu *v);
-/* emu_svm_debugctl - true if DebugCtl is due: run() must return with the WRMSR that is filled in. It
- * belongs to no instruction. */
+/* emu_svm_debugctl - true if DebugCtl is due: run() must return with the WRMSR that is filled in.
+ * It belongs to no instruction. */
 bool emu_svm_debugctl(struct emu_vcpu *v);
 /* svm_debugctl_bits - the bits of DebugCtl other than LBR that this CPU has. */
 uint64_t svm_debugctl_bits(const struct emu_vcpu *v);
