@@ -159,6 +159,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(&p, data, sizeof(p));
 		memcpy(ram + place(&p), &p.value, 1 + p.bytes % 8);
 	}
+	if (seed & 4)
+		ram[0xb00b8] |= 1; /* LBR virtualization: the fields from 670H on are used */
 	drive(v, &tally, seed);
 	vmm_emu_ops.vcpu_destroy(v);
 	vmm_emu_ops.vm_destroy(vm);
