@@ -392,6 +392,7 @@ Test(emu_last, hostile_vmcb)
 			ctl()->virt_ext = 1;
 			save()->dbgctl = x;
 			memcpy(save()->last, ip, sizeof(ip));
+			vcpu()->last.ip[1] = 1ULL << 47; /* where a SYSRET went to */
 			cr_assert_eq(go(), -1);
 			cr_expect_eq(ctl()->exit_code, VMEXIT_HLT);
 			cr_expect_eq(save()->dbgctl, x & cpu[i].bits, "%u: 0x%lx", bit,
@@ -399,7 +400,7 @@ Test(emu_last, hostile_vmcb)
 			for (unsigned int k = 0; k < 4; k++)
 				cr_expect_eq(save()->last[k], svm_canonical(ip[k]));
 			cr_expect(!vcpu()->last.on);
-			expect_last("the host", 0, 0, 0, 0);
+			expect_last("the host", 0, 1ULL << 47, 0, 0);
 			cr_expect_eq(m.debugctl, 0);
 		}
 }

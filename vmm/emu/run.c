@@ -341,12 +341,12 @@ static void run_loop(struct emu_vcpu *v)
 		}
 	}
 	for (;;) {
-		if (unlikely(v->svm) && emu_svm_debugctl(v))
-			return;
 		if (alarm_due(v)) {
 			run->exit = VMM_EXIT_ALARM;
 			return;
 		}
+		if (unlikely(v->svm) && emu_svm_debugctl(v))
+			return;
 		if (v->retired >= budget) {
 			run->exit = VMM_EXIT_BUDGET;
 			return;

@@ -8,7 +8,7 @@
  * at all (S. Das of AMD on kvm@vger, 2023-04-26, "Hide guest counter updates from the VMRUN
  * instruction"; Linux's svm/pmu.c). Neither is recorded as a branch. With LBR virtualization
  * (15.23) DebugCtl and the record of the last branch are switched, else host and guest share them.
- * LbrExtV2 is always shared: no hypervisor uses those fields of the VMCB yet.
+ * LbrExtV2 is shared: no kvm-amd up to Linux 7.3 uses its fields of the VMCB.
  */
 #include <string.h>
 
@@ -185,20 +185,19 @@ uint64_t svm_debugctl_bits(const struct emu_vcpu *v)
 	return 1ULL << 12 | (e->eax & 2 ? 1ULL << 11 : 0); /* LbrStack */
 }
 
-/* Reserved bits of @debugctl are ignored. The addresses are only ever read back. */
-static void last_load(struct emu_vcpu *v, uint64_t debugctl, const uint64_t ip[EMU_NR_LAST])
+/* Reserved bits of @debugctl are ignored. */
+static void svm_last_load(struct emu_vcpu *v, uint64_t debugctl, const uint64_t ip[EMU_NR_LAST])
 {
 	struct emu_svm *s = v->svm;
 	uint64_t rest = debugctl & svm_debugctl_bits(v);
 
 	v->last.on = debugctl & DEBUGCTL_LBR;
-	for (unsigned int i = 0; i < EMU_NR_LAST; i++)
-		v->last.ip[i] = svm_canonical(ip[i]);
+	memcpy(v->last.ip, ip, sizeof(v->last.ip));
 	s->debugctl_due |= rest != s->debugctl;
 	s->debugctl = rest;
 }
 
-static void last_store(const struct emu_vcpu *v, uint64_t *debugctl, uint64_t ip[EMU_NR_LAST])
+static void svm_last_store(const struct emu_vcpu *v, uint64_t *debugctl, uint64_t ip[EMU_NR_LAST])
 {
 	*debugctl = emu_debugctl_read(v, v->svm->debugctl);
 	memcpy(ip, v->last.ip, sizeof(v->last.ip));
@@ -239,7 +238,7 @@ static void host_save(struct emu_vcpu *v)
 	s->host.idt = v->idt;
 	s->host.cpl = v->cpl;
 	if (s->c.virt_ext & VMCB_LBR_VIRT)
-		last_store(v, &s->host.debugctl, s->host.last);
+		svm_last_store(v, &s->host.debugctl, s->host.last);
 }
 
 static void guest_load(struct emu_vcpu *v, const struct vmcb_save *m)
@@ -275,8 +274,11 @@ static void guest_load(struct emu_vcpu *v, const struct vmcb_save *m)
 	v->virq = s->c.int_ctl & VMCB_V_IRQ;
 	s->vtpr = s->c.int_ctl & 0xf;
 	v->cpl = real ? 0 : m->cpl & 3;
-	if (s->c.virt_ext & VMCB_LBR_VIRT)
-		last_load(v, m->dbgctl, m->last);
+	if (s->c.virt_ext & VMCB_LBR_VIRT) {
+		svm_last_load(v, m->dbgctl, m->last);
+		for (unsigned int i = 0; i < EMU_NR_LAST; i++)
+			v->last.ip[i] = svm_canonical(v->last.ip[i]);
+	}
 }
 
 /* TLB_CONTROL (15.16.2). All encodings flush at least what they must. */
@@ -394,7 +396,7 @@ static void guest_store(struct emu_vcpu *v, uint8_t *p)
 	if (v->npt)
 		m.g_pat = v->pat;
 	if (c->virt_ext & VMCB_LBR_VIRT)
-		last_store(v, &m.dbgctl, m.last);
+		svm_last_store(v, &m.dbgctl, m.last);
 	memcpy(p + VMCB_SAVE, &m, sizeof(m));
 
 	c->int_ctl =
@@ -440,7 +442,7 @@ static void host_load(struct emu_vcpu *v)
 	v->dr[7] = 0x400;
 	v->cpl = s->host.cpl;
 	if (s->c.virt_ext & VMCB_LBR_VIRT)
-		last_load(v, s->host.debugctl, s->host.last);
+		svm_last_load(v, s->host.debugctl, s->host.last);
 }
 
 void emu_svm_exit(struct emu_vcpu *v)
