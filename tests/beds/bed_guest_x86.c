@@ -39,11 +39,19 @@ static void tables(uint64_t *t)
 	t[1024 + BED_GUEST_CODE % (1 << 30) / (1 << 21)] = BED_GUEST_CODE | 0x83;
 }
 
+/* CPUID shows long mode: newer kernels have it only then. */
 static void long_mode(const struct bed_guest *g)
 {
 	struct kvm_regs regs = {.rip = BED_GUEST_CODE, .rflags = 2};
+	struct {
+		struct kvm_cpuid2 h;
+		struct kvm_cpuid_entry2 e[2];
+	} cpuid = {{.nent = 2},
+		   {{.function = 0x80000000, .eax = 0x80000001},
+		    {.function = 0x80000001, .edx = 1u << 29}}};
 	struct kvm_sregs s;
 
+	cr_assert(!ioctl(g->vcpu, KVM_SET_CPUID2, &cpuid));
 	cr_assert(!ioctl(g->vcpu, KVM_GET_SREGS, &s));
 	s.cr0 = 0x80000011;
 	s.cr3 = BED_GUEST_CODE + TABLES_AT;

@@ -512,9 +512,10 @@ static const uint8_t set_syscall[] = {
 };
 
 static const struct kvm_cpuid_entry2 svm_shown[] = {
-	{.function = 0x80000000, .eax = 0x8000000a},
+	{.function = 0x80000000, .eax = 0x80000022},
 	{.function = 0x80000001, .ecx = 1u << 2},
 	{.function = 0x80000008, .eax = 40},
+	{.function = 0x80000022, .eax = 7}, /* PerfMonV2: a world switch may change DebugCtl */
 };
 
 int attack_load(const struct attack *a, const struct vmm_engine_ops *ops, struct vmm_engine_vcpu *v,

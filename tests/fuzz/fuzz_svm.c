@@ -45,7 +45,7 @@ static uint64_t place(const struct patch *p)
 
 	if (page == 0xb0000)
 		return page + p->at % 0x100;
-	return page + p->at % (page == 0xb0400 ? 0x280 : 0xff8);
+	return page + p->at % (page == 0xb0400 ? 0x298 : 0xff8);
 }
 
 /* The sets of HostOnly and GuestOnly add up, and are part of all. */
@@ -159,6 +159,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(&p, data, sizeof(p));
 		memcpy(ram + place(&p), &p.value, 1 + p.bytes % 8);
 	}
+	if (seed & 4)
+		ram[0xb00b8] |= 1; /* LBR virtualization: the fields from 670H on are used */
 	drive(v, &tally, seed);
 	vmm_emu_ops.vcpu_destroy(v);
 	vmm_emu_ops.vm_destroy(vm);

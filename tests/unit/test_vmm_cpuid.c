@@ -252,7 +252,7 @@ Test(vmm_cpuid, svm)
 	cr_assert_eq(sub(e, n, 0x80000001, 0)->ecx & 4, 4);
 	cr_assert_eq(sub(e, n, 0x8000000a, 0)->eax, 1);
 	cr_assert_eq(sub(e, n, 0x8000000a, 0)->ebx, VMM_SVM_ASIDS);
-	cr_assert_eq(sub(e, n, 0x8000000a, 0)->edx, 0xcd);
+	cr_assert_eq(sub(e, n, 0x8000000a, 0)->edx, 0xcf);
 	cr_assert_eq(sub(e, n, 0x80000008, 0)->ebx & 2, 2, "IRPERF");
 	vpmu_guest_fini(&g);
 }

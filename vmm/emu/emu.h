@@ -196,6 +196,9 @@ struct emu_vm {
 #define EMU_CTX_NEAR  2u    /* in a page with a breakpoint for instructions: debug.h */
 #define EMU_CTX_GEN   2
 
+/* Indices of emu_vcpu.last.ip, in the order of the MSRs from 1DBH and of the fields of a VMCB. */
+enum { EMU_LAST_FROM, EMU_LAST_TO, EMU_LAST_INT_FROM, EMU_LAST_INT_TO, EMU_NR_LAST };
+
 struct emu_vcpu {
 	uint64_t r[EMU_NREGS + 1];
 	uint64_t fl_a, fl_b;
@@ -334,6 +337,10 @@ struct emu_vcpu {
 	uint64_t tsc_offset;
 	uint64_t guest_tsc;  /* what RDTSC adds in a guest of SVM; else 0 */
 	struct emu_svm *svm; /* NULL: CPUID does not show SVM */
+	struct emu_last {    /* AMD: the record of the last branch (lbr.h) */
+		uint64_t ip[EMU_NR_LAST];
+		bool on; /* DebugCtl.LBR */
+	} last;
 	uint64_t dr[8];
 
 	struct lapic lapic;

@@ -279,6 +279,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 		/* Decoded code and translations depend on these: forget them. */
 		v->intel = intel;
 		v->simd = simd;
+		v->last = (struct emu_last){0};
 		emu_cache_reset(v);
 		emu_tlb_flush(v);
 	}

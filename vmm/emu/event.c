@@ -28,6 +28,19 @@ void emu_set_cpl(struct emu_vcpu *v, unsigned int cpl)
 	emu_ctx_update(v);
 }
 
+/* Interrupt or exception @vec was delivered while the last branch is recorded: the one before it is
+ * kept. #DB ends the recording and, like #MC, keeps nothing (APM vol. 2, 13.1.6.1). */
+static void event_last(struct emu_vcpu *v, uint8_t vec, bool exception)
+{
+	if (exception && vec == EMU_DB) {
+		v->last.on = false;
+		emu_lbr_update(v);
+	} else if (!exception || vec != EMU_MC) {
+		v->last.ip[EMU_LAST_INT_FROM] = v->last.ip[EMU_LAST_FROM];
+		v->last.ip[EMU_LAST_INT_TO] = v->last.ip[EMU_LAST_TO];
+	}
+}
+
 static int interrupt(struct emu_vcpu *v, uint8_t vec, enum emu_event_kind kind, bool has_err,
 		     uint32_t err)
 {
@@ -109,6 +122,8 @@ static int interrupt(struct emu_vcpu *v, uint8_t vec, enum emu_event_kind kind, 
 	v->r[EMU_RSP] = rsp;
 	v->rip = offset;
 	v->sti_shadow = v->brk.ss_shadow = false;
+	if (unlikely(v->last.on))
+		event_last(v, vec, kind == EMU_EVENT_FAULT || kind == EMU_EVENT_TRAP);
 	emu_lbr_far(v, from, old);
 	return 0;
 }

@@ -32,6 +32,8 @@
 #define EFER_SVME    (1ULL << 12)
 #define EFER_AIBRSE  (1ULL << 21)
 #define MSR_EFER     0xc0000080u
+#define MSR_DEBUGCTL 0x1d9u
+#define DEBUGCTL_LBR 1ULL
 #define APIC_BASE_EN (1ULL << 11)
 #define INSN_MAX     15u
 
@@ -50,6 +52,7 @@ enum {
 	EMU_GP = 13,
 	EMU_PF_VEC = 14,
 	EMU_MF = 16,
+	EMU_MC = 18,
 	EMU_XM = 19
 };
 
@@ -381,6 +384,10 @@ emu_op_fn emu_sys_cpuid, emu_sys_rdtsc;
 /* emu_cpuid - look up a leaf in the vCPU's table, with the vendor's rules for leaves that are not
  * in it. NULL: all zero. */
 const struct kvm_cpuid_entry2 *emu_cpuid(const struct emu_vcpu *v, uint32_t leaf, uint32_t sub);
+/* emu_debugctl_read, emu_debugctl_written - the caller has answered RDMSR of DebugCtl with @x, or
+ * taken @x. It has all bits but LBR, which is kept here on AMD's vCPUs; read returns both. */
+uint64_t emu_debugctl_read(const struct emu_vcpu *v, uint64_t x);
+void emu_debugctl_written(struct emu_vcpu *v, uint64_t x);
 emu_op_fn emu_sys_rdmsr, emu_sys_wrmsr, emu_sys_rdpmc, emu_sys_in, emu_sys_out;
 
 /* ---- msr_whole.c: MSRs of vCPUs that show a whole CPU (v->whole) ---- */

@@ -8,6 +8,9 @@
  * branch's target with v->tctx anyway, and v->tctx is then v->ctx. While branches are recorded,
  * v->tctx matches no block. Every taken branch then takes the slow path of a branch with a link
  * that is not made yet, and that path records it.
+ *
+ * AMD's CPUs have one more record, of the last branch of any kind: v->last (APM vol. 2, 13.1.6.1).
+ * It is kept while DebugCtl.LBR is set, with EMU_LBR_LAST in v->lbr_sel.
  */
 #pragma once
 
@@ -24,6 +27,8 @@ enum emu_lbr_type {
 	EMU_LBR_RET = 5,
 	EMU_LBR_OTHER = 8
 };
+
+#define EMU_LBR_LAST (1u << 31) /* in v->lbr_sel, beside bits of VPMU_LBR_* */
 
 static inline uint32_t emu_lbr_mode(unsigned int cpl)
 {
@@ -69,12 +74,20 @@ static inline void emu_lbr_stack(struct emu_vcpu *v, const struct emu_block *b, 
 	}
 }
 
+static inline void emu_lbr_last(struct emu_vcpu *v, uint64_t from, uint64_t to)
+{
+	v->last.ip[EMU_LAST_FROM] = from;
+	v->last.ip[EMU_LAST_TO] = to;
+}
+
 /* emu_lbr_taken - record that the branch at the end of v->cur goes to @to. Call it only while
  * v->lbr_sel is not 0. */
 static inline void emu_lbr_taken(struct emu_vcpu *v, uint64_t to, uint64_t acc)
 {
 	const struct emu_block *b = v->cur;
 
+	if (v->lbr_sel & EMU_LBR_LAST)
+		emu_lbr_last(v, b->last, to);
 	if (!(b->branch & v->lbr_sel))
 		return;
 	if (v->lbr_sel & VPMU_LBR_CALL_STACK)
@@ -89,20 +102,24 @@ static inline void emu_lbr_taken(struct emu_vcpu *v, uint64_t to, uint64_t acc)
  * 19.1.2.3). */
 static inline void emu_lbr_far(struct emu_vcpu *v, uint64_t from, unsigned int cpl)
 {
-	if (likely(!(v->lbr_sel & VPMU_LBR_OTHER)) || (v->lbr_sel & VPMU_LBR_CALL_STACK))
+	if (likely(!(v->lbr_sel & (VPMU_LBR_OTHER | EMU_LBR_LAST))))
+		return;
+	if (v->lbr_sel & EMU_LBR_LAST)
+		emu_lbr_last(v, from, v->rip);
+	if (!(v->lbr_sel & VPMU_LBR_OTHER) || (v->lbr_sel & VPMU_LBR_CALL_STACK))
 		return;
 	if (!(v->lbr_ctl & emu_lbr_mode(cpl)))
 		from = VPMU_LBR_FROM_FILTERED;
 	emu_lbr_push(v, from, v->rip, EMU_LBR_OTHER, v->acc);
 }
 
-/* emu_lbr_update - call it whenever v->ctx, v->cpl or v->lbr_ctl has changed. */
+/* emu_lbr_update - call it whenever v->ctx, v->cpl, v->lbr_ctl or v->last.on has changed. */
 static inline void emu_lbr_update(struct emu_vcpu *v)
 {
 	uint32_t sel = 0;
 
 	if (v->lbr_ctl & emu_lbr_mode(v->cpl))
 		sel = v->lbr_ctl & (VPMU_LBR_TYPES | VPMU_LBR_CALL_STACK);
-	v->lbr_sel = sel & VPMU_LBR_TYPES ? sel : 0;
+	v->lbr_sel = (sel & VPMU_LBR_TYPES ? sel : 0) | (v->last.on ? EMU_LBR_LAST : 0);
 	v->tctx = v->lbr_sel ? EMU_CTX_NEVER : v->ctx;
 }

@@ -13,6 +13,7 @@
 /* AMD64 APM vol. 2, appendix A; SDM vol. 4. */
 #define MSR_TSC		   0x10u
 #define MSR_APIC_BASE	   0x1bu
+#define MSR_LAST_BRANCH	   0x1dbu /* AMD: last branch and last interrupt, FROM and TO */
 #define MSR_PAT		   0x277u
 #define MSR_TSC_DEADLINE   0x6e0u
 #define MSR_STAR	   0xc0000081u
@@ -210,6 +211,11 @@ int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op)
 		if (emu_lapic_rdmsr(v, msr, &x))
 			return 1;
 		break;
+	case MSR_LAST_BRANCH ... MSR_LAST_BRANCH + EMU_NR_LAST - 1:
+		if (v->intel)
+			goto out;
+		x = v->last.ip[msr - MSR_LAST_BRANCH];
+		break;
 	default:
 		if (plain) {
 			x = *plain;
@@ -339,6 +345,10 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 		return 0;
 	case LAPIC_MSR_BASE ... LAPIC_MSR_BASE + LAPIC_MSR_COUNT - 1:
 		return emu_lapic_wrmsr(v, msr, x);
+	case MSR_LAST_BRANCH ... MSR_LAST_BRANCH + EMU_NR_LAST - 1:
+		if (v->intel)
+			goto out;
+		return emu_gp(v, 0); /* read-only: APM vol. 2, 13.1.1.7 */
 	default:
 		rc = unlikely(v->svm) ? emu_svm_wrmsr(v, msr, x) : -1;
 		if (rc >= 0)
@@ -349,6 +359,21 @@ int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 	}
 out:
 	return exit_msr(v, op, true, msr, x);
+}
+
+uint64_t emu_debugctl_read(const struct emu_vcpu *v, uint64_t x)
+{
+	return x | (v->last.on ? DEBUGCTL_LBR : 0);
+}
+
+void emu_debugctl_written(struct emu_vcpu *v, uint64_t x)
+{
+	if (v->intel)
+		return;
+	v->last.on = x & DEBUGCTL_LBR;
+	emu_lbr_update(v);
+	if (v->svm)
+		v->svm->debugctl = x & svm_debugctl_bits(v);
 }
 
 int emu_sys_rdpmc(struct emu_vcpu *v, const struct emu_op *op)

@@ -113,6 +113,10 @@ static int complete(struct emu_vcpu *v)
 		if (run->u.msr.fault)
 			return emu_gp(v, 0);
 		x = run->u.msr.data;
+		if (run->u.msr.index == MSR_DEBUGCTL && kind == EMU_PEND_RDMSR)
+			x = emu_debugctl_read(v, x);
+		else if (run->u.msr.index == MSR_DEBUGCTL)
+			emu_debugctl_written(v, x);
 		if (kind == EMU_PEND_RDMSR) {
 			v->r[EMU_RAX] = (uint32_t)x;
 			v->r[EMU_RDX] = x >> 32;
@@ -341,6 +345,8 @@ static void run_loop(struct emu_vcpu *v)
 			run->exit = VMM_EXIT_ALARM;
 			return;
 		}
+		if (unlikely(v->svm) && emu_svm_debugctl(v))
+			return;
 		if (v->retired >= budget) {
 			run->exit = VMM_EXIT_BUDGET;
 			return;

@@ -30,6 +30,8 @@
 #define VERSION	    2
 #define SIMD_TAG    0x444d4953u /* "SIMD", of a whole CPU */
 #define SIMD_FORMAT 1
+#define LAST_TAG    0x54534c42u /* "BLST", of an AMD vCPU that has recorded its last branch */
+#define LAST_FORMAT 1
 #define BRK_TAG	    0x4b524248u /* "HBRK" */
 #define BRK_VERSION 1
 
@@ -49,6 +51,7 @@ struct state {
 	bool ss_shadow;
 	uint8_t hits; /* breakpoints hit: emu_vcpu.brk */
 	uint32_t simd;
+	struct emu_last last;
 };
 
 static void state_collect(const struct emu_vcpu *v, struct state *s)
@@ -81,6 +84,7 @@ static void state_collect(const struct emu_vcpu *v, struct state *s)
 		.ss_shadow = v->brk.ss_shadow,
 		.hits = v->brk.hits,
 		.simd = v->simd,
+		.last = v->last,
 	};
 	if (v->chip)
 		emu_plat_get(v, &s->plat);
@@ -112,6 +116,21 @@ static void simd_io(struct blob_io *io, void *of)
 	IO(s->simd);
 }
 
+static void last_io(struct blob_io *io, void *of)
+{
+	struct state *s = of;
+
+	IO_BOOL(s->last.on);
+	IO_EACH(s->last.ip);
+}
+
+static bool has_last(const struct state *s)
+{
+	static const struct emu_last none;
+
+	return s->last.on || memcmp(s->last.ip, none.ip, sizeof(none.ip));
+}
+
 int emu_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes)
 {
 	const struct emu_vcpu *v = emu_to_vcpu(ev);
@@ -128,6 +147,8 @@ int emu_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes)
 		emu_whole_save(&v->w, &b);
 	if (v->whole && s.simd)
 		blob_save(&b, SIMD_TAG, SIMD_FORMAT, simd_io, &s);
+	if (has_last(&s))
+		blob_save(&b, LAST_TAG, LAST_FORMAT, last_io, &s);
 	if (s.ss_shadow || s.hits)
 		blob_save(&b, BRK_TAG, BRK_VERSION, brk_io, &s);
 	return blob_out(&b, 0, buf, bytes);
@@ -156,6 +177,17 @@ static void parse_simd(struct state *s, struct vpmu_blob_reader *all)
 		*all = r;
 }
 
+/* Any addresses are possible: SYSRET may go anywhere, and they are only read. */
+static void parse_last(struct state *s, const struct emu_vcpu *v, struct vpmu_blob_reader *all)
+{
+	struct vpmu_blob_reader r = *all;
+
+	if (!v->intel && blob_load(&r, LAST_TAG, LAST_FORMAT, last_io, s) && has_last(s))
+		*all = r;
+	else
+		s->last = (struct emu_last){0};
+}
+
 /* The last section, if there is one. */
 static bool parse_brk(struct state *s, struct vpmu_blob_reader *all)
 {
@@ -175,6 +207,7 @@ static bool state_parse(struct state *s, const struct emu_vcpu *v, const void *b
 		return false;
 	if (v->whole)
 		parse_simd(s, &all);
+	parse_last(s, v, &all);
 	return parse_brk(s, &all) && vpmu_blob_done(&all);
 }
 
@@ -294,6 +327,7 @@ int emu_set_state(struct vmm_engine_vcpu *ev, const void *buf, size_t bytes)
 	v->dr[7] = s.dr[5];
 	v->brk.ss_shadow = s.ss_shadow;
 	v->brk.hits = s.hits;
+	v->last = s.last;
 	emu_debug_update(v);
 	s.fpu.mxcsr_mask = v->fpu.mxcsr_mask;
 	v->fpu = s.fpu;

@@ -84,7 +84,8 @@ enum vmm_exit {
 	VMM_EXIT_IO,
 	/* RDMSR, described by u.msr. The caller stores data or fault before the next run(). */
 	VMM_EXIT_RDMSR,
-	/* WRMSR, described by u.msr. The caller stores fault before the next run(). */
+	/* WRMSR, described by u.msr. The caller stores fault before the next run(). AMD's VMRUN and
+	 * #VMEXIT, which change DebugCtl, are such an exit, too. */
 	VMM_EXIT_WRMSR,
 	/* RDPMC, described by u.pmc. The engine has checked CR4.PCE and CPL. The caller stores data
 	 * or fault before the next run(). VMM_CAN_RDPMC, or rdpmc_sites(). */

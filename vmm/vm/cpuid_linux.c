@@ -61,8 +61,8 @@
 #define F88B_SSB_NO	BIT(26)
 /* 8000000AH: SVM of the emulator (vmm/emu/svm/svm.h) */
 #define SVM_REVISION 1
-/* EDX: nested paging, SVM lock, NRIP save, flush by ASID, decode assists */
-#define SVM_FEATURES (BIT(0) | BIT(2) | BIT(3) | BIT(6) | BIT(7))
+/* EDX: nested paging, LBR virtualization, SVM lock, NRIP save, flush by ASID, decode assists */
+#define SVM_FEATURES (BIT(0) | BIT(1) | BIT(2) | BIT(3) | BIT(6) | BIT(7))
 /* 80000021H: properties that every interpreter has (docs/internals/emulator.md, "Stock kernels") */
 #define F821A_LFENCE   BIT(2) /* LFENCE serialises */
 #define F821A_AUTOIBRS BIT(8)

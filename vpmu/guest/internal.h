@@ -96,7 +96,7 @@ uint64_t guest_global_mask(const struct vpmu_guest *g);
  * Bits of (IA32_)DEBUGCTL that a write may set but that stay 0, as on KVM. Stock guests set them
  * without checking CPUID: LBR (0) would start non-architectural branch records, BTF (1)
  * single-stepping on branches, and AMD's bits 5:2 have been pin controls or bus locks. None of
- * these exist here.
+ * these exist here; the emulator keeps LBR of AMD's vCPUs itself.
  */
 #define DEBUGCTL_DROPPED_INTEL 0x3ULL
 #define DEBUGCTL_DROPPED_AMD   0x3fULL

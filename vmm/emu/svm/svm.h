@@ -37,6 +37,8 @@ struct svm_space {
 struct emu_svm {
 	uint64_t vm_cr, hsave; /* MSRs */
 	uint64_t retired;      /* instructions of earlier run()s: IRPERF (PPR, MSRC000_00E9) */
+	uint64_t debugctl;     /* DebugCtl without LBR: a copy, since run()'s caller keeps it */
+	bool debugctl_due;     /* a world switch has changed it: tell the caller */
 	/* The rest has a meaning only while v->guest: */
 	uint64_t vmcb;	       /* its guest-physical address, in RAM */
 	struct vmcb_control c; /* as VMRUN read it */
@@ -53,6 +55,8 @@ struct emu_svm {
 	} exit;
 	struct {
 		uint64_t cr0, cr3, cr4, efer, rflags, rip, rsp, rax, pat;
+		uint64_t debugctl; /* with LBR; and the record: with LBR virtualization only */
+		uint64_t last[EMU_NR_LAST];
 		struct kvm_segment es, cs, ss, ds;
 		struct kvm_dtable gdt, idt;
 		uint8_t cpl;
@@ -85,6 +89,11 @@ static inline uint64_t svm_canonical(uint64_t x)
 uint8_t *svm_phys(struct emu_vcpu *v, uint64_t pa);
 /* emu_svm_exit - #VMEXIT with svm->exit and svm->outer: the host runs from now on. */
 void emu_svm_exit(struct emu_vcpu *v);
+/* emu_svm_debugctl - true if DebugCtl is due: run() must return with the WRMSR that is filled in.
+ * It belongs to no instruction. */
+bool emu_svm_debugctl(struct emu_vcpu *v);
+/* svm_debugctl_bits - the bits of DebugCtl other than LBR that this CPU has. */
+uint64_t svm_debugctl_bits(const struct emu_vcpu *v);
 /* emu_svm_forget - all blocks are gone, and v->map_gen begins anew. */
 void emu_svm_forget(struct emu_vcpu *v);
 void svm_to_vmcb(struct vmcb_seg *to, const struct kvm_segment *from, uint64_t base);

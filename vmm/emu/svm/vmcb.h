@@ -56,6 +56,7 @@ struct vmcb_save {
 	uint64_t sysenter_cs, sysenter_esp, sysenter_eip, cr2;
 	uint8_t r6[0x268 - 0x248];
 	uint64_t g_pat;
+	uint64_t dbgctl, last[4]; /* BR_FROM, BR_TO, LASTEXCPFROM, LASTEXCPTO */
 };
 
 _Static_assert(offsetof(struct vmcb_control, iopm) == 0x40, "VMCB");
@@ -70,6 +71,7 @@ _Static_assert(offsetof(struct vmcb_save, rsp) == 0x1d8, "VMCB");
 _Static_assert(offsetof(struct vmcb_save, rax) == 0x1f8, "VMCB");
 _Static_assert(offsetof(struct vmcb_save, cr2) == 0x240, "VMCB");
 _Static_assert(offsetof(struct vmcb_save, g_pat) == 0x268, "VMCB");
+_Static_assert(offsetof(struct vmcb_save, dbgctl) == 0x270, "VMCB");
 
 /* int_ctl */
 #define VMCB_V_TPR	    0xffu
@@ -81,6 +83,8 @@ _Static_assert(offsetof(struct vmcb_save, g_pat) == 0x268, "VMCB");
 #define VMCB_SHADOW 1ULL
 /* nested_ctl */
 #define VMCB_NP_ENABLE 1ULL
+/* virt_ext */
+#define VMCB_LBR_VIRT 1ULL
 /* event_inj, exit_int_info */
 #define VMCB_EVENT_VECTOR  0xffu
 #define VMCB_EVENT_TYPE(x) ((unsigned int)((x) >> 8 & 7))

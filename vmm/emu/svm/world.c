@@ -6,8 +6,9 @@
  * For counters VMRUN is a far branch and #VMEXIT an exception, and what changes the mode counts in
  * the mode that it enters: a VMRUN that succeeds in the guest, at the guest's CPL, and an exit not
  * at all (S. Das of AMD on kvm@vger, 2023-04-26, "Hide guest counter updates from the VMRUN
- * instruction"; Linux's svm/pmu.c). CPUID shows no LBR virtualization, so DebugCtl and branch
- * records are not switched, and bit 0 of the VMCB's offset B8H is ignored (15.23).
+ * instruction"; Linux's svm/pmu.c). Neither is recorded as a branch. With LBR virtualization
+ * (15.23) DebugCtl and the record of the last branch are switched, else host and guest share them.
+ * LbrExtV2 is shared: no kvm-amd up to Linux 7.3 uses its fields of the VMCB.
  */
 #include <string.h>
 
@@ -172,6 +173,50 @@ static bool state_valid(const struct emu_vcpu *v, const struct vmcb_control *c,
 	return !(c->nested_ctl & VMCB_NP_ENABLE) || (!(c->ncr3 & no) && emu_pat_valid(m->g_pat));
 }
 
+/* ---- DebugCtl and the last branch (15.23.1) ---- */
+
+/* Freezing by PMIs, as CPUID has it (APM vol. 2, 13.1.1.6). */
+uint64_t svm_debugctl_bits(const struct emu_vcpu *v)
+{
+	const struct kvm_cpuid_entry2 *e = emu_cpuid(v, 0x80000022, 0);
+
+	if (!e || !(e->eax & 4)) /* LbrAndPmcFreeze */
+		return 0;
+	return 1ULL << 12 | (e->eax & 2 ? 1ULL << 11 : 0); /* LbrStack */
+}
+
+/* Reserved bits of @debugctl are ignored. */
+static void svm_last_load(struct emu_vcpu *v, uint64_t debugctl, const uint64_t ip[EMU_NR_LAST])
+{
+	struct emu_svm *s = v->svm;
+	uint64_t rest = debugctl & svm_debugctl_bits(v);
+
+	v->last.on = debugctl & DEBUGCTL_LBR;
+	memcpy(v->last.ip, ip, sizeof(v->last.ip));
+	s->debugctl_due |= rest != s->debugctl;
+	s->debugctl = rest;
+}
+
+static void svm_last_store(const struct emu_vcpu *v, uint64_t *debugctl, uint64_t ip[EMU_NR_LAST])
+{
+	*debugctl = emu_debugctl_read(v, v->svm->debugctl);
+	memcpy(ip, v->last.ip, sizeof(v->last.ip));
+}
+
+bool emu_svm_debugctl(struct emu_vcpu *v)
+{
+	struct emu_svm *s = v->svm;
+
+	if (likely(!s->debugctl_due))
+		return false;
+	s->debugctl_due = false;
+	v->run->exit = VMM_EXIT_WRMSR;
+	v->run->u.msr.index = MSR_DEBUGCTL;
+	v->run->u.msr.data = s->debugctl;
+	v->run->u.msr.fault = false;
+	return true;
+}
+
 static void host_save(struct emu_vcpu *v)
 {
 	struct emu_svm *s = v->svm;
@@ -192,6 +237,8 @@ static void host_save(struct emu_vcpu *v)
 	s->host.gdt = v->gdt;
 	s->host.idt = v->idt;
 	s->host.cpl = v->cpl;
+	if (s->c.virt_ext & VMCB_LBR_VIRT)
+		svm_last_store(v, &s->host.debugctl, s->host.last);
 }
 
 static void guest_load(struct emu_vcpu *v, const struct vmcb_save *m)
@@ -227,6 +274,11 @@ static void guest_load(struct emu_vcpu *v, const struct vmcb_save *m)
 	v->virq = s->c.int_ctl & VMCB_V_IRQ;
 	s->vtpr = s->c.int_ctl & 0xf;
 	v->cpl = real ? 0 : m->cpl & 3;
+	if (s->c.virt_ext & VMCB_LBR_VIRT) {
+		svm_last_load(v, m->dbgctl, m->last);
+		for (unsigned int i = 0; i < EMU_NR_LAST; i++)
+			v->last.ip[i] = svm_canonical(v->last.ip[i]);
+	}
 }
 
 /* TLB_CONTROL (15.16.2). All encodings flush at least what they must. */
@@ -343,6 +395,8 @@ static void guest_store(struct emu_vcpu *v, uint8_t *p)
 	m.rax = v->r[EMU_RAX];
 	if (v->npt)
 		m.g_pat = v->pat;
+	if (c->virt_ext & VMCB_LBR_VIRT)
+		svm_last_store(v, &m.dbgctl, m.last);
 	memcpy(p + VMCB_SAVE, &m, sizeof(m));
 
 	c->int_ctl =
@@ -387,6 +441,8 @@ static void host_load(struct emu_vcpu *v)
 	v->idt = s->host.idt;
 	v->dr[7] = 0x400;
 	v->cpl = s->host.cpl;
+	if (s->c.virt_ext & VMCB_LBR_VIRT)
+		svm_last_load(v, s->host.debugctl, s->host.last);
 }
 
 void emu_svm_exit(struct emu_vcpu *v)
