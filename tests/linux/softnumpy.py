@@ -3,7 +3,9 @@
 # dispatches to is the first line.
 import hashlib, sys
 import numpy as np
-from numpy.core._multiarray_umath import __cpu_baseline__ as baseline, __cpu_dispatch__ as dispatch, __cpu_features__ as has
+
+core = getattr(np, "_core", None) or np.core  # since numpy 2, until then
+core = core._multiarray_umath
 
 def line(name, *values):
     print("software: numpy", name, hashlib.md5(b"".join(values)).hexdigest())
@@ -27,7 +29,7 @@ def operand(char, n):
         x = x + 1j * np.roll(x, 5)
     return x.astype(dtype)
 
-line("features", " ".join(sorted(f for f in baseline + dispatch if has[f])).encode())
+line("features", " ".join(sorted(f for f in core.__cpu_baseline__ + core.__cpu_dispatch__ if core.__cpu_features__[f])).encode())
 np.seterr(all="ignore")
 # Every loop of every ufunc, on contiguous, strided, reversed and unaligned operands.
 for name in sorted(dir(np)):
