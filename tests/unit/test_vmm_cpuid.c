@@ -189,6 +189,9 @@ Test(vmm_cpuid, stock_kernels)
 			cr_assert_eq(sub(e, n, 0xd, 1)->eax, old ? 1 : 15);
 			cr_assert_eq(sub(e, n, 0xd, 1)->ebx, old ? 0 : 576);
 		}
+		/* Libraries ask for the size of L2, on Intel's CPUs there, too. */
+		cr_assert_eq(sub(e, n, 0x80000006, 0)->ecx,
+			     rows[i].intel ? 0x02006040 : 0x02006140);
 		cr_assert_eq(sub(e, n, 1, 0)->ebx >> 16 & 0xff, 6);
 		cr_assert_eq(sub(e, n, 1, 0)->ebx >> 24, 5);
 		cr_assert_eq(sub(e, n, 0x40000000, 0)->ebx, 0x4b4d564b, "KVMK");

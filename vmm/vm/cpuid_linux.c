@@ -53,6 +53,10 @@
 #define F7D_ARCH_CAPS BIT(29)
 /* 6H EAX: the APIC's timer runs in every sleep state */
 #define F6A_ARAT BIT(2)
+/* 80000006H ECX: an L2 cache of 512 KiB, 8-way, with lines of 64 bytes; AMD's has a field more,
+ * lines per tag. Nothing models it: libraries choose their block sizes by it. */
+#define F86C_L2	     (512u << 16 | 6u << 12 | 64)
+#define F86C_PER_TAG (1u << 8)
 /* 80000007H EDX: invariant TSC */
 #define F87D_INVARIANT BIT(8)
 /* 80000008H EBX: FXSAVE always stores the error pointers */
@@ -276,6 +280,7 @@ static void extended_leaves(struct table *t)
 				cpuid_text(cpuid_brand, i * 16 + 4),
 				cpuid_text(cpuid_brand, i * 16 + 8),
 				cpuid_text(cpuid_brand, i * 16 + 12));
+	cpuid_linux_add(t, 0x80000006, -1, 0, 0, F86C_L2 | (amd ? F86C_PER_TAG : 0), 0);
 	cpuid_linux_add(t, 0x80000007, -1, 0, 0, 0, F87D_INVARIANT);
 	cpuid_linux_add(t, 0x80000008, -1, CPUID_ADDRESS_BITS,
 			amd ? common(t, 0x80000008, F88B_XSAVEERPTR | F88B_SSB_NO, EBX) |
