@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -37,6 +38,18 @@ static void tables(uint64_t *t)
 	t[0] = (at + 0x1000) | 3;
 	t[512 + BED_GUEST_CODE / (1 << 30)] = (at + 0x2000) | 3;
 	t[1024 + BED_GUEST_CODE % (1 << 30) / (1 << 21)] = BED_GUEST_CODE | 0x83;
+}
+
+/* KVM refuses 64-bit mode to a vCPU whose CPUID lacks it (Linux 6.12). */
+static void set_cpuid(const struct bed_guest *g)
+{
+	struct kvm_cpuid2 *c = calloc(1, sizeof(*c) + 256 * sizeof(c->entries[0]));
+
+	cr_assert(c);
+	c->nent = 256;
+	cr_assert(!ioctl(g->kvm, KVM_GET_SUPPORTED_CPUID, c), "%s", strerror(errno));
+	cr_assert(!ioctl(g->vcpu, KVM_SET_CPUID2, c), "KVM_SET_CPUID2: %s", strerror(errno));
+	free(c);
 }
 
 static void long_mode(const struct bed_guest *g)
@@ -81,6 +94,7 @@ void bed_guest_make(struct bed_guest *g)
 	cr_assert(g->run_bytes > 0);
 	g->run = mmap(NULL, (size_t)g->run_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g->vcpu, 0);
 	cr_assert(g->run != MAP_FAILED);
+	set_cpuid(g);
 	long_mode(g);
 }
 
