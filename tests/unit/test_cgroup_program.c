@@ -16,6 +16,8 @@
 
 static _Bool has_cast;
 #define HAS_CAST() has_cast
+static _Bool can_hold;
+#define CAN_HOLD() can_hold
 static void is_in_order(const void *p);
 #define STORE_IN_ORDER(p, v) (is_in_order(p), __sync_lock_test_and_set(p, v))
 #include "cgroup/bpf/account.bpf.c"
@@ -180,8 +182,11 @@ static bool ask_in_exit; /* the daemon asks for a flush while an exit's runs */
 static unsigned long long asked_in_exit;
 static int ask_flush(unsigned long long arg);
 
+static unsigned int flushes, holds; /* flush programs that run; that hold their CPU */
+
 static int slot_of(__u64 index)
 {
+	cr_assert_eq(holds, can_hold ? flushes : 0, "a switch can come into this flush");
 	if (move_in_flush) {
 		bpf_get_current_task_btf()->cgroups = move_in_flush;
 		move_in_flush = NULL;
@@ -261,6 +266,17 @@ void *bpf_rdonly_cast(const void *obj, __u32 btf_id)
 	cr_assert(has_cast);
 	cr_assert_eq(btf_id, sizeof(struct perf_event));
 	return (void *)obj;
+}
+
+void bpf_preempt_disable(void)
+{
+	cr_assert(can_hold);
+	holds++;
+}
+
+void bpf_preempt_enable(void)
+{
+	cr_assert_gt(holds--, 0u);
 }
 
 /* ---- the model ---------------------------------------------------------------------------- */
@@ -544,8 +560,13 @@ static void run_attach(unsigned int cpu, int t, bool group)
 static int ask_flush(unsigned long long arg)
 {
 	unsigned long long ctx[4] = {arg};
+	int ret;
 
-	return seed % KINDS < 2 ? flush_cpu(ctx) : flush_cpu_any(ctx);
+	flushes++;
+	ret = seed % KINDS < 2 ? flush_cpu(ctx) : flush_cpu_any(ctx);
+	flushes--;
+	cr_assert_eq(holds, can_hold ? flushes : 0);
+	return ret;
 }
 
 static void call_flush(unsigned long long arg)
@@ -1047,6 +1068,7 @@ static void begin(void)
 		model[cpu].nr = rq[cpu].nr_switches;
 		model[cpu].last_ns = mono - 1; /* the program's times only grow */
 	}
+	can_hold = rnd(2);
 	has_cast = seed % KINDS == 1 || (seed % KINDS == 2 && rnd(2));
 	sw = rnd(3) ? (int)rnd(SLOTS) : -1;
 	pre = rnd(2) ? (int)rnd(SLOTS) : -1;
