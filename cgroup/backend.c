@@ -439,6 +439,7 @@ int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_bac
 			   (uint32_t)base->missed};
 	backend_counting_of(c)->key[i].gaps = (uint32_t)base->gaps;
 	backend_counting_of(c)->key[i].early_ns = 0;
+	backend_counting_of(c)->since_ns = 0; /* unknown, before today's */
 	backend_counting_of(c)->blind = (uint32_t)base->blind;
 	return 0;
 }

@@ -583,7 +583,8 @@ Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
 	const vpmu_key_t key = SW(PERF_COUNT_SW_CPU_CLOCK), fresh = SW(PERF_COUNT_SW_TASK_CLOCK);
 	struct vpmu_counting *of_node, *late, *new_key;
 	struct vpmu_backend *s;
-	uint64_t begin, age;
+	struct bpf_backend_base base;
+	uint64_t begin, age, restored;
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("one CPU");
@@ -606,6 +607,14 @@ Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
 		while ((age = read_age(of_node)) < 100000000);
 		begin = clock_ns(CLOCK_MONOTONIC);
 		bed_attach(late);
+		bed_attach(new_key);
+		/* Of a former process's base it is not known when it was. */
+		bpf_backend_base_get(new_key, 0, &base);
+		cr_expect_eq(bpf_backend_base_set(new_key, 0, &base), 0);
+		restored = read_age(new_key);
+		if (!quiet_charged(backend, new_key, begin - age / 2))
+			cr_expect_geq(restored, age);
+		vpmu_backend_detach(new_key);
 		bed_attach(new_key);
 		__atomic_store_n(&rounds[1], n, __ATOMIC_RELEASE);
 		while (rounds[0] != n)

@@ -30,7 +30,7 @@ static struct node *acme, *vm;
 static char err[300], notes[2000], dir[64], file[96], sock[96];
 static struct history_opts opts;
 static struct vpmu_backend_ops ops;
-static struct vpmu_value how; /* of each value: quality, partial, losses */
+static struct vpmu_value how; /* of each value: quality, partial, losses, age */
 
 static void read_how(const struct vpmu_counting *c)
 {
@@ -39,6 +39,7 @@ static void read_how(const struct vpmu_counting *c)
 		c->values[i].quality = how.quality;
 		c->values[i].partial = how.partial;
 		c->values[i].losses = how.losses;
+		c->values[i].age_ns = how.age_ns;
 	}
 }
 
@@ -308,6 +309,22 @@ Test(history, a_row_is_partial_only_where_events_were_lost)
 	run(vm, 7);
 	tick();
 	EXPECT_PAST("/acme", "web", "0(exact partial) 0 5(exact partial) 6 7(exact partial)");
+}
+
+/* What an interval lacks is in the next one. */
+Test(history, an_interval_after_an_aged_one_is_aged)
+{
+	ATTACH("vms", "vm");
+	tick();
+	run(vm, 5);
+	how.age_ns = 3;
+	tick();
+	run(vm, 6);
+	how.age_ns = 0;
+	tick();
+	run(vm, 7);
+	tick();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5(exact aged) 6(exact aged) 7");
 }
 
 /* ---- over the end of the process ------------------------------------------------------------ */
