@@ -20,7 +20,8 @@ struct kcounting {
 	struct kcounting *next_on_cpus;
 	struct {
 		unsigned int slot;
-		uint32_t gaps; /* the slot's cfg.gaps at attach */
+		uint64_t early_ns; /* see quiet_early() */
+		uint32_t gaps;	   /* the slot's cfg.gaps at attach */
 		struct ksum base;
 	} key[];
 };
@@ -60,33 +61,6 @@ static void backend_counting_free(struct vpmu_counting *c)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* Age of the value: for how long a quiet CPU that runs @c's node or one below it now has charged
- * nothing. The maximum over CPUs. */
-static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *c)
-{
-	uint64_t since = backend_counting_of(c)->since_ns, last, age = 0;
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-
-	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
-		const struct kp_cpu *st = cpu_state(k, cpu);
-		uint32_t account;
-
-		if (!k->online[cpu] || !k->quiet[cpu] || (c->cpus && !c->cpus[cpu]))
-			continue;
-		account = __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE);
-		/* Account 0: no switch yet, so the CPU may run anything. */
-		if (account && (account >= k->nr_accounts ||
-				!knode_is_below(k->nodes[account], knode_of(c->node))))
-			continue;
-		/* last_ns is on the CPU's own clock. */
-		last = VPMU_LOAD(&st->last_ns) + VPMU_LOAD(&st->skew_ns);
-		last = last > since ? last : since;
-		if (now > last && now - last > age)
-			age = now - last;
-	}
-	return age;
-}
-
 /* The scheduler keeps these figures all the time; their time is that for which the threads ran. */
 static void read_sched(const struct bpf_backend *k, const struct kcounting *c, size_t i,
 		       struct vpmu_value *v)
@@ -123,6 +97,9 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 	}
 	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error,
 				 .age_ns = kc->age_ns};
+	/* After the sums: a charge just before them can have brought early counts. */
+	if (kc->key[i].early_ns > v->age_ns && quiet_charged(k, c, kc->since_ns))
+		v->age_ns = kc->key[i].early_ns;
 	if (!v->supported)
 		return;
 	v->count = now.total - base->total;
@@ -188,7 +165,7 @@ static void read_list(struct vpmu_counting *list)
 	/* Ages first: what a CPU has charged by then is in the sums. After them, a charge in
 	 * between would make a value that lacks it look current. */
 	for (struct vpmu_counting *c = list; c; c = c->next)
-		backend_counting_of(c)->age_ns = age_of(k, c);
+		backend_counting_of(c)->age_ns = quiet_age(k, c, backend_counting_of(c)->since_ns);
 	backend_take(k, list);
 	for (; list; list = list->next)
 		for (size_t i = 0; i < list->nr_keys; i++)
@@ -351,11 +328,17 @@ static void backend_release(struct bpf_backend *k, struct vpmu_counting *list, s
 
 static void base(struct bpf_backend *k, struct vpmu_counting *list)
 {
+	for (struct vpmu_counting *l = list; l; l = l->next) {
+		struct kcounting *c = backend_counting_of(l);
+
+		c->since_ns = k->cfg->since_ns;
+		for (size_t i = 0; i < l->nr_keys; i++)
+			c->key[i].early_ns = quiet_early(k, l, c->key[i].slot, c->since_ns);
+	}
 	backend_take(k, list);
 	for (; list; list = list->next) {
 		struct kcounting *c = backend_counting_of(list);
 
-		c->since_ns = k->cfg->since_ns;
 		c->blind = backend_blind(k);
 		for (size_t i = 0; i < list->nr_keys; i++) {
 			c->key[i].base = c->sums.key[i].now;
@@ -455,6 +438,8 @@ int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_bac
 	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, (uint32_t)base->lacks,
 			   (uint32_t)base->missed};
 	backend_counting_of(c)->key[i].gaps = (uint32_t)base->gaps;
+	backend_counting_of(c)->key[i].early_ns = 0;
+	backend_counting_of(c)->since_ns = 0; /* unknown, before today's */
 	backend_counting_of(c)->blind = (uint32_t)base->blind;
 	return 0;
 }

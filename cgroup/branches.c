@@ -48,6 +48,12 @@ static int branches_begin(struct bpf_backend *k, struct binding *b, uint32_t ctl
 	if (!b->lbr_data)
 		return -ENOMEM;
 	ret = branches_open(sys_of(k), (pid_t)b->id, ctl, &b->lbr);
+	/* If the thread has ended, its number may be that of another process. */
+	if (!ret && !bind_is_thread(k, b)) {
+		branches_close(b->lbr);
+		b->lbr = NULL;
+		ret = -ESRCH;
+	}
 	if (ret) {
 		taskdata_retire(&k->lbr_pool, b->lbr_data);
 		b->lbr_data = NULL;

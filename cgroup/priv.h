@@ -244,6 +244,18 @@ struct sums {
 /* sums_take - fill in the sums of each node of @list, everything below it included. */
 void sums_take(const struct bpf_backend *k, struct sums *list);
 
+/* ---- quiet.c: values of quiet CPUs ---- */
+/* quiet_age - for how long a quiet CPU that runs @c's node or one below it has charged nothing, of
+ * the time since @since_ns. The maximum over CPUs, as of all three. */
+uint64_t quiet_age(const struct bpf_backend *k, const struct vpmu_counting *c, uint64_t since_ns);
+/* quiet_early - for how long one has charged nothing of @slot up to @since_ns, when @c begins: its
+ * next charge has these counts, too, which no one can tell from later ones. Call before the base is
+ * read. */
+uint64_t quiet_early(const struct bpf_backend *k, const struct vpmu_counting *c, unsigned int slot,
+		     uint64_t since_ns);
+/* quiet_charged - returns true if one has charged since @since_ns. */
+bool quiet_charged(const struct bpf_backend *k, const struct vpmu_counting *c, uint64_t since_ns);
+
 /* ---- sys.c ---- */
 extern const struct bpf_backend_sys bpf_backend_sys_real;
 /* bpf_backend_cpus - set set[cpu] for the CPUs listed in file @name (below the prefix sys->files)

@@ -377,6 +377,9 @@ void reading_subtract(struct reading *now, const struct reading *before)
 			row->v[e].count -= (*was)->v[e].count;
 			row->v[e].enabled_ns -= (*was)->v[e].enabled_ns;
 			row->v[e].running_ns -= (*was)->v[e].running_ns;
+			/* What was missing then came since. */
+			if ((*was)->v[e].age_ns > row->v[e].age_ns)
+				row->v[e].age_ns = (*was)->v[e].age_ns;
 		}
 	}
 	free(sorted);

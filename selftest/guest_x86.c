@@ -63,6 +63,8 @@ __asm__(".pushsection .rodata\n"
 	"guest_x86_end:\n"
 	".popsection\n");
 
+struct vpmu_kvm_vcpu;
+
 struct vm {
 	int kvm, vm, vcpu;
 	uint8_t *ram;
@@ -175,6 +177,32 @@ static int vm_vcpu(struct vm *v)
 	return 0;
 }
 
+/* The CPUID that KVM supports, with that of PMU @p. KVM refuses 64-bit mode to a vCPU whose CPUID
+ * lacks it (Linux 6.12). */
+static int vm_cpuid(const struct vm *v, const struct vpmu_kvm_vcpu *p)
+{
+	enum { ROOM = 256 };
+	struct kvm_cpuid2 *c = calloc(1, sizeof(*c) + ROOM * sizeof(c->entries[0]));
+	int ret;
+
+	if (!c)
+		return -ENOMEM;
+	c->nent = ROOM;
+	ret = ioctl(v->kvm, KVM_GET_SUPPORTED_CPUID, c) ? -errno : 0;
+#ifdef SELFTEST_PMU
+	if (!ret && p) {
+		size_t n = c->nent;
+
+		ret = vpmu_kvm_vcpu_cpuid(p, c->entries, &n, ROOM);
+		c->nent = (uint32_t)n;
+	}
+#endif
+	if (!ret)
+		ret = ioctl(v->vcpu, KVM_SET_CPUID2, c) ? -errno : 0;
+	free(c);
+	return ret;
+}
+
 int guest_loop(uint64_t n)
 {
 	struct vm v;
@@ -182,6 +210,8 @@ int guest_loop(uint64_t n)
 
 	if (!ret)
 		ret = vm_vcpu(&v);
+	if (!ret)
+		ret = vm_cpuid(&v, NULL);
 	if (!ret)
 		ret = vm_registers(&v, guest_x86_loop, n);
 	while (!ret && ioctl(v.vcpu, KVM_RUN, 0))
@@ -202,27 +232,6 @@ static void *vm_hva(void *arg, uint64_t gpa, uint64_t *left)
 		return NULL;
 	*left = RAM - gpa;
 	return v->ram + gpa;
-}
-
-static int pmu_cpuid(const struct vm *v, const struct vpmu_kvm_vcpu *p)
-{
-	enum { ROOM = 256 + VPMU_KVM_CPUID_MORE };
-	struct kvm_cpuid2 *c = calloc(1, sizeof(*c) + ROOM * sizeof(c->entries[0]));
-	size_t n;
-	int ret;
-
-	if (!c)
-		return -ENOMEM;
-	c->nent = 256;
-	ret = ioctl(v->kvm, KVM_GET_SUPPORTED_CPUID, c) ? -errno : 0;
-	n = c->nent;
-	if (!ret)
-		ret = vpmu_kvm_vcpu_cpuid(p, c->entries, &n, ROOM);
-	c->nent = (uint32_t)n;
-	if (!ret)
-		ret = ioctl(v->vcpu, KVM_SET_CPUID2, c) ? -errno : 0;
-	free(c);
-	return ret;
 }
 
 static int pmu_run(struct vm *v, struct vpmu_kvm_vcpu *p, struct guest_seen *seen)
@@ -281,7 +290,7 @@ int guest_pmu(struct guest_seen *seen)
 		ret = vpmu_kvm_vcpu_open(pv, &po, &p, seen->why, sizeof(seen->why));
 	}
 	if (!ret)
-		ret = pmu_cpuid(&v, p);
+		ret = vm_cpuid(&v, p);
 	if (!ret)
 		ret = vm_registers(&v, guest_x86_pmu, 0);
 	if (!ret)

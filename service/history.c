@@ -159,7 +159,7 @@ static void series_take(struct history *h, struct series *t, const struct sessio
 		t->flags |= (uint8_t)v->quality & HISTORY_QUALITY;
 		if (loss || (new && s->opened_ns / 1000 + realtime_us() > h->last_us + now_us()))
 			t->flags |= HISTORY_PARTIAL;
-		if (v->age_ns)
+		if (v->age_ns || was->age_ns) /* what was missing then came since */
 			t->flags |= HISTORY_AGED;
 		if (share < 100) {
 			t->share = t->flags & HISTORY_MULTIPLEXED && t->share < share ? t->share

@@ -86,6 +86,7 @@ static bool vmm_request(struct vmm *v)
 	char *text = NULL;
 	struct node *vcpu;
 	struct bind **b;
+	uint64_t start;
 	int ret, fd = -1;
 	bool sent;
 
@@ -97,7 +98,7 @@ static bool vmm_request(struct vmm *v)
 		v->g->invalid += !v->waited;
 		return false;
 	}
-	vcpu = tree_vcpu(v->g->o.tree, v->peer.pid, v->peer.start_time, q.tid);
+	vcpu = tree_vcpu(v->g->o.tree, v->peer.pid, v->peer.start_time, q.tid, &start);
 	if (q.what == VPMU_TOTALS_CONFIG) {
 		text = q.key || q.tid ? NULL : guests_config(v);
 		ret = text ? 0 : -EINVAL;
@@ -107,7 +108,7 @@ static bool vmm_request(struct vmm *v)
 		if (ret == -EACCES || ret == -ENOSPC)
 			guests_deny(v, vcpu->parent, q.key, ret);
 	} else if (q.what == VPMU_TOTALS_EVENT) {
-		ret = vcpu ? guests_event(v, q.tid, q.key, &fd) : -ESRCH;
+		ret = vcpu ? guests_event(v, q.tid, start, q.key, &fd) : -ESRCH;
 	} else if (q.what == VPMU_TOTALS_UNBIND) { /* the thread may have ended */
 		b = guests_find(v, q.tid, q.key);
 		ret = *b && q.key ? 0 : vcpu ? -ENOENT : -ESRCH;

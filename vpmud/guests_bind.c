@@ -2,6 +2,7 @@
 /* What VMMs have bound, and the pages of their vCPUs; see guests_priv.h. guests.c calls it for
  * requests. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -12,6 +13,7 @@
 #include "service/clock.h"
 #include "service/program/memory.h"
 #include "vpmu/event/event.h"
+#include "vpmud/discover/procfile.h"
 #include "vpmud/guests_priv.h"
 
 #define BINDS_MAX 1024 /* of a connection */
@@ -127,8 +129,19 @@ err:
 	return ret;
 }
 
+/* A thread that is there after its event was opened was there before: else the event is of another
+ * process that has got the number, and not for this VMM. */
+static bool guests_is_thread(const struct vmm *v, pid_t tid, uint64_t start)
+{
+	struct proc_stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)v->peer.pid, (int)tid);
+	return !procfile_stat(AT_FDCWD, path, &st) && st.start_time == start;
+}
+
 /* A sampling event of thread @tid for its bound @key: the VMM sets its period. */
-int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
+int guests_event(struct vmm *v, pid_t tid, uint64_t start, vpmu_key_t key, int *fd)
 {
 	struct perf_event_attr attr;
 	uint64_t owner;
@@ -148,7 +161,7 @@ int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd)
 	*fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (*fd < 0)
 		return -errno;
-	ret = guest_kept_add(&v->g->kept, owner, *fd);
+	ret = guests_is_thread(v, tid, start) ? guest_kept_add(&v->g->kept, owner, *fd) : -ESRCH;
 	if (ret) {
 		close(*fd);
 		*fd = -1;

@@ -95,12 +95,13 @@ struct bind **guests_find(struct vmm *v, pid_t tid, vpmu_key_t key);
 /* guests_bind - bind @key for @vcpu, which thread @tid of @v runs. 0, with the slot in *@slot and,
  * if it is the thread's first, the page in *@fd; or -errno, as struct vpmu_totals_reply.
  * guests_unbind - take *@link out and free it; without @detach its count goes on.
- * guests_event - open a sampling event of thread @tid for @key, which is bound, as *@fd.
+ * guests_event - open a sampling event of thread @tid, which started at @start, for @key, which is
+ * bound, as *@fd. -ESRCH: the thread has ended.
  * guests_deny - note that @key of @vm was refused with @ret, -EACCES or -ENOSPC. */
 int guests_bind(struct vmm *v, struct node *vcpu, pid_t tid, vpmu_key_t key, unsigned int *slot,
 		int *fd);
 void guests_unbind(struct vmm *v, struct bind **link, bool detach);
-int guests_event(struct vmm *v, pid_t tid, vpmu_key_t key, int *fd);
+int guests_event(struct vmm *v, pid_t tid, uint64_t start, vpmu_key_t key, int *fd);
 void guests_deny(struct vmm *v, const struct node *vm, vpmu_key_t key, int ret);
 /* guests_removing - for struct tenants_watch; @arg: struct guests. */
 void guests_removing(struct node *n, void *arg);

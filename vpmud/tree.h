@@ -72,10 +72,12 @@ void tree_vm_info(const struct node *vm, json_t *obj, void *arg);
 
 /* tree_tenant_of - the path of the tenant that process @vm would be in as a VM; "/host": in none.
  * tree_vm - the node of VM (@pid, @start_time); NULL: no such VM, or none that is counted.
- * tree_vcpu - the vCPU that thread @tid of that VM runs; NULL: none that is counted. */
+ * tree_vcpu - the vCPU that thread @tid of that VM runs; NULL: none that is counted. *@start: the
+ * thread's start time. It may have ended since, and its number be another's. */
 void tree_tenant_of(const struct tree *t, const struct disc_vm *vm, char path[TENANT_PATH_MAX + 1]);
 struct node *tree_vm(const struct tree *t, pid_t pid, uint64_t start_time);
-struct node *tree_vcpu(const struct tree *t, pid_t pid, uint64_t start_time, pid_t tid);
+struct node *tree_vcpu(const struct tree *t, pid_t pid, uint64_t start_time, pid_t tid,
+		       uint64_t *start);
 
 /*
  * tree_save - return what the next vpmud needs of the tree: tenants without a section that stay for

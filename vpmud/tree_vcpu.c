@@ -24,14 +24,17 @@ struct node *tree_vm(const struct tree *t, pid_t pid, uint64_t start_time)
 	return v ? v->node : NULL;
 }
 
-struct node *tree_vcpu(const struct tree *t, pid_t pid, uint64_t start_time, pid_t tid)
+struct node *tree_vcpu(const struct tree *t, pid_t pid, uint64_t start_time, pid_t tid,
+		       uint64_t *start)
 {
 	const struct tree_vm *v = t->first_vm;
 
 	while (v && (!v->node || v->vm->pid != pid || v->vm->start_time != start_time))
 		v = v->next;
 	for (size_t i = 0; v && i < v->nr_vcpus; i++)
-		if (v->vcpus[i].bound && v->vcpus[i].thread.tid == tid)
+		if (v->vcpus[i].bound && v->vcpus[i].thread.tid == tid) {
+			*start = v->vcpus[i].thread.start_time;
 			return v->vcpus[i].node;
+		}
 	return NULL;
 }

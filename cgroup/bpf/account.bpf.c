@@ -391,19 +391,45 @@ static __always_inline int account_exit(unsigned long long what, struct kp_cpu *
 	return what & KP_FLUSH_ASKED || has_totals(st) ? account_flush(st, cpu) : 0;
 }
 
+/* Since Linux 7.0 a tracepoint can be preempted: a switch in the middle of a flush would charge the
+ * same counts again. */
+static __always_inline void hold_cpu(void)
+{
+	if (CAN_HOLD())
+		bpf_preempt_disable();
+}
+
+static __always_inline void release_cpu(void)
+{
+	if (CAN_HOLD())
+		bpf_preempt_enable();
+}
+
 SEC(KP_SEC_FLUSH) int flush_cpu(unsigned long long *ctx)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 cpu;
+	int ret;
 
-	return account_exit(ctx[0], cpu_at(cpu), cpu);
+	hold_cpu();
+	cpu = bpf_get_smp_processor_id();
+	ret = account_exit(ctx[0], cpu_at(cpu), cpu);
+	release_cpu();
+	return ret;
 }
 
 SEC(KP_SEC_FLUSH) int flush_cpu_any(unsigned long long *ctx)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct kp_cpu *st = find_cpu(cpu);
+	struct kp_cpu *st;
+	int ret = 0;
+	__u32 cpu;
 
-	return st ? account_exit(ctx[0], st, cpu) : 0;
+	hold_cpu();
+	cpu = bpf_get_smp_processor_id();
+	st = find_cpu(cpu);
+	if (st)
+		ret = account_exit(ctx[0], st, cpu);
+	release_cpu();
+	return ret;
 }
 
 /* The running task was moved to another cgroup: charge its time so far to the old one. */

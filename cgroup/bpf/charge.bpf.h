@@ -15,8 +15,15 @@
 
 /* Linux 6.2. Without it events are read by a helper. */
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+
+/* Linux 6.10. Not needed before Linux 7.0, from which on tracepoints do not disable preemption; and
+ * up to 6.14 the verifier permits no global function in between. bpf_strcmp is of Linux 6.17. */
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+extern int bpf_strcmp(const char *a, const char *b) __ksym __weak;
 #ifndef HAS_CAST /* a test runs with and without */
 #define HAS_CAST() (bpf_rdonly_cast != NULL)
+#define CAN_HOLD() (bpf_preempt_disable && bpf_preempt_enable && bpf_strcmp)
 #endif
 
 static __always_inline struct kp_account *account_of(__u32 account)

@@ -20,15 +20,21 @@
  *   second        another connection of this process: "closed" or "open"
  *   events N      ask for N events of page faults and keep them: "GOT ERROR" of the last reply
  *   close N       close N of them
- *   config        what vpmud lets it have: "ERROR KEY=VALUE ...", or "closed"
+ *   reused        asks for an event of a thread that has ended, and whose number another process
+ * has: the reply's error config        what vpmud lets it have: "ERROR KEY=VALUE ...", or "closed"
  *   storm TID     100 connections, each with thousands of forged requests, for this thread and
  *                 thread TID, and garbage: the number of requests
  *   leave         this process ends, and a child keeps its connection, which is then "closed" or
  *                 "open"; "old": the kernel cannot tell
  */
+#include <linux/sched.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "tests/integration/guest_faults.h"
 #include "vpmu/totals.h"
@@ -197,6 +203,69 @@ static void events_close(unsigned int n)
 	printf("%u\n", nr_kept);
 }
 
+static volatile int32_t thread_tid;
+static volatile bool thread_ends;
+
+static void *thread_run(void *arg)
+{
+	prctl(PR_SET_NAME, "CPU 7/KVM");
+	thread_tid = (int32_t)syscall(SYS_gettid);
+	while (!thread_ends)
+		usleep(1000);
+	return NULL;
+}
+
+/* A child with the number @number. */
+static pid_t child_as(pid_t number)
+{
+	struct clone_args a = {
+		.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&number, .set_tid_size = 1};
+	long pid;
+
+	do
+		pid = syscall(SYS_clone3, &a, sizeof(a));
+	while (pid < 0 && errno == EEXIST); /* it is not yet gone */
+	if (!pid) {
+		pause();
+		_exit(0);
+	}
+	return (pid_t)pid;
+}
+
+static void reused(void)
+{
+	struct vpmu_totals_reply r = {.error = ESRCH};
+	int page_was = page_fd;
+	pthread_t thread;
+	pid_t child;
+
+	if (pthread_create(&thread, NULL, thread_run, NULL))
+		die("thread");
+	while (!thread_tid)
+		usleep(1000);
+	tid = thread_tid;
+	page_fd = -1;
+	/* vpmud finds it within seconds. */
+	for (int i = 0; r.error == ESRCH && i < 100; i++) {
+		usleep(100000);
+		if (request(VPMU_TOTALS_BIND, 0x043c00000002) || reply(&r))
+			die("bind");
+	}
+	if (r.error)
+		die("the thread is not found");
+	thread_ends = true;
+	pthread_join(thread, NULL);
+	child = child_as(tid);
+	if (child != tid || request(VPMU_TOTALS_EVENT, 0x043c00000002) || reply(&r))
+		die("event");
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(page_fd);
+	page_fd = page_was;
+	tid = (int32_t)syscall(SYS_gettid);
+	printf("%u\n", r.error);
+}
+
 static void config(void)
 {
 	const struct vpmu_totals_request q = {.version = VPMU_TOTALS_VERSION,
@@ -342,6 +411,8 @@ int main(int argc, char **argv)
 			events((unsigned int)n);
 		} else if (!strcmp(word, "close")) {
 			events_close((unsigned int)n);
+		} else if (!strcmp(word, "reused")) {
+			reused();
 		} else if (!strcmp(word, "storm")) {
 			storm((int32_t)n);
 		} else if (!strcmp(word, "leave")) {

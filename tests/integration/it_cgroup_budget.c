@@ -369,6 +369,81 @@ Test(bpf_backend_budget, values_of_isolated_cpus_have_an_age)
 	bpf_backend_close(backend);
 }
 
+/* Busy without a switch; at a request it sleeps for a moment, and what it did is charged. */
+static void work_until_asked(void *arg)
+{
+	const struct timespec ts = {.tv_nsec = 50000};
+	unsigned int seen = 0;
+
+	only_on_1();
+	for (;;)
+		if (__atomic_load_n(&rounds[1], __ATOMIC_ACQUIRE) != seen) {
+			nanosleep(&ts, NULL);
+			rounds[0] = ++seen;
+		}
+}
+
+/* A session that begins in the middle of a stint of such a CPU has all of the stint when the CPU
+ * switches, if its key was counted before. Its value tells how much may be too much. */
+Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
+{
+	const vpmu_key_t key = SW(PERF_COUNT_SW_CPU_CLOCK), fresh = SW(PERF_COUNT_SW_TASK_CLOCK);
+	struct vpmu_counting *of_node, *late, *new_key;
+	struct vpmu_backend *s;
+	struct bpf_backend_base base;
+	uint64_t begin, age, restored;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		cr_skip_test("one CPU");
+	put("/sys/devices/system/cpu/nohz_full", "1\n");
+	backend = open_backend();
+	s = bpf_as_backend(backend);
+	of_node = bed_counting(bed_node(s->root), &key, 1, NULL);
+	late = bed_counting(s->root, &key, 1, NULL);
+	new_key = bed_counting(of_node->node, &fresh, 1, NULL);
+	cr_assert_eq(bpf_backend_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
+	bed_attach(of_node);
+	rounds = mmap(NULL, 2 * sizeof(*rounds), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	cr_assert_neq(rounds, MAP_FAILED);
+	bed_spawn("a", work_until_asked, NULL);
+	run_on(0);
+	for (unsigned int n = 1; n <= 5; n++) {
+		do
+			usleep(1000);
+		while ((age = read_age(of_node)) < 100000000);
+		begin = clock_ns(CLOCK_MONOTONIC);
+		bed_attach(late);
+		bed_attach(new_key);
+		/* Of a former process's base it is not known when it was. */
+		bpf_backend_base_get(new_key, 0, &base);
+		cr_expect_eq(bpf_backend_base_set(new_key, 0, &base), 0);
+		restored = read_age(new_key);
+		if (!quiet_charged(backend, new_key, begin - age / 2))
+			cr_expect_geq(restored, age);
+		vpmu_backend_detach(new_key);
+		bed_attach(new_key);
+		__atomic_store_n(&rounds[1], n, __ATOMIC_RELEASE);
+		while (rounds[0] != n)
+			usleep(1000);
+		read_age(new_key);
+		age = read_age(late);
+		begin = clock_ns(CLOCK_MONOTONIC) - begin;
+		/* CPU 0 runs tasks of other nodes, and cpu-clock its idle time. */
+		cr_expect_leq(late->values[0].count - age, begin * backend->nr_cpus);
+		cr_expect_geq(age, 50000000u);
+		cr_expect_leq(new_key->values[0].count, begin);
+		cr_expect_leq(new_key->values[0].age_ns, begin);
+		vpmu_backend_detach(new_key);
+		vpmu_backend_detach(late);
+	}
+	vpmu_backend_detach(of_node);
+	bed_counting_free(new_key);
+	bed_counting_free(late);
+	bed_counting_free(of_node);
+	bpf_backend_close(backend);
+}
+
 /* ---- CPUs that come and go ---------------------------------------------------------------- */
 
 /* Counts of a session's clock without a charge of time. */

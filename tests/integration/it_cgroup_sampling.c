@@ -395,6 +395,22 @@ Test(it_cgroup_sampling, branch_records_that_are_not_there)
 	end();
 }
 
+/* The kernel opens an event of whatever process has the number. */
+Test(it_cgroup_sampling, no_branch_records_of_another_thread_of_that_number)
+{
+	struct vpmu_lbr_usage u;
+
+	setup(&fake_sys);
+	bed_kill(vmm);
+	cr_assert_eq(vpmu_backend_branches_attach(vm, CALLS_CTL), 0);
+	cr_expect_eq(fake_events(), 0u);
+	cr_expect_eq(newest(vcpu), 0u);
+	vpmu_backend_branches_usage(s, &u);
+	cr_expect_eq(u.tasks, 0u);
+	vpmu_backend_branches_detach(vm);
+	end();
+}
+
 /* ---- the real kernel ------------------------------------------------------------------------ */
 
 static void spin(void *arg)

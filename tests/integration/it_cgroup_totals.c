@@ -30,6 +30,7 @@
 #define KEYS   2
 #define ROUNDS 200
 #define PAGES  16
+#define EXITS  20000u
 
 static const vpmu_key_t keys[KEYS] = {SW(PERF_COUNT_SW_PAGE_FAULTS),
 				      SW(PERF_COUNT_SW_CONTEXT_SWITCHES)};
@@ -312,6 +313,67 @@ Test(cgroup_totals, a_vcpu_reads_all_that_it_has_counted)
 	bpf_backend_usage(d.k, &u);
 	cr_assert_eq(u.programs, with - 1);
 	cr_assert(c.page->ended);
+	daemon_close(&d);
+	bed_end();
+}
+
+/* On CPU 0, before all others, every 20 us for a moment. */
+static void disturb(void)
+{
+	const struct sched_param p = {.sched_priority = 1};
+	const struct timespec ts = {.tv_nsec = 20000};
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	cr_assert_eq(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+	cr_assert_eq(sched_setscheduler(0, SCHED_FIFO, &p), 0, "%s", strerror(errno));
+	for (;;)
+		nanosleep(&ts, NULL);
+}
+
+/* How many switches the program finds to have missed while the vCPU exits so often. */
+static uint64_t missed_in(struct bpf_backend *k, unsigned int exits)
+{
+	struct bpf_backend_usage before, after;
+
+	bpf_backend_usage(k, &before);
+	while (exits--)
+		guest_run();
+	bpf_backend_usage(k, &after);
+	return after.missed - before.missed;
+}
+
+/* A task that preempts the vCPU's thread in the middle of a flush at an exit: its switches would be
+ * charged to the wrong account, or look as if they had been missed. */
+Test(cgroup_totals, no_switch_comes_into_a_flush)
+{
+	struct daemon d;
+	cpu_set_t cpus;
+	pid_t other;
+	uint64_t missed;
+
+	if (!getenv("IT_CGROUP_TOTALS"))
+		cr_skip_test("it disturbs the others: run it alone, with IT_CGROUP_TOTALS=1");
+	bed_pin_dir(dir);
+	guest_open();
+	daemon_open(&d, (pid_t)syscall(SYS_gettid), 0);
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	cr_assert_eq(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+	other = bed_fork();
+	if (!other)
+		disturb();
+	bpf_backend_totals_close(d.vcpu);
+	missed = missed_in(d.k, EXITS / 10);
+	if (missed)
+		cr_skip_test("this kernel hides switches: %lu", (unsigned long)missed);
+	close(d.fd);
+	d.fd = bpf_backend_totals_open(d.vcpu);
+	cr_assert_geq(d.fd, 0);
+	missed = missed_in(d.k, EXITS);
+	cr_expect_eq(missed, 0u, "%lu switches missed at %u exits", (unsigned long)missed, EXITS);
+	bed_kill(other);
 	daemon_close(&d);
 	bed_end();
 }

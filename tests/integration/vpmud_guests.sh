@@ -40,6 +40,7 @@ says one "tid 1" 0
 says one "bind $faults" "3 0"
 says one "tid 0" 0
 says one "unbind $switches" 2
+says two reused 3
 says one second closed
 says one "flood 250" 250
 exact one 3

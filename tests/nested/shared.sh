@@ -105,7 +105,7 @@ cat >>"$tmp/script" <<-'END'
 	sed 's/\r$//; s/^/[l2] /' guest
 	# The RIPs of user mode have less digits.
 	awk '/: round/ { at = $NF }
-		/kvm_entry/ && $NF ~ /^0x[0-9a-f]{1,12}$/ { n[at]++ }
+		/kvm_entry/ && / rip 0x[0-9a-f]{1,12}( |$)/ { n[at]++ }
 		END { for (at in n) print "entries " at " " n[at] }' trace
 END
 chmod +x "$tmp/script"

@@ -152,8 +152,11 @@ static bool ask_in_exit; /* the daemon asks for a flush while an exit's runs */
 static unsigned long long asked_in_exit;
 static int ask_flush(unsigned long long arg);
 
+static unsigned int flushes, holds; /* flush programs that run; that hold their CPU */
+
 static int slot_of(__u64 index)
 {
+	cr_assert_eq(holds, can_hold ? flushes : 0, "a switch can come into this flush");
 	if (move_in_flush) {
 		bpf_get_current_task_btf()->cgroups = move_in_flush;
 		move_in_flush = NULL;
@@ -233,6 +236,17 @@ void *bpf_rdonly_cast(const void *obj, __u32 btf_id)
 	cr_assert(has_cast);
 	cr_assert_eq(btf_id, sizeof(struct perf_event));
 	return (void *)obj;
+}
+
+void bpf_preempt_disable(void)
+{
+	cr_assert(can_hold);
+	holds++;
+}
+
+void bpf_preempt_enable(void)
+{
+	cr_assert_gt(holds--, 0u);
 }
 
 #endif

@@ -98,8 +98,13 @@ static void run_attach(unsigned int cpu, int t, bool group)
 static int ask_flush(unsigned long long arg)
 {
 	unsigned long long ctx[4] = {arg};
+	int ret;
 
-	return seed % KINDS < 2 ? flush_cpu(ctx) : flush_cpu_any(ctx);
+	flushes++;
+	ret = seed % KINDS < 2 ? flush_cpu(ctx) : flush_cpu_any(ctx);
+	flushes--;
+	cr_assert_eq(holds, can_hold ? flushes : 0);
+	return ret;
 }
 
 static void call_flush(unsigned long long arg)

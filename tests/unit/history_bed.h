@@ -32,7 +32,7 @@ static struct node *acme, *vm;
 static char err[300], notes[2000], dir[64], file[96], sock[96];
 static struct history_opts opts;
 static struct vpmu_backend_ops ops;
-static struct vpmu_value how; /* of each value: quality, partial, losses */
+static struct vpmu_value how; /* of each value: quality, partial, losses, age */
 
 static void read_how(const struct vpmu_counting *c)
 {
@@ -41,6 +41,7 @@ static void read_how(const struct vpmu_counting *c)
 		c->values[i].quality = how.quality;
 		c->values[i].partial = how.partial;
 		c->values[i].losses = how.losses;
+		c->values[i].age_ns = how.age_ns;
 	}
 }
 

@@ -16,6 +16,8 @@
 
 static _Bool has_cast;
 #define HAS_CAST() has_cast
+static _Bool can_hold;
+#define CAN_HOLD() can_hold
 static void is_in_order(const void *p);
 #define STORE_IN_ORDER(p, v) (is_in_order(p), __sync_lock_test_and_set(p, v))
 #include "cgroup/bpf/account.bpf.c"
@@ -191,6 +193,7 @@ static void begin(void)
 		model[cpu].nr = rq[cpu].nr_switches;
 		model[cpu].last_ns = mono - 1; /* the program's times only grow */
 	}
+	can_hold = rnd(2);
 	has_cast = seed % KINDS == 1 || (seed % KINDS == 2 && rnd(2));
 	sw = rnd(3) ? (int)rnd(SLOTS) : -1;
 	pre = rnd(2) ? (int)rnd(SLOTS) : -1;

@@ -187,7 +187,12 @@ Test(cli_reading, rows_of_a_backend_stand_together_and_are_never_mixed)
 	cr_expect_eq(before->rows[0].id, 1, "a parent comes before its child");
 	cr_expect_eq(before->rows[1].id, 3);
 	cr_expect_eq(before->rows[2].id, 2, "emulator comes before kvm");
+	before->rows[1].v[0].age_ns = 9; /* these counts are in the difference */
+	now->rows[2].v[0].age_ns = 8;
 	reading_subtract(now, before);
+	cr_expect_eq(now->rows[0].v[0].age_ns, 0);
+	cr_expect_eq(now->rows[1].v[0].age_ns, 9);
+	cr_expect_eq(now->rows[2].v[0].age_ns, 8);
 	cr_expect_eq(now->rows[0].v[0].count, 20);
 	cr_expect_eq(now->rows[1].v[0].count, 1);
 	cr_expect_eq(now->rows[2].v[0].count, 500);

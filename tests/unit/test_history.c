@@ -112,6 +112,22 @@ Test(history, a_row_is_partial_only_where_events_were_lost)
 	EXPECT_PAST("/acme", "web", "0(exact partial) 0 5(exact partial) 6 7(exact partial)");
 }
 
+/* What an interval lacks is in the next one. */
+Test(history, an_interval_after_an_aged_one_is_aged)
+{
+	ATTACH("vms", "vm");
+	tick();
+	run(vm, 5);
+	how.age_ns = 3;
+	tick();
+	run(vm, 6);
+	how.age_ns = 0;
+	tick();
+	run(vm, 7);
+	tick();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5(exact aged) 6(exact aged) 7");
+}
+
 /* ---- over the end of the process ------------------------------------------------------------ */
 
 static void again(void)
