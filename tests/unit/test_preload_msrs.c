@@ -466,6 +466,7 @@ Test(preload_quick, alarms)
 
 Test(preload_quick, counting_begins_and_ends)
 {
+	struct msr_list l;
 	uint64_t before;
 	struct bed b;
 
@@ -490,5 +491,16 @@ Test(preload_quick, counting_begins_and_ends)
 		cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
 	}
 	cr_assert_eq(report_of(&b).guest_tsc, before, "nothing counts");
+	EXITS({.reason = KVM_EXIT_X86_RDMSR, .msr = 0x38f, .why = FILTER});
+	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	cr_assert(fake.runs == 2 && fake.entered.msr.data == 1ull << 34);
+	/* By the VMM, without an exit */
+	list_words(&l);
+	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), WORDS + 2);
+	list_at(&l, 0x38d)->data = 0x300;
+	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), WORDS + 2);
+	for (int i = 0; i < 2; i++)
+		cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	cr_assert_gt(report_of(&b).guest_tsc, before);
 	bed_end(&b);
 }
