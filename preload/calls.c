@@ -7,6 +7,7 @@
 #include "preload/fds.h"
 #include "preload/sys.h"
 #include "preload/vm.h"
+#include "vpmu/kvm/quick.h"
 
 /* Linux 6.8; begins as KVM_SET_USER_MEMORY_REGION does. */
 #define SET_USER_MEMORY_REGION2 _IOC(_IOC_WRITE, KVMIO, 0x49, 160)
@@ -21,26 +22,53 @@ static bool call_is_unasked(const struct vcpu *v)
 	       !(atomic_load(&v->vm->msr_exits) & KVM_MSR_EXIT_REASON_FILTER);
 }
 
-static int call_run(struct vcpu *v)
+/*
+ * The vCPU that this thread is bound to by vpmu_kvm_enter, and its descriptor. Until this thread is
+ * bound to another one, or closes one, the object stays, whoever closes its descriptors
+ * (vpmu_kvm_vcpu_close). So its KVM_RUN needs no reference of the table, which is two atomic
+ * operations on each exit.
+ */
+static const uintptr_t call_none; /* no object's */
+static __thread struct {
+	int fd, tid;
+	const uintptr_t *word; /* of fd in the table, while it is obj */
+	uintptr_t obj;
+	struct vcpu *v;
+} call_self = {.word = &call_none, .obj = 1};
+
+static void call_unbind(void)
+{
+	call_self.word = &call_none;
+}
+
+/* @fd is that vCPU, and no other thread has run it since. */
+static inline bool call_is_bound(int fd)
+{
+	return call_self.fd == fd &&
+	       __atomic_load_n(call_self.word, __ATOMIC_RELAXED) == call_self.obj &&
+	       atomic_load_explicit(&call_self.v->tid, memory_order_relaxed) == call_self.tid;
+}
+
+static bool call_is_on(const struct vcpu *v)
+{
+	return v->kvm && atomic_load_explicit(&v->vm->state, memory_order_relaxed) == PRE_ON;
+}
+
+/* KVM_RUN of @v. @left: it was done already, after kvm_quick_enter, and returned @rc. */
+static int call_run(struct vcpu *v, bool left, int rc)
 {
 	enum vpmu_kvm_next next;
-	int tid = sys_tid(), rc;
 
-	if (!v->kvm || atomic_load_explicit(&v->vm->state, memory_order_relaxed) != PRE_ON)
-		return sys_ioctl(vcpu_fd(v), KVM_RUN, NULL);
-	if (atomic_load_explicit(&v->tid, memory_order_relaxed) != tid)
-		atomic_store(&v->tid, tid);
-	if (!v->ran) {
-		v->ran = true;
-		if (!v->carried)
-			say("vCPU %u: this VMM does not save the PMU; do not migrate this VM",
-			    v->id);
-	}
+	if (!call_is_on(v))
+		return left ? rc : sys_ioctl(vcpu_fd(v), KVM_RUN, NULL);
 	memory_runs(v);
 	do {
 		/* An error concerns a count or a PMI, and is in the report; the guest goes on. */
-		vpmu_kvm_enter(v->kvm);
-		rc = sys_ioctl(vcpu_fd(v), KVM_RUN, NULL);
+		if (!left) {
+			vpmu_kvm_enter(v->kvm);
+			rc = sys_ioctl(vcpu_fd(v), KVM_RUN, NULL);
+		}
+		left = false;
 		next = vpmu_kvm_leave(v->kvm, rc);
 		memory_done(v);
 		if (next == VPMU_KVM_EXIT && !rc && call_is_unasked(v)) {
@@ -52,10 +80,35 @@ static int call_run(struct vcpu *v)
 	return next == VPMU_KVM_INTERRUPTED ? -EINTR : rc;
 }
 
-static int call_vcpu(struct vcpu *v, unsigned long request, void *arg)
+/* The first KVM_RUN of a thread, and each one of a vCPU that it is not bound to. */
+static int call_run_first(struct vcpu *v, int fd)
+{
+	int tid = sys_tid();
+
+	if (!call_is_on(v))
+		return sys_ioctl(vcpu_fd(v), KVM_RUN, NULL);
+	if (atomic_load_explicit(&v->tid, memory_order_relaxed) != tid)
+		atomic_store(&v->tid, tid);
+	if (!v->ran) {
+		v->ran = true;
+		if (!v->carried)
+			say("vCPU %u: this VMM does not save the PMU; do not migrate this VM",
+			    v->id);
+	}
+	call_unbind();
+	if (!vpmu_kvm_enter(v->kvm)) {
+		call_self.fd = fd;
+		call_self.tid = tid;
+		call_self.word = fds_word(fd, FDS_VCPU, v, &call_self.obj);
+		call_self.v = v;
+	}
+	return call_run(v, false, 0);
+}
+
+static int call_vcpu(struct vcpu *v, int fd, unsigned long request, void *arg)
 {
 	if (request == KVM_RUN)
-		return call_run(v);
+		return call_run_first(v, fd);
 	if (!arg)
 		return sys_ioctl(vcpu_fd(v), request, arg);
 	switch (request) {
@@ -129,16 +182,14 @@ static int call_other(int fd, unsigned long request, void *arg)
 	return rc;
 }
 
-int call_ioctl(int fd, unsigned long request, void *arg)
+static __attribute__((noinline)) int call_any(int fd, unsigned long request, void *arg)
 {
 	int saved = errno, rc;
 	void *obj;
 
-	/* Some callers pass the number as an int, whose sign is extended. */
-	request = (unsigned int)request;
 	switch (fds_get(fd, &obj)) {
 	case FDS_VCPU:
-		rc = call_vcpu(obj, request, arg);
+		rc = call_vcpu(obj, fd, request, arg);
 		fds_put(fd);
 		break;
 	case FDS_VM:
@@ -153,6 +204,31 @@ int call_ioctl(int fd, unsigned long request, void *arg)
 	return rc < 0 ? -1 : rc;
 }
 
+static __attribute__((noinline)) int call_run_bound(struct vcpu *v, bool left, int rc)
+{
+	int saved = errno;
+
+	rc = call_run(v, left, rc);
+	errno = rc < 0 ? -rc : saved;
+	return rc < 0 ? -1 : rc;
+}
+
+int call_ioctl(int fd, unsigned long request, void *arg)
+{
+	struct vcpu *v;
+	int rc;
+
+	/* Some callers pass the number as an int, whose sign is extended. */
+	request = (unsigned int)request;
+	if (request != KVM_RUN || !call_is_bound(fd))
+		return call_any(fd, request, arg);
+	v = call_self.v;
+	if (!kvm_quick_enter(v->kvm))
+		return call_run_bound(v, false, 0);
+	rc = sys_ioctl(v->dup, KVM_RUN, NULL);
+	return kvm_quick_leave(v->run, rc) ? rc : call_run_bound(v, true, rc);
+}
+
 static _Atomic unsigned int *call_fds(enum fds_kind kind, void *obj)
 {
 	return kind == FDS_VM ? &((struct vm *)obj)->fds : &((struct vcpu *)obj)->fds;
@@ -165,6 +241,8 @@ void call_closing(int fd)
 	void *obj;
 
 	kind = fds_take(fd, &obj, &busy);
+	if (kind == FDS_VCPU)
+		call_unbind();
 	/* Not counted if a call is under way: then the object stays, whatever is closed later. */
 	if (kind == FDS_NONE || busy || atomic_fetch_sub(call_fds(kind, obj), 1) > 1)
 		return;

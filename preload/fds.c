@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The table of descriptors, see fds.h: blocks of rows that are allocated once and stay. */
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 #include "preload/fds.h"
@@ -54,6 +53,12 @@ void fds_put(int fd)
 
 	if (r)
 		__atomic_fetch_sub(&r->users, 1, __ATOMIC_SEQ_CST);
+}
+
+const uintptr_t *fds_word(int fd, enum fds_kind kind, const void *obj, uintptr_t *value)
+{
+	*value = (uintptr_t)obj | kind;
+	return &fds_row(fd)->obj;
 }
 
 int fds_reserve(int fd)

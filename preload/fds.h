@@ -10,6 +10,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Descriptors from here on are not remembered: such a VM is left alone. */
 #define FDS_MAX (1 << 20)
@@ -20,6 +21,10 @@ enum fds_kind { FDS_NONE = 0, FDS_VM, FDS_VCPU };
  * Any number is valid. Any thread. */
 enum fds_kind fds_get(int fd, void **obj);
 void fds_put(int fd);
+
+/* fds_word - where the table has @fd, which is reserved, for ever; *@value: what is there while @fd
+ * is @obj. For a caller that knows why @obj stays without a reference. Any thread. */
+const uintptr_t *fds_word(int fd, enum fds_kind kind, const void *obj, uintptr_t *value);
 
 /* fds_reserve - make room for @fd. 0; -ENOMEM; -EMFILE: @fd is too large. Any thread. */
 int fds_reserve(int fd);

@@ -20,7 +20,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int ioctl(int fd, unsigned long request, ...);
+/* Not variadic, as libc's is: callers pass their argument in the same register. */
+EXPORT int ioctl(int fd, unsigned long request, void *arg);
 EXPORT int close(int fd);
 EXPORT int close_range(unsigned int first, unsigned int last, int flags);
 EXPORT void closefrom(int first);
@@ -38,15 +39,10 @@ static bool interpose_on;
 static pid_t interpose_pid;
 static int (*interpose_fcntl)(int fd, int cmd, ...); /* libc's */
 
-int ioctl(int fd, unsigned long request, ...)
+int ioctl(int fd, unsigned long request, void *arg)
 {
-	va_list ap;
-	void *arg;
 	int rc;
 
-	va_start(ap, request);
-	arg = va_arg(ap, void *);
-	va_end(ap);
 	if (interpose_on && _IOC_TYPE(request) == KVMIO)
 		return call_ioctl(fd, request, arg);
 	rc = sys_ioctl(fd, request, arg);

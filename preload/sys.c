@@ -10,9 +10,14 @@
 
 int sys_ioctl(int fd, unsigned long request, void *arg)
 {
-	long rc = syscall(SYS_ioctl, fd, request, arg);
+	long rc;
 
-	return rc < 0 ? -errno : (int)rc;
+	/* Each exit of a guest takes this way: libc's syscall() is 14 instructions more. */
+	__asm__ volatile("syscall"
+			 : "=a"(rc)
+			 : "0"((long)SYS_ioctl), "D"((long)fd), "S"(request), "d"(arg)
+			 : "rcx", "r11", "memory");
+	return (int)rc;
 }
 
 int sys_close(int fd)

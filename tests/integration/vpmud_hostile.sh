@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # A hostile guest (tests/preload/hostile.c) in a stock QEMU under vpmu-qemu, on vpmud's socket: it writes all MSRs, ports and
-# registers of its local APIC, puts RDPMC back, and switches its PMU on and off (HOSTILE_SWITCHES times; a million takes half a
-# minute of CPU). Beside it a VM whose page faults vpmud counts, and one more QEMU, whose guest counts and takes PMIs all the
+# registers of its local APIC, puts RDPMC back, and switches its PMU on and off (HOSTILE_SWITCHES times; a million takes some
+# minutes of CPU), while its second vCPU writes its own PMU and is reset. Beside it a VM whose page faults vpmud counts, and one more QEMU, whose guest counts and takes PMIs all the
 # while. The first keeps exact counts, in the second nothing goes wrong, vpmud answers, and when the hostile VM is killed,
 # nothing of it is left. vpmud_guests.sh has the hostile VMM on the socket.
 . "$(dirname "$0")/vpmud_lib.inc"
@@ -12,12 +12,12 @@ command -v qemu-system-x86_64 >/dev/null || { echo "# SKIP no qemu-system-x86_64
 unset VPMU_QEMU VPMU_GP VPMU_POLICY VPMU_ALLOW VPMU_DENY
 export VPMU_QEMU_CONFIG=/dev/null VPMU_VPMUD="$run/vcpus.sock"
 
-# qemu NAME GUEST APPEND MODEL: in the background, its process in $pid. Its guest's text is in NAME.text; of its serial port
+# qemu NAME GUEST APPEND MODEL VCPUS: in the background, its process in $pid. Its guest's text is in NAME.text; of its serial port
 # only what comes in is a FIFO, which it cannot block on.
 qemu() {
 	rm -f "$dir/$1.in" "$dir/$1.text"
 	mkfifo "$dir/$1.in"
-	VPMU_PMU=$4 "$VPMU_BIN/vpmu-qemu" -name "guest=$1-$own,debug-threads=on" -M pc -m 64 -nodefaults -display none -no-reboot \
+	VPMU_PMU=$4 "$VPMU_BIN/vpmu-qemu" -name "guest=$1-$own,debug-threads=on" -M pc -m 64 -smp "$5" -nodefaults -display none -no-reboot \
 		-accel kvm -cpu "$(cpu "$4")" -device isa-debug-exit,iobase=0xf4 -kernel "$guests/$2.elf" -append "$3" \
 		-serial stdio <>"$dir/$1.in" >"$dir/$1.text" 2>"$dir/$1.err" &
 	pid=$!
@@ -49,14 +49,14 @@ vmm_start 1
 exec 3>"$dir/in1" 4<"$dir/out1"
 read -r answer <&4
 bind_soon one
-qemu victim guest victim "${models%% *}"
+qemu victim guest victim "${models%% *}" 1
 victim=$pid
 wait_for "$victim" said victim ready
 
 is_there() { "$vpmu" list >"$dir/list" && grep -q "hostile-$own" "$dir/list"; }
 gone() { "$vpmu" list >"$dir/list" && ! grep -q "hostile-$own" "$dir/list"; }
 for model in $models; do
-	qemu hostile hostile "${HOSTILE_SWITCHES:-20000}" "$model"
+	qemu hostile hostile "${HOSTILE_SWITCHES:-20000}" "$model" 2
 	# On a fast host it could end before vpmud looks for new VMs.
 	wait_for "$pid" said hostile phase && kill -STOP "$pid" && wait_for "$server" is_there && seen=$model
 	kill -CONT "$pid"
@@ -78,7 +78,7 @@ for model in $models; do
 done
 
 # ---- killed while it switches ----
-qemu hostile hostile 4000000000 "${models%% *}"
+qemu hostile hostile 4000000000 "${models%% *}" 2
 wait_for "$pid" said hostile 'phase switches'
 exact one 30
 kill -KILL "$pid"

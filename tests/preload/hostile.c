@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A guest that no other VM may notice (tests/integration/vpmud_hostile.sh), a multiboot kernel in
- * 64-bit mode, one CPU. It writes all MSRs, ports and registers of its local APIC, sends PMIs by
+ * 64-bit mode, two CPUs. It writes all MSRs, ports and registers of its local APIC, sends PMIs by
  * every mode to every kind of vector, puts RDPMC back where the VMM has replaced it, and switches
- * its PMU on and off as often as -append has it. Then its own PMU must still count and give PMIs.
+ * its PMU on and off as often as -append has it. Meanwhile the other CPU writes its own PMU's
+ * registers and takes PMIs; both send IPIs and NMIs to each other, and the first one resets the
+ * other. Then its own PMU must still count and give PMIs.
  */
 #include "tests/preload/guest.h"
 
@@ -21,8 +23,9 @@ __attribute__((section(".multiboot"), used)) static const uint32_t multiboot[3] 
 
 __asm__(".section .bss\n .balign 4096\n"
 	"pml4: .skip 4096\n pdpt: .skip 4096\n pd: .skip 16384\n stack: .skip 16384\n stack_end:\n"
-	".data\n .balign 8\n gdt: .quad 0, 0x00af9a000000ffff, 0x00cf92000000ffff\n"
-	"gdtr: .word 23\n .long gdt\n"
+	".data\n .balign 8\n gdt: .quad 0, 0x00af9a000000ffff, 0x00cf92000000ffff,"
+	" 0x00cf9a000000ffff\n"
+	"gdtr: .word 31\n .long gdt\n"
 	".text\n .code32\n .globl _start\n"
 	"_start: mov $stack_end, %esp\n mov %ebx, %ebp\n"
 	" mov $pd, %edi\n mov $0x83, %eax\n mov $2048, %ecx\n"
@@ -36,6 +39,21 @@ __asm__(".section .bss\n .balign 4096\n"
 	".code64\n long_mode: mov $16, %eax\n mov %eax, %ds\n mov %eax, %es\n mov %eax, %ss\n"
 	" mov %ebp, %edi\n call kernel\n");
 
+/* The other CPU begins in real mode, with a copy of this at 8000H, which is not executable as soon
+ * as there are pages. */
+#define AP_START 0x8000u
+__asm__(".section .bss\n .balign 16\n .skip 16384\n ap_stack_end:\n"
+	".text\n .code16\n ap_real: cli\n lgdtl %cs:(ap_gdtr - ap_real)\n"
+	" mov %cr0, %eax\n or $1, %al\n mov %eax, %cr0\n ljmpl $0x18, $ap_protected\n"
+	"ap_gdtr: .word 31\n .long gdt\n ap_real_end:\n"
+	".code32\n ap_protected: mov $16, %eax\n mov %eax, %ds\n mov %eax, %es\n mov %eax, %ss\n"
+	" mov $ap_stack_end, %esp\n mov $pml4, %eax\n mov %eax, %cr3\n"
+	" mov %cr4, %eax\n or $0x20, %eax\n mov %eax, %cr4\n"
+	" mov $0xc0000080, %ecx\n rdmsr\n or $0x900, %eax\n wrmsr\n"
+	" mov %cr0, %eax\n or $0x80000001, %eax\n mov %eax, %cr0\n ljmp $8, $ap_long\n"
+	".code64\n ap_long: call ap_main\n");
+extern const uint8_t ap_real[], ap_real_end[];
+
 /* ---- interrupts and faults ---- */
 
 /*
@@ -44,6 +62,9 @@ __asm__(".section .bss\n .balign 4096\n"
  */
 volatile uint64_t fault_rip, fault_rsp, int_rsp, nmi_rsp;
 volatile uint32_t faults, others, nmis;
+/* The other CPU's */
+volatile uint64_t ap_fault_rip, ap_fault_rsp, ap_int_rsp, ap_nmi_rsp;
+volatile uint32_t ap_faults, ap_others, ap_nmis, ap_pmis;
 
 #define RETURN(rsp)                                                                                \
 	" push %rax\n push %rcx\n mov 40(%rsp), %rax\n mov 16(%rsp), %rcx\n mov %rcx, -8(%rax)\n"  \
@@ -51,13 +72,21 @@ volatile uint32_t faults, others, nmis;
 	"\n pop %rcx\n pop %rax\n mov " rsp ", %rsp\n popfq\n ret\n"
 #define EOI "push %rax\n mov $0xfee000b0, %eax\n movl $0, (%rax)\n pop %rax\n"
 
-__asm__(".text\n on_fault: incl faults\n mov fault_rsp, %rsp\n sti\n jmp *fault_rip\n"
-	"on_pmi: incl pmis\n" EOI RETURN("int_rsp") "on_other: incl others\n" EOI RETURN(
-		"int_rsp") "on_nmi: incl nmis\n" RETURN("nmi_rsp") "on_stray: call stray\n");
+#define HANDLERS(cpu)                                                                              \
+	".text\n " cpu "on_fault: incl " cpu "faults\n mov " cpu                                   \
+	"fault_rsp, %rsp\n sti\n jmp *" cpu "fault_rip\n" cpu "on_pmi: incl " cpu "pmis\n" EOI     \
+	RETURN(cpu "int_rsp") cpu "on_other: incl " cpu "others\n" EOI                             \
+	RETURN(cpu "int_rsp") cpu "on_nmi: incl " cpu "nmis\n" RETURN(cpu "nmi_rsp")
+
+__asm__(HANDLERS("") HANDLERS("ap_") "on_stray: call stray\n");
 void on_fault(void);
 void on_pmi(void);
 void on_other(void);
 void on_nmi(void);
+void ap_on_fault(void);
+void ap_on_pmi(void);
+void ap_on_other(void);
+void ap_on_nmi(void);
 void on_stray(void);
 void stray(void);
 
@@ -66,12 +95,13 @@ void stray(void)
 	end("wrong: a fault where none may be");
 }
 
-/* Execute @code; faults grows if it faults. */
-#define TRY(code, ...)                                                                             \
+/* Execute @code; faults grows if it faults. @cpu: "" or "ap_", the one that this runs on. */
+#define TRY_ON(cpu, code, ...)                                                                     \
 	do {                                                                                       \
-		__asm__ volatile("movq $1f, fault_rip\n mov %%rsp, fault_rsp\n" code               \
-				 "\n1: movq $on_stray, fault_rip" __VA_ARGS__);                    \
+		__asm__ volatile("movq $1f, " cpu "fault_rip\n mov %%rsp, " cpu "fault_rsp\n" code \
+				 "\n1: movq $on_stray, " cpu "fault_rip" __VA_ARGS__);             \
 	} while (0)
+#define TRY(code, ...) TRY_ON("", code, __VA_ARGS__)
 
 static uint32_t apic_read(uint32_t reg)
 {
@@ -83,24 +113,39 @@ static void apic_write(uint32_t reg, uint32_t v)
 	*(volatile uint32_t *)(uintptr_t)(LAPIC + reg) = v;
 }
 
-static void interrupts(void)
+static uint8_t ap_idt[sizeof(idt)];
+
+/* The local APIC may deliver 16 and above; no exception is there that this guest has. */
+static void gates(void (*fault)(void), void (*other)(void), void (*nmi)(void), void (*pmi)(void))
+{
+	for (unsigned int v = 0; v < 256; v++)
+		gate(v, v < 16 ? fault : other);
+	gate(2, nmi);
+	gate(VECTOR, pmi);
+}
+
+static void interrupts_on(const void *table)
 {
 	struct {
 		uint16_t limit;
 		uint64_t base;
-	} __attribute__((packed)) idtr = {sizeof(idt) - 1, (uintptr_t)idt};
+	} __attribute__((packed)) idtr = {sizeof(idt) - 1, (uintptr_t)table};
 
-	fault_rip = (uintptr_t)on_stray;
-	/* The local APIC may deliver 16 and above; no exception is there that this guest has. */
-	for (unsigned int v = 0; v < 256; v++)
-		gate(v, v < 16 ? on_fault : on_other);
-	gate(2, on_nmi);
-	gate(VECTOR, on_pmi);
 	__asm__ volatile("lidt %0" ::"m"(idtr));
 	apic_write(0xf0, 0x1ff);
+	__asm__ volatile("sti");
+}
+
+static void interrupts(void)
+{
+	fault_rip = (uintptr_t)on_stray;
+	gates(ap_on_fault, ap_on_other, ap_on_nmi, ap_on_pmi);
+	for (unsigned int i = 0; i < sizeof(idt); i++)
+		ap_idt[i] = ((const uint8_t *)idt)[i];
+	gates(on_fault, on_other, on_nmi, on_pmi);
 	outb(0x21, 0xff);
 	outb(0xa1, 0xff);
-	__asm__ volatile("sti");
+	interrupts_on(idt);
 }
 
 /* What the hostile phases have left behind of the APIC. */
@@ -118,12 +163,17 @@ static void apic_restore(uint32_t id)
 
 /* ---- what it does ---- */
 
+static uint64_t random_of(uint64_t *x)
+{
+	*x ^= *x << 13, *x ^= *x >> 7, *x ^= *x << 17;
+	return *x;
+}
+
 static uint64_t random(void)
 {
 	static uint64_t x = 88172645463325252ull;
 
-	x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-	return x;
+	return random_of(&x);
 }
 
 static void phase(const char *name)
@@ -167,24 +217,41 @@ static void msrs(void)
 	expect(faults > 10000, "MSRs: most are refused");
 }
 
+static const uint32_t amd_first[] = {0xc0010000, 0xc0010200, 0xc0000300, 0x1d9},
+		      intel_first[] = {0xc1, 0x186, 0x309, 0x38d, 0x4c1, 0x1d9};
+
+static uint64_t register_value(uint64_t *x, uint64_t r)
+{
+	return random_of(x) & random_of(x) & (r & 1 << 20 ? ~0ull : 0xffffffff);
+}
+
+/* The PMU is frozen, or all of its counters have overflowed, by what has been written. */
+static void unfreeze(void)
+{
+	try_wrmsr(clear, 1ull << 58);
+	try_wrmsr(clear, 1ull << 59);
+	try_wrmsr(clear, 7ull << 32);
+	try_wrmsr(clear, 0xff);
+}
+
 /* The registers of its own PMU, with values that they may and may not have. */
 static void registers(void)
 {
-	static const uint32_t amd_first[] = {0xc0010000, 0xc0010200, 0xc0000300, 0x1d9},
-			      intel_first[] = {0xc1, 0x186, 0x309, 0x38d, 0x4c1, 0x1d9};
+	uint64_t x = 88172645463325252ull;
 	const uint32_t *first = intel ? intel_first : amd_first;
 	const unsigned int n = intel ? 6 : 4;
 
 	for (unsigned int i = 0; i < RANDOM; i++) {
-		uint64_t r = random();
+		uint64_t r = random_of(&x);
 		uint32_t msr = first[r % n] + (r >> 8 & 15);
 
-		try_wrmsr(msr, random() & random() & (r & 1 << 20 ? ~0ull : 0xffffffff));
+		try_wrmsr(msr, register_value(&x, r));
 		try_rdmsr(msr);
 	}
 	for (unsigned int k = 0; k < n; k++)
 		for (unsigned int i = 0; i < 16; i++)
 			try_wrmsr(first[k] + i, 0);
+	unfreeze();
 }
 
 /* Ports that would end this VM: keyboard controller and port 92H, SMI, reset, isa-debug-exit, power
@@ -237,8 +304,10 @@ static void apic(void)
 	for (unsigned int i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		for (uint32_t reg = 0; reg < 0x400; reg += 0x10) {
 			apic_read(reg);
-			/* An IPI to all but this CPU: there is no other one. */
-			apic_write(reg, reg == 0x300 ? values[i] | 3u << 18 : values[i]);
+			/* An IPI to the other CPU, which waits for its start; an SMI would run code
+			 * that is not there. */
+			apic_write(reg,
+				   reg == 0x300 ? (values[i] & ~0x200u) | 3u << 18 : values[i]);
 			if (reg == 0x340)
 				overflow();
 		}
@@ -324,11 +393,90 @@ static void rdpmc(void)
 	put_hex("faults", faults);
 }
 
+/* ---- the other CPU ---- */
+
+#define ICR_NMI	  0x400u
+#define ICR_INIT  0x4500u
+#define ICR_START (0x4600u | AP_START >> 12)
+#define IPI	  0x51u
+
+static volatile uint32_t ap_starts;
+
+static void ipi(uint32_t to, uint32_t what)
+{
+	apic_write(0x310, to << 24);
+	apic_write(0x300, what);
+}
+
+static void ap_wrmsr(uint32_t msr, uint64_t v)
+{
+	TRY_ON("ap_", "wrmsr", ::"c"(msr), "a"((uint32_t)v), "d"((uint32_t)(v >> 32)) : "memory");
+}
+
+static void ap_rdmsr(uint32_t msr)
+{
+	TRY_ON("ap_", "rdmsr", ::"c"(msr) : "eax", "edx", "memory");
+}
+
+/* From each start on, until the next one. */
+__attribute__((used, noreturn)) void ap_main(void)
+{
+	static uint64_t x = 1181783497276652981ull;
+	const uint32_t *first = intel ? intel_first : amd_first;
+	const unsigned int n = intel ? 6 : 4;
+
+	ap_fault_rip = (uintptr_t)on_stray;
+	interrupts_on(ap_idt);
+	ap_starts++;
+	for (uint32_t i = 0;; i++) {
+		uint64_t r = random_of(&x);
+
+		if (!(i & 63)) { /* PMIs; what was written before may have frozen the PMU */
+			for (unsigned int k = 0; k < n; k++)
+				for (unsigned int m = 0; m < 16; m++)
+					ap_wrmsr(first[k] + m, 0);
+			ap_wrmsr(clear, 1ull << 59 | 7ull << 32 | 0xff);
+			ap_wrmsr(clear, 7ull << 32 | 0xff);
+			ap_wrmsr(clear, 0xff);
+			arm_lvtpc();
+			ap_wrmsr(ctr, (1ull << 48) - 1);
+			ap_wrmsr(sel, intel ? 0xb00 : 1ull << 32 | 0x530120);
+			ap_wrmsr(intel ? 0x38f : 0xc0000301, intel ? 1ull << 34 : 1);
+			for (unsigned int k = 0; k < 20; k++)
+				ap_rdmsr(ctr);
+		}
+		ap_wrmsr(first[r % n] + (r >> 8 & 15), register_value(&x, r));
+		ap_rdmsr(first[r % n] + (r >> 16 & 15));
+		if (!(i & 15))
+			ipi(0, i & 16 ? ICR_NMI : IPI);
+	}
+}
+
+/* Reset it, whatever it does, and start it. */
+static void ap_start(void)
+{
+	uint32_t before = ap_starts;
+
+	for (unsigned int i = 0; i < sizeof(idt) && ap_real + i < ap_real_end; i++)
+		((volatile uint8_t *)(uintptr_t)AP_START)[i] = ap_real[i];
+	ipi(1, ICR_INIT);
+	ipi(1, ICR_START);
+	for (unsigned int i = 0; i < 5000000 && ap_starts == before; i++)
+		inb(0x80);
+	if (ap_starts == before)
+		end("wrong: the other CPU does not start");
+}
+
 static void switches(uint32_t n)
 {
+	uint32_t before = others;
+
 	arm_lvtpc();
 	for (unsigned int i = 0; i < n; i++) {
+		if (!(i % 100))
+			ipi(1, i % 1000 == 500 ? ICR_NMI : IPI);
 		if (!(i % 1000)) {
+			ap_start();
 			wrmsr(ctr, (1ull << 48) - (random() & 0xffffff) - 1);
 			pmu_start(i / 1000 & 1);
 		}
@@ -339,16 +487,16 @@ static void switches(uint32_t n)
 		else
 			wrmsr(sel, 1ull << 32 | 0x20 | 0x100 | 3u << 16 | (i & 1) << 22);
 	}
+	ipi(1, ICR_INIT); /* the other CPU stays there */
 	pmu_stop();
-}
-
-/* The PMU is frozen, or all of its counters have overflowed, by what has been written. */
-static void unfreeze(void)
-{
-	try_wrmsr(clear, 1ull << 58);
-	try_wrmsr(clear, 1ull << 59);
-	try_wrmsr(clear, 7ull << 32);
-	try_wrmsr(clear, 0xff);
+	put_hex("starts of the other CPU", ap_starts);
+	put_hex("its faults", ap_faults);
+	put_hex("its interrupts", ap_others);
+	put_hex("its PMIs", ap_pmis);
+	put_hex("its NMIs", ap_nmis);
+	expect(ap_starts == (n + 999) / 1000, "each start of the other CPU");
+	expect(ap_faults && ap_others && ap_pmis && ap_nmis, "its faults, interrupts, PMIs, NMIs");
+	expect(others > before, "interrupts by it");
 }
 
 __attribute__((used)) void kernel(const uint32_t *info)

@@ -76,14 +76,17 @@ start() {
 	pids="$pids $pid"
 }
 
-# Which CPU works on this KVM without vpmu-qemu? The guest must only come up.
-cpu=
+# Which CPU works on this KVM without vpmu-qemu? The guest must only come up: with a PMU of KVM's it waits to be migrated, so
+# that it would not end.
+cpu= ends=
 for c in host host,-arch-capabilities; do
-	timeout 600 "$qemu" $vm -accel kvm -cpu $c -serial file:plain.text >plain.out 2>&1 </dev/null
-	if grep -q '^wrong' plain.text; then
-		cpu=$c
-		break
-	fi
+	"$qemu" $vm -accel kvm -cpu $c -serial file:plain.text >plain.out 2>&1 </dev/null &
+	pid=$!
+	wait_for '^\(wrong\|ready\)' plain.text
+	kill "$pid" 2>/dev/null
+	wait "$pid"
+	grep -q '^ready' plain.text && ends='-append o0'
+	grep -q '^\(wrong\|ready\)' plain.text && cpu=$c && break
 done
 [ -n "$cpu" ] || { echo "# SKIP QEMU cannot use this KVM: $(tail -n 1 plain.out)"; exit 77; }
 
@@ -193,6 +196,7 @@ pages
 left() {
 	name=$1 mod=$2 line=$3
 	shift 3
+	set -- "$@" $ends
 	timeout 600 "$qemu" $vm "$@" -serial file:left.text >left.out 2>&1 </dev/null
 	want=$?
 	VPMU_PMU=$mod timeout 600 "$run" $vm "$@" -serial "file:$name.text" >"$name.out" 2>&1 </dev/null

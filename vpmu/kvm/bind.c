@@ -137,6 +137,7 @@ int kvm_vcpu_bind(struct vpmu_kvm_vcpu *v, int tid)
 		bind_timer(v, tid);
 	}
 	kvm_oncpu_open(&v->port.oncpu, tid, true);
+	kvm_alarms_to(v->port.kr);
 	*bound = v;
 	return 0;
 err_pmu:
@@ -154,6 +155,7 @@ void vpmu_kvm_release(struct vpmu_kvm_vcpu *v)
 	if (*bound != v)
 		return;
 	*bound = NULL;
+	kvm_alarms_to(NULL);
 	vpmu_hostpmu_perf_hold(&v->perf, false);
 	kvm_oncpu_close(&v->port.oncpu);
 	if (v->own) {

@@ -100,10 +100,10 @@ void kvm_port_take_regs(struct kvm_port *p);
  * kvm_alarm_install - install the handlers of alarms, with signal @sig; -EBUSY also if another @sig
  * was installed before. kvm_alarm_signal - that signal, or 0.
  * kvm_alarm_open - returns the thread's id; the first call in a thread unblocks these signals.
- * kvm_alarms_to - the thread enters the guest of @kr, or has left it (NULL): an alarm in between
- * sets VPMU_KVM_IMMEDIATE.
- * kvm_alarm_pending - returns true if the thread was sent an alarm since the last take.
- * kvm_alarm_take - the same, and clears VPMU_KVM_IMMEDIATE of @kr.
+ * kvm_alarms_to - the thread enters the guest of @kr, or will from now on; or has left it (NULL):
+ * an alarm in between sets VPMU_KVM_IMMEDIATE. kvm_alarm_pending - returns true if the thread was
+ * sent an alarm since the last take. kvm_alarm_take - the same, and clears VPMU_KVM_IMMEDIATE of
+ * @kr.
  */
 int kvm_signal_install(int sig, void (*handler)(int), char *why, size_t why_len);
 int kvm_alarm_install(int sig, char *why, size_t why_len);

@@ -11,7 +11,9 @@
 
 #include "vpmu/account.h"
 #include "vpmu/consumer.h"
+#include "vpmu/core/internal.h"
 #include "vpmu/kvm/priv.h"
+#include "vpmu/kvm/quick.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/util/fail.h"
 
@@ -215,7 +217,6 @@ int vpmu_kvm_enter(struct vpmu_kvm_vcpu *v)
 	if (vpmu_guest_pending(v->guest) && vpmu_guest_service(v->guest))
 		rc = vcpu_raise(v);
 	vpmu_hostpmu_perf_hold(&v->perf, false);
-	kvm_alarms_to(v->port.kr);
 	/* The time is for what counts the TSC: without a counter or key nothing does. */
 	v->measuring = !v->own || vpmu_pcpu_wants_tick(v->pcpu);
 	if (v->measuring)
@@ -223,6 +224,19 @@ int vpmu_kvm_enter(struct vpmu_kvm_vcpu *v)
 	if (v->may_rdpmc)
 		kvm_port_ask_regs(&v->port);
 	return rc;
+}
+
+/* Each condition is one of vpmu_kvm_enter under which it does something. */
+bool kvm_quick_enter(struct vpmu_kvm_vcpu *v)
+{
+	const struct vpmu_pcpu *p = v->pcpu;
+
+	if (*kvm_thread_bound() != v || kvm_alarm_pending() ||
+	    load_acquire(&p->sync_req) != p->sync_ack || vpmu_pcpu_wants_tick(p) || v->timer_on ||
+	    vpmu_guest_pending(v->guest) || v->may_rdpmc || !v->own)
+		return false;
+	vpmu_hostpmu_perf_hold(&v->perf, false);
+	return true;
 }
 
 /* ---- after KVM_RUN ---- */
@@ -326,7 +340,6 @@ enum vpmu_kvm_next vpmu_kvm_leave(struct vpmu_kvm_vcpu *v, int rc)
 		atomic_store_explicit(&v->guest_tsc, v->port.tsc, memory_order_relaxed);
 		v->measuring = false;
 	}
-	kvm_alarms_to(NULL);
 	kvm_port_take_regs(&v->port);
 	if (rc == -EINTR)
 		return vcpu_interrupted(v);

@@ -40,8 +40,8 @@
  * Signals. Two kinds end KVM_RUN early: alarms of counters, by a real-time signal that the library
  * installs a handler for (alarm_signal), and SIGIO, which the kernel sends instead when its queue
  * is full. The first vpmu_kvm_enter of a thread unblocks them there. The handler sets bit 1 of
- * kvm_run.immediate_exit (VPMU_KVM_IMMEDIATE); the VMM writes 1, or 0, as without libvpmu. The
- * library reads and clears its own bit only, atomically.
+ * kvm_run.immediate_exit (VPMU_KVM_IMMEDIATE) at any time while the thread is bound; the VMM writes
+ * 1, or 0, as without libvpmu. The library reads and clears its own bit only, atomically.
  *
  * Counts of vpmud. With vpmu_kvm_vm_opts.vpmud, what vCPUs count is read from vpmud's pages
  * (totals.h), as far as vpmud permits: no perf event of the thread, and the count that the operator
