@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Stock Linux guests with stock perf on a real KVM: tests/nested/linux.sh CASE [ARGUMENT...]
 #   models    boots each model of the next arguments (none: all) with two vCPUs, looks at its driver's messages, and
-#             compares perf stat with known instruction counts
+#             compares perf stat with known instruction counts; ./check does it with BED_LAB=amd-v2
 #   perf      perf record by 10,000 (or the next argument's number of) PMIs of a timer, none lost, on each model
 #             of the further arguments (none: all)
 #   hostile   guests that fault, spin, flood their console and write every MSR beside one that computes, a
