@@ -5,7 +5,8 @@
  * vCPUs that are chopped into random slices and moved between two pCPUs' tallies, by one thread and
  * by two: the charge of each vCPU must still be the truth, to the count, and what they did to
  * shared memory under LOCK must all be there. And the branch records, looked at between slices, are
- * the last branches of the native run.
+ * the last branches of the native run. All of it as in production, and again with all code
+ * translated, unless VPMU_TEST_TRANSLATE chooses one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,6 +21,7 @@
 #include "tests/emu/dt.h"
 #include "tests/emu/truth_code.h"
 #include "tests/emu/truth_run.h"
+#include "vmm/emu/jit/jit.h"
 
 #define NR_VCPUS    100u
 #define MEM_BASE    0x50000000u /* vCPU i's scratch memory: MEM_BASE + i * MEM_STRIDE */
@@ -477,6 +479,16 @@ static void test_sliced(bool threads, const struct run *shared)
 	pthread_mutex_destroy(&sc.lock);
 }
 
+static void test_all(const struct run *shared)
+{
+	test_alone();
+	truth_branches(runs, nr_runs, false, seed);
+	truth_branches(runs, nr_runs, true, seed);
+	test_sliced(false, NULL);
+	test_sliced(true, NULL);
+	test_sliced(true, shared);
+}
+
 int main(int argc, char **argv)
 {
 	const struct run *shared = &runs[0];
@@ -488,15 +500,16 @@ int main(int argc, char **argv)
 		printf("1..%u\n", nr_tests);
 		return 1;
 	}
-	test_alone();
-	truth_branches(runs, nr_runs, false, seed);
-	truth_branches(runs, nr_runs, true, seed);
-	test_sliced(false, NULL);
-	test_sliced(true, NULL);
 	for (unsigned int k = 0; k < nr_runs; k++)
 		if (runs[k].fn == truth_shared)
 			shared = &runs[k];
-	test_sliced(true, shared);
+	test_all(shared);
+	/* Single-stepping takes most of the time, and its results serve both. */
+	if (!getenv("VPMU_TEST_TRANSLATE")) {
+		printf("# all code is translated now\n");
+		emu_jit_set(EMU_JIT_ALL);
+		test_all(shared);
+	}
 	printf("1..%u\n", nr_tests);
 	for (unsigned int k = 0; k < nr_runs; k++) {
 		free(runs[k].memory);

@@ -5,7 +5,7 @@
 
 ok='.judged and .equal == .captures and .captures > 100 and .short == 0 and .wrong == 0 and .lost == 0'
 
-for slice in 50 700 20000; do
+for slice in ${LBR_SLICES:-50 700 20000}; do
 	vms 0 --slice $slice \
 		--vm "name=n,engine=emulator,vcpus=40,memory=64M,image=$VPMU_GUEST,args=lbr -j -c 397" \
 		--vm "name=v,engine=emulator,vcpus=40,memory=64M,image=$VPMU_GUEST,args=lbr -j -c 201 --vector chain 3000" \

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Stock Linux guests with stock perf on a real KVM: tests/nested/linux.sh CASE [ARGUMENT...]
 #   models    boots each model of the next arguments (none: all) with two vCPUs, looks at its driver's messages, and
-#             compares perf stat with known instruction counts
+#             compares perf stat with known instruction counts; ./check does it with BED_LAB=amd-v2
 #   perf      perf record by 10,000 (or the next argument's number of) PMIs of a timer, none lost, on each model
 #             of the further arguments (none: all)
 #   hostile   guests that fault, spin, flood their console and write every MSR beside one that computes, a
@@ -131,6 +131,10 @@ case $guest in
 new*) slack=20000 ;;
 *) slack=1000 ;;
 esac
+# 200000 instructions of nested-spin in ticks. The emulator's CPU takes a cycle for each and one more for a taken branch;
+# Linux 7.3 takes more time for an exec there, so that an interrupt comes into each of perf stat's runs.
+want=200000
+[ -z "${BED_LAB-}" ] || want=300000 slack=$((5 * slack))
 
 case $case in
 boot)
@@ -195,12 +199,12 @@ models)
 			continue
 		}
 		echo "$m: perf stat counted 200000 instructions more as $((three - one)) ticks; CPUs that execute 20000000 each: $cpu0 and $cpu1"
-		[ $((three - one)) -ge $((200000 - slack)) ] && [ $((three - one)) -le $((200000 + slack)) ] ||
+		[ $((three - one)) -ge $((want - slack)) ] && [ $((three - one)) -le $((want + slack)) ] ||
 			fail "guest $m: perf stat counted 200000 instructions more as $((three - one)) ticks"
 		# A program's own event, with the same work of the kernel between its readings, is exact.
-		echo '200000 instructions more, 200000 ticks more$' | expect "$m"
+		echo "200000 instructions more, $want ticks more\$" | expect "$m"
 		for cpu in "$cpu0" "$cpu1"; do
-			[ "$cpu" -ge 20000000 ] && [ "$cpu" -le 100000000 ] || fail "guest $m: a CPU counted $cpu"
+			[ "$cpu" -ge $((100 * want)) ] && [ "$cpu" -le 100000000 ] || fail "guest $m: a CPU counted $cpu"
 		done
 	done
 	;;
