@@ -115,7 +115,7 @@ void arguments_read(struct arguments *a, char *const argv[])
 		else if (!strcmp(opt, "cpu"))
 			read_cpu(a, value);
 		else if (!strcmp(opt, "accel"))
-			a->kvm |= !strncmp(value, "kvm", 3);
+			a->kvm |= !strncmp(value + (strncmp(value, "accel=", 6) ? 0 : 6), "kvm", 3);
 		else if (!strcmp(opt, "machine") || !strcmp(opt, "M"))
 			read_machine(a, value);
 		else if (!strcmp(opt, "name"))

@@ -4,8 +4,9 @@
  *
  * What KVM supports: leaf 0AH is shown with as many counters as QEMU has words for, because it
  * saves and sets the words of those only (words.h). For AMD's models PERFCTR_CORE is shown as well,
- * so that a VM started with enforce is refused where there is no such PMU, and PerfMonV2, also for
- * a model without it, because QEMU 11.1 saves only with it what it has words for.
+ * and PerfMonV2, also for a model without it, because QEMU 11.1 saves only with it what it has
+ * words for. PERFCTR_NB is a mark: no KVM has it, so QEMU with perfctr-nb=on,enforce does not start
+ * without the library. No model has it, so no guest gets it.
  *
  * What the guest gets: the model's PMU. A VMM that gives the guest no leaf 0AH would not carry its
  * PMU, and a CPU of the other vendor could not use it: such a VM is refused, and gets back what KVM
@@ -24,6 +25,7 @@
 #define EXTENDED_FEATURES 0x80000001u
 #define PERFMON_V2	  0x80000022u
 #define PERFCTR_CORE	  (1u << 23)
+#define PERFCTR_NB	  (1u << 24)
 #define EBX_INTEL	  0x756e6547u /* "Genu" */
 #define EBX_AMD		  0x68747541u /* "Auth" */
 #define EBX_HYGON	  0x6f677948u /* "Hygo" */
@@ -64,8 +66,7 @@ int cpuid_supported(struct kvm_cpuid2 *c, uint32_t room)
 		} else if (e->function == EXTENDED_FEATURES) {
 			if (!shown)
 				process.real_core = e->ecx & PERFCTR_CORE;
-			if (amd)
-				e->ecx |= PERFCTR_CORE;
+			e->ecx |= PERFCTR_NB | (amd ? PERFCTR_CORE : 0);
 		} else if (e->function == EXTENDED_MAX && amd) {
 			if (!shown)
 				process.real_max = e->eax;
@@ -109,8 +110,8 @@ static void cpuid_restore(struct kvm_cpuid2 *c)
 			e->ebx = process.real_0a[1];
 			e->ecx = process.real_0a[2];
 			e->edx = process.real_0a[3];
-		} else if (e->function == EXTENDED_FEATURES && !process.real_core) {
-			e->ecx &= ~PERFCTR_CORE;
+		} else if (e->function == EXTENDED_FEATURES) {
+			e->ecx &= ~(PERFCTR_NB | (process.real_core ? 0 : PERFCTR_CORE));
 		} else if (e->function == EXTENDED_MAX && process.real_max &&
 			   e->eax == PERFMON_V2 && process.real_max < PERFMON_V2) {
 			e->eax = process.real_max;

@@ -183,6 +183,12 @@ static bool msrs_is_ours(const struct vcpu *v, bool on, uint32_t msr)
 	return on ? words_has(msr) : msrs_dead_word(v, msr);
 }
 
+/* What migration brings to a VM that was refused: KVM would take it, or it would be dropped. */
+static bool msrs_is_state(const struct kvm_msr_entry *e)
+{
+	return words_is_tag(process.guest.model, e->index) && words_tag_is_ours(e->data);
+}
+
 /* Another thread than the one that runs the vCPU must not touch its PMU. */
 static bool msrs_foreign(struct vcpu *v)
 {
@@ -203,6 +209,11 @@ static int msrs_do(struct vcpu *v, unsigned long request, struct kvm_msrs *m, ui
 	rest->nmsrs = 0;
 	rest->pad = m->pad;
 	for (uint32_t i = 0; i < end; i++) {
+		if (!get && !on && msrs_is_state(&m->entries[i])) {
+			end = msrs_bad(v, i,
+				       "the state has a PMU of vpmu-preload, this VM has none");
+			break;
+		}
 		if (msrs_is_ours(v, on, m->entries[i].index))
 			continue;
 		at[rest->nmsrs] = i;

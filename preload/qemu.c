@@ -3,7 +3,7 @@
  * vpmu-qemu: starts QEMU with vpmu-preload.so, so that its VM has the virtual PMU of libvpmu. It is
  * used like QEMU, also as libvirt's <emulator>; vpmu-qemu(1).
  *
- * An error of its own is one line and exit status 1. What cannot have the PMU is started as it
+ * An error of its own is one line and exit status 1 or 2. What cannot have the PMU is started as it
  * would be without vpmu-qemu, with one line that says so; QEMU that is only asked what it can do,
  * without any.
  */
@@ -24,8 +24,10 @@
 #define QEMU_DEFAULT "qemu-system-x86_64"
 #define LIBRARY	     "vpmu-preload.so"
 
-static const char usage[] = "Usage: vpmu-qemu [--qemu PATH] [--config FILE] QEMU-OPTIONS...\n"
-			    "Starts QEMU with a virtual PMU for its VM; see vpmu-qemu(1).\n";
+static const char usage[] =
+	"Usage: vpmu-qemu [--qemu PATH] [--config FILE] QEMU-OPTION...\n"
+	"Starts QEMU with a virtual PMU for its VM; see vpmu-qemu(1). QEMU's own "
+	"options:\n\n";
 
 static void qemu_say(const char *text)
 {
@@ -44,7 +46,7 @@ struct qemu_file {
 	const char *vm;	   /* the guest's name */
 	struct conf *conf; /* that of the current section, or NULL: another VM's */
 	struct conf common, own, other;
-	char *qemu;
+	char *qemu, *qemu_at; /* its place in the file */
 };
 
 static int file_begin(void *arg, const struct config_at *at)
@@ -53,7 +55,7 @@ static int file_begin(void *arg, const struct config_at *at)
 
 	if (!strcmp(at->section, "default"))
 		f->conf = &f->common;
-	else if (strncmp(at->section, "vm ", 3))
+	else if (strncmp(at->section, "vm ", 3) || !at->section[3])
 		return CONFIG_NO_SECTION;
 	else
 		f->conf = *f->vm && !strcmp(at->section + 3, f->vm) ? &f->own : &f->other;
@@ -67,7 +69,9 @@ static int file_set(void *arg, const struct config_at *at, const char *key, cons
 
 	if (!strcmp(key, "qemu") && f->conf == &f->common) {
 		free(f->qemu);
+		free(f->qemu_at);
 		f->qemu = xstrdup(value);
+		f->qemu_at = xasprintf("%s: qemu", at->where);
 		return 0;
 	}
 	ret = conf_set(f->conf, at->where, key, value, at->err, at->errlen);
@@ -88,6 +92,13 @@ static const struct config_sections sections = {"[default] or [vm NAME]", file_b
 
 /* ---- paths ---- */
 
+static bool qemu_is_program(const char *path)
+{
+	struct stat s;
+
+	return !stat(path, &s) && S_ISREG(s.st_mode) && !access(path, X_OK);
+}
+
 /* Returns the path of the program @name, malloc'd; NULL: not found. */
 static char *qemu_search(const char *name)
 {
@@ -95,12 +106,12 @@ static char *qemu_search(const char *name)
 	char *copy, *save = NULL, *found = NULL;
 
 	if (strchr(name, '/'))
-		return access(name, X_OK) ? NULL : xstrdup(name);
+		return qemu_is_program(name) ? xstrdup(name) : NULL;
 	copy = xstrdup(path && *path ? path : "/usr/bin:/bin");
 	for (char *dir = strtok_r(copy, ":", &save); dir && !found;
 	     dir = strtok_r(NULL, ":", &save)) {
 		found = xasprintf("%s/%s", dir, name);
-		if (!access(found, X_OK))
+		if (qemu_is_program(found))
 			break;
 		free(found);
 		found = NULL;
@@ -229,33 +240,47 @@ static const char *qemu_unfit(const struct arguments *a)
 int main(int argc, char **argv)
 {
 	const char *config = getenv("VPMU_QEMU_CONFIG"), *qemu = getenv("VPMU_QEMU"), *unfit;
+	const char *config_at = "VPMU_QEMU_CONFIG", *qemu_at = "VPMU_QEMU";
 	struct qemu_file f = {0};
 	struct arguments a;
 	char err[800] = "", *path, *library;
 
 	/* Its own options come first, and are none of QEMU's. */
 	while (argc > 1 && (!strcmp(argv[1], "--qemu") || !strcmp(argv[1], "--config"))) {
+		bool is_qemu = !strcmp(argv[1], "--qemu");
+
 		if (argc < 3) {
-			fputs(usage, stderr);
+			fail(0, err, sizeof(err), "%s: no value; expected %s", argv[1],
+			     is_qemu ? "--qemu PATH" : "--config FILE");
+			qemu_say(err);
 			return 2;
 		}
-		*(!strcmp(argv[1], "--qemu") ? &qemu : &config) = argv[2];
+		*(is_qemu ? &qemu : &config) = argv[2];
+		*(is_qemu ? &qemu_at : &config_at) = argv[1];
 		argv += 2;
 		argc -= 2;
 	}
+	if (argc > 1 && !strcmp(argv[1], "--help")) {
+		fputs(usage, stdout);
+		fflush(stdout);
+	}
 	arguments_read(&a, argv);
 	f.vm = a.name;
-	if (qemu_configure(&f, config, err, sizeof(err)))
-		return qemu_error(*err ? err : "out of memory");
-	if (!qemu)
-		qemu = f.qemu ? f.qemu : QEMU_DEFAULT;
-	path = qemu_search(qemu);
-	if (!path) {
-		fail(0, err, sizeof(err), "%s: not found, or not a program", qemu);
+	if (config && !*config) {
+		fail(0, err, sizeof(err), "%s: \"\" is invalid; expected a file", config_at);
 		return qemu_error(err);
 	}
-	if (same_file(path, "/proc/self/exe")) {
-		fail(0, err, sizeof(err), "%s is vpmu-qemu itself; expected QEMU", path);
+	if (qemu_configure(&f, config, err, sizeof(err)))
+		return qemu_error(*err ? err : "out of memory");
+	if (!qemu) {
+		qemu = f.qemu ? f.qemu : QEMU_DEFAULT;
+		qemu_at = f.qemu ? f.qemu_at : "--qemu (not given)";
+	}
+	path = qemu_search(qemu);
+	if (!path || same_file(path, "/proc/self/exe")) {
+		fail(0, err, sizeof(err),
+		     "%s: \"%.200s\" is %s; expected QEMU's path, or its name in PATH", qemu_at,
+		     qemu, path ? "vpmu-qemu itself" : "invalid");
 		return qemu_error(err);
 	}
 	if (a.probe || conf_is_off(&f.common))

@@ -148,6 +148,11 @@ bool words_tag_has_marks(uint64_t tag)
 	return (tag >> 32 & 0xffff) == TAG_MARKED;
 }
 
+bool words_tag_is_ours(uint64_t tag)
+{
+	return tag >> 48 == TAG_MAGIC;
+}
+
 int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, char *why,
 		    size_t whylen)
 {
@@ -158,7 +163,7 @@ int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, 
 	if (plain == words_tag(model, gp, WORDS_TAG, 0) ||
 	    (!words_is_intel(model) && plain == words_tag(model, gp, AMD_CLEAR, 0)))
 		return 0;
-	if (tag >> 48 != TAG_MAGIC)
+	if (!words_tag_is_ours(tag))
 		return fail(-EINVAL, why, whylen, "the PMU's state is not of vpmu-preload");
 	if (version != TAG_VERSION && (words_is_intel(model) || version != TAG_MARKED))
 		return fail(-EINVAL, why, whylen,

@@ -22,7 +22,7 @@ if ! su -s /bin/sh -c ': <>/dev/kvm' libvirt-qemu 2>/dev/null; then
 	exit 0
 fi
 
-# domain NAME EMULATOR: the test guest, whose serial port is a pair of FIFOs. The CPU as this KVM lets QEMU 7.2 have it.
+# domain NAME EMULATOR [TENANT [CPU]]: the test guest, whose serial port is a pair of FIFOs. The CPU as this KVM lets QEMU 7.2 have it.
 domain() {
 	[ -e "$images/$1.in" ] || {
 		mkfifo "$images/$1.in" "$images/$1.out" || exit 1
@@ -30,7 +30,8 @@ domain() {
 		cat <>"$images/$1.out" >>"$1.text" &
 	}
 	[ "$2" = vpmu-qemu ] && emulator=$(block guest-guide.md vpmu-qemu-devices) || emulator="<emulator>/usr/bin/qemu-system-x86_64</emulator>"
-	cpu=$(block guest-guide.md vpmu-qemu-domain | sed "s|/>|><feature policy='disable' name='arch-capabilities'/></cpu>|")
+	cpu=$(block guest-guide.md "${4-vpmu-qemu-domain}" |
+		sed "s|^\(<cpu [^>]*\)/>|\1></cpu>|; s|</cpu>|<feature policy='disable' name='arch-capabilities'/></cpu>|")
 	cat >"$1.xml" <<-END
 		<domain type='kvm'><name>$1</name><memory unit='MiB'>64</memory><vcpu>1</vcpu>
 		<metadata><vpmu:tenant xmlns:vpmu='urn:vpmu:1'>${3-/acme}</vpmu:tenant></metadata>
@@ -59,6 +60,11 @@ need virsh start web-1
 becomes "a domain of plain QEMU" 1 said web-1 'wrong$'
 check "a guest of plain QEMU finds no PMU" "$(grep -c 'ok: a PMI' web-1.text)" 0
 need virsh destroy web-1
+need virsh undefine web-1
+domain web-1 qemu /acme vpmu-qemu-guard
+check "the guard with plain QEMU" "$(virsh start web-1 2>&1 | grep -c 'missing features: perfctr_nb')" 1
+need virsh undefine web-1
+domain web-1 qemu
 : >web-1.text
 block guest-guide.md vpmu-qemu-conf >/etc/vpmu/qemu.conf
 [ "${PLANT-}" = lines ] || {
@@ -91,13 +97,13 @@ becomes "its guest's end" 1 said web-1 'done'
 need virsh destroy web-1
 need virsh undefine web-1
 rm /etc/vpmu/qemu.conf
-domain web-1 vpmu-qemu
+domain web-1 vpmu-qemu /acme vpmu-qemu-guard
 need virsh undefine web-1
 { sed 's|</domain>||' web-1.xml; block guest-guide.md vpmu-qemu-env; echo '</domain>'; } >web-2.xml
 : >web-1.text
 need virsh define web-2.xml
 need virsh start web-1
-becomes "a domain with variables" 1 said web-1 ready
+becomes "a domain with variables and the guard" 1 said web-1 ready
 check "its four counters, by a variable" "$(said web-1 "$four")" 1
 need virsh destroy web-1
 need virsh undefine web-1

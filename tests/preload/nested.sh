@@ -13,8 +13,9 @@
 #   eoi       eoi.c with and without KVM's PV EOI, vpmu-qemu and NMIs, for BED_INTERRUPTS (2000) of its timer: each
 #             interrupt must come once. QEMU's emulated SVM repeats some, which is only reported; with BED_LAB=amd-v2, in the
 #             emulator's lab, none may be
-#   apparmor  guest.c in a QEMU of each MODEL (none: amd-v2) with the profile that Debian 12's libvirt gives a domain, which
-#             the kernel enforces: with the guest guide's line nothing is denied, without it vpmu-qemu
+#   apparmor  guest.c in a QEMU of each MODEL (none: amd-v2) with the profile that Debian 12's libvirt, or with BED_QEMU
+#             Debian 13's, gives a domain, which the kernel enforces: with the guest guide's line, or as installed on
+#             Debian 13, nothing is denied, without it, or without the package's lines, vpmu-qemu
 # Each case is one boot of the nested bed (tests/nested/run), in which this system's QEMU, or that of tools/qemu (BED_QEMU=13
 # or new), runs Debian 12's cloud kernel, or another one of tools/linux-guest (BED_GUEST=13cloud and so on), with stock perf.
 # Skipped (77) when something is missing.
@@ -175,7 +176,7 @@ check() { # guest times
 }
 
 [ $# -gt 0 ] || {
-	sed -n '3,20s/^# //p' "$0"
+	sed -n '3,21s/^# //p' "$0"
 	exit 2
 }
 case=$1
@@ -456,27 +457,38 @@ eoi)
 	done
 	;;
 apparmor)
-	aa=$build/apparmor # libvirt's rules, and what compiles them
+	release=bookworm
+	[ -z "${BED_QEMU-}" ] || release=trixie
+	aa=$build/apparmor-$release # libvirt's rules, and what compiles them
 	[ -e "$aa/complete" ] || (
 		. "$top/tools/apt.inc"
-		private_apt "$aa" bookworm
-		cd "$aa" && apt-get update -q && apt-get download -q apparmor libvirt-daemon-system &&
+		private_apt "$aa" $release
+		[ $release = bookworm ] && more= || more='libvirt-daemon-driver-qemu libc6'
+		cd "$aa" && apt-get update -q && apt-get download -q apparmor libvirt-daemon-system $more &&
 			for deb in *.deb; do dpkg -x "$deb" . || exit; done && touch complete
-	) >"$tmp/log" 2>&1 || skip "no rules of Debian 12's libvirt: $(grep '^E:' "$tmp/log" | head -n 1)"
+	) >"$tmp/log" 2>&1 || skip "no rules of $release's libvirt: $(grep '^E:' "$tmp/log" | head -n 1)"
 	[ -e "$build/bin/vpmu-preload.so" ] || skip "no vpmu-preload.so"
 	line=$(sed -n "s/^ *echo '\(include .*vpmu-qemu>\)' >>\/etc\/apparmor.d\/local\/abstractions\/libvirt-qemu\$/\1/p" "$top/docs/guest-guide.md")
 	[ -n "$line" ] || fail "no line for AppArmor in guest-guide.md"
 	cp -r "$aa/etc/apparmor.d" "$tmp/rules"
 	mkdir -p "$tmp/rules/abstractions/libvirt-qemu.d" "$tmp/rules/local/abstractions"
-	cp "$top/debian/apparmor/vpmu-qemu" "$tmp/rules/abstractions/libvirt-qemu.d/"
 	: >"$tmp/rules/local/abstractions/libvirt-qemu"
+	package() { cp "$top/debian/apparmor/vpmu-qemu" "$tmp/rules/abstractions/libvirt-qemu.d/"; }
+	if [ $release = bookworm ]; then
+		package
+		with() { echo "$line" >>"$tmp/rules/local/abstractions/libvirt-qemu"; }
+		parser() { "$aa/sbin/apparmor_parser" "$@"; }
+	else
+		with() { package; }
+		parser() { "$aa/usr/lib64/ld-linux-x86-64.so.2" --library-path "$aa/usr/lib/x86_64-linux-gnu" "$aa/usr/sbin/apparmor_parser" "$@"; }
+	fi
 	for profile in without with; do
-		[ $profile = without ] || echo "$line" >>"$tmp/rules/local/abstractions/libvirt-qemu"
+		[ $profile = without ] || with
 		# A domain has its own files in it, here the guest and the roms of QEMU.
 		sed "s/LIBVIRT_TEMPLATE/$profile/; /^}/d" "$tmp/rules/libvirt/TEMPLATE.qemu" >"$tmp/profile"
 		echo '/var/lib/libvirt/images/guest.elf r, }' >>"$tmp/profile"
-		"$aa/sbin/apparmor_parser" --config-file=/dev/null -QK -b "$tmp/rules" -M "$tmp/rules/abi/3.0" -o "$tmp/$profile.policy" "$tmp/profile" ||
-			fail "the profile does not compile"
+		parser --config-file=/dev/null -QK -b "$tmp/rules" -M "$aa/usr/share/apparmor-features/features" \
+			-o "$tmp/$profile.policy" "$tmp/profile" || fail "the profile does not compile"
 	done
 	: | initrd
 	files="$files $build/tests/preload/guest.elf $tmp/with.policy $tmp/without.policy"

@@ -141,17 +141,23 @@ migrated() {
 	cd ..
 }
 
+# With this QEMU starts only where the library shows the PMU.
+guard=perfctr-nb=on,enforce
 model=amd
 grep -q GenuineIntel /proc/cpuinfo && model=intel
 if [ $model = amd ]; then
-	migrated amd-v2 $cpu
+	migrated amd-v2 $cpu,$guard
 	migrated amd-core $cpu
 	intel=$cpu,-arch-capabilities,vendor=GenuineIntel,family=6,model=85,stepping=4
 else
 	intel=$cpu
 fi
 migrated intel-v2 "$intel"
-migrated intel-v5 "$intel"
+migrated intel-v5 "$intel,$guard"
+for destination in "$qemu" "env VPMU_PMU=none $run"; do
+	timeout 600 $destination -accel kvm -cpu $cpu,$guard $vm -serial null -incoming "exec:cat */state" >guard.out 2>&1 </dev/null
+	[ $? = 1 ] && grep -q "Host doesn't support requested features" guard.out || wrong "$guard: QEMU starts: $(cat guard.out)"
+done
 
 # another model's state is refused with one line, and nothing runs
 if [ $model = amd ] && [ -s amd-core/state ]; then

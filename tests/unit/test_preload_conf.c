@@ -29,6 +29,7 @@ Test(preload_arguments, cpu_and_accelerator)
 	} rows[] = {
 		{"-accel", "kvm", "host", true, true},
 		{"--accel", "kvm,kernel-irqchip=split", "max,-xsave", true, true},
+		{"-accel", "accel=kvm", "host", true, true},
 		{"-machine", "q35,accel=kvm:tcg", "host,pmu=off", true, false},
 		{"-M", "pc", "EPYC,pmu=on", false, true},
 		{"-M", "accel=tcg", "EPYC,enforce,pmu=true", false, true},

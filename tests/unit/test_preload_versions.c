@@ -2,7 +2,8 @@
 /*
  * States of the first version of the library, which knew one tag and no marks (preload/words.h), in
  * this one, and this one's there: what the first version wrote and demanded is written out here.
- * Words are QEMU's up to 10 but where QEMU 11.1 is named.
+ * Words are QEMU's up to 10 but where QEMU 11.1 is named. And destinations without such a PMU: that
+ * QEMU can refuse to start there, and that a VM that was refused does not take a state.
  */
 #include "tests/unit/preload_bed.h"
 
@@ -146,6 +147,57 @@ Test(preload_versions, what_qemu_11_kept_for_the_first_one_is_refused)
 			list_add(&l, 0xc0000302, 0);
 		cr_expect_lt(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs, "%d", k);
 		cr_expect_eq(get_msr(&b, 0xc1), 0, "%d", k);
+		bed_end(&b);
+	}
+}
+
+/* ---- destinations without the PMU ---- */
+
+enum { EXTENDED_FEATURES = 0x80000001, PERFCTR_NB = 1 << 24 };
+
+/* perfctr-nb=on,enforce: QEMU compares with what KVM supports, and keeps what it has compared. */
+Test(preload_versions, only_with_the_library_kvm_has_the_guards_bit)
+{
+	for (const struct version_row *r = rows; r < rows + ROWS; r++) {
+		const struct fake_state *s;
+		struct bed b;
+
+		bed_process(r->text);
+		bed_vm(&b, call_ioctl);
+		cr_assert(!call_ioctl(b.vm, KVM_CREATE_IRQCHIP, NULL));
+		cr_assert(!bed_cpuid(&b, call_plain));
+		cr_expect_not(bed_leaf(&b, EXTENDED_FEATURES)->ecx & PERFCTR_NB, "%s", r->text);
+		cr_assert(!bed_cpuid(&b, call_ioctl));
+		cr_expect(bed_leaf(&b, EXTENDED_FEATURES)->ecx & PERFCTR_NB, "%s", r->text);
+		bed_vcpu(&b, call_ioctl);
+		cr_assert(!call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
+		s = &fake.fd[b.vcpu]->s;
+		for (unsigned int i = 0; i < s->leaves; i++)
+			cr_expect(s->leaf[i].function != EXTENDED_FEATURES ||
+					  !(s->leaf[i].ecx & PERFCTR_NB),
+				  "%s: the guest has it", r->text);
+		bed_end(&b);
+	}
+}
+
+Test(preload_versions, a_vm_that_was_refused_takes_no_state)
+{
+	for (const struct version_row *r = rows; r < rows + ROWS; r++) {
+		struct msr_list l;
+		struct bed b;
+
+		bed_process(r->text);
+		bed_vm(&b, call_ioctl); /* no interrupt controllers */
+		cr_assert(!bed_cpuid(&b, call_ioctl));
+		bed_vcpu(&b, call_ioctl);
+		version_words(r, &l);
+		l.e[0].data = 77;
+		cr_expect_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l),
+			     (int)(list_at(&l, WORDS_TAG) - l.e), "%s", r->text);
+		cr_expect_eq(get_msr(&b, 0x10), 77, "KVM's own before it");
+		/* its own, and what a VM without the library brings */
+		cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), (int)l.head.nmsrs);
+		cr_expect_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
 		bed_end(&b);
 	}
 }
