@@ -15,6 +15,7 @@
 
 #include "vpmu/event/event.h"
 #include "vpmud/config.h"
+#include "vpmud/discover/procfile.h"
 #include "vpmud/guests_priv.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_assert.h"
@@ -89,6 +90,15 @@ int disc_process(struct disc *d, pid_t pid, uint64_t start_time,
 		return -ESRCH;
 	fn(&vms[pid - 1].vm, arg);
 	return 0;
+}
+
+int procfile_stat(int dir, const char *path, struct proc_stat *st)
+{
+	int pid, tid;
+
+	CHECK(sscanf(path, "/proc/%d/task/%d/stat", &pid, &tid) == 2, "%s", path);
+	*st = (struct proc_stat){.start_time = vms[pid - 1].vm.start_time};
+	return vms[pid - 1].there ? 0 : -ENOENT;
 }
 
 struct vpmu_backend *bpf_as_backend(struct bpf_backend *k)
