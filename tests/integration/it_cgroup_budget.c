@@ -408,12 +408,17 @@ Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
 	cr_assert_neq(rounds, MAP_FAILED);
 	bed_spawn("a", work_until_asked, NULL);
 	run_on(0);
-	for (unsigned int n = 1; n <= 5; n++) {
+	for (unsigned int n = 1; n <= 5;) {
 		do
 			usleep(1000);
-		while ((age = read_age(of_node)) < 100000000);
+		while ((age = read_age(of_node)) < 10000000);
 		begin = clock_ns(CLOCK_MONOTONIC);
 		bed_attach(late);
+		/* On a busy host the stint may have ended meanwhile. */
+		if (quiet_charged(backend, late, begin - age / 2)) {
+			vpmu_backend_detach(late);
+			continue;
+		}
 		bed_attach(new_key);
 		/* Of a former process's base it is not known when it was. */
 		bpf_backend_base_get(new_key, 0, &base);
@@ -431,11 +436,17 @@ Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
 		begin = clock_ns(CLOCK_MONOTONIC) - begin;
 		/* CPU 0 runs tasks of other nodes, and cpu-clock its idle time. */
 		cr_expect_leq(late->values[0].count - age, begin * backend->nr_cpus);
-		cr_expect_geq(age, 50000000u);
+		cr_expect_geq(age, 10000000u);
 		cr_expect_leq(new_key->values[0].count, begin);
 		cr_expect_leq(new_key->values[0].age_ns, begin);
+		/* It still does if the session is saved and restored. */
+		bpf_backend_base_get(late, 0, &base);
+		cr_expect_eq(bpf_backend_base_set(late, 0, &base), 0);
+		restored = read_age(late);
+		cr_expect_geq(restored, 10000000u);
 		vpmu_backend_detach(new_key);
 		vpmu_backend_detach(late);
+		n++;
 	}
 	vpmu_backend_detach(of_node);
 	bed_counting_free(new_key);
