@@ -423,9 +423,18 @@ void bpf_backend_base_get(const struct vpmu_counting *c, size_t i, struct bpf_ba
 {
 	const struct kcounting *kc = backend_counting_of(c);
 	const struct ksum *base = &kc->key[i].base;
+	uint64_t early_ms = (kc->key[i].early_ns + 999999) / 1000000;
 
-	*out = (struct bpf_backend_base){base->total, base->time_ns, base->lost_ns, kc->key[i].gaps,
-					 base->lacks, base->missed,  kc->blind};
+	*out = (struct bpf_backend_base){
+		.total = base->total,
+		.time_ns = base->time_ns,
+		.lost_ns = base->lost_ns,
+		.gaps = kc->key[i].gaps,
+		.early_ms = early_ms < UINT32_MAX ? (uint32_t)early_ms : UINT32_MAX,
+		.lacks = base->lacks,
+		.missed = base->missed,
+		.blind = kc->blind,
+	};
 }
 
 int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_backend_base *base)
@@ -437,8 +446,8 @@ int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_bac
 		return -EINVAL;
 	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, (uint32_t)base->lacks,
 			   (uint32_t)base->missed};
-	backend_counting_of(c)->key[i].gaps = (uint32_t)base->gaps;
-	backend_counting_of(c)->key[i].early_ns = 0;
+	backend_counting_of(c)->key[i].gaps = base->gaps;
+	backend_counting_of(c)->key[i].early_ns = base->early_ms * 1000000ULL;
 	backend_counting_of(c)->since_ns = 0; /* unknown, before today's */
 	backend_counting_of(c)->blind = (uint32_t)base->blind;
 	return 0;

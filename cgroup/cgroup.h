@@ -111,7 +111,9 @@ void bpf_backend_unbind_task(struct vpmu_backend_node *n, pid_t tid);
 struct bpf_backend_base {
 	uint64_t total, time_ns, lost_ns;
 	/* Loss counters at the base. Only losses since then make values partial. */
-	uint64_t gaps, lacks, missed, blind;
+	uint32_t gaps;
+	uint32_t early_ms; /* counts of this time before the base can be in the values: aged */
+	uint64_t lacks, missed, blind;
 };
 int bpf_backend_name(struct vpmu_backend_node *n, uint64_t name);
 void bpf_backend_named(struct bpf_backend *k);

@@ -51,6 +51,7 @@ struct slot {
 	int *fd;	    /* by CPU; -1: none */
 	int error;	    /* why no CPU has an event; 0: at least one has */
 	uint64_t served_ns; /* its turns so far */
+	uint64_t begun_ns;  /* before it got its events; 0: by a former process */
 };
 
 /* The hardware counters of each CPU. */

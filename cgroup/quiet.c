@@ -4,7 +4,7 @@
  * only. backend.c asks for how long counts can be missing at the end of a value, or be too many
  * because they are from before its begin.
  */
-#include "cgroup/priv.h"
+#include "cgroup/slot.h"
 
 /* Returns true if @c counts quiet CPU @cpu. */
 static bool quiet_counts(const struct bpf_backend *k, const struct vpmu_counting *c,
@@ -54,12 +54,18 @@ uint64_t quiet_early(const struct bpf_backend *k, const struct vpmu_counting *c,
 	for (unsigned int cpu = 0; slot < SCHED_SLOT && cpu < k->nr_cpus; cpu++) {
 		const struct kp_cpu *st = cpu_state(k, cpu);
 
-		/* The CPU charges by the mask and the events that it has taken up. */
-		if (!quiet_counts(k, c, cpu) || !quiet_runs(k, c, cpu) ||
-		    !(kp_mask(st) >> slot & 1) ||
-		    VPMU_LOAD(&st->seen[slot]) != VPMU_LOAD(&st->opened[slot]))
+		if (!quiet_counts(k, c, cpu) || !quiet_runs(k, c, cpu))
 			continue;
 		last = quiet_last(k, cpu);
+		/* The CPU charges by the mask that it has taken up, but all of a new event. */
+		if (VPMU_LOAD(&st->seen[slot]) == VPMU_LOAD(&st->opened[slot])) {
+			if (!(kp_mask(st) >> slot & 1))
+				continue;
+		} else if (slot_needs_none(k, slot)) {
+			continue;
+		} else if (last < k->slot[slot].begun_ns) {
+			last = k->slot[slot].begun_ns;
+		}
 		if (last < since_ns && since_ns - last > early)
 			early = since_ns - last;
 	}

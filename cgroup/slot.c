@@ -213,6 +213,7 @@ int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigne
 	slot_set_bit(&k->cfg->switches, (unsigned int)i, k->sees_hidden && slot_is_switches(key));
 	slot_set_bit(&k->cfg->preempts, (unsigned int)i, k->sees_hidden && slot_is_preempts(key));
 	budget_new(k, (unsigned int)i);
+	s->begun_ns = clock_ns(CLOCK_MONOTONIC);
 	ret = open_all(k, (unsigned int)i);
 	if (ret) {
 		s->key = 0;

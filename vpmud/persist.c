@@ -119,7 +119,7 @@ static int base_set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSI
 	return bpf_backend_base_set(c, i, &b);
 }
 
-/* rHEX events and cgroups without VMs: must match the server's options (daemon.c). */
+/* rHEX events and cgroups without VMs: must match the server's options (daemon_server.c). */
 static struct session_bases bases = {
 	.backend = "bpf", .get = base_get, .set = base_set, .host_too = true};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmud's own rows of `vpmu check` and `sharing`; see report.h. daemon.c calls it. */
+/* vpmud's own rows of `vpmu check` and `sharing`; see report.h. daemon_server.c calls it,
+ * daemon.c at the start. */
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
  * Accesses of instructions to guest memory that miss the TLB's fast path, cross a page, hit decoded
  * code, a device or a breakpoint. The files that execute instructions call them. A store is looked
  * up in the marks of decoded code before it becomes visible to the guest's own next instruction
- * (cache.c).
+ * (smc.c).
  */
 #include <string.h>
 

@@ -2,11 +2,11 @@
 /*
  * Hardware breakpoints of one vCPU: DR0 to DR3 hold the addresses, DR7 the conditions, DR6 the hits
  * (SDM vol. 3, chapter 18; AMD64 APM vol. 2, 13.1). run.c calls these functions between
- * instructions, mmu.c, string.c and msr.c for accesses, cache.c when it looks up a block. While DR7
- * enables nothing they must cost no more than one comparison, and nothing where the dispatch loop
- * and translated code hit the TLB.
+ * instructions, access.c, string.c and msr.c for accesses, cache.c when it looks up a block. While
+ * DR7 enables nothing they must cost no more than one comparison, and nothing where the dispatch
+ * loop and translated code hit the TLB.
  *
- * A page with a breakpoint for data is never in the TLB, so all its accesses come to mmu.c. An
+ * A page with a breakpoint for data is never in the TLB, so all its accesses come to access.c. An
  * access that hits a breakpoint traps like a store to decoded code (EMU_TRAP_SMC), and the
  * instruction is executed again, alone. This time the access notes the breakpoint in brk.hits and
  * proceeds. The #DB is raised when the instruction is done.

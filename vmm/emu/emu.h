@@ -96,7 +96,7 @@ struct emu_cpage { /* a page with code that this vCPU has decoded */
 #define EMU_BIG_CPAGES	  4096
 #define EMU_BIG_CHUNKS	  256
 
-struct emu_unsettled { /* see cache.c */
+struct emu_unsettled { /* see smc.c */
 	struct emu_block *block;
 	uint32_t epoch;
 };

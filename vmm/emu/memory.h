@@ -121,10 +121,10 @@ bool emu_code_hit(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
  * code, all blocks of that page become stale. Returns true if it did. */
 bool emu_code_stored(struct emu_vm *vm, const uint8_t *p, unsigned int bytes);
 /* emu_sync - drop the blocks with overwritten code; includes emu_ack_code. Call it at safe
- * points (cache.c). */
+ * points (smc.c). */
 void emu_sync(struct emu_vcpu *v);
 /* emu_ack_code - remove this vCPU's fast paths to pages that hold decoded code, and publish that to
- * the other vCPUs (cache.c). Call it only where the vCPU keeps no host address of guest memory. */
+ * the other vCPUs (smc.c). Call it only where the vCPU keeps no host address of guest memory. */
 void emu_ack_code(struct emu_vcpu *v);
 /* emu_smc_settle - mark the block's bytes as code. Returns true if they are still the bytes that
  * were decoded; if not, the caller must decode again. *epoch: the block is unsettled until all

@@ -2,7 +2,7 @@
 /*
  * Guest-physical addresses without RAM in a VM with interrupt controllers: the registers of the
  * local APIC and of the I/O APIC. Elsewhere below 4 GiB, as on a PC, loads return ones and stores
- * are lost. mmu.c calls these functions. Every access is made by an instruction that executes
+ * are lost. access.c calls these functions. Every access is made by an instruction that executes
  * alone, so the clock is exact, and the effects of the access follow immediately.
  */
 #include "vmm/emu/irqchip/chip.h"

@@ -6,7 +6,7 @@
  * It is threaded code: each op holds the address of its handler's label, and each handler ends in
  * its own indirect jump. The handlers are in exec_*.h, grouped by kind. They must keep these rules:
  * - A handler that can trap does so before it changes architectural state.
- * - A handler accesses guest memory only through a TLB entry or the slow functions of mmu.c.
+ * - A handler accesses guest memory only through a TLB entry or the slow functions of access.c.
  * - Handlers do not count events. Entering a block adds the sums of the whole block. A trap
  *   subtracts those of the instructions that did not retire (unwind).
  *
