@@ -464,6 +464,22 @@ Test(preload_quick, alarms)
 	bed_end(&b);
 }
 
+/* Nobody but the library clears its bit of immediate_exit. */
+Test(preload_quick, no_alarms_of_a_vm_that_is_refused_later)
+{
+	struct bed b;
+
+	bed_on(&b, "pmu=intel-v2");
+	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	cr_assert(!call_ioctl(b.vcpu, KVM_SET_CPUID, &b.cpuid));
+	for (int i = 0; i < 3; i++) {
+		raise(kvm_alarm_signal());
+		cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+		cr_expect_eq(fake.entered.immediate_exit, 0, "run %d", i);
+	}
+	bed_end(&b);
+}
+
 Test(preload_quick, counting_begins_and_ends)
 {
 	struct msr_list l;
