@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The short way of KVM_RUN (vpmu/kvm/quick.h) over a fake KVM: what ends it, and what it leaves to
- * the long one. In the library that uses it: test_preload_msrs.c. */
+ * the long one. In the library that uses it: test_preload_quick.c. */
 #include <criterion/criterion.h>
 
 #include <errno.h>
