@@ -59,8 +59,11 @@ static int call_run(struct vcpu *v, bool left, int rc)
 {
 	enum vpmu_kvm_next next;
 
-	if (!call_is_on(v))
+	if (!call_is_on(v)) {
+		if (v->kvm) /* refused while it was bound: no alarm may end its KVM_RUN */
+			vpmu_kvm_release(v->kvm);
 		return left ? rc : sys_ioctl(vcpu_fd(v), KVM_RUN, NULL);
+	}
 	memory_runs(v);
 	do {
 		/* An error concerns a count or a PMI, and is in the report; the guest goes on. */
@@ -86,7 +89,7 @@ static int call_run_first(struct vcpu *v, int fd)
 	int tid = sys_tid();
 
 	if (!call_is_on(v))
-		return sys_ioctl(vcpu_fd(v), KVM_RUN, NULL);
+		return call_run(v, false, 0);
 	if (atomic_load_explicit(&v->tid, memory_order_relaxed) != tid)
 		atomic_store(&v->tid, tid);
 	if (!v->ran) {

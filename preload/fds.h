@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which file descriptors are VMs and vCPUs of ours. Every ioctl() on KVM asks this table, KVM_RUN
- * included: a look-up takes no lock, allocates nothing and makes no system call.
+ * Which file descriptors are VMs and vCPUs of ours. Every ioctl() on KVM asks this table: a look-up
+ * takes no lock, allocates nothing and makes no system call.
  *
- * A user holds a reference from fds_get to fds_put, for KVM_RUN as long as the guest runs. A VMM
- * that closes a descriptor which another thread still uses gets what the kernel makes of that; the
- * object is then never freed.
+ * A user holds a reference from fds_get to fds_put, but for KVM_RUN of a vCPU that the thread is
+ * bound to (calls.c). A VMM that closes a descriptor which another thread still uses gets what the
+ * kernel makes of that; the object is then never freed.
  */
 #pragma once
 

@@ -167,6 +167,8 @@ static void step_run(int fd)
 	struct fake_file *f = fake_file(fd);
 	int rc;
 
+	if (f && f->kind == FAKE_VCPU)
+		f->run->run.immediate_exit = 0; /* the VMM's, after EINTR; no handler ran */
 	fake.exits = next() % FAKE_EXITS;
 	fake.exit = 0;
 	for (unsigned int i = 0; i < fake.exits; i++)

@@ -2,7 +2,7 @@
 /*
  * Alarms: signals that end KVM_RUN, from the kernel (a perf event or a timer of the vCPU's thread)
  * or from a control call that waits for the thread. immediate_exit is not set then, so the handler
- * sets it, for the vCPU that the thread is about to run or runs. Without that, an alarm just before
+ * sets it, for the vCPU that the thread runs or is bound to. Without that, an alarm just before
  * KVM_RUN would be lost until the guest next exits. It has a bit of its own there: KVM takes any
  * value but 0, and the VMM writes 1 and 0.
  */
@@ -17,7 +17,8 @@
 
 static _Atomic int alarm_signal; /* 0: not installed */
 
-static __thread struct kvm_run *volatile inside; /* kvm_run of the vCPU that this thread runs */
+/* kvm_run of the vCPU that this thread runs, or is bound to */
+static __thread struct kvm_run *volatile inside;
 static __thread _Atomic bool alarmed;
 
 static void on_alarm(int sig)

@@ -156,6 +156,9 @@ void vpmu_kvm_release(struct vpmu_kvm_vcpu *v)
 		return;
 	*bound = NULL;
 	kvm_alarms_to(NULL);
+	/* The VMM does not clear it, and may run the vCPU without the library from now on. */
+	__atomic_fetch_and(&v->port.kr->immediate_exit, (uint8_t)~VPMU_KVM_IMMEDIATE,
+			   __ATOMIC_SEQ_CST);
 	vpmu_hostpmu_perf_hold(&v->perf, false);
 	kvm_oncpu_close(&v->port.oncpu);
 	if (v->own) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How long a thread was on a CPU between two moments, in TSC ticks. port.c measures the time in
+ * How long a thread was on a CPU between two moments, in TSC ticks. vcpu.c measures the time in
  * KVM_RUN with it: a thread that was preempted or slept in it was not in its guest.
  *
  * The TSC also advances while the thread does not run, and reading the thread's CPU time is a

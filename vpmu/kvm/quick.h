@@ -3,8 +3,7 @@
  * An exit of a vCPU whose PMU has nothing to do, for preload: the most frequent one, which a VMM
  * that counts nothing must not pay for. Not public.
  */
-#ifndef VPMU_KVM_QUICK_H
-#define VPMU_KVM_QUICK_H
+#pragma once
 
 #include <linux/kvm.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ static inline bool kvm_quick_leave(const struct kvm_run *kr, int rc)
 		return kr->io.port != KVM_PORT_RDPMC;
 	return kr->exit_reason != KVM_EXIT_X86_RDMSR && kr->exit_reason != KVM_EXIT_X86_WRMSR;
 }
-
-#endif
