@@ -263,8 +263,13 @@ static bool about_usage(const json_t *resp, const char *cmd)
  * servers. As as_typed(). */
 static char *no_command(const struct client *c, const char *cmd)
 {
-	const char *whose = strcmp(cmd, "reload") ? "vpmu-vmm" : "vpmud";
+	static const char *const of_vpmud[] = {"reload", "history", "cgroup-find", "cgroup-add"};
+	const char *whose = "vpmu-vmm";
 	char found[SOCKETS_FOUND];
+
+	for (size_t i = 0; i < sizeof(of_vpmud) / sizeof(of_vpmud[0]); i++)
+		if (!strcmp(cmd, of_vpmud[i]))
+			whose = "vpmud";
 
 	sockets_found(c->path, found);
 	return xasprintf("the server at %s has no command \"%s\", which is one of %s%s", c->path,

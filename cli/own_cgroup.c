@@ -68,7 +68,8 @@ __attribute__((noreturn)) static void own_cgroup_keep(const char *dir, int alive
 	_exit(0);
 }
 
-static bool own_cgroup_make(struct own_cgroup *o)
+/* Returns NULL, or the reason why there is none, which the caller frees. */
+static char *own_cgroup_make(struct own_cgroup *o)
 {
 	char above[PATH_MAX / 2], dir[PATH_MAX], file[PATH_MAX + 16], *mount;
 	int fds[2];
@@ -77,23 +78,19 @@ static bool own_cgroup_make(struct own_cgroup *o)
 	mount = cgroupfs_mount("/proc/self/mounts");
 	if (!mount || !places_cgroup("self", above, sizeof(above))) {
 		free(mount);
-		cli_error("stat: no cgroup2 is mounted here; give -a to count the host while the "
-			  "command runs");
-		return false;
+		return xstrdup("no cgroup2 is mounted here");
 	}
 	snprintf(o->path, sizeof(o->path), "%s/vpmu-stat-%d", above[1] ? above : "", getpid());
 	snprintf(dir, sizeof(dir), "%.2000s%.2000s", mount, o->path);
 	free(mount);
-	if (mkdir(dir, 0755)) {
-		cli_error("stat: %s: %s; only root can count a command by itself; give -a to count "
-			  "the host while it runs",
-			  dir, strerror(errno));
-		return false;
-	}
+	if (mkdir(dir, 0755))
+		return xasprintf("%s: %s%s", dir, strerror(errno),
+				 errno == EACCES ? " (needs root)" : "");
 	if (pipe2(fds, O_CLOEXEC)) {
-		cli_error("stat: pipe: %s", strerror(errno));
+		char *why = xasprintf("pipe: %s", strerror(errno));
+
 		rmdir(dir);
-		return false;
+		return why;
 	}
 	o->keeper = fork();
 	if (o->keeper == 0)
@@ -101,19 +98,15 @@ static bool own_cgroup_make(struct own_cgroup *o)
 	close(fds[0]);
 	o->alive_fd = fds[1];
 	if (o->keeper < 0) {
-		cli_error("stat: fork: %s", strerror(errno));
+		char *why = xasprintf("fork: %s", strerror(errno));
+
 		rmdir(dir);
 		close(o->alive_fd);
-		return false;
+		return why;
 	}
 	snprintf(file, sizeof(file), "%s/cgroup.procs", dir);
 	o->procs_fd = open(file, O_WRONLY | O_CLOEXEC);
-	if (o->procs_fd < 0) {
-		cli_error("stat: %s: %s", file, strerror(errno));
-		own_cgroup_end(o);
-		return false;
-	}
-	return true;
+	return o->procs_fd < 0 ? xasprintf("%s: %s", file, strerror(errno)) : NULL;
 }
 
 void own_cgroup_end(struct own_cgroup *o)
@@ -132,19 +125,18 @@ char *own_cgroup_tenant(struct own_cgroup *o, struct client *c, const char *cmd,
 			const char *command)
 {
 	json_t *answer = NULL;
-	char *err = NULL, *tenant = NULL;
+	char *why = own_cgroup_make(o), *tenant = NULL;
 
-	if (!own_cgroup_make(o))
-		return NULL;
-	answer = client_try(c, json_pack("{s:s, s:s}", "cmd", "cgroup-add", "cgroup", o->path),
-			    &err);
+	if (!why)
+		answer = client_try(
+			c, json_pack("{s:s, s:s}", "cmd", "cgroup-add", "cgroup", o->path), &why);
 	if (json_is_string(json_object_get(answer, "tenant")))
 		tenant = xstrdup(json_string_value(json_object_get(answer, "tenant")));
-	else
+	else if (answer || why) /* otherwise client_try() has reported it */
 		cli_error("%s: %s cannot be counted by itself: %s; give -a to count everything "
 			  "while it runs, or -t TARGET",
-			  cmd, command, err ? err : "the server's answer has no tenant");
+			  cmd, command, why ? why : "the server's answer has no tenant");
 	json_decref(answer);
-	free(err);
+	free(why);
 	return tenant;
 }

@@ -109,7 +109,7 @@ static bool run(const struct cr_test *t)
 int main(int argc, char **argv)
 {
 	const char *filter = "*";
-	unsigned int nr_failed = 0;
+	unsigned int nr_failed = 0, nr_selected = 0;
 	char name[200];
 
 	for (int i = 1; i < argc; i++) {
@@ -118,8 +118,12 @@ int main(int argc, char **argv)
 	}
 	for (const struct cr_test *t = tests; t; t = t->next) {
 		snprintf(name, sizeof(name), "%s/%s", t->suite, t->name ? t->name : "");
-		if (t->name && !fnmatch(filter, name, FNM_EXTMATCH))
+		if (t->name && !fnmatch(filter, name, FNM_EXTMATCH)) {
+			nr_selected++;
 			nr_failed += !run(t);
+		}
 	}
-	return nr_failed != 0;
+	if (!nr_selected)
+		printf("[FAIL] --filter %s selects no test\n", filter);
+	return nr_failed || !nr_selected;
 }

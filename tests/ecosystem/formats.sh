@@ -89,10 +89,13 @@ elif create_llvm_prof --profiler=text --profile=/dev/null --binary="$image" --ou
 else
 	mkdir "$dir/objects"
 	for o in "$tools"/*.o; do
-		case $o in
-		*/workloads.c.o | */guest_none.S.o | */test_*.o) ;;
-		*) strip -g -o "$dir/objects/${o##*/}" "$o" || exit 1 ;;
+		source=${o##*/} source=${source%.o}
+		case $source in
+		workloads.c | test_*) continue ;;
+		guest_symbols.S) ;;
+		*) [ -e "$src/guest-tools/$source" ] || continue ;; # a source that is gone
 		esac
+		strip -g -o "$dir/objects/${o##*/}" "$o" || exit 1
 	done
 	# shellcheck disable=SC2086
 	clang $opt -g -gdwarf-4 -fdebug-info-for-profiling -c "$src/guest-tools/workloads.c" -o "$dir/objects/workloads.c.o" &&

@@ -19,10 +19,10 @@
 #include "vpmud/tree.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_assert.h"
+#include "tests/fuzz/fuzz_vpmud_backend.h"
 #include "tests/unit/fake_backend.h"
 
 #define STEPS_MAX 100
-#define BINDS_MAX 512
 #define LONG_NAME                                                                                  \
 	"a-name-that-is-longer-than-any-node-may-have-0123456789012345678901234567890123456789"
 #define NR(a) (sizeof(a) / sizeof((a)[0]))
@@ -79,18 +79,7 @@ static struct tree *tree;
 static struct server *server;
 static struct vpmud_config conf;
 static uint64_t charged[FAKE_EVENTS];
-static int bind_error;
 static bool disturbed; /* binding has failed, or an operator has removed tenants */
-
-static void check(bool ok, const char *what)
-{
-	if (ok)
-		return;
-	fprintf(stderr, "fuzz_vpmud: %s\n", what);
-	abort();
-}
-
-#include "tests/fuzz/fuzz_vpmud_backend.h"
 
 /* ---- life of vpmud -------------------------------------------------------------------------- */
 

@@ -1,8 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The backend of fuzz_vpmud: nothing may be bound to a node that is removed. Included where what it
- * needs is defined. */
+/* The backend of fuzz_vpmud: nothing may be bound to a node that is removed. */
 #ifndef TESTS_FUZZ_FUZZ_VPMUD_BACKEND_H
 #define TESTS_FUZZ_FUZZ_VPMUD_BACKEND_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/fake_backend.h"
+
+#define BINDS_MAX 512
+
+static int bind_error;
+
+static void check(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "fuzz_vpmud: %s\n", what);
+	abort();
+}
 
 /* A binding: of a cgroup (tid 0) or a task. */
 static struct bind {

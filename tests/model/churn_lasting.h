@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Consumers and samplers of test_churn that live all the time: at its end they have all that was
- * executed. Included where what it needs is defined. */
+ * executed. */
 #ifndef TESTS_MODEL_CHURN_LASTING_H
 #define TESTS_MODEL_CHURN_LASTING_H
+
+#include "tests/model/churn_world.h"
 
 /* Consumers that live all the time: root, host, tenants, by key. */
 static struct pub lasting[TENANTS + 2][PLAIN];

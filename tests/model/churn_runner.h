@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What a runner of test_churn does in a slice: its vCPUs execute, and their consumers and alarms
- * come and go. Included where what it needs is defined. */
+ * come and go. */
 #ifndef TESTS_MODEL_CHURN_RUNNER_H
 #define TESTS_MODEL_CHURN_RUNNER_H
+
+#include "tests/model/churn_world.h"
 
 /* The vCPU that runs, or the host when NULL, executes a little. */
 static void execute(struct runner *r, struct vcpu *v)

@@ -1,8 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The kernel for test_cgroup_program: tasks, cgroups, events, clocks, maps, and the helpers that
- * the BPF program calls. The program is included before. */
+ * the BPF program calls. */
 #ifndef TESTS_UNIT_CGROUP_PROGRAM_KERNEL_H
 #define TESTS_UNIT_CGROUP_PROGRAM_KERNEL_H
+
+#include <criterion/criterion.h>
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The program, compiled for user space. */
+static _Bool has_cast;
+#define HAS_CAST() has_cast
+static _Bool can_hold;
+#define CAN_HOLD() can_hold
+static void is_in_order(const void *p);
+#define STORE_IN_ORDER(p, v) (is_in_order(p), __sync_lock_test_and_set(p, v))
+#include "cgroup/bpf/account.bpf.c"
+
+#define CPUS	 2u
+#define CGROUPS	 24u
+#define CSETS	 32u
+#define TASKS	 20u
+#define ACCOUNTS 700u /* more than there are near cells */
+#define SLOTS	 12u  /* three chunks */
+#define NR_PAGES 3u   /* of far cells, per CPU */
+#define STEPS	 400u
+#define TOTALS	 8u /* accounts from KP_OTHER + 1 on that can have a page of totals */
 
 static struct {
 	struct kernfs_node kn;

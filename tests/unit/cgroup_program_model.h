@@ -4,6 +4,8 @@
 #ifndef TESTS_UNIT_CGROUP_PROGRAM_MODEL_H
 #define TESTS_UNIT_CGROUP_PROGRAM_MODEL_H
 
+#include "cgroup_program_kernel.h"
+
 static struct {
 	__u64 snap[SLOTS], gap[SLOTS], unclaimed[SLOTS], mask, whole, last_ns;
 	__u64 nr, preempted;

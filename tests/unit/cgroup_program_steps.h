@@ -4,6 +4,8 @@
 #ifndef TESTS_UNIT_CGROUP_PROGRAM_STEPS_H
 #define TESTS_UNIT_CGROUP_PROGRAM_STEPS_H
 
+#include "cgroup_program_model.h"
+
 static __u64 rnd_state;
 
 static __u64 rnd(__u64 n)
