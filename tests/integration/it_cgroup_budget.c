@@ -219,7 +219,7 @@ static void only_on_1(void)
 	sched_setscheduler(0, SCHED_FIFO, &p); /* or the test takes longer */
 }
 
-static volatile unsigned int *rounds; /* of work_on_1 */
+static volatile unsigned int *rounds; /* of the work; [1]: that it is asked for */
 
 /* Busy, but other tasks run in between, so that the work is charged. */
 static void work_on_1(void *arg)
@@ -235,12 +235,12 @@ static void work_on_1(void *arg)
 	}
 }
 
-static void spawn_on_1(void)
+static void spawn_on_1(void (*work)(void *arg))
 {
-	rounds = mmap(NULL, sizeof(*rounds), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
+	rounds = mmap(NULL, 2 * sizeof(*rounds), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
 	cr_assert_neq(rounds, MAP_FAILED);
-	bed_spawn("a", work_on_1, NULL);
+	bed_spawn("a", work, NULL);
 }
 
 static void wait_for_rounds(unsigned int n)
@@ -262,7 +262,7 @@ Test(bpf_backend_budget, isolated_cpus_take_no_turns)
 	make_keys(keys);
 	c = bed_counting(bed_node(bpf_as_backend(backend)->root), keys, KEYS, NULL);
 	cr_assert_eq(bpf_backend_bind_cgroup(c->node, bed_cgroup("a")), 0);
-	spawn_on_1();
+	spawn_on_1(work_on_1);
 	wait_for_rounds(1);
 	bed_attach(c); /* it opens events there */
 	cr_expect_leq(on_at(1), USABLE);
@@ -408,10 +408,7 @@ Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
 	new_key = bed_counting(of_node->node, &fresh, 1, NULL);
 	cr_assert_eq(bpf_backend_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
 	bed_attach(of_node);
-	rounds = mmap(NULL, 2 * sizeof(*rounds), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		      -1, 0);
-	cr_assert_neq(rounds, MAP_FAILED);
-	bed_spawn("a", work_until_asked, NULL);
+	spawn_on_1(work_until_asked);
 	run_on(0);
 	for (unsigned int n = 1; n <= 5;) {
 		do
@@ -478,10 +475,7 @@ Test(bpf_backend_budget, new_events_that_isolated_cpus_have_not_seen_show)
 	second = bed_counting(of_node->node, &fresh, 1, NULL);
 	cr_assert_eq(bpf_backend_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
 	bed_attach(of_node);
-	rounds = mmap(NULL, 2 * sizeof(*rounds), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		      -1, 0);
-	cr_assert_neq(rounds, MAP_FAILED);
-	bed_spawn("a", work_until_asked, NULL);
+	spawn_on_1(work_until_asked);
 	run_on(0);
 	for (unsigned int n = 1; n <= 10;) {
 		do
@@ -580,7 +574,7 @@ Test(bpf_backend_budget, time_on_a_cpu_without_events_is_lost)
 	all = bed_counting(s->root, keys, 1, NULL);
 	c = bed_counting(bed_node(s->root), keys, 3, NULL);
 	cr_assert_eq(bpf_backend_bind_cgroup(c->node, bed_cgroup("a")), 0);
-	spawn_on_1();
+	spawn_on_1(work_on_1);
 	bed_attach(all);
 	bed_attach(c);
 	last = untimed(all);
