@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
@@ -18,6 +19,7 @@ struct cgroup {
 	const char *path;   /* relative to the cgroup2 mount */
 	uint64_t id;	    /* as bpf_get_current_cgroup_id() has it */
 	const char *tenant; /* path of its tenant */
+	bool born;	    /* found as it came: not at the start, nor by new rules */
 	void *user;	    /* the caller's */
 };
 

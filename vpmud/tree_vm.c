@@ -258,6 +258,7 @@ static void bind_vcpu(struct tree *t, struct tree_vm *v, struct tree_vcpu *c)
 				       c->thread.start_time);
 
 	c->bound = !ret;
+	c->late = !ret && !v->moves && !t->saved;
 	if (ret && ret != -ESRCH) /* the thread has ended: removed() or changed() follows */
 		complain(t, v, "a vCPU is not counted", ret);
 }
@@ -308,6 +309,7 @@ static void set_vcpus(struct tree *t, struct tree_vm *v)
 	free(v->vcpus);
 	v->vcpus = more;
 	v->nr_vcpus = kept;
+	tree_late_vcpus(t, v);
 }
 
 /* ---- the VM --------------------------------------------------------------------------------- */
@@ -407,7 +409,9 @@ static void tree_vm_move(struct tree *t, struct tree_vm *v)
 {
 	remove_node(t, v);
 	add_node(t, v);
+	v->moves = true;
 	tree_vm_count(t, v);
+	v->moves = false;
 }
 
 void tree_vms_move(struct tree *t)

@@ -198,6 +198,12 @@ Test(metrics, counts_of_host_tenants_and_vms)
 	cr_assert_null(strstr(page,
 			      "\nvpmu_domain_events_total{domain=\"web\",backend=\"emulator\",event"
 			      "=\"cache-misses\"}"));
+	cr_assert_null(strstr(page, "late_seconds{"));
+	tenant_late(vm, acme, 1500000000);
+	render(m, EXPO_TEXT);
+	cr_assert_eq(value("vpmu_domain_late_seconds{domain=\"web\",backend=\"emulator\"}"), 1.5);
+	cr_assert_eq(value("vpmu_tenant_late_seconds{tenant=\"/acme\",backend=\"emulator\"}"), -1);
+	cr_assert_null(strstr(page, "quality=\"late\""));
 	test_vcpu_fini(&v);
 	metrics_destroy(m);
 }

@@ -128,6 +128,28 @@ Test(history, an_interval_after_an_aged_one_is_aged)
 	EXPECT_PAST("/acme", "web", "0(exact partial) 5(exact aged) 6(exact aged) 7");
 }
 
+/* An interval in which something was found late lacks it; a new row's does, too. */
+Test(history, an_interval_with_something_late_is_partial)
+{
+	struct node *other;
+
+	ATTACH("vms", "vm");
+	tick();
+	run(vm, 5);
+	tenant_late(vm, acme, 9);
+	tick();
+	run(vm, 6);
+	other = add_vm("new");
+	tenant_late(other, acme, 9);
+	run(other, 4);
+	tick();
+	run(vm, 7);
+	run(other, 8);
+	tick();
+	EXPECT_PAST("/acme", "web", "0(exact partial) 5(exact partial) 6 7");
+	EXPECT_PAST("/acme", "new", "null null 4(exact partial) 8");
+}
+
 /* ---- over the end of the process ------------------------------------------------------------ */
 
 static void again(void)

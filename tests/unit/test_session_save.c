@@ -165,6 +165,43 @@ Test(session_save, a_session_goes_on_where_it_was)
 	json_decref(saved);
 }
 
+static uint64_t late;
+
+static void look_late(const struct session_row *row, void *arg)
+{
+	if (!strcmp(arg, row->path))
+		late = row->late_ns;
+}
+
+static uint64_t late_of(struct session *s, const char *path)
+{
+	session_read(s, look_late, (void *)path);
+	return late;
+}
+
+Test(session_save, what_was_late_stays_so)
+{
+	struct session *s = attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	struct node *acme = tenant_find(ts, "/acme");
+	json_t *saved;
+
+	cr_expect_eq(late_of(s, "/acme"), 0);
+	tenant_late(node_vcpu(vm, 0), tenant_find(ts, "/host"), 5);
+	cr_expect_eq(late_of(s, "/acme"), 5);
+	cr_expect_eq(late_of(s, "/"), 0, "the host has all");
+	tenant_late(node_vcpu(vm, 0), acme, 2);
+	cr_expect_eq(vm->late_ns, 7);
+	cr_expect_eq(late_of(s, "/acme"), 5, "it has what its VM lacks");
+	s = attach("new", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	cr_expect_eq(late_of(s, "/acme"), 0, "that was before");
+	saved = again();
+	cr_expect_eq(late_of(named("all"), "/acme"), 5);
+	cr_expect_eq(late_of(named("new"), "/acme"), 0);
+	tenant_late(acme, tenant_find(ts, "/host"), 3);
+	cr_expect_eq(late_of(named("all"), "/acme"), 8);
+	json_decref(saved);
+}
+
 /* A VM that was started again before the server ends, and once more after that. */
 Test(session_save, the_former_runs_of_a_vm_are_not_lost)
 {

@@ -3,6 +3,9 @@
  * bindings; the tests stand for discovery. */
 #include "vpmud_tree_bed.h"
 
+#include "cgroup/fs/cgroupfs.h"
+#include "vpmu/util/clock.h"
+
 /* A vpmu-vmm is a VM as others are: its cgroup decides the owner, not its server. */
 Test(vpmud_tree, a_vpmu_vmm_belongs_where_its_cgroup_is)
 {
@@ -68,6 +71,76 @@ Test(vpmud_tree, a_vm_with_its_vcpus_and_cgroup)
 	fake_charge(vcpu_in("web", 0), 0, 2);
 	cr_expect_eq(fake_total(in("/acme/web"), 0), 7);
 	cr_expect_str_eq(notes, "");
+}
+
+/* A file of cgroup @path. */
+static void cgroup_file(const char *path, const char *name, const char *text)
+{
+	char file[300];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%s%s/%s", root, path, name);
+	f = fopen(file, "w");
+	cr_assert(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+/* A cgroup of tenant /a/x below /a's comes: it is late if something can have run in it. */
+static uint64_t cgroup_late(const char *path, const char *events, const char *stat, bool born,
+			    const char *tenant)
+{
+	struct cgroup *c = calloc(1, sizeof(*c));
+	uint64_t was = tenant_find(ts, tenant) ? tenant_find(ts, tenant)->late_ns : 0;
+	char dir[300];
+
+	procs(path, "7\n");
+	cgroup_file(path, "cgroup.events", events);
+	cgroup_file(path, "cpu.stat", stat);
+	snprintf(dir, sizeof(dir), "%s%s", root, path);
+	*c = (struct cgroup){.path = path, .tenant = tenant, .born = born};
+	cr_assert_eq(cgroupfs_id(dir, &c->id, err, sizeof(err)), 0);
+	usleep(2000); /* the stamps are of the last tick or later */
+	tree_cgroup_added(t, c);
+	return tenant_find(ts, tenant)->late_ns - was;
+}
+
+Test(vpmud_tree, what_was_found_late)
+{
+	struct disc_vm vm = vm_of(7, "web", "/v", "/m/a", 50, "01");
+	uint64_t begun = clock_ns(CLOCK_BOOTTIME), ran, late;
+
+	start("");
+	cr_expect_eq(cgroup_late("/a", "populated 1\n", "usage_usec 9\n", false, "/a"), 0,
+		     "it was there at the start");
+	cr_expect_eq(cgroup_late("/a/x", "populated 0\nfrozen 0\n", "usage_usec 0\n", true, "/a/x"),
+		     0, "nothing has run in it");
+	late = cgroup_late("/a/y", "populated 1\n", "usage_usec 0\n", true, "/a/y");
+	cr_expect_eq(nr_flushed, 3, "from now on it is charged, without a switch");
+	cr_expect_geq(late, 2000000);
+	cr_expect_leq(late, clock_ns(CLOCK_BOOTTIME) - begun + 20000000);
+	cr_expect_eq(tenant_find(ts, "/a")->late_ns, 0, "its cgroup is above");
+	late = cgroup_late("/b", "populated 0\n", "usage_usec 1\n", true, "/b/c");
+	cr_expect_geq(late, 2000000);
+	cr_expect_eq(tenant_find(ts, "/b")->late_ns, late, "nothing above is /b's");
+	cr_expect_eq(tenants_root(ts)->late_ns, 0);
+	cr_expect_eq(tenant_find(ts, "/host")->late_ns, 0);
+	/* Threads that began long ago, but not before this vpmud. */
+	procs("/m", "");
+	procs("/m/a", "7\n8\n");
+	vm_added(&vm);
+	cr_expect_eq(nr_flushed, 6, "its vCPUs, too");
+	ran = clock_ns(CLOCK_BOOTTIME) - begun;
+	late = node_vcpu(tenant_vm_find(ts, "web"), 0)->late_ns;
+	cr_expect(late && late <= ran, "%llu", (unsigned long long)late);
+	late += node_vcpu(tenant_vm_find(ts, "web"), 1)->late_ns;
+	cr_expect_eq(tenant_vm_find(ts, "web")->late_ns, late);
+	cr_expect_eq(tenant_find(ts, "/v")->late_ns, late);
+	/* In another tenant it was counted until then. */
+	vm = vm_of(7, "web", "/w", "/m/a", 50, "01");
+	vm_changed(&vm);
+	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/w");
+	cr_expect_eq(tenant_vm_find(ts, "web")->late_ns, 0);
 }
 
 Test(vpmud_tree, only_a_vm_that_is_alone_has_its_cgroup)

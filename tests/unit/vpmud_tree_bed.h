@@ -115,6 +115,16 @@ static void node_remove(struct vpmu_backend_node *n)
 	fake_node_remove(n);
 }
 
+/* Bindings in force: those made before the last flush. */
+static size_t nr_flushed;
+
+static void flush_node(struct vpmu_backend_node *n)
+{
+	nr_flushed = 0;
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		nr_flushed += binds[i].n != NULL;
+}
+
 static void note(void *arg, const char *line)
 {
 	snprintf(notes + strlen(notes), sizeof(notes) - strlen(notes), "%s\n", line);
@@ -138,6 +148,7 @@ static void start(const char *text)
 	cr_assert(mkdtemp(root));
 	ops = fake_ops;
 	ops.node_remove = node_remove;
+	ops.flush_node = flush_node;
 	fake_init(&fake, "bpf", 0);
 	fake.s.ops = &ops;
 	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Notes for how long cgroups and vCPU threads were before they were found: until then they are
+ * charged to a node above, and their rows lack that. tree.c and tree_vm.c call this after each
+ * binding. A time must never be noted that is too short.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cgroup/fs/cgroupfs.h"
+#include "vpmud/tree_priv.h"
+#include "vpmu/util/clock.h"
+#include "vpmu/util/proctext.h"
+
+static uint64_t late_ns(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
+}
+
+/* The node that is charged for @path's tasks while nothing is bound to them. @self: cgroup @path
+ * may be bound itself. */
+static const struct node *late_charged(const struct tree *t, const char *path, bool self)
+{
+	char dir[2 * PATH_MAX];
+	size_t root = strlen(t->root);
+	const struct node *n;
+	uint64_t id;
+
+	snprintf(dir, sizeof(dir), "%s%s", t->root, path ? path : "");
+	for (char *end; (end = strrchr(dir, '/')) && end >= dir + root; *end = '\0', self = true) {
+		n = self && !cgroupfs_id(dir, &id, NULL, 0) ? tree_owner(t, id) : NULL;
+		if (n)
+			return n;
+	}
+	return tenant_find(t->ts, "/host");
+}
+
+/* The earlier of *@born and the time of file @name in cgroup @path. */
+static void late_stamp(const struct tree *t, const char *path, const char *name, uint64_t *born)
+{
+	char file[2 * PATH_MAX];
+	struct stat st;
+
+	snprintf(file, sizeof(file), "%s%s/%s", t->root, path, name);
+	if (stat(file, &st) == 0 && late_ns(&st.st_ctim) < *born)
+		*born = late_ns(&st.st_ctim);
+}
+
+/*
+ * kernfs stamps a directory when it is first looked up, which comes before any task can be in it,
+ * and once more when a cgroup is made in it, if its owner was changed. cgroup.procs is stamped when
+ * it is first looked up. Stamps are those of the last tick, so the time is not too short.
+ */
+void tree_late_cgroup(const struct tree *t, struct node *n, const char *path)
+{
+	uint64_t now, born;
+	char stat[2000], events[200], *used, *populated;
+
+	/* Now the binding is in force, but on isolated CPUs. */
+	vpmu_backend_flush_node(node_in(n, t->backend.source));
+	born = now = clock_ns(CLOCK_REALTIME);
+	proctext_read(events, sizeof(events), "%s%s/cgroup.events", t->root, path);
+	proctext_read(stat, sizeof(stat), "%s%s/cpu.stat", t->root, path);
+	populated = proctext_field(events, "populated ");
+	used = proctext_field(stat, "usage_usec ");
+	if (populated && used && !strcmp(populated, "0") && !strcmp(used, "0"))
+		return; /* nothing has run in it */
+	late_stamp(t, path, "", &born);
+	late_stamp(t, path, "cgroup.procs", &born);
+	tenant_late(n, late_charged(t, path, false), now > born ? now - born : 1);
+}
+
+void tree_late_vcpus(const struct tree *t, struct tree_vm *v)
+{
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK), now = 0, start, ns;
+	const struct node *charged = NULL;
+
+	for (size_t i = 0; i < v->nr_vcpus; i++) {
+		struct tree_vcpu *c = &v->vcpus[i];
+
+		if (!c->late)
+			continue;
+		if (!now) {
+			vpmu_backend_flush_node(node_in(v->node, t->backend.source));
+			now = clock_ns(CLOCK_BOOTTIME);
+			charged = late_charged(t, v->vm->cgroup, true);
+		}
+		start = c->thread.start_time / hz * 1000000000 +
+			c->thread.start_time % hz * 1000000000 / hz;
+		ns = now - t->since_ns; /* there was no session before */
+		if (now > start && now - start < ns)
+			ns = now - start;
+		tenant_late(c->node, charged, ns);
+		c->late = false;
+	}
+}
