@@ -81,6 +81,18 @@ static inline void tick_del(struct tick *t, struct vpmu_pcpu *p)
 	t->set = false;
 }
 
+/* Those of @n ticks that are set end; no other alarm may be there. */
+static inline void ticks_end(struct bed *b, struct tick *t, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (t[i].set)
+			tick_del(&t[i], b->ctx[t[i].vcpu].pcpu);
+	for (int p = 0; p < BED_PCPUS; p++) {
+		vpmu_pcpu_flush(b->p[p]);
+		cr_assert_eq(b->pmu[p].tally->armed, 0);
+	}
+}
+
 /* A sampler's samples, by pCPU. */
 struct prof {
 	struct vpmu_sampler *s;

@@ -18,6 +18,7 @@ struct prop {
 	int where[BED_VCPUS]; /* pCPU it is placed on */
 	bool exact;	      /* the PMU is on time, instructions count 1 */
 	uint64_t size;
+	const char *name;
 };
 
 static void prop_run(struct prop *x, int p, uint64_t n)
@@ -97,9 +98,10 @@ static void prop_check(const struct prop *x, unsigned int history, int step)
 		if (!t->set)
 			continue;
 		cr_assert_eq(t->fires, t->want,
-			     "history %u step %d alarm %d period %lu counted %lu: %lu fires",
-			     history, step, i, t->period, t->at, t->fires);
-		cr_assert(!x->exact || !t->over, "history %u step %d: late", history, step);
+			     "%s: history %u step %d alarm %d period %lu counted %lu: %lu fires",
+			     x->name, history, step, i, t->period, t->at, t->fires);
+		cr_assert(!x->exact || !t->over, "%s: history %u step %d: late", x->name, history,
+			  step);
 	}
 }
 
@@ -116,7 +118,10 @@ enum kind {
 static void prop_history(unsigned int history, enum kind kind)
 {
 	struct vpmu_emupmu_opts opts = {.gp = 2, .fixed = 1, .no_default = true};
-	struct prop x = {.rng = history * 1000003ULL + (uint64_t)kind,
+	static const char *const names[] = {"exact", "narrow", "big", "early",
+					    "late",  "never",  "one"};
+	struct prop x = {.name = names[kind],
+			 .rng = history * 1000003ULL + (uint64_t)kind,
 			 .on = {-1, -1},
 			 .where = {0, 1, 0, 1},
 			 .exact = kind == EXACT || kind == NARROW || kind == EARLY || kind == ONE,
@@ -138,54 +143,13 @@ static void prop_history(unsigned int history, enum kind kind)
 		prop_check(&x, history, step);
 	}
 	bed_conserved(&b);
-	for (int i = 0; i < TICKS; i++)
-		if (x.t[i].set)
-			tick_del(&x.t[i], b.p[x.where[x.t[i].vcpu]]);
-	for (int p = 0; p < BED_PCPUS; p++)
-		vpmu_pcpu_flush(b.p[p]);
-	for (int p = 0; p < BED_PCPUS; p++)
-		cr_assert_eq(b.pmu[p].tally->armed, 0);
-	bed_conserved(&b);
+	ticks_end(&b, x.t, TICKS);
 	bed_fini(&b);
 }
 
-static void histories(enum kind kind)
+Test(alarm_prop, of_every_kind_of_pmu)
 {
-	for (unsigned int h = 0; h < 30; h++)
-		prop_history(h, kind);
-}
-
-Test(alarm_prop, exact)
-{
-	histories(EXACT);
-}
-
-Test(alarm_prop, narrow_counters)
-{
-	histories(NARROW);
-}
-
-Test(alarm_prop, big_instructions)
-{
-	histories(BIG);
-}
-
-Test(alarm_prop, early_pmu)
-{
-	histories(EARLY);
-}
-
-Test(alarm_prop, late_pmu)
-{
-	histories(LATE);
-}
-
-Test(alarm_prop, pmu_without_alarms)
-{
-	histories(NEVER);
-}
-
-Test(alarm_prop, one_counter_for_all)
-{
-	histories(ONE);
+	for (enum kind kind = EXACT; kind <= ONE; kind++)
+		for (unsigned int h = 0; h < 30; h++)
+			prop_history(h, kind);
 }

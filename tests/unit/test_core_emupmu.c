@@ -110,17 +110,17 @@ Test(emupmu, modes)
 Test(emupmu, wrap_and_audit)
 {
 	struct vpmu_emupmu_opts opts = {.width = 8};
-	struct vpmu_consumer c = {0};
+	struct vpmu_consumer *c;
 	struct bed b;
 
 	bed_init(&b, &opts);
-	cr_assert_eq(vpmu_consumer_add(&c, b.tenant, INSNS, NULL), 0);
+	c = bed_count(&b, b.tenant, INSNS);
 	for (unsigned int i = 1; i <= 100; i++) {
 		bed_vcpu(&b, 0, 255); /* the most between two readings of 8 bits */
-		cr_assert_eq(bed_read(&c).count, 255 * i);
+		cr_assert_eq(bed_read(c).count, 255 * i);
 	}
 	cr_assert_eq(bed_conserved(&b), 1, "the audit does not wrap");
-	vpmu_consumer_del(&c, NULL, NULL);
+	bed_end(&b, c);
 	bed_fini(&b);
 }
 

@@ -114,12 +114,7 @@ static void random_history(unsigned int history)
 	bed_conserved(&b);
 	for (int i = 0; i < PROFS; i++)
 		vpmu_sampler_destroy(f[i].s);
-	for (int i = 0; i < TICKS; i++)
-		if (t[i].set)
-			tick_del(&t[i], b.p[where[i]]);
-	for (int q = 0; q < BED_PCPUS; q++)
-		cr_assert_eq(b.pmu[q].tally->armed, 0);
-	bed_conserved(&b);
+	ticks_end(&b, t, TICKS);
 }
 
 Test(sampler_prop, as_a_plain_account_says)
