@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
 
 #include "conserved.h"
 #include "vpmu/account.h"
@@ -158,6 +159,42 @@ static inline struct vpmu_sharing bed_sharing(const struct bed *b)
 
 	vpmu_host_sharing(b->host, &s);
 	return s;
+}
+
+/* The owner of a pCPU that only polls. */
+struct bed_owner {
+	pthread_t thread;
+	struct vpmu_pcpu *p;
+	bool ready, stop; /* atomic */
+};
+
+static inline void *bed_owner_run(void *arg)
+{
+	struct bed_owner *o = arg;
+
+	urcu_memb_register_thread();
+	vpmu_pcpu_online(o->p);
+	__atomic_store_n(&o->ready, true, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&o->stop, __ATOMIC_ACQUIRE))
+		vpmu_pcpu_poll(o->p);
+	vpmu_pcpu_switch(o->p, NULL);
+	vpmu_pcpu_offline(o->p);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+static inline void bed_owner_start(struct bed_owner *o, struct vpmu_pcpu *p)
+{
+	*o = (struct bed_owner){.p = p};
+	cr_assert_eq(pthread_create(&o->thread, NULL, bed_owner_run, o), 0);
+	while (!__atomic_load_n(&o->ready, __ATOMIC_ACQUIRE))
+		;
+}
+
+static inline void bed_owner_stop(struct bed_owner *o)
+{
+	__atomic_store_n(&o->stop, true, __ATOMIC_RELEASE);
+	pthread_join(o->thread, NULL);
 }
 
 /* The bed of a file's tests. */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Accounts and contexts: lazy sums, folding, charges; refusals and their errors. */
-#include <errno.h>
-#include <pthread.h>
-
 #include "core_bed.h"
 #include "vpmu/core/internal.h"
 
@@ -34,9 +31,9 @@ Test(accounts, ancestors_are_sums)
 /* I5: "host" is work in no VM, also if others count the same event. */
 Test(accounts, host_does_not_get_what_nobody_asked_for)
 {
-	struct vpmu_consumer *host = bed_count(&b, vpmu_host_other(b.host), INSNS), *one;
+	struct vpmu_consumer *host = bed_count(&b, vpmu_host_other(b.host), INSNS);
+	struct vpmu_consumer *one = bed_own(&b, 0, INSNS);
 
-	one = bed_own(&b, 0, INSNS);
 	bed_vcpu(&b, 0, 10);
 	bed_vcpu(&b, 2, 500); /* has not asked */
 	vpmu_pcpu_switch(b.p[0], NULL);
@@ -50,28 +47,22 @@ Test(accounts, host_does_not_get_what_nobody_asked_for)
 /* A vCPU's guest and the operator count the same and different things on one account. */
 Test(accounts, local_and_control_on_one_account)
 {
-	struct vpmu_consumer guest = {0}, operator= {0}, loads = {0};
-	struct vpmu_value last;
+	struct vpmu_consumer *guest, *operator, * loads;
 
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	cr_assert_eq(vpmu_consumer_add(&guest, b.vcpu[0], INSNS, b.p[0]), 0);
+	guest = bed_own(&b, 0, INSNS);
 	bed_run(&b, 0, 1);
-	cr_assert_eq(vpmu_consumer_add(&operator, b.vcpu[0], INSNS, NULL), 0);
-	cr_assert_eq(vpmu_consumer_add(&loads, b.vcpu[0], LOADS, NULL), 0);
+	operator= bed_count(&b, b.vcpu[0], INSNS);
+	loads = bed_count(&b, b.vcpu[0], LOADS);
 	bed_run(&b, 0, 10);
-	vpmu_consumer_disable(&guest, b.p[0]);
+	vpmu_consumer_disable(guest, b.p[0]);
 	bed_run(&b, 0, 100);
-	vpmu_consumer_del(&operator, NULL, &last);
-	cr_assert_eq(last.count, 110);
+	cr_assert_eq(bed_end(&b, operator).count, 110);
 	bed_run(&b, 0, 1000);
-	cr_assert_eq(vpmu_consumer_enable(&guest, b.p[0]), 0);
+	cr_assert_eq(vpmu_consumer_enable(guest, b.p[0]), 0);
 	bed_run(&b, 0, 10000);
-	vpmu_consumer_del(&guest, b.p[0], &last);
-	cr_assert_eq(last.count, 10011);
-	vpmu_consumer_del(&loads, NULL, &last);
-	cr_assert_eq(last.count, 11110);
-	vpmu_pcpu_switch(b.p[0], NULL);
-	bed_conserved(&b);
+	cr_assert_eq(bed_end(&b, guest).count, 10011);
+	cr_assert_eq(bed_end(&b, loads).count, 11110);
 }
 
 Test(accounts, enable_and_disable_twice)
@@ -229,9 +220,9 @@ Test(accounts, quality_comes_with_the_pcpus)
 	struct vpmu_emupmu sp;
 	struct vpmu_pcpu *p;
 	struct vpmu_value v;
-	struct vpmu_consumer *cycles = bed_count(&b, vpmu_host_root(host), CYCLES), *misses;
+	struct vpmu_consumer *cycles = bed_count(&b, vpmu_host_root(host), CYCLES);
+	struct vpmu_consumer *misses = bed_count(&b, vpmu_host_root(host), MISSES);
 
-	misses = bed_count(&b, vpmu_host_root(host), MISSES);
 	vpmu_emupmu_init(&sp, NULL);
 	cr_assert_eq(vpmu_pcpu_create(host, &sp.pmu, 0, &p), 0);
 	vpmu_pcpu_flush(p);
@@ -252,42 +243,17 @@ Test(accounts, quality_comes_with_the_pcpus)
 }
 
 /* vpmu_host_sync and control calls wait for the owners of online pCPUs, no others. */
-struct owner {
-	int stop;
-};
-
-static void *own(void *arg)
-{
-	struct owner *o = arg;
-
-	urcu_memb_register_thread();
-	vpmu_pcpu_online(b.p[1]);
-	vpmu_pcpu_switch(b.p[1], &b.ctx[1]);
-	for (int i = 0; i < 1000; i++)
-		bed_run(&b, 1, 1);
-	__atomic_store_n(&o->stop, 1, __ATOMIC_RELEASE);
-	while (__atomic_load_n(&o->stop, __ATOMIC_ACQUIRE) == 1)
-		vpmu_pcpu_poll(b.p[1]);
-	vpmu_pcpu_switch(b.p[1], NULL);
-	vpmu_pcpu_offline(b.p[1]);
-	urcu_memb_unregister_thread();
-	return NULL;
-}
-
 Test(accounts, sync_reaches_online_pcpus)
 {
-	struct vpmu_consumer *c;
-	struct owner o = {0};
-	pthread_t t;
+	struct vpmu_consumer *c = bed_count(&b, b.tenant, INSNS);
+	struct bed_owner o;
 
-	c = bed_count(&b, b.tenant, INSNS);
-	pthread_create(&t, NULL, own, &o);
-	while (!__atomic_load_n(&o.stop, __ATOMIC_ACQUIRE))
-		;
+	vpmu_pcpu_switch(b.p[1], &b.ctx[1]);
+	bed_run(&b, 1, 1000);
+	bed_owner_start(&o, b.p[1]);
 	cr_assert_eq(bed_read(c).count, 0, "nobody charged it yet");
 	vpmu_host_sync(b.host);
 	cr_assert_eq(bed_read(c).count, 1000);
 	bed_conserved(&b);
-	__atomic_store_n(&o.stop, 2, __ATOMIC_RELEASE);
-	pthread_join(t, NULL);
+	bed_owner_stop(&o);
 }

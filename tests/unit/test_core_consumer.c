@@ -2,13 +2,12 @@
 /*
  * Changes of a consumer under readers, at the moment that matters: after a reader has found the
  * consumer's state, and before it has the account's sum. account_sum and what allocates are wrapped
- * (see CMakeLists.txt): a test can act inside of a read, and sees every allocation.
+ * (alloc_wrap.h): a test can act inside of a read, and sees every allocation.
  */
-#include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdlib.h>
 
+#include "alloc_wrap.h"
 #include "core_bed.h"
 #include "vpmu/core/internal.h"
 
@@ -17,7 +16,6 @@ static struct vpmu_consumer c, other, peer;
 /* Action of the next call of account_sum on this thread, once, before and after the sum. */
 static __thread void (*before_sum)(void), (*after_sum)(void);
 static __thread int skip_sums;
-static unsigned long allocations; /* atomic */
 
 void __real_account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum);
 void __wrap_account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum);
@@ -38,30 +36,6 @@ void __wrap_account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum 
 	__real_account_sum(a, slot, sum);
 	if (after)
 		after();
-}
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	return __real_malloc(size);
-}
-
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	return __real_calloc(n, size);
-}
-
-int __real_posix_memalign(void **p, size_t align, size_t size);
-int __wrap_posix_memalign(void **p, size_t align, size_t size);
-int __wrap_posix_memalign(void **p, size_t align, size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	return __real_posix_memalign(p, align, size);
 }
 
 static void setup(void)
@@ -265,21 +239,21 @@ Test(consumer, toggling_a_key_in_use_allocates_nothing)
 	cr_assert_eq(vpmu_consumer_add(&third, b.tenant, INSNS, NULL), 0);
 	add(true);
 	toggle(1);
-	before = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+	before = alloc_calls;
 	toggle(1000);
 	for (int i = 0; i < 1000; i++) {
 		cr_assert_eq(vpmu_consumer_add(&fresh, b.vcpu[0], INSNS, b.p[0]), 0);
 		vpmu_consumer_del(&fresh, b.p[0], NULL);
 	}
-	cr_expect_eq(__atomic_load_n(&allocations, __ATOMIC_RELAXED) - before, 0);
+	cr_expect_eq(alloc_calls - before, 0);
 	/* By control, on an account that has the key in use anyway. */
 	cr_assert_eq(vpmu_consumer_add(&fresh, b.tenant, INSNS, NULL), 0);
-	before = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+	before = alloc_calls;
 	for (int i = 0; i < 100; i++) {
 		vpmu_consumer_disable(&other, NULL);
 		cr_assert_eq(vpmu_consumer_enable(&other, NULL), 0);
 	}
-	cr_expect_eq(__atomic_load_n(&allocations, __ATOMIC_RELAXED) - before, 0);
+	cr_expect_eq(alloc_calls - before, 0);
 	vpmu_consumer_del(&fresh, NULL, NULL);
 	vpmu_consumer_del(&c, b.p[0], NULL);
 	vpmu_consumer_del(&third, NULL, NULL);
@@ -307,10 +281,10 @@ Test(consumer, a_reader_that_stays_holds_no_memory)
 	sem_wait(&reader_has_sum);
 	add(true);
 	before = mallinfo2();
-	calls = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+	calls = alloc_calls;
 	toggle(1000000);
 	after = mallinfo2();
-	cr_expect_eq(__atomic_load_n(&allocations, __ATOMIC_RELAXED) - calls, 0);
+	cr_expect_eq(alloc_calls - calls, 0);
 	cr_expect_leq(after.uordblks + after.hblkhd, before.uordblks + before.hblkhd);
 	sem_post(&reader_may_go_on);
 	pthread_join(reader, NULL);

@@ -157,9 +157,9 @@ Test(seeds, removed_cgroup_folds_into_its_parent)
 {
 	struct vpmu_account *vm, *vcpu;
 	struct vpmu_context ctx;
-	struct vpmu_consumer *tenant = bed_count(&b, b.tenant, INSNS), *root;
+	struct vpmu_consumer *tenant = bed_count(&b, b.tenant, INSNS);
+	struct vpmu_consumer *root = bed_count(&b, vpmu_host_root(b.host), INSNS);
 
-	root = bed_count(&b, vpmu_host_root(b.host), INSNS);
 	for (unsigned int i = 1; i <= 20; i++) {
 		cr_assert_eq(vpmu_account_create(b.tenant, NULL, &vm), 0);
 		cr_assert_eq(vpmu_account_create(vm, NULL, &vcpu), 0);
