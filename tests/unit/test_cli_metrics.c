@@ -2,61 +2,19 @@
 /* cli/metrics.c, metric_value.c: what -M chooses, and that the value of a metric is never
  * better than the worst of its counts. The metrics that come with vpmu are found from the test's
  * folder. */
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "cli/metrics.h"
-
-static char home[] = "/tmp/test_metrics_XXXXXX";
 
 static void begin(void)
 {
-	cr_assert(mkdtemp(home));
+	folder_begin();
 	unsetenv("XDG_CONFIG_HOME");
-	setenv("HOME", home, 1);
+	setenv("HOME", folder, 1);
 }
 
-static void end(void)
-{
-	char command[100];
-
-	snprintf(command, sizeof(command), "rm -r %s", home);
-	cr_expect_eq(system(command), 0);
-}
-
-TestSuite(cli_metrics, .init = begin, .fini = end);
-
-static void put(const char *name, const char *text)
-{
-	char path[200];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", home, name);
-	f = fopen(path, "w");
-	cr_assert(f, "%s", path);
-	fputs(text, f);
-	fclose(f);
-}
-
-/* A file in the folder of the user. */
-static void put_user(const char *name, const char *text)
-{
-	static const char *const folders[] = {".config", ".config/vpmu", ".config/vpmu/metrics"};
-	char path[300];
-
-	for (size_t i = 0; i < 3; i++) {
-		snprintf(path, sizeof(path), "%s/%s", home, folders[i]);
-		cr_assert(mkdir(path, 0700) == 0 || errno == EEXIST);
-	}
-	snprintf(path, sizeof(path), ".config/vpmu/metrics/%s", name);
-	put(path, text);
-}
+TestSuite(cli_metrics, .init = begin, .fini = folder_end);
 
 /* The labels that @list chooses and, behind "|", the events. */
 static const char *chosen(const char *list, const char *events)
@@ -130,30 +88,30 @@ Test(cli_metrics, files)
 	char path[100], want[300];
 
 	/* The user's file comes first, and a path is used as given, whatever else there is. */
-	put_user("mine.metrics", "[ipc]\ndescription=x\nformula=loads\n");
+	folder_put("/.config/vpmu/metrics/mine.metrics", "[ipc]\ndescription=x\nformula=loads\n");
 	cr_expect_str_eq(chosen("ipc", NULL), "ipc|loads");
 	cr_expect_str_eq(chosen("mine,cpi", NULL), "ipc cpi|loads,cycles,instructions");
-	put("p.metrics", "[ipc]\ndescription=x\nformula=stores\n"
-			 "[other]\ndescription=x\nformula=intel::r1a8 / cycles:u\n");
-	snprintf(path, sizeof(path), "%s/p.metrics", home);
+	folder_put("/p.metrics", "[ipc]\ndescription=x\nformula=stores\n"
+				 "[other]\ndescription=x\nformula=intel::r1a8 / cycles:u\n");
+	snprintf(path, sizeof(path), "%s/p.metrics", folder);
 	cr_expect_str_eq(chosen(path, NULL), "ipc other|stores,intel::r1a8,cycles:u");
-	snprintf(path, sizeof(path), "ipc,%s/p.metrics", home);
+	snprintf(path, sizeof(path), "ipc,%s/p.metrics", folder);
 	cr_expect_str_eq(chosen(path, "stores"), "ipc ipc other|stores,loads,intel::r1a8,cycles:u");
 	cr_expect(strstr(chosen("other", NULL), "\"other\" is no metric"));
 
-	put("p.metrics", "# nothing\n");
-	snprintf(path, sizeof(path), "%s/p.metrics", home);
+	folder_put("/p.metrics", "# nothing\n");
+	snprintf(path, sizeof(path), "%s/p.metrics", folder);
 	snprintf(want, sizeof(want), "%s: no metric is defined there", path);
 	cr_expect_str_eq(chosen(path, NULL), want);
 
 	/* A file with a fault is no obstacle, unless a requested metric is not found. */
-	put_user("bad.metrics", "[wanted]\n");
+	folder_put("/.config/vpmu/metrics/bad.metrics", "[wanted]\n");
 	cr_expect_str_eq(chosen("cpi", NULL), "cpi|cycles,instructions");
 	snprintf(want, sizeof(want), "file; %s/.config/vpmu/metrics/bad.metrics:1: [wanted] has no",
-		 home);
+		 folder);
 	cr_expect(strstr(chosen("wanted", NULL), want), "%s", chosen("wanted", NULL));
 
-	snprintf(path, sizeof(path), "%s/.config", home);
+	snprintf(path, sizeof(path), "%s/.config", folder);
 	setenv("XDG_CONFIG_HOME", path, 1);
 	cr_expect_str_eq(chosen("ipc", NULL), "ipc|loads");
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);

@@ -2,21 +2,16 @@
 /* Names of processes of the host and of their code; files of tenants that may be hostile. */
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "cli/processes.h"
 #include "cli/symbols.h"
 #include "tests/random.h"
@@ -89,23 +84,16 @@ const char *__wrap_symbols_find(const struct symbols *s, uint64_t address, uint6
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static char folder[64], file[80];
+static char file[80];
 
-static void make_folder(void)
+static void begin(void)
 {
-	strcpy(folder, "/tmp/vpmu-processes-XXXXXX");
-	cr_assert(mkdtemp(folder));
+	folder_begin();
 	snprintf(file, sizeof(file), "%s/file", folder);
 	reader = READ;
 }
 
-static void remove_folder(void)
-{
-	unlink(file);
-	rmdir(folder);
-}
-
-TestSuite(cli_processes, .init = make_folder, .fini = remove_folder);
+TestSuite(cli_processes, .init = begin, .fini = folder_end);
 
 static uint64_t in_ns(uint64_t ns)
 {
@@ -124,15 +112,6 @@ static int ask(const char *path, uint64_t inode, uint64_t deadline_ns)
 
 	free(place.name);
 	return ret;
-}
-
-static void write_bytes(const unsigned char *data, size_t n)
-{
-	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	cr_assert(fd >= 0);
-	cr_assert_eq(write(fd, data, n), (ssize_t)n);
-	close(fd);
 }
 
 /* ---- processes ---------------------------------------------------------------------------- */
@@ -251,7 +230,7 @@ Test(cli_processes, only_the_regular_file_that_was_mapped)
 	cr_assert_eq(stat("/proc/self/exe", &st), 0);
 	cr_assert_eq(ask("/proc/self/exe", st.st_ino + 1, in_ns(HANG_NS)), -ESTALE);
 	unlink(file);
-	write_bytes((const unsigned char *)"#!/bin/sh\n", 10);
+	folder_put_bytes("/file", "#!/bin/sh\n", 10);
 	cr_assert_eq(ask(file, 0, in_ns(HANG_NS)), -ENOEXEC);
 	/* The second path is for one that cannot be opened. */
 	cr_assert_eq(object_names((const char *const[2]){"/nonexistent", file}, 0, NO_DEBUG, NULL,
@@ -274,7 +253,7 @@ Test(cli_processes, damaged_files_harm_nobody)
 		unsigned char old = data[at];
 
 		data[at] = (unsigned char)random_split(&seed);
-		write_bytes(data, (size_t)n);
+		folder_put_bytes("/file", data, (size_t)n);
 		cr_assert(ask(file, 0, in_ns(HANG_NS)) <= 0);
 		data[at] = i % 4 ? old : data[at];
 	}

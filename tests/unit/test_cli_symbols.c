@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Names of functions from image files, which are as their owners made them. */
-#include <criterion/criterion.h>
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "cli/symbols.h"
 
 #define TEXT	    0x200000ULL
@@ -19,21 +13,13 @@
 
 static char path[64];
 
-static void make_dir(void)
+static void begin(void)
 {
-	strcpy(path, "/tmp/vpmu-symbols-XXXXXX");
-	cr_assert(mkdtemp(path));
-	strcat(path, "/file");
+	folder_begin();
+	strcpy(path, folder_path("/file"));
 }
 
-static void remove_dir(void)
-{
-	unlink(path);
-	*strrchr(path, '/') = 0;
-	rmdir(path);
-}
-
-TestSuite(cli_symbols, .init = make_dir, .fini = remove_dir);
+TestSuite(cli_symbols, .init = begin, .fini = folder_end);
 
 /* An ELF file of @nr symbols and @names. Returns its bytes, malloc'd. */
 static unsigned char *make_elf(const Elf64_Sym *sym, size_t nr, const char *names,
@@ -81,21 +67,12 @@ static unsigned char *make_elf(const Elf64_Sym *sym, size_t nr, const char *name
 	return file;
 }
 
-static void write_file(const unsigned char *data, size_t bytes)
-{
-	FILE *f = fopen(path, "we");
-
-	cr_assert(f);
-	cr_assert_eq(fwrite(data, 1, bytes, f), bytes);
-	cr_assert_eq(fclose(f), 0);
-}
-
 static void write_elf(const Elf64_Sym *sym, size_t nr, const char *names, size_t names_bytes)
 {
 	size_t bytes;
 	unsigned char *file = make_elf(sym, nr, names, names_bytes, &bytes);
 
-	write_file(file, bytes);
+	folder_put_bytes("/file", file, bytes);
 	free(file);
 }
 
@@ -273,7 +250,7 @@ Test(cli_symbols, no_image)
 	cr_assert_eq(symlink("/dev/zero", path), 0);
 	cr_expect_eq(load(&s), -EINVAL);
 	unlink(path);
-	write_file((const unsigned char *)"#!/bin/sh\n", 10);
+	folder_put_bytes("/file", "#!/bin/sh\n", 10);
 	cr_expect_eq(load(&s), -ENOEXEC);
 	cr_assert_eq(truncate(path, 0), 0);
 	cr_expect_eq(load(&s), -ENOEXEC);
@@ -293,10 +270,10 @@ Test(cli_symbols, damaged)
 		uint64_t offset;
 
 		if (i < bytes) {
-			write_file(file, i);
+			folder_put_bytes("/file", file, i);
 		} else {
 			file[i - bytes] ^= 0xff;
-			write_file(file, bytes);
+			folder_put_bytes("/file", file, bytes);
 			file[i - bytes] ^= 0xff;
 		}
 		if (load(&s))

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/config: valid files and options, and the message of each refusal. */
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "vmm/config/config.h"
 
 static int parse(struct config *c, const char *text, char *err, size_t errlen)
@@ -346,22 +340,20 @@ Test(config, options_refused)
 	}
 }
 
-Test(config, files)
+Test(config, files, .init = folder_begin, .fini = folder_end)
 {
-	char path[] = "/tmp/vpmu-config-XXXXXX", err[512];
+	const char *path = folder_path("/f");
 	struct config c;
-	int fd = mkstemp(path);
+	char err[512];
 
-	cr_assert_geq(fd, 0);
-	cr_assert_eq(write(fd, VM, strlen(VM)), (ssize_t)strlen(VM));
+	folder_put("/f", VM);
 	config_init(&c);
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(c.nr_vms, 1);
 	config_fini(&c);
-	cr_assert_eq(ftruncate(fd, CONFIG_FILE_MAX + 1), 0);
+	cr_assert_eq(truncate(path, CONFIG_FILE_MAX + 1), 0);
 	config_init(&c);
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), -EFBIG);
-	close(fd);
 	unlink(path);
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), -ENOENT);
 	cr_assert(strstr(err, path), "%s", err);
@@ -413,14 +405,13 @@ Test(config, policies)
 }
 
 /* A FIFO without a writer does not make us wait. */
-Test(config, fifo)
+Test(config, fifo, .init = folder_begin, .fini = folder_end)
 {
-	char dir[] = "/tmp/vpmu-config-XXXXXX", path[64], err[512];
+	const char *path = folder_path("/fifo");
 	struct config c;
+	char err[512];
 	int fd;
 
-	cr_assert(mkdtemp(dir));
-	snprintf(path, sizeof(path), "%s/fifo", dir);
 	cr_assert_eq(mkfifo(path, 0600), 0);
 	config_init(&c);
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), -EINVAL);
@@ -437,6 +428,4 @@ Test(config, fifo)
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(c.nr_vms, 1);
 	config_fini(&c);
-	unlink(path);
-	rmdir(dir);
 }
