@@ -5,6 +5,15 @@
 #include "core_bed.h"
 
 static struct vpmu_emupmu sp;
+static struct vpmu_emu_tally *t;
+
+static void begin(void)
+{
+	cr_assert_eq(vpmu_emupmu_init(&sp, NULL), 0);
+	t = sp.tally;
+}
+
+TestSuite(emupmu, .init = begin);
 
 #define OPS sp.pmu.ops
 
@@ -50,7 +59,6 @@ Test(emupmu, options)
 
 Test(emupmu, eligible)
 {
-	vpmu_emupmu_init(&sp, NULL);
 	cr_assert_eq(eligible(VPMU_EV_INSTRUCTIONS, GUEST), 0x1f);
 	cr_assert_eq(eligible(VPMU_EV_CYCLES, GUEST), 0x2f);
 	cr_assert_eq(eligible(VPMU_EV_REF_CYCLES, VPMU_KEY_OS), 0x4f);
@@ -67,7 +75,6 @@ Test(emupmu, eligible)
 
 Test(emupmu, bind_refuses)
 {
-	vpmu_emupmu_init(&sp, NULL);
 	cr_assert_eq(OPS->bind(&sp.pmu, 5, INSNS), -EINVAL, "fixed 1 counts cycles");
 	cr_assert_eq(OPS->bind(&sp.pmu, 7, INSNS), -EINVAL, "no such counter");
 	cr_assert_eq(OPS->bind(&sp.pmu, 0, MISSES), -EINVAL);
@@ -111,7 +118,6 @@ Test(emupmu, wrap_and_audit)
 {
 	struct vpmu_emupmu_opts opts = {.width = 8};
 	struct vpmu_consumer *c;
-	struct bed b;
 
 	bed_init(&b, &opts);
 	c = bed_count(&b, b.tenant, INSNS);
@@ -120,7 +126,6 @@ Test(emupmu, wrap_and_audit)
 		cr_assert_eq(bed_read(c).count, 255 * i);
 	}
 	cr_assert_eq(bed_conserved(&b), 1, "the audit does not wrap");
-	bed_end(&b, c);
 	bed_fini(&b);
 }
 
@@ -133,7 +138,6 @@ Test(emupmu, kick)
 {
 	int kicks = 0;
 
-	vpmu_emupmu_init(&sp, NULL);
 	OPS->kick(&sp.pmu); /* no callee */
 	sp.kick = count_kick;
 	sp.kick_arg = &kicks;
@@ -146,10 +150,7 @@ Test(emupmu, kick)
 Test(emupmu, sums)
 {
 	uint64_t by_mode[VPMU_EMU_MODES][VPMU_EMU_EVENTS] = {0}, seed = 1;
-	struct vpmu_emu_tally *t;
 
-	vpmu_emupmu_init(&sp, NULL);
-	t = sp.tally;
 	for (int i = 0; i < 1000; i++) {
 		uint64_t n[VPMU_EMU_EVENTS];
 		int mode, event;
@@ -220,11 +221,8 @@ Test(emupmu, svm_sets)
  * replaced, dropped by 0 and by unbind. */
 Test(emupmu, arm)
 {
-	struct vpmu_emu_tally *t;
 	const struct vpmu_emu_alarm *a;
 
-	vpmu_emupmu_init(&sp, NULL);
-	t = sp.tally;
 	vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_LOADS, 1000);
 	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_LOADS, 50);
 	cr_assert_eq(OPS->bind(&sp.pmu, 2,
@@ -260,10 +258,6 @@ Test(emupmu, arm)
 /* Several alarms: due when any is; a wrapped sum is no special case. */
 Test(emupmu, arm_several)
 {
-	struct vpmu_emu_tally *t;
-
-	vpmu_emupmu_init(&sp, NULL);
-	t = sp.tally;
 	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_CYCLES, UINT64_MAX - 2);
 	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_INSTRUCTIONS, UINT64_MAX - 2);
 	cr_assert_eq(OPS->bind(&sp.pmu, 0, INSNS), 0);
@@ -292,10 +286,8 @@ Test(emupmu, lbr_clock)
 				   .cycles = 40,
 				   .total = 9},
 			     out;
-	struct vpmu_emu_tally *t;
 
 	vpmu_emupmu_init(&sp, NULL);
-	t = sp.tally;
 	cr_assert_eq(sp.pmu.lbr_depth, VPMU_LBR_DEPTH_MAX);
 	vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_CYCLES, 10); /* less than the distance: it wraps */
 	in.e[3] = (struct vpmu_lbr_entry){1, 2, 3};
