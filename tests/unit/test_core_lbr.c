@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Branch records of vCPU tasks: recorded tasks, the CPU at a switch, the right to capture,
- * and lives. Memory:
- * test_core_lbr_memory.c. Any history against a plain model: test_core_lbr_random.c.
+ * and lives. Memory: test_core_lbr_memory.c. Any history against a plain model:
+ * tests/model/test_model.c.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "lbr_bed.h"
 #include "tests/lbr_faults.h"
+#include "tests/random.h"
 
 static void setup(void)
 {
@@ -221,6 +222,42 @@ Test(lbr, short_without_restore)
 		vpmu_pcpu_switch(P0, C2);
 	}
 	expect(0, VPMU_LBR_GUEST, 10, 100);
+}
+
+/* Whatever is in the registers, also in entries beyond @count. */
+Test(lbr, every_bit_of_a_guests_registers_comes_back)
+{
+	uint64_t seed = 1;
+
+	lbr_guest_on(&b, 0);
+	lbr_guest_on(&b, 2);
+	for (unsigned int i = 0; i < 200; i++) {
+		struct vpmu_pcpu *p = b.p[i / 2 % 2];
+		struct vpmu_lbr_regs r = {.depth = (uint8_t)(8 + 8 * (i % 4)),
+					  .head = (uint8_t)(i % VPMU_LBR_DEPTH_MAX),
+					  .cycles = i,
+					  .total = 2 * i},
+				     got;
+		enum vpmu_lbr_user user;
+
+		r.ctl = i % 3 ? LBR_ALL : LBR_ALL & ~VPMU_LBR_EN;
+		r.count = (uint8_t)(i % (r.depth + 1u));
+		for (int e = 0; e < VPMU_LBR_DEPTH_MAX; e++)
+			r.e[e] = (struct vpmu_lbr_entry){random_split(&seed), random_split(&seed),
+							 random_split(&seed)};
+		cr_assert_eq(vpmu_context_place(C0, p), 0);
+		if (i % 5 == 0)
+			vpmu_pcpu_switch(p, C0);
+		cr_assert_eq(vpmu_lbr_guest_set(C0, p, &r), 0);
+		vpmu_pcpu_switch(p, C0);
+		cr_assert_eq(vpmu_lbr_live(C0, p, &got, &user), 0);
+		cr_assert(!memcmp(&got, &r, sizeof(r)), "%u: live", i);
+		vpmu_pcpu_switch(p, p == P0 ? C2 : NULL);
+		cr_assert_eq(vpmu_lbr_read(b.vcpu[0], &got, &user), 0);
+		cr_assert(!memcmp(&got, &r, sizeof(r)), "%u: read", i);
+		cr_assert_eq(vpmu_lbr_guest_get(C0, p, &got), 0);
+		cr_assert(!memcmp(&got, &r, sizeof(r)), "%u: get", i);
+	}
 }
 
 /* ---- captures ---- */
