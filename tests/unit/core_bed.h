@@ -135,14 +135,20 @@ static inline void bed_run(struct bed *b, int p, uint64_t n)
 	b->pmu[p].own_clock_ns += n;
 }
 
+/* The same, and it is charged. */
+static inline void bed_work(struct bed *b, int p, uint64_t n)
+{
+	bed_run(b, p, n);
+	vpmu_pcpu_flush(b->p[p]);
+}
+
 /* Switch to vCPU @v where it is placed, let it execute @n, flush. */
 static inline void bed_vcpu(struct bed *b, int v, uint64_t n)
 {
 	int p = v % BED_PCPUS;
 
 	vpmu_pcpu_switch(b->p[p], &b->ctx[v]);
-	bed_run(b, p, n);
-	vpmu_pcpu_flush(b->p[p]);
+	bed_work(b, p, n);
 }
 
 static inline struct vpmu_value bed_read(const struct vpmu_consumer *c)

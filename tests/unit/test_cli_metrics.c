@@ -138,45 +138,42 @@ static struct val val(uint64_t count, uint64_t enabled_ns, uint64_t running_ns, 
 		.supported = false                                                                 \
 	}
 
+#define EXACT(n) val(n, 9, 9, "exact")
+
 Test(cli_metrics, values)
 {
 	const struct {
-		int line;
 		struct val instructions, cycles;
 		enum metric_state state;
 		const char *text, *quality;
 		double percent;
 		const char *why;
 	} cases[] = {
-		{__LINE__, val(300, 9, 9, "exact"), val(200, 9, 9, "exact"), METRIC_NUMBER, "1.50",
-		 "exact", 100, ""},
-		{__LINE__, val(300, 9, 9, "exact"), val(200, 9, 9, "modelled"), METRIC_NUMBER,
-		 "1.50", "modelled", 100, ""},
-		{__LINE__, val(300, 9, 9, "partial"), val(200, 9, 9, "tsc partial"), METRIC_NUMBER,
-		 "1.50", "partial tsc", 100, ""},
-		{__LINE__, val(300, 9, 9, "estimated modelled"), val(200, 9, 9, "tsc partial"),
-		 METRIC_NUMBER, "1.50", "estimated modelled tsc partial", 100, ""},
+		{EXACT(300), EXACT(200), METRIC_NUMBER, "1.50", "exact", 100, ""},
+		{EXACT(300), val(200, 9, 9, "modelled"), METRIC_NUMBER, "1.50", "modelled", 100,
+		 ""},
+		{val(300, 9, 9, "partial"), val(200, 9, 9, "tsc partial"), METRIC_NUMBER, "1.50",
+		 "partial tsc", 100, ""},
+		{val(300, 9, 9, "estimated modelled"), val(200, 9, 9, "tsc partial"), METRIC_NUMBER,
+		 "1.50", "estimated modelled tsc partial", 100, ""},
 		/* 300 in a third of the time, 200 in half of it */
-		{__LINE__, val(300, 900, 300, "exact"), val(200, 900, 450, "exact"), METRIC_NUMBER,
-		 "2.25", "exact", 100.0 / 3, ""},
-		{__LINE__, val(200, 900, 900, "exact"), val(200, 900, 450, "exact"), METRIC_NUMBER,
-		 "0.50", "exact", 50, ""},
-		{__LINE__, val(0, 9, 9, "exact"), val(200, 9, 9, "exact"), METRIC_NUMBER, "0.00",
-		 "exact", 100, ""},
-		{__LINE__, val(1, 9, 9, "exact"), val(400, 9, 9, "exact"), METRIC_NUMBER, "0.0025",
-		 "exact", 100, ""},
-		{__LINE__, val(UINT64_MAX, 9, 9, "exact"), val(1, 9, 9, "exact"), METRIC_NUMBER,
-		 "1.844674e+19", "exact", 100, ""},
-		{__LINE__, val(5, 9, 9, "exact"), val(0, 9, 9, "exact"), METRIC_NO_RESULT,
-		 "<not counted>", "exact", 100, "the formula divides by 0"},
-		{__LINE__, val(5, 9, 9, "exact"), val(0, 9, 0, "exact"), METRIC_NOT_COUNTED,
-		 "<not counted>", "exact", 100, "cycles was not counted"},
-		{__LINE__, val(5, 9, 9, "exact"), NOT_SUPPORTED, METRIC_NOT_SUPPORTED,
-		 "<not supported>", "exact", 100, "cycles is not supported"},
-		{__LINE__, NOT_SUPPORTED, val(0, 9, 0, "exact"), METRIC_NOT_SUPPORTED,
-		 "<not supported>", "exact", 100, "instructions is not supported"},
-		{__LINE__, val(0, 9, 0, "exact"), NOT_SUPPORTED, METRIC_NOT_SUPPORTED,
-		 "<not supported>", "exact", 100, "cycles is not supported"},
+		{val(300, 900, 300, "exact"), val(200, 900, 450, "exact"), METRIC_NUMBER, "2.25",
+		 "exact", 100.0 / 3, ""},
+		{val(200, 900, 900, "exact"), val(200, 900, 450, "exact"), METRIC_NUMBER, "0.50",
+		 "exact", 50, ""},
+		{EXACT(0), EXACT(200), METRIC_NUMBER, "0.00", "exact", 100, ""},
+		{EXACT(1), EXACT(400), METRIC_NUMBER, "0.0025", "exact", 100, ""},
+		{EXACT(UINT64_MAX), EXACT(1), METRIC_NUMBER, "1.844674e+19", "exact", 100, ""},
+		{EXACT(5), EXACT(0), METRIC_NO_RESULT, "<not counted>", "exact", 100,
+		 "the formula divides by 0"},
+		{EXACT(5), val(0, 9, 0, "exact"), METRIC_NOT_COUNTED, "<not counted>", "exact", 100,
+		 "cycles was not counted"},
+		{EXACT(5), NOT_SUPPORTED, METRIC_NOT_SUPPORTED, "<not supported>", "exact", 100,
+		 "cycles is not supported"},
+		{NOT_SUPPORTED, val(0, 9, 0, "exact"), METRIC_NOT_SUPPORTED, "<not supported>",
+		 "exact", 100, "instructions is not supported"},
+		{val(0, 9, 0, "exact"), NOT_SUPPORTED, METRIC_NOT_SUPPORTED, "<not supported>",
+		 "exact", 100, "cycles is not supported"},
 	};
 	char instructions[] = "instructions", cycles[] = "cycles",
 	     *events[] = {cycles, instructions};
@@ -191,14 +188,13 @@ Test(cli_metrics, values)
 		char buf[METRIC_TEXT];
 
 		metric_value(&ms.m[0], &r, &row, &mv);
-		cr_expect_eq(mv.state, cases[i].state, "line %d", cases[i].line);
-		cr_expect_str_eq(metric_spell(&mv, buf), cases[i].text, "line %d: %s",
-				 cases[i].line, metric_spell(&mv, buf));
-		cr_expect_str_eq(mv.v.quality, cases[i].quality, "line %d: %s", cases[i].line,
-				 mv.v.quality);
-		cr_expect(fabs(val_percent(&mv.v) - cases[i].percent) < 1e-6, "line %d: %g",
-			  cases[i].line, val_percent(&mv.v));
-		cr_expect_str_eq(mv.why, cases[i].why, "line %d: %s", cases[i].line, mv.why);
+		cr_expect_eq(mv.state, cases[i].state, "row %zu", i);
+		cr_expect_str_eq(metric_spell(&mv, buf), cases[i].text, "row %zu: %s", i,
+				 metric_spell(&mv, buf));
+		cr_expect_str_eq(mv.v.quality, cases[i].quality, "row %zu: %s", i, mv.v.quality);
+		cr_expect(fabs(val_percent(&mv.v) - cases[i].percent) < 1e-6, "row %zu: %g", i,
+			  val_percent(&mv.v));
+		cr_expect_str_eq(mv.why, cases[i].why, "row %zu: %s", i, mv.why);
 	}
 	metrics_free(&ms);
 }

@@ -17,8 +17,7 @@ Test(accounts, ancestors_are_sums)
 	bed_vcpu(&b, 0, 11);
 	bed_vcpu(&b, 1, 100);
 	vpmu_pcpu_switch(b.p[1], NULL);
-	bed_run(&b, 1, 1000);
-	vpmu_pcpu_flush(b.p[1]);
+	bed_work(&b, 1, 1000);
 	for (int i = 0; i < 6; i++) {
 		struct vpmu_value v = bed_read(c[i]);
 
@@ -37,8 +36,7 @@ Test(accounts, host_does_not_get_what_nobody_asked_for)
 	bed_vcpu(&b, 0, 10);
 	bed_vcpu(&b, 2, 500); /* has not asked */
 	vpmu_pcpu_switch(b.p[0], NULL);
-	bed_run(&b, 0, 3);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 3);
 	cr_assert_eq(bed_read(host).count, 3);
 	cr_assert_eq(bed_read(one).count, 10);
 	cr_assert_gt(bed_conserved(&b), 0, "and yet nothing is lost");

@@ -221,8 +221,7 @@ Test(alarm, due_before_clear)
 	cr_assert_eq(t[1].last_over, 1);
 	vpmu_alarm_clear(&t[1].alarm, b.p[0]);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	bed_run(&b, 0, 1000);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 1000);
 	cr_assert_eq(t[1].fires, 1);
 	cr_assert_eq(b.pmu[0].tally->armed, 0);
 }
@@ -270,8 +269,7 @@ Test(alarm, unsupported_has_none)
 Test(alarm, due_at_a_flush_is_armed_again)
 {
 	tick_add(t, &b, b.p[0], 0, INSNS, 100);
-	bed_run(&b, 0, 100);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 100);
 	cr_assert_eq(t->fires, 1);
 	cr_assert_eq(alarm_left(&b, 0), 100);
 	bed_run(&b, 0, 100);

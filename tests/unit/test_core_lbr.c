@@ -326,7 +326,11 @@ Test(lbr, one_ctl_where_they_overlap)
 
 Test(lbr, refusals)
 {
-	struct vpmu_lbr_regs r = {.ctl = LBR_ALL, .depth = 32}, bad;
+	const struct vpmu_lbr_regs bad[] = {{.ctl = 1u << 4, .depth = 32},
+					    {.ctl = LBR_ALL, .depth = 12},
+					    {.ctl = LBR_ALL, .depth = 32, .head = 32},
+					    {.ctl = LBR_ALL, .depth = 32, .count = 33}};
+	struct vpmu_lbr_regs r = {.ctl = LBR_ALL, .depth = 32}, now;
 
 	cr_assert_eq(vpmu_lbr_attach(b.vm, VPMU_LBR_CALL_STACK | VPMU_LBR_TYPES), -EINVAL);
 	cr_assert_eq(vpmu_lbr_attach(b.vm, 1u << 31), -EINVAL);
@@ -337,20 +341,10 @@ Test(lbr, refusals)
 	cr_assert_eq(lbr_usage(&b).bytes, 0);
 	cr_assert_eq(vpmu_lbr_guest_open(C0, NULL, 8), 0);
 	cr_assert_eq(vpmu_lbr_guest_open(C0, NULL, 16), 0, "open already");
-	bad = r;
-	bad.ctl = 1u << 4;
-	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad), -EINVAL);
-	bad = r;
-	bad.depth = 12;
-	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad), -EINVAL);
-	bad = r;
-	bad.head = 32;
-	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad), -EINVAL);
-	bad = r;
-	bad.count = 33;
-	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad), -EINVAL);
-	cr_assert_eq(vpmu_lbr_guest_get(C0, NULL, &bad), 0);
-	cr_assert(bad.depth == 8 && bad.ctl == 0, "nothing of that was taken");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad[i]), -EINVAL, "%zu", i);
+	cr_assert_eq(vpmu_lbr_guest_get(C0, NULL, &now), 0);
+	cr_assert(now.depth == 8 && now.ctl == 0, "nothing of that was taken");
 	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &r), 0);
 }
 

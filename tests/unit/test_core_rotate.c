@@ -89,8 +89,7 @@ Test(rotate, refused)
 	for (int t = 0; t < 500; t++) {
 		bed_run(&b, 0, 50);
 		vpmu_pcpu_tick(b.p[0]);
-		bed_run(&b, 0, 50);
-		vpmu_pcpu_flush(b.p[0]);
+		bed_work(&b, 0, 50);
 		total += 100;
 	}
 	for (int i = 0; i < 5; i++) {
@@ -130,8 +129,7 @@ Test(rotate, refused_after_a_move)
 	user = bed_own(&b, 0, vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR));
 	bed_own(&b, 0, STORES);
 	for (int t = 0; t < 100; t++) {
-		bed_run(&b, 0, 10);
-		vpmu_pcpu_flush(b.p[0]);
+		bed_work(&b, 0, 10);
 	}
 	v = bed_read(user);
 	cr_assert_eq(v.count, 1000);
@@ -215,10 +213,8 @@ Test(rotate, fixed_counters_are_preferred_and_moved_to)
 	cr_assert(b.pmu[0].ctr[0].bound);
 	bed_end(&b, usr);
 	loads = bed_own(&b, 0, LOADS);
-	bed_run(&b, 0, 10);
-	vpmu_pcpu_flush(b.p[0]);
-	bed_run(&b, 0, 10);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 10);
+	bed_work(&b, 0, 10);
 	cr_assert_eq(bed_read(all).running_ns, bed_read(all).enabled_ns);
 	cr_assert_eq(bed_read(loads).running_ns, 20);
 }
@@ -268,8 +264,7 @@ Test(rotate, a_refused_bind_keeps_no_counter)
 	c[0] = bed_own(&b, 0, LOADS);
 	cr_assert_eq(refusals, 1);
 	c[1] = bed_own(&b, 0, INSNS);
-	bed_run(&b, 0, 100);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 100);
 	cr_assert_eq(bed_read(c[1]).running_ns, 100, "the only counter is free");
 	cr_assert_eq(bed_read(c[0]).running_ns, 0);
 }

@@ -204,8 +204,7 @@ Test(sampler, branches_of_who_ran)
 	cr_assert_eq(r.from, 0x2010, "got %#lx", r.from);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	record(0x1010);
-	bed_run(&b, 0, 100);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 100);
 	cr_assert_eq(r.from, 0x1010);
 	vpmu_pcpu_switch(b.p[0], NULL);
 	vpmu_sampler_destroy(s);
@@ -228,8 +227,7 @@ Test(sampler, from_now_until_destroyed)
 	bed_run(&b, 0, 999);
 	prof_close(f);
 	cr_assert_eq(f->samples[0], 3);
-	bed_run(&b, 0, 10000);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 10000);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[2]);
 	vpmu_pcpu_overflow(b.p[0]);
 	cr_assert_eq(f->samples[0], 3);

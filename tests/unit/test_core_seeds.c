@@ -36,8 +36,7 @@ Test(seeds, master_leaves)
 	second = bed_own(&b, 0, INSNS);
 	bed_run(&b, 0, 10);
 	cr_assert_eq(bed_end(&b, first).count, 110);
-	bed_run(&b, 0, 1);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 1);
 	cr_assert_eq(bed_read(second).count, 11, "not disturbed by the first one's leaving");
 	cr_assert_eq(bed_read(second).running_ns, bed_read(second).enabled_ns);
 }
@@ -73,8 +72,7 @@ Test(seeds, reads_from_signal)
 	signal(SIGUSR1, on_usr1);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
 	in_handler = bed_own(&b, 0, INSNS);
-	bed_run(&b, 0, 42);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 42);
 	urcu_memb_read_lock(); /* inside another read, as it may come */
 	raise(SIGUSR1);
 	urcu_memb_read_unlock();
@@ -119,8 +117,7 @@ Test(seeds, counts_from_before_attach)
 	guest = bed_own(&b, 0, INSNS);
 	cr_assert_eq(bed_read(late).count, 0);
 	cr_assert_eq(bed_read(guest).count, 0);
-	bed_run(&b, 0, 7);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 7);
 	cr_assert_eq(bed_read(late).count, 7);
 	cr_assert_eq(bed_read(guest).count, 7);
 	cr_assert_eq(bed_read(early).count, 557);

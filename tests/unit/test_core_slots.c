@@ -66,8 +66,7 @@ Test(slots, recycled_slot_shows_nothing_of_the_past)
 	/* Only the slot of INSNS is free. */
 	branches = bed_own(&b, 0, BRANCHES);
 	cr_assert_eq(bed_read(branches).count, 0);
-	bed_run(&b, 0, 30);
-	vpmu_pcpu_flush(b.p[0]);
+	bed_work(&b, 0, 30);
 	cr_assert_eq(bed_read(branches).count, 30);
 	cr_assert_eq(bed_read(branches).running_ns, 30);
 	/* pCPU 1 still has the counter of the old key: the vCPU moves there. */
@@ -75,8 +74,7 @@ Test(slots, recycled_slot_shows_nothing_of_the_past)
 	cr_assert_eq(vpmu_context_place(&b.ctx[0], b.p[1]), 0);
 	bed_run(&b, 1, 200);
 	vpmu_pcpu_switch(b.p[1], &b.ctx[0]);
-	bed_run(&b, 1, 4);
-	vpmu_pcpu_flush(b.p[1]);
+	bed_work(&b, 1, 4);
 	cr_assert_eq(bed_read(branches).count, 34);
 	cr_assert_eq(bed_read(branches).running_ns, 34);
 }
