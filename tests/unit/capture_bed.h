@@ -23,6 +23,7 @@ static struct test_host h;
 static struct server *srv;
 static json_t *answers; /* of this test */
 static struct bed_vcpu vcpu[3];
+static struct node *acme;
 
 static inline int bed_where(struct vpmu_context *ctx, struct vpmu_where *out)
 {
@@ -93,6 +94,13 @@ static inline void bed_server(sd_event *ev, const char *path)
 
 	test_host_init(&h, NULL);
 	cr_assert_eq(server_create(h.ts, ev, &opts, &srv, h.err, sizeof(h.err)), 0, "%s", h.err);
+}
+
+/* Without a socket, with a tenant. */
+static inline void bed_acme(void)
+{
+	bed_server(NULL, "/nowhere");
+	acme = test_tenant(&h, "/acme");
 }
 
 static inline void bed_server_fini(void)

@@ -69,15 +69,24 @@ static void populate(void)
 	test_vcpu_init(&emulator, vm_s, 0);
 }
 
-static struct session *open_session(const char *target, enum session_scope scope)
+/* The session is NULL if @ret is not 0. */
+static struct session *try_open(const char *target, enum session_scope scope, size_t events,
+				int ret)
 {
-	struct session_spec spec = {.nr_events = 1, .events = names, .keys = keys, .scope = scope};
+	struct session_spec spec = {
+		.nr_events = events, .events = names, .keys = keys, .scope = scope};
 	struct session *s = NULL;
 
 	spec.open.target =
 		*target == '/' ? tenant_find(h.ts, target) : tenant_vm_find(h.ts, target);
-	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
+	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), ret, "%s", h.err);
+	cr_assert_eq(!s, ret != 0);
 	return s;
+}
+
+static struct session *open_session(const char *target, enum session_scope scope)
+{
+	return try_open(target, scope, 1, 0);
 }
 
 /* Rows of one read: "backend:path[:vm[:vcpu]]=count[!]"; an error is shown instead of the count. */
@@ -183,18 +192,12 @@ Test(backends, only_backends_with_rows_are_flushed)
 
 Test(backends, the_error_of_one_backend_is_an_error)
 {
-	struct session_spec spec = {.nr_events = 1,
-				    .events = names,
-				    .keys = keys,
-				    .scope = SESSION_TENANT,
-				    .open.target = tenants_root(h.ts)};
 	struct vpmu_sharing sh;
-	struct session *s = NULL;
+	struct session *s;
 
 	populate();
 	fake.attach_error = -ENOSPC;
-	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -ENOSPC);
-	cr_expect_null(s);
+	try_open("/", SESSION_TENANT, 1, -ENOSPC);
 	cr_expect(strstr(h.err, "instructions") && strstr(h.err, "backend fake") &&
 			  strstr(h.err, "slots"),
 		  "%s", h.err);
@@ -221,14 +224,10 @@ static void expect_support(const struct session_row *r, void *arg)
 
 Test(backends, quality_and_support_are_each_backends_own)
 {
-	struct session_spec spec = {
-		.nr_events = 2, .events = names, .keys = keys, .open.target = tenants_root(h.ts)};
-	struct session *s;
 	int rows = 0;
 
 	populate();
-	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
-	session_read(s, expect_support, &rows);
+	session_read(try_open("/", SESSION_ONE, 2, 0), expect_support, &rows);
 	cr_expect_eq(rows, 2);
 }
 

@@ -5,15 +5,7 @@
 #include "capture_bed.h"
 #include "service/capture.h"
 
-static struct node *acme;
-
-static void setup(void)
-{
-	bed_server(NULL, "/nowhere");
-	acme = test_tenant(&h, "/acme");
-}
-
-TestSuite(lbr, .init = setup, .fini = bed_fini);
+TestSuite(lbr, .init = bed_acme, .fini = bed_fini);
 
 static void push(unsigned int pcpu, uint64_t from, uint64_t to, uint64_t info)
 {

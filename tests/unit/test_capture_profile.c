@@ -16,15 +16,7 @@
 #define INSNS START ",'event':'instructions'"
 #define LOADS START ",'event':'loads'"
 
-static struct node *acme;
-
-static void setup(void)
-{
-	bed_server(NULL, "/nowhere");
-	acme = test_tenant(&h, "/acme");
-}
-
-TestSuite(profile, .init = setup, .fini = bed_fini);
+TestSuite(profile, .init = bed_acme, .fini = bed_fini);
 
 /* Samples of the rows, or chains, and of the rest. */
 static uint64_t sum(const json_t *o, const char *key)

@@ -4,7 +4,6 @@
  * consumer's state, and before it has the account's sum. account_sum and what allocates are wrapped
  * (alloc_wrap.h): a test can act inside of a read, and sees every allocation.
  */
-#include <pthread.h>
 #include <semaphore.h>
 
 #include "alloc_wrap.h"
@@ -57,15 +56,9 @@ static void add(bool local)
 
 /* ---- a state that ends while somebody reads ---- */
 
-static void disable_local(void)
-{
-	vpmu_consumer_disable(c, b.p[0]);
-	bed_vcpu(&b, 0, 1000);
-}
-
 static void disable(void)
 {
-	vpmu_consumer_disable(c, NULL);
+	vpmu_consumer_disable(c, c->local ? b.p[0] : NULL);
 	bed_vcpu(&b, 0, 1000);
 }
 
@@ -77,21 +70,23 @@ static void delete_and_reuse(void)
 	bed_vcpu(&b, 2, 3);
 }
 
-Test(consumer, local_end_in_the_middle_of_a_read)
+static void ends_while_read(bool local)
 {
-	add(true);
-	before_sum = disable_local;
+	add(local);
+	before_sum = disable;
 	cr_expect_eq(bed_read(c).count, 10, "counts from after the consumer was disabled");
 	cr_expect_null(before_sum, "the sum was read");
 	cr_expect_eq(bed_read(c).count, 10);
 }
 
+Test(consumer, local_end_in_the_middle_of_a_read)
+{
+	ends_while_read(true);
+}
+
 Test(consumer, end_in_the_middle_of_a_read)
 {
-	add(false);
-	before_sum = disable;
-	cr_expect_eq(bed_read(c).count, 10, "counts from after the consumer was disabled");
-	cr_expect_eq(bed_read(c).count, 10);
+	ends_while_read(false);
 }
 
 Test(consumer, another_consumer_in_the_middle_of_a_read)

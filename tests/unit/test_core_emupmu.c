@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The emulator PMU as a host PMU: its events, modes, width and wrap, audit, its options. */
-#include <errno.h>
-
 #include "core_bed.h"
 
 static struct vpmu_emupmu sp;

@@ -4,7 +4,6 @@
  * and lives. Memory: test_core_lbr_memory.c. Any history against a plain model:
  * tests/model/test_model.c.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "lbr_bed.h"

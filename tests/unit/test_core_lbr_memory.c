@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The memory of branch records: only while they are in use, cleared before, never too much,
  * and there for readers. */
-#include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <sys/mman.h>

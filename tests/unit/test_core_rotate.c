@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* More keys than counters: their assignment, its duration, and the values' quality. */
-#include <errno.h>
-
 #include "core_bed.h"
 
 TestSuite(rotate, .fini = bed_teardown);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Samplers that come and go while others run. Random histories of alarms and samplers:
  * tests/model/test_model.c. */
-#include <pthread.h>
 #include <sched.h>
 
 #include "sampling_bed.h"

@@ -4,8 +4,6 @@
  * name, each as the smallest case that shows it (design: "every count is a difference of a shared
  * monotonic counter").
  */
-#include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Slots: shared by equal keys, kept for a return, used again when the table is full. */
-#include <errno.h>
-#include <pthread.h>
-
 #include "core_bed.h"
 #include "vpmu/charge.h"
 #include "vpmu/core/internal.h"
