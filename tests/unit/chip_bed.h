@@ -62,7 +62,7 @@ static inline void cpuid(struct vmm_engine_vcpu *v, bool intel)
 	memcpy(&e[0].edx, intel ? "ineI" : "enti", 4);
 	memcpy(&e[0].ecx, intel ? "ntel" : "cAMD", 4);
 	e[1].ecx = 1u << 24; /* TSC deadline */
-	cr_assert_eq(vmm_emu_ops.set_cpuid(v, e, 2), 0);
+	cr_assert_eq(o->set_cpuid(v, e, 2), 0);
 }
 
 /* Let vCPU @i execute @code from the beginning, in 64-bit mode. */
@@ -77,7 +77,7 @@ static inline void put(struct chip_bed *c, unsigned int i, const uint8_t *code, 
 
 	memcpy(c->b.ram + at, code, (size_t)(end - code));
 	bed_set_mode(&c->b, c->v[i], false);
-	vmm_emu_ops.set_regs(c->v[i], &r);
+	o->set_regs(c->v[i], &r);
 }
 
 #define PUT(c, i, name) put(c, i, name, name##_end)
@@ -94,14 +94,14 @@ static inline void start_with(struct chip_bed *c, unsigned int nr, bool open_pin
 	*bed_u64(&c->b, BED_PT + 16) = 0xfed00000 | 3;
 	c->nr = nr;
 	c->time = 1000;
-	cr_assert_eq(vmm_emu_ops.irqchip_create(c->b.vm), 0);
-	cr_assert_eq(vmm_emu_ops.irqchip_create(c->b.vm), -EEXIST);
-	cr_assert_eq(vmm_emu_ops.set_waker(c->b.vm, &w), 0);
+	cr_assert_eq(o->irqchip_create(c->b.vm), 0);
+	cr_assert_eq(o->irqchip_create(c->b.vm), -EEXIST);
+	cr_assert_eq(o->set_waker(c->b.vm, &w), 0);
 	if (open_pin)
 		((struct emu_vm *)c->b.vm)->chip->ioapic.entry[0] = 0x7f;
 	for (unsigned int i = 0; i < nr; i++) {
-		cr_assert_eq(vmm_emu_ops.vcpu_create(c->b.vm, i, &c->v[i]), 0);
-		vmm_emu_ops.set_tally(c->v[i], &c->t[i]);
+		cr_assert_eq(o->vcpu_create(c->b.vm, i, &c->v[i]), 0);
+		o->set_tally(c->v[i], &c->t[i]);
 		cpuid(c->v[i], true);
 	}
 	for (unsigned int v = 0; v < 256; v++) {
@@ -126,9 +126,9 @@ static inline void start(struct chip_bed *c, unsigned int nr)
 static inline void stop(struct chip_bed *c)
 {
 	for (unsigned int i = 0; i < c->nr; i++)
-		vmm_emu_ops.vcpu_destroy(c->v[i]);
-	vmm_emu_ops.vm_destroy(c->b.vm);
-	vmm_emu_ops.close(c->b.e);
+		o->vcpu_destroy(c->v[i]);
+	o->vm_destroy(c->b.vm);
+	o->close(c->b.e);
 	munmap(c->b.ram, BED_RAM);
 	c->b.e = NULL;
 }
@@ -145,7 +145,7 @@ static inline void stop_last(void)
 static inline enum vmm_exit run(struct chip_bed *c, unsigned int i, uint64_t budget)
 {
 	c->run[i].budget = budget;
-	cr_assert_eq(vmm_emu_ops.run(c->v[i], &c->run[i]), 0);
+	cr_assert_eq(o->run(c->v[i], &c->run[i]), 0);
 	if (c->run[i].exit == VMM_EXIT_ERROR)
 		cr_assert(false, "%s", c->run[i].u.error.msg);
 	return c->run[i].exit;
@@ -168,7 +168,7 @@ static inline void expect(struct chip_bed *c, unsigned int i, const uint32_t *lo
 	struct kvm_regs r;
 	uint32_t got;
 
-	vmm_emu_ops.get_regs(c->v[i], &r);
+	o->get_regs(c->v[i], &r);
 	for (size_t k = 0; k < n; k++) {
 		memcpy(&got, c->b.ram + LOG(i) + k * 4, 4);
 		cr_assert_eq(got, log[k], "line %d: entry %zu is %#x, expected %#x", line, k, got,

@@ -177,19 +177,14 @@ static inline void prog_start(struct bed *b, uint64_t seed)
 
 	bed_set_mode(b, b->v, false);
 	memcpy(b->ram + 0x2000, setup, sizeof(setup));
-	b->r.rip = 0x2000;
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	BED_REGS(b, .rip = 0x2000);
 	cr_assert_eq(bed_run(b, 100), VMM_EXIT_HLT);
 	bed_set_mode(b, b->v, true);
-	vmm_emu_ops.get_sregs(b->v, &sr);
+	o->get_sregs(b->v, &sr);
 	sr.cr4 |= 0x100; /* PCE */
-	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &sr), 0);
+	cr_assert_eq(o->set_sregs(b->v, &sr), 0);
 	memset(&b->r, 0, sizeof(b->r));
-	b->r.rip = BED_CODE;
-	b->r.rsp = BED_STACK;
-	b->r.rdi = BED_DATA;
-	b->r.rflags = 2;
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	BED_REGS(b, .rip = BED_CODE, .rsp = BED_STACK, .rdi = BED_DATA, .rflags = 2);
 	memset(&b->t, 0, sizeof(b->t));
 }
 

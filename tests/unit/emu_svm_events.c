@@ -99,9 +99,9 @@ static void arrives(uint8_t vector)
 {
 	vcpu()->gif_clear = true;
 	if (vector == 2)
-		vmm_emu_ops.nmi(b.v);
+		o->nmi(b.v);
 	else
-		vmm_emu_ops.interrupt(b.v, vector);
+		o->interrupt(b.v, vector);
 }
 
 BED_GUEST(g_spin, "1: jmp 1b");
@@ -161,8 +161,8 @@ Test(emu_svm_events, nmi)
 	host(g_run, g_run_end, IF);
 	guest(g_nop, g_nop_end);
 	run();
-	vmm_emu_ops.nmi(b.v);
-	vmm_emu_ops.interrupt(b.v, 0x70);
+	o->nmi(b.v);
+	o->interrupt(b.v, 0x70);
 	cr_expect_eq(bed_run(&b, 100), VMM_EXIT_HLT);
 	cr_expect(vcpu()->nmi_pending && vcpu()->intr_pending && vcpu()->gif_clear);
 }

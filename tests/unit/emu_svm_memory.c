@@ -131,9 +131,8 @@ Test(emu_svm_memory, asids)
 		nested();
 		*bed_u64(&b, 0x340000) = 0x4444;
 		*bed_u64(&b, 0x350000) = 0x5555;
-		b.r.r8 = invlpga ? 0 : c[i].tlb_control;
-		b.r.r9 = invlpga ? (i == 5 ? 1 : 3) : c[i].asid;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .r8 = invlpga ? 0 : c[i].tlb_control,
+			 .r9 = invlpga ? (i == 5 ? 1 : 3) : c[i].asid);
 		run();
 		cr_expect_eq(ctl()->exit_code, VMEXIT_HLT);
 		cr_expect_eq(b.r.rcx, 0x4444, "%u: 0x%llx", i, b.r.rcx);
@@ -243,7 +242,7 @@ Test(emu_svm_memory, off)
 	static const uint8_t *const code[] = {n_vmrun, n_stgi, n_invlpga};
 
 	BED_START(&b, g_nop, false);
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, &whole, 1), 0);
+	cr_assert_eq(o->set_cpuid(b.v, &whole, 1), 0);
 	bed_load(&b, h_efer, h_efer_end, false);
 	cr_expect_eq(bed_run_to_hlt(&b), EMU_GP);
 	for (unsigned int i = 0; i < 3; i++) {

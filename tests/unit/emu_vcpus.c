@@ -8,8 +8,6 @@
 
 TestSuite(emu_vcpus, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 /* vCPU 0 rewrites a function and passes vCPU 1 its number; 1 serialises, calls it, answers. */
 BED_GUEST(guest_writer, "1: add $1, %ebx\n"
 			"mov %ebx, 0x301001\n" /* mov $imm, %eax; ret at 0x301000 */

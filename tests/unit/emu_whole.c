@@ -7,8 +7,6 @@
 
 TestSuite(emu_whole, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 BED_GUEST(guest_avx512, "vaddps %zmm0, %zmm0, %zmm0\nhlt\n");
 BED_GUEST(guest_rdrand, "rdrand %eax\nhlt\n");
 BED_GUEST(guest_sysenter, "sysenter\nhlt\n");
@@ -104,10 +102,8 @@ Test(emu_whole, msrs_of_a_whole_cpu)
 		else
 			BED_START(&b, guest_rdmsr, false);
 		whole(&b, rows[i].intel);
-		b.r.rcx = rows[i].msr;
-		b.r.rax = rows[i].write ? (uint32_t)rows[i].value : 0;
-		b.r.rdx = rows[i].write ? rows[i].value >> 32 : 0;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = rows[i].msr, .rax = rows[i].write ? (uint32_t)rows[i].value : 0,
+			 .rdx = rows[i].write ? rows[i].value >> 32 : 0);
 		vec = bed_run_to_hlt(&b);
 		cr_assert_eq(vec, rows[i].fault ? 13 : -1, "row %u: vector %d", i, vec);
 		if (!rows[i].write)
@@ -160,9 +156,7 @@ Test(emu_whole, state_of_a_whole_cpu)
 
 	BED_START(&a, guest_wrmsr, false);
 	whole(&a, true);
-	a.r.rcx = 0x4b564d01;
-	a.r.rax = BED_DATA | 1;
-	o->set_regs(a.v, &a.r);
+	BED_REGS(&a, .rcx = 0x4b564d01, .rax = BED_DATA | 1);
 	cr_assert_eq(bed_run_to_hlt(&a), -1);
 	cr_assert_eq(o->get_state(a.v, buf, &n), 0);
 

@@ -23,7 +23,7 @@ static inline void whole(struct bed *b, bool intel)
 	memcpy(&e[0].ebx, name, 4);
 	memcpy(&e[0].edx, name + 4, 4);
 	memcpy(&e[0].ecx, name + 8, 4);
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b->v, e, 3), 0);
+	cr_assert_eq(o->set_cpuid(b->v, e, 3), 0);
 }
 
 #endif

@@ -39,12 +39,10 @@ static inline void host(const uint8_t *code, const uint8_t *end, uint64_t rflags
 	struct kvm_sregs s;
 
 	bed_load(&b, code, end, false);
-	vmm_emu_ops.get_sregs(b.v, &s);
+	o->get_sregs(b.v, &s);
 	s.efer |= SVME;
-	cr_assert_eq(vmm_emu_ops.set_sregs(b.v, &s), 0);
-	b.r.rax = VMCB;
-	b.r.rflags = 2 | rflags;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	cr_assert_eq(o->set_sregs(b.v, &s), 0);
+	BED_REGS(&b, .rax = VMCB, .rflags = 2 | rflags);
 }
 
 /* A guest in 64-bit mode at CPL 0 that shares page tables, GDT and IDT with the host. HLT and what
@@ -91,7 +89,7 @@ static inline void start(void)
 	};
 
 	bed_start(&b, nothing, nothing + sizeof(nothing), false);
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, cpuid, 3), 0);
+	cr_assert_eq(o->set_cpuid(b.v, cpuid, 3), 0);
 }
 
 #endif

@@ -224,7 +224,7 @@ Test(emu_alarm, halt)
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 3);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	b.t.armed = 0;
-	vmm_emu_ops.interrupt(b.v, 0x40);
+	o->interrupt(b.v, 0x40);
 	cr_assert_eq(bed_run_to_hlt(&b), 0x40);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 3, "it returns behind the HLT");
@@ -236,8 +236,8 @@ Test(emu_alarm, before_everything)
 	BED_START(&b, g_idle, false);
 	cr_assert_eq(bed_run(&b, 2), VMM_EXIT_BUDGET);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 0);
-	vmm_emu_ops.interrupt(b.v, 0x40);
-	vmm_emu_ops.kick(b.v);
+	o->interrupt(b.v, 0x40);
+	o->kick(b.v);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	cr_assert_eq(b.run.retired, 0);
 	cr_assert_eq(b.r.rip, BED_CODE + 2);

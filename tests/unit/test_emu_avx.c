@@ -50,7 +50,7 @@ Test(emu_avx, availability)
 	cr_assert_eq(bed_run_to_hlt(&b), 7);
 	bed_load(&b, g_bmi, g_bmi_end, false);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	vmm_emu_ops.get_regs(b.v, &b.r);
+	o->get_regs(b.v, &b.r);
 	cr_assert_eq(b.r.rbx, 4);
 	bed_stop(&b);
 }
@@ -79,7 +79,7 @@ Test(emu_avx, cpuid)
 			{.function = 7, .ebx = word & VMM_SIMD_7B}};
 
 		bed_load(&b, g_all, g_all_end, false);
-		cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 3), 0);
+		cr_assert_eq(o->set_cpuid(b.v, e, 3), 0);
 		cr_assert_eq(bed_run_to_hlt(&b), rows[i].vector, "%u", i);
 		cr_assert_eq(b.run.retired, rows[i].retired, "%u", i);
 	}

@@ -94,14 +94,6 @@ static uint64_t target(const struct row *r)
 	return r->to ? r->to : PAGE_END - r->rest;
 }
 
-static uint64_t cr2(struct bed *b)
-{
-	struct kvm_sregs s;
-
-	vmm_emu_ops.get_sregs(b->v, &s);
-	return s.cr2;
-}
-
 BED_GUEST(b_setup, "mov $0xc0000081,%ecx\n xor %eax,%eax\n mov $0x00180008,%edx\n wrmsr\n"
 		   "inc %ecx\n mov %esi,%eax\n xor %edx,%edx\n wrmsr\n hlt");
 BED_GUEST(b_iretq, "iretq");
@@ -111,26 +103,18 @@ static void start(struct bed *b, const struct row *r)
 	uint64_t at = PAGE_END - (uint64_t)(r->end - r->code);
 	uint64_t frame[5] = {NOWHERE, BED_CS3, 2, BED_STACK, BED_SS3};
 
-	BED_START(b, b_setup, false);
-	b->r.rsi = NOWHERE;
-	vmm_emu_ops.set_regs(b->v, &b->r);
-	cr_assert_eq(bed_run_to_hlt(b), -1);
+	cr_assert_eq(BED_VECTOR(b, b_setup, false, .rsi = NOWHERE), -1);
 	*bed_u64(b, BED_PT) = BED_CODE | 7;
 	*bed_u64(b, PML4) = PDPT | 7;
 	*bed_u64(b, PDPT) = BED_PD | 7;
 	bed_gate(b, 0x80, NOWHERE, 0, 0x6e);
 	memcpy(b->ram + IRETQ, b_iretq, 2);
 	bed_load(b, b_setup, b_setup_end, r->user);
-	memcpy(b->ram + BED_CODE + (at & 0xfff), r->code, (size_t)(r->end - r->code));
+	bed_put(b, BED_CODE + (at & 0xfff), r->code, r->end);
 	memcpy(b->ram + BED_STACK - 0x100, frame, sizeof(frame));
 	memset(&b->t, 0, sizeof(b->t));
-	b->r.rip = at;
-	b->r.rax = NOWHERE;
-	b->r.rcx = NOWHERE;
-	b->r.rsi = PML4;
-	b->r.r11 = 2;
-	b->r.rsp = BED_STACK - 0x100;
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	BED_REGS(b, .rip = at, .rax = NOWHERE, .rcx = NOWHERE, .rsi = PML4, .r11 = 2,
+		 .rsp = BED_STACK - 0x100);
 }
 
 /* Run, and answer the exits. */
@@ -159,7 +143,7 @@ static void arm(struct bed *b, unsigned int event, uint64_t left)
 static void check_at(struct bed *b, const struct row *r, const char *what)
 {
 	cr_assert_eq(b->r.rip, target(r), "%s, %s: rip 0x%llx", r->name, what, b->r.rip);
-	cr_assert_eq(cr2(b), 0, "%s, %s: CR2 0x%lx", r->name, what, cr2(b));
+	cr_assert_eq(bed_sregs(b).cr2, 0, "%s, %s: CR2 0x%lx", r->name, what, bed_sregs(b).cr2);
 	cr_assert_eq(bed_total(&b->t, VPMU_EMU_INSTRUCTIONS), 3, "%s, %s", r->name, what);
 }
 
@@ -169,7 +153,7 @@ static void check_fault(struct bed *b, const struct row *r)
 	cr_assert_eq(bed_run_to_hlt(b), 14, "%s", r->name);
 	cr_assert_eq(bed_stack(b, 1), target(r), "%s: 0x%lx", r->name, bed_stack(b, 1));
 	cr_assert_eq(bed_stack(b, 3) & RF, RF, "%s", r->name);
-	cr_assert_eq(cr2(b), target(r), "%s: CR2 0x%lx", r->name, cr2(b));
+	cr_assert_eq(bed_sregs(b).cr2, target(r), "%s: CR2 0x%lx", r->name, bed_sregs(b).cr2);
 	cr_assert_eq(bed_total(&b->t, VPMU_EMU_INSTRUCTIONS), 4, "%s: and the HLT", r->name);
 }
 
@@ -207,10 +191,10 @@ Test(emu_boundary, an_nmi)
 		cr_assert_eq(go(&b, 0), VMM_EXIT_ALARM, "%s", r->name);
 		b.t.armed = 0;
 		bed_gate(&b, 2, IRETQ, 0, 0xe);
-		cr_assert_eq(vmm_emu_ops.nmi(b.v), 0);
+		cr_assert_eq(o->nmi(b.v), 0);
 		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET, "%s", r->name);
 		cr_assert_eq(b.r.rip, target(r), "%s: 0x%llx behind the IRETQ", r->name, b.r.rip);
-		cr_assert_eq(cr2(&b), 0, "%s", r->name);
+		cr_assert_eq(bed_sregs(&b).cr2, 0, "%s", r->name);
 		cr_assert_eq(bed_run_to_hlt(&b), 14, "%s", r->name);
 		cr_assert_eq(bed_stack(&b, 1), target(r), "%s", r->name);
 	}
@@ -245,11 +229,11 @@ Test(emu_boundary, a_debug_trap)
 			b.r.r11 = 2 | TF; /* SYSRET traps when TF is set behind it */
 			if (r->code == b_rep)
 				b.r.rcx = 1; /* else a trap behind each iteration */
-			vmm_emu_ops.set_regs(b.v, &b.r);
+			o->set_regs(b.v, &b.r);
 			if (returns)
 				bed_gate(&b, 1, IRETQ, 0, 0xe);
 			cr_assert_eq(go(&b, 1), VMM_EXIT_BUDGET, "%s", r->name);
-			cr_assert_eq(cr2(&b), 0, "%s: the trap comes first", r->name);
+			cr_assert_eq(bed_sregs(&b).cr2, 0, "%s: the trap comes first", r->name);
 			if (!returns && !r->no_step) {
 				cr_assert_eq(b.r.rip, BED_HANDLERS + 1, "%s: rip 0x%llx", r->name,
 					     b.r.rip);
@@ -312,11 +296,10 @@ Test(emu_boundary, an_instruction_across_pages)
 			arm(&b, VPMU_EMU_INSTRUCTIONS, 1);
 		cr_assert_eq(bed_run(&b, alarm ? 0 : 1), alarm ? VMM_EXIT_ALARM : VMM_EXIT_BUDGET);
 		cr_assert_eq(b.r.rip, PAGE_END - 4);
-		cr_assert_eq(cr2(&b), 0);
+		cr_assert_eq(bed_sregs(&b).cr2, 0);
 		b.t.armed = 0;
-		cr_assert_eq(bed_run_to_hlt(&b), 14);
-		cr_assert_eq(bed_stack(&b, 1), PAGE_END - 4);
-		cr_assert_eq(cr2(&b), PAGE_END);
+		BED_FAULTS(&b, 14, 0x14, PAGE_END - 4);
+		cr_assert_eq(bed_sregs(&b).cr2, PAGE_END);
 	}
 }
 
@@ -331,7 +314,7 @@ Test(emu_boundary, an_interrupted_branch_goes_where_it_went)
 	bed_gate(&b, 2, IRETQ, 0, 0xe);
 	cr_assert_eq(bed_run(&b, 2), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rip, BED_CODE);
-	cr_assert_eq(vmm_emu_ops.nmi(b.v), 0);
+	cr_assert_eq(o->nmi(b.v), 0);
 	cr_assert_eq(bed_run(&b, 1 + 1000), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rax, 1 + 500);
 	cr_assert_eq(b.r.rsp, BED_STACK);

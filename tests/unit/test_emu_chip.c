@@ -62,7 +62,7 @@ Test(emu_chip, odd_accesses)
 	EXPECT(&c, 0, 0x60014, 0x55);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put(&c, 0, bad[i][0], bad[i][1]);
-		cr_assert_eq(vmm_emu_ops.run(c.v[0], &c.run[0]), 0);
+		cr_assert_eq(o->run(c.v[0], &c.run[0]), 0);
 		cr_assert_eq(c.run[0].exit, VMM_EXIT_ERROR, "case %zu: exit %d", i, c.run[0].exit);
 		cr_assert(strstr(c.run[0].u.error.msg, "no RAM"), "%s", c.run[0].u.error.msg);
 	}
@@ -100,7 +100,7 @@ static uint32_t logged(struct chip_bed *c, unsigned int i)
 	struct kvm_regs r;
 	uint32_t got = 0;
 
-	vmm_emu_ops.get_regs(c->v[i], &r);
+	o->get_regs(c->v[i], &r);
 	if (r.rdi > LOG(i))
 		memcpy(&got, c->b.ram + LOG(i), 4);
 	cr_assert_leq(r.rdi, LOG(i) + 4);
@@ -116,7 +116,7 @@ static uint32_t comes(struct chip_bed *c, unsigned int i)
 
 	to_hlt(c, i, 0);
 	got = logged(c, i);
-	vmm_emu_ops.get_regs(c->v[i], &r);
+	o->get_regs(c->v[i], &r);
 	if (got) {
 		put(c, i, g_idle, g_idle_end);
 		to_hlt(c, i, 0);
@@ -222,8 +222,8 @@ Test(emu_chip, nmis_of_a_former_version)
 	PUT(&c, 0, g_nmis);
 	v = (struct emu_vcpu *)c.v[0];
 	v->nmi_masked = v->nmi_pending = v->lapic.nmi = true;
-	cr_assert_eq(vmm_emu_ops.get_state(c.v[0], state, &n), 0);
-	cr_assert_eq(vmm_emu_ops.set_state(c.v[0], state, n), 0);
+	cr_assert_eq(o->get_state(c.v[0], state, &n), 0);
+	cr_assert_eq(o->set_state(c.v[0], state, n), 0);
 	to_hlt(&c, 0, 0);
 	EXPECT(&c, 0, 1, 3);
 	cr_assert(v->nmi_masked && v->nmi_pending && !v->lapic.nmi);
@@ -285,7 +285,7 @@ Test(emu_chip, message_while_falling_asleep)
 	while (!atomic_load(there))
 		;
 	nanosleep(&nap, NULL);
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 5, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 5, true), 0);
 	pthread_mutex_unlock(&chip->lock);
 	pthread_join(thread, NULL);
 	cr_assert_eq(c.woken[0], 0, "it did not sleep");
@@ -314,9 +314,9 @@ Test(emu_chip, start_up)
 	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x4634}); /* the second is lost */
 	cr_assert_geq(c.woken[1], 1);
 	/* Table 9-1; vector 12H begins at 12000H, in real mode, which this engine does not run. */
-	cr_assert_eq(vmm_emu_ops.run(c.v[1], &c.run[1]), 0);
-	vmm_emu_ops.get_sregs(c.v[1], &s);
-	vmm_emu_ops.get_regs(c.v[1], &r);
+	cr_assert_eq(o->run(c.v[1], &c.run[1]), 0);
+	o->get_sregs(c.v[1], &s);
+	o->get_regs(c.v[1], &r);
 	cr_assert_eq(s.cs.base, 0x12000);
 	cr_assert_eq(s.cs.selector, 0x1200);
 	cr_assert_eq(s.cs.limit, 0xffff);
@@ -332,7 +332,7 @@ Test(emu_chip, start_up)
 	while (run(&c, 1, 0) == VMM_EXIT_INTR)
 		;
 	cr_assert_eq(c.run[1].exit, VMM_EXIT_HLT);
-	vmm_emu_ops.get_sregs(c.v[1], &s);
+	o->get_sregs(c.v[1], &s);
 	cr_assert_eq(s.apic_base, 0xfee00c00);
 	cr_assert_eq(s.cr0 & 0x80000001, 0);
 	cr_assert_eq(((struct emu_vcpu *)c.v[1])->lapic.svr, 0xff);
@@ -352,27 +352,27 @@ Test(emu_chip, ioapic)
 	PUT(&c, 0, g_ioapic);
 	to_hlt(&c, 0, 0);
 	cr_assert(c.run[0].u.hlt.waits, "a device can wake it");
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 24, true), -ENXIO);
+	cr_assert_eq(o->irq_line(c.b.vm, 24, true), -ENXIO);
 	/* Masked: nothing. Edge: once. */
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 6, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 6, true), 0);
 	cr_assert_eq(c.woken[0], 0);
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 5, true), 0);
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 5, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 5, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 5, true), 0);
 	cr_assert_eq(c.woken[0], 1);
 	to_hlt(&c, 0, 0);
 	EXPECT(&c, 0, 0x170011, 0x62, 0x8061, 0);
 	/* Level: again and again while it is asserted. */
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 4, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 4, true), 0);
 	cr_assert_eq(c.woken[0], 2);
 	cr_assert_eq(run(&c, 0, 40), VMM_EXIT_BUDGET);
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 4, false), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 4, false), 0);
 	to_hlt(&c, 0, 0);
 	{
 		uint32_t log[64];
 		struct kvm_regs r;
 		size_t n;
 
-		vmm_emu_ops.get_regs(c.v[0], &r);
+		o->get_regs(c.v[0], &r);
 		n = (r.rdi - LOG(0)) / 4;
 		memcpy(log, c.b.ram + LOG(0), sizeof(log));
 		for (size_t i = 4; i < n && log[i] != 0x8061 && log[i] != 0xc061; i++)
@@ -391,19 +391,19 @@ static void move_vm(struct chip_bed *from, struct chip_bed *to)
 
 	start(to, from->nr);
 	memcpy(to->b.ram, from->b.ram, BED_RAM);
-	cr_assert_eq(vmm_emu_ops.get_vm_state(from->b.vm, buf, &n), 0);
-	cr_assert_eq(vmm_emu_ops.set_vm_state(to->b.vm, buf, n), 0);
+	cr_assert_eq(o->get_vm_state(from->b.vm, buf, &n), 0);
+	cr_assert_eq(o->set_vm_state(to->b.vm, buf, n), 0);
 	for (unsigned int i = 0; i < from->nr; i++) {
 		struct kvm_sregs s;
 		struct kvm_regs r;
 
-		vmm_emu_ops.get_sregs(from->v[i], &s);
-		vmm_emu_ops.get_regs(from->v[i], &r);
+		o->get_sregs(from->v[i], &s);
+		o->get_regs(from->v[i], &r);
 		n = sizeof(buf);
-		cr_assert_eq(vmm_emu_ops.get_state(from->v[i], buf, &n), 0);
-		cr_assert_eq(vmm_emu_ops.set_sregs(to->v[i], &s), 0);
-		cr_assert_eq(vmm_emu_ops.set_regs(to->v[i], &r), 0);
-		cr_assert_eq(vmm_emu_ops.set_state(to->v[i], buf, n), 0);
+		cr_assert_eq(o->get_state(from->v[i], buf, &n), 0);
+		cr_assert_eq(o->set_sregs(to->v[i], &s), 0);
+		cr_assert_eq(o->set_regs(to->v[i], &r), 0);
+		cr_assert_eq(o->set_state(to->v[i], buf, n), 0);
 		to->t[i] = from->t[i];
 	}
 	memcpy(to->run, from->run, sizeof(to->run));
@@ -425,10 +425,10 @@ static void moved(const uint8_t *code, const uint8_t *end, uint64_t step)
 		move_vm(&b, &next);
 		stop(&b);
 		b = next;
-		vmm_emu_ops.set_tally(b.v[0], &b.t[0]);
+		o->set_tally(b.v[0], &b.t[0]);
 		b.time = 1000;
-		vmm_emu_ops.set_waker(
-			b.b.vm, &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
+		o->set_waker(b.b.vm,
+			     &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
 	}
 	cr_assert_eq(memcmp(a.b.ram + LOG(0), b.b.ram + LOG(0), 256), 0);
 	cr_assert_eq(memcmp(a.t[0].ev, b.t[0].ev, sizeof(a.t[0].ev)), 0);
@@ -457,18 +457,17 @@ Test(emu_chip, moved_in_hlt)
 	to_hlt(&a, 0, 0);
 	a.time += 400000;
 	left = a.run[0].u.hlt.deadline - a.time;
-	vmm_emu_ops.set_waker(a.b.vm, NULL);
+	o->set_waker(a.b.vm, NULL);
 	a.time += 1000000000; /* no time passes for a VM that is being saved */
 	move_vm(&a, &b);
 	stop(&a);
 	b.time = 77;
-	vmm_emu_ops.set_waker(b.b.vm,
-			      &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
+	o->set_waker(b.b.vm, &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
 	to_hlt(&b, 0, 0);
 	cr_assert(b.run[0].u.hlt.waits);
 	cr_assert_eq(b.run[0].u.hlt.deadline, 77 + left);
 	b.time = b.run[0].u.hlt.deadline;
-	cr_assert_eq(vmm_emu_ops.expire(b.b.vm, &next), 0);
+	cr_assert_eq(o->expire(b.b.vm, &next), 0);
 	cr_assert_eq(b.woken[0], 1);
 	to_hlt(&b, 0, 0);
 	memcpy(log, b.b.ram + LOG(0), sizeof(log));
@@ -497,8 +496,8 @@ Test(emu_chip, hostile_states)
 	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x4612});
 	for (int vm = 0; vm < 3; vm++) {
 		n = sizeof(was);
-		cr_assert_eq(vm ? vmm_emu_ops.get_state(c.v[vm - 1], was, &n)
-				: vmm_emu_ops.get_vm_state(c.b.vm, was, &n),
+		cr_assert_eq(vm ? o->get_state(c.v[vm - 1], was, &n)
+				: o->get_vm_state(c.b.vm, was, &n),
 			     0);
 		for (size_t i = 0; i < n; i++)
 			for (unsigned int x = 0; x < 256; x += 1 + i % 3 + MORE) {
@@ -506,25 +505,25 @@ Test(emu_chip, hostile_states)
 
 				memcpy(buf, was, n);
 				buf[i] = (uint8_t)x;
-				ret = vm ? vmm_emu_ops.set_state(c.v[vm - 1], buf, n)
-					 : vmm_emu_ops.set_vm_state(c.b.vm, buf, n);
+				ret = vm ? o->set_state(c.v[vm - 1], buf, n)
+					 : o->set_vm_state(c.b.vm, buf, n);
 				cr_assert(ret == 0 || ret == -EINVAL);
 				k = sizeof(again);
-				cr_assert_eq(vm ? vmm_emu_ops.get_state(c.v[vm - 1], again, &k)
-						: vmm_emu_ops.get_vm_state(c.b.vm, again, &k),
+				cr_assert_eq(vm ? o->get_state(c.v[vm - 1], again, &k)
+						: o->get_vm_state(c.b.vm, again, &k),
 					     0);
 				cr_assert(k == n && !memcmp(again, ret ? was : buf, n),
 					  "state %d, byte %zu = %#x: %d", vm, i, x, ret);
 				if (!ret)
-					cr_assert_eq(vm ? vmm_emu_ops.set_state(c.v[vm - 1], was, n)
-							: vmm_emu_ops.set_vm_state(c.b.vm, was, n),
+					cr_assert_eq(vm ? o->set_state(c.v[vm - 1], was, n)
+							: o->set_vm_state(c.b.vm, was, n),
 						     0);
 				refused += ret != 0;
 				loaded += !ret;
 			}
 		for (size_t len = 0; len < n; len++)
-			cr_assert_eq(vm ? vmm_emu_ops.set_state(c.v[vm - 1], was, len)
-					: vmm_emu_ops.set_vm_state(c.b.vm, was, len),
+			cr_assert_eq(vm ? o->set_state(c.v[vm - 1], was, len)
+					: o->set_vm_state(c.b.vm, was, len),
 				     -EINVAL);
 	}
 	cr_assert_gt(refused, 1000);

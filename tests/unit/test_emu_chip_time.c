@@ -65,7 +65,7 @@ Test(emu_chip_time, timer_is_exact)
 		memcpy(c.b.ram + HANDLERS + 0x45 * 32, h, sizeof(h));
 		PUT(&c, 0, g_exact);
 		to_hlt(&c, 0, budget);
-		vmm_emu_ops.get_regs(c.v[0], &r);
+		o->get_regs(c.v[0], &r);
 		cr_assert_eq(r.rdi, LOG(0) + 40 * 4);
 		memcpy(log, c.b.ram + LOG(0), sizeof(log));
 		if (!budget)
@@ -96,11 +96,11 @@ Test(emu_chip_time, halt_and_timer)
 	cr_assert(due > 1000 + 999000 && due <= 1000 + 1000000, "%llu", (unsigned long long)due);
 	/* Too early: nothing, and the same deadline again. */
 	c.time = due - 1;
-	cr_assert_eq(vmm_emu_ops.expire(c.b.vm, &next), 0);
+	cr_assert_eq(o->expire(c.b.vm, &next), 0);
 	cr_assert_eq(next, due);
 	cr_assert_eq(c.woken[0], 0);
 	c.time = due + 500;
-	cr_assert_eq(vmm_emu_ops.expire(c.b.vm, &next), 0);
+	cr_assert_eq(o->expire(c.b.vm, &next), 0);
 	cr_assert_eq(next, 0);
 	cr_assert_eq(c.woken[0], 1);
 	/* Nobody runs it yet: the VM goes on waiting. */
@@ -128,9 +128,9 @@ Test(emu_chip_time, created_while_all_sleep)
 	to_hlt(&c, 0, 0);
 	slept = emu_chip_base(((struct emu_vm *)c.b.vm)->chip);
 	c.time += 5000;
-	cr_assert_eq(vmm_emu_ops.vcpu_create(c.b.vm, 1, &other), 0);
+	cr_assert_eq(o->vcpu_create(c.b.vm, 1, &other), 0);
 	cr_assert_eq(emu_chip_base(((struct emu_vm *)c.b.vm)->chip), slept + 5000);
-	vmm_emu_ops.vcpu_destroy(other);
+	o->vcpu_destroy(other);
 }
 
 /* PAUSE in a loop gives way after as many as the caller says, and only where there are others. */

@@ -15,8 +15,6 @@
 
 TestSuite(emu_compat, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 #define PF 0x4u
 #define AF 0x10u
 #define SF 0x80u
@@ -335,7 +333,7 @@ static void *count(void *arg)
 	struct vmm_run run = {.budget = 1000};
 
 	do {
-		if (vmm_emu_ops.run(arg, &run))
+		if (o->run(arg, &run))
 			return (void *)"run() failed";
 	} while (run.exit == VMM_EXIT_BUDGET || run.exit == VMM_EXIT_INTR);
 	return run.exit == VMM_EXIT_HLT ? NULL : (void *)"no HLT";

@@ -13,8 +13,6 @@
 
 TestSuite(emu_descriptors, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 #define LDT	0x7000ULL /* in guest RAM */
 #define ENTRIES 64u
 #define BEFORE	0xa5a5a5a55a5a5a5aULL /* in the destination */

@@ -33,11 +33,11 @@ static void start(struct bed *b, const uint8_t *code, const uint8_t *end, const 
 	memcpy(&cpuid.ebx, vendor, 4);
 	memcpy(&cpuid.edx, vendor + 4, 4);
 	memcpy(&cpuid.ecx, vendor + 8, 4);
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b->v, &cpuid, 1), 0);
-	vmm_emu_ops.get_sregs(b->v, &s);
+	cr_assert_eq(o->set_cpuid(b->v, &cpuid, 1), 0);
+	o->get_sregs(b->v, &s);
 	s.apic_base = APIC_ON;
-	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &s), 0);
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	cr_assert_eq(o->set_sregs(b->v, &s), 0);
+	o->set_regs(b->v, &b->r);
 	for (unsigned int v = 0; v < 256; v++) {
 		/* movl $v,(%rdi); add $4,%rdi; iretq */
 		uint8_t h[] = {0xc7, 0x07, (uint8_t)v, 0, 0, 0, 0x48, 0x83, 0xc7, 4, 0x48, 0xcf};
@@ -118,14 +118,14 @@ static void check_pmi(const char *vendor, uint32_t mask)
 
 	start(&b, g_pmi, g_pmi_end, vendor);
 	expect(&b, NULL, 0, __LINE__);
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+	cr_assert_eq(o->pmi(b.v), 0);
 	expect(&b, log, 2, __LINE__);
 	/* A second one: an Intel APIC has masked its entry. */
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+	cr_assert_eq(o->pmi(b.v), 0);
 	if (mask) {
 		expect(&b, log, 2, __LINE__);
 		cr_assert_eq(b.run.retired, 0);
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		o->set_regs(b.v, &b.r);
 		expect(&b, log, 3, __LINE__);
 	} else {
 		log[2] = 2, log[3] = 0x400, log[4] = 0x77, log[5] = 0x77;
@@ -133,7 +133,7 @@ static void check_pmi(const char *vendor, uint32_t mask)
 		bed_stop(&b);
 		return;
 	}
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+	cr_assert_eq(o->pmi(b.v), 0);
 	expect(&b, log, 6, __LINE__);
 	bed_stop(&b);
 }
@@ -152,11 +152,11 @@ Test(emu_irq, pmi_before_run)
 	struct emu_vcpu *v;
 
 	START(&b, g_first);
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0); /* LVTPC is masked after a reset */
+	cr_assert_eq(o->pmi(b.v), 0); /* LVTPC is masked after a reset */
 	v = (struct emu_vcpu *)b.v;
 	v->lapic.svr = 0x1ff;
 	v->lapic.lvt[3] = 0x400;
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+	cr_assert_eq(o->pmi(b.v), 0);
 	EXPECT(&b, 2, 1);
 }
 
@@ -174,7 +174,7 @@ Test(emu_irq, pmis_before_run)
 		v->lapic.svr = 0x1ff;
 		for (unsigned int i = 0; i < n; i++) {
 			v->lapic.lvt[3] = 0x400;
-			cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+			cr_assert_eq(o->pmi(b.v), 0);
 		}
 		expect(&b, n == 1 ? log + 1 : log, n == 1 ? 2 : 3, __LINE__);
 	}
@@ -211,9 +211,9 @@ Test(emu_irq, apic_off)
 {
 	START(&b, g_off);
 	EXPECT(&b, 1);
-	vmm_emu_ops.pmi(b.v);
+	o->pmi(b.v);
 	EXPECT(&b, 1);
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	o->set_regs(b.v, &b.r);
 	EXPECT(&b, 1, 2, SVR_OFF, MASKED, 0);
 	START(&b, g_off_gp);
 	cr_assert_eq(bed_run_to_hlt(&b), 13);
@@ -238,13 +238,13 @@ Test(emu_irq, ids)
 
 	START(&b, g_id);
 	EXPECT(&b, 0, 1);
-	cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 17, &v), 0);
+	cr_assert_eq(o->vcpu_create(b.vm, 17, &v), 0);
 	first = b.v;
 	b.v = v;
 	bed_load(&b, g_id, g_id_end, false);
 	((struct emu_vcpu *)v)->apic_base = APIC_ON;
 	EXPECT(&b, 17, 0x10002);
-	vmm_emu_ops.vcpu_destroy(v);
+	o->vcpu_destroy(v);
 	b.v = first;
 }
 
@@ -255,8 +255,8 @@ Test(emu_irq, beside_the_callers)
 {
 	START(&b, g_both);
 	expect(&b, NULL, 0, __LINE__);
-	cr_assert_eq(vmm_emu_ops.interrupt(b.v, 0x30), 0);
-	vmm_emu_ops.set_regs(b.v, &b.r); /* out of HLT */
+	cr_assert_eq(o->interrupt(b.v, 0x30), 0);
+	o->set_regs(b.v, &b.r); /* out of HLT */
 	EXPECT(&b, 0x30, 0x90, 1);
 }
 
@@ -268,7 +268,7 @@ static size_t get(struct bed *b, uint8_t *buf)
 {
 	size_t n = ROOM;
 
-	cr_assert_eq(vmm_emu_ops.get_state(b->v, buf, &n), 0);
+	cr_assert_eq(o->get_state(b->v, buf, &n), 0);
 	return n;
 }
 
@@ -286,14 +286,13 @@ Test(emu_irq, moves)
 			break;
 		}
 		n = get(&b, state);
-		vmm_emu_ops.get_sregs(b.v, &s);
+		o->get_sregs(b.v, &s);
 		old = b.v;
-		vmm_emu_ops.vcpu_destroy(old);
-		cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 0, &b.v), 0);
-		cr_assert_eq(vmm_emu_ops.set_sregs(b.v, &s), 0);
-		cr_assert_eq(vmm_emu_ops.set_regs(b.v, &b.r), 0);
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0, "after %lu",
-			     (unsigned long)at);
+		o->vcpu_destroy(old);
+		cr_assert_eq(o->vcpu_create(b.vm, 0, &b.v), 0);
+		cr_assert_eq(o->set_sregs(b.v, &s), 0);
+		cr_assert_eq(o->set_regs(b.v, &b.r), 0);
+		cr_assert_eq(o->set_state(b.v, state, n), 0, "after %lu", (unsigned long)at);
 		EXPECT(&b, 0x92, 0xa, 1u << 18, 0x48, 0xb, 0x41, 0xc, 0xd);
 		cr_assert_lt(at, 74, "the guest never came to its end");
 	}
@@ -314,12 +313,12 @@ Test(emu_irq, state_from_strangers)
 
 		memcpy(bytes, now, n);
 		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
-		ret = vmm_emu_ops.set_state(b.v, bytes, n);
+		ret = o->set_state(b.v, bytes, n);
 		cr_assert(ret == 0 || ret == -EINVAL);
 		cr_assert_eq(get(&b, after), n);
 		cr_assert(!memcmp(after, ret ? now : bytes, n), "bit %zu", i);
 		ret ? refused++ : taken++;
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, now, n), 0);
+		cr_assert_eq(o->set_state(b.v, now, n), 0);
 	}
 	cr_assert(taken > 300 && refused > 300, "%u, %u", taken, refused);
 }

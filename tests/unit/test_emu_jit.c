@@ -14,8 +14,6 @@
 
 TestSuite(emu_jit, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 /* ---- running them ---- */
 
 #define STOPS_MAX 20000u
@@ -159,9 +157,7 @@ Test(emu_jit, code_that_is_mapped_elsewhere)
 		BED_START(&b, guest_remap, false);
 		memcpy(b.ram + 0x310000, guest_add, (size_t)(guest_add_end - guest_add));
 		memcpy(b.ram + 0x311000, guest_xor, (size_t)(guest_xor_end - guest_xor));
-		b.r.rsi = 0x310000 | BED_P | BED_W;
-		b.r.r8 = 0x311000 | BED_P | BED_W;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rsi = 0x310000 | BED_P | BED_W, .r8 = 0x311000 | BED_P | BED_W);
 		while (bed_run(&b, 100000) == VMM_EXIT_BUDGET)
 			;
 		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
@@ -190,9 +186,7 @@ static int same_in_all_modes(const uint8_t *code, const uint8_t *end)
 		bed_start(&b, code, end, false);
 		*bed_u64(&b, 0x310000) = 3;
 		*bed_u64(&b, 0x311000) = 1000;
-		b.r.rsi = 0x310000 | BED_P | BED_W;
-		b.r.r8 = 0x311000 | BED_P | BED_W;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rsi = 0x310000 | BED_P | BED_W, .r8 = 0x311000 | BED_P | BED_W);
 		vector = bed_run_to_hlt(&b);
 		r[i] = b.r;
 		bed_stop(&b);
@@ -373,8 +367,7 @@ Test(emu_jit, code_memory_is_full)
 	for (int i = 0; i < 2; i++) {
 		emu_jit_set(i ? EMU_JIT_ALL : EMU_JIT_OFF);
 		bed_start(&b, code, code + n, false);
-		b.r.rcx = 3;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = 3);
 		while (bed_run(&b, 1000000) == VMM_EXIT_INTR) /* decoding takes much effort */
 			;
 		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);

@@ -145,14 +145,12 @@ Test(emu_last, refused)
 {
 	for (uint32_t msr = 0x1db; msr <= 0x1de; msr++) {
 		BED_START(&b, g_refused, false);
-		b.r.rcx = msr;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = msr);
 		vcpu()->last.ip[msr - 0x1db] = 0x1234;
 		cr_expect_eq(go(), 13);
 		cr_expect_eq(last()[msr - 0x1db], 0x1234);
 		bed_load(&b, g_rdmsr, g_rdmsr_end, true);
-		b.r.rcx = msr;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = msr);
 		cr_expect_eq(go(), 13);
 		for (int write = 0; write < 2; write++) {
 			if (write)
@@ -160,14 +158,12 @@ Test(emu_last, refused)
 			else
 				BED_START(&b, g_rdmsr, false);
 			bed_intel(&b);
-			b.r.rcx = msr;
-			vmm_emu_ops.set_regs(b.v, &b.r);
+			BED_REGS(&b, .rcx = msr);
 			cr_expect_eq(bed_run(&b, 100), write ? VMM_EXIT_WRMSR : VMM_EXIT_RDMSR);
 		}
 	}
 	BED_START(&b, g_refused, false);
-	b.r.rcx = DEBUGCTL;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rcx = DEBUGCTL);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_WRMSR);
 	b.run.u.msr.fault = true;
 	cr_expect_eq(bed_run(&b, 100), VMM_EXIT_HLT);
@@ -175,8 +171,7 @@ Test(emu_last, refused)
 	/* An Intel vCPU's write reaches the caller, and no more. */
 	BED_START(&b, g_refused, false);
 	bed_intel(&b);
-	b.r.rcx = DEBUGCTL;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rcx = DEBUGCTL);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_WRMSR);
 	bed_run(&b, 1);
 	cr_expect(!vcpu()->last.on);
@@ -204,9 +199,9 @@ Test(emu_last, events)
 		vcpu()->last.on = true;
 		cr_assert_eq(bed_run(&b, 10), VMM_EXIT_BUDGET);
 		if (nmi)
-			vmm_emu_ops.nmi(b.v);
+			o->nmi(b.v);
 		else
-			vmm_emu_ops.interrupt(b.v, 0x55);
+			o->interrupt(b.v, 0x55);
 		cr_assert_eq(go(), nmi ? 2 : 0x55);
 		expect_last("interrupt", BED_CODE + 5, BED_HANDLERS + (nmi ? 2 : 0x55),
 			    BED_CODE + 5, BED_CODE + 5);
@@ -232,7 +227,7 @@ static size_t state(uint8_t *buf)
 {
 	size_t n = ROOM;
 
-	cr_assert_eq(vmm_emu_ops.get_state(b.v, buf, &n), 0);
+	cr_assert_eq(o->get_state(b.v, buf, &n), 0);
 	return n;
 }
 
@@ -251,30 +246,30 @@ Test(emu_last, saved)
 		was = vcpu()->last;
 		n1 = state(some);
 		cr_assert_gt(n1, n0);
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, none, n0), 0);
+		cr_assert_eq(o->set_state(b.v, none, n0), 0);
 		cr_expect(!vcpu()->last.on && !last()[0] && !last()[3]);
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, some, n1), 0);
+		cr_assert_eq(o->set_state(b.v, some, n1), 0);
 		cr_expect_eq(vcpu()->last.on, was.on);
 		expect_last("restored", 1, 1ULL << 63, 3, ~0ULL);
 		cr_assert_eq(state(again), n1);
 		cr_expect(!memcmp(some, again, n1));
 		/* Cut, with a bool that is none, and empty. */
-		cr_expect_eq(vmm_emu_ops.set_state(b.v, some, n1 - 1), -EINVAL);
+		cr_expect_eq(o->set_state(b.v, some, n1 - 1), -EINVAL);
 		some[n1 - 33] = 2;
-		cr_expect_eq(vmm_emu_ops.set_state(b.v, some, n1), -EINVAL);
+		cr_expect_eq(o->set_state(b.v, some, n1), -EINVAL);
 		memset(some + n1 - 33, 0, 33);
-		cr_expect_eq(vmm_emu_ops.set_state(b.v, some, n1), -EINVAL);
+		cr_expect_eq(o->set_state(b.v, some, n1), -EINVAL);
 	}
 	/* Only its on bit: a section, too. Intel's CPUs have none. */
 	memset(&vcpu()->last, 0, sizeof(was));
 	vcpu()->last.on = true;
 	n1 = state(some);
 	cr_assert_gt(n1, n0);
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, some, n1), 0);
+	cr_assert_eq(o->set_state(b.v, some, n1), 0);
 	cr_expect(vcpu()->last.on);
 	bed_intel(&b);
 	cr_expect(!vcpu()->last.on, "another CPU");
-	cr_expect_eq(vmm_emu_ops.set_state(b.v, some, n1), -EINVAL);
+	cr_expect_eq(o->set_state(b.v, some, n1), -EINVAL);
 }
 
 /* ---- host and guest ---- */
@@ -309,7 +304,7 @@ static void last_start(uint32_t pmu)
 	};
 
 	start();
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, cpuid, 4), 0);
+	cr_assert_eq(o->set_cpuid(b.v, cpuid, 4), 0);
 	m.debugctl = m.nr = 0;
 }
 
@@ -317,8 +312,7 @@ static void worlds(uint64_t host_ctl, uint64_t guest_ctl, bool virt)
 {
 	last_start(7);
 	host(h_last, h_last_end, 0);
-	b.r.r8 = host_ctl;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .r8 = host_ctl);
 	guest(g_last, g_last_end);
 	ctl()->virt_ext = virt;
 	save()->dbgctl = guest_ctl;
@@ -410,8 +404,7 @@ Test(emu_last, no_switch)
 {
 	last_start(7);
 	host(h_last, h_last_end, 0);
-	b.r.r8 = 0x1001;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .r8 = 0x1001);
 	guest(g_last, g_last_end);
 	ctl()->virt_ext = 1;
 	ctl()->asid = 0;

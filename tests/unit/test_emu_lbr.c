@@ -217,9 +217,7 @@ Test(emu_lbr, interrupts)
 
 				BED_START(&b, g_wait, false);
 				bed_load(&b, g_wait, g_wait_end, user);
-				b.r.rip = BED_CODE + 2;
-				b.r.rflags = 0x202;
-				vmm_emu_ops.set_regs(b.v, &b.r);
+				BED_REGS(&b, .rip = BED_CODE + 2, .rflags = 0x202);
 				on(&b, ctl);
 				cr_assert_eq(bed_run(&b, 10), VMM_EXIT_BUDGET);
 				cr_assert_eq(b.t.lbr.count, 0);

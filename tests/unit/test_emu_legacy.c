@@ -10,8 +10,6 @@
 
 TestSuite(emu_legacy, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 #define REAL 0x8000ULL /* where 16-bit code is */
 
 /* Real mode as after a start-up IPI with the vector of REAL. */
@@ -30,9 +28,7 @@ static void real_mode(struct bed *b, const uint8_t *code, const uint8_t *end)
 	s.gdt = s.idt = (struct kvm_dtable){.limit = 0xffff};
 	cr_assert_eq(o->set_sregs(b->v, &s), 0);
 	memset(&b->r, 0, sizeof(b->r));
-	b->r.rsp = 0x9000;
-	b->r.rflags = 2;
-	o->set_regs(b->v, &b->r);
+	BED_REGS(b, .rsp = 0x9000, .rflags = 2);
 }
 
 /* What stock trampolines do, on the way of verify_cpu, startup_32 and startup_64. */

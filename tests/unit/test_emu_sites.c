@@ -8,8 +8,6 @@
 
 TestSuite(emu_sites, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 /* One load finds another page each time; then 200,000 instructions find the same page. */
 BED_GUEST(guest_pages, "mov $400, %ecx\n"
 		       "1: mov (%rdi), %rax\n"

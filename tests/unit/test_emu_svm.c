@@ -305,8 +305,7 @@ Test(emu_svm, faults_of_vmrun)
 	start();
 	for (unsigned int i = 0; i < 4; i++) {
 		host(g_run, g_run_end, 0);
-		b.r.rax = addresses[i];
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rax = addresses[i]);
 		cr_expect_eq(bed_run_to_hlt(&b), EMU_GP, "rax 0x%lx", addresses[i]);
 	}
 	bed_load(&b, g_run, g_run_end, false);

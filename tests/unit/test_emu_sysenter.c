@@ -13,8 +13,6 @@
 
 TestSuite(emu_legacy, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 /* Leaf 1 shows FXSR: a whole CPU. */
 static void whole(struct bed *b, bool intel)
 {
@@ -51,8 +49,7 @@ Test(emu_legacy, sysenter_and_sysexit_of_intel)
 
 	BED_START(&b, guest_enter, false);
 	whole(&b, true);
-	b.r.rflags = 0x202;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rflags = 0x202);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	o->get_sregs(b.v, &s);
 	cr_assert_eq(b.r.r8, 0x2b);

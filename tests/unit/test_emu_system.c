@@ -7,17 +7,7 @@
 
 TestSuite(emu_system, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 #define INSNS(b, mode) ((b)->t.ev[VPMU_EMU_##mode][VPMU_EMU_INSTRUCTIONS])
-
-static unsigned int cpl(struct bed *b)
-{
-	struct kvm_sregs s;
-
-	o->get_sregs(b->v, &s);
-	return s.cs.dpl;
-}
 
 /* ---- faults ---- */
 
@@ -89,23 +79,16 @@ Test(emu_system, faults)
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct fault_row *row = &rows[i];
 		unsigned int e = row->err >= 0;
-		int vec;
 
 		bed_start(&b, row->code, row->end, row->user);
-		vec = bed_run_to_hlt(&b);
-		cr_assert_eq(vec, row->vec, "line %d: vector %d", row->line, vec);
-		if (e)
-			cr_assert_eq(bed_stack(&b, 0), (uint64_t)row->err, "line %d: 0x%lx",
-				     row->line, bed_stack(&b, 0));
-		cr_assert_eq(bed_stack(&b, e), BED_CODE + row->at, "line %d: rip 0x%lx", row->line,
-			     bed_stack(&b, e));
+		bed_faults(&b, row->vec, row->err, BED_CODE + row->at, row->line);
 		cr_assert_eq(bed_stack(&b, e + 1), row->user ? BED_CS3 : BED_CS0);
 		cr_assert_eq(bed_stack(&b, e + 2) & 0x10000, 0x10000, "RF of a fault");
 		if (row->user) {
 			cr_assert_eq(b.r.rsp, BED_STACK0 - 8 * (5 + e), "line %d", row->line);
 			cr_assert_eq(bed_stack(&b, e + 4), BED_SS3);
 		}
-		cr_assert_eq(cpl(&b), 0);
+		cr_assert_eq(bed_sregs(&b).cs.dpl, 0);
 	}
 }
 
@@ -115,8 +98,7 @@ Test(emu_system, int3_is_a_trap_that_retires)
 {
 	BED_START(&b, guest_int3, true);
 	bed_gate(&b, 3, BED_HANDLERS + 3, 1, 0x6e); /* DPL 3, IST 1 */
-	cr_assert_eq(bed_run_to_hlt(&b), 3);
-	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 2);
+	BED_FAULTS(&b, 3, -1, BED_CODE + 2);
 	cr_assert_eq(bed_stack(&b, 2) & 0x10000, 0);
 	cr_assert_eq(b.r.rsp, BED_IST1 - 40);
 	cr_assert_eq(INSNS(&b, USR), 2);
@@ -128,8 +110,7 @@ Test(emu_system, double_and_triple_faults)
 	/* #PF with a bad gate: #GP on top of #PF is #DF. */
 	BED_START(&b, guest_access, false);
 	bed_gate(&b, 14, 0, 0, 0x5);
-	b.r.rsi = BED_WIN;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_WIN);
 	cr_assert_eq(bed_run_to_hlt(&b), 8);
 	cr_assert_eq(bed_stack(&b, 0), 0);
 
@@ -142,9 +123,7 @@ Test(emu_system, double_and_triple_faults)
 	/* No stack to push to: #DF cannot be delivered either. */
 	BED_START(&b, guest_ud, true);
 	*bed_u64(&b, BED_TSS + 4) = BED_WIN;
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_SHUTDOWN);
-	cr_assert_eq(b.run.retired, 0);
-	cr_assert_eq(b.r.rip, BED_CODE);
+	BED_STOPS(&b, 0, VMM_EXIT_SHUTDOWN, 0, BED_CODE);
 }
 
 Test(emu_system, a_guest_that_only_faults_gives_the_cpu_back)
@@ -153,8 +132,7 @@ Test(emu_system, a_guest_that_only_faults_gives_the_cpu_back)
 	 * instruction. */
 	BED_START(&b, guest_access, false);
 	bed_gate(&b, 14, BED_WIN, 1, 0xe);
-	b.r.rsi = BED_WIN;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_WIN);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
 	cr_assert_eq(b.run.retired, 0);
 }
@@ -213,7 +191,7 @@ Test(emu_system, nmis_are_masked_until_iret)
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET); /* the IRETQ */
 	cr_assert_eq(INSNS(&b, OS), 1);
 	cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN], 1);
-	cr_assert_eq(cpl(&b), 3);
+	cr_assert_eq(bed_sregs(&b).cs.dpl, 3);
 	cr_assert_eq(o->nmi(b.v), 0);
 	cr_assert_eq(bed_run(&b, 11), VMM_EXIT_BUDGET);
 	cr_assert_eq(INSNS(&b, OS), 2);
@@ -230,9 +208,8 @@ BED_GUEST(guest_tf, "pushf\n"
 Test(emu_system, the_trap_flag_stops_after_one_instruction)
 {
 	BED_START(&b, guest_tf, true);
-	cr_assert_eq(bed_run_to_hlt(&b), 1);
+	BED_FAULTS(&b, 1, -1, BED_CODE + 12);
 	cr_assert_eq(b.r.rax, 1);
-	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 12);
 	cr_assert_eq(INSNS(&b, USR), 4);
 }
 
@@ -331,16 +308,11 @@ Test(emu_system, segments_and_iret)
 	struct kvm_sregs s;
 
 	BED_START(&b, guest_segments, false);
-	o->get_sregs(b.v, &s);
-	s.gdt.limit = s.idt.limit = 0x3f;
-	s.gdt.base = BED_GDT;
-	s.idt.base = 0;
-	s.tr.limit = 0;
-	o->set_sregs(b.v, &s);
+	BED_SREGS(&b, (s.gdt.limit = s.idt.limit = 0x3f, s.idt.base = 0, s.tr.limit = 0));
 	*bed_u64(&b, BED_DATA + 0x18) = 0x1122334455667788;
 	b.ram[BED_DATA + 8 + 15] = 0x99;
 	cr_assert_eq(bed_run_to_hlt(&b), 6);
-	o->get_sregs(b.v, &s);
+	s = bed_sregs(&b);
 	cr_assert_eq(s.gdt.limit, 0x3f);
 	cr_assert_eq(s.idt.base, BED_IDT);
 	cr_assert_eq(s.tr.base, BED_TSS);
@@ -385,15 +357,11 @@ Test(emu_system, exits_retire_when_answered)
 	o->set_tally(b.v, &b.t);
 	bed_load(&b, guest_exits, guest_exits_end, false);
 
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_RDMSR);
+	BED_STOPS(&b, 0, VMM_EXIT_RDMSR, 1, BED_CODE + 5);
 	cr_assert_eq(b.run.u.msr.index, 0x4000);
-	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(INSNS(&b, OS), 1);
-	cr_assert_eq(b.r.rip, BED_CODE + 5);
 	b.run.u.msr.data = 0xaaaabbbbccccdddd;
-	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
-	cr_assert_eq(b.run.retired, 1);
-	cr_assert_eq(b.r.rip, BED_CODE + 7);
+	BED_STOPS(&b, 1, VMM_EXIT_BUDGET, 1, BED_CODE + 7);
 	cr_assert_eq(b.r.rdx, 0xaaaabbbb);
 
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_WRMSR);
@@ -436,12 +404,8 @@ BED_GUEST(guest_pce, "mov $1, %ecx\nrdpmc\nud2\n");
 
 Test(emu_system, rdpmc_in_user_mode_needs_pce)
 {
-	struct kvm_sregs s;
-
 	BED_START(&b, guest_pce, true);
-	o->get_sregs(b.v, &s);
-	s.cr4 |= 0x100;
-	o->set_sregs(b.v, &s);
+	BED_SREGS(&b, s.cr4 |= 0x100);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_RDPMC);
 	cr_assert_eq(b.run.u.pmc.index, 1);
 	cr_assert_eq(bed_run_to_hlt(&b), 6);
@@ -480,21 +444,21 @@ BED_GUEST(guest_pause, "mov $1, %eax\nmov $2, %r8d\n.byte 0xf3, 0x49, 0x90\nhlt\
 
 Test(emu_system, cpuid_names_the_vendor)
 {
-	static const struct kvm_cpuid_entry2 intel = {
-		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
-	static const struct kvm_cpuid_entry2 amd = {
-		.ebx = 0x68747541, .edx = 0x69746e65, .ecx = 0x444d4163};
 	static const struct {
-		const struct kvm_cpuid_entry2 *table;
+		const char *vendor;
 		uint64_t rax;
-	} rows[] = {{NULL, 2}, {&intel, 1}, {&intel, 1}, {&amd, 2}, {&intel, 1}, {NULL, 2}};
+	} rows[] = {{NULL, 2},		 {"GenuineIntel", 1}, {"GenuineIntel", 1},
+		    {"AuthenticAMD", 2}, {"GenuineIntel", 1}, {NULL, 2}};
 
 	/* The code has been decoded, for the other vendor, when the next row runs it. */
 	BED_START(&b, guest_pause, false);
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		cr_assert_eq(o->set_cpuid(b.v, rows[i].table, rows[i].table ? 1 : 0), 0);
-		b.r.rip = BED_CODE;
-		o->set_regs(b.v, &b.r);
+		struct kvm_cpuid_entry2 leaf0 = {.function = 0};
+
+		if (rows[i].vendor)
+			bed_vendor(&leaf0, rows[i].vendor);
+		cr_assert_eq(o->set_cpuid(b.v, &leaf0, rows[i].vendor ? 1 : 0), 0);
+		BED_REGS(&b, .rip = BED_CODE);
 		cr_assert_eq(bed_run_to_hlt(&b), -1);
 		cr_assert_eq(b.r.rax, rows[i].rax, "row %u: rax %llu", i, b.r.rax);
 	}
@@ -535,13 +499,9 @@ BED_GUEST(guest_hlt, "hlt\nadd $1, %eax\nhlt\n");
 Test(emu_system, hlt_retires_and_waits)
 {
 	BED_START(&b, guest_hlt, false);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
-	cr_assert_eq(b.run.retired, 1);
-	cr_assert_eq(b.r.rip, BED_CODE + 1);
+	BED_STOPS(&b, 0, VMM_EXIT_HLT, 1, BED_CODE + 1);
 	/* Nothing wakes it; new registers do. */
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
-	cr_assert_eq(b.run.retired, 0);
-	cr_assert_eq(b.r.rip, BED_CODE + 1);
+	BED_STOPS(&b, 0, VMM_EXIT_HLT, 0, BED_CODE + 1);
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
 	cr_assert_eq(b.run.retired, 2);
@@ -553,11 +513,10 @@ Test(emu_system, only_64bit_mode)
 	struct kvm_sregs s;
 
 	BED_START(&b, guest_hlt, false);
-	o->get_sregs(b.v, &s);
-	s.cs.l = 0;
-	o->set_sregs(b.v, &s);
+	BED_SREGS(&b, s.cs.l = 0);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
 	cr_assert(strstr(b.run.u.error.msg, "not in 64-bit mode"), "%s", b.run.u.error.msg);
+	s = bed_sregs(&b);
 	s.cs.l = 1;
 	s.cr8 = 16;
 	cr_assert_eq(o->set_sregs(b.v, &s), -EINVAL);
