@@ -109,6 +109,20 @@ static inline void bed_set_mode(struct bed *b, struct vmm_engine_vcpu *v, bool u
 	cr_assert_eq(o->set_sregs(v, &s), 0);
 }
 
+/* 32-bit protected mode, without paging. */
+static inline void bed_protected(struct bed *b, struct vmm_engine_vcpu *v)
+{
+	struct kvm_sregs s;
+
+	bed_set_mode(b, v, false);
+	o->get_sregs(v, &s);
+	s.cr0 = 0x11;
+	s.efer = 0;
+	s.cs.l = 0;
+	s.cs.db = 1;
+	cr_assert_eq(o->set_sregs(v, &s), 0);
+}
+
 static inline void bed_gate(struct bed *b, unsigned int vec, uint64_t to, unsigned int ist,
 			    unsigned int type_dpl)
 {

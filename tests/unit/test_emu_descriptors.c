@@ -163,15 +163,16 @@ static void compare(struct bed *b, uint64_t sel)
 	}
 }
 
+static const struct kvm_segment ldt_segment = {
+	.base = LDT, .limit = ENTRIES * 8 - 1, .selector = 0x50, .type = 2, .present = 1};
+
 Test(emu_descriptors, answers_are_those_of_the_cpu)
 {
-	struct kvm_sregs s;
 	unsigned int seen = 0;
 
 	if (!set_ldt())
 		cr_skip_test("a process may not have an LDT here");
 	BED_START(&b, guest_insns, true);
-	o->get_sregs(b.v, &s);
 	*bed_u64(&b, BED_GDT + 0x10) = GDT_KERNEL_CS;
 	*bed_u64(&b, BED_GDT + 0x18) = GDT_KERNEL_DS;
 	*bed_u64(&b, BED_GDT + 0x20) = GDT_USER32_CS;
@@ -179,9 +180,7 @@ Test(emu_descriptors, answers_are_those_of_the_cpu)
 	*bed_u64(&b, BED_GDT + 0x30) = GDT_USER_CS;
 	for (unsigned int i = 0; i < ENTRIES; i++)
 		*bed_u64(&b, LDT + i * 8ULL) = ldt[i];
-	s.ldt = (struct kvm_segment){
-		.base = LDT, .limit = ENTRIES * 8 - 1, .selector = 0x50, .type = 2, .present = 1};
-	cr_assert_eq(o->set_sregs(b.v, &s), 0);
+	BED_SREGS(&b, s.ldt = ldt_segment);
 	for (uint64_t rpl = 0; rpl < 4; rpl++) {
 		for (uint64_t i = 0; i < ENTRIES; i++)
 			if (shown[i]) {
