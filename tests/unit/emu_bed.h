@@ -284,6 +284,12 @@ static inline int bed_run_to_hlt(struct bed *b)
 	return -1;
 }
 
+/* An interrupt, or NMI, arrives. */
+static inline void bed_arrives(struct bed *b, uint8_t vector)
+{
+	cr_assert_eq(vector == 2 ? o->nmi(b->v) : o->interrupt(b->v, vector), 0);
+}
+
 /* The interrupt frame at RSP: [0] error code or RIP ... */
 static inline uint64_t bed_stack(struct bed *b, unsigned int i)
 {

@@ -77,9 +77,7 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 			break;
 		if (x == VMM_EXIT_ALARM) {
 			/* Not answered: nothing runs. */
-			cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_ALARM);
-			cr_assert_eq(b.run.retired, 0);
-			cr_assert_eq(b.r.rip, steps[at].rip);
+			BED_STOPS(&b, 1000, VMM_EXIT_ALARM, 0, steps[at].rip);
 			for (unsigned int i = 0; i < nr; i++)
 				if (!vpmu_emu_alarm_left(&b.t, &b.t.alarm[i * 7]))
 					arm(&b.t, i * 7, b.t.alarm[i * 7].event,
@@ -178,9 +176,7 @@ Test(emu_alarm, behind_a_repeated_string)
 {
 	BED_START(&b, g_rep, false);
 	arm(&b.t, 0, VPMU_EMU_CYCLES, 1, 10);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
-	cr_assert_eq(b.r.rip, BED_CODE + 8);
-	cr_assert_eq(b.run.retired, 3);
+	BED_STOPS(&b, 0, VMM_EXIT_ALARM, 3, BED_CODE + 8);
 	cr_assert_eq(b.r.rcx, 0);
 }
 
@@ -192,11 +188,8 @@ Test(emu_alarm, behind_an_answered_exit)
 {
 	BED_START(&b, g_io, false);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 2);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
-	cr_assert_eq(b.run.retired, 1);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
-	cr_assert_eq(b.run.retired, 1);
-	cr_assert_eq(b.r.rip, BED_CODE + 7);
+	BED_STOPS(&b, 0, VMM_EXIT_IO, 1, BED_CODE + 5);
+	BED_STOPS(&b, 0, VMM_EXIT_ALARM, 1, BED_CODE + 7);
 	b.t.armed = 0;
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	bed_load(&b, g_io, g_io_end, false);
@@ -213,12 +206,9 @@ Test(emu_alarm, halt)
 {
 	BED_START(&b, g_idle, false);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 3);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
-	cr_assert_eq(b.r.rip, BED_CODE + 3);
+	BED_STOPS(&b, 0, VMM_EXIT_ALARM, 3, BED_CODE + 3);
 	b.t.armed = 0;
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
-	cr_assert_eq(b.run.retired, 0);
-	cr_assert_eq(b.r.rip, BED_CODE + 3);
+	BED_STOPS(&b, 0, VMM_EXIT_HLT, 0, BED_CODE + 3);
 	/* The same, but the alarm's interrupt wakes it: the handler's HLT is the next. */
 	bed_load(&b, g_idle, g_idle_end, false);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 3);
@@ -238,9 +228,7 @@ Test(emu_alarm, before_everything)
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 0);
 	o->interrupt(b.v, 0x40);
 	o->kick(b.v);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
-	cr_assert_eq(b.run.retired, 0);
-	cr_assert_eq(b.r.rip, BED_CODE + 2);
+	BED_STOPS(&b, 0, VMM_EXIT_ALARM, 0, BED_CODE + 2);
 	b.t.armed = 0;
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_INTR, "the kick was not lost");
 	cr_assert_eq(bed_run_to_hlt(&b), 0x40);

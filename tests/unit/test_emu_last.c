@@ -182,26 +182,26 @@ BED_GUEST(g_step, "jmp 1f\n nop\n 1: pushfq\n orq $0x100,(%rsp)\n popfq\n nop\n 
 BED_GUEST(g_fault, "jmp 1f\n nop\n 1: nop\n ud2");
 BED_GUEST(g_open, "jmp 1f\n nop\n 1: sti\n nop\n 2: jmp 2b");
 
+static void record(const uint8_t *code, const uint8_t *end)
+{
+	bed_start(&b, code, end, false);
+	vcpu()->last.on = true;
+}
+
 /* Interrupts and exceptions are the last branch, and the one before them is kept. */
 Test(emu_last, events)
 {
-	BED_START(&b, g_fault, false);
-	vcpu()->last.on = true;
+	record(g_fault, g_fault_end);
 	cr_assert_eq(go(), 6);
 	expect_last("#UD", BED_CODE + 4, BED_HANDLERS + 6, BED_CODE, BED_CODE + 3);
-	BED_START(&b, g_events, false);
-	vcpu()->last.on = true;
+	record(g_events, g_events_end);
 	cr_assert_eq(go(), 1);
 	expect_last("INT 1", BED_CODE + 3, BED_HANDLERS + 1, BED_CODE, BED_CODE + 3);
 	cr_expect(vcpu()->last.on, "INT 1 is no #DB");
 	for (int nmi = 0; nmi < 2; nmi++) {
-		BED_START(&b, g_open, false);
-		vcpu()->last.on = true;
+		record(g_open, g_open_end);
 		cr_assert_eq(bed_run(&b, 10), VMM_EXIT_BUDGET);
-		if (nmi)
-			o->nmi(b.v);
-		else
-			o->interrupt(b.v, 0x55);
+		bed_arrives(&b, nmi ? 2 : 0x55);
 		cr_assert_eq(go(), nmi ? 2 : 0x55);
 		expect_last("interrupt", BED_CODE + 5, BED_HANDLERS + (nmi ? 2 : 0x55),
 			    BED_CODE + 5, BED_CODE + 5);
@@ -211,8 +211,7 @@ Test(emu_last, events)
 /* #DB ends the recording, and is not recorded. */
 Test(emu_last, debug_exception)
 {
-	BED_START(&b, g_step, false);
-	vcpu()->last.on = true;
+	record(g_step, g_step_end);
 	cr_assert_eq(go(), 1);
 	expect_last("#DB", BED_CODE, BED_CODE + 3, 0, 0);
 	cr_expect(!vcpu()->last.on);
@@ -221,37 +220,27 @@ Test(emu_last, debug_exception)
 
 /* ---- state ---- */
 
-#define ROOM 1024
-
-static size_t state(uint8_t *buf)
-{
-	size_t n = ROOM;
-
-	cr_assert_eq(o->get_state(b.v, buf, &n), 0);
-	return n;
-}
-
 /* A vCPU that never recorded has no such section, and an old state clears the record. */
 Test(emu_last, saved)
 {
-	uint8_t none[ROOM], some[ROOM], again[ROOM];
+	uint8_t none[BED_STATE], some[BED_STATE], again[BED_STATE];
 	size_t n0, n1;
 	struct emu_last was;
 
 	BED_START(&b, g_fault, false);
-	n0 = state(none);
+	n0 = bed_state(&b, none);
 	for (int on = 0; on < 2; on++) {
 		vcpu()->last.on = on;
 		memcpy(vcpu()->last.ip, (uint64_t[]){1, 1ULL << 63, 3, ~0ULL}, 32);
 		was = vcpu()->last;
-		n1 = state(some);
+		n1 = bed_state(&b, some);
 		cr_assert_gt(n1, n0);
 		cr_assert_eq(o->set_state(b.v, none, n0), 0);
 		cr_expect(!vcpu()->last.on && !last()[0] && !last()[3]);
 		cr_assert_eq(o->set_state(b.v, some, n1), 0);
 		cr_expect_eq(vcpu()->last.on, was.on);
 		expect_last("restored", 1, 1ULL << 63, 3, ~0ULL);
-		cr_assert_eq(state(again), n1);
+		cr_assert_eq(bed_state(&b, again), n1);
 		cr_expect(!memcmp(some, again, n1));
 		/* Cut, with a bool that is none, and empty. */
 		cr_expect_eq(o->set_state(b.v, some, n1 - 1), -EINVAL);
@@ -263,7 +252,7 @@ Test(emu_last, saved)
 	/* Only its on bit: a section, too. Intel's CPUs have none. */
 	memset(&vcpu()->last, 0, sizeof(was));
 	vcpu()->last.on = true;
-	n1 = state(some);
+	n1 = bed_state(&b, some);
 	cr_assert_gt(n1, n0);
 	cr_assert_eq(o->set_state(b.v, some, n1), 0);
 	cr_expect(vcpu()->last.on);

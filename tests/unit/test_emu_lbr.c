@@ -215,16 +215,12 @@ Test(emu_lbr, interrupts)
 			for (uint32_t modes = 1; modes <= 3; modes++) {
 				uint32_t ctl = modes << 1 | VPMU_LBR_OTHER;
 
-				BED_START(&b, g_wait, false);
-				bed_load(&b, g_wait, g_wait_end, user);
+				BED_START(&b, g_wait, user);
 				BED_REGS(&b, .rip = BED_CODE + 2, .rflags = 0x202);
 				on(&b, ctl);
 				cr_assert_eq(bed_run(&b, 10), VMM_EXIT_BUDGET);
 				cr_assert_eq(b.t.lbr.count, 0);
-				if (nmi)
-					vmm_emu_ops.nmi(b.v);
-				else
-					vmm_emu_ops.interrupt(b.v, 0x55);
+				bed_arrives(&b, nmi ? 2 : 0x55);
 				cr_assert_eq(bed_run_to_hlt(&b), nmi ? 2 : 0x55);
 				if (!(modes & 1)) {
 					cr_assert_eq(b.t.lbr.count, 0, "kernel is not recorded");

@@ -273,8 +273,7 @@ Test(emu_svm, invalid)
 		const struct bad *x = &bads[i];
 		uint8_t before[4096];
 
-		host(g_run, g_run_end, 0);
-		guest(g_nop, g_nop_end);
+		WORLDS(g_run, 0, g_nop);
 		memcpy(b.ram + VMCB + x->at, &x->value, x->bytes);
 		memcpy(before, b.ram + VMCB, 4096);
 		run();
@@ -286,8 +285,7 @@ Test(emu_svm, invalid)
 	}
 	/* Nested paging has two more. */
 	for (int pat = 0; pat < 2; pat++) {
-		host(g_run, g_run_end, 0);
-		guest(g_nop, g_nop_end);
+		WORLDS(g_run, 0, g_nop);
 		ctl()->nested_ctl = 1;
 		ctl()->ncr3 = pat ? NPT : 1ULL << 40;
 		save()->g_pat = pat ? 2 : save()->g_pat;
@@ -300,7 +298,6 @@ Test(emu_svm, invalid)
 Test(emu_svm, faults_of_vmrun)
 {
 	static const uint64_t addresses[] = {VMCB + 8, BED_RAM, 1ULL << 40, ~0xfffULL};
-	struct kvm_sregs s;
 
 	start();
 	for (unsigned int i = 0; i < 4; i++) {
@@ -308,12 +305,9 @@ Test(emu_svm, faults_of_vmrun)
 		BED_REGS(&b, .rax = addresses[i]);
 		cr_expect_eq(bed_run_to_hlt(&b), EMU_GP, "rax 0x%lx", addresses[i]);
 	}
-	bed_load(&b, g_run, g_run_end, false);
-	cr_expect_eq(bed_run_to_hlt(&b), EMU_UD);
+	cr_expect_eq(BED_RERUN(&b, g_run, false), EMU_UD);
 	bed_load(&b, g_run, g_run_end, true);
-	vmm_emu_ops.get_sregs(b.v, &s);
-	s.efer |= SVME;
-	cr_assert_eq(vmm_emu_ops.set_sregs(b.v, &s), 0);
+	BED_SREGS(&b, s.efer |= SVME);
 	cr_expect_eq(bed_run_to_hlt(&b), EMU_GP);
 }
 
@@ -330,8 +324,7 @@ Test(emu_svm, not_modelled)
 
 	for (size_t i = 0; i < sizeof(why) / sizeof(why[0]); i++) {
 		start();
-		host(g_run, g_run_end, 0);
-		guest(e_avx512, e_avx512_end);
+		WORLDS(g_run, 0, e_avx512);
 		switch (i) {
 		case 0:
 			save()->efer = SVME;

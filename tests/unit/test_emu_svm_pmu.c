@@ -287,8 +287,7 @@ static void overflow(uint64_t bits, unsigned int n, unsigned int slice, uint64_t
 {
 	begin(VPMU_GUEST_AMD_V2, true);
 	p.slice = slice;
-	host(h_stgi, h_stgi_end, rflags);
-	guest(g_nops, g_nops_end);
+	WORLDS(h_stgi, rflags, g_nops);
 	wr(CTR(0), (1ULL << 48) - n);
 	wr(CTL(0), EN | INT | OS | INSNS | bits);
 }
