@@ -54,14 +54,13 @@ static inline uint64_t on_time(void *arg)
 	return ((struct chip_bed *)arg)->time;
 }
 
-static inline void cpuid(struct vmm_engine_vcpu *v, bool intel)
+/* With the TSC deadline. */
+static inline void cpuid(struct vmm_engine_vcpu *v)
 {
-	struct kvm_cpuid_entry2 e[2] = {{.function = 0}, {.function = 1, .eax = 0x50654}};
+	struct kvm_cpuid_entry2 e[2] = {{.function = 0},
+					{.function = 1, .eax = 0x50654, .ecx = 1u << 24}};
 
-	memcpy(&e[0].ebx, intel ? "Genu" : "Auth", 4);
-	memcpy(&e[0].edx, intel ? "ineI" : "enti", 4);
-	memcpy(&e[0].ecx, intel ? "ntel" : "cAMD", 4);
-	e[1].ecx = 1u << 24; /* TSC deadline */
+	bed_vendor(&e[0], "GenuineIntel");
 	cr_assert_eq(o->set_cpuid(v, e, 2), 0);
 }
 
@@ -75,18 +74,23 @@ static inline void put(struct chip_bed *c, unsigned int i, const uint8_t *code, 
 			     .rbx = BED_WIN,
 			     .rflags = 2};
 
-	memcpy(c->b.ram + at, code, (size_t)(end - code));
+	bed_put(&c->b, at, code, end);
 	bed_set_mode(&c->b, c->v[i], false);
 	o->set_regs(c->v[i], &r);
 }
 
 #define PUT(c, i, name) put(c, i, name, name##_end)
 
-/* @open_pin: a device could wake the vCPUs. */
-static inline void start_with(struct chip_bed *c, unsigned int nr, bool open_pin)
+static inline void set_waker(struct chip_bed *c)
 {
 	struct vmm_waker w = {.wake = on_wake, .time = on_time, .arg = c};
 
+	cr_assert_eq(o->set_waker(c->b.vm, &w), 0);
+}
+
+/* @open_pin: a device could wake the vCPUs. */
+static inline void start_with(struct chip_bed *c, unsigned int nr, bool open_pin)
+{
 	memset(c, 0, sizeof(*c));
 	bed_init(&c->b);
 	*bed_u64(&c->b, BED_PT) = EMU_LAPIC_PAGE | 3;
@@ -96,13 +100,13 @@ static inline void start_with(struct chip_bed *c, unsigned int nr, bool open_pin
 	c->time = 1000;
 	cr_assert_eq(o->irqchip_create(c->b.vm), 0);
 	cr_assert_eq(o->irqchip_create(c->b.vm), -EEXIST);
-	cr_assert_eq(o->set_waker(c->b.vm, &w), 0);
+	set_waker(c);
 	if (open_pin)
 		((struct emu_vm *)c->b.vm)->chip->ioapic.entry[0] = 0x7f;
 	for (unsigned int i = 0; i < nr; i++) {
 		cr_assert_eq(o->vcpu_create(c->b.vm, i, &c->v[i]), 0);
 		o->set_tally(c->v[i], &c->t[i]);
-		cpuid(c->v[i], true);
+		cpuid(c->v[i]);
 	}
 	for (unsigned int v = 0; v < 256; v++) {
 		/* movl $v,(%rdi); add $4,%rdi; movl $0,0xb0(%rbx); iretq */
@@ -127,10 +131,16 @@ static inline void stop(struct chip_bed *c)
 {
 	for (unsigned int i = 0; i < c->nr; i++)
 		o->vcpu_destroy(c->v[i]);
-	o->vm_destroy(c->b.vm);
-	o->close(c->b.e);
-	munmap(c->b.ram, BED_RAM);
-	c->b.e = NULL;
+	bed_stop_vm(&c->b);
+}
+
+/* vCPU @i as a bed of its own. */
+static inline struct bed vcpu_bed(const struct chip_bed *c, unsigned int i)
+{
+	struct bed b = c->b;
+
+	b.v = c->v[i];
+	return b;
 }
 
 /* The VM of the test that runs. */

@@ -138,7 +138,7 @@ Test(emu_vcpus, code_modified_by_another_vcpu)
 	cr_assert_eq(o->vcpu_create(a.vm, 0, &a.v), 0);
 	cr_assert_eq(o->vcpu_create(a.vm, 1, &c.v), 0);
 	bed_load(&a, guest_writer, guest_writer_end, false);
-	memcpy(a.ram + BED_CODE + 0x1000, guest_caller, (size_t)(guest_caller_end - guest_caller));
+	BED_PUT(&a, BED_CODE + 0x1000, guest_caller);
 	bed_set_mode(&c, c.v, false);
 	c.r = a.r;
 	c.r.rip += 0x1000;

@@ -81,15 +81,15 @@ struct ipi_row {
 	unsigned int nmi;
 };
 
-/* vCPU 0 sends; its code is made for each row. */
-static void send_row(struct chip_bed *c, const struct ipi_row *row)
+/* vCPU 0 sends; its code is made for each IPI. */
+static void send_ipi(struct chip_bed *c, uint32_t high, uint32_t low)
 {
 	uint8_t code[] = {0xc7, 0x83, 0x10, 0x03, 0, 0, 0, 0, 0, 0, /* movl $,0x310(%rbx) */
 			  0xc7, 0x83, 0x00, 0x03, 0, 0, 0, 0, 0, 0, /* movl $,0x300(%rbx) */
 			  0x90, 0xf4};
 
-	memcpy(code + 6, &row->high, 4);
-	memcpy(code + 16, &row->low, 4);
+	memcpy(code + 6, &high, 4);
+	memcpy(code + 16, &low, 4);
 	put(c, 0, code, code + sizeof(code));
 	to_hlt(c, 0, 0);
 }
@@ -156,7 +156,7 @@ Test(emu_chip, ipis)
 	}
 	for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
 		memset(c.woken, 0, sizeof(c.woken));
-		send_row(&c, &rows[k]);
+		send_ipi(&c, rows[k].high, rows[k].low);
 		for (unsigned int i = 1; i < 4; i++) {
 			uint32_t want = rows[k].fixed >> i & 1 ? rows[k].low & 0xff
 					: rows[k].nmi >> i & 1 ? 2
@@ -203,7 +203,7 @@ Test(emu_chip, nmis)
 
 		start(&c, 1);
 		PUT(&c, 0, g_nmis);
-		memcpy(c.b.ram + HANDLERS + 0x8000, g_nmi, (size_t)(g_nmi_end - g_nmi));
+		BED_PUT(&c.b, HANDLERS + 0x8000, g_nmi);
 		bed_gate(&c.b, 2, HANDLERS + 0x8000, 0, 0xe);
 		to_hlt(&c, 0, budget);
 		EXPECT(&c, 0, 2, 7, 2, 1, 2, 3);
@@ -295,8 +295,6 @@ Test(emu_chip, message_while_falling_asleep)
 /* INIT and start-up IPIs. */
 Test(emu_chip, start_up)
 {
-	struct ipi_row init = {__LINE__, 1u << 24, 0x4500, 0, 0},
-		       sipi = {__LINE__, 1u << 24, 0x4612, 0, 0};
 	struct kvm_sregs s;
 	struct kvm_regs r;
 
@@ -304,14 +302,14 @@ Test(emu_chip, start_up)
 	/* It waits; an NMI and an interrupt do not start it. */
 	cr_assert_eq(run(&c, 1, 0), VMM_EXIT_HLT);
 	cr_assert(c.run[1].u.hlt.waits);
-	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x460});
+	send_ipi(&c, 1u << 24, 0x460);
 	while (run(&c, 1, 0) == VMM_EXIT_INTR)
 		;
 	cr_assert_eq(c.run[1].exit, VMM_EXIT_HLT);
 	memset(c.woken, 0, sizeof(c.woken));
-	send_row(&c, &init);
-	send_row(&c, &sipi);
-	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x4634}); /* the second is lost */
+	send_ipi(&c, 1u << 24, 0x4500);
+	send_ipi(&c, 1u << 24, 0x4612);
+	send_ipi(&c, 1u << 24, 0x4634); /* the second is lost */
 	cr_assert_geq(c.woken[1], 1);
 	/* Table 9-1; vector 12H begins at 12000H, in real mode, which this engine does not run. */
 	cr_assert_eq(o->run(c.v[1], &c.run[1]), 0);
@@ -328,7 +326,7 @@ Test(emu_chip, start_up)
 	/* A running one: INIT stops it, registers go, MSRs and the APIC's mode stay. */
 	PUT(&c, 1, g_idle_x2);
 	to_hlt(&c, 1, 0);
-	send_row(&c, &init);
+	send_ipi(&c, 1u << 24, 0x4500);
 	while (run(&c, 1, 0) == VMM_EXIT_INTR)
 		;
 	cr_assert_eq(c.run[1].exit, VMM_EXIT_HLT);
@@ -394,16 +392,9 @@ static void move_vm(struct chip_bed *from, struct chip_bed *to)
 	cr_assert_eq(o->get_vm_state(from->b.vm, buf, &n), 0);
 	cr_assert_eq(o->set_vm_state(to->b.vm, buf, n), 0);
 	for (unsigned int i = 0; i < from->nr; i++) {
-		struct kvm_sregs s;
-		struct kvm_regs r;
+		struct bed a = vcpu_bed(from, i), b = vcpu_bed(to, i);
 
-		o->get_sregs(from->v[i], &s);
-		o->get_regs(from->v[i], &r);
-		n = sizeof(buf);
-		cr_assert_eq(o->get_state(from->v[i], buf, &n), 0);
-		cr_assert_eq(o->set_sregs(to->v[i], &s), 0);
-		cr_assert_eq(o->set_regs(to->v[i], &r), 0);
-		cr_assert_eq(o->set_state(to->v[i], buf, n), 0);
+		bed_copy(&a, &b);
 		to->t[i] = from->t[i];
 	}
 	memcpy(to->run, from->run, sizeof(to->run));
@@ -427,8 +418,7 @@ static void moved(const uint8_t *code, const uint8_t *end, uint64_t step)
 		b = next;
 		o->set_tally(b.v[0], &b.t[0]);
 		b.time = 1000;
-		o->set_waker(b.b.vm,
-			     &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
+		set_waker(&b);
 	}
 	cr_assert_eq(memcmp(a.b.ram + LOG(0), b.b.ram + LOG(0), 256), 0);
 	cr_assert_eq(memcmp(a.t[0].ev, b.t[0].ev, sizeof(a.t[0].ev)), 0);
@@ -462,7 +452,7 @@ Test(emu_chip, moved_in_hlt)
 	move_vm(&a, &b);
 	stop(&a);
 	b.time = 77;
-	o->set_waker(b.b.vm, &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
+	set_waker(&b);
 	to_hlt(&b, 0, 0);
 	cr_assert(b.run[0].u.hlt.waits);
 	cr_assert_eq(b.run[0].u.hlt.deadline, 77 + left);
@@ -483,48 +473,53 @@ enum { MORE = 10 };
 enum { MORE = 0 };
 #endif
 
+/* The state of the VM (@which: 0) or of vCPU @which - 1. */
+static size_t get_state(unsigned int which, uint8_t *buf)
+{
+	size_t n = BED_STATE;
+
+	cr_assert_eq(which ? o->get_state(c.v[which - 1], buf, &n)
+			   : o->get_vm_state(c.b.vm, buf, &n),
+		     0);
+	return n;
+}
+
+static int set_state(unsigned int which, const uint8_t *buf, size_t n)
+{
+	return which ? o->set_state(c.v[which - 1], buf, n) : o->set_vm_state(c.b.vm, buf, n);
+}
+
 /* Every byte of both states changed: refused, or saved again with the same bytes. */
 Test(emu_chip, hostile_states)
 {
-	static uint8_t was[4096], buf[4096], again[4096];
+	static uint8_t was[BED_STATE], buf[BED_STATE], again[BED_STATE];
 	unsigned int refused = 0, loaded = 0;
-	size_t n, k;
+	size_t n;
 
 	start(&c, 2);
 	PUT(&c, 0, g_periodic);
 	cr_assert_eq(run(&c, 0, 20000), VMM_EXIT_BUDGET);
-	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x4612});
-	for (int vm = 0; vm < 3; vm++) {
-		n = sizeof(was);
-		cr_assert_eq(vm ? o->get_state(c.v[vm - 1], was, &n)
-				: o->get_vm_state(c.b.vm, was, &n),
-			     0);
+	send_ipi(&c, 1u << 24, 0x4612);
+	for (unsigned int vm = 0; vm < 3; vm++) {
+		n = get_state(vm, was);
 		for (size_t i = 0; i < n; i++)
 			for (unsigned int x = 0; x < 256; x += 1 + i % 3 + MORE) {
 				int ret;
 
 				memcpy(buf, was, n);
 				buf[i] = (uint8_t)x;
-				ret = vm ? o->set_state(c.v[vm - 1], buf, n)
-					 : o->set_vm_state(c.b.vm, buf, n);
+				ret = set_state(vm, buf, n);
 				cr_assert(ret == 0 || ret == -EINVAL);
-				k = sizeof(again);
-				cr_assert_eq(vm ? o->get_state(c.v[vm - 1], again, &k)
-						: o->get_vm_state(c.b.vm, again, &k),
-					     0);
-				cr_assert(k == n && !memcmp(again, ret ? was : buf, n),
-					  "state %d, byte %zu = %#x: %d", vm, i, x, ret);
+				cr_assert(get_state(vm, again) == n &&
+						  !memcmp(again, ret ? was : buf, n),
+					  "state %u, byte %zu = %#x: %d", vm, i, x, ret);
 				if (!ret)
-					cr_assert_eq(vm ? o->set_state(c.v[vm - 1], was, n)
-							: o->set_vm_state(c.b.vm, was, n),
-						     0);
+					cr_assert_eq(set_state(vm, was, n), 0);
 				refused += ret != 0;
 				loaded += !ret;
 			}
 		for (size_t len = 0; len < n; len++)
-			cr_assert_eq(vm ? o->set_state(c.v[vm - 1], was, len)
-					: o->set_vm_state(c.b.vm, was, len),
-				     -EINVAL);
+			cr_assert_eq(set_state(vm, was, len), -EINVAL);
 	}
 	cr_assert_gt(refused, 1000);
 	cr_assert_gt(loaded, 1000);

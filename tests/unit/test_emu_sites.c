@@ -25,17 +25,13 @@ BED_GUEST(guest_pages, "mov $400, %ecx\n"
 
 static bool start(struct bed *b, bool user)
 {
-	struct kvm_regs r;
-
 	emu_jit_set(EMU_JIT_ALL);
 	BED_START(b, guest_pages, user);
 	if (emu_jit_off()) {
 		bed_stop(b);
 		return false;
 	}
-	o->get_regs(b->v, &r);
-	r.rflags |= 0x3000; /* IOPL 3 */
-	o->set_regs(b->v, &r);
+	BED_REGS(b, .rflags = b->r.rflags | 0x3000); /* IOPL 3 */
 	return true;
 }
 
@@ -59,7 +55,6 @@ static unsigned int in_use(const struct emu_vcpu *v, unsigned int from)
 
 Test(emu_sites, of_forgotten_code)
 {
-	struct kvm_sregs s;
 	struct emu_vcpu *v;
 
 	if (!start(&b, false))
@@ -69,8 +64,7 @@ Test(emu_sites, of_forgotten_code)
 	cr_assert_gt(in_use(v, 0), 0);
 	cr_assert_eq(in_use(v, given(v)), 0);
 	/* All code is forgotten. */
-	cr_assert_eq(o->get_sregs(b.v, &s), 0);
-	cr_assert_eq(o->set_sregs(b.v, &s), 0);
+	BED_SREGS(&b, );
 	cr_assert_eq(given(v), 0);
 	cr_assert_eq(in_use(v, 0), 0);
 }
