@@ -303,18 +303,23 @@ static inline uint64_t bed_stack(struct bed *b, unsigned int i)
 #define BED_RERUN(b, code, user, ...)                                                              \
 	(bed_load(b, code, code##_end, user), BED_REGS(b, __VA_ARGS__), bed_run_to_hlt(b))
 
+#define BED_STR_(x) #x
+#define BED_STR(x)  BED_STR_(x)
+#define BED_LINE    "line " BED_STR(__LINE__)
+
 /* The next HLT is in the handler of @vec, with @error (-1: none) and @rip in its frame. */
-#define BED_FAULTS(b, vec, error, rip) bed_faults(b, vec, error, rip, __LINE__)
-static inline void bed_faults(struct bed *b, int vec, int64_t error, uint64_t rip, int line)
+#define BED_FAULTS(b, vec, error, rip) bed_faults(b, vec, error, rip, BED_LINE)
+static inline void bed_faults(struct bed *b, int vec, int64_t error, uint64_t rip,
+			      const char *where)
 {
 	int got = bed_run_to_hlt(b);
 	unsigned int e = error >= 0;
 
-	cr_assert_eq(got, vec, "line %d: vector %d", line, got);
+	cr_assert_eq(got, vec, "%s: vector %d", where, got);
 	if (e)
-		cr_assert_eq(bed_stack(b, 0), (uint64_t)error, "line %d: error 0x%lx", line,
+		cr_assert_eq(bed_stack(b, 0), (uint64_t)error, "%s: error 0x%lx", where,
 			     bed_stack(b, 0));
-	cr_assert_eq(bed_stack(b, e), rip, "line %d: rip 0x%lx", line, bed_stack(b, e));
+	cr_assert_eq(bed_stack(b, e), rip, "%s: rip 0x%lx", where, bed_stack(b, e));
 }
 
 /* run() with @budget ends by @exit at @rip, after @retired instructions. */

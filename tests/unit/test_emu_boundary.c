@@ -19,32 +19,41 @@ TestSuite(emu_boundary, .fini = bed_end);
 #define PML4	 0x15000ULL /* tables without the window */
 #define PDPT	 0x16000ULL
 
-/* Every program is three instructions and ends where the window's first page ends. RAX, RCX and
- * the frame at RSP name NOWHERE. */
-BED_GUEST(b_jmp, "nop\n nop\n jmp *%rax");
-BED_GUEST(b_jmpm, "nop\n nop\n jmp *(%rsp)");
-BED_GUEST(b_rel, "nop\n nop\n .byte 0xe9\n .long 0x4000");
-BED_GUEST(b_jcc, "nop\n cmp %eax,%eax\n .byte 0x0f,0x84\n .long 0x4000");
-BED_GUEST(b_not, "nop\n cmp %eax,%eax\n .byte 0x0f,0x85\n .long 0x4000");
-BED_GUEST(b_loop, "nop\n mov $1,%ecx\n .byte 0xe2,0x10");
-BED_GUEST(b_call, "nop\n nop\n call *%rax");
-BED_GUEST(b_callr, "nop\n nop\n .byte 0xe8\n .long 0x4000");
-BED_GUEST(b_ret, "nop\n nop\n ret");
-BED_GUEST(b_reti, "nop\n nop\n ret $16");
-BED_GUEST(b_lret, "nop\n nop\n lretq");
-BED_GUEST(b_iret, "nop\n nop\n iretq");
-BED_GUEST(b_syscall, "nop\n nop\n syscall");
-BED_GUEST(b_sysret, "nop\n nop\n sysretq");
-BED_GUEST(b_int, "nop\n nop\n int $0x80");
-BED_GUEST(b_nop, "nop\n nop\n nop");
-BED_GUEST(b_store, "nop\n nop\n mov %rax,(%rdi)");
-BED_GUEST(b_rep, "nop\n mov $3,%ecx\n rep stosb");
-BED_GUEST(b_cpuid, "nop\n nop\n cpuid");
-BED_GUEST(b_sti, "nop\n nop\n sti");
-BED_GUEST(b_wrmsr, "nop\n mov $0x4000,%ecx\n wrmsr");
-BED_GUEST(b_out, "nop\n nop\n out %al,$0x80");
-/* This takes away the page it is in; a NOP that is not reached follows. */
-BED_GUEST(b_cr3, "nop\n nop\n mov %rsi,%cr3\n nop");
+/* X(name, code, and the row behind them); AGAIN() with the code of one before. Every program is
+ * three instructions and ends where the window's first page ends. RAX, RCX and the frame at RSP
+ * name NOWHERE. CR3 takes away the page it is in; a NOP that is not reached follows. */
+#define ROWS(X, AGAIN)                                                                             \
+	X(jmp, "nop\n nop\n jmp *%rax", true, NOWHERE, 0, 1 + 1, true, false)                      \
+	AGAIN(jmp, , false, NOWHERE, 0, 1 + 1, true, false)                                        \
+	X(jmpm, "nop\n nop\n jmp *(%rsp)", true, NOWHERE, 0, 1 + 1, true, false)                   \
+	X(rel, "nop\n nop\n .byte 0xe9\n .long 0x4000", true, NOWHERE, 0, 1 + 2, true, false)      \
+	X(jcc, "nop\n cmp %eax,%eax\n .byte 0x0f,0x84\n .long 0x4000", true, NOWHERE, 0, 1 + 0,    \
+	  true, false)                                                                             \
+	X(not, "nop\n cmp %eax,%eax\n .byte 0x0f,0x85\n .long 0x4000", true, 0, 0, 0, false,       \
+	  false)                                                                                   \
+	X(loop, "nop\n mov $1,%ecx\n .byte 0xe2,0x10", true, 0, 0, 0, false, false)                \
+	X(call, "nop\n nop\n call *%rax", true, NOWHERE, 0, 1 + 3, true, false)                    \
+	X(callr, "nop\n nop\n .byte 0xe8\n .long 0x4000", true, NOWHERE, 0, 1 + 4, true, false)    \
+	X(ret, "nop\n nop\n ret", true, NOWHERE, 0, 1 + 5, true, false)                            \
+	X(reti, "nop\n nop\n ret $16", true, NOWHERE, 0, 1 + 5, true, false)                       \
+	X(lret, "nop\n nop\n lretq", true, NOWHERE, 0, 1 + 8, true, false)                         \
+	X(iret, "nop\n nop\n iretq", false, NOWHERE, 0, 1 + 8, true, false)                        \
+	AGAIN(iret, , true, NOWHERE, 0, 1 + 8, true, false)                                        \
+	X(syscall, "nop\n nop\n syscall", true, NOWHERE, 0, 1 + 8, true, false)                    \
+	X(sysret, "nop\n nop\n sysretq", false, NOWHERE, 0, 1 + 8, true, false)                    \
+	X(int, "nop\n nop\n int $0x80", true, NOWHERE, 0, 1 + 8, true, true)                       \
+	X(nop, "nop\n nop\n nop", true, 0, 0, 0, false, false)                                     \
+	X(store, "nop\n nop\n mov %rax,(%rdi)", true, 0, 0, 0, false, false)                       \
+	X(rep, "nop\n mov $3,%ecx\n rep stosb", true, 0, 0, 0, false, false)                       \
+	X(cpuid, "nop\n nop\n cpuid", true, 0, 0, 0, false, false)                                 \
+	X(sti, "nop\n nop\n sti", false, 0, 0, 0, false, false)                                    \
+	X(wrmsr, "nop\n mov $0x4000,%ecx\n wrmsr", false, 0, 0, 0, false, false)                   \
+	X(out, "nop\n nop\n out %al,$0x80", false, 0, 0, 0, false, false)                          \
+	X(cr3, "nop\n nop\n mov %rsi,%cr3\n nop", false, 0, 1, 0, false, false)
+
+#define ROW_CODE(name, text, ...) BED_GUEST(b_##name, text);
+#define ROW_NONE(...)
+ROWS(ROW_CODE, ROW_NONE)
 
 static const struct row {
 	const char *name;
@@ -56,36 +65,8 @@ static const struct row {
 	bool taken;	   /* a taken branch */
 	bool no_step;	   /* clears TF: no debug trap */
 } rows[] = {
-#define ROW(n, user, ...)                                                                          \
-	{                                                                                          \
-#n, b_##n, b_##n##_end, user, __VA_ARGS__                                          \
-	}
-	ROW(jmp, true, NOWHERE, 0, 1 + 1, true, false),
-	ROW(jmp, false, NOWHERE, 0, 1 + 1, true, false),
-	ROW(jmpm, true, NOWHERE, 0, 1 + 1, true, false),
-	ROW(rel, true, NOWHERE, 0, 1 + 2, true, false),
-	ROW(jcc, true, NOWHERE, 0, 1 + 0, true, false),
-	ROW(not, true, 0, 0, 0, false, false),
-	ROW(loop, true, 0, 0, 0, false, false),
-	ROW(call, true, NOWHERE, 0, 1 + 3, true, false),
-	ROW(callr, true, NOWHERE, 0, 1 + 4, true, false),
-	ROW(ret, true, NOWHERE, 0, 1 + 5, true, false),
-	ROW(reti, true, NOWHERE, 0, 1 + 5, true, false),
-	ROW(lret, true, NOWHERE, 0, 1 + 8, true, false),
-	ROW(iret, false, NOWHERE, 0, 1 + 8, true, false),
-	ROW(iret, true, NOWHERE, 0, 1 + 8, true, false),
-	ROW(syscall, true, NOWHERE, 0, 1 + 8, true, false),
-	ROW(sysret, false, NOWHERE, 0, 1 + 8, true, false),
-	ROW(int, true, NOWHERE, 0, 1 + 8, true, true),
-	ROW(nop, true, 0, 0, 0, false, false),
-	ROW(store, true, 0, 0, 0, false, false),
-	ROW(rep, true, 0, 0, 0, false, false),
-	ROW(cpuid, true, 0, 0, 0, false, false),
-	ROW(sti, false, 0, 0, 0, false, false),
-	ROW(wrmsr, false, 0, 0, 0, false, false),
-	ROW(out, false, 0, 0, 0, false, false),
-	ROW(cr3, false, 0, 1, 0, false, false),
-};
+#define ROW(n, text, ...) {#n, b_##n, b_##n##_end, __VA_ARGS__},
+	ROWS(ROW, ROW)};
 
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 

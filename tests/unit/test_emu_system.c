@@ -12,80 +12,62 @@ TestSuite(emu_system, .fini = bed_end);
 /* ---- faults ---- */
 
 BED_GUEST(guest_access, "mov (%rsi), %eax\nhlt\n");
-BED_GUEST(guest_div0, "mov $5, %eax\nxor %edx, %edx\ndiv %edx\n");
-BED_GUEST(guest_div_over, "mov $1, %edx\nmov $1, %ecx\ndiv %ecx\n");
-BED_GUEST(guest_idiv_min, "mov $0x80000000, %eax\ncltd\nmov $-1, %ecx\nidiv %ecx\n");
-BED_GUEST(guest_ud, "ud2\n");
-BED_GUEST(guest_bad, ".byte 0x0f, 0xff, 0xff, 0x06\n"); /* UD0 */
-BED_GUEST(guest_bad64, ".byte 0x06\n");			/* PUSH ES does not exist */
-BED_GUEST(guest_lock, ".byte 0xf0\nmov %eax, (%rdi)\n");
-BED_GUEST(guest_long, ".byte 0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66\n"
-		      "add $1, %ax\n");
-BED_GUEST(guest_noncanon, "mov $0x800000000000, %rax\nmov (%rax), %eax\n");
-BED_GUEST(guest_noncanon_ss, "mov $0x800000000000, %rbp\nmov 8(%rbp), %eax\n");
-BED_GUEST(guest_noncanon_push, "mov $0x800000000010, %rsp\npush %rax\n");
-BED_GUEST(guest_noncanon_jmp, "mov $0x800000000000, %rax\njmp *%rax\n");
-BED_GUEST(guest_cli3, "cli\n");
-BED_GUEST(guest_hlt3, "hlt\n");
-BED_GUEST(guest_cr3, "mov %cr3, %rax\n");
-BED_GUEST(guest_rdmsr3, "rdmsr\n");
-BED_GUEST(guest_in3, "in $0x60, %al\n");
-BED_GUEST(guest_int_dpl, "int $0x42\n");
-BED_GUEST(guest_cr4, "mov $0x1020, %eax\nmov %rax, %cr4\n");
-BED_GUEST(guest_cr0, "mov $0x10, %eax\nmov %rax, %cr0\n");
-BED_GUEST(guest_rdpmc3, "rdpmc\n");
-BED_GUEST(guest_cx16, "cmpxchg16b 8(%rdi)\n");
 
-struct fault_row {
-	int line;
+/* F(name, CPL 3, vector, error code or -1, offset of the instruction that faults, code) */
+#define FAULTS(F)                                                                                  \
+	F(div0, true, 0, -1, 7, "mov $5, %eax\nxor %edx, %edx\ndiv %edx\n")                        \
+	F(div_over, true, 0, -1, 10, "mov $1, %edx\nmov $1, %ecx\ndiv %ecx\n")                     \
+	F(idiv_min, true, 0, -1, 11, "mov $0x80000000, %eax\ncltd\nmov $-1, %ecx\nidiv %ecx\n")    \
+	F(ud, true, 6, -1, 0, "ud2\n")                                                             \
+	F(bad, true, 6, -1, 0, ".byte 0x0f, 0xff, 0xff, 0x06\n") /* UD0 */                         \
+	F(bad64, true, 6, -1, 0, ".byte 0x06\n")		 /* PUSH ES does not exist */      \
+	F(lock, true, 6, -1, 0, ".byte 0xf0\nmov %eax, (%rdi)\n")                                  \
+	F(long, true, 13, 0, 0,                                                                    \
+	  ".byte 0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66\n"               \
+	  "add $1, %ax\n")                                                                         \
+	F(noncanon, true, 13, 0, 10, "mov $0x800000000000, %rax\nmov (%rax), %eax\n")              \
+	F(noncanon_ss, true, 12, 0, 10, "mov $0x800000000000, %rbp\nmov 8(%rbp), %eax\n")          \
+	F(noncanon_push, true, 12, 0, 10, "mov $0x800000000010, %rsp\npush %rax\n")                \
+	F(noncanon_jmp, true, 13, 0, 10, "mov $0x800000000000, %rax\njmp *%rax\n")                 \
+	F(cli3, true, 13, 0, 0, "cli\n")                                                           \
+	F(hlt3, true, 13, 0, 0, "hlt\n")                                                           \
+	F(cr3, true, 13, 0, 0, "mov %cr3, %rax\n")                                                 \
+	F(rdmsr3, true, 13, 0, 0, "rdmsr\n")                                                       \
+	F(in3, true, 13, 0, 0, "in $0x60, %al\n")                                                  \
+	F(int_dpl, true, 13, 0x42 * 8 + 2, 0, "int $0x42\n")                                       \
+	F(cr4, false, 13, 0, 5, "mov $0x1020, %eax\nmov %rax, %cr4\n")                             \
+	F(cr0, false, 13, 0, 5, "mov $0x10, %eax\nmov %rax, %cr0\n")                               \
+	F(rdpmc3, true, 13, 0, 0, "rdpmc\n")                                                       \
+	F(cx16, true, 13, 0, 0, "cmpxchg16b 8(%rdi)\n")
+
+#define FAULT_CODE(name, user, vec, err, at, ...) BED_GUEST(guest_##name, __VA_ARGS__);
+FAULTS(FAULT_CODE)
+
+static const struct fault_row {
+	const char *name;
 	const uint8_t *code, *end;
 	bool user;
 	int vec;
-	int64_t err; /* -1: no error code */
-	uint64_t at; /* offset of the faulting instruction */
-};
-#define FAULT(name, user, vec, err, at)                                                            \
-	{                                                                                          \
-		__LINE__, name, name##_end, user, vec, err, at                                     \
-	}
+	int64_t err;
+	uint64_t at;
+} faults[] = {
+#define FAULT(name, user, vec, err, at, ...)                                                       \
+	{#name, guest_##name, guest_##name##_end, user, vec, err, at},
+	FAULTS(FAULT)};
 
 Test(emu_system, faults)
 {
-	static const struct fault_row rows[] = {
-		FAULT(guest_div0, true, 0, -1, 7),
-		FAULT(guest_div_over, true, 0, -1, 10),
-		FAULT(guest_idiv_min, true, 0, -1, 11),
-		FAULT(guest_ud, true, 6, -1, 0),
-		FAULT(guest_bad, true, 6, -1, 0),
-		FAULT(guest_bad64, true, 6, -1, 0),
-		FAULT(guest_lock, true, 6, -1, 0),
-		FAULT(guest_long, true, 13, 0, 0),
-		FAULT(guest_noncanon, true, 13, 0, 10),
-		FAULT(guest_noncanon_ss, true, 12, 0, 10),
-		FAULT(guest_noncanon_push, true, 12, 0, 10),
-		FAULT(guest_noncanon_jmp, true, 13, 0, 10),
-		FAULT(guest_cli3, true, 13, 0, 0),
-		FAULT(guest_hlt3, true, 13, 0, 0),
-		FAULT(guest_cr3, true, 13, 0, 0),
-		FAULT(guest_rdmsr3, true, 13, 0, 0),
-		FAULT(guest_in3, true, 13, 0, 0),
-		FAULT(guest_int_dpl, true, 13, 0x42 * 8 + 2, 0),
-		FAULT(guest_cr4, false, 13, 0, 5),
-		FAULT(guest_cr0, false, 13, 0, 5),
-		FAULT(guest_rdpmc3, true, 13, 0, 0),
-		FAULT(guest_cx16, true, 13, 0, 0),
-	};
-
-	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct fault_row *row = &rows[i];
+	for (unsigned int i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		const struct fault_row *row = &faults[i];
 		unsigned int e = row->err >= 0;
 
 		bed_start(&b, row->code, row->end, row->user);
-		bed_faults(&b, row->vec, row->err, BED_CODE + row->at, row->line);
+		bed_faults(&b, row->vec, row->err, BED_CODE + row->at, row->name);
 		cr_assert_eq(bed_stack(&b, e + 1), row->user ? BED_CS3 : BED_CS0);
-		cr_assert_eq(bed_stack(&b, e + 2) & 0x10000, 0x10000, "RF of a fault");
+		cr_assert_eq(bed_stack(&b, e + 2) & 0x10000, 0x10000, "%s: RF of a fault",
+			     row->name);
 		if (row->user) {
-			cr_assert_eq(b.r.rsp, BED_STACK0 - 8 * (5 + e), "line %d", row->line);
+			cr_assert_eq(b.r.rsp, BED_STACK0 - 8 * (5 + e), "%s", row->name);
 			cr_assert_eq(bed_stack(&b, e + 4), BED_SS3);
 		}
 		cr_assert_eq(bed_sregs(&b).cs.dpl, 0);
