@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The guests of attack.c, which includes this list twice: X(name, symbol, effort, special, code), in
- * which the symbol is the code's, and SAME() with the code of one before.
+ * The guests of attack.c, which includes this list twice: X(name, symbol, effort, special, code),
+ * in which the symbol is the code's, and SAME() with the code of one before.
  */
 /* clang-format off */
 /* RDI = DATA, RSI = WINDOW, RBX = PAGES, R8 = CODE at the start. */

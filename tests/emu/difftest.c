@@ -506,9 +506,6 @@ static bool misalign(void)
 
 static int setup(void)
 {
-	char path[4096];
-	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
-
 	bool *isa = coverage_init(), masked, no_cvtpi2ps;
 
 	if (!isa)
@@ -524,12 +521,8 @@ static int setup(void)
 	host.listed &= !opt.unlisted;
 	/* What an exception that is not masked leaves behind was measured on these CPUs only. */
 	masked = !coverage_pointers() && !opt.unmasked;
-	if (len < 0)
-		return -1;
-	path[len] = 0;
-	strcat(path, "-native");
-	if (host_probe(path, &facts)) {
-		fprintf(stderr, "difftest: cannot measure this CPU with %s\n", path);
+	if (host_probe(&facts)) {
+		fprintf(stderr, "difftest: cannot measure this CPU with emu-difftest-native\n");
 		return -1;
 	}
 	/* The emulator does not ask what kind of Intel CPU it is on. */
@@ -544,8 +537,8 @@ static int setup(void)
 	printf("# this CPU: %s; compared with the emulator as %s%s\n", host.text,
 	       vendor_name(host.vendor),
 	       host.listed ? "" : ", except where the vendors differ (not in vendor.c's table)");
-	if (native_start(&native, path)) {
-		fprintf(stderr, "difftest: cannot start %s\n", path);
+	if (native_start(&native)) {
+		fprintf(stderr, "difftest: cannot start emu-difftest-native\n");
 		return -1;
 	}
 	return 0;
