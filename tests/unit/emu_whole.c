@@ -235,8 +235,7 @@ BED_GUEST(guest_descriptors,
 
 Test(emu_whole, descriptors_are_looked_up)
 {
-	BED_START(&b, guest_descriptors, false);
-	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(BED_VECTOR(&b, guest_descriptors, false), -1);
 	cr_assert_eq(b.r.rax, 0xcf9300);
 	cr_assert_eq(b.r.rdx, 0xffffffff);
 	cr_assert_eq(b.r.rbx & 0xffff, 0x101);

@@ -153,8 +153,7 @@ Test(emu_exec, events_of_known_code)
 {
 	const uint64_t *ev = b.t.ev[VPMU_EMU_USR];
 
-	BED_START(&b, guest_count, true);
-	cr_assert_eq(bed_run_to_hlt(&b), 6); /* #UD: not retired */
+	cr_assert_eq(BED_VECTOR(&b, guest_count, true), 6); /* #UD: not retired */
 	cr_assert_eq(ev[VPMU_EMU_INSTRUCTIONS], 28);
 	cr_assert_eq(ev[VPMU_EMU_LOADS], 12, "%lu", ev[VPMU_EMU_LOADS]);
 	cr_assert_eq(ev[VPMU_EMU_STORES], 11, "%lu", ev[VPMU_EMU_STORES]);

@@ -462,8 +462,7 @@ Test(emu_system, the_tsc_is_modelled_time)
 {
 	struct bed b, c;
 
-	BED_START(&b, guest_tsc, false);
-	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(BED_VECTOR(&b, guest_tsc, false), -1);
 	cr_assert_gt(b.r.r8, 0);
 	cr_assert_lt(b.r.r8, 100);
 	cr_assert_gt(b.r.rax, 1000000);

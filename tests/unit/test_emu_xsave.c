@@ -360,8 +360,7 @@ Test(emu_xsave, cpuid)
 		cr_assert_eq(r[1], has && all ? 576 : 0);
 		cpuid(0xd, 2, r);
 		cr_assert_eq(r[0], 0, "AVX is not shown");
-		bed_load(&b, g_cr4, g_cr4_end, false);
-		cr_assert_eq(bed_run_to_hlt(&b), has ? NONE : 13);
+		cr_assert_eq(BED_RERUN(&b, g_cr4, false), has ? NONE : 13);
 		cpuid(1, 0, r);
 		cr_assert_eq(r[2] >> 27 & 1, has, "OSXSAVE follows CR4");
 		/* XCR0 has no AVX; each instruction needs its feature. */
