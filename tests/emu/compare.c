@@ -96,17 +96,7 @@ static bool store_order(const struct dt_seq *q, const struct dt_result *nat,
 	if (emulator->vector < 12 || emulator->vector > 14 || !unmasked || !pending ||
 	    off >= DT_SLOT || !insn_decode(q->c.code + off, DT_SLOT - off, &in))
 		return false;
-	switch (in.i.mnemonic) {
-	case ZYDIS_MNEMONIC_FST:
-	case ZYDIS_MNEMONIC_FSTP:
-	case ZYDIS_MNEMONIC_FBSTP:
-	case ZYDIS_MNEMONIC_FIST:
-	case ZYDIS_MNEMONIC_FISTP:
-	case ZYDIS_MNEMONIC_FISTTP:
-		return true;
-	default:
-		return false;
-	}
+	return INSN_IS(&in, M(FST), M(FSTP), M(FBSTP), M(FIST), M(FISTP), M(FISTTP));
 }
 
 /*
@@ -124,27 +114,10 @@ static bool state_fault(const struct dt_seq *q, const struct dt_result *nat,
 
 	if (off >= DT_SLOT || !insn_decode(q->c.code + off, DT_SLOT - off, &in))
 		return false;
-	switch (in.i.mnemonic) {
-	case ZYDIS_MNEMONIC_FNSAVE:
-	case ZYDIS_MNEMONIC_FNSTENV:
-	case ZYDIS_MNEMONIC_FRSTOR:
-	case ZYDIS_MNEMONIC_FLDENV:
-	case ZYDIS_MNEMONIC_FXSAVE:
-	case ZYDIS_MNEMONIC_FXSAVE64:
-	case ZYDIS_MNEMONIC_FXRSTOR:
-	case ZYDIS_MNEMONIC_FXRSTOR64:
-	case ZYDIS_MNEMONIC_XSAVE:
-	case ZYDIS_MNEMONIC_XSAVE64:
-	case ZYDIS_MNEMONIC_XSAVEC:
-	case ZYDIS_MNEMONIC_XSAVEC64:
-	case ZYDIS_MNEMONIC_XSAVEOPT:
-	case ZYDIS_MNEMONIC_XSAVEOPT64:
-	case ZYDIS_MNEMONIC_XRSTOR:
-	case ZYDIS_MNEMONIC_XRSTOR64:
-		return apart < in.op[0].size / 8;
-	default:
-		return false;
-	}
+	return INSN_IS(&in, M(FNSAVE), M(FNSTENV), M(FRSTOR), M(FLDENV), M(FXSAVE), M(FXSAVE64),
+		       M(FXRSTOR), M(FXRSTOR64), M(XSAVE), M(XSAVE64), M(XSAVEC), M(XSAVEC64),
+		       M(XSAVEOPT), M(XSAVEOPT64), M(XRSTOR), M(XRSTOR64)) &&
+	       apart < in.op[0].size / 8;
 }
 
 static bool fault_equal(const struct dt_seq *q, const struct dt_result *nat,

@@ -151,22 +151,10 @@ static bool rep_string(const struct dt_seq *q, uint64_t rip)
 	uint64_t off = rip - q->c.slot;
 	struct insn in;
 
-	if (off >= DT_SLOT || !insn_decode(q->c.code + off, DT_SLOT - off, &in) ||
-	    in.i.meta.category != ZYDIS_CATEGORY_STRINGOP || !insn_is_rep_string(&in))
-		return false;
-	switch (in.i.mnemonic) {
-	case ZYDIS_MNEMONIC_MOVSB:
-	case ZYDIS_MNEMONIC_MOVSW:
-	case ZYDIS_MNEMONIC_MOVSD:
-	case ZYDIS_MNEMONIC_MOVSQ:
-	case ZYDIS_MNEMONIC_STOSB:
-	case ZYDIS_MNEMONIC_STOSW:
-	case ZYDIS_MNEMONIC_STOSD:
-	case ZYDIS_MNEMONIC_STOSQ:
-		return true;
-	default:
-		return false;
-	}
+	return off < DT_SLOT && insn_decode(q->c.code + off, DT_SLOT - off, &in) &&
+	       in.i.meta.category == ZYDIS_CATEGORY_STRINGOP && insn_is_rep_string(&in) &&
+	       INSN_IS(&in, M(MOVSB), M(MOVSW), M(MOVSD), M(MOVSQ), M(STOSB), M(STOSW), M(STOSD),
+		       M(STOSQ));
 }
 
 /*
