@@ -88,9 +88,32 @@ static inline void set_waker(struct chip_bed *c)
 	cr_assert_eq(o->set_waker(c->b.vm, &w), 0);
 }
 
+/* The VM of the test that runs: it ends when it is started again, and in the suite's .fini. */
+static struct chip_bed c;
+
+static inline void stop(struct chip_bed *c)
+{
+	for (unsigned int i = 0; i < c->nr; i++)
+		o->vcpu_destroy(c->v[i]);
+	bed_stop_vm(&c->b);
+}
+
+static inline void stop_last(void)
+{
+	if (c.b.e)
+		stop(&c);
+}
+
+static inline void end_last(const struct chip_bed *of)
+{
+	if (of == &c)
+		stop_last();
+}
+
 /* @open_pin: a device could wake the vCPUs. */
 static inline void start_with(struct chip_bed *c, unsigned int nr, bool open_pin)
 {
+	end_last(c);
 	memset(c, 0, sizeof(*c));
 	bed_init(&c->b);
 	*bed_u64(&c->b, BED_PT) = EMU_LAPIC_PAGE | 3;
@@ -127,13 +150,6 @@ static inline void start(struct chip_bed *c, unsigned int nr)
 	start_with(c, nr, false);
 }
 
-static inline void stop(struct chip_bed *c)
-{
-	for (unsigned int i = 0; i < c->nr; i++)
-		o->vcpu_destroy(c->v[i]);
-	bed_stop_vm(&c->b);
-}
-
 /* vCPU @i as a bed of its own. */
 static inline struct bed vcpu_bed(const struct chip_bed *c, unsigned int i)
 {
@@ -141,15 +157,6 @@ static inline struct bed vcpu_bed(const struct chip_bed *c, unsigned int i)
 
 	b.v = c->v[i];
 	return b;
-}
-
-/* The VM of the test that runs. */
-static struct chip_bed c;
-
-static inline void stop_last(void)
-{
-	if (c.b.e)
-		stop(&c);
 }
 
 static inline enum vmm_exit run(struct chip_bed *c, unsigned int i, uint64_t budget)
@@ -171,6 +178,9 @@ static inline void to_hlt(struct chip_bed *c, unsigned int i, uint64_t budget)
 	while (x == VMM_EXIT_BUDGET || x == VMM_EXIT_INTR);
 	cr_assert_eq(x, VMM_EXIT_HLT, "vCPU %u: exit %d", i, x);
 }
+
+/* A VM of one vCPU, which runs @code until it halts. */
+#define RUN(c, code, budget) (start(c, 1), PUT(c, 0, code), to_hlt(c, 0, budget))
 
 static inline void expect(struct chip_bed *c, unsigned int i, const uint32_t *log, size_t n,
 			  int line)

@@ -170,13 +170,14 @@ static inline void bed_vendor(struct kvm_cpuid_entry2 *e, const char *vendor)
 	memcpy(&e->ecx, vendor + 8, 4);
 }
 
-/* Make the vCPU one of Intel's; without this it is one of AMD's. */
-static inline void bed_intel(struct bed *b)
+/* Make the vCPU one of Intel's, if @intel; without this it is one of AMD's. */
+static inline void bed_intel(struct bed *b, bool intel)
 {
 	struct kvm_cpuid_entry2 leaf0 = {.function = 0};
 
 	bed_vendor(&leaf0, "GenuineIntel");
-	cr_assert_eq(o->set_cpuid(b->v, &leaf0, 1), 0);
+	if (intel)
+		cr_assert_eq(o->set_cpuid(b->v, &leaf0, 1), 0);
 }
 
 /* Leaf 1 shows FXSR: a whole CPU. */

@@ -8,7 +8,7 @@
 TestSuite(emu_alarm, .fini = bed_end);
 
 /* Index of the first step at which @a is due. */
-static size_t due_at(const struct prog_step *steps, size_t n, const struct vpmu_emu_alarm *a)
+static size_t due_at(size_t n, const struct vpmu_emu_alarm *a)
 {
 	for (size_t i = 0; i <= n; i++) {
 		uint64_t sum = 0;
@@ -42,9 +42,9 @@ static uint64_t distance(uint64_t *rng)
 
 /* Run program @seed with up to three alarms that are armed again when they fired, and random
  * budgets; every stop must be as in the trace. */
-static void check_program(uint64_t seed, struct prog_step *steps)
+static void check_program(uint64_t seed)
 {
-	size_t n = prog_trace(seed, steps), at = 0;
+	size_t n = prog_trace(seed), at = 0;
 	unsigned int nr = 1 + seed % 3;
 	uint64_t rng = seed * 31;
 	struct bed b;
@@ -59,7 +59,7 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 		enum vmm_exit x;
 
 		for (unsigned int i = 0; i < nr; i++) {
-			size_t d = due_at(steps, n, &b.t.alarm[i * 7]);
+			size_t d = due_at(n, &b.t.alarm[i * 7]);
 
 			want = d < want ? d : want;
 		}
@@ -95,24 +95,18 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 
 Test(emu_alarm, stops_where_stepping_says)
 {
-	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
-
-	cr_assert_not_null(steps);
 	for (uint64_t seed = 1; seed <= 400; seed++)
-		check_program(seed, steps);
-	free(steps);
+		check_program(seed);
 }
 
 /* Every event, every distance, on one program: nothing is left to chance. */
 Test(emu_alarm, every_distance)
 {
-	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 	uint64_t seed = 7;
 	size_t n;
 
-	cr_assert_not_null(steps);
 	do
-		n = prog_trace(++seed, steps);
+		n = prog_trace(++seed);
 	while (n < 300 || n > 800);
 	for (unsigned int ev = 0; ev < VPMU_EMU_EVENTS; ev++)
 		for (unsigned int modes = 1; modes <= 3; modes++) {
@@ -125,7 +119,7 @@ Test(emu_alarm, every_distance)
 
 				prog_start(&b, seed);
 				arm(&b.t, 3, ev, modes, left);
-				want = due_at(steps, n, &b.t.alarm[3]);
+				want = due_at(n, &b.t.alarm[3]);
 				for (;;) {
 					enum vmm_exit x = bed_run(&b, 0);
 
@@ -139,7 +133,6 @@ Test(emu_alarm, every_distance)
 				cr_assert_eq(b.r.rip, steps[at].rip);
 			}
 		}
-	free(steps);
 }
 
 BED_GUEST(g_long, "mov $100000000,%ecx\n 1: add (%rdi),%rax\n dec %rcx\n jnz 1b\n hlt");

@@ -186,8 +186,7 @@ Test(emu_breakpoint, page_that_hot_code_enters)
 #define UD_IRETQ (PROG_KERNEL + 0x108) /* of a fault, so it loads RF */
 
 /* The breakpoints that instruction @at meets. */
-static unsigned int met(const struct prog_step *steps, size_t at, const uint64_t where[4],
-			unsigned int enabled)
+static unsigned int met(size_t at, const uint64_t where[4], unsigned int enabled)
 {
 	unsigned int bits = 0;
 
@@ -201,9 +200,9 @@ static unsigned int met(const struct prog_step *steps, size_t at, const uint64_t
 
 /* Programs with random instruction breakpoints stop as in stepping, with the same counts; in
  * slices, with an alarm, and while they are stepped. */
-static uint64_t check_program(uint64_t seed, struct prog_step *steps)
+static uint64_t check_program(uint64_t seed)
 {
-	size_t n = prog_trace(seed, steps), at = 0;
+	size_t n = prog_trace(seed), at = 0;
 	unsigned int enabled = 15u & ~(1u << seed % 8);
 	uint64_t rng = seed * 77, hits = 0, where[4];
 	bool passed = false;
@@ -223,7 +222,7 @@ static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 		enum vmm_exit x;
 		uint64_t ran;
 
-		while (want < n && !(bits = met(steps, want, where, enabled)))
+		while (want < n && !(bits = met(want, where, enabled)))
 			want++;
 		x = bed_run(&b, random_split(&rng) % 2 ? 1000000 : 1 + random_split(&rng) % 30);
 		ran = b.run.retired;
@@ -266,14 +265,11 @@ static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 
 Test(emu_breakpoint, programs)
 {
-	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 	uint64_t hits = 0;
 
-	cr_assert_not_null(steps);
 	for (uint64_t seed = 1; seed <= 300; seed++)
-		hits += check_program(seed, steps);
+		hits += check_program(seed);
 	cr_assert_gt(hits, 3000, "only %lu", hits);
-	free(steps);
 }
 
 BED_GUEST(g_iret, "iretq");
@@ -396,8 +392,7 @@ BED_GUEST(g_push, "pushq (%rdi)\n nop\n hlt");
 static void watch_string(bool intel)
 {
 	BED_START(&b, g_stos, true);
-	if (intel)
-		bed_intel(&b);
+	bed_intel(&b, intel);
 	BED_REGS(&b, .rcx = 300);
 	set(&b, 0, BED_DATA + 100, W, LEN2);
 	set(&b, 3, BED_DATA + 299, RW, LEN1);

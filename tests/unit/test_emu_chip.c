@@ -31,14 +31,9 @@ BED_GUEST(
 Test(emu_chip, xapic)
 {
 	for (uint64_t budget = 1; budget < 100; budget = budget * 3 + 1) {
-		struct chip_bed c;
-
-		start(&c, 1);
-		PUT(&c, 0, g_xapic);
-		to_hlt(&c, 0, budget);
+		RUN(&c, g_xapic, budget);
 		EXPECT(&c, 0, 0, 0x60014, 0xff, 0xffffffff, 0, 0x02000000, 0x0fffffff, 3, 0x35, 2,
 		       0x40041, 0x41, 0xa, 0, 0, 0, 0x80, 6, 0, 0x30, 0xffffffff);
-		stop(&c);
 	}
 }
 
@@ -56,9 +51,7 @@ Test(emu_chip, odd_accesses)
 	static const uint8_t *const bad[][2] = {
 		{g_stack, g_stack_end}, {g_fetch, g_fetch_end}, {g_cmpxchg16, g_cmpxchg16_end}};
 
-	start(&c, 1);
-	PUT(&c, 0, g_strings);
-	to_hlt(&c, 0, 0);
+	RUN(&c, g_strings, 0);
 	EXPECT(&c, 0, 0x60014, 0x55);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put(&c, 0, bad[i][0], bad[i][1]);
@@ -184,9 +177,7 @@ BED_GUEST(g_self, XENABLE "sti\n" XW(0x300, 0x40061) "nop\n" L(1) XW(0x300, 0x80
 
 Test(emu_chip, self)
 {
-	start(&c, 1);
-	PUT(&c, 0, g_self);
-	to_hlt(&c, 0, 0);
+	RUN(&c, g_self, 0);
 	EXPECT(&c, 0, 0x61, 1, 0x62, 2, 0x63, 3, 0x64, 4, 2, 5, 0x60, 0x1ff, 1, 0xffffffff, 0, 0x65,
 	       6);
 }
@@ -199,15 +190,12 @@ BED_GUEST(g_nmi, L(2) "inc %esi\ncmp $1,%esi\njne 1f\n" NMI NMI NMI NMI L(7) "1:
 Test(emu_chip, nmis)
 {
 	for (uint64_t budget = 1; budget < 100; budget = budget * 3 + 1) {
-		struct chip_bed c;
-
 		start(&c, 1);
 		PUT(&c, 0, g_nmis);
 		BED_PUT(&c.b, HANDLERS + 0x8000, g_nmi);
 		bed_gate(&c.b, 2, HANDLERS + 0x8000, 0, 0xe);
 		to_hlt(&c, 0, budget);
 		EXPECT(&c, 0, 2, 7, 2, 1, 2, 3);
-		stop(&c);
 	}
 }
 
@@ -346,9 +334,7 @@ BED_GUEST(g_ioapic, XENABLE IOR(1) IO(0x18, 0x8061) IO(0x19, 0) /* pin 4: level,
 
 Test(emu_chip, ioapic)
 {
-	start(&c, 1);
-	PUT(&c, 0, g_ioapic);
-	to_hlt(&c, 0, 0);
+	RUN(&c, g_ioapic, 0);
 	cr_assert(c.run[0].u.hlt.waits, "a device can wake it");
 	cr_assert_eq(o->irq_line(c.b.vm, 24, true), -ENXIO);
 	/* Masked: nothing. Edge: once. */
@@ -442,9 +428,7 @@ Test(emu_chip, moved_in_hlt)
 	uint64_t next = 0, left;
 	uint32_t log[3];
 
-	start(&a, 1);
-	PUT(&a, 0, g_wait);
-	to_hlt(&a, 0, 0);
+	RUN(&a, g_wait, 0);
 	a.time += 400000;
 	left = a.run[0].u.hlt.deadline - a.time;
 	o->set_waker(a.b.vm, NULL);

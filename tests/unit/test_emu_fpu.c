@@ -160,8 +160,7 @@ Test(emu_fpu, reset_and_pointers)
 		struct emu_fx fx;
 
 		BED_START(&b, g_save, false);
-		if (is_intel)
-			bed_intel(&b);
+		bed_intel(&b, is_intel);
 		cr_assert_eq(bed_run(&b, 5), VMM_EXIT_BUDGET);
 		memcpy(&fx, b.ram + BED_DATA, sizeof(fx));
 		cr_assert_eq(fx.fcw, 0x40);
@@ -201,8 +200,7 @@ Test(emu_fpu, vendors)
 		uint64_t cr2;
 
 		BED_START(&b, g_cvtpi2ps, false);
-		if (is_intel)
-			bed_intel(&b);
+		bed_intel(&b, is_intel);
 		cr_assert_eq(bed_run_to_hlt(&b), NONE);
 		cr_assert_eq(b.r.rbx, is_intel ? 0u : 7u << 11, "%llx", b.r.rbx);
 		cr_assert_eq(b.r.rax & 0xffff, b.r.rbx);

@@ -75,12 +75,10 @@ static void expect_last(const char *what, uint64_t from, uint64_t to, uint64_t i
 /* Beside a ring of all branches, and alone. Neither changes what is counted. */
 Test(emu_last, the_newest_of_all)
 {
-	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 	uint64_t ip[2][EMU_NR_LAST], rng = 5;
 
-	cr_assert_not_null(steps);
 	for (uint64_t seed = 1; seed <= 100; seed++) {
-		size_t n = prog_trace(seed, steps);
+		size_t n = prog_trace(seed);
 
 		for (int ring = 1; ring >= 0; ring--) {
 			prog_start(&b, seed);
@@ -110,7 +108,6 @@ Test(emu_last, the_newest_of_all)
 		}
 		cr_assert(!memcmp(ip[0], ip[1], sizeof(ip[0])), "seed %lu", seed);
 	}
-	free(steps);
 }
 
 /* The guest turns it on and off, and reads DebugCtl in between; then the four MSRs. */
@@ -157,7 +154,7 @@ Test(emu_last, refused)
 				BED_START(&b, g_refused, false);
 			else
 				BED_START(&b, g_rdmsr, false);
-			bed_intel(&b);
+			bed_intel(&b, true);
 			BED_REGS(&b, .rcx = msr);
 			cr_expect_eq(bed_run(&b, 100), write ? VMM_EXIT_WRMSR : VMM_EXIT_RDMSR);
 		}
@@ -170,7 +167,7 @@ Test(emu_last, refused)
 	cr_expect(!vcpu()->last.on);
 	/* An Intel vCPU's write reaches the caller, and no more. */
 	BED_START(&b, g_refused, false);
-	bed_intel(&b);
+	bed_intel(&b, true);
 	BED_REGS(&b, .rcx = DEBUGCTL);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_WRMSR);
 	bed_run(&b, 1);
@@ -256,7 +253,7 @@ Test(emu_last, saved)
 	cr_assert_gt(n1, n0);
 	cr_assert_eq(o->set_state(b.v, some, n1), 0);
 	cr_expect(vcpu()->last.on);
-	bed_intel(&b);
+	bed_intel(&b, true);
 	cr_expect(!vcpu()->last.on, "another CPU");
 	cr_expect_eq(o->set_state(b.v, some, n1), -EINVAL);
 }

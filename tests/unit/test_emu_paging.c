@@ -290,8 +290,7 @@ Test(emu_paging, string_comparisons_that_fault)
 			uint64_t want = intel || !n ? (flags ? 0x95 : 0) : rows[i].scas ? 0 : 0x44;
 
 			bed_start(&b, rows[i].code, rows[i].end, false);
-			if (intel)
-				bed_intel(&b);
+			bed_intel(&b, intel);
 			*bed_u64(&b, BED_PT + 8) = BED_DATA | 7;
 			BED_REGS(&b, .rdi = first,
 				 .rsi = rows[i].back ? BED_DATA + 0x8fff : BED_DATA + 0x8000,

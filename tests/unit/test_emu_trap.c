@@ -271,8 +271,7 @@ Test(emu_trap, rf_between_iterations)
 		uint64_t want = 2 | (intel ? RF : 0) | (!scas ? 0x400 : intel ? 1 : 0x44);
 
 		BED_START(&b, g_stos, true);
-		if (intel)
-			bed_intel(&b);
+		bed_intel(&b, intel);
 		if (scas)
 			bed_load(&b, g_scas, g_scas_end, true);
 		BED_REGS(&b, .rcx = 300000, .rdi = scas ? BED_DATA : BED_DATA + 0xf0000);
@@ -304,8 +303,7 @@ BED_GUEST(g_cmps, "stc\n repe cmpsb\n nop");
 static void step_iterations(bool intel)
 {
 	BED_START(&b, g_cmps, true);
-	if (intel)
-		bed_intel(&b);
+	bed_intel(&b, intel);
 	memcpy(b.ram + BED_DATA, "aabz", 4);
 	memcpy(b.ram + BED_DATA + 16, "aacy", 4);
 	BED_REGS(&b, .rsi = BED_DATA + 16, .rcx = 4);

@@ -64,8 +64,7 @@ static void begin(bool intel)
 	static const uint8_t hlt[] = {0xf4};
 
 	bed_start(&b, hlt, hlt + 1, false);
-	if (intel)
-		bed_intel(&b);
+	bed_intel(&b, intel);
 }
 
 static void area_fill(void)
