@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "tests/emu/flat.h"
+#include "vmm/emu/emu.h"
 #include "vmm/engine/engine.h"
 #include "vpmu/emupmu.h"
 
@@ -214,6 +215,11 @@ static inline void bed_stop(struct bed *b)
 
 /* The bed of the test that runs: it ends when it is started again, and in the suite's .fini. */
 static __attribute__((unused)) struct bed b;
+
+static inline struct emu_vcpu *vcpu(void)
+{
+	return (struct emu_vcpu *)b.v;
+}
 
 static inline void bed_end(void)
 {

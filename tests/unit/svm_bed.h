@@ -28,11 +28,6 @@ static inline struct vmcb_save *save(void)
 	return (struct vmcb_save *)(b.ram + VMCB + VMCB_SAVE);
 }
 
-static inline struct emu_vcpu *vcpu(void)
-{
-	return (struct emu_vcpu *)b.v;
-}
-
 /* The host: EFER.SVME is set, RAX has the VMCB. */
 static inline void host(const uint8_t *code, const uint8_t *end, uint64_t rflags)
 {

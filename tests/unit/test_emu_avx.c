@@ -23,11 +23,6 @@ BED_GUEST(g_no_osfxsr, ENABLE(0x40000, 7) "vucomiss %xmm1,%xmm2\n vpaddd %ymm1,%
 BED_GUEST(g_ts, ALL "mov %cr0,%rax\n or $8,%eax\n mov %rax,%cr0\n vpaddd %ymm1,%ymm2,%ymm3\n hlt");
 BED_GUEST(g_bmi, "mov $5,%eax\n blsr %eax,%ebx\n hlt");
 
-static struct emu_vcpu *vcpu(void)
-{
-	return (struct emu_vcpu *)b.v;
-}
-
 static void need(void)
 {
 	if ((vmm_simd_host() & VMM_SIMD_YMM) != VMM_SIMD_YMM)

@@ -24,9 +24,21 @@ TestSuite(emu_descriptors, .fini = bed_end);
 #define GDT_USER_DS   0x00cff3000000ffffULL /* 28H */
 #define GDT_USER_CS   0x00affb000000ffffULL /* 30H */
 
-enum { LAR16, LAR32, LAR64, LSL16, LSL32, LSL64, VERR, VERW, INSNS };
-static const char *const names[] = {"lar 16", "lar 32", "lar 64", "lsl 16",
-				    "lsl 32", "lsl 64", "verr",	  "verw"};
+/* X(number, name, text), in which R is the mark of a register. */
+#define INSN_LIST(X)                                                                               \
+	X(LAR16, "lar 16", "lar " R "cx, " R "ax")                                                 \
+	X(LAR32, "lar 32", "lar " R "ecx, " R "eax")                                               \
+	X(LAR64, "lar 64", "lar " R "rcx, " R "rax")                                               \
+	X(LSL16, "lsl 16", "lsl " R "cx, " R "ax")                                                 \
+	X(LSL32, "lsl 32", "lsl " R "ecx, " R "eax")                                               \
+	X(LSL64, "lsl 64", "lsl " R "rcx, " R "rax")                                               \
+	X(VERR, "verr", "verr " R "cx")                                                            \
+	X(VERW, "verw", "verw " R "cx")
+
+#define INSN_NUMBER(number, name, text) number,
+#define INSN_NAME(number, name, text)	name,
+enum { INSN_LIST(INSN_NUMBER) INSNS };
+static const char *const names[] = {INSN_LIST(INSN_NAME)};
 
 struct answer {
 	uint64_t dst;
@@ -80,53 +92,26 @@ static bool set_ldt(void)
 	return shown[ENTRIES - 1] && n > ENTRIES / 2; /* the last one decides the limit */
 }
 
-#define ASK(insn)                                                                                  \
-	__asm__ volatile("test %%rsp, %%rsp\n" insn "\nsetz %1"                                    \
-			 : "+a"(dst), "=&r"(zf)                                                    \
-			 : "c"(sel)                                                                \
-			 : "cc")
-
 static struct answer of_cpu(unsigned int insn, uint64_t sel)
 {
 	uint64_t dst = BEFORE;
 	uint8_t zf = 0;
 
-	switch (insn) {
-	case LAR16:
-		ASK("lar %%cx, %%ax");
-		break;
-	case LAR32:
-		ASK("lar %%ecx, %%eax");
-		break;
-	case LAR64:
-		ASK("lar %%rcx, %%rax");
-		break;
-	case LSL16:
-		ASK("lsl %%cx, %%ax");
-		break;
-	case LSL32:
-		ASK("lsl %%ecx, %%eax");
-		break;
-	case LSL64:
-		ASK("lsl %%rcx, %%rax");
-		break;
-	case VERR:
-		ASK("verr %%cx");
-		break;
-	default:
-		ASK("verw %%cx");
-	}
+#define R "%%"
+#define INSN_ASK(number, name, text)                                                               \
+	if (insn == number)                                                                        \
+		__asm__ volatile("test %%rsp, %%rsp\n" text "\nsetz %1"                            \
+				 : "+a"(dst), "=&r"(zf)                                            \
+				 : "c"(sel)                                                        \
+				 : "cc");
+	INSN_LIST(INSN_ASK)
+#undef R
 	return (struct answer){dst, zf};
 }
 
-BED_GUEST(guest_insns, "lar %cx, %ax\n.balign 8, 0x90\n"
-		       "lar %ecx, %eax\n.balign 8, 0x90\n"
-		       "lar %rcx, %rax\n.balign 8, 0x90\n"
-		       "lsl %cx, %ax\n.balign 8, 0x90\n"
-		       "lsl %ecx, %eax\n.balign 8, 0x90\n"
-		       "lsl %rcx, %rax\n.balign 8, 0x90\n"
-		       "verr %cx\n.balign 8, 0x90\n"
-		       "verw %cx\n.balign 8, 0x90\n");
+#define R			      "%"
+#define INSN_TEXT(number, name, text) text "\n.balign 8, 0x90\n"
+BED_GUEST(guest_insns, INSN_LIST(INSN_TEXT));
 
 static struct answer of_emu(struct bed *b, unsigned int insn, uint64_t sel)
 {

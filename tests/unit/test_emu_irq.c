@@ -141,13 +141,10 @@ BED_GUEST(g_first, L(1) "hlt\n");
 
 Test(emu_irq, pmi_before_run)
 {
-	struct emu_vcpu *v;
-
 	START(&b, g_first);
 	cr_assert_eq(o->pmi(b.v), 0); /* LVTPC is masked after a reset */
-	v = (struct emu_vcpu *)b.v;
-	v->lapic.svr = 0x1ff;
-	v->lapic.lvt[3] = 0x400;
+	vcpu()->lapic.svr = 0x1ff;
+	vcpu()->lapic.lvt[3] = 0x400;
 	cr_assert_eq(o->pmi(b.v), 0);
 	EXPECT(&b, 2, 1);
 }
@@ -159,13 +156,10 @@ Test(emu_irq, pmis_before_run)
 	static const uint32_t log[] = {2, 2, 1};
 
 	for (unsigned int n = 1; n < 5; n++) {
-		struct emu_vcpu *v;
-
 		START(&b, g_first);
-		v = (struct emu_vcpu *)b.v;
-		v->lapic.svr = 0x1ff;
+		vcpu()->lapic.svr = 0x1ff;
 		for (unsigned int i = 0; i < n; i++) {
-			v->lapic.lvt[3] = 0x400;
+			vcpu()->lapic.lvt[3] = 0x400;
 			cr_assert_eq(o->pmi(b.v), 0);
 		}
 		expect(&b, n == 1 ? log + 1 : log, n == 1 ? 2 : 3, __LINE__);

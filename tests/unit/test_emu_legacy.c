@@ -105,13 +105,17 @@ BED_GUEST(guest_trampoline, ".code16\n"
 			    "4: mov $0x123456789abcdef0, %rbx\n"
 			    "hlt\n"); /* 2 */
 
-Test(emu_legacy, from_real_mode_to_64_bit_mode)
+/* run() stops behind each instruction and goes on, or does all of them. */
+static void from_real_mode(uint64_t budget)
 {
 	struct kvm_sregs s;
+	unsigned int steps = 0;
 
 	real_mode(guest_trampoline, guest_trampoline_end);
 	*bed_u64(&b, BED_GDT + 0x18) = 0x00cf9b000000ffff; /* 32-bit code */
-	cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_HLT, "exit %d: %s", b.run.exit, b.run.u.error.msg);
+	while (bed_run(&b, budget) == VMM_EXIT_BUDGET)
+		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), ++steps);
+	cr_assert_eq(b.run.exit, VMM_EXIT_HLT, "exit %d: %s", b.run.exit, b.run.u.error.msg);
 	cr_assert_eq(b.r.rbx, 0x123456789abcdef0, "rbx 0x%llx", b.r.rbx);
 	cr_assert_eq(b.r.rsp, 0x9000);
 	s = bed_sregs(&b);
@@ -127,17 +131,14 @@ Test(emu_legacy, from_real_mode_to_64_bit_mode)
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_BRANCHES_TAKEN), 6);
 }
 
-/* The same at every budget: run() stops behind each instruction and goes on. */
+Test(emu_legacy, from_real_mode_to_64_bit_mode)
+{
+	from_real_mode(1000);
+}
+
 Test(emu_legacy, each_instruction_is_one)
 {
-	unsigned int steps = 0;
-
-	real_mode(guest_trampoline, guest_trampoline_end);
-	*bed_u64(&b, BED_GDT + 0x18) = 0x00cf9b000000ffff;
-	while (bed_run(&b, 1) == VMM_EXIT_BUDGET)
-		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), ++steps);
-	cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
-	cr_assert_eq(b.r.rbx, 0x123456789abcdef0);
+	from_real_mode(1);
 }
 
 /* ---- instructions that have the same bytes and meaning in 32-bit and 64-bit mode ---- */

@@ -55,37 +55,31 @@ static unsigned int in_use(const struct emu_vcpu *v, unsigned int from)
 
 Test(emu_sites, of_forgotten_code)
 {
-	struct emu_vcpu *v;
-
 	if (!start(&b, false))
 		cr_skip("nothing is translated here: %s", emu_jit_off());
-	v = (struct emu_vcpu *)b.v;
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
-	cr_assert_gt(in_use(v, 0), 0);
-	cr_assert_eq(in_use(v, given(v)), 0);
+	cr_assert_gt(in_use(vcpu(), 0), 0);
+	cr_assert_eq(in_use(vcpu(), given(vcpu())), 0);
 	/* All code is forgotten. */
 	BED_SREGS(&b, );
-	cr_assert_eq(given(v), 0);
-	cr_assert_eq(in_use(v, 0), 0);
+	cr_assert_eq(given(vcpu()), 0);
+	cr_assert_eq(in_use(vcpu(), 0), 0);
 }
 
 Test(emu_sites, get_new_credit)
 {
-	struct emu_vcpu *v;
-
 	for (int user = 0; user < 2; user++) {
 		int least = EMU_SITE_CREDIT;
 
 		if (!start(&b, user))
 			cr_skip("nothing is translated here: %s", emu_jit_off());
-		v = (struct emu_vcpu *)b.v;
 		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO, "%d", b.run.exit);
 		for (unsigned int i = 0; i < EMU_SITES; i++)
-			if (v->jit.sites[user][i][0].credit < least)
-				least = v->jit.sites[user][i][0].credit;
+			if (vcpu()->jit.sites[user][i][0].credit < least)
+				least = vcpu()->jit.sites[user][i][0].credit;
 		cr_assert_lt(least, 0, "the load has missed too often: %d", least);
 		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
 		for (unsigned int i = 0; i < EMU_SITES; i++)
-			cr_assert_geq(v->jit.sites[user][i][0].credit, EMU_SITE_CREDIT - 1);
+			cr_assert_geq(vcpu()->jit.sites[user][i][0].credit, EMU_SITE_CREDIT - 1);
 	}
 }

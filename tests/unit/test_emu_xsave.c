@@ -26,11 +26,6 @@ TestSuite(emu_xsave, .fini = bed_end);
 #define XGETBV	 0x0f, 0x01, 0xd0
 #define XSETBV	 0x0f, 0x01, 0xd1
 
-static struct emu_vcpu *vcpu(void)
-{
-	return (struct emu_vcpu *)b.v;
-}
-
 /* Load 3 bytes of code and a HLT, with RDI = @at, the mask, ECX = 0; XCR0 = 7. */
 static void load(const uint8_t insn[3], bool user, uint64_t at, uint64_t mask)
 {
