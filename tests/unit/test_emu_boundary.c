@@ -124,7 +124,7 @@ static void arm(struct bed *b, unsigned int event, uint64_t left)
 static void check_at(struct bed *b, const struct row *r, const char *what)
 {
 	cr_assert_eq(b->r.rip, target(r), "%s, %s: rip 0x%llx", r->name, what, b->r.rip);
-	cr_assert_eq(bed_sregs(b).cr2, 0, "%s, %s: CR2 0x%lx", r->name, what, bed_sregs(b).cr2);
+	cr_assert_eq(bed_sregs(b).cr2, 0, "%s, %s: CR2 0x%llx", r->name, what, bed_sregs(b).cr2);
 	cr_assert_eq(bed_total(&b->t, VPMU_EMU_INSTRUCTIONS), 3, "%s, %s", r->name, what);
 }
 
@@ -134,7 +134,7 @@ static void check_fault(struct bed *b, const struct row *r)
 	cr_assert_eq(bed_run_to_hlt(b), 14, "%s", r->name);
 	cr_assert_eq(bed_stack(b, 1), target(r), "%s: 0x%lx", r->name, bed_stack(b, 1));
 	cr_assert_eq(bed_stack(b, 3) & RF, RF, "%s", r->name);
-	cr_assert_eq(bed_sregs(b).cr2, target(r), "%s: CR2 0x%lx", r->name, bed_sregs(b).cr2);
+	cr_assert_eq(bed_sregs(b).cr2, target(r), "%s: CR2 0x%llx", r->name, bed_sregs(b).cr2);
 	cr_assert_eq(bed_total(&b->t, VPMU_EMU_INSTRUCTIONS), 4, "%s: and the HLT", r->name);
 }
 
