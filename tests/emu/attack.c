@@ -27,10 +27,7 @@
 #define CHAIN	 0x800000ULL   /* 8 MiB of pointers to pointers */
 #define WINDOW	 0x40000000ULL /* 511 pages of 4 KiB; the last one is not mapped */
 
-#define GUEST(name, ...)                                                                           \
-	extern const uint8_t name[], name##_end[];                                                 \
-	__asm__(".pushsection .rodata\n.balign 16\n.globl " #name "\n" #name ":\n" __VA_ARGS__     \
-		"\n.globl " #name "_end\n" #name "_end:\n.popsection\n")
+#define GUEST FLAT_GUEST
 
 enum { /* attack.special */
        NOTHING,

@@ -57,11 +57,7 @@ struct bed {
 	struct kvm_regs r;
 };
 
-/* Guest code: BED_GUEST(name, "asm") makes name and name_end. */
-#define BED_GUEST(name, ...)                                                                       \
-	extern const uint8_t name[], name##_end[];                                                 \
-	__asm__(".pushsection .rodata\n.balign 16\n.globl " #name "\n" #name ":\n" __VA_ARGS__     \
-		"\n.globl " #name "_end\n" #name "_end:\n.popsection\n")
+#define BED_GUEST FLAT_GUEST
 
 static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
