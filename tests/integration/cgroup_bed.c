@@ -8,6 +8,7 @@
 #include <ftw.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 
 #include <criterion/criterion.h>
 #include <linux/perf_event.h>
+#include <urcu/list.h>
 
 #include "vpmu/event/event.h"
 
@@ -122,6 +124,8 @@ static int make_top(void)
 	return -EEXIST;
 }
 
+static const struct bpf_backend_opts plain;
+
 struct bpf_backend *bed_open(const struct bpf_backend_opts *o)
 {
 	const char *where = bed_mount();
@@ -141,7 +145,7 @@ struct bpf_backend *bed_open(const struct bpf_backend_opts *o)
 	if (ret)
 		cr_skip_test("cannot make a cgroup: %s", strerror(-ret));
 	atexit(bed_end);
-	ret = bpf_backend_open(o, &k, why, sizeof(why));
+	ret = bpf_backend_open(o ? o : &plain, &k, why, sizeof(why));
 	/* A kernel that refuses the program is no reason. */
 	if (ret == -EPERM || access("/sys/kernel/btf/vmlinux", R_OK)) {
 		bed_end();
@@ -149,6 +153,37 @@ struct bpf_backend *bed_open(const struct bpf_backend_opts *o)
 	}
 	cr_assert_eq(ret, 0, "%s", why);
 	return k;
+}
+
+struct bpf_backend *bed_reopen(const struct bpf_backend_opts *o)
+{
+	struct bpf_backend *k;
+	char why[512];
+
+	cr_assert_eq(bpf_backend_open(o ? o : &plain, &k, why, sizeof(why)), 0, "%s", why);
+	return k;
+}
+
+void bed_begin(void)
+{
+	bpf_backend_close(bed_open(NULL));
+}
+
+void bed_two_cpus(void)
+{
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		cr_skip_test("one CPU");
+}
+
+void bed_system(const char *fmt, ...)
+{
+	char cmd[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(cmd, sizeof(cmd), fmt, ap);
+	va_end(ap);
+	cr_assert_eq(system(cmd), 0, "%s", cmd);
 }
 
 void bed_controllers(void)
@@ -259,6 +294,33 @@ void bed_end(void)
 	if (lock >= 0)
 		close(lock);
 	lock = -1;
+}
+
+void bed_run_on(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	cr_assert_eq(sched_setaffinity(pid, sizeof(set), &set), 0);
+}
+
+void *bed_share(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(p, MAP_FAILED);
+	return p;
+}
+
+void bed_wait(pid_t pid, const int *ready)
+{
+	int status;
+
+	while (!__atomic_load_n(ready, __ATOMIC_ACQUIRE)) {
+		cr_assert_eq(waitpid(pid, &status, WNOHANG), 0, "the process ended: %#x", status);
+		usleep(1000);
+	}
 }
 
 pid_t bed_fork(void)
@@ -455,20 +517,34 @@ uint64_t bed_start_time(pid_t tid)
 
 /* ---- comparing ---------------------------------------------------------------------------- */
 
-void bed_counters(struct bed_counters *c, vpmu_key_t key)
+static void open_counters(struct bed_counters *c, vpmu_key_t key, int pid, unsigned long flags)
 {
 	struct perf_event_attr attr;
 
 	cr_assert_eq(vpmu_key_to_attr(key, &attr), 0);
 	c->nr = 0;
 	for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_CONF) && c->nr < 64; cpu++) {
-		int fd =
-			(int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+		int fd = (int)syscall(SYS_perf_event_open, &attr, pid, cpu, -1,
+				      PERF_FLAG_FD_CLOEXEC | flags);
 
 		if (fd >= 0)
 			c->fd[c->nr++] = fd;
 	}
+}
+
+void bed_counters(struct bed_counters *c, vpmu_key_t key)
+{
+	open_counters(c, key, -1, 0);
 	cr_assert_gt(c->nr, 0);
+}
+
+bool bed_counters_in(struct bed_counters *c, const char *cgroup, vpmu_key_t key)
+{
+	int dir = bed_open_cgroup(cgroup);
+
+	open_counters(c, key, dir, PERF_FLAG_PID_CGROUP);
+	close(dir);
+	return c->nr > 0;
 }
 
 uint64_t bed_counters_read(const struct bed_counters *c)
@@ -488,29 +564,45 @@ void bed_counters_close(struct bed_counters *c)
 		close(c->fd[--c->nr]);
 }
 
+/* What bed_counting has made and bed_counting_free has not freed. */
+struct made {
+	struct cds_list_head all;
+	struct vpmu_counting *c;
+	vpmu_key_t *keys;
+	bool on;
+	struct vpmu_value values[];
+};
+static CDS_LIST_HEAD(all_made);
+
+static struct made *made_of(const struct vpmu_counting *c)
+{
+	return (struct made *)((char *)c->values - offsetof(struct made, values));
+}
+
 struct vpmu_counting *bed_counting(struct vpmu_backend_node *n, const vpmu_key_t *keys, size_t nr,
 				   struct vpmu_counting *next)
 {
-	struct vpmu_value *values = calloc(nr, sizeof(*values));
-	vpmu_key_t *copy = calloc(nr, sizeof(*copy));
-	struct vpmu_counting *c;
+	struct made *m = calloc(1, sizeof(*m) + nr * sizeof(m->values[0]));
 
-	cr_assert(values && copy);
-	memcpy(copy, keys, nr * sizeof(*copy));
-	c = vpmu_counting_new(n, copy, nr, values);
-	cr_assert_not_null(c);
-	c->next = next;
-	return c;
+	cr_assert(m && (m->keys = calloc(nr, sizeof(*keys))));
+	memcpy(m->keys, keys, nr * sizeof(*keys));
+	m->c = vpmu_counting_new(n, m->keys, nr, m->values);
+	cr_assert_not_null(m->c);
+	m->c->next = next;
+	cds_list_add(&m->all, &all_made);
+	return m->c;
 }
 
 void bed_counting_free(struct vpmu_counting *list)
 {
 	while (list) {
 		struct vpmu_counting *next = list->next;
+		struct made *m = made_of(list);
 
-		free((void *)list->keys);
-		free(list->values);
 		vpmu_counting_free(list);
+		cds_list_del(&m->all);
+		free(m->keys);
+		free(m);
 		list = next;
 	}
 }
@@ -521,6 +613,61 @@ void bed_attach(struct vpmu_counting *list)
 	int ret = vpmu_backend_attach(list, &failed);
 
 	cr_assert_eq(ret, 0, "attach: %s (key %zu)", strerror(-ret), failed);
+	for (; list; list = list->next)
+		made_of(list)->on = true;
+}
+
+void bed_detach(struct vpmu_counting *list)
+{
+	vpmu_backend_detach(list);
+	for (; list; list = list->next)
+		made_of(list)->on = false;
+}
+
+static struct vpmu_counting *made_by(struct bpf_backend *k, bool on)
+{
+	struct vpmu_counting *list = NULL;
+	struct made *m;
+
+	cds_list_for_each_entry (m, &all_made, all) {
+		if (m->c->source != bpf_as_backend(k) || m->on != on)
+			continue;
+		m->c->next = list;
+		list = m->c;
+	}
+	return list;
+}
+
+void bed_leave(struct bpf_backend *k)
+{
+	bed_counting_free(made_by(k, true));
+	bed_counting_free(made_by(k, false));
+	bpf_backend_close(k);
+}
+
+void bed_close(struct bpf_backend *k)
+{
+	bed_detach(made_by(k, true));
+	bed_leave(k);
+}
+
+void bed_done(struct bpf_backend *k)
+{
+	bed_close(k);
+	bed_end();
+}
+
+void bed_read(struct vpmu_counting *list)
+{
+	vpmu_backend_flush(list);
+	list->source->ops->read_list(list);
+}
+
+uint64_t bed_value(struct vpmu_counting *c)
+{
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
+	return c->values[0].count;
 }
 
 static int conserved(const struct vpmu_conservation *c, void *arg)
@@ -550,6 +697,19 @@ struct vpmu_backend_node *bed_node(struct vpmu_backend_node *parent)
 
 	cr_assert_eq(vpmu_backend_node_add(parent, ++serial, &n), 0);
 	return n;
+}
+
+struct vpmu_backend_node *bed_tenant(struct vpmu_backend_node *parent, const char *name)
+{
+	struct vpmu_backend_node *n = bed_node(parent);
+
+	cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup(name)), 0);
+	return n;
+}
+
+void bed_bind_task(struct vpmu_backend_node *n, pid_t tid)
+{
+	cr_assert_eq(bpf_backend_bind_task(n, tid, bed_start_time(tid)), 0);
 }
 
 uint64_t bed_unseen(struct bpf_backend *k)

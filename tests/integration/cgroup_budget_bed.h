@@ -120,11 +120,7 @@ static int watched_run(int prog, unsigned int cpu)
 
 static void put(const char *path, const char *text)
 {
-	char cmd[400];
-
-	snprintf(cmd, sizeof(cmd), "mkdir -p $(dirname %s%s) && printf '%s' > %s%s", root, path,
-		 text, root, path);
-	cr_assert_eq(system(cmd), 0);
+	bed_system("mkdir -p $(dirname %s%s) && printf '%s' > %s%s", root, path, text, root, path);
 }
 
 static void begin(void)
@@ -145,11 +141,8 @@ static void begin(void)
 
 static void end(void)
 {
-	char cmd[100];
-
 	bed_end();
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", root);
-	cr_assert_eq(system(cmd), 0);
+	bed_system("rm -rf %s", root);
 }
 
 TestSuite(bpf_backend_budget, .init = begin, .fini = end);

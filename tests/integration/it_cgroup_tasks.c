@@ -149,8 +149,7 @@ static void read_all(struct vpmu_counting *list)
 
 Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_backend_node *tenant[TENANTS], *vm = NULL;
 	struct vpmu_counting *list = NULL, **row, *sum[TENANTS];
@@ -179,7 +178,7 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 		if (i % VCPUS == 0)
 			vm = bed_node(tenant[i / VCPUS % TENANTS]);
 		n = bed_node(vm);
-		cr_assert_eq(bpf_backend_bind_task(n, all.tid[i], bed_start_time(all.tid[i])), 0);
+		bed_bind_task(n, all.tid[i]);
 		row[i] = list = bed_counting(n, key, 1, list);
 	}
 	t[1] = now_ms();
@@ -227,7 +226,7 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 	getrusage(RUSAGE_SELF, &r);
 	cr_expect_gt(bed_conserved(s), 0);
 	t[4] = now_ms();
-	vpmu_backend_detach(list);
+	bed_detach(list);
 	t[5] = now_ms();
 	printf("# %u bound tasks in %u VMs: %.0f ms for nodes and bindings, %.0f to attach, %.0f "
 	       "to read all; maps grew by "
@@ -239,10 +238,8 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 	       (double)r.ru_maxrss / 1e3, ROUNDS, (unsigned long)all_missed, wrong,
 	       (unsigned long)unmarked);
 	fflush(stdout);
-	bed_counting_free(list);
 	free(row);
 	free(was);
 	free(right);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
