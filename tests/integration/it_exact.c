@@ -120,7 +120,7 @@ static uint64_t count_of(const json_t *row)
  * counted; a tenant is the sum of its VMs; the root the sum of all. */
 static void check_operator(struct bed *b, const struct seen *seen)
 {
-	json_t *answer = bed_ask(b, true, "{\"cmd\":\"read\",\"session\":\"vms\"}"), *row;
+	json_t *answer = bed_ask(b, true, "{'cmd':'read','session':'vms'}"), *row;
 	json_t *rows = json_object_get(answer, "rows");
 	uint64_t sum = 0;
 	size_t i;
@@ -133,7 +133,7 @@ static void check_operator(struct bed *b, const struct seen *seen)
 		sum += count_of(row);
 	}
 	json_decref(answer);
-	answer = bed_ask(b, true, "{\"cmd\":\"read\",\"session\":\"tenants\"}");
+	answer = bed_ask(b, true, "{'cmd':'read','session':'tenants'}");
 	rows = json_object_get(answer, "rows");
 	json_array_foreach (rows, i, row) {
 		const char *path = json_string_value(json_object_get(row, "path"));
@@ -165,12 +165,10 @@ static void run_all(const char *host)
 			e->workload, (unsigned long)e->n);
 		values += VCPUS * (four ? NR_EV4 : NR_EV);
 	}
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"vms\",\"keep\":true,\"scope\":\"vm\","
-			    "\"events\":\"instructions:u\"}"));
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"tenants\",\"keep\":true,"
-			    "\"scope\":\"tenant\",\"events\":\"instructions:u,branches:u\"}"));
+	bed_do(&b,
+	       "{'cmd':'attach','name':'vms','keep':true,'scope':'vm','events':'instructions:u'}");
+	bed_do(&b, "{'cmd':'attach','name':'tenants','keep':true,'scope':'tenant','events':'"
+		   "instructions:u,branches:u'}");
 	bed_run(&b, NR_VMS);
 	cr_assert_eq(b.failed, 0);
 	bed_each_stat(&b, check_stat, &seen);

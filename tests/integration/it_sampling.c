@@ -189,16 +189,16 @@ static void check_guests(struct bed *b, struct guest *guests, unsigned int nr)
 
 static void profile(struct bed *b, const char *name, const char *target, unsigned int period)
 {
-	json_decref(bed_ask(b, true,
-			    "{\"cmd\":\"profile-start\",\"name\":\"%s\",\"keep\":true,"
-			    "\"event\":\"instructions:u\",\"target\":\"%s\",\"period\":%u}",
-			    name, target, period));
+	bed_do(b,
+	       "{'cmd':'profile-start','name':'%s','keep':true,'event':'instructions:u','target':'%"
+	       "s','period':%u}",
+	       name, target, period);
 }
 
 /* samples + lost is floor(count / period); of several pCPUs each rounds down by itself. */
 static json_t *check_profile(struct bed *b, const char *name, unsigned int pcpus)
 {
-	json_t *o = bed_ask(b, true, "{\"cmd\":\"profile-stop\",\"profile\":\"%s\"}", name);
+	json_t *o = bed_ask(b, true, "{'cmd':'profile-stop','profile':'%s'}", name);
 	uint64_t taken = digits(o, "samples") + digits(o, "lost");
 	uint64_t want = digits(o, "count") / digits(o, "period");
 
@@ -214,7 +214,7 @@ static json_t *check_profile(struct bed *b, const char *name, unsigned int pcpus
  * the samples of each pCPU are known. */
 static void check_root_profile(struct bed *b, unsigned int pcpus, unsigned int period)
 {
-	json_t *answer = bed_ask(b, true, "{\"cmd\":\"conservation\"}"), *rows, *row, *o;
+	json_t *answer = bed_ask(b, true, "{'cmd':'conservation'}"), *rows, *row, *o;
 	uint64_t want = 0;
 	unsigned int seen = 0;
 	size_t i;
@@ -235,7 +235,7 @@ static void check_root_profile(struct bed *b, unsigned int pcpus, unsigned int p
 
 static void sharing(struct bed *b, unsigned int *consumers, unsigned int *counters)
 {
-	json_t *o = bed_ask(b, true, "{\"cmd\":\"sharing\"}");
+	json_t *o = bed_ask(b, true, "{'cmd':'sharing'}");
 	const json_t *emulator = json_array_get(json_object_get(o, "backends"), 0);
 
 	*consumers = (unsigned int)integer(emulator, "consumers");
@@ -332,9 +332,8 @@ static void one_counter(const char *host)
 	bed_add(&b, "name=busy,tenant=/busy,pmu=intel-v3,args=stat -e instructions:u -r 1000000 "
 		    "loop 3000");
 	profile(&b, "root", "/", ROOT_PERIOD);
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"tenants\",\"keep\":true,"
-			    "\"scope\":\"tenant\",\"events\":\"instructions:u\"}"));
+	bed_do(&b, "{'cmd':'attach','name':'tenants','keep':true,'scope':'tenant','events':'"
+		   "instructions:u'}");
 	profile(&b, "a", "0", 211);
 	profile(&b, "odd", "/odd", 50);
 	profile(&b, "watched", "watched", 7);
@@ -348,7 +347,7 @@ static void one_counter(const char *host)
 	cr_assert(base > 3, "operator's consumers %u", base);
 	sharing(&b, &last, &counters);
 	cr_assert_eq(counters, 1);
-	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-remove\",\"name\":\"busy\"}"));
+	bed_do(&b, "{'cmd':'vm-remove','name':'busy'}");
 	check_guests(&b, guests, nr);
 	check_root_profile(&b, 1, ROOT_PERIOD);
 	json_decref(check_profile(&b, "a", 1));
@@ -394,9 +393,8 @@ static void many(const char *host, unsigned int pcpus, bool mixed, const char *o
 	profile(&b, "root", "/", ROOT_PERIOD);
 	profile(&b, "t1", "/t1", 4001);
 	profile(&b, "vm", "3", 500);
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"vcpus\",\"keep\":true,"
-			    "\"scope\":\"vcpu\",\"events\":\"instructions:u\"}"));
+	bed_do(&b, "{'cmd':'attach','name':'vcpus','keep':true,'scope':'vcpu','events':'"
+		   "instructions:u'}");
 	most = run_and_watch(&b, nr, mixed ? 7 * pcpus : pcpus);
 	cr_assert_gt(most, 3);
 	check_guests(&b, guests, nr);
