@@ -3,7 +3,7 @@
 # vpmu-exporter: forms, promtool's verdict, passwords, TLS, a Unix socket, requests that are too large
 # or broken, slow clients, many at a time, and the process's rights: it is an ordinary reader of vpmud. The
 # textfile of the command, and restarts of both that go on with the counts.
-. "$(dirname "$0")/vpmud_lib.inc"
+. "$(dirname "$0")/../integration/vpmud_lib.inc"
 . "$(dirname "$0")/prom_lib.inc"
 need promtool curl openssl jq gzip
 need_cgroups
@@ -31,9 +31,7 @@ begin() {
 	finish
 }
 end() {
-	kill "$server"
-	wait "$server"
-	server=
+	kill_server
 }
 said() { [ "$(grep -c "$1" "$dir/server.log")" = 1 ]; }
 code() { curl -s -o /dev/null -w '%{http_code}' "$@"; }

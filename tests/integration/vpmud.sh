@@ -188,8 +188,7 @@ if [ -n "$qemu" ]; then
 	if [ "$pin_dir" != none ]; then # it runs when vpmud starts
 		sum() { "$vpmu" stat --session sum -x, | counts_of; }
 		v=$(sum)
-		kill -KILL "$server"
-		wait "$server" 2>/dev/null
+		kill_server KILL
 		start
 		wait_for "$server" runs
 		wait_for "$server" busy
@@ -294,8 +293,7 @@ if command -v systemd-socket-activate >/dev/null; then
 	listens() { [ -S "$VPMU_SOCKET" ]; }
 	wait_for "$server" listens
 	check_match "activated by a client" "$("$vpmu" list)" 'acme +tenant'
-	kill "$server"
-	wait "$server"
+	kill_server
 	check "the service manager's file stays" "$(stat -c %F "$VPMU_SOCKET")" socket
 	rm -f "$VPMU_SOCKET"
 	server=
@@ -335,8 +333,7 @@ fi
 start
 if [ "$pin_dir" = none ]; then
 	check_match "a second one" "$("$vpmud" -c "$conf" 2>&1)" '^vpmud: '
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	start
 	check_match "after kill -9" "$("$vpmu" list)" 'acme +tenant'
 	stop
@@ -386,8 +383,7 @@ for how in KILL TERM KILL KILL TERM; do
 	at_least "after SIG$how" "$(value kept page-faults /acme)" $n
 done
 second "$conf"
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 server=$second
 wait_for "$server" "$vpmu" sessions
 at_least "after one that waited" "$(value kept page-faults /acme)" $n
@@ -399,8 +395,7 @@ check_match "detach shows them" "$("$vpmu" detach other2)" 'ghz|GHz'
 check "both sessions" "$("$vpmu" sessions -j | jq -r .session | sort | tr '\n' ' ')" "kept other "
 a=$(value kept page-faults /acme)
 g=$(value kept page-faults /globex)
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 # With the capabilities of its unit only.
 unit=-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search,+setpcap,+chown
 if setpriv --bounding-set "$unit" true 2>/dev/null; then
@@ -414,8 +409,7 @@ check "and that of one that never ran" "$(value kept page-faults /globex)" "$g"
 "$vpmu" conservation >"$dir/out" || check "conservation after restarts" "$(cat "$dir/out")" "equal everywhere"
 
 # A cgroup that matches no rule of the next one.
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 sed -i "s|^cgroup = $top/acme\*|cgroup = $top/none|" "$conf"
 start
 forgotten() { programs acme1 1; [ "$(value kept page-faults /acme)" = "$a" ]; }
@@ -424,8 +418,7 @@ wait_for "$server" settled
 check "it is not the tenant's any more" "$(value kept page-faults /acme)" "$a"
 
 # A state file that is none ends the sessions, and nothing else.
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 echo '{"schema":1,' >"$VPMU_SOCKET.state"
 start
 check_match "a broken state file" "$(cat "$dir/server.log")" "^vpmud: state file $VPMU_SOCKET.state: no state of vpmud"

@@ -69,8 +69,7 @@ check "check" "$("$vpmu" check | grep -c '2 of 2 VMs; 1 of 24 distinct events')"
 "$vpmu" check | grep -q '25[1-9] times; the newest: ' || check "check" "$("$vpmu" check | grep denied)" "251 times"
 # vpmud is killed: the pages go on. The next one takes them over.
 for _ in 1 2 3; do
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	exact one 7 50
 	start
 	exact one 9
@@ -82,8 +81,7 @@ for _ in 1 2 3; do
 	"$vpmu" stat -e page-faults -a -- true >/dev/null 2>&1
 done
 # It ends in order: the same.
-kill "$server"
-wait "$server"
+kill_server
 exact one 7 50
 start
 bind_soon one
@@ -299,8 +297,7 @@ page_is one "1 1"
 bind_soon one
 exact one 6
 # A vpmud whose configuration has no list any more ends the pages that it finds.
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 sed '/^guest_events/d' "$conf" >"$conf.without"
 with=$conf conf=$conf.without
 start
@@ -311,8 +308,7 @@ for _ in $(seq 300); do
 done
 check "without guest_events a page ends" "${answer%% *}" 1
 conf=$with
-kill "$server"
-wait "$server"
+kill_server
 start
 bind_soon one
 exact one 6

@@ -108,8 +108,7 @@ life() {
 	wait_for "$server" above "$tenant" "$vm" 0 0
 	# The loop is on vCPU 0. It is counted while no client is there.
 	before=$(vcpu "$tenant" "$vm" 0)
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	sleep 1
 	$again
 	wait_for "$server" is "$vm" "$tenant 1 $pid"

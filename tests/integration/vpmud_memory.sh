@@ -16,8 +16,7 @@ start
 "$vpmu" attach kept -e page-faults || exit 1
 last=0 ended=0 went_on=0
 for at in 1 2 3 4 6 8 11 15 20 30 50 80; do
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	rm -f "$dir/now"
 	start env FAULT=memory FAULT_AT=$at FAULT_WHEN="$dir/now" LD_PRELOAD="$preload"
 	: >"$dir/now"

@@ -73,9 +73,7 @@ place() {
 	fi
 	kill "$vm"
 	wait "$vm" 2>/dev/null
-	kill "$server"
-	wait "$server"
-	server=
+	kill_server
 	find "$ground$2" -depth -type d -exec rmdir {} + 2>/dev/null
 }
 

@@ -21,11 +21,6 @@ value() {
 	"$vpmu" stat --session kept -x, >"$dir/read" || echo failed
 	cell "$dir/read" page-faults /acme "" ""
 }
-end() { # as a package does before it starts the next one
-	kill "$server"
-	wait "$server"
-	server=
-}
 refused() { # PROGRAM THEIRS OURS
 	"$1" -c "$conf" >"$dir/out" 2>"$dir/err" &
 	server=$!
@@ -46,7 +41,7 @@ start
 programs 50
 a=$(value)
 at_least "page faults before the upgrade" "$a" 1000
-end
+kill_server # as a package does before it starts the next one
 pins=$(ls "$pin_dir")
 state=$(cat "$VPMU_SOCKET.state")
 ours=$(sed -n 's/^#define KP_SCHEMA \([0-9]*\)u$/\1/p' "$(dirname "$0")/../../cgroup/bpf/maps.h")
@@ -67,7 +62,7 @@ at_least "page faults while no vpmud could run" "$b" $((a + 800))
 programs 10
 at_least "page faults from then on" "$(value)" $((b + 200))
 "$vpmu" conservation >"$dir/out" || check "conservation" "$(cat "$dir/out")" "equal everywhere"
-end
+kill_server
 
 # ---- the pins removed, as in the line: the newer one begins anew and names the ended sessions ----
 rm -r "$pin_dir"
@@ -78,7 +73,7 @@ check "sessions" "$("$vpmu" sessions -j)" ""
 "$vpmu" attach kept -e page-faults --for-each tenant || exit 1
 programs 10
 at_least "page faults of the newer one" "$(value)" 200
-end
+kill_server
 
 # ---- a downgrade is refused in the same way, and its session goes on as well ----
 refused "$VPMU_BIN/vpmud" 1000 "$ours"
