@@ -56,7 +56,7 @@ wait_for $stat test -s "$dir/out" || exit 1
 once=$!
 one() { [ "$("$vpmu" sessions -j | wc -l)" = 2 ]; }
 wait_for $once one || exit 1
-"$vpmu" quit
+"$vpmu" quit || kill "$server"
 wait $stat
 check "quit: exit status" $? 0
 wait $once

@@ -45,7 +45,7 @@ for use in reload:reload "history:stat --since -1m" "cgroup-find:stat -G /a"; do
 	check_match "$use: message" "$(cat "$dir/err")" \
 		"the server at $dir/vpmu/web.sock has no command \"${use%%:*}\", which is one of vpmud"
 done
-"$vpmu" -S "$dir/vpmu/web.sock" quit
+"$vpmu" -S "$dir/vpmu/web.sock" quit || kill "$other"
 wait "$other"
 
 start_server --vm "$(vm web-1 tenant=/acme/web 'run loop 1000')"

@@ -110,7 +110,7 @@ sh -c 'echo $$ >"$0/cgroup.procs" && exec sleep 1000' "$ground/pods/pod-a" &
 mover=$!
 jobs=$mover
 there() { grep -qx "$mover" "$ground/pods/pod-a/cgroup.procs"; }
-wait_for "$server" there
+wait_for "$mover" there
 s=$(value all context-switches /globex)
 echo "$mover" >"$ground/globex/cgroup.procs"
 kill -STOP "$mover"
@@ -165,15 +165,15 @@ if [ -n "$qemu" ]; then
 	"$vpmu" attach vm -e task-clock --for-each vcpu -t /acme || exit 1
 	"$vpmu" attach sum -e task-clock -t /acme || exit 1
 	start_vm
-	wait_for "$server" runs
+	wait_for "$server $vm" runs
 	vcpu() { "$vpmu" stat --session vm -x, >"$dir/read" && cell "$dir/read" task-clock /acme web "$1"; }
 	busy() { [ "$(vcpu 0)" -gt 1000000 ]; }
-	wait_for "$server" busy
+	wait_for "$server $vm" busy
 	"$vpmu" attach one -e task-clock -t web || exit 1
 	one() { "$vpmu" stat --session one -x, | counts_of; }
 	grows() { [ "$(one)" -gt "$o" ]; }
 	o=1000000
-	wait_for "$server" grows
+	wait_for "$server $vm" grows
 	v=$(vcpu 0)
 	stop_vm
 	wait_for "$server" ended
@@ -181,17 +181,17 @@ if [ -n "$qemu" ]; then
 	at_least "the session of a VM that has ended" "$o" 1000000
 	at_least "what its vCPU counted is the tenant's" "$("$vpmu" stat --session sum -x, | counts_of)" "$v"
 	start_vm
-	wait_for "$server" runs
-	wait_for "$server" busy
-	wait_for "$server" grows # started again, and counted on
+	wait_for "$server $vm" runs
+	wait_for "$server $vm" busy
+	wait_for "$server $vm" grows # started again, and counted on
 	o=$(one)
 	if [ "$pin_dir" != none ]; then # it runs when vpmud starts
 		sum() { "$vpmu" stat --session sum -x, | counts_of; }
 		v=$(sum)
 		kill_server KILL
 		start
-		wait_for "$server" runs
-		wait_for "$server" busy
+		wait_for "$server $vm" runs
+		wait_for "$server $vm" busy
 		at_least "the tenant of a VM that is found again" "$(sum)" "$v"
 		at_least "the session of the VM, with the run before" "$(one)" "$o"
 		v=$(sum)
@@ -231,7 +231,7 @@ time.sleep(100000)' &
 	other=$!
 	jobs="$jobs $other"
 	found() { "$vpmu" list -j | grep -q "\"pid\":$other,"; }
-	wait_for "$server" found
+	wait_for "$server $other" found
 	check_match "another VMM" "$("$vpmu" list -j | jq -r "select(.pid == $other) | .path")" "^/host"
 	kill $other
 	wait $other 2>/dev/null

@@ -105,11 +105,11 @@ if command -v perf >/dev/null && perf stat -a -e context-switches --for-each-cgr
 		echo done >"$1/done"; read -r go <"$1/go"' "$ground" "$dir" &
 	jobs=$!
 	there() { grep -qx "$jobs" "$ground/b/cgroup.procs"; }
-	wait_for "$server" there
+	wait_for "$jobs" there || check "the worker of perf" "$(cat "$dir/server.log")" "it runs"
 	perf stat -a -x, -o "$dir/perf" -e page-faults --for-each-cgroup "$cg/b" -- sh -c '
 		"$0" stat --session all -j >"$1/before"
 		echo go >"$1/go"; read -r it <"$1/done"
-		until grep -q "^State:.S" "/proc/$2/status"; do :; done
+		while grep -q "^State:.[^S]" "/proc/$2/status"; do :; done
 		"$0" stat --session all -j >"$1/after"' "$vpmu" "$dir" "$jobs"
 	echo end >"$dir/go"
 	wait $jobs

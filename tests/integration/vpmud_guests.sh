@@ -224,20 +224,27 @@ for n in 1 2 3 4 5 6 7 8 9; do
 	crowd="$crowd $!"
 	jobs="$jobs $!"
 done
+# crowd_until VMM COMMAND...: as long as it lives
+crowd_until() {
+	nth=$1
+	shift
+	wait_for "$(echo $crowd | cut -d " " -f "$nth")" "$@" || check "VM $nth of the tenant" ended "it lives"
+}
+crowd_has() { [ "$(wc -l <"$dir/crowd$1.out")" -gt "$2" ]; }
 crowd_says() { # VMM COMMAND
 	lines=$(wc -l <"$dir/crowd$1.out")
 	echo "$2" >"$dir/crowd$1"
-	until [ "$(wc -l <"$dir/crowd$1.out")" -gt "$lines" ]; do sleep 0.05; done
+	crowd_until "$1" crowd_has "$1" "$lines"
 	answer=$(tail -n 1 "$dir/crowd$1.out")
 }
 for n in 1 2 3 4 5 6 7 8 9; do
 	crowd() { crowd_says $n "$*"; }
-	until [ -s "$dir/crowd$n.out" ]; do sleep 0.05; done
+	crowd_until $n crowd_has $n 0
 	bind_soon crowd
 done
 for n in 1 2 3 4 5 6 7 8; do echo "events 1024" >"$dir/crowd$n"; done
 for n in 1 2 3 4 5 6 7 8; do
-	until grep -q '^1024 \| 28$' "$dir/crowd$n.out"; do sleep 0.1; done
+	crowd_until $n grep -q '^1024 \| 28$' "$dir/crowd$n.out"
 	check "events of VM $n of the tenant" "$(tail -n 1 "$dir/crowd$n.out")" "1024 0"
 done
 n=9
