@@ -675,9 +675,8 @@ static int conserved(const struct vpmu_conservation *c, void *arg)
 	unsigned int *n = arg;
 	char name[VPMU_EVENT_NAME_MAX];
 
-	cr_assert_eq(c->hardware, c->charged, "CPU %u, %s: the event counted %llu, charged %llu",
-		     c->pcpu, vpmu_event_name(c->key, name), (unsigned long long)c->hardware,
-		     (unsigned long long)c->charged);
+	cr_assert_eq(c->hardware, c->charged, "CPU %u, %s: the event counted %lu, charged %lu",
+		     c->pcpu, vpmu_event_name(c->key, name), c->hardware, c->charged);
 	++*n;
 	return 0;
 }

@@ -188,8 +188,8 @@ static bool about(uint64_t a, uint64_t b, uint64_t of)
 static void count_is_running_time(const struct vpmu_value *v, unsigned int key)
 {
 	cr_expect(about(v->count, v->running_ns, v->enabled_ns),
-		  "key %u: %llu counted in %llu of %llu ns", key, (unsigned long long)v->count,
-		  (unsigned long long)v->running_ns, (unsigned long long)v->enabled_ns);
+		  "key %u: %lu counted in %lu of %lu ns", key, v->count, v->running_ns,
+		  v->enabled_ns);
 }
 
 #endif

@@ -155,25 +155,22 @@ static void churn(const struct bpf_backend_opts *o)
 
 		for (struct vpmu_counting *l = root->next; l; l = l->next)
 			sum += l->values[i].count;
-		cr_expect_eq(sum, root->values[i].count,
-			     "key %u: tenants and other %llu, root %llu", i,
-			     (unsigned long long)sum, (unsigned long long)root->values[i].count);
+		cr_expect_eq(sum, root->values[i].count, "key %u: tenants and other %lu, root %lu",
+			     i, sum, root->values[i].count);
 		cr_expect(root->values[i].count >= after[0][i] - before[1][i] &&
 				  root->values[i].count <= after[1][i] - before[0][i],
-			  "key %u: the root has %llu, the CPUs between %llu and %llu", i,
-			  (unsigned long long)root->values[i].count,
-			  (unsigned long long)(after[0][i] - before[1][i]),
-			  (unsigned long long)(after[1][i] - before[0][i]));
+			  "key %u: the root has %lu, the CPUs between %lu and %lu", i,
+			  root->values[i].count, (after[0][i] - before[1][i]),
+			  (after[1][i] - before[0][i]));
 		cr_expect(root->values[i].supported && !root->values[i].partial);
 		cr_expect_eq(root->values[i].enabled_ns, root->values[i].running_ns);
 		cr_expect(i == 2 || root->values[i].count > 1000);
 		bed_counters_close(&truth[i]);
 	}
 	printf("# %u VMs made, %u removed, %u moves; %u comparisons of CPUs and "
-	       "events; %llu switches, %llu faults, %llu migrations\n",
-	       c.made, c.removed, c.moved, compared, (unsigned long long)root->values[0].count,
-	       (unsigned long long)root->values[1].count,
-	       (unsigned long long)root->values[2].count);
+	       "events; %lu switches, %lu faults, %lu migrations\n",
+	       c.made, c.removed, c.moved, compared, root->values[0].count, root->values[1].count,
+	       root->values[2].count);
 	cr_expect_gt(compared, 0);
 	bed_done(k);
 }
@@ -202,8 +199,8 @@ Test(cgroup, nothing_is_lost_by_the_program_for_any_kernel)
 #define assert_faults(c, n)                                                                        \
 	do {                                                                                       \
 		uint64_t v_ = bed_value(c);                                                        \
-		cr_expect(v_ + 1 > (n) && v_ <= (n) + SLACK, "%s: %llu faults instead of %u", #c,  \
-			  (unsigned long long)v_, (unsigned int)(n));                              \
+		cr_expect(v_ + 1 > (n) && v_ <= (n) + SLACK, "%s: %lu faults instead of %u", #c,   \
+			  v_, (unsigned int)(n));                                                  \
 	} while (0)
 
 Test(cgroup, a_count_goes_to_whom_it_belongs)
@@ -435,10 +432,8 @@ Test(cgroup, agrees_with_perf_stat)
 	f = fdopen(fd, "r");
 	theirs = perf_says(f, "page-faults");
 	ours = c->values[0].count;
-	printf("# page-faults: perf %llu, vpmu %llu; cpu-migrations: perf %llu, vpmu %llu\n",
-	       (unsigned long long)theirs, (unsigned long long)ours,
-	       (unsigned long long)perf_says(f, "cpu-migrations"),
-	       (unsigned long long)c->values[1].count);
+	printf("# page-faults: perf %lu, vpmu %lu; cpu-migrations: perf %lu, vpmu %lu\n", theirs,
+	       ours, perf_says(f, "cpu-migrations"), c->values[1].count);
 	cr_expect_geq(theirs, 10 * FAULTS);
 	cr_expect(ours >= theirs && ours <= theirs + 10 * SLACK);
 	fclose(f);

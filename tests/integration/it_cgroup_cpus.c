@@ -200,7 +200,7 @@ static void expect(const char *what, struct bpf_backend *k, struct vpmu_counting
 
 	bpf_backend_usage(k, &u);
 	if (u.missed)
-		printf("# %s: %llu switches were hidden\n", what, (unsigned long long)u.missed);
+		printf("# %s: %lu switches were hidden\n", what, u.missed);
 	for (size_t i = 0; i < KEYS; i++) {
 		const struct vpmu_value *v = &c->values[i];
 		bool none = k->sees_hidden && i == SWITCHES;
@@ -209,20 +209,19 @@ static void expect(const char *what, struct bpf_backend *k, struct vpmu_counting
 		if (!v->supported)
 			continue;
 		if (u.missed && v->partial) {
-			cr_expect(i >= 2 || v->count <= jobs * FAULTS, "%s: key %zu: %llu faults",
-				  what, i, (unsigned long long)v->count);
+			cr_expect(i >= 2 || v->count <= jobs * FAULTS, "%s: key %zu: %lu faults",
+				  what, i, v->count);
 			continue;
 		}
 		cr_expect_eq(v->partial, partial && !none, "%s: key %zu: partial %d", what, i,
 			     v->partial);
 		if (i < 2)
-			cr_expect_eq(v->count, jobs * FAULTS, "%s: key %zu: %llu faults", what, i,
-				     (unsigned long long)v->count);
+			cr_expect_eq(v->count, jobs * FAULTS, "%s: key %zu: %lu faults", what, i,
+				     v->count);
 		if (!none)
 			cr_expect_eq(v->running_ns < v->enabled_ns, lost,
-				     "%s: key %zu: %llu of %llu ns", what, i,
-				     (unsigned long long)v->running_ns,
-				     (unsigned long long)v->enabled_ns);
+				     "%s: key %zu: %lu of %lu ns", what, i, v->running_ns,
+				     v->enabled_ns);
 	}
 }
 

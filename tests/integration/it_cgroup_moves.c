@@ -185,8 +185,7 @@ Test(bpf_backend_moves, nothing_is_lost_in_churn)
 			got += t.was[i][0];
 		for (int i = 0; i < TASKS; i++)
 			want += c[i].faults;
-		printf("# %d moves by others: %llu faults, %llu charged\n", MOVES,
-		       (unsigned long long)want, (unsigned long long)got);
+		printf("# %d moves by others: %lu faults, %lu charged\n", MOVES, want, got);
 		right += got == want;
 	}
 	cr_expect_eq(right, TIMES);
@@ -311,11 +310,10 @@ static void beside_perf(bool shown)
 		theirs[i] = opened ? bed_counters_read(&perf[i]) - theirs[i] : 0;
 		bed_counters_close(&perf[i]);
 	}
-	printf("# %d moves, page faults in a and b: %llu and %llu; vpmu %s the program for moves: "
-	       "%llu and %llu; perf: %llu and %llu\n",
-	       STINTS, (unsigned long long)s->faults[0], (unsigned long long)s->faults[1],
-	       seen ? "with" : "without", (unsigned long long)ours[0], (unsigned long long)ours[1],
-	       (unsigned long long)theirs[0], (unsigned long long)theirs[1]);
+	printf("# %d moves, page faults in a and b: %lu and %lu; vpmu %s the program for moves: "
+	       "%lu and %lu; perf: %lu and %lu\n",
+	       STINTS, s->faults[0], s->faults[1], seen ? "with" : "without", ours[0], ours[1],
+	       theirs[0], theirs[1]);
 	for (int i = 0; seen && i < 2; i++)
 		cr_expect_eq(ours[i], s->faults[i]);
 	bed_kill(pid);

@@ -54,13 +54,11 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	cr_expect(!partial || missed, "partial, and no switch was missed");
 	cr_expect((partial || v >= (1 + 2 * KILLS) * FAULTS) &&
 			  v <= (1 + 2 * KILLS) * FAULTS + SLACK * KILLS,
-		  "%llu faults of the tenant", (unsigned long long)v);
+		  "%lu faults of the tenant", v);
 	for (int i = 0; i < 2; i++) {
 		v = t.root->values[i].count;
-		printf("# %d kills, key %d: %llu, by the test's own events %llu to %llu\n",
-		       KILLS + 1, i, (unsigned long long)v,
-		       (unsigned long long)(end[0][i] - begin[1][i]),
-		       (unsigned long long)(end[1][i] - begin[0][i]));
+		printf("# %d kills, key %d: %lu, by the test's own events %lu to %lu\n", KILLS + 1,
+		       i, v, (end[0][i] - begin[1][i]), (end[1][i] - begin[0][i]));
 		cr_expect(v >= end[0][i] - begin[1][i] && v <= end[1][i] - begin[0][i]);
 	}
 	cr_expect_gt(t.root->values[1].count, 100);
@@ -280,15 +278,14 @@ Test(cgroup_pins, killed_while_a_cpu_gets_new_events)
 		bpf_backend_named(t.k);
 		bpf_backend_tend(t.k);
 		st = cpu_state(t.k, 1);
-		cr_expect(!st->opening && !st->held, "event %d: %#llx, %#llx", at,
-			  (unsigned long long)st->opening, (unsigned long long)st->held);
+		cr_expect(!st->opening && !st->held, "event %d: %#lx, %#lx", at, st->opening,
+			  st->held);
 		bed_job_go();
 		cr_expect_gt(bed_conserved(bpf_as_backend(t.k)), 0);
 		bed_detach(t.tenants);
 		for (int i = 0; i < 2; i++) {
 			v = t.tenants->values[i].count;
-			cr_expect_eq(v, 2 * FAULTS, "event %d, key %d: %llu faults", at, i,
-				     (unsigned long long)v);
+			cr_expect_eq(v, 2 * FAULTS, "event %d, key %d: %lu faults", at, i, v);
 		}
 		cr_expect_lt(t.tenants->values[2].count, 100u);
 		for (int i = 0; i < 4; i++)

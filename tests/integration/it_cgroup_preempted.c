@@ -208,8 +208,8 @@ Test(cgroup_preempted, without_a_sibling_it_is_every_involuntary_switch)
 		const struct vpmu_value *v = &workers[i].c->values[0];
 
 		printf("# %s: %lu of %lu involuntary switches to others, of %lu switches%s\n",
-		       names[i], (unsigned long)v->count, (unsigned long)workers[i].switches,
-		       (unsigned long)workers[i].c->values[1].count, v->partial ? ", partial" : "");
+		       names[i], v->count, workers[i].switches, workers[i].c->values[1].count,
+		       v->partial ? ", partial" : "");
 		cr_expect(v->supported);
 		cr_expect_gt(workers[i].switches, 0);
 		cr_expect_gt(workers[i].c->values[1].count, workers[i].switches,
@@ -237,9 +237,8 @@ Test(cgroup_preempted, a_sibling_is_no_other)
 	own = workers[0].switches + workers[1].switches - others;
 	printf("# %lu involuntary switches to another tenant, %lu to the own; the other one and "
 	       "the host left the CPU %lu and %lu times%s\n",
-	       (unsigned long)others, (unsigned long)own,
-	       (unsigned long)workers[2].c->values[1].count,
-	       (unsigned long)b.other->values[1].count, b.a->values[0].partial ? " (partial)" : "");
+	       others, own, workers[2].c->values[1].count, b.other->values[1].count,
+	       b.a->values[0].partial ? " (partial)" : "");
 	cr_expect_eq(others, workers[0].c->values[0].count + workers[1].c->values[0].count);
 	cr_expect_leq(others, workers[0].switches + workers[1].switches);
 	cr_expect_gt(own, 0);

@@ -57,8 +57,7 @@ static void report(const struct bpf_backend *k)
 	struct bpf_backend_usage u;
 
 	bpf_backend_usage((struct bpf_backend *)k, &u);
-	printf("# %llu switches were hidden; tasks that move: %s\n", (unsigned long long)u.missed,
-	       u.moves_why);
+	printf("# %lu switches were hidden; tasks that move: %s\n", u.missed, u.moves_why);
 	fflush(stdout);
 }
 
@@ -128,9 +127,8 @@ static void beside_a_faulter(unsigned int times)
 			usleep(1000);
 		bed_detach(c);
 		truth = s->to - s->from;
-		printf("# faults of a tenant that sleeps: %llu, charged %llu%s\n",
-		       (unsigned long long)truth, (unsigned long long)c->values[0].count,
-		       c->values[0].partial ? ", partial" : "");
+		printf("# faults of a tenant that sleeps: %lu, charged %lu%s\n", truth,
+		       c->values[0].count, c->values[0].partial ? ", partial" : "");
 		/* Its faults between the attach and its own first reading, and the other way. */
 		honest += is_honest(c, 0, 0, truth + 20);
 		bed_kill(pid);
@@ -205,12 +203,10 @@ Test(cgroup_rows, one_that_tasks_move_into)
 	while (!bed_asleep(pid) || __atomic_load_n(&m->others, __ATOMIC_RELAXED) < 30000);
 	usleep(100000);
 	bed_detach(host);
-	printf("# the tenant's faults: %llu, charged %llu%s; those of the others: %llu, charged "
-	       "%llu%s\n",
-	       (unsigned long long)m->own, (unsigned long long)b->values[0].count,
-	       b->values[0].partial ? ", partial" : "", (unsigned long long)m->others,
-	       (unsigned long long)host->values[0].count,
-	       host->values[0].partial ? ", partial" : "");
+	printf("# the tenant's faults: %lu, charged %lu%s; those of the others: %lu, charged "
+	       "%lu%s\n",
+	       m->own, b->values[0].count, b->values[0].partial ? ", partial" : "", m->others,
+	       host->values[0].count, host->values[0].partial ? ", partial" : "");
 	report(k);
 	/* The end of each process, and of the host's what forks and waits, are not in the numbers.
 	 */
@@ -370,8 +366,7 @@ static void churn_beside_perf(bool away)
 			if (v->count == truth || v->partial)
 				continue;
 			wrong++;
-			printf("# %s of %s: %llu, perf %llu\n", what[j], names[i],
-			       (unsigned long long)v->count, (unsigned long long)truth);
+			printf("# %s of %s: %lu, perf %lu\n", what[j], names[i], v->count, truth);
 		}
 		printf("# %s: %u of %u rows are perf's, %u are neither that nor partial\n", what[j],
 		       right, GROUPS, wrong);

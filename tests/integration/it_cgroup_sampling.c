@@ -443,8 +443,8 @@ Test(it_cgroup_sampling, the_real_clock)
 	vpmu_backend_sample_state(a, &st);
 	cr_expect_geq(mine.n, 50u);
 	cr_expect_leq(mine.n, all.n);
-	cr_expect_leq(all.n + st.lost, all_v.count / 1000000, "%u samples in %llu ns", all.n,
-		      (unsigned long long)all_v.count);
+	cr_expect_leq(all.n + st.lost, all_v.count / 1000000, "%u samples in %lu ns", all.n,
+		      all_v.count);
 	cr_expect_gt(mine_v.count, 0u);
 	cr_expect_leq(mine_v.count, all_v.count);
 	cr_expect_eq(last.serial, tenant->serial);

@@ -167,8 +167,7 @@ Test(cgroup_sched, values_are_the_kernels_own_figures)
 				cr_expect(v->supported && !v->partial);
 				cr_expect_eq(v->count, now[e] - was[i][e],
 					     "vCPU %d, figure %d: %lu counted, %lu in /proc", i, e,
-					     (unsigned long)v->count,
-					     (unsigned long)(now[e] - was[i][e]));
+					     v->count, (now[e] - was[i][e]));
 				cr_expect_eq(v->enabled_ns, v->running_ns);
 				cr_expect_eq(v->enabled_ns, now[2] - was[i][2]);
 			}
@@ -184,7 +183,7 @@ Test(cgroup_sched, values_are_the_kernels_own_figures)
 	switches = b.sum->values[1].count;
 	printf("# 4 threads on one CPU, %d ms of work each, twice: waited %.0f ms, %lu involuntary "
 	       "switches\n",
-	       BURN_MS, (double)waits / 1e6, (unsigned long)switches);
+	       BURN_MS, (double)waits / 1e6, switches);
 	/* Each waits for the others, at least for a part of the time. */
 	cr_expect_gt(waits, 2 * BURN_MS * 1000000ULL);
 	cr_expect_gt(switches, 0);
@@ -349,7 +348,7 @@ static void many_compare(const struct many *m, const char *how)
 			cr_expect(c->values[e].supported && !c->values[e].partial);
 			cr_expect_eq(c->values[e].count, sum[e],
 				     "%s, VM %u, figure %d: %lu counted, %lu in /proc", how, i / 4,
-				     e, (unsigned long)c->values[e].count, (unsigned long)sum[e]);
+				     e, c->values[e].count, sum[e]);
 			cr_expect_eq(c->values[e].enabled_ns, sum[2]);
 		}
 	}

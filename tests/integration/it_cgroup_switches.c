@@ -162,9 +162,8 @@ Test(bpf_backend_switches, are_those_of_a_perf_event)
 		usleep(1000);
 	}
 	cr_expect_gt(bed_conserved(s), 0);
-	printf("# %s; %llu switches; the test's own event is ahead by %lld to %lld\n",
-	       k->sees_hidden ? "no event" : "an event", (unsigned long long)got, (long long)least,
-	       (long long)most);
+	printf("# %s; %lu switches; the test's own event is ahead by %lld to %lld\n",
+	       k->sees_hidden ? "no event" : "an event", got, (long long)least, (long long)most);
 	cr_expect_gt(got, 1000);
 	/* Each CPU's switch that goes on may be in one of the two already. */
 	cr_expect_leq(least, most + (int64_t)truth.nr);

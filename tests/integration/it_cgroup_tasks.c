@@ -213,8 +213,7 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 		all_missed += missed;
 		/* The task before such a switch and the one after it. */
 		cr_expect_leq(lack, 2 * missed,
-			      "%u rows lack a stint, and %lu switches were missed", lack,
-			      (unsigned long)missed);
+			      "%u rows lack a stint, and %lu switches were missed", lack, missed);
 		cr_expect_leq(lacking, unclaimed(k) - nobodys, "what rows lack is not unclaimed");
 		for (unsigned int i = 0; i < TENANTS; i++)
 			cr_expect_eq(sum[i]->values[0].count, tenants[i],
@@ -235,8 +234,7 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 	       "%lu of them unmarked\n",
 	       all.nr, (all.nr + VCPUS - 1) / VCPUS, t[1] - t[0], t[2] - t[1], t[3],
 	       (double)(u.map_bytes - before.map_bytes) / 1e6, u.events, t[5] - t[4],
-	       (double)r.ru_maxrss / 1e3, ROUNDS, (unsigned long)all_missed, wrong,
-	       (unsigned long)unmarked);
+	       (double)r.ru_maxrss / 1e3, ROUNDS, all_missed, wrong, unmarked);
 	fflush(stdout);
 	free(row);
 	free(was);

@@ -174,7 +174,7 @@ static void guest_round(unsigned int i)
 			by_perf = perf_again[k] - c.perf_base[k];
 		}
 		cr_assert_eq(by_page, by_perf, "round %u, key %u: %lu by the page, %lu by perf", i,
-			     k, (unsigned long)by_page, (unsigned long)by_perf);
+			     k, by_page, by_perf);
 	}
 	c.exact++;
 }
@@ -222,8 +222,7 @@ static void daemon_open(struct daemon *d, pid_t tid, int found)
 
 static void print_exact(void)
 {
-	printf("# %lu rounds exact, %lu with a hidden switch\n", (unsigned long)c.exact,
-	       (unsigned long)c.inexact);
+	printf("# %lu rounds exact, %lu with a hidden switch\n", c.exact, c.inexact);
 	fflush(stdout);
 	cr_assert_gt(c.exact, ROUNDS / 4);
 }
@@ -344,12 +343,12 @@ Test(cgroup_totals, no_switch_comes_into_a_flush)
 	bpf_backend_totals_close(d.vcpu);
 	missed = missed_in(d.k, EXITS / 10);
 	if (missed)
-		cr_skip_test("this kernel hides switches: %lu", (unsigned long)missed);
+		cr_skip_test("this kernel hides switches: %lu", missed);
 	close(d.fd);
 	d.fd = bpf_backend_totals_open(d.vcpu);
 	cr_assert_geq(d.fd, 0);
 	missed = missed_in(d.k, EXITS);
-	cr_expect_eq(missed, 0u, "%lu switches missed at %u exits", (unsigned long)missed, EXITS);
+	cr_expect_eq(missed, 0u, "%lu switches missed at %u exits", missed, EXITS);
 	bed_kill(other);
 	close(d.fd);
 	bed_done(d.k);

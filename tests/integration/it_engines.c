@@ -283,8 +283,8 @@ Test(engines, kvm_ref_cycles_are_the_engines_account)
 		cr_assert_gt(guest_read[i], 0);
 		/* The guest's reading is the engine's ticks between the two writes. */
 		cr_assert_eq(guest_read[i], spies[i].disabled - spies[i].enabled,
-			     "vCPU %d: guest %lu, engine %lu", i, (unsigned long)guest_read[i],
-			     (unsigned long)(spies[i].disabled - spies[i].enabled));
+			     "vCPU %d: guest %lu, engine %lu", i, guest_read[i],
+			     (spies[i].disabled - spies[i].enabled));
 		/* The operator's count is all of the engine's ticks. */
 		vpmu_consumer_del(&per_vcpu[i], NULL, &value);
 		cr_assert_eq(value.count, spies[i].last, "vCPU %d", i);

@@ -70,8 +70,8 @@ static void add_guest(struct bed *b, struct guest *g, unsigned int i, const char
 	bed_add(b,
 		"name=%u,tenant=%s,vcpus=%u,memory=8M,pmu=%s,args=record -j --raw -e %s -c %lu "
 		"%s %s %lu",
-		i, tenant, g->vcpus, g->model, g->event, (unsigned long)g->period, options,
-		g->truth->workload, (unsigned long)g->truth->n);
+		i, tenant, g->vcpus, g->model, g->event, g->period, options, g->truth->workload,
+		g->truth->n);
 }
 
 /* ---- the guests' samples -------------------------------------------------------------------- */
@@ -115,8 +115,8 @@ static void check_summary(const struct bed_line *l, const json_t *o, struct gues
 
 	cr_assert(json_is_true(json_object_get(o, "ok")), "%s", l->text);
 	cr_assert(json_is_false(json_object_get(o, "partial")), "%s", l->text);
-	cr_assert_eq(digits(o, "count"), count, "%s, truth %lu", l->text, (unsigned long)count);
-	cr_assert_eq(integer(o, "pmis"), pmis, "%s, truth %lu", l->text, (unsigned long)pmis);
+	cr_assert_eq(digits(o, "count"), count, "%s, truth %lu", l->text, count);
+	cr_assert_eq(integer(o, "pmis"), pmis, "%s, truth %lu", l->text, pmis);
 	cr_assert_eq(integer(o, "samples"), pmis, "%s", l->text);
 	cr_assert_eq(integer(o, "lost"), 0, "%s", l->text);
 	cr_assert_eq(integer(o, "without_cause"), 0, "%s", l->text);
@@ -141,7 +141,7 @@ static void check_sample(const struct bed_line *l, const json_t *o, struct guest
 	cr_assert(at, "%s: more samples than periods", l->text);
 	cr_assert(ip == want && integer(o, "cpl") == cpl,
 		  "%s (%s %s, one in %lu): 0x%lx, truth 0x%lx cpl %u", l->text, g->model, g->event,
-		  (unsigned long)g->period, (unsigned long)ip, (unsigned long)want, cpl);
+		  g->period, ip, want, cpl);
 }
 
 static void each_record(struct bed *b, struct guest *guests,
@@ -181,8 +181,7 @@ static void check_guests(struct bed *b, struct guest *guests, unsigned int nr)
 		}
 	}
 	cr_assert_eq(b->failed, 0);
-	fprintf(stderr, "# %u VMs: %lu samples, each at its instruction\n", nr,
-		(unsigned long)samples);
+	fprintf(stderr, "# %u VMs: %lu samples, each at its instruction\n", nr, samples);
 }
 
 /* ---- the operator --------------------------------------------------------------------------- */
@@ -204,7 +203,7 @@ static json_t *check_profile(struct bed *b, const char *name, unsigned int pcpus
 
 	cr_assert_gt(taken, 0, "%s", name);
 	cr_assert(taken <= want && taken + pcpus > want, "%s: %lu samples, count / period %lu",
-		  name, (unsigned long)taken, (unsigned long)want);
+		  name, taken, want);
 	cr_assert_eq(digits(o, "late-max"), 0, "%s", name);
 	cr_assert_str_eq(json_string_value(json_object_get(o, "quality")), "exact");
 	return o;
@@ -300,7 +299,7 @@ static void check_rows(const json_t *profile, const struct guest_truth *t, uint6
 	cr_assert_eq(integer(profile, "other-rows"), 0);
 	for (uint64_t phase = 0; phase < period; phase++)
 		fit += fits(json_object_get(profile, "rows"), t, lo, hi, period, phase);
-	cr_assert_eq(fit, 1, "%s: %u of %lu phases fit", t->workload, fit, (unsigned long)period);
+	cr_assert_eq(fit, 1, "%s: %u of %lu phases fit", t->workload, fit, period);
 }
 
 /* ---- one pCPU, one counter ------------------------------------------------------------------ */

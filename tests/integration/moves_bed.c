@@ -199,11 +199,9 @@ bool have(struct tenants *t, uint64_t a, uint64_t b, uint64_t task)
 		for (int k = 0; k < 2; k++)
 			right &= t->was[i][k] - was[i][k] == want[i];
 	if (!right)
-		printf("# a %llu, b %llu, task %llu; expected %llu, %llu, %llu\n",
-		       (unsigned long long)(t->was[0][0] - was[0][0]),
-		       (unsigned long long)(t->was[1][0] - was[1][0]),
-		       (unsigned long long)(t->was[2][0] - was[2][0]), (unsigned long long)a,
-		       (unsigned long long)b, (unsigned long long)task);
+		printf("# a %lu, b %lu, task %lu; expected %lu, %lu, %lu\n",
+		       (t->was[0][0] - was[0][0]), (t->was[1][0] - was[1][0]),
+		       (t->was[2][0] - was[2][0]), a, b, task);
 	return right;
 }
 
