@@ -46,23 +46,11 @@ need_cgroups
 need_run
 mount_bpf || echo "# SKIP restarts: no BPF file system can be mounted"
 
-move() { # CGROUP COMMAND...: run COMMAND in CGROUP
-	cg=$ground/$1
-	shift
-	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cg" "$@"
-}
 tenants() { "$vpmu" list -j | jq -r 'select(.kind == "tenant") | .path' | sort | tr '\n' ' '; }
 are() { [ "$(tenants)" = "$1 " ]; }
 
 begin_conf
-cat >>"$conf" <<END
-[tenant /acme]
-cgroup = $top/acme*
-[tenant /globex]
-cgroup = $top/globex
-[tenant /pods/*]
-cgroup = $top/pods/pod*
-END
+tenant /acme 'acme*' /globex globex '/pods/*' 'pods/pod*'
 mkdir "$ground/acme1" "$ground/globex" "$ground/pods" "$ground/pods/pod-a"
 start
 check "tenants at the start" "$(tenants)" "/acme /globex /pods /pods/pod-a "
@@ -75,14 +63,6 @@ check_match "no counter is in use" "$("$vpmu" check)" '^BPF backend +yes no coun
 check_match "somebody counts" "$("$vpmu" check)" '^BPF backend +yes attached to context switches'
 check_match "moves while somebody counts" "$("$vpmu" check)" \
 	'^tasks that move while they run +(yes +charged to the old cgroup up to the move \((fentry|kprobe)\)|(no +)?charged to the old cgroup up to the next switch.*: .)'
-value() { # SESSION EVENT TENANT
-	"$vpmu" stat --session "$1" -x, >"$dir/read" || echo failed
-	cell "$dir/read" "$2" "$3" "" ""
-}
-# N programs, each with 20 page faults or more: it has a stack, a heap, the pages of its file.
-programs() { # CGROUP N
-	move "$1" sh -c 'i=0; while [ $i -lt '"$2"' ]; do /bin/true; i=$((i + 1)); done'
-}
 programs acme1 50
 a=$(value all page-faults /acme)
 at_least "page faults of the tenant" "$a" 1000

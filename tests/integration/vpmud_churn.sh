@@ -10,18 +10,8 @@ events=context-switches,page-faults,cpu-migrations,cpu-clock
 need_cgroups
 mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
 need_run
-cat >"$conf" <<END
-[vpmud]
-socket = $VPMU_SOCKET
-pin_dir = $pin_dir
-libvirt = none
-[tenant /a]
-cgroup = $top/a*
-[tenant /b]
-cgroup = $top/b*
-[tenant /pods/*]
-cgroup = $top/pods/*
-END
+begin_conf
+tenant /a 'a*' /b 'b*' '/pods/*' 'pods/*'
 
 # A reading, whose parts must be the whole for every event: the nodes right below "/", and "/".
 sums() {

@@ -10,7 +10,7 @@ cpus=$(nproc)
 [ "$cpus" -ge 2 ] && taskset -c 0 true && taskset -c 1 true || { echo "# SKIP needs CPUs 0 and 1"; exit 77; }
 mkdir -p "$ground/acme/web"
 begin_conf
-printf '[tenant /acme]\ncgroup = %s/acme\n[tenant /acme/web]\ncgroup = %s/acme/web\n' "$top" "$top" >>"$conf"
+tenant /acme acme /acme/web acme/web
 start
 
 ticks() { awk '{ print $14 + $15 }' "/proc/$busy/stat"; }

@@ -10,7 +10,7 @@ need_run
 mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
 
 begin_conf
-printf '[tenant /acme/*]\ncgroup = %s/acme*\n' "$top" >>"$conf"
+tenant '/acme/*' 'acme*'
 mkdir "$ground/acme"
 start
 "$vpmu" attach kept -e page-faults || exit 1

@@ -8,14 +8,10 @@ need_run
 mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
 
 begin_conf
-printf 'history_interval = 1\nhistory = 600\n[tenant /acme]\ncgroup = %s/acme\n[tenant /bob]\ncgroup = %s/bob\n' \
-	"$top" "$top" >>"$conf"
+printf 'history_interval = 1\nhistory = 600\n' >>"$conf"
+tenant /acme acme /bob bob
 mkdir "$ground/acme" "$ground/bob"
 
-# Page faults in a tenant: each `true` has some.
-load() { # TENANT TIMES
-	sh -c 'echo $$ >"$1/cgroup.procs"; i=0; while [ $i -lt $2 ]; do /bin/true; i=$((i + 1)); done' - "$ground/$1" "$2"
-}
 # The count of page faults of tenant $1 in JSON lines; nothing for a gap.
 faults() { # TENANT
 	jq -r --arg t "$1" 'select(.tenant == $t and .event == "page-faults" and ."counter-value" != "<not counted>") | .count'
@@ -49,7 +45,7 @@ session_quality() { # TENANT
 # The range has the session's quality only if the session lost nothing before it. A row that never ran has none to show.
 for try in 1 2 3 4 5 6 7 8; do
 	"$vpmu" attach kept -e page-faults,task-clock --for-each tenant || exit 1
-	load acme 1
+	programs acme 1
 	settle
 	quality_before=$(session_quality /acme)
 	case $try,$quality_before in
@@ -61,8 +57,8 @@ done
 acme_before=$(session_faults /acme)
 at_least "page faults of /acme before the range" "$acme_before" 1
 begin=$(date +%s)
-load acme 40
-load bob 10
+programs acme 40
+programs bob 10
 quality_after=$(session_quality /acme)
 settle
 acme=$(($(session_faults /acme) - acme_before))
@@ -99,7 +95,7 @@ settle
 settle
 start
 settle
-load acme 30
+programs acme 30
 settle
 "$vpmu" stat --since "$since" -I 1000 -t /acme -j >"$dir/json" 2>"$dir/err"
 check "status with a gap" $? 0

@@ -10,7 +10,7 @@ fi
 need_run
 need_cgroups
 begin_conf
-printf '[tenant /acme]\ncgroup = %s/acme\n' "$top" >>"$conf"
+tenant /acme acme
 mkdir "$ground/acme"
 start
 
