@@ -197,7 +197,7 @@ end
 sleep 1.1
 check "without vpmud" "$(code "$at/metrics") $(code "$at/metrics")" "503 503"
 check "the log says so, once" "$(grep -c "vpmu-exporter: $VPMU_SOCKET: " "$exporter_log")" 1
-move /bin/true
+move a /bin/true
 begin
 back() { curl -sf -H 'Accept: application/openmetrics-text' "$at/metrics" >"$dir/after" && [ -n "$(sample "$faults" "$dir/after")" ]; }
 wait_for "$server" back
