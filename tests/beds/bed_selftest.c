@@ -289,9 +289,8 @@ static void look_at(void *arg, const struct selftest_row *r)
 	if (r->result == SELFTEST_FAIL && s->f)
 		s->named |= !s->f->subject || !strcmp(s->f->subject, r->subject);
 	if (!s->f)
-		printf("%s %s %s: %llu..%llu, %llu; %s\n", results[r->result], r->check, r->subject,
-		       (unsigned long long)r->low, (unsigned long long)r->high,
-		       (unsigned long long)r->seen, r->why);
+		printf("%s %s %s: %lu..%lu, %lu; %s\n", results[r->result], r->check, r->subject,
+		       r->low, r->high, r->seen, r->why);
 }
 
 /* A controller, as systemd does on every host. */

@@ -122,9 +122,7 @@ check "-v -x" "$(cat "$dir/err")" \
 "$vpmu" stat -v -r 2 -- true 2>"$dir/err"
 check "-v -r: exit status" $? 2
 check "-v -r" "$(cat "$dir/err")" 'vpmu: stat: -v: the means of -r are of several times; give it without -r'
-kill "$server"
-wait "$server" 2>/dev/null
-server=
+kill_server
 
 # ---- where nothing ran ----
 start_server --paused --vm "$(vm web-1 tenant=/acme 'spin 1000000')" --vm "$(vm web-2 tenant=/acme 'run loop 10')"

@@ -13,9 +13,9 @@
 
 #include "vpmud/config.h"
 #include "vpmud/tree_priv.h"
-#include "fake_backend.h"
 
 #define BINDS_MAX 64
+#include "fake_binds.h"
 
 static struct fake_source fake;
 static struct tenants *ts;
@@ -23,64 +23,17 @@ static struct vpmud_config conf, conf2;
 static struct tree *t;
 static char root[] = "/tmp/tree.XXXXXX", notes[2000], err[300];
 
-/* A binding: of a cgroup (tid 0) or a task. */
-static struct bind {
-	struct vpmu_backend_node *n;
-	uint64_t id;
-	pid_t tid;
-} binds[BINDS_MAX];
-static int bind_error;
-
-static struct bind *bind_of(uint64_t id, pid_t tid)
+static void bind_check(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
 {
-	for (size_t i = 0; i < BINDS_MAX; i++)
-		if (binds[i].n && binds[i].id == id && binds[i].tid == tid)
-			return &binds[i];
-	return NULL;
-}
-
-static int bind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
-{
-	struct bind *b = bind_of(id, tid);
-
 	cr_assert(n);
-	if (bind_error)
-		return bind_error;
-	for (size_t i = 0; !b && i < BINDS_MAX; i++)
-		if (!binds[i].n)
-			b = &binds[i];
-	*b = (struct bind){n, id, tid};
-	return 0;
+	if (tid)
+		cr_assert_eq(start, (uint64_t)tid * 10, "the start time goes with the thread");
 }
 
-static void unbind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
+static void unbind_check(struct vpmu_backend_node *n, const struct bind *b)
 {
-	struct bind *b = bind_of(id, tid);
-
 	cr_assert(b, "unbound although it was not bound");
 	cr_assert_eq(b->n, n, "unbound from a node that it is not bound to");
-	b->n = NULL;
-}
-
-static int bind_cgroup(struct vpmu_backend_node *n, uint64_t id)
-{
-	return bind(n, id, 0);
-}
-
-static void unbind_cgroup(struct vpmu_backend_node *n, uint64_t id)
-{
-	unbind(n, id, 0);
-}
-
-static int bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
-{
-	cr_assert_eq(start, (uint64_t)tid * 10, "the start time goes with the thread");
-	return bind(n, 0, tid);
-}
-
-static void unbind_task(struct vpmu_backend_node *n, pid_t tid)
-{
-	unbind(n, 0, tid);
 }
 
 /* The lasting names that were given, in order. */
@@ -93,8 +46,7 @@ static size_t nr_names;
 static int name(struct vpmu_backend_node *n, uint64_t nr)
 {
 	cr_assert(nr && nr_names < BINDS_MAX);
-	for (size_t i = 0; i < BINDS_MAX; i++)
-		cr_assert_neq(binds[i].n, n, "named after something was bound to it");
+	cr_assert_not(is_bound_to(n), "named after something was bound to it");
 	names[nr_names++] = (struct named){n, nr};
 	return 0;
 }
@@ -110,8 +62,7 @@ static uint64_t name_of(const struct vpmu_backend_node *n)
 /* The contract of node_remove that the fake source cannot see: nothing is bound. */
 static void node_remove(struct vpmu_backend_node *n)
 {
-	for (size_t i = 0; i < BINDS_MAX; i++)
-		cr_assert_neq(binds[i].n, n, "removed while something is bound to it");
+	cr_assert_not(is_bound_to(n), "removed while something is bound to it");
 	fake_node_remove(n);
 }
 
