@@ -56,7 +56,7 @@ wait_for "$victim" said victim ready
 
 # What vpmud holds: its descriptors by their kinds, threads, pages that are mapped, and pins.
 server_holds() {
-	ls -l "/proc/$server/fd" | sed -n 's/.* -> //p' | sed 's/[[:digit:]]\{3,\}//; s/:\[.*//' | grep -v history | sort |
+	ls -l "/proc/$server/fd" 2>/dev/null | sed -n 's/.* -> //p' | sed 's/[[:digit:]]\{3,\}//; s/:\[.*//' | grep -v history | sort |
 		uniq -c | awk '{ printf "%s %s, ", $1, $2 }'
 	echo "$(ls "/proc/$server/task" | wc -l) threads, $(grep -c bpf-map "/proc/$server/maps") pages, $(find "$dir/bpf" | wc -l) pins"
 }
@@ -76,7 +76,7 @@ is_there() { "$vpmu" list >"$dir/list" && grep -q "hostile-$own" "$dir/list"; }
 gone() { "$vpmu" list >"$dir/list" && ! grep -q "hostile-$own" "$dir/list"; }
 "$vpmu" attach share -e page-faults --for-each vm || check "vpmu attach" failed done
 for model in $models; do
-	before=$(server_holds) first=
+	before=$(server_holds)
 	qemu hostile hostile "${HOSTILE_SWITCHES:-20000}" "$model" 2
 	# On a fast host it could end before vpmud looks for new VMs.
 	wait_for "$pid" said hostile phase && kill -STOP "$pid" && wait_for "$server" is_there && seen=$model
@@ -102,7 +102,7 @@ for model in $models; do
 	as_before "$model"
 	"$vpmu" stat --session share -x, >"$dir/out" || check "$model: vpmu stat" failed done
 	check "$model: the others have their counters all of the time" "$(grep -c ",victim-$own,,[0-9]*,100.00," "$dir/out")" 1
-	echo "$model: $(grep -c '^ok' "$dir/hostile.text") checks in the hostile guest, $intervals exact intervals beside it"
+	echo "$model: $(grep -c '^ok' "$dir/hostile.text") checks in the hostile guest, its QEMU held $first and at most $most, $intervals exact intervals"
 done
 
 # ---- killed while it switches ----
