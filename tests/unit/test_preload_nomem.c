@@ -84,16 +84,15 @@ static void life(void)
 						.memory_size = RAM_BYTES,
 						.userspace_addr = (uintptr_t)ram};
 	struct msr_list l;
-	struct bed b;
 	bool on;
 	int n;
 
 	bed_process("pmu=intel-v2\ngp=4");
-	bed_vm(&b, calling);
+	bed_vm(calling);
 	calling(b.vm, KVM_CREATE_IRQCHIP, NULL);
-	cr_assert(!bed_cpuid(&b, calling));
+	cr_assert(!bed_cpuid(calling));
 	calling(b.vm, KVM_SET_USER_MEMORY_REGION, &m);
-	bed_vcpu(&b, calling);
+	bed_vcpu(calling);
 	calling(b.vcpu, KVM_SET_CPUID2, &b.cpuid);
 	on = fake.fd[b.vm]->s.vpmu_off;
 	cr_expect(on || failed, "no PMU of ours");
@@ -113,7 +112,7 @@ static void life(void)
 	sure(b.vcpu, KVM_RUN, NULL);
 	/* Only once is told why. */
 	cr_expect_eq(told(), !on);
-	bed_end(&b);
+	bed_end();
 }
 
 Test(preload_nomem, life_of_a_vm)
