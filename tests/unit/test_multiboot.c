@@ -69,9 +69,7 @@ Test(multiboot, memory)
 
 Test(multiboot, without_module_or_arguments)
 {
-	vm_ram_unmap(&ram);
-	vm_ram_layout(5 * GIB, &ram);
-	cr_assert_eq(vm_ram_map(&ram, false), 0);
+	other_ram(5 * GIB);
 	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(info(0) & 1 << 3, 0);
 	cr_assert_eq(info(20), 0);
@@ -212,8 +210,8 @@ Test(multiboot, flags)
 	flags(1 << 16, -ENOEXEC);
 	cr_assert(strstr(err, "bit 16 clear"), "%s", err);
 	image.header[2]++;
-	cr_assert_eq(boot_multiboot.check(&img, &ram, &p, err, sizeof(err)), -ENOEXEC);
-	cr_assert(strstr(err, "no multiboot header"), "%s", err);
+	REFUSED(boot_multiboot.check(&img, &ram, &p, err, sizeof(err)), -ENOEXEC,
+		"no multiboot header");
 }
 
 Test(multiboot, parameters)
@@ -223,16 +221,14 @@ Test(multiboot, parameters)
 	char *args;
 
 	p.nr_vcpus = PLATFORM_VCPUS_MAX + 1;
-	cr_assert_eq(load(), -EINVAL);
-	cr_assert(strstr(err, "17 vCPUs; expected 1 to 16 with a kernel"), "%s", err);
+	REFUSED(load(), -EINVAL, "17 vCPUs; expected 1 to 16 with a kernel");
 	p.nr_vcpus = 0;
 	cr_assert_eq(load(), -EINVAL);
 	p.nr_vcpus = PLATFORM_VCPUS_MAX;
 	args = calloc(1, 4097);
 	memset(args, 'x', 4096);
 	p.args = args;
-	cr_assert_eq(load(), -EINVAL);
-	cr_assert(strstr(err, "cmdline: 4096 bytes long; expected up to 4095"), "%s", err);
+	REFUSED(load(), -EINVAL, "cmdline: 4096 bytes long; expected up to 4095");
 	args[4095] = 0;
 	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(strlen((char *)ram.base + info(16)), 9 + 1 + 4095);
@@ -241,7 +237,6 @@ Test(multiboot, parameters)
 	initrd.bytes = 16 * MIB - (MB_BSS + 0x3000);
 	cr_assert_eq(load(), 0, "%s", err);
 	initrd.bytes++;
-	cr_assert_eq(load(), -EINVAL);
-	cr_assert(strstr(err, "env: initrd of 11522049 bytes; expected up to 11522048"), "%s", err);
+	REFUSED(load(), -EINVAL, "env: initrd of 11522049 bytes; expected up to 11522048");
 	free(args);
 }
