@@ -71,6 +71,18 @@ struct vmm_engine_vm {
 };
 
 /* What vCPU creation takes as script: by vCPU number. */
+/* A host for one scripted vCPU after the other. */
+static __attribute__((unused)) const struct host_config one_pcpu = {
+	.pcpus = 1,
+	.gp = 4,
+	.fixed = 3,
+	.width = 48,
+	.slice_insns = 1000,
+	.seed = 1,
+	.migrate_every = 1,
+	.tick_us = 1000,
+};
+
 static const struct fake_step *(*fake_script)(unsigned int vcpu);
 /* Steps with an answer other than the expected one. */
 static _Atomic unsigned int fake_wrong;

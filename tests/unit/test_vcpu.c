@@ -10,17 +10,6 @@
 
 #define VCPUS 2
 
-static const struct host_config one_pcpu = {
-	.pcpus = 1,
-	.gp = 4,
-	.fixed = 3,
-	.width = 48,
-	.slice_insns = 1000,
-	.seed = 1,
-	.migrate_every = 1,
-	.tick_us = 1000,
-};
-
 struct bed {
 	struct vpmu_host *host;
 	struct runner *runner;
@@ -120,6 +109,14 @@ static void bed_end(void)
 
 TestSuite(vcpu, .fini = bed_end);
 
+/* A VM with one vCPU, until it has ended. */
+static void play(const struct fake_step *script, enum vpmu_guest_model model)
+{
+	scripts[0] = script;
+	bed_init(&b, &(struct setup){.model = model});
+	run(&b);
+}
+
 static void expect_taken(const struct bed *b, unsigned int vcpu, unsigned int n, uint64_t insns,
 			 int vector)
 {
@@ -157,9 +154,7 @@ Test(vcpu, pmi_behind_the_instruction)
 		SAMPLE(100), RUN(250), RD(0x38e, 1), RD(0xc1, 150), EXIT(0),
 	};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
-	run(&b);
+	play(script, VPMU_GUEST_INTEL_V2);
 	cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 1);
 	expect_taken(&b, 0, 0, 100, 2);
 }
@@ -176,9 +171,7 @@ Test(vcpu, pmi_amd)
 		EXIT(0),
 	};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_AMD_K7});
-	run(&b);
+	play(script, VPMU_GUEST_AMD_K7);
 	cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 2);
 	expect_taken(&b, 0, 0, 70, 2);
 	expect_taken(&b, 0, 1, 280, 2);
@@ -244,9 +237,7 @@ Test(vcpu, hlt_with_pmi)
 		SAMPLE(100), RUN(99), {FAKE_HLT, 1, 0, 0}, RUN(10), EXIT(3),
 	};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
-	run(&b);
+	play(script, VPMU_GUEST_INTEL_V2);
 	expect_taken(&b, 0, 0, 100, 2);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_EXITED);
 	cr_assert_eq(b.vm->vcpus[0].status, 3);
@@ -351,9 +342,7 @@ Test(vcpu, unsupported_events)
 		RD(0xc2, 0),  EXIT(0),
 	};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
-	run(&b);
+	play(script, VPMU_GUEST_INTEL_V2);
 	cr_assert_eq(b.vm->unsupported.n, 2);
 	cr_assert_eq(b.vm->unsupported.last, 0x4300c5);
 	cr_assert_eq(b.vm->denied.n, 0);

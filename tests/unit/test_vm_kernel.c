@@ -13,17 +13,6 @@
 
 #define VCPUS 3
 
-static const struct host_config one_pcpu = {
-	.pcpus = 1,
-	.gp = 4,
-	.fixed = 3,
-	.width = 48,
-	.slice_insns = 1000,
-	.seed = 1,
-	.migrate_every = 1,
-	.tick_us = 1000,
-};
-
 /* The scripted engine with interrupt controllers, which note what devices drive. */
 static struct vmm_engine_ops ops;
 static unsigned int irqchips, edges;
