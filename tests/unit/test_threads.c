@@ -132,6 +132,16 @@ static void bed_fini(struct bed *b)
 	cr_assert_eq(fake_wrong, 0);
 }
 
+/* The bed of the test that runs, which ends even while it runs. */
+static struct bed b;
+
+static void fini(void)
+{
+	bed_fini(&b);
+}
+
+TestSuite(threads, .fini = fini);
+
 static void start(struct bed *b)
 {
 	char err[256] = "";
@@ -189,21 +199,16 @@ static const struct fake_step *script_one_fails(unsigned int vcpu)
 
 Test(threads, exact)
 {
-	struct bed b;
-
 	fake_script = script_counting;
 	bed_init(&b);
 	start(&b);
 	wait_ended(&b);
 	cr_assert_eq(b.joined, VCPUS);
 	cr_assert_eq(vm_state(b.vm), VM_DONE);
-	bed_fini(&b);
 }
 
 Test(threads, one_failure_stops_the_others)
 {
-	struct bed b;
-
 	fake_script = script_one_fails;
 	bed_init(&b);
 	start(&b);
@@ -211,14 +216,12 @@ Test(threads, one_failure_stops_the_others)
 	cr_assert_eq(vm_state(b.vm), VM_FAILED);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_STOPPED);
 	cr_assert_eq(b.vm->vcpus[2].state, VCPU_STOPPED);
-	bed_fini(&b);
 }
 
 Test(threads, pause_resume_tick_sync)
 {
 	struct vpmu_consumer c = {0};
 	struct vpmu_value before, after = {0};
-	struct bed b;
 
 	fake_script = script_endless;
 	bed_init(&b);
@@ -242,17 +245,13 @@ Test(threads, pause_resume_tick_sync)
 	cr_assert_eq(b.joined, VCPUS); /* threads are kept over pauses */
 	start(&b);
 	vpmu_consumer_del(&c, NULL, NULL);
-	bed_fini(&b); /* while it runs */
 }
 
 Test(threads, never_started)
 {
-	struct bed b;
-
 	fake_script = script_endless;
 	bed_init(&b);
 	vm_pause(b.vm);
-	bed_fini(&b);
 }
 
 /* For a snapshot the counters of all vCPUs end, whatever they do: the rest are register values,
@@ -262,7 +261,6 @@ Test(threads, unplaced)
 	struct vpmu_consumer c[VCPUS] = {0};
 	struct vpmu_value v;
 	uint64_t reg;
-	struct bed b;
 
 	fake_script = script_endless;
 	bed_init(&b);
@@ -301,5 +299,4 @@ Test(threads, unplaced)
 	}
 	for (int i = 0; i < VCPUS; i++)
 		vpmu_consumer_del(&c[i], NULL, NULL);
-	bed_fini(&b);
 }
