@@ -61,20 +61,6 @@ static inline void on_ended(struct vm *vm, void *arg)
 	b->ended++;
 }
 
-/* What vCPU 0 and vCPU 1 of the VMs that are added do. */
-static const struct fake_step *scripts[VCPUS];
-
-static inline const struct fake_step *script_of(unsigned int vcpu)
-{
-	return scripts[vcpu];
-}
-
-static inline void play(const struct fake_step *vcpu0, const struct fake_step *vcpu1)
-{
-	scripts[0] = vcpu0;
-	scripts[1] = vcpu1;
-}
-
 static inline void bed_init(struct bed *b, const struct host_config *h)
 {
 	memset(b, 0, sizeof(*b));
@@ -82,7 +68,6 @@ static inline void bed_init(struct bed *b, const struct host_config *h)
 	urcu_memb_register_thread();
 	fake_wrong = 0;
 	fake_trace = NULL;
-	fake_script = script_of;
 	b->host = vpmu_host_create();
 	cr_assert(b->host);
 	cr_assert_eq(runner_create(b->host, h, &b->runner), 0);

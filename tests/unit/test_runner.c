@@ -64,7 +64,7 @@ static void step_all(const struct host_config *h, unsigned int vms)
 	struct runner_stats stats;
 
 	bed_init(&b, h);
-	play(counting, counting);
+	fake_play(counting, counting, NULL);
 	for (unsigned int i = 0; i < vms; i++)
 		start(add_vm(&b, i));
 	while (runner_step(b.runner, 1000) == 1000)
@@ -113,7 +113,7 @@ static void hash_trace(struct vmm_engine_vcpu *v, uint64_t budget)
 static uint64_t trace_of(const struct host_config *h)
 {
 	bed_init(&b, h);
-	play(counting, counting);
+	fake_play(counting, counting, NULL);
 	fake_trace = hash_trace;
 	trace_hash = 0xcbf29ce484222325ULL;
 	for (unsigned int i = 0; i < 8; i++)
@@ -150,7 +150,7 @@ Test(runner, balance_moves_waiting_vcpus)
 	struct runner_stats stats;
 
 	bed_init(&b, &small_host);
-	play(endless, exiting7);
+	fake_play(endless, exiting7, NULL);
 	for (unsigned int i = 0; i < 6; i++)
 		start(add_vm(&b, i));
 	cr_assert_eq(runner_step(b.runner, 400), 400);
@@ -166,7 +166,7 @@ Test(runner, none_never_moves)
 
 	h.migrate = RUNNER_MIGRATE_NONE;
 	bed_init(&b, &h);
-	play(endless, endless);
+	fake_play(endless, endless, NULL);
 	for (unsigned int i = 0; i < 4; i++)
 		start(add_vm(&b, i));
 	runner_step(b.runner, 100);
@@ -184,7 +184,7 @@ Test(runner, none_never_moves)
 static void expect_failure(const struct fake_step *script, const char *reason)
 {
 	bed_init(&b, &small_host);
-	play(endless, script);
+	fake_play(endless, script, NULL);
 	start(add_vm(&b, 0));
 	while (!b.ended)
 		cr_assert_gt(runner_step(b.runner, 1), 0);
@@ -211,9 +211,9 @@ static const struct fake_step halting[] = {{FAKE_RUN, 5, 0, 0}, {FAKE_HLT, 0, 0,
 Test(runner, halted_and_status)
 {
 	bed_init(&b, &small_host);
-	play(halting, halting);
+	fake_play(halting, halting, NULL);
 	start(add_vm(&b, 0));
-	play(halting, exiting7);
+	fake_play(halting, exiting7, NULL);
 	start(add_vm(&b, 1));
 	cr_assert_eq(vm_state(b.vms[1].vm), VM_RUNNING);
 	runner_step(b.runner, 100);
@@ -275,7 +275,7 @@ Test(runner, a_wake_before_the_pcpu_lets_go_is_not_lost)
 	waking_ops.run = waking_run;
 	bed_ops = &waking_ops;
 	bed_init(&b, &small_host);
-	play(exiting7, napping);
+	fake_play(exiting7, napping, NULL);
 	vm = add_vm(&b, 0);
 	wakes = 1;
 	start(vm);
@@ -314,7 +314,7 @@ Test(runner, ports_and_msrs)
 	};
 
 	bed_init(&b, &small_host);
-	play(endless, script);
+	fake_play(endless, script, NULL);
 	start(add_vm(&b, 0));
 	runner_step(b.runner, 200);
 	cr_assert_eq(b.vms[0].vm->vcpus[1].state, VCPU_EXITED);
@@ -331,7 +331,7 @@ Test(runner, exit_storm_does_not_hold_the_pcpu)
 	h.pcpus = 1;
 	h.slice_insns = RUNNER_SLICE_MAX;
 	bed_init(&b, &h);
-	play(storm, storm);
+	fake_play(storm, storm, NULL);
 	start(add_vm(&b, 0));
 	cr_assert_eq(runner_step(b.runner, 10), 10);
 }
@@ -372,11 +372,11 @@ Test(runner, threads_exact_under_churn)
 	h.migrate = RUNNER_MIGRATE_RANDOM;
 	bed_init(&b, &h);
 	cr_assert_eq(runner_launch(b.runner), 0);
-	play(counting, counting);
+	fake_play(counting, counting, NULL);
 	for (unsigned int i = 0; i < 40; i++)
 		start(add_vm(&b, i));
 	/* Meanwhile others come, pause, go on and go. */
-	play(endless, endless);
+	fake_play(endless, endless, NULL);
 	for (unsigned int n = 0; n < 50; n++) {
 		unsigned int i = 40 + n % 8;
 
@@ -398,7 +398,7 @@ Test(runner, threads_wake_up)
 {
 	bed_init(&b, &small_host);
 	cr_assert_eq(runner_launch(b.runner), 0);
-	play(counting, counting);
+	fake_play(counting, counting, NULL);
 	for (unsigned int n = 1; n <= 100; n++) {
 		/* Both pCPUs are asleep, or about to be. */
 		start(add_vm(&b, 0));
@@ -410,7 +410,7 @@ Test(runner, threads_wake_up)
 Test(runner, never_started_and_paused_vms_can_be_destroyed)
 {
 	bed_init(&b, &small_host);
-	play(endless, endless);
+	fake_play(endless, endless, NULL);
 	add_vm(&b, 0);
 	del_vm(&b, 0);
 	cr_assert_eq(runner_launch(b.runner), 0);
@@ -431,7 +431,7 @@ Test(runner, vm_create_refuses_and_undoes)
 	char err[256];
 
 	bed_init(&b, &small_host);
-	play(counting, counting);
+	fake_play(counting, counting, NULL);
 	cr_assert_eq(vpmu_account_create(vpmu_host_root(b.host), NULL, &vm_account), 0);
 	cr_assert_eq(vpmu_account_create(vm_account, NULL, &vcpu_account), 0);
 	o.ops = &fake_ops;
@@ -458,7 +458,7 @@ Test(runner, a_request_does_not_wait_behind_a_queue)
 
 	host.pcpus = 1;
 	bed_init(&b, &host);
-	play(halting, halting);
+	fake_play(halting, halting, NULL);
 	for (unsigned int i = 0; i < 3; i++)
 		start(add_vm(&b, i));
 	p = b.runner->pcpus[0];
@@ -503,7 +503,7 @@ Test(runner, a_request_ends_the_slice_of_others)
 	h.pcpus = 1;
 	h.slice_insns = RUNNER_SLICE_MAX;
 	bed_init(&b, &h);
-	play(storm, storm);
+	fake_play(storm, storm, NULL);
 	for (unsigned int i = 0; i < 2; i++)
 		start(add_vm(&b, i));
 	cr_assert_eq(runner_step(b.runner, 3), 3);

@@ -51,7 +51,7 @@ Test(runner_shares, weights_divide_the_time)
 
 	h.pcpus = 1;
 	bed_init(&bed, &h);
-	play(busy, busy);
+	fake_play(busy, busy, NULL);
 	share_init(&a, NULL, 100);
 	share_init(&b, NULL, 100);
 	share_init(&nested, &b, 300);
@@ -96,7 +96,7 @@ Test(runner_shares, extreme_weights_starve_nobody)
 
 	h.pcpus = 1;
 	bed_init(&bed, &h);
-	play(busy, busy);
+	fake_play(busy, busy, NULL);
 	share_init(&a, NULL, SHARE_WEIGHT_MAX);
 	share_init(&b, NULL, SHARE_WEIGHT_MIN);
 	start(add_vm_in(&bed, 0, &a, 0));

@@ -182,24 +182,9 @@ static const struct fake_step endless[] = {
 
 static const struct fake_step failing[] = {{FAKE_RUN, 10, 0, 0}, {FAKE_SHUTDOWN, 0, 0, 0}};
 
-static const struct fake_step *script_counting(unsigned int vcpu)
-{
-	return counting;
-}
-
-static const struct fake_step *script_endless(unsigned int vcpu)
-{
-	return endless;
-}
-
-static const struct fake_step *script_one_fails(unsigned int vcpu)
-{
-	return vcpu == 1 ? failing : endless;
-}
-
 Test(threads, exact)
 {
-	fake_script = script_counting;
+	fake_play(counting, counting, counting);
 	bed_init(&b);
 	start(&b);
 	wait_ended(&b);
@@ -209,7 +194,7 @@ Test(threads, exact)
 
 Test(threads, one_failure_stops_the_others)
 {
-	fake_script = script_one_fails;
+	fake_play(endless, failing, endless);
 	bed_init(&b);
 	start(&b);
 	wait_ended(&b);
@@ -223,7 +208,7 @@ Test(threads, pause_resume_tick_sync)
 	struct vpmu_consumer c = {0};
 	struct vpmu_value before, after = {0};
 
-	fake_script = script_endless;
+	fake_play(endless, endless, endless);
 	bed_init(&b);
 	cr_assert_eq(vpmu_consumer_add(&c, b.account,
 				       vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR), NULL),
@@ -249,7 +234,7 @@ Test(threads, pause_resume_tick_sync)
 
 Test(threads, never_started)
 {
-	fake_script = script_endless;
+	fake_play(endless, endless, endless);
 	bed_init(&b);
 	vm_pause(b.vm);
 }
@@ -262,7 +247,7 @@ Test(threads, unplaced)
 	struct vpmu_value v;
 	uint64_t reg;
 
-	fake_script = script_endless;
+	fake_play(endless, endless, endless);
 	bed_init(&b);
 	cr_assert_eq(vm_unplace(b.vm), 0); /* never started */
 	for (int i = 0; i < VCPUS; i++)
