@@ -63,9 +63,7 @@ static void check_value(const struct machine *m, const struct row *r, uint32_t m
 
 Test(guest_regs, reset_values)
 {
-	for (unsigned int k = 0; k < NR_MACHINES; k++) {
-		const struct machine *m = &machines[k];
-
+	for (const struct machine *m = machines; m < machines + NR_MACHINES; m++) {
 		start_machine(m);
 		for (const struct row *r = m->rows; r->line; r++) {
 			for (unsigned int i = 0; i < row_count(m, r, depth); i++) {
@@ -86,9 +84,7 @@ Test(guest_regs, reset_values)
 /* Each bit of each register alone, then legal and illegal mixtures. */
 Test(guest_regs, every_bit)
 {
-	for (unsigned int k = 0; k < NR_MACHINES; k++) {
-		const struct machine *m = &machines[k];
-
+	for (const struct machine *m = machines; m < machines + NR_MACHINES; m++) {
 		start_machine(m);
 		for (const struct row *r = m->rows; r->line; r++) {
 			for (unsigned int i = 0; i < row_count(m, r, depth); i++) {
@@ -118,9 +114,7 @@ Test(guest_regs, every_msr)
 					    {0xc0010000, 0xc0012000},
 					    {PV - 16, PV + 96}};
 
-	for (unsigned int k = 0; k < NR_MACHINES; k++) {
-		const struct machine *m = &machines[k];
-
+	for (const struct machine *m = machines; m < machines + NR_MACHINES; m++) {
 		start_machine(m);
 		for (unsigned int s = 0; s < 4; s++) {
 			for (uint32_t msr = range[s][0]; msr < range[s][1]; msr++) {
@@ -143,8 +137,7 @@ Test(guest_regs, every_msr)
 /* The VMM traps the model's registers. */
 Test(guest_regs, ranges_cover)
 {
-	for (unsigned int k = 0; k < NR_MACHINES; k++) {
-		const struct machine *m = &machines[k];
+	for (const struct machine *m = machines; m < machines + NR_MACHINES; m++) {
 		const struct vpmu_msr_range *t = vpmu_guest_msr_ranges(m->cfg.model);
 		unsigned int n = 0;
 

@@ -2,13 +2,11 @@
 /* The perf host PMU on a fake kernel with a PMU of 4 general and 3 fixed counters, as most machines
  * that run this have none; the TSC; and the lines of `check`. */
 #include "fake_perf.h"
-#include "vpmu/event/event.h"
 #include "vpmu/context.h"
 #include "vpmu/guest/guest.h"
 
 #include <cpuid.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 
 static void setup(void)

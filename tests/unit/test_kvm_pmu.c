@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vpmu/kvm.h over a fake KVM: filter, counting, PMIs, CPUID, state. RDPMC: test_kvm_rdpmc.c. */
-#include <criterion/criterion.h>
-
 #include <dirent.h>
-#include <errno.h>
-#include <linux/kvm.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "tests/unit/fake_kvm.h"
 #include "vpmu/consumer.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/emupmu.h"
-#include "vpmu/guest/guest.h"
 #include "vpmu/guest/policy.h"
-#include "vpmu/host.h"
-#include "vpmu/kvm.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/pcpu.h"
 

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The short way of KVM_RUN (vpmu/kvm/quick.h) over a fake KVM: what ends it, and what it leaves to
  * the long one. In the library that uses it: test_preload_quick.c. */
-#include <criterion/criterion.h>
-
-#include <errno.h>
-#include <linux/kvm.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include "tests/unit/fake_kvm.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/host.h"
-#include "vpmu/kvm.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/kvm/quick.h"
 

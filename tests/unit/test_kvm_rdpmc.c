@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* RDPMC of stock kernels by vpmu/kvm.h over a fake KVM: found, rewritten, answered; guest memory
  * has page tables. */
-#include <criterion/criterion.h>
-
-#include <linux/kvm.h>
-#include <string.h>
 
 #include "tests/unit/fake_kvm.h"
-#include "vpmu/kvm.h"
 #include "vpmu/kvm/priv.h"
 
 TestSuite(kvm_rdpmc, .fini = bed_fini);

@@ -8,7 +8,6 @@
 
 #include "boot_bed.h"
 #include "tests/elf_image.h"
-#include "vmm/boot/bytes.h"
 #include "vpmu/guest/abi.h"
 
 #define RAM_BYTES (16ULL << 20)
@@ -275,8 +274,7 @@ Test(loader, corrupted_headers)
 	};
 	static const uint8_t zero[4096];
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct corrupt *r = &rows[i];
+	for (const struct corrupt *r = rows; r < rows + sizeof(rows) / sizeof(rows[0]); r++) {
 		int ret;
 
 		entry = 0xdead;

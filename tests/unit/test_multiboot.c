@@ -3,7 +3,6 @@
  * on the emulator, and refusals. */
 #include "boot_bed.h"
 #include "multiboot_image.h"
-#include "vmm/boot/bytes.h"
 #include "vmm/boot/linux.h"
 #include "vmm/engine/engine.h"
 

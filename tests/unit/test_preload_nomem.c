@@ -5,9 +5,6 @@
  * again, or it works; a VM without the PMU is one that the library has refused. What VMMs do not
  * expect to fail never does.
  */
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "tests/nomem.h"
 /* The fake kernel always has memory. */
 #define calloc __real_calloc

@@ -7,7 +7,6 @@
 
 #include "tools_bed.h"
 #include "guest-tools/pmu.h"
-#include "guest-tools/tools.h"
 
 static struct {
 	enum pmu_vendor vendor;
