@@ -152,6 +152,16 @@ static inline void exits(unsigned int n, const struct fake_exit *e)
 	exits(sizeof((struct fake_exit[]){__VA_ARGS__}) / sizeof(struct fake_exit),                \
 	      (struct fake_exit[]){__VA_ARGS__})
 
+/* The guest's accesses to MSRs that the library has filtered. */
+#define WRMSR(msr_, data_)                                                                         \
+	{                                                                                          \
+		.reason = KVM_EXIT_X86_WRMSR, .msr = msr_, .data = data_, .why = FILTER            \
+	}
+#define RDMSR(msr_)                                                                                \
+	{                                                                                          \
+		.reason = KVM_EXIT_X86_RDMSR, .msr = msr_, .why = FILTER                           \
+	}
+
 /* A KVM_RUN with these exits. */
 #define RUN(...)                                                                                   \
 	do {                                                                                       \

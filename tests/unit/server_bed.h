@@ -24,6 +24,15 @@ static struct server *srv;
 static sd_event *ev;
 static char sock[64], last_log[256];
 
+static json_t *kept;
+
+/* @obj until the next one, or the end of the test. */
+static inline json_t *keep(json_t *obj)
+{
+	json_decref(kept);
+	return kept = obj;
+}
+
 static inline void vm_info(const struct node *vm, json_t *obj, void *arg)
 {
 	json_object_set_new(obj, "engine", json_string("test"));
@@ -62,6 +71,7 @@ static inline void server_teardown(void)
 {
 	struct stat st;
 
+	keep(NULL);
 	server_destroy(srv);
 	cr_expect_eq(lstat(sock, &st), -1, "the socket is gone");
 	sd_event_unref(ev);

@@ -49,7 +49,7 @@ Test(preload_fds, number_is_used_again)
 
 static bool counts(int vcpu)
 {
-	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = 0xc1, .data = 1, .why = FILTER});
+	EXITS(WRMSR(0xc1, 1));
 	return !call_ioctl(vcpu, KVM_RUN, NULL) && fake.runs == 2 && !fake.entered.msr.error;
 }
 

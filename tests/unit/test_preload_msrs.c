@@ -249,15 +249,14 @@ Test(preload_memory, dirty_log_has_pages_that_we_wrote)
 Test(preload_run, our_msrs_are_answered)
 {
 	bed_on("pmu=intel-v2\ngp=4");
-	RUN({.reason = KVM_EXIT_X86_WRMSR, .msr = 0xc1, .data = 1234, .why = FILTER},
-	    {.reason = KVM_EXIT_X86_RDMSR, .msr = 0x38f, .why = FILTER});
+	RUN(WRMSR(0xc1, 1234), RDMSR(0x38f));
 	cr_assert_eq(fake.runs, 3);
 	cr_assert_eq(fake.entered.msr.error, 0);
 	cr_assert_eq(fake.entered.msr.data, 0xf);
 	cr_assert_eq(bed_run()->exit_reason, KVM_EXIT_HLT);
 	cr_assert_eq(get_msr(0xc1), 1234);
 	/* #GP: reserved bits, and the other vendor's */
-	RUN({.reason = KVM_EXIT_X86_WRMSR, .msr = 0x38d, .data = ~0ull, .why = FILTER});
+	RUN(WRMSR(0x38d, ~0ull));
 	cr_assert_eq(fake.entered.msr.error, 1);
 }
 
@@ -287,8 +286,7 @@ Test(preload_run, exits_of_the_vmm_are_untouched)
 Test(preload_run, exits_that_the_vmm_has_not_asked_for)
 {
 	bed_on("pmu=intel-v2");
-	RUN({.reason = KVM_EXIT_X86_RDMSR, .msr = 0x606, .why = FILTER},
-	    {.reason = KVM_EXIT_X86_WRMSR, .msr = 0x606, .why = FILTER});
+	RUN(RDMSR(0x606), {.reason = KVM_EXIT_X86_WRMSR, .msr = 0x606, .why = FILTER});
 	cr_assert_eq(bed_run()->exit_reason, KVM_EXIT_HLT);
 	cr_assert_eq(fake.runs, 3);
 	cr_assert_eq(fake.entered.msr.error, 1);

@@ -105,7 +105,7 @@ static void life(void)
 	n = sure(b.vcpu, KVM_GET_MSRS, &l);
 	cr_assert(n == WORDS + 2 || !on, "%d of %d words; %u lines", n, WORDS + 2, told());
 	cr_expect(!on || (list_at(&l, 0x174)->data == 2 && list_at(&l, 0xc1)->data == 1000));
-	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = 0xc1, .data = 1, .why = FILTER});
+	EXITS(WRMSR(0xc1, 1));
 	sure(b.vcpu, KVM_RUN, NULL);
 	/* Only once is told why. */
 	cr_expect_eq(told(), !on);

@@ -85,18 +85,11 @@ static bool qemu_load(const struct qemu *q, bool v2)
 
 static void amd_guest_writes(bool v2)
 {
-	RUN({.reason = KVM_EXIT_X86_WRMSR, .msr = 0x1d9, .data = 1u << 12, .why = FILTER},
-	    {.reason = KVM_EXIT_X86_WRMSR, .msr = 0xc0000301, .data = 0x3e, .why = FILTER});
+	RUN(WRMSR(0x1d9, 1u << 12), WRMSR(0xc0000301, 0x3e));
 	cr_assert_eq(fake.entered.msr.error, !v2);
 	for (uint32_t i = 0; i < 6; i++) {
-		RUN({.reason = KVM_EXIT_X86_WRMSR,
-		     .msr = 0xc0010201 + 2 * i,
-		     .data = 0x700000000000 + i,
-		     .why = FILTER},
-		    {.reason = KVM_EXIT_X86_WRMSR,
-		     .msr = 0xc0010200 + 2 * i,
-		     .data = 0x300c0 + i,
-		     .why = FILTER});
+		RUN(WRMSR(0xc0010201 + 2 * i, 0x700000000000 + i),
+		    WRMSR(0xc0010200 + 2 * i, 0x300c0 + i));
 		cr_assert_eq(fake.entered.msr.error, 0);
 	}
 }
@@ -105,16 +98,16 @@ static void amd_guest_writes(bool v2)
 static void amd_guest_reads(bool v2)
 {
 	for (uint32_t i = 0; i < 6; i++) {
-		RUN({.reason = KVM_EXIT_X86_RDMSR, .msr = 0xc0010201 + 2 * i, .why = FILTER});
+		RUN(RDMSR(0xc0010201 + 2 * i));
 		cr_expect_eq(fake.entered.msr.data, 0x700000000000 + i, "CTR%u: 0x%llx", i,
 			     fake.entered.msr.data);
-		RUN({.reason = KVM_EXIT_X86_RDMSR, .msr = 0xc0010200 + 2 * i, .why = FILTER});
+		RUN(RDMSR(0xc0010200 + 2 * i));
 		cr_expect_eq(fake.entered.msr.data, 0x300c0 + i, "CTL%u: 0x%llx", i,
 			     fake.entered.msr.data);
 	}
-	RUN({.reason = KVM_EXIT_X86_RDMSR, .msr = 0x1d9, .why = FILTER});
+	RUN(RDMSR(0x1d9));
 	cr_expect_eq(fake.entered.msr.data, v2 ? 1u << 12 : 0, "DEBUGCTL");
-	RUN({.reason = KVM_EXIT_X86_RDMSR, .msr = 0xc0000301, .why = FILTER});
+	RUN(RDMSR(0xc0000301));
 	if (v2)
 		cr_expect_eq(fake.entered.msr.data, 0x3e, "PerfCntrGlobalCtl");
 }

@@ -129,8 +129,7 @@ Test(preload_quick, counting_begins_and_ends)
 	bed_on("pmu=intel-v2");
 	for (int i = 0; i < 3; i++)
 		cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
-	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = 0x38d, .data = 0x300, .why = FILTER},
-	      {.reason = KVM_EXIT_X86_WRMSR, .msr = 0x38f, .data = 1ull << 34, .why = FILTER});
+	EXITS(WRMSR(0x38d, 0x300), WRMSR(0x38f, 1ull << 34));
 	before = report_of().guest_tsc;
 	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
 	for (int i = 0; i < 3; i++) {
@@ -138,7 +137,7 @@ Test(preload_quick, counting_begins_and_ends)
 		before = report_of().guest_tsc;
 		cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
 	}
-	RUN({.reason = KVM_EXIT_X86_WRMSR, .msr = 0x38d, .data = 0, .why = FILTER});
+	RUN(WRMSR(0x38d, 0));
 	/* The counter is kept until a tick or two have found it unused. */
 	for (int i = 0; i < 20; i++) {
 		usleep(5000);
@@ -146,7 +145,7 @@ Test(preload_quick, counting_begins_and_ends)
 		cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
 	}
 	cr_assert_eq(report_of().guest_tsc, before, "nothing counts");
-	RUN({.reason = KVM_EXIT_X86_RDMSR, .msr = 0x38f, .why = FILTER});
+	RUN(RDMSR(0x38f));
 	cr_assert(fake.runs == 2 && fake.entered.msr.data == 1ull << 34);
 	/* By the VMM, without an exit */
 	list_words(&l);

@@ -46,7 +46,7 @@ static void version_words(const struct version_row *r, struct msr_list *l)
 
 static void version_wrmsr(uint32_t msr, uint64_t data)
 {
-	RUN({.reason = KVM_EXIT_X86_WRMSR, .msr = msr, .data = data, .why = FILTER});
+	RUN(WRMSR(msr, data));
 	cr_assert_eq(fake.entered.msr.error, 0, "0x%x", msr);
 }
 

@@ -64,7 +64,7 @@ static bool put(int cpu, int n, uint64_t ip)
 }
 
 /* What @x has lost since its start. */
-static uint64_t lost(struct user *x)
+static uint64_t lost_of(struct user *x)
 {
 	struct ring_counts counts;
 
@@ -135,14 +135,14 @@ Test(sample_events, what_is_lost_since_the_start)
 	while (put(0, 0, 1))
 		put_in++;
 	cr_expect(!put(0, 0, 1));
-	cr_expect_eq(lost(&a), 2u, "without a record of it");
+	cr_expect_eq(lost_of(&a), 2u, "without a record of it");
 	cr_expect_geq(samples_take(ss), 99u);
 	cr_expect_eq(a.n, put_in);
 	start(&b, &spec);
-	cr_expect_eq(lost(&b), 0u);
+	cr_expect_eq(lost_of(&b), 0u);
 	fake_event(-1, 1, 0)->lost += 3;
-	cr_expect_eq(lost(&b), 3u);
-	cr_expect_eq(lost(&a), 5u);
+	cr_expect_eq(lost_of(&b), 3u);
+	cr_expect_eq(lost_of(&a), 5u);
 	samples_stop(ss, &a.u);
 	samples_stop(ss, &b.u);
 }
@@ -211,7 +211,7 @@ static void old_kernel(uint64_t type)
 	samples_take(ss);
 	cr_expect_eq(a.n, 1u);
 	cr_expect_eq(a.last, 0x10u);
-	cr_expect_eq(lost(&a), 5u);
+	cr_expect_eq(lost_of(&a), 5u);
 	samples_stop(ss, &a.u);
 }
 
@@ -291,7 +291,7 @@ Test(sample_events, cpus_come_and_go)
 	put(1, 0, 0x30);
 	samples_take(ss);
 	cr_expect_eq(a.n, 3u);
-	cr_expect_eq(lost(&a), 4u, "what a CPU lost stays counted");
+	cr_expect_eq(lost_of(&a), 4u, "what a CPU lost stays counted");
 	samples_stop(ss, &a.u);
 	use[2] = false;
 }
