@@ -5,8 +5,6 @@
 #include "tests/unit/fake_kvm.h"
 #include "vpmu/kvm/priv.h"
 
-TestSuite(kvm_rdpmc, .fini = bed_fini);
-
 #define TEXT_VA	 0xffffffff81000000ull
 #define TEXT_GPA (4ull << 20)
 #define SITE	 0x1234
@@ -41,6 +39,23 @@ static void make_kernel(void)
 	make_kernel_at(TEXT_VA, TEXT_GPA);
 }
 
+static void init(void)
+{
+	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
+	make_kernel();
+}
+
+TestSuite(kvm_rdpmc, .init = init, .fini = bed_fini);
+
+/* How many there are. */
+static size_t sites(void)
+{
+	size_t n = 0;
+
+	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
+	return n;
+}
+
 static enum vpmu_kvm_next in_eax(uint64_t rip, uint32_t ecx)
 {
 	fake.regs.rip = rip;
@@ -63,8 +78,6 @@ Test(kvm_rdpmc, rdpmc_is_found_and_answered)
 	size_t n = 2;
 	uint32_t eax;
 
-	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	count_from(0x700000001);
 	vpmu_kvm_rdpmc_sites(b.vm, rip, &n);
 	cr_assert_eq(n, 1);
@@ -86,6 +99,7 @@ Test(kvm_rdpmc, rdpmc_is_found_and_answered)
 /* A vCPU of a KVM with KVM_CAP_SYNC_REGS, whose kernel counts. */
 static void bed_of_kernel(void)
 {
+	bed_end();
 	bed_vm(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
 	fake.sync = true;
 	cr_assert(!bed_open(), "%s", b.why);
@@ -178,26 +192,17 @@ Test(kvm_rdpmc, registers_are_asked_for_in_kvm_run_only)
 
 Test(kvm_rdpmc, rdpmc_is_adopted)
 {
-	size_t n = 0;
-
-	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	ram[TEXT_GPA + SITE] = 0xe5; /* another process did */
 	fake.sregs.cs.selector = 3;
 	cr_expect_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_EXIT);
 	fake.sregs.cs.selector = 0;
 	cr_expect_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
-	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
-	cr_expect_eq(n, 1);
+	cr_expect_eq(sites(), 1);
 }
 
 /* Nothing mapped, page tables that point nowhere or to themselves: no site, and no end of work. */
 Test(kvm_rdpmc, rdpmc_in_hostile_tables)
 {
-	size_t n = 0;
-
-	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	memset(ram, 0xff, 0x4000);
 	cr_assert_eq(wrmsr(0xc0010200, 0), 0);
 	for (uint64_t i = 0; i < 512; i++) {
@@ -209,8 +214,7 @@ Test(kvm_rdpmc, rdpmc_in_hostile_tables)
 		fake.regs.rip = i << 39 | 0x123;
 		cr_assert_eq(wrmsr(0xc0010200, 0), 0);
 	}
-	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
-	cr_expect_eq(n, 0);
+	cr_expect_eq(sites(), 0);
 }
 
 /* A kernel other than Linux: its writes to PMU MSRs stop costing system calls. */
@@ -218,8 +222,6 @@ Test(kvm_rdpmc, rdpmc_that_is_never_found_costs_little)
 {
 	unsigned int before;
 
-	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	memset(ram + TEXT_GPA, 0x90, 2 << 20);
 	for (unsigned int i = 0; i < 1000; i++)
 		cr_assert_eq(wrmsr(0xc0010200, 0), 0);
@@ -245,8 +247,6 @@ Test(kvm_rdpmc, rdpmc_is_found_after_kexec)
 	};
 	unsigned int before;
 
-	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	count_from(5);
 	for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
 		make_kernel_at(next[i].va, next[i].gpa);
@@ -270,10 +270,6 @@ Test(kvm_rdpmc, rdpmc_is_found_after_kexec)
 /* More kernels than sites, and a guest that lets a driver start all the time. */
 Test(kvm_rdpmc, rdpmc_of_many_kernels_is_bounded)
 {
-	size_t n = 0;
-
-	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	for (unsigned int i = 0; i < 3 * VPMU_KVM_SEARCHES; i++) {
 		make_kernel_at(TEXT_VA + ((uint64_t)i << 21), TEXT_GPA);
 		rdmsr(0xc0010201);
@@ -295,8 +291,7 @@ Test(kvm_rdpmc, rdpmc_of_many_kernels_is_bounded)
 		rdmsr(0xc0010201);
 	}
 	cr_expect_eq(b.vm->nr_searched, VPMU_KVM_SEARCHES + 2 * VPMU_KVM_SITES);
-	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
-	cr_expect_leq(n, VPMU_KVM_SITES);
+	cr_expect_leq(sites(), VPMU_KVM_SITES);
 	/* All are in one place: one instruction to put back. */
 	cr_expect_eq(vpmu_kvm_rdpmc_restore(b.vm), 1);
 }
@@ -304,8 +299,6 @@ Test(kvm_rdpmc, rdpmc_of_many_kernels_is_bounded)
 /* What is where an RDPMC was is the guest's once its kernel is gone. */
 Test(kvm_rdpmc, rdpmc_is_not_put_into_data)
 {
-	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	count_from(5);
 	memset(ram + TEXT_GPA + SITE + 2, 0, 64);
 	cr_expect_eq(vpmu_kvm_rdpmc_restore(b.vm), 0);

@@ -115,29 +115,29 @@ Test(multiboot, runs)
 	vmm_emu_ops.close(e);
 }
 
+/* At a multiple of 4, with all of it in the first 8192 bytes, and with its checksum. */
 Test(multiboot, header)
 {
-	uint8_t *p = calloc(1, 16384);
-	struct image far = {.name = "far", .data = p, .bytes = 16384};
+	static const struct {
+		unsigned int at, bytes;
+		bool found;
+	} rows[] = {{8180, 16384, true},
+		    {8184, 16384, false},
+		    {2, 16384, false},
+		    {0, 12, true},
+		    {0, 11, false}};
+	uint8_t *file = calloc(1, 16384);
+	struct image far = {.name = "far", .data = file};
 
-	/* At a multiple of 4, with all of it in the first 8192 bytes, and with its checksum. */
-	memcpy(p + 8180, image.header, 12);
-	cr_assert(boot_multiboot.probe(&far));
-	p[8180 + 8]++;
-	cr_assert_not(boot_multiboot.probe(&far));
-	memset(p, 0, 16384);
-	memcpy(p + 8184, image.header, 12);
-	cr_assert_not(boot_multiboot.probe(&far));
-	memset(p, 0, 16384);
-	memcpy(p + 2, image.header, 12);
-	cr_assert_not(boot_multiboot.probe(&far));
-	memset(p, 0, 16384);
-	memcpy(p, image.header, 12);
-	far.bytes = 12;
-	cr_assert(boot_multiboot.probe(&far));
-	far.bytes = 11;
-	cr_assert_not(boot_multiboot.probe(&far));
-	free(p);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		memset(file, 0, 16384);
+		memcpy(file + rows[i].at, image.header, 12);
+		far.bytes = rows[i].bytes;
+		cr_assert_eq(boot_multiboot.probe(&far), rows[i].found, "row %zu", i);
+		file[rows[i].at + 8]++;
+		cr_assert_not(boot_multiboot.probe(&far), "row %zu, another checksum", i);
+	}
+	free(file);
 }
 
 Test(multiboot, refused)
