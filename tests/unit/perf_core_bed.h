@@ -75,4 +75,15 @@ static inline bool about(uint64_t a, uint64_t b)
 			  "%lu of %lu", v_.running_ns, v_.enabled_ns);                             \
 	} while (0)
 
+/* Tests @first, which is @body(false), and @second, @body(true). */
+#define TEST_BOTH(suite, body, first, second)                                                      \
+	Test(suite, first)                                                                         \
+	{                                                                                          \
+		body(false);                                                                       \
+	}                                                                                          \
+	Test(suite, second)                                                                        \
+	{                                                                                          \
+		body(true);                                                                        \
+	}
+
 #endif

@@ -217,15 +217,7 @@ static void stopped_time(bool rdpmc)
 	TIMES_ARE(w, 28 * MS, 14 * MS);
 }
 
-Test(perf_alarm, throttled_time_is_a_gap)
-{
-	stopped_time(false);
-}
-
-Test(perf_alarm, throttled_time_is_a_gap_by_rdpmc)
-{
-	stopped_time(true);
-}
+TEST_BOTH(perf_alarm, stopped_time, throttled_time_is_a_gap, throttled_time_is_a_gap_by_rdpmc)
 
 /* While the clock is held, too. */
 Test(perf_alarm, throttled_while_an_exit_is_answered)
@@ -375,15 +367,7 @@ static void timer_fails(bool made)
 	cr_expect_eq(run_guest(&b, 10000), 0);
 }
 
-Test(perf_alarm, no_timer_for_a_while)
-{
-	timer_fails(false);
-}
-
-Test(perf_alarm, a_timer_that_cannot_be_set)
-{
-	timer_fails(true);
-}
+TEST_BOTH(perf_alarm, timer_fails, no_timer_for_a_while, a_timer_that_cannot_be_set)
 
 /* A guest cannot make the host do nothing else. */
 Test(perf_alarm, a_timer_is_not_set_too_near)

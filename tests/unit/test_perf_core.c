@@ -156,15 +156,8 @@ static void lose_and_get_back(bool rdpmc)
 	cr_expect(v.count == lost.count + 10000 && about(v.running_ns, lost.running_ns + 10 * MS));
 }
 
-Test(perf_core, a_pinned_event_in_error_state)
-{
-	lose_and_get_back(false);
-}
-
-Test(perf_core, a_pinned_event_in_error_state_with_a_page)
-{
-	lose_and_get_back(true);
-}
+TEST_BOTH(perf_core, lose_and_get_back, a_pinned_event_in_error_state,
+	  a_pinned_event_in_error_state_with_a_page)
 
 /* The NMI watchdog, or another tool's pinned event, takes a counter that the group needs. */
 Test(perf_core, a_group_that_fits_no_longer_gives_up_one)
@@ -408,15 +401,7 @@ static void capacity(bool arm)
 	cr_expect_eq(fake.open_fds, 0);
 }
 
-Test(perf_core, asking_takes_no_counters)
-{
-	capacity(false);
-}
-
-Test(perf_core, asking_an_arm_pmu)
-{
-	capacity(true);
-}
+TEST_BOTH(perf_core, capacity, asking_takes_no_counters, asking_an_arm_pmu)
 
 /* ---- what passes -------------------------------------------------------------------------- */
 
@@ -456,15 +441,8 @@ static void limit_is_raised(bool other)
 	cr_expect_eq(fake.emu_limit, 20);
 }
 
-Test(perf_core, the_limit_of_files_is_raised)
-{
-	limit_is_raised(false);
-}
-
-Test(perf_core, the_limit_of_files_is_raised_by_another_thread)
-{
-	limit_is_raised(true);
-}
+TEST_BOTH(perf_core, limit_is_raised, the_limit_of_files_is_raised,
+	  the_limit_of_files_is_raised_by_another_thread)
 
 Test(perf_core, rights_that_are_given_later)
 {
