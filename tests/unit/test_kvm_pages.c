@@ -147,8 +147,8 @@ Test(kvm_pages, a_page_that_is_left_behind_is_not_gone_on_with)
 	begin(true);
 	all_shared();
 	vpmud_kill_and(vpmud_forget_page);
-	vpmud_start(true);
 	binds = vpmud.binds;
+	vpmud_start(true);
 	UNTIL(vpmud.binds >= binds + KEYS, 10000);
 	all_shared(); /* each stop() checks the count and the gap */
 	ASSERT_WHOLE(0);
