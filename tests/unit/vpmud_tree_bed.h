@@ -108,11 +108,14 @@ static void start(const char *text)
 	t = tree_create(ts, &backend, &conf.rules, root, note, NULL);
 }
 
+static json_t *saved; /* the state of the vpmud before, which must live */
+
 static void stop(void)
 {
 	char command[80];
 
 	tree_destroy(t);
+	json_decref(saved);
 	memset(binds, 0, sizeof(binds)); /* the backend ends with us */
 	tenants_destroy(ts);
 	vpmud_config_fini(&conf);
