@@ -191,7 +191,7 @@ Test(metrics, counts_of_host_tenants_and_vms)
 				    "\"emulator\",event=\"cache-misses\"}"));
 	cr_assert_null(strstr(page, "late_seconds{"));
 	tenant_late(vm, acme, 1500000000);
-	render(m, EXPO_TEXT);
+	render(EXPO_TEXT);
 	cr_assert_eq(value("vpmu_domain_late_seconds{domain=\"web\",backend=\"emulator\"}"), 1.5);
 	cr_assert_eq(value("vpmu_tenant_late_seconds{tenant=\"/acme\",backend=\"emulator\"}"), -1);
 	cr_assert_null(strstr(page, "quality=\"late\""));
