@@ -58,6 +58,9 @@ Test(alarm, three_periods_on_one_counter)
 	cr_assert_eq(bed_sharing(&b).host_counters, 1);
 	/* No stop except for a fire: 100 and 70 coincide every 700. */
 	cr_assert_eq(engine_run(&b, 0, 0, 700, 1), 7 + 10 - 1);
+	for (int i = 0; i < 3; i++)
+		tick_del(&t[i], b.p[0]);
+	cr_assert_eq(b.pmu[0].tally->armed, 0);
 }
 
 /* The rest of a distance waits while another vCPU runs, and goes along to another pCPU. */

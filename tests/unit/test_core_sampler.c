@@ -235,6 +235,8 @@ Test(sampler, from_now_until_destroyed)
 	cr_assert_eq(prof_open(f, &b, b.tenant, INSNS, 1000), 0);
 	engine_run(&b, 0, 2, 1999, 1);
 	cr_assert_eq(f->samples[0], 1);
+	prof_close(f);
+	cr_assert_eq(b.pmu[0].tally->armed, 0);
 }
 
 /* A vCPU with an alarm is placed, the samplers in its reach go, and then the alarm is cleared. */
@@ -250,6 +252,7 @@ Test(sampler, goes_while_a_context_waits)
 	engine_run(&b, 0, 0, 1000, 1);
 	cr_assert_eq(t->fires, 0);
 	cr_assert_eq(f->calls, 0);
+	cr_assert_eq(b.pmu[0].tally->armed, 0);
 }
 
 Test(sampler, pcpus_come_and_go)
