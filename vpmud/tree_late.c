@@ -52,8 +52,9 @@ static void late_stamp(const struct tree *t, const char *path, const char *name,
 
 /*
  * kernfs stamps a directory when it is first looked up, which comes before any task can be in it,
- * and once more when a cgroup is made in it, if its owner was changed. cgroup.procs is stamped when
- * it is first looked up. Stamps are those of the last tick, so the time is not too short.
+ * and once more when a cgroup is made in it, if its owner was changed. A change of the owner
+ * stamps, too: systemd gives the directory and cgroup.procs away when a task is in it already, but
+ * looks up cgroup.events before. Stamps are those of the last tick, so the time is not too short.
  */
 void tree_late_cgroup(const struct tree *t, struct node *n, const char *path)
 {
@@ -71,6 +72,7 @@ void tree_late_cgroup(const struct tree *t, struct node *n, const char *path)
 		return; /* nothing has run in it */
 	late_stamp(t, path, "", &born);
 	late_stamp(t, path, "cgroup.procs", &born);
+	late_stamp(t, path, "cgroup.events", &born);
 	tenant_late(n, late_charged(t, path, false), now > born ? now - born : 1);
 }
 

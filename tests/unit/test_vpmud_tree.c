@@ -86,6 +86,9 @@ static void cgroup_file(const char *path, const char *name, const char *text)
 	fclose(f);
 }
 
+/* The directory and cgroup.procs of a new cgroup get new stamps when a task has run in it. */
+static bool gives_away;
+
 /* A cgroup of tenant /a/x below /a's comes: it is late if something can have run in it. */
 static uint64_t cgroup_late(const char *path, const char *events, const char *stat, bool born,
 			    const char *tenant)
@@ -101,6 +104,12 @@ static uint64_t cgroup_late(const char *path, const char *events, const char *st
 	*c = (struct cgroup){.path = path, .tenant = tenant, .born = born};
 	cr_assert_eq(cgroupfs_id(dir, &c->id, err, sizeof(err)), 0);
 	usleep(2000); /* the stamps are of the last tick or later */
+	if (gives_away) {
+		usleep(40000);
+		cr_assert_eq(chmod(dir, 0755), 0);
+		strcat(dir, "/cgroup.procs");
+		cr_assert_eq(chmod(dir, 0644), 0);
+	}
 	tree_cgroup_added(t, c);
 	return tenant_find(ts, tenant)->late_ns - was;
 }
@@ -120,6 +129,10 @@ Test(vpmud_tree, what_was_found_late)
 	cr_expect_geq(late, 2000000);
 	cr_expect_leq(late, clock_ns(CLOCK_BOOTTIME) - begun + 20000000);
 	cr_expect_eq(tenant_find(ts, "/a")->late_ns, 0, "its cgroup is above");
+	gives_away = true;
+	late = cgroup_late("/a/z", "populated 1\n", "usage_usec 0\n", true, "/a/z");
+	cr_expect_geq(late, 40000000, "another owner does not make it younger");
+	gives_away = false;
 	late = cgroup_late("/b", "populated 0\n", "usage_usec 1\n", true, "/b/c");
 	cr_expect_geq(late, 2000000);
 	cr_expect_eq(tenant_find(ts, "/b")->late_ns, late, "nothing above is /b's");
@@ -129,7 +142,7 @@ Test(vpmud_tree, what_was_found_late)
 	procs("/m", "");
 	procs("/m/a", "7\n8\n");
 	vm_added(&vm);
-	cr_expect_eq(nr_flushed, 6, "its vCPUs, too");
+	cr_expect_eq(nr_flushed, 7, "its vCPUs, too");
 	ran = clock_ns(CLOCK_BOOTTIME) - begun;
 	late = node_vcpu(tenant_vm_find(ts, "web"), 0)->late_ns;
 	cr_expect(late && late <= ran, "%llu", (unsigned long long)late);
