@@ -581,6 +581,42 @@ Test(vpmud_tree, names_and_what_was_known_outlive_it)
 	cr_expect_neq(name_of(in("web")), vm);
 }
 
+static uint64_t vcpu_late(const char *vm, unsigned int vcpu)
+{
+	return node_vcpu(tenant_vm_find(ts, vm), vcpu)->late_ns;
+}
+
+/* Only vCPUs that were bound before are not late. */
+Test(vpmud_tree, vcpus_that_come_with_a_move_or_while_it_is_down_are_late)
+{
+	struct disc_vm web = vm_of(7, "web", NULL, NULL, 0, ""), db;
+	uint64_t begun = clock_ns(CLOCK_BOOTTIME);
+
+	start("");
+	vm_added(&web);
+	web = vm_of(7, "web", "/v", NULL, 0, "0");
+	vm_changed(&web);
+	cr_expect_str_eq(path_of("web"), "/v");
+	cr_expect(vcpu_late("web", 0), "it was /host's");
+	web = vm_of(7, "web", "/w", NULL, 0, "01");
+	vm_changed(&web);
+	cr_expect_str_eq(path_of("web"), "/w");
+	cr_expect_eq(vcpu_late("web", 0), 0, "it was the VM's");
+	cr_expect(vcpu_late("web", 1));
+	next_vpmud();
+	db = vm_of(1, "db", NULL, NULL, 0, "0");
+	vm_added(&web);
+	vm_added(&db);
+	cr_expect_eq(vcpu_late("web", 0), 0);
+	cr_expect_gt(vcpu_late("db", 0), clock_ns(CLOCK_BOOTTIME) - begun,
+		     "the sessions are older than this vpmud");
+	tree_restored(t);
+	web = vm_of(7, "web", "/w", NULL, 0, "012");
+	vm_changed(&web);
+	cr_expect_eq(vcpu_late("web", 0), 0);
+	cr_expect(vcpu_late("web", 2), "it has come since");
+}
+
 /* VMs of one name are found in any order. */
 Test(vpmud_tree, each_of_two_vms_of_one_name_keeps_the_name_it_had)
 {
