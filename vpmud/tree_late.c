@@ -61,15 +61,15 @@ void tree_late_cgroup(const struct tree *t, struct node *n, const char *path)
 	uint64_t now, born;
 	char stat[2000], events[200], *used, *populated;
 
-	/* Now the binding is in force, but on isolated CPUs. */
-	vpmu_backend_flush_node(node_in(n, t->backend.source));
-	born = now = clock_ns(CLOCK_REALTIME);
 	proctext_read(events, sizeof(events), "%s%s/cgroup.events", t->root, path);
 	proctext_read(stat, sizeof(stat), "%s%s/cpu.stat", t->root, path);
 	populated = proctext_field(events, "populated ");
 	used = proctext_field(stat, "usage_usec ");
 	if (populated && used && !strcmp(populated, "0") && !strcmp(used, "0"))
-		return; /* nothing has run in it */
+		return; /* nothing has run in it: what comes is charged to @n */
+	/* Now the binding is in force, but on isolated CPUs. */
+	vpmu_backend_flush_node(node_in(n, t->backend.source));
+	born = now = clock_ns(CLOCK_REALTIME);
 	late_stamp(t, path, "", &born);
 	late_stamp(t, path, "cgroup.procs", &born);
 	late_stamp(t, path, "cgroup.events", &born);

@@ -124,6 +124,7 @@ Test(vpmud_tree, what_was_found_late)
 		     "it was there at the start");
 	cr_expect_eq(cgroup_late("/a/x", "populated 0\nfrozen 0\n", "usage_usec 0\n", true, "/a/x"),
 		     0, "nothing has run in it");
+	cr_expect_eq(nr_flushed, 0, "so no CPU is interrupted");
 	late = cgroup_late("/a/y", "populated 1\n", "usage_usec 0\n", true, "/a/y");
 	cr_expect_eq(nr_flushed, 3, "from now on it is charged, without a switch");
 	cr_expect_geq(late, 2000000);
