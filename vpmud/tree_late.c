@@ -23,7 +23,7 @@ static uint64_t late_ns(const struct timespec *t)
 
 /* The node that is charged for @path's tasks while nothing is bound to them. @self: cgroup @path
  * may be bound itself. */
-static const struct node *late_charged(const struct tree *t, const char *path, bool self)
+static const struct node *late_charged_at(const struct tree *t, const char *path, bool self)
 {
 	char dir[2 * PATH_MAX];
 	size_t root = strlen(t->root);
@@ -37,6 +37,21 @@ static const struct node *late_charged(const struct tree *t, const char *path, b
 			return n;
 	}
 	return tenant_find(t->ts, "/host");
+}
+
+const struct node *tree_late_charged(const struct tree *t, const struct tree_vm *v)
+{
+	return late_charged_at(t, v->vm->cgroup, true);
+}
+
+/* How long the thread or process with @start_time, in ticks, was there before @now. */
+static uint64_t late_since(const struct tree *t, uint64_t start_time, uint64_t now)
+{
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t start = start_time / hz * 1000000000 + start_time % hz * 1000000000 / hz;
+	uint64_t ns = now - t->since_ns; /* there was no session before */
+
+	return now > start && now - start < ns ? now - start : ns;
 }
 
 /* The earlier of *@born and the time of file @name in cgroup @path. */
@@ -73,12 +88,18 @@ void tree_late_cgroup(const struct tree *t, struct node *n, const char *path)
 	late_stamp(t, path, "", &born);
 	late_stamp(t, path, "cgroup.procs", &born);
 	late_stamp(t, path, "cgroup.events", &born);
-	tenant_late(n, late_charged(t, path, false), now > born ? now - born : 1);
+	tenant_late(n, late_charged_at(t, path, false), now > born ? now - born : 1);
+}
+
+void tree_late_vm(const struct tree *t, struct tree_vm *v, const struct node *charged)
+{
+	vpmu_backend_flush_node(node_in(v->node, t->backend.source));
+	tenant_late(v->node, charged, late_since(t, v->vm->start_time, clock_ns(CLOCK_BOOTTIME)));
 }
 
 void tree_late_vcpus(const struct tree *t, struct tree_vm *v)
 {
-	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK), now = 0, start, ns;
+	uint64_t now = 0;
 	const struct node *charged = NULL;
 
 	for (size_t i = 0; i < v->nr_vcpus; i++) {
@@ -89,14 +110,9 @@ void tree_late_vcpus(const struct tree *t, struct tree_vm *v)
 		if (!now) {
 			vpmu_backend_flush_node(node_in(v->node, t->backend.source));
 			now = clock_ns(CLOCK_BOOTTIME);
-			charged = late_charged(t, v->vm->cgroup, true);
+			charged = tree_late_charged(t, v);
 		}
-		start = c->thread.start_time / hz * 1000000000 +
-			c->thread.start_time % hz * 1000000000 / hz;
-		ns = now - t->since_ns; /* there was no session before */
-		if (now > start && now - start < ns)
-			ns = now - start;
-		tenant_late(c->node, charged, ns);
+		tenant_late(c->node, charged, late_since(t, c->thread.start_time, now));
 		c->late = false;
 	}
 }

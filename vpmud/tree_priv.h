@@ -98,6 +98,11 @@ struct node *tree_owner(const struct tree *t, uint64_t id);
 void tree_late_cgroup(const struct tree *t, struct node *n, const char *path);
 void tree_late_vcpus(const struct tree *t, struct tree_vm *v);
 
+/* tree_late_charged - return the node that is charged for @v's other threads.
+ * tree_late_vm - note their time, too: @v was found and got its cgroup; @charged: before. */
+const struct node *tree_late_charged(const struct tree *t, const struct tree_vm *v);
+void tree_late_vm(const struct tree *t, struct tree_vm *v, const struct node *charged);
+
 /* tree_tenant - return the tenant of @path, created if missing; NULL after a note.
  * tree_tenant_forget - free it, but not its node. */
 struct tenant *tree_tenant(struct tree *t, const char *path);

@@ -392,6 +392,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
 	struct tree_vm *v = xcalloc(1, sizeof(*v));
+	const struct node *charged;
 	const char *was;
 
 	tree_vm_take(t, v, vm);
@@ -401,7 +402,10 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 	v->next = t->first_vm;
 	t->first_vm = v;
 	add_node(t, v);
+	charged = tree_late_charged(t, v);
 	tree_vm_count(t, v);
+	if (v->whole && !v->saved)
+		tree_late_vm(t, v, charged);
 	claim_again(t, v, vm->cgroup);
 }
 

@@ -116,8 +116,9 @@ static uint64_t cgroup_late(const char *path, const char *events, const char *st
 
 Test(vpmud_tree, what_was_found_late)
 {
-	struct disc_vm vm = vm_of(7, "web", "/v", "/m/a", 50, "01");
-	uint64_t begun = clock_ns(CLOCK_BOOTTIME), ran, late;
+	struct disc_vm vm = vm_of(7, "web", "/v", "/m/a", 50, "01"), own;
+	uint64_t begun = clock_ns(CLOCK_BOOTTIME), ran, late, id;
+	char dir[300];
 
 	start("");
 	cr_expect_eq(cgroup_late("/a", "populated 1\n", "usage_usec 9\n", false, "/a"), 0,
@@ -150,6 +151,20 @@ Test(vpmud_tree, what_was_found_late)
 	late += node_vcpu(tenant_vm_find(ts, "web"), 1)->late_ns;
 	cr_expect_eq(tenant_vm_find(ts, "web")->late_ns, late);
 	cr_expect_eq(tenant_find(ts, "/v")->late_ns, late);
+	/* One with a cgroup of its own has other threads, also before its vCPUs. */
+	procs("/m/b", "9\n");
+	snprintf(dir, sizeof(dir), "%s/m/b", root);
+	cr_assert_eq(cgroupfs_id(dir, &id, err, sizeof(err)), 0);
+	own = vm_of(9, "own", "/u", "/m/b", id, "");
+	vm_added(&own);
+	CGROUP_BOUND(id, in("own"));
+	late = tenant_vm_find(ts, "own")->late_ns;
+	cr_expect(late);
+	cr_expect_eq(tenant_find(ts, "/u")->late_ns, late);
+	own = vm_of(9, "own", "/u", "/m/b", id, "0");
+	vm_changed(&own);
+	cr_expect(node_vcpu(tenant_vm_find(ts, "own"), 0)->late_ns);
+	cr_expect_eq(tenant_vm_find(ts, "own")->late_ns, late, "it has what its vCPU lacks");
 	/* In another tenant it was counted until then. */
 	vm = vm_of(7, "web", "/w", "/m/a", 50, "01");
 	vm_changed(&vm);
