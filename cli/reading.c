@@ -369,12 +369,13 @@ static void quality_drop(char quality[QUALITY_LEN], const char *word)
 		strcpy(quality, "exact");
 }
 
-/* What was late before @was is so no longer. */
+/* What was late before @was is so no longer. The time is less after a vpmud that was killed before
+ * it had saved it. */
 static void row_subtract_late(struct rrow *row, const struct rrow *was, size_t nr_events)
 {
 	if (!was->late_ns)
 		return;
-	row->late_ns -= was->late_ns;
+	row->late_ns = row->late_ns > was->late_ns ? row->late_ns - was->late_ns : 0;
 	for (size_t e = 0; !row->late_ns && e < nr_events; e++)
 		quality_drop(row->v[e].quality, "late");
 }

@@ -19,7 +19,7 @@ struct row {
 	char *path, *vm, *error; /* owned */
 };
 
-/* row_late - the CPU time that the values lack: see tenant_late(). */
+/* row_late - the time that the values lack: see tenant_late(). */
 uint64_t row_late(const struct row *r);
 
 /* session_counts - returns true if @s has rows for @n. */

@@ -296,14 +296,29 @@ static int cgroups_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 	return 0;
 }
 
+/* Take the events. Returns true if there were some. */
+static bool cgroups_drain(struct cgroups *c)
+{
+	char buf[16384];
+	bool any = false;
+
+	while (read(c->inotify_fd, buf, sizeof(buf)) > 0)
+		any = true;
+	return any;
+}
+
+void cgroups_settle(struct cgroups *c)
+{
+	if (cgroups_drain(c) || c->pending)
+		cgroups_follow(c);
+}
+
 static int on_inotify(sd_event_source *s, int fd, uint32_t revents, void *arg)
 {
 	struct cgroups *c = arg;
-	char buf[16384];
 	uint64_t now;
 
-	while (read(fd, buf, sizeof(buf)) > 0)
-		;
+	cgroups_drain(c);
 	now = now_us();
 	if (now >= c->next_us) {
 		cgroups_follow(c);

@@ -53,5 +53,8 @@ void cgroups_close(struct cgroups *c);
  * as added; a cgroup that stays with its tenant is not reported. */
 void cgroups_rules(struct cgroups *c, const struct rules *rules);
 
-/* cgroups_scan - scan now. */
+/* cgroups_scan - scan now, for other rules.
+ * cgroups_settle - find what has come under the rules so far. Call it before they change: later it
+ * would not be born. */
 void cgroups_scan(struct cgroups *c);
+void cgroups_settle(struct cgroups *c);

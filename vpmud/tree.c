@@ -369,6 +369,7 @@ void tree_restore(struct tree *t, const json_t *saved)
 	size_t i;
 
 	t->saved = json_incref((json_t *)saved);
+	t->since_ns = 0; /* its sessions go on */
 	json_array_foreach (json_object_get(saved, "tenants"), i, path) {
 		const char *text = json_string_value(path);
 		struct tenant *x =

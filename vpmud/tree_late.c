@@ -23,7 +23,7 @@ static uint64_t late_ns(const struct timespec *t)
 
 /* The node that is charged for @path's tasks while nothing is bound to them. @self: cgroup @path
  * may be bound itself. */
-static const struct node *late_charged(const struct tree *t, const char *path, bool self)
+static const struct node *late_charged_at(const struct tree *t, const char *path, bool self)
 {
 	char dir[2 * PATH_MAX];
 	size_t root = strlen(t->root);
@@ -39,6 +39,21 @@ static const struct node *late_charged(const struct tree *t, const char *path, b
 	return tenant_find(t->ts, "/host");
 }
 
+const struct node *tree_late_charged(const struct tree *t, const struct tree_vm *v)
+{
+	return late_charged_at(t, v->vm->cgroup, true);
+}
+
+/* How long the thread or process with @start_time, in ticks, was there before @now. */
+static uint64_t late_since(const struct tree *t, uint64_t start_time, uint64_t now)
+{
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t start = start_time / hz * 1000000000 + start_time % hz * 1000000000 / hz;
+	uint64_t ns = now - t->since_ns; /* there was no session before */
+
+	return now > start && now - start < ns ? now - start : ns;
+}
+
 /* The earlier of *@born and the time of file @name in cgroup @path. */
 static void late_stamp(const struct tree *t, const char *path, const char *name, uint64_t *born)
 {
@@ -52,31 +67,39 @@ static void late_stamp(const struct tree *t, const char *path, const char *name,
 
 /*
  * kernfs stamps a directory when it is first looked up, which comes before any task can be in it,
- * and once more when a cgroup is made in it, if its owner was changed. cgroup.procs is stamped when
- * it is first looked up. Stamps are those of the last tick, so the time is not too short.
+ * and once more when a cgroup is made in it, if its owner was changed. A change of the owner
+ * stamps, too: systemd gives the directory and cgroup.procs away when a task is in it already, but
+ * looks up cgroup.events before. Stamps are those of the last tick, so the time is not too short.
  */
 void tree_late_cgroup(const struct tree *t, struct node *n, const char *path)
 {
 	uint64_t now, born;
 	char stat[2000], events[200], *used, *populated;
 
-	/* Now the binding is in force, but on isolated CPUs. */
-	vpmu_backend_flush_node(node_in(n, t->backend.source));
-	born = now = clock_ns(CLOCK_REALTIME);
 	proctext_read(events, sizeof(events), "%s%s/cgroup.events", t->root, path);
 	proctext_read(stat, sizeof(stat), "%s%s/cpu.stat", t->root, path);
 	populated = proctext_field(events, "populated ");
 	used = proctext_field(stat, "usage_usec ");
 	if (populated && used && !strcmp(populated, "0") && !strcmp(used, "0"))
-		return; /* nothing has run in it */
+		return; /* nothing has run in it: what comes is charged to @n */
+	/* Now the binding is in force, but on isolated CPUs. */
+	vpmu_backend_flush_node(node_in(n, t->backend.source));
+	born = now = clock_ns(CLOCK_REALTIME);
 	late_stamp(t, path, "", &born);
 	late_stamp(t, path, "cgroup.procs", &born);
-	tenant_late(n, late_charged(t, path, false), now > born ? now - born : 1);
+	late_stamp(t, path, "cgroup.events", &born);
+	tenant_late(n, late_charged_at(t, path, false), now > born ? now - born : 1);
+}
+
+void tree_late_vm(const struct tree *t, struct tree_vm *v, const struct node *charged)
+{
+	vpmu_backend_flush_node(node_in(v->node, t->backend.source));
+	tenant_late(v->node, charged, late_since(t, v->vm->start_time, clock_ns(CLOCK_BOOTTIME)));
 }
 
 void tree_late_vcpus(const struct tree *t, struct tree_vm *v)
 {
-	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK), now = 0, start, ns;
+	uint64_t now = 0;
 	const struct node *charged = NULL;
 
 	for (size_t i = 0; i < v->nr_vcpus; i++) {
@@ -87,14 +110,9 @@ void tree_late_vcpus(const struct tree *t, struct tree_vm *v)
 		if (!now) {
 			vpmu_backend_flush_node(node_in(v->node, t->backend.source));
 			now = clock_ns(CLOCK_BOOTTIME);
-			charged = late_charged(t, v->vm->cgroup, true);
+			charged = tree_late_charged(t, v);
 		}
-		start = c->thread.start_time / hz * 1000000000 +
-			c->thread.start_time % hz * 1000000000 / hz;
-		ns = now - t->since_ns; /* there was no session before */
-		if (now > start && now - start < ns)
-			ns = now - start;
-		tenant_late(c->node, charged, ns);
+		tenant_late(c->node, charged, late_since(t, c->thread.start_time, now));
 		c->late = false;
 	}
 }

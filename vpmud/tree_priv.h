@@ -52,7 +52,8 @@ struct tree_vm {
 	unsigned int others;	  /* consecutive checks that found other processes in its cgroup */
 	bool shared;		  /* they stayed: it has lost its own cgroup */
 	bool unbindable;	  /* binding its cgroup failed */
-	bool moves;		  /* tree_vm_move() is replacing its nodes */
+	bool saved;		  /* the previous vpmud had it */
+	size_t moves;		  /* so many of @vcpus are of nodes that tree_vm_move() replaces */
 	size_t nr_vcpus;
 	struct tree_vcpu *vcpus;
 };
@@ -70,7 +71,7 @@ struct tree {
 	struct tree_vm *first_vm;
 	void *tenants, *claims; /* tsearch(3) trees of struct tenant and struct claim */
 	size_t nr_cgroups, failed;
-	uint64_t since_ns;	   /* CLOCK_BOOTTIME of tree_create() */
+	uint64_t since_ns;	   /* CLOCK_BOOTTIME: no session is older; 0: not known */
 	unsigned int round, tends; /* of tree_tend(): rounds, from 1; calls in this one */
 	json_t *saved;		   /* from tree_restore() to tree_restored() */
 };
@@ -96,6 +97,11 @@ struct node *tree_owner(const struct tree *t, uint64_t id);
  */
 void tree_late_cgroup(const struct tree *t, struct node *n, const char *path);
 void tree_late_vcpus(const struct tree *t, struct tree_vm *v);
+
+/* tree_late_charged - return the node that is charged for @v's other threads.
+ * tree_late_vm - note their time, too: @v was found and got its cgroup; @charged: before. */
+const struct node *tree_late_charged(const struct tree *t, const struct tree_vm *v);
+void tree_late_vm(const struct tree *t, struct tree_vm *v, const struct node *charged);
 
 /* tree_tenant - return the tenant of @path, created if missing; NULL after a note.
  * tree_tenant_forget - free it, but not its node. */

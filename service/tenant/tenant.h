@@ -108,8 +108,9 @@ void tenant_vcpu_remove(struct node *vcpu);
  * any more; code that does is counted for the tenant (service/backend/backend.h, node_remove). */
 void tenant_vm_remove(struct tenants *ts, struct node *vm);
 
-/* tenant_late - @ns of CPU time are missing in the counts of @n, and of the nodes between it and
- * @charged, which has them: something of @n was found when it had run already. */
+/* tenant_late - something of @n was found up to @ns after its start. What it did until then, on one
+ * or more CPUs, is missing in the counts of @n and of the nodes between it and @charged, which has
+ * it. */
 void tenant_late(struct node *n, const struct node *charged, uint64_t ns);
 
 /* node_in - @n in source @s, or NULL.

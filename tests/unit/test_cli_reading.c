@@ -217,8 +217,9 @@ Test(cli_reading, late_in_one_interval)
 	cr_expect_eq(b->rows[0].late_ns, 7);
 	cr_expect_str_eq(b->rows[0].v[0].quality, "late");
 	strcpy(a->rows[0].v[0].quality, "late");
-	a->rows[0].late_ns = 7;
+	a->rows[0].late_ns = 6;
 	reading_subtract(a, b);
+	cr_expect_eq(a->rows[0].late_ns, 0);
 	cr_expect_str_eq(a->rows[0].v[0].quality, "exact");
 	reading_free(a);
 	reading_free(b);

@@ -142,6 +142,20 @@ Test(vpmud_cgroups, new_rules)
 	EXPECT("-/three=/b ");
 }
 
+Test(vpmud_cgroups, what_came_before_new_rules)
+{
+	sh("mkdir one three");
+	open_with("[tenant /a]\ncgroup = /one\ncgroup = /two\n");
+	EXPECT("+/one=/a ");
+	cgroups_settle(c);
+	sh("mkdir two");
+	cgroups_settle(c);
+	rules(&conf2, "[tenant /a]\ncgroup = /one\ncgroup = /two\ncgroup = /three\n");
+	cgroups_rules(c, &conf2.rules);
+	EXPECT("+/two=/a +/three=/a ");
+	cr_expect_eq(nr_born, 1, "it came under the old ones");
+}
+
 Test(vpmud_cgroups, what_cannot_be)
 {
 	char *named;
