@@ -221,6 +221,7 @@ Test(cells, a_guest_that_toggles_keeps_its_rows)
 			cr_expect_eq(last.count, k ? 0 : 10);
 		}
 	}
+	vpmu_pcpu_switch(pcpu[0], NULL);
 	cr_assert_eq(vpmu_context_place(&ctx[0], pcpu[1]), 0);
 	cr_expect_null(vcpu[0]->cells, "it has no counters when it is placed elsewhere");
 }
@@ -336,6 +337,7 @@ Test(cells, a_control_call_asks_only_the_pcpus_concerned)
 	cr_expect_eq(kicked(), 1 << 4, "a vCPU: where it is");
 	vpmu_consumer_del(&c, NULL, NULL);
 	memset(kicks, 0, sizeof(kicks));
+	vpmu_pcpu_switch(pcpu[3], NULL);
 	cr_assert_eq(vpmu_context_place(&ctx[3], pcpu[9]), 0);
 	cr_assert_eq(vpmu_consumer_add(&c, vm[3], INSNS, NULL), 0);
 	cr_expect_eq(kicked(), 1 << 3 | 1 << 9, "a VM: where it has been");
