@@ -196,11 +196,16 @@ Test(cgroup, nothing_is_lost_by_the_program_for_any_kernel)
 #define FAULTS 1000
 /* Faults that the process takes besides: it has run before, so there are few. */
 #define SLACK 20
+/* Less is right only where the kernel hid a switch, and then the value is partial. */
+static bool may_lack(struct bpf_backend *k, const struct vpmu_counting *c)
+{
+	return c->values[0].partial && bed_unseen(k);
+}
 #define assert_faults(c, n)                                                                        \
 	do {                                                                                       \
 		uint64_t v_ = bed_value(c);                                                        \
-		cr_expect(v_ + 1 > (n) && v_ <= (n) + SLACK, "%s: %lu faults instead of %u", #c,   \
-			  v_, (unsigned int)(n));                                                  \
+		cr_expect((v_ + 1 > (n) || may_lack(k, c)) && v_ <= (n) + SLACK,                   \
+			  "%s: %lu faults instead of %u", #c, v_, (unsigned int)(n));              \
 	} while (0)
 
 Test(cgroup, a_count_goes_to_whom_it_belongs)
@@ -264,7 +269,7 @@ Test(cgroup, a_count_goes_to_whom_it_belongs)
 	bed_job_go();
 	assert_faults(cvm, 4 * FAULTS);
 	bed_detach(cvm);
-	cr_expect_geq(cvm->values[0].count, 4 * FAULTS);
+	cr_expect(cvm->values[0].count >= 4 * FAULTS || may_lack(k, cvm));
 	vpmu_backend_node_remove(vm);
 	bpf_backend_tend(k);
 	bed_node(s->root); /* it may have the account of a removed one */
@@ -435,7 +440,7 @@ Test(cgroup, agrees_with_perf_stat)
 	printf("# page-faults: perf %lu, vpmu %lu; cpu-migrations: perf %lu, vpmu %lu\n", theirs,
 	       ours, perf_says(f, "cpu-migrations"), c->values[1].count);
 	cr_expect_geq(theirs, 10 * FAULTS);
-	cr_expect(ours >= theirs && ours <= theirs + 10 * SLACK);
+	cr_expect((ours >= theirs || may_lack(k, c)) && ours <= theirs + 10 * SLACK);
 	fclose(f);
 	unlink(out);
 	bed_done(k);
