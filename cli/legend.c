@@ -24,10 +24,12 @@ static bool print_qualities(FILE *to, const struct reading *r)
 				if (!val_counted(&r->rows[i], v) || !val_has(v, words[k]))
 					continue;
 				found = true;
-				ns = strcmp(words[k], "late") ? v->age_ns : r->rows[i].late_ns;
+				ns = !strcmp(words[k], "late")	 ? r->rows[i].late_ns
+				     : !strcmp(words[k], "aged") ? v->age_ns
+								 : 0;
 				max_ns = ns > max_ns ? ns : max_ns;
 			}
-		if (found && k >= 4 && !r->end_ns) /* those with a time */
+		if (max_ns && !r->end_ns)
 			fprintf(to, " %s (up to %.3f s)\n", out_quality(words[k]),
 				(double)max_ns / 1e9);
 		else if (found)

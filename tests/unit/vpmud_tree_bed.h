@@ -23,14 +23,14 @@ static struct vpmud_config conf, conf2;
 static struct tree *t;
 static char root[] = "/tmp/tree.XXXXXX", notes[2000], err[300];
 
-static void bind_check(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
+static inline void bind_check(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
 {
 	cr_assert(n);
 	if (tid)
 		cr_assert_eq(start, (uint64_t)tid * 10, "the start time goes with the thread");
 }
 
-static void unbind_check(struct vpmu_backend_node *n, const struct bind *b)
+static inline void unbind_check(struct vpmu_backend_node *n, const struct bind *b)
 {
 	cr_assert(b, "unbound although it was not bound");
 	cr_assert_eq(b->n, n, "unbound from a node that it is not bound to");
@@ -43,7 +43,7 @@ static struct named {
 } names[BINDS_MAX];
 static size_t nr_names;
 
-static int name(struct vpmu_backend_node *n, uint64_t nr)
+static inline int name(struct vpmu_backend_node *n, uint64_t nr)
 {
 	cr_assert(nr && nr_names < BINDS_MAX);
 	cr_assert_not(is_bound_to(n), "named after something was bound to it");
@@ -51,7 +51,7 @@ static int name(struct vpmu_backend_node *n, uint64_t nr)
 	return 0;
 }
 
-static uint64_t name_of(const struct vpmu_backend_node *n)
+static inline uint64_t name_of(const struct vpmu_backend_node *n)
 {
 	for (size_t i = nr_names; i--;)
 		if (names[i].n == n)
@@ -60,7 +60,7 @@ static uint64_t name_of(const struct vpmu_backend_node *n)
 }
 
 /* The contract of node_remove that the fake source cannot see: nothing is bound. */
-static void node_remove(struct vpmu_backend_node *n)
+static inline void node_remove(struct vpmu_backend_node *n)
 {
 	cr_assert_not(is_bound_to(n), "removed while something is bound to it");
 	fake_node_remove(n);
@@ -69,19 +69,19 @@ static void node_remove(struct vpmu_backend_node *n)
 /* Bindings in force: those made before the last flush. */
 static size_t nr_flushed;
 
-static void flush_node(struct vpmu_backend_node *n)
+static inline void flush_node(struct vpmu_backend_node *n)
 {
 	nr_flushed = 0;
 	for (size_t i = 0; i < BINDS_MAX; i++)
 		nr_flushed += binds[i].n != NULL;
 }
 
-static void note(void *arg, const char *line)
+static inline void note(void *arg, const char *line)
 {
 	snprintf(notes + strlen(notes), sizeof(notes) - strlen(notes), "%s\n", line);
 }
 
-static void read_rules(struct vpmud_config *c, const char *text)
+static inline void read_rules(struct vpmud_config *c, const char *text)
 {
 	vpmud_config_init(c);
 	cr_assert_eq(vpmud_config_text(c, "f", text, strlen(text), err, sizeof(err)), 0, "%s", err);
@@ -89,7 +89,7 @@ static void read_rules(struct vpmud_config *c, const char *text)
 
 static struct tree_backend backend;
 
-static void start(const char *text)
+static inline void start(const char *text)
 {
 	static struct vpmu_backend_ops ops;
 
@@ -110,7 +110,7 @@ static void start(const char *text)
 
 static json_t *saved; /* the state of the vpmud before, which must live */
 
-static void stop(void)
+static inline void stop(void)
 {
 	char command[80];
 
@@ -124,12 +124,29 @@ static void stop(void)
 	cr_assert_eq(system(command), 0);
 }
 
+/* The tree of the next vpmud, from this one's saved state. */
+static inline void next_vpmud(void)
+{
+	json_decref(saved);
+	saved = tree_save(t);
+
+	cr_assert(saved);
+	tree_destroy(t);
+	memset(binds, 0, sizeof(binds)); /* the backend ends with us; the kernel has them */
+	tenants_destroy(ts);
+	nr_names = 0;
+	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
+	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
+	t = tree_create(ts, &backend, &conf.rules, root, note, NULL);
+	tree_restore(t, saved);
+}
+
 TestSuite(vpmud_tree, .fini = stop);
 
 /* A VM of the process @pid in cgroup @cgroup with id @id, and vCPU threads 100 * pid + index for
  * each index of @vcpus. */
-static struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant, const char *cgroup,
-			    uint64_t id, const char *vcpus)
+static inline struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant,
+				   const char *cgroup, uint64_t id, const char *vcpus)
 {
 	static struct disc_vcpu threads[8][8];
 	static int next;
@@ -153,7 +170,7 @@ static struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant, con
 }
 
 /* Discovery keeps what it reports, so each report is a copy here: the tests change their VMs. */
-static const struct disc_vm *vm_reported(const struct disc_vm *vm)
+static inline const struct disc_vm *vm_reported(const struct disc_vm *vm)
 {
 	static struct disc_vm copies[32];
 	static size_t next;
@@ -163,18 +180,18 @@ static const struct disc_vm *vm_reported(const struct disc_vm *vm)
 	return &copies[next];
 }
 
-static void vm_added(const struct disc_vm *vm)
+static inline void vm_added(const struct disc_vm *vm)
 {
 	tree_vm_added(t, vm_reported(vm));
 }
 
-static void vm_changed(const struct disc_vm *vm)
+static inline void vm_changed(const struct disc_vm *vm)
 {
 	tree_vm_changed(t, vm_reported(vm));
 }
 
 /* The processes in cgroup @path, as in its cgroup.procs. */
-static void procs(const char *path, const char *pids)
+static inline void procs(const char *path, const char *pids)
 {
 	char file[300];
 	FILE *f;
@@ -188,7 +205,7 @@ static void procs(const char *path, const char *pids)
 	fclose(f);
 }
 
-static struct vpmu_backend_node *in(const char *vm_or_path)
+static inline struct vpmu_backend_node *in(const char *vm_or_path)
 {
 	const struct node *n =
 		*vm_or_path == '/' ? tenant_find(ts, vm_or_path) : tenant_vm_find(ts, vm_or_path);
@@ -196,15 +213,15 @@ static struct vpmu_backend_node *in(const char *vm_or_path)
 	return n ? node_in(n, &fake.s) : NULL;
 }
 
-static struct vpmu_backend_node *vcpu_in(const char *vm, unsigned int vcpu)
+static inline struct vpmu_backend_node *vcpu_in(const char *vm, unsigned int vcpu)
 {
 	const struct node *n = tenant_vm_find(ts, vm), *v = n ? node_vcpu(n, vcpu) : NULL;
 
 	return v ? node_in(v, &fake.s) : NULL;
 }
 
-static void expect_bound(unsigned int line, uint64_t id, pid_t tid,
-			 const struct vpmu_backend_node *n)
+static inline void expect_bound(unsigned int line, uint64_t id, pid_t tid,
+				const struct vpmu_backend_node *n)
 {
 	const struct bind *b = bind_of(id, tid);
 
@@ -214,5 +231,12 @@ static void expect_bound(unsigned int line, uint64_t id, pid_t tid,
 }
 #define CGROUP_BOUND(id, n) expect_bound(__LINE__, id, 0, n)
 #define TASK_BOUND(tid, n)  expect_bound(__LINE__, 0, tid, n)
+
+static inline const char *path_of(const char *vm)
+{
+	const struct node *n = tenant_vm_find(ts, vm);
+
+	return n ? n->path : "(none)";
+}
 
 #endif
