@@ -13,6 +13,7 @@ fail() {
 }
 [ "$(./demo --acts | awk '/^ *examples/ { print $1 }' | sort)" = "$(find examples -name '*.sh' -perm -100 | sort)" ] ||
 	fail "the table of acts does not have the acts: $(./demo --acts)"
+missing=$(./demo --acts | sed -n 's/^Missing here: //p')
 ./demo --json >"$out"
 ran=
 for act in linux kvm host; do
@@ -22,6 +23,11 @@ for act in linux kvm host; do
 	0) ran="$ran $act" ;;
 	77) echo "# SKIP ${why##*$'\n'}" ;;
 	*) fail "examples/$act.sh: exit status $rc: $why" ;;
+	esac
+	case "$act $rc: $missing" in
+	"kvm 0:"*/dev/kvm* | "host 0:"*BPF*) fail "examples/$act.sh ran, and ./demo misses '$missing'" ;;
+	"kvm 77:"*/dev/kvm*) ;;
+	"kvm 77:"*) fail "examples/kvm.sh did not run, and ./demo does not miss /dev/kvm: '$missing'" ;;
 	esac
 	# On KVM without a PMU nothing is counted whose conservation could be shown.
 	[ $rc = 77 ] || [ $act = kvm ] || jq -se 'map(select(.kind == "conservation")) | length > 0' "$out.act" >/dev/null ||
