@@ -97,7 +97,8 @@ int scratch_open(uint64_t id[2], char *err, size_t errlen)
 	}
 	if (!ret)
 		return 0;
-	snprintf(err, errlen, "%s: cannot make a cgroup: %s", path, strerror(-ret));
+	snprintf(err, errlen, "%s: cannot make a cgroup: %s%s", path, strerror(-ret),
+		 ret == -EACCES ? " (needs root)" : "");
 	scratch_close();
 	return ret;
 }

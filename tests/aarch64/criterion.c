@@ -14,7 +14,9 @@
 #define SKIPPED 77
 
 static struct cr_test *tests, **last = &tests;
-static bool failed; /* in the process of a test */
+/* In the process of a test. */
+static const struct cr_test *running;
+static bool failed;
 
 void cr_register(struct cr_test *t)
 {
@@ -43,7 +45,7 @@ void cr_skip(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	printf("[----] ");
+	printf("[SKIP] %s::%s: ", running->suite, running->name);
 	vprintf(fmt, ap);
 	putchar('\n');
 	va_end(ap);
@@ -68,6 +70,7 @@ static void in_child(const struct cr_test *t)
 	void (*init)(void) = t->init ? t->init : s->init;
 	void (*fini)(void) = t->fini ? t->fini : s->fini;
 
+	running = t;
 	if (init)
 		init();
 	t->fn();
@@ -96,10 +99,8 @@ static bool run(const struct cr_test *t)
 		perror("fork");
 		return false;
 	}
-	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED) {
-		printf("[SKIP] %s::%s\n", t->suite, t->name);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
 		return true;
-	}
 	if (WIFSIGNALED(status))
 		printf("[----] %s::%s: signal %d\n", t->suite, t->name, WTERMSIG(status));
 	printf("[%s] %s::%s\n", status ? "FAIL" : "PASS", t->suite, t->name);

@@ -63,6 +63,7 @@ bad 2 "^vpmu: stat: option '--append' takes no value; " stat --append=1
 bad 2 "^vpmu: stat: option '--t' is ambiguous: --[a-z]* or --[a-z]*; " stat --t
 bad 2 '^vpmu: stat: -A: counts are per tenant' stat -A
 bad 2 '^vpmu: lst: no such command; did you mean "list"' lst
+bad 2 '^vpmu: stta: no such command; did you mean "stat"' stta
 bad 2 '^vpmu: record: no such command: `vpmu profile ' record -a
 bad 2 '^vpmu: recrod: no such command; for perf.s "record": `vpmu profile ' recrod
 bad 2 'stat: -I "5" is invalid; expected a number from 10 to 3600000' stat -I 5
