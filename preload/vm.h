@@ -65,7 +65,9 @@ struct vcpu {
 	pthread_mutex_t lock;	/* its registers, but for KVM_RUN */
 	_Atomic int tid;	/* the thread that last ran it */
 	_Atomic bool searching; /* its thread uses guest memory: memory.c */
+	_Atomic bool loaded;	/* the VMM has set registers other than after a reset */
 	bool carried;		/* the VMM has written its PMU's words */
+	bool guard;		/* its CPUID has the guard's feature: cpuid.c */
 	bool ran;
 };
 
