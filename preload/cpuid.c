@@ -125,12 +125,15 @@ static void cpuid_restore(struct kvm_cpuid2 *c)
 int cpuid_set(struct vcpu *v, const struct kvm_cpuid2 *given)
 {
 	size_t n = given->nent, room = n + VPMU_KVM_CPUID_MORE;
+	const struct kvm_cpuid_entry2 *features;
 	struct kvm_cpuid2 *c;
 	const char *unfit;
 	int rc = 0;
 
 	if (n > CPUID_MAX)
 		return sys_ioctl(vcpu_fd(v), KVM_SET_CPUID2, (void *)given);
+	features = cpuid_find(given, EXTENDED_FEATURES);
+	v->guard = features && features->ecx & PERFCTR_NB;
 	c = calloc(1, sizeof(*c) + room * sizeof(c->entries[0]));
 	if (!c)
 		return -ENOMEM;

@@ -74,8 +74,12 @@ int close_range(unsigned int first, unsigned int last, int flags)
 	int saved = errno;
 
 	/* Descriptors that are only closed by exec, or in a table of the thread's own, stay. */
-	if (interpose_on && !flags && first <= last && getpid() == interpose_pid)
+	if (interpose_on && !flags && first <= last && getpid() == interpose_pid) {
+		/* Linux before 5.9 and seccomp filters refuse the call: nothing is closed. */
+		if (syscall(SYS_close_range, UINT_MAX, UINT_MAX, 0))
+			return -1;
 		call_closing_range(first, last);
+	}
 	errno = saved;
 	return (int)syscall(SYS_close_range, first, last, flags);
 }
@@ -84,10 +88,9 @@ void closefrom(int first)
 {
 	unsigned int from = first < 0 ? 0 : (unsigned int)first;
 
-	/* Linux before 5.9 has no close_range. */
 	if (close_range(from, UINT_MAX, 0))
 		for (long fd = from, n = sysconf(_SC_OPEN_MAX); fd < n; fd++)
-			syscall(SYS_close, fd);
+			close((int)fd);
 }
 
 /* @fd, if it is one, duplicates @from. Returns @fd. */
@@ -106,18 +109,22 @@ int dup(int from)
 	return interpose_duplicated(from, (int)syscall(SYS_dup, from));
 }
 
+/* dup2() or dup3() to @to returned @fd. No other file can have got the number in between. */
+static int interpose_replaced(int from, int to, int fd)
+{
+	if (fd >= 0 && from != to)
+		interpose_closing(to);
+	return interpose_duplicated(from, fd);
+}
+
 int dup2(int from, int to)
 {
-	if (from != to)
-		interpose_closing(to);
-	return interpose_duplicated(from, (int)syscall(SYS_dup2, from, to));
+	return interpose_replaced(from, to, (int)syscall(SYS_dup2, from, to));
 }
 
 int dup3(int from, int to, int flags)
 {
-	if (from != to)
-		interpose_closing(to);
-	return interpose_duplicated(from, (int)syscall(SYS_dup3, from, to, flags));
+	return interpose_replaced(from, to, (int)syscall(SYS_dup3, from, to, flags));
 }
 
 int fcntl(int fd, int cmd, ...)
@@ -147,10 +154,12 @@ int fcntl64(int fd, int cmd, ...)
 	return fcntl(fd, cmd, arg);
 }
 
-/* A child has no vCPU threads, and KVM does not let it use its parent's VMs. */
+/* A child has no vCPU threads, and KVM does not let it use its parent's VMs. One of a process that
+ * has made none may be the VMM: QEMU with -daemonize. */
 static void interpose_forked(void)
 {
-	interpose_on = false;
+	interpose_on = !process.vms;
+	interpose_pid = getpid();
 }
 
 /* Programs that the VMM starts get neither the library nor its configuration. */

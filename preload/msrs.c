@@ -17,6 +17,7 @@
 #define RESET_RIP    0xfff0u
 #define RESET_RFLAGS 2u
 #define DEBUGCTL     0x1d9u
+#define TSC	     0x010u
 
 #define MSRS_MAX      256u /* KVM refuses so many with E2BIG */
 #define REGISTERS_MAX 256u /* vpmu_kvm_vcpu_msrs */
@@ -149,13 +150,11 @@ static uint32_t msrs_apply(struct vcpu *v, struct msrs_state *s, uint32_t end)
 	return end;
 }
 
-static bool msrs_dead_amd(const struct vcpu *v, uint32_t msr)
+static bool msrs_dead_amd(uint32_t msr)
 {
 	bool v2 = process.real_22[0] & 1;
 	unsigned int gp = v2 ? process.real_22[1] & 0xf : 6;
 
-	if (v->vm->opened)
-		return true;
 	if (msr >= 0xc0010200)
 		return !process.real_core || (msr - 0xc0010200) / 2 >= gp;
 	return msr - 0xc0000300 < 4 && !v2;
@@ -168,9 +167,11 @@ static bool msrs_dead_word(const struct vcpu *v, uint32_t msr)
 
 	if (!atomic_load(&process.shown) || !words_has(msr))
 		return false;
+	if (v->vm->opened)
+		return true;
 	if (msr > WORDS_TAG)
-		return !words_is_intel(process.guest.model) && msrs_dead_amd(v, msr);
-	if (v->vm->opened || !(process.real_0a[0] & 0xff))
+		return !words_is_intel(process.guest.model) && msrs_dead_amd(msr);
+	if (!(process.real_0a[0] & 0xff))
 		return true;
 	/* KVM's own vPMU is on: its registers are KVM's. */
 	return (msr - 0xc1 < WORDS_GP && msr - 0xc1 >= gp) ||
@@ -183,18 +184,41 @@ static bool msrs_is_ours(const struct vcpu *v, bool on, uint32_t msr)
 	return on ? words_has(msr) : msrs_dead_word(v, msr);
 }
 
-/* What migration brings to a VM that was refused: KVM would take it, or it would be dropped. */
-static bool msrs_is_state(const struct kvm_msr_entry *e)
-{
-	return words_is_tag(process.guest.model, e->index) && words_tag_is_ours(e->data);
-}
-
 /* Another thread than the one that runs the vCPU must not touch its PMU. */
 static bool msrs_foreign(struct vcpu *v)
 {
 	int tid = atomic_load(&v->tid);
 
 	return tid && tid != sys_tid() && sys_thread_lives(tid);
+}
+
+/*
+ * The index at which the state of a VM that was migrated or loaded is refused, or @end: KVM would
+ * take what a VM without this PMU gets, or it would be dropped.
+ *
+ * QEMU 11.1 saves and sets no PMU if the CPU is not of the host's vendor. A PMU would stay as it
+ * is, and the guest would lose its counters. QEMU sets the TSC together with all words, and to 0 or
+ * 1 after a reset. With the guard's feature (cpuid.c) the guest has come from a VM with this PMU.
+ */
+static uint32_t msrs_misplaced(const struct vcpu *v, bool on, const struct kvm_msrs *m,
+			       uint32_t end)
+{
+	uint32_t tsc = end;
+	bool words = false;
+
+	for (uint32_t i = 0; i < end; i++) {
+		const struct kvm_msr_entry *e = &m->entries[i];
+
+		if (!on && words_is_state(e->index, e->data))
+			return msrs_bad(v, i,
+					"the state has a PMU of vpmu-preload, this VM has none");
+		words |= words_has(e->index);
+		if (e->index == TSC && e->data > 1)
+			tsc = i;
+	}
+	if (words || tsc == end || !atomic_load(&v->loaded) || (!on && !v->guard))
+		return end;
+	return msrs_bad(v, tsc, "the VMM has not saved the PMU's state");
 }
 
 /* Under v->lock. @end: how many there are. @at has room for the indexes of those that are KVM's,
@@ -206,14 +230,11 @@ static int msrs_do(struct vcpu *v, unsigned long request, struct kvm_msrs *m, ui
 	struct msrs_state s = {0};
 	int rc = 0;
 
+	if (!get)
+		end = msrs_misplaced(v, on, m, end);
 	rest->nmsrs = 0;
 	rest->pad = m->pad;
 	for (uint32_t i = 0; i < end; i++) {
-		if (!get && !on && msrs_is_state(&m->entries[i])) {
-			end = msrs_bad(v, i,
-				       "the state has a PMU of vpmu-preload, this VM has none");
-			break;
-		}
 		if (msrs_is_ours(v, on, m->entries[i].index))
 			continue;
 		at[rest->nmsrs] = i;
@@ -265,7 +286,10 @@ int msrs_access(struct vcpu *v, unsigned long request, struct kvm_msrs *m)
 
 void msrs_regs(struct vcpu *v, const struct kvm_regs *r)
 {
-	if (r->rip != RESET_RIP || r->rflags != RESET_RFLAGS || !v->kvm || v->vm->state != PRE_ON)
+	bool reset = r->rip == RESET_RIP && r->rflags == RESET_RFLAGS;
+
+	atomic_store(&v->loaded, !reset);
+	if (!reset || !v->kvm || v->vm->state != PRE_ON)
 		return;
 	pthread_mutex_lock(&v->lock);
 	if (!msrs_foreign(v))

@@ -170,6 +170,7 @@ void vm_created(int dev, int fd, unsigned long type)
 	vm->run_bytes = sys_ioctl(dev, KVM_GET_VCPU_MMAP_SIZE, NULL);
 	pthread_mutex_init(&vm->lock, NULL);
 	pthread_mutex_init(&vm->memory_lock, NULL);
+	atomic_store(&process.vms, true);
 	atomic_fetch_add(&process.watched, 1);
 	if (vm->dup < 0 || vm->run_bytes < (int)sizeof(struct kvm_run))
 		vm_refuse(vm, vm->dup < 0 ? strerror(-vm->dup) : "vCPUs cannot be mapped");

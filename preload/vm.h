@@ -65,7 +65,9 @@ struct vcpu {
 	pthread_mutex_t lock;	/* its registers, but for KVM_RUN */
 	_Atomic int tid;	/* the thread that last ran it */
 	_Atomic bool searching; /* its thread uses guest memory: memory.c */
+	_Atomic bool loaded;	/* the VMM has set registers other than after a reset */
 	bool carried;		/* the VMM has written its PMU's words */
+	bool guard;		/* its CPUID has the guard's feature: cpuid.c */
 	bool ran;
 };
 
@@ -88,6 +90,7 @@ struct process {
 	char vpmud[108]; /* its socket for VMMs; "": none */
 	struct vpmu_host *host;
 	_Atomic unsigned int watched;	/* VMs that are not refused */
+	_Atomic bool vms;		/* there was a VM */
 	_Atomic bool immediate_exit;	/* the VMM asked for KVM_CAP_IMMEDIATE_EXIT */
 	_Atomic bool shown;		/* KVM_GET_SUPPORTED_CPUID was edited */
 	uint32_t real_0a[4], real_core; /* what KVM had there */
@@ -149,7 +152,8 @@ void msrs_regs(struct vcpu *v, const struct kvm_regs *r);
 
 /* The result, or -1 with errno. */
 int call_ioctl(int fd, unsigned long request, void *arg);
-/* Before @fd is closed, or replaced by dup2(); before those from @first to @last are. */
+/* Before @fd is closed, or after dup2() has replaced it; before those from @first to @last are
+ * closed. */
 void call_closing(int fd);
 void call_closing_range(unsigned int first, unsigned int last);
 /* @fd has become a duplicate of @from. */

@@ -17,6 +17,8 @@
 #define GLOBAL_STATUS 0x38eu
 #define GLOBAL_CTRL   0x38fu
 #define DEBUGCTL      0x1d9u
+#define AMD_K7	      0xc0010000u /* four selects and counters, in place of those of CTL0 */
+#define AMD_K7_COUNT  8
 #define AMD_CTL0      0xc0010200u
 #define AMD_CTR0      0xc0010201u
 #define AMD_STATUS    0xc0000300u
@@ -31,7 +33,7 @@ static const struct vpmu_msr_range words[] = {
 	{FIXED_CTR0, WORDS_FIXED},
 	{0x38d, WORDS_TAG - 0x38d + 1}, /* FIXED_CTR_CTRL .. GLOBAL_OVF_CTRL */
 	{AMD_STATUS, 4},
-	{0xc0010000, 8},
+	{AMD_K7, AMD_K7_COUNT},
 	{AMD_CTL0, 32},
 };
 
@@ -148,9 +150,16 @@ bool words_tag_has_marks(uint64_t tag)
 	return (tag >> 32 & 0xffff) == TAG_MARKED;
 }
 
-bool words_tag_is_ours(uint64_t tag)
+static bool words_tag_is_ours(uint64_t tag)
 {
 	return tag >> 48 == TAG_MAGIC;
+}
+
+bool words_is_state(uint32_t msr, uint64_t val)
+{
+	if (msr == WORDS_TAG)
+		return words_tag_is_ours(val);
+	return (words_is_amd(msr) || msr - AMD_K7 < AMD_K7_COUNT) && val >> MARK_SHIFT;
 }
 
 int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, char *why,

@@ -51,14 +51,16 @@ uint32_t words_marked(enum vpmu_guest_model model, unsigned int gp, uint32_t msr
 
 /* words_is_tag - returns true if @msr is the one that identifies the state. words_tag - the value
  * for it. words_tag_check - 0; -EINVAL, with one line in @why: @tag is of another model or
- * version. words_tag_has_marks - the state's counters and selects are marked. words_tag_is_ours -
- * @tag is of some model and version of this library. */
+ * version. words_tag_has_marks - the state's counters and selects are marked. */
 bool words_is_tag(enum vpmu_guest_model model, uint32_t msr);
 uint64_t words_tag(enum vpmu_guest_model model, unsigned int gp, uint32_t msr, uint64_t debugctl);
 uint64_t words_tag_debugctl(uint64_t tag);
 bool words_tag_has_marks(uint64_t tag);
-bool words_tag_is_ours(uint64_t tag);
 int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, char *why,
 		    size_t whylen);
+
+/* words_is_state - only a state of this library, of whatever model, has @val for @msr: a tag, or a
+ * mark, which is more than AMD's registers have bits for. */
+bool words_is_state(uint32_t msr, uint64_t val);
 
 bool words_is_intel(enum vpmu_guest_model model);

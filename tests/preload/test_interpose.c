@@ -6,13 +6,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/kvm.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,6 +182,12 @@ static void duplicates(int fd)
 	CALLS(want);
 	IS(dup3(fd, 50, O_CLOEXEC) == 50 && fcntl(50, F_GETFD) == FD_CLOEXEC);
 	CALLS(want);
+	/* What fails leaves it open. */
+	IS(dup2(-1, 50) == -1 && errno == EBADF && is_open(50));
+	IS(dup2(fd, -1) == -1 && errno == EBADF);
+	IS(dup3(-1, 50, 0) == -1 && errno == EBADF && is_open(50));
+	IS(dup3(fd, 50, 1) == -1 && errno == EINVAL && is_open(50));
+	CALLS("");
 	IS(fcntl(fd, F_DUPFD_CLOEXEC, 60) == 60 && fcntl(60, F_GETFD) == FD_CLOEXEC);
 	IS(fcntl64(fd, F_DUPFD, 70) == 70);
 	snprintf(want, sizeof(want), "duplicated(%d,60)duplicated(%d,70)", fd, fd);
@@ -185,12 +196,56 @@ static void duplicates(int fd)
 	log_text[0] = 0;
 }
 
-/* A child has descriptors of its own. */
-static void children(int fd)
+/* close_range() as on Linux before 5.9, or under a filter of system calls. */
+static void no_close_range(int fd)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog prog = {.len = 4, .filter = f};
+	const struct rlimit few = {.rlim_cur = 103, .rlim_max = 103};
+
+	IS(fcntl(fd, F_DUPFD, 100) == 100);
+	log_text[0] = 0;
+	IS(!setrlimit(RLIMIT_NOFILE, &few) && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	   !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog));
+	IS(close_range(100, 120, 0) == -1 && errno == ENOSYS && is_open(100));
+	CALLS("");
+	closefrom(100);
+	IS(!is_open(100) && is_open(fd));
+	CALLS("closing(100)closing(101)closing(102)");
+}
+
+/* A process that has had no VM: its child may have some, as QEMU's with -daemonize. */
+static void daemonized(int fd)
 {
 	int status = -1;
 	pid_t pid = fork();
 
+	if (!pid) {
+		IS(ioctl(fd, KVM_RUN, NULL) == -1 && errno == EXDEV);
+		log_text[0] = 0;
+		closes(fd);
+		duplicates(fd);
+		no_close_range(fd);
+		fflush(stdout);
+		_exit(wrong != 0);
+	}
+	IS(waitpid(pid, &status, 0) == pid && !status);
+	CALLS("");
+}
+
+/* A child of a VMM has descriptors of its own. */
+static void children(int fd)
+{
+	int status = -1;
+	pid_t pid;
+
+	process.vms = true;
+	pid = fork();
 	if (!pid) {
 		close(dup(fd));
 		ioctl(fd, KVM_RUN, NULL);
@@ -227,6 +282,7 @@ static void begin_is(const char *name, const char *list)
 		ioctls();
 		closes(fd);
 		duplicates(fd);
+		daemonized(fd);
 		children(fd);
 		return;
 	}

@@ -9,21 +9,32 @@ TestSuite(preload_cpuid, .fini = bed_fini);
 
 struct qemu {
 	bool v11, halves; /* halves: QEMU as it should be: the index of a register is its counter */
-	unsigned int n;	  /* counters, of CPUID leaf 80000022H; 6 without PerfMonV2 */
+	unsigned int n; /* counters, of CPUID leaf 80000022H; 6 without PerfMonV2; 4 of old CPUs */
 	uint64_t counter[WORDS_GP], select[WORDS_GP], fixed[WORDS_FIXED], fixed_ctrl;
-	uint64_t ctrl, status, clear;
+	uint64_t ctrl, status, clear, tsc;
 };
 
 static void qemu_list(const struct qemu *q, struct msr_list *l, bool v2)
 {
 	memset(l, 0, sizeof(*l));
+	list_add(l, 0x10, q->tsc);
 	for (uint32_t i = 0; !q->v11 && i < WORDS_FIXED; i++)
 		list_add(l, 0x309 + i, q->fixed[i]);
 	if (!q->v11)
 		list_add(l, 0x38d, q->fixed_ctrl);
 	for (uint32_t i = 0; i < q->n; i++) {
-		list_add(l, q->v11 ? 0xc0010201 + 2 * i : 0xc1 + i, q->counter[i]);
-		list_add(l, q->v11 ? 0xc0010200 + 2 * i : 0x186 + i, q->select[i]);
+		bool k7 = q->v11 && q->n == 4;
+
+		list_add(l,
+			 k7	  ? 0xc0010004 + i
+			 : q->v11 ? 0xc0010201 + 2 * i
+				  : 0xc1 + i,
+			 q->counter[i]);
+		list_add(l,
+			 k7	  ? 0xc0010000 + i
+			 : q->v11 ? 0xc0010200 + 2 * i
+				  : 0x186 + i,
+			 q->select[i]);
 	}
 	if (v2) {
 		list_add(l, q->v11 ? 0xc0000300 : 0x38e, q->status);
@@ -52,6 +63,8 @@ static void qemu_keep(struct qemu *q, uint32_t msr, uint64_t val)
 		q->ctrl = val;
 	else if (msr == 0x390 || msr == 0xc0000302)
 		q->clear = val;
+	else if (msr == 0x10)
+		q->tsc = val + 12345;
 }
 
 static void qemu_save(struct qemu *q, bool v2)
@@ -68,10 +81,12 @@ static void qemu_save(struct qemu *q, bool v2)
 static bool qemu_load(const struct qemu *q, bool v2)
 {
 	struct qemu zero = {.v11 = q->v11, .n = q->n};
+	struct kvm_regs regs = {.rip = 0x100000, .rflags = 2};
 	struct msr_list l;
 
 	qemu_list(&zero, &l, v2);
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
+	cr_assert(!call_ioctl(b.vcpu, KVM_SET_REGS, &regs));
 	qemu_list(q, &l, v2);
 	/* In whatever order. */
 	for (uint32_t i = 0, n = l.head.nmsrs; q->halves && i < n / 2; i++) {
@@ -176,7 +191,7 @@ Test(preload_refused, amd_words_of_a_pmu_that_is_not_there)
 			cr_expect(!e->eax && !e->ebx);
 	}
 	cr_assert(qemu_load(&q, true), "QEMU would end");
-	cr_assert_eq(fake.fd[b.vcpu]->s.msrs, 0);
+	cr_assert_eq(fake.fd[b.vcpu]->s.msrs, 1, "not the TSC alone");
 }
 
 /* Refused when KVM's own vPMU had been switched off. */
@@ -190,6 +205,99 @@ Test(preload_refused, amd_words_of_a_vpmu_that_is_off)
 	cr_assert(!call_ioctl(b.vm, KVM_MEMORY_ENCRYPT_OP, ram));
 	cr_assert(bed_vm_state()->vpmu_off);
 	cr_assert(qemu_load(&q, true), "QEMU would end");
+}
+
+/* What the destination has of @text gives an AMD CPU no PMU: not of Intel's models, in which QEMU
+ * sees what KVM has of PERFCTR_CORE and PerfMonV2, nor without interrupt controllers. */
+static void amd_cpu_without_pmu(const char *text, bool irqchip)
+{
+	bed_process(text);
+	bed_vm_and_vcpu(irqchip);
+	bed_leaf(0)->ebx = 0x68747541;
+	cr_assert(!call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
+	cr_assert_eq(atomic_load(&process.watched), 0, "not refused");
+}
+
+/* The PMU's model there is another one than here, or the CPU's vendor another one than the PMU's.
+ */
+Test(preload_refused, no_amd_state_of_qemu_11)
+{
+	static const struct {
+		const char *from, *to;
+		bool irqchip, v2;
+		unsigned int n;
+	} rows[] = {
+		{"pmu=amd-v2", "pmu=intel-v5", true, true, 6},
+		{"pmu=amd-v2", "pmu=intel-v2", true, false, 6},
+		{"pmu=amd-v2", "pmu=intel-v2", true, false, 4},
+		{"pmu=amd-core", "pmu=intel-v5", true, false, 4},
+		{"pmu=amd-core", "pmu=amd-v2", false, true, WORDS_AMD_GP},
+		{"pmu=amd-core", "pmu=amd-v2", false, false, 6},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct qemu q = {.v11 = true, .n = WORDS_AMD_GP}, none = {.v11 = true};
+
+		bed_on(rows[i].from);
+		amd_guest_writes(!strcmp(rows[i].from, "pmu=amd-v2"));
+		qemu_save(&q, true);
+		bed_end();
+		amd_cpu_without_pmu(rows[i].to, rows[i].irqchip);
+		q.n = none.n = rows[i].n;
+		cr_expect_not(qemu_load(&q, rows[i].v2), "row %zu", i);
+		/* That of a VM without such a PMU. */
+		none.select[0] = 0x5300c0;
+		none.counter[1] = 0xffffffffffff;
+		cr_expect(qemu_load(&none, rows[i].v2), "row %zu", i);
+		bed_end();
+	}
+}
+
+/* As QEMU sets a vCPU of another vendor's CPU than the host's: without a PMU. */
+static int set_without_words(uint64_t rip, uint64_t tsc)
+{
+	struct kvm_regs regs = {.rip = rip, .rflags = 2};
+	struct msr_list l = {0};
+
+	list_add(&l, 0x174, 5);
+	list_add(&l, 0x10, tsc);
+	cr_assert(!call_ioctl(b.vcpu, KVM_SET_REGS, &regs));
+	return call_ioctl(b.vcpu, KVM_SET_MSRS, &l);
+}
+
+static bool without_words_is_refused(void)
+{
+	struct msr_list l = {0};
+
+	/* a reset, and what QEMU writes back of a vCPU that runs */
+	cr_expect_eq(set_without_words(0xfff0, 0), 2);
+	cr_expect_eq(set_without_words(0xfff0, 1), 2);
+	cr_expect_eq(set_without_words(0xfff0, 12345), 2, "before its first instruction");
+	cr_expect_eq(set_without_words(0x100000, 1), 2, "a reset that ends elsewhere");
+	list_add(&l, 0x174, 6);
+	cr_expect_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), 1);
+	return set_without_words(0x100000, 12345) == 1;
+}
+
+Test(preload_refused, state_that_qemu_11_has_not_saved)
+{
+	bed_on("pmu=intel-v2");
+	cr_expect(without_words_is_refused());
+	bed_end();
+	bed_on("pmu=amd-v2");
+	cr_expect(without_words_is_refused());
+	bed_end();
+	/* A VM that got no PMU: only with the guard it is known that it has lost one. */
+	for (int guard = 0; guard < 2; guard++) {
+		bed_process("pmu=amd-v2");
+		bed_vm_and_vcpu(true);
+		bed_leaf(0)->ebx = 0x756e6547;
+		if (!guard)
+			bed_leaf(0x80000001)->ecx &= ~(1u << 24);
+		cr_assert(!call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
+		cr_expect_eq(without_words_is_refused(), guard);
+		bed_end();
+	}
 }
 
 /* One more leaf is shown than KVM has: QEMU asks again with more room. */
