@@ -22,6 +22,9 @@
 #define AMD_STATUS    0xc0000300u
 #define AMD_CTRL      0xc0000301u
 #define AMD_CLEAR     0xc0000302u
+#define K7_CTL0	      0xc0010000u
+#define K7_CTR0	      0xc0010004u
+#define K7_GP	      4
 
 #define MARK_SHIFT 56
 
@@ -31,7 +34,7 @@ static const struct vpmu_msr_range words[] = {
 	{FIXED_CTR0, WORDS_FIXED},
 	{0x38d, WORDS_TAG - 0x38d + 1}, /* FIXED_CTR_CTRL .. GLOBAL_OVF_CTRL */
 	{AMD_STATUS, 4},
-	{0xc0010000, 8},
+	{K7_CTL0, 2 * K7_GP},
 	{AMD_CTL0, 32},
 };
 
@@ -59,7 +62,7 @@ bool words_has(uint32_t msr)
 
 bool words_is_amd(uint32_t msr)
 {
-	return msr - AMD_CTL0 < 2 * WORDS_AMD_GP;
+	return msr - AMD_CTL0 < 2 * WORDS_AMD_GP || msr - K7_CTL0 < 2 * K7_GP;
 }
 
 bool words_is_tag(enum vpmu_guest_model model, uint32_t msr)
@@ -94,6 +97,10 @@ static uint32_t words_amd(enum vpmu_guest_model model, unsigned int gp, uint32_t
 		return AMD_CTL0 + 2 * (msr - EVTSEL0);
 	if (msr - AMD_CTL0 < 2 * gp)
 		return msr;
+	if (msr - K7_CTL0 < K7_GP)
+		return AMD_CTL0 + 2 * (msr - K7_CTL0);
+	if (msr - K7_CTR0 < K7_GP)
+		return AMD_CTR0 + 2 * (msr - K7_CTR0);
 	switch (msr) {
 	case FIXED_CTR0:
 		return DEBUGCTL;
