@@ -50,7 +50,7 @@ static int msrs_get_word(struct vcpu *v, struct kvm_msr_entry *e)
 		if (vpmu_kvm_vcpu_get_msr(v->kvm, reg, &val))
 			val = 0; /* the model lacks it */
 		/* Intel's numbers are those of a VMM that keeps each word in its place. */
-		if (e->index == reg)
+		if (words_is_amd(e->index))
 			val = words_mark(process.guest.model, reg, val);
 	}
 	e->data = val;
@@ -124,7 +124,7 @@ static uint32_t msrs_apply(struct vcpu *v, struct msrs_state *s, uint32_t end)
 		return end;
 	v->carried |= s->tagged;
 	/* A CPU after its reset has zeros nearly everywhere, and QEMU writes zeros everywhere. */
-	if (msrs_zero(s) && (!s->tagged || !s->tag)) {
+	if (msrs_zero(s) && !s->marked && (!s->tagged || !s->tag)) {
 		vpmu_kvm_vcpu_reset(v->kvm);
 		return end;
 	}

@@ -17,13 +17,14 @@
 #define GLOBAL_STATUS 0x38eu
 #define GLOBAL_CTRL   0x38fu
 #define DEBUGCTL      0x1d9u
-#define AMD_K7	      0xc0010000u /* four selects and counters, in place of those of CTL0 */
-#define AMD_K7_COUNT  8
 #define AMD_CTL0      0xc0010200u
 #define AMD_CTR0      0xc0010201u
 #define AMD_STATUS    0xc0000300u
 #define AMD_CTRL      0xc0000301u
 #define AMD_CLEAR     0xc0000302u
+#define K7_CTL0	      0xc0010000u
+#define K7_CTR0	      0xc0010004u
+#define K7_GP	      4
 
 #define MARK_SHIFT 56
 
@@ -33,7 +34,7 @@ static const struct vpmu_msr_range words[] = {
 	{FIXED_CTR0, WORDS_FIXED},
 	{0x38d, WORDS_TAG - 0x38d + 1}, /* FIXED_CTR_CTRL .. GLOBAL_OVF_CTRL */
 	{AMD_STATUS, 4},
-	{AMD_K7, AMD_K7_COUNT},
+	{K7_CTL0, 2 * K7_GP},
 	{AMD_CTL0, 32},
 };
 
@@ -61,7 +62,7 @@ bool words_has(uint32_t msr)
 
 bool words_is_amd(uint32_t msr)
 {
-	return msr - AMD_CTL0 < 2 * WORDS_AMD_GP;
+	return msr - AMD_CTL0 < 2 * WORDS_AMD_GP || msr - K7_CTL0 < 2 * K7_GP;
 }
 
 bool words_is_tag(enum vpmu_guest_model model, uint32_t msr)
@@ -96,6 +97,10 @@ static uint32_t words_amd(enum vpmu_guest_model model, unsigned int gp, uint32_t
 		return AMD_CTL0 + 2 * (msr - EVTSEL0);
 	if (msr - AMD_CTL0 < 2 * gp)
 		return msr;
+	if (msr - K7_CTL0 < K7_GP)
+		return AMD_CTL0 + 2 * (msr - K7_CTL0);
+	if (msr - K7_CTR0 < K7_GP)
+		return AMD_CTR0 + 2 * (msr - K7_CTR0);
 	switch (msr) {
 	case FIXED_CTR0:
 		return DEBUGCTL;
@@ -159,7 +164,7 @@ bool words_is_state(uint32_t msr, uint64_t val)
 {
 	if (msr == WORDS_TAG)
 		return words_tag_is_ours(val);
-	return (words_is_amd(msr) || msr - AMD_K7 < AMD_K7_COUNT) && val >> MARK_SHIFT;
+	return words_is_amd(msr) && val >> MARK_SHIFT;
 }
 
 int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, char *why,

@@ -10,7 +10,9 @@
  * counter as CTLi or CTRi: the third select arrives as CTL4's, and those that are not among the
  * first ones of CPUID leaf 80000022H are lost. So it is shown as many counters as the leaf can say,
  * and each word has a mark in its upper byte that names its register, wherever it arrives. A word
- * of a state of the other kind has no mark, and is the register of its place.
+ * of a state of the other kind has no mark, and is the register of its place. Of an AMD CPU without
+ * PerfMonV2 it saves six pairs, without PERFCTR_CORE four of K7's: with marks, but without the word
+ * below, so that such a state is refused.
  *
  * IA32_PERF_GLOBAL_OVF_CTRL and AMD's PerfCntrGlobalStatusClr have no state. Their word identifies
  * the model and the version of this table: another state is refused. Zero is a reset. For AMD's
@@ -37,7 +39,7 @@
  * AMD's own numbers, which later VMMs know. */
 bool words_has(uint32_t msr);
 
-/* words_is_amd - @msr is one of AMD's own numbers of counters and selects. */
+/* words_is_amd - @msr is one of AMD's own numbers of counters and selects, or one of K7's. */
 bool words_is_amd(uint32_t msr);
 
 /* words_register - the guest's register that travels in @msr; 0: none. @gp: the model's number of

@@ -9,7 +9,8 @@ TestSuite(preload_cpuid, .fini = bed_fini);
 
 struct qemu {
 	bool v11, halves; /* halves: QEMU as it should be: the index of a register is its counter */
-	unsigned int n; /* counters, of CPUID leaf 80000022H; 6 without PerfMonV2; 4 of old CPUs */
+	unsigned int n;	  /* counters, of CPUID leaf 80000022H; 6 without PerfMonV2; 4 without
+			     PERFCTR_CORE */
 	uint64_t counter[WORDS_GP], select[WORDS_GP], fixed[WORDS_FIXED], fixed_ctrl;
 	uint64_t ctrl, status, clear, tsc;
 };
@@ -23,18 +24,10 @@ static void qemu_list(const struct qemu *q, struct msr_list *l, bool v2)
 	if (!q->v11)
 		list_add(l, 0x38d, q->fixed_ctrl);
 	for (uint32_t i = 0; i < q->n; i++) {
-		bool k7 = q->v11 && q->n == 4;
+		uint32_t k7 = q->v11 && q->n == 4 ? 0xc0010000 + i : 0;
 
-		list_add(l,
-			 k7	  ? 0xc0010004 + i
-			 : q->v11 ? 0xc0010201 + 2 * i
-				  : 0xc1 + i,
-			 q->counter[i]);
-		list_add(l,
-			 k7	  ? 0xc0010000 + i
-			 : q->v11 ? 0xc0010200 + 2 * i
-				  : 0x186 + i,
-			 q->select[i]);
+		list_add(l, k7 ? k7 + 4 : q->v11 ? 0xc0010201 + 2 * i : 0xc1 + i, q->counter[i]);
+		list_add(l, k7 ? k7 : q->v11 ? 0xc0010200 + 2 * i : 0x186 + i, q->select[i]);
 	}
 	if (v2) {
 		list_add(l, q->v11 ? 0xc0000300 : 0x38e, q->status);
@@ -49,6 +42,8 @@ static void qemu_keep(struct qemu *q, uint32_t msr, uint64_t val)
 
 	if (i < 12 && q->v11)
 		(i & 1 ? q->counter : q->select)[q->halves ? i / 2 : i] = val;
+	else if (msr - 0xc0010000 < 8)
+		(msr & 4 ? q->counter : q->select)[msr & 3] = val;
 	else if (msr - 0xc1 < WORDS_GP)
 		q->counter[msr - 0xc1] = val;
 	else if (msr - 0x186 < WORDS_GP)
@@ -157,22 +152,29 @@ Test(preload_msrs, amd_state_of_qemu_11)
 	}
 }
 
-/* A named CPU model without PerfMonV2: what QEMU 11.1 then saves is not the PMU's state. */
+/* A named CPU model without PerfMonV2, or without PERFCTR_CORE: what QEMU 11.1 then saves is not
+ * the PMU's state, also of a guest that has not used its PMU yet, or only what is not saved. */
 Test(preload_msrs, part_of_an_amd_state_is_refused)
 {
-	struct qemu q = {.v11 = true, .n = 6};
-	void *vcpu;
+	static const char *const text[] = {"pmu=amd-core", "pmu=amd-v2", "pmu=amd-v2\ngp=4"};
 
-	bed_on("pmu=amd-core");
-	amd_guest_writes(false);
-	qemu_save(&q, false);
-	bed_end();
-	bed_on("pmu=amd-core");
-	cr_assert(!qemu_load(&q, false));
-	cr_assert_eq(get_msr(0xc1), 0);
-	cr_assert_eq(fds_get(b.vcpu, &vcpu), FDS_VCPU);
-	cr_expect(!((struct vcpu *)vcpu)->carried, "no warning that it is not saved");
-	fds_put(b.vcpu);
+	for (int k = 0; k < 2 * 2 * 3; k++) {
+		struct qemu q = {.v11 = true, .n = k & 1 ? 4 : 6};
+		void *vcpu;
+
+		bed_on(text[k / 4]);
+		if (k & 2)
+			RUN(WRMSR(0xc0010200 + 2 * (k / 4 == 2 ? 3 : 5), 0x300c0));
+		qemu_save(&q, false);
+		bed_end();
+		bed_on(text[k / 4]);
+		cr_assert(!qemu_load(&q, false), "%d", k);
+		cr_assert_eq(get_msr(0xc1), 0);
+		cr_assert_eq(fds_get(b.vcpu, &vcpu), FDS_VCPU);
+		cr_expect(!((struct vcpu *)vcpu)->carried, "no warning that it is not saved");
+		fds_put(b.vcpu);
+		bed_end();
+	}
 }
 
 Test(preload_refused, amd_words_of_a_pmu_that_is_not_there)
