@@ -73,19 +73,20 @@ L2 void l2_loop(uint64_t n)
 	__asm__ volatile("1: dec %0\n jnz 1b" : "+r"(n) : : "cc", "memory");
 }
 
-/* Without global registers each counter that is on is stopped and started, with a look at it. */
+/* Stops all counters, and looks for an overflow of each of the @n that are on. Without global
+ * registers each is stopped. */
 L2 void l2_disable(const volatile struct l2_job *j, uint32_t n)
 {
-	if (j->v2) {
+	if (j->v2)
 		l2_wr(GLOBAL_CTL, 0);
-		return;
-	}
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; !j->v2 && i < n; i++) {
 		uint64_t x = l2_rd(CTL(i));
 
 		if (x & EN)
 			l2_wr(CTL(i), x & ~EN);
 	}
+	for (uint32_t i = 0; i < n; i++)
+		l2_rd(j->v2 ? STATUS : CTR(i));
 }
 
 L2 void l2_enable(const volatile struct l2_job *j, uint32_t from, uint32_t n)
@@ -93,28 +94,62 @@ L2 void l2_enable(const volatile struct l2_job *j, uint32_t from, uint32_t n)
 	for (uint32_t i = 0; !j->v2 && i < n; i++)
 		l2_wr(CTL(i), j->select[(from + i) % j->events] | EN);
 	if (j->v2)
-		l2_wr(GLOBAL_CTL, (1u << n) - 1);
+		l2_wr(GLOBAL_CTL, (1u << L2_COUNTERS) - 1);
 }
 
-/* @n events from number @from on, on counters from 0 on, begin at @start. */
-L2 void l2_in(const volatile struct l2_job *j, uint32_t from, uint32_t n, uint64_t start)
+/* While all are stopped: @n events from number @from on get counters from 0 on. */
+L2 void l2_add(const volatile struct l2_job *j, uint32_t from, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		l2_wr(CTR(i), start);
+		uint32_t e = (from + i) % j->events;
+
+		l2_wr(CTR(i), j->value[e]);
 		if (j->v2)
-			l2_wr(CTL(i), j->select[(from + i) % j->events] | EN);
+			l2_wr(CTL(i), j->select[e] | EN);
 	}
+	l2_wr(APIC_LVTPC, LVT_NMI);
+}
+
+/* While all are stopped: those events give their counters up. */
+L2 void l2_del(volatile struct l2_job *j, uint32_t from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t e = (from + i) % j->events;
+		uint64_t v;
+
+		l2_wr(CTL(i), j->select[e]);
+		l2_rd(j->v2 ? STATUS : CTR(i));
+		v = l2_rdpmc(i);
+		j->count[e] += (v - j->value[e]) & WIDTH;
+		j->value[e] = v;
+	}
+}
+
+/* A context switch to the task of the events, and from it. */
+L2 void l2_in(const volatile struct l2_job *j, uint32_t from, uint32_t n)
+{
+	l2_disable(j, 0);
+	l2_add(j, from, n);
 	l2_enable(j, from, n);
 }
 
-L2 void l2_off(volatile struct l2_job *j, uint32_t from, uint32_t n, uint64_t start)
+L2 void l2_off(volatile struct l2_job *j, uint32_t from, uint32_t n)
 {
 	l2_disable(j, n);
-	for (uint32_t i = 0; i < n; i++) {
-		if (j->v2)
-			l2_wr(CTL(i), j->select[(from + i) % j->events]);
-		j->count[(from + i) % j->events] += (l2_rdpmc(i) - start) & WIDTH;
-	}
+	l2_del(j, from, n);
+	l2_enable(j, from, 0);
+}
+
+/* The timer of multiplexing: all move by one. */
+L2 uint32_t l2_rotate(volatile struct l2_job *j, uint32_t from, uint32_t n)
+{
+	uint32_t next = (from + 1) % j->events;
+
+	l2_disable(j, n);
+	l2_del(j, from, n);
+	l2_add(j, next, n);
+	l2_enable(j, next, n);
+	return next;
 }
 
 L2_TEXT static void l2_pmi(volatile struct l2_job *j)
@@ -123,8 +158,8 @@ L2_TEXT static void l2_pmi(volatile struct l2_job *j)
 
 	j->pmis++;
 	if (j->v2) {
-		status = l2_rd(STATUS);
 		l2_wr(GLOBAL_CTL, 0);
+		status = l2_rd(STATUS);
 	} else {
 		l2_wr(APIC_LVTPC, LVT_NMI);
 	}
@@ -132,13 +167,14 @@ L2_TEXT static void l2_pmi(volatile struct l2_job *j)
 	if (v & HALF) {
 		j->none++;
 	} else {
-		j->count[0] += v + j->period;
-		l2_wr(CTR(0), -j->period & WIDTH);
+		j->count[0] += (v - j->value[0]) & WIDTH;
+		l2_wr(CTR(0), j->value[0]);
 	}
 	if (!j->v2)
 		return;
-	l2_wr(STATUS_CLR, status);
-	l2_wr(GLOBAL_CTL, 1);
+	if (status)
+		l2_wr(STATUS_CLR, ~(status & ~1ULL));
+	l2_wr(GLOBAL_CTL, (1u << L2_COUNTERS) - 1);
 }
 
 L2_TEXT static void l2_main(volatile struct l2_job *j)
@@ -151,19 +187,21 @@ L2_TEXT static void l2_main(volatile struct l2_job *j)
 
 		l2_out(L2_PORT_DONE);
 		n = j->events < L2_COUNTERS ? j->events : L2_COUNTERS;
-		if (j->row == L2_SAMPLE)
-			l2_in(j, 0, 1, -j->period & WIDTH);
+		for (uint32_t i = 0; i < j->events; i++)
+			j->value[i] = j->row == L2_SAMPLE ? -j->period & WIDTH : HALF + 1;
+		if (j->row == L2_ROTATE || j->row == L2_SAMPLE)
+			l2_in(j, from, n);
 		for (uint64_t u = 0; u < j->units; u++) {
-			if (j->row == L2_COUNT || j->row == L2_ROTATE)
-				l2_in(j, from, n, HALF + 1);
+			if (j->row == L2_COUNT)
+				l2_in(j, from, n);
 			l2_loop(j->loop);
-			if (j->row == L2_COUNT || j->row == L2_ROTATE)
-				l2_off(j, from, n, HALF + 1);
+			if (j->row == L2_COUNT)
+				l2_off(j, from, n);
 			if (j->row == L2_ROTATE)
-				from = (from + n) % j->events;
+				from = l2_rotate(j, from, n);
 			l2_out(L2_PORT_UNIT);
 		}
-		if (j->row == L2_SAMPLE)
-			l2_off(j, 0, 1, -j->period & WIDTH);
+		if (j->row == L2_ROTATE || j->row == L2_SAMPLE)
+			l2_off(j, from, n);
 	}
 }

@@ -24,7 +24,7 @@ enum l2_row {
 	L2_PLAIN,  /* the PMU is not touched */
 	L2_COUNT,  /* each unit: all events are started, and read at its end, as at context switches
 		    */
-	L2_ROTATE, /* the same, and the units take turns at the events */
+	L2_ROTATE, /* more events than counters, which are multiplexed after each unit */
 	L2_SAMPLE, /* the first event interrupts after each period */
 };
 
@@ -42,6 +42,7 @@ struct l2_job {
 	uint64_t pmis;
 	uint64_t none; /* PMIs without an overflow */
 	uint64_t count[L2_EVENTS];
+	uint64_t value[L2_EVENTS]; /* of the counter, when the event last had one */
 };
 
 extern const char __start_l2[], __stop_l2[]; /* the section, by the linker */
