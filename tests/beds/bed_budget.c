@@ -4,21 +4,13 @@
  * exact: nothing is lost, nothing is counted twice, and missing counts are marked.
  */
 #include <stdlib.h>
-#include <time.h>
 
 #include "tests/beds/bed.h"
 #include "tests/beds/tenants.h"
 #include "tests/beds/workload.h"
+#include "vpmu/util/clock.h"
 
 #define LOOPS 6
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static void start_loops(struct looper l[LOOPS], uint64_t n, unsigned int times)
 {
@@ -58,9 +50,9 @@ static const char *const twelve[] = {"instructions:uGH",
 /* What an event daemon does. */
 static void tend_for(struct bpf_backend *k, uint64_t ns)
 {
-	uint64_t end = now_ns() + ns;
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + ns;
 
-	while (now_ns() < end) {
+	while (clock_ns(CLOCK_MONOTONIC) < end) {
 		usleep(20000);
 		bpf_backend_tend(k);
 	}
@@ -176,7 +168,7 @@ static const char *const events[] = {"instructions:GH", "cycles:GH",	    "instru
 /* No account can have run longer than all CPUs together. */
 static void times_are_possible(const struct tenants *t, uint64_t since_ns)
 {
-	uint64_t all = 2 * (now_ns() - since_ns);
+	uint64_t all = 2 * (clock_ns(CLOCK_MONOTONIC) - since_ns);
 
 	for (unsigned int i = 0; i < t->nr_tenants + 2; i++) {
 		for (unsigned int k = 0; k < t->nr_keys; k++) {
@@ -201,7 +193,7 @@ Test(bed_budget, a_cpu_that_goes_and_comes)
 	bed_cpu1(true);
 	tenants_open(&t, LOOPS, events);
 	usleep(3000000); /* an attach that is long ago must not count */
-	begin = now_ns();
+	begin = clock_ns(CLOCK_MONOTONIC);
 	tenants_attach(&t, t.nr_keys, true);
 	start_loops(l, 20000, 400);
 	for (int i = 0; i < 12; i++) {

@@ -12,6 +12,7 @@
 #include "tests/beds/bed.h"
 #include "tests/beds/tenants.h"
 #include "tests/beds/workload.h"
+#include "tests/measured.h"
 
 /* What differs from one kind of CPU to the other: @arm on arm64, @x86 on x86. */
 #ifdef __aarch64__
@@ -231,7 +232,7 @@ Test(bed_switch, of_preemptions)
 static double bpf_backend_cost(const struct pair *p, uint64_t (*count)(void *), void *arg)
 {
 	enum { REPEATS = 9 };
-	double cost[REPEATS], x;
+	double cost[REPEATS];
 
 	for (int i = 0; i < REPEATS; i++) {
 		uint64_t v[3];
@@ -242,13 +243,8 @@ static double bpf_backend_cost(const struct pair *p, uint64_t (*count)(void *), 
 		pair_rounds(p, 400);
 		v[2] = count(arg);
 		cost[i] = ((double)(v[2] - v[1]) - (double)(v[1] - v[0])) / (2 * 300);
-		for (int j = i; j > 0 && cost[j] < cost[j - 1]; j--) {
-			x = cost[j];
-			cost[j] = cost[j - 1];
-			cost[j - 1] = x;
-		}
 	}
-	return cost[REPEATS / 2];
+	return median(cost, REPEATS);
 }
 
 static uint64_t count_event(void *arg)

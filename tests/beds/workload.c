@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "tests/beds/bed.h"
+#include "tests/measured.h"
 
 #define CGROUPS "/sys/fs/cgroup"
 
@@ -120,13 +121,6 @@ void pair_end(struct pair *p)
 	cgroup_enter(NULL);
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 double pair_cost(const char *a, const char *b)
 {
 	int fd = bed_open("instructions:GH", -1, 0, -1);
@@ -147,8 +141,7 @@ double pair_cost(const char *a, const char *b)
 	}
 	close(fd);
 	pair_end(&p);
-	qsort(cost, REPEATS, sizeof(cost[0]), compare);
-	return cost[REPEATS / 2];
+	return median(cost, REPEATS);
 }
 
 /* ---- loops -------------------------------------------------------------------------------- */

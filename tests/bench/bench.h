@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/measured.h"
+
 /*
  * Units that travel from one machine to another: small pieces of code, measured in the same rounds
  * as the benchmark. A benchmark uses the unit that resembles its main work. No unit contains
@@ -90,6 +92,9 @@ void bench_report_ns(const char *name, const struct bench_set *set, unsigned int
 void bench_report_as(const char *name, double value, const char *value_unit,
 		     const struct bench_set *set, unsigned int i, double parts,
 		     enum bench_unit unit, double goal, json_t *params);
+
+/* bench_oom - end without memory. */
+_Noreturn void bench_oom(void);
 
 /* CPU time in ns of this thread / of the process. */
 double bench_thread_ns(void);

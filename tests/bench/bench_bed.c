@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/bench/bench_bed.h"
+#include "tests/emu/attack.h"
 #include "vpmu/account.h"
 #include "vpmu/host.h"
 
@@ -127,6 +128,15 @@ void start(struct bvm *v)
 	must(!vm_start(v->vm, err, sizeof(err)), "VM", err);
 }
 
+int bvm_load_chip(struct vm *vm, void *arg, char *err, size_t errlen)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; i < vm->nr_vcpus && !ret; i++)
+		ret = chip_attack_load(arg, vm->ops, vm->vcpus[i].ev, i, vm->ram.base);
+	return ret;
+}
+
 uint64_t insns(struct bed *b)
 {
 	struct runner_stats s;
@@ -149,11 +159,4 @@ void run_slices(void *arg, uint64_t n)
 double insns_per_slice(struct bed *b)
 {
 	return (double)(insns(b) - b->insns_before) / (double)b->slices;
-}
-
-int bench_by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }

@@ -45,6 +45,8 @@ void bvm_open_load(struct bed *b, struct bvm *v, unsigned int vcpus,
 /* bvm_open_linux - the same with the hardware of stock kernels. */
 void bvm_open_linux(struct bed *b, struct bvm *v, unsigned int vcpus,
 		    int (*load)(struct vm *vm, void *arg, char *err, size_t errlen), void *arg);
+/* bvm_load_chip - vm_opts.load of the struct chip_attack @arg. */
+int bvm_load_chip(struct vm *vm, void *arg, char *err, size_t errlen);
 void bvm_close(struct bvm *v);
 void start(struct bvm *v);
 
@@ -54,8 +56,5 @@ uint64_t insns(struct bed *b);
 void run_slices(void *arg, uint64_t n);
 /* insns_per_slice - guest instructions per slice, the mean of all slices of run_slices(). */
 double insns_per_slice(struct bed *b);
-
-/* bench_by_value - for qsort() of doubles. */
-int bench_by_value(const void *a, const void *b);
 
 #endif

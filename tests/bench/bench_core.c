@@ -40,12 +40,6 @@ struct bed {
 	unsigned int at; /* its next VM, where a batch does not run all */
 };
 
-static void oom(void)
-{
-	fprintf(stderr, "vpmu-bench: out of memory\n");
-	exit(1);
-}
-
 static void bed_open(struct bed *b, unsigned int vms)
 {
 	*b = (struct bed){.host = vpmu_host_create(), .vms = vms};
@@ -53,19 +47,19 @@ static void bed_open(struct bed *b, unsigned int vms)
 	b->order = calloc(vms, sizeof(*b->order));
 	if (!b->host || !b->vm || !b->order || vpmu_emupmu_init(&b->pmu, NULL) ||
 	    vpmu_pcpu_create(b->host, &b->pmu.pmu, 0, &b->p))
-		oom();
+		bench_oom();
 	for (unsigned int i = 0; i < vms; i++) {
 		struct vm *vm = &b->vm[i];
 
 		b->order[i] = i;
 		if (vpmu_account_create(vpmu_host_root(b->host), NULL, &vm->tenant) ||
 		    vpmu_account_create(vm->tenant, NULL, &vm->vm))
-			oom();
+			bench_oom();
 		for (int v = 0; v < 2; v++)
 			if (vpmu_account_create(vm->vm, NULL, &vm->vcpu[v]) ||
 			    vpmu_context_init(&vm->ctx[v], vm->vcpu[v], vm->vm) ||
 			    vpmu_context_place(&vm->ctx[v], b->p))
-				oom();
+				bench_oom();
 	}
 }
 
@@ -82,14 +76,14 @@ static void bed_consumers(struct bed *b, size_t per_vm)
 	a = calloc(b->nr_consumers, sizeof(*a));
 	k = calloc(b->nr_consumers, sizeof(*k));
 	if (!b->consumers || !c || !a || !k)
-		oom();
+		bench_oom();
 	for (size_t i = 0; i < b->nr_consumers; i++) {
 		c[i] = &b->consumers[i];
 		a[i] = b->vm[i / per_vm].tenant;
 		k[i] = key((int)(i % per_vm % KEYS));
 	}
 	if (vpmu_consumer_add_many(c, a, k, b->nr_consumers, NULL))
-		oom();
+		bench_oom();
 	free(c);
 	free(a);
 	free(k);
@@ -102,7 +96,7 @@ static void bed_close(struct bed *b)
 		struct vpmu_consumer **c = calloc(b->nr_consumers, sizeof(*c));
 
 		if (!c)
-			oom();
+			bench_oom();
 		for (size_t n = 0; n < b->nr_consumers; n++)
 			c[n] = &b->consumers[n];
 		vpmu_consumer_del_many(c, b->nr_consumers, NULL);
@@ -340,13 +334,13 @@ static int consumers(const char *name, bool add, enum bench_unit unit, double go
 		b->nr_consumers = others[i];
 		b->consumers = calloc(others[i], sizeof(*b->consumers));
 		if (!b->consumers)
-			oom();
+			bench_oom();
 		for (size_t c = 0; c < others[i]; c++)
 			if (vpmu_consumer_add(&b->consumers[c],
 					      c % 2 ? b->vm[0].tenant : b->vm[0].vm, key(0), NULL))
-				oom();
+				bench_oom();
 		if (!add && vpmu_consumer_add(&o->c, o->a, key(0), b->p))
-			oom();
+			bench_oom();
 		set.c[i] =
 			add ? (struct bench_case){.fn = run_add_del, .arg = o, .n = ADD_DEL_BATCH}
 			    : (struct bench_case){.fn = run_read, .arg = o};

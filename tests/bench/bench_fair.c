@@ -17,15 +17,6 @@ static int load(struct vm *vm, void *arg, char *err, size_t errlen)
 	return attack_load(arg, vm->ops, vm->vcpus[0].ev, vm->ram.base);
 }
 
-static int load_chip(struct vm *vm, void *arg, char *err, size_t errlen)
-{
-	int ret = 0;
-
-	for (unsigned int i = 0; i < vm->nr_vcpus && !ret; i++)
-		ret = chip_attack_load(arg, vm->ops, vm->vcpus[i].ev, i, vm->ram.base);
-	return ret;
-}
-
 static void attack_open(struct bed *b, struct bvm *v, const struct attack *a)
 {
 	bvm_open_load(b, v, 1, load, (void *)a);
@@ -62,7 +53,7 @@ static double share(const struct attack *a, const struct chip_attack *chip, unsi
 	bed_open(&b, 1, 100000);
 	attack_open(&b, &victim, &attacks[0]);
 	if (chip) {
-		bvm_open_linux(&b, &other, chip->vcpus, load_chip, (void *)chip);
+		bvm_open_linux(&b, &other, chip->vcpus, bvm_load_chip, (void *)chip);
 		start(&other);
 	} else {
 		attack_open(&b, &other, a);
@@ -72,11 +63,10 @@ static double share(const struct attack *a, const struct chip_attack *chip, unsi
 		measure(&b, &victim, 16000000, ns);
 		shares[i] = 100 * ns[0] / (ns[0] + ns[1]);
 	}
-	qsort(shares, rounds, sizeof(shares[0]), bench_by_value);
 	bvm_close(&other);
 	bvm_close(&victim);
 	bed_close(&b);
-	return shares[rounds / 2];
+	return median(shares, rounds);
 }
 
 /* Returns true if VPMU_ATTACK is not set, or is in @name. */

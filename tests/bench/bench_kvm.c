@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/bench/bench_bed.h"
@@ -467,14 +466,6 @@ int bench_kvm_rdpmc(void)
 
 #define BOOTS 40
 
-static double wall_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* Resident memory of process @pid, in KiB: its own, and with the files it maps. The
  * largest anonymous mapping of exactly the guest's size is the guest's RAM, and is left out. */
 static bool resident(pid_t pid, unsigned long *own, unsigned long *all)
@@ -520,7 +511,7 @@ static bool start_one(const char *vmm, const char *vm, struct started *s)
 	pid_t pid;
 
 	must(!pipe(out), "kvm_boot", strerror(errno));
-	from = wall_ms();
+	from = 1e3 * clock_s(CLOCK_MONOTONIC);
 	pid = fork();
 	must(pid >= 0, "kvm_boot", strerror(errno));
 	if (!pid) {
@@ -531,7 +522,7 @@ static bool start_one(const char *vmm, const char *vm, struct started *s)
 	}
 	close(out[1]);
 	n = read(out[0], line, sizeof(line) - 1);
-	s->ms = wall_ms() - from;
+	s->ms = 1e3 * clock_s(CLOCK_MONOTONIC) - from;
 	line[n > 0 ? n : 0] = 0;
 	must(strstr(line, "] x"), "kvm_boot", n > 0 ? line : "vpmu-vmm ended");
 	n = resident(pid, &s->own, &s->all);
@@ -566,7 +557,7 @@ int bench_kvm_boot(void)
 		ms[i] = s[i].ms;
 	}
 	unlink(path);
-	qsort(ms, n, sizeof(ms[0]), bench_by_value);
+	qsort(ms, n, sizeof(ms[0]), by_value);
 	bench_report("kvm_boot", ms[n / 4], "ms", 20, false,
 		     json_pack("{s:i, s:f}", "starts", (int)n, "median_ms", ms[n / 2]));
 	bench_report("kvm_boot_memory", (double)s[n - 1].own / 1024, "MiB", 5, false,

@@ -39,14 +39,6 @@ static double seconds(const struct timeval *t)
 	return (double)t->tv_sec + 1e-6 * (double)t->tv_usec;
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Runs @argv with its output in @out, or nowhere if that is -1. Returns its process. */
 static pid_t spawn(char *const *argv, int out)
 {
@@ -171,12 +163,6 @@ static double boot(int what, char *initrd)
 	return s;
 }
 
-static double median(double *v, unsigned int n)
-{
-	qsort(v, n, sizeof(*v), bench_by_value);
-	return v[n / 2];
-}
-
 int bench_linux_boot_emu(void)
 {
 	static const struct {
@@ -254,9 +240,9 @@ int bench_linux_idle(void)
 	while (!strstr(said, "idle now"));
 	sleep(2); /* the kernel's work after its boot */
 	cpu = cpu_time(pid);
-	begin = now();
+	begin = clock_s(CLOCK_MONOTONIC);
 	sleep(IDLE_S);
-	cpu = (cpu_time(pid) - cpu) / (now() - begin);
+	cpu = (cpu_time(pid) - cpu) / (clock_s(CLOCK_MONOTONIC) - begin);
 	kill(pid, SIGTERM);
 	while ((n = read(out[0], said, sizeof(said))) > 0)
 		;

@@ -111,12 +111,6 @@ static int qemu_run(const char *args, bool icount, struct outcome *o)
 	return 0;
 }
 
-static double median(double *v, unsigned int n)
-{
-	qsort(v, n, sizeof(*v), bench_by_value);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 static double qemu_ns(const struct program *p, char args[2][64], bool icount, unsigned int status)
 {
 	struct outcome o[2] = {0};

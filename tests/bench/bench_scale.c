@@ -23,18 +23,12 @@
 
 #define CTRS 8
 
-static void oom(void)
-{
-	fprintf(stderr, "vpmu-bench: out of memory\n");
-	exit(1);
-}
-
 static void *zeroed(size_t n, size_t size)
 {
 	void *p = calloc(n, size);
 
 	if (!p)
-		oom();
+		bench_oom();
 	return p;
 }
 
@@ -121,13 +115,13 @@ static void pair_open(struct pair *x, unsigned int keys)
 	*x = (struct pair){.host = vpmu_host_create()};
 	words_init(&x->w);
 	if (!x->host || vpmu_pcpu_create(x->host, &x->w.pmu, 0, &x->p))
-		oom();
+		bench_oom();
 	for (int v = 0; v < 2; v++) {
 		if (vpmu_account_create(vpmu_host_root(x->host), NULL, &x->vm[v]) ||
 		    vpmu_account_create(x->vm[v], NULL, &x->vcpu[v]) ||
 		    vpmu_context_init(&x->ctx[v], x->vcpu[v], x->vm[v]) ||
 		    vpmu_context_place(&x->ctx[v], x->p))
-			oom();
+			bench_oom();
 		for (unsigned int k = 0; k < keys; k++, x->n++) {
 			x->list[x->n] = &x->c[x->n];
 			a[x->n] = x->vm[v];
@@ -135,7 +129,7 @@ static void pair_open(struct pair *x, unsigned int keys)
 		}
 	}
 	if (vpmu_consumer_add_many(x->list, a, key, x->n, NULL))
-		oom();
+		bench_oom();
 }
 
 static void pair_close(struct pair *x)
@@ -219,11 +213,11 @@ static void crowd_pcpus(struct crowd *x, unsigned int pcpus)
 
 	*x = (struct crowd){.host = vpmu_host_create(), .pcpus = pcpus};
 	if (!x->host || vpmu_account_create(vpmu_host_root(x->host), NULL, &x->tenant))
-		oom();
+		bench_oom();
 	for (unsigned int i = 0; i < pcpus; i++)
 		if (vpmu_emupmu_init(&x->pmu[i], &opts) ||
 		    vpmu_pcpu_create(x->host, &x->pmu[i].pmu, i, &x->p[i]))
-			oom();
+			bench_oom();
 }
 
 static void crowd_vms(struct crowd *x)
@@ -232,10 +226,10 @@ static void crowd_vms(struct crowd *x)
 		if (vpmu_account_create(x->tenant, NULL, &x->vm[i]) ||
 		    vpmu_account_create(x->vm[i], NULL, &x->vcpu[i]) ||
 		    vpmu_context_init(&x->ctx[i], x->vcpu[i], x->vm[i]))
-			oom();
+			bench_oom();
 		for (unsigned int p = 0; p < x->pcpus; p++)
 			if (vpmu_context_place(&x->ctx[i], x->p[(i + p) % x->pcpus]))
-				oom();
+				bench_oom();
 	}
 }
 
@@ -250,7 +244,7 @@ static void crowd_attach(struct crowd *x, size_t keys, bool each, bool one)
 		x->key[i] = crowd_key(i % keys);
 	}
 	if (vpmu_consumer_add_many(x->list, x->acc, x->key, x->n, NULL))
-		oom();
+		bench_oom();
 }
 
 static void crowd_detach(struct crowd *x)
@@ -268,19 +262,6 @@ static void crowd_close(struct crowd *x)
 			vpmu_context_fini(&x->ctx[i]);
 	vpmu_host_destroy(x->host);
 	free(x);
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double median(double *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), by_value);
-	return v[n / 2];
 }
 
 #define TENANT_RUNS 101
@@ -464,7 +445,7 @@ int bench_safe_point(void)
 	crowd_pcpus(x, SAFE_PCPUS);
 	crowd_vms(x);
 	if (pthread_create(&t, NULL, own, &o))
-		oom();
+		bench_oom();
 	for (size_t run = 0; run < SAFE_RUNS; run++) {
 		for (size_t what = 0; what < ASKED; what++) {
 			__atomic_store_n(&o.most, 0, __ATOMIC_RELAXED);

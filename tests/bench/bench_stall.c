@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/bench/bench.h"
@@ -89,15 +88,6 @@ static int load(struct vm *vm, void *arg, char *err, size_t errlen)
 	return ret;
 }
 
-static int load_chip(struct vm *vm, void *arg, char *err, size_t errlen)
-{
-	int ret = 0;
-
-	for (unsigned int i = 0; i < vm->nr_vcpus && !ret; i++)
-		ret = chip_attack_load(arg, vm->ops, vm->vcpus[i].ev, i, vm->ram.base);
-	return ret;
-}
-
 static void ask(struct stall *s, const char *request)
 {
 	char *answer = server_dispatch(s->control.server, request, strlen(request));
@@ -119,7 +109,7 @@ static void add_attack(struct stall *s, const struct attack *a, const struct chi
 		 chip ? chip->vcpus : VCPUS, ATTACK_RAM >> 20, chip ? "kernel" : "image");
 	must(!config_vm_option(&s->config, option, err, sizeof(err)), "control_stall", err);
 	c = &s->config.vms[s->config.nr_vms - 1];
-	must(!machine_vm_restore(s->machine, c, chip ? load_chip : load,
+	must(!machine_vm_restore(s->machine, c, chip ? bvm_load_chip : load,
 				 chip ? (void *)chip : (void *)a, &vm, err, sizeof(err)),
 	     "control_stall", err);
 }
@@ -165,14 +155,6 @@ static void stall_close(struct stall *s, const struct attack *a)
 
 /* ---- times ---- */
 
-static double now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* How long threads of this process have waited for a CPU so far, all together. 0: the kernel does
  * not say. */
 static double waited_ms(void)
@@ -208,10 +190,10 @@ struct times {
 
 static void timed(struct stall *s, const char *request, const char *attack, struct times *t)
 {
-	double waited = waited_ms(), start = now_ms(), ms;
+	double waited = waited_ms(), start = 1e3 * clock_s(CLOCK_MONOTONIC), ms;
 
 	ask(s, request);
-	ms = now_ms() - start;
+	ms = 1e3 * clock_s(CLOCK_MONOTONIC) - start;
 	waited = waited_ms() - waited;
 	t->ms[t->n++] = ms;
 	if (ms > t->worst) {
@@ -223,7 +205,7 @@ static void timed(struct stall *s, const char *request, const char *attack, stru
 
 static void report(const char *call, struct times *t, uint64_t slice)
 {
-	qsort(t->ms, t->n, sizeof(t->ms[0]), bench_by_value);
+	qsort(t->ms, t->n, sizeof(t->ms[0]), by_value);
 	bench_report("control_stall", t->worst, "ms", 100, false,
 		     json_pack("{s:s, s:I, s:i, s:f, s:f, s:s, s:f}", "call", call, "slice",
 			       (json_int_t)slice, "calls", (int)t->n, "median_ms", t->ms[t->n / 2],

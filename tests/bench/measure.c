@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/bench/bench.h"
@@ -39,22 +38,14 @@
 
 static unsigned int rounds_limit;
 
-static double now_ns(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 double bench_thread_ns(void)
 {
-	return now_ns(CLOCK_THREAD_CPUTIME_ID);
+	return 1e9 * clock_s(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double bench_process_ns(void)
 {
-	return now_ns(CLOCK_PROCESS_CPUTIME_ID);
+	return 1e9 * clock_s(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void bench_limit_rounds(unsigned int rounds)
@@ -67,7 +58,7 @@ unsigned int bench_rounds(unsigned int rounds)
 	return rounds_limit && rounds > rounds_limit ? rounds_limit : rounds;
 }
 
-static void oom(void)
+void bench_oom(void)
 {
 	fprintf(stderr, "vpmu-bench: out of memory\n");
 	exit(1);
@@ -132,7 +123,7 @@ static void run_page(void *arg, uint64_t n)
 			       0);
 
 		if (p == MAP_FAILED)
-			oom();
+			bench_oom();
 		*(volatile char *)p = 1;
 		munmap(p, size);
 	}
@@ -213,19 +204,12 @@ double bench_block_ns(unsigned int batches)
 
 /* ---- statistics ---- */
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static double *copy(const double *v, unsigned int n)
 {
 	double *w = calloc(n, sizeof(*w));
 
 	if (!w)
-		oom();
+		bench_oom();
 	memcpy(w, v, n * sizeof(*w));
 	return w;
 }
@@ -283,7 +267,7 @@ static void grow(struct bench_case *c, unsigned int rounds)
 	double *v = realloc(c->round_ns, rounds * sizeof(*v));
 
 	if (!v)
-		oom();
+		bench_oom();
 	c->round_ns = v;
 }
 

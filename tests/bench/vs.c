@@ -37,10 +37,8 @@ static double *values(void)
 {
 	double *v = calloc(nr_runs, sizeof(*v));
 
-	if (!v) {
-		fprintf(stderr, "vpmu-bench: out of memory\n");
-		exit(1);
-	}
+	if (!v)
+		bench_oom();
 	return v;
 }
 
@@ -145,13 +143,6 @@ static int run_one(const char *path, unsigned int rounds, const char *name, unsi
 failed:
 	fprintf(stderr, "vpmu-bench: %s: %s\n", path, strerror(errno));
 	return 1;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 static bool is_rate(const char *unit)

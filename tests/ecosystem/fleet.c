@@ -21,10 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "exporter/exposition.h"
+#include "vpmu/util/clock.h"
 
 #define TENANTS 10 /* of a host */
 
@@ -39,14 +39,6 @@ static void die(const char *what)
 {
 	fprintf(stderr, "vpmu-fleet: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* ---- hosts ---------------------------------------------------------------------------------- */
@@ -142,7 +134,7 @@ static void sum_families(struct expo *e, const char *what, unsigned int tenants,
 static void text(struct expo *e, unsigned int host)
 {
 	static uint64_t began;
-	uint64_t ns = now_ns();
+	uint64_t ns = clock_ns(CLOCK_REALTIME);
 
 	if (!began)
 		began = ns - 1000000000;

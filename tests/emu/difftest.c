@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/emu/compare.h"
@@ -22,6 +21,7 @@
 #include "tests/emu/emu_side.h"
 #include "tests/emu/host.h"
 #include "tests/emu/vendor.h"
+#include "tests/measured.h"
 #include "vmm/emu/jit/jit.h"
 
 #define STEP_ONE_IN  64u /* single-stepping costs a signal per instruction */
@@ -382,14 +382,6 @@ static int check_batch(const struct batch *b, unsigned int which)
 	return 0;
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static uint64_t nr_failed(void)
 {
 	uint64_t sum = 0;
@@ -401,7 +393,8 @@ static uint64_t nr_failed(void)
 
 static bool enough(double start, uint64_t next)
 {
-	return opt.seconds ? now() - start >= (double)opt.seconds : next >= opt.seed + opt.count;
+	return opt.seconds ? clock_s(CLOCK_MONOTONIC) - start >= (double)opt.seconds
+			   : next >= opt.seed + opt.count;
 }
 
 /* While the helper runs one batch natively, this process makes and checks the others. */
@@ -556,7 +549,7 @@ static int setup(void)
 int main(int argc, char **argv)
 {
 	const char *lacks = host_lacks();
-	double start = now();
+	double start = clock_s(CLOCK_MONOTONIC);
 	bool covered;
 	int rc;
 
@@ -578,8 +571,9 @@ int main(int argc, char **argv)
 	printf("# %" PRIu64 " sequences from seed %" PRIu64 ", %" PRIu64 " instructions, %" PRIu64
 	       " faults, %" PRIu64 " endless, %" PRIu64 " astray, %" PRIu64
 	       " different by vendor, %.1f s, %.0f sequences/s\n",
-	       st.ran, opt.seed, st.insns, st.faults, st.hangs, st.wild, st.vendors, now() - start,
-	       (double)st.ran / (now() - start));
+	       st.ran, opt.seed, st.insns, st.faults, st.hangs, st.wild, st.vendors,
+	       clock_s(CLOCK_MONOTONIC) - start,
+	       (double)st.ran / (clock_s(CLOCK_MONOTONIC) - start));
 	for (int k = 0; k < K_KINDS; k++)
 		printf("%s %d - %s (%" PRIu64 " checked, %" PRIu64 " failed)\n",
 		       st.failed[k] || rc ? "not ok" : "ok", k + 1, kind_name[k], st.checked[k],

@@ -7,20 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "machine_bed.h"
+#include "tests/measured.h"
 
 #define COUNT "stat -j -e instructions:u,,branches:u,,stores:u sieve 3000"
 #define SLOTS 12
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Every value of an event is the same on every VM, in every round. */
 static void same_values(const struct bed_line *l, const json_t *stat, void *arg)
@@ -95,12 +87,12 @@ static unsigned int round_of(unsigned int n)
 
 int main(int argc, char **argv)
 {
-	double end = now() + (argc > 1 ? atof(argv[1]) : 5);
+	double end = clock_s(CLOCK_MONOTONIC) + (argc > 1 ? atof(argv[1]) : 5);
 	unsigned int rounds = 0, values = 0;
 
 	do
 		values += round_of(rounds++);
-	while (now() < end);
+	while (clock_s(CLOCK_MONOTONIC) < end);
 	printf("%u rounds, %u values equal\n", rounds, values);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "vpmu/util/clock.h"
 #include "vpmud/discover/discover.h"
 
 static const char *or_none(const char *text)
@@ -55,10 +56,7 @@ static void note(void *arg, const char *line)
 
 static uint64_t now_us(clockid_t clock)
 {
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+	return clock_ns(clock) / 1000;
 }
 
 /* Turn the loop until a signal, and print the CPU time of turns: the daemon's other work waits

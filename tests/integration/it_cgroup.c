@@ -21,6 +21,7 @@
 
 #include "cgroup/priv.h"
 #include "tests/integration/cgroup_bed.h"
+#include "tests/measured.h"
 
 #define NR_KEYS 5
 
@@ -29,14 +30,6 @@ static const vpmu_key_t keys[NR_KEYS] = {
 	SW(PERF_COUNT_SW_CPU_MIGRATIONS),   SW(PERF_COUNT_SW_CPU_CLOCK),
 	SW(PERF_COUNT_SW_PAGE_FAULTS_MIN),
 };
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
 
 /* ---- conservation ------------------------------------------------------------------------- */
 
@@ -130,9 +123,9 @@ static void churn(const struct bpf_backend_opts *o)
 	for (unsigned int i = 0; i < NR_KEYS; i++)
 		before[1][i] = bed_counters_read(&truth[i]);
 	bed_first();
-	end = now() + (seconds ? atof(seconds) : 3);
+	end = clock_s(CLOCK_MONOTONIC) + (seconds ? atof(seconds) : 3);
 	/* On a slow machine a step can take a second. */
-	for (unsigned int steps = 0; now() < end || steps < 300; steps++) {
+	for (unsigned int steps = 0; clock_s(CLOCK_MONOTONIC) < end || steps < 300; steps++) {
 		churn_step(&c);
 		if (rand() % 8 == 0)
 			vpmu_backend_flush(list);

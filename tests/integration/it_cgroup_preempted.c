@@ -15,6 +15,7 @@
 
 #include "cgroup/priv.h"
 #include "tests/integration/cgroup_bed.h"
+#include "vpmu/util/clock.h"
 
 #define WORKERS 3
 #define NAPS	200
@@ -40,22 +41,15 @@ static volatile struct {
 	bool ready[WORKERS], runs[WORKERS];
 } * shared; /* with the workers */
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 /* Burns, and sleeps now and then: switches of its own will, too. */
 static void burn_and_nap(void)
 {
 	const struct timespec short_time = {0, 1000};
-	uint64_t end = cpu_ns() + BURN_MS * 1000000ULL;
+	uint64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + BURN_MS * 1000000ULL;
 
-	while (cpu_ns() < end) {
-		for (uint64_t part = cpu_ns() + 300000; cpu_ns() < part;)
+	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end) {
+		for (uint64_t part = clock_ns(CLOCK_THREAD_CPUTIME_ID) + 300000;
+		     clock_ns(CLOCK_THREAD_CPUTIME_ID) < part;)
 			;
 		nanosleep(&short_time, NULL);
 	}
@@ -86,7 +80,8 @@ static void yield(unsigned int i)
 	wait_for_all(i);
 	while (!shared->stop) {
 		shared->runs[i] = true;
-		for (uint64_t part = cpu_ns() + 300000; cpu_ns() < part;)
+		for (uint64_t part = clock_ns(CLOCK_THREAD_CPUTIME_ID) + 300000;
+		     clock_ns(CLOCK_THREAD_CPUTIME_ID) < part;)
 			;
 		sched_yield();
 	}

@@ -15,11 +15,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cgroup/priv.h"
 #include "tests/integration/cgroup_bed.h"
+#include "vpmu/util/clock.h"
 
 #define VCPUS	4
 #define BURN_MS 30
@@ -34,14 +34,6 @@ static struct vcpu {
 	bool ends, burns;
 } vcpus[VCPUS];
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 static void *vcpu(void *arg)
 {
 	struct vcpu *v = arg;
@@ -55,7 +47,8 @@ static void *vcpu(void *arg)
 		sem_wait(&v->go);
 		if (v->ends)
 			return NULL;
-		for (end = cpu_ns() + BURN_MS * 1000000ULL; cpu_ns() < end;)
+		for (end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + BURN_MS * 1000000ULL;
+		     clock_ns(CLOCK_THREAD_CPUTIME_ID) < end;)
 			;
 		sem_post(&v->done);
 	}
@@ -360,15 +353,15 @@ static void many_rounds(const struct many *m, const char *how)
 
 	for (int i = 0; i < 5; i++) {
 		many_turn(m, m->nr);
-		t = cpu_ns();
+		t = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		vpmu_backend_flush(m->list);
-		ran += cpu_ns() - t;
-		t = cpu_ns();
+		ran += clock_ns(CLOCK_THREAD_CPUTIME_ID) - t;
+		t = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		vpmu_backend_flush(m->list);
-		slept += cpu_ns() - t;
-		t = cpu_ns();
+		slept += clock_ns(CLOCK_THREAD_CPUTIME_ID) - t;
+		t = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		m->list->source->ops->read_list(m->list);
-		added += cpu_ns() - t;
+		added += clock_ns(CLOCK_THREAD_CPUTIME_ID) - t;
 		many_compare(m, how);
 	}
 	printf("# %u threads, %s: %.2f ms CPU to read them if all have run, %.2f ms if none has; "

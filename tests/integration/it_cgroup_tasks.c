@@ -22,11 +22,11 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cgroup/priv.h"
 #include "tests/integration/cgroup_bed.h"
+#include "tests/measured.h"
 
 #define TENANTS 10
 #define VCPUS	10	   /* of a VM */
@@ -67,14 +67,6 @@ static void *vcpu(void *arg)
 		__atomic_add_fetch(&all.done, 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
-}
-
-static double now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
 }
 
 static void *memory(size_t bytes)
@@ -167,7 +159,7 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 	cr_assert(row && was && right);
 	start_threads();
 	bpf_backend_usage(k, &before);
-	t[0] = now_ms();
+	t[0] = 1e3 * clock_s(CLOCK_MONOTONIC);
 	for (unsigned int i = 0; i < TENANTS; i++) {
 		tenant[i] = bed_node(s->root);
 		sum[i] = list = bed_counting(tenant[i], key, 1, list);
@@ -181,9 +173,9 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 		bed_bind_task(n, all.tid[i]);
 		row[i] = list = bed_counting(n, key, 1, list);
 	}
-	t[1] = now_ms();
+	t[1] = 1e3 * clock_s(CLOCK_MONOTONIC);
 	bed_attach(list);
-	t[2] = now_ms();
+	t[2] = 1e3 * clock_s(CLOCK_MONOTONIC);
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		uint64_t tenants[TENANTS] = {0}, lacking = 0;
 		unsigned int lack = 0;
@@ -192,9 +184,9 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 		missed = u.missed;
 		nobodys = unclaimed(k);
 		run_all(k);
-		t[3] = now_ms();
+		t[3] = 1e3 * clock_s(CLOCK_MONOTONIC);
 		read_all(list);
-		t[3] = now_ms() - t[3];
+		t[3] = 1e3 * clock_s(CLOCK_MONOTONIC) - t[3];
 		bpf_backend_usage(k, &u);
 		missed = u.missed - missed;
 		never = 0;
@@ -224,9 +216,9 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 		     ROUNDS);
 	getrusage(RUSAGE_SELF, &r);
 	cr_expect_gt(bed_conserved(s), 0);
-	t[4] = now_ms();
+	t[4] = 1e3 * clock_s(CLOCK_MONOTONIC);
 	bed_detach(list);
-	t[5] = now_ms();
+	t[5] = 1e3 * clock_s(CLOCK_MONOTONIC);
 	printf("# %u bound tasks in %u VMs: %.0f ms for nodes and bindings, %.0f to attach, %.0f "
 	       "to read all; maps grew by "
 	       "%.1f MB; %u events; detached in %.0f ms; %.0f MB resident, stacks of the tasks "

@@ -8,6 +8,7 @@
 #include "alloc_wrap.h"
 #include "cgroup_host.h"
 #include "vpmu/core/internal.h"
+#include "vpmu/util/clock.h"
 
 static struct test_host h;
 static struct vpmu_backend *src;
@@ -225,14 +226,6 @@ static void sample(void *arg, const struct vpmu_backend_sample *s)
 	seen_ns = s->time_ns;
 }
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
 Test(source_core, samples_carry_their_time_if_asked)
 {
 	struct vpmu_sampling_opts o = {.key = keys[0], .period = 10, .sample = sample};
@@ -242,11 +235,12 @@ Test(source_core, samples_carry_their_time_if_asked)
 	for (int times = 0; times < 2; times++) {
 		o.times = times;
 		cr_assert_eq(vpmu_backend_sample_start(src->root, &o, &s), 0);
-		before = monotonic_ns();
+		before = clock_ns(CLOCK_MONOTONIC);
 		test_run(&h, 0, NULL, 10);
 		vpmu_backend_flush_node(src->root);
 		cr_expect_eq(samples, times + 1);
-		cr_expect(times ? seen_ns >= before && seen_ns <= monotonic_ns() : !seen_ns);
+		cr_expect(times ? seen_ns >= before && seen_ns <= clock_ns(CLOCK_MONOTONIC)
+				: !seen_ns);
 		vpmu_backend_sample_stop(s);
 	}
 }

@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "folder_bed.h"
 #include "cli/processes.h"
 #include "cli/symbols.h"
 #include "tests/random.h"
+#include "vpmu/util/clock.h"
 
 #define NO_DEBUG "/nonexistent"
 #define HANG_NS	 600000000000ULL
@@ -114,10 +114,7 @@ TestSuite(cli_processes, .init = begin, .fini = end);
 
 static uint64_t in_ns(uint64_t ns)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec + ns;
+	return clock_ns(CLOCK_MONOTONIC) + ns;
 }
 
 /* Ask for the name at the start of @path. */

@@ -4,6 +4,7 @@
  * that the charge follows the host's CPU time, and that run() returns soon whatever the guest does.
  */
 #include "emu_effort_bed.h"
+#include "tests/measured.h"
 
 /* Each expensive instruction is charged. The numbers are exact: they depend on no clock. */
 Test(emu_effort, is_charged)
@@ -244,21 +245,6 @@ Test(emu_effort, nobody_waits_for_a_vcpu_that_stands_still)
 
 /* ---- against the CPU's time ---- */
 
-static double thread_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 #define ROUNDS 15
 
 /* CPU time per unit of @b's guest over that of @a's, the median of alternating slices. */
@@ -270,15 +256,14 @@ static __attribute__((unused)) double ratio(struct guest *a, struct guest *b)
 	slice(a, 100000, &insns);
 	slice(b, 100000, &insns);
 	for (int i = 0; i < ROUNDS; i++) {
-		t0 = thread_ns();
+		t0 = clock_s(CLOCK_THREAD_CPUTIME_ID);
 		ea = slice(a, 100000, &insns);
-		t1 = thread_ns();
+		t1 = clock_s(CLOCK_THREAD_CPUTIME_ID);
 		eb = slice(b, 100000, &insns);
-		t2 = thread_ns();
+		t2 = clock_s(CLOCK_THREAD_CPUTIME_ID);
 		ratios[i] = (t2 - t1) / (double)eb / ((t1 - t0) / (double)ea);
 	}
-	qsort(ratios, ROUNDS, sizeof(ratios[0]), by_value);
-	return ratios[ROUNDS / 2];
+	return median(ratios, ROUNDS);
 }
 
 /*

@@ -2,6 +2,7 @@
 /* The memory of past counts: what sessions counted per interval, over the end of the process, and
  * the command that shows it. The backend is a fake one, so every count is known. */
 #include "history_bed.h"
+#include "tests/measured.h"
 
 #define RANGE ",\"since\":\"%lu000\",\"until\":\"%lu000\""
 
@@ -512,14 +513,6 @@ Test(history, requests_that_are_wrong)
 
 /* ---- memory and time ------------------------------------------------------------------------ */
 
-static double cpu_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* 1,000 VMs, 8 events, an hour: at most 32 MiB. Counts are as large as those of busy VMs. */
 Test(history, memory_is_bounded)
 {
@@ -547,18 +540,19 @@ Test(history, memory_is_bounded)
 			for (unsigned int e = 0; e < FAKE_EVENTS; e++)
 				fake_charge(node_in(node_vcpu(vms[i], 0), &fake.s), e,
 					    100000000000ULL + (uint64_t)(i * t));
-		begin = cpu_ms();
+		begin = 1e3 * clock_s(CLOCK_PROCESS_CPUTIME_ID);
 		history_tick(h, at_us += 10000000, now_ns());
-		ms += cpu_ms() - begin;
+		ms += 1e3 * clock_s(CLOCK_PROCESS_CPUTIME_ID) - begin;
 	}
 	after = mallinfo2().uordblks + mallinfo2().hblkhd;
 	printf("# 1000 VMs, 8 events, 1 h: %.1f MiB of malloc; %.2f ms CPU an interval\n",
 	       (double)(after - before) / 1048576, ms / 360);
 	cr_expect_leq(after - before, 32u << 20);
 	cr_expect_eq(history_dropped(h), 0);
-	begin = cpu_ms();
+	begin = 1e3 * clock_s(CLOCK_PROCESS_CPUTIME_ID);
 	a = must("{\"cmd\":\"history\",\"target\":\"vm-7\",\"events\":\"instructions\"}");
-	printf("# one series of these: %.0f ms CPU\n", cpu_ms() - begin);
+	printf("# one series of these: %.0f ms CPU\n",
+	       1e3 * clock_s(CLOCK_PROCESS_CPUTIME_ID) - begin);
 	cr_expect_geq(json_array_size(json_object_get(a, "times")), 355,
 		      "an hour less a part of a segment is there");
 	json_decref(a);

@@ -8,13 +8,13 @@
 #include "vpmu/context.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
+#include "vpmu/util/clock.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <urcu/urcu-memb.h>
 
 static void need_perf(void)
@@ -215,14 +215,6 @@ static int expect_conserved(const struct vpmu_conservation *c, void *arg)
 	return 0;
 }
 
-static uint64_t thread_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
 static uint64_t ticks;
 
 static uint64_t guest_ticks(void *arg)
@@ -246,7 +238,7 @@ Test(hostpmu_perf, under_the_core)
 
 	need_perf();
 	urcu_memb_register_thread();
-	started = thread_ns();
+	started = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	cr_assert(!vpmu_hostpmu_perf_init(&p, &opts));
 	vpmu_hostpmu_perf_set_thread(&p, gettid_());
 	host = vpmu_host_create();
@@ -273,7 +265,7 @@ Test(hostpmu_perf, under_the_core)
 	cr_expect(v.enabled_ns == v.running_ns);
 	/* its time is the thread's: no less than the event's count, no more than there was */
 	cr_expect(v.enabled_ns + v.enabled_ns / 10 >= v.count, "%lu, %lu", v.enabled_ns, v.count);
-	cr_expect(v.enabled_ns <= thread_ns() - started, "%lu", v.enabled_ns);
+	cr_expect(v.enabled_ns <= clock_ns(CLOCK_THREAD_CPUTIME_ID) - started, "%lu", v.enabled_ns);
 	vpmu_consumer_read(&tsc, &v);
 	if (p.pmu.ops->eligible(&p.pmu, ref) == 1u << CTR_TSC)
 		cr_expect(v.supported && v.count == 10000 && v.quality == VPMU_Q_TSC, "%lu",

@@ -7,29 +7,13 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
 #include <linux/perf_event.h>
 
 #include "vpmu/kvm/oncpu.h"
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
-static uint64_t wall_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
+#include "vpmu/util/clock.h"
 
 struct sums {
 	uint64_t ticks;	   /* by kvm_oncpu */
@@ -60,7 +44,7 @@ static void work(void)
 /* Measure @n intervals of @step, with @between between them. */
 static struct sums measure(bool events, unsigned int n, void (*step)(void), void (*between)(void))
 {
-	uint64_t tsc0 = __rdtsc(), wall0 = wall_ns(), ns = 0, lost = switches();
+	uint64_t tsc0 = __rdtsc(), wall0 = clock_ns(CLOCK_MONOTONIC_RAW), ns = 0, lost = switches();
 	struct kvm_oncpu o = {0};
 	struct sums s = {0};
 
@@ -68,21 +52,21 @@ static struct sums measure(bool events, unsigned int n, void (*step)(void), void
 	if (events && !o.page)
 		cr_skip_test("perf events are not permitted");
 	for (unsigned int i = 0; i < n; i++) {
-		uint64_t t, c = cpu_ns();
+		uint64_t t, c = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 		t = __rdtsc();
 		kvm_oncpu_enter(&o);
 		step();
 		s.ticks += kvm_oncpu_leave(&o);
 		s.wall_tsc += __rdtsc() - t;
-		ns += cpu_ns() - c;
+		ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - c;
 		if (between)
 			between();
 	}
 	kvm_oncpu_close(&o);
 	kvm_oncpu_close(&o);
-	s.expected =
-		(uint64_t)((double)ns * (double)(__rdtsc() - tsc0) / (double)(wall_ns() - wall0));
+	s.expected = (uint64_t)((double)ns * (double)(__rdtsc() - tsc0) /
+				(double)(clock_ns(CLOCK_MONOTONIC_RAW) - wall0));
 	s.switches = switches() - lost;
 	return s;
 }
@@ -221,14 +205,14 @@ static bool drifted(char *seen, size_t len)
 	o.ref_tsc -= 50000000;
 	kvm_oncpu_enter(&o);
 	begin = __rdtsc();
-	ns = cpu_ns();
+	ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	work();
 	age = __rdtsc() - begin;
 	nap();
 	ticks = kvm_oncpu_leave(&o);
 	kvm_oncpu_close(&o);
 	snprintf(seen, len, "%lu ticks with %lu of work, %lu ns by the kernel", ticks, age,
-		 cpu_ns() - ns);
+		 clock_ns(CLOCK_THREAD_CPUTIME_ID) - ns);
 	return ticks > age / 2;
 }
 

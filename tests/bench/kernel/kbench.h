@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include "cgroup/cgroup.h"
+#include "tests/measured.h"
 
 #define EVENTS4 "cpu-clock,context-switches,page-faults,cpu-migrations"
 #define EVENTS8 EVENTS4 ",task-clock,minor-faults,major-faults,alignment-faults"
@@ -21,8 +21,6 @@
 
 /* Print one "# SKIP" line, and end with status 77. */
 _Noreturn void skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-double now_ns(clockid_t clock);
 
 /* ---- ground.c: cgroups; they are removed when the program ends ---- */
 

@@ -34,14 +34,6 @@ _Noreturn void skip(const char *fmt, ...)
 	exit(77);
 }
 
-double now_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
-}
-
 int main(int argc, char **argv)
 {
 	unsigned int rounds = 9, tenants[8] = {1, 100, 500}, nr = 3;

@@ -40,13 +40,6 @@ static double measure(struct candidate *c, enum work work, int cpu)
 	return ns;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* The median of @c's cost over @base in the rounds that measured it. */
 static double median_added(const struct candidate *c, const struct candidate *base,
 			   unsigned int rounds)
@@ -57,10 +50,7 @@ static double median_added(const struct candidate *c, const struct candidate *ba
 	for (unsigned int r = 0; r < rounds; r++)
 		if (c->ran[r] && base->ran[r])
 			v[n++] = c->ns[r] - base->ns[r];
-	if (!n)
-		return 0;
-	qsort(v, n, sizeof(*v), by_value);
-	return v[n / 2];
+	return n ? median(v, n) : 0;
 }
 
 /* Others use the CPU, too: that only makes a round dearer. */

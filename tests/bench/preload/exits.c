@@ -21,8 +21,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "tests/measured.h"
 
 enum { RAM = 1 << 16, CODE = 0x1000, BATCH = 1000, ENTRIES = 256 };
 
@@ -117,14 +118,6 @@ static int work(int vcpu, unsigned int batches)
 		}
 	}
 	return 0;
-}
-
-static double now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 /* An event of this thread's instructions, the kernel's as well, or -1. */
@@ -238,11 +231,11 @@ int main(int argc, char **argv)
 	rc = work(vcpu, 1);
 	seen = 0;
 	event = instructions_open();
-	cpu = now(CLOCK_THREAD_CPUTIME_ID);
+	cpu = 1e9 * clock_s(CLOCK_THREAD_CPUTIME_ID);
 	insns = instructions_read(event);
 	rc = rc ? rc : work(vcpu, batches);
 	insns = instructions_read(event) - insns;
-	cpu = now(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	cpu = 1e9 * clock_s(CLOCK_THREAD_CPUTIME_ID) - cpu;
 	if (rc) {
 		fprintf(stderr, "%s: KVM_RUN: %s\n", argv[0], strerror(-rc));
 		return 1;
