@@ -13,6 +13,7 @@
 #include "preload/sys.h"
 #include "preload/vm.h"
 #include "preload/words.h"
+#include "vpmu/kvm/quick.h"
 
 #define RESET_RIP    0xfff0u
 #define RESET_RFLAGS 2u
@@ -187,9 +188,7 @@ static bool msrs_is_ours(const struct vcpu *v, bool on, uint32_t msr)
 /* Another thread than the one that runs the vCPU must not touch its PMU. */
 static bool msrs_foreign(struct vcpu *v)
 {
-	int tid = atomic_load(&v->tid);
-
-	return tid && tid != sys_tid() && sys_thread_lives(tid);
+	return v->kvm && kvm_bound_elsewhere(v->kvm);
 }
 
 /*

@@ -145,20 +145,37 @@ Test(preload_msrs, reset)
 	}
 }
 
+static void *run_and_wait(void *barrier)
+{
+	struct msr_list l = {0};
+	int rc = call_ioctl(b.vcpu, KVM_RUN, NULL);
+
+	list_add(&l, 0xc1, 0);
+	if (!rc)
+		rc = call_ioctl(b.vcpu, KVM_GET_MSRS, &l) - 1;
+	pthread_barrier_wait(barrier);
+	pthread_barrier_wait(barrier);
+	return rc ? barrier : NULL;
+}
+
 Test(preload_msrs, only_the_thread_that_runs_the_vcpu)
 {
 	struct msr_list l = {0};
+	pthread_barrier_t barrier;
+	pthread_t t;
+	void *rc;
 
 	bed_on("pmu=intel-v2");
-	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	pthread_barrier_init(&barrier, NULL, 2);
+	cr_assert(!pthread_create(&t, NULL, run_and_wait, &barrier));
+	pthread_barrier_wait(&barrier);
 	list_add(&l, 0xc1, 0);
-	fake.thread_lives = true;
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 1);
-	fake.tid = 1;
 	CALL_FAILS(b.vcpu, KVM_GET_MSRS, &l, EBUSY);
-	fake.thread_lives = false;
+	pthread_barrier_wait(&barrier);
+	pthread_join(t, &rc);
+	cr_assert_null(rc);
+	/* Its number may be another thread's now. */
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 1);
-	fake.tid = 0;
 }
 
 /* ---- memory ---- */
