@@ -51,8 +51,3 @@ int sys_tid(void)
 		tid = (int)syscall(SYS_gettid);
 	return tid;
 }
-
-bool sys_thread_lives(int tid)
-{
-	return syscall(SYS_tgkill, getpid(), tid, 0) == 0;
-}

@@ -16,4 +16,3 @@ int sys_map_run(int fd, size_t bytes, void **run);
 void sys_unmap_run(void *run, size_t bytes);
 
 int sys_tid(void);
-bool sys_thread_lives(int tid);

@@ -241,7 +241,7 @@ static inline void *vpmud_run(void *arg)
 		if (p[0].revents)
 			return arg;
 		pthread_mutex_lock(&vpmud.lock);
-		if (p[2].revents) {
+		if (p[2].revents && vpmud.mode != VPMUD_SILENT) {
 			ssize_t n = recv(vpmud.conn, &q, sizeof(q), MSG_WAITALL);
 
 			vpmud.requests += n > 0;

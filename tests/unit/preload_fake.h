@@ -56,10 +56,9 @@ static struct fake {
 	unsigned long fail_request; /* with fail_error */
 	int fail_error;
 	int no_cap; /* KVM_CAP_*; -1: none */
-	bool no_dup, no_map, amd, amd_core, thread_lives;
+	bool no_dup, no_map, amd, amd_core;
 	bool any_filter; /* KVM takes MSR filters without bitmaps */
 	unsigned int mmap_size;
-	int tid; /* 0: the thread's own */
 	/* The exits to come. */
 	unsigned int exits, exit;
 	struct fake_exit {
@@ -476,13 +475,7 @@ void sys_unmap_run(void *run, size_t bytes)
 
 int sys_tid(void)
 {
-	return fake.tid ? fake.tid : (int)syscall(SYS_gettid);
-}
-
-bool sys_thread_lives(int tid)
-{
-	(void)tid;
-	return fake.thread_lives;
+	return (int)syscall(SYS_gettid);
 }
 
 /* A kernel as new. Files that are open are forgotten. */

@@ -376,6 +376,69 @@ Test(kvm_pages, gives_back_what_is_not_used)
 	cr_expect_eq(kvm_pages_shared(&b.pages), 1);
 }
 
+/* The client has sent a request that vpmud does not answer yet. */
+static bool is_asked(void)
+{
+	bool asked;
+
+	pthread_mutex_lock(&b.client->lock);
+	asked = b.client->asked;
+	pthread_mutex_unlock(&b.client->lock);
+	return asked;
+}
+
+/* An answer that comes when the key, or its thread, is not used any more. */
+Test(kvm_pages, gives_back_what_is_bound_too_late)
+{
+	struct share_thread *t;
+	struct share_use use;
+
+	vpmud_start(true);
+	vpmud.mode = VPMUD_SILENT;
+	begin(true);
+	for (unsigned int gone = 0; gone < 2; gone++) {
+		t = share_begin(b.client, 4711);
+		cr_assert(!share_get(t, keys[0], false, &use));
+		UNTIL(is_asked(), 0);
+		share_put(t, keys[0]);
+		if (gone)
+			share_end(t);
+		usleep((SHARE_IDLE_NS + 200 * MS) / 1000);
+		vpmud.mode = VPMUD_GOOD;
+		UNTIL(vpmud.binds > gone && !is_asked(), 0);
+		cr_assert_eq(vpmud.unbinds, gone + 1);
+		vpmud.mode = VPMUD_SILENT;
+		if (!gone)
+			share_end(t);
+	}
+}
+
+/* vpmud knows threads by their number: what the former one has is given back first. */
+Test(kvm_pages, a_thread_of_the_same_number)
+{
+	struct share_thread *former, *t;
+	unsigned int connections;
+	struct share_use use;
+
+	begin(true);
+	former = share_begin(b.client, 4711);
+	share_get(former, keys[0], false, &use);
+	UNTIL(share_ready(former, keys[0]), 0);
+	connections = vpmud.connections;
+	vpmud.mode = VPMUD_SILENT;
+	share_get(former, keys[1], false, &use);
+	UNTIL(is_asked(), 0);
+	share_end(former);
+	t = share_begin(b.client, 4711);
+	share_get(t, keys[0], false, &use);
+	vpmud.mode = VPMUD_GOOD;
+	UNTIL(share_ready(t, keys[0]), 0);
+	cr_expect_eq(vpmud.unbinds, 2);
+	cr_expect_eq(vpmud.connections, connections);
+	cr_expect(vpmud.shown >> vpmud_slot(keys[0]) & 1, "given back after it was bound");
+	share_end(t);
+}
+
 /* ---- alarms ------------------------------------------------------------- */
 
 static unsigned int ctr_of(vpmu_key_t key)

@@ -13,6 +13,7 @@
 
 #include "vpmu/host/perf_priv.h"
 #include "vpmu/kvm/priv.h"
+#include "vpmu/kvm/quick.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/util/clock.h"
 
@@ -146,6 +147,11 @@ err_pmu:
 err_tid:
 	atomic_store(&v->tid, 0);
 	return rc;
+}
+
+bool kvm_bound_elsewhere(struct vpmu_kvm_vcpu *v)
+{
+	return atomic_load(&v->tid) && *kvm_thread_bound() != v;
 }
 
 void vpmu_kvm_release(struct vpmu_kvm_vcpu *v)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An exit of a vCPU whose PMU has nothing to do, for preload: the most frequent one, which a VMM
- * that counts nothing must not pay for. Not public.
+ * For preload, not public: an exit of a vCPU whose PMU has nothing to do, the most frequent one,
+ * which a VMM that counts nothing must not pay for; and whose vCPU it is.
  */
 #pragma once
 
@@ -13,6 +13,9 @@
 /* kvm_quick_enter - in place of vpmu_kvm_enter: true if nothing is counted and nothing is due, so
  * that KVM_RUN may follow. false: nothing was done. errno stays. vCPU. */
 bool kvm_quick_enter(struct vpmu_kvm_vcpu *v);
+
+/* kvm_bound_elsewhere - a thread other than the calling one is bound to @v. Any thread. */
+bool kvm_bound_elsewhere(struct vpmu_kvm_vcpu *v);
 
 /* kvm_quick_leave - after that, in place of vpmu_kvm_leave: true if KVM_RUN, which returned @rc, is
  * the VMM's. false: vpmu_kvm_leave must follow. vCPU. */

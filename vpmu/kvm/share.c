@@ -233,7 +233,7 @@ int share_event(struct share_thread *t, struct share *s, bool wait)
 
 struct share_thread *share_begin(struct share_client *c, int tid)
 {
-	struct share_thread *t = calloc(1, sizeof(*t));
+	struct share_thread *t = calloc(1, sizeof(*t)), **link = &c->threads;
 
 	if (!t)
 		return NULL;
@@ -242,8 +242,11 @@ struct share_thread *share_begin(struct share_client *c, int tid)
 	for (unsigned int i = 0; i < SHARE_KEYS; i++)
 		t->share[i].event_fd = -1;
 	pthread_mutex_lock(&c->lock);
-	t->next = c->threads;
-	c->threads = t;
+	/* Behind one that has ended: of the same @tid, vpmud gets its keys back before it is asked
+	 * for them again. */
+	while (*link)
+		link = &(*link)->next;
+	*link = t;
 	pthread_mutex_unlock(&c->lock);
 	return t;
 }

@@ -160,6 +160,9 @@ static uint64_t link_work(struct share_client *c)
 			struct share *s = &t->share[i];
 
 			due = link_due(t, s, &what);
+			/* vpmud may yet bind it: then it has to be given back. */
+			if (!what && c->asked && c->asked_of == t && c->asked_key == s->key)
+				continue;
 			if (due <= now && !what) {
 				share_set(t, s, SHARE_NONE);
 				continue;
