@@ -286,8 +286,12 @@ life)
 			}
 			rdpmc() { # WHEN: the kernel's only RDPMC
 				at=$(sed -n 's/^native_read_pmc: \([0-9a-f]*\).*/\1/p' serial | tail -n 1)
+				answered=$(grep -a -c "^$at: " answers)
 				echo "x /16xb 0x$at" >&5
-				sleep 1
+				while [ "$(grep -a -c "^$at: " answers)" = "$answered" ]; do # savevm and loadvm take their time
+					kill -0 $pid || return
+					sleep 0.1
+				done
 				echo "[$name] RDPMC $1: $(grep -a "^$at: " answers | tail -n 1)"
 			}
 			said 'wants: device_add'
