@@ -58,6 +58,7 @@ static struct {
 	bool gone;		 /* the thread has ended */
 	bool bump_lock;		 /* the kernel moves the event during the next rdpmc */
 	unsigned int opens, enables, reads, rdpmcs, open_fds;
+	unsigned int clocks;  /* readings of a thread's CPU time */
 	unsigned int most_gp; /* the most general counters that we ever had */
 	unsigned int pinned_opens;
 	bool rival_first;
@@ -545,6 +546,7 @@ static inline int fake_clock(int tid, uint64_t *ns)
 {
 	if (tid && fake.gone)
 		return -ESRCH;
+	fake.clocks += tid != 0;
 	*ns = tid ? fake.cpu_ns : fake.wall_ns;
 	return 0;
 }

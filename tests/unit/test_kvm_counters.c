@@ -13,6 +13,7 @@
 #include "vpmu/pcpu.h"
 
 #include <linux/kvm.h>
+#include <signal.h>
 
 #define MS    1000000ull
 #define TRUTH 40000u /* events of 40 ms */
@@ -28,6 +29,9 @@ static int kvm_ioctl(int fd, unsigned long request, void *arg)
 		return 0;
 	case KVM_GET_SREGS:
 		memset(arg, 0, sizeof(struct kvm_sregs));
+		return 0;
+	case KVM_GET_LAPIC:
+		memset(arg, 0, sizeof(struct kvm_lapic_state));
 		return 0;
 	default:
 		return 0;
@@ -193,6 +197,40 @@ Test(kvm_counters, one_reading_stops_or_starts_all)
 		cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0000301, 15));
 		cr_expect_eq(fake.rdpmcs + fake.reads, 4, "%u to start", fake.rdpmcs + fake.reads);
 	}
+	vpmu_kvm_leave(b.v, 0);
+	bed_close(&b);
+	urcu_memb_unregister_thread();
+}
+
+/* The guest does not run from its exit to its next entry: one reading of the clock is enough, for
+ * an alarm as for an access. */
+Test(kvm_counters, an_alarm_reads_the_clock_once)
+{
+	const struct row r = {.model = VPMU_GUEST_AMD_V2, .gp = 4};
+	struct bed b;
+
+	urcu_memb_register_thread();
+	fake_start(6, false);
+	fake.rdpmc = true;
+	bed_open(&b, &r);
+	cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0010201, (1ull << 48) - 1500));
+	cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0010200, 0x5300c2));
+	cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0000301, 1));
+	fake_run(MS);
+	for (unsigned int n = 0; n < 2; n++) {
+		vpmu_kvm_leave(b.v, 0);
+		cr_assert(!vpmu_kvm_enter(b.v));
+		fake_run(MS);
+		raise(kvm_alarm_signal());
+		fake.clocks = 0;
+		cr_expect_eq(vpmu_kvm_leave(b.v, -EINTR), VPMU_KVM_AGAIN);
+		cr_assert(!vpmu_kvm_enter(b.v));
+		cr_expect_eq(fake.clocks, 1, "%u", fake.clocks);
+	}
+	/* The first alarm was early. Time has gone on. */
+	cr_expect_eq(guest_reads(b.g, 0xc0000300), 1);
+	cr_expect(b.g->ctr[0].enabled_ns >= 3 * MS && b.g->ctr[0].enabled_ns < 4 * MS, "%lu",
+		  b.g->ctr[0].enabled_ns);
 	vpmu_kvm_leave(b.v, 0);
 	bed_close(&b);
 	urcu_memb_unregister_thread();

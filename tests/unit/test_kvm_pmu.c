@@ -226,6 +226,40 @@ Test(kvm_pmu, control_calls_take_effect_before_the_guest_runs)
 	}
 }
 
+/* An exit without its signal reads no clock. */
+Test(kvm_pmu, ticks_come_by_the_timer)
+{
+	sigset_t alarm;
+	int ticks = 0;
+
+	bed_vm(VPMU_GUEST_AMD_CORE, 0);
+	b.opts.tick_ns = 1000000;
+	cr_assert(!bed_open(), "%s", b.why);
+	bed_vcpu(3);
+	count_from(0);
+	for (int i = 0; i < 100000 && ticks < 3; i++) {
+		uint64_t was = b.v->ticked_ns;
+
+		usleep(100);
+		retire(1);
+		ticks += b.v->ticked_ns != was;
+	}
+	cr_expect_eq(ticks, 3, "%d", ticks);
+	sigemptyset(&alarm);
+	sigaddset(&alarm, kvm_alarm_signal());
+	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+	retire(1); /* takes the alarm of before */
+	b.v->ticked_ns = 0;
+	retire(1);
+	cr_expect_eq(b.v->ticked_ns, 0);
+	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+	for (int i = 0; i < 100000 && !b.v->ticked_ns; i++) {
+		usleep(100);
+		retire(1);
+	}
+	cr_expect_neq(b.v->ticked_ns, 0);
+}
+
 Test(kvm_pmu, release_keeps_counts)
 {
 	bed_new(VPMU_GUEST_AMD_CORE, 0);

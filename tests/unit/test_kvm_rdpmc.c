@@ -106,6 +106,14 @@ static void bed_of_kernel(void)
 	bed_vcpu(3);
 	make_kernel();
 	count_from(0x700000001);
+	/* It learns which exits RDPMC comes after: WRMSR of a select, and RDPMC. */
+	wrmsr(0xc0010200, 0);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+		cr_expect_eq(fake.asked, 0);
+		cr_expect_eq(fake.regs.rdx, 7);
+	}
+	wrmsr(0xc0010200, 0);
 }
 
 /* As a guest's kernel does at a context switch, WRMSR before each RDPMC. */
@@ -114,7 +122,6 @@ Test(kvm_rdpmc, rdpmc_without_system_calls)
 	uint32_t eax;
 
 	bed_of_kernel();
-	wrmsr(0xc0010200, 0);
 	fake.regs_read = fake.regs_written = 0;
 	for (int i = 0; i < 3; i++) {
 		cr_assert_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
@@ -128,7 +135,17 @@ Test(kvm_rdpmc, rdpmc_without_system_calls)
 	}
 	cr_expect_eq(fake.regs_read + fake.regs_written, 0);
 	cr_expect_eq(fake.asked, KVM_SYNC_X86_REGS);
-	/* A guest that is not at its PMU does not pay for it. */
+	/* Nor does a guest pay for it behind accesses that no RDPMC has come after, */
+	wrmsr(0xc0010201, 1);
+	wrmsr(0xc0010201, 0x700000001);
+	cr_expect_eq(fake.asked, 0);
+	rdmsr(0xc0010200);
+	retire(1);
+	cr_expect_eq(fake.asked, 0);
+	/* or that is not at its PMU. */
+	wrmsr(0xc0010200, 0);
+	retire(1);
+	cr_expect_eq(fake.asked, KVM_SYNC_X86_REGS);
 	retire(1);
 	retire(1);
 	cr_expect_eq(fake.asked, 0);

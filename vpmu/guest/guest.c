@@ -107,19 +107,21 @@ uint64_t guest_ctr_read(struct vpmu_guest *g, unsigned int i)
 }
 
 /* A written value begins a new measurement: times and quality start over. */
-static void ctr_restart(struct vpmu_guest_ctr *c, uint64_t val)
+static void ctr_restart(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
+	struct vpmu_guest_ctr *c = &g->ctr[i];
+
 	c->value = val;
 	c->enabled_ns = 0;
 	c->running_ns = 0;
 	c->quality = VPMU_PV_UNSUPPORTED;
-	c->lost = c->failed;
+	c->lost = g->failed & 1u << i;
 }
 
 void guest_ctr_write(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	guest_settle(g, 1u << i); /* an overflow from before the write still counts */
-	ctr_restart(&g->ctr[i], val & g->width_mask);
+	ctr_restart(g, i, val & g->width_mask);
 	guest_arm_again(g, i);
 }
 
@@ -184,10 +186,12 @@ static bool ctr_take(struct vpmu_guest *g, unsigned int i)
 	if (!ret || ret == -EOPNOTSUPP)
 		c->key = c->sel;
 	g->work += VPMU_GUEST_WORK_SWITCH;
-	c->failed = ret && ret != -EOPNOTSUPP;
-	c->enabled = !c->failed;
+	c->enabled = !ret || ret == -EOPNOTSUPP;
+	g->failed &= ~(1u << i);
 	if (c->enabled)
 		g->enabled |= 1u << i;
+	else
+		g->failed |= 1u << i;
 	if (ret)
 		c->lost = true;
 	return !ret;
@@ -229,10 +233,12 @@ static void ctrs_stop(struct vpmu_guest *g, uint32_t ctrs)
 
 		if (ctr_changes(g, i))
 			ctr_del(g, i);
-		if (c->denied && globally_on(g, i))
-			c->failed = c->lost = true; /* the guest expects it to count */
-		else if (c->failed && !ctr_on(g, i))
-			c->failed = false;
+		if (c->denied && globally_on(g, i)) {
+			g->failed |= 1u << i;
+			c->lost = true; /* the guest expects it to count */
+		} else if (!ctr_on(g, i)) {
+			g->failed &= ~(1u << i);
+		}
 	}
 }
 
@@ -243,7 +249,10 @@ void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
 
 	if (!g->pcpu)
 		return; /* no consumers exist now; vpmu_guest_placed calls this again */
-	ctrs &= g->ctrs;
+	/* To all others a change is none: a guest writes these registers often. */
+	ctrs &= g->selected | g->enabled | g->failed;
+	if (!ctrs)
+		return;
 	ctrs_stop(g, ctrs);
 	guest_for_each_ctr(i, ctrs & ~g->enabled)
 	{
@@ -276,6 +285,7 @@ void guest_derive(struct vpmu_guest *g, uint32_t ctrs)
 
 		c->denied = key && !guest_allowed(g, i, key);
 		c->sel = c->denied ? 0 : key;
+		g->selected = key ? g->selected | 1u << i : g->selected & ~(1u << i);
 		g->intr = intr ? g->intr | 1u << i : g->intr & ~(1u << i);
 	}
 }
@@ -335,8 +345,8 @@ static void guest_detach(struct vpmu_guest *g)
 	{
 		if (g->ctr[i].key)
 			ctr_del(g, i);
-		g->ctr[i].failed = false;
 	}
+	g->failed = 0;
 }
 
 /* ---- life ---- */
@@ -345,11 +355,11 @@ static void set_reset_values(struct vpmu_guest *g)
 {
 	unsigned int i;
 
+	g->failed = 0;
 	guest_for_each_ctr(i, g->ctrs)
 	{
 		g->ctr[i].evtsel = 0;
-		g->ctr[i].failed = false;
-		ctr_restart(&g->ctr[i], 0);
+		ctr_restart(g, i, 0);
 	}
 	g->fixed_ctrl = 0;
 	g->global_status = 0;

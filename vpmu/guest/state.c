@@ -70,7 +70,7 @@ static int guest_state_pv_set(struct vpmu_guest *g, unsigned int i, uint64_t val
 		if (quality > VPMU_Q_TSC && quality != VPMU_PV_UNSUPPORTED)
 			return -EINVAL;
 		c->quality = (uint8_t)quality;
-		c->lost = c->failed || (val & PV_LOST);
+		c->lost = g->failed & 1u << c->index || (val & PV_LOST);
 		return 0;
 	}
 }

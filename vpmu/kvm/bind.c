@@ -179,11 +179,14 @@ void vpmu_kvm_release(struct vpmu_kvm_vcpu *v)
 	atomic_store(&v->tid, 0);
 }
 
-void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v)
+void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v, bool alarmed)
 {
 	uint64_t tick_ns = v->vm->opts.tick_ns, now;
 	bool wants = vpmu_pcpu_wants_tick(v->pcpu);
 
+	/* The timer tells when it is time: most exits need no clock. */
+	if (v->timer_made && wants == v->timer_on && !alarmed)
+		return;
 	if (wants != v->timer_on && v->timer_made) {
 		const struct timespec t = {.tv_sec = wants ? (time_t)(tick_ns / 1000000000) : 0,
 					   .tv_nsec = wants ? (long)(tick_ns % 1000000000) : 0};
@@ -193,8 +196,10 @@ void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v)
 	}
 	if (!wants)
 		return;
+	/* Other alarms are more frequent. The clock's steps and a timer that was late must not make
+	 * the next one of the timer too early. */
 	now = clock_ns(CLOCK_MONOTONIC_COARSE);
-	if (now - v->ticked_ns < tick_ns)
+	if (now - v->ticked_ns < tick_ns / 2)
 		return;
 	v->ticked_ns = now;
 	vpmu_pcpu_tick(v->pcpu);

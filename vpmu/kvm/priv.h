@@ -38,8 +38,10 @@ struct vpmu_kvm_vcpu {
 	struct kvm_port port;
 	struct vpmu_kvm_vm *vm;
 	bool own;	/* guest, context and pCPU are the library's */
-	bool may_rdpmc; /* the last exit was an access to the PMU: the next one may be an RDPMC */
-	bool measuring; /* between enter and leave, of a vCPU that counts: kvm_oncpu_enter */
+	bool may_rdpmc; /* the last exit was an access to the PMU after which RDPMCs came */
+	uint64_t access,
+		rdpmc_follows; /* kinds of accesses: the last exit's or 0, and those ones */
+	bool measuring;	       /* between enter and leave, of a vCPU that counts: kvm_oncpu_enter */
 	struct vpmu_guest *guest; /* malloc'd if own */
 	struct vpmu_account *account;
 	struct vpmu_context ctx;
@@ -68,11 +70,12 @@ void kvm_thread_start_rcu(void);
 /* bind.c
  * kvm_vcpu_bind - bind the calling thread @tid. 0, -EBUSY or -ENOMEM.
  * kvm_vcpu_tick - multiplex events, if it is time, and keep the timer running while something
- * counts. kvm_vcpu_perf_init, _fini - make and end perf events as its PMU, if it has no other. */
+ * counts. @alarmed: an alarm has come since, which may be the timer's. kvm_vcpu_perf_init, _fini -
+ * make and end perf events as its PMU, if it has no other. */
 int kvm_vcpu_perf_init(struct vpmu_kvm_vcpu *v);
 void kvm_vcpu_perf_fini(struct vpmu_kvm_vcpu *v);
 int kvm_vcpu_bind(struct vpmu_kvm_vcpu *v, int tid);
-void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v);
+void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v, bool alarmed);
 
 /* state.c: note what an operator wants to see of the register model. */
 void kvm_vcpu_note(struct vpmu_kvm_vcpu *v);

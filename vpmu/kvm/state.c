@@ -129,10 +129,10 @@ static unsigned int state_degraded(const struct vpmu_guest *g)
 {
 	unsigned int flags = 0;
 
-	for (uint32_t m = g->ctrs; m; m &= m - 1) {
+	for (uint32_t m = g->enabled | g->failed; m; m &= m - 1) {
 		const struct vpmu_guest_ctr *c = &g->ctr[__builtin_ctz(m)];
 
-		if (c->failed)
+		if (g->failed & m & -m)
 			flags |= c->denied ? VPMU_KVM_DENIED : VPMU_KVM_REFUSED;
 		if (!c->enabled)
 			continue;

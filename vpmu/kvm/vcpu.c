@@ -197,6 +197,7 @@ static int vcpu_raise(struct vpmu_kvm_vcpu *v)
 
 int vpmu_kvm_enter(struct vpmu_kvm_vcpu *v)
 {
+	bool alarmed;
 	int rc = 0;
 
 	if (*kvm_thread_bound() != v) {
@@ -205,14 +206,15 @@ int vpmu_kvm_enter(struct vpmu_kvm_vcpu *v)
 		if (rc)
 			return rc;
 	}
-	if (kvm_alarm_take(v->port.kr)) {
+	alarmed = kvm_alarm_take(v->port.kr);
+	if (alarmed) {
 		count(&v->alarms);
 		vpmu_pcpu_overflow(v->pcpu);
 	}
 	if (v->own) {
 		/* May bind counters, which want ticks, and be what finds that a PMI is due. */
 		vpmu_pcpu_poll(v->pcpu);
-		kvm_vcpu_tick(v);
+		kvm_vcpu_tick(v, alarmed);
 	}
 	if (vpmu_guest_pending(v->guest) && vpmu_guest_service(v->guest))
 		rc = vcpu_raise(v);
@@ -249,11 +251,22 @@ static bool vcpu_driver_starts(uint32_t msr)
 	       (msr - 0xc0010201 < 12 && msr & 1);
 }
 
+/*
+ * Which exits RDPMC comes after depends on the guest's driver: after some of them KVM is asked for
+ * the registers, which at each exit would cost more than the two system calls of one RDPMC that
+ * comes unexpectedly. An RDPMC has the bit of a read of MSR 31.
+ */
+static uint64_t vcpu_access(uint32_t msr, bool write)
+{
+	return 1ull << (msr % 32 + (write ? 32 : 0));
+}
+
 static enum vpmu_kvm_next vcpu_rdmsr(struct vpmu_kvm_vcpu *v, struct kvm_run *kr)
 {
 	uint64_t val = 0;
 
 	count(&v->rdmsr);
+	v->access = vcpu_access(kr->msr.index, false);
 	if (v->vm->opts.flags & VPMU_KVM_RDPMC && vcpu_driver_starts(kr->msr.index))
 		kvm_search(v, true);
 	kr->msr.error = vpmu_guest_rdmsr(v->guest, kr->msr.index, &val) != 0;
@@ -268,6 +281,7 @@ static enum vpmu_kvm_next vcpu_wrmsr(struct vpmu_kvm_vcpu *v, struct kvm_run *kr
 	uint32_t msr = kr->msr.index;
 
 	count(&v->wrmsr);
+	v->access = vcpu_access(msr, true);
 	/* DEBUGCTL and MISC_ENABLE are written by code that runs before the kernel's own. */
 	if (v->vm->opts.flags & VPMU_KVM_RDPMC && msr != 0x1d9 && msr != 0x1a0)
 		kvm_search(v, false);
@@ -299,6 +313,8 @@ static enum vpmu_kvm_next vcpu_io(struct vpmu_kvm_vcpu *v)
 		index = (uint32_t)v->port.rdpmc_regs.rcx;
 	}
 	count(&v->rdpmc);
+	v->rdpmc_follows |= v->access;
+	v->access = vcpu_access(31, false);
 	if (vpmu_guest_rdpmc(v->guest, index, &val))
 		count(&v->faults);
 	kvm_port_rdpmc_complete(&v->port, val);
@@ -341,13 +357,15 @@ enum vpmu_kvm_next vpmu_kvm_leave(struct vpmu_kvm_vcpu *v, int rc)
 		v->measuring = false;
 	}
 	kvm_port_take_regs(&v->port);
+	vpmu_hostpmu_perf_hold(&v->perf, true); /* until the next entry */
 	if (rc == -EINTR)
 		return vcpu_interrupted(v);
 	if (rc < 0)
 		return VPMU_KVM_EXIT;
-	vpmu_hostpmu_perf_hold(&v->perf, true); /* until the next entry */
 	next = vcpu_exit(v, kr);
-	v->may_rdpmc = next == VPMU_KVM_AGAIN &&
+	if (next != VPMU_KVM_AGAIN)
+		v->access = 0;
+	v->may_rdpmc = v->access & v->rdpmc_follows &&
 		       atomic_load_explicit(&v->port.vm->nr_sites, memory_order_relaxed);
 	return next;
 }

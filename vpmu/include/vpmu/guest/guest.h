@@ -43,7 +43,6 @@ struct vpmu_guest_ctr {
 	uint8_t index;	     /* in struct vpmu_guest.ctr */
 	vpmu_key_t key;	     /* the consumer's key; 0: the consumer is not added */
 	bool enabled;	     /* the consumer is counting (or unsupported) */
-	bool failed;	     /* the counter is on, but does not count: no slot, or denied */
 	bool lost;	     /* since the last write it was on without counting (saved) */
 	uint8_t quality;     /* worst enum vpmu_quality since the last write; VPMU_PV_UNSUPPORTED if
 			      * the counter was never on (saved) */
@@ -65,10 +64,12 @@ struct vpmu_guest {
 	struct vpmu_hostpmu *pmu; /* for the events that the host can count */
 	struct vpmu_pcpu *pcpu;	  /* where the vCPU is placed; NULL: nowhere */
 	uint64_t width_mask;
-	uint32_t ctrs;	  /* counters that exist: GP from bit 0, fixed from VPMU_GUEST_MAX_GP */
-	uint32_t enabled; /* of ctrs: consumer enabled */
-	uint32_t intr;	  /* of ctrs: an overflow interrupts (INT, or the fixed PMI bit) */
-	uint32_t armed;	  /* of ctrs: the alarm is set */
+	uint32_t ctrs;	   /* counters that exist: GP from bit 0, fixed from VPMU_GUEST_MAX_GP */
+	uint32_t enabled;  /* of ctrs: consumer enabled */
+	uint32_t intr;	   /* of ctrs: an overflow interrupts (INT, or the fixed PMI bit) */
+	uint32_t armed;	   /* of ctrs: the alarm is set */
+	uint32_t selected; /* of ctrs: has an event, denied or not */
+	uint32_t failed;   /* of ctrs: is on, but does not count: no slot, or denied */
 	struct vpmu_guest_ctr ctr[VPMU_GUEST_MAX_CTRS];
 	uint64_t fixed_ctrl;	/* Intel IA32_FIXED_CTR_CTRL (saved) */
 	uint64_t global_ctrl;	/* Intel 38F, AMD C0000301 (saved) */
