@@ -10,7 +10,6 @@
 #include "vpmu/context.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/core/rcu.h"
 #include "vpmu/emupmu.h"
 #include "tests/random.h"
 

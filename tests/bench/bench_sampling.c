@@ -9,7 +9,6 @@
 #include "vpmu/consumer.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/core/rcu.h"
 #include "vpmu/sampler.h"
 #include "vpmu/emupmu.h"
 

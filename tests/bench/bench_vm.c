@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "tests/bench/bench_bed.h"
-#include "vpmu/account.h"
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
 #include "vpmu/emupmu.h"

@@ -10,7 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define NR(a) (sizeof(a) / sizeof((a)[0]))
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 #define CHECK(cond, ...)                                                                           \

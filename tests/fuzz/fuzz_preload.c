@@ -15,7 +15,6 @@
 
 enum { STEPS_MAX = 200, MSRS = 60, LEAVES = 70, FD_LIMIT = 24, RAM = 64 << 10 };
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
 void __wrap_say(const char *fmt, ...);
 
 static struct input {

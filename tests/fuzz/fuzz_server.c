@@ -21,9 +21,6 @@
 #define LINES_MAX 64
 #define VMS_MAX	  8
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
-
 static struct vpmu_backend *source;
 static struct vpmu_host *host; /* of source */
 static struct vpmu_emupmu pmu;
@@ -37,14 +34,6 @@ struct vm {
 };
 static struct vm *vms;
 static unsigned int nr_vms;
-
-static void check(bool ok, const char *what)
-{
-	if (ok)
-		return;
-	fprintf(stderr, "fuzz_server: %s\n", what);
-	abort();
-}
 
 static struct vpmu_account *account_of(const struct node *n)
 {
@@ -98,10 +87,10 @@ static int cmd_vm(void *arg, const json_t *req, json_t *resp, char *err, size_t 
 		free(vm);
 		return ret;
 	}
-	check(vpmu_context_init(&vm->ctx, account_of(node_vcpu(vm->node, 1)),
+	CHECK(vpmu_context_init(&vm->ctx, account_of(node_vcpu(vm->node, 1)),
 				account_of(vm->node)) == 0,
 	      "no context");
-	check(vpmu_context_place(&vm->ctx, pcpu) == 0, "not placed");
+	CHECK(vpmu_context_place(&vm->ctx, pcpu) == 0, "not placed");
 	vm->ctx.where = where;
 	vm->next = vms;
 	vms = vm;
@@ -144,7 +133,7 @@ static void checks(json_t *rows, bool all, void *arg)
 
 static int conserved(const struct vpmu_conservation *c, void *arg)
 {
-	check(c->hardware == c->charged, "counts were lost or made up");
+	CHECK(c->hardware == c->charged, "counts were lost or made up");
 	return 0;
 }
 
@@ -165,9 +154,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	urcu_memb_register_thread();
 	atexit(urcu_memb_barrier);
-	check(vpmu_backend_core_create(&opts, &source) == 0, "no source");
+	CHECK(vpmu_backend_core_create(&opts, &source) == 0, "no source");
 	host = vpmu_backend_core_host(source);
-	check(vpmu_emupmu_init(&pmu, &(struct vpmu_emupmu_opts){0}) == 0 &&
+	CHECK(vpmu_emupmu_init(&pmu, &(struct vpmu_emupmu_opts){0}) == 0 &&
 		      vpmu_pcpu_create(host, &pmu.pmu, 0, &pcpu) == 0,
 	      "no host");
 	return 0;
@@ -177,7 +166,7 @@ static uint64_t number(const json_t *obj, const char *key)
 {
 	const char *text = json_string_value(json_object_get(obj, key));
 
-	check(text, key);
+	CHECK(text, "%s", key);
 	return strtoull(text, NULL, 10);
 }
 
@@ -190,8 +179,8 @@ static void check_profile(const json_t *obj)
 
 	json_array_foreach (json_object_get(obj, "rows"), i, row)
 		rows += number(row, "samples");
-	check(rows == samples, "samples are missing in rows");
-	check(number(obj, "count") / number(obj, "period") == samples + number(obj, "lost"),
+	CHECK(rows == samples, "samples are missing in rows");
+	CHECK(number(obj, "count") / number(obj, "period") == samples + number(obj, "lost"),
 	      "samples are not count / period");
 }
 
@@ -203,15 +192,15 @@ static void request(struct server *s, const struct access *who, const char *line
 	char *answer = server_dispatch_conn(s, who, line, len, NULL);
 	json_t *obj;
 
-	check(answer, "no answer");
-	check(strchr(answer, '\n') == answer + strlen(answer) - 1, "not one line");
+	CHECK(answer, "no answer");
+	CHECK(strchr(answer, '\n') == answer + strlen(answer) - 1, "not one line");
 	obj = json_loads(answer, JSON_REJECT_DUPLICATES, NULL);
-	check(obj && json_is_boolean(json_object_get(obj, "ok")), answer);
+	CHECK(obj && json_is_boolean(json_object_get(obj, "ok")), "%s", answer);
 	if (json_is_false(json_object_get(obj, "ok"))) {
 		const char *text = json_string_value(json_object_get(obj, "error"));
 
-		check(text && *text && !strpbrk(text, "\n\r\x1b"), "an error without a clean line");
-		check(json_integer_value(json_object_get(obj, "errno")) > 0, "no errno");
+		CHECK(text && *text && !strpbrk(text, "\n\r\x1b"), "an error without a clean line");
+		CHECK(json_integer_value(json_object_get(obj, "errno")) > 0, "no errno");
 	}
 	if (json_object_get(obj, "samples"))
 		check_profile(obj);
@@ -228,11 +217,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct server *s;
 	char err[256];
 
-	check(tenants_create(NULL, &ts, err, sizeof(err)) == 0, err);
-	check(tenants_add_source(ts, source) == 0, "the source is not accepted");
-	check(server_create(ts, NULL, &opts, &s, err, sizeof(err)) == 0, err);
-	check(server_register(s, "fuzz-vm", cmd_vm, NULL) == 0, "not registered");
-	check(server_register(s, "fuzz-run", cmd_run, NULL) == 0, "not registered");
+	CHECK(tenants_create(NULL, &ts, err, sizeof(err)) == 0, "%s", err);
+	CHECK(tenants_add_source(ts, source) == 0, "the source is not accepted");
+	CHECK(server_create(ts, NULL, &opts, &s, err, sizeof(err)) == 0, "%s", err);
+	CHECK(server_register(s, "fuzz-vm", cmd_vm, NULL) == 0, "not registered");
+	CHECK(server_register(s, "fuzz-run", cmd_run, NULL) == 0, "not registered");
 	for (int i = 0; i < LINES_MAX && p < end; i++) {
 		const char *nl = memchr(p, '\n', (size_t)(end - p));
 
@@ -243,7 +232,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			(size_t)(nl - p));
 		p = nl + (nl < end);
 	}
-	check(vpmu_host_conservation(host, conserved, NULL) == 0, "conservation failed");
+	CHECK(vpmu_host_conservation(host, conserved, NULL) == 0, "conservation failed");
 	/* VMs may go while sampled and captured, and the server before them. */
 	if (size % 2)
 		server_destroy(s);
@@ -252,7 +241,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size % 2 == 0)
 		server_destroy(s);
 	vpmu_lbr_usage(host, &usage);
-	check(usage.tasks == 0, "branch records are left behind");
+	CHECK(usage.tasks == 0, "branch records are left behind");
 	tenants_destroy(ts);
 	urcu_memb_barrier(); /* memory that waits for a grace period is no leak */
 	return 0;

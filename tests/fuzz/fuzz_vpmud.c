@@ -25,10 +25,6 @@
 #define STEPS_MAX 100
 #define LONG_NAME                                                                                  \
 	"a-name-that-is-longer-than-any-node-may-have-0123456789012345678901234567890123456789"
-#define NR(a) (sizeof(a) / sizeof((a)[0]))
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
@@ -88,7 +84,7 @@ static void read_config(struct vpmud_config *c, size_t i)
 	char err[300];
 
 	vpmud_config_init(c);
-	check(!vpmud_config_text(c, "f", configs[i], strlen(configs[i]), err, sizeof(err)),
+	CHECK(!vpmud_config_text(c, "f", configs[i], strlen(configs[i]), err, sizeof(err)),
 	      "a configuration is refused");
 }
 
@@ -156,12 +152,12 @@ static void begin(const json_t *saved)
 	fake_init(&fake, "bpf", VPMU_BACKEND_SAMPLES);
 	fake.s.ops = &ops;
 	memset(charged, 0, sizeof(charged));
-	check(!tenants_create(NULL, &ts, err, sizeof(err)) && !tenants_add_source(ts, &fake.s),
+	CHECK(!tenants_create(NULL, &ts, err, sizeof(err)) && !tenants_add_source(ts, &fake.s),
 	      "no tenants");
 	tree = tree_create(ts, &backend, &conf.rules, root, note, NULL);
 	if (saved)
 		tree_restore(tree, saved);
-	check(!server_create(ts, NULL, &opts, &server, err, sizeof(err)) &&
+	CHECK(!server_create(ts, NULL, &opts, &server, err, sizeof(err)) &&
 		      !server_register(server, "reload", cmd_reload, NULL),
 	      "no server");
 }
@@ -179,7 +175,7 @@ static void restart(void)
 {
 	json_t *saved = tree_save(tree);
 
-	check(saved, "the tree cannot be saved");
+	CHECK(saved, "the tree cannot be saved");
 	end();
 	begin(saved);
 	json_decref(saved);
@@ -305,11 +301,11 @@ static void only_visible(const json_t *v, const char *request, size_t len)
 		text = json_string_value(member);
 		/* Where a VM of its own runs is no secret. An error may begin with a wrong key. */
 		if (text && *text == '/' && strcmp(key, "cgroup") && strcmp(key, "error"))
-			check(access_sees(&reader, text) ||
+			CHECK(access_sees(&reader, text) ||
 				      memmem(request, len, text, strlen(text)),
 			      "a reader is shown another tenant");
 		if (text && !strcmp(key, "error"))
-			check(!strstr(text, "/globex") || memmem(request, len, "/globex", 7),
+			CHECK(!strstr(text, "/globex") || memmem(request, len, "/globex", 7),
 			      "a reader is told of another tenant");
 	}
 }
@@ -337,17 +333,17 @@ static void request(const struct access *who, const char *line, size_t len)
 	char *answer = server_dispatch_conn(server, who, line, len, NULL);
 	json_t *obj;
 
-	check(answer && strchr(answer, '\n') == answer + strlen(answer) - 1, "not one line");
+	CHECK(answer && strchr(answer, '\n') == answer + strlen(answer) - 1, "not one line");
 	obj = json_loads(answer, JSON_REJECT_DUPLICATES, NULL);
-	check(obj && json_is_boolean(json_object_get(obj, "ok")), answer);
+	CHECK(obj && json_is_boolean(json_object_get(obj, "ok")), "%s", answer);
 	if (json_is_false(json_object_get(obj, "ok"))) {
 		const char *text = json_string_value(json_object_get(obj, "error"));
 
-		check(text && *text && !strpbrk(text, "\n\r\x1b"), "an error without a clean line");
+		CHECK(text && *text && !strpbrk(text, "\n\r\x1b"), "an error without a clean line");
 	}
 	if (who) {
 		after = nodes_now();
-		check(after == before, "a reader has changed the tree");
+		CHECK(after == before, "a reader has changed the tree");
 		only_visible(obj, line, len);
 	}
 	json_decref(obj);
@@ -410,14 +406,14 @@ static void all_is_counted(void)
 	for (size_t i = 0; i < NR(vms); i++) {
 		there += vms[i].there;
 		for (size_t k = 0; vms[i].there && k < vms[i].vm.nr_vcpus; k++)
-			check(vms[i].vcpu[k].index >= TENANT_VCPUS_MAX ||
+			CHECK(vms[i].vcpu[k].index >= TENANT_VCPUS_MAX ||
 				      bind_of(0, vms[i].vcpu[k].tid),
 			      "a vCPU is not counted");
 	}
 	tenants_walk(ts, count_vms, &nodes);
-	check(nodes == there, "a VM has no node");
+	CHECK(nodes == there, "a VM has no node");
 	for (size_t i = 0; i < NR(cgroups); i++)
-		check(!present[i].reported || bind_of(present[i].c.id, 0),
+		CHECK(!present[i].reported || bind_of(present[i].c.id, 0),
 		      "a cgroup of a tenant is not counted");
 }
 
@@ -427,20 +423,20 @@ static void all_is_right(void)
 	size_t there = 0;
 
 	for (unsigned int ev = 0; ev < FAKE_EVENTS; ev++)
-		check(fake_total(&fake.root.n, ev) == charged[ev], "counts were lost or made up");
+		CHECK(fake_total(&fake.root.n, ev) == charged[ev], "counts were lost or made up");
 	for (size_t i = 0; i < NR(vms); i++)
 		there += vms[i].there;
 	if (!disturbed)
 		all_is_counted();
 	tree_usage(tree, &u);
-	check(u.vms == there, "VMs are missing, or there is one too many");
-	check(u.whole_vms <= u.vms, "more VMs have a cgroup than there are");
+	CHECK(u.vms == there, "VMs are missing, or there is one too many");
+	CHECK(u.whole_vms <= u.vms, "more VMs have a cgroup than there are");
 	/* Nothing is bound that is not there: a leak would count one VM's threads for another. */
 	for (size_t i = 0; i < BINDS_MAX; i++) {
 		pid_t pid = binds[i].tid / 10;
 
 		if (binds[i].n && binds[i].tid)
-			check(pid >= 1 && (size_t)pid <= NR(vms) && vms[pid - 1].there,
+			CHECK(pid >= 1 && (size_t)pid <= NR(vms) && vms[pid - 1].there,
 			      "a thread of a process that has ended is bound");
 	}
 }
@@ -453,7 +449,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	ops = fake_ops;
 	ops.node_remove = node_remove;
 	ops.sample_start = sample_start;
-	check(mkdtemp(root), "no directory");
+	CHECK(mkdtemp(root), "no directory");
 	for (size_t i = 0; i < NR(cgroups); i++) {
 		snprintf(path, sizeof(path), "%s%s", root, cgroups[i].path);
 		for (char *s = path + strlen(root) + 1; (s = strchr(s, '/')); *s++ = '/') {
@@ -463,7 +459,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		mkdir(path, 0700);
 		strcat(path, "/cgroup.procs");
 		f = fopen(path, "w");
-		check(f && fputs(cgroups[i].procs, f) >= 0 && !fclose(f), "no file");
+		CHECK(f && fputs(cgroups[i].procs, f) >= 0 && !fclose(f), "no file");
 	}
 	return 0;
 }
@@ -486,7 +482,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		p = nl ? nl + 1 : stop;
 	}
 	end();
-	check(!fake.nodes, "nodes are left behind");
+	CHECK(!fake.nodes, "nodes are left behind");
 	vpmud_config_fini(&conf);
 	return 0;
 }

@@ -27,10 +27,6 @@
 #define VCPUS	  2
 #define CLIENTS	  8
 #define PAGES_MAX (VMS * VCPUS)
-#define NR(a)	  (sizeof(a) / sizeof((a)[0]))
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
 
 static const char *const configs[] = {
 	"[vpmud]\nguest_events = instructions cycles page-faults\n",
@@ -163,42 +159,40 @@ bool bpf_backend_has_totals(const struct vpmu_backend_node *n)
 	return page_of(n);
 }
 
+/* The slot of @key, or a free one. */
+static int slot_of(vpmu_key_t key)
+{
+	int at = -1;
+
+	for (int i = 0; i < (int)NR(slots); i++)
+		if (slots[i].users && slots[i].key == key)
+			return i;
+		else if (!slots[i].users)
+			at = i;
+	CHECK(at >= 0, "more keys are attached than quotas permit");
+	return at;
+}
+
 int bpf_backend_slot(const struct vpmu_counting *c, size_t i)
 {
-	if (slot_error)
-		return slot_error;
-	for (int s = 0; s < (int)NR(slots); s++)
-		if (slots[s].users && slots[s].key == c->keys[i])
-			return s;
-	CHECK(false, "the slot of what is not attached");
-	return -1;
+	int at = slot_of(c->keys[i]);
+
+	CHECK(slots[at].users, "the slot of what is not attached");
+	return slot_error ? slot_error : at;
 }
 
 static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
-	int ret = fake_attach(s, list, failed), at = -1;
+	int ret = fake_attach(s, list, failed), at = slot_of(list->keys[0]);
 
-	for (int i = 0; !ret && i < (int)NR(slots); i++)
-		if (slots[i].users ? slots[i].key == list->keys[0] : at < 0) {
-			at = i;
-			if (slots[i].users)
-				break;
-		}
-	if (ret)
-		return ret;
-	CHECK(at >= 0, "more keys are attached than quotas permit");
 	slots[at].key = list->keys[0];
-	slots[at].users++;
-	return 0;
+	slots[at].users += !ret;
+	return ret;
 }
 
 static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
 {
-	for (size_t i = 0; i < NR(slots); i++)
-		if (slots[i].users && slots[i].key == list->keys[0]) {
-			slots[i].users--;
-			break;
-		}
+	slots[slot_of(list->keys[0])].users--;
 	fake_detach(s, list);
 }
 

@@ -18,7 +18,6 @@
 #include <linux/perf_event.h>
 
 #include "tests/integration/moves_bed.h"
-#include "vpmu/event/event.h"
 
 #define ROUNDS	    20
 #define MOST_ROUNDS 400 /* until the task was not switched away from in enough of them */

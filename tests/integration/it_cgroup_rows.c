@@ -25,7 +25,6 @@
 
 #include "cgroup/priv.h"
 #include "tests/integration/cgroup_bed.h"
-#include "vpmu/event/event.h"
 
 #define PAGE 4096
 

@@ -24,7 +24,6 @@
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/emupmu.h"
 
 #define TENANTS 2
 #define VMS	8

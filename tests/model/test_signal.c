@@ -52,17 +52,15 @@ static struct {
 	unsigned long traps, reads, lbr_reads, lbr_again;
 	uint64_t rip;
 
-	bool failed;
-	int con; /* or sampler, or vCPU */
-	const char *why;
+	const char *why; /* it failed */
+	int con;	 /* or sampler, or vCPU */
 	struct vpmu_value value;
 } s;
 
 static void blame(int con, const char *why, const struct vpmu_value *v, uint64_t rip)
 {
-	if (s.failed)
+	if (s.why)
 		return;
-	s.failed = true;
 	s.con = con;
 	s.why = why;
 	s.value = *v;
@@ -180,7 +178,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		if (s.vcpu_watch[v])
 			look_at_records(v, rip);
 	}
-	if (s.failed)
+	if (s.why)
 		trap_stop(uc);
 }
 
@@ -212,7 +210,7 @@ static void before_call(struct history *h)
 static void after_call(struct history *h)
 {
 	s.in_call = false;
-	if (s.failed)
+	if (s.why)
 		h_fail(h,
 		       "%s: consumer %d read %lu/%lu/%lu, before the call %lu/%lu/%lu, true "
 		       "%lu/%lu/%lu, at rip %#lx (addr2line)",
@@ -240,18 +238,12 @@ static void trace_steps(struct history *h, bool on)
 /* Callbacks are not tested here. */
 static void pause_steps(bool on)
 {
-	if (on)
-		trap_flag_off();
-	else
-		trap_flag_on();
+	(on ? trap_flag_off : trap_flag_on)();
 }
 
 static void trace_timer(struct history *h, bool on)
 {
-	if (on)
-		before_call(h);
-	else
-		after_call(h);
+	(on ? before_call : after_call)(h);
 }
 
 static struct history history;
@@ -291,18 +283,15 @@ static int run_histories(uint64_t *seed, int steps, unsigned long traps)
 	       "VMs killed\n",
 	       h_stats.fires, h_stats.samples, h_stats.captures, h_stats.pmis, h_stats.moved,
 	       h_stats.killed);
-	if (traps < ENOUGH)
+	if (traps < ENOUGH || !too_little())
 		return 0;
-	if (too_little()) {
-		printf("# which is too little\n");
-		return -1;
-	}
-	return 0;
+	printf("# which is too little\n");
+	return -1;
 }
 
-static void set_handler(int sig)
+static void set_handler(int sig, void (*handler)(int, siginfo_t *, void *))
 {
-	struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct sigaction sa = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART};
 
 	sigaction(sig, &sa, NULL);
 }
@@ -311,7 +300,7 @@ static int every_point(uint64_t seed, unsigned long traps)
 {
 	int ret;
 
-	set_handler(SIGTRAP);
+	set_handler(SIGTRAP, on_signal);
 	h_trace = trace_steps;
 	h_trace_pause = pause_steps;
 	ret = run_histories(&seed, 60, traps);
@@ -342,12 +331,11 @@ static void on_timer(int sig, siginfo_t *info, void *context)
 static int random_points(uint64_t seed, unsigned long signals)
 {
 	struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
-	struct sigaction sa = {.sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_RESTART};
 	int ret;
 
 	ev._sigev_un._tid = (pid_t)syscall(SYS_gettid);
 	timer_rng = seed;
-	sigaction(SIGRTMIN, &sa, NULL);
+	set_handler(SIGRTMIN, on_timer);
 	if (timer_create(CLOCK_MONOTONIC, &ev, &timer))
 		return -errno;
 	h_trace = trace_timer;
@@ -371,9 +359,8 @@ static struct {
 	uint64_t executed;	   /* atomic: user instructions */
 
 	struct vpmu_consumer c, peer;
-	uint64_t last, from, limit;
-	bool failed;
-	const char *why;
+	uint64_t last, limit;
+	const char *why; /* it failed */
 	uint64_t value, rip;
 	unsigned long charges, timeouts, points;
 } r;
@@ -432,15 +419,12 @@ static void on_race_step(int sig, siginfo_t *info, void *context)
 	/* Before and after each charge. */
 	for (int i = 0; i < 2; i++) {
 		vpmu_consumer_read(&r.c, &v);
-		if (!r.failed && v.count < r.last) {
-			r.failed = true;
+		if (!r.why && v.count < r.last)
 			r.why = "I2: went back";
-		} else if (!r.failed &&
-			   v.count > r.limit + __atomic_load_n(&r.executed, __ATOMIC_SEQ_CST)) {
-			r.failed = true;
+		else if (!r.why &&
+			 v.count > r.limit + __atomic_load_n(&r.executed, __ATOMIC_SEQ_CST))
 			r.why = "I2: counts from before";
-		}
-		if (r.failed) {
+		if (r.why) {
 			r.value = v.count;
 			r.rip = trap_pc(uc);
 			trap_stop(uc);
@@ -454,7 +438,7 @@ static void on_race_step(int sig, siginfo_t *info, void *context)
 
 static vpmu_key_t race_key; /* user instructions */
 
-enum race_op { RACE_ADD, RACE_DISABLE, RACE_ENABLE, RACE_DEL, RACE_OPS };
+enum race_op { RACE_ADD, RACE_DISABLE, RACE_ENABLE, RACE_DEL };
 
 /* One operation on a consumer of @a, at every instruction of which the owner charges. */
 static int race(enum race_op op, struct vpmu_account *a)
@@ -464,38 +448,30 @@ static int race(enum race_op op, struct vpmu_account *a)
 	struct vpmu_value v, last = {0};
 	int ret = 0;
 
-	switch (op) {
-	case RACE_ADD:
-		memset(&r.c, 0, sizeof(r.c));
-		r.last = 0;
-		r.limit = -before; /* modulo 2^64: nothing from before may count */
-		trap_flag_on();
-		ret = vpmu_consumer_add(&r.c, a, race_key, NULL);
-		trap_flag_off();
-		break;
-	case RACE_DISABLE:
-		trap_flag_on();
-		vpmu_consumer_disable(&r.c, NULL);
-		trap_flag_off();
-		break;
-	case RACE_ENABLE:
-		r.limit = r.last - before;
-		trap_flag_on();
-		ret = vpmu_consumer_enable(&r.c, NULL);
-		trap_flag_off();
-		break;
-	default:
+	if (op == RACE_DEL) {
 		/* A removed consumer reads 0: no handler, the returned value must not be less. */
 		vpmu_consumer_del(&r.c, NULL, &last);
-		if (last.count < r.last) {
+		if (last.count < r.last)
 			printf("# del returned %lu, %lu had been read\n", last.count, r.last);
-			return -1;
-		}
-		return 0;
+		return last.count < r.last ? -1 : 0;
 	}
-	if (ret || r.failed) {
+	if (op == RACE_ADD) {
+		memset(&r.c, 0, sizeof(r.c));
+		r.last = 0;
+	}
+	if (op != RACE_DISABLE)
+		r.limit = r.last - before; /* modulo 2^64: nothing from before may count */
+	trap_flag_on();
+	if (op == RACE_ADD)
+		ret = vpmu_consumer_add(&r.c, a, race_key, NULL);
+	else if (op == RACE_ENABLE)
+		ret = vpmu_consumer_enable(&r.c, NULL);
+	else
+		vpmu_consumer_disable(&r.c, NULL);
+	trap_flag_off();
+	if (ret || r.why) {
 		printf("# %s: %d, %s: %lu after %lu, at rip %#lx\n", name[op], ret,
-		       r.failed ? r.why : "", r.value, r.last, r.rip);
+		       r.why ? r.why : "", r.value, r.last, r.rip);
 		return -1;
 	}
 	charge_now();
@@ -510,8 +486,6 @@ static int race(enum race_op op, struct vpmu_account *a)
 
 static int race_all(unsigned int rounds)
 {
-	struct vpmu_account *accounts[3];
-	struct sigaction sa = {.sa_sigaction = on_race_step, .sa_flags = SA_SIGINFO};
 	pthread_t t;
 	int ret = -1;
 
@@ -525,13 +499,10 @@ static int race_all(unsigned int rounds)
 	    vpmu_account_create(r.vm, NULL, &r.vcpu) || vpmu_context_init(&r.ctx, r.vcpu, r.vm) ||
 	    vpmu_context_place(&r.ctx, r.p))
 		return -1;
-	accounts[0] = r.tenant;
-	accounts[1] = r.vm;
-	accounts[2] = r.vcpu;
-	sigaction(SIGTRAP, &sa, NULL);
+	set_handler(SIGTRAP, on_race_step);
 	pthread_create(&t, NULL, owner, NULL);
 	for (unsigned int i = 0; i < rounds; i++) {
-		struct vpmu_account *a = accounts[i % 3];
+		struct vpmu_account *a = (struct vpmu_account *[]){r.tenant, r.vm, r.vcpu}[i % 3];
 		bool peer = i & 1;
 
 		if (peer && vpmu_consumer_add(&r.peer, a, race_key, NULL))

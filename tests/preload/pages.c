@@ -7,12 +7,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "tests/send_fd.h"
 #include "vpmu/totals.h"
 
 static struct vpmu_totals *page;
@@ -51,20 +50,8 @@ static void pages_count(void)
 static void pages_reply(__u32 error, __u32 slot, int fd)
 {
 	struct vpmu_totals_reply r = {error, slot};
-	struct iovec iov = {&r, sizeof(r)};
-	union {
-		struct cmsghdr h;
-		char room[CMSG_SPACE(sizeof(int))];
-	} c = {0};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (fd >= 0) {
-		m.msg_control = &c;
-		m.msg_controllen = sizeof(c.room);
-		c.h = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-		memcpy(CMSG_DATA(&c.h), &fd, sizeof(fd));
-	}
-	if (sendmsg(conn, &m, MSG_NOSIGNAL) < 0)
+	if (send_fd(conn, &r, sizeof(r), fd) < 0)
 		perror("pages: sendmsg");
 }
 

@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include "tests/unit/emu_bed.h"
-#include "vmm/emu/emu.h"
 
 TestSuite(emu_vcpus, .fini = bed_end);
 

@@ -42,6 +42,18 @@ struct fake_step {
 	uint8_t c;
 };
 
+#define STEP(...)                                                                                  \
+	(struct fake_step)                                                                         \
+	{                                                                                          \
+		__VA_ARGS__                                                                        \
+	}
+#define RUN(n)		 STEP(FAKE_RUN, n, 0, 0)
+#define RD(msr, val)	 STEP(FAKE_RDMSR, msr, val, 0)
+#define WR(msr, val)	 STEP(FAKE_WRMSR, msr, val, 0)
+#define OUT(port, value) STEP(FAKE_OUT, port, value, 1)
+#define IN(port, value)	 STEP(FAKE_IN, port, value, 1)
+#define EXIT(status)	 STEP(FAKE_OUT, VPMU_PORT_EXIT, status, 4)
+
 struct vmm_engine_vcpu {
 	const struct fake_step *script;
 	unsigned int id;

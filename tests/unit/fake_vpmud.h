@@ -16,13 +16,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "tests/send_fd.h"
 #include "vpmu/totals.h"
 
 enum vpmud_mode {
@@ -114,25 +113,6 @@ static inline void vpmud_charge(uint64_t events, uint64_t ns, uint64_t lost)
 	pthread_mutex_unlock(&vpmud.lock);
 }
 
-static inline void vpmud_send(const void *bytes, size_t n, int fd)
-{
-	struct iovec iov = {(void *)(uintptr_t)bytes, n};
-	union {
-		struct cmsghdr h;
-		char room[CMSG_SPACE(sizeof(int))];
-	} c = {0};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (fd >= 0) {
-		m.msg_control = &c;
-		m.msg_controllen = sizeof(c.room);
-		c.h = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-		memcpy(CMSG_DATA(&c.h), &fd, sizeof(fd));
-	}
-	if (sendmsg(vpmud.conn, &m, MSG_NOSIGNAL) < 0)
-		return;
-}
-
 static inline unsigned int vpmud_slot(vpmu_key_t key)
 {
 	for (unsigned int i = 7;; i++) {
@@ -178,7 +158,7 @@ static inline void vpmud_bind(vpmu_key_t key)
 		}
 		fd = other;
 	}
-	vpmud_send(&r, sizeof(r), fd);
+	send_fd(vpmud.conn, &r, sizeof(r), fd);
 	if (other >= 0)
 		close(other);
 }
@@ -191,11 +171,12 @@ static inline void vpmud_answer(const struct vpmu_totals_request *q)
 	cr_assert_eq(q->version, VPMU_TOTALS_VERSION);
 	if (vpmud.mode == VPMUD_REFUSES) {
 		r.error = (uint32_t)vpmud.error;
-		vpmud_send(&r, sizeof(r), -1);
+		send_fd(vpmud.conn, &r, sizeof(r), -1);
 	} else if (vpmud.mode == VPMUD_GARBAGE) {
 		uint32_t junk[3] = {vpmud.bad++ * 2654435761u, vpmud.bad * 40503u, 7};
 
-		vpmud_send(junk, 1 + vpmud.bad % sizeof(junk), vpmud.bad % 3 ? -1 : vpmud.stop);
+		send_fd(vpmud.conn, junk, 1 + vpmud.bad % sizeof(junk),
+			vpmud.bad % 3 ? -1 : vpmud.stop);
 		if (vpmud.bad % 2)
 			shutdown(vpmud.conn, SHUT_RDWR);
 	} else if (q->what == VPMU_TOTALS_BIND) {
@@ -206,11 +187,11 @@ static inline void vpmud_answer(const struct vpmu_totals_request *q)
 		vpmud.of_conn--;
 		if (!vpmud.of_conn)
 			vpmud_end_page();
-		vpmud_send(&r, sizeof(r), -1);
+		send_fd(vpmud.conn, &r, sizeof(r), -1);
 	} else {
 		vpmud.events++;
 		fd = eventfd(0, EFD_CLOEXEC);
-		vpmud_send(&r, sizeof(r), fd);
+		send_fd(vpmud.conn, &r, sizeof(r), fd);
 		close(fd);
 	}
 }

@@ -49,52 +49,46 @@ struct row {
 #define F3   (F(0) | F(1) | F(2))
 #define F4   (F3 | F(3))
 
-/* Vol. 4 table 2-2: fast strings (0), EMON (7), BTS unavailable (11), PEBS unavailable (12). */
-#define MISC_ENABLE(val)                                                                           \
+#define ROW(...)                                                                                   \
+	(struct row)                                                                               \
 	{                                                                                          \
-		L, "MISC_ENABLE", 0x1a0, 1, ONE, true, 0, ALL, CONST, val                          \
+		__LINE__, __VA_ARGS__                                                              \
 	}
 
+/* Vol. 4 table 2-2: fast strings (0), EMON (7), BTS unavailable (11), PEBS unavailable (12). */
+#define MISC_ENABLE(val) ROW("MISC_ENABLE", 0x1a0, 1, ONE, true, 0, ALL, CONST, val)
+
 /* LBR and BTF (and AMD's bits 5:2) can be written and are dropped, as in KVM. */
-#define DBGCTL(keep, ignore)                                                                       \
-	{                                                                                          \
-		L, "DEBUGCTL", 0x1d9, 1, ONE, true, keep, ignore, SAME, 0                          \
-	}
+#define DBGCTL(keep, ignore) ROW("DEBUGCTL", 0x1d9, 1, ONE, true, keep, ignore, SAME, 0)
 
 /*
  * SDM vol. 3 20.2.1-20.2.2, 20.2.8; vol. 4 table 2-2. @sel: bits of an event select; @ctl: of
  * FIXED_CTR_CTRL; @ovf: of OVF_CTRL or STATUS_RESET; @caps: PERF_CAPABILITIES.
  */
 #define INTEL(sel, ctl, global, ovf, caps)                                                         \
-	{L, "PMC", 0xc1, 1, GP, true, M48, ALL, SEXT, 0},                                          \
-		{L, "A_PMC", 0x4c1, 1, GP, true, M48, 0, SAME, 0},                                 \
-		{L, "PERFEVTSEL", 0x186, 1, GP, true, sel, 0, SAME, 0},                            \
-		{L, "FIXED_CTR", 0x309, 1, FIXED, true, M48, 0, SAME, 0},                          \
-		{L, "PERF_CAPABILITIES", 0x345, 1, ONE, false, 0, 0, CONST, caps},                 \
-		{L, "FIXED_CTR_CTRL", 0x38d, 1, ONE, true, ctl, 0, SAME, 0},                       \
-		{L, "GLOBAL_STATUS", 0x38e, 1, ONE, false, 0, 0, CONST, 0},                        \
-		{L, "GLOBAL_CTRL", 0x38f, 1, ONE, true, global, 0, SAME, (global)&0xffff},         \
-		{L, "OVF_CTRL", 0x390, 1, ONE, true, 0, ovf, ZERO, 0}, MISC_ENABLE(0x1881),        \
-	{                                                                                          \
-		L, "pv", PV, 1, PVREGS, false, 0, 0, CONST, 0                                      \
-	}
+	ROW("PMC", 0xc1, 1, GP, true, M48, ALL, SEXT, 0),                                          \
+		ROW("A_PMC", 0x4c1, 1, GP, true, M48, 0, SAME, 0),                                 \
+		ROW("PERFEVTSEL", 0x186, 1, GP, true, sel, 0, SAME, 0),                            \
+		ROW("FIXED_CTR", 0x309, 1, FIXED, true, M48, 0, SAME, 0),                          \
+		ROW("PERF_CAPABILITIES", 0x345, 1, ONE, false, 0, 0, CONST, caps),                 \
+		ROW("FIXED_CTR_CTRL", 0x38d, 1, ONE, true, ctl, 0, SAME, 0),                       \
+		ROW("GLOBAL_STATUS", 0x38e, 1, ONE, false, 0, 0, CONST, 0),                        \
+		ROW("GLOBAL_CTRL", 0x38f, 1, ONE, true, global, 0, SAME, (global)&0xffff),         \
+		ROW("OVF_CTRL", 0x390, 1, ONE, true, 0, ovf, ZERO, 0), MISC_ENABLE(0x1881),        \
+		ROW("pv", PV, 1, PVREGS, false, 0, 0, CONST, 0)
 
 /* Version 4 (20.2.4). CondChgd cannot be set. */
 #define INTEL_V4(ovf)                                                                              \
-	{L, "STATUS_SET", 0x391, 1, ONE, true, 0, (ovf) & ~(1ULL << 63), ZERO, 0},                 \
-	{                                                                                          \
-		L, "INUSE", 0x392, 1, ONE, false, 0, 0, CONST, 0                                   \
-	}
+	ROW("STATUS_SET", 0x391, 1, ONE, true, 0, (ovf) & ~(1ULL << 63), ZERO, 0),                 \
+		ROW("INUSE", 0x392, 1, ONE, false, 0, 0, CONST, 0)
 
 /* Architectural LBR: vol. 3 ch. 19; vol. 4: INFO's undefined bits take anything. */
 #define INTEL_LBR                                                                                  \
-	{L, "LBR_FROM", 0x1500, 1, LBRS, true, 0, 0, CANON, 0},                                    \
-		{L, "LBR_TO", 0x1600, 1, LBRS, true, 0, 0, CANON, 0},                              \
-		{L, "LBR_INFO", 0x1200, 1, LBRS, true, 0x1f0000000000ffffULL, ALL, SAME, 0},       \
-		{L, "LBR_CTL", 0x14ce, 1, ONE, true, 0x7f000f, 0, SAME, 0},                        \
-	{                                                                                          \
-		L, "LBR_DEPTH", 0x14cf, 1, ONE, true, 0, 0, DEPTH, 32                              \
-	}
+	ROW("LBR_FROM", 0x1500, 1, LBRS, true, 0, 0, CANON, 0),                                    \
+		ROW("LBR_TO", 0x1600, 1, LBRS, true, 0, 0, CANON, 0),                              \
+		ROW("LBR_INFO", 0x1200, 1, LBRS, true, 0x1f0000000000ffffULL, ALL, SAME, 0),       \
+		ROW("LBR_CTL", 0x14ce, 1, ONE, true, 0x7f000f, 0, SAME, 0),                        \
+		ROW("LBR_DEPTH", 0x14cf, 1, ONE, true, 0, 0, DEPTH, 32)
 
 static const struct row intel_v2[] = {
 	INTEL(0xffdfffff, F3, 0x7000000ff, 0xc0000007000000ff, 0x2000),
@@ -143,32 +137,26 @@ static const struct row intel_v5_nolbr[] = {
 #define ASEL (0xfffd7ffff & ~(1ULL << 19))
 
 #define AMD_K7                                                                                     \
-	{L, "PerfEvtSel", 0xc0010000, 1, K7, true, ASEL, ALL, SAME, 0},                            \
-		{L, "PerfCtr", 0xc0010004, 1, K7, true, M48, ALL, SAME, 0},                        \
-	{                                                                                          \
-		L, "pv", PV, 1, PVREGS, false, 0, 0, CONST, 0                                      \
-	}
+	ROW("PerfEvtSel", 0xc0010000, 1, K7, true, ASEL, ALL, SAME, 0),                            \
+		ROW("PerfCtr", 0xc0010004, 1, K7, true, M48, ALL, SAME, 0),                        \
+		ROW("pv", PV, 1, PVREGS, false, 0, 0, CONST, 0)
 
 #define AMD_CORE                                                                                   \
-	AMD_K7, {L, "PERF_CTL", 0xc0010200, 2, GP, true, ASEL, ALL, SAME, 0},                      \
-	{                                                                                          \
-		L, "PERF_CTR", 0xc0010201, 2, GP, true, M48, ALL, SAME, 0                          \
-	}
+	AMD_K7, ROW("PERF_CTL", 0xc0010200, 2, GP, true, ASEL, ALL, SAME, 0),                      \
+		ROW("PERF_CTR", 0xc0010201, 2, GP, true, M48, ALL, SAME, 0)
 
 /* PerfMonV2: DebugCtl as KVM has it, bits 5:0 dropped */
 #define AMD_V2(global, dbg)                                                                        \
-	AMD_CORE, {L, "GlobalStatus", 0xc0000300, 1, ONE, true, 0, ALL, ZERO, 0},                  \
-		{L, "GlobalCtl", 0xc0000301, 1, ONE, true, global, ALL, SAME, global},             \
-		{L, "StatusClr", 0xc0000302, 1, ONE, true, 0, ALL, ZERO, 0},                       \
-		{L, "StatusSet", 0xc0000303, 1, ONE, true, 0, ALL, ZERO, 0}, DBGCTL(dbg, 0x3f)
+	AMD_CORE, ROW("GlobalStatus", 0xc0000300, 1, ONE, true, 0, ALL, ZERO, 0),                  \
+		ROW("GlobalCtl", 0xc0000301, 1, ONE, true, global, ALL, SAME, global),             \
+		ROW("StatusClr", 0xc0000302, 1, ONE, true, 0, ALL, ZERO, 0),                       \
+		ROW("StatusSet", 0xc0000303, 1, ONE, true, 0, ALL, ZERO, 0), DBGCTL(dbg, 0x3f)
 
 #define AMD_LBR                                                                                    \
-	{L, "LBR_SELECT", 0xc000010e, 1, ONE, true, 0x1ff, ALL, SAME, 0},                          \
-		{L, "DBG_EXTN_CFG", 0xc000010f, 1, ONE, true, 0x40, ALL, SAME, 0},                 \
-		{L, "LBR_FROM", 0xc0010300, 2, LBR16, true, 0, ALL, AFROM, 0},                     \
-	{                                                                                          \
-		L, "LBR_TO", 0xc0010301, 2, LBR16, true, 0, ALL, ATO, 0                            \
-	}
+	ROW("LBR_SELECT", 0xc000010e, 1, ONE, true, 0x1ff, ALL, SAME, 0),                          \
+		ROW("DBG_EXTN_CFG", 0xc000010f, 1, ONE, true, 0x40, ALL, SAME, 0),                 \
+		ROW("LBR_FROM", 0xc0010300, 2, LBR16, true, 0, ALL, AFROM, 0),                     \
+		ROW("LBR_TO", 0xc0010301, 2, LBR16, true, 0, ALL, ATO, 0)
 
 static const struct row amd_k7[] = {AMD_K7, DBGCTL(0, 0x3f), {0}};
 static const struct row amd_core[] = {AMD_CORE, DBGCTL(0, 0x3f), {0}};

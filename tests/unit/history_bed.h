@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "answers.h"
 #include "fake_backend.h"
 #include "service/clock.h"
 #include "service/history.h"
@@ -121,22 +122,13 @@ static void teardown(void)
 
 TestSuite(history, .init = setup, .fini = teardown);
 
-static json_t *ask(const char *line)
+static inline json_t *ask(const char *line)
 {
 	char *answer = server_dispatch(srv, line, strlen(line));
 	json_t *obj = json_loads(answer, JSON_REJECT_DUPLICATES, NULL);
 
 	cr_assert(obj, "%s", answer);
 	free(answer);
-	return obj;
-}
-
-static json_t *must(const char *line)
-{
-	json_t *obj = ask(line);
-
-	cr_assert(json_is_true(json_object_get(obj, "ok")), "%s: %s", line,
-		  json_string_value(json_object_get(obj, "error")));
 	return obj;
 }
 

@@ -7,10 +7,13 @@
 
 #include <fcntl.h>
 #include <linux/kvm.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "vmm/kvm/kvm.h"
@@ -214,6 +217,37 @@ static inline void wake(struct guest *g)
 
 	cr_assert(!ops->get_regs(g->vcpu, &regs));
 	cr_assert(!ops->set_regs(g->vcpu, &regs));
+}
+
+/* A thread that kicks @v, unless that is NULL, and sends an alarm to the thread @tid, unless that
+ * is 0, whenever @go is posted. */
+struct kicker {
+	int tid;
+	struct vmm_engine_vcpu *v;
+	sem_t go;
+	atomic_bool over;
+};
+
+static inline void *kicker(void *arg)
+{
+	struct kicker *k = arg;
+	unsigned int delay = 1;
+
+	for (;;) {
+		sem_wait(&k->go);
+		if (atomic_load(&k->over))
+			return NULL;
+		/* before, at and after the vCPU enters the guest */
+		delay = delay * 1103515245 + 12345;
+		for (volatile unsigned int i = delay >> 16 & 0x3fff; i; i--)
+			;
+		if (k->v && delay & 1 << 14)
+			ops->kick(k->v);
+		if (k->tid)
+			syscall(SYS_tgkill, getpid(), k->tid, VMM_ALARM_SIGNAL);
+		if (k->v && !(delay & 1 << 14))
+			ops->kick(k->v);
+	}
 }
 
 #endif

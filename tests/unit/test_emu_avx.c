@@ -6,7 +6,6 @@
  */
 #include "emu_bed.h"
 #include "emu_prog.h"
-#include "vmm/emu/internal.h"
 #include "vmm/engine/simd.h"
 
 TestSuite(emu_avx, .fini = bed_end);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "fake_engine.h"
-#include "vmm/kvm/kvm.h"
 #include "vmm/vm/cpuid.h"
 #include "vmm/vm/ram.h"
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "guest_twins.h"
-#include "vpmu/core/blob.h"
 
 TestSuite(guest_state, .init = urcu_memb_register_thread, .fini = twins_end);
 

@@ -5,9 +5,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/time.h>
 
@@ -188,35 +186,13 @@ Test(kvm_engine, access_outside_of_memory_is_an_error)
 
 GUEST(spin, "1: inc %rax\n jmp 1b");
 
-struct kicker {
-	struct guest *g;
-	sem_t go;
-	atomic_bool over;
-};
-
-static void *kicker(void *arg)
-{
-	struct kicker *k = arg;
-	unsigned int delay = 1;
-
-	for (;;) {
-		sem_wait(&k->go);
-		if (atomic_load(&k->over))
-			return NULL;
-		/* before, at and after the vCPU enters the guest */
-		delay = delay * 1103515245 + 12345;
-		for (volatile unsigned int i = delay >> 16 & 0x3fff; i; i--)
-			;
-		ops->kick(k->g->vcpu);
-	}
-}
-
 Test(kvm_engine, every_kick_from_another_thread_arrives)
 {
-	struct kicker k = {.g = &g};
+	struct kicker k = {0};
 	pthread_t t;
 
 	START(&g, spin);
+	k.v = g.vcpu;
 	cr_assert(!sem_init(&k.go, 0, 0));
 	cr_assert(!pthread_create(&t, NULL, kicker, &k));
 	for (unsigned int i = 0; i < 3000; i++) {

@@ -8,9 +8,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 TestSuite(kvm_irqchip, .fini = guest_end);
@@ -247,36 +244,9 @@ Test(kvm_irqchip, just_before_the_guest_is_entered)
 	cr_expect(run(&g) == VMM_EXIT_INTR);
 }
 
-struct alarmer {
-	int tid;
-	struct vmm_engine_vcpu *v; /* to kick, too */
-	sem_t go;
-	_Atomic bool over;
-};
-
-static void *alarmer(void *arg)
-{
-	struct alarmer *a = arg;
-	unsigned int delay = 1;
-
-	for (;;) {
-		sem_wait(&a->go);
-		if (atomic_load(&a->over))
-			return NULL;
-		delay = delay * 1103515245 + 12345;
-		for (volatile unsigned int i = delay >> 16 & 0x3fff; i; i--)
-			;
-		if (a->v && delay & 1 << 14)
-			ops->kick(a->v);
-		syscall(SYS_tgkill, getpid(), a->tid, VMM_ALARM_SIGNAL);
-		if (a->v && !(delay & 1 << 14))
-			ops->kick(a->v);
-	}
-}
-
 static void every_alarm(bool kicks)
 {
-	struct alarmer a = {.tid = (int)syscall(SYS_gettid)};
+	struct kicker a = {.tid = (int)syscall(SYS_gettid)};
 	struct guest g;
 	pthread_t t;
 
@@ -285,7 +255,7 @@ static void every_alarm(bool kicks)
 	cr_assert(run(&g) == VMM_EXIT_INTR);
 	a.v = kicks ? g.vcpu : NULL;
 	cr_assert(!sem_init(&a.go, 0, 0));
-	cr_assert(!pthread_create(&t, NULL, alarmer, &a));
+	cr_assert(!pthread_create(&t, NULL, kicker, &a));
 	for (unsigned int i = 0; i < 1000; i++) {
 		bool alarm = false, kick = !kicks;
 

@@ -23,10 +23,6 @@ static void wait_ended(struct bed *b, unsigned int n)
 #define FIXED_CTRL 0x38d
 #define GLOBAL	   0x38f
 #define USR_EN	   (1ULL << 16 | 1ULL << 22)
-#define EXIT(status)                                                                               \
-	{                                                                                          \
-		FAKE_OUT, VPMU_PORT_EXIT, status, 4                                                \
-	}
 
 /* Counts three events over three phases; each read must be exact. */
 static const struct fake_step counting[] = {

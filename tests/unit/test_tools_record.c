@@ -5,7 +5,6 @@
  */
 #include "tools_bed.h"
 #include "guest-tools/flow.h"
-#include "guest-tools/sample.h"
 #include "guest-tools/symbols.h"
 
 /* The image's table of functions and its end of code, for this test. */

@@ -56,23 +56,6 @@ static void expect_taken(unsigned int vcpu, unsigned int n, uint64_t insns, int 
 		     (unsigned long)v->taken[n].insns);
 }
 
-#define RUN(n)                                                                                     \
-	{                                                                                          \
-		FAKE_RUN, n, 0, 0                                                                  \
-	}
-#define RD(msr, val)                                                                               \
-	{                                                                                          \
-		FAKE_RDMSR, msr, val, 0                                                            \
-	}
-#define WR(msr, val)                                                                               \
-	{                                                                                          \
-		FAKE_WRMSR, msr, val, 0                                                            \
-	}
-#define EXIT(status)                                                                               \
-	{                                                                                          \
-		FAKE_OUT, VPMU_PORT_EXIT, status, 4                                                \
-	}
-
 /* Intel v2: PMC0 counts instructions, from -n, with interrupt. */
 #define SAMPLE(n) WR(0xc1, (uint32_t) - (n)), WR(0x186, 0x5300c0), WR(0x38f, 1)
 

@@ -55,19 +55,7 @@ static void init(void)
 
 TestSuite(vm_kernel, .init = init, .fini = bed_fini);
 
-#define OUT(port, value)                                                                           \
-	{                                                                                          \
-		FAKE_OUT, port, value, 1                                                           \
-	}
-#define IN(port, value)                                                                            \
-	{                                                                                          \
-		FAKE_IN, port, value, 1                                                            \
-	}
-#define SPIN                                                                                       \
-	{FAKE_RUN, 100, 0, 0},                                                                     \
-	{                                                                                          \
-		FAKE_AGAIN, 0, 0, 0                                                                \
-	}
+#define SPIN RUN(100), STEP(FAKE_AGAIN, 0, 0, 0)
 
 static const struct fake_step spin[] = {SPIN};
 
@@ -95,7 +83,7 @@ static const struct fake_step *print(const char *text, struct fake_step last)
 	size_t n = 0;
 
 	for (; *text; text++)
-		script[n++] = (struct fake_step)OUT(PLATFORM_COM1, (uint8_t)*text);
+		script[n++] = OUT(PLATFORM_COM1, (uint8_t)*text);
 	script[n++] = last;
 	script[n++] = (struct fake_step){FAKE_RUN, 100, 0, 0};
 	script[n] = (struct fake_step){FAKE_AGAIN, n - 1, 0, 0};
@@ -142,7 +130,7 @@ Test(vm_kernel, panic)
 {
 	play(0, print("[    1.0] Kernel panic - not syncing: VFS: no root\x1b[7m\n[    1.0] Kernel "
 		      "panic - not syncing: another\nmore",
-		      (struct fake_step)OUT(0xcf9, 6)));
+		      OUT(0xcf9, 6)));
 	cr_assert_eq(vm_state(b.vm), VM_FAILED);
 	cr_assert_eq(vm_how(b.vm), VM_HOW_FAILED);
 	/* The first, and nothing that a terminal would act on. */
@@ -181,7 +169,7 @@ Test(vm_kernel, long_panic)
 	while (strlen(text) < 390)
 		strcat(text, "\xc3\xa4");
 	strcat(text, "\n");
-	play(0, print(text, (struct fake_step)OUT(0xcf9, 6)));
+	play(0, print(text, OUT(0xcf9, 6)));
 	cr_assert_lt(strlen(b.vm->reason), 14 + VM_PANIC_MAX);
 	cr_assert_eq(strlen(b.vm->reason) % 2, strlen("kernel panic: x") % 2, "%s", b.vm->reason);
 	cr_assert_gt(strlen(b.vm->reason), VM_PANIC_MAX);
