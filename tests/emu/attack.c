@@ -63,7 +63,8 @@ GUEST(att_cr3_100, "mov %cr3,%rax\n 1: .rept 100\n mov %rax,%cr3\n .endr\n jmp 1
 GUEST(att_cr3_touch, "mov %cr3,%rax\n 1: mov %rax,%cr3\n mov (%rsi),%edx\n mov 4096(%rsi),%edx\n"
 		     "mov 8192(%rsi),%edx\n mov (%rdi),%edx\n jmp 1b");
 GUEST(att_cr0, "mov %cr0,%rax\n 1: mov %rax,%cr0\n jmp 1b");
-GUEST(att_cr4, "mov %cr4,%rax\n 1: mov %rax,%cr4\n jmp 1b");
+GUEST(att_cr4, "mov %cr4,%rax\n 1: xor $0x80,%al\n mov %rax,%cr4\n jmp 1b"); /* PGE */
+GUEST(att_cr4_same, "mov %cr4,%rax\n 1: mov %rax,%cr4\n jmp 1b");
 GUEST(att_efer, "mov $0xc0000080,%ecx\n rdmsr\n 1: wrmsr\n jmp 1b");
 GUEST(att_pf, "add $511*4096,%rsi\n 1: mov (%rsi),%eax\n jmp 1b");
 GUEST(att_no_fetch, "add $511*4096,%rsi\n 1: mov (%rsi),%eax\n jmp 1b");
@@ -237,7 +238,8 @@ const struct attack attacks[] = {
 	A("mov cr3 x100", att_cr3_100, 11263, NOTHING),
 	A("mov cr3, touch", att_cr3_touch, 5626, NOTHING),
 	A("mov cr0", att_cr0, 7291, NOTHING),
-	A("mov cr4", att_cr4, 7291, NOTHING),
+	A("mov cr4", att_cr4, 4860, NOTHING),
+	A("mov cr4, same", att_cr4_same, 500, NOTHING),
 	A("wrmsr efer", att_efer, 7291, NOTHING),
 	A("#pf", att_pf, 11227, FAULTS),
 	A("#pf, no handler", att_no_fetch, 10000, NO_FETCH),
@@ -354,8 +356,8 @@ const struct attack attacks[] = {
 	A("vmrun", att_vmrun, 23900, WORLDS),
 	A("vmrun, flush", att_vmrun, 36100, WORLDS_FLUSH),
 	A("vmrun, touch", att_vmrun_touch, 7400, WORLDS_TOUCH),
-	A("vmrun, nested touch", att_vmrun_touch, 17100, WORLDS_NPT),
-	A("vmrun, new code", att_vmrun_code, 29200, WORLDS_FILL),
+	A("vmrun, nested touch", att_vmrun_touch, 16800, WORLDS_NPT),
+	A("vmrun, new code", att_vmrun_code, 28700, WORLDS_FILL),
 	A("vmrun, code in the VMCB", att_vmrun, 71000, WORLDS_INSIDE),
 	A("vmload", att_vmload, 4600, WORLDS),
 	A("clgi", att_clgi, 660, WORLDS),
