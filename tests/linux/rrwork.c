@@ -245,7 +245,7 @@ static void run_fork(void)
 {
 	int status;
 
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < 4; i++) {
 		pid_t pid = fork();
 
 		if (!pid) {
@@ -253,11 +253,10 @@ static void run_fork(void)
 				;
 			_exit(i);
 		}
-		if (i % 4 == 3) /* four at a time: the order of their ends is noted */
-			for (int k = 0; k < 4; k++) {
-				note((uint64_t)wait(&status));
-				note((uint64_t)status);
-			}
+	}
+	for (int i = 0; i < 4; i++) { /* the order of their ends is noted */
+		note((uint64_t)wait(&status));
+		note((uint64_t)status);
 	}
 }
 
