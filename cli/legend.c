@@ -9,11 +9,12 @@
 /* Explain each word of a quality that occurs, once. Returns true if there was one. */
 static bool print_qualities(FILE *to, const struct reading *r)
 {
-	static const char *const words[] = {"modelled", "estimated", "tsc", "partial", "aged"};
+	static const char *const words[] = {"modelled", "estimated", "tsc",
+					    "partial",	"aged",	     "late"};
 	bool any = false;
 
 	for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
-		uint64_t age_ns = 0;
+		uint64_t max_ns = 0, ns;
 		bool found = false;
 
 		for (size_t i = 0; i < r->nr_rows; i++)
@@ -23,11 +24,14 @@ static bool print_qualities(FILE *to, const struct reading *r)
 				if (!val_counted(&r->rows[i], v) || !val_has(v, words[k]))
 					continue;
 				found = true;
-				age_ns = v->age_ns > age_ns ? v->age_ns : age_ns;
+				ns = !strcmp(words[k], "late")	 ? r->rows[i].late_ns
+				     : !strcmp(words[k], "aged") ? v->age_ns
+								 : 0;
+				max_ns = ns > max_ns ? ns : max_ns;
 			}
-		if (found && strcmp(words[k], "aged") == 0 && !r->end_ns)
+		if (max_ns && !r->end_ns)
 			fprintf(to, " %s (up to %.3f s)\n", out_quality(words[k]),
-				(double)age_ns / 1e9);
+				(double)max_ns / 1e9);
 		else if (found)
 			fprintf(to, " %s\n", out_quality(words[k]));
 		any |= found;

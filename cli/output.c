@@ -65,6 +65,8 @@ const char *out_quality(const char *quality)
 			    "happened then is missing"},
 		{"aged", "aged: an isolated CPU runs it, and its work there since its last context "
 			 "switch is missing"},
+		{"late", "late: cgroups or vCPUs of it were found after their start, and their "
+			 "first time is missing"},
 		{"tsc", "tsc: ticks of the time stamp counter between entering and leaving the "
 			"guest"},
 	};
@@ -439,6 +441,8 @@ static json_t *json_of(const struct format_opts *f, const struct reading *r, con
 		json_object_set_new(o, "quality", json_string(out_words(v, buf)));
 	if (v->age_ns)
 		json_object_set_new(o, "age-ns", json_integer((json_int_t)v->age_ns));
+	if (row->late_ns)
+		json_object_set_new(o, "late-ns", json_integer((json_int_t)row->late_ns));
 	if (reading_why(r, row, e))
 		json_object_set_new(o, "why", json_string(reading_why(r, row, e)));
 	if (ipc >= 0) {

@@ -41,6 +41,7 @@ static void parse_row(struct fields *f, const json_t *o, struct rrow *row, size_
 		field_wrong(f, "kind");
 	row->id = field_int(f, o, "row", UINT32_MAX);
 	row->depth = field_int(f, o, "depth", ROW_DEPTH_MAX);
+	row->late_ns = field_u64_or(f, o, "late-ns", 0);
 	row->gone = field_bool_or(f, o, "gone", false);
 	if (row->kind == ROW_VCPU)
 		row->vcpu = field_int(f, o, "vcpu", INT32_MAX);
@@ -354,6 +355,31 @@ static int reading_by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* Take @word out of @quality, a list with blanks in between. */
+static void quality_drop(char quality[QUALITY_LEN], const char *word)
+{
+	char words[QUALITY_LEN], *rest = words, *w;
+
+	strcpy(words, quality);
+	*quality = '\0';
+	while ((w = strsep(&rest, " ")))
+		if (strcmp(w, word))
+			quality_add(quality, w);
+	if (!*quality)
+		strcpy(quality, "exact");
+}
+
+/* What was late before @was is so no longer. The time is less after a vpmud that was killed before
+ * it had saved it. */
+static void row_subtract_late(struct rrow *row, const struct rrow *was, size_t nr_events)
+{
+	if (!was->late_ns)
+		return;
+	row->late_ns = row->late_ns > was->late_ns ? row->late_ns - was->late_ns : 0;
+	for (size_t e = 0; !row->late_ns && e < nr_events; e++)
+		quality_drop(row->v[e].quality, "late");
+}
+
 void reading_subtract(struct reading *now, const struct reading *before)
 {
 	const struct rrow **sorted;
@@ -373,6 +399,8 @@ void reading_subtract(struct reading *now, const struct reading *before)
 		const struct rrow *row = &now->rows[i], **was;
 
 		was = bsearch(&row, sorted, before->nr_rows, sizeof(*sorted), reading_by_id);
+		if (was)
+			row_subtract_late(&now->rows[i], *was, now->nr_events);
 		for (size_t e = 0; was && e < now->nr_events; e++) {
 			row->v[e].count -= (*was)->v[e].count;
 			row->v[e].enabled_ns -= (*was)->v[e].enabled_ns;

@@ -34,8 +34,9 @@ struct rrow {
 	char *path, *vm, *error; /* vm, error: may be NULL */
 	char *backend;		 /* "emulator", "kvm", "bpf"; NULL: not reported */
 	bool gone;
-	struct val *v; /* one per event of the reading */
-	size_t order;  /* position in the answer */
+	uint64_t late_ns; /* the counts lack up to this time of what was found late */
+	struct val *v;	  /* one per event of the reading */
+	size_t order;	  /* position in the answer */
 };
 
 /* An event that a backend cannot count. */

@@ -17,6 +17,7 @@ static const struct {
 	{'?', "tsc", "estimated or tsc", PAINT_WARN},
 	{'!', "partial", "partial", PAINT_BAD},
 	{'@', "aged", "aged", PAINT_BAD},
+	{'<', "late", "late", PAINT_WARN},
 	{'*', NULL, "scaled up", PAINT_WARN},
 };
 #define NR_MARKS (sizeof(marks) / sizeof(marks[0]))

@@ -164,7 +164,8 @@ static const char *const help_lines[] = {
 	"other  events per second; n.c. not",
 	"       counted, n.s. not supported",
 	"~ modelled  ? estimated or tsc",
-	"! partial   @ aged   * scaled up",
+	"! partial   @ aged   < late",
+	"* scaled up",
 };
 #define HELP_LINES (sizeof(help_lines) / sizeof(help_lines[0]))
 

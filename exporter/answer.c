@@ -87,6 +87,7 @@ static bool row(const json_t *o, size_t nr_events, struct answer_row *r)
 
 	text(o, "vm", &r->vm);
 	text(o, "error", &r->error);
+	answer_u64(o, "late-ns", &r->late_ns);
 	r->gone = json_is_true(json_object_get(o, "gone"));
 	if (!answer_u64(o, "row", &r->id) || !answer_u64(o, "since-us", &r->since_us) ||
 	    !text(o, "backend", &r->backend) || !text(o, "path", &r->path) ||

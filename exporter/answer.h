@@ -19,7 +19,7 @@ struct answer_value {
 
 /* A row of `read`. */
 struct answer_row {
-	uint64_t id, since_us;
+	uint64_t id, since_us, late_ns;
 	const char *backend, *path;
 	const char *vm;	   /* NULL: the row of a path */
 	const char *error; /* NULL: none */

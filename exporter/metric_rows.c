@@ -20,13 +20,14 @@
 /* Names of the families for a kind of rows. */
 struct group {
 	const char *label; /* NULL: the host, which is unnamed */
-	const char *run, *events, *running, *missing, *quality, *age;
+	const char *run, *events, *running, *missing, *quality, *age, *late;
 };
 
 #define GROUP(label, rows)                                                                         \
 	{                                                                                          \
 		label, rows "_run_seconds", rows "_events", rows "_events_running_seconds",        \
-			rows "_events_missing", rows "_events_quality", rows "_events_age_seconds" \
+			rows "_events_missing", rows "_events_quality",                            \
+			rows "_events_age_seconds", rows "_late_seconds"                           \
 	}
 
 static const struct group host = GROUP(NULL, "vpmu_host");
@@ -287,7 +288,7 @@ static void metric_rows_one(struct expo *e, const char *labels, const char *name
 	expo_u64(e, buf, 1, 0);
 }
 
-/* Write a sample per quality word but the age, which has its own family. */
+/* Write a sample per quality word but those that have their own families. */
 static void qualities(struct expo *e, const char *labels, const char *words)
 {
 	char word[32];
@@ -296,7 +297,7 @@ static void qualities(struct expo *e, const char *labels, const char *words)
 		size_t n = strcspn(words, " ");
 
 		snprintf(word, sizeof(word), "%.*s", (int)n, words);
-		if (strcmp(word, "exact") && strcmp(word, "aged"))
+		if (strcmp(word, "exact") && strcmp(word, "aged") && strcmp(word, "late"))
 			metric_rows_one(e, labels, "quality", word);
 		words += n;
 	}
@@ -351,6 +352,13 @@ static void families(const struct metrics *m, const struct rows *rows, struct ex
 		    "Age of a count: events of the last so many seconds on isolated CPUs, which "
 		    "are not interrupted, may be missing. Counts without a sample are current.");
 	metric_rows_values(m, rows, e, VALUE_AGE);
+	expo_family(
+		e, rows->g->late, EXPO_GAUGE, "seconds",
+		"Upper bound of the time that cgroups and vCPUs ran before they were found, which "
+		"the counts lack. Rows without a sample lack none.");
+	for (size_t i = 0; i < rows->nr; i++)
+		if (rows->item[i].r->late_ns)
+			expo_ns(e, rows->item[i].labels, rows->item[i].r->late_ns, 0);
 }
 
 static const char *known(const struct item *t, const char *key)

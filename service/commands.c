@@ -18,24 +18,19 @@
 
 #define QUALITY_LEN 32
 
-static bool lacks(const struct vpmu_value *v)
+/* A modelled count can be partial as well: all words are shown. */
+static const char *quality_words(const struct vpmu_value *v, bool late, char words[QUALITY_LEN])
 {
-	return v->partial || v->age_ns;
+	const char *name = vpmu_quality_name(v->quality);
+
+	if (!v->partial && !v->age_ns && !late)
+		return name;
+	snprintf(words, QUALITY_LEN, "%s%s%s%s", v->quality == VPMU_Q_EXACT ? "" : name,
+		 v->partial ? " partial" : "", v->age_ns ? " aged" : "", late ? " late" : "");
+	return words + (*words == ' ');
 }
 
-/* A modelled count can be partial as well: both words are shown. */
-static const char *quality_words(const struct vpmu_value *v, char words[QUALITY_LEN])
-{
-	bool exact = v->quality == VPMU_Q_EXACT;
-
-	snprintf(words, QUALITY_LEN, "%s%s%s%s%s",
-		 lacks(v) && exact ? "" : vpmu_quality_name(v->quality),
-		 lacks(v) && !exact ? " " : "", v->partial ? "partial" : "",
-		 v->partial && v->age_ns ? " " : "", v->age_ns ? "aged" : "");
-	return words;
-}
-
-void command_value_text(struct json_text *t, const struct vpmu_value *v)
+void command_value_text(struct json_text *t, const struct vpmu_value *v, bool late)
 {
 	char words[QUALITY_LEN];
 
@@ -46,7 +41,7 @@ void command_value_text(struct json_text *t, const struct vpmu_value *v)
 	if (v->age_ns)
 		json_text_count(t, "\",\"age-ns\":\"", v->age_ns);
 	json_text_add(t, "\",\"quality\":\""); /* words that need no quoting */
-	json_text_add(t, lacks(v) ? quality_words(v, words) : vpmu_quality_name(v->quality));
+	json_text_add(t, quality_words(v, late, words));
 	json_text_add(t, v->supported ? "\",\"supported\":true}" : "\",\"supported\":false}");
 }
 
@@ -54,11 +49,10 @@ json_t *command_value(const struct vpmu_value *v)
 {
 	char quality[QUALITY_LEN];
 
-	quality_words(v, quality);
 	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:b, s:o*}", "count", json_u64(v->count),
 			 "counter-value", json_u64(vpmu_value_scaled(v)), "enabled-ns",
 			 json_u64(v->enabled_ns), "running-ns", json_u64(v->running_ns), "quality",
-			 quality, "supported", v->supported, "age-ns",
+			 quality_words(v, false, quality), "supported", v->supported, "age-ns",
 			 v->age_ns ? json_u64(v->age_ns) : NULL);
 }
 

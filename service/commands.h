@@ -53,9 +53,9 @@ extern const struct command builtin_commands[];
 /* command_address - an address as a "0x..." string. */
 json_t *command_address(uint64_t address);
 /* command_value - the fields of a value.
- * command_value_text - the same, as text. */
+ * command_value_text - the same, as text; @late: of a row with late_ns. */
 json_t *command_value(const struct vpmu_value *v);
-void command_value_text(struct json_text *t, const struct vpmu_value *v);
+void command_value_text(struct json_text *t, const struct vpmu_value *v, bool late);
 
 /* command_as_of - add the fields of a reading's time to @obj. */
 void command_as_of(json_t *obj, const struct as_of *a);

@@ -25,6 +25,7 @@ struct series {
 	const struct session *session;
 	uint64_t session_ns, row;
 	struct vpmu_value last;
+	uint64_t late_ns;
 	/* This interval so far. */
 	bool has, ended; /* ended: its node was removed; delta is complete */
 	uint8_t flags, share;
@@ -157,7 +158,9 @@ static void series_take(struct history *h, struct series *t, const struct sessio
 		uint8_t share = running_share(v, was);
 
 		t->flags |= (uint8_t)v->quality & HISTORY_QUALITY;
-		if (loss || (new && s->opened_ns / 1000 + realtime_us() > h->last_us + now_us()))
+		/* A new row may have been late in this interval. */
+		if (loss || row_late(r) != (same ? t->late_ns : 0) ||
+		    (new && s->opened_ns / 1000 + realtime_us() > h->last_us + now_us()))
 			t->flags |= HISTORY_PARTIAL;
 		if (v->age_ns || was->age_ns) /* what was missing then came since */
 			t->flags |= HISTORY_AGED;
@@ -175,6 +178,7 @@ static void series_take(struct history *h, struct series *t, const struct sessio
 	t->session_ns = s->opened_ns;
 	t->row = r->pub.id;
 	t->last = *v;
+	t->late_ns = row_late(r);
 }
 
 static bool is_kept(const struct session *s, const struct row *r)

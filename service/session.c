@@ -142,6 +142,7 @@ static void stop_node(struct session *s, struct node *n)
 		rows_stop(s, &r, 1);
 		if (s->ss->on_gone)
 			s->ss->on_gone(s, r, s->ss->gone_arg);
+		r->late_kept = row_late(r);
 		r->node = NULL;
 		r->pub.gone = true;
 		r->pub.gone_ns = now_ns();
@@ -421,6 +422,7 @@ void session_read(struct session *s, void (*fn)(const struct session_row *row, v
 	rows_take(s);
 	for (size_t i = 0; i < s->nr_rows; i++) {
 		s->rows[i]->pub.values = row_values(s, s->rows[i]);
+		s->rows[i]->pub.late_ns = row_late(s->rows[i]);
 		fn(&s->rows[i]->pub, arg);
 	}
 }

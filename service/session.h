@@ -127,6 +127,7 @@ struct session_row {
 	const char *vm;	    /* NODE_VM and NODE_VCPU, else NULL */
 	unsigned int vcpu;
 	uint64_t since_us; /* CLOCK_REALTIME: the values count from then on */
+	uint64_t late_ns;  /* time before it was found, which the values lack: tenant_late() */
 	bool gone;	   /* the node was removed: final values, usually shown once */
 	uint64_t gone_ns;  /* gone: now_ns of that */
 	const char *error; /* not NULL: the reason why the node is not counted */

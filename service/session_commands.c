@@ -191,12 +191,14 @@ static void session_commands_read_row(const struct session_row *r, void *arg)
 	if (r->error)
 		json_text_field(t, ",\"error\":", r->error);
 	json_text_count(t, ",\"since-us\":\"", r->since_us);
+	if (r->late_ns)
+		json_text_count(t, "\",\"late-ns\":\"", r->late_ns);
 	json_text_add(t,
 		      r->gone ? "\",\"gone\":true,\"values\":[" : "\",\"gone\":false,\"values\":[");
 	for (size_t e = 0; e < st->s->nr_events; e++) {
 		if (e)
 			json_text_add(t, ",");
-		command_value_text(t, &r->values[e]);
+		command_value_text(t, &r->values[e], r->late_ns);
 	}
 	json_text_add(t, "]}");
 }

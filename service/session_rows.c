@@ -63,6 +63,11 @@ void row_free(struct row *r)
 	free(r);
 }
 
+uint64_t row_late(const struct row *r)
+{
+	return r->late_kept + (r->node ? r->node->late_ns - r->late_base : 0);
+}
+
 static struct row *row_new(struct session *s, struct node *n, struct vpmu_backend_node *in)
 {
 	struct row *r = calloc(1, sizeof(*r));
@@ -70,6 +75,7 @@ static struct row *row_new(struct session *s, struct node *n, struct vpmu_backen
 	if (!r)
 		return NULL;
 	r->node = n;
+	r->late_base = n->late_ns;
 	r->pub.id = s->next_id++;
 	r->pub.backend = in->source->backend;
 	r->pub.kind = n->kind;
@@ -171,6 +177,7 @@ int row_goes_on(struct session *s, struct row *r)
 	memcpy(r->before, row_values(s, old), s->nr_events * sizeof(*r->before));
 	r->pub.id = old->pub.id;
 	r->pub.since_us = old->pub.since_us;
+	r->late_kept = row_late(old);
 	row_free(old);
 	memmove(&s->rows[i], &s->rows[i + 1], (last - i) * sizeof(s->rows[0]));
 	s->nr_rows--;

@@ -9,7 +9,8 @@
 
 struct row {
 	struct session_row pub;
-	struct node *node; /* NULL: gone */
+	struct node *node;	       /* NULL: gone */
+	uint64_t late_base, late_kept; /* late_ns of the node at the begin; of former runs */
 	unsigned int order;
 	struct vpmu_counting *c;  /* NULL: does not count, or no longer */
 	struct vpmu_value *final; /* last values read, one per event; gone: final */
@@ -17,6 +18,9 @@ struct row {
 	struct vpmu_value *before;
 	char *path, *vm, *error; /* owned */
 };
+
+/* row_late - the time that the values lack: see tenant_late(). */
+uint64_t row_late(const struct row *r);
 
 /* session_counts - returns true if @s has rows for @n. */
 bool session_counts(const struct session *s, const struct node *n);

@@ -78,6 +78,8 @@ static json_t *save_row(const struct session *s, const struct row *r, const stru
 	obj = json_pack("{s:o, s:i, s:s, s:s*, s:i, s:o, s:o}", "id", json_u64(r->pub.id), "kind",
 			(int)r->pub.kind, "path", r->path, "vm", r->vm, "vcpu", (int)r->pub.vcpu,
 			"since", json_u64(r->pub.since_us), "bases", words_end(&words));
+	if (row_late(r))
+		json_object_set_new(obj, "late", json_u64(row_late(r)));
 	if (r->before)
 		json_object_set_new(obj, "before", save_before(s, r->before));
 	return obj;
@@ -250,7 +252,7 @@ void session_resume_row(struct session *s, struct row *r)
 {
 	const json_t *rows = json_object_get(s->saved, "rows"), *saved;
 	size_t nr = json_array_size(rows);
-	uint64_t id, since;
+	uint64_t id, since, late;
 
 	if (!s->saved || strcmp(r->pub.backend, s->bases->backend))
 		return;
@@ -268,6 +270,8 @@ void session_resume_row(struct session *s, struct row *r)
 			r->pub.id = id;
 		if (session_save_get_u64(json_object_get(saved, "since"), &since))
 			r->pub.since_us = since;
+		if (session_save_get_u64(json_object_get(saved, "late"), &late))
+			r->late_kept = late;
 		set_before(s, r, saved);
 		return;
 	}

@@ -51,6 +51,7 @@ struct cgroups {
 	sd_event_source *io, *timer, *telling;
 	bool pending; /* the timer is armed */
 	bool polls;   /* adding a watch failed */
+	bool follows; /* this scan is for a change of the directories */
 	bool told_watches, told_many, told_name;
 	uint64_t next_us; /* earliest time of the next scan */
 };
@@ -154,6 +155,7 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 		}
 	}
 	e = match_new(path, id, tenant);
+	e->c.born = c->follows;
 	xtsearch(e, &c->by_path, cmp_match);
 	e->seen = true;
 	e->next = c->first;
@@ -278,31 +280,53 @@ void cgroups_rules(struct cgroups *c, const struct rules *rules)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+static void cgroups_follow(struct cgroups *c)
+{
+	c->follows = true;
+	cgroups_scan(c);
+	c->follows = false;
+}
+
 static int cgroups_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct cgroups *c = arg;
 
 	c->pending = false;
-	cgroups_scan(c);
+	cgroups_follow(c);
 	return 0;
+}
+
+/* Take the events. Returns true if there were some. */
+static bool cgroups_drain(struct cgroups *c)
+{
+	char buf[16384];
+	bool any = false;
+
+	while (read(c->inotify_fd, buf, sizeof(buf)) > 0)
+		any = true;
+	return any;
+}
+
+void cgroups_settle(struct cgroups *c)
+{
+	if (cgroups_drain(c) || c->pending)
+		cgroups_follow(c);
 }
 
 static int on_inotify(sd_event_source *s, int fd, uint32_t revents, void *arg)
 {
 	struct cgroups *c = arg;
-	char buf[16384];
 	uint64_t now;
 
-	while (read(fd, buf, sizeof(buf)) > 0)
-		;
+	cgroups_drain(c);
 	now = now_us();
 	if (now >= c->next_us) {
-		cgroups_scan(c);
+		cgroups_follow(c);
 	} else if (!c->pending) {
 		c->pending = sd_event_source_set_time(c->timer, c->next_us) >= 0 &&
 			     sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) >= 0;
 		if (!c->pending)
-			cgroups_scan(c);
+			cgroups_follow(c);
 	}
 	return 0;
 }

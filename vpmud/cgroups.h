@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
@@ -18,6 +19,7 @@ struct cgroup {
 	const char *path;   /* relative to the cgroup2 mount */
 	uint64_t id;	    /* as bpf_get_current_cgroup_id() has it */
 	const char *tenant; /* path of its tenant */
+	bool born;	    /* found as it came: not at the start, nor by new rules */
 	void *user;	    /* the caller's */
 };
 
@@ -51,5 +53,8 @@ void cgroups_close(struct cgroups *c);
  * as added; a cgroup that stays with its tenant is not reported. */
 void cgroups_rules(struct cgroups *c, const struct rules *rules);
 
-/* cgroups_scan - scan now. */
+/* cgroups_scan - scan now, for other rules.
+ * cgroups_settle - find what has come under the rules so far. Call it before they change: later it
+ * would not be born. */
 void cgroups_scan(struct cgroups *c);
+void cgroups_settle(struct cgroups *c);

@@ -43,6 +43,7 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen)
 		d->config.guest_events = next.guest_events;
 		next.guest_events = old.guest_events;
 	}
+	cgroups_settle(d->cgroups);
 	d->config.rules = next.rules;
 	next.rules = old.rules;
 	d->config.rules.commands = old.rules.commands;
@@ -79,8 +80,10 @@ static int daemon_cmd_cgroup_add(void *arg, const json_t *req, json_t *resp, cha
 				 size_t errlen)
 {
 	struct daemon *d = arg;
-	int ret = command_cgroup_add(&d->config.rules, d->cgroup_root, req, err, errlen);
+	int ret;
 
+	cgroups_settle(d->cgroups);
+	ret = command_cgroup_add(&d->config.rules, d->cgroup_root, req, err, errlen);
 	if (ret)
 		return ret;
 	cgroups_scan(d->cgroups);

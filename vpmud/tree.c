@@ -12,6 +12,7 @@
 
 #include "service/program/memory.h"
 #include "vpmud/tree_priv.h"
+#include "vpmu/util/clock.h"
 #include "vpmu/util/fail.h"
 
 void tree_note(struct tree *t, const char *line)
@@ -101,6 +102,13 @@ void tree_unclaim(struct tree *t, uint64_t id, struct node *n)
 		t->backend.unbind_cgroup(node_in(n, t->backend.source), id);
 		c->bound = NULL;
 	}
+}
+
+struct node *tree_owner(const struct tree *t, uint64_t id)
+{
+	struct claim key = {.id = id}, **found = tfind(&key, &t->claims, cmp_claim);
+
+	return found ? (*found)->bound : NULL;
 }
 
 /* ---- tenants -------------------------------------------------------------------------------- */
@@ -210,6 +218,8 @@ void tree_cgroup_added(void *arg, struct cgroup *found)
 	tenant->cgroups++;
 	found->user = c;
 	ret = tree_claim(t, c->id, tenant->node);
+	if (!ret && found->born)
+		tree_late_cgroup(t, tenant->node, found->path);
 	if (!ret)
 		return;
 	fail(0, line, sizeof(line), "cgroup %.200s: not counted for %s: %s", found->path,
@@ -359,6 +369,7 @@ void tree_restore(struct tree *t, const json_t *saved)
 	size_t i;
 
 	t->saved = json_incref((json_t *)saved);
+	t->since_ns = 0; /* its sessions go on */
 	json_array_foreach (json_object_get(saved, "tenants"), i, path) {
 		const char *text = json_string_value(path);
 		struct tenant *x =
@@ -419,6 +430,7 @@ struct tree *tree_create(struct tenants *ts, const struct tree_backend *backend,
 	t->note = note;
 	t->arg = arg;
 	t->round = 1; /* VMs start at 0 */
+	t->since_ns = clock_ns(CLOCK_BOOTTIME);
 	t->watch = (struct tenants_watch){tree_on_added, on_removing, t, NULL};
 	tenants_watch(ts, &t->watch);
 	tree_rules(t, rules);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shared by tree.c, tree_vm.c and tree_saved.c only. */
+/* Shared by tree.c, tree_vm.c, tree_late.c and tree_saved.c only. */
 #pragma once
 
 #include "vpmud/tree.h"
@@ -34,6 +34,7 @@ struct tree_vcpu {
 	struct disc_vcpu thread;
 	struct node *node;
 	bool bound;
+	bool late; /* until tree_late_vcpus(): it was just bound for the first time */
 };
 
 struct tree_vm {
@@ -51,6 +52,8 @@ struct tree_vm {
 	unsigned int others;	  /* consecutive checks that found other processes in its cgroup */
 	bool shared;		  /* they stayed: it has lost its own cgroup */
 	bool unbindable;	  /* binding its cgroup failed */
+	bool saved;		  /* the previous vpmud had it */
+	size_t moves;		  /* so many of @vcpus are of nodes that tree_vm_move() replaces */
 	size_t nr_vcpus;
 	struct tree_vcpu *vcpus;
 };
@@ -68,6 +71,7 @@ struct tree {
 	struct tree_vm *first_vm;
 	void *tenants, *claims; /* tsearch(3) trees of struct tenant and struct claim */
 	size_t nr_cgroups, failed;
+	uint64_t since_ns;	   /* CLOCK_BOOTTIME: no session is older; 0: not known */
 	unsigned int round, tends; /* of tree_tend(): rounds, from 1; calls in this one */
 	json_t *saved;		   /* from tree_restore() to tree_restored() */
 };
@@ -84,6 +88,20 @@ void tree_failed(struct tree *t, const char *line);
  */
 int tree_claim(struct tree *t, uint64_t id, struct node *n);
 void tree_unclaim(struct tree *t, uint64_t id, struct node *n);
+
+/* tree_owner - return the node that cgroup @id is bound to; NULL: none. */
+struct node *tree_owner(const struct tree *t, uint64_t id);
+
+/* tree_late_cgroup - cgroup @path was just bound to @n for the first time. tree_late_vcpus - so
+ * were the vCPUs of @v that are late. Note the time before (tenant_late()), if they can have run.
+ */
+void tree_late_cgroup(const struct tree *t, struct node *n, const char *path);
+void tree_late_vcpus(const struct tree *t, struct tree_vm *v);
+
+/* tree_late_charged - return the node that is charged for @v's other threads.
+ * tree_late_vm - note their time, too: @v was found and got its cgroup; @charged: before. */
+const struct node *tree_late_charged(const struct tree *t, const struct tree_vm *v);
+void tree_late_vm(const struct tree *t, struct tree_vm *v, const struct node *charged);
 
 /* tree_tenant - return the tenant of @path, created if missing; NULL after a note.
  * tree_tenant_forget - free it, but not its node. */

@@ -252,12 +252,22 @@ static bool same_thread(const struct disc_vcpu *a, const struct disc_vcpu *b)
 	return a->tid == b->tid && a->start_time == b->start_time;
 }
 
+/* Return true if the thread was bound to a node of @v that tree_vm_move() has replaced. */
+static bool vcpu_moves(const struct tree_vm *v, const struct disc_vcpu *thread)
+{
+	for (size_t i = 0; i < v->moves; i++)
+		if (v->vcpus[i].bound && same_thread(&v->vcpus[i].thread, thread))
+			return true;
+	return false;
+}
+
 static void bind_vcpu(struct tree *t, struct tree_vm *v, struct tree_vcpu *c)
 {
 	int ret = t->backend.bind_task(node_in(c->node, t->backend.source), c->thread.tid,
 				       c->thread.start_time);
 
 	c->bound = !ret;
+	c->late = !ret && !vcpu_moves(v, &c->thread) && !(t->saved && v->saved);
 	if (ret && ret != -ESRCH) /* the thread has ended: removed() or changed() follows */
 		complain(t, v, "a vCPU is not counted", ret);
 }
@@ -308,6 +318,7 @@ static void set_vcpus(struct tree *t, struct tree_vm *v)
 	free(v->vcpus);
 	v->vcpus = more;
 	v->nr_vcpus = kept;
+	tree_late_vcpus(t, v);
 }
 
 /* ---- the VM --------------------------------------------------------------------------------- */
@@ -381,15 +392,20 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
 	struct tree_vm *v = xcalloc(1, sizeof(*v));
+	const struct node *charged;
 	const char *was;
 
 	tree_vm_take(t, v, vm);
+	v->saved = tree_saved_text(t, v, "start");
 	was = tree_saved_text(t, v, "shared");
 	v->shared = was && vm->cgroup && !strcmp(was, vm->cgroup);
 	v->next = t->first_vm;
 	t->first_vm = v;
 	add_node(t, v);
+	charged = tree_late_charged(t, v);
 	tree_vm_count(t, v);
+	if (v->whole && !v->saved)
+		tree_late_vm(t, v, charged);
 	claim_again(t, v, vm->cgroup);
 }
 
@@ -405,9 +421,11 @@ static bool stays(struct tree *t, struct tree_vm *v, bool renamed)
 /* Replace the node by one in the right tenant. */
 static void tree_vm_move(struct tree *t, struct tree_vm *v)
 {
+	v->moves = v->nr_vcpus; /* v->vcpus has them until set_vcpus() has bound the new ones */
 	remove_node(t, v);
 	add_node(t, v);
 	tree_vm_count(t, v);
+	v->moves = 0;
 }
 
 void tree_vms_move(struct tree *t)

@@ -246,6 +246,18 @@ struct vpmu_backend *tenants_source(const struct tenants *ts, unsigned int i)
 	return i < TENANTS_SOURCES_MAX ? ts->source[i] : NULL;
 }
 
+void tenant_late(struct node *n, const struct node *charged, uint64_t ns)
+{
+	for (const struct node *has; n; n = n->parent) {
+		for (has = charged; has && has != n; has = has->parent)
+			;
+		if (has)
+			return;
+		n->late_ns += ns;
+		priv(n)->ts->generation++;
+	}
+}
+
 int node_count_by(struct node *n, unsigned int i)
 {
 	int ret;

@@ -49,6 +49,7 @@ struct node {
 	struct node *parent;
 	struct node *first_child, *next; /* siblings, in order of creation */
 	unsigned int depth;		 /* "/" is 0 */
+	uint64_t late_ns;		 /* tenant_late: all so far */
 	unsigned int order;		 /* private: position in the last tenants_walk */
 	void *user;			 /* NODE_VM: for the creator of the VM */
 };
@@ -107,6 +108,11 @@ void tenant_vcpu_remove(struct node *vcpu);
  * any more; code that does is counted for the tenant (service/backend/backend.h, node_remove). */
 void tenant_vm_remove(struct tenants *ts, struct node *vm);
 
+/* tenant_late - something of @n was found up to @ns after its start. What it did until then, on one
+ * or more CPUs, is missing in the counts of @n and of the nodes between it and @charged, which has
+ * it. */
+void tenant_late(struct node *n, const struct node *charged, uint64_t ns);
+
 /* node_in - @n in source @s, or NULL.
  * node_source - the only source of a VM or vCPU. */
 struct vpmu_backend_node *node_in(const struct node *n, const struct vpmu_backend *s);
@@ -124,8 +130,8 @@ int tenant_join(const struct node *n, int tid, char *err, size_t errlen);
 int tenants_walk(const struct tenants *ts, int (*fn)(struct node *n, unsigned int depth, void *arg),
 		 void *arg);
 
-/* tenants_generation - changes whenever a node is added or removed, or a source begins to count
- * one. */
+/* tenants_generation - changes whenever a node is added, removed or late, or a source begins to
+ * count one. */
 uint64_t tenants_generation(const struct tenants *ts);
 
 /*

@@ -69,8 +69,7 @@ static inline uint64_t bed_count(int fd)
 	uint64_t v[3];
 
 	cr_assert_eq(read(fd, v, sizeof(v)), (ssize_t)sizeof(v));
-	cr_assert_eq(v[1], v[2], "the counter was shared: %llu of %llu ns",
-		     (unsigned long long)v[2], (unsigned long long)v[1]);
+	cr_assert_eq(v[1], v[2], "the counter was shared: %lu of %lu ns", v[2], v[1]);
 	return v[0];
 }
 

@@ -158,12 +158,10 @@ static void wrong(struct seen *s, const char *what, const struct vpmu_lbr_regs *
 
 	if (s->wrong++)
 		return;
-	cr_expect(false, "record %u of %u, %llx to %llx: %s", i, r->count,
-		  (unsigned long long)e->from, (unsigned long long)e->to, what);
+	cr_expect(false, "record %u of %u, %lx to %lx: %s", i, r->count, e->from, e->to, what);
 	for (i = 0; i < r->count; i++) {
 		e = vpmu_lbr_nth(r, i);
-		printf("record %u: %llx to %llx\n", i, (unsigned long long)e->from,
-		       (unsigned long long)e->to);
+		printf("record %u: %lx to %lx\n", i, e->from, e->to);
 	}
 }
 

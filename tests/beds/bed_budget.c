@@ -111,23 +111,20 @@ Test(bed_budget, keys_take_turns_and_others_count)
 			cr_expect(v->supported && !v->partial);
 			cr_expect_eq(v->enabled_ns, all);
 			cr_expect(v->running_ns > all / 10 && v->running_ns < all,
-				  "tenant %u, %s: %llu of %llu ns", i, twelve[k],
-				  (unsigned long long)v->running_ns, (unsigned long long)all);
+				  "tenant %u, %s: %lu of %lu ns", i, twelve[k], v->running_ns, all);
 			cr_expect_eq(v->running_ns, tenants_value(&t, i, k ^ 1)->running_ns);
 			share += 100 * v->running_ns / all;
 			if (i == 0)
-				printf("%-18s count %10llu scaled %10llu running %3u %%\n",
-				       twelve[k], (unsigned long long)v->count,
-				       (unsigned long long)vpmu_value_scaled(v),
+				printf("%-18s count %10lu scaled %10lu running %3u %%\n", twelve[k],
+				       v->count, vpmu_value_scaled(v),
 				       (unsigned int)(100 * v->running_ns / all));
 		}
 		cr_expect_lt(llabs((long long)(tenants_value(&t, i, 5)->count -
 					       tenants_value(&t, i, 5)->running_ns)),
 			     (long long)all / 1000);
-		printf("tenant %u: on average %llu %%; cycles:GH %llu in %llu ns\n", i,
-		       (unsigned long long)share / t.nr_keys,
-		       (unsigned long long)tenants_value(&t, i, 5)->count,
-		       (unsigned long long)tenants_value(&t, i, 5)->running_ns);
+		printf("tenant %u: on average %lu %%; cycles:GH %lu in %lu ns\n", i,
+		       share / t.nr_keys, tenants_value(&t, i, 5)->count,
+		       tenants_value(&t, i, 5)->running_ns);
 	}
 	close(other[0]);
 	close(other[1]);
@@ -162,9 +159,8 @@ Test(bed_budget, a_task_that_never_switches)
 
 		cr_expect_lt(v->running_ns, v->enabled_ns);
 		if (k == 5)
-			printf("cycles:GH %llu in %llu of %llu ns\n", (unsigned long long)v->count,
-			       (unsigned long long)v->running_ns,
-			       (unsigned long long)v->enabled_ns);
+			printf("cycles:GH %lu in %lu of %lu ns\n", v->count, v->running_ns,
+			       v->enabled_ns);
 	}
 	cr_expect_lt(llabs((long long)(tenants_value(&t, 0, 5)->count -
 				       tenants_value(&t, 0, 5)->running_ns)),
@@ -189,8 +185,7 @@ static void times_are_possible(const struct tenants *t, uint64_t since_ns)
 			cr_expect(v->supported);
 			cr_expect_leq(v->running_ns, v->enabled_ns);
 			cr_expect_leq(v->enabled_ns, all + all / 50,
-				      "row %u, key %u: %llu ns of %llu", i, k,
-				      (unsigned long long)v->enabled_ns, (unsigned long long)all);
+				      "row %u, key %u: %lu ns of %lu", i, k, v->enabled_ns, all);
 		}
 	}
 }

@@ -40,8 +40,8 @@ static void play_loops(const struct tenants *t, struct looper l[TENANTS])
 		looper_start(&l[i]);
 	for (unsigned int i = 0; i < t->nr_tenants; i++)
 		gave_way += looper_end(&l[i]);
-	cr_expect_geq(gave_way, t->nr_tenants * TIMES / 4, "the loops ran one after another: %llu",
-		      (unsigned long long)gave_way);
+	cr_expect_geq(gave_way, t->nr_tenants * TIMES / 4, "the loops ran one after another: %lu",
+		      gave_way);
 }
 
 static void run_loops(const struct tenants *t)
@@ -79,9 +79,8 @@ Test(bed_conserve, each_tenant_has_its_own_instructions)
 
 		if (i == 0)
 			own = besides;
-		cr_expect_eq(besides, own,
-			     "tenant %u: %llu instructions beside its loops, not %llu", i,
-			     (unsigned long long)besides, (unsigned long long)own);
+		cr_expect_eq(besides, own, "tenant %u: %lu instructions beside its loops, not %lu",
+			     i, besides, own);
 		/* The program reads one event after the other, and its own instructions are counted
 		 * meanwhile: a part of a switch. */
 		cr_expect_lt(llabs((long long)(all - user - tenants_value(&t, i, 3)->count)),
@@ -93,8 +92,7 @@ Test(bed_conserve, each_tenant_has_its_own_instructions)
 			cr_expect_eq(v->enabled_ns, v->running_ns);
 		}
 	}
-	printf("each tenant: its loops and %llu instructions in user mode\n",
-	       (unsigned long long)own);
+	printf("each tenant: its loops and %lu instructions in user mode\n", own);
 	cr_expect_lt(own, 1000u);
 	tenants_close(&t);
 }
@@ -171,9 +169,8 @@ Test(bed_conserve, more_keys_than_counters)
 				cr_expect_lt(v->count, 3 * (2 * loop_of(i) * TIMES + 50000));
 			}
 			if (i == 0)
-				printf("%-18s count %10llu scaled %10llu running %3u %%\n",
-				       events[k], (unsigned long long)v->count,
-				       (unsigned long long)vpmu_value_scaled(v),
+				printf("%-18s count %10lu scaled %10lu running %3u %%\n", events[k],
+				       v->count, vpmu_value_scaled(v),
 				       (unsigned int)(100 * v->running_ns / v->enabled_ns));
 		}
 	}
@@ -244,15 +241,14 @@ Test(bed_conserve, guests_of_tenants)
 
 		for (unsigned int j = 0; j < TIMES && i < VMS; j++)
 			want += 2 * (loop_of(i) + j) + 1;
-		cr_expect_eq(guest, want, "tenant %u: %llu guest instructions, not %llu", i,
-			     (unsigned long long)guest, (unsigned long long)want);
+		cr_expect_eq(guest, want, "tenant %u: %lu guest instructions, not %lu", i, guest,
+			     want);
 		cr_expect_lt(llabs((long long)(tenants_value(&t, i, 2)->count - guest -
 					       tenants_value(&t, i, 1)->count)),
 			     (long long)tenants_value(&t, i, 2)->count / 50 + 1);
 	}
-	printf("tenant 0: guest %llu, host %llu instructions\n",
-	       (unsigned long long)tenants_value(&t, 0, 0)->count,
-	       (unsigned long long)tenants_value(&t, 0, 1)->count);
+	printf("tenant 0: guest %lu, host %lu instructions\n", tenants_value(&t, 0, 0)->count,
+	       tenants_value(&t, 0, 1)->count);
 	/* Nobody else is a guest. */
 	cr_expect_eq(tenants_value(&t, VMS + 1, 0)->count, 0u);
 	tenants_close(&t);

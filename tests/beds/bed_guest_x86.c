@@ -3,20 +3,8 @@
  * The VM of bed_guest.h on x86: 64-bit code under KVM. AMD's counters count each VMRUN as an
  * instruction of the guest (vmm/emu/svm/world.c), so that much is added to the loop.
  */
-#include "tests/beds/bed_guest.h"
+#include "tests/beds/bed_guest_kvm.h"
 
-#include <criterion/criterion.h>
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <linux/kvm.h>
-
-#define RAM_BYTES 0x10000ULL
 #define TABLES_AT 0x1000ULL /* offset in RAM of three page tables: one page of 2 MiB at the RAM */
 #define PORT	  0x10
 
@@ -67,38 +55,9 @@ static void long_mode(const struct bed_guest *g)
 
 void bed_guest_make(struct bed_guest *g)
 {
-	struct kvm_userspace_memory_region slot = {.guest_phys_addr = BED_GUEST_CODE,
-						   .memory_size = RAM_BYTES};
-
-	memset(g, 0, sizeof(*g));
-	g->kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	if (g->kvm < 0)
-		cr_skip_test("/dev/kvm: %s", strerror(errno));
-	g->vm = ioctl(g->kvm, KVM_CREATE_VM, 0);
-	cr_assert(g->vm >= 0, "KVM_CREATE_VM: %s", strerror(errno));
-	g->ram = mmap(NULL, RAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	cr_assert(g->ram != MAP_FAILED);
-	memcpy(g->ram, code, sizeof(code));
+	guest_open(g, code, sizeof(code));
 	tables((uint64_t *)((uint8_t *)g->ram + TABLES_AT));
-	slot.userspace_addr = (uintptr_t)g->ram;
-	cr_assert(!ioctl(g->vm, KVM_SET_USER_MEMORY_REGION, &slot), "the guest's RAM: %s",
-		  strerror(errno));
-	g->vcpu = ioctl(g->vm, KVM_CREATE_VCPU, 0);
-	cr_assert(g->vcpu >= 0, "KVM_CREATE_VCPU: %s", strerror(errno));
-	g->run_bytes = ioctl(g->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
-	cr_assert(g->run_bytes > 0);
-	g->run = mmap(NULL, (size_t)g->run_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g->vcpu, 0);
-	cr_assert(g->run != MAP_FAILED);
 	long_mode(g);
-}
-
-void bed_guest_free(struct bed_guest *g)
-{
-	munmap(g->run, (size_t)g->run_bytes);
-	close(g->vcpu);
-	close(g->vm);
-	close(g->kvm);
-	munmap(g->ram, RAM_BYTES);
 }
 
 void bed_guest_start(struct bed_guest *g, uint64_t n)
@@ -112,13 +71,10 @@ void bed_guest_start(struct bed_guest *g, uint64_t n)
 
 int bed_guest_run(struct bed_guest *g)
 {
-	if (ioctl(g->vcpu, KVM_RUN, 0)) {
-		cr_assert_eq(errno, EINTR, "KVM_RUN: %s", strerror(errno));
-		return -EINTR;
-	}
-	cr_assert_eq(g->run->exit_reason, (uint32_t)KVM_EXIT_IO, "exit %u", g->run->exit_reason);
-	cr_assert(g->run->io.direction == KVM_EXIT_IO_OUT && g->run->io.port == PORT);
-	return 0;
+	int ret = guest_run(g, KVM_EXIT_IO);
+
+	cr_assert(ret || (g->run->io.direction == KVM_EXIT_IO_OUT && g->run->io.port == PORT));
+	return ret;
 }
 
 /* The vCPU's "exits" of KVM's statistics: kvm-amd adds one for each VMRUN. */

@@ -42,14 +42,11 @@ static void loops(pid_t tid, int cpu)
 		for (int i = 0; i < NR; i++)
 			v[i] = bed_count(fd[i]);
 		entries = bed_guest_entries(&g) - entries;
-		printf("N = %llu: guest %llu, of which %llu entered it, host %llu\n",
-		       (unsigned long long)n, (unsigned long long)v[GUEST],
-		       (unsigned long long)entries, (unsigned long long)v[HOST]);
-		cr_expect_eq(v[GUEST], 2 * n + 1 + entries, "guest %llu",
-			     (unsigned long long)v[GUEST]);
-		cr_expect_eq(v[GUEST] + v[HOST], v[ALL], "%llu + %llu != %llu",
-			     (unsigned long long)v[GUEST], (unsigned long long)v[HOST],
-			     (unsigned long long)v[ALL]);
+		printf("N = %lu: guest %lu, of which %lu entered it, host %lu\n", n, v[GUEST],
+		       entries, v[HOST]);
+		cr_expect_eq(v[GUEST], 2 * n + 1 + entries, "guest %lu", v[GUEST]);
+		cr_expect_eq(v[GUEST] + v[HOST], v[ALL], "%lu + %lu != %lu", v[GUEST], v[HOST],
+			     v[ALL]);
 		close_split(fd);
 	}
 	bed_guest_free(&g);

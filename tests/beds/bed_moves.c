@@ -101,9 +101,8 @@ static void compare(struct tenants *t, const struct mover *m, unsigned int per, 
 			if (i == 0)
 				besides[second] = more;
 			cr_expect_eq(more, besides[second],
-				     "mover %u, tenant %u: %lld besides %llu, not %lld", i, second,
-				     (long long)more, (unsigned long long)known,
-				     (long long)besides[second]);
+				     "mover %u, tenant %u: %lld besides %lu, not %lld", i, second,
+				     (long long)more, known, (long long)besides[second]);
 			cr_expect_lt(more, most);
 		}
 	printf("besides what is known: before the move %lld, after it %lld\n",
@@ -251,9 +250,8 @@ Test(bed_moves, beside_perf_to_the_instruction)
 		cr_assert_eq(read(perf[i], v, sizeof(v)), (ssize_t)sizeof(v));
 		ours = tenants_value(&t, i, 0)->count;
 		theirs = v[0];
-		printf("tenant %u: its loops are %llu instructions; vpmu %llu, perf %llu\n", i,
-		       (unsigned long long)known[i], (unsigned long long)ours,
-		       (unsigned long long)theirs);
+		printf("tenant %u: its loops are %lu instructions; vpmu %lu, perf %lu\n", i,
+		       known[i], ours, theirs);
 		cr_expect_eq(ours, theirs);
 		cr_expect(ours >= known[i] && ours - known[i] < 50 * STINTS);
 		close(perf[i]);

@@ -25,14 +25,13 @@ Test(bed_pmu, instructions_are_exact)
 
 	bed_one_cpu();
 	around = measure("instructions:uH", 1000) - 2000;
-	printf("user instructions of a loop of 2N: 2N + %llu\n", (unsigned long long)around);
+	printf("user instructions of a loop of 2N: 2N + %lu\n", around);
 	cr_assert_lt(around, 1000u);
 	for (uint64_t n = 1000; n <= 1000000; n *= 10) {
 		for (int i = 0; i < 3; i++) {
 			uint64_t count = measure("instructions:uH", n);
 
-			cr_expect_eq(count, 2 * n + around, "N = %llu: %llu", (unsigned long long)n,
-				     (unsigned long long)count);
+			cr_expect_eq(count, 2 * n + around, "N = %lu: %lu", n, count);
 		}
 	}
 }
@@ -88,8 +87,8 @@ Test(bed_pmu, user_and_kernel_are_all)
 		syscall(SYS_getppid);
 	}
 	bed_enable(fd[0], false);
-	printf("all %llu, user %llu, kernel %llu\n", (unsigned long long)bed_count(fd[0]),
-	       (unsigned long long)bed_count(fd[1]), (unsigned long long)bed_count(fd[2]));
+	printf("all %lu, user %lu, kernel %lu\n", bed_count(fd[0]), bed_count(fd[1]),
+	       bed_count(fd[2]));
 	cr_expect_gt(bed_count(fd[1]), 200000u);
 	cr_expect_gt(bed_count(fd[2]), 1000u);
 

@@ -139,13 +139,11 @@ Test(bed_profile, samples_are_the_floor_of_the_count)
 		done = run_guest(&g, RUNS);
 		stop(other, &others);
 		stop(s, &count);
-		printf("period %llu: %llu instructions, %llu samples, in the lines of the loop "
-		       "%llu %llu %llu %llu %llu\n",
-		       (unsigned long long)periods[i], (unsigned long long)count,
-		       (unsigned long long)seen.samples, (unsigned long long)seen.in_line[0],
-		       (unsigned long long)seen.in_line[1], (unsigned long long)seen.in_line[2],
-		       (unsigned long long)seen.in_line[3], (unsigned long long)seen.in_line[4]);
-		cr_expect_eq(count, done, "%llu counted", (unsigned long long)count);
+		printf("period %lu: %lu instructions, %lu samples, in the lines of the loop "
+		       "%lu %lu %lu %lu %lu\n",
+		       periods[i], count, seen.samples, seen.in_line[0], seen.in_line[1],
+		       seen.in_line[2], seen.in_line[3], seen.in_line[4]);
+		cr_expect_eq(count, done, "%lu counted", count);
 		cr_expect_eq(seen.samples, done / periods[i]);
 		cr_expect_eq(seen.of_guest, seen.samples);
 		cr_expect_eq(seen.of_vcpu, seen.samples);
@@ -173,10 +171,9 @@ Test(bed_profile, the_host_side)
 	}
 	run_guest(&g, 100);
 	stop(s, &count);
-	printf("user mode of the VMM: %llu instructions, %llu samples, by side",
-	       (unsigned long long)count, (unsigned long long)seen.samples);
+	printf("user mode of the VMM: %lu instructions, %lu samples, by side", count, seen.samples);
 	for (int i = 0; i <= VPMU_SIDE_HOST; i++)
-		printf(" %llu", (unsigned long long)seen.side[i]);
+		printf(" %lu", seen.side[i]);
 	putchar('\n');
 	cr_expect_geq(count, 10000000u);
 	/* The emulator interrupts at the system call, in the kernel, or at a tick. */

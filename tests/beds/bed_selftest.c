@@ -289,9 +289,8 @@ static void look_at(void *arg, const struct selftest_row *r)
 	if (r->result == SELFTEST_FAIL && s->f)
 		s->named |= !s->f->subject || !strcmp(s->f->subject, r->subject);
 	if (!s->f)
-		printf("%s %s %s: %llu..%llu, %llu; %s\n", results[r->result], r->check, r->subject,
-		       (unsigned long long)r->low, (unsigned long long)r->high,
-		       (unsigned long long)r->seen, r->why);
+		printf("%s %s %s: %lu..%lu, %lu; %s\n", results[r->result], r->check, r->subject,
+		       r->low, r->high, r->seen, r->why);
 }
 
 /* A controller, as systemd does on every host. */
@@ -323,6 +322,16 @@ static void run(const struct fault *f, struct seen *s)
 	if (ret == -EPERM || ret == -EACCES || ret == -EROFS || ret == -ENOENT)
 		cr_skip_test("%s", err);
 	cr_assert(ret >= 0, "%s", err);
+}
+
+/* What the check needs cannot be there: a KVM, or on arm64 branch records. */
+static bool fault_impossible(const struct fault *f, const struct seen *s)
+{
+#ifdef __aarch64__
+	if (!strcmp(f->check, "branches"))
+		return true;
+#endif
+	return access("/dev/kvm", F_OK) && strstr(s->skipped, "/dev/kvm");
 }
 
 /* ---- the tests ---- */
@@ -371,7 +380,8 @@ Test(bed_selftest, each_planted_fault_is_named)
 		if (f->pmu != in_bed())
 			continue;
 		run(f, &s);
-		if (!s.rows[SELFTEST_FAIL] && s.rows[SELFTEST_SKIP]) {
+		if (!s.rows[SELFTEST_FAIL] && s.rows[SELFTEST_SKIP] &&
+		    (!in_bed() || fault_impossible(f, &s))) {
 			printf("%s: not here: %s\n", f->name, s.skipped);
 			continue;
 		}
@@ -380,7 +390,7 @@ Test(bed_selftest, each_planted_fault_is_named)
 		cr_expect(s.named, "%s: not named by %s", f->name, f->check);
 		named += s.named;
 	}
-	cr_expect_geq(named, in_bed() ? 4u : 8u); /* not all may be skipped */
+	cr_expect(in_bed() || named >= 8, "%u", named); /* not all may be skipped */
 }
 
 /* Counts that are never whole show nothing, and the check says so. */

@@ -62,12 +62,12 @@ static void expect_loops(const char *what, uint64_t counted, unsigned int i, uin
 {
 	uint64_t loops = 2 * loop_of(i) * TIMES;
 
-	cr_assert(counted != UINT64_MAX && counted > loops, "%s: tenant %u: %llu instructions",
-		  what, i, (unsigned long long)counted);
+	cr_assert(counted != UINT64_MAX && counted > loops, "%s: tenant %u: %lu instructions", what,
+		  i, counted);
 	if (!*besides)
 		*besides = counted - loops;
-	cr_expect_eq(counted, loops + *besides, "%s: tenant %u: %llu beside its loops, not %llu",
-		     what, i, (unsigned long long)(counted - loops), (unsigned long long)*besides);
+	cr_expect_eq(counted, loops + *besides, "%s: tenant %u: %lu beside its loops, not %lu",
+		     what, i, (counted - loops), *besides);
 }
 
 static void conserved(void)
@@ -119,8 +119,7 @@ Test(bed_vpmud, a_session_is_exact_over_kill_9)
 		before[i] = cell(out, "instructions:uGH", path[i], "", "");
 		expect_loops("while vpmud runs", before[i], i, &besides);
 	}
-	printf("each tenant: its loops and %llu instructions in user mode\n",
-	       (unsigned long long)besides);
+	printf("each tenant: its loops and %lu instructions in user mode\n", besides);
 	cr_expect_lt(besides, 1000u);
 	conserved();
 

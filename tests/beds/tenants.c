@@ -87,9 +87,8 @@ static int compare(const struct vpmu_conservation *c, void *arg)
 	char name[VPMU_EVENT_NAME_MAX];
 
 	(*n)++;
-	cr_expect_eq(c->hardware, c->charged, "CPU %u, %s: %llu counted, %llu charged", c->pcpu,
-		     vpmu_event_name(c->key, name), (unsigned long long)c->hardware,
-		     (unsigned long long)c->charged);
+	cr_expect_eq(c->hardware, c->charged, "CPU %u, %s: %lu counted, %lu charged", c->pcpu,
+		     vpmu_event_name(c->key, name), c->hardware, c->charged);
 	return 0;
 }
 
@@ -108,7 +107,7 @@ void tenants_root_is_all(const struct tenants *t)
 
 		for (unsigned int i = 0; i <= t->nr_tenants; i++)
 			sum += tenants_value(t, i, k)->count;
-		cr_expect_eq(sum, root, "key %u: tenants and other %llu, the root %llu", k,
-			     (unsigned long long)sum, (unsigned long long)root);
+		cr_expect_eq(sum, root, "key %u: tenants and other %lu, the root %lu", k, sum,
+			     root);
 	}
 }

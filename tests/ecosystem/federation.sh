@@ -3,7 +3,7 @@
 # More than one Prometheus, with the shipped configurations except for addresses and intervals: one scrapes simulated
 # hosts, one above takes the tenants' totals of it by federation, and one is sent its tenants' series by remote write.
 # Every sample that these have is one of the first Prometheus, with its time and value, and nothing of VMs is there.
-. "$(dirname "$0")/vpmud_lib.inc"
+. "$(dirname "$0")/../integration/vpmud_lib.inc"
 . "$(dirname "$0")/prom_lib.inc"
 need prometheus curl jq
 hosts=3 vms=4

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # vpmu's files for Prometheus and Grafana, without a vpmud: rules, their results of series of known
 # values, scrape configurations, and that the dashboard and the documents name what there is.
-. "$(dirname "$0")/vpmud_lib.inc"
+. "$(dirname "$0")/../integration/vpmud_lib.inc"
 . "$(dirname "$0")/prom_lib.inc"
 need promtool jq
 here=$(cd "$(dirname "$0")" && pwd)

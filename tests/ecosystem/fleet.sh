@@ -5,7 +5,7 @@
 # printed: docs/fleet.md has a large one. By hand, with sizes and the seconds to run:
 #   FLEET_HOSTS=1000 FLEET_VMS=100 FLEET_INTERVAL=15 FLEET_SECONDS=300 VPMU_BIN=build/bin \
 #   VPMU_GUEST=build/guest/guest.elf sh tests/ecosystem/fleet.sh
-. "$(dirname "$0")/vpmud_lib.inc"
+. "$(dirname "$0")/../integration/vpmud_lib.inc"
 . "$(dirname "$0")/prom_lib.inc"
 need prometheus curl jq
 hosts=${FLEET_HOSTS:-12} vms=${FLEET_VMS:-5} interval=${FLEET_INTERVAL:-2} seconds=${FLEET_SECONDS:-1}

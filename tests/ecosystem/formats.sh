@@ -3,7 +3,7 @@
 # Profiles and branches, read by tools that draw and optimize: speedscope's own importer (from npm, kept in
 # build/npm), BOLT's perf2bolt, AutoFDO's create_llvm_prof and clang. integration.cli_formats has `go tool pprof` and
 # llvm-profgen.
-. "$(dirname "$0")/cli_lib.inc"
+. "$(dirname "$0")/../integration/cli_lib.inc"
 here=$(cd "$(dirname "$0")" && pwd)
 left_out=0
 skip() { # WHAT AND WHY

@@ -3,7 +3,7 @@
 # vpmu-exporter: forms, promtool's verdict, passwords, TLS, a Unix socket, requests that are too large
 # or broken, slow clients, many at a time, and the process's rights: it is an ordinary reader of vpmud. The
 # textfile of the command, and restarts of both that go on with the counts.
-. "$(dirname "$0")/vpmud_lib.inc"
+. "$(dirname "$0")/../integration/vpmud_lib.inc"
 . "$(dirname "$0")/prom_lib.inc"
 need promtool curl openssl jq gzip
 need_cgroups
@@ -31,9 +31,7 @@ begin() {
 	finish
 }
 end() {
-	kill "$server"
-	wait "$server"
-	server=
+	kill_server
 }
 said() { [ "$(grep -c "$1" "$dir/server.log")" = 1 ]; }
 code() { curl -s -o /dev/null -w '%{http_code}' "$@"; }
@@ -64,8 +62,7 @@ check "HEAD" "$(curl -sI "$at/metrics" | head -1 | tr -d '\r')" "HTTP/1.1 200 OK
 check "codes" "$(code "$at/") $(code "$at/x") $(code -X DELETE "$at/metrics") $(code -d body "$at/metrics")" "200 404 405 413"
 
 # ---- counts ----
-move() { sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$ground/a" "$@"; }
-move sh -c 'i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i + 1)); done'
+move a sh -c 'i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i + 1)); done'
 sleep 1.1 # texts are shared by all scrapes of one second
 curl -s "$at/metrics" >"$dir/text"
 faults='vpmu_tenant_events_total{tenant="/t/a",backend="bpf",event="page-faults"}'
@@ -179,7 +176,7 @@ if command -v prlimit >/dev/null; then
 	check "no halves" "$(ls "$run" | grep '\.new')" ""
 	sleep 1.1
 	check "scrapes" "$(code "$at/metrics")" 200
-	move /bin/true
+	move a /bin/true
 	at_least "counting goes on" "$("$vpmu" stat --session full -x, | awk -F, '$3 == "page-faults" && $4 == "/t/a" { print $1 }')" 1
 	prlimit --pid "$server" --fsize=unlimited
 	if [ "$pin_dir" != none ]; then
@@ -200,7 +197,7 @@ end
 sleep 1.1
 check "without vpmud" "$(code "$at/metrics") $(code "$at/metrics")" "503 503"
 check "the log says so, once" "$(grep -c "vpmu-exporter: $VPMU_SOCKET: " "$exporter_log")" 1
-move /bin/true
+move a /bin/true
 begin
 back() { curl -sf -H 'Accept: application/openmetrics-text' "$at/metrics" >"$dir/after" && [ -n "$(sample "$faults" "$dir/after")" ]; }
 wait_for "$server" back

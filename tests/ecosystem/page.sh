@@ -3,8 +3,8 @@
 # The page of `vpmu report` and of vpmu-exporter in headless Chromium, started once: whom it names on hosts with a known
 # culprit and without one (page_cases.js), what it says of data that are not complete, hostile names, the keyboard, 1,000
 # VMs, a narrow window, the live page. With VPMU_SHOTS=FOLDER the screenshots of all cases are kept there.
-. "$(dirname "$0")/cli_lib.inc"
-. "$(dirname "$0")/answers.inc"
+. "$(dirname "$0")/../integration/cli_lib.inc"
+. "$(dirname "$0")/../integration/answers.inc"
 . "$(dirname "$0")/prom_lib.inc"
 for tool in chromium chromedriver curl jq base64; do
 	command -v $tool >/dev/null || { echo "# SKIP no $tool (tools/deps browser)"; exit 77; }
@@ -244,8 +244,7 @@ check "the VM's name is text" "$(js 'return View.verdict.rows.some((r) => r.vm =
 check_match "its function" "$(js 'return document.getElementById("flame").innerText')" '</script>'
 check "an inline script does not run" "$(js 'const s = document.createElement("script"); s.textContent = "window.hacked = 2"; document.body.append(s); return String(window.hacked)')" undefined
 wd POST /se/log '{"type":"browser"}' >/dev/null
-kill "$server" && wait "$server" 2>/dev/null
-server=
+kill_server
 
 # ---- live: vpmu-exporter ----
 rm -f "$VPMU_SOCKET"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Two vpmuds as two hosts, simulated hosts with hardware counters (vpmu-fleet), and one Prometheus: every query
 # of the dashboard is answered, with the rules in force; what moves from one host to the other is counted once.
-. "$(dirname "$0")/vpmud_lib.inc"
+. "$(dirname "$0")/../integration/vpmud_lib.inc"
 . "$(dirname "$0")/prom_lib.inc"
 need prometheus promtool curl jq
 if [ "$(id -u)" != 0 ]; then

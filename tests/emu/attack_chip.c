@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/emu/attack.h"
+#include "tests/emu/flat.h"
 
 /* As attack.c lays them out. */
 #define IDT	 0x5000ULL
@@ -19,10 +20,7 @@
 #define LAPIC_PAGE  510 /* of the window */
 #define IOAPIC_PAGE 509
 
-#define GUEST(name, ...)                                                                           \
-	extern const uint8_t name[], name##_end[];                                                 \
-	__asm__(".pushsection .rodata\n.balign 16\n.globl " #name "\n" #name ":\n" __VA_ARGS__     \
-		"\n.globl " #name "_end\n" #name "_end:\n.popsection\n")
+#define GUEST FLAT_GUEST
 
 /* clang-format off */
 /* R9 is the vCPU's number. R10 is the I/O APIC's page, R11 the local APIC's. Vectors: 40H ends its

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "tests/emu/bare.h"
+#include "tests/emu/flat.h"
 
 #define PAGE	  0x1000ull
 #define GUARD	  (64ull << 20)
@@ -181,30 +182,6 @@ void bare_destroy(struct bare *s)
 	memset(s, 0, sizeof(*s));
 }
 
-static struct kvm_segment code_segment(uint16_t sel)
-{
-	return (struct kvm_segment){.limit = 0xffffffff,
-				    .selector = sel,
-				    .type = 0xb,
-				    .present = 1,
-				    .dpl = sel & 3,
-				    .s = 1,
-				    .l = 1,
-				    .g = 1};
-}
-
-static struct kvm_segment data_segment(uint16_t sel)
-{
-	return (struct kvm_segment){.limit = 0xffffffff,
-				    .selector = sel,
-				    .type = 0x3,
-				    .present = 1,
-				    .dpl = sel & 3,
-				    .db = 1,
-				    .s = 1,
-				    .g = 1};
-}
-
 int bare_user(struct bare *s, unsigned int i, const struct kvm_regs *regs, uint64_t fs_base,
 	      uint64_t gs_base)
 {
@@ -214,8 +191,8 @@ int bare_user(struct bare *s, unsigned int i, const struct kvm_regs *regs, uint6
 
 	if (rc)
 		return rc;
-	sr.cs = code_segment(USER_CS);
-	sr.ss = data_segment(USER_SS);
+	sr.cs = flat_segment(USER_CS, true);
+	sr.ss = flat_segment(USER_SS, false);
 	sr.ds = sr.es = sr.fs = sr.gs = sr.ldt = null;
 	sr.fs.base = fs_base;
 	sr.gs.base = gs_base;

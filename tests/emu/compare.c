@@ -96,17 +96,7 @@ static bool store_order(const struct dt_seq *q, const struct dt_result *nat,
 	if (emulator->vector < 12 || emulator->vector > 14 || !unmasked || !pending ||
 	    off >= DT_SLOT || !insn_decode(q->c.code + off, DT_SLOT - off, &in))
 		return false;
-	switch (in.i.mnemonic) {
-	case ZYDIS_MNEMONIC_FST:
-	case ZYDIS_MNEMONIC_FSTP:
-	case ZYDIS_MNEMONIC_FBSTP:
-	case ZYDIS_MNEMONIC_FIST:
-	case ZYDIS_MNEMONIC_FISTP:
-	case ZYDIS_MNEMONIC_FISTTP:
-		return true;
-	default:
-		return false;
-	}
+	return INSN_IS(&in, M(FST), M(FSTP), M(FBSTP), M(FIST), M(FISTP), M(FISTTP));
 }
 
 /*
@@ -124,27 +114,10 @@ static bool state_fault(const struct dt_seq *q, const struct dt_result *nat,
 
 	if (off >= DT_SLOT || !insn_decode(q->c.code + off, DT_SLOT - off, &in))
 		return false;
-	switch (in.i.mnemonic) {
-	case ZYDIS_MNEMONIC_FNSAVE:
-	case ZYDIS_MNEMONIC_FNSTENV:
-	case ZYDIS_MNEMONIC_FRSTOR:
-	case ZYDIS_MNEMONIC_FLDENV:
-	case ZYDIS_MNEMONIC_FXSAVE:
-	case ZYDIS_MNEMONIC_FXSAVE64:
-	case ZYDIS_MNEMONIC_FXRSTOR:
-	case ZYDIS_MNEMONIC_FXRSTOR64:
-	case ZYDIS_MNEMONIC_XSAVE:
-	case ZYDIS_MNEMONIC_XSAVE64:
-	case ZYDIS_MNEMONIC_XSAVEC:
-	case ZYDIS_MNEMONIC_XSAVEC64:
-	case ZYDIS_MNEMONIC_XSAVEOPT:
-	case ZYDIS_MNEMONIC_XSAVEOPT64:
-	case ZYDIS_MNEMONIC_XRSTOR:
-	case ZYDIS_MNEMONIC_XRSTOR64:
-		return apart < in.op[0].size / 8;
-	default:
-		return false;
-	}
+	return INSN_IS(&in, M(FNSAVE), M(FNSTENV), M(FRSTOR), M(FLDENV), M(FXSAVE), M(FXSAVE64),
+		       M(FXRSTOR), M(FXRSTOR64), M(XSAVE), M(XSAVE64), M(XSAVEC), M(XSAVEC64),
+		       M(XSAVEOPT), M(XSAVEOPT64), M(XRSTOR), M(XRSTOR64)) &&
+	       apart < in.op[0].size / 8;
 }
 
 static bool fault_equal(const struct dt_seq *q, const struct dt_result *nat,
@@ -176,6 +149,26 @@ error_code:
 	return true;
 }
 
+/* @n registers of 16 bytes. */
+static bool halves_equal(const char *name, unsigned int n, const uint8_t *a, const uint8_t *b,
+			 char *why, size_t why_len)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		uint64_t x[2], y[2];
+
+		memcpy(x, a + 16 * i, 16);
+		memcpy(y, b + 16 * i, 16);
+		if (x[0] == y[0] && x[1] == y[1])
+			continue;
+		snprintf(why, why_len,
+			 "%s%u: native %016" PRIx64 " %016" PRIx64 ", emulator %016" PRIx64
+			 " %016" PRIx64,
+			 name, i, x[1], x[0], y[1], y[0]);
+		return false;
+	}
+	return true;
+}
+
 /* x87, MMX and SSE, bit for bit. The pointers are looked at only while an exception waits: a CPU of
  * AMD's stores them only then, and Linux saves and restores with the CPU's image. */
 static bool fx_equal(const uint8_t *a, const uint8_t *b, bool no_pointers, char *why,
@@ -199,38 +192,8 @@ static bool fx_equal(const uint8_t *a, const uint8_t *b, bool no_pointers, char 
 			 x, y);
 		return false;
 	}
-	for (unsigned int i = 0; i < 24; i++) {
-		uint64_t x[2], y[2];
-
-		memcpy(x, a + 32 + 16 * i, 16);
-		memcpy(y, b + 32 + 16 * i, 16);
-		if (x[0] == y[0] && x[1] == y[1])
-			continue;
-		snprintf(why, why_len,
-			 "%s%u: native %04" PRIx64 " %016" PRIx64 ", emulator %04" PRIx64
-			 " %016" PRIx64,
-			 i < 8 ? "st" : "xmm", i < 8 ? i : i - 8, x[1], x[0], y[1], y[0]);
-		return false;
-	}
-	return true;
-}
-
-static bool ymm_equal(const uint8_t *a, const uint8_t *b, char *why, size_t why_len)
-{
-	for (unsigned int i = 0; i < 16; i++) {
-		uint64_t x[2], y[2];
-
-		memcpy(x, a + 16 * i, 16);
-		memcpy(y, b + 16 * i, 16);
-		if (x[0] == y[0] && x[1] == y[1])
-			continue;
-		snprintf(why, why_len,
-			 "ymm%u, upper half: native %016" PRIx64 " %016" PRIx64
-			 ", emulator %016" PRIx64 " %016" PRIx64,
-			 i, x[1], x[0], y[1], y[0]);
-		return false;
-	}
-	return true;
+	return halves_equal("st", 8, a + 32, b + 32, why, why_len) &&
+	       halves_equal("xmm", 16, a + 160, b + 160, why, why_len);
 }
 
 bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
@@ -282,7 +245,8 @@ bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
 	}
 	return (either || fp || fault_equal(q, nat, emulator, host, why, why_len)) &&
 	       (fp || fx_equal(nat->fx, emulator->fx, how & COMPARE_FP_FAULTS, why, why_len)) &&
-	       (fp || ymm_equal(nat->ymm, emulator->ymm, why, why_len)) &&
+	       (fp ||
+		halves_equal("upper half of ymm", 16, nat->ymm, emulator->ymm, why, why_len)) &&
 	       memory_equal("data", DT_DATA, nat->data, data, DT_DATA_BYTES, why, why_len) &&
 	       memory_equal("stack", DT_STACK, nat->stack, stack, DT_STACK_BYTES, why, why_len) &&
 	       memory_equal("code", q->c.slot, nat->code, emulator->code, DT_SLOT, why, why_len);

@@ -49,7 +49,9 @@ static struct vendor_host host;
 static struct host_facts facts;
 /* The machines are of the host's vendor; @other, of the other vendor, is used only
  * on a host that vendor.c does not list. */
-static struct emu_side whole, sliced, other, warm;
+static struct sides {
+	struct emu_side whole, sliced, other, warm;
+} all;
 static struct kvm_cpuid_entry2 cpuid[2 + GEN_CPUID_LEAVES]; /* 0, 80000001, others */
 static struct {
 	uint64_t checked[K_KINDS], failed[K_KINDS];
@@ -121,13 +123,11 @@ static bool went_wild(const struct dt_seq *q, const struct dt_result *emulator)
 }
 
 /*
- * All checks of one case with the native result @nat. K_KINDS: nothing wrong. @a runs it in one
- * go, @b (may be NULL) in slices. @c (may be NULL) is of the other vendor: a case that ends
- * differently on @a and @c is not compared with the CPU. @w runs it with --warm.
+ * All checks of one case with the native result @nat. K_KINDS: nothing wrong. @slice: in slices,
+ * too. A case that ends differently on the CPUs of the other vendor is not compared with the CPU.
  */
-static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat, struct emu_side *a,
-			    struct emu_side *b, struct emu_side *c, struct emu_side *w, char *why,
-			    size_t why_len)
+static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat, struct sides *x,
+			    bool slice, char *why, size_t why_len)
 {
 	struct emu_counts ca, cb;
 	struct path_counts p;
@@ -136,14 +136,14 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 			   (host.vendor == VENDOR_INTEL ? 0 : COMPARE_EITHER_FAULT) |
 			   (coverage_pointers() ? 0 : COMPARE_FP_FAULTS);
 
-	emu_side_run(a, &q->c, 0, &r_whole, &ca);
-	if (c)
-		emu_side_run(c, &q->c, 0, &r_other, &cb);
+	emu_side_run(&x->whole, &q->c, 0, &r_whole, &ca);
+	if (!host.listed)
+		emu_side_run(&x->other, &q->c, 0, &r_other, &cb);
 	if (went_wild(q, &r_whole)) {
 		st.wild++;
 		return K_KINDS;
 	}
-	if (c &&
+	if (!host.listed &&
 	    !results_equal(q, &r_whole, &r_other, how & COMPARE_UNDEFINED, NULL, why, why_len)) {
 		st.vendors++;
 		native_known = false;
@@ -166,7 +166,7 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 			return K_BRANCH;
 	}
 	if (opt.warm && !hang) {
-		emu_side_run(w, &q->c, EMU_SIDE_WARM, &r_warm, &cb);
+		emu_side_run(&x->warm, &q->c, EMU_SIDE_WARM, &r_warm, &cb);
 		st.checked[K_WARM]++;
 		if (cb.broken[0]) {
 			snprintf(why, why_len, "%s", cb.broken);
@@ -175,9 +175,9 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 		if (!slices_equal(&r_whole, &r_warm, &ca, &cb, q, why, why_len))
 			return K_WARM;
 	}
-	if (!b || hang)
+	if (!slice || hang)
 		return K_KINDS;
-	emu_side_run(b, &q->c, q->c.seed | 1, &r_sliced, &cb);
+	emu_side_run(&x->sliced, &q->c, q->c.seed | 1, &r_sliced, &cb);
 	st.checked[K_SLICE]++;
 	if (cb.broken[0]) {
 		snprintf(why, why_len, "%s", cb.broken);
@@ -186,10 +186,35 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 	return slices_equal(&r_whole, &r_sliced, &ca, &cb, q, why, why_len) ? K_KINDS : K_SLICE;
 }
 
+static int new_machines(struct sides *s)
+{
+	return new_machine(&s->whole, 1, host.vendor) || new_machine(&s->sliced, 2, host.vendor) ||
+			       new_machine(&s->other, 1, vendor_other(host.vendor)) ||
+			       new_machine(&s->warm, 1, host.vendor)
+		       ? -1
+		       : 0;
+}
+
+static void load_all(struct sides *s, const struct dt_case *c, unsigned int n)
+{
+	emu_side_load(&s->whole, c, n);
+	emu_side_load(&s->sliced, c, n);
+	emu_side_load(&s->other, c, n);
+	emu_side_load(&s->warm, c, n);
+}
+
+static void fini_all(struct sides *s)
+{
+	emu_side_fini(&s->whole);
+	emu_side_fini(&s->sliced);
+	emu_side_fini(&s->other);
+	emu_side_fini(&s->warm);
+}
+
 /* One case alone on new machines; -1: could not run. */
 static int run_alone(const struct dt_seq *q, enum kind *found, char *why, size_t why_len)
 {
-	struct emu_side a = {0}, b = {0}, c = {0}, w = {0};
+	struct sides x = {0};
 	int rc = -1;
 
 	native.shm->buf[0].n = 1;
@@ -197,23 +222,15 @@ static int run_alone(const struct dt_seq *q, enum kind *found, char *why, size_t
 	native.shm->buf[0].c[0].step = !q->no_step;
 	if (native_submit(&native, 0) || native_wait(&native, 0, why, why_len))
 		return -1;
-	if (!new_machine(&a, 1, host.vendor) && !new_machine(&b, 2, host.vendor) &&
-	    !new_machine(&c, 1, vendor_other(host.vendor)) && !new_machine(&w, 1, host.vendor)) {
+	if (!new_machines(&x)) {
 		struct dt_seq s = *q;
 
 		s.c.step = !q->no_step;
-		emu_side_load(&a, &q->c, 1);
-		emu_side_load(&b, &q->c, 1);
-		emu_side_load(&c, &q->c, 1);
-		emu_side_load(&w, &q->c, 1);
-		*found = check_case(&s, &native.shm->buf[0].r[0], &a, &b, host.listed ? NULL : &c,
-				    &w, why, why_len);
+		load_all(&x, &q->c, 1);
+		*found = check_case(&s, &native.shm->buf[0].r[0], &x, true, why, why_len);
 		rc = 0;
 	}
-	emu_side_fini(&a);
-	emu_side_fini(&b);
-	emu_side_fini(&c);
-	emu_side_fini(&w);
+	fini_all(&x);
 	return rc;
 }
 
@@ -346,21 +363,13 @@ static int check_batch(const struct batch *b, unsigned int which)
 	bool all_sliced = b->n < 16;
 	char why[200];
 
-	if (!whole.vm.vm || first->c.seed / DT_BATCH % DT_REGIONS == 0) {
-		if (new_machine(&whole, 1, host.vendor) || new_machine(&sliced, 2, host.vendor) ||
-		    new_machine(&other, 1, vendor_other(host.vendor)) ||
-		    new_machine(&warm, 1, host.vendor))
-			return -1;
-	}
-	emu_side_load(&whole, native.shm->buf[which].c, b->n);
-	emu_side_load(&sliced, native.shm->buf[which].c, b->n);
-	emu_side_load(&other, native.shm->buf[which].c, b->n);
-	emu_side_load(&warm, native.shm->buf[which].c, b->n);
+	if ((!all.whole.vm.vm || first->c.seed / DT_BATCH % DT_REGIONS == 0) && new_machines(&all))
+		return -1;
+	load_all(&all, native.shm->buf[which].c, b->n);
 	for (unsigned int i = 0; i < b->n; i++) {
 		const struct dt_seq *q = &b->seq[i];
 		bool slice = all_sliced || q->c.seed % SLICE_ONE_IN == 0;
-		enum kind k = check_case(q, &nat[i], &whole, slice ? &sliced : NULL,
-					 host.listed ? NULL : &other, &warm, why, sizeof(why));
+		enum kind k = check_case(q, &nat[i], &all, slice, why, sizeof(why));
 
 		coverage_count(q, &nat[i]);
 		st.insns += q->n;
@@ -506,9 +515,6 @@ static bool misalign(void)
 
 static int setup(void)
 {
-	char path[4096];
-	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
-
 	bool *isa = coverage_init(), masked, no_cvtpi2ps;
 
 	if (!isa)
@@ -524,12 +530,8 @@ static int setup(void)
 	host.listed &= !opt.unlisted;
 	/* What an exception that is not masked leaves behind was measured on these CPUs only. */
 	masked = !coverage_pointers() && !opt.unmasked;
-	if (len < 0)
-		return -1;
-	path[len] = 0;
-	strcat(path, "-native");
-	if (host_probe(path, &facts)) {
-		fprintf(stderr, "difftest: cannot measure this CPU with %s\n", path);
+	if (host_probe(&facts)) {
+		fprintf(stderr, "difftest: cannot measure this CPU with emu-difftest-native\n");
 		return -1;
 	}
 	/* The emulator does not ask what kind of Intel CPU it is on. */
@@ -544,8 +546,8 @@ static int setup(void)
 	printf("# this CPU: %s; compared with the emulator as %s%s\n", host.text,
 	       vendor_name(host.vendor),
 	       host.listed ? "" : ", except where the vendors differ (not in vendor.c's table)");
-	if (native_start(&native, path)) {
-		fprintf(stderr, "difftest: cannot start %s\n", path);
+	if (native_start(&native)) {
+		fprintf(stderr, "difftest: cannot start emu-difftest-native\n");
 		return -1;
 	}
 	return 0;
@@ -585,10 +587,7 @@ int main(int argc, char **argv)
 	printf("%s %d - every mnemonic reached at least %" PRIu64 " times\n",
 	       covered ? "ok" : "not ok", K_KINDS + 1, opt.min_coverage);
 	printf("1..%d\n", K_KINDS + 1);
-	emu_side_fini(&whole);
-	emu_side_fini(&sliced);
-	emu_side_fini(&other);
-	emu_side_fini(&warm);
+	fini_all(&all);
 	native_stop(&native);
 	return rc || nr_failed() || !covered;
 }

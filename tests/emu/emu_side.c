@@ -66,39 +66,22 @@ void emu_side_load(struct emu_side *s, const struct dt_case *c, unsigned int n)
 		memcpy(s->vm.ram + s->code + (c[i].slot - DT_CODE), c[i].code, DT_SLOT);
 }
 
-static void regs_in(const struct dt_case *c, struct kvm_regs *k)
-{
-	const uint64_t *r = c->regs;
+/* struct kvm_regs begins with the general registers, in an order of its own. */
+static const uint8_t kvm_order[DT_NREGS] = {DT_RAX, DT_RBX, DT_RCX, DT_RDX, DT_RSI, DT_RDI,
+					    DT_RSP, DT_RBP, DT_R8,  DT_R9,  DT_R10, DT_R11,
+					    DT_R12, DT_R13, DT_R14, DT_R15};
 
-	*k = (struct kvm_regs){
-		.rax = r[DT_RAX],
-		.rcx = r[DT_RCX],
-		.rdx = r[DT_RDX],
-		.rbx = r[DT_RBX],
-		.rsp = r[DT_RSP],
-		.rbp = r[DT_RBP],
-		.rsi = r[DT_RSI],
-		.rdi = r[DT_RDI],
-		.r8 = r[DT_R8],
-		.r9 = r[DT_R9],
-		.r10 = r[DT_R10],
-		.r11 = r[DT_R11],
-		.r12 = r[DT_R12],
-		.r13 = r[DT_R13],
-		.r14 = r[DT_R14],
-		.r15 = r[DT_R15],
-		.rip = c->rip,
-		.rflags = c->rflags | RESERVED_1,
-	};
+void emu_side_regs_in(const struct dt_case *c, struct kvm_regs *k)
+{
+	*k = (struct kvm_regs){.rip = c->rip, .rflags = c->rflags | RESERVED_1};
+	for (unsigned int i = 0; i < DT_NREGS; i++)
+		(&k->rax)[i] = c->regs[kvm_order[i]];
 }
 
-static void regs_out(const struct kvm_regs *k, uint64_t *r)
+void emu_side_regs_out(const struct kvm_regs *k, uint64_t *r)
 {
-	const uint64_t v[DT_NREGS] = {k->rax, k->rcx, k->rdx, k->rbx, k->rsp, k->rbp,
-				      k->rsi, k->rdi, k->r8,  k->r9,  k->r10, k->r11,
-				      k->r12, k->r13, k->r14, k->r15};
-
-	memcpy(r, v, sizeof(v));
+	for (unsigned int i = 0; i < DT_NREGS; i++)
+		r[kvm_order[i]] = (&k->rax)[i];
 }
 
 /* An alarm a few events ahead. */
@@ -217,7 +200,7 @@ static void fill_result(struct emu_side *s, const struct vmm_run *run, struct dt
 	r->rflags = stop.rflags;
 	r->cs = stop.cs;
 	r->ss = stop.ss;
-	regs_out(&stop.regs, r->regs);
+	emu_side_regs_out(&stop.regs, r->regs);
 	if (stop.vector < 0) {
 		r->vector = run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR ? DT_HANG
 										       : DT_OTHER;
@@ -302,7 +285,7 @@ void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, 
 		s->tally.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_TYPES;
 		s->tally.lbr.depth = VPMU_LBR_DEPTH_MAX;
 	}
-	regs_in(c, &k);
+	emu_side_regs_in(c, &k);
 	rc = bare_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
 	fx_in(s, c);
 	if (!rc && slices == EMU_SIDE_WARM)

@@ -42,5 +42,8 @@ void emu_side_fini(struct emu_side *s);
 void emu_side_load(struct emu_side *s, const struct dt_case *c, unsigned int n);
 void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, struct dt_result *r,
 		  struct emu_counts *counts);
+/* emu_side_regs_in, emu_side_regs_out - a case's registers as KVM has them, and back. */
+void emu_side_regs_in(const struct dt_case *c, struct kvm_regs *k);
+void emu_side_regs_out(const struct kvm_regs *k, uint64_t *r);
 
 #endif

@@ -20,6 +20,13 @@ bool insn_decode(const void *code, size_t len, struct insn *in)
 	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, len, &in->i, in->op));
 }
 
+bool insn_is_one_of(const struct insn *in, const ZydisMnemonic *mnemonics)
+{
+	while (*mnemonics != ZYDIS_MNEMONIC_INVALID && *mnemonics != in->i.mnemonic)
+		mnemonics++;
+	return *mnemonics != ZYDIS_MNEMONIC_INVALID;
+}
+
 int insn_count(const struct insn *in, int cl)
 {
 	for (int k = in->i.operand_count_visible - 1; k > 0; k--) {
@@ -39,25 +46,11 @@ int insn_count(const struct insn *in, int cl)
  */
 static uint32_t after_shift(const struct insn *in, uint32_t before, int count)
 {
+	bool rotate = INSN_IS(in, M(ROL), M(ROR), M(RCL), M(RCR));
+	bool logical = INSN_IS(in, M(SHL), M(SHR)), maybe_zero = count < 0;
 	unsigned int bits = in->op[0].size;
-	bool rotate = false, logical = false;
 	uint32_t undef = 0;
-	bool maybe_zero = count < 0;
 
-	switch (in->i.mnemonic) {
-	case ZYDIS_MNEMONIC_ROL:
-	case ZYDIS_MNEMONIC_ROR:
-	case ZYDIS_MNEMONIC_RCL:
-	case ZYDIS_MNEMONIC_RCR:
-		rotate = true;
-		break;
-	case ZYDIS_MNEMONIC_SHL:
-	case ZYDIS_MNEMONIC_SHR:
-		logical = true;
-		break;
-	default:
-		break;
-	}
 	if (count >= 0)
 		count &= bits == 64 ? 63 : 31;
 	if (count == 0)
@@ -90,114 +83,60 @@ static uint32_t after_double_shift(const struct insn *in, uint32_t before, int c
 	return DT_AF | (count == 1 ? 0 : DT_OF);
 }
 
+/* After these, flags that were undefined and are in @keeps are so, and those in @adds. */
+static const struct {
+	uint32_t keeps, adds;
+	ZydisMnemonic of[13];
+} flag_rows[] = {
+	{0,
+	 0,
+	 {M(ADD), M(ADC), M(SUB), M(SBB), M(CMP), M(NEG), M(XADD), M(CMPXCHG), M(POPCNT), M(POPF),
+	  M(POPFQ), M(IRETQ)}},
+	{DT_CF, 0, {M(INC), M(DEC)}},
+	{0, DT_AF, {M(AND), M(OR), M(XOR), M(TEST)}},
+	{0, DT_AF | DT_PF, {M(ANDN), M(BLSI), M(BLSMSK), M(BLSR), M(BZHI)}},
+	{0, DT_AF | DT_SF | DT_PF, {M(BEXTR)}},
+	{0, DT_SF | DT_ZF | DT_AF | DT_PF, {M(MUL), M(IMUL)}},
+	{0, DT_STATUS, {M(DIV), M(IDIV)}},
+	{DT_ZF, DT_OF | DT_SF | DT_AF | DT_PF, {M(BT), M(BTS), M(BTR), M(BTC)}},
+	{0, DT_STATUS & ~DT_ZF, {M(BSF), M(BSR)}},
+	{0, DT_OF | DT_SF | DT_PF | DT_AF, {M(TZCNT), M(LZCNT)}},
+	{~DT_CF, 0, {M(CLC), M(STC), M(CMC)}},
+	{DT_OF, 0, {M(SAHF)}},
+	{~DT_ZF, 0, {M(CMPXCHG8B), M(CMPXCHG16B)}},
+};
+
 uint32_t insn_undefined_flags(const struct insn *in, uint32_t before, int cl)
 {
-	if (insn_is_cmps(in))
+	if (insn_is_cmps(in) || INSN_IS(in, M(SCASB), M(SCASW), M(SCASD), M(SCASQ)))
 		return insn_is_rep_string(in) ? before : 0; /* RCX may be 0 */
-	switch (in->i.mnemonic) {
-	case ZYDIS_MNEMONIC_ADD:
-	case ZYDIS_MNEMONIC_ADC:
-	case ZYDIS_MNEMONIC_SUB:
-	case ZYDIS_MNEMONIC_SBB:
-	case ZYDIS_MNEMONIC_CMP:
-	case ZYDIS_MNEMONIC_NEG:
-	case ZYDIS_MNEMONIC_XADD:
-	case ZYDIS_MNEMONIC_CMPXCHG:
-	case ZYDIS_MNEMONIC_POPCNT:
-	case ZYDIS_MNEMONIC_POPF:
-	case ZYDIS_MNEMONIC_POPFQ:
-	case ZYDIS_MNEMONIC_IRETQ:
-		return 0;
-	case ZYDIS_MNEMONIC_SCASB:
-	case ZYDIS_MNEMONIC_SCASW:
-	case ZYDIS_MNEMONIC_SCASD:
-	case ZYDIS_MNEMONIC_SCASQ:
-		return insn_is_rep_string(in) ? before : 0;
-	case ZYDIS_MNEMONIC_INC:
-	case ZYDIS_MNEMONIC_DEC:
-		return before & DT_CF;
-	case ZYDIS_MNEMONIC_AND:
-	case ZYDIS_MNEMONIC_OR:
-	case ZYDIS_MNEMONIC_XOR:
-	case ZYDIS_MNEMONIC_TEST:
-		return DT_AF;
-	case ZYDIS_MNEMONIC_ANDN:
-	case ZYDIS_MNEMONIC_BLSI:
-	case ZYDIS_MNEMONIC_BLSMSK:
-	case ZYDIS_MNEMONIC_BLSR:
-	case ZYDIS_MNEMONIC_BZHI:
-		return DT_AF | DT_PF;
-	case ZYDIS_MNEMONIC_BEXTR:
-		return DT_AF | DT_SF | DT_PF;
-	case ZYDIS_MNEMONIC_MUL:
-	case ZYDIS_MNEMONIC_IMUL:
-		return DT_SF | DT_ZF | DT_AF | DT_PF;
-	case ZYDIS_MNEMONIC_DIV:
-	case ZYDIS_MNEMONIC_IDIV:
-		return DT_STATUS;
-	case ZYDIS_MNEMONIC_BT:
-	case ZYDIS_MNEMONIC_BTS:
-	case ZYDIS_MNEMONIC_BTR:
-	case ZYDIS_MNEMONIC_BTC:
-		return (before & DT_ZF) | DT_OF | DT_SF | DT_AF | DT_PF;
-	case ZYDIS_MNEMONIC_BSF:
-	case ZYDIS_MNEMONIC_BSR:
-		return DT_STATUS & ~DT_ZF;
-	case ZYDIS_MNEMONIC_TZCNT:
-	case ZYDIS_MNEMONIC_LZCNT:
-		return DT_OF | DT_SF | DT_PF | DT_AF;
-	case ZYDIS_MNEMONIC_CLC:
-	case ZYDIS_MNEMONIC_STC:
-	case ZYDIS_MNEMONIC_CMC:
-		return before & ~DT_CF;
-	case ZYDIS_MNEMONIC_SAHF:
-		return before & DT_OF;
-	case ZYDIS_MNEMONIC_CMPXCHG8B:
-	case ZYDIS_MNEMONIC_CMPXCHG16B:
-		return before & ~DT_ZF;
-	case ZYDIS_MNEMONIC_ROL:
-	case ZYDIS_MNEMONIC_ROR:
-	case ZYDIS_MNEMONIC_RCL:
-	case ZYDIS_MNEMONIC_RCR:
-	case ZYDIS_MNEMONIC_SHL:
-	case ZYDIS_MNEMONIC_SHR:
-	case ZYDIS_MNEMONIC_SAR:
+	if (INSN_IS(in, M(ROL), M(ROR), M(RCL), M(RCR), M(SHL), M(SHR), M(SAR)))
 		return after_shift(in, before, insn_count(in, cl));
-	case ZYDIS_MNEMONIC_SHLD:
-	case ZYDIS_MNEMONIC_SHRD:
+	if (INSN_IS(in, M(SHLD), M(SHRD)))
 		return after_double_shift(in, before, insn_count(in, cl));
-	default:
-		return before;
-	}
+	for (size_t i = 0; i < sizeof(flag_rows) / sizeof(flag_rows[0]); i++)
+		if (insn_is_one_of(in, flag_rows[i].of))
+			return (before & flag_rows[i].keeps) | flag_rows[i].adds;
+	return before;
 }
 
 uint32_t insn_reads_flags(const struct insn *in)
 {
-	switch (in->i.mnemonic) {
-	case ZYDIS_MNEMONIC_PUSHF:
-	case ZYDIS_MNEMONIC_PUSHFQ:
+	if (INSN_IS(in, M(PUSHF), M(PUSHFQ)))
 		return DT_STATUS;
-	case ZYDIS_MNEMONIC_LAHF:
+	if (INSN_IS(in, M(LAHF)))
 		return DT_STATUS & ~DT_OF;
-	default:
-		return in->i.cpu_flags ? (uint32_t)in->i.cpu_flags->tested & DT_STATUS : 0;
-	}
+	return in->i.cpu_flags ? (uint32_t)in->i.cpu_flags->tested & DT_STATUS : 0;
 }
 
 bool insn_undefined_result(const struct insn *in, int cl)
 {
-	int count;
+	int count = insn_count(in, cl);
 
-	switch (in->i.mnemonic) {
-	case ZYDIS_MNEMONIC_BSWAP:
-		return in->op[0].size == 16;
-	case ZYDIS_MNEMONIC_SHLD:
-	case ZYDIS_MNEMONIC_SHRD:
-		count = insn_count(in, cl);
-		return in->op[0].size == 16 && (count < 0 || (count & 31) > 16);
-	default:
+	if (in->op[0].size != 16)
 		return false;
-	}
+	return INSN_IS(in, M(BSWAP)) ||
+	       (INSN_IS(in, M(SHLD), M(SHRD)) && (count < 0 || (count & 31) > 16));
 }
 
 bool insn_is_branch(const struct insn *in)
@@ -222,15 +161,8 @@ bool insn_is_rep_string(const struct insn *in)
 
 bool insn_is_cmps(const struct insn *in)
 {
-	switch (in->i.mnemonic) {
-	case ZYDIS_MNEMONIC_CMPSB:
-	case ZYDIS_MNEMONIC_CMPSW:
-	case ZYDIS_MNEMONIC_CMPSD:
-	case ZYDIS_MNEMONIC_CMPSQ:
-		return in->i.meta.category == ZYDIS_CATEGORY_STRINGOP;
-	default:
-		return false;
-	}
+	return INSN_IS(in, M(CMPSB), M(CMPSW), M(CMPSD), M(CMPSQ)) &&
+	       in->i.meta.category == ZYDIS_CATEGORY_STRINGOP;
 }
 
 static bool touches_memory(const struct insn *in, unsigned int actions)

@@ -19,6 +19,12 @@ struct insn {
 /* insn_decode - the 64-bit instruction at @code; false when there is none in @len bytes. */
 bool insn_decode(const void *code, size_t len, struct insn *in);
 
+/* insn_is_one_of - @mnemonics ends with ZYDIS_MNEMONIC_INVALID. */
+bool insn_is_one_of(const struct insn *in, const ZydisMnemonic *mnemonics);
+#define INSN_IS(in, ...)                                                                           \
+	insn_is_one_of(in, (const ZydisMnemonic[]){__VA_ARGS__, ZYDIS_MNEMONIC_INVALID})
+#define M(name) ZYDIS_MNEMONIC_##name
+
 /*
  * insn_undefined_flags - which of DT_STATUS are undefined after @in, given which were before.
  * @count: the value of CL when it is known, else -1; only shifts and rotates by CL look at it.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Flat segments for guests of the emulator that have no loader: unit tests and attack.c. */
+/* Guests of the emulator that have no loader: flat segments, and code in the test. */
 #ifndef TESTS_EMU_FLAT_H
 #define TESTS_EMU_FLAT_H
 
@@ -20,5 +20,11 @@ static inline struct kvm_segment flat_segment(uint16_t sel, bool code)
 				    .l = code,
 				    .g = 1};
 }
+
+/* FLAT_GUEST(name, "assembly") makes the code from name to name_end. */
+#define FLAT_GUEST(name, ...)                                                                      \
+	extern const uint8_t name[], name##_end[];                                                 \
+	__asm__(".pushsection .rodata\n.balign 16\n.globl " #name "\n" #name ":\n" __VA_ARGS__     \
+		"\n.globl " #name "_end\n" #name "_end:\n.popsection\n")
 
 #endif

@@ -184,37 +184,13 @@ void gen_ymm(struct gen *g, uint8_t ymm[DT_YMM_BYTES])
 	}
 }
 
-static void put_operand(struct gen *g, struct enc *e, const struct memop *m, bool mem,
-			unsigned int reg, unsigned int *disp_at)
+/* Any operands, and the immediate byte, if there is one. */
+static void put_random(struct gen *g, struct enc *e, const struct memop *m, unsigned int *disp_at)
 {
-	if (!mem)
-		put(e, (uint8_t)(0xc0 | reg << 3 | below(g, 8)));
-	else
-		put(e, (uint8_t)(m->mod << 6 | reg << 3 | m->rm));
-	if (mem && m->has_sib)
-		put(e, m->sib);
-	*disp_at = e->n;
-	if (mem)
-		put_le(e, m->disp, m->disp_len);
-}
+	unsigned int reg = below(g, 8);
 
-/* The instruction at @e is complete except for its RIP-relative displacement. */
-static bool finish(struct gen *g, struct enc *e, const struct memop *m, bool mem,
-		   unsigned int disp_at)
-{
-	struct insn in;
-
-	put_le(e, below(g, 256), 1); /* the immediate byte, if there is one */
-	if (!insn_decode(e->b, e->n, &in) || !gen_isa[in.i.mnemonic])
-		return false;
-	e->n = in.i.length;
-	if (mem && m->riprel) {
-		uint32_t rel = m->disp - (uint32_t)(here(g) + e->n);
-
-		for (unsigned int i = 0; i < 4; i++)
-			e->b[disp_at + i] = (uint8_t)(rel >> (8 * i));
-	}
-	return emit(g, e) >= 0;
+	gen_put_operand(e, m, m ? 0 : below(g, 8), reg, disp_at);
+	put_le(e, below(g, 256), 1);
 }
 
 static bool simd_op(struct gen *g)
@@ -268,8 +244,8 @@ static bool simd_op(struct gen *g)
 	if (map)
 		put(&e, map);
 	put(&e, opcode);
-	put_operand(g, &e, &m, mem, below(g, 8), &disp_at);
-	return finish(g, &e, &m, mem, disp_at);
+	put_random(g, &e, mem ? &m : NULL, &disp_at);
+	return gen_place(g, &e, mem ? &m : NULL, disp_at);
 }
 
 static bool x87_op(struct gen *g)
@@ -294,8 +270,8 @@ static bool x87_op(struct gen *g)
 	if (mem && (m.rex_x || m.rex_b || percent(g, 5)))
 		put(&e, (uint8_t)(0x40 | (m.rex_x ? 2 : 0) | (m.rex_b ? 1 : 0)));
 	put(&e, (uint8_t)(0xd8 + below(g, 8)));
-	put_operand(g, &e, &m, mem, below(g, 8), &disp_at);
-	return finish(g, &e, &m, mem, disp_at);
+	put_random(g, &e, mem ? &m : NULL, &disp_at);
+	return gen_place(g, &e, mem ? &m : NULL, disp_at);
 }
 
 static void fp_op(struct gen *g, bool (*op)(struct gen *g))
@@ -317,14 +293,6 @@ void t_x87(struct gen *g)
 		fp_op(g, x87_op);
 }
 
-/* ModRM and SIB for an absolute address. */
-static void put_absolute(struct enc *e, unsigned int reg, uint32_t at)
-{
-	put(e, (uint8_t)(reg << 3 | 4));
-	put(e, 0x25);
-	put_le(e, at, 4);
-}
-
 /* Write a number to the scratch area, and load it into MXCSR or FCW. */
 static void load_control(struct gen *g, bool mxcsr, uint32_t value)
 {
@@ -332,7 +300,7 @@ static void load_control(struct gen *g, bool mxcsr, uint32_t value)
 	struct enc e = {.n = 0};
 
 	put(&e, 0xc7);
-	put_absolute(&e, 0, at);
+	gen_put_absolute(&e, 0, at);
 	put_le(&e, value, 4);
 	if (emit(g, &e) < 0)
 		return;
@@ -340,10 +308,10 @@ static void load_control(struct gen *g, bool mxcsr, uint32_t value)
 	if (mxcsr) {
 		put(&e, 0x0f);
 		put(&e, 0xae);
-		put_absolute(&e, 2, at);
+		gen_put_absolute(&e, 2, at);
 	} else {
 		put(&e, 0xd9);
-		put_absolute(&e, 5, at);
+		gen_put_absolute(&e, 5, at);
 	}
 	emit(g, &e);
 }
@@ -365,12 +333,12 @@ static void save_restore(struct gen *g)
 				put(&e, 0x48);
 			put(&e, 0x0f);
 			put(&e, 0xae);
-			put_absolute(&e, restore, at);
+			gen_put_absolute(&e, restore, at);
 		} else {
 			if (small)
 				put(&e, 0x66);
 			put(&e, kind == 2 ? 0xd9 : 0xdd);
-			put_absolute(&e, restore ? 4 : 6, at);
+			gen_put_absolute(&e, restore ? 4 : 6, at);
 		}
 		/* Where FXSAVE is left out, FXRSTOR meets numbers that were not saved. */
 		if (emit(g, &e) < 0 &&

@@ -106,6 +106,17 @@ typedef void gen_fn(struct gen *g);
 /* A memory operand; @bit_bytes is what a register bit offset will add to the address. */
 struct memop gen_mem_operand(struct gen *g, uint32_t align, int64_t bit_bytes);
 
+/* ModRM, SIB and displacement of @m, or of register @rm where @m is NULL. Stores in @disp_at where
+ * the displacement is. */
+void gen_put_operand(struct enc *e, const struct memop *m, unsigned int rm, unsigned int reg,
+		     unsigned int *disp_at);
+/* ModRM, SIB and an absolute address. */
+void gen_put_absolute(struct enc *e, unsigned int reg, uint32_t at);
+/* The instruction at @e has its length: make the displacement of @m relative, if it is. */
+void gen_put_rel(struct gen *g, struct enc *e, const struct memop *m, unsigned int disp_at);
+/* Place @e, which may have bytes behind the instruction, if that is in the ISA. */
+bool gen_place(struct gen *g, struct enc *e, const struct memop *m, unsigned int disp_at);
+
 /* ---- gen_fp.c ---- */
 
 extern bool gen_misalign, gen_masked;

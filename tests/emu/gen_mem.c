@@ -218,3 +218,43 @@ struct memop gen_mem_operand(struct gen *g, uint32_t align, int64_t bit_bytes)
 	}
 	return m;
 }
+
+void gen_put_operand(struct enc *e, const struct memop *m, unsigned int rm, unsigned int reg,
+		     unsigned int *disp_at)
+{
+	if (!m)
+		put(e, (uint8_t)(0xc0 | (reg & 7) << 3 | (rm & 7)));
+	else
+		put(e, (uint8_t)(m->mod << 6 | (reg & 7) << 3 | m->rm));
+	if (m && m->has_sib)
+		put(e, m->sib);
+	*disp_at = e->n;
+	if (m)
+		put_le(e, m->disp, m->disp_len);
+}
+
+void gen_put_absolute(struct enc *e, unsigned int reg, uint32_t at)
+{
+	put(e, (uint8_t)(reg << 3 | 4));
+	put(e, 0x25);
+	put_le(e, at, 4);
+}
+
+void gen_put_rel(struct gen *g, struct enc *e, const struct memop *m, unsigned int disp_at)
+{
+	uint32_t rel = m ? m->disp - (uint32_t)(here(g) + e->n) : 0;
+
+	for (unsigned int i = 0; m && m->riprel && i < 4; i++)
+		e->b[disp_at + i] = (uint8_t)(rel >> (8 * i));
+}
+
+bool gen_place(struct gen *g, struct enc *e, const struct memop *m, unsigned int disp_at)
+{
+	struct insn in;
+
+	if (!insn_decode(e->b, e->n, &in) || !gen_isa[in.i.mnemonic])
+		return false;
+	e->n = in.i.length;
+	gen_put_rel(g, e, m, disp_at);
+	return emit(g, e) >= 0;
+}

@@ -26,7 +26,7 @@ enum {
 	WIDE = 1 << 13,	    /* memory operand of 8 or 16 bytes by REX.W, aligned */
 };
 
-enum { IMM0, IMM8, IMM16, IMMZ, IMMV, MOFFS, IMM16_8 };
+enum { IMM0, IMM8, IMMZ, IMMV, MOFFS, IMM16_8 };
 
 struct row {
 	uint8_t map; /* 0: one byte, 1: 0F, 2: 0F 38 */
@@ -175,20 +175,10 @@ static uint64_t gen_imm(struct gen *g)
 
 static unsigned int imm_len(unsigned int imm, unsigned int opsize)
 {
-	switch (imm) {
-	case IMM8:
-		return 1;
-	case IMM16:
-		return 2;
-	case IMMZ:
-		return opsize == 16 ? 2 : 4;
-	case IMMV:
-		return opsize / 8;
-	case IMM16_8:
-		return 3;
-	default:
-		return 0;
-	}
+	const unsigned int len[] = {
+		[IMM8] = 1, [IMMZ] = opsize == 16 ? 2 : 4, [IMMV] = opsize / 8, [IMM16_8] = 3};
+
+	return len[imm];
 }
 
 static void shuffle_prefixes(struct gen *g, uint8_t *p, unsigned int n)
@@ -249,17 +239,6 @@ static void choose(struct gen *g, const struct row *r, struct choice *c)
 			       bit_bytes);
 }
 
-static void put_modrm(struct enc *e, const struct choice *c, unsigned int reg_field)
-{
-	if (!c->mem) {
-		put(e, (uint8_t)(0xc0 | (reg_field & 7) << 3 | (c->rm & 7)));
-		return;
-	}
-	put(e, (uint8_t)(c->m.mod << 6 | (reg_field & 7) << 3 | c->m.rm));
-	if (c->m.has_sib)
-		put(e, c->m.sib);
-}
-
 static void put_prefixes(struct gen *g, const struct row *r, const struct choice *c, struct enc *e)
 {
 	uint8_t p[8];
@@ -302,7 +281,7 @@ static void put_rex(struct gen *g, const struct row *r, const struct choice *c, 
 static void encode(struct gen *g, const struct row *r, const struct choice *c, struct enc *e)
 {
 	unsigned int digit = r->flags & ANYDIGIT ? below(g, 8) : (unsigned int)r->ext;
-	unsigned int len = imm_len(r->imm, c->opsize), disp_at;
+	unsigned int len = imm_len(r->imm, c->opsize), disp_at = 0;
 	uint64_t imm = gen_imm(g);
 
 	e->n = 0;
@@ -315,22 +294,15 @@ static void encode(struct gen *g, const struct row *r, const struct choice *c, s
 	put(e, (uint8_t)(r->op | (r->flags & CC ? below(g, 16) : 0) |
 			 (r->flags & OREG ? c->reg & 7 : 0)));
 	if (!(r->flags & (BARE | OREG)))
-		put_modrm(e, c, r->ext < 0 ? c->reg : digit);
-	disp_at = e->n;
-	if (c->mem)
-		put_le(e, c->m.disp, c->m.disp_len);
+		gen_put_operand(e, c->mem ? &c->m : NULL, c->rm, r->ext < 0 ? c->reg : digit,
+				&disp_at);
 	if (r->imm == MOFFS)
 		put_le(e, gen_address(g, 1), 8);
 	else if (r->imm == IMM16_8) /* ENTER: frame size and nesting level */
 		put_le(e, below(g, 256) | (percent(g, 80) ? 0 : below(g, 33)) << 16, 3);
 	else
 		put_le(e, imm, len);
-	if (c->mem && c->m.riprel) {
-		uint32_t rel = c->m.disp - (uint32_t)(here(g) + e->n);
-
-		for (unsigned int i = 0; i < 4; i++)
-			e->b[disp_at + i] = (uint8_t)(rel >> (8 * i));
-	}
+	gen_put_rel(g, e, c->mem ? &c->m : NULL, disp_at);
 }
 
 static bool gen_row(struct gen *g, const struct row *r)
@@ -463,24 +435,18 @@ bool gen_random_op(struct gen *g)
 		if (map == 15)
 			put(&e, 0x38);
 		put(&e, (uint8_t)below(g, 256));
-		put_modrm(&e, &c, below(g, 8));
-		disp_at = e.n;
-		if (c.mem)
-			put_le(&e, c.m.disp, c.m.disp_len);
+		gen_put_operand(&e, c.mem ? &c.m : NULL, c.rm, below(g, 8), &disp_at);
 		put_le(&e, gen_imm(g), 8);
 		if (!insn_decode(e.b, e.n, &in) || !gen_isa[in.i.mnemonic] ||
 		    !random_op_fits(g, &in))
 			continue;
 		e.n = in.i.length;
-		if (insn_is_rip_relative(&in)) {
-			uint32_t rel = c.m.disp - (uint32_t)(here(g) + e.n);
-
-			/* By accident, with any displacement: it would hit code. */
-			if (!c.mem || !c.m.riprel || in.i.raw.modrm.offset + 1u != disp_at)
-				continue;
-			for (unsigned int i = 0; i < 4; i++)
-				e.b[disp_at + i] = (uint8_t)(rel >> (8 * i));
-		}
+		/* By accident, with any displacement: it would hit code. */
+		if (insn_is_rip_relative(&in) &&
+		    (!c.mem || !c.m.riprel || in.i.raw.modrm.offset + 1u != disp_at))
+			continue;
+		if (insn_is_rip_relative(&in))
+			gen_put_rel(g, &e, &c.m, disp_at);
 		if (emit(g, &e) >= 0)
 			return true;
 	}

@@ -176,22 +176,13 @@ void t_shift_cl(struct gen *g)
 
 void t_div(struct gen *g)
 {
-	static const uint8_t xor_edx[] = {0x31, 0xd2}, cdq = 0x99, cqo[] = {0x48, 0x99};
+	/* XOR EDX, EDX twice as often as CDQ, CQO and nothing */
+	static const uint64_t before[] = {0x131d2, 0x131d2, 0x199, 0x14899, 1};
+	uint8_t b[8];
+	unsigned int n = unpack(before[below(g, 5)], b);
 
-	switch (below(g, 5)) {
-	case 0:
-	case 1:
-		emit_bytes(g, xor_edx, 2);
-		break;
-	case 2:
-		emit_bytes(g, &cdq, 1);
-		break;
-	case 3:
-		emit_bytes(g, cqo, 2);
-		break;
-	default:
-		break;
-	}
+	if (n)
+		emit_bytes(g, b, n);
 	if (percent(g, 50))
 		gen_set_reg(g, DT_RBX, (uint32_t)gen_value(g));
 	if (percent(g, 30))
@@ -245,32 +236,21 @@ void t_cmpxchg(struct gen *g)
 /* PUSH imm32; POPF with any flags but TF, AC and ID; and the ways to read them. */
 void t_flags(struct gen *g)
 {
-	static const uint8_t pushf = 0x9c, popf = 0x9d, pushf16[] = {0x66, 0x9c},
-			     popf16[] = {0x66, 0x9d};
+	static const uint8_t pushf[] = {0x66, 0x9c}, popf[] = {0x66, 0x9d};
 	uint32_t f = (uint32_t)random_split(&g->rng) &
 		     (DT_STATUS | DT_DF | DT_IF | 0x3000 | 0x10000 | 2);
+	unsigned int kind;
 	uint8_t push[5] = {0x68}, push16[4] = {0x66, 0x68, (uint8_t)f, (uint8_t)(f >> 8)};
 
 	if (g->frozen)
 		return;
 	g->q->no_step = true;
 	memcpy(push + 1, &f, 4);
-	switch (below(g, 5)) {
-	case 0:
-		emit_bytes(g, &pushf, 1);
-		break;
-	case 1:
-		emit_bytes(g, pushf16, 2);
-		break;
-	case 2:
-		if (emit_bytes(g, push16, 4) >= 0)
-			emit_bytes(g, popf16, 2);
-		break;
-	default:
-		if (emit_bytes(g, push, 5) >= 0)
-			emit_bytes(g, &popf, 1);
-		break;
-	}
+	kind = below(g, 5);
+	if (kind < 2)
+		emit_bytes(g, pushf + !kind, 1 + kind);
+	else if (emit_bytes(g, kind == 2 ? push16 : push, kind == 2 ? 4 : 5) >= 0)
+		emit_bytes(g, popf + (kind != 2), 1 + (kind == 2));
 }
 
 /* Instructions that CPL3 may not execute, and invalid ones. */

@@ -35,15 +35,7 @@ static void put_vex(struct gen *g, struct enc *e, const struct vex *x, unsigned 
 		put(e, (uint8_t)((x->w ? 0x80 : 0) | low));
 	}
 	put(e, (uint8_t)x->opcode);
-	if (x->mem)
-		put(e, (uint8_t)(x->m.mod << 6 | (x->reg & 7) << 3 | x->m.rm));
-	else
-		put(e, (uint8_t)(0xc0 | (x->reg & 7) << 3 | (x->rm & 7)));
-	if (x->mem && x->m.has_sib)
-		put(e, x->m.sib);
-	*disp_at = e->n;
-	if (x->mem)
-		put_le(e, x->m.disp, x->m.disp_len);
+	gen_put_operand(e, x->mem ? &x->m : NULL, x->rm, x->reg, disp_at);
 	put_le(e, below(g, 256), 1); /* the immediate byte, if there is one */
 }
 
@@ -69,16 +61,7 @@ static bool vex_emit(struct gen *g, const struct vex *x, bool illegal)
 	put_vex(g, &e, x, &disp_at);
 	if (!insn_decode(e.b, e.n, &in))
 		return illegal && emit_raw(g, e.b, e.n) >= 0;
-	if (!gen_isa[in.i.mnemonic])
-		return false;
-	e.n = in.i.length;
-	if (x->mem && x->m.riprel) {
-		uint32_t rel = x->m.disp - (uint32_t)(here(g) + e.n);
-
-		for (unsigned int i = 0; i < 4; i++)
-			e.b[disp_at + i] = (uint8_t)(rel >> (8 * i));
-	}
-	return emit(g, &e) >= 0;
+	return gen_place(g, &e, x->mem ? &x->m : NULL, disp_at);
 }
 
 static bool bmi_op(struct gen *g, bool illegal)

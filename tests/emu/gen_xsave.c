@@ -17,19 +17,7 @@ static bool put_word(struct gen *g, uint32_t at, uint32_t value, bool wide)
 	if (wide)
 		put(&e, 0x48);
 	put(&e, 0xc7);
-	put(&e, 0x04);
-	put(&e, 0x25);
-	put_le(&e, at, 4);
-	put_le(&e, value, 4);
-	return emit(g, &e) >= 0;
-}
-
-/* MOV of a constant to EAX (0), ECX (1) or EDX (2). */
-static bool put_register(struct gen *g, unsigned int reg, uint32_t value)
-{
-	struct enc e = {.n = 0};
-
-	put(&e, (uint8_t)(0xb8 | reg));
+	gen_put_absolute(&e, 0, at);
 	put_le(&e, value, 4);
 	return emit(g, &e) >= 0;
 }
@@ -42,7 +30,7 @@ static bool put_mask(struct gen *g)
 		low |= 1u << 31;
 	if (percent(g, 3))
 		high = 1u << 30;
-	return put_register(g, 0, low) && put_register(g, 2, high);
+	return gen_set_reg(g, DT_RAX, low) >= 0 && gen_set_reg(g, DT_RDX, high) >= 0;
 }
 
 static bool put_area_insn(struct gen *g, uint8_t opcode, unsigned int reg, uint32_t at)
@@ -53,9 +41,7 @@ static bool put_area_insn(struct gen *g, uint8_t opcode, unsigned int reg, uint3
 		put(&e, 0x48);
 	put(&e, 0x0f);
 	put(&e, opcode);
-	put(&e, (uint8_t)(reg << 3 | 4));
-	put(&e, 0x25);
-	put_le(&e, at, 4);
+	gen_put_absolute(&e, reg, at);
 	return emit(g, &e) >= 0;
 }
 
@@ -129,7 +115,7 @@ static void get_bv(struct gen *g)
 {
 	static const uint8_t xgetbv[] = {0x0f, 0x01, 0xd0}, xsetbv[] = {0x0f, 0x01, 0xd1};
 
-	if (put_register(g, 1, percent(g, 90) ? below(g, 2) : below(g, 8)))
+	if (gen_set_reg(g, DT_RCX, percent(g, 90) ? below(g, 2) : below(g, 8)) >= 0)
 		emit_bytes(g, percent(g, 95) ? xgetbv : xsetbv, 3);
 }
 

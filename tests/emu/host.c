@@ -44,7 +44,7 @@ static const struct dt_result *probe(struct native_side *native, const uint8_t *
 		       : &native->shm->buf[0].r[0];
 }
 
-int host_probe(const char *path, struct host_facts *h)
+int host_probe(struct host_facts *h)
 {
 	static const uint8_t cvtpi2ps[] = {0x0f, 0x2a, 0x07},
 			     maskmovdqu[] = {0x66, 0x0f, 0xf7, 0xc1},
@@ -54,7 +54,7 @@ int host_probe(const char *path, struct host_facts *h)
 	const struct dt_result *r;
 	int rc = -1;
 
-	if (native_start(&native, path))
+	if (native_start(&native))
 		return -1;
 	r = probe(&native, cvtpi2ps, sizeof(cvtpi2ps), DT_DATA);
 	if (!r || r->vector != DT_END)

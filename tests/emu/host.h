@@ -18,8 +18,8 @@ struct host_facts {
  * exceptions masked. */
 void host_case(struct dt_case *c, uint64_t seed, const uint8_t *code, size_t len);
 
-/* host_probe - measure them with the helper @path, and print them in one line. 0, or -1. */
-int host_probe(const char *path, struct host_facts *h);
+/* host_probe - measure them with the native helper, and print them in one line. 0, or -1. */
+int host_probe(struct host_facts *h);
 
 /* host_upper_fault - whether the addresses of the page faults @nat and @emulator, of one
  * instruction, are those of .upper_first and its opposite. Error codes are not looked at. */

@@ -12,19 +12,26 @@
 
 #include "tests/emu/native_side.h"
 
-static void child(const char *path, int shm, int cmd, int ack)
+static void child(int shm, int cmd, int ack)
 {
-	char *const argv[] = {(char *)path, NULL}, *const env[] = {NULL};
+	static const char helper[] = "emu-difftest-native";
+	char path[4096];
+	char *const argv[] = {path, NULL}, *const env[] = {NULL};
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - sizeof(helper));
 
 	/* Not to outlive a test that is killed. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(shm, DT_FD_SHM) < 0 || dup2(cmd, DT_FD_CMD) < 0 || dup2(ack, DT_FD_ACK) < 0)
 		_exit(126);
+	if (len < 0)
+		_exit(127);
+	path[len] = 0;
+	strcpy(strrchr(path, '/') + 1, helper);
 	execve(path, argv, env);
 	_exit(127);
 }
 
-int native_start(struct native_side *n, const char *path)
+int native_start(struct native_side *n)
 {
 	int fd, cmd[2] = {-1, -1}, ack[2] = {-1, -1}, rc = 0;
 	uint64_t rng = 0x706f6f6c;
@@ -46,7 +53,7 @@ int native_start(struct native_side *n, const char *path)
 		goto fail;
 	n->pid = fork();
 	if (n->pid == 0)
-		child(path, fd, cmd[0], ack[1]);
+		child(fd, cmd[0], ack[1]);
 	if (n->pid < 0)
 		goto fail;
 	n->cmd = cmd[1];

@@ -13,9 +13,10 @@ struct native_side {
 	int cmd, ack; /* descriptors */
 };
 
-/* native_start - start @path. native_submit - have buffer @which run; native_wait - until it has.
- * 0 or -errno; native_wait stores in @why the helper's cause of death. */
-int native_start(struct native_side *n, const char *path);
+/* native_start - start emu-difftest-native, beside this program. native_submit - have buffer @which
+ * run; native_wait - until it has. 0 or -errno; native_wait stores in @why the helper's cause of
+ * death. */
+int native_start(struct native_side *n);
 int native_submit(struct native_side *n, unsigned int which);
 int native_wait(struct native_side *n, unsigned int which, char *why, size_t why_len);
 void native_stop(struct native_side *n);

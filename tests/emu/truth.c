@@ -55,18 +55,24 @@ static int decode_at(pid_t pid, uint64_t rip, struct insn *in)
 	return insn_decode(code, (size_t)n, in) ? 0 : -ENOEXEC;
 }
 
+/* Room for one more of @nr. */
+static bool grow(void **array, size_t bytes, size_t nr, size_t *room)
+{
+	size_t more = *room ? 2 * *room : 1024;
+	void *p = nr < *room ? *array : realloc(*array, more * bytes);
+
+	if (!p)
+		return false;
+	*array = p;
+	*room = nr < *room ? *room : more;
+	return true;
+}
+
 static int note(struct truth_log *log, const struct insn *in, uint64_t from, uint64_t to,
 		uint64_t insn)
 {
-	if (log->nr == log->room) {
-		size_t room = log->room ? 2 * log->room : 1024;
-		struct truth_branch *b = realloc(log->b, room * sizeof(*b));
-
-		if (!b)
-			return -ENOMEM;
-		log->b = b;
-		log->room = room;
-	}
+	if (!grow((void **)&log->b, sizeof(*log->b), log->nr, &log->room))
+		return -ENOMEM;
 	log->b[log->nr++] = (struct truth_branch){.from = from,
 						  .to = to,
 						  .next = from + in->i.length,
@@ -77,15 +83,8 @@ static int note(struct truth_log *log, const struct insn *in, uint64_t from, uin
 
 static int note_step(struct truth_steps *steps, uint64_t rip, unsigned int what)
 {
-	if (steps->nr == steps->room) {
-		size_t room = steps->room ? 2 * steps->room : 1024;
-		struct truth_step *s = realloc(steps->s, room * sizeof(*s));
-
-		if (!s)
-			return -ENOMEM;
-		steps->s = s;
-		steps->room = room;
-	}
+	if (!grow((void **)&steps->s, sizeof(*steps->s), steps->nr, &steps->room))
+		return -ENOMEM;
 	steps->s[steps->nr++] = (struct truth_step){.rip = rip, .what = what};
 	return 0;
 }

@@ -97,11 +97,8 @@ void truth_branches(const struct run *runs, unsigned int nr, bool stack, uint64_
 
 		for (unsigned int round = 0; round < 10 && !rc; round++) {
 			struct bare s = {0};
-			char why[200];
 
-			rc = bare_create(&s, RAM_BYTES, 1, why, sizeof(why));
-			if (!rc)
-				rc = map_machine(&s);
+			rc = start_machine(&s, 1);
 			if (!rc)
 				rc = start_vcpu(&s, 0, &runs[k], false);
 			if (!rc)

@@ -29,9 +29,9 @@ struct account {
 	bool done;
 };
 
-/* map_machine, start_vcpu - a created @s gets the code of this process and vCPU @i is put at the
- * start of @r. 0 or -errno. */
-int map_machine(struct bare *s);
+/* start_machine, start_vcpu - @s is created with the code of this process, and vCPU @i is put at
+ * the start of @r. 0 or -errno. */
+int start_machine(struct bare *s, unsigned int vcpus);
 int start_vcpu(struct bare *s, unsigned int i, const struct run *r, bool shared);
 /* slice - one of vCPU @i on @tally; additions there are the vCPU's. Returns 0, or -errno. */
 int slice(struct bare *s, unsigned int i, struct account *a, struct vpmu_emu_tally *tally, int pcpu,

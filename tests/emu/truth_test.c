@@ -150,7 +150,7 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
 static uint64_t mem_pa[NR_VCPUS];
 static uint64_t shared_pa;
 
-int map_machine(struct bare *s)
+static int map_machine(struct bare *s)
 {
 	struct text t = {0};
 	uint64_t pa;
@@ -180,6 +180,16 @@ int map_machine(struct bare *s)
 			      BARE_U | BARE_W | BARE_NX);
 	}
 	return rc;
+}
+
+int start_machine(struct bare *s, unsigned int vcpus)
+{
+	char why[200];
+	int rc = bare_create(s, RAM_BYTES, vcpus, why, sizeof(why));
+
+	if (rc)
+		printf("# %s\n", why);
+	return rc ? rc : map_machine(s);
 }
 
 int start_vcpu(struct bare *s, unsigned int i, const struct run *r, bool shared)
@@ -274,13 +284,8 @@ static void test_alone(void)
 		struct vpmu_emu_tally tally = {0};
 		struct account a = {.r = &runs[k]};
 		struct bare s = {0};
-		char why[200];
-		int rc = bare_create(&s, RAM_BYTES, 1, why, sizeof(why));
+		int rc = start_machine(&s, 1);
 
-		if (rc)
-			printf("# %s\n", why);
-		if (!rc)
-			rc = map_machine(&s);
 		if (!rc)
 			rc = start_vcpu(&s, 0, a.r, false);
 		if (!rc)
@@ -439,17 +444,12 @@ static void test_sliced(bool threads, const struct run *shared)
 	static struct schedule sc;
 	unsigned int wrong = 0, moves = 0;
 	bool ok;
-	char why[200];
 	int rc;
 
 	memset(&sc, 0, sizeof(sc));
 	pthread_mutex_init(&sc.lock, NULL);
 	sc.left = NR_VCPUS;
-	rc = bare_create(&sc.s, RAM_BYTES, NR_VCPUS, why, sizeof(why));
-	if (rc)
-		printf("# %s\n", why);
-	if (!rc)
-		rc = map_machine(&sc.s);
+	rc = start_machine(&sc.s, NR_VCPUS);
 	for (unsigned int i = 0; i < NR_VCPUS && !rc; i++) {
 		sc.acc[i].r = shared ? shared : &runs[i % nr_runs];
 		rc = start_vcpu(&sc.s, i, sc.acc[i].r, shared);

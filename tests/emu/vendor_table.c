@@ -32,7 +32,8 @@
 #define FLAGS(bits)    .rflags = 2 | DT_IF | (bits)
 #define AFTER(...)     .nr = NR_REGS(__VA_ARGS__), .reg = {__VA_ARGS__}
 
-#define NOT_ON_AMD (1u << VENDOR_AMD) /* .emu_only */
+/* Sources; the row does not run on CPUs of AMD's. */
+#define NOT_ON_AMD(...) .source = {__VA_ARGS__}, .emu_only = 1u << VENDOR_AMD
 
 #define MEASURED     "measured on Intel family 6 model A7H"
 #define DIFFTEST     "difftest on AMD family 19h"
@@ -158,51 +159,46 @@ const struct vendor_diff vendor_diffs[] = {
 	{
 		.name = "cmps-both-fault",
 		.what = "CMPS whose operands both fault: Intel reports ES:[RDI]",
-		.source = {"no manual says; the order of the operands, not measured", MEASURED},
+		NOT_ON_AMD("no manual says; the order of the operands, not measured", MEASURED),
 		CODE(0xa7),
 		BEFORE({DT_RSI, UNMAP}, {DT_RDI, 2 * UNMAP}),
 		.result = {{PF(4, UNMAP)}, {PF(4, 2 * UNMAP)}},
-		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "cmps-fault-and-not-canonical",
 		.what = "... also when the fault of the other operand is #GP",
-		.source = {"no manual says; the order of the operands, not measured", MEASURED},
+		NOT_ON_AMD("no manual says; the order of the operands, not measured", MEASURED),
 		CODE(0xf3, 0xa6),
 		BEFORE({DT_RCX, 2}, {DT_RSI, NOWHERE}, {DT_RDI, UNMAP}),
 		.result = {{GP}, {PF(4, UNMAP)}},
-		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "iretq-no-frame",
 		.what = "IRETQ whose frame cannot be read: Intel reports the address of RFLAGS, "
 			"then CS, RIP, and when CS is good SS and RSP; AMD the first word",
-		.source = {"APM vol. 3, IRET (the order of its POPs); not measured", MEASURED},
+		NOT_ON_AMD("APM vol. 3, IRET (the order of its POPs); not measured", MEASURED),
 		CODE(0x48, 0xcf),
 		BEFORE({DT_RSP, UNMAP}),
 		.result = {{PF(4, UNMAP)}, {PF(4, UNMAP + 16)}},
-		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "iretq-half-a-frame",
 		.what = "... whose SS and RSP cannot be read, with a bad CS",
-		.source = {"APM vol. 3, IRET (the order of its POPs); not measured", MEASURED},
+		NOT_ON_AMD("APM vol. 3, IRET (the order of its POPs); not measured", MEASURED),
 		/* MOV RSP, RBX; PUSHFQ; PUSH 10H; PUSH RAX; IRETQ */
 		CODE(0x48, 0x89, 0xdc, 0x9c, 0x6a, 0x10, 0x50, 0x48, 0xcf),
 		BEFORE({DT_RBX, STACK_END}),
 		.result = {{PF(4, STACK_END), .rip = 7, AFTER({DT_RSP, STACK_END - 24})},
 			   {GP, .error = 0x10, .rip = 7, AFTER({DT_RSP, STACK_END - 24})}},
-		.emu_only = NOT_ON_AMD,
 		.pushes = true,
 	},
 	{
 		.name = "retf-no-frame",
 		.what = "far RET whose frame cannot be read: Intel reports the address of CS",
-		.source = {"APM vol. 3, RET (Far) (the order of its POPs); not measured", MEASURED},
+		NOT_ON_AMD("APM vol. 3, RET (Far) (the order of its POPs); not measured", MEASURED),
 		CODE(0x48, 0xcb),
 		BEFORE({DT_RSP, UNMAP}),
 		.result = {{PF(4, UNMAP)}, {PF(4, UNMAP + 8)}},
-		.emu_only = NOT_ON_AMD,
 	},
 	/* ---- near branches ---- */
 	{
@@ -217,31 +213,28 @@ const struct vendor_diff vendor_diffs[] = {
 	{
 		.name = "call-not-canonical-no-stack",
 		.what = "... with a stack that cannot be written: Intel reports that",
-		.source = {"follows from the row above", MEASURED},
+		NOT_ON_AMD("follows from the row above", MEASURED),
 		CODE(0xff, 0xd0),
 		BEFORE({DT_RAX, NOWHERE}, {DT_RSP, DT_RO + 8}),
 		.result = {{GP}, {PF(7, DT_RO)}},
-		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "jmp-operand-size",
 		.what = "a near branch with prefix 66: AMD truncates its target to 16 bits "
 			"(refused "
 			"here), Intel ignores the prefix",
-		.source = {"APM vol. 3, JMP (Near)", "SDM vol. 2, JMP; " MEASURED},
+		NOT_ON_AMD("APM vol. 3, JMP (Near)", "SDM vol. 2, JMP; " MEASURED),
 		CODE(0x66, 0xe9, 1, 0, 0, 0, 0xf4),
 		.result = {{REFUSED}, {END}},
-		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "ret-operand-size",
 		.what = "... RET: Intel pops 8 bytes",
-		.source = {"APM vol. 3, RET (Near)", "SDM vol. 2, RET; " MEASURED},
+		NOT_ON_AMD("APM vol. 3, RET (Near)", "SDM vol. 2, RET; " MEASURED),
 		/* PUSH RAX; RET; HLT */
 		CODE(0x50, 0x66, 0xc3, 0xf4),
 		BEFORE({DT_RAX, DT_CODE + DT_SLOT_PAD + 4}),
 		.result = {{REFUSED}, {END, .below = 4}},
-		.emu_only = NOT_ON_AMD,
 	},
 	/* ---- decoding ---- */
 	{
@@ -255,34 +248,31 @@ const struct vendor_diff vendor_diffs[] = {
 	{
 		.name = "movsxd-16",
 		.what = "MOVSXD with prefix 66: AMD reads 32 bits of memory, Intel 16",
-		.source = {"Zydis; not measured", "SDM vol. 2, MOVSXD; " MEASURED},
+		NOT_ON_AMD("Zydis; not measured", "SDM vol. 2, MOVSXD; " MEASURED),
 		/* MOVSXD AX, [RBX]; XOR EAX, EAX */
 		CODE(0x66, 0x63, 0x03, 0x31, 0xc0),
 		BEFORE({DT_RBX, DT_RO + 0xffe}),
 		.result = {{PF(4, DT_RO + 0x1000)}, {END, AFTER({DT_RAX, 0})}},
-		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "prefetchw-register",
 		.what = "0F 0D /1 (PREFETCHW) with a register: #UD on AMD, NOP on Intel",
-		.source = {"APM vol. 3, PREFETCH",
-			   "SDM vol. 2, table A-3 (reserved NOP); " MEASURED},
+		NOT_ON_AMD("APM vol. 3, PREFETCH",
+			   "SDM vol. 2, table A-3 (reserved NOP); " MEASURED),
 		CODE(0x0f, 0x0d, 0xc8),
 		.result = {{UD}, {END}},
-		.emu_only = NOT_ON_AMD,
 	},
 	/* ---- system ---- */
 	{
 		.name = "null-fs",
 		.what = "a null selector in FS or GS: Intel clears the base. AMD keeps it unless "
 			"CPUID has NullSelectClearsBase, which the guest's has not",
-		.source = {"Linux, check_null_seg_clears_base(); APM vol. 3, E.4.21 (80000021H)",
-			   MEASURED},
+		NOT_ON_AMD("Linux, check_null_seg_clears_base(); APM vol. 3, E.4.21 (80000021H)",
+			   MEASURED),
 		/* XOR EAX, EAX; MOV FS, EAX; RDFSBASE RAX */
 		CODE(0x31, 0xc0, 0x8e, 0xe0, 0xf3, 0x48, 0x0f, 0xae, 0xc0),
 		BEFORE({DT_RAX, 1}),
 		.result = {{END, AFTER({DT_RAX, DT_FS_BASE})}, {END, AFTER({DT_RAX, 0})}},
-		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "cpuid-beyond",
@@ -296,7 +286,7 @@ const struct vendor_diff vendor_diffs[] = {
 		.result = {{END, AFTER({DT_RAX, 0}, {DT_RBX, 0}, {DT_RCX, 0}, {DT_RDX, 0})},
 			   {END, AFTER({DT_RAX, 0}, {DT_RBX, 0x756e6547}, {DT_RCX, 0x6c65746e},
 				       {DT_RDX, 0x49656e69})}},
-		.emu_only = NOT_ON_AMD | 1u << VENDOR_INTEL,
+		.emu_only = 1u << VENDOR_AMD | 1u << VENDOR_INTEL,
 	},
 	{
 		.name = "tsc-aux-high",

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
 #include "tests/emu/native_side.h"
 #include "tests/emu/emu_side.h"
@@ -29,17 +28,13 @@ static int run_kernel(struct emu_side *s, const struct dt_case *c, struct dt_res
 {
 	const struct vmm_engine_ops *o = &vmm_emu_ops;
 	struct vmm_engine_vcpu *v = s->vm.vcpu[0];
-	const uint64_t *x = c->regs;
-	struct kvm_regs k = {.rip = c->rip, .rflags = c->rflags};
+	struct kvm_regs k;
 	struct vmm_run run = {.budget = 1000};
 	struct kvm_sregs sr;
 	struct bare_stop stop;
 	int rc;
 
-	k.rax = x[0], k.rcx = x[1], k.rdx = x[2], k.rbx = x[3];
-	k.rsp = x[4], k.rbp = x[5], k.rsi = x[6], k.rdi = x[7];
-	k.r8 = x[8], k.r9 = x[9], k.r10 = x[10], k.r11 = x[11];
-	k.r12 = x[12], k.r13 = x[13], k.r14 = x[14], k.r15 = x[15];
+	emu_side_regs_in(c, &k);
 	rc = bare_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
 	if (!rc)
 		rc = o->get_sregs(v, &sr);
@@ -60,12 +55,7 @@ static int run_kernel(struct emu_side *s, const struct dt_case *c, struct dt_res
 	r->cr2 = stop.cr2;
 	r->rip = stop.rip;
 	r->cs = stop.cs;
-	memcpy(r->regs,
-	       (uint64_t[]){stop.regs.rax, stop.regs.rcx, stop.regs.rdx, stop.regs.rbx,
-			    stop.regs.rsp, stop.regs.rbp, stop.regs.rsi, stop.regs.rdi,
-			    stop.regs.r8, stop.regs.r9, stop.regs.r10, stop.regs.r11, stop.regs.r12,
-			    stop.regs.r13, stop.regs.r14, stop.regs.r15},
-	       sizeof(r->regs));
+	emu_side_regs_out(&stop.regs, r->regs);
 	return 0;
 }
 
@@ -94,28 +84,13 @@ out:
 	return ok;
 }
 
-static int start_native(struct native_side *n)
-{
-	static const char helper[] = "emu-difftest-native";
-	char path[4096];
-	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - sizeof(helper));
-	char *name;
-
-	if (len < 0)
-		return -1;
-	path[len] = 0;
-	name = strrchr(path, '/') + 1;
-	memcpy(name, helper, sizeof(helper));
-	return native_start(n, path);
-}
-
 /* The rows that are meant for the host's CPU, on it. */
 static void on_native(enum vendor v)
 {
 	struct native_side n;
 	char why[200];
 
-	if (start_native(&n)) {
+	if (native_start(&n)) {
 		printf("Bail out! cannot start the native helper\n");
 		failed++;
 		return;

@@ -151,22 +151,10 @@ static bool rep_string(const struct dt_seq *q, uint64_t rip)
 	uint64_t off = rip - q->c.slot;
 	struct insn in;
 
-	if (off >= DT_SLOT || !insn_decode(q->c.code + off, DT_SLOT - off, &in) ||
-	    in.i.meta.category != ZYDIS_CATEGORY_STRINGOP || !insn_is_rep_string(&in))
-		return false;
-	switch (in.i.mnemonic) {
-	case ZYDIS_MNEMONIC_MOVSB:
-	case ZYDIS_MNEMONIC_MOVSW:
-	case ZYDIS_MNEMONIC_MOVSD:
-	case ZYDIS_MNEMONIC_MOVSQ:
-	case ZYDIS_MNEMONIC_STOSB:
-	case ZYDIS_MNEMONIC_STOSW:
-	case ZYDIS_MNEMONIC_STOSD:
-	case ZYDIS_MNEMONIC_STOSQ:
-		return true;
-	default:
-		return false;
-	}
+	return off < DT_SLOT && insn_decode(q->c.code + off, DT_SLOT - off, &in) &&
+	       in.i.meta.category == ZYDIS_CATEGORY_STRINGOP && insn_is_rep_string(&in) &&
+	       INSN_IS(&in, M(MOVSB), M(MOVSW), M(MOVSD), M(MOVSQ), M(STOSB), M(STOSW), M(STOSD),
+		       M(STOSQ));
 }
 
 /*
@@ -324,8 +312,6 @@ int main(int argc, char **argv)
 		ZYDIS_MNEMONIC_XSAVEOPT64, ZYDIS_MNEMONIC_XSAVEC,  ZYDIS_MNEMONIC_XSAVEC64,
 		ZYDIS_MNEMONIC_XRSTOR,	   ZYDIS_MNEMONIC_XRSTOR64};
 	uint64_t seed = DT_BATCH, count = 6000;
-	char path[4096];
-	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
 	const char *no;
 	bool *isa = coverage_init(), bad = false;
 	unsigned int a, b, c = 0, d;
@@ -338,17 +324,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s [--seed N] [--count N]\n", argv[0]);
 		return 2;
 	}
-	if (!isa || len < 0)
+	if (!isa)
 		return 1;
-	path[len] = 0;
-	strcpy(strrchr(path, '/') + 1, "emu-difftest-native");
 	vendor_of_host(&host);
 	isa[ZYDIS_MNEMONIC_CPUID] = false;
 	for (size_t i = 0; i < sizeof(half) / sizeof(half[0]); i++)
 		isa[half[i]] = false;
 	__get_cpuid(0x80000001, &a, &b, &c, &d);
-	if (host_probe(path, &facts)) {
-		fprintf(stderr, "emu-watch: cannot measure this CPU with %s\n", path);
+	if (host_probe(&facts)) {
+		fprintf(stderr, "emu-watch: cannot measure this CPU with emu-difftest-native\n");
 		return 1;
 	}
 	gen_init(isa, host.listed && host.vendor == VENDOR_INTEL, c & 0x80, !coverage_pointers(),
@@ -357,8 +341,8 @@ int main(int argc, char **argv)
 		printf("# not generated: cvtpi2ps with a memory operand (this CPU leaves x87 "
 		       "alone, "
 		       "SDM vol. 2 says otherwise)\n");
-	if (native_start(&native, path)) {
-		fprintf(stderr, "emu-watch: cannot start %s\n", path);
+	if (native_start(&native)) {
+		fprintf(stderr, "emu-watch: cannot start emu-difftest-native\n");
 		return 1;
 	}
 	no = watch_attach(&native);

@@ -3,6 +3,7 @@
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,21 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)
+
+static inline void fuzz_require(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+/* A line that people are shown; of ASCII only, or with other characters' bytes. */
+static inline void fuzz_clean_line(const char *text, bool ascii)
+{
+	for (const char *p = text; *p; p++)
+		CHECK((unsigned char)*p >= ' ' && (unsigned char)*p <= (ascii ? '~' : 0xff) &&
+			      *p != 0x7f,
+		      "not one clean line: %s", text);
+}
 
 /* Patches to the @bytes at @to: offset (2 bytes), length 1..8, bytes. */
 static inline void fuzz_patch(void *to, size_t bytes, const uint8_t *data, size_t size)

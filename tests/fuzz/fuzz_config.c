@@ -3,19 +3,9 @@
  * Hostile ini files and --vm options: the first byte chooses. Either is refused with one
  * printable line, or what came of it keeps to the limits that config.h promises.
  */
-#include <stdlib.h>
-#include <string.h>
-
+#include "tests/fuzz/fuzz.h"
 #include "vmm/config/config.h"
 #include "vmm/engine/ram.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool ok)
-{
-	if (!ok)
-		abort();
-}
 
 /* A valid configuration can be built, and has the given values. */
 static void check_policy(const struct vm_config *vm)
@@ -24,13 +14,13 @@ static void check_policy(const struct vm_config *vm)
 	struct vpmu_policy *mem;
 	char err[512] = "";
 
-	require(!vm->allow || !vm->deny);
-	require(!vm_config_policy(vm, &policy, &mem, err, sizeof(err)));
-	require(!policy == (vm->policy == VPMU_POLICY_FULL && !vm->allow && !vm->deny));
-	require(!mem == (!vm->allow && !vm->deny) && (!mem || mem == policy));
-	require(!policy || policy->tier == vm->policy);
-	require(!mem || (mem->nr_events <= VPMU_POLICY_EVENTS_MAX &&
-			 mem->action == (vm->allow ? VPMU_POLICY_ALLOW : VPMU_POLICY_DENY)));
+	fuzz_require(!vm->allow || !vm->deny);
+	fuzz_require(!vm_config_policy(vm, &policy, &mem, err, sizeof(err)));
+	fuzz_require(!policy == (vm->policy == VPMU_POLICY_FULL && !vm->allow && !vm->deny));
+	fuzz_require(!mem == (!vm->allow && !vm->deny) && (!mem || mem == policy));
+	fuzz_require(!policy || policy->tier == vm->policy);
+	fuzz_require(!mem || (mem->nr_events <= VPMU_POLICY_EVENTS_MAX &&
+			      mem->action == (vm->allow ? VPMU_POLICY_ALLOW : VPMU_POLICY_DENY)));
 	free(mem);
 }
 
@@ -38,23 +28,24 @@ static void check_limits(const struct config *c)
 {
 	const struct host_config *h = &c->host;
 
-	require(h->pcpus >= 1 && h->pcpus <= RUNNER_PCPUS_MAX);
-	require(h->gp <= 16 && h->fixed <= 3 && h->gp + h->fixed >= 1);
-	require(h->width >= 40 && h->width <= 63);
-	require(h->slice_insns >= 1 && h->slice_insns <= RUNNER_SLICE_MAX);
-	require(h->lbr <= HOST_LBR_CALL_STACK);
-	require(h->migrate_every >= 1 && h->tick_us >= 1 && h->tick_us <= 1000000);
+	fuzz_require(h->pcpus >= 1 && h->pcpus <= RUNNER_PCPUS_MAX);
+	fuzz_require(h->gp <= 16 && h->fixed <= 3 && h->gp + h->fixed >= 1);
+	fuzz_require(h->width >= 40 && h->width <= 63);
+	fuzz_require(h->slice_insns >= 1 && h->slice_insns <= RUNNER_SLICE_MAX);
+	fuzz_require(h->lbr <= HOST_LBR_CALL_STACK);
+	fuzz_require(h->migrate_every >= 1 && h->tick_us >= 1 && h->tick_us <= 1000000);
 	for (size_t i = 0; i < c->nr_vms; i++) {
 		const struct vm_config *vm = &c->vms[i];
 
-		require(vm_name_ok(vm->name) && vm->args);
-		require(!vm->image != !vm->kernel && *(vm->image ? vm->image : vm->kernel));
-		require(vm->kernel || (!vm->initrd && !vm->cmdline));
-		require(vm->vcpus >= 1 && vm->vcpus <= VM_VCPUS_MAX);
-		require(vm->memory_bytes >= VMM_RAM_MIN && vm->memory_bytes <= VMM_RAM_MAX &&
-			vm->memory_bytes % VMM_RAM_ALIGN == 0);
-		require(vm->pmu.gp <= VPMU_GUEST_MAX_GP && vm->pmu.fixed <= VPMU_GUEST_MAX_FIXED);
-		require(vm->pmu.no_lbr == (vm->lbr == VM_LBR_OFF));
+		fuzz_require(vm_name_ok(vm->name) && vm->args);
+		fuzz_require(!vm->image != !vm->kernel && *(vm->image ? vm->image : vm->kernel));
+		fuzz_require(vm->kernel || (!vm->initrd && !vm->cmdline));
+		fuzz_require(vm->vcpus >= 1 && vm->vcpus <= VM_VCPUS_MAX);
+		fuzz_require(vm->memory_bytes >= VMM_RAM_MIN && vm->memory_bytes <= VMM_RAM_MAX &&
+			     vm->memory_bytes % VMM_RAM_ALIGN == 0);
+		fuzz_require(vm->pmu.gp <= VPMU_GUEST_MAX_GP &&
+			     vm->pmu.fixed <= VPMU_GUEST_MAX_FIXED);
+		fuzz_require(vm->pmu.no_lbr == (vm->lbr == VM_LBR_OFF));
 		check_policy(vm);
 	}
 }
@@ -82,9 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ret = config_check(&c, err, sizeof(err));
 	if (!ret)
 		check_limits(&c);
-	require(!ret == !*err);
-	for (const char *p = err; *p; p++)
-		require((unsigned char)*p >= 0x20 && *p != 0x7f);
+	fuzz_require(!ret == !*err);
+	fuzz_clean_line(err, false);
 	config_fini(&c);
 	free(text);
 	return 0;

@@ -3,32 +3,22 @@
  * Hostile command lines, names of threads, stat files and domain XML: the first byte chooses.
  * What comes out may be shown, fits, and a tenant is a path.
  */
-#include <stdlib.h>
-#include <string.h>
-
+#include "tests/fuzz/fuzz.h"
 #include "vpmud/discover/cmdline.h"
 #include "vpmud/discover/domxml.h"
 #include "vpmud/discover/procfile.h"
 #include "vpmu/util/utf8.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool ok)
-{
-	if (!ok)
-		abort();
-}
-
 static void check_uuid(const char *uuid)
 {
 	char again[DISC_UUID_SIZE];
 
-	require(!*uuid || (cmdline_uuid(uuid, strlen(uuid), again) && !strcmp(uuid, again)));
+	fuzz_require(!*uuid || (cmdline_uuid(uuid, strlen(uuid), again) && !strcmp(uuid, again)));
 }
 
 static void check_name(const char *name)
 {
-	require(strlen(name) < DISC_NAME_SIZE && utf8_text(name) && !strchr(name, '\t'));
+	fuzz_require(strlen(name) < DISC_NAME_SIZE && utf8_text(name) && !strchr(name, '\t'));
 }
 
 static void command_line(const char *text, size_t len)
@@ -47,18 +37,17 @@ static void xml(const char *text, size_t len)
 	char err[256];
 	int ret = domxml_parse(text, len, &x, err, sizeof(err));
 
-	for (const char *p = err; *p; p++)
-		require((unsigned char)*p >= 0x20 && *p != 0x7f);
+	fuzz_clean_line(err, false);
 	if (ret) {
-		require(*err);
+		fuzz_require(*err);
 		return;
 	}
 	check_name(x.name);
-	require(x.name[0] && x.uuid[0]);
+	fuzz_require(x.name[0] && x.uuid[0]);
 	check_uuid(x.uuid);
 	check_name(x.tenant);
-	require(!x.tenant[0] || x.tenant[0] == '/');
-	require(!x.tenant[0] || !*err);
+	fuzz_require(!x.tenant[0] || x.tenant[0] == '/');
+	fuzz_require(!x.tenant[0] || !*err);
 }
 
 /* The part of a domain that its owner can write. */
@@ -111,9 +100,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	default:
 		if (!procfile_parse_stat(text, &st))
-			require(strlen(st.comm) < sizeof(st.comm));
-		require(cmdline_vcpu(text) >= CMDLINE_ALL_VCPUS);
-		require(procfile_number(text) >= -1);
+			fuzz_require(strlen(st.comm) < sizeof(st.comm));
+		fuzz_require(cmdline_vcpu(text) >= CMDLINE_ALL_VCPUS);
+		fuzz_require(procfile_number(text) >= -1);
 		break;
 	}
 	free(text);

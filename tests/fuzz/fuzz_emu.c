@@ -335,9 +335,8 @@ static void check_alarm(struct machine *m, const struct vmm_run *run)
 	CHECK(!due || run->exit == VMM_EXIT_ALARM || run->exit == VMM_EXIT_ERROR ||
 		      run->exit == VMM_EXIT_SHUTDOWN,
 	      "exit %d, but an alarm is due", run->exit);
-	CHECK(!due || cycles || alarm_sum(&m->tally, a) == a->at,
-	      "alarm of event %u passed by %llu", a->event,
-	      (unsigned long long)(alarm_sum(&m->tally, a) - a->at));
+	CHECK(!due || cycles || alarm_sum(&m->tally, a) == a->at, "alarm of event %u passed by %lu",
+	      a->event, (alarm_sum(&m->tally, a) - a->at));
 	if (due)
 		m->tally.armed = 0;
 }
@@ -428,14 +427,12 @@ static void execute(struct machine *m, const struct header *h, uint64_t slice)
 		if (slice)
 			arm(m, h);
 		must(vmm_emu_ops.run(m->s.vcpu[0], &run), "run");
-		CHECK(run.retired <= run.budget, "retired %llu of %llu",
-		      (unsigned long long)run.retired, (unsigned long long)run.budget);
+		CHECK(run.retired <= run.budget, "retired %lu of %lu", run.retired, run.budget);
 		CHECK(run.exit != VMM_EXIT_BUDGET || run.retired == run.budget,
-		      "budget exit after %llu of %llu", (unsigned long long)run.retired,
-		      (unsigned long long)run.budget);
+		      "budget exit after %lu of %lu", run.retired, run.budget);
 		m->retired += run.retired;
-		CHECK(tallied(&m->tally) == m->retired, "tallies %llu, retired %llu",
-		      (unsigned long long)tallied(&m->tally), (unsigned long long)m->retired);
+		CHECK(tallied(&m->tally) == m->retired, "tallies %lu, retired %lu",
+		      tallied(&m->tally), m->retired);
 		check_alarm(m, &run);
 		check_records(m);
 		more = answer(m, h, &run);
@@ -452,10 +449,9 @@ static void execute(struct machine *m, const struct header *h, uint64_t slice)
 static void check_same(const struct machine *a, const struct machine *b)
 {
 	CHECK(a->retired == b->retired && a->exits == b->exits,
-	      "slices: %llu:%llu retired, "
-	      "%llu:%llu exits",
-	      (unsigned long long)a->retired, (unsigned long long)b->retired,
-	      (unsigned long long)a->exits, (unsigned long long)b->exits);
+	      "slices: %lu:%lu retired, "
+	      "%lu:%lu exits",
+	      a->retired, b->retired, a->exits, b->exits);
 	CHECK(!memcmp(&a->regs, &b->regs, sizeof(a->regs)), "slices: registers differ");
 	CHECK(!memcmp(&a->fpu, &b->fpu, sizeof(a->fpu)), "slices: x87 or SSE differ");
 	CHECK(!memcmp(&a->tally.ev, &b->tally.ev, sizeof(a->tally.ev)), "slices: tallies differ");

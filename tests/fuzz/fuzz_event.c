@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* libFuzzer: event lists as a client of the control socket may send them. What parses must come
  * back whole from its name; any other has one clean line of error. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "tests/fuzz/fuzz.h"
 #include "vpmu/event/event.h"
 
 #define MAX_EVENTS 8
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_parsed(vpmu_key_t key, const char *given, enum vpmu_space raw_space)
 {
@@ -52,10 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		if (n || !err[0])
 			abort();
-		for (i = 0; err[i]; i++) {
-			if (err[i] < ' ' || err[i] > '~')
-				abort();
-		}
+		fuzz_clean_line(err, true);
 		for (i = 0; i < MAX_EVENTS; i++) {
 			if (names[i])
 				abort();

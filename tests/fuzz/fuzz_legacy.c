@@ -247,8 +247,7 @@ static void compare(const struct machine *a, const struct machine *b)
 {
 	if (a->gave_up || b->gave_up || a->stale || b->stale)
 		return;
-	cr_assert_eq(a->retired, b->retired, "%lu and %lu retired", (unsigned long)a->retired,
-		     (unsigned long)b->retired);
+	cr_assert_eq(a->retired, b->retired, "%lu and %lu retired", a->retired, b->retired);
 	cr_assert_eq(a->last, b->last, "exits %d and %d", a->last, b->last);
 	cr_assert_eq(memcmp(&a->regs, &b->regs, sizeof(a->regs)), 0, "registers");
 	cr_assert_eq(memcmp(&a->sregs, &b->sregs, sizeof(a->sregs)), 0, "segments");

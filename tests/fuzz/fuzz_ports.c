@@ -313,11 +313,10 @@ static void check_log(const struct machine_vm *vm)
 			return;
 		size = before & 0xff;
 		if (size == 1 || size == 2)
-			CHECK((rax ^ before) >> 8 * size == 0, "IN of %u bytes: RAX is %llx", size,
-			      (unsigned long long)rax);
+			CHECK((rax ^ before) >> 8 * size == 0, "IN of %u bytes: RAX is %lx", size,
+			      rax);
 		else if (size == 4)
-			CHECK(rax >> 32 == 0, "IN of 4 bytes: RAX is %llx",
-			      (unsigned long long)rax);
+			CHECK(rax >> 32 == 0, "IN of 4 bytes: RAX is %lx", rax);
 	}
 }
 
@@ -349,7 +348,7 @@ static void other_vcpu(struct vm *vm, const struct record *r)
 		return;
 	}
 	got = bus_read(&bus, port_of(r), size);
-	CHECK(got >> 8 * size == 0, "a read of %u bytes gave %llx", size, (unsigned long long)got);
+	CHECK(got >> 8 * size == 0, "a read of %u bytes gave %lx", size, got);
 	digest(&got, sizeof(got));
 }
 

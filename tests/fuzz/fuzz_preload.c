@@ -144,7 +144,7 @@ static void step_memory(int fd)
 	}
 	p = memory_hva(vm, m.guest_phys_addr + next() * 256ull, &left);
 	CHECK(!p || ((uint8_t *)p >= guest_ram && left && (uint8_t *)p + left <= guest_ram + RAM),
-	      "guest memory at %p + %llu", p, (unsigned long long)left);
+	      "guest memory at %p + %lu", p, left);
 	if (!rc)
 		memory_dirty(vm, m.guest_phys_addr + next() * 256ull, next());
 	fds_put(fd);

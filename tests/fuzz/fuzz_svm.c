@@ -93,12 +93,11 @@ static void drive(struct vmm_engine_vcpu *v, struct vpmu_emu_tally *t, unsigned 
 			const struct vpmu_emu_alarm *a = &t->alarm[0];
 			uint64_t is = t->ev[vpmu_emu_row(a->modes)][a->event];
 
-			CHECK(is <= a->at, "the alarm was passed: %llu, due at %llu",
-			      (unsigned long long)is, (unsigned long long)a->at);
+			CHECK(is <= a->at, "the alarm was passed: %lu, due at %lu", is, a->at);
 			CHECK(run.exit != VMM_EXIT_ALARM || is == a->at, "not due");
 		}
-		CHECK(run.retired <= EFFORT, "retired %llu", (unsigned long long)run.retired);
-		CHECK(run.effort <= EFFORT + SLACK, "effort %llu", (unsigned long long)run.effort);
+		CHECK(run.retired <= EFFORT, "retired %lu", run.retired);
+		CHECK(run.effort <= EFFORT + SLACK, "effort %lu", run.effort);
 		switch (run.exit) {
 		case VMM_EXIT_BUDGET:
 		case VMM_EXIT_INTR:

@@ -3,24 +3,8 @@
  * Hostile vpmud.conf files, and names of VMs and cgroups for their rules. A file is refused with
  * one printable line, or its rules make only paths that are tenants' paths.
  */
-#include <stdlib.h>
-#include <string.h>
-
+#include "tests/fuzz/fuzz.h"
 #include "vpmud/config.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool ok)
-{
-	if (!ok)
-		abort();
-}
-
-static void require_line(const char *err)
-{
-	for (const char *p = err; *p; p++)
-		require((unsigned char)*p >= 0x20 && *p != 0x7f);
-}
 
 /* @name as a VM's name, its metadata, its cgroup. */
 static void apply(const struct rules *r, const char *name)
@@ -33,13 +17,13 @@ static void apply(const struct rules *r, const char *name)
 					    i == 3 ? name : NULL, i == 0, 0};
 
 		if (rules_vm(r, &vm, path, &refused, err, sizeof(err)))
-			require(tenant_path_ok(path, NULL, 0));
-		require(!refused || (!vm.libvirt && refused->vm.nr));
-		require_line(err);
+			fuzz_require(tenant_path_ok(path, NULL, 0));
+		fuzz_require(!refused || (!vm.libvirt && refused->vm.nr));
+		fuzz_clean_line(err, false);
 	}
 	if (rules_cgroup(r, name, path, err, sizeof(err)))
-		require(tenant_path_ok(path, NULL, 0));
-	require_line(err);
+		fuzz_require(tenant_path_ok(path, NULL, 0));
+	fuzz_clean_line(err, false);
 }
 
 /* The first line is a name; the rest is the file. */
@@ -59,12 +43,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	len += nl != NULL;
 	ret = vpmud_config_text(&c, "fuzz.conf", (const char *)data + len, size - len, err,
 				sizeof(err));
-	require(!ret == !*err);
-	require_line(err);
-	require(!c.pin_dir || *c.pin_dir == '/' || !strcmp(c.pin_dir, "none"));
+	fuzz_require(!ret == !*err);
+	fuzz_clean_line(err, false);
+	fuzz_require(!c.pin_dir || *c.pin_dir == '/' || !strcmp(c.pin_dir, "none"));
 	for (size_t i = 0; !ret && i < c.rules.nr; i++)
 		for (size_t k = 0; k < c.rules.rule[i].cgroup.nr; k++)
-			require(cgroup_pattern_ok(c.rules.rule[i].cgroup.text[k]));
+			fuzz_require(cgroup_pattern_ok(c.rules.rule[i].cgroup.text[k]));
 	if (!ret)
 		apply(&c.rules, name);
 	vpmud_config_fini(&c);

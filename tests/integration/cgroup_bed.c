@@ -8,6 +8,7 @@
 #include <ftw.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +18,11 @@
 #include <sys/resource.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
-#include <linux/perf_event.h>
-
-#include "vpmu/event/event.h"
 
 #define MAX_WORKERS 256
 
@@ -122,6 +119,8 @@ static int make_top(void)
 	return -EEXIST;
 }
 
+static const struct bpf_backend_opts plain;
+
 struct bpf_backend *bed_open(const struct bpf_backend_opts *o)
 {
 	const char *where = bed_mount();
@@ -141,7 +140,7 @@ struct bpf_backend *bed_open(const struct bpf_backend_opts *o)
 	if (ret)
 		cr_skip_test("cannot make a cgroup: %s", strerror(-ret));
 	atexit(bed_end);
-	ret = bpf_backend_open(o, &k, why, sizeof(why));
+	ret = bpf_backend_open(o ? o : &plain, &k, why, sizeof(why));
 	/* A kernel that refuses the program is no reason. */
 	if (ret == -EPERM || access("/sys/kernel/btf/vmlinux", R_OK)) {
 		bed_end();
@@ -149,6 +148,37 @@ struct bpf_backend *bed_open(const struct bpf_backend_opts *o)
 	}
 	cr_assert_eq(ret, 0, "%s", why);
 	return k;
+}
+
+struct bpf_backend *bed_reopen(const struct bpf_backend_opts *o)
+{
+	struct bpf_backend *k;
+	char why[512];
+
+	cr_assert_eq(bpf_backend_open(o ? o : &plain, &k, why, sizeof(why)), 0, "%s", why);
+	return k;
+}
+
+void bed_begin(void)
+{
+	bpf_backend_close(bed_open(NULL));
+}
+
+void bed_two_cpus(void)
+{
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		cr_skip_test("one CPU");
+}
+
+void bed_system(const char *fmt, ...)
+{
+	char cmd[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(cmd, sizeof(cmd), fmt, ap);
+	va_end(ap);
+	cr_assert_eq(system(cmd), 0, "%s", cmd);
 }
 
 void bed_controllers(void)
@@ -259,6 +289,33 @@ void bed_end(void)
 	if (lock >= 0)
 		close(lock);
 	lock = -1;
+}
+
+void bed_run_on(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	cr_assert_eq(sched_setaffinity(pid, sizeof(set), &set), 0);
+}
+
+void *bed_share(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(p, MAP_FAILED);
+	return p;
+}
+
+void bed_wait(pid_t pid, const int *ready)
+{
+	int status;
+
+	while (!__atomic_load_n(ready, __ATOMIC_ACQUIRE)) {
+		cr_assert_eq(waitpid(pid, &status, WNOHANG), 0, "the process ended: %#x", status);
+		usleep(1000);
+	}
 }
 
 pid_t bed_fork(void)
@@ -451,113 +508,6 @@ uint64_t bed_start_time(pid_t tid)
 	if (f)
 		fclose(f);
 	return v;
-}
-
-/* ---- comparing ---------------------------------------------------------------------------- */
-
-void bed_counters(struct bed_counters *c, vpmu_key_t key)
-{
-	struct perf_event_attr attr;
-
-	cr_assert_eq(vpmu_key_to_attr(key, &attr), 0);
-	c->nr = 0;
-	for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_CONF) && c->nr < 64; cpu++) {
-		int fd =
-			(int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-
-		if (fd >= 0)
-			c->fd[c->nr++] = fd;
-	}
-	cr_assert_gt(c->nr, 0);
-}
-
-uint64_t bed_counters_read(const struct bed_counters *c)
-{
-	uint64_t sum = 0, v;
-
-	for (unsigned int i = 0; i < c->nr; i++) {
-		cr_assert_eq(read(c->fd[i], &v, sizeof(v)), sizeof(v));
-		sum += v;
-	}
-	return sum;
-}
-
-void bed_counters_close(struct bed_counters *c)
-{
-	while (c->nr)
-		close(c->fd[--c->nr]);
-}
-
-struct vpmu_counting *bed_counting(struct vpmu_backend_node *n, const vpmu_key_t *keys, size_t nr,
-				   struct vpmu_counting *next)
-{
-	struct vpmu_value *values = calloc(nr, sizeof(*values));
-	vpmu_key_t *copy = calloc(nr, sizeof(*copy));
-	struct vpmu_counting *c;
-
-	cr_assert(values && copy);
-	memcpy(copy, keys, nr * sizeof(*copy));
-	c = vpmu_counting_new(n, copy, nr, values);
-	cr_assert_not_null(c);
-	c->next = next;
-	return c;
-}
-
-void bed_counting_free(struct vpmu_counting *list)
-{
-	while (list) {
-		struct vpmu_counting *next = list->next;
-
-		free((void *)list->keys);
-		free(list->values);
-		vpmu_counting_free(list);
-		list = next;
-	}
-}
-
-void bed_attach(struct vpmu_counting *list)
-{
-	size_t failed;
-	int ret = vpmu_backend_attach(list, &failed);
-
-	cr_assert_eq(ret, 0, "attach: %s (key %zu)", strerror(-ret), failed);
-}
-
-static int conserved(const struct vpmu_conservation *c, void *arg)
-{
-	unsigned int *n = arg;
-	char name[VPMU_EVENT_NAME_MAX];
-
-	cr_assert_eq(c->hardware, c->charged, "CPU %u, %s: the event counted %llu, charged %llu",
-		     c->pcpu, vpmu_event_name(c->key, name), (unsigned long long)c->hardware,
-		     (unsigned long long)c->charged);
-	++*n;
-	return 0;
-}
-
-unsigned int bed_conserved(struct vpmu_backend *s)
-{
-	unsigned int n = 0;
-
-	cr_assert_eq(vpmu_backend_conservation(s, conserved, &n), 0);
-	return n;
-}
-
-struct vpmu_backend_node *bed_node(struct vpmu_backend_node *parent)
-{
-	static uint64_t serial;
-	struct vpmu_backend_node *n;
-
-	cr_assert_eq(vpmu_backend_node_add(parent, ++serial, &n), 0);
-	return n;
-}
-
-uint64_t bed_unseen(struct bpf_backend *k)
-{
-	struct bpf_backend_usage u;
-
-	bpf_backend_usage(k, &u);
-	return u.missed + u.moved;
 }
 
 /* ---- pins ---- */

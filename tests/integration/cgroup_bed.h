@@ -18,8 +18,20 @@
 	((vpmu_key_t)VPMU_SPACE_SOFTWARE << VPMU_KEY_SPACE_SHIFT | (id) | VPMU_KEY_USR |           \
 	 VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)
 
-/* A backend. Skips the test when there can be none. */
+/* bed_open - a backend, and a cgroup of the test's own; @o may be NULL. Skips the test when there
+ * can be none. bed_begin - the cgroup only. bed_reopen - one more backend. */
 struct bpf_backend *bed_open(const struct bpf_backend_opts *o);
+void bed_begin(void);
+struct bpf_backend *bed_reopen(const struct bpf_backend_opts *o);
+/* bed_leave - free the countings of @k and close it: what has pins counts on. bed_close - detach
+ * them before. bed_done - bed_close, and bed_end. */
+void bed_leave(struct bpf_backend *k);
+void bed_close(struct bpf_backend *k);
+void bed_done(struct bpf_backend *k);
+/* bed_two_cpus - skips the test on one CPU. */
+void bed_two_cpus(void);
+/* bed_system - a shell command, which must succeed. */
+void bed_system(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* bed_controllers - if no controller is switched on for the root's children, switch one on, as
  * systemd does on every host. Before that the kernel does not report moves between them. */
@@ -46,6 +58,14 @@ void bed_end(void);
  * burn them. */
 void bed_first(void);
 
+/* bed_run_on - @pid (0: the caller) runs on @cpu only. */
+void bed_run_on(pid_t pid, int cpu);
+
+/* bed_share - memory of @bytes that child processes share, all 0. */
+void *bed_share(size_t bytes);
+/* bed_wait - until process @pid, which must not end before, has set *@ready. */
+void bed_wait(pid_t pid, const int *ready);
+
 /* bed_fork - as fork(), but the child is killed when its parent ends. An assertion that fails in
  * the child is printed and ends the child with status 1: Criterion's runner listens to the test's
  * own process only. */
@@ -69,21 +89,27 @@ pid_t bed_job(const char *cgroup, size_t faults);
 void bed_job_go(void);
 uint64_t bed_start_time(pid_t tid);
 
-/* bed_counters - events of the test's own for @key on all CPUs; bed_counter_read - their sum, or
- * the count of one CPU. */
+/* bed_counters - events of the test's own for @key on all CPUs; bed_counters_in - the same of the
+ * tasks in a cgroup, as perf stat --for-each-cgroup has them; false: not possible.
+ * bed_counters_read - their sum. */
 struct bed_counters {
 	int fd[64];
 	unsigned int nr;
 };
 void bed_counters(struct bed_counters *c, vpmu_key_t key);
+bool bed_counters_in(struct bed_counters *c, const char *cgroup, vpmu_key_t key);
 uint64_t bed_counters_read(const struct bed_counters *c);
 void bed_counters_close(struct bed_counters *c);
 
-/* bed_counting - a counting of @n with a copy of @keys and values of its own, put before @next. */
+/* bed_counting - a counting of @n with a copy of @keys and values of its own, put before @next.
+ * bed_read - flush and read a list. bed_value - the same of one; its first value's count. */
 struct vpmu_counting *bed_counting(struct vpmu_backend_node *n, const vpmu_key_t *keys, size_t nr,
 				   struct vpmu_counting *next);
 void bed_counting_free(struct vpmu_counting *list);
 void bed_attach(struct vpmu_counting *list);
+void bed_detach(struct vpmu_counting *list);
+void bed_read(struct vpmu_counting *list);
+uint64_t bed_value(struct vpmu_counting *c);
 
 /* bed_conserved - that nothing is lost on any CPU; returns how many CPUs and keys were compared. */
 unsigned int bed_conserved(struct vpmu_backend *s);
@@ -96,6 +122,10 @@ uint64_t bed_unseen(struct bpf_backend *k);
 #define BED_PIN_DIR 80
 void bed_pin_dir(char dir[BED_PIN_DIR]);
 
+/* bed_node - a node; bed_tenant - one that cgroup @name is bound to, which it makes; bed_bind_task
+ * - a thread is bound to @n. */
 struct vpmu_backend_node *bed_node(struct vpmu_backend_node *parent);
+struct vpmu_backend_node *bed_tenant(struct vpmu_backend_node *parent, const char *name);
+void bed_bind_task(struct vpmu_backend_node *n, pid_t tid);
 
 #endif

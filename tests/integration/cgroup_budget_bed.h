@@ -120,11 +120,7 @@ static int watched_run(int prog, unsigned int cpu)
 
 static void put(const char *path, const char *text)
 {
-	char cmd[400];
-
-	snprintf(cmd, sizeof(cmd), "mkdir -p $(dirname %s%s) && printf '%s' > %s%s", root, path,
-		 text, root, path);
-	cr_assert_eq(system(cmd), 0);
+	bed_system("mkdir -p $(dirname %s%s) && printf '%s' > %s%s", root, path, text, root, path);
 }
 
 static void begin(void)
@@ -145,11 +141,8 @@ static void begin(void)
 
 static void end(void)
 {
-	char cmd[100];
-
 	bed_end();
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", root);
-	cr_assert_eq(system(cmd), 0);
+	bed_system("rm -rf %s", root);
 }
 
 TestSuite(bpf_backend_budget, .init = begin, .fini = end);
@@ -195,8 +188,8 @@ static bool about(uint64_t a, uint64_t b, uint64_t of)
 static void count_is_running_time(const struct vpmu_value *v, unsigned int key)
 {
 	cr_expect(about(v->count, v->running_ns, v->enabled_ns),
-		  "key %u: %llu counted in %llu of %llu ns", key, (unsigned long long)v->count,
-		  (unsigned long long)v->running_ns, (unsigned long long)v->enabled_ns);
+		  "key %u: %lu counted in %lu of %lu ns", key, v->count, v->running_ns,
+		  v->enabled_ns);
 }
 
 #endif

@@ -46,11 +46,9 @@ struct tree {
 
 static void tree_open(struct tree *t, const struct shared *sh, int found)
 {
-	const struct bpf_backend_opts o = {.pin_dir = dir};
-	char why[512];
 	struct vpmu_backend *s;
 
-	cr_assert_eq(bpf_backend_open(&o, &t->k, why, sizeof(why)), 0, "%s", why);
+	t->k = bed_reopen(&(struct bpf_backend_opts){.pin_dir = dir});
 	s = bpf_as_backend(t->k);
 	t->tenant = bed_node(s->root);
 	cr_assert_eq(bpf_backend_name(t->tenant, 77), found);
@@ -100,25 +98,20 @@ static void next(struct shared *sh, struct tree *t)
 	bpf_backend_named(t->k);
 }
 
+/* Skips the test, or it has a BPF file system and a cgroup t. */
 static struct shared *share(void)
 {
-	void *p = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *sh = bed_share(sizeof(*sh));
 
-	cr_assert_neq(p, MAP_FAILED);
-	return p;
-}
-
-static void kill_it(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	bed_begin();
+	bed_pin_dir(dir);
+	sh->cgroup = bed_cgroup("t");
+	return sh;
 }
 
 static pid_t start(struct shared *sh, void (*fn)(struct shared *))
 {
 	pid_t pid;
-	int status;
 
 	sh->ready = 0;
 	pid = bed_fork();
@@ -126,10 +119,7 @@ static pid_t start(struct shared *sh, void (*fn)(struct shared *))
 		fn(sh);
 		_exit(1);
 	}
-	while (!__atomic_load_n(&sh->ready, __ATOMIC_ACQUIRE)) {
-		cr_assert_eq(waitpid(pid, &status, WNOHANG), 0, "the process ended: %#x", status);
-		usleep(1000);
-	}
+	bed_wait(pid, &sh->ready);
 	return pid;
 }
 
@@ -141,18 +131,22 @@ static void middle(struct shared *sh)
 	next(sh, &t);
 	sh->ready = 1;
 	for (;;) {
-		vpmu_backend_flush(t.root);
-		vpmu_backend_read(t.root);
+		bed_read(t.root);
 		bpf_backend_tend(t.k);
 	}
 }
 
-static bool pinned(const char *name)
+static const char *pin_path(const char *name)
 {
-	char path[128];
+	static char path[128];
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return !access(path, F_OK);
+	return path;
+}
+
+static bool pinned(const char *name)
+{
+	return !access(pin_path(name), F_OK);
 }
 
 #endif

@@ -44,7 +44,7 @@ static void same_values(const struct bed_line *l, const json_t *stat, void *arg)
 
 static void command(struct bed *b, const char *cmd, unsigned int vm)
 {
-	json_decref(bed_ask(b, true, "{\"cmd\":\"%s\",\"name\":\"c%u\"}", cmd, vm));
+	bed_do(b, "{'cmd':'%s','name':'c%u'}", cmd, vm);
 }
 
 /* One machine: VMs that count and end, between VMs that spin and are added, paused, removed. */
@@ -62,9 +62,8 @@ static unsigned int round_of(unsigned int n)
 	for (unsigned int i = 0; i < counting; i++)
 		bed_add(&b, "name=v%u,tenant=/t%u,vcpus=2,pmu=%s,args=" COUNT, i, i % 3,
 			models[i % 3]);
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"s\",\"keep\":true,\"scope\":\"vm\","
-			    "\"events\":\"instructions:u\"}"));
+	bed_do(&b,
+	       "{'cmd':'attach','name':'s','keep':true,'scope':'vm','events':'instructions:u'}");
 	bed_run(&b, 0);
 	for (unsigned int i = 0; i < 40; i++) {
 		unsigned int vm = (i * 7 + n) % SLOTS;
@@ -72,19 +71,17 @@ static unsigned int round_of(unsigned int n)
 		if (there[vm])
 			command(&b, "vm-remove", vm);
 		else
-			json_decref(bed_ask(
-				&b, true,
-				"{\"cmd\":\"vm-add\",\"name\":\"c%u\",\"image\":\"" VPMU_GUEST
-				"\",\"engine\":\"emulator\",\"vcpus\":2,"
-				"\"tenant\":\"/t%u\",\"args\":\"spin\"}",
-				vm, vm % 4));
+			bed_do(&b,
+			       "{'cmd':'vm-add','name':'c%u','image':'" VPMU_GUEST
+			       "','engine':'emulator','vcpus':2,'tenant':'/t%u','args':'spin'}",
+			       vm, vm % 4);
 		there[vm] = !there[vm];
 		if (there[vm] && i % 3 == 0)
 			command(&b, "pause", vm);
 		if (there[vm] && i % 6 == 0)
 			command(&b, "resume", vm);
 		if (i % 4 == 0)
-			json_decref(bed_ask(&b, true, "{\"cmd\":\"read\",\"session\":\"s\"}"));
+			bed_do(&b, "{'cmd':'read','session':'s'}");
 		if (i % 10 == 0)
 			bed_conserved(&b);
 	}

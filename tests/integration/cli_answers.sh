@@ -338,9 +338,7 @@ wrong lbr-read '{"ok":true}' "$protocol: \"rows\"" lbr -d 0.01
 wrong lbr-read '{"ok":true,"rows":[{"vm":"a","vcpu":0,"source":"capture","mode":"calls","total":"1","entries":[{"from":"0x1","type":"x"}]}]}' \
 	"$protocol: \"to\"" lbr -d 0.01 -j
 
-kill "$server"
-wait "$server" 2>/dev/null
-server=
+kill_server
 # ---- code of the host: names of processes, of their functions and of the kernel's ----
 spin=$VPMU_BIN/../tests/vpmu-spin
 "$spin" &

@@ -61,8 +61,7 @@ if getfattr -n user.vpmu.maker "$ground/acme" >/dev/null 2>&1 || ! command -v ge
 	"$vmm" --cgroup-root "$ground" --socket "$VPMU_SOCKET" --vm "$(vm s-3 tenant=/acme/web 'run loop 1000')" >/dev/null
 	check "a second server leaves what the first one made" "$(ls -d "$ground/acme/web")" "$ground/acme/web"
 	VPMU_SOCKET=$dir/s.sock
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	check "killed: they are there" "$(ls -d "$ground/acme/web")" "$ground/acme/web"
 	start_server --cgroup-root "$ground" --vm "$(vm s-1 tenant=/acme/web 'run loop 1000')" \
 		--vm "$(vm s-2 tenant=/kept/old 'run loop 1000')"

@@ -56,7 +56,7 @@ wait_for $stat test -s "$dir/out" || exit 1
 once=$!
 one() { [ "$("$vpmu" sessions -j | wc -l)" = 2 ]; }
 wait_for $once one || exit 1
-"$vpmu" quit
+"$vpmu" quit || kill "$server"
 wait $stat
 check "quit: exit status" $? 0
 wait $once
@@ -68,9 +68,7 @@ rm -f "$dir/out"
 "$vpmu" stat -e instructions -x, -I 20 >"$dir/out" 2>"$dir/err" &
 stat=$!
 wait_for $stat test -s "$dir/out" || exit 1
-kill -9 "$server"
-wait "$server" 2>/dev/null
-server=
+kill_server KILL
 wait $stat
 check "kill -9: exit status" $? 1
 check_match "kill -9: the note" "$(cat "$dir/err")" \
@@ -94,9 +92,7 @@ END
 check "nothing was read: exit status" $? 1
 check "nothing was read: no counts" "$(cat "$dir/out")" ''
 check_match "nothing was read: the note" "$(cat "$dir/err")" 'went away before counts were read'
-kill "$server"
-wait "$server" 2>/dev/null
-server=
+kill_server
 
 # ---- the target is removed ----
 start_server --paused --vm "$(vm web-1 tenant=/acme 'run loop 3000000')" --vm "$(vm web-2 tenant=/bob 'spin 1000000')"

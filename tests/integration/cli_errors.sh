@@ -34,12 +34,8 @@ other=$!
 wait_for "$other" "$vpmu" -S "$dir/vpmu/web.sock" sharing
 perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die $!' "$dir/vpmu/nobody.sock"
 for json in "" -j; do
-	XDG_RUNTIME_DIR="$dir" "$vpmu" -S /nowhere/s list $json >"$dir/out" 2>"$dir/err"
-	check "list $json: status" $? 1
-	check "list $json: nothing else" "$(cat "$dir/out")" ""
-	check "list $json: one line" "$(wc -l <"$dir/err")" 1
-	grep -Eq "tried /nowhere/s \(.*\); found .*$dir/vpmu/web.sock.*: choose one with -S PATH$" "$dir/err" ||
-		check "list $json names sockets" "$(cat "$dir/err")" "$dir/vpmu/web.sock"
+	refuses 1 "tried /nowhere/s \(.*\); found .*$dir/vpmu/web.sock.*: choose one with -S PATH$" \
+		env XDG_RUNTIME_DIR="$dir" "$vpmu" -S /nowhere/s list $json
 	grep -q nobody.sock "$dir/err" && check "a socket of nobody" "$(cat "$dir/err")" "not named"
 done
 # One that has no such command reports that, and the right server.
@@ -49,7 +45,7 @@ for use in reload:reload "history:stat --since -1m" "cgroup-find:stat -G /a"; do
 	check_match "$use: message" "$(cat "$dir/err")" \
 		"the server at $dir/vpmu/web.sock has no command \"${use%%:*}\", which is one of vpmud"
 done
-"$vpmu" -S "$dir/vpmu/web.sock" quit
+"$vpmu" -S "$dir/vpmu/web.sock" quit || kill "$other"
 wait "$other"
 
 start_server --vm "$(vm web-1 tenant=/acme/web 'run loop 1000')"

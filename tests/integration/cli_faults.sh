@@ -103,8 +103,7 @@ full() { # COMMAND...
 full "profile --format=perf-script -d 0.001 -o" "profile --format=pprof -d 0.001 -o" "lbr --format=brstack -n 1 -d 0.001 -o"
 
 # ---- a command with several requests ----
-kill "$server"
-wait "$server" 2>/dev/null
+kill_server
 start_server --hold --paused --vm "name=spin,engine=emulator,image=$image,args=spin"
 for kind in files opens memory; do
 	sweep metrics $kind "$vpmu" metrics --textfile "$target"

@@ -156,9 +156,7 @@ status 126 stat -a -- "$dir"
 status 127 stat -a -I 10 -- /nowhere/cmd
 status 5 stat -a -- sh -c 'exit 5'
 status 143 stat -a -- sh -c 'kill -TERM $$'
-kill "$server"
-wait "$server" 2>/dev/null
-server=
+kill_server
 
 # ---- a real server: refusals because of the command line end with 2 ----
 start_server --vm "$(vm web-1 tenant=/acme/web 'run loop 1000')"

@@ -16,7 +16,8 @@ rows="$(vm_row 1 whole "$(v 300 100 100 'tsc'),$(v 100 100 100 modelled)"),$(
 	vm_row 3 missing "$(v 300 100 100 partial),$(v 100 100 50 'tsc partial')"),$(
 	vm_row 4 never "$(v 0 0 0 exact),$(v 0 100 0 modelled)"),$(
 	vm_row 5 plain "$(v 300 100 100 exact),$(v 100 100 100 exact)"),$(
-	vm_row 6 old "$(v 300 100 100 aged | sed 's/}$/,"age-ns":"2100000000"}/'),$(v 100 100 100 'modelled aged')")"
+	vm_row 6 old "$(v 300 100 100 aged | sed 's/}$/,"age-ns":"2100000000"}/'),$(v 100 100 100 'modelled aged')"),$(
+	vm_row 7 early "$(v 300 100 100 late),$(v 100 100 100 'tsc partial late')" | sed 's/"gone"/"late-ns":"1300000000",&/')"
 head='"session":"s","target":"/","age-ns":"1000000000","dropped":"0","events":["instructions","cycles"]'
 one="$(vm_row 1 whole "$(v 300 100 50 'tsc'),$(v 100 100 100 modelled)")"
 answers <<END
@@ -40,8 +41,9 @@ check_match "top: the marks of a quotient are those of both" "$(cat "$dir/top")"
 check_match "top: scaled up and modelled" "$(cat "$dir/top")" '^part .* [0-9.]+[kM]?~\*'
 check_match "top: partial has a mark of its own" "$(cat "$dir/top")" '^missing .*[0-9]!.*[0-9]\?!\*'
 check_match "top: no mark" "$(cat "$dir/top")" '^plain .* 3\.00( |$)'
-check_match "top: what the marks mean" "$(cat "$dir/top")" '~ modelled \? estimated or tsc ! partial @ aged \* scaled up'
+check_match "top: what the marks mean" "$(cat "$dir/top")" '~ modelled \? estimated or tsc ! partial @ aged < late \* scaled up'
 check_match "top: aged has a mark of its own" "$(cat "$dir/top")" '^old .*[0-9]@.*[0-9][kM]?~@'
+check_match "top: late has a mark of its own" "$(cat "$dir/top")" '^early .*[0-9]<.*[0-9][kM]?\?!<'
 check "-x: the quality" "$("$vpmu" stat -d 0.01 -x, | cut -d, -f5,3,9)" \
 'instructions,whole,tsc
 cycles,whole,modelled
@@ -54,7 +56,9 @@ cycles,never,
 instructions,plain,exact
 cycles,plain,exact
 instructions,old,aged
-cycles,old,modelled aged'
+cycles,old,modelled aged
+instructions,early,late
+cycles,early,tsc partial late'
 out=$("$vpmu" stat -d 0.01 -j)
 check "-j: nothing that was scaled is exact" \
 	"$(printf '%s\n' "$out" | grep -v '"pcnt-running":100.0' | grep -c '"quality":"exact"')" 0
@@ -68,13 +72,17 @@ missing tsc partial scaled
 plain exact
 plain exact
 old aged
-old modelled aged'
+old modelled aged
+early late
+early tsc partial late'
+check "-j: how late" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"late-ns":\([0-9]*\).*/\1 \2/p' | sort -u)" "early 1300000000"
 check "-j: the age" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"age-ns":\([0-9]*\).*/\1 \2/p')" "old 2100000000"
 check "-j: no time that the server does not report" "$(printf '%s\n' "$out" | grep -c '"as-of-ns"\|"span-ns"\|"width-ns"')" 0
 out=$("$vpmu" stat -d 0.01)
 check_match "table: both words" "$out" '^missing .* 200 \(tsc\) \(partial\) \(50\.00%\)$'
 check_match "table: how old" "$out" '^ aged: .* \(up to 2\.100 s\)$'
-for word in modelled tsc partial aged; do
+check_match "table: how late" "$out" '^ late: .* \(up to 1\.300 s\)$'
+for word in modelled tsc partial aged late; do
 	check_match "table: $word is explained" "$out" "^ $word: "
 done
 out=$("$vpmu" stat -d 0.01)
@@ -114,9 +122,7 @@ check "-v -x" "$(cat "$dir/err")" \
 "$vpmu" stat -v -r 2 -- true 2>"$dir/err"
 check "-v -r: exit status" $? 2
 check "-v -r" "$(cat "$dir/err")" 'vpmu: stat: -v: the means of -r are of several times; give it without -r'
-kill "$server"
-wait "$server" 2>/dev/null
-server=
+kill_server
 
 # ---- where nothing ran ----
 start_server --paused --vm "$(vm web-1 tenant=/acme 'spin 1000000')" --vm "$(vm web-2 tenant=/acme 'run loop 10')"

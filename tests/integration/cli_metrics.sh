@@ -101,9 +101,7 @@ for p in '^mixed .* 3\.00 \(tsc\) \(modelled\) <not supported>$' '^scaled .* 4\.
 done
 check_match "lines" "$("$vpmu" stat -M ipc,cache-mpki -d 0.01 | tr -s ' ')" \
 	'^ 6\.00 ipc # insn per cycle \(tsc\) \(modelled\) \(50\.00%\)$'
-kill "$server"
-wait "$server" 2>/dev/null
-server=
+kill_server
 
 # ---- of real VMs: the number is that of the counts beside it ----
 start_server --vm "$(vm web-1 tenant=/acme 'run -r 0 loop 1000')"

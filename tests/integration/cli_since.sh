@@ -29,8 +29,13 @@ ago() { # SECONDS
 	date -d "@$((now - $1))" "+%F %T"
 }
 until=$(ago 0)
+range() { # stat|report ARG...
+	of=$1
+	shift
+	"$vpmu" "$of" --since "$(ago 67)" --until "$until" "$@"
+}
 since() { # ARG...
-	"$vpmu" stat --since "$(ago 67)" --until "$until" "$@" >"$dir/out" 2>"$dir/err"
+	range stat "$@" >"$dir/out" 2>"$dir/err"
 }
 values() {
 	jq -r '"\(.tenant) \(.event) \(."counter-value") \(.count) \(."pcnt-running") \(.quality)"' "$dir/out"
@@ -153,11 +158,7 @@ all=$(series / page-faults 100)
 # ---- wrong answers: one line, status 1, nothing printed ----
 wrong() { # WHAT TIMES SERIES
 	ask_history "$2" "$3"
-	since -j
-	check "$1: status" $? 1
-	check "$1: one line" "$(wc -l <"$dir/err")" 1
-	check_match "$1" "$(cat "$dir/err")" "answer is invalid: field \"$1\""
-	check "$1: prints nothing" "$(cat "$dir/out")" ""
+	refuses 1 "answer is invalid: field \"$1\"" range stat -j
 }
 wrong times "$(at 10),$(at 20)" ""
 wrong times '"now"' ""
@@ -195,10 +196,7 @@ check_match "an interval of 290 years" "$(cat "$dir/err")" 'field "interval_ns"'
 
 # ---- vpmu report --since: one line, status 1, no page ----
 no_page() { # WHAT MESSAGE
-	"$vpmu" report --since "$(ago 67)" --until "$until" -o "$dir/page" >"$dir/out" 2>"$dir/err"
-	check "report, $1: status" $? 1
-	check "report, $1: one line" "$(wc -l <"$dir/err")" 1
-	check_match "report, $1" "$(cat "$dir/err")" "$2"
+	refuses 1 "$2" range report -o "$dir/page"
 	[ ! -e "$dir/page" ] || check "report, $1" "a page" "none"
 }
 ask_history "$(at 10),9000000000000000000" "$(series / page-faults 1,2)"
@@ -210,7 +208,5 @@ history 10000000000 "" "" >"$dir/lines"
 history 10000000000 "" "" >>"$dir/lines"
 answers <"$dir/lines"
 no_page "nothing kept" 'report: vpmud has kept no counts yet'
-kill "$server"
-wait "$server" 2>/dev/null
-server=
+kill_server
 finish

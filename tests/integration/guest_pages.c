@@ -128,8 +128,8 @@ static void faults(unsigned int n)
 	vm_run();
 	value = consumer_value();
 	by_perf = faults_by_perf();
-	printf("%lu %lu %lu\n", (unsigned long)value.count, (unsigned long)(by_perf - perf_base),
-	       (unsigned long)(value.enabled_ns - value.running_ns));
+	printf("%lu %lu %lu\n", value.count, (by_perf - perf_base),
+	       (value.enabled_ns - value.running_ns));
 }
 
 /* The library's alarms interrupt system calls. */

@@ -246,8 +246,7 @@ static void check_ring(const struct vm *vm)
 	must(vm_state(vm) == VM_DONE, "the VM is %s: %s", vm_state_name(vm_state(vm)), vm->reason);
 	for (unsigned int v = 0; v < VCPUS; v++)
 		must(cell(vm, v, 0) == ROUNDS && cell(vm, v, 1) == ROUNDS,
-		     "vCPU %u: %llu letters, %llu interrupts", v,
-		     (unsigned long long)cell(vm, v, 0), (unsigned long long)cell(vm, v, 1));
+		     "vCPU %u: %lu letters, %lu interrupts", v, cell(vm, v, 0), cell(vm, v, 1));
 }
 
 static struct host_config host(unsigned int pcpus)
@@ -304,9 +303,8 @@ static void tokens(unsigned int pcpus, unsigned int vms)
 		     vm_state_name(vm_state(b.vms[i].vm)), b.vms[i].vm->reason);
 		for (unsigned int v = 0; v < VCPUS; v++)
 			must(cell(b.vms[i].vm, v, 1) == 32768 / 64 && !cell(b.vms[i].vm, v, 2),
-			     "vCPU %u napped %llu times, and its clock went back %llu times", v,
-			     (unsigned long long)cell(b.vms[i].vm, v, 1),
-			     (unsigned long long)cell(b.vms[i].vm, v, 2));
+			     "vCPU %u napped %lu times, and its clock went back %lu times", v,
+			     cell(b.vms[i].vm, v, 1), cell(b.vms[i].vm, v, 2));
 	}
 	bed_fini(&b);
 }

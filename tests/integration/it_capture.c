@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "guest_truth.h"
 #include "machine_bed.h"
 #include "tests/lbr_faults.h"
 
@@ -27,21 +28,6 @@
 struct code {
 	uint64_t start, end;
 };
-
-static uint64_t symbol(const char *name)
-{
-	char line[256], sym[128], type;
-	unsigned long long at = 0, found = 0;
-	FILE *f = popen("nm " VPMU_GUEST, "r");
-
-	cr_assert(f);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%llx %c %127s", &at, &type, sym) == 3 && !strcmp(sym, name))
-			found = at;
-	pclose(f);
-	cr_assert_neq(found, 0, "%s", name);
-	return found;
-}
 
 /* @bytes at guest-virtual @va, through the vCPU's page tables; false: not mapped. */
 static bool peek(struct vcpu *v, uint64_t cr3, uint64_t va, void *buf, size_t bytes)
@@ -136,7 +122,8 @@ static void judge(struct vcpu *v, const struct code *code, struct tally *t)
 
 static struct tally run(const char *host, enum lbr_fault fault)
 {
-	struct code code = {symbol("chain_walk"), symbol("chain_end")};
+	struct code code = {guest_symbol(VPMU_GUEST, "chain_walk"),
+			    guest_symbol(VPMU_GUEST, "chain_end")};
 	struct tally t = {0};
 	struct bed b;
 
@@ -146,23 +133,21 @@ static struct tally run(const char *host, enum lbr_fault fault)
 			"name=v%u,tenant=/t%u,vcpus=%u,memory=4M,pmu=%s,"
 			"args=stat -e instructions:u chain 100000000",
 			i, i % 4, VCPUS, i % 2 ? "amd-v2" : "intel-v5");
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"name\":\"c\","
-			    "\"keep\":true}"));
+	bed_do(&b, "{'cmd':'lbr-attach','target':'/','name':'c','keep':true}");
 	lbr_break_host(bed_host(&b), fault);
 	srand(7);
 	/* Where vCPUs are when they are paused depends on how long they ran: more pauses if need
 	 * be. */
 	for (int i = 0; i < PAUSES || t.judged <= ENOUGH; i++) {
-		json_decref(bed_ask(&b, true, "{\"cmd\":\"resume\"}"));
+		bed_do(&b, "{'cmd':'resume'}");
 		usleep(20000 + (useconds_t)rand() % 30000);
-		json_decref(bed_ask(&b, true, "{\"cmd\":\"pause\"}"));
+		bed_do(&b, "{'cmd':'pause'}");
 		vpmu_host_sync(bed_host(&b));
 		for (struct machine_vm *vm = machine_vms(b.machine); vm; vm = vm->next)
 			for (unsigned int k = 0; vm->vm && k < VCPUS; k++)
 				judge(&vm->vm->vcpus[k], &code, &t);
 	}
-	json_decref(bed_ask(&b, true, "{\"cmd\":\"lbr-detach\",\"capture\":\"c\"}"));
+	bed_do(&b, "{'cmd':'lbr-detach','capture':'c'}");
 	fprintf(stderr, "[%s] fault %u: %u captures, %u equal, %u short, %u wrong\n", host, fault,
 		t.judged, t.equal, t.cut, t.wrong);
 	bed_close(&b);

@@ -114,8 +114,7 @@ static void churn(const struct bpf_backend_opts *o)
 	srand(1);
 	for (unsigned int i = 0; i < TENANTS; i++) {
 		snprintf(name, sizeof(name), "t%u", i);
-		c.tenant[i] = bed_node(s->root);
-		cr_assert_eq(bpf_backend_bind_cgroup(c.tenant[i], bed_cgroup(name)), 0);
+		c.tenant[i] = bed_tenant(s->root, name);
 		list = bed_counting(c.tenant[i], keys, NR_KEYS, list);
 	}
 	list = bed_counting(s->other, keys, NR_KEYS, list);
@@ -147,7 +146,7 @@ static void churn(const struct bpf_backend_opts *o)
 	bpf_backend_usage(k, &u);
 	for (unsigned int i = 0; i < NR_KEYS; i++)
 		after[0][i] = bed_counters_read(&truth[i]);
-	vpmu_backend_detach(list);
+	bed_detach(list);
 	for (unsigned int i = 0; i < NR_KEYS; i++)
 		after[1][i] = bed_counters_read(&truth[i]);
 
@@ -156,36 +155,29 @@ static void churn(const struct bpf_backend_opts *o)
 
 		for (struct vpmu_counting *l = root->next; l; l = l->next)
 			sum += l->values[i].count;
-		cr_expect_eq(sum, root->values[i].count,
-			     "key %u: tenants and other %llu, root %llu", i,
-			     (unsigned long long)sum, (unsigned long long)root->values[i].count);
+		cr_expect_eq(sum, root->values[i].count, "key %u: tenants and other %lu, root %lu",
+			     i, sum, root->values[i].count);
 		cr_expect(root->values[i].count >= after[0][i] - before[1][i] &&
 				  root->values[i].count <= after[1][i] - before[0][i],
-			  "key %u: the root has %llu, the CPUs between %llu and %llu", i,
-			  (unsigned long long)root->values[i].count,
-			  (unsigned long long)(after[0][i] - before[1][i]),
-			  (unsigned long long)(after[1][i] - before[0][i]));
+			  "key %u: the root has %lu, the CPUs between %lu and %lu", i,
+			  root->values[i].count, (after[0][i] - before[1][i]),
+			  (after[1][i] - before[0][i]));
 		cr_expect(root->values[i].supported && !root->values[i].partial);
 		cr_expect_eq(root->values[i].enabled_ns, root->values[i].running_ns);
 		cr_expect(i == 2 || root->values[i].count > 1000);
 		bed_counters_close(&truth[i]);
 	}
 	printf("# %u VMs made, %u removed, %u moves; %u comparisons of CPUs and "
-	       "events; %llu switches, %llu faults, %llu migrations\n",
-	       c.made, c.removed, c.moved, compared, (unsigned long long)root->values[0].count,
-	       (unsigned long long)root->values[1].count,
-	       (unsigned long long)root->values[2].count);
+	       "events; %lu switches, %lu faults, %lu migrations\n",
+	       c.made, c.removed, c.moved, compared, root->values[0].count, root->values[1].count,
+	       root->values[2].count);
 	cr_expect_gt(compared, 0);
-	bed_counting_free(list);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 Test(cgroup, nothing_is_lost_in_churn)
 {
-	const struct bpf_backend_opts o = {0};
-
-	churn(&o);
+	churn(NULL);
 }
 
 /* Nothing is known of the kernel, as its BTF is not found where it is looked for. So the program is
@@ -201,39 +193,33 @@ Test(cgroup, nothing_is_lost_by_the_program_for_any_kernel)
 
 /* ---- charges ---------------------------------------------------------------------- */
 
-static uint64_t value(struct vpmu_counting *c)
-{
-	vpmu_backend_flush(c);
-	vpmu_backend_read(c);
-	return c->values[0].count;
-}
-
 #define FAULTS 1000
 /* Faults that the process takes besides: it has run before, so there are few. */
 #define SLACK 20
+/* Less is right only where the kernel hid a switch, and then the value is partial. */
+static bool may_lack(struct bpf_backend *k, const struct vpmu_counting *c)
+{
+	return c->values[0].partial && bed_unseen(k);
+}
 #define assert_faults(c, n)                                                                        \
 	do {                                                                                       \
-		uint64_t v_ = value(c);                                                            \
-		cr_expect(v_ + 1 > (n) && v_ <= (n) + SLACK, "%s: %llu faults instead of %u", #c,  \
-			  (unsigned long long)v_, (unsigned int)(n));                              \
+		uint64_t v_ = bed_value(c);                                                        \
+		cr_expect((v_ + 1 > (n) || may_lack(k, c)) && v_ <= (n) + SLACK,                   \
+			  "%s: %lu faults instead of %u", #c, v_, (unsigned int)(n));              \
 	} while (0)
 
 Test(cgroup, a_count_goes_to_whom_it_belongs)
 {
-	const struct bpf_backend_opts o = {0};
 	const vpmu_key_t key = SW(PERF_COUNT_SW_PAGE_FAULTS);
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
-	struct vpmu_backend_node *a = bed_node(s->root), *b = bed_node(s->root), *vm = bed_node(a),
-				 *vcpu = bed_node(vm);
-	struct vpmu_counting *ca, *cb, *cvm, *cvcpu, *all;
-	uint64_t id_a = bed_cgroup("a"), id_vm;
+	struct vpmu_backend_node *a = bed_tenant(s->root, "a"), *b = bed_tenant(s->root, "b"),
+				 *vm = bed_node(a), *vcpu = bed_node(vm);
+	struct vpmu_counting *ca, *cb, *cvm, *cvcpu;
+	uint64_t id_vm = bed_cgroup("a/vm");
 	pid_t pid;
 
-	id_vm = bed_cgroup("a/vm");
 	bed_cgroup("a/vm/deep");
-	cr_assert_eq(bpf_backend_bind_cgroup(a, id_a), 0);
-	cr_assert_eq(bpf_backend_bind_cgroup(b, bed_cgroup("b")), 0);
 	pid = bed_job("a/vm/deep", FAULTS);
 	ca = bed_counting(a, &key, 1, NULL);
 	cb = bed_counting(b, &key, 1, NULL);
@@ -241,8 +227,7 @@ Test(cgroup, a_count_goes_to_whom_it_belongs)
 	cvcpu = bed_counting(vcpu, &key, 1, NULL);
 	/* Sandboxes hide some tasks' switches from tracepoints. With everything counted, what runs
 	 * behind such a switch is still charged to whom it belongs. */
-	all = bed_counting(s->root, &key, 1, NULL);
-	bed_attach(all);
+	bed_attach(bed_counting(s->root, &key, 1, NULL));
 	bed_attach(ca);
 	bed_attach(cb);
 	assert_faults(ca, 0);
@@ -262,7 +247,7 @@ Test(cgroup, a_count_goes_to_whom_it_belongs)
 	assert_faults(ca, 3 * FAULTS);
 	/* A task's node comes before its cgroup's, wherever it runs. */
 	cr_assert_eq(bpf_backend_bind_task(vcpu, pid, bed_start_time(pid) + 1), -ESRCH);
-	cr_assert_eq(bpf_backend_bind_task(vcpu, pid, bed_start_time(pid)), 0);
+	bed_bind_task(vcpu, pid);
 	bed_attach(cvcpu);
 	bed_job_go();
 	assert_faults(cvcpu, FAULTS);
@@ -279,12 +264,12 @@ Test(cgroup, a_count_goes_to_whom_it_belongs)
 	assert_faults(cb, FAULTS);
 	/* Removed nodes: counts stay with the parents, and so does what still runs there. */
 	bed_move(pid, "a/vm");
-	vpmu_backend_detach(cvcpu);
+	bed_detach(cvcpu);
 	vpmu_backend_node_remove(vcpu);
 	bed_job_go();
 	assert_faults(cvm, 4 * FAULTS);
-	vpmu_backend_detach(cvm);
-	cr_expect_geq(cvm->values[0].count, 4 * FAULTS);
+	bed_detach(cvm);
+	cr_expect(cvm->values[0].count >= 4 * FAULTS || may_lack(k, cvm));
 	vpmu_backend_node_remove(vm);
 	bpf_backend_tend(k);
 	bed_node(s->root); /* it may have the account of a removed one */
@@ -295,16 +280,7 @@ Test(cgroup, a_count_goes_to_whom_it_belongs)
 		assert_faults(ca, 7 * FAULTS);
 	}
 	bed_conserved(s);
-	vpmu_backend_detach(ca);
-	vpmu_backend_detach(cb);
-	vpmu_backend_detach(all);
-	bed_counting_free(all);
-	bed_counting_free(ca);
-	bed_counting_free(cb);
-	bed_counting_free(cvm);
-	bed_counting_free(cvcpu);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 /* ---- no counter in use ---------------------------------------------------------------------- */
@@ -327,14 +303,11 @@ static unsigned int with_events(const struct bpf_backend *k)
 
 Test(cgroup, nothing_is_attached_when_nobody_counts)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
-	struct vpmu_backend_node *n = bed_node(s->root);
-	struct vpmu_counting *c = bed_counting(n, keys, NR_KEYS, NULL);
+	struct vpmu_counting *c = bed_counting(bed_tenant(s->root, "a"), keys, NR_KEYS, NULL);
 	struct bpf_backend_usage u;
 
-	cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup("a")), 0);
 	bed_spawn("a", work_sleeps, NULL);
 	for (int i = 0; i < 2; i++) {
 		bpf_backend_usage(k, &u);
@@ -347,17 +320,15 @@ Test(cgroup, nothing_is_attached_when_nobody_counts)
 		cr_expect_eq(u.events, with_events(k));
 		cr_expect_eq(links(), 1u + (k->move_link != NULL));
 		/* Only one tenant is counted: the others' work is not charged, and is not lost. */
-		for (int t = 0; t < 100000 && value(c) <= 10; t++)
+		for (int t = 0; t < 100000 && bed_value(c) <= 10; t++)
 			usleep(1000); /* the task may have to wait for a CPU */
 		cr_expect_gt(bed_conserved(s), 0);
-		vpmu_backend_detach(c);
+		bed_detach(c);
 		cr_expect_gt(c->values[0].count, 10);
 	}
 	bpf_backend_usage(k, &u);
 	cr_expect_eq(u.programs + u.events, 0);
-	bed_counting_free(c);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 /* ---- scale -------------------------------------------------------------------------------- */
@@ -375,9 +346,8 @@ static unsigned int open_files(void)
 Test(cgroup, files_do_not_grow_with_nodes)
 {
 	static const unsigned int nodes[] = {1, 6000}; /* more than a page of accounts */
-	const struct bpf_backend_opts o = {0};
 	unsigned int files[2], cpus = (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *list = NULL;
 	struct bpf_backend_usage u;
@@ -401,12 +371,10 @@ Test(cgroup, files_do_not_grow_with_nodes)
 			vpmu_backend_read(l);
 		/* None of these cgroups exists, so only root and other can have cells. */
 		cr_expect_leq(u.cells, 2 * 2 * (cpus + 1));
-		vpmu_backend_detach(list);
+		bed_detach(list);
 	}
 	cr_expect_eq(files[0], files[1]);
-	bed_counting_free(list);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 /* ---- perf --------------------------------------------------------------------------------- */
@@ -427,21 +395,17 @@ static uint64_t perf_says(FILE *f, const char *event)
 Test(cgroup, agrees_with_perf_stat)
 {
 	const vpmu_key_t key[2] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_CPU_MIGRATIONS)};
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
-	struct vpmu_backend_node *n = bed_node(s->root);
-	struct vpmu_counting *c = bed_counting(n, key, 2, NULL), *all;
+	struct vpmu_counting *c = bed_counting(bed_tenant(s->root, "p"), key, 2, NULL);
 	char out[] = "/tmp/vpmu-perf-XXXXXX", rel[64], sh[64], byte;
 	int ready[2], here[2], status, fd = mkstemp(out);
 	uint64_t theirs, ours;
 	pid_t pid;
 	FILE *f;
 
-	cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup("p")), 0);
 	bed_job("p", FAULTS);
-	all = bed_counting(s->root, key, 2, NULL);
-	bed_attach(all);
+	bed_attach(bed_counting(s->root, key, 2, NULL));
 	bed_attach(c);
 	cr_assert(fd >= 0 && !pipe(ready) && !pipe(here));
 	snprintf(rel, sizeof(rel), "%s/p", bed_top());
@@ -462,50 +426,39 @@ Test(cgroup, agrees_with_perf_stat)
 	if (read(ready[0], &byte, 1) != 1) {
 		waitpid(pid, &status, 0);
 		unlink(out);
-		bpf_backend_close(k);
-		bed_end();
+		bed_done(k);
 		cr_skip_test("perf stat --for-each-cgroup does not run here (package linux-perf)");
 	}
 	for (int i = 0; i < 10; i++)
 		bed_job_go();
 	kill(-pid, SIGINT);
 	waitpid(pid, &status, 0);
-	vpmu_backend_detach(c);
-	vpmu_backend_detach(all);
+	bed_detach(c);
 	f = fdopen(fd, "r");
 	theirs = perf_says(f, "page-faults");
 	ours = c->values[0].count;
-	printf("# page-faults: perf %llu, vpmu %llu; cpu-migrations: perf %llu, vpmu %llu\n",
-	       (unsigned long long)theirs, (unsigned long long)ours,
-	       (unsigned long long)perf_says(f, "cpu-migrations"),
-	       (unsigned long long)c->values[1].count);
+	printf("# page-faults: perf %lu, vpmu %lu; cpu-migrations: perf %lu, vpmu %lu\n", theirs,
+	       ours, perf_says(f, "cpu-migrations"), c->values[1].count);
 	cr_expect_geq(theirs, 10 * FAULTS);
-	cr_expect(ours >= theirs && ours <= theirs + 10 * SLACK);
+	cr_expect((ours >= theirs || may_lack(k, c)) && ours <= theirs + 10 * SLACK);
 	fclose(f);
 	unlink(out);
-	bed_counting_free(c);
-	bed_counting_free(all);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 /* A node is the sum of its parts in every reading, while all CPUs go on: nodes and bases are taken
  * at once, with others' parts in between. */
 Test(cgroup, every_reading_adds_up)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *root, *list = NULL, *c;
 	uint64_t last = 0, seen = 0;
 	char name[16];
 
 	for (unsigned int i = 0; i < TENANTS; i++) {
-		struct vpmu_backend_node *n = bed_node(s->root);
-
 		snprintf(name, sizeof(name), "t%u", i);
-		cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup(name)), 0);
-		list = bed_counting(n, keys, NR_KEYS, list);
+		list = bed_counting(bed_tenant(s->root, name), keys, NR_KEYS, list);
 		bed_spawn(name, i % 2 ? work_faults : work_switches, NULL);
 	}
 	list = bed_counting(s->other, keys, NR_KEYS, list);
@@ -513,7 +466,7 @@ Test(cgroup, every_reading_adds_up)
 	for (unsigned int i = 0; i < 10000; i++) {
 		if (i % 1000 == 0) {
 			if (i)
-				vpmu_backend_detach(list);
+				bed_detach(list);
 			bed_attach(list);
 			last = 0;
 		}
@@ -536,8 +489,5 @@ Test(cgroup, every_reading_adds_up)
 		last = root->values[0].enabled_ns;
 	}
 	cr_expect_gt(seen, 0);
-	vpmu_backend_detach(list);
-	bed_counting_free(list);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }

@@ -14,8 +14,6 @@
 
 #include "tests/integration/cgroup_bed.h"
 
-static const struct bpf_backend_opts plain;
-
 /* How many processes are in cgroup @top/@name of the hierarchy at @where; -1: there is no such. */
 static int procs(const char *where, const char *top, const char *name)
 {
@@ -44,9 +42,7 @@ static bool gets_empty(const char *where, const char *top, const char *name)
 /* A worker's children end with it, at whatever moment the worker is killed. */
 Test(cgroup_bed, a_killed_worker_leaves_no_process)
 {
-	struct bpf_backend *k = bed_open(&plain);
-
-	bpf_backend_close(k);
+	bed_begin();
 	bed_cgroup("a");
 	for (unsigned int i = 0; i < 300; i++) {
 		pid_t pid = bed_spawn("a", work_switches, NULL);
@@ -67,9 +63,7 @@ struct shared {
 
 static void begin_and_wait(struct shared *sh)
 {
-	struct bpf_backend *k = bed_open(&plain);
-
-	bpf_backend_close(k);
+	bed_begin();
 	snprintf(sh->top, sizeof(sh->top), "%s", bed_top());
 	bed_cgroup("a");
 	bed_cgroup("a/b");
@@ -83,31 +77,22 @@ static void begin_and_wait(struct shared *sh)
 /* The next one removes its cgroups. */
 Test(cgroup_bed, a_killed_test_leaves_nothing)
 {
-	struct shared *sh =
-		mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct bpf_backend *k = bed_open(&plain); /* skips, or it can be done */
-	int status;
+	struct shared *sh = bed_share(sizeof(*sh));
 	pid_t pid;
 
-	bpf_backend_close(k);
+	bed_begin(); /* skips, or it can be done */
 	bed_end();
-	cr_assert(sh != MAP_FAILED);
 	pid = bed_fork();
 	if (!pid)
 		begin_and_wait(sh);
-	while (!__atomic_load_n(&sh->ready, __ATOMIC_ACQUIRE)) {
-		cr_assert_eq(waitpid(pid, &status, WNOHANG), 0, "it ended: %#x", status);
-		usleep(1000);
-	}
-	k = bed_open(&plain);
+	bed_wait(pid, &sh->ready);
+	bed_begin();
 	cr_expect_eq(procs(bed_mount(), sh->top, "a"), 1, "a test that runs was disturbed");
-	bpf_backend_close(k);
 	bed_end();
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	k = bed_open(&plain);
+	bed_begin();
 	cr_expect_eq(procs(bed_mount(), sh->top, ""), -1, "%s is still there", sh->top);
-	bpf_backend_close(k);
 	bed_end();
 	munmap(sh, sizeof(*sh));
 }

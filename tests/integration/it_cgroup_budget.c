@@ -22,8 +22,7 @@ Test(bpf_backend_budget, keys_that_do_not_fit_take_turns)
 	make_keys(keys);
 	few = bed_counting(s->root, keys, USABLE - 1, NULL);
 	all = bed_counting(s->root, keys, KEYS, NULL);
-	of_node = bed_counting(bed_node(s->root), keys, KEYS, all);
-	cr_assert_eq(bpf_backend_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
+	of_node = bed_counting(bed_tenant(s->root, "a"), keys, KEYS, all);
 	bed_spawn("a", work_switches, NULL);
 	bed_spawn("a", work_sleeps, NULL);
 
@@ -34,8 +33,7 @@ Test(bpf_backend_budget, keys_that_do_not_fit_take_turns)
 	cr_expect_eq(b.keys, USABLE - 1);
 	usleep(250000);
 	bpf_backend_tend(backend);
-	vpmu_backend_flush(few);
-	vpmu_backend_read(few);
+	bed_read(few);
 	cr_expect_eq(switched, 0u);
 	for (unsigned int i = 0; i < USABLE - 1; i++)
 		cr_expect_eq(few->values[i].running_ns, few->values[i].enabled_ns);
@@ -47,7 +45,7 @@ Test(bpf_backend_budget, keys_that_do_not_fit_take_turns)
 		take_turns(backend, 2);
 		cr_expect_gt(bed_conserved(s), 0);
 	}
-	vpmu_backend_detach(of_node);
+	bed_detach(of_node);
 	for (struct vpmu_counting *c = of_node; c; c = c->next) {
 		sum = 0;
 		for (unsigned int i = 0; i < KEYS; i++) {
@@ -69,8 +67,7 @@ Test(bpf_backend_budget, keys_that_do_not_fit_take_turns)
 	/* The others are gone, and these have their counters for themselves again. */
 	bpf_backend_budget(backend, &b);
 	cr_expect_not(b.turns);
-	vpmu_backend_flush(few);
-	vpmu_backend_read(few);
+	bed_read(few);
 	for (unsigned int i = 0; i < USABLE - 1; i++)
 		cr_expect_lt(few->values[i].running_ns, few->values[i].enabled_ns);
 	switched = 0;
@@ -80,34 +77,27 @@ Test(bpf_backend_budget, keys_that_do_not_fit_take_turns)
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		cr_expect(!backend->slot[i].key || backend->slot[i].fd[0] < 0 ||
 			  event[backend->slot[i].fd[0]].on);
-	vpmu_backend_detach(few);
-	bed_counting_free(few);
-	bed_counting_free(of_node);
-	bpf_backend_close(backend);
+	bed_close(backend);
 }
 
 /* The daemon is another one, and cannot switch the events of the former. They get successors. */
 Test(bpf_backend_budget, turns_go_on_after_a_restart)
 {
 	struct bpf_backend_opts o = {.sys = &sys, .leave_counters = 2};
-	char dir[BED_PIN_DIR], why[256];
+	char dir[BED_PIN_DIR];
 	struct bpf_backend_base base[KEYS];
 	struct vpmu_counting *c;
 	vpmu_key_t keys[KEYS];
 	struct bpf_backend_budget b;
-	size_t failed;
 
 	bed_pin_dir(dir);
 	o.pin_dir = dir;
 	make_keys(keys);
 	for (int i = 0; i < 3; i++) {
 		backend = NULL;
-		backend = i ? NULL : bed_open(&o);
-		if (i)
-			cr_assert_eq(bpf_backend_open(&o, &backend, why, sizeof(why)), 0, "%s",
-				     why);
+		backend = i ? bed_reopen(&o) : bed_open(&o);
 		c = bed_counting(bpf_as_backend(backend)->root, keys, KEYS, NULL);
-		cr_assert_eq(vpmu_backend_attach(c, &failed), 0);
+		bed_attach(c);
 		for (unsigned int k = 0; k < KEYS; k++) {
 			if (i)
 				cr_expect_eq(bpf_backend_base_set(c, k, &base[k]), 0);
@@ -120,19 +110,17 @@ Test(bpf_backend_budget, turns_go_on_after_a_restart)
 		cr_expect_gt(bed_conserved(bpf_as_backend(backend)), 0);
 		if (i == 2)
 			break;
-		bed_counting_free(c);
-		bpf_backend_close(backend);
+		bed_leave(backend);
 		usleep(50000); /* keys that wait now wait until the next daemon */
 	}
-	vpmu_backend_detach(c);
+	bed_detach(c);
 	for (unsigned int k = 0; k < KEYS; k++) {
 		const struct vpmu_value *v = &c->values[k];
 
 		cr_expect(v->running_ns > 0 && v->running_ns < v->enabled_ns);
 		count_is_running_time(v, k);
 	}
-	bed_counting_free(c);
-	bpf_backend_close(backend);
+	bed_close(backend);
 }
 
 /* ---- mediated vPMUs ----------------------------------------------------------------------- */
@@ -180,13 +168,12 @@ Test(bpf_backend_budget, guests_that_have_the_pmu_for_themselves)
 				  backend->slot[i].key == keys[3]);
 	/* At once, and with a new attach. */
 	for (int again = 0; again < 2; again++) {
-		vpmu_backend_flush(c);
-		vpmu_backend_read(c);
+		bed_read(c);
 		for (unsigned int i = 0; i < 4; i++)
 			cr_expect_eq(c->values[i].supported, i > 1, "key %u", i);
 		cr_expect_eq(c->values[0].count, 0u);
 		cr_expect_gt(bed_conserved(s), 0);
-		vpmu_backend_detach(c);
+		bed_detach(c);
 		if (!again)
 			bed_attach(c);
 	}
@@ -195,27 +182,17 @@ Test(bpf_backend_budget, guests_that_have_the_pmu_for_themselves)
 		cr_expect(strstr(why, "enable_mediated_pmu") && strstr(why, ":H"), "%s", why);
 	}
 	cr_expect(vpmu_backend_can_count(s, keys[2], &q, why, sizeof(why)));
-	bed_counting_free(c);
-	bpf_backend_close(backend);
+	bed_close(backend);
 }
 
 /* ---- isolated CPUs ------------------------------------------------------------------------ */
-
-static void run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
 
 /* On CPU 1, whatever else this machine does. */
 static void only_on_1(void)
 {
 	const struct sched_param p = {.sched_priority = 1};
 
-	run_on(1);
+	bed_run_on(0, 1);
 	sched_setscheduler(0, SCHED_FIFO, &p); /* or the test takes longer */
 }
 
@@ -237,9 +214,7 @@ static void work_on_1(void *arg)
 
 static void spawn_on_1(void (*work)(void *arg))
 {
-	rounds = mmap(NULL, 2 * sizeof(*rounds), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		      -1, 0);
-	cr_assert_neq(rounds, MAP_FAILED);
+	rounds = bed_share(2 * sizeof(*rounds));
 	bed_spawn("a", work, NULL);
 }
 
@@ -255,13 +230,11 @@ Test(bpf_backend_budget, isolated_cpus_take_no_turns)
 	vpmu_key_t keys[KEYS];
 	unsigned int served = 0;
 
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("one CPU");
+	bed_two_cpus();
 	put("/sys/devices/system/cpu/isolated", "1\\n");
 	backend = open_backend();
 	make_keys(keys);
-	c = bed_counting(bed_node(bpf_as_backend(backend)->root), keys, KEYS, NULL);
-	cr_assert_eq(bpf_backend_bind_cgroup(c->node, bed_cgroup("a")), 0);
+	c = bed_counting(bed_tenant(bpf_as_backend(backend)->root, "a"), keys, KEYS, NULL);
 	spawn_on_1(work_on_1);
 	wait_for_rounds(1);
 	bed_attach(c); /* it opens events there */
@@ -270,8 +243,7 @@ Test(bpf_backend_budget, isolated_cpus_take_no_turns)
 	untouched = 1;
 	take_turns(backend, 10);
 	wait_for_rounds(100);
-	vpmu_backend_flush(c);
-	vpmu_backend_read(c);
+	bed_read(c);
 	/* All that ran was on CPU 1, except for the worker's first steps. */
 	for (unsigned int i = 0; i < KEYS; i++) {
 		const struct vpmu_value *v = &c->values[i];
@@ -282,9 +254,7 @@ Test(bpf_backend_budget, isolated_cpus_take_no_turns)
 	cr_expect_eq(served, on_at(1));
 	untouched = -1;
 	open_us = 0;
-	vpmu_backend_detach(c);
-	bed_counting_free(c);
-	bpf_backend_close(backend);
+	bed_close(backend);
 }
 
 static void work_without_end(void *arg)
@@ -296,8 +266,7 @@ static void work_without_end(void *arg)
 
 static uint64_t read_age(struct vpmu_counting *c)
 {
-	vpmu_backend_flush(c);
-	vpmu_backend_read(c);
+	bed_read(c);
 	return c->values[0].age_ns;
 }
 
@@ -310,27 +279,25 @@ Test(bpf_backend_budget, values_of_isolated_cpus_have_an_age)
 	struct vpmu_backend *s;
 	uint64_t begin, age;
 
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("one CPU");
+	bed_two_cpus();
 	put("/sys/devices/system/cpu/nohz_full", "1\n");
 	backend = open_backend();
 	s = bpf_as_backend(backend);
 	of_root = bed_counting(s->root, &key, 1, NULL);
-	of_node = bed_counting(bed_node(s->root), &key, 1, NULL);
+	of_node = bed_counting(bed_tenant(s->root, "a"), &key, 1, NULL);
 	of_other = bed_counting(bed_node(s->root), &key, 1, NULL);
 	late = bed_counting(of_node->node, &key, 1, NULL);
-	cr_assert_eq(bpf_backend_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
 	bed_attach(of_root);
 	bed_attach(of_node);
 	bed_attach(of_other);
 	bed_spawn("a", work_without_end, NULL);
-	run_on(0);
+	bed_run_on(0, 0);
 	/* Until the CPU's first switch its running task is unknown, and every node's values have an
 	 * age; a session that began before it keeps that of what it may have too much. */
 	for (unsigned int known = 0; known < 3; usleep(1000)) {
 		known = read_age(of_other) ? 0 : known + 1;
 		if (!known) {
-			vpmu_backend_detach(of_other);
+			bed_detach(of_other);
 			bed_attach(of_other);
 		}
 	}
@@ -347,19 +314,12 @@ Test(bpf_backend_budget, values_of_isolated_cpus_have_an_age)
 			bed_attach(late);
 			age = read_age(late);
 			cr_expect_leq(age, clock_ns(CLOCK_MONOTONIC) - begin);
-			vpmu_backend_detach(late);
+			bed_detach(late);
 			rounds++;
 		}
 		usleep(1000);
 	}
-	vpmu_backend_detach(of_other);
-	vpmu_backend_detach(of_node);
-	vpmu_backend_detach(of_root);
-	bed_counting_free(late);
-	bed_counting_free(of_other);
-	bed_counting_free(of_node);
-	bed_counting_free(of_root);
-	bpf_backend_close(backend);
+	bed_close(backend);
 
 	/* As all others, if the administrator sets it. */
 	backend = NULL;
@@ -369,9 +329,7 @@ Test(bpf_backend_budget, values_of_isolated_cpus_have_an_age)
 	bed_attach(of_root);
 	for (int i = 0; i < 100; i++)
 		cr_expect_eq(read_age(of_root), 0u);
-	vpmu_backend_detach(of_root);
-	bed_counting_free(of_root);
-	bpf_backend_close(backend);
+	bed_close(backend);
 }
 
 /* Busy without a switch; at a request it sleeps for a moment, and what it did is charged. */
@@ -398,18 +356,16 @@ Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
 	struct bpf_backend_base base;
 	uint64_t begin, age, restored;
 
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("one CPU");
+	bed_two_cpus();
 	put("/sys/devices/system/cpu/nohz_full", "1\n");
 	backend = open_backend();
 	s = bpf_as_backend(backend);
-	of_node = bed_counting(bed_node(s->root), &key, 1, NULL);
+	of_node = bed_counting(bed_tenant(s->root, "a"), &key, 1, NULL);
 	late = bed_counting(s->root, &key, 1, NULL);
 	new_key = bed_counting(of_node->node, &fresh, 1, NULL);
-	cr_assert_eq(bpf_backend_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
 	bed_attach(of_node);
 	spawn_on_1(work_until_asked);
-	run_on(0);
+	bed_run_on(0, 0);
 	for (unsigned int n = 1; n <= 5;) {
 		do
 			usleep(1000);
@@ -418,7 +374,7 @@ Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
 		bed_attach(late);
 		/* On a busy host the stint may have ended meanwhile. */
 		if (quiet_charged(backend, late, begin - age / 2)) {
-			vpmu_backend_detach(late);
+			bed_detach(late);
 			continue;
 		}
 		bed_attach(new_key);
@@ -428,7 +384,7 @@ Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
 		restored = read_age(new_key);
 		if (!quiet_charged(backend, new_key, begin - age / 2))
 			cr_expect_geq(restored, age);
-		vpmu_backend_detach(new_key);
+		bed_detach(new_key);
 		bed_attach(new_key);
 		__atomic_store_n(&rounds[1], n, __ATOMIC_RELEASE);
 		while (rounds[0] != n)
@@ -446,15 +402,11 @@ Test(bpf_backend_budget, what_isolated_cpus_did_before_a_session_shows)
 		cr_expect_eq(bpf_backend_base_set(late, 0, &base), 0);
 		restored = read_age(late);
 		cr_expect_geq(restored, 10000000u);
-		vpmu_backend_detach(new_key);
-		vpmu_backend_detach(late);
+		bed_detach(new_key);
+		bed_detach(late);
 		n++;
 	}
-	vpmu_backend_detach(of_node);
-	bed_counting_free(new_key);
-	bed_counting_free(late);
-	bed_counting_free(of_node);
-	bpf_backend_close(backend);
+	bed_close(backend);
 }
 
 /* The same of a key whose event such a CPU has not taken up yet: it charges all of the event. */
@@ -465,18 +417,16 @@ Test(bpf_backend_budget, new_events_that_isolated_cpus_have_not_seen_show)
 	struct vpmu_backend *s;
 	uint64_t from, begin, age;
 
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("one CPU");
+	bed_two_cpus();
 	put("/sys/devices/system/cpu/nohz_full", "1\n");
 	backend = open_backend();
 	s = bpf_as_backend(backend);
-	of_node = bed_counting(bed_node(s->root), &key, 1, NULL);
+	of_node = bed_counting(bed_tenant(s->root, "a"), &key, 1, NULL);
 	first = bed_counting(of_node->node, &fresh, 1, NULL);
 	second = bed_counting(of_node->node, &fresh, 1, NULL);
-	cr_assert_eq(bpf_backend_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
 	bed_attach(of_node);
 	spawn_on_1(work_until_asked);
-	run_on(0);
+	bed_run_on(0, 0);
 	for (unsigned int n = 1; n <= 10;) {
 		do
 			usleep(1000);
@@ -499,14 +449,10 @@ Test(bpf_backend_budget, new_events_that_isolated_cpus_have_not_seen_show)
 			cr_expect_leq(age, clock_ns(CLOCK_MONOTONIC) - from);
 			n++;
 		}
-		vpmu_backend_detach(second);
-		vpmu_backend_detach(first);
+		bed_detach(second);
+		bed_detach(first);
 	}
-	vpmu_backend_detach(of_node);
-	bed_counting_free(second);
-	bed_counting_free(first);
-	bed_counting_free(of_node);
-	bpf_backend_close(backend);
+	bed_close(backend);
 }
 
 /* ---- CPUs that come and go ---------------------------------------------------------------- */
@@ -514,8 +460,7 @@ Test(bpf_backend_budget, new_events_that_isolated_cpus_have_not_seen_show)
 /* Counts of a session's clock without a charge of time. */
 static int64_t untimed(struct vpmu_counting *c)
 {
-	vpmu_backend_flush(c);
-	vpmu_backend_read(c);
+	bed_read(c);
 	return (int64_t)(c->values[0].count - c->values[0].running_ns);
 }
 
@@ -566,14 +511,12 @@ Test(bpf_backend_budget, time_on_a_cpu_without_events_is_lost)
 	int64_t now, last, least = INT64_MAX;
 	struct vpmu_backend *s;
 
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("one CPU");
+	bed_two_cpus();
 	put("/sys/devices/system/cpu/online", "0-1\\n");
 	backend = open_backend();
 	s = bpf_as_backend(backend);
 	all = bed_counting(s->root, keys, 1, NULL);
-	c = bed_counting(bed_node(s->root), keys, 3, NULL);
-	cr_assert_eq(bpf_backend_bind_cgroup(c->node, bed_cgroup("a")), 0);
+	c = bed_counting(bed_tenant(s->root, "a"), keys, 3, NULL);
 	spawn_on_1(work_on_1);
 	bed_attach(all);
 	bed_attach(c);
@@ -597,8 +540,8 @@ Test(bpf_backend_budget, time_on_a_cpu_without_events_is_lost)
 	cr_expect_gt(bed_conserved(s), 0);
 	/* Another task may keep us from the CPU, but not always. */
 	cr_expect_lt(least, 20000000, "%lld ns", (long long)least);
-	vpmu_backend_detach(c);
-	vpmu_backend_detach(all);
+	bed_detach(c);
+	bed_detach(all);
 	for (unsigned int i = 0; i < 3; i++) {
 		cr_expect(!c->values[i].partial || bed_unseen(backend));
 		cr_expect(c->values[i].running_ns > 0 &&
@@ -606,7 +549,5 @@ Test(bpf_backend_budget, time_on_a_cpu_without_events_is_lost)
 		if (i < 2)
 			count_is_running_time(&c->values[i], i);
 	}
-	bed_counting_free(all);
-	bed_counting_free(c);
-	bpf_backend_close(backend);
+	bed_close(backend);
 }

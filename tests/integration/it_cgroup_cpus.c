@@ -53,10 +53,7 @@ static struct shared {
 
 static void command(const char *cmd)
 {
-	char all[512];
-
-	snprintf(all, sizeof(all), "cd %s/sys/devices/system/cpu && %s", files, cmd);
-	cr_assert_eq(system(all), 0, "%s", cmd);
+	bed_system("cd %s/sys/devices/system/cpu && %s", files, cmd);
 }
 
 static void write_online(const char *text)
@@ -98,54 +95,39 @@ static int open_some(const struct perf_event_attr *attr, int cpu, int group)
 
 static void job_on_cpu1(void)
 {
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(1, &set);
-	cr_assert_eq(sched_setaffinity(job, sizeof(set), &set), 0);
+	bed_run_on(job, 1);
 	bed_job_go();
 }
 
 static void finish(void)
 {
 	bed_end();
-	if (files[0]) {
-		char cmd[128];
-
-		snprintf(cmd, sizeof(cmd), "rm -r %s", files);
-		cr_expect_eq(system(cmd), 0);
-	}
+	if (files[0])
+		bed_system("rm -r %s", files);
 }
 
 static void begin(bool real)
 {
-	const struct bpf_backend_opts plain = {0};
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
 	/* The real CPU 1 goes while no other test of this program runs. */
 	cr_assert(self >= 0 && !flock(self, real ? LOCK_EX : LOCK_SH));
-	bpf_backend_close(bed_open(&plain));
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("one CPU");
+	bed_begin();
+	bed_two_cpus();
 	bed_pin_dir(dir);
 	strcpy(files, "/tmp/vpmu-cpus-XXXXXX");
 	cr_assert(mkdtemp(files));
 	sys = bpf_backend_sys_real;
 	sys.event_open = open_some;
 	if (!real) {
-		char cmd[256];
-
-		snprintf(cmd, sizeof(cmd),
-			 "cd %s && mkdir -p sys/devices/system/cpu/cpu0/topology "
-			 "sys/devices/system/cpu/cpu1/topology && ln -s /proc . && "
-			 "ln -s /sys/kernel /sys/bus sys",
-			 files);
-		cr_assert_eq(system(cmd), 0);
+		bed_system("cd %s && mkdir -p sys/devices/system/cpu/cpu0/topology "
+			   "sys/devices/system/cpu/cpu1/topology && ln -s /proc . && "
+			   "ln -s /sys/kernel /sys/bus sys",
+			   files);
 		command("echo 0-1 > online");
 		sys.files = files;
 	}
-	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	cr_assert_neq(sh, MAP_FAILED);
+	sh = bed_share(sizeof(*sh));
 	sh->cgroup = bed_cgroup("t");
 	job = bed_job("t", FAULTS);
 	job_on_cpu1();
@@ -156,12 +138,9 @@ static void begin(bool real)
 static struct bpf_backend *backend_open(bool found, struct vpmu_counting **c)
 {
 	const struct bpf_backend_opts o = {.pin_dir = dir, .sys = &sys};
-	struct bpf_backend *k;
-	struct vpmu_backend_node *n;
-	char why[512];
+	struct bpf_backend *k = bed_reopen(&o);
+	struct vpmu_backend_node *n = bed_node(bpf_as_backend(k)->root);
 
-	cr_assert_eq(bpf_backend_open(&o, &k, why, sizeof(why)), 0, "%s", why);
-	n = bed_node(bpf_as_backend(k)->root);
 	cr_assert_eq(bpf_backend_name(n, 77), found);
 	if (!found)
 		cr_assert_eq(bpf_backend_bind_cgroup(n, sh->cgroup), 0);
@@ -176,7 +155,6 @@ static pid_t former(void)
 	struct bpf_backend *k;
 	struct vpmu_counting *c;
 	pid_t pid;
-	int status;
 
 	sh->ready = sh->tend = 0;
 	pid = bed_fork();
@@ -192,10 +170,7 @@ static pid_t former(void)
 			__atomic_store_n(&sh->tend, 0, __ATOMIC_RELEASE);
 		}
 	}
-	while (!__atomic_load_n(&sh->ready, __ATOMIC_ACQUIRE)) {
-		cr_assert_eq(waitpid(pid, &status, WNOHANG), 0, "the process ended: %#x", status);
-		usleep(1000);
-	}
+	bed_wait(pid, &sh->ready);
 	return pid;
 }
 
@@ -225,7 +200,7 @@ static void expect(const char *what, struct bpf_backend *k, struct vpmu_counting
 
 	bpf_backend_usage(k, &u);
 	if (u.missed)
-		printf("# %s: %llu switches were hidden\n", what, (unsigned long long)u.missed);
+		printf("# %s: %lu switches were hidden\n", what, u.missed);
 	for (size_t i = 0; i < KEYS; i++) {
 		const struct vpmu_value *v = &c->values[i];
 		bool none = k->sees_hidden && i == SWITCHES;
@@ -234,20 +209,19 @@ static void expect(const char *what, struct bpf_backend *k, struct vpmu_counting
 		if (!v->supported)
 			continue;
 		if (u.missed && v->partial) {
-			cr_expect(i >= 2 || v->count <= jobs * FAULTS, "%s: key %zu: %llu faults",
-				  what, i, (unsigned long long)v->count);
+			cr_expect(i >= 2 || v->count <= jobs * FAULTS, "%s: key %zu: %lu faults",
+				  what, i, v->count);
 			continue;
 		}
 		cr_expect_eq(v->partial, partial && !none, "%s: key %zu: partial %d", what, i,
 			     v->partial);
 		if (i < 2)
-			cr_expect_eq(v->count, jobs * FAULTS, "%s: key %zu: %llu faults", what, i,
-				     (unsigned long long)v->count);
+			cr_expect_eq(v->count, jobs * FAULTS, "%s: key %zu: %lu faults", what, i,
+				     v->count);
 		if (!none)
 			cr_expect_eq(v->running_ns < v->enabled_ns, lost,
-				     "%s: key %zu: %llu of %llu ns", what, i,
-				     (unsigned long long)v->running_ns,
-				     (unsigned long long)v->enabled_ns);
+				     "%s: key %zu: %lu of %lu ns", what, i, v->running_ns,
+				     v->enabled_ns);
 	}
 }
 
@@ -269,7 +243,6 @@ static void goes_and_comes(const struct way *w, bool real)
 	struct vpmu_counting *c;
 	struct bpf_backend *k;
 	pid_t pid = former();
-	char cmd[128];
 
 	printf("# %s: CPU 1 %s\n", real ? "real" : "own /sys", w->what);
 	job_on_cpu1();
@@ -294,13 +267,11 @@ static void goes_and_comes(const struct way *w, bool real)
 	for (unsigned int i = 0; i < CYCLES; i++)
 		cr_expect(slot_needs_none(k, i) || k->slot[i].fd[1] >= 0, "slot %u", i);
 	cr_expect_geq(bed_conserved(bpf_as_backend(k)), CYCLES);
-	vpmu_backend_detach(c);
+	bed_detach(c);
 	/* In a /sys of the test's own the events of the CPU went on. */
 	expect(w->what, k, c, gap && !real ? 3 : 2, gap, !gap);
-	bed_counting_free(c);
-	bpf_backend_close(k);
-	snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
-	cr_assert_eq(system(cmd), 0);
+	bed_close(k);
+	bed_system("rm -r %s", dir);
 }
 
 Test(bpf_backend_cpus, around_a_restart)
@@ -366,10 +337,9 @@ Test(bpf_backend_cpus, dead_events_are_found_at_a_takeover)
 		cr_expect(slot_needs_none(k, i) || k->slot[i].fd[1] >= 0, "slot %u of CPU 1", i);
 		cr_expect_lt(k->slot[i].fd[0], 0, "slot %u of CPU 0", i);
 	}
-	vpmu_backend_detach(c);
+	bed_detach(c);
 	expect("at a takeover", k, c, 1, true, false);
-	bed_counting_free(c);
-	bpf_backend_close(k);
+	bed_close(k);
 	finish();
 }
 
@@ -384,8 +354,7 @@ Test(bpf_backend_cpus, dead_events_are_found_by_conservation)
 	k = backend_open(false, &c);
 	job_on_cpu1();
 	cr_expect_geq(bed_conserved(bpf_as_backend(k)), CYCLES);
-	vpmu_backend_flush(c);
-	vpmu_backend_read(c);
+	bed_read(c);
 	expect("before", k, c, 1, false, false);
 	for (unsigned int i = 0; i < KEYS; i++)
 		if (k->slot[i].fd[1] >= 0)
@@ -393,20 +362,17 @@ Test(bpf_backend_cpus, dead_events_are_found_by_conservation)
 	job_on_cpu1();
 	cr_expect_geq(bed_conserved(bpf_as_backend(k)), CYCLES);
 	job_on_cpu1();
-	vpmu_backend_flush(c);
-	vpmu_backend_read(c);
+	bed_read(c);
 	expect("by conservation", k, c, 2, true, false);
 	for (size_t i = 0; i < KEYS; i++)
 		bpf_backend_base_get(c, i, &sh->base[i]);
-	bed_counting_free(c);
-	bpf_backend_close(k);
+	bed_leave(k);
 
 	/* That something was not counted is known after a restart, too. */
 	k = next(&c);
-	vpmu_backend_detach(c);
+	bed_detach(c);
 	expect("after a restart", k, c, 2, true, false);
-	bed_counting_free(c);
-	bpf_backend_close(k);
+	bed_close(k);
 	finish();
 }
 
@@ -429,14 +395,11 @@ Test(bpf_backend_cpus, unsupported_events_after_a_restart)
 	again = bed_counting(c->node, &keys[CYCLES], 1, NULL);
 	bed_attach(again);
 	job_on_cpu1();
-	vpmu_backend_flush(again);
-	vpmu_backend_read(again);
+	bed_read(again);
 	cr_expect_not(again->values[0].supported);
 	vpmu_backend_read(c);
 	expect("after a restart", k, c, 1, false, false);
-	bed_counting_free(again);
-	bed_counting_free(c);
-	bpf_backend_close(k);
+	bed_leave(k);
 
 	cycles = true;
 	k = next(&c);
@@ -444,11 +407,10 @@ Test(bpf_backend_cpus, unsupported_events_after_a_restart)
 	cr_expect_eq(b.keys, 1u);
 	job_on_cpu1();
 	cr_expect_geq(bed_conserved(bpf_as_backend(k)), KEYS);
-	vpmu_backend_detach(c);
+	bed_detach(c);
 	v = &c->values[CYCLES];
 	cr_expect(v->supported && v->count && v->running_ns);
 	cr_expect_lt(v->running_ns, v->enabled_ns);
-	bed_counting_free(c);
-	bpf_backend_close(k);
+	bed_close(k);
 	finish();
 }

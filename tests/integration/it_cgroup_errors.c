@@ -103,7 +103,7 @@ static void nothing_is_left(struct bpf_backend *k, struct vpmu_counting *c)
 	error = 0;
 	cr_expect_eq(vpmu_backend_attach(c, &failed), 0);
 	cr_expect_gt(bed_conserved(bpf_as_backend(k)), 0);
-	vpmu_backend_detach(c);
+	bed_detach(c);
 	cr_expect(c->values[0].supported);
 }
 
@@ -134,8 +134,7 @@ Test(bpf_backend_errors, an_attach_that_fails_leaves_nothing)
 	nothing_is_left(k, c);
 	attach_fails(c, -ENOMEM, 0, -ENOMEM);
 	nothing_is_left(k, c);
-	bed_counting_free(c);
-	bpf_backend_close(k);
+	bed_done(k);
 
 	/* Pages for the index, then those for cells, which more accounts need than have near ones.
 	 */
@@ -144,17 +143,14 @@ Test(bpf_backend_errors, an_attach_that_fails_leaves_nothing)
 	for (int i = 0; i < 2; i++) {
 		struct vpmu_backend_node *n;
 
-		bed_end();
 		k = open_with_sys();
 		for (unsigned int j = 0; j < KP_NEAR; j++)
 			cr_assert_eq(vpmu_backend_node_add(bpf_as_backend(k)->root, j + 1, &n), 0);
 		c = bed_counting(bpf_as_backend(k)->root, &key, 1, NULL);
 		attach_fails(c, -ENOMEM, i, -ENOMEM);
 		nothing_is_left(k, c);
-		bed_counting_free(c);
-		bpf_backend_close(k);
+		bed_done(k);
 	}
-	bed_end();
 }
 
 Test(bpf_backend_errors, what_may_not_be_counted_says_so)
@@ -172,13 +168,11 @@ Test(bpf_backend_errors, what_may_not_be_counted_says_so)
 	cr_expect_not(vpmu_backend_can_count(bpf_as_backend(k), key, &q, why, sizeof(why)));
 	cr_expect(strstr(why, "CAP_PERFMON"), "%s", why);
 	bed_attach(c);
-	vpmu_backend_detach(c);
+	bed_detach(c);
 	cr_expect(!c->values[0].supported && !c->values[0].count);
 	error = 0;
 	cr_expect(vpmu_backend_can_count(bpf_as_backend(k), key, &q, why, sizeof(why)));
-	bed_counting_free(c);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 Test(bpf_backend_errors, full_maps_are_errors_or_partial_values)
@@ -211,21 +205,16 @@ Test(bpf_backend_errors, full_maps_are_errors_or_partial_values)
 		cpu_state(k, cpu)->cells_max = cpu_state(k, cpu)->cells;
 	bed_job_go();
 	cr_expect_gt(bed_conserved(s), 0);
-	vpmu_backend_flush(c);
-	vpmu_backend_read(c);
+	bed_read(c);
 	cr_expect(c->values[0].partial && c->values[0].count < 1000);
 	/* There is room again: what follows is counted, and the value stays marked. */
 	bed_job_go();
-	vpmu_backend_flush(c);
-	vpmu_backend_read(c);
+	bed_read(c);
 	cr_expect(c->values[0].partial && c->values[0].count >= 1000);
-	vpmu_backend_detach(c);
-	vpmu_backend_detach(all);
+	bed_detach(c);
+	bed_detach(all);
 	cr_expect(all->values[0].partial);
-	bed_counting_free(c);
-	bed_counting_free(all);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 /* A slot that was a software event's is given to a clock, which has no count in memory. */
@@ -245,20 +234,16 @@ Test(bpf_backend_errors, a_slot_forgets_how_its_last_key_was_read)
 		bed_attach(now);
 		usleep(1000);
 		/* Before anybody reads the event itself: that brings the word up to date. */
-		vpmu_backend_flush(now);
-		vpmu_backend_read(now);
+		bed_read(now);
 		if (i % 2)
 			cr_expect_gt(now->values[0].count, 500000u);
 		cr_expect_gt(bed_conserved(bpf_as_backend(k)), 0);
-		vpmu_backend_detach(now);
+		bed_detach(now);
 		if (i % 2)
 			cr_expect(now->values[0].count > 500000 &&
 				  now->values[0].count <= 2 * now->values[0].enabled_ns);
 	}
-	bed_counting_free(c);
-	bed_counting_free(d);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 Test(bpf_backend_errors, hostile_lists_of_cpus)

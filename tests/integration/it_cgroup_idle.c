@@ -38,20 +38,12 @@ static void idle_for(unsigned int ticks)
 		usleep(20000);
 }
 
-static void idle_read_all(struct vpmu_counting *list)
-{
-	vpmu_backend_flush(list);
-	list->source->ops->read_list(list);
-}
-
 Test(cgroup_idle, is_the_kernels_and_a_part_of_the_clock)
 {
-	const struct bpf_backend_opts o = {0};
 	struct vpmu_counting *root, *other, *tenant;
 	uint64_t was[2], now[2];
-	struct bpf_backend *k;
+	struct bpf_backend *k = bed_open(NULL);
 
-	k = bed_open(&o);
 	tenant = bed_counting(bed_node(bpf_as_backend(k)->root), keys, 2, NULL);
 	other = bed_counting(bpf_as_backend(k)->other, keys, 2, tenant);
 	root = bed_counting(bpf_as_backend(k)->root, keys, 2, other);
@@ -61,7 +53,7 @@ Test(cgroup_idle, is_the_kernels_and_a_part_of_the_clock)
 	for (int round = 0; round < 3; round++) {
 		idle_for(20);
 		now[0] = idle_now();
-		idle_read_all(root);
+		bed_read(root);
 		now[1] = idle_now();
 		for (struct vpmu_counting *c = root; c; c = c->next)
 			cr_expect(c->values[0].supported && !c->values[0].partial &&
@@ -76,17 +68,13 @@ Test(cgroup_idle, is_the_kernels_and_a_part_of_the_clock)
 		printf("# idle %.2f s of %.2f s of `other`\n", (double)other->values[0].count / 1e9,
 		       (double)other->values[1].count / 1e9);
 	}
-	vpmu_backend_detach(root);
-	bed_counting_free(root);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 /* No program and no event is needed for it, and it is an estimate. */
 Test(cgroup_idle, adds_nothing_to_a_switch)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *c = bed_counting(s->root, keys, 1, NULL);
 	struct bpf_backend_usage u;
@@ -98,10 +86,7 @@ Test(cgroup_idle, adds_nothing_to_a_switch)
 	cr_expect_eq(u.programs, 0);
 	cr_expect_eq(u.events, 0);
 	cr_expect(s->ops->can_count(s, IDLE, &q, why, sizeof(why)) && q == VPMU_Q_ESTIMATED);
-	vpmu_backend_detach(c);
-	bed_counting_free(c);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 /* ---- a made-up /proc/stat ------------------------------------------------------------------ */
@@ -138,23 +123,22 @@ Test(cgroup_idle, only_grows_and_a_step_is_no_idle_time)
 	struct vpmu_counting *c;
 	enum vpmu_quality q;
 	struct vpmu_backend *s;
-	char command[200], why[200];
+	char why[200];
 
 	cr_assert(mkdtemp(files));
-	snprintf(command, sizeof(command), "cd %s && ln -s /sys . && mkdir proc", files);
-	cr_assert_eq(system(command), 0);
+	bed_system("cd %s && ln -s /sys . && mkdir proc", files);
 	sys.files = files;
 	stat_is("cpu  1 2 3 100 50 6\ncpu0 1 2 3 100 50 6\n");
 	s = bpf_as_backend(bed_open(&o));
 	c = bed_counting(s->root, keys, 1, NULL);
 	bed_attach(c);
 	/* CPUs that are never idle: 0 is a number. */
-	idle_read_all(c);
+	bed_read(c);
 	cr_expect_eq(c->values[0].count, 0);
 	cr_expect(c->values[0].running_ns && c->values[0].running_ns == c->values[0].enabled_ns);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		stat_is(steps[i].text);
-		idle_read_all(c);
+		bed_read(c);
 		cr_expect_eq(c->values[0].count, steps[i].ticks * TICK_NS, "step %zu: %" PRIu64, i,
 			     c->values[0].count);
 		cr_expect_eq(c->values[0].losses, steps[i].losses);
@@ -164,10 +148,6 @@ Test(cgroup_idle, only_grows_and_a_step_is_no_idle_time)
 	stat_is("intr 7\n");
 	cr_expect_not(s->ops->can_count(s, IDLE, &q, why, sizeof(why)));
 	printf("# %s\n", why);
-	vpmu_backend_detach(c);
-	bed_counting_free(c);
-	bpf_backend_close((struct bpf_backend *)s);
-	snprintf(command, sizeof(command), "rm -r %s", files);
-	cr_expect_eq(system(command), 0);
-	bed_end();
+	bed_done((struct bpf_backend *)s);
+	bed_system("rm -r %s", files);
 }

@@ -58,7 +58,7 @@ static void wakes_up(void *arg)
 {
 	const struct timespec ts = {.tv_nsec = 5000000};
 
-	run_on(0);
+	bed_run_on(0, 0);
 	for (;;)
 		nanosleep(&ts, NULL);
 }
@@ -66,13 +66,12 @@ static void wakes_up(void *arg)
 /* The other kind of program is attached while a task is bound. */
 Test(bpf_backend_moves, while_a_task_is_bound)
 {
-	const struct bpf_backend_opts o = {0};
 	struct tenants t;
 	pid_t pid;
 
-	make_tenants(&t, &o);
+	make_tenants(&t, NULL);
 	pid = bed_spawn("a", wakes_up, NULL);
-	cr_assert_eq(bpf_backend_bind_task(t.node[2], pid, bed_start_time(pid)), 0);
+	bed_bind_task(t.node[2], pid);
 	cr_expect(moves(t.k));
 	play_all(&t, ROUNDS / 10);
 	play_all(&t, 0);
@@ -81,15 +80,14 @@ Test(bpf_backend_moves, while_a_task_is_bound)
 
 Test(bpf_backend_moves, a_bound_task_stays_in_its_node)
 {
-	const struct bpf_backend_opts o = {0};
 	struct tenants t;
 	struct job *j;
 	unsigned int right = 0, counted = 0;
 	uint64_t missed;
 
-	make_tenants(&t, &o);
+	make_tenants(&t, NULL);
 	j = make_job("a");
-	cr_assert_eq(bpf_backend_bind_task(t.node[2], j->pid, bed_start_time(j->pid)), 0);
+	bed_bind_task(t.node[2], j->pid);
 	j->first = j->second = 10;
 	play(j, "a", "b", false);
 	play(j, "a", "b", true);
@@ -152,15 +150,13 @@ static void hold(struct churn *c, unsigned int n)
 /* The tasks' work, by their own numbers, equals the charges of the two cgroups. */
 Test(bpf_backend_moves, nothing_is_lost_in_churn)
 {
-	const struct bpf_backend_opts o = {0};
 	enum { TASKS = 3, MOVES = 500, TIMES = 6 };
 	struct tenants t;
-	struct churn *c = mmap(NULL, TASKS * sizeof(*c), PROT_READ | PROT_WRITE,
-			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct churn *c = bed_share(TASKS * sizeof(*c));
 	unsigned int right = 0;
 	pid_t pid[TASKS];
 
-	make_tenants(&t, &o);
+	make_tenants(&t, NULL);
 	bed_first();
 	for (int i = 0; i < TASKS; i++)
 		pid[i] = bed_spawn("a", take_faults, &c[i]);
@@ -189,8 +185,7 @@ Test(bpf_backend_moves, nothing_is_lost_in_churn)
 			got += t.was[i][0];
 		for (int i = 0; i < TASKS; i++)
 			want += c[i].faults;
-		printf("# %d moves by others: %llu faults, %llu charged\n", MOVES,
-		       (unsigned long long)want, (unsigned long long)got);
+		printf("# %d moves by others: %lu faults, %lu charged\n", MOVES, want, got);
 		right += got == want;
 	}
 	cr_expect_eq(right, TIMES);
@@ -219,11 +214,10 @@ static void only(enum move_means by)
 
 static void with(enum move_means by, const char *not_there)
 {
-	const struct bpf_backend_opts o = {.sys = &sys};
 	struct tenants t;
 
 	only(by);
-	make_tenants(&t, &o);
+	make_tenants(&t, &sys);
 	if (t.k->move_by != by)
 		skip_tenants(&t, not_there);
 	cr_assert(moves(t.k));
@@ -255,7 +249,7 @@ static void work_stints(void *arg)
 	static const char *const names[] = {"a", "b"};
 	struct stints *s = arg;
 
-	run_on(1);
+	bed_run_on(0, 1);
 	switch_seldom();
 	for (unsigned int i = 0; i < WARM + STINTS; i++) {
 		const size_t pages = 20 + i % 13;
@@ -280,48 +274,28 @@ static void work_stints(void *arg)
 		pause();
 }
 
-/* perf's own events of a cgroup, as those of perf stat --for-each-cgroup. False: not possible. */
-static bool open_perf(const char *name, struct bed_counters *c)
-{
-	struct perf_event_attr attr;
-	int dir = bed_open_cgroup(name), fd;
-
-	cr_assert_eq(vpmu_key_to_attr(moves_keys[0], &attr), 0);
-	c->nr = 0;
-	for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_ONLN) && cpu < 64; cpu++) {
-		fd = (int)syscall(SYS_perf_event_open, &attr, dir, cpu, -1,
-				  PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
-		if (fd >= 0)
-			c->fd[c->nr++] = fd;
-	}
-	close(dir);
-	return c->nr > 0;
-}
-
 /* With a program for moves if @shown and the kernel takes it. */
 static void beside_perf(bool shown)
 {
-	const struct bpf_backend_opts o = {.sys = &sys};
-	struct stints *s =
-		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct stints *s = bed_share(sizeof(*s));
 	struct bed_counters perf[2] = {{.nr = 0}};
 	uint64_t ours[2], theirs[2];
 	struct tenants t;
 	bool opened, seen;
 	pid_t pid;
 
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("needs two CPUs");
+	bed_two_cpus();
 	only(MOVE_MEANS);
 	if (shown)
 		refused = 0;
-	make_tenants(&t, &o);
+	make_tenants(&t, &sys);
 	seen = moves(t.k);
-	run_on(0);
+	bed_run_on(0, 0);
 	pid = bed_spawn("a", work_stints, s);
 	while (__atomic_load_n(&s->step, __ATOMIC_ACQUIRE) != WAITS)
 		usleep(1000);
-	opened = open_perf("a", &perf[0]) && open_perf("b", &perf[1]);
+	opened = bed_counters_in(&perf[0], "a", moves_keys[0]) &&
+		 bed_counters_in(&perf[1], "b", moves_keys[0]);
 	look(&t);
 	for (int i = 0; i < 2; i++) {
 		ours[i] = t.was[i][0];
@@ -336,11 +310,10 @@ static void beside_perf(bool shown)
 		theirs[i] = opened ? bed_counters_read(&perf[i]) - theirs[i] : 0;
 		bed_counters_close(&perf[i]);
 	}
-	printf("# %d moves, page faults in a and b: %llu and %llu; vpmu %s the program for moves: "
-	       "%llu and %llu; perf: %llu and %llu\n",
-	       STINTS, (unsigned long long)s->faults[0], (unsigned long long)s->faults[1],
-	       seen ? "with" : "without", (unsigned long long)ours[0], (unsigned long long)ours[1],
-	       (unsigned long long)theirs[0], (unsigned long long)theirs[1]);
+	printf("# %d moves, page faults in a and b: %lu and %lu; vpmu %s the program for moves: "
+	       "%lu and %lu; perf: %lu and %lu\n",
+	       STINTS, s->faults[0], s->faults[1], seen ? "with" : "without", ours[0], ours[1],
+	       theirs[0], theirs[1]);
 	for (int i = 0; seen && i < 2; i++)
 		cr_expect_eq(ours[i], s->faults[i]);
 	bed_kill(pid);
@@ -357,7 +330,6 @@ Test(bpf_backend_moves, beside_perf)
 /* As documented for such kernels. */
 static void not_shown(enum move_means by, unsigned int programs)
 {
-	const struct bpf_backend_opts o = {.sys = &sys};
 	struct tenants t;
 	struct bpf_backend_usage u;
 	struct job *j;
@@ -366,7 +338,7 @@ static void not_shown(enum move_means by, unsigned int programs)
 	bool as_said;
 
 	only(by);
-	make_tenants(&t, &o);
+	make_tenants(&t, &sys);
 	bpf_backend_usage(t.k, &u);
 	cr_expect(!u.moves && strstr(u.moves_why, "up to the next switch"), "%s", u.moves_why);
 	cr_expect_eq(u.programs, programs);

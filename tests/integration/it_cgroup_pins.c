@@ -8,9 +8,7 @@
 
 Test(cgroup_pins, a_killed_process_loses_nothing)
 {
-	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
-	struct bpf_backend *k = bed_open(&plain);
 	struct bed_counters truth[2];
 	struct bpf_backend_usage u;
 	uint64_t begin[2][2], end[2][2], missed, v;
@@ -18,11 +16,8 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	bool partial;
 	pid_t pid;
 
-	bpf_backend_close(k);
-	bed_pin_dir(dir);
 	for (int i = 0; i < 2; i++)
 		bed_counters(&truth[i], keys[i]);
-	sh->cgroup = bed_cgroup("t");
 	bed_job("t", FAULTS);
 	bed_cgroup("u");
 	bed_spawn("u", work_switches, NULL);
@@ -31,13 +26,13 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	pid = start(sh, first);
 	for (int i = 0; i < 2; i++)
 		begin[1][i] = bed_counters_read(&truth[i]);
-	kill_it(pid);
+	bed_kill(pid);
 	bed_job_go(); /* no process is there */
 	for (int i = 0; i < KILLS; i++) {
 		pid = start(sh, middle);
 		bed_job_go();
 		usleep((useconds_t)(i * 3000));
-		kill_it(pid);
+		bed_kill(pid);
 		bed_job_go();
 	}
 	next(sh, &t);
@@ -48,10 +43,10 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	missed = u.missed + u.moved;
 	for (int i = 0; i < 2; i++)
 		end[0][i] = bed_counters_read(&truth[i]);
-	vpmu_backend_detach(t.root);
+	bed_detach(t.root);
 	for (int i = 0; i < 2; i++)
 		end[1][i] = bed_counters_read(&truth[i]);
-	vpmu_backend_detach(t.tenants);
+	bed_detach(t.tenants);
 	v = t.tenants->values[0].count;
 	/* Where the kernel hides a switch, the value says that it is partial, and for no other
 	 * reason. */
@@ -59,13 +54,11 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	cr_expect(!partial || missed, "partial, and no switch was missed");
 	cr_expect((partial || v >= (1 + 2 * KILLS) * FAULTS) &&
 			  v <= (1 + 2 * KILLS) * FAULTS + SLACK * KILLS,
-		  "%llu faults of the tenant", (unsigned long long)v);
+		  "%lu faults of the tenant", v);
 	for (int i = 0; i < 2; i++) {
 		v = t.root->values[i].count;
-		printf("# %d kills, key %d: %llu, by the test's own events %llu to %llu\n",
-		       KILLS + 1, i, (unsigned long long)v,
-		       (unsigned long long)(end[0][i] - begin[1][i]),
-		       (unsigned long long)(end[1][i] - begin[0][i]));
+		printf("# %d kills, key %d: %lu, by the test's own events %lu to %lu\n", KILLS + 1,
+		       i, v, (end[0][i] - begin[1][i]), (end[1][i] - begin[0][i]));
 		cr_expect(v >= end[0][i] - begin[1][i] && v <= end[1][i] - begin[0][i]);
 	}
 	cr_expect_gt(t.root->values[1].count, 100);
@@ -74,25 +67,17 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	bpf_backend_usage(t.k, &u);
 	cr_expect_eq(u.programs + u.events, 0);
 	cr_expect(!pinned("moves") && !pinned("link"));
-	bed_counting_free(t.root);
-	bed_counting_free(t.tenants);
-	bpf_backend_close(t.k);
-	bed_end();
+	bed_done(t.k);
 }
 
 /* Exact, without anything that can run between the two readings. */
 Test(cgroup_pins, totals_are_taken_over_to_the_count)
 {
-	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
-	struct bpf_backend *k = bed_open(&plain);
 	struct bpf_backend_base a, b;
 	struct tree t;
 
-	bpf_backend_close(k);
-	bed_pin_dir(dir);
-	sh->cgroup = bed_cgroup("t");
-	kill_it(start(sh, first));
+	bed_kill(start(sh, first));
 	tree_open(&t, sh, 1);
 	bed_attach(t.tenants);
 	bpf_backend_base_get(t.tenants, 0, &a);
@@ -102,12 +87,9 @@ Test(cgroup_pins, totals_are_taken_over_to_the_count)
 	cr_expect_eq(bpf_backend_base_set(t.tenants, 0, &b), -EINVAL);
 	cr_expect_eq(bpf_backend_base_set(t.tenants, 0, &sh->tenant[0]), 0);
 	bpf_backend_named(t.k);
-	vpmu_backend_detach(t.tenants);
+	bed_detach(t.tenants);
 	cr_expect_eq(t.tenants->values[0].count, a.total - sh->tenant[0].total);
-	bed_counting_free(t.root);
-	bed_counting_free(t.tenants);
-	bpf_backend_close(t.k);
-	bed_end();
+	bed_done(t.k);
 }
 
 /* ---- missed counts ---------------------------------------------------------------------- */
@@ -151,27 +133,15 @@ static void partial_since(const struct tree *t, uint32_t missed, int what)
 		     before);
 }
 
-static void tree_close(struct tree *t)
-{
-	bed_counting_free(t->root);
-	bed_counting_free(t->tenants);
-	bpf_backend_close(t->k);
-}
-
 /* Switches missed before a session began make no value partial, also after a restart. What was
  * missed since then makes them so, also after a restart. */
 Test(cgroup_pins, what_was_missed_is_taken_over)
 {
-	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
-	struct bpf_backend *k = bed_open(&plain);
 	struct bpf_backend_base was;
 	struct tree t;
 	uint32_t missed;
 
-	bpf_backend_close(k);
-	bed_pin_dir(dir);
-	sh->cgroup = bed_cgroup("t");
 	for (int what = 0; what < 3; what++) {
 		tree_open(&t, sh, what != 0);
 		bpf_backend_named(t.k);
@@ -181,11 +151,11 @@ Test(cgroup_pins, what_was_missed_is_taken_over)
 			bed_attach(t.tenants);
 			bpf_backend_base_get(t.tenants, 0, &was);
 			if (missed_of(&t) != missed)
-				vpmu_backend_detach(t.tenants);
+				bed_detach(t.tenants);
 		} while (missed_of(&t) != missed);
 		partial_since(&t, missed, what);
 		for (int restart = 0; restart < 2; restart++) {
-			tree_close(&t);
+			bed_leave(t.k);
 			tree_open(&t, sh, 1);
 			bed_attach(t.tenants);
 			cr_assert_eq(bpf_backend_base_set(t.tenants, 0, &was), 0);
@@ -195,8 +165,7 @@ Test(cgroup_pins, what_was_missed_is_taken_over)
 				miss(&t, what);
 			partial_since(&t, missed, what);
 		}
-		vpmu_backend_detach(t.tenants);
-		tree_close(&t);
+		bed_close(t.k);
 	}
 	bed_end();
 }
@@ -229,35 +198,20 @@ static void cpus_online(const char *list)
 /* Files of our own with the online CPUs. All else is the host's. */
 static void own_files(void)
 {
-	char cmd[512];
-
 	strcpy(files, "/tmp/vpmu-pins-XXXXXX");
 	cr_assert(mkdtemp(files));
-	snprintf(cmd, sizeof(cmd),
-		 "cd %s && mkdir -p sys/devices/system/cpu && ln -s /proc . && "
-		 "ln -s /sys/kernel /sys/bus sys",
-		 files);
-	cr_assert_eq(system(cmd), 0);
+	bed_system("cd %s && mkdir -p sys/devices/system/cpu && ln -s /proc . && "
+		   "ln -s /sys/kernel /sys/bus sys",
+		   files);
 	cpus_online("0-1\n");
 	dying = bpf_backend_sys_real;
 	dying.files = files;
 	dying.event_open = open_or_die;
 }
 
-static void remove_files(void)
-{
-	char cmd[128];
-
-	snprintf(cmd, sizeof(cmd), "rm -r %s", files);
-	cr_expect_eq(system(cmd), 0);
-}
-
 static void many_open(struct tree *t, const struct shared *sh, int found)
 {
-	const struct bpf_backend_opts o = {.pin_dir = dir, .sys = &dying};
-	char why[512];
-
-	cr_assert_eq(bpf_backend_open(&o, &t->k, why, sizeof(why)), 0, "%s", why);
+	t->k = bed_reopen(&(struct bpf_backend_opts){.pin_dir = dir, .sys = &dying});
 	t->tenant = bed_node(bpf_as_backend(t->k)->root);
 	cr_assert_eq(bpf_backend_name(t->tenant, 77), found);
 	if (!found)
@@ -298,25 +252,14 @@ static void dies(struct shared *sh)
  * counted from then on is exact. */
 Test(cgroup_pins, killed_while_a_cpu_gets_new_events)
 {
-	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
-	struct bpf_backend *k = bed_open(&plain);
 	struct tree t;
-	cpu_set_t set;
-	pid_t pid, job;
+	pid_t pid;
 	int status;
-	char cmd[128];
 
-	bpf_backend_close(k);
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("one CPU");
-	bed_pin_dir(dir);
+	bed_two_cpus();
 	own_files();
-	sh->cgroup = bed_cgroup("t");
-	job = bed_job("t", FAULTS);
-	CPU_ZERO(&set);
-	CPU_SET(1, &set);
-	cr_assert_eq(sched_setaffinity(job, sizeof(set), &set), 0);
+	bed_run_on(bed_job("t", FAULTS), 1);
 	bed_job_go();
 	for (int at = 1; at <= 4; at++) {
 		struct kp_cpu *st;
@@ -335,15 +278,14 @@ Test(cgroup_pins, killed_while_a_cpu_gets_new_events)
 		bpf_backend_named(t.k);
 		bpf_backend_tend(t.k);
 		st = cpu_state(t.k, 1);
-		cr_expect(!st->opening && !st->held, "event %d: %#llx, %#llx", at,
-			  (unsigned long long)st->opening, (unsigned long long)st->held);
+		cr_expect(!st->opening && !st->held, "event %d: %#lx, %#lx", at, st->opening,
+			  st->held);
 		bed_job_go();
 		cr_expect_gt(bed_conserved(bpf_as_backend(t.k)), 0);
-		vpmu_backend_detach(t.tenants);
+		bed_detach(t.tenants);
 		for (int i = 0; i < 2; i++) {
 			v = t.tenants->values[i].count;
-			cr_expect_eq(v, 2 * FAULTS, "event %d, key %d: %llu faults", at, i,
-				     (unsigned long long)v);
+			cr_expect_eq(v, 2 * FAULTS, "event %d, key %d: %lu faults", at, i, v);
 		}
 		cr_expect_lt(t.tenants->values[2].count, 100u);
 		for (int i = 0; i < 4; i++)
@@ -351,12 +293,10 @@ Test(cgroup_pins, killed_while_a_cpu_gets_new_events)
 				  t.tenants->values[i].running_ns <=
 					  t.tenants->values[i].enabled_ns);
 		cr_expect_lt(t.tenants->values[3].count, t.tenants->values[3].enabled_ns + 1000000);
-		bed_counting_free(t.tenants);
-		bpf_backend_close(t.k);
-		snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
-		cr_assert_eq(system(cmd), 0);
+		bed_close(t.k);
+		bed_system("rm -r %s", dir);
 	}
-	remove_files();
+	bed_system("rm -r %s", files);
 	bed_end();
 }
 
@@ -374,16 +314,34 @@ Test(cgroup_pins, killed_while_a_cpu_gets_new_events)
 		cr_expect_null(k_);                                                                \
 	} while (0)
 
+static void pin_fd(int fd, const char *name)
+{
+	cr_assert(fd >= 0 && !bpf_obj_pin(fd, pin_path(name)), "%s: %s", name, strerror(errno));
+	close(fd);
+}
+
 /* Pin a page of @entries cells as @name. */
 static void pin_page(uint32_t entries, const char *name)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
-	char path[128];
-	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "page", 4, sizeof(struct kp_cell), entries, &o);
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	cr_assert(fd >= 0 && !bpf_obj_pin(fd, path), "%s: %s", path, strerror(errno));
-	close(fd);
+	pin_fd(bpf_map_create(BPF_MAP_TYPE_ARRAY, "page", 4, sizeof(struct kp_cell), entries, &o),
+	       name);
+}
+
+/* Somebody else's map in the place of @name. */
+static void pin_other(enum bpf_map_type type, const char *name)
+{
+	cr_assert_eq(unlink(pin_path(name)), 0);
+	pin_fd(bpf_map_create(type, "other", 4, 8, 1, NULL), name);
+}
+
+static int pin_open(const char *name)
+{
+	int fd = bpf_obj_get(pin_path(name));
+
+	cr_assert_geq(fd, 0, "%s", name);
+	return fd;
 }
 
 static unsigned int looks;
@@ -396,15 +354,15 @@ static bool look_again(unsigned int times)
 
 Test(cgroup_pins, what_cannot_be_taken_over_is_refused)
 {
-	const struct bpf_backend_opts plain = {0}, pinned = {.pin_dir = dir},
+	const struct bpf_backend_opts has = {.pin_dir = dir},
 				      waits = {.pin_dir = dir, .busy = look_again};
-	struct bpf_backend *k = bed_open(&plain), *other;
-	char path[128], why[512];
+	struct bpf_backend *k, *other;
+	char why[512];
 	struct kp_cfg cfg;
 	uint32_t zero = 0;
 	int fd;
 
-	bpf_backend_close(k);
+	bed_begin();
 	expect_refused("/tmp/vpmu-not-bpf", -EOPNOTSUPP, "mount -t bpf");
 	expect_refused("/nowhere/at/all", -ENOENT, "/nowhere/at/all");
 	bed_pin_dir(dir);
@@ -417,7 +375,7 @@ Test(cgroup_pins, what_cannot_be_taken_over_is_refused)
 	cr_assert_eq(chown(dir, 0, 0), 0);
 
 	/* Another process has them. Who waits for them looks again as often as it wants to. */
-	cr_assert_eq(bpf_backend_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	k = bed_reopen(&has);
 	expect_refused(dir, -EBUSY, "another process");
 	cr_expect_eq(bpf_backend_open(&waits, &other, why, sizeof(why)), -EBUSY);
 	cr_expect_eq(looks, 4u);
@@ -425,18 +383,14 @@ Test(cgroup_pins, what_cannot_be_taken_over_is_refused)
 
 	/* A page that a process pinned before it ended, but did not put into its map yet. */
 	pin_page(KP_PAGE_CELLS, "cells-7");
-	cr_assert_eq(bpf_backend_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
-	bpf_backend_close(k);
+	bpf_backend_close(bed_reopen(&has));
 	/* One that is somebody else's. */
 	pin_page(KP_PAGE_CELLS / 2, "cells-8");
 	expect_refused(dir, -EINVAL, "the maps of the BPF program");
-	snprintf(path, sizeof(path), "%s/cells-8", dir);
-	cr_assert_eq(unlink(path), 0);
+	cr_assert_eq(unlink(pin_path("cells-8")), 0);
 
 	/* Another version's. */
-	snprintf(path, sizeof(path), "%s/cfg", dir);
-	fd = bpf_obj_get(path);
-	cr_assert_geq(fd, 0);
+	fd = pin_open("cfg");
 	cr_assert_eq(bpf_map_lookup_elem(fd, &zero, &cfg), 0);
 	cfg.schema++;
 	cr_assert_eq(bpf_map_update_elem(fd, &zero, &cfg, 0), 0);
@@ -446,20 +400,12 @@ Test(cgroup_pins, what_cannot_be_taken_over_is_refused)
 	close(fd);
 
 	/* One map is somebody else's: it stays as it is. */
-	snprintf(path, sizeof(path), "%s/cells", dir);
-	cr_assert_eq(unlink(path), 0);
-	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "other", 4, 8, 1, NULL);
-	cr_assert_eq(bpf_obj_pin(fd, path), 0);
-	close(fd);
+	pin_other(BPF_MAP_TYPE_ARRAY, "cells");
 	expect_refused(dir, -EBUSY, "cells");
-	cr_expect_eq(access(path, F_OK), 0);
+	cr_expect(pinned("cells"));
 
 	/* Something that is no map of ours at all. */
-	snprintf(path, sizeof(path), "%s/cfg", dir);
-	cr_assert_eq(unlink(path), 0);
-	fd = bpf_map_create(BPF_MAP_TYPE_HASH, "other", 4, 8, 1, NULL);
-	cr_assert_eq(bpf_obj_pin(fd, path), 0);
-	close(fd);
+	pin_other(BPF_MAP_TYPE_HASH, "cfg");
 	expect_refused(dir, -EBUSY, "not a map of vpmu");
 	bed_end();
 }
@@ -468,25 +414,23 @@ Test(cgroup_pins, what_cannot_be_taken_over_is_refused)
  * new node gets that account. */
 Test(cgroup_pins, a_binding_to_no_node_is_the_roots)
 {
-	const struct bpf_backend_opts plain = {0}, pinned = {.pin_dir = dir};
-	struct bpf_backend *k = bed_open(&plain);
+	const struct bpf_backend_opts pinned = {.pin_dir = dir};
 	struct vpmu_backend_node *n;
-	uint64_t id = bed_cgroup("lost");
+	struct bpf_backend *k;
 	uint32_t account = 0, next;
-	char path[128], why[512];
+	uint64_t id;
 	int fd;
 
-	bpf_backend_close(k);
+	bed_begin();
 	bed_pin_dir(dir);
-	cr_assert_eq(bpf_backend_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	id = bed_cgroup("lost");
+	k = bed_reopen(&pinned);
 	cr_assert_eq(bpf_backend_bind_cgroup(bed_node(bpf_as_backend(k)->root), id), 0);
 	next = k->cfg->nr_accounts;
-	snprintf(path, sizeof(path), "%s/cgroups", dir);
-	fd = bpf_obj_get(path);
-	cr_assert_geq(fd, 0);
+	fd = pin_open("cgroups");
 	cr_assert_eq(bpf_map_update_elem(fd, &id, &next, 0), 0);
 	bpf_backend_close(k);
-	cr_assert_eq(bpf_backend_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	k = bed_reopen(&pinned);
 	bpf_backend_named(k);
 	n = bed_node(bpf_as_backend(k)->root);
 	cr_assert_eq(bpf_map_lookup_elem(fd, &id, &account), 0);
@@ -494,6 +438,5 @@ Test(cgroup_pins, a_binding_to_no_node_is_the_roots)
 	cr_expect_eq(account, KP_ROOT, "%u; the new node has %u", account, knode_of(n)->account);
 	cr_expect_neq(account, knode_of(n)->account);
 	cr_expect_eq(bind_cgroup_node(k, id), &k->root);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }

@@ -111,12 +111,9 @@ static void take(unsigned int i)
 static void work(void *arg)
 {
 	const struct worker *w = arg;
-	cpu_set_t one;
 	char c;
 
-	CPU_ZERO(&one);
-	CPU_SET(0, &one);
-	sched_setaffinity(0, sizeof(one), &one);
+	bed_run_on(0, 0);
 	close(w->start[1]);
 	while (read(w->start[0], &c, 1) == 1) {
 		if (c == 'n')
@@ -155,35 +152,29 @@ static uint64_t involuntary(pid_t pid)
 struct bed {
 	struct bpf_backend *k;
 	struct vpmu_counting *a, *other, *list;
-	bool *cpus;
 };
 
 static void bed_make(struct bed *b)
 {
-	const struct bpf_backend_opts o = {0};
+	static const bool cpu_0[1024] = {true};
 	struct vpmu_backend_node *a;
 
-	b->k = bed_open(&o);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	cr_assert_neq(shared, MAP_FAILED);
+	b->k = bed_open(NULL);
+	cr_assert_leq(b->k->nr_cpus, sizeof(cpu_0));
+	shared = bed_share(sizeof(*shared));
 	a = bed_node(bpf_as_backend(b->k)->root);
-	b->cpus = calloc(b->k->nr_cpus, sizeof(*b->cpus));
-	cr_assert(b->cpus);
-	b->cpus[0] = true;
 	b->a = b->list = bed_counting(a, key, 2, NULL);
 	b->other = b->list = bed_counting(bpf_as_backend(b->k)->other, key, 2, b->list);
 	for (unsigned int i = 0; i < WORKERS; i++) {
 		struct worker *w = &workers[i];
 
 		cr_assert_eq(pipe(w->start) | pipe(w->done), 0);
-		w->n = bed_node(i < 2 ? a : bpf_as_backend(b->k)->root);
-		cr_assert_eq(bpf_backend_bind_cgroup(w->n, bed_cgroup(names[i])), 0);
+		w->n = bed_tenant(i < 2 ? a : bpf_as_backend(b->k)->root, names[i]);
 		w->pid = bed_spawn(names[i], work, w);
 		w->c = b->list = bed_counting(w->n, key, 2, b->list);
 	}
 	for (struct vpmu_counting *c = b->list; c; c = c->next)
-		c->cpus = b->cpus;
+		c->cpus = cpu_0;
 	bed_attach(b->list);
 }
 
@@ -203,17 +194,7 @@ static void bed_run(struct bed *b, const char *jobs)
 			cr_assert_eq(read(workers[i].done[0], &c, 1), 1);
 	for (unsigned int i = 0; i < WORKERS; i++)
 		workers[i].switches = involuntary(workers[i].pid) - workers[i].switches;
-	vpmu_backend_flush(b->list);
-	b->list->source->ops->read_list(b->list);
-}
-
-static void bed_done(struct bed *b)
-{
-	vpmu_backend_detach(b->list);
-	bed_counting_free(b->list);
-	bpf_backend_close(b->k);
-	bed_end();
-	free(b->cpus);
+	bed_read(b->list);
 }
 
 /* A single task per tenant: whoever takes its place is of another one. */
@@ -227,8 +208,8 @@ Test(cgroup_preempted, without_a_sibling_it_is_every_involuntary_switch)
 		const struct vpmu_value *v = &workers[i].c->values[0];
 
 		printf("# %s: %lu of %lu involuntary switches to others, of %lu switches%s\n",
-		       names[i], (unsigned long)v->count, (unsigned long)workers[i].switches,
-		       (unsigned long)workers[i].c->values[1].count, v->partial ? ", partial" : "");
+		       names[i], v->count, workers[i].switches, workers[i].c->values[1].count,
+		       v->partial ? ", partial" : "");
 		cr_expect(v->supported);
 		cr_expect_gt(workers[i].switches, 0);
 		cr_expect_gt(workers[i].c->values[1].count, workers[i].switches,
@@ -240,7 +221,7 @@ Test(cgroup_preempted, without_a_sibling_it_is_every_involuntary_switch)
 	}
 	cr_expect_eq(b.a->values[0].count, workers[0].c->values[0].count);
 	cr_expect_eq(workers[1].c->values[0].count, 0);
-	bed_done(&b);
+	bed_done(b.k);
 }
 
 /* Two tasks of one tenant that give the CPU to each other, and one of another that takes it NAPS
@@ -256,9 +237,8 @@ Test(cgroup_preempted, a_sibling_is_no_other)
 	own = workers[0].switches + workers[1].switches - others;
 	printf("# %lu involuntary switches to another tenant, %lu to the own; the other one and "
 	       "the host left the CPU %lu and %lu times%s\n",
-	       (unsigned long)others, (unsigned long)own,
-	       (unsigned long)workers[2].c->values[1].count,
-	       (unsigned long)b.other->values[1].count, b.a->values[0].partial ? " (partial)" : "");
+	       others, own, workers[2].c->values[1].count, b.other->values[1].count,
+	       b.a->values[0].partial ? " (partial)" : "");
 	cr_expect_eq(others, workers[0].c->values[0].count + workers[1].c->values[0].count);
 	cr_expect_leq(others, workers[0].switches + workers[1].switches);
 	cr_expect_gt(own, 0);
@@ -266,5 +246,5 @@ Test(cgroup_preempted, a_sibling_is_no_other)
 	cr_expect_leq(others, workers[2].c->values[1].count + b.other->values[1].count + WORKERS);
 	if (!b.a->values[0].partial)
 		cr_expect_geq(others, NAPS);
-	bed_done(&b);
+	bed_done(b.k);
 }

@@ -33,15 +33,6 @@ static const vpmu_key_t keys[] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_S
 				  SW(PERF_COUNT_SW_CPU_MIGRATIONS)};
 enum { KEYS = 3 };
 
-static void run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
 static void take_faults(size_t pages)
 {
 	char *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
@@ -66,8 +57,7 @@ static void report(const struct bpf_backend *k)
 	struct bpf_backend_usage u;
 
 	bpf_backend_usage((struct bpf_backend *)k, &u);
-	printf("# %llu switches were hidden; tasks that move: %s\n", (unsigned long long)u.missed,
-	       u.moves_why);
+	printf("# %lu switches were hidden; tasks that move: %s\n", u.missed, u.moves_why);
 	fflush(stdout);
 }
 
@@ -93,7 +83,7 @@ static void work_naps(void *arg)
 	const struct timespec ms = {0, 1000000};
 	struct sleeper *s = arg;
 
-	run_on(0);
+	bed_run_on(0, 0);
 	nanosleep(&ms, NULL);
 	s->from = my_faults();
 	__atomic_store_n(&s->step, 1, __ATOMIC_RELEASE);
@@ -109,7 +99,7 @@ static void work_naps(void *arg)
 
 static void work_on_cpu_0(void *arg)
 {
-	run_on(0);
+	bed_run_on(0, 0);
 	for (;;)
 		take_faults(64);
 }
@@ -117,18 +107,15 @@ static void work_on_cpu_0(void *arg)
 /* @times: sessions one after another, each with the program attached anew. */
 static void beside_a_faulter(unsigned int times)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
-	struct vpmu_backend_node *n = bed_node(bpf_as_backend(k)->root);
+	struct bpf_backend *k = bed_open(NULL);
+	struct vpmu_backend_node *n = bed_tenant(bpf_as_backend(k)->root, "b");
 	unsigned int honest = 0;
 
-	cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup("b")), 0);
 	bed_cgroup("host");
 	bed_spawn("host", work_on_cpu_0, NULL);
 	for (unsigned int i = 0; i < times; i++) {
 		struct vpmu_counting *c = bed_counting(n, keys, 1, NULL);
-		struct sleeper *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
-					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		struct sleeper *s = bed_share(sizeof(*s));
 		pid_t pid = bed_spawn("b", work_naps, s);
 		uint64_t truth;
 
@@ -138,11 +125,10 @@ static void beside_a_faulter(unsigned int times)
 		__atomic_store_n(&s->step, 2, __ATOMIC_RELEASE);
 		while (__atomic_load_n(&s->step, __ATOMIC_ACQUIRE) != 3)
 			usleep(1000);
-		vpmu_backend_detach(c);
+		bed_detach(c);
 		truth = s->to - s->from;
-		printf("# faults of a tenant that sleeps: %llu, charged %llu%s\n",
-		       (unsigned long long)truth, (unsigned long long)c->values[0].count,
-		       c->values[0].partial ? ", partial" : "");
+		printf("# faults of a tenant that sleeps: %lu, charged %lu%s\n", truth,
+		       c->values[0].count, c->values[0].partial ? ", partial" : "");
 		/* Its faults between the attach and its own first reading, and the other way. */
 		honest += is_honest(c, 0, 0, truth + 20);
 		bed_kill(pid);
@@ -151,8 +137,7 @@ static void beside_a_faulter(unsigned int times)
 	}
 	report(k);
 	cr_expect_eq(honest, times, "%u of %u", honest, times);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 Test(cgroup_rows, one_that_sleeps_beside_one_that_faults)
@@ -174,7 +159,7 @@ static void work_host(void *arg)
 	uint64_t had;
 	pid_t pid;
 
-	run_on(0);
+	bed_run_on(0, 0);
 	for (int i = 0; i < 6; i++) {
 		pid = fork();
 		if (!pid) {
@@ -202,46 +187,37 @@ static void work_host(void *arg)
 
 Test(cgroup_rows, one_that_tasks_move_into)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *host, *b;
-	struct vpmu_backend_node *hn = bed_node(s->root), *bn = bed_node(s->root);
-	struct mover *m =
-		mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct mover *m = bed_share(sizeof(*m));
 	pid_t pid;
 
 	bed_controllers();
-	cr_assert_eq(bpf_backend_bind_cgroup(bn, bed_cgroup("b")), 0);
-	cr_assert_eq(bpf_backend_bind_cgroup(hn, bed_cgroup("host")), 0);
-	b = bed_counting(bn, keys, 1, NULL);
-	host = bed_counting(hn, keys, 1, b);
+	b = bed_counting(bed_tenant(s->root, "b"), keys, 1, NULL);
+	host = bed_counting(bed_tenant(s->root, "host"), keys, 1, b);
 	bed_attach(host);
 	pid = bed_spawn("host", work_host, m);
 	do
 		usleep(50000);
 	while (!bed_asleep(pid) || __atomic_load_n(&m->others, __ATOMIC_RELAXED) < 30000);
 	usleep(100000);
-	vpmu_backend_detach(host);
-	printf("# the tenant's faults: %llu, charged %llu%s; those of the others: %llu, charged "
-	       "%llu%s\n",
-	       (unsigned long long)m->own, (unsigned long long)b->values[0].count,
-	       b->values[0].partial ? ", partial" : "", (unsigned long long)m->others,
-	       (unsigned long long)host->values[0].count,
-	       host->values[0].partial ? ", partial" : "");
+	bed_detach(host);
+	printf("# the tenant's faults: %lu, charged %lu%s; those of the others: %lu, charged "
+	       "%lu%s\n",
+	       m->own, b->values[0].count, b->values[0].partial ? ", partial" : "", m->others,
+	       host->values[0].count, host->values[0].partial ? ", partial" : "");
 	report(k);
 	/* The end of each process, and of the host's what forks and waits, are not in the numbers.
 	 */
 	cr_expect(is_honest(b, 0, m->own, m->own + 3 * 60));
 	cr_expect(is_honest(host, 0, m->others, m->others + 12 * 200));
-	bed_counting_free(host);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 /* ---- churn, beside perf ---------------------------------------------------------------------- */
 
-enum { GROUPS = 20, MAX_PERF = 64 };
+enum { GROUPS = 20 };
 
 static char names[GROUPS][8];
 
@@ -288,24 +264,6 @@ static void work_churn(void *arg)
 		pause();
 }
 
-/* perf's own events of a cgroup, as those of perf stat --for-each-cgroup. False: not possible. */
-static bool open_perf(const char *name, vpmu_key_t key, struct bed_counters *c)
-{
-	struct perf_event_attr attr;
-	int dir = bed_open_cgroup(name), fd;
-
-	cr_assert_eq(vpmu_key_to_attr(key, &attr), 0);
-	c->nr = 0;
-	for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_ONLN) && cpu < MAX_PERF; cpu++) {
-		fd = (int)syscall(SYS_perf_event_open, &attr, dir, cpu, -1,
-				  PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
-		if (fd >= 0)
-			c->fd[c->nr++] = fd;
-	}
-	close(dir);
-	return c->nr > 0;
-}
-
 /* The rows of the churn; shared by the processes that count them one after another. */
 static struct rows {
 	uint64_t cgroup[GROUPS];
@@ -316,11 +274,8 @@ static struct rows {
 /* Counts all cgroups. @pins: NULL, or where the pins are; @found: those of a former process. */
 static struct bpf_backend *rows_open(const char *pins, bool found, struct vpmu_counting **row)
 {
-	const struct bpf_backend_opts o = {.pin_dir = pins};
-	struct bpf_backend *k;
-	char why[512];
+	struct bpf_backend *k = bed_reopen(&(struct bpf_backend_opts){.pin_dir = pins});
 
-	cr_assert_eq(bpf_backend_open(&o, &k, why, sizeof(why)), 0, "%s", why);
 	for (unsigned int i = 0; i < GROUPS; i++) {
 		struct vpmu_backend_node *n = bed_node(bpf_as_backend(k)->root);
 
@@ -336,7 +291,6 @@ static struct bpf_backend *rows_open(const char *pins, bool found, struct vpmu_c
 static void rows_of_former(const char *pins, struct vpmu_counting **row)
 {
 	pid_t pid = bed_fork();
-	int status;
 
 	if (!pid) {
 		rows_open(pins, false, row);
@@ -347,10 +301,7 @@ static void rows_of_former(const char *pins, struct vpmu_counting **row)
 		for (;;)
 			pause();
 	}
-	while (!__atomic_load_n(&rows->ready, __ATOMIC_ACQUIRE)) {
-		cr_assert_eq(waitpid(pid, &status, WNOHANG), 0, "it ended: %#x", status);
-		usleep(1000);
-	}
+	bed_wait(pid, &rows->ready);
 	bed_kill(pid);
 }
 
@@ -362,22 +313,20 @@ static void churn_beside_perf(bool away)
 	static char dir[BED_PIN_DIR];
 	const char *many = getenv("IT_CGROUP_ROWS"), *pins = away ? dir : NULL;
 	const unsigned int processes = many ? (unsigned int)atoi(many) : 200;
-	const struct bpf_backend_opts plain = {0};
-	struct bpf_backend *k = bed_open(&plain);
+	struct bpf_backend *k = NULL;
 	struct vpmu_counting *row[GROUPS], *list;
-	struct churn *c =
-		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct churn *c = bed_share(sizeof(*c));
 	unsigned int partial = 0;
 	bool opened = true;
 
-	bpf_backend_close(k);
-	rows = mmap(NULL, sizeof(*rows), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bed_begin();
+	rows = bed_share(sizeof(*rows));
 	bed_controllers();
 	for (unsigned int i = 0; i < GROUPS; i++) {
 		snprintf(names[i], sizeof(names[i]), "g%u", i);
 		rows->cgroup[i] = bed_cgroup(names[i]);
 		for (int j = 0; j < KEYS; j++)
-			opened &= open_perf(names[i], keys[j], &perf[i][j]);
+			opened &= bed_counters_in(&perf[i][j], names[i], keys[j]);
 	}
 	if (!opened)
 		cr_skip_test("no perf events of cgroups");
@@ -417,8 +366,7 @@ static void churn_beside_perf(bool away)
 			if (v->count == truth || v->partial)
 				continue;
 			wrong++;
-			printf("# %s of %s: %llu, perf %llu\n", what[j], names[i],
-			       (unsigned long long)v->count, (unsigned long long)truth);
+			printf("# %s of %s: %lu, perf %lu\n", what[j], names[i], v->count, truth);
 		}
 		printf("# %s: %u of %u rows are perf's, %u are neither that nor partial\n", what[j],
 		       right, GROUPS, wrong);
@@ -430,10 +378,7 @@ static void churn_beside_perf(bool away)
 	for (unsigned int i = 0; i < GROUPS; i++)
 		for (int j = 0; j < KEYS; j++)
 			bed_counters_close(&perf[i][j]);
-	vpmu_backend_detach(list);
-	bed_counting_free(list);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 Test(cgroup_rows, are_those_of_perf_or_partial)
@@ -453,31 +398,24 @@ Test(cgroup_rows, are_those_of_perf_while_nobody_is_there)
 Test(cgroup_rows, a_removed_node_stays_in_the_count_of_its_cpu)
 {
 	enum { FAULTS = 1000, MORE = 100 };
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
-	struct vpmu_backend_node *n = bed_node(bpf_as_backend(k)->root), *below = bed_node(n);
+	struct bpf_backend *k = bed_open(NULL);
+	struct vpmu_backend_node *n = bed_node(bpf_as_backend(k)->root);
+	struct vpmu_backend_node *below = bed_tenant(n, "b");
 	struct vpmu_counting *all = bed_counting(n, keys, 1, NULL);
 	struct vpmu_counting *rest = bed_counting(n, keys, 1, all);
 	struct vpmu_counting *zero = bed_counting(n, keys, 1, rest);
 	bool *is_zero = calloc(k->nr_cpus, sizeof(bool));
 	bool *is_rest = calloc(k->nr_cpus, sizeof(bool));
-	cpu_set_t set;
-	pid_t job;
 
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
 		*(cpu ? &is_rest[cpu] : &is_zero[cpu]) = true;
 	zero->cpus = is_zero;
 	rest->cpus = is_rest;
-	cr_assert_eq(bpf_backend_bind_cgroup(below, bed_cgroup("b")), 0);
-	job = bed_job("b", FAULTS);
-	CPU_ZERO(&set);
-	CPU_SET(0, &set);
-	cr_assert_eq(sched_setaffinity(job, sizeof(set), &set), 0);
+	bed_run_on(bed_job("b", FAULTS), 0);
 	bed_attach(zero);
 	for (uint64_t want = FAULTS; want <= 2 * FAULTS; want += FAULTS) {
 		bed_job_go();
-		vpmu_backend_flush(zero);
-		zero->source->ops->read_list(zero);
+		bed_read(zero);
 		cr_expect(is_honest(zero, 0, want, want + MORE), "%lu faults, %lu counted", want,
 			  zero->values[0].count);
 		cr_expect(is_honest(rest, 0, 0, MORE), "%lu on other CPUs", rest->values[0].count);
@@ -491,10 +429,7 @@ Test(cgroup_rows, a_removed_node_stays_in_the_count_of_its_cpu)
 		cr_assert_eq(k->nr_removed, 0);
 	}
 	report(k);
-	vpmu_backend_detach(zero);
-	bed_counting_free(zero);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 	free(is_zero);
 	free(is_rest);
 }

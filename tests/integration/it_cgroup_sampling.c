@@ -43,9 +43,7 @@ static void take(void *arg, const struct vpmu_backend_sample *v)
 
 static void setup(const struct sample_sys *sys)
 {
-	const struct bpf_backend_opts o = {.sample_sys = sys};
-
-	k = bed_open(&o);
+	k = bed_open(&(struct bpf_backend_opts){.sample_sys = sys});
 	s = bpf_as_backend(k);
 	tenant = bed_node(s->root);
 	vm = bed_node(tenant);
@@ -54,13 +52,12 @@ static void setup(const struct sample_sys *sys)
 	cr_assert_eq(bpf_backend_bind_cgroup(tenant, cgroup), 0);
 	vmm = bed_spawn("a", work_sleeps, NULL);
 	other = bed_spawn("a", work_sleeps, NULL);
-	cr_assert_eq(bpf_backend_bind_task(vcpu, vmm, bed_start_time(vmm)), 0);
+	bed_bind_task(vcpu, vmm);
 }
 
 static void end(void)
 {
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 	cr_expect_eq(fake_events(), 0u);
 }
 
@@ -350,7 +347,7 @@ Test(it_cgroup_sampling, branch_records_of_vcpu_threads)
 	cr_expect_eq(vpmu_backend_branches_attach(s->root, ALL_CTL), -EBUSY);
 	/* vCPUs to come. */
 	second = bed_node(vm);
-	cr_assert_eq(bpf_backend_bind_task(second, other, bed_start_time(other)), 0);
+	bed_bind_task(second, other);
 	put_branches(other, 0x300);
 	cr_expect_eq(newest(second), 0x300u);
 	vpmu_backend_branches_usage(s, &u);
@@ -446,8 +443,8 @@ Test(it_cgroup_sampling, the_real_clock)
 	vpmu_backend_sample_state(a, &st);
 	cr_expect_geq(mine.n, 50u);
 	cr_expect_leq(mine.n, all.n);
-	cr_expect_leq(all.n + st.lost, all_v.count / 1000000, "%u samples in %llu ns", all.n,
-		      (unsigned long long)all_v.count);
+	cr_expect_leq(all.n + st.lost, all_v.count / 1000000, "%u samples in %lu ns", all.n,
+		      all_v.count);
 	cr_expect_gt(mine_v.count, 0u);
 	cr_expect_leq(mine_v.count, all_v.count);
 	cr_expect_eq(last.serial, tenant->serial);

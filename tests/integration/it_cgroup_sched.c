@@ -45,11 +45,8 @@ static uint64_t cpu_ns(void)
 static void *vcpu(void *arg)
 {
 	struct vcpu *v = arg;
-	cpu_set_t one;
 
-	CPU_ZERO(&one);
-	CPU_SET(0, &one);
-	sched_setaffinity(0, sizeof(one), &one);
+	bed_run_on(0, 0);
 	v->tid = (pid_t)syscall(SYS_gettid);
 	sem_post(&v->done);
 	for (;;) {
@@ -129,9 +126,9 @@ struct bed {
 	struct vpmu_counting *list, *row[VCPUS], *vms[2], *sum;
 };
 
-static void bed_make(struct bed *b, const struct bpf_backend_opts *o)
+static void bed_make(struct bed *b)
 {
-	*b = (struct bed){.k = bed_open(o)};
+	*b = (struct bed){.k = bed_open(NULL)};
 	start();
 	burn(); /* before the attach: not counted */
 	b->tenant = bed_node(bpf_as_backend(b->k)->root);
@@ -144,39 +141,24 @@ static void bed_make(struct bed *b, const struct bpf_backend_opts *o)
 		pid_t tid = vcpus[i].tid;
 
 		b->n[i] = bed_node(b->vm[i / 2]);
-		cr_assert_eq(bpf_backend_bind_task(b->n[i], tid, bed_start_time(tid)), 0);
+		bed_bind_task(b->n[i], tid);
 		b->row[i] = b->list = bed_counting(b->n[i], key, 2, b->list);
 	}
 	bed_attach(b->list);
 }
 
-static void bed_read(const struct bed *b)
-{
-	vpmu_backend_flush(b->list);
-	b->list->source->ops->read_list(b->list);
-}
-
-static void bed_done(struct bed *b)
-{
-	vpmu_backend_detach(b->list);
-	bed_counting_free(b->list);
-	bpf_backend_close(b->k);
-	bed_end();
-}
-
 Test(cgroup_sched, values_are_the_kernels_own_figures)
 {
-	const struct bpf_backend_opts o = {0};
 	struct bpf_backend_usage u;
 	uint64_t was[VCPUS][3], now[3], waits = 0, switches = 0;
 	struct bed b;
 
-	bed_make(&b, &o);
+	bed_make(&b);
 	for (int i = 0; i < VCPUS; i++)
 		figures(vcpus[i].tid, was[i]);
 	for (int round = 0; round < 2; round++) {
 		burn();
-		bed_read(&b);
+		bed_read(b.list);
 		for (int i = 0; i < VCPUS; i++) {
 			figures(vcpus[i].tid, now);
 			for (int e = 0; e < 2; e++) {
@@ -185,8 +167,7 @@ Test(cgroup_sched, values_are_the_kernels_own_figures)
 				cr_expect(v->supported && !v->partial);
 				cr_expect_eq(v->count, now[e] - was[i][e],
 					     "vCPU %d, figure %d: %lu counted, %lu in /proc", i, e,
-					     (unsigned long)v->count,
-					     (unsigned long)(now[e] - was[i][e]));
+					     v->count, (now[e] - was[i][e]));
 				cr_expect_eq(v->enabled_ns, v->running_ns);
 				cr_expect_eq(v->enabled_ns, now[2] - was[i][2]);
 			}
@@ -202,7 +183,7 @@ Test(cgroup_sched, values_are_the_kernels_own_figures)
 	switches = b.sum->values[1].count;
 	printf("# 4 threads on one CPU, %d ms of work each, twice: waited %.0f ms, %lu involuntary "
 	       "switches\n",
-	       BURN_MS, (double)waits / 1e6, (unsigned long)switches);
+	       BURN_MS, (double)waits / 1e6, switches);
 	/* Each waits for the others, at least for a part of the time. */
 	cr_expect_gt(waits, 2 * BURN_MS * 1000000ULL);
 	cr_expect_gt(switches, 0);
@@ -210,23 +191,22 @@ Test(cgroup_sched, values_are_the_kernels_own_figures)
 	bpf_backend_usage(b.k, &u);
 	cr_expect_eq(u.programs, 0);
 	cr_expect_eq(u.events, 0);
-	bed_done(&b);
+	bed_done(b.k);
 }
 
 Test(cgroup_sched, a_thread_that_ends_is_marked)
 {
-	const struct bpf_backend_opts o = {0};
 	struct bed b;
 	uint64_t last;
 
-	bed_make(&b, &o);
+	bed_make(&b);
 	burn();
-	bed_read(&b);
+	bed_read(b.list);
 	last = b.row[3]->values[0].count;
 	vcpus[3].ends = true;
 	sem_post(&vcpus[3].go);
 	pthread_join(vcpus[3].thread, NULL);
-	bed_read(&b);
+	bed_read(b.list);
 	for (int e = 0; e < 2; e++) {
 		cr_expect(b.row[3]->values[e].partial);
 		cr_expect(b.vms[1]->values[e].partial);
@@ -236,30 +216,29 @@ Test(cgroup_sched, a_thread_that_ends_is_marked)
 	}
 	cr_expect_eq(b.row[3]->values[0].count, last);
 	bpf_backend_unbind_task(b.n[3], vcpus[3].tid);
-	bed_read(&b);
+	bed_read(b.list);
 	cr_expect_eq(b.row[3]->values[0].count, last);
-	bed_done(&b);
+	bed_done(b.k);
 }
 
 /* What a vCPU has counted is its VM's when it goes, and another node's from then on if it moves. */
 Test(cgroup_sched, a_thread_that_moves_takes_nothing_along)
 {
-	const struct bpf_backend_opts o = {0};
 	uint64_t was[3], now[3], first, before;
 	struct bed b;
 
-	bed_make(&b, &o);
+	bed_make(&b);
 	figures(vcpus[0].tid, was);
 	burn();
-	cr_assert_eq(bpf_backend_bind_task(b.n[2], vcpus[0].tid, bed_start_time(vcpus[0].tid)), 0);
+	bed_bind_task(b.n[2], vcpus[0].tid);
 	figures(vcpus[0].tid, now);
-	bed_read(&b);
+	bed_read(b.list);
 	first = b.row[0]->values[0].count;
 	cr_expect_eq(first, now[0] - was[0]);
 	before = b.row[2]->values[0].count;
 	figures(vcpus[0].tid, was);
 	burn();
-	bed_read(&b);
+	bed_read(b.list);
 	cr_expect_eq(b.row[0]->values[0].count, first);
 	figures(vcpus[0].tid, now);
 	cr_expect_geq(b.row[2]->values[0].count - before, now[0] - was[0]);
@@ -267,11 +246,11 @@ Test(cgroup_sched, a_thread_that_moves_takes_nothing_along)
 	bpf_backend_unbind_task(b.n[2], vcpus[0].tid);
 	before = b.vms[1]->values[0].count;
 	burn();
-	bed_read(&b);
+	bed_read(b.list);
 	cr_expect_not(b.row[0]->values[0].partial);
 	cr_expect_not(b.row[2]->values[0].partial);
 	cr_expect_gt(b.vms[1]->values[0].count, before);
-	bed_done(&b);
+	bed_done(b.k);
 }
 
 /* ---- cost ----------------------------------------------------------------------------------- */
@@ -331,7 +310,7 @@ static void many_start(struct many *m)
 			m->list = bed_counting(vm, key, 2, m->list);
 		}
 		n = bed_node(vm);
-		cr_assert_eq(bpf_backend_bind_task(n, m->tid[i], bed_start_time(m->tid[i])), 0);
+		bed_bind_task(n, m->tid[i]);
 		sleeps(m->tid[i]);
 		figures(m->tid[i], m->was[i]);
 	}
@@ -369,7 +348,7 @@ static void many_compare(const struct many *m, const char *how)
 			cr_expect(c->values[e].supported && !c->values[e].partial);
 			cr_expect_eq(c->values[e].count, sum[e],
 				     "%s, VM %u, figure %d: %lu counted, %lu in /proc", how, i / 4,
-				     e, (unsigned long)c->values[e].count, (unsigned long)sum[e]);
+				     e, c->values[e].count, sum[e]);
 			cr_expect_eq(c->values[e].enabled_ns, sum[2]);
 		}
 	}
@@ -412,8 +391,7 @@ static void many_few(const struct many *m)
 	vpmu_backend_flush(m->list);
 	cr_assert_eq(m->k->sched.pass, pass);
 	c->next = rest;
-	vpmu_backend_flush(m->list);
-	m->list->source->ops->read_list(m->list);
+	bed_read(m->list);
 	cr_assert_eq(m->k->sched.pass, pass + 1);
 	many_compare(m, "by both");
 }
@@ -424,12 +402,11 @@ static void many_few(const struct many *m)
  */
 Test(cgroup_sched, many_threads_are_read)
 {
-	const struct bpf_backend_opts o = {0};
 	static struct many m; /* the threads use it until the process ends */
 
 	m.nr = getenv("IT_CGROUP_SCHED") ? (unsigned int)atoi(getenv("IT_CGROUP_SCHED")) / 4 * 4
 					 : 600;
-	m.k = bed_open(&o);
+	m.k = bed_open(NULL);
 	many_start(&m);
 	cr_assert(m.k->sched.tasks, "the kernel refuses the iterator");
 	many_rounds(&m, "by the iterator");
@@ -448,13 +425,9 @@ Test(cgroup_sched, many_threads_are_read)
 	ends = m.tid[m.nr - 1];
 	many_turn(&m, m.nr - 1);
 	pthread_join(m.thread[m.nr - 1], NULL);
-	vpmu_backend_flush(m.list);
-	m.list->source->ops->read_list(m.list);
+	bed_read(m.list);
 	for (const struct vpmu_counting *c = m.list; c; c = c->next)
 		for (int e = 0; e < 2; e++)
 			cr_expect_eq(c->values[e].partial, c == m.list);
-	vpmu_backend_detach(m.list);
-	bed_counting_free(m.list);
-	bpf_backend_close(m.k);
-	bed_end();
+	bed_done(m.k);
 }

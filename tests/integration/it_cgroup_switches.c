@@ -75,26 +75,9 @@ static long wait_until_asleep(pid_t pid)
 	return n;
 }
 
-static uint64_t value(struct vpmu_counting *c)
-{
-	vpmu_backend_flush(c);
-	vpmu_backend_read(c);
-	return c->values[0].count;
-}
-
-static void stay_on_one_cpu(void)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(sched_getcpu(), &set);
-	cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
 Test(bpf_backend_switches, are_the_schedulers_for_each_tenant)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
 	struct worker w[WORKERS];
 	struct vpmu_counting *list = NULL;
@@ -103,12 +86,12 @@ Test(bpf_backend_switches, are_the_schedulers_for_each_tenant)
 	uint64_t missed;
 	char name[8], c = 0;
 
-	stay_on_one_cpu();
+	bed_run_on(0, sched_getcpu());
 	for (unsigned int i = 0; i < WORKERS; i++) {
-		struct vpmu_backend_node *n = bed_node(s->root);
+		struct vpmu_backend_node *n;
 
 		snprintf(name, sizeof(name), "w%u", i);
-		cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup(name)), 0);
+		n = bed_tenant(s->root, name);
 		cr_assert(!pipe(w[i].start) && !pipe(w[i].done));
 		w[i].pid = bed_spawn(name, nap, &w[i]);
 		w[i].c = list = bed_counting(n, key, 1, list);
@@ -124,7 +107,7 @@ Test(bpf_backend_switches, are_the_schedulers_for_each_tenant)
 
 		for (unsigned int i = 0; i < WORKERS; i++) {
 			was[i] = wait_until_asleep(w[i].pid);
-			before[i] = value(w[i].c);
+			before[i] = bed_value(w[i].c);
 		}
 		for (unsigned int i = 0; i < WORKERS; i++)
 			cr_assert_eq(write(w[i].start[1], &c, 1), 1);
@@ -132,7 +115,7 @@ Test(bpf_backend_switches, are_the_schedulers_for_each_tenant)
 			cr_assert_eq(read(w[i].done[0], &c, 1), 1);
 		for (unsigned int i = 0; i < WORKERS; i++) {
 			is = wait_until_asleep(w[i].pid) - was[i];
-			got = value(w[i].c) - before[i];
+			got = bed_value(w[i].c) - before[i];
 			right += got == (uint64_t)is;
 			wrong += got != (uint64_t)is;
 		}
@@ -146,16 +129,12 @@ Test(bpf_backend_switches, are_the_schedulers_for_each_tenant)
 	printf("# %u rounds, in %u of them the kernel hid no switch; right %u times of %u\n",
 	       ROUNDS, checked, right, ROUNDS * WORKERS);
 	cr_expect_gt(checked, 0);
-	vpmu_backend_detach(list);
-	bed_counting_free(list);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 Test(bpf_backend_switches, are_those_of_a_perf_event)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *c = bed_counting(s->root, key, 1, NULL);
 	uint64_t low, high, got = 0;
@@ -174,7 +153,7 @@ Test(bpf_backend_switches, are_those_of_a_perf_event)
 	/* How far the event is ahead is one number, which is within the bounds of each reading. */
 	for (unsigned int i = 0; i < 500; i++) {
 		low = bed_counters_read(&truth);
-		got = value(c);
+		got = bed_value(c);
 		high = bed_counters_read(&truth);
 		if ((int64_t)(low - got) > least)
 			least = (int64_t)(low - got);
@@ -183,17 +162,13 @@ Test(bpf_backend_switches, are_those_of_a_perf_event)
 		usleep(1000);
 	}
 	cr_expect_gt(bed_conserved(s), 0);
-	printf("# %s; %llu switches; the test's own event is ahead by %lld to %lld\n",
-	       k->sees_hidden ? "no event" : "an event", (unsigned long long)got, (long long)least,
-	       (long long)most);
+	printf("# %s; %lu switches; the test's own event is ahead by %lld to %lld\n",
+	       k->sees_hidden ? "no event" : "an event", got, (long long)least, (long long)most);
 	cr_expect_gt(got, 1000);
 	/* Each CPU's switch that goes on may be in one of the two already. */
 	cr_expect_leq(least, most + (int64_t)truth.nr);
 	bed_counters_close(&truth);
-	vpmu_backend_detach(c);
-	bed_counting_free(c);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }
 
 /* Where the kernel's number of switches cannot be read, rows say that they are not exact; the sum
@@ -201,28 +176,20 @@ Test(bpf_backend_switches, are_those_of_a_perf_event)
  */
 Test(bpf_backend_switches, are_partial_if_an_event_counts_them)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
-	struct vpmu_backend_node *n = bed_node(s->root);
 	struct vpmu_counting *row, *sum;
 
-	cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup("a")), 0);
 	k->sees_hidden = false;
-	row = bed_counting(n, key, 1, NULL);
+	row = bed_counting(bed_tenant(s->root, "a"), key, 1, NULL);
 	sum = bed_counting(s->root, key, 1, NULL);
 	bed_attach(row);
 	bed_attach(sum);
 	bed_spawn("a", work_switches, NULL);
 	usleep(100000);
-	cr_expect_gt(value(row), 0);
+	cr_expect_gt(bed_value(row), 0);
 	cr_expect(row->values[0].partial);
-	cr_expect_gt(value(sum), 0);
+	cr_expect_gt(bed_value(sum), 0);
 	cr_expect(!sum->values[0].partial);
-	vpmu_backend_detach(row);
-	vpmu_backend_detach(sum);
-	bed_counting_free(row);
-	bed_counting_free(sum);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }

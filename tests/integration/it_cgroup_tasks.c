@@ -149,8 +149,7 @@ static void read_all(struct vpmu_counting *list)
 
 Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 {
-	const struct bpf_backend_opts o = {0};
-	struct bpf_backend *k = bed_open(&o);
+	struct bpf_backend *k = bed_open(NULL);
 	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_backend_node *tenant[TENANTS], *vm = NULL;
 	struct vpmu_counting *list = NULL, **row, *sum[TENANTS];
@@ -179,7 +178,7 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 		if (i % VCPUS == 0)
 			vm = bed_node(tenant[i / VCPUS % TENANTS]);
 		n = bed_node(vm);
-		cr_assert_eq(bpf_backend_bind_task(n, all.tid[i], bed_start_time(all.tid[i])), 0);
+		bed_bind_task(n, all.tid[i]);
 		row[i] = list = bed_counting(n, key, 1, list);
 	}
 	t[1] = now_ms();
@@ -214,8 +213,7 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 		all_missed += missed;
 		/* The task before such a switch and the one after it. */
 		cr_expect_leq(lack, 2 * missed,
-			      "%u rows lack a stint, and %lu switches were missed", lack,
-			      (unsigned long)missed);
+			      "%u rows lack a stint, and %lu switches were missed", lack, missed);
 		cr_expect_leq(lacking, unclaimed(k) - nobodys, "what rows lack is not unclaimed");
 		for (unsigned int i = 0; i < TENANTS; i++)
 			cr_expect_eq(sum[i]->values[0].count, tenants[i],
@@ -227,7 +225,7 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 	getrusage(RUSAGE_SELF, &r);
 	cr_expect_gt(bed_conserved(s), 0);
 	t[4] = now_ms();
-	vpmu_backend_detach(list);
+	bed_detach(list);
 	t[5] = now_ms();
 	printf("# %u bound tasks in %u VMs: %.0f ms for nodes and bindings, %.0f to attach, %.0f "
 	       "to read all; maps grew by "
@@ -236,13 +234,10 @@ Test(cgroup_tasks, each_of_many_bound_tasks_is_charged)
 	       "%lu of them unmarked\n",
 	       all.nr, (all.nr + VCPUS - 1) / VCPUS, t[1] - t[0], t[2] - t[1], t[3],
 	       (double)(u.map_bytes - before.map_bytes) / 1e6, u.events, t[5] - t[4],
-	       (double)r.ru_maxrss / 1e3, ROUNDS, (unsigned long)all_missed, wrong,
-	       (unsigned long)unmarked);
+	       (double)r.ru_maxrss / 1e3, ROUNDS, all_missed, wrong, unmarked);
 	fflush(stdout);
-	bed_counting_free(list);
 	free(row);
 	free(was);
 	free(right);
-	bpf_backend_close(k);
-	bed_end();
+	bed_done(k);
 }

@@ -56,10 +56,10 @@ static void guest_open(void)
 	g.kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	if (g.kvm < 0)
 		cr_skip_test("/dev/kvm: %s", strerror(errno));
-	ram = mmap(NULL, 0x2000, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ram = bed_share(0x2000);
 	g.pages = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		       0);
-	cr_assert(ram != MAP_FAILED && g.pages != MAP_FAILED);
+	cr_assert_neq(g.pages, MAP_FAILED);
 	madvise(g.pages, PAGES * 4096, MADV_NOHUGEPAGE);
 	memcpy(ram + 0x1000, code, sizeof(code));
 	mem.userspace_addr = (uintptr_t)ram;
@@ -151,7 +151,7 @@ static void guest_round(unsigned int i)
 	if (i % 3 == 0) {
 		CPU_ZERO(&cpus);
 		CPU_SET(i / 3 % (unsigned int)sysconf(_SC_NPROCESSORS_ONLN), &cpus);
-		sched_setaffinity(0, sizeof(cpus), &cpus);
+		sched_setaffinity(0, sizeof(cpus), &cpus); /* that CPU may be offline */
 	}
 	madvise(g.pages, PAGES * 4096, MADV_DONTNEED);
 	for (unsigned int n = 0; n < 1 + i % PAGES; n++)
@@ -178,7 +178,7 @@ static void guest_round(unsigned int i)
 			by_perf = perf_again[k] - c.perf_base[k];
 		}
 		cr_assert_eq(by_page, by_perf, "round %u, key %u: %lu by the page, %lu by perf", i,
-			     k, (unsigned long)by_page, (unsigned long)by_perf);
+			     k, by_page, by_perf);
 	}
 	c.exact++;
 }
@@ -198,17 +198,13 @@ struct daemon {
 static void daemon_open(struct daemon *d, pid_t tid, int found)
 {
 	const struct bpf_backend_opts o = {.pin_dir = dir};
-	char why[512];
 
-	if (!found)
-		d->k = bed_open(&o);
-	else
-		cr_assert_eq(bpf_backend_open(&o, &d->k, why, sizeof(why)), 0, "%s", why);
+	d->k = found ? bed_reopen(&o) : bed_open(&o);
 	d->vm = bed_node(bpf_as_backend(d->k)->root);
 	cr_assert_eq(bpf_backend_name(d->vm, 7), found);
 	d->vcpu = bed_node(d->vm);
 	cr_assert_eq(bpf_backend_name(d->vcpu, 8), found);
-	cr_assert_eq(bpf_backend_bind_task(d->vcpu, tid, bed_start_time(tid)), 0);
+	bed_bind_task(d->vcpu, tid);
 	d->counting = bed_counting(d->vcpu, keys, KEYS, NULL);
 	bed_attach(d->counting);
 	cr_assert_eq(bpf_backend_has_totals(d->vcpu), found);
@@ -228,18 +224,9 @@ static void daemon_open(struct daemon *d, pid_t tid, int found)
 	}
 }
 
-static void daemon_close(struct daemon *d)
-{
-	close(d->fd);
-	vpmu_backend_detach(d->counting);
-	bed_counting_free(d->counting);
-	bpf_backend_close(d->k);
-}
-
 static void print_exact(void)
 {
-	printf("# %lu rounds exact, %lu with a hidden switch\n", (unsigned long)c.exact,
-	       (unsigned long)c.inexact);
+	printf("# %lu rounds exact, %lu with a hidden switch\n", c.exact, c.inexact);
 	fflush(stdout);
 	cr_assert_gt(c.exact, ROUNDS / 4);
 }
@@ -262,8 +249,7 @@ Test(cgroup_totals, a_vcpu_reads_all_that_it_has_counted)
 	print_exact();
 
 	/* The page and the row are the same charges: both began before the first one. */
-	vpmu_backend_flush(d.counting);
-	vpmu_backend_read(d.counting);
+	bed_read(d.counting);
 	counts_read(page, perf);
 	for (unsigned int i = 0; i < KEYS; i++)
 		cr_assert_leq(d.counting->values[i].count - page[i], 20, "key %u", i);
@@ -283,7 +269,7 @@ Test(cgroup_totals, a_vcpu_reads_all_that_it_has_counted)
 		pause();
 		_exit(0);
 	}
-	cr_assert_eq(bpf_backend_bind_task(d.vcpu, other, bed_start_time(other)), 0);
+	bed_bind_task(d.vcpu, other);
 	cr_assert(!bpf_backend_has_totals(d.vcpu) && c.page->ended);
 	cr_assert_eq(bpf_backend_totals_open(d.vcpu), -EINVAL);
 	guest_run();
@@ -313,8 +299,8 @@ Test(cgroup_totals, a_vcpu_reads_all_that_it_has_counted)
 	bpf_backend_usage(d.k, &u);
 	cr_assert_eq(u.programs, with - 1);
 	cr_assert(c.page->ended);
-	daemon_close(&d);
-	bed_end();
+	close(d.fd);
+	bed_done(d.k);
 }
 
 /* On CPU 0, before all others, every 20 us for a moment. */
@@ -322,11 +308,8 @@ static void disturb(void)
 {
 	const struct sched_param p = {.sched_priority = 1};
 	const struct timespec ts = {.tv_nsec = 20000};
-	cpu_set_t cpus;
 
-	CPU_ZERO(&cpus);
-	CPU_SET(0, &cpus);
-	cr_assert_eq(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+	bed_run_on(0, 0);
 	cr_assert_eq(sched_setscheduler(0, SCHED_FIFO, &p), 0, "%s", strerror(errno));
 	for (;;)
 		nanosleep(&ts, NULL);
@@ -349,7 +332,6 @@ static uint64_t missed_in(struct bpf_backend *k, unsigned int exits)
 Test(cgroup_totals, no_switch_comes_into_a_flush)
 {
 	struct daemon d;
-	cpu_set_t cpus;
 	pid_t other;
 	uint64_t missed;
 
@@ -358,24 +340,22 @@ Test(cgroup_totals, no_switch_comes_into_a_flush)
 	bed_pin_dir(dir);
 	guest_open();
 	daemon_open(&d, (pid_t)syscall(SYS_gettid), 0);
-	CPU_ZERO(&cpus);
-	CPU_SET(0, &cpus);
-	cr_assert_eq(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+	bed_run_on(0, 0);
 	other = bed_fork();
 	if (!other)
 		disturb();
 	bpf_backend_totals_close(d.vcpu);
 	missed = missed_in(d.k, EXITS / 10);
 	if (missed)
-		cr_skip_test("this kernel hides switches: %lu", (unsigned long)missed);
+		cr_skip_test("this kernel hides switches: %lu", missed);
 	close(d.fd);
 	d.fd = bpf_backend_totals_open(d.vcpu);
 	cr_assert_geq(d.fd, 0);
 	missed = missed_in(d.k, EXITS);
-	cr_expect_eq(missed, 0u, "%lu switches missed at %u exits", (unsigned long)missed, EXITS);
+	cr_expect_eq(missed, 0u, "%lu switches missed at %u exits", missed, EXITS);
 	bed_kill(other);
-	daemon_close(&d);
-	bed_end();
+	close(d.fd);
+	bed_done(d.k);
 }
 
 Test(cgroup_totals, a_page_outlives_the_daemon)
@@ -442,10 +422,7 @@ Test(cgroup_totals, a_page_outlives_the_daemon)
 	waitpid(first, &status, 0);
 
 	/* A daemon that does not know the vCPU ends the page, and removes its pin. */
-	const struct bpf_backend_opts o = {.pin_dir = dir};
-	char why[512];
-
-	cr_assert_eq(bpf_backend_open(&o, &d.k, why, sizeof(why)), 0, "%s", why);
+	d.k = bed_reopen(&(struct bpf_backend_opts){.pin_dir = dir});
 	bpf_backend_named(d.k);
 	for (unsigned int i = 0; i < 100 && !c.page->ended; i++) {
 		bpf_backend_tend(d.k);
@@ -453,6 +430,5 @@ Test(cgroup_totals, a_page_outlives_the_daemon)
 	}
 	cr_assert(c.page->ended);
 	cr_assert(access(pin, F_OK) && errno == ENOENT);
-	bpf_backend_close(d.k);
-	bed_end();
+	bed_done(d.k);
 }

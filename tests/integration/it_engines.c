@@ -111,7 +111,7 @@ static uint64_t count_on(const json_t *answer, size_t i, const char *backend)
 
 static size_t backends(struct bed *b)
 {
-	json_t *answer = bed_ask(b, true, "{\"cmd\":\"sharing\"}");
+	json_t *answer = bed_ask(b, true, "{'cmd':'sharing'}");
 	size_t n = json_array_size(json_object_get(answer, "backends"));
 
 	json_decref(answer);
@@ -129,21 +129,18 @@ Test(engines, side_by_side)
 	if (!bed_kvm())
 		return;
 	bed_open(&b, "");
-	json_decref(bed_ask(&b, true, "{\"cmd\":\"check\"}"));
+	bed_do(&b, "{'cmd':'check'}");
 	cr_assert_eq(backends(&b), 0, "a backend comes with its first VM, not with a question");
 	bed_add(&b, "name=k,tenant=/acme,engine=kvm,vcpus=2,args=run loop 1000000");
 	cr_assert_eq(backends(&b), 1);
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"v\",\"keep\":true,\"scope\":\"vm\","
-			    "\"events\":\"ref-cycles\"}"));
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"t\",\"keep\":true,"
-			    "\"target\":\"/acme\",\"events\":\"ref-cycles\"}"));
+	bed_do(&b, "{'cmd':'attach','name':'v','keep':true,'scope':'vm','events':'ref-cycles'}");
+	bed_do(&b,
+	       "{'cmd':'attach','name':'t','keep':true,'target':'/acme','events':'ref-cycles'}");
 	bed_add(&b, "name=s,tenant=/acme,engine=emulator,vcpus=2,args=run loop 1000000");
 	cr_assert_eq(backends(&b), 2);
 	bed_run(&b, 2);
 	cr_assert_eq(b.failed, 0);
-	vms = bed_ask(&b, true, "{\"cmd\":\"read\",\"session\":\"v\"}");
+	vms = bed_ask(&b, true, "{'cmd':'read','session':'v'}");
 	kvm = count_on(vms, 0, "kvm");
 	emulator = count_on(vms, 1, "emulator");
 	cr_assert_gt(kvm, 0);
@@ -154,7 +151,7 @@ Test(engines, side_by_side)
 	cr_assert_str_eq(
 		json_string_value(json_object_get(value_on(vms, 1, "emulator"), "quality")),
 		"modelled");
-	tenants = bed_ask(&b, true, "{\"cmd\":\"read\",\"session\":\"t\"}");
+	tenants = bed_ask(&b, true, "{'cmd':'read','session':'t'}");
 	cr_assert_eq(json_array_size(json_object_get(tenants, "rows")), 2);
 	cr_assert_eq(count_on(tenants, 0, "kvm"), kvm);
 	cr_assert_eq(count_on(tenants, 1, "emulator"), emulator);
@@ -286,8 +283,8 @@ Test(engines, kvm_ref_cycles_are_the_engines_account)
 		cr_assert_gt(guest_read[i], 0);
 		/* The guest's reading is the engine's ticks between the two writes. */
 		cr_assert_eq(guest_read[i], spies[i].disabled - spies[i].enabled,
-			     "vCPU %d: guest %lu, engine %lu", i, (unsigned long)guest_read[i],
-			     (unsigned long)(spies[i].disabled - spies[i].enabled));
+			     "vCPU %d: guest %lu, engine %lu", i, guest_read[i],
+			     (spies[i].disabled - spies[i].enabled));
 		/* The operator's count is all of the engine's ticks. */
 		vpmu_consumer_del(&per_vcpu[i], NULL, &value);
 		cr_assert_eq(value.count, spies[i].last, "vCPU %d", i);

@@ -98,7 +98,7 @@ static void check_stat(const struct bed_line *l, const json_t *stat, void *arg)
 		if (strcmp(event, event_names[i]))
 			continue;
 		cr_assert_eq(value, e->value[i], "%s vCPU %u, %s: %s, truth %lu", l->vm, l->vcpu,
-			     event, text, (unsigned long)e->value[i]);
+			     event, text, e->value[i]);
 		cr_assert_str_eq(quality, "exact");
 		cr_assert_eq(json_number_value(json_object_get(stat, "pcnt-running")), 100.0);
 		if (i == 0)
@@ -120,7 +120,7 @@ static uint64_t count_of(const json_t *row)
  * counted; a tenant is the sum of its VMs; the root the sum of all. */
 static void check_operator(struct bed *b, const struct seen *seen)
 {
-	json_t *answer = bed_ask(b, true, "{\"cmd\":\"read\",\"session\":\"vms\"}"), *row;
+	json_t *answer = bed_ask(b, true, "{'cmd':'read','session':'vms'}"), *row;
 	json_t *rows = json_object_get(answer, "rows");
 	uint64_t sum = 0;
 	size_t i;
@@ -133,7 +133,7 @@ static void check_operator(struct bed *b, const struct seen *seen)
 		sum += count_of(row);
 	}
 	json_decref(answer);
-	answer = bed_ask(b, true, "{\"cmd\":\"read\",\"session\":\"tenants\"}");
+	answer = bed_ask(b, true, "{'cmd':'read','session':'tenants'}");
 	rows = json_object_get(answer, "rows");
 	json_array_foreach (rows, i, row) {
 		const char *path = json_string_value(json_object_get(row, "path"));
@@ -162,15 +162,13 @@ static void run_all(const char *host)
 			"name=%u-%s,tenant=/t%u/%s,vcpus=%u,memory=8M,pmu=%s,"
 			"args=stat -j -e %s %s %lu",
 			i, e->workload, i % 4, e->workload, VCPUS, model, four ? EVENTS4 : EVENTS,
-			e->workload, (unsigned long)e->n);
+			e->workload, e->n);
 		values += VCPUS * (four ? NR_EV4 : NR_EV);
 	}
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"vms\",\"keep\":true,\"scope\":\"vm\","
-			    "\"events\":\"instructions:u\"}"));
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"tenants\",\"keep\":true,"
-			    "\"scope\":\"tenant\",\"events\":\"instructions:u,branches:u\"}"));
+	bed_do(&b,
+	       "{'cmd':'attach','name':'vms','keep':true,'scope':'vm','events':'instructions:u'}");
+	bed_do(&b, "{'cmd':'attach','name':'tenants','keep':true,'scope':'tenant','events':'"
+		   "instructions:u,branches:u'}");
 	bed_run(&b, NR_VMS);
 	cr_assert_eq(b.failed, 0);
 	bed_each_stat(&b, check_stat, &seen);
@@ -221,7 +219,7 @@ static void check_kernel(const struct bed_line *l, const json_t *stat, void *arg
 		i++;
 	cr_assert_lt(i, 5, "%s", event);
 	cr_assert_eq(strtoull(text, NULL, 10), bpf_backend_value(k, i), "%s %s: %s, documented %lu",
-		     l->vm, event, text, (unsigned long)bpf_backend_value(k, i));
+		     l->vm, event, text, bpf_backend_value(k, i));
 	k->values++;
 }
 
@@ -246,8 +244,7 @@ static void run_kernel(const char *host)
 				strcat(list, kernel_events[(m + i + e) % 5]);
 			}
 			bed_add(&b, "name=%u-k,memory=8M,pmu=%s,args=stat -j -e %s %s %lu", nr,
-				models[m], list, i % 2 ? "syscalls" : "empty",
-				(unsigned long)k->calls);
+				models[m], list, i % 2 ? "syscalls" : "empty", k->calls);
 		}
 	}
 	bed_run(&b, nr);
@@ -288,7 +285,7 @@ static void run_rotating(void)
 	for (unsigned int i = 0; i < 16; i++)
 		bed_add(&b, "name=%u-%s,args=stat -j -e " EVENTS " %s %lu", i,
 			expected[i % NR_EXPECTED].workload, expected[i % NR_EXPECTED].workload,
-			(unsigned long)expected[i % NR_EXPECTED].n);
+			expected[i % NR_EXPECTED].n);
 	bed_run(&b, 16);
 	cr_assert_eq(b.failed, 0);
 	bed_each_stat(&b, check_honest, &partial);

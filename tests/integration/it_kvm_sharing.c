@@ -129,7 +129,7 @@ static bool may_count(void)
 /* The sum of the first values of all rows of @session. */
 static uint64_t count_of(struct bed *b, const char *session, size_t rows)
 {
-	json_t *answer = bed_ask(b, true, "{\"cmd\":\"read\",\"session\":\"%s\"}", session), *row;
+	json_t *answer = bed_ask(b, true, "{'cmd':'read','session':'%s'}", session), *row;
 	uint64_t sum = 0;
 	size_t i;
 
@@ -160,10 +160,8 @@ static uint64_t guest_read(struct bed *b, const char *vm, unsigned int vcpu, con
 
 static void attach(struct bed *b, const char *name, const char *where)
 {
-	json_decref(bed_ask(b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"%s\",\"keep\":true,%s,"
-			    "\"events\":\"instructions\"}",
-			    name, where));
+	bed_do(b, "{'cmd':'attach','name':'%s','keep':true,%s,'events':'instructions'}", name,
+	       where);
 }
 
 /* IA32_PERFEVTSEL0, 1: C0H in both modes, and fixed counter 0 the same (SDM vol. 3, 20.2). */

@@ -143,21 +143,19 @@ Test(memory, nothing_behind_the_end)
 
 Test(memory, snapshot)
 {
-	char err[300], file[64];
+	char file[64];
 	struct machine_vm *vm;
 	struct bed b;
 
 	IMAGE(g_saved);
 	snprintf(file, sizeof(file), "%s.snap", image);
 	vm = add(&b, "emulator");
-	cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0, "%s", err);
+	bed_start(vm);
 	machine_step(b.machine, 20);
 	cr_assert_eq(b.nr_lines, 1, "it has written, and waits");
-	json_decref(
-		bed_ask(&b, true, "{\"cmd\":\"vm-save\",\"name\":\"big\",\"file\":\"%s\"}", file));
-	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-remove\",\"name\":\"big\"}"));
-	json_decref(
-		bed_ask(&b, true, "{\"cmd\":\"vm-restore\",\"trust\":true,\"file\":\"%s\"}", file));
+	bed_do(&b, "{'cmd':'vm-save','name':'big','file':'%s'}", file);
+	bed_do(&b, "{'cmd':'vm-remove','name':'big'}");
+	bed_do(&b, "{'cmd':'vm-restore','trust':true,'file':'%s'}", file);
 	vm = machine_vm_find(b.machine, "big");
 	cr_assert(vm);
 	cr_assert_eq(vm->vm->ram.base[FLAG], 0);

@@ -52,16 +52,14 @@ static void add_lines(struct outcome *o, const struct bed *b)
 
 static void attach(struct bed *b)
 {
-	json_decref(bed_ask(b, true, "{\"cmd\":\"tenant-add\",\"path\":\"/acme\"}"));
-	json_decref(bed_ask(b, true,
-			    "{\"cmd\":\"attach\",\"events\":\"%s\",\"target\":\"/acme\","
-			    "\"name\":\"bill\",\"keep\":true}",
-			    EVENTS));
+	bed_do(b, "{'cmd':'tenant-add','path':'/acme'}");
+	bed_do(b, "{'cmd':'attach','events':'%s','target':'/acme','name':'bill','keep':true}",
+	       EVENTS);
 }
 
 static void add_counts(struct outcome *o, struct bed *b)
 {
-	json_t *resp = bed_ask(b, true, "{\"cmd\":\"detach\",\"session\":\"bill\"}");
+	json_t *resp = bed_ask(b, true, "{'cmd':'detach','session':'bill'}");
 	json_t *row = json_array_get(json_object_get(resp, "rows"), 0), *value;
 	size_t i;
 
@@ -72,13 +70,6 @@ static void add_counts(struct outcome *o, struct bed *b)
 		o->count[i] += strtoull(count, NULL, 10);
 	}
 	json_decref(resp);
-}
-
-static void start(struct machine_vm *vm)
-{
-	char err[300];
-
-	bed_must(machine_vm_start(vm, err, sizeof(err)) == 0, "%s", err);
 }
 
 static void leave(struct outcome *o, struct bed *b)
@@ -130,8 +121,7 @@ static const char *file(void)
 
 static void save(struct bed *b)
 {
-	json_t *resp =
-		bed_ask(b, true, "{\"cmd\":\"vm-save\",\"name\":\"web\",\"file\":\"%s\"}", file());
+	json_t *resp = bed_ask(b, true, "{'cmd':'vm-save','name':'web','file':'%s'}", file());
 	struct stat st;
 
 	bed_must(json_is_true(json_object_get(resp, "saved")), "vm-save");
@@ -141,8 +131,7 @@ static void save(struct bed *b)
 
 static struct machine_vm *restore(struct bed *b)
 {
-	json_decref(bed_ask(b, true, "{\"cmd\":\"vm-restore\",\"trust\":true,\"file\":\"%s\"}",
-			    file()));
+	bed_do(b, "{'cmd':'vm-restore','trust':true,'file':'%s'}", file());
 	return machine_vm_find(b->machine, "web");
 }
 
@@ -177,27 +166,37 @@ static struct outcome journey(const char *host, const char *vm, const char *args
 	bed_open(&b, host);
 	attach(&b);
 	m = bed_add(&b, "name=web,tenant=/acme,%s,args=%s", vm, args);
-	start(m);
+	bed_start(m);
 	while (!step(&b, m, every ? 1 + below(2 * every) : 1000000, every && below(2))) {
 		bed_must(every, "it does not end");
 		save(&b);
 		note(&o, m);
 		if (below(8) == 0) { /* it may stay as well, as if it had failed over there */
-			start(m);
+			bed_start(m);
 			continue;
 		}
-		json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-remove\",\"name\":\"web\"}"));
+		bed_do(&b, "{'cmd':'vm-remove','name':'web'}");
 		leave(&o, &b);
 		bed_open(&b, host);
 		attach(&b);
 		m = restore(&b);
-		start(m);
+		bed_start(m);
 		o.moves++;
 		bed_must(o.moves < 3000, "%s: %s", vm, args);
 	}
 	leave(&o, &b);
 	unlink(file());
 	return o;
+}
+
+static void outcome_add(struct outcome *o, const struct outcome *more)
+{
+	o->moves += more->moves;
+	o->answers += more->answers;
+	o->overflows += more->overflows;
+	o->pmis += more->pmis;
+	o->counting += more->counting;
+	o->recording += more->recording;
 }
 
 static void outcome_free(struct outcome *o)
@@ -304,12 +303,7 @@ static void work(unsigned int i, void *result)
 				 p->vm, p->args);
 			moved = journey(p->host, p->vm, p->args, p->every);
 			compare(&stayed, &moved, what);
-			all->moves += moved.moves;
-			all->answers += moved.answers;
-			all->overflows += moved.overflows;
-			all->pmis += moved.pmis;
-			all->counting += moved.counting;
-			all->recording += moved.recording;
+			outcome_add(all, &moved);
 			outcome_free(&moved);
 		}
 		outcome_free(&stayed);
@@ -322,14 +316,8 @@ Test(migrate, as_if_it_had_stayed)
 	struct outcome all = {0}, met[WORKERS];
 
 	bed_fork(WORKERS, met, sizeof(met[0]), work);
-	for (unsigned int i = 0; i < WORKERS; i++) {
-		all.moves += met[i].moves;
-		all.answers += met[i].answers;
-		all.overflows += met[i].overflows;
-		all.pmis += met[i].pmis;
-		all.counting += met[i].counting;
-		all.recording += met[i].recording;
-	}
+	for (unsigned int i = 0; i < WORKERS; i++)
+		outcome_add(&all, &met[i]);
 	fprintf(stderr,
 		"# %u moves; saved with: %u exits answered and not completed, %u overflows not "
 		"served, %u PMIs on their way, %u counters on their way to a PMI, %u vCPUs "

@@ -70,8 +70,8 @@ static void add_guest(struct bed *b, struct guest *g, unsigned int i, const char
 	bed_add(b,
 		"name=%u,tenant=%s,vcpus=%u,memory=8M,pmu=%s,args=record -j --raw -e %s -c %lu "
 		"%s %s %lu",
-		i, tenant, g->vcpus, g->model, g->event, (unsigned long)g->period, options,
-		g->truth->workload, (unsigned long)g->truth->n);
+		i, tenant, g->vcpus, g->model, g->event, g->period, options, g->truth->workload,
+		g->truth->n);
 }
 
 /* ---- the guests' samples -------------------------------------------------------------------- */
@@ -115,8 +115,8 @@ static void check_summary(const struct bed_line *l, const json_t *o, struct gues
 
 	cr_assert(json_is_true(json_object_get(o, "ok")), "%s", l->text);
 	cr_assert(json_is_false(json_object_get(o, "partial")), "%s", l->text);
-	cr_assert_eq(digits(o, "count"), count, "%s, truth %lu", l->text, (unsigned long)count);
-	cr_assert_eq(integer(o, "pmis"), pmis, "%s, truth %lu", l->text, (unsigned long)pmis);
+	cr_assert_eq(digits(o, "count"), count, "%s, truth %lu", l->text, count);
+	cr_assert_eq(integer(o, "pmis"), pmis, "%s, truth %lu", l->text, pmis);
 	cr_assert_eq(integer(o, "samples"), pmis, "%s", l->text);
 	cr_assert_eq(integer(o, "lost"), 0, "%s", l->text);
 	cr_assert_eq(integer(o, "without_cause"), 0, "%s", l->text);
@@ -141,7 +141,7 @@ static void check_sample(const struct bed_line *l, const json_t *o, struct guest
 	cr_assert(at, "%s: more samples than periods", l->text);
 	cr_assert(ip == want && integer(o, "cpl") == cpl,
 		  "%s (%s %s, one in %lu): 0x%lx, truth 0x%lx cpl %u", l->text, g->model, g->event,
-		  (unsigned long)g->period, (unsigned long)ip, (unsigned long)want, cpl);
+		  g->period, ip, want, cpl);
 }
 
 static void each_record(struct bed *b, struct guest *guests,
@@ -181,30 +181,29 @@ static void check_guests(struct bed *b, struct guest *guests, unsigned int nr)
 		}
 	}
 	cr_assert_eq(b->failed, 0);
-	fprintf(stderr, "# %u VMs: %lu samples, each at its instruction\n", nr,
-		(unsigned long)samples);
+	fprintf(stderr, "# %u VMs: %lu samples, each at its instruction\n", nr, samples);
 }
 
 /* ---- the operator --------------------------------------------------------------------------- */
 
 static void profile(struct bed *b, const char *name, const char *target, unsigned int period)
 {
-	json_decref(bed_ask(b, true,
-			    "{\"cmd\":\"profile-start\",\"name\":\"%s\",\"keep\":true,"
-			    "\"event\":\"instructions:u\",\"target\":\"%s\",\"period\":%u}",
-			    name, target, period));
+	bed_do(b,
+	       "{'cmd':'profile-start','name':'%s','keep':true,'event':'instructions:u','target':'%"
+	       "s','period':%u}",
+	       name, target, period);
 }
 
 /* samples + lost is floor(count / period); of several pCPUs each rounds down by itself. */
 static json_t *check_profile(struct bed *b, const char *name, unsigned int pcpus)
 {
-	json_t *o = bed_ask(b, true, "{\"cmd\":\"profile-stop\",\"profile\":\"%s\"}", name);
+	json_t *o = bed_ask(b, true, "{'cmd':'profile-stop','profile':'%s'}", name);
 	uint64_t taken = digits(o, "samples") + digits(o, "lost");
 	uint64_t want = digits(o, "count") / digits(o, "period");
 
 	cr_assert_gt(taken, 0, "%s", name);
 	cr_assert(taken <= want && taken + pcpus > want, "%s: %lu samples, count / period %lu",
-		  name, (unsigned long)taken, (unsigned long)want);
+		  name, taken, want);
 	cr_assert_eq(digits(o, "late-max"), 0, "%s", name);
 	cr_assert_str_eq(json_string_value(json_object_get(o, "quality")), "exact");
 	return o;
@@ -214,7 +213,7 @@ static json_t *check_profile(struct bed *b, const char *name, unsigned int pcpus
  * the samples of each pCPU are known. */
 static void check_root_profile(struct bed *b, unsigned int pcpus, unsigned int period)
 {
-	json_t *answer = bed_ask(b, true, "{\"cmd\":\"conservation\"}"), *rows, *row, *o;
+	json_t *answer = bed_ask(b, true, "{'cmd':'conservation'}"), *rows, *row, *o;
 	uint64_t want = 0;
 	unsigned int seen = 0;
 	size_t i;
@@ -235,7 +234,7 @@ static void check_root_profile(struct bed *b, unsigned int pcpus, unsigned int p
 
 static void sharing(struct bed *b, unsigned int *consumers, unsigned int *counters)
 {
-	json_t *o = bed_ask(b, true, "{\"cmd\":\"sharing\"}");
+	json_t *o = bed_ask(b, true, "{'cmd':'sharing'}");
 	const json_t *emulator = json_array_get(json_object_get(o, "backends"), 0);
 
 	*consumers = (unsigned int)integer(emulator, "consumers");
@@ -300,7 +299,7 @@ static void check_rows(const json_t *profile, const struct guest_truth *t, uint6
 	cr_assert_eq(integer(profile, "other-rows"), 0);
 	for (uint64_t phase = 0; phase < period; phase++)
 		fit += fits(json_object_get(profile, "rows"), t, lo, hi, period, phase);
-	cr_assert_eq(fit, 1, "%s: %u of %lu phases fit", t->workload, fit, (unsigned long)period);
+	cr_assert_eq(fit, 1, "%s: %u of %lu phases fit", t->workload, fit, period);
 }
 
 /* ---- one pCPU, one counter ------------------------------------------------------------------ */
@@ -332,9 +331,8 @@ static void one_counter(const char *host)
 	bed_add(&b, "name=busy,tenant=/busy,pmu=intel-v3,args=stat -e instructions:u -r 1000000 "
 		    "loop 3000");
 	profile(&b, "root", "/", ROOT_PERIOD);
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"tenants\",\"keep\":true,"
-			    "\"scope\":\"tenant\",\"events\":\"instructions:u\"}"));
+	bed_do(&b, "{'cmd':'attach','name':'tenants','keep':true,'scope':'tenant','events':'"
+		   "instructions:u'}");
 	profile(&b, "a", "0", 211);
 	profile(&b, "odd", "/odd", 50);
 	profile(&b, "watched", "watched", 7);
@@ -348,7 +346,7 @@ static void one_counter(const char *host)
 	cr_assert(base > 3, "operator's consumers %u", base);
 	sharing(&b, &last, &counters);
 	cr_assert_eq(counters, 1);
-	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-remove\",\"name\":\"busy\"}"));
+	bed_do(&b, "{'cmd':'vm-remove','name':'busy'}");
 	check_guests(&b, guests, nr);
 	check_root_profile(&b, 1, ROOT_PERIOD);
 	json_decref(check_profile(&b, "a", 1));
@@ -394,9 +392,8 @@ static void many(const char *host, unsigned int pcpus, bool mixed, const char *o
 	profile(&b, "root", "/", ROOT_PERIOD);
 	profile(&b, "t1", "/t1", 4001);
 	profile(&b, "vm", "3", 500);
-	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"vcpus\",\"keep\":true,"
-			    "\"scope\":\"vcpu\",\"events\":\"instructions:u\"}"));
+	bed_do(&b, "{'cmd':'attach','name':'vcpus','keep':true,'scope':'vcpu','events':'"
+		   "instructions:u'}");
 	most = run_and_watch(&b, nr, mixed ? 7 * pcpus : pcpus);
 	cr_assert_gt(most, 3);
 	check_guests(&b, guests, nr);

@@ -187,6 +187,13 @@ static struct timespec deadline(void)
 	return t;
 }
 
+void bed_start(struct machine_vm *vm)
+{
+	char err[512];
+
+	bed_must(machine_vm_start(vm, err, sizeof(err)) == 0, "%s", err);
+}
+
 void bed_run(struct bed *b, unsigned int ended)
 {
 	struct timespec until = deadline();
@@ -217,29 +224,60 @@ void bed_wait_line(struct bed *b, const char *vm, const char *text)
 		wait_event(b, &until);
 }
 
-json_t *bed_ask(struct bed *b, bool ok, const char *fmt, ...)
+/* @says: what its error contains; NULL: anything. */
+static json_t *ask(struct bed *b, bool ok, const char *says, const char *fmt, va_list ap)
 {
 	char line[2048], *answer;
-	json_error_t error;
+	const char *why;
 	json_t *obj;
-	va_list ap;
-	int n;
+	int n = vsnprintf(line, sizeof(line), fmt, ap);
 
-	va_start(ap, fmt);
-	n = vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
+	for (char *at = line; (at = strchr(at, '\''));)
+		*at = '"';
 	answer = server_dispatch(b->control.server, line, (size_t)n);
 	bed_must(answer, "out of memory");
-	obj = json_loads(answer, 0, &error);
+	obj = json_loads(answer, 0, NULL);
 	bed_must(obj, "%s", answer);
 	bed_must(json_is_true(json_object_get(obj, "ok")) == ok, "%s -> %s", line, answer);
+	why = json_string_value(json_object_get(obj, "error"));
+	bed_must(!says || (why && strstr(why, says) && !strchr(why, '\n')), "%s -> %s, not \"%s\"",
+		 line, why, says);
 	free(answer);
 	return obj;
 }
 
+json_t *bed_ask(struct bed *b, bool ok, const char *fmt, ...)
+{
+	json_t *obj;
+	va_list ap;
+
+	va_start(ap, fmt);
+	obj = ask(b, ok, NULL, fmt, ap);
+	va_end(ap);
+	return obj;
+}
+
+void bed_do(struct bed *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	json_decref(ask(b, true, NULL, fmt, ap));
+	va_end(ap);
+}
+
+void bed_refused(struct bed *b, const char *says, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	json_decref(ask(b, false, says, fmt, ap));
+	va_end(ap);
+}
+
 size_t bed_conserved(struct bed *b)
 {
-	json_t *answer = bed_ask(b, true, "{\"cmd\":\"conservation\"}"), *rows, *row;
+	json_t *answer = bed_ask(b, true, "{'cmd':'conservation'}"), *rows, *row;
 	size_t i, n;
 
 	rows = json_object_get(answer, "rows");

@@ -52,13 +52,20 @@ struct machine_vm *bed_add(struct bed *b, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* bed_host - the modelled pCPUs' host in libvpmu's core; there is one once a VM was added. */
 struct vpmu_host *bed_host(struct bed *b);
+/* bed_start - a VM runs as soon as the machine does. */
+void bed_start(struct machine_vm *vm);
 /* bed_run - resume, and wait until @ended VMs in all have ended. */
 void bed_run(struct bed *b, unsigned int ended);
 /* bed_wait_line - wait until a console line of @vm contains @text. */
 void bed_wait_line(struct bed *b, const char *vm, const char *text);
 
-/* bed_ask - one command, its answer (a new reference). Fails the test unless "ok" is @ok. */
+/* bed_ask - one command, its answer (a new reference). Fails the test unless "ok" is @ok. In the
+ * command ' stands for ". bed_do - the same of a command that must succeed. bed_refused - of one
+ * that must fail, in one line with @says. */
 json_t *bed_ask(struct bed *b, bool ok, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void bed_do(struct bed *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void bed_refused(struct bed *b, const char *says, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* bed_conserved - every pCPU and event: the hardware's count equals the charges. Returns
  * how many rows there were. */

@@ -84,7 +84,7 @@ for args in "stat -e instructions,branches,cycles,stores fib $fib" \
 			check "conservation" "$("$vpmu" -S "$s" conservation >/dev/null && echo holds)" holds
 		done
 		echo "# $args: $moves moves"
-		"$vpmu" -S "$there" quit
+		"$vpmu" -S "$there" quit || kill "$other"
 		wait "$other"
 		other=
 		stop_server

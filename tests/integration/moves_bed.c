@@ -31,15 +31,6 @@ static void spin_until(struct job *j, int step)
 		;
 }
 
-void run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
 /* The task waits without a switch. Where nothing keeps such a task from taking all of a CPU, as in
  * the beds, the kernel's own threads could not run there any more. */
 void switch_seldom(void)
@@ -60,7 +51,7 @@ static void work(void *arg)
 	struct rusage usage;
 	char c;
 
-	run_on(1);
+	bed_run_on(0, 1);
 	switch_seldom();
 	close(j->start[1]);
 	while (read(j->start[0], &c, 1) == 1) {
@@ -87,13 +78,11 @@ static void work(void *arg)
 
 struct job *make_job(const char *cgroup)
 {
-	struct job *j =
-		mmap(NULL, sizeof(*j), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct job *j = bed_share(sizeof(*j));
 
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("needs two CPUs");
-	run_on(0);
-	cr_assert(j != MAP_FAILED && !pipe(j->start) && !pipe(j->done));
+	bed_two_cpus();
+	bed_run_on(0, 0);
+	cr_assert(!pipe(j->start) && !pipe(j->done));
 	j->pid = bed_spawn(cgroup, work, j);
 	return j;
 }
@@ -155,10 +144,7 @@ bool moves(struct bpf_backend *k)
 
 void end_tenants(struct tenants *t)
 {
-	vpmu_backend_detach(t->c[2]); /* the list of all */
-	bed_counting_free(t->c[2]);
-	bpf_backend_close(t->k);
-	bed_end();
+	bed_done(t->k);
 }
 
 void skip_tenants(struct tenants *t, const char *why)
@@ -167,13 +153,13 @@ void skip_tenants(struct tenants *t, const char *why)
 	cr_skip_test("%s", why);
 }
 
-void make_tenants(struct tenants *t, const struct bpf_backend_opts *o)
+void make_tenants(struct tenants *t, const struct bpf_backend_sys *sys)
 {
 	static const char *const names[] = {"a", "b"};
 	struct vpmu_counting *list = NULL;
 	struct bpf_backend_usage u;
 
-	t->k = bed_open(o);
+	t->k = bed_open(&(struct bpf_backend_opts){.sys = sys});
 	bed_controllers();
 	for (int i = 0; i < 3; i++) {
 		t->node[i] = bed_node(bpf_as_backend(t->k)->root);
@@ -184,10 +170,10 @@ void make_tenants(struct tenants *t, const struct bpf_backend_opts *o)
 	bed_attach(list);
 	bpf_backend_usage(t->k, &u);
 	printf("# tasks that move: %s\n", u.moves_why);
-	if (!o->sys && (t->k->move_by >= MOVE_TRACEPOINT ||
-			strstr(u.moves_why, "not in the cgroup2 hierarchy")))
+	if (!sys && (t->k->move_by >= MOVE_TRACEPOINT ||
+		     strstr(u.moves_why, "not in the cgroup2 hierarchy")))
 		skip_tenants(t, u.moves_why);
-	cr_assert(u.moves || o->sys);
+	cr_assert(u.moves || sys);
 }
 
 void look(struct tenants *t)
@@ -213,11 +199,9 @@ bool have(struct tenants *t, uint64_t a, uint64_t b, uint64_t task)
 		for (int k = 0; k < 2; k++)
 			right &= t->was[i][k] - was[i][k] == want[i];
 	if (!right)
-		printf("# a %llu, b %llu, task %llu; expected %llu, %llu, %llu\n",
-		       (unsigned long long)(t->was[0][0] - was[0][0]),
-		       (unsigned long long)(t->was[1][0] - was[1][0]),
-		       (unsigned long long)(t->was[2][0] - was[2][0]), (unsigned long long)a,
-		       (unsigned long long)b, (unsigned long long)task);
+		printf("# a %lu, b %lu, task %lu; expected %lu, %lu, %lu\n",
+		       (t->was[0][0] - was[0][0]), (t->was[1][0] - was[1][0]),
+		       (t->was[2][0] - was[2][0]), a, b, task);
 	return right;
 }
 

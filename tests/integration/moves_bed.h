@@ -25,10 +25,9 @@ struct job {
 };
 enum { WAITS = 1, MOVED, DID_ALL, MAY_SLEEP };
 
-/* touch - take @pages page faults at @p, and no others. run_on - this task runs on @cpu only.
- * switch_seldom - it waits without a switch, as far as others permit it. */
+/* touch - take @pages page faults at @p, and no others. switch_seldom - this task waits without a
+ * switch, as far as others permit it. */
 void touch(char *p, size_t pages);
-void run_on(int cpu);
 void switch_seldom(void);
 
 /* make_job - a worker in @cgroup, on CPU 1; this task is on CPU 0 from then on. Skips the test on
@@ -44,9 +43,9 @@ struct tenants {
 	uint64_t was[3][2];
 };
 
-/* make_tenants - and count. Skips the test if the kernel shows no moves and @o has no sys.
+/* make_tenants - and count. Skips the test if the kernel shows no moves and there is no @sys.
  * skip_tenants - skip the test because of @why. */
-void make_tenants(struct tenants *t, const struct bpf_backend_opts *o);
+void make_tenants(struct tenants *t, const struct bpf_backend_sys *sys);
 void end_tenants(struct tenants *t);
 void skip_tenants(struct tenants *t, const char *why);
 

@@ -27,7 +27,7 @@ lives_on() {
 	check "$1: the next VM" "$(field b console-lines) $(field b console-dropped)" "1 1"
 	"$vpmu" vm add name=c engine=emulator image="$image" console=stdout args="spin" || exit 1
 	"$vpmu" vm rm c || exit 1
-	"$vpmu" quit
+	"$vpmu" quit || kill "$server"
 	wait "$server"
 	check "$1: exit status" $? 1
 	server=
@@ -58,7 +58,7 @@ exec 9<"$dir/fifo" # a reader that is no writer as well
 cat <&9 >"$dir/read" 8>&- &
 reader=$!
 exec 8>&- 9<&-
-"$vpmu" quit
+"$vpmu" quit || kill "$server"
 wait "$server"
 check "a pipe nobody reads: exit status" $? 0
 server=

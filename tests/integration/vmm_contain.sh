@@ -66,12 +66,9 @@ else
 fi
 
 refused() { # STATUS TEXT ARG...
-	want=$1 text=$2
+	s=$1 p=$2
 	shift 2
-	"$vmm" --no-socket "$@" >"$dir/out" 2>"$dir/err"
-	check "$*: status" $? "$want"
-	check "$*: one line" "$(wc -l <"$dir/err")" 1
-	check_match "$*" "$(cat "$dir/err")" "$text"
+	refuses "$s" "$p" "$vmm" --no-socket "$@"
 }
 refused 1 'no user "no-such-user"' --user no-such-user --vm "$(vm a vcpus=1 help)"
 if [ "$(id -u)" = 0 ]; then

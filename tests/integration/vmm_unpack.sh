@@ -59,7 +59,7 @@ adding 1
 check "what was wrong after a client that has gone" grep -q "vm slow-1: .*not an ELF file" add.1
 "$vpmu" vm add name=last engine=emulator kernel="$PWD/slow.bz" >last 2>&1 &
 check "it is asked" "$vpmu" list
-"$vpmu" quit >quit 2>&1
+"$vpmu" quit >quit 2>&1 || kill $server
 wait $server
 check "status of the server" [ $? -eq 0 ]
 exit $bad

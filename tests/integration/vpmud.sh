@@ -46,23 +46,11 @@ need_cgroups
 need_run
 mount_bpf || echo "# SKIP restarts: no BPF file system can be mounted"
 
-move() { # CGROUP COMMAND...: run COMMAND in CGROUP
-	cg=$ground/$1
-	shift
-	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cg" "$@"
-}
 tenants() { "$vpmu" list -j | jq -r 'select(.kind == "tenant") | .path' | sort | tr '\n' ' '; }
 are() { [ "$(tenants)" = "$1 " ]; }
 
 begin_conf
-cat >>"$conf" <<END
-[tenant /acme]
-cgroup = $top/acme*
-[tenant /globex]
-cgroup = $top/globex
-[tenant /pods/*]
-cgroup = $top/pods/pod*
-END
+tenant /acme 'acme*' /globex globex '/pods/*' 'pods/pod*'
 mkdir "$ground/acme1" "$ground/globex" "$ground/pods" "$ground/pods/pod-a"
 start
 check "tenants at the start" "$(tenants)" "/acme /globex /pods /pods/pod-a "
@@ -75,14 +63,6 @@ check_match "no counter is in use" "$("$vpmu" check)" '^BPF backend +yes no coun
 check_match "somebody counts" "$("$vpmu" check)" '^BPF backend +yes attached to context switches'
 check_match "moves while somebody counts" "$("$vpmu" check)" \
 	'^tasks that move while they run +(yes +charged to the old cgroup up to the move \((fentry|kprobe)\)|(no +)?charged to the old cgroup up to the next switch.*: .)'
-value() { # SESSION EVENT TENANT
-	"$vpmu" stat --session "$1" -x, >"$dir/read" || echo failed
-	cell "$dir/read" "$2" "$3" "" ""
-}
-# N programs, each with 20 page faults or more: it has a stack, a heap, the pages of its file.
-programs() { # CGROUP N
-	move "$1" sh -c 'i=0; while [ $i -lt '"$2"' ]; do /bin/true; i=$((i + 1)); done'
-}
 programs acme1 50
 a=$(value all page-faults /acme)
 at_least "page faults of the tenant" "$a" 1000
@@ -110,7 +90,7 @@ sh -c 'echo $$ >"$0/cgroup.procs" && exec sleep 1000' "$ground/pods/pod-a" &
 mover=$!
 jobs=$mover
 there() { grep -qx "$mover" "$ground/pods/pod-a/cgroup.procs"; }
-wait_for "$server" there
+wait_for "$mover" there
 s=$(value all context-switches /globex)
 echo "$mover" >"$ground/globex/cgroup.procs"
 kill -STOP "$mover"
@@ -165,15 +145,15 @@ if [ -n "$qemu" ]; then
 	"$vpmu" attach vm -e task-clock --for-each vcpu -t /acme || exit 1
 	"$vpmu" attach sum -e task-clock -t /acme || exit 1
 	start_vm
-	wait_for "$server" runs
+	wait_for "$server $vm" runs
 	vcpu() { "$vpmu" stat --session vm -x, >"$dir/read" && cell "$dir/read" task-clock /acme web "$1"; }
 	busy() { [ "$(vcpu 0)" -gt 1000000 ]; }
-	wait_for "$server" busy
+	wait_for "$server $vm" busy
 	"$vpmu" attach one -e task-clock -t web || exit 1
 	one() { "$vpmu" stat --session one -x, | counts_of; }
 	grows() { [ "$(one)" -gt "$o" ]; }
 	o=1000000
-	wait_for "$server" grows
+	wait_for "$server $vm" grows
 	v=$(vcpu 0)
 	stop_vm
 	wait_for "$server" ended
@@ -181,18 +161,17 @@ if [ -n "$qemu" ]; then
 	at_least "the session of a VM that has ended" "$o" 1000000
 	at_least "what its vCPU counted is the tenant's" "$("$vpmu" stat --session sum -x, | counts_of)" "$v"
 	start_vm
-	wait_for "$server" runs
-	wait_for "$server" busy
-	wait_for "$server" grows # started again, and counted on
+	wait_for "$server $vm" runs
+	wait_for "$server $vm" busy
+	wait_for "$server $vm" grows # started again, and counted on
 	o=$(one)
 	if [ "$pin_dir" != none ]; then # it runs when vpmud starts
 		sum() { "$vpmu" stat --session sum -x, | counts_of; }
 		v=$(sum)
-		kill -KILL "$server"
-		wait "$server" 2>/dev/null
+		kill_server KILL
 		start
-		wait_for "$server" runs
-		wait_for "$server" busy
+		wait_for "$server $vm" runs
+		wait_for "$server $vm" busy
 		at_least "the tenant of a VM that is found again" "$(sum)" "$v"
 		at_least "the session of the VM, with the run before" "$(one)" "$o"
 		v=$(sum)
@@ -232,7 +211,7 @@ time.sleep(100000)' &
 	other=$!
 	jobs="$jobs $other"
 	found() { "$vpmu" list -j | grep -q "\"pid\":$other,"; }
-	wait_for "$server" found
+	wait_for "$server $other" found
 	check_match "another VMM" "$("$vpmu" list -j | jq -r "select(.pid == $other) | .path")" "^/host"
 	kill $other
 	wait $other 2>/dev/null
@@ -294,8 +273,7 @@ if command -v systemd-socket-activate >/dev/null; then
 	listens() { [ -S "$VPMU_SOCKET" ]; }
 	wait_for "$server" listens
 	check_match "activated by a client" "$("$vpmu" list)" 'acme +tenant'
-	kill "$server"
-	wait "$server"
+	kill_server
 	check "the service manager's file stays" "$(stat -c %F "$VPMU_SOCKET")" socket
 	rm -f "$VPMU_SOCKET"
 	server=
@@ -335,8 +313,7 @@ fi
 start
 if [ "$pin_dir" = none ]; then
 	check_match "a second one" "$("$vpmud" -c "$conf" 2>&1)" '^vpmud: '
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	start
 	check_match "after kill -9" "$("$vpmu" list)" 'acme +tenant'
 	stop
@@ -386,8 +363,7 @@ for how in KILL TERM KILL KILL TERM; do
 	at_least "after SIG$how" "$(value kept page-faults /acme)" $n
 done
 second "$conf"
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 server=$second
 wait_for "$server" "$vpmu" sessions
 at_least "after one that waited" "$(value kept page-faults /acme)" $n
@@ -399,8 +375,7 @@ check_match "detach shows them" "$("$vpmu" detach other2)" 'ghz|GHz'
 check "both sessions" "$("$vpmu" sessions -j | jq -r .session | sort | tr '\n' ' ')" "kept other "
 a=$(value kept page-faults /acme)
 g=$(value kept page-faults /globex)
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 # With the capabilities of its unit only.
 unit=-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search,+setpcap,+chown
 if setpriv --bounding-set "$unit" true 2>/dev/null; then
@@ -414,8 +389,7 @@ check "and that of one that never ran" "$(value kept page-faults /globex)" "$g"
 "$vpmu" conservation >"$dir/out" || check "conservation after restarts" "$(cat "$dir/out")" "equal everywhere"
 
 # A cgroup that matches no rule of the next one.
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 sed -i "s|^cgroup = $top/acme\*|cgroup = $top/none|" "$conf"
 start
 forgotten() { programs acme1 1; [ "$(value kept page-faults /acme)" = "$a" ]; }
@@ -424,8 +398,7 @@ wait_for "$server" settled
 check "it is not the tenant's any more" "$(value kept page-faults /acme)" "$a"
 
 # A state file that is none ends the sessions, and nothing else.
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 echo '{"schema":1,' >"$VPMU_SOCKET.state"
 start
 check_match "a broken state file" "$(cat "$dir/server.log")" "^vpmud: state file $VPMU_SOCKET.state: no state of vpmud"

@@ -10,18 +10,8 @@ events=context-switches,page-faults,cpu-migrations,cpu-clock
 need_cgroups
 mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
 need_run
-cat >"$conf" <<END
-[vpmud]
-socket = $VPMU_SOCKET
-pin_dir = $pin_dir
-libvirt = none
-[tenant /a]
-cgroup = $top/a*
-[tenant /b]
-cgroup = $top/b*
-[tenant /pods/*]
-cgroup = $top/pods/*
-END
+begin_conf
+tenant /a 'a*' /b 'b*' '/pods/*' 'pods/*'
 
 # A reading, whose parts must be the whole for every event: the nodes right below "/", and "/".
 sums() {
@@ -105,11 +95,11 @@ if command -v perf >/dev/null && perf stat -a -e context-switches --for-each-cgr
 		echo done >"$1/done"; read -r go <"$1/go"' "$ground" "$dir" &
 	jobs=$!
 	there() { grep -qx "$jobs" "$ground/b/cgroup.procs"; }
-	wait_for "$server" there
+	wait_for "$jobs" there || check "the worker of perf" "$(cat "$dir/server.log")" "it runs"
 	perf stat -a -x, -o "$dir/perf" -e page-faults --for-each-cgroup "$cg/b" -- sh -c '
 		"$0" stat --session all -j >"$1/before"
 		echo go >"$1/go"; read -r it <"$1/done"
-		until grep -q "^State:.S" "/proc/$2/status"; do :; done
+		while grep -q "^State:.[^S]" "/proc/$2/status"; do :; done
 		"$0" stat --session all -j >"$1/after"' "$vpmu" "$dir" "$jobs"
 	echo end >"$dir/go"
 	wait $jobs

@@ -69,8 +69,7 @@ check "check" "$("$vpmu" check | grep -c '2 of 2 VMs; 1 of 24 distinct events')"
 "$vpmu" check | grep -q '25[1-9] times; the newest: ' || check "check" "$("$vpmu" check | grep denied)" "251 times"
 # vpmud is killed: the pages go on. The next one takes them over.
 for _ in 1 2 3; do
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	exact one 7 50
 	start
 	exact one 9
@@ -82,8 +81,7 @@ for _ in 1 2 3; do
 	"$vpmu" stat -e page-faults -a -- true >/dev/null 2>&1
 done
 # It ends in order: the same.
-kill "$server"
-wait "$server"
+kill_server
 exact one 7 50
 start
 bind_soon one
@@ -226,20 +224,27 @@ for n in 1 2 3 4 5 6 7 8 9; do
 	crowd="$crowd $!"
 	jobs="$jobs $!"
 done
+# crowd_until VMM COMMAND...: as long as it lives
+crowd_until() {
+	nth=$1
+	shift
+	wait_for "$(echo $crowd | cut -d " " -f "$nth")" "$@" || check "VM $nth of the tenant" ended "it lives"
+}
+crowd_has() { [ "$(wc -l <"$dir/crowd$1.out")" -gt "$2" ]; }
 crowd_says() { # VMM COMMAND
 	lines=$(wc -l <"$dir/crowd$1.out")
 	echo "$2" >"$dir/crowd$1"
-	until [ "$(wc -l <"$dir/crowd$1.out")" -gt "$lines" ]; do sleep 0.05; done
+	crowd_until "$1" crowd_has "$1" "$lines"
 	answer=$(tail -n 1 "$dir/crowd$1.out")
 }
 for n in 1 2 3 4 5 6 7 8 9; do
 	crowd() { crowd_says $n "$*"; }
-	until [ -s "$dir/crowd$n.out" ]; do sleep 0.05; done
+	crowd_until $n crowd_has $n 0
 	bind_soon crowd
 done
 for n in 1 2 3 4 5 6 7 8; do echo "events 1024" >"$dir/crowd$n"; done
 for n in 1 2 3 4 5 6 7 8; do
-	until grep -q '^1024 \| 28$' "$dir/crowd$n.out"; do sleep 0.1; done
+	crowd_until $n grep -q '^1024 \| 28$' "$dir/crowd$n.out"
 	check "events of VM $n of the tenant" "$(tail -n 1 "$dir/crowd$n.out")" "1024 0"
 done
 n=9
@@ -299,8 +304,7 @@ page_is one "1 1"
 bind_soon one
 exact one 6
 # A vpmud whose configuration has no list any more ends the pages that it finds.
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 sed '/^guest_events/d' "$conf" >"$conf.without"
 with=$conf conf=$conf.without
 start
@@ -311,8 +315,7 @@ for _ in $(seq 300); do
 done
 check "without guest_events a page ends" "${answer%% *}" 1
 conf=$with
-kill "$server"
-wait "$server"
+kill_server
 start
 bind_soon one
 exact one 6

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # A hostile guest (tests/preload/hostile.c) in a stock QEMU under vpmu-qemu, on vpmud's socket: it writes all MSRs, ports and
 # registers of its local APIC, puts RDPMC back, and switches its PMU on and off (HOSTILE_SWITCHES times; a million takes some
-# minutes of CPU), while its second vCPU writes its own PMU and is reset. Beside it a VM whose page faults vpmud counts, and one more QEMU, whose guest counts and takes PMIs all the
-# while. The first keeps exact counts, in the second nothing goes wrong, vpmud answers, and when the hostile VM is killed,
-# nothing of it is left. vpmud_guests.sh has the hostile VMM on the socket.
+# minutes of CPU), while its second vCPU switches its own PMU and is reset. Beside it a VM whose page faults vpmud counts, and
+# one more QEMU, whose guest counts and takes PMIs all the while. The first keeps exact counts, all of the time, in the second
+# nothing goes wrong, vpmud answers, QEMU holds no more than before the switches, and when the hostile VM is gone, vpmud holds
+# what it held before. vpmud_guests.sh has the hostile VMM on the socket.
 . "$(dirname "$0")/vpmud_lib.inc"
 . "$(dirname "$0")/vpmud_counter.inc"
 guests=$VPMU_BIN/../tests/preload
@@ -53,18 +54,41 @@ qemu victim guest victim "${models%% *}" 1
 victim=$pid
 wait_for "$victim" said victim ready
 
+# What vpmud holds: its descriptors by their kinds, threads, pages that are mapped, and pins.
+server_holds() {
+	ls -l "/proc/$server/fd" 2>/dev/null | sed -n 's/.* -> //p' | sed 's/[[:digit:]]\{3,\}//; s/:\[.*//' | grep -v history | sort |
+		uniq -c | awk '{ printf "%s %s, ", $1, $2 }'
+	echo "$(ls "/proc/$server/task" | wc -l) threads, $(grep -c bpf-map "/proc/$server/maps") pages, $(find "$dir/bpf" | wc -l) pins"
+}
+# How many descriptors, threads, timers and areas of memory a QEMU has.
+held() { # PID
+	(ls "/proc/$1/fd" "/proc/$1/task"; grep ^ID "/proc/$1/timers"; cat "/proc/$1/maps") 2>/dev/null | wc -l
+}
+# A client that has its answer may still be there.
+as_before() {
+	for _ in $(seq 100); do
+		[ "$(server_holds)" = "$before" ] && return
+		sleep 0.1
+	done
+	check "$1: what vpmud holds" "$(server_holds)" "$before"
+}
 is_there() { "$vpmu" list >"$dir/list" && grep -q "hostile-$own" "$dir/list"; }
 gone() { "$vpmu" list >"$dir/list" && ! grep -q "hostile-$own" "$dir/list"; }
+"$vpmu" attach share -e page-faults --for-each vm || check "vpmu attach" failed done
 for model in $models; do
+	before=$(server_holds)
 	qemu hostile hostile "${HOSTILE_SWITCHES:-20000}" "$model" 2
 	# On a fast host it could end before vpmud looks for new VMs.
 	wait_for "$pid" said hostile phase && kill -STOP "$pid" && wait_for "$server" is_there && seen=$model
+	first=$(held "$pid") most=0
 	kill -CONT "$pid"
 	rounds=0
 	while kill -0 "$pid" 2>/dev/null; do
 		exact one 0 10 200 1 20 2 100
 		"$vpmu" list >"$dir/list" || check "$model: vpmu list" failed answered
 		rounds=$((rounds + 1))
+		now=$(held "$pid")
+		[ "$now" -le $most ] || most=$now
 		sleep 0.5
 	done
 	wait "$pid"
@@ -72,9 +96,13 @@ for model in $models; do
 	check "$model: its phases" "$(grep -c '^phase' "$dir/hostile.text")" 7
 	check "$model: what is wrong in it" "$(grep -i -B8 '^wrong' "$dir/hostile.text"; cat "$dir/hostile.err")" ""
 	check "$model: vpmud has seen it" "${seen-}" "$model"
+	at_least "$model: descriptors, threads, timers and areas of memory: $first, and later $most" $((first + 64)) $most
 	at_least "$model: rounds of the other VM" "$rounds" 1
 	wait_for "$server" gone
-	echo "$model: $(grep -c '^ok' "$dir/hostile.text") checks in the hostile guest, $intervals exact intervals beside it"
+	as_before "$model"
+	"$vpmu" stat --session share -x, >"$dir/out" || check "$model: vpmu stat" failed done
+	check "$model: the others have their counters all of the time" "$(grep -c ",victim-$own,,[0-9]*,100.00," "$dir/out")" 1
+	echo "$model: $(grep -c '^ok' "$dir/hostile.text") checks in the hostile guest, its QEMU held $first and at most $most, $intervals exact intervals"
 done
 
 # ---- killed while it switches ----
@@ -97,6 +125,6 @@ kill -KILL "$vmm1"
 wait "$vmm1" 2>/dev/null
 no_pages_left
 stop
-check "sockets that are left" "$(ls "$run")" "$(ls "$run" | grep -x s.state)"
+check "sockets that are left" "$(find "$run" -type s)" ""
 at_least "exact intervals" "$intervals" 8
 finish

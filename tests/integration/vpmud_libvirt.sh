@@ -105,11 +105,10 @@ life() {
 	[ "${had:-null}" != null ] || had=0
 	gone "$vm" || had=0 # this one's, too
 	wait_for "$server" is "$vm" "$tenant 1 $pid"
-	wait_for "$server" above "$tenant" "$vm" 0 0
+	wait_for "$server $pid" above "$tenant" "$vm" 0 0
 	# The loop is on vCPU 0. It is counted while no client is there.
 	before=$(vcpu "$tenant" "$vm" 0)
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	sleep 1
 	$again
 	wait_for "$server" is "$vm" "$tenant 1 $pid"
@@ -118,7 +117,7 @@ life() {
 	$do setvcpus "$vm" 2
 	wait_for "$server" is "$vm" "$tenant 2 $pid"
 	at=$(vcpu "$tenant" "$vm" 0)
-	wait_for "$server" above "$tenant" "$vm" 0 $((at + 300000000))
+	wait_for "$server $pid" above "$tenant" "$vm" 0 $((at + 300000000))
 	v1=$(vcpu "$tenant" "$vm" 1)
 	case $v1 in
 	"<not counted>") ;; # it never ran
@@ -128,7 +127,7 @@ life() {
 	# An event that is enabled late has what happens from then on.
 	"$vpmu" attach late -e task-clock,context-switches -t "$tenant" >/dev/null || exit 1
 	at=$(vcpu "$tenant" "$vm" 0)
-	wait_for "$server" above "$tenant" "$vm" 0 $((at + 300000000))
+	wait_for "$server $pid" above "$tenant" "$vm" 0 $((at + 300000000))
 	at_least "$vm: late, all of it" "$(tenant_of late "$tenant")" 300000000
 	v0=$(vcpu "$tenant" "$vm" 0)
 	at_least "$vm: the tenant has what its vCPU has" "$(tenant_of sum "$tenant")" $((v0 + had))

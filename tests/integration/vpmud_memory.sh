@@ -10,14 +10,13 @@ need_run
 mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
 
 begin_conf
-printf '[tenant /acme/*]\ncgroup = %s/acme*\n' "$top" >>"$conf"
+tenant '/acme/*' 'acme*'
 mkdir "$ground/acme"
 start
 "$vpmu" attach kept -e page-faults || exit 1
 last=0 ended=0 went_on=0
 for at in 1 2 3 4 6 8 11 15 20 30 50 80; do
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	rm -f "$dir/now"
 	start env FAULT=memory FAULT_AT=$at FAULT_WHEN="$dir/now" LD_PRELOAD="$preload"
 	: >"$dir/now"

@@ -62,8 +62,7 @@ check "counters of guests" "$("$vpmu" list -j | grep -c '"guest-counters": *1')"
 
 # It is killed, and the next one takes over: nothing moves, and nothing is missed.
 for _ in 1 2 3; do
-	kill -KILL "$server"
-	wait "$server" 2>/dev/null
+	kill_server KILL
 	exact 7 50
 	is 1 1
 	start
@@ -79,15 +78,13 @@ for _ in 1 2 3; do
 done
 
 # Its list does not have the event any more: an event of the thread.
-kill -KILL "$server"
-wait "$server" 2>/dev/null
+kill_server KILL
 sed 's/^guest_events.*/guest_events = context-switches/' "$conf" >"$conf.other"
 with=$conf conf=$conf.other
 start
 is 0 2
 exact 12
-kill "$server"
-wait "$server"
+kill_server
 conf=$with
 start
 is 1 1

@@ -63,19 +63,17 @@ place() {
 	wait_for "$server" found "$1" "$2" "$3"
 	check "$1: the tenant of $3 in $2" "$(row "$3")" "$4"
 	if is "$3" "$4"; then
-		wait_for "$server" counts "$4"
+		wait_for "$server $vm" counts "$4"
 		counts "$4" || check "$1: $4 has counts" no yes
 	fi
 	if [ "${5-}" = 2002 ]; then # who may not have such a name
-		wait_for "$server" disbelieved
+		wait_for "$server $vm" disbelieved
 		check_match "$1: vpmu check" "$("$vpmu" check)" '^names of VMs +no +1 named as VMs of a tenant'
 		check_match "$1: the log" "$(cat "$dir/server.log")" "^vpmud: VM $3, process $vm: its name makes it no VM of"
 	fi
 	kill "$vm"
 	wait "$vm" 2>/dev/null
-	kill "$server"
-	wait "$server"
-	server=
+	kill_server
 	find "$ground$2" -depth -type d -exec rmdir {} + 2>/dev/null
 }
 

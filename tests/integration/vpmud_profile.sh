@@ -9,12 +9,7 @@ need_cgroups
 need_run
 mkdir -p "$ground/acme/web" "$ground/globex"
 begin_conf
-cat >>"$conf" <<END
-[tenant /acme]
-cgroup = $top/acme
-[tenant /globex]
-cgroup = $top/globex
-END
+tenant /acme acme /globex globex
 start
 
 # A program that only computes, in a cgroup below the one that the rule names.

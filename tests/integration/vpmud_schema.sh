@@ -10,22 +10,8 @@ need_cgroups
 need_run
 mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
 begin_conf
-cat >>"$conf" <<END
-[tenant /acme]
-cgroup = $top/acme
-END
+tenant /acme acme
 mkdir "$ground/acme"
-# N programs, each with 20 page faults or more.
-programs() { sh -c 'echo $$ >"$0/cgroup.procs" && i=0 && while [ $i -lt '"$1"' ]; do /bin/true; i=$((i + 1)); done' "$ground/acme"; }
-value() {
-	"$vpmu" stat --session kept -x, >"$dir/read" || echo failed
-	cell "$dir/read" page-faults /acme "" ""
-}
-end() { # as a package does before it starts the next one
-	kill "$server"
-	wait "$server"
-	server=
-}
 refused() { # PROGRAM THEIRS OURS
 	"$1" -c "$conf" >"$dir/out" 2>"$dir/err" &
 	server=$!
@@ -43,10 +29,10 @@ refused() { # PROGRAM THEIRS OURS
 
 start
 "$vpmu" attach kept -e page-faults --for-each tenant || exit 1
-programs 50
-a=$(value)
+programs acme 50
+a=$(value kept page-faults /acme)
 at_least "page faults before the upgrade" "$a" 1000
-end
+kill_server # as a package does before it starts the next one
 pins=$(ls "$pin_dir")
 state=$(cat "$VPMU_SOCKET.state")
 ours=$(sed -n 's/^#define KP_SCHEMA \([0-9]*\)u$/\1/p' "$(dirname "$0")/../../cgroup/bpf/maps.h")
@@ -54,7 +40,7 @@ ours=$(sed -n 's/^#define KP_SCHEMA \([0-9]*\)u$/\1/p' "$(dirname "$0")/../../cg
 # ---- the upgrade: refused, again and again as a service manager tries ----
 for n in 1 2; do
 	refused "$other" "$ours" 1000
-	programs 20 # and the kernel counts on
+	programs acme 20 # and the kernel counts on
 done
 check "the pins are those of before" "$(ls "$pin_dir")" "$pins"
 check "and the state file" "$(cat "$VPMU_SOCKET.state")" "$state"
@@ -62,12 +48,12 @@ check "and the state file" "$(cat "$VPMU_SOCKET.state")" "$state"
 # ---- back to the version before: nothing is lost ----
 start
 check "the session is there" "$("$vpmu" sessions -j | jq -r .session)" kept
-b=$(value)
+b=$(value kept page-faults /acme)
 at_least "page faults while no vpmud could run" "$b" $((a + 800))
-programs 10
-at_least "page faults from then on" "$(value)" $((b + 200))
+programs acme 10
+at_least "page faults from then on" "$(value kept page-faults /acme)" $((b + 200))
 "$vpmu" conservation >"$dir/out" || check "conservation" "$(cat "$dir/out")" "equal everywhere"
-end
+kill_server
 
 # ---- the pins removed, as in the line: the newer one begins anew and names the ended sessions ----
 rm -r "$pin_dir"
@@ -76,13 +62,13 @@ start
 check_match "it says so" "$(cat "$dir/server.log")" '^vpmud: the sessions of the former vpmud .* have ended$'
 check "sessions" "$("$vpmu" sessions -j)" ""
 "$vpmu" attach kept -e page-faults --for-each tenant || exit 1
-programs 10
-at_least "page faults of the newer one" "$(value)" 200
-end
+programs acme 10
+at_least "page faults of the newer one" "$(value kept page-faults /acme)" 200
+kill_server
 
 # ---- a downgrade is refused in the same way, and its session goes on as well ----
 refused "$VPMU_BIN/vpmud" 1000 "$ours"
 start
-at_least "page faults kept over the downgrade" "$(value)" 200
+at_least "page faults kept over the downgrade" "$(value kept page-faults /acme)" 200
 stop
 finish

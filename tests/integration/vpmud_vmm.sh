@@ -10,7 +10,7 @@ fi
 need_run
 need_cgroups
 begin_conf
-printf '[tenant /acme]\ncgroup = %s/acme\n' "$top" >>"$conf"
+tenant /acme acme
 mkdir "$ground/acme"
 start
 
@@ -26,7 +26,7 @@ serve() {
 	wait_for "$one" "$vpmu" -S "$run/v1" list
 }
 end() {
-	"$vpmu" -S "$run/v1" quit
+	"$vpmu" -S "$run/v1" quit || kill "$one"
 	wait "$one"
 	gone() { [ -z "$(info "$one")" ]; }
 	wait_for "$server" gone
@@ -34,7 +34,7 @@ end() {
 
 serve emulator
 # Its vCPUs are no threads.
-wait_for "$server" is "$one" "/acme vpmu-vmm-$one bpf 0 $run/v1"
+wait_for "$server $one" is "$one" "/acme vpmu-vmm-$one bpf 0 $run/v1"
 check "VMs that its server names" "$("$vpmu" list -j | jq -r --arg v "e-$$" 'select(.vm == $v)')" ""
 check "its own server has them" "$("$vpmu" -S "$run/v1" list -j | jq -r --arg v "e-$$" 'select(.vm == $v) | .path')" /other
 "$vpmu" pause "e-$$" >"$dir/out" 2>&1
@@ -47,12 +47,12 @@ if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
 	if "$vpmu" check | grep -q '^PID namespace  *no'; then
 		echo "# SKIP vCPUs of KVM: vpmud counts no threads in a PID namespace of its own"
 	elif kill -0 "$one" 2>/dev/null; then
-		wait_for "$server" is "$one" "/acme vpmu-vmm-$one bpf 2 $run/v1"
+		wait_for "$server $one" is "$one" "/acme vpmu-vmm-$one bpf 2 $run/v1"
 		"$vpmu" attach clock -e task-clock --for-each vcpu || exit 1
 		vcpus() { "$vpmu" stat --session clock -j | jq -r --arg v "vpmu-vmm-$one" \
 			'select(.vm == $v and .event == "task-clock" and (.count | tonumber) > 1000000) | .vcpu' | sort | tr '\n' ' '; }
 		both() { [ "$(vcpus)" = "0 1 " ]; }
-		wait_for "$server" both
+		wait_for "$server $one" both
 		"$vpmu" detach clock >/dev/null
 	else
 		echo "# SKIP vCPUs of KVM: $(tail -n 1 "$dir/vmm.log")"

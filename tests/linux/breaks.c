@@ -55,8 +55,7 @@ static void check(const char *what, uint64_t is, uint64_t should)
 	if (is == should)
 		return;
 	failed++;
-	printf("breaks: FAILED: %s: %llu, not %llu\n", what, (unsigned long long)is,
-	       (unsigned long long)should);
+	printf("breaks: FAILED: %s: %lu, not %lu\n", what, is, should);
 }
 
 static void run(uint64_t turns, uint64_t bytes)

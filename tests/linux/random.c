@@ -258,12 +258,10 @@ int main(int argc, char **argv)
 		failed("perf events are left that somebody holds");
 	for (unsigned int cpu = 0; cpu < cpus; cpu++)
 		check_known(cpu);
-	printf("random: %llu %s: %lu operations, %llu opens (%llu refused), %llu reads, %llu "
+	printf("random: %lu %s: %lu operations, %lu opens (%lu refused), %lu reads, %lu "
 	       "records "
-	       "(%llu samples), %d signals\n",
-	       (unsigned long long)seed, failures ? "FAILED" : "ok", ops,
-	       (unsigned long long)done_opens, (unsigned long long)done_refused,
-	       (unsigned long long)done_reads, (unsigned long long)done_records,
-	       (unsigned long long)done_samples, (int)signals);
+	       "(%lu samples), %d signals\n",
+	       seed, failures ? "FAILED" : "ok", ops, done_opens, done_refused, done_reads,
+	       done_records, done_samples, (int)signals);
 	return failures != 0;
 }

@@ -53,8 +53,7 @@ static bool counted(uint64_t config, unsigned long rounds, uint64_t *count)
 	ioctl((int)fd, PERF_EVENT_IOC_DISABLE, 0);
 	ok = read((int)fd, r, sizeof(r)) == sizeof(r) && r[1] == r[2] && r[1];
 	if (!ok)
-		failed("a counter of its own was enabled %llu ns and ran %llu",
-		       (unsigned long long)r[1], (unsigned long long)r[2]);
+		failed("a counter of its own was enabled %lu ns and ran %lu", r[1], r[2]);
 	close((int)fd);
 	*count = r[0];
 	return ok;
@@ -82,11 +81,9 @@ void check_known(unsigned int cpu)
 		if (!counted(rows[i].config, 1000, &a) || !counted(rows[i].config, 1001000, &b))
 			continue;
 		if (b - a != 1000000 * rows[i].each)
-			failed("CPU %u: %s of a million rounds are %llu, not %llu", cpu,
-			       rows[i].name, (unsigned long long)(b - a),
-			       (unsigned long long)(1000000 * rows[i].each));
+			failed("CPU %u: %s of a million rounds are %lu, not %lu", cpu, rows[i].name,
+			       (b - a), (1000000 * rows[i].each));
 		if (a < 1000 * rows[i].each || a > 1000 * rows[i].each + 100)
-			failed("CPU %u: %s of a thousand rounds are %llu", cpu, rows[i].name,
-			       (unsigned long long)a);
+			failed("CPU %u: %s of a thousand rounds are %lu", cpu, rows[i].name, a);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Shared by the tests in which runners, controllers and readers work at the same time. A test
- * defines its struct vcpu, struct vm and struct runner first, then includes this, then defines
- * slice().
+ * defines TENANTS, VMS, VCPUS, its struct vcpu and struct runner_own first, then includes this,
+ * then defines slice().
  */
 #ifndef TESTS_MODEL_CHURN_H
 #define TESTS_MODEL_CHURN_H
@@ -25,8 +25,29 @@
 #define load(p)	    __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
+struct vm {
+	struct vpmu_account *account;
+	unsigned int tenant;
+	struct vcpu vcpu[VCPUS];
+	bool dying;	   /* atomic */
+	unsigned int held; /* atomic: vCPUs that runners have */
+};
+
+struct runner {
+	struct vpmu_emupmu pmu;
+	struct vpmu_pcpu *p;
+	uint64_t rng;
+	pthread_mutex_t lock;
+	struct vcpu *inbox; /* under lock */
+	struct vcpu *mine[VMS * VCPUS];
+	int n;
+	unsigned long slices, moved; /* moved: atomic */
+	struct runner_own own;
+};
+
 static uint64_t base_seed = 1;
 static struct vpmu_host *host;
+static struct vpmu_account *tenant[TENANTS];
 static struct runner runner[RUNNERS];
 static int stop_controllers, stop_runners, stop_readers, failed; /* atomic */
 
@@ -130,6 +151,39 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* ---- VMs ---- */
+
+static struct vm *vm_new(unsigned int of)
+{
+	struct vm *vm = calloc(1, sizeof(*vm));
+
+	vm->tenant = of;
+	if (vpmu_account_create(tenant[of], vm, &vm->account))
+		fail("account_create");
+	vm->held = VCPUS;
+	for (int k = 0; k < VCPUS; k++) {
+		struct vcpu *v = &vm->vcpu[k];
+
+		v->vm = vm;
+		if (vpmu_account_create(vm->account, v, &v->own) ||
+		    vpmu_context_init(&v->ctx, v->own, vm->account))
+			fail("vCPU");
+	}
+	return vm;
+}
+
+static void vm_free(struct vm *vm)
+{
+	for (int k = 0; k < VCPUS; k++) {
+		vpmu_context_fini(&vm->vcpu[k].ctx); /* closes the guest's records */
+		if (vpmu_account_del(vm->vcpu[k].own))
+			fail("vCPU account is busy");
+	}
+	if (vpmu_account_del(vm->account))
+		fail("VM account is busy");
+	free(vm);
+}
+
 /* No runner has @vm's vCPUs any more, or the test has failed (false). */
 static bool let_go_of(struct vm *vm)
 {
@@ -166,6 +220,28 @@ static time_t churn_options(int argc, char **argv, const char *flag, bool *on)
 			return -1;
 	}
 	return seconds;
+}
+
+static struct {
+	pthread_t runners[RUNNERS], readers[READERS], controllers[2];
+} threads;
+
+static void churn_start(void *(*reader)(void *), void *(*controller)(void *),
+			void *(*other)(void *))
+{
+	for (int i = 0; i < RUNNERS; i++)
+		pthread_create(&threads.runners[i], NULL, run, &runner[i]);
+	for (int i = 0; i < READERS; i++)
+		pthread_create(&threads.readers[i], NULL, reader, NULL);
+	pthread_create(&threads.controllers[0], NULL, controller, NULL);
+	pthread_create(&threads.controllers[1], NULL, other, NULL);
+}
+
+static void churn_stop(int *stop, const pthread_t *t, int n)
+{
+	store(stop, 1);
+	while (n)
+		pthread_join(t[--n], NULL);
 }
 
 /* Until @seconds are over and the tested case has occurred: on a slow machine that takes

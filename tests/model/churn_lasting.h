@@ -65,7 +65,7 @@ static void check_samplers(void)
 			struct churn_sampler *x = &sampler[a][e];
 
 			for (int p = 0; p < RUNNERS; p++) {
-				uint64_t most = runner[p].here[a][sampled_keys[e]] / x->period;
+				uint64_t most = runner[p].own.here[a][sampled_keys[e]] / x->period;
 
 				if (x->taken[p] > most || (!multiplex && x->taken[p] != most))
 					fail("account %d, pCPU %d: %lu samples, %lu periods of %lu",
@@ -83,7 +83,7 @@ static void check_lasting(void)
 	vpmu_host_sync(host);
 	for (int e = 0; e < PLAIN; e++) {
 		for (int i = 0; i < RUNNERS; i++)
-			want[1][e] += runner[i].host_executed[e];
+			want[1][e] += runner[i].own.host_executed[e];
 		for (int t = 0; t < TENANTS; t++)
 			want[t + 2][e] = tenant_gone[t][e];
 		for (int i = 0; i < VMS; i++) {

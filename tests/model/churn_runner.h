@@ -9,7 +9,7 @@
 /* The vCPU that runs, or the host when NULL, executes a little. */
 static void execute(struct runner *r, struct vcpu *v)
 {
-	uint64_t *sum = v ? v->executed : r->host_executed;
+	uint64_t *sum = v ? v->executed : r->own.host_executed;
 
 	for (int e = 0; e < PLAIN; e++) {
 		uint64_t usr = rnd(&r->rng, 50), os = rnd(&r->rng, 20);
@@ -17,10 +17,10 @@ static void execute(struct runner *r, struct vcpu *v)
 		vpmu_emu_add(&r->pmu.own_tally, VPMU_EMU_USR, e, usr);
 		vpmu_emu_add(&r->pmu.own_tally, VPMU_EMU_OS, e, os);
 		sum[e] += usr + os;
-		r->here[0][e] += usr + os;
-		r->here[v ? v->vm->tenant + 2 : 1][e] += usr + os;
+		r->own.here[0][e] += usr + os;
+		r->own.here[v ? v->vm->tenant + 2 : 1][e] += usr + os;
 		if (v && v->vm->tenant == NESTED)
-			r->here[NESTED - 1 + 2][e] += usr + os;
+			r->own.here[NESTED - 1 + 2][e] += usr + os;
 	}
 	if (v)
 		churn_branch(&r->pmu, v->own);
@@ -48,7 +48,7 @@ static void local_add(struct runner *r, struct vcpu *v, int i)
 static void alarm_clear(struct runner *r, struct vcpu *v, int i)
 {
 	churn_alarm_clear(&v->alarm[i], r->p);
-	__atomic_add_fetch(&r->fires, v->alarm[i].fires, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&r->own.fires, v->alarm[i].fires, __ATOMIC_RELAXED);
 	v->alarm[i].fires = 0;
 }
 

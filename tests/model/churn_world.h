@@ -35,8 +35,6 @@ struct pub {
 };
 static struct pub *published[PUBLISHED]; /* atomic; entries live until a grace period later */
 
-struct vm;
-
 struct vcpu {
 	struct vm *vm;
 	struct vpmu_account *own;
@@ -50,32 +48,14 @@ struct vcpu {
 	struct vcpu *next;
 };
 
-struct vm {
-	struct vpmu_account *account;
-	int tenant;
-	struct vcpu vcpu[VCPUS];
-	bool dying;	   /* atomic */
-	unsigned int held; /* atomic: vCPUs that runners have */
-};
-
-struct runner {
-	struct vpmu_emupmu pmu;
-	struct vpmu_pcpu *p;
-	uint64_t rng;
-	pthread_mutex_t lock;
-	struct vcpu *inbox; /* under lock */
-	struct vcpu *mine[VMS * VCPUS];
-	int n;
+struct runner_own {
 	uint64_t host_executed[PLAIN];
 	uint64_t here[TENANTS + 2][PLAIN]; /* executed on this pCPU: in all, host, tenants */
-	unsigned long slices, moved;
-	unsigned long fires; /* atomic */
-	pthread_t thread;
+	unsigned long fires;		   /* atomic */
 };
 
 #include "tests/model/churn.h"
 
-static struct vpmu_account *tenant[TENANTS];
 static uint64_t tenant_gone[TENANTS][PLAIN]; /* executed by VMs that are gone */
 static struct vm *vms[VMS];
 

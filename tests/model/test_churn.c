@@ -136,21 +136,10 @@ static void capture_toggle(uint64_t *rng)
 
 static void vm_create(int i, uint64_t *rng)
 {
-	struct vm *vm = calloc(1, sizeof(*vm));
+	struct vm *vm = vm_new(rnd(rng, TENANTS));
 
-	vm->tenant = (int)rnd(rng, TENANTS);
-	if (vpmu_account_create(tenant[vm->tenant], vm, &vm->account))
-		fail("account_create");
-	vm->held = VCPUS;
-	for (int k = 0; k < VCPUS; k++) {
-		struct vcpu *v = &vm->vcpu[k];
-
-		v->vm = vm;
-		if (vpmu_account_create(vm->account, v, &v->own) ||
-		    vpmu_context_init(&v->ctx, v->own, vm->account))
-			fail("vCPU");
-		give(&runner[rnd(rng, RUNNERS)], v);
-	}
+	for (int k = 0; k < VCPUS; k++)
+		give(&runner[rnd(rng, RUNNERS)], &vm->vcpu[k]);
 	vms[i] = vm;
 	nr_vms++;
 }
@@ -172,19 +161,11 @@ static void vm_destroy(int i)
 		if (roving[k].s && roving_vm[k] == i)
 			churn_sample_end(&roving[k]);
 	}
-	for (int k = 0; k < VCPUS; k++) {
-		struct vcpu *v = &vm->vcpu[k];
-
+	for (int k = 0; k < VCPUS; k++)
 		for (int e = 0; e < PLAIN; e++)
-			tenant_gone[vm->tenant][e] += v->executed[e];
-		vpmu_context_fini(&v->ctx);
-		if (vpmu_account_del(v->own))
-			fail("vCPU account is busy");
-	}
-	if (vpmu_account_del(vm->account))
-		fail("VM account is busy");
+			tenant_gone[vm->tenant][e] += vm->vcpu[k].executed[e];
 	vms[i] = NULL;
-	free(vm);
+	vm_free(vm);
 }
 
 struct operator_consumer {
@@ -374,13 +355,9 @@ static void teardown(void)
 				if (v->local[l])
 					local_del(&runner[0], v, l);
 			}
-			vpmu_context_fini(&v->ctx);
-			if (vpmu_account_del(v->own))
-				fail("vCPU account is busy");
 		}
-		if (vm && vpmu_account_del(vm->account))
-			fail("VM account is busy");
-		free(vm);
+		if (vm)
+			vm_free(vm);
 	}
 	vpmu_host_destroy(host);
 }
@@ -389,12 +366,11 @@ static void teardown(void)
 static bool all_happened(void)
 {
 	return load(&churn_samples) && load(&churn_records) && load(&nr_captures) &&
-	       load(&runner[0].fires);
+	       load(&runner[0].own.fires);
 }
 
 int main(int argc, char **argv)
 {
-	pthread_t readers[READERS], control, audit;
 	time_t seconds = churn_options(argc, argv, "multiplex", &multiplex);
 
 	if (seconds < 0)
@@ -404,26 +380,14 @@ int main(int argc, char **argv)
 	setup();
 	add_lasting();
 	add_samplers();
-	for (int i = 0; i < RUNNERS; i++)
-		pthread_create(&runner[i].thread, NULL, run, &runner[i]);
-	for (int i = 0; i < READERS; i++)
-		pthread_create(&readers[i], NULL, reader, NULL);
-	pthread_create(&control, NULL, controller, NULL);
-	pthread_create(&audit, NULL, auditor, NULL);
-
+	churn_start(reader, controller, auditor);
 	churn_for(seconds, all_happened);
 	/* Controllers wait for runners: they end first. */
-	store(&stop_controllers, 1);
-	pthread_join(control, NULL);
-	pthread_join(audit, NULL);
-	store(&stop_runners, 1);
-	for (int i = 0; i < RUNNERS; i++)
-		pthread_join(runner[i].thread, NULL);
+	churn_stop(&stop_controllers, threads.controllers, 2);
+	churn_stop(&stop_runners, threads.runners, RUNNERS);
 	check_samplers();
 	check_lasting();
-	store(&stop_readers, 1);
-	for (int i = 0; i < READERS; i++)
-		pthread_join(readers[i], NULL);
+	churn_stop(&stop_readers, threads.readers, READERS);
 	if (!load(&failed))
 		teardown();
 	printf("# seed %lu: %lu + %lu slices, %lu migrations, %lu control operations, %lu VMs, %lu "
@@ -431,7 +395,8 @@ int main(int argc, char **argv)
 	       base_seed, runner[0].slices, runner[1].slices, runner[0].moved + runner[1].moved,
 	       nr_ops, nr_vms, nr_reads, nr_rows);
 	printf("# %lu samples of %lu branch records, %lu captures, %lu alarms fired\n",
-	       churn_samples, churn_records, nr_captures, runner[0].fires + runner[1].fires);
+	       churn_samples, churn_records, nr_captures,
+	       runner[0].own.fires + runner[1].own.fires);
 	printf("%sok 1 - I1, I2, I4 under churn%s\n1..1\n", failed ? "not " : "",
 	       multiplex ? ", more keys than counters" : "");
 	urcu_memb_unregister_thread();

@@ -33,8 +33,6 @@
 #define ALL   (VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES)
 #define STACK (VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS)
 
-struct vm;
-
 struct vcpu {
 	struct vm *vm;
 	uint32_t id; /* never used twice */
@@ -50,29 +48,12 @@ struct vcpu {
 	struct vcpu *next;
 };
 
-struct vm {
-	struct vpmu_account *account;
-	struct vcpu vcpu[VCPUS];
-	bool dying;	   /* atomic */
-	unsigned int held; /* atomic: vCPUs that runners have */
-};
-
-struct runner {
-	struct vpmu_emupmu pmu;
-	struct vpmu_pcpu *p;
-	uint64_t rng;
-	pthread_mutex_t lock;
-	struct vcpu *inbox; /* under lock */
-	struct vcpu *mine[VMS * VCPUS];
-	int n;
-	unsigned long slices;
-	unsigned long moved, guest_checks; /* atomic */
-	pthread_t thread;
+struct runner_own {
+	unsigned long guest_checks; /* atomic */
 };
 
 #include "tests/model/churn.h"
 
-static struct vpmu_account *tenant[TENANTS];
 /* Readers hold the lock while they look at a VM: its contexts cannot go. */
 static struct {
 	pthread_rwlock_t lock;
@@ -200,7 +181,7 @@ static void guest_check(struct runner *r, struct vcpu *v, struct vpmu_lbr_regs *
 	    (regs->count && newest != v->made[VPMU_LBR_GUEST]))
 		fail("guest of vCPU %u: %u records, %lu of %lu made, newest %u of %u", v->id,
 		     regs->count, regs->total, v->recorded, newest, v->made[VPMU_LBR_GUEST]);
-	__atomic_add_fetch(&r->guest_checks, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&r->own.guest_checks, 1, __ATOMIC_RELAXED);
 }
 
 /* Current or not. */
@@ -277,38 +258,16 @@ static void slice(struct runner *r)
 
 static void vm_create(int i, uint64_t *rng)
 {
-	struct vm *vm = calloc(1, sizeof(*vm));
+	struct vm *vm = vm_new(rnd(rng, TENANTS));
 
-	if (vpmu_account_create(tenant[rnd(rng, TENANTS)], vm, &vm->account))
-		fail("account_create");
-	vm->held = VCPUS;
-	for (int k = 0; k < VCPUS; k++) {
-		struct vcpu *v = &vm->vcpu[k];
-
-		v->vm = vm;
-		v->id = next_id++;
-		if (vpmu_account_create(vm->account, v, &v->own) ||
-		    vpmu_context_init(&v->ctx, v->own, vm->account))
-			fail("vCPU");
-	}
+	for (int k = 0; k < VCPUS; k++)
+		vm->vcpu[k].id = next_id++;
 	pthread_rwlock_wrlock(&slots[i].lock);
 	slots[i].vm = vm;
 	pthread_rwlock_unlock(&slots[i].lock);
 	for (int k = 0; k < VCPUS; k++)
 		give(&runner[rnd(rng, RUNNERS)], &vm->vcpu[k]);
 	nr_vms++;
-}
-
-static void vm_free(struct vm *vm)
-{
-	for (int k = 0; k < VCPUS; k++) {
-		vpmu_context_fini(&vm->vcpu[k].ctx); /* closes the guest's records */
-		if (vpmu_account_del(vm->vcpu[k].own))
-			fail("vCPU account is busy");
-	}
-	if (vpmu_account_del(vm->account))
-		fail("VM account is busy");
-	free(vm);
 }
 
 static void vm_destroy(int i)
@@ -436,7 +395,7 @@ static bool all_happened(void)
 	unsigned long checks = 0, moved = 0;
 
 	for (int i = 0; i < RUNNERS; i++) {
-		checks += load(&runner[i].guest_checks);
+		checks += load(&runner[i].own.guest_checks);
 		moved += load(&runner[i].moved);
 	}
 	return checks && moved && load(&nr_records) && load(&nr_attached);
@@ -444,7 +403,6 @@ static bool all_happened(void)
 
 int main(int argc, char **argv)
 {
-	pthread_t readers[READERS], top, vms;
 	unsigned long checks = 0, slices = 0, moved = 0;
 	time_t seconds = churn_options(argc, argv, NULL, NULL);
 
@@ -452,25 +410,14 @@ int main(int argc, char **argv)
 		return 2;
 	urcu_memb_register_thread();
 	setup();
-	for (int i = 0; i < RUNNERS; i++)
-		pthread_create(&runner[i].thread, NULL, run, &runner[i]);
-	for (int i = 0; i < READERS; i++)
-		pthread_create(&readers[i], NULL, reader, NULL);
-	pthread_create(&top, NULL, control_top, NULL);
-	pthread_create(&vms, NULL, control_vms, NULL);
-
+	churn_start(reader, control_top, control_vms);
 	churn_for(seconds, all_happened);
 	/* Controllers and readers wait for runners: they end first. */
-	store(&stop_controllers, 1);
-	pthread_join(top, NULL);
-	pthread_join(vms, NULL);
-	store(&stop_readers, 1);
-	for (int i = 0; i < READERS; i++)
-		pthread_join(readers[i], NULL);
-	store(&stop_runners, 1);
+	churn_stop(&stop_controllers, threads.controllers, 2);
+	churn_stop(&stop_readers, threads.readers, READERS);
+	churn_stop(&stop_runners, threads.runners, RUNNERS);
 	for (int i = 0; i < RUNNERS; i++) {
-		pthread_join(runner[i].thread, NULL);
-		checks += runner[i].guest_checks;
+		checks += runner[i].own.guest_checks;
 		slices += runner[i].slices;
 		moved += runner[i].moved;
 	}

@@ -12,6 +12,11 @@
 #             entries does not show why)
 # In the last round perf samples in the guest, 10 times. And: what counts in guests (:G) and in the host (:H) is all (:GH),
 # and `vpmu conservation` is equal.
+#
+# Beside it another tenant's VM switches its PMU on and off HOSTILE_SWITCHES times (4000; a million: vpmud_hostile.sh; 0: not
+# there), from two vCPUs that count instructions, too (tests/preload/hostile.c). A round begins after each part of its
+# switches. The counts stay exact, with its tenant's quota of one event they have their counters all of the time, the hostile
+# VM comes to its end, and what vpmud holds does not grow.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -38,6 +43,7 @@ fail() {
 }
 
 rounds=6 # as in rounds.c
+switches=${HOSTILE_SWITCHES:-4000}
 cat >"$tmp/job" <<-'END'
 	dmesg | grep -A26 'Performance Events' | grep -E 'Performance|PMU|version|generic'
 	rounds
@@ -47,27 +53,33 @@ VPMU_LINUX=$linux sh "$top/tools/linux-guest" initrd "$tmp/guest.initrd" job="$t
 # The guest waits for the operator's line in each round, and executes nothing in user mode while vpmu counts it.
 cat >"$tmp/script" <<-END
 	#!/bed/busybox sh
-	rounds=$rounds
+	rounds=$rounds switches=$switches
 END
 cat >>"$tmp/script" <<-'END'
 	export PATH=/bed:/bin
 	trace=/sys/kernel/tracing
 	cd /tmp
-	mkdir /sys/fs/cgroup/vms
+	mkdir /sys/fs/cgroup/vms /sys/fs/cgroup/hostile
 	cat >vpmud.conf <<-CONF
 		[vpmud]
 		libvirt = none
 		guest_events = instructions
 		[tenant /vms]
 		cgroup = /vms
+		[tenant /hostile]
+		cgroup = /hostile
+		policy = full
+		tenant_max_events = 1
 	CONF
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 	vpmud -c vpmud.conf &
+	vpmud=$!
 	until vpmu list >/dev/null 2>&1; do
-		kill -0 $! || exit 1
+		kill -0 $vpmud || exit 1
 		sleep 0.1
 	done
 	echo "vpmud has started"
+	holds() { (ls /proc/$vpmud/fd /proc/$vpmud/task; find /sys/fs/bpf) | wc -l; } # descriptors, threads, pins
 	mkfifo serial.in serial.out
 	cat >vm <<-'VM'
 		echo 0 >/sys/fs/cgroup/vms/cgroup.procs
@@ -83,9 +95,36 @@ cat >>"$tmp/script" <<-'END'
 		kill -0 $qemu || exit 1
 		sleep 0.1
 	done
-	vpmu attach s -e instructions:uG,instructions:uH,instructions:uGH,instructions:G --for-each vm
+	vpmu attach s -e instructions:uG,instructions:uH,instructions:uGH --for-each vm
 	vpmu list
+	for t in /proc/$qemu/task/*; do
+		! grep -q 'CPU 0/KVM' $t/comm || echo ${t##*/} >$trace/set_event_pid
+	done
+	until [ "$(grep -c ready guest)" = 1 ]; do
+		kill -0 $qemu || exit 1
+		sleep 0.05
+	done
+	if [ $switches != 0 ]; then
+		echo "vpmud holds $(holds)"
+		cat >other <<-VM
+			echo 0 >/sys/fs/cgroup/hostile/cgroup.procs
+			exec vpmu-qemu --qemu /bed/qemu-system-x86_64 -L /bed -name hostile,debug-threads=on -accel kvm -M pc -m 64 -smp 2 \
+				-cpu host,-xsave,-kvm-pv-eoi -nodefaults -display none -no-reboot -device isa-debug-exit,iobase=0xf4 \
+				-kernel /bed/hostile.elf -append s$switches -serial file:/tmp/hostile -monitor none
+		VM
+		: >hostile
+		VPMU_PMU=amd-v2 sh other &
+		other=$!
+	fi
+	part() { # NUMBER: until the other VM has done so many parts of its switches
+		[ $switches != 0 ] || return
+		until [ "$(grep -c switched hostile)" -ge $1 ]; do
+			kill -0 $other || return
+			sleep 0.05
+		done
+	}
 	for n in $(seq 0 $rounds); do
+		part $n
 		until [ "$(grep -c ready guest)" = $((n + 1)) ]; do
 			kill -0 $qemu || exit 1
 			sleep 0.05
@@ -93,12 +132,21 @@ cat >>"$tmp/script" <<-'END'
 		[ $n != 0 ] || echo 1 >$trace/events/kvm/kvm_entry/enable
 		vpmu stat --session s -x, | sed "s/^/operator $n,/"
 		echo "round $n" >$trace/trace_marker
+		if [ $n = $rounds ] && [ $switches != 0 ]; then
+			wait $other
+			echo "hostile VM: status $?"
+			sed 's/\r$//; s/^/[hostile] /' hostile
+			until ! vpmu list | grep -q hostile.*pid; do sleep 0.1; done
+			echo "then vpmud holds $(holds)"
+		fi
+		if [ $n = $rounds ]; then
+			vpmu sharing
+			vpmu list -j
+			vpmu conservation | sed 's/^/conservation: /'
+		fi
 		echo >&5
 	done
 	cat $trace/trace >trace
-	vpmu sharing
-	vpmu list -j
-	vpmu conservation | sed 's/^/conservation: /'
 	exec 5>&-
 	wait $qemu
 	echo "QEMU: status $?"
@@ -110,7 +158,7 @@ cat >>"$tmp/script" <<-'END'
 END
 chmod +x "$tmp/script"
 "$build/tests/linux-truth" trace "$tmp/path" "$build/tests/nested-rounds" </dev/null >/dev/null &
-BED_FILES="$linux/busybox $linux/cloud.vmlinuz $tmp/guest.initrd $build/bin/vpmu-qemu $build/bin/vpmu-preload.so $build/bin/vpmud $build/bin/vpmu $files" \
+BED_FILES="$linux/busybox $linux/cloud.vmlinuz $tmp/guest.initrd $build/bin/vpmu-qemu $build/bin/vpmu-preload.so $build/bin/vpmud $build/bin/vpmu $build/tests/preload/hostile.elf $files" \
 	BED_MB=768 "$here/run" "$tmp/script" >"$tmp/out" 2>&1 || {
 	rc=$?
 	cat "$tmp/out"
@@ -123,7 +171,11 @@ for n in $(seq $rounds); do
 done >>"$tmp/out"
 awk -F '[ ,]' '
 	/^\[l2\] count / { guest[nr++] = $NF }
-	/^operator / { operator[$2, $5] = $3; vm += $7 != "" && $5 == "instructions:uG" }
+	/^operator .*,l2,/ {
+		operator[$2, $5] = $3
+		vm += $5 == "instructions:uG"
+		shared += $10 != "100.00" || $11 != "exact"
+	}
 	/^entries / { extra[$2] = $3 }
 	/^stepped / { stepped[$2] = $3 }
 	END {
@@ -139,7 +191,8 @@ awk -F '[ ,]' '
 				truth, stepped[n], extra[n - 1], h, all, good ? "" : ": WRONG"
 		}
 		print guest[n] " samples"
-		exit bad || guest[n] != 10 || vm != n
+		print "rows without a counter of their own all of the time: " shared + 0
+		exit bad || guest[n] != 10 || vm != n || shared
 	}' rounds=$rounds "$tmp/out" || fail "guest, operator and truth are not one"
 expect() { # LINE
 	grep -Eq "$1" "$tmp/out" || fail "nothing says: $1"
@@ -151,5 +204,13 @@ expect '^conservation: .* instructions:u .* yes'
 ! grep '^conservation: .* no\( \|$\)' "$tmp/out" || fail "counts are lost"
 expect '^\[l2\] job: exit status 0'
 expect '^QEMU: status 0'
+if [ "$switches" != 0 ]; then
+	expect '^hostile VM: status 1'
+	expect '^\[hostile\] done'
+	! grep -i '^\[hostile\] wrong' "$tmp/out" || fail "see above"
+	sed -n 's/^\[hostile\] its switches/the second vCPU switches, in hexadecimal/p' "$tmp/out"
+	before=$(sed -n 's/^vpmud holds //p' "$tmp/out") after=$(sed -n 's/^then vpmud holds //p' "$tmp/out")
+	[ "${after:-1000}" -le $((before + 8)) ] || fail "vpmud holds $after descriptors, threads and pins, before $before" # some are l2's
+fi
 [ $failed = 0 ] || cat "$tmp/out"
 [ $failed = 0 ]

@@ -158,7 +158,7 @@ scopes() { ls -d /sys/fs/cgroup/machine.slice/machine-qemu*vm*.scope; }
 freeze() { # 0 or 1
 	for s in $(scopes); do echo "$1" >"$s/cgroup.freeze"; done
 	for s in $(scopes); do
-		until grep -q "frozen $1" "$s/cgroup.events"; do sleep 0.1; done
+		until grep -q "frozen $1" "$s/cgroup.events" || [ ! -e "$s" ]; do sleep 0.1; done
 	done
 }
 sum() { # SESSION TENANT: ns of the tenant's rows with a VM (vms) or of itself (tenants)

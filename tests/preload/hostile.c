@@ -12,6 +12,7 @@
 #define RANDOM	 5000u
 #define REWRITES 2000u
 #define STRANGE	 200u /* RDPMC in data, more than a kernel has */
+#define PARTS	 8u
 
 /* What the hostile phases have left behind of the APIC. */
 static void apic_restore(uint32_t id)
@@ -265,7 +266,7 @@ static void rdpmc(void)
 #define ICR_START (0x4600u | AP_START >> 12)
 #define IPI	  0x51u
 
-static volatile uint32_t ap_starts;
+static volatile uint32_t ap_starts, ap_switches;
 
 static void ipi(uint32_t to, uint32_t what)
 {
@@ -281,6 +282,17 @@ static void ap_wrmsr(uint32_t msr, uint64_t v)
 static void ap_rdmsr(uint32_t msr)
 {
 	TRY_ON("ap_", "rdmsr", ::"c"(msr) : "eax", "edx", "memory");
+}
+
+/* Controls of all counters, and of those that switches() has: reference cycles and instructions. */
+static uint32_t global_msr(void)
+{
+	return intel ? 0x38f : 0xc0000301;
+}
+
+static uint64_t global_bits(void)
+{
+	return intel ? 1ull << 34 | 2 : 3;
 }
 
 /* From each start on, until the next one. */
@@ -306,12 +318,14 @@ __attribute__((used, noreturn)) void ap_main(void)
 			arm_lvtpc();
 			ap_wrmsr(ctr, (1ull << 48) - 1);
 			ap_wrmsr(sel, intel ? 0xb00 : 1ull << 32 | 0x530120);
-			ap_wrmsr(intel ? 0x38f : 0xc0000301, intel ? 1ull << 34 : 1);
+			ap_wrmsr(global_msr(), global_bits());
 			for (unsigned int k = 0; k < 20; k++)
 				ap_rdmsr(ctr);
 		}
 		ap_wrmsr(first[r % n] + (r >> 8 & 15), register_value(&x, r));
 		ap_rdmsr(first[r % n] + (r >> 16 & 15));
+		ap_wrmsr(global_msr(), i & 1 ? global_bits() : 0);
+		ap_switches++;
 		if (!(i & 15))
 			ipi(0, i & 16 ? ICR_NMI : IPI);
 	}
@@ -332,9 +346,18 @@ static void ap_start(void)
 		end("wrong: the other CPU does not start");
 }
 
+/* In turn by the control of all counters, where there is one, and by an event select. */
+static void pmu_switch(bool on, bool all)
+{
+	if (all && v2)
+		wrmsr(global_msr(), on ? global_bits() : 0);
+	else
+		wrmsr(intel ? 0x187 : 0xc0010202, 0x300c0 | (on ? 1u << 22 : 0));
+}
+
 static void switches(uint32_t n)
 {
-	uint32_t before = others;
+	uint32_t before = others, part = n / PARTS ? n / PARTS : 1;
 
 	arm_lvtpc();
 	for (unsigned int i = 0; i < n; i++) {
@@ -345,16 +368,14 @@ static void switches(uint32_t n)
 			wrmsr(ctr, (1ull << 48) - (random() & 0xffffff) - 1);
 			pmu_start(i / 1000 & 1);
 		}
-		if (intel)
-			wrmsr(0x38f, i & 1 ? 1ull << 34 : 0);
-		else if (v2)
-			wrmsr(0xc0000301, i & 1);
-		else
-			wrmsr(sel, 1ull << 32 | 0x20 | 0x100 | 3u << 16 | (i & 1) << 22);
+		pmu_switch(i & 1, i & 2);
+		if ((i + 1) % part == 0)
+			put("switched\n");
 	}
 	ipi(1, ICR_INIT); /* the other CPU stays there */
 	pmu_stop();
 	put_hex("starts of the other CPU", ap_starts);
+	put_hex("its switches", ap_switches);
 	put_hex("its faults", ap_faults);
 	put_hex("its interrupts", ap_others);
 	put_hex("its PMIs", ap_pmis);
@@ -364,14 +385,8 @@ static void switches(uint32_t n)
 	expect(others > before, "interrupts by it");
 }
 
-__attribute__((used)) void kernel(const uint32_t *info)
+static void others_than_switches(void)
 {
-	uint32_t n = 0;
-
-	for (const char *s = append(info); *s >= '0' && *s <= '9'; s++)
-		n = 10 * n + (uint32_t)(*s - '0');
-	interrupts();
-	pmu_find();
 	phase("phase rdpmc");
 	rdpmc();
 	phase("phase registers");
@@ -384,6 +399,20 @@ __attribute__((used)) void kernel(const uint32_t *info)
 	ports();
 	interrupts();
 	apic_restore(0);
+}
+
+__attribute__((used)) void kernel(const uint32_t *info)
+{
+	uint32_t n = 0;
+	const char *s = append(info);
+	bool all = *s != 's';
+
+	for (s += !all; *s >= '0' && *s <= '9'; s++)
+		n = 10 * n + (uint32_t)(*s - '0');
+	interrupts();
+	pmu_find();
+	if (all)
+		others_than_switches();
 	phase("phase switches");
 	switches(n);
 	phase("phase own");

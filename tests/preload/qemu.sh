@@ -154,8 +154,8 @@ else
 fi
 migrated intel-v2 "$intel"
 migrated intel-v5 "$intel,$guard"
-for destination in "$qemu" "env VPMU_PMU=none $run"; do
-	timeout 600 $destination -accel kvm -cpu $cpu,$guard $vm -serial null -incoming "exec:cat */state" >guard.out 2>&1 </dev/null
+for destination in "$qemu -cpu $cpu" "env VPMU_PMU=none $run -cpu $cpu" "$run -cpu $cpu,pmu=off"; do
+	timeout 600 $destination,$guard -accel kvm $vm -serial null -incoming "exec:cat */state" >guard.out 2>&1 </dev/null
 	[ $? = 1 ] && grep -q "Host doesn't support requested features" guard.out || wrong "$guard: QEMU starts: $(cat guard.out)"
 done
 

@@ -132,7 +132,7 @@ static void interrupts_on(const void *table)
 
 static void interrupts(void)
 {
-	fault_rip = (uintptr_t)on_stray;
+	TRY("nop", ::); /* from now on a fault is a stray one, which has a stack */
 	gates(ap_on_fault, ap_on_other, ap_on_nmi, ap_on_pmi);
 	for (unsigned int i = 0; i < sizeof(idt); i++)
 		ap_idt[i] = ((const uint8_t *)idt)[i];

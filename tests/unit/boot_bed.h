@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "vmm/boot/boot.h"
+#include "vmm/boot/bytes.h"
 #include "vmm/engine/platform.h"
 #include "vmm/vm/ram.h"
 
@@ -37,5 +38,36 @@ static int load_by(const struct boot_protocol *by)
 	*err = 0;
 	return by->load(&img, &ram, &p, &entry, err, sizeof(err));
 }
+
+/* Another size of RAM, without contents. */
+static inline void other_ram(uint64_t bytes)
+{
+	vm_ram_unmap(&ram);
+	vm_ram_layout(bytes, &ram);
+	cr_assert_eq(vm_ram_map(&ram, false), 0);
+}
+
+/* Walk the tables at @pml4 as the CPU would; ~0 when not mapped. */
+static inline uint64_t walk_from(uint64_t pml4, uint64_t va)
+{
+	uint64_t e = get_u64(ram.base + pml4 + (va >> 39 & 511) * 8);
+
+	if (!(e & 1))
+		return ~0ULL;
+	e = get_u64(ram.base + (e & ~0xfffULL) + (va >> 30 & 511) * 8);
+	if (!(e & 1))
+		return ~0ULL;
+	e = get_u64(ram.base + (e & ~0xfffULL) + (va >> 21 & 511) * 8);
+	if ((e & 0x87) != 0x83) /* present, writable, supervisor, large */
+		return ~0ULL;
+	return (e & ~0x1fffffULL) | (va & 0x1fffff);
+}
+
+/* A refusal: load()'s or linux_unpack()'s @call returns @error, and has @says in its line. */
+#define REFUSED(call, error, says)                                                                 \
+	do {                                                                                       \
+		cr_assert_eq(call, error);                                                         \
+		cr_assert(strstr(err, says), "%s", err);                                           \
+	} while (0)
 
 #endif

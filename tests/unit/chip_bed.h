@@ -54,15 +54,14 @@ static inline uint64_t on_time(void *arg)
 	return ((struct chip_bed *)arg)->time;
 }
 
-static inline void cpuid(struct vmm_engine_vcpu *v, bool intel)
+/* With the TSC deadline. */
+static inline void cpuid(struct vmm_engine_vcpu *v)
 {
-	struct kvm_cpuid_entry2 e[2] = {{.function = 0}, {.function = 1, .eax = 0x50654}};
+	struct kvm_cpuid_entry2 e[2] = {{.function = 0},
+					{.function = 1, .eax = 0x50654, .ecx = 1u << 24}};
 
-	memcpy(&e[0].ebx, intel ? "Genu" : "Auth", 4);
-	memcpy(&e[0].edx, intel ? "ineI" : "enti", 4);
-	memcpy(&e[0].ecx, intel ? "ntel" : "cAMD", 4);
-	e[1].ecx = 1u << 24; /* TSC deadline */
-	cr_assert_eq(vmm_emu_ops.set_cpuid(v, e, 2), 0);
+	bed_vendor(&e[0], "GenuineIntel");
+	cr_assert_eq(o->set_cpuid(v, e, 2), 0);
 }
 
 /* Let vCPU @i execute @code from the beginning, in 64-bit mode. */
@@ -75,18 +74,46 @@ static inline void put(struct chip_bed *c, unsigned int i, const uint8_t *code, 
 			     .rbx = BED_WIN,
 			     .rflags = 2};
 
-	memcpy(c->b.ram + at, code, (size_t)(end - code));
+	bed_put(&c->b, at, code, end);
 	bed_set_mode(&c->b, c->v[i], false);
-	vmm_emu_ops.set_regs(c->v[i], &r);
+	o->set_regs(c->v[i], &r);
 }
 
 #define PUT(c, i, name) put(c, i, name, name##_end)
 
-/* @open_pin: a device could wake the vCPUs. */
-static inline void start_with(struct chip_bed *c, unsigned int nr, bool open_pin)
+static inline void set_waker(struct chip_bed *c)
 {
 	struct vmm_waker w = {.wake = on_wake, .time = on_time, .arg = c};
 
+	cr_assert_eq(o->set_waker(c->b.vm, &w), 0);
+}
+
+/* The VM of the test that runs: it ends when it is started again, and in the suite's .fini. */
+static struct chip_bed c;
+
+static inline void stop(struct chip_bed *c)
+{
+	for (unsigned int i = 0; i < c->nr; i++)
+		o->vcpu_destroy(c->v[i]);
+	bed_stop_vm(&c->b);
+}
+
+static inline void stop_last(void)
+{
+	if (c.b.e)
+		stop(&c);
+}
+
+static inline void end_last(const struct chip_bed *of)
+{
+	if (of == &c)
+		stop_last();
+}
+
+/* @open_pin: a device could wake the vCPUs. */
+static inline void start_with(struct chip_bed *c, unsigned int nr, bool open_pin)
+{
+	end_last(c);
 	memset(c, 0, sizeof(*c));
 	bed_init(&c->b);
 	*bed_u64(&c->b, BED_PT) = EMU_LAPIC_PAGE | 3;
@@ -94,15 +121,15 @@ static inline void start_with(struct chip_bed *c, unsigned int nr, bool open_pin
 	*bed_u64(&c->b, BED_PT + 16) = 0xfed00000 | 3;
 	c->nr = nr;
 	c->time = 1000;
-	cr_assert_eq(vmm_emu_ops.irqchip_create(c->b.vm), 0);
-	cr_assert_eq(vmm_emu_ops.irqchip_create(c->b.vm), -EEXIST);
-	cr_assert_eq(vmm_emu_ops.set_waker(c->b.vm, &w), 0);
+	cr_assert_eq(o->irqchip_create(c->b.vm), 0);
+	cr_assert_eq(o->irqchip_create(c->b.vm), -EEXIST);
+	set_waker(c);
 	if (open_pin)
 		((struct emu_vm *)c->b.vm)->chip->ioapic.entry[0] = 0x7f;
 	for (unsigned int i = 0; i < nr; i++) {
-		cr_assert_eq(vmm_emu_ops.vcpu_create(c->b.vm, i, &c->v[i]), 0);
-		vmm_emu_ops.set_tally(c->v[i], &c->t[i]);
-		cpuid(c->v[i], true);
+		cr_assert_eq(o->vcpu_create(c->b.vm, i, &c->v[i]), 0);
+		o->set_tally(c->v[i], &c->t[i]);
+		cpuid(c->v[i]);
 	}
 	for (unsigned int v = 0; v < 256; v++) {
 		/* movl $v,(%rdi); add $4,%rdi; movl $0,0xb0(%rbx); iretq */
@@ -123,29 +150,19 @@ static inline void start(struct chip_bed *c, unsigned int nr)
 	start_with(c, nr, false);
 }
 
-static inline void stop(struct chip_bed *c)
+/* vCPU @i as a bed of its own. */
+static inline struct bed vcpu_bed(const struct chip_bed *c, unsigned int i)
 {
-	for (unsigned int i = 0; i < c->nr; i++)
-		vmm_emu_ops.vcpu_destroy(c->v[i]);
-	vmm_emu_ops.vm_destroy(c->b.vm);
-	vmm_emu_ops.close(c->b.e);
-	munmap(c->b.ram, BED_RAM);
-	c->b.e = NULL;
-}
+	struct bed b = c->b;
 
-/* The VM of the test that runs. */
-static struct chip_bed c;
-
-static inline void stop_last(void)
-{
-	if (c.b.e)
-		stop(&c);
+	b.v = c->v[i];
+	return b;
 }
 
 static inline enum vmm_exit run(struct chip_bed *c, unsigned int i, uint64_t budget)
 {
 	c->run[i].budget = budget;
-	cr_assert_eq(vmm_emu_ops.run(c->v[i], &c->run[i]), 0);
+	cr_assert_eq(o->run(c->v[i], &c->run[i]), 0);
 	if (c->run[i].exit == VMM_EXIT_ERROR)
 		cr_assert(false, "%s", c->run[i].u.error.msg);
 	return c->run[i].exit;
@@ -162,13 +179,16 @@ static inline void to_hlt(struct chip_bed *c, unsigned int i, uint64_t budget)
 	cr_assert_eq(x, VMM_EXIT_HLT, "vCPU %u: exit %d", i, x);
 }
 
+/* A VM of one vCPU, which runs @code until it halts. */
+#define RUN(c, code, budget) (start(c, 1), PUT(c, 0, code), to_hlt(c, 0, budget))
+
 static inline void expect(struct chip_bed *c, unsigned int i, const uint32_t *log, size_t n,
 			  int line)
 {
 	struct kvm_regs r;
 	uint32_t got;
 
-	vmm_emu_ops.get_regs(c->v[i], &r);
+	o->get_regs(c->v[i], &r);
 	for (size_t k = 0; k < n; k++) {
 		memcpy(&got, c->b.ram + LOG(i) + k * 4, 4);
 		cr_assert_eq(got, log[k], "line %d: entry %zu is %#x, expected %#x", line, k, got,

@@ -283,9 +283,41 @@ static inline void bed_stop(void)
 	"/usr/bin/qemu-system-x86_64 -name guest=web-1,debug-threads=on -S -uuid " UUID            \
 	" -machine pc,accel=kvm -smp 2"
 
-#define QEMU_WEB_LINE(what)                                                                        \
-	what " qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "                    \
-	     "vcpus=0:11/1001,1:12/1002\n"
+/* What is reported of a VM at the top of the cgroups. */
+#define VM_LINE_OF(what, kind_name, uuid, id, vcpus)                                               \
+	what " " kind_name " uuid=" uuid " id=" id " cgroup=/ tenant=- socket=- vcpus=" vcpus "\n"
+#define VM_LINE(what, kind_name, id, vcpus) VM_LINE_OF(what, kind_name, "-", id, vcpus)
+#define QEMU_WEB_VCPUS(what, vcpus)	    VM_LINE_OF(what, "qemu web-1", UUID, "10/1000", vcpus)
+#define QEMU_WEB_LINE(what)		    QEMU_WEB_VCPUS(what, "0:11/1001,1:12/1002")
+
+/* It is there, and known. */
+static inline void bed_web(void)
+{
+	bed_qemu(10, 1000, QEMU_WEB);
+	bed_scan();
+}
+
+/* Let the event loop turn until @what is reported. */
+static inline void bed_wait(const char *what)
+{
+	do
+		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);
+	while (!strstr(bed_seen(), what));
+}
+
+/* A process with one thread more, named @comm, comes: the reports. It has gone then. */
+static inline const char *bed_visit(const struct bed_process *p, const char *comm)
+{
+	static char *got;
+
+	bed_process(p);
+	bed_thread(p->pid, p->pid + 1, comm, 1, 0, NULL);
+	free(got);
+	got = strdup(bed_scan());
+	bed_end(p->pid);
+	bed_scan();
+	return got;
+}
 
 #define expect_seen(want)                                                                          \
 	do {                                                                                       \

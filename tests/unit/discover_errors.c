@@ -70,8 +70,7 @@ Test(discover, errors_make_no_vm_vanish)
 {
 	static const char *const again[] = {"10", "stat", "task", "task/11/stat", "cgroup"};
 
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	for (size_t i = 0; i < 5; i++) {
 		when = again[i];
 		error = EMFILE;
@@ -90,8 +89,7 @@ Test(discover, errors_make_no_vm_vanish)
 
 Test(discover, hidden_processes)
 {
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	when = "stat";
 	error = EACCES;
 	bed.hook = refuse;
@@ -131,8 +129,7 @@ Test(discover, proc_cannot_be_listed)
 {
 	char want[300];
 
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	list_error = EIO;
 	cr_expect_eq(disc_scan(bed.d), -EIO);
 	list_error = 0;

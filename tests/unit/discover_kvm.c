@@ -28,12 +28,10 @@ Test(discover, firecracker)
 	bed_thread(10, 11, "fc_vcpu 0", 1001, 0, NULL);
 	bed_thread(10, 12, "fc_vcpu 1", 1002, 0, NULL);
 	bed_thread(10, 13, "fc_api", 1003, 0, NULL);
-	expect_seen("added kvm firecracker-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/1002\n");
+	expect_seen(VM_LINE("added", "kvm firecracker-10", "10/1000", "0:11/1001,1:12/1002"));
 	/* It ends its VM, and lives on. */
 	unlink(bed_path("proc/10/fd/4"));
-	expect_seen("removed kvm firecracker-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/1002\n");
+	expect_seen(VM_LINE("removed", "kvm firecracker-10", "10/1000", "0:11/1001,1:12/1002"));
 }
 
 /* A VM appears in a process that was there before: its memory map grows. */
@@ -46,8 +44,7 @@ Test(discover, kvm_is_opened_late)
 	bed_process(&(struct bed_process){
 		.pid = 10, .comm = "vmm", .cmdline = "vmm", .vsize = 1 << 30});
 	bed_thread(10, 11, "vcpu0", 1001, 0, NULL);
-	expect_seen("added kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001\n");
+	expect_seen(VM_LINE("added", "kvm vmm-10", "10/1000", "0:11/1001"));
 }
 
 Test(discover, kvm_users_that_have_no_vm)
@@ -75,18 +72,15 @@ Test(discover, vcpus_by_system_call)
 	bed_thread(10, 15, "vmm", 1005, 0, IOCTL " 0xc 0xae81 0x0 0x0 0x5 0x0 0x7f 0x7f\n");
 	bed_thread(10, 16, "vmm", 1006, 0, "0 0xc 0xae80 0x0 0x0 0x5 0x0 0x7f 0x7f\n");
 	bed_thread(10, 17, "vmm", 1007, 0, RUNS("0x3"));
-	expect_seen("added kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:12/1002,1:11/1001\n");
+	expect_seen(VM_LINE("added", "kvm vmm-10", "10/1000", "0:12/1002,1:11/1001"));
 	/* A known thread stays known while it runs; and the last one shows itself. */
 	bed_thread(10, 12, "vmm", 1002, 0, "running\n");
 	bed_thread(10, 13, "vmm", 1003, 0, RUNS("0xc"));
-	expect_seen("changed kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:12/1002,1:11/1001,2:13/1003\n");
+	expect_seen(VM_LINE("changed", "kvm vmm-10", "10/1000", "0:12/1002,1:11/1001,2:13/1003"));
 	/* But not for another thread of the same tid, and not without the vCPU. */
 	bed_thread(10, 12, "vmm", 8888, 0, "running\n");
 	unlink(bed_path("proc/10/fd/11"));
-	expect_seen("changed kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=2:13/1003\n");
+	expect_seen(VM_LINE("changed", "kvm vmm-10", "10/1000", "2:13/1003"));
 }
 
 /* The last vCPU is the last thread that has run a guest. Two would be a guess. */
@@ -95,10 +89,9 @@ Test(discover, vcpus_by_elimination)
 	kvm_process(10, "vmm", 2);
 	bed_thread(10, 11, "vmm", 1001, 5, "running\n");
 	bed_thread(10, 12, "vmm", 1002, 5, "running\n");
-	expect_seen("added kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- vcpus=\n");
+	expect_seen(VM_LINE("added", "kvm vmm-10", "10/1000", ""));
 	bed_thread(10, 12, "vmm", 1002, 5, RUNS("0xa"));
-	expect_seen("changed kvm vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:12/1002,1:11/1001\n");
+	expect_seen(VM_LINE("changed", "kvm vmm-10", "10/1000", "0:12/1002,1:11/1001"));
 }
 
 Test(discover, vcpus_that_stay_unknown_are_noted_once)
@@ -120,8 +113,7 @@ Test(discover, qemu_without_names_of_threads)
 	bed_link(10, 9, "anon_inode:kvm-vm");
 	bed_link(10, 10, "anon_inode:kvm-vcpu:0");
 	bed_thread(10, 11, "qemu-system-x86", 1001, 0, RUNS("0xa"));
-	expect_seen("added qemu web uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001\n");
+	expect_seen(VM_LINE("added", "qemu web", "10/1000", "0:11/1001"));
 }
 
 /* ---- vpmu-vmm ---- */

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "tests/emu/flat.h"
+#include "vmm/emu/emu.h"
 #include "vmm/engine/engine.h"
 #include "vpmu/emupmu.h"
 
@@ -56,11 +57,9 @@ struct bed {
 	struct kvm_regs r;
 };
 
-/* Guest code: BED_GUEST(name, "asm") makes name and name_end. */
-#define BED_GUEST(name, ...)                                                                       \
-	extern const uint8_t name[], name##_end[];                                                 \
-	__asm__(".pushsection .rodata\n.balign 16\n.globl " #name "\n" #name ":\n" __VA_ARGS__     \
-		"\n.globl " #name "_end\n" #name "_end:\n.popsection\n")
+#define BED_GUEST FLAT_GUEST
+
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* The TSS has its 64-bit fields at odd multiples of 4. */
 typedef uint64_t bed_word __attribute__((aligned(1), may_alias));
@@ -70,11 +69,28 @@ static inline bed_word *bed_u64(struct bed *b, uint64_t pa)
 	return (bed_word *)(b->ram + pa);
 }
 
+static inline struct kvm_sregs bed_sregs(const struct bed *b)
+{
+	struct kvm_sregs s;
+
+	o->get_sregs(b->v, &s);
+	return s;
+}
+
+/* Make @change to the special registers s: BED_SREGS(&b, s.cr4 |= 8). */
+#define BED_SREGS(b, change)                                                                       \
+	do {                                                                                       \
+		struct kvm_sregs s = bed_sregs(b);                                                 \
+                                                                                                   \
+		change;                                                                            \
+		cr_assert_eq(o->set_sregs((b)->v, &s), 0);                                         \
+	} while (0)
+
 static inline void bed_set_mode(struct bed *b, struct vmm_engine_vcpu *v, bool user)
 {
 	struct kvm_sregs s;
 
-	vmm_emu_ops.get_sregs(v, &s);
+	o->get_sregs(v, &s);
 	s.cr0 = 0x80010033; /* PG WP NE ET MP PE */
 	s.cr3 = BED_PML4;
 	s.cr4 = 0x20;
@@ -87,7 +103,21 @@ static inline void bed_set_mode(struct bed *b, struct vmm_engine_vcpu *v, bool u
 	s.idt.limit = 0xfff;
 	s.tr = (struct kvm_segment){
 		.base = BED_TSS, .limit = 0x67, .selector = BED_TR, .type = 0xb, .present = 1};
-	cr_assert_eq(vmm_emu_ops.set_sregs(v, &s), 0);
+	cr_assert_eq(o->set_sregs(v, &s), 0);
+}
+
+/* 32-bit protected mode, without paging. */
+static inline void bed_protected(struct bed *b, struct vmm_engine_vcpu *v)
+{
+	struct kvm_sregs s;
+
+	bed_set_mode(b, v, false);
+	o->get_sregs(v, &s);
+	s.cr0 = 0x11;
+	s.efer = 0;
+	s.cs.l = 0;
+	s.cs.db = 1;
+	cr_assert_eq(o->set_sregs(v, &s), 0);
 }
 
 static inline void bed_gate(struct bed *b, unsigned int vec, uint64_t to, unsigned int ist,
@@ -100,39 +130,92 @@ static inline void bed_gate(struct bed *b, unsigned int vec, uint64_t to, unsign
 	g[1] = to >> 32;
 }
 
+/* The registers of @r that are not 0 get its values, the others keep theirs. */
+static inline void bed_regs(struct bed *b, const struct kvm_regs *r)
+{
+	const __u64 *from = &r->rax;
+	__u64 *to = &b->r.rax;
+
+	for (unsigned int i = 0; i < sizeof(*r) / sizeof(*from); i++)
+		to[i] = from[i] ? from[i] : to[i];
+	cr_assert_eq(o->set_regs(b->v, &b->r), 0);
+}
+
+#define BED_REGS(b, ...) bed_regs(b, &(struct kvm_regs){__VA_ARGS__})
+
+static inline void bed_put(struct bed *b, uint64_t at, const uint8_t *code, const uint8_t *end)
+{
+	memcpy(b->ram + at, code, (size_t)(end - code));
+}
+
+#define BED_PUT(b, at, code) bed_put(b, at, code, code##_end)
+
 /* Code at BED_CODE, registers zero but RIP, RSP, RDI = BED_DATA. */
 static inline void bed_load(struct bed *b, const uint8_t *code, const uint8_t *end, bool user)
 {
-	memcpy(b->ram + BED_CODE, code, (size_t)(end - code));
+	bed_put(b, BED_CODE, code, end);
 	bed_set_mode(b, b->v, user);
 	memset(&b->r, 0, sizeof(b->r));
-	b->r.rip = BED_CODE;
-	b->r.rsp = BED_STACK;
-	b->r.rdi = BED_DATA;
-	b->r.rflags = 2;
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	BED_REGS(b, .rip = BED_CODE, .rsp = BED_STACK, .rdi = BED_DATA, .rflags = 2);
 }
 
-/* Make the vCPU one of Intel's; without this it is one of AMD's. */
-static inline void bed_intel(struct bed *b)
+/* @vendor: as in CPUID leaf 0, which is @e. */
+static inline void bed_vendor(struct kvm_cpuid_entry2 *e, const char *vendor)
 {
-	struct kvm_cpuid_entry2 leaf0 = {
-		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e}; /* GenuineIntel */
-
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b->v, &leaf0, 1), 0);
+	memcpy(&e->ebx, vendor, 4);
+	memcpy(&e->edx, vendor + 4, 4);
+	memcpy(&e->ecx, vendor + 8, 4);
 }
 
-static inline void bed_stop(struct bed *b)
+/* Make the vCPU one of Intel's, if @intel; without this it is one of AMD's. */
+static inline void bed_intel(struct bed *b, bool intel)
 {
-	vmm_emu_ops.vcpu_destroy(b->v);
-	vmm_emu_ops.vm_destroy(b->vm);
-	vmm_emu_ops.close(b->e);
+	struct kvm_cpuid_entry2 leaf0 = {.function = 0};
+
+	bed_vendor(&leaf0, "GenuineIntel");
+	if (intel)
+		cr_assert_eq(o->set_cpuid(b->v, &leaf0, 1), 0);
+}
+
+/* Leaf 1 shows FXSR: a whole CPU. */
+static inline void bed_whole(struct vmm_engine_vcpu *v, bool intel)
+{
+	struct kvm_cpuid_entry2 e[3] = {
+		{.function = 0, .eax = 7},
+		{.function = 1,
+		 .eax = 0xa10f11,
+		 .edx = 1u << 12 | 1u << 14 | 1u << 24 | 1u << 25 | 1u << 26},
+		{.function = 7,
+		 .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
+		 .edx = 1u << 26 | 1u << 29},
+	};
+
+	bed_vendor(&e[0], intel ? "GenuineIntel" : "AuthenticAMD");
+	cr_assert_eq(o->set_cpuid(v, e, 3), 0);
+}
+
+/* Without its vCPUs. */
+static inline void bed_stop_vm(struct bed *b)
+{
+	o->vm_destroy(b->vm);
+	o->close(b->e);
 	munmap(b->ram, BED_RAM);
 	b->e = NULL;
 }
 
+static inline void bed_stop(struct bed *b)
+{
+	o->vcpu_destroy(b->v);
+	bed_stop_vm(b);
+}
+
 /* The bed of the test that runs: it ends when it is started again, and in the suite's .fini. */
 static __attribute__((unused)) struct bed b;
+
+static inline struct emu_vcpu *vcpu(void)
+{
+	return (struct emu_vcpu *)b.v;
+}
 
 static inline void bed_end(void)
 {
@@ -147,7 +230,7 @@ static inline void bed_init(struct bed *to)
 	if (to == &b)
 		bed_end();
 	memset(to, 0, sizeof(*to));
-	cr_assert_eq(vmm_emu_ops.open(&to->e, why, sizeof(why)), 0);
+	cr_assert_eq(o->open(&to->e, why, sizeof(why)), 0);
 	to->ram = mmap(NULL, BED_RAM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert(to->ram != MAP_FAILED);
 	*bed_u64(to, BED_PML4) = BED_PDPT | 7;
@@ -167,19 +250,19 @@ static inline void bed_init(struct bed *to)
 	memset(to->ram + BED_HANDLERS, 0xf4, 256);
 	for (unsigned int i = 0; i < 256; i++)
 		bed_gate(to, i, BED_HANDLERS + i, 0, 0xe);
-	cr_assert_eq(vmm_emu_ops.vm_create(
-			     to->e,
+	cr_assert_eq(
+		o->vm_create(to->e,
 			     &(struct vmm_ram){.base = to->ram, .nr = 1, .slot[0].bytes = BED_RAM},
 			     &to->vm),
-		     0);
+		0);
 }
 
 /* One VM with one vCPU and @code. */
 static inline void bed_start(struct bed *b, const uint8_t *code, const uint8_t *end, bool user)
 {
 	bed_init(b);
-	cr_assert_eq(vmm_emu_ops.vcpu_create(b->vm, 0, &b->v), 0);
-	vmm_emu_ops.set_tally(b->v, &b->t);
+	cr_assert_eq(o->vcpu_create(b->vm, 0, &b->v), 0);
+	o->set_tally(b->v, &b->t);
 	bed_load(b, code, end, user);
 }
 
@@ -187,8 +270,8 @@ static inline void bed_start(struct bed *b, const uint8_t *code, const uint8_t *
 static inline enum vmm_exit bed_run(struct bed *b, uint64_t budget)
 {
 	b->run.budget = budget;
-	cr_assert_eq(vmm_emu_ops.run(b->v, &b->run), 0);
-	vmm_emu_ops.get_regs(b->v, &b->r);
+	cr_assert_eq(o->run(b->v, &b->run), 0);
+	o->get_regs(b->v, &b->r);
 	return b->run.exit;
 }
 
@@ -204,10 +287,87 @@ static inline int bed_run_to_hlt(struct bed *b)
 	return -1;
 }
 
+/* An interrupt, or NMI, arrives. */
+static inline void bed_arrives(struct bed *b, uint8_t vector)
+{
+	cr_assert_eq(vector == 2 ? o->nmi(b->v) : o->interrupt(b->v, vector), 0);
+}
+
 /* The interrupt frame at RSP: [0] error code or RIP ... */
 static inline uint64_t bed_stack(struct bed *b, unsigned int i)
 {
 	return *bed_u64(b, b->r.rsp + i * 8);
+}
+
+/* Start @code in a new VM with BED_REGS() of the rest, and run to a HLT: the vector. BED_RERUN: in
+ * the same VM. */
+#define BED_VECTOR(b, code, user, ...)                                                             \
+	(BED_START(b, code, user), BED_REGS(b, __VA_ARGS__), bed_run_to_hlt(b))
+#define BED_RERUN(b, code, user, ...)                                                              \
+	(bed_load(b, code, code##_end, user), BED_REGS(b, __VA_ARGS__), bed_run_to_hlt(b))
+
+#define BED_STR_(x) #x
+#define BED_STR(x)  BED_STR_(x)
+#define BED_LINE    "line " BED_STR(__LINE__)
+
+/* The next HLT is in the handler of @vec, with @error (-1: none) and @rip in its frame. */
+#define BED_FAULTS(b, vec, error, rip) bed_faults(b, vec, error, rip, BED_LINE)
+static inline void bed_faults(struct bed *b, int vec, int64_t error, uint64_t rip,
+			      const char *where)
+{
+	int got = bed_run_to_hlt(b);
+	unsigned int e = error >= 0;
+
+	cr_assert_eq(got, vec, "%s: vector %d", where, got);
+	if (e)
+		cr_assert_eq(bed_stack(b, 0), (uint64_t)error, "%s: error 0x%lx", where,
+			     bed_stack(b, 0));
+	cr_assert_eq(bed_stack(b, e), rip, "%s: rip 0x%lx", where, bed_stack(b, e));
+}
+
+/* run() with @budget ends by @exit at @rip, after @retired instructions. */
+#define BED_STOPS(b, budget, exit, retired, rip) bed_stops(b, budget, exit, retired, rip, __LINE__)
+static inline void bed_stops(struct bed *b, uint64_t budget, enum vmm_exit exit, uint64_t retired,
+			     uint64_t rip, int line)
+{
+	enum vmm_exit x = bed_run(b, budget);
+
+	cr_assert_eq(x, exit, "line %d: exit %d", line, x);
+	cr_assert_eq(b->run.retired, retired, "line %d: %lu retired", line, b->run.retired);
+	cr_assert_eq(b->r.rip, rip, "line %d: rip 0x%llx", line, b->r.rip);
+}
+
+/* bed_state - the state of the vCPU, in bytes; @buf has BED_STATE. */
+#define BED_STATE 8192
+static inline size_t bed_state(const struct bed *b, uint8_t *buf)
+{
+	size_t n = BED_STATE;
+
+	cr_assert_eq(o->get_state(b->v, buf, &n), 0);
+	return n;
+}
+
+/* The vCPU of @to gets the registers and the state of @from's. */
+static inline void bed_copy(const struct bed *from, struct bed *to)
+{
+	struct kvm_sregs s = bed_sregs(from);
+	uint8_t state[BED_STATE];
+	size_t n = bed_state(from, state);
+
+	o->get_regs(from->v, &to->r);
+	cr_assert_eq(o->set_sregs(to->v, &s), 0);
+	cr_assert_eq(o->set_regs(to->v, &to->r), 0);
+	cr_assert_eq(o->set_state(to->v, state, n), 0);
+}
+
+/* A copy of @from in a VM of its own: memory, registers and state. */
+static inline void bed_move(const struct bed *from, struct bed *to)
+{
+	bed_init(to);
+	memcpy(to->ram, from->ram, BED_RAM);
+	cr_assert_eq(o->vcpu_create(to->vm, 0, &to->v), 0);
+	o->set_tally(to->v, &to->t);
+	bed_copy(from, to);
 }
 
 static inline uint64_t bed_total(const struct vpmu_emu_tally *t, enum vpmu_emu_event ev)

@@ -22,6 +22,9 @@ BED_GUEST(prog_syscall, "inc %r14\n test $1,%r14b\n jz 1f\n nop\n call 2f\n 1: s
 			"2: mov (%rdi),%rax\n ret");
 BED_GUEST(prog_leaf, "push %rbx\n call 1f\n pop %rbx\n ret\n 1: mov (%rsp),%rbx\n ret $0");
 BED_GUEST(prog_hlt, "hlt");
+/* LSTAR: prog_syscall; STAR: kernel 8, user 18H. */
+BED_GUEST(prog_setup, "mov $0xc0000082,%ecx\n mov $0x208200,%eax\n xor %edx,%edx\n wrmsr\n"
+		      "dec %ecx\n xor %eax,%eax\n mov $0x180008,%edx\n wrmsr\n hlt");
 
 struct prog_piece {
 	uint8_t n, b[15];
@@ -112,18 +115,12 @@ static inline size_t prog_piece(uint8_t *p, uint64_t at, uint64_t *s)
 	return (size_t)(q - p);
 }
 
-static inline void prog_put(struct bed *b, uint64_t at, const uint8_t *from, const uint8_t *end)
-{
-	memcpy(b->ram + at, from, (size_t)(end - from));
-}
-
 /* A started bed with program @seed. */
 static inline void prog_start(struct bed *b, uint64_t seed)
 {
 	uint64_t s = seed, at = BED_CODE;
 	uint8_t code[0x3000];
 	size_t n = 0, pieces = 5 + random_split(&s) % 60;
-	struct kvm_sregs sr;
 	uint32_t times = (uint32_t)(1 + random_split(&s) % 8);
 	int32_t rel;
 
@@ -140,56 +137,22 @@ static inline void prog_start(struct bed *b, uint64_t seed)
 	code[n++] = 0x81;
 	BED_START(b, prog_hlt, true); /* a place to begin; replaced now */
 	memcpy(b->ram + BED_CODE, code, n);
-	prog_put(b, PROG_LEAF, prog_leaf, prog_leaf_end);
-	prog_put(b, PROG_KERNEL, prog_int, prog_int_end);
-	prog_put(b, PROG_KERNEL + 0x100, prog_ud, prog_ud_end);
-	prog_put(b, PROG_KERNEL + 0x200, prog_syscall, prog_syscall_end);
+	BED_PUT(b, PROG_LEAF, prog_leaf);
+	BED_PUT(b, PROG_KERNEL, prog_int);
+	BED_PUT(b, PROG_KERNEL + 0x100, prog_ud);
+	BED_PUT(b, PROG_KERNEL + 0x200, prog_syscall);
 	bed_gate(b, 0x80, PROG_KERNEL, 0, 0x6e);
 	bed_gate(b, 0x81, BED_HANDLERS + 0x81, 0, 0x6e);
 	bed_gate(b, 6, PROG_KERNEL + 0x100, 0, 0xe);
 	/* SYSCALL's registers have no place in sregs: let the guest set them, in CPL0. */
-	static const uint8_t setup[] = {0xb9,
-					0x82,
-					0,
-					0,
-					0xc0, /* mov ecx, LSTAR */
-					0xb8,
-					(PROG_KERNEL + 0x200) & 0xff,
-					(PROG_KERNEL + 0x200) >> 8 & 0xff,
-					(PROG_KERNEL + 0x200) >> 16 & 0xff,
-					0, /* mov eax, ... */
-					0x31,
-					0xd2,
-					0x0f,
-					0x30, /* xor edx, edx; wrmsr */
-					0xff,
-					0xc9,
-					0x31,
-					0xc0,
-					0xba,
-					8,
-					0,
-					0x18,
-					0, /* STAR: kernel 8, user 0x18 */
-					0x0f,
-					0x30,
-					0xf4};
-
 	bed_set_mode(b, b->v, false);
-	memcpy(b->ram + 0x2000, setup, sizeof(setup));
-	b->r.rip = 0x2000;
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	BED_PUT(b, 0x2000, prog_setup);
+	BED_REGS(b, .rip = 0x2000);
 	cr_assert_eq(bed_run(b, 100), VMM_EXIT_HLT);
 	bed_set_mode(b, b->v, true);
-	vmm_emu_ops.get_sregs(b->v, &sr);
-	sr.cr4 |= 0x100; /* PCE */
-	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &sr), 0);
+	BED_SREGS(b, s.cr4 |= 0x100); /* PCE */
 	memset(&b->r, 0, sizeof(b->r));
-	b->r.rip = BED_CODE;
-	b->r.rsp = BED_STACK;
-	b->r.rdi = BED_DATA;
-	b->r.rflags = 2;
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	BED_REGS(b, .rip = BED_CODE, .rsp = BED_STACK, .rdi = BED_DATA, .rflags = 2);
 	memset(&b->t, 0, sizeof(b->t));
 }
 
@@ -208,22 +171,25 @@ struct prog_step {
 	uint64_t ev[2][VPMU_EMU_EVENTS];
 };
 
-/* Run program @seed instruction by instruction; @out has PROG_MOST entries, [0] is the start.
+/* Of the program that the test looks at; [0] is the start. */
+static __attribute__((unused)) struct prog_step steps[PROG_MOST];
+
+/* Run program @seed instruction by instruction, to steps.
  * Returns the number of instructions, the HLT included. */
-static inline size_t prog_trace(uint64_t seed, struct prog_step *out)
+static inline size_t prog_trace(uint64_t seed)
 {
 	struct bed b;
 	size_t n = 0;
 
 	prog_start(&b, seed);
-	out[0] = (struct prog_step){.rip = b.r.rip};
+	steps[0] = (struct prog_step){.rip = b.r.rip};
 	for (;;) {
 		enum vmm_exit x = bed_run(&b, 1);
 
 		if (b.run.retired) {
 			cr_assert(++n < PROG_MOST);
-			out[n].rip = b.r.rip;
-			memcpy(out[n].ev, b.t.ev, sizeof(out[n].ev));
+			steps[n].rip = b.r.rip;
+			memcpy(steps[n].ev, b.t.ev, sizeof(steps[n].ev));
 		}
 		if (x == VMM_EXIT_HLT)
 			break;

@@ -32,8 +32,7 @@ Test(emu_svm_events, injection)
 
 	start();
 	for (size_t i = 0; i < sizeof(e) / sizeof(e[0]); i++) {
-		host(g_run, g_run_end, 0);
-		guest(g_nop, g_nop_end);
+		WORLDS(g_run, 0, g_nop);
 		ctl()->exceptions = ~0u; /* an injected exception is not intercepted */
 		ctl()->event_inj = e[i].event | VMCB_EVENT_VALID;
 		ctl()->next_rip = L2 + 77;
@@ -57,8 +56,7 @@ Test(emu_svm_events, exit_in_delivery)
 
 	start();
 	for (size_t i = 0; i < 3; i++) {
-		host(g_run, g_run_end, 0);
-		guest(g_nop, g_nop_end);
+		WORLDS(g_run, 0, g_nop);
 		save()->rsp = 0x8000000;
 		ctl()->exceptions = 1u << 14;
 		ctl()->event_inj = e[i] | VMCB_EVENT_VALID;
@@ -84,8 +82,7 @@ Test(emu_svm_events, exit_in_delivery)
 	}
 	/* A triple fault is a shutdown: of the guest, or of the VM. */
 	for (int icpt = 0; icpt < 2; icpt++) {
-		host(g_run, g_run_end, 0);
-		guest(i_ud2, i_ud2_end);
+		WORLDS(g_run, 0, i_ud2);
 		save()->idtr.limit = 0;
 		ctl()->icpt[0] |= icpt ? 1u << 31 : 0;
 		cr_expect_eq(bed_run(&b, 1000), icpt ? VMM_EXIT_HLT : VMM_EXIT_SHUTDOWN);
@@ -98,10 +95,7 @@ Test(emu_svm_events, exit_in_delivery)
 static void arrives(uint8_t vector)
 {
 	vcpu()->gif_clear = true;
-	if (vector == 2)
-		vmm_emu_ops.nmi(b.v);
-	else
-		vmm_emu_ops.interrupt(b.v, vector);
+	bed_arrives(&b, vector);
 }
 
 BED_GUEST(g_spin, "1: jmp 1b");
@@ -117,8 +111,7 @@ Test(emu_svm_events, physical)
 		bool open = masking ? host_if : guest_if;
 
 		start();
-		host(g_stgi, g_stgi_end, host_if ? IF : 0);
-		guest(g_spin, g_spin_end);
+		WORLDS(g_stgi, host_if ? IF : 0, g_spin);
 		save()->rflags = 2 | (guest_if ? IF : 0);
 		ctl()->icpt[0] |= 1;
 		ctl()->int_ctl = masking ? MASK : 0;
@@ -133,8 +126,7 @@ Test(emu_svm_events, physical)
 	}
 	/* Not intercepted, it is the guest's. */
 	start();
-	host(g_run, g_run_end, 0);
-	guest(g_sti, g_sti_end);
+	WORLDS(g_run, 0, g_sti);
 	arrives(0x70);
 	run();
 	expect("guest's", VMEXIT_HLT, 0, BED_HANDLERS + 0x70, 1);
@@ -146,8 +138,7 @@ Test(emu_svm_events, nmi)
 {
 	for (int icpt = 0; icpt < 2; icpt++) {
 		start();
-		host(g_stgi, g_stgi_end, 0);
-		guest(g_spin, g_spin_end);
+		WORLDS(g_stgi, 0, g_spin);
 		ctl()->icpt[0] |= icpt << 1;
 		arrives(2);
 		cr_expect_eq(bed_run_to_hlt(&b), icpt ? 2 : -1);
@@ -158,11 +149,10 @@ Test(emu_svm_events, nmi)
 	}
 	/* With GIF 0 an interrupt and an NMI wait. */
 	start();
-	host(g_run, g_run_end, IF);
-	guest(g_nop, g_nop_end);
+	WORLDS(g_run, IF, g_nop);
 	run();
-	vmm_emu_ops.nmi(b.v);
-	vmm_emu_ops.interrupt(b.v, 0x70);
+	o->nmi(b.v);
+	o->interrupt(b.v, 0x70);
 	cr_expect_eq(bed_run(&b, 100), VMM_EXIT_HLT);
 	cr_expect(vcpu()->nmi_pending && vcpu()->intr_pending && vcpu()->gif_clear);
 }
@@ -178,8 +168,7 @@ Test(emu_svm_events, virtual_interrupt)
 {
 	for (int window = 0; window < 2; window++) {
 		start();
-		host(g_run, g_run_end, 0);
-		guest(g_cr8, g_cr8_end);
+		WORLDS(g_run, 0, g_cr8);
 		ctl()->int_ctl = MASK | VIRQ(4);
 		ctl()->int_vector = 0x44;
 		ctl()->icpt[0] |= window << 4;
@@ -196,16 +185,14 @@ Test(emu_svm_events, virtual_interrupt)
 		cr_expect_eq(vcpu()->cr8, 0, "the host's CR8");
 	}
 	/* V_IGN_TPR */
-	host(g_run, g_run_end, 0);
-	guest(g_cr8, g_cr8_end);
+	WORLDS(g_run, 0, g_cr8);
 	ctl()->int_ctl = MASK | VIRQ(4) | VMCB_V_IGN_TPR;
 	ctl()->int_vector = 0x44;
 	run();
 	cr_expect_eq(pushed(0), L2 + 11);
 	/* V_TPR is the guest's CR8, with masking only. */
 	for (int masking = 1; masking >= 0; masking--) {
-		host(g_run, g_run_end, 0);
-		guest(g_cr8r, g_cr8r_end);
+		WORLDS(g_run, 0, g_cr8r);
 		ctl()->int_ctl = (masking ? MASK : 0) | 2;
 		run();
 		cr_expect_eq(b.r.rbx, masking ? 2 : 0);
@@ -218,8 +205,7 @@ Test(emu_svm_events, virtual_interrupt)
 Test(emu_svm_events, shadow)
 {
 	start();
-	host(g_run, g_run_end, IF);
-	guest(g_nop, g_nop_end);
+	WORLDS(g_run, IF, g_nop);
 	save()->rflags |= IF;
 	ctl()->int_state = 1;
 	ctl()->icpt[0] |= 1;
@@ -227,8 +213,7 @@ Test(emu_svm_events, shadow)
 	run();
 	expect("shadow", VMEXIT_INTR, 0, L2 + 1, 0);
 	cr_expect_eq(ctl()->int_state, 0);
-	host(g_run, g_run_end, 0);
-	guest(g_nop, g_nop_end);
+	WORLDS(g_run, 0, g_nop);
 	memcpy(b.ram + L2, "\xfb\xf4", 2); /* STI, HLT */
 	run();
 	expect("sti", VMEXIT_HLT, 0, L2 + 1, 1);
@@ -242,8 +227,7 @@ BED_GUEST(r_code, ".code16\nnop\n hlt\n.code64");
 static void real_guest(void)
 {
 	start();
-	host(g_run, g_run_end, 0);
-	guest(r_code, r_code_end);
+	WORLDS(g_run, 0, r_code);
 	save()->efer = SVME;
 	save()->cr0 = 0x10;
 	save()->cs = (struct vmcb_seg){

@@ -75,8 +75,7 @@ Test(emu_svm_memory, nested_paging)
 	}
 	/* Page tables of the guest in a page that is not there, or read-only. */
 	for (int there = 0; there < 2; there++) {
-		host(g_run, g_run_end, 0);
-		guest(m_load, m_load_end);
+		WORLDS(g_run, 0, m_load);
 		nested();
 		memcpy(b.ram + 0x360000, b.ram + BED_PML4, 4096);
 		save()->cr3 = 0x360000;
@@ -86,8 +85,7 @@ Test(emu_svm_memory, nested_paging)
 		cr_expect_eq(ctl()->exit_info2, 0x360000);
 	}
 	/* Delivery through an IDT that is not there. */
-	host(g_run, g_run_end, 0);
-	guest(i_ud2, i_ud2_end);
+	WORLDS(g_run, 0, i_ud2);
 	nested();
 	save()->idtr.base = 0x370000;
 	*npte(0x370000) = 0;
@@ -131,9 +129,8 @@ Test(emu_svm_memory, asids)
 		nested();
 		*bed_u64(&b, 0x340000) = 0x4444;
 		*bed_u64(&b, 0x350000) = 0x5555;
-		b.r.r8 = invlpga ? 0 : c[i].tlb_control;
-		b.r.r9 = invlpga ? (i == 5 ? 1 : 3) : c[i].asid;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .r8 = invlpga ? 0 : c[i].tlb_control,
+			 .r9 = invlpga ? (i == 5 ? 1 : 3) : c[i].asid);
 		run();
 		cr_expect_eq(ctl()->exit_code, VMEXIT_HLT);
 		cr_expect_eq(b.r.rcx, 0x4444, "%u: 0x%llx", i, b.r.rcx);
@@ -150,8 +147,7 @@ BED_GUEST(h_tsc, "vmrun\n rdtsc\n hlt");
 Test(emu_svm_memory, tsc_offset)
 {
 	start();
-	host(h_tsc, h_tsc_end, 0);
-	guest(g_tsc, g_tsc_end);
+	WORLDS(h_tsc, 0, g_tsc);
 	ctl()->tsc_offset = 1ULL << 40;
 	run();
 	cr_expect_eq(b.r.rbx >> 40, 1);
@@ -170,8 +166,7 @@ Test(emu_svm_memory, irperf)
 {
 	start();
 	for (int i = 0; i < 2; i++) {
-		host(h_irperf, h_irperf_end, 0);
-		guest(g_irperf, g_irperf_end);
+		WORLDS(h_irperf, 0, g_irperf);
 		run();
 		/* RDMSR, two MOV, VMRUN; 2001 of the guest, whose HLT exits; MOV */
 		cr_expect_eq(b.r.rax - b.r.rbx, 4 + 2001 + 1, "%llu",
@@ -193,22 +188,17 @@ Test(emu_svm_memory, msrs)
 	struct vmcb_save *out;
 
 	start();
-	bed_load(&b, h_msr, h_msr_end, false);
-	cr_expect_eq(bed_run_to_hlt(&b), -1);
+	cr_expect_eq(BED_RERUN(&b, h_msr, false), -1);
 	cr_expect_eq(b.r.rbx, 0x77000);
 	cr_expect_eq(b.r.rax, 0x18);
 	/* Disabled and locked: EFER.SVME is reserved. */
-	bed_load(&b, h_efer, h_efer_end, false);
-	cr_expect_eq(bed_run_to_hlt(&b), EMU_GP);
+	cr_expect_eq(BED_RERUN(&b, h_efer, false), EMU_GP);
 	start();
-	bed_load(&b, h_hsave, h_hsave_end, false);
-	cr_expect_eq(bed_run_to_hlt(&b), EMU_GP);
-	bed_load(&b, h_efer, h_efer_end, false);
-	cr_expect_eq(bed_run_to_hlt(&b), -1);
+	cr_expect_eq(BED_RERUN(&b, h_hsave, false), EMU_GP);
+	cr_expect_eq(BED_RERUN(&b, h_efer, false), -1);
 	cr_expect(vcpu()->efer & SVME);
 	/* VMLOAD and VMSAVE. */
-	host(h_vmsave, h_vmsave_end, 0);
-	guest(g_nop, g_nop_end);
+	WORLDS(h_vmsave, 0, g_nop);
 	save()->fs = (struct vmcb_seg){0x33, 0xc93, 0x12345, 0x123456789000};
 	save()->gs.base = 0xffff888812345000;
 	save()->tr = (struct vmcb_seg){0x40, 0x8b, 0x67, 0xfffffe0000001000};
@@ -243,15 +233,13 @@ Test(emu_svm_memory, off)
 	static const uint8_t *const code[] = {n_vmrun, n_stgi, n_invlpga};
 
 	BED_START(&b, g_nop, false);
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, &whole, 1), 0);
-	bed_load(&b, h_efer, h_efer_end, false);
-	cr_expect_eq(bed_run_to_hlt(&b), EMU_GP);
+	cr_assert_eq(o->set_cpuid(b.v, &whole, 1), 0);
+	cr_expect_eq(BED_RERUN(&b, h_efer, false), EMU_GP);
 	for (unsigned int i = 0; i < 3; i++) {
 		bed_load(&b, code[i], code[i] + 3, false);
 		cr_expect_eq(bed_run_to_hlt(&b), EMU_UD);
 	}
-	bed_load(&b, n_vmmcall, n_vmmcall_end, false);
-	cr_expect_eq(bed_run_to_hlt(&b), -1);
+	cr_expect_eq(BED_RERUN(&b, n_vmmcall, false), -1);
 	cr_expect_eq(b.r.rax, (uint64_t)-1000);
 	cr_expect(!vcpu()->svm);
 }

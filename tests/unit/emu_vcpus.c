@@ -8,8 +8,6 @@
 
 TestSuite(emu_vcpus, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 /* vCPU 0 rewrites a function and passes vCPU 1 its number; 1 serialises, calls it, answers. */
 BED_GUEST(guest_writer, "1: add $1, %ebx\n"
 			"mov %ebx, 0x301001\n" /* mov $imm, %eax; ret at 0x301000 */
@@ -140,7 +138,7 @@ Test(emu_vcpus, code_modified_by_another_vcpu)
 	cr_assert_eq(o->vcpu_create(a.vm, 0, &a.v), 0);
 	cr_assert_eq(o->vcpu_create(a.vm, 1, &c.v), 0);
 	bed_load(&a, guest_writer, guest_writer_end, false);
-	memcpy(a.ram + BED_CODE + 0x1000, guest_caller, (size_t)(guest_caller_end - guest_caller));
+	BED_PUT(&a, BED_CODE + 0x1000, guest_caller);
 	bed_set_mode(&c, c.v, false);
 	c.r = a.r;
 	c.r.rip += 0x1000;

@@ -3,11 +3,10 @@
  * test_emu_legacy. */
 #include <errno.h>
 
-#include "tests/unit/emu_whole.h"
+#include "tests/unit/emu_bed.h"
+#include "vmm/emu/emu.h"
 
 TestSuite(emu_whole, .fini = bed_end);
-
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 BED_GUEST(guest_avx512, "vaddps %zmm0, %zmm0, %zmm0\nhlt\n");
 BED_GUEST(guest_rdrand, "rdrand %eax\nhlt\n");
@@ -33,7 +32,7 @@ Test(emu_whole, extensions_that_cpuid_does_not_show_are_ud)
 		bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
 		cr_assert_eq(bed_run(&b, 10), VMM_EXIT_ERROR, "row %u", i);
 		bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
-		whole(&b, false);
+		bed_whole(b.v, false);
 		if (rows[i].vec == -2)
 			cr_assert_eq(bed_run(&b, 10), VMM_EXIT_ERROR, "row %u", i);
 		else
@@ -43,6 +42,15 @@ Test(emu_whole, extensions_that_cpuid_does_not_show_are_ud)
 
 BED_GUEST(guest_rdmsr, "rdmsr\nhlt\n");
 BED_GUEST(guest_wrmsr, "wrmsr\nhlt\n");
+
+/* A vCPU that is about to read or write an MSR. */
+static void start(bool write)
+{
+	if (write)
+		BED_START(&b, guest_wrmsr, false);
+	else
+		BED_START(&b, guest_rdmsr, false);
+}
 
 Test(emu_whole, msrs_of_a_whole_cpu)
 {
@@ -99,15 +107,10 @@ Test(emu_whole, msrs_of_a_whole_cpu)
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		int vec;
 
-		if (rows[i].write)
-			BED_START(&b, guest_wrmsr, false);
-		else
-			BED_START(&b, guest_rdmsr, false);
-		whole(&b, rows[i].intel);
-		b.r.rcx = rows[i].msr;
-		b.r.rax = rows[i].write ? (uint32_t)rows[i].value : 0;
-		b.r.rdx = rows[i].write ? rows[i].value >> 32 : 0;
-		o->set_regs(b.v, &b.r);
+		start(rows[i].write);
+		bed_whole(b.v, rows[i].intel);
+		BED_REGS(&b, .rcx = rows[i].msr, .rax = rows[i].write ? (uint32_t)rows[i].value : 0,
+			 .rdx = rows[i].write ? rows[i].value >> 32 : 0);
 		vec = bed_run_to_hlt(&b);
 		cr_assert_eq(vec, rows[i].fault ? 13 : -1, "row %u: vector %d", i, vec);
 		if (!rows[i].write)
@@ -132,66 +135,61 @@ Test(emu_whole, msrs_that_are_not_there)
 	for (unsigned int i = 0; i < 2 * sizeof(msrs) / sizeof(msrs[0]); i++) {
 		bool shown = i / 2 < 6;
 
-		if (i % 2)
-			BED_START(&b, guest_wrmsr, false);
-		else
-			BED_START(&b, guest_rdmsr, false);
+		start(i % 2);
 		if (shown)
-			whole(&b, true);
+			bed_whole(b.v, true);
 		else
 			cr_assert_eq(o->set_cpuid(b.v, &none, 1), 0);
-		b.r.rcx = msrs[i / 2];
-		b.r.rax = b.r.rdx = 0;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = msrs[i / 2]);
 		cr_assert_eq(bed_run(&b, 10), i % 2 ? VMM_EXIT_WRMSR : VMM_EXIT_RDMSR, "%#x",
 			     msrs[i / 2]);
 		cr_assert_eq(b.run.u.msr.index, msrs[i / 2]);
 	}
 }
 
+/* @b gets the state of @a, which has written an MSR, and reads @value there. */
+static void is_restored(const struct bed *a, struct bed *b, uint32_t value)
+{
+	bed_copy(a, b);
+	b->r.rax = 0;
+	BED_REGS(b, .rip = BED_CODE); /* out of HLT */
+	cr_assert_eq(bed_run_to_hlt(b), -1);
+	cr_assert_eq(b->r.rax, value);
+}
+
 /* The guest's values are there again in a vCPU that is restored; a damaged state changes nothing.
  */
 Test(emu_whole, state_of_a_whole_cpu)
 {
-	static uint8_t buf[8192];
-	struct kvm_sregs s;
-	size_t n = sizeof(buf);
+	/* Damaged ones: the bits of this byte, from the end, are not those that are saved. */
+	static const struct {
+		unsigned int from_end;
+		uint8_t bits;
+		const char *what;
+	} damage[] = {{56, 2, "the lowest byte of pvclock"},
+		      {17, 0x40, "SYSENTER_EIP is not canonical"},
+		      {16, 8, "MCG_STATUS has a reserved bit"},
+		      {8, 1, "the default type of memory is none"}};
+	static uint8_t buf[BED_STATE];
 	struct bed a, b;
+	size_t n;
 
 	BED_START(&a, guest_wrmsr, false);
-	whole(&a, true);
-	a.r.rcx = 0x4b564d01;
-	a.r.rax = BED_DATA | 1;
-	o->set_regs(a.v, &a.r);
+	bed_whole(a.v, true);
+	BED_REGS(&a, .rcx = 0x4b564d01, .rax = BED_DATA | 1);
 	cr_assert_eq(bed_run_to_hlt(&a), -1);
-	cr_assert_eq(o->get_state(a.v, buf, &n), 0);
+	n = bed_state(&a, buf);
 
 	BED_START(&b, guest_rdmsr, false);
-	o->get_sregs(a.v, &s);
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL, "a vCPU that shows no whole CPU");
-	whole(&b, true);
+	bed_whole(b.v, true);
 	cr_assert_eq(o->set_state(b.v, buf, n - 1), -EINVAL);
-	buf[n - 56] |= 2; /* the lowest byte of pvclock */
-	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 56] &= 0xfd;
-	buf[n - 17] ^= 0x40; /* SYSENTER_EIP is not canonical */
-	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 17] ^= 0x40;
-	buf[n - 16] ^= 8; /* MCG_STATUS has a reserved bit */
-	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 16] ^= 8;
-	buf[n - 8] ^= 1; /* the default type of memory is none */
-	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 8] ^= 1;
-	o->set_sregs(b.v, &s);
-	a.r.rip = BED_CODE;
-	a.r.rcx = 0x4b564d01;
-	a.r.rax = 0;
-	o->set_regs(b.v, &a.r);
-	cr_assert_eq(o->set_state(b.v, buf, n), 0);
-	o->set_regs(b.v, &a.r); /* out of HLT */
-	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	cr_assert_eq(b.r.rax, BED_DATA | 1);
+	for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+		buf[n - damage[i].from_end] ^= damage[i].bits;
+		cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL, "%s", damage[i].what);
+		buf[n - damage[i].from_end] ^= damage[i].bits;
+	}
+	is_restored(&a, &b, BED_DATA | 1);
 	/* The section is a header of 12 bytes and 9 numbers. Version 3 had 8. */
 	buf[n - 72 - 12 + 4] = 5;
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
@@ -204,30 +202,16 @@ Test(emu_whole, state_of_a_whole_cpu)
 
 static void is_kept(uint32_t msr, uint32_t value)
 {
-	static uint8_t buf[8192];
-	size_t n = sizeof(buf);
-	struct kvm_sregs s;
 	struct bed a, b;
 
 	BED_START(&a, guest_wrmsr, false);
-	whole(&a, false);
-	a.r.rcx = msr;
-	a.r.rax = value;
-	a.r.rdx = 0;
-	o->set_regs(a.v, &a.r);
+	bed_whole(a.v, false);
+	BED_REGS(&a, .rcx = msr, .rax = value);
 	cr_assert_eq(bed_run_to_hlt(&a), -1);
-	cr_assert_eq(o->get_state(a.v, buf, &n), 0);
-	o->get_sregs(a.v, &s);
 
 	BED_START(&b, guest_rdmsr, false);
-	whole(&b, false);
-	o->set_sregs(b.v, &s);
-	a.r.rip = BED_CODE;
-	o->set_regs(b.v, &a.r);
-	cr_assert_eq(o->set_state(b.v, buf, n), 0);
-	o->set_regs(b.v, &a.r); /* out of HLT */
-	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	cr_assert_eq(b.r.rax, value);
+	bed_whole(b.v, false);
+	is_restored(&a, &b, value);
 	bed_stop(&a);
 	bed_stop(&b);
 }
@@ -251,8 +235,7 @@ BED_GUEST(guest_descriptors,
 
 Test(emu_whole, descriptors_are_looked_up)
 {
-	BED_START(&b, guest_descriptors, false);
-	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(BED_VECTOR(&b, guest_descriptors, false), -1);
 	cr_assert_eq(b.r.rax, 0xcf9300);
 	cr_assert_eq(b.r.rdx, 0xffffffff);
 	cr_assert_eq(b.r.rbx & 0xffff, 0x101);

@@ -72,6 +72,22 @@ struct vmm_engine_vm {
 
 /* What vCPU creation takes as script: by vCPU number. */
 static const struct fake_step *(*fake_script)(unsigned int vcpu);
+static const struct fake_step *fake_scripts[3];
+
+static inline const struct fake_step *fake_script_of(unsigned int vcpu)
+{
+	return fake_scripts[vcpu];
+}
+
+/* What the vCPUs that are created from now on do. */
+static inline void fake_play(const struct fake_step *vcpu0, const struct fake_step *vcpu1,
+			     const struct fake_step *vcpu2)
+{
+	fake_scripts[0] = vcpu0;
+	fake_scripts[1] = vcpu1;
+	fake_scripts[2] = vcpu2;
+	fake_script = fake_script_of;
+}
 /* Steps with an answer other than the expected one. */
 static _Atomic unsigned int fake_wrong;
 /* A machine without alarms: due events are found at switches only. */

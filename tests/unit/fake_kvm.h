@@ -106,7 +106,8 @@ static inline void fake_dirty(void *arg, uint64_t gpa, uint64_t bytes)
 	dirtied++;
 }
 
-struct bed {
+/* The VM of the test that runs. */
+static struct bed {
 	struct vpmu_host *host;
 	struct vpmu_guest_cfg cfg;
 	struct vpmu_kvm_vm_opts opts;
@@ -114,53 +115,63 @@ struct bed {
 	struct vpmu_kvm_vcpu *v;
 	struct vpmu_emupmu emu;
 	char why[200];
-};
+} b;
 
-static inline void bed_vm(struct bed *b, enum vpmu_guest_model model, unsigned int flags)
+static inline void bed_vm(enum vpmu_guest_model model, unsigned int flags)
 {
 	memset(&fake, 0, sizeof(fake));
 	memset(&kr, 0, sizeof(kr));
 	dirtied = 0;
 	if (!ram)
 		ram = calloc(1, RAM);
-	*b = (struct bed){.cfg.model = model};
-	b->host = vpmu_host_create();
-	b->opts = (struct vpmu_kvm_vm_opts){.size = sizeof(b->opts),
-					    .fd = VM_FD,
-					    .flags = flags,
-					    .guest = &b->cfg,
-					    .host = b->host,
-					    .hva = fake_hva,
-					    .dirty = fake_dirty,
-					    .ioctl = fake_ioctl};
+	b = (struct bed){.cfg.model = model};
+	b.host = vpmu_host_create();
+	b.opts = (struct vpmu_kvm_vm_opts){.size = sizeof(b.opts),
+					   .fd = VM_FD,
+					   .flags = flags,
+					   .guest = &b.cfg,
+					   .host = b.host,
+					   .hva = fake_hva,
+					   .dirty = fake_dirty,
+					   .ioctl = fake_ioctl};
 }
 
-static inline int bed_open(struct bed *b)
+static inline int bed_open(void)
 {
-	return vpmu_kvm_vm_open(&b->opts, &b->vm, b->why, sizeof(b->why));
+	return vpmu_kvm_vm_open(&b.opts, &b.vm, b.why, sizeof(b.why));
 }
 
-static inline void bed_vcpu(struct bed *b, unsigned int id)
+static inline void bed_vcpu(unsigned int id)
 {
 	struct vpmu_kvm_vcpu_opts o = {
-		.size = sizeof(o), .fd = VCPU_FD, .run = &kr.run, .id = id, .pmu = &b->emu.pmu};
+		.size = sizeof(o), .fd = VCPU_FD, .run = &kr.run, .id = id, .pmu = &b.emu.pmu};
 
-	cr_assert(!vpmu_emupmu_init(&b->emu, NULL));
-	cr_assert(!vpmu_kvm_vcpu_open(b->vm, &o, &b->v, b->why, sizeof(b->why)), "%s", b->why);
+	cr_assert(!vpmu_emupmu_init(&b.emu, NULL));
+	cr_assert(!vpmu_kvm_vcpu_open(b.vm, &o, &b.v, b.why, sizeof(b.why)), "%s", b.why);
 }
 
-static inline void bed_new(struct bed *b, enum vpmu_guest_model model, unsigned int flags)
+static inline void bed_new(enum vpmu_guest_model model, unsigned int flags)
 {
-	bed_vm(b, model, flags);
-	cr_assert(!bed_open(b), "%s", b->why);
-	bed_vcpu(b, 3);
+	bed_vm(model, flags);
+	cr_assert(!bed_open(), "%s", b.why);
+	bed_vcpu(3);
 }
 
-static inline void bed_end(struct bed *b)
+static inline void bed_end(void)
 {
-	cr_assert(!vpmu_kvm_vcpu_close(b->v));
-	vpmu_kvm_vm_close(b->vm);
-	vpmu_host_destroy(b->host);
+	if (b.v)
+		cr_assert(!vpmu_kvm_vcpu_close(b.v));
+	if (b.vm)
+		vpmu_kvm_vm_close(b.vm);
+	vpmu_host_destroy(b.host);
+	b.host = NULL;
+}
+
+/* The .fini of suites. */
+static inline void bed_fini(void)
+{
+	if (b.host)
+		bed_end();
 }
 
 /* ---- exits ---- */
@@ -177,45 +188,45 @@ static inline void fake_run(void)
 		kr.run.s.regs.regs = fake.regs;
 }
 
-static inline int wrmsr(struct bed *b, uint32_t msr, uint64_t val)
+static inline int wrmsr(uint32_t msr, uint64_t val)
 {
-	cr_assert(!vpmu_kvm_enter(b->v));
+	cr_assert(!vpmu_kvm_enter(b.v));
 	fake_run();
 	kr.run.exit_reason = KVM_EXIT_X86_WRMSR;
 	kr.run.msr.index = msr;
 	kr.run.msr.data = val;
 	kr.run.msr.error = 9;
-	cr_assert_eq(vpmu_kvm_leave(b->v, 0), VPMU_KVM_AGAIN);
+	cr_assert_eq(vpmu_kvm_leave(b.v, 0), VPMU_KVM_AGAIN);
 	return kr.run.msr.error;
 }
 
-static inline uint64_t rdmsr(struct bed *b, uint32_t msr)
+static inline uint64_t rdmsr(uint32_t msr)
 {
-	cr_assert(!vpmu_kvm_enter(b->v));
+	cr_assert(!vpmu_kvm_enter(b.v));
 	kr.run.exit_reason = KVM_EXIT_X86_RDMSR;
 	kr.run.msr.index = msr;
 	kr.run.msr.error = 9;
-	cr_assert_eq(vpmu_kvm_leave(b->v, 0), VPMU_KVM_AGAIN);
+	cr_assert_eq(vpmu_kvm_leave(b.v, 0), VPMU_KVM_AGAIN);
 	cr_assert_eq(kr.run.msr.error, 0);
 	return kr.run.msr.data;
 }
 
 /* The guest retires @n instructions, and exits with something of the VMM's. */
-static inline void retire(struct bed *b, uint64_t n)
+static inline void retire(uint64_t n)
 {
-	cr_assert(!vpmu_kvm_enter(b->v));
-	vpmu_emu_add(b->emu.tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, n);
+	cr_assert(!vpmu_kvm_enter(b.v));
+	vpmu_emu_add(b.emu.tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, n);
 	fake_run();
 	kr.run.exit_reason = KVM_EXIT_HLT;
-	cr_assert_eq(vpmu_kvm_leave(b->v, 0), VPMU_KVM_EXIT);
+	cr_assert_eq(vpmu_kvm_leave(b.v, 0), VPMU_KVM_EXIT);
 }
 
 #define AMD_INSNS 0x5300c0ull /* EN, INT, OS, USR, instructions */
 
-static inline void count_from(struct bed *b, uint64_t value)
+static inline void count_from(uint64_t value)
 {
-	cr_assert_eq(wrmsr(b, 0xc0010201, value), 0);
-	cr_assert_eq(wrmsr(b, 0xc0010200, AMD_INSNS), 0);
+	cr_assert_eq(wrmsr(0xc0010201, value), 0);
+	cr_assert_eq(wrmsr(0xc0010200, AMD_INSNS), 0);
 }
 
 #endif

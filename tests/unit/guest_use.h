@@ -22,7 +22,6 @@
 #define BRANCH 0xc4u
 #define TAKEN  0x20c4u
 #define LOADS  0x81d0u
-#define STORES 0x82d0u
 #define MISSES 0xc5u /* the emulator host has none */
 
 static struct bed b;

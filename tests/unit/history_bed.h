@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,11 +198,25 @@ static const char *deltas(const json_t *answer, const char *tenant, const char *
 	json_decref(must("{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"" scope      \
 			 "\",\"name\":\"" name "\",\"keep\":true}"))
 
-#define EXPECT_PAST(tenant, vm, what)                                                              \
-	do {                                                                                       \
-		json_t *a_ = must("{\"cmd\":\"history\"}");                                        \
-		cr_expect_str_eq(deltas(a_, tenant, vm), what);                                    \
-		json_decref(a_);                                                                   \
-	} while (0)
+/* What the history answers about a node to a request with the fields @more, as deltas(). */
+static __attribute__((format(printf, 3, 4))) const char *past(const char *tenant, const char *name,
+							      const char *more, ...)
+{
+	char fields[120], line[160];
+	const char *text;
+	va_list ap;
+	json_t *a;
+
+	va_start(ap, more);
+	vsnprintf(fields, sizeof(fields), more, ap);
+	va_end(ap);
+	snprintf(line, sizeof(line), "{\"cmd\":\"history\"%s}", fields);
+	a = must(line);
+	text = deltas(a, tenant, name);
+	json_decref(a);
+	return text;
+}
+
+#define EXPECT_PAST(tenant, vm, what) cr_expect_str_eq(past(tenant, vm, "%s", ""), what)
 
 #endif

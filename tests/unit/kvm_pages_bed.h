@@ -192,15 +192,22 @@ static void tick(void)
 	b.ticks++;
 }
 
-/* Let vpmud's threads run until @n keys are on its page; the guest runs all the while. */
+/* Let vpmud's threads run until @condition holds; @ns: the guest runs so long in each round. */
+#define UNTIL(condition, ns)                                                                       \
+	do {                                                                                       \
+		for (unsigned int i_ = 0; !(condition); i_++) {                                    \
+			cr_assert(i_ < 120000, "%u keys on the page", kvm_pages_shared(&b.pages)); \
+			usleep(5000);                                                              \
+			if (ns)                                                                    \
+				run(ns);                                                           \
+			tick();                                                                    \
+		}                                                                                  \
+	} while (0)
+
+/* Until @n keys are on vpmud's page. */
 static void until_shared(unsigned int n)
 {
-	for (unsigned int i = 0; kvm_pages_shared(&b.pages) != n; i++) {
-		cr_assert(i < 120000, "%u keys on the page", kvm_pages_shared(&b.pages));
-		usleep(5000);
-		run(10000);
-		tick();
-	}
+	UNTIL(kvm_pages_shared(&b.pages) == n, 10000);
 }
 
 static void end(void)
@@ -231,11 +238,24 @@ static bool whole(const struct vpmu_value *v, unsigned int i)
 	return v->supported && v->count == b.truth - b.from[i] && v->running_ns == v->enabled_ns;
 }
 
+#define ASSERT_WHOLE(i)                                                                            \
+	do {                                                                                       \
+		struct vpmu_value v_ = value(i);                                                   \
+		cr_assert(whole(&v_, i), "%lu of %lu", v_.count, b.truth - b.from[i]);             \
+	} while (0)
+
+/* vpmud dies, and its page ends or is left behind. */
+static inline void vpmud_kill_and(void (*page)(void))
+{
+	vpmud_kill();
+	pthread_mutex_lock(&vpmud.lock);
+	page();
+	pthread_mutex_unlock(&vpmud.lock);
+}
+
 /* All keys get on the page, however late; a count that begins there lacks nothing. */
 static void all_shared(void)
 {
-	struct vpmu_value v;
-
 	for (unsigned int i = 0; i < KEYS; i++)
 		if (!b.on[i])
 			start(i);
@@ -247,10 +267,8 @@ static void all_shared(void)
 	cr_assert_eq(kvm_pages_shared(&b.pages), KEYS);
 	for (unsigned int n = 0; n < 10; n++) {
 		run(MS);
-		for (unsigned int i = 0; i < KEYS; i++) {
-			v = value(i);
-			cr_assert(whole(&v, i), "%lu of %lu", v.count, b.truth - b.from[i]);
-		}
+		for (unsigned int i = 0; i < KEYS; i++)
+			ASSERT_WHOLE(i);
 	}
 }
 

@@ -91,6 +91,20 @@ static int take(void)
 	return vector;
 }
 
+/* The vector that the guest takes now, -1: none. */
+static inline int next(void)
+{
+	inject();
+	return take();
+}
+
+/* ESR as it is now; it is empty afterwards. */
+static inline uint64_t esr(void)
+{
+	wr(ESR, 0);
+	return rd(ESR);
+}
+
 /* Returns true if an interrupt waits to be delivered. */
 static bool waits(void)
 {

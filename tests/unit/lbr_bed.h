@@ -7,6 +7,10 @@
 #include "core_bed.h"
 #include "vpmu/core/internal.h"
 
+#define P0 b.p[0]
+#define C0 (&b.ctx[0]) /* vCPUs 0 and 2 are on pCPU 0 */
+#define C2 (&b.ctx[2])
+
 #define LBR_ALL	  (VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES)
 #define LBR_STACK (VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS)
 
@@ -87,6 +91,12 @@ static inline void lbr_branch(struct bed *b, int p, uint64_t from)
 		lbr_push(&t->lbr, from, vpmu_emu_clock(t));
 }
 
+static inline void lbr_branches(struct bed *b, int p, unsigned int n, uint64_t from)
+{
+	for (unsigned int i = 0; i < n; i++)
+		lbr_branch(b, p, from + i);
+}
+
 /* Time passes on pCPU @p. */
 static inline void lbr_cycles(struct bed *b, int p, uint64_t cycles)
 {
@@ -109,6 +119,13 @@ static inline void lbr_guest_ctl(struct bed *b, int v, struct vpmu_pcpu *p, uint
 	cr_assert_eq(vpmu_lbr_guest_get(&b->ctx[v], p, &r), 0);
 	r.ctl = ctl;
 	cr_assert_eq(vpmu_lbr_guest_set(&b->ctx[v], p, &r), 0);
+}
+
+/* The guest of vCPU @v records from now on. */
+static inline void lbr_guest_on(struct bed *b, int v)
+{
+	cr_assert_eq(vpmu_lbr_guest_open(&b->ctx[v], NULL, 32), 0);
+	lbr_guest_ctl(b, v, NULL, LBR_ALL);
 }
 
 static inline struct vpmu_lbr_usage lbr_usage(const struct bed *b)

@@ -110,6 +110,15 @@ static inline void end(struct bed *b)
 /* The bed of the test that runs. */
 static struct bed b;
 
+/* An alarm on @key, which is counted by the TSC if it is ref-cycles. */
+static inline void begin_alarm(vpmu_key_t key, uint64_t period)
+{
+	begin_with(&b, key == REF_CYCLES ? (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks,
+									   .arg = &guest_ticks}
+					 : (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, key, period);
+}
+
 static inline void end_last(void)
 {
 	if (b.k.host)

@@ -68,4 +68,22 @@ static inline bool about(uint64_t a, uint64_t b)
 	return a + b / 50 + 20000 >= b && b + b / 50 + 20000 >= a;
 }
 
+#define TIMES_ARE(value, enabled, running)                                                         \
+	do {                                                                                       \
+		struct vpmu_value v_ = value;                                                      \
+		cr_expect(about(v_.enabled_ns, enabled) && about(v_.running_ns, running),          \
+			  "%lu of %lu", v_.running_ns, v_.enabled_ns);                             \
+	} while (0)
+
+/* Tests @first, which is @body(false), and @second, @body(true). */
+#define TEST_BOTH(suite, body, first, second)                                                      \
+	Test(suite, first)                                                                         \
+	{                                                                                          \
+		body(false);                                                                       \
+	}                                                                                          \
+	Test(suite, second)                                                                        \
+	{                                                                                          \
+		body(true);                                                                        \
+	}
+
 #endif

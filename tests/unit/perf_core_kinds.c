@@ -107,7 +107,6 @@ Test(perf_core_kinds, events_are_opened_at_a_bounded_rate)
 	struct vpmu_consumer *c;
 	struct vpmu_value v;
 	unsigned int before = 0;
-	struct bed b;
 
 	fake_start(4, false);
 	begin(&b, 2, false);
@@ -135,5 +134,4 @@ Test(perf_core_kinds, events_are_opened_at_a_bounded_rate)
 	v = read_now(&b, c);
 	cr_expect_gt(v.count, before);
 	cr_expect_lt(share(&v), 100, "%lu of %lu ns", v.running_ns, v.enabled_ns);
-	end(&b);
 }

@@ -14,37 +14,17 @@
 #include "core_bed.h"
 #include "vpmu/alarm.h"
 #include "vpmu/sampler.h"
-#include "tests/random.h"
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
-
-static inline uint64_t rnd(uint64_t *state, uint64_t below)
-{
-	return random_split(state) % below;
-}
-
-/* Returns true if slot counters of pCPU @p count @key now. */
-static inline bool counted(const struct bed *b, int p, vpmu_key_t key)
-{
-	for (unsigned int i = 0; i < b->pmu[p].pmu.nr_ctrs; i++)
-		if (b->pmu[p].ctr[i].bound && b->pmu[p].ctr[i].key == key)
-			return true;
-	return false;
-}
 
 /* The period of a consumer with an alarm. */
 struct tick {
 	struct vpmu_alarm alarm;
 	struct vpmu_consumer c;
-	vpmu_key_t key;
 	int vcpu;
 	uint64_t period;
 	/* what happened */
 	uint64_t fires, over, last_over;
-	const uint64_t *ip; /* of its vCPU */
-	/* the plain account */
-	uint64_t at; /* counted since it was set */
-	uint64_t want;
 	bool set;
 };
 
@@ -63,13 +43,13 @@ static inline void tick_set(struct tick *t, struct bed *b, struct vpmu_pcpu *p)
 	t->alarm.fire = tick_fire;
 	vpmu_alarm_set(&t->alarm, &b->ctx[t->vcpu], &t->c, p, t->period);
 	t->set = true;
-	t->at = t->fires = t->want = t->over = 0;
+	t->fires = t->over = 0;
 }
 
 static inline void tick_add(struct tick *t, struct bed *b, struct vpmu_pcpu *p, int vcpu,
 			    vpmu_key_t key, uint64_t period)
 {
-	*t = (struct tick){.vcpu = vcpu, .key = key, .period = period};
+	*t = (struct tick){.vcpu = vcpu, .period = period};
 	cr_assert_eq(vpmu_consumer_add(&t->c, b->vcpu[vcpu], key, p), 0);
 	tick_set(t, b, p);
 }
@@ -81,18 +61,27 @@ static inline void tick_del(struct tick *t, struct vpmu_pcpu *p)
 	t->set = false;
 }
 
+/* Those of @n ticks that are set end; no other alarm may be there. */
+static inline void ticks_end(struct bed *b, struct tick *t, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (t[i].set)
+			tick_del(&t[i], b->ctx[t[i].vcpu].pcpu);
+	for (int p = 0; p < BED_PCPUS; p++) {
+		vpmu_pcpu_flush(b->p[p]);
+		cr_assert_eq(b->pmu[p].tally->armed, 0);
+	}
+}
+
 /* A sampler's samples, by pCPU. */
 struct prof {
 	struct vpmu_sampler *s;
-	struct vpmu_account *account;
-	vpmu_key_t key;
 	uint64_t period;
 	uint64_t samples[BED_PCPUS + 1], calls, unknown;
 	uint64_t ip; /* of the newest */
 	const struct vpmu_context *ctx;
 	unsigned int pcpu;
 	uint64_t time_ns, periods, over;
-	uint64_t at[BED_PCPUS + 1]; /* plain account: counted since it was made */
 };
 
 static inline void prof_sample(void *arg, const struct vpmu_sample *s)
@@ -113,7 +102,7 @@ static inline void prof_sample(void *arg, const struct vpmu_sample *s)
 static inline int prof_open(struct prof *f, struct bed *b, struct vpmu_account *account,
 			    vpmu_key_t key, uint64_t period)
 {
-	*f = (struct prof){.account = account, .key = key, .period = period};
+	*f = (struct prof){.period = period};
 	return vpmu_sampler_create(b->host,
 				   &(struct vpmu_sampler_opts){.account = account,
 							       .key = key,

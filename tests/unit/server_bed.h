@@ -24,6 +24,15 @@ static struct server *srv;
 static sd_event *ev;
 static char sock[64], last_log[256];
 
+static json_t *kept;
+
+/* @obj until the next one, or the end of the test. */
+static inline json_t *keep(json_t *obj)
+{
+	json_decref(kept);
+	return kept = obj;
+}
+
 static inline void vm_info(const struct node *vm, json_t *obj, void *arg)
 {
 	json_object_set_new(obj, "engine", json_string("test"));
@@ -62,6 +71,7 @@ static inline void server_teardown(void)
 {
 	struct stat st;
 
+	keep(NULL);
 	server_destroy(srv);
 	cr_expect_eq(lstat(sock, &st), -1, "the socket is gone");
 	sd_event_unref(ev);
@@ -120,24 +130,34 @@ static inline void pump(void)
 		;
 }
 
-static inline size_t take(int fd, char *buf, size_t len)
+static char answer[65536]; /* what take() has taken last */
+
+static inline size_t take(int fd)
 {
 	size_t n = 0;
 	ssize_t got;
 
 	do {
 		pump();
-		got = recv(fd, buf + n, len - 1 - n, 0);
+		got = recv(fd, answer + n, sizeof(answer) - 1 - n, 0);
 		if (got > 0)
 			n += (size_t)got;
 	} while (got > 0);
-	buf[n] = '\0';
+	answer[n] = '\0';
 	return n;
 }
 
 static inline void say(int fd, const char *text)
 {
 	cr_assert_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+/* Send @text, and take the answers. */
+static inline const char *reply(int fd, const char *text)
+{
+	say(fd, text);
+	take(fd);
+	return answer;
 }
 
 static inline unsigned int lines(const char *text)

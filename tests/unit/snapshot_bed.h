@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,17 +105,6 @@ static inline void snapshot_setup(void)
 	snapshot_machine();
 }
 
-static inline void snapshot_teardown(void)
-{
-	machine_destroy(machine);
-	config_fini(&config);
-	unlink(image_path);
-	unlink(file_path);
-	cr_assert_eq(rmdir(dir), 0, "something is left behind");
-	urcu_memb_barrier();
-	urcu_memb_unregister_thread();
-}
-
 /* ---- a good file --------------------------------------------------------------------------------
  */
 
@@ -122,6 +112,11 @@ struct bytes {
 	uint8_t *data;
 	size_t len;
 };
+
+/* Of the test that runs: a VM's file, which is freed at the end, a VM, and the last error. */
+static __attribute__((unused)) struct bytes b;
+static __attribute__((unused)) struct machine_vm *vm;
+static char err[500];
 
 static inline struct bytes read_file(const char *path)
 {
@@ -137,36 +132,55 @@ static inline struct bytes read_file(const char *path)
 	return b;
 }
 
-/* Save @vm at file_path. */
-static inline int save(struct machine_vm *vm, char *err, size_t errlen)
+static inline void snapshot_teardown(void)
+{
+	free(b.data);
+	machine_destroy(machine);
+	config_fini(&config);
+	unlink(image_path);
+	unlink(file_path);
+	cr_assert_eq(rmdir(dir), 0, "something is left behind");
+	urcu_memb_barrier();
+	urcu_memb_unregister_thread();
+}
+
+/* Save the VM at file_path. */
+static inline int save(void)
 {
 	int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int ret = snapshot_save(vm, at, "snap", err, errlen);
+	int ret = snapshot_save(vm, at, "snap", err, sizeof(err));
 
 	close(at);
 	return ret;
 }
 
-/* A VM that has run for @slices, as a file. */
-static inline struct bytes good_file(const char *pmu, uint64_t slices)
+/* A VM of the options that @format makes. */
+static inline __attribute__((format(printf, 1, 2))) void make_vm(const char *format, ...)
 {
-	char option[300], err[400];
-	struct machine_vm *vm;
-	struct bytes b;
+	char option[300];
+	va_list ap;
 
-	write_image(!strcmp(pmu, "intel-v5"));
-	snprintf(option, sizeof(option),
-		 "name=good,tenant=/t,vcpus=2,memory=4M,engine=emulator,args=a b,pmu=%s,image=%s",
-		 pmu, image_path);
+	va_start(ap, format);
+	vsnprintf(option, sizeof(option), format, ap);
+	va_end(ap);
 	cr_assert_eq(config_vm_option(&config, option, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(machine_vm_add(machine, &config.vms[config.nr_vms - 1], &vm, err, sizeof(err)),
 		     0, "%s", err);
+}
+
+/* A VM that has run for @slices, as a file: @b. */
+static inline struct bytes *good_file(const char *pmu, uint64_t slices)
+{
+	write_image(!strcmp(pmu, "intel-v5"));
+	make_vm("name=good,tenant=/t,vcpus=2,memory=4M,engine=emulator,args=a b,pmu=%s,image=%s",
+		pmu, image_path);
 	cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0);
 	cr_assert_eq(machine_step(machine, slices), slices);
-	cr_assert_eq(save(vm, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(save(), 0, "%s", err);
 	machine_vm_remove(vm);
+	free(b.data);
 	b = read_file(file_path);
-	return b;
+	return &b;
 }
 
 static inline void fix_crc(uint8_t *data, size_t len)
@@ -180,8 +194,7 @@ static inline void fix_crc(uint8_t *data, size_t len)
 /* ---- trying -------------------------------------------------------------------------------------
  */
 
-static inline int restore_as(const uint8_t *data, size_t len, const struct snapshot_said *said,
-			     struct machine_vm **vm, char err[500])
+static inline int restore_as(const uint8_t *data, size_t len, const struct snapshot_said *said)
 {
 	static int fd = -1;
 
@@ -189,12 +202,12 @@ static inline int restore_as(const uint8_t *data, size_t len, const struct snaps
 		fd = memfd_create("snapshot", MFD_CLOEXEC);
 	cr_assert(!ftruncate(fd, 0) && pwrite(fd, data, len, 0) == (ssize_t)len);
 	*err = 0;
-	return snapshot_restore(machine, fd, "snap", said, vm, err, 500);
+	return snapshot_restore(machine, fd, "snap", said, &vm, err, sizeof(err));
 }
 
-static inline int restore(const uint8_t *data, size_t len, struct machine_vm **vm, char err[500])
+static inline int restore(const uint8_t *data, size_t len)
 {
-	return restore_as(data, len, &(struct snapshot_said){.trust = true}, vm, err);
+	return restore_as(data, len, &(struct snapshot_said){.trust = true});
 }
 
 #endif

@@ -28,23 +28,12 @@ static inline struct vmcb_save *save(void)
 	return (struct vmcb_save *)(b.ram + VMCB + VMCB_SAVE);
 }
 
-static inline struct emu_vcpu *vcpu(void)
-{
-	return (struct emu_vcpu *)b.v;
-}
-
 /* The host: EFER.SVME is set, RAX has the VMCB. */
 static inline void host(const uint8_t *code, const uint8_t *end, uint64_t rflags)
 {
-	struct kvm_sregs s;
-
 	bed_load(&b, code, end, false);
-	vmm_emu_ops.get_sregs(b.v, &s);
-	s.efer |= SVME;
-	cr_assert_eq(vmm_emu_ops.set_sregs(b.v, &s), 0);
-	b.r.rax = VMCB;
-	b.r.rflags = 2 | rflags;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_SREGS(&b, s.efer |= SVME);
+	BED_REGS(&b, .rax = VMCB, .rflags = 2 | rflags);
 }
 
 /* A guest in 64-bit mode at CPL 0 that shares page tables, GDT and IDT with the host. HLT and what
@@ -78,20 +67,24 @@ static inline void guest(const uint8_t *code, const uint8_t *end)
 		.rax = 0x1122334455667788,
 		.g_pat = 0x0007040600070406,
 	};
-	memcpy(b.ram + L2, code, (size_t)(end - code));
+	bed_put(&b, L2, code, end);
 }
+
+/* The code of both. */
+#define WORLDS(of_host, rflags, of_guest)                                                          \
+	(host(of_host, of_host##_end, rflags), guest(of_guest, of_guest##_end))
 
 static inline void start(void)
 {
 	static const uint8_t nothing[] = {0xf4};
-	struct kvm_cpuid_entry2 cpuid[] = {
+	const struct kvm_cpuid_entry2 cpuid[] = {
 		{.function = 0x80000000, .eax = 0x8000000a},
 		{.function = 0x80000001, .ecx = 1u << 2},
 		{.function = 0x80000008, .eax = 40},
 	};
 
 	bed_start(&b, nothing, nothing + sizeof(nothing), false);
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, cpuid, 3), 0);
+	cr_assert_eq(o->set_cpuid(b.v, cpuid, 3), 0);
 }
 
 #endif

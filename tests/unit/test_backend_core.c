@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "alloc_wrap.h"
 #include "cgroup_host.h"
 #include "vpmu/core/internal.h"
 
@@ -19,22 +20,6 @@ static const vpmu_key_t keys[] = {
 		VPMU_KEY_USR | VPMU_KEY_GUEST,
 };
 
-static bool no_memory;
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
-{
-	return no_memory ? NULL : __real_malloc(size);
-}
-
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return no_memory ? NULL : __real_calloc(n, size);
-}
-
 static void setup(void)
 {
 	test_host_init(&h, NULL);
@@ -43,7 +28,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	no_memory = false;
+	alloc_refuse = false;
 	test_host_fini(&h);
 }
 
@@ -143,11 +128,11 @@ Test(source_core, a_failed_attach_names_its_key_and_leaves_nothing)
 	cr_expect_eq(failed, VPMU_MAX_SLOTS - 1, "the second list's: the first has one slot");
 	vpmu_backend_sharing(src, &sh);
 	cr_expect_eq(sh.consumers, 0);
-	no_memory = true;
+	alloc_refuse = true;
 	first->next = NULL;
 	cr_expect_eq(vpmu_backend_attach(first, &failed), -ENOMEM);
 	cr_expect_eq(failed, 0);
-	no_memory = false;
+	alloc_refuse = false;
 	vpmu_counting_free(first);
 	vpmu_counting_free(c);
 }
@@ -161,9 +146,9 @@ Test(source_core, detach_needs_no_memory)
 	place_init(&x, src->root, 1);
 	c = count(x.n, 2, v);
 	test_run(&h, 0, &x.v, 44);
-	no_memory = true;
+	alloc_refuse = true;
 	vpmu_backend_detach(c);
-	no_memory = false;
+	alloc_refuse = false;
 	cr_expect_eq(v[0].count, 44);
 	cr_expect_eq(v[1].count, 88);
 	vpmu_counting_free(c);
@@ -194,7 +179,7 @@ Test(source_core, removal_without_memory_loses_nothing)
 	test_run(&h, 0, &vcpu.v, 100);
 	test_run(&h, 1, &vm.v, 20);
 	test_run(&h, 1, &tenant.v, 3);
-	no_memory = true;
+	alloc_refuse = true;
 	place_fini(&vcpu);
 	place_fini(&vm);
 	vpmu_backend_flush(root);
@@ -205,7 +190,7 @@ Test(source_core, removal_without_memory_loses_nothing)
 	place_fini(&tenant);
 	vpmu_backend_read(root);
 	cr_expect_eq(v[0].count, 123);
-	no_memory = false;
+	alloc_refuse = false;
 	vpmu_counting_free(p);
 	/* The rest is folded with the next node; no sum changes. */
 	place_init(&tenant, src->root, 4);
@@ -223,9 +208,9 @@ Test(source_core, a_vm_is_removed_without_memory)
 {
 	struct node *vm = test_vm(&h, test_tenant(&h, "/a"), "vm", 4);
 
-	no_memory = true;
+	alloc_refuse = true;
 	tenant_vm_remove(h.ts, vm);
-	no_memory = false;
+	alloc_refuse = false;
 	cr_expect_null(tenant_vm_find(h.ts, "vm"));
 	test_vm(&h, tenant_find(h.ts, "/a"), "vm", 1);
 }

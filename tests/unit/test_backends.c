@@ -52,6 +52,7 @@ static void setup_sampling(void)
 
 static void teardown(void)
 {
+	test_vcpu_fini(&emulator);
 	sessions_destroy(ss);
 	bed_fini();
 }
@@ -68,15 +69,24 @@ static void populate(void)
 	test_vcpu_init(&emulator, vm_s, 0);
 }
 
-static struct session *open_session(const char *target, enum session_scope scope)
+/* The session is NULL if @ret is not 0. */
+static struct session *try_open(const char *target, enum session_scope scope, size_t events,
+				int ret)
 {
-	struct session_spec spec = {.nr_events = 1, .events = names, .keys = keys, .scope = scope};
+	struct session_spec spec = {
+		.nr_events = events, .events = names, .keys = keys, .scope = scope};
 	struct session *s = NULL;
 
 	spec.open.target =
 		*target == '/' ? tenant_find(h.ts, target) : tenant_vm_find(h.ts, target);
-	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
+	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), ret, "%s", h.err);
+	cr_assert_eq(!s, ret != 0);
 	return s;
+}
+
+static struct session *open_session(const char *target, enum session_scope scope)
+{
+	return try_open(target, scope, 1, 0);
 }
 
 /* Rows of one read: "backend:path[:vm[:vcpu]]=count[!]"; an error is shown instead of the count. */
@@ -125,7 +135,6 @@ Test(backends, a_node_has_a_row_per_backend_and_they_are_never_added)
 	fake_insns(vm_f, 1, 5);
 	cr_expect_str_eq(read_all(s), "emulator:/a/web:s:0=0 fake:/a/web:f:0=0 fake:/a/web:f:1=5",
 			 "and nothing from before the attach");
-	test_vcpu_fini(&emulator);
 }
 
 Test(backends, a_row_comes_with_the_first_vm_of_its_backend_and_stays)
@@ -142,7 +151,6 @@ Test(backends, a_row_comes_with_the_first_vm_of_its_backend_and_stays)
 	cr_expect_str_eq(read_all(all), "emulator:/a=0 fake:/a=3 emulator:/a/web=0 fake:/a/web=3");
 	tenant_vm_remove(h.ts, vm_f);
 	cr_expect_str_eq(read_all(tenant), "emulator:/a=0 fake:/a=3", "what it counted stays");
-	test_vcpu_fini(&emulator);
 }
 
 Test(backends, a_removed_node_is_folded_on_its_backend)
@@ -180,23 +188,16 @@ Test(backends, only_backends_with_rows_are_flushed)
 	s = open_session("/a", SESSION_ONE);
 	read_all(s);
 	cr_expect_eq(fake.flushes, 1);
-	test_vcpu_fini(&emulator);
 }
 
 Test(backends, the_error_of_one_backend_is_an_error)
 {
-	struct session_spec spec = {.nr_events = 1,
-				    .events = names,
-				    .keys = keys,
-				    .scope = SESSION_TENANT,
-				    .open.target = tenants_root(h.ts)};
 	struct vpmu_sharing sh;
-	struct session *s = NULL;
+	struct session *s;
 
 	populate();
 	fake.attach_error = -ENOSPC;
-	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -ENOSPC);
-	cr_expect_null(s);
+	try_open("/", SESSION_TENANT, 1, -ENOSPC);
 	cr_expect(strstr(h.err, "instructions") && strstr(h.err, "backend fake") &&
 			  strstr(h.err, "slots"),
 		  "%s", h.err);
@@ -210,7 +211,6 @@ Test(backends, the_error_of_one_backend_is_an_error)
 	test_run(&h, 0, &emulator, 9);
 	cr_expect_str_eq(read_all(s), "emulator:/a/web:s=9 fake:/a/web:f=0 fake:/a/web:late="
 				      "instructions: all counter slots of the host are in use");
-	test_vcpu_fini(&emulator);
 }
 
 static void expect_support(const struct session_row *r, void *arg)
@@ -224,66 +224,52 @@ static void expect_support(const struct session_row *r, void *arg)
 
 Test(backends, quality_and_support_are_each_backends_own)
 {
-	struct session_spec spec = {
-		.nr_events = 2, .events = names, .keys = keys, .open.target = tenants_root(h.ts)};
-	struct session *s;
 	int rows = 0;
 
 	populate();
-	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
-	session_read(s, expect_support, &rows);
+	session_read(try_open("/", SESSION_ONE, 2, 0), expect_support, &rows);
 	cr_expect_eq(rows, 2);
-	test_vcpu_fini(&emulator);
 }
 
 /* ---- profiles and captures ------------------------------------------------------------------ */
 
-#define PROFILE "{\"cmd\":\"profile-start\",\"event\":\"instructions\""
-#define CAPTURE "{\"cmd\":\"lbr-attach\""
+#define PROFILE "{'cmd':'profile-start','event':'instructions'"
+#define CAPTURE "{'cmd':'lbr-attach'"
 
 Test(backends, a_backend_that_cannot_sample_says_so_in_one_line)
 {
 	static const struct bad bad[] = {
-		{__LINE__, PROFILE ",\"target\":\"f\"}",
+		{PROFILE ",'target':'f'}",
 		 "target: f is counted on backend fake, which has no sampling", EOPNOTSUPP},
-		{__LINE__, PROFILE ",\"target\":\"/b\"}",
+		{PROFILE ",'target':'/b'}",
 		 "target: /b is counted on backend fake, which has no sampling", EOPNOTSUPP},
-		{__LINE__, PROFILE ",\"target\":\"/a\",\"backend\":\"fake\"}",
-		 "backend: fake has no sampling", EOPNOTSUPP},
-		{__LINE__, PROFILE ",\"backend\":\"nope\"}",
+		{PROFILE ",'target':'/a','backend':'fake'}", "backend: fake has no sampling",
+		 EOPNOTSUPP},
+		{PROFILE ",'backend':'nope'}",
 		 "backend: no \"nope\"; this host has: emulator, fake", ENOENT},
-		{__LINE__, PROFILE ",\"target\":\"f\",\"backend\":\"emulator\"}",
-		 "backend: VM f is on backend fake", EINVAL},
-		{__LINE__, CAPTURE ",\"target\":\"f\"}",
+		{PROFILE ",'target':'f','backend':'emulator'}", "backend: VM f is on backend fake",
+		 EINVAL},
+		{CAPTURE ",'target':'f'}",
 		 "target: f is counted on backend fake, which has no branch records", EOPNOTSUPP},
-		{__LINE__, CAPTURE ",\"target\":\"/\",\"backend\":\"fake\"}",
-		 "backend: fake has no branch records", EOPNOTSUPP},
+		{CAPTURE ",'target':'/','backend':'fake'}", "backend: fake has no branch records",
+		 EOPNOTSUPP},
 	};
 
 	populate();
 	all_bad(bad, sizeof(bad) / sizeof(bad[0]));
-	test_vcpu_fini(&emulator);
 }
 
 Test(backends, a_profile_or_capture_of_two_backends_says_what_it_leaves_out)
 {
-	static const char *const requests[] = {PROFILE ",\"target\":\"/a\"}",
-					       CAPTURE ",\"target\":\"/a\"}"};
+	static const char *const requests[] = {PROFILE ",'target':'/a'}",
+					       CAPTURE ",'target':'/a'}"};
 
 	populate();
-	for (int i = 0; i < 2; i++) {
-		json_t *a = must(requests[i]);
-		const json_t *out = json_object_get(a, "left-out");
-
-		cr_expect_str_eq(str(a, "backend"), "emulator");
-		cr_assert_eq(json_array_size(out), 1);
-		cr_expect_str_eq(json_string_value(json_array_get(out, 0)), "fake");
-		json_decref(a);
-	}
-	json_decref(must("{\"cmd\":\"lbr-detach\",\"capture\":\"@1\"}"));
-	json_decref(must(PROFILE ",\"target\":\"s\",\"lbr\":true}"));
+	for (int i = 0; i < 2; i++)
+		expect_has(must(requests[i]), "{'backend':'emulator','left-out':['fake']}");
+	must("{'cmd':'lbr-detach','capture':'@1'}");
+	must(PROFILE ",'target':'s','lbr':true}");
 	test_run(&h, 0, &emulator, 1);
-	test_vcpu_fini(&emulator);
 }
 
 Test(backends_sampled, a_profile_runs_on_any_source)
@@ -291,27 +277,20 @@ Test(backends_sampled, a_profile_runs_on_any_source)
 	json_t *a, *row;
 
 	populate();
-	a = ask(PROFILE ",\"target\":\"/a\"}");
+	a = ask(PROFILE ",'target':'/a'}");
 	cr_expect_str_eq(str(a, "error"), "backend: /a is on several: emulator, fake; name one");
-	json_decref(a);
-	a = must(PROFILE ",\"target\":\"/a\",\"backend\":\"fake\",\"name\":\"p\",\"period\":1000}");
+	a = must(PROFILE ",'target':'/a','backend':'fake','name':'p','period':1000}");
 	cr_expect_str_eq(str(a, "backend"), "fake");
-	json_decref(a);
 	for (int i = 0; i < 3; i++) {
 		fake_insns(vm_f, 1, 1000);
 		fake_sample(node_in(node_vcpu(vm_f, 1), &fake.s), 0x1234);
 	}
 	test_run(&h, 0, &emulator, 100000); /* the other backend's events are not in it */
 	tenant_vm_remove(h.ts, vm_f);	    /* before anybody read its samples */
-	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"p\"}");
-	cr_expect_eq(num(a, "count"), 3000);
-	cr_expect_eq(num(a, "samples"), 3);
-	row = json_array_get(json_object_get(a, "rows"), 0);
-	cr_expect_str_eq(str(row, "vm"), "f");
-	cr_expect_eq(json_integer_value(json_object_get(row, "vcpu")), 1);
-	cr_expect_str_eq(str(row, "ip"), "0x1234");
-	json_decref(a);
-	test_vcpu_fini(&emulator);
+	a = must("{'cmd':'profile-stop','profile':'p'}");
+	expect_has(a, "{'count':'3000','samples':'3'}");
+	row = nth(a, "rows", 0);
+	expect_has(row, "{'vm':'f','vcpu':1,'ip':'0x1234'}");
 }
 
 /* A backend that counts more than guests marks the code of each sample, and has chains itself.
@@ -343,8 +322,7 @@ Test(backends_sampled, samples_of_the_host_beside_those_of_guests)
 	who[0] = who[1] = who[2] = who[3] = node_vcpu(vm_f, 1)->serial;
 	who[4] = vm_f->serial;
 	who[5] = who[6] = vm_f->parent->serial;
-	json_decref(must(PROFILE
-			 ",\"target\":\"/a\",\"backend\":\"fake\",\"name\":\"p\",\"lbr\":true}"));
+	must(PROFILE ",'target':'/a','backend':'fake','name':'p','lbr':true}");
 	for (i = 0; i < 7; i++) {
 		const struct vpmu_backend_sample s = {.serial = who[i],
 						      .side = row[i].side,
@@ -359,20 +337,19 @@ Test(backends_sampled, samples_of_the_host_beside_those_of_guests)
 
 		fake.sampling->opts.sample(fake.sampling->opts.arg, &s);
 	}
-	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"p\"}");
-	cr_expect_eq(num(a, "samples"), 28);
-	cr_expect_eq(num(a, "unchained"), 0);
+	a = must("{'cmd':'profile-stop','profile':'p'}");
+	expect_has(a, "{'samples':'28','unchained':'0'}");
 	cr_expect_null(json_object_get(a, "throttled"));
 	cr_expect_null(json_object_get(a, "note"));
-	cr_assert_eq(json_array_size(json_object_get(a, "rows")), 7, "none is added to another");
+	cr_assert_eq(size_of(a, "rows"), 7, "none is added to another");
 	json_array_foreach (json_object_get(a, "rows"), i, r) {
 		uint64_t k = num(r, "samples") - 1;
 
 		cr_assert_lt(k, 7u);
 		seen |= 1ULL << k;
 		cr_expect_str_eq(str(r, "side"), row[k].name);
-		cr_expect_eq(json_integer_value(json_object_get(r, "cpl")), row[k].cpl);
-		cr_expect_eq(json_integer_value(json_object_get(r, "pid")), row[k].pid);
+		cr_expect_eq(integer(r, "cpl"), row[k].cpl);
+		cr_expect_eq(integer(r, "pid"), row[k].pid);
 		cr_expect_eq(json_object_get(r, "vcpu") != NULL, k < 4);
 		if (k >= 5)
 			cr_expect_str_eq(str(r, "tenant"), vm_f->parent->path);
@@ -385,8 +362,6 @@ Test(backends_sampled, samples_of_the_host_beside_those_of_guests)
 		cr_assert_eq(json_array_size(chain), 3);
 		cr_expect_str_eq(json_string_value(json_array_get(chain, 2)), "0x30");
 	}
-	json_decref(a);
-	test_vcpu_fini(&emulator);
 }
 
 /* ---- commands ----------------------------------------------------------------------------- */
@@ -398,7 +373,7 @@ Test(backends, every_answer_names_its_backend)
 	int found = 0;
 
 	populate();
-	a = must("{\"cmd\":\"list\"}");
+	a = must("{'cmd':'list'}");
 	json_array_foreach (json_object_get(a, "nodes"), i, item) {
 		const char *vm = json_string_value(json_object_get(item, "vm"));
 
@@ -408,8 +383,7 @@ Test(backends, every_answer_names_its_backend)
 		found += vm != NULL;
 	}
 	cr_expect_eq(found, 3);
-	json_decref(a);
-	a = must("{\"cmd\":\"events\"}");
+	a = must("{'cmd':'events'}");
 	json_array_foreach (json_object_get(a, "events"), i, item) {
 		const json_t *backends = json_object_get(item, "backends"), *on;
 
@@ -421,21 +395,15 @@ Test(backends, every_answer_names_its_backend)
 		if (strcmp(str(item, "event"), "loads") == 0)
 			cr_expect_str_eq(str(on, "why"), "the fake has no such event");
 	}
-	json_decref(a);
-	json_decref(must("{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"vm\"}"));
-	a = must("{\"cmd\":\"sharing\"}");
-	item = json_object_get(a, "backends");
-	cr_assert_eq(json_array_size(item), 2);
-	cr_expect_eq(json_integer_value(json_object_get(json_array_get(item, 0), "consumers")), 1);
-	cr_expect_eq(json_integer_value(json_object_get(json_array_get(item, 1), "consumers")), 2);
-	json_decref(a);
+	must("{'cmd':'attach','events':'instructions','scope':'vm'}");
+	a = must("{'cmd':'sharing'}");
+	cr_assert_eq(size_of(a, "backends"), 2);
+	cr_expect_eq(integer(nth(a, "backends", 0), "consumers"), 1);
+	cr_expect_eq(integer(nth(a, "backends", 1), "consumers"), 2);
 	test_run(&h, 0, &emulator, 10);
-	a = must("{\"cmd\":\"conservation\"}");
-	item = json_object_get(a, "rows");
-	cr_assert_eq(json_array_size(item), 1, "the fake has no conservation");
-	cr_expect_str_eq(str(json_array_get(item, 0), "backend"), "emulator");
-	json_decref(a);
-	test_vcpu_fini(&emulator);
+	a = must("{'cmd':'conservation'}");
+	cr_assert_eq(size_of(a, "rows"), 1, "the fake has no conservation");
+	cr_expect_str_eq(str(nth(a, "rows", 0), "backend"), "emulator");
 }
 
 static void refused(const char *line, const char *who)
@@ -443,9 +411,8 @@ static void refused(const char *line, const char *who)
 	json_t *a = ask(line);
 
 	cr_expect(json_is_false(json_object_get(a, "ok")), "%s", line);
-	cr_expect_eq(json_integer_value(json_object_get(a, "errno")), ETIMEDOUT, "%s", line);
+	cr_expect_eq(integer(a, "errno"), ETIMEDOUT, "%s", line);
 	cr_expect(strstr(str(a, "error"), who), "%s: %s", line, str(a, "error"));
-	json_decref(a);
 }
 
 /* pCPU 1 of the core has an owner that never polls; then CPU 5 of the fake does not answer. */
@@ -453,50 +420,44 @@ Test(backends, a_cpu_that_does_not_answer_has_a_name)
 {
 	static const char *const begin[] = {
 		/* The host's own work is on every pCPU. */
-		"{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"tenant\"}",
-		("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":\"10\","
-		 "\"backend\":"
-		 "\"emulator\"}"),
-		"{\"cmd\":\"lbr-attach\",\"mode\":\"calls\",\"target\":\"s\"}",
-		"{\"cmd\":\"conservation\"}",
+		"{'cmd':'attach','events':'instructions','scope':'tenant'}",
+		PROFILE ",'period':'10','backend':'emulator'}",
+		"{'cmd':'lbr-attach','mode':'calls','target':'s'}",
+		"{'cmd':'conservation'}",
 	};
-	const char *const before = "{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":"
-				   "\"vm\",\"name\":\"before\",\"keep\":true}";
-	const char *const read = "{\"cmd\":\"read\",\"session\":\"before\"}";
+	const char *const before =
+		"{'cmd':'attach','events':'instructions','scope':'vm','name':'before','keep':true}";
+	const char *const read = "{'cmd':'read','session':'before'}";
 	json_t *a, *stalled;
 
 	populate();
-	json_decref(must(before));
+	must(before);
 	test_run(&h, 0, &emulator, 10);
 	test_run(&h, 1, &emulator, 1); /* the VM has been on that pCPU */
 	vpmu_host_set_deadline(h.host, 1000000);
 	vpmu_pcpu_online(h.pcpu[1]);
 	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
 		refused(begin[i], "pCPU 1 of backend emulator does not answer");
-	json_decref(must("{\"cmd\":\"list\"}"));
-	json_decref(must("{\"cmd\":\"sharing\"}"));
+	must("{'cmd':'list'}");
+	must("{'cmd':'sharing'}");
 	fake.stalled = true;
-	a = must(read);
-	stalled = json_object_get(a, "stalled");
+	stalled = json_object_get(must(read), "stalled");
 	cr_expect_eq(json_array_size(stalled), 2);
 	cr_expect(strstr(json_string_value(json_array_get(stalled, 0)),
 			 "pCPU 1 of backend emulator"));
 	cr_expect(strstr(json_string_value(json_array_get(stalled, 1)), "CPU 5 of the fake"));
-	json_decref(a);
 	vpmu_pcpu_offline(h.pcpu[1]); /* which answers */
 	fake.stalled = false;
 	a = must(read);
 	cr_expect_null(json_object_get(a, "stalled"));
-	json_decref(a);
 	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
-		json_decref(must(begin[i]));
+		must(begin[i]);
 	fake.attach_error = -ETIMEDOUT;
 	fake.stalled = true;
 	refused(begin[0], "CPU 5 of the fake");
 	/* It has answered before anybody could name it. */
 	fake.stalled = false;
 	refused(begin[0], "try again");
-	test_vcpu_fini(&emulator);
 }
 
 /* ---- before there is a backend ----------------------------------------------------------------
@@ -513,7 +474,7 @@ static void setup_empty(void)
 
 static void teardown_empty(void)
 {
-	server_destroy(srv);
+	bed_server_fini();
 	tenants_destroy(h.ts);
 }
 
@@ -525,51 +486,42 @@ Test(no_backend, commands_answer_sensibly)
 	size_t i;
 
 	test_tenant(&h, "/a");
-	a = must("{\"cmd\":\"events\"}");
+	a = must("{'cmd':'events'}");
 	json_array_foreach (json_object_get(a, "events"), i, item)
-		cr_expect_eq(json_array_size(json_object_get(item, "backends")), 0);
+		cr_expect_eq(size_of(item, "backends"), 0);
 	cr_expect_gt(i, 10);
-	json_decref(a);
-	a = must("{\"cmd\":\"sharing\"}");
+	a = must("{'cmd':'sharing'}");
 	cr_expect(json_is_array(json_object_get(a, "backends")));
-	cr_expect_eq(json_array_size(json_object_get(a, "backends")), 0);
-	json_decref(a);
-	a = must("{\"cmd\":\"conservation\"}");
-	cr_expect_eq(json_array_size(json_object_get(a, "rows")), 0);
-	json_decref(a);
-	json_decref(must("{\"cmd\":\"check\"}"));
-	a = must("{\"cmd\":\"lbr-read\",\"target\":\"/\"}");
-	cr_expect_eq(json_array_size(json_object_get(a, "rows")), 0);
-	json_decref(a);
+	cr_expect_eq(size_of(a, "backends"), 0);
+	a = must("{'cmd':'conservation'}");
+	cr_expect_eq(size_of(a, "rows"), 0);
+	must("{'cmd':'check'}");
+	a = must("{'cmd':'lbr-read','target':'/'}");
+	cr_expect_eq(size_of(a, "rows"), 0);
 	a = ask(PROFILE "}");
 	cr_expect_str_eq(str(a, "error"), "target: no backend of this host has sampling (backends: "
 					  "none); VMs of the emulator do");
-	json_decref(a);
 	/* A session waits for what comes. */
-	a = must("{\"cmd\":\"attach\",\"events\":\"instructions\",\"target\":\"/a\"}");
-	cr_expect_eq(json_integer_value(json_object_get(a, "nr-rows")), 0);
-	json_decref(a);
+	cr_expect_eq(
+		integer(must("{'cmd':'attach','events':'instructions','target':'/a'}"), "nr-rows"),
+		0);
 	cr_assert_eq(tenants_add_source(h.ts, &fake.s), 0);
 	cr_expect_eq(tenants_add_source(h.ts, &fake.s), -EEXIST);
 	fake_insns(fake_vm(tenant_find(h.ts, "/a"), "f"), 0, 12);
-	a = must("{\"cmd\":\"read\",\"session\":\"@1\"}");
-	item = json_array_get(json_object_get(a, "rows"), 0);
+	a = must("{'cmd':'read','session':'@1'}");
+	item = nth(a, "rows", 0);
 	cr_expect_str_eq(str(item, "backend"), "fake");
-	cr_expect_str_eq(str(json_array_get(json_object_get(item, "values"), 0), "count"), "12");
-	json_decref(a);
+	cr_expect_str_eq(str(nth(item, "values", 0), "count"), "12");
 }
 
 /* Not in a teardown: Criterion counts no failure there. */
 Test(backends_end, nothing_is_left_in_a_source)
 {
-	json_t *a;
-
 	setup_with(VPMU_BACKEND_SAMPLES);
 	populate();
 	open_session("/", SESSION_TENANT);
 	open_session("f", SESSION_VCPU);
-	a = must(PROFILE ",\"target\":\"/b\"}");
-	json_decref(a);
+	must(PROFILE ",'target':'/b'}");
 	cr_expect_eq(fake.nodes, 3 + 3 + 3);
 	cr_expect_eq(fake.countings, 5 + 2);
 	cr_expect(fake.sampling);

@@ -12,15 +12,11 @@
 
 #define PERIOD 97
 
-static struct node *acme;
+#define START "{'cmd':'profile-start'"
+#define INSNS START ",'event':'instructions'"
+#define LOADS START ",'event':'loads'"
 
-static void setup(void)
-{
-	bed_server(NULL, "/nowhere");
-	acme = test_tenant(&h, "/acme");
-}
-
-TestSuite(profile, .init = setup, .fini = bed_fini);
+TestSuite(profile, .init = bed_acme, .fini = bed_fini);
 
 /* Samples of the rows, or chains, and of the rest. */
 static uint64_t sum(const json_t *o, const char *key)
@@ -44,7 +40,7 @@ static const json_t *row_of(const json_t *o, const char *vm, int vcpu, const cha
 
 	json_array_foreach (json_object_get(o, "rows"), i, row) {
 		if (strcmp(str(row, "vm"), vm) == 0 && strcmp(str(row, "ip"), ip) == 0 &&
-		    (vcpu < 0 || json_integer_value(json_object_get(row, "vcpu")) == vcpu)) {
+		    (vcpu < 0 || integer(row, "vcpu") == vcpu)) {
 			cr_expect(!found, "one row for %s/%d %s", vm, vcpu, ip);
 			found = row;
 		}
@@ -52,30 +48,19 @@ static const json_t *row_of(const json_t *o, const char *vm, int vcpu, const cha
 	return found;
 }
 
-static void remove_vm(struct node *vm, struct bed_vcpu *v, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++)
-		test_vcpu_fini(&v[i].v);
-	tenant_vm_remove(h.ts, vm);
-}
-
 Test(profile, samples_are_the_floors_of_the_counts)
 {
-	struct node *vm = test_vm(&h, acme, "web-1", 3),
-		    *out = test_vm(&h, acme->parent->first_child, "out", 1);
 	uint64_t counted[TEST_PCPUS] = {0}, floors = 0;
-	struct bed_vcpu v[3], o;
+	struct bed_vcpu o;
 	json_t *a;
 
-	for (unsigned int i = 0; i < 3; i++)
-		bed_vcpu_init(&v[i], vm, i);
-	bed_vcpu_init(&o, out, 0);
-	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":\"97\","
-			 "\"target\":\"/acme\",\"name\":\"p\"}"));
+	bed_vm(acme, "web-1", 3);
+	bed_vcpu_init(&o, test_vm(&h, acme->parent->first_child, "out", 1), 0);
+	must(INSNS ",'period':'97','target':'/acme','name':'p'}");
 	srand(1);
 	for (int i = 0; i < 5000; i++) {
 		unsigned int p = (unsigned int)rand() % TEST_PCPUS, n = (unsigned int)rand() % 300;
-		struct bed_vcpu *b = &v[rand() % 3];
+		struct bed_vcpu *b = &vcpu[rand() % 3];
 
 		b->at = (struct vpmu_where){.ip = 0x1000 + (unsigned int)rand() % 20,
 					    .cpl = rand() % 2 ? 3 : 0};
@@ -83,9 +68,9 @@ Test(profile, samples_are_the_floors_of_the_counts)
 		counted[p] += n;
 		test_run(&h, p, i % 2 ? &o.v : NULL, 50); /* others' do not count */
 		if (i % 1000 == 0)
-			json_decref(must("{\"cmd\":\"profile-read\",\"profile\":\"p\"}"));
+			must("{'cmd':'profile-read','profile':'p'}");
 	}
-	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"p\"}");
+	a = must("{'cmd':'profile-stop','profile':'p'}");
 	for (int p = 0; p < TEST_PCPUS; p++)
 		floors += counted[p] / PERIOD;
 	cr_expect_eq(num(a, "samples") + num(a, "lost"), floors);
@@ -94,127 +79,89 @@ Test(profile, samples_are_the_floors_of_the_counts)
 	cr_expect_eq(num(a, "count"), counted[0] + counted[1]);
 	cr_expect_eq(num(a, "period"), PERIOD);
 	cr_expect_str_eq(str(a, "quality"), "exact");
-	cr_expect_eq(json_integer_value(json_object_get(a, "nr-rows")), 3 * 20 * 2);
+	cr_expect_eq(integer(a, "nr-rows"), 3 * 20 * 2);
 	cr_expect(!row_of(a, "out", -1, "0x1000"));
 	cr_expect(!json_object_get(a, "chains"));
-	json_decref(a);
-	a = must("{\"cmd\":\"profiles\"}");
-	cr_expect_eq(json_array_size(json_object_get(a, "profiles")), 0);
-	json_decref(a);
+	cr_expect_eq(size_of(must("{'cmd':'profiles'}"), "profiles"), 0);
 	test_vcpu_fini(&o.v);
-	remove_vm(vm, v, 3);
 }
 
 Test(profile, rows_say_who_where_and_how_privileged)
 {
-	struct node *vm = test_vm(&h, acme, "web-1", 2);
-	struct bed_vcpu v[2];
 	const json_t *row;
 	json_t *a;
 
-	bed_vcpu_init(&v[0], vm, 0);
-	bed_vcpu_init(&v[1], vm, 1);
-	v[1].v.ctx.where = NULL; /* unknown */
-	a = must("{\"cmd\":\"profile-start\",\"event\":\"cycles:u\",\"target\":\"web-1\"}");
-	cr_expect_str_eq(str(a, "profile"), "@1");
-	cr_expect_str_eq(str(a, "event"), "cycles:u");
-	cr_expect_str_eq(str(a, "target"), "web-1");
+	bed_vm(acme, "web-1", 2);
+	vcpu[1].v.ctx.where = NULL; /* unknown */
+	a = must("{'cmd':'profile-start','event':'cycles:u','target':'web-1'}");
+	expect_has(a, "{'profile':'@1','event':'cycles:u','target':'web-1'}");
 	cr_expect_eq(num(a, "period"), PROFILE_PERIOD, "the default");
-	json_decref(a);
-	v[0].at = (struct vpmu_where){.ip = 0xffffffff81000000, .cpl = 3};
-	test_run(&h, 0, &v[0].v, 3 * PROFILE_PERIOD / 2); /* two cycles each */
-	test_run(&h, 1, &v[1].v, PROFILE_PERIOD / 2);
-	a = must("{\"cmd\":\"profile-read\",\"profile\":\"@1\"}");
-	cr_expect_eq(num(a, "samples"), 4);
-	cr_expect_str_eq(str(a, "quality"), "modelled");
+	vcpu[0].at = (struct vpmu_where){.ip = 0xffffffff81000000, .cpl = 3};
+	test_run(&h, 0, &vcpu[0].v, 3 * PROFILE_PERIOD / 2); /* two cycles each */
+	test_run(&h, 1, &vcpu[1].v, PROFILE_PERIOD / 2);
+	a = must("{'cmd':'profile-read','profile':'@1'}");
+	expect_has(a, "{'samples':'4','quality':'modelled'}");
 	row = row_of(a, "web-1", 0, "0xffffffff81000000");
 	cr_assert(row);
-	cr_expect_eq(num(row, "samples"), 3);
-	cr_expect_eq(json_integer_value(json_object_get(row, "cpl")), 3);
+	expect_has(row, "{'samples':'3','cpl':3}");
 	row = row_of(a, "web-1", 1, "(none)");
 	cr_assert(row, "not known where, but who");
 	cr_expect_eq(num(row, "samples"), 1);
 	cr_expect(!json_object_get(row, "cpl"));
-	json_decref(a);
-	a = must("{\"cmd\":\"profile-read\",\"profile\":\"@1\",\"max\":1}");
-	cr_expect_eq(json_array_size(json_object_get(a, "rows")), 1);
-	cr_expect_eq(num(a, "other-rows"), 1);
-	cr_expect_eq(json_integer_value(json_object_get(a, "nr-rows")), 2);
-	json_decref(a);
-	remove_vm(vm, v, 2);
+	a = must("{'cmd':'profile-read','profile':'@1','max':1}");
+	cr_expect_eq(size_of(a, "rows"), 1);
+	expect_has(a, "{'other-rows':'1','nr-rows':2}");
 }
 
 Test(profile, the_host_itself_has_no_vm)
 {
 	json_t *a;
 
-	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":100}"));
+	must(INSNS ",'period':100}");
 	test_run(&h, 0, NULL, 1000);
-	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"@1\"}");
+	a = must("{'cmd':'profile-stop','profile':'@1'}");
 	cr_expect_eq(num(a, "samples"), 10);
 	cr_expect_eq(sum(a, "rows"), 10);
 	cr_assert(row_of(a, "(none)", -1, "(none)"));
-	json_decref(a);
 }
 
 Test(profile, vms_come_and_go)
 {
-	struct bed_vcpu v[2];
 	struct node *vm;
 	json_t *a;
 
-	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":10,"
-			 "\"target\":\"/acme\",\"name\":\"all\"}"));
+	must(INSNS ",'period':10,'target':'/acme','name':'all'}");
 	for (int round = 0; round < 3; round++) {
-		vm = test_vm(&h, acme, "web-1", 2);
-		bed_vcpu_init(&v[0], vm, 0);
-		bed_vcpu_init(&v[1], vm, 1);
-		a = must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":10,"
-			 "\"target\":\"web-1\",\"name\":\"one\",\"lbr\":true}");
-		json_decref(a);
-		v[0].at.ip = 0x400;
-		test_run(&h, 0, &v[0].v, 50);
-		test_run(&h, 1, &v[1].v, 20);
+		vm = bed_vm(acme, "web-1", 2);
+		must(INSNS ",'period':10,'target':'web-1','name':'one','lbr':true}");
+		vcpu[0].at.ip = 0x400;
+		test_run(&h, 0, &vcpu[0].v, 50);
+		test_run(&h, 1, &vcpu[1].v, 20);
 		/* Nobody reads before they go. */
-		remove_vm(vm, v, 2);
-		a = must("{\"cmd\":\"profile-read\",\"profile\":\"one\"}");
-		cr_expect(json_is_true(json_object_get(a, "gone")));
-		cr_expect_eq(num(a, "samples"), 7, "%llu", (unsigned long long)num(a, "samples"));
-		cr_expect_eq(num(a, "count"), 70);
+		bed_vm_remove(vm);
+		a = must("{'cmd':'profile-read','profile':'one'}");
+		expect_has(a, "{'gone':true,'samples':'7','count':'70'}");
 		cr_expect_eq(sum(a, "chains"), 7);
 		cr_expect_eq(num(row_of(a, "web-1", 0, "0x400"), "samples"), 5);
-		json_decref(a);
-		json_decref(must("{\"cmd\":\"profile-stop\",\"profile\":\"one\"}"));
+		must("{'cmd':'profile-stop','profile':'one'}");
 	}
-	a = must("{\"cmd\":\"profile-read\",\"profile\":\"all\"}");
-	cr_expect(json_is_false(json_object_get(a, "gone")));
-	cr_expect_eq(num(a, "samples"), 21);
-	cr_expect_eq(num(a, "late-max"), 40, "the first of five that were noticed together");
+	a = must("{'cmd':'profile-read','profile':'all'}");
+	/* Late: the first of five that were noticed together. */
+	expect_has(a, "{'gone':false,'samples':'21','late-max':'40'}");
 	cr_expect_eq(num(row_of(a, "web-1", 0, "0x400"), "samples"), 15, "the same name, one row");
-	json_decref(a);
 	cr_assert_eq(tenant_remove(h.ts, "/acme", h.err, sizeof(h.err)), 0, "%s", h.err);
-	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"all\"}");
-	cr_expect(json_is_true(json_object_get(a, "gone")));
-	cr_expect_eq(num(a, "samples"), 21);
-	json_decref(a);
+	expect_has(must("{'cmd':'profile-stop','profile':'all'}"), "{'gone':true,'samples':'21'}");
 }
 
 Test(profile, chains_are_calls_newest_first)
 {
-	struct node *vm = test_vm(&h, acme, "web-1", 1);
 	struct vpmu_lbr_regs *lbr = &h.pmu[0].tally->lbr;
-	const json_t *chains;
-	struct bed_vcpu v;
 	json_t *a;
-	char *text;
 
-	bed_vcpu_init(&v, vm, 0);
-	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":100,"
-			 "\"target\":\"/acme\",\"lbr\":true}"));
-	v.at = (struct vpmu_where){.ip = 0x333, .cpl = 3};
-	cr_assert_eq(vpmu_context_place(&v.v.ctx, h.pcpu[0]), 0);
-	v.v.placed = h.pcpu[0];
-	vpmu_pcpu_switch(h.pcpu[0], &v.v.ctx);
+	bed_vm(acme, "web-1", 1);
+	must(INSNS ",'period':100,'target':'/acme','lbr':true}");
+	vcpu->at = (struct vpmu_where){.ip = 0x333, .cpl = 3};
+	bed_enter(0, vcpu);
 	cr_assert(lbr->ctl & VPMU_LBR_EN, "captured as well");
 	cr_assert(lbr->ctl & VPMU_LBR_CALL_STACK);
 	for (unsigned int i = 1; i <= 2; i++) {
@@ -229,47 +176,27 @@ Test(profile, chains_are_calls_newest_first)
 	test_retire(&h.pmu[0], 300);
 	vpmu_pcpu_overflow(h.pcpu[0]);
 	vpmu_pcpu_switch(h.pcpu[0], NULL);
-	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"@1\"}");
-	cr_expect_eq(num(a, "samples"), 4);
+	a = must("{'cmd':'profile-stop','profile':'@1'}");
+	expect_has(a, "{'samples':'4','unchained':'0'}");
 	cr_expect_eq(sum(a, "chains"), 4);
-	cr_expect_eq(num(a, "unchained"), 0);
-	chains = json_object_get(a, "chains");
-	cr_assert_eq(json_array_size(chains), 2);
-	cr_expect_eq(num(json_array_get(chains, 0), "samples"), 3);
-	text = json_dumps(json_object_get(json_array_get(chains, 0), "chain"), JSON_COMPACT);
-	cr_expect_str_eq(text, "[\"0x333\",null,\"0x110\"]");
-	free(text);
-	text = json_dumps(json_object_get(json_array_get(chains, 1), "chain"), JSON_COMPACT);
-	cr_expect_str_eq(text, "[\"0x333\",\"0x220\",\"0x110\"]");
-	free(text);
-	json_decref(a);
-	vpmu_pcpu_switch(h.pcpu[0], &v.v.ctx);
+	cr_assert_eq(size_of(a, "chains"), 2);
+	expect_has(nth(a, "chains", 0), "{'samples':'3','chain':['0x333',null,'0x110']}");
+	expect_has(nth(a, "chains", 1), "{'chain':['0x333','0x220','0x110']}");
+	vpmu_pcpu_switch(h.pcpu[0], &vcpu->v.ctx);
 	cr_expect_not(lbr->ctl & VPMU_LBR_EN, "and not any more");
-	vpmu_pcpu_switch(h.pcpu[0], NULL);
-	test_vcpu_fini(&v.v);
 }
 
 Test(profile, a_guest_that_records_branches_has_no_chain)
 {
-	struct node *vm = test_vm(&h, acme, "web-1", 1);
-	struct vpmu_lbr_regs own = {.ctl = VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_JCC, .depth = 8};
-	struct bed_vcpu v;
 	json_t *a;
 
-	bed_vcpu_init(&v, vm, 0);
-	cr_assert_eq(vpmu_context_place(&v.v.ctx, h.pcpu[0]), 0);
-	v.v.placed = h.pcpu[0];
-	cr_assert_eq(vpmu_lbr_guest_open(&v.v.ctx, h.pcpu[0], 8), 0);
-	cr_assert_eq(vpmu_lbr_guest_set(&v.v.ctx, h.pcpu[0], &own), 0);
-	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":100,"
-			 "\"target\":\"/acme\",\"lbr\":true}"));
-	test_run(&h, 0, &v.v, 500);
-	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"@1\"}");
-	cr_expect_eq(num(a, "samples"), 5);
-	cr_expect_eq(num(a, "unchained"), 5);
+	bed_vm(acme, "web-1", 1);
+	bed_guest_records();
+	must(INSNS ",'period':100,'target':'/acme','lbr':true}");
+	test_run(&h, 0, &vcpu->v, 500);
+	a = must("{'cmd':'profile-stop','profile':'@1'}");
+	expect_has(a, "{'samples':'5','unchained':'5'}");
 	cr_expect_eq(sum(a, "chains"), 5);
-	json_decref(a);
-	test_vcpu_fini(&v.v);
 }
 
 /* ---- bounds ------------------------------------------------------------------------------- */
@@ -403,70 +330,48 @@ Test(profile, more_addresses_than_rows_go_into_other)
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
-#define START "{\"cmd\":\"profile-start\""
-
 Test(profile, bad_requests)
 {
 	static const struct bad bad[] = {
-		{__LINE__, START "}", "event: missing", EINVAL},
-		{__LINE__, START ",\"event\":5}", "event: an integer is invalid; expected a string",
-		 EINVAL},
-		{__LINE__, START ",\"event\":\"\"}", "event: 0 bytes", EINVAL},
-		{__LINE__, START ",\"event\":\"bogus\"}", "event: unknown event 'bogus'", ENOENT},
-		{__LINE__, START ",\"event\":\"loads,stores\"}", "event: ", EINVAL},
-		{__LINE__, START ",\"event\":\"cache-misses\"}",
-		 "no CPU of backend emulator can sample it", EOPNOTSUPP},
-		{__LINE__, START ",\"event\":\"loads\",\"period\":0}",
-		 "period: 0 is invalid; expected 1 to ", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"period\":\"0\"}",
-		 "period: \"0\" is invalid; expected 1 to ", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"period\":140737488355329}",
-		 "1 to 140737488355328", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"period\":\"140737488355329\"}",
-		 "1 to 140737488355328", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"period\":\" 7\"}", "period: \" 7\"",
-		 EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"period\":\"-7\"}", "period: \"-7\"",
-		 EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"period\":\"7x\"}", "period: \"7x\"",
-		 EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"period\":\"99999999999999999999\"}",
-		 "period: \"9999", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"period\":true}", "period: ", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"target\":\"/nope\"}",
-		 "no tenant \"/nope\"", ENOENT},
-		{__LINE__, START ",\"event\":\"loads\",\"target\":\"nope\"}", "no VM \"nope\"",
-		 ENOENT},
-		{__LINE__, START ",\"event\":\"loads\",\"lbr\":1}", "lbr: an integer", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"times\":1}", "times: an integer", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"times\":true}",
-		 "times: true without lbr: true; expected both", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"lbr\":true,\"target\":\"/host\"}",
-		 "target: no branch records", EOPNOTSUPP},
-		{__LINE__, START ",\"event\":\"loads\",\"name\":\"a b\"}", "name: \"a b\"", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"name\":\"taken\"}", "there is a profile",
-		 EEXIST},
-		{__LINE__, START ",\"event\":\"loads\",\"keep\":0}", "keep: ", EINVAL},
-		{__LINE__, START ",\"event\":\"loads\",\"scope\":\"vm\"}", "scope: unknown field",
-		 EINVAL},
-		{__LINE__, "{\"cmd\":\"profile-read\"}", "profile: missing", EINVAL},
-		{__LINE__, "{\"cmd\":\"profile-read\",\"profile\":\"nope\"}",
+		{START "}", "event: missing", EINVAL},
+		{START ",'event':5}", "event: an integer is invalid; expected a string", EINVAL},
+		{START ",'event':''}", "event: 0 bytes", EINVAL},
+		{START ",'event':'bogus'}", "event: unknown event 'bogus'", ENOENT},
+		{START ",'event':'loads,stores'}", "event: ", EINVAL},
+		{START ",'event':'cache-misses'}", "no CPU of backend emulator can sample it",
+		 EOPNOTSUPP},
+		{LOADS ",'period':0}", "period: 0 is invalid; expected 1 to ", EINVAL},
+		{LOADS ",'period':'0'}", "period: \"0\" is invalid; expected 1 to ", EINVAL},
+		{LOADS ",'period':140737488355329}", "1 to 140737488355328", EINVAL},
+		{LOADS ",'period':'140737488355329'}", "1 to 140737488355328", EINVAL},
+		{LOADS ",'period':' 7'}", "period: \" 7\"", EINVAL},
+		{LOADS ",'period':'-7'}", "period: \"-7\"", EINVAL},
+		{LOADS ",'period':'7x'}", "period: \"7x\"", EINVAL},
+		{LOADS ",'period':'99999999999999999999'}", "period: \"9999", EINVAL},
+		{LOADS ",'period':true}", "period: ", EINVAL},
+		{LOADS ",'target':'/nope'}", "no tenant \"/nope\"", ENOENT},
+		{LOADS ",'target':'nope'}", "no VM \"nope\"", ENOENT},
+		{LOADS ",'lbr':1}", "lbr: an integer", EINVAL},
+		{LOADS ",'times':1}", "times: an integer", EINVAL},
+		{LOADS ",'times':true}", "times: true without lbr: true; expected both", EINVAL},
+		{LOADS ",'lbr':true,'target':'/host'}", "target: no branch records", EOPNOTSUPP},
+		{LOADS ",'name':'a b'}", "name: \"a b\"", EINVAL},
+		{LOADS ",'name':'taken'}", "there is a profile", EEXIST},
+		{LOADS ",'keep':0}", "keep: ", EINVAL},
+		{LOADS ",'scope':'vm'}", "scope: unknown field", EINVAL},
+		{"{'cmd':'profile-read'}", "profile: missing", EINVAL},
+		{"{'cmd':'profile-read','profile':'nope'}",
 		 "profile: no \"nope\"; `vpmu sessions` shows", ENOENT},
-		{__LINE__, "{\"cmd\":\"profile-read\",\"profile\":\"taken\",\"max\":65537}",
+		{"{'cmd':'profile-read','profile':'taken','max':65537}",
 		 "max: 65537 is invalid; expected 0 to 65536", EINVAL},
-		{__LINE__, "{\"cmd\":\"profile-stop\",\"profile\":7}", "profile: an integer",
-		 EINVAL},
-		{__LINE__, "{\"cmd\":\"profile-stop\",\"session\":\"taken\"}",
-		 "session: unknown field", EINVAL},
-		{__LINE__, "{\"cmd\":\"profiles\",\"x\":1}", "x: unknown field", EINVAL},
+		{"{'cmd':'profile-stop','profile':7}", "profile: an integer", EINVAL},
+		{"{'cmd':'profile-stop','session':'taken'}", "session: unknown field", EINVAL},
+		{"{'cmd':'profiles','x':1}", "x: unknown field", EINVAL},
 	};
-	json_t *a;
 
-	json_decref(must(START ",\"event\":\"loads\",\"name\":\"taken\",\"keep\":true}"));
+	must(LOADS ",'name':'taken','keep':true}");
 	all_bad(bad, sizeof(bad) / sizeof(bad[0]));
-	a = must("{\"cmd\":\"profiles\"}");
-	cr_expect_eq(json_array_size(json_object_get(a, "profiles")), 1, "nothing was left behind");
-	json_decref(a);
+	cr_expect_eq(size_of(must("{'cmd':'profiles'}"), "profiles"), 1, "nothing was left behind");
 }
 
 Test(profile, as_many_as_the_host_has_samplers)
@@ -474,11 +379,10 @@ Test(profile, as_many_as_the_host_has_samplers)
 	json_t *a;
 
 	for (int i = 0; i < VPMU_SAMPLERS_MAX; i++)
-		json_decref(must(START ",\"event\":\"loads\"}"));
-	a = ask(START ",\"event\":\"loads\"}");
+		must(LOADS "}");
+	a = ask(LOADS "}");
 	cr_expect(strstr(str(a, "error"), "backend emulator has no sampler left"), "%s",
 		  str(a, "error"));
-	json_decref(a);
-	json_decref(must("{\"cmd\":\"profile-stop\",\"profile\":\"@7\"}"));
-	json_decref(must(START ",\"event\":\"loads\"}"));
+	must("{'cmd':'profile-stop','profile':'@7'}");
+	must(LOADS "}");
 }

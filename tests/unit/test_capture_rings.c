@@ -113,33 +113,27 @@ static void run_for_ms(unsigned int ms)
 
 Test(loop, rings_are_emptied_without_a_read, .init = setup, .fini = teardown)
 {
-	struct node *vm = test_vm(&h, test_tenant(&h, "/acme"), "web-1", 1);
-	struct bed_vcpu v;
 	json_t *a;
 
-	bed_vcpu_init(&v, vm, 0);
-	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":1}"));
+	bed_vm(test_tenant(&h, "/acme"), "web-1", 1);
+	must("{'cmd':'profile-start','event':'instructions','period':1}");
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < SAMPLE_RING_SLOTS; i++)
-			test_run(&h, 0, &v.v, 1);
+			test_run(&h, 0, &vcpu->v, 1);
 		run_for_ms(2 * PROFILE_DRAIN_MS + 50);
 	}
-	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"@1\"}");
+	a = must("{'cmd':'profile-stop','profile':'@1'}");
 	cr_expect_eq(num(a, "lost"), 0);
 	cr_expect_eq(num(a, "samples"), 3 * SAMPLE_RING_SLOTS);
-	json_decref(a);
 	/* The timer is off now, and on again with the next one. */
 	run_for_ms(2 * PROFILE_DRAIN_MS);
-	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":1}"));
+	must("{'cmd':'profile-start','event':'instructions','period':1}");
 	for (int i = 0; i < SAMPLE_RING_SLOTS; i++)
-		test_run(&h, 0, &v.v, 1);
+		test_run(&h, 0, &vcpu->v, 1);
 	run_for_ms(2 * PROFILE_DRAIN_MS);
 	for (int i = 0; i < SAMPLE_RING_SLOTS; i++)
-		test_run(&h, 0, &v.v, 1);
-	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"@2\"}");
-	cr_expect_eq(num(a, "lost"), 0);
-	json_decref(a);
-	test_vcpu_fini(&v.v);
+		test_run(&h, 0, &vcpu->v, 1);
+	cr_expect_eq(num(must("{'cmd':'profile-stop','profile':'@2'}"), "lost"), 0);
 }
 
 static int dial(const char *request)
@@ -166,20 +160,17 @@ Test(loop, what_a_client_started_ends_with_it, .init = setup, .fini = teardown)
 		"{\"cmd\":\"profile-start\",\"event\":\"loads\",\"name\":\"p\",\"keep\":true}\n");
 	fd[2] = dial("{\"cmd\":\"lbr-attach\",\"target\":\"/\"}\n");
 	fd[3] = dial("{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"name\":\"c\",\"keep\":true}\n");
-	a = must("{\"cmd\":\"profiles\"}");
-	cr_expect_eq(json_array_size(json_object_get(a, "profiles")), 2);
-	json_decref(a);
+	a = must("{'cmd':'profiles'}");
+	cr_expect_eq(size_of(a, "profiles"), 2);
 	for (int i = 0; i < 4; i++)
 		close(fd[i]);
 	run_for_ms(20);
-	a = must("{\"cmd\":\"profiles\"}");
-	cr_assert_eq(json_array_size(json_object_get(a, "profiles")), 1);
-	cr_expect_str_eq(str(json_array_get(json_object_get(a, "profiles"), 0), "profile"), "p");
-	json_decref(a);
-	a = must("{\"cmd\":\"captures\"}");
-	cr_assert_eq(json_array_size(json_object_get(a, "captures")), 1);
-	cr_expect_str_eq(str(json_array_get(json_object_get(a, "captures"), 0), "capture"), "c");
-	json_decref(a);
+	a = must("{'cmd':'profiles'}");
+	cr_assert_eq(size_of(a, "profiles"), 1);
+	cr_expect_str_eq(str(nth(a, "profiles", 0), "profile"), "p");
+	a = must("{'cmd':'captures'}");
+	cr_assert_eq(size_of(a, "captures"), 1);
+	cr_expect_str_eq(str(nth(a, "captures", 0), "capture"), "c");
 }
 
 Test(loop, who_samples_or_captures_is_not_idle, .init = setup, .fini = teardown)

@@ -3,14 +3,7 @@
  * The counter budget without a kernel: assignment of counters, the platform's assumed number,
  * and the lines of `vpmu check`. The backend with it is in tests/integration/it_cgroup_budget.c.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <criterion/criterion.h>
-
+#include "folder_bed.h"
 #include "cgroup/slot.h"
 #include "vpmud/report.h"
 
@@ -146,7 +139,6 @@ Test(bpf_backend_budget, turns_are_fair)
 
 /* ---- the platform ------------------------------------------------------------------------- */
 
-static char root[64];
 static uint32_t leaf[16][5]; /* leaf, EAX, EBX, ECX, EDX */
 static unsigned int leaves;
 
@@ -159,31 +151,7 @@ static bool fake_cpuid(uint32_t n, uint32_t r[4])
 	return leaves > 0;
 }
 
-static void put(const char *path, const char *text)
-{
-	char cmd[400];
-
-	snprintf(cmd, sizeof(cmd), "mkdir -p $(dirname %s%s) && printf '%s' > %s%s", root, path,
-		 text, root, path);
-	cr_assert_eq(system(cmd), 0);
-}
-
-static void begin(void)
-{
-	strcpy(root, "/tmp/vpmu-budget-XXXXXX");
-	cr_assert(mkdtemp(root));
-	leaves = 0;
-}
-
-static void end(void)
-{
-	char cmd[100];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", root);
-	cr_assert_eq(system(cmd), 0);
-}
-
-TestSuite(bpf_backend_pmu, .init = begin, .fini = end);
+TestSuite(bpf_backend_pmu, .init = folder_begin, .fini = folder_end);
 
 static void set_leaf(uint32_t n, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
@@ -203,7 +171,7 @@ static void set_vendor(const char name[13])
 
 static struct bpf_backend_pmu find(unsigned int counters)
 {
-	const struct bpf_backend_sys sys = {.cpuid = fake_cpuid, .files = root};
+	const struct bpf_backend_sys sys = {.cpuid = fake_cpuid, .files = folder};
 	struct bpf_backend_pmu p;
 
 	pmu_find(&sys, counters, &p);
@@ -238,7 +206,7 @@ Test(bpf_backend_pmu, what_cpuid_says)
 
 	set_vendor("GenuineIntel");
 	unknown(__LINE__, "no PMU");
-	put("/sys/bus/event_source/devices/cpu/type", "4");
+	folder_put("/sys/bus/event_source/devices/cpu/type", "4");
 	unknown(__LINE__, "CPUID 0AH"); /* version 0: a VM without a vPMU */
 	set_leaf(10, 0x07300404, 0, 0, 0x603);
 	expect(__LINE__, 4, three, "CPUID 0AH");
@@ -264,14 +232,14 @@ Test(bpf_backend_pmu, what_cpuid_says)
 	expect(__LINE__, 8, 0, "80000022H");
 	leaf[3][1] = 0; /* no PerfMonV2 */
 	expect(__LINE__, 6, 0, "PERFCTR_CORE");
-	put("/sys/bus/event_source/devices/cpu_atom/type", "10");
+	folder_put("/sys/bus/event_source/devices/cpu_atom/type", "10");
 	unknown(__LINE__, "several kinds");
 }
 
 Test(bpf_backend_pmu, arm64_does_not_tell)
 {
 	unknown(__LINE__, "no PMU");
-	put("/sys/bus/event_source/devices/armv8_pmuv3_0/type", "8");
+	folder_put("/sys/bus/event_source/devices/armv8_pmuv3_0/type", "8");
 	expect(__LINE__, 6, 1u << VPMU_EV_CYCLES, "assumed");
 	cr_expect_eq(find(4).general, 4u);
 	cr_expect_eq(find(4).fixed, 1u << VPMU_EV_CYCLES);
@@ -279,22 +247,22 @@ Test(bpf_backend_pmu, arm64_does_not_tell)
 
 Test(bpf_backend_pmu, mediated)
 {
-	static const char *const yes[] = {"Y\\n", "1\\n", "Y"};
-	static const char *const no[] = {"N\\n", "0\\n", "", "x"};
-	const struct bpf_backend_sys sys = {.cpuid = fake_cpuid, .files = root};
+	static const char *const yes[] = {"Y\n", "1\n", "Y"};
+	static const char *const no[] = {"N\n", "0\n", "", "x"};
+	const struct bpf_backend_sys sys = {.cpuid = fake_cpuid, .files = folder};
 
 	cr_expect_not(pmu_is_mediated(&sys));
 	for (unsigned int i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
-		put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", no[i]);
+		folder_put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", no[i]);
 		cr_expect_not(pmu_is_mediated(&sys), "%s", no[i]);
 	}
 	for (unsigned int i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
-		put("/sys/module/kvm_amd/parameters/enable_mediated_pmu", yes[i]);
+		folder_put("/sys/module/kvm_amd/parameters/enable_mediated_pmu", yes[i]);
 		cr_expect(pmu_is_mediated(&sys), "%s", yes[i]);
 	}
-	put("/sys/module/kvm_amd/parameters/enable_mediated_pmu", "N");
+	folder_put("/sys/module/kvm_amd/parameters/enable_mediated_pmu", "N");
 	cr_expect_not(pmu_is_mediated(&sys));
-	put("/sys/module/kvm/parameters/enable_mediated_pmu", "Y");
+	folder_put("/sys/module/kvm/parameters/enable_mediated_pmu", "Y");
 	cr_expect(pmu_is_mediated(&sys));
 }
 

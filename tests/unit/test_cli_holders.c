@@ -1,61 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* cli/holders.c with a /proc and a /sys of the test's own: the meaning of each file, also when
  * no kernel writes it. */
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include "folder_bed.h"
 #include "cli/check.h"
 #include "vpmu/util/utf8.h"
 
-static char root[] = "/tmp/test_holders_XXXXXX";
-
-static void begin(void)
-{
-	cr_assert(mkdtemp(root));
-}
-
-static void end(void)
-{
-	char command[100];
-
-	snprintf(command, sizeof(command), "rm -r %s", root);
-	cr_expect_eq(system(command), 0);
-}
-
-TestSuite(cli_holders, .init = begin, .fini = end);
-
-/* Make the folders of @name below the root; returns its path. */
-static const char *below(const char *name)
-{
-	static char path[400];
-
-	snprintf(path, sizeof(path), "%s%s", root, name);
-	for (char *p = path + strlen(root) + 1; (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		cr_assert(mkdir(path, 0700) == 0 || errno == EEXIST, "%s", path);
-		*p = '/';
-	}
-	return path;
-}
-
-static void put_bytes(const char *name, const char *text, size_t len)
-{
-	FILE *f = fopen(below(name), "w");
-
-	cr_assert(f, "%s", name);
-	cr_assert_eq(fwrite(text, 1, len, f), len);
-	fclose(f);
-}
-
-static void put(const char *name, const char *text)
-{
-	put_bytes(name, text, strlen(text));
-}
+TestSuite(cli_holders, .init = folder_begin, .fini = folder_end);
 
 /* A process with @events perf events open, and as many other files. */
 static void process(int pid, const char *comm, int events)
@@ -63,11 +13,11 @@ static void process(int pid, const char *comm, int events)
 	char name[100];
 
 	snprintf(name, sizeof(name), "/proc/%d/comm", pid);
-	put(name, comm);
+	folder_put(name, comm);
 	for (int i = 0; i < 2 * events; i++) {
 		snprintf(name, sizeof(name), "/proc/%d/fd/%d", pid, i);
 		cr_assert_eq(symlink(i % 2 ? "anon_inode:[perf_event]" : "anon_inode:[perf_event]x",
-				     below(name)),
+				     folder_path(name)),
 			     0);
 	}
 }
@@ -75,16 +25,16 @@ static void process(int pid, const char *comm, int events)
 /* A host without holders. */
 static void plain_host(void)
 {
-	put("/proc/sys/kernel/nmi_watchdog", "0\n");
-	put("/proc/sys/kernel/perf_event_paranoid", "2\n");
-	put("/proc/self/status", "Name:\tx\nCapInh:\t0\nCapEff:\t000001ffffffffff\n");
-	put("/sys/module/kvm/parameters/enable_pmu", "N\n");
-	put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", "N\n");
-	put("/sys/devices/system/cpu/isolated", "\n");
-	put("/sys/devices/system/cpu/nohz_full", "(null)\n");
-	put("/sys/kernel/btf/vmlinux", "x");
-	put("/proc/self/mounts", "bpf /proc/x proc rw 0 0\n/dev/a\\040b bpf ext4 rw 0 0\n"
-				 "bpf /sys/fs/bpf bpf rw 0 0\n");
+	folder_put("/proc/sys/kernel/nmi_watchdog", "0\n");
+	folder_put("/proc/sys/kernel/perf_event_paranoid", "2\n");
+	folder_put("/proc/self/status", "Name:\tx\nCapInh:\t0\nCapEff:\t000001ffffffffff\n");
+	folder_put("/sys/module/kvm/parameters/enable_pmu", "N\n");
+	folder_put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", "N\n");
+	folder_put("/sys/devices/system/cpu/isolated", "\n");
+	folder_put("/sys/devices/system/cpu/nohz_full", "(null)\n");
+	folder_put("/sys/kernel/btf/vmlinux", "x");
+	folder_put("/proc/self/mounts", "bpf /proc/x proc rw 0 0\n/dev/a\\040b bpf ext4 rw 0 0\n"
+					"bpf /sys/fs/bpf bpf rw 0 0\n");
 	process(1, "init\n", 0);
 }
 
@@ -104,7 +54,7 @@ static const char *checked(void)
 	static char text[10000];
 
 	text[0] = '\0';
-	cr_expect_eq(holders_check(root, add, text), 0);
+	cr_expect_eq(holders_check(folder, add, text), 0);
 	return text;
 }
 
@@ -129,7 +79,7 @@ Test(cli_holders, nobody)
 
 Test(cli_holders, an_empty_host)
 {
-	put("/proc/self/x", "");
+	folder_put("/proc/self/x", "");
 	cr_expect_str_eq(
 		checked(),
 		"NMI watchdog|yes|this kernel has none\n"
@@ -152,11 +102,11 @@ Test(cli_holders, no_proc)
 Test(cli_holders, everything_is_held)
 {
 	plain_host();
-	put("/proc/sys/kernel/nmi_watchdog", "1\n");
-	put("/sys/module/kvm/parameters/enable_pmu", "Y\n");
-	put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", "Y\n");
-	put("/sys/devices/system/cpu/isolated", "2-3,6\n");
-	put("/sys/devices/system/cpu/nohz_full", "2-3\n");
+	folder_put("/proc/sys/kernel/nmi_watchdog", "1\n");
+	folder_put("/sys/module/kvm/parameters/enable_pmu", "Y\n");
+	folder_put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", "Y\n");
+	folder_put("/sys/devices/system/cpu/isolated", "2-3,6\n");
+	folder_put("/sys/devices/system/cpu/nohz_full", "2-3\n");
 	process(20, "perf\n", 3);
 	process(300, "node exporter\n", 64);
 	process(7, "perf\n", 2);
@@ -172,8 +122,8 @@ Test(cli_holders, everything_is_held)
 		  checked());
 	cr_expect(strstr(checked(), "node exporter") < strstr(checked(), "perf events of perf"),
 		  "not the largest first");
-	put("/sys/module/kvm_amd/parameters/enable_mediated_pmu", "1\n");
-	put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", "N\n");
+	folder_put("/sys/module/kvm_amd/parameters/enable_mediated_pmu", "1\n");
+	folder_put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", "N\n");
 	SAYS("mediated vPMU|no|on (kvm_amd): a guest with a vPMU has all counters while it runs, "
 	     "and "
 	     "events that count in guests are refused");
@@ -208,8 +158,8 @@ Test(cli_holders, rights)
 	plain_host();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		snprintf(text, sizeof(text), "CapEff:\t%s\n", cases[i].caps);
-		put("/proc/self/status", text);
-		put("/proc/sys/kernel/perf_event_paranoid", cases[i].paranoid);
+		folder_put("/proc/self/status", text);
+		folder_put("/proc/sys/kernel/perf_event_paranoid", cases[i].paranoid);
 		snprintf(text, sizeof(text), "right to count|%s\nright to BPF|%s\n", cases[i].count,
 			 cases[i].bpf);
 		cr_expect(strstr(checked(), text), "%zu: %s", i, checked());
@@ -226,7 +176,7 @@ Test(cli_holders, many_groups)
 	while (n < sizeof(text) - 100)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "1000000000 ");
 	snprintf(text + n, sizeof(text) - n, "\nCapInh:\t0\nCapEff:\t000001ffffffffff\n");
-	put("/proc/self/status", text);
+	folder_put("/proc/self/status", text);
 	cr_expect(strstr(checked(), "right to BPF|yes|this user has"), "%s", checked());
 }
 
@@ -235,13 +185,13 @@ Test(cli_holders, hostile_files)
 	char big[5000];
 
 	plain_host();
-	put("/proc/sys/kernel/nmi_watchdog", "on\n");
-	put("/proc/sys/kernel/perf_event_paranoid", "");
-	put("/sys/module/kvm/parameters/enable_pmu", "maybe\n");
-	put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", "\n");
-	put("/sys/devices/system/cpu/isolated", "\033[2J\xff\n");
+	folder_put("/proc/sys/kernel/nmi_watchdog", "on\n");
+	folder_put("/proc/sys/kernel/perf_event_paranoid", "");
+	folder_put("/sys/module/kvm/parameters/enable_pmu", "maybe\n");
+	folder_put("/sys/module/kvm_intel/parameters/enable_mediated_pmu", "\n");
+	folder_put("/sys/devices/system/cpu/isolated", "\033[2J\xff\n");
 	memset(big, '9', sizeof(big));
-	put_bytes("/sys/devices/system/cpu/nohz_full", big, sizeof(big));
+	folder_put_bytes("/sys/devices/system/cpu/nohz_full", big, sizeof(big));
 	SAYS("NMI watchdog|no|not known: /proc/sys/kernel/nmi_watchdog has no number that can be "
 	     "read");
 	SAYS("mediated vPMU|no|not known: kvm_intel/enable_mediated_pmu cannot be read");
@@ -249,13 +199,13 @@ Test(cli_holders, hostile_files)
 	cr_expect(strstr(checked(), "isolated CPUs|yes|isolated: ?[2J?; nohz_full: 9999"), "%s",
 		  checked());
 	cr_expect(strstr(checked(), "right to count|no|not known"));
-	put_bytes("/proc/sys/kernel/nmi_watchdog", big, sizeof(big));
+	folder_put_bytes("/proc/sys/kernel/nmi_watchdog", big, sizeof(big));
 	cr_expect(strstr(checked(), "NMI watchdog|no|not known"));
-	put_bytes("/proc/self/mounts", big, sizeof(big));
+	folder_put_bytes("/proc/self/mounts", big, sizeof(big));
 	cr_expect(strstr(checked(), "no bpffs is mounted"));
-	put("/proc/self/mounts", "bpf /sys/fs/bpf ext4 rw 0 0\nbpf\n\n x bpf\n");
+	folder_put("/proc/self/mounts", "bpf /sys/fs/bpf ext4 rw 0 0\nbpf\n\n x bpf\n");
 	cr_expect(strstr(checked(), "no bpffs is mounted"));
-	put_bytes("/proc/self/status", big, sizeof(big));
+	folder_put_bytes("/proc/self/status", big, sizeof(big));
 	cr_expect(strstr(checked(), "right to BPF|no|this user may have"));
 }
 
@@ -270,11 +220,11 @@ Test(cli_holders, hostile_processes)
 	process(13, "", 1);
 	process(14, "perf events|yes|none\n", 1);
 	/* Not processes: names that are no numbers, and a process without files. */
-	put("/proc/15x/comm", "x");
-	cr_assert_eq(mkdir(below("/proc/15x/fd"), 0700), 0);
-	cr_assert_eq(symlink("anon_inode:[perf_event]", below("/proc/15x/fd/0")), 0);
-	put("/proc/99999999999999999999/comm", "x");
-	put("/proc/16/comm", "x");
+	folder_put("/proc/15x/comm", "x");
+	cr_assert_eq(mkdir(folder_path("/proc/15x/fd"), 0700), 0);
+	cr_assert_eq(symlink("anon_inode:[perf_event]", folder_path("/proc/15x/fd/0")), 0);
+	folder_put("/proc/99999999999999999999/comm", "x");
+	folder_put("/proc/16/comm", "x");
 	SAYS("perf events of a|no|1 in process 10");
 	SAYS("perf events of ?]0;x?|no|1 in process 11");
 	SAYS("perf events of ???|no|1 in process 12");
@@ -291,9 +241,9 @@ Test(cli_holders, hostile_processes)
 	cr_expect(!strstr(checked(), "many-16"));
 	if (geteuid() == 0)
 		return;
-	cr_assert_eq(chmod(below("/proc/10/fd"), 0), 0);
+	cr_assert_eq(chmod(folder_path("/proc/10/fd"), 0), 0);
 	cr_expect(strstr(checked(), "not known: 1 of "), "%s", checked());
-	cr_assert_eq(chmod(below("/proc/10/fd"), 0700), 0); /* for end() */
+	cr_assert_eq(chmod(folder_path("/proc/10/fd"), 0700), 0); /* for end() */
 }
 
 /* A caller that has had enough. */
@@ -311,7 +261,7 @@ Test(cli_holders, stops)
 	for (int calls = 1; calls <= 7; calls++) {
 		int left = calls;
 
-		cr_expect_eq(holders_check(root, stop, &left), -ENOMEM, "%d", calls);
+		cr_expect_eq(holders_check(folder, stop, &left), -ENOMEM, "%d", calls);
 		cr_expect_eq(left, 0);
 	}
 }

@@ -1,29 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* cli/kallsyms.c: names of kernel functions from a file of whatever content. */
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "folder_bed.h"
 #include "cli/symbols.h"
 
 static struct symbols *k;
-static char path[] = "/tmp/vpmu-kallsyms-XXXXXX", err[400];
+static char err[400];
+
+TestSuite(cli_kallsyms, .init = folder_begin, .fini = folder_end);
 
 static int load(const char *text, size_t len)
 {
-	int fd, ret;
+	int ret;
 
-	strcpy(strrchr(path, '-'), "-XXXXXX");
-	fd = mkstemp(path);
-	cr_assert(fd >= 0 && write(fd, text, len) == (ssize_t)len);
-	close(fd);
+	folder_put_bytes("/file", text, len);
 	k = NULL;
 	err[0] = '\0';
-	ret = kallsyms_load(path, &k, err, sizeof(err));
-	unlink(path);
+	ret = kallsyms_load(folder_path("/file"), &k, err, sizeof(err));
 	cr_expect_eq(!ret, k != NULL);
 	cr_expect_eq(!ret, !err[0]);
 	return ret;

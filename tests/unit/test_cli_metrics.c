@@ -2,61 +2,19 @@
 /* cli/metrics.c, metric_value.c: what -M chooses, and that the value of a metric is never
  * better than the worst of its counts. The metrics that come with vpmu are found from the test's
  * folder. */
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "cli/metrics.h"
-
-static char home[] = "/tmp/test_metrics_XXXXXX";
 
 static void begin(void)
 {
-	cr_assert(mkdtemp(home));
+	folder_begin();
 	unsetenv("XDG_CONFIG_HOME");
-	setenv("HOME", home, 1);
+	setenv("HOME", folder, 1);
 }
 
-static void end(void)
-{
-	char command[100];
-
-	snprintf(command, sizeof(command), "rm -r %s", home);
-	cr_expect_eq(system(command), 0);
-}
-
-TestSuite(cli_metrics, .init = begin, .fini = end);
-
-static void put(const char *name, const char *text)
-{
-	char path[200];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", home, name);
-	f = fopen(path, "w");
-	cr_assert(f, "%s", path);
-	fputs(text, f);
-	fclose(f);
-}
-
-/* A file in the folder of the user. */
-static void put_user(const char *name, const char *text)
-{
-	static const char *const folders[] = {".config", ".config/vpmu", ".config/vpmu/metrics"};
-	char path[300];
-
-	for (size_t i = 0; i < 3; i++) {
-		snprintf(path, sizeof(path), "%s/%s", home, folders[i]);
-		cr_assert(mkdir(path, 0700) == 0 || errno == EEXIST);
-	}
-	snprintf(path, sizeof(path), ".config/vpmu/metrics/%s", name);
-	put(path, text);
-}
+TestSuite(cli_metrics, .init = begin, .fini = folder_end);
 
 /* The labels that @list chooses and, behind "|", the events. */
 static const char *chosen(const char *list, const char *events)
@@ -130,30 +88,30 @@ Test(cli_metrics, files)
 	char path[100], want[300];
 
 	/* The user's file comes first, and a path is used as given, whatever else there is. */
-	put_user("mine.metrics", "[ipc]\ndescription=x\nformula=loads\n");
+	folder_put("/.config/vpmu/metrics/mine.metrics", "[ipc]\ndescription=x\nformula=loads\n");
 	cr_expect_str_eq(chosen("ipc", NULL), "ipc|loads");
 	cr_expect_str_eq(chosen("mine,cpi", NULL), "ipc cpi|loads,cycles,instructions");
-	put("p.metrics", "[ipc]\ndescription=x\nformula=stores\n"
-			 "[other]\ndescription=x\nformula=intel::r1a8 / cycles:u\n");
-	snprintf(path, sizeof(path), "%s/p.metrics", home);
+	folder_put("/p.metrics", "[ipc]\ndescription=x\nformula=stores\n"
+				 "[other]\ndescription=x\nformula=intel::r1a8 / cycles:u\n");
+	snprintf(path, sizeof(path), "%s/p.metrics", folder);
 	cr_expect_str_eq(chosen(path, NULL), "ipc other|stores,intel::r1a8,cycles:u");
-	snprintf(path, sizeof(path), "ipc,%s/p.metrics", home);
+	snprintf(path, sizeof(path), "ipc,%s/p.metrics", folder);
 	cr_expect_str_eq(chosen(path, "stores"), "ipc ipc other|stores,loads,intel::r1a8,cycles:u");
 	cr_expect(strstr(chosen("other", NULL), "\"other\" is no metric"));
 
-	put("p.metrics", "# nothing\n");
-	snprintf(path, sizeof(path), "%s/p.metrics", home);
+	folder_put("/p.metrics", "# nothing\n");
+	snprintf(path, sizeof(path), "%s/p.metrics", folder);
 	snprintf(want, sizeof(want), "%s: no metric is defined there", path);
 	cr_expect_str_eq(chosen(path, NULL), want);
 
 	/* A file with a fault is no obstacle, unless a requested metric is not found. */
-	put_user("bad.metrics", "[wanted]\n");
+	folder_put("/.config/vpmu/metrics/bad.metrics", "[wanted]\n");
 	cr_expect_str_eq(chosen("cpi", NULL), "cpi|cycles,instructions");
 	snprintf(want, sizeof(want), "file; %s/.config/vpmu/metrics/bad.metrics:1: [wanted] has no",
-		 home);
+		 folder);
 	cr_expect(strstr(chosen("wanted", NULL), want), "%s", chosen("wanted", NULL));
 
-	snprintf(path, sizeof(path), "%s/.config", home);
+	snprintf(path, sizeof(path), "%s/.config", folder);
 	setenv("XDG_CONFIG_HOME", path, 1);
 	cr_expect_str_eq(chosen("ipc", NULL), "ipc|loads");
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
@@ -180,45 +138,42 @@ static struct val val(uint64_t count, uint64_t enabled_ns, uint64_t running_ns, 
 		.supported = false                                                                 \
 	}
 
+#define EXACT(n) val(n, 9, 9, "exact")
+
 Test(cli_metrics, values)
 {
 	const struct {
-		int line;
 		struct val instructions, cycles;
 		enum metric_state state;
 		const char *text, *quality;
 		double percent;
 		const char *why;
 	} cases[] = {
-		{__LINE__, val(300, 9, 9, "exact"), val(200, 9, 9, "exact"), METRIC_NUMBER, "1.50",
-		 "exact", 100, ""},
-		{__LINE__, val(300, 9, 9, "exact"), val(200, 9, 9, "modelled"), METRIC_NUMBER,
-		 "1.50", "modelled", 100, ""},
-		{__LINE__, val(300, 9, 9, "partial"), val(200, 9, 9, "tsc partial"), METRIC_NUMBER,
-		 "1.50", "partial tsc", 100, ""},
-		{__LINE__, val(300, 9, 9, "estimated modelled"), val(200, 9, 9, "tsc partial"),
-		 METRIC_NUMBER, "1.50", "estimated modelled tsc partial", 100, ""},
+		{EXACT(300), EXACT(200), METRIC_NUMBER, "1.50", "exact", 100, ""},
+		{EXACT(300), val(200, 9, 9, "modelled"), METRIC_NUMBER, "1.50", "modelled", 100,
+		 ""},
+		{val(300, 9, 9, "partial"), val(200, 9, 9, "tsc partial"), METRIC_NUMBER, "1.50",
+		 "partial tsc", 100, ""},
+		{val(300, 9, 9, "estimated modelled"), val(200, 9, 9, "tsc partial"), METRIC_NUMBER,
+		 "1.50", "estimated modelled tsc partial", 100, ""},
 		/* 300 in a third of the time, 200 in half of it */
-		{__LINE__, val(300, 900, 300, "exact"), val(200, 900, 450, "exact"), METRIC_NUMBER,
-		 "2.25", "exact", 100.0 / 3, ""},
-		{__LINE__, val(200, 900, 900, "exact"), val(200, 900, 450, "exact"), METRIC_NUMBER,
-		 "0.50", "exact", 50, ""},
-		{__LINE__, val(0, 9, 9, "exact"), val(200, 9, 9, "exact"), METRIC_NUMBER, "0.00",
-		 "exact", 100, ""},
-		{__LINE__, val(1, 9, 9, "exact"), val(400, 9, 9, "exact"), METRIC_NUMBER, "0.0025",
-		 "exact", 100, ""},
-		{__LINE__, val(UINT64_MAX, 9, 9, "exact"), val(1, 9, 9, "exact"), METRIC_NUMBER,
-		 "1.844674e+19", "exact", 100, ""},
-		{__LINE__, val(5, 9, 9, "exact"), val(0, 9, 9, "exact"), METRIC_NO_RESULT,
-		 "<not counted>", "exact", 100, "the formula divides by 0"},
-		{__LINE__, val(5, 9, 9, "exact"), val(0, 9, 0, "exact"), METRIC_NOT_COUNTED,
-		 "<not counted>", "exact", 100, "cycles was not counted"},
-		{__LINE__, val(5, 9, 9, "exact"), NOT_SUPPORTED, METRIC_NOT_SUPPORTED,
-		 "<not supported>", "exact", 100, "cycles is not supported"},
-		{__LINE__, NOT_SUPPORTED, val(0, 9, 0, "exact"), METRIC_NOT_SUPPORTED,
-		 "<not supported>", "exact", 100, "instructions is not supported"},
-		{__LINE__, val(0, 9, 0, "exact"), NOT_SUPPORTED, METRIC_NOT_SUPPORTED,
-		 "<not supported>", "exact", 100, "cycles is not supported"},
+		{val(300, 900, 300, "exact"), val(200, 900, 450, "exact"), METRIC_NUMBER, "2.25",
+		 "exact", 100.0 / 3, ""},
+		{val(200, 900, 900, "exact"), val(200, 900, 450, "exact"), METRIC_NUMBER, "0.50",
+		 "exact", 50, ""},
+		{EXACT(0), EXACT(200), METRIC_NUMBER, "0.00", "exact", 100, ""},
+		{EXACT(1), EXACT(400), METRIC_NUMBER, "0.0025", "exact", 100, ""},
+		{EXACT(UINT64_MAX), EXACT(1), METRIC_NUMBER, "1.844674e+19", "exact", 100, ""},
+		{EXACT(5), EXACT(0), METRIC_NO_RESULT, "<not counted>", "exact", 100,
+		 "the formula divides by 0"},
+		{EXACT(5), val(0, 9, 0, "exact"), METRIC_NOT_COUNTED, "<not counted>", "exact", 100,
+		 "cycles was not counted"},
+		{EXACT(5), NOT_SUPPORTED, METRIC_NOT_SUPPORTED, "<not supported>", "exact", 100,
+		 "cycles is not supported"},
+		{NOT_SUPPORTED, val(0, 9, 0, "exact"), METRIC_NOT_SUPPORTED, "<not supported>",
+		 "exact", 100, "instructions is not supported"},
+		{val(0, 9, 0, "exact"), NOT_SUPPORTED, METRIC_NOT_SUPPORTED, "<not supported>",
+		 "exact", 100, "cycles is not supported"},
 	};
 	char instructions[] = "instructions", cycles[] = "cycles",
 	     *events[] = {cycles, instructions};
@@ -233,14 +188,13 @@ Test(cli_metrics, values)
 		char buf[METRIC_TEXT];
 
 		metric_value(&ms.m[0], &r, &row, &mv);
-		cr_expect_eq(mv.state, cases[i].state, "line %d", cases[i].line);
-		cr_expect_str_eq(metric_spell(&mv, buf), cases[i].text, "line %d: %s",
-				 cases[i].line, metric_spell(&mv, buf));
-		cr_expect_str_eq(mv.v.quality, cases[i].quality, "line %d: %s", cases[i].line,
-				 mv.v.quality);
-		cr_expect(fabs(val_percent(&mv.v) - cases[i].percent) < 1e-6, "line %d: %g",
-			  cases[i].line, val_percent(&mv.v));
-		cr_expect_str_eq(mv.why, cases[i].why, "line %d: %s", cases[i].line, mv.why);
+		cr_expect_eq(mv.state, cases[i].state, "row %zu", i);
+		cr_expect_str_eq(metric_spell(&mv, buf), cases[i].text, "row %zu: %s", i,
+				 metric_spell(&mv, buf));
+		cr_expect_str_eq(mv.v.quality, cases[i].quality, "row %zu: %s", i, mv.v.quality);
+		cr_expect(fabs(val_percent(&mv.v) - cases[i].percent) < 1e-6, "row %zu: %g", i,
+			  val_percent(&mv.v));
+		cr_expect_str_eq(mv.why, cases[i].why, "row %zu: %s", i, mv.why);
 	}
 	metrics_free(&ms);
 }

@@ -2,21 +2,16 @@
 /* Names of processes of the host and of their code; files of tenants that may be hostile. */
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "cli/processes.h"
 #include "cli/symbols.h"
 #include "tests/random.h"
@@ -89,23 +84,33 @@ const char *__wrap_symbols_find(const struct symbols *s, uint64_t address, uint6
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static char folder[64], file[80];
-
-static void make_folder(void)
+static __attribute__((noinline, noclone)) int named_here(int x)
 {
-	strcpy(folder, "/tmp/vpmu-processes-XXXXXX");
-	cr_assert(mkdtemp(folder));
+	return x * 3 + getpid();
+}
+
+static char file[80];
+static struct processes *ps;
+static const uint64_t here = (uint64_t)(uintptr_t)named_here;
+static unsigned int pid; /* of this process */
+static struct process_code code;
+
+static void begin(void)
+{
+	folder_begin();
 	snprintf(file, sizeof(file), "%s/file", folder);
 	reader = READ;
+	ps = processes_new();
+	pid = (unsigned int)getpid();
 }
 
-static void remove_folder(void)
+static void end(void)
 {
-	unlink(file);
-	rmdir(folder);
+	processes_free(ps);
+	folder_end();
 }
 
-TestSuite(cli_processes, .init = make_folder, .fini = remove_folder);
+TestSuite(cli_processes, .init = begin, .fini = end);
 
 static uint64_t in_ns(uint64_t ns)
 {
@@ -126,28 +131,10 @@ static int ask(const char *path, uint64_t inode, uint64_t deadline_ns)
 	return ret;
 }
 
-static void write_bytes(const unsigned char *data, size_t n)
-{
-	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	cr_assert(fd >= 0);
-	cr_assert_eq(write(fd, data, n), (ssize_t)n);
-	close(fd);
-}
-
 /* ---- processes ---------------------------------------------------------------------------- */
-
-static __attribute__((noinline, noclone)) int named_here(int x)
-{
-	return x * 3 + getpid();
-}
 
 Test(cli_processes, own_code_has_its_name)
 {
-	struct processes *ps = processes_new();
-	uint64_t here = (uint64_t)(uintptr_t)named_here;
-	unsigned int pid = (unsigned int)getpid();
-	struct process_code code;
 	char comm[17] = "a;b\x1b[1m c";
 
 	cr_assert_eq(prctl(PR_SET_NAME, comm), 0);
@@ -171,16 +158,10 @@ Test(cli_processes, own_code_has_its_name)
 	processes_find(ps, pid + 1, here, &code); /* never wanted */
 	cr_assert_null(code.object);
 	cr_assert_str_eq(processes_comm(ps, pid), comm);
-	processes_free(ps);
 }
 
 Test(cli_processes, looks_again)
 {
-	struct processes *ps = processes_new();
-	uint64_t here = (uint64_t)(uintptr_t)named_here;
-	unsigned int pid = (unsigned int)getpid();
-	struct process_code code;
-
 	for (uint64_t i = 0; i < 1000; i++) {
 		processes_want(ps, pid, 0, here + i % 3);
 		if (i % 300 == 0)
@@ -190,41 +171,34 @@ Test(cli_processes, looks_again)
 	processes_find(ps, pid, here + 2, &code);
 	cr_assert(code.function);
 	cr_assert_eq(code.offset, 2);
-	processes_free(ps);
 }
 
 Test(cli_processes, an_ended_process_is_unknown)
 {
-	struct processes *ps = processes_new();
-	struct process_code code;
 	char want[24];
-	pid_t pid = fork();
+	pid_t child = fork();
 
-	if (!pid)
+	if (!child)
 		_exit(0);
-	cr_assert_eq(waitpid(pid, NULL, 0), pid);
-	processes_want(ps, (unsigned int)pid, 0, (uint64_t)(uintptr_t)named_here);
-	processes_look(ps, (unsigned int)getpid());
-	processes_find(ps, (unsigned int)pid, (uint64_t)(uintptr_t)named_here, &code);
+	cr_assert_eq(waitpid(child, NULL, 0), child);
+	processes_want(ps, (unsigned int)child, 0, here);
+	processes_look(ps, pid);
+	processes_find(ps, (unsigned int)child, here, &code);
 	cr_assert_null(code.object);
 	cr_assert_null(code.function);
-	snprintf(want, sizeof(want), ":%d", pid);
-	cr_assert_str_eq(processes_comm(ps, (unsigned int)pid), want);
-	processes_free(ps);
+	snprintf(want, sizeof(want), ":%d", child);
+	cr_assert_str_eq(processes_comm(ps, (unsigned int)child), want);
 }
 
 /* This process has the number now, but what was sampled is of one that began before it did. */
 Test(cli_processes, a_process_with_the_number_of_another_one_gives_no_names)
 {
-	const uint64_t here = (uint64_t)(uintptr_t)named_here;
-	unsigned int pid = (unsigned int)getpid();
 	char want[24];
 
 	snprintf(want, sizeof(want), ":%u", pid);
 	for (int later = 0; later < 2; later++) {
-		struct processes *ps = processes_new();
-		struct process_code code;
-
+		processes_free(ps);
+		ps = processes_new();
 		processes_want(ps, pid, in_ns(0), here);
 		/* One sample from before is enough. */
 		processes_want(ps, pid, later ? 1000000 : 0, here + 1);
@@ -233,7 +207,6 @@ Test(cli_processes, a_process_with_the_number_of_another_one_gives_no_names)
 		cr_expect_eq(!code.function, later);
 		cr_expect_eq(!code.object, later);
 		cr_expect_eq(!strcmp(processes_comm(ps, pid), want), later);
-		processes_free(ps);
 	}
 }
 
@@ -251,7 +224,7 @@ Test(cli_processes, only_the_regular_file_that_was_mapped)
 	cr_assert_eq(stat("/proc/self/exe", &st), 0);
 	cr_assert_eq(ask("/proc/self/exe", st.st_ino + 1, in_ns(HANG_NS)), -ESTALE);
 	unlink(file);
-	write_bytes((const unsigned char *)"#!/bin/sh\n", 10);
+	folder_put_bytes("/file", "#!/bin/sh\n", 10);
 	cr_assert_eq(ask(file, 0, in_ns(HANG_NS)), -ENOEXEC);
 	/* The second path is for one that cannot be opened. */
 	cr_assert_eq(object_names((const char *const[2]){"/nonexistent", file}, 0, NO_DEBUG, NULL,
@@ -274,7 +247,7 @@ Test(cli_processes, damaged_files_harm_nobody)
 		unsigned char old = data[at];
 
 		data[at] = (unsigned char)random_split(&seed);
-		write_bytes(data, (size_t)n);
+		folder_put_bytes("/file", data, (size_t)n);
 		cr_assert(ask(file, 0, in_ns(HANG_NS)) <= 0);
 		data[at] = i % 4 ? old : data[at];
 	}
@@ -299,11 +272,6 @@ Test(cli_processes, a_reader_that_never_ends_is_ended)
 
 Test(cli_processes, a_part_of_an_answer_is_an_error)
 {
-	uint64_t here = (uint64_t)(uintptr_t)named_here;
-	struct processes *ps = processes_new();
-	unsigned int pid = (unsigned int)getpid();
-	struct process_code code;
-
 	reader = END_LATER;
 	processes_want(ps, pid, 0, here);
 	processes_want(ps, pid, 0, here + 1);
@@ -316,24 +284,18 @@ Test(cli_processes, a_part_of_an_answer_is_an_error)
 	fflush(stderr);
 	cr_assert_stderr_eq_str("vpmu: 1 of 1 files with code cannot be read (Input/output error); "
 				"functions in them are shown by the file's name\n");
-	processes_free(ps);
 }
 
 static void look_fails(int as, const char *want)
 {
-	struct processes *ps = processes_new();
-	unsigned int pid = (unsigned int)getpid();
-	struct process_code code;
-
 	reader = as;
-	processes_want(ps, pid, 0, (uint64_t)(uintptr_t)named_here);
+	processes_want(ps, pid, 0, here);
 	cr_redirect_stderr();
 	processes_look(ps, pid);
-	processes_find(ps, pid, (uint64_t)(uintptr_t)named_here, &code);
+	processes_find(ps, pid, here, &code);
 	cr_assert(code.object && !code.function);
 	fflush(stderr);
 	cr_assert_stderr_eq_str(want);
-	processes_free(ps);
 }
 
 Test(cli_processes, files_that_cannot_be_read_are_reported)

@@ -200,6 +200,32 @@ Test(cli_reading, rows_of_a_backend_stand_together_and_are_never_mixed)
 	reading_free(now);
 }
 
+/* Only the interval in which something was found late lacks it. */
+Test(cli_reading, late_in_one_interval)
+{
+	struct reading *a = parse(ANSWER(ROW("1", "tenant", "/a", "", "1"))),
+		       *b = parse(ANSWER(ROW("1", "tenant", "/a", "\"late-ns\":\"7\",", "2"))),
+		       *c = parse(ANSWER(ROW("1", "tenant", "/a", "\"late-ns\":\"7\",", "3")));
+
+	cr_assert(a && b && c);
+	strcpy(b->rows[0].v[0].quality, "late");
+	strcpy(c->rows[0].v[0].quality, "tsc aged late");
+	reading_subtract(c, b);
+	cr_expect_eq(c->rows[0].late_ns, 0);
+	cr_expect_str_eq(c->rows[0].v[0].quality, "tsc aged");
+	reading_subtract(b, a);
+	cr_expect_eq(b->rows[0].late_ns, 7);
+	cr_expect_str_eq(b->rows[0].v[0].quality, "late");
+	strcpy(a->rows[0].v[0].quality, "late");
+	a->rows[0].late_ns = 6;
+	reading_subtract(a, b);
+	cr_expect_eq(a->rows[0].late_ns, 0);
+	cr_expect_str_eq(a->rows[0].v[0].quality, "exact");
+	reading_free(a);
+	reading_free(b);
+	reading_free(c);
+}
+
 Test(cli_reading, a_server_that_knows_no_backends)
 {
 	struct reading *r = parse(ANSWER(ROW("1", "tenant", "/a", "", "10")));

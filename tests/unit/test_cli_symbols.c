@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Names of functions from image files, which are as their owners made them. */
-#include <criterion/criterion.h>
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "cli/symbols.h"
 
 #define TEXT	    0x200000ULL
@@ -18,22 +12,21 @@
 #define NR_SECTIONS 4 /* none, text, symbols, names */
 
 static char path[64];
+static struct symbols *s;
 
-static void make_dir(void)
+static void begin(void)
 {
-	strcpy(path, "/tmp/vpmu-symbols-XXXXXX");
-	cr_assert(mkdtemp(path));
-	strcat(path, "/file");
+	folder_begin();
+	strcpy(path, folder_path("/file"));
 }
 
-static void remove_dir(void)
+static void end(void)
 {
-	unlink(path);
-	*strrchr(path, '/') = 0;
-	rmdir(path);
+	symbols_free(s);
+	folder_end();
 }
 
-TestSuite(cli_symbols, .init = make_dir, .fini = remove_dir);
+TestSuite(cli_symbols, .init = begin, .fini = end);
 
 /* An ELF file of @nr symbols and @names. Returns its bytes, malloc'd. */
 static unsigned char *make_elf(const Elf64_Sym *sym, size_t nr, const char *names,
@@ -81,29 +74,23 @@ static unsigned char *make_elf(const Elf64_Sym *sym, size_t nr, const char *name
 	return file;
 }
 
-static void write_file(const unsigned char *data, size_t bytes)
-{
-	FILE *f = fopen(path, "we");
-
-	cr_assert(f);
-	cr_assert_eq(fwrite(data, 1, bytes, f), bytes);
-	cr_assert_eq(fclose(f), 0);
-}
-
 static void write_elf(const Elf64_Sym *sym, size_t nr, const char *names, size_t names_bytes)
 {
 	size_t bytes;
 	unsigned char *file = make_elf(sym, nr, names, names_bytes, &bytes);
 
-	write_file(file, bytes);
+	folder_put_bytes("/file", file, bytes);
 	free(file);
 }
 
-static int load(struct symbols **s)
+static int load(void)
 {
 	char err[300] = "";
-	int ret = symbols_load(path, s, err, sizeof(err));
+	int ret;
 
+	symbols_free(s);
+	s = NULL;
+	ret = symbols_load(path, &s, err, sizeof(err));
 	cr_expect(!ret == !*err && !strchr(err, '\n'), "%d: %s", ret, err);
 	return ret;
 }
@@ -116,8 +103,7 @@ static int load(struct symbols **s)
 static const char two_names[] = "\0first\0second";
 static const Elf64_Sym two[] = {{0}, FUNCTION(1, TEXT, 16), FUNCTION(7, TEXT + 64, 16)};
 
-static void expect_at(const struct symbols *s, uint64_t address, const char *want,
-		      uint64_t want_off)
+static void expect_at(uint64_t address, const char *want, uint64_t want_off)
 {
 	uint64_t offset = 0;
 	const char *name = symbols_find(s, address, &offset);
@@ -131,18 +117,15 @@ static void expect_at(const struct symbols *s, uint64_t address, const char *wan
 
 Test(cli_symbols, found)
 {
-	struct symbols *s;
-
 	write_elf(two, 3, two_names, sizeof(two_names));
-	cr_assert_eq(load(&s), 0);
+	cr_assert_eq(load(), 0);
 	unlink(path); /* it is not needed any more */
-	expect_at(s, TEXT - 1, NULL, 0);
-	expect_at(s, TEXT, "first", 0);
-	expect_at(s, TEXT + 15, "first", 15);
-	expect_at(s, TEXT + 16, NULL, 0);
-	expect_at(s, TEXT + 79, "second", 15);
-	expect_at(s, UINT64_MAX, NULL, 0);
-	symbols_free(s);
+	expect_at(TEXT - 1, NULL, 0);
+	expect_at(TEXT, "first", 0);
+	expect_at(TEXT + 15, "first", 15);
+	expect_at(TEXT + 16, NULL, 0);
+	expect_at(TEXT + 79, "second", 15);
+	expect_at(UINT64_MAX, NULL, 0);
 }
 
 /* Where @name stands in the string table @names. */
@@ -180,7 +163,6 @@ Test(cli_symbols, which_symbol_names_an_address)
 		{".Lx", STB_LOCAL, STT_NOTYPE, 1, 0x310, 0},
 	};
 	Elf64_Sym sym[1 + sizeof(row) / sizeof(row[0])] = {{0}};
-	struct symbols *s;
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
 		sym[i + 1] = (Elf64_Sym){
@@ -191,21 +173,20 @@ Test(cli_symbols, which_symbol_names_an_address)
 			.st_size = row[i].size,
 		};
 	write_elf(sym, sizeof(sym) / sizeof(sym[0]), names, sizeof(names));
-	cr_assert_eq(load(&s), 0);
-	expect_at(s, TEXT - 1, NULL, 0);
-	expect_at(s, TEXT, "_start", 0);
-	expect_at(s, TEXT + 0xff, "_start", 0xff);
-	expect_at(s, TEXT + 0x100, "f", 0);
-	expect_at(s, TEXT + 0x115, "f", 0x15);
-	expect_at(s, TEXT + 0x17f, "f", 0x7f);
-	expect_at(s, TEXT + 0x180, NULL, 0);
-	expect_at(s, TEXT + 0x2ff, "g", 0xff);
-	expect_at(s, TEXT + 0x300, "h", 0);
-	expect_at(s, TEXT + 0x423, "h", 0x123);
-	expect_at(s, TEXT + TEXT_BYTES - 1, "h", TEXT_BYTES - 1 - 0x300);
-	expect_at(s, TEXT + TEXT_BYTES, NULL, 0);
-	expect_at(s, ~0ULL, NULL, 0);
-	symbols_free(s);
+	cr_assert_eq(load(), 0);
+	expect_at(TEXT - 1, NULL, 0);
+	expect_at(TEXT, "_start", 0);
+	expect_at(TEXT + 0xff, "_start", 0xff);
+	expect_at(TEXT + 0x100, "f", 0);
+	expect_at(TEXT + 0x115, "f", 0x15);
+	expect_at(TEXT + 0x17f, "f", 0x7f);
+	expect_at(TEXT + 0x180, NULL, 0);
+	expect_at(TEXT + 0x2ff, "g", 0xff);
+	expect_at(TEXT + 0x300, "h", 0);
+	expect_at(TEXT + 0x423, "h", 0x123);
+	expect_at(TEXT + TEXT_BYTES - 1, "h", TEXT_BYTES - 1 - 0x300);
+	expect_at(TEXT + TEXT_BYTES, NULL, 0);
+	expect_at(~0ULL, NULL, 0);
 }
 
 /* A table of many symbols is small in the file when they share one long name. */
@@ -215,7 +196,6 @@ Test(cli_symbols, shared_name_is_no_memory_bomb)
 	Elf64_Sym *sym = calloc(NR, sizeof(*sym));
 	char *names = malloc(NAME);
 	struct rusage before, after;
-	struct symbols *s;
 
 	cr_assert(sym && names);
 	memset(names, 'n', NAME);
@@ -224,12 +204,11 @@ Test(cli_symbols, shared_name_is_no_memory_bomb)
 		sym[i] = (Elf64_Sym)FUNCTION(1, TEXT + i, 1);
 	write_elf(sym, NR, names, NAME);
 	getrusage(RUSAGE_SELF, &before);
-	cr_assert_eq(load(&s), 0);
+	cr_assert_eq(load(), 0);
 	getrusage(RUSAGE_SELF, &after);
 	cr_expect(after.ru_maxrss - before.ru_maxrss < MIB_MAX * 1024, "%ld KiB",
 		  after.ru_maxrss - before.ru_maxrss);
-	expect_at(s, TEXT + NR - 1, names + 1, 0);
-	symbols_free(s);
+	expect_at(TEXT + NR - 1, names + 1, 0);
 	free(sym);
 	free(names);
 }
@@ -238,10 +217,9 @@ Test(cli_symbols, names_without_end)
 {
 	static const char names[] = {0, 'a', 'b'};
 	const Elf64_Sym sym = FUNCTION(1, TEXT, 1);
-	struct symbols *s;
 
 	write_elf(&sym, 1, names, sizeof(names));
-	cr_expect_eq(load(&s), -ENODATA);
+	cr_expect_eq(load(), -ENODATA);
 }
 
 Test(cli_symbols, wild_symbols)
@@ -252,34 +230,30 @@ Test(cli_symbols, wild_symbols)
 		FUNCTION(1, TEXT, UINT64_MAX), FUNCTION(7, TEXT + 8, UINT64_MAX - TEXT),
 		{1, 2, 0, 60000, TEXT + 9, 1}, /* no such section */
 	};
-	struct symbols *s;
 
 	write_elf(sym, sizeof(sym) / sizeof(*sym), two_names, sizeof(two_names));
-	cr_assert_eq(load(&s), 0);
+	cr_assert_eq(load(), 0);
 	/* Such a symbol never covers addresses before it. */
-	expect_at(s, TEXT - 1, NULL, 0);
-	expect_at(s, TEXT + 8, "second", 0);
-	symbols_free(s);
+	expect_at(TEXT - 1, NULL, 0);
+	expect_at(TEXT + 8, "second", 0);
 }
 
 Test(cli_symbols, no_image)
 {
-	struct symbols *s;
-
-	cr_expect_eq(load(&s), -ENOENT);
+	cr_expect_eq(load(), -ENOENT);
 	cr_assert_eq(mkfifo(path, 0600), 0);
-	cr_expect_eq(load(&s), -EINVAL);
+	cr_expect_eq(load(), -EINVAL);
 	unlink(path);
 	cr_assert_eq(symlink("/dev/zero", path), 0);
-	cr_expect_eq(load(&s), -EINVAL);
+	cr_expect_eq(load(), -EINVAL);
 	unlink(path);
-	write_file((const unsigned char *)"#!/bin/sh\n", 10);
-	cr_expect_eq(load(&s), -ENOEXEC);
+	folder_put_bytes("/file", "#!/bin/sh\n", 10);
+	cr_expect_eq(load(), -ENOEXEC);
 	cr_assert_eq(truncate(path, 0), 0);
-	cr_expect_eq(load(&s), -ENOEXEC);
+	cr_expect_eq(load(), -ENOEXEC);
 	/* Nothing of it is on the disk. */
 	cr_assert_eq(truncate(path, 1LL << 40), 0);
-	cr_expect_eq(load(&s), -EFBIG);
+	cr_expect_eq(load(), -EFBIG);
 }
 
 /* Every length, every byte changed: symbols or an error, nothing else. */
@@ -289,24 +263,22 @@ Test(cli_symbols, damaged)
 	unsigned char *file = make_elf(two, 3, two_names, sizeof(two_names), &bytes);
 
 	for (size_t i = 0; i < 2 * bytes; i++) {
-		struct symbols *s = NULL;
 		uint64_t offset;
 
 		if (i < bytes) {
-			write_file(file, i);
+			folder_put_bytes("/file", file, i);
 		} else {
 			file[i - bytes] ^= 0xff;
-			write_file(file, bytes);
+			folder_put_bytes("/file", file, bytes);
 			file[i - bytes] ^= 0xff;
 		}
-		if (load(&s))
+		if (load())
 			continue;
 		for (uint64_t a = TEXT - 2; a < TEXT + 100; a++) {
 			const char *name = symbols_find(s, a, &offset);
 
 			cr_expect(!name || strlen(name) < sizeof(two_names));
 		}
-		symbols_free(s);
 	}
 	free(file);
 }

@@ -1,30 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/config: valid files and options, and the message of each refusal. */
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "vmm/config/config.h"
 
-static int parse(struct config *c, const char *text, char *err, size_t errlen)
+static struct config c;
+static char err[512];
+
+static void end(void)
 {
-	config_init(c);
+	config_fini(&c);
+}
+
+static void end_folder(void)
+{
+	end();
+	folder_end();
+}
+
+TestSuite(config, .fini = end);
+
+/* Nothing is configured, and there was no error. */
+static void begin(void)
+{
+	config_fini(&c);
+	config_init(&c);
 	*err = 0;
-	return config_text(c, "t.ini", text, strlen(text), err, errlen);
+}
+
+static int parse(const char *text)
+{
+	begin();
+	return config_text(&c, "t.ini", text, strlen(text), err, sizeof(err));
 }
 
 Test(config, everything)
 {
-	struct config c;
-	char err[512];
-
-	cr_assert_eq(parse(&c,
-			   "\xef\xbb\xbf; a comment\r\n"
+	cr_assert_eq(parse("\xef\xbb\xbf; a comment\r\n"
 			   "# another\n"
 			   "[host] ; trailing\n"
 			   "pcpus = 4\n"
@@ -52,8 +65,7 @@ Test(config, everything)
 			   "policy = standard\n"
 			   "lbr = off\n"
 			   "[vm b]\n"
-			   "image = other.elf\n",
-			   err, sizeof(err)),
+			   "image = other.elf\n"),
 		     0, "%s", err);
 	cr_assert_eq(c.host.pcpus, 4);
 	cr_assert_eq(c.host.gp, 2);
@@ -95,7 +107,6 @@ Test(config, everything)
 	cr_assert_null(c.vms[1].allow);
 	cr_assert_null(c.vms[1].deny);
 	cr_assert_eq(config_check(&c, err, sizeof(err)), 0, "%s", err);
-	config_fini(&c);
 }
 
 #define VM	"[vm a]\nimage=i\n"
@@ -104,125 +115,111 @@ Test(config, everything)
 Test(config, refused)
 {
 	static const struct {
-		int line;
 		const char *text;
 		const char *where, *says; /* parts of the message */
 	} rows[] = {
 		/* structure */
-		{__LINE__, "pcpus = 1\n", "t.ini:1:", "before any section"},
-		{__LINE__, "[host]\n[host]\n", "t.ini:2:", "twice"},
-		{__LINE__, "[guest]\n",
-		 "t.ini:1:", "[guest] is invalid; expected [host] or [vm NAME]"},
-		{__LINE__, "[]\n", "t.ini:1:", "expected [host] or [vm NAME]"},
-		{__LINE__, "\n[host\n", "t.ini:2:", "without \"]\""},
-		{__LINE__, "[host] pcpus = 1\n", "t.ini:1:", "text after"},
-		{__LINE__, "[host]\nnonsense\n", "t.ini:2:", "not understood"},
-		{__LINE__, "[host]\npcpus = 1\n  2\n", "t.ini:3:", "not understood"},
-		{__LINE__, "[host]\n= 1\n", "t.ini:2:", "no such key"},
-		{__LINE__, "[host]\nspeed = 1\n",
-		 "t.ini:2:", "host/speed: no such key; expected pcpus"},
-		{__LINE__, "[host]\npcpus = 1\npcpus = 2\n", "t.ini:3:", "host/pcpus: given twice"},
-		{__LINE__, VM "image=j\n", "t.ini:3:", "vm a/image: given twice"},
-		{__LINE__, VM "name=b\n", "t.ini:3:", "expected the name in [vm NAME] only"},
-		{__LINE__, VM "colour = red\n", "t.ini:3:", "vm a/colour: no such key"},
-		{__LINE__, "[vm " CHARS50 "]\n", "t.ini:1:", "expected up to 49"},
-		{__LINE__, "[vm a b]\n", "t.ini:1:", "vm a b/name: \"a b\" is invalid"},
-		{__LINE__, "[vm ]\n", "t.ini:1:", "\"\" is invalid"},
-		{__LINE__, "[vm ..]\n", "t.ini:1:", "\"..\" is invalid"},
-		{__LINE__, "[vm a]\n[vm b]\n", "t.ini:1:", "vm a/image: not given"},
-		{__LINE__, "[host]\n[vm a]\n", "t.ini:2:", "vm a/image: not given"},
-		{__LINE__, VM "args = " CHARS50 CHARS50 CHARS50 CHARS50 "\n",
-		 "t.ini:3:", "expected up to"},
-		{__LINE__, VM VM, "t.ini:3:", "vm a: a VM of that name is at t.ini:1 too"},
+		{"pcpus = 1\n", "t.ini:1:", "before any section"},
+		{"[host]\n[host]\n", "t.ini:2:", "twice"},
+		{"[guest]\n", "t.ini:1:", "[guest] is invalid; expected [host] or [vm NAME]"},
+		{"[]\n", "t.ini:1:", "expected [host] or [vm NAME]"},
+		{"\n[host\n", "t.ini:2:", "without \"]\""},
+		{"[host] pcpus = 1\n", "t.ini:1:", "text after"},
+		{"[host]\nnonsense\n", "t.ini:2:", "not understood"},
+		{"[host]\npcpus = 1\n  2\n", "t.ini:3:", "not understood"},
+		{"[host]\n= 1\n", "t.ini:2:", "no such key"},
+		{"[host]\nspeed = 1\n", "t.ini:2:", "host/speed: no such key; expected pcpus"},
+		{"[host]\npcpus = 1\npcpus = 2\n", "t.ini:3:", "host/pcpus: given twice"},
+		{VM "image=j\n", "t.ini:3:", "vm a/image: given twice"},
+		{VM "name=b\n", "t.ini:3:", "expected the name in [vm NAME] only"},
+		{VM "colour = red\n", "t.ini:3:", "vm a/colour: no such key"},
+		{"[vm " CHARS50 "]\n", "t.ini:1:", "expected up to 49"},
+		{"[vm a b]\n", "t.ini:1:", "vm a b/name: \"a b\" is invalid"},
+		{"[vm ]\n", "t.ini:1:", "\"\" is invalid"},
+		{"[vm ..]\n", "t.ini:1:", "\"..\" is invalid"},
+		{"[vm a]\n[vm b]\n", "t.ini:1:", "vm a/image: not given"},
+		{"[host]\n[vm a]\n", "t.ini:2:", "vm a/image: not given"},
+		{VM "args = " CHARS50 CHARS50 CHARS50 CHARS50 "\n", "t.ini:3:", "expected up to"},
+		{VM VM, "t.ini:3:", "vm a: a VM of that name is at t.ini:1 too"},
 		/* [host] values */
-		{__LINE__, "[host]\npcpus = 0\n", "t.ini:2:", "\"0\" is invalid; expected 1 to 64"},
-		{__LINE__, "[host]\npcpus = 65\n", "t.ini:2:", "expected 1 to 64"},
-		{__LINE__, "[host]\npcpus = -1\n", "t.ini:2:", "expected 1 to 64"},
-		{__LINE__, "[host]\npcpus = +1\n", "t.ini:2:", "expected 1 to 64"},
-		{__LINE__, "[host]\npcpus = 1x\n", "t.ini:2:", "expected 1 to 64"},
-		{__LINE__, "[host]\npcpus = 0x1\n", "t.ini:2:", "expected 1 to 64"},
-		{__LINE__, "[host]\npcpus =\n", "t.ini:2:", "\"\" is invalid; expected 1 to 64"},
-		{__LINE__, "[host]\npcpus = 18446744073709551617\n", "t.ini:2:", "1 to 64"},
-		{__LINE__, "[host]\npcpus = 4294967297\n", "t.ini:2:", "1 to 64"},
-		{__LINE__, "[host]\ngp = 17\n", "t.ini:2:", "0 to 16"},
-		{__LINE__, "[host]\nfixed = 4\n", "t.ini:2:", "0 to 3"},
-		{__LINE__, "[host]\nwidth = 39\n", "t.ini:2:", "40 to 63"},
-		{__LINE__, "[host]\nwidth = 64\n", "t.ini:2:", "40 to 63"},
-		{__LINE__, "[host]\nslice = 0\n", "t.ini:2:", "1 to 10000000 instructions"},
-		{__LINE__, "[host]\nslice = 10000001\n", "t.ini:2:", "1 to 10000000"},
-		{__LINE__, "[host]\nrandom_slices = maybe\n", "t.ini:2:", "yes or no"},
-		{__LINE__, "[host]\nseed = 18446744073709551616\n", "t.ini:2:", "0 to 18446"},
-		{__LINE__, "[host]\nmigrate = often\n", "t.ini:2:", "none, balance, random"},
-		{__LINE__, "[host]\nmigrate = random:0\n", "t.ini:2:", "random:N"},
-		{__LINE__, "[host]\nmigrate = random:\n", "t.ini:2:", "random:N"},
-		{__LINE__, "[host]\ntick_us = 0\n", "t.ini:2:", "microseconds"},
-		{__LINE__, "[host]\nsocket =\n", "t.ini:2:", "1 to 107 bytes"},
-		{__LINE__, "[host]\nsocket=" CHARS50 CHARS50 CHARS50 "\n", "t.ini:2:", "107"},
-		{__LINE__, "[host]\nskip_idle = 1x\n", "t.ini:2:", "yes or no"},
-		{__LINE__, "[host]\nskip_idle = yes\n", "host/skip_idle", "one modelled pCPU"},
-		{__LINE__, "[host]\ngp = 0\nfixed = 0\n", "host/gp", "at least one counter"},
+		{"[host]\npcpus = 0\n", "t.ini:2:", "\"0\" is invalid; expected 1 to 64"},
+		{"[host]\npcpus = 65\n", "t.ini:2:", "expected 1 to 64"},
+		{"[host]\npcpus = -1\n", "t.ini:2:", "expected 1 to 64"},
+		{"[host]\npcpus = +1\n", "t.ini:2:", "expected 1 to 64"},
+		{"[host]\npcpus = 1x\n", "t.ini:2:", "expected 1 to 64"},
+		{"[host]\npcpus = 0x1\n", "t.ini:2:", "expected 1 to 64"},
+		{"[host]\npcpus =\n", "t.ini:2:", "\"\" is invalid; expected 1 to 64"},
+		{"[host]\npcpus = 18446744073709551617\n", "t.ini:2:", "1 to 64"},
+		{"[host]\npcpus = 4294967297\n", "t.ini:2:", "1 to 64"},
+		{"[host]\ngp = 17\n", "t.ini:2:", "0 to 16"},
+		{"[host]\nfixed = 4\n", "t.ini:2:", "0 to 3"},
+		{"[host]\nwidth = 39\n", "t.ini:2:", "40 to 63"},
+		{"[host]\nwidth = 64\n", "t.ini:2:", "40 to 63"},
+		{"[host]\nslice = 0\n", "t.ini:2:", "1 to 10000000 instructions"},
+		{"[host]\nslice = 10000001\n", "t.ini:2:", "1 to 10000000"},
+		{"[host]\nrandom_slices = maybe\n", "t.ini:2:", "yes or no"},
+		{"[host]\nseed = 18446744073709551616\n", "t.ini:2:", "0 to 18446"},
+		{"[host]\nmigrate = often\n", "t.ini:2:", "none, balance, random"},
+		{"[host]\nmigrate = random:0\n", "t.ini:2:", "random:N"},
+		{"[host]\nmigrate = random:\n", "t.ini:2:", "random:N"},
+		{"[host]\ntick_us = 0\n", "t.ini:2:", "microseconds"},
+		{"[host]\nsocket =\n", "t.ini:2:", "1 to 107 bytes"},
+		{"[host]\nsocket=" CHARS50 CHARS50 CHARS50 "\n", "t.ini:2:", "107"},
+		{"[host]\nskip_idle = 1x\n", "t.ini:2:", "yes or no"},
+		{"[host]\nskip_idle = yes\n", "host/skip_idle", "one modelled pCPU"},
+		{"[host]\ngp = 0\nfixed = 0\n", "host/gp", "at least one counter"},
 		/* [vm] values */
-		{__LINE__, VM "tenant = acme\n", "t.ini:3:", "vm a/tenant: \"acme\" is invalid"},
-		{__LINE__, VM "tenant = /a/../b\n", "t.ini:3:", "expected a path such as"},
-		{__LINE__, VM "tenant = /host\n", "t.ini:3:", "vm a/tenant"},
-		{__LINE__, VM "vcpus = 0\n", "t.ini:3:", "1 to 64"},
-		{__LINE__, VM "vcpus = 65\n", "t.ini:3:", "1 to 64"},
-		{__LINE__, VM "memory = 2M\n", "t.ini:3:", "4M to 64G in steps of 2M"},
-		{__LINE__, VM "memory = 5M\n", "t.ini:3:", "4M to 64G"},
-		{__LINE__, VM "memory = 65G\n", "t.ini:3:", "4M to 64G"},
-		{__LINE__, VM "memory = 16777217\n", "t.ini:3:", "4M to 64G"},
-		{__LINE__, VM "memory = 18014398509481984K\n", "t.ini:3:", "4M to 64G"},
-		{__LINE__, VM "memory = M\n", "t.ini:3:", "4M to 64G"},
-		{__LINE__, VM "memory = 16T\n", "t.ini:3:", "4M to 64G"},
-		{__LINE__, VM "memory =\n", "t.ini:3:", "4M to 64G"},
-		{__LINE__, VM "pmu = intel-v9\n",
-		 "t.ini:3:", "none, intel-v2, intel-v3, intel-v4,"},
-		{__LINE__, VM "gp = 0\n", "t.ini:3:", "2 to 8 (Intel)"},
-		{__LINE__, VM "pmu = intel-v2\ngp = 1\n",
-		 "t.ini:1:", "one general counter for none"},
-		{__LINE__, VM "gp = 9\n",
+		{VM "tenant = acme\n", "t.ini:3:", "vm a/tenant: \"acme\" is invalid"},
+		{VM "tenant = /a/../b\n", "t.ini:3:", "expected a path such as"},
+		{VM "tenant = /host\n", "t.ini:3:", "vm a/tenant"},
+		{VM "vcpus = 0\n", "t.ini:3:", "1 to 64"},
+		{VM "vcpus = 65\n", "t.ini:3:", "1 to 64"},
+		{VM "memory = 2M\n", "t.ini:3:", "4M to 64G in steps of 2M"},
+		{VM "memory = 5M\n", "t.ini:3:", "4M to 64G"},
+		{VM "memory = 65G\n", "t.ini:3:", "4M to 64G"},
+		{VM "memory = 16777217\n", "t.ini:3:", "4M to 64G"},
+		{VM "memory = 18014398509481984K\n", "t.ini:3:", "4M to 64G"},
+		{VM "memory = M\n", "t.ini:3:", "4M to 64G"},
+		{VM "memory = 16T\n", "t.ini:3:", "4M to 64G"},
+		{VM "memory =\n", "t.ini:3:", "4M to 64G"},
+		{VM "pmu = intel-v9\n", "t.ini:3:", "none, intel-v2, intel-v3, intel-v4,"},
+		{VM "gp = 0\n", "t.ini:3:", "2 to 8 (Intel)"},
+		{VM "pmu = intel-v2\ngp = 1\n", "t.ini:1:", "one general counter for none"},
+		{VM "gp = 9\n",
 		 "t.ini:1:", "vm a/gp: invalid with pmu = intel-v5; expected 2 to 8"},
-		{__LINE__, VM "pmu = amd-v2\ngp = 3\n", "t.ini:1:", "4 to 15"},
-		{__LINE__, VM "pmu = amd-v2\ngp = 16\n", "t.ini:1:", "4 to 15"},
-		{__LINE__, VM "pmu = amd-v2\nfixed = 1\n", "t.ini:1:", "vm a/fixed"},
-		{__LINE__, VM "pmu = none\ngp = 4\n", "t.ini:1:", "vm a/gp"},
-		{__LINE__, VM "pmu = none\nfixed = 2\n", "t.ini:1:", "vm a/fixed"},
-		{__LINE__, VM "fixed = 5\n", "t.ini:3:", "1 to 4 (Intel only)"},
-		{__LINE__, VM "engine = qemu\n", "t.ini:3:", "auto, emulator or kvm"},
-		{__LINE__, VM "pmu = amd-k7\ngp = 6\n", "t.ini:1:", "pmu = amd-k7; expected 4"},
-		{__LINE__, VM "pmu = amd-core\ngp = 7\n", "t.ini:1:", "pmu = amd-core; expected 6"},
-		{__LINE__, VM "pmu = amd-core\nfixed = 3\n", "t.ini:1:", "vm a/fixed"},
-		{__LINE__, VM "pmu = intel-v3\ngp = 9\n", "t.ini:1:", "2 to 8"},
-		{__LINE__, VM "policy = some\n",
-		 "t.ini:3:", "full, standard, architectural or off"},
-		{__LINE__, VM "lbr = 3\n", "t.ini:3:", "on or off"},
-		{__LINE__, "[host]\nlbr = on\n", "t.ini:2:", "off, branches or call-stack"},
-		{__LINE__, VM "pmu = intel-v2\nlbr = on\n",
-		 "t.ini:1:", "pmu = intel-v2; expected off"},
-		{__LINE__, VM "lbr = on\npolicy = standard\n",
-		 "t.ini:1:", "policy = standard; expected off"},
-		{__LINE__, VM "allow =\n", "t.ini:3:", "a list of events"},
-		{__LINE__, VM "allow = cycles\ndeny = branches\n",
+		{VM "pmu = amd-v2\ngp = 3\n", "t.ini:1:", "4 to 15"},
+		{VM "pmu = amd-v2\ngp = 16\n", "t.ini:1:", "4 to 15"},
+		{VM "pmu = amd-v2\nfixed = 1\n", "t.ini:1:", "vm a/fixed"},
+		{VM "pmu = none\ngp = 4\n", "t.ini:1:", "vm a/gp"},
+		{VM "pmu = none\nfixed = 2\n", "t.ini:1:", "vm a/fixed"},
+		{VM "fixed = 5\n", "t.ini:3:", "1 to 4 (Intel only)"},
+		{VM "engine = qemu\n", "t.ini:3:", "auto, emulator or kvm"},
+		{VM "pmu = amd-k7\ngp = 6\n", "t.ini:1:", "pmu = amd-k7; expected 4"},
+		{VM "pmu = amd-core\ngp = 7\n", "t.ini:1:", "pmu = amd-core; expected 6"},
+		{VM "pmu = amd-core\nfixed = 3\n", "t.ini:1:", "vm a/fixed"},
+		{VM "pmu = intel-v3\ngp = 9\n", "t.ini:1:", "2 to 8"},
+		{VM "policy = some\n", "t.ini:3:", "full, standard, architectural or off"},
+		{VM "lbr = 3\n", "t.ini:3:", "on or off"},
+		{"[host]\nlbr = on\n", "t.ini:2:", "off, branches or call-stack"},
+		{VM "pmu = intel-v2\nlbr = on\n", "t.ini:1:", "pmu = intel-v2; expected off"},
+		{VM "lbr = on\npolicy = standard\n", "t.ini:1:", "policy = standard; expected off"},
+		{VM "allow =\n", "t.ini:3:", "a list of events"},
+		{VM "allow = cycles\ndeny = branches\n",
 		 "t.ini:1:", "vm a/deny: given with allow; expected only one of them"},
-		{__LINE__, VM "deny = cycles\npmu = none\n",
-		 "t.ini:1:", "pmu = none; expected no value"},
-		{__LINE__, VM "deny = cycles\npolicy = off\n",
-		 "t.ini:1:", "policy = off; expected no value"},
-		{__LINE__, VM "allow = no-such-event\n", "t.ini:1:", "or EVENT/MASK/MATCH"},
+		{VM "deny = cycles\npmu = none\n", "t.ini:1:", "pmu = none; expected no value"},
+		{VM "deny = cycles\npolicy = off\n", "t.ini:1:", "policy = off; expected no value"},
+		{VM "allow = no-such-event\n", "t.ini:1:", "or EVENT/MASK/MATCH"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct config c;
-		char err[512];
-		int ret = parse(&c, rows[i].text, err, sizeof(err));
+		int ret = parse(rows[i].text);
 
 		if (!ret)
 			ret = config_check(&c, err, sizeof(err));
-		cr_assert_eq(ret, -EINVAL, "line %d: accepted", rows[i].line);
-		cr_assert(strstr(err, rows[i].where), "line %d: %s", rows[i].line, err);
-		cr_assert(strstr(err, rows[i].says), "line %d: %s", rows[i].line, err);
-		cr_assert(strstr(err, "expected"), "line %d: %s", rows[i].line, err);
-		config_fini(&c);
+		cr_assert_eq(ret, -EINVAL, "%s: accepted", rows[i].text);
+		cr_assert(strstr(err, rows[i].where), "%s: %s", rows[i].text, err);
+		cr_assert(strstr(err, rows[i].says), "%s: %s", rows[i].text, err);
+		cr_assert(strstr(err, "expected"), "%s: %s", rows[i].text, err);
 	}
 }
 
@@ -230,50 +227,38 @@ Test(config, refused)
 Test(config, line_length)
 {
 	for (size_t n = 150; n < 260; n++) {
-		char text[512] = VM "args = ", err[512];
+		char text[512] = VM "args = ";
 		size_t start = strlen(VM);
-		struct config c;
 		int ret;
 
 		memset(text + strlen(text), 'x', n - strlen("args = "));
 		text[start + n] = '\n';
-		ret = parse(&c, text, err, sizeof(err));
+		ret = parse(text);
 		if (!ret)
 			cr_assert_eq(strlen(c.vms[0].args), n - strlen("args = "));
 		cr_assert_eq(ret == 0, n <= 198, "%zu: %s", n, err);
-		config_fini(&c);
 	}
 }
 
 Test(config, nul_byte)
 {
 	static const char text[] = "[host]\npcpus = 1\0 2\n";
-	struct config c;
-	char err[256];
 
-	config_init(&c);
+	begin();
 	cr_assert_eq(config_text(&c, "t.ini", text, sizeof(text) - 1, err, sizeof(err)), -EINVAL);
 	cr_assert(strstr(err, "t.ini:2: NUL"), "%s", err);
-	config_fini(&c);
 }
 
 Test(config, hostile_text_is_not_echoed_raw)
 {
-	struct config c;
-	char err[512];
-
-	cr_assert_eq(parse(&c, "[host]\n\x1b[31m = 1\n", err, sizeof(err)), -EINVAL);
+	cr_assert_eq(parse("[host]\n\x1b[31m = 1\n"), -EINVAL);
 	for (const char *p = err; *p; p++)
 		cr_assert_geq((unsigned char)*p, 0x20);
-	config_fini(&c);
 }
 
 Test(config, options)
 {
-	struct config c;
-	char err[512];
-
-	cr_assert_eq(parse(&c, "[host]\npcpus = 4\nseed = 9\n", err, sizeof(err)), 0);
+	cr_assert_eq(parse("[host]\npcpus = 4\nseed = 9\n"), 0);
 	cr_assert_eq(config_host_option(&c, "--pcpus", "pcpus", "2", err, sizeof(err)), 0);
 	cr_assert_eq(c.host.pcpus, 2); /* overrides the file */
 	cr_assert_eq(c.host.seed, 9);
@@ -299,83 +284,68 @@ Test(config, options)
 	cr_assert_str_eq(c.vms[1].cmdline, "console=ttyS0,115200 panic=-1");
 	cr_assert_null(c.vms[1].image);
 	cr_assert_eq(c.vms[1].memory_bytes, 512u << 20);
-	config_fini(&c);
 }
 
 Test(config, options_refused)
 {
 	static const struct {
-		int line;
 		const char *option, *says;
 	} rows[] = {
-		{__LINE__, "", "--vm: \"\" is invalid"},
-		{__LINE__, "name", "\"name\" is invalid; expected key=value"},
-		{__LINE__, "=x", "key=value"},
-		{__LINE__, "name=a,", "\"\" is invalid; expected key=value"},
-		{__LINE__, "image=i", "vm/name: not given"},
-		{__LINE__, "name=a", "vm a/image: not given"},
-		{__LINE__, "name=a,name=b,image=i", "vm/name: given twice"},
-		{__LINE__, "name=a,image=i,colour=red", "vm/colour: no such key"},
-		{__LINE__, "name=a,image=i,vcpus=x",
-		 "vm/vcpus: \"x\" is invalid; expected 1 to 64"},
-		{__LINE__, "name=a,image=i,kernel=k", "vm a/image: given with kernel"},
-		{__LINE__, "name=a,kernel=k,args=", "vm a/args: given with kernel"},
-		{__LINE__, "name=a,image=i,initrd=d", "vm a/initrd: given without kernel"},
-		{__LINE__, "name=a,image=i,cmdline=c", "vm a/cmdline: given without kernel"},
-		{__LINE__, "name=a,kernel=k,svm=yes,engine=emulator",
+		{"", "--vm: \"\" is invalid"},
+		{"name", "\"name\" is invalid; expected key=value"},
+		{"=x", "key=value"},
+		{"name=a,", "\"\" is invalid; expected key=value"},
+		{"image=i", "vm/name: not given"},
+		{"name=a", "vm a/image: not given"},
+		{"name=a,name=b,image=i", "vm/name: given twice"},
+		{"name=a,image=i,colour=red", "vm/colour: no such key"},
+		{"name=a,image=i,vcpus=x", "vm/vcpus: \"x\" is invalid; expected 1 to 64"},
+		{"name=a,image=i,kernel=k", "vm a/image: given with kernel"},
+		{"name=a,kernel=k,args=", "vm a/args: given with kernel"},
+		{"name=a,image=i,initrd=d", "vm a/initrd: given without kernel"},
+		{"name=a,image=i,cmdline=c", "vm a/cmdline: given without kernel"},
+		{"name=a,kernel=k,svm=yes,engine=emulator",
 		 "vm a/svm: invalid with pmu = intel-v5"},
-		{__LINE__, "name=a,image=i,svm=yes,pmu=amd-v2,engine=emulator",
+		{"name=a,image=i,svm=yes,pmu=amd-v2,engine=emulator",
 		 "vm a/svm: yes given without kernel"},
-		{__LINE__, "name=a,kernel=k,svm=yes,pmu=amd-v2",
+		{"name=a,kernel=k,svm=yes,pmu=amd-v2",
 		 "vm a/svm: yes given without engine = emulator"},
-		{__LINE__, "name=a,kernel=k,vcpus=17", "17 given with kernel; expected 1 to 16"},
-		{__LINE__, "name=a,kernel=k,ram=64M,memory=64M", "vm a/ram: given with memory"},
-		{__LINE__, "name=a,kernel=k,cmdline=", "vm/cmdline: \"\" is invalid"},
-		{__LINE__, "name=a,kernel=", "vm/kernel: \"\" is invalid"},
+		{"name=a,kernel=k,vcpus=17", "17 given with kernel; expected 1 to 16"},
+		{"name=a,kernel=k,ram=64M,memory=64M", "vm a/ram: given with memory"},
+		{"name=a,kernel=k,cmdline=", "vm/cmdline: \"\" is invalid"},
+		{"name=a,kernel=", "vm/kernel: \"\" is invalid"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct config c;
-		char err[512] = "";
-
-		config_init(&c);
+		begin();
 		cr_assert_eq(config_vm_option(&c, rows[i].option, err, sizeof(err)), -EINVAL,
-			     "line %d: accepted", rows[i].line);
-		cr_assert(strstr(err, rows[i].says), "line %d: %s", rows[i].line, err);
-		config_fini(&c);
+			     "%s: accepted", rows[i].option);
+		cr_assert(strstr(err, rows[i].says), "%s: %s", rows[i].option, err);
 	}
 }
 
-Test(config, files)
+Test(config, files, .init = folder_begin, .fini = end_folder)
 {
-	char path[] = "/tmp/vpmu-config-XXXXXX", err[512];
-	struct config c;
-	int fd = mkstemp(path);
+	const char *path = folder_path("/f");
 
-	cr_assert_geq(fd, 0);
-	cr_assert_eq(write(fd, VM, strlen(VM)), (ssize_t)strlen(VM));
-	config_init(&c);
+	folder_put("/f", VM);
+	begin();
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(c.nr_vms, 1);
-	config_fini(&c);
-	cr_assert_eq(ftruncate(fd, CONFIG_FILE_MAX + 1), 0);
-	config_init(&c);
+	cr_assert_eq(truncate(path, CONFIG_FILE_MAX + 1), 0);
+	begin();
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), -EFBIG);
-	close(fd);
 	unlink(path);
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), -ENOENT);
 	cr_assert(strstr(err, path), "%s", err);
 	cr_assert_eq(config_file(&c, "/tmp", err, sizeof(err)), -EISDIR);
-	config_fini(&c);
 }
 
 static const struct vpmu_policy *policy_of(const char *option, struct vpmu_policy **mem)
 {
 	const struct vpmu_policy *policy;
-	struct config c;
-	char err[512];
 
-	config_init(&c);
+	begin();
 	cr_assert_eq(config_vm_option(&c, option, err, sizeof(err)), 0, "%s: %s", option, err);
 	cr_assert_eq(vm_config_policy(&c.vms[0], &policy, mem, err, sizeof(err)), 0, "%s", err);
 	config_fini(&c);
@@ -413,16 +383,13 @@ Test(config, policies)
 }
 
 /* A FIFO without a writer does not make us wait. */
-Test(config, fifo)
+Test(config, fifo, .init = folder_begin, .fini = end_folder)
 {
-	char dir[] = "/tmp/vpmu-config-XXXXXX", path[64], err[512];
-	struct config c;
+	const char *path = folder_path("/fifo");
 	int fd;
 
-	cr_assert(mkdtemp(dir));
-	snprintf(path, sizeof(path), "%s/fifo", dir);
 	cr_assert_eq(mkfifo(path, 0600), 0);
-	config_init(&c);
+	begin();
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), -EINVAL);
 	cr_assert(strstr(err, "empty pipe"), "%s", err);
 	/* One with a writer is read to its end. */
@@ -436,7 +403,4 @@ Test(config, fifo)
 	close(fd);
 	cr_assert_eq(config_file(&c, path, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(c.nr_vms, 1);
-	config_fini(&c);
-	unlink(path);
-	rmdir(dir);
 }

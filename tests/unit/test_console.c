@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A VM's console: the ring, the rate, the file, and the counters. */
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "vmm/console.h"
 
 #define SEC 1000000000ull
@@ -155,17 +149,16 @@ static void file_of(char *text)
 }
 
 /* A file that cannot take the lines: they are counted; when it can again, no line is torn. */
-Test(console, a_file)
+Test(console, a_file, .init = folder_begin, .fini = folder_end)
 {
 	struct rlimit small = {.rlim_cur = 10, .rlim_max = RLIM_INFINITY}, large = small;
-	char text[4096], link[PATH_MAX + 8], err[512], dir[] = "/tmp/console.XXXXXX";
+	char text[4096], link[PATH_MAX + 8], err[512];
 	struct console *c;
 	int fd;
 
 	large.rlim_cur = RLIM_INFINITY;
 	signal(SIGXFSZ, SIG_IGN);
-	cr_assert(mkdtemp(dir));
-	snprintf(path, sizeof(path), "%s/con", dir);
+	strcpy(path, folder_path("/con"));
 	fd = console_open_file(path, err, sizeof(err));
 	cr_assert(fd >= 0, "%s", err);
 	c = console(0, fd);
@@ -194,7 +187,4 @@ Test(console, a_file)
 	unlink(link);
 	cr_assert_eq(mkfifo(link, 0600), 0);
 	cr_assert_lt(console_open_file(link, err, sizeof(err)), 0); /* and does not hang */
-	unlink(link);
-	unlink(path);
-	rmdir(dir);
 }

@@ -1,40 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Operations that a contained process has lost, and those that it keeps. Each test is a child
  * process, because there is no way back. */
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include "folder_bed.h"
 #include "service/daemon/contain.h"
 #include "tests/contain_calls.h"
 #include "vmm/contain.h"
 
-static char dir[] = "/tmp/contain.XXXXXX", inside[64], outside[64];
+static char inside[64], outside[64];
 
 static void setup(void)
 {
-	cr_assert(mkdtemp(dir));
-	snprintf(inside, sizeof(inside), "%s/in", dir);
-	snprintf(outside, sizeof(outside), "%s/out", dir);
+	folder_begin();
+	snprintf(inside, sizeof(inside), "%s/in", folder);
+	snprintf(outside, sizeof(outside), "%s/out", folder);
 	cr_assert(!mkdir(inside, 0700) && !mkdir(outside, 0700));
 }
 
-static void teardown(void)
-{
-	char command[64];
-
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	cr_assert_eq(system(command), 0);
-}
-
-TestSuite(contain, .init = setup, .fini = teardown);
+TestSuite(contain, .init = setup, .fini = folder_end);
 
 static bool taken[8];
 

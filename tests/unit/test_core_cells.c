@@ -1,78 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Cells: what accounts cost in memory, when that is freed, and whom a control call asks. The
- * library's allocations are wrapped and counted (CMakeLists.txt).
+ * library's allocations are counted (alloc_wrap.h).
  */
-#include <malloc.h>
-#include <pthread.h>
 #include <semaphore.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include <string.h>
+
+#include "alloc_wrap.h"
 #include "core_bed.h"
 #include "vpmu/core/internal.h"
-
-/* ---- the library's allocations --- */
-
-static long live;	     /* atomic: bytes, with malloc's own 8 for each block */
-static const void *watched;  /* atomic: a block, or NULL */
-static int watched_is_freed; /* atomic */
-
-static void *note(void *p)
-{
-	if (p)
-		__atomic_add_fetch(&live, (long)malloc_usable_size(p) + 8, __ATOMIC_RELAXED);
-	return p;
-}
-
-static void forget(void *p)
-{
-	if (p)
-		__atomic_sub_fetch(&live, (long)malloc_usable_size(p) + 8, __ATOMIC_RELAXED);
-	if (p && p == __atomic_load_n(&watched, __ATOMIC_ACQUIRE))
-		__atomic_store_n(&watched_is_freed, 1, __ATOMIC_RELEASE);
-}
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
-{
-	return note(__real_malloc(size));
-}
-
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return note(__real_calloc(n, size));
-}
-
-void *__real_realloc(void *p, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void *__wrap_realloc(void *p, size_t size)
-{
-	forget(p);
-	return note(__real_realloc(p, size));
-}
-
-int __real_posix_memalign(void **p, size_t align, size_t size);
-int __wrap_posix_memalign(void **p, size_t align, size_t size);
-int __wrap_posix_memalign(void **p, size_t align, size_t size)
-{
-	int ret = __real_posix_memalign(p, align, size);
-
-	if (!ret)
-		note(*p);
-	return ret;
-}
-
-void __real_free(void *p);
-void __wrap_free(void *p);
-void __wrap_free(void *p)
-{
-	forget(p);
-	__real_free(p);
-}
 
 static sem_t callbacks_ran;
 
@@ -96,7 +34,7 @@ static long live_now(void)
 	urcu_memb_call_rcu(&last, post);
 	while (sem_wait(&callbacks_ran))
 		;
-	return __atomic_load_n(&live, __ATOMIC_RELAXED);
+	return alloc_live;
 }
 
 /* ---- a host with many pCPUs ---- */
@@ -159,13 +97,18 @@ static void open_host(unsigned int visits)
 
 static void close_host(void)
 {
+	if (!host)
+		return;
 	for (unsigned int p = 0; p < PCPUS; p++)
 		vpmu_pcpu_switch(pcpu[p], NULL);
 	for (unsigned int i = 0; i < VMS; i++)
 		vpmu_context_fini(&ctx[i]);
 	vpmu_host_destroy(host);
+	host = NULL;
 	urcu_memb_unregister_thread();
 }
+
+TestSuite(cells, .fini = close_host);
 
 static void attach_each_vm(void)
 {
@@ -252,7 +195,6 @@ Test(cells, pcpus_that_come_and_go_leave_nothing)
 		cr_expect_eq(v.enabled_ns, 40000);
 		vpmu_consumer_del(&c[i], NULL, NULL);
 	}
-	close_host();
 }
 
 /* A guest that switches its counters on and off: no memory for rows after the first time. */
@@ -279,12 +221,31 @@ Test(cells, a_guest_that_toggles_keeps_its_rows)
 			cr_expect_eq(last.count, k ? 0 : 10);
 		}
 	}
+	vpmu_pcpu_switch(pcpu[0], NULL);
 	cr_assert_eq(vpmu_context_place(&ctx[0], pcpu[1]), 0);
 	cr_expect_null(vcpu[0]->cells, "it has no counters when it is placed elsewhere");
-	close_host();
 }
 
 /* ---- readers ---- */
+
+/* The first cell of @a is read from now on. */
+static void watch(const struct vpmu_account *a)
+{
+	alloc_watched_is_freed = false;
+	urcu_memb_read_lock();
+	alloc_watched = a->cells;
+	cr_assert(a->cells);
+}
+
+static void watched_goes_when_read(void)
+{
+	usleep(50000); /* time for a callback that does not wait for the reader */
+	cr_expect(!alloc_watched_is_freed, "still read");
+	urcu_memb_read_unlock();
+	urcu_memb_barrier();
+	cr_expect(alloc_watched_is_freed);
+	alloc_watched = NULL;
+}
 
 /* Cells that a reader may look at stay until it is done: the account's own, and those of an account
  * that is removed. */
@@ -295,19 +256,11 @@ static void stays_while_read(struct vpmu_account *a, bool remove)
 	cr_assert_eq(vpmu_consumer_add(&c, a, INSNS, NULL), 0);
 	run(0, 5);
 	vpmu_host_sync(host);
-	__atomic_store_n(&watched_is_freed, 0, __ATOMIC_RELEASE);
-	urcu_memb_read_lock();
-	__atomic_store_n(&watched, a->cells, __ATOMIC_RELEASE);
-	cr_assert(a->cells);
+	watch(a);
 	vpmu_consumer_del(&c, NULL, NULL);
 	if (remove)
 		cr_assert_eq(vpmu_account_del(a), 0);
-	usleep(50000); /* time for a callback that does not wait for the reader */
-	cr_expect(!__atomic_load_n(&watched_is_freed, __ATOMIC_ACQUIRE), "still read");
-	urcu_memb_read_unlock();
-	urcu_memb_barrier();
-	cr_expect(__atomic_load_n(&watched_is_freed, __ATOMIC_ACQUIRE));
-	__atomic_store_n(&watched, NULL, __ATOMIC_RELEASE);
+	watched_goes_when_read();
 }
 
 Test(cells, stay_while_somebody_reads)
@@ -315,7 +268,6 @@ Test(cells, stay_while_somebody_reads)
 	open_host(1);
 	stays_while_read(vm[0], false);
 	stays_while_read(tenant, false);
-	close_host();
 }
 
 Test(cells, of_a_removed_account_stay_while_somebody_reads)
@@ -333,34 +285,27 @@ Test(cells, of_a_removed_account_stay_while_somebody_reads)
 	cr_expect_eq(last.count, 2);
 	vpmu_pcpu_switch(pcpu[0], NULL);
 	vpmu_context_fini(&ctx[0]);
-	__atomic_store_n(&watched_is_freed, 0, __ATOMIC_RELEASE);
-	urcu_memb_read_lock();
-	__atomic_store_n(&watched, vcpu[0]->cells, __ATOMIC_RELEASE);
-	cr_assert(vcpu[0]->cells);
+	watch(vcpu[0]);
 	cr_assert_eq(vpmu_account_del(vcpu[0]), 0);
-	usleep(50000);
-	cr_expect(!__atomic_load_n(&watched_is_freed, __ATOMIC_ACQUIRE), "still read");
-	urcu_memb_read_unlock();
-	urcu_memb_barrier();
-	cr_expect(__atomic_load_n(&watched_is_freed, __ATOMIC_ACQUIRE));
-	__atomic_store_n(&watched, NULL, __ATOMIC_RELEASE);
+	watched_goes_when_read();
 	vpmu_consumer_del(&own, NULL, &last);
 	cr_expect_eq(last.count, 9);
 	cr_assert_eq(vpmu_account_del(vm[0]), 0);
-	close_host();
 }
 
 /* ---- whom a control call asks ---- */
 
-static unsigned int kicked(void)
+/* The pCPUs that were kicked since the last call, each once. */
+static uint64_t kicked(void)
 {
-	unsigned int n = 0;
+	uint64_t mask = 0;
 
 	for (unsigned int p = 0; p < PCPUS; p++) {
-		n += kicks[p];
+		cr_expect_leq(kicks[p], 1);
+		mask |= (uint64_t)kicks[p] << p;
 		kicks[p] = 0;
 	}
-	return n;
+	return mask;
 }
 
 static struct vpmu_account *next_some(void *arg)
@@ -378,42 +323,35 @@ Test(cells, a_control_call_asks_only_the_pcpus_concerned)
 	open_host(1); /* VM i is on pCPU i % PCPUS */
 	some[0] = vm[5];
 	some[1] = vm[6];
-	kicked();
+	memset(kicks, 0, sizeof(kicks));
 	cr_assert_eq(vpmu_consumer_add(&c, vm[3], INSNS, NULL), 0);
-	cr_expect_eq(kicks[3], 1);
-	cr_expect_eq(kicked(), 1);
+	cr_expect_eq(kicked(), 1 << 3);
 	run(3, 11);
 	vpmu_consumer_disable(&c, NULL);
-	cr_expect_eq(kicks[3], 1);
-	cr_expect_eq(kicked(), 1);
+	cr_expect_eq(kicked(), 1 << 3);
 	cr_assert_eq(vpmu_consumer_enable(&c, NULL), 0);
-	cr_expect_eq(kicked(), 1);
+	cr_expect_eq(kicked(), 1 << 3);
 	vpmu_consumer_del(&c, NULL, NULL);
-	cr_expect_eq(kicked(), 1);
+	cr_expect_eq(kicked(), 1 << 3);
 	cr_assert_eq(vpmu_consumer_add(&c, vcpu[4], INSNS, NULL), 0);
-	cr_expect_eq(kicks[4], 1, "a vCPU: where it is");
-	cr_expect_eq(kicked(), 1);
+	cr_expect_eq(kicked(), 1 << 4, "a vCPU: where it is");
 	vpmu_consumer_del(&c, NULL, NULL);
-	kicked();
+	memset(kicks, 0, sizeof(kicks));
+	vpmu_pcpu_switch(pcpu[3], NULL);
 	cr_assert_eq(vpmu_context_place(&ctx[3], pcpu[9]), 0);
 	cr_assert_eq(vpmu_consumer_add(&c, vm[3], INSNS, NULL), 0);
-	cr_expect(kicks[3] && kicks[9], "a VM: where it has been");
-	cr_expect_eq(kicked(), 2);
+	cr_expect_eq(kicked(), 1 << 3 | 1 << 9, "a VM: where it has been");
 	vpmu_consumer_del(&c, NULL, NULL);
-	kicked();
+	memset(kicks, 0, sizeof(kicks));
 	vpmu_host_sync(host);
-	cr_expect_eq(kicked(), PCPUS);
+	cr_expect_eq(kicked(), (1 << PCPUS) - 1);
 	list = some;
 	cr_assert_eq(vpmu_host_sync_some(host, next_some, &list), 0);
-	cr_expect(kicks[5] && kicks[6], "a read: where the accounts have been");
-	cr_expect_eq(kicked(), 2);
+	cr_expect_eq(kicked(), 1 << 5 | 1 << 6, "a read: where the accounts have been");
 	cr_assert_eq(vpmu_lbr_attach(vm[3], VPMU_LBR_USR | VPMU_LBR_TYPES), 0);
-	cr_expect(kicks[3] && kicks[9], "a capture: where the VM has been");
-	cr_expect_eq(kicked(), 2);
+	cr_expect_eq(kicked(), 1 << 3 | 1 << 9, "a capture: where the VM has been");
 	vpmu_lbr_detach(vm[3]);
-	cr_expect(kicks[3] && kicks[9], "its end");
-	cr_expect_eq(kicked(), 2);
-	close_host();
+	cr_expect_eq(kicked(), 1 << 3 | 1 << 9, "its end");
 }
 
 /* ---- conservation ---- */
@@ -464,44 +402,20 @@ Test(cells, conservation_finds_a_wrong_row)
 	for (int i = 0; i < 3; i++)
 		vpmu_consumer_del(&c[i], NULL, NULL);
 	cr_expect_eq(differences(), 0, "with the rows gone");
-	close_host();
-}
-
-struct owner {
-	int stop, ready;
-};
-
-static void *own(void *arg)
-{
-	struct owner *o = arg;
-
-	urcu_memb_register_thread();
-	vpmu_pcpu_online(pcpu[0]);
-	__atomic_store_n(&o->ready, 1, __ATOMIC_RELEASE);
-	while (!__atomic_load_n(&o->stop, __ATOMIC_ACQUIRE))
-		vpmu_pcpu_poll(pcpu[0]);
-	vpmu_pcpu_offline(pcpu[0]);
-	urcu_memb_unregister_thread();
-	return NULL;
 }
 
 /* An owner that only polls adds up the rows of the running account, and no others. */
 Test(cells, a_safe_point_does_not_look_at_all_cells)
 {
-	struct owner o = {0};
-	pthread_t t;
+	struct bed_owner o;
 
 	open_host(PCPUS);
 	attach_each_vm();
 	for (unsigned int i = 0; i < VMS; i += PCPUS)
 		run(i, 1000);
-	pthread_create(&t, NULL, own, &o);
-	while (!__atomic_load_n(&o.ready, __ATOMIC_ACQUIRE))
-		;
+	bed_owner_start(&o, pcpu[0]);
 	cr_expect_eq(differences(), 0);
 	cr_expect_eq(pcpu[0]->home->seen[con[0].slot], 1000, "of one VM, not of %d", VMS / PCPUS);
-	__atomic_store_n(&o.stop, 1, __ATOMIC_RELEASE);
-	pthread_join(t, NULL);
+	bed_owner_stop(&o);
 	vpmu_consumer_del_many(list, nr, NULL);
-	close_host();
 }

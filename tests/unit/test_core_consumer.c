@@ -2,22 +2,19 @@
 /*
  * Changes of a consumer under readers, at the moment that matters: after a reader has found the
  * consumer's state, and before it has the account's sum. account_sum and what allocates are wrapped
- * (see CMakeLists.txt): a test can act inside of a read, and sees every allocation.
+ * (alloc_wrap.h): a test can act inside of a read, and sees every allocation.
  */
-#include <malloc.h>
-#include <pthread.h>
 #include <semaphore.h>
-#include <stdlib.h>
 
+#include "alloc_wrap.h"
 #include "core_bed.h"
 #include "vpmu/core/internal.h"
 
-static struct vpmu_consumer c, other, peer;
+static struct vpmu_consumer *c, *other;
 
 /* Action of the next call of account_sum on this thread, once, before and after the sum. */
 static __thread void (*before_sum)(void), (*after_sum)(void);
 static __thread int skip_sums;
-static unsigned long allocations; /* atomic */
 
 void __real_account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum);
 void __wrap_account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum);
@@ -40,103 +37,63 @@ void __wrap_account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum 
 		after();
 }
 
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	return __real_malloc(size);
-}
-
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	return __real_calloc(n, size);
-}
-
-int __real_posix_memalign(void **p, size_t align, size_t size);
-int __wrap_posix_memalign(void **p, size_t align, size_t size);
-int __wrap_posix_memalign(void **p, size_t align, size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	return __real_posix_memalign(p, align, size);
-}
-
 static void setup(void)
 {
 	bed_init(&b, NULL);
-	c = other = peer = (struct vpmu_consumer){0};
-	cr_assert_eq(vpmu_consumer_add(&other, b.tenant, INSNS, NULL), 0);
+	other = bed_count(&b, b.tenant, INSNS);
 	/* While somebody else counts the key for the VM, the VM is charged when @c stops, and
 	 * after. */
-	cr_assert_eq(vpmu_consumer_add(&peer, b.vm, INSNS, NULL), 0);
+	bed_count(&b, b.vm, INSNS);
 }
 
-static void teardown(void)
-{
-	vpmu_consumer_del(&peer, NULL, NULL);
-	vpmu_consumer_del(&other, NULL, NULL);
-	bed_fini(&b);
-}
-
-TestSuite(consumer, .init = setup, .fini = teardown);
+TestSuite(consumer, .init = setup, .fini = bed_teardown);
 
 static void add(bool local)
 {
-	cr_assert_eq(vpmu_consumer_add(&c, local ? b.vcpu[0] : b.vm, INSNS, local ? b.p[0] : NULL),
-		     0);
+	c = local ? bed_own(&b, 0, INSNS) : bed_count(&b, b.vm, INSNS);
 	bed_vcpu(&b, 0, 10);
 }
 
 /* ---- a state that ends while somebody reads ---- */
 
-static void disable_local(void)
-{
-	vpmu_consumer_disable(&c, b.p[0]);
-	bed_vcpu(&b, 0, 1000);
-}
-
 static void disable(void)
 {
-	vpmu_consumer_disable(&c, NULL);
+	vpmu_consumer_disable(c, c->local ? b.p[0] : NULL);
 	bed_vcpu(&b, 0, 1000);
 }
 
 static void delete_and_reuse(void)
 {
-	vpmu_consumer_del(&c, b.p[0], NULL);
+	vpmu_consumer_del(c, b.p[0], NULL);
 	bed_vcpu(&b, 0, 1000);
-	cr_assert_eq(vpmu_consumer_add(&c, b.vcpu[2], INSNS, b.p[0]), 0);
+	cr_assert_eq(vpmu_consumer_add(c, b.vcpu[2], INSNS, b.p[0]), 0);
 	bed_vcpu(&b, 2, 3);
+}
+
+static void ends_while_read(bool local)
+{
+	add(local);
+	before_sum = disable;
+	cr_expect_eq(bed_read(c).count, 10, "counts from after the consumer was disabled");
+	cr_expect_null(before_sum, "the sum was read");
+	cr_expect_eq(bed_read(c).count, 10);
 }
 
 Test(consumer, local_end_in_the_middle_of_a_read)
 {
-	add(true);
-	before_sum = disable_local;
-	cr_expect_eq(bed_read(&c).count, 10, "counts from after the consumer was disabled");
-	cr_expect_null(before_sum, "the sum was read");
-	cr_expect_eq(bed_read(&c).count, 10);
-	vpmu_consumer_del(&c, b.p[0], NULL);
+	ends_while_read(true);
 }
 
 Test(consumer, end_in_the_middle_of_a_read)
 {
-	add(false);
-	before_sum = disable;
-	cr_expect_eq(bed_read(&c).count, 10, "counts from after the consumer was disabled");
-	cr_expect_eq(bed_read(&c).count, 10);
-	vpmu_consumer_del(&c, NULL, NULL);
+	ends_while_read(false);
 }
 
 Test(consumer, another_consumer_in_the_middle_of_a_read)
 {
 	add(true);
 	after_sum = delete_and_reuse;
-	cr_expect_eq(bed_read(&c).count, 3, "the value of the consumer that is there now");
-	vpmu_consumer_del(&c, b.p[0], NULL);
+	cr_expect_eq(bed_read(c).count, 3, "the value of the consumer that is there now");
 }
 
 /* ---- a control stop while pCPUs go on ---- */
@@ -145,7 +102,7 @@ static struct vpmu_value seen;
 
 static void read_and_go_on(void)
 {
-	seen = bed_read(&c);
+	seen = bed_read(c);
 	bed_vcpu(&b, 0, 5);
 }
 
@@ -160,10 +117,9 @@ static void go_on(void)
 Test(consumer, nobody_looks_at_a_stop)
 {
 	add(false);
-	vpmu_consumer_disable(&c, NULL);
+	vpmu_consumer_disable(c, NULL);
 	bed_vcpu(&b, 0, 1000);
-	cr_expect_eq(bed_read(&c).count, 10, "the stop leaves its value undecided");
-	vpmu_consumer_del(&c, NULL, NULL);
+	cr_expect_eq(bed_read(c).count, 10, "the stop leaves its value undecided");
 }
 
 Test(consumer, the_first_who_looks_decides)
@@ -173,22 +129,20 @@ Test(consumer, the_first_who_looks_decides)
 	add(false);
 	skip_sums = SUMS_BEFORE_CUT;
 	before_sum = read_and_go_on;
-	vpmu_consumer_del(&c, NULL, &last);
+	cr_expect_eq(bed_end(&b, c).count, 10, "less or more than what was read");
 	cr_expect_eq(seen.count, 10);
-	cr_expect_eq(last.count, 10, "less or more than what was read");
 	/* The stopper first: its sum is taken, then the account goes on. */
 	add(false);
 	skip_sums = SUMS_BEFORE_CUT;
 	after_sum = go_on;
-	vpmu_consumer_disable(&c, NULL);
-	cr_expect_eq(bed_read(&c).count, 10);
-	vpmu_consumer_del(&c, NULL, &last);
-	cr_expect_eq(last.count, 10);
+	vpmu_consumer_disable(c, NULL);
+	cr_expect_eq(bed_read(c).count, 10);
+	cr_expect_eq(bed_end(&b, c).count, 10);
 	/* A reader behind the stopper's sum: both use the reader's. */
 	add(false);
 	skip_sums = SUMS_BEFORE_CUT;
 	after_sum = read_and_go_on;
-	vpmu_consumer_del(&c, NULL, &last);
+	last = bed_end(&b, c);
 	cr_expect_eq(seen.count, last.count);
 }
 
@@ -205,7 +159,7 @@ static void *slow_reader(void *arg)
 {
 	urcu_memb_register_thread();
 	after_sum = wait_with_sum;
-	vpmu_consumer_read(&c, &slow);
+	vpmu_consumer_read(c, &slow);
 	sem_post(&reader_done);
 	urcu_memb_unregister_thread();
 	return NULL;
@@ -234,17 +188,16 @@ Test(consumer, a_reader_that_is_one_stop_late)
 	add(false);
 	skip_sums = SUMS_BEFORE_CUT;
 	before_sum = let_reader_look;
-	vpmu_consumer_disable(&c, NULL);
-	cr_expect_eq(bed_read(&c).count, 10);
-	cr_assert_eq(vpmu_consumer_enable(&c, NULL), 0);
+	vpmu_consumer_disable(c, NULL);
+	cr_expect_eq(bed_read(c).count, 10);
+	cr_assert_eq(vpmu_consumer_enable(c, NULL), 0);
 	bed_vcpu(&b, 0, 7);
 	skip_sums = SUMS_BEFORE_CUT;
 	before_sum = let_reader_go_on;
-	vpmu_consumer_disable(&c, NULL);
+	vpmu_consumer_disable(c, NULL);
 	cr_expect_eq(slow.count, 17);
-	cr_expect_eq(bed_read(&c).count, 17);
+	cr_expect_eq(bed_read(c).count, 17);
 	pthread_join(reader, NULL);
-	vpmu_consumer_del(&c, NULL, NULL);
 }
 
 /* ---- memory ---- */
@@ -252,37 +205,31 @@ Test(consumer, a_reader_that_is_one_stop_late)
 static void toggle(unsigned long n)
 {
 	for (unsigned long i = 0; i < n; i++) {
-		vpmu_consumer_disable(&c, b.p[0]);
-		cr_assert_eq(vpmu_consumer_enable(&c, b.p[0]), 0);
+		vpmu_consumer_disable(c, b.p[0]);
+		cr_assert_eq(vpmu_consumer_enable(c, b.p[0]), 0);
 	}
 }
 
 Test(consumer, toggling_a_key_in_use_allocates_nothing)
 {
-	struct vpmu_consumer fresh = {0}, third = {0};
 	unsigned long before;
 
-	cr_assert_eq(vpmu_consumer_add(&third, b.tenant, INSNS, NULL), 0);
+	bed_count(&b, b.tenant, INSNS);
 	add(true);
 	toggle(1);
-	before = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+	before = alloc_calls;
 	toggle(1000);
-	for (int i = 0; i < 1000; i++) {
-		cr_assert_eq(vpmu_consumer_add(&fresh, b.vcpu[0], INSNS, b.p[0]), 0);
-		vpmu_consumer_del(&fresh, b.p[0], NULL);
-	}
-	cr_expect_eq(__atomic_load_n(&allocations, __ATOMIC_RELAXED) - before, 0);
+	for (int i = 0; i < 1000; i++)
+		bed_end(&b, bed_own(&b, 0, INSNS));
+	cr_expect_eq(alloc_calls - before, 0);
 	/* By control, on an account that has the key in use anyway. */
-	cr_assert_eq(vpmu_consumer_add(&fresh, b.tenant, INSNS, NULL), 0);
-	before = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+	bed_count(&b, b.tenant, INSNS);
+	before = alloc_calls;
 	for (int i = 0; i < 100; i++) {
-		vpmu_consumer_disable(&other, NULL);
-		cr_assert_eq(vpmu_consumer_enable(&other, NULL), 0);
+		vpmu_consumer_disable(other, NULL);
+		cr_assert_eq(vpmu_consumer_enable(other, NULL), 0);
 	}
-	cr_expect_eq(__atomic_load_n(&allocations, __ATOMIC_RELAXED) - before, 0);
-	vpmu_consumer_del(&fresh, NULL, NULL);
-	vpmu_consumer_del(&c, b.p[0], NULL);
-	vpmu_consumer_del(&third, NULL, NULL);
+	cr_expect_eq(alloc_calls - before, 0);
 }
 
 static void *stays(void *arg)
@@ -307,13 +254,12 @@ Test(consumer, a_reader_that_stays_holds_no_memory)
 	sem_wait(&reader_has_sum);
 	add(true);
 	before = mallinfo2();
-	calls = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+	calls = alloc_calls;
 	toggle(1000000);
 	after = mallinfo2();
-	cr_expect_eq(__atomic_load_n(&allocations, __ATOMIC_RELAXED) - calls, 0);
+	cr_expect_eq(alloc_calls - calls, 0);
 	cr_expect_leq(after.uordblks + after.hblkhd, before.uordblks + before.hblkhd);
 	sem_post(&reader_may_go_on);
 	pthread_join(reader, NULL);
-	cr_expect_eq(bed_read(&c).count, 10);
-	vpmu_consumer_del(&c, b.p[0], NULL);
+	cr_expect_eq(bed_read(c).count, 10);
 }

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The emulator PMU as a host PMU: its events, modes, width and wrap, audit, its options. */
-#include <errno.h>
-
 #include "core_bed.h"
 
 static struct vpmu_emupmu sp;
+static struct vpmu_emu_tally *t;
+
+static void begin(void)
+{
+	cr_assert_eq(vpmu_emupmu_init(&sp, NULL), 0);
+	t = sp.tally;
+}
+
+TestSuite(emupmu, .init = begin);
 
 #define OPS sp.pmu.ops
 
@@ -50,7 +57,6 @@ Test(emupmu, options)
 
 Test(emupmu, eligible)
 {
-	vpmu_emupmu_init(&sp, NULL);
 	cr_assert_eq(eligible(VPMU_EV_INSTRUCTIONS, GUEST), 0x1f);
 	cr_assert_eq(eligible(VPMU_EV_CYCLES, GUEST), 0x2f);
 	cr_assert_eq(eligible(VPMU_EV_REF_CYCLES, VPMU_KEY_OS), 0x4f);
@@ -67,7 +73,6 @@ Test(emupmu, eligible)
 
 Test(emupmu, bind_refuses)
 {
-	vpmu_emupmu_init(&sp, NULL);
 	cr_assert_eq(OPS->bind(&sp.pmu, 5, INSNS), -EINVAL, "fixed 1 counts cycles");
 	cr_assert_eq(OPS->bind(&sp.pmu, 7, INSNS), -EINVAL, "no such counter");
 	cr_assert_eq(OPS->bind(&sp.pmu, 0, MISSES), -EINVAL);
@@ -110,17 +115,15 @@ Test(emupmu, modes)
 Test(emupmu, wrap_and_audit)
 {
 	struct vpmu_emupmu_opts opts = {.width = 8};
-	struct vpmu_consumer c = {0};
-	struct bed b;
+	struct vpmu_consumer *c;
 
 	bed_init(&b, &opts);
-	cr_assert_eq(vpmu_consumer_add(&c, b.tenant, INSNS, NULL), 0);
+	c = bed_count(&b, b.tenant, INSNS);
 	for (unsigned int i = 1; i <= 100; i++) {
 		bed_vcpu(&b, 0, 255); /* the most between two readings of 8 bits */
-		cr_assert_eq(bed_read(&c).count, 255 * i);
+		cr_assert_eq(bed_read(c).count, 255 * i);
 	}
 	cr_assert_eq(bed_conserved(&b), 1, "the audit does not wrap");
-	vpmu_consumer_del(&c, NULL, NULL);
 	bed_fini(&b);
 }
 
@@ -133,7 +136,6 @@ Test(emupmu, kick)
 {
 	int kicks = 0;
 
-	vpmu_emupmu_init(&sp, NULL);
 	OPS->kick(&sp.pmu); /* no callee */
 	sp.kick = count_kick;
 	sp.kick_arg = &kicks;
@@ -146,10 +148,7 @@ Test(emupmu, kick)
 Test(emupmu, sums)
 {
 	uint64_t by_mode[VPMU_EMU_MODES][VPMU_EMU_EVENTS] = {0}, seed = 1;
-	struct vpmu_emu_tally *t;
 
-	vpmu_emupmu_init(&sp, NULL);
-	t = sp.tally;
 	for (int i = 0; i < 1000; i++) {
 		uint64_t n[VPMU_EMU_EVENTS];
 		int mode, event;
@@ -220,11 +219,8 @@ Test(emupmu, svm_sets)
  * replaced, dropped by 0 and by unbind. */
 Test(emupmu, arm)
 {
-	struct vpmu_emu_tally *t;
 	const struct vpmu_emu_alarm *a;
 
-	vpmu_emupmu_init(&sp, NULL);
-	t = sp.tally;
 	vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_LOADS, 1000);
 	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_LOADS, 50);
 	cr_assert_eq(OPS->bind(&sp.pmu, 2,
@@ -260,10 +256,6 @@ Test(emupmu, arm)
 /* Several alarms: due when any is; a wrapped sum is no special case. */
 Test(emupmu, arm_several)
 {
-	struct vpmu_emu_tally *t;
-
-	vpmu_emupmu_init(&sp, NULL);
-	t = sp.tally;
 	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_CYCLES, UINT64_MAX - 2);
 	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_INSTRUCTIONS, UINT64_MAX - 2);
 	cr_assert_eq(OPS->bind(&sp.pmu, 0, INSNS), 0);
@@ -292,10 +284,8 @@ Test(emupmu, lbr_clock)
 				   .cycles = 40,
 				   .total = 9},
 			     out;
-	struct vpmu_emu_tally *t;
 
 	vpmu_emupmu_init(&sp, NULL);
-	t = sp.tally;
 	cr_assert_eq(sp.pmu.lbr_depth, VPMU_LBR_DEPTH_MAX);
 	vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_CYCLES, 10); /* less than the distance: it wraps */
 	in.e[3] = (struct vpmu_lbr_entry){1, 2, 3};

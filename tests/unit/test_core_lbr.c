@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Branch records of vCPU tasks: recorded tasks, the CPU at a switch, the right to capture,
- * and lives. Memory:
- * test_core_lbr_memory.c. Any history against a plain model: test_core_lbr_random.c.
+ * and lives. Memory: test_core_lbr_memory.c. Any history against a plain model:
+ * tests/model/test_model.c.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "lbr_bed.h"
 #include "tests/lbr_faults.h"
+#include "tests/random.h"
 
 static void setup(void)
 {
@@ -17,17 +17,6 @@ static void setup(void)
 }
 
 TestSuite(lbr, .init = setup, .fini = bed_teardown);
-
-#define P0 b.p[0]
-#define C0 (&b.ctx[0]) /* vCPUs 0 and 2 are on pCPU 0 */
-#define C2 (&b.ctx[2])
-
-/* Its guest records from now on. */
-static void guest_on(int v)
-{
-	cr_assert_eq(vpmu_lbr_guest_open(&b.ctx[v], NULL, 32), 0);
-	lbr_guest_ctl(&b, v, NULL, LBR_ALL);
-}
 
 /* vCPU @v has @n records, the newest made at @from + n - 1. */
 static void expect(int v, enum vpmu_lbr_user want, unsigned int n, uint64_t from)
@@ -53,12 +42,6 @@ static void expect_none(int v)
 	cr_assert_eq(vpmu_lbr_read(b.vcpu[v], &r, &user), -ENOENT);
 }
 
-static void branches(int p, unsigned int n, uint64_t from)
-{
-	for (unsigned int i = 0; i < n; i++)
-		lbr_branch(&b, p, from + i);
-}
-
 /* ---- the switch ---- */
 
 /* Each kind of switch has its calls and no more. */
@@ -69,8 +52,8 @@ Test(lbr, work_of_a_switch)
 	vpmu_pcpu_flush(P0);
 	vpmu_pcpu_switch(P0, NULL);
 	LBR_CALLED(0, 0, 0, 0); /* without users */
-	guest_on(0);
-	guest_on(2);
+	lbr_guest_on(&b, 0);
+	lbr_guest_on(&b, 2);
 	LBR_CALLED(0, 0, 0, 0); /* not current */
 	vpmu_pcpu_switch(P0, C0);
 	LBR_CALLED(0, 1, 0, 0);
@@ -100,42 +83,39 @@ Test(lbr, work_of_a_switch)
 /* The same on another pCPU than before, and with counters that differ. */
 Test(lbr, migration_and_counters)
 {
-	struct vpmu_consumer c = {0};
-
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	vpmu_pcpu_switch(P0, C0);
-	cr_assert_eq(vpmu_consumer_add(&c, b.vcpu[0], INSNS, P0), 0);
-	branches(0, 3, 100);
+	bed_own(&b, 0, INSNS);
+	lbr_branches(&b, 0, 3, 100);
 	vpmu_pcpu_switch(P0, NULL);
 	cr_assert(lbr_cpu_zero(&b, 0));
 	cr_assert_eq(vpmu_context_place(C0, b.p[1]), 0);
 	vpmu_pcpu_switch(b.p[1], C0);
-	branches(1, 3, 103);
-	branches(0, 5, 900); /* the host's, elsewhere */
+	lbr_branches(&b, 1, 3, 103);
+	lbr_branches(&b, 0, 5, 900); /* the host's, elsewhere */
 	vpmu_pcpu_switch(b.p[1], NULL);
 	cr_assert_eq(vpmu_context_place(C0, P0), 0);
 	vpmu_pcpu_switch(P0, C0);
-	branches(0, 3, 106);
+	lbr_branches(&b, 0, 3, 106);
 	expect(0, VPMU_LBR_GUEST, 9, 100);
-	vpmu_consumer_del(&c, P0, NULL);
 }
 
 Test(lbr, guest_disabled_keeps_its_records)
 {
 	struct vpmu_lbr_regs r;
 
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	vpmu_pcpu_switch(P0, C0);
-	branches(0, 4, 100);
+	lbr_branches(&b, 0, 4, 100);
 	lbr_guest_ctl(&b, 0, P0, 0);
-	branches(0, 4, 200);
+	lbr_branches(&b, 0, 4, 200);
 	expect(0, VPMU_LBR_GUEST, 4, 100);
 	vpmu_pcpu_switch(P0, C2);
 	vpmu_pcpu_switch(P0, C0);
 	cr_assert_eq(vpmu_lbr_guest_get(C0, P0, &r), 0);
 	cr_assert_eq(r.count, 4);
 	lbr_guest_ctl(&b, 0, P0, LBR_ALL);
-	branches(0, 2, 104);
+	lbr_branches(&b, 0, 2, 104);
 	expect(0, VPMU_LBR_GUEST, 6, 100);
 	/* The hardware stopped it: it stays so until the guest enables it. */
 	b.pmu[0].tally->lbr.ctl &= ~VPMU_LBR_EN;
@@ -159,25 +139,25 @@ Test(lbr, guest_and_capture)
 	vpmu_pcpu_switch(P0, C0);
 	cr_assert_eq(vpmu_lbr_attach(b.vcpu[0], LBR_STACK), 0);
 	cr_assert_eq(b.pmu[0].tally->lbr.ctl, LBR_STACK, "it has begun on return");
-	branches(0, 2, 100);
+	lbr_branches(&b, 0, 2, 100);
 	cr_assert_eq(vpmu_lbr_guest_open(C0, P0, 16), 0);
-	branches(0, 2, 102);
+	lbr_branches(&b, 0, 2, 102);
 	expect(0, VPMU_LBR_HOST, 4, 100);
 	lbr_guest_ctl(&b, 0, P0, LBR_ALL);
-	branches(0, 3, 200);
+	lbr_branches(&b, 0, 3, 200);
 	expect(0, VPMU_LBR_GUEST, 3, 200);
 	cr_assert_eq(vpmu_lbr_live(C0, P0, &r, &user), 0);
 	cr_assert(user == VPMU_LBR_GUEST && r.count == 3 && r.depth == 16);
 	lbr_guest_ctl(&b, 0, P0, 0);
 	cr_assert_eq(vpmu_lbr_guest_get(C0, P0, &r), 0);
 	cr_assert_eq(r.count, 3);
-	branches(0, 1, 104);
+	lbr_branches(&b, 0, 1, 104);
 	cr_assert_eq(vpmu_lbr_live(C0, P0, &r, &user), 0);
 	cr_assert(user == VPMU_LBR_HOST && r.count == 5);
 	expect(0, VPMU_LBR_HOST, 5, 100);
 	lbr_guest_ctl(&b, 0, P0, LBR_ALL);
 	vpmu_lbr_guest_close(C0, P0);
-	branches(0, 1, 105);
+	lbr_branches(&b, 0, 1, 105);
 	expect(0, VPMU_LBR_HOST, 6, 100);
 	vpmu_lbr_detach(b.vcpu[0]);
 	cr_assert(lbr_cpu_zero(&b, 0));
@@ -198,12 +178,12 @@ static unsigned int found(enum lbr_fault fault)
 	struct vpmu_lbr_regs r;
 
 	break_all(fault);
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	vpmu_pcpu_switch(P0, C0);
-	branches(0, 20, 0xa000);
+	lbr_branches(&b, 0, 20, 0xa000);
 	vpmu_pcpu_switch(P0, C2);
 	cr_assert_eq(lbr_cpu_zero(&b, 0), fault != LBR_FAULT_NO_RESET);
-	branches(0, 20, 0xb000);
+	lbr_branches(&b, 0, 20, 0xb000);
 	cr_assert_eq(vpmu_lbr_guest_open(C2, P0, 32), 0);
 	lbr_guest_ctl(&b, 2, P0, LBR_ALL);
 	cr_assert_eq(vpmu_lbr_guest_get(C2, P0, &r), 0);
@@ -223,24 +203,60 @@ Test(lbr, leak_without_reset)
 
 Test(lbr, short_without_restore)
 {
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	break_all(LBR_FAULT_NO_RESTORE);
 	for (unsigned int i = 0; i < 5; i++) {
 		vpmu_pcpu_switch(P0, C0);
-		branches(0, 2, 100 + 2 * i);
+		lbr_branches(&b, 0, 2, 100 + 2 * i);
 		vpmu_pcpu_flush(P0);
 		expect(0, VPMU_LBR_GUEST, 2, 100 + 2 * i);
 		vpmu_pcpu_switch(P0, C2);
 	}
 	break_all(LBR_FAULT_NONE);
 	vpmu_lbr_guest_close(C0, NULL);
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	for (unsigned int i = 0; i < 5; i++) {
 		vpmu_pcpu_switch(P0, C0);
-		branches(0, 2, 100 + 2 * i);
+		lbr_branches(&b, 0, 2, 100 + 2 * i);
 		vpmu_pcpu_switch(P0, C2);
 	}
 	expect(0, VPMU_LBR_GUEST, 10, 100);
+}
+
+/* Whatever is in the registers, also in entries beyond @count. */
+Test(lbr, every_bit_of_a_guests_registers_comes_back)
+{
+	uint64_t seed = 1;
+
+	lbr_guest_on(&b, 0);
+	lbr_guest_on(&b, 2);
+	for (unsigned int i = 0; i < 200; i++) {
+		struct vpmu_pcpu *p = b.p[i / 2 % 2];
+		struct vpmu_lbr_regs r = {.depth = (uint8_t)(8 + 8 * (i % 4)),
+					  .head = (uint8_t)(i % VPMU_LBR_DEPTH_MAX),
+					  .cycles = i,
+					  .total = 2 * i},
+				     got;
+		enum vpmu_lbr_user user;
+
+		r.ctl = i % 3 ? LBR_ALL : LBR_ALL & ~VPMU_LBR_EN;
+		r.count = (uint8_t)(i % (r.depth + 1u));
+		for (int e = 0; e < VPMU_LBR_DEPTH_MAX; e++)
+			r.e[e] = (struct vpmu_lbr_entry){random_split(&seed), random_split(&seed),
+							 random_split(&seed)};
+		cr_assert_eq(vpmu_context_place(C0, p), 0);
+		if (i % 5 == 0)
+			vpmu_pcpu_switch(p, C0);
+		cr_assert_eq(vpmu_lbr_guest_set(C0, p, &r), 0);
+		vpmu_pcpu_switch(p, C0);
+		cr_assert_eq(vpmu_lbr_live(C0, p, &got, &user), 0);
+		cr_assert(!memcmp(&got, &r, sizeof(r)), "%u: live", i);
+		vpmu_pcpu_switch(p, p == P0 ? C2 : NULL);
+		cr_assert_eq(vpmu_lbr_read(b.vcpu[0], &got, &user), 0);
+		cr_assert(!memcmp(&got, &r, sizeof(r)), "%u: read", i);
+		cr_assert_eq(vpmu_lbr_guest_get(C0, p, &got), 0);
+		cr_assert(!memcmp(&got, &r, sizeof(r)), "%u: get", i);
+	}
 }
 
 /* ---- captures ---- */
@@ -261,7 +277,7 @@ Test(lbr, inheritance_and_global_mode)
 	cr_assert_eq(vpmu_context_place(&late_ctx, P0), 0);
 	cr_assert_eq(lbr_usage(&b).tasks, BED_VCPUS + 1);
 	vpmu_pcpu_switch(P0, &late_ctx);
-	branches(0, 3, 500);
+	lbr_branches(&b, 0, 3, 500);
 	vpmu_pcpu_switch(P0, NULL);
 	cr_assert(lbr_cpu_zero(&b, 0), "the host's own work is no vCPU task");
 	cr_assert_eq(vpmu_lbr_read(vcpu, &r, &user), 0);
@@ -309,7 +325,11 @@ Test(lbr, one_ctl_where_they_overlap)
 
 Test(lbr, refusals)
 {
-	struct vpmu_lbr_regs r = {.ctl = LBR_ALL, .depth = 32}, bad;
+	const struct vpmu_lbr_regs bad[] = {{.ctl = 1u << 4, .depth = 32},
+					    {.ctl = LBR_ALL, .depth = 12},
+					    {.ctl = LBR_ALL, .depth = 32, .head = 32},
+					    {.ctl = LBR_ALL, .depth = 32, .count = 33}};
+	struct vpmu_lbr_regs r = {.ctl = LBR_ALL, .depth = 32}, now;
 
 	cr_assert_eq(vpmu_lbr_attach(b.vm, VPMU_LBR_CALL_STACK | VPMU_LBR_TYPES), -EINVAL);
 	cr_assert_eq(vpmu_lbr_attach(b.vm, 1u << 31), -EINVAL);
@@ -320,20 +340,10 @@ Test(lbr, refusals)
 	cr_assert_eq(lbr_usage(&b).bytes, 0);
 	cr_assert_eq(vpmu_lbr_guest_open(C0, NULL, 8), 0);
 	cr_assert_eq(vpmu_lbr_guest_open(C0, NULL, 16), 0, "open already");
-	bad = r;
-	bad.ctl = 1u << 4;
-	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad), -EINVAL);
-	bad = r;
-	bad.depth = 12;
-	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad), -EINVAL);
-	bad = r;
-	bad.head = 32;
-	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad), -EINVAL);
-	bad = r;
-	bad.count = 33;
-	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad), -EINVAL);
-	cr_assert_eq(vpmu_lbr_guest_get(C0, NULL, &bad), 0);
-	cr_assert(bad.depth == 8 && bad.ctl == 0, "nothing of that was taken");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &bad[i]), -EINVAL, "%zu", i);
+	cr_assert_eq(vpmu_lbr_guest_get(C0, NULL, &now), 0);
+	cr_assert(now.depth == 8 && now.ctl == 0, "nothing of that was taken");
 	cr_assert_eq(vpmu_lbr_guest_set(C0, NULL, &r), 0);
 }
 
@@ -357,7 +367,7 @@ Test(lbr_mixed, pcpu_without_facility)
 	vpmu_pcpu_switch(p, NULL);
 	cr_assert_eq(vpmu_context_place(C0, P0), 0);
 	vpmu_pcpu_switch(P0, C0);
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	vpmu_lbr_guest_close(C0, P0);
 	vpmu_pcpu_flush(P0);
 	vpmu_pcpu_switch(P0, C2);
@@ -381,13 +391,13 @@ Test(lbr, new_data_at_an_old_address)
 	vpmu_pcpu_switch(P0, C0);
 	cr_assert_eq(vpmu_lbr_attach(b.vcpu[0], LBR_ALL), 0);
 	old = C0->lbr.data[VPMU_LBR_HOST];
-	branches(0, 5, 100);
+	lbr_branches(&b, 0, 5, 100);
 	vpmu_lbr_detach(b.vcpu[0]);
 	urcu_memb_barrier();
 	cr_assert_eq(vpmu_lbr_attach(b.vcpu[0], LBR_ALL), 0);
 	if (C0->lbr.data[VPMU_LBR_HOST] != old)
 		cr_log_info("not the same address");
-	branches(0, 2, 200);
+	lbr_branches(&b, 0, 2, 200);
 	expect(0, VPMU_LBR_HOST, 2, 200);
 	vpmu_lbr_detach(b.vcpu[0]);
 }
@@ -404,7 +414,7 @@ Test(lbr, context_ends_and_another_begins_in_its_memory)
 		cr_assert_eq(vpmu_context_place(&other, P0), 0);
 		cr_assert_eq(vpmu_lbr_guest_open(&other, P0, 32), 0);
 		vpmu_pcpu_switch(P0, &other);
-		branches(0, 5, 100);
+		lbr_branches(&b, 0, 5, 100);
 		cr_assert_eq(other.lbr.data[VPMU_LBR_HOST]->regs.count, 0, "saved at a switch");
 		vpmu_pcpu_switch(P0, C2);
 		cr_assert_eq(other.lbr.data[VPMU_LBR_HOST]->regs.count, 5);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The memory of branch records: only while they are in use, cleared before, never too much,
  * and there for readers. */
-#include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,21 +25,6 @@ void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t at)
 
 TestSuite(lbr_memory, .init = bed_setup, .fini = bed_teardown);
 
-#define P0 b.p[0]
-#define C0 (&b.ctx[0])
-
-static void guest_on(int v)
-{
-	cr_assert_eq(vpmu_lbr_guest_open(&b.ctx[v], NULL, 32), 0);
-	lbr_guest_ctl(&b, v, NULL, LBR_ALL);
-}
-
-static void branches(int p, unsigned int n, uint64_t from)
-{
-	for (unsigned int i = 0; i < n; i++)
-		lbr_branch(&b, p, from + i);
-}
-
 static bool mapped(const void *p)
 {
 	unsigned char in_core;
@@ -52,7 +36,7 @@ static bool mapped(const void *p)
 Test(lbr_memory, memory_only_while_in_use)
 {
 	cr_assert_eq(lbr_usage(&b).bytes, 0);
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	cr_assert_eq(lbr_usage(&b).tasks, 1);
 	cr_assert_gt(lbr_usage(&b).bytes, 0);
 	cr_assert_eq(vpmu_lbr_attach(b.vm, LBR_ALL), 0);
@@ -63,7 +47,7 @@ Test(lbr_memory, memory_only_while_in_use)
 	urcu_memb_barrier();
 	cr_assert_eq(lbr_usage(&b).bytes, 0, "a grace period later it is gone");
 	/* A reader keeps it. */
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	urcu_memb_read_lock();
 	vpmu_lbr_guest_close(C0, NULL);
 	cr_assert_gt(lbr_usage(&b).bytes, 0);
@@ -77,7 +61,7 @@ Test(lbr_memory, memory_is_unmapped)
 {
 	struct vpmu_taskdata *d;
 
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	d = C0->lbr.data[VPMU_LBR_GUEST];
 	cr_assert(mapped(d));
 	vpmu_lbr_guest_close(C0, NULL);
@@ -92,11 +76,11 @@ Test(lbr_memory, reused_memory_is_empty)
 	struct vpmu_lbr_regs r;
 	enum vpmu_lbr_user user;
 
-	guest_on(2); /* so that the pool keeps its memory */
-	guest_on(0);
+	lbr_guest_on(&b, 2); /* so that the pool keeps its memory */
+	lbr_guest_on(&b, 0);
 	old = C0->lbr.data[VPMU_LBR_GUEST];
 	vpmu_pcpu_switch(P0, C0);
-	branches(0, 20, 100);
+	lbr_branches(&b, 0, 20, 100);
 	vpmu_lbr_guest_close(C0, P0);
 	urcu_memb_barrier();
 	cr_assert_eq(vpmu_lbr_attach(b.vcpu[1], LBR_ALL), 0);
@@ -125,7 +109,7 @@ Test(lbr_memory, toggling_takes_one_object)
 		if (i % 16 == 0) {
 			r.ctl = LBR_ALL;
 			cr_assert_eq(vpmu_lbr_guest_set(C0, P0, &r), 0);
-			branches(0, 3, 100);
+			lbr_branches(&b, 0, 3, 100);
 		}
 		most = lbr_usage(&b).bytes > most ? lbr_usage(&b).bytes : most;
 		vpmu_lbr_guest_close(C0, P0);
@@ -137,7 +121,7 @@ Test(lbr_memory, toggling_takes_one_object)
 	urcu_memb_barrier();
 	cr_assert_eq(lbr_usage(&b).bytes, 0);
 	/* Its context goes while it waits. */
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	vpmu_lbr_guest_close(C0, P0);
 	vpmu_pcpu_switch(P0, NULL);
 	vpmu_context_fini(C0);
@@ -180,7 +164,7 @@ Test(lbr_memory, each_close_has_a_grace_period)
 	struct stop first, before, after;
 	struct vpmu_taskdata *d;
 
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	d = C0->lbr.data[VPMU_LBR_GUEST];
 	stop_call(&first);
 	sem_wait(&first.runs);
@@ -190,7 +174,7 @@ Test(lbr_memory, each_close_has_a_grace_period)
 	sem_post(&after.go);
 	sem_post(&first.go);
 	sem_wait(&before.runs);
-	guest_on(0);
+	lbr_guest_on(&b, 0);
 	cr_assert_eq(C0->lbr.data[VPMU_LBR_GUEST], d);
 	urcu_memb_read_lock();
 	vpmu_lbr_guest_close(C0, NULL);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* More keys than counters: their assignment, its duration, and the values' quality. */
-#include <errno.h>
-
 #include "core_bed.h"
 
 TestSuite(rotate, .fini = bed_teardown);
@@ -13,25 +11,22 @@ static const enum vpmu_generic events[] = {
 /* 8 keys on 4 + 3: those of fixed counters stay, the 5 others share 4. */
 Test(rotate, eight_keys_on_seven_counters)
 {
-	struct vpmu_consumer c[8] = {0};
+	struct vpmu_consumer *c[8];
 	uint64_t total = 0;
 
-	bed_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	for (int i = 0; i < 8; i++) {
-		vpmu_key_t key = i < 7 ? vpmu_key_generic(events[i], GUEST)
-				       : vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR);
-
-		cr_assert_eq(vpmu_consumer_add(&c[i], b.vcpu[0], key, b.p[0]), 0);
-	}
+	bed_begin(NULL);
+	for (int i = 0; i < 8; i++)
+		c[i] = bed_own(&b, 0,
+			       i < 7 ? vpmu_key_generic(events[i], GUEST)
+				     : vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR));
 	for (int t = 0; t < 500; t++) {
 		bed_run(&b, 0, 100);
 		total += 100;
 		vpmu_pcpu_tick(b.p[0]);
 	}
-	cr_assert_eq(bed_host_counters(&b), 7);
+	cr_assert_eq(bed_sharing(&b).host_counters, 7);
 	for (int i = 0; i < 8; i++) {
-		struct vpmu_value v = bed_read(&c[i]);
+		struct vpmu_value v = bed_read(c[i]);
 
 		cr_assert_eq(v.enabled_ns, total);
 		if (i < 3) {
@@ -44,9 +39,6 @@ Test(rotate, eight_keys_on_seven_counters)
 		cr_assert_eq(v.count, v.running_ns, "counted while it had a counter, no more");
 		cr_assert_eq(vpmu_value_scaled(&v), total);
 	}
-	bed_conserved(&b);
-	for (int i = 0; i < 8; i++)
-		vpmu_consumer_del(&c[i], b.p[0], NULL);
 }
 
 /* ---- a host that refuses ---- */
@@ -63,14 +55,19 @@ static int refusing_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t 
 	return -ENOSPC;
 }
 
-static void refuse(vpmu_key_t key)
+static void bind_by(int (*bind)(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key))
 {
 	static struct vpmu_hostpmu_ops ops;
 
 	emu_ops = b.pmu[0].pmu.ops;
 	ops = *emu_ops;
-	ops.bind = refusing_bind;
+	ops.bind = bind;
 	b.pmu[0].pmu.ops = &ops;
+}
+
+static void refuse(vpmu_key_t key)
+{
+	bind_by(refusing_bind);
 	refused = key;
 	refusals = 0;
 }
@@ -80,27 +77,21 @@ static void refuse(vpmu_key_t key)
 Test(rotate, refused)
 {
 	struct vpmu_emupmu_opts opts = {.gp = 4, .no_default = true};
-	struct vpmu_consumer c[5] = {0};
+	struct vpmu_consumer *c[5];
 	uint64_t total = 0;
 
-	bed_init(&b, &opts);
-	refuse(vpmu_key_generic(VPMU_EV_STORES, GUEST));
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	bed_begin(&opts);
+	refuse(STORES);
 	for (int i = 0; i < 5; i++)
-		cr_assert_eq(vpmu_consumer_add(
-				     &c[i], b.vcpu[0],
-				     vpmu_key_generic(i < 4 ? events[i] : VPMU_EV_STORES, GUEST),
-				     b.p[0]),
-			     0);
+		c[i] = bed_own(&b, 0, vpmu_key_generic(i < 4 ? events[i] : VPMU_EV_STORES, GUEST));
 	for (int t = 0; t < 500; t++) {
 		bed_run(&b, 0, 50);
 		vpmu_pcpu_tick(b.p[0]);
-		bed_run(&b, 0, 50);
-		vpmu_pcpu_flush(b.p[0]);
+		bed_work(&b, 0, 50);
 		total += 100;
 	}
 	for (int i = 0; i < 5; i++) {
-		struct vpmu_value v = bed_read(&c[i]);
+		struct vpmu_value v = bed_read(c[i]);
 
 		cr_assert_eq(v.enabled_ns, total);
 		cr_assert_eq(v.running_ns, i < 4 ? total : 0, "key %d: %lu of %lu", i, v.running_ns,
@@ -115,11 +106,8 @@ Test(rotate, refused)
 		vpmu_pcpu_tick(b.p[0]);
 	}
 	for (int i = 0; i < 5; i++)
-		cr_assert_gt(bed_read(&c[i]).running_ns, total + 100 * 5000 / 2 - (i == 4) * total,
+		cr_assert_gt(bed_read(c[i]).running_ns, total + 100 * 5000 / 2 - (i == 4) * total,
 			     "key %d", i);
-	bed_conserved(&b);
-	for (int i = 0; i < 5; i++)
-		vpmu_consumer_del(&c[i], b.p[0], NULL);
 }
 
 /* The same when room for the key would have to be made: by moving a slot off a counter that counts
@@ -127,114 +115,85 @@ Test(rotate, refused)
 Test(rotate, refused_after_a_move)
 {
 	struct vpmu_emupmu_opts opts = {.gp = 1, .fixed = 1, .no_default = true};
-	struct vpmu_consumer insns = {0}, user = {0}, stores = {0};
+	struct vpmu_consumer *user;
 	struct vpmu_value v;
 
 	bed_init(&b, &opts);
-	refuse(vpmu_key_generic(VPMU_EV_STORES, GUEST));
+	refuse(STORES);
 	/* vCPU 2 has the fixed counter, so vCPU 0's instructions of user mode get the other one. */
 	vpmu_pcpu_switch(b.p[0], &b.ctx[2]);
-	cr_assert_eq(vpmu_consumer_add(&insns, b.vcpu[2], INSNS, b.p[0]), 0);
+	bed_own(&b, 2, INSNS);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	cr_assert_eq(vpmu_consumer_add(&user, b.vcpu[0],
-				       vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR),
-				       b.p[0]),
-		     0);
-	cr_assert_eq(vpmu_consumer_add(&stores, b.vcpu[0], vpmu_key_generic(VPMU_EV_STORES, GUEST),
-				       b.p[0]),
-		     0);
+	user = bed_own(&b, 0, vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR));
+	bed_own(&b, 0, STORES);
 	for (int t = 0; t < 100; t++) {
-		bed_run(&b, 0, 10);
-		vpmu_pcpu_flush(b.p[0]);
+		bed_work(&b, 0, 10);
 	}
-	v = bed_read(&user);
+	v = bed_read(user);
 	cr_assert_eq(v.count, 1000);
 	cr_assert_eq(v.running_ns, 1000);
 	cr_assert(refusals >= 1 && refusals < 20, "%u", refusals);
-	bed_conserved(&b);
-	vpmu_consumer_del(&user, b.p[0], NULL);
-	vpmu_consumer_del(&stores, b.p[0], NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[2]);
-	vpmu_consumer_del(&insns, b.p[0], NULL);
 }
 
 /* Unused counters are given back by the next tick, not before, and nothing of what they
  * counted is lost. */
 Test(rotate, unused)
 {
-	struct vpmu_consumer a = {0}, c = {0};
-	struct vpmu_value v;
+	struct vpmu_consumer *a, *c;
 
-	bed_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	cr_assert_eq(vpmu_consumer_add(&a, b.vcpu[0], INSNS, b.p[0]), 0);
-	cr_assert_eq(vpmu_consumer_add(&c, b.vcpu[0], LOADS, b.p[0]), 0);
+	bed_begin(NULL);
+	a = bed_own(&b, 0, INSNS);
+	c = bed_own(&b, 0, LOADS);
 	bed_run(&b, 0, 7);
 	vpmu_pcpu_tick(b.p[0]);
-	cr_assert_eq(bed_host_counters(&b), 2, "in use");
+	cr_assert_eq(bed_sharing(&b).host_counters, 2, "in use");
 	vpmu_pcpu_switch(b.p[0], &b.ctx[2]);
 	vpmu_pcpu_tick(b.p[0]);
-	cr_assert_eq(bed_host_counters(&b), 2, "in use, though not by who runs");
+	cr_assert_eq(bed_sharing(&b).host_counters, 2, "in use, though not by who runs");
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	vpmu_consumer_del(&c, b.p[0], &v);
-	cr_assert_eq(v.count, 7);
-	cr_assert_eq(bed_host_counters(&b), 2, "not before a tick");
+	cr_assert_eq(bed_end(&b, c).count, 7);
+	cr_assert_eq(bed_sharing(&b).host_counters, 2, "not before a tick");
 	vpmu_pcpu_tick(b.p[0]);
-	cr_assert_eq(bed_host_counters(&b), 1);
+	cr_assert_eq(bed_sharing(&b).host_counters, 1);
 	bed_conserved(&b);
-	vpmu_consumer_del(&a, b.p[0], &v);
-	cr_assert_eq(v.count, 7);
+	cr_assert_eq(bed_end(&b, a).count, 7);
 	vpmu_pcpu_tick(b.p[0]);
-	cr_assert_eq(bed_host_counters(&b), 0);
-	bed_conserved(&b);
+	cr_assert_eq(bed_sharing(&b).host_counters, 0);
 }
 
 Test(rotate, ten_keys_on_one_counter)
 {
-	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
-	struct vpmu_consumer c[10] = {0};
+	struct vpmu_consumer *c[10];
 
-	bed_init(&b, &opts);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	for (int i = 0; i < 10; i++) {
-		uint64_t mode = i < 7 ? GUEST : VPMU_KEY_USR;
-
-		cr_assert_eq(vpmu_consumer_add(&c[i], b.vcpu[0],
-					       vpmu_key_generic(events[i % 7], mode), b.p[0]),
-			     0);
-	}
+	bed_begin(&bed_one_counter);
+	for (int i = 0; i < 10; i++)
+		c[i] = bed_own(&b, 0,
+			       vpmu_key_generic(events[i % 7], i < 7 ? GUEST : VPMU_KEY_USR));
 	for (int t = 0; t < 100; t++) {
 		bed_run(&b, 0, 50);
 		vpmu_pcpu_tick(b.p[0]);
 	}
-	for (int i = 0; i < 10; i++) {
-		cr_assert_eq(bed_read(&c[i]).running_ns, 500, "key %d: %lu", i,
-			     bed_read(&c[i]).running_ns);
-		vpmu_consumer_del(&c[i], b.p[0], NULL);
-	}
+	for (int i = 0; i < 10; i++)
+		cr_assert_eq(bed_read(c[i]).running_ns, 500, "key %d: %lu", i,
+			     bed_read(c[i]).running_ns);
 }
 
 Test(rotate, enough_counters_never_rotate)
 {
-	struct vpmu_consumer c[7] = {0};
+	struct vpmu_consumer *c[7];
 
-	bed_init(&b, NULL);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	for (int i = 6; i >= 0;
-	     i--) /* GP keys first: they must not take what only others can use */
-		cr_assert_eq(vpmu_consumer_add(&c[i], b.vcpu[0], vpmu_key_generic(events[i], GUEST),
-					       b.p[0]),
-			     0);
+	bed_begin(NULL);
+	for (int i = 6; i >= 0; i--) /* GP keys first: not on what only others can use */
+		c[i] = bed_own(&b, 0, vpmu_key_generic(events[i], GUEST));
 	for (int t = 0; t < 20; t++) {
 		bed_run(&b, 0, 10);
 		vpmu_pcpu_tick(b.p[0]);
 	}
 	for (int i = 0; i < 7; i++) {
-		struct vpmu_value v = bed_read(&c[i]);
+		struct vpmu_value v = bed_read(c[i]);
 
 		cr_assert_eq(v.count, 200);
 		cr_assert_eq(v.running_ns, v.enabled_ns);
-		vpmu_consumer_del(&c[i], b.p[0], NULL);
 	}
 }
 
@@ -243,47 +202,36 @@ Test(rotate, enough_counters_never_rotate)
 Test(rotate, fixed_counters_are_preferred_and_moved_to)
 {
 	struct vpmu_emupmu_opts opts = {.gp = 1, .fixed = 2, .no_default = true};
-	struct vpmu_consumer usr = {0}, all = {0}, loads = {0};
+	struct vpmu_consumer *usr, *all, *loads;
 
-	bed_init(&b, &opts);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	cr_assert_eq(vpmu_consumer_add(&usr, b.vcpu[0],
-				       vpmu_key_generic(VPMU_EV_CYCLES, VPMU_KEY_USR), b.p[0]),
-		     0);
+	bed_begin(&opts);
+	usr = bed_own(&b, 0, vpmu_key_generic(VPMU_EV_CYCLES, VPMU_KEY_USR));
 	cr_assert(b.pmu[0].ctr[2].bound, "the fixed counter first");
-	cr_assert_eq(vpmu_consumer_add(&all, b.vcpu[0], CYCLES, b.p[0]), 0);
+	all = bed_own(&b, 0, CYCLES);
 	cr_assert(b.pmu[0].ctr[0].bound);
-	vpmu_consumer_del(&usr, b.p[0], NULL);
-	cr_assert_eq(vpmu_consumer_add(&loads, b.vcpu[0], LOADS, b.p[0]), 0);
-	bed_run(&b, 0, 10);
-	vpmu_pcpu_flush(b.p[0]);
-	bed_run(&b, 0, 10);
-	vpmu_pcpu_flush(b.p[0]);
-	cr_assert_eq(bed_read(&all).running_ns, bed_read(&all).enabled_ns);
-	cr_assert_eq(bed_read(&loads).running_ns, 20);
-	vpmu_consumer_del(&all, b.p[0], NULL);
-	vpmu_consumer_del(&loads, b.p[0], NULL);
+	bed_end(&b, usr);
+	loads = bed_own(&b, 0, LOADS);
+	bed_work(&b, 0, 10);
+	bed_work(&b, 0, 10);
+	cr_assert_eq(bed_read(all).running_ns, bed_read(all).enabled_ns);
+	cr_assert_eq(bed_read(loads).running_ns, 20);
 }
 
 /* Counters of keys that only others use go to the running account. */
 Test(rotate, unused_counters_are_taken)
 {
-	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
-	struct vpmu_consumer a = {0}, c = {0};
+	struct vpmu_consumer *a, *c;
 
-	bed_init(&b, &opts);
-	cr_assert_eq(vpmu_consumer_add(&a, b.vcpu[0], LOADS, b.p[0]), 0);
-	cr_assert_eq(vpmu_consumer_add(&c, b.vcpu[2], BRANCHES, b.p[0]), 0);
+	bed_init(&b, &bed_one_counter);
+	a = bed_own(&b, 0, LOADS);
+	c = bed_own(&b, 2, BRANCHES);
 	for (int i = 0; i < 10; i++) {
 		bed_vcpu(&b, 0, 10);
 		bed_vcpu(&b, 2, 1);
 	}
-	cr_assert_eq(bed_read(&a).count, 100);
-	cr_assert_eq(bed_read(&c).count, 10);
-	cr_assert_eq(bed_read(&c).running_ns, bed_read(&c).enabled_ns);
-	bed_conserved(&b);
-	vpmu_consumer_del(&a, b.p[0], NULL);
-	vpmu_consumer_del(&c, b.p[0], NULL);
+	cr_assert_eq(bed_read(a).count, 100);
+	cr_assert_eq(bed_read(c).count, 10);
+	cr_assert_eq(bed_read(c).running_ns, bed_read(c).enabled_ns);
 }
 
 Test(rotate, scaling)
@@ -307,21 +255,16 @@ Test(rotate, scaling)
 /* One counter. The key that is refused does not keep it from the other one. */
 Test(rotate, a_refused_bind_keeps_no_counter)
 {
-	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
-	struct vpmu_consumer c[2] = {0};
+	struct vpmu_consumer *c[2];
 
-	bed_init(&b, &opts);
+	bed_begin(&bed_one_counter);
 	refuse(LOADS);
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	cr_assert_eq(vpmu_consumer_add(&c[0], b.vcpu[0], LOADS, b.p[0]), 0);
+	c[0] = bed_own(&b, 0, LOADS);
 	cr_assert_eq(refusals, 1);
-	cr_assert_eq(vpmu_consumer_add(&c[1], b.vcpu[0], INSNS, b.p[0]), 0);
-	bed_run(&b, 0, 100);
-	vpmu_pcpu_flush(b.p[0]);
-	cr_assert_eq(bed_read(&c[1]).running_ns, 100, "the only counter is free");
-	cr_assert_eq(bed_read(&c[0]).running_ns, 0);
-	for (int i = 0; i < 2; i++)
-		vpmu_consumer_del(&c[i], b.p[0], NULL);
+	c[1] = bed_own(&b, 0, INSNS);
+	bed_work(&b, 0, 100);
+	cr_assert_eq(bed_read(c[1]).running_ns, 100, "the only counter is free");
+	cr_assert_eq(bed_read(c[0]).running_ns, 0);
 }
 
 static unsigned int binds;
@@ -335,20 +278,12 @@ static int counting_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t 
 /* Three keys on one counter: at each tick it goes to one of those that wait, which keeps it. */
 Test(rotate, who_just_got_a_counter_keeps_it)
 {
-	static struct vpmu_hostpmu_ops ops;
-	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
-	struct vpmu_consumer c[3] = {0};
+	struct vpmu_consumer *c[3];
 
-	bed_init(&b, &opts);
-	emu_ops = b.pmu[0].pmu.ops;
-	ops = *emu_ops;
-	ops.bind = counting_bind;
-	b.pmu[0].pmu.ops = &ops;
-	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	bed_begin(&bed_one_counter);
+	bind_by(counting_bind);
 	for (int i = 0; i < 3; i++)
-		cr_assert_eq(vpmu_consumer_add(&c[i], b.vcpu[0], vpmu_key_generic(events[i], GUEST),
-					       b.p[0]),
-			     0);
+		c[i] = bed_own(&b, 0, vpmu_key_generic(events[i], GUEST));
 	for (int t = 0; t < 300; t++) {
 		binds = 0;
 		vpmu_pcpu_tick(b.p[0]);
@@ -356,8 +291,6 @@ Test(rotate, who_just_got_a_counter_keeps_it)
 		bed_run(&b, 0, 10);
 	}
 	vpmu_pcpu_flush(b.p[0]);
-	for (int i = 0; i < 3; i++) {
-		cr_assert_eq(bed_read(&c[i]).running_ns, 1000);
-		vpmu_consumer_del(&c[i], b.p[0], NULL);
-	}
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(bed_read(c[i]).running_ns, 1000);
 }

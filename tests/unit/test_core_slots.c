@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Slots: shared by equal keys, kept for a return, used again when the table is full. */
-#include <errno.h>
-#include <pthread.h>
-
 #include "core_bed.h"
 #include "vpmu/charge.h"
 #include "vpmu/core/internal.h"
@@ -19,99 +16,77 @@ static vpmu_key_t nth_key(unsigned int n)
 
 Test(slots, equal_keys_share)
 {
-	struct vpmu_consumer c[3] = {0};
-	struct vpmu_sharing s;
+	struct vpmu_consumer *c[3];
 
-	cr_assert_eq(vpmu_consumer_add(&c[0], b.vcpu[0], INSNS, b.p[0]), 0);
-	cr_assert_eq(vpmu_consumer_add(&c[1], b.tenant, INSNS, NULL), 0);
-	cr_assert_eq(vpmu_consumer_add(&c[2], b.tenant,
-				       vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR), NULL),
-		     0);
-	vpmu_host_sharing(b.host, &s);
-	cr_assert_eq(s.consumers, 3);
-	cr_assert_eq(s.keys, 2, "user only is another event");
-	vpmu_consumer_disable(&c[1], NULL);
-	vpmu_host_sharing(b.host, &s);
-	cr_assert_eq(s.consumers, 2, "disabled consumers use nothing");
-	vpmu_consumer_del(&c[0], b.p[0], NULL);
-	vpmu_consumer_del(&c[1], NULL, NULL);
-	vpmu_consumer_del(&c[2], NULL, NULL);
-	vpmu_host_sharing(b.host, &s);
-	cr_assert_eq(s.consumers + s.keys, 0);
+	c[0] = bed_own(&b, 0, INSNS);
+	c[1] = bed_count(&b, b.tenant, INSNS);
+	c[2] = bed_count(&b, b.tenant, vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR));
+	cr_assert_eq(bed_sharing(&b).consumers, 3);
+	cr_assert_eq(bed_sharing(&b).keys, 2, "user only is another event");
+	vpmu_consumer_disable(c[1], NULL);
+	cr_assert_eq(bed_sharing(&b).consumers, 2, "disabled consumers use nothing");
+	for (int i = 0; i < 3; i++)
+		bed_end(&b, c[i]);
+	cr_assert_eq(bed_sharing(&b).consumers + bed_sharing(&b).keys, 0);
 }
 
 Test(slots, no_space_and_again)
 {
-	struct vpmu_consumer c[VPMU_MAX_SLOTS] = {0}, more = {0};
+	struct vpmu_consumer *c[VPMU_MAX_SLOTS], more = {0};
 
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		cr_assert_eq(vpmu_consumer_add(&c[i], b.tenant, nth_key(i), NULL), -EOPNOTSUPP);
+		c[i] = bed_cannot(&b, b.tenant, nth_key(i));
 	cr_assert_eq(vpmu_consumer_add(&more, b.tenant, nth_key(100), NULL), -ENOSPC);
 	cr_assert_eq(vpmu_consumer_add(&more, b.vcpu[0], INSNS, b.p[0]), -ENOSPC);
 	cr_assert_eq(vpmu_consumer_add(&more, b.tenant, nth_key(63), NULL), -EOPNOTSUPP,
 		     "a key in use needs no slot");
 	vpmu_consumer_del(&more, NULL, NULL);
-	vpmu_consumer_disable(&c[5], NULL);
+	vpmu_consumer_disable(c[5], NULL);
 	cr_assert_eq(vpmu_consumer_add(&more, b.vcpu[0], INSNS, b.p[0]), 0, "a slot came free");
-	cr_assert_eq(vpmu_consumer_enable(&c[5], NULL), -ENOSPC);
+	cr_assert_eq(vpmu_consumer_enable(c[5], NULL), -ENOSPC);
 	bed_vcpu(&b, 0, 12);
 	cr_assert_eq(bed_read(&more).count, 12);
 	vpmu_consumer_del(&more, b.p[0], NULL);
-	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		vpmu_consumer_del(&c[i], NULL, NULL);
 }
 
 /* I5: a slot with another key shows none of its former counts, on any pCPU. */
 Test(slots, recycled_slot_shows_nothing_of_the_past)
 {
-	struct vpmu_consumer c[VPMU_MAX_SLOTS] = {0}, insns = {0}, branches = {0};
-	unsigned int used = 0;
+	struct vpmu_consumer *insns = bed_count(&b, b.tenant, INSNS), *branches;
 
-	cr_assert_eq(vpmu_consumer_add(&insns, b.tenant, INSNS, NULL), 0);
 	bed_vcpu(&b, 0, 1000);
 	bed_vcpu(&b, 1, 1000);
 	bed_run(&b, 0, 500); /* still in the counter */
-	for (; used < VPMU_MAX_SLOTS - 1; used++)
-		cr_assert_eq(vpmu_consumer_add(&c[used], b.tenant, nth_key(used), NULL),
-			     -EOPNOTSUPP);
-	vpmu_consumer_del(&insns, NULL, NULL);
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS - 1; i++)
+		bed_cannot(&b, b.tenant, nth_key(i));
+	bed_end(&b, insns);
 	/* Only the slot of INSNS is free. */
-	cr_assert_eq(vpmu_consumer_add(&branches, b.vcpu[0], BRANCHES, b.p[0]), 0);
-	cr_assert_eq(bed_read(&branches).count, 0);
-	bed_run(&b, 0, 30);
-	vpmu_pcpu_flush(b.p[0]);
-	cr_assert_eq(bed_read(&branches).count, 30);
-	cr_assert_eq(bed_read(&branches).running_ns, 30);
+	branches = bed_own(&b, 0, BRANCHES);
+	cr_assert_eq(bed_read(branches).count, 0);
+	bed_work(&b, 0, 30);
+	cr_assert_eq(bed_read(branches).count, 30);
+	cr_assert_eq(bed_read(branches).running_ns, 30);
 	/* pCPU 1 still has the counter of the old key: the vCPU moves there. */
 	vpmu_pcpu_switch(b.p[0], NULL);
 	cr_assert_eq(vpmu_context_place(&b.ctx[0], b.p[1]), 0);
 	bed_run(&b, 1, 200);
 	vpmu_pcpu_switch(b.p[1], &b.ctx[0]);
-	bed_run(&b, 1, 4);
-	vpmu_pcpu_flush(b.p[1]);
-	cr_assert_eq(bed_read(&branches).count, 34);
-	cr_assert_eq(bed_read(&branches).running_ns, 34);
-	bed_conserved(&b);
-	vpmu_consumer_del(&branches, b.p[1], NULL);
-	while (used)
-		vpmu_consumer_del(&c[--used], NULL, NULL);
-	vpmu_pcpu_switch(b.p[1], NULL);
+	bed_work(&b, 1, 4);
+	cr_assert_eq(bed_read(branches).count, 34);
+	cr_assert_eq(bed_read(branches).running_ns, 34);
 }
 
 Test(slots, thousands_of_keys_over_time)
 {
 	for (unsigned int i = 0; i < 2000; i++) {
-		struct vpmu_consumer c = {0}, insns = {0};
+		struct vpmu_consumer *c = bed_cannot(&b, b.tenant, nth_key(i & 0xff));
+		struct vpmu_consumer *insns = bed_own(&b, 0, i & 1 ? INSNS : LOADS);
 
-		cr_assert_eq(vpmu_consumer_add(&c, b.tenant, nth_key(i & 0xff), NULL), -EOPNOTSUPP);
-		cr_assert_eq(vpmu_consumer_add(&insns, b.vcpu[0], i & 1 ? INSNS : LOADS, b.p[0]),
-			     0);
 		bed_vcpu(&b, 0, i);
-		cr_assert_eq(bed_read(&insns).count, i);
-		vpmu_consumer_del(&insns, b.p[0], NULL);
-		vpmu_consumer_del(&c, NULL, NULL);
+		cr_assert_eq(bed_read(insns).count, i);
+		bed_end(&b, insns);
+		bed_end(&b, c);
 	}
-	bed_conserved(&b);
 }
 
 /* ---- quotas: what guests may take ----------------------------------------------------------- */
@@ -140,7 +115,6 @@ static unsigned int take(vpmu_key_t (*make)(unsigned int n), unsigned int n, str
 Test(slots, guests_leave_room_for_generic_events_and_operators)
 {
 	struct vpmu_quota greedy = {.max = VPMU_MAX_SLOTS}, victim = {.max = VPMU_MAX_SLOTS};
-	struct vpmu_sharing sh;
 
 	cr_expect_eq(take(nth_key, 64, &greedy),
 		     VPMU_MAX_SLOTS - VPMU_SLOTS_OPERATORS - VPMU_SLOTS_GENERIC);
@@ -150,15 +124,12 @@ Test(slots, guests_leave_room_for_generic_events_and_operators)
 		     "INSNS is one of them, and is shared");
 	cr_expect_geq(slot_get(b.host, nth_key(0), &victim), 0, "a key in use needs no room");
 	cr_expect_eq(take(nth_generic, 24, NULL), VPMU_SLOTS_GENERIC + VPMU_SLOTS_OPERATORS);
-	vpmu_host_sharing(b.host, &sh);
-	cr_expect_eq(sh.refused, greedy.refused + victim.refused + 24 - 16);
-	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
-		b.host->slot[i].refs = 0;
+	cr_expect_eq(bed_sharing(&b).refused, greedy.refused + victim.refused + 24 - 16);
 }
 
 Test(slots, a_vm_has_a_quota_of_distinct_keys)
 {
-	struct vpmu_consumer c[4] = {0}, other = {0}, op = {0};
+	struct vpmu_consumer c[4] = {0};
 	struct vpmu_quota q = {.max = 2};
 
 	b.ctx[0].quota = b.ctx[1].quota = &q;
@@ -169,8 +140,8 @@ Test(slots, a_vm_has_a_quota_of_distinct_keys)
 	/* Keys that the VM counts already cost it nothing more, whichever vCPU counts them. */
 	cr_assert_eq(vpmu_consumer_add(&c[2], b.vcpu[0], CYCLES, b.p[0]), 0);
 	/* Neither another VM nor the operator is concerned, and their events do not help. */
-	cr_assert_eq(vpmu_consumer_add(&other, b.vcpu[2], BRANCHES, b.p[0]), 0);
-	cr_assert_eq(vpmu_consumer_add(&op, b.vm, LOADS, NULL), 0);
+	bed_own(&b, 2, BRANCHES);
+	bed_count(&b, b.vm, LOADS);
 	cr_expect_eq(vpmu_consumer_add(&c[3], b.vcpu[1], BRANCHES, b.p[1]), -EDQUOT);
 	cr_expect_eq(vpmu_consumer_add(&c[3], b.vcpu[1], LOADS, b.p[1]), -EDQUOT);
 	/* A key that no vCPU counts any more makes room. */
@@ -182,8 +153,6 @@ Test(slots, a_vm_has_a_quota_of_distinct_keys)
 	cr_expect_eq(q.refused, 5);
 	for (int i = 0; i < 4; i++)
 		vpmu_consumer_del(&c[i], b.p[i % 2 == 0 ? 0 : 1], NULL);
-	vpmu_consumer_del(&other, b.p[0], NULL);
-	vpmu_consumer_del(&op, NULL, NULL);
 	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
 		cr_expect_eq(q.refs[i], 0);
 	b.ctx[0].quota = b.ctx[1].quota = NULL;
@@ -240,23 +209,20 @@ Test(slots, a_tenant_leaves_room_for_another_vm)
 	}
 	cr_expect_eq(got, 32);
 	cr_expect_eq(take(nth_generic, 24, &victim), 24);
-	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
-		b.host->slot[i].refs = 0;
 }
 
 #define RACE_KEYS 6
 #define RACE_MAX  3
 
-static struct vpmu_quota race_tenant = {.max = RACE_MAX};
-static struct vpmu_quota race_quota = {.max = RACE_MAX};
-static struct vpmu_quota race_vms[2] = {{.max = RACE_KEYS, .parent = &race_tenant},
-					{.max = RACE_KEYS, .parent = &race_tenant}};
 static _Atomic unsigned int race_over, race_lost, race_got[RACE_KEYS];
 
 /* A vCPU that switches counters on and off. */
-static void race(unsigned int seed, struct vpmu_quota *q)
+static void *race(void *arg)
 {
+	static _Atomic unsigned int racers;
+	struct vpmu_quota *q = arg;
 	const struct vpmu_quota *limit = q->parent ? q->parent : q;
+	unsigned int seed = ++racers;
 
 	for (int i = 0; i < 200000; i++) {
 		unsigned int k = (seed = seed * 1103515245 + 12345) >> 16;
@@ -271,53 +237,40 @@ static void race(unsigned int seed, struct vpmu_quota *q)
 		race_got[k]++;
 		slot_put(b.host, slot, q);
 	}
-}
-
-static void *race_in_a_vm(void *arg)
-{
-	race((unsigned int)(uintptr_t)arg, &race_quota);
 	return NULL;
 }
 
-static void *race_in_a_tenant(void *arg)
-{
-	race((unsigned int)(uintptr_t)arg, &race_vms[(uintptr_t)arg % 2]);
-	return NULL;
-}
-
-static void run_race(void *(*fn)(void *arg))
+static void run_race(struct vpmu_quota *const q[3], const struct vpmu_quota *limit)
 {
 	pthread_t t[3];
 
-	for (uintptr_t i = 0; i < 3; i++)
-		cr_assert_eq(pthread_create(&t[i], NULL, fn, (void *)(i + 1)), 0);
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, race, q[i]), 0);
 	for (int i = 0; i < 3; i++)
 		pthread_join(t[i], NULL);
 	cr_expect_eq(race_over, 0, "more keys than the quota");
 	cr_expect_eq(race_lost, 0, "a key in use that the quota does not know");
 	for (int i = 0; i < RACE_KEYS; i++)
 		cr_expect_gt(race_got[i], 0);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		cr_expect(!limit->refs[i] && !q[0]->refs[i] && !q[1]->refs[i]);
+	cr_expect_leq(__builtin_popcountll(limit->held), RACE_MAX);
+	/* All of it can be had again. */
+	cr_expect_eq(take(nth_key, RACE_KEYS, q[0]), RACE_MAX);
 }
 
 Test(slots, a_quota_of_a_tenant_holds_while_its_vms_race)
 {
-	run_race(race_in_a_tenant);
-	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
-		cr_expect(!race_tenant.refs[i] && !race_vms[0].refs[i] && !race_vms[1].refs[i]);
-	cr_expect_leq(__builtin_popcountll(race_tenant.held), RACE_MAX);
-	cr_expect_eq(take(nth_key, RACE_KEYS, &race_vms[0]), RACE_MAX);
-	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
-		b.host->slot[i].refs = 0;
+	struct vpmu_quota tenant = {.max = RACE_MAX};
+	struct vpmu_quota vm[2] = {{.max = RACE_KEYS, .parent = &tenant},
+				   {.max = RACE_KEYS, .parent = &tenant}};
+
+	run_race((struct vpmu_quota *const[]){&vm[0], &vm[1], &vm[0]}, &tenant);
 }
 
 Test(slots, a_quota_holds_while_vcpus_race)
 {
-	run_race(race_in_a_vm);
-	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
-		cr_expect_eq(race_quota.refs[i], 0);
-	cr_expect_leq(__builtin_popcountll(race_quota.held), RACE_MAX);
-	/* All of it can be had again. */
-	cr_expect_eq(take(nth_key, RACE_KEYS, &race_quota), RACE_MAX);
-	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
-		b.host->slot[i].refs = 0;
+	struct vpmu_quota quota = {.max = RACE_MAX};
+
+	run_race((struct vpmu_quota *const[]){&quota, &quota, &quota}, &quota);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Owners of pCPUs that do not come to a safe point in time: what counts as time (vpmu/core/sync.c).
  */
-#include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>

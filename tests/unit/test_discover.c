@@ -20,28 +20,24 @@ Test(discover, qemu_comes_and_goes)
 
 Test(discover, a_vcpu_is_plugged_and_unplugged)
 {
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	bed_thread(10, 15, "CPU 2/KVM", 1500, 0, NULL);
-	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/1002,2:15/1500\n");
+	expect_seen(QEMU_WEB_VCPUS("changed", "0:11/1001,1:12/1002,2:15/1500"));
 	bed_remove(bed_path("proc/10/task/12"));
-	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,2:15/1500\n");
+	expect_seen(QEMU_WEB_VCPUS("changed", "0:11/1001,2:15/1500"));
 }
 
 /* It decides on the trust in a VM's name: a program that is only on its way to a user is
  * no user's. */
 Test(discover, whose_process_it_is)
 {
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	bed_status(10, 107, 107, 107);
-	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/1002 uid=107\n");
+	expect_seen("changed qemu web-1 uuid=" UUID
+		    " id=10/1000 cgroup=/ tenant=- socket=- vcpus=0:11/1001,1:12/1002 uid=107\n");
 	bed_status(10, 107, 0, 0);
-	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/1002 uid=-1\n");
+	expect_seen("changed qemu web-1 uuid=" UUID
+		    " id=10/1000 cgroup=/ tenant=- socket=- vcpus=0:11/1001,1:12/1002 uid=-1\n");
 	bed_status(10, 107, 107, 0);
 	expect_seen("");
 	bed_status(10, 0, 0, 0);
@@ -94,18 +90,17 @@ Test(discover, command_lines_of_qemu)
 		char want[512] = "";
 		const char *got;
 
-		bed_process(&(struct bed_process){
-			.pid = 10, .start = 1000 + i, .comm = "main", .cmdline = rows[i].args});
-		bed_thread(10, 11, "CPU 0/TCG", 1, 0, NULL);
 		if (rows[i].name)
 			snprintf(want, sizeof(want),
 				 "added qemu %s uuid=%s id=10/%zu cgroup=/ tenant=- socket=- "
 				 "vcpus=0:11/1\n",
 				 rows[i].name, bed_or(rows[i].uuid), 1000 + i);
-		got = bed_scan();
+		got = bed_visit(&(struct bed_process){.pid = 10,
+						      .start = 1000 + i,
+						      .comm = "main",
+						      .cmdline = rows[i].args},
+				"CPU 0/TCG");
 		cr_expect_str_eq(got, want, "line %d: %s: got %s", rows[i].line, rows[i].args, got);
-		bed_end(10);
-		bed_scan();
 	}
 }
 
@@ -132,43 +127,36 @@ Test(discover, hostile_names)
 		{RAW("no nul"), "no nul"},
 	};
 	char *big = malloc(2 << 20);
+	const struct bed_process p = {.pid = 10, .raw = big, .raw_len = 2 << 20};
+	const char *name;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		char want[512];
 		const char *got;
 
-		bed_process(&(struct bed_process){
-			.pid = 10, .start = 1000 + i, .raw = rows[i].raw, .raw_len = rows[i].len});
-		bed_thread(10, 11, "CPU 0/KVM", 1, 0, NULL);
 		snprintf(want, sizeof(want),
 			 "added qemu %s uuid=- id=10/%zu cgroup=/ tenant=- socket=- vcpus=0:11/1\n",
 			 rows[i].name, 1000 + i);
-		got = bed_scan();
+		got = bed_visit(&(struct bed_process){.pid = 10,
+						      .start = 1000 + i,
+						      .raw = rows[i].raw,
+						      .raw_len = rows[i].len},
+				"CPU 0/KVM");
 		cr_expect_str_eq(got, want, "line %d: got %s", rows[i].line, got);
-		bed_end(10);
-		bed_scan();
 	}
 	/* 2 MiB without a NUL, and 2 MiB of name. */
 	memset(big, 'q', 2 << 20);
-	bed_process(&(struct bed_process){.pid = 10, .raw = big, .raw_len = 2 << 20});
-	bed_thread(10, 11, "CPU 0/KVM", 1, 0, NULL);
-	expect_seen(
-		"added qemu qemu-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- vcpus=0:11/1\n");
-	bed_end(10);
-	bed_scan();
+	cr_expect_str_eq(bed_visit(&p, "CPU 0/KVM"),
+			 VM_LINE("added", "qemu qemu-10", "10/1000", "0:11/1"));
 	memcpy(big, "qemu-system-x86_64\0-name\0", 25);
-	bed_process(&(struct bed_process){.pid = 10, .raw = big, .raw_len = 2 << 20});
-	bed_thread(10, 11, "CPU 0/KVM", 1, 0, NULL);
-	cr_expect_eq(strcspn(strchr(strchr(bed_scan(), ' ') + 1, ' ') + 1, " "), 255);
+	name = strchr(strchr(bed_visit(&p, "CPU 0/KVM"), ' ') + 1, ' ') + 1;
+	cr_expect_eq(strcspn(name, " "), 255);
 	/* A name behind 100 KiB of other arguments is found. */
-	bed_end(10);
-	bed_scan();
 	memset(big, 'q', 2 << 20);
 	memcpy(big, "qemu-system-x86_64", 19);
 	memcpy(big + 100000, "\0-name\0far", 11);
-	bed_process(&(struct bed_process){.pid = 10, .raw = big, .raw_len = 2 << 20});
-	bed_thread(10, 11, "CPU 0/KVM", 1, 0, NULL);
-	expect_seen("added qemu far uuid=- id=10/1000 cgroup=/ tenant=- socket=- vcpus=0:11/1\n");
+	cr_expect_str_eq(bed_visit(&p, "CPU 0/KVM"),
+			 VM_LINE("added", "qemu far", "10/1000", "0:11/1"));
 	free(big);
 }
 
@@ -193,16 +181,14 @@ Test(discover, names_of_threads)
 		char want[32] = "vcpus=\n";
 		const char *got;
 
-		bed_process(&(struct bed_process){
-			.pid = 10, .start = 1000 + i, .cmdline = "qemu-system-arm -name web"});
-		bed_thread(10, 11, rows[i].comm, 1, 0, NULL);
 		if (rows[i].index >= 0)
 			snprintf(want, sizeof(want), "vcpus=%d:11/1\n", rows[i].index);
-		got = bed_scan();
+		got = bed_visit(&(struct bed_process){.pid = 10,
+						      .start = 1000 + i,
+						      .cmdline = "qemu-system-arm -name web"},
+				rows[i].comm);
 		cr_expect(strstr(got, want), "line %d: %s: got %s", rows[i].line, rows[i].comm,
 			  got);
-		bed_end(10);
-		bed_scan();
 	}
 }
 
@@ -210,8 +196,9 @@ Test(discover, one_thread_for_all_vcpus_says_so)
 {
 	bed_process(&(struct bed_process){.pid = 10, .cmdline = "qemu-system-arm -name web"});
 	bed_thread(10, 11, "ALL CPUs/TCG", 7, 0, NULL);
-	expect_seen("note process 10 runs all its vCPUs in one thread; it is shown as vCPU 0\n"
-		    "added qemu web uuid=- id=10/1000 cgroup=/ tenant=- socket=- vcpus=0:11/7\n");
+	expect_seen(
+		"note process 10 runs all its vCPUs in one thread; it is shown as vCPU 0\n" VM_LINE(
+			"added", "qemu web", "10/1000", "0:11/7"));
 	expect_seen("");
 }
 
@@ -237,17 +224,15 @@ Test(discover, two_vms_of_one_name_and_uuid)
 
 Test(discover, a_pid_is_used_again)
 {
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	bed_end(10);
 	bed_qemu(10, 5000, "qemu-system-x86_64 -name other");
-	expect_seen(QEMU_WEB_LINE("removed") "added qemu other uuid=- id=10/5000 cgroup=/ tenant=- "
-					     "socket=- vcpus=0:11/5001,1:12/5002\n");
+	expect_seen(QEMU_WEB_LINE("removed")
+			    VM_LINE("added", "qemu other", "10/5000", "0:11/5001,1:12/5002"));
 	/* By a process that is no VM. */
 	bed_end(10);
 	bed_process(&(struct bed_process){.pid = 10, .start = 6000, .comm = "sh", .cmdline = "sh"});
-	expect_seen("removed qemu other uuid=- id=10/5000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/5001,1:12/5002\n");
+	expect_seen(VM_LINE("removed", "qemu other", "10/5000", "0:11/5001,1:12/5002"));
 	/* And by a VM again. */
 	bed_end(10);
 	bed_qemu(10, 1000, QEMU_WEB);
@@ -256,11 +241,9 @@ Test(discover, a_pid_is_used_again)
 
 Test(discover, a_tid_is_used_again)
 {
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	bed_thread(10, 12, "CPU 1/KVM", 7777, 0, NULL);
-	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/7777\n");
+	expect_seen(QEMU_WEB_VCPUS("changed", "0:11/1001,1:12/7777"));
 }
 
 /* A shell becomes QEMU, and QEMU something else, without a new pid. */
@@ -278,8 +261,7 @@ Test(discover, a_process_executes_another_program)
 Test(discover, arguments_come_late)
 {
 	bed_qemu(10, 1000, "");
-	expect_seen("added qemu qemu-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001,1:12/1002\n");
+	expect_seen(VM_LINE("added", "qemu qemu-10", "10/1000", "0:11/1001,1:12/1002"));
 	bed_qemu(10, 1000, QEMU_WEB);
 	expect_seen(QEMU_WEB_LINE("changed"));
 	/* Arguments that were read are not read again. */
@@ -309,14 +291,12 @@ Test(discover, a_program_is_started_slowly)
 	bed_thread(20, 21, "CPU 0/TCG", 1001, 0, NULL);
 	for (int i = 0; i < 17 && !*got; i++)
 		got = bed_scan();
-	cr_expect_str_eq(got, "added qemu web-2 uuid=- id=20/1000 cgroup=/ tenant=- socket=- "
-			      "vcpus=0:21/1001\n");
+	cr_expect_str_eq(got, VM_LINE("added", "qemu web-2", "20/1000", "0:21/1001"));
 }
 
 Test(discover, a_zombie_is_no_vm)
 {
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	bed_process(
 		&(struct bed_process){.pid = 10, .state = 'Z', .threads = 1, .cmdline = QEMU_WEB});
 	expect_seen(QEMU_WEB_LINE("removed"));
@@ -333,14 +313,12 @@ Test(discover, a_zombie_is_no_vm)
 /* The copy that QEMU makes of itself to start a helper is no second VM. */
 Test(discover, a_child_of_a_vm)
 {
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	bed_process(&(struct bed_process){.pid = 20, .ppid = 10, .cmdline = QEMU_WEB});
 	expect_seen("");
 	/* A child that runs vCPUs is one. */
 	bed_thread(20, 21, "CPU 0/KVM", 1001, 0, NULL);
-	expect_seen("added qemu web-1 uuid=" UUID " id=20/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:21/1001\n");
+	expect_seen(VM_LINE_OF("added", "qemu web-1", UUID, "20/1000", "0:21/1001"));
 }
 
 /* ---- what libvirt says ---- */
@@ -366,8 +344,7 @@ Test(discover, a_list_of_one_uri_holds_up_no_other)
 
 	disc_close(bed.d);
 	bed_open(&(struct disc_opts){.proc = proc, .libvirt_uris = uris, .nr_uris = 2});
-	bed_qemu(10, 1000, QEMU_WEB);
-	bed_scan();
+	bed_web();
 	begin->what = VIRT_BEGIN;
 	begin->next = dom;
 	dom->what = VIRT_DOMAIN;
@@ -396,23 +373,14 @@ Test(discover, libvirt_is_not_installed)
 {
 	static const char *const uris[] = {"qemu:///system"};
 	char *proc = strdup(bed_path("proc"));
-	const char *got = "";
 
 	disc_close(bed.d);
 	bed_open(&(struct disc_opts){
 		.proc = proc, .libvirt_uris = uris, .nr_uris = 1, .poll_ms = 10});
-	while (!strstr(got,
-		       "note libvirt: qemu:///system: libvirt can't be loaded; domains are found "
-		       "without their names and tenants, until a restart: "
-		       "libvirt-not-installed.so: cannot open")) {
-		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);
-		got = bed_seen();
-	}
+	bed_wait("note libvirt: qemu:///system: libvirt can't be loaded; domains are found without "
+		 "their names and tenants, until a restart: libvirt-not-installed.so: cannot open");
 	bed_qemu(10, 1000, QEMU_WEB);
-	while (!strstr(got, QEMU_WEB_LINE("added"))) {
-		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);
-		got = bed_seen();
-	}
+	bed_wait(QEMU_WEB_LINE("added"));
 	free(proc);
 }
 
@@ -452,7 +420,6 @@ Test(discover, a_turn_is_bounded)
 Test(discover, a_round_is_cheap)
 {
 	char *proc = strdup(bed_path("proc"));
-	const char *got = "";
 
 	disc_close(bed.d);
 	bed_open(&(struct disc_opts){.proc = proc, .poll_ms = 10});
@@ -462,23 +429,14 @@ Test(discover, a_round_is_cheap)
 		bed_scan();
 	bed_qemu(99, 1, "qemu-system-x86_64 -name web");
 	bed.opened = 0;
-	while (!strstr(got, "added")) {
-		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);
-		got = bed_seen();
-	}
+	bed_wait("added");
 	/* That it ended takes a whole round, and the rest of the one before. */
 	bed_end(99);
-	while (!strstr(got, "removed")) {
-		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);
-		got = bed_seen();
-	}
+	bed_wait("removed");
 	cr_expect_leq(bed.opened, 3 * (800 / 8 + 20));
 	/* Each gets its turn: one of them becomes a VM. */
 	bed_qemu(500, 1000, "qemu-system-x86_64 -name late");
-	while (!strstr(got, "added qemu late")) {
-		cr_assert_geq(sd_event_run(bed.event, UINT64_MAX), 0);
-		got = bed_seen();
-	}
+	bed_wait("added qemu late");
 	free(proc);
 }
 

@@ -211,6 +211,8 @@ Test(virt, where_pids_are)
 /* ---- the test driver ---- */
 
 static virConnectPtr host;
+static virDomainPtr doms[4]; /* those of define() */
+static size_t nr_doms;
 static char *all; /* reports since setup */
 static size_t all_len;
 
@@ -238,6 +240,8 @@ static void start(void)
 static void stop(void)
 {
 	bed_stop();
+	while (nr_doms)
+		virDomainFree(doms[--nr_doms]);
 	virConnectClose(host);
 	free(all);
 }
@@ -281,7 +285,7 @@ static virDomainPtr define(const char *name, const char *uuid, const char *metad
 		 name, uuid, metadata);
 	dom = run ? virDomainCreateXML(host, xml, 0) : virDomainDefineXML(host, xml);
 	cr_assert(dom, "%s", virGetLastErrorMessage());
-	return dom;
+	return doms[nr_doms++] = dom;
 }
 
 /* Write libvirt's file of the domain @name with process @pid. */
@@ -317,17 +321,14 @@ static void expect_row(const char *want)
 /* A domain is there before discovery, and its name and tenant are libvirt's. */
 Test(libvirt, a_domain_that_runs_already)
 {
-	virDomainPtr dom;
-
 	pid_file("web", 10);
-	dom = define("web", UUID, OURS("/acme/web"), true);
+	define("web", UUID, OURS("/acme/web"), true);
 	expect_row("test:///default no no answer yet\n");
 	bed_qemu(10, 1000, WEB);
 	wait_seen(LINE("libvirt", "web", "/acme/web"));
 	expect_row("test:///default yes connected; domains that run: ");
 	bed_end(10);
 	wait_seen("removed " LINE("libvirt", "web", "/acme/web"));
-	virDomainFree(dom);
 }
 
 /* It starts, its tenant changes, it ends, is forgotten, and starts again as another process. */
@@ -348,7 +349,6 @@ Test(libvirt, events)
 	/* libvirt forgets the domain before its process ends: the process is still its. */
 	cr_assert_eq(virDomainUndefine(dom), 0);
 	cr_assert_eq(virDomainDestroy(dom), 0);
-	virDomainFree(dom);
 	pid_file("other", 20);
 	dom = define("other", "00112233-4455-6677-8899-aabbccddee00", "", true);
 	bed_qemu(20, 1000, "qemu-system-x86_64 -uuid 00112233-4455-6677-8899-aabbccddee00");
@@ -356,13 +356,11 @@ Test(libvirt, events)
 	cr_expect(!strstr(all, "id=10/1000"), "%s", all);
 	bed_end(10);
 	wait_seen("removed " LINE("libvirt", "web", "/new"));
-	virDomainFree(dom);
 	/* Again, transient. */
 	pid_file("web2", 30);
 	dom = define("web2", UUID, NOVA("1.1", NOVA_ID), true);
 	bed_qemu(30, 5000, WEB);
 	wait_seen("libvirt web2 uuid=" UUID " id=30/5000 cgroup=/ tenant=/" NOVA_ID " ");
-	virDomainFree(dom);
 }
 
 Test(libvirt, bad_metadata_is_noted_once)
@@ -378,13 +376,11 @@ Test(libvirt, bad_metadata_is_noted_once)
 	wait_seen(LINE("libvirt", "web", "-"));
 	cr_assert_eq(virDomainSuspend(dom), 0);
 	cr_assert_eq(virDomainResume(dom), 0);
-	virDomainFree(dom);
 	dom = define("last", "00112233-4455-6677-8899-aabbccddee00", OURS("/x"), true);
 	bed_qemu(20, 1000, "qemu-system-x86_64 -uuid 00112233-4455-6677-8899-aabbccddee00");
 	wait_seen("libvirt last ");
 	cr_expect_eq(nr_notes, 1);
 	expect_row("test:///default yes ");
-	virDomainFree(dom);
 }
 
 /* Anybody can start a QEMU with the UUID of somebody's domain: only libvirt's file proves the
@@ -409,7 +405,6 @@ Test(libvirt, two_processes_claim_a_domain)
 	for (int i = 0; i < 20; i++)
 		turn();
 	cr_expect(!strstr(all, "changed qemu") && !strstr(all, "id=20/1000"), "%s", all);
-	virDomainFree(dom);
 }
 
 Test(libvirt, a_uuid_alone_is_no_domain)
@@ -431,7 +426,6 @@ Test(libvirt, a_uuid_alone_is_no_domain)
 	pid_file("web", 10);
 	cr_assert_eq(virDomainSuspend(dom), 0);
 	wait_seen("changed " LINE("libvirt", "web", "/acme"));
-	virDomainFree(dom);
 }
 
 /* ---- without a connection ---- */

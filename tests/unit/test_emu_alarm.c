@@ -8,7 +8,7 @@
 TestSuite(emu_alarm, .fini = bed_end);
 
 /* Index of the first step at which @a is due. */
-static size_t due_at(const struct prog_step *steps, size_t n, const struct vpmu_emu_alarm *a)
+static size_t due_at(size_t n, const struct vpmu_emu_alarm *a)
 {
 	for (size_t i = 0; i <= n; i++) {
 		uint64_t sum = 0;
@@ -42,9 +42,9 @@ static uint64_t distance(uint64_t *rng)
 
 /* Run program @seed with up to three alarms that are armed again when they fired, and random
  * budgets; every stop must be as in the trace. */
-static void check_program(uint64_t seed, struct prog_step *steps)
+static void check_program(uint64_t seed)
 {
-	size_t n = prog_trace(seed, steps), at = 0;
+	size_t n = prog_trace(seed), at = 0;
 	unsigned int nr = 1 + seed % 3;
 	uint64_t rng = seed * 31;
 	struct bed b;
@@ -59,7 +59,7 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 		enum vmm_exit x;
 
 		for (unsigned int i = 0; i < nr; i++) {
-			size_t d = due_at(steps, n, &b.t.alarm[i * 7]);
+			size_t d = due_at(n, &b.t.alarm[i * 7]);
 
 			want = d < want ? d : want;
 		}
@@ -77,9 +77,7 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 			break;
 		if (x == VMM_EXIT_ALARM) {
 			/* Not answered: nothing runs. */
-			cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_ALARM);
-			cr_assert_eq(b.run.retired, 0);
-			cr_assert_eq(b.r.rip, steps[at].rip);
+			BED_STOPS(&b, 1000, VMM_EXIT_ALARM, 0, steps[at].rip);
 			for (unsigned int i = 0; i < nr; i++)
 				if (!vpmu_emu_alarm_left(&b.t, &b.t.alarm[i * 7]))
 					arm(&b.t, i * 7, b.t.alarm[i * 7].event,
@@ -97,24 +95,18 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 
 Test(emu_alarm, stops_where_stepping_says)
 {
-	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
-
-	cr_assert_not_null(steps);
 	for (uint64_t seed = 1; seed <= 400; seed++)
-		check_program(seed, steps);
-	free(steps);
+		check_program(seed);
 }
 
 /* Every event, every distance, on one program: nothing is left to chance. */
 Test(emu_alarm, every_distance)
 {
-	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 	uint64_t seed = 7;
 	size_t n;
 
-	cr_assert_not_null(steps);
 	do
-		n = prog_trace(++seed, steps);
+		n = prog_trace(++seed);
 	while (n < 300 || n > 800);
 	for (unsigned int ev = 0; ev < VPMU_EMU_EVENTS; ev++)
 		for (unsigned int modes = 1; modes <= 3; modes++) {
@@ -127,7 +119,7 @@ Test(emu_alarm, every_distance)
 
 				prog_start(&b, seed);
 				arm(&b.t, 3, ev, modes, left);
-				want = due_at(steps, n, &b.t.alarm[3]);
+				want = due_at(n, &b.t.alarm[3]);
 				for (;;) {
 					enum vmm_exit x = bed_run(&b, 0);
 
@@ -141,7 +133,6 @@ Test(emu_alarm, every_distance)
 				cr_assert_eq(b.r.rip, steps[at].rip);
 			}
 		}
-	free(steps);
 }
 
 BED_GUEST(g_long, "mov $100000000,%ecx\n 1: add (%rdi),%rax\n dec %rcx\n jnz 1b\n hlt");
@@ -178,9 +169,7 @@ Test(emu_alarm, behind_a_repeated_string)
 {
 	BED_START(&b, g_rep, false);
 	arm(&b.t, 0, VPMU_EMU_CYCLES, 1, 10);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
-	cr_assert_eq(b.r.rip, BED_CODE + 8);
-	cr_assert_eq(b.run.retired, 3);
+	BED_STOPS(&b, 0, VMM_EXIT_ALARM, 3, BED_CODE + 8);
 	cr_assert_eq(b.r.rcx, 0);
 }
 
@@ -192,11 +181,8 @@ Test(emu_alarm, behind_an_answered_exit)
 {
 	BED_START(&b, g_io, false);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 2);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
-	cr_assert_eq(b.run.retired, 1);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
-	cr_assert_eq(b.run.retired, 1);
-	cr_assert_eq(b.r.rip, BED_CODE + 7);
+	BED_STOPS(&b, 0, VMM_EXIT_IO, 1, BED_CODE + 5);
+	BED_STOPS(&b, 0, VMM_EXIT_ALARM, 1, BED_CODE + 7);
 	b.t.armed = 0;
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	bed_load(&b, g_io, g_io_end, false);
@@ -213,18 +199,15 @@ Test(emu_alarm, halt)
 {
 	BED_START(&b, g_idle, false);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 3);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
-	cr_assert_eq(b.r.rip, BED_CODE + 3);
+	BED_STOPS(&b, 0, VMM_EXIT_ALARM, 3, BED_CODE + 3);
 	b.t.armed = 0;
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
-	cr_assert_eq(b.run.retired, 0);
-	cr_assert_eq(b.r.rip, BED_CODE + 3);
+	BED_STOPS(&b, 0, VMM_EXIT_HLT, 0, BED_CODE + 3);
 	/* The same, but the alarm's interrupt wakes it: the handler's HLT is the next. */
 	bed_load(&b, g_idle, g_idle_end, false);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 3);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	b.t.armed = 0;
-	vmm_emu_ops.interrupt(b.v, 0x40);
+	o->interrupt(b.v, 0x40);
 	cr_assert_eq(bed_run_to_hlt(&b), 0x40);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 3, "it returns behind the HLT");
@@ -236,11 +219,9 @@ Test(emu_alarm, before_everything)
 	BED_START(&b, g_idle, false);
 	cr_assert_eq(bed_run(&b, 2), VMM_EXIT_BUDGET);
 	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 0);
-	vmm_emu_ops.interrupt(b.v, 0x40);
-	vmm_emu_ops.kick(b.v);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
-	cr_assert_eq(b.run.retired, 0);
-	cr_assert_eq(b.r.rip, BED_CODE + 2);
+	o->interrupt(b.v, 0x40);
+	o->kick(b.v);
+	BED_STOPS(&b, 0, VMM_EXIT_ALARM, 0, BED_CODE + 2);
 	b.t.armed = 0;
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_INTR, "the kick was not lost");
 	cr_assert_eq(bed_run_to_hlt(&b), 0x40);

@@ -23,11 +23,6 @@ BED_GUEST(g_no_osfxsr, ENABLE(0x40000, 7) "vucomiss %xmm1,%xmm2\n vpaddd %ymm1,%
 BED_GUEST(g_ts, ALL "mov %cr0,%rax\n or $8,%eax\n mov %rax,%cr0\n vpaddd %ymm1,%ymm2,%ymm3\n hlt");
 BED_GUEST(g_bmi, "mov $5,%eax\n blsr %eax,%ebx\n hlt");
 
-static struct emu_vcpu *vcpu(void)
-{
-	return (struct emu_vcpu *)b.v;
-}
-
 static void need(void)
 {
 	if ((vmm_simd_host() & VMM_SIMD_YMM) != VMM_SIMD_YMM)
@@ -38,21 +33,14 @@ static void need(void)
 Test(emu_avx, availability)
 {
 	need();
-	BED_START(&b, g_on, false);
-	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	bed_load(&b, g_no_xsave, g_no_xsave_end, false);
-	cr_assert_eq(bed_run_to_hlt(&b), 6);
-	bed_load(&b, g_no_avx, g_no_avx_end, false);
-	cr_assert_eq(bed_run_to_hlt(&b), 6);
-	bed_load(&b, g_no_osfxsr, g_no_osfxsr_end, false);
-	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	bed_load(&b, g_ts, g_ts_end, false);
-	cr_assert_eq(bed_run_to_hlt(&b), 7);
-	bed_load(&b, g_bmi, g_bmi_end, false);
-	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	vmm_emu_ops.get_regs(b.v, &b.r);
+	cr_assert_eq(BED_VECTOR(&b, g_on, false), -1);
+	cr_assert_eq(BED_RERUN(&b, g_no_xsave, false), 6);
+	cr_assert_eq(BED_RERUN(&b, g_no_avx, false), 6);
+	cr_assert_eq(BED_RERUN(&b, g_no_osfxsr, false), -1);
+	cr_assert_eq(BED_RERUN(&b, g_ts, false), 7);
+	cr_assert_eq(BED_RERUN(&b, g_bmi, false), -1);
+	o->get_regs(b.v, &b.r);
 	cr_assert_eq(b.r.rbx, 4);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_all, ALL "vaddps %ymm1,%ymm1,%ymm1\n vpaddd %ymm1,%ymm1,%ymm1\n "
@@ -79,11 +67,10 @@ Test(emu_avx, cpuid)
 			{.function = 7, .ebx = word & VMM_SIMD_7B}};
 
 		bed_load(&b, g_all, g_all_end, false);
-		cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 3), 0);
+		cr_assert_eq(o->set_cpuid(b.v, e, 3), 0);
 		cr_assert_eq(bed_run_to_hlt(&b), rows[i].vector, "%u", i);
 		cr_assert_eq(b.run.retired, rows[i].retired, "%u", i);
 	}
-	bed_stop(&b);
 }
 
 BED_GUEST(g_halves,
@@ -109,7 +96,6 @@ Test(emu_avx, upper_halves)
 	for (int i = 0; i < 16; i++)
 		cr_assert_eq(f->ymm_high[i].q[0] | f->ymm_high[i].q[1], 0, "%d", i);
 	cr_assert_eq(f->fx.xmm[6].q[1], ~0ULL);
-	bed_stop(&b);
 }
 
 #define END "0x3fffe0" /* 32 bytes before the end of RAM, behind which there is nothing */
@@ -132,7 +118,6 @@ Test(emu_avx, masked_elements)
 	memset(b.ram + BED_RAM - 32, 0, 32);
 	cr_assert_eq(bed_run_to_hlt(&b), 14);
 	cr_assert_eq(*bed_u64(&b, BED_RAM - 16) | *bed_u64(&b, BED_RAM - 8), 0);
-	bed_stop(&b);
 }
 
 BED_GUEST(g_lane, ALL "movl $0x1d80,(%rdi)\n vldmxcsr (%rdi)\n vpcmpeqd %ymm1,%ymm1,%ymm1\n "
@@ -143,9 +128,7 @@ BED_GUEST(g_lane, ALL "movl $0x1d80,(%rdi)\n vldmxcsr (%rdi)\n vpcmpeqd %ymm1,%y
 Test(emu_avx, exception_of_a_lane)
 {
 	need();
-	BED_START(&b, g_lane, false);
-	cr_assert_eq(bed_run_to_hlt(&b), 19);
+	cr_assert_eq(BED_VECTOR(&b, g_lane, false), 19);
 	cr_assert_eq(vcpu()->fpu.mxcsr, 0x1d84);
 	cr_assert_eq(vcpu()->fpu.fx.xmm[2].d[0], 0xbf800000, "-1");
-	bed_stop(&b);
 }

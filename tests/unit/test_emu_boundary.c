@@ -19,32 +19,41 @@ TestSuite(emu_boundary, .fini = bed_end);
 #define PML4	 0x15000ULL /* tables without the window */
 #define PDPT	 0x16000ULL
 
-/* Every program is three instructions and ends where the window's first page ends. RAX, RCX and
- * the frame at RSP name NOWHERE. */
-BED_GUEST(b_jmp, "nop\n nop\n jmp *%rax");
-BED_GUEST(b_jmpm, "nop\n nop\n jmp *(%rsp)");
-BED_GUEST(b_rel, "nop\n nop\n .byte 0xe9\n .long 0x4000");
-BED_GUEST(b_jcc, "nop\n cmp %eax,%eax\n .byte 0x0f,0x84\n .long 0x4000");
-BED_GUEST(b_not, "nop\n cmp %eax,%eax\n .byte 0x0f,0x85\n .long 0x4000");
-BED_GUEST(b_loop, "nop\n mov $1,%ecx\n .byte 0xe2,0x10");
-BED_GUEST(b_call, "nop\n nop\n call *%rax");
-BED_GUEST(b_callr, "nop\n nop\n .byte 0xe8\n .long 0x4000");
-BED_GUEST(b_ret, "nop\n nop\n ret");
-BED_GUEST(b_reti, "nop\n nop\n ret $16");
-BED_GUEST(b_lret, "nop\n nop\n lretq");
-BED_GUEST(b_iret, "nop\n nop\n iretq");
-BED_GUEST(b_syscall, "nop\n nop\n syscall");
-BED_GUEST(b_sysret, "nop\n nop\n sysretq");
-BED_GUEST(b_int, "nop\n nop\n int $0x80");
-BED_GUEST(b_nop, "nop\n nop\n nop");
-BED_GUEST(b_store, "nop\n nop\n mov %rax,(%rdi)");
-BED_GUEST(b_rep, "nop\n mov $3,%ecx\n rep stosb");
-BED_GUEST(b_cpuid, "nop\n nop\n cpuid");
-BED_GUEST(b_sti, "nop\n nop\n sti");
-BED_GUEST(b_wrmsr, "nop\n mov $0x4000,%ecx\n wrmsr");
-BED_GUEST(b_out, "nop\n nop\n out %al,$0x80");
-/* This takes away the page it is in; a NOP that is not reached follows. */
-BED_GUEST(b_cr3, "nop\n nop\n mov %rsi,%cr3\n nop");
+/* X(name, code, and the row behind them); AGAIN() with the code of one before. Every program is
+ * three instructions and ends where the window's first page ends. RAX, RCX and the frame at RSP
+ * name NOWHERE. CR3 takes away the page it is in; a NOP that is not reached follows. */
+#define ROWS(X, AGAIN)                                                                             \
+	X(jmp, "nop\n nop\n jmp *%rax", true, NOWHERE, 0, 1 + 1, true, false)                      \
+	AGAIN(jmp, , false, NOWHERE, 0, 1 + 1, true, false)                                        \
+	X(jmpm, "nop\n nop\n jmp *(%rsp)", true, NOWHERE, 0, 1 + 1, true, false)                   \
+	X(rel, "nop\n nop\n .byte 0xe9\n .long 0x4000", true, NOWHERE, 0, 1 + 2, true, false)      \
+	X(jcc, "nop\n cmp %eax,%eax\n .byte 0x0f,0x84\n .long 0x4000", true, NOWHERE, 0, 1 + 0,    \
+	  true, false)                                                                             \
+	X(not, "nop\n cmp %eax,%eax\n .byte 0x0f,0x85\n .long 0x4000", true, 0, 0, 0, false,       \
+	  false)                                                                                   \
+	X(loop, "nop\n mov $1,%ecx\n .byte 0xe2,0x10", true, 0, 0, 0, false, false)                \
+	X(call, "nop\n nop\n call *%rax", true, NOWHERE, 0, 1 + 3, true, false)                    \
+	X(callr, "nop\n nop\n .byte 0xe8\n .long 0x4000", true, NOWHERE, 0, 1 + 4, true, false)    \
+	X(ret, "nop\n nop\n ret", true, NOWHERE, 0, 1 + 5, true, false)                            \
+	X(reti, "nop\n nop\n ret $16", true, NOWHERE, 0, 1 + 5, true, false)                       \
+	X(lret, "nop\n nop\n lretq", true, NOWHERE, 0, 1 + 8, true, false)                         \
+	X(iret, "nop\n nop\n iretq", false, NOWHERE, 0, 1 + 8, true, false)                        \
+	AGAIN(iret, , true, NOWHERE, 0, 1 + 8, true, false)                                        \
+	X(syscall, "nop\n nop\n syscall", true, NOWHERE, 0, 1 + 8, true, false)                    \
+	X(sysret, "nop\n nop\n sysretq", false, NOWHERE, 0, 1 + 8, true, false)                    \
+	X(int, "nop\n nop\n int $0x80", true, NOWHERE, 0, 1 + 8, true, true)                       \
+	X(nop, "nop\n nop\n nop", true, 0, 0, 0, false, false)                                     \
+	X(store, "nop\n nop\n mov %rax,(%rdi)", true, 0, 0, 0, false, false)                       \
+	X(rep, "nop\n mov $3,%ecx\n rep stosb", true, 0, 0, 0, false, false)                       \
+	X(cpuid, "nop\n nop\n cpuid", true, 0, 0, 0, false, false)                                 \
+	X(sti, "nop\n nop\n sti", false, 0, 0, 0, false, false)                                    \
+	X(wrmsr, "nop\n mov $0x4000,%ecx\n wrmsr", false, 0, 0, 0, false, false)                   \
+	X(out, "nop\n nop\n out %al,$0x80", false, 0, 0, 0, false, false)                          \
+	X(cr3, "nop\n nop\n mov %rsi,%cr3\n nop", false, 0, 1, 0, false, false)
+
+#define ROW_CODE(name, text, ...) BED_GUEST(b_##name, text);
+#define ROW_NONE(...)
+ROWS(ROW_CODE, ROW_NONE)
 
 static const struct row {
 	const char *name;
@@ -56,50 +65,14 @@ static const struct row {
 	bool taken;	   /* a taken branch */
 	bool no_step;	   /* clears TF: no debug trap */
 } rows[] = {
-#define ROW(n, user, ...)                                                                          \
-	{                                                                                          \
-#n, b_##n, b_##n##_end, user, __VA_ARGS__                                          \
-	}
-	ROW(jmp, true, NOWHERE, 0, 1 + 1, true, false),
-	ROW(jmp, false, NOWHERE, 0, 1 + 1, true, false),
-	ROW(jmpm, true, NOWHERE, 0, 1 + 1, true, false),
-	ROW(rel, true, NOWHERE, 0, 1 + 2, true, false),
-	ROW(jcc, true, NOWHERE, 0, 1 + 0, true, false),
-	ROW(not, true, 0, 0, 0, false, false),
-	ROW(loop, true, 0, 0, 0, false, false),
-	ROW(call, true, NOWHERE, 0, 1 + 3, true, false),
-	ROW(callr, true, NOWHERE, 0, 1 + 4, true, false),
-	ROW(ret, true, NOWHERE, 0, 1 + 5, true, false),
-	ROW(reti, true, NOWHERE, 0, 1 + 5, true, false),
-	ROW(lret, true, NOWHERE, 0, 1 + 8, true, false),
-	ROW(iret, false, NOWHERE, 0, 1 + 8, true, false),
-	ROW(iret, true, NOWHERE, 0, 1 + 8, true, false),
-	ROW(syscall, true, NOWHERE, 0, 1 + 8, true, false),
-	ROW(sysret, false, NOWHERE, 0, 1 + 8, true, false),
-	ROW(int, true, NOWHERE, 0, 1 + 8, true, true),
-	ROW(nop, true, 0, 0, 0, false, false),
-	ROW(store, true, 0, 0, 0, false, false),
-	ROW(rep, true, 0, 0, 0, false, false),
-	ROW(cpuid, true, 0, 0, 0, false, false),
-	ROW(sti, false, 0, 0, 0, false, false),
-	ROW(wrmsr, false, 0, 0, 0, false, false),
-	ROW(out, false, 0, 0, 0, false, false),
-	ROW(cr3, false, 0, 1, 0, false, false),
-};
+#define ROW(n, text, ...) {#n, b_##n, b_##n##_end, __VA_ARGS__},
+	ROWS(ROW, ROW)};
 
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 
 static uint64_t target(const struct row *r)
 {
 	return r->to ? r->to : PAGE_END - r->rest;
-}
-
-static uint64_t cr2(struct bed *b)
-{
-	struct kvm_sregs s;
-
-	vmm_emu_ops.get_sregs(b->v, &s);
-	return s.cr2;
 }
 
 BED_GUEST(b_setup, "mov $0xc0000081,%ecx\n xor %eax,%eax\n mov $0x00180008,%edx\n wrmsr\n"
@@ -111,26 +84,18 @@ static void start(struct bed *b, const struct row *r)
 	uint64_t at = PAGE_END - (uint64_t)(r->end - r->code);
 	uint64_t frame[5] = {NOWHERE, BED_CS3, 2, BED_STACK, BED_SS3};
 
-	BED_START(b, b_setup, false);
-	b->r.rsi = NOWHERE;
-	vmm_emu_ops.set_regs(b->v, &b->r);
-	cr_assert_eq(bed_run_to_hlt(b), -1);
+	cr_assert_eq(BED_VECTOR(b, b_setup, false, .rsi = NOWHERE), -1);
 	*bed_u64(b, BED_PT) = BED_CODE | 7;
 	*bed_u64(b, PML4) = PDPT | 7;
 	*bed_u64(b, PDPT) = BED_PD | 7;
 	bed_gate(b, 0x80, NOWHERE, 0, 0x6e);
 	memcpy(b->ram + IRETQ, b_iretq, 2);
 	bed_load(b, b_setup, b_setup_end, r->user);
-	memcpy(b->ram + BED_CODE + (at & 0xfff), r->code, (size_t)(r->end - r->code));
+	bed_put(b, BED_CODE + (at & 0xfff), r->code, r->end);
 	memcpy(b->ram + BED_STACK - 0x100, frame, sizeof(frame));
 	memset(&b->t, 0, sizeof(b->t));
-	b->r.rip = at;
-	b->r.rax = NOWHERE;
-	b->r.rcx = NOWHERE;
-	b->r.rsi = PML4;
-	b->r.r11 = 2;
-	b->r.rsp = BED_STACK - 0x100;
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	BED_REGS(b, .rip = at, .rax = NOWHERE, .rcx = NOWHERE, .rsi = PML4, .r11 = 2,
+		 .rsp = BED_STACK - 0x100);
 }
 
 /* Run, and answer the exits. */
@@ -159,7 +124,7 @@ static void arm(struct bed *b, unsigned int event, uint64_t left)
 static void check_at(struct bed *b, const struct row *r, const char *what)
 {
 	cr_assert_eq(b->r.rip, target(r), "%s, %s: rip 0x%llx", r->name, what, b->r.rip);
-	cr_assert_eq(cr2(b), 0, "%s, %s: CR2 0x%lx", r->name, what, cr2(b));
+	cr_assert_eq(bed_sregs(b).cr2, 0, "%s, %s: CR2 0x%llx", r->name, what, bed_sregs(b).cr2);
 	cr_assert_eq(bed_total(&b->t, VPMU_EMU_INSTRUCTIONS), 3, "%s, %s", r->name, what);
 }
 
@@ -169,7 +134,7 @@ static void check_fault(struct bed *b, const struct row *r)
 	cr_assert_eq(bed_run_to_hlt(b), 14, "%s", r->name);
 	cr_assert_eq(bed_stack(b, 1), target(r), "%s: 0x%lx", r->name, bed_stack(b, 1));
 	cr_assert_eq(bed_stack(b, 3) & RF, RF, "%s", r->name);
-	cr_assert_eq(cr2(b), target(r), "%s: CR2 0x%lx", r->name, cr2(b));
+	cr_assert_eq(bed_sregs(b).cr2, target(r), "%s: CR2 0x%llx", r->name, bed_sregs(b).cr2);
 	cr_assert_eq(bed_total(&b->t, VPMU_EMU_INSTRUCTIONS), 4, "%s: and the HLT", r->name);
 }
 
@@ -207,10 +172,10 @@ Test(emu_boundary, an_nmi)
 		cr_assert_eq(go(&b, 0), VMM_EXIT_ALARM, "%s", r->name);
 		b.t.armed = 0;
 		bed_gate(&b, 2, IRETQ, 0, 0xe);
-		cr_assert_eq(vmm_emu_ops.nmi(b.v), 0);
+		cr_assert_eq(o->nmi(b.v), 0);
 		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET, "%s", r->name);
 		cr_assert_eq(b.r.rip, target(r), "%s: 0x%llx behind the IRETQ", r->name, b.r.rip);
-		cr_assert_eq(cr2(&b), 0, "%s", r->name);
+		cr_assert_eq(bed_sregs(&b).cr2, 0, "%s", r->name);
 		cr_assert_eq(bed_run_to_hlt(&b), 14, "%s", r->name);
 		cr_assert_eq(bed_stack(&b, 1), target(r), "%s", r->name);
 	}
@@ -245,11 +210,11 @@ Test(emu_boundary, a_debug_trap)
 			b.r.r11 = 2 | TF; /* SYSRET traps when TF is set behind it */
 			if (r->code == b_rep)
 				b.r.rcx = 1; /* else a trap behind each iteration */
-			vmm_emu_ops.set_regs(b.v, &b.r);
+			o->set_regs(b.v, &b.r);
 			if (returns)
 				bed_gate(&b, 1, IRETQ, 0, 0xe);
 			cr_assert_eq(go(&b, 1), VMM_EXIT_BUDGET, "%s", r->name);
-			cr_assert_eq(cr2(&b), 0, "%s: the trap comes first", r->name);
+			cr_assert_eq(bed_sregs(&b).cr2, 0, "%s: the trap comes first", r->name);
 			if (!returns && !r->no_step) {
 				cr_assert_eq(b.r.rip, BED_HANDLERS + 1, "%s: rip 0x%llx", r->name,
 					     b.r.rip);
@@ -312,11 +277,10 @@ Test(emu_boundary, an_instruction_across_pages)
 			arm(&b, VPMU_EMU_INSTRUCTIONS, 1);
 		cr_assert_eq(bed_run(&b, alarm ? 0 : 1), alarm ? VMM_EXIT_ALARM : VMM_EXIT_BUDGET);
 		cr_assert_eq(b.r.rip, PAGE_END - 4);
-		cr_assert_eq(cr2(&b), 0);
+		cr_assert_eq(bed_sregs(&b).cr2, 0);
 		b.t.armed = 0;
-		cr_assert_eq(bed_run_to_hlt(&b), 14);
-		cr_assert_eq(bed_stack(&b, 1), PAGE_END - 4);
-		cr_assert_eq(cr2(&b), PAGE_END);
+		BED_FAULTS(&b, 14, 0x14, PAGE_END - 4);
+		cr_assert_eq(bed_sregs(&b).cr2, PAGE_END);
 	}
 }
 
@@ -331,7 +295,7 @@ Test(emu_boundary, an_interrupted_branch_goes_where_it_went)
 	bed_gate(&b, 2, IRETQ, 0, 0xe);
 	cr_assert_eq(bed_run(&b, 2), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rip, BED_CODE);
-	cr_assert_eq(vmm_emu_ops.nmi(b.v), 0);
+	cr_assert_eq(o->nmi(b.v), 0);
 	cr_assert_eq(bed_run(&b, 1 + 1000), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rax, 1 + 500);
 	cr_assert_eq(b.r.rsp, BED_STACK);

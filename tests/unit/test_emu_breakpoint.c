@@ -61,7 +61,7 @@ static void resume(struct bed *b, bool rf)
 	r.rsp = bed_stack(b, 3);
 	if (bed_stack(b, 1) & 3)
 		bed_set_mode(b, b->v, true);
-	cr_assert_eq(vmm_emu_ops.set_regs(b->v, &r), 0);
+	cr_assert_eq(o->set_regs(b->v, &r), 0);
 }
 
 /* ---- the registers ---- */
@@ -72,46 +72,29 @@ BED_GUEST(g_dr4, "mov %rax,%db4\n hlt");
 BED_GUEST(g_dr5, "mov %db5,%rbx\n hlt");
 BED_GUEST(g_dr0, "mov %rax,%dr0\n mov %dr0,%rbx\n hlt");
 
-static int with_rax(struct bed *b, uint64_t rax)
-{
-	b->r.rax = rax;
-	vmm_emu_ops.set_regs(b->v, &b->r);
-	return bed_run_to_hlt(b);
-}
-
 Test(emu_breakpoint, registers)
 {
-	struct kvm_sregs s;
-
-	BED_START(&b, g_dr7, false); /* every field that is not reserved */
-	cr_assert_eq(with_rax(&b, 0xffff03ff), -1);
+	/* every field that is not reserved */
+	cr_assert_eq(BED_VECTOR(&b, g_dr7, false, .rax = 0xffff03ff), -1);
 	cr_assert_eq(b.r.rbx, 0xffff07ff);
-	bed_load(&b, g_dr7, g_dr7_end, false);
-	cr_assert_eq(with_rax(&b, 0), -1);
+	cr_assert_eq(BED_RERUN(&b, g_dr7, false), -1);
 	cr_assert_eq(b.r.rbx, 0x400);
-	bed_load(&b, g_dr7, g_dr7_end, false);
-	cr_assert_eq(with_rax(&b, 1ULL << 32), 13);
-	bed_load(&b, g_dr6, g_dr6_end, false);
-	cr_assert_eq(with_rax(&b, 0), -1);
+	cr_assert_eq(BED_RERUN(&b, g_dr7, false, .rax = 1ULL << 32), 13);
+	cr_assert_eq(BED_RERUN(&b, g_dr6, false), -1);
 	cr_assert_eq(b.r.rbx, DR6);
-	bed_load(&b, g_dr6, g_dr6_end, false);
-	cr_assert_eq(with_rax(&b, 1ULL << 63), 13);
-	bed_load(&b, g_dr0, g_dr0_end, false); /* all 64 bits, also of no canonical address */
-	cr_assert_eq(with_rax(&b, 0x8123456789abcdef), -1);
+	cr_assert_eq(BED_RERUN(&b, g_dr6, false, .rax = 1ULL << 63), 13);
+	/* all 64 bits, also of no canonical address */
+	cr_assert_eq(BED_RERUN(&b, g_dr0, false, .rax = 0x8123456789abcdef), -1);
 	cr_assert_eq(b.r.rbx, 0x8123456789abcdef);
 	/* DR4 and DR5 are DR6 and DR7, but not with CR4.DE. */
-	bed_load(&b, g_dr4, g_dr4_end, false);
-	cr_assert_eq(with_rax(&b, 0xf), -1);
+	cr_assert_eq(BED_RERUN(&b, g_dr4, false, .rax = 0xf), -1);
 	cr_assert_eq(cpu(&b)->dr[6], DR6 | 0xf);
 	for (int read = 0; read < 2; read++) {
 		bed_load(&b, read ? g_dr5 : g_dr4, read ? g_dr5_end : g_dr4_end, false);
-		vmm_emu_ops.get_sregs(b.v, &s);
-		s.cr4 |= 8;
-		vmm_emu_ops.set_sregs(b.v, &s);
-		cr_assert_eq(with_rax(&b, 0), 6);
+		BED_SREGS(&b, s.cr4 |= 8);
+		cr_assert_eq(bed_run_to_hlt(&b), 6);
 	}
-	bed_load(&b, g_dr7, g_dr7_end, true);
-	cr_assert_eq(with_rax(&b, 0), 13, "CPL 3");
+	cr_assert_eq(BED_RERUN(&b, g_dr7, true), 13, "CPL 3");
 }
 
 /* DR7.GD: any access is a fault with BD, which pushes RF and clears GD. */
@@ -182,8 +165,7 @@ Test(emu_breakpoint, page_that_hot_code_enters)
 	memcpy(b.ram + leaf, g_leaf, 5);
 	for (int round = 0; round < 3; round++) {
 		bed_load(&b, g_far, g_far_end, false);
-		b.r.rbx = leaf;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rbx = leaf);
 		cpu(&b)->dr[7] = DR7;
 		emu_debug_update(cpu(&b));
 		cr_assert_eq(bed_run(&b, 1 + 6 * 60), VMM_EXIT_BUDGET);
@@ -204,8 +186,7 @@ Test(emu_breakpoint, page_that_hot_code_enters)
 #define UD_IRETQ (PROG_KERNEL + 0x108) /* of a fault, so it loads RF */
 
 /* The breakpoints that instruction @at meets. */
-static unsigned int met(const struct prog_step *steps, size_t at, const uint64_t where[4],
-			unsigned int enabled)
+static unsigned int met(size_t at, const uint64_t where[4], unsigned int enabled)
 {
 	unsigned int bits = 0;
 
@@ -219,9 +200,9 @@ static unsigned int met(const struct prog_step *steps, size_t at, const uint64_t
 
 /* Programs with random instruction breakpoints stop as in stepping, with the same counts; in
  * slices, with an alarm, and while they are stepped. */
-static uint64_t check_program(uint64_t seed, struct prog_step *steps)
+static uint64_t check_program(uint64_t seed)
 {
-	size_t n = prog_trace(seed, steps), at = 0;
+	size_t n = prog_trace(seed), at = 0;
 	unsigned int enabled = 15u & ~(1u << seed % 8);
 	uint64_t rng = seed * 77, hits = 0, where[4];
 	bool passed = false;
@@ -241,7 +222,7 @@ static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 		enum vmm_exit x;
 		uint64_t ran;
 
-		while (want < n && !(bits = met(steps, want, where, enabled)))
+		while (want < n && !(bits = met(want, where, enabled)))
 			want++;
 		x = bed_run(&b, random_split(&rng) % 2 ? 1000000 : 1 + random_split(&rng) % 30);
 		ran = b.run.retired;
@@ -254,9 +235,9 @@ static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 			cpu(&b)->dr[6] = DR6;
 			*bed_u64(&b, b.r.rsp + 16) |= RF;
 			hits++;
-			vmm_emu_ops.set_regs(b.v, &b.r); /* HLT is over */
+			o->set_regs(b.v, &b.r); /* HLT is over */
 			b.run.budget = 1;
-			cr_assert_eq(vmm_emu_ops.run(b.v, &b.run), 0); /* IRETQ */
+			cr_assert_eq(o->run(b.v, &b.run), 0); /* IRETQ */
 			cr_assert_eq(b.run.retired, 1);
 			passed = true;
 			continue;
@@ -284,14 +265,11 @@ static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 
 Test(emu_breakpoint, programs)
 {
-	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 	uint64_t hits = 0;
 
-	cr_assert_not_null(steps);
 	for (uint64_t seed = 1; seed <= 300; seed++)
-		hits += check_program(seed, steps);
+		hits += check_program(seed);
 	cr_assert_gt(hits, 3000, "only %lu", hits);
-	free(steps);
 }
 
 BED_GUEST(g_iret, "iretq");
@@ -305,11 +283,10 @@ Test(emu_breakpoint, order)
 		BED_START(&b, g_iret, false);
 		frame[2] = 2 | IF | (kind == 2 ? RF : 0);
 		memcpy(b.ram + BED_STACK - 0x100, frame, sizeof(frame));
-		b.r.rsp = BED_STACK - 0x100;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rsp = BED_STACK - 0x100);
 		set(&b, 0, BED_WIN, X, LEN1);
 		if (kind == 1)
-			vmm_emu_ops.interrupt(b.v, 0x40);
+			o->interrupt(b.v, 0x40);
 		cr_assert_eq(bed_run_to_hlt(&b), kind == 0 ? 1 : kind == 1 ? 0x40 : 14);
 		cr_assert_eq(cpu(&b)->dr[6], kind ? DR6 : DR6 | 1);
 		cr_assert_eq(bed_stack(&b, kind == 2), BED_WIN);
@@ -325,22 +302,19 @@ Test(emu_breakpoint, iretq_loads_rf)
 	BED_START(&b, g_iret, false);
 	memset(b.ram + BED_DATA, 0x90, 16);
 	memcpy(b.ram + BED_STACK - 0x100, frame, sizeof(frame));
-	b.r.rsp = BED_STACK - 0x100;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsp = BED_STACK - 0x100);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rflags, 2 | IF | RF);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rflags, 2 | IF);
 	bed_load(&b, g_iret, g_iret_end, false);
-	b.r.rsp = BED_STACK - 0x100;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsp = BED_STACK - 0x100);
 	cr_assert_eq(bed_run(&b, 3), VMM_EXIT_BUDGET); /* in one slice */
 	cr_assert_eq(b.r.rflags, 2 | IF);
 	bed_load(&b, g_iret, g_iret_end, false);
-	b.r.rsp = BED_STACK - 0x100;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsp = BED_STACK - 0x100);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
-	vmm_emu_ops.nmi(b.v);
+	o->nmi(b.v);
 	cr_assert_eq(bed_run_to_hlt(&b), 2);
 	cr_assert_eq(bed_stack(&b, 2), 2 | IF | RF);
 }
@@ -361,8 +335,7 @@ Test(emu_breakpoint, data)
 				bool hit;
 
 				BED_START(&b, g_data, off & 1);
-				b.r.rdi = BED_DATA + 0xff2;
-				vmm_emu_ops.set_regs(b.v, &b.r);
+				BED_REGS(&b, .rdi = BED_DATA + 0xff2);
 				set(&b, 1, at, type, len);
 				base = at & -(uint64_t)bytes[len];
 				hit = base < BED_DATA + 0xff6 &&
@@ -392,9 +365,8 @@ Test(emu_breakpoint, page_that_hot_code_accesses)
 	struct vmm_engine_vcpu *other;
 
 	BED_START(&b, g_hot, false);
-	cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 1, &other), 0);
-	b.r.rsi = BED_DATA + 0x100;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	cr_assert_eq(o->vcpu_create(b.vm, 1, &other), 0);
+	BED_REGS(&b, .rsi = BED_DATA + 0x100);
 	((struct emu_vcpu *)other)->dr[0] = BED_DATA;
 	((struct emu_vcpu *)other)->dr[7] |= field(0, RW, LEN8);
 	emu_debug_update((struct emu_vcpu *)other);
@@ -409,7 +381,7 @@ Test(emu_breakpoint, page_that_hot_code_accesses)
 		resume(&b, false);
 	}
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	vmm_emu_ops.vcpu_destroy(other);
+	o->vcpu_destroy(other);
 }
 
 BED_GUEST(g_stos, "rep stosb\n hlt");
@@ -419,13 +391,9 @@ BED_GUEST(g_push, "pushq (%rdi)\n nop\n hlt");
  * 1. */
 static void watch_string(bool intel)
 {
-	struct bed b;
-
 	BED_START(&b, g_stos, true);
-	if (intel)
-		bed_intel(&b);
-	b.r.rcx = 300;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	bed_intel(&b, intel);
+	BED_REGS(&b, .rcx = 300);
 	set(&b, 0, BED_DATA + 100, W, LEN2);
 	set(&b, 3, BED_DATA + 299, RW, LEN1);
 	for (uint64_t i = 0; i < 2; i++) {
@@ -439,7 +407,6 @@ static void watch_string(bool intel)
 	cr_assert_eq(bed_stack(&b, 2), 2);
 	cr_assert_eq(b.t.ev[1][VPMU_EMU_INSTRUCTIONS], 1);
 	cr_assert_eq(b.t.ev[1][VPMU_EMU_STORES], 1);
-	bed_stop(&b);
 }
 
 Test(emu_breakpoint, string)
@@ -453,18 +420,14 @@ Test(emu_breakpoint, string)
 Test(emu_breakpoint, faults_and_deliveries)
 {
 	BED_START(&b, g_push, false);
-	b.r.rsp = BED_WIN + 8;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsp = BED_WIN + 8);
 	bed_gate(&b, 14, BED_HANDLERS + 14, 1, 0xe);
 	set(&b, 0, BED_DATA, RW, LEN8);
 	set(&b, 1, BED_IST1 - 16, RW, LEN8);
 	set(&b, 2, BED_IDT + 14 * 16, RW, LEN8);
 	cr_assert_eq(bed_run_to_hlt(&b), 14);
 	cr_assert_eq(cpu(&b)->dr[6], DR6);
-	b.r.rip = BED_CODE;
-	b.r.rflags = 2;
-	b.r.rsp = BED_STACK;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rip = BED_CODE, .rflags = 2, .rsp = BED_STACK);
 	cr_assert_eq(next_db(&b, BED_CODE + 2), 1);
 }
 
@@ -472,8 +435,7 @@ Test(emu_breakpoint, faults_and_deliveries)
 Test(emu_breakpoint, with_single_step)
 {
 	BED_START(&b, g_push, false);
-	b.r.rflags = 2 | TF;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rflags = 2 | TF);
 	set(&b, 0, BED_DATA + 4, RW, LEN4);
 	set(&b, 2, BED_STACK - 8, W, LEN1);
 	set(&b, 3, BED_CODE + 2, X, LEN1);
@@ -482,6 +444,19 @@ Test(emu_breakpoint, with_single_step)
 	cr_assert_eq(next_db(&b, BED_CODE + 2), 8, "then that of the next instruction");
 	resume(&b, true);
 	cr_assert_eq(next_db(&b, BED_CODE + 3), EMU_DR6_BS);
+}
+
+/* Save the vCPU; lose the exit that waits and the shadow; and restore it. */
+static void reload(void)
+{
+	struct kvm_sregs s = bed_sregs(&b);
+	uint8_t state[2048];
+	size_t n = sizeof(state);
+
+	cr_assert_eq(o->get_state(b.v, state, &n), 0);
+	o->set_sregs(b.v, &s);
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(o->set_state(b.v, state, n), 0);
 }
 
 /* ---- shadows ---- */
@@ -496,32 +471,21 @@ BED_GUEST(g_sti, "sti\n nop\n nop\n hlt");
 Test(emu_breakpoint, shadows)
 {
 	for (int saved = 0; saved < 2; saved++) {
-		uint8_t state[2048];
-		size_t n = sizeof(state);
-
 		BED_START(&b, g_ss, false);
-		b.r.rax = BED_SS0;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rax = BED_SS0);
 		set(&b, 0, BED_CODE + 2, X, LEN1);
 		set(&b, 1, BED_CODE + 3, X, LEN1);
 		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
-		if (saved) {
-			cr_assert_eq(vmm_emu_ops.get_state(b.v, state, &n), 0);
-			vmm_emu_ops.set_regs(b.v, &b.r); /* the shadow is over */
-			cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
-		}
+		if (saved)
+			reload();
 		cr_assert_eq(next_db(&b, BED_CODE + 3), 2);
 		BED_START(&b, g_ss_mem, false);
 		*bed_u64(&b, BED_DATA) = BED_SS0;
 		set(&b, 2, BED_DATA, RW, LEN1);
 		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 		cr_assert_eq(b.r.rip, BED_CODE + 2);
-		if (saved) {
-			n = sizeof(state);
-			cr_assert_eq(vmm_emu_ops.get_state(b.v, state, &n), 0);
-			vmm_emu_ops.set_regs(b.v, &b.r);
-			cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
-		}
+		if (saved)
+			reload();
 		cr_assert_eq(next_db(&b, BED_CODE + 3), 4);
 	}
 	BED_START(&b, g_ss_int, false);
@@ -542,24 +506,14 @@ Test(emu_breakpoint, ports)
 {
 	for (int de = 0; de < 2; de++)
 		for (int saved = 0; saved < 2; saved++) {
-			uint8_t state[2048];
-			size_t n = sizeof(state);
-			struct kvm_sregs s;
-
 			BED_START(&b, g_port, false);
-			vmm_emu_ops.get_sregs(b.v, &s);
-			s.cr4 |= de ? 8 : 0;
-			vmm_emu_ops.set_sregs(b.v, &s);
+			BED_SREGS(&b, s.cr4 |= de ? 8 : 0);
 			set(&b, 0, 0x23, IO, LEN1);
 			cr_assert_eq(bed_run(&b, 100), VMM_EXIT_IO);
 			cr_assert_eq(bed_run(&b, 100), VMM_EXIT_IO);
 			cr_assert_eq(cpu(&b)->dr[6], DR6);
-			if (saved) {
-				cr_assert_eq(vmm_emu_ops.get_state(b.v, state, &n), 0);
-				vmm_emu_ops.set_sregs(b.v, &s); /* drops the exit */
-				vmm_emu_ops.set_regs(b.v, &b.r);
-				cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
-			}
+			if (saved)
+				reload();
 			b.run.u.io.data = 0x1234;
 			if (de) {
 				cr_assert_eq(next_db(&b, BED_CODE + 5), 1);

@@ -31,14 +31,9 @@ BED_GUEST(
 Test(emu_chip, xapic)
 {
 	for (uint64_t budget = 1; budget < 100; budget = budget * 3 + 1) {
-		struct chip_bed c;
-
-		start(&c, 1);
-		PUT(&c, 0, g_xapic);
-		to_hlt(&c, 0, budget);
+		RUN(&c, g_xapic, budget);
 		EXPECT(&c, 0, 0, 0x60014, 0xff, 0xffffffff, 0, 0x02000000, 0x0fffffff, 3, 0x35, 2,
 		       0x40041, 0x41, 0xa, 0, 0, 0, 0x80, 6, 0, 0x30, 0xffffffff);
-		stop(&c);
 	}
 }
 
@@ -56,13 +51,11 @@ Test(emu_chip, odd_accesses)
 	static const uint8_t *const bad[][2] = {
 		{g_stack, g_stack_end}, {g_fetch, g_fetch_end}, {g_cmpxchg16, g_cmpxchg16_end}};
 
-	start(&c, 1);
-	PUT(&c, 0, g_strings);
-	to_hlt(&c, 0, 0);
+	RUN(&c, g_strings, 0);
 	EXPECT(&c, 0, 0x60014, 0x55);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put(&c, 0, bad[i][0], bad[i][1]);
-		cr_assert_eq(vmm_emu_ops.run(c.v[0], &c.run[0]), 0);
+		cr_assert_eq(o->run(c.v[0], &c.run[0]), 0);
 		cr_assert_eq(c.run[0].exit, VMM_EXIT_ERROR, "case %zu: exit %d", i, c.run[0].exit);
 		cr_assert(strstr(c.run[0].u.error.msg, "no RAM"), "%s", c.run[0].u.error.msg);
 	}
@@ -81,15 +74,15 @@ struct ipi_row {
 	unsigned int nmi;
 };
 
-/* vCPU 0 sends; its code is made for each row. */
-static void send_row(struct chip_bed *c, const struct ipi_row *row)
+/* vCPU 0 sends; its code is made for each IPI. */
+static void send_ipi(struct chip_bed *c, uint32_t high, uint32_t low)
 {
 	uint8_t code[] = {0xc7, 0x83, 0x10, 0x03, 0, 0, 0, 0, 0, 0, /* movl $,0x310(%rbx) */
 			  0xc7, 0x83, 0x00, 0x03, 0, 0, 0, 0, 0, 0, /* movl $,0x300(%rbx) */
 			  0x90, 0xf4};
 
-	memcpy(code + 6, &row->high, 4);
-	memcpy(code + 16, &row->low, 4);
+	memcpy(code + 6, &high, 4);
+	memcpy(code + 16, &low, 4);
 	put(c, 0, code, code + sizeof(code));
 	to_hlt(c, 0, 0);
 }
@@ -100,7 +93,7 @@ static uint32_t logged(struct chip_bed *c, unsigned int i)
 	struct kvm_regs r;
 	uint32_t got = 0;
 
-	vmm_emu_ops.get_regs(c->v[i], &r);
+	o->get_regs(c->v[i], &r);
 	if (r.rdi > LOG(i))
 		memcpy(&got, c->b.ram + LOG(i), 4);
 	cr_assert_leq(r.rdi, LOG(i) + 4);
@@ -116,7 +109,7 @@ static uint32_t comes(struct chip_bed *c, unsigned int i)
 
 	to_hlt(c, i, 0);
 	got = logged(c, i);
-	vmm_emu_ops.get_regs(c->v[i], &r);
+	o->get_regs(c->v[i], &r);
 	if (got) {
 		put(c, i, g_idle, g_idle_end);
 		to_hlt(c, i, 0);
@@ -156,7 +149,7 @@ Test(emu_chip, ipis)
 	}
 	for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
 		memset(c.woken, 0, sizeof(c.woken));
-		send_row(&c, &rows[k]);
+		send_ipi(&c, rows[k].high, rows[k].low);
 		for (unsigned int i = 1; i < 4; i++) {
 			uint32_t want = rows[k].fixed >> i & 1 ? rows[k].low & 0xff
 					: rows[k].nmi >> i & 1 ? 2
@@ -184,9 +177,7 @@ BED_GUEST(g_self, XENABLE "sti\n" XW(0x300, 0x40061) "nop\n" L(1) XW(0x300, 0x80
 
 Test(emu_chip, self)
 {
-	start(&c, 1);
-	PUT(&c, 0, g_self);
-	to_hlt(&c, 0, 0);
+	RUN(&c, g_self, 0);
 	EXPECT(&c, 0, 0x61, 1, 0x62, 2, 0x63, 3, 0x64, 4, 2, 5, 0x60, 0x1ff, 1, 0xffffffff, 0, 0x65,
 	       6);
 }
@@ -199,15 +190,12 @@ BED_GUEST(g_nmi, L(2) "inc %esi\ncmp $1,%esi\njne 1f\n" NMI NMI NMI NMI L(7) "1:
 Test(emu_chip, nmis)
 {
 	for (uint64_t budget = 1; budget < 100; budget = budget * 3 + 1) {
-		struct chip_bed c;
-
 		start(&c, 1);
 		PUT(&c, 0, g_nmis);
-		memcpy(c.b.ram + HANDLERS + 0x8000, g_nmi, (size_t)(g_nmi_end - g_nmi));
+		BED_PUT(&c.b, HANDLERS + 0x8000, g_nmi);
 		bed_gate(&c.b, 2, HANDLERS + 0x8000, 0, 0xe);
 		to_hlt(&c, 0, budget);
 		EXPECT(&c, 0, 2, 7, 2, 1, 2, 3);
-		stop(&c);
 	}
 }
 
@@ -222,8 +210,8 @@ Test(emu_chip, nmis_of_a_former_version)
 	PUT(&c, 0, g_nmis);
 	v = (struct emu_vcpu *)c.v[0];
 	v->nmi_masked = v->nmi_pending = v->lapic.nmi = true;
-	cr_assert_eq(vmm_emu_ops.get_state(c.v[0], state, &n), 0);
-	cr_assert_eq(vmm_emu_ops.set_state(c.v[0], state, n), 0);
+	cr_assert_eq(o->get_state(c.v[0], state, &n), 0);
+	cr_assert_eq(o->set_state(c.v[0], state, n), 0);
 	to_hlt(&c, 0, 0);
 	EXPECT(&c, 0, 1, 3);
 	cr_assert(v->nmi_masked && v->nmi_pending && !v->lapic.nmi);
@@ -285,7 +273,7 @@ Test(emu_chip, message_while_falling_asleep)
 	while (!atomic_load(there))
 		;
 	nanosleep(&nap, NULL);
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 5, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 5, true), 0);
 	pthread_mutex_unlock(&chip->lock);
 	pthread_join(thread, NULL);
 	cr_assert_eq(c.woken[0], 0, "it did not sleep");
@@ -295,8 +283,6 @@ Test(emu_chip, message_while_falling_asleep)
 /* INIT and start-up IPIs. */
 Test(emu_chip, start_up)
 {
-	struct ipi_row init = {__LINE__, 1u << 24, 0x4500, 0, 0},
-		       sipi = {__LINE__, 1u << 24, 0x4612, 0, 0};
 	struct kvm_sregs s;
 	struct kvm_regs r;
 
@@ -304,19 +290,19 @@ Test(emu_chip, start_up)
 	/* It waits; an NMI and an interrupt do not start it. */
 	cr_assert_eq(run(&c, 1, 0), VMM_EXIT_HLT);
 	cr_assert(c.run[1].u.hlt.waits);
-	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x460});
+	send_ipi(&c, 1u << 24, 0x460);
 	while (run(&c, 1, 0) == VMM_EXIT_INTR)
 		;
 	cr_assert_eq(c.run[1].exit, VMM_EXIT_HLT);
 	memset(c.woken, 0, sizeof(c.woken));
-	send_row(&c, &init);
-	send_row(&c, &sipi);
-	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x4634}); /* the second is lost */
+	send_ipi(&c, 1u << 24, 0x4500);
+	send_ipi(&c, 1u << 24, 0x4612);
+	send_ipi(&c, 1u << 24, 0x4634); /* the second is lost */
 	cr_assert_geq(c.woken[1], 1);
 	/* Table 9-1; vector 12H begins at 12000H, in real mode, which this engine does not run. */
-	cr_assert_eq(vmm_emu_ops.run(c.v[1], &c.run[1]), 0);
-	vmm_emu_ops.get_sregs(c.v[1], &s);
-	vmm_emu_ops.get_regs(c.v[1], &r);
+	cr_assert_eq(o->run(c.v[1], &c.run[1]), 0);
+	o->get_sregs(c.v[1], &s);
+	o->get_regs(c.v[1], &r);
 	cr_assert_eq(s.cs.base, 0x12000);
 	cr_assert_eq(s.cs.selector, 0x1200);
 	cr_assert_eq(s.cs.limit, 0xffff);
@@ -328,11 +314,11 @@ Test(emu_chip, start_up)
 	/* A running one: INIT stops it, registers go, MSRs and the APIC's mode stay. */
 	PUT(&c, 1, g_idle_x2);
 	to_hlt(&c, 1, 0);
-	send_row(&c, &init);
+	send_ipi(&c, 1u << 24, 0x4500);
 	while (run(&c, 1, 0) == VMM_EXIT_INTR)
 		;
 	cr_assert_eq(c.run[1].exit, VMM_EXIT_HLT);
-	vmm_emu_ops.get_sregs(c.v[1], &s);
+	o->get_sregs(c.v[1], &s);
 	cr_assert_eq(s.apic_base, 0xfee00c00);
 	cr_assert_eq(s.cr0 & 0x80000001, 0);
 	cr_assert_eq(((struct emu_vcpu *)c.v[1])->lapic.svr, 0xff);
@@ -348,31 +334,29 @@ BED_GUEST(g_ioapic, XENABLE IOR(1) IO(0x18, 0x8061) IO(0x19, 0) /* pin 4: level,
 
 Test(emu_chip, ioapic)
 {
-	start(&c, 1);
-	PUT(&c, 0, g_ioapic);
-	to_hlt(&c, 0, 0);
+	RUN(&c, g_ioapic, 0);
 	cr_assert(c.run[0].u.hlt.waits, "a device can wake it");
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 24, true), -ENXIO);
+	cr_assert_eq(o->irq_line(c.b.vm, 24, true), -ENXIO);
 	/* Masked: nothing. Edge: once. */
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 6, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 6, true), 0);
 	cr_assert_eq(c.woken[0], 0);
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 5, true), 0);
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 5, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 5, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 5, true), 0);
 	cr_assert_eq(c.woken[0], 1);
 	to_hlt(&c, 0, 0);
 	EXPECT(&c, 0, 0x170011, 0x62, 0x8061, 0);
 	/* Level: again and again while it is asserted. */
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 4, true), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 4, true), 0);
 	cr_assert_eq(c.woken[0], 2);
 	cr_assert_eq(run(&c, 0, 40), VMM_EXIT_BUDGET);
-	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 4, false), 0);
+	cr_assert_eq(o->irq_line(c.b.vm, 4, false), 0);
 	to_hlt(&c, 0, 0);
 	{
 		uint32_t log[64];
 		struct kvm_regs r;
 		size_t n;
 
-		vmm_emu_ops.get_regs(c.v[0], &r);
+		o->get_regs(c.v[0], &r);
 		n = (r.rdi - LOG(0)) / 4;
 		memcpy(log, c.b.ram + LOG(0), sizeof(log));
 		for (size_t i = 4; i < n && log[i] != 0x8061 && log[i] != 0xc061; i++)
@@ -391,19 +375,12 @@ static void move_vm(struct chip_bed *from, struct chip_bed *to)
 
 	start(to, from->nr);
 	memcpy(to->b.ram, from->b.ram, BED_RAM);
-	cr_assert_eq(vmm_emu_ops.get_vm_state(from->b.vm, buf, &n), 0);
-	cr_assert_eq(vmm_emu_ops.set_vm_state(to->b.vm, buf, n), 0);
+	cr_assert_eq(o->get_vm_state(from->b.vm, buf, &n), 0);
+	cr_assert_eq(o->set_vm_state(to->b.vm, buf, n), 0);
 	for (unsigned int i = 0; i < from->nr; i++) {
-		struct kvm_sregs s;
-		struct kvm_regs r;
+		struct bed a = vcpu_bed(from, i), b = vcpu_bed(to, i);
 
-		vmm_emu_ops.get_sregs(from->v[i], &s);
-		vmm_emu_ops.get_regs(from->v[i], &r);
-		n = sizeof(buf);
-		cr_assert_eq(vmm_emu_ops.get_state(from->v[i], buf, &n), 0);
-		cr_assert_eq(vmm_emu_ops.set_sregs(to->v[i], &s), 0);
-		cr_assert_eq(vmm_emu_ops.set_regs(to->v[i], &r), 0);
-		cr_assert_eq(vmm_emu_ops.set_state(to->v[i], buf, n), 0);
+		bed_copy(&a, &b);
 		to->t[i] = from->t[i];
 	}
 	memcpy(to->run, from->run, sizeof(to->run));
@@ -425,10 +402,9 @@ static void moved(const uint8_t *code, const uint8_t *end, uint64_t step)
 		move_vm(&b, &next);
 		stop(&b);
 		b = next;
-		vmm_emu_ops.set_tally(b.v[0], &b.t[0]);
+		o->set_tally(b.v[0], &b.t[0]);
 		b.time = 1000;
-		vmm_emu_ops.set_waker(
-			b.b.vm, &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
+		set_waker(&b);
 	}
 	cr_assert_eq(memcmp(a.b.ram + LOG(0), b.b.ram + LOG(0), 256), 0);
 	cr_assert_eq(memcmp(a.t[0].ev, b.t[0].ev, sizeof(a.t[0].ev)), 0);
@@ -452,23 +428,20 @@ Test(emu_chip, moved_in_hlt)
 	uint64_t next = 0, left;
 	uint32_t log[3];
 
-	start(&a, 1);
-	PUT(&a, 0, g_wait);
-	to_hlt(&a, 0, 0);
+	RUN(&a, g_wait, 0);
 	a.time += 400000;
 	left = a.run[0].u.hlt.deadline - a.time;
-	vmm_emu_ops.set_waker(a.b.vm, NULL);
+	o->set_waker(a.b.vm, NULL);
 	a.time += 1000000000; /* no time passes for a VM that is being saved */
 	move_vm(&a, &b);
 	stop(&a);
 	b.time = 77;
-	vmm_emu_ops.set_waker(b.b.vm,
-			      &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
+	set_waker(&b);
 	to_hlt(&b, 0, 0);
 	cr_assert(b.run[0].u.hlt.waits);
 	cr_assert_eq(b.run[0].u.hlt.deadline, 77 + left);
 	b.time = b.run[0].u.hlt.deadline;
-	cr_assert_eq(vmm_emu_ops.expire(b.b.vm, &next), 0);
+	cr_assert_eq(o->expire(b.b.vm, &next), 0);
 	cr_assert_eq(b.woken[0], 1);
 	to_hlt(&b, 0, 0);
 	memcpy(log, b.b.ram + LOG(0), sizeof(log));
@@ -484,48 +457,53 @@ enum { MORE = 10 };
 enum { MORE = 0 };
 #endif
 
+/* The state of the VM (@which: 0) or of vCPU @which - 1. */
+static size_t get_state(unsigned int which, uint8_t *buf)
+{
+	size_t n = BED_STATE;
+
+	cr_assert_eq(which ? o->get_state(c.v[which - 1], buf, &n)
+			   : o->get_vm_state(c.b.vm, buf, &n),
+		     0);
+	return n;
+}
+
+static int set_state(unsigned int which, const uint8_t *buf, size_t n)
+{
+	return which ? o->set_state(c.v[which - 1], buf, n) : o->set_vm_state(c.b.vm, buf, n);
+}
+
 /* Every byte of both states changed: refused, or saved again with the same bytes. */
 Test(emu_chip, hostile_states)
 {
-	static uint8_t was[4096], buf[4096], again[4096];
+	static uint8_t was[BED_STATE], buf[BED_STATE], again[BED_STATE];
 	unsigned int refused = 0, loaded = 0;
-	size_t n, k;
+	size_t n;
 
 	start(&c, 2);
 	PUT(&c, 0, g_periodic);
 	cr_assert_eq(run(&c, 0, 20000), VMM_EXIT_BUDGET);
-	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x4612});
-	for (int vm = 0; vm < 3; vm++) {
-		n = sizeof(was);
-		cr_assert_eq(vm ? vmm_emu_ops.get_state(c.v[vm - 1], was, &n)
-				: vmm_emu_ops.get_vm_state(c.b.vm, was, &n),
-			     0);
+	send_ipi(&c, 1u << 24, 0x4612);
+	for (unsigned int vm = 0; vm < 3; vm++) {
+		n = get_state(vm, was);
 		for (size_t i = 0; i < n; i++)
 			for (unsigned int x = 0; x < 256; x += 1 + i % 3 + MORE) {
 				int ret;
 
 				memcpy(buf, was, n);
 				buf[i] = (uint8_t)x;
-				ret = vm ? vmm_emu_ops.set_state(c.v[vm - 1], buf, n)
-					 : vmm_emu_ops.set_vm_state(c.b.vm, buf, n);
+				ret = set_state(vm, buf, n);
 				cr_assert(ret == 0 || ret == -EINVAL);
-				k = sizeof(again);
-				cr_assert_eq(vm ? vmm_emu_ops.get_state(c.v[vm - 1], again, &k)
-						: vmm_emu_ops.get_vm_state(c.b.vm, again, &k),
-					     0);
-				cr_assert(k == n && !memcmp(again, ret ? was : buf, n),
-					  "state %d, byte %zu = %#x: %d", vm, i, x, ret);
+				cr_assert(get_state(vm, again) == n &&
+						  !memcmp(again, ret ? was : buf, n),
+					  "state %u, byte %zu = %#x: %d", vm, i, x, ret);
 				if (!ret)
-					cr_assert_eq(vm ? vmm_emu_ops.set_state(c.v[vm - 1], was, n)
-							: vmm_emu_ops.set_vm_state(c.b.vm, was, n),
-						     0);
+					cr_assert_eq(set_state(vm, was, n), 0);
 				refused += ret != 0;
 				loaded += !ret;
 			}
 		for (size_t len = 0; len < n; len++)
-			cr_assert_eq(vm ? vmm_emu_ops.set_state(c.v[vm - 1], was, len)
-					: vmm_emu_ops.set_vm_state(c.b.vm, was, len),
-				     -EINVAL);
+			cr_assert_eq(set_state(vm, was, len), -EINVAL);
 	}
 	cr_assert_gt(refused, 1000);
 	cr_assert_gt(loaded, 1000);

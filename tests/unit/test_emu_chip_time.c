@@ -13,31 +13,20 @@ Test(emu_chip_time, timer_modes)
 	uint32_t deadline[2], got;
 
 	for (uint64_t budget = 7; budget < 40000; budget = budget * 5 + 1) {
-		struct chip_bed c;
-
-		start(&c, 1);
-		PUT(&c, 0, g_oneshot);
-		to_hlt(&c, 0, budget);
+		RUN(&c, g_oneshot, budget);
 		/* 0x40 comes in the first loop of 4000 cycles or so: the count is 0 behind it. */
 		EXPECT(&c, 0, 0x40, 0, 1, 2);
-		stop(&c);
 
-		start(&c, 1);
-		PUT(&c, 0, g_periodic);
-		to_hlt(&c, 0, budget);
+		RUN(&c, g_periodic, budget);
 		EXPECT(&c, 0, 0x41, 0x41, 0x41, 0x41, 1, 2);
-		stop(&c);
 
-		start(&c, 1);
-		PUT(&c, 0, g_deadline);
-		to_hlt(&c, 0, budget);
+		RUN(&c, g_deadline, budget);
 		memcpy(&got, c.b.ram + LOG(0), 4);
 		deadline[0] = budget == 7 ? got : deadline[0];
 		cr_assert_eq(got, deadline[0], "the same clock with every budget");
 		cr_assert_neq(got, 0);
 		memcpy(c.b.ram + LOG(0), "\0\0\0", 4);
 		EXPECT(&c, 0, 0, 1, 0x42, 0, 0x42, 2, 0, 3);
-		stop(&c);
 	}
 }
 
@@ -58,14 +47,13 @@ Test(emu_chip_time, timer_is_exact)
 	uint32_t first[40], log[40];
 
 	for (uint64_t budget = 0; budget < 4000; budget = budget * 7 + 1) {
-		struct chip_bed c;
 		struct kvm_regs r;
 
 		start(&c, 1);
 		memcpy(c.b.ram + HANDLERS + 0x45 * 32, h, sizeof(h));
 		PUT(&c, 0, g_exact);
 		to_hlt(&c, 0, budget);
-		vmm_emu_ops.get_regs(c.v[0], &r);
+		o->get_regs(c.v[0], &r);
 		cr_assert_eq(r.rdi, LOG(0) + 40 * 4);
 		memcpy(log, c.b.ram + LOG(0), sizeof(log));
 		if (!budget)
@@ -73,7 +61,6 @@ Test(emu_chip_time, timer_is_exact)
 		for (unsigned int i = 0; i < 40; i++)
 			cr_assert_eq(log[i], first[i], "budget %llu, round %u: %u, not %u",
 				     (unsigned long long)budget, i, log[i], first[i]);
-		stop(&c);
 	}
 	/* 4 cycles an iteration, and the next round is 331 cycles shorter. */
 	for (unsigned int i = 1; i < 40; i++)
@@ -88,19 +75,17 @@ Test(emu_chip_time, halt_and_timer)
 	uint64_t next = 77, due;
 	uint32_t log[3];
 
-	start(&c, 1);
-	PUT(&c, 0, g_wait);
-	to_hlt(&c, 0, 0);
+	RUN(&c, g_wait, 0);
 	cr_assert(c.run[0].u.hlt.waits);
 	due = c.run[0].u.hlt.deadline;
 	cr_assert(due > 1000 + 999000 && due <= 1000 + 1000000, "%llu", (unsigned long long)due);
 	/* Too early: nothing, and the same deadline again. */
 	c.time = due - 1;
-	cr_assert_eq(vmm_emu_ops.expire(c.b.vm, &next), 0);
+	cr_assert_eq(o->expire(c.b.vm, &next), 0);
 	cr_assert_eq(next, due);
 	cr_assert_eq(c.woken[0], 0);
 	c.time = due + 500;
-	cr_assert_eq(vmm_emu_ops.expire(c.b.vm, &next), 0);
+	cr_assert_eq(o->expire(c.b.vm, &next), 0);
 	cr_assert_eq(next, 0);
 	cr_assert_eq(c.woken[0], 1);
 	/* Nobody runs it yet: the VM goes on waiting. */
@@ -123,14 +108,12 @@ Test(emu_chip_time, created_while_all_sleep)
 	struct vmm_engine_vcpu *other;
 	uint64_t slept;
 
-	start(&c, 1);
-	PUT(&c, 0, g_wait);
-	to_hlt(&c, 0, 0);
+	RUN(&c, g_wait, 0);
 	slept = emu_chip_base(((struct emu_vm *)c.b.vm)->chip);
 	c.time += 5000;
-	cr_assert_eq(vmm_emu_ops.vcpu_create(c.b.vm, 1, &other), 0);
+	cr_assert_eq(o->vcpu_create(c.b.vm, 1, &other), 0);
 	cr_assert_eq(emu_chip_base(((struct emu_vm *)c.b.vm)->chip), slept + 5000);
-	vmm_emu_ops.vcpu_destroy(other);
+	o->vcpu_destroy(other);
 }
 
 /* PAUSE in a loop gives way after as many as the caller says, and only where there are others. */
@@ -139,8 +122,6 @@ BED_GUEST(g_spin, "1: pause\njmp 1b\n");
 Test(emu_chip_time, pauses)
 {
 	for (unsigned int nr = 1; nr <= 2; nr++) {
-		struct chip_bed c;
-
 		start(&c, nr);
 		PUT(&c, nr - 1, g_spin);
 		c.run[nr - 1].pauses = 10;
@@ -157,7 +138,6 @@ Test(emu_chip_time, pauses)
 			cr_assert_eq(run(&c, 1, 10000), VMM_EXIT_BUDGET);
 			cr_assert_eq(c.run[1].retired, 10000);
 		}
-		stop(&c);
 	}
 }
 
@@ -195,7 +175,6 @@ Test(emu_chip_time, clock_of_several)
 		if (!first)
 			first = log[1];
 		cr_assert(log[1] < first + 6000);
-		stop(&c);
 	}
 }
 

@@ -68,15 +68,23 @@ static void *time_thread(void *arg)
 	return NULL;
 }
 
-static void whole_cpuid(struct vmm_engine_vcpu *v)
+/* vCPU @i executes @code. A whole CPU has KVM's clock, at RDI; RSI turns it on. */
+static void put_vcpu(struct bed *b, struct one *one, unsigned int i, const uint8_t *code,
+		     const uint8_t *end)
 {
-	struct kvm_cpuid_entry2 e[2] = {{.function = 0}, {.function = 1, .eax = 0x50654}};
+	struct kvm_regs r = {.rip = BED_CODE + i * 0x1000,
+			     .rsp = BED_STACK,
+			     .rbx = BED_WIN,
+			     .rsi = CLOCK + i * 0x1000 + 1,
+			     .rdi = CLOCK + i * 0x1000,
+			     .rflags = 2};
 
-	memcpy(&e[0].ebx, "Auth", 4);
-	memcpy(&e[0].edx, "enti", 4);
-	memcpy(&e[0].ecx, "cAMD", 4);
-	e[1].edx = 1u << 24; /* FXSR: a whole CPU, with KVM's clock */
-	cr_assert_eq(vmm_emu_ops.set_cpuid(v, e, 2), 0);
+	bed_put(b, r.rip, code, end);
+	cr_assert_eq(o->vcpu_create(b->vm, i, &one->v), 0);
+	o->set_tally(one->v, &one->t);
+	bed_whole(one->v, false);
+	bed_set_mode(b, one->v, false);
+	o->set_regs(one->v, &r);
 }
 
 Test(emu_clock, time_never_goes_back)
@@ -89,19 +97,10 @@ Test(emu_clock, time_never_goes_back)
 	bed_init(&b);
 	cr_assert_eq(vmm_emu_ops.irqchip_create(b.vm), 0);
 	for (unsigned int i = 0; i < VCPUS; i++) {
-		uint64_t at = BED_CODE + i * 0x1000;
-		struct kvm_regs r = {
-			.rip = at, .rsp = BED_STACK, .rdi = CLOCK + i * 0x1000, .rflags = 2};
-
 		o[i].over = &over;
 		for (unsigned int k = 0; k < VCPUS; k++)
 			o[i].seen[k] = (_Atomic uint64_t *)(b.ram + CLOCK + k * 0x1000 + 0x40);
-		cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, i, &o[i].v), 0);
-		vmm_emu_ops.set_tally(o[i].v, &o[i].t);
-		whole_cpuid(o[i].v);
-		memcpy(b.ram + at, g_time, (size_t)(g_time_end - g_time));
-		bed_set_mode(&b, o[i].v, false);
-		vmm_emu_ops.set_regs(o[i].v, &r);
+		put_vcpu(&b, &o[i], i, g_time, g_time_end);
 	}
 	for (unsigned int i = 0; i < VCPUS; i++)
 		cr_assert_eq(pthread_create(&thread[i], NULL, time_thread, &o[i]), 0);
@@ -113,9 +112,7 @@ Test(emu_clock, time_never_goes_back)
 		       (unsigned long long)*o[i].seen[i]);
 		vmm_emu_ops.vcpu_destroy(o[i].v);
 	}
-	vmm_emu_ops.vm_destroy(b.vm);
-	vmm_emu_ops.close(b.e);
-	munmap(b.ram, BED_RAM);
+	bed_stop_vm(&b);
 }
 
 /* ---- a VM that was stopped ---- */
@@ -176,23 +173,10 @@ Test(emu_clock, a_stopped_vm_is_told)
 	*bed_u64(&b, BED_PT) = 0xfee00000 | 3;
 	cr_assert_eq(vmm_emu_ops.irqchip_create(b.vm), 0);
 	cr_assert_eq(vmm_emu_ops.set_waker(b.vm, &waker), 0);
-	memcpy(b.ram + HANDLER, g_eoi, (size_t)(g_eoi_end - g_eoi));
+	BED_PUT(&b, HANDLER, g_eoi);
 	bed_gate(&b, 0x43, HANDLER, 0, 0xe);
-	for (unsigned int i = 0; i < 2; i++) {
-		const uint8_t *code = i ? g_asleep : g_timer;
-		struct kvm_regs r = {.rip = BED_CODE + i * 0x1000,
-				     .rsp = BED_STACK,
-				     .rbx = BED_WIN,
-				     .rsi = CLOCK + i * 0x1000 + 1,
-				     .rflags = 2};
-
-		memcpy(b.ram + r.rip, code, (size_t)((i ? g_asleep_end : g_timer_end) - code));
-		cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, i, &o[i].v), 0);
-		vmm_emu_ops.set_tally(o[i].v, &o[i].t);
-		whole_cpuid(o[i].v);
-		bed_set_mode(&b, o[i].v, false);
-		vmm_emu_ops.set_regs(o[i].v, &r);
-	}
+	put_vcpu(&b, &o[0], 0, g_timer, g_timer_end);
+	put_vcpu(&b, &o[1], 1, g_asleep, g_asleep_end);
 	to_hlt(&o[1]);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		uint64_t due = to_hlt(&o[0]), next;
@@ -224,7 +208,5 @@ Test(emu_clock, a_stopped_vm_is_told)
 	}
 	for (unsigned int i = 0; i < 2; i++)
 		vmm_emu_ops.vcpu_destroy(o[i].v);
-	vmm_emu_ops.vm_destroy(b.vm);
-	vmm_emu_ops.close(b.e);
-	munmap(b.ram, BED_RAM);
+	bed_stop_vm(&b);
 }

@@ -11,11 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/random.h"
 #include "tests/unit/emu_bed.h"
 
 TestSuite(emu_compat, .fini = bed_end);
-
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 #define PF 0x4u
 #define AF 0x10u
@@ -94,27 +93,21 @@ struct one {			 /* a case, before and after */
 	uint8_t mem[2 * REACH];	 /* the operand is in the middle */
 };
 
-static uint64_t random64(uint64_t *seed)
-{
-	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
-	return *seed ^ *seed >> 29;
-}
-
 /* The operands of a case are the same on both sides. */
 static void make(struct one *c, uint64_t *seed, unsigned int n)
 {
 	for (unsigned int i = 0; i < sizeof(c->mem); i += 8) {
-		uint64_t x = random64(seed);
+		uint64_t x = random_split(seed);
 
 		memcpy(c->mem + i, &x, 8);
 	}
 	for (unsigned int k = 0; k < 4; k++)
-		c->regs[k] = n & 1 << k ? (uint32_t)random64(seed) : random64(seed) & 0xff;
+		c->regs[k] = n & 1 << k ? (uint32_t)random_split(seed) : random_split(seed) & 0xff;
 	if (n % 3 == 0) { /* CMPXCHG finds its operand */
 		memcpy(&c->regs[0], c->mem + REACH, 4);
 		memcpy(&c->regs[2], c->mem + REACH + 4, 4);
 	}
-	c->flags = random64(seed) & 0xcd5;
+	c->flags = random_split(seed) & 0xcd5;
 }
 
 /* ---- on the CPU ---- */
@@ -213,36 +206,11 @@ static void natively(struct one *all)
 
 /* ---- on the emulator ---- */
 
-static void whole(struct vmm_engine_vcpu *v)
-{
-	struct kvm_cpuid_entry2 e[2] = {
-		{.function = 0, .eax = 1, .ebx = 0x68747541, .ecx = 0x444d4163, .edx = 0x69746e65},
-		{.function = 1, .eax = 0xa10f11, .edx = 1u << 24 | 1u << 25 | 1u << 26},
-	};
-
-	cr_assert_eq(o->set_cpuid(v, e, 2), 0);
-}
-
-static void protected_mode(struct bed *b, struct vmm_engine_vcpu *v)
-{
-	struct kvm_sregs s;
-
-	bed_set_mode(b, v, false);
-	o->get_sregs(v, &s);
-	s.cr0 = 0x11;
-	s.efer = 0;
-	s.cs.l = 0;
-	s.cs.db = 1;
-	cr_assert_eq(o->set_sregs(v, &s), 0);
-}
-
 static void softly(struct bed *b, const struct row *r, struct one *c)
 {
-	static const uint8_t hlt = 0xf4;
-
-	protected_mode(b, b->v);
+	bed_protected(b, b->v);
 	memcpy(b->ram + BED_CODE, r->bytes, r->len);
-	memcpy(b->ram + BED_CODE + r->len, &hlt, 1);
+	b->ram[BED_CODE + r->len] = 0xf4; /* HLT */
 	memcpy(b->ram + BED_DATA - REACH, c->mem, sizeof(c->mem));
 	/* EDI is the CPU's: what an instruction makes of it must be the same. */
 	b->r = (struct kvm_regs){.rax = c->regs[0],
@@ -291,7 +259,7 @@ Test(emu_compat, instructions_are_those_of_the_cpu)
 			     (unsigned int)status);
 	}
 	bed_start(&b, nothing, nothing + 1, false);
-	whole(b.v);
+	bed_whole(b.v, false);
 	for (size_t i = 0; i < ROWS * ROUNDS; i++) {
 		const struct row *r = &rows[i / ROUNDS];
 		uint32_t flags = 0xcd5u & ~r->undefined;
@@ -335,7 +303,7 @@ static void *count(void *arg)
 	struct vmm_run run = {.budget = 1000};
 
 	do {
-		if (vmm_emu_ops.run(arg, &run))
+		if (o->run(arg, &run))
 			return (void *)"run() failed";
 	} while (run.exit == VMM_EXIT_BUDGET || run.exit == VMM_EXIT_INTR);
 	return run.exit == VMM_EXIT_HLT ? NULL : (void *)"no HLT";
@@ -352,12 +320,12 @@ Test(emu_compat, locked_instructions_of_two_vcpus)
 
 	memset(tallies, 0, sizeof(tallies));
 	bed_init(&b);
-	memcpy(b.ram + BED_CODE, guest_count, (size_t)(guest_count_end - guest_count));
+	BED_PUT(&b, BED_CODE, guest_count);
 	for (unsigned int i = 0; i < 2; i++) {
 		cr_assert_eq(o->vcpu_create(b.vm, i, &v[i]), 0);
 		o->set_tally(v[i], &tallies[i]);
-		whole(v[i]);
-		protected_mode(&b, v[i]);
+		bed_whole(v[i], false);
+		bed_protected(&b, v[i]);
 		o->set_regs(v[i], &r);
 	}
 	for (unsigned int i = 0; i < 2; i++)

@@ -13,8 +13,6 @@
 
 TestSuite(emu_descriptors, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 #define LDT	0x7000ULL /* in guest RAM */
 #define ENTRIES 64u
 #define BEFORE	0xa5a5a5a55a5a5a5aULL /* in the destination */
@@ -26,9 +24,21 @@ static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 #define GDT_USER_DS   0x00cff3000000ffffULL /* 28H */
 #define GDT_USER_CS   0x00affb000000ffffULL /* 30H */
 
-enum { LAR16, LAR32, LAR64, LSL16, LSL32, LSL64, VERR, VERW, INSNS };
-static const char *const names[] = {"lar 16", "lar 32", "lar 64", "lsl 16",
-				    "lsl 32", "lsl 64", "verr",	  "verw"};
+/* X(number, name, text), in which R is the mark of a register. */
+#define INSN_LIST(X)                                                                               \
+	X(LAR16, "lar 16", "lar " R "cx, " R "ax")                                                 \
+	X(LAR32, "lar 32", "lar " R "ecx, " R "eax")                                               \
+	X(LAR64, "lar 64", "lar " R "rcx, " R "rax")                                               \
+	X(LSL16, "lsl 16", "lsl " R "cx, " R "ax")                                                 \
+	X(LSL32, "lsl 32", "lsl " R "ecx, " R "eax")                                               \
+	X(LSL64, "lsl 64", "lsl " R "rcx, " R "rax")                                               \
+	X(VERR, "verr", "verr " R "cx")                                                            \
+	X(VERW, "verw", "verw " R "cx")
+
+#define INSN_NUMBER(number, name, text) number,
+#define INSN_NAME(number, name, text)	name,
+enum { INSN_LIST(INSN_NUMBER) INSNS };
+static const char *const names[] = {INSN_LIST(INSN_NAME)};
 
 struct answer {
 	uint64_t dst;
@@ -82,53 +92,26 @@ static bool set_ldt(void)
 	return shown[ENTRIES - 1] && n > ENTRIES / 2; /* the last one decides the limit */
 }
 
-#define ASK(insn)                                                                                  \
-	__asm__ volatile("test %%rsp, %%rsp\n" insn "\nsetz %1"                                    \
-			 : "+a"(dst), "=&r"(zf)                                                    \
-			 : "c"(sel)                                                                \
-			 : "cc")
-
 static struct answer of_cpu(unsigned int insn, uint64_t sel)
 {
 	uint64_t dst = BEFORE;
 	uint8_t zf = 0;
 
-	switch (insn) {
-	case LAR16:
-		ASK("lar %%cx, %%ax");
-		break;
-	case LAR32:
-		ASK("lar %%ecx, %%eax");
-		break;
-	case LAR64:
-		ASK("lar %%rcx, %%rax");
-		break;
-	case LSL16:
-		ASK("lsl %%cx, %%ax");
-		break;
-	case LSL32:
-		ASK("lsl %%ecx, %%eax");
-		break;
-	case LSL64:
-		ASK("lsl %%rcx, %%rax");
-		break;
-	case VERR:
-		ASK("verr %%cx");
-		break;
-	default:
-		ASK("verw %%cx");
-	}
+#define R "%%"
+#define INSN_ASK(number, name, text)                                                               \
+	if (insn == number)                                                                        \
+		__asm__ volatile("test %%rsp, %%rsp\n" text "\nsetz %1"                            \
+				 : "+a"(dst), "=&r"(zf)                                            \
+				 : "c"(sel)                                                        \
+				 : "cc");
+	INSN_LIST(INSN_ASK)
+#undef R
 	return (struct answer){dst, zf};
 }
 
-BED_GUEST(guest_insns, "lar %cx, %ax\n.balign 8, 0x90\n"
-		       "lar %ecx, %eax\n.balign 8, 0x90\n"
-		       "lar %rcx, %rax\n.balign 8, 0x90\n"
-		       "lsl %cx, %ax\n.balign 8, 0x90\n"
-		       "lsl %ecx, %eax\n.balign 8, 0x90\n"
-		       "lsl %rcx, %rax\n.balign 8, 0x90\n"
-		       "verr %cx\n.balign 8, 0x90\n"
-		       "verw %cx\n.balign 8, 0x90\n");
+#define R			      "%"
+#define INSN_TEXT(number, name, text) text "\n.balign 8, 0x90\n"
+BED_GUEST(guest_insns, INSN_LIST(INSN_TEXT));
 
 static struct answer of_emu(struct bed *b, unsigned int insn, uint64_t sel)
 {
@@ -165,15 +148,16 @@ static void compare(struct bed *b, uint64_t sel)
 	}
 }
 
+static const struct kvm_segment ldt_segment = {
+	.base = LDT, .limit = ENTRIES * 8 - 1, .selector = 0x50, .type = 2, .present = 1};
+
 Test(emu_descriptors, answers_are_those_of_the_cpu)
 {
-	struct kvm_sregs s;
 	unsigned int seen = 0;
 
 	if (!set_ldt())
 		cr_skip_test("a process may not have an LDT here");
 	BED_START(&b, guest_insns, true);
-	o->get_sregs(b.v, &s);
 	*bed_u64(&b, BED_GDT + 0x10) = GDT_KERNEL_CS;
 	*bed_u64(&b, BED_GDT + 0x18) = GDT_KERNEL_DS;
 	*bed_u64(&b, BED_GDT + 0x20) = GDT_USER32_CS;
@@ -181,9 +165,7 @@ Test(emu_descriptors, answers_are_those_of_the_cpu)
 	*bed_u64(&b, BED_GDT + 0x30) = GDT_USER_CS;
 	for (unsigned int i = 0; i < ENTRIES; i++)
 		*bed_u64(&b, LDT + i * 8ULL) = ldt[i];
-	s.ldt = (struct kvm_segment){
-		.base = LDT, .limit = ENTRIES * 8 - 1, .selector = 0x50, .type = 2, .present = 1};
-	cr_assert_eq(o->set_sregs(b.v, &s), 0);
+	BED_SREGS(&b, s.ldt = ldt_segment);
 	for (uint64_t rpl = 0; rpl < 4; rpl++) {
 		for (uint64_t i = 0; i < ENTRIES; i++)
 			if (shown[i]) {

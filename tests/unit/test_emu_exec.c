@@ -13,8 +13,6 @@
 
 TestSuite(emu_exec, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 /* ---- budgets ---- */
 
 /* A little of everything: calls, memory, strings, division, flags consumed late, a sys op. */
@@ -155,8 +153,7 @@ Test(emu_exec, events_of_known_code)
 {
 	const uint64_t *ev = b.t.ev[VPMU_EMU_USR];
 
-	BED_START(&b, guest_count, true);
-	cr_assert_eq(bed_run_to_hlt(&b), 6); /* #UD: not retired */
+	cr_assert_eq(BED_VECTOR(&b, guest_count, true), 6); /* #UD: not retired */
 	cr_assert_eq(ev[VPMU_EMU_INSTRUCTIONS], 28);
 	cr_assert_eq(ev[VPMU_EMU_LOADS], 12, "%lu", ev[VPMU_EMU_LOADS]);
 	cr_assert_eq(ev[VPMU_EMU_STORES], 11, "%lu", ev[VPMU_EMU_STORES]);
@@ -176,11 +173,7 @@ BED_GUEST(guest_fault_mid, "add $1, %eax\n"
 
 Test(emu_exec, a_fault_mid_block_counts_what_retired)
 {
-	BED_START(&b, guest_fault_mid, true);
-	b.r.rsi = BED_WIN;
-	b.r.rflags = 2;
-	o->set_regs(b.v, &b.r);
-	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(BED_VECTOR(&b, guest_fault_mid, true, .rsi = BED_WIN), 14);
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 2);
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_LOADS], 0);
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_BRANCHES], 0);
@@ -198,24 +191,18 @@ Test(emu_exec, rep_faults_half_way_and_goes_on)
 	*bed_u64(&b, BED_PT) = BED_DATA | 7; /* one page, then nothing */
 	for (int i = 0; i < 4096; i++)
 		b.ram[BED_DATA + 0x10000 + i] = (uint8_t)(i * 7);
-	b.r.rsi = BED_DATA + 0x10000;
-	b.r.rdi = BED_WIN + 4000;
-	b.r.rcx = 200;
-	o->set_regs(b.v, &b.r);
-	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	BED_REGS(&b, .rsi = BED_DATA + 0x10000, .rdi = BED_WIN + 4000, .rcx = 200);
+	BED_FAULTS(&b, 14, 6, BED_CODE); /* user write, not present */
 	cr_assert_eq(b.r.rcx, 104);
 	cr_assert_eq(b.r.rsi, BED_DATA + 0x10000 + 96);
 	cr_assert_eq(b.r.rdi, BED_WIN + 4096);
-	cr_assert_eq(bed_stack(&b, 1), BED_CODE);
-	cr_assert_eq(bed_stack(&b, 0), 6); /* user write, not present */
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 0);
 	cr_assert_eq(memcmp(b.ram + BED_DATA + 4000, b.ram + BED_DATA + 0x10000, 96), 0);
 
 	/* The page appears; the instruction is started over. */
 	*bed_u64(&b, BED_PT + 8) = (BED_DATA + 0x2000) | 7;
 	bed_set_mode(&b, b.v, true);
-	b.r.rip = BED_CODE;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rip = BED_CODE);
 	cr_assert_eq(bed_run_to_hlt(&b), 13); /* HLT in CPL3 */
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 1);
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_STORES], 1);
@@ -229,10 +216,7 @@ Test(emu_exec, overlapping_and_backward_moves)
 	BED_START(&b, guest_rep, true);
 	memset(b.ram + BED_DATA, 0, 64);
 	b.ram[BED_DATA] = 0xab;
-	b.r.rsi = BED_DATA;
-	b.r.rdi = BED_DATA + 1;
-	b.r.rcx = 40;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_DATA, .rdi = BED_DATA + 1, .rcx = 40);
 	bed_run_to_hlt(&b);
 	for (int i = 0; i <= 40; i++)
 		cr_assert_eq(b.ram[BED_DATA + i], 0xab);
@@ -242,11 +226,8 @@ Test(emu_exec, overlapping_and_backward_moves)
 	BED_START(&b, guest_rep, true);
 	for (int i = 0; i < 100; i++)
 		b.ram[BED_DATA + 0x10000 - 50 + i] = (uint8_t)i;
-	b.r.rsi = BED_DATA + 0x10000 + 49;
-	b.r.rdi = BED_DATA + 0x20000 + 49;
-	b.r.rcx = 100;
-	b.r.rflags = 2 | 0x400;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_DATA + 0x10000 + 49, .rdi = BED_DATA + 0x20000 + 49, .rcx = 100,
+		 .rflags = 2 | 0x400);
 	bed_run_to_hlt(&b);
 	cr_assert_eq(memcmp(b.ram + BED_DATA + 0x20000 - 50, b.ram + BED_DATA + 0x10000 - 50, 100),
 		     0);
@@ -308,8 +289,7 @@ BED_GUEST(guest_rep_self, "mov $0x90, %eax\n"
 
 Test(emu_exec, rep_overwrites_what_follows)
 {
-	BED_START(&b, guest_rep_self, true);
-	cr_assert_eq(bed_run_to_hlt(&b), 6);
+	cr_assert_eq(BED_VECTOR(&b, guest_rep_self, true), 6);
 	cr_assert_eq(b.r.rbx, 7);
 	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 4 + 4 + 1);
 }
@@ -334,9 +314,7 @@ Test(emu_exec, remapped_code)
 	memcpy(b.ram + BED_DATA, add1, 4);
 	memcpy(b.ram + BED_DATA + 0x1000, add16, 4);
 	*bed_u64(&b, BED_PT) = BED_DATA | 3;
-	b.r.rdi = (BED_DATA + 0x1000) | 3;
-	b.r.rsi = BED_DATA | 3;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rdi = (BED_DATA + 0x1000) | 3, .rsi = BED_DATA | 3);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rax, 0x12);
 }
@@ -354,42 +332,26 @@ Test(emu_exec, code_across_a_page_end)
 	for (int i = 0; i < 3; i++) {
 		uint64_t want = i == 0 ? 0x44332211 : i == 1 ? 0x55332211 : 0x66772211;
 
-		b.r.rip = BED_WIN + 0xffd;
-		b.r.rsp = BED_STACK;
 		bed_set_mode(&b, b.v, true);
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rip = BED_WIN + 0xffd, .rsp = BED_STACK);
 		cr_assert_eq(bed_run_to_hlt(&b), 6);
 		cr_assert_eq(b.r.rax, want, "%d: %llx", i, b.r.rax);
 		if (i == 0) { /* by the guest itself: mov %dl, (%rdi) */
-			b.ram[BED_CODE] = 0x88;
-			b.ram[BED_CODE + 1] = 0x17;
-			b.r.rip = BED_CODE;
-			b.r.rdi = BED_DATA + 0x5001;
-			b.r.rdx = 0x55;
+			memcpy(b.ram + BED_CODE, "\x88\x17", 2);
 			bed_set_mode(&b, b.v, true);
-			o->set_regs(b.v, &b.r);
+			BED_REGS(&b, .rip = BED_CODE, .rdi = BED_DATA + 0x5001, .rdx = 0x55);
 			cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 		} else {
-			b.ram[BED_DATA + 0x6000] = 0x77;
-			b.ram[BED_DATA + 0x6001] = 0x66;
-			b.ram[BED_DATA + 0x6002] = 0x0f;
-			b.ram[BED_DATA + 0x6003] = 0x0b;
+			memcpy(b.ram + BED_DATA + 0x6000, "\x77\x66\x0f\x0b", 4);
 			*bed_u64(&b, BED_PT + 8) = (BED_DATA + 0x6000) | 7;
 		}
 	}
 	/* And the second page goes away: a fetch fault at its start. */
 	*bed_u64(&b, BED_PT + 8) = 0;
-	b.r.rip = BED_WIN + 0xffd;
-	b.r.rsp = BED_STACK;
 	bed_set_mode(&b, b.v, true);
-	o->set_regs(b.v, &b.r);
-	cr_assert_eq(bed_run_to_hlt(&b), 14);
-	cr_assert_eq(bed_stack(&b, 0), 0x14);
-	cr_assert_eq(bed_stack(&b, 1), BED_WIN + 0xffd);
-	struct kvm_sregs s;
-
-	o->get_sregs(b.v, &s);
-	cr_assert_eq(s.cr2, BED_WIN + 0x1000);
+	BED_REGS(&b, .rip = BED_WIN + 0xffd, .rsp = BED_STACK);
+	BED_FAULTS(&b, 14, 0x14, BED_WIN + 0xffd);
+	cr_assert_eq(bed_sregs(&b).cr2, BED_WIN + 0x1000);
 }
 
 /* ---- kicks ---- */
@@ -440,15 +402,10 @@ Test(emu_exec, a_string_instruction_without_end_is_interrupted)
 	*bed_u64(&b, BED_PT + 0x2000) = (BED_DATA + 0x40000) | 3;
 	for (int i = 0; i < 512; i++)
 		*bed_u64(&b, BED_PT + 0x1000 + i * 8) = (BED_PT + 0x2000) | 3;
-	b.r.rdi = 0x80000000;
-	b.r.rcx = 1ULL << 46;
-	b.r.rax = 0x77;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rdi = 0x80000000, .rcx = 1ULL << 46, .rax = 0x77);
 	/* It comes back by itself every now and then, not retired, and goes on. */
 	for (uint64_t last = b.r.rcx, i = 0; i < 3; i++, last = b.r.rcx) {
-		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_INTR);
-		cr_assert_eq(b.run.retired, 0);
-		cr_assert_eq(b.r.rip, BED_CODE);
+		BED_STOPS(&b, 1, VMM_EXIT_INTR, 0, BED_CODE);
 		cr_assert_lt(b.r.rcx, last);
 		cr_assert_eq(b.r.rdi - 0x80000000, (1ULL << 46) - b.r.rcx);
 	}
@@ -494,8 +451,7 @@ Test(emu_exec, ram_ends)
 {
 	BED_START(&b, guest_fault_mid, true);
 	*bed_u64(&b, BED_PT) = BED_RAM | 7;
-	b.r.rsi = BED_WIN + 8;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_WIN + 8);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
 	cr_assert(strstr(b.run.u.error.msg, "load of guest-physical 0x400008"), "%s",
 		  b.run.u.error.msg);

@@ -34,9 +34,7 @@ static int one(const uint8_t *insn, size_t n, uint64_t cr0, uint64_t cr4, struct
 	memcpy(b.ram + BED_CODE + at, insn, n);
 	b.ram[BED_CODE + at + n] = 0xf4;
 	v = (struct emu_vcpu *)b.v;
-	b.r.rbx = CR0_BASE | cr0;
-	b.r.rcx = CR4_PAE | cr4;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rbx = CR0_BASE | cr0, .rcx = CR4_PAE | cr4);
 	if (fpu)
 		v->fpu = *fpu;
 	vector = bed_run_to_hlt(&b);
@@ -156,17 +154,13 @@ BED_GUEST(g_save, "mov $0x80010031,%eax\n mov %rax,%cr0\n mov $0x620,%eax\n mov 
 /* The state after a reset, after FNINIT, and both vendors' last-instruction pointers. */
 Test(emu_fpu, reset_and_pointers)
 {
-	static const struct kvm_cpuid_entry2 intel = {
-		.function = 0, .ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
-
 	for (int is_intel = 0; is_intel < 2; is_intel++) {
 		const uint64_t fld = BED_CODE + (uint64_t)(g_save_end - g_save) - 21;
 		uint32_t env[7];
 		struct emu_fx fx;
 
 		BED_START(&b, g_save, false);
-		if (is_intel)
-			cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, &intel, 1), 0);
+		bed_intel(&b, is_intel);
 		cr_assert_eq(bed_run(&b, 5), VMM_EXIT_BUDGET);
 		memcpy(&fx, b.ram + BED_DATA, sizeof(fx));
 		cr_assert_eq(fx.fcw, 0x40);
@@ -200,30 +194,24 @@ BED_GUEST(g_cvtpi2ps, "mov $0x620,%eax\n mov %rax,%cr4\n fninit\n fld1\n cvtpi2p
  * Intel's CPUs. A page fault of FXSAVE names the first bad byte, or the last one. */
 Test(emu_fpu, vendors)
 {
-	static const struct kvm_cpuid_entry2 intel = {
-		.function = 0, .ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
 	static const uint8_t fxsave[] = {0x0f, 0xae, 0x06};
 
 	for (int is_intel = 0; is_intel < 2; is_intel++) {
-		struct kvm_sregs s;
+		uint64_t cr2;
 
 		BED_START(&b, g_cvtpi2ps, false);
-		if (is_intel)
-			cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, &intel, 1), 0);
+		bed_intel(&b, is_intel);
 		cr_assert_eq(bed_run_to_hlt(&b), NONE);
 		cr_assert_eq(b.r.rbx, is_intel ? 0u : 7u << 11, "%llx", b.r.rbx);
 		cr_assert_eq(b.r.rax & 0xffff, b.r.rbx);
 		memcpy(b.ram + BED_CODE, fxsave, sizeof(fxsave));
 		*bed_u64(&b, BED_PT) = BED_DATA | 7;
 		*bed_u64(&b, BED_PT + 8) = 0;
-		b.r.rip = BED_CODE;
-		b.r.rsi = BED_WIN + 0xf00;
-		vmm_emu_ops.get_sregs(b.v, &s);
-		vmm_emu_ops.set_sregs(b.v, &s); /* the code has changed */
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_SREGS(&b, ); /* the code has changed */
+		BED_REGS(&b, .rip = BED_CODE, .rsi = BED_WIN + 0xf00);
 		cr_assert_eq(bed_run_to_hlt(&b), 14);
-		vmm_emu_ops.get_sregs(b.v, &s);
-		cr_assert_eq(s.cr2, BED_WIN + (is_intel ? 0x1000 : 0xf00 + 511), "%llx", s.cr2);
+		cr2 = bed_sregs(&b).cr2;
+		cr_assert_eq(cr2, BED_WIN + (is_intel ? 0x1000 : 0xf00 + 511), "%lx", cr2);
 	}
 }
 
@@ -271,8 +259,6 @@ static void thread_keeps_state(struct bed *a)
 Test(emu_fpu, thread_and_moves)
 {
 	uint64_t rng = 7;
-	uint8_t state[1024];
-	size_t n = sizeof(state);
 	struct emu_fpu whole;
 	struct bed a, b;
 
@@ -293,19 +279,10 @@ Test(emu_fpu, thread_and_moves)
 
 	BED_START(&a, g_loop, false);
 	while (bed_run(&a, 1 + random_split(&rng) % 300) == VMM_EXIT_BUDGET) {
-		struct kvm_sregs s;
-
-		n = sizeof(state);
-		cr_assert_eq(vmm_emu_ops.get_state(a.v, state, &n), 0);
-		vmm_emu_ops.get_sregs(a.v, &s);
-		bed_init(&b);
-		memcpy(b.ram, a.ram, BED_RAM);
-		cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 0, &b.v), 0);
-		vmm_emu_ops.set_sregs(b.v, &s);
-		vmm_emu_ops.set_regs(b.v, &a.r);
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
+		bed_move(&a, &b);
 		bed_stop(&a);
 		a = b;
+		o->set_tally(a.v, NULL); /* b is overwritten */
 	}
 	cr_assert_eq(a.run.exit, VMM_EXIT_HLT);
 	cr_assert(!memcmp(&whole, &((struct emu_vcpu *)a.v)->fpu, sizeof(whole)));
@@ -414,17 +391,17 @@ Test(emu_fpu, translated)
 /* A state with bits that no CPU has. */
 Test(emu_fpu, impossible_states)
 {
-	uint8_t state[1024], now[1024];
-	size_t n = sizeof(state), m, at;
+	uint8_t state[BED_STATE], now[BED_STATE];
+	size_t n, at;
 
 	BED_START(&b, g_loop, false);
-	cr_assert_eq(vmm_emu_ops.get_state(b.v, state, &n), 0);
+	n = bed_state(&b, state);
 	for (at = 0; at + 4 < n && memcmp(state + at, "FPU ", 4); at++)
 		;
 	cr_assert_lt(at + 4, n);
 	at += 12; /* behind the head: FCW, FSW, FTW, FOP, FIP, FDP, FCS, FDS, MXCSR */
 	for (int bad = 0; bad < 4; bad++) {
-		uint8_t copy[1024];
+		uint8_t copy[BED_STATE];
 
 		memcpy(copy, state, n);
 		if (bad == 0)
@@ -435,9 +412,7 @@ Test(emu_fpu, impossible_states)
 			copy[at + 6] = 0x08; /* FOP has 11 bits */
 		else
 			copy[at + 27 + 2] = 0x10; /* MXCSR */
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, copy, n), -EINVAL, "%d", bad);
-		m = sizeof(now);
-		cr_assert_eq(vmm_emu_ops.get_state(b.v, now, &m), 0);
-		cr_assert(m == n && !memcmp(now, state, n));
+		cr_assert_eq(o->set_state(b.v, copy, n), -EINVAL, "%d", bad);
+		cr_assert(bed_state(&b, now) == n && !memcmp(now, state, n));
 	}
 }

@@ -27,17 +27,12 @@ TestSuite(emu_irq, .fini = bed_end);
 static void start(struct bed *b, const uint8_t *code, const uint8_t *end, const char *vendor)
 {
 	struct kvm_cpuid_entry2 cpuid = {.function = 0};
-	struct kvm_sregs s;
 
 	bed_start(b, code, end, false);
-	memcpy(&cpuid.ebx, vendor, 4);
-	memcpy(&cpuid.edx, vendor + 4, 4);
-	memcpy(&cpuid.ecx, vendor + 8, 4);
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b->v, &cpuid, 1), 0);
-	vmm_emu_ops.get_sregs(b->v, &s);
-	s.apic_base = APIC_ON;
-	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &s), 0);
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	bed_vendor(&cpuid, vendor);
+	cr_assert_eq(o->set_cpuid(b->v, &cpuid, 1), 0);
+	BED_SREGS(b, s.apic_base = APIC_ON);
+	o->set_regs(b->v, &b->r);
 	for (unsigned int v = 0; v < 256; v++) {
 		/* movl $v,(%rdi); add $4,%rdi; iretq */
 		uint8_t h[] = {0xc7, 0x07, (uint8_t)v, 0, 0, 0, 0x48, 0x83, 0xc7, 4, 0x48, 0xcf};
@@ -114,28 +109,25 @@ BED_GUEST(g_pmi, ENABLE W(0x834, 0x400) "hlt\n" R(0x834) "hlt\n" R(0x834)
 static void check_pmi(const char *vendor, uint32_t mask)
 {
 	uint32_t log[] = {2, 0x400 | mask, 0x400 | mask, 0x77, 0x77 | mask, 1u << 23};
-	struct bed b;
 
 	start(&b, g_pmi, g_pmi_end, vendor);
 	expect(&b, NULL, 0, __LINE__);
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+	cr_assert_eq(o->pmi(b.v), 0);
 	expect(&b, log, 2, __LINE__);
 	/* A second one: an Intel APIC has masked its entry. */
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+	cr_assert_eq(o->pmi(b.v), 0);
 	if (mask) {
 		expect(&b, log, 2, __LINE__);
 		cr_assert_eq(b.run.retired, 0);
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		o->set_regs(b.v, &b.r);
 		expect(&b, log, 3, __LINE__);
 	} else {
 		log[2] = 2, log[3] = 0x400, log[4] = 0x77, log[5] = 0x77;
 		expect(&b, log, 4, __LINE__);
-		bed_stop(&b);
 		return;
 	}
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+	cr_assert_eq(o->pmi(b.v), 0);
 	expect(&b, log, 6, __LINE__);
-	bed_stop(&b);
 }
 
 Test(emu_irq, pmi)
@@ -149,14 +141,11 @@ BED_GUEST(g_first, L(1) "hlt\n");
 
 Test(emu_irq, pmi_before_run)
 {
-	struct emu_vcpu *v;
-
 	START(&b, g_first);
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0); /* LVTPC is masked after a reset */
-	v = (struct emu_vcpu *)b.v;
-	v->lapic.svr = 0x1ff;
-	v->lapic.lvt[3] = 0x400;
-	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+	cr_assert_eq(o->pmi(b.v), 0); /* LVTPC is masked after a reset */
+	vcpu()->lapic.svr = 0x1ff;
+	vcpu()->lapic.lvt[3] = 0x400;
+	cr_assert_eq(o->pmi(b.v), 0);
 	EXPECT(&b, 2, 1);
 }
 
@@ -167,14 +156,11 @@ Test(emu_irq, pmis_before_run)
 	static const uint32_t log[] = {2, 2, 1};
 
 	for (unsigned int n = 1; n < 5; n++) {
-		struct emu_vcpu *v;
-
 		START(&b, g_first);
-		v = (struct emu_vcpu *)b.v;
-		v->lapic.svr = 0x1ff;
+		vcpu()->lapic.svr = 0x1ff;
 		for (unsigned int i = 0; i < n; i++) {
-			v->lapic.lvt[3] = 0x400;
-			cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
+			vcpu()->lapic.lvt[3] = 0x400;
+			cr_assert_eq(o->pmi(b.v), 0);
 		}
 		expect(&b, n == 1 ? log + 1 : log, n == 1 ? 2 : 3, __LINE__);
 	}
@@ -211,13 +197,12 @@ Test(emu_irq, apic_off)
 {
 	START(&b, g_off);
 	EXPECT(&b, 1);
-	vmm_emu_ops.pmi(b.v);
+	o->pmi(b.v);
 	EXPECT(&b, 1);
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	o->set_regs(b.v, &b.r);
 	EXPECT(&b, 1, 2, SVR_OFF, MASKED, 0);
 	START(&b, g_off_gp);
-	cr_assert_eq(bed_run_to_hlt(&b), 13);
-	cr_assert_eq(bed_stack(&b, 1), BED_CODE + (uint64_t)(g_off_gp_end - g_off_gp) - 8);
+	BED_FAULTS(&b, 13, 0, BED_CODE + (uint64_t)(g_off_gp_end - g_off_gp) - 8);
 }
 
 /* #GP by the APIC changes nothing and causes no exit. */
@@ -238,13 +223,13 @@ Test(emu_irq, ids)
 
 	START(&b, g_id);
 	EXPECT(&b, 0, 1);
-	cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 17, &v), 0);
+	cr_assert_eq(o->vcpu_create(b.vm, 17, &v), 0);
 	first = b.v;
 	b.v = v;
 	bed_load(&b, g_id, g_id_end, false);
 	((struct emu_vcpu *)v)->apic_base = APIC_ON;
 	EXPECT(&b, 17, 0x10002);
-	vmm_emu_ops.vcpu_destroy(v);
+	o->vcpu_destroy(v);
 	b.v = first;
 }
 
@@ -255,45 +240,31 @@ Test(emu_irq, beside_the_callers)
 {
 	START(&b, g_both);
 	expect(&b, NULL, 0, __LINE__);
-	cr_assert_eq(vmm_emu_ops.interrupt(b.v, 0x30), 0);
-	vmm_emu_ops.set_regs(b.v, &b.r); /* out of HLT */
+	cr_assert_eq(o->interrupt(b.v, 0x30), 0);
+	o->set_regs(b.v, &b.r); /* out of HLT */
 	EXPECT(&b, 0x30, 0x90, 1);
 }
 
 /* ---- state ---- */
 
-#define ROOM 2048
-
-static size_t get(struct bed *b, uint8_t *buf)
-{
-	size_t n = ROOM;
-
-	cr_assert_eq(vmm_emu_ops.get_state(b->v, buf, &n), 0);
-	return n;
-}
-
 /* Moved to another vCPU after every number of instructions, the guest's log is the same. */
 Test(emu_irq, moves)
 {
 	for (uint64_t at = 1; at < 75; at++) {
-		struct vmm_engine_vcpu *old;
-		uint8_t state[ROOM];
+		uint8_t state[BED_STATE];
 		struct kvm_sregs s;
 		size_t n;
 
 		START(&b, g_order);
-		if (bed_run(&b, at) == VMM_EXIT_HLT) {
+		if (bed_run(&b, at) == VMM_EXIT_HLT)
 			break;
-		}
-		n = get(&b, state);
-		vmm_emu_ops.get_sregs(b.v, &s);
-		old = b.v;
-		vmm_emu_ops.vcpu_destroy(old);
-		cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 0, &b.v), 0);
-		cr_assert_eq(vmm_emu_ops.set_sregs(b.v, &s), 0);
-		cr_assert_eq(vmm_emu_ops.set_regs(b.v, &b.r), 0);
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0, "after %lu",
-			     (unsigned long)at);
+		n = bed_state(&b, state);
+		s = bed_sregs(&b);
+		o->vcpu_destroy(b.v);
+		cr_assert_eq(o->vcpu_create(b.vm, 0, &b.v), 0);
+		cr_assert_eq(o->set_sregs(b.v, &s), 0);
+		cr_assert_eq(o->set_regs(b.v, &b.r), 0);
+		cr_assert_eq(o->set_state(b.v, state, n), 0, "after %lu", (unsigned long)at);
 		EXPECT(&b, 0x92, 0xa, 1u << 18, 0x48, 0xb, 0x41, 0xc, 0xd);
 		cr_assert_lt(at, 74, "the guest never came to its end");
 	}
@@ -302,24 +273,24 @@ Test(emu_irq, moves)
 /* Every bit flipped, with the APIC on and something queued: taken exactly, or refused. */
 Test(emu_irq, state_from_strangers)
 {
-	uint8_t now[ROOM], bytes[ROOM], after[ROOM];
+	uint8_t now[BED_STATE], bytes[BED_STATE], after[BED_STATE];
 	unsigned int taken = 0, refused = 0;
 	size_t n;
 
 	START(&b, g_order);
 	cr_assert_eq(bed_run(&b, 12), VMM_EXIT_BUDGET); /* 41H and 92H wait */
-	n = get(&b, now);
+	n = bed_state(&b, now);
 	for (size_t i = 0; i < n * 8; i++) {
 		int ret;
 
 		memcpy(bytes, now, n);
 		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
-		ret = vmm_emu_ops.set_state(b.v, bytes, n);
+		ret = o->set_state(b.v, bytes, n);
 		cr_assert(ret == 0 || ret == -EINVAL);
-		cr_assert_eq(get(&b, after), n);
+		cr_assert_eq(bed_state(&b, after), n);
 		cr_assert(!memcmp(after, ret ? now : bytes, n), "bit %zu", i);
 		ret ? refused++ : taken++;
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, now, n), 0);
+		cr_assert_eq(o->set_state(b.v, now, n), 0);
 	}
 	cr_assert(taken > 300 && refused > 300, "%u, %u", taken, refused);
 }

@@ -14,8 +14,6 @@
 
 TestSuite(emu_jit, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 /* ---- running them ---- */
 
 #define STOPS_MAX 20000u
@@ -157,11 +155,9 @@ Test(emu_jit, code_that_is_mapped_elsewhere)
 	for (int i = 0; i < 3; i++) {
 		emu_jit_set(i ? i == 1 ? EMU_JIT_ALL : EMU_JIT_HOT : EMU_JIT_OFF);
 		BED_START(&b, guest_remap, false);
-		memcpy(b.ram + 0x310000, guest_add, (size_t)(guest_add_end - guest_add));
-		memcpy(b.ram + 0x311000, guest_xor, (size_t)(guest_xor_end - guest_xor));
-		b.r.rsi = 0x310000 | BED_P | BED_W;
-		b.r.r8 = 0x311000 | BED_P | BED_W;
-		o->set_regs(b.v, &b.r);
+		BED_PUT(&b, 0x310000, guest_add);
+		BED_PUT(&b, 0x311000, guest_xor);
+		BED_REGS(&b, .rsi = 0x310000 | BED_P | BED_W, .r8 = 0x311000 | BED_P | BED_W);
 		while (bed_run(&b, 100000) == VMM_EXIT_BUDGET)
 			;
 		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
@@ -175,32 +171,25 @@ Test(emu_jit, code_that_is_mapped_elsewhere)
 
 /* ---- what accesses have found in the TLB ---- */
 
-/* Run @code, with RSI and R8 as page-table entries of BED_WIN, in all modes, and compare. Returns
- * the vector of the handler that ended it, or -1. */
-static int same_in_all_modes(const uint8_t *code, const uint8_t *end)
+/* Run @code, with RSI and R8 as page-table entries of BED_WIN, in all modes, and compare. It ends
+ * in the handler of @vector, or -1. */
+static void same_in_all_modes(const char *name, const uint8_t *code, const uint8_t *end, int vector)
 {
 	struct kvm_regs r[3];
-	int vector = -1;
 
 	need_translation();
 	for (int i = 0; i < 3; i++) {
-		struct bed b;
-
 		emu_jit_set(i ? i == 1 ? EMU_JIT_ALL : EMU_JIT_HOT : EMU_JIT_OFF);
 		bed_start(&b, code, end, false);
 		*bed_u64(&b, 0x310000) = 3;
 		*bed_u64(&b, 0x311000) = 1000;
-		b.r.rsi = 0x310000 | BED_P | BED_W;
-		b.r.r8 = 0x311000 | BED_P | BED_W;
-		o->set_regs(b.v, &b.r);
-		vector = bed_run_to_hlt(&b);
+		BED_REGS(&b, .rsi = 0x310000 | BED_P | BED_W, .r8 = 0x311000 | BED_P | BED_W);
+		cr_assert_eq(bed_run_to_hlt(&b), vector, "%s, mode %d", name, i);
 		r[i] = b.r;
-		bed_stop(&b);
 		cr_assert(!memcmp(&r[0], &r[i], sizeof(r[0])),
-			  "mode %d: rbx %llx, %llx; rip %llx, %llx", i, r[0].rbx, r[i].rbx,
-			  r[0].rip, r[i].rip);
+			  "%s, mode %d: rbx %llx, %llx; rip %llx, %llx", name, i, r[0].rbx,
+			  r[i].rbx, r[0].rip, r[i].rip);
 	}
-	return vector;
 }
 
 /* A page is read and written by hot code, and then is another page: INVLPG, or MOV to CR3. */
@@ -223,8 +212,8 @@ BED_GUEST(guest_cr3, REMAP("mov %cr3, %rax\n mov %rax, %cr3\n"));
 
 Test(emu_jit, data_that_is_mapped_elsewhere)
 {
-	cr_assert_eq(same_in_all_modes(guest_invlpg, guest_invlpg_end), -1);
-	cr_assert_eq(same_in_all_modes(guest_cr3, guest_cr3_end), -1);
+	same_in_all_modes("invlpg", guest_invlpg, guest_invlpg_end, -1);
+	same_in_all_modes("cr3", guest_cr3, guest_cr3_end, -1);
 }
 
 /* A page is written by hot code, then it is executed, and then the same code writes to it again:
@@ -247,11 +236,6 @@ BED_GUEST(guest_code_page, "mov $0x310000, %edx\n"
 			   "jne 1b\n"
 			   "hlt");
 
-Test(emu_jit, data_that_becomes_code)
-{
-	cr_assert_eq(same_in_all_modes(guest_code_page, guest_code_page_end), -1);
-}
-
 /* Hot code that has stored to another page stores to one that it may only read. */
 BED_GUEST(guest_read_only, "and $-3, %rsi\n"
 			   "mov %rsi, 0x14000\n"
@@ -265,11 +249,6 @@ BED_GUEST(guest_read_only, "and $-3, %rsi\n"
 			   "jne 2b\n"
 			   "mov %rdx, %rdi\n"
 			   "jmp 3b");
-
-Test(emu_jit, data_that_is_read_only)
-{
-	cr_assert_eq(same_in_all_modes(guest_read_only, guest_read_only_end), 14);
-}
 
 /* Accesses go byte by byte from one page to the next, which is another one in guest-physical
  * memory. */
@@ -292,11 +271,6 @@ BED_GUEST(guest_crossing, "mov %r8, 0x14000\n"
 			  "jne 1b\n"
 			  "hlt");
 
-Test(emu_jit, accesses_that_cross_a_page)
-{
-	cr_assert_eq(same_in_all_modes(guest_crossing, guest_crossing_end), -1);
-}
-
 /* The interpreter goes on between a comparison that overflows and what depends on it: at an access
  * that crosses a page. */
 BED_GUEST(guest_flags, "mov $200, %ecx\n"
@@ -314,11 +288,6 @@ BED_GUEST(guest_flags, "mov $200, %ecx\n"
 		       "2: dec %ecx\n"
 		       "jne 1b\n"
 		       "hlt");
-
-Test(emu_jit, flags_for_the_interpreter)
-{
-	cr_assert_eq(same_in_all_modes(guest_flags, guest_flags_end), -1);
-}
 
 /* The same code reads a page of the supervisor in CPL 0, and then in CPL 3. */
 BED_GUEST(guest_modes, "mov %rsi, 0x14000\n"
@@ -342,9 +311,22 @@ BED_GUEST(guest_modes, "mov %rsi, 0x14000\n"
 		       "jne 2b\n"
 		       "ret");
 
-Test(emu_jit, data_of_the_supervisor)
+Test(emu_jit, accesses)
 {
-	cr_assert_eq(same_in_all_modes(guest_modes, guest_modes_end), 14);
+	static const struct {
+		const char *name;
+		const uint8_t *code, *end;
+		int vector;
+	} rows[] = {
+		{"data that becomes code", guest_code_page, guest_code_page_end, -1},
+		{"data that is read only", guest_read_only, guest_read_only_end, 14},
+		{"accesses that cross a page", guest_crossing, guest_crossing_end, -1},
+		{"flags for the interpreter", guest_flags, guest_flags_end, -1},
+		{"data of the supervisor", guest_modes, guest_modes_end, 14},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		same_in_all_modes(rows[i].name, rows[i].code, rows[i].end, rows[i].vector);
 }
 
 /* ---- code memory ---- */
@@ -373,8 +355,7 @@ Test(emu_jit, code_memory_is_full)
 	for (int i = 0; i < 2; i++) {
 		emu_jit_set(i ? EMU_JIT_ALL : EMU_JIT_OFF);
 		bed_start(&b, code, code + n, false);
-		b.r.rcx = 3;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = 3);
 		while (bed_run(&b, 1000000) == VMM_EXIT_INTR) /* decoding takes much effort */
 			;
 		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);

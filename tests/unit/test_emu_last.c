@@ -75,12 +75,10 @@ static void expect_last(const char *what, uint64_t from, uint64_t to, uint64_t i
 /* Beside a ring of all branches, and alone. Neither changes what is counted. */
 Test(emu_last, the_newest_of_all)
 {
-	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 	uint64_t ip[2][EMU_NR_LAST], rng = 5;
 
-	cr_assert_not_null(steps);
 	for (uint64_t seed = 1; seed <= 100; seed++) {
-		size_t n = prog_trace(seed, steps);
+		size_t n = prog_trace(seed);
 
 		for (int ring = 1; ring >= 0; ring--) {
 			prog_start(&b, seed);
@@ -110,7 +108,6 @@ Test(emu_last, the_newest_of_all)
 		}
 		cr_assert(!memcmp(ip[0], ip[1], sizeof(ip[0])), "seed %lu", seed);
 	}
-	free(steps);
 }
 
 /* The guest turns it on and off, and reads DebugCtl in between; then the four MSRs. */
@@ -145,38 +142,33 @@ Test(emu_last, refused)
 {
 	for (uint32_t msr = 0x1db; msr <= 0x1de; msr++) {
 		BED_START(&b, g_refused, false);
-		b.r.rcx = msr;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = msr);
 		vcpu()->last.ip[msr - 0x1db] = 0x1234;
 		cr_expect_eq(go(), 13);
 		cr_expect_eq(last()[msr - 0x1db], 0x1234);
 		bed_load(&b, g_rdmsr, g_rdmsr_end, true);
-		b.r.rcx = msr;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = msr);
 		cr_expect_eq(go(), 13);
 		for (int write = 0; write < 2; write++) {
 			if (write)
 				BED_START(&b, g_refused, false);
 			else
 				BED_START(&b, g_rdmsr, false);
-			bed_intel(&b);
-			b.r.rcx = msr;
-			vmm_emu_ops.set_regs(b.v, &b.r);
+			bed_intel(&b, true);
+			BED_REGS(&b, .rcx = msr);
 			cr_expect_eq(bed_run(&b, 100), write ? VMM_EXIT_WRMSR : VMM_EXIT_RDMSR);
 		}
 	}
 	BED_START(&b, g_refused, false);
-	b.r.rcx = DEBUGCTL;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rcx = DEBUGCTL);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_WRMSR);
 	b.run.u.msr.fault = true;
 	cr_expect_eq(bed_run(&b, 100), VMM_EXIT_HLT);
 	cr_expect(!vcpu()->last.on);
 	/* An Intel vCPU's write reaches the caller, and no more. */
 	BED_START(&b, g_refused, false);
-	bed_intel(&b);
-	b.r.rcx = DEBUGCTL;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	bed_intel(&b, true);
+	BED_REGS(&b, .rcx = DEBUGCTL);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_WRMSR);
 	bed_run(&b, 1);
 	cr_expect(!vcpu()->last.on);
@@ -187,26 +179,26 @@ BED_GUEST(g_step, "jmp 1f\n nop\n 1: pushfq\n orq $0x100,(%rsp)\n popfq\n nop\n 
 BED_GUEST(g_fault, "jmp 1f\n nop\n 1: nop\n ud2");
 BED_GUEST(g_open, "jmp 1f\n nop\n 1: sti\n nop\n 2: jmp 2b");
 
+static void record(const uint8_t *code, const uint8_t *end)
+{
+	bed_start(&b, code, end, false);
+	vcpu()->last.on = true;
+}
+
 /* Interrupts and exceptions are the last branch, and the one before them is kept. */
 Test(emu_last, events)
 {
-	BED_START(&b, g_fault, false);
-	vcpu()->last.on = true;
+	record(g_fault, g_fault_end);
 	cr_assert_eq(go(), 6);
 	expect_last("#UD", BED_CODE + 4, BED_HANDLERS + 6, BED_CODE, BED_CODE + 3);
-	BED_START(&b, g_events, false);
-	vcpu()->last.on = true;
+	record(g_events, g_events_end);
 	cr_assert_eq(go(), 1);
 	expect_last("INT 1", BED_CODE + 3, BED_HANDLERS + 1, BED_CODE, BED_CODE + 3);
 	cr_expect(vcpu()->last.on, "INT 1 is no #DB");
 	for (int nmi = 0; nmi < 2; nmi++) {
-		BED_START(&b, g_open, false);
-		vcpu()->last.on = true;
+		record(g_open, g_open_end);
 		cr_assert_eq(bed_run(&b, 10), VMM_EXIT_BUDGET);
-		if (nmi)
-			vmm_emu_ops.nmi(b.v);
-		else
-			vmm_emu_ops.interrupt(b.v, 0x55);
+		bed_arrives(&b, nmi ? 2 : 0x55);
 		cr_assert_eq(go(), nmi ? 2 : 0x55);
 		expect_last("interrupt", BED_CODE + 5, BED_HANDLERS + (nmi ? 2 : 0x55),
 			    BED_CODE + 5, BED_CODE + 5);
@@ -216,8 +208,7 @@ Test(emu_last, events)
 /* #DB ends the recording, and is not recorded. */
 Test(emu_last, debug_exception)
 {
-	BED_START(&b, g_step, false);
-	vcpu()->last.on = true;
+	record(g_step, g_step_end);
 	cr_assert_eq(go(), 1);
 	expect_last("#DB", BED_CODE, BED_CODE + 3, 0, 0);
 	cr_expect(!vcpu()->last.on);
@@ -226,55 +217,45 @@ Test(emu_last, debug_exception)
 
 /* ---- state ---- */
 
-#define ROOM 1024
-
-static size_t state(uint8_t *buf)
-{
-	size_t n = ROOM;
-
-	cr_assert_eq(vmm_emu_ops.get_state(b.v, buf, &n), 0);
-	return n;
-}
-
 /* A vCPU that never recorded has no such section, and an old state clears the record. */
 Test(emu_last, saved)
 {
-	uint8_t none[ROOM], some[ROOM], again[ROOM];
+	uint8_t none[BED_STATE], some[BED_STATE], again[BED_STATE];
 	size_t n0, n1;
 	struct emu_last was;
 
 	BED_START(&b, g_fault, false);
-	n0 = state(none);
+	n0 = bed_state(&b, none);
 	for (int on = 0; on < 2; on++) {
 		vcpu()->last.on = on;
 		memcpy(vcpu()->last.ip, (uint64_t[]){1, 1ULL << 63, 3, ~0ULL}, 32);
 		was = vcpu()->last;
-		n1 = state(some);
+		n1 = bed_state(&b, some);
 		cr_assert_gt(n1, n0);
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, none, n0), 0);
+		cr_assert_eq(o->set_state(b.v, none, n0), 0);
 		cr_expect(!vcpu()->last.on && !last()[0] && !last()[3]);
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, some, n1), 0);
+		cr_assert_eq(o->set_state(b.v, some, n1), 0);
 		cr_expect_eq(vcpu()->last.on, was.on);
 		expect_last("restored", 1, 1ULL << 63, 3, ~0ULL);
-		cr_assert_eq(state(again), n1);
+		cr_assert_eq(bed_state(&b, again), n1);
 		cr_expect(!memcmp(some, again, n1));
 		/* Cut, with a bool that is none, and empty. */
-		cr_expect_eq(vmm_emu_ops.set_state(b.v, some, n1 - 1), -EINVAL);
+		cr_expect_eq(o->set_state(b.v, some, n1 - 1), -EINVAL);
 		some[n1 - 33] = 2;
-		cr_expect_eq(vmm_emu_ops.set_state(b.v, some, n1), -EINVAL);
+		cr_expect_eq(o->set_state(b.v, some, n1), -EINVAL);
 		memset(some + n1 - 33, 0, 33);
-		cr_expect_eq(vmm_emu_ops.set_state(b.v, some, n1), -EINVAL);
+		cr_expect_eq(o->set_state(b.v, some, n1), -EINVAL);
 	}
 	/* Only its on bit: a section, too. Intel's CPUs have none. */
 	memset(&vcpu()->last, 0, sizeof(was));
 	vcpu()->last.on = true;
-	n1 = state(some);
+	n1 = bed_state(&b, some);
 	cr_assert_gt(n1, n0);
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, some, n1), 0);
+	cr_assert_eq(o->set_state(b.v, some, n1), 0);
 	cr_expect(vcpu()->last.on);
-	bed_intel(&b);
+	bed_intel(&b, true);
 	cr_expect(!vcpu()->last.on, "another CPU");
-	cr_expect_eq(vmm_emu_ops.set_state(b.v, some, n1), -EINVAL);
+	cr_expect_eq(o->set_state(b.v, some, n1), -EINVAL);
 }
 
 /* ---- host and guest ---- */
@@ -309,7 +290,7 @@ static void last_start(uint32_t pmu)
 	};
 
 	start();
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, cpuid, 4), 0);
+	cr_assert_eq(o->set_cpuid(b.v, cpuid, 4), 0);
 	m.debugctl = m.nr = 0;
 }
 
@@ -317,8 +298,7 @@ static void worlds(uint64_t host_ctl, uint64_t guest_ctl, bool virt)
 {
 	last_start(7);
 	host(h_last, h_last_end, 0);
-	b.r.r8 = host_ctl;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .r8 = host_ctl);
 	guest(g_last, g_last_end);
 	ctl()->virt_ext = virt;
 	save()->dbgctl = guest_ctl;
@@ -410,8 +390,7 @@ Test(emu_last, no_switch)
 {
 	last_start(7);
 	host(h_last, h_last_end, 0);
-	b.r.r8 = 0x1001;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .r8 = 0x1001);
 	guest(g_last, g_last_end);
 	ctl()->virt_ext = 1;
 	ctl()->asid = 0;

@@ -136,9 +136,9 @@ static uint32_t some_ctl(uint64_t *rng)
 	}
 }
 
-static void check_program(uint64_t seed, struct prog_step *steps)
+static void check_program(uint64_t seed)
 {
-	size_t n = prog_trace(seed, steps), at = 0;
+	size_t n = prog_trace(seed), at = 0;
 	uint64_t rng = seed * 77;
 	struct rec rec[VPMU_LBR_DEPTH_MAX];
 	struct oracle o = {.ctl = some_ctl(&rng), .rec = rec};
@@ -177,12 +177,8 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 
 Test(emu_lbr, as_the_instructions_went)
 {
-	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
-
-	cr_assert_not_null(steps);
 	for (uint64_t seed = 1; seed <= 600; seed++)
-		check_program(seed, steps);
-	free(steps);
+		check_program(seed);
 }
 
 static void on(struct bed *b, uint32_t ctl)
@@ -215,18 +211,12 @@ Test(emu_lbr, interrupts)
 			for (uint32_t modes = 1; modes <= 3; modes++) {
 				uint32_t ctl = modes << 1 | VPMU_LBR_OTHER;
 
-				BED_START(&b, g_wait, false);
-				bed_load(&b, g_wait, g_wait_end, user);
-				b.r.rip = BED_CODE + 2;
-				b.r.rflags = 0x202;
-				vmm_emu_ops.set_regs(b.v, &b.r);
+				BED_START(&b, g_wait, user);
+				BED_REGS(&b, .rip = BED_CODE + 2, .rflags = 0x202);
 				on(&b, ctl);
 				cr_assert_eq(bed_run(&b, 10), VMM_EXIT_BUDGET);
 				cr_assert_eq(b.t.lbr.count, 0);
-				if (nmi)
-					vmm_emu_ops.nmi(b.v);
-				else
-					vmm_emu_ops.interrupt(b.v, 0x55);
+				bed_arrives(&b, nmi ? 2 : 0x55);
 				cr_assert_eq(bed_run_to_hlt(&b), nmi ? 2 : 0x55);
 				if (!(modes & 1)) {
 					cr_assert_eq(b.t.lbr.count, 0, "kernel is not recorded");

@@ -6,33 +6,31 @@
  */
 #include <errno.h>
 
-#include "tests/unit/emu_whole.h"
+#include "tests/random.h"
+#include "tests/unit/emu_bed.h"
 
 TestSuite(emu_legacy, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 #define REAL 0x8000ULL /* where 16-bit code is */
 
-/* Real mode as after a start-up IPI with the vector of REAL. */
-static void real_mode(struct bed *b, const uint8_t *code, const uint8_t *end)
+/* A whole CPU in real mode as after a start-up IPI with the vector of REAL. */
+static void real_mode(const uint8_t *code, const uint8_t *end)
 {
-	struct kvm_sregs s;
 	struct kvm_segment seg = {.limit = 0xffff, .type = 3, .present = 1, .s = 1};
 
-	memcpy(b->ram + REAL, code, (size_t)(end - code));
-	o->get_sregs(b->v, &s);
-	s.cr0 = 0x10;
-	s.cr3 = s.cr4 = s.efer = 0;
-	s.cs = s.ds = s.es = s.ss = s.fs = s.gs = seg;
-	s.cs.base = REAL;
-	s.cs.selector = REAL >> 4;
-	s.gdt = s.idt = (struct kvm_dtable){.limit = 0xffff};
-	cr_assert_eq(o->set_sregs(b->v, &s), 0);
-	memset(&b->r, 0, sizeof(b->r));
-	b->r.rsp = 0x9000;
-	b->r.rflags = 2;
-	o->set_regs(b->v, &b->r);
+	bed_start(&b, code, end, false);
+	bed_whole(b.v, false);
+	bed_put(&b, REAL, code, end);
+	BED_SREGS(&b, {
+		s.cr0 = 0x10;
+		s.cr3 = s.cr4 = s.efer = 0;
+		s.cs = s.ds = s.es = s.ss = s.fs = s.gs = seg;
+		s.cs.base = REAL;
+		s.cs.selector = REAL >> 4;
+		s.gdt = s.idt = (struct kvm_dtable){.limit = 0xffff};
+	});
+	memset(&b.r, 0, sizeof(b.r));
+	BED_REGS(&b, .rsp = 0x9000, .rflags = 2);
 }
 
 /* What stock trampolines do, on the way of verify_cpu, startup_32 and startup_64. */
@@ -107,18 +105,20 @@ BED_GUEST(guest_trampoline, ".code16\n"
 			    "4: mov $0x123456789abcdef0, %rbx\n"
 			    "hlt\n"); /* 2 */
 
-Test(emu_legacy, from_real_mode_to_64_bit_mode)
+/* run() stops behind each instruction and goes on, or does all of them. */
+static void from_real_mode(uint64_t budget)
 {
 	struct kvm_sregs s;
+	unsigned int steps = 0;
 
-	BED_START(&b, guest_trampoline, false);
+	real_mode(guest_trampoline, guest_trampoline_end);
 	*bed_u64(&b, BED_GDT + 0x18) = 0x00cf9b000000ffff; /* 32-bit code */
-	whole(&b, false);
-	real_mode(&b, guest_trampoline, guest_trampoline_end);
-	cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_HLT, "exit %d: %s", b.run.exit, b.run.u.error.msg);
+	while (bed_run(&b, budget) == VMM_EXIT_BUDGET)
+		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), ++steps);
+	cr_assert_eq(b.run.exit, VMM_EXIT_HLT, "exit %d: %s", b.run.exit, b.run.u.error.msg);
 	cr_assert_eq(b.r.rbx, 0x123456789abcdef0, "rbx 0x%llx", b.r.rbx);
 	cr_assert_eq(b.r.rsp, 0x9000);
-	o->get_sregs(b.v, &s);
+	s = bed_sregs(&b);
 	cr_assert(s.cs.l && s.cs.selector == 8);
 	cr_assert_eq(s.efer, 0xd01);
 	cr_assert_eq(s.cr0, 0x80050033);
@@ -131,19 +131,14 @@ Test(emu_legacy, from_real_mode_to_64_bit_mode)
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_BRANCHES_TAKEN), 6);
 }
 
-/* The same at every budget: run() stops behind each instruction and goes on. */
+Test(emu_legacy, from_real_mode_to_64_bit_mode)
+{
+	from_real_mode(1000);
+}
+
 Test(emu_legacy, each_instruction_is_one)
 {
-	unsigned int steps = 0;
-
-	BED_START(&b, guest_trampoline, false);
-	*bed_u64(&b, BED_GDT + 0x18) = 0x00cf9b000000ffff;
-	whole(&b, false);
-	real_mode(&b, guest_trampoline, guest_trampoline_end);
-	while (bed_run(&b, 1) == VMM_EXIT_BUDGET)
-		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), ++steps);
-	cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
-	cr_assert_eq(b.r.rbx, 0x123456789abcdef0);
+	from_real_mode(1);
 }
 
 /* ---- instructions that have the same bytes and meaning in 32-bit and 64-bit mode ---- */
@@ -236,12 +231,6 @@ static const struct {
 	{2, {0xeb, 0x01}},				 /* jmp */
 };
 
-static uint64_t random64(uint64_t *seed)
-{
-	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
-	return *seed ^ *seed >> 29;
-}
-
 Test(emu_legacy, instructions_are_those_of_64_bit_mode)
 {
 	static const uint8_t hlt[] = {0xf4, 0xf4};
@@ -251,20 +240,18 @@ Test(emu_legacy, instructions_are_those_of_64_bit_mode)
 
 	bed_start(&a, hlt, hlt + 2, false);
 	bed_start(&b, hlt, hlt + 2, false);
-	whole(&a, false);
-	o->get_sregs(a.v, &s);
-	s.cr0 = 0x11;
-	s.efer = 0;
-	s.cs.l = 0;
-	s.cs.db = 1;
+	bed_whole(a.v, false);
+	bed_protected(&a, a.v);
+	s = bed_sregs(&a);
 	for (unsigned int i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 		for (unsigned int n = 0; n < 100; n++) {
 			struct bed *both[2] = {&a, &b};
-			uint64_t mem = random64(&seed), regs[3], flags = random64(&seed) & 0xcd5;
+			uint64_t mem = random_split(&seed), regs[3],
+				 flags = random_split(&seed) & 0xcd5;
 
 			for (unsigned int k = 0; k < 3; k++)
-				regs[k] = n & 1 << k ? (uint32_t)random64(&seed)
-						     : random64(&seed) & 0xff;
+				regs[k] = n & 1 << k ? (uint32_t)random_split(&seed)
+						     : random_split(&seed) & 0xff;
 			for (unsigned int k = 0; k < 2; k++) {
 				struct bed *x = both[k];
 
@@ -328,13 +315,8 @@ BED_GUEST(guest_16_stack, ".code16\n"
 
 Test(emu_legacy, interrupts_of_real_mode)
 {
-	struct kvm_sregs s;
-
-	BED_START(&b, guest_trampoline, false);
-	whole(&b, false);
-	real_mode(&b, guest_16_stack, guest_16_stack_end);
+	real_mode(guest_16_stack, guest_16_stack_end);
 	cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_HLT, "exit %d: %s", b.run.exit, b.run.u.error.msg);
-	o->get_sregs(b.v, &s);
 	cr_expect_eq(b.r.rax, 0x1111);
 	cr_expect_eq(b.r.rcx & 0x202, 2, "flags of the handler 0x%llx", b.r.rcx);
 	cr_expect_eq(b.r.rflags & 0x200, 0x200);
@@ -343,7 +325,7 @@ Test(emu_legacy, interrupts_of_real_mode)
 	cr_expect(!memcmp(b.ram + 0x190, (uint16_t[]){0xffff, 0, 0, 0, 0x77}, 10));
 	cr_expect_eq(b.r.rdx, 9);
 	cr_expect_eq(b.r.rsp, 0x9000);
-	cr_expect_eq(s.es.base, 0x8000);
+	cr_expect_eq(bed_sregs(&b).es.base, 0x8000);
 	cr_expect_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 18 + 4 + 2);
 	cr_expect_eq(bed_total(&b.t, VPMU_EMU_BRANCHES_TAKEN), 4);
 }
@@ -369,9 +351,7 @@ Test(emu_legacy, what_is_refused_is_one_line)
 	};
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		BED_START(&b, guest_trampoline, false);
-		whole(&b, false);
-		real_mode(&b, rows[i].code, rows[i].end);
+		real_mode(rows[i].code, rows[i].end);
 		cr_assert_eq(bed_run(&b, 100), VMM_EXIT_ERROR, "row %u: exit %d", i, b.run.exit);
 		cr_assert(strstr(b.run.u.error.msg, rows[i].says), "row %u: %s", i,
 			  b.run.u.error.msg);
@@ -383,17 +363,10 @@ BED_GUEST(guest_32_cs, ".code32\nmov %cs:0, %eax\nhlt\n.code64\n");
 /* SDM vol. 3, table 3-1: code is executable, and readable if bit 1 of its type is set. */
 Test(emu_legacy, code_that_is_not_readable)
 {
-	struct kvm_sregs s;
-
 	for (unsigned int i = 0; i < 3; i++) {
-		BED_START(&b, guest_trampoline, false);
-		whole(&b, false);
-		real_mode(&b, guest_32_cs, guest_32_cs_end);
-		o->get_sregs(b.v, &s);
-		s.cr0 |= i < 2; /* in real mode types do not matter */
-		s.cs.type = i == 1 ? 11 : 9;
-		s.cs.db = i < 2;
-		cr_assert_eq(o->set_sregs(b.v, &s), 0);
+		real_mode(guest_32_cs, guest_32_cs_end);
+		/* in real mode types do not matter */
+		BED_SREGS(&b, (s.cr0 |= i < 2, s.cs.type = i == 1 ? 11 : 9, s.cs.db = i < 2));
 		cr_assert_eq(bed_run(&b, 100), i ? VMM_EXIT_HLT : VMM_EXIT_ERROR, "row %u", i);
 		cr_expect(i || strstr(b.run.u.error.msg, "exception 13"), "%s", b.run.u.error.msg);
 	}

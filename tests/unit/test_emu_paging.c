@@ -5,16 +5,6 @@
 
 TestSuite(emu_paging, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
-static uint64_t cr2(struct bed *b)
-{
-	struct kvm_sregs s;
-
-	o->get_sregs(b->v, &s);
-	return s.cr2;
-}
-
 BED_GUEST(guest_access, "mov (%rsi), %eax\nhlt\n"); /* at 0 */
 BED_GUEST(guest_store, "mov %eax, (%rsi)\nhlt\n");
 BED_GUEST(guest_jump, "jmp *%rsi\n");
@@ -58,23 +48,19 @@ Test(emu_paging, page_permissions)
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct page_row *row = &rows[i];
-		struct kvm_sregs s;
 		int vec;
 
 		bed_start(&b, row->code, row->end, row->user);
-		o->get_sregs(b.v, &s);
-		s.cr0 &= ~row->cr0_off;
-		o->set_sregs(b.v, &s);
+		BED_SREGS(&b, s.cr0 &= ~row->cr0_off);
 		*bed_u64(&b, BED_PT + 8) = row->pte;
 		b.ram[BED_DATA + 0x10] = 0xf4; /* where guest_jump goes */
-		b.r.rsi = BED_WIN + 0x1010;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rsi = BED_WIN + 0x1010);
 		vec = bed_run_to_hlt(&b);
 		cr_assert_eq(vec, row->vec, "line %d: vector %d", row->line, vec);
 		if (vec == 14) {
 			cr_assert_eq(bed_stack(&b, 0), row->err, "line %d: error 0x%lx", row->line,
 				     bed_stack(&b, 0));
-			cr_assert_eq(cr2(&b), BED_WIN + 0x1010, "line %d", row->line);
+			cr_assert_eq(bed_sregs(&b).cr2, BED_WIN + 0x1010, "line %d", row->line);
 			cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS),
 				     row->code == guest_jump ? 2 : 1, "line %d", row->line);
 		}
@@ -125,8 +111,7 @@ Test(emu_paging, permissions_of_every_level)
 				b.ram[0x200000 + 0x1010] = 0xf4;
 				*bed_u64(&b, entries[level]) &= ~rows[i].clear;
 				*bed_u64(&b, entries[level]) |= rows[i].set;
-				b.r.rsi = va;
-				o->set_regs(b.v, &b.r);
+				BED_REGS(&b, .rsi = va);
 				vec = bed_run_to_hlt(&b);
 				cr_expect_eq(vec, rows[i].vec, "line %d level %u%s: vector %d",
 					     rows[i].line, level, large ? ", large" : "", vec);
@@ -160,8 +145,7 @@ Test(emu_paging, dirty_bits_of_every_size)
 				*bed_u64(&b, entries[size]) = leaf | (size == 2 ? BED_DATA
 								      : size	? 0x200000
 										: 0);
-				b.r.rsi = va + (size ? 0x10 : 0x300010);
-				o->set_regs(b.v, &b.r);
+				BED_REGS(&b, .rsi = va + (size ? 0x10 : 0x300010));
 				cr_assert_eq(bed_run_to_hlt(&b), -1);
 				cr_expect_eq(*bed_u64(&b, entries[size]) & (BED_A | BED_D),
 					     BED_A | BED_D, "size %u, A %u, load first %u", size, a,
@@ -174,8 +158,7 @@ Test(emu_paging, loads_leave_pages_clean)
 {
 	bed_start(&b, guest_access, guest_access_end, false);
 	*bed_u64(&b, BED_PD2 + 8) = 0x200000 | BED_PS | 7;
-	b.r.rsi = BED_WIN + 0x200010;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_WIN + 0x200010);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(*bed_u64(&b, BED_PD2 + 8) & (BED_A | BED_D), BED_A);
 }
@@ -201,12 +184,16 @@ static void invlpg_row(struct bed *b, uint64_t at, uint64_t entry, uint64_t new,
 {
 	*bed_u64(b, BED_PML4 + 8) = INVLPG_PDPT | 7;
 	*bed_u64(b, INVLPG_PDPT) |= INVLPG_PD | 7;
-	b->r.rsi = at;
-	b->r.rdi = entry;
-	b->r.rdx = new;
-	b->r.r8 = va;
-	o->set_regs(b->v, &b->r);
+	BED_REGS(b, .rsi = at, .rdi = entry, .rdx = new, .r8 = va);
 	cr_assert_eq(bed_run_to_hlt(b), -1);
+}
+
+/* The first translation is to a 1, the second one to a 2. */
+static void invlpg_start(void)
+{
+	BED_START(&b, guest_invlpg, false);
+	*bed_u64(&b, BED_DATA) = 1;
+	*bed_u64(&b, 0x100000) = 2;
 }
 
 /* Behind INVLPG of any address in a page the new translation of the whole page is used, whatever
@@ -214,35 +201,26 @@ static void invlpg_row(struct bed *b, uint64_t at, uint64_t entry, uint64_t new,
 Test(emu_paging, invlpg_of_every_size)
 {
 	/* 1 GiB, that becomes tables because there are only 4 MiB of RAM */
-	BED_START(&b, guest_invlpg, false);
+	invlpg_start();
 	*bed_u64(&b, INVLPG_PDPT) = BED_PS | 7;
 	*bed_u64(&b, 0x22000 + 8) = 0 | BED_PS | 7;
-	*bed_u64(&b, BED_DATA) = 1;
-	*bed_u64(&b, 0x100000) = 2;
 	*bed_u64(&b, BED_PML4 + 8) = INVLPG_PDPT | 7;
-	b.r.rsi = (1ULL << 39) + BED_DATA;
-	b.r.rdi = INVLPG_PDPT;
-	b.r.rdx = 0x22000 | 7;
-	b.r.r8 = (1ULL << 39) + 0x5000;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = (1ULL << 39) + BED_DATA, .rdi = INVLPG_PDPT, .rdx = 0x22000 | 7,
+		 .r8 = (1ULL << 39) + 0x5000);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_expect(b.r.rax == 1 && b.r.rbx == 2, "1 GiB: %llu %llu", b.r.rax, b.r.rbx);
 
 	for (unsigned int user = 0; user < 2; user++) {
-		BED_START(&b, guest_invlpg, false);
+		invlpg_start();
 		*bed_u64(&b, INVLPG_PD + 5 * 8) = 0x200000 | BED_PS | 7;
-		*bed_u64(&b, BED_DATA) = 1;
-		*bed_u64(&b, 0x100000) = 2;
 		invlpg_row(&b, INVLPG_VA + 0x100000, INVLPG_PD + 5 * 8, 0 | BED_PS | 7,
 			   INVLPG_VA + (user ? 0x100123 : 0x1000));
 		cr_expect(b.r.rax == 1 && b.r.rbx == 2, "2 MiB: %llu %llu", b.r.rax, b.r.rbx);
 	}
 
-	BED_START(&b, guest_invlpg, false);
+	invlpg_start();
 	*bed_u64(&b, INVLPG_PD + 5 * 8) = BED_PT | 7;
 	*bed_u64(&b, BED_PT) = BED_DATA | 7;
-	*bed_u64(&b, BED_DATA) = 1;
-	*bed_u64(&b, 0x100000) = 2;
 	invlpg_row(&b, INVLPG_VA, BED_PT, 0x100000 | 7, INVLPG_VA + 0x123);
 	cr_expect(b.r.rax == 1 && b.r.rbx == 2, "4 KiB: %llu %llu", b.r.rax, b.r.rbx);
 }
@@ -312,14 +290,11 @@ Test(emu_paging, string_comparisons_that_fault)
 			uint64_t want = intel || !n ? (flags ? 0x95 : 0) : rows[i].scas ? 0 : 0x44;
 
 			bed_start(&b, rows[i].code, rows[i].end, false);
-			if (intel)
-				bed_intel(&b);
+			bed_intel(&b, intel);
 			*bed_u64(&b, BED_PT + 8) = BED_DATA | 7;
-			b.r.rdi = first;
-			b.r.rsi = rows[i].back ? BED_DATA + 0x8fff : BED_DATA + 0x8000;
-			b.r.rcx = 200;
-			b.r.rax = flags ? 0x9501 : 0x0001;
-			o->set_regs(b.v, &b.r);
+			BED_REGS(&b, .rdi = first,
+				 .rsi = rows[i].back ? BED_DATA + 0x8fff : BED_DATA + 0x8000,
+				 .rcx = 200, .rax = flags ? 0x9501 : 0x0001);
 			cr_assert_eq(bed_run_to_hlt(&b), 14, "row %u", i);
 			cr_expect_eq(b.r.rcx, 200 - n, "row %u: RCX %llu", i, b.r.rcx);
 			cr_expect_eq(b.r.rdi, rows[i].back ? first - n : first + n * bytes,
@@ -342,9 +317,7 @@ Test(emu_paging, accesses_across_the_end_of_the_address_space)
 	/* The page of the first byte is not mapped, but the address is looked at first. */
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		bed_start(&b, rows[i].code, rows[i].end, true);
-		b.r.rsi = 0x7ffffffffffe;
-		b.r.rsp = 0x7ffffffffffe + 8;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rsi = 0x7ffffffffffe, .rsp = 0x7ffffffffffe + 8);
 		cr_assert_eq(bed_run_to_hlt(&b), rows[i].vec, "row %u", i);
 		cr_assert_eq(bed_stack(&b, 0), 0);
 	}
@@ -355,33 +328,24 @@ Test(emu_paging, reserved_bits_and_large_pages)
 	/* A bit between PAT and the address of a 2 MiB page. */
 	BED_START(&b, guest_access, true);
 	*bed_u64(&b, BED_PD2 + 8) = 0x2000 | BED_PS | 7;
-	b.r.rsi = BED_WIN + (2 << 20);
-	o->set_regs(b.v, &b.r);
-	cr_assert_eq(bed_run_to_hlt(&b), 14);
-	cr_assert_eq(bed_stack(&b, 0), 0xd);
+	BED_REGS(&b, .rsi = BED_WIN + (2 << 20));
+	BED_FAULTS(&b, 14, 0xd, BED_CODE);
 
 	/* A 1 GiB page: its tail is in RAM when it maps from 0. */
 	BED_START(&b, guest_access, false);
 	*bed_u64(&b, BED_PDPT + 16) = BED_PS | 7;
 	*bed_u64(&b, BED_DATA + 8) = 0x12345678;
-	b.r.rsi = 0x80000000 + BED_DATA + 8;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = 0x80000000 + BED_DATA + 8);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rax, 0x12345678);
 	cr_assert_eq(*bed_u64(&b, BED_PDPT + 16) & (BED_A | BED_D), BED_A);
 
 	/* NX without EFER.NXE is reserved. */
 	BED_START(&b, guest_access, false);
-	struct kvm_sregs s;
-
-	o->get_sregs(b.v, &s);
-	s.efer &= ~0x800ULL;
-	o->set_sregs(b.v, &s);
+	BED_SREGS(&b, s.efer &= ~0x800ULL);
 	*bed_u64(&b, BED_PT) = BED_DATA | 7 | BED_NX;
-	b.r.rsi = BED_WIN;
-	o->set_regs(b.v, &b.r);
-	cr_assert_eq(bed_run_to_hlt(&b), 14);
-	cr_assert_eq(bed_stack(&b, 0), 9);
+	BED_REGS(&b, .rsi = BED_WIN);
+	BED_FAULTS(&b, 14, 9, BED_CODE);
 }
 
 BED_GUEST(guest_cross, "mov %rax, (%rsi)\n"
@@ -396,9 +360,7 @@ Test(emu_paging, accesses_across_pages)
 	BED_START(&b, guest_cross, false);
 	*bed_u64(&b, BED_PT) = BED_DATA | 3;
 	*bed_u64(&b, BED_PT + 8) = (BED_DATA + 0x8000) | 3;
-	b.r.rsi = BED_WIN + 0xffd;
-	b.r.rax = 0x1122334455667788;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_WIN + 0xffd, .rax = 0x1122334455667788);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rbx, b.r.rax);
 	cr_assert_eq(bed_stack(&b, 0), 2 * 0x1122334455667788 + 1);
@@ -408,11 +370,9 @@ Test(emu_paging, accesses_across_pages)
 	/* The second page is missing: nothing is stored in the first. */
 	BED_START(&b, guest_cross, false);
 	*bed_u64(&b, BED_PT) = BED_DATA | 3;
-	b.r.rsi = BED_WIN + 0xffd;
-	b.r.rax = ~0ULL;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_WIN + 0xffd, .rax = ~0ULL);
 	cr_assert_eq(bed_run_to_hlt(&b), 14);
-	cr_assert_eq(cr2(&b), BED_WIN + 0x1000);
+	cr_assert_eq(bed_sregs(&b).cr2, BED_WIN + 0x1000);
 	cr_assert_eq(b.ram[BED_DATA + 0xffd], 0);
 }
 

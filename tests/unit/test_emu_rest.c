@@ -8,8 +8,6 @@
 
 TestSuite(emu_rest, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 /* Blocks that @v has decoded and that are still valid. */
 static unsigned int blocks(const struct vmm_engine_vcpu *v)
 {
@@ -120,20 +118,24 @@ BED_GUEST(guest_flags, "cmp $5, %eax\n"
 		       "mov $1, %esi\n"
 		       "1: hlt\n");
 
+/* It goes on behind @n instructions, with the flags of an equal comparison. */
+static void are_used(unsigned int n)
+{
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
+	cr_assert_eq(b.r.rbx, n <= 1, "stopped after %u", n);
+	cr_assert_eq(b.r.rcx, n > 2, "stopped after %u", n);
+	cr_assert_eq(b.r.rdx, n > 3, "stopped after %u", n);
+}
+
 /* EAX is 7: above, greater, not equal. Stop after @n instructions; by the caller it is equal. */
 Test(emu_rest, flags_from_the_caller)
 {
 	for (unsigned int n = 1; n <= 5; n++) {
 		BED_START(&b, guest_flags, false);
-		b.r.rax = 7;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rax = 7);
 		cr_assert_eq(bed_run(&b, n), VMM_EXIT_BUDGET);
-		b.r.rflags = n < 5 ? 0x47 : 2; /* CF, PF, ZF; or none of them */
-		o->set_regs(b.v, &b.r);
-		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
-		cr_assert_eq(b.r.rbx, n <= 1, "stopped after %u", n);
-		cr_assert_eq(b.r.rcx, n > 2, "stopped after %u", n);
-		cr_assert_eq(b.r.rdx, n > 3, "stopped after %u", n);
+		BED_REGS(&b, .rflags = n < 5 ? 0x47 : 2); /* CF, PF, ZF; or none of them */
+		are_used(n);
 		cr_assert_eq(b.r.rsi, n == 5, "stopped after %u", n);
 	}
 }
@@ -147,18 +149,12 @@ Test(emu_rest, flags_from_a_handler)
 {
 	for (unsigned int n = 1; n <= 4; n++) {
 		BED_START(&b, guest_flags, false);
-		memcpy(b.ram + BED_CODE + 0x800, guest_handler,
-		       (size_t)(guest_handler_end - guest_handler));
+		BED_PUT(&b, BED_CODE + 0x800, guest_handler);
 		bed_gate(&b, 0x40, BED_CODE + 0x800, 0, 0xe);
-		b.r.rax = 7;
-		b.r.rflags = 0x202;
-		o->set_regs(b.v, &b.r);
+		BED_REGS(&b, .rax = 7, .rflags = 0x202);
 		cr_assert_eq(bed_run(&b, n), VMM_EXIT_BUDGET);
 		cr_assert_eq(o->interrupt(b.v, 0x40), 0);
-		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
-		cr_assert_eq(b.r.rbx, n <= 1, "stopped after %u", n);
-		cr_assert_eq(b.r.rcx, n > 2, "stopped after %u", n);
-		cr_assert_eq(b.r.rdx, n > 3, "stopped after %u", n);
+		are_used(n);
 	}
 }
 
@@ -179,8 +175,7 @@ Test(emu_rest, a_stop_is_forgotten_once_it_is_used)
 	uint64_t rip;
 
 	BED_START(&b, guest_twice, false);
-	b.r.rax = 7;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rax = 7);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	rip = b.r.rip;
 	cr_assert_eq(bed_run(&b, 7), VMM_EXIT_BUDGET);
@@ -205,11 +200,9 @@ Test(emu_rest, code_that_is_overwritten)
 	BED_START(&b, guest_straight, false);
 	c = b;
 	cr_assert_eq(o->vcpu_create(b.vm, 1, &c.v), 0);
-	memcpy(b.ram + BED_CODE + 0x1000, guest_overwrites,
-	       (size_t)(guest_overwrites_end - guest_overwrites));
+	BED_PUT(&b, BED_CODE + 0x1000, guest_overwrites);
 	bed_set_mode(&c, c.v, false);
-	c.r.rip = BED_CODE + 0x1000;
-	o->set_regs(c.v, &c.r);
+	BED_REGS(&c, .rip = BED_CODE + 0x1000);
 	cr_assert_eq(bed_run(&b, 3), VMM_EXIT_BUDGET);
 	cr_assert_eq(bed_run(&c, 0), VMM_EXIT_HLT);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);

@@ -15,8 +15,6 @@
 #include "tests/unit/emu_random.h"
 #include "vmm/emu/jit/jit.h"
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 #define PROGRAMS 48 /* different ones at a time */
 #define VMS	 12
 #define PLACES	 2 /* vCPUs of each VM: their code, data and stacks are in different places */

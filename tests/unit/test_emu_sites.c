@@ -8,8 +8,6 @@
 
 TestSuite(emu_sites, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 /* One load finds another page each time; then 200,000 instructions find the same page. */
 BED_GUEST(guest_pages, "mov $400, %ecx\n"
 		       "1: mov (%rdi), %rax\n"
@@ -27,17 +25,13 @@ BED_GUEST(guest_pages, "mov $400, %ecx\n"
 
 static bool start(struct bed *b, bool user)
 {
-	struct kvm_regs r;
-
 	emu_jit_set(EMU_JIT_ALL);
 	BED_START(b, guest_pages, user);
 	if (emu_jit_off()) {
 		bed_stop(b);
 		return false;
 	}
-	o->get_regs(b->v, &r);
-	r.rflags |= 0x3000; /* IOPL 3 */
-	o->set_regs(b->v, &r);
+	BED_REGS(b, .rflags = b->r.rflags | 0x3000); /* IOPL 3 */
 	return true;
 }
 
@@ -61,39 +55,31 @@ static unsigned int in_use(const struct emu_vcpu *v, unsigned int from)
 
 Test(emu_sites, of_forgotten_code)
 {
-	struct kvm_sregs s;
-	struct emu_vcpu *v;
-
 	if (!start(&b, false))
 		cr_skip("nothing is translated here: %s", emu_jit_off());
-	v = (struct emu_vcpu *)b.v;
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
-	cr_assert_gt(in_use(v, 0), 0);
-	cr_assert_eq(in_use(v, given(v)), 0);
+	cr_assert_gt(in_use(vcpu(), 0), 0);
+	cr_assert_eq(in_use(vcpu(), given(vcpu())), 0);
 	/* All code is forgotten. */
-	cr_assert_eq(o->get_sregs(b.v, &s), 0);
-	cr_assert_eq(o->set_sregs(b.v, &s), 0);
-	cr_assert_eq(given(v), 0);
-	cr_assert_eq(in_use(v, 0), 0);
+	BED_SREGS(&b, );
+	cr_assert_eq(given(vcpu()), 0);
+	cr_assert_eq(in_use(vcpu(), 0), 0);
 }
 
 Test(emu_sites, get_new_credit)
 {
-	struct emu_vcpu *v;
-
 	for (int user = 0; user < 2; user++) {
 		int least = EMU_SITE_CREDIT;
 
 		if (!start(&b, user))
 			cr_skip("nothing is translated here: %s", emu_jit_off());
-		v = (struct emu_vcpu *)b.v;
 		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO, "%d", b.run.exit);
 		for (unsigned int i = 0; i < EMU_SITES; i++)
-			if (v->jit.sites[user][i][0].credit < least)
-				least = v->jit.sites[user][i][0].credit;
+			if (vcpu()->jit.sites[user][i][0].credit < least)
+				least = vcpu()->jit.sites[user][i][0].credit;
 		cr_assert_lt(least, 0, "the load has missed too often: %d", least);
 		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
 		for (unsigned int i = 0; i < EMU_SITES; i++)
-			cr_assert_geq(v->jit.sites[user][i][0].credit, EMU_SITE_CREDIT - 1);
+			cr_assert_geq(vcpu()->jit.sites[user][i][0].credit, EMU_SITE_CREDIT - 1);
 	}
 }

@@ -10,56 +10,34 @@
 
 TestSuite(emu_state, .fini = bed_end);
 
-#define STATE_ROOM 1024
-
-static size_t get(struct vmm_engine_vcpu *v, uint8_t *buf)
-{
-	size_t n = STATE_ROOM;
-
-	cr_assert_eq(vmm_emu_ops.get_state(v, buf, &n), 0);
-	return n;
-}
-
-/* A copy of @b in a VM of its own: memory, registers, state, the pCPU's counts, the open answer. */
+/* bed_move(), with the pCPU's counts and the open answer. */
 static void move(const struct bed *b, struct bed *to)
 {
-	struct kvm_sregs s;
-	struct kvm_regs r;
-	uint8_t state[STATE_ROOM], again[STATE_ROOM];
-	size_t n = get(b->v, state);
+	uint8_t state[BED_STATE], again[BED_STATE];
+	size_t n = bed_state(b, state);
 
-	bed_init(to);
-	memcpy(to->ram, b->ram, BED_RAM);
-	cr_assert_eq(vmm_emu_ops.vcpu_create(to->vm, 0, &to->v), 0);
+	bed_move(b, to);
 	to->t = b->t;
-	vmm_emu_ops.set_tally(to->v, &to->t);
-	vmm_emu_ops.get_sregs(b->v, &s);
-	vmm_emu_ops.get_regs(b->v, &r);
-	cr_assert_eq(vmm_emu_ops.set_sregs(to->v, &s), 0);
-	cr_assert_eq(vmm_emu_ops.set_regs(to->v, &r), 0);
-	cr_assert_eq(vmm_emu_ops.set_state(to->v, state, n), 0);
 	to->run = b->run;
 	to->r = b->r;
-	cr_assert_eq(get(to->v, again), n);
+	cr_assert_eq(bed_state(to, again), n);
 	cr_assert(!memcmp(state, again, n), "what was set is what is read");
 }
 
 static void same(const struct bed *a, const struct bed *b, uint64_t seed, size_t at)
 {
-	uint8_t sa[STATE_ROOM], sb[STATE_ROOM];
-	struct kvm_sregs x, y;
-	size_t n = get(a->v, sa);
+	uint8_t sa[BED_STATE], sb[BED_STATE];
+	struct kvm_sregs x = bed_sregs(a), y = bed_sregs(b);
+	size_t n = bed_state(a, sa);
 
 	cr_assert_eq(a->run.exit, b->run.exit, "seed %lu, at %zu: exits %d, %d", seed, at,
 		     a->run.exit, b->run.exit);
 	cr_assert_eq(a->run.retired, b->run.retired, "seed %lu, at %zu: retired", seed, at);
 	cr_assert(!memcmp(&a->r, &b->r, sizeof(a->r)), "seed %lu, at %zu: registers", seed, at);
-	vmm_emu_ops.get_sregs(a->v, &x);
-	vmm_emu_ops.get_sregs(b->v, &y);
 	cr_assert(!memcmp(&x, &y, sizeof(x)), "seed %lu, at %zu: sregs", seed, at);
 	cr_assert(!memcmp(&a->t, &b->t, sizeof(a->t)), "seed %lu, at %zu: counts, records", seed,
 		  at);
-	cr_assert_eq(get(b->v, sb), n);
+	cr_assert_eq(bed_state(b, sb), n);
 	cr_assert(!memcmp(sa, sb, n), "seed %lu, at %zu: state", seed, at);
 }
 
@@ -71,9 +49,9 @@ static void act(struct bed *b, uint64_t r)
 		b->run.u.pmc.fault = r % 8 == 0;
 	}
 	if (r >> 8 & 1)
-		vmm_emu_ops.interrupt(b->v, 0x40);
+		o->interrupt(b->v, 0x40);
 	if ((r >> 9 & 3) == 0)
-		vmm_emu_ops.nmi(b->v);
+		o->nmi(b->v);
 	if (b->run.exit == VMM_EXIT_ALARM || (r >> 16 & 7) == 0) {
 		b->t.alarm[0] = (struct vpmu_emu_alarm){.event = r >> 20 & 3, .modes = 2};
 		b->t.alarm[0].at = b->t.ev[1][b->t.alarm[0].event] + 1 + (r >> 32) % 100;
@@ -99,7 +77,7 @@ static unsigned int check_program(uint64_t seed)
 	bed_gate(&a, 2, PROG_KERNEL, 0, 0xe);
 	bed_gate(&a, 13, BED_HANDLERS + 13, 0, 0xe); /* a refused RDPMC is the end */
 	a.r.rflags |= 0x200;
-	vmm_emu_ops.set_regs(a.v, &a.r);
+	o->set_regs(a.v, &a.r);
 	a.t.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES;
 	a.t.lbr.depth = 32;
 	when = random_split(&rng) % 40;
@@ -196,36 +174,35 @@ Test(emu_state, extensions_of_sse2)
 	const unsigned int nr = sizeof(bits) / sizeof(bits[0]);
 	struct kvm_cpuid_entry2 e[] = {
 		{.function = 0, .eax = 7}, {.function = 1, .edx = 1u << 24}, {.function = 7}};
-	uint8_t with[STATE_ROOM], bad[STATE_ROOM];
+	uint8_t with[BED_STATE], bad[BED_STATE];
 	size_t n;
 	struct bed b;
 
 	if (vmm_simd_host() != VMM_SIMD_ALL)
 		cr_skip_test("this CPU lacks BMI2");
-	BED_START(&b, g_simd, false);
-	cr_assert_eq(bed_run_to_hlt(&b), -1, "without CPUID: what the host has");
+	cr_assert_eq(BED_VECTOR(&b, g_simd, false), -1, "without CPUID: what the host has");
 	for (unsigned int k = 0; k <= nr; k++) { /* without one of them, then with all */
 		show(e, VMM_SIMD_ALL & ~(k < nr ? bits[k] : 0));
 		bed_load(&b, g_simd, g_simd_end, false);
-		cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 3), 0);
+		cr_assert_eq(o->set_cpuid(b.v, e, 3), 0);
 		cr_assert_eq(bed_run_to_hlt(&b), k < nr ? 6 : -1, "#UD without feature %u", k);
 		cr_assert_eq(b.run.retired, k < nr ? 4 + k : 10 + nr, "%u", k);
 	}
 	/* The state goes to a vCPU whose table shows none of them, and back. */
 	bed_load(&b, g_simd, g_simd_end, false);
-	n = get(b.v, with);
+	n = bed_state(&b, with);
 	show(e, 0);
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 3), 0);
-	cr_assert_lt(get(b.v, bad), n);
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, with, n), 0);
+	cr_assert_eq(o->set_cpuid(b.v, e, 3), 0);
+	cr_assert_lt(bed_state(&b, bad), n);
+	cr_assert_eq(o->set_state(b.v, with, n), 0);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	vmm_emu_ops.get_regs(b.v, &b.r);
+	o->get_regs(b.v, &b.r);
 	cr_assert_eq(vmm_simd_of((uint32_t)b.r.rsi, (uint32_t)b.r.rbx), VMM_SIMD_ALL);
 	for (unsigned int bit = 0; bit < 32; bit++) { /* the last 4 bytes are the section's */
 		memcpy(bad, with, n);
 		bad[n - 4 + bit / 8] ^= (uint8_t)(1u << bit % 8);
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, bad, n),
-			     VMM_SIMD_ALL >> bit & 1 ? 0 : -EINVAL, "bit %u", bit);
+		cr_assert_eq(o->set_state(b.v, bad, n), VMM_SIMD_ALL >> bit & 1 ? 0 : -EINVAL,
+			     "bit %u", bit);
 	}
 	bed_stop(&b);
 }
@@ -236,18 +213,14 @@ BED_GUEST(g_conforming, "1: nop\n jmp 1b");
 Test(emu_state, level_of_conforming_code)
 {
 	struct bed a, b;
-	struct kvm_sregs s;
-	uint8_t state[STATE_ROOM];
+	uint8_t state[BED_STATE];
 	size_t n;
 
 	BED_START(&a, g_conforming, true);
-	n = get(a.v, state);
-	vmm_emu_ops.get_sregs(a.v, &s);
-	s.cs.dpl = 0;
-	s.cs.type = 0xf;
-	cr_assert_eq(vmm_emu_ops.set_sregs(a.v, &s), 0);
-	vmm_emu_ops.set_regs(a.v, &a.r);
-	cr_assert_eq(vmm_emu_ops.set_state(a.v, state, n), 0);
+	n = bed_state(&a, state);
+	BED_SREGS(&a, (s.cs.dpl = 0, s.cs.type = 0xf));
+	o->set_regs(a.v, &a.r);
+	cr_assert_eq(o->set_state(a.v, state, n), 0);
 	cr_assert_eq(bed_run(&a, 10), VMM_EXIT_BUDGET);
 	cr_assert_eq(a.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 10);
 	move(&a, &b);
@@ -265,7 +238,7 @@ Test(emu_state, shadow_and_clock)
 
 	BED_START(&a, g_tsc, false);
 	cr_assert_eq(bed_run(&a, 4), VMM_EXIT_BUDGET); /* in the shadow of STI */
-	vmm_emu_ops.interrupt(a.v, 0x40);
+	o->interrupt(a.v, 0x40);
 	move(&a, &b);
 	cr_assert_eq(bed_run_to_hlt(&b), 0x40);
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + (uint64_t)(g_tsc_end - g_tsc),
@@ -285,16 +258,16 @@ Test(emu_state, shadow_and_clock)
 
 Test(emu_state, room)
 {
-	uint8_t buf[STATE_ROOM];
+	uint8_t buf[BED_STATE];
 	size_t n, need;
 
 	BED_START(&b, g_exits, false);
-	need = get(b.v, buf);
+	need = bed_state(&b, buf);
 	for (n = 0; n < need; n++) {
 		size_t bytes = n;
 
 		memset(buf, 0xee, sizeof(buf));
-		cr_assert_eq(vmm_emu_ops.get_state(b.v, buf, &bytes), -ENOSPC);
+		cr_assert_eq(o->get_state(b.v, buf, &bytes), -ENOSPC);
 		cr_assert_eq(bytes, need);
 		cr_assert_eq(buf[0], 0xee);
 	}
@@ -304,18 +277,18 @@ Test(emu_state, room)
 static unsigned int check_bytes(struct bed *b, const uint8_t *bytes, size_t n, const uint8_t *now,
 				size_t now_n)
 {
-	uint8_t after[STATE_ROOM];
-	int ret = vmm_emu_ops.set_state(b->v, bytes, n);
+	uint8_t after[BED_STATE];
+	int ret = o->set_state(b->v, bytes, n);
 
 	cr_assert(ret == 0 || ret == -EINVAL, "%d", ret);
 	if (ret) {
-		cr_assert_eq(get(b->v, after), now_n);
+		cr_assert_eq(bed_state(b, after), now_n);
 		cr_assert(!memcmp(after, now, now_n), "refused, but changed");
 		return 0;
 	}
-	cr_assert_eq(get(b->v, after), n);
+	cr_assert_eq(bed_state(b, after), n);
 	cr_assert(!memcmp(after, bytes, n), "taken, but not as it is");
-	cr_assert_eq(vmm_emu_ops.set_state(b->v, now, now_n), 0);
+	cr_assert_eq(o->set_state(b->v, now, now_n), 0);
 	return 1;
 }
 
@@ -327,7 +300,7 @@ enum { STRANGERS = 200000 };
 
 Test(emu_state, bytes_from_strangers)
 {
-	uint8_t now[STATE_ROOM], bytes[STATE_ROOM];
+	uint8_t now[BED_STATE], bytes[BED_STATE];
 	unsigned int taken = 0, tried = 0;
 	uint64_t rng = 4;
 	size_t n;
@@ -336,7 +309,7 @@ Test(emu_state, bytes_from_strangers)
 	for (int waiting = 0; waiting < 2; waiting++) {
 		if (waiting)
 			cr_assert_eq(bed_run(&b, 100), VMM_EXIT_IO);
-		n = get(b.v, now);
+		n = bed_state(&b, now);
 		memset(bytes, 0, sizeof(bytes));
 		for (size_t i = 0; i < n; i++)
 			cr_assert_eq(check_bytes(&b, now, i, now, n), 0, "cut at %zu", i);

@@ -10,69 +10,75 @@ TestSuite(emu_svm, .fini = bed_end);
 BED_GUEST(g_run, "vmrun\n hlt");
 BED_GUEST(g_nop, "nop\n nop\n hlt");
 
-CASE(i_int, "int $0x81");
-CASE(i_ud2, "ud2");
+#define BIT(n) (1ULL << ((n)-VMEXIT_INTR))
+#define MOV    (1ULL << 63)
 
-CASE(i_cr0r, "mov %cr0,%rbx");
-CASE(i_cr3r, "mov %cr3,%r9");
-CASE(i_cr0w, "mov $0x80010033,%eax\n mov %rax,%cr0");
-CASE(i_cr0sel, "mov $0x80010013,%eax\n mov %rax,%cr0");
-CASE(i_cr0ts, "mov $0x8001003b,%eax\n mov %rax,%cr0");
-CASE(i_cr3w, "mov %rax,%cr3");
-CASE(i_cr4w, "mov %r10,%cr4");
-CASE(i_cr8w, "mov %rsi,%cr8");
-CASE(i_xsetbv, "mov $0x40020,%eax\n mov %rax,%cr4\n mov $1,%eax\n xor %edx,%edx\n xor %ecx,%ecx\n"
-	       "xsetbv");
-CASE(i_clts, "clts");
-CASE(i_lmsw, "mov $3,%ebx\n lmsw %bx");
-CASE(i_smsw, "smsw %ebx");
-CASE(i_dr0w, "mov %rcx,%dr0");
-CASE(i_dr7r, "mov %dr7,%rdx");
-CASE(i_rdtsc, "rdtsc");
-CASE(i_rdtscp, "rdtscp");
-CASE(i_rdpmc, "rdpmc");
-CASE(i_pushf, "pushfq");
-CASE(i_popf, "popfq");
-CASE(i_cpuid, "cpuid");
-CASE(i_iret, "iretq");
-CASE(i_int3, "int3");
-CASE(i_invd, "invd");
-CASE(i_wbinvd, "wbinvd");
-CASE(i_pause, "pause");
-CASE(i_hlt, "hlt");
-CASE(i_invlpg, "invlpg 0x10(%rdi)");
-CASE(i_invlpga, "invlpga");
-CASE(i_inb, "inb $0x70,%al");
-CASE(i_outw, "outw %ax,$0x71");
-CASE(i_outl, "outl %eax,$0x80");
-CASE(i_rdmsr, "mov $0xc0000081,%ecx\n rdmsr");
-CASE(i_wrmsr, "mov $0xc0000082,%ecx\n wrmsr");
-CASE(i_rdmsrx, "mov $0x4b564d01,%ecx\n rdmsr");
-CASE(i_sidt, "sidt (%rdi)");
-CASE(i_sgdt, "sgdt (%rdi)");
-CASE(i_lidt, "lidt (%rdi)");
-CASE(i_lgdt, "lgdt (%rdi)");
-CASE(i_sldt, "sldt %ebx");
-CASE(i_lldt, "lldt %bx");
-CASE(i_str, "str %ebx");
-CASE(i_ltr, "ltr %bx");
-CASE(i_vmrun, "vmrun");
-CASE(i_vmmcall, "vmmcall");
-CASE(i_vmload, "vmload");
-CASE(i_vmsave, "vmsave");
-CASE(i_stgi, "stgi");
-CASE(i_clgi, "clgi");
-CASE(i_div, "xor %ecx,%ecx\n div %ecx");
-CASE(i_gp, "mov $0x8000000000000000,%rbx\n mov (%rbx),%eax");
-CASE(i_pf, "mov %eax,0x8000000(%rdi)");
+/* X(name, code, its length, exit code, info1, offset of the instruction, icpt, crdr, except), as in
+ * struct one; I() for what only has an intercept of its own. */
+#define ONES(X, I)                                                                                 \
+	X(cr0r, "mov %cr0,%rbx", 3, VMEXIT_CR_READ, MOV | 3, 6, 0, 1, 0)                           \
+	X(cr3r, "mov %cr3,%r9", 4, VMEXIT_CR_READ + 3, MOV | 9, 6, 0, 8, 0)                        \
+	X(cr0w, "mov $0x80010033,%eax\n mov %rax,%cr0", 3, VMEXIT_CR_WRITE, MOV, 11, 0, 1 << 16,   \
+	  0)                                                                                       \
+	X(cr0sel, "mov $0x80010013,%eax\n mov %rax,%cr0", 3, VMEXIT_CR0_SEL_WRITE, MOV, 11,        \
+	  BIT(VMEXIT_CR0_SEL_WRITE), 0, 0)                                                         \
+	X(cr0ts, "mov $0x8001003b,%eax\n mov %rax,%cr0", 0, VMEXIT_HLT, 0, 14,                     \
+	  BIT(VMEXIT_CR0_SEL_WRITE), 0, 0)                                                         \
+	X(cr3w, "mov %rax,%cr3", 3, VMEXIT_CR_WRITE + 3, MOV, 6, 0, 8 << 16, 0)                    \
+	X(cr4w, "mov %r10,%cr4", 4, VMEXIT_CR_WRITE + 4, MOV | 10, 6, 0, 16 << 16, 0)              \
+	X(cr8w, "mov %rsi,%cr8", 4, VMEXIT_CR_WRITE + 8, MOV | 6, 6, 0, 256 << 16, 0)              \
+	X(clts, "clts", 2, VMEXIT_CR_WRITE, 0, 6, 0, 1 << 16, 0)                                   \
+	X(lmsw, "mov $3,%ebx\n lmsw %bx", 3, VMEXIT_CR0_SEL_WRITE, 0, 11,                          \
+	  BIT(VMEXIT_CR0_SEL_WRITE), 0, 0)                                                         \
+	X(smsw, "smsw %ebx", 3, VMEXIT_CR_READ, 0, 6, 0, 1, 0)                                     \
+	X(dr0w, "mov %rcx,%dr0", 3, VMEXIT_DR_WRITE, 1, 6, 0, 1ULL << 48, 0)                       \
+	X(dr7r, "mov %dr7,%rdx", 3, VMEXIT_DR_READ + 7, 2, 6, 0, 128ULL << 32, 0)                  \
+	I(rdtsc, "rdtsc", 2, VMEXIT_RDTSC)                                                         \
+	I(rdtscp, "rdtscp", 3, VMEXIT_RDTSCP)                                                      \
+	I(rdpmc, "rdpmc", 2, VMEXIT_RDPMC)                                                         \
+	X(xsetbv,                                                                                  \
+	  "mov $0x40020,%eax\n mov %rax,%cr4\n mov $1,%eax\n xor %edx,%edx\n"                      \
+	  "xor %ecx,%ecx\n xsetbv",                                                                \
+	  3, VMEXIT_XSETBV, 0, 23, BIT(VMEXIT_XSETBV), 0, 0)                                       \
+	I(pushf, "pushfq", 1, VMEXIT_PUSHF)                                                        \
+	I(popf, "popfq", 1, VMEXIT_POPF)                                                           \
+	I(cpuid, "cpuid", 2, VMEXIT_CPUID)                                                         \
+	I(iret, "iretq", 2, VMEXIT_IRET)                                                           \
+	X(int, "int $0x81", 2, VMEXIT_SWINT, 0x81, 6, BIT(VMEXIT_SWINT), 0, 0)                     \
+	X(int3, "int3", 1, VMEXIT_EXCP + 3, 0, 6, 0, 0, 8)                                         \
+	I(invd, "invd", 2, VMEXIT_INVD)                                                            \
+	I(wbinvd, "wbinvd", 2, VMEXIT_WBINVD)                                                      \
+	I(pause, "pause", 2, VMEXIT_PAUSE)                                                         \
+	I(hlt, "hlt", 1, VMEXIT_HLT)                                                               \
+	X(invlpg, "invlpg 0x10(%rdi)", 4, VMEXIT_INVLPG, 0x340010, 6, BIT(VMEXIT_INVLPG), 0, 0)    \
+	I(invlpga, "invlpga", 3, VMEXIT_INVLPGA)                                                   \
+	X(inb, "inb $0x70,%al", 2, VMEXIT_IOIO, 0x700211, 6, BIT(VMEXIT_IOIO), 0, 0)               \
+	X(outw, "outw %ax,$0x71", 3, VMEXIT_IOIO, 0x710220, 6, BIT(VMEXIT_IOIO), 0, 0)             \
+	X(rdmsr, "mov $0xc0000081,%ecx\n rdmsr", 2, VMEXIT_MSR, 0, 11, BIT(VMEXIT_MSR), 0, 0)      \
+	X(wrmsr, "mov $0xc0000082,%ecx\n wrmsr", 2, VMEXIT_MSR, 1, 11, BIT(VMEXIT_MSR), 0, 0)      \
+	X(rdmsrx, "mov $0x4b564d01,%ecx\n rdmsr", 2, VMEXIT_MSR, 0, 11, BIT(VMEXIT_MSR), 0, 0)     \
+	I(sidt, "sidt (%rdi)", 3, VMEXIT_IDTR_READ)                                                \
+	I(sgdt, "sgdt (%rdi)", 3, VMEXIT_GDTR_READ)                                                \
+	I(lidt, "lidt (%rdi)", 3, VMEXIT_IDTR_WRITE)                                               \
+	I(lgdt, "lgdt (%rdi)", 3, VMEXIT_GDTR_WRITE)                                               \
+	I(sldt, "sldt %ebx", 3, VMEXIT_LDTR_READ)                                                  \
+	I(lldt, "lldt %bx", 3, VMEXIT_LDTR_WRITE)                                                  \
+	I(str, "str %ebx", 3, VMEXIT_TR_READ)                                                      \
+	I(ltr, "ltr %bx", 3, VMEXIT_TR_WRITE)                                                      \
+	I(vmrun, "vmrun", 3, VMEXIT_VMRUN)                                                         \
+	I(vmmcall, "vmmcall", 3, VMEXIT_VMMCALL)                                                   \
+	I(vmload, "vmload", 3, VMEXIT_VMLOAD)                                                      \
+	I(vmsave, "vmsave", 3, VMEXIT_VMSAVE)                                                      \
+	I(stgi, "stgi", 3, VMEXIT_STGI)                                                            \
+	I(clgi, "clgi", 3, VMEXIT_CLGI)                                                            \
+	X(ud2, "ud2", 0, VMEXIT_EXCP + 6, 0, 6, 0, 0, 1 << 6)                                      \
+	X(div, "xor %ecx,%ecx\n div %ecx", 0, VMEXIT_EXCP + 0, 0, 8, 0, 0, 1 << 0)                 \
+	X(gp, "mov $0x8000000000000000,%rbx\n mov (%rbx),%eax", 0, VMEXIT_EXCP + 13, 0, 16, 0, 0,  \
+	  1 << 13)                                                                                 \
+	X(pf, "mov %eax,0x8000000(%rdi)", 0, VMEXIT_EXCP + 14, 2, 6, 0, 0, 1 << 14)
 
-#define C(name, n) i_##name, i_##name##_end, #name, n
-#define BIT(n)	   (1ULL << ((n)-VMEXIT_INTR))
-#define I(name, len, code)                                                                         \
-	{                                                                                          \
-		C(name, len), code, 0, 6, BIT(code), 0, 0                                          \
-	}
-#define MOV (1ULL << 63)
+#define ONE_CODE(name, text, ...) CASE(i_##name, text);
+ONES(ONE_CODE, ONE_CODE)
 
 static const struct one {
 	const uint8_t *guest, *end;
@@ -82,59 +88,9 @@ static const struct one {
 	unsigned int at;	     /* offset of the instruction */
 	uint64_t icpt, crdr, except; /* crdr: as the first 8 bytes of the VMCB */
 } ones[] = {
-	{C(cr0r, 3), VMEXIT_CR_READ, MOV | 3, 6, 0, 1, 0},
-	{C(cr3r, 4), VMEXIT_CR_READ + 3, MOV | 9, 6, 0, 8, 0},
-	{C(cr0w, 3), VMEXIT_CR_WRITE, MOV, 11, 0, 1 << 16, 0},
-	{C(cr0sel, 3), VMEXIT_CR0_SEL_WRITE, MOV, 11, BIT(VMEXIT_CR0_SEL_WRITE), 0, 0},
-	{C(cr0ts, 0), VMEXIT_HLT, 0, 14, BIT(VMEXIT_CR0_SEL_WRITE), 0, 0},
-	{C(cr3w, 3), VMEXIT_CR_WRITE + 3, MOV, 6, 0, 8 << 16, 0},
-	{C(cr4w, 4), VMEXIT_CR_WRITE + 4, MOV | 10, 6, 0, 16 << 16, 0},
-	{C(cr8w, 4), VMEXIT_CR_WRITE + 8, MOV | 6, 6, 0, 256 << 16, 0},
-	{C(clts, 2), VMEXIT_CR_WRITE, 0, 6, 0, 1 << 16, 0},
-	{C(lmsw, 3), VMEXIT_CR0_SEL_WRITE, 0, 11, BIT(VMEXIT_CR0_SEL_WRITE), 0, 0},
-	{C(smsw, 3), VMEXIT_CR_READ, 0, 6, 0, 1, 0},
-	{C(dr0w, 3), VMEXIT_DR_WRITE, 1, 6, 0, 1ULL << 48, 0},
-	{C(dr7r, 3), VMEXIT_DR_READ + 7, 2, 6, 0, 128ULL << 32, 0},
-	I(rdtsc, 2, VMEXIT_RDTSC),
-	I(rdtscp, 3, VMEXIT_RDTSCP),
-	I(rdpmc, 2, VMEXIT_RDPMC),
-	{C(xsetbv, 3), VMEXIT_XSETBV, 0, 23, BIT(VMEXIT_XSETBV), 0, 0},
-	I(pushf, 1, VMEXIT_PUSHF),
-	I(popf, 1, VMEXIT_POPF),
-	I(cpuid, 2, VMEXIT_CPUID),
-	I(iret, 2, VMEXIT_IRET),
-	{C(int, 2), VMEXIT_SWINT, 0x81, 6, BIT(VMEXIT_SWINT), 0, 0},
-	{C(int3, 1), VMEXIT_EXCP + 3, 0, 6, 0, 0, 8},
-	I(invd, 2, VMEXIT_INVD),
-	I(wbinvd, 2, VMEXIT_WBINVD),
-	I(pause, 2, VMEXIT_PAUSE),
-	I(hlt, 1, VMEXIT_HLT),
-	{C(invlpg, 4), VMEXIT_INVLPG, 0x340010, 6, BIT(VMEXIT_INVLPG), 0, 0},
-	I(invlpga, 3, VMEXIT_INVLPGA),
-	{C(inb, 2), VMEXIT_IOIO, 0x700211, 6, BIT(VMEXIT_IOIO), 0, 0},
-	{C(outw, 3), VMEXIT_IOIO, 0x710220, 6, BIT(VMEXIT_IOIO), 0, 0},
-	{C(rdmsr, 2), VMEXIT_MSR, 0, 11, BIT(VMEXIT_MSR), 0, 0},
-	{C(wrmsr, 2), VMEXIT_MSR, 1, 11, BIT(VMEXIT_MSR), 0, 0},
-	{C(rdmsrx, 2), VMEXIT_MSR, 0, 11, BIT(VMEXIT_MSR), 0, 0},
-	I(sidt, 3, VMEXIT_IDTR_READ),
-	I(sgdt, 3, VMEXIT_GDTR_READ),
-	I(lidt, 3, VMEXIT_IDTR_WRITE),
-	I(lgdt, 3, VMEXIT_GDTR_WRITE),
-	I(sldt, 3, VMEXIT_LDTR_READ),
-	I(lldt, 3, VMEXIT_LDTR_WRITE),
-	I(str, 3, VMEXIT_TR_READ),
-	I(ltr, 3, VMEXIT_TR_WRITE),
-	I(vmrun, 3, VMEXIT_VMRUN),
-	I(vmmcall, 3, VMEXIT_VMMCALL),
-	I(vmload, 3, VMEXIT_VMLOAD),
-	I(vmsave, 3, VMEXIT_VMSAVE),
-	I(stgi, 3, VMEXIT_STGI),
-	I(clgi, 3, VMEXIT_CLGI),
-	{C(ud2, 0), VMEXIT_EXCP + 6, 0, 6, 0, 0, 1 << 6},
-	{C(div, 0), VMEXIT_EXCP + 0, 0, 8, 0, 0, 1 << 0},
-	{C(gp, 0), VMEXIT_EXCP + 13, 0, 16, 0, 0, 1 << 13},
-	{C(pf, 0), VMEXIT_EXCP + 14, 2, 6, 0, 0, 1 << 14},
-};
+#define ONE(name, text, n, ...)	      {i_##name, i_##name##_end, #name, n, __VA_ARGS__},
+#define ONE_ICPT(name, text, n, code) ONE(name, text, n, code, 0, 6, BIT(code), 0, 0)
+	ONES(ONE, ONE_ICPT)};
 
 /* Intercepted, each ends the guest before the instruction. The host's state is as before. */
 Test(emu_svm, each_intercept)
@@ -273,8 +229,7 @@ Test(emu_svm, invalid)
 		const struct bad *x = &bads[i];
 		uint8_t before[4096];
 
-		host(g_run, g_run_end, 0);
-		guest(g_nop, g_nop_end);
+		WORLDS(g_run, 0, g_nop);
 		memcpy(b.ram + VMCB + x->at, &x->value, x->bytes);
 		memcpy(before, b.ram + VMCB, 4096);
 		run();
@@ -286,8 +241,7 @@ Test(emu_svm, invalid)
 	}
 	/* Nested paging has two more. */
 	for (int pat = 0; pat < 2; pat++) {
-		host(g_run, g_run_end, 0);
-		guest(g_nop, g_nop_end);
+		WORLDS(g_run, 0, g_nop);
 		ctl()->nested_ctl = 1;
 		ctl()->ncr3 = pat ? NPT : 1ULL << 40;
 		save()->g_pat = pat ? 2 : save()->g_pat;
@@ -300,21 +254,16 @@ Test(emu_svm, invalid)
 Test(emu_svm, faults_of_vmrun)
 {
 	static const uint64_t addresses[] = {VMCB + 8, BED_RAM, 1ULL << 40, ~0xfffULL};
-	struct kvm_sregs s;
 
 	start();
 	for (unsigned int i = 0; i < 4; i++) {
 		host(g_run, g_run_end, 0);
-		b.r.rax = addresses[i];
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rax = addresses[i]);
 		cr_expect_eq(bed_run_to_hlt(&b), EMU_GP, "rax 0x%lx", addresses[i]);
 	}
-	bed_load(&b, g_run, g_run_end, false);
-	cr_expect_eq(bed_run_to_hlt(&b), EMU_UD);
+	cr_expect_eq(BED_RERUN(&b, g_run, false), EMU_UD);
 	bed_load(&b, g_run, g_run_end, true);
-	vmm_emu_ops.get_sregs(b.v, &s);
-	s.efer |= SVME;
-	cr_assert_eq(vmm_emu_ops.set_sregs(b.v, &s), 0);
+	BED_SREGS(&b, s.efer |= SVME);
 	cr_expect_eq(bed_run_to_hlt(&b), EMU_GP);
 }
 
@@ -331,8 +280,7 @@ Test(emu_svm, not_modelled)
 
 	for (size_t i = 0; i < sizeof(why) / sizeof(why[0]); i++) {
 		start();
-		host(g_run, g_run_end, 0);
-		guest(e_avx512, e_avx512_end);
+		WORLDS(g_run, 0, e_avx512);
 		switch (i) {
 		case 0:
 			save()->efer = SVME;

@@ -67,7 +67,7 @@ static void begin(enum vpmu_guest_model model, bool svm)
 	cr_assert_eq(vpmu_context_place(&p.ctx, p.pcpu), 0);
 	vpmu_guest_placed(p.g, p.pcpu);
 	vpmu_pcpu_switch(p.pcpu, &p.ctx);
-	vmm_emu_ops.set_tally(b.v, p.pmu.tally);
+	o->set_tally(b.v, p.pmu.tally);
 	p.pmi = 2;
 	p.slice = 1000000;
 }
@@ -105,9 +105,9 @@ static int go(void)
 	for (unsigned int i = 0; i < 100000; i++) {
 		if (vpmu_guest_pending(p.g) && vpmu_guest_service(p.g)) {
 			if (p.pmi == 2)
-				vmm_emu_ops.nmi(b.v);
+				o->nmi(b.v);
 			else
-				vmm_emu_ops.interrupt(b.v, p.pmi);
+				o->interrupt(b.v, p.pmi);
 		}
 		switch (bed_run(&b, p.slice)) {
 		case VMM_EXIT_BUDGET:
@@ -149,8 +149,7 @@ static const struct {
 static void loop_guest(bool user)
 {
 	host(h_loop, h_loop_end, 0);
-	b.r.rcx = TIMES;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rcx = TIMES);
 	guest(g_loop, g_loop_end);
 	ctl()->icpt[1] |= 1u << (VMEXIT_VMMCALL - VMEXIT_VMRUN);
 	if (!user)
@@ -247,11 +246,9 @@ Test(emu_svm_pmu, svme)
 		host(h_svme, h_svme_end, 0);
 		if (on) {
 			bed_set_mode(&b, b.v, false); /* EFER without it */
-			vmm_emu_ops.set_regs(b.v, &b.r);
+			o->set_regs(b.v, &b.r);
 		}
-		b.r.rcx = MSR_EFER;
-		b.r.rax = 0xd01 | (on ? SVME : 0);
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = MSR_EFER, .rax = 0xd01 | (on ? SVME : 0));
 		for (unsigned int n = 0; n < 4; n++)
 			wr(CTL(n), EN | OS | USR | INSNS | (uint64_t)n << 40);
 		cr_assert_eq(go(), -1);
@@ -290,8 +287,7 @@ static void overflow(uint64_t bits, unsigned int n, unsigned int slice, uint64_t
 {
 	begin(VPMU_GUEST_AMD_V2, true);
 	p.slice = slice;
-	host(h_stgi, h_stgi_end, rflags);
-	guest(g_nops, g_nops_end);
+	WORLDS(h_stgi, rflags, g_nops);
 	wr(CTR(0), (1ULL << 48) - n);
 	wr(CTL(0), EN | INT | OS | INSNS | bits);
 }

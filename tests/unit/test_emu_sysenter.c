@@ -13,23 +13,6 @@
 
 TestSuite(emu_legacy, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
-/* Leaf 1 shows FXSR: a whole CPU. */
-static void whole(struct bed *b, bool intel)
-{
-	struct kvm_cpuid_entry2 e[2] = {
-		{.function = 0, .eax = 1},
-		{.function = 1, .eax = 0xa10f11, .edx = 1u << 24 | 1u << 25 | 1u << 26},
-	};
-	const char *name = intel ? "GenuineIntel" : "AuthenticAMD";
-
-	memcpy(&e[0].ebx, name, 4);
-	memcpy(&e[0].edx, name + 4, 4);
-	memcpy(&e[0].ecx, name + 8, 4);
-	cr_assert_eq(o->set_cpuid(b->v, e, 2), 0);
-}
-
 BED_GUEST(guest_sysenter, "sysenter\nhlt\n");
 BED_GUEST(guest_enter, "mov $0x174, %ecx\nmov $8, %eax\nxor %edx, %edx\nwrmsr\n"
 		       "inc %ecx\nmov $0x80000, %eax\nwrmsr\n"
@@ -50,11 +33,10 @@ Test(emu_legacy, sysenter_and_sysexit_of_intel)
 	struct kvm_sregs s;
 
 	BED_START(&b, guest_enter, false);
-	whole(&b, true);
-	b.r.rflags = 0x202;
-	o->set_regs(b.v, &b.r);
+	bed_whole(b.v, true);
+	BED_REGS(&b, .rflags = 0x202);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	o->get_sregs(b.v, &s);
+	s = bed_sregs(&b);
 	cr_assert_eq(b.r.r8, 0x2b);
 	cr_assert_eq(b.r.r9, 0x33);
 	cr_assert_eq(b.r.r10, 0x8f000);
@@ -87,7 +69,7 @@ Test(emu_legacy, sysenter_and_sysexit_that_fault)
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
-		whole(&b, rows[i].intel);
+		bed_whole(b.v, rows[i].intel);
 		if (rows[i].vec == -2)
 			cr_assert_eq(bed_run(&b, 10), VMM_EXIT_ERROR, "row %u", i);
 		else

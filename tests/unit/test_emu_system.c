@@ -7,105 +7,70 @@
 
 TestSuite(emu_system, .fini = bed_end);
 
-static const struct vmm_engine_ops *const o = &vmm_emu_ops;
-
 #define INSNS(b, mode) ((b)->t.ev[VPMU_EMU_##mode][VPMU_EMU_INSTRUCTIONS])
-
-static unsigned int cpl(struct bed *b)
-{
-	struct kvm_sregs s;
-
-	o->get_sregs(b->v, &s);
-	return s.cs.dpl;
-}
 
 /* ---- faults ---- */
 
 BED_GUEST(guest_access, "mov (%rsi), %eax\nhlt\n");
-BED_GUEST(guest_div0, "mov $5, %eax\nxor %edx, %edx\ndiv %edx\n");
-BED_GUEST(guest_div_over, "mov $1, %edx\nmov $1, %ecx\ndiv %ecx\n");
-BED_GUEST(guest_idiv_min, "mov $0x80000000, %eax\ncltd\nmov $-1, %ecx\nidiv %ecx\n");
-BED_GUEST(guest_ud, "ud2\n");
-BED_GUEST(guest_bad, ".byte 0x0f, 0xff, 0xff, 0x06\n"); /* UD0 */
-BED_GUEST(guest_bad64, ".byte 0x06\n");			/* PUSH ES does not exist */
-BED_GUEST(guest_lock, ".byte 0xf0\nmov %eax, (%rdi)\n");
-BED_GUEST(guest_long, ".byte 0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66\n"
-		      "add $1, %ax\n");
-BED_GUEST(guest_noncanon, "mov $0x800000000000, %rax\nmov (%rax), %eax\n");
-BED_GUEST(guest_noncanon_ss, "mov $0x800000000000, %rbp\nmov 8(%rbp), %eax\n");
-BED_GUEST(guest_noncanon_push, "mov $0x800000000010, %rsp\npush %rax\n");
-BED_GUEST(guest_noncanon_jmp, "mov $0x800000000000, %rax\njmp *%rax\n");
-BED_GUEST(guest_cli3, "cli\n");
-BED_GUEST(guest_hlt3, "hlt\n");
-BED_GUEST(guest_cr3, "mov %cr3, %rax\n");
-BED_GUEST(guest_rdmsr3, "rdmsr\n");
-BED_GUEST(guest_in3, "in $0x60, %al\n");
-BED_GUEST(guest_int_dpl, "int $0x42\n");
-BED_GUEST(guest_cr4, "mov $0x1020, %eax\nmov %rax, %cr4\n");
-BED_GUEST(guest_cr0, "mov $0x10, %eax\nmov %rax, %cr0\n");
-BED_GUEST(guest_rdpmc3, "rdpmc\n");
-BED_GUEST(guest_cx16, "cmpxchg16b 8(%rdi)\n");
 
-struct fault_row {
-	int line;
+/* F(name, CPL 3, vector, error code or -1, offset of the instruction that faults, code) */
+#define FAULTS(F)                                                                                  \
+	F(div0, true, 0, -1, 7, "mov $5, %eax\nxor %edx, %edx\ndiv %edx\n")                        \
+	F(div_over, true, 0, -1, 10, "mov $1, %edx\nmov $1, %ecx\ndiv %ecx\n")                     \
+	F(idiv_min, true, 0, -1, 11, "mov $0x80000000, %eax\ncltd\nmov $-1, %ecx\nidiv %ecx\n")    \
+	F(ud, true, 6, -1, 0, "ud2\n")                                                             \
+	F(bad, true, 6, -1, 0, ".byte 0x0f, 0xff, 0xff, 0x06\n") /* UD0 */                         \
+	F(bad64, true, 6, -1, 0, ".byte 0x06\n")		 /* PUSH ES does not exist */      \
+	F(lock, true, 6, -1, 0, ".byte 0xf0\nmov %eax, (%rdi)\n")                                  \
+	F(long, true, 13, 0, 0,                                                                    \
+	  ".byte 0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66\n"               \
+	  "add $1, %ax\n")                                                                         \
+	F(noncanon, true, 13, 0, 10, "mov $0x800000000000, %rax\nmov (%rax), %eax\n")              \
+	F(noncanon_ss, true, 12, 0, 10, "mov $0x800000000000, %rbp\nmov 8(%rbp), %eax\n")          \
+	F(noncanon_push, true, 12, 0, 10, "mov $0x800000000010, %rsp\npush %rax\n")                \
+	F(noncanon_jmp, true, 13, 0, 10, "mov $0x800000000000, %rax\njmp *%rax\n")                 \
+	F(cli3, true, 13, 0, 0, "cli\n")                                                           \
+	F(hlt3, true, 13, 0, 0, "hlt\n")                                                           \
+	F(cr3, true, 13, 0, 0, "mov %cr3, %rax\n")                                                 \
+	F(rdmsr3, true, 13, 0, 0, "rdmsr\n")                                                       \
+	F(in3, true, 13, 0, 0, "in $0x60, %al\n")                                                  \
+	F(int_dpl, true, 13, 0x42 * 8 + 2, 0, "int $0x42\n")                                       \
+	F(cr4, false, 13, 0, 5, "mov $0x1020, %eax\nmov %rax, %cr4\n")                             \
+	F(cr0, false, 13, 0, 5, "mov $0x10, %eax\nmov %rax, %cr0\n")                               \
+	F(rdpmc3, true, 13, 0, 0, "rdpmc\n")                                                       \
+	F(cx16, true, 13, 0, 0, "cmpxchg16b 8(%rdi)\n")
+
+#define FAULT_CODE(name, user, vec, err, at, ...) BED_GUEST(guest_##name, __VA_ARGS__);
+FAULTS(FAULT_CODE)
+
+static const struct fault_row {
+	const char *name;
 	const uint8_t *code, *end;
 	bool user;
 	int vec;
-	int64_t err; /* -1: no error code */
-	uint64_t at; /* offset of the faulting instruction */
-};
-#define FAULT(name, user, vec, err, at)                                                            \
-	{                                                                                          \
-		__LINE__, name, name##_end, user, vec, err, at                                     \
-	}
+	int64_t err;
+	uint64_t at;
+} faults[] = {
+#define FAULT(name, user, vec, err, at, ...)                                                       \
+	{#name, guest_##name, guest_##name##_end, user, vec, err, at},
+	FAULTS(FAULT)};
 
 Test(emu_system, faults)
 {
-	static const struct fault_row rows[] = {
-		FAULT(guest_div0, true, 0, -1, 7),
-		FAULT(guest_div_over, true, 0, -1, 10),
-		FAULT(guest_idiv_min, true, 0, -1, 11),
-		FAULT(guest_ud, true, 6, -1, 0),
-		FAULT(guest_bad, true, 6, -1, 0),
-		FAULT(guest_bad64, true, 6, -1, 0),
-		FAULT(guest_lock, true, 6, -1, 0),
-		FAULT(guest_long, true, 13, 0, 0),
-		FAULT(guest_noncanon, true, 13, 0, 10),
-		FAULT(guest_noncanon_ss, true, 12, 0, 10),
-		FAULT(guest_noncanon_push, true, 12, 0, 10),
-		FAULT(guest_noncanon_jmp, true, 13, 0, 10),
-		FAULT(guest_cli3, true, 13, 0, 0),
-		FAULT(guest_hlt3, true, 13, 0, 0),
-		FAULT(guest_cr3, true, 13, 0, 0),
-		FAULT(guest_rdmsr3, true, 13, 0, 0),
-		FAULT(guest_in3, true, 13, 0, 0),
-		FAULT(guest_int_dpl, true, 13, 0x42 * 8 + 2, 0),
-		FAULT(guest_cr4, false, 13, 0, 5),
-		FAULT(guest_cr0, false, 13, 0, 5),
-		FAULT(guest_rdpmc3, true, 13, 0, 0),
-		FAULT(guest_cx16, true, 13, 0, 0),
-	};
-
-	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct fault_row *row = &rows[i];
+	for (unsigned int i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		const struct fault_row *row = &faults[i];
 		unsigned int e = row->err >= 0;
-		int vec;
 
 		bed_start(&b, row->code, row->end, row->user);
-		vec = bed_run_to_hlt(&b);
-		cr_assert_eq(vec, row->vec, "line %d: vector %d", row->line, vec);
-		if (e)
-			cr_assert_eq(bed_stack(&b, 0), (uint64_t)row->err, "line %d: 0x%lx",
-				     row->line, bed_stack(&b, 0));
-		cr_assert_eq(bed_stack(&b, e), BED_CODE + row->at, "line %d: rip 0x%lx", row->line,
-			     bed_stack(&b, e));
+		bed_faults(&b, row->vec, row->err, BED_CODE + row->at, row->name);
 		cr_assert_eq(bed_stack(&b, e + 1), row->user ? BED_CS3 : BED_CS0);
-		cr_assert_eq(bed_stack(&b, e + 2) & 0x10000, 0x10000, "RF of a fault");
+		cr_assert_eq(bed_stack(&b, e + 2) & 0x10000, 0x10000, "%s: RF of a fault",
+			     row->name);
 		if (row->user) {
-			cr_assert_eq(b.r.rsp, BED_STACK0 - 8 * (5 + e), "line %d", row->line);
+			cr_assert_eq(b.r.rsp, BED_STACK0 - 8 * (5 + e), "%s", row->name);
 			cr_assert_eq(bed_stack(&b, e + 4), BED_SS3);
 		}
-		cr_assert_eq(cpl(&b), 0);
+		cr_assert_eq(bed_sregs(&b).cs.dpl, 0);
 	}
 }
 
@@ -115,8 +80,7 @@ Test(emu_system, int3_is_a_trap_that_retires)
 {
 	BED_START(&b, guest_int3, true);
 	bed_gate(&b, 3, BED_HANDLERS + 3, 1, 0x6e); /* DPL 3, IST 1 */
-	cr_assert_eq(bed_run_to_hlt(&b), 3);
-	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 2);
+	BED_FAULTS(&b, 3, -1, BED_CODE + 2);
 	cr_assert_eq(bed_stack(&b, 2) & 0x10000, 0);
 	cr_assert_eq(b.r.rsp, BED_IST1 - 40);
 	cr_assert_eq(INSNS(&b, USR), 2);
@@ -128,8 +92,7 @@ Test(emu_system, double_and_triple_faults)
 	/* #PF with a bad gate: #GP on top of #PF is #DF. */
 	BED_START(&b, guest_access, false);
 	bed_gate(&b, 14, 0, 0, 0x5);
-	b.r.rsi = BED_WIN;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_WIN);
 	cr_assert_eq(bed_run_to_hlt(&b), 8);
 	cr_assert_eq(bed_stack(&b, 0), 0);
 
@@ -142,9 +105,7 @@ Test(emu_system, double_and_triple_faults)
 	/* No stack to push to: #DF cannot be delivered either. */
 	BED_START(&b, guest_ud, true);
 	*bed_u64(&b, BED_TSS + 4) = BED_WIN;
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_SHUTDOWN);
-	cr_assert_eq(b.run.retired, 0);
-	cr_assert_eq(b.r.rip, BED_CODE);
+	BED_STOPS(&b, 0, VMM_EXIT_SHUTDOWN, 0, BED_CODE);
 }
 
 Test(emu_system, a_guest_that_only_faults_gives_the_cpu_back)
@@ -153,8 +114,7 @@ Test(emu_system, a_guest_that_only_faults_gives_the_cpu_back)
 	 * instruction. */
 	BED_START(&b, guest_access, false);
 	bed_gate(&b, 14, BED_WIN, 1, 0xe);
-	b.r.rsi = BED_WIN;
-	o->set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_WIN);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
 	cr_assert_eq(b.run.retired, 0);
 }
@@ -213,7 +173,7 @@ Test(emu_system, nmis_are_masked_until_iret)
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET); /* the IRETQ */
 	cr_assert_eq(INSNS(&b, OS), 1);
 	cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN], 1);
-	cr_assert_eq(cpl(&b), 3);
+	cr_assert_eq(bed_sregs(&b).cs.dpl, 3);
 	cr_assert_eq(o->nmi(b.v), 0);
 	cr_assert_eq(bed_run(&b, 11), VMM_EXIT_BUDGET);
 	cr_assert_eq(INSNS(&b, OS), 2);
@@ -230,9 +190,8 @@ BED_GUEST(guest_tf, "pushf\n"
 Test(emu_system, the_trap_flag_stops_after_one_instruction)
 {
 	BED_START(&b, guest_tf, true);
-	cr_assert_eq(bed_run_to_hlt(&b), 1);
+	BED_FAULTS(&b, 1, -1, BED_CODE + 12);
 	cr_assert_eq(b.r.rax, 1);
-	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 12);
 	cr_assert_eq(INSNS(&b, USR), 4);
 }
 
@@ -331,16 +290,11 @@ Test(emu_system, segments_and_iret)
 	struct kvm_sregs s;
 
 	BED_START(&b, guest_segments, false);
-	o->get_sregs(b.v, &s);
-	s.gdt.limit = s.idt.limit = 0x3f;
-	s.gdt.base = BED_GDT;
-	s.idt.base = 0;
-	s.tr.limit = 0;
-	o->set_sregs(b.v, &s);
+	BED_SREGS(&b, (s.gdt.limit = s.idt.limit = 0x3f, s.idt.base = 0, s.tr.limit = 0));
 	*bed_u64(&b, BED_DATA + 0x18) = 0x1122334455667788;
 	b.ram[BED_DATA + 8 + 15] = 0x99;
 	cr_assert_eq(bed_run_to_hlt(&b), 6);
-	o->get_sregs(b.v, &s);
+	s = bed_sregs(&b);
 	cr_assert_eq(s.gdt.limit, 0x3f);
 	cr_assert_eq(s.idt.base, BED_IDT);
 	cr_assert_eq(s.tr.base, BED_TSS);
@@ -385,15 +339,11 @@ Test(emu_system, exits_retire_when_answered)
 	o->set_tally(b.v, &b.t);
 	bed_load(&b, guest_exits, guest_exits_end, false);
 
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_RDMSR);
+	BED_STOPS(&b, 0, VMM_EXIT_RDMSR, 1, BED_CODE + 5);
 	cr_assert_eq(b.run.u.msr.index, 0x4000);
-	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(INSNS(&b, OS), 1);
-	cr_assert_eq(b.r.rip, BED_CODE + 5);
 	b.run.u.msr.data = 0xaaaabbbbccccdddd;
-	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
-	cr_assert_eq(b.run.retired, 1);
-	cr_assert_eq(b.r.rip, BED_CODE + 7);
+	BED_STOPS(&b, 1, VMM_EXIT_BUDGET, 1, BED_CODE + 7);
 	cr_assert_eq(b.r.rdx, 0xaaaabbbb);
 
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_WRMSR);
@@ -436,12 +386,8 @@ BED_GUEST(guest_pce, "mov $1, %ecx\nrdpmc\nud2\n");
 
 Test(emu_system, rdpmc_in_user_mode_needs_pce)
 {
-	struct kvm_sregs s;
-
 	BED_START(&b, guest_pce, true);
-	o->get_sregs(b.v, &s);
-	s.cr4 |= 0x100;
-	o->set_sregs(b.v, &s);
+	BED_SREGS(&b, s.cr4 |= 0x100);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_RDPMC);
 	cr_assert_eq(b.run.u.pmc.index, 1);
 	cr_assert_eq(bed_run_to_hlt(&b), 6);
@@ -480,21 +426,21 @@ BED_GUEST(guest_pause, "mov $1, %eax\nmov $2, %r8d\n.byte 0xf3, 0x49, 0x90\nhlt\
 
 Test(emu_system, cpuid_names_the_vendor)
 {
-	static const struct kvm_cpuid_entry2 intel = {
-		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
-	static const struct kvm_cpuid_entry2 amd = {
-		.ebx = 0x68747541, .edx = 0x69746e65, .ecx = 0x444d4163};
 	static const struct {
-		const struct kvm_cpuid_entry2 *table;
+		const char *vendor;
 		uint64_t rax;
-	} rows[] = {{NULL, 2}, {&intel, 1}, {&intel, 1}, {&amd, 2}, {&intel, 1}, {NULL, 2}};
+	} rows[] = {{NULL, 2},		 {"GenuineIntel", 1}, {"GenuineIntel", 1},
+		    {"AuthenticAMD", 2}, {"GenuineIntel", 1}, {NULL, 2}};
 
 	/* The code has been decoded, for the other vendor, when the next row runs it. */
 	BED_START(&b, guest_pause, false);
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		cr_assert_eq(o->set_cpuid(b.v, rows[i].table, rows[i].table ? 1 : 0), 0);
-		b.r.rip = BED_CODE;
-		o->set_regs(b.v, &b.r);
+		struct kvm_cpuid_entry2 leaf0 = {.function = 0};
+
+		if (rows[i].vendor)
+			bed_vendor(&leaf0, rows[i].vendor);
+		cr_assert_eq(o->set_cpuid(b.v, &leaf0, rows[i].vendor ? 1 : 0), 0);
+		BED_REGS(&b, .rip = BED_CODE);
 		cr_assert_eq(bed_run_to_hlt(&b), -1);
 		cr_assert_eq(b.r.rax, rows[i].rax, "row %u: rax %llu", i, b.r.rax);
 	}
@@ -516,8 +462,7 @@ Test(emu_system, the_tsc_is_modelled_time)
 {
 	struct bed b, c;
 
-	BED_START(&b, guest_tsc, false);
-	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(BED_VECTOR(&b, guest_tsc, false), -1);
 	cr_assert_gt(b.r.r8, 0);
 	cr_assert_lt(b.r.r8, 100);
 	cr_assert_gt(b.r.rax, 1000000);
@@ -535,13 +480,9 @@ BED_GUEST(guest_hlt, "hlt\nadd $1, %eax\nhlt\n");
 Test(emu_system, hlt_retires_and_waits)
 {
 	BED_START(&b, guest_hlt, false);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
-	cr_assert_eq(b.run.retired, 1);
-	cr_assert_eq(b.r.rip, BED_CODE + 1);
+	BED_STOPS(&b, 0, VMM_EXIT_HLT, 1, BED_CODE + 1);
 	/* Nothing wakes it; new registers do. */
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
-	cr_assert_eq(b.run.retired, 0);
-	cr_assert_eq(b.r.rip, BED_CODE + 1);
+	BED_STOPS(&b, 0, VMM_EXIT_HLT, 0, BED_CODE + 1);
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
 	cr_assert_eq(b.run.retired, 2);
@@ -553,11 +494,10 @@ Test(emu_system, only_64bit_mode)
 	struct kvm_sregs s;
 
 	BED_START(&b, guest_hlt, false);
-	o->get_sregs(b.v, &s);
-	s.cs.l = 0;
-	o->set_sregs(b.v, &s);
+	BED_SREGS(&b, s.cs.l = 0);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
 	cr_assert(strstr(b.run.u.error.msg, "not in 64-bit mode"), "%s", b.run.u.error.msg);
+	s = bed_sregs(&b);
 	s.cs.l = 1;
 	s.cr8 = 16;
 	cr_assert_eq(o->set_sregs(b.v, &s), -EINVAL);

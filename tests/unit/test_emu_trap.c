@@ -16,12 +16,8 @@ BED_GUEST(g_wrmsr, "wrmsr\n hlt");
 
 static void set_msr(struct bed *b, uint32_t msr, uint64_t x)
 {
-	bed_load(b, g_wrmsr, g_wrmsr_end, false);
-	b->r.rcx = msr;
-	b->r.rax = (uint32_t)x;
-	b->r.rdx = x >> 32;
-	vmm_emu_ops.set_regs(b->v, &b->r);
-	cr_assert_eq(bed_run_to_hlt(b), -1);
+	cr_assert_eq(BED_RERUN(b, g_wrmsr, false, .rcx = msr, .rax = (uint32_t)x, .rdx = x >> 32),
+		     -1);
 }
 
 BED_GUEST(g_int, "pushfq\n orq $0x100,(%rsp)\n popfq\n int $0x80\n nop\n nop");
@@ -38,15 +34,12 @@ Test(emu_trap, int_n)
 		BED_START(&b, g_int, false);
 		if (three)
 			bed_load(&b, g_int3, g_int3_end, false);
-		cr_assert_eq(bed_run_to_hlt(&b), (int)vec);
-		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 10 + len);
+		BED_FAULTS(&b, (int)vec, -1, BED_CODE + 10 + len);
 		cr_assert(bed_stack(&b, 2) & TF);
 		memcpy(b.ram + BED_DATA, g_iretq, 2);
 		bed_gate(&b, vec, BED_DATA, 0, 0xe);
 		bed_load(&b, three ? g_int3 : g_int, three ? g_int3_end : g_int_end, false);
-		cr_assert_eq(bed_run_to_hlt(&b), 1);
-		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 10 + len + 1, "behind the NOP: 0x%lx",
-			     bed_stack(&b, 0));
+		BED_FAULTS(&b, 1, -1, BED_CODE + 10 + len + 1); /* behind the NOP */
 	}
 }
 
@@ -61,9 +54,8 @@ static void syscall_bed(struct bed *b, uint64_t mask, const uint8_t *kernel, con
 	set_msr(b, R_STAR + 1, LSTAR);
 	set_msr(b, R_MASK, mask);
 	bed_load(b, g_syscall, g_syscall_end, true);
-	memcpy(b->ram + LSTAR, kernel, (size_t)(end - kernel));
-	b->r.rflags = 2 | TF;
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	bed_put(b, LSTAR, kernel, end);
+	BED_REGS(b, .rflags = 2 | TF);
 }
 
 /* SYSCALL and SYSRET trap if TF is set behind them. */
@@ -77,13 +69,11 @@ Test(emu_trap, syscall)
 	cr_assert(!(b.r.rflags & TF));
 	/* It does not: stepped. */
 	syscall_bed(&b, 0, g_hlt, g_hlt_end);
-	cr_assert_eq(bed_run_to_hlt(&b), 1);
-	cr_assert_eq(bed_stack(&b, 0), LSTAR);
+	BED_FAULTS(&b, 1, -1, LSTAR);
 	cr_assert_eq(bed_stack(&b, 1), BED_CS0);
 	/* SYSRET with TF in R11: at once, as if SYSCALL had been stepped over. */
 	syscall_bed(&b, TF, g_sysret, g_sysret_end);
-	cr_assert_eq(bed_run_to_hlt(&b), 1);
-	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 2);
+	BED_FAULTS(&b, 1, -1, BED_CODE + 2);
 	cr_assert_eq(bed_stack(&b, 1), BED_CS3);
 	cr_assert(bed_stack(&b, 2) & TF);
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 3 * 2 + 1 + 2);
@@ -105,7 +95,6 @@ static struct kvm_segment seg(uint16_t sel, unsigned int type, unsigned int dpl,
 
 static void go(struct bed *b, const uint8_t *code, const uint8_t *end, bool user, bool far)
 {
-	struct kvm_sregs s;
 	uint64_t frame[5] = {BED_DATA, user ? BED_CS3 : BED_CS0, 2, BED_STACK,
 			     user ? BED_SS3 : BED_SS0};
 
@@ -117,15 +106,13 @@ static void go(struct bed *b, const uint8_t *code, const uint8_t *end, bool user
 		frame[3] = frame[4];
 	}
 	memcpy(b->ram + BED_STACK - 0x100, frame, sizeof(frame));
-	b->r.rsp = BED_STACK - 0x100;
-	vmm_emu_ops.set_regs(b->v, &b->r);
-	vmm_emu_ops.get_sregs(b->v, &s);
-	s.ds = seg(0x10, 3, 0, 0);	  /* data of the kernel's */
-	s.es = seg(0x23, 3, 3, 0);	  /* data of the user's */
-	s.fs = seg(0x08, 0xb, 0, 0x1234); /* readable code of the kernel's */
-	s.gs = seg(0x08, 0xf, 0, 0x5678); /* conforming code of the kernel's */
-	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &s), 0);
-	vmm_emu_ops.set_regs(b->v, &b->r);
+	BED_SREGS(b, {
+		s.ds = seg(0x10, 3, 0, 0);	  /* data of the kernel's */
+		s.es = seg(0x23, 3, 3, 0);	  /* data of the user's */
+		s.fs = seg(0x08, 0xb, 0, 0x1234); /* readable code of the kernel's */
+		s.gs = seg(0x08, 0xf, 0, 0x5678); /* conforming code of the kernel's */
+	});
+	BED_REGS(b, .rsp = BED_STACK - 0x100);
 	cr_assert_eq(bed_run(b, 3), VMM_EXIT_BUDGET);
 	cr_assert_eq(b->r.rip, BED_DATA);
 }
@@ -141,7 +128,7 @@ Test(emu_trap, return_drops_segments)
 				go(&b, (const uint8_t *)g_lret, g_lret_end, user, true);
 			else
 				go(&b, g_to_user, g_to_user_end, user, false);
-			vmm_emu_ops.get_sregs(b.v, &s);
+			s = bed_sregs(&b);
 			cr_assert_eq(s.cs.dpl, user ? 3 : 0);
 			cr_assert_eq(s.ds.selector, user ? 0 : 0x10);
 			cr_assert_eq(s.ds.unusable, user);
@@ -169,18 +156,12 @@ Test(emu_trap, apic_base)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct kvm_sregs s;
-
 		BED_START(&b, g_apic, false);
-		vmm_emu_ops.get_sregs(b.v, &s);
-		s.apic_base = 0xfee00000 | rows[i].from << 10;
-		vmm_emu_ops.set_sregs(b.v, &s);
-		b.r.rsi = 0xfee00000 | rows[i].to << 10;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_SREGS(&b, s.apic_base = 0xfee00000 | rows[i].from << 10);
+		BED_REGS(&b, .rsi = 0xfee00000 | rows[i].to << 10);
 		cr_assert_eq(bed_run_to_hlt(&b), rows[i].ok ? -1 : 13, "row %zu", i);
-		vmm_emu_ops.get_sregs(b.v, &s);
-		cr_assert_eq(s.apic_base, 0xfee00000 | (rows[i].ok ? rows[i].to : rows[i].from)
-							       << 10);
+		cr_assert_eq(bed_sregs(&b).apic_base,
+			     0xfee00000 | (rows[i].ok ? rows[i].to : rows[i].from) << 10);
 	}
 }
 
@@ -195,15 +176,12 @@ Test(emu_trap, apic_base_address)
 	for (unsigned int table = 0; table < 2; table++)
 		for (unsigned int bit = 32; bit < 64; bit++) {
 			bool ok = bit < (table ? 39 : 36); /* 36: where CPUID has no number */
-			struct kvm_sregs s;
 
 			BED_START(&b, g_apic_far, false);
-			cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, &wide, table), 0);
-			b.r.rsi = 1ULL << bit;
-			vmm_emu_ops.set_regs(b.v, &b.r);
+			cr_assert_eq(o->set_cpuid(b.v, &wide, table), 0);
+			BED_REGS(&b, .rsi = 1ULL << bit);
 			cr_assert_eq(bed_run_to_hlt(&b), ok ? -1 : 13, "bit %u", bit);
-			vmm_emu_ops.get_sregs(b.v, &s);
-			cr_assert_eq(s.apic_base, 0xfee00900 | (ok ? 1ULL << bit : 0));
+			cr_assert_eq(bed_sregs(&b).apic_base, 0xfee00900 | (ok ? 1ULL << bit : 0));
 		}
 }
 
@@ -232,14 +210,11 @@ Test(emu_trap, apic_in_cpuid)
 					       {.function = rows[i].leaf, .edx = 0xffffffff}};
 
 		BED_START(&b, g_apic_shown, false);
-		memcpy(&e[0].ebx, rows[i].vendor, 4);
-		memcpy(&e[0].edx, rows[i].vendor + 4, 4);
-		memcpy(&e[0].ecx, rows[i].vendor + 8, 4);
-		cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 2), 0);
-		b.r.rsi = rows[i].leaf;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		bed_vendor(&e[0], rows[i].vendor);
+		cr_assert_eq(o->set_cpuid(b.v, e, 2), 0);
+		BED_REGS(&b, .rsi = rows[i].leaf);
 		cr_assert_eq(bed_run_to_hlt(&b), -1);
-		vmm_emu_ops.get_regs(b.v, &b.r);
+		o->get_regs(b.v, &b.r);
 		cr_expect_eq(b.r.rdi, 0xffffffff, "row %zu", i);
 		cr_expect_eq(b.r.rbp, rows[i].off, "row %zu: %#llx", i, b.r.rbp);
 		cr_expect_eq(b.r.rdx, 0xffffffff, "row %zu", i);
@@ -260,30 +235,25 @@ BED_GUEST(g_ud2, "ud2");
 Test(emu_trap, rf_between_instructions)
 {
 	BED_START(&b, g_nops, true);
-	b.r.rflags = 2 | TF;
-	vmm_emu_ops.set_regs(b.v, &b.r);
-	cr_assert_eq(bed_run_to_hlt(&b), 1);
-	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 1);
+	BED_REGS(&b, .rflags = 2 | TF);
+	BED_FAULTS(&b, 1, -1, BED_CODE + 1);
 	cr_assert_eq(bed_stack(&b, 2), 2 | TF);
 	for (int nmi = 0; nmi < 2; nmi++)
 		for (uint64_t n = 0; n < 2; n++) {
 			BED_START(&b, g_nops, true);
-			b.r.rflags = 2 | IF | RF; /* as a debugger sets it to pass a breakpoint */
-			vmm_emu_ops.set_regs(b.v, &b.r);
+			/* as a debugger sets it to pass a breakpoint */
+			BED_REGS(&b, .rflags = 2 | IF | RF);
 			if (n)
 				cr_assert_eq(bed_run(&b, n), VMM_EXIT_BUDGET);
-			cr_assert_eq(nmi ? vmm_emu_ops.nmi(b.v) : vmm_emu_ops.interrupt(b.v, 0x40),
-				     0);
-			cr_assert_eq(bed_run_to_hlt(&b), nmi ? 2 : 0x40);
-			cr_assert_eq(bed_stack(&b, 0), BED_CODE + n);
+			cr_assert_eq(nmi ? o->nmi(b.v) : o->interrupt(b.v, 0x40), 0);
+			BED_FAULTS(&b, nmi ? 2 : 0x40, -1, BED_CODE + n);
 			/* The instruction that completes clears it. */
 			cr_assert_eq(bed_stack(&b, 2), 2 | IF | (n ? 0 : RF));
 		}
 	BED_START(&b, g_ud2, true);
 	bed_gate(&b, 6, BED_WIN, 0, 0xe);	/* nothing there: #PF in its handler */
 	bed_gate(&b, 14, BED_HANDLERS, 0, 0x5); /* no gate: #GP, so #DF */
-	cr_assert_eq(bed_run_to_hlt(&b), 8);
-	cr_assert_eq(bed_stack(&b, 1), BED_WIN);
+	BED_FAULTS(&b, 8, 0, BED_WIN);
 	cr_assert_eq(bed_stack(&b, 3) & RF, 0);
 }
 
@@ -301,23 +271,18 @@ Test(emu_trap, rf_between_iterations)
 		uint64_t want = 2 | (intel ? RF : 0) | (!scas ? 0x400 : intel ? 1 : 0x44);
 
 		BED_START(&b, g_stos, true);
-		if (intel)
-			bed_intel(&b);
+		bed_intel(&b, intel);
 		if (scas)
 			bed_load(&b, g_scas, g_scas_end, true);
-		b.r.rcx = 300000;
-		b.r.rdi = scas ? BED_DATA : BED_DATA + 0xf0000;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = 300000, .rdi = scas ? BED_DATA : BED_DATA + 0xf0000);
 		memcpy(b.ram + 0x3800, g_iretq, 2);
 		bed_gate(&b, 2, 0x3800, 0, 0xe);
 		b.run.effort_max = 1000;
-		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_INTR);
+		BED_STOPS(&b, 0, VMM_EXIT_INTR, 1, BED_CODE + 1);
 		b.run.effort_max = 0;
-		cr_assert_eq(b.run.retired, 1);
-		cr_assert_eq(b.r.rip, BED_CODE + 1);
 		cr_assert(b.r.rcx && b.r.rcx < 300000);
 		cr_assert_eq(b.r.rflags, want, "%d: 0x%llx", k, b.r.rflags);
-		vmm_emu_ops.nmi(b.v);
+		o->nmi(b.v);
 		/* The frame of the NMI is still there behind its IRETQ. */
 		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 		cr_assert_eq(b.r.rip, BED_CODE + 1);
@@ -337,20 +302,14 @@ BED_GUEST(g_cmps, "stc\n repe cmpsb\n nop");
  */
 static void step_iterations(bool intel)
 {
-	struct bed b;
-
 	BED_START(&b, g_cmps, true);
-	if (intel)
-		bed_intel(&b);
+	bed_intel(&b, intel);
 	memcpy(b.ram + BED_DATA, "aabz", 4);
 	memcpy(b.ram + BED_DATA + 16, "aacy", 4);
-	b.r.rsi = BED_DATA + 16;
-	b.r.rcx = 4;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_DATA + 16, .rcx = 4);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	for (uint64_t k = 1; k <= 3; k++) {
-		b.r.rflags |= TF;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rflags = b.r.rflags | TF);
 		cr_assert_eq(bed_run_to_hlt(&b), 1);
 		cr_assert_eq(bed_stack(&b, 0), BED_CODE + (k < 3 ? 1 : 3), "iteration %lu", k);
 		cr_assert_eq(b.r.rcx, 4 - k);
@@ -365,13 +324,10 @@ static void step_iterations(bool intel)
 			     "0x%lx", bed_stack(&b, 2));
 		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], k < 3 ? 1 : 2);
 		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_LOADS], k < 3 ? 0 : 1);
-		b.r.rip = bed_stack(&b, 0);
-		b.r.rflags = bed_stack(&b, 2) & ~TF;
 		bed_set_mode(&b, b.v, true);
-		b.r.rsp = BED_STACK;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rip = bed_stack(&b, 0), .rflags = bed_stack(&b, 2) & ~TF,
+			 .rsp = BED_STACK);
 	}
-	bed_stop(&b);
 }
 
 Test(emu_trap, iterations_are_stepped)
@@ -387,11 +343,9 @@ BED_GUEST(g_handler, "inc %r15\n iretq");
 Test(emu_trap, a_long_string_is_stepped)
 {
 	BED_START(&b, g_count, false);
-	memcpy(b.ram + 0x3800, g_handler, (size_t)(g_handler_end - g_handler));
+	BED_PUT(&b, 0x3800, g_handler);
 	bed_gate(&b, 1, 0x3800, 0, 0xe);
-	b.r.rcx = 5000;
-	b.r.rax = 0x5a;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rcx = 5000, .rax = 0x5a);
 	cr_assert_eq(bed_run_to_hlt(&b), 0x41);
 	cr_assert_eq(b.r.r15, 5000);
 	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 3 + 1 + 5000 * 2 + 2);
@@ -407,8 +361,7 @@ Test(emu_trap, mov_ss)
 {
 	for (int user = 0; user < 2; user++) {
 		BED_START(&b, g_ss, user);
-		cr_assert_eq(bed_run_to_hlt(&b), 1);
-		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 15, "0x%lx", bed_stack(&b, 0));
+		BED_FAULTS(&b, 1, -1, BED_CODE + 15);
 	}
 }
 
@@ -419,8 +372,7 @@ Test(emu_trap, hlt)
 {
 	for (int alarm = 0; alarm < 2; alarm++) {
 		BED_START(&b, g_halt, false);
-		b.r.rflags = 2 | TF;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rflags = 2 | TF);
 		if (alarm) {
 			b.t.alarm[0] = (struct vpmu_emu_alarm){
 				.event = VPMU_EMU_INSTRUCTIONS, .modes = 1, .at = 1};
@@ -429,8 +381,7 @@ Test(emu_trap, hlt)
 			cr_assert_eq(b.r.rip, BED_HANDLERS + 1);
 			b.t.armed = 0;
 		}
-		cr_assert_eq(bed_run_to_hlt(&b), 1);
-		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 1);
+		BED_FAULTS(&b, 1, -1, BED_CODE + 1);
 		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 2);
 	}
 }

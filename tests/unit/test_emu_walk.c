@@ -36,8 +36,7 @@ static void taken_away(uint64_t entry)
 	at = entry;
 	BED_START(&b, guest_store, false);
 	*bed_u64(&b, BED_PT) = PAGE | BED_P | BED_W;
-	b.r.rsi = BED_WIN;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rsi = BED_WIN);
 	before = *bed_u64(&b, at);
 	cr_assert_eq(before & (BED_A | BED_D), 0u);
 	sigaction(SIGSEGV, &sa, &old);

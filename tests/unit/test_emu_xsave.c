@@ -26,11 +26,6 @@ TestSuite(emu_xsave, .fini = bed_end);
 #define XGETBV	 0x0f, 0x01, 0xd0
 #define XSETBV	 0x0f, 0x01, 0xd1
 
-static struct emu_vcpu *vcpu(void)
-{
-	return (struct emu_vcpu *)b.v;
-}
-
 /* Load 3 bytes of code and a HLT, with RDI = @at, the mask, ECX = 0; XCR0 = 7. */
 static void load(const uint8_t insn[3], bool user, uint64_t at, uint64_t mask)
 {
@@ -40,9 +35,7 @@ static void load(const uint8_t insn[3], bool user, uint64_t at, uint64_t mask)
 	vcpu()->cr4 |= OSXSAVE;
 	vcpu()->fpu.xcr0 = 7;
 	b.r.rdi = at;
-	b.r.rax = (uint32_t)mask;
-	b.r.rdx = mask >> 32;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rax = (uint32_t)mask, .rdx = mask >> 32);
 }
 
 /* Execute it: the vector of its fault, or NONE. */
@@ -58,13 +51,15 @@ static int outcome(void)
 	return vector;
 }
 
+/* load() and outcome(). */
+#define OUTCOME(at, mask, ...) (load((const uint8_t[]){__VA_ARGS__}, false, at, mask), outcome())
+
 static void begin(bool intel)
 {
 	static const uint8_t hlt[] = {0xf4};
 
 	bed_start(&b, hlt, hlt + 1, false);
-	if (intel)
-		bed_intel(&b);
+	bed_intel(&b, intel);
 }
 
 static void area_fill(void)
@@ -109,11 +104,9 @@ Test(emu_xsave, faults)
 		}
 	/* XRSTORS wants a compacted area. */
 	area_fill();
-	load((const uint8_t[]){XRSTORS}, false, AREA, 7);
-	cr_assert_eq(outcome(), 13);
+	cr_assert_eq(OUTCOME(AREA, 7, XRSTORS), 13);
 	*bed_u64(&b, AREA + 520) = COMPACT;
-	load((const uint8_t[]){XRSTORS}, false, AREA, 7);
-	cr_assert_eq(outcome(), NONE);
+	cr_assert_eq(OUTCOME(AREA, 7, XRSTORS), NONE);
 }
 
 Test(emu_xsave, header)
@@ -144,8 +137,7 @@ Test(emu_xsave, header)
 					area_fill();
 					*bed_u64(&b, AREA + 520) = compact ? COMPACT | 7 : 0;
 					*bed_u64(&b, AREA + rows[i].at) = rows[i].value;
-					load((const uint8_t[]){XRSTOR}, false, AREA, mask);
-					cr_assert_eq(outcome(), ok ? NONE : 13,
+					cr_assert_eq(OUTCOME(AREA, mask, XRSTOR), ok ? NONE : 13,
 						     "row %zu, mask %u, compact %u", i, mask,
 						     compact);
 				}
@@ -153,8 +145,7 @@ Test(emu_xsave, header)
 		area_fill();
 		*bed_u64(&b, AREA + 512) = 2;
 		*bed_u64(&b, AREA + 520) = COMPACT | 5;
-		load((const uint8_t[]){XRSTOR}, false, AREA, 5);
-		cr_assert_eq(outcome(), 13);
+		cr_assert_eq(OUTCOME(AREA, 5, XRSTOR), 13);
 		/* XCR0 limits it, too. */
 		*bed_u64(&b, AREA + 512) = 4;
 		*bed_u64(&b, AREA + 520) = 0;
@@ -256,7 +247,7 @@ Test(emu_xsave, page_faults)
 
 	for (unsigned int k = 0; k < 4; k++) {
 		bool intel = k & 1, store = k & 2;
-		struct kvm_sregs s;
+		uint64_t cr2;
 
 		begin(intel);
 		*bed_u64(&b, BED_PT) = 0x310000 | 7;
@@ -266,8 +257,8 @@ Test(emu_xsave, page_faults)
 		load(store ? (const uint8_t[]){XSAVE} : (const uint8_t[]){XRSTOR}, false, at, 7);
 		vcpu()->fpu.fx.xmm[0].q[0] = 5;
 		cr_assert_eq(outcome(), 14);
-		vmm_emu_ops.get_sregs(b.v, &s);
-		cr_assert_eq(s.cr2, intel ? BED_WIN + 0x1000 : at + 831, "%u: %llx", k, s.cr2);
+		cr2 = bed_sregs(&b).cr2;
+		cr_assert_eq(cr2, intel ? BED_WIN + 0x1000 : at + 831, "%u: %lx", k, cr2);
 		cr_assert_eq(vcpu()->fpu.fx.xmm[0].q[0], 5);
 		for (unsigned int i = 0; i < 512; i++)
 			cr_assert(!b.ram[0x310000 + 4096 - 640 + i] || i == 24 || i == 25);
@@ -280,12 +271,10 @@ Test(emu_xsave, xcr0)
 	for (unsigned int x = 0; x < 16; x++) {
 		bool ok = x < 8 && (x & 1) && (x & 6) != 4;
 
-		load((const uint8_t[]){XSETBV}, false, 0, x);
-		cr_assert_eq(outcome(), ok ? NONE : 13, "%u", x);
+		cr_assert_eq(OUTCOME(0, x, XSETBV), ok ? NONE : 13, "%u", x);
 		cr_assert_eq(vcpu()->fpu.xcr0, ok ? x : 7);
 	}
-	load((const uint8_t[]){XSETBV}, false, 0, 1ull << 62 | 7);
-	cr_assert_eq(outcome(), 13);
+	cr_assert_eq(OUTCOME(0, 1ull << 62 | 7, XSETBV), 13);
 	for (unsigned int n = 0; n < 3; n++) { /* XCR1 is what is in use of XCR0 */
 		load((const uint8_t[]){XGETBV}, true, 0, ~0ull);
 		emu_fpu_reset(&vcpu()->fpu);
@@ -293,8 +282,7 @@ Test(emu_xsave, xcr0)
 		vcpu()->fpu.fx.ftw = 0;
 		vcpu()->fpu.mxcsr = 0x1fa0;
 		vcpu()->fpu.xcr0 = 7;
-		b.r.rcx = n;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = n);
 		cr_assert_eq(outcome(), n < 2 ? NONE : 13);
 		cr_assert_eq(b.r.rax, n == 0 ? 7 : n == 1 ? 2 : ~0u);
 	}
@@ -316,7 +304,7 @@ static void show(uint32_t ecx, uint32_t features)
 		 .eax = 256,
 		 .ebx = 576}};
 
-	cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 5), 0);
+	cr_assert_eq(o->set_cpuid(b.v, e, 5), 0);
 }
 
 static void cpuid(uint32_t leaf, uint32_t sub, uint32_t out[4])
@@ -327,8 +315,7 @@ static void cpuid(uint32_t leaf, uint32_t sub, uint32_t out[4])
 	load(insn, false, 0, leaf);
 	vcpu()->fpu.xcr0 = xcr0;
 	vcpu()->cr4 = cr4;
-	b.r.rcx = sub;
-	vmm_emu_ops.set_regs(b.v, &b.r);
+	BED_REGS(&b, .rcx = sub);
 	cr_assert_eq(bed_run_to_hlt(&b), NONE);
 	out[0] = (uint32_t)b.r.rax;
 	out[1] = (uint32_t)b.r.rbx;
@@ -367,8 +354,7 @@ Test(emu_xsave, cpuid)
 		cr_assert_eq(r[1], has && all ? 576 : 0);
 		cpuid(0xd, 2, r);
 		cr_assert_eq(r[0], 0, "AVX is not shown");
-		bed_load(&b, g_cr4, g_cr4_end, false);
-		cr_assert_eq(bed_run_to_hlt(&b), has ? NONE : 13);
+		cr_assert_eq(BED_RERUN(&b, g_cr4, false), has ? NONE : 13);
 		cpuid(1, 0, r);
 		cr_assert_eq(r[2] >> 27 & 1, has, "OSXSAVE follows CR4");
 		/* XCR0 has no AVX; each instruction needs its feature. */
@@ -379,17 +365,14 @@ Test(emu_xsave, cpuid)
 		load((const uint8_t[]){XSAVEOPT}, false, AREA, 7);
 		vcpu()->fpu.xcr0 = 3;
 		cr_assert_eq(outcome(), NONE);
-		load((const uint8_t[]){XSAVEC}, false, AREA, 7);
-		cr_assert_eq(outcome(), all ? NONE : 6);
-		load((const uint8_t[]){XSAVES}, false, AREA, 7);
-		cr_assert_eq(outcome(), all ? NONE : 6);
+		cr_assert_eq(OUTCOME(AREA, 7, XSAVEC), all ? NONE : 6);
+		cr_assert_eq(OUTCOME(AREA, 7, XSAVES), all ? NONE : 6);
 		load((const uint8_t[]){XRSTOR}, false, AREA, 7);
 		*bed_u64(&b, AREA + 512) = 0;
 		*bed_u64(&b, AREA + 520) = COMPACT;
 		cr_assert_eq(outcome(), all ? NONE : 13);
 		load((const uint8_t[]){XGETBV}, false, 0, 0);
-		b.r.rcx = 1;
-		vmm_emu_ops.set_regs(b.v, &b.r);
+		BED_REGS(&b, .rcx = 1);
 		cr_assert_eq(outcome(), all ? NONE : 13);
 		/* IA32_XSS exists with XSAVES, and is 0. Otherwise the VMM answers. */
 		bed_load(&b, g_xss, g_xss_end, false);
@@ -420,60 +403,50 @@ Test(emu_xsave, cpuid)
 	}
 }
 
-#define STATE_ROOM 2048
-
-static size_t state(uint8_t *buf)
-{
-	size_t n = STATE_ROOM;
-
-	cr_assert_eq(vmm_emu_ops.get_state(b.v, buf, &n), 0);
-	return n;
-}
-
 /* XCR0 and the upper halves belong to the state, in a section that only exists if they differ from
  * a reset's: an older state loads. */
 Test(emu_xsave, state)
 {
-	uint8_t old[STATE_ROOM], with[STATE_ROOM], again[STATE_ROOM], *at;
+	uint8_t old[BED_STATE], with[BED_STATE], again[BED_STATE], *at;
 	size_t n, m;
 
 	begin(false);
-	n = state(old);
+	n = bed_state(&b, old);
 	vcpu()->fpu.xcr0 = 7;
 	vcpu()->fpu.ymm_high[15].q[1] = 0x123456789;
-	m = state(with);
+	m = bed_state(&b, with);
 	cr_assert_eq(m, n + 12 + 8 + 256);
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, old, n), 0);
+	cr_assert_eq(o->set_state(b.v, old, n), 0);
 	cr_assert_eq(vcpu()->fpu.xcr0, 1);
 	cr_assert_eq(vcpu()->fpu.ymm_high[15].q[1], 0);
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, with, m), 0);
+	cr_assert_eq(o->set_state(b.v, with, m), 0);
 	cr_assert_eq(vcpu()->fpu.xcr0, 7);
 	cr_assert_eq(vcpu()->fpu.ymm_high[15].q[1], 0x123456789);
-	cr_assert_eq(state(again), m);
+	cr_assert_eq(bed_state(&b, again), m);
 	cr_assert(!memcmp(with, again, m));
 	at = memmem(with, m, "XSAV", 4);
 	cr_assert(at);
 	for (unsigned int x = 0; x < 16; x++) {
 		at[12] = (uint8_t)x;
-		cr_assert_eq(vmm_emu_ops.set_state(b.v, with, m),
-			     x < 8 && (x & 1) && x != 5 ? 0 : -EINVAL, "%u", x);
+		cr_assert_eq(o->set_state(b.v, with, m), x < 8 && (x & 1) && x != 5 ? 0 : -EINVAL,
+			     "%u", x);
 	}
 	/* What a reset leaves has no section. */
 	at[12] = 1;
 	memset(at + 20, 0, 256);
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, with, m), -EINVAL);
+	cr_assert_eq(o->set_state(b.v, with, m), -EINVAL);
 	/* A whole CPU that shows no XSAVE has neither XCR0 nor CR4.OSXSAVE. */
 	show(VMM_SIMD_XSAVE, 15);
 	vcpu()->cr4 |= OSXSAVE;
 	vcpu()->fpu.xcr0 = 3;
-	n = state(with);
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, with, n), 0);
+	n = bed_state(&b, with);
+	cr_assert_eq(o->set_state(b.v, with, n), 0);
 	emu_show_simd(vcpu(), 0);
-	n = state(with);
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, with, n), -EINVAL);
+	n = bed_state(&b, with);
+	cr_assert_eq(o->set_state(b.v, with, n), -EINVAL);
 	vcpu()->cr4 &= ~OSXSAVE;
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, with, n), -EINVAL, "XCR0 is 3");
+	cr_assert_eq(o->set_state(b.v, with, n), -EINVAL, "XCR0 is 3");
 	vcpu()->fpu.xcr0 = 1;
-	n = state(with);
-	cr_assert_eq(vmm_emu_ops.set_state(b.v, with, n), 0);
+	n = bed_state(&b, with);
+	cr_assert_eq(o->set_state(b.v, with, n), 0);
 }

@@ -103,9 +103,10 @@ static uint32_t outcome(struct bed *b)
 
 static const struct vmm_engine_ops *const engines[] = {&vmm_emu_ops, &vmm_kvm_ops};
 
-#define EACH(ops)                                                                                  \
-	(const struct vmm_engine_ops *const *p_ = engines, *ops;                                   \
-	 p_ < engines + sizeof(engines) / sizeof(engines[0]) && (ops = *p_); p_++)
+#define EACH_ENGINE(ops)                                                                           \
+	const struct vmm_engine_ops *const *p_ = engines, *ops;                                    \
+	p_ < engines + sizeof(engines) / sizeof(engines[0]) && (ops = *p_);                        \
+	p_++
 
 /* No operation is NULL, and those without their flag refuse without touching anything. */
 static void check_table(const struct vmm_engine_ops *o)
@@ -167,52 +168,47 @@ Test(engine_flags, tables)
 	fake.open = vmm_emu_ops.open; /* it has no reader */
 	fake.close = vmm_emu_ops.close;
 	check_table(&fake);
-	for
-		EACH(ops)
-	check_table(ops);
+	for (EACH_ENGINE(ops))
+		check_table(ops);
 }
 
 Test(engine_flags, rdpmc)
 {
 	struct bed b;
 
-	for
-		EACH(ops)
-		{
-			if (!START(&b, ops, g_rdpmc))
-				continue;
-			if (ops->can & VMM_CAN_RDPMC) {
-				cr_assert_eq(run(&b), VMM_EXIT_RDPMC, "%s", ops->name);
-				b.run.u.pmc.data = 0x123;
-				b.run.u.pmc.fault = false;
-				cr_assert_eq(outcome(&b), 0x123, "%s", ops->name);
-			} else {
-				/* #GP without an IDT. */
-				cr_assert_eq(run(&b), VMM_EXIT_SHUTDOWN, "%s", ops->name);
-			}
-			stop(&b);
+	for (EACH_ENGINE(ops)) {
+		if (!START(&b, ops, g_rdpmc))
+			continue;
+		if (ops->can & VMM_CAN_RDPMC) {
+			cr_assert_eq(run(&b), VMM_EXIT_RDPMC, "%s", ops->name);
+			b.run.u.pmc.data = 0x123;
+			b.run.u.pmc.fault = false;
+			cr_assert_eq(outcome(&b), 0x123, "%s", ops->name);
+		} else {
+			/* #GP without an IDT. */
+			cr_assert_eq(run(&b), VMM_EXIT_SHUTDOWN, "%s", ops->name);
 		}
+		stop(&b);
+	}
 }
 
 Test(engine_flags, lapic)
 {
 	struct bed b;
 
-	for
-		EACH(ops)
-		{
-			if (!start_vcpu(&b, ops, 3, g_lapic, g_lapic_end))
-				continue;
-			if (ops->can & VMM_CAN_LAPIC) {
-				cr_assert_eq(outcome(&b), 3, "%s", ops->name);
-			} else if (run(&b) == VMM_EXIT_RDMSR) {
-				/* Nobody's: the caller makes it #GP. */
-				cr_assert_eq(b.run.u.msr.index, 0x802);
-			} else {
-				cr_assert_eq(b.run.exit, VMM_EXIT_SHUTDOWN, "%s", ops->name);
-			}
-			stop(&b);
+	for (EACH_ENGINE(ops)) {
+		if (!start_vcpu(&b, ops, 3, g_lapic, g_lapic_end))
+			continue;
+		if (ops->can & VMM_CAN_LAPIC) {
+			cr_assert_eq(outcome(&b), 3, "%s", ops->name);
+		} else if (run(&b) == VMM_EXIT_RDMSR) {
+			/* Nobody's: the caller makes it #GP. */
+			cr_assert_eq(b.run.u.msr.index, 0x802);
+		} else {
+			cr_assert_eq(b.run.exit, VMM_EXIT_SHUTDOWN, "%s", ops->name);
 		}
+		stop(&b);
+	}
 }
 
 Test(engine_flags, pmi)
@@ -224,29 +220,27 @@ Test(engine_flags, pmi)
 	uint64_t handler = CODE + (uint64_t)(g_pmi_nmi - g_pmi);
 	struct bed b;
 
-	for
-		EACH(ops)
-		{
-			uint64_t *gate;
+	for (EACH_ENGINE(ops)) {
+		uint64_t *gate;
 
-			if (!(ops->can & VMM_CAN_PMI) || !START(&b, ops, g_pmi))
-				continue;
-			if (!(ops->can & VMM_CAN_LAPIC)) {
-				cr_assert_eq(ops->pmi(b.v), -EOPNOTSUPP, "%s", ops->name);
-				stop(&b);
-				continue;
-			}
-			/* An interrupt gate for vector 2 (SDM vol. 3, 6.14.1). */
-			gate = (uint64_t *)(b.ram.base + IDT + 2 * 16);
-			gate[0] = (handler & 0xffff) | 8 << 16 | 0x8e00ULL << 32 |
-				  (handler >> 16 & 0xffff) << 48;
-			memcpy(b.ram.base + IDTR, &idtr, sizeof(idtr));
-			cr_assert_eq(run(&b), VMM_EXIT_HLT, "%s", ops->name);
-			cr_assert_eq(run(&b), VMM_EXIT_HLT, "%s", ops->name);
-			cr_assert_eq(ops->pmi(b.v), 0);
-			cr_assert_eq(outcome(&b), 7, "%s", ops->name);
+		if (!(ops->can & VMM_CAN_PMI) || !START(&b, ops, g_pmi))
+			continue;
+		if (!(ops->can & VMM_CAN_LAPIC)) {
+			cr_assert_eq(ops->pmi(b.v), -EOPNOTSUPP, "%s", ops->name);
 			stop(&b);
+			continue;
 		}
+		/* An interrupt gate for vector 2 (SDM vol. 3, 6.14.1). */
+		gate = (uint64_t *)(b.ram.base + IDT + 2 * 16);
+		gate[0] = (handler & 0xffff) | 8 << 16 | 0x8e00ULL << 32 |
+			  (handler >> 16 & 0xffff) << 48;
+		memcpy(b.ram.base + IDTR, &idtr, sizeof(idtr));
+		cr_assert_eq(run(&b), VMM_EXIT_HLT, "%s", ops->name);
+		cr_assert_eq(run(&b), VMM_EXIT_HLT, "%s", ops->name);
+		cr_assert_eq(ops->pmi(b.v), 0);
+		cr_assert_eq(outcome(&b), 7, "%s", ops->name);
+		stop(&b);
+	}
 }
 
 Test(engine_flags, save)
@@ -257,35 +251,33 @@ Test(engine_flags, save)
 	static char buf[65536];
 	struct bed a, b;
 
-	for
-		EACH(ops)
-		{
-			if (!(ops->can & VMM_CAN_SAVE) || !START(&a, ops, g_rdpmc))
-				continue;
-			if (!(ops->can & VMM_CAN_RDPMC)) {
-				/* An exit that waits for its answer is not saved, and nothing is
-				 * left half done. */
-				stop(&a);
-				cr_assert(START(&a, ops, g_work));
-				cr_assert_eq(run(&a), VMM_EXIT_IO);
-				cr_assert_eq(ops->get_state(a.v, buf, &bytes), -EBUSY);
-				stop(&a);
-				continue;
-			}
-			/* In the middle of an exit: state that kvm_regs lacks. */
-			cr_assert_eq(run(&a), VMM_EXIT_RDPMC);
-			cr_assert_eq(ops->get_sregs(a.v, &sregs), 0);
-			cr_assert_eq(ops->get_regs(a.v, &regs), 0);
-			cr_assert_eq(ops->get_state(a.v, buf, &bytes), 0);
-			cr_assert(START(&b, ops, g_rdpmc));
-			cr_assert_eq(ops->set_sregs(b.v, &sregs), 0);
-			cr_assert_eq(ops->set_regs(b.v, &regs), 0);
-			cr_assert_eq(ops->set_state(b.v, buf, bytes), 0);
-			b.run.u.pmc.data = 0x77;
-			cr_assert_eq(outcome(&b), 0x77, "%s: the RDPMC was completed", ops->name);
+	for (EACH_ENGINE(ops)) {
+		if (!(ops->can & VMM_CAN_SAVE) || !START(&a, ops, g_rdpmc))
+			continue;
+		if (!(ops->can & VMM_CAN_RDPMC)) {
+			/* An exit that waits for its answer is not saved, and nothing is
+			 * left half done. */
 			stop(&a);
-			stop(&b);
+			cr_assert(START(&a, ops, g_work));
+			cr_assert_eq(run(&a), VMM_EXIT_IO);
+			cr_assert_eq(ops->get_state(a.v, buf, &bytes), -EBUSY);
+			stop(&a);
+			continue;
 		}
+		/* In the middle of an exit: state that kvm_regs lacks. */
+		cr_assert_eq(run(&a), VMM_EXIT_RDPMC);
+		cr_assert_eq(ops->get_sregs(a.v, &sregs), 0);
+		cr_assert_eq(ops->get_regs(a.v, &regs), 0);
+		cr_assert_eq(ops->get_state(a.v, buf, &bytes), 0);
+		cr_assert(START(&b, ops, g_rdpmc));
+		cr_assert_eq(ops->set_sregs(b.v, &sregs), 0);
+		cr_assert_eq(ops->set_regs(b.v, &regs), 0);
+		cr_assert_eq(ops->set_state(b.v, buf, bytes), 0);
+		b.run.u.pmc.data = 0x77;
+		cr_assert_eq(outcome(&b), 0x77, "%s: the RDPMC was completed", ops->name);
+		stop(&a);
+		stop(&b);
+	}
 }
 
 /* Budget, retired, tally and branch records. */
@@ -294,35 +286,32 @@ Test(engine_flags, tally)
 	struct vpmu_emu_tally t;
 	struct bed b;
 
-	for
-		EACH(ops)
-		{
-			if (!START(&b, ops, g_work))
-				continue;
-			memset(&t, 0, sizeof(t));
-			t.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_TYPES;
-			t.lbr.depth = 32;
-			b.run.budget = 100;
-			if (ops->can & VMM_CAN_TALLY) {
-				cr_assert_eq(ops->set_tally(b.v, &t), 0);
-				cr_assert_eq(run(&b), VMM_EXIT_BUDGET, "%s", ops->name);
-				cr_assert_eq(b.run.retired, 100);
-				cr_assert_eq(t.ev[VPMU_EMU_OS][VPMU_EMU_INSTRUCTIONS], 100);
-				t.alarm[0] = (struct vpmu_emu_alarm){
-					.at = 151, .event = VPMU_EMU_INSTRUCTIONS, .modes = 3};
-				t.armed = 1;
-				cr_assert_eq(run(&b), VMM_EXIT_ALARM);
-				cr_assert_eq(b.run.retired, 51);
-			} else {
-				/* To the OUT: no budget. */
-				outcome(&b);
-				cr_assert_eq(b.run.retired, 0, "%s", ops->name);
-			}
-			if (ops->can & VMM_CAN_LBR)
-				cr_assert_eq(t.lbr.total,
-					     t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN]);
-			stop(&b);
+	for (EACH_ENGINE(ops)) {
+		if (!START(&b, ops, g_work))
+			continue;
+		memset(&t, 0, sizeof(t));
+		t.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_TYPES;
+		t.lbr.depth = 32;
+		b.run.budget = 100;
+		if (ops->can & VMM_CAN_TALLY) {
+			cr_assert_eq(ops->set_tally(b.v, &t), 0);
+			cr_assert_eq(run(&b), VMM_EXIT_BUDGET, "%s", ops->name);
+			cr_assert_eq(b.run.retired, 100);
+			cr_assert_eq(t.ev[VPMU_EMU_OS][VPMU_EMU_INSTRUCTIONS], 100);
+			t.alarm[0] = (struct vpmu_emu_alarm){
+				.at = 151, .event = VPMU_EMU_INSTRUCTIONS, .modes = 3};
+			t.armed = 1;
+			cr_assert_eq(run(&b), VMM_EXIT_ALARM);
+			cr_assert_eq(b.run.retired, 51);
+		} else {
+			/* To the OUT: no budget. */
+			outcome(&b);
+			cr_assert_eq(b.run.retired, 0, "%s", ops->name);
 		}
+		if (ops->can & VMM_CAN_LBR)
+			cr_assert_eq(t.lbr.total, t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN]);
+		stop(&b);
+	}
 }
 
 Test(engine_flags, guest_tsc)
@@ -330,17 +319,15 @@ Test(engine_flags, guest_tsc)
 	uint64_t before = 0, after = 0;
 	struct bed b;
 
-	for
-		EACH(ops)
-		{
-			if (!(ops->can & VMM_CAN_GUEST_TSC) || !START(&b, ops, g_work))
-				continue;
-			cr_assert_eq(ops->guest_tsc(b.v, &before), 0);
-			outcome(&b);
-			cr_assert_eq(ops->guest_tsc(b.v, &after), 0);
-			cr_assert_gt(after, before, "%s", ops->name);
-			stop(&b);
-		}
+	for (EACH_ENGINE(ops)) {
+		if (!(ops->can & VMM_CAN_GUEST_TSC) || !START(&b, ops, g_work))
+			continue;
+		cr_assert_eq(ops->guest_tsc(b.v, &before), 0);
+		outcome(&b);
+		cr_assert_eq(ops->guest_tsc(b.v, &after), 0);
+		cr_assert_gt(after, before, "%s", ops->name);
+		stop(&b);
+	}
 }
 
 /* No engine gives its guests RAM outside of its slots. */
@@ -350,20 +337,18 @@ Test(engine_flags, ram)
 {
 	struct bed b;
 
-	for
-		EACH(ops)
-		{
-			uint64_t *pdpt;
+	for (EACH_ENGINE(ops)) {
+		uint64_t *pdpt;
 
-			if (!START(&b, ops, g_hole))
-				continue;
-			/* Map the second GiB, where there is no RAM. */
-			pdpt = (uint64_t *)(b.ram.base + VPMU_BOOT_PAGETABLES + 0x1000);
-			pdpt[1] = 0x100000 | 3;
-			*(uint64_t *)(b.ram.base + 0x100000) = 0x40000000 | 0x83;
-			cr_assert_eq(run(&b), VMM_EXIT_ERROR, "%s", ops->name);
-			cr_assert(strstr(b.run.u.error.msg, "0x40000000"), "%s: %s", ops->name,
-				  b.run.u.error.msg);
-			stop(&b);
-		}
+		if (!START(&b, ops, g_hole))
+			continue;
+		/* Map the second GiB, where there is no RAM. */
+		pdpt = (uint64_t *)(b.ram.base + VPMU_BOOT_PAGETABLES + 0x1000);
+		pdpt[1] = 0x100000 | 3;
+		*(uint64_t *)(b.ram.base + 0x100000) = 0x40000000 | 0x83;
+		cr_assert_eq(run(&b), VMM_EXIT_ERROR, "%s", ops->name);
+		cr_assert(strstr(b.run.u.error.msg, "0x40000000"), "%s: %s", ops->name,
+			  b.run.u.error.msg);
+		stop(&b);
+	}
 }

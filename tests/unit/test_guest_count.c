@@ -202,9 +202,7 @@ static const struct ovf ovf_models[] = {
 
 Test(guest_count, overflow_exact)
 {
-	for (unsigned int k = 0; k < 3; k++) {
-		const struct ovf *o = &ovf_models[k];
-
+	for (const struct ovf *o = ovf_models; o < ovf_models + 3; o++) {
 		start(o->model);
 		wr(o->sel, o->event | USR | EN | INT);
 		wr(o->ctr_fw, W48 - 99);

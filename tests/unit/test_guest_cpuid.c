@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* CPUID leaves, RDPMC's encodings, and the limits of a model's configuration, by the manuals. */
-#include <criterion/criterion.h>
-#include <errno.h>
-
 #include "guest_manual.h"
+#include "guest_use.h"
 
-static void start(struct bed *b, const struct machine *m)
+TestSuite(guest_regs, .fini = finish);
+
+static void start_with(const struct machine *m, const struct vpmu_emupmu_opts *emulator)
 {
-	int ret = bed_init(b, &m->cfg, NULL);
+	int ret;
 
+	finish();
+	ret = bed_init(&b, &m->cfg, emulator);
 	cr_assert_eq(ret, 0, "line %d: init %d", m->line, ret);
-	bed_enter(b, 0);
+	bed_enter(&b, 0);
 }
 
 /* ---- RDPMC ---- */
@@ -73,10 +75,9 @@ Test(guest_regs, rdpmc)
 		const struct pmc_row *r = &pmc_rows[k];
 		const struct machine *m = &machines[r->machine];
 		uint64_t val = 77;
-		struct bed b;
 		int ret;
 
-		start(&b, m);
+		start_with(m, NULL);
 		for (uint32_t i = 0; i < m->gp; i++)
 			vpmu_guest_wrmsr(b.g,
 					 m->cfg.model == VPMU_GUEST_AMD_K7 ? 0xc0010004 + i
@@ -88,7 +89,6 @@ Test(guest_regs, rdpmc)
 		ret = vpmu_guest_rdpmc(b.g, r->ecx, &val);
 		cr_assert_eq(ret, r->ret, "line %d: RDPMC %x = %d", r->line, r->ecx, ret);
 		cr_assert_eq(val, ret ? 77 : r->val, "line %d", r->line);
-		bed_fini(&b);
 	}
 }
 
@@ -173,16 +173,14 @@ Test(guest_regs, cpuid)
 {
 	for (unsigned int k = 0; k < sizeof(cpuid_rows) / sizeof(cpuid_rows[0]); k++) {
 		const struct cpuid_row *r = &cpuid_rows[k];
-		struct bed b;
 		uint32_t v[4];
 
-		start(&b, &machines[r->machine]);
+		start_with(&machines[r->machine], NULL);
 		memcpy(v, r->in, sizeof(v));
 		vpmu_guest_cpuid(b.g, r->leaf, r->subleaf, v);
 		for (int i = 0; i < 4; i++)
 			cr_assert_eq(v[i], r->out[i], "line %d: e%cx = %x, not %x", r->line,
 				     "abcd"[i], v[i], r -> out[i]);
-		bed_fini(&b);
 	}
 }
 
@@ -190,12 +188,10 @@ Test(guest_regs, cpuid_rdpmc)
 {
 	struct vpmu_guest_cfg cfg = {.model = VPMU_GUEST_AMD_V2, .rdpmc = true};
 	uint32_t v[4] = {0};
-	struct bed b;
 
 	cr_assert_eq(bed_init(&b, &cfg, NULL), 0);
 	vpmu_guest_cpuid(b.g, 0x40000001, 0, v);
 	cr_assert_eq(v[1], VPMU_PV_FEAT_TIMES | VPMU_PV_FEAT_RDPMC);
-	bed_fini(&b);
 }
 
 /* Whose rules the local APIC follows. */
@@ -204,11 +200,9 @@ Test(guest_regs, vendor)
 	for (unsigned int k = 0; k < NR_MACHINES; k++) {
 		enum vpmu_guest_model model = machines[k].cfg.model;
 		bool intel = !strncmp(vpmu_guest_model_name(model), "intel", 5);
-		struct bed b;
 
-		start(&b, &machines[k]);
+		start_with(&machines[k], NULL);
 		cr_assert_eq(vpmu_guest_is_intel(b.g), intel, "line %d", machines[k].line);
-		bed_fini(&b);
 	}
 }
 
@@ -222,16 +216,14 @@ Test(guest_regs, host_without_lbr)
 		const struct machine *m = &machines[which[k]];
 		uint32_t v[4] = {0};
 		uint64_t val;
-		struct bed b;
 
-		cr_assert_eq(bed_init(&b, &m->cfg, &emulator), 0);
+		start_with(m, &emulator);
 		vpmu_guest_cpuid(b.g, k ? 0x80000022 : 0x1c, 0, v);
 		cr_assert_eq(v[0], k ? 5 : 0);
 		cr_assert_eq(v[1], k ? 6 : 0);
 		cr_assert_eq(vpmu_guest_rdmsr(b.g, k ? 0xc0010300 : 0x1500, &val), -EFAULT);
 		cr_assert_eq(vpmu_guest_wrmsr(b.g, k ? 0xc000010f : 0x14ce, 0), -EFAULT);
 		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x1d9, 1 << 11), -EFAULT);
-		bed_fini(&b);
 	}
 }
 
@@ -284,10 +276,8 @@ static const struct {
 Test(guest_regs, cfg_limits)
 {
 	for (unsigned int k = 0; k < sizeof(cfg_rows) / sizeof(cfg_rows[0]); k++) {
-		struct bed b;
-
 		cr_assert_eq(bed_init(&b, &cfg_rows[k].cfg, NULL), cfg_rows[k].ret, "line %d",
 			     cfg_rows[k].line);
-		bed_fini(&b); /* fini of what failed to init is harmless */
+		finish(); /* of what failed to init is harmless */
 	}
 }

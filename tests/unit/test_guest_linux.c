@@ -3,8 +3,6 @@
  * Linux's PMU drivers on every model: the accesses of linux_pmu.h, none of which may fault, and
  * what Linux must find, count, sample and record with them.
  */
-#include "guest_use.h"
-
 #include "guest_manual.h"
 #include "linux_pmu.h"
 

@@ -5,8 +5,6 @@
  * never shows more than happened, and if it shows less, the guest is notified; nothing is lost on
  * the host.
  */
-#include <errno.h>
-
 #include "guest_use.h"
 #include "tests/nomem.h"
 #include "vpmu/core/blob.h"

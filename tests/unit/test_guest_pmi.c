@@ -71,9 +71,7 @@ Test(guest_pmi, periods)
 {
 	static const uint64_t periods[] = {1, 2, 3, 100, 4093, 99991};
 
-	for (unsigned int k = 0; k < NR_TARGETS; k++) {
-		const struct target *t = &targets[k];
-
+	for (const struct target *t = targets; t < targets + NR_TARGETS; t++) {
 		for (unsigned int i = 0; i < sizeof(periods) / sizeof(periods[0]); i++) {
 			uint64_t p = periods[i], n = 200000 / (p < 100 ? 20 : 1), left = n, at;
 			unsigned int pmis = 0;
@@ -116,9 +114,7 @@ Test(guest_pmi, wraps_again)
 /* INT decides, and may change while the counter runs; the status bit comes anyway. */
 Test(guest_pmi, int_bit)
 {
-	for (unsigned int k = 0; k < NR_TARGETS; k++) {
-		const struct target *t = &targets[k];
-
+	for (const struct target *t = targets; t < targets + NR_TARGETS; t++) {
 		start(t->model);
 		wr(t->sel, t->instr | USR | EN);
 		wr(t->ctr, W48 - 9);
@@ -174,8 +170,7 @@ Test(guest_pmi, together)
  * of them: the other's interrupt comes at its event all the same. */
 Test(guest_pmi, other_of_the_event_stops)
 {
-	for (unsigned int k = 0; k < NR_TARGETS; k++) {
-		const struct target *t = &targets[k];
+	for (const struct target *t = targets; t < targets + NR_TARGETS; t++) {
 		uint64_t at = 0;
 
 		if (!t->global)
@@ -203,9 +198,7 @@ Test(guest_pmi, other_of_the_event_stops)
 /* The host's counters have no alarm that no counter of the guest needs. */
 Test(guest_pmi, alarms_are_cleared)
 {
-	for (unsigned int k = 0; k < NR_TARGETS; k++) {
-		const struct target *t = &targets[k];
-
+	for (const struct target *t = targets; t < targets + NR_TARGETS; t++) {
 		start(t->model);
 		wr(t->sel, t->instr | USR | EN | INT);
 		cr_assert(b.sp[0].tally->armed, "line %d", t->line);
@@ -223,9 +216,7 @@ Test(guest_pmi, alarms_are_cleared)
 /* At the last event before the vCPU goes, in any way it can go and come back. */
 Test(guest_pmi, last_event_before)
 {
-	for (unsigned int k = 0; k < NR_TARGETS; k++) {
-		const struct target *t = &targets[k];
-
+	for (const struct target *t = targets; t < targets + NR_TARGETS; t++) {
 		for (unsigned int way = 0; way < 6; way++) {
 			start(t->model);
 			wr(t->sel, t->instr | USR | EN | INT);
@@ -349,9 +340,7 @@ Test(guest_pmi, no_alarms)
 /* Status bits that software sets are for restoring a state: no interrupt (SDM 20.2.4.2). */
 Test(guest_pmi, status_set_is_silent)
 {
-	for (unsigned int k = 0; k < NR_TARGETS; k++) {
-		const struct target *t = &targets[k];
-
+	for (const struct target *t = targets; t < targets + NR_TARGETS; t++) {
 		if (!t->set)
 			continue;
 		start(t->model);
@@ -415,8 +404,7 @@ Test(guest_pmi, freeze_legacy)
 /* Streamlined (version 4 on), and PerfMonV2: a status bit freezes until it is cleared. */
 Test(guest_pmi, freeze_streamlined)
 {
-	for (unsigned int k = 0; k < NR_TARGETS; k++) {
-		const struct target *t = &targets[k];
+	for (const struct target *t = targets; t < targets + NR_TARGETS; t++) {
 		uint64_t global;
 
 		if (!t->set)

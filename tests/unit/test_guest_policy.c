@@ -247,6 +247,7 @@ static void start_policy(enum vpmu_guest_model model, const struct vpmu_policy *
 {
 	struct vpmu_guest_cfg cfg = {.model = model, .policy = p};
 
+	finish();
 	cr_assert_eq(bed_init(&b, &cfg, NULL), 0);
 	bed_enter(&b, 0);
 }
@@ -355,6 +356,5 @@ Test(guest_policy, off)
 		vpmu_guest_cpuid(b.g, 0xa, 0, v);
 		cr_assert_eq(v[0], 0u);
 		cr_assert(!vpmu_guest_service(b.g));
-		finish();
 	}
 }

@@ -3,67 +3,59 @@
  * Every PMU register by the manuals, bit by bit, against the register models. The tables
  * are written from the SDM and the APM alone and share nothing with vpmu/guest.
  */
-#include <criterion/criterion.h>
-#include <errno.h>
-
 #include "guest_manual.h"
+#include "guest_use.h"
+
+TestSuite(guest_regs, .fini = finish);
 
 /* The test's last write to IA32_LBR_DEPTH. */
 static unsigned int depth;
 
-static uint64_t rd(struct bed *b, uint32_t msr)
+static void start_machine(const struct machine *m)
 {
-	uint64_t val = 0xdeadbeefdeadbeef;
-	int ret = vpmu_guest_rdmsr(b->g, msr, &val);
+	int ret;
 
-	cr_assert_eq(ret, 0, "RDMSR %x: %d", msr, ret);
-	return val;
-}
-
-static void start(struct bed *b, const struct machine *m)
-{
-	int ret = bed_init(b, &m->cfg, NULL);
-
+	finish();
+	ret = bed_init(&b, &m->cfg, NULL);
 	cr_assert_eq(ret, 0, "line %d: init %d", m->line, ret);
 	depth = m->lbr;
-	bed_enter(b, 0);
+	bed_enter(&b, 0);
 }
 
 /* All registers of the model as one array, to see that a refused write changed nothing. */
 #define MAX_REGS 256
-static unsigned int dump(struct bed *b, const struct machine *m, uint64_t out[MAX_REGS])
+static unsigned int dump(const struct machine *m, uint64_t out[MAX_REGS])
 {
 	unsigned int n = 0;
 
 	for (const struct row *r = m->rows; r->line; r++) {
 		for (unsigned int i = 0; i < row_count(m, r, depth); i++) {
 			if (row_has(m, r, r->msr + i * r->stride, depth))
-				out[n++] = rd(b, r->msr + i * r->stride);
+				out[n++] = rd(r->msr + i * r->stride);
 		}
 	}
 	return n;
 }
 
-static void check_value(struct bed *b, const struct machine *m, const struct row *r, uint32_t msr,
-			uint64_t val)
+static void check_value(const struct machine *m, const struct row *r, uint32_t msr, uint64_t val)
 {
 	uint64_t before[MAX_REGS], after[MAX_REGS];
 	bool legal = row_takes(r, val);
-	unsigned int n = dump(b, m, before);
-	int ret = vpmu_guest_wrmsr(b->g, msr, val);
+	unsigned int n = dump(m, before);
+	int ret = vpmu_guest_wrmsr(b.g, msr, val);
 
 	cr_assert_eq(ret, legal ? 0 : -EFAULT, "machine %d row %d %s: WRMSR(%x, %llx) = %d",
 		     m->line, r->line, r->name, msr, (unsigned long long)val, ret);
 	if (legal && r->back == DEPTH)
 		depth = (unsigned int)val;
 	if (legal) {
-		uint64_t back = rd(b, msr), want = row_back(r, val);
+		uint64_t back = rd(msr), want = row_back(r, val);
 
 		cr_assert_eq(back, want, "machine %d row %d %s: %x holds %llx after %llx, not %llx",
 			     m->line, r->line, r->name, msr, (unsigned long long)back,
 			     (unsigned long long)val, (unsigned long long)want);
 	} else {
-		cr_assert_eq(dump(b, m, after), n);
+		cr_assert_eq(dump(m, after), n);
 		cr_assert(!memcmp(before, after, n * sizeof(before[0])),
 			  "machine %d row %d: a refused write changed something", m->line, r->line);
 	}
@@ -71,12 +63,8 @@ static void check_value(struct bed *b, const struct machine *m, const struct row
 
 Test(guest_regs, reset_values)
 {
-	struct bed b;
-
-	for (unsigned int k = 0; k < NR_MACHINES; k++) {
-		const struct machine *m = &machines[k];
-
-		start(&b, m);
+	for (const struct machine *m = machines; m < machines + NR_MACHINES; m++) {
+		start_machine(m);
 		for (const struct row *r = m->rows; r->line; r++) {
 			for (unsigned int i = 0; i < row_count(m, r, depth); i++) {
 				uint32_t msr = r->msr + i * r->stride;
@@ -86,23 +74,18 @@ Test(guest_regs, reset_values)
 					continue;
 				if (r->count == PVREGS && i % 4 == 2)
 					want = VPMU_PV_UNSUPPORTED;
-				cr_assert_eq(rd(&b, msr), want, "machine %d row %d %s %x", m->line,
+				cr_assert_eq(rd(msr), want, "machine %d row %d %s %x", m->line,
 					     r->line, r->name, msr);
 			}
 		}
-		bed_fini(&b);
 	}
 }
 
 /* Each bit of each register alone, then legal and illegal mixtures. */
 Test(guest_regs, every_bit)
 {
-	struct bed b;
-
-	for (unsigned int k = 0; k < NR_MACHINES; k++) {
-		const struct machine *m = &machines[k];
-
-		start(&b, m);
+	for (const struct machine *m = machines; m < machines + NR_MACHINES; m++) {
+		start_machine(m);
 		for (const struct row *r = m->rows; r->line; r++) {
 			for (unsigned int i = 0; i < row_count(m, r, depth); i++) {
 				uint32_t msr = r->msr + i * r->stride;
@@ -110,17 +93,16 @@ Test(guest_regs, every_bit)
 				if (!row_has(m, r, msr, depth))
 					continue;
 				for (unsigned int bit = 0; bit < 64; bit++) {
-					check_value(&b, m, r, msr, 1ULL << bit);
+					check_value(m, r, msr, 1ULL << bit);
 					/* a reserved bit is refused in company, too */
-					check_value(&b, m, r, msr, r->keep | 1ULL << bit);
+					check_value(m, r, msr, r->keep | 1ULL << bit);
 				}
-				check_value(&b, m, r, msr, r->keep);
-				check_value(&b, m, r, msr, r->keep | r->ignore);
-				check_value(&b, m, r, msr, ALL);
-				check_value(&b, m, r, msr, 0);
+				check_value(m, r, msr, r->keep);
+				check_value(m, r, msr, r->keep | r->ignore);
+				check_value(m, r, msr, ALL);
+				check_value(m, r, msr, 0);
 			}
 		}
-		bed_fini(&b);
 	}
 }
 
@@ -131,12 +113,9 @@ Test(guest_regs, every_msr)
 					    {0xc0000000, 0xc0002000},
 					    {0xc0010000, 0xc0012000},
 					    {PV - 16, PV + 96}};
-	struct bed b;
 
-	for (unsigned int k = 0; k < NR_MACHINES; k++) {
-		const struct machine *m = &machines[k];
-
-		start(&b, m);
+	for (const struct machine *m = machines; m < machines + NR_MACHINES; m++) {
+		start_machine(m);
 		for (unsigned int s = 0; s < 4; s++) {
 			for (uint32_t msr = range[s][0]; msr < range[s][1]; msr++) {
 				const struct row *r = row_of(m, msr, depth);
@@ -152,15 +131,13 @@ Test(guest_regs, every_msr)
 					     "machine %d: WRMSR %x = %d", m->line, msr, ret);
 			}
 		}
-		bed_fini(&b);
 	}
 }
 
 /* The VMM traps the model's registers. */
 Test(guest_regs, ranges_cover)
 {
-	for (unsigned int k = 0; k < NR_MACHINES; k++) {
-		const struct machine *m = &machines[k];
+	for (const struct machine *m = machines; m < machines + NR_MACHINES; m++) {
 		const struct vpmu_msr_range *t = vpmu_guest_msr_ranges(m->cfg.model);
 		unsigned int n = 0;
 
@@ -192,34 +169,28 @@ Test(guest_regs, ranges_cover)
 
 Test(guest_regs, k7_alias)
 {
-	struct bed b;
-
-	start(&b, &machines[M_AMD]);
+	start_machine(&machines[M_AMD]);
 	for (uint32_t i = 0; i < 4; i++) {
-		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0010000 + i, 0x5300c0 + i), 0);
-		cr_assert_eq(rd(&b, 0xc0010200 + 2 * i), 0x5300c0 + i);
-		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0010200 + 2 * i, 0x1000000c0ULL + i), 0);
-		cr_assert_eq(rd(&b, 0xc0010000 + i), 0x1000000c0ULL + i);
-		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0010004 + i, 1000 + i), 0);
-		cr_assert_eq(rd(&b, 0xc0010201 + 2 * i), 1000 + i);
-		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0010201 + 2 * i, 2000 + i), 0);
-		cr_assert_eq(rd(&b, 0xc0010004 + i), 2000 + i);
+		wr(0xc0010000 + i, 0x5300c0 + i);
+		cr_assert_eq(rd(0xc0010200 + 2 * i), 0x5300c0 + i);
+		wr(0xc0010200 + 2 * i, 0x1000000c0ULL + i);
+		cr_assert_eq(rd(0xc0010000 + i), 0x1000000c0ULL + i);
+		wr(0xc0010004 + i, 1000 + i);
+		cr_assert_eq(rd(0xc0010201 + 2 * i), 1000 + i);
+		wr(0xc0010201 + 2 * i, 2000 + i);
+		cr_assert_eq(rd(0xc0010004 + i), 2000 + i);
 	}
-	bed_fini(&b);
 }
 
 Test(guest_regs, full_width_alias)
 {
-	struct bed b;
-
-	start(&b, &machines[M_V2]);
+	start_machine(&machines[M_V2]);
 	for (uint32_t i = 0; i < 8; i++) {
-		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x4c1 + i, 0x800000000000ULL + i), 0);
-		cr_assert_eq(rd(&b, 0xc1 + i), 0x800000000000ULL + i);
-		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc1 + i, 0x123480000000ULL + i), 0);
-		cr_assert_eq(rd(&b, 0x4c1 + i), 0xffff80000000ULL + i);
+		wr(0x4c1 + i, 0x800000000000ULL + i);
+		cr_assert_eq(rd(0xc1 + i), 0x800000000000ULL + i);
+		wr(0xc1 + i, 0x123480000000ULL + i);
+		cr_assert_eq(rd(0x4c1 + i), 0xffff80000000ULL + i);
 	}
-	bed_fini(&b);
 }
 
 /* ---- IA32_PERF_GLOBAL_STATUS, STATUS_SET, STATUS_RESET, INUSE ---- */
@@ -227,51 +198,43 @@ Test(guest_regs, full_width_alias)
 Test(guest_regs, status_set_reset)
 {
 	const uint64_t settable = 0x6c000007000000ffULL;
-	struct bed b;
 
-	start(&b, &machines[M_V5]);
+	start_machine(&machines[M_V5]);
 	for (unsigned int bit = 0; bit < 64; bit++) {
 		if (!(settable >> bit & 1))
 			continue;
-		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x391, 1ULL << bit), 0);
-		cr_assert_eq(rd(&b, 0x38e), 1ULL << bit);
-		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x390, ~(1ULL << bit) & settable), 0);
-		cr_assert_eq(rd(&b, 0x38e), 1ULL << bit, "clearing others cleared bit %u", bit);
-		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x390, 1ULL << bit), 0);
-		cr_assert_eq(rd(&b, 0x38e), 0);
+		wr(0x391, 1ULL << bit);
+		cr_assert_eq(rd(0x38e), 1ULL << bit);
+		wr(0x390, ~(1ULL << bit) & settable);
+		cr_assert_eq(rd(0x38e), 1ULL << bit, "clearing others cleared bit %u", bit);
+		wr(0x390, 1ULL << bit);
+		cr_assert_eq(rd(0x38e), 0);
 	}
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x391, settable), 0);
-	cr_assert_eq(rd(&b, 0x38e), settable);
-	bed_fini(&b);
-
-	start(&b, &machines[M_AMD]);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0000303, ALL), 0);
-	cr_assert_eq(rd(&b, 0xc0000300), 0x3f | 3ULL << 58);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0000300, 0), 0); /* read-only: ignored */
-	cr_assert_eq(rd(&b, 0xc0000300), 0x3f | 3ULL << 58);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0000302, 0x15 | 1ULL << 58), 0);
-	cr_assert_eq(rd(&b, 0xc0000300), 0x2a | 1ULL << 59);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0000302, ALL), 0);
-	cr_assert_eq(rd(&b, 0xc0000300), 0);
-	bed_fini(&b);
+	wr(0x391, settable);
+	cr_assert_eq(rd(0x38e), settable);
+	start_machine(&machines[M_AMD]);
+	wr(0xc0000303, ALL);
+	cr_assert_eq(rd(0xc0000300), 0x3f | 3ULL << 58);
+	wr(0xc0000300, 0); /* read-only: ignored */
+	cr_assert_eq(rd(0xc0000300), 0x3f | 3ULL << 58);
+	wr(0xc0000302, 0x15 | 1ULL << 58);
+	cr_assert_eq(rd(0xc0000300), 0x2a | 1ULL << 59);
+	wr(0xc0000302, ALL);
+	cr_assert_eq(rd(0xc0000300), 0);
 }
 
 Test(guest_regs, inuse)
 {
-	struct bed b;
-
-	start(&b, &machines[M_V5]);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x188, 0x00c0),
-		     0); /* not enabled: in use all the same */
-	cr_assert_eq(rd(&b, 0x392), 0x4);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x188, 0xff00), 0); /* event select 0 */
-	cr_assert_eq(rd(&b, 0x392), 0);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x18d, 1 << 20 | 0x3c), 0); /* INT */
-	cr_assert_eq(rd(&b, 0x392), 1ULL << 63 | 0x80);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x18d, 0), 0);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x38d, 0x120), 0);
-	cr_assert_eq(rd(&b, 0x392), 6ULL << 32);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x38d, 0x008), 0); /* PMI of a counter that is off */
-	cr_assert_eq(rd(&b, 0x392), 1ULL << 63);
-	bed_fini(&b);
+	start_machine(&machines[M_V5]);
+	wr(0x188, 0x00c0); /* not enabled: in use all the same */
+	cr_assert_eq(rd(0x392), 0x4);
+	wr(0x188, 0xff00); /* event select 0 */
+	cr_assert_eq(rd(0x392), 0);
+	wr(0x18d, 1 << 20 | 0x3c); /* INT */
+	cr_assert_eq(rd(0x392), 1ULL << 63 | 0x80);
+	wr(0x18d, 0);
+	wr(0x38d, 0x120);
+	cr_assert_eq(rd(0x392), 6ULL << 32);
+	wr(0x38d, 0x008); /* PMI of a counter that is off */
+	cr_assert_eq(rd(0x392), 1ULL << 63);
 }

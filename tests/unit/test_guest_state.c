@@ -5,7 +5,6 @@
  * that no register can hold: refused, with nothing changed. VPMU_SEED=n replays one history.
  */
 #include <errno.h>
-#include <stdio.h>
 
 #include "guest_twins.h"
 #include "vpmu/core/blob.h"

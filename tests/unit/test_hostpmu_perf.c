@@ -9,7 +9,6 @@
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>

@@ -2,13 +2,11 @@
 /* The perf host PMU on a fake kernel with a PMU of 4 general and 3 fixed counters, as most machines
  * that run this have none; the TSC; and the lines of `check`. */
 #include "fake_perf.h"
-#include "vpmu/event/event.h"
 #include "vpmu/context.h"
 #include "vpmu/guest/guest.h"
 
 #include <cpuid.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 
 static void setup(void)
@@ -16,7 +14,15 @@ static void setup(void)
 	fake_start(4, true);
 }
 
-TestSuite(hostpmu_perf_fake, .init = setup);
+static struct vpmu_hostpmu_perf p;
+
+static void teardown(void)
+{
+	if (p.pmu.ops)
+		vpmu_hostpmu_perf_fini(&p);
+}
+
+TestSuite(hostpmu_perf_fake, .init = setup, .fini = teardown);
 
 /* The fake kernel behaves as the real one: test_hostpmu_perf.c. */
 Test(hostpmu_perf_fake, rules_of_groups)
@@ -28,7 +34,6 @@ Test(hostpmu_perf_fake, capacity_of_a_pmu)
 {
 	vpmu_key_t instructions = vpmu_key_generic(VPMU_EV_INSTRUCTIONS, UK);
 	vpmu_key_t ref = vpmu_key_generic(VPMU_EV_REF_CYCLES, UK);
-	struct vpmu_hostpmu_perf p;
 	const struct vpmu_hostpmu_ops *ops;
 	unsigned int opens;
 
@@ -55,7 +60,6 @@ Test(hostpmu_perf_fake, capacity_of_a_pmu)
 		ops->eligible(&p.pmu, fake_raw(0x1ee));
 	}
 	cr_expect(fake.opens == opens);
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 /* A thread that probes a key, and is held up in the kernel until the test lets it go. */
@@ -86,7 +90,6 @@ static void *prober(void *arg)
 Test(hostpmu_perf_fake, probing_holds_up_no_other_thread, .timeout = 20)
 {
 	vpmu_key_t instructions = vpmu_key_generic(VPMU_EV_INSTRUCTIONS, UK);
-	struct vpmu_hostpmu_perf p;
 	struct vpmu_perf_sys sys;
 	pthread_t thread;
 
@@ -106,13 +109,11 @@ Test(hostpmu_perf_fake, probing_holds_up_no_other_thread, .timeout = 20)
 	sem_post(&go_on);
 	pthread_join(thread, NULL);
 	vpmu_perf_sys = held_sys;
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 /* The counters of the host and its core types are found on the control path. */
 Test(hostpmu_perf_fake, capacity_is_known_before_the_first_key)
 {
-	struct vpmu_hostpmu_perf p;
 	unsigned int opens;
 
 	thread_pmu(&p);
@@ -120,7 +121,6 @@ Test(hostpmu_perf_fake, capacity_is_known_before_the_first_key)
 	cr_expect(opens > 0);
 	cr_expect(vpmu_perf_capacity().gp == 4);
 	cr_expect(fake.opens == opens);
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 /* An exit of the guest makes no system call. */
@@ -128,7 +128,6 @@ Test(hostpmu_perf_fake, events_of_cpuid_are_known_before_the_guest_reads_it)
 {
 	struct vpmu_guest_cfg cfg = {.model = VPMU_GUEST_INTEL_V5};
 	struct vpmu_context ctx = {0};
-	struct vpmu_hostpmu_perf p;
 	static struct vpmu_guest g;
 	uint32_t regs[4];
 	unsigned int opens;
@@ -139,13 +138,11 @@ Test(hostpmu_perf_fake, events_of_cpuid_are_known_before_the_guest_reads_it)
 	vpmu_guest_cpuid(&g, 0xa, 0, regs);
 	cr_expect_eq(fake.opens, opens);
 	cr_expect_eq(regs[1] & 3, 0, "it has cycles and instructions");
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 Test(hostpmu_perf_fake, counters_that_are_left_are_not_offered)
 {
 	struct vpmu_hostpmu_perf_opts opts = {.cpu = VPMU_PERF_THREAD, .leave_counters = 2};
-	struct vpmu_hostpmu_perf p;
 	vpmu_key_t cycles = vpmu_key_generic(VPMU_EV_CYCLES, UK);
 
 	/* there are no fixed ones, as on AMD */
@@ -155,13 +152,11 @@ Test(hostpmu_perf_fake, counters_that_are_left_are_not_offered)
 	cr_expect(p.pmu.ops->eligible(&p.pmu, cycles) == 0xf);
 	p.opts.leave_counters = 9;
 	cr_expect(p.pmu.ops->eligible(&p.pmu, cycles) == 1);
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 Test(hostpmu_perf_fake, no_place_on_the_pmu_is_an_error_at_bind)
 {
 	struct vpmu_hostpmu_perf_opts opts = {.cpu = VPMU_PERF_THREAD, .pinned = true};
-	struct vpmu_hostpmu_perf p;
 
 	fake_start(4, false);
 	cr_assert(!vpmu_hostpmu_perf_init(&p, &opts));
@@ -182,7 +177,6 @@ Test(hostpmu_perf_fake, no_place_on_the_pmu_is_an_error_at_bind)
 
 Test(hostpmu_perf_fake, attrs_of_guest_keys)
 {
-	struct vpmu_hostpmu_perf p;
 	unsigned int ctr;
 
 	thread_pmu(&p);
@@ -192,7 +186,6 @@ Test(hostpmu_perf_fake, attrs_of_guest_keys)
 	cr_expect(e->attr.exclude_host && !e->attr.exclude_guest && e->attr.exclude_kernel);
 	cr_expect(e->state == FAKE_COUNTS && !e->attr.sample_period);
 	cr_expect(e->tid == gettid_() && e->cpu == -1);
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 Test(hostpmu_perf_fake, rdpmc)
@@ -213,7 +206,6 @@ Test(hostpmu_perf_fake, rdpmc)
 		{__LINE__, 0x123456789abcdef, 0x7fffffffffff,
 		 0x123456789abcdef + 0x7fffffffffffULL},
 	};
-	struct vpmu_hostpmu_perf p;
 	struct fake_event *e;
 	unsigned int ctr, reads;
 	pthread_t t;
@@ -265,12 +257,10 @@ Test(hostpmu_perf_fake, rdpmc)
 	sem_post(&s.go);
 	sem_post(&s.go);
 	pthread_join(t, NULL);
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 Test(hostpmu_perf_fake, without_rights_the_clocks_count_all_the_same)
 {
-	struct vpmu_hostpmu_perf p;
 	unsigned int ctr;
 
 	fake_start(0, false);
@@ -282,13 +272,10 @@ Test(hostpmu_perf_fake, without_rights_the_clocks_count_all_the_same)
 	cr_expect(!p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_CONTEXT_SWITCHES)));
 	/* faults of user level are allowed */
 	cr_expect(p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_PAGE_FAULTS) & ~VPMU_KEY_OS));
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 Test(hostpmu_perf_fake, passing_failures_are_not_remembered)
 {
-	struct vpmu_hostpmu_perf p;
-
 	thread_pmu(&p);
 	fake.fail = -EMFILE;
 	cr_expect(p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_TASK_CLOCK)));
@@ -299,7 +286,6 @@ Test(hostpmu_perf_fake, passing_failures_are_not_remembered)
 	cr_expect(!p.pmu.ops->bind(&p.pmu, 20, sw_key(PERF_COUNT_SW_TASK_CLOCK)));
 	fake_sleep(1100000000);
 	cr_expect(p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_CPU_CLOCK)));
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 /* ---- the TSC ------------------------------------------------------------------------------------
@@ -336,7 +322,6 @@ Test(hostpmu_perf_fake, ref_cycles_from_the_tsc)
 	vpmu_key_t ref = vpmu_key_generic(VPMU_EV_REF_CYCLES, UK);
 	vpmu_key_t cycles = vpmu_key_generic(VPMU_EV_CYCLES, UK);
 	const struct vpmu_hostpmu_ops *ops;
-	struct vpmu_hostpmu_perf p;
 	uint64_t first;
 
 	fake_start(0, false);
@@ -379,7 +364,6 @@ Test(hostpmu_perf_fake, ref_cycles_from_the_tsc)
 	first = ops->read(&p.pmu, CTR_NOMINAL);
 	guest_ticks += 7;
 	cr_expect(ops->read(&p.pmu, CTR_NOMINAL) - first == 7);
-	vpmu_hostpmu_perf_fini(&p);
 }
 
 /* ---- check --------------------------------------------------------------------------------------

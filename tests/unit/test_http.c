@@ -234,35 +234,31 @@ Test(http, a_scraper_keeps_its_place, .timeout = 4 * HANG_SEC)
 
 /* ---- its rights ------------------------------------------------------------------------------ */
 
-/* The text of the line of /proc/@pid/status that begins with @key. */
-static void status_line(pid_t pid, const char *key, char *buf, size_t len)
+/* The text of the line of the server's /proc/PID/status that begins with @key. */
+static const char *status(const char *key)
 {
+	static char text[256];
 	char path[64], line[256];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	snprintf(path, sizeof(path), "/proc/%d/status", server);
 	f = fopen(path, "re");
-	*buf = '\0';
+	*text = '\0';
 	while (f && fgets(line, sizeof(line), f))
 		if (!strncmp(line, key, strlen(key)))
-			snprintf(buf, len, "%s", line + strlen(key));
+			snprintf(text, sizeof(text), "%s", line + strlen(key));
 	if (f)
 		fclose(f);
+	return text;
 }
 
 Test(http, it_has_no_rights)
 {
-	char buf[256];
-
 	cr_assert_eq(answered(1), 1);
-	status_line(server, "CapPrm:", buf, sizeof(buf));
-	cr_expect(strstr(buf, "0000000000000000"), "%s", buf);
-	status_line(server, "CapEff:", buf, sizeof(buf));
-	cr_expect(strstr(buf, "0000000000000000"), "%s", buf);
-	status_line(server, "NoNewPrivs:", buf, sizeof(buf));
-	cr_expect_eq(atoi(buf), 1);
+	cr_expect(strstr(status("CapPrm:"), "0000000000000000"), "%s", status("CapPrm:"));
+	cr_expect(strstr(status("CapEff:"), "0000000000000000"), "%s", status("CapEff:"));
+	cr_expect_eq(atoi(status("NoNewPrivs:")), 1);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	status_line(server, "Seccomp:", buf, sizeof(buf));
-	cr_expect_eq(atoi(buf), 2, "%s", buf);
+	cr_expect_eq(atoi(status("Seccomp:")), 2, "%s", status("Seccomp:"));
 #endif
 }

@@ -3,22 +3,13 @@
  * The KVM engine against small 64-bit guests, all at CPL 0 and within what an interpreting KVM can
  * do (no INT3, no CMPXCHG16B). Skipped where /dev/kvm cannot be used.
  */
-#include <criterion/criterion.h>
-
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/kvm.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 #include "kvm_bed.h"
 #include "vpmu/guest/abi.h"

@@ -111,6 +111,17 @@ static void expect_once(bool (*right)(bool events, char *seen, size_t len), bool
 	cr_expect_fail("%s, and %d times before", seen, TRIES - 1);
 }
 
+/* A test in each way to measure. */
+#define WITH_AND_WITHOUT_EVENTS(name, right)                                                       \
+	Test(kvm_oncpu, name)                                                                      \
+	{                                                                                          \
+		expect_once(right, true);                                                          \
+	}                                                                                          \
+	Test(kvm_oncpu, name##_without_events)                                                     \
+	{                                                                                          \
+		expect_once(right, false);                                                         \
+	}
+
 static bool sleeping(bool events, char *seen, size_t len)
 {
 	struct sums s = measure(events, 50, nap, NULL);
@@ -121,15 +132,7 @@ static bool sleeping(bool events, char *seen, size_t len)
 	       s.ticks <= s.expected + s.expected / 10;
 }
 
-Test(kvm_oncpu, time_asleep_is_not_counted)
-{
-	expect_once(sleeping, true);
-}
-
-Test(kvm_oncpu, time_asleep_is_not_counted_without_events)
-{
-	expect_once(sleeping, false);
-}
+WITH_AND_WITHOUT_EVENTS(time_asleep_is_not_counted, sleeping)
 
 static void blink(void)
 {
@@ -152,25 +155,9 @@ static bool losing_it_briefly(bool events, char *seen, size_t len)
 	return about(s.ticks, s.expected, 200 * 10000);
 }
 
-Test(kvm_oncpu, time_asleep_between_runs)
-{
-	expect_once(sleeping_between, true);
-}
+WITH_AND_WITHOUT_EVENTS(time_asleep_between_runs, sleeping_between)
 
-Test(kvm_oncpu, time_asleep_between_runs_without_events)
-{
-	expect_once(sleeping_between, false);
-}
-
-Test(kvm_oncpu, little_time_lost_between_runs)
-{
-	expect_once(losing_it_briefly, true);
-}
-
-Test(kvm_oncpu, little_time_lost_between_runs_without_events)
-{
-	expect_once(losing_it_briefly, false);
-}
+WITH_AND_WITHOUT_EVENTS(little_time_lost_between_runs, losing_it_briefly)
 
 static _Atomic bool stop, runs;
 
@@ -218,15 +205,7 @@ static bool preempted(bool events, char *seen, size_t len)
 	       s.ticks < s.wall_tsc / 10 * 9;
 }
 
-Test(kvm_oncpu, preemption_is_taken_off)
-{
-	expect_once(preempted, true);
-}
-
-Test(kvm_oncpu, preemption_is_taken_off_without_events)
-{
-	expect_once(preempted, false);
-}
+WITH_AND_WITHOUT_EVENTS(preemption_is_taken_off, preempted)
 
 /* The kernel's clock of the thread and the TSC drift apart: here by 50 ms, since the thread got its
  * CPU. */

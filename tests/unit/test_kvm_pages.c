@@ -51,14 +51,11 @@ Test(kvm_pages, reads_without_system_calls)
 
 Test(kvm_pages, counts_for_who_may_not_open_events)
 {
-	struct vpmu_value v;
-
 	begin(false);
 	start(0);
 	cr_assert_eq(kvm_pages_shared(&b.pages), 1);
 	run(5 * MS);
-	v = value(0);
-	cr_expect(whole(&v, 0));
+	ASSERT_WHOLE(0);
 }
 
 Test(kvm_pages, lost_time_of_the_page_is_shown)
@@ -86,8 +83,6 @@ Test(kvm_pages, lost_time_of_the_page_is_shown)
 
 Test(kvm_pages, goes_on_while_vpmud_is_dead)
 {
-	struct vpmu_value v;
-
 	begin(true);
 	start(0);
 	start(1);
@@ -99,8 +94,7 @@ Test(kvm_pages, goes_on_while_vpmud_is_dead)
 			run(MS);
 			tick();
 			usleep(1000);
-			v = value(0);
-			cr_assert(whole(&v, 0));
+			ASSERT_WHOLE(0);
 		}
 		vpmud_start(true);
 		for (unsigned int i = 0; vpmud.binds < binds + 2; i++) {
@@ -108,12 +102,10 @@ Test(kvm_pages, goes_on_while_vpmud_is_dead)
 			usleep(5000);
 			run(10000);
 			tick();
-			v = value(1);
-			cr_assert(whole(&v, 1));
+			ASSERT_WHOLE(1);
 		}
 		run(MS);
-		v = value(0);
-		cr_expect(whole(&v, 0));
+		ASSERT_WHOLE(0);
 	}
 	cr_expect_eq(fake.open_fds, 0);
 }
@@ -127,10 +119,7 @@ Test(kvm_pages, an_ended_page_becomes_an_event_and_a_page_again)
 	start(0);
 	run(MS);
 	value(0);
-	vpmud_kill();
-	pthread_mutex_lock(&vpmud.lock);
-	vpmud_end_page();
-	pthread_mutex_unlock(&vpmud.lock);
+	vpmud_kill_and(vpmud_end_page);
 	run(3 * MS); /* no one counts this */
 	v = value(0);
 	cr_expect_eq(v.count, 1000);
@@ -153,38 +142,26 @@ Test(kvm_pages, an_ended_page_becomes_an_event_and_a_page_again)
 /* The next vpmud knows nothing of the page, which does not end. */
 Test(kvm_pages, a_page_that_is_left_behind_is_not_gone_on_with)
 {
-	struct vpmu_value v;
+	unsigned int binds;
 
 	begin(true);
 	all_shared();
-	vpmud_kill();
-	pthread_mutex_lock(&vpmud.lock);
-	vpmud_forget_page();
-	pthread_mutex_unlock(&vpmud.lock);
+	vpmud_kill_and(vpmud_forget_page);
+	binds = vpmud.binds;
 	vpmud_start(true);
-	for (unsigned int i = 0, binds = vpmud.binds; vpmud.binds < binds + KEYS; i++) {
-		cr_assert(i < 120000);
-		usleep(5000);
-		run(10000);
-		tick();
-	}
+	UNTIL(vpmud.binds >= binds + KEYS, 10000);
 	all_shared(); /* each stop() checks the count and the gap */
-	v = value(0);
-	cr_expect(whole(&v, 0));
+	ASSERT_WHOLE(0);
 }
 
 /* A bind without a page, the first one of its connection, may be on any page. */
 Test(kvm_pages, a_connection_without_a_page_is_not_gone_on_with)
 {
 	unsigned int of_conn;
-	struct vpmu_value v;
 
 	begin(true);
 	all_shared();
-	vpmud_kill();
-	pthread_mutex_lock(&vpmud.lock);
-	vpmud_forget_page();
-	pthread_mutex_unlock(&vpmud.lock);
+	vpmud_kill_and(vpmud_forget_page);
 	vpmud.mode = VPMUD_NO_FD;
 	vpmud_start(true);
 	for (unsigned int i = 0, n = vpmud.connections; vpmud.connections < n + 3; i++) {
@@ -198,15 +175,9 @@ Test(kvm_pages, a_connection_without_a_page_is_not_gone_on_with)
 		cr_assert_leq(of_conn, 1);
 	}
 	vpmud.mode = VPMUD_GOOD;
-	for (unsigned int i = 0; !vpmud.page || vpmud.of_conn < KEYS; i++) {
-		cr_assert(i < 120000);
-		usleep(5000);
-		run(10000);
-		tick();
-	}
+	UNTIL(vpmud.page && vpmud.of_conn >= KEYS, 10000);
 	all_shared();
-	v = value(0);
-	cr_expect(whole(&v, 0));
+	ASSERT_WHOLE(0);
 }
 
 /* Without an end of the page or a new vpmud, the time that it stands still is a gap,
@@ -218,10 +189,7 @@ Test(kvm_pages, a_page_that_nobody_writes_is_a_gap)
 
 	begin(true);
 	all_shared();
-	vpmud_kill();
-	pthread_mutex_lock(&vpmud.lock);
-	vpmud_forget_page();
-	pthread_mutex_unlock(&vpmud.lock);
+	vpmud_kill_and(vpmud_forget_page);
 	before = b.truth;
 	for (unsigned int i = 0; i < 300; i++) {
 		run(MS);
@@ -247,10 +215,7 @@ Test(kvm_pages, who_may_not_open_events_waits)
 	begin(false);
 	start(0);
 	run(MS);
-	vpmud_kill();
-	pthread_mutex_lock(&vpmud.lock);
-	vpmud_end_page();
-	pthread_mutex_unlock(&vpmud.lock);
+	vpmud_kill_and(vpmud_end_page);
 	for (unsigned int i = 0; i < 10; i++) {
 		run(MS);
 		tick();
@@ -272,7 +237,6 @@ Test(kvm_pages, who_may_not_open_events_waits)
 Test(kvm_pages, refused_keys_are_events)
 {
 	static const int errors[] = {EACCES, EOPNOTSUPP, ENOSPC, ESRCH, EINVAL};
-	struct vpmu_value v;
 
 	vpmud_start(true);
 	vpmud.mode = VPMUD_REFUSES;
@@ -281,8 +245,7 @@ Test(kvm_pages, refused_keys_are_events)
 		vpmud.error = errors[n];
 		start(n % KEYS);
 		run(MS);
-		v = value(n % KEYS);
-		cr_expect(whole(&v, n % KEYS));
+		ASSERT_WHOLE(n % KEYS);
 		stop(n % KEYS);
 	}
 	cr_expect_eq(kvm_pages_shared(&b.pages), 0);
@@ -318,15 +281,12 @@ Test(kvm_pages, a_key_without_room_is_not_bound)
 
 Test(kvm_pages, without_vpmud_as_ever)
 {
-	struct vpmu_value v;
-
 	vpmud_start(true);
 	vpmud_kill();
 	begin(true);
 	start(0);
 	run(MS);
-	v = value(0);
-	cr_expect(whole(&v, 0));
+	ASSERT_WHOLE(0);
 	stop(0);
 	fake.fail = -EACCES;
 	start(1);
@@ -336,22 +296,18 @@ Test(kvm_pages, without_vpmud_as_ever)
 /* A silent vpmud: the event counts, until the answer comes. */
 Test(kvm_pages, a_late_answer_is_taken)
 {
-	struct vpmu_value v;
-
 	vpmud_start(true);
 	vpmud.mode = VPMUD_SILENT;
 	begin(true);
 	start(0);
 	start(1);
 	run(MS);
-	v = value(0);
-	cr_expect(whole(&v, 0));
+	ASSERT_WHOLE(0);
 	cr_expect_eq(kvm_pages_shared(&b.pages), 0);
 	vpmud.mode = VPMUD_GOOD;
 	until_shared(2);
 	run(MS);
-	v = value(0);
-	cr_expect(whole(&v, 0), "%lu of %lu", v.count, b.truth);
+	ASSERT_WHOLE(0);
 	for (unsigned int i = 0; i < 200; i++)
 		tick(); /* parked events are closed */
 	cr_expect_eq(fake.open_fds, 0);
@@ -407,20 +363,12 @@ Test(kvm_pages, gives_back_what_is_not_used)
 	start(0);
 	cr_expect_eq(vpmud.binds, 2);
 	stop(0);
-	for (unsigned int i = 0; !vpmud.unbinds; i++) {
-		cr_assert(i < 120000);
-		usleep(5000);
-		tick();
-	}
+	UNTIL(vpmud.unbinds, 0);
 	cr_expect_eq(vpmud.unbinds, 1);
 	run(MS);
 	cr_expect_eq(value(1).count, b.truth - b.from[1]);
 	stop(1);
-	for (unsigned int i = 0; vpmud.unbinds < 2; i++) {
-		cr_assert(i < 120000);
-		usleep(5000);
-		tick();
-	}
+	UNTIL(vpmud.unbinds >= 2, 0);
 	/* And again, on a new page. */
 	start(2);
 	run(MS);
@@ -443,7 +391,6 @@ static unsigned int ctr_of(vpmu_key_t key)
 Test(kvm_pages, an_alarm_is_an_event_and_the_count_is_the_pages)
 {
 	unsigned int opens, signals;
-	struct vpmu_value v;
 
 	begin(true);
 	start(0);
@@ -460,8 +407,7 @@ Test(kvm_pages, an_alarm_is_an_event_and_the_count_is_the_pages)
 	b.pages.pmu.ops->arm(&b.pages.pmu, ctr_of(keys[0]), 0);
 	run(20 * MS);
 	cr_expect_eq(fake.signals, signals + 1);
-	v = value(0);
-	cr_expect(whole(&v, 0));
+	ASSERT_WHOLE(0);
 	stop(0);
 	run(MS);
 	tick();
@@ -489,11 +435,7 @@ Test(kvm_pages, who_may_not_open_events_gets_them_from_vpmud)
 	cr_expect_eq(given, -1);
 	start(1);
 	b.pages.pmu.ops->arm(&b.pages.pmu, ctr_of(keys[1]), 7000);
-	for (unsigned int i = 0; given < 0; i++) {
-		cr_assert(i < 120000);
-		usleep(5000);
-		tick();
-	}
+	UNTIL(given >= 0, 0);
 	run(MS);
 	value(1);
 	b.pages.pmu.ops->arm(&b.pages.pmu, ctr_of(keys[1]), 6000);

@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vpmu/kvm.h over a fake KVM: filter, counting, PMIs, CPUID, state. RDPMC: test_kvm_rdpmc.c. */
-#include <criterion/criterion.h>
-
 #include <dirent.h>
-#include <errno.h>
-#include <linux/kvm.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "tests/unit/fake_kvm.h"
 #include "vpmu/consumer.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/emupmu.h"
-#include "vpmu/guest/guest.h"
 #include "vpmu/guest/policy.h"
-#include "vpmu/host.h"
-#include "vpmu/kvm.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/pcpu.h"
+
+TestSuite(kvm_pmu, .fini = bed_fini);
 
 /* ---- the filter ---- */
 
@@ -30,14 +23,13 @@ Test(kvm_pmu, filter_ours_first_then_theirs)
 	uint8_t bits[1] = {0};
 	struct kvm_msr_filter theirs = {.flags = KVM_MSR_FILTER_DEFAULT_DENY};
 	unsigned int n = 0;
-	struct bed b;
 
 	theirs.ranges[5] = (struct kvm_msr_filter_range){
 		.flags = KVM_MSR_FILTER_READ, .base = 0x35, .nmsrs = 1, .bitmap = bits};
-	bed_vm(&b, VPMU_GUEST_AMD_V2, 0);
+	bed_vm(VPMU_GUEST_AMD_V2, 0);
 	b.opts.filter = &theirs;
 	b.opts.msr_exits = KVM_MSR_EXIT_REASON_UNKNOWN;
-	cr_assert(!bed_open(&b), "%s", b.why);
+	cr_assert(!bed_open(), "%s", b.why);
 	cr_expect_eq(fake.vpmu_off, 1);
 	cr_expect_eq(fake.msr_reasons, KVM_MSR_EXIT_REASON_UNKNOWN | KVM_MSR_EXIT_REASON_FILTER);
 	cr_expect_eq(fake.filter.flags, KVM_MSR_FILTER_DEFAULT_DENY);
@@ -55,8 +47,6 @@ Test(kvm_pmu, filter_ours_first_then_theirs)
 	cr_assert(!vpmu_kvm_vm_filter(b.vm, NULL));
 	cr_expect_eq(fake.filter.flags, KVM_MSR_FILTER_DEFAULT_ALLOW);
 	cr_expect_eq(fake.filter.ranges[n - 1].nmsrs, 0);
-	vpmu_kvm_vm_close(b.vm);
-	vpmu_host_destroy(b.host);
 }
 
 static bool filter_has(uint32_t msr)
@@ -72,12 +62,11 @@ Test(kvm_pmu, own_threads_have_own_names)
 {
 	unsigned int same = 0;
 	struct dirent *e;
-	struct bed b;
 	DIR *dir;
 
 	prctl(PR_SET_NAME, "CPU 0/KVM");
-	bed_vm(&b, VPMU_GUEST_AMD_V2, 0);
-	cr_assert(!bed_open(&b), "%s", b.why);
+	bed_vm(VPMU_GUEST_AMD_V2, 0);
+	cr_assert(!bed_open(), "%s", b.why);
 	dir = opendir("/proc/self/task");
 	cr_assert(dir);
 	while ((e = readdir(dir))) {
@@ -93,58 +82,48 @@ Test(kvm_pmu, own_threads_have_own_names)
 	}
 	closedir(dir);
 	cr_expect_eq(same, 1, "%u", same);
-	vpmu_kvm_vm_close(b.vm);
-	vpmu_host_destroy(b.host);
 }
 
 Test(kvm_pmu, filter_leaves_the_other_vendor_out)
 {
 	struct kvm_msr_filter theirs = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW};
 	uint8_t bits[1] = {0};
-	struct bed b;
 
-	bed_vm(&b, VPMU_GUEST_AMD_V2, 0);
-	cr_assert(!bed_open(&b), "%s", b.why);
+	bed_vm(VPMU_GUEST_AMD_V2, 0);
+	cr_assert(!bed_open(), "%s", b.why);
 	cr_expect(filter_has(0x186));
-	for (unsigned int i = 0; i < 9; i++)
+	for (unsigned int i = 0; i < KVM_MSR_FILTER_MAX_RANGES; i++)
 		theirs.ranges[i] = (struct kvm_msr_filter_range){.flags = KVM_MSR_FILTER_READ,
 								 .base = 0x600 + i,
-								 .nmsrs = 1,
+								 .nmsrs = i < 9,
 								 .bitmap = bits};
 	cr_assert_eq(vpmu_kvm_vm_filter(b.vm, &theirs), 0);
 	cr_expect(!filter_has(0x186));
 	cr_expect(filter_has(0xc0010200) && filter_has(0x600) && filter_has(0x608));
 	for (unsigned int i = 9; i < KVM_MSR_FILTER_MAX_RANGES; i++)
-		theirs.ranges[i] = (struct kvm_msr_filter_range){.flags = KVM_MSR_FILTER_READ,
-								 .base = 0x600 + i,
-								 .nmsrs = 1,
-								 .bitmap = bits};
+		theirs.ranges[i].nmsrs = 1;
 	cr_expect_eq(vpmu_kvm_vm_filter(b.vm, &theirs), -E2BIG);
-	vpmu_kvm_vm_close(b.vm);
-	vpmu_host_destroy(b.host);
 }
 
 Test(kvm_pmu, open_says_why_not)
 {
-	struct bed b;
-
-	bed_vm(&b, VPMU_GUEST_AMD_V2, 0);
+	bed_vm(VPMU_GUEST_AMD_V2, 0);
 	fake.no_filter_cap = true;
-	cr_expect_eq(bed_open(&b), -EOPNOTSUPP);
+	cr_expect_eq(bed_open(), -EOPNOTSUPP);
 	cr_expect(strstr(b.why, "KVM_CAP_X86_MSR_FILTER"));
 	fake.no_filter_cap = false;
 	fake.has_vcpu = true;
-	cr_expect_eq(bed_open(&b), -EBUSY);
+	cr_expect_eq(bed_open(), -EBUSY);
 	fake.has_vcpu = false;
 	b.opts.alarm_signal = SIGRTMIN + 9;
-	cr_assert(!bed_open(&b));
+	cr_assert(!bed_open());
 	vpmu_kvm_vm_close(b.vm);
+	b.vm = NULL;
 	b.opts.alarm_signal = SIGRTMIN + 8; /* another in the same process */
-	cr_expect_eq(bed_open(&b), -EBUSY);
+	cr_expect_eq(bed_open(), -EBUSY);
 	b.opts.flags = VPMU_KVM_RDPMC;
 	b.opts.hva = NULL;
-	cr_expect_eq(bed_open(&b), -EINVAL);
-	vpmu_host_destroy(b.host);
+	cr_expect_eq(bed_open(), -EINVAL);
 }
 
 /* ---- counts and PMIs ---- */
@@ -152,13 +131,12 @@ Test(kvm_pmu, open_says_why_not)
 Test(kvm_pmu, counts_of_the_guest)
 {
 	struct vpmu_kvm_report r;
-	struct bed b;
 
-	bed_new(&b, VPMU_GUEST_AMD_CORE, 0);
-	count_from(&b, 1000);
-	retire(&b, 234);
-	cr_expect_eq(rdmsr(&b, 0xc0010201), 1234);
-	cr_expect_eq(wrmsr(&b, 0xc1, 0), 1); /* Intel's: #GP */
+	bed_new(VPMU_GUEST_AMD_CORE, 0);
+	count_from(1000);
+	retire(234);
+	cr_expect_eq(rdmsr(0xc0010201), 1234);
+	cr_expect_eq(wrmsr(0xc1, 0), 1); /* Intel's: #GP */
 	vpmu_kvm_vcpu_report(b.v, &r);
 	cr_expect_eq(r.wrmsr, 3);
 	cr_expect_eq(r.rdmsr, 1);
@@ -169,7 +147,6 @@ Test(kvm_pmu, counts_of_the_guest)
 	kr.run.msr.index = 0x35;
 	cr_expect_eq(vpmu_kvm_leave(b.v, 0), VPMU_KVM_EXIT);
 	cr_expect_eq(vpmu_kvm_leave(b.v, -EFAULT), VPMU_KVM_EXIT);
-	bed_end(&b);
 }
 
 /* The clocks around KVM_RUN are not read before something counts. */
@@ -177,21 +154,19 @@ Test(kvm_pmu, time_is_taken_while_something_counts)
 {
 	struct vpmu_kvm_report r;
 	uint64_t was;
-	struct bed b;
 
-	bed_new(&b, VPMU_GUEST_AMD_CORE, 0);
-	retire(&b, 1);
+	bed_new(VPMU_GUEST_AMD_CORE, 0);
+	retire(1);
 	vpmu_kvm_vcpu_report(b.v, &r);
 	cr_expect_eq(r.guest_tsc, 0);
-	count_from(&b, 0);
+	count_from(0);
 	for (int i = 0; i < 3; i++) {
 		vpmu_kvm_vcpu_report(b.v, &r);
 		was = r.guest_tsc;
-		retire(&b, 1);
+		retire(1);
 		vpmu_kvm_vcpu_report(b.v, &r);
 		cr_expect_gt(r.guest_tsc, was);
 	}
-	bed_end(&b);
 }
 
 static struct operator
@@ -204,16 +179,14 @@ operator;
 
 static void *operator_attach(void *arg)
 {
-	struct operator* o = arg;
-
 	urcu_memb_register_thread();
 	cr_assert(!vpmu_consumer_add(
-		&o->c, o->account,
+		&operator.c, operator.account,
 		vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR | VPMU_KEY_OS), NULL));
-	atomic_store(&o->counts, true);
-	while (atomic_load(&o->counts))
+	atomic_store(&operator.counts, true);
+	while (atomic_load(&operator.counts))
 		usleep(100);
-	vpmu_consumer_del(&o->c, NULL, NULL);
+	vpmu_consumer_del(&operator.c, NULL, NULL);
 	urcu_memb_unregister_thread();
 	return NULL;
 }
@@ -223,18 +196,17 @@ static void *operator_attach(void *arg)
 Test(kvm_pmu, control_calls_take_effect_before_the_guest_runs)
 {
 	pthread_t t;
-	struct bed b;
 
-	bed_vm(&b, VPMU_GUEST_AMD_CORE, 0);
+	bed_vm(VPMU_GUEST_AMD_CORE, 0);
 	b.opts.tick_ns = 1ull << 60; /* one at the start */
-	cr_assert(!bed_open(&b), "%s", b.why);
-	bed_vcpu(&b, 3);
-	retire(&b, 1);
+	cr_assert(!bed_open(), "%s", b.why);
+	bed_vcpu(3);
+	retire(1);
 	for (int i = 0; i < 2; i++) {
 		operator=(struct operator){.account = vpmu_kvm_vcpu_account(b.v)};
-		cr_assert(!pthread_create(&t, NULL, operator_attach, &operator));
+		cr_assert(!pthread_create(&t, NULL, operator_attach, NULL));
 		while (!atomic_load(&operator.counts)) {
-			retire(&b, 0);
+			retire(0);
 			cr_assert_eq(b.v->timer_on, vpmu_pcpu_wants_tick(b.v->pcpu));
 			cr_assert(!vpmu_guest_pending(b.v->guest));
 		}
@@ -242,41 +214,36 @@ Test(kvm_pmu, control_calls_take_effect_before_the_guest_runs)
 		cr_expect_eq(fake.nmis, i);
 		if (!i) {
 			fake.lvtpc = 0x400;
-			count_from(&b, (1ull << 48) - 5);
-			retire(&b, 10);
+			count_from((1ull << 48) - 5);
+			retire(10);
 		}
 		atomic_store(&operator.counts, false);
 		while (pthread_tryjoin_np(t, NULL)) {
-			retire(&b, 0);
+			retire(0);
 			cr_assert(!vpmu_guest_pending(b.v->guest));
 		}
 		cr_expect_eq(fake.nmis, 1);
 	}
-	bed_end(&b);
 }
 
 Test(kvm_pmu, release_keeps_counts)
 {
-	struct bed b;
-
-	bed_new(&b, VPMU_GUEST_AMD_CORE, 0);
-	count_from(&b, 0);
-	retire(&b, 10);
+	bed_new(VPMU_GUEST_AMD_CORE, 0);
+	count_from(0);
+	retire(10);
 	vpmu_kvm_release(b.v);
 	vpmu_emu_add(b.emu.tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 500); /* of somebody else */
-	retire(&b, 7);
-	cr_expect_eq(rdmsr(&b, 0xc0010201), 17);
-	bed_end(&b);
+	retire(7);
+	cr_expect_eq(rdmsr(0xc0010201), 17);
 }
 
 static void *other_thread(void *arg)
 {
-	struct bed *b = arg;
-	int rc = vpmu_kvm_enter(b->v);
+	int rc = vpmu_kvm_enter(b.v);
 
 	if (!rc) {
 		kr.run.exit_reason = KVM_EXIT_HLT;
-		vpmu_kvm_leave(b->v, 0);
+		vpmu_kvm_leave(b.v, 0);
 	}
 	return (void *)(intptr_t)rc;
 }
@@ -285,25 +252,23 @@ Test(kvm_pmu, one_thread_at_a_time)
 {
 	pthread_t t;
 	void *rc;
-	struct bed b;
 
-	bed_new(&b, VPMU_GUEST_AMD_CORE, 0);
-	retire(&b, 1);
-	cr_assert(!pthread_create(&t, NULL, other_thread, &b) && !pthread_join(t, &rc));
+	bed_new(VPMU_GUEST_AMD_CORE, 0);
+	retire(1);
+	cr_assert(!pthread_create(&t, NULL, other_thread, NULL) && !pthread_join(t, &rc));
 	cr_expect_eq((intptr_t)rc, -EBUSY);
 	vpmu_kvm_release(b.v);
-	cr_assert(!pthread_create(&t, NULL, other_thread, &b) && !pthread_join(t, &rc));
+	cr_assert(!pthread_create(&t, NULL, other_thread, NULL) && !pthread_join(t, &rc));
 	cr_expect_eq((intptr_t)rc, 0);
-	retire(&b, 1); /* its end has released it */
-	bed_end(&b);
+	retire(1); /* its end has released it */
 }
 
-static void overflow(struct bed *b)
+static void overflow(void)
 {
-	count_from(b, (1ull << 48) - 5);
-	retire(b, 10);
+	count_from((1ull << 48) - 5);
+	retire(10);
 	raise(SIGIO); /* as the kernel's alarm would */
-	retire(b, 0);
+	retire(0);
 }
 
 Test(kvm_pmu, pmi_through_lvtpc)
@@ -314,61 +279,51 @@ Test(kvm_pmu, pmi_through_lvtpc)
 	} c[] = {{0x400, 1, 0}, {0x10400, 0, 0}, {0x41, 0, 1}, {0x8, 0, 0}, {0x200, 0, 0}};
 
 	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
-		struct bed b;
-
-		bed_new(&b, VPMU_GUEST_AMD_CORE, 0);
+		bed_new(VPMU_GUEST_AMD_CORE, 0);
 		fake.lvtpc = c[i].lvtpc;
-		overflow(&b);
+		overflow();
 		cr_expect_eq(fake.nmis, c[i].nmis, "LVTPC %x: %u NMIs", c[i].lvtpc, fake.nmis);
 		cr_expect_eq(fake.msis, c[i].msis, "LVTPC %x: %u MSIs", c[i].lvtpc, fake.msis);
-		bed_end(&b);
+		bed_end();
 	}
 }
 
 Test(kvm_pmu, pmi_reaches_apic_ids_above_255)
 {
-	struct bed b;
-
-	bed_vm(&b, VPMU_GUEST_AMD_CORE, 0);
-	cr_assert(!bed_open(&b));
-	bed_vcpu(&b, 0x1234);
+	bed_vm(VPMU_GUEST_AMD_CORE, 0);
+	cr_assert(!bed_open());
+	bed_vcpu(0x1234);
 	fake.lvtpc = 0x41;
-	overflow(&b);
+	overflow();
 	cr_expect_eq(fake.msi.address_lo, 0xfee34000);
 	cr_expect_eq(fake.msi.address_hi, 0x1200);
 	cr_expect_eq(fake.msi.data, 0x41);
-	bed_end(&b);
 }
 
 /* Intel's CPUs mask LVTPC with the delivery: no second PMI before the handler's write. */
 Test(kvm_pmu, pmi_is_masked_on_intel)
 {
-	struct bed b;
-
-	bed_new(&b, VPMU_GUEST_INTEL_V2, 0);
+	bed_new(VPMU_GUEST_INTEL_V2, 0);
 	fake.lvtpc = 0x400;
-	cr_assert_eq(wrmsr(&b, 0x38f, 1), 0);
+	cr_assert_eq(wrmsr(0x38f, 1), 0);
 	for (unsigned int i = 1; i <= 3; i++) {
-		cr_assert_eq(wrmsr(&b, 0x186, 0), 0);
-		cr_assert_eq(wrmsr(&b, 0xc1, (uint32_t)-5), 0);
-		cr_assert_eq(wrmsr(&b, 0x186, 0x5300c0), 0);
-		retire(&b, 10);
+		cr_assert_eq(wrmsr(0x186, 0), 0);
+		cr_assert_eq(wrmsr(0xc1, (uint32_t)-5), 0);
+		cr_assert_eq(wrmsr(0x186, 0x5300c0), 0);
+		retire(10);
 		raise(SIGIO);
-		retire(&b, 0);
+		retire(0);
 		cr_expect_eq(fake.nmis, i < 3 ? 1 : 2, "round %u: %u", i, fake.nmis);
 		if (i == 2)
-			cr_assert_eq(wrmsr(&b, 0x390, 1), 0);
+			cr_assert_eq(wrmsr(0x390, 1), 0);
 	}
-	bed_end(&b);
 }
 
 /* ---- EINTR ---- */
 
 Test(kvm_pmu, immediate_exit_bits)
 {
-	struct bed b;
-
-	bed_new(&b, VPMU_GUEST_AMD_CORE, 0);
+	bed_new(VPMU_GUEST_AMD_CORE, 0);
 	cr_assert(!vpmu_kvm_enter(b.v));
 	cr_expect_eq(kr.run.immediate_exit, 0);
 	raise(SIGIO);
@@ -393,18 +348,14 @@ Test(kvm_pmu, immediate_exit_bits)
 	/* Neither: a signal of the VMM's. */
 	cr_assert(!vpmu_kvm_enter(b.v));
 	cr_expect_eq(vpmu_kvm_leave(b.v, -EINTR), VPMU_KVM_INTERRUPTED);
-	bed_end(&b);
 }
 
 Test(kvm_pmu, hand_every_eintr_on)
 {
-	struct bed b;
-
-	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_HAND_ON);
+	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_HAND_ON);
 	cr_assert(!vpmu_kvm_enter(b.v));
 	raise(SIGIO);
 	cr_expect_eq(vpmu_kvm_leave(b.v, -EINTR), VPMU_KVM_INTERRUPTED);
-	bed_end(&b);
 }
 
 /* ---- CPUID and state ---- */
@@ -417,9 +368,8 @@ Test(kvm_pmu, cpuid_is_edited)
 		{.function = 0x40000000, .eax = 0x40000001, .ebx = 0x4b4d564b},
 	};
 	size_t n = 3;
-	struct bed b;
 
-	bed_new(&b, VPMU_GUEST_AMD_V2, 0);
+	bed_new(VPMU_GUEST_AMD_V2, 0);
 	cr_expect_eq(vpmu_kvm_vcpu_cpuid(b.v, e, &n, 3), -E2BIG);
 	cr_expect_eq(e[0].eax, 0x80000008);
 	cr_assert(!vpmu_kvm_vcpu_cpuid(b.v, e, &n, 8));
@@ -429,24 +379,23 @@ Test(kvm_pmu, cpuid_is_edited)
 	cr_expect_geq(e[0].eax, 0x80000022);
 	cr_expect_eq(e[1].ecx >> 10 & 1, 0, "IBS is shown");
 	cr_expect_eq(e[2].ebx, 0x4b4d564b);
-	bed_end(&b);
 }
 
-static void expect_state(struct bed *b)
+static void expect_state(void)
 {
-	cr_expect_eq(rdmsr(b, 0xc0010201), 0x123456789abc + 5);
-	cr_expect_eq(rdmsr(b, 0xc0010200), AMD_INSNS);
-	cr_expect_eq(rdmsr(b, 0xc0000301), 1);
-	cr_expect_eq(rdmsr(b, 0xc0000300), 2);
+	cr_expect_eq(rdmsr(0xc0010201), 0x123456789abc + 5);
+	cr_expect_eq(rdmsr(0xc0010200), AMD_INSNS);
+	cr_expect_eq(rdmsr(0xc0000301), 1);
+	cr_expect_eq(rdmsr(0xc0000300), 2);
 }
 
-static void make_state(struct bed *b)
+static void make_state(void)
 {
-	bed_new(b, VPMU_GUEST_AMD_V2, 0);
-	count_from(b, 0x123456789abc);
-	cr_assert_eq(wrmsr(b, 0xc0000301, 1), 0);
-	cr_assert_eq(wrmsr(b, 0xc0000303, 2), 0);
-	retire(b, 5);
+	bed_new(VPMU_GUEST_AMD_V2, 0);
+	count_from(0x123456789abc);
+	cr_assert_eq(wrmsr(0xc0000301, 1), 0);
+	cr_assert_eq(wrmsr(0xc0000303, 2), 0);
+	retire(5);
 }
 
 Test(kvm_pmu, state_as_msrs)
@@ -454,36 +403,33 @@ Test(kvm_pmu, state_as_msrs)
 	uint32_t msr[256];
 	uint64_t val[256];
 	size_t n = 256;
-	struct bed b;
 
-	make_state(&b);
+	make_state();
 	vpmu_kvm_vcpu_msrs(b.v, msr, &n);
 	cr_assert(n > 10 && n <= 256);
 	for (size_t i = 0; i < n; i++)
 		cr_assert_eq(vpmu_kvm_vcpu_get_msr(b.v, msr[i], &val[i]), 0);
 	cr_expect_eq(vpmu_kvm_vcpu_get_msr(b.v, 0xc1, val), -ENOENT);
 	vpmu_kvm_vcpu_reset(b.v);
-	cr_expect_eq(rdmsr(&b, 0xc0010201), 0);
+	cr_expect_eq(rdmsr(0xc0010201), 0);
 	for (size_t i = 0; i < n; i++)
 		cr_assert_eq(vpmu_kvm_vcpu_set_msr(b.v, msr[i], val[i]), 0);
-	expect_state(&b);
-	retire(&b, 3);
-	cr_expect_eq(rdmsr(&b, 0xc0010201), 0x123456789abc + 8);
-	bed_end(&b);
+	expect_state();
+	retire(3);
+	cr_expect_eq(rdmsr(0xc0010201), 0x123456789abc + 8);
 }
 
 Test(kvm_pmu, state_as_blob)
 {
 	uint8_t blob[VPMU_KVM_STATE_MAX];
 	size_t n = 3;
-	struct bed b;
 
-	make_state(&b);
+	make_state();
 	cr_expect_eq(vpmu_kvm_vcpu_save(b.v, blob, &n), -ENOSPC);
 	cr_assert(n > 3 && n <= sizeof(blob));
 	n = sizeof(blob);
 	cr_assert(!vpmu_kvm_vcpu_save(b.v, blob, &n));
-	expect_state(&b);
+	expect_state();
 	vpmu_kvm_vcpu_reset(b.v);
 	for (size_t cut = 0; cut < n; cut++)
 		cr_assert_eq(vpmu_kvm_vcpu_load(b.v, blob, cut, b.why, sizeof(b.why)), -EINVAL);
@@ -493,28 +439,25 @@ Test(kvm_pmu, state_as_blob)
 	blob[12] = 1; /* a mask of LVTPC, which AMD does not have */
 	cr_expect_eq(vpmu_kvm_vcpu_load(b.v, blob, n, b.why, sizeof(b.why)), -EINVAL);
 	blob[12] = 0;
-	cr_expect_eq(rdmsr(&b, 0xc0010201), 0);
+	cr_expect_eq(rdmsr(0xc0010201), 0);
 	cr_assert(!vpmu_kvm_vcpu_load(b.v, blob, n, b.why, sizeof(b.why)), "%s", b.why);
-	expect_state(&b);
-	retire(&b, 3);
-	cr_expect_eq(rdmsr(&b, 0xc0010201), 0x123456789abc + 8);
-	bed_end(&b);
+	expect_state();
+	retire(3);
+	cr_expect_eq(rdmsr(0xc0010201), 0x123456789abc + 8);
 }
 
 Test(kvm_pmu, report_of_a_denied_event)
 {
 	static const struct vpmu_policy policy = {.tier = VPMU_POLICY_ARCHITECTURAL};
 	struct vpmu_kvm_report r;
-	struct bed b;
 
-	bed_vm(&b, VPMU_GUEST_AMD_CORE, 0);
+	bed_vm(VPMU_GUEST_AMD_CORE, 0);
 	b.cfg.policy = &policy;
-	cr_assert(!bed_open(&b));
-	bed_vcpu(&b, 0);
-	cr_assert_eq(wrmsr(&b, 0xc0010200, 0x530041), 0);
+	cr_assert(!bed_open());
+	bed_vcpu(0);
+	cr_assert_eq(wrmsr(0xc0010200, 0x530041), 0);
 	vpmu_kvm_vcpu_report(b.v, &r);
 	cr_expect_eq(r.denied, 1);
 	cr_expect_eq(r.denied_last, 0x530041);
 	cr_expect_eq(r.degraded, VPMU_KVM_DENIED);
-	bed_end(&b);
 }

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* RDPMC of stock kernels by vpmu/kvm.h over a fake KVM: found, rewritten, answered; guest memory
  * has page tables. */
-#include <criterion/criterion.h>
-
-#include <linux/kvm.h>
-#include <string.h>
 
 #include "tests/unit/fake_kvm.h"
-#include "vpmu/kvm.h"
 #include "vpmu/kvm/priv.h"
 
 #define TEXT_VA	 0xffffffff81000000ull
@@ -44,12 +39,29 @@ static void make_kernel(void)
 	make_kernel_at(TEXT_VA, TEXT_GPA);
 }
 
-static enum vpmu_kvm_next in_eax(struct bed *b, uint64_t rip, uint32_t ecx)
+static void init(void)
+{
+	bed_new(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
+	make_kernel();
+}
+
+TestSuite(kvm_rdpmc, .init = init, .fini = bed_fini);
+
+/* How many there are. */
+static size_t sites(void)
+{
+	size_t n = 0;
+
+	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
+	return n;
+}
+
+static enum vpmu_kvm_next in_eax(uint64_t rip, uint32_t ecx)
 {
 	fake.regs.rip = rip;
 	fake.regs.rcx = ecx;
 	fake.regs.rdx = 0xdead;
-	cr_assert(!vpmu_kvm_enter(b->v));
+	cr_assert(!vpmu_kvm_enter(b.v));
 	fake_run();
 	kr.run.exit_reason = KVM_EXIT_IO;
 	kr.run.io.direction = KVM_EXIT_IO_IN;
@@ -57,7 +69,7 @@ static enum vpmu_kvm_next in_eax(struct bed *b, uint64_t rip, uint32_t ecx)
 	kr.run.io.count = 1;
 	kr.run.io.port = 0x33;
 	kr.run.io.data_offset = 4096;
-	return vpmu_kvm_leave(b->v, 0);
+	return vpmu_kvm_leave(b.v, 0);
 }
 
 Test(kvm_rdpmc, rdpmc_is_found_and_answered)
@@ -65,55 +77,51 @@ Test(kvm_rdpmc, rdpmc_is_found_and_answered)
 	uint64_t rip[2] = {0};
 	size_t n = 2;
 	uint32_t eax;
-	struct bed b;
 
-	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
-	count_from(&b, 0x700000001);
+	count_from(0x700000001);
 	vpmu_kvm_rdpmc_sites(b.vm, rip, &n);
 	cr_assert_eq(n, 1);
 	cr_expect_eq(rip[0], TEXT_VA + SITE);
 	cr_expect(!memcmp(ram + TEXT_GPA + SITE, "\xe5\x33", 2));
 	cr_expect(!memcmp(ram + TEXT_GPA + DECOY + 2, "\x0f\x33", 2), "a constant was rewritten");
 	cr_expect_eq(dirtied, 1);
-	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	cr_assert_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
 	memcpy(&eax, kr.bytes + 4096, 4);
 	cr_expect_eq(eax, 1);
 	cr_expect_eq(fake.regs.rdx, 7);
 	/* Elsewhere an IN is an IN. */
-	cr_expect_eq(in_eax(&b, TEXT_VA + 0x100, 0), VPMU_KVM_EXIT);
+	cr_expect_eq(in_eax(TEXT_VA + 0x100, 0), VPMU_KVM_EXIT);
 	cr_expect_eq(vpmu_kvm_rdpmc_restore(b.vm), 1);
 	cr_expect(!memcmp(ram + TEXT_GPA + SITE, "\x0f\x33", 2));
-	cr_expect_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_EXIT);
-	bed_end(&b);
+	cr_expect_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_EXIT);
 }
 
 /* A vCPU of a KVM with KVM_CAP_SYNC_REGS, whose kernel counts. */
-static void bed_of_kernel(struct bed *b)
+static void bed_of_kernel(void)
 {
-	bed_vm(b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
+	bed_end();
+	bed_vm(VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
 	fake.sync = true;
-	cr_assert(!bed_open(b), "%s", b->why);
-	bed_vcpu(b, 3);
+	cr_assert(!bed_open(), "%s", b.why);
+	bed_vcpu(3);
 	make_kernel();
-	count_from(b, 0x700000001);
+	count_from(0x700000001);
 }
 
 /* As a guest's kernel does at a context switch, WRMSR before each RDPMC. */
 Test(kvm_rdpmc, rdpmc_without_system_calls)
 {
 	uint32_t eax;
-	struct bed b;
 
-	bed_of_kernel(&b);
-	wrmsr(&b, 0xc0010200, 0);
+	bed_of_kernel();
+	wrmsr(0xc0010200, 0);
 	fake.regs_read = fake.regs_written = 0;
 	for (int i = 0; i < 3; i++) {
-		cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+		cr_assert_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
 		memcpy(&eax, kr.bytes + 4096, 4);
 		cr_expect_eq(eax, 1);
 		cr_expect_eq(fake.regs.rdx, 0xdead);
-		wrmsr(&b, 0xc0010200, 0);
+		wrmsr(0xc0010200, 0);
 		cr_expect_eq(fake.regs.rdx, 7);
 		cr_expect_eq(fake.regs.rcx, 0);
 		cr_expect_eq(fake.regs.rip, TEXT_VA + SITE);
@@ -121,98 +129,82 @@ Test(kvm_rdpmc, rdpmc_without_system_calls)
 	cr_expect_eq(fake.regs_read + fake.regs_written, 0);
 	cr_expect_eq(fake.asked, KVM_SYNC_X86_REGS);
 	/* A guest that is not at its PMU does not pay for it. */
-	retire(&b, 1);
-	retire(&b, 1);
+	retire(1);
+	retire(1);
 	cr_expect_eq(fake.asked, 0);
 	/* The first RDPMC behind another exit is answered all the same. */
-	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	cr_assert_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
 	cr_expect_eq(fake.regs.rdx, 7);
 	cr_expect_eq(fake.regs_read, 1);
 	/* What the VMM itself has asked for stays. */
 	kr.run.kvm_valid_regs |= KVM_SYNC_X86_SREGS;
-	retire(&b, 1);
+	retire(1);
 	cr_expect_eq(kr.run.kvm_valid_regs, KVM_SYNC_X86_SREGS);
 	kr.run.kvm_valid_regs = KVM_SYNC_X86_REGS;
-	wrmsr(&b, 0xc0010200, 0);
-	retire(&b, 1);
+	wrmsr(0xc0010200, 0);
+	retire(1);
 	cr_expect_eq(kr.run.kvm_valid_regs, KVM_SYNC_X86_REGS);
-	bed_end(&b);
 }
 
-static int kvm_run_ends(struct bed *b, int rc)
+static int kvm_run_ends(int rc)
 {
-	cr_assert(!vpmu_kvm_enter(b->v));
+	cr_assert(!vpmu_kvm_enter(b.v));
 	fake_run();
-	return (int)vpmu_kvm_leave(b->v, rc);
+	return (int)vpmu_kvm_leave(b.v, rc);
 }
 
 /* Between KVM_RUNs kvm_valid_regs is the VMM's, however they end; and it may unmap kvm_run before
  * the thread is released. */
 Test(kvm_rdpmc, registers_are_asked_for_in_kvm_run_only)
 {
-	struct bed b;
-
-	bed_of_kernel(&b);
+	bed_of_kernel();
 	cr_expect_eq(kr.run.kvm_valid_regs, 0);
-	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	cr_assert_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
 	cr_expect_eq(fake.asked, KVM_SYNC_X86_REGS);
 	cr_expect_eq(kr.run.kvm_valid_regs, 0);
 	/* A kick of the VMM: KVM_RUN takes the answer first. */
-	cr_expect_eq(kvm_run_ends(&b, -EINTR), VPMU_KVM_INTERRUPTED);
+	cr_expect_eq(kvm_run_ends(-EINTR), VPMU_KVM_INTERRUPTED);
 	cr_expect_eq(fake.regs.rdx, 7);
 	cr_expect_eq(kr.run.kvm_valid_regs, 0);
 	/* Registers that the VMM sets there are not lost to those of the answer. */
 	cr_expect_eq(kr.run.kvm_dirty_regs, 0);
-	cr_expect_eq(kvm_run_ends(&b, -EFAULT), VPMU_KVM_EXIT);
+	cr_expect_eq(kvm_run_ends(-EFAULT), VPMU_KVM_EXIT);
 	cr_expect_eq(fake.asked, KVM_SYNC_X86_REGS);
 	cr_expect_eq(kr.run.kvm_valid_regs, 0);
 	/* The VMM begins to ask while it has the vCPU. */
 	kr.run.kvm_valid_regs = KVM_SYNC_X86_REGS;
-	wrmsr(&b, 0xc0010200, 0);
-	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
-	retire(&b, 1);
+	wrmsr(0xc0010200, 0);
+	cr_assert_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	retire(1);
 	cr_expect_eq(kr.run.kvm_valid_regs, KVM_SYNC_X86_REGS);
 	/* Without KVM_RUN between them */
 	kr.run.kvm_valid_regs = 0;
-	wrmsr(&b, 0xc0010200, 0);
+	wrmsr(0xc0010200, 0);
 	cr_assert(!vpmu_kvm_enter(b.v));
-	wrmsr(&b, 0xc0010200, 0);
+	wrmsr(0xc0010200, 0);
 	cr_expect_eq(kr.run.kvm_valid_regs, 0);
-	cr_assert_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	cr_assert_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
 	memset(&kr, 0xa5, sizeof(kr)); /* no longer kvm_run */
 	vpmu_kvm_release(b.v);
 	for (size_t i = 0; i < sizeof(kr.run); i++)
 		cr_assert_eq(((uint8_t *)&kr.run)[i], 0xa5, "byte %zu", i);
-	bed_end(&b);
 }
 
 Test(kvm_rdpmc, rdpmc_is_adopted)
 {
-	size_t n = 0;
-	struct bed b;
-
-	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	ram[TEXT_GPA + SITE] = 0xe5; /* another process did */
 	fake.sregs.cs.selector = 3;
-	cr_expect_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_EXIT);
+	cr_expect_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_EXIT);
 	fake.sregs.cs.selector = 0;
-	cr_expect_eq(in_eax(&b, TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
-	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
-	cr_expect_eq(n, 1);
-	bed_end(&b);
+	cr_expect_eq(in_eax(TEXT_VA + SITE, 0), VPMU_KVM_AGAIN);
+	cr_expect_eq(sites(), 1);
 }
 
 /* Nothing mapped, page tables that point nowhere or to themselves: no site, and no end of work. */
 Test(kvm_rdpmc, rdpmc_in_hostile_tables)
 {
-	size_t n = 0;
-	struct bed b;
-
-	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	memset(ram, 0xff, 0x4000);
-	cr_assert_eq(wrmsr(&b, 0xc0010200, 0), 0);
+	cr_assert_eq(wrmsr(0xc0010200, 0), 0);
 	for (uint64_t i = 0; i < 512; i++) {
 		uint64_t e = 0x1003;
 
@@ -220,31 +212,25 @@ Test(kvm_rdpmc, rdpmc_in_hostile_tables)
 	}
 	for (uint64_t i = 0; i < 2 * VPMU_KVM_SEARCHES; i++) {
 		fake.regs.rip = i << 39 | 0x123;
-		cr_assert_eq(wrmsr(&b, 0xc0010200, 0), 0);
+		cr_assert_eq(wrmsr(0xc0010200, 0), 0);
 	}
-	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
-	cr_expect_eq(n, 0);
-	bed_end(&b);
+	cr_expect_eq(sites(), 0);
 }
 
 /* A kernel other than Linux: its writes to PMU MSRs stop costing system calls. */
 Test(kvm_rdpmc, rdpmc_that_is_never_found_costs_little)
 {
 	unsigned int before;
-	struct bed b;
 
-	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	memset(ram + TEXT_GPA, 0x90, 2 << 20);
 	for (unsigned int i = 0; i < 1000; i++)
-		cr_assert_eq(wrmsr(&b, 0xc0010200, 0), 0);
+		cr_assert_eq(wrmsr(0xc0010200, 0), 0);
 	cr_expect_leq(fake.regs_read, 300);
 	/* Another machine's kernel is looked at again. */
 	before = fake.regs_read;
 	vpmu_kvm_vm_reset(b.vm);
-	cr_assert_eq(wrmsr(&b, 0xc0010200, 0), 0);
+	cr_assert_eq(wrmsr(0xc0010200, 0), 0);
 	cr_expect_gt(fake.regs_read, before);
-	bed_end(&b);
 }
 
 /* kexec: another kernel, whose driver starts like the first one's, at another address or not. Its
@@ -260,47 +246,38 @@ Test(kvm_rdpmc, rdpmc_is_found_after_kexec)
 		{TEXT_VA, TEXT_GPA},
 	};
 	unsigned int before;
-	struct bed b;
 
-	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
-	count_from(&b, 5);
+	count_from(5);
 	for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
 		make_kernel_at(next[i].va, next[i].gpa);
-		cr_expect_eq(rdmsr(&b, 0xc0010201), 5);
+		cr_expect_eq(rdmsr(0xc0010201), 5);
 		cr_expect(!memcmp(ram + next[i].gpa + SITE, "\xe5\x33", 2), "kernel %zu", i);
 		cr_expect_eq(dirtied, 2 + i);
-		cr_expect_eq(in_eax(&b, next[i].va + SITE, 0), VPMU_KVM_AGAIN);
+		cr_expect_eq(in_eax(next[i].va + SITE, 0), VPMU_KVM_AGAIN);
 		/* The same kernel again: it is known, and nothing is searched. */
 		fake.regs.rip = next[i].va + 0x9000;
 		before = (unsigned int)b.vm->nr_searched;
-		rdmsr(&b, 0xc0010201);
+		rdmsr(0xc0010201);
 		cr_expect_eq(b.vm->nr_searched, before);
 	}
 	/* What a running Linux does costs no look. */
 	before = fake.regs_read;
-	count_from(&b, 5);
-	rdmsr(&b, 0xc0010200);
+	count_from(5);
+	rdmsr(0xc0010200);
 	cr_expect_eq(fake.regs_read, before);
-	bed_end(&b);
 }
 
 /* More kernels than sites, and a guest that lets a driver start all the time. */
 Test(kvm_rdpmc, rdpmc_of_many_kernels_is_bounded)
 {
-	size_t n = 0;
-	struct bed b;
-
-	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
 	for (unsigned int i = 0; i < 3 * VPMU_KVM_SEARCHES; i++) {
 		make_kernel_at(TEXT_VA + ((uint64_t)i << 21), TEXT_GPA);
-		rdmsr(&b, 0xc0010201);
+		rdmsr(0xc0010201);
 	}
 	cr_expect_eq(b.vm->nr_searched, VPMU_KVM_SEARCHES);
 	cr_expect_eq(ram[TEXT_GPA + SITE], 0x0f, "it was searched without limit");
 	for (unsigned int i = 0; i < 1000; i++)
-		rdmsr(&b, 0xc0010201);
+		rdmsr(0xc0010201);
 	cr_expect_leq(fake.regs_read, 256);
 	/* Time allows one search more. */
 	for (unsigned int i = 0; i < 2 * VPMU_KVM_SITES; i++) {
@@ -308,29 +285,22 @@ Test(kvm_rdpmc, rdpmc_of_many_kernels_is_bounded)
 
 		make_kernel_at(va, TEXT_GPA);
 		b.vm->replenished_ns = 0;
-		rdmsr(&b, 0xc0010201);
+		rdmsr(0xc0010201);
 		cr_assert_eq(ram[TEXT_GPA + SITE], 0xe5, "kernel %u", i);
-		cr_assert_eq(in_eax(&b, va + SITE, 0), VPMU_KVM_AGAIN);
-		rdmsr(&b, 0xc0010201);
+		cr_assert_eq(in_eax(va + SITE, 0), VPMU_KVM_AGAIN);
+		rdmsr(0xc0010201);
 	}
 	cr_expect_eq(b.vm->nr_searched, VPMU_KVM_SEARCHES + 2 * VPMU_KVM_SITES);
-	vpmu_kvm_rdpmc_sites(b.vm, NULL, &n);
-	cr_expect_leq(n, VPMU_KVM_SITES);
+	cr_expect_leq(sites(), VPMU_KVM_SITES);
 	/* All are in one place: one instruction to put back. */
 	cr_expect_eq(vpmu_kvm_rdpmc_restore(b.vm), 1);
-	bed_end(&b);
 }
 
 /* What is where an RDPMC was is the guest's once its kernel is gone. */
 Test(kvm_rdpmc, rdpmc_is_not_put_into_data)
 {
-	struct bed b;
-
-	bed_new(&b, VPMU_GUEST_AMD_CORE, VPMU_KVM_RDPMC);
-	make_kernel();
-	count_from(&b, 5);
+	count_from(5);
 	memset(ram + TEXT_GPA + SITE + 2, 0, 64);
 	cr_expect_eq(vpmu_kvm_rdpmc_restore(b.vm), 0);
 	cr_expect_eq(ram[TEXT_GPA + SITE], 0xe5);
-	bed_end(&b);
 }

@@ -11,7 +11,19 @@
 
 #include "vpmu/core/blob.h"
 
-TestSuite(kvm_state, .fini = guest_end);
+/* The VM that is saved, and the one that goes on. */
+static struct guest a, b;
+
+static void end(void)
+{
+	guest_end();
+	if (a.vcpu)
+		stop(&a);
+	if (b.vcpu)
+		stop(&b);
+}
+
+TestSuite(kvm_state, .fini = end);
 
 static uint8_t vcpu_state[64 << 10], vm_state[64 << 10];
 static size_t vcpu_bytes, vm_bytes;
@@ -43,6 +55,13 @@ static int load(struct guest *to, const struct guest *from, bool irqchip)
 	return rc ? rc : ops->set_state(to->vcpu, vcpu_state, vcpu_bytes);
 }
 
+/* ... and @a ends. */
+static void move(bool irqchip)
+{
+	cr_assert_eq(load(&b, &a, irqchip), 0);
+	stop(&a);
+}
+
 /* Sets the state beyond kvm_regs and kvm_sregs, prints 1, and then prints all of it. */
 GUEST(registers,
       "mov $0xc0000102, %ecx\n mov $0x55667788, %eax\n xor %edx, %edx\n wrmsr\n"
@@ -69,8 +88,6 @@ Test(kvm_state, memory_is_write_back)
 
 static void goes_on(bool irqchip)
 {
-	struct guest a, b;
-
 	START_HOW(&a, registers, .irqchip = irqchip);
 	EXPECT_OUT(&a, 0xf4, 4, 1);
 	/* The OUT is not complete: KVM has it. */
@@ -78,8 +95,7 @@ static void goes_on(bool irqchip)
 	cr_assert_eq(ops->get_state(a.vcpu, vcpu_state, &vcpu_bytes), -EBUSY);
 	save(&a, irqchip);
 	START_HOW(&b, registers, .irqchip = irqchip);
-	cr_assert_eq(load(&b, &a, irqchip), 0);
-	stop(&a);
+	move(irqchip);
 	EXPECT_OUT(&b, 0xf5, 4, 0x55667788);
 	EXPECT_OUT(&b, 0xf5, 4, 0x10203040);
 	EXPECT_OUT(&b, 0xf5, 4, 0x12345000);
@@ -87,7 +103,6 @@ static void goes_on(bool irqchip)
 	cr_assert(run(&b) == VMM_EXIT_IO && b.run.u.io.port == 0xf5);
 	cr_expect_leq(b.run.u.io.data, 3600u, "%u", b.run.u.io.data);
 	EXPECT_OUT(&b, 0xf4, 4, 2);
-	stop(&b);
 }
 
 Test(kvm_state, registers)
@@ -108,20 +123,16 @@ GUEST(fp, "mov %cr4, %rax\n or $0x600, %eax\n mov %rax, %cr4\n"
 
 Test(kvm_state, floating_point)
 {
-	struct guest a, b;
-
 	START(&a, fp);
 	if (run(&a) == VMM_EXIT_ERROR)
 		cr_skip_test("%s", a.run.u.error.msg); /* a KVM that interprets CPL 0 */
 	cr_assert(a.run.exit == VMM_EXIT_IO && a.run.u.io.data == 1);
 	save(&a, false);
 	START(&b, fp);
-	cr_assert_eq(load(&b, &a, false), 0);
-	stop(&a);
+	move(false);
 	EXPECT_OUT(&b, 0xf5, 4, 0x11223344);
 	EXPECT_OUT(&b, 0xf5, 4, 1);
 	EXPECT_OUT(&b, 0xf5, 4, 3);
-	stop(&b);
 }
 
 /* x2APIC mode, the APIC on, LVTPC an NMI; then the same twice. */
@@ -140,8 +151,6 @@ Test(kvm_state, pmis)
 	static const char *const vendors[] = {"AuthenticAMD", "GenuineIntel"};
 
 	for (int intel = 0; intel < 2; intel++) {
-		struct guest a, b;
-
 		START_HOW(&a, pmi, .irqchip = true, .vendor = vendors[intel]);
 		set_gate(&a, 2, CODE + (uint64_t)(guest_state_nmi - guest_pmi));
 		EXPECT_OUT(&a, 0xf4, 4, 1);
@@ -149,8 +158,7 @@ Test(kvm_state, pmis)
 		EXPECT_OUT(&a, 0xf5, 4, 0x77);
 		save(&a, true);
 		START_HOW(&b, pmi, .irqchip = true, .vendor = vendors[intel]);
-		cr_assert_eq(load(&b, &a, true), 0);
-		stop(&a);
+		move(true);
 		EXPECT_OUT(&b, 0xf4, 4, 2);
 		cr_assert(!ops->pmi(b.vcpu));
 		if (!intel)
@@ -163,8 +171,6 @@ Test(kvm_state, pmis)
 /* An NMI that was queued when the vCPU was saved. */
 Test(kvm_state, an_event_that_waits)
 {
-	struct guest a, b;
-
 	START_HOW(&a, pmi, .irqchip = true);
 	set_gate(&a, 2, CODE + (uint64_t)(guest_state_nmi - guest_pmi));
 	EXPECT_OUT(&a, 0xf4, 4, 1);
@@ -176,11 +182,9 @@ Test(kvm_state, an_event_that_waits)
 	vm_bytes = sizeof(vm_state);
 	cr_assert_eq(ops->get_vm_state(a.vm, vm_state, &vm_bytes), 0);
 	START_HOW(&b, pmi, .irqchip = true);
-	cr_assert_eq(load(&b, &a, true), 0);
-	stop(&a);
+	move(true);
 	EXPECT_OUT(&b, 0xf5, 4, 0x77);
 	EXPECT_OUT(&b, 0xf4, 4, 2);
-	stop(&b);
 }
 
 /* IN EAX,33H stands for RDPMC in the other VM, too. */
@@ -192,22 +196,19 @@ extern const char guest_state_site[];
 Test(kvm_state, rdpmc_sites)
 {
 	const uint64_t site = CODE + (uint64_t)(guest_state_site - guest_rdpmc);
-	struct guest a, b;
 
 	START_HOW(&a, rdpmc, .irqchip = true);
 	cr_assert(!ops->rdpmc_sites(a.vm, &site, 1));
 	EXPECT_OUT(&a, 0xf4, 4, 1);
 	save(&a, true);
 	START_HOW(&b, rdpmc, .irqchip = true);
-	cr_assert_eq(load(&b, &a, true), 0);
-	stop(&a);
+	move(true);
 	cr_assert_eq(run(&b), VMM_EXIT_RDPMC, "exit %d of port 0x%x at 0x%llx", b.run.exit,
 		     b.run.u.io.port, (unsigned long long)rip(&b));
 	cr_assert_eq(b.run.u.pmc.index, 5);
 	b.run.u.pmc.data = 0x1200000034;
 	EXPECT_OUT(&b, 0xf5, 4, 0x34);
 	EXPECT_OUT(&b, 0xf5, 4, 0x12);
-	stop(&b);
 }
 
 /* ---- bytes of others ---- */
@@ -217,7 +218,6 @@ Test(kvm_state, rdpmc_sites)
 Test(kvm_state, damaged)
 {
 	unsigned int taken = 0, refused = 0;
-	struct guest a, b;
 
 	START_HOW(&a, pmi, .irqchip = true);
 	EXPECT_OUT(&a, 0xf4, 4, 1);
@@ -246,8 +246,6 @@ Test(kvm_state, damaged)
 	cr_assert_eq(load(&b, &a, true), 0);
 	EXPECT_OUT(&b, 0xf4, 4, 2);
 	fprintf(stderr, "# %u changes refused, %u taken\n", refused, taken);
-	stop(&a);
-	stop(&b);
 }
 
 /* An MSR that is not in the table, twice the same, and one of the PMU: not from a file. */
@@ -256,7 +254,6 @@ Test(kvm_state, msrs_of_others)
 	static const uint32_t bad[][2] = {{0x186, 0},	{0xc1, 0},	 {0x10, 0x10},
 					  {0x12, 0x11}, {0xc0000080, 0}, {0x1b, 0}};
 	size_t at = 0, n = 0;
-	struct guest a, b;
 
 	START_HOW(&a, pmi, .irqchip = true);
 	EXPECT_OUT(&a, 0xf4, 4, 1);
@@ -280,6 +277,4 @@ Test(kvm_state, msrs_of_others)
 		memcpy(vcpu_state + at, kept, 24);
 	}
 	cr_assert_eq(load(&b, &a, true), 0);
-	stop(&a);
-	stop(&b);
 }

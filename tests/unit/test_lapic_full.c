@@ -205,6 +205,10 @@ Test(lapic_full, destinations, .init = init_enabled)
 /* To x2APIC mode: what goes and what stays (11.12.5.1). */
 Test(lapic_full, to_x2apic, .init = init_enabled)
 {
+	static const struct {
+		uint32_t reg;
+		uint64_t value;
+	} stay[] = {{LDR, 0x20}, {ICR, 0}, {TPR, 0x30}, {LVTPC, 0x400}, {INITIAL, 500}};
 	uint64_t x;
 
 	wr(LDR, 0x12000000);
@@ -216,16 +220,10 @@ Test(lapic_full, to_x2apic, .init = init_enabled)
 	wr(INITIAL, 500);
 	lapic_accept(&l, 0x66, true);
 	lapic_enter_x2apic(&l);
-	cr_assert_eq(lapic_rdmsr(&l, 0x800 + LDR, &x), 0);
-	cr_assert_eq(x, 0x20);
-	cr_assert_eq(lapic_rdmsr(&l, 0x800 + ICR, &x), 0);
-	cr_assert_eq(x, 0);
-	cr_assert_eq(lapic_rdmsr(&l, 0x800 + TPR, &x), 0);
-	cr_assert_eq(x, 0x30);
-	cr_assert_eq(lapic_rdmsr(&l, 0x800 + LVTPC, &x), 0);
-	cr_assert_eq(x, 0x400);
-	cr_assert_eq(lapic_rdmsr(&l, 0x800 + INITIAL, &x), 0);
-	cr_assert_eq(x, 500);
+	for (size_t i = 0; i < sizeof(stay) / sizeof(stay[0]); i++) {
+		cr_assert_eq(lapic_rdmsr(&l, 0x800 + stay[i].reg, &x), 0, "%#x", stay[i].reg);
+		cr_assert_eq(x, stay[i].value, "%#x", stay[i].reg);
+	}
 	cr_assert_eq(lapic_next(&l), 0x66);
 	cr_assert_eq(lapic_rdmsr(&l, 0x800 + DFR, &x), -EFAULT);
 	cr_assert_eq(lapic_rdmsr(&l, 0x800 + ICR_HIGH, &x), -EFAULT);
@@ -298,6 +296,14 @@ static unsigned int comes(void)
 	return vector;
 }
 
+/* The vector that has come at @now. */
+static unsigned int at(uint64_t now)
+{
+	l.now = now;
+	lapic_timer_expire(&l);
+	return comes();
+}
+
 Test(lapic_full, one_shot)
 {
 	/* Figure 11-10. */
@@ -321,9 +327,7 @@ Test(lapic_full, one_shot)
 		cr_assert_eq(rd(CURRENT), 1);
 		lapic_timer_expire(&l);
 		cr_assert_eq(comes(), 0, "too early");
-		l.now = due;
-		lapic_timer_expire(&l);
-		cr_assert_eq(comes(), 0x40);
+		cr_assert_eq(at(due), 0x40);
 		cr_assert_eq(rd(CURRENT), 0);
 		cr_assert_eq(lapic_timer_due(&l), LAPIC_NEVER);
 		cr_assert_eq(rd(INITIAL), 100);
@@ -337,15 +341,11 @@ Test(lapic_full, periodic, .init = init_enabled)
 	wr(INITIAL, 100);
 	for (unsigned int i = 1; i < 5; i++) {
 		cr_assert_eq(lapic_timer_due(&l), 1000 + 100 * i);
-		l.now = 1000 + 100 * i + i;
-		lapic_timer_expire(&l);
-		cr_assert_eq(comes(), 0x40);
+		cr_assert_eq(at(1000 + 100 * i + i), 0x40);
 		cr_assert_eq(rd(CURRENT), 100 - i, "no drift");
 	}
 	/* Many were missed: one interrupt, and the phase stays. */
-	l.now = 5050;
-	lapic_timer_expire(&l);
-	cr_assert_eq(comes(), 0x40);
+	cr_assert_eq(at(5050), 0x40);
 	cr_assert_eq(comes(), 0);
 	cr_assert_eq(lapic_timer_due(&l), 5100);
 	/* A new count begins now; 0 stops it. */
@@ -366,9 +366,7 @@ Test(lapic_full, masked_timer, .init = init_enabled)
 	wr(TIMER, 0x40 | MASKED);
 	wr(DIVIDE, 0xb);
 	wr(INITIAL, 100);
-	l.now += 100;
-	lapic_timer_expire(&l);
-	cr_assert_eq(comes(), 0);
+	cr_assert_eq(at(l.now + 100), 0);
 	wr(TIMER, 0x40);
 	cr_assert_eq(comes(), 0);
 	cr_assert_eq(lapic_timer_due(&l), LAPIC_NEVER);
@@ -398,12 +396,8 @@ Test(lapic_full, tsc_deadline, .init = init_enabled)
 	lapic_wr_deadline(&l, 2500);
 	cr_assert_eq(lapic_timer_due(&l), 2000);
 	cr_assert_eq(lapic_rd_deadline(&l), 2500);
-	l.now = 1999;
-	lapic_timer_expire(&l);
-	cr_assert_eq(comes(), 0);
-	l.now = 2000;
-	lapic_timer_expire(&l);
-	cr_assert_eq(comes(), 0x40);
+	cr_assert_eq(at(1999), 0);
+	cr_assert_eq(at(2000), 0x40);
 	cr_assert_eq(lapic_rd_deadline(&l), 0, "disarmed");
 	/* In the past: at once. 0 disarms. Too far for the clock: never. */
 	lapic_wr_deadline(&l, 1);

@@ -115,8 +115,7 @@ Test(linux_image, every_header_field)
 		D(PAYLOAD_LENGTH, 4, UINT32_MAX, "payload_length is 0xffffffff"),
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct damage *d = &rows[i];
+	for (const struct damage *d = rows; d < rows + sizeof(rows) / sizeof(rows[0]); d++) {
 		struct image img = make(BZ_XZ);
 		uint8_t *data = img.data;
 		size_t bytes = img.bytes;

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/boot, the freestanding protocol: a good image, and every header field that is not. */
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "boot_bed.h"
 #include "tests/elf_image.h"
-#include "vmm/boot/boot.h"
-#include "vmm/vm/ram.h"
 #include "vpmu/guest/abi.h"
 
 #define RAM_BYTES (16ULL << 20)
@@ -56,84 +52,61 @@ static void good_file(struct file *f)
 	memset((uint8_t *)f + DATA_OFF, 0xda, DATA_LEN);
 }
 
-static struct image image_of(struct file *f, size_t bytes)
+static struct file f;
+
+static void init(void)
 {
-	return (struct image){.name = "test.elf", .data = (uint8_t *)f, .bytes = bytes};
+	good_file(&f);
+	boot_bed("test.elf", &f, sizeof(f), RAM_BYTES);
 }
 
-static uint8_t *map_ram(void)
-{
-	uint8_t *ram =
-		mmap(NULL, RAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+TestSuite(loader, .init = init, .fini = fini);
 
-	cr_assert_neq(ram, MAP_FAILED);
-	return ram;
+static int load(void)
+{
+	return load_by(&boot_freestanding);
 }
 
-static uint64_t read64(const uint8_t *ram, uint64_t gpa)
+static int check(void)
 {
-	uint64_t v;
-
-	memcpy(&v, ram + gpa, 8);
-	return v;
+	return boot_freestanding.check(&img, &ram, &p, err, sizeof(err));
 }
 
-/* Walk the loader's tables as the CPU would; ~0 when not mapped. */
-static uint64_t walk(const uint8_t *ram, uint64_t va)
+static uint64_t walk(uint64_t va)
 {
-	uint64_t e = read64(ram, VPMU_BOOT_PAGETABLES + (va >> 39 & 511) * 8);
-
-	if (!(e & 1))
-		return ~0ULL;
-	e = read64(ram, (e & ~0xfffULL) + (va >> 30 & 511) * 8);
-	if (!(e & 1))
-		return ~0ULL;
-	e = read64(ram, (e & ~0xfffULL) + (va >> 21 & 511) * 8);
-	if ((e & 0x87) != 0x83) /* present, writable, supervisor, large */
-		return ~0ULL;
-	return (e & ~0x1fffffULL) | (va & 0x1fffff);
+	return walk_from(VPMU_BOOT_PAGETABLES, va);
 }
 
 Test(loader, good_image)
 {
-	struct boot_params boot = {.args = "stat loop 1000", .nr_vcpus = 3};
 	struct vpmu_boot_info info;
 	struct kvm_sregs sregs;
 	struct kvm_regs regs;
-	struct file f;
-	struct image img = image_of(&f, sizeof(f));
-	uint8_t *ram = map_ram();
-	uint64_t entry = 0;
-	char err[256];
 
-	good_file(&f);
-	cr_assert_eq(boot_freestanding.load(
-			     &img,
-			     &(struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES},
-			     &boot, &entry, err, sizeof(err)),
-		     0, "%s", err);
+	p = (struct boot_params){.args = "stat loop 1000", .nr_vcpus = 3};
+	cr_assert_eq(load(), 0, "%s", err);
 	cr_assert_eq(entry, VPMU_BOOT_IMAGE + 0x10);
-	cr_assert(!memcmp(ram + VPMU_BOOT_IMAGE, (uint8_t *)&f + TEXT_OFF, TEXT_LEN));
-	cr_assert_eq(ram[VPMU_BOOT_IMAGE + TEXT_LEN], 0);
-	cr_assert(!memcmp(ram + VPMU_BOOT_IMAGE + 0x1000, (uint8_t *)&f + DATA_OFF, DATA_LEN));
-	cr_assert_eq(ram[VPMU_BOOT_IMAGE + 0x1000 + DATA_LEN], 0);
+	cr_assert(!memcmp(ram.base + VPMU_BOOT_IMAGE, (uint8_t *)&f + TEXT_OFF, TEXT_LEN));
+	cr_assert_eq(ram.base[VPMU_BOOT_IMAGE + TEXT_LEN], 0);
+	cr_assert(!memcmp(ram.base + VPMU_BOOT_IMAGE + 0x1000, (uint8_t *)&f + DATA_OFF, DATA_LEN));
+	cr_assert_eq(ram.base[VPMU_BOOT_IMAGE + 0x1000 + DATA_LEN], 0);
 
-	memcpy(&info, ram + VPMU_BOOT_INFO, sizeof(info));
+	memcpy(&info, ram.base + VPMU_BOOT_INFO, sizeof(info));
 	cr_assert_eq(info.magic, VPMU_BOOT_MAGIC);
 	cr_assert_eq(info.mem_bytes, RAM_BYTES);
 	cr_assert_eq(info.args, VPMU_BOOT_ARGS);
 	cr_assert_eq(info.nr_vcpus, 3);
 	cr_assert_eq(info.version, 2);
 	cr_assert_eq(info.high_bytes, 0);
-	cr_assert_str_eq((char *)ram + VPMU_BOOT_ARGS, "stat loop 1000");
+	cr_assert_str_eq((char *)ram.base + VPMU_BOOT_ARGS, "stat loop 1000");
 
 	for (uint64_t va = 0; va < RAM_BYTES; va += 0x1ff123)
-		cr_assert_eq(walk(ram, va), va, "0x%lx", va);
-	cr_assert_eq(walk(ram, RAM_BYTES), ~0ULL);
-	cr_assert_eq(walk(ram, 1ULL << 39), ~0ULL);
+		cr_assert_eq(walk(va), va, "0x%lx", va);
+	cr_assert_eq(walk(RAM_BYTES), ~0ULL);
+	cr_assert_eq(walk(1ULL << 39), ~0ULL);
 
 	memset(&sregs, 0xff, sizeof(sregs));
-	boot_freestanding.registers(entry, 2, &boot, &regs, &sregs);
+	boot_freestanding.registers(entry, 2, &p, &regs, &sregs);
 	cr_assert_eq(regs.rip, entry);
 	cr_assert_eq(regs.rdi, 2);
 	cr_assert_eq(regs.rsi, VPMU_BOOT_INFO);
@@ -143,51 +116,41 @@ Test(loader, good_image)
 	cr_assert_eq(sregs.cs.l, 1);
 	cr_assert_eq(sregs.ss.selector, 0x10);
 	/* The descriptors in memory match the segment registers. */
-	cr_assert_eq(read64(ram, sregs.gdt.base + 8) >> 53 & 1, sregs.cs.l);
-	cr_assert_eq(read64(ram, sregs.gdt.base + 8) >> 40 & 0xf, sregs.cs.type);
-	cr_assert_eq(read64(ram, sregs.gdt.base + 0x10) >> 40 & 0xf, sregs.ss.type);
-	cr_assert_eq(read64(ram, sregs.gdt.base + 0x18) >> 40 & 0xf, sregs.tr.type);
-	munmap(ram, RAM_BYTES);
+	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 8) >> 53 & 1, sregs.cs.l);
+	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 8) >> 40 & 0xf, sregs.cs.type);
+	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 0x10) >> 40 & 0xf, sregs.ss.type);
+	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 0x18) >> 40 & 0xf, sregs.tr.type);
 }
 
 /* RAM on both sides of the hole is mapped, the hole is not; the guest gets its place. */
 Test(loader, two_slots)
 {
-	struct boot_params boot = {.nr_vcpus = 1, .lapic = true};
 	const uint64_t gib = 1ULL << 30, end = 6 * gib;
 	struct vpmu_boot_info info;
 	struct kvm_sregs sregs = {0};
 	struct kvm_regs regs;
-	struct vmm_ram ram;
-	struct file f;
-	struct image img = image_of(&f, sizeof(f));
-	uint64_t entry = 0;
-	char err[256];
 
-	good_file(&f);
-	vm_ram_layout(5 * gib, &ram);
-	cr_assert_eq(vm_ram_map(&ram, false), 0);
-	cr_assert_eq(boot_freestanding.load(&img, &ram, &boot, &entry, err, sizeof(err)), 0, "%s",
-		     err);
+	p.lapic = true;
+	other_ram(5 * gib);
+	cr_assert_eq(load(), 0, "%s", err);
 	for (uint64_t va = 0; va < end + gib; va += 0x1ff123)
-		cr_assert_eq(walk(ram.base, va),
-			     va < 3 * gib || (va >= 4 * gib && va < end) ? va : ~0ULL, "0x%lx", va);
+		cr_assert_eq(walk(va), va < 3 * gib || (va >= 4 * gib && va < end) ? va : ~0ULL,
+			     "0x%lx", va);
 	memcpy(&info, ram.base + VPMU_BOOT_INFO, sizeof(info));
 	cr_assert_eq(info.mem_bytes, 3 * gib);
 	cr_assert_eq(info.high_base, 4 * gib);
 	cr_assert_eq(info.high_bytes, 2 * gib);
 	for (unsigned int vcpu = 0; vcpu < 2; vcpu++) {
-		boot_freestanding.registers(entry, vcpu, &boot, &regs, &sregs);
+		boot_freestanding.registers(entry, vcpu, &p, &regs, &sregs);
 		cr_assert_eq(sregs.apic_base, vcpu ? 0xfee00c00 : 0xfee00d00);
 	}
 	/* A segment in the hole, or over its edge, is not in memory. */
 	f.ph[1].p_vaddr = f.ph[1].p_paddr = 3 * gib + 0x1000;
-	cr_assert_eq(boot_freestanding.check(&img, &ram, &boot, err, sizeof(err)), -ENOEXEC);
+	cr_assert_eq(check(), -ENOEXEC);
 	f.ph[1].p_vaddr = f.ph[1].p_paddr = 3 * gib - 0x1000;
-	cr_assert_eq(boot_freestanding.check(&img, &ram, &boot, err, sizeof(err)), -ENOEXEC);
+	cr_assert_eq(check(), -ENOEXEC);
 	f.ph[1].p_vaddr = f.ph[1].p_paddr = 4 * gib;
-	cr_assert_eq(boot_freestanding.check(&img, &ram, &boot, err, sizeof(err)), 0, "%s", err);
-	vm_ram_unmap(&ram);
+	cr_assert_eq(check(), 0, "%s", err);
 }
 
 Test(loader, layout)
@@ -220,11 +183,7 @@ Test(loader, layout)
 Test(loader, find)
 {
 	const struct boot_protocol *p = NULL;
-	struct file f;
-	struct image img = image_of(&f, sizeof(f));
-	char err[256];
 
-	good_file(&f);
 	cr_assert_eq(boot_find(&img, &p, err, sizeof(err)), 0);
 	cr_assert_eq(p, &boot_freestanding);
 	f.eh.e_machine = 0;
@@ -236,8 +195,8 @@ Test(loader, find)
 	cr_assert(strstr(err, "test.elf: ") && strstr(err, "expected "), "%s", err);
 	img.bytes = sizeof(f);
 	f.eh.e_ident[0] = 'M';
-	cr_assert_eq(boot_find(&img, &p, err, sizeof(err)), -ENOEXEC);
-	cr_assert(strstr(err, "test.elf: first bytes are 4d 45 4c 46; expected "), "%s", err);
+	REFUSED(boot_find(&img, &p, err, sizeof(err)), -ENOEXEC,
+		"test.elf: first bytes are 4d 45 4c 46; expected ");
 }
 
 /* ---- corrupted headers ---- */
@@ -313,69 +272,43 @@ Test(loader, corrupted_headers)
 		PH(1, p_memsz, UINT64_MAX - VPMU_BOOT_IMAGE - 0x1000 + 1), /* sum wraps */
 		PHM(0, p_memsz, 0x1001, "p_vaddr"),			   /* overlaps data */
 	};
-	struct boot_params boot = {.nr_vcpus = 1};
-	uint8_t *ram = map_ram();
 	static const uint8_t zero[4096];
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct corrupt *r = &rows[i];
-		struct file f;
-		struct image img = image_of(&f, sizeof(f));
-		uint64_t entry = 0xdead;
-		char err[256] = "", quoted[64];
+	for (const struct corrupt *r = rows; r < rows + sizeof(rows) / sizeof(rows[0]); r++) {
 		int ret;
 
+		entry = 0xdead;
 		good_file(&f);
 		memcpy((uint8_t *)&f + r->offset, &r->value, r->bytes);
-		ret = boot_freestanding.load(
-			&img, &(struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES},
-			&boot, &entry, err, sizeof(err));
+		ret = load();
 		cr_assert_eq(ret, -ENOEXEC, "line %d: returned %d", r->line, ret);
-		snprintf(quoted, sizeof(quoted), "%s", r->named);
 		cr_assert(strstr(err, "test.elf: "), "line %d: %s", r->line, err);
-		cr_assert(strstr(err, quoted), "line %d: %s", r->line, err);
+		cr_assert(strstr(err, r->named), "line %d: %s", r->line, err);
 		cr_assert(strstr(err, "expected "), "line %d: %s", r->line, err);
 		cr_assert_null(strchr(err, '\n'), "line %d", r->line);
 		cr_assert_eq(entry, 0xdead, "line %d", r->line);
 	}
 	/* A refused image leaves RAM as it was. */
 	for (uint64_t gpa = 0; gpa < RAM_BYTES; gpa += sizeof(zero))
-		cr_assert(!memcmp(ram + gpa, zero, sizeof(zero)), "gpa 0x%lx", gpa);
-	munmap(ram, RAM_BYTES);
+		cr_assert(!memcmp(ram.base + gpa, zero, sizeof(zero)), "gpa 0x%lx", gpa);
 }
 
 Test(loader, no_segment)
 {
-	struct file f;
-	struct image img = image_of(&f, sizeof(f));
-	char err[256];
-
-	good_file(&f);
 	f.ph[0].p_type = f.ph[1].p_type = PT_NOTE;
-	cr_assert_eq(boot_freestanding.check(
-			     &img, &(struct vmm_ram){.nr = 1, .slot[0].bytes = RAM_BYTES},
-			     &(struct boot_params){.nr_vcpus = 1}, err, sizeof(err)),
-		     -ENOEXEC);
-	cr_assert(strstr(err, "PT_LOAD"), "%s", err);
+	REFUSED(check(), -ENOEXEC, "PT_LOAD");
 }
 
 /* Every prefix of the file is refused or a valid image; none is read beyond its end (asan). */
 Test(loader, truncated)
 {
-	struct file f;
-	char err[256];
-
-	good_file(&f);
 	for (size_t n = 0; n < sizeof(f); n += n < 0x200 ? 1 : 0x33) {
 		uint8_t *copy = malloc(n ? n : 1);
-		struct image img = {.name = "cut.elf", .data = copy, .bytes = n};
-		int ret;
 
+		img = (struct image){.name = "cut.elf", .data = copy, .bytes = n};
 		memcpy(copy, &f, n);
-		ret = boot_freestanding.check(
-			&img, &(struct vmm_ram){.nr = 1, .slot[0].bytes = RAM_BYTES},
-			&(struct boot_params){.nr_vcpus = 1}, err, sizeof(err));
-		cr_assert_eq(ret, n >= DATA_OFF + DATA_LEN ? 0 : -ENOEXEC, "%zu bytes: %s", n, err);
+		cr_assert_eq(check(), n >= DATA_OFF + DATA_LEN ? 0 : -ENOEXEC, "%zu bytes: %s", n,
+			     err);
 		free(copy);
 	}
 }
@@ -388,45 +321,26 @@ Test(loader, ram_and_args)
 					   3ULL << 20,
 					   (64ULL << 30) + (2ULL << 20),
 					   UINT64_MAX};
-	struct boot_params boot = {.nr_vcpus = 1};
 	char args[VPMU_BOOT_ARGS_MAX + 2];
-	struct file f;
-	struct image img = image_of(&f, sizeof(f));
-	uint8_t *ram = map_ram();
-	uint64_t entry;
-	char err[256];
+	const struct vmm_ram good = ram;
 
-	good_file(&f);
-	for (size_t i = 0; i < sizeof(bad_ram) / sizeof(bad_ram[0]); i++)
-		cr_assert_eq(boot_freestanding.load(&img,
-						    &(struct vmm_ram){.base = ram,
-								      .nr = 1,
-								      .slot[0].bytes = bad_ram[i]},
-						    &boot, &entry, err, sizeof(err)),
-			     -EINVAL);
+	for (size_t i = 0; i < sizeof(bad_ram) / sizeof(bad_ram[0]); i++) {
+		ram = (struct vmm_ram){.base = good.base, .nr = 1, .slot[0].bytes = bad_ram[i]};
+		cr_assert_eq(load(), -EINVAL);
+	}
+	ram = good;
 	memset(args, 'a', sizeof(args));
 	args[VPMU_BOOT_ARGS_MAX + 1] = 0;
-	boot.args = args;
-	cr_assert_eq(boot_freestanding.load(
-			     &img,
-			     &(struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES},
-			     &boot, &entry, err, sizeof(err)),
-		     -EINVAL);
+	p.args = args;
+	cr_assert_eq(load(), -EINVAL);
 	args[VPMU_BOOT_ARGS_MAX] = 0;
-	cr_assert_eq(boot_freestanding.load(
-			     &img,
-			     &(struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES},
-			     &boot, &entry, err, sizeof(err)),
-		     0, "%s", err);
-	cr_assert_str_eq((char *)ram + VPMU_BOOT_ARGS, args);
-	munmap(ram, RAM_BYTES);
+	cr_assert_eq(load(), 0, "%s", err);
+	cr_assert_str_eq((char *)ram.base + VPMU_BOOT_ARGS, args);
 }
 
 Test(loader, files)
 {
 	char path[] = "/tmp/vpmu-loader-XXXXXX", fifo[64];
-	struct image img;
-	char err[256];
 	int fd = mkstemp(path);
 
 	cr_assert_geq(fd, 0);
@@ -435,10 +349,7 @@ Test(loader, files)
 	cr_assert_eq(image_read(path, &img, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(img.bytes, 3);
 	cr_assert_str_eq(img.name, path);
-	cr_assert_eq(boot_freestanding.check(
-			     &img, &(struct vmm_ram){.nr = 1, .slot[0].bytes = RAM_BYTES},
-			     &(struct boot_params){.nr_vcpus = 1}, err, sizeof(err)),
-		     -ENOEXEC);
+	cr_assert_eq(check(), -ENOEXEC);
 	image_free(&img);
 	cr_assert_eq(ftruncate(fd, (off_t)BOOT_FILE_MAX + 1), 0);
 	cr_assert_eq(image_read(path, &img, err, sizeof(err)), -EFBIG);

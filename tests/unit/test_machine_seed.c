@@ -11,15 +11,9 @@ TestSuite(machine_seed, .init = snapshot_setup, .fini = snapshot_teardown);
 /* Boot VM @name, and remove it. @seed is what its kernel finds. */
 static void boot(const char *name, uint8_t seed[SEED_BYTES])
 {
-	struct machine_vm *vm;
-	char option[300], err[400];
 	const uint8_t *node;
 
-	snprintf(option, sizeof(option), "name=%s,memory=64M,engine=emulator,pmu=amd-v2,kernel=%s",
-		 name, image_path);
-	cr_assert_eq(config_vm_option(&config, option, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(machine_vm_add(machine, &config.vms[config.nr_vms - 1], &vm, err, sizeof(err)),
-		     0, "%s", err);
+	make_vm("name=%s,memory=64M,engine=emulator,pmu=amd-v2,kernel=%s", name, image_path);
 	node = vm->vm->ram.base + LINUX_RNG_SEED;
 	cr_assert_eq(get_u32(node + LINUX_SETUP_DATA_TYPE), LINUX_SETUP_RNG_SEED);
 	memcpy(seed, node + LINUX_SETUP_DATA_DATA, SEED_BYTES);

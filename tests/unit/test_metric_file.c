@@ -11,26 +11,32 @@
 
 #include "cli/metric/metric.h"
 
-static int add(struct metric_set *set, const char *text, char err[600])
+static struct metric_set set;
+static char err[600];
+
+static void fini(void)
+{
+	metric_set_free(&set);
+}
+
+TestSuite(metric_file, .fini = fini);
+
+static int add(const char *text)
 {
 	err[0] = '\0';
-	return metric_set_text(set, "f.metrics", text, strlen(text), err, 600);
+	return metric_set_text(&set, "f.metrics", text, strlen(text), err, sizeof(err));
 }
 
 Test(metric_file, what_a_file_says)
 {
-	struct metric_set set = {0};
 	const struct metric *m;
-	char err[600];
 
-	cr_assert_eq(add(&set,
-			 "# a comment\r\n\n"
+	cr_assert_eq(add("# a comment\r\n\n"
 			 "[ipc]\n"
 			 "description = Instructions = many; per cycle # too\n"
 			 "\tformula=instructions:u / cycles:u\r\n"
 			 "unit   =   insn per cycle  \n"
-			 "[loads_2]\nformula = loads\ndescription = L",
-			 err),
+			 "[loads_2]\nformula = loads\ndescription = L"),
 		     0, "%s", err);
 	cr_assert_eq(set.nr, 2);
 	m = metric_set_find(&set, "ipc", 3);
@@ -47,26 +53,19 @@ Test(metric_file, what_a_file_says)
 	cr_expect_null(metric_set_find(&set, "ipc2", 4));
 	metric_set_free(&set);
 	cr_expect_eq(set.nr, 0);
-	metric_set_free(&set);
 }
 
 Test(metric_file, the_first_of_a_name_counts)
 {
-	struct metric_set set = {0};
-	char err[600];
-
-	cr_assert_eq(add(&set, "[m]\ndescription = one\nformula = cycles\n", err), 0);
-	cr_assert_eq(add(&set,
-			 "[m]\ndescription = two\nformula = loads\n"
-			 "[n]\ndescription = three\nformula = loads\n",
-			 err),
+	cr_assert_eq(add("[m]\ndescription = one\nformula = cycles\n"), 0);
+	cr_assert_eq(add("[m]\ndescription = two\nformula = loads\n"
+			 "[n]\ndescription = three\nformula = loads\n"),
 		     0);
 	cr_expect_eq(set.nr, 2);
 	cr_expect_str_eq(metric_set_find(&set, "m", 1)->description, "one");
 	/* Metrics that are not added have to be right all the same. */
-	cr_expect_eq(add(&set, "[m]\nformula = loads\n", err), -EINVAL);
+	cr_expect_eq(add("[m]\nformula = loads\n"), -EINVAL);
 	cr_expect_eq(set.nr, 2);
-	metric_set_free(&set);
 }
 
 Test(metric_file, refused)
@@ -108,13 +107,10 @@ Test(metric_file, refused)
 		 "[a]\ndescription = x\nformula = cycles\n[a]\ndescription = x\nformula = cycles\n",
 		 "f.metrics:4: [a] is given twice"},
 	};
-	char err[600];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct metric_set set = {0};
 
-		cr_expect_eq(add(&set, cases[i].text, err), cases[i].ret, "line %d: %s",
-			     cases[i].line, err);
+		cr_expect_eq(add(cases[i].text), cases[i].ret, "line %d: %s", cases[i].line, err);
 		cr_expect(strstr(err, cases[i].says), "line %d: %s", cases[i].line, err);
 		cr_expect(set.nr == 0 && !set.metric, "line %d", cases[i].line);
 	}
@@ -123,24 +119,22 @@ Test(metric_file, refused)
 Test(metric_file, bounds)
 {
 	static char text[METRIC_FILE_MAX + 100];
-	struct metric_set set = {0};
-	char err[600];
 	size_t n = 0;
 
 	/* The longest line, and one byte more. */
 	n = (size_t)sprintf(text, "[a]\nformula = cycles\ndescription = ");
 	memset(text + n, 'x', METRIC_LINE_MAX - strlen("description = "));
-	cr_expect_eq(add(&set, text, err), 0, "%s", err);
+	cr_expect_eq(add(text), 0, "%s", err);
 	strcat(text, "y");
-	cr_expect_eq(add(&set, text, err), -EINVAL);
+	cr_expect_eq(add(text), -EINVAL);
 	cr_expect(strstr(err, "f.metrics:3: line of 1001 bytes"), "%s", err);
 	metric_set_free(&set);
 
 	memset(text, '\n', METRIC_FILE_MAX + 1);
 	text[METRIC_FILE_MAX + 1] = '\0';
-	cr_expect_eq(add(&set, text, err), -E2BIG);
+	cr_expect_eq(add(text), -E2BIG);
 	text[METRIC_FILE_MAX] = '\0';
-	cr_expect_eq(add(&set, text, err), 0);
+	cr_expect_eq(add(text), 0);
 
 	cr_expect_eq(metric_set_text(&set, "f", "[a]\nunit = x\0y\n", 15, err, 600), -EINVAL);
 	cr_expect(strstr(err, "f:2: bytes that are not text"), "%s", err);
@@ -148,15 +142,14 @@ Test(metric_file, bounds)
 	n = 0;
 	for (int i = 0; i < METRIC_COUNT_MAX / 2; i++)
 		n += (size_t)sprintf(text + n, "[m%d]\ndescription=x\nformula=cycles\n", i);
-	cr_expect_eq(add(&set, text, err), 0, "%s", err);
+	cr_expect_eq(add(text), 0, "%s", err);
 	n = 0;
 	for (int i = 0; i < METRIC_COUNT_MAX / 2; i++)
 		n += (size_t)sprintf(text + n, "[n%d]\ndescription=x\nformula=cycles\n", i);
-	cr_expect_eq(add(&set, text, err), 0, "%s", err);
+	cr_expect_eq(add(text), 0, "%s", err);
 	cr_expect_eq(set.nr, METRIC_COUNT_MAX);
-	cr_expect_eq(add(&set, "[x]\ndescription=x\nformula=cycles\n", err), -E2BIG);
+	cr_expect_eq(add("[x]\ndescription=x\nformula=cycles\n"), -E2BIG);
 	cr_expect_eq(set.nr, METRIC_COUNT_MAX);
-	metric_set_free(&set);
 }
 
 static void count(const char *line, void *arg)
@@ -183,7 +176,6 @@ Test(metric_file, folders)
 {
 	static const char good[] = "[%s]\ndescription=from %s\nformula=cycles\n";
 	char folder[] = "/tmp/test_metric_XXXXXX", text[100], path[300], said[2000] = "";
-	struct metric_set set = {0};
 
 	cr_assert(mkdtemp(folder));
 	snprintf(text, sizeof(text), good, "one", "b");
@@ -236,7 +228,6 @@ Test(metric_file, shipped)
 					    "preemption-rate"};
 	const size_t nr = sizeof(names) / sizeof(names[0]);
 	char said[2000] = "", folder[4096], *slash;
-	struct metric_set set = {0};
 	ssize_t n = readlink("/proc/self/exe", folder, sizeof(folder) - 40);
 
 	cr_assert(n > 0);
@@ -248,5 +239,4 @@ Test(metric_file, shipped)
 	cr_expect_eq(set.nr, nr, "%zu metrics", set.nr);
 	for (size_t i = 0; i < nr; i++)
 		cr_expect(metric_set_find(&set, names[i], strlen(names[i])), "%s", names[i]);
-	metric_set_free(&set);
 }

@@ -29,8 +29,7 @@ Test(perf_alarm, each_alarm_comes_once_and_in_time)
 {
 	enum { ALARMS = 1000 / SLOWER };
 
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 1000);
+	begin_alarm(INSTRUCTIONS, 1000);
 	cr_expect_eq(run_guest(&b, ALARMS * 1000), ALARMS);
 	cr_expect_eq(b.alarm.fired, ALARMS);
 	cr_expect_leq(b.alarm.latest, 2);
@@ -47,8 +46,7 @@ Test(perf_alarm, a_far_alarm_is_armed_when_it_is_near)
 	struct fake_event *e;
 	uint64_t never;
 
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, (1ULL << 41) + 1000);
+	begin_alarm(INSTRUCTIONS, (1ULL << 41) + 1000);
 	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
 	never = e->period;
 	cr_assert_gt(never, 1ULL << 60);
@@ -71,8 +69,7 @@ Test(perf_alarm, a_far_alarm_comes_after_multiplexing)
 	struct vpmu_consumer more[5];
 	unsigned int turns = 0;
 
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, (1ULL << 42) + 100500);
+	begin_alarm(INSTRUCTIONS, (1ULL << 42) + 100500);
 	for (unsigned int i = 0; i < 5; i++)
 		cr_assert(!vpmu_consumer_add(&more[i], b.k.vm, fake_raw(0x10 + i), b.k.pcpu));
 	for (unsigned int i = 0; i < 50; i++) {
@@ -101,17 +98,13 @@ Test(perf_alarm, a_far_alarm_comes_after_multiplexing)
 /* The kernel takes no short period: alarms are late, and none is lost. */
 Test(perf_alarm, a_period_that_the_kernel_refuses)
 {
-	struct bed b;
-
 	fake_start(4, false);
 	fake.least_period = 128;
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 100);
+	begin_alarm(INSTRUCTIONS, 100);
 	cr_expect_geq(run_guest(&b, 100000), 100000 / 230);
 	cr_expect_eq(counted(&b), 100000);
 	cr_expect_eq(b.alarm.fired, 1000);
 	cr_expect_leq(b.alarm.latest, 130, "%lu late", b.alarm.latest);
-	end(&b);
 }
 
 /* A guest that samples, and two sessions of the operator, share one event. */
@@ -121,8 +114,7 @@ Test(perf_alarm, one_event_for_all)
 	struct vpmu_value v;
 	unsigned int opens;
 
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 500);
+	begin_alarm(INSTRUCTIONS, 500);
 	opens = fake.opens;
 	for (int i = 0; i < 2; i++)
 		cr_assert(!vpmu_consumer_add(&operators[i], i ? vpmu_host_root(b.k.host) : b.k.vm,
@@ -144,8 +136,7 @@ Test(perf_alarm, an_unbound_event_is_not_armed)
 {
 	struct fake_event *e;
 
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 1000);
+	begin_alarm(INSTRUCTIONS, 1000);
 	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
 	cr_assert_eq(e->period, 1000);
 	vpmu_alarm_clear(&b.alarm.a, b.k.pcpu);
@@ -162,8 +153,7 @@ Test(perf_alarm, a_pmu_that_cannot_interrupt)
 	struct fake_event *e;
 
 	fake.no_interrupt = true;
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, CYCLES, 1000);
+	begin_alarm(CYCLES, 1000);
 	e = event_of(PERF_COUNT_HW_CPU_CYCLES);
 	cr_assert(e && !e->attr.sample_period);
 	cr_expect_eq(run_guest(&b, 5500), 0);
@@ -175,8 +165,7 @@ Test(perf_alarm, a_pmu_that_cannot_interrupt)
 Test(perf_alarm, two_kinds_of_core)
 {
 	fake.kinds = 2;
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 1000);
+	begin_alarm(INSTRUCTIONS, 1000);
 	for (unsigned int i = 0; i < 100; i++) {
 		fake.core = i & 1;
 		run_guest(&b, 700);
@@ -188,7 +177,7 @@ Test(perf_alarm, two_kinds_of_core)
 
 /* ---- throttling ---- */
 
-static void throttled_for(struct bed *b, bool on, uint64_t ns)
+static void throttled_for(bool on, uint64_t ns)
 {
 	fake_throttle(event_of(PERF_COUNT_HW_INSTRUCTIONS), on);
 	guest_ticks += 2 * ns;
@@ -200,88 +189,62 @@ static void throttled_for(struct bed *b, bool on, uint64_t ns)
 static void stopped_time(bool rdpmc)
 {
 	struct vpmu_value v, w;
-	struct bed b;
 
 	fake_start(4, false);
 	fake.rdpmc = rdpmc;
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 1000);
+	begin_alarm(INSTRUCTIONS, 1000);
 	run_guest(&b, 10000);
 	v = value(&b);
 	cr_expect(v.count == 10000 && v.running_ns == v.enabled_ns && !v.partial);
-	throttled_for(&b, true, 5 * MS);
+	throttled_for(true, 5 * MS);
 	/* It is stopped, and begins again behind the reading. */
 	v = value(&b);
 	cr_expect_eq(v.count, 10000);
-	cr_expect(about(v.enabled_ns, 15 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(v, 15 * MS, 10 * MS);
 	cr_expect(about(vpmu_value_scaled(&v), 15000));
 	fake_run(3 * MS);
-	throttled_for(&b, false, 2 * MS);
+	throttled_for(false, 2 * MS);
 	w = value(&b);
 	cr_expect(w.count == 12000 && w.running_ns >= v.running_ns);
-	cr_expect(about(w.enabled_ns, 20 * MS) && about(w.running_ns, 12 * MS), "%lu of %lu",
-		  w.running_ns, w.enabled_ns);
+	TIMES_ARE(w, 20 * MS, 12 * MS);
 	/* Both ends between two readings, twice. */
 	for (int i = 0; i < 2; i++) {
-		throttled_for(&b, true, 3 * MS);
-		throttled_for(&b, false, 1 * MS);
+		throttled_for(true, 3 * MS);
+		throttled_for(false, 1 * MS);
 	}
 	w = value(&b);
 	cr_expect_eq(w.count, 14000);
-	cr_expect(about(w.enabled_ns, 28 * MS) && about(w.running_ns, 14 * MS), "%lu of %lu",
-		  w.running_ns, w.enabled_ns);
-	end(&b);
+	TIMES_ARE(w, 28 * MS, 14 * MS);
 }
 
-Test(perf_alarm, throttled_time_is_a_gap)
-{
-	stopped_time(false);
-}
-
-Test(perf_alarm, throttled_time_is_a_gap_by_rdpmc)
-{
-	stopped_time(true);
-}
+TEST_BOTH(perf_alarm, stopped_time, throttled_time_is_a_gap, throttled_time_is_a_gap_by_rdpmc)
 
 /* While the clock is held, too. */
 Test(perf_alarm, throttled_while_an_exit_is_answered)
 {
-	struct vpmu_value v;
-
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 1000);
+	begin_alarm(INSTRUCTIONS, 1000);
 	run_guest(&b, 10000);
 	vpmu_hostpmu_perf_hold(&b.k.p, true);
 	value(&b);
-	throttled_for(&b, true, 5 * MS);
+	throttled_for(true, 5 * MS);
 	value(&b);
-	throttled_for(&b, false, 0);
+	throttled_for(false, 0);
 	vpmu_hostpmu_perf_hold(&b.k.p, false);
-	v = value(&b);
-	cr_expect(about(v.enabled_ns, 15 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(value(&b), 15 * MS, 10 * MS);
 }
 
 /* A thread without a CPU loses nothing by it. */
 Test(perf_alarm, throttled_while_the_thread_sleeps)
 {
-	struct vpmu_value v;
-
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 1000);
+	begin_alarm(INSTRUCTIONS, 1000);
 	run_guest(&b, 10000);
 	value(&b);
-	throttled_for(&b, true, 1 * MS);
+	throttled_for(true, 1 * MS);
 	fake_sleep(900 * MS);
-	throttled_for(&b, false, 0);
-	v = value(&b);
-	cr_expect(about(v.enabled_ns, 11 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	throttled_for(false, 0);
+	TIMES_ARE(value(&b), 11 * MS, 10 * MS);
 	run_guest(&b, 10000);
-	v = value(&b);
-	cr_expect(about(v.enabled_ns, 21 * MS) && about(v.running_ns, 20 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(value(&b), 21 * MS, 20 * MS);
 }
 
 /* Records that were overwritten before any read: no count is claimed. The same
@@ -292,8 +255,7 @@ Test(perf_alarm, throttle_records_that_are_lost)
 	struct fake_event *e;
 	struct vpmu_value v;
 
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 1000000);
+	begin_alarm(INSTRUCTIONS, 1000000);
 	run_guest(&b, 10000);
 	value(&b);
 	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
@@ -302,10 +264,9 @@ Test(perf_alarm, throttle_records_that_are_lost)
 	run_guest(&b, 5000);
 	v = value(&b);
 	cr_expect_eq(v.count, 15000);
-	cr_expect(about(v.enabled_ns, 15 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(v, 15 * MS, 10 * MS);
 	run_guest(&b, 5000);
-	throttled_for(&b, false, 0);
+	throttled_for(false, 0);
 	v = value(&b);
 	cr_expect(about(v.running_ns, 10 * MS), "%lu", v.running_ns);
 	/* A record that no kernel writes ends nothing. */
@@ -314,17 +275,14 @@ Test(perf_alarm, throttle_records_that_are_lost)
 	v = value(&b);
 	cr_expect(about(v.running_ns, 10 * MS), "%lu", v.running_ns);
 	run_guest(&b, 5000);
-	v = value(&b);
-	cr_expect(about(v.enabled_ns, 30 * MS) && about(v.running_ns, 15 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(value(&b), 30 * MS, 15 * MS);
 }
 
 /* Without memory for rings all else works. */
 Test(perf_alarm, no_ring)
 {
 	fake.no_ring = true;
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 1000);
+	begin_alarm(INSTRUCTIONS, 1000);
 	cr_expect_eq(run_guest(&b, 10000), 10);
 	cr_expect_eq(counted(&b), 10000);
 }
@@ -336,8 +294,7 @@ Test(perf_alarm, throttled_on_the_second_kind_of_core)
 
 	fake.kinds = 2;
 	fake.core = 1;
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
-	set_alarm(&b, INSTRUCTIONS, 1000);
+	begin_alarm(INSTRUCTIONS, 1000);
 	run_guest(&b, 10000);
 	value(&b);
 	fake_for_each(e) if (e->used && e->attr.type == PERF_TYPE_HARDWARE && fake_kind(&e->attr))
@@ -345,8 +302,7 @@ Test(perf_alarm, throttled_on_the_second_kind_of_core)
 	run_guest(&b, 5000);
 	v = value(&b);
 	cr_expect_eq(v.count, 10000);
-	cr_expect(about(v.enabled_ns, 15 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(v, 15 * MS, 10 * MS);
 }
 
 /* ---- counts by the TSC ---- */
@@ -354,9 +310,8 @@ Test(perf_alarm, throttled_on_the_second_kind_of_core)
 Test(perf_alarm, a_timer_of_the_thread)
 {
 	fake_start(0, false);
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks, .arg = &guest_ticks});
 	/* 2 ticks are 1 ns: 1,000,000 are 500 us. */
-	set_alarm(&b, REF_CYCLES, 1000000);
+	begin_alarm(REF_CYCLES, 1000000);
 	cr_expect(fake.timer[0].used && fake.timer[0].tid == gettid_());
 	cr_expect_eq(fake.timer[0].sig, SIGNAL);
 	cr_expect_eq(run_guest(&b, 100000), 200);
@@ -377,8 +332,6 @@ Test(perf_alarm, a_timer_of_the_thread)
  * after that has passed, for the rest of the distance, and may be late, but not lost. */
 static void timer_fails(bool made)
 {
-	struct bed b;
-
 	fake_start(0, false);
 	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks, .arg = &guest_ticks});
 	if (made) {
@@ -412,18 +365,9 @@ static void timer_fails(bool made)
 	fake.no_timer = 0;
 	vpmu_pcpu_tick(b.k.pcpu);
 	cr_expect_eq(run_guest(&b, 10000), 0);
-	end(&b);
 }
 
-Test(perf_alarm, no_timer_for_a_while)
-{
-	timer_fails(false);
-}
-
-Test(perf_alarm, a_timer_that_cannot_be_set)
-{
-	timer_fails(true);
-}
+TEST_BOTH(perf_alarm, timer_fails, no_timer_for_a_while, a_timer_that_cannot_be_set)
 
 /* A guest cannot make the host do nothing else. */
 Test(perf_alarm, a_timer_is_not_set_too_near)
@@ -431,8 +375,7 @@ Test(perf_alarm, a_timer_is_not_set_too_near)
 	unsigned int exits;
 
 	fake_start(0, false);
-	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks, .arg = &guest_ticks});
-	set_alarm(&b, REF_CYCLES, 1);
+	begin_alarm(REF_CYCLES, 1);
 	exits = run_guest(&b, 10000);
 	cr_expect_leq(exits, 10000 * 1000 / VPMU_PERF_ALARM_MIN_NS);
 	cr_expect_gt(exits, 100);

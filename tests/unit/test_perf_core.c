@@ -46,14 +46,12 @@ Test(perf_core, the_clock_stands_still_while_it_is_held)
 	fake.held = fake.gp; /* no counter for us */
 	fake_run(10 * MS);
 	v = read_now(&b, c);
-	cr_expect(about(v.enabled_ns, 30 * MS) && about(v.running_ns, 20 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(v, 30 * MS, 20 * MS);
 	fake.held = 0;
 	vpmu_hostpmu_perf_hold(&b.k.p, false);
 	fake_run(10 * MS);
 	v = read_now(&b, c);
-	cr_expect(about(v.enabled_ns, 40 * MS) && about(v.running_ns, 30 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(v, 40 * MS, 30 * MS);
 }
 
 Test(perf_core, turns_with_others_are_seen_as_gaps)
@@ -72,8 +70,7 @@ Test(perf_core, turns_with_others_are_seen_as_gaps)
 	fake_run(10 * MS);
 	v = read_now(&b, branches);
 	cr_expect_eq(v.count, 15000);
-	cr_expect(about(v.enabled_ns, 20 * MS) && about(v.running_ns, 15 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(v, 20 * MS, 15 * MS);
 	cr_expect(about(vpmu_value_scaled(&v), 20000));
 	/* both or none: cycles have a counter of their own, and count no longer than branches */
 	w = read_now(&b, cycles);
@@ -105,8 +102,7 @@ Test(perf_core, gaps_in_the_page)
 	fake_run(10 * MS);
 	v = read_now(&b, c);
 	cr_expect_eq(fake.reads, reads, "by rdpmc");
-	cr_expect(about(v.enabled_ns, 20 * MS) && about(v.running_ns, 15 * MS), "%lu of %lu",
-		  v.running_ns, v.enabled_ns);
+	TIMES_ARE(v, 20 * MS, 15 * MS);
 }
 
 /* ---- counters that are lost --------------------------------------------------------------- */
@@ -117,7 +113,6 @@ static void lose_and_get_back(bool rdpmc)
 	struct vpmu_consumer *c;
 	struct vpmu_value v, lost;
 	unsigned int tries;
-	struct bed b;
 
 	fake_start(2, false);
 	fake.rdpmc = rdpmc;
@@ -159,18 +154,10 @@ static void lose_and_get_back(bool rdpmc)
 	fake_run(10 * MS);
 	v = read_now(&b, c);
 	cr_expect(v.count == lost.count + 10000 && about(v.running_ns, lost.running_ns + 10 * MS));
-	end(&b);
 }
 
-Test(perf_core, a_pinned_event_in_error_state)
-{
-	lose_and_get_back(false);
-}
-
-Test(perf_core, a_pinned_event_in_error_state_with_a_page)
-{
-	lose_and_get_back(true);
-}
+TEST_BOTH(perf_core, lose_and_get_back, a_pinned_event_in_error_state,
+	  a_pinned_event_in_error_state_with_a_page)
 
 /* The NMI watchdog, or another tool's pinned event, takes a counter that the group needs. */
 Test(perf_core, a_group_that_fits_no_longer_gives_up_one)
@@ -325,7 +312,6 @@ static void constraint(bool arm)
 {
 	struct vpmu_consumer *good[2], *first[2];
 	struct vpmu_value v, w;
-	struct bed b;
 
 	fake_start(4, true);
 	fake.arm = arm;
@@ -349,7 +335,6 @@ static void constraint(bool arm)
 	cr_expect(v.running_ns + w.running_ns <= v.enabled_ns + 1 * MS,
 		  "%lu and %lu of %lu cannot be true", v.running_ns, w.running_ns, v.enabled_ns);
 	cr_expect(v.supported && w.supported && v.count + w.count > 500000);
-	end(&b);
 }
 
 Test(perf_core, a_constraint_harms_nobody_else)
@@ -416,15 +401,7 @@ static void capacity(bool arm)
 	cr_expect_eq(fake.open_fds, 0);
 }
 
-Test(perf_core, asking_takes_no_counters)
-{
-	capacity(false);
-}
-
-Test(perf_core, asking_an_arm_pmu)
-{
-	capacity(true);
-}
+TEST_BOTH(perf_core, capacity, asking_takes_no_counters, asking_an_arm_pmu)
 
 /* ---- what passes -------------------------------------------------------------------------- */
 
@@ -464,15 +441,8 @@ static void limit_is_raised(bool other)
 	cr_expect_eq(fake.emu_limit, 20);
 }
 
-Test(perf_core, the_limit_of_files_is_raised)
-{
-	limit_is_raised(false);
-}
-
-Test(perf_core, the_limit_of_files_is_raised_by_another_thread)
-{
-	limit_is_raised(true);
-}
+TEST_BOTH(perf_core, limit_is_raised, the_limit_of_files_is_raised,
+	  the_limit_of_files_is_raised_by_another_thread)
 
 Test(perf_core, rights_that_are_given_later)
 {

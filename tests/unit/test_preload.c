@@ -6,73 +6,69 @@
  */
 #include "tests/unit/preload_bed.h"
 
+TestSuite(preload_fds, .fini = bed_fini);
+TestSuite(preload_cpuid, .fini = bed_fini);
+TestSuite(preload_refused, .fini = bed_fini);
+TestSuite(preload_filter, .fini = bed_fini);
+
 /* ---- descriptors ---- */
 
 Test(preload_fds, vm_and_vcpu_go_in_either_order)
 {
-	struct bed b;
 	int vcpu;
 
-	bed_on(&b, "pmu=intel-v2");
-	bed_end(&b);
-	bed_on(&b, "pmu=amd-core");
+	bed_on("pmu=intel-v2");
+	bed_end();
+	bed_on("pmu=amd-core");
 	vcpu = b.vcpu;
 	cr_assert(!vmm_close(b.vm));
 	b.vm = b.vcpu = -1;
 	cr_assert(!vmm_close(vcpu));
-	bed_end(&b);
 }
 
 Test(preload_fds, number_is_used_again)
 {
-	struct bed b;
 	void *obj;
 	int fd;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	fd = b.vcpu;
 	cr_assert(!vmm_close(fd));
 	cr_assert_eq(fds_get(fd, &obj), FDS_NONE);
 	/* Another kind of file under the number is left alone. */
 	b.vcpu = fake_new(FAKE_DEV, NULL);
 	cr_assert_eq(b.vcpu, fd);
-	cr_assert_eq(call_ioctl(fd, KVM_RUN, NULL), -1);
-	cr_assert_eq(errno, ENOTTY);
+	CALL_FAILS(fd, KVM_RUN, NULL, ENOTTY);
 	vmm_close(fd);
 	/* and another vCPU is one. */
-	bed_vcpu(&b, call_ioctl);
+	bed_vcpu(call_ioctl);
 	cr_assert_eq(b.vcpu, fd);
 	cr_assert_eq(fds_get(fd, &obj), FDS_VCPU);
 	fds_put(fd);
-	bed_end(&b);
 }
 
 static bool counts(int vcpu)
 {
-	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = 0xc1, .data = 1, .why = FILTER});
+	EXITS(WRMSR(0xc1, 1));
 	return !call_ioctl(vcpu, KVM_RUN, NULL) && fake.runs == 2 && !fake.entered.msr.error;
 }
 
 /* vCPUs go on without their VM's descriptor, and so does their PMU. */
 Test(preload_fds, vm_is_closed_while_its_vcpu_runs)
 {
-	struct bed b;
-
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	cr_assert(!vmm_close(b.vm));
 	b.vm = -1;
 	cr_expect(counts(b.vcpu));
 	cr_expect(!call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
-	bed_end(&b);
 }
 
 Test(preload_fds, duplicates_are_followed)
 {
 	struct kvm_userspace_memory_region m = {.memory_size = RAM_BYTES};
 	int vm, vcpu;
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	vm = vmm_dup(b.vm);
 	vcpu = vmm_dup(b.vcpu);
 	cr_expect(counts(vcpu) && counts(b.vcpu));
@@ -91,15 +87,13 @@ Test(preload_fds, duplicates_are_followed)
 	sys_close(b.vm);
 	b.vm = vm;
 	b.vcpu = vcpu;
-	bed_end(&b);
 }
 
 Test(preload_fds, close_range)
 {
-	struct bed b;
 	void *obj;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	cr_expect(b.vcpu > b.vm);
 	vmm_close_range((unsigned int)b.vcpu, ~0u);
 	cr_expect_eq(fds_get(b.vcpu, &obj), FDS_NONE);
@@ -108,24 +102,23 @@ Test(preload_fds, close_range)
 	vmm_close_range(0, (unsigned int)b.vm);
 	cr_expect_eq(fake_open_fds(), 0);
 	b.vm = b.vcpu = -1;
-	bed_end(&b);
 }
 
 /* Raw system calls are not seen: KVM hands the number out again, for another kind
  * of object. */
 Test(preload_fds, number_is_used_again_after_an_unseen_close)
 {
-	struct bed b;
 	void *obj;
 	int vm;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	sys_close(b.vcpu);
 	vm = call_ioctl(b.dev, KVM_CREATE_VM, NULL);
 	cr_assert_eq(vm, b.vcpu);
 	cr_assert_eq(fds_get(vm, &obj), FDS_VM);
 	cr_assert_eq(((struct vm *)obj)->fd, vm);
 	fds_put(vm);
+	b.dev = 0; /* the library keeps the vCPU for good */
 }
 
 Test(preload_fds, a_call_under_way_keeps_the_object)
@@ -197,46 +190,35 @@ Test(preload_fds, kind_and_object_belong_together)
 Test(preload_cpuid, vmm_sees_words_and_the_guest_its_model)
 {
 	const struct fake_state *s;
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2\ngp=4");
-	cr_assert_eq(bed_leaf(&b, 0xa)->eax, 2 | WORDS_GP << 8 | 48 << 16);
-	cr_assert_eq(bed_leaf(&b, 0xa)->edx, WORDS_FIXED | 48 << 5);
+	bed_on("pmu=intel-v2\ngp=4");
+	cr_assert_eq(bed_leaf(0xa)->eax, 2 | WORDS_GP << 8 | 48 << 16);
+	cr_assert_eq(bed_leaf(0xa)->edx, WORDS_FIXED | 48 << 5);
 	s = &fake.fd[b.vcpu]->s;
 	for (unsigned int i = 0; i < s->leaves; i++)
 		if (s->leaf[i].function == 0xa)
 			cr_expect_eq(s->leaf[i].eax & 0xffff, 2 | 4 << 8);
 		else if (s->leaf[i].function == 0x40000000)
 			cr_expect_eq(s->leaf[i].ebx, 7);
-	bed_end(&b);
 }
 
 Test(preload_cpuid, amd_gets_core_counters)
 {
-	struct bed b;
-
-	bed_on(&b, "pmu=amd-core");
-	cr_assert(bed_leaf(&b, 0x80000001)->ecx & 1u << 23);
+	bed_on("pmu=amd-core");
+	cr_assert(bed_leaf(0x80000001)->ecx & 1u << 23);
 	for (unsigned int i = 0; i < fake.fd[b.vcpu]->s.leaves; i++)
 		if (fake.fd[b.vcpu]->s.leaf[i].function == 0xa)
 			cr_expect_eq(fake.fd[b.vcpu]->s.leaf[i].eax, 0);
-	bed_end(&b);
 }
 
 Test(preload_cpuid, errors_are_kvms)
 {
-	struct bed b;
-
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	b.cpuid.head.nent = 100000;
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid), -1);
-	cr_assert_eq(errno, E2BIG);
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_CPUID2, NULL), -1);
-	cr_assert_eq(errno, EFAULT);
+	CALL_FAILS(b.vcpu, KVM_SET_CPUID2, &b.cpuid, E2BIG);
+	CALL_FAILS(b.vcpu, KVM_SET_CPUID2, NULL, EFAULT);
 	b.cpuid.head.nent = 1;
-	cr_assert_eq(call_ioctl(b.dev, KVM_GET_SUPPORTED_CPUID, &b.cpuid), -1);
-	cr_assert_eq(errno, E2BIG);
-	bed_end(&b);
+	CALL_FAILS(b.dev, KVM_GET_SUPPORTED_CPUID, &b.cpuid, E2BIG);
 }
 
 /* ---- refusals ---- */
@@ -273,7 +255,7 @@ static void see(struct seen *s, int rc)
 }
 
 /* The life of a VM whose VMM has an MSR filter of its own. */
-static void refused_life(struct bed *b, enum refusal why, call_fn *call, struct seen *s)
+static void refused_life(enum refusal why, call_fn *call, struct seen *s)
 {
 	static uint64_t bits[2] = {5, 6};
 	struct kvm_msr_filter f = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
@@ -289,53 +271,53 @@ static void refused_life(struct bed *b, enum refusal why, call_fn *call, struct 
 	struct kvm_regs regs = {.rip = 0xfff0, .rflags = 2};
 
 	memset(s, 0, sizeof(*s));
-	memset(b, 0, sizeof(*b));
-	b->dev = fake_new(FAKE_DEV, NULL);
-	b->vm = call(b->dev, KVM_CREATE_VM, (void *)(why == OTHER_TYPE ? 4ul : 0ul));
-	cr_assert(b->vm >= 0);
+	b = (struct bed){0};
+	b.dev = fake_new(FAKE_DEV, NULL);
+	b.vm = call(b.dev, KVM_CREATE_VM, (void *)(why == OTHER_TYPE ? 4ul : 0ul));
+	cr_assert(b.vm >= 0);
 	fake.no_dup = false;
 	if (why != NO_IRQCHIP)
-		see(s, call(b->vm, KVM_CREATE_IRQCHIP, NULL));
-	see(s, call(b->vm, KVM_ENABLE_CAP, &cap));
+		see(s, call(b.vm, KVM_CREATE_IRQCHIP, NULL));
+	see(s, call(b.vm, KVM_ENABLE_CAP, &cap));
 	if (why == PMU_OFF)
-		see(s, call(b->vm, KVM_ENABLE_CAP, &pmu));
+		see(s, call(b.vm, KVM_ENABLE_CAP, &pmu));
 	if (why == DIRTY_RING)
-		see(s, call(b->vm, KVM_ENABLE_CAP, &ring));
+		see(s, call(b.vm, KVM_ENABLE_CAP, &ring));
 	if (why != FILTER_FAILS)
-		see(s, call(b->vm, KVM_X86_SET_MSR_FILTER, &f));
-	cr_assert(!bed_cpuid(b, call));
+		see(s, call(b.vm, KVM_X86_SET_MSR_FILTER, &f));
+	cr_assert(!bed_cpuid(call));
 	if (why == CPU_WITHOUT_PMU)
-		*bed_leaf(b, 0xa) = (struct kvm_cpuid_entry2){.function = 0xa};
+		*bed_leaf(0xa) = (struct kvm_cpuid_entry2){.function = 0xa};
 	if (why == VENDOR)
-		bed_leaf(b, 0)->ebx = 0x68747541;
-	bed_vcpu(b, call);
+		bed_leaf(0)->ebx = 0x68747541;
+	bed_vcpu(call);
 	if (why == ENCRYPTED)
-		see(s, call(b->vm, KVM_MEMORY_ENCRYPT_OP, ram));
+		see(s, call(b.vm, KVM_MEMORY_ENCRYPT_OP, ram));
 	if (why == OLD_CPUID)
-		see(s, call(b->vcpu, KVM_SET_CPUID, ram));
-	see(s, call(b->vcpu, KVM_SET_CPUID2, &b->cpuid));
+		see(s, call(b.vcpu, KVM_SET_CPUID, ram));
+	see(s, call(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
 	/* From here on it is refused. */
-	s->undone = fake.fd[b->vm]->s;
+	s->undone = fake.fd[b.vm]->s;
 	s->calls = fake.calls;
-	see(s, call(b->vm, KVM_SET_USER_MEMORY_REGION, &m));
-	see(s, call(b->vm, KVM_X86_SET_MSR_FILTER, &f));
-	see(s, call(b->vm, KVM_ENABLE_CAP, &cap));
-	see(s, call(b->vm, 0x4020ae99, NULL));
-	see(s, call(b->vcpu, KVM_SET_REGS, &regs));
+	see(s, call(b.vm, KVM_SET_USER_MEMORY_REGION, &m));
+	see(s, call(b.vm, KVM_X86_SET_MSR_FILTER, &f));
+	see(s, call(b.vm, KVM_ENABLE_CAP, &cap));
+	see(s, call(b.vm, 0x4020ae99, NULL));
+	see(s, call(b.vcpu, KVM_SET_REGS, &regs));
 	list_add(&l, 0x10, 77);
 	list_add(&l, 0x4711, 1);
-	see(s, call(b->vcpu, KVM_SET_MSRS, &l));
-	see(s, call(b->vcpu, KVM_SET_CPUID2, &b->cpuid));
+	see(s, call(b.vcpu, KVM_SET_MSRS, &l));
+	see(s, call(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
 	EXITS({.reason = KVM_EXIT_X86_RDMSR, .msr = 0x38f, .why = UNKNOWN}, {.rc = -EINTR},
 	      {.reason = KVM_EXIT_IO, .msr = 0x33});
 	for (int i = 0; i < 4; i++)
-		see(s, call(b->vcpu, KVM_RUN, NULL));
+		see(s, call(b.vcpu, KVM_RUN, NULL));
 	see(s, (int)fake.runs);
 	see(s, fake.entered.immediate_exit);
 	memcpy(s->log, fake.log + s->calls, (fake.calls - s->calls) * sizeof(s->log[0]));
 	s->calls = fake.calls - s->calls;
-	s->vm = fake.fd[b->vm]->s;
-	s->vcpu = fake.fd[b->vcpu]->s;
+	s->vm = fake.fd[b.vm]->s;
+	s->vcpu = fake.fd[b.vcpu]->s;
 }
 
 static void refused_kernel(enum refusal why)
@@ -354,7 +336,6 @@ static void refused_kernel(enum refusal why)
 Test(preload_refused, vm_is_as_without_the_library)
 {
 	static struct seen plain, with;
-	struct bed b;
 
 	for (enum refusal why = 0; why < REFUSALS; why++) {
 		/* A vPMU cannot be switched on again once there is a vCPU. */
@@ -362,9 +343,9 @@ Test(preload_refused, vm_is_as_without_the_library)
 			    why == OLD_CPUID;
 
 		refused_kernel(why);
-		refused_life(&b, why, call_plain, &plain);
+		refused_life(why, call_plain, &plain);
 		refused_kernel(why);
-		refused_life(&b, why, call_ioctl, &with);
+		refused_life(why, call_ioctl, &with);
 		cr_expect_eq(atomic_load(&process.watched), 0, "%d: not refused", why);
 		cr_expect_eq(plain.n, with.n);
 		for (int i = 0; i < plain.n; i++)
@@ -381,7 +362,7 @@ Test(preload_refused, vm_is_as_without_the_library)
 		cr_expect(!memcmp(&plain.vm, &with.vm, sizeof(plain.vm)), "%d: VM", why);
 		cr_expect(!memcmp(&plain.vcpu, &with.vcpu, sizeof(plain.vcpu)), "%d: vCPU", why);
 		fake.fail_request = 0;
-		bed_end(&b);
+		bed_end();
 	}
 }
 
@@ -389,69 +370,54 @@ Test(preload_refused, vm_is_as_without_the_library)
 Test(preload_refused, words_of_a_pmu_that_is_not_there)
 {
 	struct msr_list l;
-	struct bed b;
 
 	bed_process("pmu=intel-v2");
-	bed_vm(&b, call_ioctl); /* no interrupt controllers */
-	cr_assert(!bed_cpuid(&b, call_ioctl));
-	bed_vcpu(&b, call_ioctl);
-	cr_assert(!bed_vm_state(&b)->vpmu_off);
+	bed_vm_and_vcpu(false); /* no interrupt controllers */
+	cr_assert(!bed_vm_state()->vpmu_off);
 	list_words(&l);
 	list_at(&l, 0xc1 + FAKE_GP - 1)->data = 21;
 	list_at(&l, 0xc1 + FAKE_GP)->data = 22;
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
-	cr_assert_eq(get_msr(&b, 0xc1 + FAKE_GP - 1), 21);
-	cr_assert_eq(get_msr(&b, 0xc1 + FAKE_GP), 0);
-	bed_end(&b);
+	cr_assert_eq(get_msr(0xc1 + FAKE_GP - 1), 21);
+	cr_assert_eq(get_msr(0xc1 + FAKE_GP), 0);
 }
 
 /* KVM before Linux 5.18 cannot switch its vPMU off: a VM that is refused late still has that. */
 Test(preload_refused, vpmu_that_was_never_off)
 {
 	struct msr_list l;
-	struct bed b;
 
 	bed_process("pmu=intel-v2");
 	fake.no_cap = KVM_CAP_PMU_CAPABILITY;
-	bed_vm(&b, call_ioctl);
-	cr_assert(!call_ioctl(b.vm, KVM_CREATE_IRQCHIP, NULL));
-	cr_assert(!bed_cpuid(&b, call_ioctl));
-	bed_vcpu(&b, call_ioctl);
-	cr_assert(bed_vm_state(&b)->filter.ranges[0].nmsrs, "no PMU of ours");
+	bed_vm_and_vcpu(true);
+	cr_assert(bed_vm_state()->filter.ranges[0].nmsrs, "no PMU of ours");
 	cr_assert(!call_ioctl(b.vm, KVM_MEMORY_ENCRYPT_OP, ram));
 	list_words(&l);
 	list_at(&l, 0xc1)->data = 21;
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
-	cr_assert_eq(get_msr(&b, 0xc1), 21);
-	bed_end(&b);
+	cr_assert_eq(get_msr(0xc1), 21);
 }
 
 Test(preload_refused, vcpu_that_cannot_be_followed_is_none)
 {
-	struct bed b;
-
 	bed_process("pmu=intel-v2");
-	bed_vm(&b, call_ioctl);
+	bed_vm(call_ioctl);
 	cr_assert(!call_ioctl(b.vm, KVM_CREATE_IRQCHIP, NULL));
 	fake.no_map = true;
-	cr_assert_eq(call_ioctl(b.vm, KVM_CREATE_VCPU, (void *)0), -1);
-	cr_assert_eq(errno, ENOMEM);
-	bed_end(&b);
+	CALL_FAILS(b.vm, KVM_CREATE_VCPU, (void *)0, ENOMEM);
 }
 
 /* A refused VM needs no PMU for its vCPUs: nothing of the library may fail them. */
 Test(preload_refused, later_vcpus_of_a_refused_vm)
 {
-	struct bed b;
 	int fd;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	cr_assert(!call_ioctl(b.vm, KVM_MEMORY_ENCRYPT_OP, ram));
 	fake.no_map = fake.no_dup = true;
 	fd = call_ioctl(b.vm, KVM_CREATE_VCPU, (void *)1);
 	cr_assert(fd >= 0, "%s", strerror(errno));
 	cr_assert(!vmm_close(fd));
-	bed_end(&b);
 }
 
 /* ---- settings that are shared ---- */
@@ -464,27 +430,23 @@ Test(preload_filter, ranges_of_the_vmm_stand_behind_ours)
 		.ranges[2] = {.flags = 1, .base = 0x611, .nmsrs = 3, .bitmap = (uint8_t *)bits}};
 	const struct kvm_msr_filter *now;
 	unsigned int n = 0;
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	cr_assert(!call_ioctl(b.vm, KVM_X86_SET_MSR_FILTER, &f));
-	now = &bed_vm_state(&b)->filter;
+	now = &bed_vm_state()->filter;
 	cr_assert_eq(now->flags, KVM_MSR_FILTER_DEFAULT_DENY);
 	while (n < KVM_MSR_FILTER_MAX_RANGES && now->ranges[n].base != 0x611)
 		n++;
 	cr_assert(n > 0 && n < KVM_MSR_FILTER_MAX_RANGES);
-	cr_assert_eq(bed_vm_state(&b)->bitmaps[n][0], 0xf0);
-	cr_assert(now->ranges[0].nmsrs && !bed_vm_state(&b)->bitmaps[0][0]);
+	cr_assert_eq(bed_vm_state()->bitmaps[n][0], 0xf0);
+	cr_assert(now->ranges[0].nmsrs && !bed_vm_state()->bitmaps[0][0]);
 	/* KVM's own answers to what KVM refuses; and then all is as before. */
 	f.ranges[2].nmsrs = ~0u;
-	cr_assert_eq(call_ioctl(b.vm, KVM_X86_SET_MSR_FILTER, &f), -1);
-	cr_assert_eq(errno, EINVAL);
+	CALL_FAILS(b.vm, KVM_X86_SET_MSR_FILTER, &f, EINVAL);
 	f.ranges[2].nmsrs = 9;
 	f.ranges[2].bitmap = NULL;
-	cr_assert_eq(call_ioctl(b.vm, KVM_X86_SET_MSR_FILTER, &f), -1);
-	cr_assert_eq(errno, EFAULT);
+	CALL_FAILS(b.vm, KVM_X86_SET_MSR_FILTER, &f, EFAULT);
 	cr_assert_eq(now->ranges[n].base, 0x611);
-	bed_end(&b);
 }
 
 /* The library could not copy it, so a filter of ours would replace it. */
@@ -492,30 +454,26 @@ Test(preload_filter, one_that_cannot_be_kept_is_left_alone)
 {
 	struct kvm_msr_filter f = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
 				   .ranges[2] = {.flags = 1, .base = 0x611, .nmsrs = 3}};
-	struct bed b;
 
 	bed_process("pmu=intel-v2");
 	fake.any_filter = true;
-	bed_vm(&b, call_ioctl);
+	bed_vm(call_ioctl);
 	cr_assert(!call_ioctl(b.vm, KVM_CREATE_IRQCHIP, NULL));
 	cr_assert(!call_ioctl(b.vm, KVM_X86_SET_MSR_FILTER, &f));
-	bed_vcpu(&b, call_ioctl);
-	cr_assert_eq(bed_vm_state(&b)->filter.ranges[2].base, 0x611);
-	cr_assert_eq(bed_vm_state(&b)->filter.ranges[0].nmsrs, 0);
-	bed_end(&b);
+	bed_vcpu(call_ioctl);
+	cr_assert_eq(bed_vm_state()->filter.ranges[2].base, 0x611);
+	cr_assert_eq(bed_vm_state()->filter.ranges[0].nmsrs, 0);
 }
 
 Test(preload_filter, msr_exits_keep_ours)
 {
 	struct kvm_enable_cap cap = {.cap = KVM_CAP_X86_USER_SPACE_MSR, .args = {UNKNOWN}};
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2");
-	cr_assert_eq(bed_vm_state(&b)->msr_reasons, FILTER);
+	bed_on("pmu=intel-v2");
+	cr_assert_eq(bed_vm_state()->msr_reasons, FILTER);
 	cr_assert(!call_ioctl(b.vm, KVM_ENABLE_CAP, &cap));
-	cr_assert_eq(bed_vm_state(&b)->msr_reasons, FILTER | UNKNOWN);
+	cr_assert_eq(bed_vm_state()->msr_reasons, FILTER | UNKNOWN);
 	cap.args[0] = 0;
 	cr_assert(!call_ioctl(b.vm, KVM_ENABLE_CAP, &cap));
-	cr_assert_eq(bed_vm_state(&b)->msr_reasons, FILTER);
-	bed_end(&b);
+	cr_assert_eq(bed_vm_state()->msr_reasons, FILTER);
 }

@@ -3,15 +3,18 @@
  * and exits of KVM_RUN. */
 #include "tests/unit/preload_bed.h"
 
+TestSuite(preload_msrs, .fini = bed_fini);
+TestSuite(preload_memory, .fini = bed_fini);
+TestSuite(preload_run, .fini = bed_fini);
+
 /* ---- MSRs ---- */
 
 Test(preload_msrs, all_words_of_one_call)
 {
 	struct msr_list l;
 	unsigned int calls;
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2\ngp=4");
+	bed_on("pmu=intel-v2\ngp=4");
 	list_words(&l);
 	cr_assert_eq(l.head.nmsrs, WORDS + 2);
 	cr_assert_eq(WORDS, 43);
@@ -37,7 +40,6 @@ Test(preload_msrs, all_words_of_one_call)
 	cr_expect_eq(list_at(&l, 0x30a)->data, 3000);
 	cr_expect_eq(list_at(&l, 0xc1 + 4)->data, 0);
 	cr_expect_eq(list_at(&l, WORDS_TAG)->data, words_tag(VPMU_GUEST_INTEL_V2, 4, WORDS_TAG, 0));
-	bed_end(&b);
 }
 
 /* As many as fit in a call of KVM; one more is KVM's error. */
@@ -47,9 +49,8 @@ Test(preload_msrs, longest_list)
 		struct kvm_msrs head;
 		struct kvm_msr_entry e[256];
 	} l = {.head.nmsrs = 255};
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2\ngp=4");
+	bed_on("pmu=intel-v2\ngp=4");
 	for (uint32_t i = 0; i < 256; i++)
 		l.e[i].index = i == 254 ? 0xc1 : 0x10;
 	l.e[254].data = 1000;
@@ -58,17 +59,14 @@ Test(preload_msrs, longest_list)
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 255);
 	cr_expect_eq(l.e[254].data, 1000);
 	l.head.nmsrs = 256;
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), -1);
-	cr_expect_eq(errno, E2BIG);
-	bed_end(&b);
+	CALL_FAILS(b.vcpu, KVM_GET_MSRS, &l, E2BIG);
 }
 
 Test(preload_msrs, index_of_the_first_that_fails)
 {
 	struct msr_list l = {0};
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2\ngp=4");
+	bed_on("pmu=intel-v2\ngp=4");
 	list_add(&l, 0xc1, 5);
 	list_add(&l, 0x10, 6);
 	list_add(&l, 0xc2, 7);
@@ -76,10 +74,10 @@ Test(preload_msrs, index_of_the_first_that_fails)
 	list_add(&l, 0xc3, 9);
 	list_add(&l, 0x174, 10);
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), 3);
-	cr_expect_eq(get_msr(&b, 0x10), 6);
-	cr_expect_eq(get_msr(&b, 0xc1), 5);
-	cr_expect_eq(get_msr(&b, 0xc2), 7);
-	cr_expect_eq(get_msr(&b, 0xc3), 0, "behind the one that failed");
+	cr_expect_eq(get_msr(0x10), 6);
+	cr_expect_eq(get_msr(0xc1), 5);
+	cr_expect_eq(get_msr(0xc2), 7);
+	cr_expect_eq(get_msr(0xc3), 0, "behind the one that failed");
 	for (uint32_t i = 0; i < l.head.nmsrs; i++)
 		l.e[i].data = 0xabab;
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 3);
@@ -94,11 +92,9 @@ Test(preload_msrs, index_of_the_first_that_fails)
 	list_add(&l, 0xc2, 1);
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), 2);
 	l.head.nmsrs = 100000;
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), -1);
-	cr_assert_eq(errno, E2BIG);
+	CALL_FAILS(b.vcpu, KVM_GET_MSRS, &l, E2BIG);
 	l.head.nmsrs = 0;
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 0);
-	bed_end(&b);
 }
 
 Test(preload_msrs, state_of_another_model_is_refused)
@@ -108,37 +104,34 @@ Test(preload_msrs, state_of_another_model_is_refused)
 				 words_tag(VPMU_GUEST_INTEL_V2, 4, WORDS_TAG, 0) + (1ull << 32),
 				 77};
 	struct msr_list l;
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2\ngp=4");
+	bed_on("pmu=intel-v2\ngp=4");
 	list_words(&l);
 	list_at(&l, 0xc1)->data = 55;
 	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
 		list_at(&l, WORDS_TAG)->data = tags[i];
 		cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l),
 			     (int)(list_at(&l, WORDS_TAG) - l.e));
-		cr_assert_eq(get_msr(&b, 0xc1), 0);
+		cr_assert_eq(get_msr(0xc1), 0);
 	}
-	bed_end(&b);
 }
 
 Test(preload_msrs, reset)
 {
 	struct kvm_regs regs = {.rip = 0xfff0, .rflags = 2};
 	struct msr_list l;
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2\ngp=4");
+	bed_on("pmu=intel-v2\ngp=4");
 	for (int i = 0; i < 2; i++) {
 		list_words(&l);
 		l.e[0] = l.e[--l.head.nmsrs];
 		list_at(&l, 0xc1)->data = 55;
 		list_at(&l, WORDS_TAG)->data = words_tag(VPMU_GUEST_INTEL_V2, 4, WORDS_TAG, 0);
 		cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
-		cr_assert_eq(get_msr(&b, 0xc1), 55);
+		cr_assert_eq(get_msr(0xc1), 55);
 		regs.rip = 0x1000;
 		cr_assert(!call_ioctl(b.vcpu, KVM_SET_REGS, &regs));
-		cr_assert_eq(get_msr(&b, 0xc1), 55);
+		cr_assert_eq(get_msr(0xc1), 55);
 		if (i) {
 			regs.rip = 0xfff0;
 			cr_assert(!call_ioctl(b.vcpu, KVM_SET_REGS, &regs));
@@ -147,35 +140,30 @@ Test(preload_msrs, reset)
 			list_words(&l); /* zeros everywhere, which as a value GLOBAL_CTRL is not */
 			cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
 		}
-		cr_assert_eq(get_msr(&b, 0xc1), 0);
-		cr_assert_eq(get_msr(&b, 0x38f), 0xf);
+		cr_assert_eq(get_msr(0xc1), 0);
+		cr_assert_eq(get_msr(0x38f), 0xf);
 	}
-	bed_end(&b);
 }
 
 Test(preload_msrs, only_the_thread_that_runs_the_vcpu)
 {
 	struct msr_list l = {0};
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
 	list_add(&l, 0xc1, 0);
 	fake.thread_lives = true;
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 1);
 	fake.tid = 1;
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), -1);
-	cr_assert_eq(errno, EBUSY);
+	CALL_FAILS(b.vcpu, KVM_GET_MSRS, &l, EBUSY);
 	fake.thread_lives = false;
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 1);
 	fake.tid = 0;
-	bed_end(&b);
 }
 
 /* ---- memory ---- */
 
-static int slot_set(const struct bed *b, uint32_t slot, uint64_t gpa, uint64_t bytes,
-		    uint32_t flags)
+static int slot_set(uint32_t slot, uint64_t gpa, uint64_t bytes, uint32_t flags)
 {
 	struct kvm_userspace_memory_region m = {.slot = slot,
 						.flags = flags,
@@ -183,21 +171,20 @@ static int slot_set(const struct bed *b, uint32_t slot, uint64_t gpa, uint64_t b
 						.memory_size = bytes,
 						.userspace_addr = (uintptr_t)ram};
 
-	return call_ioctl(b->vm, KVM_SET_USER_MEMORY_REGION, &m);
+	return call_ioctl(b.vm, KVM_SET_USER_MEMORY_REGION, &m);
 }
 
 Test(preload_memory, slots)
 {
 	uint64_t left = 0;
-	struct bed b;
 	void *vm;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	cr_assert_eq(fds_get(b.vm, &vm), FDS_VM);
 	fds_put(b.vm);
-	cr_assert(!slot_set(&b, 1, 0x100000, RAM_BYTES, 0));
-	cr_assert(!slot_set(&b, 2, 0x800000, 4096, KVM_MEM_READONLY));
-	cr_assert(!slot_set(&b, 1 << 16 | 3, 0xa00000, 4096, 0));
+	cr_assert(!slot_set(1, 0x100000, RAM_BYTES, 0));
+	cr_assert(!slot_set(2, 0x800000, 4096, KVM_MEM_READONLY));
+	cr_assert(!slot_set(1 << 16 | 3, 0xa00000, 4096, 0));
 	cr_expect_eq(memory_hva(vm, 0x100000, &left), ram);
 	cr_expect_eq(left, RAM_BYTES);
 	cr_expect_eq(memory_hva(vm, 0x100000 + RAM_BYTES - 1, &left), ram + RAM_BYTES - 1);
@@ -207,37 +194,35 @@ Test(preload_memory, slots)
 	cr_expect_null(memory_hva(vm, 0x800000, &left), "ROM");
 	cr_expect_null(memory_hva(vm, 0xa00000, &left), "another address space");
 	/* A slot of the other space leaves the first's of the same number. */
-	cr_assert(!slot_set(&b, 1 << 16 | 1, 0, 0, 0));
+	cr_assert(!slot_set(1 << 16 | 1, 0, 0, 0));
 	cr_expect_eq(memory_hva(vm, 0x100000, &left), ram);
 	/* A change that KVM refuses leaves the slot. */
 	fake.fail_request = KVM_SET_USER_MEMORY_REGION;
 	fake.fail_error = -EINVAL;
-	cr_assert_eq(slot_set(&b, 1, 0x300000, 4096, 0), -1);
+	cr_assert_eq(slot_set(1, 0x300000, 4096, 0), -1);
 	cr_assert_eq(errno, EINVAL);
 	fake.fail_request = 0;
 	cr_expect_eq(memory_hva(vm, 0x100000, &left), ram);
 	cr_expect_null(memory_hva(vm, 0x300000, &left));
 	/* It moves, and goes. */
-	cr_assert(!slot_set(&b, 1, 0x200000, 8192, KVM_MEM_LOG_DIRTY_PAGES));
+	cr_assert(!slot_set(1, 0x200000, 8192, KVM_MEM_LOG_DIRTY_PAGES));
 	cr_expect_null(memory_hva(vm, 0x100000, &left));
 	cr_expect_eq(memory_hva(vm, 0x201000, &left), ram + 4096);
-	cr_assert(!slot_set(&b, 1, 0x200000, 0, 0));
+	cr_assert(!slot_set(1, 0x200000, 0, 0));
 	cr_expect_null(memory_hva(vm, 0x200000, &left));
-	bed_end(&b);
 }
 
 Test(preload_memory, dirty_log_has_pages_that_we_wrote)
 {
 	uint64_t bits[RAM_BYTES / 4096 / 64];
 	struct kvm_dirty_log log = {.slot = 1, .dirty_bitmap = bits};
-	struct bed b;
 	void *vm;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	cr_assert_eq(fds_get(b.vm, &vm), FDS_VM);
 	fds_put(b.vm);
-	cr_assert(!slot_set(&b, 1, 0x100000, RAM_BYTES, 0));
-	cr_assert(!slot_set(&b, 2, 0x700000, RAM_BYTES, 0));
+	cr_assert(!slot_set(1, 0x100000, RAM_BYTES, 0));
+	cr_assert(!slot_set(2, 0x700000, RAM_BYTES, 0));
 	memory_dirty(vm, 0x100000 + 100 * 4096 + 4095, 2); /* two pages */
 	memory_dirty(vm, 0x100000 + 100 * 4096, 1);
 	memory_dirty(vm, 0x100000 + RAM_BYTES, 1); /* behind the slot */
@@ -252,35 +237,27 @@ Test(preload_memory, dirty_log_has_pages_that_we_wrote)
 	cr_assert(!call_ioctl(b.vm, KVM_GET_DIRTY_LOG, &log));
 	cr_expect_eq(bits[1], 0);
 	log.slot = 5;
-	cr_assert_eq(call_ioctl(b.vm, KVM_GET_DIRTY_LOG, &log), -1);
-	cr_assert_eq(errno, ENOENT);
+	CALL_FAILS(b.vm, KVM_GET_DIRTY_LOG, &log, ENOENT);
 	for (unsigned int i = 0; i < 2 * VM_DIRTY_MAX; i++)
 		memory_dirty(vm, 0x100000 + i * 4096ull, 1);
 	log.slot = 1;
 	cr_assert(!call_ioctl(b.vm, KVM_GET_DIRTY_LOG, &log));
-	bed_end(&b);
 }
 
 /* ---- KVM_RUN ---- */
 
 Test(preload_run, our_msrs_are_answered)
 {
-	struct bed b;
-
-	bed_on(&b, "pmu=intel-v2\ngp=4");
-	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = 0xc1, .data = 1234, .why = FILTER},
-	      {.reason = KVM_EXIT_X86_RDMSR, .msr = 0x38f, .why = FILTER});
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_RUN, NULL), 0);
+	bed_on("pmu=intel-v2\ngp=4");
+	RUN(WRMSR(0xc1, 1234), RDMSR(0x38f));
 	cr_assert_eq(fake.runs, 3);
 	cr_assert_eq(fake.entered.msr.error, 0);
 	cr_assert_eq(fake.entered.msr.data, 0xf);
-	cr_assert_eq(bed_run(&b)->exit_reason, KVM_EXIT_HLT);
-	cr_assert_eq(get_msr(&b, 0xc1), 1234);
+	cr_assert_eq(bed_run()->exit_reason, KVM_EXIT_HLT);
+	cr_assert_eq(get_msr(0xc1), 1234);
 	/* #GP: reserved bits, and the other vendor's */
-	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = 0x38d, .data = ~0ull, .why = FILTER});
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_RUN, NULL), 0);
+	RUN(WRMSR(0x38d, ~0ull));
 	cr_assert_eq(fake.entered.msr.error, 1);
-	bed_end(&b);
 }
 
 Test(preload_run, exits_of_the_vmm_are_untouched)
@@ -288,41 +265,31 @@ Test(preload_run, exits_of_the_vmm_are_untouched)
 	struct kvm_enable_cap cap = {.cap = KVM_CAP_X86_USER_SPACE_MSR, .args = {FILTER}};
 	static const uint32_t reason[] = {KVM_EXIT_IO, KVM_EXIT_MMIO, KVM_EXIT_SHUTDOWN,
 					  KVM_EXIT_INTERNAL_ERROR, KVM_EXIT_X86_RDMSR};
-	struct bed b;
 
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	cr_assert(!call_ioctl(b.vm, KVM_ENABLE_CAP, &cap));
 	for (size_t i = 0; i < sizeof(reason) / sizeof(reason[0]); i++) {
-		EXITS({.reason = reason[i], .msr = 0x606, .data = 99, .why = FILTER});
-		cr_assert_eq(call_ioctl(b.vcpu, KVM_RUN, NULL), 0);
+		RUN({.reason = reason[i], .msr = 0x606, .data = 99, .why = FILTER});
 		cr_assert_eq(fake.runs, 1);
-		cr_assert_eq(bed_run(&b)->exit_reason, reason[i]);
+		cr_assert_eq(bed_run()->exit_reason, reason[i]);
 		if (reason[i] == KVM_EXIT_X86_RDMSR)
-			cr_assert(bed_run(&b)->msr.data == 99 && !bed_run(&b)->msr.error);
+			cr_assert(bed_run()->msr.data == 99 && !bed_run()->msr.error);
 	}
 	/* An IN of the port that stands for RDPMC elsewhere. */
-	EXITS({.reason = KVM_EXIT_IO, .msr = 0x33});
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_RUN, NULL), 0);
-	cr_assert_eq(bed_run(&b)->exit_reason, KVM_EXIT_IO);
+	RUN({.reason = KVM_EXIT_IO, .msr = 0x33});
+	cr_assert_eq(bed_run()->exit_reason, KVM_EXIT_IO);
 	EXITS({.rc = -EFAULT});
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_RUN, NULL), -1);
-	cr_assert_eq(errno, EFAULT);
-	bed_end(&b);
+	CALL_FAILS(b.vcpu, KVM_RUN, NULL, EFAULT);
 }
 
 /* The VMM has a filter, but no MSR exits: a denied access is #GP, as without the library. */
 Test(preload_run, exits_that_the_vmm_has_not_asked_for)
 {
-	struct bed b;
-
-	bed_on(&b, "pmu=intel-v2");
-	EXITS({.reason = KVM_EXIT_X86_RDMSR, .msr = 0x606, .why = FILTER},
-	      {.reason = KVM_EXIT_X86_WRMSR, .msr = 0x606, .why = FILTER});
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_RUN, NULL), 0);
-	cr_assert_eq(bed_run(&b)->exit_reason, KVM_EXIT_HLT);
+	bed_on("pmu=intel-v2");
+	RUN(RDMSR(0x606), {.reason = KVM_EXIT_X86_WRMSR, .msr = 0x606, .why = FILTER});
+	cr_assert_eq(bed_run()->exit_reason, KVM_EXIT_HLT);
 	cr_assert_eq(fake.runs, 3);
 	cr_assert_eq(fake.entered.msr.error, 1);
-	bed_end(&b);
 }
 
 static void vmm_interrupts(struct kvm_run *run)
@@ -332,33 +299,24 @@ static void vmm_interrupts(struct kvm_run *run)
 
 Test(preload_run, eintr)
 {
-	struct bed b;
-
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	/* An alarm is ours; a signal of the VMM's is the VMM's, with and without immediate_exit. */
-	EXITS({.rc = -EINTR, .immediate = true});
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_RUN, NULL), 0);
+	RUN({.rc = -EINTR, .immediate = true});
 	cr_assert_eq(fake.runs, 2);
 	cr_assert_eq(fake.entered.immediate_exit, 0);
 	EXITS({.rc = -EINTR});
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_RUN, NULL), -1);
-	cr_assert_eq(errno, EINTR);
+	CALL_FAILS(b.vcpu, KVM_RUN, NULL, EINTR);
 	cr_assert_eq(fake.runs, 1);
 	EXITS({.rc = -EINTR, .immediate = true, .act = vmm_interrupts});
-	cr_assert_eq(call_ioctl(b.vcpu, KVM_RUN, NULL), -1);
-	cr_assert_eq(errno, EINTR);
-	cr_assert_eq(bed_run(&b)->immediate_exit, 1, "the VMM's bit");
-	bed_end(&b);
+	CALL_FAILS(b.vcpu, KVM_RUN, NULL, EINTR);
+	cr_assert_eq(bed_run()->immediate_exit, 1, "the VMM's bit");
 }
 
 /* errno is the VMM's unless a call fails. */
 Test(preload_run, errno_of_calls_that_succeed)
 {
-	struct bed b;
-
-	bed_on(&b, "pmu=intel-v2");
+	bed_on("pmu=intel-v2");
 	errno = 4711;
 	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
 	cr_assert_eq(errno, 4711);
-	bed_end(&b);
 }

@@ -5,9 +5,6 @@
  * again, or it works; a VM without the PMU is one that the library has refused. What VMMs do not
  * expect to fail never does.
  */
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "tests/nomem.h"
 /* The fake kernel always has memory. */
 #define calloc __real_calloc
@@ -84,16 +81,15 @@ static void life(void)
 						.memory_size = RAM_BYTES,
 						.userspace_addr = (uintptr_t)ram};
 	struct msr_list l;
-	struct bed b;
 	bool on;
 	int n;
 
 	bed_process("pmu=intel-v2\ngp=4");
-	bed_vm(&b, calling);
+	bed_vm(calling);
 	calling(b.vm, KVM_CREATE_IRQCHIP, NULL);
-	cr_assert(!bed_cpuid(&b, calling));
+	cr_assert(!bed_cpuid(calling));
 	calling(b.vm, KVM_SET_USER_MEMORY_REGION, &m);
-	bed_vcpu(&b, calling);
+	bed_vcpu(calling);
 	calling(b.vcpu, KVM_SET_CPUID2, &b.cpuid);
 	on = fake.fd[b.vm]->s.vpmu_off;
 	cr_expect(on || failed, "no PMU of ours");
@@ -109,11 +105,11 @@ static void life(void)
 	n = sure(b.vcpu, KVM_GET_MSRS, &l);
 	cr_assert(n == WORDS + 2 || !on, "%d of %d words; %u lines", n, WORDS + 2, told());
 	cr_expect(!on || (list_at(&l, 0x174)->data == 2 && list_at(&l, 0xc1)->data == 1000));
-	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = 0xc1, .data = 1, .why = FILTER});
+	EXITS(WRMSR(0xc1, 1));
 	sure(b.vcpu, KVM_RUN, NULL);
 	/* Only once is told why. */
 	cr_expect_eq(told(), !on);
-	bed_end(&b);
+	bed_end();
 }
 
 Test(preload_nomem, life_of_a_vm)

@@ -3,6 +3,10 @@
  * target/i386/kvm, and what CPUID shows for them. */
 #include "tests/unit/preload_bed.h"
 
+TestSuite(preload_msrs, .fini = bed_fini);
+TestSuite(preload_refused, .fini = bed_fini);
+TestSuite(preload_cpuid, .fini = bed_fini);
+
 struct qemu {
 	bool v11, halves; /* halves: QEMU as it should be: the index of a register is its counter */
 	unsigned int n;	  /* counters, of CPUID leaf 80000022H; 6 without PerfMonV2 */
@@ -50,24 +54,24 @@ static void qemu_keep(struct qemu *q, uint32_t msr, uint64_t val)
 		q->clear = val;
 }
 
-static void qemu_save(struct qemu *q, const struct bed *b, bool v2)
+static void qemu_save(struct qemu *q, bool v2)
 {
 	struct msr_list l;
 
 	qemu_list(q, &l, v2);
-	cr_assert_eq(call_ioctl(b->vcpu, KVM_GET_MSRS, &l), (int)l.head.nmsrs);
+	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), (int)l.head.nmsrs);
 	for (uint32_t i = 0; i < l.head.nmsrs; i++)
 		qemu_keep(q, l.e[i].index, l.e[i].data);
 }
 
 /* Returns true if all is taken. The reset of a new machine comes first. */
-static bool qemu_load(const struct qemu *q, const struct bed *b, bool v2)
+static bool qemu_load(const struct qemu *q, bool v2)
 {
 	struct qemu zero = {.v11 = q->v11, .n = q->n};
 	struct msr_list l;
 
 	qemu_list(&zero, &l, v2);
-	cr_assert_eq(call_ioctl(b->vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
+	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
 	qemu_list(q, &l, v2);
 	/* In whatever order. */
 	for (uint32_t i = 0, n = l.head.nmsrs; q->halves && i < n / 2; i++) {
@@ -76,47 +80,34 @@ static bool qemu_load(const struct qemu *q, const struct bed *b, bool v2)
 		l.e[i] = l.e[n - 1 - i];
 		l.e[n - 1 - i] = e;
 	}
-	return call_ioctl(b->vcpu, KVM_SET_MSRS, &l) == (int)l.head.nmsrs;
+	return call_ioctl(b.vcpu, KVM_SET_MSRS, &l) == (int)l.head.nmsrs;
 }
 
-static void amd_guest_writes(const struct bed *b, bool v2)
+static void amd_guest_writes(bool v2)
 {
-	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = 0x1d9, .data = 1u << 12, .why = FILTER},
-	      {.reason = KVM_EXIT_X86_WRMSR, .msr = 0xc0000301, .data = 0x3e, .why = FILTER});
-	cr_assert_eq(call_ioctl(b->vcpu, KVM_RUN, NULL), 0);
+	RUN(WRMSR(0x1d9, 1u << 12), WRMSR(0xc0000301, 0x3e));
 	cr_assert_eq(fake.entered.msr.error, !v2);
 	for (uint32_t i = 0; i < 6; i++) {
-		EXITS({.reason = KVM_EXIT_X86_WRMSR,
-		       .msr = 0xc0010201 + 2 * i,
-		       .data = 0x700000000000 + i,
-		       .why = FILTER},
-		      {.reason = KVM_EXIT_X86_WRMSR,
-		       .msr = 0xc0010200 + 2 * i,
-		       .data = 0x300c0 + i,
-		       .why = FILTER});
-		cr_assert_eq(call_ioctl(b->vcpu, KVM_RUN, NULL), 0);
+		RUN(WRMSR(0xc0010201 + 2 * i, 0x700000000000 + i),
+		    WRMSR(0xc0010200 + 2 * i, 0x300c0 + i));
 		cr_assert_eq(fake.entered.msr.error, 0);
 	}
 }
 
 /* The guest reads what it wrote. */
-static void amd_guest_reads(const struct bed *b, bool v2)
+static void amd_guest_reads(bool v2)
 {
 	for (uint32_t i = 0; i < 6; i++) {
-		EXITS({.reason = KVM_EXIT_X86_RDMSR, .msr = 0xc0010201 + 2 * i, .why = FILTER});
-		cr_assert_eq(call_ioctl(b->vcpu, KVM_RUN, NULL), 0);
+		RUN(RDMSR(0xc0010201 + 2 * i));
 		cr_expect_eq(fake.entered.msr.data, 0x700000000000 + i, "CTR%u: 0x%llx", i,
 			     fake.entered.msr.data);
-		EXITS({.reason = KVM_EXIT_X86_RDMSR, .msr = 0xc0010200 + 2 * i, .why = FILTER});
-		cr_assert_eq(call_ioctl(b->vcpu, KVM_RUN, NULL), 0);
+		RUN(RDMSR(0xc0010200 + 2 * i));
 		cr_expect_eq(fake.entered.msr.data, 0x300c0 + i, "CTL%u: 0x%llx", i,
 			     fake.entered.msr.data);
 	}
-	EXITS({.reason = KVM_EXIT_X86_RDMSR, .msr = 0x1d9, .why = FILTER});
-	cr_assert_eq(call_ioctl(b->vcpu, KVM_RUN, NULL), 0);
+	RUN(RDMSR(0x1d9));
 	cr_expect_eq(fake.entered.msr.data, v2 ? 1u << 12 : 0, "DEBUGCTL");
-	EXITS({.reason = KVM_EXIT_X86_RDMSR, .msr = 0xc0000301, .why = FILTER});
-	cr_assert_eq(call_ioctl(b->vcpu, KVM_RUN, NULL), 0);
+	RUN(RDMSR(0xc0000301));
 	if (v2)
 		cr_expect_eq(fake.entered.msr.data, 0x3e, "PerfCntrGlobalCtl");
 }
@@ -125,30 +116,29 @@ static void amd_guest_reads(const struct bed *b, bool v2)
 Test(preload_msrs, amd_state_of_qemu_11)
 {
 	static const char *const text[] = {"pmu=amd-core", "pmu=amd-v2"};
-	struct bed b;
 
 	for (int k = 0; k < 2 * 3 * 3; k++) {
 		struct qemu q = {.v11 = k / 2 % 3, .halves = k / 2 % 3 == 2};
 		bool v2 = k % 2;
 
-		bed_on(&b, text[v2]);
-		cr_assert_eq(bed_leaf(&b, 0x80000000)->eax, 0x80000022);
-		cr_assert(bed_leaf(&b, 0x80000022)->eax & 1);
-		q.n = q.v11 ? bed_leaf(&b, 0x80000022)->ebx & 0xf : WORDS_GP;
+		bed_on(text[v2]);
+		cr_assert_eq(bed_leaf(0x80000000)->eax, 0x80000022);
+		cr_assert(bed_leaf(0x80000022)->eax & 1);
+		q.n = q.v11 ? bed_leaf(0x80000022)->ebx & 0xf : WORDS_GP;
 		for (unsigned int i = 0; i < fake.fd[b.vcpu]->s.leaves; i++)
 			if (fake.fd[b.vcpu]->s.leaf[i].function == 0x80000022)
 				cr_expect_eq(fake.fd[b.vcpu]->s.leaf[i].ebx, v2 ? 6 : 0);
-		amd_guest_writes(&b, v2);
-		qemu_save(&q, &b, true);
-		bed_end(&b);
+		amd_guest_writes(v2);
+		qemu_save(&q, true);
+		bed_end();
 
-		bed_on(&b, text[v2]);
+		bed_on(text[v2]);
 		q.v11 = k / 6;
 		q.halves = k / 6 == 2;
-		q.n = q.v11 ? bed_leaf(&b, 0x80000022)->ebx & 0xf : WORDS_GP;
-		cr_assert(qemu_load(&q, &b, true), "from %d to %d", k / 2 % 3, k / 6);
-		amd_guest_reads(&b, v2);
-		bed_end(&b);
+		q.n = q.v11 ? bed_leaf(0x80000022)->ebx & 0xf : WORDS_GP;
+		cr_assert(qemu_load(&q, true), "from %d to %d", k / 2 % 3, k / 6);
+		amd_guest_reads(v2);
+		bed_end();
 	}
 }
 
@@ -156,32 +146,26 @@ Test(preload_msrs, amd_state_of_qemu_11)
 Test(preload_msrs, part_of_an_amd_state_is_refused)
 {
 	struct qemu q = {.v11 = true, .n = 6};
-	struct bed b;
 	void *vcpu;
 
-	bed_on(&b, "pmu=amd-core");
-	amd_guest_writes(&b, false);
-	qemu_save(&q, &b, false);
-	bed_end(&b);
-	bed_on(&b, "pmu=amd-core");
-	cr_assert(!qemu_load(&q, &b, false));
-	cr_assert_eq(get_msr(&b, 0xc1), 0);
+	bed_on("pmu=amd-core");
+	amd_guest_writes(false);
+	qemu_save(&q, false);
+	bed_end();
+	bed_on("pmu=amd-core");
+	cr_assert(!qemu_load(&q, false));
+	cr_assert_eq(get_msr(0xc1), 0);
 	cr_assert_eq(fds_get(b.vcpu, &vcpu), FDS_VCPU);
 	cr_expect(!((struct vcpu *)vcpu)->carried, "no warning that it is not saved");
 	fds_put(b.vcpu);
-	bed_end(&b);
 }
 
 Test(preload_refused, amd_words_of_a_pmu_that_is_not_there)
 {
 	struct qemu q = {.v11 = true, .n = WORDS_AMD_GP};
-	struct bed b;
 
 	bed_process("pmu=amd-v2");
-	bed_vm(&b, call_ioctl); /* no interrupt controllers */
-	b.cpuid.head.nent = LEAVES;
-	cr_assert(!bed_cpuid(&b, call_ioctl));
-	bed_vcpu(&b, call_ioctl);
+	bed_vm_and_vcpu(false); /* no interrupt controllers */
 	cr_assert(!call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
 	for (unsigned int i = 0; i < fake.fd[b.vcpu]->s.leaves; i++) {
 		const struct kvm_cpuid_entry2 *e = &fake.fd[b.vcpu]->s.leaf[i];
@@ -191,42 +175,33 @@ Test(preload_refused, amd_words_of_a_pmu_that_is_not_there)
 		if (e->function == 0x80000022)
 			cr_expect(!e->eax && !e->ebx);
 	}
-	cr_assert(qemu_load(&q, &b, true), "QEMU would end");
+	cr_assert(qemu_load(&q, true), "QEMU would end");
 	cr_assert_eq(fake.fd[b.vcpu]->s.msrs, 0);
-	bed_end(&b);
 }
 
 /* Refused when KVM's own vPMU had been switched off. */
 Test(preload_refused, amd_words_of_a_vpmu_that_is_off)
 {
 	struct qemu q = {.v11 = true, .n = WORDS_AMD_GP};
-	struct bed b;
 
 	bed_process("pmu=amd-v2");
 	fake.amd_core = true;
-	bed_vm(&b, call_ioctl);
-	cr_assert(!call_ioctl(b.vm, KVM_CREATE_IRQCHIP, NULL));
-	cr_assert(!bed_cpuid(&b, call_ioctl));
-	bed_vcpu(&b, call_ioctl);
+	bed_vm_and_vcpu(true);
 	cr_assert(!call_ioctl(b.vm, KVM_MEMORY_ENCRYPT_OP, ram));
-	cr_assert(bed_vm_state(&b)->vpmu_off);
-	cr_assert(qemu_load(&q, &b, true), "QEMU would end");
-	bed_end(&b);
+	cr_assert(bed_vm_state()->vpmu_off);
+	cr_assert(qemu_load(&q, true), "QEMU would end");
 }
 
 /* One more leaf is shown than KVM has: QEMU asks again with more room. */
 Test(preload_cpuid, no_room_for_amds_leaf)
 {
 	unsigned int n;
-	struct bed b;
 
-	bed_on(&b, "pmu=amd-core");
+	bed_on("pmu=amd-core");
 	n = b.cpuid.head.nent;
 	b.cpuid.head.nent = n - 1;
-	cr_assert_eq(call_ioctl(b.dev, KVM_GET_SUPPORTED_CPUID, &b.cpuid), -1);
-	cr_assert_eq(errno, E2BIG);
+	CALL_FAILS(b.dev, KVM_GET_SUPPORTED_CPUID, &b.cpuid, E2BIG);
 	b.cpuid.head.nent = n;
 	cr_assert(!call_ioctl(b.dev, KVM_GET_SUPPORTED_CPUID, &b.cpuid));
 	cr_assert_eq(b.cpuid.head.nent, n);
-	bed_end(&b);
 }

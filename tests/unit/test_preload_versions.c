@@ -7,6 +7,8 @@
  */
 #include "tests/unit/preload_bed.h"
 
+TestSuite(preload_versions, .fini = bed_fini);
+
 #define FIRST_TAG(model, gp) (0x5650ull << 48 | 1ull << 32 | (uint64_t)(model) << 8 | (gp))
 
 static const struct version_row {
@@ -42,33 +44,32 @@ static void version_words(const struct version_row *r, struct msr_list *l)
 	list_at(l, 0x390)->data = FIRST_TAG(r->model, r->gp);
 }
 
-static void version_wrmsr(const struct bed *b, uint32_t msr, uint64_t data)
+static void version_wrmsr(uint32_t msr, uint64_t data)
 {
-	EXITS({.reason = KVM_EXIT_X86_WRMSR, .msr = msr, .data = data, .why = FILTER});
-	cr_assert_eq(call_ioctl(b->vcpu, KVM_RUN, NULL), 0);
+	RUN(WRMSR(msr, data));
 	cr_assert_eq(fake.entered.msr.error, 0, "0x%x", msr);
 }
 
 /* What counts has no event here, and stands still. */
-static void version_guest(const struct version_row *r, const struct bed *b)
+static void version_guest(const struct version_row *r)
 {
 	for (uint32_t i = 0; i < r->gp; i++) {
-		version_wrmsr(b, version_intel(r) ? 0x4c1 + i : 0xc0010201 + 2 * i,
+		version_wrmsr(version_intel(r) ? 0x4c1 + i : 0xc0010201 + 2 * i,
 			      0x700000000000 + i);
-		version_wrmsr(b, version_intel(r) ? 0x186 + i : 0xc0010200 + 2 * i, 0x100c0 + i);
+		version_wrmsr(version_intel(r) ? 0x186 + i : 0xc0010200 + 2 * i, 0x100c0 + i);
 	}
 	if (version_intel(r)) {
-		version_wrmsr(b, 0x309, 0x123456);
-		version_wrmsr(b, 0x38d, 2);
+		version_wrmsr(0x309, 0x123456);
+		version_wrmsr(0x38d, 2);
 	}
 	if (r->model != VPMU_GUEST_AMD_CORE)
-		version_wrmsr(b, version_intel(r) ? 0x38f : 0xc0000301, 3);
+		version_wrmsr(version_intel(r) ? 0x38f : 0xc0000301, 3);
 }
 
-static void version_get(const struct bed *b, struct msr_list *l)
+static void version_get(struct msr_list *l)
 {
 	list_words(l);
-	cr_assert_eq(call_ioctl(b->vcpu, KVM_GET_MSRS, l), (int)l->head.nmsrs);
+	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, l), (int)l->head.nmsrs);
 }
 
 static void version_equal(const struct version_row *r, struct msr_list *got, const char *what)
@@ -86,13 +87,12 @@ Test(preload_versions, the_first_one_takes_a_state_of_this_one)
 {
 	for (const struct version_row *r = rows; r < rows + ROWS; r++) {
 		struct msr_list l;
-		struct bed b;
 
-		bed_on(&b, r->text);
-		version_guest(r, &b);
-		version_get(&b, &l);
+		bed_on(r->text);
+		version_guest(r);
+		version_get(&l);
 		version_equal(r, &l, "to the first version");
-		bed_end(&b);
+		bed_end();
 	}
 }
 
@@ -100,15 +100,14 @@ Test(preload_versions, this_one_takes_a_state_of_the_first)
 {
 	for (const struct version_row *r = rows; r < rows + ROWS; r++) {
 		struct msr_list l;
-		struct bed b;
 
-		bed_on(&b, r->text);
+		bed_on(r->text);
 		version_words(r, &l);
 		cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs, "%s",
 			     r->text);
-		version_get(&b, &l);
+		version_get(&l);
 		version_equal(r, &l, "from the first version");
-		bed_end(&b);
+		bed_end();
 	}
 }
 
@@ -117,15 +116,13 @@ Test(preload_versions, the_first_one_refuses_debugctl)
 {
 	const struct version_row *r = &rows[1];
 	struct msr_list l;
-	struct bed b;
 
-	bed_on(&b, r->text);
-	version_guest(r, &b);
-	version_wrmsr(&b, 0x1d9, 1u << 12);
-	version_get(&b, &l);
+	bed_on(r->text);
+	version_guest(r);
+	version_wrmsr(0x1d9, 1u << 12);
+	version_get(&l);
 	cr_expect_neq(list_at(&l, 0x390)->data, FIRST_TAG(r->model, r->gp));
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
-	bed_end(&b);
 }
 
 /* QEMU 11.1 with the first version: CTR0 arrives as CTR1, CTL1 as CTL2, without a tag, or with zero
@@ -136,9 +133,8 @@ Test(preload_versions, what_qemu_11_kept_for_the_first_one_is_refused)
 
 	for (int k = 0; k < 4; k++) {
 		struct msr_list l = {0};
-		struct bed b;
 
-		bed_on(&b, text[k % 2]);
+		bed_on(text[k % 2]);
 		for (uint32_t i = 0; i < 6; i++) {
 			list_add(&l, 0xc0010201 + 2 * i, i % 2 ? 0x700000000000 + i / 2 : 0);
 			list_add(&l, 0xc0010200 + 2 * i, i % 2 ? 0 : 0x100c0 + i / 2);
@@ -146,8 +142,8 @@ Test(preload_versions, what_qemu_11_kept_for_the_first_one_is_refused)
 		if (k / 2)
 			list_add(&l, 0xc0000302, 0);
 		cr_expect_lt(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs, "%d", k);
-		cr_expect_eq(get_msr(&b, 0xc1), 0, "%d", k);
-		bed_end(&b);
+		cr_expect_eq(get_msr(0xc1), 0, "%d", k);
+		bed_end();
 	}
 }
 
@@ -160,23 +156,22 @@ Test(preload_versions, only_with_the_library_kvm_has_the_guards_bit)
 {
 	for (const struct version_row *r = rows; r < rows + ROWS; r++) {
 		const struct fake_state *s;
-		struct bed b;
 
 		bed_process(r->text);
-		bed_vm(&b, call_ioctl);
+		bed_vm(call_ioctl);
 		cr_assert(!call_ioctl(b.vm, KVM_CREATE_IRQCHIP, NULL));
-		cr_assert(!bed_cpuid(&b, call_plain));
-		cr_expect_not(bed_leaf(&b, EXTENDED_FEATURES)->ecx & PERFCTR_NB, "%s", r->text);
-		cr_assert(!bed_cpuid(&b, call_ioctl));
-		cr_expect(bed_leaf(&b, EXTENDED_FEATURES)->ecx & PERFCTR_NB, "%s", r->text);
-		bed_vcpu(&b, call_ioctl);
+		cr_assert(!bed_cpuid(call_plain));
+		cr_expect_not(bed_leaf(EXTENDED_FEATURES)->ecx & PERFCTR_NB, "%s", r->text);
+		cr_assert(!bed_cpuid(call_ioctl));
+		cr_expect(bed_leaf(EXTENDED_FEATURES)->ecx & PERFCTR_NB, "%s", r->text);
+		bed_vcpu(call_ioctl);
 		cr_assert(!call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
 		s = &fake.fd[b.vcpu]->s;
 		for (unsigned int i = 0; i < s->leaves; i++)
 			cr_expect(s->leaf[i].function != EXTENDED_FEATURES ||
 					  !(s->leaf[i].ecx & PERFCTR_NB),
 				  "%s: the guest has it", r->text);
-		bed_end(&b);
+		bed_end();
 	}
 }
 
@@ -184,20 +179,17 @@ Test(preload_versions, a_vm_that_was_refused_takes_no_state)
 {
 	for (const struct version_row *r = rows; r < rows + ROWS; r++) {
 		struct msr_list l;
-		struct bed b;
 
 		bed_process(r->text);
-		bed_vm(&b, call_ioctl); /* no interrupt controllers */
-		cr_assert(!bed_cpuid(&b, call_ioctl));
-		bed_vcpu(&b, call_ioctl);
+		bed_vm_and_vcpu(false); /* no interrupt controllers */
 		version_words(r, &l);
 		l.e[0].data = 77;
 		cr_expect_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l),
 			     (int)(list_at(&l, WORDS_TAG) - l.e), "%s", r->text);
-		cr_expect_eq(get_msr(&b, 0x10), 77, "KVM's own before it");
+		cr_expect_eq(get_msr(0x10), 77, "KVM's own before it");
 		/* its own, and what a VM without the library brings */
 		cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), (int)l.head.nmsrs);
 		cr_expect_eq(call_ioctl(b.vcpu, KVM_SET_MSRS, &l), (int)l.head.nmsrs);
-		bed_end(&b);
+		bed_end();
 	}
 }

@@ -91,6 +91,15 @@ static void end(uint64_t code)
 	img = (struct image){.name = (char *)"kernel", .data = file, .bytes = sizeof(file)};
 }
 
+/* An image of @code between functions, of which there are @more behind it. */
+static void image_of(const void *code, size_t n, unsigned int more)
+{
+	begin();
+	put(code, n);
+	fill(more);
+	end(used);
+}
+
 static struct rdpmc_sites sites;
 static char err[300];
 
@@ -99,6 +108,12 @@ static int find(void)
 	*err = '\0';
 	return rdpmc_find(&img, &sites, err, sizeof(err));
 }
+
+#define FOUND(n)                                                                                   \
+	do {                                                                                       \
+		cr_expect_eq(find(), 0, "%s", err);                                                \
+		cr_expect_eq(sites.nr, n, "%u sites", (unsigned int)sites.nr);                     \
+	} while (0)
 
 /* It is refused with one line that has @text in it. */
 static void refused(const char *text)
@@ -122,8 +137,7 @@ Test(rdpmc, sites_are_found_and_rewritten)
 			fill(1 + (unsigned int)i);
 		}
 		end(headers ? used : 0);
-		cr_assert_eq(find(), 0, "%s", err);
-		cr_assert_eq(sites.nr, 3);
+		FOUND(3);
 		for (int i = 0; i < 3; i++) {
 			cr_expect_eq(sites.rip[i], want[i]);
 			cr_expect_eq(sites.gpa[i], want[i] - VADDR + PADDR);
@@ -150,17 +164,10 @@ Test(rdpmc, bytes_of_another_instruction)
 	static const uint8_t mov[] = {0xb8, 0x00, 0x00, 0x0f, 0x33, 0x01, 0xc3};
 	static const uint8_t shl[] = {0xb8, 0x00, 0x00, 0x0f, 0x33, 0x48, 0xc1, 0xe2, 0x20};
 
-	begin();
-	put(mov, sizeof(mov));
-	fill(2);
-	end(used);
-	cr_expect_eq(find(), 0, "%s", err);
-	cr_expect_eq(sites.nr, 0);
+	image_of(mov, sizeof(mov), 2);
+	FOUND(0);
 	/* With the bytes that should follow RDPMC behind it, it is doubtful. */
-	begin();
-	put(shl, sizeof(shl));
-	fill(2);
-	end(used);
+	image_of(shl, sizeof(shl), 2);
 	refused("are not met when decoding");
 }
 
@@ -190,12 +197,8 @@ Test(rdpmc, shl_may_come_later)
 	static const uint8_t late[] = {0x0f, 0x33, 0x89, 0xc0, 0x48, 0xc1,
 				       0xe2, 0x20, 0x48, 0x09, 0xd0, 0xc3};
 
-	begin();
-	put(late, sizeof(late));
-	fill(1);
-	end(used);
-	cr_expect_eq(find(), 0, "%s", err);
-	cr_expect_eq(sites.nr, 1);
+	image_of(late, sizeof(late), 1);
+	FOUND(1);
 }
 
 /* __rdgsbase_inactive() and native_read_pmc() of a Linux 6.18, in a section of code. A displacement
@@ -211,12 +214,8 @@ Test(rdpmc, starts_that_meet_no_instruction)
 		0xf9, 0x0f, 0x33, 0x66, 0x90, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x89, 0xd3, 0x48, 0x09,
 		0xc3, 0x48, 0x89, 0xd8, 0x5b, 0xe9, 0x42, 0x88, 0xd6, 0x00};
 
-	begin();
-	put(code, sizeof(code));
-	fill(2);
-	end(used);
-	cr_expect_eq(find(), 0, "%s", err);
-	cr_expect_eq(sites.nr, 1);
+	image_of(code, sizeof(code), 2);
+	FOUND(1);
 }
 
 Test(rdpmc, data_is_not_code)
@@ -231,8 +230,7 @@ Test(rdpmc, data_is_not_code)
 	put(read_pmc, sizeof(read_pmc)); /* in .rodata of the same segment */
 	fill(1);
 	end(code);
-	cr_expect_eq(find(), 0, "%s", err);
-	cr_expect_eq(sites.nr, 1);
+	FOUND(1);
 }
 
 /* ---- kernels of two segments: since Linux 6.18 .init.text and the alternatives' code are in the
@@ -313,17 +311,14 @@ Test(rdpmc, data_in_a_writable_segment)
 		uint64_t split = begin_split(i ? shl : low, i ? sizeof(shl) : sizeof(low));
 
 		end_split(split, ".data", SHF_EXECINSTR | SHF_WRITE);
-		cr_expect_eq(find(), 0, "%s", err);
-		cr_expect_eq(sites.nr, 0);
+		FOUND(0);
 		end_split(split, NULL, 0);
-		cr_expect_eq(find(), 0, "%s", err);
-		cr_expect_eq(sites.nr, 0);
+		FOUND(0);
 		end_split(split, ".init.text", SHF_EXECINSTR);
 		refused("may or may not be RDPMC");
 	}
 	end_split(begin_split(read_pmc, sizeof(read_pmc)), ".rodata", SHF_WRITE);
-	cr_expect_eq(find(), 0, "%s", err);
-	cr_expect_eq(sites.nr, 0);
+	FOUND(0);
 }
 
 /* The kernel executes a copy of it, and IN at another address is no RDPMC. */
@@ -413,8 +408,7 @@ Test(rdpmc, too_many)
 		fill(2);
 	}
 	end(used);
-	cr_expect_eq(find(), 0, "%s", err);
-	cr_expect_eq(sites.nr, RDPMC_SITES_MAX);
+	FOUND(RDPMC_SITES_MAX);
 	put(read_pmc, sizeof(read_pmc));
 	fill(1);
 	end(used);

@@ -49,11 +49,6 @@ static const struct fake_step counting[] = {
 	EXIT(0),
 };
 
-static const struct fake_step *counting_script(unsigned int vcpu)
-{
-	return counting;
-}
-
 static const struct fake_step endless[] = {
 	{FAKE_WRMSR, FIXED_CTRL, 0x2, 0},
 	{FAKE_WRMSR, GLOBAL, 0x100000000, 0},
@@ -62,20 +57,14 @@ static const struct fake_step endless[] = {
 	{FAKE_AGAIN, 2, 0, 0},
 };
 
-static const struct fake_step *endless_script(unsigned int vcpu)
-{
-	return endless;
-}
-
 /* ---- exactness and determinism, stepped ---- */
 
 static void step_all(const struct host_config *h, unsigned int vms)
 {
-	struct bed b;
 	struct runner_stats stats;
 
 	bed_init(&b, h);
-	fake_script = counting_script;
+	fake_play(counting, counting, NULL);
 	for (unsigned int i = 0; i < vms; i++)
 		start(add_vm(&b, i));
 	while (runner_step(b.runner, 1000) == 1000)
@@ -123,10 +112,8 @@ static void hash_trace(struct vmm_engine_vcpu *v, uint64_t budget)
 
 static uint64_t trace_of(const struct host_config *h)
 {
-	struct bed b;
-
 	bed_init(&b, h);
-	fake_script = counting_script;
+	fake_play(counting, counting, NULL);
 	fake_trace = hash_trace;
 	trace_hash = 0xcbf29ce484222325ULL;
 	for (unsigned int i = 0; i < 8; i++)
@@ -157,18 +144,13 @@ Test(runner, deterministic)
 
 static const struct fake_step exiting7[] = {{FAKE_RUN, 5, 0, 0}, EXIT(7)};
 
-static const struct fake_step *exit_one(unsigned int vcpu)
-{
-	return vcpu ? exiting7 : endless;
-}
-
 /* vCPUs 1 all sit on one pCPU and exit at once: it takes over half of what waits on the other. */
 Test(runner, balance_moves_waiting_vcpus)
 {
 	struct runner_stats stats;
 
 	bed_init(&b, &small_host);
-	fake_script = exit_one;
+	fake_play(endless, exiting7, NULL);
 	for (unsigned int i = 0; i < 6; i++)
 		start(add_vm(&b, i));
 	cr_assert_eq(runner_step(b.runner, 400), 400);
@@ -184,7 +166,7 @@ Test(runner, none_never_moves)
 
 	h.migrate = RUNNER_MIGRATE_NONE;
 	bed_init(&b, &h);
-	fake_script = endless_script;
+	fake_play(endless, endless, NULL);
 	for (unsigned int i = 0; i < 4; i++)
 		start(add_vm(&b, i));
 	runner_step(b.runner, 100);
@@ -199,19 +181,10 @@ Test(runner, none_never_moves)
 
 /* ---- ends ---- */
 
-static const struct fake_step *one_script;
-static const struct fake_step *vcpu1_script(unsigned int vcpu)
-{
-	return vcpu == 1 ? one_script : endless;
-}
-
 static void expect_failure(const struct fake_step *script, const char *reason)
 {
-	struct bed b;
-
 	bed_init(&b, &small_host);
-	one_script = script;
-	fake_script = vcpu1_script;
+	fake_play(endless, script, NULL);
 	start(add_vm(&b, 0));
 	while (!b.ended)
 		cr_assert_gt(runner_step(b.runner, 1), 0);
@@ -235,22 +208,12 @@ Test(runner, failures_end_the_vm)
 
 static const struct fake_step halting[] = {{FAKE_RUN, 5, 0, 0}, {FAKE_HLT, 0, 0, 0}};
 
-static const struct fake_step *halt_all(unsigned int vcpu)
-{
-	return halting;
-}
-
-static const struct fake_step *halt_one(unsigned int vcpu)
-{
-	return vcpu ? exiting7 : halting;
-}
-
 Test(runner, halted_and_status)
 {
 	bed_init(&b, &small_host);
-	fake_script = halt_all;
+	fake_play(halting, halting, NULL);
 	start(add_vm(&b, 0));
-	fake_script = halt_one;
+	fake_play(halting, exiting7, NULL);
 	start(add_vm(&b, 1));
 	cr_assert_eq(vm_state(b.vms[1].vm), VM_RUNNING);
 	runner_step(b.runner, 100);
@@ -298,11 +261,6 @@ static int waking_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	return 0;
 }
 
-static const struct fake_step *nap_one(unsigned int vcpu)
-{
-	return vcpu ? one_script : exiting7;
-}
-
 Test(runner, a_wake_before_the_pcpu_lets_go_is_not_lost)
 {
 	static const struct fake_step napping[] = {
@@ -317,8 +275,7 @@ Test(runner, a_wake_before_the_pcpu_lets_go_is_not_lost)
 	waking_ops.run = waking_run;
 	bed_ops = &waking_ops;
 	bed_init(&b, &small_host);
-	one_script = napping;
-	fake_script = nap_one;
+	fake_play(exiting7, napping, NULL);
 	vm = add_vm(&b, 0);
 	wakes = 1;
 	start(vm);
@@ -357,9 +314,7 @@ Test(runner, ports_and_msrs)
 	};
 
 	bed_init(&b, &small_host);
-	one_script = script;
-	fake_script = halt_one;
-	fake_script = vcpu1_script;
+	fake_play(endless, script, NULL);
 	start(add_vm(&b, 0));
 	runner_step(b.runner, 200);
 	cr_assert_eq(b.vms[0].vm->vcpus[1].state, VCPU_EXITED);
@@ -369,11 +324,6 @@ Test(runner, ports_and_msrs)
 
 static const struct fake_step storm[] = {{FAKE_OUT, 0x80, 0, 1}, {FAKE_AGAIN, 0, 0, 0}};
 
-static const struct fake_step *storm_script(unsigned int vcpu)
-{
-	return storm;
-}
-
 Test(runner, exit_storm_does_not_hold_the_pcpu)
 {
 	struct host_config h = small_host;
@@ -381,7 +331,7 @@ Test(runner, exit_storm_does_not_hold_the_pcpu)
 	h.pcpus = 1;
 	h.slice_insns = RUNNER_SLICE_MAX;
 	bed_init(&b, &h);
-	fake_script = storm_script;
+	fake_play(storm, storm, NULL);
 	start(add_vm(&b, 0));
 	cr_assert_eq(runner_step(b.runner, 10), 10);
 }
@@ -422,11 +372,11 @@ Test(runner, threads_exact_under_churn)
 	h.migrate = RUNNER_MIGRATE_RANDOM;
 	bed_init(&b, &h);
 	cr_assert_eq(runner_launch(b.runner), 0);
-	fake_script = counting_script;
+	fake_play(counting, counting, NULL);
 	for (unsigned int i = 0; i < 40; i++)
 		start(add_vm(&b, i));
 	/* Meanwhile others come, pause, go on and go. */
-	fake_script = endless_script;
+	fake_play(endless, endless, NULL);
 	for (unsigned int n = 0; n < 50; n++) {
 		unsigned int i = 40 + n % 8;
 
@@ -448,7 +398,7 @@ Test(runner, threads_wake_up)
 {
 	bed_init(&b, &small_host);
 	cr_assert_eq(runner_launch(b.runner), 0);
-	fake_script = counting_script;
+	fake_play(counting, counting, NULL);
 	for (unsigned int n = 1; n <= 100; n++) {
 		/* Both pCPUs are asleep, or about to be. */
 		start(add_vm(&b, 0));
@@ -460,7 +410,7 @@ Test(runner, threads_wake_up)
 Test(runner, never_started_and_paused_vms_can_be_destroyed)
 {
 	bed_init(&b, &small_host);
-	fake_script = endless_script;
+	fake_play(endless, endless, NULL);
 	add_vm(&b, 0);
 	del_vm(&b, 0);
 	cr_assert_eq(runner_launch(b.runner), 0);
@@ -481,7 +431,7 @@ Test(runner, vm_create_refuses_and_undoes)
 	char err[256];
 
 	bed_init(&b, &small_host);
-	fake_script = counting_script;
+	fake_play(counting, counting, NULL);
 	cr_assert_eq(vpmu_account_create(vpmu_host_root(b.host), NULL, &vm_account), 0);
 	cr_assert_eq(vpmu_account_create(vm_account, NULL, &vcpu_account), 0);
 	o.ops = &fake_ops;
@@ -508,7 +458,7 @@ Test(runner, a_request_does_not_wait_behind_a_queue)
 
 	host.pcpus = 1;
 	bed_init(&b, &host);
-	fake_script = halt_all;
+	fake_play(halting, halting, NULL);
 	for (unsigned int i = 0; i < 3; i++)
 		start(add_vm(&b, i));
 	p = b.runner->pcpus[0];
@@ -553,7 +503,7 @@ Test(runner, a_request_ends_the_slice_of_others)
 	h.pcpus = 1;
 	h.slice_insns = RUNNER_SLICE_MAX;
 	bed_init(&b, &h);
-	fake_script = storm_script;
+	fake_play(storm, storm, NULL);
 	for (unsigned int i = 0; i < 2; i++)
 		start(add_vm(&b, i));
 	cr_assert_eq(runner_step(b.runner, 3), 3);

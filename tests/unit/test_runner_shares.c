@@ -40,11 +40,6 @@ static void expect_part(const unsigned int percent[VMS_MAX], unsigned int i, uns
 
 static const struct fake_step busy[] = {{FAKE_RUN, 1000000000000, 0, 0}};
 
-static const struct fake_step *busy_script(unsigned int vcpu)
-{
-	return busy;
-}
-
 /* Time is divided between tenants, then between their VMs and the tenants below them; how many
  * there are and how many vCPUs they have changes nothing for others. */
 Test(runner_shares, weights_divide_the_time)
@@ -56,7 +51,7 @@ Test(runner_shares, weights_divide_the_time)
 
 	h.pcpus = 1;
 	bed_init(&bed, &h);
-	fake_script = busy_script;
+	fake_play(busy, busy, NULL);
 	share_init(&a, NULL, 100);
 	share_init(&b, NULL, 100);
 	share_init(&nested, &b, 300);
@@ -101,7 +96,7 @@ Test(runner_shares, extreme_weights_starve_nobody)
 
 	h.pcpus = 1;
 	bed_init(&bed, &h);
-	fake_script = busy_script;
+	fake_play(busy, busy, NULL);
 	share_init(&a, NULL, SHARE_WEIGHT_MAX);
 	share_init(&b, NULL, SHARE_WEIGHT_MIN);
 	start(add_vm_in(&bed, 0, &a, 0));

@@ -63,6 +63,15 @@ static bool put(int cpu, int n, uint64_t ip)
 	return fake_put(e, &r);
 }
 
+/* What @x has lost since its start. */
+static uint64_t lost_of(struct user *x)
+{
+	struct ring_counts counts;
+
+	samples_counts(ss, &x->u, &counts);
+	return counts.lost;
+}
+
 Test(sample_events, an_event_on_each_cpu_in_use)
 {
 	struct user a = {0};
@@ -120,25 +129,20 @@ Test(sample_events, equal_specs_share)
 Test(sample_events, what_is_lost_since_the_start)
 {
 	struct user a = {0}, b = {0};
-	struct ring_counts counts;
 	unsigned int put_in = 0;
 
 	start(&a, &spec);
 	while (put(0, 0, 1))
 		put_in++;
 	cr_expect(!put(0, 0, 1));
-	samples_counts(ss, &a.u, &counts);
-	cr_expect_eq(counts.lost, 2u, "without a record of it");
+	cr_expect_eq(lost_of(&a), 2u, "without a record of it");
 	cr_expect_geq(samples_take(ss), 99u);
 	cr_expect_eq(a.n, put_in);
 	start(&b, &spec);
-	samples_counts(ss, &b.u, &counts);
-	cr_expect_eq(counts.lost, 0u);
+	cr_expect_eq(lost_of(&b), 0u);
 	fake_event(-1, 1, 0)->lost += 3;
-	samples_counts(ss, &b.u, &counts);
-	cr_expect_eq(counts.lost, 3u);
-	samples_counts(ss, &a.u, &counts);
-	cr_expect_eq(counts.lost, 5u);
+	cr_expect_eq(lost_of(&b), 3u);
+	cr_expect_eq(lost_of(&a), 5u);
 	samples_stop(ss, &a.u);
 	samples_stop(ss, &b.u);
 }
@@ -195,7 +199,6 @@ Test(sample_events, throttling_is_counted)
 static void old_kernel(uint64_t type)
 {
 	struct fake_record lost = {.header = {.type = PERF_RECORD_LOST, .size = 8}};
-	struct ring_counts counts;
 	struct user a = {0};
 
 	start(&a, &spec);
@@ -208,8 +211,7 @@ static void old_kernel(uint64_t type)
 	samples_take(ss);
 	cr_expect_eq(a.n, 1u);
 	cr_expect_eq(a.last, 0x10u);
-	samples_counts(ss, &a.u, &counts);
-	cr_expect_eq(counts.lost, 5u);
+	cr_expect_eq(lost_of(&a), 5u);
 	samples_stop(ss, &a.u);
 }
 
@@ -273,7 +275,6 @@ Test(sample_events, little_memory_makes_small_rings)
 
 Test(sample_events, cpus_come_and_go)
 {
-	struct ring_counts counts;
 	struct user a = {0};
 
 	start(&a, &spec);
@@ -290,8 +291,7 @@ Test(sample_events, cpus_come_and_go)
 	put(1, 0, 0x30);
 	samples_take(ss);
 	cr_expect_eq(a.n, 3u);
-	samples_counts(ss, &a.u, &counts);
-	cr_expect_eq(counts.lost, 4u, "what a CPU lost stays counted");
+	cr_expect_eq(lost_of(&a), 4u, "what a CPU lost stays counted");
 	samples_stop(ss, &a.u);
 	use[2] = false;
 }

@@ -42,14 +42,20 @@ static unsigned int read_all(uint64_t type)
 	return ring_read(&ring, type, &counts, take, NULL);
 }
 
+/* The kernel writes @r, and it is the only sample. */
+static void one_sample(const struct fake_record *r, uint64_t type)
+{
+	cr_assert(fake_put(&e, r));
+	read_all(type);
+	cr_assert_eq(nr, 1u);
+}
+
 Test(sample_ring, a_sample_is_what_the_kernel_wrote)
 {
 	struct fake_record r = fake_sample(PERF_RECORD_MISC_USER, 0x1234, 10, 11, 3);
 
 	fake_word(&r, 77); /* cgroup */
-	cr_assert(fake_put(&e, &r));
-	read_all(RING_FIXED | RING_SAMPLE_CGROUP);
-	cr_assert_eq(nr, 1u);
+	one_sample(&r, RING_FIXED | RING_SAMPLE_CGROUP);
 	cr_expect_eq(seen[0].mode, RING_USER);
 	cr_expect_eq(seen[0].ip, 0x1234u);
 	cr_expect_eq(seen[0].pid, 10u);
@@ -81,9 +87,7 @@ Test(sample_ring, whose_code_it_was)
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		struct fake_record r = fake_sample(row[i].misc, 1, 2, 3, 0);
 
-		cr_assert(fake_put(&e, &r));
-		read_all(RING_FIXED);
-		cr_assert_eq(nr, 1u);
+		one_sample(&r, RING_FIXED);
 		cr_expect_eq(seen[0].mode, row[i].mode, "row %zu", i);
 	}
 }
@@ -99,9 +103,7 @@ Test(sample_ring, call_chains_have_callers_only)
 	fake_word(&r, 0x8000000000000020);
 	fake_word(&r, (uint64_t)PERF_CONTEXT_USER);
 	fake_word(&r, 0x30);
-	cr_assert(fake_put(&e, &r));
-	read_all(RING_FIXED | PERF_SAMPLE_CALLCHAIN);
-	cr_assert_eq(nr, 1u);
+	one_sample(&r, RING_FIXED | PERF_SAMPLE_CALLCHAIN);
 	cr_assert_eq(seen[0].nr_calls, 3u);
 	cr_expect_eq(seen[0].calls[0], 0x8000000000000010u);
 	cr_expect_eq(seen[0].calls[1], 0x8000000000000020u);
@@ -116,9 +118,7 @@ Test(sample_ring, guests_have_no_callers_in_the_host)
 	fake_word(&r, (uint64_t)PERF_CONTEXT_KERNEL);
 	fake_word(&r, 0x8000000000000010);
 	fake_word(&r, 9); /* cgroup */
-	cr_assert(fake_put(&e, &r));
-	read_all(RING_FIXED | PERF_SAMPLE_CALLCHAIN | RING_SAMPLE_CGROUP);
-	cr_assert_eq(nr, 1u);
+	one_sample(&r, RING_FIXED | PERF_SAMPLE_CALLCHAIN | RING_SAMPLE_CGROUP);
 	cr_expect_eq(seen[0].nr_calls, 0u);
 	cr_expect_eq(seen[0].cgroup, 9u);
 }
@@ -131,9 +131,7 @@ Test(sample_ring, long_chains_are_cut)
 	for (uint64_t i = 0; i < 127; i++)
 		fake_word(&r, 0x1000 + i);
 	fake_word(&r, 9);
-	cr_assert(fake_put(&e, &r));
-	read_all(RING_FIXED | PERF_SAMPLE_CALLCHAIN | RING_SAMPLE_CGROUP);
-	cr_assert_eq(nr, 1u);
+	one_sample(&r, RING_FIXED | PERF_SAMPLE_CALLCHAIN | RING_SAMPLE_CGROUP);
 	cr_expect_eq(seen[0].nr_calls, (unsigned int)RING_CALLS_MAX);
 	cr_expect_eq(seen[0].calls[RING_CALLS_MAX - 1], 0x1000u + RING_CALLS_MAX - 1);
 	cr_expect_eq(seen[0].cgroup, 9u, "what follows the chain is found");
@@ -150,9 +148,7 @@ Test(sample_ring, branches)
 		fake_word(&r, 0);
 	}
 	fake_word(&r, 9);
-	cr_assert(fake_put(&e, &r));
-	read_all(RING_FIXED | PERF_SAMPLE_BRANCH_STACK | RING_SAMPLE_CGROUP);
-	cr_assert_eq(nr, 1u);
+	one_sample(&r, RING_FIXED | PERF_SAMPLE_BRANCH_STACK | RING_SAMPLE_CGROUP);
 	cr_assert_eq(seen[0].nr_branches, 2u);
 	cr_expect_eq(branch[1].from, 0x101u);
 	cr_expect_eq(branch[1].to, 0x201u);

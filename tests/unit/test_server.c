@@ -111,7 +111,7 @@ Test(server, malformed_requests)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		json_t *obj = ask(rows[i].req);
+		json_t *obj = keep(ask(rows[i].req));
 		json_int_t no = json_integer_value(json_object_get(obj, "errno"));
 
 		cr_expect(json_is_false(json_object_get(obj, "ok")), "line %d", rows[i].line);
@@ -119,13 +119,11 @@ Test(server, malformed_requests)
 			  rows[i].line, rows[i].names, str(obj, "error"));
 		cr_expect(no > 0 && (!rows[i].err || no == rows[i].err), "line %d: errno %d",
 			  rows[i].line, (int)no);
-		json_decref(obj);
 	}
 	/* Nothing was left behind. */
-	json_t *obj = must("{\"cmd\":\"sessions\"}");
+	json_t *obj = keep(must("{\"cmd\":\"sessions\"}"));
 
 	cr_expect_eq(json_array_size(json_object_get(obj, "sessions")), 0);
-	json_decref(obj);
 }
 
 Test(server, too_long_or_with_nul)
@@ -134,12 +132,10 @@ Test(server, too_long_or_with_nul)
 	json_t *obj;
 
 	memset(line, ' ', sizeof(line));
-	obj = ask_len(line, SERVER_LINE_MAX);
+	obj = keep(ask_len(line, SERVER_LINE_MAX));
 	cr_expect_eq(json_integer_value(json_object_get(obj, "errno")), EMSGSIZE);
-	json_decref(obj);
-	obj = ask_len("{\"cmd\":\"hello\"}\0", 16);
+	obj = keep(ask_len("{\"cmd\":\"hello\"}\0", 16));
 	cr_expect(json_is_false(json_object_get(obj, "ok")));
-	json_decref(obj);
 }
 
 /* ---- the commands ------------------------------------------------------------------------- */
@@ -157,34 +153,29 @@ Test(server, registered_commands)
 	cr_expect_eq(server_register(srv, "echo", cmd_echo, NULL), -EEXIST);
 	cr_expect_eq(server_register(srv, "list", cmd_echo, NULL), -EEXIST);
 	cr_expect_eq(server_register(srv, "fail", cmd_silent_failure, NULL), 0);
-	obj = must("{\"cmd\":\"echo\",\"n\":10,\"id\":\"q1\"}");
+	obj = keep(must("{\"cmd\":\"echo\",\"n\":10,\"id\":\"q1\"}"));
 	cr_expect_eq(json_integer_value(json_object_get(obj, "n")), 10);
 	cr_expect_str_eq(str(obj, "id"), "q1");
-	json_decref(obj);
-	obj = ask("{\"cmd\":\"echo\",\"n\":11}");
+	obj = keep(ask("{\"cmd\":\"echo\",\"n\":11}"));
 	cr_expect_str_eq(str(obj, "error"), "n: 11 is invalid; expected 1 to 10");
-	json_decref(obj);
-	obj = ask("{\"cmd\":\"echo\",\"n\":-1,\"id\":5}");
+	obj = keep(ask("{\"cmd\":\"echo\",\"n\":-1,\"id\":5}"));
 	cr_expect_str_eq(str(obj, "error"), "n: -1 is invalid; expected 1 to 10");
 	cr_expect_eq(json_integer_value(json_object_get(obj, "id")), 5, "errors carry the id");
-	json_decref(obj);
-	obj = ask("{\"cmd\":\"fail\"}");
+	obj = keep(ask("{\"cmd\":\"fail\"}"));
 	cr_expect_str_eq(str(obj, "error"), strerror(EIO));
-	json_decref(obj);
 }
 
 Test(server, hello_list_events_check)
 {
-	json_t *obj = must("{\"cmd\":\"hello\"}"), *item;
+	json_t *obj = keep(must("{\"cmd\":\"hello\"}")), *item;
 	size_t i;
 	int found = 0;
 
 	cr_expect_str_eq(str(obj, "server"), "test");
 	cr_expect_eq(json_integer_value(json_object_get(obj, "protocol")), SERVER_PROTOCOL);
 	cr_expect_geq(json_array_size(json_object_get(obj, "commands")), 12);
-	json_decref(obj);
 
-	obj = must("{\"cmd\":\"list\"}");
+	obj = keep(must("{\"cmd\":\"list\"}"));
 	item = json_array_get(json_object_get(obj, "nodes"), 4);
 	cr_expect_str_eq(str(item, "kind"), "vm");
 	cr_expect_str_eq(str(item, "vm"), "web-1");
@@ -193,9 +184,8 @@ Test(server, hello_list_events_check)
 	cr_expect_str_eq(str(item, "backend"), "emulator");
 	cr_expect_eq(json_integer_value(json_object_get(item, "vcpus")), 2);
 	cr_expect_eq(json_integer_value(json_object_get(item, "depth")), 3);
-	json_decref(obj);
 
-	obj = must("{\"cmd\":\"events\"}");
+	obj = keep(must("{\"cmd\":\"events\"}"));
 	json_array_foreach (json_object_get(obj, "events"), i, item) {
 		const json_t *backends = json_object_get(item, "backends"),
 			     *emulator = json_array_get(backends, 0);
@@ -211,11 +201,9 @@ Test(server, hello_list_events_check)
 				 json_is_false(json_object_get(emulator, "supported"));
 	}
 	cr_expect_eq(found, 2);
-	json_decref(obj);
 
-	obj = must("{\"cmd\":\"check\"}");
+	obj = keep(must("{\"cmd\":\"check\"}"));
 	cr_expect_eq(json_array_size(json_object_get(obj, "rows")), 1);
-	json_decref(obj);
 }
 
 Test(server, a_session_from_attach_to_detach)
@@ -225,14 +213,14 @@ Test(server, a_session_from_attach_to_detach)
 	json_t *obj, *row, *val;
 
 	test_vcpu_init(&v, vm, 1);
-	obj = must("{\"cmd\":\"attach\",\"events\":[\"instructions\",\"cycles:u\","
-		   "\"cache-misses\"],\"scope\":\"vcpu\",\"target\":\"/acme\",\"name\":\"bill\","
-		   "\"keep\":true}");
+	obj = keep(
+		must("{\"cmd\":\"attach\",\"events\":[\"instructions\",\"cycles:u\","
+		     "\"cache-misses\"],\"scope\":\"vcpu\",\"target\":\"/acme\",\"name\":\"bill\","
+		     "\"keep\":true}"));
 	cr_expect_str_eq(str(obj, "session"), "bill");
 	cr_expect_eq(json_integer_value(json_object_get(obj, "nr-rows")), 2);
-	json_decref(obj);
 	test_run(&h, 0, &v, 1000);
-	obj = must("{\"cmd\":\"read\",\"session\":\"bill\"}");
+	obj = keep(must("{\"cmd\":\"read\",\"session\":\"bill\"}"));
 	cr_expect_str_eq(json_string_value(json_array_get(json_object_get(obj, "events"), 1)),
 			 "cycles:u", "as the operator spelled it");
 	row = json_array_get(json_object_get(obj, "rows"), 1);
@@ -253,28 +241,23 @@ Test(server, a_session_from_attach_to_detach)
 	cr_expect_str_eq(str(val, "backend"), "emulator");
 	cr_expect_str_eq(str(val, "event"), "cache-misses");
 	cr_expect(str(val, "why")[0]);
-	json_decref(obj);
 
-	obj = must("{\"cmd\":\"sharing\"}");
+	obj = keep(must("{\"cmd\":\"sharing\"}"));
 	row = json_array_get(json_object_get(obj, "backends"), 0);
 	cr_expect_str_eq(str(row, "backend"), "emulator");
 	cr_expect_geq(json_integer_value(json_object_get(row, "consumers")), 4);
-	json_decref(obj);
-	obj = must("{\"cmd\":\"conservation\"}");
+	obj = keep(must("{\"cmd\":\"conservation\"}"));
 	row = json_array_get(json_object_get(obj, "rows"), 0);
 	cr_expect_str_eq(str(row, "hardware"), str(row, "charged"));
 	cr_expect_str_eq(str(row, "backend"), "emulator");
-	json_decref(obj);
 
 	test_run(&h, 1, &v, 500);
-	obj = must("{\"cmd\":\"detach\",\"session\":\"bill\"}");
+	obj = keep(must("{\"cmd\":\"detach\",\"session\":\"bill\"}"));
 	row = json_array_get(json_object_get(obj, "rows"), 1);
 	val = json_array_get(json_object_get(row, "values"), 0);
 	cr_expect_str_eq(str(val, "count"), "1500", "final values come with the detach");
-	json_decref(obj);
-	obj = ask("{\"cmd\":\"read\",\"session\":\"bill\"}");
+	obj = keep(ask("{\"cmd\":\"read\",\"session\":\"bill\"}"));
 	cr_expect_eq(json_integer_value(json_object_get(obj, "errno")), ENOENT);
-	json_decref(obj);
 	test_vcpu_fini(&v);
 }
 
@@ -291,20 +274,18 @@ Test(server, counts_beyond_2_to_the_53_are_exact)
 		test_run(&h, 0, &v, (1ULL << 47) + 1);
 		vpmu_pcpu_tick(h.pcpu[0]);
 	}
-	obj = must("{\"cmd\":\"read\",\"session\":\"big\"}");
+	obj = keep(must("{\"cmd\":\"read\",\"session\":\"big\"}"));
 	val = json_array_get(
 		json_object_get(json_array_get(json_object_get(obj, "rows"), 0), "values"), 0);
 	cr_expect_str_eq(str(val, "count"), "14073748835532900");
-	json_decref(obj);
 	test_vcpu_fini(&v);
 }
 
 Test(server, tenants_by_request)
 {
-	json_t *obj = must("{\"cmd\":\"tenant-add\",\"path\":\"/bob/x\"}");
+	json_t *obj = keep(must("{\"cmd\":\"tenant-add\",\"path\":\"/bob/x\"}"));
 
 	cr_expect_str_eq(str(obj, "path"), "/bob/x");
-	json_decref(obj);
 	cr_expect(tenant_find(h.ts, "/bob/x"));
 	json_decref(must("{\"cmd\":\"tenant-remove\",\"path\":\"/bob/x\"}"));
 	cr_expect(!tenant_find(h.ts, "/bob/x"));

@@ -7,7 +7,15 @@
 #include "service/listener.h"
 #include "server_bed.h"
 
-TestSuite(server_access, .init = server_setup, .fini = server_teardown);
+static struct access_rules rules;
+
+static void teardown(void)
+{
+	server_teardown();
+	access_fini(&rules);
+}
+
+TestSuite(server_access, .init = server_setup, .fini = teardown);
 
 #define READER_UID 54321
 #define READER_GID 54322
@@ -66,15 +74,19 @@ static const char *said_as(uid_t uid, gid_t gid, gid_t more, const char *request
 	return buf;
 }
 
+#define SAYS(answer_, part)                                                                        \
+	do {                                                                                       \
+		const char *text_ = answer_;                                                       \
+		cr_expect(strstr(text_, part), "%s", text_);                                       \
+	} while (0)
+
 static const char *as_reader(const char *requests)
 {
 	return said_as(READER_UID, 1, READER_GID, requests);
 }
 
-static struct access_rules rules;
-
-/* Start the server again with groups. false: this cannot be tested here. */
-static bool with_groups(const char *admins, const char *readers)
+/* Start the server again with groups. Ends the test if this cannot be tested here. */
+static void with_groups(const char *admins, const char *readers)
 {
 	struct server_opts opts = {.name = "groups",
 				   .raw_space = VPMU_SPACE_INTEL,
@@ -83,10 +95,8 @@ static bool with_groups(const char *admins, const char *readers)
 				   .vm_info = vm_info,
 				   .access = &rules};
 
-	if (geteuid()) {
+	if (geteuid())
 		cr_skip_test("not root: no other users to connect as");
-		return false;
-	}
 	server_destroy(srv);
 	cr_assert_eq(access_parse(&rules, (struct access_list){"a", admins},
 				  (struct access_list){"r", readers}, h.err, sizeof(h.err)),
@@ -94,21 +104,18 @@ static bool with_groups(const char *admins, const char *readers)
 	cr_assert_eq(server_create(h.ts, ev, &opts, &srv, h.err, sizeof(h.err)), 0, "%s", h.err);
 	test_vm(&h, test_tenant(&h, "/victim/secret"), "hidden-vm", 1);
 	test_tenant(&h, "/acme-evil");
-	return true;
 }
 
 Test(server_access, others_may_nothing)
 {
 	const char *text;
 
-	if (!with_groups(NULL, NULL))
-		return;
+	with_groups(NULL, NULL);
 	cr_expect_str_eq(as_reader("{\"cmd\":\"list\"}\n"), "Permission denied\n");
 	/* Not even if somebody widens the socket's mode. */
 	cr_assert_eq(chmod(sock, 0666), 0);
 	text = as_reader("{\"cmd\":\"list\"}\n");
 	cr_expect(strstr(text, "\"errno\":13") && !strstr(text, "web-1"), "%s", text);
-	access_fini(&rules);
 }
 
 Test(server_access, admins_by_group)
@@ -116,16 +123,13 @@ Test(server_access, admins_by_group)
 	struct stat st;
 	const char *text;
 
-	if (!with_groups("54323", NULL))
-		return;
+	with_groups("54323", NULL);
 	cr_assert_eq(stat(sock, &st), 0);
 	cr_expect_eq(st.st_gid, ADMIN_GID);
 	cr_expect_eq(st.st_mode & 0777, 0660);
 	text = said_as(READER_UID, 1, ADMIN_GID, "{\"cmd\":\"tenant-add\",\"path\":\"/new\"}\n");
 	cr_expect(strstr(text, "\"ok\":true") && tenant_find(h.ts, "/new"), "%s", text);
-	text = said_as(READER_UID, ADMIN_GID, 1, "{\"cmd\":\"list\"}\n");
-	cr_expect(strstr(text, "hidden-vm"), "%s", text);
-	access_fini(&rules);
+	SAYS(said_as(READER_UID, ADMIN_GID, 1, "{\"cmd\":\"list\"}\n"), "hidden-vm");
 }
 
 /* The rest of the first line of @text that has @what, behind it; "": none has it. */
@@ -141,28 +145,23 @@ static const char *after(const char *text, const char *what)
 /* Without a target a reader of one tenant gets that; one of several learns which there are. */
 Test(server_access, readers_without_a_target)
 {
-	const char *attach = "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n", *text;
+	const char *attach = "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n";
 
-	if (!with_groups(NULL, "54322=/acme"))
-		return;
-	text = as_reader(attach);
-	cr_expect(strstr(text, "\"target\":\"/acme\""), "%s", text);
-	access_fini(&rules);
+	with_groups(NULL, "54322=/acme");
+	SAYS(as_reader(attach), "\"target\":\"/acme\"");
 }
 
 Test(server_access, readers_of_several_without_a_target)
 {
 	const char *attach = "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n", *text;
 
-	if (!with_groups(NULL, "54322=/acme,/victim/secret"))
-		return;
+	with_groups(NULL, "54322=/acme,/victim/secret");
 	text = as_reader(attach);
 	cr_expect(strstr(text, "target: none is given, and you may see several; expected one of "
 			       "/acme, /victim/secret\""),
 		  "%s", text);
-	text = as_reader("{\"cmd\":\"attach\",\"events\":\"cycles\",\"scope\":\"tenant\"}\n");
-	cr_expect(strstr(text, "\"ok\":true"), "%s", text);
-	access_fini(&rules);
+	SAYS(as_reader("{\"cmd\":\"attach\",\"events\":\"cycles\",\"scope\":\"tenant\"}\n"),
+	     "\"ok\":true");
 }
 
 /* For any request of a reader, the answer has its own tenants only. */
@@ -204,8 +203,7 @@ Test(server_access, readers_see_their_tenants_only)
 	struct test_vcpu v;
 	const char *text;
 
-	if (!with_groups("54323", "54322=/acme"))
-		return;
+	with_groups("54323", "54322=/acme");
 	cr_assert_eq(server_register(srv, "owned", cmd_echo, NULL), 0);
 	json_decref(must("{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"the-boss\"}"));
 	json_decref(must("{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"same\"}"));
@@ -236,12 +234,10 @@ Test(server_access, readers_see_their_tenants_only)
 	text = as_reader("{\"cmd\":\"attach\",\"events\":\"cycles\"}\n");
 	cr_expect_gt(strtoull(after(text, "\"session\":\"@"), NULL, 10), 1000, "%s", text);
 	/* The session stays for its user, and for administrators. */
-	text = as_reader("{\"cmd\":\"reattach\",\"session\":\"same\"}\n");
-	cr_expect(strstr(text, "\"scope\":\"vm\""), "%s", text);
-	text = said_as(READER_UID + 1, 1, READER_GID, "{\"cmd\":\"read\",\"session\":\"same\"}\n");
-	cr_expect(strstr(text, "\"errno\":2"), "%s", text);
+	SAYS(as_reader("{\"cmd\":\"reattach\",\"session\":\"same\"}\n"), "\"scope\":\"vm\"");
+	SAYS(said_as(READER_UID + 1, 1, READER_GID, "{\"cmd\":\"read\",\"session\":\"same\"}\n"),
+	     "\"errno\":2");
 	test_vcpu_fini(&v);
-	access_fini(&rules);
 }
 
 /* The answers to a reader of number @nr when it opens @n sessions with names of their own. */
@@ -273,8 +269,7 @@ Test(server_access, nobody_can_take_all_sessions)
 {
 	const char *text;
 
-	if (!with_groups("54323", "54322=/acme 54324=/victim"))
-		return;
+	with_groups("54323", "54322=/acme 54324=/victim");
 	text = opens_sessions(0, READER_GID, 65);
 	cr_expect_eq(count(text, "\"ok\":true"), 64, "one user");
 	cr_expect(strstr(text, "you have 64 sessions"), "the 65th is refused");
@@ -288,7 +283,6 @@ Test(server_access, nobody_can_take_all_sessions)
 	cr_expect_eq(count(opens_sessions(3, OTHER_GID, 64), "\"ok\":true"), 64);
 	text = opens_sessions(4, ADMIN_GID, 64);
 	cr_expect_eq(count(text, "\"ok\":true"), 64);
-	access_fini(&rules);
 }
 
 /* How many of @n different events, from number @first on, a reader of number @nr may count. */
@@ -305,14 +299,12 @@ static int counts_events(int nr, gid_t group, int first, int n)
 
 Test(server_access, nobody_can_take_all_events)
 {
-	if (!with_groups("54323", "54322=/acme 54324=/victim"))
-		return;
+	with_groups("54323", "54322=/acme 54324=/victim");
 	cr_expect_eq(counts_events(0, READER_GID, 1, 20), 16, "one reader");
 	cr_expect_eq(counts_events(1, READER_GID, 1, 16), 16, "they are the same: %s", h.err);
 	cr_expect_eq(counts_events(2, READER_GID, 21, 16), 8, "readers of a tenant");
 	cr_expect_eq(counts_events(3, OTHER_GID, 41, 16), 8, "all readers");
 	cr_expect_eq(counts_events(4, ADMIN_GID, 61, 16), 16, "administrators");
-	access_fini(&rules);
 }
 
 /* A connection of user @uid with one more group, @more. */
@@ -329,16 +321,15 @@ static int dial_as(uid_t uid, gid_t more)
 /* @n connections, each of which has a session if it is let in: how many are. */
 static int connects(int *fd, int n, uid_t uid, gid_t more, const char **refusal)
 {
-	static char buf[65536];
 	int in = 0;
 
 	for (int i = 0; i < n; i++) {
 		fd[i] = uid ? dial_as(uid, more) : dial();
 		say(fd[i], "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n");
-		if (take(fd[i], buf, sizeof(buf)) > 0 && strstr(buf, "\"ok\":true"))
+		if (take(fd[i]) > 0 && strstr(answer, "\"ok\":true"))
 			in++;
 		else if (refusal)
-			*refusal = buf;
+			*refusal = answer;
 	}
 	return in;
 }
@@ -348,8 +339,7 @@ Test(server_access, nobody_can_take_all_connections)
 	static int fd[8][SERVER_CLIENTS_MAX];
 	const char *text = "";
 
-	if (!with_groups("54323", "54322=/acme 54324=/victim 54325=/acme-evil"))
-		return;
+	with_groups("54323", "54322=/acme 54324=/victim 54325=/acme-evil");
 	/* One user; all users of a tenant; all readers. */
 	cr_expect_eq(connects(fd[0], SERVER_CLIENTS_MAX, READER_UID, READER_GID, &text),
 		     SERVER_CLIENTS_USER);
@@ -372,7 +362,6 @@ Test(server_access, nobody_can_take_all_connections)
 		for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
 			close(fd[k][i]);
 	pump();
-	access_fini(&rules);
 }
 
 static int cmd_big(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -390,10 +379,8 @@ static int cmd_big(void *arg, const json_t *req, json_t *resp, char *err, size_t
 Test(server_access, unread_answers_leave_room_for_root)
 {
 	int admin[8], root;
-	char buf[65536];
 
-	if (!with_groups("54323", "54322=/acme"))
-		return;
+	with_groups("54323", "54322=/acme");
 	cr_assert_eq(server_register(srv, "big", cmd_big, NULL), 0);
 	for (int i = 0; i < 8; i++) {
 		admin[i] = dial_as(READER_UID, ADMIN_GID);
@@ -403,12 +390,11 @@ Test(server_access, unread_answers_leave_room_for_root)
 	root = dial();
 	say(root, "{\"cmd\":\"big\"}\n");
 	pump();
-	cr_expect_gt(recv(root, buf, sizeof(buf) - 1, 0), 60000, "%.200s", buf);
+	cr_expect_gt(recv(root, answer, sizeof(answer) - 1, 0), 60000, "%.200s", answer);
 	close(root);
 	for (int i = 0; i < 8; i++)
 		close(admin[i]);
 	pump();
-	access_fini(&rules);
 }
 
 /* Who comes makes room at the cost of its like only. */
@@ -416,10 +402,8 @@ Test(server_access, a_reader_ends_no_idle_administrator)
 {
 	struct timespec idle = {.tv_sec = SERVER_IDLE_MS / 1000, .tv_nsec = 20000000};
 	int admin[4], mine[SERVER_CLIENTS_USER], late;
-	char buf[65536];
 
-	if (!with_groups("54323", "54322=/acme"))
-		return;
+	with_groups("54323", "54322=/acme");
 	for (int i = 0; i < 4; i++)
 		admin[i] = i < 2 ? dial() : dial_as(READER_UID + 1, ADMIN_GID);
 	pump();
@@ -428,19 +412,16 @@ Test(server_access, a_reader_ends_no_idle_administrator)
 	pump();
 	nanosleep(&idle, NULL);
 	late = dial_as(READER_UID, READER_GID);
-	say(late, "{\"cmd\":\"list\"}\n");
-	take(late, buf, sizeof(buf));
-	cr_expect(strstr(buf, "\"ok\":true"), "%s", buf);
-	cr_expect_eq(recv(mine[0], buf, 1, 0), 0, "the one that was idle for longest");
+	cr_expect(strstr(reply(late, "{\"cmd\":\"list\"}\n"), "\"ok\":true"), "%s", answer);
+	cr_expect_eq(recv(mine[0], answer, 1, 0), 0, "the one that was idle for longest");
 	for (int i = 0; i < 4; i++) {
-		cr_expect(recv(admin[i], buf, 1, 0) < 0 && errno == EAGAIN, "%d", i);
+		cr_expect(recv(admin[i], answer, 1, 0) < 0 && errno == EAGAIN, "%d", i);
 		close(admin[i]);
 	}
 	for (int i = 0; i < SERVER_CLIENTS_USER; i++)
 		close(mine[i]);
 	close(late);
 	pump();
-	access_fini(&rules);
 }
 
 /* The answer to @request of a client with the access @who. */
@@ -477,16 +458,16 @@ Test(server_access, rights_are_those_of_the_reading)
 	const char *text;
 
 	test_vm(&h, test_tenant(&h, "/victim/secret"), "hidden-vm", 1);
-	text = says_to(&wide, "{\"cmd\":\"attach\",\"events\":\"instructions\",\"target\":\"/\","
-			      "\"scope\":\"tenant\",\"name\":\"s\",\"keep\":true}");
-	cr_assert(strstr(text, "\"nr-rows\":4"), "%s", text);
+	SAYS(says_to(&wide, "{\"cmd\":\"attach\",\"events\":\"instructions\",\"target\":\"/\","
+			    "\"scope\":\"tenant\",\"name\":\"s\",\"keep\":true}"),
+	     "\"nr-rows\":4");
 	cr_assert(strstr(says_to(&wide, shown[0]), "/victim/secret"));
-	text = says_to(&wide, "{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"target\":"
-			      "\"/victim\",\"name\":\"p\",\"keep\":true}");
-	cr_assert(strstr(text, "\"ok\":true"), "%s", text);
-	text = says_to(&wide, "{\"cmd\":\"lbr-attach\",\"target\":\"hidden-vm\",\"name\":\"c\","
-			      "\"keep\":true}");
-	cr_assert(strstr(text, "\"ok\":true"), "%s", text);
+	SAYS(says_to(&wide, "{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"target\":"
+			    "\"/victim\",\"name\":\"p\",\"keep\":true}"),
+	     "\"ok\":true");
+	SAYS(says_to(&wide, "{\"cmd\":\"lbr-attach\",\"target\":\"hidden-vm\",\"name\":\"c\","
+			    "\"keep\":true}"),
+	     "\"ok\":true");
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
 		cr_expect(strstr(says_to(&now, named[i]), "\"errno\":2,"), "%s: %s", named[i],
 			  says_to(&now, named[i]));

@@ -10,24 +10,22 @@ TestSuite(server_clients, .init = server_setup, .fini = server_teardown);
 
 Test(server_clients, requests_in_pieces_and_in_heaps)
 {
-	char buf[65536];
 	int fd = dial();
 
 	say(fd, "{\"cmd\":");
-	cr_expect_eq(take(fd, buf, sizeof(buf)), 0);
-	say(fd, "\"hello\"}\n{\"cmd\":\"sharing\"}\nnonsense\n{\"cmd\":\"check\"}\n{\"cm");
-	take(fd, buf, sizeof(buf));
-	cr_expect_eq(lines(buf), 4, "%s", buf);
-	say(fd, "d\":\"list\"}\n");
-	take(fd, buf, sizeof(buf));
-	cr_expect(strstr(buf, "web-1"), "%s", buf);
+	cr_expect_eq(take(fd), 0);
+	cr_expect_eq(
+		lines(reply(
+			fd,
+			"\"hello\"}\n{\"cmd\":\"sharing\"}\nnonsense\n{\"cmd\":\"check\"}\n{\"cm")),
+		4, "%s", answer);
+	cr_expect(strstr(reply(fd, "d\":\"list\"}\n"), "web-1"), "%s", answer);
 	close(fd);
 	pump();
 }
 
 Test(server_clients, a_client_that_hangs_up_gets_its_request_done)
 {
-	char buf[65536];
 	int fd = dial();
 
 	say(fd, "{\"cmd\":\"tenant-add\",\"path\":\"/one\"}\n");
@@ -38,9 +36,9 @@ Test(server_clients, a_client_that_hangs_up_gets_its_request_done)
 	fd = dial();
 	say(fd, "{\"cmd\":\"sharing\"}\n{\"cmd\":\"sharing\"}\n");
 	shutdown(fd, SHUT_WR);
-	take(fd, buf, sizeof(buf));
-	cr_expect_eq(lines(buf), 2, "%s", buf);
-	cr_expect_eq(recv(fd, buf, sizeof(buf), 0), 0, "closed by the server");
+	take(fd);
+	cr_expect_eq(lines(answer), 2, "%s", answer);
+	cr_expect_eq(recv(fd, answer, sizeof(answer), 0), 0, "closed by the server");
 	close(fd);
 }
 
@@ -62,14 +60,12 @@ Test(server_clients, a_lost_session_ends_after_its_time)
 {
 	struct server_opts opts = {
 		.name = "short", .raw_space = VPMU_SPACE_INTEL, .path = sock, .lost_sec = 1};
-	char buf[65536];
 	int fd;
 
 	server_destroy(srv);
 	cr_assert_eq(server_create(h.ts, ev, &opts, &srv, h.err, sizeof(h.err)), 0, "%s", h.err);
 	fd = dial();
-	say(fd, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"mine\"}\n");
-	take(fd, buf, sizeof(buf));
+	reply(fd, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"mine\"}\n");
 	cr_expect_eq(lost("mine"), 0);
 	close(fd);
 	while (lost("mine") >= 0)
@@ -78,31 +74,28 @@ Test(server_clients, a_lost_session_ends_after_its_time)
 
 Test(server_clients, sessions_live_as_long_as_their_connection_unless_named_or_kept)
 {
-	char buf[65536];
 	int fd = dial(), fd2 = dial();
 
-	say(fd, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"mine\"}\n"
-		"{\"cmd\":\"attach\",\"events\":\"cycles\"}\n"
-		"{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"kept\",\"keep\":true}\n");
-	take(fd, buf, sizeof(buf));
-	cr_expect_eq(lines(buf), 3);
-	say(fd2, "{\"cmd\":\"read\",\"session\":\"mine\"}\n");
-	take(fd2, buf, sizeof(buf));
-	cr_expect(strstr(buf, "\"ok\":true"), "others may read it: %s", buf);
+	cr_expect_eq(
+		lines(reply(fd, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"mine\"}\n"
+				"{\"cmd\":\"attach\",\"events\":\"cycles\"}\n"
+				"{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"kept\","
+				"\"keep\":true}\n")),
+		3);
+	cr_expect(strstr(reply(fd2, "{\"cmd\":\"read\",\"session\":\"mine\"}\n"), "\"ok\":true"),
+		  "others may read it: %s", answer);
 	close(fd);
 	pump();
 	cr_expect(lost("mine") == 1 && lost("kept") == 0 && lost("@1") == -1);
-	say(fd2, "{\"cmd\":\"reattach\",\"session\":\"mine\"}\n"
-		 "{\"cmd\":\"reattach\",\"session\":\"kept\"}\n");
-	take(fd2, buf, sizeof(buf));
-	cr_expect(lost("mine") == 0, "%s", buf);
+	reply(fd2, "{\"cmd\":\"reattach\",\"session\":\"mine\"}\n"
+		   "{\"cmd\":\"reattach\",\"session\":\"kept\"}\n");
+	cr_expect(lost("mine") == 0, "%s", answer);
 	close(fd2);
 	pump();
 	cr_expect(lost("mine") == 1 && lost("kept") == 0, "lost again, and kept as before");
 	fd2 = dial();
-	say(fd2, "{\"cmd\":\"detach\",\"session\":\"mine\"}\n");
-	take(fd2, buf, sizeof(buf));
-	cr_expect(strstr(buf, "\"rows\""), "%s", buf);
+	cr_expect(strstr(reply(fd2, "{\"cmd\":\"detach\",\"session\":\"mine\"}\n"), "\"rows\""),
+		  "%s", answer);
 	cr_expect_eq(lost("mine"), -1);
 	close(fd2);
 	pump();
@@ -111,7 +104,6 @@ Test(server_clients, sessions_live_as_long_as_their_connection_unless_named_or_k
 Test(server_clients, a_line_without_end_is_refused_and_closed)
 {
 	static char big[SERVER_LINE_MAX];
-	char buf[65536];
 	int fd = dial();
 	size_t sent = 0;
 
@@ -123,9 +115,9 @@ Test(server_clients, a_line_without_end_is_refused_and_closed)
 		sent += n > 0 ? (size_t)n : 0;
 		pump();
 	}
-	take(fd, buf, sizeof(buf));
-	cr_expect(strstr(buf, "65535 bytes"), "%s", buf);
-	cr_expect_leq(recv(fd, buf, sizeof(buf), 0), 0);
+	take(fd);
+	cr_expect(strstr(answer, "65535 bytes"), "%s", answer);
+	cr_expect_leq(recv(fd, answer, sizeof(answer), 0), 0);
 	cr_expect(errno != EAGAIN, "closed");
 	close(fd);
 }
@@ -133,21 +125,18 @@ Test(server_clients, a_line_without_end_is_refused_and_closed)
 Test(server_clients, too_many_clients)
 {
 	int fd[SERVER_CLIENTS_MAX + 1];
-	char buf[65536];
 
 	for (int i = 0; i <= SERVER_CLIENTS_MAX; i++) {
 		fd[i] = dial();
 		pump();
 	}
-	take(fd[SERVER_CLIENTS_MAX], buf, sizeof(buf));
-	cr_expect(strstr(buf, "too many clients"), "%s", buf);
+	take(fd[SERVER_CLIENTS_MAX]);
+	cr_expect(strstr(answer, "too many clients"), "%s", answer);
 	close(fd[0]);
 	pump();
 	close(fd[SERVER_CLIENTS_MAX]);
 	fd[0] = dial();
-	say(fd[0], "{\"cmd\":\"sharing\"}\n");
-	take(fd[0], buf, sizeof(buf));
-	cr_expect_eq(lines(buf), 1, "room for one again");
+	cr_expect_eq(lines(reply(fd[0], "{\"cmd\":\"sharing\"}\n")), 1, "room for one again");
 	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
 		close(fd[i]);
 	pump();
@@ -165,7 +154,6 @@ Test(server_clients, idle_clients_lock_nobody_out)
 {
 	struct timespec idle = {.tv_sec = SERVER_IDLE_MS / 1000, .tv_nsec = 20000000};
 	int fd[SERVER_CLIENTS_MAX], late[2];
-	char buf[65536];
 
 	for (int i = 0; i < SERVER_CLIENTS_MAX; i++) {
 		fd[i] = dial();
@@ -173,15 +161,14 @@ Test(server_clients, idle_clients_lock_nobody_out)
 	}
 	say(fd[0], "{\"cmd\":\"attach\",\"events\":\"loads\"}\n");
 	say(fd[1], "{\"cmd\":"); /* half a request is no reason to stay */
-	take(fd[0], buf, sizeof(buf));
+	take(fd[0]);
 	nanosleep(&idle, NULL);
 	say(fd[2], "{\"cmd\":\"sharing\"}\n");
-	cr_expect(take(fd[2], buf, sizeof(buf)) > 0);
+	cr_expect(take(fd[2]) > 0);
 	for (int i = 0; i < 2; i++) {
 		late[i] = dial();
-		say(late[i], "{\"cmd\":\"sharing\"}\n");
-		take(late[i], buf, sizeof(buf));
-		cr_expect(strstr(buf, "\"ok\":true"), "a new client is served: %s", buf);
+		cr_expect(strstr(reply(late[i], "{\"cmd\":\"sharing\"}\n"), "\"ok\":true"),
+			  "a new client is served: %s", answer);
 	}
 	cr_expect(strstr(last_log, "idle for longest"), "%s", last_log);
 	cr_expect_not(closed(fd[0]), "it has a session");
@@ -197,7 +184,7 @@ Test(server_clients, idle_clients_lock_nobody_out)
 
 Test(server_clients, a_client_that_does_not_read_is_dropped)
 {
-	char buf[65536], name[16];
+	char name[16];
 	int slow = dial(), fd = dial();
 
 	/* An answer larger than the socket's buffer. */
@@ -207,9 +194,7 @@ Test(server_clients, a_client_that_does_not_read_is_dropped)
 	}
 	say(slow, "{\"cmd\":\"list\"}\n{\"cmd\":\"list\"}\n");
 	pump();
-	say(fd, "{\"cmd\":\"sharing\"}\n");
-	take(fd, buf, sizeof(buf));
-	cr_expect_eq(lines(buf), 1, "others are served meanwhile");
+	cr_expect_eq(lines(reply(fd, "{\"cmd\":\"sharing\"}\n")), 1, "others are served meanwhile");
 	while (!last_log[0])
 		cr_assert_geq(sd_event_run(ev, 5000000), 0);
 	cr_expect(strstr(last_log, "dropped"), "%s", last_log);
@@ -272,7 +257,6 @@ Test(server_clients, a_client_that_reads_is_not_dropped_by_a_busy_server)
 Test(server_clients, no_descriptor_is_left)
 {
 	struct rlimit all, few;
-	char buf[65536];
 	int fd = dial(), next = dup(fd);
 
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
@@ -282,14 +266,12 @@ Test(server_clients, no_descriptor_is_left)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
 	pump();
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
-	take(fd, buf, sizeof(buf));
-	cr_expect(strstr(buf, "no file descriptor left"), "%s", buf);
-	cr_expect(strstr(buf, "\"errno\":24"), "%s", buf);
+	take(fd);
+	cr_expect(strstr(answer, "no file descriptor left"), "%s", answer);
+	cr_expect(strstr(answer, "\"errno\":24"), "%s", answer);
 	close(fd);
 	fd = dial();
-	say(fd, "{\"cmd\":\"sharing\"}\n");
-	take(fd, buf, sizeof(buf));
-	cr_expect_eq(lines(buf), 1, "room for one again");
+	cr_expect_eq(lines(reply(fd, "{\"cmd\":\"sharing\"}\n")), 1, "room for one again");
 	close(fd);
 	pump();
 }
@@ -322,7 +304,6 @@ Test(server_clients, a_socket_that_listens_already)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	struct server_opts opts = {.name = "x", .raw_space = VPMU_SPACE_INTEL, .path = sock};
-	char buf[4096];
 	int fd, plain = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	server_destroy(srv);
@@ -337,9 +318,7 @@ Test(server_clients, a_socket_that_listens_already)
 	fd = dial(); /* before there is a server: it waits */
 	cr_assert_eq(server_create(h.ts, ev, &opts, &srv, h.err, sizeof(h.err)), 0, "%s", h.err);
 	cr_expect(fcntl(opts.listen_fd, F_GETFD) & FD_CLOEXEC);
-	say(fd, "{\"cmd\":\"hello\"}\n");
-	take(fd, buf, sizeof(buf));
-	cr_expect(strstr(buf, "\"server\":\"x\""), "%s", buf);
+	cr_expect(strstr(reply(fd, "{\"cmd\":\"hello\"}\n"), "\"server\":\"x\""), "%s", answer);
 	close(fd);
 	server_destroy(srv);
 	srv = NULL;

@@ -55,21 +55,18 @@ static void go_on(int ret, const char *err)
 
 Test(server_wait, others_are_served_and_answers_keep_their_order)
 {
-	char buf[65536];
 	int fd = dial(), other = dial();
 
 	say(fd, "{\"cmd\":\"wait\",\"id\":1}\n{\"cmd\":\"sharing\",\"id\":2}\n");
-	cr_expect_eq(take(fd, buf, sizeof(buf)), 0, "%s", buf);
+	cr_expect_eq(take(fd), 0, "%s", answer);
 	cr_expect_eq(runs, 1);
-	say(other, "{\"cmd\":\"sharing\"}\n");
-	take(other, buf, sizeof(buf));
-	cr_expect_eq(lines(buf), 1, "%s", buf);
+	cr_expect_eq(lines(reply(other, "{\"cmd\":\"sharing\"}\n")), 1, "%s", answer);
 	go_on(0, NULL);
-	take(fd, buf, sizeof(buf));
+	take(fd);
 	cr_expect_eq(runs, 2);
-	cr_expect_eq(lines(buf), 2, "%s", buf);
-	cr_expect_eq(strncmp(buf, "{\"runs\":2,\"ok\":true,\"id\":1}\n", 28), 0, "%s", buf);
-	cr_expect(strstr(buf, "\"id\":2"), "%s", buf);
+	cr_expect_eq(lines(answer), 2, "%s", answer);
+	cr_expect_eq(strncmp(answer, "{\"runs\":2,\"ok\":true,\"id\":1}\n", 28), 0, "%s", answer);
+	cr_expect(strstr(answer, "\"id\":2"), "%s", answer);
 	cr_expect_eq(losses, 0);
 	close(fd);
 	close(other);
@@ -78,24 +75,19 @@ Test(server_wait, others_are_served_and_answers_keep_their_order)
 
 Test(server_wait, an_error_instead)
 {
-	char buf[65536];
 	int fd = dial();
 
-	say(fd, "{\"cmd\":\"wait\",\"id\":\"a\"}\n");
-	take(fd, buf, sizeof(buf));
+	reply(fd, "{\"cmd\":\"wait\",\"id\":\"a\"}\n");
 	go_on(-ENOEXEC, "wait: it is no kernel");
-	take(fd, buf, sizeof(buf));
-	cr_expect_str_eq(buf, "{\"ok\":false,\"errno\":8,\"error\":\"wait: it is no kernel\","
-			      "\"id\":\"a\"}\n");
+	take(fd);
+	cr_expect_str_eq(answer, "{\"ok\":false,\"errno\":8,\"error\":\"wait: it is no kernel\","
+				 "\"id\":\"a\"}\n");
 	cr_expect_eq(runs, 1);
 	/* A command that fails at once does not wait. */
 	refuse = true;
-	say(fd, "{\"cmd\":\"wait\"}\n");
-	take(fd, buf, sizeof(buf));
-	cr_expect_str_eq(buf, "{\"ok\":false,\"errno\":1,\"error\":\"wait: refused\"}\n");
-	say(fd, "{\"cmd\":\"sharing\"}\n");
-	take(fd, buf, sizeof(buf));
-	cr_expect_eq(lines(buf), 1, "%s", buf);
+	reply(fd, "{\"cmd\":\"wait\"}\n");
+	cr_expect_str_eq(answer, "{\"ok\":false,\"errno\":1,\"error\":\"wait: refused\"}\n");
+	cr_expect_eq(lines(reply(fd, "{\"cmd\":\"sharing\"}\n")), 1, "%s", answer);
 	cr_expect_eq(losses, 0);
 	close(fd);
 	pump();
@@ -103,11 +95,9 @@ Test(server_wait, an_error_instead)
 
 Test(server_wait, a_client_that_goes_waits_no_more)
 {
-	char buf[65536];
 	int fd = dial();
 
-	say(fd, "{\"cmd\":\"wait\"}\n");
-	take(fd, buf, sizeof(buf));
+	reply(fd, "{\"cmd\":\"wait\"}\n");
 	cr_assert(waits);
 	close(fd);
 	pump();
@@ -117,11 +107,11 @@ Test(server_wait, a_client_that_goes_waits_no_more)
 	fd = dial();
 	say(fd, "{\"cmd\":\"wait\"}\n");
 	shutdown(fd, SHUT_WR);
-	take(fd, buf, sizeof(buf));
+	take(fd);
 	cr_expect_eq(losses, 1);
 	go_on(0, NULL);
-	take(fd, buf, sizeof(buf));
-	cr_expect(strstr(buf, "\"runs\":3"), "%s", buf);
+	take(fd);
+	cr_expect(strstr(answer, "\"runs\":3"), "%s", answer);
 	close(fd);
 	pump();
 }
@@ -130,25 +120,21 @@ Test(server_wait, a_client_that_waits_is_not_idle)
 {
 	int fd[SERVER_CLIENTS_MAX], more;
 	struct timespec idle = {.tv_sec = SERVER_IDLE_MS / 1000, .tv_nsec = 100000000};
-	char buf[65536];
 
 	/* It is the one that has been silent for longest. */
 	fd[0] = dial();
-	say(fd[0], "{\"cmd\":\"wait\"}\n");
-	take(fd[0], buf, sizeof(buf));
+	reply(fd[0], "{\"cmd\":\"wait\"}\n");
 	for (int i = 1; i < SERVER_CLIENTS_MAX; i++) {
 		fd[i] = dial();
 		pump();
 	}
 	nanosleep(&idle, NULL);
 	more = dial();
-	say(more, "{\"cmd\":\"sharing\"}\n");
-	take(more, buf, sizeof(buf));
-	cr_expect_eq(lines(buf), 1, "%s", buf);
+	cr_expect_eq(lines(reply(more, "{\"cmd\":\"sharing\"}\n")), 1, "%s", answer);
 	cr_expect_eq(losses, 0, "another one was dropped");
 	go_on(0, NULL);
-	take(fd[0], buf, sizeof(buf));
-	cr_expect(strstr(buf, "\"runs\":2"), "%s", buf);
+	take(fd[0]);
+	cr_expect(strstr(answer, "\"runs\":2"), "%s", answer);
 	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
 		close(fd[i]);
 	close(more);
@@ -159,17 +145,16 @@ Test(server_wait, a_client_that_waits_is_not_idle)
 Test(server_wait, named_sessions_outlive_the_server)
 {
 	struct registry *r = sessions_registry(server_sessions(srv));
-	char buf[65536];
 	int fd = dial();
 
-	say(fd, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"mine\"}\n"
-		"{\"cmd\":\"attach\",\"events\":\"cycles\"}\n"
-		"{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"kept\",\"keep\":true}\n");
-	take(fd, buf, sizeof(buf));
+	reply(fd, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"mine\"}\n"
+		  "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n"
+		  "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"kept\",\"keep\":true}\n");
 	cr_assert_eq(r->nr, 3);
 	server_leave(srv);
-	cr_expect_gt(recv(fd, buf, sizeof(buf), 0), 0);
-	cr_expect(strstr(buf, "\"rows\":") && strstr(buf, "\"session\":\"mine\""), "%s", buf);
+	cr_expect_gt(recv(fd, answer, sizeof(answer), 0), 0);
+	cr_expect(strstr(answer, "\"rows\":") && strstr(answer, "\"session\":\"mine\""), "%s",
+		  answer);
 	cr_expect_eq(r->nr, 2);
 	for (const struct registered *e = r->first; e; e = e->next)
 		cr_expect(!e->owner && (strcmp(e->name, "mine") == 0) == (e->lost_ns != 0), "%s",
@@ -180,17 +165,15 @@ Test(server_wait, named_sessions_outlive_the_server)
 Test(server_wait, nobody_to_wait_for_or_the_server_ends)
 {
 	json_t *obj = ask("{\"cmd\":\"wait\"}"); /* no connection */
-	char buf[65536];
 	int fd = dial();
 
 	cr_expect_eq(json_integer_value(json_object_get(obj, "runs")), 1);
 	cr_expect_null(waits);
 	json_decref(obj);
-	say(fd, "{\"cmd\":\"wait\"}\n");
-	take(fd, buf, sizeof(buf));
+	reply(fd, "{\"cmd\":\"wait\"}\n");
 	cr_assert(waits);
 	server_leave(srv);
 	cr_expect_eq(losses, 1);
-	cr_expect_eq(recv(fd, buf, sizeof(buf), 0), 0, "closed without an answer");
+	cr_expect_eq(recv(fd, answer, sizeof(answer), 0), 0, "closed without an answer");
 	close(fd);
 }

@@ -21,14 +21,6 @@ static void setup(void)
 	ss = sessions_create(h.ts);
 }
 
-static void teardown(void)
-{
-	sessions_destroy(ss);
-	test_host_fini(&h);
-}
-
-TestSuite(session, .init = setup, .fini = teardown);
-
 static const char *const insns_name[] = {"instructions", "cycles", "cache-misses"};
 static vpmu_key_t insns_key[3];
 
@@ -84,14 +76,28 @@ static const char *read_all(struct session *s)
 static struct node *vm_w, *vm_d, *vm_x, *vm_free;
 static struct test_vcpu w0, w1, d0, x0, f0;
 
+/* VM w in a tenant. */
+static void add_w(const char *tenant)
+{
+	vm_w = test_vm(&h, test_tenant(&h, tenant), "w", 2);
+	test_vcpu_init(&w0, vm_w, 0);
+	test_vcpu_init(&w1, vm_w, 1);
+}
+
+static void remove_w(void)
+{
+	test_vcpu_fini(&w0);
+	test_vcpu_fini(&w1);
+	tenant_vm_remove(h.ts, vm_w);
+	vm_w = NULL;
+}
+
 static void populate(void)
 {
-	vm_w = test_vm(&h, test_tenant(&h, "/a/web"), "w", 2);
+	add_w("/a/web");
 	vm_d = test_vm(&h, test_tenant(&h, "/a/db"), "d", 1);
 	vm_x = test_vm(&h, test_tenant(&h, "/b"), "x", 1);
 	vm_free = test_vm(&h, tenant_find(h.ts, "/host"), "free", 1);
-	test_vcpu_init(&w0, vm_w, 0);
-	test_vcpu_init(&w1, vm_w, 1);
 	test_vcpu_init(&d0, vm_d, 0);
 	test_vcpu_init(&x0, vm_x, 0);
 	test_vcpu_init(&f0, vm_free, 0);
@@ -99,12 +105,25 @@ static void populate(void)
 
 static void depopulate(void)
 {
-	test_vcpu_fini(&w0);
-	test_vcpu_fini(&w1);
+	if (vm_w) {
+		test_vcpu_fini(&w0);
+		test_vcpu_fini(&w1);
+	}
 	test_vcpu_fini(&d0);
 	test_vcpu_fini(&x0);
 	test_vcpu_fini(&f0);
+	vm_d = NULL;
 }
+
+static void teardown(void)
+{
+	if (vm_d)
+		depopulate();
+	sessions_destroy(ss);
+	test_host_fini(&h);
+}
+
+TestSuite(session, .init = setup, .fini = teardown);
 
 /* Everybody runs once: w 1000 + 200, d 30, x 4, free 5, the host 60000. */
 static void everybody_runs(void)
@@ -127,7 +146,6 @@ Test(session, tenant_rows_form_a_tree)
 	cr_expect_str_eq(read_all(s), "/=61239 /host=60005 /a=1230 /a/web=1200 /a/db=30 /b=4");
 	everybody_runs();
 	cr_expect_str_eq(read_all(s), "/=122478 /host=120010 /a=2460 /a/web=2400 /a/db=60 /b=8");
-	depopulate();
 }
 
 Test(session, scopes_and_targets)
@@ -167,7 +185,6 @@ Test(session, scopes_and_targets)
 		cr_expect(strcmp(got, rows[i].want) == 0, "line %d: got %s, want %s", rows[i].line,
 			  got, rows[i].want);
 	}
-	depopulate();
 }
 
 /* I2 */
@@ -188,7 +205,6 @@ Test(session, nothing_from_before_the_attach)
 	vpmu_pcpu_switch(h.pcpu[0], NULL);
 	cr_expect_str_eq(read_all(first), "/host:free=5 /a/web:w=2000 /a/db:d=30 /b:x=4");
 	cr_expect_str_eq(read_all(second), "/host:free=0 /a/web:w=23 /a/db:d=0 /b:x=0");
-	depopulate();
 }
 
 Test(session, read_includes_a_running_slice)
@@ -204,7 +220,6 @@ Test(session, read_includes_a_running_slice)
 	test_retire(&h.pmu[0], 1);
 	cr_expect_str_eq(read_all(s), "/a/web:w=42");
 	vpmu_pcpu_switch(h.pcpu[0], NULL);
-	depopulate();
 }
 
 Test(session, detach_leaves_others_alone)
@@ -224,14 +239,6 @@ Test(session, detach_leaves_others_alone)
 	session_close(c);
 	everybody_runs();
 	cr_expect_str_eq(read_all(b), "/a=4920");
-	depopulate();
-}
-
-static void remove_w(void)
-{
-	test_vcpu_fini(&w0);
-	test_vcpu_fini(&w1);
-	tenant_vm_remove(h.ts, vm_w);
 }
 
 Test(session, a_removed_vm_is_shown_once_more_and_stays_in_its_tenant)
@@ -256,14 +263,11 @@ Test(session, a_removed_vm_is_shown_once_more_and_stays_in_its_tenant)
 	cr_expect_str_eq(read_all(one), "/a/web:w=1200!");
 	cr_expect_str_eq(read_all(one), "/a/web:w=1200!");
 	/* The name comes back: counted from then on, and by sessions bound to the name besides. */
-	vm_w = test_vm(&h, tenant_find(h.ts, "/b"), "w", 2);
-	test_vcpu_init(&w0, vm_w, 0);
-	test_vcpu_init(&w1, vm_w, 1);
+	add_w("/b");
 	everybody_runs();
 	cr_expect_str_eq(read_all(one), "/b:w=2400");
 	cr_expect_str_eq(read_all(vms), "/a/db:d=65", "it is in /b now");
 	cr_expect_str_eq(read_all(tenants), "/a=1265 /a/web=1200 /a/db=65");
-	depopulate();
 }
 
 static void keep_row(const struct session_row *row, void *arg)
@@ -293,16 +297,13 @@ Test(session, a_vm_that_is_started_again_goes_on)
 		remove_w();
 		session_read(one, keep_row, &now);
 		cr_expect(now.gone && now.values[0].count == n * 1200);
-		vm_w = test_vm(&h, tenant_find(h.ts, "/a/web"), "w", 2);
-		test_vcpu_init(&w0, vm_w, 0);
-		test_vcpu_init(&w1, vm_w, 1);
+		add_w("/a/web");
 		session_read(one, keep_row, &now);
 		cr_expect(!now.gone && now.values[0].count == n * 1200);
 		cr_expect_geq(now.values[0].enabled_ns, v.enabled_ns);
 	}
 	cr_expect_eq(one->nr_rows, 1);
 	cr_expect_str_eq(read_all(two), "/a/web:w=1200! /a/web:w=1200! /a/web:w=1200! /a/web:w=0");
-	depopulate();
 }
 
 Test(session, keep_gone_shows_again)
@@ -318,10 +319,6 @@ Test(session, keep_gone_shows_again)
 	cr_expect_str_eq(shot.text, "/a/web:w=1200!");
 	cr_expect_str_eq(read_all(vms), "/a/web:w=1200!");
 	cr_expect_str_eq(read_all(vms), "");
-	vm_w = test_vm(&h, tenant_find(h.ts, "/b"), "w", 2);
-	test_vcpu_init(&w0, vm_w, 0);
-	test_vcpu_init(&w1, vm_w, 1);
-	depopulate();
 }
 
 Test(session, removed_tenants_fold_and_new_ones_count)
@@ -336,14 +333,11 @@ Test(session, removed_tenants_fold_and_new_ones_count)
 	cr_assert_eq(tenant_remove(h.ts, "/a/web", h.err, sizeof(h.err)), 0);
 	cr_expect_str_eq(read_all(s), "/=61239 /host=60005 /a=1230 /a/web=1200! /a/db=30 /b=4");
 	cr_expect_str_eq(read_all(s), "/=61239 /host=60005 /a=1230 /a/db=30 /b=4");
-	vm_w = test_vm(&h, test_tenant(&h, "/c/new"), "w", 2);
-	test_vcpu_init(&w0, vm_w, 0);
-	test_vcpu_init(&w1, vm_w, 1);
+	add_w("/c/new");
 	everybody_runs();
 	cr_expect_str_eq(read_all(s), "/=122478 /host=120010 /a=1260 /a/db=60 /b=8 /c=1200 "
 				      "/c/new=1200");
 	cr_expect_str_eq(read_all(host), "/=122478");
-	depopulate();
 }
 
 Test(session, what_still_runs_in_a_removed_vm_counts_for_its_tenant)
@@ -415,7 +409,6 @@ Test(session, top_level_rows_sum_to_the_hardware_through_churn)
 	cr_expect_eq(sum, 50 * 61239 + 50 * 100 + 2 * (49 * 50 / 2));
 	cr_expect_eq(hw, sum, "hardware %llu, rows %llu", (unsigned long long)hw,
 		     (unsigned long long)sum);
-	depopulate();
 }
 
 /* I7 */
@@ -445,10 +438,6 @@ Test(session, quality_and_support_reach_the_row)
 	remove_w();
 	session_read(s, check_quality, &rows);
 	cr_expect_eq(rows, 10, "removed rows say the same");
-	vm_w = test_vm(&h, tenant_find(h.ts, "/b"), "w", 2);
-	test_vcpu_init(&w0, vm_w, 0);
-	test_vcpu_init(&w1, vm_w, 1);
-	depopulate();
 }
 
 static void row_error(const struct session_row *r, void *arg)

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Sessions that outlive their server: saved, opened again on the same counts, and the result of
  * text that differs from the saved one. */
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,10 +58,13 @@ static void setup(void)
 	ss = sessions_create(ts);
 }
 
+static json_t *saved; /* the state of the server before, which must live */
+
 static void teardown(void)
 {
 	sessions_destroy(ss);
 	tenants_destroy(ts);
+	json_decref(saved);
 }
 
 TestSuite(session_save, .init = setup, .fini = teardown);
@@ -90,21 +89,40 @@ static struct session *attach(const char *name, struct node *target, enum sessio
 	return s;
 }
 
-/* The end of this server and the start of the next one. Returns the saved state, which must live.
- */
-static json_t *again(void)
+/* The end of this server and the start of another one. */
+static void next_server(void)
 {
-	json_t *saved = sessions_save(ss, &bases), *text;
-	char *dump = json_dumps(saved, 0);
-
-	cr_assert(saved && dump);
-	text = json_loads(dump, 0, NULL);
-	json_decref(saved);
-	free(dump);
 	sessions_destroy(ss);
 	ss = sessions_create(ts);
-	sessions_restore(ss, text, &bases, note, NULL);
+}
+
+/* This server's state, as text that was read again. */
+static json_t *saved_text(void)
+{
+	json_t *state = sessions_save(ss, &bases), *text;
+	char *dump = json_dumps(state, 0);
+
+	cr_assert(state && dump);
+	text = json_loads(dump, 0, NULL);
+	json_decref(state);
+	free(dump);
 	return text;
+}
+
+static void restore(json_t *text)
+{
+	sessions_restore(ss, text, &bases, note, NULL);
+}
+
+/* The next server goes on with the sessions of this one. */
+static void again(void)
+{
+	json_t *before = saved;
+
+	saved = saved_text();
+	next_server();
+	restore(saved);
+	json_decref(before);
 }
 
 static struct session *named(const char *name)
@@ -137,7 +155,6 @@ static void run(uint64_t n)
 Test(session_save, a_session_goes_on_where_it_was)
 {
 	struct session *s;
-	json_t *saved;
 	uint64_t opened;
 
 	run(100);
@@ -146,7 +163,7 @@ Test(session_save, a_session_goes_on_where_it_was)
 	s->opened_width_ns = 12345;
 	attach(NULL, tenants_root(ts), SESSION_ONE, "a connection", NULL);
 	run(7);
-	saved = again();
+	again();
 	cr_expect_eq(sessions_registry(ss)->nr, 1, "one without a name ends");
 	s = named("all");
 	cr_assert(s);
@@ -160,23 +177,56 @@ Test(session_save, a_session_goes_on_where_it_was)
 	cr_expect_str_eq(s->events[1], "cycles:u");
 	cr_expect_eq(s->reg.lost_ns, 0, "it was to be kept");
 	cr_expect_str_eq(notes, "");
-	json_decref(again());
+	again();
 	cr_expect_eq(value(named("all"), "/acme"), 12, "and once more");
-	json_decref(saved);
+}
+
+static uint64_t late;
+
+static void look_late(const struct session_row *row, void *arg)
+{
+	if (!strcmp(arg, row->path))
+		late = row->late_ns;
+}
+
+static uint64_t late_of(struct session *s, const char *path)
+{
+	session_read(s, look_late, (void *)path);
+	return late;
+}
+
+Test(session_save, what_was_late_stays_so)
+{
+	struct session *s = attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	struct node *acme = tenant_find(ts, "/acme");
+
+	cr_expect_eq(late_of(s, "/acme"), 0);
+	tenant_late(node_vcpu(vm, 0), tenant_find(ts, "/host"), 5);
+	cr_expect_eq(late_of(s, "/acme"), 5);
+	cr_expect_eq(late_of(s, "/"), 0, "the host has all");
+	tenant_late(node_vcpu(vm, 0), acme, 2);
+	cr_expect_eq(vm->late_ns, 7);
+	cr_expect_eq(late_of(s, "/acme"), 5, "it has what its VM lacks");
+	s = attach("new", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	cr_expect_eq(late_of(s, "/acme"), 0, "that was before");
+	again();
+	cr_expect_eq(late_of(named("all"), "/acme"), 5);
+	cr_expect_eq(late_of(named("new"), "/acme"), 0);
+	tenant_late(acme, tenant_find(ts, "/host"), 3);
+	cr_expect_eq(late_of(named("all"), "/acme"), 8);
 }
 
 /* A VM that was started again before the server ends, and once more after that. */
 Test(session_save, the_former_runs_of_a_vm_are_not_lost)
 {
 	struct session *s = attach("web", vm, SESSION_ONE, NULL, NULL);
-	json_t *saved, *after;
 
 	run(100);
 	tenant_vm_remove(ts, vm);
 	add_vm();
 	run(7);
 	cr_expect_eq(value(s, NULL), 107);
-	saved = again();
+	again();
 	s = named("web");
 	cr_assert(s);
 	cr_expect_eq(value(s, NULL), 107);
@@ -185,17 +235,14 @@ Test(session_save, the_former_runs_of_a_vm_are_not_lost)
 	add_vm();
 	run(1);
 	cr_expect_eq(value(s, NULL), 113);
-	after = again();
+	again();
 	cr_expect_eq(value(named("web"), NULL), 113);
 	/* A field other than a list of such numbers is ignored. */
-	json_object_set_new(json_array_get(json_object_get(json_array_get(after, 0), "rows"), 0),
+	json_object_set_new(json_array_get(json_object_get(json_array_get(saved, 0), "rows"), 0),
 			    "before", json_string("100 1 1 0 2"));
-	sessions_destroy(ss);
-	ss = sessions_create(ts);
-	sessions_restore(ss, after, &bases, note, NULL);
+	next_server();
+	restore(saved);
 	cr_expect_eq(value(named("web"), NULL), 1);
-	json_decref(saved);
-	json_decref(after);
 }
 
 static void keep_id(const struct session_row *row, void *arg)
@@ -209,7 +256,6 @@ Test(session_save, numbers_of_rows_stay_and_are_not_used_again)
 	struct session *s = attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
 	struct node *late;
 	uint64_t used;
-	json_t *saved;
 
 	session_read(s, keep_id, before);
 	/* Some rows come and go: their numbers are used, too. */
@@ -220,7 +266,7 @@ Test(session_save, numbers_of_rows_stay_and_are_not_used_again)
 	}
 	used = s->next_id;
 	session_forget_before(s, UINT64_MAX);
-	saved = again();
+	again();
 	s = named("all");
 	session_read(s, keep_id, after);
 	cr_expect_eq(after[NODE_TENANT], before[NODE_TENANT]);
@@ -229,7 +275,6 @@ Test(session_save, numbers_of_rows_stay_and_are_not_used_again)
 	cr_assert_eq(tenant_count(late, &fake.s), 0);
 	session_read(s, keep_id, after);
 	cr_expect_geq(after[NODE_TENANT], used);
-	json_decref(saved);
 }
 
 /* Make @total the first number of the first row's first event. */
@@ -252,12 +297,11 @@ Test(session_save, counts_that_go_on_began_when_they_did)
 	uint64_t before[5] = {0}, after[5] = {0};
 	struct session *s = attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
 	struct node *late;
-	json_t *saved;
 
 	session_read(s, keep_since, before);
 	cr_assert_gt(before[NODE_TENANT], 0);
 	usleep(2000);
-	saved = again();
+	again();
 	s = named("all");
 	session_read(s, keep_since, after);
 	cr_expect_eq(after[NODE_TENANT], before[NODE_TENANT]);
@@ -266,58 +310,47 @@ Test(session_save, counts_that_go_on_began_when_they_did)
 	cr_assert_eq(tenant_count(late, &fake.s), 0);
 	session_read(s, keep_since, after);
 	cr_expect_gt(after[NODE_TENANT], before[NODE_TENANT], "a new one begins now");
-	json_decref(saved);
 }
 
 Test(session_save, rows_of_nodes_that_come_later)
 {
 	struct session *s = attach("vms", acme, SESSION_VM, "a connection", NULL);
-	json_t *saved, *text;
-	char *dump;
 
 	run(3);
-	saved = sessions_save(ss, &bases);
-	dump = json_dumps(saved, 0);
-	text = json_loads(dump, 0, NULL);
-	sessions_destroy(ss);
-	ss = sessions_create(ts);
+	saved = saved_text();
+	next_server();
 	tenant_vm_remove(ts, vm);
-	sessions_restore(ss, text, &bases, note, NULL);
+	restore(saved);
 	s = named("vms");
 	cr_assert(s);
 	cr_expect_neq(s->reg.lost_ns, 0, "its connection has ended");
 	cr_expect_eq(value(s, NULL), 0);
 	/* A base that is greater than the total is of other counts: the row begins at 0. */
-	set_base(text, "1000");
+	set_base(saved, "1000");
 	add_vm();
 	run(4);
 	cr_expect_eq(value(s, "web"), 4);
 	tenant_vm_remove(ts, vm);
 	session_forget_before(s, UINT64_MAX);
-	set_base(text, "0");
+	set_base(saved, "0");
 	add_vm();
 	run(6);
 	cr_expect_eq(value(s, "web"), 6);
 	sessions_restored(ss);
-	json_decref(saved);
-	json_decref(text);
-	free(dump);
 }
 
 Test(session_save, who_may_see_it)
 {
 	struct access reader = {.uid = 77, .nr = 1, .tenants = {"/acme"}};
-	json_t *saved;
 
 	attach("mine", acme, SESSION_ONE, "a connection", &reader);
-	saved = again();
+	again();
 	cr_expect(registry_find(sessions_registry(ss), "mine", &reader));
 	reader.uid = 78;
 	cr_expect_null(registry_find(sessions_registry(ss), "mine", &reader));
 	cr_expect_eq(named("mine")->reg.who.nr, 1);
 	cr_expect_str_eq(named("mine")->reg.who.tenants[0], "/acme");
 	cr_expect_not(named("mine")->reg.who.admin);
-	json_decref(saved);
 }
 
 /* Each value of each saved field is replaced by others. */
@@ -327,7 +360,7 @@ Test(session_save, what_is_not_whole_is_left_out)
 					     "\"\"", "\"x/..\"", "[]",
 					     "[[]]", "{}",	 "\"99999999999999999999999\"",
 					     "[7]"};
-	json_t *saved, *o, *copy, *all;
+	json_t *o, *copy, *all;
 	const char *key;
 	json_t *v;
 
@@ -336,28 +369,25 @@ Test(session_save, what_is_not_whole_is_left_out)
 	o = json_array_get(saved, 0);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		json_object_foreach (o, key, v) {
-			sessions_destroy(ss);
-			ss = sessions_create(ts);
+			next_server();
 			copy = json_deep_copy(o);
 			json_object_set_new(copy, key,
 					    json_loads(others[i], JSON_DECODE_ANY, NULL));
 			all = json_pack("[o]", copy);
 			*notes = '\0';
-			sessions_restore(ss, all, &bases, note, NULL);
+			restore(all);
 			cr_expect(!named("all") == (*notes != '\0') || strcmp(key, "name") == 0,
 				  "%s = %s: %s", key, others[i], notes);
 			sessions_restored(ss);
-			sessions_destroy(ss);
-			ss = sessions_create(ts);
+			next_server();
 			json_decref(all);
 		}
 	}
 	*notes = '\0';
-	sessions_restore(ss, json_object_get(o, "name"), &bases, note, NULL);
+	restore(json_object_get(o, "name"));
 	cr_expect_eq(sessions_registry(ss)->nr, 0, "no array at all");
 	json_object_set_new(o, "target", json_string("/gone"));
-	sessions_restore(ss, saved, &bases, note, NULL);
+	restore(saved);
 	cr_expect_str_eq(notes, "session all has ended with the former server: /gone is not there "
 				"any more\n");
-	json_decref(saved);
 }

@@ -11,9 +11,7 @@ TestSuite(snapshot_file, .init = snapshot_setup, .fini = snapshot_teardown);
 /* 1: another VM, which ran for a while; 0: refused. */
 static int try(const uint8_t *data, size_t len)
 {
-	struct machine_vm *vm = NULL;
-	char err[500];
-	int ret = restore(data, len, &vm, err);
+	int ret = restore(data, len);
 
 	if (ret) {
 		cr_assert(*err && !strchr(err, '\n') && strlen(err) < 490, "%d \"%s\"", ret, err);
@@ -44,23 +42,21 @@ Test(snapshot_file, comes_back)
 	static const char *const models[] = {"intel-v5", "amd-v2", "none"};
 
 	for (unsigned int i = 0; i < 3; i++) {
-		struct bytes b = good_file(i ? models[i] : models[0], i ? 1 : 40), again;
-		struct machine_vm *vm;
-		char err[500];
+		struct bytes again;
 
-		cr_assert_eq(restore(b.data, b.len, &vm, err), 0, "%s", err);
+		good_file(i ? models[i] : models[0], i ? 1 : 40);
+		cr_assert_eq(restore(b.data, b.len), 0, "%s", err);
 		cr_assert_str_eq(vm->name, "good");
 		cr_assert_str_eq(vm->node->path, "/t");
 		cr_assert_str_eq(vm->args, "a b");
 		cr_assert_eq(vm->vcpus, 2);
 		cr_assert_eq(machine_vm_state(vm), VM_PAUSED);
-		cr_assert_eq(save(vm, err, sizeof(err)), 0, "%s", err);
+		cr_assert_eq(save(), 0, "%s", err);
 		again = read_file(file_path);
 		cr_assert(again.len == b.len && !memcmp(again.data, b.data, b.len),
 			  "saved again, it is another file");
 		machine_vm_remove(vm);
 		free(again.data);
-		free(b.data);
 	}
 }
 
@@ -72,15 +68,9 @@ Test(snapshot_file, every_register_comes_back)
 	struct kvm_segment *segs[8];
 	struct kvm_sregs s, s2;
 	struct kvm_regs r, r2;
-	struct machine_vm *vm;
-	char option[300], err[500];
-	struct bytes b;
 
 	write_image(true);
-	snprintf(option, sizeof(option), "name=good,vcpus=1,memory=4M,engine=emulator,image=%s",
-		 image_path);
-	cr_assert_eq(config_vm_option(&config, option, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(machine_vm_add(machine, &config.vms[0], &vm, err, sizeof(err)), 0, "%s", err);
+	make_vm("name=good,vcpus=1,memory=4M,engine=emulator,image=%s", image_path);
 	cr_assert_eq(o->get_sregs(vm->vm->vcpus[0].ev, &s), 0);
 	segs[0] = &s.cs, segs[1] = &s.ds, segs[2] = &s.es, segs[3] = &s.fs;
 	segs[4] = &s.gs, segs[5] = &s.ss, segs[6] = &s.tr, segs[7] = &s.ldt;
@@ -116,10 +106,10 @@ Test(snapshot_file, every_register_comes_back)
 	cr_assert_eq(s.cr2, 0x7123456789ab);
 	cr_assert_eq(s.interrupt_bitmap[1], 1ULL << 35);
 
-	cr_assert_eq(save(vm, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(save(), 0, "%s", err);
 	machine_vm_remove(vm);
 	b = read_file(file_path);
-	cr_assert_eq(restore(b.data, b.len, &vm, err), 0, "%s", err);
+	cr_assert_eq(restore(b.data, b.len), 0, "%s", err);
 	cr_assert_eq(o->get_sregs(vm->vm->vcpus[0].ev, &s2), 0);
 	cr_assert_eq(o->get_regs(vm->vm->vcpus[0].ev, &r2), 0);
 	for (size_t i = 0; i < sizeof(s); i++)
@@ -127,16 +117,13 @@ Test(snapshot_file, every_register_comes_back)
 	for (size_t i = 0; i < sizeof(r) / 8; i++)
 		cr_expect_eq(((uint64_t *)&r)[i], ((uint64_t *)&r2)[i], "word %zu of kvm_regs", i);
 	machine_vm_remove(vm);
-	free(b.data);
 }
 
 /* RAM that was never touched, or is zero, is not in the file. */
 Test(snapshot_file, zero_pages_are_left_out)
 {
-	struct bytes b = good_file("intel-v5", 10);
-
+	good_file("intel-v5", 10);
 	cr_assert_lt(b.len, 100000, "%zu bytes of a VM that uses some pages of 4 MiB", b.len);
-	free(b.data);
 }
 
 static void put_le(uint8_t *to, uint64_t x, unsigned int bytes)
@@ -149,12 +136,9 @@ static void put_le(uint8_t *to, uint64_t x, unsigned int bytes)
 Test(snapshot_file, zero_pages_take_no_memory)
 {
 	const size_t ram = 4 << 20, run = SNAP_RUN_PAGES * SNAP_PAGE;
-	struct bytes b = good_file("none", 10);
-	size_t at = described(&b), len = at, resident = 0;
+	size_t at = described(good_file("none", 10)), len = at, resident = 0;
 	unsigned char in_core[1024];
-	struct machine_vm *vm;
 	uint8_t *f = calloc(1, at + ram + 4096);
-	char err[500];
 
 	cr_assert(f);
 	memcpy(f, b.data, at);
@@ -171,7 +155,7 @@ Test(snapshot_file, zero_pages_take_no_memory)
 	put_le(f + len + 12, ram / SNAP_PAGE, 8);
 	len += SNAP_SECTION_HEAD + 8 + 4;
 	fix_crc(f, len);
-	cr_assert_eq(restore(f, len, &vm, err), 0, "%s", err);
+	cr_assert_eq(restore(f, len), 0, "%s", err);
 	cr_assert_eq(vmm_ram_bytes(&vm->vm->ram), ram);
 	cr_assert_eq(mincore(vm->vm->ram.base, ram, in_core), 0);
 	for (size_t i = 0; i < ram / SNAP_PAGE; i++)
@@ -179,7 +163,6 @@ Test(snapshot_file, zero_pages_take_no_memory)
 	cr_expect_eq(resident, 0, "%zu pages", resident);
 	machine_vm_remove(vm);
 	free(f);
-	free(b.data);
 }
 
 /* The plain build shows which bits are refused. For AddressSanitizer a bit of each byte is enough.
@@ -192,8 +175,7 @@ enum { EVERY_BIT = 1 };
 
 Test(snapshot_file, every_bit_of_the_description)
 {
-	struct bytes b = good_file("intel-v5", 40);
-	size_t end = described(&b);
+	size_t end = described(good_file("intel-v5", 40));
 	unsigned int taken = 0, refused = 0;
 	uint8_t *copy = malloc(b.len);
 
@@ -212,13 +194,11 @@ Test(snapshot_file, every_bit_of_the_description)
 		end, refused, taken, vms_ended);
 	cr_assert(taken > 1000 && refused > 1000);
 	free(copy);
-	free(b.data);
 }
 
 Test(snapshot_file, every_byte_of_ram_sections)
 {
-	struct bytes b = good_file("amd-v2", 1);
-	size_t at = described(&b);
+	size_t at = described(good_file("amd-v2", 1));
 	unsigned int taken = 0, refused = 0;
 	uint8_t *copy = malloc(b.len);
 
@@ -247,13 +227,11 @@ Test(snapshot_file, every_byte_of_ram_sections)
 	fprintf(stderr, "# %u changes refused, %u make another VM\n", refused, taken);
 	cr_assert(taken > 100 && refused > 100);
 	free(copy);
-	free(b.data);
 }
 
 Test(snapshot_file, every_length)
 {
-	struct bytes b = good_file("intel-v4", 1);
-	uint8_t *longer = calloc(1, b.len + 8);
+	uint8_t *longer = calloc(1, good_file("intel-v4", 1)->len + 8);
 
 	for (size_t len = 0; len < b.len; len += len < 4000 || b.len - len < 200 ? 1 : 61) {
 		cr_assert(!try(b.data, len), "cut to %zu of %zu", len, b.len);
@@ -268,20 +246,12 @@ Test(snapshot_file, every_length)
 		cr_assert(!try(longer, b.len + more));
 	cr_assert(try(longer, b.len));
 	free(longer);
-	free(b.data);
 }
 
 /* ---- RAM sections that reach where they must not ---- */
 
-static void put(uint8_t *to, uint64_t x, int bytes)
-{
-	for (int i = 0; i < bytes; i++)
-		to[i] = (uint8_t)(x >> 8 * i);
-}
-
 Test(snapshot_file, ram_addresses)
 {
-	struct bytes b = good_file("intel-v5", 1);
 	static const struct {
 		int line;
 		uint64_t gpa;
@@ -297,24 +267,21 @@ Test(snapshot_file, ram_addresses)
 		{__LINE__, 1ULL << 40, false},
 		{__LINE__, 3 << 20, false}, /* the next section is below it */
 	};
-	size_t at = described(&b);
+	size_t at = described(good_file("intel-v5", 1));
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		put(b.data + at + 12, rows[i].gpa, 8);
+		put_le(b.data + at + 12, rows[i].gpa, 8);
 		fix_crc(b.data, b.len);
 		cr_assert_eq(try(b.data, b.len), rows[i].ok, "line %d", rows[i].line);
 	}
-	free(b.data);
 }
 
 /* A VM of which a vCPU has ended goes on without it; one of which all have is none. */
 Test(snapshot_file, ended_vcpus)
 {
-	struct bytes b = good_file("intel-v5", 4);
 	size_t at = SNAP_HEAD, rest, drop;
-	struct machine_vm *vm;
-	char err[500];
 
+	good_file("intel-v5", 4);
 	for (unsigned int n = 1; n <= 2; n++) {
 		/* the next vCPU's section becomes {id, exited, status 0} */
 		do
@@ -323,20 +290,19 @@ Test(snapshot_file, ended_vcpus)
 		drop = (size_t)(b.data[at + 8] | b.data[at + 9] << 8) - 9;
 		rest = b.len - (at + SNAP_SECTION_HEAD + 9 + drop);
 		b.data[at + SNAP_SECTION_HEAD + 4] = VCPU_EXITED;
-		put(b.data + at + 8, 9, 4);
+		put_le(b.data + at + 8, 9, 4);
 		memmove(b.data + at + SNAP_SECTION_HEAD + 9,
 			b.data + at + SNAP_SECTION_HEAD + 9 + drop, rest);
 		b.len -= drop;
 		fix_crc(b.data, b.len);
 		if (n == 2)
 			break;
-		cr_assert_eq(restore(b.data, b.len, &vm, err), 0, "%s", err);
+		cr_assert_eq(restore(b.data, b.len), 0, "%s", err);
 		cr_assert_eq(atomic_load(&vm->vm->live), 1);
 		cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0);
 		cr_assert_eq(machine_step(machine, 10), 10);
 		machine_vm_remove(vm);
 	}
-	cr_assert_eq(restore(b.data, b.len, &vm, err), -EINVAL);
+	cr_assert_eq(restore(b.data, b.len), -EINVAL);
 	cr_assert(strstr(err, "every vCPU of the snapshot has ended"), "%s", err);
-	free(b.data);
 }

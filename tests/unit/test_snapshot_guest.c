@@ -5,9 +5,7 @@
  * refused with nothing changed, or another state that a guest can be in. VPMU_SEED=n replays one
  * history, VPMU_HISTORIES=n sets how many run per configuration (300).
  */
-#include <criterion/criterion.h>
 #include <errno.h>
-#include <stdio.h>
 
 #include "guest_twins.h"
 #include "vpmu/core/blob.h"

@@ -63,10 +63,8 @@ static struct bytes poor_file(void)
 {
 	static const char *const conf[] = {"policy", "architectural", "tenant", "/mallory",
 					   "deny",   "branches",      NULL};
-	struct bytes good = good_file("intel-v4", 10), b = forged(good, conf);
 
-	free(good.data);
-	return b;
+	return forged(*good_file("intel-v4", 10), conf);
 }
 
 Test(snapshot_trust, a_file_asks_for_more)
@@ -141,10 +139,8 @@ Test(snapshot_trust, a_file_asks_for_more)
 	struct bytes poor = poor_file();
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct bytes b = cases[i].edit ? forged(poor, cases[i].edit) : poor;
-		struct machine_vm *vm = NULL;
-		char err[500];
-		int ret = restore_as(b.data, b.len, &cases[i].said, &vm, err);
+		struct bytes f = cases[i].edit ? forged(poor, cases[i].edit) : poor;
+		int ret = restore_as(f.data, f.len, &cases[i].said);
 
 		if (cases[i].says) {
 			cr_assert_neq(ret, 0, "line %d", cases[i].line);
@@ -159,8 +155,8 @@ Test(snapshot_trust, a_file_asks_for_more)
 			cr_assert_str_eq(vm->deny, cases[i].deny, "line %d", cases[i].line);
 			machine_vm_remove(vm);
 		}
-		if (b.data != poor.data)
-			free(b.data);
+		if (f.data != poor.data)
+			free(f.data);
 	}
 	free(poor.data);
 }
@@ -180,53 +176,46 @@ Test(snapshot_trust, what_belongs_to_the_operator)
 					   .max_events = "3",
 					   .tenant_max_events = "4"};
 	const struct snapshot_said wrong = {.trust = true, .max_events = "57"};
-	struct bytes b = good_file("intel-v4", 10);
-	struct machine_vm *vm = NULL;
-	char err[500];
 
+	good_file("intel-v4", 10);
 	for (size_t i = 0; i < sizeof(forgeries) / sizeof(forgeries[0]); i++) {
 		struct bytes f = forged(b, forgeries[i]);
 
-		cr_expect_eq(restore_as(f.data, f.len, &trusted, &vm, err), -EINVAL);
+		cr_expect_eq(restore_as(f.data, f.len, &trusted), -EINVAL);
 		cr_expect(strstr(err, forgeries[i][0]) && strstr(err, "no snapshot has"), "%s",
 			  err);
 		cr_assert_null(machine_vms(machine));
 		free(f.data);
 	}
-	cr_expect_eq(restore_as(b.data, b.len, &wrong, &vm, err), -EINVAL);
+	cr_expect_eq(restore_as(b.data, b.len, &wrong), -EINVAL);
 	cr_expect(strstr(err, "\"57\" is invalid; expected 1 to 56"), "%s", err);
-	cr_assert_eq(restore_as(b.data, b.len, &trusted, &vm, err), 0, "%s", err);
+	cr_assert_eq(restore_as(b.data, b.len, &trusted), 0, "%s", err);
 	cr_expect_eq(vm->weight, VM_WEIGHT_DEFAULT);
 	cr_expect_eq(vm->max_events, VM_MAX_EVENTS);
 	cr_expect_eq(machine_tenant_weight(vm), VM_WEIGHT_DEFAULT);
 	machine_vm_remove(vm);
-	cr_assert_eq(restore_as(b.data, b.len, &said, &vm, err), 0, "%s", err);
+	cr_assert_eq(restore_as(b.data, b.len, &said), 0, "%s", err);
 	cr_expect_eq(vm->weight, 200);
 	cr_expect_eq(share_weight(&vm->vm->share), 200);
 	cr_expect_eq(vm->vm->quota.max, 3);
 	cr_expect_eq(machine_tenant_weight(vm), 300);
 	cr_expect_eq(machine_tenant_max_events(vm), 4);
 	machine_vm_remove(vm);
-	free(b.data);
 }
 
 /* A full VM is narrowed to the operator's policy, and goes on. */
 Test(snapshot_trust, a_policy_is_narrowed)
 {
 	const struct snapshot_said said = {.tenant = "/t", .policy = "standard"};
-	struct bytes b = good_file("intel-v4", 10);
-	struct machine_vm *vm = NULL;
-	char err[500];
 
-	cr_assert_eq(restore_as(b.data, b.len, &(struct snapshot_said){.tenant = "/t"}, &vm, err),
-		     -EPERM);
+	good_file("intel-v4", 10);
+	cr_assert_eq(restore_as(b.data, b.len, &(struct snapshot_said){.tenant = "/t"}), -EPERM);
 	cr_assert(strstr(err, "the file requests policy=full; "), "%s", err);
-	cr_assert_eq(restore_as(b.data, b.len, &said, &vm, err), 0, "%s", err);
+	cr_assert_eq(restore_as(b.data, b.len, &said), 0, "%s", err);
 	cr_assert_eq(vm->policy, VPMU_POLICY_STANDARD);
 	cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0);
 	cr_assert_gt(machine_step(machine, 20), 0);
 	machine_vm_remove(vm);
-	free(b.data);
 }
 
 /* JSON could not carry it: `list` would fail for everybody. */
@@ -234,19 +223,16 @@ Test(snapshot_trust, an_image_that_is_no_text)
 {
 	static const char *const bad[] = {"/a\xff", "/a\xe2\x80\xae", "/\xc2\x9b",
 					  "/a\nb",  "/\xc0\xaf",      "/\xed\xa0\x80"};
-	struct bytes b = good_file("intel-v4", 10);
 
+	good_file("intel-v4", 10);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		const char *const edit[] = {"image", bad[i], NULL};
 		struct bytes f = forged(b, edit);
-		struct machine_vm *vm = NULL;
-		char err[500];
 
-		cr_assert_eq(restore(f.data, f.len, &vm, err), -EINVAL, "%zu", i);
+		cr_assert_eq(restore(f.data, f.len), -EINVAL, "%zu", i);
 		cr_assert(strstr(err, "not UTF-8, or control characters"), "%s", err);
 		free(f.data);
 	}
-	free(b.data);
 }
 
 /* ---- where files are ----------------------------------------------------------------------------
@@ -255,23 +241,20 @@ Test(snapshot_trust, an_image_that_is_no_text)
 /* The message names both engines that can save. */
 Test(snapshot_trust, engine_that_cannot_save)
 {
-	struct bytes good = good_file("intel-v4", 10);
 	const struct vmm_engine_ops *was;
 	struct vmm_engine_ops ops;
-	struct machine_vm *vm;
-	char err[500];
 
-	cr_assert_eq(restore(good.data, good.len, &vm, err), 0, "%s", err);
+	good_file("intel-v4", 10);
+	cr_assert_eq(restore(b.data, b.len), 0, "%s", err);
 	was = vm->vm->ops;
 	ops = *was;
 	ops.can &= ~(unsigned int)VMM_CAN_SAVE;
 	vm->vm->ops = &ops;
-	cr_assert_eq(save(vm, err, sizeof(err)), -EOPNOTSUPP);
+	cr_assert_eq(save(), -EOPNOTSUPP);
 	cr_assert(strstr(err, "engine emulator cannot save its VMs; expected emulator or kvm"),
 		  "%s", err);
 	vm->vm->ops = was;
 	machine_vm_remove(vm);
-	free(good.data);
 }
 
 /* A VM with svm = yes is refused before it is paused, and runs on. Without it the same VM is saved.
@@ -279,8 +262,6 @@ Test(snapshot_trust, engine_that_cannot_save)
 Test(snapshot_trust, svm_cannot_be_saved)
 {
 	struct bz_vmlinux kernel;
-	struct machine_vm *vm;
-	char option[300], err[500];
 	struct image img;
 	FILE *out = fopen(image_path, "w");
 
@@ -290,16 +271,11 @@ Test(snapshot_trust, svm_cannot_be_saved)
 	cr_assert(fwrite(img.data, img.bytes, 1, out) == 1 && !fclose(out));
 	image_free(&img);
 	for (int svm = 0; svm < 2; svm++) {
-		snprintf(option, sizeof(option),
-			 "name=k%d,memory=64M,engine=emulator,pmu=amd-v2,svm=%s,kernel=%s", svm,
-			 svm ? "yes" : "no", image_path);
-		cr_assert_eq(config_vm_option(&config, option, err, sizeof(err)), 0, "%s", err);
-		cr_assert_eq(machine_vm_add(machine, &config.vms[config.nr_vms - 1], &vm, err,
-					    sizeof(err)),
-			     0, "%s", err);
+		make_vm("name=k%d,memory=64M,engine=emulator,pmu=amd-v2,svm=%s,kernel=%s", svm,
+			svm ? "yes" : "no", image_path);
 		cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0);
 		cr_assert_eq(machine_step(machine, 10), 10);
-		cr_assert_eq(save(vm, err, sizeof(err)), svm ? -EOPNOTSUPP : 0, "%s", err);
+		cr_assert_eq(save(), svm ? -EOPNOTSUPP : 0, "%s", err);
 		if (svm) {
 			cr_assert(strstr(err, "vm k1: svm = yes: the state of SVM cannot be saved"),
 				  "%s", err);
@@ -319,13 +295,12 @@ Test(snapshot_trust, names_that_lead_out)
 		"../snap",  "..",   ".",    "",	     "sub/../../snap", "/etc/passwd", "sub//snap",
 		"out/snap", "sub/", "link", "sub/.", "sub/..",	       "dir",
 	};
-	struct bytes good = good_file("intel-v4", 10);
-	char path[200], err[500];
-	struct machine_vm *vm;
+	char path[200];
 	struct stat st;
 	int at, fd;
 
-	cr_assert_eq(restore(good.data, good.len, &vm, err), 0, "%s", err);
+	good_file("intel-v4", 10);
+	cr_assert_eq(restore(b.data, b.len), 0, "%s", err);
 	snprintf(path, sizeof(path), "%s/sub", dir);
 	cr_assert_eq(mkdir(path, 0700), 0);
 	snprintf(path, sizeof(path), "%s/sub/dir", dir);
@@ -341,7 +316,7 @@ Test(snapshot_trust, names_that_lead_out)
 		cr_assert_lt(snapshot_save(vm, at, names[i], err, sizeof(err)), 0, "%s", names[i]);
 		cr_assert_neq(stat(file_path, &st), 0, "%s", names[i]);
 	}
-	cr_assert_eq(save(vm, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(save(), 0, "%s", err);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		cr_assert_lt(snapshot_open(at, names[i], err, sizeof(err)), 0, "%s", names[i]);
 	close(at);
@@ -354,5 +329,4 @@ Test(snapshot_trust, names_that_lead_out)
 	machine_vm_remove(vm);
 	snprintf(path, sizeof(path), "rm -r %s/sub", dir);
 	cr_assert_eq(system(path), 0);
-	free(good.data);
 }

@@ -132,6 +132,16 @@ static void bed_fini(struct bed *b)
 	cr_assert_eq(fake_wrong, 0);
 }
 
+/* The bed of the test that runs, which ends even while it runs. */
+static struct bed b;
+
+static void fini(void)
+{
+	bed_fini(&b);
+}
+
+TestSuite(threads, .fini = fini);
+
 static void start(struct bed *b)
 {
 	char err[256] = "";
@@ -172,55 +182,33 @@ static const struct fake_step endless[] = {
 
 static const struct fake_step failing[] = {{FAKE_RUN, 10, 0, 0}, {FAKE_SHUTDOWN, 0, 0, 0}};
 
-static const struct fake_step *script_counting(unsigned int vcpu)
-{
-	return counting;
-}
-
-static const struct fake_step *script_endless(unsigned int vcpu)
-{
-	return endless;
-}
-
-static const struct fake_step *script_one_fails(unsigned int vcpu)
-{
-	return vcpu == 1 ? failing : endless;
-}
-
 Test(threads, exact)
 {
-	struct bed b;
-
-	fake_script = script_counting;
+	fake_play(counting, counting, counting);
 	bed_init(&b);
 	start(&b);
 	wait_ended(&b);
 	cr_assert_eq(b.joined, VCPUS);
 	cr_assert_eq(vm_state(b.vm), VM_DONE);
-	bed_fini(&b);
 }
 
 Test(threads, one_failure_stops_the_others)
 {
-	struct bed b;
-
-	fake_script = script_one_fails;
+	fake_play(endless, failing, endless);
 	bed_init(&b);
 	start(&b);
 	wait_ended(&b);
 	cr_assert_eq(vm_state(b.vm), VM_FAILED);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_STOPPED);
 	cr_assert_eq(b.vm->vcpus[2].state, VCPU_STOPPED);
-	bed_fini(&b);
 }
 
 Test(threads, pause_resume_tick_sync)
 {
 	struct vpmu_consumer c = {0};
 	struct vpmu_value before, after = {0};
-	struct bed b;
 
-	fake_script = script_endless;
+	fake_play(endless, endless, endless);
 	bed_init(&b);
 	cr_assert_eq(vpmu_consumer_add(&c, b.account,
 				       vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR), NULL),
@@ -242,17 +230,13 @@ Test(threads, pause_resume_tick_sync)
 	cr_assert_eq(b.joined, VCPUS); /* threads are kept over pauses */
 	start(&b);
 	vpmu_consumer_del(&c, NULL, NULL);
-	bed_fini(&b); /* while it runs */
 }
 
 Test(threads, never_started)
 {
-	struct bed b;
-
-	fake_script = script_endless;
+	fake_play(endless, endless, endless);
 	bed_init(&b);
 	vm_pause(b.vm);
-	bed_fini(&b);
 }
 
 /* For a snapshot the counters of all vCPUs end, whatever they do: the rest are register values,
@@ -262,9 +246,8 @@ Test(threads, unplaced)
 	struct vpmu_consumer c[VCPUS] = {0};
 	struct vpmu_value v;
 	uint64_t reg;
-	struct bed b;
 
-	fake_script = script_endless;
+	fake_play(endless, endless, endless);
 	bed_init(&b);
 	cr_assert_eq(vm_unplace(b.vm), 0); /* never started */
 	for (int i = 0; i < VCPUS; i++)
@@ -301,5 +284,4 @@ Test(threads, unplaced)
 	}
 	for (int i = 0; i < VCPUS; i++)
 		vpmu_consumer_del(&c[i], NULL, NULL);
-	bed_fini(&b);
 }

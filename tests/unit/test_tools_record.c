@@ -134,20 +134,6 @@ uint64_t sys_run(struct guest_run *r)
 	return r->fn == workload_empty ? 0 : r->fn(r->n, r->mem, r->mem_bytes, r->call);
 }
 
-static int tool(tool_fn *fn, const char *args)
-{
-	int rc;
-
-	output[0] = 0;
-	info.vcpu = 3;
-	info.mem_bytes = MEM_BYTES;
-	if (!info.mem)
-		info.mem = malloc(MEM_BYTES);
-	rc = fn(&info, args);
-	out_flush();
-	return rc;
-}
-
 /* 10 PMIs in 10050 instructions: 6 in alpha, 3 in gamma, one nowhere. */
 static void good(void)
 {
@@ -160,11 +146,6 @@ static void good(void)
 	hw.pmis = 10;
 	memcpy(hw.ips, ips, sizeof(ips));
 	hw.nr_ips = 8;
-}
-
-static bool has(const char *text)
-{
-	return strstr(output, text);
 }
 
 /* The code of this test is beyond every function of its table: as in __urodata_start.
@@ -186,15 +167,12 @@ Test(record, histogram)
 {
 	good();
 	cr_assert_eq(tool(record_main, "-c 1000 loop 10"), 0, "%s", output);
-	cr_expect(has("# vcpu 3: samples of instructions:u, one in 1000, by NMI, while loop 10 ran "
-		      "(result 55)\n"),
-		  "%s", output);
-	cr_expect(has("        7   70.00%  [.] alpha\n        2   20.00%  [.] gamma\n"
-		      "        1   10.00%  [.] 0x10\n"),
-		  "%s", output);
-	cr_expect(has("# vcpu 3: 10 PMIs, expected 10 (count 10050 / 1000), lost 0, without cause "
-		      "0: ok\n"),
-		  "%s", output);
+	EXPECT_HAS("# vcpu 3: samples of instructions:u, one in 1000, by NMI, while loop 10 ran "
+		   "(result 55)\n");
+	EXPECT_HAS("        7   70.00%  [.] alpha\n        2   20.00%  [.] gamma\n"
+		   "        1   10.00%  [.] 0x10\n");
+	EXPECT_HAS("# vcpu 3: 10 PMIs, expected 10 (count 10050 / 1000), lost 0, without cause "
+		   "0: ok\n");
 	/* Counters: 0 samples with INT, fixed 0 counts beside it; all in one write. */
 	cr_expect_eq(*reg(0x186), 0, "nothing is left set up");
 	good();
@@ -207,18 +185,16 @@ Test(record, raw)
 {
 	good();
 	cr_assert_eq(tool(record_main, "--raw -c 1000 loop 10"), 0, "%s", output);
-	cr_expect(has(": ok\n# sample 0: alpha+0x0 cpl 3\n# sample 1: alpha+0xfff cpl 3\n"
-		      "# sample 2: gamma+0x4 cpl 3\n# sample 3: alpha+0x4 cpl 3\n"
-		      "# sample 4: 0x10+0x0 cpl 3\n"),
-		  "%s", output);
-	cr_expect(has("# sample 9: alpha+0xfff cpl 3\n"), "%s", output);
+	EXPECT_HAS(": ok\n# sample 0: alpha+0x0 cpl 3\n# sample 1: alpha+0xfff cpl 3\n"
+		   "# sample 2: gamma+0x4 cpl 3\n# sample 3: alpha+0x4 cpl 3\n"
+		   "# sample 4: 0x10+0x0 cpl 3\n");
+	EXPECT_HAS("# sample 9: alpha+0xfff cpl 3\n");
 	cr_expect(!has("# sample 10:"), "%s", output);
 	good();
 	hw.kernel = true;
 	cr_assert_eq(tool(record_main, "-j --raw -c 1000 loop 10"), 0, "%s", output);
-	cr_expect(has("{\"kind\":\"sample\",\"vcpu\":3,\"nr\":2,\"function\":\"gamma\","
-		      "\"offset\":4,\"cpl\":0}\n"),
-		  "%s", output);
+	EXPECT_HAS("{\"kind\":\"sample\",\"vcpu\":3,\"nr\":2,\"function\":\"gamma\","
+		   "\"offset\":4,\"cpl\":0}\n");
 	good();
 	cr_assert_eq(tool(record_main, "-c 1000 loop 10"), 0, "%s", output);
 	cr_expect(!has("# sample 0"), "only when asked: %s", output);
@@ -261,12 +237,12 @@ Test(record, wrong_pmis)
 	good();
 	hw.pmis = 12;
 	cr_expect_eq(tool(record_main, "-c 1000 loop"), TOOL_FAILED);
-	cr_expect(has(": WRONG\n"), "%s", output);
+	EXPECT_HAS(": WRONG\n");
 	good();
 	hw.pmis = 11;
 	hw.no_cause = 1;
 	cr_expect_eq(tool(record_main, "-c 1000 loop"), TOOL_FAILED);
-	cr_expect(has("without cause 1: WRONG\n"), "%s", output);
+	EXPECT_HAS("without cause 1: WRONG\n");
 	good();
 	hw.own = 10051; /* the two counters disagree by one */
 	cr_expect_eq(tool(record_main, "-c 1000 loop"), TOOL_FAILED);
@@ -285,23 +261,22 @@ Test(record, cannot)
 	good();
 	hw.pmis = 0;
 	cr_expect_eq(tool(record_main, "-c 1000 loop"), TOOL_FAILED);
-	cr_expect(has("no PMI came in 10 periods: this machine does not deliver them\n"), "%s",
-		  output);
+	EXPECT_HAS("no PMI came in 10 periods: this machine does not deliver them\n");
 	good();
 	hw.refuse_lvtpc = true;
 	cr_expect_eq(tool(record_main, "loop"), TOOL_FAILED);
-	cr_expect(has("a register that the PMI handler needs is #GP"), "%s", output);
+	EXPECT_HAS("a register that the PMI handler needs is #GP");
 	good();
 	hw.quality = VPMU_PV_UNSUPPORTED;
 	cr_expect_eq(tool(record_main, "-c 1000 loop"), TOOL_FAILED);
-	cr_expect(has("the host cannot count this event"), "%s", output);
+	EXPECT_HAS("the host cannot count this event");
 	good();
 	hw.arch_lbr = false;
 	cr_expect_eq(tool(record_main, "-g loop"), TOOL_FAILED);
-	cr_expect(has("CPUID 7 EDX[19] (Arch LBR) is 0"), "%s", output);
+	EXPECT_HAS("CPUID 7 EDX[19] (Arch LBR) is 0");
 	good();
 	cr_expect_eq(tool(record_main, "--fixed -e loads loop"), TOOL_FAILED);
-	cr_expect(has("no fixed counter counts that"), "%s", output);
+	EXPECT_HAS("no fixed counter counts that");
 	cr_expect_eq(tool(record_main, "nonsense"), TOOL_USAGE);
 }
 
@@ -318,17 +293,17 @@ Test(lbr, judges)
 	hw.lbr[1] = first;
 	/* R8 of the samples is 0, which belongs to no block: never the truth */
 	cr_expect_eq(tool(lbr_main, "--branches -c 1000"), TOOL_FAILED);
-	cr_expect(has("10 captures of 32 records, equal 0, short 0, wrong 10"), "%s", output);
+	EXPECT_HAS("10 captures of 32 records, equal 0, short 0, wrong 10");
 	good();
 	hw.ips[0] = 0x1000;
 	hw.nr_ips = 1;
 	cr_expect_eq(tool(lbr_main, "--branches -c 1000 fib 3"), TOOL_OK, "%s", output);
-	cr_expect(has("not judged: the truth of fib is not known"), "%s", output);
+	EXPECT_HAS("not judged: the truth of fib is not known");
 	good();
 	cr_expect_eq(tool(lbr_main, "--depth 24"), TOOL_FAILED);
-	cr_expect(has("24 branch records: CPUID 1CH EAX does not offer that depth"), "%s", output);
+	EXPECT_HAS("24 branch records: CPUID 1CH EAX does not offer that depth");
 	good();
 	hw.kernel = true;
 	cr_expect_eq(tool(lbr_main, "-c 1000"), TOOL_FAILED);
-	cr_expect(has("nothing was captured"), "%s", output);
+	EXPECT_HAS("nothing was captured");
 }

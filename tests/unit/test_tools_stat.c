@@ -7,7 +7,6 @@
 
 #include "tools_bed.h"
 #include "guest-tools/pmu.h"
-#include "guest-tools/tools.h"
 
 static struct {
 	enum pmu_vendor vendor;
@@ -173,26 +172,6 @@ static void intel(void)
 	}
 }
 
-static int tool(tool_fn *fn, const char *args)
-{
-	int rc;
-
-	output[0] = 0;
-	info.vcpu = 3;
-	info.nr_vcpus = 4;
-	info.mem_bytes = MEM_BYTES;
-	if (!info.mem)
-		info.mem = malloc(MEM_BYTES);
-	rc = fn(&info, args);
-	out_flush();
-	return rc;
-}
-
-static bool has(const char *line)
-{
-	return strstr(output, line);
-}
-
 Test(stat, table)
 {
 	intel();
@@ -206,17 +185,15 @@ Test(stat, table)
 	cr_assert_eq(tool(stat_main, "-e instructions,cycles:u,ref-cycles,loads,stores,branches"
 				     " sieve 1000"),
 		     0);
-	cr_expect(has("\n Performance counter stats for 'sieve 1000' (vcpu 3):\n\n"), "%s", output);
-	cr_expect(has("         2,469,134      instructions "), "%s", output);
-	cr_expect(has("(50.00%)\n"), "%s", output);
-	cr_expect(
-		has("             4,068      cycles:u                  # modelled     (25.00%)\n"),
-		"%s", output);
-	cr_expect(has("             1,018      ref-cycles                # tsc\n"), "%s", output);
-	cr_expect(has("     <not counted>      loads\n"), "%s", output);
-	cr_expect(has("   <not supported>      stores\n"), "%s", output);
-	cr_expect(has("             1,002      branches\n"), "%s", output);
-	cr_expect(has("               168      result of sieve 1000\n"), "%s", output);
+	EXPECT_HAS("\n Performance counter stats for 'sieve 1000' (vcpu 3):\n\n");
+	EXPECT_HAS("         2,469,134      instructions ");
+	EXPECT_HAS("(50.00%)\n");
+	EXPECT_HAS("             4,068      cycles:u                  # modelled     (25.00%)\n");
+	EXPECT_HAS("             1,018      ref-cycles                # tsc\n");
+	EXPECT_HAS("     <not counted>      loads\n");
+	EXPECT_HAS("   <not supported>      stores\n");
+	EXPECT_HAS("             1,002      branches\n");
+	EXPECT_HAS("               168      result of sieve 1000\n");
 }
 
 Test(stat, programs_the_registers_once)
@@ -227,9 +204,9 @@ Test(stat, programs_the_registers_once)
 		     0);
 	/* all in one write; fixed first; what came second is on a GP counter */
 	cr_expect_eq(hw.run_enable, 3ull << 32 | 7);
-	cr_expect(has("             1,016      instructions:u\n"), "%s", output);
-	cr_expect(has("             1,000      instructions\n"), "%s", output);
-	cr_expect(has("             1,002      r01c2\n"), "%s", output);
+	EXPECT_HAS("             1,016      instructions:u\n");
+	EXPECT_HAS("             1,000      instructions\n");
+	EXPECT_HAS("             1,002      r01c2\n");
 	/* and nothing is left set up */
 	cr_expect_eq(hw.fixed_ctrl, 0);
 	for (int i = 0; i < 4; i++)
@@ -467,8 +444,8 @@ Test(stat, refused_registers)
 	intel();
 	hw.refuse = 0x186; /* the first event select */
 	cr_assert_eq(tool(stat_main, "-e loads,stores empty"), 0);
-	cr_expect(has("   <not supported>      loads\n"), "%s", output);
-	cr_expect(has("             1,001      stores\n"), "%s", output);
+	EXPECT_HAS("   <not supported>      loads\n");
+	EXPECT_HAS("             1,001      stores\n");
 	intel();
 	hw.refuse = 0x38f;
 	cr_assert_eq(tool(stat_main, "-e loads empty"), TOOL_FAILED);

@@ -1,49 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/vm/vcpu: PMIs of scripted vCPUs come behind the right instruction and wake from HLT. */
-#include <criterion/criterion.h>
-#include <urcu/urcu-memb.h>
-
 #include "fake_engine.h"
-#include "vmm/sched/runner.h"
-#include "vpmu/account.h"
-#include "vpmu/host.h"
-
-#define VCPUS 2
-
-static const struct host_config one_pcpu = {
-	.pcpus = 1,
-	.gp = 4,
-	.fixed = 3,
-	.width = 48,
-	.slice_insns = 1000,
-	.seed = 1,
-	.migrate_every = 1,
-	.tick_us = 1000,
-};
-
-struct bed {
-	struct vpmu_host *host;
-	struct runner *runner;
-	struct vpmu_account *account, *vcpus[VCPUS];
-	struct vm *vm;
-	unsigned int ended;
-};
-
-static void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
-{
-}
-
-static void on_ended(struct vm *vm, void *arg)
-{
-	((struct bed *)arg)->ended++;
-}
-
-static const struct fake_step *scripts[VCPUS];
-
-static const struct fake_step *script_of(unsigned int vcpu)
-{
-	return scripts[vcpu];
-}
+#include "vm_bed.h"
 
 struct setup {
 	const struct host_config *host; /* NULL: one_pcpu */
@@ -53,77 +11,44 @@ struct setup {
 	unsigned int vcpus;
 };
 
-static void bed_init(struct bed *b, const struct setup *s)
+static void bed_init(const struct setup *s)
 {
 	struct image img = fake_image();
-	struct vm_opts o = {
-		.name = "vm",
-		.vcpus = s->vcpus ? s->vcpus : 1,
-		.memory_bytes = 4 << 20,
-		.image = &img,
-		.pmu.model = s->model,
-		.pmu.policy = s->policy,
-		.ops = s->ops ? s->ops : &fake_ops,
-		.vcpu_accounts = b->vcpus,
-		.console = on_console,
-		.ended = on_ended,
-		.arg = b,
-	};
 	char err[256] = "";
 
-	*b = (struct bed){0};
-	urcu_memb_register_thread();
 	fake_wrong = 0;
-	fake_script = script_of;
-	b->host = vpmu_host_create();
-	cr_assert(b->host);
-	cr_assert_eq(runner_create(b->host, s->host ? s->host : &one_pcpu, &b->runner), 0);
-	o.sched = runner_sched(b->runner);
-	cr_assert_eq(vpmu_account_create(vpmu_host_root(b->host), NULL, &b->account), 0);
-	o.account = b->account;
-	for (unsigned int i = 0; i < o.vcpus; i++)
-		cr_assert_eq(vpmu_account_create(b->account, NULL, &b->vcpus[i]), 0);
-	cr_assert_eq(vm_create(&o, &b->vm, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(vm_start(b->vm, err, sizeof(err)), 0, "%s", err);
+	bed_host(s->host ? s->host : &one_pcpu);
+	cr_assert_eq(bed_create((struct vm_opts){.vcpus = s->vcpus ? s->vcpus : 1,
+						 .memory_bytes = 4 << 20,
+						 .image = &img,
+						 .pmu.model = s->model,
+						 .pmu.policy = s->policy,
+						 .ops = s->ops ? s->ops : &fake_ops},
+				err),
+		     0, "%s", err);
+	bed_start();
 }
 
-static void run(struct bed *b)
+static void end(void)
 {
-	for (int i = 0; !b->ended; i++) {
-		cr_assert_lt(i, 100000);
-		cr_assert_gt(runner_step(b->runner, 1), 0);
-	}
-}
-
-static void bed_fini(struct bed *b)
-{
-	vm_destroy(b->vm);
-	for (unsigned int i = 0; i < VCPUS && b->vcpus[i]; i++)
-		cr_assert_eq(vpmu_account_del(b->vcpus[i]), 0);
-	cr_assert_eq(vpmu_account_del(b->account), 0);
-	runner_destroy(b->runner);
-	vpmu_host_destroy(b->host);
-	urcu_memb_unregister_thread();
-	b->host = NULL;
+	bed_fini();
 	cr_assert_eq(fake_wrong, 0);
 	fake_no_alarms = false;
 }
 
-/* The bed of the test that runs. */
-static struct bed b;
+TestSuite(vcpu, .fini = end);
 
-static void bed_end(void)
+/* A VM with one vCPU, until it has ended. */
+static void play(const struct fake_step *script, enum vpmu_guest_model model)
 {
-	if (b.host)
-		bed_fini(&b);
+	fake_play(script, NULL, NULL);
+	bed_init(&(struct setup){.model = model});
+	bed_run();
 }
 
-TestSuite(vcpu, .fini = bed_end);
-
-static void expect_taken(const struct bed *b, unsigned int vcpu, unsigned int n, uint64_t insns,
-			 int vector)
+static void expect_taken(unsigned int vcpu, unsigned int n, uint64_t insns, int vector)
 {
-	const struct vmm_engine_vcpu *v = b->vm->vcpus[vcpu].ev;
+	const struct vmm_engine_vcpu *v = b.vm->vcpus[vcpu].ev;
 
 	cr_assert_gt(v->nr_taken, n, "event %u never came", n);
 	cr_assert_eq(v->taken[n].vector, vector, "event %u: vector %d", n, v->taken[n].vector);
@@ -157,11 +82,9 @@ Test(vcpu, pmi_behind_the_instruction)
 		SAMPLE(100), RUN(250), RD(0x38e, 1), RD(0xc1, 150), EXIT(0),
 	};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
-	run(&b);
+	play(script, VPMU_GUEST_INTEL_V2);
 	cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 1);
-	expect_taken(&b, 0, 0, 100, 2);
+	expect_taken(0, 0, 100, 2);
 }
 
 /* K7 counters have no status. */
@@ -176,12 +99,10 @@ Test(vcpu, pmi_amd)
 		EXIT(0),
 	};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_AMD_K7});
-	run(&b);
+	play(script, VPMU_GUEST_AMD_K7);
 	cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 2);
-	expect_taken(&b, 0, 0, 70, 2);
-	expect_taken(&b, 0, 1, 280, 2);
+	expect_taken(0, 0, 70, 2);
+	expect_taken(0, 1, 280, 2);
 }
 
 /* Two vCPUs on one pCPU, slices of any length: each has its PMIs where they belong. */
@@ -194,19 +115,16 @@ Test(vcpu, pmi_across_slices)
 
 	for (unsigned int slice = 1; slice < 2500; slice = slice * 3 + 1) {
 		struct host_config host = one_pcpu;
-		struct bed b;
 
 		host.slice_insns = slice;
-		scripts[0] = script[0];
-		scripts[1] = script[1];
-		bed_init(&b,
-			 &(struct setup){.host = &host, .model = VPMU_GUEST_INTEL_V2, .vcpus = 2});
-		run(&b);
-		expect_taken(&b, 0, 0, 1000, 2);
-		expect_taken(&b, 1, 0, 1777, 2);
+		fake_play(script[0], script[1], NULL);
+		bed_init(&(struct setup){.host = &host, .model = VPMU_GUEST_INTEL_V2, .vcpus = 2});
+		bed_run();
+		expect_taken(0, 0, 1000, 2);
+		expect_taken(1, 0, 1777, 2);
 		cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 1);
 		cr_assert_eq(b.vm->vcpus[1].ev->nr_taken, 1);
-		bed_fini(&b);
+		end();
 	}
 }
 
@@ -221,19 +139,17 @@ Test(vcpu, pmi_noted_at_switch_out)
 
 	for (host.pcpus = 1; host.pcpus <= 2; host.pcpus++) {
 		host.migrate = host.pcpus == 1 ? RUNNER_MIGRATE_NONE : RUNNER_MIGRATE_RANDOM;
-		scripts[0] = script[0];
-		scripts[1] = script[1];
-		bed_init(&b,
-			 &(struct setup){.host = &host, .model = VPMU_GUEST_INTEL_V2, .vcpus = 2});
+		fake_play(script[0], script[1], NULL);
+		bed_init(&(struct setup){.host = &host, .model = VPMU_GUEST_INTEL_V2, .vcpus = 2});
 		fake_no_alarms = true;
-		run(&b);
+		bed_run();
 		cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 1);
 		/* Behind the first slice that ends after it. */
 		cr_assert_eq(b.vm->vcpus[0].ev->taken[0].vector, 2);
 		cr_assert_geq(b.vm->vcpus[0].ev->taken[0].insns, 1500);
 		cr_assert_leq(b.vm->vcpus[0].ev->taken[0].insns, 3000);
 		cr_assert_eq(b.vm->vcpus[1].ev->nr_taken, 0);
-		bed_fini(&b);
+		end();
 	}
 }
 
@@ -244,10 +160,8 @@ Test(vcpu, hlt_with_pmi)
 		SAMPLE(100), RUN(99), {FAKE_HLT, 1, 0, 0}, RUN(10), EXIT(3),
 	};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
-	run(&b);
-	expect_taken(&b, 0, 0, 100, 2);
+	play(script, VPMU_GUEST_INTEL_V2);
+	expect_taken(0, 0, 100, 2);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_EXITED);
 	cr_assert_eq(b.vm->vcpus[0].status, 3);
 }
@@ -257,10 +171,10 @@ Test(vcpu, hlt_with_refused_pmi)
 {
 	static const struct fake_step script[] = {SAMPLE(5), RUN(4), {FAKE_HLT, 1, 0, 0}, EXIT(0)};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
+	fake_play(script, NULL, NULL);
+	bed_init(&(struct setup){.model = VPMU_GUEST_INTEL_V2});
 	b.vm->vcpus[0].ev->nmi_masked = true;
-	run(&b);
+	bed_run();
 	cr_assert_eq(b.vm->vcpus[0].ev->pmis, 1);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_HALTED);
 	cr_assert_eq(vm_state(b.vm), VM_FAILED);
@@ -271,11 +185,11 @@ Test(vcpu, apic_base)
 {
 	static const struct fake_step script[] = {EXIT(0)};
 
-	scripts[0] = scripts[1] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_NONE, .vcpus = 2});
+	fake_play(script, script, NULL);
+	bed_init(&(struct setup){.model = VPMU_GUEST_NONE, .vcpus = 2});
 	cr_assert_eq(b.vm->vcpus[0].ev->sregs.apic_base, 0xfee00d00);
 	cr_assert_eq(b.vm->vcpus[1].ev->sregs.apic_base, 0xfee00c00);
-	run(&b);
+	bed_run();
 }
 
 /* An engine without local APICs and PMIs: none is requested of it, and an overflow shows in the
@@ -294,10 +208,10 @@ Test(vcpu, engine_without_pmi)
 
 	ops = fake_ops;
 	ops.can &= ~(VMM_CAN_LAPIC | VMM_CAN_PMI);
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2, .ops = &ops});
+	fake_play(script, NULL, NULL);
+	bed_init(&(struct setup){.model = VPMU_GUEST_INTEL_V2, .ops = &ops});
 	cr_assert_eq(b.vm->vcpus[0].ev->sregs.apic_base, 0);
-	run(&b);
+	bed_run();
 	cr_assert_eq(b.vm->vcpus[0].ev->pmis, 0);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_HALTED);
 }
@@ -308,8 +222,8 @@ Test(vcpu, where)
 	struct vpmu_where where = {0};
 	struct vmm_engine_vcpu *ev;
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
+	fake_play(script, NULL, NULL);
+	bed_init(&(struct setup){.model = VPMU_GUEST_INTEL_V2});
 	ev = b.vm->vcpus[0].ev;
 	ev->regs.rip = 0x1234567890;
 	for (unsigned int cpl = 0; cpl < 4; cpl += 3) {
@@ -318,7 +232,7 @@ Test(vcpu, where)
 		cr_assert_eq(where.ip, 0x1234567890);
 		cr_assert_eq(where.cpl, cpl);
 	}
-	run(&b);
+	bed_run();
 }
 
 Test(vcpu, denials)
@@ -331,10 +245,10 @@ Test(vcpu, denials)
 		RD(0xc2, 0),  EXIT(0),
 	};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2, .policy = &policy});
+	fake_play(script, NULL, NULL);
+	bed_init(&(struct setup){.model = VPMU_GUEST_INTEL_V2, .policy = &policy});
 	cr_assert_eq(b.vm->denied.n, 0);
-	run(&b);
+	bed_run();
 	cr_assert_eq(b.vm->denied.n, 1);
 	cr_assert_eq(b.vm->denied.last, 0x4381d0);
 	cr_assert_eq(b.vm->unsupported.n, 0);
@@ -351,9 +265,7 @@ Test(vcpu, unsupported_events)
 		RD(0xc2, 0),  EXIT(0),
 	};
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
-	run(&b);
+	play(script, VPMU_GUEST_INTEL_V2);
 	cr_assert_eq(b.vm->unsupported.n, 2);
 	cr_assert_eq(b.vm->unsupported.last, 0x4300c5);
 	cr_assert_eq(b.vm->denied.n, 0);

@@ -4,16 +4,11 @@
  * behind the n-th instruction, which may be a jump to where nothing is. The guest's NMI handler
  * writes the address that the PMI interrupted to the exit port.
  */
-#include <criterion/criterion.h>
 #include <string.h>
-#include <urcu/urcu-memb.h>
 
 #include "tests/elf_image.h"
-#include "vmm/boot/boot.h"
-#include "vmm/sched/runner.h"
-#include "vpmu/account.h"
+#include "vm_bed.h"
 #include "vpmu/guest/abi.h"
-#include "vpmu/host.h"
 
 /* The image: offsets in the file are offsets from VPMU_BOOT_IMAGE. */
 #define BASE	 VPMU_BOOT_IMAGE
@@ -92,72 +87,31 @@ static struct image image(const struct msr *msrs, size_t n)
 	return (struct image){.name = "pmi.elf", .data = file, .bytes = sizeof(file)};
 }
 
-static void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
-{
-}
-
-static void on_ended(struct vm *vm, void *arg)
-{
-	*(bool *)arg = true;
-}
-
 /* The status that the guest ends with. */
 static uint32_t play(enum vpmu_guest_model model, const struct image *img, unsigned int slice)
 {
-	const struct host_config config = {.pcpus = 1,
-					   .gp = 4,
-					   .fixed = 3,
-					   .width = 48,
-					   .slice_insns = slice,
-					   .seed = 1,
-					   .migrate_every = 1,
-					   .tick_us = 1000};
-	struct vpmu_account *account, *vcpu;
+	struct host_config config = one_pcpu;
 	struct vmm_engine *engine;
-	struct vpmu_host *host;
-	struct runner *runner;
-	unsigned int steps = 0;
-	bool ended = false;
 	char err[256] = "";
-	struct vm *vm;
 	uint32_t status;
 
-	urcu_memb_register_thread();
+	config.slice_insns = slice;
+	bed_host(&config);
 	cr_assert_eq(vmm_emu_ops.open(&engine, err, sizeof(err)), 0);
-	host = vpmu_host_create();
-	cr_assert(host);
-	cr_assert_eq(runner_create(host, &config, &runner), 0);
-	cr_assert_eq(vpmu_account_create(vpmu_host_root(host), NULL, &account), 0);
-	cr_assert_eq(vpmu_account_create(account, NULL, &vcpu), 0);
-	const struct vm_opts o = {.name = "vm",
-				  .vcpus = 1,
-				  .memory_bytes = 4 << 20,
-				  .image = img,
-				  .pmu.model = model,
-				  .ops = &vmm_emu_ops,
-				  .engine = engine,
-				  .sched = runner_sched(runner),
-				  .account = account,
-				  .vcpu_accounts = &vcpu,
-				  .console = on_console,
-				  .ended = on_ended,
-				  .arg = &ended};
-
-	cr_assert_eq(vm_create(&o, &vm, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(vm_start(vm, err, sizeof(err)), 0, "%s", err);
-	while (!ended) {
-		cr_assert_lt(steps++, 100000);
-		cr_assert_gt(runner_step(runner, 1), 0);
-	}
-	cr_assert_eq(vm->vcpus[0].state, VCPU_EXITED);
-	status = vm->vcpus[0].status;
-	vm_destroy(vm);
-	cr_assert_eq(vpmu_account_del(vcpu), 0);
-	cr_assert_eq(vpmu_account_del(account), 0);
-	runner_destroy(runner);
-	vpmu_host_destroy(host);
+	cr_assert_eq(bed_create((struct vm_opts){.vcpus = 1,
+						 .memory_bytes = 4 << 20,
+						 .image = img,
+						 .pmu.model = model,
+						 .ops = &vmm_emu_ops,
+						 .engine = engine},
+				err),
+		     0, "%s", err);
+	bed_start();
+	bed_run();
+	cr_assert_eq(b.vm->vcpus[0].state, VCPU_EXITED);
+	status = b.vm->vcpus[0].status;
+	bed_fini();
 	vmm_emu_ops.close(engine);
-	urcu_memb_unregister_thread();
 	return status;
 }
 

@@ -1,28 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/vm: VMs that boot a stock kernel, on a scripted engine: their shared devices, what a guest's
  * switching off, reset, panic and triple fault make of the VM, and input. */
-#include <criterion/criterion.h>
-#include <urcu/urcu-memb.h>
-
 #include "bz_image.h"
 #include "fake_engine.h"
+#include "vm_bed.h"
 #include "vmm/engine/platform.h"
-#include "vmm/sched/runner.h"
-#include "vpmu/account.h"
-#include "vpmu/host.h"
 
-#define VCPUS 3
-
-static const struct host_config one_pcpu = {
-	.pcpus = 1,
-	.gp = 4,
-	.fixed = 3,
-	.width = 48,
-	.slice_insns = 1000,
-	.seed = 1,
-	.migrate_every = 1,
-	.tick_us = 1000,
-};
+#define VCPUS BED_VCPUS
 
 /* The scripted engine with interrupt controllers, which note what devices drive. */
 static struct vmm_engine_ops ops;
@@ -43,54 +27,21 @@ static int irq_line(struct vmm_engine_vm *vm, unsigned int gsi, bool level)
 	return 0;
 }
 
-static struct vpmu_host *host;
-static struct runner *runner;
-static struct vpmu_account *account, *vcpus[VCPUS];
-static struct vm *vm;
-static unsigned int ended, said_by;
-static char said[4 * SERIAL_LINE_MAX];
-
-static void on_console(struct vm *v, unsigned int vcpu, const char *text, size_t len, void *arg)
-{
-	snprintf(said, sizeof(said), "%.*s", (int)len, text);
-	said_by = vcpu;
-}
-
-static void on_ended(struct vm *v, void *arg)
-{
-	ended++;
-}
-
-static const struct fake_step *scripts[VCPUS];
-
-static const struct fake_step *script_of(unsigned int vcpu)
-{
-	return scripts[vcpu];
-}
-
 static const struct boot_protocol *protocol = &boot_linux;
 
 static int create(unsigned int nr, char err[256])
 {
 	static struct bz_vmlinux kernel;
 	struct image img = {.name = "vmlinux", .data = (uint8_t *)&kernel, .bytes = sizeof(kernel)};
-	struct vm_opts o = {
-		.name = "vm",
-		.vcpus = nr,
-		.memory_bytes = 64 << 20,
-		.image = &img,
-		.protocol = protocol,
-		.pmu.model = VPMU_GUEST_AMD_V2,
-		.ops = &ops,
-		.sched = runner_sched(runner),
-		.account = account,
-		.vcpu_accounts = vcpus,
-		.console = on_console,
-		.ended = on_ended,
-	};
 
 	bz_vmlinux(&kernel);
-	return vm_create(&o, &vm, err, 256);
+	return bed_create((struct vm_opts){.vcpus = nr,
+					   .memory_bytes = 64 << 20,
+					   .image = &img,
+					   .protocol = protocol,
+					   .pmu.model = VPMU_GUEST_AMD_V2,
+					   .ops = &ops},
+			  err);
 }
 
 static void init(void)
@@ -99,29 +50,10 @@ static void init(void)
 	ops.can |= VMM_CAN_IRQCHIP;
 	ops.irqchip_create = irqchip;
 	ops.irq_line = irq_line;
-	urcu_memb_register_thread();
-	fake_script = script_of;
-	host = vpmu_host_create();
-	cr_assert(host);
-	cr_assert_eq(runner_create(host, &one_pcpu, &runner), 0);
-	cr_assert_eq(vpmu_account_create(vpmu_host_root(host), NULL, &account), 0);
-	for (unsigned int i = 0; i < VCPUS; i++)
-		cr_assert_eq(vpmu_account_create(account, NULL, &vcpus[i]), 0);
+	bed_host(&one_pcpu);
 }
 
-static void fini(void)
-{
-	if (vm)
-		vm_destroy(vm);
-	for (unsigned int i = 0; i < VCPUS; i++)
-		cr_assert_eq(vpmu_account_del(vcpus[i]), 0);
-	cr_assert_eq(vpmu_account_del(account), 0);
-	runner_destroy(runner);
-	vpmu_host_destroy(host);
-	urcu_memb_unregister_thread();
-}
-
-TestSuite(vm_kernel, .init = init, .fini = fini);
+TestSuite(vm_kernel, .init = init, .fini = bed_fini);
 
 #define OUT(port, value)                                                                           \
 	{                                                                                          \
@@ -139,17 +71,10 @@ TestSuite(vm_kernel, .init = init, .fini = fini);
 
 static const struct fake_step spin[] = {SPIN};
 
-/* Run the VM until it has ended. */
 static void run(void)
 {
-	char err[256] = "";
-
-	cr_assert_eq(vm_start(vm, err, sizeof(err)), 0, "%s", err);
-	for (int i = 0; !ended; i++) {
-		cr_assert_lt(i, 100000);
-		cr_assert_gt(runner_step(runner, 1), 0);
-	}
-	cr_assert_eq(ended, 1);
+	bed_start();
+	bed_run();
 	cr_assert_eq(fake_wrong, 0);
 }
 
@@ -158,8 +83,7 @@ static void play(unsigned int who, const struct fake_step *script)
 {
 	char err[256] = "";
 
-	for (unsigned int i = 0; i < VCPUS; i++)
-		scripts[i] = i == who ? script : spin;
+	fake_play(who == 0 ? script : spin, who == 1 ? script : spin, who == 2 ? script : spin);
 	cr_assert_eq(create(VCPUS, err), 0, "%s", err);
 	run();
 }
@@ -185,16 +109,16 @@ Test(vm_kernel, off)
 
 	play(1, script);
 	cr_assert_eq(irqchips, 1);
-	cr_assert_eq(vm_state(vm), VM_DONE);
-	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
-	cr_assert_eq(vm_status(vm), 0);
-	cr_assert_str_empty(vm->reason);
+	cr_assert_eq(vm_state(b.vm), VM_DONE);
+	cr_assert_eq(vm_how(b.vm), VM_HOW_OFF);
+	cr_assert_eq(vm_status(b.vm), 0);
+	cr_assert_str_empty(b.vm->reason);
 	for (unsigned int i = 0; i < VCPUS; i++)
-		cr_assert_eq(vm->vcpus[i].state, VCPU_STOPPED);
+		cr_assert_eq(b.vm->vcpus[i].state, VCPU_STOPPED);
 	/* vCPU 0 began at the entry with the zero page; the others' registers are the engine's. */
-	cr_assert_eq(vm->vcpus[0].ev->regs.rsi, LINUX_ZERO_PAGE);
-	cr_assert_eq(vm->vcpus[1].ev->regs.rsi, 0);
-	cr_assert_eq(vm->vcpus[1].ev->sregs.cr3, 0);
+	cr_assert_eq(b.vm->vcpus[0].ev->regs.rsi, LINUX_ZERO_PAGE);
+	cr_assert_eq(b.vm->vcpus[1].ev->regs.rsi, 0);
+	cr_assert_eq(b.vm->vcpus[1].ev->sregs.cr3, 0);
 }
 
 Test(vm_kernel, reset)
@@ -202,8 +126,8 @@ Test(vm_kernel, reset)
 	static const struct fake_step script[] = {OUT(0xcf9, 6), SPIN};
 
 	play(2, script);
-	cr_assert_eq(vm_state(vm), VM_DONE);
-	cr_assert_eq(vm_how(vm), VM_HOW_RESET);
+	cr_assert_eq(vm_state(b.vm), VM_DONE);
+	cr_assert_eq(vm_how(b.vm), VM_HOW_RESET);
 }
 
 Test(vm_kernel, reset_by_keyboard)
@@ -211,7 +135,7 @@ Test(vm_kernel, reset_by_keyboard)
 	static const struct fake_step script[] = {IN(0x64, 0), OUT(0x64, 0xfe), SPIN};
 
 	play(0, script);
-	cr_assert_eq(vm_how(vm), VM_HOW_RESET);
+	cr_assert_eq(vm_how(b.vm), VM_HOW_RESET);
 }
 
 Test(vm_kernel, panic)
@@ -219,34 +143,34 @@ Test(vm_kernel, panic)
 	play(0, print("[    1.0] Kernel panic - not syncing: VFS: no root\x1b[7m\n[    1.0] Kernel "
 		      "panic - not syncing: another\nmore",
 		      (struct fake_step)OUT(0xcf9, 6)));
-	cr_assert_eq(vm_state(vm), VM_FAILED);
-	cr_assert_eq(vm_how(vm), VM_HOW_FAILED);
+	cr_assert_eq(vm_state(b.vm), VM_FAILED);
+	cr_assert_eq(vm_how(b.vm), VM_HOW_FAILED);
 	/* The first, and nothing that a terminal would act on. */
-	cr_assert_str_eq(vm->reason, "kernel panic: VFS: no root\\x1b[7m");
+	cr_assert_str_eq(b.vm->reason, "kernel panic: VFS: no root\\x1b[7m");
 	/* The unfinished line came out. */
-	cr_assert_str_eq(said, "more");
-	cr_assert_eq(said_by, 0);
+	cr_assert_str_eq(b.said, "more");
+	cr_assert_eq(b.said_by, 0);
 }
 
 Test(vm_kernel, panic_and_triple_fault)
 {
 	play(1, print("Kernel panic - not syncing: stack is gone\n",
 		      (struct fake_step){FAKE_SHUTDOWN, 0, 0, 0}));
-	cr_assert_str_eq(vm->reason, "kernel panic: stack is gone");
-	cr_assert_eq(vm_state(vm), VM_FAILED);
+	cr_assert_str_eq(b.vm->reason, "kernel panic: stack is gone");
+	cr_assert_eq(vm_state(b.vm), VM_FAILED);
 }
 
 Test(vm_kernel, panic_and_error)
 {
 	play(1, print("Kernel panic - not syncing: no way out\n",
 		      (struct fake_step){FAKE_ERROR, 0, 0, 0}));
-	cr_assert_str_eq(vm->reason, "kernel panic: no way out");
+	cr_assert_str_eq(b.vm->reason, "kernel panic: no way out");
 }
 
 Test(vm_kernel, error)
 {
 	play(1, print("no panic\n", (struct fake_step){FAKE_ERROR, 0, 0, 0}));
-	cr_assert(strstr(vm->reason, "vCPU 1: no such instruction"), "%s", vm->reason);
+	cr_assert(strstr(b.vm->reason, "vCPU 1: no such instruction"), "%s", b.vm->reason);
 }
 
 /* A panic's text of any length is cut between characters. */
@@ -258,9 +182,9 @@ Test(vm_kernel, long_panic)
 		strcat(text, "\xc3\xa4");
 	strcat(text, "\n");
 	play(0, print(text, (struct fake_step)OUT(0xcf9, 6)));
-	cr_assert_lt(strlen(vm->reason), 14 + VM_PANIC_MAX);
-	cr_assert_eq(strlen(vm->reason) % 2, strlen("kernel panic: x") % 2, "%s", vm->reason);
-	cr_assert_gt(strlen(vm->reason), VM_PANIC_MAX);
+	cr_assert_lt(strlen(b.vm->reason), 14 + VM_PANIC_MAX);
+	cr_assert_eq(strlen(b.vm->reason) % 2, strlen("kernel panic: x") % 2, "%s", b.vm->reason);
+	cr_assert_gt(strlen(b.vm->reason), VM_PANIC_MAX);
 }
 
 Test(vm_kernel, triple_fault)
@@ -268,8 +192,8 @@ Test(vm_kernel, triple_fault)
 	static const struct fake_step script[] = {{FAKE_SHUTDOWN, 0, 0, 0}};
 
 	play(1, script);
-	cr_assert_eq(vm_state(vm), VM_FAILED);
-	cr_assert(strstr(vm->reason, "vCPU 1: triple fault at RIP 0x"), "%s", vm->reason);
+	cr_assert_eq(vm_state(b.vm), VM_FAILED);
+	cr_assert(strstr(b.vm->reason, "vCPU 1: triple fault at RIP 0x"), "%s", b.vm->reason);
 }
 
 /* All vCPUs reach the same serial port. Its interrupt is that of GSI 4. */
@@ -281,8 +205,7 @@ Test(vm_kernel, one_serial_port)
 		{FAKE_RUN, 2000, 0, 0}, IN(0x3f9, 2), IN(0x3fa, 2), IN(0x3fa, 1), SPIN};
 	char err[256] = "";
 
-	scripts[0] = zero;
-	scripts[1] = one;
+	fake_play(zero, one, NULL);
 	cr_assert_eq(create(2, err), 0, "%s", err);
 	run();
 	cr_assert_eq(edges, 1);
@@ -301,11 +224,10 @@ Test(vm_kernel, one_pci)
 					       SPIN};
 	char err[256] = "";
 
-	scripts[0] = zero;
-	scripts[1] = one;
+	fake_play(zero, one, NULL);
 	cr_assert_eq(create(2, err), 0, "%s", err);
 	run();
-	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
+	cr_assert_eq(vm_how(b.vm), VM_HOW_OFF);
 }
 
 Test(vm_kernel, input)
@@ -314,11 +236,11 @@ Test(vm_kernel, input)
 						  IN(0x3fd, 0x60), OUT(0x600, 0x34), SPIN};
 	char err[256] = "";
 
-	scripts[0] = script;
+	fake_play(script, script, script);
 	cr_assert_eq(create(1, err), 0, "%s", err);
-	cr_assert_eq(vm_input(vm, "ok", 2, true), 2);
+	cr_assert_eq(vm_input(b.vm, "ok", 2, true), 2);
 	run();
-	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
+	cr_assert_eq(vm_how(b.vm), VM_HOW_OFF);
 }
 
 /* The exit port ends all of the VM, with the value written: only with a protocol that has one. */
@@ -331,11 +253,11 @@ Test(vm_kernel, exit_port)
 	with.exit_port = true;
 	protocol = &with;
 	play(1, script);
-	cr_assert_eq(vm_state(vm), VM_DONE);
-	cr_assert_eq(vm_how(vm), VM_HOW_EXITED);
-	cr_assert_eq(vm_status(vm), 0x1234567);
-	cr_assert_eq(vm->vcpus[0].state, VCPU_STOPPED);
-	cr_assert_str_eq(said, "x");
+	cr_assert_eq(vm_state(b.vm), VM_DONE);
+	cr_assert_eq(vm_how(b.vm), VM_HOW_EXITED);
+	cr_assert_eq(vm_status(b.vm), 0x1234567);
+	cr_assert_eq(b.vm->vcpus[0].state, VCPU_STOPPED);
+	cr_assert_str_eq(b.said, "x");
 }
 
 Test(vm_kernel, no_exit_port)
@@ -344,8 +266,8 @@ Test(vm_kernel, no_exit_port)
 		{FAKE_OUT, PLATFORM_DEBUG_EXIT, 1, 1}, OUT(0x600, 0x34), SPIN};
 
 	play(1, script);
-	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
-	cr_assert_eq(vm_status(vm), 0);
+	cr_assert_eq(vm_how(b.vm), VM_HOW_OFF);
+	cr_assert_eq(vm_status(b.vm), 0);
 }
 
 Test(vm_kernel, refused)
@@ -353,11 +275,11 @@ Test(vm_kernel, refused)
 	char err[256] = "";
 
 	ops.can &= ~(unsigned int)VMM_CAN_IRQCHIP;
-	scripts[0] = spin;
+	fake_play(spin, spin, spin);
 	cr_assert_eq(create(1, err), -EOPNOTSUPP);
 	cr_assert(strstr(err, "engine fake has no interrupt controllers"), "%s", err);
 	ops.can |= VMM_CAN_IRQCHIP;
 	cr_assert_eq(create(VCPUS, err), 0, "%s", err);
 	/* It cannot be saved: its engine cannot save its devices. */
-	cr_assert_eq(vm_unplace(vm), -EOPNOTSUPP);
+	cr_assert_eq(vm_unplace(b.vm), -EOPNOTSUPP);
 }

@@ -17,10 +17,12 @@ static sd_event *ev;
 static struct vpmud_config conf, conf2;
 static struct cgroups *c;
 static char err[300];
+static unsigned int nr_born;
 
 static void add(void *arg, struct cgroup *g)
 {
 	sprintf(seen + strlen(seen), "+%s=%s ", g->path, g->tenant);
+	nr_born += g->born;
 	cr_expect_null(g->user);
 	cr_expect(g->id);
 	g->user = g; /* the same object comes back */
@@ -95,7 +97,9 @@ Test(vpmud_cgroups, found_at_the_start_and_later)
 		  "[tenant /later]\ncgroup = /m/n/o\n");
 	EXPECT("+/a.slice=/a +/b.slice/y.service=/b/y.service ");
 	sh("mkdir b.slice/w.service");
+	cr_expect_eq(nr_born, 0);
 	EXPECT("+/b.slice/w.service=/b/w.service ");
+	cr_expect_eq(nr_born, 1);
 	sh("mkdir -p c.slice && mkdir c.slice/v.service");
 	EXPECT("+/c.slice/v.service=/b/v.service ");
 	sh("mkdir m; mkdir m/n; mkdir m/n/o");
@@ -133,8 +137,23 @@ Test(vpmud_cgroups, new_rules)
 	rules(&conf2, "[tenant /b]\ncgroup = /two\ncgroup = /three\n[tenant /a]\ncgroup = /one\n");
 	cgroups_rules(c, &conf2.rules);
 	EXPECT("-/two=/a +/two=/b +/three=/b ");
+	cr_expect_eq(nr_born, 0, "they were there before the rules");
 	sh("mkdir four && rmdir three");
 	EXPECT("-/three=/b ");
+}
+
+Test(vpmud_cgroups, what_came_before_new_rules)
+{
+	sh("mkdir one three");
+	open_with("[tenant /a]\ncgroup = /one\ncgroup = /two\n");
+	EXPECT("+/one=/a ");
+	cgroups_settle(c);
+	sh("mkdir two");
+	cgroups_settle(c);
+	rules(&conf2, "[tenant /a]\ncgroup = /one\ncgroup = /two\ncgroup = /three\n");
+	cgroups_rules(c, &conf2.rules);
+	EXPECT("+/two=/a +/three=/a ");
+	cr_expect_eq(nr_born, 1, "it came under the old ones");
 }
 
 Test(vpmud_cgroups, what_cannot_be)

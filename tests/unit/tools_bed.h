@@ -33,4 +33,27 @@ uint64_t sys_null_call(uint64_t arg)
 	return arg;
 }
 
+/* What tool @fn returns; its output is in @output. */
+static inline int tool(tool_fn *fn, const char *args)
+{
+	int rc;
+
+	output[0] = 0;
+	info.vcpu = 3;
+	info.nr_vcpus = 4;
+	info.mem_bytes = MEM_BYTES;
+	if (!info.mem)
+		info.mem = malloc(MEM_BYTES);
+	rc = fn(&info, args);
+	out_flush();
+	return rc;
+}
+
+static inline bool has(const char *text)
+{
+	return strstr(output, text);
+}
+
+#define EXPECT_HAS(text) cr_expect(has(text), "%s", output)
+
 #endif

@@ -13,9 +13,9 @@
 
 #include "vpmud/config.h"
 #include "vpmud/tree_priv.h"
-#include "fake_backend.h"
 
 #define BINDS_MAX 64
+#include "fake_binds.h"
 
 static struct fake_source fake;
 static struct tenants *ts;
@@ -23,64 +23,17 @@ static struct vpmud_config conf, conf2;
 static struct tree *t;
 static char root[] = "/tmp/tree.XXXXXX", notes[2000], err[300];
 
-/* A binding: of a cgroup (tid 0) or a task. */
-static struct bind {
-	struct vpmu_backend_node *n;
-	uint64_t id;
-	pid_t tid;
-} binds[BINDS_MAX];
-static int bind_error;
-
-static struct bind *bind_of(uint64_t id, pid_t tid)
+static inline void bind_check(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
 {
-	for (size_t i = 0; i < BINDS_MAX; i++)
-		if (binds[i].n && binds[i].id == id && binds[i].tid == tid)
-			return &binds[i];
-	return NULL;
-}
-
-static int bind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
-{
-	struct bind *b = bind_of(id, tid);
-
 	cr_assert(n);
-	if (bind_error)
-		return bind_error;
-	for (size_t i = 0; !b && i < BINDS_MAX; i++)
-		if (!binds[i].n)
-			b = &binds[i];
-	*b = (struct bind){n, id, tid};
-	return 0;
+	if (tid)
+		cr_assert_eq(start, (uint64_t)tid * 10, "the start time goes with the thread");
 }
 
-static void unbind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
+static inline void unbind_check(struct vpmu_backend_node *n, const struct bind *b)
 {
-	struct bind *b = bind_of(id, tid);
-
 	cr_assert(b, "unbound although it was not bound");
 	cr_assert_eq(b->n, n, "unbound from a node that it is not bound to");
-	b->n = NULL;
-}
-
-static int bind_cgroup(struct vpmu_backend_node *n, uint64_t id)
-{
-	return bind(n, id, 0);
-}
-
-static void unbind_cgroup(struct vpmu_backend_node *n, uint64_t id)
-{
-	unbind(n, id, 0);
-}
-
-static int bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
-{
-	cr_assert_eq(start, (uint64_t)tid * 10, "the start time goes with the thread");
-	return bind(n, 0, tid);
-}
-
-static void unbind_task(struct vpmu_backend_node *n, pid_t tid)
-{
-	unbind(n, 0, tid);
 }
 
 /* The lasting names that were given, in order. */
@@ -90,16 +43,15 @@ static struct named {
 } names[BINDS_MAX];
 static size_t nr_names;
 
-static int name(struct vpmu_backend_node *n, uint64_t nr)
+static inline int name(struct vpmu_backend_node *n, uint64_t nr)
 {
 	cr_assert(nr && nr_names < BINDS_MAX);
-	for (size_t i = 0; i < BINDS_MAX; i++)
-		cr_assert_neq(binds[i].n, n, "named after something was bound to it");
+	cr_assert_not(is_bound_to(n), "named after something was bound to it");
 	names[nr_names++] = (struct named){n, nr};
 	return 0;
 }
 
-static uint64_t name_of(const struct vpmu_backend_node *n)
+static inline uint64_t name_of(const struct vpmu_backend_node *n)
 {
 	for (size_t i = nr_names; i--;)
 		if (names[i].n == n)
@@ -108,19 +60,28 @@ static uint64_t name_of(const struct vpmu_backend_node *n)
 }
 
 /* The contract of node_remove that the fake source cannot see: nothing is bound. */
-static void node_remove(struct vpmu_backend_node *n)
+static inline void node_remove(struct vpmu_backend_node *n)
 {
-	for (size_t i = 0; i < BINDS_MAX; i++)
-		cr_assert_neq(binds[i].n, n, "removed while something is bound to it");
+	cr_assert_not(is_bound_to(n), "removed while something is bound to it");
 	fake_node_remove(n);
 }
 
-static void note(void *arg, const char *line)
+/* Bindings in force: those made before the last flush. */
+static size_t nr_flushed;
+
+static inline void flush_node(struct vpmu_backend_node *n)
+{
+	nr_flushed = 0;
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		nr_flushed += binds[i].n != NULL;
+}
+
+static inline void note(void *arg, const char *line)
 {
 	snprintf(notes + strlen(notes), sizeof(notes) - strlen(notes), "%s\n", line);
 }
 
-static void read_rules(struct vpmud_config *c, const char *text)
+static inline void read_rules(struct vpmud_config *c, const char *text)
 {
 	vpmud_config_init(c);
 	cr_assert_eq(vpmud_config_text(c, "f", text, strlen(text), err, sizeof(err)), 0, "%s", err);
@@ -128,7 +89,7 @@ static void read_rules(struct vpmud_config *c, const char *text)
 
 static struct tree_backend backend;
 
-static void start(const char *text)
+static inline void start(const char *text)
 {
 	static struct vpmu_backend_ops ops;
 
@@ -138,6 +99,7 @@ static void start(const char *text)
 	cr_assert(mkdtemp(root));
 	ops = fake_ops;
 	ops.node_remove = node_remove;
+	ops.flush_node = flush_node;
 	fake_init(&fake, "bpf", 0);
 	fake.s.ops = &ops;
 	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
@@ -146,11 +108,14 @@ static void start(const char *text)
 	t = tree_create(ts, &backend, &conf.rules, root, note, NULL);
 }
 
-static void stop(void)
+static json_t *saved; /* the state of the vpmud before, which must live */
+
+static inline void stop(void)
 {
 	char command[80];
 
 	tree_destroy(t);
+	json_decref(saved);
 	memset(binds, 0, sizeof(binds)); /* the backend ends with us */
 	tenants_destroy(ts);
 	vpmud_config_fini(&conf);
@@ -159,12 +124,29 @@ static void stop(void)
 	cr_assert_eq(system(command), 0);
 }
 
+/* The tree of the next vpmud, from this one's saved state. */
+static inline void next_vpmud(void)
+{
+	json_decref(saved);
+	saved = tree_save(t);
+
+	cr_assert(saved);
+	tree_destroy(t);
+	memset(binds, 0, sizeof(binds)); /* the backend ends with us; the kernel has them */
+	tenants_destroy(ts);
+	nr_names = 0;
+	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
+	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
+	t = tree_create(ts, &backend, &conf.rules, root, note, NULL);
+	tree_restore(t, saved);
+}
+
 TestSuite(vpmud_tree, .fini = stop);
 
 /* A VM of the process @pid in cgroup @cgroup with id @id, and vCPU threads 100 * pid + index for
  * each index of @vcpus. */
-static struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant, const char *cgroup,
-			    uint64_t id, const char *vcpus)
+static inline struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant,
+				   const char *cgroup, uint64_t id, const char *vcpus)
 {
 	static struct disc_vcpu threads[8][8];
 	static int next;
@@ -188,7 +170,7 @@ static struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant, con
 }
 
 /* Discovery keeps what it reports, so each report is a copy here: the tests change their VMs. */
-static const struct disc_vm *vm_reported(const struct disc_vm *vm)
+static inline const struct disc_vm *vm_reported(const struct disc_vm *vm)
 {
 	static struct disc_vm copies[32];
 	static size_t next;
@@ -198,18 +180,18 @@ static const struct disc_vm *vm_reported(const struct disc_vm *vm)
 	return &copies[next];
 }
 
-static void vm_added(const struct disc_vm *vm)
+static inline void vm_added(const struct disc_vm *vm)
 {
 	tree_vm_added(t, vm_reported(vm));
 }
 
-static void vm_changed(const struct disc_vm *vm)
+static inline void vm_changed(const struct disc_vm *vm)
 {
 	tree_vm_changed(t, vm_reported(vm));
 }
 
 /* The processes in cgroup @path, as in its cgroup.procs. */
-static void procs(const char *path, const char *pids)
+static inline void procs(const char *path, const char *pids)
 {
 	char file[300];
 	FILE *f;
@@ -223,7 +205,7 @@ static void procs(const char *path, const char *pids)
 	fclose(f);
 }
 
-static struct vpmu_backend_node *in(const char *vm_or_path)
+static inline struct vpmu_backend_node *in(const char *vm_or_path)
 {
 	const struct node *n =
 		*vm_or_path == '/' ? tenant_find(ts, vm_or_path) : tenant_vm_find(ts, vm_or_path);
@@ -231,15 +213,15 @@ static struct vpmu_backend_node *in(const char *vm_or_path)
 	return n ? node_in(n, &fake.s) : NULL;
 }
 
-static struct vpmu_backend_node *vcpu_in(const char *vm, unsigned int vcpu)
+static inline struct vpmu_backend_node *vcpu_in(const char *vm, unsigned int vcpu)
 {
 	const struct node *n = tenant_vm_find(ts, vm), *v = n ? node_vcpu(n, vcpu) : NULL;
 
 	return v ? node_in(v, &fake.s) : NULL;
 }
 
-static void expect_bound(unsigned int line, uint64_t id, pid_t tid,
-			 const struct vpmu_backend_node *n)
+static inline void expect_bound(unsigned int line, uint64_t id, pid_t tid,
+				const struct vpmu_backend_node *n)
 {
 	const struct bind *b = bind_of(id, tid);
 
@@ -249,5 +231,12 @@ static void expect_bound(unsigned int line, uint64_t id, pid_t tid,
 }
 #define CGROUP_BOUND(id, n) expect_bound(__LINE__, id, 0, n)
 #define TASK_BOUND(tid, n)  expect_bound(__LINE__, 0, tid, n)
+
+static inline const char *path_of(const char *vm)
+{
+	const struct node *n = tenant_vm_find(ts, vm);
+
+	return n ? n->path : "(none)";
+}
 
 #endif
