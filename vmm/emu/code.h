@@ -116,13 +116,13 @@ struct emu_block {
 	uint32_t branch;     /* VPMU_LBR_* type of the branch at the end, or 0 */
 	uint8_t branch_type; /* the same type, encoded as in IA32_LBR_x_INFO */
 	uint8_t simd;	     /* jit.h: enum jit_sse that its translation needs */
+	uint16_t slot;	     /* jit.c: the first of its EMU_BLOCK_SLOTS in jit.slots */
 	/* jit.c: */
 	const void *h0;	       /* handler of ops[0]; HEAT or NATIVE may stand in for it */
 	uint16_t heat;	       /* executions until the block is translated; 0: it was tried */
 	uint16_t native_body;  /* offset of the translation from native[1]; 0: there is none */
 	int16_t native_effort; /* added to jit.quarters by the block */
 	uint16_t poor;
-	uint32_t slot;	       /* the first of its EMU_BLOCK_SLOTS in jit.slots */
 	const void *native[2]; /* where translated code enters it: falling through, by a branch */
 	/* The dispatch loop reads only the fields from here on. */
 	uint64_t rip;

@@ -65,7 +65,7 @@ struct emu_site {
  * falls through and if it is taken. */
 enum { EMU_SLOT_SELF, EMU_SLOT_FALL, EMU_SLOT_TAKEN, EMU_BLOCK_SLOTS };
 #define EMU_SLOTS     (1000 * EMU_BLOCK_SLOTS)
-#define EMU_BIG_SLOTS (60000 * EMU_BLOCK_SLOTS)
+#define EMU_BIG_SLOTS (12000 * EMU_BLOCK_SLOTS)
 #define EMU_TLB_BITS  8
 #define EMU_TLB_SIZE  (1u << EMU_TLB_BITS)
 #define EMU_FILLED    32
@@ -83,7 +83,7 @@ struct emu_cpage { /* a page with code that this vCPU has decoded */
 	struct emu_block *blocks;
 };
 
-#define EMU_JC_BITS	 11
+#define EMU_JC_BITS	 10
 #define EMU_JC_SIZE	 (1u << EMU_JC_BITS)
 #define EMU_HASH_BITS	 8
 #define EMU_HASH_SIZE	 (1u << EMU_HASH_BITS)
@@ -92,9 +92,9 @@ struct emu_cpage { /* a page with code that this vCPU has decoded */
 #define EMU_ARENA_CHUNKS 32
 /* The same for a vCPU of a VM with interrupt controllers whose code once exceeded these limits: a
  * stock kernel and its programs have more code than a freestanding guest. */
-#define EMU_BIG_HASH_BITS 16
-#define EMU_BIG_CPAGES	  16384
-#define EMU_BIG_CHUNKS	  2048
+#define EMU_BIG_HASH_BITS 15
+#define EMU_BIG_CPAGES	  4096
+#define EMU_BIG_CHUNKS	  512
 
 struct emu_unsettled { /* see smc.c */
 	struct emu_block *block;
@@ -197,7 +197,7 @@ struct emu_vm {
 };
 
 #define EMU_JIT_PARTS	4
-#define EMU_BIG_PARTS	96 /* see EMU_BIG_CHUNKS */
+#define EMU_BIG_PARTS	24 /* see EMU_BIG_CHUNKS */
 #define EMU_WARM_BLOCKS 16
 
 #define EMU_CTX_NEVER (~0u) /* a value that no block's ctx ever has */

@@ -194,7 +194,7 @@ static bool write_block(struct jit *j)
 		j->b.full = true;
 		return false;
 	}
-	j->blk->slot = v->jit.nr_slots;
+	j->blk->slot = (uint16_t)v->jit.nr_slots;
 	v->jit.slots[j->blk->slot + EMU_SLOT_SELF] = j->blk;
 	v->extra += EMU_EFFORT_TRANSLATE + EMU_EFFORT_TRANSLATE_INSN * (uint32_t)j->blk->n;
 	if (!jit_block(j)) {
