@@ -18,7 +18,8 @@ X("mov cr3, touch", att_cr3_touch, 5626, NOTHING,
   "mov %cr3,%rax\n 1: mov %rax,%cr3\n mov (%rsi),%edx\n mov 4096(%rsi),%edx\n"
   "mov 8192(%rsi),%edx\n mov (%rdi),%edx\n jmp 1b")
 X("mov cr0", att_cr0, 7291, NOTHING, "mov %cr0,%rax\n 1: mov %rax,%cr0\n jmp 1b")
-X("mov cr4", att_cr4, 7291, NOTHING, "mov %cr4,%rax\n 1: mov %rax,%cr4\n jmp 1b")
+X("mov cr4", att_cr4, 4860, NOTHING, "mov %cr4,%rax\n 1: xor $0x80,%al\n mov %rax,%cr4\n jmp 1b") /* PGE */
+X("mov cr4, same", att_cr4_same, 500, NOTHING, "mov %cr4,%rax\n 1: mov %rax,%cr4\n jmp 1b")
 X("wrmsr efer", att_efer, 7291, NOTHING, "mov $0xc0000080,%ecx\n rdmsr\n 1: wrmsr\n jmp 1b")
 X("#pf", att_pf, 11227, FAULTS, "add $511*4096,%rsi\n 1: mov (%rsi),%eax\n jmp 1b")
 X("#pf, no handler", att_no_fetch, 10000, NO_FETCH, "add $511*4096,%rsi\n 1: mov (%rsi),%eax\n jmp 1b")
@@ -179,9 +180,9 @@ X("jmp #gp", att_call_gp, 20610, STEPS, "mov $0x8000000000000000,%rax\n 1: jmp *
 X("vmrun", att_vmrun, 23900, WORLDS, "1: vmrun\n jmp 1b")
 SAME("vmrun, flush", att_vmrun, 36100, WORLDS_FLUSH)
 X("vmrun, touch", att_vmrun_touch, 7400, WORLDS_TOUCH, "1: movq $0x400000,0xb0578\n vmrun\n jmp 1b")
-SAME("vmrun, nested touch", att_vmrun_touch, 17100, WORLDS_NPT)
+SAME("vmrun, nested touch", att_vmrun_touch, 16800, WORLDS_NPT)
 /* The page at RDI holds code anew, so translations that stores use are searched. */
-X("vmrun, new code", att_vmrun_code, 29200, WORLDS_FILL, "1: movl $0xc390,(%rdi)\n call *%rdi\n vmrun\n jmp 1b")
+X("vmrun, new code", att_vmrun_code, 28700, WORLDS_FILL, "1: movl $0xc390,(%rdi)\n call *%rdi\n vmrun\n jmp 1b")
 SAME("vmrun, code in the VMCB", att_vmrun, 71000, WORLDS_INSIDE)
 X("vmload", att_vmload, 4600, WORLDS, "1: vmload\n vmsave\n jmp 1b")
 X("clgi", att_clgi, 660, WORLDS, "1: clgi\n stgi\n jmp 1b")

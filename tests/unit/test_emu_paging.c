@@ -375,3 +375,74 @@ Test(emu_paging, accesses_across_pages)
 	cr_assert_eq(bed_sregs(&b).cr2, BED_WIN + 0x1000);
 	cr_assert_eq(b.ram[BED_DATA + 0xffd], 0);
 }
+
+/* A kernel in the upper half calls a function until it is translated, maps its page to another
+ * function, invalidates it, and calls again. */
+#define KERNEL_CALLS	    "mov $100, %ecx\n1: call *%rsi\ndec %ecx\njne 1b\n"
+#define KERNEL_REMAP(flush) KERNEL_CALLS "mov %r8, (%r9)\n" flush KERNEL_CALLS "hlt"
+#define KERNEL_CR3	    "mov %cr3, %rax\nmov %rax, %cr3\n"
+#define KERNEL_CR4(bit)	    "mov %cr4, %rax\nxor $" bit ", %rax\nmov %rax, %cr4\n"
+BED_GUEST(guest_kernel_cr3, KERNEL_REMAP(KERNEL_CR3));
+BED_GUEST(guest_kernel_page, KERNEL_REMAP("invlpg (%rsi)\n"));
+BED_GUEST(guest_kernel_later, KERNEL_REMAP(KERNEL_CR3 KERNEL_CR3 "invlpg (%rsi)\n"));
+BED_GUEST(guest_kernel_large, KERNEL_REMAP(KERNEL_CR3 "invlpg 0x123000(%rsi)\n"));
+BED_GUEST(guest_kernel_pge, KERNEL_REMAP(KERNEL_CR4("0x80")));
+BED_GUEST(guest_kernel_tsd, KERNEL_REMAP(KERNEL_CR4("4")));
+BED_GUEST(guest_kernel_wp, KERNEL_REMAP("mov %cr0, %rax\nmov %rax, %cr0\n"));
+BED_GUEST(guest_add_1, "add $1, %ebx\nret");
+BED_GUEST(guest_add_16, "add $16, %ebx\nret");
+
+/* Loads of CR3 keep the translations of global pages, and so do loads of CR4 that change no bit of
+ * paging (SDM vol. 3, 4.10.4.1). The emulator does so for a kernel's code alone. */
+Test(emu_paging, code_in_global_pages)
+{
+	const uint64_t kernel = 0xffffffff80000000, pdpt = 0x20000, pd = 0x21000, pt = 0x22000;
+	const uint64_t pge = 0x80, g = 0x100, both = 100 * (1 + 16), old = 100 * 2;
+	const struct {
+		int line;
+		const uint8_t *code, *end;
+		uint64_t cr4, global; /* of the function's page */
+		bool large, low;
+		uint64_t sum;
+	} rows[] = {
+#define ROW(name, ...) {__LINE__, guest_kernel_##name, guest_kernel_##name##_end, __VA_ARGS__}
+		ROW(cr3, pge, g, false, false, old),	ROW(cr3, pge, 0, false, false, both),
+		ROW(cr3, 0, g, false, false, both),	ROW(cr3, pge, g, true, false, old),
+		ROW(cr3, pge, 0, true, false, both),	ROW(cr3, pge, g, false, true, both),
+		ROW(page, pge, g, false, false, both),	ROW(page, pge, g, true, false, both),
+		ROW(later, pge, g, false, false, both), ROW(later, pge, g, true, false, both),
+		ROW(large, pge, g, true, false, both),	ROW(pge, pge, g, false, false, both),
+		ROW(tsd, pge, 0, false, false, old),	ROW(wp, pge, g, false, false, both),
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t *pa = (uint64_t[]){rows[i].large ? 0x200000 : BED_DATA,
+					    rows[i].large ? 0 : BED_DATA + 0x1000};
+		uint64_t at = rows[i].large ? 0x7f00 : 0, bits = rows[i].global | 3;
+		uint64_t entry = rows[i].large ? pd + 16 : rows[i].low ? BED_PT : pt + 5 * 8;
+		struct kvm_sregs s;
+
+		bed_start(&b, rows[i].code, rows[i].end, false);
+		*bed_u64(&b, BED_PML4 + 511 * 8) = pdpt | 3;
+		*bed_u64(&b, pdpt + 510 * 8) = pd | 3;
+		*bed_u64(&b, pd) = pt | 3;
+		*bed_u64(&b, pt) = BED_CODE | g | 3;
+		bits |= rows[i].large ? BED_PS : 0;
+		*bed_u64(&b, entry) = pa[0] | bits;
+		memcpy(b.ram + pa[0] + at, guest_add_1, (size_t)(guest_add_1_end - guest_add_1));
+		memcpy(b.ram + pa[1] + at, guest_add_16, (size_t)(guest_add_16_end - guest_add_16));
+		o->get_sregs(b.v, &s);
+		s.cr4 |= rows[i].cr4;
+		cr_assert_eq(o->set_sregs(b.v, &s), 0);
+		b.r.rip = kernel;
+		b.r.rsi = at + (rows[i].large ? kernel + (4 << 20)
+				: rows[i].low ? BED_WIN
+					      : kernel + 0x5000);
+		b.r.r8 = pa[1] | bits;
+		b.r.r9 = entry;
+		o->set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), -1, "line %d", rows[i].line);
+		cr_expect_eq(b.r.rbx, rows[i].sum, "row %u: %llu, not %llu", i, b.r.rbx,
+			     rows[i].sum);
+	}
+}

@@ -6,7 +6,8 @@
  * Finding a block. A block is identified by its guest-physical address and its virtual address.
  * b->ctx is the value of v->ctx (mapping and privilege) for which this pair was last checked. So a
  * transfer of control costs one comparison of ctx, and a change of mapping invalidates all blocks
- * by incrementing v->map_gen.
+ * by incrementing v->map_gen. v->kernel_gen takes its place outside of CPL 3: it survives loads of
+ * CR3 while all code found there is in global pages, as a kernel's is.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,9 @@
 /* Stands for "no block" in the tables and links. Its ctx never equals the ctx of a vCPU. */
 static struct emu_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
 
-static unsigned int hash_index(const struct emu_vcpu *v, uint64_t pa)
+static unsigned int hash_index(const struct emu_vcpu *v, uint64_t pa, uint64_t rip)
 {
+	pa ^= (rip >> 12) * 0x9e3779b9u;
 	return (unsigned int)(pa ^ pa >> EMU_HASH_BITS ^ pa >> EMU_BIG_HASH_BITS) & v->hash_mask;
 }
 
@@ -81,11 +83,13 @@ static void ltlb_reset(struct emu_vcpu *v)
 {
 	for (unsigned int i = 0; i < EMU_LTLB_SIZE; i++)
 		v->ltlb[i].tag = EMU_TAG_NONE;
+	for (unsigned int i = 0; i < EMU_ITLB_SIZE; i++)
+		v->itlb[i].ctx = EMU_CTX_NEVER;
 }
 
 int emu_cache_init(struct emu_vcpu *v)
 {
-	v->map_gen = v->last_gen = 1;
+	v->map_gen = v->kernel_gen = v->last_gen = 1;
 	little_tables(v);
 	emu_cache_reset(v);
 	v->nr_filled = EMU_FILLED + 1;
@@ -162,7 +166,7 @@ static struct emu_block *block_new(struct emu_vcpu *v, uint64_t pa, const struct
 	size_t bytes =
 		sizeof(struct emu_block) + c->nr_ops * sizeof(struct emu_op) + (buf ? c->bytes : 0);
 	struct emu_block *b = arena_alloc(v, bytes);
-	unsigned int h = hash_index(v, pa);
+	unsigned int h = hash_index(v, pa, v->rip);
 
 	if (!b)
 		return NULL;
@@ -220,9 +224,25 @@ static int check_second(struct emu_vcpu *v, const struct emu_block *b, bool *sam
 	return 0;
 }
 
-static struct emu_block *find_slow(struct emu_vcpu *v)
+/* Translate v->rip, with the page that was found last in the same mapping and mode. Traps. */
+static int find_address(struct emu_vcpu *v, uint64_t *pa)
 {
-	unsigned int acc = EMU_ACC_X | (v->cpl == 3 ? EMU_ACC_U : 0);
+	struct emu_itlbe *e = &v->itlb[v->rip >> EMU_PAGE_SHIFT & (EMU_ITLB_SIZE - 1)];
+	uint64_t page = v->rip & EMU_PAGE_MASK;
+
+	if (e->page == page && e->ctx == v->ctx) {
+		*pa = e->pa | (v->rip & ~EMU_PAGE_MASK);
+		return 0;
+	}
+	if (emu_translate(v, v->rip, EMU_ACC_X | (v->cpl == 3 ? EMU_ACC_U : 0), pa, NULL))
+		return 1;
+	*e = (struct emu_itlbe){page, *pa & EMU_PAGE_MASK, v->ctx};
+	return 0;
+}
+
+/* @had: the block in jc at v->rip, often the right one with an old ctx. */
+static struct emu_block *find_slow(struct emu_vcpu *v, struct emu_block *had)
+{
 	uint8_t buf[EMU_BLOCK_BYTES];
 	struct emu_code code;
 	struct emu_block *b, **at;
@@ -243,14 +263,18 @@ static struct emu_block *find_slow(struct emu_vcpu *v)
 	v->code_seen |= emu_seen_bit(v->rip >> EMU_PAGE_SHIFT) |
 			emu_seen_bit((v->rip >> EMU_PAGE_SHIFT) + 1);
 	v->large_code_seen |= emu_seen_bit(v->rip >> 21) | emu_seen_bit((v->rip + 4096) >> 21);
-	if (emu_translate(v, v->rip, acc, &pa, NULL))
+	if (find_address(v, &pa))
 		return NULL;
 	if (!emu_is_ram(v->vm, pa)) {
 		emu_error(v, "instruction fetch from guest-physical 0x%llx, where there is no RAM",
 			  (unsigned long long)pa);
 		return NULL;
 	}
-	for (at = &v->hash[hash_index(v, pa)]; (b = *at);) {
+	if (had->rip == v->rip && had->pa == pa && had->nr_ops && had->pfn2 == UINT32_MAX) {
+		had->ctx = v->ctx;
+		return had;
+	}
+	for (at = &v->hash[hash_index(v, pa, v->rip)]; (b = *at);) {
 		if (!b->nr_ops) { /* killed: its code was overwritten */
 			*at = b->hash_next;
 			continue;
@@ -301,7 +325,7 @@ struct emu_block *emu_find(struct emu_vcpu *v)
 		return NULL;
 	}
 	if (b->rip != v->rip || b->ctx != v->ctx) {
-		b = find_slow(v);
+		b = find_slow(v, b);
 		if (unlikely(!b)) {
 			v->link = NULL;
 			return NULL;

@@ -24,10 +24,13 @@
 #define EMU_DR7_GD (1ULL << 13)
 #define EMU_NR_BRK 4u
 
-/* emu_ctx_update - call it whenever v->map_gen, v->cpl or v->brk.near has changed. */
+/* emu_ctx_update - call it whenever v->map_gen, v->kernel_gen, v->cpl or v->brk.near has
+ * changed. */
 static inline void emu_ctx_update(struct emu_vcpu *v)
 {
-	v->ctx = v->map_gen << EMU_CTX_GEN | (v->brk.near ? EMU_CTX_NEAR : 0) | (v->cpl == 3);
+	uint32_t gen = v->cpl == 3 ? v->map_gen : v->kernel_gen;
+
+	v->ctx = gen << EMU_CTX_GEN | (v->brk.near ? EMU_CTX_NEAR : 0) | (v->cpl == 3);
 	emu_lbr_update(v);
 }
 

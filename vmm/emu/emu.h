@@ -83,7 +83,7 @@ struct emu_cpage { /* a page with code that this vCPU has decoded */
 	struct emu_block *blocks;
 };
 
-#define EMU_JC_BITS	 9
+#define EMU_JC_BITS	 10
 #define EMU_JC_SIZE	 (1u << EMU_JC_BITS)
 #define EMU_HASH_BITS	 8
 #define EMU_HASH_SIZE	 (1u << EMU_HASH_BITS)
@@ -92,9 +92,9 @@ struct emu_cpage { /* a page with code that this vCPU has decoded */
 #define EMU_ARENA_CHUNKS 32
 /* The same for a vCPU of a VM with interrupt controllers whose code once exceeded these limits: a
  * stock kernel and its programs have more code than a freestanding guest. */
-#define EMU_BIG_HASH_BITS 13
+#define EMU_BIG_HASH_BITS 15
 #define EMU_BIG_CPAGES	  4096
-#define EMU_BIG_CHUNKS	  256
+#define EMU_BIG_CHUNKS	  512
 
 struct emu_unsettled { /* see smc.c */
 	struct emu_block *block;
@@ -116,6 +116,14 @@ struct emu_ltlbe {
 	uint32_t ctx;  /* v->map_gen at the walk */
 };
 #define EMU_LTLB_SIZE 16
+
+/* Where a page of code is, in the mapping and mode of @ctx. */
+struct emu_itlbe {
+	uint64_t page; /* guest-virtual */
+	uint64_t pa;
+	uint32_t ctx;
+};
+#define EMU_ITLB_SIZE 64
 
 /* ---- flags: instructions leave their last result; flags.h computes flags from it on demand ----
  */
@@ -189,7 +197,7 @@ struct emu_vm {
 };
 
 #define EMU_JIT_PARTS	4
-#define EMU_BIG_PARTS	12 /* see EMU_BIG_CHUNKS */
+#define EMU_BIG_PARTS	24 /* see EMU_BIG_CHUNKS */
 #define EMU_WARM_BLOCKS 16
 
 #define EMU_CTX_NEVER (~0u) /* a value that no block's ctx ever has */
@@ -204,7 +212,7 @@ struct emu_vcpu {
 	uint64_t fl_a, fl_b;
 	uint32_t fl_omask, fl_oval; /* with EMU_FK_OVER: flags in fl_omask are as in fl_oval */
 	uint32_t fl_kind;	    /* enum emu_fk * 4 + log2 of the operand bytes */
-	uint32_t ctx;		    /* v->map_gen << EMU_CTX_GEN | EMU_CTX_NEAR | (CPL == 3) */
+	uint32_t ctx;		    /* generation << EMU_CTX_GEN | EMU_CTX_NEAR | (CPL == 3) */
 	uint32_t tctx;		    /* ctx that a taken branch's target must have: see lbr.h */
 	uint32_t lbr_sel;     /* branches recorded in this mode: VPMU_LBR_* types and CALL_STACK */
 	struct emu_tlbe *tlb; /* TLB of the current privilege level */
@@ -289,7 +297,8 @@ struct emu_vcpu {
 	uint32_t smc_seen;
 	bool intr_pending, nmi_pending; /* queued: by the local APIC (irq.c) or by the caller */
 	uint8_t intr_vec;
-	uint32_t map_gen, last_gen; /* last_gen: the newest one of any mapping */
+	/* Generations of the mapping, of user code and of kernel code; last_gen: the newest. */
+	uint32_t map_gen, kernel_gen, last_gen;
 	uint32_t nr_cpages, nr_chunks, nr_unsettled;
 	uint32_t hash_mask, max_cpages, max_chunks;
 	struct {
@@ -388,11 +397,16 @@ struct emu_vcpu {
 	 * which blocks were found. */
 	uint64_t large_seen, code_seen, large_code_seen;
 	bool huge_seen;
+	/* Code outside of CPL 3, found since kernel_gen grew: regions of global pages in the upper
+	 * half of the addresses; whether there was other code. */
+	uint64_t kernel_seen;
+	bool kernel_local;
 	uint16_t filled[EMU_FILLED]; /* TLB entries filled since then, while they are few */
 	uint16_t nr_filled;	     /* more than EMU_FILLED: any may be */
 	struct emu_chunk *arena, *arena_free;
 	struct emu_unsettled unsettled[EMU_UNSETTLED];
 	struct emu_ltlbe ltlb[EMU_LTLB_SIZE];
+	struct emu_itlbe itlb[EMU_ITLB_SIZE];
 	struct emu_block *jc[EMU_JC_SIZE]; /* blocks by rip: emu_find() looks here first */
 	struct emu_block **hash;	   /* all blocks by guest-physical address */
 	struct emu_cpage *cpages;

@@ -23,6 +23,7 @@
 #define CR0_PG	     (1ULL << 31)
 #define CR0_WRITABLE 0xe005003fULL
 #define CR4_PAE	     (1ULL << 5)
+#define CR4_PGE	     (1ULL << 7)
 #define CR4_OSFXSR   (1ULL << 9)
 #define CR4_OSXSAVE  (1ULL << 18)
 #define CR4_WRITABLE 0x1107ffULL

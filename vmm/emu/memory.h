@@ -78,6 +78,8 @@ uint8_t *emu_host(struct emu_vcpu *v, uint64_t va, unsigned int acc);
  * has changed: walk again. */
 bool emu_pte_set(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t seen, uint64_t bits);
 void emu_tlb_flush(struct emu_vcpu *v);
+/* emu_cr3_set - load CR3: drops all translations but those of a kernel's code in global pages. */
+void emu_cr3_set(struct emu_vcpu *v, uint64_t cr3);
 void emu_tlb_flush_page(struct emu_vcpu *v, uint64_t va);
 /* emu_seen_bit - the bit of page or region number @n in the sets of emu_vcpu. */
 static inline uint64_t emu_seen_bit(uint64_t n)

@@ -19,8 +19,9 @@
 #define PF_P	1u
 #define PF_RSVD 8u
 
-#define LTLB_DIRTY 0x80000000u
-#define LARGE_MASK (~0x1fffffULL)
+#define LTLB_DIRTY  0x80000000u
+#define LTLB_GLOBAL ((uint32_t)PTE_G)
+#define LARGE_MASK  (~0x1fffffULL)
 
 static int page_fault(struct emu_vcpu *v, uint64_t va, unsigned int acc, unsigned int err)
 {
@@ -68,6 +69,18 @@ static unsigned int writable_now(const struct emu_vcpu *v, uint64_t perm, bool d
 				 unsigned int acc)
 {
 	return dirty && mmu_allowed(v, perm, (acc & EMU_ACC_U) | EMU_ACC_W) ? EMU_ACC_W : 0;
+}
+
+/* A translation at @va for fetches of code was found. A 1 GiB page passes for one that is not
+ * global. */
+static void code_mapped(struct emu_vcpu *v, uint64_t va, unsigned int acc, bool global)
+{
+	if (!(acc & EMU_ACC_X) || (acc & EMU_ACC_U))
+		return;
+	if (global && va >> 63)
+		v->kernel_seen |= emu_seen_bit(va >> 21);
+	else
+		v->kernel_local = true;
 }
 
 static int mmu_walk(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa,
@@ -133,6 +146,7 @@ again:
 		v->large_seen |= emu_seen_bit(va >> 21);
 		v->huge_seen |= shift == 30;
 	}
+	code_mapped(v, va, acc, (pte & PTE_G) && shift < 30);
 	if (unlikely(v->npt)) /* a nested page may be smaller, and have fewer rights */
 		return emu_svm_page(v, acc, pa, wr);
 	if (large) {
@@ -141,7 +155,8 @@ again:
 		e->tag = va & LARGE_MASK;
 		e->pa = *pa & LARGE_MASK;
 		e->perm = (uint32_t)perm | (perm & PTE_NX ? 1u << 30 : 0) |
-			  (pte & PTE_D ? LTLB_DIRTY : 0);
+			  (pte & PTE_D ? LTLB_DIRTY : 0) |
+			  (pte & PTE_G && shift < 30 ? LTLB_GLOBAL : 0);
 		e->ctx = v->map_gen;
 	}
 	return 0;
@@ -158,6 +173,7 @@ int emu_translate(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *p
 		*pa = va;
 		if (perm)
 			*perm = EMU_ACC_W;
+		code_mapped(v, va, acc, false);
 		return unlikely(v->npt) ? emu_svm_page(v, acc, pa, perm) : 0;
 	}
 	if (unlikely(!emu_canonical(va))) {
@@ -171,6 +187,7 @@ int emu_translate(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *p
 
 		if (mmu_allowed(v, p, acc) && (dirty || !(acc & EMU_ACC_W))) {
 			*pa = e->pa | (va & ~LARGE_MASK);
+			code_mapped(v, va, acc, e->perm & LTLB_GLOBAL);
 			if (perm)
 				*perm = writable_now(v, p, dirty, acc);
 			return 0;
@@ -242,15 +259,20 @@ static void entry_drop(struct emu_tlbe *e)
 	e->rtag = e->wtag = e->ctag = EMU_TAG_NONE;
 }
 
-/* Invalidate all known virtual addresses of blocks. */
-static void new_mapping(struct emu_vcpu *v)
+/* Invalidate all known virtual addresses of blocks; if @keep, not those outside of CPL 3. */
+static void new_mapping(struct emu_vcpu *v, bool keep)
 {
 	v->map_gen = ++v->last_gen;
+	if (!keep) {
+		v->kernel_gen = v->map_gen;
+		v->kernel_seen = 0;
+		v->kernel_local = false;
+	}
 	v->code_seen = v->large_code_seen = 0;
 	emu_ctx_update(v);
 }
 
-void emu_tlb_flush(struct emu_vcpu *v)
+static void tlb_flush(struct emu_vcpu *v, bool keep)
 {
 	bool all = v->nr_filled > EMU_FILLED;
 	unsigned int n = all ? 2 * EMU_TLB_SIZE : v->nr_filled;
@@ -262,7 +284,18 @@ void emu_tlb_flush(struct emu_vcpu *v)
 	v->nr_filled = 0;
 	v->large_seen = 0;
 	v->huge_seen = false;
-	new_mapping(v);
+	new_mapping(v, keep);
+}
+
+void emu_tlb_flush(struct emu_vcpu *v)
+{
+	tlb_flush(v, false);
+}
+
+void emu_cr3_set(struct emu_vcpu *v, uint64_t cr3)
+{
+	v->cr3 = cr3;
+	tlb_flush(v, (v->cr4 & CR4_PGE) && !v->kernel_local && !v->svm);
 }
 
 void emu_tlb_flush_page(struct emu_vcpu *v, uint64_t va)
@@ -289,8 +322,9 @@ void emu_tlb_flush_page(struct emu_vcpu *v, uint64_t va)
 				entry_drop(tlb_at(v, i));
 	}
 	if ((v->code_seen & emu_seen_bit(va >> EMU_PAGE_SHIFT)) ||
-	    (large && (v->large_code_seen & emu_seen_bit(va >> 21))))
-		new_mapping(v);
+	    (large && (v->large_code_seen & emu_seen_bit(va >> 21))) ||
+	    (va >> 63 && (v->kernel_seen & emu_seen_bit(va >> 21))))
+		new_mapping(v, false);
 }
 
 void emu_tlb_demote(struct emu_vcpu *v)

@@ -12,6 +12,8 @@
 #include "vmm/emu/svm/svm.h"
 
 #define CR3_RESERVED 0xfff0000000000000ULL
+/* Translations depend on these bits of CR4: PSE, PAE, PGE, SMEP (SDM vol. 3, 4.10.4.1). */
+#define CR4_PAGING (1ULL << 4 | CR4_PAE | CR4_PGE | 1ULL << 20)
 
 int emu_sys_ud(struct emu_vcpu *v, const struct emu_op *op)
 {
@@ -155,6 +157,8 @@ int emu_sys_popf(struct emu_vcpu *v, const struct emu_op *op)
 
 int emu_set_cr(struct emu_vcpu *v, unsigned int cr, uint64_t x)
 {
+	uint64_t changed;
+
 	switch (cr) {
 	case 0:
 		if (x >> 32 || ((x & CR0_NW) && !(x & CR0_CD)))
@@ -171,14 +175,15 @@ int emu_set_cr(struct emu_vcpu *v, unsigned int cr, uint64_t x)
 	case 3:
 		if (x & CR3_RESERVED)
 			return emu_gp(v, 0);
-		v->cr3 = x;
-		emu_tlb_flush(v);
+		emu_cr3_set(v, x);
 		return 0;
 	case 4:
 		if ((x & ~emu_cr4_writable(v)) || !(x & CR4_PAE))
 			return emu_gp(v, 0);
+		changed = v->cr4 ^ x;
 		v->cr4 = x;
-		emu_tlb_flush(v);
+		if (changed & CR4_PAGING)
+			emu_tlb_flush(v);
 		return 0;
 	case 8:
 		if (x >> 4)

@@ -106,7 +106,7 @@ static void space_enter(struct emu_vcpu *v, struct svm_space *p)
 	v->code_seen = p->code_seen;
 	v->large_code_seen = p->large_code_seen;
 	v->huge_seen = p->huge_seen;
-	v->map_gen = p->map_gen;
+	v->map_gen = v->kernel_gen = p->map_gen; /* equal in a VM with SVM: emu_cr3_set() */
 	emu_jit_drop_sites(v);
 	emu_ctx_update(v);
 	/* Pages have begun to hold code meanwhile. */
