@@ -221,6 +221,7 @@ Test(session_save, what_was_late_stays_so)
 	cr_expect_eq(late_of(named("new"), "/acme"), 0);
 	tenant_late(acme, tenant_find(ts, "/host"), 3);
 	cr_expect_eq(late_of(named("all"), "/acme"), 8);
+	cr_expect_eq(late_of(named("all"), "/host"), 8, "it has what the others lack");
 }
 
 /* The sessions are restored after all that is there was found. */
@@ -240,6 +241,7 @@ Test(session_save, what_was_late_before_the_sessions_go_on)
 	restore(saved);
 	cr_expect_eq(late_of(named("all"), "/acme"), 5);
 	cr_expect_geq(late_of(named("all"), "/new"), 1001000000, "its count begins now");
+	cr_expect_eq(late_of(named("all"), "/host"), 1000000005);
 }
 
 /* A VM that was started again before the server ends, and once more after that. */
