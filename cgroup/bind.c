@@ -241,6 +241,11 @@ void bpf_backend_unbind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id)
 	bind_unbind(knode_of(n), false, cgroup_id);
 }
 
+bool bpf_backend_has_cgroup(const struct vpmu_backend *s, uint64_t cgroup_id)
+{
+	return bind_cgroup_node(backend_of(s), cgroup_id);
+}
+
 /* Reads the file below task/, because in /proc/TID/stat the kernel adds up the whole process. */
 static int start_time(const struct bpf_backend *k, pid_t tid, uint64_t *start)
 {

@@ -92,6 +92,8 @@ int bpf_backend_bind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id);
 void bpf_backend_unbind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id);
 int bpf_backend_bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start_time);
 void bpf_backend_unbind_task(struct vpmu_backend_node *n, pid_t tid);
+/* bpf_backend_has_cgroup - returns true if the cgroup is bound, also if a former process did it. */
+bool bpf_backend_has_cgroup(const struct vpmu_backend *s, uint64_t cgroup_id);
 
 /*
  * Takeover from a former process with the same pin_dir. Counting has gone on without it.

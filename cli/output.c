@@ -65,8 +65,8 @@ const char *out_quality(const char *quality)
 			    "happened then is missing"},
 		{"aged", "aged: an isolated CPU runs it, and its work there since its last context "
 			 "switch is missing"},
-		{"late", "late: cgroups or vCPUs of it were found after their start, and their "
-			 "first time is missing"},
+		{"late", "late: cgroups or vCPUs were found after their start, and their first "
+			 "time is counted in the row above or in /host"},
 		{"tsc", "tsc: ticks of the time stamp counter between entering and leaving the "
 			"guest"},
 	};

@@ -354,8 +354,9 @@ static void families(const struct metrics *m, const struct rows *rows, struct ex
 	metric_rows_values(m, rows, e, VALUE_AGE);
 	expo_family(
 		e, rows->g->late, EXPO_GAUGE, "seconds",
-		"Upper bound of the time that cgroups and vCPUs ran before they were found, which "
-		"the counts lack. Rows without a sample lack none.");
+		"Upper bound of the time that cgroups and vCPUs ran before they were found: counts "
+		"of their rows lack it, and those of the row above have it. No other row is "
+		"concerned.");
 	for (size_t i = 0; i < rows->nr; i++)
 		if (rows->item[i].r->late_ns)
 			expo_ns(e, rows->item[i].labels, rows->item[i].r->late_ns, 0);

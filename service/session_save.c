@@ -248,14 +248,14 @@ static void set_before(const struct session *s, struct row *r, const json_t *sav
 	r->before = NULL;
 }
 
-void session_resume_row(struct session *s, struct row *r)
+bool session_resume_row(struct session *s, struct row *r)
 {
 	const json_t *rows = json_object_get(s->saved, "rows"), *saved;
 	size_t nr = json_array_size(rows);
 	uint64_t id, since, late;
 
 	if (!s->saved || strcmp(r->pub.backend, s->bases->backend))
-		return;
+		return false;
 	/* Rows mostly come back in the order in which they were saved. */
 	for (size_t i = 0; i < nr; i++) {
 		size_t at = (s->saved_at + i) % nr;
@@ -265,7 +265,7 @@ void session_resume_row(struct session *s, struct row *r)
 			continue;
 		s->saved_at = at + 1;
 		if (!set_bases(s, r, saved, s->bases))
-			return;
+			return false;
 		if (session_save_get_u64(json_object_get(saved, "id"), &id))
 			r->pub.id = id;
 		if (session_save_get_u64(json_object_get(saved, "since"), &since))
@@ -273,8 +273,9 @@ void session_resume_row(struct session *s, struct row *r)
 		if (session_save_get_u64(json_object_get(saved, "late"), &late))
 			r->late_kept = late;
 		set_before(s, r, saved);
-		return;
+		return true;
 	}
+	return false;
 }
 
 static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o,
@@ -323,8 +324,9 @@ static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o
 		struct row *r = s->rows[i];
 
 		r->pub.id = s->next_id++;
-		if (r->c)
-			session_resume_row(s, r);
+		r->late_base = 0; /* the session is older than these nodes */
+		if (r->c && !session_resume_row(s, r))
+			r->late_kept = now_ns() - b->begun_ns; /* its count begins now */
 	}
 }
 

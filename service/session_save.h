@@ -22,6 +22,7 @@ struct session_bases {
 	int (*set)(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS]);
 	enum vpmu_space raw_space; /* as in struct server_opts */
 	bool host_too;		   /* the same */
+	uint64_t begun_ns;	   /* CLOCK_MONOTONIC: before this server had any node */
 };
 
 /* sessions_save - all named sessions, as an array. */
@@ -37,6 +38,7 @@ void sessions_restore(struct sessions *ss, const json_t *saved, const struct ses
 		      void (*note)(void *arg, const char *line), void *arg);
 void sessions_restored(struct sessions *ss);
 
-/* For session.c: row @r of @s has just started to count. If it was saved, restore its base. */
+/* For session.c: row @r of @s has just started to count. If it was saved, restore its base and
+ * return true. */
 struct row;
-void session_resume_row(struct session *s, struct row *r);
+bool session_resume_row(struct session *s, struct row *r);

@@ -3,7 +3,8 @@
  * Scanning for cgroups that match the rules; see cgroups.h. A scan walks each pattern component by
  * component and puts an inotify watch on each directory it lists. Any inotify event triggers
  * another scan, so events need not be parsed and none can be missed. A directory that vanishes
- * during a scan is treated as absent.
+ * during a scan is treated as absent. Tenants can make any number of cgroups: a scan that follows
+ * events must never keep clients waiting for all of them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +27,7 @@
 
 #define POLL_US	  1000000 /* poll interval where watches do not work */
 #define SHARE	  10	  /* scans use less than 1/SHARE of a CPU */
-#define PIECE_US  20000	  /* removals are reported for this long, then clients are served */
+#define PIECE_US  20000	  /* a scan takes this long, then clients are served */
 #define WATCHED	  (IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE_SELF | IN_ONLYDIR)
 #define DEPTH_MAX RULES_COMPONENTS_MAX
 
@@ -34,7 +35,15 @@ struct match {
 	struct cgroup c; /* first */
 	struct match *next;
 	char *path, *tenant;
-	bool seen; /* by this scan */
+	uint64_t seen; /* number of the last scan that found it */
+};
+
+/* A component with *, ? or [ of the pattern that is walked, and the directory that is listed. */
+struct level {
+	DIR *in;
+	char want[256];
+	const char *rest;	  /* of the pattern */
+	size_t dir_len, path_len; /* of struct cgroups */
 };
 
 struct cgroups {
@@ -48,12 +57,24 @@ struct cgroups {
 	void *by_path;	    /* tsearch(3) tree of struct match */
 	size_t nr;
 	int inotify_fd;
-	sd_event_source *io, *timer, *telling;
-	bool pending; /* the timer is armed */
+	sd_event_source *io;
+	/* For the next scan, and between the pieces of one. No defer source: libsystemd dispatches
+	 * one that is enabled again before all others of its priority. */
+	sd_event_source *timer;
+	bool pending; /* the timer is armed for a scan */
 	bool polls;   /* adding a watch failed */
 	bool follows; /* this scan is for a change of the directories */
+	bool again;   /* they have changed during this scan */
 	bool told_watches, told_many, told_name;
 	uint64_t next_us; /* earliest time of the next scan */
+
+	/* The scan under way. */
+	bool walks;			/* not all patterns are walked */
+	uint64_t scan, busy_us;		/* its number, and the time it has taken so far */
+	size_t rule, pattern, commands; /* the next pattern; commands left */
+	size_t depth;
+	struct level level[DEPTH_MAX];
+	char dir[PATH_MAX], path[PATH_MAX]; /* a cgroup: absolute, and below the mount */
 };
 
 static void cgroups_note(struct cgroups *c, const char *line)
@@ -93,46 +114,25 @@ static void match_gone(struct cgroups *c, struct match *e)
 	match_free(e);
 }
 
-/* Report removed cgroups, for up to PIECE_US unless @all. Many may go at once, and clients must be
- * answered in between. */
-static void tell_gone(struct cgroups *c, bool all)
-{
-	uint64_t begin = now_us();
-	struct match *e;
-
-	while ((e = c->gone) && (all || now_us() - begin < PIECE_US)) {
-		c->gone = e->next;
-		match_gone(c, e);
-	}
-	if (c->gone && sd_event_source_set_enabled(c->telling, SD_EVENT_ONESHOT) < 0)
-		tell_gone(c, true);
-}
-
-static int on_telling(sd_event_source *s, void *arg)
-{
-	tell_gone(arg, false);
-	return 0;
-}
-
-/* The cgroup at @path matches a rule. */
-static void found(struct cgroups *c, const char *path, const char *dir)
+/* The cgroup at c->path matches a rule. */
+static void found(struct cgroups *c)
 {
 	char tenant[TENANT_PATH_MAX + 1], why[300];
-	struct match key = {.path = (char *)path}, **have = tfind(&key, &c->by_path, cmp_match), *e;
+	struct match key = {.path = c->path}, **have = tfind(&key, &c->by_path, cmp_match), *e;
 	uint64_t id;
 
-	if (have && (*have)->seen)
+	if (have && (*have)->seen == c->scan)
 		return; /* another pattern matches it as well */
-	if (!rules_cgroup(c->rules, path, tenant, why, sizeof(why))) {
+	if (!rules_cgroup(c->rules, c->path, tenant, why, sizeof(why))) {
 		if (*why && !c->told_name)
 			cgroups_note(c, why);
 		c->told_name |= *why != '\0';
 		return;
 	}
-	if (cgroupfs_id(dir, &id, why, sizeof(why)))
+	if (cgroupfs_id(c->dir, &id, why, sizeof(why)))
 		return; /* it is gone */
 	if (have && (*have)->c.id == id && !strcmp((*have)->tenant, tenant)) {
-		(*have)->seen = true;
+		(*have)->seen = c->scan;
 		return;
 	}
 	if (c->nr >= CGROUPS_MAX) {
@@ -154,10 +154,10 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 			break;
 		}
 	}
-	e = match_new(path, id, tenant);
+	e = match_new(c->path, id, tenant);
 	e->c.born = c->follows;
 	xtsearch(e, &c->by_path, cmp_match);
-	e->seen = true;
+	e->seen = c->scan;
 	e->next = c->first;
 	c->first = e;
 	c->nr++;
@@ -166,10 +166,10 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 
 /* ---- scanning ------------------------------------------------------------------------------- */
 
-/* Watch @dir for entries that are created or removed. */
-static void cgroups_watch(struct cgroups *c, const char *dir)
+/* Watch c->dir for entries that are created or removed. */
+static void cgroups_watch(struct cgroups *c)
 {
-	if (inotify_add_watch(c->inotify_fd, dir, WATCHED) >= 0 || errno == ENOENT ||
+	if (inotify_add_watch(c->inotify_fd, c->dir, WATCHED) >= 0 || errno == ENOENT ||
 	    errno == ENOTDIR)
 		return;
 	c->polls = true;
@@ -179,11 +179,6 @@ static void cgroups_watch(struct cgroups *c, const char *dir)
 	c->told_watches = true;
 }
 
-static bool cgroups_is_plain(const char *name)
-{
-	return !strpbrk(name, "*?[");
-}
-
 static bool is_dir(const char *path)
 {
 	struct stat st;
@@ -191,69 +186,91 @@ static bool is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Walk @pattern, which points at a "/" or its end, below the cgroup @path. @dir is the absolute
- * path of that cgroup; both are buffers of PATH_MAX bytes, restored on return. */
-static void cgroups_walk(struct cgroups *c, const char *pattern, char *dir, char *path)
+/* Go to the cgroup @name in c->dir. Returns false if its path is too long. */
+static bool cgroups_down(struct cgroups *c, const char *name)
 {
-	size_t dir_len = strlen(dir), path_len = strlen(path);
-	const char *rest = strchrnul(pattern + !!*pattern, '/');
-	char want[256];
-	struct dirent *d;
-	DIR *in;
+	size_t dir = strlen(c->dir), path = strlen(c->path);
 
-	if (!*pattern) {
-		found(c, path, dir);
-		return;
-	}
-	cgroups_watch(c, dir);
-	snprintf(want, sizeof(want), "%.*s", (int)(rest - pattern - 1), pattern + 1);
-	in = cgroups_is_plain(want) ? NULL : opendir(dir);
-	/* A plain component can match only the entry of that name: no readdir. */
-	while (cgroups_is_plain(want) || (in && (d = readdir(in)))) {
-		const char *name = cgroups_is_plain(want) ? want : d->d_name;
+	if (dir + strlen(name) + 2 > PATH_MAX)
+		return false;
+	sprintf(c->dir + dir, "/%s", name);
+	sprintf(c->path + path, "/%s", name);
+	return true;
+}
 
-		if (!cgroups_is_plain(want) &&
-		    (d->d_type != DT_DIR || *name == '.' || fnmatch(want, name, FNM_NOESCAPE)))
-			continue;
-		if (dir_len + strlen(name) + 2 <= PATH_MAX) {
-			sprintf(dir + dir_len, "/%s", name);
-			sprintf(path + path_len, "/%s", name);
-			if (is_dir(dir))
-				cgroups_walk(c, rest, dir, path);
-			dir[dir_len] = path[path_len] = '\0';
+/* Walk @pattern, which points at a "/" or its end, below c->path up to the next component that is
+ * not plain. A plain one can match only the entry of that name: no readdir. */
+static void cgroups_enter(struct cgroups *c, const char *pattern)
+{
+	struct level *l = &c->level[c->depth];
+
+	for (; *pattern; pattern = l->rest) {
+		cgroups_watch(c);
+		l->rest = strchrnul(pattern + 1, '/');
+		snprintf(l->want, sizeof(l->want), "%.*s", (int)(l->rest - pattern - 1),
+			 pattern + 1);
+		if (strpbrk(l->want, "*?[")) {
+			l->dir_len = strlen(c->dir);
+			l->path_len = strlen(c->path);
+			l->in = opendir(c->dir);
+			c->depth += l->in != NULL;
+			return;
 		}
-		if (!in)
-			break;
+		if (!cgroups_down(c, l->want) || !is_dir(c->dir))
+			return;
 	}
-	if (in)
-		closedir(in);
+	found(c);
 }
 
-static void cgroups_find(struct cgroups *c, const struct patterns *p)
+/* The next pattern of this scan; NULL: that was the last. Commands' patterns are added and removed
+ * meanwhile. patterns_remove() fills the gap with the last one, so none is missed from the last to
+ * the first; and they are plain, so no level points to one. */
+static const char *cgroups_pattern(struct cgroups *c)
 {
-	char dir[PATH_MAX], path[PATH_MAX];
+	const struct rules *r = c->rules;
 
-	for (size_t k = 0; k < p->nr; k++) {
-		snprintf(dir, sizeof(dir), "%s", c->root);
-		*path = '\0';
-		cgroups_walk(c, p->text[k], dir, path);
-	}
+	for (; c->rule < r->nr; c->rule++, c->pattern = 0)
+		if (c->pattern < r->rule[c->rule].cgroup.nr)
+			return r->rule[c->rule].cgroup.text[c->pattern++];
+	if (c->commands > r->commands.nr)
+		c->commands = r->commands.nr;
+	return c->commands ? r->commands.text[--c->commands] : NULL;
 }
 
-void cgroups_scan(struct cgroups *c)
+/* Look at one more directory entry. Returns false after the last one of all patterns. */
+static bool cgroups_step(struct cgroups *c)
 {
-	uint64_t begin = now_us();
+	struct level *l = c->depth ? &c->level[c->depth - 1] : NULL;
+	const char *pattern;
+	struct dirent *d;
 
-	c->polls = false;
-	for (struct match *e = c->first; e; e = e->next)
-		e->seen = false;
-	for (size_t i = 0; i < c->rules->nr; i++)
-		cgroups_find(c, &c->rules->rule[i].cgroup);
-	cgroups_find(c, &c->rules->commands);
+	if (!l) {
+		pattern = cgroups_pattern(c);
+		snprintf(c->dir, sizeof(c->dir), "%s", c->root);
+		*c->path = '\0';
+		if (pattern)
+			cgroups_enter(c, pattern);
+		return pattern;
+	}
+	c->dir[l->dir_len] = c->path[l->path_len] = '\0';
+	d = readdir(l->in);
+	if (!d) {
+		closedir(l->in);
+		c->depth--;
+	} else if (d->d_type == DT_DIR && *d->d_name != '.' &&
+		   !fnmatch(l->want, d->d_name, FNM_NOESCAPE) && cgroups_down(c, d->d_name)) {
+		cgroups_enter(c, l->rest);
+	}
+	return true;
+}
+
+/* Every pattern has been walked: what was not found is gone. */
+static void cgroups_sweep(struct cgroups *c)
+{
 	for (struct match **link = &c->first; *link;) {
 		struct match *e = *link;
 
-		if (e->seen) {
+		if (e->seen == c->scan) {
 			link = &e->next;
 			continue;
 		}
@@ -262,12 +279,79 @@ void cgroups_scan(struct cgroups *c)
 		e->next = c->gone;
 		c->gone = e;
 	}
-	tell_gone(c, false);
-	c->next_us = now_us() + SHARE * (now_us() - begin);
-	if (c->polls && !c->pending) {
-		c->pending = sd_event_source_set_time_relative(c->timer, POLL_US) >= 0 &&
-			     sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) >= 0;
+}
+
+static void tell_gone(struct cgroups *c)
+{
+	struct match *e = c->gone;
+
+	c->gone = e->next;
+	match_gone(c, e);
+}
+
+static bool cgroups_arm(struct cgroups *c, uint64_t us)
+{
+	return sd_event_source_set_time(c->timer, us) >= 0 &&
+	       sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) >= 0;
+}
+
+/* Go on with the scan for up to PIECE_US; @all: up to the removals, which come last. */
+static void cgroups_piece(struct cgroups *c, bool all)
+{
+	uint64_t begin = now_us();
+
+	while (c->walks && (all || now_us() - begin < PIECE_US)) {
+		c->walks = cgroups_step(c);
+		if (!c->walks)
+			cgroups_sweep(c);
 	}
+	c->ops.batch(c->arg, !c->walks);
+	while (!c->walks && c->gone && now_us() - begin < PIECE_US)
+		tell_gone(c);
+	c->busy_us += now_us() - begin;
+}
+
+static void cgroups_work(struct cgroups *c, bool all)
+{
+	do
+		cgroups_piece(c, all);
+	while ((c->walks || c->gone) && !cgroups_arm(c, now_us()));
+	if (c->walks || c->gone)
+		return; /* clients first */
+	c->next_us = now_us() + SHARE * c->busy_us;
+	if (c->again || c->polls)
+		c->pending = cgroups_arm(c, c->again ? c->next_us : now_us() + POLL_US);
+}
+
+static void cgroups_leave(struct cgroups *c)
+{
+	while (c->depth)
+		closedir(c->level[--c->depth].in);
+}
+
+/* Begin a scan, in place of one under way. */
+static void cgroups_begin(struct cgroups *c, bool follows)
+{
+	cgroups_leave(c);
+	c->scan++;
+	c->walks = true;
+	c->follows = follows;
+	c->again = c->polls = c->pending = false;
+	c->busy_us = 0;
+	c->rule = c->pattern = 0;
+	c->commands = SIZE_MAX;
+}
+
+/* Find all that is there now. */
+static void cgroups_scan_all(struct cgroups *c, bool follows)
+{
+	cgroups_begin(c, follows);
+	cgroups_work(c, true);
+}
+
+void cgroups_scan(struct cgroups *c)
+{
+	cgroups_scan_all(c, false);
 }
 
 void cgroups_rules(struct cgroups *c, const struct rules *rules)
@@ -275,16 +359,20 @@ void cgroups_rules(struct cgroups *c, const struct rules *rules)
 	c->rules = rules;
 	c->told_many = c->told_name = false;
 	cgroups_scan(c);
-	tell_gone(c, true); /* the new rules are in force when this returns */
+	while (c->gone) /* the new rules are in force when this returns */
+		tell_gone(c);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
 
 static void cgroups_follow(struct cgroups *c)
 {
-	c->follows = true;
-	cgroups_scan(c);
-	c->follows = false;
+	if (c->walks || c->gone) {
+		c->again = true;
+		return;
+	}
+	cgroups_begin(c, true);
+	cgroups_work(c, false);
 }
 
 static int cgroups_on_timer(sd_event_source *s, uint64_t usec, void *arg)
@@ -292,7 +380,10 @@ static int cgroups_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 	struct cgroups *c = arg;
 
 	c->pending = false;
-	cgroups_follow(c);
+	if (c->walks || c->gone)
+		cgroups_work(c, false);
+	else
+		cgroups_follow(c);
 	return 0;
 }
 
@@ -309,25 +400,21 @@ static bool cgroups_drain(struct cgroups *c)
 
 void cgroups_settle(struct cgroups *c)
 {
-	if (cgroups_drain(c) || c->pending)
-		cgroups_follow(c);
+	if (cgroups_drain(c) || c->pending || c->walks || c->again)
+		cgroups_scan_all(c, true);
 }
 
 static int on_inotify(sd_event_source *s, int fd, uint32_t revents, void *arg)
 {
 	struct cgroups *c = arg;
-	uint64_t now;
 
 	cgroups_drain(c);
-	now = now_us();
-	if (now >= c->next_us) {
-		cgroups_follow(c);
-	} else if (!c->pending) {
-		c->pending = sd_event_source_set_time(c->timer, c->next_us) >= 0 &&
-			     sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) >= 0;
-		if (!c->pending)
-			cgroups_follow(c);
+	if (!c->walks && !c->gone && now_us() < c->next_us) {
+		c->pending = c->pending || cgroups_arm(c, c->next_us);
+		if (c->pending)
+			return 0;
 	}
+	cgroups_follow(c);
 	return 0;
 }
 
@@ -365,13 +452,9 @@ int cgroups_open(sd_event *e, const char *root, const struct rules *rules,
 	ret = c->inotify_fd < 0 ? -errno
 				: sd_event_add_io(e, &c->io, c->inotify_fd, EPOLLIN, on_inotify, c);
 	if (ret >= 0)
-		ret = sd_event_add_time(e, &c->timer, CLOCK_MONOTONIC, 0, 0, cgroups_on_timer, c);
+		ret = sd_event_add_time(e, &c->timer, CLOCK_MONOTONIC, 0, 1, cgroups_on_timer, c);
 	if (ret >= 0)
 		ret = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
-	if (ret >= 0)
-		ret = sd_event_add_defer(e, &c->telling, on_telling, c);
-	if (ret >= 0)
-		ret = sd_event_source_set_enabled(c->telling, SD_EVENT_OFF);
 	if (ret < 0) {
 		fail(ret, err, errlen, "cgroups: cannot be watched: %s", strerror(-ret));
 		goto fail;
@@ -390,6 +473,7 @@ void cgroups_close(struct cgroups *c)
 
 	if (!c)
 		return;
+	cgroups_leave(c);
 	while ((e = c->gone)) {
 		c->gone = e->next;
 		match_free(e);
@@ -401,7 +485,6 @@ void cgroups_close(struct cgroups *c)
 	}
 	sd_event_source_disable_unref(c->io);
 	sd_event_source_disable_unref(c->timer);
-	sd_event_source_disable_unref(c->telling);
 	if (c->inotify_fd >= 0)
 		close(c->inotify_fd);
 	sd_event_unref(c->e);

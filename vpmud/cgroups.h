@@ -29,6 +29,8 @@ struct cgroups_ops {
 	 * tenant now. */
 	void (*removed)(void *arg, struct cgroup *c);
 	void (*note)(void *arg, const char *line);
+	/* All that a piece of a scan has found was reported; @last: all that the scan has. */
+	void (*batch)(void *arg, bool last);
 };
 
 struct cgroups;
@@ -38,9 +40,9 @@ struct cgroups;
 int cgroups_mount(const char *named, char **out, char *err, size_t errlen);
 
 /*
- * cgroups_open - scan once, then follow changes. @root, from cgroups_mount(), is copied. @rules
- * stay the caller's and must live until cgroups_rules() replaces them, or until cgroups_close().
- * Returns 0, or -errno and one line in @err.
+ * cgroups_open - scan once, then follow changes in pieces of 20 ms. @root, from cgroups_mount(), is
+ * copied. @rules stay the caller's and must live until cgroups_rules() replaces them, or until
+ * cgroups_close(). Returns 0, or -errno and one line in @err.
  *
  * cgroups_close - free everything without reporting removals.
  */

@@ -129,7 +129,7 @@ static int open_kernel(struct daemon *d, char *err, size_t errlen)
 static int open_tree(struct daemon *d, char *err, size_t errlen)
 {
 	static const struct cgroups_ops ops = {tree_cgroup_added, tree_cgroup_removed,
-					       daemon_on_note};
+					       daemon_on_note, tree_cgroups_settle};
 	const struct tree_backend backend = {
 		.source = bpf_as_backend(d->kernel),
 		.bind_cgroup = bpf_backend_bind_cgroup,
@@ -137,6 +137,7 @@ static int open_tree(struct daemon *d, char *err, size_t errlen)
 		.bind_task = bpf_backend_bind_task,
 		.unbind_task = bpf_backend_unbind_task,
 		.name = d->pin_dir ? bpf_backend_name : NULL,
+		.has_cgroup = bpf_backend_has_cgroup,
 	};
 	int ret = tenants_create(NULL, &d->ts, err, errlen);
 

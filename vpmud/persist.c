@@ -177,6 +177,7 @@ struct persist *persist_create(const char *socket, struct bpf_backend *kernel,
 {
 	struct persist *k = xcalloc(1, sizeof(*k));
 
+	bases.begun_ns = now_ns();
 	k->path = xasprintf("%s.state", socket);
 	k->kernel = kernel;
 	k->note = note;

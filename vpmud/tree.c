@@ -188,6 +188,8 @@ static void on_removing(struct node *n, void *arg)
 
 	if (!tenant)
 		return;
+	if (tenant->cgroups)
+		tree_cgroups_settle(t, false);
 	for (struct in_tenant *c = tenant->cgroups ? t->first_cgroup : NULL; c; c = c->next)
 		if (c->tenant == tenant && tenant->node)
 			tree_unclaim(t, c->id, tenant->node);
@@ -202,6 +204,7 @@ void tree_cgroup_added(void *arg, struct cgroup *found)
 	struct tenant *tenant = tree_tenant(t, found->tenant);
 	struct in_tenant *c;
 	char line[400];
+	bool late;
 	int ret;
 
 	if (!tenant)
@@ -209,6 +212,7 @@ void tree_cgroup_added(void *arg, struct cgroup *found)
 	c = xcalloc(1, sizeof(*c));
 	c->tenant = tenant;
 	c->id = found->id;
+	c->path = found->path;
 	c->next = t->first_cgroup;
 	c->back = &t->first_cgroup;
 	if (c->next)
@@ -217,9 +221,11 @@ void tree_cgroup_added(void *arg, struct cgroup *found)
 	t->nr_cgroups++;
 	tenant->cgroups++;
 	found->user = c;
+	/* What the vpmud before had not bound may have come since. */
+	late = found->born || (t->starts && !t->backend.has_cgroup(t->backend.source, c->id));
 	ret = tree_claim(t, c->id, tenant->node);
-	if (!ret && found->born)
-		tree_late_cgroup(t, tenant->node, found->path);
+	if (!ret && late)
+		tree_late_cgroup(t, c);
 	if (!ret)
 		return;
 	fail(0, line, sizeof(line), "cgroup %.200s: not counted for %s: %s", found->path,
@@ -235,6 +241,8 @@ void tree_cgroup_removed(void *arg, struct cgroup *gone)
 
 	if (!c)
 		return;
+	if (c->late)
+		tree_cgroups_settle(t, false);
 	if (tenant->node)
 		tree_unclaim(t, c->id, tenant->node);
 	*c->back = c->next;
@@ -349,8 +357,8 @@ json_t *tree_save(const struct tree *t)
 			json_array_append_new(tenants, json_string(x->path));
 	for (const struct tree_vm *v = t->first_vm; v; v = v->next)
 		json_array_append_new(vms, tree_vm_save(v));
-	return json_pack("{s:o, s:o, s:o, s:o}", "tenants", tenants, "added", s.added, "vms", vms,
-			 "cgroups", cgroups);
+	return json_pack("{s:o, s:o, s:o, s:o, s:I}", "tenants", tenants, "added", s.added, "vms",
+			 vms, "cgroups", cgroups, "real-time", (json_int_t)t->real_ns);
 }
 
 /* Recreate an operator's tenant; no rule and no reload removes it. */
@@ -370,6 +378,8 @@ void tree_restore(struct tree *t, const json_t *saved)
 
 	t->saved = json_incref((json_t *)saved);
 	t->since_ns = 0; /* its sessions go on */
+	t->starts = true;
+	t->real_ns = json_integer_value(json_object_get(saved, "real-time"));
 	json_array_foreach (json_object_get(saved, "tenants"), i, path) {
 		const char *text = json_string_value(path);
 		struct tenant *x =

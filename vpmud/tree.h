@@ -28,6 +28,8 @@ struct tree_backend {
 	/* Give a node a persistent name, by which the next vpmud finds its counts
 	 * (bpf_backend_name()). NULL: not needed. */
 	int (*name)(struct vpmu_backend_node *n, uint64_t name);
+	/* Returns true if cgroup @id is bound, perhaps by the vpmud before. */
+	bool (*has_cgroup)(const struct vpmu_backend *s, uint64_t id);
 };
 
 struct tree;
@@ -58,6 +60,7 @@ void tree_prune(struct tree *t);
  * next report about this VM has returned. */
 void tree_cgroup_added(void *arg, struct cgroup *c);
 void tree_cgroup_removed(void *arg, struct cgroup *c);
+void tree_cgroups_settle(void *arg, bool last);
 void tree_vm_added(void *arg, const struct disc_vm *vm);
 void tree_vm_changed(void *arg, const struct disc_vm *vm);
 void tree_vm_removed(void *arg, const struct disc_vm *vm);

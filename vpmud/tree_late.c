@@ -23,11 +23,11 @@ static uint64_t late_ns(const struct timespec *t)
 
 /* The node that is charged for @path's tasks while nothing is bound to them. @self: cgroup @path
  * may be bound itself. */
-static const struct node *late_charged_at(const struct tree *t, const char *path, bool self)
+static struct node *late_charged_at(const struct tree *t, const char *path, bool self)
 {
 	char dir[2 * PATH_MAX];
 	size_t root = strlen(t->root);
-	const struct node *n;
+	struct node *n;
 	uint64_t id;
 
 	snprintf(dir, sizeof(dir), "%s%s", t->root, path ? path : "");
@@ -39,7 +39,7 @@ static const struct node *late_charged_at(const struct tree *t, const char *path
 	return tenant_find(t->ts, "/host");
 }
 
-const struct node *tree_late_charged(const struct tree *t, const struct tree_vm *v)
+struct node *tree_late_charged(const struct tree *t, const struct tree_vm *v)
 {
 	return late_charged_at(t, v->vm->cgroup, true);
 }
@@ -71,27 +71,55 @@ static void late_stamp(const struct tree *t, const char *path, const char *name,
  * stamps, too: systemd gives the directory and cgroup.procs away when a task is in it already, but
  * looks up cgroup.events before. Stamps are those of the last tick, so the time is not too short.
  */
-void tree_late_cgroup(const struct tree *t, struct node *n, const char *path)
+void tree_late_cgroup(struct tree *t, struct in_tenant *c)
 {
-	uint64_t now, born;
 	char stat[2000], events[200], *used, *populated;
 
-	proctext_read(events, sizeof(events), "%s%s/cgroup.events", t->root, path);
-	proctext_read(stat, sizeof(stat), "%s%s/cpu.stat", t->root, path);
+	proctext_read(events, sizeof(events), "%s%s/cgroup.events", t->root, c->path);
+	proctext_read(stat, sizeof(stat), "%s%s/cpu.stat", t->root, c->path);
 	populated = proctext_field(events, "populated ");
 	used = proctext_field(stat, "usage_usec ");
 	if (populated && used && !strcmp(populated, "0") && !strcmp(used, "0"))
-		return; /* nothing has run in it: what comes is charged to @n */
-	/* Now the binding is in force, but on isolated CPUs. */
-	vpmu_backend_flush_node(node_in(n, t->backend.source));
-	born = now = clock_ns(CLOCK_REALTIME);
-	late_stamp(t, path, "", &born);
-	late_stamp(t, path, "cgroup.procs", &born);
-	late_stamp(t, path, "cgroup.events", &born);
-	tenant_late(n, late_charged_at(t, path, false), now > born ? now - born : 1);
+		return; /* nothing has run in it: what comes is charged to its tenant */
+	c->born_ns = clock_ns(CLOCK_REALTIME);
+	late_stamp(t, c->path, "", &c->born_ns);
+	late_stamp(t, c->path, "cgroup.procs", &c->born_ns);
+	late_stamp(t, c->path, "cgroup.events", &c->born_ns);
+	c->late = true;
+	c->next_late = t->first_late;
+	t->first_late = c;
 }
 
-void tree_late_vm(const struct tree *t, struct tree_vm *v, const struct node *charged)
+/* One flush for all: a tenant can make thousands of cgroups at once. It interrupts each CPU that
+ * has not taken up the last binding, so all are in force then, but on isolated CPUs. */
+void tree_cgroups_settle(void *arg, bool last)
+{
+	struct tree *t = arg;
+	uint64_t boot, now, back, ns;
+	int64_t real;
+	struct in_tenant *c;
+
+	if (t->first_late)
+		vpmu_backend_flush_node(node_in(t->first_late->tenant->node, t->backend.source));
+	now = clock_ns(CLOCK_REALTIME);
+	boot = clock_ns(CLOCK_BOOTTIME);
+	real = (int64_t)(now - boot);
+	/* The clock was set back since the last scan: stamps may be from before. */
+	back = t->real_ns > real ? (uint64_t)t->real_ns - (uint64_t)real : 0;
+	while ((c = t->first_late)) {
+		t->first_late = c->next_late;
+		c->late = false;
+		ns = now + back > c->born_ns ? now + back - c->born_ns : 1;
+		tenant_late(c->tenant->node, late_charged_at(t, c->path, false),
+			    ns < boot ? ns : boot);
+	}
+	if (last) {
+		t->starts = false;
+		t->real_ns = real;
+	}
+}
+
+void tree_late_vm(const struct tree *t, struct tree_vm *v, struct node *charged)
 {
 	vpmu_backend_flush_node(node_in(v->node, t->backend.source));
 	tenant_late(v->node, charged, late_since(t, v->vm->start_time, clock_ns(CLOCK_BOOTTIME)));
@@ -100,7 +128,7 @@ void tree_late_vm(const struct tree *t, struct tree_vm *v, const struct node *ch
 void tree_late_vcpus(const struct tree *t, struct tree_vm *v)
 {
 	uint64_t now = 0;
-	const struct node *charged = NULL;
+	struct node *charged = NULL;
 
 	for (size_t i = 0; i < v->nr_vcpus; i++) {
 		struct tree_vcpu *c = &v->vcpus[i];

@@ -21,6 +21,11 @@ struct in_tenant {
 	struct in_tenant *next, **back;
 	struct tenant *tenant;
 	uint64_t id;
+	const char *path;
+	/* Until tree_cgroups_settle(): it was just bound for the first time, and is not empty. */
+	bool late;
+	struct in_tenant *next_late;
+	uint64_t born_ns; /* CLOCK_REALTIME: it may have run since then */
 };
 
 /* The claims on a cgroup. A VM's claim takes precedence over that of the tenant whose rule
@@ -71,7 +76,10 @@ struct tree {
 	struct tree_vm *first_vm;
 	void *tenants, *claims; /* tsearch(3) trees of struct tenant and struct claim */
 	size_t nr_cgroups, failed;
-	uint64_t since_ns;	   /* CLOCK_BOOTTIME: no session is older; 0: not known */
+	uint64_t since_ns; /* CLOCK_BOOTTIME: no session is older; 0: not known */
+	bool starts;	   /* after another vpmud, up to the end of the first scan */
+	int64_t real_ns;   /* CLOCK_REALTIME - CLOCK_BOOTTIME at the end of the last scan */
+	struct in_tenant *first_late;
 	unsigned int round, tends; /* of tree_tend(): rounds, from 1; calls in this one */
 	json_t *saved;		   /* from tree_restore() to tree_restored() */
 };
@@ -92,16 +100,16 @@ void tree_unclaim(struct tree *t, uint64_t id, struct node *n);
 /* tree_owner - return the node that cgroup @id is bound to; NULL: none. */
 struct node *tree_owner(const struct tree *t, uint64_t id);
 
-/* tree_late_cgroup - cgroup @path was just bound to @n for the first time. tree_late_vcpus - so
- * were the vCPUs of @v that are late. Note the time before (tenant_late()), if they can have run.
- */
-void tree_late_cgroup(const struct tree *t, struct node *n, const char *path);
+/* tree_late_cgroup - @c was just bound for the first time; tree_cgroups_settle() notes the time
+ * before (tenant_late()), if it can have run.
+ * tree_late_vcpus - note that of the vCPUs of @v that are late. */
+void tree_late_cgroup(struct tree *t, struct in_tenant *c);
 void tree_late_vcpus(const struct tree *t, struct tree_vm *v);
 
 /* tree_late_charged - return the node that is charged for @v's other threads.
  * tree_late_vm - note their time, too: @v was found and got its cgroup; @charged: before. */
-const struct node *tree_late_charged(const struct tree *t, const struct tree_vm *v);
-void tree_late_vm(const struct tree *t, struct tree_vm *v, const struct node *charged);
+struct node *tree_late_charged(const struct tree *t, const struct tree_vm *v);
+void tree_late_vm(const struct tree *t, struct tree_vm *v, struct node *charged);
 
 /* tree_tenant - return the tenant of @path, created if missing; NULL after a note.
  * tree_tenant_forget - free it, but not its node. */

@@ -392,7 +392,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
 	struct tree_vm *v = xcalloc(1, sizeof(*v));
-	const struct node *charged;
+	struct node *charged;
 	const char *was;
 
 	tree_vm_take(t, v, vm);

@@ -246,15 +246,15 @@ struct vpmu_backend *tenants_source(const struct tenants *ts, unsigned int i)
 	return i < TENANTS_SOURCES_MAX ? ts->source[i] : NULL;
 }
 
-void tenant_late(struct node *n, const struct node *charged, uint64_t ns)
+void tenant_late(struct node *n, struct node *charged, uint64_t ns)
 {
-	for (const struct node *has; n; n = n->parent) {
-		for (has = charged; has && has != n; has = has->parent)
-			;
-		if (has)
-			return;
-		n->late_ns += ns;
-		priv(n)->ts->generation++;
+	priv(n)->ts->generation++;
+	/* Up to the first node at or above both, which has all. */
+	while (n != charged) {
+		struct node **deeper = n->depth >= charged->depth ? &n : &charged;
+
+		(*deeper)->late_ns += ns;
+		*deeper = (*deeper)->parent;
 	}
 }
 

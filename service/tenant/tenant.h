@@ -109,9 +109,9 @@ void tenant_vcpu_remove(struct node *vcpu);
 void tenant_vm_remove(struct tenants *ts, struct node *vm);
 
 /* tenant_late - something of @n was found up to @ns after its start. What it did until then, on one
- * or more CPUs, is missing in the counts of @n and of the nodes between it and @charged, which has
- * it. */
-void tenant_late(struct node *n, const struct node *charged, uint64_t ns);
+ * or more CPUs, was charged to @charged: up to the first node above both, which has it anyway, it
+ * is missing in the counts of @n and those above, and too much in those of @charged. */
+void tenant_late(struct node *n, struct node *charged, uint64_t ns);
 
 /* node_in - @n in source @s, or NULL.
  * node_source - the only source of a VM or vCPU. */

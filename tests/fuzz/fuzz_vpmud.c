@@ -107,11 +107,13 @@ static void scan_cgroups(void)
 				present[i].c.path = cgroups[i].path;
 				present[i].c.tenant = present[i].tenant;
 				present[i].c.user = NULL;
+				present[i].c.born = present[i].c.id % 3;
 				present[i].reported = true;
 				tree_cgroup_added(tree, &present[i].c);
 			}
 		}
 	}
+	tree_cgroups_settle(tree, true);
 }
 
 static void reload(size_t i)
@@ -141,10 +143,16 @@ static const struct disc_vm *told(struct vm *v)
 	return &v->told[i].vm;
 }
 
+/* By its number: whether the vpmud before has bound it. */
+static bool has_cgroup(const struct vpmu_backend *s, uint64_t id)
+{
+	return id % 2;
+}
+
 static void begin(const json_t *saved)
 {
-	static const struct tree_backend backend = {&fake.s,   bind_cgroup, unbind_cgroup,
-						    bind_task, unbind_task, NULL};
+	static const struct tree_backend backend = {
+		&fake.s, bind_cgroup, unbind_cgroup, bind_task, unbind_task, NULL, has_cgroup};
 	static const struct server_opts opts = {
 		.name = "vpmud", .path = "/nowhere", .vm_info = tree_vm_info};
 	char err[300];

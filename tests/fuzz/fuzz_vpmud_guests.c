@@ -510,8 +510,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void begin(size_t config)
 {
-	static const struct tree_backend backend = {&fake.s,   bind_any,    unbind_any,
-						    bind_task, unbind_task, NULL};
+	static const struct tree_backend backend = {&fake.s,	 bind_any, unbind_any, bind_task,
+						    unbind_task, NULL,	   NULL};
 	struct guests_opts o = {.path = path};
 	char err[300];
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# A cgroup that has run before vpmud found it is late, and what its row lacks is within late-ns; one in which
-# nothing has run until then is not, nor is a tenant that has the cgroup above.
+# A cgroup that has run before vpmud found it is late, and what its row lacks is within late-ns, as is what the row of
+# /host has too much; one in which nothing has run until then is not, nor is a tenant that has the cgroup above.
 . "$(dirname "$0")/vpmud_lib.inc"
 spin=$VPMU_BIN/../tests/vpmu-spin
 
@@ -55,11 +55,11 @@ wait_for "$server" found /whole/early
 spins pods/early 5
 spins whole/early 5
 read_rows
-for tenant in /pods/early /pods /whole/early; do
+for tenant in /pods/early /pods /whole/early /host; do
 	at_least "$tenant is late" "$(late $tenant)" 190000000
 	check_match "$tenant: the word" "$(of .quality $tenant)" '(^| )late( |$)'
 done
-for tenant in / /host /whole; do
+for tenant in / /whole; do
 	check "$tenant has all" "$(late $tenant)" 0
 	check "$tenant: no word" "$(of .quality $tenant | grep -c late)" 0
 done
@@ -68,14 +68,18 @@ at_least "all of it is in the tenant above" "$(of .count /whole)" 190000000
 check_match "the table" "$(cat "$dir/table")" '\(late\)'
 check_match "what it means" "$(cat "$dir/table")" '^ late: .*\(up to [0-9.]+ s\)$'
 
-# They stay late over a restart, and nothing else becomes so.
+# They stay late over a restart, and nothing else becomes so but what has come meanwhile.
 before=$(late /pods/early)
 kill -KILL "$server"
 wait "$server" 2>/dev/null
+mkdir "$ground/pods/down"
+spins pods/down 20
+kill "$busy"
 start
 read_rows
 check "after a restart" "$(late /pods/early)" "$before"
 check "and the others" "$(late /pods/empty)" 0
+at_least "it came while vpmud was down" "$(late /pods/down)" 190000000
 # A row that begins later lacks nothing.
 "$vpmu" attach later -e task-clock --for-each tenant >/dev/null
 "$vpmu" stat --session later -j >"$dir/read"

@@ -35,7 +35,7 @@ static int set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BA
 	return 0;
 }
 
-static const struct session_bases bases = {"bpf", get, set, VPMU_SPACE_INTEL, false};
+static struct session_bases bases = {"bpf", get, set, VPMU_SPACE_INTEL, false, 0};
 
 static void note(void *arg, const char *line)
 {
@@ -89,9 +89,16 @@ static struct session *attach(const char *name, struct node *target, enum sessio
 	return s;
 }
 
+static int is_not_late(struct node *n, unsigned int depth, void *arg)
+{
+	n->late_ns = 0;
+	return 0;
+}
+
 /* The end of this server and the start of another one. */
 static void next_server(void)
 {
+	tenants_walk(ts, is_not_late, NULL); /* its nodes are new */
 	sessions_destroy(ss);
 	ss = sessions_create(ts);
 }
@@ -214,6 +221,27 @@ Test(session_save, what_was_late_stays_so)
 	cr_expect_eq(late_of(named("new"), "/acme"), 0);
 	tenant_late(acme, tenant_find(ts, "/host"), 3);
 	cr_expect_eq(late_of(named("all"), "/acme"), 8);
+	cr_expect_eq(late_of(named("all"), "/host"), 8, "it has what the others lack");
+}
+
+/* The sessions are restored after all that is there was found. */
+Test(session_save, what_was_late_before_the_sessions_go_on)
+{
+	struct node *new;
+
+	attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	saved = saved_text();
+	next_server();
+	bases.begun_ns = now_ns();
+	cr_assert_eq(tenant_add(ts, "/new", &new, err, sizeof(err)), 0);
+	cr_assert_eq(tenant_count(new, &fake.s), 0);
+	tenant_late(new, tenant_find(ts, "/host"), 1000000000);
+	tenant_late(acme, tenant_find(ts, "/host"), 5);
+	usleep(1000);
+	restore(saved);
+	cr_expect_eq(late_of(named("all"), "/acme"), 5);
+	cr_expect_geq(late_of(named("all"), "/new"), 1001000000, "its count begins now");
+	cr_expect_eq(late_of(named("all"), "/host"), 1000000005);
 }
 
 /* A VM that was started again before the server ends, and once more after that. */

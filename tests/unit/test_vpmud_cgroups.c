@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,9 +20,23 @@ static struct vpmud_config conf, conf2;
 static struct cgroups *c;
 static char err[300];
 static unsigned int nr_born;
+/* Reports take so long; a client waits meanwhile, for so many of them at most. */
+static unsigned int slow_us, nr_waits, nr_waits_max, nr_unsettled;
+static int client = -1;
+
+static void take_time(void)
+{
+	usleep(slow_us);
+	if (client >= 0)
+		eventfd_write(client, 1);
+	if (++nr_waits > nr_waits_max)
+		nr_waits_max = nr_waits;
+}
 
 static void add(void *arg, struct cgroup *g)
 {
+	take_time();
+	nr_unsettled++;
 	sprintf(seen + strlen(seen), "+%s=%s ", g->path, g->tenant);
 	nr_born += g->born;
 	cr_expect_null(g->user);
@@ -30,6 +46,7 @@ static void add(void *arg, struct cgroup *g)
 
 static void del(void *arg, struct cgroup *g)
 {
+	take_time();
 	sprintf(seen + strlen(seen), "-%s=%s ", g->path, g->tenant);
 	cr_expect_eq(g->user, g);
 }
@@ -39,7 +56,12 @@ static void say(void *arg, const char *line)
 	sprintf(seen + strlen(seen), "!%s ", line);
 }
 
-static const struct cgroups_ops ops = {add, del, say};
+static void batch(void *arg, bool last)
+{
+	nr_unsettled = 0;
+}
+
+static const struct cgroups_ops ops = {add, del, say, batch};
 
 /* Run a command in the tree. */
 static void sh(const char *command)
@@ -154,6 +176,86 @@ Test(vpmud_cgroups, what_came_before_new_rules)
 	cgroups_rules(c, &conf2.rules);
 	EXPECT("+/two=/a +/three=/a ");
 	cr_expect_eq(nr_born, 1, "it came under the old ones");
+}
+
+static int on_client(sd_event_source *s, int fd, uint32_t events, void *arg)
+{
+	eventfd_t nr;
+
+	eventfd_read(fd, &nr);
+	nr_waits = 0;
+	cr_expect_eq(nr_unsettled, 0, "a client sees only what is settled");
+	return 0;
+}
+
+/* How often @what is in the reports. */
+static unsigned int reported(const char *what)
+{
+	unsigned int nr = 0;
+
+	for (const char *p = seen; (p = strstr(p, what)); p++)
+		nr++;
+	return nr;
+}
+
+static void run_until(const char *what, unsigned int nr)
+{
+	for (int i = 0; i < 10000 && reported(what) < nr; i++)
+		cr_assert_geq(sd_event_run(ev, 10000), 0);
+	cr_assert_geq(reported(what), nr, "%s", seen);
+}
+
+/* A scan ends after 20 ms to go on later, so with reports of 1 ms each it makes 21 at most. */
+#define PIECE_MAX 21
+
+Test(vpmud_cgroups, clients_are_served_while_many_come_and_go)
+{
+	sh("mkdir a");
+	open_with("[tenant /a/*]\ncgroup = /a/*\n");
+	client = eventfd(0, EFD_CLOEXEC);
+	cr_assert_geq(sd_event_add_io(ev, NULL, client, EPOLLIN, on_client, NULL), 0);
+	slow_us = 1000;
+	sh("for i in $(seq 60); do mkdir a/$i; done");
+	run_until("+/a/", 1);
+	cr_expect_leq(reported("+/a/"), PIECE_MAX);
+	sh("mkdir a/late"); /* in the middle of the scan */
+	run_until("+/a/", 61);
+	cr_expect_eq(reported("-"), 0, "%s", seen);
+	cr_expect_eq(nr_born, 61);
+	sh("rmdir a/*");
+	run_until("-/a/", 61);
+	cr_expect_leq(nr_waits_max, 2 * PIECE_MAX);
+	/* What must have all does not wait for the next piece. */
+	*seen = '\0';
+	sh("for i in $(seq 60); do mkdir a/$i; done");
+	run_until("+/a/", 1);
+	cr_expect_leq(reported("+/a/"), PIECE_MAX);
+	cgroups_settle(c);
+	cr_expect_eq(reported("+/a/"), 60);
+	cr_expect_eq(reported("-"), 0, "%s", seen);
+	close(client);
+}
+
+Test(vpmud_cgroups, a_command_ends_in_the_middle_of_a_scan)
+{
+	char path[] = "/c00";
+
+	sh("mkdir c31 c32 c33 c34 c35 c36 c37 c38 c39 c40");
+	rules(&conf, "");
+	for (int i = 1; i <= 40; i++) {
+		sprintf(path, "/c%02d", i);
+		patterns_add(&conf.rules.commands, path);
+	}
+	cr_assert_eq(cgroups_open(ev, root, &conf.rules, &ops, NULL, &c, err, sizeof(err)), 0);
+	cr_assert_eq(reported("+/c"), 10);
+	slow_us = 1000;
+	sh("for i in $(seq -w 1 30); do mkdir c$i; done");
+	run_until("+/c", 11);
+	cr_expect_leq(reported("+/c"), 10 + PIECE_MAX);
+	patterns_remove(&conf.rules.commands, 3);
+	run_until("+/c", 39);
+	cr_expect_eq(reported("+/c04"), 0);
+	cr_expect_eq(reported("-"), 0, "those of other commands stay: %s", seen);
 }
 
 Test(vpmud_cgroups, what_cannot_be)

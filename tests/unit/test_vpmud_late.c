@@ -25,13 +25,13 @@ static bool gives_away;
 static uint64_t cgroup_late(const char *path, const char *events, const char *stat, bool born,
 			    const char *tenant)
 {
-	static struct cgroup cgroups[8];
+	static struct cgroup cgroups[16];
 	static unsigned int nr;
 	struct cgroup *c = &cgroups[nr];
 	uint64_t was = tenant_find(ts, tenant) ? tenant_find(ts, tenant)->late_ns : 0;
 	char dir[300];
 
-	cr_assert_lt(nr++, 8);
+	cr_assert_lt(nr++, 16);
 	procs(path, "7\n");
 	cgroup_file(path, "cgroup.events", events);
 	cgroup_file(path, "cpu.stat", stat);
@@ -46,13 +46,14 @@ static uint64_t cgroup_late(const char *path, const char *events, const char *st
 		cr_assert_eq(chmod(dir, 0644), 0);
 	}
 	tree_cgroup_added(t, c);
+	tree_cgroups_settle(t, false);
 	return tenant_find(ts, tenant)->late_ns - was;
 }
 
 Test(vpmud_tree, what_was_found_late)
 {
 	struct disc_vm vm = vm_of(7, "web", "/v", "/m/a", 50, "01"), own;
-	uint64_t begun = clock_ns(CLOCK_BOOTTIME), ran, late, id;
+	uint64_t begun = clock_ns(CLOCK_BOOTTIME), ran, late, id, host;
 	char dir[300];
 
 	start("");
@@ -60,12 +61,13 @@ Test(vpmud_tree, what_was_found_late)
 		     "it was there at the start");
 	cr_expect_eq(cgroup_late("/a/x", "populated 0\nfrozen 0\n", "usage_usec 0\n", true, "/a/x"),
 		     0, "nothing has run in it");
-	cr_expect_eq(nr_flushed, 0, "so no CPU is interrupted");
+	cr_expect_eq(nr_flushes, 0, "so no CPU is interrupted");
 	late = cgroup_late("/a/y", "populated 1\n", "usage_usec 0\n", true, "/a/y");
 	cr_expect_eq(nr_flushed, 3, "from now on it is charged, without a switch");
 	cr_expect_geq(late, 2000000);
 	cr_expect_leq(late, clock_ns(CLOCK_BOOTTIME) - begun + 20000000);
 	cr_expect_eq(tenant_find(ts, "/a")->late_ns, 0, "its cgroup is above");
+	cr_expect_eq(tenant_find(ts, "/host")->late_ns, 0, "so nothing of it was the host's");
 	gives_away = true;
 	late = cgroup_late("/a/z", "populated 1\n", "usage_usec 0\n", true, "/a/z");
 	cr_expect_geq(late, 40000000, "another owner does not make it younger");
@@ -74,7 +76,8 @@ Test(vpmud_tree, what_was_found_late)
 	cr_expect_geq(late, 2000000);
 	cr_expect_eq(tenant_find(ts, "/b")->late_ns, late, "nothing above is /b's");
 	cr_expect_eq(tenants_root(ts)->late_ns, 0);
-	cr_expect_eq(tenant_find(ts, "/host")->late_ns, 0);
+	host = tenant_find(ts, "/host")->late_ns;
+	cr_expect_eq(host, late, "it was the host's");
 	/* Threads that began long ago, but not before this vpmud. */
 	procs("/m", "");
 	procs("/m/a", "7\n8\n");
@@ -86,6 +89,7 @@ Test(vpmud_tree, what_was_found_late)
 	late += node_vcpu(tenant_vm_find(ts, "web"), 1)->late_ns;
 	cr_expect_eq(tenant_vm_find(ts, "web")->late_ns, late);
 	cr_expect_eq(tenant_find(ts, "/v")->late_ns, late);
+	cr_expect_eq(tenant_find(ts, "/host")->late_ns, host + late);
 	/* One with a cgroup of its own has other threads, also before its vCPUs. */
 	procs("/m/b", "9\n");
 	snprintf(dir, sizeof(dir), "%s/m/b", root);
@@ -141,4 +145,128 @@ Test(vpmud_tree, vcpus_that_come_with_a_move_or_while_it_is_down_are_late)
 	vm_changed(&web);
 	cr_expect_eq(vcpu_late("web", 0), 0);
 	cr_expect(vcpu_late("web", 2), "it has come since");
+}
+
+/* @late: the first run of the test's cgroups is late. */
+static void cgroup_again(const char *path, bool late)
+{
+	cr_expect_eq(cgroup_late(path, "populated 1\n", "usage_usec 9\n", false, path) != 0, late,
+		     "%s", path);
+}
+
+#define SET_BACK_NS 1000000000000
+
+Test(vpmud_tree, cgroups_that_came_while_it_was_down_are_late)
+{
+	uint64_t boot = clock_ns(CLOCK_BOOTTIME), late;
+
+	start("");
+	cgroup_again("/before", false);
+	tree_cgroups_settle(t, true);
+	next_vpmud();
+	cgroup_again("/before", false);
+	cgroup_again("/down", true);
+	cr_expect_eq(cgroup_late("/empty", "populated 0\n", "usage_usec 0\n", false, "/empty"), 0);
+	tree_cgroups_settle(t, true);
+	cgroup_again("/rule", false);
+	/* The clock was set back while it was down. */
+	t->real_ns += SET_BACK_NS;
+	next_vpmud();
+	late = cgroup_late("/old", "populated 1\n", "usage_usec 0\n", false, "/old");
+	cr_expect_geq(late, boot < SET_BACK_NS ? boot : SET_BACK_NS);
+	cr_expect_leq(late, clock_ns(CLOCK_BOOTTIME));
+	tree_cgroups_settle(t, true);
+	cr_expect_lt(cgroup_late("/new", "populated 1\n", "usage_usec 0\n", true, "/new"),
+		     SET_BACK_NS);
+}
+
+/*
+ * A model: many cgroups come at once, each has run, and they are found in any order. Rows of nodes
+ * that have more or less than what ran in their cgroups must be late; it takes one flush.
+ */
+#define CAME 12
+
+static uint64_t random_next(uint64_t *state, uint64_t below)
+{
+	*state = *state * 6364136223846793005 + 1442695040888963407;
+	return (*state >> 33) % below;
+}
+
+static const char *const model_tenants[] = {"/a", "/a/x", "/a/x/y", "/a/z", "/b", "/b/x"};
+#define MODEL_TENANTS (sizeof(model_tenants) / sizeof(model_tenants[0]))
+#define MODEL_NODES   (MODEL_TENANTS + 2)
+
+static const char *model_node(size_t i)
+{
+	return i < MODEL_TENANTS ? model_tenants[i] : i > MODEL_TENANTS ? "/" : "/host";
+}
+
+static void model_charge(int64_t *at, const struct node *n, int64_t more)
+{
+	for (size_t i = 0; n && i < MODEL_NODES; i++)
+		if (!strcmp(model_node(i), n->path))
+			at[i] += more;
+	if (n)
+		model_charge(at, n->parent, more);
+}
+
+static void model_round(uint64_t seed)
+{
+	static struct cgroup c[CAME];
+	static char *path[CAME];
+	int64_t wrong[MODEL_NODES] = {0};
+	const struct node *node;
+	size_t order[CAME];
+	char dir[300];
+
+	for (size_t i = 0; i < CAME; i++) {
+		size_t above = random_next(&seed, i + 1), other = random_next(&seed, i + 1);
+
+		cr_assert_gt(asprintf(&path[i], "%s/%zu", above < i ? path[above] : "", i), 0);
+		procs(path[i], "7\n");
+		cgroup_file(path[i], "cgroup.events", "populated 1\n");
+		c[i] = (struct cgroup){.path = path[i],
+				       .tenant = model_tenants[random_next(&seed, MODEL_TENANTS)],
+				       .born = true};
+		snprintf(dir, sizeof(dir), "%s%s", root, path[i]);
+		cr_assert_eq(cgroupfs_id(dir, &c[i].id, err, sizeof(err)), 0);
+		order[i] = order[other];
+		order[other] = i;
+	}
+	for (size_t i = 0; i < MODEL_NODES; i++)
+		if ((node = tenant_find(ts, model_node(i))))
+			((struct node *)node)->late_ns = 0;
+	nr_flushes = 0;
+	for (size_t i = 0; i < CAME; i++)
+		tree_cgroup_added(t, &c[order[i]]);
+	cr_expect_eq(nr_flushes, 0);
+	tree_cgroups_settle(t, true);
+	cr_expect_eq(nr_flushes, 1, "one for all");
+	cr_expect_geq(nr_flushed, CAME, "when all were bound");
+	tree_cgroups_settle(t, true);
+	cr_expect_eq(nr_flushes, 1, "and none when nothing has come");
+	for (size_t i = 0; i < CAME; i++) {
+		model_charge(wrong, tenant_find(ts, "/host"), 1);
+		model_charge(wrong, tenant_find(ts, c[i].tenant), -1);
+	}
+	for (size_t i = 0; i < MODEL_NODES; i++) {
+		node = tenant_find(ts, model_node(i));
+		cr_expect(!node || !wrong[i] || node->late_ns, "%s has %+d", model_node(i),
+			  (int)wrong[i]);
+		cr_expect(strcmp(model_node(i), "/") || !node->late_ns);
+	}
+	for (size_t i = CAME; i-- > 0;) {
+		tree_cgroup_removed(t, &c[i]);
+		free(path[i]);
+	}
+	snprintf(dir, sizeof(dir), "rm -r %s/*", root);
+	cr_assert_eq(system(dir), 0);
+	nr_names = 0;
+}
+
+Test(vpmud_tree, many_come_at_once)
+{
+	start("");
+	for (uint64_t seed = 1; seed <= 50; seed++)
+		model_round(seed);
 }

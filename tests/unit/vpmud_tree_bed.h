@@ -67,10 +67,11 @@ static inline void node_remove(struct vpmu_backend_node *n)
 }
 
 /* Bindings in force: those made before the last flush. */
-static size_t nr_flushed;
+static size_t nr_flushed, nr_flushes;
 
 static inline void flush_node(struct vpmu_backend_node *n)
 {
+	nr_flushes++;
 	nr_flushed = 0;
 	for (size_t i = 0; i < BINDS_MAX; i++)
 		nr_flushed += binds[i].n != NULL;
@@ -87,14 +88,25 @@ static inline void read_rules(struct vpmud_config *c, const char *text)
 	cr_assert_eq(vpmud_config_text(c, "f", text, strlen(text), err, sizeof(err)), 0, "%s", err);
 }
 
+/* Cgroups that the kernel has of the vpmud before. */
+static uint64_t pinned[BINDS_MAX];
+
+static inline bool has_cgroup(const struct vpmu_backend *s, uint64_t id)
+{
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		if (id && pinned[i] == id)
+			return true;
+	return bind_of(id, 0);
+}
+
 static struct tree_backend backend;
 
 static inline void start(const char *text)
 {
 	static struct vpmu_backend_ops ops;
 
-	backend = (struct tree_backend){&fake.s,   bind_cgroup, unbind_cgroup,
-					bind_task, unbind_task, name};
+	backend = (struct tree_backend){&fake.s,     bind_cgroup, unbind_cgroup, bind_task,
+					unbind_task, name,	  has_cgroup};
 
 	cr_assert(mkdtemp(root));
 	ops = fake_ops;
@@ -132,6 +144,8 @@ static inline void next_vpmud(void)
 
 	cr_assert(saved);
 	tree_destroy(t);
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		pinned[i] = binds[i].n ? binds[i].id : 0;
 	memset(binds, 0, sizeof(binds)); /* the backend ends with us; the kernel has them */
 	tenants_destroy(ts);
 	nr_names = 0;
