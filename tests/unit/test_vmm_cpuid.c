@@ -259,3 +259,13 @@ Test(vmm_cpuid, svm)
 	cr_assert_eq(sub(e, n, 0x80000008, 0)->ebx & 2, 2, "IRPERF");
 	vpmu_guest_fini(&g);
 }
+
+Test(vmm_cpuid, levels)
+{
+	cr_assert_null(vmm_simd_lacks(VMM_SIMD_ALL));
+	for (uint32_t bit = 1; bit; bit <<= 1)
+		if (bit & VMM_SIMD_ALL)
+			cr_expect_str_eq(vmm_simd_lacks(VMM_SIMD_ALL & ~bit),
+					 bit & VMM_SIMD_V2 ? "x86-64-v2" : "x86-64-v3", "%#x", bit);
+	cr_assert_str_eq(vmm_simd_lacks(0), "x86-64-v2");
+}

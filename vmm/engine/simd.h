@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cpuid.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* One word has all of them: each bit is where CPUID has it, in 1H ECX or in 7H EBX. */
@@ -50,6 +51,15 @@ static inline uint32_t vmm_simd_host(void)
 	if (c & bit_OSXSAVE)
 		__asm__("xgetbv" : "=a"(xcr0), "=d"(d) : "c"(0));
 	return (xcr0 & 6) == 6 && (all & VMM_SIMD_AVX) ? all : all & ~VMM_SIMD_YMM;
+}
+
+/* vmm_simd_lacks - return the lowest level of x86-64 that a CPU with this word does not reach, or
+ * NULL. */
+static inline const char *vmm_simd_lacks(uint32_t word)
+{
+	if (~word & VMM_SIMD_V2)
+		return "x86-64-v2";
+	return ~word & VMM_SIMD_ALL ? "x86-64-v3" : NULL;
 }
 
 /* What the emulator has of AMD's SVM, and CPUID shows. */

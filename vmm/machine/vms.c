@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "vmm/engine/simd.h"
 #include "vmm/sched/runner.h"
 #include "vpmu/util/fail.h"
 #include "vmm/machine/priv.h"
@@ -234,6 +235,20 @@ static void note_backend(const struct machine *m, const struct vm_config *c,
 	m->opts.note(line, m->opts.arg);
 }
 
+/* A distribution that demands more than the guest's CPU has ends without a word. */
+static void note_simd(const struct machine *m, const struct vm_config *c,
+		      const struct backend *backend)
+{
+	const char *level = vmm_simd_lacks(vmm_simd_host());
+	char line[160];
+
+	if (backend != &m->emulator || !c->kernel || !level || !m->opts.note)
+		return;
+	snprintf(line, sizeof(line), "vm %s: its CPU lacks parts of %s, as this host's does",
+		 c->name, level);
+	m->opts.note(line, m->opts.arg);
+}
+
 static int vms_add_vm(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
 		      struct machine_vm **out, char *err, size_t errlen)
 {
@@ -284,6 +299,7 @@ static int vms_add_vm(struct machine *m, const struct vm_config *c, load_fn load
 	*m->last = e;
 	m->last = &e->next;
 	note_backend(m, c, backend, no_kvm);
+	note_simd(m, c, backend);
 	if (out)
 		*out = e;
 	return 0;
