@@ -15,7 +15,6 @@
 #define GUARD	  (64ull << 20)
 #define PT_BITS	  0x7ull /* present, writable, user: the leaf restricts */
 #define KERNEL_CS 0x10u
-#define KERNEL_SS 0x18u
 #define USER_SS	  0x2bu
 #define USER_CS	  0x33u
 #define TSS_SEL	  0x40u

@@ -163,7 +163,6 @@ Test(engines, side_by_side)
 /* ---- ref-cycles on KVM ---------------------------------------------------------------------- */
 
 #define VCPUS	      2
-#define FIXED_CTR2    0x30b /* SDM vol. 4: IA32_FIXED_CTR2, ref-cycles */
 #define GLOBAL_CTRL   0x38f
 #define ENABLE_FIXED2 (1ULL << 34)
 

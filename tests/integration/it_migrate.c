@@ -20,7 +20,6 @@
 
 #define EVENTS	  "instructions,branches,branches-taken:u,loads:k,stores,cycles:u"
 #define NR_EVENTS 6
-#define LINES_MAX 4000
 
 static uint64_t rng_state;
 

@@ -13,9 +13,6 @@
 #include "guest_truth.h"
 #include "machine_bed.h"
 
-#define MAX_VMS	  32
-#define MAX_PCPUS 3
-
 /* Truths, single-stepped once, before any thread. */
 static struct guest_truth truths[] = {
 	{.workload = "fib", .n = 12},	    {.workload = "sieve", .n = 300},

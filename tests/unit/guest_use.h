@@ -20,7 +20,6 @@
 #define INSTR  0xc0u
 #define CYCLES 0x3cu
 #define BRANCH 0xc4u
-#define TAKEN  0x20c4u
 #define LOADS  0x81d0u
 #define MISSES 0xc5u /* the emulator host has none */
 

@@ -97,12 +97,6 @@ static inline void lbr_branches(struct bed *b, int p, unsigned int n, uint64_t f
 		lbr_branch(b, p, from + i);
 }
 
-/* Time passes on pCPU @p. */
-static inline void lbr_cycles(struct bed *b, int p, uint64_t cycles)
-{
-	vpmu_emu_add(&b->pmu[p].own_tally, VPMU_EMU_USR, VPMU_EMU_CYCLES, cycles);
-}
-
 /* The CPU's facility is as after a reset: nothing that anybody could find. */
 static inline bool lbr_cpu_zero(const struct bed *b, int p)
 {

@@ -10,13 +10,11 @@
 TestSuite(emu_boundary, .fini = bed_end);
 
 #define TF	 0x100ULL
-#define IF	 0x200ULL
 #define RF	 0x10000ULL
 #define PAGE_END (BED_WIN + 0x1000)
 #define NOWHERE	 (BED_WIN + 0x5000) /* not mapped */
-#define R_STAR	 0xc0000081u
-#define IRETQ	 0x3800ULL  /* a handler that is an IRETQ */
-#define PML4	 0x15000ULL /* tables without the window */
+#define IRETQ	 0x3800ULL	    /* a handler that is an IRETQ */
+#define PML4	 0x15000ULL	    /* tables without the window */
 #define PDPT	 0x16000ULL
 
 /* X(name, code, and the row behind them); AGAIN() with the code of one before. Every program is

@@ -11,6 +11,7 @@
 #include "vpmu/consumer.h"
 #include "vpmu/core/rcu.h"
 #include "vpmu/guest/policy.h"
+#include "vpmu/kvm/priv.h"
 #include "vpmu/pcpu.h"
 
 TestSuite(kvm_pmu, .fini = bed_fini);

@@ -6,6 +6,7 @@
 
 #include "tests/unit/fake_kvm.h"
 #include "vpmu/core/rcu.h"
+#include "vpmu/kvm/priv.h"
 #include "vpmu/kvm/quick.h"
 
 TestSuite(kvm_quick, .fini = bed_fini);
