@@ -13,6 +13,7 @@
 #include "preload/sys.h"
 #include "preload/vm.h"
 #include "preload/words.h"
+#include "vpmu/guest/guest.h"
 #include "vpmu/kvm/quick.h"
 
 #define RESET_RIP    0xfff0u
@@ -38,16 +39,12 @@ struct msrs_state {
 	} word[REGISTERS_MAX];
 };
 
-static int msrs_get_word(struct vcpu *v, struct kvm_msr_entry *e)
+static void msrs_get_word(struct vcpu *v, struct kvm_msr_entry *e)
 {
 	uint32_t reg = words_register(process.guest.model, v->gp, e->index);
 	uint64_t val = 0;
 
-	if (words_is_tag(process.guest.model, e->index)) {
-		if (vpmu_kvm_vcpu_get_msr(v->kvm, DEBUGCTL, &val))
-			val = 0;
-		val = words_tag(process.guest.model, v->gp, e->index, val);
-	} else if (reg) {
+	if (reg) {
 		if (vpmu_kvm_vcpu_get_msr(v->kvm, reg, &val))
 			val = 0; /* the model lacks it */
 		/* Intel's numbers are those of a VMM that keeps each word in its place. */
@@ -55,7 +52,17 @@ static int msrs_get_word(struct vcpu *v, struct kvm_msr_entry *e)
 			val = words_mark(process.guest.model, reg, val);
 	}
 	e->data = val;
-	return 0;
+}
+
+/* After the counters: reading one may show that it has wrapped. */
+static void msrs_get_tag(struct vcpu *v, struct kvm_msr_entry *e)
+{
+	uint64_t debugctl;
+
+	if (vpmu_kvm_vcpu_get_msr(v->kvm, DEBUGCTL, &debugctl))
+		debugctl = 0;
+	e->data = words_tag(process.guest.model, v->gp, e->index, debugctl) |
+		  (vpmu_kvm_vcpu_guest(v->kvm)->pmi ? WORDS_PMI : 0);
 }
 
 static void msrs_note(struct msrs_state *s, uint32_t reg, uint32_t at, uint64_t value, bool marked)
@@ -148,6 +155,8 @@ static uint32_t msrs_apply(struct vcpu *v, struct msrs_state *s, uint32_t end)
 						"the PMU's state is not one that a guest can have");
 		}
 	}
+	if (s->tagged && s->tag & WORDS_PMI)
+		vpmu_kvm_vcpu_guest(v->kvm)->pmi = true;
 	return end;
 }
 
@@ -259,6 +268,9 @@ static int msrs_do(struct vcpu *v, unsigned long request, struct kvm_msrs *m, ui
 		else if (on)
 			msrs_note_word(v, &s, e, i);
 	}
+	for (uint32_t i = 0; get && on && i < end; i++)
+		if (words_is_tag(process.guest.model, m->entries[i].index))
+			msrs_get_tag(v, &m->entries[i]);
 	if (!get && on)
 		end = msrs_apply(v, &s, end);
 	return (int)end;

@@ -167,7 +167,7 @@ int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, 
 {
 	unsigned int version = tag >> 32 & 0xffff, other = tag >> 8 & 0xff;
 
-	uint64_t plain = words_is_intel(model) ? tag : tag & ~TAG_DEBUGCTL;
+	uint64_t plain = tag & ~(words_is_intel(model) ? WORDS_PMI : WORDS_PMI | TAG_DEBUGCTL);
 
 	if (plain == words_tag(model, gp, WORDS_TAG, 0) ||
 	    (!words_is_intel(model) && plain == words_tag(model, gp, AMD_CLEAR, 0)))
@@ -180,6 +180,6 @@ int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, 
 			    (unsigned int)TAG_VERSION, words_is_intel(model) ? "" : " or 2");
 	return fail(-EINVAL, why, whylen,
 		    "the PMU's state is of model %s with %u counters; expected %s with %u",
-		    vpmu_guest_model_name((enum vpmu_guest_model)other), (unsigned int)(tag & 0xff),
+		    vpmu_guest_model_name((enum vpmu_guest_model)other), (unsigned int)(tag & 0x7f),
 		    vpmu_guest_model_name(model), gp);
 }

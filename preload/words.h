@@ -13,8 +13,8 @@
  * of a state of the other kind has no mark, and is the register of its place.
  *
  * IA32_PERF_GLOBAL_OVF_CTRL and AMD's PerfCntrGlobalStatusClr have no state. Their word identifies
- * the model and the version of this table: another state is refused. Zero is a reset. For AMD's
- * models it has DEBUGCTL as well.
+ * the model and the version of this table: another state is refused. Zero is a reset. It also tells
+ * that a PMI is pending, and for AMD's models it has DEBUGCTL.
  */
 #pragma once
 
@@ -28,6 +28,7 @@
 #define WORDS_GP    18
 #define WORDS_FIXED 3
 #define WORDS_TAG   0x390u
+#define WORDS_PMI   0x80ull /* in the tag's value: a PMI is pending */
 
 /* What CPUID leaf 80000022H shows for AMD's models: PerfMonV2, this many counters. */
 #define WORDS_AMD_GP 15
