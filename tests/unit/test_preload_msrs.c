@@ -161,8 +161,8 @@ static void pmi_is_carried(const char *text, bool wraps)
 		list_add(&l, 0x186 + i, 0);
 	}
 	RUN(WRMSR(counter, wraps ? 0xffffffffffff : 5),
-	    WRMSR(intel ? 0x38d : 0xc0010200, intel ? 0xb00 : 0x100530120),
-	    WRMSR(intel ? 0x38f : 0xc0000301, intel ? 1ull << 34 : 1));
+	    WRMSR(intel ? 0x38d : 0xc0000301, intel ? 0xb00 : 1),
+	    WRMSR(intel ? 0x38f : 0xc0010200, intel ? 1ull << 34 : 0x100530120));
 	cr_assert_eq(fake.entered.msr.error, 0);
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), (int)l.head.nmsrs);
 	cr_expect_eq(!!(l.e[0].data & WORDS_PMI), wraps, "%s: 0x%llx", text, l.e[0].data);
