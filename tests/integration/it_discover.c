@@ -126,8 +126,10 @@ Test(discover, vcpus_without_threads)
 	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm;
 
 	if (kvm < 0 || (vm = ioctl(kvm, KVM_CREATE_VM, 0)) < 0) {
+		int error = errno;
+
 		teardown();
-		cr_skip_test("/dev/kvm: %s", strerror(errno));
+		cr_skip_test("/dev/kvm: %s", strerror(error));
 	}
 	close(vm);
 	discover(NULL);
