@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-
 /* The VM that is saved, and the one that goes on. */
 static struct guest a, b;
 

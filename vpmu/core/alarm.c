@@ -55,9 +55,9 @@ static void alarm_take(struct vpmu_alarm *a, uint64_t counted)
  * totals of one instant. fire() and sample() must not call libvpmu, so the list of alarms changes
  * only by alarms that end.
  */
-uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
+void watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 {
-	uint64_t counted[VPMU_MAX_SLOTS], some = 0, used_up = 0;
+	uint64_t counted[VPMU_MAX_SLOTS], some = 0;
 	struct vpmu_alarm *a, *next;
 	unsigned int s;
 
@@ -70,17 +70,15 @@ uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 		some |= VPMU_BIT(s);
 		if (!(p->armed & VPMU_BIT(s)))
 			continue;
-		if (counted[s] >= p->arm_left[s]) {
+		if (counted[s] >= p->arm_left[s])
 			p->arm_left[s] = 0; /* no distance is 0, so alarm_arm rearms */
-			used_up |= VPMU_BIT(s);
-		} else {
+		else
 			p->arm_left[s] -= counted[s];
-		}
 	}
 	if (!p->pmu->word)
 		pcpu_charge_gaps(p, slots);
 	if (!some)
-		return 0;
+		return;
 	for (a = p->ctx->alarms; a; a = next) {
 		next = a->next;
 		if (some & VPMU_BIT(a->slot))
@@ -88,7 +86,6 @@ uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 	}
 	if (p->samplers)
 		sampler_take(p, some, counted);
-	return used_up;
 }
 
 /* ---- arming ---- */
@@ -240,11 +237,9 @@ void vpmu_alarm_set(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct
 
 void vpmu_pcpu_overflow(struct vpmu_pcpu *p)
 {
-	uint64_t rearmed;
-
 	if (!p->watch)
 		return;
-	rearmed = pcpu_charge(p, p->watch);
-	/* After an early alarm the counter is no longer armed although no distance is used up. */
-	watch_rearm(p, p->watch & p->active & ~rearmed);
+	pcpu_charge(p, p->watch);
+	/* After an early alarm, too, the counter is no longer armed. */
+	watch_rearm(p, p->watch & p->active);
 }

@@ -388,10 +388,9 @@ void context_fini_locked(struct vpmu_context *ctx);
 /*
  * alarm.c: every charge of a slot in p->watch goes through watch_charge. It charges @slots,
  * subtracts the counts from the distances of the running context's alarms and of p->samplers, and
- * calls those that are due. Returns the slots whose hardware alarm went off and must be armed
- * again.
+ * calls those that are due. It does not arm.
  */
-uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots);
+void watch_charge(struct vpmu_pcpu *p, uint64_t slots);
 void watch_rearm(struct vpmu_pcpu *p, uint64_t slots);			 /* arm for p->ctx */
 void watch_switch(struct vpmu_pcpu *p, const struct vpmu_context *next); /* arm for @next */
 void watch_update(struct vpmu_context *ctx);				 /* recompute ctx->watch */
@@ -407,9 +406,9 @@ void sampler_least(const struct vpmu_pcpu *p, uint64_t slots, uint64_t *least);
 
 /* pcpu.c */
 void pcpu_refresh(struct vpmu_pcpu *p); /* charge everything and apply key changes */
-/* Charge time and @slots. Returns the slots with alarms that went off; they have been rearmed. */
-uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots);
-/* Charge @slots, not the time. Does not rearm. */
+/* Charge time and @slots. */
+void pcpu_charge(struct vpmu_pcpu *p, uint64_t slots);
+/* Charge @slots, not the time. */
 void pcpu_charge_slots(struct vpmu_pcpu *p, uint64_t slots);
 /* Charge the gaps of the counters of @slots, which were just read. */
 void pcpu_charge_gaps(struct vpmu_pcpu *p, uint64_t slots);

@@ -45,10 +45,8 @@ static void leave(struct vpmu_pcpu *p)
 		return;
 	p->lbr_data = NULL;
 	guest = d == rcu_dereference(t->data[VPMU_LBR_GUEST]);
-	if ((!guest && d != rcu_dereference(t->data[VPMU_LBR_HOST])) || d->id != p->lbr_owner) {
-		p->lbr_owner = OWNER_NONE;
-		return;
-	}
+	if ((!guest && d != rcu_dereference(t->data[VPMU_LBR_HOST])) || d->id != p->lbr_owner)
+		return; /* no other data will have the id of these */
 	p->pmu->ops->lbr_save(p->pmu, &r);
 	taskdata_write(d, &r);
 	/* The hardware may have stopped recording: freeze on PMI. */
@@ -127,12 +125,10 @@ static void lbr_replaced(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
 {
 	if (!pcpu || pcpu->ctx != ctx)
 		return;
-	if (pcpu->lbr_data == g) {
-		pcpu->lbr_data = NULL;
+	if (pcpu->lbr_data == g)
 		pcpu->lbr_owner = OWNER_NONE;
-	} else if (pcpu->lbr_data == chosen(ctx)) {
+	else if (pcpu->lbr_data == chosen(ctx))
 		return;
-	}
 	lbr_flush(pcpu);
 }
 

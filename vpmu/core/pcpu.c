@@ -167,16 +167,15 @@ static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
 		charge_all(p, others);
 }
 
-/* Charge @slots. Returns the slots whose alarms went off, for the caller to rearm unless another
- * context runs next. */
-static inline uint64_t charge_slots(struct vpmu_pcpu *p, uint64_t slots)
+/* An alarm that a charge finds due is armed again when it goes off, or when another context runs.
+ */
+static inline void charge_slots(struct vpmu_pcpu *p, uint64_t slots)
 {
-	uint64_t watched = slots & p->watch & p->keys, rearm = 0;
+	uint64_t watched = slots & p->watch & p->keys;
 
 	if (unlikely(watched))
-		rearm = watch_charge(p, watched);
+		watch_charge(p, watched);
 	charge_unwatched(p, slots & ~watched);
-	return rearm;
 }
 
 void pcpu_charge_slots(struct vpmu_pcpu *p, uint64_t slots)
@@ -184,14 +183,10 @@ void pcpu_charge_slots(struct vpmu_pcpu *p, uint64_t slots)
 	charge_slots(p, slots);
 }
 
-uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
+void pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
 {
-	uint64_t rearm = charge_slots(p, slots);
-
+	charge_slots(p, slots);
 	charge_time(p);
-	if (unlikely(rearm))
-		watch_rearm(p, rearm);
-	return rearm;
 }
 
 /* ---- bringing cells up to date ---- */
