@@ -64,6 +64,7 @@ static const char *const kinds[VPMU_KINDS] = {
 struct result {
 	uint64_t instructions, cycles; /* of everything on the CPU, the guest included */
 	uint64_t exits, user;
+	uint64_t vmm; /* instructions of the VMM's process in user space, beside a pinned event */
 	struct l2_job job;
 	/* The operator's events of the thread; opened: how many the kernel has allowed. */
 	int opened;
@@ -100,6 +101,17 @@ static int irperf_open(void)
 	if (fd < 0)
 		vm_die("msr/irperf/");
 	return fd;
+}
+
+/* The VMM's own instructions in user space. -1 where a mediated vPMU allows no event. */
+static int vmm_open(void)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_RAW,
+				       .config = selects[0] & ~(OS | USR),
+				       .exclude_kernel = 1,
+				       .exclude_guest = 1};
+
+	return event_open(&attr, 0, -1);
 }
 
 static uint64_t value(int fd)
@@ -161,7 +173,7 @@ static void job_set(struct contest_vm *m, const struct row *row, uint64_t units,
 static struct result run(enum contest_vpmu kind, const struct row *row, int events, bool pinned)
 {
 	struct result r = {0};
-	int irperf, fd[OPERATOR];
+	int irperf, vmm = -1, fd[OPERATOR];
 	struct contest_vm m;
 
 	vm_open(&m, kind);
@@ -171,6 +183,9 @@ static struct result run(enum contest_vpmu kind, const struct row *row, int even
 	job_set(&m, row, UNITS, kind == VPMU_NONE);
 	irperf = irperf_open();
 	operator_open(fd, events, pinned, &r);
+	if (pinned)
+		vmm = vmm_open();
+	r.vmm = vmm < 0 ? 0 : value(vmm);
 	r.exits = vm_exits(&m);
 	r.user = m.user;
 	r.cycles = __rdtsc();
@@ -178,6 +193,9 @@ static struct result run(enum contest_vpmu kind, const struct row *row, int even
 	vm_run(&m);
 	r.instructions = value(irperf) - r.instructions;
 	r.cycles = __rdtsc() - r.cycles;
+	r.vmm = vmm < 0 ? 0 : value(vmm) - r.vmm;
+	if (vmm >= 0)
+		close(vmm);
 	r.exits = vm_exits(&m) - r.exits;
 	r.user = m.user - r.user;
 	operator_close(fd, events, &r);
@@ -262,11 +280,13 @@ static void print_operator(int i, enum contest_vpmu kind)
 static void print_row(int i, enum contest_vpmu kind)
 {
 	const struct row *row = &rows[i];
-	const struct result *r = results[i][kind];
+	const struct result *r = results[i][kind], *none = results[i][VPMU_NONE];
 	uint64_t due = row->period ? r->job.count[0] / row->period : 0;
 
-	printf("| %s | %s | %" PRId64 " | %" PRId64 " | %" PRId64 " | %.1f | %.1f |", row->name,
-	       kinds[kind], more(i, kind, ALONE, false), more(i, kind, ALONE, true),
+	printf("| %s | %s | %" PRId64, row->name, kinds[kind], more(i, kind, ALONE, false));
+	if (kind == VPMU_OURS)
+		printf(" (%" PRId64 ")", (int64_t)(r[TRUTH].vmm - none[TRUTH].vmm) / UNITS);
+	printf(" | %" PRId64 " | %" PRId64 " | %.1f | %.1f |", more(i, kind, ALONE, true),
 	       more(i, kind, BESIDE, false), (double)r->exits / UNITS, (double)r->user / UNITS);
 	if (row->row == L2_PLAIN)
 		printf(" |");
@@ -282,9 +302,8 @@ static void print_row(int i, enum contest_vpmu kind)
 
 static void print_table(bool counting)
 {
-	printf("| row | vPMU | instructions | modelled cycles | with an operator | exits | to the "
-	       "VMM "
-	       "| guest's count | PMIs, lost | operator's count "
+	printf("| row | vPMU | instructions (in user space) | modelled cycles | with an operator | "
+	       "exits | to the VMM | guest's count | PMIs, lost | operator's count "
 	       "|\n|---|---|---|---|---|---|---|---|---|---|\n");
 	for (int i = 0; i < ROWS; i++)
 		for (int kind = VPMU_EMULATED; kind < VPMU_KINDS; kind++)
