@@ -38,7 +38,7 @@ since() { # ARG...
 	range stat "$@" >"$dir/out" 2>"$dir/err"
 }
 values() {
-	jq -r '"\(.tenant) \(.event) \(."counter-value") \(.count) \(."pcnt-running") \(.quality)"' "$dir/out"
+	jq -r '"\(.tenant) \(.event) \(."counter-value") \(.count) \(."pcnt-running" + 0) \(.quality)"' "$dir/out"
 }
 
 # ---- marks ----
