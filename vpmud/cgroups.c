@@ -330,14 +330,18 @@ static void cgroups_piece(struct cgroups *c, bool all)
 
 static void cgroups_work(struct cgroups *c, bool all)
 {
+	uint64_t due;
+
 	do
 		cgroups_piece(c, all);
 	while ((c->walks || c->gone) && !cgroups_arm(c, now_us()));
 	if (c->walks || c->gone)
 		return; /* clients first */
 	c->next_us = now_us() + SHARE * c->busy_us;
-	if (c->again || c->polls)
-		c->pending = cgroups_arm(c, c->again ? c->next_us : now_us() + POLL_US);
+	if (!c->again && !c->polls)
+		return;
+	due = c->again ? 0 : now_us() + POLL_US;
+	c->pending = cgroups_arm(c, due < c->next_us ? c->next_us : due);
 }
 
 static void cgroups_leave(struct cgroups *c)

@@ -14,6 +14,7 @@
 
 #include "vpmud/cgroups.h"
 #include "vpmud/config.h"
+#include "vpmu/util/clock.h"
 
 static char root[] = "/tmp/cgroups.XXXXXX", seen[4000];
 static sd_event *ev;
@@ -261,6 +262,23 @@ Test(vpmud_cgroups, what_cannot_be_listed_is_not_gone)
 	*seen = '\0';
 	run_until("-/b", 1); /* without an event */
 	EXPECT("+/a/y=/a/y -/b=/b ");
+}
+
+/* A tenth of a CPU at most, also without events. */
+Test(vpmud_cgroups, polls_are_rarer_if_scans_are_slow)
+{
+	uint64_t begin;
+
+	sh("mkdir a");
+	open_with("[tenant /a/*]\ncgroup = /a/*\n[tenant /b]\ncgroup = /b\n");
+	sh("mkdir a/x b");
+	slow_us = 200000;
+	begin = clock_ns(CLOCK_MONOTONIC);
+	settle_blind();
+	cr_expect_eq(reported("+/b"), 1);
+	cr_expect_eq(reported("+/a/x"), 0, "%s", seen);
+	run_until("+/a/x", 1);
+	cr_expect_geq(clock_ns(CLOCK_MONOTONIC) - begin, 11 * 200000000ULL);
 }
 
 Test(vpmud_cgroups, a_command_ends_in_the_middle_of_a_scan)
