@@ -62,10 +62,11 @@ struct cgroups {
 	 * one that is enabled again before all others of its priority. */
 	sd_event_source *timer;
 	bool pending; /* the timer is armed for a scan */
-	bool polls;   /* adding a watch failed */
+	bool polls;   /* adding a watch, or opening a directory, failed */
+	bool blind;   /* the latter: what this scan does not find may be there */
 	bool follows; /* this scan is for a change of the directories */
 	bool again;   /* they have changed during this scan */
-	bool told_watches, told_many, told_name;
+	bool told_watches, told_blind, told_many, told_name;
 	uint64_t next_us; /* earliest time of the next scan */
 
 	/* The scan under way. */
@@ -179,6 +180,18 @@ static void cgroups_watch(struct cgroups *c)
 	c->told_watches = true;
 }
 
+/* c->dir could not be opened. That it is gone is no failure. */
+static void cgroups_blind(struct cgroups *c)
+{
+	if (errno != EMFILE && errno != ENFILE && errno != ENOMEM)
+		return;
+	c->blind = c->polls = true;
+	if (!c->told_blind)
+		cgroups_note(c, "cgroups: directories cannot be opened (LimitNOFILE?); they are "
+				"looked at again every second");
+	c->told_blind = true;
+}
+
 static bool is_dir(const char *path)
 {
 	struct stat st;
@@ -214,6 +227,8 @@ static void cgroups_enter(struct cgroups *c, const char *pattern)
 			l->path_len = strlen(c->path);
 			l->in = opendir(c->dir);
 			c->depth += l->in != NULL;
+			if (!l->in)
+				cgroups_blind(c);
 			return;
 		}
 		if (!cgroups_down(c, l->want) || !is_dir(c->dir))
@@ -267,6 +282,8 @@ static bool cgroups_step(struct cgroups *c)
 /* Every pattern has been walked: what was not found is gone. */
 static void cgroups_sweep(struct cgroups *c)
 {
+	if (c->blind)
+		return;
 	for (struct match **link = &c->first; *link;) {
 		struct match *e = *link;
 
@@ -313,14 +330,18 @@ static void cgroups_piece(struct cgroups *c, bool all)
 
 static void cgroups_work(struct cgroups *c, bool all)
 {
+	uint64_t due;
+
 	do
 		cgroups_piece(c, all);
 	while ((c->walks || c->gone) && !cgroups_arm(c, now_us()));
 	if (c->walks || c->gone)
 		return; /* clients first */
 	c->next_us = now_us() + SHARE * c->busy_us;
-	if (c->again || c->polls)
-		c->pending = cgroups_arm(c, c->again ? c->next_us : now_us() + POLL_US);
+	if (!c->again && !c->polls)
+		return;
+	due = c->again ? 0 : now_us() + POLL_US;
+	c->pending = cgroups_arm(c, due < c->next_us ? c->next_us : due);
 }
 
 static void cgroups_leave(struct cgroups *c)
@@ -336,7 +357,7 @@ static void cgroups_begin(struct cgroups *c, bool follows)
 	c->scan++;
 	c->walks = true;
 	c->follows = follows;
-	c->again = c->polls = c->pending = false;
+	c->again = c->polls = c->blind = c->pending = false;
 	c->busy_us = 0;
 	c->rule = c->pattern = 0;
 	c->commands = SIZE_MAX;

@@ -8,11 +8,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "vpmud/cgroups.h"
 #include "vpmud/config.h"
+#include "vpmu/util/clock.h"
 
 static char root[] = "/tmp/cgroups.XXXXXX", seen[4000];
 static sd_event *ev;
@@ -234,6 +236,49 @@ Test(vpmud_cgroups, clients_are_served_while_many_come_and_go)
 	cr_expect_eq(reported("+/a/"), 60);
 	cr_expect_eq(reported("-"), 0, "%s", seen);
 	close(client);
+}
+
+/* Settle without a descriptor for a directory. */
+static void settle_blind(void)
+{
+	struct rlimit most, none;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &most), 0);
+	none = (struct rlimit){0, most.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	cgroups_settle(c);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &most), 0);
+}
+
+Test(vpmud_cgroups, what_cannot_be_listed_is_not_gone)
+{
+	sh("mkdir -p a/x b");
+	open_with("[tenant /a/*]\ncgroup = /a/*\n[tenant /b]\ncgroup = /b\n");
+	EXPECT("+/a/x=/a/x +/b=/b ");
+	sh("mkdir a/y && rmdir b");
+	settle_blind();
+	settle_blind();
+	cr_expect(*seen == '!' && !strrchr(seen + 1, '!') && !strchr(seen, '-'), "%s", seen);
+	*seen = '\0';
+	run_until("-/b", 1); /* without an event */
+	EXPECT("+/a/y=/a/y -/b=/b ");
+}
+
+/* A tenth of a CPU at most, also without events. */
+Test(vpmud_cgroups, polls_are_rarer_if_scans_are_slow)
+{
+	uint64_t begin;
+
+	sh("mkdir a");
+	open_with("[tenant /a/*]\ncgroup = /a/*\n[tenant /b]\ncgroup = /b\n");
+	sh("mkdir a/x b");
+	slow_us = 200000;
+	begin = clock_ns(CLOCK_MONOTONIC);
+	settle_blind();
+	cr_expect_eq(reported("+/b"), 1);
+	cr_expect_eq(reported("+/a/x"), 0, "%s", seen);
+	run_until("+/a/x", 1);
+	cr_expect_geq(clock_ns(CLOCK_MONOTONIC) - begin, 11 * 200000000ULL);
 }
 
 Test(vpmud_cgroups, a_command_ends_in_the_middle_of_a_scan)
