@@ -446,3 +446,19 @@ Test(emu_paging, code_in_global_pages)
 			     rows[i].sum);
 	}
 }
+
+BED_GUEST(guest_loads, ".rept 60\ninc %edx\n.endr\nmov $2, %edi\n1: mov $9, %ecx\n"
+		       "2: mov %rax, %cr3\n3: add $1, %ebx\ndec %ecx\njne 2b\n"
+		       "movb $16, 3b+2(%rip)\ndec %edi\njne 1b\nhlt\n");
+
+/* The numbers of mappings begin anew. No block from before is found again, as stores to its code
+ * would not end it. */
+Test(emu_paging, generations_begin_anew)
+{
+	bed_start(&b, guest_loads, guest_loads_end, false);
+	vcpu()->last_gen = EMU_GEN_LIMIT - 4;
+	BED_REGS(&b, .rax = BED_PML4);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_expect_eq(b.r.rbx, 9 * (1 + 16), "%llu", b.r.rbx);
+	cr_expect_lt(vcpu()->last_gen, 100);
+}
