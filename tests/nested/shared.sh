@@ -161,7 +161,7 @@ chmod +x "$tmp/script"
 BED_FILES="$linux/busybox $linux/cloud.vmlinuz $tmp/guest.initrd $build/bin/vpmu-qemu $build/bin/vpmu-preload.so $build/bin/vpmud $build/bin/vpmu $build/tests/preload/hostile.elf $files" \
 	BED_MB=768 "$here/run" "$tmp/script" >"$tmp/out" 2>&1 || {
 	rc=$?
-	kill $! # the single-stepping takes minutes
+	kill $! 2>/dev/null || : # the single-stepping takes minutes
 	cat "$tmp/out"
 	exit $rc
 }

@@ -446,3 +446,32 @@ Test(emu_paging, code_in_global_pages)
 			     rows[i].sum);
 	}
 }
+
+BED_GUEST(guest_loads, ".rept 60\ninc %edx\n.endr\nmov $2, %edi\n1: mov $9, %ecx\n"
+		       "2: mov %rax, %cr3\n3: add $1, %ebx\ndec %ecx\njne 2b\n"
+		       "movb $16, 3b+2(%rip)\ndec %edi\njne 1b\nhlt\n");
+BED_GUEST(guest_kernel_loads, "1: mov %rax, %cr3\njmp 1b\n");
+
+/* The numbers of mappings begin anew. No block from before is found again, as stores to its code
+ * would not end it; and a kernel that loads CR3 without end comes there, too. */
+Test(emu_paging, generations_begin_anew)
+{
+	const uint64_t kernel = 0xffffffff80000000, pdpt = 0x20000, pd = 0x21000;
+
+	bed_start(&b, guest_loads, guest_loads_end, false);
+	vcpu()->last_gen = EMU_GEN_LIMIT - 4;
+	BED_REGS(&b, .rax = BED_PML4);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_expect_eq(b.r.rbx, 9 * (1 + 16), "%llu", b.r.rbx);
+	cr_expect_lt(vcpu()->last_gen, 100);
+
+	bed_start(&b, guest_kernel_loads, guest_kernel_loads_end, false);
+	*bed_u64(&b, BED_PML4 + 511 * 8) = pdpt | 3;
+	*bed_u64(&b, pdpt + 510 * 8) = pd | 3;
+	*bed_u64(&b, pd) = BED_CODE | 0x100 | BED_PS | 3;
+	BED_SREGS(&b, s.cr4 |= 0x80);
+	vcpu()->last_gen = EMU_GEN_LIMIT - 4;
+	BED_REGS(&b, .rip = kernel, .rax = BED_PML4);
+	cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_BUDGET);
+	cr_expect_lt(vcpu()->last_gen, EMU_GEN_LIMIT);
+}

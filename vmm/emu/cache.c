@@ -17,8 +17,6 @@
 #include "vmm/emu/pool.h"
 #include "vmm/emu/svm/svm.h"
 
-#define MAP_GEN_LIMIT (0xffffff00u >> EMU_CTX_GEN)
-
 /* Stands for "no block" in the tables and links. Its ctx never equals the ctx of a vCPU. */
 static struct emu_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
 
@@ -251,8 +249,9 @@ static struct emu_block *find_slow(struct emu_vcpu *v, struct emu_block *had)
 	uint32_t epoch;
 	bool same, good;
 
-	if (unlikely(v->last_gen >= MAP_GEN_LIMIT)) {
+	if (unlikely(v->last_gen >= EMU_GEN_LIMIT)) {
 		emu_cache_reset(v);
+		had = &nowhere;
 		emu_svm_forget(v);
 		v->last_gen = 0;
 		ltlb_reset(v);

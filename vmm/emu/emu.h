@@ -203,6 +203,8 @@ struct emu_vm {
 #define EMU_CTX_NEVER (~0u) /* a value that no block's ctx ever has */
 #define EMU_CTX_NEAR  2u    /* in a page with a breakpoint for instructions: debug.h */
 #define EMU_CTX_GEN   2
+/* From here on the next look-up drops all blocks, and generations begin anew. */
+#define EMU_GEN_LIMIT (0xffffff00u >> EMU_CTX_GEN)
 
 /* Indices of emu_vcpu.last.ip, in the order of the MSRs from 1DBH and of the fields of a VMCB. */
 enum { EMU_LAST_FROM, EMU_LAST_TO, EMU_LAST_INT_FROM, EMU_LAST_INT_TO, EMU_NR_LAST };

@@ -294,8 +294,12 @@ void emu_tlb_flush(struct emu_vcpu *v)
 
 void emu_cr3_set(struct emu_vcpu *v, uint64_t cr3)
 {
+	/* At the limit there must be a look-up, which a kernel that is kept may never need. */
+	bool keep =
+		(v->cr4 & CR4_PGE) && !v->kernel_local && !v->svm && v->last_gen < EMU_GEN_LIMIT;
+
 	v->cr3 = cr3;
-	tlb_flush(v, (v->cr4 & CR4_PGE) && !v->kernel_local && !v->svm);
+	tlb_flush(v, keep);
 }
 
 void emu_tlb_flush_page(struct emu_vcpu *v, uint64_t va)
