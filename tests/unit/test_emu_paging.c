@@ -2,6 +2,7 @@
 /* The emulator's page tables: permissions, accessed and dirty bits, INVLPG and accesses across
  * pages. */
 #include "tests/unit/emu_bed.h"
+#include "vmm/emu/internal.h"
 
 TestSuite(emu_paging, .fini = bed_end);
 
@@ -474,4 +475,44 @@ Test(emu_paging, generations_begin_anew)
 	BED_REGS(&b, .rip = kernel, .rax = BED_PML4);
 	cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_BUDGET);
 	cr_expect_lt(vcpu()->last_gen, EMU_GEN_LIMIT);
+}
+
+/* The effort of finding the block at @rip in the hash table. */
+static uint64_t effort_of_find(uint64_t rip)
+{
+	struct emu_vcpu *v = vcpu();
+	uint64_t extra;
+
+	v->jc[emu_jc_index(rip)] = v->jc[emu_jc_index(rip + 1)];
+	v->rip = rip;
+	extra = v->extra;
+	cr_assert_not_null(emu_find(v));
+	return v->extra - extra;
+}
+
+Test(emu_paging, a_long_chain_of_blocks_is_charged)
+{
+	enum { N = 100 };
+	const uint64_t base = 0x300000;
+	uint64_t rip[N], last, least = UINT64_MAX, most = 0;
+	unsigned int n = 0;
+
+	bed_start(&b, guest_access, guest_access_end, false);
+	memset(b.ram + base, 0xf4, BED_RAM - base);
+	BED_REGS(&b, .rsi = BED_DATA);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	for (last = base; n < N && last < BED_RAM - 16; last++)
+		if (emu_hash_index(vcpu(), last, last) == emu_hash_index(vcpu(), base, base))
+			rip[n++] = last;
+	cr_assert_eq(n, N);
+	for (unsigned int i = 0; i < N; i++)
+		effort_of_find(rip[i]);
+	for (unsigned int i = 0; i < N; i++) {
+		uint64_t effort = effort_of_find(rip[i]);
+
+		least = effort < least ? effort : least;
+		most = effort > most ? effort : most;
+	}
+	cr_expect_eq(least, EMU_EFFORT_FIND, "%llu", least);
+	cr_expect_eq(most, (1 + N / EMU_FIND_HOPS) * EMU_EFFORT_FIND, "%llu", most);
 }

@@ -20,12 +20,6 @@
 /* Stands for "no block" in the tables and links. Its ctx never equals the ctx of a vCPU. */
 static struct emu_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
 
-static unsigned int hash_index(const struct emu_vcpu *v, uint64_t pa, uint64_t rip)
-{
-	pa ^= (rip >> 12) * 0x9e3779b9u;
-	return (unsigned int)(pa ^ pa >> EMU_HASH_BITS ^ pa >> EMU_BIG_HASH_BITS) & v->hash_mask;
-}
-
 /* The initial tables of every vCPU. */
 static void little_tables(struct emu_vcpu *v)
 {
@@ -164,7 +158,7 @@ static struct emu_block *block_new(struct emu_vcpu *v, uint64_t pa, const struct
 	size_t bytes =
 		sizeof(struct emu_block) + c->nr_ops * sizeof(struct emu_op) + (buf ? c->bytes : 0);
 	struct emu_block *b = arena_alloc(v, bytes);
-	unsigned int h = hash_index(v, pa, v->rip);
+	unsigned int h = emu_hash_index(v, pa, v->rip);
 
 	if (!b)
 		return NULL;
@@ -245,6 +239,7 @@ static struct emu_block *find_slow(struct emu_vcpu *v, struct emu_block *had)
 	struct emu_code code;
 	struct emu_block *b, **at;
 	uint32_t gen[2] = {0, 0};
+	unsigned int hops = 0;
 	uint64_t pa;
 	uint32_t epoch;
 	bool same, good;
@@ -273,7 +268,10 @@ static struct emu_block *find_slow(struct emu_vcpu *v, struct emu_block *had)
 		had->ctx = v->ctx;
 		return had;
 	}
-	for (at = &v->hash[hash_index(v, pa, v->rip)]; (b = *at);) {
+	for (at = &v->hash[emu_hash_index(v, pa, v->rip)]; (b = *at);) {
+		/* A guest can choose addresses so that one chain has all blocks. */
+		if (++hops % EMU_FIND_HOPS == 0)
+			v->extra += EMU_EFFORT_FIND;
 		if (!b->nr_ops) { /* killed: its code was overwritten */
 			*at = b->hash_next;
 			continue;

@@ -65,6 +65,7 @@ enum {
 	EMU_EFFORT_FLUSH_LARGE = 400, /* search for the entries of a large page */
 
 	EMU_EFFORT_FIND = 36,		 /* a block that is looked up in the hash table */
+	EMU_FIND_HOPS = 4,		 /* as much again for so many other blocks in its chain */
 	EMU_EFFORT_DECODE = 330,	 /* a block that is decoded */
 	EMU_EFFORT_DECODE_INSN = 125,	 /* each instruction in it */
 	EMU_EFFORT_TRANSLATE = 600,	 /* a block that is translated to the host's code */

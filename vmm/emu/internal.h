@@ -120,6 +120,13 @@ static inline unsigned int emu_jc_index(uint64_t rip)
 {
 	return (unsigned int)(rip ^ rip >> EMU_JC_BITS) & (EMU_JC_SIZE - 1);
 }
+
+/* emu_hash_index - the index in v->hash of the chain that has the block at @pa and @rip. */
+static inline unsigned int emu_hash_index(const struct emu_vcpu *v, uint64_t pa, uint64_t rip)
+{
+	pa ^= (rip >> 12) * 0x9e3779b9u;
+	return (unsigned int)(pa ^ pa >> EMU_HASH_BITS ^ pa >> EMU_BIG_HASH_BITS) & v->hash_mask;
+}
 int emu_cache_init(struct emu_vcpu *v);
 void emu_cache_fini(struct emu_vcpu *v);
 /* emu_cache_reset - forget all decoded code. Never call it while a block executes. */
