@@ -335,7 +335,7 @@ life)
 move)
 	initrd --perf <<-END
 		exact 0
-		perf stat -x, -e \$ev -a sleep 5 2>&1 | sed 's/^/all the time,/' &
+		perf stat -x, -e \$ev -a sleep 15 2>&1 | sed 's/^/all the time,/' &
 		sleep 0.5
 		for n in 1 2 3 4 5 6 7 8; do
 			round \$n 1
