@@ -103,15 +103,18 @@ static int irperf_open(void)
 	return fd;
 }
 
-/* The VMM's own instructions in user space. -1 where a mediated vPMU allows no event. */
+/* The VMM's own instructions in user space. */
 static int vmm_open(void)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_RAW,
 				       .config = selects[0] & ~(OS | USR),
 				       .exclude_kernel = 1,
 				       .exclude_guest = 1};
+	int fd = event_open(&attr, 0, -1);
 
-	return event_open(&attr, 0, -1);
+	if (fd < 0)
+		vm_die("an event of instructions in user space");
+	return fd;
 }
 
 static uint64_t value(int fd)
@@ -120,6 +123,8 @@ static uint64_t value(int fd)
 
 	if (read(fd, v, sizeof(v)) != sizeof(v))
 		vm_die("read of an event");
+	if (v[2] < v[1])
+		vm_die("an event that did not count all the time");
 	return v[0];
 }
 
@@ -183,7 +188,7 @@ static struct result run(enum contest_vpmu kind, const struct row *row, int even
 	job_set(&m, row, UNITS, kind == VPMU_NONE);
 	irperf = irperf_open();
 	operator_open(fd, events, pinned, &r);
-	if (pinned)
+	if (pinned && (kind == VPMU_NONE || kind == VPMU_OURS))
 		vmm = vmm_open();
 	r.vmm = vmm < 0 ? 0 : value(vmm);
 	r.exits = vm_exits(&m);
