@@ -192,7 +192,7 @@ static void bed_run(struct bed *b, const char *jobs)
 	bed_read(b->list);
 }
 
-/* A single task per tenant: whoever takes its place is of another one. */
+/* A single task per tenant: the task that takes its place is of another one. */
 Test(cgroup_preempted, without_a_sibling_it_is_every_involuntary_switch)
 {
 	struct bed b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A server with a history, whose ticks and clocks the test makes, and one tenant with VMs. */
+/* A server with a history, one tenant and VMs. The test makes its ticks and clocks. */
 #ifndef TESTS_UNIT_HISTORY_BED_H
 #define TESTS_UNIT_HISTORY_BED_H
 

@@ -169,17 +169,31 @@ ROW(intels_with_fixed_ones, .model = VPMU_GUEST_INTEL_V2, .gp = 4, .host = 4, .h
 ROW(fixed_ones_take_general_ones, .model = VPMU_GUEST_INTEL_V5, .gp = 4, .host = 6, .most = 6)
 ROW(what_the_vmm_leaves_others, .model = VPMU_GUEST_AMD_CORE, .leave = 2, .host = 6)
 
-/* A guest's kernel stops and starts all of its counters by one write at each context switch, with
- * interrupts on: each of the host's counters is read once. */
-Test(kvm_counters, one_reading_stops_or_starts_all)
+/* A vCPU that counts by RDPMC. */
+static void bed_open_amd(struct bed *b)
 {
 	const struct row r = {.model = VPMU_GUEST_AMD_V2, .gp = 4};
-	struct bed b;
 
 	urcu_memb_register_thread();
 	fake_start(6, false);
 	fake.rdpmc = true;
-	bed_open(&b, &r);
+	bed_open(b, &r);
+}
+
+static void bed_close_amd(struct bed *b)
+{
+	vpmu_kvm_leave(b->v, 0);
+	bed_close(b);
+	urcu_memb_unregister_thread();
+}
+
+/* A guest's kernel stops and starts all of its counters by one write at each context switch, with
+ * interrupts on: each of the host's counters is read once. */
+Test(kvm_counters, one_reading_stops_or_starts_all)
+{
+	struct bed b;
+
+	bed_open_amd(&b);
 	for (uint32_t i = 0; i < 4; i++) {
 		cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0010201 + 2 * i, 1ull << 47));
 		cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0010200 + 2 * i, 0x5300c2 + i));
@@ -197,22 +211,16 @@ Test(kvm_counters, one_reading_stops_or_starts_all)
 		cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0000301, 15));
 		cr_expect_eq(fake.rdpmcs + fake.reads, 4, "%u to start", fake.rdpmcs + fake.reads);
 	}
-	vpmu_kvm_leave(b.v, 0);
-	bed_close(&b);
-	urcu_memb_unregister_thread();
+	bed_close_amd(&b);
 }
 
 /* The guest does not run from its exit to its next entry: one reading of the clock is enough, for
  * an alarm as for an access. */
 Test(kvm_counters, an_alarm_reads_the_clock_once)
 {
-	const struct row r = {.model = VPMU_GUEST_AMD_V2, .gp = 4};
 	struct bed b;
 
-	urcu_memb_register_thread();
-	fake_start(6, false);
-	fake.rdpmc = true;
-	bed_open(&b, &r);
+	bed_open_amd(&b);
 	cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0010201, (1ull << 48) - 1500));
 	cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0010200, 0x5300c2));
 	cr_assert(!vpmu_guest_wrmsr(b.g, 0xc0000301, 1));
@@ -231,7 +239,5 @@ Test(kvm_counters, an_alarm_reads_the_clock_once)
 	cr_expect_eq(guest_reads(b.g, 0xc0000300), 1);
 	cr_expect(b.g->ctr[0].enabled_ns >= 3 * MS && b.g->ctr[0].enabled_ns < 4 * MS, "%lu",
 		  b.g->ctr[0].enabled_ns);
-	vpmu_kvm_leave(b.v, 0);
-	bed_close(&b);
-	urcu_memb_unregister_thread();
+	bed_close_amd(&b);
 }

@@ -141,7 +141,7 @@ Test(kvm_pmu, counts_of_the_guest)
 	cr_expect_eq(r.wrmsr, 3);
 	cr_expect_eq(r.rdmsr, 1);
 	cr_expect_eq(r.faults, 1);
-	/* An MSR that nobody asked for is the VMM's. */
+	/* An MSR outside of the filter is the VMM's. */
 	cr_assert(!vpmu_kvm_enter(b.v));
 	kr.run.exit_reason = KVM_EXIT_X86_RDMSR;
 	kr.run.msr.index = 0x35;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* As test_preload.c: the short way of a vCPU whose PMU has nothing to do, from the second KVM_RUN
- * of a thread on. Its conditions: test_kvm_quick.c. */
+/* As test_preload.c: the short way of an exit at which the PMU has nothing to do, from the second
+ * KVM_RUN of a thread on. Its conditions: test_kvm_quick.c. */
 #include <signal.h>
 
 #include "tests/unit/preload_bed.h"

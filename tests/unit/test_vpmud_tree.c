@@ -376,8 +376,8 @@ static void look(void)
 		tree_tend(t);
 }
 
-/* Who is in the cgroup for a moment makes no difference, whenever that is looked at; who stays
- * does, and for good. */
+/* A process that is in the cgroup for a moment makes no difference, whenever that is looked at; one
+ * that stays does, and for good. */
 Test(vpmud_tree, a_vm_keeps_its_cgroup_until_somebody_stays_there)
 {
 	struct disc_vm a = vm_of(7, "a", NULL, "/u", 50, "0");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * For preload, not public: an exit of a vCPU whose PMU has nothing to do, the most frequent one,
- * which a VMM that counts nothing must not pay for; and whose vCPU it is.
+ * For preload, not public. The most frequent exit is one at which the PMU has nothing to do: a VMM
+ * that counts nothing must not pay for it.
  */
 #pragma once
 
