@@ -101,6 +101,7 @@ bool bpf_backend_has_cgroup(const struct vpmu_backend *s, uint64_t cgroup_id);
  * bpf_backend_name - right after node_add: set @n's persistent name, not 0. If the former process
  * had a node of that name below the same parent, @n gets its account with all its charges, and its
  * bindings: returns 1, else 0. -EINVAL: @n is in use.
+ * bpf_backend_taken - returns true if @n has charges of the former process.
  * bpf_backend_named - all nodes are named and all sessions attached again. Removes the former
  * process's remaining nodes as node_remove does, and stops the keys that no session uses. All keys
  * are counted until then.
@@ -118,6 +119,7 @@ struct bpf_backend_base {
 	uint64_t lacks, missed, blind;
 };
 int bpf_backend_name(struct vpmu_backend_node *n, uint64_t name);
+bool bpf_backend_taken(const struct vpmu_backend_node *n);
 void bpf_backend_named(struct bpf_backend *k);
 uint64_t bpf_backend_epoch(const struct bpf_backend *k);
 void bpf_backend_base_get(const struct vpmu_counting *c, size_t i, struct bpf_backend_base *out);

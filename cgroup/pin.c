@@ -259,6 +259,7 @@ int pin_take(struct bpf_backend *k)
 
 	if (!k->taken_over)
 		return 0;
+	k->root.taken = k->other.taken = true;
 	ret = take_nodes(k);
 	if (!ret) {
 		take_bindings(k);
@@ -293,6 +294,7 @@ int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 	k->nodes[account] = orphan;
 	n->mask |= orphan->mask;
 	n->name = name;
+	n->taken = true;
 	/* Orphans below are found by their new parent. */
 	for (struct knode *c = orphan->child, *next; c; c = next) {
 		next = c->next;
@@ -308,6 +310,11 @@ int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 	orphan->name = 0;
 	k->nr_removed++;
 	return 1;
+}
+
+bool bpf_backend_taken(const struct vpmu_backend_node *n)
+{
+	return ((const struct knode *)n)->taken;
 }
 
 static void pin_remove_orphans(struct bpf_backend *k, struct knode *n)

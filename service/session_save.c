@@ -326,7 +326,7 @@ static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o
 		r->pub.id = s->next_id++;
 		r->late_base = 0; /* the session is older than these nodes */
 		if (r->c && !session_resume_row(s, r))
-			r->late_kept = now_ns() - b->begun_ns; /* its count begins now */
+			r->late_kept = b->lacks(r->c, r->node);
 	}
 }
 

@@ -22,7 +22,9 @@ struct session_bases {
 	int (*set)(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS]);
 	enum vpmu_space raw_space; /* as in struct server_opts */
 	bool host_too;		   /* the same */
-	uint64_t begun_ns;	   /* CLOCK_MONOTONIC: before this server had any node */
+	/* The row @c of @n was not saved and begins now: how long it has not counted @n at the
+	 * most, as tenant_late(), beyond what @n is late; 0: it is new. */
+	uint64_t (*lacks)(const struct vpmu_counting *c, const struct node *n);
 };
 
 /* sessions_save - all named sessions, as an array. */

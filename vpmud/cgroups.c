@@ -64,6 +64,7 @@ struct cgroups {
 	bool pending; /* the timer is armed for a scan */
 	bool polls;   /* adding a watch, or opening a directory, failed */
 	bool blind;   /* the latter: what this scan does not find may be there */
+	bool full;    /* this scan has left out some */
 	bool follows; /* this scan is for a change of the directories */
 	bool again;   /* they have changed during this scan */
 	bool told_watches, told_blind, told_many, told_name;
@@ -72,6 +73,7 @@ struct cgroups {
 	/* The scan under way. */
 	bool walks;			/* not all patterns are walked */
 	uint64_t scan, busy_us;		/* its number, and the time it has taken so far */
+	uint64_t begun_ns, whole_ns;	/* CLOCK_BOOTTIME: its begin; that of the last whole one */
 	size_t rule, pattern, commands; /* the next pattern; commands left */
 	size_t depth;
 	struct level level[DEPTH_MAX];
@@ -137,6 +139,7 @@ static void found(struct cgroups *c)
 		return;
 	}
 	if (c->nr >= CGROUPS_MAX) {
+		c->full = true;
 		if (!c->told_many)
 			cgroups_note(
 				c,
@@ -284,6 +287,8 @@ static void cgroups_sweep(struct cgroups *c)
 {
 	if (c->blind)
 		return;
+	if (!c->full)
+		c->whole_ns = c->begun_ns;
 	for (struct match **link = &c->first; *link;) {
 		struct match *e = *link;
 
@@ -322,7 +327,7 @@ static void cgroups_piece(struct cgroups *c, bool all)
 		if (!c->walks)
 			cgroups_sweep(c);
 	}
-	c->ops.batch(c->arg, !c->walks);
+	c->ops.batch(c->arg, c->walks ? 0 : c->whole_ns);
 	while (!c->walks && c->gone && now_us() - begin < PIECE_US)
 		tell_gone(c);
 	c->busy_us += now_us() - begin;
@@ -357,8 +362,9 @@ static void cgroups_begin(struct cgroups *c, bool follows)
 	c->scan++;
 	c->walks = true;
 	c->follows = follows;
-	c->again = c->polls = c->blind = c->pending = false;
+	c->again = c->polls = c->blind = c->full = c->pending = false;
 	c->busy_us = 0;
+	c->begun_ns = clock_ns(CLOCK_BOOTTIME);
 	c->rule = c->pattern = 0;
 	c->commands = SIZE_MAX;
 }

@@ -29,8 +29,10 @@ struct cgroups_ops {
 	 * tenant now. */
 	void (*removed)(void *arg, struct cgroup *c);
 	void (*note)(void *arg, const char *line);
-	/* All that a piece of a scan has found was reported; @last: all that the scan has. */
-	void (*batch)(void *arg, bool last);
+	/* All that a piece of a scan has found was reported. @whole_ns: 0, unless that was the
+	 * last piece: then all that matched at this CLOCK_BOOTTIME has been reported, by this scan
+	 * or an earlier one. */
+	void (*batch)(void *arg, uint64_t whole_ns);
 };
 
 struct cgroups;

@@ -53,6 +53,8 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen)
 	tree_prune(d->tree);
 	guests_rules(d->guests, &d->config.rules, d->config.guest_events);
 	vpmud_config_fini(&next);
+	if (d->persist)
+		persist_now(d->persist);
 	return 0;
 }
 

@@ -119,9 +119,22 @@ static int base_set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSI
 	return bpf_backend_base_set(c, i, &b);
 }
 
+static uint64_t begun_ns;   /* CLOCK_BOOTTIME: before this vpmud had any node */
+static uint64_t written_ns; /* that of the file; 0: not known */
+
+static uint64_t base_lacks(const struct vpmu_counting *c, const struct node *n)
+{
+	uint64_t now = clock_ns(CLOCK_BOOTTIME);
+
+	/* The former vpmud has counted it, but its row came after the file was written. */
+	if (bpf_backend_taken(c->node))
+		return written_ns < now ? now - written_ns : now;
+	return n->owed || n->kind >= NODE_VM ? now - begun_ns : 0;
+}
+
 /* rHEX events and cgroups without VMs: must match the server's options (daemon_server.c). */
 static struct session_bases bases = {
-	.backend = "bpf", .get = base_get, .set = base_set, .host_too = true};
+	.backend = "bpf", .get = base_get, .set = base_set, .host_too = true, .lacks = base_lacks};
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -163,8 +176,10 @@ static void persist_load(struct persist *k)
 	snprintf(mine, sizeof(mine), "%llu", (unsigned long long)bpf_backend_epoch(k->kernel));
 	epoch = json_string_value(json_object_get(k->saved, "epoch"));
 	if (epoch && !strcmp(epoch, mine) &&
-	    json_integer_value(json_object_get(k->saved, "schema")) == SCHEMA)
+	    json_integer_value(json_object_get(k->saved, "schema")) == SCHEMA) {
+		written_ns = (uint64_t)json_integer_value(json_object_get(k->saved, "written"));
 		return;
+	}
 	if (json_array_size(json_object_get(k->saved, "sessions")))
 		k->note("the sessions of the former vpmud are of counts that are gone, or of "
 			"another version; they have ended");
@@ -177,7 +192,7 @@ struct persist *persist_create(const char *socket, struct bpf_backend *kernel,
 {
 	struct persist *k = xcalloc(1, sizeof(*k));
 
-	bases.begun_ns = now_ns();
+	begun_ns = clock_ns(CLOCK_BOOTTIME);
 	k->path = xasprintf("%s.state", socket);
 	k->kernel = kernel;
 	k->note = note;
@@ -218,15 +233,17 @@ void persist_begin(struct persist *k, struct sessions *ss, struct tree *tree)
 
 int persist_now(struct persist *k)
 {
-	uint64_t begin = now_us(), sessions = sessions_generation(k->sessions);
+	uint64_t written = clock_ns(CLOCK_BOOTTIME), begin = now_us();
+	uint64_t sessions = sessions_generation(k->sessions);
 	uint64_t nodes = tenants_generation(sessions_tenants(k->sessions));
 	char err[300] = "";
 	json_t *state;
 	int ret;
 
-	state = json_pack("{s:i, s:o, s:o, s:o}", "schema", SCHEMA, "epoch",
-			  json_u64(bpf_backend_epoch(k->kernel)), "tree", tree_save(k->tree),
-			  "sessions", sessions_save(k->sessions, &bases));
+	state = json_pack("{s:i, s:o, s:I, s:o, s:o}", "schema", SCHEMA, "epoch",
+			  json_u64(bpf_backend_epoch(k->kernel)), "written", (json_int_t)written,
+			  "tree", tree_save(k->tree), "sessions",
+			  sessions_save(k->sessions, &bases));
 	ret = state_write(k->path, state, err, sizeof(err));
 	json_decref(state);
 	if (ret && !k->failed)

@@ -45,7 +45,7 @@ void persist_begin(struct persist *k, struct sessions *ss, struct tree *tree);
  * persist_all - write the file if a node changed, too; less often with very many nodes. After a
  * failed write both retry once a second.
  *
- * persist_now - write the file now. Returns 0 or -errno.
+ * persist_now - write the file now, also for new rules. Returns 0 or -errno.
  */
 void persist_sessions(struct persist *k);
 void persist_all(struct persist *k);

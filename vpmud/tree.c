@@ -189,7 +189,7 @@ static void on_removing(struct node *n, void *arg)
 	if (!tenant)
 		return;
 	if (tenant->cgroups)
-		tree_cgroups_settle(t, false);
+		tree_cgroups_settle(t, 0);
 	for (struct in_tenant *c = tenant->cgroups ? t->first_cgroup : NULL; c; c = c->next)
 		if (c->tenant == tenant && tenant->node)
 			tree_unclaim(t, c->id, tenant->node);
@@ -198,13 +198,24 @@ static void on_removing(struct node *n, void *arg)
 
 /* ---- cgroups -------------------------------------------------------------------------------- */
 
+/* Returns true if the former vpmud's rules assigned @found to the same tenant, as far as is known:
+ * it has come since. What new rules assign is counted from now on, as after a reload. */
+static bool tree_cgroup_owed(const struct tree *t, const struct cgroup *found)
+{
+	char path[TENANT_PATH_MAX + 1];
+
+	return t->starts && !t->backend.has_cgroup(t->backend.source, found->id) &&
+	       (!t->had_known || (rules_cgroup(&t->had, found->path, path, NULL, 0) &&
+				  !strcmp(path, found->tenant)));
+}
+
 void tree_cgroup_added(void *arg, struct cgroup *found)
 {
 	struct tree *t = arg;
 	struct tenant *tenant = tree_tenant(t, found->tenant);
 	struct in_tenant *c;
 	char line[400];
-	bool late;
+	bool owed;
 	int ret;
 
 	if (!tenant)
@@ -221,10 +232,11 @@ void tree_cgroup_added(void *arg, struct cgroup *found)
 	t->nr_cgroups++;
 	tenant->cgroups++;
 	found->user = c;
-	/* What the vpmud before had not bound may have come since. */
-	late = found->born || (t->starts && !t->backend.has_cgroup(t->backend.source, c->id));
+	owed = tree_cgroup_owed(t, found);
+	for (struct node *n = tenant->node; owed && n; n = n->parent)
+		n->owed = true;
 	ret = tree_claim(t, c->id, tenant->node);
-	if (!ret && late)
+	if (!ret && (found->born || owed))
 		tree_late_cgroup(t, c);
 	if (!ret)
 		return;
@@ -242,7 +254,7 @@ void tree_cgroup_removed(void *arg, struct cgroup *gone)
 	if (!c)
 		return;
 	if (c->late)
-		tree_cgroups_settle(t, false);
+		tree_cgroups_settle(t, 0);
 	if (tenant->node)
 		tree_unclaim(t, c->id, tenant->node);
 	*c->back = c->next;
@@ -263,6 +275,8 @@ void tree_rules(struct tree *t, const struct rules *rules)
 	struct tenant *tenant;
 
 	t->rules = rules;
+	json_decref(t->rules_saved);
+	t->rules_saved = tree_rules_save(rules);
 	for (tenant = t->first_tenant; tenant; tenant = tenant->next)
 		tenant->in_rules = false;
 	for (size_t i = 0; i < rules->nr; i++) {
@@ -357,8 +371,10 @@ json_t *tree_save(const struct tree *t)
 			json_array_append_new(tenants, json_string(x->path));
 	for (const struct tree_vm *v = t->first_vm; v; v = v->next)
 		json_array_append_new(vms, tree_vm_save(v));
-	return json_pack("{s:o, s:o, s:o, s:o, s:I}", "tenants", tenants, "added", s.added, "vms",
-			 vms, "cgroups", cgroups, "real-time", (json_int_t)t->real_ns);
+	return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:O*}", "tenants", tenants, "added",
+			 s.added, "vms", vms, "cgroups", cgroups, "real-time",
+			 (json_int_t)t->real_ns, "scanned", (json_int_t)t->whole_ns, "rules",
+			 t->rules_saved);
 }
 
 /* Recreate an operator's tenant; no rule and no reload removes it. */
@@ -380,6 +396,8 @@ void tree_restore(struct tree *t, const json_t *saved)
 	t->since_ns = 0; /* its sessions go on */
 	t->starts = true;
 	t->real_ns = json_integer_value(json_object_get(saved, "real-time"));
+	t->whole_ns = (uint64_t)json_integer_value(json_object_get(saved, "scanned"));
+	t->had_known = tree_rules_had(json_object_get(saved, "rules"), &t->had);
 	json_array_foreach (json_object_get(saved, "tenants"), i, path) {
 		const char *text = json_string_value(path);
 		struct tenant *x =
@@ -414,6 +432,8 @@ void tree_restored(struct tree *t)
 	}
 	json_decref(t->saved);
 	t->saved = NULL;
+	rules_fini(&t->had);
+	t->had_known = false;
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -456,6 +476,8 @@ void tree_destroy(struct tree *t)
 		return;
 	tenants_unwatch(t->ts, &t->watch);
 	json_decref(t->saved);
+	json_decref(t->rules_saved);
+	rules_fini(&t->had);
 	while ((vm = t->first_vm)) {
 		t->first_vm = vm->next;
 		tree_vm_free(vm);

@@ -60,7 +60,7 @@ void tree_prune(struct tree *t);
  * next report about this VM has returned. */
 void tree_cgroup_added(void *arg, struct cgroup *c);
 void tree_cgroup_removed(void *arg, struct cgroup *c);
-void tree_cgroups_settle(void *arg, bool last);
+void tree_cgroups_settle(void *arg, uint64_t whole_ns);
 void tree_vm_added(void *arg, const struct disc_vm *vm);
 void tree_vm_changed(void *arg, const struct disc_vm *vm);
 void tree_vm_removed(void *arg, const struct disc_vm *vm);

@@ -81,6 +81,7 @@ void tree_late_cgroup(struct tree *t, struct in_tenant *c)
 	used = proctext_field(stat, "usage_usec ");
 	if (populated && used && !strcmp(populated, "0") && !strcmp(used, "0"))
 		return; /* nothing has run in it: what comes is charged to its tenant */
+	tree_late_real(t);
 	c->born_ns = clock_ns(CLOCK_REALTIME);
 	late_stamp(t, c->path, "", &c->born_ns);
 	late_stamp(t, c->path, "cgroup.procs", &c->born_ns);
@@ -90,33 +91,58 @@ void tree_late_cgroup(struct tree *t, struct in_tenant *c)
 	t->first_late = c;
 }
 
+void tree_late_real(struct tree *t)
+{
+	uint64_t boot = clock_ns(CLOCK_BOOTTIME);
+	int64_t real = (int64_t)(clock_ns(CLOCK_REALTIME) - boot);
+
+	if (t->real_next_ns < real)
+		t->real_next_ns = real;
+	if (t->real_ns < real)
+		t->real_ns = real;
+}
+
+/*
+ * How long @c may have run before @boot. If CLOCK_REALTIME was set, its stamps may be of any time
+ * up to the most that was seen of it; a later stamp tells nothing. But the last whole scan has not
+ * found it.
+ */
+static uint64_t late_age(const struct tree *t, const struct in_tenant *c, uint64_t boot)
+{
+	uint64_t most = boot + (uint64_t)t->real_ns;
+	uint64_t whole = t->whole_ns < boot ? boot - t->whole_ns : boot; /* a file has it */
+	uint64_t age = most > c->born_ns ? most - c->born_ns : UINT64_MAX;
+
+	return age < whole ? age : whole;
+}
+
 /* One flush for all: a tenant can make thousands of cgroups at once. It interrupts each CPU that
  * has not taken up the last binding, so all are in force then, but on isolated CPUs. */
-void tree_cgroups_settle(void *arg, bool last)
+void tree_cgroups_settle(void *arg, uint64_t whole_ns)
 {
 	struct tree *t = arg;
-	uint64_t boot, now, back, ns;
-	int64_t real;
 	struct in_tenant *c;
+	uint64_t boot;
 
 	if (t->first_late)
 		vpmu_backend_flush_node(node_in(t->first_late->tenant->node, t->backend.source));
-	now = clock_ns(CLOCK_REALTIME);
+	tree_late_real(t);
 	boot = clock_ns(CLOCK_BOOTTIME);
-	real = (int64_t)(now - boot);
-	/* The clock was set back since the last scan: stamps may be from before. */
-	back = t->real_ns > real ? (uint64_t)t->real_ns - (uint64_t)real : 0;
 	while ((c = t->first_late)) {
 		t->first_late = c->next_late;
 		c->late = false;
-		ns = now + back > c->born_ns ? now + back - c->born_ns : 1;
 		tenant_late(c->tenant->node, late_charged_at(t, c->path, false),
-			    ns < boot ? ns : boot);
+			    late_age(t, c, boot));
 	}
-	if (last) {
-		t->starts = false;
-		t->real_ns = real;
-	}
+	if (!whole_ns)
+		return;
+	t->starts = false;
+	if (whole_ns == t->whole_ns)
+		return; /* what this scan has left out may be as old as before */
+	t->whole_ns = whole_ns;
+	t->real_ns = t->real_next_ns;
+	t->real_next_ns = INT64_MIN;
+	tree_late_real(t);
 }
 
 void tree_late_vm(const struct tree *t, struct tree_vm *v, struct node *charged)

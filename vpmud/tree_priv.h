@@ -78,7 +78,14 @@ struct tree {
 	size_t nr_cgroups, failed;
 	uint64_t since_ns; /* CLOCK_BOOTTIME: no session is older; 0: not known */
 	bool starts;	   /* after another vpmud, up to the end of the first scan */
-	int64_t real_ns;   /* CLOCK_REALTIME - CLOCK_BOOTTIME at the end of the last scan */
+	uint64_t whole_ns; /* as in struct cgroups_ops; 0: not known */
+	/* The most that CLOCK_REALTIME was ahead of CLOCK_BOOTTIME: since @whole_ns, and since the
+	 * end of the scan that began then. */
+	int64_t real_ns, real_next_ns;
+	json_t *rules_saved; /* @rules, for tree_save(); NULL: they cannot be saved */
+	/* The former vpmud's rules for cgroups, up to tree_restored(). */
+	struct rules had;
+	bool had_known;
 	struct in_tenant *first_late;
 	unsigned int round, tends; /* of tree_tend(): rounds, from 1; calls in this one */
 	json_t *saved;		   /* from tree_restore() to tree_restored() */
@@ -100,9 +107,11 @@ void tree_unclaim(struct tree *t, uint64_t id, struct node *n);
 /* tree_owner - return the node that cgroup @id is bound to; NULL: none. */
 struct node *tree_owner(const struct tree *t, uint64_t id);
 
-/* tree_late_cgroup - @c was just bound for the first time; tree_cgroups_settle() notes the time
+/* tree_late_real - note how far CLOCK_REALTIME is ahead now: stamps are compared with the most.
+ * tree_late_cgroup - @c was just bound for the first time; tree_cgroups_settle() notes the time
  * before (tenant_late()), if it can have run.
  * tree_late_vcpus - note that of the vCPUs of @v that are late. */
+void tree_late_real(struct tree *t);
 void tree_late_cgroup(struct tree *t, struct in_tenant *c);
 void tree_late_vcpus(const struct tree *t, struct tree_vm *v);
 
@@ -132,3 +141,12 @@ void tree_vm_free(struct tree_vm *vm);
 json_t *tree_vm_save(const struct tree_vm *v);
 const char *tree_saved_text(const struct tree *t, const struct tree_vm *v, const char *key);
 bool tree_saved_for_another(const struct tree *t, const struct tree_vm *v, const char *name);
+
+/*
+ * tree_rules_save - return what rules_cgroup() needs of @r, a new reference; NULL: JSON cannot hold
+ * it.
+ *
+ * tree_rules_had - read what that returned to the empty @out. Returns false if it is incomplete.
+ */
+json_t *tree_rules_save(const struct rules *r);
+bool tree_rules_had(const json_t *saved, struct rules *out);

@@ -231,6 +231,7 @@ void tree_tend(struct tree *t)
 {
 	unsigned int left = LOOKS_MAX;
 
+	tree_late_real(t);
 	for (struct tree_vm *v = t->first_vm; v; v = v->next) {
 		note_refused(t, v);
 		if (v->round == t->round || !left)

@@ -50,6 +50,7 @@ struct node {
 	struct node *first_child, *next; /* siblings, in order of creation */
 	unsigned int depth;		 /* "/" is 0 */
 	uint64_t late_ns;		 /* tenant_late: all so far */
+	bool owed;			 /* it or one below came while the server was down */
 	unsigned int order;		 /* private: position in the last tenants_walk */
 	void *user;			 /* NODE_VM: for the creator of the VM */
 };

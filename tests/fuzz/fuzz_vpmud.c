@@ -113,7 +113,7 @@ static void scan_cgroups(void)
 			}
 		}
 	}
-	tree_cgroups_settle(tree, true);
+	tree_cgroups_settle(tree, 1);
 }
 
 static void reload(size_t i)

@@ -84,6 +84,31 @@ at_least "it came while vpmud was down" "$(late /pods/down)" 190000000
 "$vpmu" attach later -e task-clock --for-each tenant >/dev/null
 "$vpmu" stat --session later -j >"$dir/read"
 check "a later session" "$(grep -c late "$dir/read")" 0
+# What a rule that is new at a restart assigns begins then, as after a reload.
+mkdir "$ground/new"
+spins new 20
+kill "$busy"
+wait "$busy" 2>/dev/null
+kill_server
+mkdir "$ground/pods/next"
+spins pods/next 20
+printf '[tenant /new]\ncgroup = %s/new\n' "$top" >>"$conf"
+start
+wait_for "$server" found /pods/next
+read_rows
+check "the tenant of a new rule" "$(late /new)" 0
+check "the word" "$(of .quality /new | grep -c late)" 0
+check "it counts from then on" "$(of .count /new)" 0
+at_least "what was assigned before and came while vpmud was down" "$(late /pods/next)" 190000000
+# A row that came after the state file was written, by a vpmud that was killed then.
+kill_server
+jq '.written = 1 | .sessions[].rows |= map(select(.path != "/pods/early"))' "$VPMU_SOCKET.state" >"$dir/state" &&
+	cat "$dir/state" >"$VPMU_SOCKET.state"
+up=$(cut -d. -f1 /proc/uptime)
+start
+read_rows
+at_least "it may have counted since the file was written" "$(late /pods/early)" "${up}000000000"
+check "the others have their rows" "$(late /pods/empty)" 0
 # The intervals that follow lack nothing.
 "$vpmu" stat --session all -I 100 -j --interval-count 2 >"$dir/intervals" 2>"$dir/err" ||
 	check "intervals" "$(cat "$dir/err")" "there are two"

@@ -58,9 +58,13 @@ static void say(void *arg, const char *line)
 	sprintf(seen + strlen(seen), "!%s ", line);
 }
 
-static void batch(void *arg, bool last)
+static uint64_t whole_ns;
+
+static void batch(void *arg, uint64_t ns)
 {
 	nr_unsettled = 0;
+	cr_expect(!ns || ns >= whole_ns);
+	whole_ns = ns ? ns : whole_ns;
 }
 
 static const struct cgroups_ops ops = {add, del, say, batch};
@@ -252,16 +256,21 @@ static void settle_blind(void)
 
 Test(vpmud_cgroups, what_cannot_be_listed_is_not_gone)
 {
+	uint64_t begun;
+
 	sh("mkdir -p a/x b");
 	open_with("[tenant /a/*]\ncgroup = /a/*\n[tenant /b]\ncgroup = /b\n");
 	EXPECT("+/a/x=/a/x +/b=/b ");
 	sh("mkdir a/y && rmdir b");
+	begun = clock_ns(CLOCK_BOOTTIME);
 	settle_blind();
 	settle_blind();
+	cr_expect(whole_ns && whole_ns < begun, "a/y may be as old as the first scan");
 	cr_expect(*seen == '!' && !strrchr(seen + 1, '!') && !strchr(seen, '-'), "%s", seen);
 	*seen = '\0';
 	run_until("-/b", 1); /* without an event */
 	EXPECT("+/a/y=/a/y -/b=/b ");
+	cr_expect_geq(whole_ns, begun);
 }
 
 /* A tenth of a CPU at most, also without events. */

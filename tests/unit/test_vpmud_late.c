@@ -46,7 +46,7 @@ static uint64_t cgroup_late(const char *path, const char *events, const char *st
 		cr_assert_eq(chmod(dir, 0644), 0);
 	}
 	tree_cgroup_added(t, c);
-	tree_cgroups_settle(t, false);
+	tree_cgroups_settle(t, 0);
 	return tenant_find(ts, tenant)->late_ns - was;
 }
 
@@ -154,30 +154,146 @@ static void cgroup_again(const char *path, bool late)
 		     "%s", path);
 }
 
-#define SET_BACK_NS 1000000000000
+#define STEP_NS	  1000000000000
+#define RULES_ALL "[tenant /*]\ncgroup = /*\n"
+
+static void all_found(void)
+{
+	tree_cgroups_settle(t, clock_ns(CLOCK_BOOTTIME));
+}
 
 Test(vpmud_tree, cgroups_that_came_while_it_was_down_are_late)
 {
 	uint64_t boot = clock_ns(CLOCK_BOOTTIME), late;
 
-	start("");
+	start(RULES_ALL);
 	cgroup_again("/before", false);
-	tree_cgroups_settle(t, true);
+	all_found();
 	next_vpmud();
 	cgroup_again("/before", false);
 	cgroup_again("/down", true);
 	cr_expect_eq(cgroup_late("/empty", "populated 0\n", "usage_usec 0\n", false, "/empty"), 0);
-	tree_cgroups_settle(t, true);
+	cr_expect(tenant_find(ts, "/empty")->owed && !tenant_find(ts, "/before")->owed);
+	all_found();
 	cgroup_again("/rule", false);
 	/* The clock was set back while it was down. */
-	t->real_ns += SET_BACK_NS;
+	t->real_ns += STEP_NS;
 	next_vpmud();
 	late = cgroup_late("/old", "populated 1\n", "usage_usec 0\n", false, "/old");
-	cr_expect_geq(late, boot < SET_BACK_NS ? boot : SET_BACK_NS);
+	cr_expect_geq(late, 2000000);
+	cr_expect_leq(late, clock_ns(CLOCK_BOOTTIME) - boot, "the last scan has not found it");
+	/* A state from before the first scan. */
+	t->whole_ns = 0;
+	late = cgroup_late("/older", "populated 1\n", "usage_usec 0\n", false, "/older");
+	cr_expect_geq(late, boot < STEP_NS ? boot : STEP_NS);
 	cr_expect_leq(late, clock_ns(CLOCK_BOOTTIME));
-	tree_cgroups_settle(t, true);
-	cr_expect_lt(cgroup_late("/new", "populated 1\n", "usage_usec 0\n", true, "/new"),
-		     SET_BACK_NS);
+}
+
+/* As after a reload, a tenant that new rules make is counted from then on. */
+Test(vpmud_tree, rules_that_have_changed_while_it_was_down_make_nothing_late)
+{
+	start("[tenant /a]\ncgroup = /a\n[tenant /c/*]\ncgroup = /c/*\n");
+	all_found();
+	next_vpmud_with("[tenant /a]\ncgroup = /a\ncgroup = /new\n[tenant /b]\ncgroup = /b\n"
+			"[tenant /d/*]\ncgroup = /c/*\n");
+	procs("/c", "");
+	cr_expect(cgroup_late("/a", "populated 1\n", "usage_usec 9\n", false, "/a"));
+	cr_expect(tenant_find(ts, "/a")->owed);
+	cr_expect_eq(cgroup_late("/new", "populated 1\n", "usage_usec 9\n", false, "/a"), 0);
+	cgroup_again("/b", false);
+	cr_expect_not(tenant_find(ts, "/b")->owed);
+	cr_expect_eq(cgroup_late("/c/x", "populated 1\n", "usage_usec 9\n", false, "/d/x"), 0,
+		     "it belonged to another tenant");
+}
+
+/* A state that does not tell the former rules. */
+Test(vpmud_tree, rules_that_are_not_known_are_as_now)
+{
+	static const char *const texts[] = {
+		"null",
+		"[[\"/x/*\", \"relative\"]]",
+		"[[\"no/path\", \"/x\"]]",
+		"[[]]",
+		"[7]",
+		"[[\"/x\", 7]]",
+		"[[\"/x\"], [\"/x\"]]",
+	};
+	char path[] = "/0";
+
+	start(RULES_ALL);
+	all_found();
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		json_t *state = tree_save(t);
+
+		cr_assert_eq(json_array_size(json_object_get(state, "rules")), 1);
+		json_object_set_new(state, "rules", json_loads(texts[i], JSON_DECODE_ANY, NULL));
+		tree_restore(t, state);
+		path[1]++;
+		cgroup_again(path, true);
+		tree_restored(t);
+		json_decref(state);
+	}
+}
+
+/* Move what the tree has noted of the clock, as if the clock had been set by @ns. */
+static void clock_was_set(int64_t ns)
+{
+	t->real_ns -= ns;
+	t->real_next_ns -= ns;
+}
+
+static int64_t now_ahead(void)
+{
+	return (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME));
+}
+
+static void dates(const char *path, int64_t ns)
+{
+	for (struct in_tenant *c = t->first_late; c; c = c->next_late)
+		if (!strcmp(c->path, path))
+			c->born_ns += (uint64_t)ns;
+}
+
+/* The clock is set while a scan runs: a time is not too short, nor longer than since the last scan.
+ */
+Test(vpmud_tree, the_clock_is_set_during_a_scan)
+{
+	static struct cgroup c[] = {{.path = "/ahead", .tenant = "/ahead", .born = true},
+				    {.path = "/back", .tenant = "/back", .born = true}};
+	uint64_t begun, late;
+	char dir[300];
+
+	start("");
+	all_found();
+	begun = clock_ns(CLOCK_BOOTTIME);
+	usleep(2000);
+	for (int i = 0; i < 2; i++) {
+		procs(c[i].path, "7\n");
+		cgroup_file(c[i].path, "cgroup.events", "populated 1\n");
+		snprintf(dir, sizeof(dir), "%s%s", root, c[i].path);
+		cr_assert_eq(cgroupfs_id(dir, &c[i].id, err, sizeof(err)), 0);
+	}
+	usleep(20000);
+	/* It was ahead since after the last scan, when the cgroup came, and is right again. */
+	tree_cgroup_added(t, &c[0]);
+	dates("/ahead", STEP_NS);
+	tree_cgroups_settle(t, 0);
+	late = tenant_find(ts, "/ahead")->late_ns;
+	cr_expect_geq(late, 20000000, "%llu", (unsigned long long)late);
+	cr_expect_leq(late, clock_ns(CLOCK_BOOTTIME) - begun + 20000000);
+	/* It was right when the cgroup came, and is set back by less than its age. */
+	tree_cgroup_added(t, &c[1]);
+	dates("/back", 10000000);
+	clock_was_set(10000000);
+	cr_expect_lt(t->real_ns, now_ahead());
+	tree_tend(t);
+	cr_expect_geq(t->real_ns, now_ahead() - 1000000, "noted between scans, too");
+	clock_was_set(-10000000);
+	tree_tend(t);
+	tree_cgroups_settle(t, 0);
+	late = tenant_find(ts, "/back")->late_ns;
+	cr_expect_geq(late, 20000000, "%llu", (unsigned long long)late);
+	cr_expect_leq(late, clock_ns(CLOCK_BOOTTIME) - begun + 20000000);
 }
 
 /*
@@ -240,10 +356,10 @@ static void model_round(uint64_t seed)
 	for (size_t i = 0; i < CAME; i++)
 		tree_cgroup_added(t, &c[order[i]]);
 	cr_expect_eq(nr_flushes, 0);
-	tree_cgroups_settle(t, true);
+	tree_cgroups_settle(t, clock_ns(CLOCK_BOOTTIME));
 	cr_expect_eq(nr_flushes, 1, "one for all");
 	cr_expect_geq(nr_flushed, CAME, "when all were bound");
-	tree_cgroups_settle(t, true);
+	tree_cgroups_settle(t, clock_ns(CLOCK_BOOTTIME));
 	cr_expect_eq(nr_flushes, 1, "and none when nothing has come");
 	for (size_t i = 0; i < CAME; i++) {
 		model_charge(wrong, tenant_find(ts, "/host"), 1);

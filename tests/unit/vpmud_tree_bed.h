@@ -136,9 +136,16 @@ static inline void stop(void)
 	cr_assert_eq(system(command), 0);
 }
 
-/* The tree of the next vpmud, from this one's saved state. */
-static inline void next_vpmud(void)
+/* The tree of the next vpmud, from this one's saved state. @text: rules that have changed while it
+ * was down; NULL: none have. */
+static inline void next_vpmud_with(const char *text)
 {
+	const struct rules *rules = t->rules;
+
+	if (text) {
+		read_rules(&conf2, text);
+		rules = &conf2.rules;
+	}
 	json_decref(saved);
 	saved = tree_save(t);
 
@@ -151,8 +158,13 @@ static inline void next_vpmud(void)
 	nr_names = 0;
 	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
 	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
-	t = tree_create(ts, &backend, &conf.rules, root, note, NULL);
+	t = tree_create(ts, &backend, rules, root, note, NULL);
 	tree_restore(t, saved);
+}
+
+static inline void next_vpmud(void)
+{
+	next_vpmud_with(NULL);
 }
 
 TestSuite(vpmud_tree, .fini = stop);
