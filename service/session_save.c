@@ -19,6 +19,7 @@
 
 /* Words per event of a VM's former runs, as in save_before(). */
 #define BEFORE_WORDS 6
+#define IDS_AHEAD    65536 /* more rows than a session gets between two writes of the state */
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
@@ -317,9 +318,10 @@ static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o
 	s->reg.lost_ns = json_is_true(json_object_get(o, "keep")) ? 0 : now_ns();
 	s->saved = o;
 	s->bases = b;
-	/* Row numbers are never reused, except by the rows that go on. */
-	if (next_id > s->next_id)
-		s->next_id = next_id;
+	/* Row numbers are never reused, except by the rows that go on: leave out those of rows that
+	 * came after the state was saved. */
+	if (next_id + IDS_AHEAD > s->next_id)
+		s->next_id = next_id + IDS_AHEAD;
 	for (size_t i = 0; i < s->nr_rows; i++) {
 		struct row *r = s->rows[i];
 

@@ -312,6 +312,28 @@ Test(session_save, numbers_of_rows_stay_and_are_not_used_again)
 	cr_expect_geq(after[NODE_TENANT], used);
 }
 
+/* A client that has read such a row must not take another one for it. */
+Test(session_save, numbers_of_rows_that_were_not_saved_are_not_used_again)
+{
+	struct session *s = attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	uint64_t used, after[5] = {0};
+	struct node *late;
+
+	saved = saved_text();
+	for (int i = 0; i < 99; i++) {
+		cr_assert_eq(tenant_add(ts, "/short", &late, err, sizeof(err)), 0);
+		cr_assert_eq(tenant_count(late, &fake.s), 0);
+		cr_assert_eq(tenant_remove(ts, "/short", err, sizeof(err)), 0);
+	}
+	used = s->next_id;
+	next_server();
+	restore(saved);
+	cr_assert_eq(tenant_add(ts, "/late", &late, err, sizeof(err)), 0);
+	cr_assert_eq(tenant_count(late, &fake.s), 0);
+	session_read(named("all"), keep_id, after);
+	cr_expect_geq(after[NODE_TENANT], used);
+}
+
 /* Make @total the first number of the first row's first event. */
 static void set_base(json_t *text, const char *total)
 {
