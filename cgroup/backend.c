@@ -350,6 +350,15 @@ static void base(struct bpf_backend *k, struct vpmu_counting *list)
 	}
 }
 
+/* Nothing can have been charged to any node of @list, so a CPU has nothing that a flush could
+ * bring. Each takes up the masks with the first binding. */
+static bool is_blank(const struct vpmu_counting *list)
+{
+	while (list && knode_of(list->node)->blank)
+		list = list->next;
+	return !list;
+}
+
 /*
  * New events must be in place on all CPUs before any account has them in its mask: otherwise a CPU
  * could take the difference of a new event and an old one. Hence the grace period between the two
@@ -358,6 +367,7 @@ static void base(struct bpf_backend *k, struct vpmu_counting *list)
 static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
 	struct bpf_backend *k = backend_of(s);
+	const bool counts = k->link;
 	unsigned int fresh = 0;
 	size_t n = 0;
 	int ret;
@@ -393,8 +403,11 @@ static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *l
 		return ret;
 	}
 	s->base_ns = clock_ns(CLOCK_MONOTONIC);
-	backend_flush_all(k);
-	mark_list(k, list);
+	/* A session adds a row for each of thousands of new nodes. */
+	if (!counts || fresh || !is_blank(list)) {
+		backend_flush_all(k);
+		mark_list(k, list);
+	}
 	base(k, list);
 	for (; list; list = list->next) {
 		if (!list->cpus)

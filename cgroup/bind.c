@@ -26,6 +26,7 @@ static int bind_by_id(const void *a, const void *b)
 
 static void link_to(struct binding *b, struct knode *n)
 {
+	n->blank = false;
 	b->node = n;
 	b->next = n->bound;
 	if (n->bound)

@@ -267,6 +267,7 @@ void knode_link(struct knode *n, struct knode *parent)
 	struct bpf_backend *k = backend_of(parent->n.source);
 	struct kp_account *a = account_at(k, n->account);
 
+	parent->blank = false;
 	n->parent = parent;
 	n->next = parent->child;
 	if (parent->child)
@@ -335,6 +336,7 @@ int node_add(struct vpmu_backend_node *parent, uint64_t serial, struct vpmu_back
 		set_mask(k, n, p->mask);
 		backend_changed(k);
 	}
+	n->blank = true;
 	*out = &n->n;
 	return 0;
 }

@@ -295,6 +295,7 @@ int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 	n->mask |= orphan->mask;
 	n->name = name;
 	n->taken = true;
+	n->blank = false;
 	/* Orphans below are found by their new parent. */
 	for (struct knode *c = orphan->child, *next; c; c = next) {
 		next = c->next;

@@ -68,6 +68,7 @@ struct knode {
 	uint64_t name;	    /* persistent; 0: none */
 	bool orphan;	    /* a former process's node, without a handle */
 	bool taken;	    /* it has the account of a former process's node */
+	bool blank;	    /* never bound, and without children so far: its sums are 0 */
 	bool removed;	    /* removed by its owner; the account exists until it is folded */
 	uint64_t own, mask; /* own: slots counted for this node; mask: for it or an ancestor */
 	uint16_t *refs;	    /* countings per slot; NULL: none so far */
