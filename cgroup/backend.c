@@ -466,20 +466,6 @@ int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_bac
 	return 0;
 }
 
-static void backend_sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
-{
-	const struct bpf_backend *k = backend_of(s);
-
-	*out = (struct vpmu_sharing){.consumers = k->countings, .refused = k->refused};
-	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
-		if (!k->slot[i].key)
-			continue;
-		out->keys++;
-		for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
-			out->host_counters += slot_has(k, i, cpu) && !slot_needs_none(k, i);
-	}
-}
-
 const struct vpmu_backend_ops bpf_backend_ops = {
 	.node_add = node_add,
 	.node_remove = node_remove,
@@ -492,7 +478,7 @@ const struct vpmu_backend_ops bpf_backend_ops = {
 	.read = backend_read_values,
 	.read_list = read_list,
 	.can_count = can_count,
-	.sharing = backend_sharing,
+	.sharing = slot_sharing,
 	.conservation = conserve,
 	.sample_start = sample_start,
 	.sample_stop = sample_stop,

@@ -366,3 +366,17 @@ unsigned int bpf_backend_users(const struct bpf_backend *k, vpmu_key_t key)
 			return k->slot[i].users;
 	return 0;
 }
+
+void slot_sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
+{
+	const struct bpf_backend *k = backend_of(s);
+
+	*out = (struct vpmu_sharing){.consumers = k->countings, .refused = k->refused};
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (!k->slot[i].key)
+			continue;
+		out->keys++;
+		for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+			out->host_counters += slot_has(k, i, cpu) && !slot_needs_none(k, i);
+	}
+}

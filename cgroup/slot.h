@@ -57,6 +57,9 @@ static inline bool slot_has(const struct bpf_backend *k, unsigned int slot, unsi
 	return cpu_state(k, cpu)->has >> slot & 1;
 }
 
+/* slot_sharing - see struct vpmu_backend_ops. */
+void slot_sharing(struct vpmu_backend *s, struct vpmu_sharing *out);
+
 /* ---- alive.c ---- */
 int alive_init(struct bpf_backend *k);
 void alive_exit(struct bpf_backend *k);

@@ -47,7 +47,6 @@ struct level {
 };
 
 struct cgroups {
-	sd_event *e;
 	const struct rules *rules;
 	struct cgroups_ops ops;
 	void *arg;
@@ -80,9 +79,11 @@ struct cgroups {
 	char dir[PATH_MAX], path[PATH_MAX]; /* a cgroup: absolute, and below the mount */
 };
 
-static void cgroups_note(struct cgroups *c, const char *line)
+static void cgroups_note_once(struct cgroups *c, bool *told, const char *line)
 {
-	c->ops.note(c->arg, line);
+	if (!*told)
+		c->ops.note(c->arg, line);
+	*told = true;
 }
 
 /* ---- matching cgroups ----------------------------------------------------------------------- */
@@ -127,9 +128,8 @@ static void found(struct cgroups *c)
 	if (have && (*have)->seen == c->scan)
 		return; /* another pattern matches it as well */
 	if (!rules_cgroup(c->rules, c->path, tenant, why, sizeof(why))) {
-		if (*why && !c->told_name)
-			cgroups_note(c, why);
-		c->told_name |= *why != '\0';
+		if (*why)
+			cgroups_note_once(c, &c->told_name, why);
 		return;
 	}
 	if (cgroupfs_id(c->dir, &id, why, sizeof(why)))
@@ -140,11 +140,8 @@ static void found(struct cgroups *c)
 	}
 	if (c->nr >= CGROUPS_MAX) {
 		c->full = true;
-		if (!c->told_many)
-			cgroups_note(
-				c,
-				"cgroups: more than 65536 match the rules; the rest is left out");
-		c->told_many = true;
+		cgroups_note_once(c, &c->told_many,
+				  "cgroups: more than 65536 match the rules; the rest is left out");
 		return;
 	}
 	if (have) { /* replaced by another of the same path, or moved to another tenant */
@@ -177,10 +174,9 @@ static void cgroups_watch(struct cgroups *c)
 	    errno == ENOTDIR)
 		return;
 	c->polls = true;
-	if (!c->told_watches)
-		cgroups_note(c, "cgroups: directories cannot be watched "
-				"(fs.inotify.max_user_watches?); they are looked at every second");
-	c->told_watches = true;
+	cgroups_note_once(c, &c->told_watches,
+			  "cgroups: directories cannot be watched (fs.inotify.max_user_watches?); "
+			  "they are looked at every second");
 }
 
 /* c->dir could not be opened. That it is gone is no failure. */
@@ -189,10 +185,10 @@ static void cgroups_blind(struct cgroups *c)
 	if (errno != EMFILE && errno != ENFILE && errno != ENOMEM)
 		return;
 	c->blind = c->polls = true;
-	if (!c->told_blind)
-		cgroups_note(c, "cgroups: directories cannot be opened (LimitNOFILE?); they are "
-				"looked at again every second");
-	c->told_blind = true;
+	cgroups_note_once(
+		c, &c->told_blind,
+		"cgroups: directories cannot be opened (LimitNOFILE?); they are looked at "
+		"again every second");
 }
 
 static bool is_dir(const char *path)
@@ -447,22 +443,6 @@ static int on_inotify(sd_event_source *s, int fd, uint32_t revents, void *arg)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-int cgroups_mount(const char *named, char **out, char *err, size_t errlen)
-{
-	char *root = named ? realpath(named, NULL) : cgroupfs_mount("/proc/self/mounts");
-	int ret = root ? 0 : -errno;
-
-	*out = root;
-	if (root)
-		return 0;
-	return named ? fail(ret, err, errlen,
-			    "cgroup_root: %s: %s; expected the directory where cgroup2 is mounted",
-			    named, strerror(-ret))
-		     : fail(-ENOENT, err, errlen,
-			    "cgroup_root: no cgroup2 is mounted here; mount one, or name its "
-			    "directory");
-}
-
 int cgroups_open(sd_event *e, const char *root, const struct rules *rules,
 		 const struct cgroups_ops *ops, void *arg, struct cgroups **out, char *err,
 		 size_t errlen)
@@ -470,7 +450,6 @@ int cgroups_open(sd_event *e, const char *root, const struct rules *rules,
 	struct cgroups *c = xcalloc(1, sizeof(*c));
 	int ret;
 
-	c->e = sd_event_ref(e);
 	c->rules = rules;
 	c->ops = *ops;
 	c->arg = arg;
@@ -514,7 +493,6 @@ void cgroups_close(struct cgroups *c)
 	sd_event_source_disable_unref(c->timer);
 	if (c->inotify_fd >= 0)
 		close(c->inotify_fd);
-	sd_event_unref(c->e);
 	free(c->root);
 	free(c);
 }

@@ -37,14 +37,10 @@ struct cgroups_ops {
 
 struct cgroups;
 
-/* cgroups_mount - find the mount point of cgroup2: @named, or if NULL the first in
- * /proc/self/mounts. *@out is malloc'd. Returns 0, or -errno and one line in @err. */
-int cgroups_mount(const char *named, char **out, char *err, size_t errlen);
-
 /*
- * cgroups_open - scan once, then follow changes in pieces of 20 ms. @root, from cgroups_mount(), is
- * copied. @rules stay the caller's and must live until cgroups_rules() replaces them, or until
- * cgroups_close(). Returns 0, or -errno and one line in @err.
+ * cgroups_open - scan once, then follow changes in pieces of 20 ms. @root, from
+ * vpmud_config_mount(), is copied. @rules stay the caller's and must live until cgroups_rules()
+ * replaces them, or until cgroups_close(). Returns 0, or -errno and one line in @err.
  *
  * cgroups_close - free everything without reporting removals.
  */

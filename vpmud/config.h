@@ -53,6 +53,10 @@ int vpmud_config_read(struct vpmud_config *c, const char *path, char *err, size_
  * this user cannot see passes. Returns as vpmud_config_file(). */
 int vpmud_config_host(const struct vpmud_config *c, char *err, size_t errlen);
 
+/* vpmud_config_mount - find the mount point of cgroup2: @named, or if NULL the first in
+ * /proc/self/mounts. *@out is malloc'd. Returns 0, or -errno and one line in @err. */
+int vpmud_config_mount(const char *named, char **out, char *err, size_t errlen);
+
 /* vpmud_config_fixed - return the first key of [vpmud] that differs between @a and @b and that a
  * reload cannot change, or NULL. */
 const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_config *b);

@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "cgroup/fs/cgroupfs.h"
 #include "service/access.h"
 #include "service/program/memory.h"
 #include "vpmud/config.h"
@@ -82,6 +83,22 @@ int vpmud_config_host(const struct vpmud_config *c, char *err, size_t errlen)
 				      CGROUP2_SUPER_MAGIC, "the path where cgroup2 is mounted", err,
 				      errlen);
 	return ret;
+}
+
+int vpmud_config_mount(const char *named, char **out, char *err, size_t errlen)
+{
+	char *root = named ? realpath(named, NULL) : cgroupfs_mount("/proc/self/mounts");
+	int ret = root ? 0 : -errno;
+
+	*out = root;
+	if (root)
+		return 0;
+	return named ? fail(ret, err, errlen,
+			    "cgroup_root: %s: %s; expected the directory where cgroup2 is mounted",
+			    named, strerror(-ret))
+		     : fail(-ENOENT, err, errlen,
+			    "cgroup_root: no cgroup2 is mounted here; mount one, or name its "
+			    "directory");
 }
 
 int vpmud_config_read(struct vpmud_config *c, const char *path, char *err, size_t errlen)

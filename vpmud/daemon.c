@@ -143,7 +143,7 @@ static int open_tree(struct daemon *d, char *err, size_t errlen)
 
 	if (ret)
 		return ret;
-	ret = cgroups_mount(d->config.cgroup_root, &d->cgroup_root, err, errlen);
+	ret = vpmud_config_mount(d->config.cgroup_root, &d->cgroup_root, err, errlen);
 	if (ret)
 		return ret;
 	ret = tenants_add_source(d->ts, backend.source);

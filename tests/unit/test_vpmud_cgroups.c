@@ -319,10 +319,10 @@ Test(vpmud_cgroups, what_cannot_be)
 	sh("mkdir host ..x");
 	open_with("[tenant /*]\ncgroup = /*\n");
 	cr_expect(strstr(seen, "!tenant path \"/host\"") && strlen(seen) < 200, "%s", seen);
-	cr_assert_eq(cgroups_mount("/nonexistent", &named, err, sizeof(err)), -ENOENT);
+	cr_assert_eq(vpmud_config_mount("/nonexistent", &named, err, sizeof(err)), -ENOENT);
 	cr_expect_str_eq(err, "cgroup_root: /nonexistent: No such file or directory; expected the "
 			      "directory where cgroup2 is mounted");
-	cr_expect_eq(cgroups_mount("/tmp/", &named, err, sizeof(err)), 0);
+	cr_expect_eq(vpmud_config_mount("/tmp/", &named, err, sizeof(err)), 0);
 	cr_expect_str_eq(named, "/tmp");
 	free(named);
 }
