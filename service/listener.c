@@ -28,7 +28,9 @@ struct client {
 	int fd;
 	struct access who;	/* its rights; the address is the connection's identity */
 	sd_event_source *io;	/* the socket */
-	sd_event_source *work;	/* a whole line is buffered */
+	/* Enabled while a whole line is buffered. A timer that is due: libsystemd dispatches a defer
+	 * source that is enabled again before all others, so a heap of lines would go first. */
+	sd_event_source *work;
 	sd_event_source *timer; /* armed while an answer waits */
 	struct later *later;	/* its request waits, or NULL */
 	char *out;		/* the answer being written, or NULL */
@@ -178,7 +180,7 @@ static void client_go_on(struct client *c)
 		client_drop(c, "the event loop refused it");
 }
 
-static int on_work(sd_event_source *src, void *arg)
+static int on_work(sd_event_source *src, uint64_t usec, void *arg)
 {
 	struct client *c = arg;
 	char *nl = memchr(c->in, '\n', c->in_len);
@@ -388,7 +390,7 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 	c->next = l->clients;
 	l->clients = c;
 	if (sd_event_add_io(l->ev, &c->io, fd, EPOLLIN, on_client, c) < 0 ||
-	    sd_event_add_defer(l->ev, &c->work, on_work, c) < 0 ||
+	    sd_event_add_time(l->ev, &c->work, CLOCK_MONOTONIC, 0, 1, on_work, c) < 0 ||
 	    sd_event_source_set_enabled(c->work, SD_EVENT_OFF) < 0 ||
 	    sd_event_add_time_relative(l->ev, &c->timer, CLOCK_MONOTONIC, slow_us(l), 100000,
 				       on_slow, c) < 0 ||

@@ -300,6 +300,43 @@ Test(server_clients, a_client_that_reads_is_not_dropped_while_others_keep_the_se
 /* ---- the socket file ---------------------------------------------------------------------- */
 
 /* Socket activation: the socket's creator keeps its file. */
+static unsigned int nr_counted;
+
+static int cmd_count(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	nr_counted++;
+	return 0;
+}
+
+/* A client that sends many requests at once must not be served before all others. */
+Test(server_clients, a_heap_of_requests_does_not_go_first)
+{
+	static const char one[] = "{\"cmd\":\"count\"}\n";
+	static char heap[2000 * (sizeof(one) - 1) + 1];
+	int fd = dial(), other = dial();
+	ssize_t got = -1;
+
+	for (size_t i = 0; i < 2000; i++)
+		strcpy(heap + i * (sizeof(one) - 1), one);
+	cr_assert_eq(server_register(srv, "count", cmd_count, NULL), 0);
+	pump();
+	say(fd, heap);
+	while (!nr_counted)
+		sd_event_run(ev, 0);
+	say(other, "{\"cmd\":\"sharing\"}\n");
+	nr_counted = 0;
+	while (got <= 0) {
+		sd_event_run(ev, 0);
+		while (recv(fd, answer, sizeof(answer), 0) > 0)
+			;
+		got = recv(other, answer, sizeof(answer), 0);
+	}
+	cr_expect_leq(nr_counted, 10, "%u went first", nr_counted);
+	close(fd);
+	close(other);
+	pump();
+}
+
 Test(server_clients, a_socket_that_listens_already)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
