@@ -26,10 +26,11 @@ struct client {
 	struct listener *l;
 	struct client *next;
 	int fd;
-	struct access who;	/* its rights; the address is the connection's identity */
-	sd_event_source *io;	/* the socket */
-	/* Enabled while a whole line is buffered. A timer that is due: libsystemd dispatches a defer
-	 * source that is enabled again before all others, so a heap of lines would go first. */
+	struct access who;   /* its rights; the address is the connection's identity */
+	sd_event_source *io; /* the socket */
+	/* Enabled while a whole line is buffered. A timer that is due: libsystemd dispatches a
+	 * defer source that is enabled again before all others, so a heap of lines would go first.
+	 */
 	sd_event_source *work;
 	sd_event_source *timer; /* armed while an answer waits */
 	struct later *later;	/* its request waits, or NULL */
@@ -349,11 +350,14 @@ static void refuse_full(int fd, enum access_pool full)
 static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void *arg)
 {
 	struct listener *l = arg;
-	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	enum access_pool full;
 	struct access who;
 	struct client *c;
+	int fd;
 
+	if (l->reserve_fd < 0) /* a thread has taken it, or the limit was lowered */
+		l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
 		/* No descriptor is left. The client would stay in the backlog and wake the loop
 		 * forever, so close the reserve, accept the client, and refuse it. */

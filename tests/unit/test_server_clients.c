@@ -253,22 +253,47 @@ Test(server_clients, a_client_that_reads_is_not_dropped_by_a_busy_server)
 	pump();
 }
 
+/* Let the server run while it can have @nr descriptors: @fn, pump() or once. */
+static void run_with(int nr, void (*fn)(void))
+{
+	struct rlimit all, few;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+	few = all;
+	few.rlim_cur = (rlim_t)nr;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	fn();
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+}
+
+static void run_once(void)
+{
+	sd_event_run(ev, 0);
+}
+
 /* Not the number of clients is too great. */
 Test(server_clients, no_descriptor_is_left)
 {
-	struct rlimit all, few;
 	int fd = dial(), next = dup(fd);
 
-	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
 	close(next);
-	few = all;
-	few.rlim_cur = (rlim_t)next;
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-	pump();
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+	run_with(next, pump);
 	take(fd);
 	cr_expect(strstr(answer, "no file descriptor left"), "%s", answer);
 	cr_expect(strstr(answer, "\"errno\":24"), "%s", answer);
+	close(fd);
+	/* Not even the one that is kept for this; later there is one again. */
+	fd = dial();
+	run_with(0, run_once);
+	cr_expect_eq(lines(reply(fd, "{\"cmd\":\"sharing\"}\n")), 1);
+	close(fd);
+	pump();
+	fd = dial();
+	next = dup(fd);
+	close(next);
+	run_with(next, run_once);
+	take(fd);
+	cr_expect(strstr(answer, "no file descriptor left"), "%s", answer);
 	close(fd);
 	fd = dial();
 	cr_expect_eq(lines(reply(fd, "{\"cmd\":\"sharing\"}\n")), 1, "room for one again");
