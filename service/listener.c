@@ -52,7 +52,6 @@ struct listener {
 			 * refuse it */
 	sd_event_source *io;
 	struct client *clients;
-	size_t pending; /* bytes of answers that clients have not read yet */
 };
 
 static void listener_client_close(struct client *c)
@@ -63,7 +62,6 @@ static void listener_client_close(struct client *c)
 	while (*link != c)
 		link = &(*link)->next;
 	*link = c->next;
-	l->pending -= c->out_len;
 	if (c->later)
 		server_forget(c->later);
 	server_conn_closed(l->s, &c->who);
@@ -101,13 +99,33 @@ static void rearm(struct client *c)
 	sd_event_source_set_time(c->timer, now_ns() / 1000 + slow_us(c->l));
 }
 
+/* Returns true if there is room for an answer of @len bytes to @c beside those that clients have
+ * not read yet. One user must not use up the room of others; a long answer fits when it is alone.
+ */
+static bool answer_fits(const struct client *c, size_t len)
+{
+	static const size_t max[NR_POOLS] = {SERVER_PENDING_USER, SERVER_PENDING_TENANT,
+					     SERVER_PENDING_READERS, SERVER_PENDING_OTHERS,
+					     SERVER_PENDING_MAX};
+
+	for (int p = 0; p < NR_POOLS; p++) {
+		const enum access_pool pool = (enum access_pool)p;
+		size_t sum = 0;
+
+		for (const struct client *o = c->l->clients; o; o = o->next)
+			sum += access_pooled(pool, &c->who, &o->who) ? o->out_len : 0;
+		if (sum && sum + len > max[p] && access_pooled(pool, &c->who, &c->who))
+			return false;
+	}
+	return true;
+}
+
 /* Start writing the answer @line (malloc'd; NULL: no memory). */
 static void set_answer(struct client *c, char *line)
 {
 	size_t len = line ? strlen(line) : 0;
-	size_t max = c->who.owner ? SERVER_PENDING_MAX : SERVER_PENDING_OTHERS;
 
-	if (c->l->pending + len > max) {
+	if (!answer_fits(c, len)) {
 		free(line);
 		line = server_error_line(
 			-EAGAIN, "answer: other clients have not read theirs; ask again later");
@@ -116,7 +134,6 @@ static void set_answer(struct client *c, char *line)
 	c->out = line;
 	c->out_len = len;
 	c->out_done = 0;
-	c->l->pending += len;
 	rearm(c);
 	if (!line) /* no memory even for the error */
 		c->close = true;
@@ -161,7 +178,6 @@ static bool client_write(struct client *c)
 		c->active_ns = now_ns();
 		rearm(c);
 	}
-	c->l->pending -= c->out_len;
 	free(c->out);
 	c->out = NULL;
 	c->out_len = 0;

@@ -29,10 +29,14 @@
 #define SERVER_CLIENTS_OTHERS  56
 #define SERVER_IDLE_MS	       1000 /* a client this long silent may be dropped for a new one */
 #define SERVER_PENDING_MAX     (64 << 20) /* bytes of answers not yet read, over all clients */
-/* The part that others than root and the server's user may use. */
-#define SERVER_PENDING_OTHERS (SERVER_PENDING_MAX / 8 * 7)
-#define SERVER_SLOW_SEC	      10  /* a client that reads nothing for this long is dropped */
-#define SERVER_LOST_SEC	      300 /* how long a named session outlives its connection */
+/* Likewise of one user, of the readers of a tenant, of all readers, and of all but root and the
+ * server's user. */
+#define SERVER_PENDING_USER    (SERVER_PENDING_MAX / 8 * 4)
+#define SERVER_PENDING_TENANT  (SERVER_PENDING_MAX / 8 * 5)
+#define SERVER_PENDING_READERS (SERVER_PENDING_MAX / 8 * 6)
+#define SERVER_PENDING_OTHERS  (SERVER_PENDING_MAX / 8 * 7)
+#define SERVER_SLOW_SEC	       10  /* a client that reads nothing for this long is dropped */
+#define SERVER_LOST_SEC	       300 /* how long a named session outlives its connection */
 
 struct server;
 struct later;
