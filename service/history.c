@@ -42,8 +42,8 @@ struct history {
 	void *by_name;	/* tsearch tree of struct series */
 	struct series **series;
 	size_t nr, room;
-	uint64_t ticks, last_us; /* realtime_us of the last tick; 0: none */
-	uint64_t kept_ns;	 /* CLOCK_MONOTONIC of the last tick, if it was kept; else 0 */
+	uint64_t ticks, last_us, last_ns; /* of the last tick; 0: none */
+	uint64_t kept_ns;		  /* last_ns, if that tick was kept; else 0 */
 	uint64_t dropped;
 	bool noted;
 };
@@ -149,7 +149,7 @@ static void series_take(struct history *h, struct series *t, const struct sessio
 	bool same = same_row(t, s, r);
 	/* A row that began in this interval counted from 0: of a new node all there is, of a new
 	 * session a part. */
-	bool new = !same && h->last_us && r->pub.since_us > h->last_us;
+	bool new = !same && h->last_ns && r->since_ns > h->last_ns;
 	const struct vpmu_value *was = same ? &t->last : &zero;
 
 	if ((same || new) && v->supported && v->count >= was->count &&
@@ -160,7 +160,7 @@ static void series_take(struct history *h, struct series *t, const struct sessio
 		t->flags |= (uint8_t)v->quality & HISTORY_QUALITY;
 		/* A new row may have been late in this interval. */
 		if (loss || row_late(r) != (same ? t->late_ns : 0) ||
-		    (new && s->opened_ns / 1000 + realtime_us() > h->last_us + now_us()))
+		    (new && s->opened_ns > h->last_ns))
 			t->flags |= HISTORY_PARTIAL;
 		if (v->age_ns || was->age_ns) /* what was missing then came since */
 			t->flags |= HISTORY_AGED;
@@ -385,6 +385,7 @@ void history_tick(struct history *h, uint64_t at_us, uint64_t mono_ns)
 	}
 	series_forget(h);
 	h->last_us = at_us;
+	h->last_ns = mono_ns;
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */

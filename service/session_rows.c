@@ -82,6 +82,7 @@ static struct row *row_new(struct session *s, struct node *n, struct vpmu_backen
 	r->pub.depth = n->depth;
 	r->pub.vcpu = n->vcpu;
 	r->pub.since_us = realtime_us();
+	r->since_ns = now_ns();
 	r->path = strdup(n->path);
 	r->final = calloc(s->nr_events, sizeof(*r->final));
 	r->c = r->final ? vpmu_counting_new(in, s->keys, s->nr_events, r->final) : NULL;
@@ -177,6 +178,7 @@ int row_goes_on(struct session *s, struct row *r)
 	memcpy(r->before, row_values(s, old), s->nr_events * sizeof(*r->before));
 	r->pub.id = old->pub.id;
 	r->pub.since_us = old->pub.since_us;
+	r->since_ns = old->since_ns;
 	r->late_kept = row_late(old);
 	row_free(old);
 	memmove(&s->rows[i], &s->rows[i + 1], (last - i) * sizeof(s->rows[0]));

@@ -10,6 +10,7 @@
 struct row {
 	struct session_row pub;
 	struct node *node;	       /* NULL: gone */
+	uint64_t since_ns;	       /* now_ns: as pub.since_us; 0: before this server */
 	uint64_t late_base, late_kept; /* late_ns of the node at the begin; of former runs */
 	unsigned int order;
 	struct vpmu_counting *c;  /* NULL: does not count, or no longer */

@@ -271,6 +271,7 @@ bool session_resume_row(struct session *s, struct row *r)
 			r->pub.id = id;
 		if (session_save_get_u64(json_object_get(saved, "since"), &since))
 			r->pub.since_us = since;
+		r->since_ns = 0;
 		if (session_save_get_u64(json_object_get(saved, "late"), &late))
 			r->late_kept = late;
 		set_before(s, r, saved);

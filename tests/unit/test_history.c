@@ -69,6 +69,27 @@ Test(history, a_session_that_takes_over_has_a_gap)
 	EXPECT_PAST("/acme", "web", "0(exact partial) 5 null 7");
 }
 
+/* Another session goes on with a series, which it has counted since before the clock was set back.
+ */
+Test(history, a_row_that_began_before_the_clock_was_set_back_is_not_new)
+{
+	const uint64_t back_us = 1000000000; /* less than the history keeps */
+
+	ATTACH("a", "vm");
+	json_decref(must("{\"cmd\":\"attach\",\"events\":\"instructions,cycles\",\"scope\":\"vm\","
+			 "\"name\":\"b\",\"keep\":true}"));
+	run(vm, 1000);
+	tick();
+	history_tick(h, realtime_us() - back_us, now_ns());
+	usleep(20);
+	json_decref(must("{\"cmd\":\"detach\",\"session\":\"a\"}"));
+	run(vm, 6);
+	history_tick(h, realtime_us() - back_us, now_ns());
+	cr_expect_str_eq(past("/acme", "web", ",\"until\":\"%llu\"",
+			      (unsigned long long)(realtime_us() - back_us / 2) * 1000),
+			 "0(exact partial) null");
+}
+
 Test(history, the_last_counts_of_a_removed_vm_stay)
 {
 	struct node *db;
