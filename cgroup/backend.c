@@ -447,13 +447,18 @@ void bpf_backend_base_get(const struct vpmu_counting *c, size_t i, struct bpf_ba
 		.lacks = base->lacks,
 		.missed = base->missed,
 		.blind = kc->blind,
+		.slot = kc->key[i].slot,
+		.use = slot_use(backend_of(c->source), kc->key[i].slot),
 	};
 }
 
 int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_backend_base *base)
 {
 	struct ksum *b = &backend_counting_of(c)->key[i].base;
+	unsigned int slot = backend_counting_of(c)->key[i].slot;
 
+	if (base->slot != slot || base->use != slot_use(backend_of(c->source), slot))
+		return -EINVAL;
 	/* A base above today's totals is of other counts: totals only grow. */
 	if (base->total > b->total || base->time_ns > b->time_ns || base->lost_ns > b->lost_ns)
 		return -EINVAL;

@@ -109,7 +109,7 @@ bool bpf_backend_has_cgroup(const struct vpmu_backend *s, uint64_t cgroup_id);
  *
  * bpf_backend_base_get, bpf_backend_base_set - the base of key @i of an attached counting. A
  * session that is attached again with its old bases goes on where it was. -EINVAL: the base is
- * greater than the total.
+ * greater than the total, or the key was not counted all the time since.
  */
 struct bpf_backend_base {
 	uint64_t total, time_ns, lost_ns;
@@ -117,6 +117,7 @@ struct bpf_backend_base {
 	uint32_t gaps;
 	uint32_t early_ms; /* counts of this time before the base can be in the values: aged */
 	uint64_t lacks, missed, blind;
+	uint32_t slot, use; /* of the key, and the number of the slot's use */
 };
 int bpf_backend_name(struct vpmu_backend_node *n, uint64_t name);
 bool bpf_backend_taken(const struct vpmu_backend_node *n);

@@ -221,6 +221,7 @@ int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigne
 	}
 	s->users = 1;
 	k->cfg->key[i] = key;
+	k->cfg->use[i]++;
 	if (k->chunks < (unsigned int)i / KP_CHUNK + 1)
 		k->chunks = (unsigned int)i / KP_CHUNK + 1;
 	*slot = (unsigned int)i;

@@ -57,6 +57,13 @@ static inline bool slot_has(const struct bpf_backend *k, unsigned int slot, unsi
 	return cpu_state(k, cpu)->has >> slot & 1;
 }
 
+/* slot_use - how many keys @slot has had; 0: the scheduler's figures, which are kept all the time.
+ */
+static inline uint32_t slot_use(const struct bpf_backend *k, unsigned int slot)
+{
+	return slot < VPMU_MAX_SLOTS ? k->cfg->use[slot] : 0;
+}
+
 /* slot_sharing - see struct vpmu_backend_ops. */
 void slot_sharing(struct vpmu_backend *s, struct vpmu_sharing *out);
 

@@ -11,7 +11,7 @@
 
 #include "service/session.h"
 
-#define SESSION_BASE_WORDS 7
+#define SESSION_BASE_WORDS 8
 
 /* Operations of a backend with counts that outlive the server. */
 struct session_bases {

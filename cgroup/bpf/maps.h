@@ -17,7 +17,7 @@
 #include "vpmu/totals.h"
 
 #ifndef KP_SCHEMA /* a test builds vpmud with another one */
-#define KP_SCHEMA 11u
+#define KP_SCHEMA 12u
 #endif
 
 #define KP_CHUNK  4u /* slots of a cell */
@@ -271,6 +271,7 @@ struct kp_cfg {
 		      * number each time this begins. 0: moves can be missed */
 	/* daemon: losses of the slot's events that no time accounts for. */
 	__u32 gaps[VPMU_MAX_SLOTS];
+	__u32 use[VPMU_MAX_SLOTS]; /* daemon: how many keys the slot has had */
 	__u32 told; /* daemon: losses that all pages of totals have been told of (totals.c) */
 	__u32 pad;
 	__u64 preempts; /* slots without an event: count kp_cpu.preempted */

@@ -70,6 +70,9 @@ Test(cgroup_pins, a_killed_process_loses_nothing)
 	bed_done(t.k);
 }
 
+static const vpmu_key_t many[4] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_PAGE_FAULTS_MIN),
+				   SW(PERF_COUNT_SW_CPU_MIGRATIONS), SW(PERF_COUNT_SW_CPU_CLOCK)};
+
 /* Exact, without anything that can run between the two readings. */
 Test(cgroup_pins, totals_are_taken_over_to_the_count)
 {
@@ -90,6 +93,39 @@ Test(cgroup_pins, totals_are_taken_over_to_the_count)
 	bed_detach(t.tenants);
 	cr_expect_eq(t.tenants->values[0].count, a.total - sh->tenant[0].total);
 	bed_done(t.k);
+}
+
+/* A state that was not written for a while has bases of keys that have not been counted since. */
+Test(cgroup_pins, a_base_of_a_key_that_was_dropped_is_refused)
+{
+	struct bpf_backend *k = bed_open(NULL);
+	struct vpmu_backend *s = bpf_as_backend(k);
+	struct vpmu_counting *all = bed_counting(s->root, &many[3], 1, NULL);
+	struct vpmu_backend_node *n = bed_tenant(s->root, "b");
+	struct vpmu_counting *c = bed_counting(n, &many[0], 1, NULL);
+	struct vpmu_counting *also = bed_counting(n, &many[0], 1, NULL);
+	struct bpf_backend_base base, now;
+
+	bed_attach(all); /* the program stays */
+	bed_attach(c);
+	bed_job("b", FAULTS);
+	bed_job_go();
+	bpf_backend_base_get(c, 0, &base);
+	/* It is good as long as another counting has the key. */
+	bed_attach(also);
+	bed_detach(c);
+	bed_attach(c);
+	cr_expect_eq(bpf_backend_base_set(c, 0, &base), 0);
+	bed_detach(also);
+	bed_detach(c);
+	bed_job_go();
+	bed_attach(c);
+	cr_expect_eq(bpf_backend_base_set(c, 0, &base), -EINVAL, "faults are missing");
+	bpf_backend_base_get(c, 0, &now);
+	cr_expect_eq(bpf_backend_base_set(c, 0, &now), 0);
+	now.slot++;
+	cr_expect_eq(bpf_backend_base_set(c, 0, &now), -EINVAL, "another key's");
+	bed_done(k);
 }
 
 /* ---- missed counts ---------------------------------------------------------------------- */
@@ -172,8 +208,6 @@ Test(cgroup_pins, what_was_missed_is_taken_over)
 
 /* ---- killed while a CPU gets new events ---------------------------------------------------- */
 
-static const vpmu_key_t many[4] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_PAGE_FAULTS_MIN),
-				   SW(PERF_COUNT_SW_CPU_MIGRATIONS), SW(PERF_COUNT_SW_CPU_CLOCK)};
 static struct bpf_backend_sys dying;
 static char files[64];
 static int opens_left; /* 0: any number */
