@@ -70,6 +70,7 @@ enum {
 	EMU_EFFORT_DECODE_INSN = 125,	 /* each instruction in it */
 	EMU_EFFORT_TRANSLATE = 600,	 /* a block that is translated to the host's code */
 	EMU_EFFORT_TRANSLATE_INSN = 200, /* each instruction in it */
+	EMU_EFFORT_DROP_BYTES = 8,	 /* bytes of such code per unit if all of it is dropped */
 	EMU_EFFORT_CODE = 60,		 /* a store that hits decoded code */
 	EMU_EFFORT_REPEAT = 16,		 /* a repeated string instruction */
 	EMU_EFFORT_ELEMENT = 6,		 /* a string element that is done alone */
