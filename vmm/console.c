@@ -93,7 +93,7 @@ void console_free(struct console *c)
 	free(c);
 }
 
-/* Returns true if the guest may print @n bytes at @now_ns. Under lock. */
+/* Returns true if the guest may print a line of @n bytes at @now_ns. Under lock. */
 static bool take_bytes(struct console *c, size_t n, uint64_t now_ns)
 {
 	const uint64_t second = 1000000000, since = now_ns - c->filled_ns;
@@ -102,6 +102,8 @@ static bool take_bytes(struct console *c, size_t n, uint64_t now_ns)
 
 	if (!c->rate)
 		return true;
+	if (n < CONSOLE_LINE_MIN)
+		n = CONSOLE_LINE_MIN;
 	/* No overflow at 1 GB/s. The time is kept until it is worth a byte. */
 	add = since / second * c->rate + since % second * c->rate / second;
 	if (add)

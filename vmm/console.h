@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 #define CONSOLE_RING_BYTES (64u << 10)
+/* A shorter line counts as so many bytes of the rate: a line costs the host more than its bytes. */
+#define CONSOLE_LINE_MIN 100u
 #define CONSOLE_BURST_SEC                                                                          \
 	4 /* a guest that was silent may print this many seconds' worth at once                    \
 	   */

@@ -67,6 +67,14 @@ X("tlb crossing x509", att_tlb_cross, 8255, NOTHING,
   "1: .set i,0\n .rept 509\n mov %rax,i*4096+4093(%rsi)\n .set i,i+1\n .endr\n jmp 1b")
 X("tlb large x512", att_tlb_large, 3414, NOTHING,
   "1: .set i,0\n .rept 512\n mov i*4096(%rbx),%eax\n .set i,i+1\n .endr\n jmp 1b")
+X("load x100", att_load, 0, NOTHING, "1: .rept 100\n mov 8(%rdi),%rax\n .endr\n jmp 1b")
+X("unaligned load x100", att_unaligned, 0, NOTHING, "1: .rept 100\n mov 9(%rdi),%rax\n .endr\n jmp 1b")
+X("load by r15 x100", att_load_r15, 0, NOTHING, "mov %rdi,%r15\n 1: .rept 100\n mov 8(%r15),%r14\n .endr\n jmp 1b")
+X("rmw x100", att_rmw, 0, NOTHING, "1: .rept 100\n add %rax,8(%rdi)\n .endr\n jmp 1b")
+X("push, pop", att_push_pop, 0, NOTHING, "1: .rept 50\n push %rax\n pop %rdx\n .endr\n jmp 1b")
+X("call, ret", att_call, 0, NOTHING, "1: .rept 20\n call 2f\n .endr\n jmp 1b\n 2: push %rbx\n xor %rax,%rcx\n pop %rbx\n ret")
+X("branch records", att_records, 0, NOTHING,
+  "mov $0x14ce,%ecx\n mov $0x7f0007,%eax\n xor %edx,%edx\n wrmsr\n 1: jmp 2f\n 2: jmp 3f\n 3: jmp 1b")
 /* Fixed counter 0 on, then IA32_PERF_GLOBAL_CTRL on and off (SDM vol. 4). */
 X("pmu on/off", att_pmu, 1028, NOTHING,
   "xor %edx,%edx\n mov $0x38d,%ecx\n mov $3,%eax\n wrmsr\n mov $0x186,%ecx\n"
@@ -120,7 +128,7 @@ X("enter", att_enter, 2362, NOTHING, "1: .rept 50\n enter $16,$0\n leave\n .endr
 X("push16", att_push16, 1783, NOTHING, "1: .rept 50\n push %ax\n pop %ax\n .endr\n jmp 1b")
 X("pop mem", att_popm, 1560, NOTHING, "1: .rept 50\n push %rax\n popq (%rdi)\n .endr\n jmp 1b")
 X("stosb", att_movsb1, 1293, NOTHING, "1: .rept 50\n mov %rbx,%rdi\n stosb\n .endr\n jmp 1b")
-X("cpuid", att_cpuid, 301, NOTHING, "1: xor %eax,%eax\n cpuid\n jmp 1b")
+X("cpuid", att_cpuid, 800, NOTHING, "1: xor %eax,%eax\n cpuid\n jmp 1b")
 X("rdtsc", att_rdtsc, 450, NOTHING, "1: rdtsc\n jmp 1b")
 X("rdmsr held", att_rdmsr_held, 450, NOTHING, "mov $0xc0000080,%ecx\n 1: rdmsr\n jmp 1b")
 X("apic eoi", att_apic, 1531, NOTHING, "mov $0x80b,%ecx\n xor %eax,%eax\n xor %edx,%edx\n 1: wrmsr\n jmp 1b")

@@ -101,11 +101,11 @@ Test(console, the_ring_is_bounded)
 	console_free(c);
 }
 
-/* 100 bytes a second: a burst of 4 s' worth, then so much as time brings; the rest is counted and
- * told of. */
+/* 10 lines a second, as short ones count as CONSOLE_LINE_MIN bytes: a burst of 4 s' worth, then so
+ * much as time brings; the rest is counted and told of. */
 Test(console, a_guest_prints_at_its_rate)
 {
-	struct console *c = console(100, -1);
+	struct console *c = console(10 * CONSOLE_LINE_MIN, -1);
 	uint64_t from = 0, missed;
 	unsigned int ok = 0;
 
@@ -129,10 +129,10 @@ Test(console, a_low_rate_loses_no_long_lines)
 
 	memset(line, 'x', sizeof(line) - 1);
 	cr_assert(console_line(c, 0, line, 5 * SEC));
-	cr_assert_not(console_line(c, 0, "y", (5 + 98) * SEC));
-	cr_assert(console_line(c, 0, "y", (5 + 99) * SEC));
-	cr_assert_not(console_line(c, 0, line, (5 + 102) * SEC));
-	cr_assert(console_line(c, 0, line, (5 + 103) * SEC));
+	cr_assert_not(console_line(c, 0, "y", (5 + 100) * SEC));
+	cr_assert(console_line(c, 0, "y", (5 + 101) * SEC));
+	cr_assert_not(console_line(c, 0, line, (5 + 200) * SEC));
+	cr_assert(console_line(c, 0, line, (5 + 201) * SEC));
 	expect(c, 5, 2);
 	console_free(c);
 }

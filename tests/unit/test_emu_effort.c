@@ -35,6 +35,23 @@ Test(emu_effort, is_charged)
 	}
 }
 
+/* While branches are recorded, each taken one goes its slow way. */
+Test(emu_effort, branch_records_are_charged)
+{
+	const struct attack *a = attacks;
+	uint64_t insns = 0, effort;
+	struct guest g;
+
+	while (strcmp(a->name, "tiny loop"))
+		cr_assert_lt(++a, attacks + nr_attacks);
+	emu_jit_set(EMU_JIT_OFF);
+	open_guest(&g, a);
+	g.t.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_RET; /* it makes none of these */
+	effort = slice(&g, 400000, &insns);
+	close_guest(&g);
+	cr_expect_geq(effort, insns + insns / 2 * EMU_EFFORT_RECORD);
+}
+
 /* Interrupts sent to many vCPUs, or taken, are charged one by one. vCPU 0 runs alone. */
 Test(emu_effort, interrupts_are_charged)
 {
@@ -110,11 +127,18 @@ Test(emu_effort, is_charged_translated)
 	static const struct {
 		const char *name;
 		unsigned int effort;
-	} dear[] = {{"mul", 170},	{"translating", 820},  {"div only", 440}, {"idiv", 440},
-		    {"lock x100", 195}, {"cmpxchg x100", 195}, {"xchg", 195},	  {"loop", 49},
-		    {"split lock", 99}, {"adc", 49},	       {"bsf", 70},	  {"seto", 24},
-		    {"paddb", 60},	{"mulpd", 125},	       {"divpd", 580},	  {"denormal", 480},
-		    {"sqrtpd", 350},	{"tiny loop", 36}};
+	} dear[] = {{"mul", 170},	{"translating", 820},
+		    {"div only", 440},	{"idiv", 440},
+		    {"lock x100", 195}, {"cmpxchg x100", 195},
+		    {"xchg", 195},	{"loop", 49},
+		    {"split lock", 99}, {"adc", 49},
+		    {"bsf", 70},	{"seto", 24},
+		    {"paddb", 60},	{"mulpd", 125},
+		    {"divpd", 580},	{"denormal", 480},
+		    {"sqrtpd", 350},	{"tiny loop", 36},
+		    {"load x100", 36},	{"rmw x100", 145},
+		    {"push, pop", 60},	{"unaligned load x100", 130},
+		    {"call, ret", 165}, {"load by r15 x100", 85}};
 	unsigned int found = 0;
 
 	if (vmm_emu_translate(true))

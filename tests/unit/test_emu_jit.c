@@ -368,6 +368,28 @@ Test(emu_jit, code_memory_is_full)
 	cr_assert_eq(insns[0], insns[1]);
 }
 
+/* Hot blocks that are translated together and have no room together: 16 blocks of 30 PUSHes of
+ * memory each. */
+BED_GUEST(guest_long, "mov %rsp, %rbp\n mov $300, %ecx\n"
+		      "1: .rept 16\n mov %rbp, %rsp\n .rept 30\n push 8(%rdi)\n .endr\n"
+		      "jmp 2f\n 2:\n .endr\n"
+		      "dec %ecx\n jne 1b\n hlt");
+
+Test(emu_jit, code_memory_is_too_small_for_a_batch)
+{
+	const struct emu_vcpu *v;
+
+	need_translation();
+	emu_jit_set(EMU_JIT_HOT);
+	bed_start(&b, guest_long, guest_long_end, false);
+	v = (const struct emu_vcpu *)b.v;
+	while (bed_run(&b, 1000000) == VMM_EXIT_INTR)
+		;
+	cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
+	cr_assert_gt(v->jit.used, JIT_PART_BYTES / 2, "%u bytes", v->jit.used);
+	cr_assert_eq(v->jit.forgot, 0, "%u times", v->jit.forgot);
+}
+
 /* Every vCPU gives its part of the code memory back. */
 Test(emu_jit, code_memory_comes_back)
 {

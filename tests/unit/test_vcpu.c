@@ -218,6 +218,23 @@ Test(vcpu, where)
 	bed_run();
 }
 
+/* A line of the console costs the host more than the byte that ends it: its guest is charged. */
+Test(vcpu, lines_are_charged)
+{
+	static const struct fake_step bytes[] = {OUT(VPMU_PORT_COM1, 'a'), OUT(VPMU_PORT_COM1, 'a'),
+						 EXIT(0)},
+				      lines[] = {OUT(VPMU_PORT_COM1, 'a'),
+						 OUT(VPMU_PORT_COM1, '\n'), EXIT(0)};
+	struct runner_stats s[2];
+
+	play(bytes, VPMU_GUEST_INTEL_V2);
+	runner_stats(b.runner, &s[0]);
+	bed_fini();
+	play(lines, VPMU_GUEST_INTEL_V2);
+	runner_stats(b.runner, &s[1]);
+	cr_assert_geq(s[1].effort, s[0].effort + 80, "%lu, %lu", s[0].effort, s[1].effort);
+}
+
 Test(vcpu, denials)
 {
 	static const struct vpmu_policy policy = {.tier = VPMU_POLICY_ARCHITECTURAL};

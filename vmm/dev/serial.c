@@ -401,14 +401,18 @@ bad:
 
 const char *serial_text(const char *line, size_t len, char out[SERIAL_TEXT_MAX])
 {
+	static const char hex[] = "0123456789abcdef";
 	const char *p = line;
 	char *o = out;
 
 	for (size_t i = 0; i < len;) {
 		size_t n = utf8_shown(p + i, len - i);
 
-		if (!n)
-			o += sprintf(o, "\\x%02x", (unsigned char)p[i++]);
+		if (!n) { /* sprintf would take longer than the guest's exit */
+			unsigned char byte = (unsigned char)p[i++];
+
+			*o++ = '\\', *o++ = 'x', *o++ = hex[byte >> 4], *o++ = hex[byte & 15];
+		}
 		while (n--)
 			*o++ = p[i++];
 	}

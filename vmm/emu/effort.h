@@ -38,6 +38,8 @@ enum {
 	EMU_EFFORT_SYSTEM = 10,	    /* a system instruction */
 	EMU_EFFORT_DESCRIPTOR = 25, /* a segment descriptor that is read and checked */
 	EMU_EFFORT_FAR = 140,	    /* IRETQ, far RET */
+	EMU_EFFORT_RECORD = 5,	    /* a taken branch while branches are recorded */
+	EMU_EFFORT_LEAF = 15,	    /* a CPUID leaf that is looked up */
 	EMU_EFFORT_MODE = 34,	    /* a change of the privilege level */
 	EMU_EFFORT_APIC = 24,	    /* a register of the local APIC */
 	EMU_EFFORT_APIC_MODE = 60,  /* its mode */
@@ -70,6 +72,7 @@ enum {
 	EMU_EFFORT_DECODE_INSN = 125,	 /* each instruction in it */
 	EMU_EFFORT_TRANSLATE = 600,	 /* a block that is translated to the host's code */
 	EMU_EFFORT_TRANSLATE_INSN = 200, /* each instruction in it */
+	EMU_EFFORT_DROP_BYTES = 8,	 /* bytes of such code per unit if all of it is dropped */
 	EMU_EFFORT_CODE = 60,		 /* a store that hits decoded code */
 	EMU_EFFORT_REPEAT = 16,		 /* a repeated string instruction */
 	EMU_EFFORT_ELEMENT = 6,		 /* a string element that is done alone */
@@ -93,6 +96,12 @@ enum {
 	EMU_QUARTERS_FP = 5,
 	EMU_QUARTERS_FP_LONG = 24,
 	EMU_QUARTERS_XMM = 6, /* an XMM register that a block uses for the first time */
+	/* Accesses to memory. Two aligned ones whose site knows their page are a quarter. */
+	EMU_QUARTERS_STACK = 1,	    /* PUSH, POP: the next one waits for RSP */
+	EMU_QUARTERS_MODIFY = 4,    /* a load and a store */
+	EMU_QUARTERS_ADDRESS = 2,   /* an address with R11 to R15, FS or GS */
+	EMU_QUARTERS_MISS = 4,	    /* a site that did not know the page, or an unaligned access */
+	EMU_QUARTERS_INDIRECT = 24, /* RET and indirect transfers: a look-up, and a jump by it */
 };
 
 /* Extra effort at which run() returns VMM_EXIT_INTR if the caller sets no limit. */

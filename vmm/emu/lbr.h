@@ -86,6 +86,7 @@ static inline void emu_lbr_taken(struct emu_vcpu *v, uint64_t to, uint64_t acc)
 {
 	const struct emu_block *b = v->cur;
 
+	v->extra += EMU_EFFORT_RECORD; /* also if it is not of a type that is recorded */
 	if (v->lbr_sel & EMU_LBR_LAST)
 		emu_lbr_last(v, b->last, to);
 	if (!(b->branch & v->lbr_sel))

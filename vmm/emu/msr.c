@@ -85,6 +85,7 @@ int emu_sys_cpuid(struct emu_vcpu *v, const struct emu_op *op)
 
 	uint32_t regs[4] = {0};
 
+	v->extra += EMU_EFFORT_LEAF;
 	if (e)
 		memcpy(regs, &e->eax, sizeof(regs));
 	if (e && e->function == 1 && (v->cr4 & CR4_OSXSAVE))

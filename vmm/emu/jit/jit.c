@@ -18,6 +18,9 @@
 /* A block is translated after HOT executions, together with those successors that have NEXT_HOT. */
 #define HOT	 64u
 #define NEXT_HOT (HOT - 8u)
+/* A hot block for which there is no room waits for so many more before all code makes room for it:
+ * a loop with more code than there is room for would drop it in each round. */
+#define LATER 4096u
 
 /* Fewer instructions are not worth entry and exit if their block has others after them. */
 #define LEAST_INSNS 4
@@ -122,6 +125,7 @@ void emu_jit_added(struct emu_vcpu *v, struct emu_block *b)
 
 void emu_jit_reset(struct emu_vcpu *v)
 {
+	v->extra += v->jit.used / EMU_EFFORT_DROP_BYTES;
 	jit_parts_drop(v);
 	clear_sites(v);
 	give_credit(v, false);
@@ -206,20 +210,31 @@ static bool write_block(struct jit *j)
 	return true;
 }
 
-/* Write the code of list[0] and of its hot successors. Returns the number of blocks in the list,
- * including those without code. */
+/* Write the code of list[0] and of its hot successors, as far as there is room. Returns the number
+ * of blocks in the list, including those without code. */
 static unsigned int write_batch(struct jit *j, struct emu_block *list[JIT_BATCH])
 {
 	unsigned int n = 1;
 
-	for (unsigned int i = 0; i < n && !j->b.full; i++) {
+	for (unsigned int i = 0; i < n; i++) {
 		unsigned int jumps = j->nr_jumps;
+		uint8_t *at = j->b.at;
 
 		j->blk = list[i];
 		list[i]->heat = 0;
 		list[i]->ops[0].h = list[i]->h0;
-		if (!write_block(j))
-			continue;
+		if (!write_block(j)) {
+			if (!j->b.full)
+				continue;
+			if (!i)
+				break;
+			/* Without the blocks before it, this one may have room. */
+			j->b.at = at;
+			j->b.full = false;
+			while (n > i)
+				untranslate(list[--n]);
+			break;
+		}
 		for (; jumps < j->nr_jumps; jumps++) {
 			/* The links are the ops' own: they may be changed here. */
 			struct emu_block *to = (struct emu_block *)(uintptr_t)j->jumps[jumps].to;
@@ -324,14 +339,21 @@ static bool jit_grow(struct emu_vcpu *v)
 
 static void translate(struct emu_vcpu *v, struct emu_block *b)
 {
+	bool waited = b->poor || mode == EMU_JIT_ALL;
+
 	if (!jit_take(v)) {
 		b->ops[0].h = b->h0;
 		return;
 	}
 	if (batch(v, b) || (jit_grow(v) && batch(v, b)))
 		return;
-	jit_forget(v);
-	batch(v, b);
+	if (waited) {
+		jit_forget(v);
+		batch(v, b);
+	} else {
+		b->poor = 1;
+		b->heat = LATER;
+	}
 }
 
 const void *emu_jit_heat(struct emu_vcpu *v, struct emu_block *b)
@@ -343,7 +365,7 @@ const void *emu_jit_heat(struct emu_vcpu *v, struct emu_block *b)
 		return b->h0;
 	}
 	translate(v, b);
-	return b->ops[0].h;
+	return translated(b) ? b->ops[0].h : b->h0;
 }
 
 /* ---- running ---- */

@@ -238,6 +238,7 @@ struct jit {
 		uint32_t word; /* the word with which the code is left */
 	} misses[JIT_EXITS];
 	unsigned int nr_misses;
+	const uint8_t *miss; /* sums that a miss adds */
 	struct jit_jump jumps[2 * JIT_BATCH];
 	unsigned int nr_jumps;
 	struct jit_reloc relocs[JIT_RELOCS];

@@ -277,13 +277,36 @@ bool jit_branch(struct jit *j)
 
 /* ---- blocks ---- */
 
+/* The effort of memory accesses of the instruction that begins with @op, in quarters; *accesses of
+ * the block were before it. */
+static int quarters_of_accesses(const struct emu_op *op, unsigned int code, unsigned int *accesses)
+{
+	bool load = op->ev & EMU_EV_LOAD, store = op->ev & EMU_EV_STORE;
+	unsigned int before = *accesses;
+	int q;
+
+	if (!load && !store)
+		return 0;
+	*accesses += load + store;
+	q = (int)(*accesses / 2 - before / 2);
+	if (load && store)
+		q += EMU_QUARTERS_MODIFY;
+	if (IN(code, PUSH_R, LEAVE))
+		return q + EMU_QUARTERS_STACK;
+	if (!IN(code, JMP, JRCXZ) && code != EMU_OP_HELPER &&
+	    ((op->base >= EMU_R11 && op->base != EMU_ZERO) ||
+	     (op->idx >= EMU_R11 && op->idx != EMU_ZERO)))
+		q += EMU_QUARTERS_ADDRESS;
+	return q;
+}
+
 /* The opcodes of the block's ops, with fused pairs split. */
 static void read_ops(struct jit *j)
 {
 	struct emu_block *blk = j->blk;
 
 	uint32_t xmm = 0;
-	unsigned int last = 0;
+	unsigned int last = 0, accesses = 0;
 	int least;
 
 	blk->simd = JIT_SSE_NONE;
@@ -315,6 +338,11 @@ static void read_ops(struct jit *j)
 			     EMU_QUARTERS_PLAIN;
 		else if (code == EMU_OP_LOOP)
 			q += EMU_QUARTERS_LOOP - EMU_QUARTERS_PLAIN;
+		else if (code == EMU_OP_RET || code == EMU_OP_RETI || code == EMU_OP_JMP_R ||
+			 code == EMU_OP_CALL_R)
+			q += EMU_QUARTERS_INDIRECT;
+		if (op->len)
+			q += quarters_of_accesses(op, code, &accesses);
 		j->code[i] = (uint16_t)code;
 		j->quarters[i] = (int8_t)q;
 		j->quarters_all += q;
@@ -405,6 +433,9 @@ bool jit_block(struct jit *j)
 		x_word(&j->b, blk->sum + (t ? EMU_TAKEN_SUM : 0), 8);
 		x_word(&j->b, (uint64_t)(int64_t)j->quarters_all, 8);
 	}
+	j->miss = j->b.at;
+	x_word(&j->b, 0, 8);
+	x_word(&j->b, EMU_QUARTERS_MISS, 8);
 	for (unsigned int t = 0; t < 2; t++) {
 		entry[t] = j->b.at;
 		x_alu_imm(&j->b, X_SUB, 3, rm_reg(HOST_LEFT), blk->step);

@@ -350,6 +350,7 @@ void jit_write_miss(struct jit *j, const struct jit_miss *m)
 	x_link(&j->b, m->site, j->b.at);
 	if (m->first)
 		x_link(&j->b, m->first, j->b.at);
+	x_add_sums(&j->b, j->miss);
 	x_lea(&j->b, 2, HOST_S2, m->ea);
 	if (m->aligned) {
 		j->exits[j->nr_exits].site = jit_mem_misaligned(j, HOST_S2, m->bytes);
