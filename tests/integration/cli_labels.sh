@@ -88,6 +88,20 @@ done
 out=$("$vpmu" stat -d 0.01)
 check_match "lines: the quotient has the words of both" "$out" '# +6\.00  insn per cycle \(tsc\) \(modelled\)  \(tsc\)  \(50\.00%\)$'
 
+# A number that is wider than its column: shorter, with its marks, never with digits cut off.
+printf '[big]\ndescription = x\nformula = 1000000000000 * instructions / cycles\n[low]\ndescription = x\nformula = 0 - 4567890123 * instructions\n' >"$dir/big.metrics"
+answers <<END
+attach {"session":"s","ok":true}
+read {$head,"scope":"vm","rows":[],"ok":true}
+read {$head,"scope":"vm","rows":[],"ok":true}
+read {$head,"scope":"vm","rows":[$rows],"ok":true}
+sharing {"backends":[],"ok":true}
+list {"nodes":[],"ok":true}
+END
+"$vpmu" top -b -n 1 -d 0.01 --for-each vm -M "$dir/big.metrics" | tr -s ' ' >"$dir/top"
+check_match "top: a large metric" "$(cat "$dir/top")" '^plain .* 100\.0 3\.00T -1\.37T$'
+check_match "top: a large metric and its marks" "$(cat "$dir/top")" '^missing .* 50\.0 1\.50T\?!\* -1\.37T!$'
+
 # ---- as of when: rates are computed from the server's times, whenever the client gets its answers ----
 timed() { # SECONDS SINCE THE ATTACH, WIDTH, COUNT
 	printf '{"session":"s","target":"/","scope":"vm","dropped":"0","events":["instructions"],"age-ns":"%s000000000",' "$1"
