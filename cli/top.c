@@ -115,6 +115,8 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 		cli_usage("top: %s needs -b (batch mode)", o.format.json ? "-j" : "-x");
 	if (!o.batch && !isatty(STDOUT_FILENO))
 		cli_usage("top: standard output is not a terminal; give -b for plain text");
+	if (!o.batch && !isatty(STDIN_FILENO)) /* curses would get no key, and not wait for one */
+		cli_usage("top: standard input is not a terminal; give -b for plain text");
 	c = client_open(cli, false);
 	if (c) {
 		events = choose_metrics(&o, &metrics, c);
