@@ -520,6 +520,37 @@ Test(cli_reading, a_report_has_no_cpu_time_of_a_vm_without_a_known_vcpu)
 	reading_free(r[1]);
 }
 
+/* A VM that starts again is a new row of the same name: one series, of which no interval is lost.
+ */
+Test(cli_reading, a_report_has_one_series_of_a_vm_that_starts_again)
+{
+	struct reading *r[3] = {
+		parse(ANSWER(COUNTED("2", "\"web\"", "900", "400"))),
+		parse(ANSWER(COUNTED("2", "\"web\"", "50", "30") "," COUNTED("4", "\"web\"", "70",
+									     "60"))),
+		parse(ANSWER(COUNTED("4", "\"web\"", "10", "10"))),
+	};
+	struct report_data d;
+	json_t *list;
+	char *got;
+
+	report_data_init(&d);
+	for (int i = 0; i < 3; i++)
+		report_data_add(&d, (uint64_t)i + 1, &r[i], 1);
+	list = report_data_end(&d);
+	cr_expect_eq(json_array_size(list), 2); /* cpu-time, cycles */
+	got = deltas_of(list, "web", "cycles");
+	cr_expect_str_eq(got, "[900,120,10]");
+	free(got);
+	got = deltas_of(list, "web", "cpu-time");
+	cr_expect_str_eq(got, "[400,90,10]");
+	free(got);
+	json_decref(list);
+	report_data_fini(&d);
+	for (int i = 0; i < 3; i++)
+		reading_free(r[i]);
+}
+
 /* ---- text for a terminal ------------------------------------------------------------------ */
 
 Test(cli_terminal, what_a_terminal_acts_on_is_replaced)
