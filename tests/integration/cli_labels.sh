@@ -44,7 +44,16 @@ check_match "top: no mark" "$(cat "$dir/top")" '^plain .* 3\.00( |$)'
 check_match "top: what the marks mean" "$(cat "$dir/top")" '~ modelled \? estimated or tsc ! partial @ aged < late \* scaled up'
 check_match "top: aged has a mark of its own" "$(cat "$dir/top")" '^old .*[0-9]@.*[0-9][kM]?~@'
 check_match "top: late has a mark of its own" "$(cat "$dir/top")" '^early .*[0-9]<.*[0-9][kM]?\?!<'
-check "-x: the quality" "$("$vpmu" stat -d 0.01 -x, | cut -d, -f5,3,9)" \
+out=$("$vpmu" stat -d 0.01 -x,)
+check "-x: the quality of a quotient is that of both" "$(printf '%s\n' "$out" | grep ',instructions,' | cut -d, -f5,12)" \
+'whole,insn per cycle (tsc modelled)
+part,insn per cycle (modelled scaled)
+missing,insn per cycle (partial tsc scaled)
+never,
+plain,insn per cycle
+old,insn per cycle (aged modelled)
+early,insn per cycle (late tsc partial)'
+check "-x: the quality" "$(printf '%s\n' "$out" | cut -d, -f5,3,9)" \
 'instructions,whole,tsc
 cycles,whole,modelled
 instructions,part,scaled
@@ -75,6 +84,13 @@ old aged
 old modelled aged
 early late
 early tsc partial late'
+check "-j: the quality of a quotient" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"metric-quality":"\([^"]*\)".*/\1 \2/p')" \
+'whole tsc modelled
+part modelled scaled
+missing partial tsc scaled
+plain exact
+old aged modelled
+early late tsc partial'
 check "-j: how late" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"late-ns":\([0-9]*\).*/\1 \2/p' | sort -u)" "early 1300000000"
 check "-j: the age" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"age-ns":\([0-9]*\).*/\1 \2/p')" "old 2100000000"
 check "-j: no time that the server does not report" "$(printf '%s\n' "$out" | grep -c '"as-of-ns"\|"span-ns"\|"width-ns"')" 0
