@@ -22,6 +22,7 @@ struct kcounting {
 		unsigned int slot;
 		uint64_t early_ns; /* see quiet_early() */
 		uint32_t gaps;	   /* the slot's cfg.gaps at attach */
+		uint64_t ran_ns;   /* running_ns of the last reading */
 		struct ksum base;
 	} key[];
 };
@@ -84,7 +85,7 @@ static void read_sched(const struct bpf_backend *k, const struct kcounting *c, s
 
 static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c, size_t i)
 {
-	const struct kcounting *kc = backend_counting_of(c);
+	struct kcounting *kc = backend_counting_of(c);
 	const struct ksum *base = &kc->key[i].base;
 	struct vpmu_value *v = &c->values[i];
 	const struct ksum now = kc->sums.key[i].now;
@@ -105,7 +106,11 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 	v->count = now.total - base->total;
 	v->enabled_ns = now.time_ns - base->time_ns;
 	lost_ns = now.lost_ns - base->lost_ns;
-	v->running_ns = v->enabled_ns > lost_ns ? v->enabled_ns - lost_ns : 0;
+	/* Lost time is of the event's clock. While the event has no counter it can grow by some
+	 * ns more than the time, but the running time of an interval is not below 0. */
+	if (v->enabled_ns > lost_ns && v->enabled_ns - lost_ns > kc->key[i].ran_ns)
+		kc->key[i].ran_ns = v->enabled_ns - lost_ns;
+	v->running_ns = kc->key[i].ran_ns;
 	/* An event of switches counts after the program has run: the next task has the switch. */
 	inexact = now.missed != base->missed || backend_blind(k) != kc->blind ||
 		  (!k->sees_hidden && slot_is_switches(k->slot[kc->key[i].slot].key));
@@ -342,6 +347,7 @@ static void base(struct bpf_backend *k, struct vpmu_counting *list)
 		c->blind = backend_blind(k);
 		for (size_t i = 0; i < list->nr_keys; i++) {
 			c->key[i].base = c->sums.key[i].now;
+			c->key[i].ran_ns = 0;
 			if (c->key[i].slot >= SCHED_SLOT)
 				continue;
 			c->key[i].gaps = k->cfg->gaps[c->key[i].slot];

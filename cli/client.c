@@ -226,6 +226,7 @@ static char *as_typed(const char *error)
 		{"event: ", "-e: "},
 		{"period: ", "-c: "},
 		{"scope: ", "--for-each: "},
+		{"cpus: ", "-C: "},
 		{"mode: ", "--mode: "},
 		{"lbr: ", "-g: "},
 		{"vm-add: vm/", "vm add: "},

@@ -176,6 +176,21 @@ double out_auto_ipc(const struct format_opts *f, const struct reading *r, const 
 	return f->metrics ? -1 : reading_ipc(r, row, e);
 }
 
+/* The quality words of the instructions per cycle of event @e: those of both counts. */
+static const char *output_ipc_words(const struct reading *r, const struct rrow *row, size_t e,
+				    char words[LABELS_LEN])
+{
+	const struct val *of[2] = {&row->v[e], &row->v[reading_ipc_pair(r, e)]};
+	char all[QUALITY_LEN] = "";
+
+	for (int i = 0; i < 2; i++)
+		quality_add(all, of[i]->quality);
+	if (val_is_scaled(of[0]) || val_is_scaled(of[1]))
+		quality_add(all, "scaled");
+	snprintf(words, LABELS_LEN, "%s", *all ? all : "exact");
+	return words;
+}
+
 static size_t nr_metrics(const struct format_opts *f)
 {
 	return f->metrics ? f->metrics->nr : 0;
@@ -324,7 +339,7 @@ static void csv_metric(FILE *to, const char *sep, const struct reading *r, const
 
 void out_csv(const struct format_opts *f, const struct reading *r, double time_s)
 {
-	char buf[LABELS_LEN], number[32];
+	char buf[LABELS_LEN], number[32], words[LABELS_LEN], ipc_unit[LABELS_LEN + 32] = "";
 	FILE *to = out_stream(f);
 
 	for (size_t i = 0; i < r->nr_rows; i++) {
@@ -340,9 +355,13 @@ void out_csv(const struct format_opts *f, const struct reading *r, double time_s
 					     .v = v,
 					     .counted = val_counted(row, v),
 					     .metric = ipc < 0 ? "" : number,
-					     .unit = ipc < 0 ? "" : IPC_UNIT};
+					     .unit = ipc < 0 ? "" : ipc_unit};
 
 			snprintf(number, sizeof(number), "%.2f", ipc);
+			if (ipc >= 0 && out_not_exact(output_ipc_words(r, row, e, words)))
+				snprintf(ipc_unit, sizeof(ipc_unit), IPC_UNIT " (%s)", words);
+			else
+				strcpy(ipc_unit, IPC_UNIT);
 			output_csv_line(to, f->sep, row, &l, time_s);
 			if (v->variance >= 0)
 				fprintf(to, "%s%.2f%%", f->sep, v->variance);
@@ -448,6 +467,8 @@ static json_t *json_of(const struct format_opts *f, const struct reading *r, con
 	if (ipc >= 0) {
 		json_object_set_new(o, "metric-value", json_sprintf("%.6f", ipc));
 		json_object_set_new(o, "metric-unit", json_string(IPC_UNIT));
+		json_object_set_new(o, "metric-quality",
+				    json_string(output_ipc_words(r, row, e, buf)));
 	}
 	return o;
 }

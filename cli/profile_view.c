@@ -380,6 +380,14 @@ static void print_notes(const struct profile_format *format, const struct facts 
 		cli_error("the kernel stopped sampling %" PRIu64 " times for a while, and what ran "
 			  "then is missing; raise the period with -c",
 			  p->throttled);
+	if (data && p->running_ns < p->enabled_ns)
+		cli_error("the event had a counter in %.2f%% of the time: samples of the rest are "
+			  "missing",
+			  percent(p->running_ns, p->enabled_ns));
+	if (data && p->nobodys)
+		cli_error("%" PRIu64
+			  " samples are of unknown tenants; only a profile of / has them",
+			  p->nobodys);
 	if (!format->json && p->note)
 		cli_error("%s", p->note);
 	if (format->chains && p->unchained)
@@ -422,10 +430,17 @@ static int show_perf_script(const struct profile_format *format, const struct fa
 /* The comments carry the quality information of the text output. */
 static void comment(struct pprof *out, const struct facts *p)
 {
+	char part[40] = "", unknown[60] = "";
+
+	if (p->running_ns < p->enabled_ns)
+		snprintf(part, sizeof(part), " in %.2f%% of the time",
+			 percent(p->running_ns, p->enabled_ns));
+	if (p->nobodys)
+		snprintf(unknown, sizeof(unknown), ", %" PRIu64 " of unknown tenants", p->nobodys);
 	pprof_comment(out,
 		      "vpmu profile of %s: a sample each %" PRIu64 " %s; %" PRIu64
-		      " counted (%s), %" PRIu64 " samples lost",
-		      p->target, p->period, p->event, p->count, p->quality, p->lost);
+		      " counted (%s)%s, %" PRIu64 " samples lost%s",
+		      p->target, p->period, p->event, p->count, p->quality, part, p->lost, unknown);
 	if (p->throttled)
 		pprof_comment(out, "sampling was stopped %" PRIu64 " times for a while",
 			      p->throttled);

@@ -380,6 +380,27 @@ static void row_subtract_late(struct rrow *row, const struct rrow *was, size_t n
 		quality_drop(row->v[e].quality, "late");
 }
 
+static uint64_t reading_more(uint64_t now, uint64_t was)
+{
+	return now > was ? now - was : 0;
+}
+
+static void val_subtract(struct val *now, const struct val *was)
+{
+	/* Counts only grow, unless the event has become unsupported or begins anew. */
+	if (now->supported && now->count < was->count) {
+		if (!strcmp(now->quality, "exact"))
+			*now->quality = '\0';
+		quality_add(now->quality, "partial");
+	}
+	now->count = reading_more(now->count, was->count);
+	now->enabled_ns = reading_more(now->enabled_ns, was->enabled_ns);
+	now->running_ns = reading_more(now->running_ns, was->running_ns);
+	/* What was missing then came since. */
+	if (was->age_ns > now->age_ns)
+		now->age_ns = was->age_ns;
+}
+
 void reading_subtract(struct reading *now, const struct reading *before)
 {
 	const struct rrow **sorted;
@@ -401,14 +422,8 @@ void reading_subtract(struct reading *now, const struct reading *before)
 		was = bsearch(&row, sorted, before->nr_rows, sizeof(*sorted), reading_by_id);
 		if (was)
 			row_subtract_late(&now->rows[i], *was, now->nr_events);
-		for (size_t e = 0; was && e < now->nr_events; e++) {
-			row->v[e].count -= (*was)->v[e].count;
-			row->v[e].enabled_ns -= (*was)->v[e].enabled_ns;
-			row->v[e].running_ns -= (*was)->v[e].running_ns;
-			/* What was missing then came since. */
-			if ((*was)->v[e].age_ns > row->v[e].age_ns)
-				row->v[e].age_ns = (*was)->v[e].age_ns;
-		}
+		for (size_t e = 0; was && e < now->nr_events; e++)
+			val_subtract(&row->v[e], &(*was)->v[e]);
 	}
 	free(sorted);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Collects the counts of `vpmu report`; see report.h. A missing count is null, never 0. */
+/* Collects the counts of `vpmu report`; see report.h. A missing count is null, never 0. A row that
+ * ends and one that begins with its name are one series: the page knows rows by their names. */
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 struct report_series {
 	size_t session;
-	uint64_t row;
+	char *row; /* its backend and names, which have no blanks */
 	char *event;
 	bool cpu_time; /* CPU_TIME, made here, not an event of the reading */
 	json_t *json;  /* borrowed: of the list */
@@ -31,6 +32,7 @@ static void report_series_free(void *p)
 {
 	struct report_series *s = p;
 
+	free(s->row);
 	free(s->event);
 	free(s);
 }
@@ -46,14 +48,14 @@ void report_data_fini(struct report_data *d)
 static int report_series_order(const void *a, const void *b)
 {
 	const struct report_series *x = a, *y = b;
+	int ret;
 
 	if (x->session != y->session)
 		return x->session < y->session ? -1 : 1;
-	if (x->row != y->row)
-		return x->row < y->row ? -1 : 1;
 	if (x->cpu_time != y->cpu_time)
 		return x->cpu_time - y->cpu_time;
-	return strcmp(x->event, y->event);
+	ret = strcmp(x->row, y->row);
+	return ret ? ret : strcmp(x->event, y->event);
 }
 
 /* Fill up to @n values with null: the row was not there. */
@@ -75,12 +77,13 @@ static bool report_in_ns(const char *event)
 	return false;
 }
 
-static struct report_series *report_series_of(struct report_data *d, size_t session,
+/* @name: see struct report_series. */
+static struct report_series *report_series_of(struct report_data *d, size_t session, char *name,
 					      const struct rrow *row, const char *event,
 					      bool cpu_time)
 {
 	struct report_series key = {.session = session,
-				    .row = row->id,
+				    .row = name,
 				    .event = (char *)event,
 				    .cpu_time = cpu_time},
 			     *s;
@@ -90,6 +93,7 @@ static struct report_series *report_series_of(struct report_data *d, size_t sess
 		return *(struct report_series **)found;
 	s = xcalloc(1, sizeof(*s));
 	*s = key;
+	s->row = xstrdup(name);
 	s->event = xstrdup(event);
 	s->json = json_pack("{s:s, s:s?, s:s, s:s, s:[]}", "tenant", row->path, "vm", row->vm,
 			    "event", event, "unit", report_in_ns(event) ? "ns" : "", "delta");
@@ -107,6 +111,20 @@ static struct report_series *report_series_of(struct report_data *d, size_t sess
 static json_t *report_number(uint64_t n)
 {
 	return json_integer(n > INT64_MAX ? INT64_MAX : (json_int_t)n);
+}
+
+/* Add @count to the interval after the first @n. @counted: false: it is not known. */
+static void report_series_count(struct report_series *s, size_t n, bool counted, uint64_t count)
+{
+	const json_t *has;
+
+	report_series_pad(s, n);
+	has = json_array_get(s->delta, n); /* of another row of this name */
+	count += (uint64_t)json_integer_value(has);
+	if (!has)
+		json_array_append_new(s->delta, counted ? report_number(count) : json_null());
+	else if (counted)
+		json_array_set_new(s->delta, n, report_number(count));
 }
 
 /* Remember the words of @quality that are new. */
@@ -127,16 +145,15 @@ static void report_series_words(struct report_series *s, const char *quality)
 	}
 }
 
-static void report_add_value(struct report_data *d, size_t session, const struct reading *r,
-			     const struct rrow *row, size_t e)
+static void report_add_value(struct report_data *d, size_t session, char *name,
+			     const struct reading *r, const struct rrow *row, size_t e)
 {
-	struct report_series *s = report_series_of(d, session, row, r->events[e], false);
+	struct report_series *s = report_series_of(d, session, name, row, r->events[e], false);
 	const struct val *v = &row->v[e];
 	const char *why = row->error ? row->error : v->supported ? NULL : reading_why(r, row, e);
 	bool counted = v->supported && !row->error && (v->running_ns || v->count || !v->enabled_ns);
 
-	report_series_pad(s, json_array_size(d->times));
-	json_array_append_new(s->delta, counted ? report_number(val_scaled(v)) : json_null());
+	report_series_count(s, json_array_size(d->times), counted, val_scaled(v));
 	s->count += v->count;
 	s->enabled_ns += v->enabled_ns;
 	s->running_ns += v->running_ns < v->enabled_ns ? v->running_ns : v->enabled_ns;
@@ -148,8 +165,8 @@ static void report_add_value(struct report_data *d, size_t session, const struct
 }
 
 /* The time that the row ran, as in vpmu top. */
-static void report_add_time(struct report_data *d, size_t session, const struct reading *r,
-			    const struct rrow *row)
+static void report_add_time(struct report_data *d, size_t session, char *name,
+			    const struct reading *r, const struct rrow *row)
 {
 	struct report_series *s;
 	bool known = false;
@@ -163,9 +180,8 @@ static void report_add_time(struct report_data *d, size_t session, const struct 
 		known = true;
 		max = row->v[e].enabled_ns > max ? row->v[e].enabled_ns : max;
 	}
-	s = report_series_of(d, session, row, CPU_TIME, true);
-	report_series_pad(s, json_array_size(d->times));
-	json_array_append_new(s->delta, known && !row->error ? report_number(max) : json_null());
+	s = report_series_of(d, session, name, row, CPU_TIME, true);
+	report_series_count(s, json_array_size(d->times), known && !row->error, max);
 	s->count += row->vm ? max : 1; /* 0 is a time, but not of a VM without a known vCPU */
 	if (row->backend && !strcmp(row->backend, "emulator"))
 		report_series_words(s, "modelled");
@@ -180,9 +196,14 @@ void report_data_add(struct report_data *d, uint64_t time_ns, struct reading *co
 		const struct reading *r = readings[i];
 
 		for (size_t k = 0; r && k < r->nr_rows; k++) {
-			report_add_time(d, i, r, &r->rows[k]);
+			const struct rrow *row = &r->rows[k];
+			char *name = xasprintf("%s %s %s", row->backend ? row->backend : "",
+					       row->path, row->vm ? row->vm : "");
+
+			report_add_time(d, i, name, r, row);
 			for (size_t e = 0; e < r->nr_events; e++)
-				report_add_value(d, i, r, &r->rows[k], e);
+				report_add_value(d, i, name, r, row, e);
+			free(name);
 		}
 		dropped += r ? r->dropped : 0;
 	}

@@ -98,12 +98,18 @@ static json_t *report_profile_json(struct images *im, const json_t *a)
 	} numbers[] = {{"samples", "samples"},
 		       {"lost", "lost"},
 		       {"period", "period"},
-		       {"throttled", "throttled"}};
+		       {"throttled", "throttled"},
+		       {"nobodys", "nobodys"}};
+	uint64_t enabled_ns = field_u64_or(&f, a, "enabled-ns", 0);
+	uint64_t running_ns = field_u64_or(&f, a, "running-ns", 0);
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		n = field_u64_or(&f, a, numbers[i].key, 0);
 		json_object_set_new(out, numbers[i].name, json_integer((json_int_t)n));
 	}
+	if (running_ns < enabled_ns)
+		json_object_set_new(out, "running",
+				    json_real((double)running_ns / (double)enabled_ns));
 	json_object_set_new(out, "event", json_string(field_string(&f, a, "event")));
 	json_object_set_new(out, "backend", json_string(field_string_or(&f, a, "backend", "")));
 	json_object_set_new(out, "note", json_string(field_string_or(&f, a, "note", "")));

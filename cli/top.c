@@ -15,8 +15,11 @@
 #define DEFAULT_EVENTS	"instructions,cycles"
 #define DEFAULT_METRICS "ipc,cache-mpki,guest-share"
 
+#define DELAY_MIN_S 0.01 /* as of stat -I: less would ask the server without a pause */
+#define DELAY_MAX_S 3600
+
 static const struct argp_option options[] = {
-	{"delay", 'd', "SEC", 0, "Seconds between two updates (default: 1)", 0},
+	{"delay", 'd', "SEC", 0, "Seconds between two updates, 0.01 or more (default: 1)", 0},
 	{"batch", 'b', NULL, 0, "Batch mode: print plain text, for pipes and files", 0},
 	{"filter", 'f', "TEXT", 0, "Show only tenants and VMs with TEXT in their names", 0},
 	{"iterations", 'n', "N", 0, "End after N updates", 0},
@@ -35,7 +38,10 @@ static error_t top_parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[3] = &o->what;
 		return 0;
 	case 'd':
-		o->delay_s = cli_seconds(state, key, "-d", arg, 3600);
+		o->delay_s = cli_seconds(state, key, "-d", arg, DELAY_MAX_S);
+		if (o->delay_s < DELAY_MIN_S)
+			cli_usage("top: -d \"%s\" is invalid; expected seconds from %g to %d", arg,
+				  DELAY_MIN_S, DELAY_MAX_S);
 		return 0;
 	case 'f':
 		return cli_text(state, key, "-f", arg, &o->filter);
@@ -115,6 +121,8 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 		cli_usage("top: %s needs -b (batch mode)", o.format.json ? "-j" : "-x");
 	if (!o.batch && !isatty(STDOUT_FILENO))
 		cli_usage("top: standard output is not a terminal; give -b for plain text");
+	if (!o.batch && !isatty(STDIN_FILENO)) /* curses would get no key, and not wait for one */
+		cli_usage("top: standard input is not a terminal; give -b for plain text");
 	c = client_open(cli, false);
 	if (c) {
 		events = choose_metrics(&o, &metrics, c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The lines of vpmu top: headings, cells, bars and their paint; see top_view.h, which lays them
  * out. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +26,17 @@ static enum top_paint line_state(const char *state)
 	       : !strcmp(state, "paused") ? PAINT_WARN
 	       : !strcmp(state, "done")	  ? PAINT_DIM
 					  : PAINT_PLAIN;
+}
+
+/* A metric that is wider than its column. */
+static void line_short(double n, char buf[METRIC_TEXT])
+{
+	char text[SHORT_LEN];
+
+	if (fabs(n) < 1e21)
+		snprintf(buf, METRIC_TEXT, "%s%s", n < 0 ? "-" : "", out_short(fabs(n), text));
+	else
+		snprintf(buf, METRIC_TEXT, "%.0e", n);
 }
 
 /* Write the text of a cell. Returns its paint. */
@@ -57,8 +69,11 @@ static enum top_paint line_cell(const struct top_view *v, size_t row, size_t col
 			strcpy(buf, mv.state == METRIC_NOT_SUPPORTED ? "n.s." : "-");
 			return PAINT_DIM;
 		}
-		snprintf(buf, VIEW_CELL, "%s%s", metric_spell(&mv, number_text),
-			 marks_spell(marks_of(&mv.v), set));
+		marks_spell(marks_of(&mv.v), set);
+		metric_spell(&mv, number_text);
+		if (strlen(number_text) + strlen(set) >= (size_t)c->width)
+			line_short(mv.number, number_text);
+		snprintf(buf, VIEW_CELL, "%s%s", number_text, set);
 		return marks_paint(marks_of(&mv.v));
 	case TOP_EVENT:
 		if (n < 0) {
@@ -81,7 +96,8 @@ struct line {
 	size_t n;
 };
 
-/* Append a blank and @text to the line, in @width columns; @width < 0: to the left of them. */
+/* Append a blank and @text to the line, in @width columns; @width < 0: to the left of them. Only a
+ * name is cut off there, never a number. */
 static void line_add(struct line *l, int width, const char *text, enum top_paint paint)
 {
 	int room = (width < 0 ? -width : width) - 1;
@@ -90,7 +106,7 @@ static void line_add(struct line *l, int width, const char *text, enum top_paint
 	if (!width || l->n >= VIEW_LINE)
 		return;
 	l->n += (size_t)snprintf(l->buf + l->n, VIEW_LINE - l->n, " %*.*s",
-				 width < 0 ? -room : room, room, text);
+				 width < 0 ? -room : room, width < 0 ? room : VIEW_CELL, text);
 	if (l->n > VIEW_LINE)
 		l->n = VIEW_LINE;
 	if (l->paint)

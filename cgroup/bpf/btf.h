@@ -23,7 +23,9 @@ struct cgroup_subsys_state {
 
 struct cgroup {
 	struct cgroup_subsys_state self;
+	int level; /* of the root: 0 */
 	struct kernfs_node *kn;
+	struct cgroup *ancestors[0]; /* by level, with itself */
 };
 
 /* libbpf replaces the value by the kernel's. */

@@ -49,7 +49,19 @@ static __always_inline int maybe_bound(__u32 tid)
 	return VPMU_LOAD(&task_bits[bit / 64]) >> (bit % 64) & 1;
 }
 
-/* The account of cgroup @cg or of its nearest ancestor that has one. */
+/* The lowest of @cg and its ancestors that is among the top levels. */
+static __always_inline __u64 cgroup_high(__u64 cg)
+{
+	if (!bpf_core_field_exists(struct cgroup, ancestors) ||
+	    (__u32)WORD(cg, struct cgroup, level) < KP_TOP_LEVELS)
+		return cg;
+	return word_at(cg + bpf_core_field_offset(struct cgroup, ancestors) +
+		       (KP_TOP_LEVELS - 1) * sizeof(void *));
+}
+
+/* The account of cgroup @cg or of its nearest ancestor that has one. Whoever may make cgroups may
+ * nest them without end: above some levels the next ones are those near the root, where tenants'
+ * cgroups are. */
 __noinline __u32 cgroup_account(__u64 cg)
 {
 	__u64 id, parent;
@@ -57,6 +69,8 @@ __noinline __u32 cgroup_account(__u64 cg)
 	int i;
 
 	for (i = 0; i < KP_MAX_DEPTH; i++) {
+		if (i == KP_MAX_DEPTH - KP_TOP_LEVELS)
+			cg = cgroup_high(cg);
 		id = WORD(WORD(cg, struct cgroup, kn), struct kernfs_node, id);
 		found = bpf_map_lookup_elem(&cgroups, &id);
 		if (found)

@@ -39,7 +39,8 @@
 
 #define KP_MAX_BINDINGS (1u << 18) /* cgroups, and as many tasks */
 #define KP_MAX_TOTALS	4096u	   /* accounts with a page of totals (vpmu/totals.h) */
-#define KP_MAX_DEPTH	64	   /* cgroups visited from a task's own upwards */
+#define KP_MAX_DEPTH	64	   /* cgroups visited from a task's own upwards; */
+#define KP_TOP_LEVELS	40	   /* so many of them are those nearest to the root */
 #define KP_CACHE_BITS	9u
 #define KP_CACHE	(1u << KP_CACHE_BITS) /* cgroups and bound tasks cached */
 #define KP_TASK_BITS	(1u << 16)

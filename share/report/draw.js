@@ -36,7 +36,7 @@ function count(v) {
 	for (const [n, u] of units)
 		if (Math.abs(v) >= n)
 			return (v / n).toPrecision(3) + " " + u;
-	return v === 0 ? "0" : v >= 100 ? v.toFixed(0) : v.toPrecision(2);
+	return v >= 100 || Number.isInteger(v) ? v.toFixed(0) : v.toPrecision(2);
 }
 
 const part = (v) => (v === null || v === undefined || !isFinite(v) ? NONE : v > 0 && v < 0.0005 ? "<0.1 %" : (100 * v).toFixed(1) + " %");

@@ -80,6 +80,7 @@ function showFlame(profile, verdict) {
 	}
 	const have = profile.root[2].slice().sort((a, b) => b[1] - a[1]);
 	doc.textContent = `${plain(profile.event)}, one sample every ${count(profile.period)}: ${count(profile.samples)} samples, ${count(profile.lost)} lost` +
+		((profile.running ?? 1) < 1 ? `, with a counter in ${part(profile.running)} of the time` : "") + (profile.nobodys ? `, ${count(profile.nobodys)} of unknown tenants` : "") +
 		(profile.backend ? `, backend ${plain(profile.backend)}` : "") + (profile.note ? `. ${plain(profile.note)}` : "") +
 		(profile.throttled ? `. The kernel stopped sampling ${profile.throttled} times for a while` : "") +
 		(profile.pruned ? ". Functions below one sample in 2000 are summed up as [other]" : "") + ". Select a function to see it alone.";

@@ -116,13 +116,17 @@ function totalsOf(j) {
 	return totals;
 }
 
+// The words of a count that lacks something, or has what others lack.
+const LACKING = ["partial", "late", "aged"];
+const lacking = (s) => LACKING.filter((w) => (s.quality ?? "").split(" ").includes(w)).join(", ");
+
 function useCell(u, s) {
 	if (!u)
 		return cell(NONE, "dim", el("span", { class: "sub" }, s?.why ? "not supported" : "not counted"));
-	const used = s.unit === "ns" || CPU.includes(s.event) ? span(u.used) : count(u.used), cls = u.estimated ? "est" : null;
+	const used = s.unit === "ns" || CPU.includes(s.event) ? span(u.used) : count(u.used), lacks = lacking(s), cls = u.estimated || lacks ? "est" : null;
 	if (u.share === null)
-		return cell(approx(used, u.estimated), cls);
-	return cell(approx(part(u.share), u.estimated), cls, bar(u.share), el("span", { class: "sub" }, approx(used, u.estimated)));
+		return cell(approx(used, u.estimated), cls, lacks ? el("span", { class: "sub" }, lacks) : null);
+	return cell(approx(part(u.share), u.estimated), cls, bar(u.share), el("span", { class: "sub" }, [approx(used, u.estimated), lacks].filter(Boolean).join(", ")));
 }
 
 function showRows() {
@@ -173,7 +177,7 @@ function painCell(p, text, sub) {
 	return cell(approx(text(p), p.estimated), p.suffers ? "bad" : p.estimated ? "est" : null, el("span", { class: "sub" }, sub(p)));
 }
 
-const takenCell = (s) => (s ? cell(count(sum(s.delta)), (s.quality ?? "").includes("partial") ? "est" : null) : cell(NONE, "dim"));
+const takenCell = (s) => (s ? cell(count(sum(s.delta)), lacking(s) ? "est" : null) : cell(NONE, "dim"));
 
 function showSuffering() {
 	const j = View.verdict, data = View.data;
@@ -223,11 +227,15 @@ function showQuality() {
 		e.lowest = Math.min(e.lowest, s.running ?? 1);
 		(s.quality ?? "").split(" ").forEach((w) => w && e.words.add(w));
 	}
-	const list = [...events.values()], bad = (e) => e.lowest < 1 || e.words.has("partial") || e.words.has("aged") || e.words.has("estimated");
+	const list = [...events.values()], bad = (e) => e.lowest < 1 || [...LACKING, "estimated"].some((w) => e.words.has(w));
 	if (list.some((e) => e.lowest < 1))
 		notes.push("There were more events than counters: counts with \u2248 were taken in a part of the time and are scaled up.");
 	if (list.some((e) => e.words.has("partial")))
 		notes.push("Some counts are partial: events are missing in them.");
+	if (list.some((e) => e.words.has("late")))
+		notes.push("Some counts are late: cgroups or vCPUs were found after their start, and their first time is counted in the row above or in /host.");
+	if (list.some((e) => e.words.has("aged")))
+		notes.push("Some counts are aged: what isolated CPUs have done since their last context switch is missing.");
 	if (list.some((e) => e.words.has("modelled")))
 		notes.push("Modelled counts are of modelled CPUs, not of this host's.");
 	if (list.some((e) => e.missing))

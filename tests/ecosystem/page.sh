@@ -149,6 +149,12 @@ check_match "multiplexed: in the table of who runs" "$(text runs)" '≈ [0-9.]+ 
 check_match "multiplexed: in that of who suffers" "$(text suffers)" '≈ [0-9.]+'
 check_match "multiplexed: with the evidence" "$(text suspects)" 'From multiplexed counts, which are estimates'
 check_match "multiplexed: the running share, and what is missing" "$(text quality | tr '\n\t' '  ')" 'cache-misses bpf [0-9]+ of [0-9]+ from 41.0 % .*values of intervals are missing; estimated, partial'
+check_match "partial: in the table of who runs" "$(text runs | tr '\n\t' '  ')" 'partial'
+for word in late aged; do
+	case_of "late('$word')" >/dev/null
+	check_match "$word: it is not called complete" "$(text notes)" "^Some counts are $word: "
+	check "$word: in the table of who runs, of that row only" "$(js 'return [...document.querySelectorAll("#runs tbody tr")].filter((r) => r.innerText.includes("'$word'")).map((r) => r.querySelector("bdi").textContent).join()')" db-1
+done
 case_of 'past()' >/dev/null
 check_match "the past: that it is" "$(text where)" 'as vpmud remembers it, counted every 10 s'
 check "the past: the gap, once" "$(text gaps)" "Nothing was counted from 08:05:00 to 08:10:00 UTC (5.0 min): the server did not run, or no session counted."
@@ -229,7 +235,7 @@ events {"events":[{"event":"cycles","desc":"","backends":[{"backend":"emulator",
 attach {"session":"s","ok":true}
 list {"nodes":[],"ok":true}
 profile-start {"profile":"p","ok":true}
-profile-stop {"event":"$bad","samples":"2","lost":"0","period":"1","count":"9","chains":[{"tenant":"/$bad","side":"$bad","chain":["0x1"],"samples":"2"}],"other-chains":"0","ok":true}
+profile-stop {"event":"$bad","samples":"2","lost":"0","period":"1","count":"9","enabled-ns":"100","running-ns":"41","quality":"partial","nobodys":"3","chains":[{"tenant":"/$bad","side":"$bad","chain":["0x1"],"samples":"2"}],"other-chains":"0","ok":true}
 read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 1 exact)")
 read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 1 exact)")
 read $(read_answer vm "$(row 1 vm 1 "/$bad" "$emulator\"vm\":\"$bad\"," 5000 "partial")")
@@ -241,6 +247,7 @@ check "one script of data, one of the page" "$(grep -o '</script>' "$dir/bad.htm
 go "file://$dir/bad.html"
 harmless "a hostile server"
 check "the VM's name is text" "$(js 'return View.verdict.rows.some((r) => r.vm === "</script><script>window.hacked=1</script><!--<script>") && document.querySelector("#runs tbody bdi").textContent.startsWith("</script>")')" true
+check_match "its profile: of a part of the time" "$(text flame-doc)" '2 samples, 0 lost.*, with a counter in 41\.0 % of the time, 3 of unknown tenants'
 check_match "its function" "$(js 'return document.getElementById("flame").innerText')" '</script>'
 check "an inline script does not run" "$(js 'const s = document.createElement("script"); s.textContent = "window.hacked = 2"; document.body.append(s); return String(window.hacked)')" undefined
 wd POST /se/log '{"type":"browser"}' >/dev/null

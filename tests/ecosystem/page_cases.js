@@ -98,6 +98,7 @@ const cases = {
 		return { ...d, profile: { error: "event cycles: not supported by this host" } }; },
 	multiplexed: (seed = 1) => { const d = cases.noisy(seed);
 		d.series.forEach((s) => { if (/cycles|instr|cache/.test(s.event)) { s.running = 0.41; s.quality = "estimated partial"; } if (s.event === "cache-misses") s.delta[7] = null; }); return d; },
+	late: (word = "late") => { const d = cases.noisy(); d.series.filter((s) => s.vm === "db-1").forEach((s) => { s.quality = word; }); return d; },
 	short: (seed = 1) => host(6, neighbours(random(seed), true)),
 	many: (seed = 1, culprit = true) => { const r = random(seed), vms = neighbours(r, culprit);
 		for (let i = 0; i < 994; i++) {

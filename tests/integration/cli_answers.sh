@@ -206,6 +206,21 @@ check "lbr" "$("$vpmu" lbr -d 0.01)" 'k-1/0: captured, call-stack: 2 of 1,234 re
     [unknown]'
 check "lbr -j" "$("$vpmu" lbr -d 0.01 -j)" \
 '{"kind":"lbr","vm":"k-1","vcpu":0,"backend":"kvm","source":"capture","mode":"call-stack","chain":["0x10","0x20","[unknown]"]}'
+# Samples of a part of the time and of unknown tenants: in data for other tools, too.
+some=$(printf %s "$total" | sed 's/"enabled-ns":"1","running-ns":"1","quality":"exact"/"enabled-ns":"100","running-ns":"41","quality":"partial","nobodys":"7"/')
+answers <<END
+hello {"pid":1,"ok":true}
+list {"nodes":[],"ok":true}
+profile-start {"profile":"p","ok":true}
+profile-stop {$some,"rows":[{"samples":"1"}],"chains":[{"chain":[],"samples":"1"}],"other-chains":"0","ok":true}
+END
+for to in --folded --format=perf-script; do
+	"$vpmu" profile -d 0.01 $to >/dev/null 2>"$dir/notes"
+	check_match "profile $to: a part of the time" "$(cat "$dir/notes")" '^vpmu: the event had a counter in 41\.00% of the time: samples of the rest are missing$'
+	check_match "profile $to: unknown tenants" "$(cat "$dir/notes")" '^vpmu: 7 samples are of unknown tenants; only a profile of / has them$'
+done
+"$vpmu" profile -d 0.01 --format=pprof -o "$dir/p.pb.gz" 2>"$dir/notes"
+check_match "profile --format=pprof: in the comments" "$(gzip -dc "$dir/p.pb.gz" | tr -c '[:print:]' '\n')" '400 counted \(partial\) in 41\.00% of the time, 1 samples lost, 7 of unknown tenants'
 answers <<END
 hello {"pid":1,"ok":true}
 list {"nodes":[],"ok":true}

@@ -116,7 +116,9 @@ bad 2 '^vpmu: vm: the path of FILE is not UTF-8 text$' vm restore "$(printf 'f\3
 bad 1 'no VM "nope"' vm save nope "$dir/x"
 bad 1 'start it with --snapshot-dir DIR' vm restore "$dir/x"
 bad 2 'is not a terminal; give -b' top
+bad 1 '^vpmu: -C: backend emulator does not count single CPUs' stat -C 0 -d 0.1
 bad 2 'a number from 1' top -b -n 0
+bad 2 '^vpmu: top: -d "0.009" is invalid; expected seconds from 0.01 to 3600$' top -b -n 1 -d 0.009
 bad 2 'not an empty string' -S '' list
 bad 2 "^vpmu: -e: event 'instructions:z': 'z' is no modifier; expected u k h G H\$" stat -e instructions:z
 bad 2 '^vpmu: stat: -e: the list is empty; expected NAME\[,NAME...\]$' stat -e ''

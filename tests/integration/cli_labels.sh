@@ -44,7 +44,16 @@ check_match "top: no mark" "$(cat "$dir/top")" '^plain .* 3\.00( |$)'
 check_match "top: what the marks mean" "$(cat "$dir/top")" '~ modelled \? estimated or tsc ! partial @ aged < late \* scaled up'
 check_match "top: aged has a mark of its own" "$(cat "$dir/top")" '^old .*[0-9]@.*[0-9][kM]?~@'
 check_match "top: late has a mark of its own" "$(cat "$dir/top")" '^early .*[0-9]<.*[0-9][kM]?\?!<'
-check "-x: the quality" "$("$vpmu" stat -d 0.01 -x, | cut -d, -f5,3,9)" \
+out=$("$vpmu" stat -d 0.01 -x,)
+check "-x: the quality of a quotient is that of both" "$(printf '%s\n' "$out" | grep ',instructions,' | cut -d, -f5,12)" \
+'whole,insn per cycle (tsc modelled)
+part,insn per cycle (modelled scaled)
+missing,insn per cycle (partial tsc scaled)
+never,
+plain,insn per cycle
+old,insn per cycle (aged modelled)
+early,insn per cycle (late tsc partial)'
+check "-x: the quality" "$(printf '%s\n' "$out" | cut -d, -f5,3,9)" \
 'instructions,whole,tsc
 cycles,whole,modelled
 instructions,part,scaled
@@ -75,6 +84,13 @@ old aged
 old modelled aged
 early late
 early tsc partial late'
+check "-j: the quality of a quotient" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"metric-quality":"\([^"]*\)".*/\1 \2/p')" \
+'whole tsc modelled
+part modelled scaled
+missing partial tsc scaled
+plain exact
+old aged modelled
+early late tsc partial'
 check "-j: how late" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"late-ns":\([0-9]*\).*/\1 \2/p' | sort -u)" "early 1300000000"
 check "-j: the age" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"age-ns":\([0-9]*\).*/\1 \2/p')" "old 2100000000"
 check "-j: no time that the server does not report" "$(printf '%s\n' "$out" | grep -c '"as-of-ns"\|"span-ns"\|"width-ns"')" 0
@@ -87,6 +103,20 @@ for word in modelled tsc partial aged late; do
 done
 out=$("$vpmu" stat -d 0.01)
 check_match "lines: the quotient has the words of both" "$out" '# +6\.00  insn per cycle \(tsc\) \(modelled\)  \(tsc\)  \(50\.00%\)$'
+
+# A number that is wider than its column: shorter, with its marks, never with digits cut off.
+printf '[big]\ndescription = x\nformula = 1000000000000 * instructions / cycles\n[low]\ndescription = x\nformula = 0 - 4567890123 * instructions\n' >"$dir/big.metrics"
+answers <<END
+attach {"session":"s","ok":true}
+read {$head,"scope":"vm","rows":[],"ok":true}
+read {$head,"scope":"vm","rows":[],"ok":true}
+read {$head,"scope":"vm","rows":[$rows],"ok":true}
+sharing {"backends":[],"ok":true}
+list {"nodes":[],"ok":true}
+END
+"$vpmu" top -b -n 1 -d 0.01 --for-each vm -M "$dir/big.metrics" | tr -s ' ' >"$dir/top"
+check_match "top: a large metric" "$(cat "$dir/top")" '^plain .* 100\.0 3\.00T -1\.37T$'
+check_match "top: a large metric and its marks" "$(cat "$dir/top")" '^missing .* 50\.0 1\.50T\?!\* -1\.37T!$'
 
 # ---- as of when: rates are computed from the server's times, whenever the client gets its answers ----
 timed() { # SECONDS SINCE THE ATTACH, WIDTH, COUNT

@@ -142,6 +142,11 @@ coloured plain && check "NO_COLOR" "$(tmux capture-pane -e -p -t plain | cat -v)
 tmux send-keys -t plain q
 gone() { ! tmux has-session -t plain 2>/dev/null; }
 wait_for "$server" gone || exit 1
+# Without keys there is no way to wait: refused, instead of a screen that is drawn all the time.
+tmux -f /dev/null new -d -s deaf -x 80 -y 24 "VPMU_SOCKET=$VPMU_SOCKET $vpmu top </dev/null; echo left with \$?; sleep 3600"
+deaf() { tmux capture-pane -p -t deaf | tr '\n' ' ' | grep -q 'standard input is not a terminal; give -b for plain text left with 2'; }
+wait_for "$server" deaf || exit 1
+tmux kill-session -t deaf
 # The filter, and the help.
 key v
 shown '^NAME '

@@ -201,6 +201,31 @@ static bool may_lack(struct bpf_backend *k, const struct vpmu_counting *c)
 			  "%s: %lu faults instead of %u", #c, v_, (unsigned int)(n));              \
 	} while (0)
 
+/* A tenant that may make cgroups can nest them. */
+Test(cgroup, a_count_of_a_deep_cgroup_is_its_tenants)
+{
+	const vpmu_key_t key = SW(PERF_COUNT_SW_PAGE_FAULTS);
+	struct bpf_backend *k = bed_open(NULL);
+	struct vpmu_backend *s = bpf_as_backend(k);
+	struct vpmu_counting *c = bed_counting(bed_tenant(s->root, "a"), &key, 1, NULL);
+	char name[200] = "a";
+	pid_t pid;
+
+	bed_cgroup(strcat(name, "/d"));
+	pid = bed_job(name, FAULTS);
+	bed_attach(bed_counting(s->root, &key, 1, NULL));
+	bed_attach(c);
+	for (unsigned int depth = 2; depth <= KP_MAX_DEPTH + 26; depth++) {
+		bed_cgroup(strcat(name, "/d"));
+		if (depth % 30)
+			continue;
+		bed_move(pid, name);
+		bed_job_go();
+		assert_faults(c, depth / 30 * FAULTS);
+	}
+	bed_done(k);
+}
+
 Test(cgroup, a_count_goes_to_whom_it_belongs)
 {
 	const vpmu_key_t key = SW(PERF_COUNT_SW_PAGE_FAULTS);

@@ -276,3 +276,32 @@ Test(bpf_backend_errors, hostile_lists_of_cpus)
 	unlink(name);
 	cr_expect_not(bpf_backend_cpus(&bpf_backend_sys_real, name, set, 4));
 }
+
+/* Lost time is of the event's clock, the time of the scheduler's. Of an event without a counter
+ * more time can seem lost than has passed; its running time stands, as a difference of two readings
+ * must not be below 0. */
+Test(bpf_backend_errors, running_time_never_decreases)
+{
+	struct bpf_backend *k = bed_open(NULL);
+	struct vpmu_counting *c = bed_counting(bpf_as_backend(k)->root, &key, 1, NULL);
+	struct kp_cell *cell = NULL;
+	uint64_t enabled_ns, running_ns;
+
+	bed_attach(c);
+	usleep(20000);
+	bed_read(c);
+	enabled_ns = c->values[0].enabled_ns;
+	running_ns = c->values[0].running_ns;
+	cr_assert_eq(running_ns, enabled_ns);
+	for (unsigned int cpu = 0; !cell && cpu < k->nr_cpus; cpu++)
+		cell = node_cell(k, cpu, KP_OTHER, 0);
+	cr_assert(cell);
+	/* More than passes until the next reading. */
+	VPMU_STORE(&cell->row[0].lost, cell->row[0].lost + running_ns + 600000000000ULL);
+	bed_read(c);
+	cr_expect_gt(c->values[0].enabled_ns, enabled_ns);
+	cr_expect_eq(c->values[0].running_ns, running_ns, "%lu ns, after %lu",
+		     c->values[0].running_ns, running_ns);
+	bed_detach(c);
+	bed_done(k);
+}

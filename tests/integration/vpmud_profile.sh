@@ -25,11 +25,12 @@ sampled() { "$vpmu" sessions -j | grep -q '"profile"'; }
 # own.
 told=0 stopped= period=1000000
 tell() { told=$((told + ${1:-0})); }
-# told_messages WHAT: standard error has nothing but a line that tells how many were lost.
+# told_messages WHAT: standard error has nothing but lines that tell how many were lost, or are of processes that had
+# ended before their cgroup was read.
 told_messages() {
 	lost=$(sed -n 's/^vpmu: \([1-9][0-9]*\) samples were lost and are missing: .*; raise the period with -c$/\1/p' "$dir/err")
 	tell "$lost"
-	check "$1: messages" "$(grep -v "^vpmu: ${lost:-[1-9][0-9]*} samples were lost and are missing: " "$dir/err")" ""
+	check "$1: messages" "$(grep -Ev "^vpmu: (${lost:-[1-9][0-9]*} samples were lost and are missing: |[1-9][0-9]* samples are of unknown tenants; )" "$dir/err")" ""
 }
 told_total() { tell "$(jq -r 'select(.kind == "profile-total") | .lost' "$1")"; }
 # sample OUT ARG...: a profile of the tenant until its program has run for 0.3 s. Another may have this CPU

@@ -294,6 +294,47 @@ Test(cli_reading, counts_are_of_the_time_between_two_readings)
 	reading_free(old);
 }
 
+#define ONE(count, enabled, running, supported)                                                    \
+	ANSWER("{\"row\":1,\"kind\":\"tenant\",\"depth\":1,\"path\":\"/"                           \
+	       "a\",\"values\":[{\"count\":\"" count "\",\"enabled-ns\":\"" enabled                \
+	       "\",\"running-ns\":\"" running "\",\"quality\":\"exact\",\"supported\":" supported  \
+	       "}]}")
+
+/* The value of an interval between two readings. */
+static struct val between(const char *first, const char *then, bool *counted)
+{
+	struct reading *before = parse(first), *now = parse(then);
+	struct val v;
+
+	cr_assert(before && now);
+	reading_subtract(now, before);
+	v = now->rows[0].v[0];
+	*counted = val_counted(&now->rows[0], &v);
+	reading_free(before);
+	reading_free(now);
+	return v;
+}
+
+Test(cli_reading, no_difference_is_below_0)
+{
+	bool counted;
+	struct val v =
+		between(ONE("5", "100", "60", "true"), ONE("9", "300", "160", "true"), &counted);
+
+	cr_expect(counted && v.count == 4 && v.enabled_ns == 200 && v.running_ns == 100);
+	cr_expect_str_eq(v.quality, "exact");
+	/* No counter all the time: that is no count of 0. */
+	v = between(ONE("5", "100", "60", "true"), ONE("5", "200", "59", "true"), &counted);
+	cr_expect(!counted && v.enabled_ns == 100 && v.running_ns == 0);
+	/* An event that can be counted no more has no values. */
+	v = between(ONE("5", "100", "60", "true"), ONE("0", "0", "0", "false"), &counted);
+	cr_expect(!counted && !v.count && !v.enabled_ns && !v.running_ns);
+	/* It began anew: what it had counted by then is missing. */
+	v = between(ONE("500", "100", "100", "true"), ONE("5", "200", "200", "true"), &counted);
+	cr_expect(counted && v.count == 0 && v.enabled_ns == 100);
+	cr_expect_str_eq(v.quality, "partial");
+}
+
 #define UNSUPPORTED(rows, list)                                                                    \
 	"{\"session\":\"s\",\"target\":\"/\",\"scope\":\"tenant\",\"age-ns\":\"5\","               \
 	"\"dropped\":\"0\",\"events\":[\"cycles\"],\"rows\":[" rows "],\"unsupported\":" list "}"
@@ -477,6 +518,37 @@ Test(cli_reading, a_report_has_no_cpu_time_of_a_vm_without_a_known_vcpu)
 	report_data_fini(&d);
 	reading_free(r[0]);
 	reading_free(r[1]);
+}
+
+/* A VM that starts again is a new row of the same name: one series, of which no interval is lost.
+ */
+Test(cli_reading, a_report_has_one_series_of_a_vm_that_starts_again)
+{
+	struct reading *r[3] = {
+		parse(ANSWER(COUNTED("2", "\"web\"", "900", "400"))),
+		parse(ANSWER(COUNTED("2", "\"web\"", "50", "30") "," COUNTED("4", "\"web\"", "70",
+									     "60"))),
+		parse(ANSWER(COUNTED("4", "\"web\"", "10", "10"))),
+	};
+	struct report_data d;
+	json_t *list;
+	char *got;
+
+	report_data_init(&d);
+	for (int i = 0; i < 3; i++)
+		report_data_add(&d, (uint64_t)i + 1, &r[i], 1);
+	list = report_data_end(&d);
+	cr_expect_eq(json_array_size(list), 2); /* cpu-time, cycles */
+	got = deltas_of(list, "web", "cycles");
+	cr_expect_str_eq(got, "[900,120,10]");
+	free(got);
+	got = deltas_of(list, "web", "cpu-time");
+	cr_expect_str_eq(got, "[400,90,10]");
+	free(got);
+	json_decref(list);
+	report_data_fini(&d);
+	for (int i = 0; i < 3; i++)
+		reading_free(r[i]);
 }
 
 /* ---- text for a terminal ------------------------------------------------------------------ */

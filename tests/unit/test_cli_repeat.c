@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/stat.h"
 
@@ -83,4 +84,27 @@ Test(cli_repeat, scaled_counts)
 	cr_assert_float_eq(run[1]->rows[0].v[0].variance, 0, 1e-12);
 	reading_free(run[0]);
 	reading_free(run[1]);
+}
+
+Test(cli_repeat, a_mean_has_the_quality_of_all_runs)
+{
+	struct reading *run[] = {
+		reading_of("1", (uint64_t[]){100}, 20, 20),
+		reading_of("1", (uint64_t[]){100}, 20, 20),
+		reading_of("1", (uint64_t[]){100}, 20, 20),
+	};
+	const struct rrow *row = run[2]->rows;
+
+	strcpy(run[0]->rows[0].v[0].quality, "late");
+	run[0]->rows[0].late_ns = 700;
+	strcpy(run[1]->rows[0].v[0].quality, "partial aged");
+	run[1]->rows[0].v[0].age_ns = 30;
+	repeat_mean(run[2], run, 3);
+	cr_expect(val_has(&row->v[0], "late") && val_has(&row->v[0], "partial") &&
+			  val_has(&row->v[0], "aged") && !val_has(&row->v[0], "exact"),
+		  "%s", row->v[0].quality);
+	cr_expect_eq(row->late_ns, 700);
+	cr_expect_eq(row->v[0].age_ns, 30);
+	for (size_t i = 0; i < 3; i++)
+		reading_free(run[i]);
 }
