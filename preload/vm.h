@@ -37,7 +37,7 @@ struct vm {
 	_Atomic unsigned int fds; /* the VMM's, as far as they are followed */
 	int run_bytes;
 	_Atomic int state;		/* enum vm_state; written under lock */
-	bool opened;			/* kvm's vPMU was switched off */
+	bool opened;			/* kvm's vPMU was switched off, for good once refused */
 	bool irqchip;			/* local APICs are in the kernel */
 	bool closed;			/* the VMM closed all of fds; under lock */
 	_Atomic unsigned int msr_exits; /* the VMM's own; written under lock */
@@ -87,7 +87,8 @@ static inline int vcpu_fd(const struct vcpu *v)
 struct process {
 	bool on; /* vpmu-qemu has set a configuration */
 	struct vpmu_guest_cfg guest;
-	char vpmud[108]; /* its socket for VMMs; "": none */
+	const char *unfit; /* why VMs cannot have it, as far as vpmu-qemu knows, or NULL */
+	char vpmud[108];   /* its socket for VMMs; "": none */
 	struct vpmu_host *host;
 	_Atomic unsigned int watched;	/* VMs that are not refused */
 	_Atomic bool vms;		/* there was a VM */

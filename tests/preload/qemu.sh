@@ -237,7 +237,8 @@ left() {
 left off none '' -accel kvm -cpu $cpu
 left nopmu auto 'expected -cpu host, max' -accel kvm -cpu $cpu,pmu=off
 if [ $model = amd ]; then
-	left vendor intel-v2 "CPU is not Intel's" -accel kvm -cpu $cpu
+	left vendor intel-v2 "CPU is not Intel's, but the PMU is to be$" -accel kvm -cpu $cpu
+	left foreign auto "CPU is not AMD's, but the PMU is to be$" -accel kvm -cpu "$intel"
 fi
 
 # QEMU is only asked: as without
