@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,8 @@ EXPORT int dup3(int from, int to, int flags);
 EXPORT int fcntl(int fd, int cmd, ...);
 EXPORT int fcntl64(int fd, int cmd, ...);
 EXPORT int execvp(const char *file, char *const argv[]);
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old);
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE 2
@@ -40,6 +43,7 @@ static bool interpose_on;
 static pid_t interpose_pid;
 /* libc's */
 static int (*interpose_fcntl)(int fd, int cmd, ...);
+static int (*interpose_sigmask)(int how, const sigset_t *set, sigset_t *old);
 static int (*interpose_execvp)(const char *file, char *const argv[]);
 static char *interpose_text, *interpose_list; /* the environment that vpmu-qemu made */
 
@@ -156,6 +160,30 @@ int fcntl64(int fd, int cmd, ...)
 	arg = va_arg(ap, void *);
 	va_end(ap);
 	return fcntl(fd, cmd, arg);
+}
+
+/* libc's, which spares its own signals. Constructors of others may call this before ours. */
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	int rc, saved = errno;
+
+	if (!interpose_sigmask)
+		*(void **)&interpose_sigmask = dlsym(RTLD_NEXT, "pthread_sigmask");
+	rc = interpose_sigmask(how, set, old);
+	if (interpose_on && !rc && set && how != SIG_UNBLOCK)
+		call_masked();
+	errno = saved;
+	return rc;
+}
+
+int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	int rc = pthread_sigmask(how, set, old);
+
+	if (!rc)
+		return 0;
+	errno = rc;
+	return -1;
 }
 
 /* A child has no vCPU threads, and KVM does not let it use its parent's VMs. One of a process that

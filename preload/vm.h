@@ -159,3 +159,5 @@ void call_closing(int fd);
 void call_closing_range(unsigned int first, unsigned int last);
 /* @fd has become a duplicate of @from. */
 void call_duplicated(int from, int fd);
+/* This thread has changed which signals it blocks. */
+void call_masked(void);

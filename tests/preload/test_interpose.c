@@ -9,6 +9,7 @@
 #include <linux/filter.h>
 #include <linux/kvm.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -74,6 +75,11 @@ void call_duplicated(int from, int fd)
 	note("duplicated(%d,%d)", from, fd);
 }
 
+void call_masked(void)
+{
+	note("masked");
+}
+
 bool conf_host_is_intel(void)
 {
 	return false;
@@ -116,6 +122,25 @@ static void calls_are(const char *want, int line)
 	log_text[0] = 0;
 }
 #define CALLS(want) calls_are(want, __LINE__)
+
+static void masks(void)
+{
+	sigset_t set, old;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	errno = EPERM;
+	IS(!pthread_sigmask(SIG_BLOCK, &set, &old) && errno == EPERM);
+	CALLS("masked");
+	IS(!pthread_sigmask(SIG_SETMASK, NULL, &set) && sigismember(&set, SIGUSR1) == 1);
+	IS(pthread_sigmask(99, &set, NULL) == EINVAL);
+	IS(sigprocmask(99, &set, NULL) == -1 && errno == EINVAL);
+	errno = EPERM;
+	IS(!sigprocmask(SIG_UNBLOCK, &set, NULL) && errno == EPERM);
+	CALLS("");
+	IS(!sigprocmask(SIG_SETMASK, &old, &set) && sigismember(&set, SIGUSR1) == 0);
+	CALLS("masked");
+}
 
 static bool is_open(int fd)
 {
@@ -329,6 +354,7 @@ static void begin_is(const char *name, const char *preload, const char *list)
 	fcntl(fd, F_SETFD, 0);
 	if (!strcmp(name, "on")) {
 		ioctls();
+		masks();
 		closes(fd);
 		duplicates(fd);
 		daemonized(fd);
