@@ -88,7 +88,7 @@ static int call_run(struct vcpu *v, bool left, int rc)
  * thread has blocked signals. */
 static int call_run_first(struct vcpu *v, int fd)
 {
-	int tid = sys_tid();
+	int tid = sys_tid(), rc;
 
 	if (!call_is_on(v))
 		return call_run(v, false, 0);
@@ -102,7 +102,13 @@ static int call_run_first(struct vcpu *v, int fd)
 	}
 	call_unbind();
 	kvm_alarm_unblock();
-	if (!vpmu_kvm_enter(v->kvm)) {
+	rc = vpmu_kvm_enter(v->kvm);
+	if ((rc == -EBUSY || rc == -ENOMEM) && !v->still) {
+		v->still = true;
+		say("vCPU %u: its counters stand still: %s", v->id,
+		    rc == -EBUSY ? "another thread has run it, and may again" : strerror(-rc));
+	}
+	if (!rc) {
 		call_self.fd = fd;
 		call_self.tid = tid;
 		call_self.word = fds_word(fd, FDS_VCPU, v, &call_self.obj);
@@ -152,6 +158,12 @@ static int call_vcpu(struct vcpu *v, int fd, unsigned long request, void *arg)
 	return sys_ioctl(vcpu_fd(v), request, arg);
 }
 
+/* KVM applies @f to its own vPMU only. */
+static bool call_denies(const struct kvm_pmu_event_filter *f)
+{
+	return f->action != KVM_PMU_EVENT_DENY || f->nevents || f->fixed_counter_bitmap;
+}
+
 static int call_vm(struct vm *vm, unsigned long request, void *arg)
 {
 	int rc;
@@ -183,7 +195,13 @@ static int call_vm(struct vm *vm, unsigned long request, void *arg)
 	case KVM_MEMORY_ENCRYPT_OP:
 		rc = sys_ioctl(vm_fd(vm), request, arg);
 		if (!rc)
-			vm_encrypts(vm);
+			vm_unfit(vm, "its memory is encrypted");
+		return rc;
+	case KVM_SET_PMU_EVENT_FILTER:
+		rc = sys_ioctl(vm_fd(vm), request, arg);
+		if (!rc && call_denies(arg))
+			vm_unfit(vm, "the VMM filters its events; expected allow or deny of "
+				     "vpmu-qemu");
 		return rc;
 	}
 	return sys_ioctl(vm_fd(vm), request, arg);

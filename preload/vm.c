@@ -103,10 +103,10 @@ int vm_enable_cap(struct vm *vm, struct kvm_enable_cap *cap)
 	return rc;
 }
 
-void vm_encrypts(struct vm *vm)
+void vm_unfit(struct vm *vm, const char *why)
 {
 	pthread_mutex_lock(&vm->lock);
-	vm_refuse(vm, "its memory is encrypted");
+	vm_refuse(vm, why);
 	pthread_mutex_unlock(&vm->lock);
 }
 

@@ -69,6 +69,7 @@ struct vcpu {
 	bool carried;		/* the VMM has written its PMU's words */
 	bool guard;		/* its CPUID has the guard's feature: cpuid.c */
 	bool ran;
+	bool still; /* a line has said that it counts nothing */
 };
 
 /* The descriptor for calls: the VMM may have closed its first one and kept a duplicate. */
@@ -117,7 +118,8 @@ void vm_refuse(struct vm *vm, const char *why);
 int vm_create_vcpu(struct vm *vm, unsigned long id);
 int vm_set_filter(struct vm *vm, const struct kvm_msr_filter *f);
 int vm_enable_cap(struct vm *vm, struct kvm_enable_cap *cap);
-void vm_encrypts(struct vm *vm);
+/* vm_unfit - vm_refuse, with the lock. */
+void vm_unfit(struct vm *vm, const char *why);
 
 /* vcpu_close - end it: false if a thread may still use it, so that it stays. */
 bool vcpu_close(struct vcpu *v);

@@ -391,6 +391,8 @@ static inline int fake_vm_ioctl(struct fake_file *vm, unsigned long request, voi
 		return fake_filter(vm, arg);
 	case KVM_ENABLE_CAP:
 		return fake_enable_cap(vm, arg);
+	case KVM_SET_PMU_EVENT_FILTER:
+		return 0;
 	default:
 		return -ENOTTY;
 	}

@@ -234,6 +234,7 @@ enum refusal {
 	SMALL_RUN,
 	OTHER_TYPE,
 	PMU_OFF,
+	PMU_FILTERED,
 	VENDOR_FORESEEN, /* by vpmu-qemu */
 	VENDOR,
 	CPU_WITHOUT_PMU,
@@ -269,6 +270,7 @@ static void refused_life(enum refusal why, call_fn *call, struct seen *s)
 	struct kvm_enable_cap cap = {.cap = KVM_CAP_X86_USER_SPACE_MSR, .args = {UNKNOWN}};
 	struct kvm_enable_cap ring = {.cap = KVM_CAP_DIRTY_LOG_RING, .args = {65536}};
 	struct kvm_enable_cap pmu = {.cap = KVM_CAP_PMU_CAPABILITY, .args = {KVM_PMU_CAP_DISABLE}};
+	struct kvm_pmu_event_filter events = {.action = KVM_PMU_EVENT_ALLOW};
 	struct kvm_userspace_memory_region m = {.slot = 1, .memory_size = 4096};
 	struct msr_list l = {0};
 	struct kvm_regs regs = {.rip = 0xfff0, .rflags = 2};
@@ -284,6 +286,8 @@ static void refused_life(enum refusal why, call_fn *call, struct seen *s)
 	see(s, call(b.vm, KVM_ENABLE_CAP, &cap));
 	if (why == PMU_OFF)
 		see(s, call(b.vm, KVM_ENABLE_CAP, &pmu));
+	if (why == PMU_FILTERED)
+		see(s, call(b.vm, KVM_SET_PMU_EVENT_FILTER, &events));
 	if (why == DIRTY_RING)
 		see(s, call(b.vm, KVM_ENABLE_CAP, &ring));
 	if (why != FILTER_FAILS)
@@ -427,6 +431,20 @@ Test(preload_refused, late_without_any_pmu)
 		cr_expect_eq(seen, 3);
 		bed_end();
 	}
+}
+
+/* A VMM's filter of events is KVM's: what it denies must not be had from the library. */
+Test(preload_refused, events_that_the_vmm_filters)
+{
+	struct kvm_pmu_event_filter f = {.action = KVM_PMU_EVENT_DENY};
+
+	bed_on("pmu=intel-v2");
+	cr_assert(!call_ioctl(b.vm, KVM_SET_PMU_EVENT_FILTER, &f));
+	cr_expect_eq(atomic_load(&process.watched), 1, "it denies nothing");
+	f.fixed_counter_bitmap = 1;
+	cr_assert(!call_ioctl(b.vm, KVM_SET_PMU_EVENT_FILTER, &f));
+	cr_expect_eq(atomic_load(&process.watched), 0);
+	cr_expect_eq(bed_vm_state()->filter.ranges[0].nmsrs, 0);
 }
 
 /* Before the first vCPU KVM's own can still be had, and nothing is said of it. */

@@ -2,6 +2,7 @@
 /* As test_preload.c: the short way of an exit at which the PMU has nothing to do, from the second
  * KVM_RUN of a thread on. Its conditions: test_kvm_quick.c. */
 #include <signal.h>
+#include <stdio.h>
 
 #include "tests/unit/preload_bed.h"
 #include "vpmu/kvm/port.h"
@@ -55,6 +56,35 @@ Test(preload_quick, the_thread_that_ran_it_last)
 	list_add(&l, 0xc1, 0);
 	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 1);
+}
+
+static char lines[400];
+
+static void *run_and_listen(void *arg)
+{
+	FILE *f = tmpfile();
+	int old = dup(STDERR_FILENO);
+
+	cr_assert(f && old >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
+	for (int i = 0; i < 2; i++)
+		cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	cr_assert(dup2(old, STDERR_FILENO) >= 0 && !close(old));
+	rewind(f);
+	lines[fread(lines, 1, sizeof(lines) - 1, f)] = 0;
+	fclose(f);
+	return NULL;
+}
+
+/* Its counters stand still then: one line says so. */
+Test(preload_quick, another_thread_than_the_one_that_is_bound)
+{
+	bed_on("pmu=intel-v2");
+	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	in_a_thread(run_and_listen);
+	cr_expect_str_eq(lines,
+			 "vpmu-preload: vCPU 0: its counters stand still: another thread has "
+			 "run it, and may again\n");
+	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
 }
 
 Test(preload_quick, a_thread_that_runs_two)
