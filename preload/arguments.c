@@ -5,28 +5,30 @@
 
 #include "preload/conf.h"
 
-/* Copy the value of KEY=VALUE in the list @opts ("a,b=c"); ",," is a comma. False: not there. */
+/* Copy the last value of KEY=VALUE in the list @opts ("a,b=c"); ",," is a comma. False: not there.
+ */
 static bool list_get(const char *opts, const char *key, char *value, size_t len)
 {
-	size_t key_len = strlen(key), n = 0;
+	size_t key_len = strlen(key);
+	bool found = false;
 
 	while (*opts) {
-		bool found = !strncmp(opts, key, key_len) && opts[key_len] == '=';
-		const char *p = found ? opts + key_len + 1 : opts;
+		bool here = !strncmp(opts, key, key_len) && opts[key_len] == '=';
+		const char *p = here ? opts + key_len + 1 : opts;
+		size_t n = 0;
 
 		for (; *p && (*p != ',' || p[1] == ','); p++) {
 			if (*p == ',')
 				p++;
-			if (found && n + 1 < len)
+			if (here && n + 1 < len)
 				value[n++] = *p;
 		}
-		if (found) {
+		if (here)
 			value[n] = 0;
-			return true;
-		}
+		found |= here;
 		opts = *p ? p + 1 : p;
 	}
-	return false;
+	return found;
 }
 
 /* The first element, which may have no key. */
@@ -66,6 +68,8 @@ static void read_cpu(struct arguments *a, const char *value)
 		a->pmu = true;
 	else if (strstr(end, ",-pmu"))
 		a->pmu = false;
+	if (!list_get(end, "vendor", a->vendor, sizeof(a->vendor)))
+		*a->vendor = 0;
 }
 
 static void read_machine(struct arguments *a, const char *value)

@@ -2,6 +2,7 @@
 /* What the interposed functions do, see vm.h: finds the VM or vCPU of a descriptor, and passes the
  * call on as it came if it is not one of those that concern a PMU. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "preload/fds.h"
@@ -83,10 +84,11 @@ static int call_run(struct vcpu *v, bool left, int rc)
 	return next == VPMU_KVM_INTERRUPTED ? -EINTR : rc;
 }
 
-/* The first KVM_RUN of a thread, and each one of a vCPU that it is not bound to. */
+/* The first KVM_RUN of a thread, and each one of a vCPU that it is not bound to, or after the
+ * thread has blocked signals. */
 static int call_run_first(struct vcpu *v, int fd)
 {
-	int tid = sys_tid();
+	int tid = sys_tid(), rc;
 
 	if (!call_is_on(v))
 		return call_run(v, false, 0);
@@ -99,13 +101,37 @@ static int call_run_first(struct vcpu *v, int fd)
 			    v->id);
 	}
 	call_unbind();
-	if (!vpmu_kvm_enter(v->kvm)) {
+	kvm_alarm_unblock();
+	rc = vpmu_kvm_enter(v->kvm);
+	if ((rc == -EBUSY || rc == -ENOMEM) && !v->still) {
+		v->still = true;
+		say("vCPU %u: its counters stand still: %s", v->id,
+		    rc == -EBUSY ? "another thread has run it, and may again" : strerror(-rc));
+	}
+	if (!rc) {
 		call_self.fd = fd;
 		call_self.tid = tid;
 		call_self.word = fds_word(fd, FDS_VCPU, v, &call_self.obj);
 		call_self.v = v;
 	}
 	return call_run(v, false, 0);
+}
+
+/* KVM_SET_SIGNAL_MASK: alarms must end KVM_RUN. */
+static int call_signal_mask(struct vcpu *v, const struct kvm_signal_mask *m)
+{
+	union {
+		struct kvm_signal_mask m;
+		uint8_t bytes[sizeof(struct kvm_signal_mask) + _NSIG / 8];
+	} less;
+	const int ours[] = {kvm_alarm_signal(), SIGIO};
+
+	if (!v->kvm || m->len != _NSIG / 8)
+		return sys_ioctl(vcpu_fd(v), KVM_SET_SIGNAL_MASK, (void *)m);
+	memcpy(&less, m, sizeof(less.bytes));
+	for (size_t i = 0; i < 2; i++)
+		less.m.sigset[(ours[i] - 1) / 8] &= (uint8_t) ~(1u << (ours[i] - 1) % 8);
+	return sys_ioctl(vcpu_fd(v), KVM_SET_SIGNAL_MASK, &less);
 }
 
 static int call_vcpu(struct vcpu *v, int fd, unsigned long request, void *arg)
@@ -126,8 +152,16 @@ static int call_vcpu(struct vcpu *v, int fd, unsigned long request, void *arg)
 	case KVM_SET_REGS:
 		msrs_regs(v, arg);
 		break;
+	case KVM_SET_SIGNAL_MASK:
+		return call_signal_mask(v, arg);
 	}
 	return sys_ioctl(vcpu_fd(v), request, arg);
+}
+
+/* KVM applies @f to its own vPMU only. */
+static bool call_denies(const struct kvm_pmu_event_filter *f)
+{
+	return f->action != KVM_PMU_EVENT_DENY || f->nevents || f->fixed_counter_bitmap;
 }
 
 static int call_vm(struct vm *vm, unsigned long request, void *arg)
@@ -161,7 +195,13 @@ static int call_vm(struct vm *vm, unsigned long request, void *arg)
 	case KVM_MEMORY_ENCRYPT_OP:
 		rc = sys_ioctl(vm_fd(vm), request, arg);
 		if (!rc)
-			vm_encrypts(vm);
+			vm_unfit(vm, "its memory is encrypted");
+		return rc;
+	case KVM_SET_PMU_EVENT_FILTER:
+		rc = sys_ioctl(vm_fd(vm), request, arg);
+		if (!rc && call_denies(arg))
+			vm_unfit(vm, "the VMM filters its events; expected allow or deny of "
+				     "vpmu-qemu");
 		return rc;
 	}
 	return sys_ioctl(vm_fd(vm), request, arg);
@@ -230,6 +270,12 @@ int call_ioctl(int fd, unsigned long request, void *arg)
 		return call_run_bound(v, false, 0);
 	rc = sys_ioctl(v->dup, KVM_RUN, NULL);
 	return kvm_quick_leave(v->run, rc) ? rc : call_run_bound(v, true, rc);
+}
+
+/* Its next KVM_RUN unblocks the library's again. Until then the VMM need not expect them. */
+void call_masked(void)
+{
+	call_unbind();
 }
 
 static _Atomic unsigned int *call_fds(enum fds_kind kind, void *obj)

@@ -25,6 +25,7 @@ static const struct {
 	[CONF_LIMIT_POLICY] = {"limit_policy", NULL, "full, standard, architectural or off"},
 	[CONF_LIMIT_ALLOW] = {"limit_allow", NULL, "events, comma separated"},
 	[CONF_LIMIT_DENY] = {"limit_deny", NULL, "events, comma separated"},
+	[CONF_UNFIT] = {"unfit", NULL, "1"},
 };
 
 const char *conf_key_name(enum conf_key k)
@@ -262,6 +263,22 @@ int conf_default_gp(struct conf *c, bool intel, unsigned int host)
 		return 0;
 	snprintf(text, sizeof(text), "%u", gp);
 	return conf_replace(c, CONF_GP, text);
+}
+
+int conf_vendor(struct conf *c, bool intel, const char *vendor)
+{
+	enum vpmu_guest_model model;
+
+	if (!*vendor)
+		vendor = intel ? "Genu" : "Auth";
+	if (conf_model(c, intel, &model) || !words_unfit(model, vendor))
+		return 0;
+	return conf_replace(c, CONF_UNFIT, "1");
+}
+
+bool conf_is_unfit(const struct conf *c)
+{
+	return c->value[CONF_UNFIT];
 }
 
 /* Make *p of three keys from @first on: policy, allow and deny. *@limits: it denies anything. */

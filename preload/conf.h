@@ -25,6 +25,7 @@ enum conf_key {
 	CONF_LIMIT_POLICY = CONF_OWN,
 	CONF_LIMIT_ALLOW,
 	CONF_LIMIT_DENY,
+	CONF_UNFIT, /* vpmu-qemu's: conf_vendor */
 	CONF_KEYS
 };
 
@@ -69,6 +70,14 @@ unsigned int conf_host_counters(void);
 int conf_fits(const struct conf *c, bool intel, unsigned int host, char *err, size_t errlen);
 int conf_default_gp(struct conf *c, bool intel, unsigned int host);
 
+/*
+ * conf_vendor - note in *@c if a CPU of @vendor, as QEMU's -cpu has it, cannot use the PMU; "": of
+ * this host's. 0 or -ENOMEM. conf_is_unfit - returns true if so: the VM must keep KVM's own PMU,
+ * which the library can switch off only before it sees the CPU.
+ */
+int conf_vendor(struct conf *c, bool intel, const char *vendor);
+bool conf_is_unfit(const struct conf *c);
+
 /* conf_vpmud - the path of vpmud's socket for VMMs; "": none is to be used. */
 const char *conf_vpmud(const struct conf *c);
 
@@ -100,8 +109,9 @@ int ask_vpmud(const char *path, struct conf *c, char *err, size_t errlen);
 struct arguments {
 	bool probe; /* no VM: -machine none, -help, -version, -device help and the like */
 	bool kvm;
-	bool pmu;	/* -cpu has a PMU: host or max without pmu=off, or pmu=on */
-	char name[128]; /* guest name, or "" */
+	bool pmu;	 /* -cpu has a PMU: host or max without pmu=off, or pmu=on */
+	char vendor[16]; /* -cpu's, or "": the host's */
+	char name[128];	 /* guest name, or "" */
 };
 
 /* arguments_read - @argv is QEMU's, the program's name included, and ends with NULL. */

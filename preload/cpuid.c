@@ -26,9 +26,6 @@
 #define PERFMON_V2	  0x80000022u
 #define PERFCTR_CORE	  (1u << 23)
 #define PERFCTR_NB	  (1u << 24)
-#define EBX_INTEL	  0x756e6547u /* "Genu" */
-#define EBX_AMD		  0x68747541u /* "Auth" */
-#define EBX_HYGON	  0x6f677948u /* "Hygo" */
 /* An absurd number of leaves: what KVM does with it is KVM's affair. */
 #define CPUID_MAX 256u
 
@@ -88,15 +85,29 @@ int cpuid_supported(struct kvm_cpuid2 *c, uint32_t room)
 static const char *cpuid_unfit(const struct kvm_cpuid2 *c)
 {
 	const struct kvm_cpuid_entry2 *vendor = cpuid_find(c, 0), *pmu = cpuid_find(c, ARCH_PMU);
-	bool intel = words_is_intel(process.guest.model);
+	const char *unfit =
+		words_unfit(process.guest.model, vendor ? (const char *)&vendor->ebx : "none");
 
-	if (!vendor ||
-	    (intel ? vendor->ebx != EBX_INTEL : vendor->ebx != EBX_AMD && vendor->ebx != EBX_HYGON))
-		return intel ? "its CPU is not Intel's, but the PMU is to be"
-			     : "its CPU is not AMD's, but the PMU is to be";
+	if (unfit)
+		return unfit;
 	if (!atomic_load(&process.shown) || !pmu || (pmu->eax & 0xff) < 2)
 		return "its CPU has no PMU; expected -cpu host, max, or a model with pmu=on";
 	return NULL;
+}
+
+/* Of a PMU that neither the library nor KVM has: as with QEMU's pmu=off. */
+static void cpuid_clear(struct kvm_cpuid2 *c)
+{
+	for (uint32_t i = 0; i < c->nent; i++) {
+		struct kvm_cpuid_entry2 *e = &c->entries[i];
+
+		if (e->function == ARCH_PMU)
+			e->eax = e->ebx = e->ecx = e->edx = 0;
+		else if (e->function == EXTENDED_FEATURES)
+			e->ecx &= ~PERFCTR_CORE;
+		else if (e->function == PERFMON_V2)
+			e->eax = e->ebx = 0;
+	}
 }
 
 /* What the VMM would have passed without the library. */
@@ -146,6 +157,8 @@ int cpuid_set(struct vcpu *v, const struct kvm_cpuid2 *given)
 		rc = vpmu_kvm_vcpu_cpuid(v->kvm, c->entries, &n, room);
 	else
 		cpuid_restore(c);
+	if (v->vm->state != PRE_ON && v->vm->opened)
+		cpuid_clear(c);
 	pthread_mutex_unlock(&v->vm->lock);
 	c->nent = (uint32_t)n;
 	if (!rc)

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,9 @@ EXPORT int dup2(int from, int to);
 EXPORT int dup3(int from, int to, int flags);
 EXPORT int fcntl(int fd, int cmd, ...);
 EXPORT int fcntl64(int fd, int cmd, ...);
+EXPORT int execvp(const char *file, char *const argv[]);
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old);
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE 2
@@ -37,7 +41,11 @@ EXPORT int fcntl64(int fd, int cmd, ...);
 
 static bool interpose_on;
 static pid_t interpose_pid;
-static int (*interpose_fcntl)(int fd, int cmd, ...); /* libc's */
+/* libc's */
+static int (*interpose_fcntl)(int fd, int cmd, ...);
+static int (*interpose_sigmask)(int how, const sigset_t *set, sigset_t *old);
+static int (*interpose_execvp)(const char *file, char *const argv[]);
+static char *interpose_text, *interpose_list; /* the environment that vpmu-qemu made */
 
 int ioctl(int fd, unsigned long request, void *arg)
 {
@@ -154,6 +162,30 @@ int fcntl64(int fd, int cmd, ...)
 	return fcntl(fd, cmd, arg);
 }
 
+/* libc's, which spares its own signals. Constructors of others may call this before ours. */
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	int rc, saved = errno;
+
+	if (!interpose_sigmask)
+		*(void **)&interpose_sigmask = dlsym(RTLD_NEXT, "pthread_sigmask");
+	rc = interpose_sigmask(how, set, old);
+	if (interpose_on && !rc && set && how != SIG_UNBLOCK)
+		call_masked();
+	errno = saved;
+	return rc;
+}
+
+int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	int rc = pthread_sigmask(how, set, old);
+
+	if (!rc)
+		return 0;
+	errno = rc;
+	return -1;
+}
+
 /* A child has no vCPU threads, and KVM does not let it use its parent's VMs. One of a process that
  * has made none may be the VMM: QEMU with -daemonize. */
 static void interpose_forked(void)
@@ -189,17 +221,49 @@ static void interpose_clean(void)
 	free(rest);
 }
 
+/* QEMU's cpr-exec replaces the VMM in its process by another one that goes on with the VM: that one
+ * gets the library as this one did. Children, by vfork() too, have another number. */
+int execvp(const char *file, char *const argv[])
+{
+	bool vmm = interpose_on && process.vms && getpid() == interpose_pid;
+	int saved;
+
+	if (!interpose_execvp) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (vmm && (setenv(CONF_VARIABLE, interpose_text, 1) ||
+		    (interpose_list && setenv("LD_PRELOAD", interpose_list, 1)))) {
+		interpose_clean();
+		errno = ENOMEM;
+		return -1;
+	}
+	interpose_execvp(file, argv);
+	saved = errno;
+	if (vmm)
+		interpose_clean();
+	errno = saved;
+	return -1;
+}
+
 __attribute__((constructor)) static void interpose_start(void)
 {
-	const char *text = getenv(CONF_VARIABLE);
+	const char *text = getenv(CONF_VARIABLE), *list = getenv("LD_PRELOAD");
 	char err[400];
 
 	*(void **)&interpose_fcntl = dlsym(RTLD_NEXT, "fcntl");
+	*(void **)&interpose_execvp = dlsym(RTLD_NEXT, "execvp");
 	if (!text)
 		return;
 	if (process_init(text, conf_host_is_intel(), err, sizeof(err)))
 		say("%s", err);
+	interpose_text = strdup(text);
+	interpose_list = list ? strdup(list) : NULL;
 	interpose_clean();
+	if (!interpose_text || (list && !interpose_list)) {
+		say("out of memory");
+		process.on = false;
+	}
 	if (!process.on || pthread_atfork(NULL, NULL, interpose_forked))
 		return;
 	interpose_pid = getpid();

@@ -7,6 +7,7 @@
 
 #include "preload/conf.h"
 #include "preload/vm.h"
+#include "preload/words.h"
 #include "vpmu/host.h"
 
 struct process process;
@@ -36,6 +37,8 @@ int process_init(const char *text, bool host_intel, char *err, size_t errlen)
 
 	if (!ret)
 		ret = conf_apply(&c, host_intel, &process.guest, process_policy, err, errlen);
+	if (!ret)
+		process.unfit = conf_is_unfit(&c) ? words_unfit(process.guest.model, "none") : NULL;
 	if (!ret)
 		snprintf(process.vpmud, sizeof(process.vpmud), "%s", conf_vpmud(&c));
 	process.on = !ret && !conf_is_off(&c);

@@ -302,7 +302,8 @@ int main(int argc, char **argv)
 		qemu_say(why);
 		return qemu_exec(path, argv);
 	}
-	if (conf_default_gp(&f.common, conf_host_is_intel(), conf_host_counters()))
+	if (conf_vendor(&f.common, conf_host_is_intel(), a.vendor) ||
+	    conf_default_gp(&f.common, conf_host_is_intel(), conf_host_counters()))
 		memory_out();
 	library = qemu_library();
 	if (!library)

@@ -103,10 +103,10 @@ int vm_enable_cap(struct vm *vm, struct kvm_enable_cap *cap)
 	return rc;
 }
 
-void vm_encrypts(struct vm *vm)
+void vm_unfit(struct vm *vm, const char *why)
 {
 	pthread_mutex_lock(&vm->lock);
-	vm_refuse(vm, "its memory is encrypted");
+	vm_refuse(vm, why);
 	pthread_mutex_unlock(&vm->lock);
 }
 
@@ -133,9 +133,10 @@ void vm_refuse(struct vm *vm, const char *why)
 {
 	if (vm->state == PRE_REFUSED)
 		return;
-	say("this VM gets no PMU from vpmu: %s", why);
 	if (vm->opened)
 		vm_undo(vm);
+	say("this VM gets no PMU from vpmu: %s%s", why,
+	    vm->opened ? "; KVM's stays off, so it has no PMU at all" : "");
 	atomic_store(&vm->state, PRE_REFUSED);
 	atomic_fetch_sub(&process.watched, 1);
 }
@@ -217,6 +218,8 @@ static void vm_begin(struct vm *vm)
 	};
 	int rc;
 
+	if (process.unfit)
+		return vm_refuse(vm, process.unfit);
 	if (!vm->irqchip)
 		return vm_refuse(vm, "its interrupt controllers are not in the kernel");
 	if (sys_ioctl(vm_fd(vm), KVM_CHECK_EXTENSION, (void *)KVM_CAP_IMMEDIATE_EXIT) <= 0)

@@ -37,7 +37,7 @@ struct vm {
 	_Atomic unsigned int fds; /* the VMM's, as far as they are followed */
 	int run_bytes;
 	_Atomic int state;		/* enum vm_state; written under lock */
-	bool opened;			/* kvm's vPMU was switched off */
+	bool opened;			/* kvm's vPMU was switched off, for good once refused */
 	bool irqchip;			/* local APICs are in the kernel */
 	bool closed;			/* the VMM closed all of fds; under lock */
 	_Atomic unsigned int msr_exits; /* the VMM's own; written under lock */
@@ -69,6 +69,7 @@ struct vcpu {
 	bool carried;		/* the VMM has written its PMU's words */
 	bool guard;		/* its CPUID has the guard's feature: cpuid.c */
 	bool ran;
+	bool still; /* a line has said that it counts nothing */
 };
 
 /* The descriptor for calls: the VMM may have closed its first one and kept a duplicate. */
@@ -87,7 +88,8 @@ static inline int vcpu_fd(const struct vcpu *v)
 struct process {
 	bool on; /* vpmu-qemu has set a configuration */
 	struct vpmu_guest_cfg guest;
-	char vpmud[108]; /* its socket for VMMs; "": none */
+	const char *unfit; /* why VMs cannot have it, as far as vpmu-qemu knows, or NULL */
+	char vpmud[108];   /* its socket for VMMs; "": none */
 	struct vpmu_host *host;
 	_Atomic unsigned int watched;	/* VMs that are not refused */
 	_Atomic bool vms;		/* there was a VM */
@@ -116,7 +118,8 @@ void vm_refuse(struct vm *vm, const char *why);
 int vm_create_vcpu(struct vm *vm, unsigned long id);
 int vm_set_filter(struct vm *vm, const struct kvm_msr_filter *f);
 int vm_enable_cap(struct vm *vm, struct kvm_enable_cap *cap);
-void vm_encrypts(struct vm *vm);
+/* vm_unfit - vm_refuse, with the lock. */
+void vm_unfit(struct vm *vm, const char *why);
 
 /* vcpu_close - end it: false if a thread may still use it, so that it stays. */
 bool vcpu_close(struct vcpu *v);
@@ -158,3 +161,5 @@ void call_closing(int fd);
 void call_closing_range(unsigned int first, unsigned int last);
 /* @fd has become a duplicate of @from. */
 void call_duplicated(int from, int fd);
+/* This thread has changed which signals it blocks. */
+void call_masked(void);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Which MSR carries which register, see words.h. */
 #include <errno.h>
+#include <string.h>
 
 #include "preload/words.h"
 #include "vpmu/util/fail.h"
@@ -49,6 +50,16 @@ bool words_is_intel(enum vpmu_guest_model model)
 	default:
 		return false;
 	}
+}
+
+const char *words_unfit(enum vpmu_guest_model model, const char *vendor)
+{
+	if (words_is_intel(model))
+		return strncmp(vendor, "Genu", 4) ? "its CPU is not Intel's, but the PMU is to be"
+						  : NULL;
+	return strncmp(vendor, "Auth", 4) && strncmp(vendor, "Hygo", 4)
+		       ? "its CPU is not AMD's, but the PMU is to be"
+		       : NULL;
 }
 
 bool words_has(uint32_t msr)

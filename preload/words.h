@@ -67,3 +67,7 @@ int words_tag_check(enum vpmu_guest_model model, unsigned int gp, uint64_t tag, 
 bool words_is_state(uint32_t msr, uint64_t val);
 
 bool words_is_intel(enum vpmu_guest_model model);
+
+/* words_unfit - NULL; one line: a CPU whose vendor in CPUID begins with these four characters
+ * cannot use @model. */
+const char *words_unfit(enum vpmu_guest_model model, const char *vendor);

@@ -192,7 +192,10 @@ static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *fa
 
 static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
 {
-	slots[slot_of(list->keys[0])].users--;
+	int at = slot_of(list->keys[0]);
+
+	CHECK(slots[at].users, "a detach of what is not attached");
+	slots[at].users--;
 	fake_detach(s, list);
 }
 

@@ -208,6 +208,33 @@ pages() {
 }
 pages
 
+# A QEMU that replaces itself, by a command without vpmu-qemu.
+replaced() {
+	echo "--- cpr-exec"
+	mkdir cpr && cd cpr || exit 2
+	ram='-machine memory-backend=ram,aux-ram-share=on -object memory-backend-memfd,id=ram,size=64M,share=on'
+	mkfifo two.serial.in two.serial.out
+	cat two.serial.out >two.text &
+	VPMU_PMU=auto start one "$run" -accel kvm -cpu $cpu $ram
+	wait_for '^\(ready\|wrong\)' one.text
+	set -- "$qemu" $vm -accel kvm -cpu $cpu $ram -chardev pipe,id=s,path=two.serial -serial chardev:s -incoming file:state
+	printf '%s\n' 'migrate_set_parameter mode cpr-exec' "migrate_set_parameter cpr-exec-command $*" 'migrate file:state' \
+		>one.monitor.in
+	n=0
+	until grep -q '^before' two.text || ! kill -0 "$pid" 2>/dev/null || [ $((n += 1)) -gt 10000 ]; do
+		printf g 1<>two.serial.in
+		sleep 0.3
+	done
+	wait_for '^\(done\|wrong\)' two.text || kill "$pid" 2>/dev/null
+	wait "$pid"
+	got=$?
+	[ $got = 1 ] || wrong "cpr-exec: status $got, expected 1"
+	[ "$(tail -n 1 two.text)" = done ] || wrong "cpr-exec: $(cat two.text one.err)"
+	sed 's/^/  /' two.text
+	cd ..
+}
+grep -aq cpr-exec-command "$qemu" && replaced
+
 # QEMU makes its VM in a child.
 VPMU_PMU=auto "$run" -accel kvm -cpu $cpu $vm -serial "file:$tmp/daemon.text" -daemonize -pidfile "$tmp/daemon.pid" ||
 	wrong "-daemonize: status $?"
@@ -237,7 +264,8 @@ left() {
 left off none '' -accel kvm -cpu $cpu
 left nopmu auto 'expected -cpu host, max' -accel kvm -cpu $cpu,pmu=off
 if [ $model = amd ]; then
-	left vendor intel-v2 "CPU is not Intel's" -accel kvm -cpu $cpu
+	left vendor intel-v2 "CPU is not Intel's, but the PMU is to be$" -accel kvm -cpu $cpu
+	left foreign auto "CPU is not AMD's, but the PMU is to be$" -accel kvm -cpu "$intel"
 fi
 
 # QEMU is only asked: as without

@@ -9,6 +9,7 @@
 #include <linux/filter.h>
 #include <linux/kvm.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -74,6 +75,11 @@ void call_duplicated(int from, int fd)
 	note("duplicated(%d,%d)", from, fd);
 }
 
+void call_masked(void)
+{
+	note("masked");
+}
+
 bool conf_host_is_intel(void)
 {
 	return false;
@@ -116,6 +122,25 @@ static void calls_are(const char *want, int line)
 	log_text[0] = 0;
 }
 #define CALLS(want) calls_are(want, __LINE__)
+
+static void masks(void)
+{
+	sigset_t set, old;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	errno = EPERM;
+	IS(!pthread_sigmask(SIG_BLOCK, &set, &old) && errno == EPERM);
+	CALLS("masked");
+	IS(!pthread_sigmask(SIG_SETMASK, NULL, &set) && sigismember(&set, SIGUSR1) == 1);
+	IS(pthread_sigmask(99, &set, NULL) == EINVAL);
+	IS(sigprocmask(99, &set, NULL) == -1 && errno == EINVAL);
+	errno = EPERM;
+	IS(!sigprocmask(SIG_UNBLOCK, &set, NULL) && errno == EPERM);
+	CALLS("");
+	IS(!sigprocmask(SIG_SETMASK, &old, &set) && sigismember(&set, SIGUSR1) == 0);
+	CALLS("masked");
+}
 
 static bool is_open(int fd)
 {
@@ -267,8 +292,57 @@ static void children(int fd)
 	log_text[0] = 0;
 }
 
+/* Becomes a shell, whose status is 0 if it has @text and @list in its environment. */
+static int shell_has(const char *text, const char *list)
+{
+	char script[] = "test \"$" CONF_VARIABLE "\" = \"$0\" && test \"$LD_PRELOAD\" = \"$1\"";
+	char *argv[] = {(char *)"sh", (char *)"-c", script, (char *)text, (char *)list, NULL};
+
+	execvp("sh", argv);
+	return 127;
+}
+
+/* A program that is started gets neither the library nor its text. */
+static bool child_is_clean(bool shares, const char *list)
+{
+	int status = -1;
+	pid_t pid = shares ? vfork() : fork();
+
+	if (!pid)
+		_exit(shell_has("", list));
+	return waitpid(pid, &status, 0) == pid && !status;
+}
+
+/* What replaces a VMM in its process does, as QEMU's cpr-exec needs, unless it cannot be started.
+ */
+static void replaces(bool vmm, const char *preload, const char *list)
+{
+	char *argv[] = {(char *)"/nowhere/qemu", NULL};
+
+	process.vms = vmm;
+	IS(execvp(argv[0], argv) == -1 && errno == ENOENT);
+	IS(!getenv(CONF_VARIABLE));
+	IS(!strcmp(getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "", list));
+	IS(child_is_clean(true, list));
+	IS(!vmm || child_is_clean(false, list));
+	fflush(stdout);
+	_exit(wrong ? 1 : shell_has(vmm ? "on" : "", vmm ? preload : list));
+}
+
+static void replaced(const char *preload, const char *list)
+{
+	for (int vmm = 0; vmm < 2; vmm++) {
+		int status = -1;
+		pid_t pid = fork();
+
+		if (!pid)
+			replaces(vmm, preload, list);
+		is(waitpid(pid, &status, 0) == pid && !status, vmm ? "VMM" : "no VMM", __LINE__);
+	}
+}
+
 /* In the environment @name. */
-static void begin_is(const char *name, const char *list)
+static void begin_is(const char *name, const char *preload, const char *list)
 {
 	const char *now = getenv("LD_PRELOAD");
 	int arg = 0, fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -280,9 +354,11 @@ static void begin_is(const char *name, const char *list)
 	fcntl(fd, F_SETFD, 0);
 	if (!strcmp(name, "on")) {
 		ioctls();
+		masks();
 		closes(fd);
 		duplicates(fd);
 		daemonized(fd);
+		replaced(preload, list);
 		children(fd);
 		return;
 	}
@@ -296,7 +372,7 @@ static void begin_is(const char *name, const char *list)
  * after its start. */
 static void start(char *self, const char *text, const char *preload, const char *list)
 {
-	char *argv[] = {self, (char *)text, (char *)list, NULL};
+	char *argv[] = {self, (char *)text, (char *)preload, (char *)list, NULL};
 	int status = -1, null;
 	pid_t pid = fork();
 
@@ -325,8 +401,8 @@ int main(int argc, char **argv)
 	const char *ours = "/nowhere/vpmu-preload.so";
 	char list[200];
 
-	if (argc == 3) {
-		begin_is(argv[1], argv[2]);
+	if (argc == 4) {
+		begin_is(argv[1], argv[2], argv[3]);
 		return wrong != 0;
 	}
 	start(argv[0], "", "", "");

@@ -33,6 +33,7 @@ struct fake_state {
 	struct kvm_cpuid_entry2 leaf[FAKE_LEAVES];
 	struct kvm_msr_entry msr[FAKE_MSRS];
 	struct kvm_regs regs;
+	uint64_t signals; /* KVM_SET_SIGNAL_MASK */
 };
 
 struct fake_file {
@@ -322,6 +323,14 @@ static inline int fake_vcpu_ioctl(struct fake_file *v, unsigned long request, vo
 	case KVM_GET_LAPIC:
 		memset(arg, 0, sizeof(struct kvm_lapic_state));
 		return 0;
+	case KVM_SET_SIGNAL_MASK:
+		if (!arg)
+			return 0;
+		if (((struct kvm_signal_mask *)arg)->len != sizeof(v->s.signals))
+			return -EINVAL;
+		memcpy(&v->s.signals, ((struct kvm_signal_mask *)arg)->sigset,
+		       sizeof(v->s.signals));
+		return 0;
 	case KVM_NMI:
 		return 0;
 	default:
@@ -382,6 +391,8 @@ static inline int fake_vm_ioctl(struct fake_file *vm, unsigned long request, voi
 		return fake_filter(vm, arg);
 	case KVM_ENABLE_CAP:
 		return fake_enable_cap(vm, arg);
+	case KVM_SET_PMU_EVENT_FILTER:
+		return 0;
 	default:
 		return -ENOTTY;
 	}

@@ -4,6 +4,8 @@
  * what interpose.c calls. MSRs, memory and KVM_RUN: test_preload_msrs.c. With a stock QEMU on a
  * real KVM: tests/preload. A state of AMD's models: test_preload_qemu11.c.
  */
+#include <stdio.h>
+
 #include "tests/unit/preload_bed.h"
 
 TestSuite(preload_fds, .fini = bed_fini);
@@ -232,6 +234,8 @@ enum refusal {
 	SMALL_RUN,
 	OTHER_TYPE,
 	PMU_OFF,
+	PMU_FILTERED,
+	VENDOR_FORESEEN, /* by vpmu-qemu */
 	VENDOR,
 	CPU_WITHOUT_PMU,
 	ENCRYPTED,
@@ -266,6 +270,7 @@ static void refused_life(enum refusal why, call_fn *call, struct seen *s)
 	struct kvm_enable_cap cap = {.cap = KVM_CAP_X86_USER_SPACE_MSR, .args = {UNKNOWN}};
 	struct kvm_enable_cap ring = {.cap = KVM_CAP_DIRTY_LOG_RING, .args = {65536}};
 	struct kvm_enable_cap pmu = {.cap = KVM_CAP_PMU_CAPABILITY, .args = {KVM_PMU_CAP_DISABLE}};
+	struct kvm_pmu_event_filter events = {.action = KVM_PMU_EVENT_ALLOW};
 	struct kvm_userspace_memory_region m = {.slot = 1, .memory_size = 4096};
 	struct msr_list l = {0};
 	struct kvm_regs regs = {.rip = 0xfff0, .rflags = 2};
@@ -281,6 +286,8 @@ static void refused_life(enum refusal why, call_fn *call, struct seen *s)
 	see(s, call(b.vm, KVM_ENABLE_CAP, &cap));
 	if (why == PMU_OFF)
 		see(s, call(b.vm, KVM_ENABLE_CAP, &pmu));
+	if (why == PMU_FILTERED)
+		see(s, call(b.vm, KVM_SET_PMU_EVENT_FILTER, &events));
 	if (why == DIRTY_RING)
 		see(s, call(b.vm, KVM_ENABLE_CAP, &ring));
 	if (why != FILTER_FAILS)
@@ -288,7 +295,7 @@ static void refused_life(enum refusal why, call_fn *call, struct seen *s)
 	cr_assert(!bed_cpuid(call));
 	if (why == CPU_WITHOUT_PMU)
 		*bed_leaf(0xa) = (struct kvm_cpuid_entry2){.function = 0xa};
-	if (why == VENDOR)
+	if (why == VENDOR || why == VENDOR_FORESEEN)
 		bed_leaf(0)->ebx = 0x68747541;
 	bed_vcpu(call);
 	if (why == ENCRYPTED)
@@ -322,7 +329,7 @@ static void refused_life(enum refusal why, call_fn *call, struct seen *s)
 
 static void refused_kernel(enum refusal why)
 {
-	bed_process("pmu=intel-v2");
+	bed_process(why == VENDOR_FORESEEN ? "pmu=intel-v2\nunfit=1" : "pmu=intel-v2");
 	fake.no_cap = why == NO_IMMEDIATE_EXIT ? KVM_CAP_IMMEDIATE_EXIT
 		      : why == NO_MSR_EXITS    ? KVM_CAP_X86_USER_SPACE_MSR
 		      : why == NO_FILTER       ? KVM_CAP_X86_MSR_FILTER
@@ -357,6 +364,15 @@ Test(preload_refused, vm_is_as_without_the_library)
 			  "%d: calls", why);
 		cr_expect_eq(with.vm.vpmu_off, late || plain.vm.vpmu_off, "%d", why);
 		with.vm.vpmu_off = with.undone.vpmu_off = plain.vm.vpmu_off;
+		/* Nor does CPUID show what is not there. */
+		for (unsigned int i = 0; late && i < with.vcpu.leaves; i++) {
+			struct kvm_cpuid_entry2 *e = &with.vcpu.leaf[i];
+
+			if (e->function != 0xa)
+				continue;
+			cr_expect(!e->eax && !e->ebx && !e->ecx && !e->edx, "%d: leaf 0AH", why);
+			*e = plain.vcpu.leaf[i];
+		}
 		cr_expect(!memcmp(&plain.undone, &with.undone, sizeof(plain.undone)), "%d: undo",
 			  why);
 		cr_expect(!memcmp(&plain.vm, &with.vm, sizeof(plain.vm)), "%d: VM", why);
@@ -364,6 +380,87 @@ Test(preload_refused, vm_is_as_without_the_library)
 		fake.fail_request = 0;
 		bed_end();
 	}
+}
+
+/* The library's lines in between go to @text. */
+static int lines_to(FILE *f)
+{
+	int old = dup(STDERR_FILENO);
+
+	cr_assert(f && old >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
+	return old;
+}
+
+static void lines_end(FILE *f, int old, char *text, size_t room)
+{
+	cr_assert(dup2(old, STDERR_FILENO) >= 0 && !close(old));
+	rewind(f);
+	text[fread(text, 1, room - 1, f)] = 0;
+	fclose(f);
+}
+
+/* KVM's vPMU is off for good once there is a vCPU: the guest must not be shown one, and the line
+ * says that there is none. */
+Test(preload_refused, late_without_any_pmu)
+{
+	for (int core = 0; core < 2; core++) {
+		const struct fake_state *s;
+		unsigned int seen = 0;
+		char text[400];
+		FILE *f = tmpfile();
+		int old;
+
+		bed_process("pmu=amd-v2");
+		fake.amd_core = core;
+		bed_vm_and_vcpu(true);
+		bed_leaf(0)->ebx = 0x756e6547;
+		old = lines_to(f);
+		cr_assert(!call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
+		lines_end(f, old, text, sizeof(text));
+		cr_expect(bed_vm_state()->vpmu_off);
+		cr_expect(strstr(text, "CPU is not AMD's") && strstr(text, "has no PMU at all"),
+			  "%s", text);
+		s = &fake.fd[b.vcpu]->s;
+		for (unsigned int i = 0; i < s->leaves; i++) {
+			const struct kvm_cpuid_entry2 *e = &s->leaf[i];
+
+			seen += e->function == 0xa && !e->eax && !e->edx;
+			seen += e->function == 0x80000001 && !(e->ecx >> 23 & 3);
+			seen += e->function == 0x80000022 && !e->eax && !(e->ebx & 15);
+		}
+		cr_expect_eq(seen, 3);
+		bed_end();
+	}
+}
+
+/* A VMM's filter of events is KVM's: what it denies must not be had from the library. */
+Test(preload_refused, events_that_the_vmm_filters)
+{
+	struct kvm_pmu_event_filter f = {.action = KVM_PMU_EVENT_DENY};
+
+	bed_on("pmu=intel-v2");
+	cr_assert(!call_ioctl(b.vm, KVM_SET_PMU_EVENT_FILTER, &f));
+	cr_expect_eq(atomic_load(&process.watched), 1, "it denies nothing");
+	f.fixed_counter_bitmap = 1;
+	cr_assert(!call_ioctl(b.vm, KVM_SET_PMU_EVENT_FILTER, &f));
+	cr_expect_eq(atomic_load(&process.watched), 0);
+	cr_expect_eq(bed_vm_state()->filter.ranges[0].nmsrs, 0);
+}
+
+/* Before the first vCPU KVM's own can still be had, and nothing is said of it. */
+Test(preload_refused, early_with_the_pmu_of_kvm)
+{
+	char text[400];
+	FILE *f = tmpfile();
+	int old;
+
+	bed_process("pmu=amd-v2\nunfit=1");
+	old = lines_to(f);
+	bed_vm_and_vcpu(true);
+	cr_assert(!call_ioctl(b.vcpu, KVM_SET_CPUID2, &b.cpuid));
+	lines_end(f, old, text, sizeof(text));
+	cr_expect(!bed_vm_state()->vpmu_off && !bed_vm_state()->msr_reasons);
+	cr_expect(strstr(text, "CPU is not AMD's") && !strstr(text, "no PMU at all"), "%s", text);
 }
 
 /* What the VMM believes to have: counters that KVM does not. Those that it has are KVM's. */

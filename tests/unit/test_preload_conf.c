@@ -54,6 +54,43 @@ Test(preload_arguments, cpu_and_accelerator)
 	cr_expect(!a.pmu && !a.kvm);
 }
 
+/* QEMU gives every CPU model the host's vendor, but for an explicit one. */
+Test(preload_arguments, vendor)
+{
+	static const struct {
+		const char *cpu, *pmu;
+		bool intel, unfit;
+	} rows[] = {
+		{"host", "auto", true, false},
+		{"host", "auto", false, false},
+		{"EPYC,pmu=on", "auto", true, false},
+		{"EPYC,pmu=on", "intel-v2", true, false},
+		{"host", "intel-v5", false, true},
+		{"host", "amd-v2", true, true},
+		{"host,vendor=GenuineIntel", "auto", false, true},
+		{"host,vendor=GenuineIntel,pmu=on", "intel-v2", false, false},
+		{"max,vendor=AuthenticAMD", "auto", true, true},
+		{"max,-xsave,vendor=HygonGenuine", "amd-core", true, false},
+		{"host,vendor=GenuineIntel,vendor=AuthenticAMD", "auto", false, false},
+		{"host,vendor=AuthenticAMD,vendor=GenuineIntel", "auto", false, true},
+		{"host,vendor=CentaurHauls", "auto", true, true},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct conf c = {0};
+		struct arguments a;
+		char err[300];
+
+		arguments_read(&a, ARGV((char *)"-cpu", (char *)rows[i].cpu));
+		cr_assert(!conf_set(&c, "f:1", "pmu", rows[i].pmu, err, sizeof(err)));
+		cr_assert(!conf_vendor(&c, rows[i].intel, a.vendor));
+		cr_expect_eq(conf_is_unfit(&c), rows[i].unfit, "row %zu: %s", i, a.vendor);
+		conf_fini(&c);
+		/* vpmu-qemu's alone */
+		cr_expect_eq(conf_set(&c, "f:2", "unfit", "1", err, sizeof(err)), -ENOENT);
+	}
+}
+
 Test(preload_arguments, probes)
 {
 	static const char *const probes[][2] = {

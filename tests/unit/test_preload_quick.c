@@ -2,6 +2,7 @@
 /* As test_preload.c: the short way of an exit at which the PMU has nothing to do, from the second
  * KVM_RUN of a thread on. Its conditions: test_kvm_quick.c. */
 #include <signal.h>
+#include <stdio.h>
 
 #include "tests/unit/preload_bed.h"
 #include "vpmu/kvm/port.h"
@@ -57,6 +58,35 @@ Test(preload_quick, the_thread_that_ran_it_last)
 	cr_assert_eq(call_ioctl(b.vcpu, KVM_GET_MSRS, &l), 1);
 }
 
+static char lines[400];
+
+static void *run_and_listen(void *arg)
+{
+	FILE *f = tmpfile();
+	int old = dup(STDERR_FILENO);
+
+	cr_assert(f && old >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
+	for (int i = 0; i < 2; i++)
+		cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	cr_assert(dup2(old, STDERR_FILENO) >= 0 && !close(old));
+	rewind(f);
+	lines[fread(lines, 1, sizeof(lines) - 1, f)] = 0;
+	fclose(f);
+	return NULL;
+}
+
+/* Its counters stand still then: one line says so. */
+Test(preload_quick, another_thread_than_the_one_that_is_bound)
+{
+	bed_on("pmu=intel-v2");
+	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	in_a_thread(run_and_listen);
+	cr_expect_str_eq(lines,
+			 "vpmu-preload: vCPU 0: its counters stand still: another thread has "
+			 "run it, and may again\n");
+	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+}
+
 Test(preload_quick, a_thread_that_runs_two)
 {
 	int vcpu[2];
@@ -104,6 +134,69 @@ Test(preload_quick, alarms)
 	RUN({.rc = -EINTR, .act = alarm_now});
 	cr_assert_eq(fake.runs, 2);
 	cr_assert_eq(report_of().alarms, 2);
+}
+
+static void alarm_sent(struct kvm_run *run)
+{
+	raise(kvm_alarm_signal());
+}
+
+static bool is_blocked(int sig)
+{
+	sigset_t now;
+
+	cr_assert(!pthread_sigmask(SIG_BLOCK, NULL, &now));
+	return sigismember(&now, sig);
+}
+
+/* A VMM that blocks signals between two exits, as all that it has no handler for. */
+Test(preload_quick, alarms_of_a_vmm_that_blocks_signals)
+{
+	sigset_t all;
+
+	bed_on("pmu=intel-v2");
+	for (int i = 0; i < 2; i++)
+		cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	sigfillset(&all);
+	cr_assert(!pthread_sigmask(SIG_SETMASK, &all, NULL));
+	call_masked();
+	/* Until the guest runs again it is as the VMM wants it. */
+	raise(kvm_alarm_signal());
+	cr_expect(is_blocked(kvm_alarm_signal()) && !bed_run()->immediate_exit);
+	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	cr_expect_eq(report_of().alarms, 1);
+	EXITS({.rc = -EINTR, .act = alarm_sent});
+	call_ioctl(b.vcpu, KVM_RUN, NULL);
+	cr_expect_eq(report_of().alarms, 2);
+	cr_expect(is_blocked(SIGUSR1) && !is_blocked(SIGIO));
+	/* Another vCPU of this thread */
+	cr_assert(!pthread_sigmask(SIG_SETMASK, &all, NULL));
+	in_a_thread(run_it);
+	cr_assert(!call_ioctl(b.vcpu, KVM_RUN, NULL));
+	cr_expect(!is_blocked(kvm_alarm_signal()));
+}
+
+/* The mask that KVM sets in the guest. */
+Test(preload_quick, alarms_of_a_vmm_with_a_mask_for_kvm)
+{
+	struct {
+		struct kvm_signal_mask head;
+		uint8_t set[8];
+	} m = {.head.len = 8};
+	uint64_t ours;
+
+	bed_on("pmu=intel-v2");
+	ours = 1ull << (kvm_alarm_signal() - 1) | 1ull << (SIGIO - 1);
+	memset(m.set, 0xff, sizeof(m.set));
+	cr_assert(!call_ioctl(b.vcpu, KVM_SET_SIGNAL_MASK, &m));
+	cr_expect_eq(fake.fd[b.vcpu]->s.signals, ~ours);
+	cr_expect_eq(m.set[(SIGIO - 1) / 8], 0xff, "the VMM's own");
+	m.set[0] = 0;
+	cr_assert(!call_ioctl(b.vcpu, KVM_SET_SIGNAL_MASK, &m));
+	cr_expect_eq(fake.fd[b.vcpu]->s.signals, ~ours & ~0xffull);
+	m.head.len = 4;
+	CALL_FAILS(b.vcpu, KVM_SET_SIGNAL_MASK, &m, EINVAL);
+	cr_assert(!call_ioctl(b.vcpu, KVM_SET_SIGNAL_MASK, NULL));
 }
 
 /* Nobody but the library clears its bit of immediate_exit. */

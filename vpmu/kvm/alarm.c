@@ -73,16 +73,22 @@ int kvm_alarm_signal(void)
 	return atomic_load_explicit(&alarm_signal, memory_order_relaxed);
 }
 
+void kvm_alarm_unblock(void)
+{
+	sigset_t ours;
+
+	sigemptyset(&ours);
+	sigaddset(&ours, kvm_alarm_signal());
+	sigaddset(&ours, SIGIO);
+	pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
+}
+
 int kvm_alarm_open(void)
 {
 	static __thread int tid;
-	sigset_t ours;
 
 	if (!tid) {
-		sigemptyset(&ours);
-		sigaddset(&ours, kvm_alarm_signal());
-		sigaddset(&ours, SIGIO);
-		pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
+		kvm_alarm_unblock();
 		tid = (int)syscall(SYS_gettid);
 	}
 	return tid;

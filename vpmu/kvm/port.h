@@ -99,7 +99,8 @@ void kvm_port_take_regs(struct kvm_port *p);
  * kvm_signal_install - install @handler, once for the process; -EBUSY if there is another.
  * kvm_alarm_install - install the handlers of alarms, with signal @sig; -EBUSY also if another @sig
  * was installed before. kvm_alarm_signal - that signal, or 0.
- * kvm_alarm_open - returns the thread's id; the first call in a thread unblocks these signals.
+ * kvm_alarm_unblock - unblock these signals in this thread.
+ * kvm_alarm_open - returns the thread's id; the first call in a thread unblocks them, too.
  * kvm_alarms_to - the thread enters the guest of @kr, or will from now on; or has left it (NULL):
  * an alarm in between sets VPMU_KVM_IMMEDIATE. kvm_alarm_pending - returns true if the thread was
  * sent an alarm since the last take. kvm_alarm_take - the same, and clears VPMU_KVM_IMMEDIATE of
@@ -108,6 +109,7 @@ void kvm_port_take_regs(struct kvm_port *p);
 int kvm_signal_install(int sig, void (*handler)(int), char *why, size_t why_len);
 int kvm_alarm_install(int sig, char *why, size_t why_len);
 int kvm_alarm_signal(void);
+void kvm_alarm_unblock(void);
 int kvm_alarm_open(void);
 void kvm_alarms_to(struct kvm_run *kr);
 bool kvm_alarm_pending(void);

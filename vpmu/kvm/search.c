@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * RDPMC of a kernel that runs: looked for around the RIP of its first write of a PMU MSR, which is
- * in the text that holds RDPMC, too; and again when a counter is read by RDMSR, which Linux does
- * when its driver starts, as after kexec. Guest memory and page tables are hostile, and change
- * while they are read: every address goes through the VMM's callback, and the work has limits.
+ * in the text that holds RDPMC, too; and again when a select that is off is read by RDMSR, which
+ * Linux does when its driver starts, as after kexec. Guest memory and page tables are hostile, and
+ * change while they are read: every address goes through the VMM's callback, and the work has
+ * limits.
  *
  * RDPMC (0F 33) becomes IN EAX,33H (E5 33) by one byte, so another vCPU in that code executes
  * either.

@@ -243,12 +243,14 @@ bool kvm_quick_enter(struct vpmu_kvm_vcpu *v)
 
 /* ---- after KVM_RUN ---- */
 
-/* Linux reads counters by RDPMC. By RDMSR it reads one when its driver starts, to find out if it
- * can be written (check_hw_exists). */
-static bool vcpu_driver_starts(uint32_t msr)
+/* Linux' driver reads all selects by RDMSR when it starts (check_hw_exists): they are off. On AMD's
+ * models it also does so to switch one off, which is on, and to read a counter behind that. */
+static bool vcpu_driver_starts(uint32_t msr, uint64_t val)
 {
-	return msr - 0xc1 < 8 || msr - 0x4c1 < 8 || msr - 0x309 < 4 || msr - 0xc0010004 < 4 ||
-	       (msr - 0xc0010201 < 12 && msr & 1);
+	bool select =
+		msr - 0x186 < 8 || msr - 0xc0010000 < 4 || (msr - 0xc0010200 < 12 && !(msr & 1));
+
+	return select && !(val & 1 << 22);
 }
 
 /*
@@ -267,9 +269,9 @@ static enum vpmu_kvm_next vcpu_rdmsr(struct vpmu_kvm_vcpu *v, struct kvm_run *kr
 
 	count(&v->rdmsr);
 	v->access = vcpu_access(kr->msr.index, false);
-	if (v->vm->opts.flags & VPMU_KVM_RDPMC && vcpu_driver_starts(kr->msr.index))
-		kvm_search(v, true);
 	kr->msr.error = vpmu_guest_rdmsr(v->guest, kr->msr.index, &val) != 0;
+	if (v->vm->opts.flags & VPMU_KVM_RDPMC && vcpu_driver_starts(kr->msr.index, val))
+		kvm_search(v, true);
 	kr->msr.data = val;
 	if (kr->msr.error)
 		count(&v->faults);

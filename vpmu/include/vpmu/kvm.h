@@ -323,7 +323,7 @@ int vpmu_kvm_vcpu_load(struct vpmu_kvm_vcpu *v, const void *buf, size_t bytes, c
  *
  * With KVM's vPMU off RDPMC is #GP, and KVM has no exit for it. With VPMU_KVM_RDPMC the library
  * looks for RDPMC in the kernel's text, around the RIP of a write to a PMU MSR, or of a read of a
- * counter by RDMSR as in a driver that starts (after kexec, too), and replaces it by IN EAX,33H,
+ * select that is off, as in a driver that starts (after kexec, too), and replaces it by IN EAX,33H,
  * which has the same length and exits. It takes only instructions that many starts of decoding
  * agree on and that SHL RDX,32 follows, as in Linux' native_read_pmc(); all others, and RDPMC of
  * user space, stay #GP. IN cannot fault: what would be #GP reads as 0.
