@@ -24,7 +24,12 @@
 #define VMM_SIMD_BMI2 (1u << 8)
 #define VMM_SIMD_AVX2 (1u << 5)
 #define VMM_SIMD_7B   (VMM_SIMD_BMI1 | VMM_SIMD_BMI2 | VMM_SIMD_AVX2)
-#define VMM_SIMD_ALL  (VMM_SIMD_1C | VMM_SIMD_7B)
+/* AVX-512, in groups: AVX512F, DQ, CD, BW, VL; what Ice Lake adds, IFMA, VBMI, VBMI2, VNNI, BITALG,
+ * VPOPCNTDQ; BF16. Their bits are not those of CPUID. */
+#define VMM_SIMD_AVX512	     (1u << 16)
+#define VMM_SIMD_AVX512_ICL  (1u << 31)
+#define VMM_SIMD_AVX512_BF16 (1u << 30)
+#define VMM_SIMD_ALL	     (VMM_SIMD_1C | VMM_SIMD_7B)
 /* Those of x86-64-v2, which every model has. The others are of v3. */
 #define VMM_SIMD_V2 (VMM_SIMD_SSE3 | VMM_SIMD_SSSE3 | VMM_SIMD_SSE41 | VMM_SIMD_SSE42)
 /* Those that need the YMM registers, and so XSAVE. */
