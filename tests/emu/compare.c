@@ -169,6 +169,22 @@ static bool halves_equal(const char *name, unsigned int n, const uint8_t *a, con
 	return true;
 }
 
+/* The upper halves of YMM0 to YMM15, and what AVX-512 adds. */
+static bool avx_equal(const struct dt_result *a, const struct dt_result *b, char *why,
+		      size_t why_len)
+{
+	for (unsigned int i = 0; i < 8; i++)
+		if (a->zmm.k[i] != b->zmm.k[i]) {
+			snprintf(why, why_len, "k%u: native %#" PRIx64 ", emulator %#" PRIx64, i,
+				 a->zmm.k[i], b->zmm.k[i]);
+			return false;
+		}
+	return halves_equal("upper half of ymm", 16, a->ymm, b->ymm, why, why_len) &&
+	       halves_equal("zmm0's upper half + 16 * ", 32, a->zmm.high[0], b->zmm.high[0], why,
+			    why_len) &&
+	       halves_equal("zmm16 + 16 * ", 64, a->zmm.hi16[0], b->zmm.hi16[0], why, why_len);
+}
+
 /* x87, MMX and SSE, bit for bit. The pointers are looked at only while an exception waits: a CPU of
  * AMD's stores them only then, and Linux saves and restores with the CPU's image. */
 static bool fx_equal(const uint8_t *a, const uint8_t *b, bool no_pointers, char *why,
@@ -245,8 +261,7 @@ bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
 	}
 	return (either || fp || fault_equal(q, nat, emulator, host, why, why_len)) &&
 	       (fp || fx_equal(nat->fx, emulator->fx, how & COMPARE_FP_FAULTS, why, why_len)) &&
-	       (fp ||
-		halves_equal("upper half of ymm", 16, nat->ymm, emulator->ymm, why, why_len)) &&
+	       (fp || avx_equal(nat, emulator, why, why_len)) &&
 	       memory_equal("data", DT_DATA, nat->data, data, DT_DATA_BYTES, why, why_len) &&
 	       memory_equal("stack", DT_STACK, nat->stack, stack, DT_STACK_BYTES, why, why_len) &&
 	       memory_equal("code", q->c.slot, nat->code, emulator->code, DT_SLOT, why, why_len);

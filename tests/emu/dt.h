@@ -51,6 +51,12 @@
 #define DT_FX_BYTES  416u /* what FXSAVE64 writes */
 #define DT_YMM_BYTES 256u /* the upper halves of YMM0 to YMM15 */
 
+/* What AVX-512 adds, with the members of struct emu_fpu; all zero on a host without. */
+struct dt_avx512 {
+	uint8_t high[16][32], hi16[16][64];
+	uint64_t k[8];
+};
+
 enum dt_reg {
 	DT_RAX,
 	DT_RCX,
@@ -94,6 +100,7 @@ struct dt_case {
 	uint32_t stack_pool;
 	uint8_t fx[DT_FX_BYTES];
 	uint8_t ymm[DT_YMM_BYTES];
+	struct dt_avx512 zmm;
 	bool step; /* native: run a second time, single-stepped, and record the path */
 	uint8_t code[DT_SLOT];
 };
@@ -112,6 +119,7 @@ struct dt_result {
 	uint16_t cs, ss;
 	uint8_t fx[DT_FX_BYTES];
 	uint8_t ymm[DT_YMM_BYTES];
+	struct dt_avx512 zmm;
 	uint32_t nr_steps; /* native: how often it was interrupted; > DT_STEPS: not recorded */
 	uint32_t step[DT_STEPS]; /* RIP - DT_CODE after each */
 	uint64_t step_rcx[DT_STEPS];

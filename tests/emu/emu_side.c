@@ -6,6 +6,7 @@
 
 #include "tests/emu/emu_side.h"
 #include "vmm/emu/debug.h"
+#include "vmm/engine/simd.h"
 
 #define RAM_BYTES  0x800000u
 #define MAX_INSNS  20000u /* no sequence that ends executes as many */
@@ -227,7 +228,10 @@ static void fx_in(struct emu_side *s, const struct dt_case *c)
 	f->fop = f->fcs = f->fds = 0;
 	emu_fpu_settle(f);
 	memcpy(f->ymm_high, c->ymm, DT_YMM_BYTES);
-	f->xcr0 = 7;
+	memcpy(f->zmm_high, c->zmm.high, sizeof(f->zmm_high));
+	memcpy(f->zmm_hi16, c->zmm.hi16, sizeof(f->zmm_hi16));
+	memcpy(f->k, c->zmm.k, sizeof(f->k));
+	f->xcr0 = vmm_simd_host() & VMM_SIMD_AVX512 ? 0xe7 : 7;
 }
 
 /* As FXSAVE64 of an AMD CPU: pointers only while an exception waits. */
@@ -269,6 +273,7 @@ void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, 
 		  struct emu_counts *counts)
 {
 	const uint64_t slot = s->code + (c->slot - DT_CODE);
+	const struct emu_fpu *f = &((struct emu_vcpu *)s->vm.vcpu[0])->fpu;
 	struct vpmu_emu_tally before = s->tally;
 	uint64_t all = 0;
 	struct kvm_regs k;
@@ -299,7 +304,10 @@ void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, 
 	else
 		fill_result(s, &run, r);
 	fx_out(s, r->fx);
-	memcpy(r->ymm, ((struct emu_vcpu *)s->vm.vcpu[0])->fpu.ymm_high, DT_YMM_BYTES);
+	memcpy(r->ymm, f->ymm_high, DT_YMM_BYTES);
+	memcpy(r->zmm.high, f->zmm_high, sizeof(f->zmm_high));
+	memcpy(r->zmm.hi16, f->zmm_hi16, sizeof(f->zmm_hi16));
+	memcpy(r->zmm.k, f->k, sizeof(f->k));
 	memcpy(r->code, s->vm.ram + slot, DT_SLOT);
 	memcpy(r->data, s->vm.ram + s->data, DT_DATA_BYTES);
 	memcpy(r->stack, s->vm.ram + s->stack, DT_STACK_BYTES);

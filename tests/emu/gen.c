@@ -289,6 +289,7 @@ static void init_state(struct gen *g)
 	gen_fx(g, c->fx);
 	g->avx = gen_isa[ZYDIS_MNEMONIC_VZEROUPPER] && percent(g, 50);
 	gen_ymm(g, c->ymm);
+	gen_zmm(g, &c->zmm);
 	memcpy(g->val, c->regs, sizeof(g->val));
 	g->known = (1u << DT_NREGS) - 1;
 }

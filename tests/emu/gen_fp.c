@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/emu/gen_internal.h"
+#include "vmm/engine/simd.h"
 
 static uint32_t value32(struct gen *g)
 {
@@ -181,6 +182,24 @@ void gen_ymm(struct gen *g, uint8_t ymm[DT_YMM_BYTES])
 
 		v = any ? v : 0;
 		memcpy(ymm + i, &v, 8);
+	}
+}
+
+void gen_zmm(struct gen *g, struct dt_avx512 *z)
+{
+	bool any = vmm_simd_host() & VMM_SIMD_AVX512 && percent(g, g->avx ? 80 : 20);
+	uint64_t v;
+
+	memset(z, 0, sizeof(*z));
+	if (!any)
+		return;
+	for (unsigned int i = 0; i < offsetof(struct dt_avx512, k); i += 8) {
+		v = percent(g, 50) ? value64(g) : value32(g) | (uint64_t)value32(g) << 32;
+		memcpy((uint8_t *)z + i, &v, 8);
+	}
+	for (unsigned int i = 0; i < 8; i++) {
+		v = random_split(&g->rng);
+		z->k[i] = percent(g, 15) ? 0 : percent(g, 15) ? ~0ull : v >> 16 * below(g, 4);
 	}
 }
 

@@ -123,6 +123,7 @@ extern bool gen_misalign, gen_masked;
 /* A state of x87 and SSE that FXRSTOR64 accepts. */
 void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES]);
 void gen_ymm(struct gen *g, uint8_t ymm[DT_YMM_BYTES]);
+void gen_zmm(struct gen *g, struct dt_avx512 *zmm);
 gen_fn t_simd, t_x87, t_fp_control;
 
 /* ---- gen_vex.c ---- */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tests/emu/dt.h"
+#include "vmm/engine/simd.h"
 
 /* Used by the assembler part; see dt_enter below. */
 uint64_t dt_host_rsp, dt_host_fs;
@@ -24,7 +25,9 @@ uint64_t dt_frame[5]; /* IRETQ: RIP, CS, RFLAGS, RSP, SS */
 uint64_t dt_out[DT_NREGS + 1];
 uint8_t dt_fx_in[512] __attribute__((aligned(64))), dt_fx_out[512] __attribute__((aligned(64)));
 uint8_t dt_ymm[DT_YMM_BYTES] __attribute__((aligned(16))); /* before and after */
-uint32_t dt_mxcsr = 0x1f80, dt_avx, dt_avx_load;
+struct dt_avx512 dt_zmm __attribute__((aligned(64)));	   /* likewise */
+uint8_t dt_init[576] __attribute__((aligned(64)));	   /* for XRSTOR: XSTATE_BV is 0 */
+uint32_t dt_mxcsr = 0x1f80, dt_avx, dt_avx_load, dt_avx512, dt_avx512_load;
 void dt_enter(const uint64_t *regs);
 void dt_leave(void);
 void dt_recover(void);
@@ -39,6 +42,13 @@ __asm__(".text\n"
 	"dt_enter:\n"
 	"	push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
 	"	mov %rsp, dt_host_rsp(%rip)\n"
+	/* The C library uses ZMM registers, too. This also changes MXCSR. */
+	"	mov dt_avx512(%rip), %eax\n"
+	"	test %eax, %eax\n"
+	"	je 1f\n"
+	"	xor %edx, %edx\n"
+	"	xrstor64 dt_init(%rip)\n"
+	"1:\n"
 	"	fxrstor64 dt_fx_in(%rip)\n"
 	"	cmpl $0, dt_avx_load(%rip)\n"
 	"	je 1f\n"
@@ -52,6 +62,33 @@ __asm__(".text\n"
 	".set dt_n, 0\n"
 	".rept 16\n"
 	"	dt_load %dt_n\n"
+	".set dt_n, dt_n + 1\n"
+	".endr\n"
+	"1:\n"
+	"	cmpl $0, dt_avx512_load(%rip)\n"
+	"	je 1f\n"
+	".macro dt_load512 n, m\n"
+	"	vinserti64x4 $1, dt_zmm + 32 * \\n(%rip), %zmm\\n, %zmm\\n\n"
+	"	vmovdqu64 dt_zmm + 512 + 64 * \\n(%rip), %zmm\\m\n"
+	".endm\n"
+	".macro dt_save512 n, m\n"
+	"	vextracti64x4 $1, %zmm\\n, dt_zmm + 32 * \\n(%rip)\n"
+	"	vmovdqu64 %zmm\\m, dt_zmm + 512 + 64 * \\n(%rip)\n"
+	".endm\n"
+	".macro dt_load_k n\n"
+	"	kmovq dt_zmm + 1536 + 8 * \\n(%rip), %k\\n\n"
+	".endm\n"
+	".macro dt_save_k n\n"
+	"	kmovq %k\\n, dt_zmm + 1536 + 8 * \\n(%rip)\n"
+	".endm\n"
+	".set dt_n, 0\n"
+	".rept 16\n"
+	"	dt_load512 %dt_n, %dt_n+16\n"
+	".set dt_n, dt_n + 1\n"
+	".endr\n"
+	".set dt_n, 0\n"
+	".rept 8\n"
+	"	dt_load_k %dt_n\n"
 	".set dt_n, dt_n + 1\n"
 	".endr\n"
 	"1:\n"
@@ -82,6 +119,18 @@ __asm__(".text\n"
 	".set dt_n, 0\n"
 	".rept 16\n"
 	"	dt_save %dt_n\n"
+	".set dt_n, dt_n + 1\n"
+	".endr\n"
+	"	cmpl $0, dt_avx512(%rip)\n"
+	"	je dt_recover\n"
+	".set dt_n, 0\n"
+	".rept 16\n"
+	"	dt_save512 %dt_n, %dt_n+16\n"
+	".set dt_n, dt_n + 1\n"
+	".endr\n"
+	".set dt_n, 0\n"
+	".rept 8\n"
+	"	dt_save_k %dt_n\n"
 	".set dt_n, dt_n + 1\n"
 	".endr\n"
 	".noaltmacro\n"
@@ -122,6 +171,7 @@ static volatile bool in_guest;
 static struct dt_result *cur;
 static bool stepping;
 static uint64_t run_nr, run_at_tick; /* the run in work, and at the last SIGPROF */
+static uint32_t avx512_at[3];	     /* where XSAVE's components 5 to 7 are on this CPU */
 
 static const int greg_of[DT_NREGS] = {
 	REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
@@ -138,8 +188,15 @@ static void save_fault(const ucontext_t *u, int vector)
 	memcpy(r->fx, fx, DT_FX_BYTES);
 	/* XSAVE's image: XSTATE_BV at 512, the AVX state at 576 */
 	memset(r->ymm, 0, sizeof(r->ymm));
+	memset(&r->zmm, 0, sizeof(r->zmm));
 	if (dt_avx && fx[512] & 4)
 		memcpy(r->ymm, fx + 576, sizeof(r->ymm));
+	if (dt_avx512 && fx[512] & 0x20)
+		memcpy(r->zmm.k, fx + avx512_at[0], sizeof(r->zmm.k));
+	if (dt_avx512 && fx[512] & 0x40)
+		memcpy(r->zmm.high, fx + avx512_at[1], sizeof(r->zmm.high));
+	if (dt_avx512 && fx[512] & 0x80)
+		memcpy(r->zmm.hi16, fx + avx512_at[2], sizeof(r->zmm.hi16));
 	r->vector = vector;
 	r->error = (uint32_t)g[REG_ERR];
 	r->cr2 = (uint64_t)g[REG_CR2];
@@ -203,6 +260,10 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	dt_avx_load = false; /* as the last dt_recover left them: XINUSE does not have AVX */
 	for (unsigned int i = 0; dt_avx && i < DT_YMM_BYTES; i++)
 		dt_avx_load |= c->ymm[i] != 0;
+	dt_zmm = c->zmm;
+	dt_avx512_load = false;
+	for (unsigned int i = 0; dt_avx512 && i < sizeof(c->zmm); i++)
+		dt_avx512_load |= ((const uint8_t *)&c->zmm)[i] != 0;
 	dt_frame[0] = c->rip;
 	dt_frame[1] = DT_USER_CS;
 	dt_frame[2] = c->rflags | (step ? DT_TF : 0);
@@ -221,6 +282,7 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 		memcpy(r->regs, dt_out, sizeof(r->regs));
 		memcpy(r->fx, dt_fx_out, DT_FX_BYTES);
 		memcpy(r->ymm, dt_ymm, DT_YMM_BYTES);
+		r->zmm = dt_zmm;
 		r->rflags = dt_out[DT_NREGS];
 		r->rip = DT_EXIT;
 		r->cs = DT_USER_CS;
@@ -263,6 +325,7 @@ static int setup(const struct dt_shm *shm)
 	struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	stack_t ss = {.ss_sp = altstack, .ss_size = sizeof(altstack)};
 	uint8_t *exit_page = (uint8_t *)(uintptr_t)DT_EXIT;
+	unsigned int size, other;
 	uint64_t leave = (uint64_t)dt_leave;
 	static const uint8_t jmp_mem[6] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp *0(%rip) */
 
@@ -287,6 +350,11 @@ static int setup(const struct dt_shm *shm)
 			return -1;
 	dt_host_fs = rdfsbase();
 	dt_avx = __builtin_cpu_supports("avx");
+	if (!(vmm_simd_host() & VMM_SIMD_AVX512))
+		return 0;
+	dt_avx512 = 0xe4; /* the components that XRSTOR initialises */
+	for (unsigned int i = 0; i < 3; i++)
+		__get_cpuid_count(0xd, 5 + i, &size, &avx512_at[i], &other, &other);
 	return 0;
 }
 

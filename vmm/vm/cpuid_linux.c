@@ -153,7 +153,7 @@ static uint32_t simd(const struct table *t)
 	uint32_t host = t->host->simd;
 
 	if (t->host->supported)
-		host = vmm_simd_of(common(t, 1, VMM_SIMD_1C, ECX), common(t, 7, VMM_SIMD_7B, EBX)) &
+		host = (common(t, 1, VMM_SIMD_1C, ECX) | common(t, 7, VMM_SIMD_7B, EBX)) &
 		       ~(VMM_SIMD_XSAVE | VMM_SIMD_YMM);
 	return is_k7(t) ? host & VMM_SIMD_V2 : host;
 }
