@@ -286,9 +286,10 @@ bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path
 		idle = string && !in_string &&
 		       (in.i.address_width == 32 ? (uint32_t)rcx : rcx) == 0;
 		rcx = nat->step_rcx[i];
-		/* One trap per iteration, but one instruction: it retires when RIP moves on. */
+		/* One trap per iteration, but one instruction: it retires when RIP moves on. A
+		 * gather traps behind the elements before one that faults. */
 		in_string = string && next == ip;
-		if (in_string)
+		if (next == ip && !insn_is_branch(&in))
 			continue;
 		out->insns++;
 		out->loads += insn_loads(&in) && !idle;

@@ -10,8 +10,7 @@
 
 #define CR0_MP	 (1ULL << 1)
 #define CR0_EM	 (1ULL << 2)
-#define XCR0_YMM 6ULL	 /* the states of SSE and AVX */
-#define XCR0_ZMM 0xe6ULL /* and of AVX-512: SDM vol. 1, 15.2 */
+#define XCR0_YMM 6ULL /* the states of SSE and AVX */
 
 #define LEAF_AMD	0x80000001u
 #define AMD_MISALIGNSSE (1u << 7) /* ECX: MXCSR has the bit MM */
@@ -93,7 +92,7 @@ int emu_fp_avx(struct emu_vcpu *v)
 int emu_fp_avx512(struct emu_vcpu *v)
 {
 	v->extra += EMU_EFFORT_SIMD;
-	if (unlikely(!(v->cr4 & CR4_OSXSAVE) || (v->fpu.xcr0 & XCR0_ZMM) != XCR0_ZMM))
+	if (unlikely(!(v->cr4 & CR4_OSXSAVE) || (v->fpu.xcr0 & EMU_XCR0_ZMM) != EMU_XCR0_ZMM))
 		return emu_ud(v);
 	return unlikely(v->cr0 & CR0_TS) ? not_now(v) : 0;
 }

@@ -54,6 +54,10 @@ struct emu_fpu {
 	uint16_t fop, fcs, fds;
 };
 
+/* Bits of XCR0: AVX-512 needs all of ZMM (SDM vol. 1, 15.2). */
+#define EMU_XCR0_ZMM_HI 0x40ULL
+#define EMU_XCR0_ZMM	0xe6ULL
+
 #define EMU_FSW_ES     0x0080u
 #define EMU_FSW_B      0x8000u
 #define EMU_FSW_TOP(f) ((f) >> 11 & 7u)
