@@ -74,6 +74,8 @@ static const char *why_left_out(const char *name)
 			return left_out[i].why;
 	if (name[0] == 'v' && (vmm_simd_host() & VMM_SIMD_YMM) != VMM_SIMD_YMM)
 		return "this host lacks AVX2, FMA or F16C";
+	if (name[0] == 'k' && !(vmm_simd_host() & VMM_SIMD_AVX512))
+		return "this host lacks AVX-512";
 	return NULL;
 }
 

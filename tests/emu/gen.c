@@ -167,6 +167,9 @@ static bool other_sequence(const struct gen *g, const struct insn *in)
 	case ZYDIS_ISA_SET_AVX2GATHER:
 	case ZYDIS_ISA_SET_FMA:
 	case ZYDIS_ISA_SET_F16C:
+	case ZYDIS_ISA_SET_AVX512F_KOP:
+	case ZYDIS_ISA_SET_AVX512DQ_KOP:
+	case ZYDIS_ISA_SET_AVX512BW_KOP:
 		return !g->avx;
 	case ZYDIS_ISA_SET_XSAVE:
 	case ZYDIS_ISA_SET_XSAVEC:
@@ -254,8 +257,8 @@ static const struct {
 	{2, t_self_modify},   {1, t_bad_jump},	  {1, t_fault},		{3, t_fixed},
 	{4, t_stack},	      {1, t_cpuid},	  {1, t_segment_base},	{1, t_bad_access},
 	{1, t_selector},      {36, t_simd},	  {22, t_x87},		{6, t_fp_control},
-	{8, t_bmi},	      {1, t_vex_illegal}, {10, t_xsave},	{40, t_avx},
-	{3, t_gather},
+	{8, t_bmi},	      {1, t_vex_illegal}, {10, t_xsave},	{44, t_avx},
+	{3, t_gather},	      {6, t_opmask},
 };
 
 static void random_op(struct gen *g)

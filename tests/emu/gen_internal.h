@@ -127,7 +127,7 @@ void gen_zmm(struct gen *g, struct dt_avx512 *zmm);
 gen_fn t_simd, t_x87, t_fp_control;
 
 /* ---- gen_vex.c ---- */
-gen_fn t_bmi, t_avx, t_gather, t_vex_illegal;
+gen_fn t_bmi, t_avx, t_gather, t_opmask, t_vex_illegal;
 
 /* ---- gen_xsave.c ---- */
 gen_fn t_xsave;

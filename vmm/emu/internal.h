@@ -467,7 +467,7 @@ emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, e
 	emu_help_mmx_shift, emu_help_simd_shift, emu_help_simd_load, emu_help_simd_store,
 	emu_help_simd_mov, emu_help_maskmov, emu_help_mmx, emu_help_mmx_mov, emu_help_emms,
 	emu_help_clflush, emu_help_simd_extract, emu_help_pcmpstr, emu_help_blendv, emu_help_crc32;
-/* avx.c, avx_perm.c, avx_mem.c: as above */
+/* avx.c, avx_perm.c, avx_mem.c, opmask.c: as above */
 emu_op_fn emu_help_avx, emu_help_avx_gpr, emu_help_avx_ps2ph, emu_help_avx_load, emu_help_avx_store,
 	emu_help_avx_mov, emu_help_avx_zero, emu_help_avx_perm, emu_help_avx_extract,
-	emu_help_avx_bits, emu_help_avx_maskmov, emu_help_avx_gather;
+	emu_help_avx_bits, emu_help_avx_maskmov, emu_help_avx_gather, emu_help_opmask;

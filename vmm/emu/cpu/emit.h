@@ -190,7 +190,7 @@ int emu_simd_source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *
 /* isa_fp.c: the rows of x87, MMX, and SSE to SSE4.2. */
 extern const struct emu_isa_row emu_isa_fp[];
 extern const unsigned int emu_isa_nr_fp;
-/* isa_avx.c: the rows of AVX, AVX2, FMA and F16C. */
+/* isa_avx.c: the rows of AVX, AVX2, FMA, F16C, and of opmask registers. */
 extern const struct emu_isa_row emu_isa_avx[];
 extern const unsigned int emu_isa_nr_avx;
 /* emu_isa_same_name - return @row, or the row of the SSE instruction that shares its mnemonic with
@@ -304,7 +304,7 @@ enum emit_simd_class {
 };
 /* emit_avx.c */
 emit_fn emit_avx, emit_avx_gpr, emit_avx_ps2ph, emit_avx_bits, emit_avx_perm, emit_avx_extract,
-	emit_avx_zero, emit_avx_maskmov, emit_avx_gather, emit_avx_mov;
+	emit_avx_zero, emit_avx_maskmov, emit_avx_gather, emit_avx_mov, emit_opmask;
 enum emit_avx_kind {
 	VEX_PLAIN,
 	VEX_ARITH,

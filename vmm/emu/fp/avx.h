@@ -58,6 +58,27 @@ enum {
 #define GATHER(index, scale, index_lg, lg)                                                         \
 	((int64_t)((index) | (scale) << 4 | (index_lg) << 8 | (lg) << 12))
 
+/* emu_help_opmask, and in the table's arg: the low 2 bits are log2 of the operands' bytes */
+enum {
+	OPMASK_MOV = 0,
+	OPMASK_LOAD = 4,
+	OPMASK_STORE = 8,
+	OPMASK_TO_R = 12,
+	OPMASK_FROM_R = 16,
+	OPMASK_AND = 20,
+	OPMASK_ANDN = 24,
+	OPMASK_OR = 28,
+	OPMASK_XOR = 32,
+	OPMASK_XNOR = 36,
+	OPMASK_NOT = 40,
+	OPMASK_ADD = 44,
+	OPMASK_UNPACK = 48,
+	OPMASK_SHIFTL = 52,
+	OPMASK_SHIFTR = 56,
+	OPMASK_TEST = 60,
+	OPMASK_ORTEST = 64
+};
+
 union emu_ymm {
 	uint8_t b[32];
 	uint32_t d[8];

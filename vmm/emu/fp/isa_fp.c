@@ -151,6 +151,10 @@ bool emu_isa_shown(const ZydisDecodedInstruction *zi, uint32_t simd)
 		return simd & VMM_SIMD_FMA;
 	case ZYDIS_ISA_SET_F16C:
 		return simd & VMM_SIMD_F16C;
+	case ZYDIS_ISA_SET_AVX512F_KOP:
+	case ZYDIS_ISA_SET_AVX512DQ_KOP:
+	case ZYDIS_ISA_SET_AVX512BW_KOP:
+		return simd & VMM_SIMD_AVX512;
 	default:
 		return true;
 	}
