@@ -174,15 +174,15 @@ static bool avx_equal(const struct dt_result *a, const struct dt_result *b, char
 		      size_t why_len)
 {
 	for (unsigned int i = 0; i < 8; i++)
-		if (a->zmm.k[i] != b->zmm.k[i]) {
+		if (a->v.k[i] != b->v.k[i]) {
 			snprintf(why, why_len, "k%u: native %#" PRIx64 ", emulator %#" PRIx64, i,
-				 a->zmm.k[i], b->zmm.k[i]);
+				 a->v.k[i], b->v.k[i]);
 			return false;
 		}
-	return halves_equal("upper half of ymm", 16, a->ymm, b->ymm, why, why_len) &&
-	       halves_equal("zmm0's upper half + 16 * ", 32, a->zmm.high[0], b->zmm.high[0], why,
-			    why_len) &&
-	       halves_equal("zmm16 + 16 * ", 64, a->zmm.hi16[0], b->zmm.hi16[0], why, why_len);
+	return halves_equal("upper half of ymm", 16, a->v.ymm[0], b->v.ymm[0], why, why_len) &&
+	       halves_equal("zmm0's upper half + 16 * ", 32, a->v.zmm_high[0], b->v.zmm_high[0],
+			    why, why_len) &&
+	       halves_equal("zmm16 + 16 * ", 64, a->v.zmm_hi16[0], b->v.zmm_hi16[0], why, why_len);
 }
 
 /* x87, MMX and SSE, bit for bit. The pointers are looked at only while an exception waits: a CPU of

@@ -157,10 +157,14 @@ static bool form_left_out(const struct insn *in)
 	return false;
 }
 
-/* XINUSE does not follow from the registers while AVX instructions execute: a sequence has either
- * these, or those that show it. */
+/* XINUSE does not follow from the registers while AVX instructions execute, and while SSE ones do
+ * with bits 511:256 in use: a sequence has either these, or those that show it. */
 static bool other_sequence(const struct gen *g, const struct insn *in)
 {
+	for (int k = 0; k < in->i.operand_count && g->zmm; k++)
+		if (in->op[k].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		    ZydisRegisterGetClass(in->op[k].reg.value) == ZYDIS_REGCLASS_XMM)
+			return true;
 	switch (in->i.meta.isa_set) {
 	case ZYDIS_ISA_SET_AVX:
 	case ZYDIS_ISA_SET_AVX2:
@@ -257,7 +261,7 @@ static const struct {
 	{2, t_self_modify},   {1, t_bad_jump},	  {1, t_fault},		{3, t_fixed},
 	{4, t_stack},	      {1, t_cpuid},	  {1, t_segment_base},	{1, t_bad_access},
 	{1, t_selector},      {36, t_simd},	  {22, t_x87},		{6, t_fp_control},
-	{8, t_bmi},	      {1, t_vex_illegal}, {10, t_xsave},	{44, t_avx},
+	{8, t_bmi},	      {1, t_vex_illegal}, {10, t_xsave},	{40, t_avx},
 	{3, t_gather},	      {6, t_opmask},
 };
 
@@ -291,8 +295,8 @@ static void init_state(struct gen *g)
 	c->stack_pool = below(g, DT_POOL);
 	gen_fx(g, c->fx);
 	g->avx = gen_isa[ZYDIS_MNEMONIC_VZEROUPPER] && percent(g, 50);
-	gen_ymm(g, c->ymm);
-	gen_zmm(g, &c->zmm);
+	g->zmm = !g->avx && percent(g, 12);
+	gen_vectors(g, &c->v);
 	memcpy(g->val, c->regs, sizeof(g->val));
 	g->known = (1u << DT_NREGS) - 1;
 }

@@ -112,7 +112,7 @@ static bool avx_op(struct gen *g)
 	struct vex x = {.map = 1};
 
 	vex_operands(g, &x);
-	x.opcode = percent(g, 81) ? 0x50 + below(g, 0xb0) : 0x10 + below(g, 0x20);
+	x.opcode = percent(g, 85) ? 0x50 + below(g, 0xb0) : 0x10 + below(g, 0x20);
 	x.pp = below(g, 4);
 	if (percent(g, 45)) {
 		x.map = 2;
@@ -122,6 +122,11 @@ static bool avx_op(struct gen *g)
 		x.map = 3;
 		x.opcode = op3a[below(g, sizeof(op3a))];
 		x.pp = 1;
+	}
+	if (percent(g, 3)) { /* VMOVNTPS, VMOVNTPD, VMOVNTDQ */
+		x.map = 1;
+		x.pp = below(g, 2);
+		x.opcode = x.pp && percent(g, 50) ? 0xe7 : 0x2b;
 	}
 	if (x.map == 1 && (x.opcode == 0xae || x.opcode == 0x77))
 		x.pp = x.opcode == 0x77 || percent(g, 90) ? 0 : x.pp;

@@ -24,10 +24,8 @@ uint64_t dt_host_rsp, dt_host_fs;
 uint64_t dt_frame[5]; /* IRETQ: RIP, CS, RFLAGS, RSP, SS */
 uint64_t dt_out[DT_NREGS + 1];
 uint8_t dt_fx_in[512] __attribute__((aligned(64))), dt_fx_out[512] __attribute__((aligned(64)));
-uint8_t dt_ymm[DT_YMM_BYTES] __attribute__((aligned(16))); /* before and after */
-struct dt_avx512 dt_zmm __attribute__((aligned(64)));	   /* likewise */
-uint8_t dt_init[576] __attribute__((aligned(64)));	   /* for XRSTOR: XSTATE_BV is 0 */
-uint32_t dt_mxcsr = 0x1f80, dt_avx, dt_avx_load, dt_avx512, dt_avx512_load;
+uint8_t dt_area[4096] __attribute__((aligned(64))); /* XSAVE's, before and after */
+uint32_t dt_mxcsr = 0x1f80, dt_components;	    /* those that the host has of AVX and AVX-512 */
 void dt_enter(const uint64_t *regs);
 void dt_leave(void);
 void dt_recover(void);
@@ -42,56 +40,15 @@ __asm__(".text\n"
 	"dt_enter:\n"
 	"	push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
 	"	mov %rsp, dt_host_rsp(%rip)\n"
-	/* The C library uses ZMM registers, too. This also changes MXCSR. */
-	"	mov dt_avx512(%rip), %eax\n"
+	/* Not by instructions of AVX, after which XINUSE does not follow from the registers. This
+	 * also loads MXCSR. */
+	"	mov dt_components(%rip), %eax\n"
 	"	test %eax, %eax\n"
 	"	je 1f\n"
 	"	xor %edx, %edx\n"
-	"	xrstor64 dt_init(%rip)\n"
+	"	xrstor64 dt_area(%rip)\n"
 	"1:\n"
 	"	fxrstor64 dt_fx_in(%rip)\n"
-	"	cmpl $0, dt_avx_load(%rip)\n"
-	"	je 1f\n"
-	".altmacro\n"
-	".macro dt_load n\n"
-	"	vinsertf128 $1, dt_ymm + 16 * \\n(%rip), %ymm\\n, %ymm\\n\n"
-	".endm\n"
-	".macro dt_save n\n"
-	"	vextractf128 $1, %ymm\\n, dt_ymm + 16 * \\n(%rip)\n"
-	".endm\n"
-	".set dt_n, 0\n"
-	".rept 16\n"
-	"	dt_load %dt_n\n"
-	".set dt_n, dt_n + 1\n"
-	".endr\n"
-	"1:\n"
-	"	cmpl $0, dt_avx512_load(%rip)\n"
-	"	je 1f\n"
-	".macro dt_load512 n, m\n"
-	"	vinserti64x4 $1, dt_zmm + 32 * \\n(%rip), %zmm\\n, %zmm\\n\n"
-	"	vmovdqu64 dt_zmm + 512 + 64 * \\n(%rip), %zmm\\m\n"
-	".endm\n"
-	".macro dt_save512 n, m\n"
-	"	vextracti64x4 $1, %zmm\\n, dt_zmm + 32 * \\n(%rip)\n"
-	"	vmovdqu64 %zmm\\m, dt_zmm + 512 + 64 * \\n(%rip)\n"
-	".endm\n"
-	".macro dt_load_k n\n"
-	"	kmovq dt_zmm + 1536 + 8 * \\n(%rip), %k\\n\n"
-	".endm\n"
-	".macro dt_save_k n\n"
-	"	kmovq %k\\n, dt_zmm + 1536 + 8 * \\n(%rip)\n"
-	".endm\n"
-	".set dt_n, 0\n"
-	".rept 16\n"
-	"	dt_load512 %dt_n, %dt_n+16\n"
-	".set dt_n, dt_n + 1\n"
-	".endr\n"
-	".set dt_n, 0\n"
-	".rept 8\n"
-	"	dt_load_k %dt_n\n"
-	".set dt_n, dt_n + 1\n"
-	".endr\n"
-	"1:\n"
 	"	mov 0(%rdi), %rax; mov 8(%rdi), %rcx; mov 16(%rdi), %rdx; mov 24(%rdi), %rbx\n"
 	"	mov 40(%rdi), %rbp; mov 48(%rdi), %rsi\n"
 	"	mov 64(%rdi), %r8; mov 72(%rdi), %r9; mov 80(%rdi), %r10; mov 88(%rdi), %r11\n"
@@ -114,29 +71,14 @@ __asm__(".text\n"
 	"	mov %r11, dt_out+88(%rip); mov %r12, dt_out+96(%rip)\n"
 	"	mov %r13, dt_out+104(%rip); mov %r14, dt_out+112(%rip)\n"
 	"	mov %r15, dt_out+120(%rip)\n"
-	"	cmpl $0, dt_avx(%rip)\n"
+	"	mov dt_components(%rip), %eax\n"
+	"	test %eax, %eax\n"
 	"	je dt_recover\n"
-	".set dt_n, 0\n"
-	".rept 16\n"
-	"	dt_save %dt_n\n"
-	".set dt_n, dt_n + 1\n"
-	".endr\n"
-	"	cmpl $0, dt_avx512(%rip)\n"
-	"	je dt_recover\n"
-	".set dt_n, 0\n"
-	".rept 16\n"
-	"	dt_save512 %dt_n, %dt_n+16\n"
-	".set dt_n, dt_n + 1\n"
-	".endr\n"
-	".set dt_n, 0\n"
-	".rept 8\n"
-	"	dt_save_k %dt_n\n"
-	".set dt_n, dt_n + 1\n"
-	".endr\n"
-	".noaltmacro\n"
+	"	xor %edx, %edx\n"
+	"	xsave64 dt_area(%rip)\n"
 	".globl dt_recover\n"
 	"dt_recover:\n"
-	"	cmpl $0, dt_avx(%rip)\n"
+	"	cmpl $0, dt_components(%rip)\n"
 	"	je 1f\n"
 	"	vzeroupper\n"
 	"1:\n"
@@ -171,12 +113,46 @@ static volatile bool in_guest;
 static struct dt_result *cur;
 static bool stepping;
 static uint64_t run_nr, run_at_tick; /* the run in work, and at the last SIGPROF */
-static uint32_t avx512_at[3];	     /* where XSAVE's components 5 to 7 are on this CPU */
 
 static const int greg_of[DT_NREGS] = {
 	REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
 	REG_R8,	 REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
 };
+
+/* The components behind the header of XSAVE's area: their bits, and where they are on this CPU. */
+static const struct {
+	unsigned int bit, bytes, of;
+} part[] = {{2, 256, offsetof(struct dt_vectors, ymm)},
+	    {5, 64, offsetof(struct dt_vectors, k)},
+	    {6, 512, offsetof(struct dt_vectors, zmm_high)},
+	    {7, 1024, offsetof(struct dt_vectors, zmm_hi16)}};
+#define PARTS (sizeof(part) / sizeof(part[0]))
+static uint32_t part_at[PARTS];
+#define XSTATE_BV 512
+
+static void area_get(struct dt_result *r, const uint8_t *area)
+{
+	memset(&r->v, 0, sizeof(r->v));
+	for (unsigned int i = 0; i < PARTS; i++)
+		if (dt_components & area[XSTATE_BV] & 1u << part[i].bit)
+			memcpy((uint8_t *)&r->v + part[i].of, area + part_at[i], part[i].bytes);
+}
+
+/* A component of zeros is not in use. */
+static void area_put(const struct dt_case *c)
+{
+	static const uint8_t zero[1024];
+
+	memset(dt_area, 0, sizeof(dt_area));
+	for (unsigned int i = 0; i < PARTS; i++) {
+		const uint8_t *from = (const uint8_t *)&c->v + part[i].of;
+
+		if (!(dt_components & 1u << part[i].bit) || !memcmp(from, zero, part[i].bytes))
+			continue;
+		dt_area[XSTATE_BV] |= (uint8_t)(1u << part[i].bit);
+		memcpy(dt_area + part_at[i], from, part[i].bytes);
+	}
+}
 
 static void save_fault(const ucontext_t *u, int vector)
 {
@@ -186,17 +162,7 @@ static void save_fault(const ucontext_t *u, int vector)
 	const uint8_t *fx = (const uint8_t *)u->uc_mcontext.fpregs;
 
 	memcpy(r->fx, fx, DT_FX_BYTES);
-	/* XSAVE's image: XSTATE_BV at 512, the AVX state at 576 */
-	memset(r->ymm, 0, sizeof(r->ymm));
-	memset(&r->zmm, 0, sizeof(r->zmm));
-	if (dt_avx && fx[512] & 4)
-		memcpy(r->ymm, fx + 576, sizeof(r->ymm));
-	if (dt_avx512 && fx[512] & 0x20)
-		memcpy(r->zmm.k, fx + avx512_at[0], sizeof(r->zmm.k));
-	if (dt_avx512 && fx[512] & 0x40)
-		memcpy(r->zmm.high, fx + avx512_at[1], sizeof(r->zmm.high));
-	if (dt_avx512 && fx[512] & 0x80)
-		memcpy(r->zmm.hi16, fx + avx512_at[2], sizeof(r->zmm.hi16));
+	area_get(r, fx);
 	r->vector = vector;
 	r->error = (uint32_t)g[REG_ERR];
 	r->cr2 = (uint64_t)g[REG_CR2];
@@ -256,14 +222,7 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	r->error = 0;
 	r->cr2 = 0;
 	memcpy(dt_fx_in, c->fx, DT_FX_BYTES);
-	memcpy(dt_ymm, c->ymm, DT_YMM_BYTES);
-	dt_avx_load = false; /* as the last dt_recover left them: XINUSE does not have AVX */
-	for (unsigned int i = 0; dt_avx && i < DT_YMM_BYTES; i++)
-		dt_avx_load |= c->ymm[i] != 0;
-	dt_zmm = c->zmm;
-	dt_avx512_load = false;
-	for (unsigned int i = 0; dt_avx512 && i < sizeof(c->zmm); i++)
-		dt_avx512_load |= ((const uint8_t *)&c->zmm)[i] != 0;
+	area_put(c);
 	dt_frame[0] = c->rip;
 	dt_frame[1] = DT_USER_CS;
 	dt_frame[2] = c->rflags | (step ? DT_TF : 0);
@@ -281,8 +240,7 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	if (r->vector == DT_END) {
 		memcpy(r->regs, dt_out, sizeof(r->regs));
 		memcpy(r->fx, dt_fx_out, DT_FX_BYTES);
-		memcpy(r->ymm, dt_ymm, DT_YMM_BYTES);
-		r->zmm = dt_zmm;
+		area_get(r, dt_area);
 		r->rflags = dt_out[DT_NREGS];
 		r->rip = DT_EXIT;
 		r->cs = DT_USER_CS;
@@ -325,7 +283,7 @@ static int setup(const struct dt_shm *shm)
 	struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	stack_t ss = {.ss_sp = altstack, .ss_size = sizeof(altstack)};
 	uint8_t *exit_page = (uint8_t *)(uintptr_t)DT_EXIT;
-	unsigned int size, other;
+	uint32_t simd = vmm_simd_host(), size, other;
 	uint64_t leave = (uint64_t)dt_leave;
 	static const uint8_t jmp_mem[6] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp *0(%rip) */
 
@@ -349,12 +307,9 @@ static int setup(const struct dt_shm *shm)
 		if (sigaction(sigs[i], &sa, NULL))
 			return -1;
 	dt_host_fs = rdfsbase();
-	dt_avx = __builtin_cpu_supports("avx");
-	if (!(vmm_simd_host() & VMM_SIMD_AVX512))
-		return 0;
-	dt_avx512 = 0xe4; /* the components that XRSTOR initialises */
-	for (unsigned int i = 0; i < 3; i++)
-		__get_cpuid_count(0xd, 5 + i, &size, &avx512_at[i], &other, &other);
+	dt_components = simd & VMM_SIMD_AVX512 ? 0xe4 : simd & VMM_SIMD_AVX ? 4 : 0;
+	for (unsigned int i = 0; i < PARTS && dt_components; i++)
+		__get_cpuid_count(0xd, part[i].bit, &size, &part_at[i], &other, &other);
 	return 0;
 }
 

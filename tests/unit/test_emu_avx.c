@@ -97,6 +97,72 @@ Test(emu_avx, upper_halves)
 	cr_assert_eq(f->fx.xmm[6].q[1], ~0ULL);
 }
 
+#define ALL512 ENABLE(0x40600, 0xe7)
+
+BED_GUEST(g_kmov, ALL512 "mov $5,%eax\n kmovq %rax,%k1\n kaddw %k1,%k1,%k2\n kmovd %k2,%ebx\n hlt");
+BED_GUEST(g_kmov_no_zmm, ENABLE(0x40600, 7) "kmovd %eax,%k1\n hlt");
+BED_GUEST(g_kmov_no_xsave, "kmovd %eax,%k1\n hlt");
+BED_GUEST(g_kmov_ts, ALL512 "mov %cr0,%rax\n or $8,%eax\n mov %rax,%cr0\n kmovd %eax,%k1\n hlt");
+BED_GUEST(g_vaddps, ENABLE(0x40600, 7) "vaddps %zmm1,%zmm2,%zmm3\n hlt");
+BED_GUEST(g_xsetbv, ALL512 "hlt");
+
+/* Opmask instructions need XCR0 = E7H, and a CPUID that shows AVX-512. */
+Test(emu_avx, opmask)
+{
+	const struct {
+		const uint8_t *code, *end;
+		int with, without; /* AVX-512 in CPUID */
+	} rows[] = {
+		{g_kmov, g_kmov_end, -1, 13}, /* XSETBV */
+		{g_kmov_no_zmm, g_kmov_no_zmm_end, 6, 6},
+		{g_kmov_no_xsave, g_kmov_no_xsave_end, 6, 6},
+		{g_kmov_ts, g_kmov_ts_end, 7, 13},
+		{g_vaddps, g_vaddps_end, 6, 6},
+		{g_xsetbv, g_xsetbv_end, -1, 13},
+	};
+	struct kvm_cpuid_entry2 e[4];
+
+	if (!(vmm_simd_host() & VMM_SIMD_AVX512))
+		cr_skip_test("this host lacks AVX-512");
+	BED_START(&b, g_kmov, false);
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (unsigned int with = 0; with < 2; with++) {
+			bed_load(&b, rows[i].code, rows[i].end, false);
+			bed_show(e, VMM_SIMD_ALL | (with ? VMM_SIMD_AVX512 : 0));
+			cr_assert_eq(o->set_cpuid(b.v, e, 4), 0);
+			cr_assert_eq(bed_run_to_hlt(&b), with ? rows[i].with : rows[i].without,
+				     "row %u, %u", i, with);
+			o->get_regs(b.v, &b.r);
+			if (i == 0 && with)
+				cr_assert_eq(b.r.rbx, 10);
+		}
+}
+
+BED_GUEST(g_zmm, "vpaddd %xmm1,%xmm1,%xmm2\n vmovdqa %ymm1,%ymm3\n movups %xmm1,%xmm4\n "
+		 "vzeroupper\n hlt");
+
+/* VEX instructions clear bits 511:256, SSE ones keep them; VZEROUPPER reaches ZMM0 to ZMM15. */
+Test(emu_avx, bits_511_256)
+{
+	struct emu_fpu *f;
+
+	need();
+	BED_START(&b, g_zmm, false);
+	f = &vcpu()->fpu;
+	vcpu()->cr4 |= 0x40600;
+	f->xcr0 = 0xe7;
+	memset(f->zmm_high, 1, sizeof(f->zmm_high));
+	memset(f->zmm_hi16, 1, sizeof(f->zmm_hi16));
+	cr_assert_eq(bed_run(&b, 3), VMM_EXIT_BUDGET);
+	for (int i = 1; i < 5; i++)
+		for (int half = 0; half < 2; half++)
+			cr_assert_eq(f->zmm_high[i][half].b[15], i == 1 || i == 4, "%d", i);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	for (int i = 0; i < 16; i++)
+		cr_assert_eq(f->zmm_high[i][1].b[15] | f->zmm_high[i][0].b[0], 0, "%d", i);
+	cr_assert_eq(f->zmm_hi16[0][0].b[0], 1);
+}
+
 #define END "0x3fffe0" /* 32 bytes before the end of RAM, behind which there is nothing */
 BED_GUEST(g_masked, ALL "vpcmpeqd %xmm1,%xmm1,%xmm1\n vpmaskmovd %ymm1,%ymm1," END "+16\n "
 			"vpmaskmovd " END "+16,%ymm1,%ymm2\n vpcmpeqd %ymm3,%ymm3,%ymm3\n "

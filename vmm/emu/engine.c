@@ -175,7 +175,7 @@ static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vm
 	v->tally = &v->own_tally;
 	v->tlbs = v->own_tlbs;
 	v->tlb = v->tlbs[0];
-	v->simd = vmm_simd_host();
+	v->simd = vmm_simd_host() & VMM_SIMD_ALL;
 	v->xsave = EMU_XSAVE_ALL;
 	emu_reset(v);
 	/* INIT does not reset these two: SDM vol. 3, table 9-1. */
@@ -276,6 +276,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	free(v->cpuid);
 	v->cpuid = copy;
 	v->nr_cpuid = n;
+	v->la57 = seven.ecx >> 16 & 1;
 	v->whole = features.edx >> 24 & 1; /* FXSR: only the tables for stock kernels have it */
 	emu_fpu_mask(v);
 	leaf = emu_cpuid(v, 0xd, 1);
@@ -284,8 +285,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 						   : 0;
 	if (v->chip)
 		v->lapic.deadline = features.ecx >> 24 & 1;
-	if (v->whole)
-		simd &= vmm_simd_of(&shown);
+	simd &= v->whole ? vmm_simd_of(&shown) : VMM_SIMD_ALL;
 	if (intel != v->intel || simd != v->simd) {
 		/* Decoded code and translations depend on these: forget them. */
 		v->intel = intel;

@@ -151,10 +151,13 @@ int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op)
 	return emu_st_wide(v, v->r[EMU_TEA], &fx, EMU_FX_WRITTEN);
 }
 
-/* AMD's CPUs keep 48 bits of a pointer (measured on family 19H). */
+/* AMD's CPUs keep as many bits of a pointer as linear addresses have (measured on family 19H). No
+ * model shows LA57. */
 static uint64_t fpu_pointer(const struct emu_vcpu *v, uint64_t x)
 {
-	return v->intel ? x : (uint64_t)((int64_t)(x << 16) >> 16);
+	unsigned int top = v->la57 ? 7 : 16;
+
+	return v->intel ? x : (uint64_t)((int64_t)(x << top) >> top);
 }
 
 void emu_fx_in(struct emu_vcpu *v, const struct emu_fx *fx, bool wide, bool sse)
