@@ -6,68 +6,9 @@
  */
 #include <errno.h>
 
-#include "emu_bed.h"
-#include "vmm/emu/internal.h"
-#include "vmm/engine/simd.h"
+#include "xsave_bed.h"
 
 TestSuite(emu_xsave, .fini = bed_end);
-
-#define NONE	 (-1)
-#define OSXSAVE	 (1ull << 18)
-#define TS	 8ull
-#define AREA	 (BED_DATA + 0x40)
-#define COMPACT	 (1ull << 63)
-#define XSAVE	 0x0f, 0xae, 0x27
-#define XRSTOR	 0x0f, 0xae, 0x2f
-#define XSAVEOPT 0x0f, 0xae, 0x37
-#define XSAVEC	 0x0f, 0xc7, 0x27
-#define XSAVES	 0x0f, 0xc7, 0x2f
-#define XRSTORS	 0x0f, 0xc7, 0x1f
-#define XGETBV	 0x0f, 0x01, 0xd0
-#define XSETBV	 0x0f, 0x01, 0xd1
-
-/* Load 3 bytes of code and a HLT, with RDI = @at, the mask, ECX = 0; XCR0 = 7. */
-static void load(const uint8_t insn[3], bool user, uint64_t at, uint64_t mask)
-{
-	const uint8_t code[] = {insn[0], insn[1], insn[2], 0xf4};
-
-	bed_load(&b, code, code + sizeof(code), user);
-	vcpu()->cr4 |= OSXSAVE;
-	vcpu()->fpu.xcr0 = 7;
-	b.r.rdi = at;
-	BED_REGS(&b, .rax = (uint32_t)mask, .rdx = mask >> 32);
-}
-
-/* Execute it: the vector of its fault, or NONE. */
-static int outcome(void)
-{
-	int vector = bed_run_to_hlt(&b);
-	bool code = vector == 13 || vector == 14;
-
-	if (vector >= 0 && bed_stack(&b, code) == BED_CODE + 3)
-		return NONE; /* HLT in CPL 3 */
-	if (vector >= 0)
-		cr_assert_eq(bed_stack(&b, code), BED_CODE);
-	return vector;
-}
-
-/* load() and outcome(). */
-#define OUTCOME(at, mask, ...) (load((const uint8_t[]){__VA_ARGS__}, false, at, mask), outcome())
-
-static void begin(bool intel)
-{
-	static const uint8_t hlt[] = {0xf4};
-
-	bed_start(&b, hlt, hlt + 1, false);
-	bed_intel(&b, intel);
-}
-
-static void area_fill(void)
-{
-	memset(b.ram + AREA, 0xa5, 1024);
-	memset(b.ram + AREA + 512, 0, 64);
-	*(uint32_t *)(b.ram + AREA + 24) = 0x1f80;
-}
 
 Test(emu_xsave, faults)
 {
@@ -288,113 +229,6 @@ Test(emu_xsave, xcr0)
 	}
 }
 
-/* Of AVX-512 all three components, and only with AVX (SDM vol. 1, 13.3). */
-Test(emu_xsave, xcr0_of_avx512)
-{
-	struct kvm_cpuid_entry2 e[4];
-
-	if (!(vmm_simd_host() & VMM_SIMD_AVX512))
-		cr_skip_test("this host lacks AVX-512");
-	begin(true);
-	bed_show(e, VMM_SIMD_ALL | VMM_SIMD_AVX512);
-	cr_assert_eq(o->set_cpuid(b.v, e, 4), 0);
-	for (unsigned int x = 0; x < 512; x++) {
-		bool ok = (x & 1) && (x & 6) != 4 && !(x & 0x118) &&
-			  ((x & 0xe0) == 0 || ((x & 0xe0) == 0xe0 && (x & 6) == 6));
-
-		cr_assert_eq(OUTCOME(0, x, XSETBV), ok ? NONE : 13, "%#x", x);
-	}
-}
-
-/* Components behind the header: in the standard format where SDM vol. 1, 13.5 and CPUID of Intel's
- * CPUs have them, and AMD's without MPX; in the compacted one without holes. */
-static const struct {
-	unsigned int bit, bytes, intel, amd;
-} zmm_parts[] = {
-	{2, 256, 576, 576}, {5, 64, 1088, 832}, {6, 512, 1152, 896}, {7, 1024, 1664, 1408}};
-
-static void *part_of(unsigned int i)
-{
-	struct emu_fpu *f = &vcpu()->fpu;
-
-	return i == 0	? (void *)f->ymm_high
-	       : i == 1 ? f->k
-	       : i == 2 ? f->zmm_high
-			: (void *)f->zmm_hi16;
-}
-
-static uint64_t part_bits(unsigned int set)
-{
-	uint64_t bits = 0;
-
-	for (unsigned int i = 0; i < 4; i++)
-		bits |= set >> i & 1 ? 1ull << zmm_parts[i].bit : 0;
-	return bits;
-}
-
-/* Register bytes of the components in @set: @first + i; of the others 0. */
-static void fill(unsigned int set, uint8_t first)
-{
-	for (unsigned int i = 0; i < 4; i++)
-		memset(part_of(i), set >> i & 1 ? first + (int)i : 0, zmm_parts[i].bytes);
-}
-
-static void avx512_case(bool intel, bool compact, unsigned int mask, unsigned int use)
-{
-	uint8_t want[2752];
-	unsigned int at = 576, stored = compact ? mask & use : mask;
-
-	memset(b.ram + AREA, 0xa5, sizeof(want));
-	memset(b.ram + AREA + 512, 0, 64);
-	memset(want, 0xa5, sizeof(want));
-	for (unsigned int i = 0; i < 4; i++) {
-		at = compact ? at : intel ? zmm_parts[i].intel : zmm_parts[i].amd;
-		if (stored >> i & 1)
-			memset(want + at, use >> i & 1 ? 0x10 + (int)i : 0, zmm_parts[i].bytes);
-		if (mask >> i & 1)
-			at += zmm_parts[i].bytes;
-	}
-	load(compact ? (const uint8_t[]){XSAVEC} : (const uint8_t[]){XSAVE}, false, AREA,
-	     part_bits(mask));
-	vcpu()->fpu.xcr0 = 0xe7;
-	fill(use, 0x10);
-	cr_assert_eq(outcome(), NONE);
-	cr_assert(!memcmp(b.ram + AREA + 576, want + 576, sizeof(want) - 576),
-		  "intel %d, compact %d, mask %x, use %x", intel, compact, mask, use);
-	cr_assert_eq(*bed_u64(&b, AREA + 512), part_bits(mask & use));
-	cr_assert_eq(*bed_u64(&b, AREA + 520), compact ? COMPACT | part_bits(mask) : 0);
-	/* XRSTOR: what was saved, zeros, and what it was not asked for. */
-	*(uint32_t *)(b.ram + AREA + 24) = 0x1f80;
-	load((const uint8_t[]){XRSTOR}, false, AREA, part_bits(mask));
-	vcpu()->fpu.xcr0 = 0xe7;
-	fill(15, 0x50);
-	cr_assert_eq(outcome(), NONE);
-	for (unsigned int i = 0; i < 4; i++) {
-		const uint8_t *x = part_of(i);
-
-		for (unsigned int n = 0; n < zmm_parts[i].bytes; n++)
-			cr_assert_eq(x[n], !(mask >> i & 1) ? 0x50 + i
-					   : use >> i & 1   ? 0x10 + i
-							    : 0);
-	}
-}
-
-Test(emu_xsave, components_of_avx512)
-{
-	for (unsigned int k = 0; k < 1024; k++) {
-		if (k % 512 == 0)
-			begin(k >> 9);
-		avx512_case(k >> 9, k >> 8 & 1, k & 15, k >> 4 & 15);
-	}
-	/* XCR1 */
-	load((const uint8_t[]){XGETBV}, false, 0, 0);
-	vcpu()->fpu.xcr0 = 0xe7;
-	fill(2 | 8, 1);
-	BED_REGS(&b, .rcx = 1);
-	cr_assert_eq(outcome(), NONE);
-	cr_assert_eq(b.r.rax & 0xe4, 1u << 5 | 1u << 7);
-}
-
 static void show(uint32_t ecx, uint32_t features)
 {
 	const struct kvm_cpuid_entry2 e[] = {
@@ -412,22 +246,6 @@ static void show(uint32_t ecx, uint32_t features)
 		 .ebx = 576}};
 
 	cr_assert_eq(o->set_cpuid(b.v, e, 5), 0);
-}
-
-static void cpuid(uint32_t leaf, uint32_t sub, uint32_t out[4])
-{
-	const uint8_t insn[] = {0x0f, 0xa2, 0x90};
-	uint64_t xcr0 = vcpu()->fpu.xcr0, cr4 = vcpu()->cr4;
-
-	load(insn, false, 0, leaf);
-	vcpu()->fpu.xcr0 = xcr0;
-	vcpu()->cr4 = cr4;
-	BED_REGS(&b, .rcx = sub);
-	cr_assert_eq(bed_run_to_hlt(&b), NONE);
-	out[0] = (uint32_t)b.r.rax;
-	out[1] = (uint32_t)b.r.rbx;
-	out[2] = (uint32_t)b.r.rcx;
-	out[3] = (uint32_t)b.r.rdx;
 }
 
 BED_GUEST(g_cr4, "mov %cr4,%rax\n or $0x40000,%eax\n mov %rax,%cr4\n hlt");
@@ -508,84 +326,6 @@ Test(emu_xsave, cpuid)
 		cpuid(0xd, 2, r);
 		cr_assert_eq(r[0], 256);
 	}
-}
-
-/* The leaves are as vmm_cpuid_linux() makes them; XCR0 decides on the sizes. */
-Test(emu_xsave, cpuid_of_avx512)
-{
-	static const uint32_t sizes[][3] = {{3, 576, 576}, {7, 832, 832}, {0xe7, 2688, 2432}};
-	struct kvm_cpuid_entry2 e[4 + 6];
-	uint32_t r[4];
-
-	if (!(vmm_simd_host() & VMM_SIMD_AVX512))
-		cr_skip_test("this host lacks AVX-512");
-	begin(true);
-	bed_show(e, VMM_SIMD_ALL | VMM_SIMD_AVX512);
-	for (uint32_t i = 0; i < 6; i++)
-		e[4 + i] = (struct kvm_cpuid_entry2){.function = 0xd,
-						     .index = i < 3 ? i : i + 2,
-						     .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
-						     .eax = i == 1 ? 15 : 1};
-	cr_assert_eq(o->set_cpuid(b.v, e, 10), 0);
-	for (int i = 0; i < 3; i++) {
-		vcpu()->fpu.xcr0 = sizes[i][0];
-		cpuid(0xd, 0, r);
-		cr_assert_eq(r[0], 0xe7);
-		cr_assert_eq(r[1], sizes[i][1]);
-		cr_assert_eq(r[2], 2688);
-		cpuid(0xd, 1, r);
-		cr_assert_eq(r[1], sizes[i][2]);
-	}
-	cpuid(0xd, 7, r);
-	cr_assert_eq(r[0], 1);
-	/* Without AVX-512 in the state, there is none of it in CPUID. */
-	emu_show_simd(vcpu(), VMM_SIMD_ALL);
-	cpuid(0xd, 7, r);
-	cr_assert_eq(r[0], 0);
-	vcpu()->fpu.xcr0 = 7;
-	cpuid(0xd, 0, r);
-	cr_assert_eq(r[0], 7);
-	cr_assert_eq(r[2], 832);
-	cpuid(7, 0, r);
-	cr_assert_eq(r[1] & VMM_SIMD_7B_512, 0);
-}
-
-/* Registers of AVX-512 have a section of their own, if one of them is not 0. */
-Test(emu_xsave, state_of_avx512)
-{
-	uint8_t old[BED_STATE], with[BED_STATE], *at;
-	struct kvm_cpuid_entry2 e[4];
-	size_t n, m;
-
-	if (!(vmm_simd_host() & VMM_SIMD_AVX512))
-		cr_skip_test("this host lacks AVX-512");
-	begin(true);
-	bed_show(e, VMM_SIMD_ALL | VMM_SIMD_AVX512);
-	cr_assert_eq(o->set_cpuid(b.v, e, 4), 0);
-	vcpu()->fpu.xcr0 = 0xe7;
-	n = bed_state(&b, old);
-	for (unsigned int i = 1; i < 4; i++) {
-		memset(part_of(i), 0, zmm_parts[i].bytes);
-		((uint8_t *)part_of(i))[zmm_parts[i].bytes - 1] = 0x77;
-		m = bed_state(&b, with);
-		cr_assert_eq(m, n + 12 + 64 + 512 + 1024);
-		cr_assert_eq(o->set_state(b.v, old, n), 0);
-		cr_assert_eq(((uint8_t *)part_of(i))[zmm_parts[i].bytes - 1], 0);
-		cr_assert_eq(o->set_state(b.v, with, m), 0);
-		cr_assert_eq(((uint8_t *)part_of(i))[zmm_parts[i].bytes - 1], 0x77);
-		cr_assert_eq(o->set_state(b.v, old, n), 0);
-	}
-	at = memmem(with, m, "ZMM ", 4);
-	cr_assert(at);
-	memset(at + 12, 0, 64 + 512 + 1024);
-	cr_assert_eq(o->set_state(b.v, with, m), -EINVAL, "an empty section");
-	/* A state of a vCPU that shows no AVX-512 cannot have it in XCR0. */
-	emu_show_simd(vcpu(), VMM_SIMD_ALL);
-	n = bed_state(&b, old);
-	cr_assert_eq(o->set_state(b.v, old, n), -EINVAL);
-	vcpu()->fpu.xcr0 = 7;
-	n = bed_state(&b, old);
-	cr_assert_eq(o->set_state(b.v, old, n), 0);
 }
 
 /* XCR0 and the upper halves belong to the state, in a section that only exists if they differ from
