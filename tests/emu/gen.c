@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/emu/gen_internal.h"
+#include "vmm/engine/simd.h"
 
 const bool *gen_isa;
 bool gen_intel;
@@ -165,7 +166,11 @@ static bool other_sequence(const struct gen *g, const struct insn *in)
 		if (in->op[k].type == ZYDIS_OPERAND_TYPE_REGISTER &&
 		    ZydisRegisterGetClass(in->op[k].reg.value) == ZYDIS_REGCLASS_XMM)
 			return true;
+	if (in->i.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX)
+		return !g->avx || !(vmm_simd_host() & VMM_SIMD_AVX512);
 	switch (in->i.meta.isa_set) {
+	case ZYDIS_ISA_SET_AVX_VNNI: /* not in the list, but its names are */
+		return true;
 	case ZYDIS_ISA_SET_AVX:
 	case ZYDIS_ISA_SET_AVX2:
 	case ZYDIS_ISA_SET_AVX2GATHER:
@@ -262,7 +267,8 @@ static const struct {
 	{4, t_stack},	      {1, t_cpuid},	  {1, t_segment_base},	{1, t_bad_access},
 	{1, t_selector},      {36, t_simd},	  {22, t_x87},		{6, t_fp_control},
 	{8, t_bmi},	      {1, t_vex_illegal}, {10, t_xsave},	{40, t_avx},
-	{3, t_gather},	      {6, t_opmask},
+	{3, t_gather},	      {6, t_opmask},	  {45, t_evex},		{4, t_gather_evex},
+	{1, t_evex_illegal},
 };
 
 static void random_op(struct gen *g)

@@ -129,6 +129,9 @@ gen_fn t_simd, t_x87, t_fp_control;
 /* ---- gen_vex.c ---- */
 gen_fn t_bmi, t_avx, t_gather, t_opmask, t_vex_illegal;
 
+/* ---- gen_evex.c ---- */
+gen_fn t_evex, t_gather_evex, t_evex_illegal;
+
 /* ---- gen_xsave.c ---- */
 gen_fn t_xsave;
 

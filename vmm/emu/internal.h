@@ -472,3 +472,5 @@ emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, e
 emu_op_fn emu_help_avx, emu_help_avx_gpr, emu_help_avx_ps2ph, emu_help_avx_load, emu_help_avx_store,
 	emu_help_avx_mov, emu_help_avx_zero, emu_help_avx_perm, emu_help_avx_extract,
 	emu_help_avx_bits, emu_help_avx_maskmov, emu_help_avx_gather, emu_help_opmask;
+/* evex.c, evex_mem.c */
+emu_op_fn emu_help_evex, emu_help_evex_gather;
