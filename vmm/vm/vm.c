@@ -48,7 +48,7 @@ static int boot_vcpu(struct vcpu *v, const struct boot *boot, const struct vmm_e
 		host.timer_hz = VMM_TSC_HZ;
 	}
 	ops->supported_cpuid(engine, &host.supported, &host.nr_supported);
-	host.simd = vmm_simd_host() & VMM_SIMD_ALL;
+	host.simd = vmm_simd_host();
 	host.svm = v->vm->svm;
 	n = v->vm->devices ? vmm_cpuid_linux(v->guest, v->id, v->vm->nr_vcpus, &host, cpuid)
 			   : vmm_cpuid(v->guest, v->id, ops->can & VMM_CAN_LAPIC, cpuid);
