@@ -13,6 +13,38 @@
 static bool isa[SEQ_MNEMONICS];
 static uint64_t generated[SEQ_MNEMONICS], reached[SEQ_MNEMONICS];
 
+/* Forms of instructions with an EVEX prefix. */
+enum { FORM_REG, FORM_MEM, FORM_BROADCAST, FORM_ROUND, FORM_MASK, FORM_ZERO, FORMS };
+static uint64_t forms[SEQ_MNEMONICS][FORMS];
+static const char *const form_name[FORMS] = {"register", "memory", "broadcast",
+					     "rounding", "mask",   "zeroing"};
+
+static void coverage_forms(const struct dt_seq *q, const struct seq_insn *si)
+{
+	uint64_t *f = forms[si->mnemonic];
+	bool mem, b;
+	struct insn in;
+
+	if (si->raw || !insn_decode(q->c.code + si->off, si->len, &in) ||
+	    in.i.encoding != ZYDIS_INSTRUCTION_ENCODING_EVEX)
+		return;
+	mem = in.i.raw.modrm.mod != 3;
+	b = in.i.raw.evex.b;
+	f[b ? (mem ? FORM_BROADCAST : FORM_ROUND) : mem ? FORM_MEM : FORM_REG]++;
+	f[FORM_MASK] += in.i.raw.evex.aaa && !in.i.raw.evex.z;
+	f[FORM_ZERO] += in.i.raw.evex.z;
+}
+
+static void print_forms(int m)
+{
+	if (!forms[m][FORM_REG] && !forms[m][FORM_MEM])
+		return;
+	printf("#   EVEX %-15s", ZydisMnemonicGetString((ZydisMnemonic)m));
+	for (int i = 0; i < FORMS; i++)
+		printf(" %s %" PRIu64, form_name[i], forms[m][i]);
+	printf("\n");
+}
+
 /*
  * Not generated although on the list: results that belong to the machine (time stamps), and what
  * has no meaning for a process (it would enter the host's kernel).
@@ -105,8 +137,10 @@ void coverage_count(const struct dt_seq *q, const struct dt_result *nat)
 
 	for (unsigned int k = 0; k < q->n; k++) {
 		generated[q->insn[k].mnemonic]++;
-		if (q->insn[k].off <= stop)
-			reached[q->insn[k].mnemonic]++;
+		if (q->insn[k].off > stop)
+			continue;
+		reached[q->insn[k].mnemonic]++;
+		coverage_forms(q, &q->insn[k]);
 	}
 }
 
@@ -137,6 +171,8 @@ bool coverage_print(uint64_t least, bool quiet)
 			printf("# %-12s generated %9" PRIu64 " reached %9" PRIu64 "%s\n",
 			       ZydisMnemonicGetString((ZydisMnemonic)m), generated[m], reached[m],
 			       reached[m] < least ? " <- low" : "");
+		if (!quiet)
+			print_forms(m);
 	}
 	printf("# %u mnemonics, %u reached less than %" PRIu64 " times\n", total, low, least);
 	emu_isa_list(print_left_out, NULL);

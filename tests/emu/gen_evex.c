@@ -58,16 +58,18 @@ static void evex_operands(struct gen *g, struct evex *x)
 		x->m.disp = below(g, 3) - 1;
 }
 
-/* Place the instruction. If it is none, it is placed with @illegal only. */
+/* Place the instruction. If it is none, it is placed with @illegal only. AMD's CPUs execute some
+ * register forms with EVEX.b, and some unmasked ones with EVEX.z, which are #UD by the manual. */
 static bool evex_emit(struct gen *g, const struct evex *x, bool illegal)
 {
+	bool lenient = (x->b && !x->mem) || (x->z && !x->aaa);
 	struct enc e = {.n = 0};
 	unsigned int disp_at;
 	struct insn in;
 
 	put_evex(g, &e, x, &disp_at);
 	if (!insn_decode(e.b, e.n, &in) || in.i.encoding != ZYDIS_INSTRUCTION_ENCODING_EVEX)
-		return illegal && emit_raw(g, e.b, e.n) >= 0;
+		return illegal && !lenient && emit_raw(g, e.b, e.n) >= 0;
 	return gen_place(g, &e, x->mem ? &x->m : NULL, disp_at);
 }
 

@@ -47,7 +47,8 @@ static unsigned int emit_evex_lg(unsigned int bits)
 	return bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3;
 }
 
-static bool emit_evex_uses_mxcsr(const struct emit *e)
+/* Raises floating-point exceptions. */
+static bool emit_evex_raises(const struct emit *e)
 {
 	switch (e->zi->meta.exception_class) {
 	case ZYDIS_EXCEPTION_CLASS_E2:
@@ -56,9 +57,14 @@ static bool emit_evex_uses_mxcsr(const struct emit *e)
 	case ZYDIS_EXCEPTION_CLASS_E11:
 		return true;
 	default:
-		break;
+		return false;
 	}
-	switch (emit_evex_which(e)) { /* VRCP14xx, VRSQRT14xx, VFPCLASSxx: DAZ, FTZ */
+}
+
+/* VRCP14xx, VRSQRT14xx, VFPCLASSxx: no exceptions, but DAZ and FTZ. */
+static bool emit_evex_quiet(const struct emit *e)
+{
+	switch (emit_evex_which(e)) {
 	case EVEX_IS(2, SIMD_66, 0x4c):
 	case EVEX_IS(2, SIMD_66, 0x4d):
 	case EVEX_IS(2, SIMD_66, 0x4e):
@@ -71,9 +77,11 @@ static bool emit_evex_uses_mxcsr(const struct emit *e)
 	}
 }
 
-/* Memory is read in whole: classes without fault suppression (SDM vol. 2, 2.8). */
+/* Memory is read in whole: classes without fault suppression (SDM vol. 2, 2.8), and VDBPSADBW. */
 static bool emit_evex_whole(const struct emit *e)
 {
+	if (emit_evex_which(e) == EVEX_IS(3, SIMD_66, 0x42))
+		return true;
 	switch (e->zi->meta.exception_class) {
 	case ZYDIS_EXCEPTION_CLASS_E1NF:
 	case ZYDIS_EXCEPTION_CLASS_E4NF:
@@ -122,7 +130,7 @@ static void emit_evex_memory(const struct emit *e, unsigned int rm, union evex_o
 	bool broadcast = e->zi->avx.broadcast.mode != ZYDIS_BROADCAST_MODE_INVALID;
 	unsigned int opcode = emit_evex_which(e);
 
-	/* Dot products have source elements of fewer bytes, and VDBPSADBW has. */
+	/* Dot products have source elements of fewer bytes. */
 	if (!broadcast && e->zo[0].size == bits && lg < x->lg)
 		lg = x->lg;
 	x->mem_lg = lg;
@@ -230,8 +238,8 @@ bool emit_evex(struct emit *e, unsigned int long_)
 	x.mask = mask < 0 ? 0 : emit_evex_number(e, mask);
 	x.zero = e->zi->raw.evex.z;
 	x.kept = emit_evex_kept(e);
-	x.fp = emit_evex_uses_mxcsr(e);
-	x.sae = avx->has_sae;
+	x.sae = avx->has_sae || emit_evex_quiet(e);
+	x.fp = emit_evex_raises(e) || emit_evex_quiet(e);
 	x.round = (unsigned int)avx->rounding.mode; /* RN, RD, RU, RZ, as in MXCSR */
 	x.length = avx->vector_length == 512 ? 2 : avx->vector_length == 256;
 	x.lg = emit_evex_lg(e->zo[emit_evex_class(e, 0) == ZYDIS_REGCLASS_MASK ? rm : 0]

@@ -109,7 +109,7 @@ static int evex_plain_store(struct emu_vcpu *v, const struct emu_op *op, union e
 
 	if (evex_open(v, op, e, &area))
 		return 1;
-	evex_close(v, op, e, &area, z.b + (e.store == EVEX_STORE_UPPER ? 8 : 0));
+	evex_close(v, e, &area, z.b + (e.store == EVEX_STORE_UPPER ? 8 : 0));
 	return 0;
 }
 
@@ -149,7 +149,7 @@ int emu_help_evex(struct emu_vcpu *v, const struct emu_op *op)
 	else if (emu_evex_run_fp(v, e, &io))
 		return 1;
 	if (e.store)
-		evex_close(v, op, e, &area,
+		evex_close(v, e, &area,
 			   e.store == EVEX_STORE_RDX ? (void *)&io.r[1] : (void *)&io.z[EVEX_RM]);
 	else
 		evex_result(v, op, e, &io);

@@ -115,14 +115,15 @@ static inline uint64_t evex_mask(const struct emu_vcpu *v, union evex_op e)
 	return e.mask ? v->fpu.k[e.mask] : UINT64_MAX;
 }
 
-/* evex_mem.c: the memory operand. Trap. evex_store writes elements of @from, which is op->base
- * bytes; evex_open checks the accesses that it will make. */
+/* evex_mem.c: the memory operand. evex_open checks a store's accesses, and evex_close makes them,
+ * with the elements of @from; in between the instruction must not access memory. evex_load and
+ * evex_open trap. */
 struct evex_area {
-	uint8_t *direct;
+	uint8_t *direct;    /* or NULL: emu_area_io() */
 	unsigned int first; /* offset of the area in the operand */
 	uint64_t bits;	    /* elements to store */
+	bool open;	    /* by emu_area_open() */
 };
 int evex_load(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, union evex_reg *to);
 int evex_open(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, struct evex_area *a);
-void evex_close(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, struct evex_area *a,
-		const void *from);
+void evex_close(struct emu_vcpu *v, union evex_op e, const struct evex_area *a, const void *from);

@@ -9,9 +9,11 @@
 #include "vmm/emu/debug.h"
 #include "vmm/emu/fp/evex.h"
 
-static bool evex_misaligned(struct emu_vcpu *v, const struct emu_op *op, union evex_op e)
+/* An operand of which no element is accessed need not be aligned (measured on AMD family 19H). */
+static bool evex_misaligned(struct emu_vcpu *v, const struct emu_op *op, union evex_op e,
+			    uint64_t bits)
 {
-	return e.align && (v->r[EMU_TEA] & (op->base - 1u)) && emu_gp(v, 0);
+	return e.align && bits && (v->r[EMU_TEA] & (op->base - 1u)) && emu_gp(v, 0);
 }
 
 /* The elements in memory that an instruction with @mask accesses, a bit each. */
@@ -66,9 +68,9 @@ static bool evex_watch(struct emu_vcpu *v, uint64_t bits, unsigned int lg, bool 
 /* Pages between the first and the last element that is accessed hold one of them: an operand has
  * 64 bytes at most. */
 static int evex_load_slow(struct emu_vcpu *v, const struct emu_op *op, union evex_op e,
-			  union evex_reg *to)
+			  uint64_t bits, union evex_reg *to)
 {
-	uint64_t bits = evex_elements(op, e, evex_mask(v, e)), va = v->r[EMU_TEA];
+	uint64_t va = v->r[EMU_TEA];
 	unsigned int acc = v->cpl == 3 ? EMU_ACC_U : 0, from, n;
 
 	if (e.whole)
@@ -87,12 +89,13 @@ int evex_load(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, unio
 {
 	uint64_t va = v->r[EMU_TEA];
 	const struct emu_tlbe *t = &v->tlb[va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
+	uint64_t bits = evex_elements(op, e, evex_mask(v, e));
 
-	if (evex_misaligned(v, op, e))
+	if (evex_misaligned(v, op, e, bits))
 		return 1;
 	if (likely(t->rtag == ((va + op->base - 1) & EMU_PAGE_MASK)))
 		memcpy(to, (const void *)(t->add + va), op->base);
-	else if (evex_load_slow(v, op, e, to))
+	else if (evex_load_slow(v, op, e, bits, to))
 		return 1;
 	if (e.broadcast)
 		evex_broadcast(to, op->base);
@@ -103,31 +106,30 @@ int evex_open(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, stru
 {
 	uint64_t va = v->r[EMU_TEA];
 	const struct emu_tlbe *t = &v->tlb[va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
+	uint64_t checked;
 
-	a->direct = NULL;
-	a->first = 0;
-	a->bits = evex_elements(op, e, evex_mask(v, e));
-	if (evex_misaligned(v, op, e))
+	*a = (struct evex_area){.bits = evex_elements(op, e, evex_mask(v, e))};
+	if (evex_misaligned(v, op, e, a->bits))
 		return 1;
 	if (likely(t->wtag == ((va + op->base - 1) & EMU_PAGE_MASK))) {
 		a->direct = (uint8_t *)(t->add + va);
 		return 0;
 	}
-	if (!a->bits)
+	checked = e.whole ? evex_elements(op, e, UINT64_MAX) : a->bits;
+	if (!checked)
 		return 0;
 	if (evex_watch(v, a->bits, e.mem_lg, true))
 		return 1;
-	a->first = evex_first(a->bits) << e.mem_lg;
-	return emu_area_open(v, va + a->first, (evex_end(a->bits) << e.mem_lg) - a->first);
+	a->first = evex_first(checked) << e.mem_lg;
+	a->open = true;
+	return emu_area_open(v, va + a->first, (evex_end(checked) << e.mem_lg) - a->first);
 }
 
 /* Elements that follow each other are stored at once. */
-void evex_close(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, struct evex_area *a,
-		const void *from)
+void evex_close(struct emu_vcpu *v, union evex_op e, const struct evex_area *a, const void *from)
 {
 	uint64_t bits = a->bits;
 
-	(void)op;
 	while (bits) {
 		unsigned int i = evex_first(bits);
 		unsigned int n = ~(bits >> i) ? evex_first(~(bits >> i)) : 64;
@@ -140,12 +142,20 @@ void evex_close(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, st
 			emu_area_io(v, at - a->first, (void *)(uintptr_t)p, bytes, true);
 		bits &= i + n < 64 ? UINT64_MAX << (i + n) : 0;
 	}
-	if (!a->direct && a->bits)
+	if (a->open)
 		emu_area_close(v);
 }
 
-/* The elements of @op are at EMU_TEA plus an index each; op->scale: register of the indices; op->idx
- * that with the segment base. */
+/* The result of a gather has @bytes; register bits beyond are cleared. */
+static void evex_gathered(struct emu_vcpu *v, const struct emu_op *op, union evex_reg *z,
+			  unsigned int bytes)
+{
+	memset(z->b + bytes, 0, sizeof(*z) - bytes);
+	evex_put(v, op->dst, z);
+}
+
+/* The elements of @op are at EMU_TEA plus an index each. op->scale: register of the indices;
+ * op->idx: the one with the segment base. */
 int emu_help_evex_gather(struct emu_vcpu *v, const struct emu_op *op)
 {
 	const union evex_op e = {.imm = op->imm};
@@ -155,6 +165,7 @@ int emu_help_evex_gather(struct emu_vcpu *v, const struct emu_op *op)
 	uint64_t seg = v->r[op->idx], at = v->r[EMU_TEA] - seg, *mask = &v->fpu.k[e.mask];
 	struct emu_op one = {.base = (uint8_t)bytes, .flags = op->flags};
 	union evex_reg z = evex_get(v, op->dst);
+	bool any = false;
 
 	if (emu_fp_avx512(v))
 		return 1;
@@ -170,17 +181,16 @@ int emu_help_evex_gather(struct emu_vcpu *v, const struct emu_op *op)
 		rc = e.store ? emu_simd_store(v, &one, z.b + i * bytes)
 			     : emu_simd_load(v, &one, z.b + i * bytes);
 		if (rc) {
-			if (!e.store)
-				evex_put(v, op->dst, &z);
+			/* Measured on AMD family 19H. */
+			if (!e.store && any)
+				evex_gathered(v, op, &z, n * bytes < 16 ? 16 : n * bytes);
 			return 1;
 		}
+		any = true;
 		*mask &= ~(1ULL << i);
 	}
 	*mask = 0;
-	if (e.store)
-		return 0;
-	if (n * bytes < sizeof(z))
-		memset(z.b + n * bytes, 0, sizeof(z) - n * bytes);
-	evex_put(v, op->dst, &z);
+	if (!e.store)
+		evex_gathered(v, op, &z, n * bytes);
 	return 0;
 }
