@@ -77,10 +77,13 @@ static bool emit_evex_quiet(const struct emit *e)
 	}
 }
 
-/* Memory is read in whole: classes without fault suppression (SDM vol. 2, 2.8), and VDBPSADBW. */
+/* Memory is read in whole: classes without fault suppression (SDM vol. 2, 2.8). Zydis 4.0 has
+ * another class for VDBPSADBW and VCVTNE2PS2BF16. */
 static bool emit_evex_whole(const struct emit *e)
 {
-	if (emit_evex_which(e) == EVEX_IS(3, SIMD_66, 0x42))
+	unsigned int which = emit_evex_which(e);
+
+	if (which == EVEX_IS(3, SIMD_66, 0x42) || which == EVEX_IS(2, SIMD_F2, 0x72))
 		return true;
 	switch (e->zi->meta.exception_class) {
 	case ZYDIS_EXCEPTION_CLASS_E1NF:

@@ -53,7 +53,7 @@ static unsigned int evex_end(uint64_t bits)
 	return 64 - (unsigned int)__builtin_clzll(bits);
 }
 
-/* Only elements that are accessed hit breakpoints. */
+/* Only elements that are accessed hit breakpoints; the access itself is then made quietly. */
 static bool evex_watch(struct emu_vcpu *v, uint64_t bits, unsigned int lg, bool store)
 {
 	if (likely(!v->brk.data))
@@ -65,6 +65,21 @@ static bool evex_watch(struct emu_vcpu *v, uint64_t bits, unsigned int lg, bool 
 	return false;
 }
 
+/* The access to the range of @bits has trapped. If that was a page fault of the second page, its
+ * address is that of the first element there, even behind the page's start. */
+static int evex_fault(struct emu_vcpu *v, uint64_t bits, unsigned int lg)
+{
+	uint64_t va = v->r[EMU_TEA], second = (va & EMU_PAGE_MASK) + EMU_PAGE_SIZE;
+
+	if (v->trap != EMU_TRAP_FAULT || v->fault.vec != EMU_PF || v->fault.cr2 != second)
+		return 1;
+	while (va + ((uint64_t)(evex_first(bits) + 1) << lg) <= second)
+		bits &= bits - 1;
+	if (va + ((uint64_t)evex_first(bits) << lg) > second)
+		v->fault.cr2 = va + ((uint64_t)evex_first(bits) << lg);
+	return 1;
+}
+
 /* Pages between the first and the last element that is accessed hold one of them: an operand has
  * 64 bytes at most. */
 static int evex_load_slow(struct emu_vcpu *v, const struct emu_op *op, union evex_op e,
@@ -72,6 +87,7 @@ static int evex_load_slow(struct emu_vcpu *v, const struct emu_op *op, union eve
 {
 	uint64_t va = v->r[EMU_TEA];
 	unsigned int acc = v->cpl == 3 ? EMU_ACC_U : 0, from, n;
+	int rc;
 
 	if (e.whole)
 		return emu_sys_read(v, va, to, op->base, acc);
@@ -82,7 +98,10 @@ static int evex_load_slow(struct emu_vcpu *v, const struct emu_op *op, union eve
 		return 1;
 	from = evex_first(bits) << e.mem_lg;
 	n = (evex_end(bits) << e.mem_lg) - from;
-	return emu_sys_read(v, va + from, to->b + from, n, acc);
+	v->brk.quiet = true;
+	rc = emu_sys_read(v, va + from, to->b + from, n, acc);
+	v->brk.quiet = false;
+	return rc ? evex_fault(v, bits, e.mem_lg) : 0;
 }
 
 int evex_load(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, union evex_reg *to)
@@ -107,6 +126,7 @@ int evex_open(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, stru
 	uint64_t va = v->r[EMU_TEA];
 	const struct emu_tlbe *t = &v->tlb[va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
 	uint64_t checked;
+	int rc;
 
 	*a = (struct evex_area){.bits = evex_elements(op, e, evex_mask(v, e))};
 	if (evex_misaligned(v, op, e, a->bits))
@@ -122,7 +142,10 @@ int evex_open(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, stru
 		return 1;
 	a->first = evex_first(checked) << e.mem_lg;
 	a->open = true;
-	return emu_area_open(v, va + a->first, (evex_end(checked) << e.mem_lg) - a->first);
+	v->brk.quiet = true;
+	rc = emu_area_open(v, va + a->first, (evex_end(checked) << e.mem_lg) - a->first);
+	v->brk.quiet = false;
+	return rc ? evex_fault(v, checked, e.mem_lg) : 0;
 }
 
 /* Elements that follow each other are stored at once. */
@@ -183,7 +206,7 @@ int emu_help_evex_gather(struct emu_vcpu *v, const struct emu_op *op)
 		if (rc) {
 			/* Measured on AMD family 19H. */
 			if (!e.store && any)
-				evex_gathered(v, op, &z, n * bytes < 16 ? 16 : n * bytes);
+				evex_gathered(v, op, &z, evex_bytes(e));
 			return 1;
 		}
 		any = true;
