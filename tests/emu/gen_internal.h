@@ -17,6 +17,7 @@ struct gen {
 	uint32_t frozen;	 /* must not be written (a loop relies on it) */
 	unsigned int skip_until; /* up to here code may be jumped over: learn no values */
 	bool avx;		 /* has AVX instructions, and then none that show XINUSE */
+	uint32_t restored;	 /* the area of the last XRSTOR */
 	bool zmm; /* bits 511:256 are in use, and then it has no SSE instructions, either */
 	uint32_t undef;
 	uint32_t join_undef[DT_SLOT + 1];

@@ -63,8 +63,8 @@ static bool put_save(struct gen *g, uint32_t at)
 	switch (below(g, 10)) {
 	case 0 ... 3:
 		return put_area_insn(g, 0xae, 4, at);
-	case 4 ... 5:
-		return put_area_insn(g, 0xae, 6, at);
+	case 4 ... 5: /* it may leave out what has not changed since an XRSTOR of this area */
+		return put_area_insn(g, 0xae, at == g->restored ? 4 : 6, at);
 	case 6 ... 8:
 		return put_area_insn(g, 0xc7, 4, at);
 	default:
@@ -75,6 +75,7 @@ static bool put_save(struct gen *g, uint32_t at)
 /* XRSTOR; seldom XRSTORS. */
 static bool put_restore(struct gen *g, uint32_t at)
 {
+	g->restored = at;
 	return percent(g, 95) ? put_area_insn(g, 0xae, 5, at) : put_area_insn(g, 0xc7, 3, at);
 }
 

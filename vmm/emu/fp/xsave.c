@@ -49,7 +49,7 @@ static const struct xsave_part {
 	XS_PART(6, 1152, zmm_high),
 	XS_PART(7, 1664, zmm_hi16),
 };
-#define XS_PARTS(p)                                                                                \
+#define XSAVE_EACH(p)                                                                              \
 	for (const struct xsave_part *p = xsave_parts;                                             \
 	     p < xsave_parts + sizeof(xsave_parts) / sizeof(xsave_parts[0]); p++)
 
@@ -70,8 +70,8 @@ static uint32_t xsave_at(const struct emu_vcpu *v, const struct xsave_part *p, u
 
 	if (!comp)
 		return p->at - (p->bit & XS_AVX512 && !v->intel ? XS_MPX : 0);
-	XS_PARTS(before)
-	at += before < p && comp & before->bit ? before->bytes : 0;
+	XSAVE_EACH (before)
+		at += before < p && comp & before->bit ? before->bytes : 0;
 	return at;
 }
 
@@ -80,9 +80,9 @@ static uint32_t xsave_bytes(const struct emu_vcpu *v, uint64_t components, uint6
 {
 	uint32_t bytes = XS_EXT_AT;
 
-	XS_PARTS(p)
-	if (components & p->bit)
-		bytes = xsave_at(v, p, comp) + p->bytes;
+	XSAVE_EACH (p)
+		if (components & p->bit)
+			bytes = xsave_at(v, p, comp) + p->bytes;
 	return bytes;
 }
 
@@ -134,9 +134,9 @@ static uint64_t xsave_in_use(const struct emu_vcpu *v, uint64_t mask, bool mxcsr
 
 	if (xsave_any(f->fx.xmm, sizeof(f->fx.xmm)) || (mxcsr && f->mxcsr != EMU_MXCSR_INIT))
 		used |= XS_SSE;
-	XS_PARTS(p)
-	if (mask & p->bit && xsave_any((const uint8_t *)f + p->of, p->bytes))
-		used |= p->bit;
+	XSAVE_EACH (p)
+		if (mask & p->bit && xsave_any((const uint8_t *)f + p->of, p->bytes))
+			used |= p->bit;
 	return used & mask;
 }
 
@@ -205,9 +205,10 @@ int emu_help_xsave(struct emu_vcpu *v, const struct emu_op *op)
 		XSAVE_PUT(v, &a, fx.xmm, fx.rest);
 	if ((compact ? put & XS_SSE : mask & (XS_SSE | XS_AVX)))
 		XSAVE_PUT(v, &a, fx.mxcsr, fx.st);
-	XS_PARTS(p)
-	if (put & p->bit)
-		emu_area_io(v, xsave_at(v, p, comp), (uint8_t *)&v->fpu + p->of, p->bytes, true);
+	XSAVE_EACH (p)
+		if (put & p->bit)
+			emu_area_io(v, xsave_at(v, p, comp), (uint8_t *)&v->fpu + p->of, p->bytes,
+				    true);
 	if (compact) {
 		a.bv = used;
 		a.comp = comp;
@@ -260,10 +261,10 @@ int emu_help_xrstor(struct emu_vcpu *v, const struct emu_op *op)
 	bytes = xsave_bytes(v, load, a.comp);
 	if (bytes > XS_EXT_AT && xsave_touch(v, bytes - 1, EMU_ACC_R))
 		return 1;
-	XS_PARTS(p)
-	if (load & p->bit && emu_sys_read(v, v->r[EMU_TEA] + xsave_at(v, p, a.comp),
-					  a.ext + p->at - XS_EXT_AT, p->bytes, acc))
-		return 1;
+	XSAVE_EACH (p)
+		if (load & p->bit && emu_sys_read(v, v->r[EMU_TEA] + xsave_at(v, p, a.comp),
+						  a.ext + p->at - XS_EXT_AT, p->bytes, acc))
+			return 1;
 	/* In the standard format MXCSR is loaded whatever XSTATE_BV is. */
 	if (compact ? load & XS_SSE : mask & (XS_SSE | XS_AVX)) {
 		if (a.fx.mxcsr & ~f->mxcsr_mask)
@@ -276,11 +277,11 @@ int emu_help_xrstor(struct emu_vcpu *v, const struct emu_op *op)
 		emu_fx_in(v, load & XS_X87 ? &a.fx : &xsave_init, op->base, false);
 	if (mask & XS_SSE)
 		memcpy(f->fx.xmm, load & XS_SSE ? a.fx.xmm : xsave_init.xmm, sizeof(f->fx.xmm));
-	XS_PARTS(p)
-	if (load & p->bit)
-		memcpy((uint8_t *)f + p->of, a.ext + p->at - XS_EXT_AT, p->bytes);
-	else if (mask & p->bit)
-		memset((uint8_t *)f + p->of, 0, p->bytes);
+	XSAVE_EACH (p)
+		if (load & p->bit)
+			memcpy((uint8_t *)f + p->of, a.ext + p->at - XS_EXT_AT, p->bytes);
+		else if (mask & p->bit)
+			memset((uint8_t *)f + p->of, 0, p->bytes);
 	return 0;
 }
 
