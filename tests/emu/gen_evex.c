@@ -88,12 +88,12 @@ static unsigned int nr_known;
 /* Any form of the opcode decodes, and is in the list. */
 static bool opcode_known(unsigned int map, unsigned int pp, unsigned int w, unsigned int opcode)
 {
-	for (unsigned int try = 0; try < 64; try++) {
+	for (unsigned int try = 0; try < 128; try++) {
 		uint8_t b[16] = {0x62, (uint8_t)(0xf0 | map),
 				 (uint8_t)(w << 7 | (try & 1 ? 0x7c : 0x64) | pp),
-				 (uint8_t)((try >> 1 & 1) << 6 | 8 | (try >> 2 & 1)),
+				 (uint8_t)((try >> 6) << 6 | 8 | (try >> 2 & 1)),
 				 (uint8_t)opcode,
-				 (uint8_t)((try & 2 ? 0xc0 : 0) | (try >> 3) << 3 | 2)};
+				 (uint8_t)((try & 2 ? 0xc0 : 0) | (try >> 3 & 7) << 3 | 2)};
 		struct insn in;
 
 		if (insn_decode(b, sizeof(b), &in) && gen_isa[in.i.mnemonic] &&
