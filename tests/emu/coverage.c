@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/emu/coverage.h"
+#include "vmm/emu/cpu/emit.h"
 #include "vmm/emu/emu.h"
 #include "vmm/engine/simd.h"
 
@@ -92,6 +93,27 @@ static bool is_xsave(const char *name)
 	       !strcmp(name, "xgetbv") || !strcmp(name, "xsetbv");
 }
 
+/* The groups of AVX-512 that an instruction needs which AVX lacks; 0: it is no such. */
+static uint32_t coverage_avx512(const char *name)
+{
+	static const char *const icl[] = {
+		"vpshld",    "vpshrd",	 "vpcompressb", "vpcompressw",	 "vpexpandb",
+		"vpexpandw", "vpdp",	 "vpmadd52",	"vpopcnt",	 "vpshufbitqmb",
+		"vpermb",    "vpermi2b", "vpermt2b",	"vpmultishiftqb"};
+
+	for (unsigned int i = 0; i < emu_isa_nr_evex; i++) {
+		if (strcmp(ZydisMnemonicGetString(emu_isa_evex[i].mnemonic), name))
+			continue;
+		if (strstr(name, "bf16"))
+			return VMM_SIMD_AVX512_BF16;
+		for (unsigned int k = 0; k < sizeof(icl) / sizeof(icl[0]); k++)
+			if (!strncmp(name, icl[k], strlen(icl[k])))
+				return VMM_SIMD_AVX512_ICL;
+		return VMM_SIMD_AVX512;
+	}
+	return name[0] == 'k' ? VMM_SIMD_AVX512 : 0;
+}
+
 static const char *why_left_out(const char *name)
 {
 	char between[40];
@@ -107,8 +129,8 @@ static const char *why_left_out(const char *name)
 			return left_out[i].why;
 	if (name[0] == 'v' && (vmm_simd_host() & VMM_SIMD_YMM) != VMM_SIMD_YMM)
 		return "this host lacks AVX2, FMA or F16C";
-	if (name[0] == 'k' && !(vmm_simd_host() & VMM_SIMD_AVX512))
-		return "this host lacks AVX-512";
+	if (coverage_avx512(name) & ~vmm_simd_host())
+		return "this host lacks that part of AVX-512";
 	return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/emu/gen_internal.h"
+#include "vmm/emu/cpu/emit.h"
 #include "vmm/engine/simd.h"
 
 const bool *gen_isa;
@@ -167,7 +168,7 @@ static bool other_sequence(const struct gen *g, const struct insn *in)
 		    ZydisRegisterGetClass(in->op[k].reg.value) == ZYDIS_REGCLASS_XMM)
 			return true;
 	if (in->i.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX)
-		return !g->avx || !(vmm_simd_host() & VMM_SIMD_AVX512);
+		return !g->avx || !emu_isa_shown(&in->i, vmm_simd_host());
 	switch (in->i.meta.isa_set) {
 	case ZYDIS_ISA_SET_AVX_VNNI: /* not in the list, but its names are */
 		return true;

@@ -75,8 +75,8 @@ static bool evex_emit(struct gen *g, const struct evex *x, bool illegal)
 
 static bool is_gather(unsigned int map, unsigned int opcode)
 {
-	return map == 2 && ((opcode >= 0x90 && opcode <= 0x93) ||
-			    (opcode >= 0xa0 && opcode <= 0xa3));
+	return map == 2 &&
+	       ((opcode >= 0x90 && opcode <= 0x93) || (opcode >= 0xa0 && opcode <= 0xa3));
 }
 
 /* The opcodes of the list, with prefix and W. */
@@ -89,7 +89,8 @@ static unsigned int nr_known;
 static bool opcode_known(unsigned int map, unsigned int pp, unsigned int w, unsigned int opcode)
 {
 	for (unsigned int try = 0; try < 128; try++) {
-		uint8_t b[16] = {0x62, (uint8_t)(0xf0 | map),
+		uint8_t b[16] = {0x62,
+				 (uint8_t)(0xf0 | map),
 				 (uint8_t)(w << 7 | (try & 1 ? 0x7c : 0x64) | pp),
 				 (uint8_t)((try >> 6) << 6 | 8 | (try >> 2 & 1)),
 				 (uint8_t)opcode,

@@ -25,9 +25,8 @@ static int emit_evex_operand(const struct emit *e, ZydisOperandEncoding encoding
 
 static ZydisRegisterClass emit_evex_class(const struct emit *e, int i)
 {
-	return i >= 0 && emit_is_reg(e, (unsigned int)i)
-		       ? ZydisRegisterGetClass(e->zo[i].reg.value)
-		       : ZYDIS_REGCLASS_INVALID;
+	return i >= 0 && emit_is_reg(e, (unsigned int)i) ? ZydisRegisterGetClass(e->zo[i].reg.value)
+							 : ZYDIS_REGCLASS_INVALID;
 }
 
 static bool emit_evex_is_gpr(ZydisRegisterClass class)
@@ -245,8 +244,8 @@ bool emit_evex(struct emit *e, unsigned int long_)
 	x.fp = emit_evex_raises(e) || emit_evex_quiet(e);
 	x.round = (unsigned int)avx->rounding.mode; /* RN, RD, RU, RZ, as in MXCSR */
 	x.length = avx->vector_length == 512 ? 2 : avx->vector_length == 256;
-	x.lg = emit_evex_lg(e->zo[emit_evex_class(e, 0) == ZYDIS_REGCLASS_MASK ? rm : 0]
-				    .element_size);
+	x.lg = emit_evex_lg(
+		e->zo[emit_evex_class(e, 0) == ZYDIS_REGCLASS_MASK ? rm : 0].element_size);
 	x.scalar = x.kept && e->zi->meta.exception_class == ZYDIS_EXCEPTION_CLASS_E3;
 	x.long_ = long_;
 	if (mem)

@@ -14,8 +14,8 @@ union evex_reg evex_get(const struct emu_vcpu *v, unsigned int n)
 	union evex_reg z = {.q = {0}};
 
 	if (n < 16)
-		z = (union evex_reg){.x = {f->fx.xmm[n], f->ymm_high[n], f->zmm_high[n][0],
-					   f->zmm_high[n][1]}};
+		z = (union evex_reg){
+			.x = {f->fx.xmm[n], f->ymm_high[n], f->zmm_high[n][0], f->zmm_high[n][1]}};
 	else if (n < EVEX_NONE)
 		memcpy(&z, f->zmm_hi16[n - 16], sizeof(z));
 	return z;
@@ -80,8 +80,10 @@ static void evex_result(struct emu_vcpu *v, const struct emu_op *op, union evex_
 	switch (e.to) {
 	case EVEX_TO_REG:
 	case EVEX_TO_RM:
-		if (e.zero && e.kept)
+		if (e.zero && e.kept) {
+			v->extra += EMU_EFFORT_SIMD << e.length;
 			evex_zero(e, evex_mask(v, e), &io->z[n]);
+		}
 		evex_put(v, n == EVEX_RM ? op->src : op->dst, &io->z[n]);
 		break;
 	case EVEX_TO_K:
@@ -126,7 +128,8 @@ int emu_help_evex(struct emu_vcpu *v, const struct emu_op *op)
 		return evex_plain_store(v, op, e);
 	v->extra += EMU_EFFORT_EVEX;
 	io.z[EVEX_VVVV] = evex_get(v, op->scale);
-	io.z[EVEX_REG] = evex_get(v, e.to == EVEX_TO_K || e.to == EVEX_TO_RCX ? EVEX_NONE : op->dst);
+	io.z[EVEX_REG] =
+		evex_get(v, e.to == EVEX_TO_K || e.to == EVEX_TO_RCX ? EVEX_NONE : op->dst);
 	io.z[EVEX_RM] = evex_get(v, op->idx ? EVEX_NONE : op->src);
 	io.k[0] = evex_mask(v, e);
 	io.k[1] = op->idx & EVEX_RM_K ? v->fpu.k[op->src] : 0;

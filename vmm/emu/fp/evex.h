@@ -22,8 +22,8 @@ union evex_reg {
 /* Operands of a stub, in and out. */
 struct evex_io {
 	union evex_reg z[3];
-	uint64_t k[2]; /* k1, k2; only k1 is an output */
-	uint64_t r[2]; /* RCX (ModRM.reg), RDX (ModRM.rm) */
+	uint64_t k[2];	/* k1, k2; only k1 is an output */
+	uint64_t r[2];	/* RCX (ModRM.reg), RDX (ModRM.rm) */
 	uint64_t flags; /* out: RFLAGS */
 	uint32_t mxcsr, host;
 };
@@ -42,8 +42,8 @@ enum evex_to {
 /* What happens to the operands before the stub. */
 enum evex_prepare {
 	EVEX_AS_IS,
-	EVEX_SHIFT,	/* by the constant count: rm is the first operand */
-	EVEX_ROTATE_D,	/* the same, with a count in each element */
+	EVEX_SHIFT,    /* by the constant count: rm is the first operand */
+	EVEX_ROTATE_D, /* the same, with a count in each element */
 	EVEX_ROTATE_Q,
 	EVEX_BYTES_LEFT, /* VPSLLDQ: the lanes of rm are the upper half of VPALIGNR's operand */
 	EVEX_UPPER,	 /* the memory operand stands for the upper half of 16 bytes */
@@ -56,7 +56,7 @@ enum evex_store {
 	EVEX_STORE_RM,	  /* the stub's register 2 */
 	EVEX_STORE_RDX,
 };
-#define EVEX_NONE   32u /* op->dst, op->src, op->scale: there is no such operand */
+#define EVEX_NONE 32u /* op->dst, op->src, op->scale: there is no such operand */
 /* op->idx: op->src is a general register, or an opmask register */
 #define EVEX_RM_GPR 1u
 #define EVEX_RM_K   2u
@@ -77,7 +77,7 @@ union evex_op {
 		uint64_t lg : 2;     /* log2 of the bytes of an element of the destination */
 		uint64_t mem_lg : 2; /* and of what a mask bit stands for in memory */
 		uint64_t broadcast : 1;
-		uint64_t whole : 1; /* memory is read in whole, regardless of the mask */
+		uint64_t whole : 1;  /* memory is read in whole, regardless of the mask */
 		uint64_t packed : 1; /* memory has only the elements of the mask, in sequence */
 		uint64_t scalar : 1;
 		uint64_t align : 1;

@@ -35,9 +35,9 @@ static uint32_t evex_fma(const struct evex_exact *x, unsigned int i)
 	io.a = a;
 	io.b.q[0] = evex_element(x->in, EVEX_RM, x->w, i);
 	io.c.q[0] = evex_element(x->in, EVEX_VVVV, x->w, i);
-	return emu_fma_flags(emu_stub_fma +
-				     ((x->w ? 42u : 0) + ((x->opcode & 0xf0) | kind | 1) - 0x96) * 8,
-			     x->mxcsr, x->masks, &a, &io);
+	return emu_fma_flags(
+		emu_stub_fma + ((x->w ? 42u : 0) + ((x->opcode & 0xf0) | kind | 1) - 0x96) * 8,
+		x->mxcsr, x->masks, &a, &io);
 }
 
 /* VSCALEFxx: exact with an unlimited exponent. */
@@ -114,8 +114,12 @@ static uint32_t evex_exactly(const struct evex_exact *x)
 static uint32_t evex_flags(union evex_op e, const struct evex_io *in, uint32_t mxcsr,
 			   uint32_t masks, uint32_t run)
 {
-	struct evex_exact x = {.mxcsr = mxcsr, .masks = masks, .host = in->host, .run = run,
-			       .mask = in->k[0], .in = in};
+	struct evex_exact x = {.mxcsr = mxcsr,
+			       .masks = masks,
+			       .host = in->host,
+			       .run = run,
+			       .mask = in->k[0],
+			       .in = in};
 	unsigned int which = emu_evex_opcode(e.stub, &x.imm), bytes;
 	bool scalar;
 
@@ -123,8 +127,8 @@ static uint32_t evex_flags(union evex_op e, const struct evex_io *in, uint32_t m
 	x.w = which >> 11 & 1;
 	x.prefix = which >> 8 & 3;
 	x.opcode = which & 0xff;
-	scalar = x.map == 1 ? x.prefix >= SIMD_F3 : x.map == 2 && (x.opcode & 1) &&
-							    (x.opcode & 15) != 7;
+	scalar = x.map == 1 ? x.prefix >= SIMD_F3
+			    : x.map == 2 && (x.opcode & 1) && (x.opcode & 15) != 7;
 	bytes = x.map == 1 ? (x.prefix == SIMD_66 || x.prefix == SIMD_F2 ? 8 : 4)
 			   : (x.map == 2 && x.w ? 8 : 4);
 	x.elements = scalar ? 1 : evex_bytes(e) / bytes;

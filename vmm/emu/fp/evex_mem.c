@@ -59,8 +59,8 @@ static bool evex_watch(struct emu_vcpu *v, uint64_t bits, unsigned int lg, bool 
 	if (likely(!v->brk.data))
 		return false;
 	for (; bits; bits &= bits - 1)
-		if (emu_debug_access(v, v->r[EMU_TEA] + ((uint64_t)evex_first(bits) << lg), 1u << lg,
-				     store))
+		if (emu_debug_access(v, v->r[EMU_TEA] + ((uint64_t)evex_first(bits) << lg),
+				     1u << lg, store))
 			return true;
 	return false;
 }

@@ -206,10 +206,8 @@ static uint32_t exactly(const uint8_t *stub, uint32_t mxcsr, uint32_t masks, con
 uint32_t emu_simd_flags(unsigned int opcode, bool from64, uint32_t mxcsr, uint32_t masks,
 			uint32_t host, uint64_t a, uint64_t b)
 {
-	struct shape s = {.opcode = opcode,
-			  .from64 = from64,
-			  .to64 = from64 && opcode != 0x5a,
-			  .host = host};
+	struct shape s = {
+		.opcode = opcode, .from64 = from64, .to64 = from64 && opcode != 0x5a, .host = host};
 
 	return lane_flags(&s, mxcsr, masks, a, b);
 }
