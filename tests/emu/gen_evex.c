@@ -58,6 +58,18 @@ static void evex_operands(struct gen *g, struct evex *x)
 		x->m.disp = below(g, 3) - 1;
 }
 
+/* A general register as ModRM.rm, for which EVEX.X is ignored. Family 19H of AMD's then reads an
+ * old RSP after a PUSH. */
+static bool ignores_x(const struct evex *x, const struct insn *in)
+{
+	for (unsigned int i = 0; x->rm >> 4 && i < in->i.operand_count_visible; i++)
+		if (in->op[i].encoding == ZYDIS_OPERAND_ENCODING_MODRM_RM &&
+		    in->op[i].type == ZYDIS_OPERAND_TYPE_REGISTER)
+			return in->op[i].size <= 64 &&
+			       ZydisRegisterGetClass(in->op[i].reg.value) != ZYDIS_REGCLASS_XMM;
+	return false;
+}
+
 /* Place the instruction. If it is none, it is placed with @illegal only. AMD's CPUs execute some
  * register forms with EVEX.b, and some unmasked ones with EVEX.z, which are #UD by the manual. */
 static bool evex_emit(struct gen *g, const struct evex *x, bool illegal)
@@ -70,7 +82,7 @@ static bool evex_emit(struct gen *g, const struct evex *x, bool illegal)
 	put_evex(g, &e, x, &disp_at);
 	if (!insn_decode(e.b, e.n, &in) || in.i.encoding != ZYDIS_INSTRUCTION_ENCODING_EVEX)
 		return illegal && !lenient && emit_raw(g, e.b, e.n) >= 0;
-	return gen_place(g, &e, x->mem ? &x->m : NULL, disp_at);
+	return !ignores_x(x, &in) && gen_place(g, &e, x->mem ? &x->m : NULL, disp_at);
 }
 
 static bool is_gather(unsigned int map, unsigned int opcode)
