@@ -49,7 +49,13 @@
 #define DT_POOL_TAIL 0x3000u
 #define DT_STEPS     384u
 #define DT_FX_BYTES  416u /* what FXSAVE64 writes */
-#define DT_YMM_BYTES 256u /* the upper halves of YMM0 to YMM15 */
+
+/* Registers of AVX and AVX-512, as in struct emu_fpu: bits 255:128 of YMM0 to YMM15, 511:256 of
+ * ZMM0 to ZMM15, ZMM16 to ZMM31, k0 to k7. What the host lacks is 0. */
+struct dt_vectors {
+	uint8_t ymm[16][16], zmm_high[16][32], zmm_hi16[16][64];
+	uint64_t k[8];
+};
 
 enum dt_reg {
 	DT_RAX,
@@ -93,7 +99,7 @@ struct dt_case {
 	uint32_t data_pool; /* offset in the pool of the scratch area's contents */
 	uint32_t stack_pool;
 	uint8_t fx[DT_FX_BYTES];
-	uint8_t ymm[DT_YMM_BYTES];
+	struct dt_vectors v;
 	bool step; /* native: run a second time, single-stepped, and record the path */
 	uint8_t code[DT_SLOT];
 };
@@ -111,7 +117,7 @@ struct dt_result {
 	uint64_t rflags;
 	uint16_t cs, ss;
 	uint8_t fx[DT_FX_BYTES];
-	uint8_t ymm[DT_YMM_BYTES];
+	struct dt_vectors v;
 	uint32_t nr_steps; /* native: how often it was interrupted; > DT_STEPS: not recorded */
 	uint32_t step[DT_STEPS]; /* RIP - DT_CODE after each */
 	uint64_t step_rcx[DT_STEPS];

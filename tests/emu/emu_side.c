@@ -6,6 +6,7 @@
 
 #include "tests/emu/emu_side.h"
 #include "vmm/emu/debug.h"
+#include "vmm/engine/simd.h"
 
 #define RAM_BYTES  0x800000u
 #define MAX_INSNS  20000u /* no sequence that ends executes as many */
@@ -45,6 +46,8 @@ int emu_side_init(struct emu_side *s, unsigned int vcpus, const uint8_t *pool,
 		snprintf(why, why_len, "emulator side: %s", strerror(-rc));
 		return rc;
 	}
+	/* No image has AVX-512 without CPUID. */
+	((struct emu_vcpu *)s->vm.vcpu[0])->simd = vmm_simd_host();
 	memset(s->vm.ram + s->code, DT_FILL, DT_CODE_BYTES);
 	memset(s->vm.ram + s->edge, DT_FILL, 0x1000);
 	memcpy(s->vm.ram + s->ro, pool, 0x1000);
@@ -226,8 +229,11 @@ static void fx_in(struct emu_side *s, const struct dt_case *c)
 	f->fip = f->fdp = 0;
 	f->fop = f->fcs = f->fds = 0;
 	emu_fpu_settle(f);
-	memcpy(f->ymm_high, c->ymm, DT_YMM_BYTES);
-	f->xcr0 = 7;
+	memcpy(f->ymm_high, c->v.ymm, sizeof(f->ymm_high));
+	memcpy(f->zmm_high, c->v.zmm_high, sizeof(f->zmm_high));
+	memcpy(f->zmm_hi16, c->v.zmm_hi16, sizeof(f->zmm_hi16));
+	memcpy(f->k, c->v.k, sizeof(f->k));
+	f->xcr0 = vmm_simd_host() & VMM_SIMD_AVX512 ? 0xe7 : 7;
 }
 
 /* As FXSAVE64 of an AMD CPU: pointers only while an exception waits. */
@@ -269,6 +275,7 @@ void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, 
 		  struct emu_counts *counts)
 {
 	const uint64_t slot = s->code + (c->slot - DT_CODE);
+	const struct emu_fpu *f = &((struct emu_vcpu *)s->vm.vcpu[0])->fpu;
 	struct vpmu_emu_tally before = s->tally;
 	uint64_t all = 0;
 	struct kvm_regs k;
@@ -299,7 +306,10 @@ void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, 
 	else
 		fill_result(s, &run, r);
 	fx_out(s, r->fx);
-	memcpy(r->ymm, ((struct emu_vcpu *)s->vm.vcpu[0])->fpu.ymm_high, DT_YMM_BYTES);
+	memcpy(r->v.ymm, f->ymm_high, sizeof(f->ymm_high));
+	memcpy(r->v.zmm_high, f->zmm_high, sizeof(f->zmm_high));
+	memcpy(r->v.zmm_hi16, f->zmm_hi16, sizeof(f->zmm_hi16));
+	memcpy(r->v.k, f->k, sizeof(f->k));
 	memcpy(r->code, s->vm.ram + slot, DT_SLOT);
 	memcpy(r->data, s->vm.ram + s->data, DT_DATA_BYTES);
 	memcpy(r->stack, s->vm.ram + s->stack, DT_STACK_BYTES);

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "tests/emu/gen_internal.h"
+#include "vmm/emu/cpu/emit.h"
+#include "vmm/engine/simd.h"
 
 const bool *gen_isa;
 bool gen_intel;
@@ -157,16 +159,27 @@ static bool form_left_out(const struct insn *in)
 	return false;
 }
 
-/* XINUSE does not follow from the registers while AVX instructions execute: a sequence has either
- * these, or those that show it. */
+/* XINUSE does not follow from the registers while AVX instructions execute, and while SSE ones do
+ * with bits 511:256 in use: a sequence has either these, or those that show it. */
 static bool other_sequence(const struct gen *g, const struct insn *in)
 {
+	for (int k = 0; k < in->i.operand_count && g->zmm; k++)
+		if (in->op[k].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		    ZydisRegisterGetClass(in->op[k].reg.value) == ZYDIS_REGCLASS_XMM)
+			return true;
+	if (in->i.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX)
+		return !g->avx || !emu_isa_shown(&in->i, vmm_simd_host());
 	switch (in->i.meta.isa_set) {
+	case ZYDIS_ISA_SET_AVX_VNNI: /* not in the list, but its names are */
+		return true;
 	case ZYDIS_ISA_SET_AVX:
 	case ZYDIS_ISA_SET_AVX2:
 	case ZYDIS_ISA_SET_AVX2GATHER:
 	case ZYDIS_ISA_SET_FMA:
 	case ZYDIS_ISA_SET_F16C:
+	case ZYDIS_ISA_SET_AVX512F_KOP:
+	case ZYDIS_ISA_SET_AVX512DQ_KOP:
+	case ZYDIS_ISA_SET_AVX512BW_KOP:
 		return !g->avx;
 	case ZYDIS_ISA_SET_XSAVE:
 	case ZYDIS_ISA_SET_XSAVEC:
@@ -255,7 +268,8 @@ static const struct {
 	{4, t_stack},	      {1, t_cpuid},	  {1, t_segment_base},	{1, t_bad_access},
 	{1, t_selector},      {36, t_simd},	  {22, t_x87},		{6, t_fp_control},
 	{8, t_bmi},	      {1, t_vex_illegal}, {10, t_xsave},	{40, t_avx},
-	{3, t_gather},
+	{3, t_gather},	      {6, t_opmask},	  {45, t_evex},		{4, t_gather_evex},
+	{1, t_evex_illegal},
 };
 
 static void random_op(struct gen *g)
@@ -288,7 +302,8 @@ static void init_state(struct gen *g)
 	c->stack_pool = below(g, DT_POOL);
 	gen_fx(g, c->fx);
 	g->avx = gen_isa[ZYDIS_MNEMONIC_VZEROUPPER] && percent(g, 50);
-	gen_ymm(g, c->ymm);
+	g->zmm = !g->avx && percent(g, 12);
+	gen_vectors(g, &c->v);
 	memcpy(g->val, c->regs, sizeof(g->val));
 	g->known = (1u << DT_NREGS) - 1;
 }

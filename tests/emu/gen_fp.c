@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/emu/gen_internal.h"
+#include "vmm/engine/simd.h"
 
 static uint32_t value32(struct gen *g)
 {
@@ -172,15 +173,30 @@ void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES])
 	}
 }
 
-void gen_ymm(struct gen *g, uint8_t ymm[DT_YMM_BYTES])
+/* @bytes of registers, often zeros, which are not in use. */
+static void vectors(struct gen *g, bool has, uint8_t *to, size_t bytes)
 {
-	bool any = gen_isa[ZYDIS_MNEMONIC_VZEROUPPER] && percent(g, g->avx ? 80 : 30);
+	bool any = has && percent(g, g->avx ? 80 : 30);
 
-	for (unsigned int i = 0; i < DT_YMM_BYTES; i += 8) {
+	for (size_t i = 0; i < bytes; i += 8) {
 		uint64_t v = percent(g, 50) ? value64(g) : value32(g) | (uint64_t)value32(g) << 32;
 
 		v = any ? v : 0;
-		memcpy(ymm + i, &v, 8);
+		memcpy(to + i, &v, 8);
+	}
+}
+
+void gen_vectors(struct gen *g, struct dt_vectors *v)
+{
+	bool avx512 = vmm_simd_host() & VMM_SIMD_AVX512, masks = avx512 && percent(g, 80);
+
+	vectors(g, gen_isa[ZYDIS_MNEMONIC_VZEROUPPER], v->ymm[0], sizeof(v->ymm));
+	vectors(g, avx512 && (g->avx || g->zmm), v->zmm_high[0], sizeof(v->zmm_high));
+	vectors(g, avx512, v->zmm_hi16[0], sizeof(v->zmm_hi16));
+	for (unsigned int i = 0; i < 8; i++) {
+		uint64_t x = percent(g, 15) ? 0 : percent(g, 15) ? ~0ull : random_split(&g->rng);
+
+		v->k[i] = masks ? x >> 16 * below(g, 4) : 0;
 	}
 }
 

@@ -17,6 +17,8 @@ struct gen {
 	uint32_t frozen;	 /* must not be written (a loop relies on it) */
 	unsigned int skip_until; /* up to here code may be jumped over: learn no values */
 	bool avx;		 /* has AVX instructions, and then none that show XINUSE */
+	uint32_t restored;	 /* the area of the last XRSTOR */
+	bool zmm; /* bits 511:256 are in use, and then it has no SSE instructions, either */
 	uint32_t undef;
 	uint32_t join_undef[DT_SLOT + 1];
 };
@@ -122,11 +124,14 @@ bool gen_place(struct gen *g, struct enc *e, const struct memop *m, unsigned int
 extern bool gen_misalign, gen_masked;
 /* A state of x87 and SSE that FXRSTOR64 accepts. */
 void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES]);
-void gen_ymm(struct gen *g, uint8_t ymm[DT_YMM_BYTES]);
+void gen_vectors(struct gen *g, struct dt_vectors *v);
 gen_fn t_simd, t_x87, t_fp_control;
 
 /* ---- gen_vex.c ---- */
-gen_fn t_bmi, t_avx, t_gather, t_vex_illegal;
+gen_fn t_bmi, t_avx, t_gather, t_opmask, t_vex_illegal;
+
+/* ---- gen_evex.c ---- */
+gen_fn t_evex, t_gather_evex, t_evex_illegal;
 
 /* ---- gen_xsave.c ---- */
 gen_fn t_xsave;

@@ -51,6 +51,17 @@ static void vex_operands(struct gen *g, struct vex *x)
 		x->m = gen_mem_operand(g, percent(g, 60) ? 32 : 1, 0);
 }
 
+/* Returns true if it names one of k8 to k15. That is #UD (Zydis and Intel's XED), but AMD's CPUs
+ * ignore the top bit of the number. */
+static bool vex_no_opmask(const struct vex *x)
+{
+	bool opmask = x->map == 1 ? (x->opcode >= 0x41 && x->opcode <= 0x4b) ||
+					    (x->opcode >= 0x90 && x->opcode <= 0x99)
+				  : x->map == 3 && x->opcode >= 0x30 && x->opcode <= 0x33;
+
+	return opmask && (x->reg > 7 || x->vvvv > 7);
+}
+
 /* Place the instruction. If it is none, it is placed with @illegal only. */
 static bool vex_emit(struct gen *g, const struct vex *x, bool illegal)
 {
@@ -60,7 +71,7 @@ static bool vex_emit(struct gen *g, const struct vex *x, bool illegal)
 
 	put_vex(g, &e, x, &disp_at);
 	if (!insn_decode(e.b, e.n, &in))
-		return illegal && emit_raw(g, e.b, e.n) >= 0;
+		return illegal && !vex_no_opmask(x) && emit_raw(g, e.b, e.n) >= 0;
 	return gen_place(g, &e, x->mem ? &x->m : NULL, disp_at);
 }
 
@@ -112,6 +123,11 @@ static bool avx_op(struct gen *g)
 		x.opcode = op3a[below(g, sizeof(op3a))];
 		x.pp = 1;
 	}
+	if (percent(g, 3)) { /* VMOVNTPS, VMOVNTPD, VMOVNTDQ */
+		x.map = 1;
+		x.pp = below(g, 2);
+		x.opcode = x.pp && percent(g, 50) ? 0xe7 : 0x2b;
+	}
 	if (x.map == 1 && (x.opcode == 0xae || x.opcode == 0x77))
 		x.pp = x.opcode == 0x77 || percent(g, 90) ? 0 : x.pp;
 	if (x.map == 2 && x.opcode >= 0x90 && x.opcode <= 0x93)
@@ -136,6 +152,45 @@ void t_avx(struct gen *g)
 	for (uint32_t n = g->avx ? 1 + below(g, 6) : 0; n; n--)
 		for (int tries = 0; tries < 24; tries++)
 			if (avx_op(g))
+				break;
+}
+
+/* Opmask registers are k0 to k7; VEX.L is 1 with three operands, and else 0. With @illegal, any
+ * encoding near those. */
+static bool opmask_op(struct gen *g, bool illegal)
+{
+	static const uint8_t logic[] = {0x41, 0x42, 0x45, 0x46, 0x47, 0x4a, 0x4b},
+			     other[] = {0x44, 0x90, 0x90, 0x91, 0x92, 0x93, 0x98, 0x99};
+	struct vex x = {.map = 1};
+	bool three = percent(g, 45);
+
+	vex_operands(g, &x);
+	x.opcode = three ? logic[below(g, sizeof(logic))] : other[below(g, sizeof(other))];
+	x.pp = below(g, x.opcode == 0x92 || x.opcode == 0x93 ? 4 : 2);
+	x.mem = x.opcode == 0x91 || (x.opcode == 0x90 && percent(g, 50));
+	if (x.mem)
+		x.m = gen_mem_operand(g, 1, 0);
+	x.w = percent(g, 50);
+	if (percent(g, 20)) { /* shifts */
+		three = x.mem = false;
+		x.map = 3;
+		x.opcode = 0x30 + below(g, 4);
+		x.pp = 1;
+	}
+	if (illegal)
+		return vex_emit(g, &x, true);
+	x.l = three;
+	x.vvvv = three ? below(g, 8) : 0;
+	x.reg = x.opcode == 0x93 ? x.reg : below(g, 8);
+	x.rm = x.opcode == 0x92 ? x.rm : below(g, 8);
+	return vex_emit(g, &x, false);
+}
+
+void t_opmask(struct gen *g)
+{
+	for (uint32_t n = g->avx ? 1 + below(g, 4) : 0; n; n--)
+		for (int tries = 0; tries < 24; tries++)
+			if (opmask_op(g, false))
 				break;
 }
 
@@ -214,6 +269,10 @@ void t_vex_illegal(struct gen *g)
 	vex_operands(g, &x);
 	if (percent(g, 30)) {
 		bmi_op(g, true);
+		return;
+	}
+	if (percent(g, 20) && g->avx) {
+		opmask_op(g, true);
 		return;
 	}
 	if (percent(g, 50)) {

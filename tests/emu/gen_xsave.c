@@ -6,8 +6,20 @@
  * every CPU with AVX has, and ones that none has.
  */
 #include "tests/emu/gen_internal.h"
+#include "vmm/engine/simd.h"
 
-#define XSAVE_BYTES 832u
+#define XSAVE_BYTES (xsave_all() & 0xe0 ? 2432u : 832u) /* of AMD's CPUs */
+
+/* The components: x87, SSE, AVX, and AVX-512's where the host has it. */
+static uint32_t xsave_all(void)
+{
+	return vmm_simd_host() & VMM_SIMD_AVX512 ? 0xe7 : 7;
+}
+
+static uint32_t some_components(struct gen *g)
+{
+	return random_split(&g->rng) >> 32 & xsave_all();
+}
 
 /* MOV of a constant to absolute address @at: 4 bytes, or 8 with sign extension. */
 static bool put_word(struct gen *g, uint32_t at, uint32_t value, bool wide)
@@ -24,7 +36,7 @@ static bool put_word(struct gen *g, uint32_t at, uint32_t value, bool wide)
 
 static bool put_mask(struct gen *g)
 {
-	uint32_t low = percent(g, 30) ? 7 : below(g, 8), high = 0;
+	uint32_t low = percent(g, 30) ? xsave_all() : some_components(g), high = 0;
 
 	if (percent(g, 3))
 		low |= 1u << 31;
@@ -51,8 +63,8 @@ static bool put_save(struct gen *g, uint32_t at)
 	switch (below(g, 10)) {
 	case 0 ... 3:
 		return put_area_insn(g, 0xae, 4, at);
-	case 4 ... 5:
-		return put_area_insn(g, 0xae, 6, at);
+	case 4 ... 5: /* it may leave out what has not changed since an XRSTOR of this area */
+		return put_area_insn(g, 0xae, at == g->restored ? 4 : 6, at);
 	case 6 ... 8:
 		return put_area_insn(g, 0xc7, 4, at);
 	default:
@@ -63,6 +75,7 @@ static bool put_save(struct gen *g, uint32_t at)
 /* XRSTOR; seldom XRSTORS. */
 static bool put_restore(struct gen *g, uint32_t at)
 {
+	g->restored = at;
 	return percent(g, 95) ? put_area_insn(g, 0xae, 5, at) : put_area_insn(g, 0xc7, 3, at);
 }
 
@@ -83,14 +96,17 @@ static uint32_t xsave_address(struct gen *g)
 static bool put_header(struct gen *g, uint32_t at)
 {
 	bool compact = percent(g, 40), wrong = percent(g, 12);
-	uint32_t comp = percent(g, 50) ? 7 : below(g, 8), bv = below(g, 8), n;
+	uint32_t comp = percent(g, 50) ? xsave_all() : some_components(g);
+	uint32_t bv = some_components(g), n;
 
 	if (compact)
 		bv &= comp;
 	if (wrong && percent(g, 40))
-		bv |= percent(g, 50) ? 7u : 1u << 30;
+		bv |= percent(g, 50) ? xsave_all() : 1u << 30;
 	else if (wrong && percent(g, 40))
 		comp |= 1u << 30;
+	if (!g->zmm)
+		bv &= ~0x40u;
 	if (!put_word(g, at + 24, percent(g, 90) ? 0x1f80 | below(g, 64) : 1u << 16, false) ||
 	    !put_word(g, at + 512, bv, true))
 		return false;

@@ -17,14 +17,15 @@
 #include <unistd.h>
 
 #include "tests/emu/dt.h"
+#include "vmm/engine/simd.h"
 
 /* Used by the assembler part; see dt_enter below. */
 uint64_t dt_host_rsp, dt_host_fs;
 uint64_t dt_frame[5]; /* IRETQ: RIP, CS, RFLAGS, RSP, SS */
 uint64_t dt_out[DT_NREGS + 1];
 uint8_t dt_fx_in[512] __attribute__((aligned(64))), dt_fx_out[512] __attribute__((aligned(64)));
-uint8_t dt_ymm[DT_YMM_BYTES] __attribute__((aligned(16))); /* before and after */
-uint32_t dt_mxcsr = 0x1f80, dt_avx, dt_avx_load;
+uint8_t dt_area[4096] __attribute__((aligned(64))); /* XSAVE's, before and after */
+uint32_t dt_mxcsr = 0x1f80, dt_components;	    /* those that the host has of AVX and AVX-512 */
 void dt_enter(const uint64_t *regs);
 void dt_leave(void);
 void dt_recover(void);
@@ -39,22 +40,15 @@ __asm__(".text\n"
 	"dt_enter:\n"
 	"	push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
 	"	mov %rsp, dt_host_rsp(%rip)\n"
-	"	fxrstor64 dt_fx_in(%rip)\n"
-	"	cmpl $0, dt_avx_load(%rip)\n"
+	/* Not by instructions of AVX, after which XINUSE does not follow from the registers. This
+	 * also loads MXCSR. */
+	"	mov dt_components(%rip), %eax\n"
+	"	test %eax, %eax\n"
 	"	je 1f\n"
-	".altmacro\n"
-	".macro dt_load n\n"
-	"	vinsertf128 $1, dt_ymm + 16 * \\n(%rip), %ymm\\n, %ymm\\n\n"
-	".endm\n"
-	".macro dt_save n\n"
-	"	vextractf128 $1, %ymm\\n, dt_ymm + 16 * \\n(%rip)\n"
-	".endm\n"
-	".set dt_n, 0\n"
-	".rept 16\n"
-	"	dt_load %dt_n\n"
-	".set dt_n, dt_n + 1\n"
-	".endr\n"
+	"	xor %edx, %edx\n"
+	"	xrstor64 dt_area(%rip)\n"
 	"1:\n"
+	"	fxrstor64 dt_fx_in(%rip)\n"
 	"	mov 0(%rdi), %rax; mov 8(%rdi), %rcx; mov 16(%rdi), %rdx; mov 24(%rdi), %rbx\n"
 	"	mov 40(%rdi), %rbp; mov 48(%rdi), %rsi\n"
 	"	mov 64(%rdi), %r8; mov 72(%rdi), %r9; mov 80(%rdi), %r10; mov 88(%rdi), %r11\n"
@@ -77,17 +71,14 @@ __asm__(".text\n"
 	"	mov %r11, dt_out+88(%rip); mov %r12, dt_out+96(%rip)\n"
 	"	mov %r13, dt_out+104(%rip); mov %r14, dt_out+112(%rip)\n"
 	"	mov %r15, dt_out+120(%rip)\n"
-	"	cmpl $0, dt_avx(%rip)\n"
+	"	mov dt_components(%rip), %eax\n"
+	"	test %eax, %eax\n"
 	"	je dt_recover\n"
-	".set dt_n, 0\n"
-	".rept 16\n"
-	"	dt_save %dt_n\n"
-	".set dt_n, dt_n + 1\n"
-	".endr\n"
-	".noaltmacro\n"
+	"	xor %edx, %edx\n"
+	"	xsave64 dt_area(%rip)\n"
 	".globl dt_recover\n"
 	"dt_recover:\n"
-	"	cmpl $0, dt_avx(%rip)\n"
+	"	cmpl $0, dt_components(%rip)\n"
 	"	je 1f\n"
 	"	vzeroupper\n"
 	"1:\n"
@@ -128,6 +119,41 @@ static const int greg_of[DT_NREGS] = {
 	REG_R8,	 REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
 };
 
+/* The components behind the header of XSAVE's area: their bits, and where they are on this CPU. */
+static const struct {
+	unsigned int bit, bytes, of;
+} part[] = {{2, 256, offsetof(struct dt_vectors, ymm)},
+	    {5, 64, offsetof(struct dt_vectors, k)},
+	    {6, 512, offsetof(struct dt_vectors, zmm_high)},
+	    {7, 1024, offsetof(struct dt_vectors, zmm_hi16)}};
+#define PARTS (sizeof(part) / sizeof(part[0]))
+static uint32_t part_at[PARTS];
+#define XSTATE_BV 512
+
+static void area_get(struct dt_result *r, const uint8_t *area)
+{
+	memset(&r->v, 0, sizeof(r->v));
+	for (unsigned int i = 0; i < PARTS; i++)
+		if (dt_components & area[XSTATE_BV] & 1u << part[i].bit)
+			memcpy((uint8_t *)&r->v + part[i].of, area + part_at[i], part[i].bytes);
+}
+
+/* A component of zeros is not in use. */
+static void area_put(const struct dt_case *c)
+{
+	static const uint8_t zero[1024];
+
+	memset(dt_area, 0, sizeof(dt_area));
+	for (unsigned int i = 0; i < PARTS; i++) {
+		const uint8_t *from = (const uint8_t *)&c->v + part[i].of;
+
+		if (!(dt_components & 1u << part[i].bit) || !memcmp(from, zero, part[i].bytes))
+			continue;
+		dt_area[XSTATE_BV] |= (uint8_t)(1u << part[i].bit);
+		memcpy(dt_area + part_at[i], from, part[i].bytes);
+	}
+}
+
 static void save_fault(const ucontext_t *u, int vector)
 {
 	const greg_t *g = u->uc_mcontext.gregs;
@@ -136,10 +162,7 @@ static void save_fault(const ucontext_t *u, int vector)
 	const uint8_t *fx = (const uint8_t *)u->uc_mcontext.fpregs;
 
 	memcpy(r->fx, fx, DT_FX_BYTES);
-	/* XSAVE's image: XSTATE_BV at 512, the AVX state at 576 */
-	memset(r->ymm, 0, sizeof(r->ymm));
-	if (dt_avx && fx[512] & 4)
-		memcpy(r->ymm, fx + 576, sizeof(r->ymm));
+	area_get(r, fx);
 	r->vector = vector;
 	r->error = (uint32_t)g[REG_ERR];
 	r->cr2 = (uint64_t)g[REG_CR2];
@@ -199,10 +222,7 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	r->error = 0;
 	r->cr2 = 0;
 	memcpy(dt_fx_in, c->fx, DT_FX_BYTES);
-	memcpy(dt_ymm, c->ymm, DT_YMM_BYTES);
-	dt_avx_load = false; /* as the last dt_recover left them: XINUSE does not have AVX */
-	for (unsigned int i = 0; dt_avx && i < DT_YMM_BYTES; i++)
-		dt_avx_load |= c->ymm[i] != 0;
+	area_put(c);
 	dt_frame[0] = c->rip;
 	dt_frame[1] = DT_USER_CS;
 	dt_frame[2] = c->rflags | (step ? DT_TF : 0);
@@ -220,7 +240,7 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	if (r->vector == DT_END) {
 		memcpy(r->regs, dt_out, sizeof(r->regs));
 		memcpy(r->fx, dt_fx_out, DT_FX_BYTES);
-		memcpy(r->ymm, dt_ymm, DT_YMM_BYTES);
+		area_get(r, dt_area);
 		r->rflags = dt_out[DT_NREGS];
 		r->rip = DT_EXIT;
 		r->cs = DT_USER_CS;
@@ -263,6 +283,7 @@ static int setup(const struct dt_shm *shm)
 	struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	stack_t ss = {.ss_sp = altstack, .ss_size = sizeof(altstack)};
 	uint8_t *exit_page = (uint8_t *)(uintptr_t)DT_EXIT;
+	uint32_t simd = vmm_simd_host(), size, other;
 	uint64_t leave = (uint64_t)dt_leave;
 	static const uint8_t jmp_mem[6] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp *0(%rip) */
 
@@ -286,7 +307,9 @@ static int setup(const struct dt_shm *shm)
 		if (sigaction(sigs[i], &sa, NULL))
 			return -1;
 	dt_host_fs = rdfsbase();
-	dt_avx = __builtin_cpu_supports("avx");
+	dt_components = simd & VMM_SIMD_AVX512 ? 0xe4 : simd & VMM_SIMD_AVX ? 4 : 0;
+	for (unsigned int i = 0; i < PARTS && dt_components; i++)
+		__get_cpuid_count(0xd, part[i].bit, &size, &part_at[i], &other, &other);
 	return 0;
 }
 

@@ -199,6 +199,20 @@ static void run_emu(struct emu_side *s, const struct dt_case *c, const struct dt
 	emu_side_run(s, c, slices, r, counts);
 }
 
+/* A gather or scatter that faults behind an element with a breakpoint is a trap instead (SDM vol.
+ * 2, VPGATHERDD), which the emulator does not have. */
+static bool faulting_gather(const struct dt_seq *q, const struct dt_result *r)
+{
+	uint64_t off = r->rip - q->c.slot;
+	struct insn in;
+
+	return r->vector >= 0 && off < DT_SLOT &&
+	       insn_decode(q->c.code + off, DT_SLOT - off, &in) &&
+	       (in.i.meta.category == ZYDIS_CATEGORY_GATHER ||
+		in.i.meta.category == ZYDIS_CATEGORY_SCATTER ||
+		in.i.meta.category == ZYDIS_CATEGORY_AVX2GATHER);
+}
+
 static int check(uint64_t seed)
 {
 	static struct dt_result r_plain, r_watched, r_sliced;
@@ -217,7 +231,8 @@ static int check(uint64_t seed)
 		return 0;
 	}
 	run_emu(&plain, &q.c, NULL, NULL, 0, &r_plain, &c_plain);
-	if (r_plain.vector == DT_HANG || r_plain.vector == DT_OTHER) {
+	if (r_plain.vector == DT_HANG || r_plain.vector == DT_OTHER ||
+	    faulting_gather(&q, &r_plain)) {
 		st.skipped++;
 		return 0;
 	}

@@ -15,6 +15,7 @@
 #include "tests/emu/flat.h"
 #include "vmm/emu/emu.h"
 #include "vmm/engine/engine.h"
+#include "vmm/engine/simd.h"
 #include "vpmu/emupmu.h"
 
 #define BED_RAM	     (4ULL << 20)
@@ -192,6 +193,20 @@ static inline void bed_whole(struct vmm_engine_vcpu *v, bool intel)
 
 	bed_vendor(&e[0], intel ? "GenuineIntel" : "AuthenticAMD");
 	cr_assert_eq(o->set_cpuid(v, e, 3), 0);
+}
+
+/* bed_show - the table of a whole CPU of Intel's with @simd (VMM_SIMD_*). */
+static inline void bed_show(struct kvm_cpuid_entry2 e[4], uint32_t simd)
+{
+	const struct vmm_simd_cpuid shown = vmm_simd_cpuid(simd);
+
+	memset(e, 0, 4 * sizeof(*e));
+	bed_vendor(&e[0], "GenuineIntel");
+	e[0].eax = 0xd;
+	e[1] = (struct kvm_cpuid_entry2){.function = 1, .ecx = shown.ecx_1, .edx = 1u << 24};
+	e[2] = (struct kvm_cpuid_entry2){.function = 7, .ebx = shown.ebx_7, .ecx = shown.ecx_7};
+	e[3] = (struct kvm_cpuid_entry2){.function = 7, .index = 1, .eax = shown.eax_7_1};
+	e[2].flags = e[3].flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX;
 }
 
 /* Without its vCPUs. */

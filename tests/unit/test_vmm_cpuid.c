@@ -133,7 +133,7 @@ Test(vmm_cpuid, stock_kernels)
 	static const struct vmm_cpuid_host host = {
 		.tsc_khz = 1000000,
 		.simd = VMM_SIMD_SSE3 | VMM_SIMD_SSE42 | VMM_SIMD_MOVBE | VMM_SIMD_BMI2 |
-			VMM_SIMD_XSAVE | VMM_SIMD_AVX | VMM_SIMD_AVX2 | VMM_SIMD_FMA,
+			VMM_SIMD_XSAVE | VMM_SIMD_YMM | VMM_SIMD_ZMM,
 		.timer_hz = 1000000000};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -142,7 +142,7 @@ Test(vmm_cpuid, stock_kernels)
 		struct vpmu_context ctx = {0};
 		struct vpmu_emupmu pmu;
 		struct vpmu_guest g = {0};
-		uint32_t ext, shown;
+		uint32_t ext, shown, zmm;
 		size_t n;
 
 		cr_assert_eq(vpmu_emupmu_init(&pmu, NULL), 0);
@@ -177,15 +177,34 @@ Test(vmm_cpuid, stock_kernels)
 		cr_assert_eq(sub(e, n, 1, 0)->ecx & 0x48000008, 0);
 		/* Family 10h has nothing of x86-64-v3. */
 		shown = rows[i].model == VPMU_GUEST_AMD_K7 ? host.simd & VMM_SIMD_V2 : host.simd;
-		cr_assert_eq(vmm_simd_of(sub(e, n, 1, 0)->ecx, sub(e, n, 7, 0)->ebx), shown);
+		cr_assert_eq((sub(e, n, 1, 0)->ecx & VMM_SIMD_1C) |
+				     (sub(e, n, 7, 0)->ebx & VMM_SIMD_7B),
+			     shown & VMM_SIMD_ALL);
+		/* AVX-512 of Skylake-SP, and of Sapphire Rapids. */
+		zmm = rows[i].model == VPMU_GUEST_INTEL_V4   ? VMM_SIMD_AVX512
+		      : rows[i].model == VPMU_GUEST_INTEL_V5 ? VMM_SIMD_ZMM
+							     : 0;
+		cr_assert_eq(sub(e, n, 7, 0)->ebx & 0xd0230000, zmm == VMM_SIMD_ZMM ? 0xd0230000
+								: zmm		    ? 0xd0030000
+										    : 0);
+		cr_assert_eq(sub(e, n, 7, 0)->ecx, zmm == VMM_SIMD_ZMM ? 0x5842 : 0);
+		cr_assert_eq(sub(e, n, 7, 0)->eax, zmm == VMM_SIMD_ZMM);
+		if (zmm == VMM_SIMD_ZMM)
+			cr_assert_eq(sub(e, n, 7, 1)->eax, 1u << 5);
+		if (zmm) {
+			cr_assert_eq(sub(e, n, 0xd, 5)->ebx, 1088);
+			cr_assert_eq(sub(e, n, 0xd, 6)->ebx, 1152);
+			cr_assert_eq(sub(e, n, 0xd, 7)->eax, 1024);
+			cr_assert_eq(sub(e, n, 0xd, 7)->ebx, 1664);
+		}
 		if (rows[i].max_basic >
 		    7) { /* x87, SSE and AVX; Broadwell lacks XSAVEC and XSAVES */
 			bool old = rows[i].model == VPMU_GUEST_INTEL_V2 ||
 				   rows[i].model == VPMU_GUEST_INTEL_V3;
 
-			cr_assert_eq(sub(e, n, 0xd, 0)->eax, 7);
+			cr_assert_eq(sub(e, n, 0xd, 0)->eax, zmm ? 0xe7 : 7);
 			cr_assert_eq(sub(e, n, 0xd, 0)->ebx, 576);
-			cr_assert_eq(sub(e, n, 0xd, 0)->ecx, 832);
+			cr_assert_eq(sub(e, n, 0xd, 0)->ecx, zmm ? 2688 : 832);
 			cr_assert_eq(sub(e, n, 0xd, 1)->eax, old ? 1 : 15);
 			cr_assert_eq(sub(e, n, 0xd, 1)->ebx, old ? 0 : 576);
 		}
@@ -216,13 +235,13 @@ Test(vmm_cpuid, stock_kernels)
 		}
 		/* An engine that lacks a feature takes it away. */
 		struct kvm_cpuid_entry2 none[] = {
-			{.function = 7},
+			{.function = 7, .ebx = VMM_SIMD_7B_512},
 			{.function = 0x80000001},
 			{.function = 1,
 			 .ecx = VMM_SIMD_SSSE3 | VMM_SIMD_XSAVE | VMM_SIMD_AVX,
 			 .edx = 0x4080}};
 		struct vmm_cpuid_host poor = {
-			.supported = none, .nr_supported = 3, .simd = VMM_SIMD_ALL};
+			.supported = none, .nr_supported = 3, .simd = VMM_SIMD_ALL | VMM_SIMD_ZMM};
 
 		n = vmm_cpuid_linux(&g, 0, 1, &poor, e);
 		cr_assert_eq(sub(e, n, 7, 0)->ebx, 0);
@@ -258,6 +277,35 @@ Test(vmm_cpuid, svm)
 	cr_assert_eq(sub(e, n, 0x8000000a, 0)->edx, 0xcf);
 	cr_assert_eq(sub(e, n, 0x80000008, 0)->ebx & 2, 2, "IRPERF");
 	vpmu_guest_fini(&g);
+}
+
+/* A group of AVX-512 counts only if it is whole, and needs the one before. */
+Test(vmm_cpuid, groups_of_avx512)
+{
+	const struct vmm_simd_cpuid all = vmm_simd_cpuid(VMM_SIMD_ALL | VMM_SIMD_ZMM);
+	struct vmm_simd_cpuid r;
+
+	cr_assert_eq(all.ebx_7 & ~VMM_SIMD_7B, 0xd0230000);
+	cr_assert_eq(all.ecx_7, 0x5842);
+	cr_assert_eq(all.eax_7_1, 0x20);
+	cr_assert_eq(vmm_simd_of(&all), VMM_SIMD_ALL | VMM_SIMD_ZMM);
+	for (uint32_t bit = 1; bit; bit <<= 1) {
+		r = all;
+		r.ebx_7 &= ~bit;
+		cr_expect_eq(vmm_simd_of(&r) & VMM_SIMD_ZMM,
+			     bit & (0xd0030000 | VMM_SIMD_AVX2) ? 0
+			     : bit & 0x200000 ? VMM_SIMD_AVX512 | VMM_SIMD_AVX512_BF16
+					      : VMM_SIMD_ZMM,
+			     "%#x", bit);
+		r = all;
+		r.ecx_7 &= ~bit;
+		cr_expect_eq(vmm_simd_of(&r) & VMM_SIMD_ZMM,
+			     bit & 0x5842 ? VMM_SIMD_AVX512 | VMM_SIMD_AVX512_BF16 : VMM_SIMD_ZMM,
+			     "%#x", bit);
+	}
+	r = all;
+	r.eax_7_1 = 0;
+	cr_expect_eq(vmm_simd_of(&r) & VMM_SIMD_ZMM, VMM_SIMD_AVX512 | VMM_SIMD_AVX512_ICL);
 }
 
 Test(vmm_cpuid, levels)

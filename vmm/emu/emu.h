@@ -387,7 +387,9 @@ struct emu_vcpu {
 		uint64_t mcg_status, mtrr_def_type;
 	} w;
 	bool intel;	/* CPUID reports GenuineIntel; every other vCPU behaves like AMD's CPUs */
-	uint32_t simd;	/* VMM_SIMD_*: what the host has, and what CPUID shows of it if whole */
+	bool la57;	/* in CPUID */
+	uint32_t simd;	/* VMM_SIMD_*: what CPUID shows if whole, else what the host has of
+			   VMM_SIMD_ALL */
 	uint32_t xsave; /* EMU_XSAVE_*: CPUID.(0DH,1).EAX */
 	struct vpmu_emu_tally own_tally;
 	struct emu_vcpu *vm_next;

@@ -175,7 +175,7 @@ static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vm
 	v->tally = &v->own_tally;
 	v->tlbs = v->own_tlbs;
 	v->tlb = v->tlbs[0];
-	v->simd = vmm_simd_host();
+	v->simd = vmm_simd_host() & VMM_SIMD_ALL;
 	v->xsave = EMU_XSAVE_ALL;
 	emu_reset(v);
 	/* INIT does not reset these two: SDM vol. 3, table 9-1. */
@@ -222,24 +222,32 @@ static void emu_vcpu_destroy(struct vmm_engine_vcpu *ev)
 	emu_pool_put(v, sizeof(*v));
 }
 
-/* Leaf @leaf of a CPUID table; all zero if it has none. */
-static struct kvm_cpuid_entry2 leaf_of(const struct kvm_cpuid_entry2 *e, size_t n, uint32_t leaf)
+/* Leaf @leaf of a CPUID table, or its subleaf @sub; all zero if it has none. */
+static struct kvm_cpuid_entry2 leaf_of(const struct kvm_cpuid_entry2 *e, size_t n, uint32_t leaf,
+				       uint32_t sub)
 {
 	for (size_t i = 0; i < n; i++)
-		if (e[i].function == leaf)
+		if (e[i].function == leaf && e[i].index == sub)
 			return e[i];
 	return (struct kvm_cpuid_entry2){.function = leaf};
 }
 
 void emu_show_simd(struct emu_vcpu *v, uint32_t simd)
 {
+	const struct vmm_simd_cpuid all = vmm_simd_cpuid(VMM_SIMD_ALL | VMM_SIMD_ZMM),
+				    show = vmm_simd_cpuid(simd);
+
 	for (size_t i = 0; i < v->nr_cpuid; i++) {
 		struct kvm_cpuid_entry2 *e = &v->cpuid[i];
 
-		if (e->function == 1)
-			e->ecx = (e->ecx & ~VMM_SIMD_1C) | (simd & VMM_SIMD_1C);
-		else if (e->function == 7 && !e->index)
-			e->ebx = (e->ebx & ~VMM_SIMD_7B) | (simd & VMM_SIMD_7B);
+		if (e->function == 1) {
+			e->ecx = (e->ecx & ~all.ecx_1) | show.ecx_1;
+		} else if (e->function == 7 && !e->index) {
+			e->ebx = (e->ebx & ~all.ebx_7) | show.ebx_7;
+			e->ecx = (e->ecx & ~all.ecx_7) | show.ecx_7;
+		} else if (e->function == 7 && e->index == 1) {
+			e->eax = (e->eax & ~all.eax_7_1) | show.eax_7_1;
+		}
 	}
 	if (v->simd == simd)
 		return;
@@ -252,7 +260,10 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 {
 	struct emu_vcpu *v = emu_to_vcpu(ev);
 	struct kvm_cpuid_entry2 *copy = n ? malloc(n * sizeof(*copy)) : NULL;
-	const struct kvm_cpuid_entry2 vendor = leaf_of(e, n, 0), features = leaf_of(e, n, 1);
+	const struct kvm_cpuid_entry2 vendor = leaf_of(e, n, 0, 0), features = leaf_of(e, n, 1, 0),
+				      seven = leaf_of(e, n, 7, 0);
+	const struct vmm_simd_cpuid shown = {features.ecx, seven.ebx, seven.ecx,
+					     leaf_of(e, n, 7, 1).eax};
 	bool intel = !memcmp(&vendor.ebx, "Genu", 4) && !memcmp(&vendor.edx, "ineI", 4) &&
 		     !memcmp(&vendor.ecx, "ntel", 4);
 	const struct kvm_cpuid_entry2 *leaf;
@@ -265,6 +276,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 	free(v->cpuid);
 	v->cpuid = copy;
 	v->nr_cpuid = n;
+	v->la57 = seven.ecx >> 16 & 1;
 	v->whole = features.edx >> 24 & 1; /* FXSR: only the tables for stock kernels have it */
 	emu_fpu_mask(v);
 	leaf = emu_cpuid(v, 0xd, 1);
@@ -273,8 +285,7 @@ static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entr
 						   : 0;
 	if (v->chip)
 		v->lapic.deadline = features.ecx >> 24 & 1;
-	if (v->whole)
-		simd &= vmm_simd_of(features.ecx, leaf_of(e, n, 7).ebx);
+	simd &= v->whole ? vmm_simd_of(&shown) : VMM_SIMD_ALL;
 	if (intel != v->intel || simd != v->simd) {
 		/* Decoded code and translations depend on these: forget them. */
 		v->intel = intel;

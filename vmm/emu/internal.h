@@ -413,7 +413,7 @@ bool emu_whole_load(struct emu_whole *w, struct vpmu_blob_reader *all);
 void emu_whole_stopped(struct emu_vcpu *v);
 /* emu_whole_set_tsc - the guest's TSC becomes @tsc. */
 void emu_whole_set_tsc(struct emu_vcpu *v, uint64_t tsc);
-/* emu_show_simd - CPUID shows these of VMM_SIMD_ALL from now on; the host must have them. */
+/* emu_show_simd - CPUID shows these of VMM_SIMD_* from now on; the host must have them. */
 void emu_show_simd(struct emu_vcpu *v, uint32_t simd);
 
 /* emu_in_64bit - returns true if the vCPU executes 64-bit code. */
@@ -442,11 +442,12 @@ emu_op_fn emu_help_mul, emu_help_imul1, emu_help_imul2, emu_help_imul3, emu_help
 /* emu_xcr0_valid - the bits that XCR0 can hold on a vCPU of @simd (VMM_SIMD_*) that shows a whole
  * CPU, or does not. 0: there is no XSAVE. */
 uint64_t emu_xcr0_valid(bool whole, uint32_t simd);
-/* emu_xcr0_ok - returns true if XCR0 can be @x where @valid is emu_xcr0_valid(): it has x87, and
- * AVX only with SSE. */
+/* emu_xcr0_ok - returns true if XCR0 can be @x where @valid is emu_xcr0_valid(): it has x87, AVX
+ * only with SSE, and AVX-512 whole and only with AVX (SDM vol. 1, 13.3). */
 static inline bool emu_xcr0_ok(uint64_t x, uint64_t valid)
 {
-	return (x & 1) && (x & 6) != 4 && !(x & ~(valid | 1));
+	return (x & 1) && (x & 6) != 4 && (!(x & 0xe0) || (x & EMU_XCR0_ZMM) == EMU_XCR0_ZMM) &&
+	       !(x & ~(valid | 1));
 }
 static inline uint64_t emu_cr4_writable(const struct emu_vcpu *v)
 {
@@ -467,7 +468,9 @@ emu_op_fn emu_help_x87, emu_help_x87_control, emu_help_fwait, emu_help_fxsave, e
 	emu_help_mmx_shift, emu_help_simd_shift, emu_help_simd_load, emu_help_simd_store,
 	emu_help_simd_mov, emu_help_maskmov, emu_help_mmx, emu_help_mmx_mov, emu_help_emms,
 	emu_help_clflush, emu_help_simd_extract, emu_help_pcmpstr, emu_help_blendv, emu_help_crc32;
-/* avx.c, avx_perm.c, avx_mem.c: as above */
+/* avx.c, avx_perm.c, avx_mem.c, opmask.c: as above */
 emu_op_fn emu_help_avx, emu_help_avx_gpr, emu_help_avx_ps2ph, emu_help_avx_load, emu_help_avx_store,
 	emu_help_avx_mov, emu_help_avx_zero, emu_help_avx_perm, emu_help_avx_extract,
-	emu_help_avx_bits, emu_help_avx_maskmov, emu_help_avx_gather;
+	emu_help_avx_bits, emu_help_avx_maskmov, emu_help_avx_gather, emu_help_opmask;
+/* evex.c, evex_mem.c */
+emu_op_fn emu_help_evex, emu_help_evex_gather;

@@ -171,9 +171,12 @@ static void reset_lapic(const struct emu_vcpu *v, struct lapic *l)
 static void parse_simd(struct state *s, struct vpmu_blob_reader *all)
 {
 	struct vpmu_blob_reader r = *all;
+	struct vmm_simd_cpuid shown;
 
-	if (blob_load(&r, SIMD_TAG, SIMD_FORMAT, simd_io, s) && s->simd &&
-	    !(s->simd & ~VMM_SIMD_ALL))
+	if (!blob_load(&r, SIMD_TAG, SIMD_FORMAT, simd_io, s) || !s->simd)
+		return;
+	shown = vmm_simd_cpuid(s->simd);
+	if (vmm_simd_of(&shown) == s->simd)
 		*all = r;
 }
 

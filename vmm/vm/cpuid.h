@@ -13,7 +13,7 @@
 
 #include "vpmu/guest/guest.h"
 
-#define VMM_CPUID_MAX 40
+#define VMM_CPUID_MAX 48
 
 /*
  * vmm_cpuid - fill e[] (VMM_CPUID_MAX entries) with the leaves that vCPU @vcpu sees, and return

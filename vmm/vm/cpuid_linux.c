@@ -146,14 +146,19 @@ static uint32_t common(const struct table *t, uint32_t leaf, uint32_t want, unsi
 }
 enum { EAX, EBX, ECX, EDX };
 
-/* CPUs of family 10h lack XSAVE. On KVM no model has it: its leaf 0DH follows XCR0 only in the
+/* CPUs of family 10h lack XSAVE. Of AVX-512 a model has what the CPU with its signature has:
+ * Skylake-SP, Sapphire Rapids. On KVM no model has XSAVE: its leaf 0DH follows XCR0 only in the
  * engine. */
 static uint32_t simd(const struct table *t)
 {
 	uint32_t host = t->host->simd;
 
+	if (t->guest->cfg.model == VPMU_GUEST_INTEL_V4)
+		host &= ~(VMM_SIMD_AVX512_ICL | VMM_SIMD_AVX512_BF16);
+	else if (t->guest->cfg.model != VPMU_GUEST_INTEL_V5)
+		host &= ~VMM_SIMD_ZMM;
 	if (t->host->supported)
-		host = vmm_simd_of(common(t, 1, VMM_SIMD_1C, ECX), common(t, 7, VMM_SIMD_7B, EBX)) &
+		host = (common(t, 1, VMM_SIMD_1C, ECX) | common(t, 7, VMM_SIMD_7B, EBX)) &
 		       ~(VMM_SIMD_XSAVE | VMM_SIMD_YMM);
 	return is_k7(t) ? host & VMM_SIMD_V2 : host;
 }
@@ -176,7 +181,7 @@ static uint32_t max_basic(const struct table *t)
 /* Leaf 0DH with the sizes for XCR0 = 1; the emulator sets those for the XCR0 of the moment. */
 static void xsave_leaves(struct table *t)
 {
-	bool avx = simd(t) & VMM_SIMD_AVX;
+	bool avx = simd(t) & VMM_SIMD_AVX, zmm = simd(t) & VMM_SIMD_AVX512;
 	/* Broadwell has XSAVEOPT; Skylake and Zen have XSAVEC, XGETBV with ECX = 1 and XSAVES, too.
 	 */
 	bool old = t->guest->cfg.model == VPMU_GUEST_INTEL_V2 ||
@@ -184,10 +189,15 @@ static void xsave_leaves(struct table *t)
 
 	if (!(simd(t) & VMM_SIMD_XSAVE))
 		return;
-	cpuid_linux_add(t, 0xd, 0, avx ? 7 : 3, 576, avx ? 832 : 576, 0);
+	cpuid_linux_add(t, 0xd, 0, zmm ? 0xe7 : avx ? 7 : 3, 576, zmm ? 2688 : avx ? 832 : 576, 0);
 	cpuid_linux_add(t, 0xd, 1, old ? 1 : 0xf, old ? 0 : 576, 0, 0);
 	if (avx)
 		cpuid_linux_add(t, 0xd, 2, 256, 576, 0, 0);
+	if (!zmm)
+		return;
+	cpuid_linux_add(t, 0xd, 5, 64, 1088, 0, 0);
+	cpuid_linux_add(t, 0xd, 6, 512, 1152, 0, 0);
+	cpuid_linux_add(t, 0xd, 7, 1024, 1664, 0, 0);
 }
 
 static void topology(struct table *t, uint32_t leaf)
@@ -201,6 +211,7 @@ static void topology(struct table *t, uint32_t leaf)
 static void basic_leaves(struct table *t)
 {
 	const char *v = t->id->vendor;
+	const struct vmm_simd_cpuid shown = vmm_simd_cpuid(simd(t));
 	uint32_t khz = t->host->tsc_khz;
 
 	cpuid_linux_add(t, 0, -1, max_basic(t), cpuid_text(v, 0), cpuid_text(v, 8),
@@ -208,17 +219,20 @@ static void basic_leaves(struct table *t)
 	cpuid_linux_add(t, 1, -1, t->id->signature,
 			8u << 8 | (t->nr_vcpus > 1 ? t->nr_vcpus << 16 : 0) |
 				t->vcpu << 24, /* CLFLUSH: 64 */
-			common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | (simd(t) & VMM_SIMD_1C) |
-				F1C_X2APIC | F1C_TSC_DEADLINE | F1C_HYPERVISOR,
+			common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | shown.ecx_1 | F1C_X2APIC |
+				F1C_TSC_DEADLINE | F1C_HYPERVISOR,
 			F1D_ALL | machine_check(t) | common(t, 1, F1D_SEP | F1D_MTRR, EDX) |
 				(t->nr_vcpus > 1 ? F1D_HTT : 0));
 	if (max_basic(t) >= 6)
 		cpuid_linux_add(t, 6, -1, F6A_ARAT, 0, 0, 0);
 	cpuid_linux_add(
-		t, 7, 0, 0, common(t, 7, F7B_ALL, EBX) | (simd(t) & VMM_SIMD_7B), 0,
+		t, 7, 0, shown.eax_7_1 ? 1 : 0, common(t, 7, F7B_ALL, EBX) | shown.ebx_7,
+		shown.ecx_7,
 		common(t, 7,
 		       F7D_FSRM | (cpuid_linux_is_intel(t) ? F7D_SPEC_CTRL | F7D_ARCH_CAPS : 0),
 		       EDX));
+	if (shown.eax_7_1)
+		cpuid_linux_add(t, 7, 1, shown.eax_7_1, 0, 0, 0);
 	if (cpuid_linux_is_intel(t))
 		cpuid_linux_add(t, 0xa, -1, 0, 0, 0, 0);
 	if (max_basic(t) >= 0xb)

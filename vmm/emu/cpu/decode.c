@@ -22,11 +22,12 @@ static enum outcome decode_one(const uint8_t *p, unsigned int room, ZydisDecoded
 
 	ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	st = ZydisDecoderDecodeFull(&d, p, room < INSN_MAX ? room : INSN_MAX, zi, zo);
-	/* Knights Corner has VEX forms of TZCNT, LZCNT and POPCNT. */
+	/* Knights Corner has VEX forms of TZCNT, LZCNT and POPCNT, and MVEX prefixes. */
 	if (ZYAN_SUCCESS(st))
-		return zi->encoding == ZYDIS_INSTRUCTION_ENCODING_VEX &&
-				       zi->meta.isa_ext >= ZYDIS_ISA_EXT_KNC &&
-				       zi->meta.isa_ext <= ZYDIS_ISA_EXT_KNCV
+		return zi->encoding == ZYDIS_INSTRUCTION_ENCODING_MVEX ||
+				       (zi->encoding == ZYDIS_INSTRUCTION_ENCODING_VEX &&
+					zi->meta.isa_ext >= ZYDIS_ISA_EXT_KNC &&
+					zi->meta.isa_ext <= ZYDIS_ISA_EXT_KNCV)
 			       ? BAD
 			       : GOT;
 	if (st == ZYDIS_STATUS_NO_MORE_DATA)

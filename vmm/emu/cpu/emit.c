@@ -235,6 +235,12 @@ uint8_t emu_insn_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOpe
 	return emit_events(zi, zo, row ? row : &other);
 }
 
+static bool emit_row(struct emit *e, const struct emu_isa_row *row)
+{
+	return e->zi->encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX ? emit_evex_row(e, row)
+								  : row->fn(e, row->arg);
+}
+
 void emu_emit(struct emu_code *c, uint64_t rip, const struct ZydisDecodedInstruction_ *zi,
 	      const struct ZydisDecodedOperand_ *zo)
 {
@@ -244,7 +250,7 @@ void emu_emit(struct emu_code *c, uint64_t rip, const struct ZydisDecodedInstruc
 	unsigned int first = c->nr_ops;
 	uint8_t ev = 0;
 
-	if (row && emu_isa_shown(zi, c->simd) && row->fn(&e, row->arg)) {
+	if (row && emu_isa_shown(zi, c->simd) && emit_row(&e, row)) {
 		ev = emit_events(zi, zo, row);
 	} else {
 		c->nr_ops = first;

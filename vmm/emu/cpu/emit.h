@@ -173,6 +173,13 @@ int emu_simd_store(struct emu_vcpu *v, const struct emu_op *op, const void *from
  */
 int emu_simd_run_fp(struct emu_vcpu *v, const uint8_t *stub, struct emu_simd_io *io, unsigned int n,
 		    void (*call)(struct emu_simd_io *, const void *));
+/* emu_simd_raise - #XM, or #UD if CR4 does not have it; MXCSR gets @flags. Traps.
+ * emu_simd_flags - the flags that one element of an instruction raises while those of @masks are
+ * masked. @opcode: 58, 59, 5A, 5C, 5E; @from64: elements have 64 bits; @host: the thread's MXCSR.
+ */
+int emu_simd_raise(struct emu_vcpu *v, uint32_t flags);
+uint32_t emu_simd_flags(unsigned int opcode, bool from64, uint32_t mxcsr, uint32_t masks,
+			uint32_t host, uint64_t a, uint64_t b);
 /* avx_fp.c: the exceptions of one lane of FMA and of VCVTPS2PH. */
 uint32_t emu_fma_flags(const uint8_t *stub, uint32_t mxcsr, uint32_t masks, const union emu_xmm *a,
 		       const struct emu_simd_io *io);
@@ -190,9 +197,12 @@ int emu_simd_source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *
 /* isa_fp.c: the rows of x87, MMX, and SSE to SSE4.2. */
 extern const struct emu_isa_row emu_isa_fp[];
 extern const unsigned int emu_isa_nr_fp;
-/* isa_avx.c: the rows of AVX, AVX2, FMA and F16C. */
+/* isa_avx.c: the rows of AVX, AVX2, FMA, F16C, and of opmask registers. */
 extern const struct emu_isa_row emu_isa_avx[];
 extern const unsigned int emu_isa_nr_avx;
+/* isa_evex.c: the rows of AVX-512 without those that AVX has, too. */
+extern const struct emu_isa_row emu_isa_evex[];
+extern const unsigned int emu_isa_nr_evex;
 /* emu_isa_same_name - return @row, or the row of the SSE instruction that shares its mnemonic with
  * a string instruction. */
 const struct emu_isa_row *emu_isa_same_name(const struct emu_isa_row *row,
@@ -304,7 +314,10 @@ enum emit_simd_class {
 };
 /* emit_avx.c */
 emit_fn emit_avx, emit_avx_gpr, emit_avx_ps2ph, emit_avx_bits, emit_avx_perm, emit_avx_extract,
-	emit_avx_zero, emit_avx_maskmov, emit_avx_gather, emit_avx_mov;
+	emit_avx_zero, emit_avx_maskmov, emit_avx_gather, emit_avx_mov, emit_opmask;
+/* emit_evex.c; emit_evex_row emits an instruction with an EVEX prefix, which has @row. */
+emit_fn emit_evex, emit_evex_gather;
+bool emit_evex_row(struct emit *e, const struct emu_isa_row *row);
 enum emit_avx_kind {
 	VEX_PLAIN,
 	VEX_ARITH,

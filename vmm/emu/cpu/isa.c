@@ -132,12 +132,15 @@ static const struct emu_isa_row *row_at(unsigned int i)
 	if (i < NR_ROWS)
 		return &rows[i];
 	i -= NR_ROWS;
-	return i < emu_isa_nr_fp ? &emu_isa_fp[i] : &emu_isa_avx[i - emu_isa_nr_fp];
+	if (i < emu_isa_nr_fp)
+		return &emu_isa_fp[i];
+	i -= emu_isa_nr_fp;
+	return i < emu_isa_nr_avx ? &emu_isa_avx[i] : &emu_isa_evex[i - emu_isa_nr_avx];
 }
 
 static unsigned int isa_nr_rows(void)
 {
-	return NR_ROWS + emu_isa_nr_fp + emu_isa_nr_avx;
+	return NR_ROWS + emu_isa_nr_fp + emu_isa_nr_avx + emu_isa_nr_evex;
 }
 
 const struct emu_isa_row *emu_isa_row(ZydisMnemonic m)

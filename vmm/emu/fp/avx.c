@@ -167,6 +167,8 @@ int emu_help_avx_zero(struct emu_vcpu *v, const struct emu_op *op)
 	if (emu_fp_avx(v))
 		return 1;
 	memset(v->fpu.ymm_high, 0, sizeof(v->fpu.ymm_high));
+	if (v->fpu.xcr0 & EMU_XCR0_ZMM_HI)
+		memset(v->fpu.zmm_high, 0, sizeof(v->fpu.zmm_high));
 	if (op->scale & AVX_256)
 		memset(v->fpu.fx.xmm, 0, sizeof(v->fpu.fx.xmm));
 	return 0;

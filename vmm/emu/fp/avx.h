@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <string.h>
+
 #include "vmm/emu/cpu/emit.h"
 
 #define AVX_256	       16u /* op->scale: operands of 256 bits; the low bits: VEX.vvvv */
@@ -56,6 +58,27 @@ enum {
 #define GATHER(index, scale, index_lg, lg)                                                         \
 	((int64_t)((index) | (scale) << 4 | (index_lg) << 8 | (lg) << 12))
 
+/* emu_help_opmask, and in the table's arg: the low 2 bits are log2 of the operands' bytes */
+enum {
+	OPMASK_MOV = 0,
+	OPMASK_LOAD = 4,
+	OPMASK_STORE = 8,
+	OPMASK_TO_R = 12,
+	OPMASK_FROM_R = 16,
+	OPMASK_AND = 20,
+	OPMASK_ANDN = 24,
+	OPMASK_OR = 28,
+	OPMASK_XOR = 32,
+	OPMASK_XNOR = 36,
+	OPMASK_NOT = 40,
+	OPMASK_ADD = 44,
+	OPMASK_UNPACK = 48,
+	OPMASK_SHIFTL = 52,
+	OPMASK_SHIFTR = 56,
+	OPMASK_TEST = 60,
+	OPMASK_ORTEST = 64
+};
+
 union emu_ymm {
 	uint8_t b[32];
 	uint32_t d[8];
@@ -74,12 +97,21 @@ static inline bool avx_sign(const union emu_ymm *y, unsigned int i, unsigned int
 	return y->b[(i + 1) * bytes - 1] & 0x80;
 }
 
-/* A VEX instruction writes @lanes lanes of register @n, and clears the rest. */
+static inline void avx_put_ymm(struct emu_vcpu *v, unsigned int n, const union emu_ymm *y)
+{
+	v->fpu.fx.xmm[n] = y->x[0];
+	v->fpu.ymm_high[n] = y->x[1];
+}
+
+/* A VEX instruction writes @lanes lanes of register @n, and clears the rest. A guest without
+ * AVX-512 has no bits 511:256. */
 static inline void avx_put(struct emu_vcpu *v, unsigned int n, const union emu_ymm *y,
 			   unsigned int lanes)
 {
 	v->fpu.fx.xmm[n] = y->x[0];
 	v->fpu.ymm_high[n] = lanes == 2 ? y->x[1] : (union emu_xmm){.q = {0}};
+	if (unlikely(v->fpu.xcr0 & EMU_XCR0_ZMM_HI))
+		memset(v->fpu.zmm_high[n], 0, sizeof(v->fpu.zmm_high[n]));
 }
 
 /* avx_source - the second operand: op->src, or its bytes in memory followed by zeros. Traps. */

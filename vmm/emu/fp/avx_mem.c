@@ -81,8 +81,8 @@ int emu_help_avx_gather(struct emu_vcpu *v, const struct emu_op *op)
 		x = at + (x << scale);
 		v->r[EMU_TEA] = seg + (op->flags & EMU_OPF_A32 ? (uint32_t)x : x);
 		if (avx_sign(&mask, i, bytes) && emu_simd_load(v, &one, y.b + i * bytes)) {
-			avx_put(v, op->dst, &y, 2); /* the rest is unchanged */
-			avx_put(v, m, &mask, 2);
+			avx_put_ymm(v, op->dst, &y); /* the rest is unchanged */
+			avx_put_ymm(v, m, &mask);
 			return 1;
 		}
 		memset(mask.b + i * bytes, 0, bytes);
@@ -90,6 +90,6 @@ int emu_help_avx_gather(struct emu_vcpu *v, const struct emu_op *op)
 	if (n * bytes < 16) /* an element per index of 8 bytes, of 4 bytes */
 		y.q[1] = 0;
 	avx_put(v, op->dst, &y, lanes);
-	v->fpu.fx.xmm[m] = v->fpu.ymm_high[m] = (union emu_xmm){.q = {0}};
+	avx_put(v, m, &(union emu_ymm){.q = {0}}, 1);
 	return 0;
 }

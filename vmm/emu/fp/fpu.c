@@ -89,6 +89,14 @@ int emu_fp_avx(struct emu_vcpu *v)
 	return unlikely(v->cr0 & CR0_TS) ? not_now(v) : 0;
 }
 
+int emu_fp_avx512(struct emu_vcpu *v)
+{
+	v->extra += EMU_EFFORT_SIMD;
+	if (unlikely(!(v->cr4 & CR4_OSXSAVE) || (v->fpu.xcr0 & EMU_XCR0_ZMM) != EMU_XCR0_ZMM))
+		return emu_ud(v);
+	return unlikely(v->cr0 & CR0_TS) ? not_now(v) : 0;
+}
+
 int emu_fp_simd(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return op->flags & EMU_OPF_VEX ? emu_fp_avx(v) : emu_fp_sse(v);
@@ -143,10 +151,13 @@ int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op)
 	return emu_st_wide(v, v->r[EMU_TEA], &fx, EMU_FX_WRITTEN);
 }
 
-/* AMD's CPUs keep 48 bits of a pointer (measured on family 19H). */
+/* AMD's CPUs keep as many bits of a pointer as linear addresses have (measured on family 19H). No
+ * model shows LA57. */
 static uint64_t fpu_pointer(const struct emu_vcpu *v, uint64_t x)
 {
-	return v->intel ? x : (uint64_t)((int64_t)(x << 16) >> 16);
+	unsigned int top = v->la57 ? 7 : 16;
+
+	return v->intel ? x : (uint64_t)((int64_t)(x << top) >> top);
 }
 
 void emu_fx_in(struct emu_vcpu *v, const struct emu_fx *fx, bool wide, bool sse)

@@ -44,12 +44,19 @@ struct emu_fx {
 struct emu_fpu {
 	struct emu_fx fx;	    /* the registers; fop, fip, fdp and MXCSR are below */
 	union emu_xmm ymm_high[16]; /* bits 255:128 of the YMM registers */
+	/* AVX-512 (SDM vol. 1, 15.1): bits 511:256 of ZMM0 to ZMM15; ZMM16 to ZMM31; k0 to k7. */
+	union emu_xmm zmm_high[16][2], zmm_hi16[16][4];
+	uint64_t k[8];
 	uint64_t xcr0;
 	uint32_t mxcsr, mxcsr_mask;
 	/* The last x87 instruction that was not a control instruction (SDM vol. 1, 8.1.8). */
 	uint64_t fip, fdp;
 	uint16_t fop, fcs, fds;
 };
+
+/* Bits of XCR0: AVX-512 needs all of ZMM (SDM vol. 1, 15.2). */
+#define EMU_XCR0_ZMM_HI 0x40ULL
+#define EMU_XCR0_ZMM	0xe6ULL
 
 #define EMU_FSW_ES     0x0080u
 #define EMU_FSW_B      0x8000u
@@ -162,10 +169,12 @@ bool emu_fpu_load(struct emu_fpu *f, struct vpmu_blob_reader *all);
 /* emu_fpu_mask - call it when CPUID has changed: updates the set of valid MXCSR bits. */
 void emu_fpu_mask(struct emu_vcpu *v);
 /* Check if an instruction may execute now. All trap. emu_fp_x87 - #NM, and #MF if @wait;
- * emu_fp_mmx, emu_fp_sse - #UD, #NM, #MF of MMX. emu_fp_avx - an instruction with a VEX prefix.
+ * emu_fp_mmx, emu_fp_sse - #UD, #NM, #MF of MMX. emu_fp_avx - an instruction with a VEX prefix;
+ * emu_fp_avx512 - with an EVEX prefix, or one of opmask registers.
  * emu_fp_simd - one of both. */
 int emu_fp_x87(struct emu_vcpu *v, bool wait);
 int emu_fp_mmx(struct emu_vcpu *v);
 int emu_fp_sse(struct emu_vcpu *v);
 int emu_fp_avx(struct emu_vcpu *v);
+int emu_fp_avx512(struct emu_vcpu *v);
 int emu_fp_simd(struct emu_vcpu *v, const struct emu_op *op);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The closed list, continued: AVX, AVX2, FMA and F16C. isa.c reads these rows. */
+/* The closed list, continued: AVX, AVX2, FMA, F16C, and AVX-512's instructions on opmask registers.
+ * isa.c reads these rows. */
 #include "vmm/emu/fp/avx.h"
 
 #define VROW(f, a, c, m) ISA_ROW(f, a, c, 0, V##m)
@@ -11,8 +12,14 @@
 #define VMOVE(k, ...)  VROWS(emit_avx_mov, k, 1, __VA_ARGS__)
 #define VPLAIN(c, ...) VROWS(emit_avx, VEX_PLAIN, c, __VA_ARGS__)
 #define VARITH(c, ...) VROWS(emit_avx, VEX_ARITH, c, __VA_ARGS__)
-#define FMA_ORDERS(m)  m##132PS, m##132PD, m##213PS, m##213PD, m##231PS, m##231PD
-#define FMA_ALL(m)     FMA_ORDERS(m), m##132SS, m##132SD, m##213SS, m##213SD, m##231SS, m##231SD
+/* The forms of 1, 2, 4 and 8 bytes. */
+#define OPMASK(k, c, m)                                                                            \
+	ISA_ROW(emit_opmask, OPMASK_##k, c, 0, m##B),                                              \
+		ISA_ROW(emit_opmask, OPMASK_##k | 1, c, 0, m##W),                                  \
+		ISA_ROW(emit_opmask, OPMASK_##k | 2, c, 0, m##D),                                  \
+		ISA_ROW(emit_opmask, OPMASK_##k | 3, c, 0, m##Q)
+#define FMA_ORDERS(m) m##132PS, m##132PD, m##213PS, m##213PD, m##231PS, m##231PD
+#define FMA_ALL(m)    FMA_ORDERS(m), m##132SS, m##132SD, m##213SS, m##213SD, m##231SS, m##231SD
 
 const struct emu_isa_row emu_isa_avx[] = {
 	/* moves */
@@ -114,6 +121,22 @@ const struct emu_isa_row emu_isa_avx[] = {
 	VROWS(emit_avx_gather, 2 | 3 << 2, 14, GATHERDPD, PGATHERDQ),
 	VROWS(emit_avx_gather, 3 | 2 << 2, 14, GATHERQPS, PGATHERQD),
 	VROWS(emit_avx_gather, 3 | 3 << 2, 14, GATHERQPD, PGATHERQQ),
+	/* opmask registers */
+	OPMASK(MOV, 1, KMOV),
+	OPMASK(AND, 1, KAND),
+	OPMASK(ANDN, 1, KANDN),
+	OPMASK(OR, 1, KOR),
+	OPMASK(XOR, 1, KXOR),
+	OPMASK(XNOR, 1, KXNOR),
+	OPMASK(NOT, 1, KNOT),
+	OPMASK(ADD, 4, KADD),
+	OPMASK(SHIFTL, 4, KSHIFTL),
+	OPMASK(SHIFTR, 4, KSHIFTR),
+	OPMASK(TEST, 1, KTEST),
+	OPMASK(ORTEST, 1, KORTEST),
+	ISA_ROW(emit_opmask, OPMASK_UNPACK | 1, 4, 0, KUNPCKBW),
+	ISA_ROW(emit_opmask, OPMASK_UNPACK | 2, 4, 0, KUNPCKWD),
+	ISA_ROW(emit_opmask, OPMASK_UNPACK | 3, 4, 0, KUNPCKDQ),
 };
 
 const unsigned int emu_isa_nr_avx = sizeof(emu_isa_avx) / sizeof(emu_isa_avx[0]);

@@ -123,6 +123,24 @@ const struct emu_isa_row *emu_isa_same_name(const struct emu_isa_row *row,
 						      : row;
 }
 
+/* VMM_SIMD_* of an instruction with an EVEX prefix, or 0: there is none. */
+static uint32_t isa_evex(ZydisISASet set)
+{
+	if (set >= ZYDIS_ISA_SET_AVX512BW_128 && set <= ZYDIS_ISA_SET_AVX512DQ_SCALAR)
+		return VMM_SIMD_AVX512;
+	if (set >= ZYDIS_ISA_SET_AVX512F_128 && set <= ZYDIS_ISA_SET_AVX512F_SCALAR)
+		return VMM_SIMD_AVX512;
+	if (set >= ZYDIS_ISA_SET_AVX512_BF16_128 && set <= ZYDIS_ISA_SET_AVX512_BF16_512)
+		return VMM_SIMD_AVX512_BF16;
+	if ((set >= ZYDIS_ISA_SET_AVX512_BITALG_128 && set <= ZYDIS_ISA_SET_AVX512_BITALG_512) ||
+	    (set >= ZYDIS_ISA_SET_AVX512_IFMA_128 && set <= ZYDIS_ISA_SET_AVX512_IFMA_512) ||
+	    (set >= ZYDIS_ISA_SET_AVX512_VBMI2_128 && set <= ZYDIS_ISA_SET_AVX512_VNNI_512) ||
+	    (set >= ZYDIS_ISA_SET_AVX512_VPOPCNTDQ_128 &&
+	     set <= ZYDIS_ISA_SET_AVX512_VPOPCNTDQ_512))
+		return VMM_SIMD_AVX512_ICL;
+	return 0;
+}
+
 bool emu_isa_shown(const ZydisDecodedInstruction *zi, uint32_t simd)
 {
 	switch (zi->meta.isa_set) {
@@ -151,7 +169,12 @@ bool emu_isa_shown(const ZydisDecodedInstruction *zi, uint32_t simd)
 		return simd & VMM_SIMD_FMA;
 	case ZYDIS_ISA_SET_F16C:
 		return simd & VMM_SIMD_F16C;
+	case ZYDIS_ISA_SET_AVX512F_KOP:
+	case ZYDIS_ISA_SET_AVX512DQ_KOP:
+	case ZYDIS_ISA_SET_AVX512BW_KOP:
+		return simd & VMM_SIMD_AVX512;
 	default:
-		return true;
+		return zi->encoding != ZYDIS_INSTRUCTION_ENCODING_EVEX ||
+		       (isa_evex(zi->meta.isa_set) & simd);
 	}
 }

@@ -203,7 +203,16 @@ static uint32_t exactly(const uint8_t *stub, uint32_t mxcsr, uint32_t masks, con
 	return f;
 }
 
-static int raise_xm(struct emu_vcpu *v, uint32_t flags)
+uint32_t emu_simd_flags(unsigned int opcode, bool from64, uint32_t mxcsr, uint32_t masks,
+			uint32_t host, uint64_t a, uint64_t b)
+{
+	struct shape s = {
+		.opcode = opcode, .from64 = from64, .to64 = from64 && opcode != 0x5a, .host = host};
+
+	return lane_flags(&s, mxcsr, masks, a, b);
+}
+
+int emu_simd_raise(struct emu_vcpu *v, uint32_t flags)
 {
 	v->fpu.mxcsr |= flags;
 	if (!(v->cr4 & CR4_OSXMMEXCPT))
@@ -238,7 +247,7 @@ int emu_simd_run_fp(struct emu_vcpu *v, const uint8_t *stub, struct emu_simd_io 
 			v->extra += 4 * EMU_EFFORT_EXACT;
 			raised = dp_flags(is64, imm, run, masks, a, io, n);
 		} else if (raised & ~masks & BEFORE) {
-			return raise_xm(v, raised & BEFORE);
+			return emu_simd_raise(v, raised & BEFORE);
 		} else if ((masks & RANGE) != RANGE) {
 			v->extra += EMU_EFFORT_EXACT * n;
 			raised = 0;
@@ -246,7 +255,7 @@ int emu_simd_run_fp(struct emu_vcpu *v, const uint8_t *stub, struct emu_simd_io 
 				raised |= exactly(stub, run, masks, &a[i], &io[i]);
 		}
 		if (raised & ~masks)
-			return raise_xm(v, raised);
+			return emu_simd_raise(v, raised);
 	}
 	v->fpu.mxcsr = mxcsr | raised;
 	return 0;

@@ -5,7 +5,7 @@
  */
 #include <nmmintrin.h>
 
-#include "vmm/emu/cpu/emit.h"
+#include "vmm/emu/fp/avx.h"
 
 /* PEXTRx and EXTRACTPS to memory. */
 int emu_help_simd_extract(struct emu_vcpu *v, const struct emu_op *op)
@@ -45,8 +45,8 @@ int emu_help_pcmpstr(struct emu_vcpu *v, const struct emu_op *op)
 	}
 	emu_simd_text(&io, (const void *)(uintptr_t)op->imm);
 	if (op->idx & TEXT_MASK && op->flags & EMU_OPF_VEX)
-		v->fpu.ymm_high[0] = (union emu_xmm){.q = {0}};
-	if (op->idx & TEXT_MASK)
+		avx_put(v, 0, &(union emu_ymm){.x = {io.a}}, 1);
+	else if (op->idx & TEXT_MASK)
 		v->fpu.fx.xmm[0] = io.a;
 	else
 		v->r[EMU_RCX] = (uint32_t)io.gpr;
