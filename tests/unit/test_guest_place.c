@@ -241,6 +241,53 @@ Test(guest_place, unsupported)
 	}
 }
 
+static bool denies; /* the host can count nothing now */
+static const struct vpmu_hostpmu_ops *real_ops;
+
+static uint32_t perhaps_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
+{
+	return denies ? 0 : real_ops->eligible(pmu, key);
+}
+
+/* Rights, files and vpmud come later: a guest that starts its counter again gets it. */
+Test(guest_place, unsupported_for_now)
+{
+	static struct vpmu_hostpmu_ops ops;
+
+	start(VPMU_GUEST_INTEL_V2);
+	real_ops = b.sp[0].pmu.ops;
+	ops = *real_ops;
+	ops.eligible = perhaps_eligible;
+	b.sp[0].pmu.ops = &ops;
+	denies = true;
+	wr(0x186, INSTR | USR | EN | INT);
+	work(100, 0);
+	cr_assert_eq(rd(0xc1), 0);
+	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED);
+	denies = false;
+	wr(0x186, INSTR | USR | INT);
+	wr(0xc1, 0xffffffce); /* -50 */
+	wr(0x186, INSTR | USR | EN | INT);
+	bed_time(&b, 7);
+	work(49, 0);
+	cr_assert_eq(rd(0xc1), (1ull << 48) - 1);
+	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
+	cr_assert_eq(PV_EN(0), 7);
+	cr_assert_eq(PV_RUN(0), 7);
+	work(1, 0);
+	vpmu_pcpu_overflow(b.pcpu[0]);
+	cr_assert(vpmu_guest_service(b.g), "its overflow interrupts");
+	/* The global enable stops and starts as well. */
+	denies = true;
+	wr(0x187, BRANCH | USR | EN);
+	denies = false;
+	wr(0x38f, 0);
+	wr(0x38f, 3);
+	vpmu_emu_add(b.sp[0].tally, VPMU_EMU_USR, VPMU_EMU_BRANCHES, 5);
+	cr_assert_eq(rd(0xc2), 5);
+	cr_assert_eq(PV_Q(1), VPMU_PV_UNSUPPORTED, "some of it was not counted");
+}
+
 Test(guest_place, quality)
 {
 	start(VPMU_GUEST_INTEL_V2);

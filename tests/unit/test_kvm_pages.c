@@ -266,6 +266,31 @@ Test(kvm_pages, refused_without_right_is_unsupported)
 	cr_expect_eq(v.count, 0);
 }
 
+/* vpmud has not found the VM yet when its kernel starts a counter that is never stopped. */
+Test(kvm_pages, who_is_not_found_yet_waits)
+{
+	struct vpmu_value v;
+
+	vpmud_start(true);
+	vpmud.mode = VPMUD_REFUSES;
+	vpmud.error = ESRCH;
+	begin(false);
+	start(0);
+	run(MS);
+	v = value(0);
+	cr_assert(v.supported);
+	cr_expect_eq(v.count, 0);
+	cr_expect_eq(v.running_ns, 0);
+	vpmud.mode = VPMUD_GOOD;
+	until_shared(1);
+	value(0);
+	b.from[0] = b.truth - b.last[0]; /* from now on nothing is missing */
+	run(MS);
+	v = value(0);
+	cr_expect_eq(v.count, b.truth - b.from[0]);
+	cr_expect_gt(v.running_ns, 0);
+}
+
 /* Not an event of the thread, nor wanted of vpmud: such a counter would wait for ever. */
 Test(kvm_pages, a_key_without_room_is_not_bound)
 {

@@ -281,6 +281,9 @@ static int local_take(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 {
 	int slot;
 
+	/* The host's ability can have come since the last start: rights, files, vpmud. */
+	if (!c->supported)
+		consumer_ask_pmu(c, p->pmu);
 	if (!c->supported)
 		return -EOPNOTSUPP;
 	slot = slot_get(c->account->host, c->key, quota_of(c));
@@ -392,7 +395,6 @@ int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_ke
 	ret = consumer_init(c, account, key, true);
 	if (ret)
 		return ret;
-	consumer_ask_pmu(c, p->pmu);
 	ret = local_take(c, p);
 	if (ret && ret != -EOPNOTSUPP)
 		consumer_fini(c);

@@ -120,10 +120,12 @@ static void share_wait(struct share_client *c, const struct share *s, vpmu_key_t
 			c->late = !share_settled(s);
 }
 
-/* False as well for a key that is not wanted, as the table has no room: nothing will bind it. */
+/* False as well for a key that is not wanted, as the table has no room: nothing will bind it. A VM
+ * that vpmud has not found yet is asked for again. */
 static bool share_hopeful(const struct share_client *c, const struct share *s)
 {
-	return s && (s->state == SHARE_BOUND || (s->state != SHARE_REFUSED && !c->down));
+	return s && (s->state == SHARE_BOUND ||
+		     (!c->down && (s->state != SHARE_REFUSED || s->error == ESRCH)));
 }
 
 bool share_ask(struct share_thread *t, vpmu_key_t key, bool wait)
