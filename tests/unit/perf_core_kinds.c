@@ -135,3 +135,25 @@ Test(perf_core_kinds, events_are_opened_at_a_bounded_rate)
 	cr_expect_gt(v.count, before);
 	cr_expect_lt(share(&v), 100, "%lu of %lu ns", v.running_ns, v.enabled_ns);
 }
+
+/* To find out if the host has a key takes an event, too: of keys that are always new, and of those
+ * that take each other's place in the cache of answers. */
+Test(perf_core_kinds, keys_are_tried_at_a_bounded_rate)
+{
+	struct vpmu_consumer *c = &b.c[0];
+	unsigned int before;
+
+	fake_start(4, false);
+	begin(&b, 2, false);
+	before = fake.opens;
+	for (unsigned int i = 0; i < 4000; i++) {
+		cr_assert(!vpmu_consumer_add(
+			c, b.k.vm, fake_raw(0xb0 + 0x100 * (i % 200) + i / 200), b.k.pcpu));
+		vpmu_consumer_del(c, b.k.pcpu, NULL);
+	}
+	cr_expect_leq(fake.opens - before, 65, "%u events were opened", fake.opens - before);
+	/* Later it is found out what the host has. */
+	fake_run(20 * MS);
+	cr_expect_eq(vpmu_consumer_add(c, b.k.vm, fake_raw(0x9ee), b.k.pcpu), -EOPNOTSUPP);
+	vpmu_consumer_del(c, b.k.pcpu, NULL);
+}
