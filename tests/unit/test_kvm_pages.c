@@ -207,6 +207,26 @@ Test(kvm_pages, a_page_that_nobody_writes_is_a_gap)
 	}
 }
 
+/* A bind that has ended while its page goes on: vpmud may have given the slot another key. */
+Test(kvm_pages, a_slot_that_is_given_back_is_not_read)
+{
+	struct share *s;
+
+	begin(true);
+	start(0);
+	run(MS);
+	ASSERT_WHOLE(0);
+	pthread_mutex_lock(&b.client->lock);
+	s = share_find(b.pages.thread, keys[0]);
+	share_set(b.pages.thread, s, SHARE_UNBIND);
+	__atomic_fetch_add(&vpmud.page->row[s->slot].total, 1000000, __ATOMIC_SEQ_CST);
+	run(MS);
+	value(0);
+	pthread_mutex_unlock(&b.client->lock);
+	UNTIL(kvm_pages_shared(&b.pages) == 1 && share_ready(b.pages.thread, keys[0]), 10000);
+	value(0);
+}
+
 /* Without a right to events there is nothing in between, and the time shows it. */
 Test(kvm_pages, who_may_not_open_events_waits)
 {
