@@ -288,6 +288,40 @@ Test(guest_place, unsupported_for_now)
 	cr_assert_eq(PV_Q(1), VPMU_PV_UNSUPPORTED, "some of it was not counted");
 }
 
+/* On a pCPU that cannot count the event, the guest is told that some is missing. */
+Test(guest_place, unsupported_elsewhere)
+{
+	static struct vpmu_hostpmu_ops ops;
+
+	start(VPMU_GUEST_INTEL_V2);
+	real_ops = b.sp[1].pmu.ops;
+	ops = *real_ops;
+	ops.eligible = perhaps_eligible;
+	b.sp[1].pmu.ops = &ops;
+	denies = true;
+	wr(0x186, INSTR | USR | EN);
+	work(100, 0);
+	bed_time(&b, 5);
+	bed_enter(&b, 1);
+	work(100, 0);
+	bed_time(&b, 5);
+	bed_enter(&b, 0);
+	work(100, 0);
+	bed_time(&b, 5);
+	cr_assert_eq(rd(0xc1), 200);
+	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED, "some of it was not counted");
+	/* A written counter begins anew, and lacks nothing here. */
+	wr(0xc1, 0);
+	work(100, 0);
+	bed_time(&b, 5);
+	cr_assert_eq(rd(0xc1), 100);
+	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
+	cr_assert_eq(PV_EN(0), 5);
+	bed_enter(&b, 1);
+	bed_time(&b, 1);
+	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED, "but there");
+}
+
 Test(guest_place, quality)
 {
 	start(VPMU_GUEST_INTEL_V2);

@@ -460,6 +460,7 @@ void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
 		out->quality = quality_now(&s);
 		out->supported = supported_now(&s, &v);
 		out->partial = out->running_ns && v.unsup_ns;
+		out->losses = (uint32_t)v.unsup_ns;
 	}
 	urcu_memb_read_unlock();
 }

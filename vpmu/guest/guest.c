@@ -76,9 +76,10 @@ static void ctr_fold(struct vpmu_guest *g, unsigned int i, const struct vpmu_val
 		c->running_ns += now->running_ns - c->base.running_ns;
 		if (c->quality == VPMU_PV_UNSUPPORTED || now->quality > c->quality)
 			c->quality = (uint8_t)now->quality;
-	} else {
-		c->lost = true;
 	}
+	/* Also if it ran since where the event cannot be counted: that is in no time. */
+	if (!now->supported || (now->partial && now->losses != c->base.losses))
+		c->lost = true;
 	c->base = *now;
 }
 
