@@ -215,7 +215,6 @@ Test(guest_place, unsupported)
 		INSTR | USR | EDGE,
 		CYCLES | USR | 1 << 24,
 		CYCLES | USR | INV | 3u << 24,
-		0x00 | USR,
 		0xffff | BOTH,
 	};
 
@@ -286,6 +285,36 @@ Test(guest_place, unsupported_for_now)
 	vpmu_emu_add(b.sp[0].tally, VPMU_EMU_USR, VPMU_EMU_BRANCHES, 5);
 	cr_assert_eq(rd(0xc2), 5);
 	cr_assert_eq(PV_Q(1), VPMU_PV_UNSUPPORTED, "some of it was not counted");
+}
+
+static unsigned int asked_no_event; /* keys of Intel's event code 0 */
+
+static uint32_t note_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
+{
+	asked_no_event += vpmu_key_space(key) == VPMU_SPACE_INTEL && !(vpmu_key_event(key) & 0xff);
+	return real_ops->eligible(pmu, key);
+}
+
+/* Event code 0 counts nothing. perf takes it for its names of fixed counters: they would count, and
+ * evade a policy that denies the events by their own codes. */
+Test(guest_place, event_0_is_none)
+{
+	static struct vpmu_hostpmu_ops ops;
+
+	start(VPMU_GUEST_INTEL_V5);
+	real_ops = b.sp[0].pmu.ops;
+	ops = *real_ops;
+	ops.eligible = note_eligible;
+	b.sp[0].pmu.ops = &ops;
+	for (unsigned int umask = 0; umask < 0x100; umask++) {
+		wr(0x186, umask << 8 | BOTH | EN);
+		wr(0x187, umask << 8 | BOTH | EN | 1u << 24);
+	}
+	cr_assert_eq(asked_no_event, 0);
+	wr(0x186, INSTR | USR | EN);
+	work(3, 0);
+	cr_assert_eq(rd(0xc1), 3);
+	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
 }
 
 /* On a pCPU that cannot count the event, the guest is told that some is missing. */
