@@ -287,6 +287,29 @@ Test(guest_place, unsupported_for_now)
 	cr_assert_eq(PV_Q(1), VPMU_PV_UNSUPPORTED, "some of it was not counted");
 }
 
+/* What one pCPU cannot count, another one may. */
+Test(guest_place, unsupported_at_first)
+{
+	static struct vpmu_hostpmu_ops ops;
+
+	start(VPMU_GUEST_INTEL_V2);
+	real_ops = b.sp[0].pmu.ops;
+	ops = *real_ops;
+	ops.eligible = perhaps_eligible;
+	b.sp[0].pmu.ops = &ops;
+	denies = true;
+	wr(0x186, INSTR | USR | EN | INT);
+	wr(0xc1, 0xffffffce); /* -50 */
+	work(100, 0);
+	bed_enter(&b, 1);
+	work(49, 0);
+	cr_assert_eq(rd(0xc1), W48);
+	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED);
+	work(1, 0);
+	vpmu_pcpu_overflow(b.pcpu[1]);
+	cr_assert(vpmu_guest_service(b.g), "its overflow interrupts");
+}
+
 static unsigned int asked_no_event; /* keys of Intel's event code 0 */
 
 static uint32_t note_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)

@@ -111,9 +111,9 @@ void vpmu_guest_fini(struct vpmu_guest *g);
 
 /*
  * vpmu_guest_placed - the vCPU was placed on @pcpu. Call it after vpmu_context_place and before the
- * vCPU runs. Retries counters for which the host had no slot. NULL: the vCPU is placed nowhere for
- * now; its registers can be read and written, and counters that are on start counting at the next
- * placement.
+ * vCPU runs. Retries counters for which the host had no slot, or that it could not count; so does a
+ * call with the pCPU that the vCPU is on. NULL: the vCPU is placed nowhere for now; its registers
+ * can be read and written, and counters that are on start counting at the next placement.
  */
 void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu);
 
