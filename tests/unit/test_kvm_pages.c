@@ -286,6 +286,37 @@ Test(kvm_pages, refused_without_right_is_unsupported)
 	cr_expect_eq(v.count, 0);
 }
 
+/* A guest that tries again and again is refused until it is time to ask again, and not for ever. */
+Test(kvm_pages, a_refusal_passes)
+{
+	struct share *s;
+	unsigned int i;
+
+	vpmud_start(true);
+	vpmud.mode = VPMUD_REFUSES;
+	vpmud.error = ENOSPC;
+	begin(false);
+	start(0);
+	cr_assert(!b.c[0].supported);
+	vpmud.mode = VPMUD_GOOD;
+	cr_assert(!share_ask(b.pages.thread, keys[0], false));
+	pthread_mutex_lock(&b.client->lock);
+	s = share_find(b.pages.thread, keys[0]);
+	cr_assert(s && s->retry_ns);
+	s->retry_ns = 1; /* long ago */
+	pthread_mutex_unlock(&b.client->lock);
+	for (i = 0; i < 20000 && !share_ask(b.pages.thread, keys[0], false); i++)
+		usleep(5000);
+	cr_assert_lt(i, 20000);
+	vpmu_consumer_disable(&b.c[0], b.pcpu);
+	cr_assert(!vpmu_consumer_enable(&b.c[0], b.pcpu));
+	until_shared(1);
+	b.from[0] = b.truth;
+	run(MS);
+	vpmu_pcpu_flush(b.pcpu);
+	value(0);
+}
+
 /* vpmud has not found the VM yet when its kernel starts a counter that is never stopped. */
 Test(kvm_pages, who_is_not_found_yet_waits)
 {
