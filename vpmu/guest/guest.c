@@ -78,7 +78,7 @@ static void ctr_fold(struct vpmu_guest *g, unsigned int i, const struct vpmu_val
 			c->quality = (uint8_t)now->quality;
 	}
 	/* Also if it ran since where the event cannot be counted: that is in no time. */
-	if (!now->supported || (now->partial && now->losses != c->base.losses))
+	if (!now->supported || now->losses != c->base.losses)
 		c->lost = true;
 	c->base = *now;
 }

@@ -187,9 +187,9 @@ int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val);
  *   set     0AH; 1H ECX PDCM; 7H EDX and 1CH (Arch LBR); 80000001H ECX PERFCTR_CORE; 80000022H;
  *           the paravirtual 40000000H and 40000001H
  *   raised  the highest leaf in 0H and 80000000H, so that the leaves above can be reached
- *   cleared facilities that no model has: DS and PEBS (1H), bus lock detection (7H: its enable is
- * in DEBUGCTL), ArchPerfmonExt (7H, 23H), IBS, northbridge and L3 counters, PTSC (80000001H,
- *           8000001BH)
+ *   cleared facilities that no model has: DS and PEBS (1H), bus lock detection (7H; DEBUGCTL would
+ *           enable it), ArchPerfmonExt (7H, 23H), IBS, northbridge and L3 counters, PTSC
+ *           (80000001H, 8000001BH)
  * Any thread.
  */
 void vpmu_guest_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,
