@@ -80,6 +80,7 @@ void g_settle(struct history *h, struct h_guest *g, uint32_t ctrs)
 		c->running_ns += t.running_ns - c->base.running_ns;
 		c->known = true;
 		c->modelled |= m_keys[c->added].modelled;
+		c->lost |= t.uncountable_ns != c->base.uncountable_ns;
 		c->base = t;
 		if (c->value <= M48)
 			continue;
@@ -117,14 +118,16 @@ static void enable(struct history *h, int v, unsigned int i)
 	struct h_guest *g = h->vcpu[v].guest;
 	struct h_gctr *c = &g->ctr[i];
 
-	if (c->added == M_NONE)
-		c->can = fake_can(&h->pcpu[g->place].fake, c->sel);
-	c->failed = c->can && !h->away && slots_full(h, c->sel);
-	c->lost |= c->failed || !c->can;
+	bool counts = c->added != M_NONE && c->can;
+	bool can = counts || fake_can(&h->pcpu[g->place].fake, c->sel);
+
+	c->failed = can && !h->away && slots_full(h, c->sel);
+	c->lost |= c->failed || !can;
 	if (c->failed)
 		return;
-	if (c->added == M_NONE && c->can)
+	if (can && !counts)
 		c->con = model_consumer(h->m, h->acc[h->vcpu[v].own].model, c->sel);
+	c->can = can;
 	c->added = c->sel;
 	c->on = true;
 	if (c->can) {
@@ -291,6 +294,12 @@ void g_placed(struct history *h, int v, int place)
 		g->ctr[i].failed = false;
 	}
 	g->place = place;
+	for (unsigned int i = 0; i < VPMU_GUEST_MAX_CTRS; i++) {
+		if (!g->ctr[i].on || g->ctr[i].can)
+			continue;
+		g->ctr[i].on = false; /* tried again */
+		g->ctr[i].lost = true;
+	}
 	g_apply(h, v, ~0u);
 	g_lbr_apply(h, v);
 }

@@ -256,9 +256,15 @@ static inline void vpmud_kill_and(void (*page)(void))
 /* All keys get on the page, however late; a count that begins there lacks nothing. */
 static void all_shared(void)
 {
-	for (unsigned int i = 0; i < KEYS; i++)
-		if (!b.on[i])
+	/* What could not be counted when it started must be started again. */
+	for (unsigned int i = 0; i < KEYS; i++) {
+		for (unsigned int n = 0; n < 20000 && !(b.on[i] && b.c[i].supported); n++) {
+			if (b.on[i])
+				stop(i);
+			usleep(n ? 5000 : 0);
 			start(i);
+		}
+	}
 	until_shared(KEYS);
 	for (unsigned int i = 0; i < KEYS; i++) {
 		stop(i);

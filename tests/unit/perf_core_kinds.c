@@ -135,3 +135,58 @@ Test(perf_core_kinds, events_are_opened_at_a_bounded_rate)
 	cr_expect_gt(v.count, before);
 	cr_expect_lt(share(&v), 100, "%lu of %lu ns", v.running_ns, v.enabled_ns);
 }
+
+/* To find out if the host has a key takes an event, too: of keys that are always new, and of those
+ * that take each other's place in the cache of answers. */
+Test(perf_core_kinds, keys_are_tried_at_a_bounded_rate)
+{
+	struct vpmu_consumer *c = &b.c[0];
+	unsigned int before;
+
+	fake_start(4, false);
+	begin(&b, 2, false);
+	before = fake.opens;
+	for (unsigned int i = 0; i < 4000; i++) {
+		cr_assert(!vpmu_consumer_add(
+			c, b.k.vm, fake_raw(0xb0 + 0x100 * (i % 200) + i / 200), b.k.pcpu));
+		vpmu_consumer_del(c, b.k.pcpu, NULL);
+	}
+	cr_expect_leq(fake.opens - before, 65, "%u events were opened", fake.opens - before);
+	/* Later it is found out what the host has. */
+	fake_run(20 * MS);
+	cr_expect_eq(vpmu_consumer_add(c, b.k.vm, fake_raw(0x9ee), b.k.pcpu), -EOPNOTSUPP);
+	vpmu_consumer_del(c, b.k.pcpu, NULL);
+}
+
+/* ---- a key that is counted in another way than before --------------------------------------- */
+
+static uint64_t kinds_ticks(void *arg)
+{
+	return fake.cpu_ns;
+}
+
+/* Ticks of the TSC must not show as the hardware's count, whenever the consumer was added. */
+Test(perf_core_kinds, quality_is_that_of_the_counter)
+{
+	const vpmu_key_t ref = vpmu_key_generic(VPMU_EV_REF_CYCLES, UK);
+	struct vpmu_consumer first = {0}, later = {0};
+	struct vpmu_value v;
+
+	fake_start(4, true);
+	memset(&b, 0, sizeof(b));
+	perf_core_begin(&b.k, (struct vpmu_hostpmu_perf_opts){.guest_tsc = kinds_ticks});
+	fake.fail = -EACCES;
+	cr_assert(!vpmu_consumer_add(&first, b.k.vm, ref, b.k.pcpu));
+	fake_run(10 * MS);
+	v = read_now(&b, &first);
+	cr_assert(v.count >= 10 * MS && v.quality == VPMU_Q_TSC, "%lu: %d", v.count, v.quality);
+	/* The right to open events comes while the TSC counts for all. */
+	fake.fail = 0;
+	run_ticking(&b, 2000, 10);
+	cr_assert(!vpmu_consumer_add(&later, b.k.vm, ref, b.k.pcpu));
+	fake_run(10 * MS);
+	v = read_now(&b, &later);
+	cr_expect(v.count < 10 * MS || v.quality == VPMU_Q_TSC, "%lu: %d", v.count, v.quality);
+	vpmu_consumer_del(&later, b.k.pcpu, NULL);
+	vpmu_consumer_del(&first, b.k.pcpu, NULL);
+}

@@ -215,7 +215,6 @@ Test(guest_place, unsupported)
 		INSTR | USR | EDGE,
 		CYCLES | USR | 1 << 24,
 		CYCLES | USR | INV | 3u << 24,
-		0x00 | USR,
 		0xffff | BOTH,
 	};
 
@@ -239,6 +238,140 @@ Test(guest_place, unsupported)
 		cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
 		cr_assert_eq(PV_EN(0), 3);
 	}
+}
+
+static bool denies; /* the host can count nothing now */
+static const struct vpmu_hostpmu_ops *real_ops;
+
+static uint32_t perhaps_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
+{
+	return denies ? 0 : real_ops->eligible(pmu, key);
+}
+
+/* Rights, files and vpmud come later: a guest that starts its counter again gets it. */
+Test(guest_place, unsupported_for_now)
+{
+	static struct vpmu_hostpmu_ops ops;
+
+	start(VPMU_GUEST_INTEL_V2);
+	real_ops = b.sp[0].pmu.ops;
+	ops = *real_ops;
+	ops.eligible = perhaps_eligible;
+	b.sp[0].pmu.ops = &ops;
+	denies = true;
+	wr(0x186, INSTR | USR | EN | INT);
+	work(100, 0);
+	cr_assert_eq(rd(0xc1), 0);
+	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED);
+	denies = false;
+	wr(0x186, INSTR | USR | INT);
+	wr(0xc1, 0xffffffce); /* -50 */
+	wr(0x186, INSTR | USR | EN | INT);
+	bed_time(&b, 7);
+	work(49, 0);
+	cr_assert_eq(rd(0xc1), (1ull << 48) - 1);
+	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
+	cr_assert_eq(PV_EN(0), 7);
+	cr_assert_eq(PV_RUN(0), 7);
+	work(1, 0);
+	vpmu_pcpu_overflow(b.pcpu[0]);
+	cr_assert(vpmu_guest_service(b.g), "its overflow interrupts");
+	/* The global enable stops and starts as well. */
+	denies = true;
+	wr(0x187, BRANCH | USR | EN);
+	denies = false;
+	wr(0x38f, 0);
+	wr(0x38f, 3);
+	vpmu_emu_add(b.sp[0].tally, VPMU_EMU_USR, VPMU_EMU_BRANCHES, 5);
+	cr_assert_eq(rd(0xc2), 5);
+	cr_assert_eq(PV_Q(1), VPMU_PV_UNSUPPORTED, "some of it was not counted");
+}
+
+/* What one pCPU cannot count, another one may. */
+Test(guest_place, unsupported_at_first)
+{
+	static struct vpmu_hostpmu_ops ops;
+
+	start(VPMU_GUEST_INTEL_V2);
+	real_ops = b.sp[0].pmu.ops;
+	ops = *real_ops;
+	ops.eligible = perhaps_eligible;
+	b.sp[0].pmu.ops = &ops;
+	denies = true;
+	wr(0x186, INSTR | USR | EN | INT);
+	wr(0xc1, 0xffffffce); /* -50 */
+	work(100, 0);
+	bed_enter(&b, 1);
+	work(49, 0);
+	cr_assert_eq(rd(0xc1), W48);
+	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED);
+	work(1, 0);
+	vpmu_pcpu_overflow(b.pcpu[1]);
+	cr_assert(vpmu_guest_service(b.g), "its overflow interrupts");
+}
+
+static unsigned int asked_no_event; /* keys of Intel's event code 0 */
+
+static uint32_t note_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
+{
+	asked_no_event += vpmu_key_space(key) == VPMU_SPACE_INTEL && !(vpmu_key_event(key) & 0xff);
+	return real_ops->eligible(pmu, key);
+}
+
+/* Event code 0 counts nothing. perf takes it for its names of fixed counters: they would count, and
+ * evade a policy that denies the events by their own codes. */
+Test(guest_place, event_0_is_none)
+{
+	static struct vpmu_hostpmu_ops ops;
+
+	start(VPMU_GUEST_INTEL_V5);
+	real_ops = b.sp[0].pmu.ops;
+	ops = *real_ops;
+	ops.eligible = note_eligible;
+	b.sp[0].pmu.ops = &ops;
+	for (unsigned int umask = 0; umask < 0x100; umask++) {
+		wr(0x186, umask << 8 | BOTH | EN);
+		wr(0x187, umask << 8 | BOTH | EN | 1u << 24);
+	}
+	cr_assert_eq(asked_no_event, 0);
+	wr(0x186, INSTR | USR | EN);
+	work(3, 0);
+	cr_assert_eq(rd(0xc1), 3);
+	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
+}
+
+/* On a pCPU that cannot count the event, the guest is told that some is missing. */
+Test(guest_place, unsupported_elsewhere)
+{
+	static struct vpmu_hostpmu_ops ops;
+
+	start(VPMU_GUEST_INTEL_V2);
+	real_ops = b.sp[1].pmu.ops;
+	ops = *real_ops;
+	ops.eligible = perhaps_eligible;
+	b.sp[1].pmu.ops = &ops;
+	denies = true;
+	wr(0x186, INSTR | USR | EN);
+	work(100, 0);
+	bed_time(&b, 5);
+	bed_enter(&b, 1);
+	work(100, 0);
+	bed_time(&b, 5);
+	bed_enter(&b, 0);
+	work(100, 0);
+	bed_time(&b, 5);
+	cr_assert_eq(rd(0xc1), 200);
+	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED, "some of it was not counted");
+	/* A written counter begins anew, and lacks nothing here. */
+	wr(0xc1, 0);
+	work(100, 0);
+	bed_time(&b, 5);
+	cr_assert_eq(rd(0xc1), 100);
+	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
+	cr_assert_eq(PV_EN(0), 5);
+	bed_enter(&b, 1);
+	bed_time(&b, 1);
+	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED, "but there");
 }
 
 Test(guest_place, quality)

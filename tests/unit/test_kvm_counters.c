@@ -11,6 +11,7 @@
 #include "vpmu/kvm.h"
 #include "vpmu/kvm/priv.h"
 #include "vpmu/pcpu.h"
+#include "vpmu/quota.h"
 
 #include <linux/kvm.h>
 #include <signal.h>
@@ -240,4 +241,37 @@ Test(kvm_counters, an_alarm_reads_the_clock_once)
 	cr_expect(b.g->ctr[0].enabled_ns >= 3 * MS && b.g->ctr[0].enabled_ns < 4 * MS, "%lu",
 		  b.g->ctr[0].enabled_ns);
 	bed_close_amd(&b);
+}
+
+/* Counters that are on and could not start, for lack of quota or rights, do at a tick: a guest need
+ * not touch them. */
+Test(kvm_counters, what_could_not_start_does_at_a_tick)
+{
+	const struct row r = {.model = VPMU_GUEST_INTEL_V2, .host = 8, .host_fixed = true};
+	struct vpmu_quota quota = {.max = 1};
+	struct bed b;
+
+	fake_start(8, true);
+	bed_open(&b, &r);
+	b.v->ctx.quota = &quota;
+	b.v->vm->opts.tick_ns = 1000 * MS;
+	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x38d, 2), 0);
+	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x38f, 1ull << 32 | 0xff), 0);
+	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x186, 0x4100c4), 0); /* no quota */
+	fake.fail = -EACCES;
+	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x187, 0x4100c5), 0); /* no right */
+	fake_run(MS);
+	cr_assert_eq(guest_reads(b.g, 0x309), 1000);
+	cr_assert_eq(guest_reads(b.g, 0xc1), 0);
+	cr_assert_eq(guest_reads(b.g, 0xc2), 0);
+	fake.fail = 0;
+	fake_run(2000 * MS); /* as long as a refusal is remembered */
+	vpmu_quota_set_max(&quota, 0);
+	kvm_vcpu_tick(b.v, true);
+	fake_run(MS);
+	cr_assert_eq(guest_reads(b.g, 0x309), 2002000);
+	cr_expect_eq(guest_reads(b.g, 0xc1), 1000);
+	cr_expect_eq(guest_reads(b.g, 0xc2), 1000);
+	b.v->ctx.quota = NULL;
+	bed_close(&b);
 }

@@ -207,6 +207,26 @@ Test(kvm_pages, a_page_that_nobody_writes_is_a_gap)
 	}
 }
 
+/* A bind that has ended while its page goes on: vpmud may have given the slot another key. */
+Test(kvm_pages, a_slot_that_is_given_back_is_not_read)
+{
+	struct share *s;
+
+	begin(true);
+	start(0);
+	run(MS);
+	ASSERT_WHOLE(0);
+	pthread_mutex_lock(&b.client->lock);
+	s = share_find(b.pages.thread, keys[0]);
+	share_set(b.pages.thread, s, SHARE_UNBIND);
+	__atomic_fetch_add(&vpmud.page->row[s->slot].total, 1000000, __ATOMIC_SEQ_CST);
+	run(MS);
+	value(0);
+	pthread_mutex_unlock(&b.client->lock);
+	UNTIL(kvm_pages_shared(&b.pages) == 1 && share_ready(b.pages.thread, keys[0]), 10000);
+	value(0);
+}
+
 /* Without a right to events there is nothing in between, and the time shows it. */
 Test(kvm_pages, who_may_not_open_events_waits)
 {
@@ -264,6 +284,62 @@ Test(kvm_pages, refused_without_right_is_unsupported)
 	v = value(0);
 	cr_expect(!v.supported);
 	cr_expect_eq(v.count, 0);
+}
+
+/* A guest that tries again and again is refused until it is time to ask again, and not for ever. */
+Test(kvm_pages, a_refusal_passes)
+{
+	struct share *s;
+	unsigned int i;
+
+	vpmud_start(true);
+	vpmud.mode = VPMUD_REFUSES;
+	vpmud.error = ENOSPC;
+	begin(false);
+	start(0);
+	cr_assert(!b.c[0].supported);
+	vpmud.mode = VPMUD_GOOD;
+	cr_assert(!share_ask(b.pages.thread, keys[0], false));
+	pthread_mutex_lock(&b.client->lock);
+	s = share_find(b.pages.thread, keys[0]);
+	cr_assert(s && s->retry_ns);
+	s->retry_ns = 1; /* long ago */
+	pthread_mutex_unlock(&b.client->lock);
+	for (i = 0; i < 20000 && !share_ask(b.pages.thread, keys[0], false); i++)
+		usleep(5000);
+	cr_assert_lt(i, 20000);
+	vpmu_consumer_disable(&b.c[0], b.pcpu);
+	cr_assert(!vpmu_consumer_enable(&b.c[0], b.pcpu));
+	until_shared(1);
+	b.from[0] = b.truth;
+	run(MS);
+	vpmu_pcpu_flush(b.pcpu);
+	value(0);
+}
+
+/* vpmud has not found the VM yet when its kernel starts a counter that is never stopped. */
+Test(kvm_pages, who_is_not_found_yet_waits)
+{
+	struct vpmu_value v;
+
+	vpmud_start(true);
+	vpmud.mode = VPMUD_REFUSES;
+	vpmud.error = ESRCH;
+	begin(false);
+	start(0);
+	run(MS);
+	v = value(0);
+	cr_assert(v.supported);
+	cr_expect_eq(v.count, 0);
+	cr_expect_eq(v.running_ns, 0);
+	vpmud.mode = VPMUD_GOOD;
+	until_shared(1);
+	value(0);
+	b.from[0] = b.truth - b.last[0]; /* from now on nothing is missing */
+	run(MS);
+	v = value(0);
+	cr_expect_eq(v.count, b.truth - b.from[0]);
+	cr_expect_gt(v.running_ns, 0);
 }
 
 /* Not an event of the thread, nor wanted of vpmud: such a counter would wait for ever. */

@@ -189,15 +189,15 @@ void consumer_release(struct vpmu_consumer *c)
 /* ---- starting and stopping ---- */
 
 /*
- * The quality of a value in state @s. Different pCPUs, even later ones, can count for a control
- * consumer: it has the worst quality among those that have counted the slot. A local consumer has
- * the quality of its pCPU's PMU. Inside an RCU read side.
+ * The quality of a value in state @s: the worst among the PMUs that have counted the slot. A local
+ * consumer's pCPU, too, may count a key with another quality than when the consumer was added.
+ * Inside an RCU read side.
  */
 static enum vpmu_quality quality_now(const struct vpmu_state *s)
 {
 	unsigned int q = s->how.quality;
 
-	if (!s->how.local && s->how.kind == VPMU_CONSUMER_COUNTING) {
+	if (s->how.kind == VPMU_CONSUMER_COUNTING) {
 		unsigned int seen = load_relaxed(&s->account->host->slot[s->how.slot].quality);
 
 		if (seen > q)
@@ -222,8 +222,7 @@ void consumer_start(struct vpmu_consumer *c)
 		.how = {.kind = VPMU_CONSUMER_COUNTING,
 			.slot = (uint8_t)c->slot,
 			.quality = (uint8_t)(q > c->quality ? q : c->quality),
-			.supported = c->supported,
-			.local = c->local},
+			.supported = c->supported},
 		.account = c->account,
 		.add = minus(&v, &base),
 	};
@@ -281,6 +280,9 @@ static int local_take(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 {
 	int slot;
 
+	/* The host's ability can have come since the last start: rights, files, vpmud. */
+	if (!c->supported)
+		consumer_ask_pmu(c, p->pmu);
 	if (!c->supported)
 		return -EOPNOTSUPP;
 	slot = slot_get(c->account->host, c->key, quota_of(c));
@@ -392,7 +394,6 @@ int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_ke
 	ret = consumer_init(c, account, key, true);
 	if (ret)
 		return ret;
-	consumer_ask_pmu(c, p->pmu);
 	ret = local_take(c, p);
 	if (ret && ret != -EOPNOTSUPP)
 		consumer_fini(c);
@@ -459,6 +460,7 @@ void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
 		out->quality = quality_now(&s);
 		out->supported = supported_now(&s, &v);
 		out->partial = out->running_ns && v.unsup_ns;
+		out->losses = (uint32_t)v.unsup_ns;
 	}
 	urcu_memb_read_unlock();
 }

@@ -309,7 +309,7 @@ static void ask_again(struct vpmu_pcpu *p)
 		p->elig[s] = p->pmu->ops->eligible(p->pmu, p->key[s]);
 		if (!p->elig[s])
 			unsup |= VPMU_BIT(s);
-		else if (p->unsup & VPMU_BIT(s))
+		else
 			raise_quality(&p->host->slot[s], p->pmu->ops->quality(p->pmu, p->key[s]));
 		if (unsup != p->unsup)
 			p->settled_keys = 0;

@@ -76,9 +76,10 @@ static void ctr_fold(struct vpmu_guest *g, unsigned int i, const struct vpmu_val
 		c->running_ns += now->running_ns - c->base.running_ns;
 		if (c->quality == VPMU_PV_UNSUPPORTED || now->quality > c->quality)
 			c->quality = (uint8_t)now->quality;
-	} else {
-		c->lost = true;
 	}
+	/* Also if it ran since where the event cannot be counted: that is in no time. */
+	if (!now->supported || now->losses != c->base.losses)
+		c->lost = true;
 	c->base = *now;
 }
 
@@ -437,11 +438,31 @@ void vpmu_guest_fini(struct vpmu_guest *g)
 	vpmu_guest_placed(g, NULL);
 }
 
+/* What the host could not count may be countable by now, or on this pCPU: guest_apply starts it. */
+static void guest_unsupported_again(struct vpmu_guest *g)
+{
+	uint32_t again = 0;
+	unsigned int i;
+
+	guest_for_each_ctr(i, g->enabled)
+	{
+		if (g->ctr[i].consumer.slot >= 0)
+			continue;
+		g->ctr[i].enabled = false;
+		g->ctr[i].lost = true;
+		again |= 1u << i;
+	}
+	g->enabled &= ~again;
+	g->armed &= ~again; /* without a slot there is no alarm */
+}
+
 void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu)
 {
 	if (!pcpu && g->pcpu)
 		guest_detach(g);
 	g->pcpu = pcpu;
+	if (pcpu)
+		guest_unsupported_again(g);
 	guest_apply(g, g->ctrs);
 	guest_lbr_apply(g); /* retries after a lack of memory */
 }

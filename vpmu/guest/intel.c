@@ -18,12 +18,13 @@
 #define WIDTH	 48
 
 /* IA32_PERFEVTSELx, figure 20-1 (v1), 20-6 (v3) */
-#define SEL_USR BIT(16)
-#define SEL_OS	BIT(17)
-#define SEL_PC	BIT(19)
-#define SEL_INT BIT(20)
-#define SEL_ANY BIT(21)
-#define SEL_EN	BIT(22)
+#define SEL_EVENT 0xffULL
+#define SEL_USR	  BIT(16)
+#define SEL_OS	  BIT(17)
+#define SEL_PC	  BIT(19)
+#define SEL_INT	  BIT(20)
+#define SEL_ANY	  BIT(21)
+#define SEL_EN	  BIT(22)
 /* Event, unit mask, edge, INV and counter mask */
 #define SEL_FIELDS 0xff84ffffULL
 #define COND_OLD   0x1c4ULL
@@ -171,7 +172,8 @@ static vpmu_key_t intel_selects(const struct vpmu_guest *g, unsigned int i, bool
 	}
 	sel = g->ctr[i].evtsel;
 	*intr = sel & SEL_INT;
-	if (!(sel & SEL_EN) || !(sel & (SEL_USR | SEL_OS)))
+	/* No event has the code 0. perf takes it for its own names of what fixed counters count. */
+	if (!(sel & SEL_EN) || !(sel & (SEL_USR | SEL_OS)) || !(sel & SEL_EVENT))
 		return 0;
 	return intel_raw_key(g, sel);
 }
@@ -260,7 +262,7 @@ static int inuse_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	uint64_t inuse = 0;
 
 	for (unsigned int n = 0; n < g->cfg.gp; n++) {
-		if (g->ctr[n].evtsel & 0xff)
+		if (g->ctr[n].evtsel & SEL_EVENT)
 			inuse |= BIT(n);
 		if (g->ctr[n].evtsel & SEL_INT)
 			inuse |= INUSE_PMI;

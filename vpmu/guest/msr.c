@@ -219,10 +219,13 @@ static void cpuid_strip(uint32_t leaf, uint32_t subleaf, uint32_t regs[4])
 		regs[EDX] &= ~(uint32_t)BIT(21);
 		break;
 	case 0x7:
-		if (subleaf == 0)
-			regs[EDX] &= ~(uint32_t)BIT(19); /* Arch LBR */
-		else if (subleaf == 1)
+		if (subleaf == 0) {
+			/* Bus lock detection, which a bit of DEBUGCTL enables; Arch LBR */
+			regs[ECX] &= ~(uint32_t)BIT(24);
+			regs[EDX] &= ~(uint32_t)BIT(19);
+		} else if (subleaf == 1) {
 			regs[EAX] &= ~(uint32_t)BIT(8); /* ArchPerfmonExt: leaf 23H */
+		}
 		break;
 	case 0x80000001:
 		/* PerfCtrExtLLC, PerfTsc, PerfCtrExtNB, PerfCtrExtCore, IBS */

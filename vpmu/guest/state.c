@@ -57,9 +57,11 @@ static int guest_state_pv_set(struct vpmu_guest *g, unsigned int i, uint64_t val
 	guest_settle(g, 1u << i / 4);
 	switch (i % 4) {
 	case 0:
-		if (val > TIME_MAX || val < c->running_ns)
+		if (val > TIME_MAX)
 			return -EINVAL;
+		/* It has run since its select was set, if the vCPU is placed. */
 		c->enabled_ns = val;
+		c->running_ns = c->running_ns < val ? c->running_ns : val;
 		return 0;
 	case 1:
 		if (val > c->enabled_ns)

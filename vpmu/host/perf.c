@@ -76,12 +76,37 @@ static uint32_t hardware_ctrs(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
 	return ctrs;
 }
 
+static uint32_t perf_by_tsc(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
+{
+	if (p->opts.guest_tsc && is_guest_only(key, VPMU_EV_REF_CYCLES))
+		return 1u << VPMU_PERF_CTR_TSC;
+	if (p->opts.nominal_cycles && is_guest_only(key, VPMU_EV_CYCLES))
+		return 1u << VPMU_PERF_CTR_NOMINAL;
+	return 0;
+}
+
+/*
+ * vpmu_perf_probe, which opens an event for each key that is new. On the thread that is counted, a
+ * guest chooses these: beyond the rate of events the answer is -EAGAIN. Not for the keys that have
+ * two ways to be counted.
+ */
+static int perf_try(struct vpmu_hostpmu_perf *p, vpmu_key_t key)
+{
+	int rc;
+
+	if (vpmu_perf_probed(key, p->opts.cpu, &rc))
+		return rc;
+	if (p->tid == vpmu_perf_this_tid() && !perf_by_tsc(p, key) && !vpmu_perf_may_open(p))
+		return -EAGAIN;
+	return vpmu_perf_probe(key, p->opts.cpu);
+}
+
 /* A key is eligible even if counters, files or memory are used up at present: bind refuses until
  * they are available. */
 static uint32_t perf_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
 {
-	const struct vpmu_hostpmu_perf *p = perf(pmu);
-	int rc = vpmu_perf_probe(key, p->opts.cpu);
+	struct vpmu_hostpmu_perf *p = perf(pmu);
+	int rc = perf_try(p, key);
 
 	if (!rc || vpmu_perf_passes(rc)) {
 		uint32_t ctrs = vpmu_perf_hardware(key)
@@ -93,11 +118,7 @@ static uint32_t perf_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
 		if (ctrs)
 			return ctrs;
 	}
-	if (p->opts.guest_tsc && is_guest_only(key, VPMU_EV_REF_CYCLES))
-		return 1u << VPMU_PERF_CTR_TSC;
-	if (p->opts.nominal_cycles && is_guest_only(key, VPMU_EV_CYCLES))
-		return 1u << VPMU_PERF_CTR_NOMINAL;
-	return 0;
+	return perf_by_tsc(p, key);
 }
 
 static enum vpmu_quality perf_quality(const struct vpmu_hostpmu *pmu, vpmu_key_t key)

@@ -157,12 +157,13 @@ static int perf_group_start(struct vpmu_hostpmu_perf *p, const struct vpmu_perf_
 /*
  * A thread opens an event for each key that is not parked, in the exits of its guest: an event that
  * exists cannot be changed to count another key (PERF_EVENT_IOC_MODIFY_ATTRIBUTES takes breakpoints
- * only). So many per time at most; beyond, the key waits, as without a counter.
+ * only); and one to find out if the host has a key that is new. So many per time at most; beyond,
+ * the key waits, as without a counter.
  */
 #define OPENS_MAX 64
 #define OPENS_NS  10000000ull /* of the thread's time */
 
-static bool perf_group_may_open(struct vpmu_hostpmu_perf *p)
+bool vpmu_perf_may_open(struct vpmu_hostpmu_perf *p)
 {
 	uint64_t now;
 
@@ -185,7 +186,7 @@ int vpmu_perf_take(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_
 	int rc = 0;
 
 	if (!unpark(p, e, key))
-		rc = perf_group_may_open(p) ? perf_group_open_event(p, e, key) : -EAGAIN;
+		rc = vpmu_perf_may_open(p) ? perf_group_open_event(p, e, key) : -EAGAIN;
 	if (rc)
 		return rc;
 	rc = perf_group_start(p, e);

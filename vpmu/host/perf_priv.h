@@ -79,11 +79,13 @@ struct vpmu_perf_capacity vpmu_perf_capacity(void);
 unsigned int vpmu_perf_usable(const struct vpmu_perf_capacity *c, unsigned int leave);
 
 /*
- * Returns 0 if the host can count @key on CPU @cpu, or in threads if @cpu is -1; else -errno. Opens
- * an event, reads it and caches the result: permanently if it depends on the hardware only, for a
- * second otherwise. Takes no lock.
+ * vpmu_perf_probe - returns 0 if the host can count @key on CPU @cpu, or in threads if @cpu is -1;
+ * else -errno. Opens an event, reads it and caches the result: permanently if it depends on the
+ * hardware only, for a second otherwise. Takes no lock.
+ * vpmu_perf_probed - *@rc: the same, from the cache only. Returns false if it is not there.
  */
 int vpmu_perf_probe(vpmu_key_t key, int cpu);
+bool vpmu_perf_probed(vpmu_key_t key, int cpu, int *rc);
 
 /* True if error @rc of an open is transient: counters in use, too many files, out of memory. */
 bool vpmu_perf_passes(int rc);
@@ -187,6 +189,9 @@ void vpmu_perf_sys_timer_end(timer_t id);
 uint64_t vpmu_perf_sys_tsc_ns(uint64_t ticks);
 
 /* ---- perf_group.c: the events of one PMU. Owner ---- */
+
+/* True if the thread may open an event now: so many per time at most. */
+bool vpmu_perf_may_open(struct vpmu_hostpmu_perf *p);
 
 /* True if events of @key belong to the group. */
 bool vpmu_perf_in_group(const struct vpmu_hostpmu_perf *p, vpmu_key_t key);

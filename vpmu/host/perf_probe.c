@@ -127,21 +127,35 @@ _Static_assert(sizeof(struct probe_key) <= 8 * LATCH_WORDS, "fits a latch");
 #define CACHE_SIZE 256
 static struct probe_latch cache[CACHE_SIZE];
 
-int vpmu_perf_probe(vpmu_key_t key, int cpu)
+static struct probe_latch *probe_cached(vpmu_key_t key)
 {
 	/* Fibonacci hashing: keys differ in low bits and in flags far above them. */
-	struct probe_latch *l = &cache[(key * 0x9e3779b97f4a7c15ULL >> 56) % CACHE_SIZE];
+	return &cache[(key * 0x9e3779b97f4a7c15ULL >> 56) % CACHE_SIZE];
+}
+
+bool vpmu_perf_probed(vpmu_key_t key, int cpu, int *rc)
+{
+	struct probe_key k;
+
+	if (!probe_latch_load(probe_cached(key), &k, sizeof(k)) || k.key != key ||
+	    k.of_cpu != (cpu >= 0) || probe_expired(k.until_ns))
+		return false;
+	*rc = (int)k.rc;
+	return true;
+}
+
+int vpmu_perf_probe(vpmu_key_t key, int cpu)
+{
 	struct probe_key k;
 	int rc;
 
 	if (!key)
 		return -EINVAL;
-	if (probe_latch_load(l, &k, sizeof(k)) && k.key == key && k.of_cpu == (cpu >= 0) &&
-	    !probe_expired(k.until_ns))
-		return (int)k.rc;
+	if (vpmu_perf_probed(key, cpu, &rc))
+		return rc;
 	rc = try_key(key, cpu);
 	k = (struct probe_key){key, probe_until_ns(rc), cpu >= 0, rc};
-	probe_latch_store(l, &k, sizeof(k));
+	probe_latch_store(probe_cached(key), &k, sizeof(k));
 	return rc;
 }
 

@@ -203,5 +203,6 @@ void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v, bool alarmed)
 		return;
 	v->ticked_ns = now;
 	vpmu_pcpu_tick(v->pcpu);
+	vpmu_guest_placed(v->guest, v->pcpu); /* what could not start may do so now */
 	kvm_vcpu_note(v);
 }

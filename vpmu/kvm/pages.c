@@ -155,14 +155,19 @@ static uint64_t pages_read_shared(struct kvm_pages *p, unsigned int ctr)
 	struct kvm_pages_ctr *c = &p->ctr[ctr];
 	struct vpmu_row row;
 	__u64 time_ns;
-	bool ended, good;
+	bool ended, good, other;
 
 	/* A reading that no now() has followed: its time is that of the one before. */
 	p->fresh &= ~(1u << ctr);
 	if (c->ended)
 		return c->last;
-	ended = atomic_load(&c->use.share->bind) != c->use.bind || pages_ended(c->use.page);
 	good = !vpmu_totals_read(c->use.page, c->use.slot, &row, &time_ns);
+	/* After the totals. The slot of a bind that has ended may count another key by now, unless
+	 * the page has ended as well. */
+	other = atomic_load(&c->use.share->bind) != c->use.bind;
+	ended = pages_ended(c->use.page);
+	good &= ended || !other;
+	ended |= other;
 	if (good && (row.total < c->last || row.lost < c->lost_ns)) {
 		good = false; /* it is no page of totals */
 		ended = true;

@@ -79,6 +79,7 @@ static void share_wake(struct share_client *c)
 static struct share *share_want(struct share_thread *t, vpmu_key_t key)
 {
 	struct share *s = share_find(t, key);
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 	if (!s)
 		s = share_find(t, 0);
@@ -93,8 +94,12 @@ static struct share *share_want(struct share_thread *t, vpmu_key_t key)
 		share_set(t, s, SHARE_WANTED);
 		s->retry_ns = 0;
 		share_wake(t->client);
+	} else if (s->state == SHARE_REFUSED && now >= s->retry_ns) {
+		/* Otherwise only what is used is asked for again. */
+		share_set(t, s, SHARE_WANTED);
+		share_wake(t->client);
 	}
-	s->idle_ns = clock_ns(CLOCK_MONOTONIC);
+	s->idle_ns = now;
 	return s;
 }
 
@@ -120,10 +125,12 @@ static void share_wait(struct share_client *c, const struct share *s, vpmu_key_t
 			c->late = !share_settled(s);
 }
 
-/* False as well for a key that is not wanted, as the table has no room: nothing will bind it. */
+/* False as well for a key that is not wanted, as the table has no room: nothing will bind it. A VM
+ * that vpmud has not found yet is asked for again. */
 static bool share_hopeful(const struct share_client *c, const struct share *s)
 {
-	return s && (s->state == SHARE_BOUND || (s->state != SHARE_REFUSED && !c->down));
+	return s && (s->state == SHARE_BOUND ||
+		     (!c->down && (s->state != SHARE_REFUSED || s->error == ESRCH)));
 }
 
 bool share_ask(struct share_thread *t, vpmu_key_t key, bool wait)

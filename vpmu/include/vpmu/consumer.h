@@ -55,7 +55,6 @@ struct vpmu_state {
 		uint8_t slot;
 		uint8_t quality; /* enum vpmu_quality: the worst so far */
 		bool supported;
-		bool local;
 	} how; /* read and written whole */
 	struct vpmu_account *account;
 	struct vpmu_sum add; /* modulo 2^64 */

@@ -14,8 +14,9 @@
  *            there are no gaps unless another pinned event takes the counter. For hosts without
  *            other users of the counters: pinned host events stop a guest's own vPMU.
  *
- * A thread opens an event when a key is bound, at most 64 in 10 ms of its time; beyond, bind
- * returns -EAGAIN. Recently unbound events stay open, so that multiplexing opens none.
+ * A thread opens an event when a key is bound, and one to find out if the host has a key that is
+ * new, at most 64 in 10 ms of its time; beyond, bind returns -EAGAIN. Recently unbound events stay
+ * open, so that multiplexing opens none.
  *
  * Without alarms (alarm_signal), all events are counting events. With alarms, a thread's events are
  * opened as sampling events, because the kernel arms only these, with a period that is never

@@ -111,9 +111,9 @@ void vpmu_guest_fini(struct vpmu_guest *g);
 
 /*
  * vpmu_guest_placed - the vCPU was placed on @pcpu. Call it after vpmu_context_place and before the
- * vCPU runs. Retries counters for which the host had no slot. NULL: the vCPU is placed nowhere for
- * now; its registers can be read and written, and counters that are on start counting at the next
- * placement.
+ * vCPU runs. Retries counters for which the host had no slot, or that it could not count; so does a
+ * call with the pCPU that the vCPU is on. NULL: the vCPU is placed nowhere for now; its registers
+ * can be read and written, and counters that are on start counting at the next placement.
  */
 void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu);
 
@@ -187,8 +187,9 @@ int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val);
  *   set     0AH; 1H ECX PDCM; 7H EDX and 1CH (Arch LBR); 80000001H ECX PERFCTR_CORE; 80000022H;
  *           the paravirtual 40000000H and 40000001H
  *   raised  the highest leaf in 0H and 80000000H, so that the leaves above can be reached
- *   cleared facilities that no model has: DS and PEBS (1H), ArchPerfmonExt (7H, 23H), IBS,
- *           northbridge and L3 counters, PTSC (80000001H, 8000001BH)
+ *   cleared facilities that no model has: DS and PEBS (1H), bus lock detection (7H; DEBUGCTL would
+ *           enable it), ArchPerfmonExt (7H, 23H), IBS, northbridge and L3 counters, PTSC
+ *           (80000001H, 8000001BH)
  * Any thread.
  */
 void vpmu_guest_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,
