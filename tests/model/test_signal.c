@@ -17,7 +17,9 @@
  * TSan, which must not be single-stepped.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -143,11 +145,24 @@ static bool records_ok(int v, enum vpmu_lbr_user user)
 		(!r->count || !memcmp(vpmu_lbr_nth(r, 0), vpmu_lbr_nth(model, 0), 24)));
 }
 
+/* vpmu_lbr_read() yields to the writer, which it has interrupted here. On a busy host each yield
+ * costs the time slices of all others, and there are ten at each instruction of the writer: then
+ * the test would take hours. */
+static bool interrupted_writer;
+
+int sched_yield(void)
+{
+	return interrupted_writer ? 0 : (int)syscall(SYS_sched_yield);
+}
+
 static void look_at_records(int v, uint64_t rip)
 {
 	enum vpmu_lbr_user user;
-	int ret = vpmu_lbr_read(s.h->acc[s.h->vcpu[v].own].a, &s.now, &user);
+	int ret;
 
+	interrupted_writer = true;
+	ret = vpmu_lbr_read(s.h->acc[s.h->vcpu[v].own].a, &s.now, &user);
+	interrupted_writer = false;
 	s.lbr_reads++;
 	if (ret == -EAGAIN)
 		s.lbr_again++;
@@ -356,6 +371,7 @@ static struct {
 	struct vpmu_account *tenant, *vm, *vcpu;
 	unsigned long asked, done; /* charges; atomic */
 	int stop;		   /* atomic */
+	int stat;		   /* the owner's file in /proc */
 	uint64_t executed;	   /* atomic: user instructions */
 
 	struct vpmu_consumer c, peer;
@@ -365,17 +381,34 @@ static struct {
 	unsigned long charges, timeouts, points;
 } r;
 
+/* Both threads sleep while they wait: on a busy host a yield costs the time slices of all others.
+ */
+static void wait_while(unsigned long *word, unsigned long value, long us)
+{
+	struct timespec t = {.tv_nsec = us * 1000};
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, (uint32_t)value, &t, NULL, 0);
+}
+
+static void publish(unsigned long *word, unsigned long value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 static void *owner(void *arg)
 {
 	unsigned long done = 0;
+	int fd = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);
 
+	__atomic_store_n(&r.stat, fd, __ATOMIC_RELEASE);
 	urcu_memb_register_thread();
 	vpmu_pcpu_online(r.p);
 	vpmu_pcpu_switch(r.p, &r.ctx);
 	while (!__atomic_load_n(&r.stop, __ATOMIC_ACQUIRE)) {
 		if (__atomic_load_n(&r.asked, __ATOMIC_ACQUIRE) == done) {
 			vpmu_pcpu_poll(r.p);
-			sched_yield();
+			wait_while(&r.asked, done, 100);
 			continue;
 		}
 		/* Published before it happens: no reader may see more. */
@@ -383,12 +416,22 @@ static void *owner(void *arg)
 		vpmu_emu_add(&r.pmu.own_tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 7);
 		r.pmu.own_clock_ns += 3;
 		vpmu_pcpu_flush(r.p);
-		__atomic_store_n(&r.done, ++done, __ATOMIC_RELEASE);
+		publish(&r.done, ++done);
 	}
+	close(fd);
 	vpmu_pcpu_switch(r.p, NULL);
 	vpmu_pcpu_offline(r.p);
 	urcu_memb_unregister_thread();
 	return NULL;
+}
+
+static bool owner_sleeps(void)
+{
+	char text[128] = "";
+	ssize_t n = pread(__atomic_load_n(&r.stat, __ATOMIC_ACQUIRE), text, sizeof(text) - 1, 0);
+	const char *end = n > 0 ? strrchr(text, ')') : NULL;
+
+	return !end || end[2] == 'S';
 }
 
 /* Have the owner charge once more. It may be waiting for a lock that the interrupted code holds:
@@ -399,14 +442,14 @@ static void charge_now(void)
 
 	if (__atomic_load_n(&r.done, __ATOMIC_ACQUIRE) != want)
 		return; /* still busy with the last one */
-	__atomic_store_n(&r.asked, ++want, __ATOMIC_RELEASE);
-	for (int i = 0; i < 200; i++) {
+	publish(&r.asked, ++want);
+	do {
+		wait_while(&r.done, want - 1, 200);
 		if (__atomic_load_n(&r.done, __ATOMIC_ACQUIRE) == want) {
 			r.charges++;
 			return;
 		}
-		sched_yield();
-	}
+	} while (!owner_sleeps());
 	r.timeouts++;
 }
 
