@@ -84,13 +84,13 @@ int cmd_metrics(struct cli *cli, int argc, char **argv)
 		{"MEANING", "desc", COLUMN_TEXT},  {NULL, NULL, 0}};
 	static const struct argp_option options[] = {
 		{"prometheus", KEY_PROMETHEUS, NULL, 0,
-		 "show what vpmu-exporter serves, in Prometheus's text format", 0},
-		{"openmetrics", KEY_OPENMETRICS, NULL, 0, "the same as OpenMetrics", 0},
+		 "Show what vpmu-exporter serves, in Prometheus's text format", 0},
+		{"openmetrics", KEY_OPENMETRICS, NULL, 0, "The same as OpenMetrics", 0},
 		{"textfile", KEY_TEXTFILE, "FILE", 0,
-		 "write it to FILE, for node_exporter's textfile collector: whole, or not at all",
+		 "Write it to FILE, for node_exporter's textfile collector: whole, or not at all",
 		 0},
 		{"config", KEY_CONFIG, "FILE", 0,
-		 "what is exported, instead of /etc/vpmu/vpmu-exporter.conf", 0},
+		 "Read FILE instead of /etc/vpmu/vpmu-exporter.conf", 0},
 		{0}};
 	static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {

@@ -301,8 +301,8 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 		  "sections of vpmu-vmm(1). The counts of a removed VM stay in its tenant. Change "
 		  "a VM while it runs; the keys are weight and max_events. Save a VM to a file in "
 		  "the server's snapshot directory; the VM stays paused. Restore it from there, in "
-		  "this server or another one; the keys are name, tenant, policy, memory, allow, "
-		  "deny, weight, tenant_weight, max_events, tenant_max_events and trust.",
+		  "this server or another one; the keys are name, tenant, policy, memory, engine, "
+		  "allow, deny, weight, tenant_weight, max_events, tenant_max_events and trust.",
 		  &w);
 	if (w.n == 2 && strcmp(w.word[0], "rm") == 0)
 		return send_request(cli,

@@ -58,7 +58,7 @@ print_json_samples() {
 
 events=instructions,cycles,ref-cycles,branches,branches-taken,loads,stores
 note "vpmu: 4 tenants, 9 VMs, 18 vCPUs on 2 modelled pCPUs with 4 + 3 counters each"
-note "      eight VMs count 8 events each, one samples itself; the operator counts the same events per"
+note "      eight VMs count 7 events on 8 counters, one samples itself; the operator counts the same events per"
 note "      tenant, samples the VMs, and captures their call chains"
 note ""
 act examples/demo.ini "$events" look || die "the emulator's act failed"

@@ -242,7 +242,7 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 		{"config", 'c', "FILE", 0, "read the host and its VMs from an ini file", 1},
 		{"vm", OPT_VM, "KEY=VALUE,...", 0,
 		 "add a VM; its keys: name, tenant, vcpus, memory, image, args, kernel, initrd, "
-		 "cmdline, ram, pmu, gp, fixed, engine, rdpmc, policy, allow, deny, lbr, "
+		 "cmdline, ram, pmu, gp, fixed, engine, rdpmc, svm, policy, allow, deny, lbr, "
 		 "max_events, tenant_max_events, weight, tenant_weight, console",
 		 1},
 		{"json", OPT_JSON, NULL, 0, "print one JSON object per line", 4},

@@ -6,6 +6,7 @@ if [ -z "${PLACES_INSIDE-}" ]; then
 	. "$(dirname "$0")/vpmud_lib.inc"
 	[ "$(id -u)" = 0 ] || { echo "# SKIP not root: vpmud cannot count"; exit 77; }
 	command -v qemu-system-x86_64 >/dev/null || { echo "# SKIP no qemu-system-x86_64"; exit 77; }
+	unshare -C -m true 2>/dev/null || { echo "# SKIP no right to make namespaces"; exit 77; }
 	need_cgroups
 	echo $$ >"$ground/cgroup.procs" || { echo "# SKIP processes cannot be moved to a cgroup"; exit 77; }
 	PLACES_INSIDE=yes unshare -C -m sh "$0"

@@ -91,6 +91,12 @@ printf '[vm a]\nno_such_key = 1\n' >"$dir/conf"
 "$bin/vpmu-vmm" -c "$dir/conf" --no-socket 2>&1 | expected >"$dir/program"
 keys_of_page "$man/vpmu-vmm.1.scd" "# CONFIGURATION FILE" >"$dir/page"
 both "vpmu-vmm, [vm]" "$dir/program" "$dir/page"
+words() { tr '\n' ' ' | sed "s/.*$1//; s/$2.*//; s/ and /, /g" | grep -oE '[a-z_]+'; } # between two texts
+"$bin/vpmu-vmm" --help | words 'its keys:' ' --[a-z]' >"$dir/program"
+both "vpmu-vmm --vm" "$dir/program" "$dir/page"
+"$bin/vpmu" help vm | words 'another one; the keys are' '[.]' >"$dir/program"
+section "vm save" | sed 's/, as in a .*(1), and/, and/' | words 'another one[.] The keys are' '[.]' >"$dir/page"
+both "vpmu vm restore" "$dir/program" "$dir/page"
 printf '[host]\nno_such_key = 1\n' >"$dir/conf"
 "$bin/vpmu-vmm" -c "$dir/conf" --no-socket 2>&1 | expected >"$dir/program"
 awk '/^Keys of \*\[host\]\*:/ { on = 1; sub(/^[^:]*:/, "") } on { print } on && /^$/ { exit }' "$man/vpmu-vmm.1.scd" |
