@@ -29,8 +29,9 @@ bool client_named(const struct cli *cli);
 /* client_close - close the connection. The server drops all that belongs to it. NULL is allowed. */
 void client_close(struct client *c);
 
-/* client_wait_long - disable the timeout of 30 s, for requests that read or write a VM's memory: a
- * timeout would report a failure of something that then succeeds. Ctrl-C ends the client. */
+/* client_wait_long - disable the timeout of 30 s, for requests that read or write a VM's memory or
+ * unpack a kernel: a timeout would report a failure of something that then succeeds. Ctrl-C ends
+ * the client. */
 void client_wait_long(struct client *c);
 
 /* client_connection - for requests without client_ask. */

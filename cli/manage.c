@@ -291,6 +291,7 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 	struct words w = {0};
 	json_t *req;
 	const char *given;
+	bool unpacks;
 	char *name;
 	int ret;
 
@@ -329,7 +330,8 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 	add_fields(req, &w, 1, "vm add");
 	given = json_string_value(json_object_get(req, "name"));
 	name = xstrdup(given ? given : "");
-	ret = send_request(cli, req, false, "VM %s added", name);
+	unpacks = json_object_get(req, "kernel"); /* after those of other clients */
+	ret = send_request(cli, req, unpacks, "VM %s added", name);
 	free(name);
 	return ret;
 }

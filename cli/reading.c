@@ -8,6 +8,8 @@
 #include "cli/reading.h"
 #include "service/program/memory.h"
 
+#define ROW_NUMBER_BITS 48 /* the others number merged readings */
+
 static const char *const kinds[] = {"root", "host", "tenant", "vm", "vcpu"};
 
 const char *row_kind_name(enum row_kind kind)
@@ -30,6 +32,18 @@ static void parse_val(struct fields *f, const json_t *o, struct val *v)
 	v->variance = -1;
 }
 
+/* Row numbers can exceed 32 bits: a server that starts again leaves some out. */
+static uint64_t parse_row_number(struct fields *f, const json_t *o)
+{
+	const json_t *v = json_object_get(o, "row");
+	json_int_t n = json_integer_value(v);
+
+	if (json_is_integer(v) && n >= 0 && !(n >> ROW_NUMBER_BITS))
+		return (uint64_t)n;
+	field_wrong(f, "row");
+	return 0;
+}
+
 static void parse_row(struct fields *f, const json_t *o, struct rrow *row, size_t nr_events)
 {
 	const json_t *values = field_array(f, o, "values");
@@ -39,7 +53,7 @@ static void parse_row(struct fields *f, const json_t *o, struct rrow *row, size_
 		row->kind++;
 	if (strcmp(kind, kinds[row->kind]) != 0)
 		field_wrong(f, "kind");
-	row->id = field_int(f, o, "row", UINT32_MAX);
+	row->id = parse_row_number(f, o);
 	row->depth = field_int(f, o, "depth", ROW_DEPTH_MAX);
 	row->late_ns = field_u64_or(f, o, "late-ns", 0);
 	row->gone = field_bool_or(f, o, "gone", false);
@@ -313,7 +327,7 @@ void reading_merge(struct reading *into, struct reading *from)
 		}
 		rows[into->nr_rows] = *row;
 		rows[into->nr_rows].order = into->nr_rows;
-		rows[into->nr_rows++].id |= (uint64_t)into->nr_merged << 32;
+		rows[into->nr_rows++].id |= (uint64_t)into->nr_merged << ROW_NUMBER_BITS;
 	}
 	for (size_t i = 0; i < n; i++)
 		rows[i].order = i;

@@ -29,8 +29,8 @@ struct client {
 	struct access who;   /* its rights; the address is the connection's identity */
 	sd_event_source *io; /* the socket */
 	/* Enabled while a whole line is buffered. A timer that is due: libsystemd dispatches a
-	 * defer source that is enabled again before all others, so a heap of lines would go first.
-	 */
+	 * defer source that is enabled again before all others, so pipelined requests would be
+	 * answered before those of other clients. */
 	sd_event_source *work;
 	sd_event_source *timer; /* armed while an answer waits */
 	struct later *later;	/* its request waits, or NULL */

@@ -201,21 +201,25 @@ static bool next_u64(const char **text, uint64_t *out)
 	return true;
 }
 
-/* Set the bases of @r from @saved. Returns false if they do not fit. */
+/* Set the bases of @r from @saved. Returns false, with all bases as they were, if one does not fit:
+ * the counts of a row begin together. */
 static bool set_bases(struct session *s, struct row *r, const json_t *saved,
 		      const struct session_bases *b)
 {
 	const char *words = json_string_value(json_object_get(saved, "bases"));
-	uint64_t base[SESSION_BASE_WORDS];
+	uint64_t base[SESSION_BASE_WORDS], now[SESSION_EVENTS_MAX][SESSION_BASE_WORDS];
+	bool ok = true;
+	size_t e;
 
-	for (size_t e = 0; e < s->nr_events; e++) {
-		for (size_t w = 0; w < SESSION_BASE_WORDS; w++)
-			if (!next_u64(&words, &base[w]))
-				return false;
-		if (b->set(r->c, e, base))
-			return false;
+	for (e = 0; e < s->nr_events && ok; e++) {
+		b->get(r->c, e, now[e]);
+		for (size_t w = 0; w < SESSION_BASE_WORDS && ok; w++)
+			ok = next_u64(&words, &base[w]);
+		ok = ok && !b->set(r->c, e, base);
 	}
-	return true;
+	while (!ok && e--)
+		b->set(r->c, e, now[e]);
+	return ok;
 }
 
 /* Parse one event of save_before(). */

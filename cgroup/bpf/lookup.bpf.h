@@ -59,9 +59,8 @@ static __always_inline __u64 cgroup_high(__u64 cg)
 		       (KP_TOP_LEVELS - 1) * sizeof(void *));
 }
 
-/* The account of cgroup @cg or of its nearest ancestor that has one. Whoever may make cgroups may
- * nest them without end: above some levels the next ones are those near the root, where tenants'
- * cgroups are. */
+/* The account of cgroup @cg or of its nearest ancestor that has one. Cgroups can be nested without
+ * limit: after some levels the walk goes on near the root, where tenants' cgroups are. */
 __noinline __u32 cgroup_account(__u64 cg)
 {
 	__u64 id, parent;

@@ -298,6 +298,7 @@ Test(cgroup_pins, killed_while_a_cpu_gets_new_events)
 	for (int at = 1; at <= 4; at++) {
 		struct kp_cpu *st;
 		uint64_t v;
+		bool lacks;
 
 		sh->die_at = 0;
 		pid = start(sh, dies);
@@ -319,7 +320,11 @@ Test(cgroup_pins, killed_while_a_cpu_gets_new_events)
 		bed_detach(t.tenants);
 		for (int i = 0; i < 2; i++) {
 			v = t.tenants->values[i].count;
-			cr_expect_eq(v, 2 * FAULTS, "event %d, key %d: %lu faults", at, i, v);
+			/* Less is right only where the kernel hid a switch, and the value says so.
+			 */
+			lacks = t.tenants->values[i].partial && bed_unseen(t.k);
+			cr_expect(v == 2 * FAULTS || (lacks && v < 2 * FAULTS),
+				  "event %d, key %d: %lu faults", at, i, v);
 		}
 		cr_expect_lt(t.tenants->values[2].count, 100u);
 		for (int i = 0; i < 4; i++)

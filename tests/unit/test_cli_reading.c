@@ -382,6 +382,7 @@ Test(cli_reading, wrong_answers)
 		{__LINE__, ANSWER(ROW("1", "vcpu", "/a", "\"vm\":\"v\",", "1"))},
 		{__LINE__, ANSWER(ROW("1", "tenant", "a", "", "1"))},
 		{__LINE__, ANSWER(ROW("-1", "tenant", "/a", "", "1"))},
+		{__LINE__, ANSWER(ROW("281474976710656", "tenant", "/a", "", "1"))},
 		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "", "-1"))},
 		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "", "x"))},
 		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "\"backend\":1,", "1"))},
@@ -403,6 +404,21 @@ Test(cli_reading, wrong_answers)
 		cr_expect_null(r, "line %d", row[i].line);
 		reading_free(r);
 	}
+}
+
+/* A session that has gone on over 65,536 servers. */
+Test(cli_reading, numbers_of_rows_can_be_large)
+{
+	struct reading *before = parse(ANSWER(ROW("8589934593", "tenant", "/a", "", "10")));
+	struct reading *now = parse(ANSWER(ROW("8589934593", "tenant", "/a", "", "30") "," ROW(
+		"4294967297", "tenant", "/b", "", "5")));
+
+	cr_assert(before && now);
+	reading_subtract(now, before);
+	for (size_t i = 0; i < now->nr_rows; i++)
+		cr_expect_eq(now->rows[i].v[0].count, now->rows[i].id == 8589934593 ? 20 : 5);
+	reading_free(before);
+	reading_free(now);
 }
 
 /* Every byte of a good answer, changed: a reading or an error, nothing else. */

@@ -322,9 +322,6 @@ Test(server_clients, a_client_that_reads_is_not_dropped_while_others_keep_the_se
 	pump();
 }
 
-/* ---- the socket file ---------------------------------------------------------------------- */
-
-/* Socket activation: the socket's creator keeps its file. */
 static unsigned int nr_counted;
 
 static int cmd_count(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -334,18 +331,18 @@ static int cmd_count(void *arg, const json_t *req, json_t *resp, char *err, size
 }
 
 /* A client that sends many requests at once must not be served before all others. */
-Test(server_clients, a_heap_of_requests_does_not_go_first)
+Test(server_clients, pipelined_requests_do_not_go_first)
 {
 	static const char one[] = "{\"cmd\":\"count\"}\n";
-	static char heap[2000 * (sizeof(one) - 1) + 1];
+	static char all[2000 * (sizeof(one) - 1) + 1];
 	int fd = dial(), other = dial();
 	ssize_t got = -1;
 
 	for (size_t i = 0; i < 2000; i++)
-		strcpy(heap + i * (sizeof(one) - 1), one);
+		strcpy(all + i * (sizeof(one) - 1), one);
 	cr_assert_eq(server_register(srv, "count", cmd_count, NULL), 0);
 	pump();
-	say(fd, heap);
+	say(fd, all);
 	while (!nr_counted)
 		sd_event_run(ev, 0);
 	say(other, "{\"cmd\":\"sharing\"}\n");
@@ -362,6 +359,9 @@ Test(server_clients, a_heap_of_requests_does_not_go_first)
 	pump();
 }
 
+/* ---- the socket file ---------------------------------------------------------------------- */
+
+/* Socket activation: the socket's creator keeps its file. */
 Test(server_clients, a_socket_that_listens_already)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
