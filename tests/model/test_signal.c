@@ -464,6 +464,7 @@ static void on_race_step(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
 	struct vpmu_value v;
+	int saved = errno; /* liburcu ends the process at a futex's error that it does not expect */
 
 	r.points++;
 	/* Before and after each charge. */
@@ -478,12 +479,13 @@ static void on_race_step(int sig, siginfo_t *info, void *context)
 			r.value = v.count;
 			r.rip = trap_pc(uc);
 			trap_stop(uc);
-			return;
+			break;
 		}
 		r.last = v.count;
 		if (!i)
 			charge_now();
 	}
+	errno = saved;
 }
 
 static vpmu_key_t race_key; /* user instructions */
