@@ -61,8 +61,10 @@ static void read_cpu(struct arguments *a, const char *value)
 	char pmu[16];
 
 	a->pmu = (n == 4 && !strncmp(value, "host", n)) || (n == 3 && !strncmp(value, "max", n));
-	if (list_get(end, "pmu", pmu, sizeof(pmu)) ||
-	    (*end && list_get(end + 1, "pmu", pmu, sizeof(pmu))))
+	/* Not an escaped comma: QEMU's features have none. */
+	if (*end)
+		end += strspn(end, ",") - 1;
+	if (list_get(end, "pmu", pmu, sizeof(pmu)))
 		a->pmu = is_on(pmu);
 	else if (strstr(end, ",+pmu"))
 		a->pmu = true;

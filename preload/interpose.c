@@ -162,13 +162,20 @@ int fcntl64(int fd, int cmd, ...)
 	return fcntl(fd, cmd, arg);
 }
 
-/* libc's, which spares its own signals. Constructors of others may call this before ours. */
+/* Constructors of others may call what needs these before ours. */
+static void interpose_find(void)
+{
+	*(void **)&interpose_execvp = dlsym(RTLD_NEXT, "execvp");
+	*(void **)&interpose_sigmask = dlsym(RTLD_NEXT, "pthread_sigmask");
+}
+
+/* libc's, which spares its own signals. */
 int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
 	int rc, saved = errno;
 
 	if (!interpose_sigmask)
-		*(void **)&interpose_sigmask = dlsym(RTLD_NEXT, "pthread_sigmask");
+		interpose_find();
 	rc = interpose_sigmask(how, set, old);
 	if (interpose_on && !rc && set && how != SIG_UNBLOCK)
 		call_masked();
@@ -228,10 +235,8 @@ int execvp(const char *file, char *const argv[])
 	bool vmm = interpose_on && process.vms && getpid() == interpose_pid;
 	int saved;
 
-	if (!interpose_execvp) {
-		errno = ENOSYS;
-		return -1;
-	}
+	if (!interpose_execvp)
+		interpose_find();
 	if (vmm && (setenv(CONF_VARIABLE, interpose_text, 1) ||
 		    (interpose_list && setenv("LD_PRELOAD", interpose_list, 1)))) {
 		interpose_clean();
@@ -252,7 +257,7 @@ __attribute__((constructor)) static void interpose_start(void)
 	char err[400];
 
 	*(void **)&interpose_fcntl = dlsym(RTLD_NEXT, "fcntl");
-	*(void **)&interpose_execvp = dlsym(RTLD_NEXT, "execvp");
+	interpose_find();
 	if (!text)
 		return;
 	if (process_init(text, conf_host_is_intel(), err, sizeof(err)))

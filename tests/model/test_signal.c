@@ -57,6 +57,15 @@ static struct {
 	struct vpmu_value value;
 } s;
 
+/* vpmu_lbr_read lets the writer run: it is the thread that the handler interrupts, so a yield would
+ * only give a time slice to all others, ten times at each instruction of a write. */
+int __wrap_sched_yield(void);
+
+int __wrap_sched_yield(void)
+{
+	return 0;
+}
+
 static void blame(int con, const char *why, const struct vpmu_value *v, uint64_t rip)
 {
 	if (s.why)
@@ -464,6 +473,7 @@ static void on_race_step(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
 	struct vpmu_value v;
+	int saved = errno; /* liburcu ends the process at a futex's error that it does not expect */
 
 	r.points++;
 	/* Before and after each charge. */
@@ -478,12 +488,13 @@ static void on_race_step(int sig, siginfo_t *info, void *context)
 			r.value = v.count;
 			r.rip = trap_pc(uc);
 			trap_stop(uc);
-			return;
+			break;
 		}
 		r.last = v.count;
 		if (!i)
 			charge_now();
 	}
+	errno = saved;
 }
 
 static vpmu_key_t race_key; /* user instructions */

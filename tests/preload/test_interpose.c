@@ -396,6 +396,24 @@ static void start(char *self, const char *text, const char *preload, const char 
 	}
 }
 
+static int early = -1;
+
+/* As another library's, before the library's own. */
+__attribute__((constructor(101))) static void starts_a_program(void)
+{
+	char *argv[] = {(char *)"true", NULL};
+	pid_t pid;
+
+	if (getenv("LD_PRELOAD"))
+		return;
+	pid = fork();
+	if (!pid) {
+		execvp(argv[0], argv);
+		_exit(127);
+	}
+	waitpid(pid, &early, 0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *ours = "/nowhere/vpmu-preload.so";
@@ -405,6 +423,7 @@ int main(int argc, char **argv)
 		begin_is(argv[1], argv[2], argv[3]);
 		return wrong != 0;
 	}
+	IS(!early);
 	start(argv[0], "", "", "");
 	start(argv[0], "", "libm.so.6", "libm.so.6");
 	start(argv[0], "on", "", "");

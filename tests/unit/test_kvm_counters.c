@@ -10,6 +10,7 @@
 #include "vpmu/host.h"
 #include "vpmu/kvm.h"
 #include "vpmu/kvm/priv.h"
+#include "vpmu/kvm/quick.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/quota.h"
 
@@ -273,5 +274,35 @@ Test(kvm_counters, what_could_not_start_does_at_a_tick)
 	cr_expect_eq(guest_reads(b.g, 0xc1), 1000);
 	cr_expect_eq(guest_reads(b.g, 0xc2), 1000);
 	b.v->ctx.quota = NULL;
+	bed_close(&b);
+}
+
+/* There are ticks for them as well if nothing else counts. */
+Test(kvm_counters, what_could_not_start_is_waited_for)
+{
+	const struct row r = {.model = VPMU_GUEST_INTEL_V2, .host = 8, .host_fixed = true};
+	struct bed b;
+
+	fake_start(8, true);
+	bed_open(&b, &r);
+	b.v->vm->opts.tick_ns = 1000 * MS;
+	fake.fail = -EACCES;
+	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x38f, 0xff), 0);
+	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x187, 0x4100c5), 0);
+	kvm_vcpu_tick(b.v, false);
+	cr_expect(b.v->timer_on);
+	cr_expect(!kvm_quick_enter(b.v));
+	fake.fail = 0;
+	fake_run(2000 * MS);
+	b.v->ticked_ns = 0; /* long ago */
+	kvm_vcpu_tick(b.v, true);
+	fake_run(MS);
+	cr_expect_eq(guest_reads(b.g, 0xc2), 1000);
+	/* Not for what is off again. */
+	fake.fail = -EACCES;
+	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x187, 0x4100c6), 0);
+	cr_expect_neq(b.g->again, 0);
+	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x187, 0), 0);
+	cr_expect_eq(b.g->again, 0);
 	bed_close(&b);
 }

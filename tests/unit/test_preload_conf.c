@@ -74,6 +74,7 @@ Test(preload_arguments, vendor)
 		{"host,vendor=GenuineIntel,vendor=AuthenticAMD", "auto", false, false},
 		{"host,vendor=AuthenticAMD,vendor=GenuineIntel", "auto", false, true},
 		{"host,vendor=CentaurHauls", "auto", true, true},
+		{"host,,vendor=GenuineIntel", "auto", false, true},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -152,6 +152,7 @@ static void ctrs_disable(struct vpmu_guest *g, uint32_t ctrs)
 		g->ctr[i].enabled = false;
 	}
 	g->enabled &= ~ctrs;
+	g->again &= ~ctrs;
 }
 
 /* Counter @i is not enabled. */
@@ -193,8 +194,11 @@ static bool ctr_take(struct vpmu_guest *g, unsigned int i)
 		g->enabled |= 1u << i;
 	else
 		g->failed |= 1u << i;
-	if (ret)
+	g->again &= ~(1u << i);
+	if (ret) {
+		g->again |= 1u << i;
 		c->lost = true;
+	}
 	return !ret;
 }
 
@@ -234,6 +238,8 @@ static void ctrs_stop(struct vpmu_guest *g, uint32_t ctrs)
 
 		if (ctr_changes(g, i))
 			ctr_del(g, i);
+		if (!ctr_on(g, i))
+			g->again &= ~(1u << i);
 		if (c->denied && globally_on(g, i)) {
 			g->failed |= 1u << i;
 			c->lost = true; /* the guest expects it to count */
@@ -348,6 +354,7 @@ static void guest_detach(struct vpmu_guest *g)
 			ctr_del(g, i);
 	}
 	g->failed = 0;
+	g->again = 0;
 }
 
 /* ---- life ---- */
@@ -357,6 +364,7 @@ static void set_reset_values(struct vpmu_guest *g)
 	unsigned int i;
 
 	g->failed = 0;
+	g->again = 0;
 	guest_for_each_ctr(i, g->ctrs)
 	{
 		g->ctr[i].evtsel = 0;
@@ -441,16 +449,13 @@ void vpmu_guest_fini(struct vpmu_guest *g)
 /* What the host could not count may be countable by now, or on this pCPU: guest_apply starts it. */
 static void guest_unsupported_again(struct vpmu_guest *g)
 {
-	uint32_t again = 0;
+	uint32_t again = g->enabled & g->again;
 	unsigned int i;
 
-	guest_for_each_ctr(i, g->enabled)
+	guest_for_each_ctr(i, again)
 	{
-		if (g->ctr[i].consumer.slot >= 0)
-			continue;
 		g->ctr[i].enabled = false;
 		g->ctr[i].lost = true;
-		again |= 1u << i;
 	}
 	g->enabled &= ~again;
 	g->armed &= ~again; /* without a slot there is no alarm */

@@ -3,8 +3,8 @@
  * The thread of a vCPU: its counters are perf events of that thread, so a pCPU of libvpmu lasts as
  * long as the bond. Between two bonds the vCPU is placed nowhere, and its values are in registers.
  *
- * A timer of the thread sends the alarm signal while something is counted, so that a guest that
- * never exits is interrupted to multiplex events and to answer control calls.
+ * A timer of the thread sends the alarm signal while something is counted or is to be, so that a
+ * guest that never exits is interrupted to multiplex events and to answer control calls.
  */
 #include <errno.h>
 #include <signal.h>
@@ -182,7 +182,7 @@ void vpmu_kvm_release(struct vpmu_kvm_vcpu *v)
 void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v, bool alarmed)
 {
 	uint64_t tick_ns = v->vm->opts.tick_ns, now;
-	bool wants = vpmu_pcpu_wants_tick(v->pcpu);
+	bool wants = kvm_wants_tick(v);
 
 	/* The timer tells when it is time: most exits need no clock. */
 	if (v->timer_made && wants == v->timer_on && !alarmed)
@@ -203,6 +203,7 @@ void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v, bool alarmed)
 		return;
 	v->ticked_ns = now;
 	vpmu_pcpu_tick(v->pcpu);
-	vpmu_guest_placed(v->guest, v->pcpu); /* what could not start may do so now */
+	if (v->guest->again)
+		vpmu_guest_placed(v->guest, v->pcpu);
 	kvm_vcpu_note(v);
 }

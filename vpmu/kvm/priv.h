@@ -10,6 +10,7 @@
 #include "vpmu/kvm.h"
 #include "vpmu/kvm/pages.h"
 #include "vpmu/kvm/port.h"
+#include "vpmu/pcpu.h"
 
 struct vpmu_kvm_vm {
 	struct kvm_port_vm port;
@@ -69,13 +70,19 @@ void kvm_thread_start_rcu(void);
 
 /* bind.c
  * kvm_vcpu_bind - bind the calling thread @tid. 0, -EBUSY or -ENOMEM.
- * kvm_vcpu_tick - multiplex events, if it is time, and keep the timer running while something
- * counts. @alarmed: an alarm has come since, which may be the timer's. kvm_vcpu_perf_init, _fini -
- * make and end perf events as its PMU, if it has no other. */
+ * kvm_vcpu_tick - multiplex events and start counters that could not start, if it is time, and keep
+ * the timer running while there are any (kvm_wants_tick). @alarmed: an alarm has come since, which
+ * may be the timer's. kvm_vcpu_perf_init, _fini - make and end perf events as its PMU, if it has no
+ * other. */
 int kvm_vcpu_perf_init(struct vpmu_kvm_vcpu *v);
 void kvm_vcpu_perf_fini(struct vpmu_kvm_vcpu *v);
 int kvm_vcpu_bind(struct vpmu_kvm_vcpu *v, int tid);
 void kvm_vcpu_tick(struct vpmu_kvm_vcpu *v, bool alarmed);
+
+static inline bool kvm_wants_tick(const struct vpmu_kvm_vcpu *v)
+{
+	return vpmu_pcpu_wants_tick(v->pcpu) || v->guest->again;
+}
 
 /* state.c: note what an operator wants to see of the register model. */
 void kvm_vcpu_note(struct vpmu_kvm_vcpu *v);

@@ -234,7 +234,7 @@ bool kvm_quick_enter(struct vpmu_kvm_vcpu *v)
 	const struct vpmu_pcpu *p = v->pcpu;
 
 	if (*kvm_thread_bound() != v || kvm_alarm_pending() ||
-	    load_acquire(&p->sync_req) != p->sync_ack || vpmu_pcpu_wants_tick(p) || v->timer_on ||
+	    load_acquire(&p->sync_req) != p->sync_ack || kvm_wants_tick(v) || v->timer_on ||
 	    vpmu_guest_pending(v->guest) || v->may_rdpmc || !v->own)
 		return false;
 	vpmu_hostpmu_perf_hold(&v->perf, false);

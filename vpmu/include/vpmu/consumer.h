@@ -102,7 +102,8 @@ int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpm
 /*
  * vpmu_consumer_disable - stop counting and keep the value. Cannot fail.
  * vpmu_consumer_enable - resume counting from the kept value. Errors as vpmu_consumer_add; the
- * consumer then stays disabled.
+ * consumer then stays disabled. In the local form it also starts one that could not be counted, if
+ * its PMU can by now.
  * Both do nothing if the consumer is already in that state.
  */
 int vpmu_consumer_enable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu);

@@ -70,6 +70,7 @@ struct vpmu_guest {
 	uint32_t armed;	   /* of ctrs: the alarm is set */
 	uint32_t selected; /* of ctrs: has an event, denied or not */
 	uint32_t failed;   /* of ctrs: is on, but does not count: no slot, or denied */
+	uint32_t again;	   /* of ctrs: is on, and is tried again: no slot, or unsupported */
 	struct vpmu_guest_ctr ctr[VPMU_GUEST_MAX_CTRS];
 	uint64_t fixed_ctrl;	/* Intel IA32_FIXED_CTR_CTRL (saved) */
 	uint64_t global_ctrl;	/* Intel 38F, AMD C0000301 (saved) */
