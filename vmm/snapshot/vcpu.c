@@ -188,7 +188,8 @@ static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, si
 		return vcpu_bad(v, "no guest can have its state of the engine", err, errlen);
 	if (ret == -EOPNOTSUPP)
 		return vcpu_bad(
-			v, "this host's CPU lacks an extension of the guest's CPU (SSE3 to AVX-512)",
+			v,
+			"this host's CPU lacks an extension of the guest's CPU (SSE3 to AVX-512)",
 			err, errlen);
 	return ret ? fail(ret, err, errlen, "vCPU %u: engine %s: %s", v->id, ops->name,
 			  strerror(-ret))
