@@ -264,12 +264,14 @@ static void shrink(struct dt_seq *q, enum kind want)
 /* Mismatches are looked into at the end, when the helper has no batch in work. */
 static struct mismatch {
 	struct dt_seq q;
+	struct dt_result nat;
 	enum kind kind;
 	char why[200];
 } mismatch[MAX_REPORTS];
 static unsigned int nr_mismatches;
 
-static void note_mismatch(const struct dt_seq *q, enum kind kind, const char *why)
+static void note_mismatch(const struct dt_seq *q, const struct dt_result *nat, enum kind kind,
+			  const char *why)
 {
 	struct mismatch *m = &mismatch[nr_mismatches];
 
@@ -278,6 +280,7 @@ static void note_mismatch(const struct dt_seq *q, enum kind kind, const char *wh
 		return;
 	nr_mismatches++;
 	m->q = *q;
+	m->nat = *nat;
 	m->kind = kind;
 	snprintf(m->why, sizeof(m->why), "%s", why);
 }
@@ -285,8 +288,8 @@ static void note_mismatch(const struct dt_seq *q, enum kind kind, const char *wh
 /*
  * FNSTENV and FNSAVE store the x87 pointers. A CPU of AMD's, and so Linux, does not save them when
  * another process runs in between. And then SSE becomes in use, which XSAVE shows, if MXCSR is not
- * the initial one. So a sequence with one of these that is equal when it runs again was
- * interrupted. That is rare: more than a few are a failure.
+ * the initial one. So a sequence with one of these that is equal when it runs again, and on the CPU
+ * is not as it was, was interrupted. That is rare: more than a few are a failure.
  */
 #define LOST_MAX 3
 static bool pointers_lost(const struct mismatch *m)
@@ -294,6 +297,7 @@ static bool pointers_lost(const struct mismatch *m)
 	static const ZydisMnemonic of[] = {M(FNSTENV), M(FNSAVE),   M(XSAVE),
 					   M(XSAVE64), M(XSAVEOPT), M(XSAVEOPT64),
 					   M(XSAVEC),  M(XSAVEC64), M(XGETBV)};
+	const struct dt_result *again = &native.shm->buf[0].r[0];
 	enum kind found = K_COUNT;
 	bool stores = false;
 	char now[200];
@@ -302,7 +306,10 @@ static bool pointers_lost(const struct mismatch *m)
 		for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
 			stores |= m->q.insn[k].mnemonic == of[i];
 	if (!stores || m->kind != K_STATE || st.lost == LOST_MAX ||
-	    run_alone(&m->q, &found, now, sizeof(now)) || found != K_KINDS)
+	    run_alone(&m->q, &found, now, sizeof(now)) || found != K_KINDS ||
+	    (!memcmp(again->regs, m->nat.regs, sizeof(again->regs)) &&
+	     !memcmp(again->data, m->nat.data, sizeof(again->data)) &&
+	     !memcmp(again->stack, m->nat.stack, sizeof(again->stack))))
 		return false;
 	printf("# seed %" PRIu64 ": %s: not when it runs again, it was interrupted\n", m->q.c.seed,
 	       m->why);
@@ -381,7 +388,7 @@ static int check_batch(const struct batch *b, unsigned int which)
 		st.faults += nat[i].vector >= 0;
 		st.hangs += nat[i].vector == DT_HANG;
 		if (k != K_KINDS)
-			note_mismatch(q, k, why);
+			note_mismatch(q, &nat[i], k, why);
 	}
 	return 0;
 }

@@ -173,10 +173,10 @@ void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES])
 	}
 }
 
-/* @bytes of registers, often zeros, which are not in use. */
-static void vectors(struct gen *g, bool has, uint8_t *to, size_t bytes)
+/* @bytes of registers, often zeros unless @always, which are not in use. */
+static void vectors(struct gen *g, bool has, bool always, uint8_t *to, size_t bytes)
 {
-	bool any = has && percent(g, g->avx ? 80 : 30);
+	bool any = has && (percent(g, g->avx ? 80 : 30) || always);
 
 	for (size_t i = 0; i < bytes; i += 8) {
 		uint64_t v = percent(g, 50) ? value64(g) : value32(g) | (uint64_t)value32(g) << 32;
@@ -190,9 +190,9 @@ void gen_vectors(struct gen *g, struct dt_vectors *v)
 {
 	bool avx512 = vmm_simd_host() & VMM_SIMD_AVX512, masks = avx512 && percent(g, 80);
 
-	vectors(g, gen_isa[ZYDIS_MNEMONIC_VZEROUPPER], v->ymm[0], sizeof(v->ymm));
-	vectors(g, avx512 && (g->avx || g->zmm), v->zmm_high[0], sizeof(v->zmm_high));
-	vectors(g, avx512, v->zmm_hi16[0], sizeof(v->zmm_hi16));
+	vectors(g, gen_isa[ZYDIS_MNEMONIC_VZEROUPPER], g->zmm, v->ymm[0], sizeof(v->ymm));
+	vectors(g, avx512 && (g->avx || g->zmm), false, v->zmm_high[0], sizeof(v->zmm_high));
+	vectors(g, avx512, false, v->zmm_hi16[0], sizeof(v->zmm_hi16));
 	for (unsigned int i = 0; i < 8; i++) {
 		uint64_t x = percent(g, 15) ? 0 : percent(g, 15) ? ~0ull : random_split(&g->rng);
 

@@ -18,7 +18,9 @@ struct gen {
 	unsigned int skip_until; /* up to here code may be jumped over: learn no values */
 	bool avx;		 /* has AVX instructions, and then none that show XINUSE */
 	uint32_t restored;	 /* the area of the last XRSTOR */
-	bool zmm; /* bits 511:256 are in use, and then it has no SSE instructions, either */
+	/* Bits 511:256 are in use, and then it has no SSE instructions, either. The AVX component
+	 * is in use, too: else a switch of the host's tasks makes it so (AMD family 19H). */
+	bool zmm;
 	uint32_t undef;
 	uint32_t join_undef[DT_SLOT + 1];
 };

@@ -38,6 +38,7 @@ static bool put_mask(struct gen *g)
 {
 	uint32_t low = percent(g, 30) ? xsave_all() : some_components(g), high = 0;
 
+	low |= g->zmm ? 4 : 0;
 	if (percent(g, 3))
 		low |= 1u << 31;
 	if (percent(g, 3))
@@ -105,7 +106,9 @@ static bool put_header(struct gen *g, uint32_t at)
 		bv |= percent(g, 50) ? xsave_all() : 1u << 30;
 	else if (wrong && percent(g, 40))
 		comp |= 1u << 30;
-	if (!g->zmm)
+	if (g->zmm)
+		bv |= 4, comp |= 4;
+	else
 		bv &= ~0x40u;
 	if (!put_word(g, at + 24, percent(g, 90) ? 0x1f80 | below(g, 64) : 1u << 16, false) ||
 	    !put_word(g, at + 512, bv, true))

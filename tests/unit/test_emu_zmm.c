@@ -229,6 +229,46 @@ Test(emu_zmm, cpuid_of_avx512)
 	cr_assert_eq(r[1] & VMM_SIMD_7B_512, 0);
 }
 
+#define EFFORT(name, before, insn)                                                                 \
+	BED_GUEST(name, ALL512                                                                     \
+		  "mov $0x300100,%edi\n mov $1,%ecx\n xor %edx,%edx\n mov $20,%ebx\n " before      \
+		  "1: .rept 100\n " insn "\n .endr\n dec %ebx\n jnz 1b\n hlt")
+EFFORT(g_bytes, "mov $0x5555555555555555,%rax\n kmovq %rax,%k1\n", "vmovdqu8 %zmm0,(%rdi){%k1}");
+EFFORT(g_words, "mov $0x5555,%eax\n kmovd %eax,%k1\n", "vpmovwb %ymm0,(%rdi){%k1}");
+EFFORT(g_xgetbv1, "", "xgetbv");
+EFFORT(g_scalef, "movl $0x1780,(%rdi)\n ldmxcsr (%rdi)\n", "vscalefps %zmm1,%zmm1,%zmm2");
+
+/* What takes far longer than its neighbours is charged: stores of scattered elements, XGETBV of
+ * the components in use, VSCALEFPS whose underflow is not masked. */
+Test(emu_zmm, effort)
+{
+	const struct {
+		const uint8_t *code, *end;
+		unsigned int least; /* of one instruction */
+	} rows[] = {{g_bytes, g_bytes_end, 32 * EMU_EFFORT_SIMD},
+		    {g_words, g_words_end, 8 * EMU_EFFORT_SIMD},
+		    {g_xgetbv1, g_xgetbv1_end, EMU_EFFORT_ZMM_STATE},
+		    {g_scalef, g_scalef_end, 16 * EMU_EFFORT_EXACT}};
+	struct kvm_cpuid_entry2 e[5];
+
+	need();
+	begin(true);
+	bed_show(e, VMM_SIMD_ALL | VMM_SIMD_AVX512);
+	e[4] = (struct kvm_cpuid_entry2){.function = 0xd, .index = 1, .eax = 15};
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t effort = 0;
+
+		bed_load(&b, rows[i].code, rows[i].end, false);
+		cr_assert_eq(o->set_cpuid(b.v, e, 5), 0);
+		do {
+			bed_run(&b, 1000000);
+			effort += b.run.effort;
+		} while (b.run.exit == VMM_EXIT_INTR);
+		cr_assert_eq(b.run.exit, VMM_EXIT_HLT, "row %u", i);
+		cr_expect_geq(effort, 2000 * rows[i].least, "row %u: %lu", i, effort);
+	}
+}
+
 /* Registers of AVX-512 have a section of their own, if one of them is not 0. */
 Test(emu_zmm, state_of_avx512)
 {

@@ -26,10 +26,11 @@ enum {
 	EMU_EFFORT_X87 = 150,	   /* the host's x87 state is exchanged */
 	EMU_EFFORT_X87_LONG = 50,  /* transcendental instructions, FBLD, FBSTP, FPREM */
 	EMU_EFFORT_X87_STATE = 90, /* FNSTENV, FNSAVE, FLDENV, FRSTOR, FXSAVE */
-	EMU_EFFORT_ZMM_STATE = 80, /* XSAVE and XRSTOR of AVX-512's registers, besides */
+	EMU_EFFORT_ZMM_STATE =
+		80, /* XSAVE, XRSTOR, XGETBV that look at AVX-512's registers, besides */
 	EMU_EFFORT_MMX = 10,
 	EMU_EFFORT_SIMD = 4,	/* an SSE instruction */
-	EMU_EFFORT_EVEX = 4,	/* an instruction of AVX-512 that is not a plain store */
+	EMU_EFFORT_EVEX = 6,	/* an instruction of AVX-512 that is not a plain store; memory */
 	EMU_EFFORT_MXCSR = 9,	/* the host's MXCSR is exchanged */
 	EMU_EFFORT_FP_LONG = 4, /* a division, a square root */
 	EMU_EFFORT_EXACT = 60,	/* exceptions of each element computed */

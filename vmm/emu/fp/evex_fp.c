@@ -17,6 +17,7 @@ struct evex_exact {
 	uint32_t mxcsr, masks, host, run; /* run: the flags that the stub raised */
 	uint64_t mask;
 	const struct evex_io *in;
+	struct emu_vcpu *v; /* is charged */
 };
 
 static uint64_t evex_element(const struct evex_io *io, unsigned int z, bool is64, unsigned int i)
@@ -49,6 +50,7 @@ static uint32_t evex_scalef(const struct evex_exact *x, unsigned int i)
 	uint64_t r;
 	uint32_t f;
 
+	x->v->extra += EMU_EFFORT_EXACT;
 	io.z[EVEX_REG] = io.z[EVEX_VVVV] = io.z[EVEX_RM] = zero;
 	io.z[EVEX_VVVV].q[0] = evex_element(x->in, EVEX_VVVV, x->w, i);
 	io.z[EVEX_RM].q[0] = evex_element(x->in, EVEX_RM, x->w, i);
@@ -111,10 +113,11 @@ static uint32_t evex_exactly(const struct evex_exact *x)
 }
 
 /* The flags of the instruction whose operands are @in and whose flags were @run. */
-static uint32_t evex_flags(union evex_op e, const struct evex_io *in, uint32_t mxcsr,
-			   uint32_t masks, uint32_t run)
+static uint32_t evex_flags(struct emu_vcpu *v, union evex_op e, const struct evex_io *in,
+			   uint32_t mxcsr, uint32_t masks, uint32_t run)
 {
-	struct evex_exact x = {.mxcsr = mxcsr,
+	struct evex_exact x = {.v = v,
+			       .mxcsr = mxcsr,
 			       .masks = masks,
 			       .host = in->host,
 			       .run = run,
@@ -163,7 +166,7 @@ int emu_evex_run_fp(struct emu_vcpu *v, union evex_op e, struct evex_io *io)
 			return emu_simd_raise(v, raised & BEFORE);
 		if ((masks & RANGE) != RANGE) {
 			v->extra += EMU_EFFORT_EXACT << e.length;
-			raised = evex_flags(e, &in, run, masks, raised);
+			raised = evex_flags(v, e, &in, run, masks, raised);
 		}
 		if (raised & ~masks)
 			return emu_simd_raise(v, raised);

@@ -110,6 +110,7 @@ int evex_load(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, unio
 	const struct emu_tlbe *t = &v->tlb[va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
 	uint64_t bits = evex_elements(op, e, evex_mask(v, e));
 
+	v->extra += EMU_EFFORT_EVEX;
 	if (evex_misaligned(v, op, e, bits))
 		return 1;
 	if (likely(t->rtag == ((va + op->base - 1) & EMU_PAGE_MASK)))
@@ -128,6 +129,7 @@ int evex_open(struct emu_vcpu *v, const struct emu_op *op, union evex_op e, stru
 	uint64_t checked;
 	int rc;
 
+	v->extra += EMU_EFFORT_EVEX;
 	*a = (struct evex_area){.bits = evex_elements(op, e, evex_mask(v, e))};
 	if (evex_misaligned(v, op, e, a->bits))
 		return 1;
@@ -159,6 +161,7 @@ void evex_close(struct emu_vcpu *v, union evex_op e, const struct evex_area *a, 
 		unsigned int at = i << e.mem_lg, bytes = n << e.mem_lg;
 		const uint8_t *p = (const uint8_t *)from + at;
 
+		v->extra += EMU_EFFORT_SIMD;
 		if (a->direct)
 			memcpy(a->direct + at, p, bytes);
 		else

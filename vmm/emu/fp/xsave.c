@@ -293,6 +293,7 @@ int emu_sys_xgetbv(struct emu_vcpu *v, const struct emu_op *op)
 		return emu_ud(v);
 	if (n > 1 || (n && !(v->xsave & EMU_XSAVE_INUSE)))
 		return emu_gp(v, 0);
+	v->extra += n && v->fpu.xcr0 & XS_AVX512 ? EMU_EFFORT_ZMM_STATE : 0;
 	v->r[EMU_RAX] = n ? xsave_in_use(v, v->fpu.xcr0, true) : v->fpu.xcr0;
 	v->r[EMU_RDX] = 0;
 	return 0;
