@@ -100,6 +100,19 @@ refused() {
 	[ ! -s refused.text ] || wrong "$3 in $1: the guest runs: $(cat refused.text)"
 }
 
+# The guest that QEMU $pid has taken over goes on to its end, in two.text. $1: what for.
+goes_on() {
+	n=0
+	until grep -q '^before' two.text || ! kill -0 "$pid" 2>/dev/null || [ $((n += 1)) -gt 10000 ]; do
+		printf g 1<>two.serial.in
+		sleep 0.3
+	done
+	wait_for '^\(done\|wrong\)' two.text || kill "$pid" 2>/dev/null
+	wait "$pid"
+	got=$?
+	[ $got = 1 ] || wrong "$1: status $got, expected 1"
+}
+
 # migrated MODEL CPU
 migrated() {
 	echo "--- $1, -cpu $2"
@@ -138,14 +151,7 @@ migrated() {
 	fi
 	VPMU_PMU=$1 start two "$run" -accel kvm -cpu "$2" -incoming 'exec:cat state'
 	# A byte that comes before the state would be overwritten by it.
-	until grep -q '^before' two.text || ! kill -0 "$pid" 2>/dev/null || [ $((n += 1)) -gt 10000 ]; do
-		printf g 1<>two.serial.in
-		sleep 0.3
-	done
-	wait_for '^\(done\|wrong\)' two.text || kill "$pid" 2>/dev/null
-	wait "$pid"
-	got=$?
-	[ $got = 1 ] || wrong "$1: status $got, expected 1"
+	goes_on "$1"
 	[ "$(tail -n 1 two.text)" = done ] || wrong "$1: it did not get to its end"
 	grep -hv 'warning: .* is deprecated' one.err two.err && wrong "$1: QEMU complains"
 	sed 's/^/  /' one.text two.text
@@ -220,15 +226,7 @@ replaced() {
 	set -- "$qemu" $vm -accel kvm -cpu $cpu $ram -chardev pipe,id=s,path=two.serial -serial chardev:s -incoming file:state
 	printf '%s\n' 'migrate_set_parameter mode cpr-exec' "migrate_set_parameter cpr-exec-command $*" 'migrate file:state' \
 		>one.monitor.in
-	n=0
-	until grep -q '^before' two.text || ! kill -0 "$pid" 2>/dev/null || [ $((n += 1)) -gt 10000 ]; do
-		printf g 1<>two.serial.in
-		sleep 0.3
-	done
-	wait_for '^\(done\|wrong\)' two.text || kill "$pid" 2>/dev/null
-	wait "$pid"
-	got=$?
-	[ $got = 1 ] || wrong "cpr-exec: status $got, expected 1"
+	goes_on cpr-exec
 	[ "$(tail -n 1 two.text)" = done ] || wrong "cpr-exec: $(cat two.text one.err)"
 	sed 's/^/  /' two.text
 	cd ..

@@ -248,22 +248,23 @@ static uint32_t perhaps_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
 	return denies ? 0 : real_ops->eligible(pmu, key);
 }
 
-/* The first pCPU's PMU asks @eligible what it can count. */
-static void start_asking(enum vpmu_guest_model model, typeof(perhaps_eligible) *eligible)
+/* The PMU of pCPU @n asks @eligible what it can count. */
+static void start_asking(enum vpmu_guest_model model, unsigned int n,
+			 typeof(perhaps_eligible) *eligible)
 {
 	static struct vpmu_hostpmu_ops ops;
 
 	start(model);
-	real_ops = b.sp[0].pmu.ops;
+	real_ops = b.sp[n].pmu.ops;
 	ops = *real_ops;
 	ops.eligible = eligible;
-	b.sp[0].pmu.ops = &ops;
+	b.sp[n].pmu.ops = &ops;
 }
 
 /* Rights, files and vpmud come later: a guest that starts its counter again gets it. */
 Test(guest_place, unsupported_for_now)
 {
-	start_asking(VPMU_GUEST_INTEL_V2, perhaps_eligible);
+	start_asking(VPMU_GUEST_INTEL_V2, 0, perhaps_eligible);
 	denies = true;
 	wr(0x186, INSTR | USR | EN | INT);
 	work(100, 0);
@@ -296,7 +297,7 @@ Test(guest_place, unsupported_for_now)
 /* What one pCPU cannot count, another one may. */
 Test(guest_place, unsupported_at_first)
 {
-	start_asking(VPMU_GUEST_INTEL_V2, perhaps_eligible);
+	start_asking(VPMU_GUEST_INTEL_V2, 0, perhaps_eligible);
 	denies = true;
 	wr(0x186, INSTR | USR | EN | INT);
 	wr(0xc1, 0xffffffce); /* -50 */
@@ -322,7 +323,7 @@ static uint32_t note_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
  * evade a policy that denies the events by their own codes. */
 Test(guest_place, event_0_is_none)
 {
-	start_asking(VPMU_GUEST_INTEL_V5, note_eligible);
+	start_asking(VPMU_GUEST_INTEL_V5, 0, note_eligible);
 	for (unsigned int umask = 0; umask < 0x100; umask++) {
 		wr(0x186, umask << 8 | BOTH | EN);
 		wr(0x187, umask << 8 | BOTH | EN | 1u << 24);
@@ -337,13 +338,7 @@ Test(guest_place, event_0_is_none)
 /* On a pCPU that cannot count the event, the guest is told that some is missing. */
 Test(guest_place, unsupported_elsewhere)
 {
-	static struct vpmu_hostpmu_ops ops;
-
-	start(VPMU_GUEST_INTEL_V2);
-	real_ops = b.sp[1].pmu.ops;
-	ops = *real_ops;
-	ops.eligible = perhaps_eligible;
-	b.sp[1].pmu.ops = &ops;
+	start_asking(VPMU_GUEST_INTEL_V2, 1, perhaps_eligible);
 	denies = true;
 	wr(0x186, INSTR | USR | EN);
 	work(100, 0);
